@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/workload"
+)
+
+// nobody is a service that must not be called.
+type nobody struct{ t *testing.T }
+
+func (n nobody) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
+	n.t.Errorf("called %s", method)
+	return errors.New("nobody")
+}
+
+func (n nobody) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	n.t.Errorf("called %s", method)
+	return nil, errors.New("nobody")
+}
+
+func TestRunChecksBeforeItRegisters(t *testing.T) {
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.New("w", time.Unix(0, 0), []workload.Job{{ID: "wide", GPUs: workload.GPUs(9), Duration: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Conn: nobody{t}, ID: "x", Scheduler: s, Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 8}, Workload: w, Speedup: 1}
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), `job "wide" asks for 9 GPUs`) {
+		t.Error(err)
+	}
+	for _, speedup := range []float64{0, -1, math.NaN(), math.Inf(1), MaxSpeedup + 1} {
+		o.Speedup = speedup
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "speedup") {
+			t.Errorf("%g: %v", speedup, err)
+		}
+	}
+}
+
+func TestStepIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		real    time.Duration
+		speedup float64
+		want    time.Duration
+	}{{time.Second, 60, time.Minute}, {tick, MaxSpeedup, 50_000 * time.Second}, {time.Hour, MaxSpeedup, maxStep}, {math.MaxInt64, math.MaxFloat64, maxStep}} {
+		if got := step(c.real, c.speedup); got != c.want {
+			t.Errorf("%v at %g: %v, want %v", c.real, c.speedup, got, c.want)
+		}
+	}
+}
+
+// sink takes any number of batches and answers none.
+type sink struct {
+	grpc.BidiStreamingClient[pb.IngestEventsRequest, pb.IngestEventsResponse]
+	sent int
+}
+
+func (s *sink) Send(r *pb.IngestEventsRequest) error {
+	s.sent += len(r.Events)
+	return nil
+}
+
+func TestFlushWaitsForAnswers(t *testing.T) {
+	var s sink
+	a := agent{stream: &s, batch: make([]*pb.Event, maxBatch*(inFlight+3)+1)}
+	for _, acked := range []int64{0, 0, 2, inFlight + 2} {
+		a.acked = acked
+		if err := a.flush(); err != nil {
+			t.Fatal(err)
+		}
+		if a.asked-a.acked > inFlight {
+			t.Fatalf("%d batches are not answered", a.asked-a.acked)
+		}
+	}
+	if s.sent != maxBatch*(inFlight+3)+1 || a.batch != nil {
+		t.Errorf("%d events were sent", s.sent)
+	}
+}

@@ -1,0 +1,4 @@
+// Package autoschedv1 is the API of AutoSched: resources, events and the
+// services that carry them. The .proto files beside it are its manual; the Go
+// code is generated from them by api/generate.sh.
+package autoschedv1

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Rebuilds the generated code under api/. The plugins come from go.mod; protoc
+# is the system's.
+set -eu
+cd "$(dirname "$0")"
+
+if ! command -v protoc >/dev/null 2>&1; then
+	echo "generate.sh: protoc is missing: install protobuf-compiler (Debian: apt-get install protobuf-compiler; macOS: brew install protobuf), then run this again" >&2
+	exit 1
+fi
+
+plugins=$(mktemp -d)
+trap 'rm -rf "$plugins"' EXIT
+go build -o "$plugins/" google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
+PATH="$plugins:$PATH" protoc \
+	--proto_path=. \
+	--go_out=. --go_opt=paths=source_relative \
+	--go-grpc_out=. --go-grpc_opt=paths=source_relative \
+	autosched/v1/*.proto
+
+# The version of protoc differs between machines and changes nothing else.
+for f in autosched/v1/*.pb.go; do
+	sed -i.bak '/^\/\/[[:space:]-]*protoc[[:space:]]*(*[v0-9.unkow]*)*$/d' "$f"
+	rm -f "$f.bak"
+done

@@ -1,0 +1,172 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/repository"
+)
+
+// benchServer serves one scheduler "s" in mode AUTO to a number of connections.
+func benchServer(b *testing.B, conns int, decide controller.DecideFunc) []*grpc.ClientConn {
+	b.Helper()
+	repo, err := repository.Open(b.TempDir(), repository.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := New(Options{Service: service, Builtins: []controller.Builtin{testBuiltin}})
+	l := bufconn.Listen(1 << 20)
+	go func() { _ = s.Serve(l) }()
+	out := make([]*grpc.ClientConn, conns)
+	for i := range out {
+		out[i], err = grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		s.Shutdown(ctx)
+		service.Close()
+		for _, c := range out {
+			_ = c.Close()
+		}
+		_ = repo.Close()
+	})
+	if _, err := pb.NewTuningServiceClient(out[0]).CreateScheduler(context.Background(), request("s", pb.SchedulerSpec_AUTO)); err != nil {
+		b.Fatal(err)
+	}
+	return out
+}
+
+func BenchmarkGetCurrentConfiguration(b *testing.B) {
+	c := pb.NewConfigurationServiceClient(benchServer(b, 1, byRound)[0])
+	for _, etag := range []string{"", "match"} {
+		b.Run("etag="+etag, func(b *testing.B) {
+			req := &pb.GetCurrentConfigurationRequest{Name: "schedulers/s"}
+			if etag != "" {
+				got, err := c.GetCurrentConfiguration(context.Background(), req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				req.IfNoneMatch = got.GetConfiguration().GetEtag()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.GetCurrentConfiguration(context.Background(), req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkIngest has one stream with up to 16 batches of 100 unanswered.
+func BenchmarkIngest(b *testing.B) {
+	const batch, ahead = 100, 16
+	stream, err := pb.NewTuningServiceClient(benchServer(b, 1, byRound)[0]).IngestEvents(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	n, unanswered := 0, 0
+	answer := func() {
+		if got, err := stream.Recv(); err != nil || got.GetAcceptedCount() != batch {
+			b.Fatal(got, err)
+		}
+		unanswered--
+	}
+	for b.Loop() {
+		req := &pb.IngestEventsRequest{Parent: "schedulers/s", Events: make([]*pb.Event, batch)}
+		for i := range req.Events {
+			req.Events[i] = submitted(fmt.Sprint(n), time.Duration(n)*time.Millisecond)
+			n++
+		}
+		if err := stream.Send(req); err != nil {
+			b.Fatal(err)
+		}
+		if unanswered++; unanswered == ahead {
+			answer()
+		}
+	}
+	for unanswered > 0 {
+		answer()
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkFanOut measures from an event that makes a round publish until the
+// last of many watchers has the new revision.
+func BenchmarkFanOut(b *testing.B) {
+	for _, watchers := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {
+			conns := benchServer(b, (watchers+99)/100, byRound)
+			arrived := make(chan int64, watchers)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			for i := range watchers {
+				stream, err := pb.NewConfigurationServiceClient(conns[i%len(conns)]).WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := stream.Recv(); err != nil { // the bookmark
+					b.Fatal(err)
+				}
+				go func() {
+					for {
+						got, err := stream.Recv()
+						if err != nil {
+							return
+						}
+						if got.GetConfiguration() != nil {
+							arrived <- got.GetConfiguration().GetRevision()
+						}
+					}
+				}()
+			}
+			events, err := pb.NewTuningServiceClient(conns[0]).IngestEvents(ctx)
+			if err != nil {
+				b.Fatal(err)
+			}
+			hour := 0
+			send := func() {
+				req := &pb.IngestEventsRequest{Parent: "schedulers/s", Events: []*pb.Event{submitted(fmt.Sprint(hour), time.Duration(hour)*time.Hour+time.Second)}}
+				hour++
+				if err := events.Send(req); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := events.Recv(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for hour < 3 { // rounds 1 and 2; the second one changes nothing
+				send()
+				if hour == 2 {
+					for range watchers {
+						<-arrived
+					}
+				}
+			}
+			for b.Loop() {
+				send()
+				for range watchers {
+					<-arrived
+				}
+			}
+		})
+	}
+}

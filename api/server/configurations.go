@@ -1,0 +1,289 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/space"
+)
+
+// GetCurrentConfiguration returns what the scheduler should run.
+func (s *Server) GetCurrentConfiguration(_ context.Context, req *pb.GetCurrentConfigurationRequest) (*pb.GetCurrentConfigurationResponse, error) {
+	id, err := parseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Current(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	// Up to a fifth more, so that callers spread out.
+	out := &pb.GetCurrentConfigurationResponse{PollAfter: durationpb.New(s.pollAfter + rand.N(s.pollAfter/5+1))}
+	if req.GetIfNoneMatch() != "" && req.GetIfNoneMatch() == etag(c) {
+		out.NotModified = true
+		return out, nil
+	}
+	out.Configuration = configurationToProto(c)
+	return out, nil
+}
+
+const (
+	defaultHeartbeat = 30 * time.Second
+	minHeartbeat     = time.Second
+	maxHeartbeat     = 10 * time.Minute
+)
+
+// WatchConfigurations streams what the scheduler should run. There is no queue
+// behind it: a slow receiver finds the newest revision when it is ready for
+// one.
+func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest, stream pb.ConfigurationService_WatchConfigurationsServer) error {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return s.statusOf(err)
+	}
+	heartbeat := defaultHeartbeat
+	if d := req.GetHeartbeatInterval(); d != nil {
+		if heartbeat = d.AsDuration(); d.CheckValid() != nil || heartbeat < minHeartbeat || heartbeat > maxHeartbeat {
+			return s.statusOf(invalid("heartbeat_interval", "%v is not from %v to %v", heartbeat, minHeartbeat, maxHeartbeat))
+		}
+	}
+	c, _, err := s.service.Scheduler(id)
+	if err != nil {
+		return s.statusOf(err)
+	}
+	mark, err := parseToken("resume_token", req.GetResumeToken(), c.UID)
+	if err != nil {
+		return s.statusOf(err)
+	}
+	watcher, err := s.service.Watch(id)
+	if err != nil {
+		return s.statusOf(err)
+	}
+	defer watcher.Close()
+	mark.Of = c.UID
+	send := func(r *pb.WatchConfigurationsResponse) error {
+		r.ResumeToken = mark.String()
+		return stream.Send(r)
+	}
+	sendCurrent := func() error {
+		now := watcher.Current()
+		if now == nil || now.Revision <= mark.Revision {
+			return nil // after a refusal: the scheduler still runs what it had
+		}
+		mark.Revision = now.Revision
+		return send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Configuration{Configuration: configurationToProto(now)}})
+	}
+	if now := watcher.Current(); now != nil && req.GetResumeToken() == "" && !req.GetSendInitialEvents() {
+		mark.Revision = now.Revision
+	}
+	if err := sendCurrent(); err != nil {
+		return err
+	}
+	if err := send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Bookmark_{Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}}); err != nil {
+		return err
+	}
+	timer := time.NewTimer(heartbeat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stream.Context().Done():
+			return s.statusOf(stream.Context().Err())
+		case <-s.draining:
+			return errDraining
+		case <-watcher.C:
+			err = sendCurrent()
+		case <-timer.C:
+			err = send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Heartbeat_{Heartbeat: &pb.WatchConfigurationsResponse_Heartbeat{}}})
+		}
+		if err != nil {
+			return err
+		}
+		timer.Reset(heartbeat)
+	}
+}
+
+var ackStates = map[pb.Acknowledgement_State]controller.AckState{
+	pb.Acknowledgement_APPLIED: controller.AckApplied, pb.Acknowledgement_PARTIALLY_APPLIED: controller.AckPartial,
+	pb.Acknowledgement_REJECTED: controller.AckRejected, pb.Acknowledgement_FAILED: controller.AckFailed,
+}
+
+// AcknowledgeConfiguration records what became of a revision.
+func (s *Server) AcknowledgeConfiguration(ctx context.Context, req *pb.AcknowledgeConfigurationRequest) (*pb.AcknowledgeConfigurationResponse, error) {
+	id, revision, err := parseConfiguration("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	sp, err := s.service.Space(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Configuration(id, revision)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	ack, err := ackFromProto(req.GetAcknowledgement(), sp, c.Config)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, current, err := s.service.Acknowledge(ctx, id, revision, ack)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.AcknowledgeConfigurationResponse{Configuration: configurationToProto(c)}
+	if current > 0 {
+		out.CurrentConfiguration = configurationName(id, current)
+	}
+	return out, nil
+}
+
+// ackFromProto checks an acknowledgement of a configuration and converts it.
+func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (controller.Ack, error) {
+	const at = "acknowledgement."
+	var v violations
+	out := controller.Ack{State: ackStates[a.GetState()], Error: a.GetError(), Instance: a.GetInstanceId()}
+	if out.State == "" {
+		v.add(at+"state", "is required: APPLIED, PARTIALLY_APPLIED, REJECTED or FAILED")
+	}
+	if len(out.Error) > 1024 {
+		v.add(at+"error", "is longer than 1024 bytes")
+	}
+	if len(out.Instance) > maxText {
+		v.add(at+"instance_id", "is longer than %d bytes", maxText)
+	}
+	if t := a.GetAppliedTime(); t != nil {
+		if _, ok := sinceEpoch(t); !ok {
+			v.add(at+"applied_time", "is not between the years %d and %d", firstYear, lastYear)
+		}
+		out.Applied = t.AsTime()
+	}
+	switch n := len(a.GetEffectiveParameters()); {
+	case n == 0 && out.State == controller.AckPartial:
+		v.add(at+"effective_parameters", "is required if PARTIALLY_APPLIED: the values in force that differ")
+	case n > 0 && out.State != controller.AckPartial && out.State != controller.AckApplied:
+		v.add(at+"effective_parameters", "counts only if APPLIED or PARTIALLY_APPLIED")
+	}
+	for id, value := range a.GetEffectiveParameters() {
+		field := fmt.Sprintf("%seffective_parameters[%q]", at, id)
+		p, ok := sp.Param(id)
+		x, why := valueFromProto(value)
+		switch {
+		case !ok:
+			v.add(field, "there is no such parameter")
+		case why != "":
+			v.add(field, "%s", why)
+		case !sameShape(&p, value):
+			v.add(field, "%s is not a value of it: want %s", x, p.Range())
+		case x.Equal(sent.Get(id)):
+			// As sent: nothing to remember.
+		case out.State == controller.AckApplied:
+			v.add(field, "%s is not what was sent, %s: want state PARTIALLY_APPLIED", x, sent.Get(id))
+		default:
+			if out.Effective == nil {
+				out.Effective = map[string]space.Value{}
+			}
+			out.Effective[id] = x
+		}
+	}
+	return out, v.err()
+}
+
+// GetConfiguration returns one revision.
+func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationRequest) (*pb.Configuration, error) {
+	id, revision, err := parseConfiguration("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Configuration(id, revision)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return configurationToProto(c), nil
+}
+
+// ListConfigurations lists revisions, newest first.
+func (s *Server) ListConfigurations(_ context.Context, req *pb.ListConfigurationsRequest) (*pb.ListConfigurationsResponse, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	t, err := parseToken("page_token", req.GetPageToken(), req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	all, err := s.service.Configurations(id, t.Revision, size)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.ListConfigurationsResponse{}
+	for _, c := range all {
+		out.Configurations = append(out.Configurations, configurationToProto(c))
+	}
+	if n := len(all); n == size && all[n-1].Revision > 1 {
+		out.NextPageToken = token{Of: req.GetParent(), Revision: all[n-1].Revision}.String()
+	}
+	return out, nil
+}
+
+// etag identifies a revision in its present state: the values behind a poll
+// change only with the revision.
+func etag(c *controller.Configuration) string { return fmt.Sprintf("%d-%.16s", c.Revision, c.Hash) }
+
+var configStates = map[controller.ConfigState]pb.Configuration_State{
+	controller.Proposed: pb.Configuration_PROPOSED, controller.Published: pb.Configuration_PUBLISHED, controller.RolledOut: pb.Configuration_ROLLED_OUT,
+	controller.Superseded: pb.Configuration_SUPERSEDED, controller.Rejected: pb.Configuration_REJECTED,
+}
+
+var origins = map[controller.Origin]pb.Configuration_Origin{
+	controller.FromDefault: pb.Configuration_DEFAULT, controller.FromTuning: pb.Configuration_TUNED, controller.FromRestore: pb.Configuration_RESTORED,
+}
+
+func configurationToProto(c *controller.Configuration) *pb.Configuration {
+	sp := c.Config.Space()
+	out := &pb.Configuration{
+		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision, State: configStates[c.State], Origin: origins[c.Origin],
+		Parameters: map[string]*structpb.Value{}, ContentHash: c.Hash, Etag: etag(c),
+		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated), Reason: c.Reason,
+	}
+	for _, id := range c.Config.IDs() {
+		p, _ := sp.Param(id)
+		out.Parameters[id] = valueToProto(&p, c.Config.Get(id))
+	}
+	if e := c.Evidence; e != nil {
+		out.Evidence = &pb.TuningEvidence{
+			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio, IncumbentRevision: e.Incumbent, Details: e.Details,
+		}
+	}
+	if a := c.Ack; a != nil {
+		ack := &pb.Acknowledgement{Error: a.Error, InstanceId: a.Instance}
+		for state, name := range ackStates {
+			if name == a.State {
+				ack.State = state
+			}
+		}
+		if !a.Applied.IsZero() {
+			ack.AppliedTime = timestamppb.New(a.Applied)
+		}
+		for id, x := range a.Effective {
+			if p, ok := sp.Param(id); ok {
+				if ack.EffectiveParameters == nil {
+					ack.EffectiveParameters = map[string]*structpb.Value{}
+				}
+				ack.EffectiveParameters[id] = valueToProto(&p, x)
+			}
+		}
+		out.Acknowledgement = ack
+	}
+	return out
+}

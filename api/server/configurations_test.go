@@ -1,0 +1,282 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// byRound adopts another number of queues in every round.
+func byRound(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+	n := 1 + in.Round%6
+	c, _ := in.Space.Project(space.Values{"queues": space.Int(n)})
+	return controller.Decision{Config: c, Adopt: true, Reason: "test", Ratio: 1.2}, nil
+}
+
+// watch opens a watch and returns what receives its next event.
+func (f *fixture) watch(ctx context.Context, r *pb.WatchConfigurationsRequest) func() *pb.WatchConfigurationsResponse {
+	f.t.Helper()
+	stream, err := f.config.WatchConfigurations(ctx, r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return func() *pb.WatchConfigurationsResponse {
+		f.t.Helper()
+		got, err := stream.Recv()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return got
+	}
+}
+
+func (f *fixture) acknowledge(name string, state pb.Acknowledgement_State) *pb.AcknowledgeConfigurationResponse {
+	f.t.Helper()
+	got, err := f.config.AcknowledgeConfiguration(background(f.t), &pb.AcknowledgeConfigurationRequest{Name: name, Acknowledgement: &pb.Acknowledgement{State: state}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return got
+}
+
+func TestPollWatchAcknowledge(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	f := serve(t, byRound)
+	defer f.stop()
+	f.create("s", pb.SchedulerSpec_AUTO)
+	ctx, cancel := context.WithCancel(background(t))
+	defer cancel()
+
+	first, err := f.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: "schedulers/s"})
+	if err != nil || first.GetConfiguration().GetRevision() != 1 || first.GetPollAfter().AsDuration() < 30*time.Second {
+		t.Fatal(first, err)
+	}
+	if p := first.GetConfiguration().GetParameters(); p["queues"].GetNumberValue() != 3 || len(p["thresholds"].GetListValue().GetValues()) != 2 || p["limit"] != nil || p["order"].GetStringValue() != "submit" {
+		t.Errorf("parameters %v", p)
+	}
+	same, err := f.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: "schedulers/s", IfNoneMatch: first.GetConfiguration().GetEtag()})
+	if err != nil || !same.GetNotModified() || same.GetConfiguration() != nil {
+		t.Error(same, err)
+	}
+	_, err = f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: &pb.Acknowledgement{
+		State: pb.Acknowledgement_APPLIED, EffectiveParameters: first.GetConfiguration().GetParameters(), // as sent
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	next := f.watch(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s", SendInitialEvents: true, HeartbeatInterval: durationpb.New(time.Second)})
+	if got := next(); got.GetConfiguration().GetRevision() != 1 {
+		t.Fatal(got)
+	}
+	if got := next(); got.GetBookmark() == nil {
+		t.Fatal(got)
+	}
+	if got := next(); got.GetHeartbeat() == nil {
+		t.Fatal(got)
+	}
+	f.ingest("s", submitted("1", 0))
+	f.ingest("s", submitted("2", time.Hour+time.Second))
+	pushed := next()
+	for pushed.GetHeartbeat() != nil {
+		pushed = next()
+	}
+	c := pushed.GetConfiguration()
+	if c.GetRevision() != 2 || c.GetState() != pb.Configuration_PUBLISHED || c.GetOrigin() != pb.Configuration_TUNED || c.GetParameters()["queues"].GetNumberValue() != 2 || c.GetEvidence().GetRound() != 1 {
+		t.Fatal(pushed)
+	}
+	token := pushed.GetResumeToken()
+
+	// Refused: parked, and no watcher hears of it again.
+	refused := f.acknowledge(c.GetName(), pb.Acknowledgement_REJECTED)
+	if refused.GetConfiguration().GetState() != pb.Configuration_REJECTED || refused.GetCurrentConfiguration() != "schedulers/s/configurations/1" {
+		t.Errorf("after the refusal: %v", refused)
+	}
+	_, err = f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: c.GetName(), Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
+	wantCode(t, err, codes.FailedPrecondition)
+	f.ingest("s", submitted("3", 2*time.Hour+time.Second)) // three queues: what runs
+	f.ingest("s", submitted("4", 3*time.Hour+time.Second)) // four
+	pushed = next()
+	for pushed.GetHeartbeat() != nil {
+		pushed = next()
+	}
+	if pushed.GetConfiguration().GetRevision() != 3 || pushed.GetConfiguration().GetParameters()["queues"].GetNumberValue() != 4 {
+		t.Fatal(pushed)
+	}
+
+	// Resuming after the refused revision gives what came later, and no more.
+	resumed := f.watch(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s", ResumeToken: token})
+	if got := resumed(); got.GetConfiguration().GetRevision() != 3 {
+		t.Error(got)
+	}
+	if got := resumed(); got.GetBookmark() == nil {
+		t.Error(got)
+	}
+	later := f.watch(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s"})
+	if got := later(); got.GetBookmark() == nil {
+		t.Error("without initial events", got)
+	}
+	list, err := f.config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 2})
+	if err != nil || len(list.GetConfigurations()) != 2 || list.GetConfigurations()[0].GetRevision() != 3 {
+		t.Fatal(list, err)
+	}
+	list, err = f.config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 2, PageToken: list.GetNextPageToken()})
+	if err != nil || len(list.GetConfigurations()) != 1 || list.GetNextPageToken() != "" {
+		t.Error(list, err)
+	}
+	cancel()
+}
+
+func TestSlowWatcherGetsTheNewest(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	f := serve(t, byRound)
+	defer f.stop()
+	f.create("s", pb.SchedulerSpec_AUTO)
+	ctx := background(t)
+	const watchers = 50
+	var next [watchers]func() *pb.WatchConfigurationsResponse
+	for i := range next {
+		next[i] = f.watch(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s"})
+		next[i]() // the bookmark: it watches
+	}
+	for hour := range 20 {
+		f.ingest("s", submitted(string(rune('a'+hour)), time.Duration(hour)*time.Hour+time.Second))
+	}
+	var last int64
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		s, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := f.config.GetConfiguration(ctx, &pb.GetConfigurationRequest{Name: s.GetCurrentConfiguration()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last = c.GetRevision(); c.GetEvidence().GetRound() == 19 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the last round did not come")
+		}
+	}
+	for i := range next {
+		for before := int64(0); before < last; {
+			got := next[i]().GetConfiguration().GetRevision()
+			if got <= before {
+				t.Fatalf("watcher %d: revision %d after %d", i, got, before)
+			}
+			before = got
+		}
+	}
+}
+
+func TestShutdownEndsStreams(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	f := serve(t, nil)
+	f.create("s", pb.SchedulerSpec_AUTO)
+	ctx := background(t)
+	watch, err := f.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	ingest, err := f.tuning.IngestEvents(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ingest.Send(&pb.IngestEventsRequest{Parent: "schedulers/s"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ingest.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	f.stop()
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("shutting down took %v", took)
+	}
+	_, err = watch.Recv()
+	wantCode(t, err, codes.Unavailable)
+	_, err = ingest.Recv()
+	wantCode(t, err, codes.Unavailable)
+}
+
+func TestBadRequestsOfConfigurations(t *testing.T) {
+	f := serve(t, nil)
+	f.create("s", pb.SchedulerSpec_AUTO)
+	ctx := background(t)
+	_, err := f.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: "schedulers/nobody"})
+	wantCode(t, err, codes.NotFound)
+	_, err = f.config.GetConfiguration(ctx, &pb.GetConfigurationRequest{Name: "schedulers/s/configurations/9"})
+	wantCode(t, err, codes.NotFound)
+	_, err = f.config.GetConfiguration(ctx, &pb.GetConfigurationRequest{Name: "schedulers/s/configurations/-1"})
+	wantCode(t, err, codes.InvalidArgument)
+	for _, c := range []struct {
+		ack  *pb.Acknowledgement
+		want string
+	}{
+		{nil, "acknowledgement.state"},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED}, "acknowledgement.effective_parameters"},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED, EffectiveParameters: map[string]*structpb.Value{"nope": structpb.NewNumberValue(1)}}, `acknowledgement.effective_parameters["nope"]`},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED, EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewStringValue("1")}}, `acknowledgement.effective_parameters["queues"]`},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_APPLIED, EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(1)}}, `acknowledgement.effective_parameters["queues"]`},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_FAILED, EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(3)}}, "acknowledgement.effective_parameters"},
+	} {
+		_, err := f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: c.ack})
+		if got := fields(t, err); len(got) != 1 || got[0] != c.want {
+			t.Errorf("fields %v, want %s", got, c.want)
+		}
+	}
+	got, err := f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: &pb.Acknowledgement{
+		State: pb.Acknowledgement_PARTIALLY_APPLIED, InstanceId: "i-1", Error: "no such queue", EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(77)},
+	}})
+	if err != nil || got.GetConfiguration().GetState() != pb.Configuration_ROLLED_OUT || got.GetConfiguration().GetAcknowledgement().GetEffectiveParameters()["queues"].GetNumberValue() != 77 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []*pb.WatchConfigurationsRequest{
+		{Parent: "s"}, {Parent: "schedulers/s", ResumeToken: "x"}, {Parent: "schedulers/s", HeartbeatInterval: durationpb.New(time.Millisecond)},
+		{Parent: "schedulers/s", ResumeToken: token{Of: "someone else", Revision: 3}.String()},
+	} {
+		stream, err := f.config.WatchConfigurations(ctx, bad)
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		wantCode(t, err, codes.InvalidArgument)
+	}
+}
+
+// The kinds and states of events are numbered alike in proto and workload.
+func TestEventNumbersAgree(t *testing.T) {
+	for kind, want := range map[pb.Event_Kind]workload.EventKind{
+		pb.Event_SUBMITTED: workload.Submitted, pb.Event_STARTED: workload.Started, pb.Event_PREEMPTED: workload.Preempted, pb.Event_RESUMED: workload.Resumed,
+		pb.Event_RESIZED: workload.Resized, pb.Event_FINISHED: workload.Finished, pb.Event_NODE_UP: workload.NodeUp, pb.Event_NODE_DOWN: workload.NodeDown,
+		pb.Event_CONFIG_APPLIED: workload.ConfigApplied,
+	} {
+		e := submitted("1", 0)
+		e.Kind, e.Node, e.ConfigurationRevision = kind, &pb.NodeDetails{NodeId: "n", Gpus: 8}, 3
+		if got, field, why := eventFromProto(e); got.Kind != want || why != "" {
+			t.Errorf("%v became %v: %s %s", kind, got.Kind, field, why)
+		}
+	}
+	for end, want := range map[pb.JobDetails_EndStatus]workload.Status{
+		pb.JobDetails_COMPLETED: workload.Completed, pb.JobDetails_CANCELLED: workload.Cancelled, pb.JobDetails_FAILED: workload.Failed,
+	} {
+		e := submitted("1", 0)
+		e.Kind, e.Job.EndStatus = pb.Event_FINISHED, end
+		if got, _, _ := eventFromProto(e); got.Job.Status != want {
+			t.Errorf("%v became %v", end, got.Job.Status)
+		}
+	}
+}

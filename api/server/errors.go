@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/repository"
+)
+
+// errorDomain is where the reasons of google.rpc.ErrorInfo belong.
+const errorDomain = "autosched"
+
+// reasons is the one place where errors become codes. The first match counts.
+var reasons = []struct {
+	err    error
+	code   codes.Code
+	reason string
+}{
+	{controller.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{controller.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
+	{controller.ErrRequestReuse, codes.AlreadyExists, "REQUEST_ID_REUSED"},
+	{controller.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
+	{controller.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
+	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{repository.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{repository.ErrFull, codes.ResourceExhausted, "DISK_FULL"},
+	{repository.ErrCorrupt, codes.DataLoss, "CORRUPT_RECORD"},
+	{context.Canceled, codes.Canceled, "CANCELED"},
+	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE_EXCEEDED"},
+}
+
+// statusOf turns any error into what the caller gets. What is not foreseen is
+// logged and not told.
+func (s *Server) statusOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	var bad violations
+	if errors.As(err, &bad) {
+		return bad.status()
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return withDetails(status.New(r.code, err.Error()), &errdetails.ErrorInfo{Reason: r.reason, Domain: errorDomain})
+		}
+	}
+	s.log.Error("request failed", "err", err)
+	return status.Error(codes.Internal, "internal error; the service's log says more")
+}
+
+// violations are the bad fields of a request. As an error it is
+// InvalidArgument.
+type violations []*errdetails.BadRequest_FieldViolation
+
+func (v *violations) add(field, format string, args ...any) {
+	*v = append(*v, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+}
+
+// err is nil if there are none.
+func (v violations) err() error {
+	if len(v) == 0 {
+		return nil
+	}
+	return v
+}
+
+// invalid is the error of one bad field.
+func invalid(field, format string, args ...any) error {
+	var v violations
+	v.add(field, format, args...)
+	return v
+}
+
+func (v violations) Error() string {
+	parts := make([]string, len(v))
+	for i, one := range v {
+		parts[i] = one.Field + ": " + one.Description
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (v violations) status() error {
+	return withDetails(status.New(codes.InvalidArgument, v.Error()), &errdetails.BadRequest{FieldViolations: v})
+}
+
+func withDetails(st *status.Status, detail protoadapt.MessageV1) error {
+	if full, err := st.WithDetails(detail); err == nil {
+		st = full
+	}
+	return st.Err()
+}

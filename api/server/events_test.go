@@ -1,0 +1,39 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/workload"
+)
+
+func TestEventPlacementAndAttainedService(t *testing.T) {
+	start := func(edit func(*pb.Event)) *pb.Event {
+		e := submitted("1", 0)
+		e.Kind, e.Placement = pb.Event_STARTED, []*pb.NodePlacement{{NodeId: "rack-1", Gpus: 8}, {NodeId: "rack-2", Gpus: 1}}
+		e.AttainedService = durationpb.New(time.Hour)
+		edit(e)
+		return e
+	}
+	e, field, why := eventFromProto(start(func(*pb.Event) {}))
+	if why != "" || len(e.Placement) != 2 || e.Placement[1] != (workload.NodeShare{Node: "rack-2", GPUs: 1}) || !e.HasAttained || e.Attained != time.Hour {
+		t.Errorf("%+v, %s: %s", e, field, why)
+	}
+	if e, _, _ := eventFromProto(start(func(e *pb.Event) { e.AttainedService = nil })); e.HasAttained {
+		t.Error("attained service told from nowhere")
+	}
+	for want, edit := range map[string]func(*pb.Event){
+		"placement[1].node_id": func(e *pb.Event) { e.Placement[1].NodeId = "" },
+		"placement[0].node_id": func(e *pb.Event) { e.Placement[0].NodeId = strings.Repeat("x", maxText+1) },
+		"placement[1].gpus":    func(e *pb.Event) { e.Placement[1].Gpus = 0 },
+		"attained_service":     func(e *pb.Event) { e.AttainedService.Seconds = -1 },
+	} {
+		if _, field, why := eventFromProto(start(edit)); field != want || why == "" {
+			t.Errorf("%s: %s: %s", want, field, why)
+		}
+	}
+}

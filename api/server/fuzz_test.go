@@ -1,0 +1,97 @@
+package server
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// FuzzEvent: no message makes conversion panic, and what it lets through has
+// times and sizes that a ledger can count with.
+func FuzzEvent(f *testing.F) {
+	for _, e := range []*pb.Event{submitted("1", 0), {EventId: "2", Kind: pb.Event_NODE_UP, Node: &pb.NodeDetails{NodeId: "n", Gpus: 8}}} {
+		b, err := proto.Marshal(e)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.Event
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		e, field, why := eventFromProto(&m)
+		if why != "" {
+			if field == "" {
+				t.Fatalf("no field is named: %s", why)
+			}
+			return
+		}
+		l := workload.NewLedger(workload.Cluster{Nodes: 1, GPUsPerNode: 8})
+		if _, err := l.Apply(e); err != nil {
+			if field, why := eventFault(err); field == "" || why == "" {
+				t.Fatal(err)
+			}
+			return
+		}
+		_ = l.State(e.Time)
+	})
+}
+
+// FuzzRegistration: no specification makes checking panic, and one that passes
+// gives a space whose defaults are valid and which comes back the same.
+func FuzzRegistration(f *testing.F) {
+	sp, err := space.New(testBuiltin.Params, testBuiltin.Rules)
+	if err != nil {
+		f.Fatal(err)
+	}
+	r := request("s", pb.SchedulerSpec_AUTO)
+	r.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "test", Objective: "avg_jct",
+		Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 8}, Policy: controller.DefaultPolicy()}}, controller.Status{}, sp).GetSpec()
+	b, err := proto.Marshal(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	s := &Server{builtins: []controller.Builtin{testBuiltin}}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.CreateSchedulerRequest
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		reg, err := s.registration(&m)
+		if err != nil {
+			return
+		}
+		sp, err := space.New(reg.Params, reg.Rules)
+		if err != nil {
+			t.Fatalf("registration passed, space did not: %v", err)
+		}
+		if err := sp.Check(sp.Default()); err != nil {
+			t.Fatal(err)
+		}
+		again := proto.Clone(&m).(*pb.CreateSchedulerRequest)
+		again.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: reg}, controller.Status{}, sp).GetSpec()
+		if _, err := s.registration(again); err != nil {
+			t.Fatalf("what the service answers does not register: %v", err)
+		}
+	})
+}
+
+// FuzzTokens: no text makes a token of another list or watch.
+func FuzzTokens(f *testing.F) {
+	f.Add(token{Of: "schedulers", After: "a"}.String())
+	f.Add("junk")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseToken("page_token", text, "schedulers/s")
+		if err == nil && text != "" && (got.Of != "schedulers/s" || got.Revision < 0) {
+			t.Fatalf("%q gave %+v", text, got)
+		}
+	})
+}

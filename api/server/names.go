@@ -1,0 +1,85 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	schedulersPrefix      = "schedulers/"
+	configurationsSegment = "/configurations/"
+)
+
+var schedulerID = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+func schedulerName(id string) string { return schedulersPrefix + id }
+
+func configurationName(id string, revision int64) string {
+	return schedulersPrefix + id + configurationsSegment + strconv.FormatInt(revision, 10)
+}
+
+// parseScheduler reads schedulers/{scheduler}.
+func parseScheduler(field, name string) (string, error) {
+	if id, ok := strings.CutPrefix(name, schedulersPrefix); ok && schedulerID.MatchString(id) {
+		return id, nil
+	}
+	return "", invalid(field, "%q is not of the form schedulers/{scheduler}", name)
+}
+
+// parseConfiguration reads schedulers/{scheduler}/configurations/{revision}. A
+// revision has one name: 007 and +7 are none.
+func parseConfiguration(field, name string) (string, int64, error) {
+	parent, rev, ok := strings.Cut(name, configurationsSegment)
+	revision, err := strconv.ParseInt(rev, 10, 64)
+	if id, idOK := strings.CutPrefix(parent, schedulersPrefix); ok && idOK && schedulerID.MatchString(id) && err == nil && revision > 0 && strconv.FormatInt(revision, 10) == rev {
+		return id, revision, nil
+	}
+	return "", 0, invalid(field, "%q is not of the form schedulers/{scheduler}/configurations/{revision}", name)
+}
+
+const defaultPage, maxPage = 50, 1000
+
+// pageSize bounds what a list was asked for.
+func pageSize(n int32) (int, error) {
+	switch {
+	case n < 0:
+		return 0, invalid("page_size", "%d is negative", n)
+	case n == 0:
+		return defaultPage, nil
+	}
+	return min(int(n), maxPage), nil
+}
+
+// token is a place in a list or a watch. Callers treat its text as opaque.
+type token struct {
+	Of       string `json:"o"`           // the list's parent, or the scheduler's uid
+	After    string `json:"a,omitempty"` // the last id listed
+	Revision int64  `json:"r,omitempty"` // the last revision listed or sent
+}
+
+func (t token) String() string {
+	b, err := json.Marshal(t)
+	if err != nil {
+		panic("server: token does not marshal: " + err.Error())
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// parseToken reads a token made for the same list or watch; the zero token if
+// there is no text.
+func parseToken(field, text, of string) (t token, err error) {
+	if text == "" {
+		return t, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(b, &t) != nil || t.Revision < 0 {
+		return t, invalid(field, "is not one that this service gave")
+	}
+	if t.Of != of {
+		return t, invalid(field, "belongs to another request")
+	}
+	return t, nil
+}

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// The limits of a rollout policy.
+const (
+	minSpan, maxSpan = time.Minute, 7 * 24 * time.Hour
+	maxFutures       = 64
+	maxTrialBudget   = 10_000
+	maxRatio         = 100
+)
+
+// registration checks a registration as a whole and converts it: the built-in
+// scheduler narrowed by the request. The error names every bad field.
+func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Registration, error) {
+	var v violations
+	sched, spec := req.GetScheduler(), req.GetScheduler().GetSpec()
+	reg := controller.Registration{
+		ID: req.GetSchedulerId(), DisplayName: sched.GetDisplayName(), Type: spec.GetSchedulerType(),
+		Cluster: workload.Cluster{Nodes: int(spec.GetCluster().GetNodes()), GPUsPerNode: int(spec.GetCluster().GetGpusPerNode())},
+	}
+	if !schedulerID.MatchString(reg.ID) {
+		v.add("scheduler_id", "%q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'", reg.ID)
+	}
+	if len(req.GetRequestId()) > 64 {
+		v.add("request_id", "is longer than 64 bytes")
+	}
+	if utf8.RuneCountInString(reg.DisplayName) > 63 {
+		v.add("scheduler.display_name", "is longer than 63 characters")
+	}
+	switch spec.GetMode() {
+	case pb.SchedulerSpec_MODE_UNSPECIFIED, pb.SchedulerSpec_RECOMMEND:
+		reg.Mode = controller.Recommend
+	case pb.SchedulerSpec_AUTO:
+		reg.Mode = controller.Auto
+	default:
+		v.add("scheduler.spec.mode", "%d is not known: want RECOMMEND or AUTO", spec.GetMode())
+	}
+	if n := spec.GetCluster().GetNodes(); n <= 0 || n > 1_000_000 {
+		v.add("scheduler.spec.cluster.nodes", "%d is not from 1 to 1,000,000", n)
+	}
+	if n := spec.GetCluster().GetGpusPerNode(); n <= 0 || n > 1024 {
+		v.add("scheduler.spec.cluster.gpus_per_node", "%d is not from 1 to 1024", n)
+	}
+	reg.Policy = policyFromProto(spec.GetRollout(), &v)
+	builtin := s.builtin(reg.Type)
+	if builtin == nil {
+		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s", reg.Type, strings.Join(s.builtinNames(), ", "))
+		return reg, v
+	}
+	reg.Objective = builtin.Objectives[0]
+	if spec.GetObjective().GetKind() != nil {
+		reg.Objective = spec.GetObjective().GetMetricId()
+		if !slices.Contains(builtin.Objectives, reg.Objective) {
+			v.add("scheduler.spec.objective.metric_id", "%q is not known: want one of %s", reg.Objective, strings.Join(builtin.Objectives, ", "))
+		}
+	}
+	reg.Params, reg.Rules = narrow(builtin, spec, &v)
+	return reg, v.err()
+}
+
+// narrow is the space of a built-in scheduler as the request narrows it.
+func narrow(b *controller.Builtin, spec *pb.SchedulerSpec, v *violations) ([]space.Param, []space.Rule) {
+	before := len(*v)
+	params := make([]space.Param, len(spec.GetParameters()))
+	for i, p := range spec.GetParameters() {
+		params[i] = paramFromProto(p, fmt.Sprintf("%s[%d]", parametersField, i), v)
+	}
+	var rules []space.Rule
+	var ruleAt []int // places in the request
+	for i, c := range spec.GetConstraints() {
+		r := ruleFromProto(c, fmt.Sprintf("%s[%d]", constraintsField, i), v)
+		// A built-in rule said again is no second one, so that what the service
+		// answered can be registered again.
+		if !slices.ContainsFunc(b.Rules, func(own space.Rule) bool { return reflect.DeepEqual(own, r) }) {
+			rules, ruleAt = append(rules, r), append(ruleAt, i)
+		}
+	}
+	if len(*v) > before {
+		return nil, nil
+	}
+	merged, allRules, found := b.Narrow(params, rules)
+	for _, one := range found {
+		field, _ := fieldOf(spec, one.Field, func(_ bool, i int) int { return i })
+		v.add(field, "%s", one.Description)
+	}
+	if len(found) > 0 {
+		return nil, nil
+	}
+	place := func(rule bool, i int) int {
+		if rule {
+			if i -= len(b.Rules); i >= 0 {
+				return ruleAt[i]
+			}
+			return -1
+		}
+		return slices.IndexFunc(params, func(p space.Param) bool { return p.ID == merged[i].ID })
+	}
+	_, err := space.New(merged, allRules)
+	var wrong space.Violations
+	if errors.As(err, &wrong) {
+		for _, one := range wrong {
+			if field, exact := fieldOf(spec, one.Field, place); exact {
+				v.add(field, "%s", one.Description)
+			} else {
+				v.add(field, "together with the built-in ones: %s: %s", one.Field, one.Description)
+			}
+		}
+	}
+	return merged, allRules
+}
+
+func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
+	const at = "scheduler.spec.rollout."
+	p := controller.DefaultPolicy()
+	span := func(dst *time.Duration, d *durationpb.Duration, field string) {
+		if d == nil {
+			return
+		}
+		if err := d.CheckValid(); err != nil || d.AsDuration() < minSpan || d.AsDuration() > maxSpan {
+			v.add(at+field, "%v is not from %v to %v", d.AsDuration(), minSpan, maxSpan)
+			return
+		}
+		*dst = d.AsDuration()
+	}
+	span(&p.UpdateInterval, r.GetUpdateInterval(), "update_interval")
+	span(&p.Horizon, r.GetHorizon(), "horizon")
+	if x := r.GetMinControllableRatio(); x != 0 {
+		if math.IsNaN(x) || x < 1 || x > maxRatio {
+			v.add(at+"min_controllable_ratio", "%v is not from 1 to %d", x, maxRatio)
+		}
+		p.MinRatio = x
+	}
+	number := func(dst *int, n int32, most int, field string) {
+		if n == 0 {
+			return
+		}
+		if n < 0 || int(n) > most {
+			v.add(at+field, "%d is not from 1 to %d", n, most)
+		}
+		*dst = int(n)
+	}
+	number(&p.Futures, r.GetFutures(), maxFutures, "futures")
+	number(&p.Budget, r.GetTrialBudget(), maxTrialBudget, "trial_budget")
+	p.Seed = r.GetSeed()
+	return p
+}
+
+// requestOf is the caller's mark of a request, nil if it set none.
+func requestOf(req *pb.CreateSchedulerRequest) *controller.Request {
+	if req.GetRequestId() == "" {
+		return nil
+	}
+	content := &pb.CreateSchedulerRequest{Scheduler: req.GetScheduler(), SchedulerId: req.GetSchedulerId()}
+	// Deterministic within one version of the service, which is long enough for
+	// a caller that repeats itself.
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(content)
+	if err != nil {
+		b = nil
+	}
+	sum := sha256.Sum256(b)
+	return &controller.Request{ID: req.GetRequestId(), Digest: hex.EncodeToString(sum[:])}
+}
+
+func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Space) *pb.Scheduler {
+	spec := &pb.SchedulerSpec{
+		SchedulerType: c.Type,
+		Objective:     &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: c.Objective}},
+		Cluster:       &pb.Cluster{Nodes: int32(c.Cluster.Nodes), GpusPerNode: int32(c.Cluster.GPUsPerNode)},
+		Mode:          pb.SchedulerSpec_RECOMMEND,
+		Rollout: &pb.RolloutPolicy{
+			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: c.Policy.MinRatio, Horizon: durationpb.New(c.Policy.Horizon),
+			Futures: int32(c.Policy.Futures), TrialBudget: int32(c.Policy.Budget), Seed: c.Policy.Seed,
+		},
+	}
+	if c.Mode == controller.Auto {
+		spec.Mode = pb.SchedulerSpec_AUTO
+	}
+	for _, p := range sp.Params() {
+		spec.Parameters = append(spec.Parameters, paramToProto(&p))
+	}
+	for _, r := range sp.Rules() {
+		spec.Constraints = append(spec.Constraints, ruleToProto(&r, sp))
+	}
+	out := &pb.Scheduler{
+		Name: schedulerName(c.ID), Uid: c.UID, DisplayName: c.DisplayName, Spec: spec, State: pb.Scheduler_ACTIVE,
+		Etag:       fmt.Sprintf("%x", c.Updated.UnixNano()),
+		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
+		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision, LastError: st.LastError},
+	}
+	if c.Served > 0 {
+		out.CurrentConfiguration = configurationName(c.ID, c.Served)
+	}
+	if !st.EventTime.IsZero() {
+		out.Status.EventTime = timestamppb.New(st.EventTime)
+	}
+	return out
+}

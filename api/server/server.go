@@ -1,0 +1,150 @@
+// Package server is the gRPC face of the controller. A handler checks, converts,
+// calls and converts back; codes are decided in errors.go alone. Beside the
+// services of autosched.v1 it serves health checks and reflection.
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+)
+
+// Options of a server.
+type Options struct {
+	Service  *controller.Service  // required
+	Builtins []controller.Builtin // what can be registered
+	// PollAfter is what polling schedulers are told to wait; 30 s if 0.
+	PollAfter time.Duration
+	Log       *slog.Logger // nothing is logged if nil
+}
+
+// Server serves one controller.
+type Server struct {
+	pb.UnimplementedTuningServiceServer
+	pb.UnimplementedConfigurationServiceServer
+
+	service   *controller.Service
+	builtins  []controller.Builtin
+	pollAfter time.Duration
+	log       *slog.Logger
+
+	grpc     *grpc.Server
+	health   *health.Server
+	draining chan struct{}
+	drain    sync.Once
+}
+
+// maxStreams bounds the calls of one connection; messages have grpc's own limit
+// of 4 MiB.
+const maxStreams = 256
+
+// New returns a server that is not listening yet.
+func New(o Options) *Server {
+	if o.PollAfter <= 0 {
+		o.PollAfter = 30 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{service: o.Service, builtins: o.Builtins, pollAfter: o.PollAfter, log: o.Log, health: health.NewServer(), draining: make(chan struct{})}
+	s.grpc = grpc.NewServer(
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(20*time.Second),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}), // finds half-open watchers
+		grpc.UnaryInterceptor(s.guardUnary),
+		grpc.StreamInterceptor(s.guardStream),
+	)
+	pb.RegisterTuningServiceServer(s.grpc, s)
+	pb.RegisterConfigurationServiceServer(s.grpc, s)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName, pb.ConfigurationService_ServiceDesc.ServiceName} {
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
+	return s
+}
+
+// Serve answers on a listener until Shutdown. It returns nil after one.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.grpc.Serve(l)
+	select {
+	case <-s.draining:
+		return nil
+	default:
+	}
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	return nil
+}
+
+// Shutdown reports NOT_SERVING, ends watches and event streams with
+// Unavailable, and waits for calls under way; when the context ends, they are
+// cut.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.health.Shutdown()
+	s.drain.Do(func() { close(s.draining) })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.log.Warn("cutting calls that did not end in time")
+		s.grpc.Stop()
+		<-done
+	}
+}
+
+func (s *Server) builtin(name string) *controller.Builtin {
+	for i := range s.builtins {
+		if s.builtins[i].Name == name {
+			return &s.builtins[i]
+		}
+	}
+	return nil
+}
+
+func (s *Server) builtinNames() []string {
+	names := make([]string, len(s.builtins))
+	for i := range s.builtins {
+		names[i] = s.builtins[i].Name
+	}
+	return names
+}
+
+// guardUnary keeps a handler's panic from ending the process.
+func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
+	defer s.recovered(info.FullMethod, &err)
+	return handle(ctx, req)
+}
+
+func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer s.recovered(info.FullMethod, &err)
+	return handle(srv, stream)
+}
+
+func (s *Server) recovered(method string, err *error) {
+	if p := recover(); p != nil {
+		s.log.Error("handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "internal error; the service's log says more")
+	}
+}

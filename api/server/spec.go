@@ -1,0 +1,245 @@
+package server
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/space"
+)
+
+// Parameters and rules between their proto and package space, and the way back
+// of what is wrong with them to the field of the request.
+
+const (
+	parametersField  = "scheduler.spec.parameters"
+	constraintsField = "scheduler.spec.constraints"
+)
+
+var operators = map[pb.ActivationRule_Operator]space.Op{
+	pb.ActivationRule_EQUAL: space.Equal, pb.ActivationRule_NOT_EQUAL: space.NotEqual, pb.ActivationRule_LESS: space.Less,
+	pb.ActivationRule_LESS_OR_EQUAL: space.LessEqual, pb.ActivationRule_GREATER: space.Greater,
+	pb.ActivationRule_GREATER_OR_EQUAL: space.GreaterEqual, pb.ActivationRule_IN: space.In,
+}
+
+func operatorOf(op space.Op) pb.ActivationRule_Operator {
+	for p, o := range operators {
+		if o == op {
+			return p
+		}
+	}
+	return pb.ActivationRule_OPERATOR_UNSPECIFIED
+}
+
+// paramFromProto reads one parameter. What it cannot say in space's terms goes
+// to v; the rest is for space to judge.
+func paramFromProto(p *pb.ParameterSpec, field string, v *violations) space.Param {
+	out := space.Param{ID: p.GetParameterId(), Module: p.GetModule(), Unit: p.GetUnit(), Description: p.GetDescription()}
+	switch t := p.GetParameterValueSpec().(type) {
+	case *pb.ParameterSpec_DoubleValueSpec:
+		setDouble(&out, t.DoubleValueSpec)
+	case *pb.ParameterSpec_IntegerValueSpec:
+		setInteger(&out, t.IntegerValueSpec)
+	case *pb.ParameterSpec_DurationValueSpec:
+		setDuration(&out, t.DurationValueSpec)
+	case *pb.ParameterSpec_CategoricalValueSpec:
+		out.Kind, out.Categories = space.KindCategorical, t.CategoricalValueSpec.GetValues()
+	case *pb.ParameterSpec_BooleanValueSpec:
+		out.Kind = space.KindBool
+	case *pb.ParameterSpec_ArraySpec:
+		a := t.ArraySpec
+		out.Array = &space.Array{Length: a.GetLengthParameterId(), Offset: int(a.GetLengthOffset()), Max: int(a.GetMaxLength())}
+		switch e := a.GetElementValueSpec().(type) {
+		case *pb.ArraySpec_DoubleValueSpec:
+			setDouble(&out, e.DoubleValueSpec)
+		case *pb.ArraySpec_IntegerValueSpec:
+			setInteger(&out, e.IntegerValueSpec)
+		case *pb.ArraySpec_DurationValueSpec:
+			setDuration(&out, e.DurationValueSpec)
+		default:
+			v.add(field+".array_spec.element_value_spec", "is required: double_value_spec, integer_value_spec or duration_value_spec")
+		}
+	default:
+		v.add(field+".parameter_value_spec", "is required, such as integer_value_spec")
+	}
+	switch p.GetScaleType() {
+	case pb.ParameterSpec_SCALE_TYPE_UNSPECIFIED, pb.ParameterSpec_LINEAR:
+	case pb.ParameterSpec_LOG:
+		out.Log = true
+	default:
+		v.add(field+".scale_type", "%d is not known", p.GetScaleType())
+	}
+	for _, s := range p.GetSpecialValues() {
+		out.Special = append(out.Special, space.Special{Value: s.GetValue(), Name: s.GetDisplayName(), Weight: s.GetSamplingWeight()})
+	}
+	var why string
+	if out.Default, why = valueFromProto(p.GetDefaultValue()); why != "" {
+		v.add(field+".default_value", "%s", why)
+	}
+	return out
+}
+
+func setDouble(p *space.Param, s *pb.DoubleValueSpec) {
+	p.Kind, p.Min, p.Max, p.Step = space.KindFloat, s.GetMinValue(), s.GetMaxValue(), s.GetStep()
+}
+
+func setInteger(p *space.Param, s *pb.IntegerValueSpec) {
+	p.Kind, p.Min, p.Max, p.Step = space.KindInt, float64(s.GetMinValue()), float64(s.GetMaxValue()), float64(s.GetStep())
+}
+
+func setDuration(p *space.Param, s *pb.DurationValueSpec) {
+	p.Kind, p.Min, p.Max, p.Step = space.KindDuration, s.GetMinValue(), s.GetMaxValue(), s.GetStep()
+}
+
+func paramToProto(p *space.Param) *pb.ParameterSpec {
+	out := &pb.ParameterSpec{
+		ParameterId: p.ID, Module: p.Module, Unit: p.Unit, Description: p.Description,
+		ScaleType: pb.ParameterSpec_LINEAR, DefaultValue: valueToProto(p, p.Default),
+	}
+	if p.Log {
+		out.ScaleType = pb.ParameterSpec_LOG
+	}
+	for _, s := range p.Special {
+		out.SpecialValues = append(out.SpecialValues, &pb.SpecialValue{Value: s.Value, DisplayName: s.Name, SamplingWeight: s.Weight})
+	}
+	double := &pb.DoubleValueSpec{MinValue: p.Min, MaxValue: p.Max, Step: p.Step}
+	integer := &pb.IntegerValueSpec{MinValue: int64(p.Min), MaxValue: int64(p.Max), Step: int64(p.Step)}
+	duration := &pb.DurationValueSpec{MinValue: p.Min, MaxValue: p.Max, Step: p.Step}
+	if p.Array != nil {
+		a := &pb.ArraySpec{LengthParameterId: p.Array.Length, LengthOffset: int32(p.Array.Offset), MaxLength: int32(p.Array.Max)}
+		switch p.Kind {
+		case space.KindInt:
+			a.ElementValueSpec = &pb.ArraySpec_IntegerValueSpec{IntegerValueSpec: integer}
+		case space.KindDuration:
+			a.ElementValueSpec = &pb.ArraySpec_DurationValueSpec{DurationValueSpec: duration}
+		default:
+			a.ElementValueSpec = &pb.ArraySpec_DoubleValueSpec{DoubleValueSpec: double}
+		}
+		out.ParameterValueSpec = &pb.ParameterSpec_ArraySpec{ArraySpec: a}
+		return out
+	}
+	switch p.Kind {
+	case space.KindInt:
+		out.ParameterValueSpec = &pb.ParameterSpec_IntegerValueSpec{IntegerValueSpec: integer}
+	case space.KindDuration:
+		out.ParameterValueSpec = &pb.ParameterSpec_DurationValueSpec{DurationValueSpec: duration}
+	case space.KindBool:
+		out.ParameterValueSpec = &pb.ParameterSpec_BooleanValueSpec{BooleanValueSpec: &pb.BooleanValueSpec{}}
+	case space.KindCategorical:
+		out.ParameterValueSpec = &pb.ParameterSpec_CategoricalValueSpec{CategoricalValueSpec: &pb.CategoricalValueSpec{Values: p.Categories}}
+	default:
+		out.ParameterValueSpec = &pb.ParameterSpec_DoubleValueSpec{DoubleValueSpec: double}
+	}
+	return out
+}
+
+func ruleFromProto(c *pb.DependencyConstraint, field string, v *violations) space.Rule {
+	out := space.Rule{ID: c.GetConstraintId(), Description: c.GetDescription()}
+	switch r := c.GetRule().(type) {
+	case *pb.DependencyConstraint_Ordering:
+		o := r.Ordering
+		out.Ordering = &space.Ordering{Params: o.GetParameterIds(), MinRatio: o.GetMinRatio(), MinGap: o.GetMinGap()}
+	case *pb.DependencyConstraint_Activation:
+		a := r.Activation
+		out.Activation = &space.Activation{Param: a.GetParameterId(), When: a.GetWhenParameterId(), Op: operators[a.GetOperator()]}
+		var why string
+		if out.Activation.Value, why = valueFromProto(a.GetValue()); why != "" {
+			v.add(field+".activation.value", "%s", why)
+		}
+		for k, one := range a.GetValues() {
+			x, why := valueFromProto(one)
+			if why != "" {
+				v.add(fmt.Sprintf("%s.activation.values[%d]", field, k), "%s", why)
+			}
+			out.Activation.Values = append(out.Activation.Values, x)
+		}
+	default:
+		v.add(field+".rule", "is required: activation or ordering")
+	}
+	return out
+}
+
+func ruleToProto(r *space.Rule, sp *space.Space) *pb.DependencyConstraint {
+	out := &pb.DependencyConstraint{ConstraintId: r.ID, Description: r.Description}
+	if o := r.Ordering; o != nil {
+		out.Rule = &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: o.Params, MinRatio: o.MinRatio, MinGap: o.MinGap}}
+	}
+	if a := r.Activation; a != nil {
+		when, _ := sp.Param(a.When)
+		rule := &pb.ActivationRule{ParameterId: a.Param, WhenParameterId: a.When, Operator: operatorOf(a.Op), Value: valueToProto(&when, a.Value)}
+		for _, x := range a.Values {
+			rule.Values = append(rule.Values, valueToProto(&when, x))
+		}
+		out.Rule = &pb.DependencyConstraint_Activation{Activation: rule}
+	}
+	return out
+}
+
+var specPath = regexp.MustCompile(`^(parameters|rules)\[(\d+)\](.*)$`)
+
+// renames are of fields that space and the API name differently.
+var renames = []struct{ from, to string }{
+	{".id", ".parameter_id"},
+	{".categories", ".categorical_value_spec.values"},
+	{".array.length", ".array_spec.length_parameter_id"},
+	{".array", ".array_spec"},
+}
+
+// fieldOf is the request's field for one of a specification in space's terms.
+// at gives the place in the request of parameter or rule number i, -1 if it is
+// built in. ok is false for what is about no single field of the request.
+func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int) (field string, ok bool) {
+	m := specPath.FindStringSubmatch(path)
+	if m == nil {
+		return parametersField, false
+	}
+	i, _ := strconv.Atoi(m[2])
+	rule, rest := m[1] == "rules", m[3]
+	if i = at(rule, i); i < 0 {
+		if rule {
+			return constraintsField, false
+		}
+		return parametersField, false
+	}
+	if rule {
+		rest = strings.NewReplacer(".id", ".constraint_id", ".ordering.params", ".ordering.parameter_ids", ".activation.param", ".activation.parameter_id",
+			".activation.when", ".activation.when_parameter_id", ".activation.op", ".activation.operator").Replace(rest)
+		return fmt.Sprintf("%s[%d]%s", constraintsField, i, rest), true
+	}
+	p := spec.GetParameters()[i]
+	switch {
+	case rest == ".kind":
+		rest = "." + valueSpecField(p)
+	case rest == ".min_value", rest == ".max_value", rest == ".step":
+		rest = "." + valueSpecField(p) + rest
+	case strings.HasPrefix(rest, ".special_values"):
+		rest = strings.Replace(rest, ".weight", ".sampling_weight", 1)
+	default:
+		for _, r := range renames {
+			if tail, found := strings.CutPrefix(rest, r.from); found {
+				rest = r.to + tail
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%s[%d]%s", parametersField, i, rest), true
+}
+
+// valueSpecField is the name of the field that holds a parameter's range.
+func valueSpecField(p *pb.ParameterSpec) string {
+	r := p.ProtoReflect()
+	fd := r.WhichOneof(r.Descriptor().Oneofs().ByName("parameter_value_spec"))
+	if fd == nil {
+		return "parameter_value_spec"
+	}
+	name := string(fd.Name())
+	if a := p.GetArraySpec(); a != nil {
+		ar := a.ProtoReflect()
+		if fd := ar.WhichOneof(ar.Descriptor().Oneofs().ByName("element_value_spec")); fd != nil {
+			name += "." + string(fd.Name())
+		}
+	}
+	return name
+}

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// CreateScheduler registers a scheduler.
+func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerRequest) (*pb.Scheduler, error) {
+	reg, err := s.registration(req)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Register(ctx, reg, requestOf(req), req.GetValidateOnly())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	if req.GetValidateOnly() {
+		sp, err := space.New(c.Params, c.Rules)
+		if err != nil {
+			return nil, s.statusOf(err)
+		}
+		return schedulerToProto(c, controller.Status{}, sp), nil
+	}
+	return s.scheduler(c.ID)
+}
+
+// GetScheduler returns one scheduler.
+func (s *Server) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*pb.Scheduler, error) {
+	id, err := parseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.scheduler(id)
+}
+
+func (s *Server) scheduler(id string) (*pb.Scheduler, error) {
+	c, st, err := s.service.Scheduler(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	sp, err := s.service.Space(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return schedulerToProto(c, st, sp), nil
+}
+
+// ListSchedulers lists schedulers in order of name.
+func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest) (*pb.ListSchedulersResponse, error) {
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	t, err := parseToken("page_token", req.GetPageToken(), "schedulers")
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	ids := s.service.Schedulers(t.After, size+1)
+	out := &pb.ListSchedulersResponse{}
+	for i, id := range ids {
+		if i == size {
+			out.NextPageToken = token{Of: "schedulers", After: ids[size-1]}.String()
+			break
+		}
+		one, err := s.scheduler(id)
+		if err != nil {
+			return nil, err
+		}
+		out.Schedulers = append(out.Schedulers, one)
+	}
+	return out, nil
+}
+
+// maxBatch bounds the events of one request.
+const maxBatch = 10_000
+
+// IngestEvents takes events in and answers each request when its events are on
+// disk.
+func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error {
+	requests := make(chan *pb.IngestEventsRequest)
+	ended := make(chan error, 1)
+	ctx := stream.Context() // ends when this handler returns, and with it the receiver
+	go func() {
+		for {
+			req, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case requests <- req:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	id := ""
+	for {
+		select {
+		case <-s.draining:
+			return errDraining
+		case err := <-ended:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case req := <-requests:
+			answer, err := s.ingest(ctx, &id, req)
+			if err != nil {
+				return s.statusOf(err)
+			}
+			if err := stream.Send(answer); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+var errDraining = status.Error(codes.Unavailable, "the service is shutting down; connect again")
+
+// ingest takes one batch in. id is the scheduler of the stream, settled by its
+// first request.
+func (s *Server) ingest(ctx context.Context, id *string, req *pb.IngestEventsRequest) (*pb.IngestEventsResponse, error) {
+	if req.GetParent() != "" || *id == "" {
+		parent, err := parseScheduler("parent", req.GetParent())
+		if err != nil {
+			return nil, err
+		}
+		if *id != "" && parent != *id {
+			return nil, invalid("parent", "differs from that of the stream, %s", schedulerName(*id))
+		}
+		*id = parent
+	}
+	if n := len(req.GetEvents()); n > maxBatch {
+		return nil, invalid("events", "%d are more than %d", n, maxBatch)
+	}
+	out := &pb.IngestEventsResponse{Sequence: req.GetSequence()}
+	events := make([]workload.Event, 0, len(req.GetEvents()))
+	places := make([]int, 0, len(req.GetEvents()))
+	for i, e := range req.GetEvents() {
+		event, field, why := eventFromProto(e)
+		if why != "" {
+			out.RejectedEvents = append(out.RejectedEvents, &pb.RejectedEvent{
+				Index: int32(i), EventId: e.GetEventId(), Field: fmt.Sprintf("events[%d].%s", i, field), Description: why,
+			})
+			continue
+		}
+		events, places = append(events, event), append(places, i)
+	}
+	result, err := s.service.Ingest(ctx, *id, events)
+	if err != nil {
+		return nil, err
+	}
+	out.AcceptedCount, out.DuplicateCount = int32(result.Accepted), int32(result.Duplicates)
+	out.LateCount = int32(result.Late)
+	for _, r := range result.Rejected {
+		field, why := eventFault(r.Err)
+		out.RejectedEvents = append(out.RejectedEvents, &pb.RejectedEvent{
+			Index: int32(places[r.Index]), EventId: r.ID, Field: fmt.Sprintf("events[%d].%s", places[r.Index], field), Description: why,
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+// clientFlags are what commands that talk to the service share.
+type clientFlags struct {
+	server  string
+	timeout time.Duration
+	json    bool
+}
+
+func (f *clientFlags) add(cmd *cobra.Command) {
+	addServerFlag(cmd, &f.server)
+	fl := cmd.PersistentFlags()
+	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long a call may take")
+	fl.BoolVar(&f.json, "json", false, "print JSON for programs")
+}
+
+// addServerFlag is for a command and those below it.
+func addServerFlag(cmd *cobra.Command, server *string) {
+	cmd.PersistentFlags().StringVar(server, "server", defaultAddress, "address of the service, host:port")
+}
+
+// dial makes a connection, which is used as soon as there is a call.
+func dial(server string) (*grpc.ClientConn, error) {
+	retry := backoff.DefaultConfig
+	retry.MaxDelay = 2 * time.Second // for a watch that waits for the service
+	conn, err := grpc.NewClient(server, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 5 * time.Second}))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--server: %w", err)}
+	}
+	return conn, nil
+}
+
+// client is a connection to the service.
+type client struct {
+	tuning pb.TuningServiceClient
+	config pb.ConfigurationServiceClient
+}
+
+// call connects and runs f, within the timeout unless f streams.
+func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.Context, *client) error) error {
+	if f.timeout <= 0 {
+		return usageError{fmt.Errorf("--timeout: %v is not positive", f.timeout)}
+	}
+	conn, err := dial(f.server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if !streams {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+	}
+	return plainError(f.server, run(ctx, &client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)}))
+}
+
+// plainError says what the service answered in words for people, one bad field
+// a line.
+func plainError(server string, err error) error {
+	st, ok := status.FromError(err)
+	if err == nil || !ok {
+		return err
+	}
+	switch st.Code() {
+	case codes.Unavailable:
+		return fmt.Errorf("cannot reach the service at %s: %s\nis 'autosched serve' running there?", server, st.Message())
+	case codes.Canceled:
+		return context.Canceled
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("the service at %s did not answer in time", server)
+	}
+	var lines []string
+	for _, d := range st.Details() {
+		if b, ok := d.(*errdetails.BadRequest); ok {
+			for _, v := range b.GetFieldViolations() {
+				lines = append(lines, fmt.Sprintf("  %s: %s", v.GetField(), v.GetDescription()))
+			}
+		}
+	}
+	if len(lines) > 0 {
+		return fmt.Errorf("the service refused the request:\n%s", strings.Join(lines, "\n"))
+	}
+	return errors.New(st.Message())
+}
+
+// protoText is a message as JSON: the same bytes for the same message, on one
+// line if compact.
+func protoText(m proto.Message, compact bool) ([]byte, error) {
+	raw, err := protojson.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	// protojson varies its spaces on purpose.
+	var out bytes.Buffer
+	if compact {
+		err = json.Compact(&out, raw)
+	} else {
+		err = json.Indent(&out, raw, "", "  ")
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), err
+}
+
+func printProto(w io.Writer, m proto.Message, compact bool) error {
+	b, err := protoText(m, compact)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+// schedulerArg reads a scheduler's id or name.
+func schedulerArg(args []string) (string, error) {
+	if len(args) != 1 {
+		return "", usageError{errors.New("want the name of one scheduler; 'autosched scheduler list' shows them")}
+	}
+	return "schedulers/" + strings.TrimPrefix(args[0], "schedulers/"), nil
+}
+
+func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// enumWord is an enum's value in commands: auto for AUTO.
+func enumWord(e fmt.Stringer) string { return strings.ToLower(e.String()) }

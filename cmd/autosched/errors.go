@@ -1,0 +1,6 @@
+package main
+
+// usageError is a mistake in how a command was called: exit code 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }

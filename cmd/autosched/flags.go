@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// replayFlags are what commands that replay a trace on a cluster share.
+type replayFlags struct {
+	trace     string
+	from, to  string
+	cluster   workload.Cluster
+	scheduler string
+	round     time.Duration
+	placement string
+	seed      uint64
+	skipWider bool
+	json      bool
+	quota     quotaFlags
+	models    modelsFlag
+	protect   protectFlags
+}
+
+func (f *replayFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
+	fl.StringVar(&f.from, "from", "", "first submission that counts, RFC 3339 or seconds since the trace's zero (default: the trace's first)")
+	fl.IntVar(&f.cluster.Nodes, "nodes", 20, "nodes of the cluster")
+	fl.IntVar(&f.cluster.GPUsPerNode, "gpus-per-node", 8, "GPUs of a node")
+	fl.StringVar(&f.scheduler, "scheduler", "tiresias", "scheduler: "+strings.Join(schedulers.Names(), ", "))
+	fl.DurationVar(&f.round, "round", 0, "decide only on this grid, as round-based schedulers do (0: at every event)")
+	fl.StringVar(&f.placement, "placement", "fewest", "how gangs are placed: fewest (nodes), whole (all but the last node empty), count (only count GPUs)")
+	fl.BoolVar(&f.skipWider, "skip-wider", false, "leave out jobs that ask for more GPUs than the cluster has, and say how many")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of everything random")
+	fl.BoolVar(&f.json, "json", false, "print JSON for programs")
+	f.quota.add(cmd)
+	f.models.add(cmd)
+	f.protect.add(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(schedulers.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("placement", cobra.FixedCompletions([]string{"fewest", "whole", "count"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addTo adds the end of the window, for commands that have one.
+func (f *replayFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.to, "to", "", "submissions count before it (default: after the trace's last)")
+}
+
+// replayInput is what the flags stand for.
+type replayInput struct {
+	trace     *workload.Workload
+	from, to  time.Duration
+	scheduler *schedulers.Scheduler
+	options   simulator.Options
+}
+
+// load checks the flags and reads the trace. Remarks go to the command's
+// standard error.
+func (f *replayFlags) load(ctx context.Context, cmd *cobra.Command) (*replayInput, error) {
+	if f.trace == "" {
+		return nil, usageError{fmt.Errorf(`--trace is missing: name a trace file, or "sample"`)}
+	}
+	if err := f.cluster.Validate(); err != nil {
+		return nil, usageError{err}
+	}
+	in := &replayInput{}
+	var err error
+	if in.scheduler, err = schedulers.Find(f.scheduler); err != nil {
+		return nil, usageError{err}
+	}
+	if in.options, err = f.simulate(); err != nil {
+		return nil, err
+	}
+	if err := f.models.apply(&in.options); err != nil {
+		return nil, err
+	}
+	if in.trace, err = openTrace(ctx, cmd, f.trace); err != nil {
+		return nil, err
+	}
+	if f.skipWider {
+		if in.trace, err = withoutWider(cmd, in.trace, f.cluster); err != nil {
+			return nil, err
+		}
+	}
+	first, last := in.trace.Span()
+	in.from, in.to = first, last+1
+	if f.from != "" {
+		if in.from, err = workload.ParseInstant(in.trace, f.from); err != nil {
+			return nil, usageError{fmt.Errorf("--from: %w", err)}
+		}
+	}
+	if f.to != "" {
+		if in.to, err = workload.ParseInstant(in.trace, f.to); err != nil {
+			return nil, usageError{fmt.Errorf("--to: %w", err)}
+		}
+	}
+	if in.to <= in.from {
+		clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
+		return nil, usageError{fmt.Errorf("--to (%s) is not after --from (%s); %s has submissions from %s to %s", clock(in.to), clock(in.from), f.trace, clock(first), clock(last))}
+	}
+	if err := f.quota.apply(&f.cluster, in.trace.Jobs(), &in.options); err != nil {
+		return nil, err
+	}
+	if n := f.cluster.TotalGPUs(); n <= workload.SmallCluster {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n, workload.SmallCluster)
+	}
+	return in, nil
+}
+
+// withoutWider leaves out jobs that can never run.
+func withoutWider(cmd *cobra.Command, w *workload.Workload, c workload.Cluster) (*workload.Workload, error) {
+	var fit []workload.Job
+	for _, j := range w.Jobs() {
+		if j.GPUs.Whole() <= c.TotalGPUs() {
+			fit = append(fit, j)
+		}
+	}
+	if len(fit) == w.Len() {
+		return w, nil
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "note: %d of %d jobs ask for more GPUs than the cluster has and are left out\n", w.Len()-len(fit), w.Len())
+	if len(fit) == 0 {
+		return nil, fmt.Errorf("every job of %s asks for more GPUs than %s has", w.Name(), c)
+	}
+	out, err := workload.New(w.Name(), w.Zero(), fit)
+	if err == nil && w.Synthetic() {
+		out = out.AsSynthetic()
+	}
+	return out, err
+}
+
+func (f *replayFlags) simulate() (simulator.Options, error) {
+	o := simulator.Options{Round: f.round}
+	var err error
+	if o.Protect, err = f.protect.protection(); err != nil {
+		return o, err
+	}
+	if f.round < 0 {
+		return o, usageError{fmt.Errorf("--round: %v is negative", f.round)}
+	}
+	switch f.placement {
+	case "fewest":
+		o.Placement = simulator.ConsolidateFewest
+	case "whole":
+		o.Placement = simulator.ConsolidateWhole
+	case "count":
+		o.Placement = simulator.Count
+	default:
+		return o, usageError{fmt.Errorf("--placement: %q is not fewest, whole or count", f.placement)}
+	}
+	return o, nil
+}
+
+// openTrace reads a trace and says on standard error what it left out and that
+// it is synthetic.
+func openTrace(ctx context.Context, cmd *cobra.Command, path string) (*workload.Workload, error) {
+	w, report, err := workload.Open(path, workload.ReadOptions{Context: ctx})
+	if err != nil {
+		return nil, err
+	}
+	stderr := cmd.ErrOrStderr()
+	if report != nil && report.Rejected > 0 {
+		fmt.Fprintf(stderr, "note: %s: %d of %d rows rejected; see 'autosched trace validate'\n", path, report.Rejected, report.Rows)
+	}
+	if w.Synthetic() {
+		fmt.Fprintf(stderr, "note: %s is synthetic\n", path)
+	}
+	return w, nil
+}
+
+// configFlag is the repeatable --set.
+type configFlag struct {
+	set    []string
+	preset string
+}
+
+func (f *configFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.set, "set", nil, "key=value of a parameter, repeatable; arrays as 3250,7200; the rest keeps its default")
+	cmd.Flags().StringVar(&f.preset, "preset", "", "start from this preset of the scheduler instead of its default")
+}
+
+func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
+	base := s.Space.Default()
+	if f.preset != "" {
+		found := false
+		var names []string
+		for _, p := range s.Presets {
+			names = append(names, p.Name)
+			if p.Name == f.preset {
+				base, found = p.Config, true
+			}
+		}
+		if !found {
+			return base, usageError{fmt.Errorf("--preset: %q is not a preset of %s; there are %v", f.preset, s.Name, names)}
+		}
+	}
+	c, err := s.Space.Parse(base, f.set)
+	if err != nil {
+		return c, usageError{fmt.Errorf("--set: %w", err)}
+	}
+	return c, nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// progressLine rewrites one line of a terminal. Elsewhere it adds a line now and
+// then, so that a log tells that work goes on.
+type progressLine struct {
+	w    io.Writer
+	on   bool // a terminal
+	last time.Time
+	wide int
+}
+
+const (
+	redraw  = 100 * time.Millisecond
+	logLine = 10 * time.Second
+)
+
+func newProgressLine(w io.Writer) *progressLine {
+	p := &progressLine{w: w, last: time.Now()}
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			p.on = info.Mode()&os.ModeCharDevice != 0
+		}
+	}
+	return p
+}
+
+func (p *progressLine) show(format string, args ...any) {
+	every := redraw
+	if !p.on {
+		every = logLine
+	}
+	if time.Since(p.last) < every {
+		return
+	}
+	p.last = time.Now()
+	line := fmt.Sprintf(format, args...)
+	if !p.on {
+		fmt.Fprintln(p.w, line)
+		return
+	}
+	fmt.Fprintf(p.w, "\r%-*s", p.wide, line)
+	p.wide = max(p.wide, len(line))
+}
+
+func (p *progressLine) clear() {
+	if p.on && p.wide > 0 {
+		fmt.Fprintf(p.w, "\r%*s\r", p.wide, "")
+	}
+}

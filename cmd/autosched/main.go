@@ -1,0 +1,106 @@
+// Command autosched keeps the knobs of deep-learning-training schedulers set
+// for the workload that is about to come. `autosched help` lists what it does.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it waits for
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes a command line and returns the exit code: 0 for success, 1 for
+// failure, 2 for misuse.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRootCmd()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(stderr, "autosched: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
+		return 2
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "autosched: interrupted")
+		return 1
+	}
+	fmt.Fprintf(stderr, "autosched: %v\n", err)
+	return 1
+}
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "autosched",
+		Short: "Keep the knobs of deep-learning-training schedulers set for the workload that is about to come",
+		Long: `AutoSched tunes the configuration of deep-learning-training schedulers to the
+workload that is about to come: it forecasts futures from job events, plays
+candidate configurations on them in a fast simulator, and changes the
+scheduler's configuration only if a candidate wins on every future.
+
+Offline, evaluate what tuning would have gained on a trace:
+  autosched trace stats --trace sample
+  autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias
+  autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
+
+Online, run the service and let a scheduler (here an emulated one) use it:
+  autosched serve --dir data
+  autosched emulate --trace sample --nodes 20 --gpus-per-node 8
+
+Exit codes: 0 success, 1 failure, 2 misuse.`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(
+		newTraceCmd(),
+		newSimulateCmd(),
+		newTuneCmd(),
+		newEvaluateCmd(),
+		newServeCmd(),
+		newEmulateCmd(),
+		newSchedulerCmd(),
+		newConfigCmd(),
+		newModelsCmd(),
+	)
+	return root
+}
+
+// version is what the build knows of itself.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && v == "(devel)" {
+			v = s.Value
+		}
+	}
+	return v
+}

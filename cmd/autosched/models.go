@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/simulator"
+)
+
+// modelsFlag is --models.
+type modelsFlag struct{ path string }
+
+func (f *modelsFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "models", "", "performance models to use instead of the built-in ones: a JSON file, as 'autosched models show --json' prints; sections it lacks are as built in")
+}
+
+// spec is the file's models, the built-in ones without a file.
+func (f *modelsFlag) spec() (*simulator.ModelSpec, error) {
+	if f.path == "" {
+		return simulator.DefaultModelSpec(), nil
+	}
+	in, err := os.Open(filepath.Clean(f.path))
+	if err != nil {
+		return nil, fmt.Errorf("--models: %w", err)
+	}
+	defer in.Close()
+	spec, err := simulator.ReadModels(in)
+	if err != nil {
+		return nil, fmt.Errorf("--models: %s: %w", f.path, err)
+	}
+	return spec, nil
+}
+
+func (f *modelsFlag) apply(o *simulator.Options) error {
+	if f.path == "" {
+		return nil
+	}
+	spec, err := f.spec()
+	if err == nil {
+		o.Models = spec.Models()
+	}
+	return err
+}
+
+func newModelsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "models",
+		Short: "Look at the simulator's performance models, or learn them from history",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newModelsShowCmd(), newModelsLearnCmd())
+	return cmd
+}
+
+func newModelsShowCmd() *cobra.Command {
+	var f modelsFlag
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show what restarts, spreading, sharing and more GPUs do to jobs",
+		Long: `Shows the performance models that simulations use, each with its source: the
+GPU time that a restart wastes by number of GPUs, the model classes (skew, the
+slowdown when spread over more nodes than needed, utilisation, how often a
+class is drawn for jobs that name none), throughput against GPUs, and the speed
+of jobs that share GPUs. With --json it prints a models file with all sections,
+to be changed and given to --models of simulate, evaluate and tune.`,
+		Example: `  autosched models show
+  autosched models show --json > models.json
+  autosched simulate --trace sample --models models.json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			spec, err := f.spec()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return spec.Complete().Write(cmd.OutOrStdout())
+			}
+			return printModels(cmd.OutOrStdout(), spec.Complete())
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a models file")
+	return cmd
+}
+
+// shownGPUs are the numbers of GPUs that tables have a column or row for.
+var shownGPUs = []int{1, 2, 4, 8, 16, 32, 64}
+
+func printModels(w io.Writer, m *simulator.ModelSpec) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	title := func(name, source string) {
+		t.Flush()
+		if source == "" {
+			source = "not named"
+		}
+		fmt.Fprintf(w, "%s\n  source: %s\n", name, source)
+	}
+	gpus := func(name string) {
+		fmt.Fprintf(t, "  %s\t", name)
+		for _, g := range shownGPUs {
+			fmt.Fprintf(t, "%d GPU\t", g)
+		}
+		fmt.Fprintln(t)
+	}
+	title("Restart: GPUs held without progress when a stopped job resumes", m.Restart.Source)
+	gpus("")
+	fmt.Fprint(t, "  seconds\t")
+	for _, g := range shownGPUs {
+		fmt.Fprintf(t, "%.4g\t", m.Restart.Cost(g).Seconds())
+	}
+	fmt.Fprint(t, "\n\n")
+
+	title("Model classes: run time when spread over more nodes than needed", m.Classes.Source)
+	total := 0
+	for _, c := range m.Classes.List {
+		total += c.Weight
+	}
+	fmt.Fprintln(t, "  class\tskew\tspread slowdown\tutilisation\tdrawn for\tscaling\t")
+	for i := range m.Classes.List {
+		c := &m.Classes.List[i]
+		fmt.Fprintf(t, "  %s\t%.3g\t%.3g\t%.3g\t%.1f %%\t%s\t\n", c.Name, c.Skew, c.Slowdown, c.Util, 100*float64(c.Weight)/float64(total), m.CurveOf(c).Name)
+	}
+	fmt.Fprintln(t)
+
+	title("Scaling: throughput relative to one GPU", m.Scaling.Source)
+	gpus("curve")
+	for i := range m.Scaling.Curves {
+		c := &m.Scaling.Curves[i]
+		fmt.Fprintf(t, "  %s\t", c.Name)
+		for _, g := range shownGPUs {
+			fmt.Fprintf(t, "%.4g\t", c.At(g))
+		}
+		fmt.Fprintln(t)
+	}
+	fmt.Fprintln(t)
+
+	if len(m.Pairs.Speeds) == 0 {
+		title("Sharing: speed by utilisation, 0.985 - 0.368 x (sum - 1) above full use", m.Pairs.Source)
+		fmt.Fprintln(t, "  load\tutilisation\tmemory MB\tshare score\tweight\t")
+		for _, l := range m.Pairs.Loads {
+			fmt.Fprintf(t, "  %s\t%.3g\t%.0f\t%d\t%d\t\n", l.Name, l.Util, l.Mem, l.Score, l.Weight)
+		}
+		return t.Flush()
+	}
+	title("Sharing: % of the speed alone of a row's load beside a column's, . if they do not fit", m.Pairs.Source)
+	fmt.Fprint(t, "  load\tscore\t")
+	for i := range m.Pairs.Loads {
+		fmt.Fprintf(t, "%d\t", i+1)
+	}
+	fmt.Fprintln(t)
+	for i, l := range m.Pairs.Loads {
+		fmt.Fprintf(t, "  %d %s\t%d\t", i+1, l.Name, l.Score)
+		for _, v := range m.Pairs.Speeds[i] {
+			if v == 0 {
+				fmt.Fprint(t, ".\t")
+			} else {
+				fmt.Fprintf(t, "%.0f\t", 100*v)
+			}
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}

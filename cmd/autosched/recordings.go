@@ -1,0 +1,149 @@
+package main
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// recordFlags are what simulate may write of a run over time.
+type recordFlags struct {
+	series, timeline, plot string
+	interval               time.Duration
+}
+
+func (f *recordFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.series, "series", "", "write running and waiting jobs, GPUs in use and queued, fragmentation, utilisation (means over each interval) and preemptions so far to this CSV file (.gz: compressed)")
+	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute, "interval of --series and --plot")
+	fl.StringVar(&f.timeline, "timeline", "", "write who ran where and when in Chrome trace format, which opens in Perfetto, to this JSON file (.gz: compressed)")
+	fl.StringVar(&f.plot, "plot", "", "draw GPUs in use and queued over time and the JCTs to this .png or .svg file")
+}
+
+// recorder follows one run. Its zero value follows nothing.
+type recorder struct {
+	flags   *recordFlags
+	sim     *simulator.Sim
+	series  *sink
+	line    *sink
+	drawn   *simulator.Timeline
+	samples []simulator.Sample
+	row     []byte
+	err     error
+}
+
+func (f *recordFlags) check() error {
+	if f.interval < time.Second {
+		return usageError{fmt.Errorf("--series-interval: %v is less than a second", f.interval)}
+	}
+	if f.plot != "" && !strings.HasSuffix(f.plot, ".png") && !strings.HasSuffix(f.plot, ".svg") {
+		return usageError{fmt.Errorf("--plot: %q is not a .png or .svg file", f.plot)}
+	}
+	return nil
+}
+
+// begin opens the files and hooks into the options of a run.
+func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Options) (*recorder, error) {
+	r := &recorder{flags: f, sim: sim}
+	var err error
+	if f.series != "" {
+		if r.series, err = newSink(f.series); err != nil {
+			return nil, fmt.Errorf("--series: %w", err)
+		}
+		_, r.err = io.WriteString(r.series, "start_s,seconds,running_jobs,waiting_jobs,gpus_in_use,gpus_queued,fragmentation,utilization,preemptions\n")
+	}
+	if f.series != "" || f.plot != "" {
+		o.Series = &simulator.Series{Interval: f.interval, Emit: r.sample}
+	}
+	if f.timeline != "" {
+		if r.line, err = newSink(f.timeline); err != nil {
+			return nil, fmt.Errorf("--timeline: %w", err)
+		}
+		r.drawn = simulator.NewTimeline(r.line, sim, zero)
+		o.Observer = r.drawn.Observe
+	}
+	return r, nil
+}
+
+func (r *recorder) sample(x simulator.Sample) {
+	if r.flags.plot != "" {
+		r.samples = append(r.samples, x)
+	}
+	if r.series == nil || r.err != nil {
+		return
+	}
+	r.row = fmt.Appendf(r.row[:0], "%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%d\n", secs(x.At), secs(x.Span), x.Running, x.Waiting, x.GPUs, x.Queued, x.Fragmentation, x.Utilization, x.Preemptions)
+	_, r.err = r.series.Write(r.row)
+}
+
+// end completes the files of a run that is over.
+func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
+	if o.Series != nil {
+		o.Series.Flush(r.sim)
+	}
+	if r.series != nil {
+		if err := errors.Join(r.err, r.series.Close()); err != nil {
+			return fmt.Errorf("--series: %w", err)
+		}
+	}
+	if r.drawn != nil {
+		if err := errors.Join(r.drawn.Close(), r.line.Close()); err != nil {
+			return fmt.Errorf("--timeline: %w", err)
+		}
+	}
+	if r.flags.plot != "" {
+		if err := plotRun(r.flags.plot, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs()); err != nil {
+			return fmt.Errorf("--plot: %w", err)
+		}
+	}
+	return nil
+}
+
+// sink is a file that is compressed if its name says so.
+type sink struct {
+	io.Writer
+	file *os.File
+	zip  *gzip.Writer
+}
+
+func newSink(path string) (*sink, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &sink{Writer: f, file: f}
+	if strings.HasSuffix(path, ".gz") {
+		s.zip = gzip.NewWriter(f)
+		s.Writer = s.zip
+	}
+	return s, nil
+}
+
+func (s *sink) Close() error {
+	var err error
+	if s.zip != nil {
+		err = s.zip.Close()
+	}
+	return errors.Join(err, s.file.Close())
+}
+
+// writeFile writes a file that a flag names.
+func writeFile(path, flag string, write func(io.Writer) error) error {
+	s, err := newSink(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	if err := errors.Join(write(s), s.Close()); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
+}

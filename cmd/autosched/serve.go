@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+)
+
+// defaultAddress is where the service listens and where clients look for it.
+const defaultAddress = "127.0.0.1:7443"
+
+type serveOptions struct {
+	dir       string
+	listen    string
+	workers   int
+	pollAfter time.Duration
+	drain     time.Duration
+	verbose   bool
+	protect   protectFlags
+	decide    controller.DecideFunc // nil for the product's
+}
+
+func newServeCmd() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the service: take events in, tune, and tell schedulers what to run",
+		Long: `Serves the gRPC API (autosched.v1, with health checks and reflection). Schedulers
+are registered with it, stream their job events to it, and poll or watch the
+configuration to run. Whenever a scheduler's event time passes its update
+interval, a tuning round decides: a better configuration is proposed (mode
+recommend) or offered to the scheduler (mode auto).
+
+Everything is kept in one directory: config.db with schedulers, configurations
+and acknowledgements, and one events-YYYYMMDD.db a day. One process has it at a
+time. Old event files may be removed while the service is stopped.
+
+If the schedulers protect jobs from being stopped, --max-preemptions and
+--min-run say so: rounds then simulate it.
+
+Connections are neither encrypted nor authenticated: listen on an address that
+only trusted hosts reach. SIGINT or SIGTERM stops: health checks say
+NOT_SERVING, streams end, and calls under way get --drain to finish.`,
+		Example: `  autosched serve --dir data
+  autosched scheduler register --builtin tiresias --nodes 20 --gpus-per-node 8 --mode auto
+  autosched config watch tiresias`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			level := slog.LevelInfo
+			if o.verbose {
+				level = slog.LevelDebug
+			}
+			return o.run(cmd.Context(), slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
+	fl.StringVar(&o.listen, "listen", defaultAddress, "address to listen on, host:port; port 0 takes a free one")
+	fl.IntVar(&o.workers, "workers", 0, "simulations a round runs at once (0: one per processor); no influence on what it decides")
+	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "how long polling schedulers are told to wait")
+	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
+	fl.BoolVar(&o.verbose, "verbose", false, "log more")
+	o.protect.add(cmd)
+	return cmd
+}
+
+func (o *serveOptions) check() error {
+	switch {
+	case o.dir == "":
+		return usageError{errors.New("--dir is missing: name the directory of the service's data")}
+	case o.workers < 0:
+		return usageError{fmt.Errorf("--workers: %d is negative", o.workers)}
+	case o.pollAfter < time.Second:
+		return usageError{fmt.Errorf("--poll-after: %v is less than 1s", o.pollAfter)}
+	case o.drain <= 0:
+		return usageError{fmt.Errorf("--drain: %v is not positive", o.drain)}
+	}
+	if _, err := o.protect.protection(); err != nil {
+		return err
+	}
+	if _, _, err := net.SplitHostPort(o.listen); err != nil {
+		return usageError{fmt.Errorf("--listen: %w", err)}
+	}
+	return nil
+}
+
+// run serves until the context ends or serving fails.
+func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
+	began := time.Now()
+	repo, err := repository.Open(o.dir, repository.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	decide := o.decide
+	if decide == nil {
+		decide = o.protectedDecide()
+	}
+	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide, Workers: o.workers, Log: log})
+	if err != nil {
+		return err
+	}
+	defer service.Close()
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	if a, ok := listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		log.Warn("connections are neither encrypted nor authenticated", "address", a)
+	}
+	s := server.New(server.Options{Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(listener) }()
+	log.Info("serving", "address", listener.Addr().String(), "dir", o.dir, "schedulers", len(service.Schedulers("", 1<<30)), "took", time.Since(began).Round(time.Millisecond))
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	log.Info("stopping")
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
+	defer cancel()
+	s.Shutdown(deadline)
+	if err := <-served; err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// protectedDecide is the product's decision, on simulations in which jobs are as
+// protected as the schedulers are said to protect them.
+func (o *serveOptions) protectedDecide() controller.DecideFunc {
+	var options simulator.Options
+	options.Protect, _ = o.protect.protection() // checked
+	return func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+		r, err := controller.DecideRound(ctx, in, options)
+		return r.Decision, err
+	}
+}
+
+// builtins are the schedulers that can be registered: those with something to
+// tune that do not need to know the future.
+func builtins() []controller.Builtin {
+	var out []controller.Builtin
+	for _, s := range schedulers.All {
+		if params := s.Space.Params(); len(params) > 0 && !s.Clairvoyant {
+			out = append(out, controller.Builtin{Name: s.Name, Params: params, Rules: s.Space.Rules(), Objectives: controller.Objectives})
+		}
+	}
+	return out
+}

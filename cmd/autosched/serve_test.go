@@ -1,0 +1,290 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+// lockedBuffer may be written and read at once.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// eventually waits for a text to match and returns its first group.
+func eventually(t *testing.T, text func() string, pattern string) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if m := re.FindStringSubmatch(text()); m != nil {
+			return m[len(m)-1]
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s in\n%s", pattern, text())
+		}
+	}
+}
+
+// startServe runs "autosched serve" on a free port and returns its address.
+func startServe(t *testing.T, dir string) (address string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var log lockedBuffer
+	cmd := newServeCmd()
+	cmd.SetArgs([]string{"--dir", dir, "--listen", "127.0.0.1:0", "--workers", "1"})
+	cmd.SetErr(&log)
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("serve: %v", err)
+			}
+			if !strings.Contains(log.String(), "msg=stopped") {
+				t.Errorf("log:\n%s", log.String())
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return eventually(t, log.String, `msg=serving address=(\S+)`), stop
+}
+
+// runClient runs a client command against a service.
+func runClient(ctx context.Context, cmd *cobra.Command, stdin string, stdout io.Writer, args ...string) error {
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(stdout)
+	cmd.SetErr(io.Discard)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	return cmd.ExecuteContext(ctx)
+}
+
+func TestServeRegisterTuneWatch(t *testing.T) {
+	dir := t.TempDir()
+	address, stop := startServe(t, dir)
+	ctx := t.Context()
+	run := func(cmd *cobra.Command, stdin string, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := runClient(ctx, cmd, stdin, &out, append(args, "--server", address)...); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return out.String()
+	}
+	out := run(newSchedulerCmd(), "", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--mode", "auto", "--id", "prod", "--validate-only")
+	if !strings.Contains(out, "schedulers/prod is valid; nothing was stored") {
+		t.Error(out)
+	}
+	out = run(newSchedulerCmd(), "", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--mode", "auto", "--id", "prod")
+	for _, want := range []string{"prod (tiresias, auto)", "4 nodes x 8 GPUs", "queue_thresholds", "3250,7200"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	// What get prints can be registered again; so can YAML.
+	spec := run(newSchedulerCmd(), "", "get", "prod", "--json")
+	run(newSchedulerCmd(), spec, "register", "-", "--id", "copy")
+	yaml := filepath.Join(t.TempDir(), "s.yaml")
+	text := "name: schedulers/narrow\nspec:\n  scheduler_type: tiresias\n  cluster: {nodes: 2, gpus_per_node: 8}\n  rollout: {update_interval: 1800s}\n" +
+		"  parameters:\n  - parameter_id: queues\n    integer_value_spec: {min_value: 2, max_value: 4}\n    default_value: 3\n"
+	if err := os.WriteFile(yaml, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(newSchedulerCmd(), "", "register", yaml); !strings.Contains(out, "every 30m0s") {
+		t.Error(out)
+	}
+	if out := run(newSchedulerCmd(), "", "list"); strings.Count(out, "tiresias") != 3 || !strings.Contains(out, "narrow") {
+		t.Error(out)
+	}
+	if out := run(newConfigCmd(), "", "get", "prod"); !strings.Contains(out, "prod revision 1 (published)") || !strings.Contains(out, "running_first") {
+		t.Error(out)
+	}
+
+	watchCtx, endWatch := context.WithCancel(ctx)
+	var seen lockedBuffer
+	watched := make(chan error, 1)
+	go func() {
+		watched <- runClient(watchCtx, newConfigCmd(), "", &seen, "watch", "prod", "--server", address)
+	}()
+	eventually(t, seen.String, "revision 1  published")
+
+	// An hour of jobs, and one after it: a round decides.
+	conn, err := dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := pb.NewTuningServiceClient(conn).IngestEvents(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &pb.IngestEventsRequest{Parent: "schedulers/prod"}
+	for i := range 61 {
+		id := string(rune('A' + i))
+		req.Events = append(req.Events, &pb.Event{EventId: id, Kind: pb.Event_SUBMITTED, Job: &pb.JobDetails{JobId: id, Tenant: "vc", MilliGpus: 1000 * int64(1+i%8)},
+			SchedulerTime: timestamppb.New(time.Date(2024, 1, 1, 9, i, 1, 0, time.UTC))})
+	}
+	if err := stream.Send(req); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := stream.Recv(); err != nil || got.GetAcceptedCount() != 61 {
+		t.Fatal(got, err)
+	}
+	_ = stream.CloseSend()
+	get := func() string { return run(newSchedulerCmd(), "", "get", "prod") }
+	if decision := eventually(t, get, `last (round|error) +(.+)`); strings.Contains(get(), "last error") {
+		t.Errorf("the round failed: %s", decision)
+	}
+
+	if out := run(newConfigCmd(), "", "ack", "prod", "--revision", "1", "--state", "applied"); !strings.Contains(out, "the scheduler should run revision") {
+		t.Error(out)
+	}
+	var list struct {
+		Configurations []struct{ Name string }
+	}
+	if err := json.Unmarshal([]byte(run(newConfigCmd(), "", "list", "prod", "--json")), &list); err != nil || len(list.Configurations) == 0 {
+		t.Error(list, err)
+	}
+
+	// The watch outlives the service and ends when it is interrupted.
+	stop()
+	endWatch()
+	if err := <-watched; err != nil {
+		t.Errorf("watch: %v", err)
+	}
+	address, _ = startServe(t, dir)
+	if out := run(newSchedulerCmd(), "", "get", "prod"); !strings.Contains(out, "61, until 2024-01-01T10:00:01Z") {
+		t.Errorf("after the restart:\n%s", out)
+	}
+}
+
+func TestWatchWaitsForRegistration(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var seen, told lockedBuffer
+	watched := make(chan error, 1)
+	go func() {
+		cmd := newConfigCmd()
+		cmd.SetArgs([]string{"watch", "later", "--wait", "--server", address})
+		cmd.SetOut(&seen)
+		cmd.SetErr(&told)
+		watched <- cmd.ExecuteContext(ctx)
+	}()
+	eventually(t, told.String, "waiting until later is registered")
+	args := []string{"register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", "later", "--server", address}
+	if err := runClient(ctx, newSchedulerCmd(), "", io.Discard, args...); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, seen.String, "revision 1  published")
+	cancel()
+	if err := <-watched; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEmulate(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	args := []string{"--server", address, "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--interval", "12h", "--budget", "2"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out bytes.Buffer
+	if err := runClient(ctx, newEmulateCmd(), "", &out, append(args, "--id", "fast", "--speedup", "1e6")...); err != nil || !strings.Contains(out.String(), "events acknowledged") {
+		t.Errorf("as fast as can be: %v\n%s", err, out.String())
+	}
+	// Interrupted, it ends at once.
+	var log lockedBuffer
+	ended := make(chan error, 1)
+	go func() {
+		cmd := newEmulateCmd()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(append(args, "--id", "slow", "--speedup", "60"))
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(&log)
+		ended <- cmd.ExecuteContext(ctx)
+	}()
+	eventually(t, log.String, "revision 1 in force")
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) || err.Error() != context.Canceled.Error() {
+			t.Errorf("interrupted: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("an interrupted emulation goes on")
+	}
+}
+
+func TestServiceCommandsRefuse(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	ctx := t.Context()
+	var usage usageError
+	for _, c := range []struct {
+		cmd  *cobra.Command
+		args []string
+		says string
+	}{
+		{newServeCmd(), nil, "--dir is missing"},
+		{newServeCmd(), []string{"--dir", "x", "--listen", "nowhere"}, "--listen"},
+		{newServeCmd(), []string{"--dir", "x", "--drain", "0s"}, "--drain"},
+		{newSchedulerCmd(), []string{"register"}, "name a FILE"},
+		{newSchedulerCmd(), []string{"register", "--builtin", "tiresias"}, "--nodes"},
+		{newSchedulerCmd(), []string{"register", "--builtin", "tiresias", "--nodes", "1", "--gpus-per-node", "8", "--mode", "x"}, "--mode"},
+		{newSchedulerCmd(), []string{"get"}, "name of one scheduler"},
+		{newConfigCmd(), []string{"get", "a", "b"}, "name of one scheduler"},
+		{newConfigCmd(), []string{"ack", "a", "--revision", "1"}, "--state"},
+		{newConfigCmd(), []string{"list", "a", "--limit", "0"}, "--limit"},
+	} {
+		err := runClient(ctx, c.cmd, "", io.Discard, c.args...)
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v, want misuse that says %q", c.args, err, c.says)
+		}
+	}
+	for _, c := range []struct {
+		cmd   *cobra.Command
+		stdin string
+		args  []string
+		says  string
+	}{
+		{newConfigCmd(), "", []string{"get", "nobody", "--server", address}, `scheduler "nobody": not found`},
+		{newConfigCmd(), "", []string{"watch", "nobody", "--server", address}, "not found"},
+		{newSchedulerCmd(), "", []string{"register", "--builtin", "magic", "--nodes", "0", "--gpus-per-node", "8", "--nodes", "1", "--server", address}, "  scheduler.spec.scheduler_type: \"magic\" is not known: want one of"},
+		{newSchedulerCmd(), "spec: {nonsense: 1}", []string{"register", "-", "--server", address}, "nonsense"},
+		{newSchedulerCmd(), "a: [", []string{"register", "-", "--server", address}, "yaml"},
+		{newConfigCmd(), "", []string{"get", "x", "--server", "127.0.0.1:1"}, "is 'autosched serve' running there?"},
+	} {
+		err := runClient(ctx, c.cmd, c.stdin, io.Discard, c.args...)
+		if err == nil || errors.As(err, &usage) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v, want a failure that says %q", c.args, err, c.says)
+		}
+	}
+}

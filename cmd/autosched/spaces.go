@@ -1,0 +1,177 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+)
+
+func newSchedulerSpacesCmd(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "spaces [NAME]",
+		Short: "Show what can be tuned of each built-in scheduler, or of one",
+		Long: `Shows the parameter space of each built-in scheduler, or of the one named:
+parameters with their defaults, ranges and units, what they depend on, and the
+presets that tuning tries first. Needs no running service. What is printed of a
+preset is what it changes of the default; its name is for --preset.`,
+		Example: `  autosched scheduler spaces
+  autosched scheduler spaces tiresias --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{errors.New("name one scheduler, or none for all")}
+			}
+			return nil
+		},
+		ValidArgs: schedulers.Names(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all := schedulers.All
+			if len(args) == 1 {
+				one, err := schedulers.Find(args[0])
+				if err != nil {
+					return usageError{err}
+				}
+				all = []*schedulers.Scheduler{one}
+			}
+			if f.json {
+				return printSpacesJSON(cmd.OutOrStdout(), all)
+			}
+			for i, s := range all {
+				if i > 0 {
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+				if err := printSpace(cmd.OutOrStdout(), s); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// spaceReport is a scheduler as --json prints it.
+type spaceReport struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Paper       string          `json:"paper,omitempty"`
+	Clairvoyant bool            `json:"clairvoyant,omitempty"`
+	Space       json.RawMessage `json:"space"`
+	Default     space.Config    `json:"default"`
+	Presets     []presetReport  `json:"presets"`
+}
+
+type presetReport struct {
+	Name          string       `json:"name"`
+	Configuration space.Config `json:"configuration"`
+}
+
+func printSpacesJSON(w io.Writer, all []*schedulers.Scheduler) error {
+	var out []spaceReport
+	for _, s := range all {
+		text, err := s.Space.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		r := spaceReport{Name: s.Name, Title: s.Title, Paper: s.Paper, Clairvoyant: s.Clairvoyant, Space: text, Default: s.Space.Default(), Presets: []presetReport{}}
+		for _, p := range s.Presets {
+			r.Presets = append(r.Presets, presetReport{p.Name, p.Config})
+		}
+		out = append(out, r)
+	}
+	return printJSON(w, map[string]any{"schedulers": out})
+}
+
+func printSpace(w io.Writer, s *schedulers.Scheduler) error {
+	fmt.Fprintf(w, "%s: %s", s.Name, s.Title)
+	if s.Paper != "" {
+		fmt.Fprintf(w, " (%s)", s.Paper)
+	}
+	fmt.Fprintln(w)
+	if s.Clairvoyant {
+		fmt.Fprintln(w, "  is told true run times: a baseline, not for deployment")
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	params := s.Space.Params()
+	if len(params) > 0 {
+		fmt.Fprintln(t, "  PARAMETER\tDEFAULT\tRANGE\tUNIT\tMODULE\tDESCRIPTION")
+	}
+	for i := range params {
+		p := &params[i]
+		unit := p.Unit
+		if unit == "" && p.Kind == space.KindDuration {
+			unit = "s"
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", p.ID, p.Format(p.Default), p.Range(), orDash(unit), orDash(p.Module), p.Description)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range params {
+		if a := params[i].Array; a != nil {
+			fmt.Fprintf(w, "  depends: %s has as many values as %s%s, at most %d\n", params[i].ID, a.Length, offset(a.Offset), a.Max)
+		}
+	}
+	for _, r := range s.Space.Rules() {
+		fmt.Fprintf(w, "  depends: %s", ruleText(&r))
+		if r.Description != "" {
+			fmt.Fprintf(w, " (%s)", r.Description)
+		}
+		fmt.Fprintln(w)
+	}
+	base := s.Space.Default()
+	for _, p := range s.Presets {
+		fmt.Fprintf(w, "  preset %s: %s\n", p.Name, difference(p.Config, base, params))
+	}
+	return nil
+}
+
+func offset(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %+d", n)
+}
+
+// ruleText says what a rule asks for.
+func ruleText(r *space.Rule) string {
+	if a := r.Activation; a != nil {
+		if a.Op == space.In {
+			return fmt.Sprintf("%s exists while %s is one of %v", a.Param, a.When, a.Values)
+		}
+		return fmt.Sprintf("%s exists while %s %s %s", a.Param, a.When, a.Op, a.Value)
+	}
+	o := r.Ordering
+	text := strings.Join(o.Params, " < ") + " increase"
+	if len(o.Params) == 1 {
+		text = "values of " + o.Params[0] + " increase"
+	}
+	if o.MinRatio > 1 {
+		text += fmt.Sprintf(", each at least %g times the one before", o.MinRatio)
+	}
+	if o.MinGap > 0 {
+		text += fmt.Sprintf(", by at least %g", o.MinGap)
+	}
+	return text
+}
+
+// difference is what a configuration changes of another, as --set reads it.
+func difference(c, base space.Config, params []space.Param) string {
+	var parts []string
+	for i := range params {
+		id := params[i].ID
+		if v := c.Get(id); c.Has(id) && !v.Equal(base.Get(id)) {
+			parts = append(parts, id+"="+params[i].Format(v))
+		}
+	}
+	if len(parts) == 0 {
+		return "as the default"
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,386 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// newTraceCmd is "autosched trace": what can be done with a trace alone.
+func newTraceCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Import, describe, cut, check and synthesise traces",
+		Long: `A trace says which jobs were submitted to a cluster: when, how many GPUs each
+asked for, and how long it ran. These commands read traces in any known format,
+plain or gzip, and write the project's own CSV.
+
+Formats, recognised by their header:
+` + formatList() + `
+The name "sample" stands for a small built-in synthetic trace, "-" for standard
+input.`,
+		Example: `  autosched trace stats sample
+  autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
+  autosched trace synth --days 14 --load 1.2 --nodes 70 --gpus-per-node 8 --out philly-like.csv.gz`,
+		SilenceUsage: true, SilenceErrors: true,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("trace: unknown command %q", args[0])}
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	cmd.AddCommand(newTraceImportCmd(), newTraceStatsCmd(), newTraceSynthCmd(), newTraceValidateCmd(), newTraceWindowCmd())
+	return cmd
+}
+
+func formatList() string {
+	var b strings.Builder
+	for _, f := range workload.Formats {
+		fmt.Fprintf(&b, "  %-10s %s\n             %s\n", f.Name, f.About, f.Header)
+	}
+	return b.String()
+}
+
+// traceInput are the options of every command that reads a trace.
+type traceInput struct {
+	trace   string
+	format  string
+	strict  bool
+	show    int
+	maxRows int
+	json    bool
+}
+
+func (o *traceInput) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.format, "format", "", "format to read instead of the one the header says")
+	f.BoolVar(&o.strict, "strict", false, "fail if any row is rejected")
+	f.IntVar(&o.show, "show", workload.DefaultKeep, "name at most this many rejected rows; all are counted")
+	f.IntVar(&o.maxRows, "max-rows", workload.DefaultMaxRows, "refuse a trace of more rows")
+	f.BoolVar(&o.json, "json", false, "print JSON for programs")
+	f.StringVar(&o.trace, "trace", "", "the trace, instead of naming it as the argument")
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 1:
+			return usageError{fmt.Errorf("trace %s: takes one trace, not %d", cmd.Name(), len(args))}
+		case len(args) == 1 && o.trace != "":
+			return usageError{fmt.Errorf("trace %s: --trace and the argument %q both name a trace", cmd.Name(), args[0])}
+		case len(args) == 1:
+			o.trace = args[0]
+		case o.trace == "":
+			return usageError{fmt.Errorf(`trace %s: name a trace file, or "sample"`, cmd.Name())}
+		}
+		return nil
+	}
+}
+
+// open reads a trace, showing progress on a terminal, and tells of rejected
+// rows and of a synthetic trace on standard error.
+func (o *traceInput) open(cmd *cobra.Command) (*workload.Workload, *workload.ImportReport, error) {
+	w, report, err := o.read(cmd)
+	if err != nil {
+		return nil, report, err
+	}
+	notices := cmd.ErrOrStderr()
+	if report.Rejected > 0 {
+		printRejections(notices, report)
+	}
+	if report.Unsorted > 0 {
+		fmt.Fprintf(notices, "note: %d of %d jobs were out of order and have been sorted by submission\n", report.Unsorted, report.Jobs)
+	}
+	if w.Synthetic() {
+		fmt.Fprintf(notices, "note: %s is synthetic\n", report.File)
+	}
+	return w, report, nil
+}
+
+func (o *traceInput) read(cmd *cobra.Command) (*workload.Workload, *workload.ImportReport, error) {
+	if o.show < 1 || o.maxRows < 1 {
+		return nil, nil, usageError{errors.New("--show and --max-rows: must be positive")}
+	}
+	if o.format != "" && !slices.ContainsFunc(workload.Formats, func(f workload.Format) bool { return f.Name == o.format }) {
+		return nil, nil, usageError{fmt.Errorf("--format: %q is not known; see autosched trace --help", o.format)}
+	}
+	opts := workload.ReadOptions{Context: cmd.Context(), Format: o.format, Strict: o.strict, KeepRejected: o.show, MaxRows: o.maxRows}
+	path := o.trace
+	line := newProgressLine(cmd.ErrOrStderr())
+	defer line.clear()
+	opts.Progress = func(p workload.Progress) {
+		if p.Total > 0 {
+			line.show("reading %s: %d %%, %d rows", path, 100*p.Bytes/p.Total, p.Rows)
+		} else {
+			line.show("reading %s: %d rows", path, p.Rows)
+		}
+	}
+	if path == "-" {
+		return workload.Read(cmd.InOrStdin(), "stdin", opts)
+	}
+	return workload.Open(path, opts)
+}
+
+func newTraceImportCmd() *cobra.Command {
+	var o struct {
+		traceInput
+		out string
+	}
+	cmd := &cobra.Command{
+		Use:   "import TRACE --out FILE",
+		Short: "Read a trace in any known format and write the project's own CSV",
+		Long: `Import reads a trace, checks every row, and writes the usable jobs as the
+project's own CSV, in order of submission. Rows that cannot be used are counted
+and named with file, line, field and reason; none is dropped silently.
+
+The file is compressed if its name ends in .gz. It replaces an existing file
+once it is complete. --out - writes to standard output, the report then goes to
+standard error.`,
+		Example: `  autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
+  autosched trace import jobs.csv --strict --out -`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.out == "" {
+				return usageError{errors.New("trace import: --out is missing; to check a trace only, use trace validate")}
+			}
+			w, report, err := o.read(cmd)
+			if err != nil {
+				return rejectionsThen(cmd, report, err)
+			}
+			if err := writeTrace(cmd, o.out, w); err != nil {
+				return err
+			}
+			to := cmd.OutOrStdout()
+			if o.out == "-" {
+				to = cmd.ErrOrStderr()
+			}
+			if o.json {
+				return printJSON(to, report)
+			}
+			printReport(to, report)
+			fmt.Fprintf(to, "written to  %s\n", o.out)
+			return nil
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().StringVarP(&o.out, "out", "o", "", "file to write, - for standard output")
+	return cmd
+}
+
+func newTraceValidateCmd() *cobra.Command {
+	var o traceInput
+	cmd := &cobra.Command{
+		Use:   "validate TRACE",
+		Short: "Check every row of a trace",
+		Long: `Validate reads a trace and tells what its rows are like. It exits with 1 if a
+row had to be rejected, naming the first of them: line, field, value, reason.`,
+		Example: `  autosched trace validate jobs.csv.gz
+  autosched trace validate jobs.csv --show 100 --json | jq .reasons`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, report, err := o.read(cmd)
+			if report == nil {
+				return err
+			}
+			if o.json {
+				if err := printJSON(cmd.OutOrStdout(), report); err != nil {
+					return err
+				}
+			} else {
+				printReport(cmd.OutOrStdout(), report)
+			}
+			if err == nil && report.Rejected > 0 {
+				err = fmt.Errorf("trace %s: %d of %d rows rejected, first %s", report.File, report.Rejected, report.Rows, report.First[0])
+			}
+			return err
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func newTraceWindowCmd() *cobra.Command {
+	var o struct {
+		traceInput
+		from, to, out string
+	}
+	cmd := &cobra.Command{
+		Use:   "window TRACE --from INSTANT --to INSTANT",
+		Short: "Cut the jobs submitted in an interval out of a trace",
+		Long: `Window writes the jobs submitted from --from (included) until --to (excluded),
+on the zero of the whole trace. An instant is an RFC 3339 time, a date (midnight
+UTC), seconds since the trace's zero, or a span since it such as 36h. The zero is
+midnight UTC of the day of the first submission, or 1970-01-01 for traces in
+seconds; trace stats shows it.
+
+A window begins with an empty cluster: jobs that were running before are not in
+it.`,
+		Example: `  autosched trace window jobs.csv.gz --from 2017-10-02 --to 2017-10-09 --out week.csv.gz
+  autosched trace window sample --from 24h --to 48h | autosched trace stats -`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.json && o.out == "-" {
+				return usageError{errors.New("trace window: --json needs --out FILE: standard output holds the trace")}
+			}
+			w, _, err := o.open(cmd)
+			if err != nil {
+				return err
+			}
+			first, last := w.Span()
+			from, to := first, last+1
+			if o.from != "" {
+				if from, err = workload.ParseInstant(w, o.from); err != nil {
+					return usageError{fmt.Errorf("--from: %w", err)}
+				}
+			}
+			if o.to != "" {
+				if to, err = workload.ParseInstant(w, o.to); err != nil {
+					return usageError{fmt.Errorf("--to: %w", err)}
+				}
+			}
+			if to <= from {
+				return usageError{fmt.Errorf("--to: %s is not after --from %s", w.Clock(to).Format(time.RFC3339), w.Clock(from).Format(time.RFC3339))}
+			}
+			cut := w.Window(from, to)
+			if cut.Len() == 0 {
+				return fmt.Errorf("trace %s: no job was submitted from %s to %s; the trace goes from %s to %s", w.Name(),
+					w.Clock(from).Format(time.RFC3339), w.Clock(to).Format(time.RFC3339), w.Clock(first).Format(time.RFC3339), w.Clock(last).Format(time.RFC3339))
+			}
+			if err := writeTrace(cmd, o.out, cut); err != nil {
+				return err
+			}
+			return o.wrote(cmd, o.out, cut)
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().StringVar(&o.from, "from", "", "first instant of the window (default: the first submission)")
+	cmd.Flags().StringVar(&o.to, "to", "", "instant after the window (default: after the last submission)")
+	cmd.Flags().StringVarP(&o.out, "out", "o", "-", "file to write, - for standard output")
+	return cmd
+}
+
+// wrote tells what trace was written: on standard error if standard output
+// holds it.
+func (o *traceInput) wrote(cmd *cobra.Command, out string, w *workload.Workload) error {
+	to := cmd.OutOrStdout()
+	if out == "-" {
+		to = cmd.ErrOrStderr()
+	}
+	first, last := w.Span()
+	if o.json {
+		return printJSON(to, struct {
+			Out       string    `json:"out"`
+			Jobs      int       `json:"jobs"`
+			First     time.Time `json:"first"`
+			Last      time.Time `json:"last"`
+			Synthetic bool      `json:"synthetic"`
+			Digest    string    `json:"digest"`
+		}{out, w.Len(), w.Clock(first), w.Clock(last), w.Synthetic(), w.Digest()})
+	}
+	label := ""
+	if w.Synthetic() {
+		label = " (synthetic)"
+	}
+	fmt.Fprintf(to, "%s: %d jobs%s, submitted from %s to %s, digest %.12s\n", out, w.Len(), label,
+		w.Clock(first).Format(time.RFC3339), w.Clock(last).Format(time.RFC3339), w.Digest())
+	return nil
+}
+
+// writeTrace writes the project's CSV: to a new file that replaces the old one
+// when it is complete, or to standard output for "-".
+func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) (err error) {
+	if path == "-" {
+		return workload.WriteCSV(cmd.OutOrStdout(), w)
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe or a device cannot be replaced
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(writeTraceTo(f, path, w), f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	if err := writeTraceTo(f, path, w); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func writeTraceTo(f io.Writer, path string, w *workload.Workload) error {
+	if !strings.HasSuffix(path, ".gz") {
+		return workload.WriteCSV(f, w)
+	}
+	z := gzip.NewWriter(f)
+	if err := workload.WriteCSV(z, w); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// rejectionsThen names the rejected rows of a trace that could not be read.
+func rejectionsThen(cmd *cobra.Command, report *workload.ImportReport, err error) error {
+	if report != nil && report.Rejected > 0 {
+		printRejections(cmd.ErrOrStderr(), report)
+	}
+	return err
+}
+
+func printReport(w io.Writer, r *workload.ImportReport) {
+	b := bufio.NewWriter(w)
+	defer b.Flush()
+	name := r.Format
+	if name == "" {
+		name = "unknown"
+	}
+	if r.Compressed {
+		name += ", gzip"
+	}
+	if r.Synthetic {
+		name += ", synthetic"
+	}
+	fmt.Fprintf(b, "trace       %s (%s)\nrows        %d\njobs        %d\nrejected    %d\n", r.File, name, r.Rows, r.Jobs, r.Rejected)
+	if r.Unsorted > 0 {
+		fmt.Fprintf(b, "unsorted    %d, now sorted by submission\n", r.Unsorted)
+	}
+	if r.Rejected > 0 {
+		printRejections(b, r)
+	}
+}
+
+func printRejections(w io.Writer, r *workload.ImportReport) {
+	fmt.Fprintf(w, "%d of %d rows rejected:\n", r.Rejected, r.Rows)
+	for _, c := range r.Reasons {
+		fmt.Fprintf(w, "  %6d x %s %s\n", c.Rows, c.Field, c.Reason)
+	}
+	for _, x := range r.First {
+		fmt.Fprintf(w, "  %s\n", x)
+	}
+	if n := r.Rejected - len(r.First); n > 0 {
+		fmt.Fprintf(w, "  ... and %d more (--show)\n", n)
+	}
+}

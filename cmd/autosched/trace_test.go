@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/workload"
+)
+
+// runTrace runs "autosched trace ARGS" as a user does.
+func runTrace(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, notices bytes.Buffer
+	cmd := newTraceCmd()
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&out)
+	cmd.SetErr(&notices)
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), notices.String(), err
+}
+
+const badTrace = "job_id,submit_time_s,duration_s,num_gpus,vc\na,0,60,1,x\nb,10,0,1,x\nc,5,60,8,y\nd,20,60,none,x\n"
+
+func TestTraceStats(t *testing.T) {
+	out, notices, err := runTrace(t, "", "stats", "sample", "--nodes", "20", "--gpus-per-node", "8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"sample (synthetic)", "offered load", "1.43 on 20 nodes x 8 GPUs", "batches", "recurrence", "of GPU-time", "tenant", "vc-f"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if !strings.Contains(notices, "synthetic") {
+		t.Errorf("notices: %s", notices)
+	}
+	out, _, err = runTrace(t, "", "stats", "--trace", "sample", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s workload.Stats
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != workload.Sample().Len() || !s.Synthetic || s.Load != nil {
+		t.Errorf("%v: %+v", err, s)
+	}
+	out, _, err = runTrace(t, badTrace, "stats", "-", "--nodes", "1", "--gpus-per-node", "4")
+	if err != nil || !strings.Contains(out, "1 jobs are wider") || !strings.Contains(out, "little to gain") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestTraceImport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "own.csv.gz")
+	out, _, err := runTrace(t, badTrace, "import", "-", "--out", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"rejected    2", `stdin:3: duration_s: "0": is not positive`, `stdin:5: num_gpus: "none": is not a number`, path} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	w, r, err := workload.Open(path, workload.ReadOptions{Strict: true})
+	if err != nil || w.Len() != 2 || !r.Compressed || r.Format != "autosched" {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("left over: %v, %v", entries, err)
+	}
+
+	// The label of a synthetic trace survives.
+	out, _, err = runTrace(t, "", "import", "sample", "--out", path, "--json")
+	if err != nil || !strings.Contains(out, `"synthetic": true`) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if w, _, err = workload.Open(path, workload.ReadOptions{}); err != nil || w.Digest() != workload.Sample().Digest() || !w.Synthetic() {
+		t.Errorf("%v, digest %s", err, w.Digest())
+	}
+
+	out, notices, err := runTrace(t, badTrace, "import", "-", "--out", "-")
+	if err != nil || !strings.HasPrefix(out, "# autosched trace v1 zero=1970-01-01T00:00:00Z\n") || !strings.Contains(notices, "rejected    2") {
+		t.Errorf("%v\n%s\n%s", err, out, notices)
+	}
+	if _, _, err = runTrace(t, badTrace, "import", "-", "--out", path, "--strict"); !errors.Is(err, workload.ErrRejected) {
+		t.Errorf("strict: %v", err)
+	}
+}
+
+func TestTraceWindow(t *testing.T) {
+	out, notices, err := runTrace(t, "", "window", "sample", "--from", "2017-10-10T00:00:00Z", "--to", "172800")
+	if err != nil || !strings.Contains(notices, "synthetic") {
+		t.Fatal(err, notices)
+	}
+	w, _, err := workload.Read(strings.NewReader(out), "w", workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := w.Span()
+	if w.Len() != 446 || first < 86400e9 || last >= 2*86400e9 || !w.Zero().Equal(workload.Sample().Zero()) || !w.Synthetic() {
+		t.Errorf("%d jobs from %v to %v", w.Len(), first, last)
+	}
+	path := filepath.Join(t.TempDir(), "w.csv")
+	out, _, err = runTrace(t, "", "window", "sample", "--to", "1h", "--out", path, "--json")
+	if err != nil || !strings.Contains(out, `"jobs": `) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, _, err = runTrace(t, "", "window", "sample", "--from", "2018-01-01", "--to", "2018-01-02"); err == nil || !strings.Contains(err.Error(), "no job") {
+		t.Errorf("empty window: %v", err)
+	}
+}
+
+func TestTraceValidate(t *testing.T) {
+	out, _, err := runTrace(t, badTrace, "validate", "-")
+	if err == nil || errors.As(err, new(usageError)) || !strings.Contains(err.Error(), `2 of 4 rows rejected, first stdin:3: duration_s: "0": is not positive`) {
+		t.Errorf("%v", err)
+	}
+	if !strings.Contains(out, "1 x num_gpus is not a number") {
+		t.Errorf("%s", out)
+	}
+	out, _, err = runTrace(t, "", "validate", "sample", "--json")
+	var r workload.ImportReport
+	if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rejected != 0 || r.Jobs != workload.Sample().Len() {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, _, err = runTrace(t, "", "validate", testshared.Path(t, "golden", "simulator", "workloads", "gittins_sample.csv")); !errors.Is(err, workload.ErrFormat) {
+		t.Errorf("no trace: %v", err)
+	}
+}
+
+func TestTraceSynth(t *testing.T) {
+	args := []string{"synth", "--profile", "philly", "--days", "2", "--seed", "5", "--nodes", "10", "--gpus-per-node", "8", "--load", "0.9"}
+	a, notices, err := runTrace(t, "", args...)
+	if err != nil || !strings.Contains(notices, "(synthetic)") {
+		t.Fatal(err, notices)
+	}
+	b, _, err := runTrace(t, "", args...)
+	if err != nil || a != b || !strings.HasPrefix(a, "# autosched trace v1 zero=2017-10-09T00:00:00Z synthetic\n") {
+		t.Errorf("%v: two runs differ, or no label", err)
+	}
+	path := filepath.Join(t.TempDir(), "s.csv.gz")
+	if out, _, err := runTrace(t, "", "synth", "--days", "1", "--jobs", "50", "--out", path, "--json"); err != nil || !strings.Contains(out, `"jobs": 50`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestTraceMisuse(t *testing.T) {
+	for _, args := range [][]string{
+		{"stats"}, {"stats", "a", "b"}, {"stats", "a", "--trace", "b"}, {"stats", "sample", "--nodes", "-1"}, {"stats", "--nope"}, {"nope"},
+		{"import", "sample"}, {"window", "sample", "--from", "noon"}, {"window", "sample", "--from", "2h", "--to", "1h"}, {"window", "sample", "--json"},
+		{"synth", "x"}, {"synth", "--days", "0"}, {"synth", "--load", "1"}, {"synth", "--profile", "moon"}, {"synth", "--start", "noon"}, {"synth", "--json"},
+		{"validate", "sample", "--show", "0"}, {"validate", "sample", "--format", "moon"},
+	} {
+		if _, _, err := runTrace(t, "", args...); !errors.As(err, new(usageError)) {
+			t.Errorf("%v: %v is not misuse", args, err)
+		}
+	}
+	if _, _, err := runTrace(t, "", "stats", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) || errors.As(err, new(usageError)) {
+		t.Errorf("missing file: %v", err)
+	}
+}

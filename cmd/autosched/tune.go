@@ -1,0 +1,219 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+func newTuneCmd() *cobra.Command {
+	var f replayFlags
+	var t tuneFlags
+	var c configFlag
+	var at, sampler string
+	var truth bool
+	var top int
+	cmd := &cobra.Command{
+		Use:   "tune",
+		Short: "Search the best configuration for what is coming at an instant of a trace",
+		Long: `Runs the cluster from --from to --at under the incumbent (the default, or what
+--preset and --set say), takes the state a controller would see then, makes
+futures (remaining durations drawn from history, arrivals repeating the last
+hour) and searches: the default, the incumbent and the scheduler's presets
+first, then what --sampler suggests.
+
+Every configuration is played on all futures until its last job ends. A
+candidate is worth adopting if it is better in every future and gains at least
+--min-ratio on the controllable part: the objective minus what no configuration
+can change (elapsed time and remaining run time).
+
+Columns: step is when it was measured, origin who proposed it, objective the
+mean over the futures, controllable what is above the floor (and how many times
+smaller than the incumbent's), queue the mean queueing delay.`,
+		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
+  autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, err := f.load(cmd.Context(), cmd)
+			if err != nil {
+				return err
+			}
+			if err := t.check(); err != nil {
+				return err
+			}
+			if at == "" {
+				return usageError{fmt.Errorf("--at is missing: the instant to tune at, RFC 3339 or seconds")}
+			}
+			if top < 1 {
+				return usageError{fmt.Errorf("--top: %d is not positive", top)}
+			}
+			instant, err := workload.ParseInstant(in.trace, at)
+			if err != nil {
+				return usageError{fmt.Errorf("--at: %w", err)}
+			}
+			if last := in.to - 1; instant > last {
+				return usageError{fmt.Errorf("--at (%s) is after the last submission: nothing is coming", at)}
+			}
+			if instant < in.from {
+				return usageError{fmt.Errorf("--at (%s) is before the first submission that counts", at)}
+			}
+			if _, err := search.NewSampler(sampler, search.Setup{Space: in.scheduler.Space, Start: in.scheduler.Space.Default()}); err != nil {
+				return usageError{fmt.Errorf("--sampler: %w", err)}
+			}
+			incumbent, err := c.config(in.scheduler)
+			if err != nil {
+				return err
+			}
+			line := newProgressLine(cmd.ErrOrStderr())
+			o := replay.Options{
+				Trace: in.trace, From: in.from, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective, Horizon: t.horizon, Futures: t.futures,
+				Budget: t.budget, MinRatio: t.minRatio, Always: t.always, Seed: f.seed, Workers: t.workers, Simulate: in.options,
+			}
+			began := time.Now()
+			got, state, err := replay.Tune(cmd.Context(), o, instant, incumbent, sampler, truth, func(tr search.Trial) {
+				line.show("trial %d of %d: %s", tr.Step+1, t.budget, tr.Origin)
+			})
+			line.clear()
+			if err != nil {
+				return err
+			}
+			r := newTuneReport(in, &f, state, &got, incumbent, time.Since(began))
+			r.Objective = t.objective
+			if cmd.Context().Err() != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured")
+			}
+			if f.json {
+				return printJSON(cmd.OutOrStdout(), r)
+			}
+			return r.print(cmd.OutOrStdout(), top)
+		},
+	}
+	f.add(cmd)
+	t.add(cmd, replay.DefaultBudget)
+	c.add(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&at, "at", "", "instant to tune at, RFC 3339 or seconds since the trace's zero (required)")
+	fl.StringVar(&sampler, "sampler", search.DefaultSampler, "what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
+	fl.BoolVar(&truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
+	fl.IntVar(&top, "top", 15, "trials to print, best first")
+	_ = cmd.RegisterFlagCompletionFunc("sampler", cobra.FixedCompletions(samplerNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func samplerNames() []string {
+	var out []string
+	for _, e := range search.Samplers {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
+// tuneReport is what a round found, the trials best first.
+type tuneReport struct {
+	Trace       string       `json:"trace"`
+	Synthetic   bool         `json:"synthetic"`
+	At          string       `json:"at"`
+	Scheduler   string       `json:"scheduler"`
+	Objective   string       `json:"objective"`
+	ActiveJobs  int          `json:"active_jobs"`
+	WaitingJobs int          `json:"waiting_jobs"`
+	Adopt       bool         `json:"adopt"`
+	Reason      string       `json:"reason"`
+	Ratio       float64      `json:"controllable_ratio"`
+	Incumbent   space.Config `json:"incumbent"`
+	Best        space.Config `json:"best"`
+	Wall        float64      `json:"wall_s"`
+	Trials      []tuneTrial  `json:"trials"`
+}
+
+type tuneTrial struct {
+	Step      int          `json:"step"`
+	Origin    string       `json:"origin"`
+	Objective float64      `json:"objective_s"`
+	Floor     float64      `json:"floor_s"`
+	Ratio     float64      `json:"controllable_ratio"`
+	Every     bool         `json:"better_in_every_future"`
+	Values    []float64    `json:"values_s"`
+	Queue     float64      `json:"avg_queue_s"`
+	Exhausted bool         `json:"exhausted,omitempty"`
+	Error     string       `json:"error,omitempty"`
+	Config    space.Config `json:"config"`
+}
+
+func newTuneReport(in *replayInput, f *replayFlags, state *workload.State, got *controller.RoundResult, incumbent space.Config, wall time.Duration) *tuneReport {
+	r := &tuneReport{
+		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), At: in.trace.Zero().Add(state.At).Format(time.RFC3339), Scheduler: in.scheduler.Name,
+		ActiveJobs: len(state.Jobs), Adopt: got.Adopt, Reason: got.Reason, Ratio: got.Ratio, Incumbent: incumbent, Best: got.Config, Wall: wall.Seconds(),
+	}
+	for i := range state.Jobs {
+		if !state.Jobs[i].Running {
+			r.WaitingJobs++
+		}
+	}
+	for _, t := range got.Trials {
+		g := search.Gain(t, got.Incumbent)
+		x := tuneTrial{Step: t.Step, Origin: t.Origin, Objective: t.Measurement.Mean(), Ratio: g.Ratio, Every: g.BetterInEvery, Values: t.Measurement.Values,
+			Queue: t.Measurement.Metrics["avg_queue_s"], Exhausted: t.Measurement.Exhausted, Error: t.Err, Config: t.Config}
+		for _, v := range t.Measurement.Floors {
+			x.Floor += v / float64(len(t.Measurement.Floors))
+		}
+		r.Trials = append(r.Trials, x)
+	}
+	bad := func(t *tuneTrial) bool { return t.Exhausted || t.Error != "" }
+	sort.SliceStable(r.Trials, func(a, b int) bool {
+		x, y := &r.Trials[a], &r.Trials[b]
+		if bad(x) != bad(y) {
+			return bad(y)
+		}
+		return x.Objective < y.Objective
+	})
+	return r
+}
+
+func (r *tuneReport) print(w io.Writer, top int) error {
+	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %d of them waiting\n\n", r.Trace, label(r.Synthetic), r.At, r.ActiveJobs, r.WaitingJobs)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "step\torigin\tobjective\tcontrollable\tqueue s\tin every future\tconfiguration")
+	for i := range r.Trials {
+		if i == top {
+			fmt.Fprintf(t, "... %d more\n", len(r.Trials)-top)
+			break
+		}
+		x := &r.Trials[i]
+		every := ""
+		if x.Every {
+			every = "better"
+		}
+		switch {
+		case x.Exhausted:
+			fmt.Fprintf(t, "%d\t%s\tevent budget exhausted\t\t\t\t%s\n", x.Step, x.Origin, x.Config)
+		case x.Error != "":
+			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t\t%s\n", x.Step, x.Origin, x.Error, x.Config)
+		default:
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%.3fx)\t%.0f\t%s\t%s\n", x.Step, x.Origin, controller.Figure(r.Objective, x.Objective), controller.Figure(r.Objective, x.Objective-x.Floor), x.Ratio, x.Queue, every, x.Config)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	verdict := "keep the incumbent"
+	if r.Adopt {
+		verdict = "adopt"
+	}
+	fmt.Fprintf(w, "\n%s: %s (in %.2f s)\n", verdict, r.Reason, r.Wall)
+	if r.Adopt {
+		fmt.Fprintf(w, "  %s\n", r.Best)
+	}
+	return nil
+}

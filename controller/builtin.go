@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/autosched/autosched/space"
+)
+
+// Builtin is a kind of scheduler that can be registered.
+type Builtin struct {
+	Name       string
+	Params     []space.Param
+	Rules      []space.Rule
+	Objectives []string // the first one is the default
+}
+
+// Narrow replaces built-in parameters by narrower ones and adds rules. Fields
+// of the violations count within what was given: parameters[0].min_value is of
+// params[0]. What the whole is worth, space.New tells.
+func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Param, []space.Rule, space.Violations) {
+	var v space.Violations
+	merged := slices.Clone(b.Params)
+	for i, p := range params {
+		at := slices.IndexFunc(b.Params, func(q space.Param) bool { return q.ID == p.ID })
+		field := fmt.Sprintf("parameters[%d]", i)
+		if at < 0 {
+			ids := make([]string, len(b.Params))
+			for k := range b.Params {
+				ids[k] = b.Params[k].ID
+			}
+			v = append(v, space.Violation{Field: field + ".id", Description: fmt.Sprintf("%s has no parameter %q, only %s", b.Name, p.ID, strings.Join(ids, ", "))})
+			continue
+		}
+		if slices.ContainsFunc(params[:i], func(q space.Param) bool { return q.ID == p.ID }) {
+			v = append(v, space.Violation{Field: field + ".id", Description: fmt.Sprintf("%q is listed twice", p.ID)})
+			continue
+		}
+		v = append(v, beyond(&b.Params[at], &p, field)...)
+		merged[at] = inherit(&b.Params[at], p)
+	}
+	return merged, append(slices.Clone(b.Rules), rules...), v
+}
+
+// inherit fills in what a narrower parameter leaves open.
+func inherit(outer *space.Param, p space.Param) space.Param {
+	if p.Module == "" {
+		p.Module = outer.Module
+	}
+	if p.Unit == "" {
+		p.Unit = outer.Unit
+	}
+	if p.Description == "" {
+		p.Description = outer.Description
+	}
+	if p.Step == 0 {
+		p.Step = outer.Step
+	}
+	return p
+}
+
+// beyond says where a parameter goes beyond the built-in one.
+func beyond(outer, p *space.Param, field string) (v space.Violations) {
+	add := func(name, format string, args ...any) {
+		v = append(v, space.Violation{Field: field + name, Description: fmt.Sprintf(format, args...)})
+	}
+	if p.Kind != outer.Kind || (p.Array == nil) != (outer.Array == nil) {
+		add(".kind", "%s is %s, %s", p.ID, kindName(outer), outer.Range())
+		return v
+	}
+	if p.Min < outer.Min {
+		add(".min_value", "%v is below the built-in range, %s", p.Min, outer.Range())
+	}
+	if p.Max > outer.Max {
+		add(".max_value", "%v is above the built-in range, %s", p.Max, outer.Range())
+	}
+	for k, c := range p.Categories {
+		if !slices.Contains(outer.Categories, c) {
+			add(fmt.Sprintf(".categories[%d]", k), "%q is not %s", c, outer.Range())
+		}
+	}
+	for k, s := range p.Special {
+		if !slices.ContainsFunc(outer.Special, func(o space.Special) bool { return o.Value == s.Value }) {
+			add(fmt.Sprintf(".special_values[%d].value", k), "%v has no meaning of its own, want %s", s.Value, outer.Range())
+		}
+	}
+	if p.Array != nil {
+		if p.Array.Length != outer.Array.Length || p.Array.Offset != outer.Array.Offset {
+			add(".array.length", "the length is that of the built-in: %s%+d", outer.Array.Length, outer.Array.Offset)
+		}
+		if p.Array.Max > outer.Array.Max {
+			add(".array.max_length", "%d is above the built-in's %d", p.Array.Max, outer.Array.Max)
+		}
+	}
+	return v
+}
+
+func kindName(p *space.Param) string {
+	if p.Array != nil {
+		return "an array of " + p.Kind.String()
+	}
+	return p.Kind.String()
+}

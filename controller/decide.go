@@ -1,0 +1,48 @@
+package controller
+
+import (
+	"context"
+
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+)
+
+// Decide is the DecideFunc of the product: it makes futures from the ledger and
+// searches on them.
+func Decide(ctx context.Context, in DecideInput) (Decision, error) {
+	r, err := DecideRound(ctx, in, simulator.Options{})
+	return r.Decision, err
+}
+
+// DecideRound is Decide with its evidence, on a simulator set by o. The online
+// service and the method autosched of an evaluation both come here.
+func DecideRound(ctx context.Context, in DecideInput, o simulator.Options) (RoundResult, error) {
+	s, err := schedulers.Find(in.Scheduler)
+	if err != nil {
+		return RoundResult{}, err
+	}
+	if err := in.State.Cluster.Validate(); err != nil {
+		return RoundResult{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
+	}
+	seed := RoundSeed(in.Seed, in.Round)
+	scenarios, err := Futures(in.Ledger, &in.State, in.Zero, in.Horizon, in.Futures, seed, o)
+	if err != nil {
+		return RoundResult{}, err
+	}
+	r := Round{
+		Scheduler: s, Space: in.Space, Objective: in.Objective, Cluster: in.State.Cluster, Scenarios: scenarios, Options: o,
+		Incumbent: in.Incumbent, Refused: in.Refused, Budget: in.Budget, Workers: in.Workers, MinRatio: in.MinRatio, Always: in.Always, Seed: seed,
+	}
+	out, err := r.Run(ctx)
+	if _, wide := fitting(&in.State); wide > 0 && err == nil {
+		out.Details["jobs_wider_than_cluster"] = float64(wide)
+	}
+	return out, err
+}
+
+// RoundSeed is the seed of a round's futures and search. Neighbouring seeds and
+// rounds share nothing.
+func RoundSeed(seed uint64, round int) uint64 {
+	return rng.Stream("round", seed, uint64(round)).Uint64()
+}

@@ -1,0 +1,66 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// shrunk is a ledger of a cluster that lost nodes below what a job asks for: a
+// job that waits for all of it, one that was cancelled within the hour, and ones
+// that fit.
+func shrunk(t *testing.T, down int) (*workload.Ledger, time.Duration) {
+	t.Helper()
+	l := workload.NewLedger(workload.Cluster{Nodes: 5, GPUsPerNode: 8})
+	n := 0
+	apply := func(e workload.Event) {
+		n++
+		e.ID = fmt.Sprint(n)
+		if _, err := l.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := 3 * time.Hour
+	for i := range 30 {
+		id := fmt.Sprintf("small-%d", i)
+		apply(workload.Event{Kind: workload.Submitted, Time: at - time.Hour + time.Duration(i+1)*time.Minute, Job: workload.Job{ID: id, GPUs: workload.GPUs(4)}})
+	}
+	apply(workload.Event{Kind: workload.Submitted, Time: time.Hour, Job: workload.Job{ID: "wide", GPUs: workload.GPUs(40)}})
+	apply(workload.Event{Kind: workload.Submitted, Time: at - 30*time.Minute, Job: workload.Job{ID: "gone", GPUs: workload.GPUs(40)}})
+	apply(workload.Event{Kind: workload.Finished, Time: at - 20*time.Minute, Job: workload.Job{ID: "gone", Status: workload.Cancelled}})
+	for i := range down {
+		apply(workload.Event{Kind: workload.NodeDown, Time: 2 * time.Hour, Node: fmt.Sprint(i), NodeGPUs: 8})
+	}
+	return l, at
+}
+
+func TestDecideOnAShrunkCluster(t *testing.T) {
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, down := range []int{0, 2, 5} {
+		l, at := shrunk(t, down)
+		r, err := DecideRound(context.Background(), DecideInput{
+			Scheduler: s.Name, Space: s.Space, Objective: "avg_jct", State: l.State(at), Ledger: l, Zero: time.Unix(0, 0), Incumbent: s.Space.Default(),
+			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6, MinRatio: 1.05},
+		}, simulator.Options{})
+		if err != nil {
+			t.Fatalf("%d nodes down: %v", down, err)
+		}
+		switch wide := r.Details["jobs_wider_than_cluster"]; {
+		case down == 0 && wide != 0, down == 2 && wide != 1:
+			t.Errorf("%d nodes down: %v jobs are said to be too wide", down, wide)
+		case down == 5 && (r.Adopt || !strings.Contains(r.Reason, "no node")):
+			t.Errorf("all nodes down: %+v", r.Decision)
+		case down < 5 && len(r.Trials) != 6:
+			t.Errorf("%d nodes down: %d trials, %s", down, len(r.Trials), r.Reason)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package controller
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// Live turns what happens in a simulation that stands for a cluster into the
+// events a scheduler would send, for a ledger or for the service.
+type Live struct {
+	Sim  simulator.Sim
+	Send func(workload.Event)
+	// Revision is the configuration in force, told with every event.
+	Revision string
+
+	sent int
+}
+
+// Observe is the simulation's Options.Observer.
+func (l *Live) Observe(e simulator.Event) {
+	spec := l.Sim.Spec(e.Job)
+	out := workload.Event{Kind: e.Kind, Time: e.Time, Revision: l.Revision,
+		LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel, LeaseUntil: e.Seen.LeaseUntil}
+	out.Job.ID = spec.ID
+	switch e.Kind {
+	case workload.Submitted:
+		out.Job = *spec
+		out.Job.Duration = 0 // nobody tells
+		out.Job.Status = workload.Unknown
+	case workload.Started, workload.Resumed:
+		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))
+	case workload.Resized:
+		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))
+		out.Job.GPUs = workload.GPUs(l.Sim.JobHeld(e.Job))
+	case workload.Finished:
+		out.Job.Status = spec.Status
+	}
+	l.send(out)
+}
+
+// Applied tells that a configuration took effect.
+func (l *Live) Applied(at time.Duration, revision string) {
+	l.Revision = revision
+	l.send(workload.Event{Kind: workload.ConfigApplied, Time: at, Revision: revision})
+}
+
+func (l *Live) send(e workload.Event) {
+	l.sent++
+	e.ID = fmt.Sprintf("%09d", l.sent)
+	l.Send(e)
+}

@@ -1,0 +1,255 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// evaluation is what the methods of one evaluation share.
+type evaluation struct {
+	o       Options
+	live    *workload.Workload // submitted between start and To
+	history []workload.Job     // submitted in the Memory before From
+	before  []workload.Job     // submitted in the Memory before start: what the ledger recalls
+	cache   *search.Cache
+	notes   []string
+}
+
+func prepare(o Options) (*evaluation, error) {
+	if o.Scheduler == nil {
+		return nil, errors.New("evaluate: no scheduler given")
+	}
+	if err := o.Cluster.Validate(); err != nil {
+		return nil, err
+	}
+	if o.To <= o.From {
+		return nil, fmt.Errorf("evaluate: to (%v) is not after from (%v)", o.To, o.From)
+	}
+	if o.Warmup < 0 {
+		return nil, fmt.Errorf("evaluate: warmup: %v is negative", o.Warmup)
+	}
+	if o.Objective == "" {
+		o.Objective = controller.Objectives[0]
+	}
+	if err := controller.CheckObjective(o.Objective); err != nil {
+		return nil, err
+	}
+	if len(o.Methods) == 0 {
+		o.Methods = MethodNames()
+	}
+	for _, name := range o.Methods {
+		if _, err := findMethod(name); err != nil {
+			return nil, err
+		}
+	}
+	if o.Interval < 0 {
+		return nil, fmt.Errorf("evaluate: interval: %v is negative", o.Interval)
+	}
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Horizon <= 0 {
+		o.Horizon = DefaultHorizon
+	}
+	if o.Futures <= 0 {
+		o.Futures = DefaultFutures
+	}
+	if o.Budget <= 0 {
+		o.Budget = DefaultBudget
+	}
+	if o.MinRatio <= 0 {
+		o.MinRatio = DefaultMinRatio
+	}
+	e := &evaluation{o: o, cache: search.NewCache(1 << 16)}
+	e.live = o.Trace.Window(e.start(), o.To)
+	if e.counted().Len() == 0 {
+		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s", o.Trace.Name(), e.clock(o.From), e.clock(o.To))
+	}
+	wide := 0
+	e.history, wide = e.fitting(o.Trace.Window(o.From-controller.Memory, o.From).Jobs())
+	e.before, _ = e.fitting(o.Trace.Window(e.start()-controller.Memory, e.start()).Jobs())
+	if wide > 0 {
+		e.notes = append(e.notes, fmt.Sprintf("%d jobs of the history ask for more GPUs than the cluster has and are left out.", wide))
+	}
+	if len(e.history) == 0 {
+		e.notes = append(e.notes, "There is no history before the window: durations are unknown until jobs end, and fixed-history holds the default.")
+	}
+	if g := o.Cluster.TotalGPUs(); g <= workload.SmallCluster {
+		e.notes = append(e.notes, fmt.Sprintf("The cluster has %d GPUs; with %d or fewer there is little to gain from tuning.", g, workload.SmallCluster))
+	}
+	return e, nil
+}
+
+// fitting leaves out jobs wider than the cluster, and counts them.
+func (e *evaluation) fitting(jobs []workload.Job) (fit []workload.Job, wide int) {
+	for i := range jobs {
+		if jobs[i].GPUs.Whole() > e.o.Cluster.TotalGPUs() {
+			wide++
+		} else {
+			fit = append(fit, jobs[i])
+		}
+	}
+	return fit, wide
+}
+
+func (e *evaluation) start() time.Duration { return e.o.From - e.o.Warmup }
+
+// counted are the jobs that the results are about.
+func (e *evaluation) counted() *workload.Workload { return e.live.Window(e.o.From, e.o.To) }
+
+// rounds is the number of intervals in the window: what the budget of methods
+// that tune once is multiplied with.
+func (e *evaluation) rounds() int {
+	return int((e.o.To - e.o.From + e.o.Interval - 1) / e.o.Interval)
+}
+
+func (e *evaluation) clock(at time.Duration) string {
+	return e.o.Trace.Zero().Add(at).Format(time.RFC3339)
+}
+
+func (e *evaluation) tell(s Step) {
+	if e.o.Progress != nil {
+		e.o.Progress(s)
+	}
+}
+
+func (e *evaluation) report() *Report {
+	o := e.o
+	work := 0.0
+	var ids []string
+	for _, j := range e.counted().Jobs() {
+		ids = append(ids, j.ID)
+		work += float64(j.Duration.Seconds() * float64(j.GPUs.Whole()))
+	}
+	return &Report{
+		Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(), From: e.clock(o.From), To: e.clock(o.To),
+		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
+		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
+		Scheduler: o.Scheduler.Name, Objective: o.Objective, IntervalS: o.Interval.Seconds(), HorizonS: o.Horizon.Seconds(), Futures: o.Futures,
+		Budget: o.Budget, MinRatio: o.MinRatio, Seed: o.Seed, Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
+	}
+}
+
+// run evaluates one method.
+func (e *evaluation) run(ctx context.Context, name string) (*Method, error) {
+	m, err := findMethod(name)
+	if err != nil {
+		return nil, err
+	}
+	out := &Method{Method: m.name, Description: m.description}
+	incumbent := e.o.Scheduler.Space.Default()
+	var tune roundFunc
+	spent := time.Duration(0)
+	if m.hold != nil {
+		c, err := m.hold(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		incumbent, out.Evaluations, spent = c.config, c.evaluations, c.took
+		if c.remark != "" {
+			out.Description += " (" + c.remark + ")"
+		}
+	} else {
+		tune = m.tune(e)
+	}
+	took, err := e.replay(ctx, out, incumbent, tune)
+	if err != nil {
+		return nil, err
+	}
+	spent += took
+	if m.hold != nil && out.Evaluations > 0 {
+		out.Rounds = e.rounds() // what its budget stands for
+	}
+	if out.Rounds > 0 {
+		out.TuningPerRound = spent.Seconds() / float64(out.Rounds)
+	}
+	e.tell(Step{Method: name, Rounds: out.Rounds, Of: out.Rounds, Done: true})
+	return out, nil
+}
+
+// replay runs the live simulation to its end, with a round every interval if
+// there is a tune. It returns the time spent deciding.
+func (e *evaluation) replay(ctx context.Context, out *Method, incumbent space.Config, tune roundFunc) (time.Duration, error) {
+	live, err := e.startLive(incumbent, tune != nil)
+	if err != nil {
+		return 0, err
+	}
+	spent := time.Duration(0)
+	arrived := simulator.ID(0)
+	for n := 0; ; n++ {
+		at := e.o.From + time.Duration(n)*e.o.Interval
+		if err := live.runUntil(ctx, at); err != nil {
+			return 0, err
+		}
+		busy := e.o.Cluster.TotalGPUs() - live.Sim.Free()
+		out.Series = append(out.Series, Sample{AtS: at.Seconds(), Running: live.Sim.Active() - live.Sim.Waiting(), Waiting: live.Sim.Waiting(), BusyGPU: busy})
+		if live.Sim.Done() {
+			break
+		}
+		// Once nothing arrives any more, a configuration matters only while jobs wait.
+		quiet := at >= e.o.To && live.Sim.Waiting() == 0 && arrived == live.Sim.Submitted()
+		arrived = live.Sim.Submitted()
+		if tune == nil || quiet {
+			continue
+		}
+		began := time.Now()
+		r, err := tune(ctx, &moment{round: n, at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: incumbent, live: live})
+		if err != nil {
+			return 0, fmt.Errorf("round at %s: %w", e.clock(at), err)
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		spent += time.Since(began)
+		out.Rounds++
+		out.Evaluations += int(r.Details["evaluations"])
+		if r.Adopt {
+			incumbent = r.Config
+			out.Changes++
+			live.Sim.Reconfigure(e.o.Scheduler.New(incumbent))
+			live.Applied(at, incumbent.Hash())
+		}
+		out.Decisions = append(out.Decisions, Decision{At: e.clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
+			Configuration: incumbent.String(), Evaluations: int(r.Details["evaluations"])})
+		e.tell(Step{Method: out.Method, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
+	}
+	out.Configuration = incumbent.String()
+	e.measure(out, &live.Sim)
+	return spent, nil
+}
+
+// finite keeps ratios within what JSON can say.
+func finite(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return max(0, min(v, 1e9))
+}
+
+// measure takes the counted jobs' outcomes.
+func (e *evaluation) measure(out *Method, sim *simulator.Sim) {
+	all := sim.Outcomes(nil)
+	counted := all[:0]
+	for _, o := range all {
+		if o.Submit >= e.o.From {
+			counted = append(counted, o)
+		}
+	}
+	s := simulator.Describe(counted)
+	out.AvgJCT, out.P50JCT, out.P95JCT, out.P99JCT, out.AvgQueue = s.AvgJCT, s.P50JCT, s.P95JCT, s.P99JCT, s.AvgQueue
+	out.Preemptions, out.FTFLe1, out.P95Rho, out.MaxRho = s.Preemptions, s.FTFLe1, s.P95Rho, s.MaxRho
+	out.Utilization = sim.Summarize().Utilization
+	out.JCTs = make([]float64, len(counted))
+	for i := range counted {
+		out.JCTs[i] = counted[i].JCT().Seconds()
+	}
+}

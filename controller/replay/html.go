@@ -1,0 +1,320 @@
+package replay
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed report.html.tmpl
+var reportTemplate string
+
+// html/template escapes by context, also inside SVG; nothing is marked safe.
+var reportHTML = template.Must(template.New("report").Parse(reportTemplate))
+
+// page is what the template shows.
+type page struct {
+	*Report
+	Verdict   verdict
+	Facts     []fact
+	Swatches  []swatch
+	Columns   []column
+	Rows      []tableRow
+	CDF       []*figure
+	Gains     []*figure
+	Ratios    []*figure
+	Loads     []load
+	PeakGPUs  int
+	Changes   []*figure
+	Decisions []decisionTable
+	Defs      []definition
+	Stats     string // what was tuned for
+}
+
+type fact struct {
+	Name, Value string
+	Mono        bool
+}
+
+// swatch is a method's colour and dash.
+type swatch struct {
+	Of   int
+	Name string
+	Slot int
+	Tag  string
+}
+
+type column struct{ Name, Unit, Help string }
+
+type tableRow struct {
+	Swatch swatch
+	Cells  []cell
+	Ratio  string
+	Class  string  // good, bad or same
+	X, W   float64 // of the bar, in a box as wide as barBox
+	One    float64 // where 1 is
+	Rest   []string
+}
+
+type cell struct {
+	Text string
+	Best bool
+}
+
+type decisionTable struct {
+	Swatch  swatch
+	Method  *Method
+	Summary string
+	Rows    []decisionRow
+	Left    int // rows not shown
+}
+
+type decisionRow struct {
+	Decision
+	Ratio    string
+	Settings []setting
+}
+
+type setting struct {
+	Text    string
+	Changed bool
+}
+
+type definition struct {
+	Swatch            swatch
+	Description, Sees string
+}
+
+// slots fix a colour for each known method, in every report; others follow.
+var slots = map[string]int{"default": 0, "preset": 1, "random-preset": 2, "fixed-history": 3, "fixed-oracle": 4, "selftune": 5, "selftune+": 6, "autosched": 7, "oracle": 8}
+
+const otherSlots = 3
+
+var tags = map[role]string{roleHindsight: "hindsight", roleControl: "control", roleOracle: "sees the future"}
+
+// sees is what a method may know.
+var sees = map[string]string{
+	"default":       "Nothing of the workload.",
+	"preset":        "Nothing of the workload: the scheduler's authors recommend it.",
+	"random-preset": "Nothing: it draws. What it gains, any change would gain.",
+	"fixed-history": "Jobs submitted in the week before the window, once.",
+	"fixed-oracle":  "The whole window beforehand, durations included. Nobody can run it; it shows what the best fixed configuration is about worth.",
+	"selftune":      "Job events so far: what was submitted in the last hour, with durations as far as they have been seen.",
+	"selftune+":     "The same as selftune, with AutoSched's search and presets.",
+	"autosched":     "Job events so far, from which it forecasts the arrivals and durations of the next hours.",
+	"oracle":        "The true arrivals and durations of the next hours. Nobody can run it. It decides greedily each round, so it is not a bound.",
+}
+
+const (
+	maxDecisionRows = 1500
+	barBox          = 56
+)
+
+func (r *Report) writeHTML(w io.Writer) error {
+	p := page{Report: r, Verdict: r.verdict(), Facts: r.facts(), Stats: r.objective()}
+	other := 0
+	for i := range r.Methods {
+		m := &r.Methods[i]
+		s := swatch{Of: i, Name: m.Method, Tag: tags[m.role()]}
+		if known, ok := slots[m.Method]; ok {
+			s.Slot = known
+		} else {
+			s.Slot = len(slots) + other%otherSlots
+			other++
+		}
+		p.Swatches = append(p.Swatches, s)
+		p.Defs = append(p.Defs, definition{s, m.Description, sees[m.Method]})
+		if len(m.Decisions) > 0 {
+			p.Decisions = append(p.Decisions, decisionsOf(m, s))
+		}
+	}
+	p.table()
+	sorted := r.sortedJCTs()
+	for _, width := range []float64{wide, narrow} {
+		if f := cdf(r, sorted, width); f != nil {
+			p.CDF = append(p.CDF, f)
+		}
+		if f := gains(r, sorted, width); f != nil {
+			p.Gains = append(p.Gains, f)
+		}
+		if len(r.Methods) > 0 {
+			p.Ratios = append(p.Ratios, ratios(r, width))
+		}
+		if f := changes(r, width); f != nil {
+			p.Changes = append(p.Changes, f)
+		}
+	}
+	p.Loads, p.PeakGPUs = loads(r), r.Cluster.TotalGPUs()
+	return reportHTML.Execute(w, &p)
+}
+
+func (r *Report) facts() []fact {
+	return []fact{
+		{"Trace", r.Trace, false},
+		{"Window", minute(r.From) + " to " + minute(r.To) + " UTC", false},
+		{"Jobs", fmt.Sprintf("%s counted, %s in the history before", grouped(r.Jobs), grouped(r.HistoryJobs)), false},
+		{"Cluster", fmt.Sprintf("%s (%s GPUs)", r.Cluster, grouped(r.Cluster.TotalGPUs())), false},
+		{"Load", fmt.Sprintf("%.2f of capacity", r.Load), false},
+		{"Scheduler", r.Scheduler, false},
+		{"Tuned for", r.objective(), false},
+		{"Rounds", "every " + duration(r.IntervalS), false},
+		{"Futures", fmt.Sprintf("%d of %s each", r.Futures, duration(r.HorizonS)), false},
+		{"Budget", fmt.Sprintf("%d evaluations a round", r.Budget), false},
+		{"Adoption", "ratio of at least " + number(r.MinRatio), false},
+		{"Seed", strconv.FormatUint(r.Seed, 10), false},
+		{"Simulator", r.Simulator, false},
+		{"Trace digest", r.Digest, true},
+	}
+}
+
+// minute is an instant to the minute, as it is if it cannot be read.
+func minute(s string) string {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return s
+	}
+	return t.UTC().Format("2006-01-02 15:04")
+}
+
+// table of methods. Every column of times has the unit that fits its longest.
+func (p *page) table() {
+	r := p.Report
+	columns := []struct {
+		name, help string
+		of         func(*Method) float64
+	}{
+		{"avg JCT", "average job completion time", func(m *Method) float64 { return m.AvgJCT }},
+		{"p50", "median JCT", func(m *Method) float64 { return m.P50JCT }},
+		{"p95", "95th percentile of JCT", func(m *Method) float64 { return m.P95JCT }},
+		{"p99", "99th percentile of JCT", func(m *Method) float64 { return m.P99JCT }},
+		{"avg queue", "average queueing delay", func(m *Method) float64 { return m.AvgQueue }},
+	}
+	p.Rows = make([]tableRow, len(r.Methods))
+	for _, c := range columns {
+		top, best := 0.0, math.Inf(1)
+		for i := range r.Methods {
+			top, best = max(top, c.of(&r.Methods[i])), min(best, c.of(&r.Methods[i]))
+		}
+		unit, size, digits := unitOf(top)
+		p.Columns = append(p.Columns, column{c.name, unit, c.help})
+		for i := range r.Methods {
+			v := c.of(&r.Methods[i])
+			p.Rows[i].Cells = append(p.Rows[i].Cells, cell{strconv.FormatFloat(v/size, 'f', digits, 64), v == best && len(r.Methods) > 1})
+		}
+	}
+	lo, hi := 1., 1.05
+	for i := range r.Methods {
+		lo, hi = min(lo, r.Methods[i].RatioToDefault), max(hi, r.Methods[i].RatioToDefault)
+	}
+	at := func(v float64) float64 { return round1(1 + (barBox-2)*(v-lo)/(hi-lo)) }
+	for i := range r.Methods {
+		m, row := &r.Methods[i], &p.Rows[i]
+		row.Swatch, row.Ratio = p.Swatches[i], ratio(m.RatioToDefault)
+		_, row.Class = difference(m.RatioToDefault)
+		row.X, row.One = at(min(1, m.RatioToDefault)), at(1)
+		row.W = round1(at(max(1, m.RatioToDefault)) - row.X)
+		tuning := "–"
+		if m.Rounds > 0 {
+			tuning = strconv.FormatFloat(m.TuningPerRound, 'g', 2, 64)
+			if m.TuningPerRound < .001 {
+				tuning = "< 0.001"
+			}
+		}
+		row.Rest = []string{fmt.Sprintf("%.1f", 100*m.Utilization), fmt.Sprintf("%.1f", 100*m.FTFLe1), grouped(m.Preemptions), grouped(m.Rounds), grouped(m.Changes),
+			grouped(m.Evaluations), tuning}
+	}
+}
+
+func decisionsOf(m *Method, s swatch) decisionTable {
+	t := decisionTable{Swatch: s, Method: m, Summary: fmt.Sprintf("%s rounds, %s changes", grouped(len(m.Decisions)), grouped(m.Changes))}
+	before := ""
+	for _, d := range m.Decisions {
+		if len(t.Rows) == maxDecisionRows {
+			t.Left++
+			continue
+		}
+		row := decisionRow{Decision: d, Ratio: ratio(d.Ratio)}
+		if d.Adopted || before == "" {
+			row.Settings = settings(before, d.Configuration)
+		}
+		before = d.Configuration
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// settings of a configuration, those that differ from before marked. Without a
+// before, none is.
+func settings(before, now string) []setting {
+	had := map[string]bool{}
+	for _, s := range strings.Fields(before) {
+		had[s] = true
+	}
+	var out []setting
+	for _, s := range strings.Fields(now) {
+		out = append(out, setting{s, before != "" && !had[s]})
+	}
+	return out
+}
+
+// unitOf is the unit for a column whose longest time is top seconds, with the
+// digits that show a difference of 1 %.
+func unitOf(top float64) (name string, size float64, digits int) {
+	switch {
+	case top < 120:
+		name, size = "s", 1
+	case top < 7200:
+		name, size = "min", 60
+	case top < 4*86400:
+		name, size = "h", 3600
+	default:
+		name, size = "d", 86400
+	}
+	switch v := top / size; {
+	case v >= 100:
+		return name, size, 1
+	case v >= 10:
+		return name, size, 2
+	}
+	return name, size, 3
+}
+
+// duration for people: two units.
+func duration(s float64) string {
+	if !(s >= 0) || s > 1e12 {
+		return number(s) + " s"
+	}
+	if s < 10 {
+		return strconv.FormatFloat(s, 'g', 2, 64) + " s"
+	}
+	n := int64(math.Round(s))
+	two := func(a int64, ua string, b int64, ub string) string {
+		if b == 0 {
+			return fmt.Sprintf("%d %s", a, ua)
+		}
+		return fmt.Sprintf("%d %s %d %s", a, ua, b, ub)
+	}
+	switch {
+	case n < 60:
+		return fmt.Sprintf("%d s", n)
+	case n < 3600:
+		return two(n/60, "min", n%60, "s")
+	case n < 86400:
+		return two(n/3600, "h", n%3600/60, "min")
+	}
+	return two(n/86400, "d", n%86400/3600, "h")
+}
+
+// grouped writes 12345 as 12,345.
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,172 @@
+// Package replay evaluates tuning methods online: a live simulation stands for
+// the cluster, and every interval a method sees only what a real controller
+// could see, decides, and the live simulation is reconfigured. Its rounds are
+// the controller's own.
+package replay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// Options of an evaluation.
+type Options struct {
+	// Trace holds the jobs to replay and the history before them.
+	Trace *workload.Workload
+	// From and To bound the submissions that count. They are run to their end,
+	// with tuning going on.
+	From, To time.Duration
+	// Warmup starts the live simulation earlier; its jobs run but do not count.
+	Warmup  time.Duration
+	Cluster workload.Cluster
+	// Scheduler whose configurations are tuned.
+	Scheduler *schedulers.Scheduler
+	Methods   []string
+	Objective string
+	// Interval between rounds, Horizon and Futures of each, Budget of
+	// evaluations per round; one evaluation is one configuration on all futures.
+	Interval time.Duration
+	Horizon  time.Duration
+	Futures  int
+	Budget   int
+	MinRatio float64
+	Always   bool // adopt the best on average, whatever it gains
+	Seed     uint64
+	Workers  int
+	Simulate simulator.Options
+	// Progress is told after every round of every method.
+	Progress func(Step)
+}
+
+// Defaults of DESIGN sections 4 and 8.
+const (
+	DefaultInterval = time.Hour
+	DefaultHorizon  = 4 * time.Hour
+	DefaultFutures  = 4
+	DefaultBudget   = 40
+	DefaultMinRatio = 1.05
+)
+
+// Step is how far a method is.
+type Step struct {
+	Method string
+	At     time.Duration
+	Rounds int
+	Trials int // of a method that tunes once
+	Of     int // expected rounds or trials, 0 if unknown
+	Done   bool
+}
+
+// Report is an evaluation's result.
+type Report struct {
+	Trace       string           `json:"trace"`
+	Digest      string           `json:"digest"`
+	Synthetic   bool             `json:"synthetic"`
+	From        string           `json:"from"`
+	To          string           `json:"to"`
+	Jobs        int              `json:"jobs"`
+	HistoryJobs int              `json:"history_jobs"`
+	Cluster     workload.Cluster `json:"cluster"`
+	// Load is the GPU-time submitted over capacity in the window, or in an hour if
+	// the window is shorter.
+	Load      float64  `json:"load"`
+	Scheduler string   `json:"scheduler"`
+	Objective string   `json:"objective"`
+	IntervalS float64  `json:"interval_s"`
+	HorizonS  float64  `json:"horizon_s"`
+	Futures   int      `json:"futures"`
+	Budget    int      `json:"budget"`
+	MinRatio  float64  `json:"min_ratio"`
+	Seed      uint64   `json:"seed"`
+	Simulator string   `json:"simulator"`
+	Notes     []string `json:"notes,omitempty"`
+	Methods   []Method `json:"methods"`
+	// JobIDs of the counted jobs, in order of submission.
+	JobIDs []string `json:"-"`
+}
+
+// Method is what became of the workload under one method.
+type Method struct {
+	Method      string  `json:"method"`
+	Description string  `json:"description"`
+	AvgJCT      float64 `json:"avg_jct_s"`
+	P50JCT      float64 `json:"p50_jct_s"`
+	P95JCT      float64 `json:"p95_jct_s"`
+	P99JCT      float64 `json:"p99_jct_s"`
+	AvgQueue    float64 `json:"avg_queue_s"`
+	// RatioToDefault is default's average JCT over this method's: above 1 is
+	// better.
+	RatioToDefault float64 `json:"ratio_to_default"`
+	Preemptions    int     `json:"preemptions"`
+	Utilization    float64 `json:"utilization"`
+	FTFLe1         float64 `json:"ftf_le_1"`
+	P95Rho         float64 `json:"p95_rho"`
+	MaxRho         float64 `json:"max_rho"`
+	Rounds         int     `json:"rounds"`
+	Changes        int     `json:"changes"`
+	Evaluations    int     `json:"evaluations"`
+	// TuningPerRound is wall time.
+	TuningPerRound float64 `json:"tuning_s_per_round"`
+	// Configuration at the end, as parameters.
+	Configuration string     `json:"configuration"`
+	Decisions     []Decision `json:"decisions,omitempty"`
+	JCTs          []float64  `json:"-"` // seconds, in order of submission
+	Series        []Sample   `json:"-"`
+}
+
+// Decision is one round of a method.
+type Decision struct {
+	At            string  `json:"at"`
+	AtS           float64 `json:"at_s"` // since the trace's zero
+	Adopted       bool    `json:"adopted"`
+	Reason        string  `json:"reason"`
+	Ratio         float64 `json:"ratio"`
+	Configuration string  `json:"configuration"` // in force after the round
+	Evaluations   int     `json:"evaluations"`
+}
+
+// Sample is the live cluster at an instant.
+type Sample struct {
+	AtS     float64
+	Running int
+	Waiting int
+	BusyGPU int
+}
+
+// Run evaluates the methods one after the other.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	e, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	r := e.report()
+	for _, name := range e.o.Methods {
+		m, err := e.run(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("method %s: %w", name, err)
+		}
+		r.Methods = append(r.Methods, *m)
+	}
+	base := 0.0
+	for i := range r.Methods {
+		if r.Methods[i].Method == "default" {
+			base = r.Methods[i].AvgJCT
+		}
+	}
+	if base == 0 { // always needed for the ratio
+		m, err := e.run(ctx, "default")
+		if err != nil {
+			return nil, fmt.Errorf("method default: %w", err)
+		}
+		base = m.AvgJCT
+	}
+	for i := range r.Methods {
+		r.Methods[i].RatioToDefault = base / r.Methods[i].AvgJCT
+	}
+	return r, nil
+}

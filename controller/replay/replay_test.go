@@ -1,0 +1,300 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// sample is a day of the built-in trace on its cluster, with a day of history.
+func sample(t *testing.T, methods ...string) Options {
+	t.Helper()
+	w, _, err := workload.Open(workload.SampleName, workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := w.Span()
+	first = first.Truncate(24 * time.Hour)
+	return Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour, Cluster: workload.Cluster{Nodes: 20, GPUsPerNode: 8},
+		Scheduler: s, Methods: methods, Budget: 10, Futures: 2, Seed: 7}
+}
+
+func evaluate(t *testing.T, o Options) *Report {
+	t.Helper()
+	r, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestEveryMethodRuns(t *testing.T) {
+	r := evaluate(t, sample(t))
+	var names []string
+	for _, m := range r.Methods {
+		names = append(names, m.Method)
+		if m.AvgJCT <= 0 || len(m.JCTs) != r.Jobs || m.RatioToDefault <= 0 {
+			t.Errorf("%s: average JCT %v of %d jobs, ratio %v", m.Method, m.AvgJCT, len(m.JCTs), m.RatioToDefault)
+		}
+		tunes := map[string]bool{"random-preset": true, "selftune": true, "selftune+": true, "autosched": true, "oracle": true}[m.Method]
+		if tunes != (len(m.Decisions) > 0) {
+			t.Errorf("%s has %d decisions", m.Method, len(m.Decisions))
+		}
+		switch m.Method {
+		case "default":
+			if m.RatioToDefault != 1 || m.Evaluations != 0 {
+				t.Errorf("default: ratio %v, %d evaluations", m.RatioToDefault, m.Evaluations)
+			}
+		case "fixed-history", "fixed-oracle":
+			if want := 10 * 12; m.Evaluations != want {
+				t.Errorf("%s: %d evaluations, want the budget of all rounds, %d", m.Method, m.Evaluations, want)
+			}
+		case "selftune", "selftune+", "autosched", "oracle":
+			for _, d := range m.Decisions {
+				if d.Evaluations > 10 {
+					t.Errorf("%s: %d evaluations in a round, more than the budget", m.Method, d.Evaluations)
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(MethodNames(), names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSameForAnyWorkers(t *testing.T) {
+	run := func(workers int) string {
+		o := sample(t, "default", "fixed-history", "selftune", "autosched", "oracle")
+		o.Workers = workers
+		r := evaluate(t, o)
+		for i := range r.Methods {
+			r.Methods[i].TuningPerRound = 0 // wall time
+		}
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	one := run(1)
+	for _, n := range []int{2, 5} {
+		if diff := cmp.Diff(one, run(n)); diff != "" {
+			t.Errorf("%d workers decide otherwise than one:\n%s", n, diff)
+		}
+	}
+}
+
+// TestNobodySeesTheFuture changes everything that cannot be known at an
+// instant: what is submitted later, and how long jobs last that have not ended.
+// Decisions up to then must be the same; the oracle's are not.
+func TestNobodySeesTheFuture(t *testing.T) {
+	o := sample(t, "random-preset", "selftune", "selftune+", "autosched", "oracle")
+	o.Always = true // so that what measures best is what is decided
+	at := o.From + 8*time.Hour
+	var jobs []workload.Job
+	for _, j := range o.Trace.Jobs() {
+		if j.Submit > at {
+			j.Duration = j.Duration/3 + time.Second
+		}
+		// Nobody can have ended by then who runs longer than since its submission.
+		if j.Submit >= o.From && j.Submit+j.Duration > at {
+			j.Duration = 2*j.Duration + time.Hour
+		}
+		jobs = append(jobs, j)
+	}
+	other, err := workload.New("other", o.Trace.Zero(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := o
+	changed.Trace = other
+	a, b := evaluate(t, o), evaluate(t, changed)
+	for i := range a.Methods {
+		known := func(m Method) (out []Decision) {
+			for _, d := range m.Decisions {
+				if d.AtS <= at.Seconds() {
+					out = append(out, d)
+				}
+			}
+			return out
+		}
+		diff := cmp.Diff(known(a.Methods[i]), known(b.Methods[i]))
+		if name := a.Methods[i].Method; name == "oracle" {
+			if diff == "" {
+				t.Error("the oracle decides alike in two different futures: this test shows nothing")
+			}
+		} else if diff != "" {
+			t.Errorf("%s knows the future:\n%s", name, diff)
+		}
+	}
+}
+
+func TestWithoutHistory(t *testing.T) {
+	o := sample(t, "default", "fixed-history", "autosched")
+	o.From -= 24 * time.Hour
+	o.To = o.From + 6*time.Hour
+	r := evaluate(t, o)
+	if r.HistoryJobs != 0 || !strings.Contains(strings.Join(r.Notes, " "), "no history") {
+		t.Errorf("%d jobs of history; notes %q", r.HistoryJobs, r.Notes)
+	}
+	if m := r.Methods[1]; m.AvgJCT != r.Methods[0].AvgJCT || !strings.Contains(m.Description, "no history") {
+		t.Errorf("fixed-history without history: %+v", m)
+	}
+}
+
+func TestWarmup(t *testing.T) {
+	cold := sample(t, "default")
+	warm := cold
+	warm.Warmup = 12 * time.Hour
+	a, b := evaluate(t, cold), evaluate(t, warm)
+	if a.Jobs != b.Jobs || len(a.Methods[0].JCTs) != len(b.Methods[0].JCTs) {
+		t.Errorf("warm-up changes what counts: %d and %d jobs", len(a.Methods[0].JCTs), len(b.Methods[0].JCTs))
+	}
+	if !(b.Methods[0].AvgJCT > a.Methods[0].AvgJCT) {
+		t.Errorf("a warm cluster is not busier: JCT %v after %v", b.Methods[0].AvgJCT, a.Methods[0].AvgJCT)
+	}
+}
+
+// TestWarmupScoresWhatCounts: history is what lies before From, however long the
+// warm-up; and what is tuned on the window in hindsight is at least as good as
+// what its search began with.
+func TestWarmupScoresWhatCounts(t *testing.T) {
+	o := sample(t, "default", "preset", "fixed-oracle")
+	o.Warmup, o.Budget = 24*time.Hour, 4
+	r := evaluate(t, o)
+	if r.HistoryJobs == 0 || len(r.Notes) > 0 {
+		t.Errorf("%d jobs of history; notes %q", r.HistoryJobs, r.Notes)
+	}
+	for _, m := range r.Methods[:2] {
+		if oracle := r.Methods[2]; oracle.AvgJCT > m.AvgJCT {
+			t.Errorf("fixed-oracle has %v, %s %v", oracle.AvgJCT, m.Method, m.AvgJCT)
+		}
+	}
+}
+
+// TestWideHistory: a job of the history that the cluster cannot run is left out
+// and said to be.
+func TestWideHistory(t *testing.T) {
+	o := sample(t, "default", "fixed-history", "autosched", "selftune")
+	o.To = o.From + 2*time.Hour
+	jobs := append([]workload.Job{{ID: "wide", Submit: o.From - 10*time.Minute, Duration: time.Minute, GPUs: workload.GPUs(1000)}}, o.Trace.Jobs()...)
+	w, err := workload.New("wide", o.Trace.Zero(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Trace = w
+	if r := evaluate(t, o); !strings.Contains(strings.Join(r.Notes, " "), "1 jobs of the history") {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
+func TestSmallCluster(t *testing.T) {
+	o := sample(t, "default")
+	var jobs []workload.Job
+	for _, j := range o.Trace.Window(o.From, o.From+2*time.Hour).Jobs() {
+		if j.GPUs.Whole() <= 8 {
+			jobs = append(jobs, j)
+		}
+	}
+	w, err := workload.New("small", o.Trace.Zero(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Trace, o.Cluster.Nodes = w, 4
+	if r := evaluate(t, o); !strings.Contains(strings.Join(r.Notes, " "), "32 GPUs") {
+		t.Errorf("no note about a small cluster: %q", r.Notes)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"method":    {func(o *Options) { o.Methods = []string{"magic"} }, `"magic"`},
+		"window":    {func(o *Options) { o.To = o.From }, "not after"},
+		"no jobs":   {func(o *Options) { o.From += 1000 * time.Hour; o.To += 1000 * time.Hour }, "no job"},
+		"cluster":   {func(o *Options) { o.Cluster.Nodes = 0 }, "nodes"},
+		"too small": {func(o *Options) { o.Cluster = workload.Cluster{Nodes: 1, GPUsPerNode: 8} }, "asks for"},
+		"objective": {func(o *Options) { o.Objective = "joy" }, `"joy"`},
+		"warmup":    {func(o *Options) { o.Warmup = -1 }, "warmup"},
+		"interval":  {func(o *Options) { o.Interval = -1 }, "interval"},
+	} {
+		o := sample(t, "default")
+		c.change(&o)
+		if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one that says %q", name, err, c.want)
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	o := sample(t, "autosched")
+	o.Progress = func(s Step) {
+		if s.Rounds == 2 {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the context's", err)
+	}
+}
+
+func TestTune(t *testing.T) {
+	o := sample(t)
+	incumbent, err := o.Scheduler.Space.Parse(o.Scheduler.Space.Default(), []string{"queues=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.From -= 24 * time.Hour
+	o.Budget = 20
+	tune := func(sampler string, truth bool) []search.Trial {
+		r, state, err := Tune(context.Background(), o, o.From+30*time.Hour, incumbent, sampler, truth, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(state.Jobs) == 0 || !r.Incumbent.Config.Equal(incumbent) {
+			t.Errorf("%d active jobs, incumbent %s", len(state.Jobs), r.Incumbent.Config)
+		}
+		// One queue without preemption is far worse than any ladder.
+		if !r.Adopt || r.Config.Equal(incumbent) || !(r.Ratio > 1.05) {
+			t.Errorf("%s, truth %v: %s (%v)", sampler, truth, r.Reason, r.Ratio)
+		}
+		return r.Trials
+	}
+	for _, s := range search.Samplers {
+		trials := tune(s.Name, false)
+		if len(trials) > o.Budget {
+			t.Errorf("%s: %d trials", s.Name, len(trials))
+		}
+		has := func(c space.Config) bool {
+			for _, x := range trials {
+				if x.Config.Equal(c) {
+					return true
+				}
+			}
+			return false
+		}
+		if !has(incumbent) || !has(o.Scheduler.Space.Default()) || !has(o.Scheduler.Presets[0].Config) {
+			t.Errorf("%s: the incumbent, the default or a preset was not measured", s.Name)
+		}
+	}
+	if n := len(tune("", true)[0].Measurement.Values); n != 1 {
+		t.Errorf("the truth has %d futures", n)
+	}
+}

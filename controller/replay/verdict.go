@@ -1,0 +1,330 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/search"
+)
+
+// noise is the relative difference below which two results are the same: over
+// six seeds, methods that tune on the built-in sample moved by up to 0.03.
+const noise = 1.02
+
+// role is what a method stands for in a comparison.
+type role int
+
+const (
+	roleAdaptive  role = iota // an operator can run it, and it reacts
+	roleFixed                 // an operator can run it: held from the start
+	roleHindsight             // held, but chosen with knowledge of the window
+	roleControl               // changes without looking
+	roleOracle                // reacts to the future itself
+)
+
+func (m *Method) role() role {
+	switch m.Method {
+	case "default", "preset", "fixed-history":
+		return roleFixed
+	case "fixed-oracle":
+		return roleHindsight
+	case "random-preset":
+		return roleControl
+	case "oracle":
+		return roleOracle
+	}
+	return roleAdaptive
+}
+
+// verdict is what the numbers say about adaptive tuning.
+type verdict struct {
+	Class string // good, bad or open
+	Title string
+	Text  []string
+	Best  string // the adaptive method it is about
+	Rows  []comparison
+}
+
+// Headline says in a sentence whether tuning paid, as the report does.
+func (r *Report) Headline() string { return r.verdict().Title }
+
+// comparison of the best adaptive method with another.
+type comparison struct {
+	Method  *Method
+	Means   string // what beating it shows
+	Ratio   float64
+	Text    string // difference, in words
+	Class   string
+	Between string // interval of the ratio
+}
+
+// value is the statistic that was tuned for.
+func (r *Report) value(m *Method) float64 {
+	switch r.Objective {
+	case "p50_jct":
+		return m.P50JCT
+	case "p95_jct":
+		return m.P95JCT
+	case "p99_jct":
+		return m.P99JCT
+	case "ftf":
+		return 1 - m.FTFLe1
+	case "p95_rho":
+		return m.P95Rho
+	case "max_rho":
+		return m.MaxRho
+	}
+	return m.AvgJCT
+}
+
+// over is the ratio of two methods' values: above 1 if b is better.
+func (r *Report) over(a, b *Method) float64 {
+	x, y := r.value(a), r.value(b)
+	if x == y {
+		return 1 // also where no job is treated unfairly
+	}
+	return min(x/y, search.MaxRatio)
+}
+
+// figure is a method's value in words.
+func (r *Report) figure(m *Method) string {
+	if strings.HasSuffix(r.Objective, "rho") || r.Objective == "ftf" {
+		return controller.Figure(r.Objective, r.value(m))
+	}
+	return duration(r.value(m))
+}
+
+func (r *Report) objective() string {
+	switch r.Objective {
+	case "ftf":
+		return "unfair share of jobs (rho above 1)"
+	case "p95_rho":
+		return "p95 of rho"
+	case "max_rho":
+		return "peak rho"
+	}
+	if q, ok := strings.CutSuffix(r.Objective, "_jct"); ok && q != "avg" {
+		return q + " JCT"
+	}
+	return "average JCT"
+}
+
+// difference says how a compares with b, given b / a.
+func difference(ratio float64) (text, class string) {
+	switch {
+	case ratio >= noise:
+		return fmt.Sprintf("%.1f %% shorter than", 100*(1-1/ratio)), "good"
+	case ratio > 1/noise:
+		return "within 2 % of", "same"
+	}
+	return fmt.Sprintf("%.1f %% longer than", 100*(1/ratio-1)), "bad"
+}
+
+// lowest of the methods that have one of the roles; nil if there is none.
+func (r *Report) lowest(roles ...role) *Method {
+	var best *Method
+	for i := range r.Methods {
+		m := &r.Methods[i]
+		if slices.Contains(roles, m.role()) && (best == nil || r.value(m) < r.value(best)) {
+			best = m
+		}
+	}
+	return best
+}
+
+func (r *Report) find(name string) *Method {
+	for i := range r.Methods {
+		if r.Methods[i].Method == name {
+			return &r.Methods[i]
+		}
+	}
+	return nil
+}
+
+func (r *Report) verdict() verdict {
+	best := r.lowest(roleAdaptive)
+	if best == nil {
+		return r.verdictWithout()
+	}
+	v := verdict{Best: best.Method}
+	for _, c := range [...]struct{ name, means string }{
+		{"default", "what leaving everything alone costs"},
+		{"preset", "what a recommended configuration would do without tuning"},
+		{"fixed-history", "what tuning once, beforehand, would do"},
+		{"fixed-oracle", "what the best fixed configuration would do, known only afterwards"},
+		{"random-preset", "control: whether any change would do"},
+		{"oracle", "the same search with the true future"},
+	} {
+		m := r.find(c.name)
+		if m == nil {
+			continue
+		}
+		row := comparison{Method: m, Means: c.means, Ratio: r.over(m, best)}
+		row.Text, row.Class = difference(row.Ratio)
+		if lo, hi, ok := r.interval(best, m); ok {
+			row.Between = fmt.Sprintf("%.3f to %.3f", lo, hi)
+			if lo <= 1 && hi >= 1 {
+				row.Class = "same"
+			}
+		}
+		v.Rows = append(v.Rows, row)
+	}
+
+	rival, hindsight, control := r.lowest(roleFixed), r.lowest(roleHindsight), r.find("random-preset")
+	better := func(m *Method) float64 { return r.over(m, best) }
+	compared := r.find("preset") != nil || r.find("fixed-history") != nil || hindsight != nil
+	if rival == nil {
+		rival = hindsight
+	}
+	where := "here"
+	if r.Synthetic {
+		where = "on this synthetic workload"
+	}
+	if rival == nil {
+		v.Class, v.Title = "open", "Undecided: nothing to compare "+best.Method+" with"
+		v.Text = []string{fmt.Sprintf("%s has an %s of %s (ratio to the default %.3f); neither the default nor a fixed configuration was evaluated beside it.",
+			best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
+		return v
+	}
+	lo, _, known := r.interval(best, rival)
+	text, _ := difference(better(rival))
+	gain := strings.TrimSuffix(text, " than")
+	switch {
+	case better(rival) <= 1/noise:
+		v.Class, v.Title = "bad", fmt.Sprintf("Not worth it %s: simply keeping %s is better", where, called(rival))
+	case better(rival) < noise:
+		v.Class, v.Title = "bad", fmt.Sprintf("Not worth it %s: no gain over simply keeping %s", where, called(rival))
+	case !compared:
+		v.Class, v.Title = "open", "Better than the default, but no preset or tuned fixed configuration was evaluated"
+	case control != nil && better(control) < noise:
+		v.Class, v.Title = "bad", fmt.Sprintf("Not shown %s: presets drawn at random do as well", where)
+	case known && lo <= 1:
+		v.Class, v.Title = "open", fmt.Sprintf("Not shown %s: %s than %s, but that may be chance", where, gain, called(rival))
+	case hindsight != nil && better(hindsight) < noise:
+		v.Class, v.Title = "open", fmt.Sprintf("A gain %s over what could be chosen beforehand, none over the best fixed configuration", where)
+	default:
+		v.Class, v.Title = "good", fmt.Sprintf("Worth it %s: %s than %s", where, gain, called(rival))
+	}
+
+	var parts []string
+	for i := range v.Rows {
+		if m := v.Rows[i].Method; m.role() == roleFixed || m.role() == roleHindsight {
+			parts = append(parts, v.Rows[i].Text+" "+called(m))
+		}
+	}
+	first := fmt.Sprintf("%s has an %s of %s", best.Method, r.objective(), r.figure(best))
+	if strings.HasPrefix(r.objective(), "p") {
+		first = strings.Replace(first, "has an", "has a", 1)
+	}
+	if n := r.adaptive(); n > 1 {
+		first = fmt.Sprintf("The best of %d adaptive methods, %s", n, first)
+	}
+	v.Text = append(v.Text, first+": "+list(parts)+".")
+	if own := r.find("autosched"); own != nil && own != best {
+		parts = nil
+		for _, m := range []*Method{best, rival} {
+			t, _ := difference(r.over(m, own))
+			parts = append(parts, t+" "+called(m))
+		}
+		v.Text = append(v.Text, "autosched itself is "+list(parts)+".")
+	}
+	if control != nil {
+		t, _ := difference(better(control))
+		s := "The random-preset control tells how much of that any change would have brought: " + best.Method + " is " + t + " it."
+		v.Text = append(v.Text, s)
+	}
+	return v
+}
+
+// verdictWithout is for reports without an adaptive method.
+func (r *Report) verdictWithout() verdict {
+	v := verdict{Class: "open", Title: "Nothing adaptive was evaluated"}
+	if len(r.Methods) == 0 {
+		v.Text = []string{"The report has no method."}
+		return v
+	}
+	best := &r.Methods[0]
+	for i := range r.Methods {
+		if r.value(&r.Methods[i]) < r.value(best) {
+			best = &r.Methods[i]
+		}
+	}
+	if len(r.Methods) == 1 {
+		v.Text = []string{fmt.Sprintf("Only %s was evaluated: %s of %s, ratio to the default %.3f. There is nothing to compare it with.", best.Method,
+			r.objective(), r.figure(best), best.RatioToDefault)}
+		return v
+	}
+	v.Text = []string{fmt.Sprintf("Of the %d methods evaluated, %s has the lowest %s: %s, ratio to the default %.3f. None of them tunes while it runs on what a controller could know.",
+		len(r.Methods), best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
+	return v
+}
+
+func (r *Report) adaptive() int {
+	n := 0
+	for i := range r.Methods {
+		if r.Methods[i].role() == roleAdaptive {
+			n++
+		}
+	}
+	return n
+}
+
+// called names a method in a sentence.
+func called(m *Method) string {
+	switch m.Method {
+	case "default", "preset":
+		return "the " + m.Method
+	}
+	return m.Method
+}
+
+func list(parts []string) string {
+	switch n := len(parts); n {
+	case 0:
+		return ""
+	case 1, 2:
+		return strings.Join(parts, " and ")
+	default:
+		return strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
+	}
+}
+
+// interval is a 95 % interval of b's average JCT over a's: a circular block
+// bootstrap over the jobs in order of submission, which are paired. Jobs that
+// follow each other share a backlog, hence the blocks, a twentieth of the jobs
+// each. Only averages have one.
+func (r *Report) interval(a, b *Method) (lo, hi float64, ok bool) {
+	const blocks, draws = 20, 1000
+	n := len(a.JCTs)
+	if a == b || n != len(b.JCTs) || n < 10*blocks || r.objective() != "average JCT" {
+		return 0, 0, false
+	}
+	size := n / blocks
+	sums := func(x []float64) []float64 { // of the block that begins at each job
+		out := make([]float64, n)
+		for i := range size {
+			out[0] += x[i]
+		}
+		for i := 1; i < n; i++ {
+			out[i] = out[i-1] - x[i-1] + x[(i+size-1)%n]
+		}
+		return out
+	}
+	sa, sb := sums(a.JCTs), sums(b.JCTs)
+	draw := rng.Stream("report-interval", r.Seed)
+	ratios := make([]float64, draws)
+	for i := range ratios {
+		va, vb := 0.0, 0.0
+		for range blocks {
+			at := draw.IntN(n)
+			va += sa[at]
+			vb += sb[at]
+		}
+		ratios[i] = vb / va
+	}
+	slices.Sort(ratios)
+	return ratios[draws*25/1000], ratios[draws*975/1000-1], true
+}

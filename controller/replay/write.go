@@ -1,0 +1,137 @@
+package replay
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Write puts the report into a folder, which it makes: report.json,
+// methods.csv, decisions.csv, jobs.csv and report.html. Each file appears whole
+// or not at all; report.html comes last, so where it is new all are.
+func (r *Report) Write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"report.json", r.writeJSON},
+		{"methods.csv", r.writeMethods},
+		{"decisions.csv", r.writeDecisions},
+		{"jobs.csv", r.writeJobs},
+		{"report.html", r.writeHTML},
+	} {
+		if err := writeFile(filepath.Join(dir, f.name), f.write); err != nil {
+			return fmt.Errorf("report: %s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// writeFile fills a temporary file beside path and renames it.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	w := bufio.NewWriter(f)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func (r *Report) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// writeMethods writes a row for each method. Times are in seconds.
+func (r *Report) writeMethods(w io.Writer) error {
+	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s", "ratio_to_default", "preemptions",
+		"utilization", "ftf_le_1", "rounds", "changes", "evaluations", "tuning_s_per_round", "configuration"}}
+	for i := range r.Methods {
+		m := &r.Methods[i]
+		rows = append(rows, []string{m.Method, m.Description, number(m.AvgJCT), number(m.P50JCT), number(m.P95JCT), number(m.P99JCT), number(m.AvgQueue),
+			number(m.RatioToDefault), strconv.Itoa(m.Preemptions), number(m.Utilization), number(m.FTFLe1), strconv.Itoa(m.Rounds), strconv.Itoa(m.Changes),
+			strconv.Itoa(m.Evaluations), number(m.TuningPerRound), m.Configuration})
+	}
+	return csv.NewWriter(w).WriteAll(rows)
+}
+
+// writeDecisions writes a row for each round of each method.
+func (r *Report) writeDecisions(w io.Writer) error {
+	c := csv.NewWriter(w)
+	if err := c.Write([]string{"method", "round", "at", "at_s", "adopted", "ratio", "evaluations", "reason", "configuration"}); err != nil {
+		return err
+	}
+	for i := range r.Methods {
+		for n, d := range r.Methods[i].Decisions {
+			if err := c.Write([]string{r.Methods[i].Method, strconv.Itoa(n), d.At, number(d.AtS), strconv.FormatBool(d.Adopted), number(d.Ratio),
+				strconv.Itoa(d.Evaluations), d.Reason, d.Configuration}); err != nil {
+				return err
+			}
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// writeJobs writes a row for each counted job, in order of submission, with its
+// JCT in seconds under each method.
+func (r *Report) writeJobs(w io.Writer) error {
+	c := csv.NewWriter(w)
+	row := []string{"job"}
+	jobs := len(r.JobIDs)
+	for i := range r.Methods {
+		row = append(row, r.Methods[i].Method)
+		jobs = max(jobs, len(r.Methods[i].JCTs))
+	}
+	if err := c.Write(row); err != nil {
+		return err
+	}
+	for j := range jobs {
+		row = append(row[:0], "")
+		if j < len(r.JobIDs) {
+			row[0] = r.JobIDs[j]
+		}
+		for i := range r.Methods {
+			v := ""
+			if j < len(r.Methods[i].JCTs) {
+				v = number(r.Methods[i].JCTs[j])
+			}
+			row = append(row, v)
+		}
+		if err := c.Write(row); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -1,0 +1,395 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/autosched/autosched/workload"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// tiny is a report with a default, a preset, a control and an adaptive method.
+func tiny() *Report {
+	r := &Report{
+		Trace: "tiny", Digest: "d1935", From: "2017-10-09T00:00:00Z", To: "2017-10-09T03:00:00Z", Jobs: 3, HistoryJobs: 7,
+		Cluster: workload.Cluster{Nodes: 5, GPUsPerNode: 8}, Load: .8, Scheduler: "tiresias", Objective: "avg_jct", IntervalS: 3600, HorizonS: 14400,
+		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1", JobIDs: []string{"a", "b", "c,d"},
+	}
+	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {
+		m := Method{Method: name, Description: "what it does, and why", AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
+			RatioToDefault: 4000 / (4000 - 500*float64(i)), Preemptions: i, Utilization: .75, FTFLe1: 1, Configuration: "queues=3 order=submit",
+			JCTs: []float64{60, 1800.25, 9600 - 500*float64(i)}}
+		for k := range 4 {
+			m.Series = append(m.Series, Sample{AtS: float64(3600 * k), Waiting: 3 - k, Running: 1, BusyGPU: 10 * k})
+		}
+		if i >= 2 {
+			m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound = 2, 1, 16, .25
+			m.Decisions = []Decision{
+				{At: "2017-10-09T01:00:00Z", AtS: 3600, Reason: "kept: none of 8 configurations is better", Ratio: 1, Configuration: "queues=3 order=submit", Evaluations: 8},
+				{At: "2017-10-09T02:00:00Z", AtS: 7200, Adopted: true, Reason: `adopted: "x", gains 1.2x`, Ratio: 1.2, Configuration: "queues=5 order=submit", Evaluations: 8},
+			}
+		}
+		r.Methods = append(r.Methods, m)
+	}
+	return r
+}
+
+// long has n jobs and k rounds.
+func long(n, k int) *Report {
+	r := tiny()
+	r.Jobs, r.JobIDs = n, nil
+	for i := range n {
+		r.JobIDs = append(r.JobIDs, fmt.Sprint("job", i))
+	}
+	for i := range r.Methods {
+		m := &r.Methods[i]
+		m.JCTs, m.Series = nil, nil
+		for j := range n {
+			m.JCTs = append(m.JCTs, float64(10+j*j%5003*(10-i)))
+		}
+		for j := range k {
+			m.Series = append(m.Series, Sample{AtS: float64(3600 * j), Waiting: j * 7 % 50, BusyGPU: j % 41})
+		}
+		if len(m.Decisions) > 0 {
+			m.Decisions = nil
+			for j := range k {
+				m.Decisions = append(m.Decisions, Decision{At: "2017-10-09T01:00:00Z", AtS: float64(3600 * j), Adopted: j%5 == 0, Reason: "r", Ratio: 1, Configuration: fmt.Sprint("queues=", j%5)})
+			}
+		}
+	}
+	return r
+}
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	r := tiny()
+	if err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Write(dir); err != nil {
+		t.Fatal("over an older report:", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"decisions.csv", "jobs.csv", "methods.csv", "report.html", "report.json"}; !slices.Equal(names, want) {
+		t.Errorf("files: %v, want %v", names, want)
+	}
+	for _, name := range []string{"decisions.csv", "jobs.csv", "methods.csv"} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := csv.NewReader(bytes.NewReader(got)).ReadAll(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		golden := filepath.Join("testdata", "report", name)
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(golden, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs from %s; if it should, run the test with -update:\n%s", name, golden, got)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Report
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	if len(back.Methods) != 4 || len(back.Methods[3].Decisions) != 2 {
+		t.Errorf("report.json lost methods or decisions: %s", b)
+	}
+}
+
+func TestWriteFailsWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	if err := os.WriteFile(path, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	err := writeFile(path, func(w io.Writer) error {
+		_, _ = io.WriteString(w, strings.Repeat("half", 10000))
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("error: %v", err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "before" {
+		t.Errorf("the file holds %.20q", b)
+	}
+	if e, _ := os.ReadDir(dir); len(e) != 1 {
+		t.Errorf("left behind: %v", e)
+	}
+	if err := (&Report{}).Write(path); err == nil {
+		t.Error("a report was written into a file")
+	}
+}
+
+func render(t *testing.T, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.writeHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+var svgElement = regexp.MustCompile(`(?s)<svg.*?</svg>`)
+
+// check that a page is whole, and fetches and runs nothing.
+func check(t *testing.T, page string) {
+	t.Helper()
+	for _, svg := range svgElement.FindAllString(page, -1) {
+		d := xml.NewDecoder(strings.NewReader(svg))
+		for {
+			_, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("svg: %v in %.300s", err, svg)
+			}
+		}
+	}
+	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "url(", "@import", "<no value>"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page contains %q: …%.120s", bad, page[max(0, strings.Index(page, bad)-80):])
+		}
+	}
+	root, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	open := map[string]int{}
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		open[n.Data]++
+		switch n.Data {
+		case "script", "link", "iframe", "object", "embed", "img", "image", "use", "base", "foreignObject", "a":
+			t.Errorf("the page has <%s>", n.Data)
+		}
+		for _, a := range n.Attr {
+			switch {
+			case a.Key == "src" || a.Key == "href" || a.Key == "srcset" || a.Key == "action" || strings.HasPrefix(a.Key, "on"):
+				t.Errorf("<%s> has %s=%q", n.Data, a.Key, a.Val)
+			case a.Key == "id" && ids[a.Val]:
+				t.Errorf("id %q twice", a.Val)
+			case a.Key == "id":
+				ids[a.Val] = true
+			}
+		}
+	}
+	// The parser closes what is left open; what the text opens must be closed.
+	for _, tag := range []string{"section", "table", "tr", "td", "th", "div", "svg", "details", "p", "dl", "ul", "main"} {
+		closed := strings.Count(page, "</"+tag+">")
+		if open[tag] != closed {
+			t.Errorf("<%s>: %d opened, %d closed", tag, open[tag], closed)
+		}
+	}
+}
+
+func TestHTML(t *testing.T) {
+	one, bare, none := tiny(), tiny(), tiny()
+	one.Methods = one.Methods[:1]
+	none.Methods = nil
+	for i := range bare.Methods {
+		m := &bare.Methods[i]
+		m.JCTs, m.Series, m.Decisions = nil, nil, nil
+	}
+	fixed := tiny()
+	fixed.Methods = fixed.Methods[:2]
+	zero := tiny()
+	zero.From, zero.To = "?", ""
+	for i := range zero.Methods {
+		m := &zero.Methods[i]
+		m.AvgJCT, m.P50JCT, m.RatioToDefault, m.JCTs, m.Series = 1, 0, 1, []float64{0}, m.Series[:1]
+	}
+	synthetic := long(5000, 3000)
+	synthetic.Synthetic = true
+	for name, c := range map[string]struct {
+		r    *Report
+		want []string
+		not  []string
+	}{
+		"tiny":       {tiny(), []string{"Worth it here: 28.6 % shorter than the preset", "Changes of configuration", "How to read"}, []string{"SYNTHETIC"}},
+		"one method": {one, []string{"Nothing adaptive was evaluated", "Only default was evaluated"}, []string{"Changes of configuration", "against the alternatives"}},
+		"no method":  {none, []string{"The report has no method"}, []string{"Ratio to default</h2>"}},
+		"no data":    {bare, []string{"Worth it"}, []string{"Job completion times</h2>", "The cluster over time"}},
+		"fixed only": {fixed, []string{"Of the 2 methods evaluated, preset has the lowest"}, []string{"Decisions</h2>"}},
+		"zeros":      {zero, []string{"Not worth it here: no gain"}, nil},
+		"long":       {synthetic, []string{"SYNTHETIC WORKLOAD", "1500 more rounds are in decisions.csv"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := render(t, c.r)
+			check(t, page)
+			for _, s := range c.want {
+				if !strings.Contains(page, s) {
+					t.Errorf("the page lacks %q", s)
+				}
+			}
+			for _, s := range c.not {
+				if strings.Contains(page, s) {
+					t.Errorf("the page has %q", s)
+				}
+			}
+			if page != render(t, c.r) {
+				t.Error("a second rendering differs")
+			}
+		})
+	}
+}
+
+func TestHTMLEscapes(t *testing.T) {
+	const hostile = `</title></style><script>alert(1)</script><img src=x onerror="alert(1)">'"&{}url(http://x)`
+	r := tiny()
+	r.Trace, r.Digest, r.Scheduler, r.From, r.Simulator, r.Objective = hostile, hostile, hostile, hostile, hostile, hostile
+	r.Notes = []string{hostile}
+	for i := range r.Methods {
+		m := &r.Methods[i]
+		if i > 0 {
+			m.Method = hostile
+		}
+		m.Description, m.Configuration = hostile, hostile
+		for k := range m.Decisions {
+			d := &m.Decisions[k]
+			d.At, d.Reason, d.Configuration = hostile, hostile, hostile
+		}
+	}
+	page := render(t, r)
+	check(t, strings.ReplaceAll(page, "url(", ""))
+	style := page[strings.Index(page, "<style>"):strings.Index(page, "</style>")]
+	if strings.Contains(style, "alert") {
+		t.Error("the style sheet holds names")
+	}
+	if !strings.Contains(page, "&lt;script&gt;alert(1)") {
+		t.Error("the names are not shown")
+	}
+}
+
+// TestCurves that stay small however many jobs there are.
+func TestCurves(t *testing.T) {
+	small, large := len(render(t, long(5000, 100))), len(render(t, long(50000, 100)))
+	if large > small+small/20 {
+		t.Errorf("%d bytes for 5,000 jobs, %d for 50,000", small, large)
+	}
+	r := long(5000, 100)
+	for _, l := range cdf(r, r.sortedJCTs(), wide).Lines {
+		if n := strings.Count(l.D, "L"); n > points {
+			t.Errorf("a curve of %d points", n)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	methods := func(values ...any) *Report {
+		r := &Report{Objective: "avg_jct"}
+		for i := 0; i < len(values); i += 2 {
+			r.Methods = append(r.Methods, Method{Method: values[i].(string), AvgJCT: values[i+1].(float64), P95JCT: 1000 - values[i+1].(float64)})
+		}
+		return r
+	}
+	p95 := methods("default", 100., "preset", 90., "autosched", 80.)
+	p95.Objective = "p95_jct"
+	uncertain := methods("default", 100., "preset", 90., "autosched", 80.)
+	for i := range uncertain.Methods {
+		m := &uncertain.Methods[i]
+		m.JCTs = make([]float64, 400)
+		for j := range m.JCTs {
+			m.JCTs[j] = 50
+		}
+		m.JCTs[200] += 400 * (m.AvgJCT - 50) // one job makes the difference
+	}
+	for _, c := range []struct {
+		r            *Report
+		class, title string
+	}{
+		{methods("default", 100., "preset", 90., "autosched", 80.), "good", "Worth it here: 11.1 % shorter than the preset"},
+		{methods("default", 100., "preset", 80.5, "autosched", 80.), "bad", "Not worth it here: no gain over simply keeping the preset"},
+		{methods("default", 100., "preset", 70., "autosched", 80.), "bad", "Not worth it here: simply keeping the preset is better"},
+		{methods("default", 100., "fixed-history", 99., "autosched", 101.5), "bad", "Not worth it here: simply keeping fixed-history is better"},
+		{methods("default", 100., "preset", 90., "random-preset", 79., "autosched", 80.), "bad", "Not shown here: presets drawn at random do as well"},
+		{methods("default", 100., "preset", 90., "fixed-oracle", 80., "autosched", 80.), "open",
+			"A gain here over what could be chosen beforehand, none over the best fixed configuration"},
+		{methods("default", 100., "autosched", 80.), "open", "Better than the default, but no preset or tuned fixed configuration was evaluated"},
+		{methods("autosched", 80.), "open", "Undecided: nothing to compare autosched with"},
+		{methods("default", 100., "oracle", 80.), "open", "Nothing adaptive was evaluated"},
+		{methods("default", 100., "preset", 90., "selftune", 80., "autosched", 85.), "good", "Worth it here: 11.1 % shorter than the preset"},
+		{p95, "bad", "Not worth it here: simply keeping the default is better"},
+		{uncertain, "open", "Not shown here: 11.1 % shorter than the preset, but that may be chance"},
+	} {
+		v := c.r.verdict()
+		if v.Class != c.class || v.Title != c.title {
+			t.Errorf("%s %q, want %s %q", v.Class, v.Title, c.class, c.title)
+		}
+		if len(v.Text) == 0 {
+			t.Errorf("%q: no text", v.Title)
+		}
+	}
+}
+
+func TestInterval(t *testing.T) {
+	r := long(1000, 1)
+	a, b := &r.Methods[3], &r.Methods[0]
+	sa, sb := 0.0, 0.0
+	for i := range a.JCTs {
+		sa += a.JCTs[i]
+		sb += b.JCTs[i]
+	}
+	lo, hi, ok := r.interval(a, b)
+	if mid := sb / sa; !ok || !(lo <= mid && mid <= hi) || lo < mid/2 || hi > 2*mid {
+		t.Errorf("interval %v to %v (%v) around %v", lo, hi, ok, mid)
+	}
+	if _, _, ok := r.interval(a, a); ok {
+		t.Error("a method differs from itself")
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for s, want := range map[float64]string{0: "0 s", .25: "0.25 s", 59.4: "59 s", 90: "1 min 30 s", 3600: "1 h", 12042: "3 h 20 min", 90000: "1 d 1 h", -1: "-1 s"} {
+		if got := duration(s); got != want {
+			t.Errorf("duration(%v) = %q, want %q", s, got, want)
+		}
+	}
+	if got := grouped(1234567); got != "1,234,567" {
+		t.Errorf("grouped: %s", got)
+	}
+	if got := nice(0, 36, 3); !slices.Equal(got, []float64{0, 20}) {
+		t.Errorf("nice: %v", got)
+	}
+}

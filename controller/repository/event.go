@@ -1,0 +1,144 @@
+package repository
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// Events are the only large data, so they have a compact binary form: integers
+// as varints, strings with their length before them. Fields come in one fixed
+// order; what was added later has a flag, so that older records still decode.
+
+const (
+	eventKeySize = 16
+	flagHasLevel = 1
+	flagAttained = 2       // the event tells the attained service, after the placement
+	flagNamed    = 4       // nodes of the placement have names; numbers before there was the flag
+	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
+)
+
+// eventKey sorts by time, then by order of arrival.
+func eventKey(dst []byte, t time.Duration, seq uint64) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(t)^(1<<63))
+	return binary.BigEndian.AppendUint64(dst, seq)
+}
+
+func appendEvent(dst []byte, e *workload.Event) []byte {
+	str := func(s string) {
+		dst = binary.AppendUvarint(dst, uint64(len(s)))
+		dst = append(dst, s...)
+	}
+	num := func(v int64) { dst = binary.AppendVarint(dst, v) }
+	flags := byte(0)
+	if e.HasLevel {
+		flags |= flagHasLevel
+	}
+	if e.HasAttained {
+		flags |= flagAttained
+	}
+	if len(e.Placement) > 0 {
+		flags |= flagNamed
+	}
+	dst = append(dst, byte(e.Kind), flags)
+	num(int64(e.Time))
+	str(e.ID)
+	str(e.Job.ID)
+	str(e.Job.User)
+	str(e.Job.Tenant)
+	str(e.Job.Key)
+	str(e.Job.Model)
+	num(int64(e.Job.GPUs))
+	num(int64(e.Job.Status))
+	num(int64(e.LevelAttained))
+	num(int64(e.LeaseUntil))
+	str(e.Node)
+	num(int64(e.NodeGPUs))
+	str(e.Revision)
+	num(int64(len(e.Placement)))
+	for _, p := range e.Placement {
+		str(p.Node)
+		num(int64(p.GPUs))
+	}
+	if e.HasAttained {
+		num(int64(e.Attained))
+	}
+	return dst
+}
+
+var errEventEncoding = errors.New("event does not decode")
+
+func decodeEvent(b []byte) (workload.Event, error) {
+	var e workload.Event
+	if len(b) < 2 {
+		return e, errEventEncoding
+	}
+	e.Kind, e.HasLevel = workload.EventKind(b[0]), b[1]&flagHasLevel != 0
+	r := eventReader{b: b[2:]}
+	e.Time = time.Duration(r.num())
+	e.ID = r.str()
+	e.Job.ID = r.str()
+	e.Job.User = r.str()
+	e.Job.Tenant = r.str()
+	e.Job.Key = r.str()
+	e.Job.Model = r.str()
+	e.Job.GPUs = workload.MilliGPU(r.num())
+	e.Job.Status = workload.Status(r.num())
+	e.LevelAttained = time.Duration(r.num())
+	e.LeaseUntil = time.Duration(r.num())
+	e.Node = r.str()
+	e.NodeGPUs = int(r.num())
+	e.Revision = r.str()
+	n := r.num()
+	// A share takes at least two bytes, so a larger count is a lie.
+	if n < 0 || n > maxPlacement || n > int64(len(r.b)/2) {
+		return e, errEventEncoding
+	}
+	if n > 0 {
+		e.Placement = make([]workload.NodeShare, n)
+		for i := range e.Placement {
+			if b[1]&flagNamed != 0 {
+				e.Placement[i].Node = r.str()
+			} else {
+				e.Placement[i].Node = strconv.FormatInt(r.num(), 10)
+			}
+			e.Placement[i].GPUs = int(r.num())
+		}
+	}
+	if b[1]&flagAttained != 0 {
+		e.Attained, e.HasAttained = time.Duration(r.num()), true
+	}
+	if r.bad || len(r.b) != 0 {
+		return e, errEventEncoding
+	}
+	return e, nil
+}
+
+type eventReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *eventReader) num() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.b, r.bad = nil, true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *eventReader) str() string {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || v > uint64(len(r.b)-n) {
+		r.b, r.bad = nil, true
+		return ""
+	}
+	s := string(r.b[n : n+int(v)])
+	r.b = r.b[n+int(v):]
+	return s
+}

@@ -1,0 +1,92 @@
+package repository
+
+import (
+	"bytes"
+	"encoding/binary"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/autosched/autosched/workload"
+)
+
+func drawEvent(t *rapid.T) workload.Event {
+	text := rapid.StringN(0, 20, 100)
+	span := rapid.Custom(func(t *rapid.T) time.Duration { return time.Duration(rapid.Int64().Draw(t, "ns")) })
+	e := workload.Event{
+		ID: text.Draw(t, "id"), Kind: workload.EventKind(rapid.IntRange(0, 9).Draw(t, "kind")), Time: span.Draw(t, "time"),
+		Job: workload.Job{ID: text.Draw(t, "job"), User: text.Draw(t, "user"), Tenant: text.Draw(t, "tenant"), Key: text.Draw(t, "key"),
+			Model: text.Draw(t, "model"), GPUs: workload.MilliGPU(rapid.Int64().Draw(t, "gpus")), Status: workload.Status(rapid.IntRange(0, 3).Draw(t, "status"))},
+		LevelAttained: span.Draw(t, "level"), HasLevel: rapid.Bool().Draw(t, "has"), LeaseUntil: span.Draw(t, "lease"),
+		Node: text.Draw(t, "node"), NodeGPUs: rapid.IntRange(0, 16).Draw(t, "nodegpus"), Revision: text.Draw(t, "revision"),
+	}
+	if rapid.Bool().Draw(t, "attained") {
+		e.Attained, e.HasAttained = span.Draw(t, "attained service"), true
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "places") {
+		e.Placement = append(e.Placement, workload.NodeShare{Node: text.Draw(t, "n"), GPUs: rapid.IntRange(0, 8).Draw(t, "g")})
+	}
+	return e
+}
+
+func TestEventsSurviveEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawEvent(t)
+		got, err := decodeEvent(appendEvent(nil, &e))
+		if err != nil || !reflect.DeepEqual(got, e) {
+			t.Fatalf("%+v became %+v, %v", e, got, err)
+		}
+	})
+}
+
+// Records from before placements named their nodes have numbers.
+func TestNumberedNodesDecode(t *testing.T) {
+	e := workload.Event{ID: "1", Kind: workload.Started, Job: workload.Job{ID: "j"}}
+	b := appendEvent(nil, &e)
+	b = b[:len(b)-1] // the number of shares
+	for _, n := range []int64{2, 3, 8, 12, 1} {
+		b = binary.AppendVarint(b, n)
+	}
+	e.Placement = []workload.NodeShare{{Node: "3", GPUs: 8}, {Node: "12", GPUs: 1}}
+	if got, err := decodeEvent(b); err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("%+v, %v, want %+v", got, err, e)
+	}
+}
+
+func TestEventKeysSortByTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := time.Duration(rapid.Int64().Draw(t, "a")), time.Duration(rapid.Int64().Draw(t, "b"))
+		if cmp := bytes.Compare(eventKey(nil, a, 1), eventKey(nil, b, 1)); (cmp < 0) != (a < b) || (cmp == 0) != (a == b) {
+			t.Fatalf("%d and %d compare as %d", a, b, cmp)
+		}
+	})
+}
+
+func FuzzDecodeEvent(f *testing.F) {
+	e := event("1", time.Hour)
+	e.Placement = []workload.NodeShare{{Node: "3", GPUs: 2}}
+	f.Add(appendEvent(nil, &e))
+	f.Add([]byte{1, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := decodeEvent(b)
+		if err != nil {
+			return
+		}
+		again, err := decodeEvent(appendEvent(nil, &e))
+		if err != nil || !reflect.DeepEqual(again, e) {
+			t.Fatalf("%+v became %+v, %v", e, again, err)
+		}
+	})
+}
+
+func FuzzOpenRecord(f *testing.F) {
+	f.Add([]byte("key"), appendRecord(nil, []byte("key"), func(b []byte) []byte { return append(b, "payload"...) }))
+	f.Fuzz(func(t *testing.T, key, record []byte) {
+		payload, err := openRecord(key, record)
+		if err == nil && !bytes.Equal(appendRecord(nil, key, func(b []byte) []byte { return append(b, payload...) }), record) {
+			t.Fatal("a record that is not what appendRecord writes was accepted")
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package repository
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// ErrCorrupt is what a *CorruptError is.
+var ErrCorrupt = errors.New("record is corrupt")
+
+// CorruptError names a record or file that is not what was written.
+type CorruptError struct {
+	File   string // within the directory
+	Bucket string
+	Key    string // as text, or hexadecimal
+	Why    string
+}
+
+func (e *CorruptError) Error() string {
+	where := e.File
+	if e.Bucket != "" {
+		where += ", bucket " + e.Bucket
+	}
+	if e.Key != "" {
+		where += ", key " + e.Key
+	}
+	return fmt.Sprintf("%s: %v: %s", where, ErrCorrupt, e.Why)
+}
+
+// Is makes errors.Is(err, ErrCorrupt) true.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// A record is a CRC32C (Castagnoli, little endian) of key, schema and payload,
+// then a schema byte, then the payload. bbolt checks its meta pages only, so a
+// flipped bit in a value is seen here or nowhere; the key is part of the sum
+// because a misplaced page would otherwise pass.
+const (
+	recordHeader = 5
+	recordSchema = 1
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(key, body []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
+}
+
+// appendRecord appends the record of a payload that append writes.
+func appendRecord(dst, key []byte, payload func([]byte) []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0, recordSchema)
+	dst = payload(dst)
+	binary.LittleEndian.PutUint32(dst[start:], checksum(key, dst[start+4:]))
+	return dst
+}
+
+// openRecord returns a record's payload, or why it is corrupt.
+func openRecord(key, record []byte) ([]byte, error) {
+	if len(record) < recordHeader {
+		return nil, fmt.Errorf("%d bytes is too short", len(record))
+	}
+	if got, want := checksum(key, record[4:]), binary.LittleEndian.Uint32(record); got != want {
+		return nil, fmt.Errorf("its CRC32C is %08x, recorded is %08x", got, want)
+	}
+	if record[4] != recordSchema {
+		return nil, fmt.Errorf("its schema %d is not known", record[4])
+	}
+	return record[recordHeader:], nil
+}

@@ -1,0 +1,364 @@
+package repository
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/goleak"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+var testParams = []space.Param{
+	{ID: "queues", Kind: space.KindInt, Min: 1, Max: 4, Default: space.Int(2)},
+	{ID: "thresholds", Kind: space.KindFloat, Min: 1, Max: 1e6, Log: true, Array: &space.Array{Length: "queues", Offset: -1, Max: 3}, Default: space.Nums(100)},
+	{ID: "order", Kind: space.KindCategorical, Categories: []string{"a", "b"}, Default: space.Text("a")},
+}
+
+func open(t testing.TB, dir string) *Repository {
+	t.Helper()
+	r, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// change is a registration of "s" whose newest revision is given.
+func change(t testing.TB, sp *space.Space, revision int64) controller.Change {
+	t.Helper()
+	// The values follow from the revision, so that a reader can check them.
+	c, err := sp.Parse(sp.Default(), []string{"queues=2", fmt.Sprintf("thresholds=%d", 1+revision%1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1_700_000_000+revision, 0).UTC()
+	return controller.Change{
+		Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "t", Params: sp.Params(), Rules: sp.Rules()}, UID: "u", Created: at, Updated: at, Last: revision, Served: revision},
+		Configurations: []*controller.Configuration{{
+			Scheduler: "s", UID: fmt.Sprint("c", revision), Revision: revision, State: controller.Published, Origin: controller.FromTuning,
+			Config: c, Hash: c.Hash(), Created: at, Updated: at, Reason: "test",
+		}},
+	}
+}
+
+func testSpace(t testing.TB) *space.Space {
+	t.Helper()
+	sp, err := space.New(testParams, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sp
+}
+
+func event(id string, at time.Duration) workload.Event {
+	return workload.Event{ID: id, Kind: workload.Submitted, Time: at, Job: workload.Job{ID: "job-" + id, User: "u", Tenant: "vc", Key: "k", GPUs: workload.GPUs(2)}}
+}
+
+func TestWhatWasCommittedIsLoaded(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, dir, sp := context.Background(), t.TempDir(), testSpace(t)
+	r := open(t, dir)
+	first, second := change(t, sp, 1), change(t, sp, 2)
+	first.Request = &controller.Request{ID: "r1", Digest: "d", Scheduler: "s"}
+	second.Ack = &controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"thresholds": space.Nums(7)}}
+	second.AckRevision = 1
+	acked := *first.Configurations[0]
+	acked.Ack, acked.State = second.Ack, controller.RolledOut
+	second.Configurations = append(second.Configurations, &acked)
+	for _, c := range []controller.Change{first, second} {
+		if err := r.Commit(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Commit(ctx, first); !errors.Is(err, ErrClosed) {
+		t.Errorf("commit after close: %v", err)
+	}
+	if err := r.AppendEvents(ctx, "s", []workload.Event{event("1", 0)}); !errors.Is(err, ErrClosed) {
+		t.Errorf("append after close: %v", err)
+	}
+
+	r = open(t, dir)
+	saved, requests, err := r.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(saved) != 1 || len(saved[0].Configurations) != 2 || len(requests) != 1 || requests[0] != *first.Request {
+		t.Fatalf("loaded %+v, %+v", saved, requests)
+	}
+	got := saved[0].Configurations
+	if got[0].State != controller.RolledOut || got[0].Ack == nil || !got[0].Ack.Effective["thresholds"].Equal(space.Nums(7)) {
+		t.Errorf("revision 1 is %+v", got[0])
+	}
+	if !got[1].Config.Equal(second.Configurations[0].Config) || got[1].Hash != second.Configurations[0].Hash {
+		t.Errorf("revision 2 is %v", got[1].Config)
+	}
+	_ = r.Close()
+}
+
+func TestRevisionsOnlyGoForward(t *testing.T) {
+	ctx, sp := context.Background(), testSpace(t)
+	r := open(t, t.TempDir())
+	for _, revision := range []int64{1, 2} {
+		if err := r.Commit(ctx, change(t, sp, revision)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, bad := range []int64{4, 0} {
+		if err := r.Commit(ctx, change(t, sp, bad)); !errors.Is(err, errRevision) {
+			t.Errorf("revision %d after 2: %v", bad, err)
+		}
+	}
+	other := change(t, sp, 2)
+	other.Configurations[0].Config = sp.Default()
+	other.Configurations[0].Hash = sp.Default().Hash()
+	if err := r.Commit(ctx, other); !errors.Is(err, errRevision) {
+		t.Errorf("other values for revision 2: %v", err)
+	}
+	saved, _, err := r.Load()
+	if err != nil || len(saved[0].Configurations) != 2 || saved[0].Scheduler.Last != 2 {
+		t.Errorf("a refused change left %+v, %v", saved, err)
+	}
+}
+
+func TestEventsComeBackByDay(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	now := time.Date(2024, 3, 1, 23, 0, 0, 0, time.UTC)
+	r, err := Open(dir, Options{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var wg sync.WaitGroup
+	for w := range 8 { // callers that share commits
+		wg.Go(func() {
+			for i := range 20 {
+				if err := r.AppendEvents(ctx, fmt.Sprintf("s%d", w%2), []workload.Event{event(fmt.Sprintf("%d-%d", w, i), time.Duration(i)*time.Second)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	now = now.Add(2 * time.Hour)
+	if err := r.AppendEvents(ctx, "s0", []workload.Event{event("early", -time.Hour), event("late", time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := segmentNames(dir); err != nil || !reflect.DeepEqual(names, []string{"events-20240301.db", "events-20240302.db"}) {
+		t.Fatalf("segments %v, %v", names, err)
+	}
+	// The segment being written is replayed too once it is closed.
+	_ = r.Close()
+	r = open(t, dir)
+	count := map[string]int{}
+	last := map[string]time.Duration{}
+	err = r.ReplayEvents(func(s string, e workload.Event) error {
+		count[s]++
+		if e.ID != "early" && e.Time < last[s] {
+			t.Errorf("%s: %v after %v", s, e.Time, last[s])
+		}
+		last[s] = e.Time
+		if e.Job.Tenant != "vc" || e.Job.GPUs != workload.GPUs(2) {
+			t.Errorf("event %+v", e)
+		}
+		return nil
+	})
+	if err != nil || count["s0"] != 82 || count["s1"] != 80 {
+		t.Errorf("replayed %v, %v", count, err)
+	}
+	if stop := errors.New("stop"); !errors.Is(r.ReplayEvents(func(string, workload.Event) error { return stop }), stop) {
+		t.Error("an error of the callback is lost")
+	}
+}
+
+func TestSecondProcessIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	if _, err := Open(dir, Options{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("second open: %v", err)
+	}
+}
+
+func TestNewerLayoutIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	err := r.config.Update(func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte(metaBucket)).Put(schemaKey, appendRecord(nil, schemaKey, func(b []byte) []byte { return append(b, schemaVersion+1) }))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	if _, err := Open(dir, Options{}); !errors.Is(err, ErrNewer) {
+		t.Errorf("open: %v", err)
+	}
+}
+
+func TestDamageIsNamed(t *testing.T) {
+	ctx, sp := context.Background(), testSpace(t)
+	build := func(t *testing.T) string {
+		dir := t.TempDir()
+		r := open(t, dir)
+		if err := r.Commit(ctx, change(t, sp, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.AppendEvents(ctx, "s", []workload.Event{event("1", time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	// load reads everything and returns the first error.
+	load := func(dir string) error {
+		r, err := Open(dir, Options{})
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if _, _, err := r.Load(); err != nil {
+			return err
+		}
+		return r.ReplayEvents(func(string, workload.Event) error { return nil })
+	}
+	// edit changes one stored record.
+	edit := func(t *testing.T, file string, path []string, change func(key, record []byte) []byte) {
+		t.Helper()
+		db, err := bolt.Open(file, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		err = db.Update(func(tx *bolt.Tx) error {
+			b := tx.Bucket([]byte(path[0]))
+			for _, p := range path[1:] {
+				b = b.Bucket([]byte(p))
+			}
+			k, v := b.Cursor().First()
+			return b.Put(k, change(k, append([]byte(nil), v...)))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip := func(_, r []byte) []byte { r[len(r)/2] ^= 4; return r }
+	for _, c := range []struct {
+		name, file string
+		path       []string
+		change     func(k, r []byte) []byte
+		says       string
+	}{
+		{"scheduler", configFile, []string{schedulersBucket}, flip, "CRC32C"},
+		{"configuration", configFile, []string{configsBucket, "s"}, flip, "CRC32C"},
+		{"event", "", []string{"s"}, flip, "CRC32C"},
+		{"short event", "", []string{"s"}, func(_, r []byte) []byte { return r[:3] }, "too short"},
+		{"same values in other words", configFile, []string{configsBucket, "s"}, func(k, r []byte) []byte {
+			return appendRecord(nil, k, func(b []byte) []byte {
+				return append(b, strings.Replace(string(r[recordHeader:]), `"queues":2`, `"queues":2.0`, 1)...)
+			})
+		}, ""},
+		{"values changed", configFile, []string{configsBucket, "s"}, func(k, r []byte) []byte {
+			return appendRecord(nil, k, func(b []byte) []byte {
+				return append(b, strings.Replace(string(r[recordHeader:]), `"order":"a"`, `"order":"b"`, 1)...)
+			})
+		}, "SHA-256"},
+		{"values out of the space", configFile, []string{configsBucket, "s"}, func(k, r []byte) []byte {
+			return appendRecord(nil, k, func(b []byte) []byte {
+				return append(b, strings.Replace(string(r[recordHeader:]), `"order":"a"`, `"order":"z"`, 1)...)
+			})
+		}, "not one of"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := build(t)
+			file := c.file
+			if file == "" {
+				names, err := segmentNames(dir)
+				if err != nil || len(names) != 1 {
+					t.Fatal(names, err)
+				}
+				file = names[0]
+			}
+			edit(t, filepath.Join(dir, file), c.path, c.change)
+			err := load(dir)
+			if c.says == "" { // the same values in other words are the same values
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			var corrupt *CorruptError
+			if !errors.As(err, &corrupt) || !errors.Is(err, ErrCorrupt) || corrupt.File != file || !strings.Contains(corrupt.Bucket, "s") || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %v, want one that names %s and says %q", err, file, c.says)
+			}
+		})
+	}
+	t.Run("no database", func(t *testing.T) {
+		dir := build(t)
+		if err := os.WriteFile(filepath.Join(dir, configFile), []byte(strings.Repeat("nonsense", 2000)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := load(dir); !errors.Is(err, ErrCorrupt) {
+			t.Error(err)
+		}
+	})
+}
+
+func BenchmarkAppendEvents(b *testing.B) {
+	for _, size := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			r := open(b, b.TempDir())
+			events := make([]workload.Event, size)
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				for i := range events {
+					n++
+					events[i] = event(fmt.Sprint("e", n), time.Duration(n)*time.Millisecond)
+				}
+				if err := r.AppendEvents(context.Background(), "s", events); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	dir := b.TempDir()
+	r := open(b, dir)
+	events := make([]workload.Event, 1000)
+	for k := range 100 {
+		for i := range events {
+			events[i] = event(fmt.Sprint("e", k*1000+i), time.Duration(k*1000+i)*time.Millisecond)
+		}
+		if err := r.AppendEvents(context.Background(), "s", events); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = r.Close()
+	r = open(b, dir)
+	n := 0
+	for b.Loop() {
+		if err := r.ReplayEvents(func(string, workload.Event) error { n++; return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
+}

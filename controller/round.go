@@ -1,0 +1,115 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Round is one tuning round on given scenarios: search, then the adoption rule.
+// Service and evaluation differ in where the scenarios come from, not here.
+type Round struct {
+	Scheduler *schedulers.Scheduler
+	Space     *space.Space
+	Objective string
+	Cluster   workload.Cluster
+	Scenarios []Scenario
+	Options   simulator.Options
+	Incumbent space.Config
+	Refused   []space.Config
+	// Sampler names the search.Samplers entry that suggests what the portfolio
+	// (default, incumbent, presets) leaves of the budget; "" is the default one.
+	// State continues one that learns.
+	Sampler string
+	State   json.RawMessage
+	// NoPresets leaves the scheduler's presets out of the portfolio.
+	NoPresets bool
+	Budget    int
+	Workers   int
+	MinRatio  float64
+	// Always replaces the incumbent by whatever measured best, as the paper does.
+	Always bool
+	Seed   uint64
+	// Cache, if set, holds measurements of rounds on the same scenarios.
+	Cache    *search.Cache
+	Progress func(search.Trial)
+}
+
+// RoundResult is a round's decision with its evidence.
+type RoundResult struct {
+	Decision
+	Trials []search.Trial
+	State  json.RawMessage // of a sampler that learns, for the next round
+	// Best is the trial of Config, Incumbent that of the configuration in force.
+	Best, Incumbent search.Trial
+}
+
+// Run searches and decides. With nothing to play on it keeps the incumbent and
+// says so.
+func (r *Round) Run(ctx context.Context) (RoundResult, error) {
+	out := RoundResult{Decision: Decision{Config: r.Incumbent, Ratio: 1, Details: map[string]float64{}}}
+	scorer, err := NewScorer(r.Scheduler, r.Cluster, r.Scenarios, r.Objective, r.Options)
+	if errors.Is(err, errNothing) {
+		out.Reason = "nothing runs, waits or is expected"
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	o := search.Options{
+		Space: r.Space, Evaluate: scorer.Measure, Incumbent: r.Incumbent, Method: r.Sampler, State: r.State,
+		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
+	}
+	if r.Cache != nil {
+		o.Context = scorer.Digest()
+	}
+	o.Reject = func(_ []search.Trial, c space.Config) string {
+		if r.refuses(c) {
+			return "the scheduler refused it"
+		}
+		return ""
+	}
+	if !r.NoPresets {
+		o.Presets = presetsIn(r.Space, r.Scheduler)
+	}
+	found, err := search.Tune(ctx, o)
+	if err != nil && !allExhausted(found.Trials) {
+		return out, err
+	}
+	out.Trials, out.State = found.Trials, found.State
+	if found.Incumbent >= 0 {
+		out.Incumbent = found.Trials[found.Incumbent]
+	}
+	out.Details["trials"] = float64(len(found.Trials))
+	out.Details["evaluations"] = float64(found.Evaluations)
+	r.choose(&out)
+	return out, nil
+}
+
+// presetsIn are the scheduler's presets as the registered space, which may be
+// narrower than the built-in one, allows them.
+func presetsIn(s *space.Space, b *schedulers.Scheduler) []search.Named {
+	var out []search.Named
+	for _, p := range b.Presets {
+		c, _ := s.Project(p.Config)
+		out = append(out, search.Named{Name: p.Name, Config: c})
+	}
+	return out
+}
+
+// allExhausted reports whether every configuration ran out of events: then there
+// is nothing to choose from, and the incumbent stays.
+func allExhausted(trials []search.Trial) bool {
+	for i := range trials {
+		if !trials[i].Measurement.Exhausted {
+			return false
+		}
+	}
+	return len(trials) > 0
+}

@@ -1,0 +1,141 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+func tuningRound(t *testing.T, x *observed) *Round {
+	return &Round{Scheduler: x.scheduler, Space: x.scheduler.Space, Objective: "avg_jct", Cluster: x.state.Cluster, Scenarios: x.futures(t, 2),
+		Incumbent: x.scheduler.Space.Default(), Budget: 16, MinRatio: 1.0001, Seed: 3}
+}
+
+// evidence is all that a round found, as text.
+func evidence(t *testing.T, r RoundResult) string {
+	t.Helper()
+	r.Reason += "."
+	b, err := json.MarshalIndent(struct {
+		Decision Decision
+		Trials   []search.Trial
+		State    json.RawMessage
+	}{r.Decision, r.Trials, r.State}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestWorkersDoNotDecide: the same trials and the same decision, for any number
+// of workers and in any order in which they finish.
+func TestWorkersDoNotDecide(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	var want string
+	for _, workers := range []int{1, 4, 16, 1} {
+		r := tuningRound(t, x)
+		r.Workers = workers
+		got, err := r.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Trials) != r.Budget {
+			t.Errorf("%d trials for a budget of %d", len(got.Trials), r.Budget)
+		}
+		if want == "" {
+			want = evidence(t, got)
+		}
+		if diff := cmp.Diff(want, evidence(t, got)); diff != "" {
+			t.Errorf("with %d workers (-one +these):\n%s", workers, diff)
+		}
+	}
+}
+
+// TestRoundObeysItsRule: what is adopted was measured, is better in every future
+// by the ratio asked for, and was not refused.
+func TestRoundObeysItsRule(t *testing.T) {
+	x := observe(t, 8*time.Hour, simulator.Options{})
+	r := tuningRound(t, x)
+	var err error
+	if r.Incumbent, err = r.Space.Parse(r.Incumbent, []string{"queues=1"}); err != nil { // long jobs block short ones
+		t.Fatal(err)
+	}
+	for n := range 4 {
+		got, err := r.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Adopt {
+			if n == 0 {
+				t.Fatalf("a contended cluster has nothing to gain: %s", got.Reason)
+			}
+			break
+		}
+		at := slices.IndexFunc(got.Trials, func(x search.Trial) bool { return x.Config.Equal(got.Config) })
+		if at < 0 {
+			t.Fatalf("%v was never measured", got.Config)
+		}
+		if gain := search.Gain(got.Trials[at], got.Incumbent); !gain.BetterInEvery || gain.Ratio < r.MinRatio || gain.Ratio != got.Ratio {
+			t.Errorf("adopted with %+v, told %v", gain, got.Ratio)
+		}
+		if slices.ContainsFunc(r.Refused, got.Config.Equal) {
+			t.Fatalf("%v was refused before", got.Config)
+		}
+		r.Refused = append(r.Refused, got.Config)
+	}
+	if len(r.Refused) < 2 {
+		t.Errorf("only %d configurations in turn", len(r.Refused))
+	}
+	r.MinRatio = 1e9
+	got, err := r.Run(context.Background())
+	if err != nil || got.Adopt || !got.Config.Equal(r.Incumbent) {
+		t.Errorf("adopted for less than asked: %s (error %v)", got.Reason, err)
+	}
+}
+
+// TestRoundWithNothingToPlay keeps the incumbent and says why.
+func TestRoundWithNothingToPlay(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	r := tuningRound(t, x)
+	r.Scenarios = nil
+	r.Incumbent = x.scheduler.Presets[1].Config
+	got, err := r.Run(context.Background())
+	if err != nil || got.Adopt || !got.Config.Equal(r.Incumbent) || !strings.Contains(got.Reason, "nothing") {
+		t.Errorf("%+v, error %v", got.Decision, err)
+	}
+}
+
+// TestPresetsFitTheRegisteredSpace: a narrower space narrows them.
+func TestPresetsFitTheRegisteredSpace(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	params := x.scheduler.Space.Params()
+	for i := range params {
+		if params[i].ID == "queues" {
+			params[i].Max = 3
+		}
+	}
+	narrow, err := space.New(params, x.scheduler.Space.Rules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	presets := presetsIn(narrow, x.scheduler)
+	if len(presets) != len(x.scheduler.Presets) {
+		t.Errorf("%d presets of %d", len(presets), len(x.scheduler.Presets))
+	}
+	for _, p := range presets {
+		if err := narrow.Check(p.Config); err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+		if n := p.Config.Get("queues").Int(); n > 3 {
+			t.Errorf("%s has %d queues of 3", p.Name, n)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+)
+
+// TestAdoptionRule is DESIGN section 8: better in every future, and at least the
+// ratio asked for on the part that a configuration can change.
+func TestAdoptionRule(t *testing.T) {
+	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(n int) space.Config { return sp.Default().With("n", space.Int(n)) }
+	// measured is the trial of configuration n; 0 is the incumbent.
+	measured := func(n int, values ...float64) search.Trial {
+		floors := make([]float64, len(values))
+		for i := range floors {
+			floors[i] = 90
+		}
+		return search.Trial{Step: n, Config: at(n), Origin: "test", Measurement: search.Measurement{Values: values, Floors: floors}}
+	}
+	exhausted := func(t search.Trial) search.Trial { t.Measurement.Exhausted = true; return t }
+	failed := func(t search.Trial) search.Trial { t.Err = "no"; return t }
+
+	tests := []struct {
+		name    string
+		trials  []search.Trial // the first is the incumbent's
+		refused []space.Config
+		want    int    // configuration decided for
+		reason  string // part of it
+		always  int    // configuration decided for with Always
+	}{
+		{"nothing else", []search.Trial{measured(0, 100, 100)}, nil, 0, "none of 1", 0},
+		{"better in every future", []search.Trial{measured(0, 100, 110), measured(1, 98, 105)}, nil, 1, "1.304x", 1},
+		{"by a hundredth of the whole, but a fifth of what can be changed", []search.Trial{measured(0, 100, 100), measured(1, 98, 98)}, nil, 1, "1.250x", 1},
+		{"better in every future, but by too little", []search.Trial{measured(0, 100, 100), measured(1, 99.6, 99.6)}, nil, 0, "less than 1.050x", 1},
+		{"just enough", []search.Trial{measured(0, 111, 111), measured(1, 110, 110)}, nil, 1, "1.050x", 1},
+		{"much better on average, worse in one future", []search.Trial{measured(0, 100, 200), measured(1, 100.1, 95)}, nil, 0, "not better in every future", 1},
+		{"much better on average, equal in one future", []search.Trial{measured(0, 100, 200), measured(1, 100, 95)}, nil, 0, "not better in every future", 1},
+		{"the best on average is not the best that is better everywhere", []search.Trial{measured(0, 100, 200), measured(1, 101, 92), measured(2, 98, 150), measured(3, 99, 140)},
+			nil, 3, "2.034x", 1},
+		{"worse", []search.Trial{measured(0, 100, 100), measured(1, 101, 101)}, nil, 0, "none of 2", 0},
+		{"equal", []search.Trial{measured(0, 100, 100), measured(1, 100, 100)}, nil, 0, "none of 2", 0},
+		{"the best is refused, the next is taken", []search.Trial{measured(0, 100, 100), measured(1, 92, 92), measured(2, 95, 95)}, []space.Config{at(7), at(1)}, 2, "2.000x", 2},
+		{"all that is better is refused", []search.Trial{measured(0, 100, 100), measured(1, 92, 92), measured(2, 95, 95)}, []space.Config{at(1), at(2)}, 0, "none of 3", 0},
+		{"the best used up its events", []search.Trial{measured(0, 100, 100), exhausted(measured(1, 91, 91)), measured(2, 95, 95)}, nil, 2, "2.000x", 2},
+		{"the best could not be measured", []search.Trial{measured(0, 100, 100), failed(measured(1, 91, 91))}, nil, 0, "none of 2", 0},
+		{"the incumbent used up its events", []search.Trial{exhausted(measured(0, 1, 1)), measured(1, 5000, 6000), measured(2, 5000, 5999)}, nil, 2, "the one in force does not", 2},
+		{"nobody could be measured", []search.Trial{exhausted(measured(0, 1, 1)), failed(measured(1, 1, 1)), exhausted(measured(2, 1, 1))}, nil, 0, "no candidate could be measured", 0},
+		{"whoever could is refused", []search.Trial{exhausted(measured(0, 1, 1)), measured(1, 1, 1)}, []space.Config{at(1)}, 0, "no candidate could be measured", 0},
+	}
+	for _, tt := range tests {
+		for _, always := range []bool{false, true} {
+			want := tt.want
+			if always {
+				want = tt.always
+			}
+			r := Round{Incumbent: at(0), Refused: tt.refused, MinRatio: 1.05, Always: always}
+			out := RoundResult{Decision: Decision{Config: at(0), Ratio: 1}, Trials: tt.trials, Incumbent: tt.trials[0]}
+			r.choose(&out)
+			if !out.Config.Equal(at(want)) || out.Adopt != (want != 0) {
+				t.Errorf("%s, always %v: %v, adopt %v (%s); want %v", tt.name, always, out.Config, out.Adopt, out.Reason, at(want))
+			}
+			if !out.Best.Config.Equal(out.Config) {
+				t.Errorf("%s, always %v: the evidence is of %v, the decision for %v", tt.name, always, out.Best.Config, out.Config)
+			}
+			if !always && !strings.Contains(out.Reason, tt.reason) {
+				t.Errorf("%s: %q does not say %q", tt.name, out.Reason, tt.reason)
+			}
+		}
+	}
+}

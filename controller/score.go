@@ -1,0 +1,232 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Scenario is one thing a configuration is played on: jobs that are active at
+// an instant with the work they have left, and jobs that arrive.
+type Scenario struct {
+	State    *workload.State // nil: an empty cluster
+	Left     []time.Duration
+	Arrivals *workload.Workload
+	// Services are what past jobs took, for policies that learn from it
+	// (simulator.Options.Services).
+	Services []time.Duration
+	// Warmup says that jobs submitted before CountFrom run but do not count.
+	Warmup    bool
+	CountFrom time.Duration
+}
+
+// Objectives are the metrics that can be tuned for; lower is better. They are
+// statistics of the JCT, in seconds, and of the finish-time fairness rho
+// (simulator.Outcome): ftf is the share of jobs above 1, which Themis keeps
+// small. Their floors are the same statistics of the jobs that never wait: no
+// configuration brings a job that has waited too long already to a rho below.
+var Objectives = []string{"avg_jct", "p50_jct", "p95_jct", "p99_jct", "ftf", "p95_rho", "max_rho"}
+
+// statistics by objective.
+var statistics = map[string]struct {
+	of, floor func(*simulator.Outcome) float64
+	to        func([]float64) float64
+}{
+	"avg_jct": {jct, jctFloor, mean},
+	"p50_jct": {jct, jctFloor, quantile(.5)},
+	"p95_jct": {jct, jctFloor, quantile(.95)},
+	"p99_jct": {jct, jctFloor, quantile(.99)},
+	"ftf":     {rho, (*simulator.Outcome).RhoFloor, unfair},
+	"p95_rho": {rho, (*simulator.Outcome).RhoFloor, quantile(.95)},
+	"max_rho": {rho, (*simulator.Outcome).RhoFloor, slices.Max[[]float64]},
+}
+
+func jct(o *simulator.Outcome) float64      { return o.JCT().Seconds() }
+func jctFloor(o *simulator.Outcome) float64 { return o.Floor.Seconds() }
+func rho(o *simulator.Outcome) float64      { return o.Rho }
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// quantile sorts the values.
+func quantile(q float64) func([]float64) float64 {
+	return func(values []float64) float64 {
+		slices.Sort(values)
+		return simulator.Quantile(values, q)
+	}
+}
+
+// unfair is the share of values above 1.
+func unfair(values []float64) float64 {
+	n := 0
+	for _, v := range values {
+		if v > 1 {
+			n++
+		}
+	}
+	return float64(n) / float64(len(values))
+}
+
+// Figure writes a value of an objective for people.
+func Figure(objective string, v float64) string {
+	switch objective {
+	case "ftf":
+		return fmt.Sprintf("%.2f %%", 100*v)
+	case "p95_rho", "max_rho":
+		return fmt.Sprintf("%.3f", v)
+	}
+	return fmt.Sprintf("%.0f s", v)
+}
+
+// CheckObjective refuses what is not in Objectives.
+func CheckObjective(name string) error {
+	if !slices.Contains(Objectives, name) {
+		return fmt.Errorf("objective: %q is not known; there are %v", name, Objectives)
+	}
+	return nil
+}
+
+// eventsPerJob bounds an evaluation: configurations that need more (a good one
+// stays below 8) are livelocked, for instance by thresholds below the restart
+// cost with a short starve limit.
+const eventsPerJob = 16
+
+// Scorer plays configurations of a scheduler on scenarios, each until its last
+// job ends, and measures the objective over exactly those jobs (DESIGN section
+// 4). It is safe for concurrent use.
+type Scorer struct {
+	scheduler *schedulers.Scheduler
+	cluster   workload.Cluster
+	scenarios []Scenario
+	objective string
+	options   simulator.Options
+	players   sync.Pool
+}
+
+// player is the memory of one evaluation.
+type player struct {
+	sim    simulator.Sim
+	out    []simulator.Outcome
+	values []float64
+}
+
+// NewScorer takes scenarios on a cluster. Scenarios without jobs are left out;
+// there must be one with.
+func NewScorer(s *schedulers.Scheduler, c workload.Cluster, scenarios []Scenario, objective string, o simulator.Options) (*Scorer, error) {
+	if err := CheckObjective(objective); err != nil {
+		return nil, err
+	}
+	sc := &Scorer{scheduler: s, cluster: c, objective: objective, options: o}
+	sc.options.Observer = nil
+	for _, x := range scenarios {
+		if x.jobs() > 0 {
+			sc.scenarios = append(sc.scenarios, x)
+		}
+	}
+	if len(sc.scenarios) == 0 {
+		return nil, errNothing
+	}
+	sc.players.New = func() any { return new(player) }
+	return sc, nil
+}
+
+// errNothing is returned where there is no job to play on.
+var errNothing = errors.New("no active job and no arrival to play on")
+
+func (x *Scenario) jobs() int {
+	n := len(x.Left)
+	if x.Arrivals != nil {
+		n += x.Arrivals.Len()
+	}
+	return n
+}
+
+// Measure is a search.Evaluator.
+func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measurement, error) {
+	p := sc.players.Get().(*player)
+	defer sc.players.Put(p)
+	m := search.Measurement{Values: make([]float64, len(sc.scenarios)), Floors: make([]float64, len(sc.scenarios)), Metrics: map[string]float64{}}
+	preemptions, wait, jobs := 0.0, 0.0, 0.0
+	policy := sc.scheduler.New(c)
+	for i := range sc.scenarios {
+		x := &sc.scenarios[i]
+		o := sc.options
+		o.EventBudget = eventsPerJob*x.jobs() + 1000
+		o.Services = x.Services
+		var err error
+		if x.State != nil {
+			err = p.sim.Resume(x.State, x.Left, x.Arrivals, policy, o)
+		} else {
+			err = p.sim.Start(sc.cluster, x.Arrivals, policy, o)
+		}
+		if err == nil {
+			err = p.sim.Run(ctx)
+		}
+		if errors.Is(err, simulator.ErrBudget) {
+			m.Exhausted = true
+			return m, nil
+		}
+		if err != nil {
+			return m, err
+		}
+		p.out = p.sim.Outcomes(p.out[:0])
+		if x.Warmup {
+			p.out = slices.DeleteFunc(p.out, func(o simulator.Outcome) bool { return o.Submit < x.CountFrom })
+		}
+		stat := statistics[sc.objective]
+		m.Values[i] = stat.to(p.each(stat.of))
+		m.Floors[i] = stat.to(p.each(stat.floor))
+		for k := range p.out {
+			preemptions += float64(p.out[k].Preemptions)
+			wait += p.out[k].Wait.Seconds()
+		}
+		jobs += float64(len(p.out))
+	}
+	m.Metrics["preemptions_per_job"] = preemptions / jobs
+	m.Metrics["avg_queue_s"] = wait / jobs
+	return m, nil
+}
+
+// Digest names everything but the configuration that decides a measurement.
+func (sc *Scorer) Digest() string {
+	h := sha256.New()
+	o := &sc.options
+	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.objective, sc.cluster, o.Placement, o.Round, o.NoRestartCost, o.RestartOutsideJCT,
+		o.RestartOutsideService, o.QuotaOnly, o.EventBudget, o.Models == nil, o.Quota, o.Protect, o.GuestStaysSlow)
+	for i := range sc.scenarios {
+		x := &sc.scenarios[i]
+		fmt.Fprintln(h, x.CountFrom, x.Warmup, x.Left, x.Services)
+		if x.State != nil {
+			fmt.Fprintln(h, *x.State)
+		}
+		if x.Arrivals != nil {
+			fmt.Fprintln(h, x.Arrivals.Digest())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// each is a figure of every outcome.
+func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
+	p.values = p.values[:0]
+	for i := range p.out {
+		p.values = append(p.values, of(&p.out[i]))
+	}
+	return p.values
+}

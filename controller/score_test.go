@@ -1,0 +1,245 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// observed is a busy cluster under Tiresias at an instant: what its ledger
+// tells, and the simulation, which knows the truth.
+type observed struct {
+	Live
+	w         *workload.Workload
+	ledger    *workload.Ledger
+	state     workload.State
+	scheduler *schedulers.Scheduler
+}
+
+func observe(t testing.TB, at time.Duration, o simulator.Options) *observed {
+	t.Helper()
+	c := workload.Cluster{Nodes: 3, GPUsPerNode: 8}
+	w, err := workload.Synthesize(workload.SynthOptions{Days: 1, Load: 2, Cluster: c, MaxDuration: 6 * time.Hour, Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &observed{w: w, ledger: workload.NewLedger(c)}
+	if x.scheduler, err = schedulers.Find("tiresias"); err != nil {
+		t.Fatal(err)
+	}
+	x.Send = func(e workload.Event) {
+		if _, err := x.ledger.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Observer = x.Observe
+	if err := x.Sim.Start(c, w, x.scheduler.New(x.scheduler.Space.Default()), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Sim.RunUntil(context.Background(), at); err != nil {
+		t.Fatal(err)
+	}
+	x.state = x.ledger.State(at)
+	if len(x.state.Jobs) < 20 {
+		t.Fatalf("only %d active jobs: nothing is contended", len(x.state.Jobs))
+	}
+	return x
+}
+
+func (x *observed) futures(t testing.TB, count int) []Scenario {
+	t.Helper()
+	s, err := Futures(x.ledger, &x.state, x.w.Zero(), 2*time.Hour, count, 1, simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func randomConfig(r *rand.Rand, s *space.Space) space.Config {
+	x := make([]float64, s.Dims())
+	for i := range x {
+		x[i] = r.Float64()
+	}
+	return s.Decode(x)
+}
+
+// TestFloorsBoundValues: no configuration of any scheduler gets below the
+// floor, and it is the same for all of them.
+func TestFloorsBoundValues(t *testing.T) {
+	scenarios := observe(t, 14*time.Hour, simulator.Options{}).futures(t, 3)
+	for _, objective := range Objectives {
+		var floors []float64
+		for _, s := range schedulers.All {
+			scorer, err := NewScorer(s, scenarios[0].State.Cluster, scenarios, objective, simulator.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(1, 1))
+			for range 8 {
+				c := randomConfig(r, s.Space)
+				m, err := scorer.Measure(context.Background(), c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.Exhausted {
+					continue
+				}
+				for k := range m.Values {
+					if !(m.Floors[k] >= 0) || !(m.Floors[k] <= m.Values[k]) || math.IsInf(m.Values[k], 0) {
+						t.Errorf("%s, %s %v: %v on future %d with a floor of %v", s.Name, objective, c, m.Values[k], k, m.Floors[k])
+					}
+				}
+				// T_id counts the jobs active in a job's life, and so does the floor of
+				// its rho: that one depends on the configuration.
+				if !strings.HasSuffix(objective, "_jct") {
+					continue
+				}
+				if floors == nil {
+					floors = m.Floors
+				}
+				if diff := cmp.Diff(floors, m.Floors); diff != "" {
+					t.Errorf("%s, %s %v has other floors:\n%s", s.Name, objective, c, diff)
+				}
+			}
+		}
+	}
+}
+
+// TestScorerMeasuresEveryJob: the objective is over the jobs active at the
+// instant and those that arrive, all of them played to their end.
+func TestScorerMeasuresEveryJob(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	scenarios := x.futures(t, 2)
+	config := x.scheduler.Presets[0].Config
+	for _, objective := range Objectives {
+		scorer, err := NewScorer(x.scheduler, x.state.Cluster, scenarios, objective, simulator.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := scorer.Measure(context.Background(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, s := range scenarios {
+			var sim simulator.Sim
+			if err := sim.Resume(s.State, s.Left, s.Arrivals, x.scheduler.New(config), simulator.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := sim.Run(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			sum := sim.Summarize()
+			if sum.Jobs != len(s.State.Jobs)+s.Arrivals.Len() {
+				t.Errorf("%d jobs ended of %d active and %d to come", sum.Jobs, len(s.State.Jobs), s.Arrivals.Len())
+			}
+			want := map[string]float64{"avg_jct": sum.AvgJCT, "p50_jct": sum.P50JCT, "p95_jct": sum.P95JCT, "p99_jct": sum.P99JCT,
+				"ftf": unfairShare(&sim), "p95_rho": sum.P95Rho, "max_rho": sum.MaxRho}[objective]
+			if m.Values[k] != want {
+				t.Errorf("%s on future %d: %v, want %v", objective, k, m.Values[k], want)
+			}
+		}
+	}
+}
+
+// TestScorerIsConcurrent: many at once measure what one alone does.
+func TestScorerIsConcurrent(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	scorer, err := NewScorer(x.scheduler, x.state.Cluster, x.futures(t, 2), "avg_jct", simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(2, 2))
+	configs := make([]space.Config, 12)
+	alone := make([]search.Measurement, len(configs))
+	for i := range configs {
+		configs[i] = randomConfig(r, x.scheduler.Space)
+		if alone[i], err = scorer.Measure(context.Background(), configs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var group sync.WaitGroup
+	for i := range configs {
+		group.Go(func() {
+			got, err := scorer.Measure(context.Background(), configs[i])
+			if err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(alone[i], got); diff != "" {
+				t.Errorf("%v (-alone +together):\n%s", configs[i], diff)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestLivelockIsExhausted: thresholds below the restart cost with a short starve
+// limit are no error, but a measurement that cannot win.
+func TestLivelockIsExhausted(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	config, err := x.scheduler.Space.Parse(x.scheduler.Space.Default(), []string{"queues=2", "queue_thresholds=60", "starve_limit=300", "order=submit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scorer, err := NewScorer(x.scheduler, x.state.Cluster, x.futures(t, 2), "avg_jct", simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := scorer.Measure(context.Background(), config)
+	if err != nil || !m.Exhausted {
+		t.Errorf("exhausted: %v, error %v", m.Exhausted, err)
+	}
+	if (search.Trial{Measurement: m}).OK() {
+		t.Error("it could win")
+	}
+}
+
+func TestNewScorerRefuses(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	c := x.state.Cluster
+	some := x.futures(t, 1)
+	if _, err := NewScorer(x.scheduler, c, some, "throughput", simulator.Options{}); err == nil || !strings.Contains(err.Error(), "avg_jct") {
+		t.Errorf("an objective there is not: %v", err)
+	}
+	empty := Scenario{State: &workload.State{Cluster: c}}
+	if _, err := NewScorer(x.scheduler, c, []Scenario{empty, {}}, "avg_jct", simulator.Options{}); !errors.Is(err, errNothing) {
+		t.Errorf("nothing to play on: %v", err)
+	}
+	scorer, err := NewScorer(x.scheduler, c, []Scenario{empty, some[0], {Arrivals: some[0].Arrivals}}, "avg_jct", simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := scorer.Measure(context.Background(), x.scheduler.Space.Default())
+	if err != nil || len(m.Values) != 2 {
+		t.Errorf("%d of two scenarios with jobs measured, error %v", len(m.Values), err)
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := scorer.Measure(cancelled, x.scheduler.Space.Default()); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// unfairShare of the jobs have a rho above 1.
+func unfairShare(sim *simulator.Sim) float64 {
+	out := sim.Outcomes(nil)
+	n := 0.0
+	for i := range out {
+		if out[i].Rho > 1 {
+			n++
+		}
+	}
+	return n / float64(len(out))
+}

@@ -1,0 +1,64 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/workload"
+)
+
+// BenchmarkRestart opens a directory with the events of 33,000 jobs (a month
+// of a small cluster) or 330,000.
+func BenchmarkRestart(b *testing.B) {
+	for _, jobs := range []int{33_000, 330_000} {
+		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
+			dir := b.TempDir()
+			keep := func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+				return controller.Decision{Config: in.Incumbent, Ratio: 1}, nil
+			}
+			open := func() (*repository.Repository, *controller.Service) {
+				repo, err := repository.Open(dir, repository.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				s, err := controller.NewService(controller.Options{Store: repo, Decide: keep})
+				if err != nil {
+					b.Fatal(err)
+				}
+				return repo, s
+			}
+			repo, s := open()
+			reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Cluster: workload.Cluster{Nodes: 4, GPUsPerNode: 8}, Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+			if _, err := s.Register(context.Background(), reg, nil, false); err != nil {
+				b.Fatal(err)
+			}
+			var batch []workload.Event
+			for i := range jobs {
+				at := time.Duration(i) * 10 * time.Second
+				for k, kind := range []workload.EventKind{workload.Submitted, workload.Started, workload.Finished} {
+					e := submission(fmt.Sprintf("%d-%d", i, k), at+time.Duration(k)*time.Minute)
+					e.Kind, e.Job.ID = kind, fmt.Sprint("job-", i)
+					batch = append(batch, e)
+				}
+				if len(batch) >= 3000 || i == jobs-1 {
+					if _, err := s.Ingest(context.Background(), "s", batch); err != nil {
+						b.Fatal(err)
+					}
+					batch = batch[:0]
+				}
+			}
+			s.Close()
+			_ = repo.Close()
+			for b.Loop() {
+				repo, s := open()
+				s.Close()
+				_ = repo.Close()
+			}
+			b.ReportMetric(float64(3*jobs)/(b.Elapsed().Seconds()/float64(b.N)), "events/s")
+		})
+	}
+}

@@ -1,0 +1,524 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+var serviceParams = []space.Param{
+	{ID: "queues", Kind: space.KindInt, Min: 1, Max: 9, Default: space.Int(3)},
+	{ID: "order", Kind: space.KindCategorical, Categories: []string{"a", "b"}, Default: space.Text("a")},
+}
+
+// origin is the first event's day; event times count from it.
+var origin = time.Date(2017, 10, 1, 0, 0, 0, 0, time.UTC)
+
+type harness struct {
+	t       *testing.T
+	dir     string
+	repo    *repository.Repository
+	service *controller.Service
+	decide  controller.DecideFunc
+	events  int
+}
+
+func start(t *testing.T, decide controller.DecideFunc) *harness {
+	t.Helper()
+	h := &harness{t: t, dir: t.TempDir(), decide: decide}
+	h.open()
+	t.Cleanup(h.close)
+	return h
+}
+
+func (h *harness) open() {
+	h.t.Helper()
+	var err error
+	if h.repo, err = repository.Open(h.dir, repository.Options{}); err != nil {
+		h.t.Fatal(err)
+	}
+	if h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide, Workers: 1}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *harness) close() {
+	h.service.Close()
+	if err := h.repo.Close(); err != nil {
+		h.t.Error(err)
+	}
+}
+
+func (h *harness) register(id string, mode controller.Mode) {
+	h.t.Helper()
+	_, err := h.service.Register(context.Background(), controller.Registration{
+		ID: id, Type: "test", Params: serviceParams, Objective: "avg_jct", Cluster: workload.Cluster{Nodes: 4, GPUsPerNode: 8},
+		Policy: controller.DefaultPolicy(), Mode: mode,
+	}, nil, false)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// submit ingests one submission at a time since origin.
+func (h *harness) submit(id string, at time.Duration) {
+	h.t.Helper()
+	h.events++
+	_, err := h.service.Ingest(context.Background(), id, []workload.Event{submission(fmt.Sprint("e", h.events), at)})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func submission(id string, at time.Duration) workload.Event {
+	return workload.Event{ID: id, Kind: workload.Submitted, Time: time.Duration(origin.UnixNano()) + at, Job: workload.Job{ID: "job-" + id, GPUs: workload.GPUs(1)}}
+}
+
+// rounds waits until a scheduler has had a number of rounds.
+func (h *harness) rounds(id string, n int64) controller.Status {
+	h.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, st, err := h.service.Scheduler(id)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if st.Rounds >= n {
+			return st
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatalf("%d rounds after 10 s, want %d", st.Rounds, n)
+		}
+	}
+}
+
+func (h *harness) current(id string) *controller.Configuration {
+	h.t.Helper()
+	c, err := h.service.Current(id)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return c
+}
+
+func (h *harness) ack(id string, revision int64, state controller.AckState) int64 {
+	h.t.Helper()
+	_, now, err := h.service.Acknowledge(context.Background(), id, revision, controller.Ack{State: state})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return now
+}
+
+// adopt always adopts a number of queues that the round gives.
+func adopt(queues func(in controller.DecideInput) int) controller.DecideFunc {
+	return func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+		return controller.Decision{Config: in.Incumbent.With("queues", space.Int(queues(in))), Adopt: true, Reason: "test", Ratio: 1.2}, nil
+	}
+}
+
+func byRound(in controller.DecideInput) int { return 1 + in.Round%9 }
+
+func TestRoundsRunOnEventTime(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	var inputs []controller.DecideInput
+	var mu sync.Mutex
+	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		inputs = append(inputs, in)
+		return controller.Decision{Config: in.Incumbent, Reason: "nothing better", Ratio: 1}, nil
+	})
+	defer h.close()
+	h.register("s", controller.Auto)
+	h.submit("s", 10*time.Hour+30*time.Minute)
+	h.submit("s", 10*time.Hour+59*time.Minute)
+	h.submit("s", 11*time.Hour) // belongs to the round at 11 h, so it does not start it
+	if _, st, _ := h.service.Scheduler("s"); st.Rounds != 0 {
+		t.Fatal("a round before its time")
+	}
+	h.submit("s", 11*time.Hour+time.Second)
+	st := h.rounds("s", 1)
+	h.submit("s", 10*time.Hour) // late: starts nothing
+	h.submit("s", 14*time.Hour+time.Second)
+	h.rounds("s", 2)
+	if !st.EventTime.Equal(origin.Add(11*time.Hour+time.Second)) || st.LastDecision != "kept: nothing better" {
+		t.Errorf("status %+v", st)
+	}
+	if len(inputs) != 2 {
+		t.Fatalf("%d decisions, want 2: passed rounds become one", len(inputs))
+	}
+	first, second := inputs[0], inputs[1]
+	if first.Round != 11 || first.State.At != 11*time.Hour || !first.Zero.Equal(origin) || len(first.State.Jobs) != 3 || first.Scheduler != "test" || first.MinRatio != 1.05 {
+		t.Errorf("first input %+v", first)
+	}
+	if second.Round != 14 || len(second.State.Jobs) != 5 {
+		t.Errorf("second input: round %d with %d jobs", second.Round, len(second.State.Jobs))
+	}
+	if c := h.current("s"); c.Revision != 1 || c.Origin != controller.FromDefault {
+		t.Errorf("current is %+v", c)
+	}
+	h.service.Close()
+	if _, err := h.service.Current("s"); !errors.Is(err, controller.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestLaterTriggersCoalesce(t *testing.T) {
+	release := make(chan struct{})
+	var running, most, calls atomic.Int32
+	var last atomic.Int64
+	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+		most.Store(max(most.Load(), running.Add(1)))
+		defer running.Add(-1)
+		calls.Add(1)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		last.Store(int64(in.Round))
+		if in.Round == 9 && len(in.State.Jobs) != 10 {
+			t.Errorf("the second round sees %d jobs, want the 10 submitted until 9 h", len(in.State.Jobs))
+		}
+		return controller.Decision{Config: in.Incumbent, Ratio: 1}, nil
+	})
+	h.register("s", controller.Auto)
+	for i := range 11 {
+		h.submit("s", time.Duration(i)*time.Hour-time.Duration(i)*time.Minute)
+	}
+	close(release)
+	h.rounds("s", 2)
+	if calls.Load() != 2 || most.Load() != 1 || last.Load() != 9 {
+		t.Errorf("%d decisions, %d at once, the last of round %d; want 2, 1, 9", calls.Load(), most.Load(), last.Load())
+	}
+}
+
+func TestModes(t *testing.T) {
+	h := start(t, adopt(byRound))
+	h.register("rec", controller.Recommend)
+	h.register("auto", controller.Auto)
+	for _, id := range []string{"rec", "auto"} {
+		h.submit(id, 0)
+		h.submit(id, time.Hour+1)
+		h.rounds(id, 1)
+		h.submit(id, 2*time.Hour+1)
+		h.rounds(id, 2)
+	}
+	if c := h.current("auto"); c.Revision != 3 || c.State != controller.Published || c.Config.Get("queues").Int() != 3 || c.Evidence.Incumbent != 1 {
+		t.Errorf("auto runs %+v", c)
+	}
+	if c, _ := h.service.Configuration("auto", 2); c.State != controller.Superseded {
+		t.Errorf("auto's revision 2 is %s", c.State)
+	}
+	if c := h.current("rec"); c.Revision != 1 {
+		t.Errorf("recommend made revision %d current", c.Revision)
+	}
+	// Round 1 proposes 2 queues, round 2 the default of 3, which runs already.
+	proposed, err := h.service.Configuration("rec", 2)
+	if err != nil || proposed.State != controller.Proposed {
+		t.Fatalf("revision 2 is %+v, %v", proposed, err)
+	}
+	if _, err := h.service.Configuration("rec", 3); !errors.Is(err, controller.ErrNotFound) {
+		t.Error("what runs already was proposed")
+	}
+	// The operator applied the proposal: now it is in force.
+	if now := h.ack("rec", 2, controller.AckApplied); now != 2 || h.current("rec").State != controller.RolledOut {
+		t.Errorf("after the acknowledgement %d is current", now)
+	}
+	if all, _ := h.service.Configurations("auto", 0, 2); len(all) != 2 || all[0].Revision != 3 || all[1].Revision != 2 {
+		t.Errorf("listed %v", all)
+	}
+}
+
+func TestRefusedValuesAreParked(t *testing.T) {
+	h := start(t, adopt(func(in controller.DecideInput) int {
+		if in.Round < 4 {
+			return 7
+		}
+		if len(in.Refused) != 1 || in.Refused[0].Get("queues").Int() != 7 {
+			return 9
+		}
+		return 8
+	}))
+	h.register("s", controller.Auto)
+	w, err := h.service.Watch("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	h.ack("s", 1, controller.AckApplied)
+	h.submit("s", 0)
+	h.submit("s", time.Hour+1)
+	h.rounds("s", 1)
+	<-w.C
+	if c := w.Current(); c.Revision != 2 {
+		t.Fatalf("watcher sees revision %d", c.Revision)
+	}
+	if now := h.ack("s", 2, controller.AckFailed); now != 2 {
+		t.Errorf("a failure took the offer back: %d", now)
+	}
+	if now := h.ack("s", 2, controller.AckRejected); now != 1 {
+		t.Errorf("after the refusal %d is current, want the last acknowledged", now)
+	}
+	if now := h.ack("s", 2, controller.AckRejected); now != 1 {
+		t.Errorf("after the repeated refusal %d is current", now)
+	}
+	if _, _, err := h.service.Acknowledge(context.Background(), "s", 2, controller.Ack{State: controller.AckApplied}); !errors.Is(err, controller.ErrRefused) {
+		t.Errorf("applying what was refused: %v", err)
+	}
+	h.submit("s", 2*time.Hour+1)
+	if st := h.rounds("s", 2); !strings.Contains(st.LastDecision, "refused") {
+		t.Errorf("decision %q", st.LastDecision)
+	}
+	// Parked for ever, also after a restart.
+	h.close()
+	h.open()
+	h.submit("s", 3*time.Hour+1)
+	if st := h.rounds("s", 1); !strings.Contains(st.LastDecision, "refused") {
+		t.Errorf("decision %q", st.LastDecision)
+	}
+	h.submit("s", 4*time.Hour+1)
+	h.rounds("s", 2)
+	if c := h.current("s"); c.Revision != 3 || c.Config.Get("queues").Int() != 8 {
+		t.Errorf("current is revision %d, %s", c.Revision, c.Config)
+	}
+}
+
+func TestRefusalAfterAnotherInstanceApplied(t *testing.T) {
+	h := start(t, adopt(byRound))
+	h.register("s", controller.Auto)
+	h.ack("s", 1, controller.AckApplied)
+	h.submit("s", 0)
+	h.submit("s", time.Hour+1)
+	h.rounds("s", 1)
+	h.ack("s", 2, controller.AckApplied)
+	if now := h.ack("s", 2, controller.AckRejected); now != 3 {
+		t.Fatalf("%d is current, want a new revision", now)
+	}
+	one, _ := h.service.Configuration("s", 1)
+	if c := h.current("s"); c.Hash != one.Hash || c.Origin != controller.FromRestore || c.State != controller.Published {
+		t.Errorf("current is %+v", c)
+	}
+	// Everything refused: nothing is offered, and that is an error to say so.
+	h.ack("s", 3, controller.AckRejected)
+	if _, err := h.service.Current("s"); !errors.Is(err, controller.ErrNoCurrent) {
+		t.Errorf("everything was refused, current gives %v", err)
+	}
+	// Tuning goes on from the defaults.
+	h.submit("s", 4*time.Hour+1)
+	h.rounds("s", 2)
+	if c := h.current("s"); c.Revision != 4 || c.Config.Get("queues").Int() != 5 {
+		t.Errorf("current is revision %d, %s", c.Revision, c.Config)
+	}
+}
+
+func TestPartialApplicationIsTheIncumbent(t *testing.T) {
+	var seen atomic.Int64
+	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+		seen.Store(int64(in.Incumbent.Get("queues").Int()))
+		return controller.Decision{Config: in.Incumbent, Ratio: 1}, nil
+	})
+	h.register("s", controller.Auto)
+	_, _, err := h.service.Acknowledge(context.Background(), "s", 1, controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"queues": space.Int(2)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.submit("s", 0)
+	h.submit("s", time.Hour+1)
+	h.rounds("s", 1)
+	if seen.Load() != 2 {
+		t.Errorf("the round compared with %d queues, the scheduler runs 2", seen.Load())
+	}
+}
+
+// The incumbent is what the scheduler says it runs, not what it was offered.
+func TestIncumbentIsWhatRuns(t *testing.T) {
+	var seen atomic.Int64
+	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+		seen.Store(int64(in.Incumbent.Get("queues").Int()))
+		return adopt(byRound)(ctx, in)
+	})
+	h.register("s", controller.Auto)
+	round := func(n int64, revision int64, queues int64) {
+		t.Helper()
+		h.submit("s", time.Duration(n)*time.Hour+1)
+		h.rounds("s", n)
+		c := h.current("s")
+		if seen.Load() != queues || c.Revision != n+1 || c.Evidence.Incumbent != revision {
+			t.Errorf("round %d: compared with %d queues, published %+v with %+v; want %d queues of revision %d", n, seen.Load(), c, c.Evidence, queues, revision)
+		}
+	}
+	applied := func(id string, at time.Duration, revision string) {
+		t.Helper()
+		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{{ID: id, Kind: workload.ConfigApplied, Time: time.Duration(origin.UnixNano()) + at, Revision: revision}})
+		if err != nil || r.Accepted != 1 {
+			t.Fatal(r, err)
+		}
+	}
+	h.submit("s", 0)
+	h.ack("s", 1, controller.AckApplied)
+	round(1, 1, 3) // publishes 2: 2 queues
+	h.ack("s", 2, controller.AckFailed)
+	h.submit("s", 2*time.Hour+1)
+	st := h.rounds("s", 2) // three queues as revision 3 are what runs, and not what is offered
+	if c := h.current("s"); seen.Load() != 3 || c.Revision != 3 || c.Evidence.Incumbent != 1 {
+		t.Errorf("%+v, %s", c, st.LastDecision)
+	}
+	_, _, err := h.service.Acknowledge(context.Background(), "s", 3, controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"queues": space.Int(8)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied("c3", 2*time.Hour+2, "3") // says nothing new
+	round(3, 3, 8)
+	applied("c4", 3*time.Hour+2, "4")
+	if c := h.current("s"); c.State != controller.RolledOut || c.Ack.State != controller.AckApplied || !c.Ack.Applied.Equal(origin.Add(3*time.Hour+2)) {
+		t.Errorf("after its event %+v, %+v", c, c.Ack)
+	}
+	round(4, 4, 4)
+	applied("c99", 4*time.Hour+2, "99") // there is none
+	applied("c1", 4*time.Hour+3, "1")   // history
+	round(5, 4, 4)
+	// Effective values outside the space are no incumbent: what was sent is.
+	_, _, err = h.service.Acknowledge(context.Background(), "s", 6, controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"queues": space.Int(80)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	round(6, 6, 6)
+}
+
+func TestRepeatedAcknowledgementChangesNothing(t *testing.T) {
+	h := start(t, adopt(byRound))
+	h.register("s", controller.Auto)
+	for _, state := range []controller.AckState{controller.AckFailed, controller.AckApplied, controller.AckRejected} {
+		h.ack("s", 1, state)
+		c, _ := h.service.Configuration("s", 1)
+		before, _, _ := h.service.Scheduler("s")
+		time.Sleep(time.Millisecond)
+		h.ack("s", 1, state)
+		after, _, _ := h.service.Scheduler("s")
+		if again, _ := h.service.Configuration("s", 1); again != c || !after.Updated.Equal(before.Updated) || after.Served != before.Served || after.Acknowledged != before.Acknowledged {
+			t.Errorf("%s again: %+v became %+v", state, before, after)
+		}
+	}
+}
+
+func TestNothingOutsideTheSpaceIsPublished(t *testing.T) {
+	other, err := space.New([]space.Param{{ID: "queues", Kind: space.KindInt, Min: 1, Max: 1000, Default: space.Int(500)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := []func(in controller.DecideInput) controller.Decision{
+		func(in controller.DecideInput) controller.Decision {
+			return controller.Decision{Config: in.Incumbent.With("queues", space.Int(10)), Adopt: true, Ratio: 2}
+		},
+		func(controller.DecideInput) controller.Decision {
+			return controller.Decision{Config: other.Default(), Adopt: true, Ratio: 2}
+		},
+		func(controller.DecideInput) controller.Decision { return controller.Decision{Adopt: true, Ratio: 2} },
+		func(controller.DecideInput) controller.Decision { panic("out of luck") },
+	}
+	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+		return bad[(in.Round-1)%len(bad)](in), nil
+	})
+	h.register("s", controller.Auto)
+	h.submit("s", 0)
+	for i := range bad {
+		h.submit("s", time.Duration(i+1)*time.Hour+1)
+		if st := h.rounds("s", int64(i+1)); st.LastError == "" {
+			t.Errorf("round %d left no error", i+1)
+		}
+	}
+	if c := h.current("s"); c.Revision != 1 {
+		t.Errorf("revision %d was published: %s", c.Revision, c.Config)
+	}
+}
+
+func TestRestartContinues(t *testing.T) {
+	var block atomic.Bool
+	var seen atomic.Int64
+	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+		if block.Load() {
+			<-ctx.Done()
+			return controller.Decision{}, ctx.Err()
+		}
+		seen.Store(int64(len(in.State.Jobs)))
+		return adopt(byRound)(ctx, in)
+	})
+	h.register("s", controller.Auto)
+	h.submit("s", 0)
+	h.submit("s", time.Hour+1)
+	h.rounds("s", 1)
+	h.ack("s", 2, controller.AckApplied)
+	block.Store(true)
+	h.submit("s", 2*time.Hour+1) // this round is cut
+	h.close()
+	block.Store(false)
+	h.open()
+	h.rounds("s", 1) // and decided again
+	if seen.Load() != 2 {
+		t.Errorf("the round saw %d jobs, want 2", seen.Load())
+	}
+	c, st, err := h.service.Scheduler("s")
+	if err != nil || c.Acknowledged != 2 || c.Served != 3 || st.Events != 3 || !c.Zero.Equal(origin) {
+		t.Errorf("after the restart %+v, %+v, %v", c, st, err)
+	}
+	res, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("e1", 0), submission("new", 0)})
+	if err != nil || res.Duplicates != 1 || res.Accepted != 1 {
+		t.Errorf("ingest after the restart: %+v, %v", res, err)
+	}
+}
+
+func TestIngestSortsOut(t *testing.T) {
+	h := start(t, adopt(byRound))
+	h.register("s", controller.Auto)
+	bad := submission("bad", 0)
+	bad.Job.GPUs = 0
+	res, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("1", 0), bad, submission("1", time.Hour), submission("2", 0)})
+	if err != nil || res.Accepted != 2 || res.Duplicates != 1 || len(res.Rejected) != 1 || res.Rejected[0].Index != 1 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if _, err := h.service.Ingest(context.Background(), "nobody", nil); !errors.Is(err, controller.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestRegisterOnce(t *testing.T) {
+	h := start(t, adopt(byRound))
+	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 8}, Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+	ctx, req := context.Background(), &controller.Request{ID: "r", Digest: "d"}
+	if _, err := h.service.Register(ctx, reg, req, true); err != nil || len(h.service.Schedulers("", 9)) != 0 {
+		t.Fatalf("validate only: %v", err)
+	}
+	first, err := h.service.Register(ctx, reg, req, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.close()
+	h.open()
+	again, err := h.service.Register(ctx, reg, req, false)
+	if err != nil || again.UID != first.UID {
+		t.Errorf("the same request again: %v, %v", again.UID, err)
+	}
+	if _, err := h.service.Register(ctx, reg, &controller.Request{ID: "r", Digest: "other"}, false); !errors.Is(err, controller.ErrRequestReuse) {
+		t.Errorf("another request of the same id: %v", err)
+	}
+	if _, err := h.service.Register(ctx, reg, nil, false); !errors.Is(err, controller.ErrExists) {
+		t.Errorf("another registration: %v", err)
+	}
+	reg.Params = []space.Param{{ID: "x", Kind: space.KindInt, Min: 3, Max: 1}}
+	var v space.Violations
+	if _, err := h.service.Register(ctx, reg, nil, false); !errors.As(err, &v) {
+		t.Errorf("a broken space: %v", err)
+	}
+}

@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// TestServices: each kind of scenario comes with what had ended when it begins.
+func TestServices(t *testing.T) {
+	l := workload.NewLedger(workload.Cluster{Nodes: 2, GPUsPerNode: 8})
+	sent := 0
+	tell := func(kind workload.EventKind, at time.Duration, id string, gpus int) {
+		sent++
+		e := workload.Event{ID: fmt.Sprint(sent), Kind: kind, Time: at, Job: workload.Job{ID: id}}
+		if kind == workload.Submitted {
+			e.Job.GPUs = workload.GPUs(gpus)
+		}
+		if _, err := l.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, j := range []struct {
+		start, end time.Duration
+		gpus       int
+	}{
+		{0, time.Hour, 1}, // forgotten
+		{Memory, Memory + 90*time.Minute, 2},
+		{Memory, Memory + 3*time.Hour, 4},
+		{Memory, Memory + 4*time.Hour, 1}, // at the instant itself
+		{Memory, Memory + 5*time.Hour, 1}, // not known yet
+	} {
+		id := fmt.Sprint("job-", i)
+		tell(workload.Submitted, j.start, id, j.gpus)
+		tell(workload.Started, j.start, id, j.gpus)
+		tell(workload.Finished, j.end, id, j.gpus)
+	}
+	at := Memory + 4*time.Hour
+	if got, want := Services(l, at), []time.Duration{3 * time.Hour, 12 * time.Hour, 4 * time.Hour}; !slices.Equal(got, want) {
+		t.Errorf("services are %v, want %v", got, want)
+	}
+
+	state := l.State(at)
+	futures, err := Futures(l, &state, time.Time{}, time.Hour, 1, 1, simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := futures[0].Services; !slices.Equal(got, Services(l, at)) {
+		t.Errorf("futures come with services %v", got)
+	}
+	hour, err := LastHour(l, &state, time.Time{}, 1, 1, simulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := hour[0].Services; len(got) != 2 || !slices.Equal(got, Services(l, at-time.Hour)) {
+		t.Errorf("the last hour comes with services %v", got)
+	}
+}

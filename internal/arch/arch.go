@@ -1,0 +1,269 @@
+// Package arch checks the shape of the repository: which room may import which,
+// that every package says what it is for, and a few rules of hygiene. It opens
+// and parses the files itself, because what the go command reports may come
+// from its cache. Only its test uses it.
+package arch
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Module is the import path of the repository's root.
+const Module = "github.com/autosched/autosched"
+
+// MaxLines is how long a file written by hand may be before Check suggests to
+// split it.
+const MaxLines = 800
+
+// A Finding is one place that breaks a rule.
+type Finding struct {
+	Path string // of the file or folder, from the root
+	Text string
+	// Advice marks what is reported without being an error.
+	Advice bool
+}
+
+func (f Finding) String() string { return f.Path + ": " + f.Text }
+
+// room is a part of the product: a folder and those below it.
+type room struct {
+	dir string
+	// level is how high the room stands. An external test may import whatever
+	// stands as high as its room or lower.
+	level int
+	// may lists the rooms its code may import besides itself, "*" for all. A
+	// room stands for the rooms below its folder too.
+	may []string
+}
+
+// rooms in the order of the design's table, the more specific folder first.
+var rooms = []room{
+	{"cmd", 6, []string{"*"}},
+	{"examples", 6, []string{"*"}},
+	{"api/autosched/v1", 0, nil},
+	// The agent is a scheduler that uses the API: it never sees the server.
+	{"api/agent", 5, []string{"api/autosched/v1", "controller", "schedulers", "simulator", "space", "workload"}},
+	{"api/server", 5, []string{"api/autosched/v1", "controller", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	{"controller", 4, []string{"schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	{"schedulers", 3, []string{"simulator", "space", "workload"}},
+	{"search", 3, []string{"space", "causal", "internal/trees"}},
+	{"generation", 3, []string{"workload", "internal/trees", "internal/rng"}},
+	{"simulator", 2, []string{"workload"}},
+	{"causal", 2, []string{"internal/trees"}},
+	{"space", 1, nil},
+	{"workload", 1, nil},
+	{"internal", 0, nil},
+}
+
+// testHelpers may be imported by any test.
+const testHelpers = "internal/testshared"
+
+// vague names say nothing about what a package is for.
+var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base"}
+
+// private are the traces a developer's machine leaves in a file. The patterns
+// are written so that they do not match themselves.
+var private = []struct {
+	what string
+	re   *regexp.Regexp
+}{
+	{"a path of one machine", regexp.MustCompile(`(^|[^\w.)}])/(work|root)/`)},
+	{"a host of a private network", regexp.MustCompile(`://[\w.-]+\.(internal|local|lan|corp|intranet|svc)\b`)},
+	{"an address of a private network", regexp.MustCompile(`://(10|192\.168|172\.(1[6-9]|2\d|3[01]))(\.\d{1,3}){2,3}\b`)},
+}
+
+// generated is the line by which the go command knows generated files.
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// Check reads every file of the repository and returns what breaks a rule, in
+// the order of the paths.
+func Check(repo fs.FS) ([]Finding, error) {
+	c := checker{packages: map[string]*pkg{}}
+	err := fs.WalkDir(repo, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if p != "." && skipDir(p) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() || p == ".git" { // a file in linked worktrees
+			return nil
+		}
+		data, err := fs.ReadFile(repo, p)
+		if err != nil {
+			return err
+		}
+		c.file(p, data)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("arch: %w", err)
+	}
+	if len(c.packages) == 0 {
+		return nil, fmt.Errorf("arch: no Go file found")
+	}
+	for dir, p := range c.packages {
+		if p.code && !p.doc {
+			c.add(dir, "package %s has no package comment", p.name)
+		}
+	}
+	slices.SortStableFunc(c.findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
+	return c.findings, nil
+}
+
+// skipDir leaves out what is no source: git's own folder and what make writes.
+func skipDir(p string) bool {
+	return slices.Contains([]string{".git", ".tools", "bin", "out"}, p)
+}
+
+type pkg struct {
+	name string
+	code bool // has a file that is no test
+	doc  bool
+}
+
+type checker struct {
+	packages map[string]*pkg // by folder
+	findings []Finding
+}
+
+func (c *checker) add(p, format string, args ...any) {
+	c.findings = append(c.findings, Finding{Path: p, Text: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) file(p string, data []byte) {
+	if !bytes.Contains(data[:min(len(data), 8000)], []byte{0}) {
+		c.hygiene(p, data)
+	}
+	if strings.HasSuffix(p, ".go") && !ignoredByGo(p) {
+		c.source(p, data)
+	}
+}
+
+// ignoredByGo reports whether the go command would not build the file.
+func ignoredByGo(p string) bool {
+	for _, part := range strings.Split(p, "/") {
+		if part == "testdata" || part == "vendor" || part[0] == '_' || part[0] == '.' {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) hygiene(p string, data []byte) {
+	for _, bad := range private {
+		if at := bad.re.FindIndex(data); at != nil {
+			c.add(p, "line %d has %s", 1+bytes.Count(data[:at[1]], []byte("\n")), bad.what)
+		}
+	}
+}
+
+func (c *checker) source(p string, data []byte) {
+	f, err := parser.ParseFile(token.NewFileSet(), p, data, parser.ImportsOnly|parser.ParseComments)
+	if err != nil {
+		c.add(p, "does not parse: %v", err)
+		return
+	}
+	dir := path.Dir(p)
+	here := roomOf(dir)
+	if here == nil {
+		c.add(p, "lies in no room")
+		return
+	}
+	kind := code
+	if strings.HasSuffix(p, "_test.go") {
+		kind = test
+		if strings.HasSuffix(f.Name.Name, "_test") {
+			kind = externalTest
+		}
+	}
+	c.pkg(dir, f, kind)
+	for _, spec := range f.Imports {
+		to, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			c.add(p, "imports %s: %v", spec.Path.Value, err)
+			continue
+		}
+		to, ours := inModule(to)
+		if ours && !here.mayImport(to, kind) {
+			c.add(p, "%s may not import %s (see internal/arch)", here.dir, to)
+		}
+	}
+	if n := bytes.Count(data, []byte("\n")); n > MaxLines && !generated.Match(data) {
+		c.findings = append(c.findings, Finding{Path: p, Text: fmt.Sprintf("has %d lines: consider to split it", n), Advice: true})
+	}
+}
+
+func (c *checker) pkg(dir string, f *ast.File, kind fileKind) {
+	k := c.packages[dir]
+	if k == nil {
+		k = &pkg{name: f.Name.Name}
+		c.packages[dir] = k
+		for _, name := range []string{f.Name.Name, path.Base(dir)} {
+			if slices.Contains(vague, strings.TrimSuffix(name, "_test")) {
+				c.add(dir, "a package called %s does not say what it is for", name)
+				break
+			}
+		}
+	}
+	if kind == code {
+		k.code = true
+		k.doc = k.doc || f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != ""
+	}
+}
+
+type fileKind int
+
+const (
+	code fileKind = iota
+	test
+	externalTest
+)
+
+// roomOf finds the room of a folder, nil if it is in none.
+func roomOf(dir string) *room {
+	for i := range rooms {
+		if within(dir, rooms[i].dir) {
+			return &rooms[i]
+		}
+	}
+	return nil
+}
+
+func within(dir, of string) bool { return dir == of || strings.HasPrefix(dir, of+"/") }
+
+func inModule(importPath string) (dir string, ours bool) {
+	if importPath == Module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, Module+"/")
+}
+
+func (r *room) mayImport(to string, kind fileKind) bool {
+	if within(to, r.dir) {
+		return true
+	}
+	if within(to, testHelpers) {
+		return kind != code
+	}
+	for _, m := range r.may {
+		if m == "*" || within(to, m) {
+			return true
+		}
+	}
+	there := roomOf(to)
+	return kind == externalTest && there != nil && there.level <= r.level
+}

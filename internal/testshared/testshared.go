@@ -1,0 +1,56 @@
+// Package testshared finds the reference data that tests compare with: real
+// traces and golden results that are not part of this repository.
+//
+// They are looked for in the folder that the environment variable
+// AUTOSCHED_SHARED names, by default ../shared beside the repository. A test
+// that needs a missing file is skipped and says so; with
+// AUTOSCHED_REQUIRE_SHARED=1 it fails instead.
+package testshared
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Path returns the path of a file or folder of the reference data, given by its
+// elements ("traces", "philly", "jobs.csv.gz"). If it is not there the test is
+// skipped, or fails where AUTOSCHED_REQUIRE_SHARED is 1.
+func Path(t testing.TB, elem ...string) string {
+	t.Helper()
+	dir := os.Getenv("AUTOSCHED_SHARED")
+	if dir == "" {
+		dir = filepath.Join(Root(t), "..", "shared")
+	}
+	p := filepath.Join(append([]string{dir}, elem...)...)
+	if _, err := os.Stat(p); err != nil {
+		const hint = "reference data %s is missing: set AUTOSCHED_SHARED to the folder that holds it (%v)"
+		name := strings.Join(elem, "/")
+		if os.Getenv("AUTOSCHED_REQUIRE_SHARED") == "1" {
+			t.Fatalf(hint, name, err)
+		}
+		t.Skipf(hint, name, err)
+	}
+	return p
+}
+
+// Root returns the repository's root: the nearest folder upwards from the
+// test's own that holds go.mod.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("testshared: no go.mod above the test's folder")
+		}
+		dir = up
+	}
+}

@@ -1,0 +1,138 @@
+// Package astraea is Astraea (Ye et al., TPDS 2021): long-term fairness of
+// GPU-time between tenants and between jobs. At the end of each lease term the
+// jobs run that have received the least of the GPU-time they deserved since
+// they were submitted; tenants are compared in the same way.
+//
+// What a job deserves is an equal share of the cluster for as long as it has
+// been there, or its GPUs if that is less. The account of a tenant is that of
+// its active jobs: what ended is forgotten, because a controller that observes
+// the cluster does not see it either, and the paper's sliding history with it.
+// Shares are kept in a number of queues, so that small differences stop nobody:
+// within a queue running jobs come before waiting ones. The paper's planning of
+// leases over future slots is left out; terms begin at the same instants for
+// all.
+package astraea
+
+import (
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/schedulers/rounds"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// Space is Astraea's parameters: the two of AutoSched's Table 1 and how much
+// tenants count.
+func Space() []space.Param {
+	return []space.Param{
+		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s", Default: space.Num(1200),
+			Description: "time between decisions on who runs; a started job keeps its GPUs for as much progress"},
+		{ID: "queues", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 20, Default: space.Int(5),
+			Description: "number of queues into which the shares received (0 to 1) are sorted"},
+		{ID: "tenant_weight", Module: "scheduling", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(0.5),
+			Description: "how much the share its tenant received counts for a job, against its own"},
+	}
+}
+
+// New makes the policy of a configuration.
+func New(c space.Config) simulator.Policy {
+	return rounds.New(time.Duration(c.Get("lease_term").Float()*float64(time.Second)),
+		&ranker{queues: c.Get("queues").Float(), weight: c.Get("tenant_weight").Float()})
+}
+
+type ranker struct {
+	queues float64
+	weight float64
+
+	s       *simulator.Sim
+	service *rounds.Service
+	names   map[string]int32 // of tenants: their index
+	tenant  []int32          // by job, -1 if not known yet
+	account []account        // by tenant
+	equal   float64          // GPUs
+}
+
+// account is GPU-time in seconds, and for how long a tenant has had jobs.
+type account struct{ received, deserved, age float64 }
+
+func (a account) share() float64 {
+	if a.deserved <= 0 {
+		return 0
+	}
+	return a.received / a.deserved
+}
+
+func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) {
+	r.s, r.service = s, received
+	if r.names == nil {
+		r.names = map[string]int32{}
+	}
+	clear(r.names)
+	r.tenant = r.tenant[:0]
+}
+
+// tenantOf is the index of a job's tenant.
+func (r *ranker) tenantOf(j simulator.ID) int32 {
+	for int(j) >= len(r.tenant) {
+		r.tenant = append(r.tenant, -1)
+	}
+	if r.tenant[j] < 0 {
+		name := r.s.Spec(j).Tenant
+		t, ok := r.names[name]
+		if !ok {
+			t = int32(len(r.names))
+			r.names[name] = t
+		}
+		r.tenant[j] = t
+	}
+	return r.tenant[j]
+}
+
+func (r *ranker) Prepare(active *lanes.List) {
+	gpus := float64(r.s.Cluster().TotalGPUs())
+	r.equal = gpus / float64(active.Len())
+	r.account = r.account[:0]
+	tenants := 0
+	for i := range active.Len() {
+		j := active.At(i).ID
+		t := int(r.tenantOf(j))
+		for t >= len(r.account) {
+			r.account = append(r.account, account{})
+		}
+		a := &r.account[t]
+		age := r.age(j)
+		if a.age == 0 {
+			tenants++
+			a.age = max(age, 1) // its oldest job comes first
+		}
+		a.received += r.service.Attained(j).Seconds()
+		a.deserved += float64(float64(r.s.JobGPUs(j)) * age)
+	}
+	for t := range r.account {
+		a := &r.account[t]
+		a.deserved = min(a.deserved, float64(gpus/float64(tenants)*a.age))
+	}
+}
+
+func (r *ranker) age(j simulator.ID) float64 { return (r.s.Now() - r.s.JobSubmit(j)).Seconds() }
+
+// own is a job's account.
+func (r *ranker) own(j simulator.ID) account {
+	return account{received: r.service.Attained(j).Seconds(), deserved: float64(min(float64(r.s.JobGPUs(j)), r.equal) * r.age(j))}
+}
+
+// Rank is the queue, and in it running jobs before waiting ones.
+func (r *ranker) Rank(j simulator.ID) float64 {
+	share := float64(r.weight*r.account[r.tenantOf(j)].share()) + float64((1-r.weight)*r.own(j).share())
+	queue := min(math.Floor(share*r.queues), r.queues-1)
+	if !r.s.JobRunning(j) {
+		queue += .5
+	}
+	return queue
+}
+
+func (r *ranker) Line(j simulator.ID) int64 {
+	return int64(r.service.Received(j))
+}

@@ -1,0 +1,160 @@
+// Package chronus is Chronus (Gao et al., SoCC 2021): jobs with deadlines (SLO
+// jobs) and best-effort jobs share a cluster by leases. At the end of each lease
+// term the SLO jobs that can still meet their deadline come first, the earliest
+// deadline first; best-effort jobs fill what is left, least GPU-time received
+// first. An SLO job that can no longer meet its deadline is one of these, and so
+// is one beyond the share of the cluster that SLO jobs may have.
+//
+// Chronus packs lease blocks by a mixed-integer program and asks it on
+// submission whether a deadline can be promised; this is its greedy form, which
+// promises nothing. Terms begin at the same instants for all. Whether a deadline
+// can be met follows from what the scheduler was told of the run time; told
+// nothing, a job is given up when the deadline has passed. Profiling is left out.
+//
+// Where a trace has no deadlines, a share of the jobs can be given some, by
+// their key, so that recurring jobs agree: at a multiple of the run time told.
+// They matter to this scheduler alone; the metrics count declared deadlines.
+package chronus
+
+import (
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/schedulers/rounds"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// Space is Chronus's parameters.
+func Space() []space.Param {
+	return []space.Param{
+		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s", Default: space.Num(1200),
+			Description: "time between decisions on who runs; a started job keeps its GPUs for as much progress"},
+		{ID: "slo_gpus", Module: "admission", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(1),
+			Description: "share of the GPUs that jobs with deadlines may have before best-effort jobs"},
+		{ID: "slo_share", Module: "workload", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(0),
+			Description: "share of the jobs without a deadline that are given one, if their run time is told"},
+		{ID: "slo_factor", Module: "workload", Kind: space.KindFloat, Min: 1, Max: 20, Log: true, Default: space.Num(2),
+			Description: "such a deadline is the submission plus this many times the run time told"},
+	}
+}
+
+// New makes the policy of a configuration.
+func New(c space.Config) simulator.Policy {
+	return rounds.New(time.Duration(c.Get("lease_term").Float()*float64(time.Second)),
+		&ranker{gpus: c.Get("slo_gpus").Float(), share: c.Get("slo_share").Float(), factor: c.Get("slo_factor").Float()})
+}
+
+const (
+	none    = time.Duration(math.MaxInt64)
+	unknown = time.Duration(math.MinInt64)
+)
+
+type ranker struct {
+	gpus, share, factor float64
+
+	s        *simulator.Sim
+	service  *rounds.Service
+	deadline []time.Duration // by job: none, or unknown until it is asked for
+	first    []bool          // by job: comes before best-effort jobs in this round
+	slo      []lanes.Entry
+}
+
+func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) {
+	r.s, r.service = s, received
+	r.deadline, r.first = r.deadline[:0], r.first[:0]
+}
+
+// deadlineOf is the instant by which the job should end, none for best-effort
+// jobs.
+func (r *ranker) deadlineOf(j simulator.ID) time.Duration {
+	for int(j) >= len(r.deadline) {
+		r.deadline, r.first = append(r.deadline, unknown), append(r.first, false)
+	}
+	if r.deadline[j] == unknown {
+		r.deadline[j] = r.find(j)
+	}
+	return r.deadline[j]
+}
+
+func (r *ranker) find(j simulator.ID) time.Duration {
+	spec := r.s.Spec(j)
+	if spec.Deadline != 0 {
+		return spec.Deadline
+	}
+	told, ok := r.s.JobEstimate(j)
+	if !ok || r.share <= 0 {
+		return none
+	}
+	key := spec.Key
+	if key == "" {
+		key = spec.ID
+	}
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	if float64(h.Sum32())/(1<<32) >= r.share {
+		return none
+	}
+	return r.s.JobSubmit(j) + time.Duration(float64(told)*r.factor)
+}
+
+// feasible reports whether a deadline can be met from now on.
+func (r *ranker) feasible(j simulator.ID, deadline time.Duration) bool {
+	rest := time.Duration(1)
+	if told, ok := r.s.JobEstimate(j); ok {
+		rest = max(rest, told-r.service.Received(j))
+	}
+	return r.s.Now() <= deadline-rest
+}
+
+func (r *ranker) Prepare(active *lanes.List) {
+	r.slo = r.slo[:0]
+	for i := range active.Len() {
+		j := active.At(i).ID
+		d := r.deadlineOf(j)
+		r.first[j] = false
+		if d != none && r.feasible(j, d) {
+			r.slo = append(r.slo, lanes.Entry{Key: int64(d), ID: j})
+		}
+	}
+	slices.SortFunc(r.slo, byDeadline)
+	quota := int(r.gpus * float64(r.s.Cluster().TotalGPUs()))
+	for _, e := range r.slo {
+		if g := r.s.JobGPUs(e.ID); g <= quota {
+			quota -= g
+			r.first[e.ID] = true
+		}
+	}
+}
+
+func byDeadline(a, b lanes.Entry) int {
+	switch {
+	case a.Key < b.Key:
+		return -1
+	case a.Key > b.Key:
+		return 1
+	}
+	return int(a.ID - b.ID)
+}
+
+// beforeAll is earlier than any deadline is late, in seconds.
+const beforeAll = 1e11
+
+func (r *ranker) Rank(j simulator.ID) float64 {
+	if r.first[j] {
+		return r.deadline[j].Seconds() - beforeAll
+	}
+	return r.service.Attained(j).Seconds()
+}
+
+// Line has SLO jobs first, by deadline, whether they can still meet it or not:
+// it must not change while a job waits.
+func (r *ranker) Line(j simulator.ID) int64 {
+	if d := r.deadlineOf(j); d != none && r.gpus > 0 {
+		return int64(d/2) + math.MinInt64/2
+	}
+	return int64(r.service.Attained(j))
+}

@@ -1,0 +1,291 @@
+// Package elastic is the base of schedulers that choose how many GPUs each job
+// runs on. At every multiple of an interval all jobs that run get one GPU, then
+// the waiting ones in order of submission while there are any, and then the
+// rest goes one by one to the job with the largest gain.
+//
+// Nobody is stopped for another. A job keeps its number of GPUs for one
+// interval of progress at least (a restart comes on top); it grows only where
+// one interval on more GPUs gains more than the restart loses, and shrinks only
+// where others take what it gives up. Between decisions free GPUs start waiting
+// jobs, in order of submission, on up to as many as they ask for.
+package elastic
+
+import (
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/schedulers/rounds"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// Chooser is what one scheduler has of its own.
+type Chooser interface {
+	// Begin is told of the simulation and of the service received in it before
+	// any job.
+	Begin(s *simulator.Sim, received *rounds.Service)
+	// Prepare comes before each decision; active are all active jobs, in order of
+	// ID.
+	Prepare(active *lanes.List)
+	// Gain is the worth of one GPU more for a job that has some. It must not grow
+	// with that number; at 0 or below the job gets no more.
+	Gain(j simulator.ID, gpus int) float64
+	// Steady says that gains depend on which jobs are active alone, so that
+	// decisions in which nothing else changed can be left out.
+	Steady() bool
+}
+
+// IntervalParam is the time between decisions.
+func IntervalParam(def, low float64) space.Param {
+	return space.Param{ID: "interval", Module: "scheduling", Kind: space.KindDuration, Min: low, Max: 7200, Log: true, Unit: "s", Default: space.Num(def),
+		Description: "time between decisions on how many GPUs each job runs on; a job keeps its number for as much progress"}
+}
+
+// MaxScaleParam bounds growth.
+func MaxScaleParam() space.Param {
+	return space.Param{ID: "max_scale", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 16, Default: space.Int(2),
+		Description: "most GPUs a job runs on, in multiples of what it asks for"}
+}
+
+// Policy implements simulator.Policy by a Chooser.
+type Policy struct {
+	interval time.Duration
+	maxScale int
+	chooser  Chooser
+
+	s       *simulator.Sim
+	grid    rounds.Grid
+	service rounds.Service
+	active  lanes.List // by ID
+	wait    lanes.List // by ID
+	quiet   bool       // the last decision, and all before the next change, are the same
+	target  []int32    // by job
+	heap    []offer
+}
+
+// offer is the gain of one more GPU.
+type offer struct {
+	gain float64
+	id   simulator.ID
+}
+
+func (a offer) before(b offer) bool { return a.gain > b.gain || a.gain == b.gain && a.id < b.id }
+
+// New makes the policy of a configuration with the parameters above.
+func New(c space.Config, chooser Chooser) *Policy {
+	return &Policy{interval: time.Duration(c.Get("interval").Float() * float64(time.Second)), maxScale: c.Get("max_scale").Int(), chooser: chooser}
+}
+
+// Reset implements simulator.Policy.
+func (p *Policy) Reset(s *simulator.Sim) {
+	p.s, p.grid = s, rounds.NewGrid(s, p.interval)
+	p.active.Reset()
+	p.wait.Reset()
+	p.target = p.target[:0]
+	p.quiet = false
+	p.service.Reset(s)
+	p.chooser.Begin(s, &p.service)
+}
+
+// Admit implements simulator.Policy.
+func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
+	p.service.Admit(j, seen)
+	for int(j) >= len(p.target) {
+		p.target = append(p.target, 0)
+	}
+	p.active.Insert(lanes.Entry{ID: j})
+	if !p.s.JobRunning(j) {
+		p.wait.Insert(lanes.Entry{ID: j})
+	}
+	p.quiet = false
+	p.s.WakeAt(p.grid.After(p.s.Now()))
+}
+
+// Finish implements simulator.Policy.
+func (p *Policy) Finish(j simulator.ID) {
+	p.active.Remove(lanes.Entry{ID: j})
+	p.quiet = false
+}
+
+// Report implements simulator.Reporter.
+func (p *Policy) Report(j simulator.ID) simulator.Seen { return p.service.Report(j) }
+
+// Plan implements simulator.Policy.
+func (p *Policy) Plan(plan *simulator.Plan) {
+	due := p.grid.On(p.s.Now())
+	if due && !p.quiet && p.s.Active() > 0 {
+		p.decide(plan)
+	}
+	for i := 0; i < p.wait.Len() && plan.Free() > 0; {
+		j := p.wait.At(i).ID
+		if !p.grant(plan, j, min(p.s.JobGPUs(j), plan.Free())) {
+			i++
+		}
+	}
+	if !p.quiet && p.s.Active() > 0 && (!due || p.s.Waiting() < p.s.Active()) {
+		p.s.WakeAt(p.grid.After(p.s.Now()))
+	}
+}
+
+// grant starts a waiting job on so many GPUs, or half of that and so on.
+func (p *Policy) grant(plan *simulator.Plan, j simulator.ID, gpus int) bool {
+	for ; gpus > 0; gpus /= 2 {
+		if plan.Grant(j, gpus) {
+			p.wait.Remove(lanes.Entry{ID: j})
+			p.quiet = false
+			return true
+		}
+	}
+	return false
+}
+
+// held reports whether a running job's number of GPUs may not change yet.
+func (p *Policy) held(j simulator.ID) bool {
+	return p.s.Now() < p.s.JobSince(j)+time.Duration(p.grid)+p.s.Models().Restart(p.s.JobHeld(j))
+}
+
+// decide sets the targets and moves towards them.
+func (p *Policy) decide(plan *simulator.Plan) {
+	p.quiet = true
+	p.aim()
+	if p.move(plan) {
+		p.quiet = false
+	}
+}
+
+// aim sets every job's target.
+func (p *Policy) aim() {
+	p.chooser.Prepare(&p.active)
+	rest := p.s.Cluster().TotalGPUs()
+	p.heap = p.heap[:0]
+	for i := range p.active.Len() {
+		j := p.active.At(i).ID
+		switch {
+		case !p.s.JobRunning(j):
+			p.target[j] = 0
+		case p.held(j):
+			p.target[j] = int32(p.s.JobHeld(j))
+			p.quiet = false
+		default:
+			p.target[j] = 1
+			p.offer(j)
+		}
+		rest -= int(p.target[j])
+	}
+	for i := 0; i < p.wait.Len() && rest > 0; i++ {
+		j := p.wait.At(i).ID
+		p.target[j] = 1
+		rest--
+		p.offer(j)
+	}
+	for ; rest > 0 && len(p.heap) > 0; rest-- {
+		j := p.heap[0].id
+		p.target[j]++
+		last := len(p.heap) - 1
+		p.heap[0] = p.heap[last]
+		p.heap = p.heap[:last]
+		p.down()
+		p.offer(j)
+	}
+	if rest == 0 && !p.chooser.Steady() {
+		p.quiet = false // otherwise all have what they may have, whatever the gains
+	}
+}
+
+// offer puts a job's next GPU up, if it may have one.
+func (p *Policy) offer(j simulator.ID) {
+	k := int(p.target[j])
+	if k >= min(p.s.JobGPUs(j)*p.maxScale, p.s.Cluster().TotalGPUs()) {
+		return
+	}
+	gain := p.chooser.Gain(j, k)
+	if !(gain > 0) {
+		return
+	}
+	p.heap = append(p.heap, offer{gain, j})
+	for i := len(p.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !p.heap[i].before(p.heap[up]) {
+			return
+		}
+		p.heap[i], p.heap[up] = p.heap[up], p.heap[i]
+		i = up
+	}
+}
+
+// down restores the heap below its top.
+func (p *Policy) down() {
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(p.heap) {
+			return
+		}
+		if c+1 < len(p.heap) && p.heap[c+1].before(p.heap[c]) {
+			c++
+		}
+		if !p.heap[c].before(p.heap[i]) {
+			return
+		}
+		p.heap[i], p.heap[c] = p.heap[c], p.heap[i]
+		i = c
+	}
+}
+
+// pays reports whether an interval on the target gains more than the restart
+// there loses.
+func (p *Policy) pays(j simulator.ID) bool {
+	m := p.s.Models()
+	now, then := p.Speed(j, p.s.JobHeld(j)), p.Speed(j, int(p.target[j]))
+	return float64((then-now)*time.Duration(p.grid).Seconds()) > float64(then*m.Restart(int(p.target[j])).Seconds())
+}
+
+// Speed is a job's throughput on a number of GPUs.
+func (p *Policy) Speed(j simulator.ID, gpus int) float64 {
+	return p.s.Models().Throughput(p.s.JobClass(j), gpus)
+}
+
+// move shrinks, starts and grows jobs, and reports whether it did any.
+func (p *Policy) move(plan *simulator.Plan) bool {
+	need := -plan.Free()
+	for i := range p.active.Len() {
+		j := p.active.At(i).ID
+		held := p.s.JobHeld(j)
+		switch more := int(p.target[j]) - held; {
+		case more <= 0:
+		case held > 0 && !p.pays(j):
+			p.target[j] = int32(held)
+		default:
+			need += more
+		}
+	}
+	moved := false
+	for i := 0; i < p.active.Len() && need > 0; i++ {
+		j := p.active.At(i).ID
+		held := p.s.JobHeld(j)
+		if to := int(p.target[j]); to < held && plan.Resize(j, max(to, held-need)) {
+			need -= held - p.s.JobHeld(j)
+			moved = true
+		}
+	}
+	for i := 0; i < p.wait.Len() && plan.Free() > 0; {
+		j := p.wait.At(i).ID
+		if p.target[j] > 0 && p.grant(plan, j, min(int(p.target[j]), plan.Free())) {
+			moved = true
+		} else {
+			i++
+		}
+	}
+	for i := 0; i < p.active.Len() && plan.Free() > 0; i++ {
+		j := p.active.At(i).ID
+		held := p.s.JobHeld(j)
+		if held == 0 || int(p.target[j]) <= held || p.held(j) {
+			continue
+		}
+		to := p.target[j]
+		p.target[j] = int32(min(int(to), held+plan.Free()))
+		if p.pays(j) && plan.Resize(j, int(p.target[j])) {
+			moved = true
+		}
+	}
+	return moved
+}

@@ -1,0 +1,144 @@
+// Package gandiva is Gandiva (Xiao et al., OSDI 2018): when there is more to run
+// than fits, jobs take turns on the GPUs, a slice of time each, and jobs that
+// leave GPUs idle are packed two to a set of GPUs.
+//
+// Every slice, whoever has waited longest since it last ran takes the place of
+// those that have run longest. A job that waits while no GPUs are free joins a
+// running one of the same width if the two together keep a GPU busy for at most
+// the packing limit and are faster together than in turns; a pair stays until
+// one of the two ends, and is not sliced meanwhile. Gandiva measures utilisation
+// and undoes bad packings; here utilisation is that of the model class. Its
+// switch within a second is left out: a job that gets its turn pays a restart
+// like any other. So are migration for locality and grow-shrink.
+//
+// Who shares GPUs with whom is not observed: events tell a job's nodes. A run
+// resumed from them pairs jobs again by place and width.
+package gandiva
+
+import (
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/schedulers/rounds"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// Space is Gandiva's parameters. The paper's slice is a minute, which pays when
+// a switch takes less than a second.
+func Space() []space.Param {
+	return []space.Param{
+		{ID: "slice", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s", Default: space.Num(600),
+			Description: "time for which a job runs before others get their turn"},
+		{ID: "packing_limit", Module: "placement", Kind: space.KindFloat, Min: 0.1, Max: 2,
+			Special: []space.Special{{Value: 0, Name: "off", Weight: 0.35}}, Default: space.Num(1),
+			Description: "largest sum of two jobs' GPU utilisation (0 to 1 each) at which they are packed on the same GPUs"},
+	}
+}
+
+// New makes the policy of a configuration.
+func New(c space.Config) simulator.Policy {
+	p := &policy{limit: c.Get("packing_limit").Float()}
+	p.Policy = rounds.New(time.Duration(c.Get("slice").Float()*float64(time.Second)), p)
+	return p
+}
+
+type policy struct {
+	*rounds.Policy
+	limit float64 // 0 is off
+
+	s     *simulator.Sim
+	hosts []simulator.ID // running alone, in order of ID
+	kinds []int          // of the hosts that are left
+}
+
+// Shares marks a simulator.Sharer.
+func (*policy) Shares() {}
+
+// Begin implements rounds.Ranker.
+func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) { p.s = s }
+
+// Prepare implements rounds.Ranker.
+func (p *policy) Prepare(*lanes.List) {}
+
+// ahead puts all that wait before all that run, in seconds.
+const ahead = 1e11
+
+// Rank implements rounds.Ranker: the longest wait first, the longest run last.
+func (p *policy) Rank(j simulator.ID) float64 {
+	since := p.s.JobSince(j).Seconds()
+	if p.s.JobRunning(j) {
+		return -since
+	}
+	return since - ahead
+}
+
+// Line implements rounds.Ranker.
+func (p *policy) Line(j simulator.ID) int64 { return int64(p.s.JobSince(j)) }
+
+// Plan implements simulator.Policy.
+func (p *policy) Plan(plan *simulator.Plan) {
+	p.Policy.Plan(plan)
+	if p.limit > 0 && p.s.Waiting() > 0 {
+		p.pack(plan)
+	}
+}
+
+// pack puts waiting jobs beside running ones.
+func (p *policy) pack(plan *simulator.Plan) {
+	p.gather()
+	queue := p.Queue()
+	queue.Walk()
+	for len(p.hosts) > 0 {
+		e, _, in, ok := queue.Next(1 << 30)
+		if !ok {
+			return
+		}
+		host := p.hostFor(e.ID)
+		if host < 0 {
+			queue.Close(in) // nor for others of its kind
+			continue
+		}
+		queue.Take(in)
+		plan.Share(e.ID, p.hosts[host])
+		p.hosts = append(p.hosts[:host], p.hosts[host+1:]...)
+		p.kinds = append(p.kinds[:host], p.kinds[host+1:]...)
+	}
+}
+
+// gather lists the jobs that run alone.
+func (p *policy) gather() {
+	p.hosts, p.kinds = p.hosts[:0], p.kinds[:0]
+	active := p.Active()
+	for i := range active.Len() {
+		if j := active.At(i).ID; p.s.JobRunning(j) && !p.s.JobShares(j) {
+			p.hosts = append(p.hosts, j)
+			p.kinds = append(p.kinds, rounds.Kind(p.s, j))
+		}
+	}
+}
+
+// hostFor is the position of the first host that a job can be packed with, or
+// -1. Jobs of the same kind have the same answer.
+func (p *policy) hostFor(j simulator.ID) int {
+	kind, last := rounds.Kind(p.s, j), -1
+	for i, k := range p.kinds {
+		if k>>8 != kind>>8 || k == last {
+			continue // another width, or known not to fit
+		}
+		if p.fits(j, p.hosts[i]) {
+			return i
+		}
+		last = k
+	}
+	return -1
+}
+
+func (p *policy) fits(a, b simulator.ID) bool {
+	classes := p.s.Models().Classes
+	if classes[p.s.JobClass(a)].Util+classes[p.s.JobClass(b)].Util > p.limit {
+		return false
+	}
+	x, y := p.s.PairSpeeds(a, b)
+	return x+y > 1
+}

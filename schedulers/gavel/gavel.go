@@ -1,0 +1,105 @@
+// Package gavel is Gavel (Narayanan et al., OSDI 2020) on a cluster of equal
+// GPUs: time is cut into rounds, and in each the jobs run that are furthest
+// behind what the policy wants them to have.
+//
+// Gavel computes the wanted share of time of each job by a linear program over
+// the throughput on each type of GPU. Here all GPUs are equal, so max_min has a
+// closed form: the program gives every job the same number of GPUs over time, or
+// all that it asks for if that is less (water-filling). Jobs run in order of the
+// time they received over the time they were due, as in Gavel's round-based
+// mechanism (section 5). finish_time_fairness is its greedy form: the jobs with
+// the largest expected finish-time fairness run, where the rest of the run time
+// is what the scheduler was told, or, told nothing, as long as the job has
+// already run. Space sharing (packing) is left out.
+package gavel
+
+import (
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/schedulers/rounds"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// Space is Gavel's parameters. The default round is the paper's.
+func Space() []space.Param {
+	return []space.Param{
+		{ID: "policy", Module: "scheduling", Kind: space.KindCategorical, Categories: []string{"max_min", "finish_time_fairness"}, Default: space.Text("max_min"),
+			Description: "who is furthest behind: by GPU-time received over GPU-time due, or by expected finish-time fairness"},
+		{ID: "round_length", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s", Default: space.Num(360),
+			Description: "time between decisions on who runs; a started job keeps its GPUs for as much progress"},
+	}
+}
+
+// New makes the policy of a configuration.
+func New(c space.Config) simulator.Policy {
+	length := time.Duration(c.Get("round_length").Float() * float64(time.Second))
+	return rounds.New(length, &ranker{length: length, byRho: c.Get("policy").Text() == "finish_time_fairness"})
+}
+
+type ranker struct {
+	length time.Duration
+	byRho  bool
+
+	s       *simulator.Sim
+	service *rounds.Service
+	widths  []int
+	level   float64 // GPUs that each job gets over time, if it asks for as many
+	active  int
+}
+
+func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) { r.s, r.service = s, received }
+
+func (r *ranker) Prepare(active *lanes.List) {
+	r.active = active.Len()
+	if r.byRho {
+		return
+	}
+	r.widths = r.widths[:0]
+	for i := range active.Len() {
+		r.widths = append(r.widths, r.s.JobGPUs(active.At(i).ID))
+	}
+	slices.Sort(r.widths)
+	r.level = fill(r.widths, r.s.Cluster().TotalGPUs())
+}
+
+// fill is the level to which water poured over jobs of sorted widths rises:
+// nobody gets more than his width, all others the same.
+func fill(widths []int, gpus int) float64 {
+	rest := gpus
+	for i, w := range widths {
+		if w*(len(widths)-i) > rest {
+			return float64(rest) / float64(len(widths)-i)
+		}
+		rest -= w
+	}
+	return float64(gpus)
+}
+
+func (r *ranker) Rank(j simulator.ID) float64 {
+	age := (r.s.Now() - r.s.JobSubmit(j)).Seconds()
+	if r.byRho {
+		return -r.rho(j, age)
+	}
+	due := min(1, r.level/float64(r.s.JobGPUs(j))) * age
+	if due <= 0 {
+		return 0
+	}
+	return r.service.Received(j).Seconds() / due
+}
+
+// rho is the expected finish time over that on an own share of the cluster.
+func (r *ranker) rho(j simulator.ID, age float64) float64 {
+	ran := r.service.Received(j)
+	total := 2 * ran
+	if told, ok := r.s.JobEstimate(j); ok {
+		total = told
+	}
+	total = max(total, ran+r.length) // it is not done yet
+	share := float64(r.s.JobGPUs(j)) * float64(r.active) / float64(r.s.Cluster().TotalGPUs())
+	return (age + (total - ran).Seconds()) / float64(total.Seconds()*max(1, share))
+}
+
+func (r *ranker) Line(j simulator.ID) int64 { return int64(r.service.Received(j)) }

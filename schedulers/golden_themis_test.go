@@ -1,0 +1,26 @@
+package schedulers_test
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/sjf"
+	"github.com/autosched/autosched/schedulers/themis"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// titanThemis is told true durations and has the peer's ways. Its names tell
+// the share of jobs that get offers, which may be less than the parameter can say.
+func titanThemis(c space.Config, g goldenName) simulator.Policy {
+	keep, _ := strconv.ParseFloat(g.config["f"], 64)
+	return themis.NewRounds(c, themis.Quirks{RunningTwice: true, HalfEven: true, CutOffRunOn: true, AddToLease: true, Fraction: 1 - keep})
+}
+
+// titanShortest chooses by counts.
+func titanShortest(space.Config, goldenName) simulator.Policy { return sjf.NewByCount() }
+
+// titanRounds are TitanSched's options where every round counts.
+var titanRounds = simulator.Options{RestartOutsideJCT: true, RestartOutsideService: true, QuotaOnly: true, EventBudget: 1 << 40,
+	Estimate: func(j *workload.Job) time.Duration { return j.Duration }}

@@ -1,0 +1,99 @@
+package lucid
+
+import (
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/simulator"
+)
+
+// history is how long jobs ran that have ended, learnt in order of their end.
+type history struct {
+	s     *simulator.Sim
+	ended []ended // of jobs that ended before the policy took over
+	next  int
+	byKey map[string]mean
+	like  map[likeness]mean
+	wide  map[int]mean
+}
+
+type ended struct {
+	at  time.Duration
+	job simulator.ID
+}
+
+// likeness is what jobs of a tenant and a width have in common.
+type likeness struct {
+	tenant string
+	gpus   int
+}
+
+// mean of whole seconds, which add up without rounding.
+type mean struct{ sum, n int64 }
+
+// typical is the run time assumed while nothing is known.
+const typical = time.Hour
+
+func (h *history) reset(s *simulator.Sim) {
+	h.s, h.next, h.ended = s, 0, h.ended[:0]
+	if h.byKey == nil {
+		h.byKey, h.like, h.wide = map[string]mean{}, map[likeness]mean{}, map[int]mean{}
+	}
+	clear(h.byKey)
+	clear(h.like)
+	clear(h.wide)
+	for j := range s.Submitted() {
+		if at, ok := s.JobEnded(j); ok {
+			h.ended = append(h.ended, ended{at, j})
+		}
+	}
+	slices.SortFunc(h.ended, func(a, b ended) int {
+		if a.at != b.at {
+			return int(min(max(a.at-b.at, -1), 1))
+		}
+		return int(a.job - b.job)
+	})
+}
+
+// learn takes the ends up to an instant in, so that a policy that takes over
+// knows at each submission what one that had always been there knew.
+func (h *history) learn(until time.Duration) {
+	for ; h.next < len(h.ended) && h.ended[h.next].at <= until; h.next++ {
+		h.add(h.ended[h.next].job)
+	}
+}
+
+// end notes the end of a job.
+func (h *history) end(j simulator.ID, now time.Duration) {
+	h.ended = append(h.ended, ended{now, j})
+}
+
+func (h *history) add(j simulator.ID) {
+	g := h.s.JobGPUs(j)
+	ran := int64(h.s.JobAttained(j) / time.Duration(g) / time.Second)
+	spec := h.s.Spec(j)
+	if spec.Key != "" {
+		h.byKey[spec.Key] = h.byKey[spec.Key].with(ran)
+	}
+	like := likeness{spec.Tenant, g}
+	h.like[like] = h.like[like].with(ran)
+	h.wide[g] = h.wide[g].with(ran)
+}
+
+func (m mean) with(v int64) mean { return mean{m.sum + v, m.n + 1} }
+
+// estimate is the run time to expect of a job.
+func (h *history) estimate(j simulator.ID) time.Duration {
+	spec, g := h.s.Spec(j), h.s.JobGPUs(j)
+	m, ok := h.byKey[spec.Key]
+	if !ok {
+		m, ok = h.like[likeness{spec.Tenant, g}]
+	}
+	if !ok {
+		m, ok = h.wide[g]
+	}
+	if !ok {
+		return typical
+	}
+	return time.Duration(m.sum/m.n) * time.Second
+}

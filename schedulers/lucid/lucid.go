@@ -1,0 +1,327 @@
+// Package lucid is the non-preemptive, packing scheduler of Lucid (Hu et al.,
+// ASPLOS 2023). A new job of moderate width first runs on nodes set apart, the
+// profiler, for a short time. Short jobs end there; the others are stopped and
+// wait in the main queue, shortest estimated run time times GPUs first. Whoever
+// finds no place there may share the GPUs of a running job of the same width, if
+// the two are light enough together (their share scores, their memory, and more
+// done than in turns), and if it does not outlast its partner by much. At most two jobs share.
+//
+// What is simplified: progress in the profiler counts, and going on costs a
+// restart. With a profiler, only jobs that went through it may share GPUs:
+// share scores are those of the job's load in the models (simulator.Load), known
+// exactly once profiled; without one they are known from the start. Run times
+// are those the scheduler is told (simulator.Options.Estimate), otherwise the
+// mean of what jobs that ended before took, of the same key, else of the same
+// tenant and width, else of the same width. The load by which sharing is
+// switched is what was submitted in the last hour, not a forecast. While a job
+// waits or runs that is wider than the cluster without the profiler, there is
+// none.
+//
+// Resuming, it does not know what it learnt from jobs that had ended, how many
+// of these were submitted in the last hour, and which nodes were the profiler's.
+package lucid
+
+import (
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// Quirks are settings that only the simulator published by Lucid's authors has.
+type Quirks struct {
+	// BlockApart lets the first job that finds no place block the others while
+	// sharing is off.
+	BlockApart bool
+	// PlanOrder prefers, among partners that started at the same instant, the one
+	// of higher priority to the one submitted first.
+	PlanOrder bool
+}
+
+// New makes the policy of a configuration.
+func New(c space.Config) simulator.Policy { return NewOriginal(c, Quirks{}) }
+
+// NewOriginal makes it with quirks, to compare with the original's results.
+func NewOriginal(c space.Config, q Quirks) simulator.Policy {
+	return &policy{
+		quirks:    q,
+		byTime:    c.Get("priority").Text() == "time",
+		limit:     int(c.Get("share_limit").Int()),
+		eager:     c.Get("share_when").Text() == "always",
+		factor:    c.Get("share_factor").Float(),
+		memory:    float64(c.Get("memory_limit").Int()),
+		loadAbove: c.Get("share_load").Float(),
+		profiler:  newProfiler(c),
+	}
+}
+
+type policy struct {
+	quirks    Quirks
+	byTime    bool
+	limit     int // Off if no jobs share
+	eager     bool
+	factor    float64
+	memory    float64 // MB
+	loadAbove float64 // jobs per hour; 0 is always
+
+	s        *simulator.Sim
+	loads    []simulator.Load
+	queue    queue
+	partners []partners
+	jobs     []job
+	past     history
+	profiler profiler
+	starts   int64
+	recent   simulator.ID // the first submitted within the last hour
+}
+
+type job struct {
+	estimate time.Duration // of the run time, when submitted
+	key      int64
+	partner  simulator.ID // -1 for nobody
+	offers   bool         // is among the partners
+	started  int64        // counts starts, with Quirks.PlanOrder
+}
+
+// Shares marks a simulator.Sharer.
+func (*policy) Shares() {}
+
+func (p *policy) Reset(s *simulator.Sim) {
+	p.s, p.loads = s, s.Models().Loads
+	p.queue.reset()
+	for i := range p.partners {
+		p.partners[i].reset()
+	}
+	p.jobs, p.recent, p.starts = p.jobs[:0], 0, 0
+	p.past.reset(s)
+	p.profiler.reset(s)
+}
+
+func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
+	for int(j) >= len(p.jobs) {
+		p.jobs = append(p.jobs, job{partner: -1})
+	}
+	d, ok := p.s.JobEstimate(j)
+	if !ok {
+		p.past.learn(p.s.JobSubmit(j))
+		d = p.past.estimate(j)
+	}
+	p.jobs[j] = job{estimate: d, partner: -1}
+	p.jobs[j].key = p.rank(j)
+	p.profiler.admit(j)
+	switch {
+	case p.profiler.has(j):
+	case !p.s.JobRunning(j):
+		p.wait(j)
+	default:
+		p.jobs[j].partner = p.s.JobPartner(j)
+		p.offer(j)
+	}
+}
+
+// rank is a job's priority value, the smallest first: its estimated run time,
+// which is at least what it was profiled for, times its GPUs.
+func (p *policy) rank(j simulator.ID) int64 {
+	g := int64(p.s.JobGPUs(j))
+	v := max(int64(p.jobs[j].estimate), 0)
+	if p.profiled(j) {
+		v = max(v, int64(p.profiler.time))
+	}
+	switch {
+	case p.byTime:
+		return v
+	case v > math.MaxInt64/g:
+		return math.MaxInt64
+	}
+	return v * g
+}
+
+// wait puts a job into the main queue.
+func (p *policy) wait(j simulator.ID) {
+	p.s.SetPool(j, 0)
+	load := int32(unknown)
+	if p.mayShare(j) {
+		load = int32(p.s.JobLoad(j))
+	}
+	p.queue.add(p.s.JobGPUs(j), load, lanes.Entry{Key: p.jobs[j].key, ID: j})
+}
+
+// mayShare reports whether a job is one whose load is known and that fits a
+// node. What a job has run since it left the profiler does not matter.
+func (p *policy) mayShare(j simulator.ID) bool {
+	if p.limit == Off || p.s.JobGPUs(j) > p.s.Cluster().GPUsPerNode {
+		return false
+	}
+	return p.profiler.nodes == 0 || p.profiled(j)
+}
+
+// profiled reports whether a job has been through the profiler, which is the
+// only place where jobs are stopped.
+func (p *policy) profiled(j simulator.ID) bool {
+	n := p.s.JobStarts(j)
+	if p.s.JobRunning(j) {
+		n--
+	}
+	return n > 0
+}
+
+// offer makes a running job that is alone on its GPUs a possible partner.
+func (p *policy) offer(j simulator.ID) {
+	if p.jobs[j].offers || p.s.JobShares(j) || !p.mayShare(j) {
+		return
+	}
+	p.jobs[j].offers = true
+	p.of(p.s.JobGPUs(j)).add(p.partner(j))
+}
+
+func (p *policy) partner(j simulator.ID) partner {
+	since := int64(p.s.JobSince(j))
+	if p.quirks.PlanOrder {
+		since = p.jobs[j].started
+	}
+	return partner{since: since, job: j, load: int32(p.s.JobLoad(j)), key: float64(p.jobs[j].key)}
+}
+
+func (p *policy) began(j simulator.ID) {
+	p.starts++
+	p.jobs[j].started = p.starts
+}
+
+// withdraw undoes offer.
+func (p *policy) withdraw(j simulator.ID) {
+	if p.jobs[j].offers {
+		p.jobs[j].offers = false
+		p.of(p.s.JobGPUs(j)).remove(p.partner(j))
+	}
+}
+
+// of is the partners of a width.
+func (p *policy) of(width int) *partners {
+	for i := range p.partners {
+		if p.partners[i].width == width {
+			return &p.partners[i]
+		}
+	}
+	p.partners = append(p.partners, partners{width: width, top: first})
+	return &p.partners[len(p.partners)-1]
+}
+
+func (p *policy) Finish(j simulator.ID) {
+	p.past.end(j, p.s.Now())
+	if p.profiler.finish(j) {
+		return
+	}
+	p.withdraw(j)
+	if with := p.jobs[j].partner; with >= 0 {
+		p.jobs[with].partner = -1
+		p.offer(with)
+	}
+}
+
+// Quantum implements simulator.Quantumed: a job has been profiled.
+func (p *policy) Quantum(j simulator.ID) { p.profiler.quantum(j) }
+
+func (p *policy) Plan(plan *simulator.Plan) {
+	p.profiler.plan(p, plan)
+	if p.queue.total == 0 {
+		return
+	}
+	share := p.sharing()
+	p.queue.walk()
+	for i := range p.queue.lanes {
+		in := &p.queue.lanes[i]
+		in.closed = in.list.Len() == 0 || in.width > plan.Free() && (!share || p.hopeless(in))
+	}
+	if p.quirks.BlockApart && !share {
+		p.queue.walk()
+	}
+	for {
+		e, in, ok := p.queue.next()
+		if !ok {
+			return
+		}
+		j := e.ID
+		if !p.s.QuotaAllows(j) {
+			p.queue.skip(in)
+			continue
+		}
+		with := simulator.ID(-1)
+		if share && p.eager {
+			with = p.mate(in, e.Key)
+		}
+		switch {
+		case with < 0 && plan.Start(j):
+			p.queue.take(in)
+			p.began(j)
+			p.offer(j)
+			continue
+		case with < 0 && share && !p.eager:
+			with = p.mate(in, e.Key)
+		}
+		if with >= 0 {
+			p.queue.take(in)
+			p.withdraw(with)
+			plan.Share(j, with)
+			p.began(j)
+			p.jobs[j].partner, p.jobs[with].partner = with, j
+			continue
+		}
+		if p.quirks.BlockApart && !share {
+			return
+		}
+		// Whoever finds no place hides the jobs behind of its kind: none of its
+		// width is started alone any more, which could be their partner.
+		in.closed = true
+	}
+}
+
+// sharing reports whether jobs may share GPUs at this load.
+func (p *policy) sharing() bool {
+	if p.limit == Off || p.loadAbove == 0 {
+		return p.limit != Off
+	}
+	for p.recent < p.s.Submitted() && p.s.JobSubmit(p.recent) <= p.s.Now()-time.Hour {
+		p.recent++
+	}
+	return float64(p.s.Submitted()-p.recent) > p.loadAbove
+}
+
+// hopeless reports whether no job of a kind has found a partner before, and
+// there are no others since.
+func (p *policy) hopeless(in *lane) bool {
+	if in.load == unknown {
+		return true
+	}
+	c := p.of(in.width)
+	return in.unseen(c, in.list.At(0).Key) == len(c.list)
+}
+
+// mate is the first possible partner for a job of a kind, -1 if there is none.
+func (p *policy) mate(in *lane, key int64) simulator.ID {
+	if in.load == unknown {
+		return -1
+	}
+	c := p.of(in.width)
+	from := in.unseen(c, key)
+	least := float64(key) / p.factor
+	for i := from; i < len(c.list); i++ {
+		if x := &c.list[i]; x.key >= least && p.fit(in.load, x.load) {
+			return x.job
+		}
+	}
+	in.look(c, from, key)
+	return -1
+}
+
+// fit reports whether two loads may share GPUs, and do more together than in
+// turns.
+func (p *policy) fit(a, b int32) bool {
+	x, y := &p.loads[a], &p.loads[b]
+	if x.Score+y.Score > p.limit || x.Mem+y.Mem >= p.memory {
+		return false
+	}
+	own, other := p.s.Models().PairSpeeds(int(a), int(b))
+	return own+other > 1
+}

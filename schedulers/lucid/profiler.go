@@ -1,0 +1,155 @@
+package lucid
+
+import (
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// pool is the nodes of the profiler.
+const pool = 1
+
+// profiler runs new jobs for a short time on nodes of its own, narrow ones
+// first; one that finds no place blocks those behind it, which are not narrower.
+type profiler struct {
+	want   int // nodes
+	time   time.Duration
+	factor int
+
+	s     *simulator.Sim
+	nodes int // that it could have: fewer than the cluster
+	open  bool
+	wide  int // active jobs that need the nodes
+	queue lanes.List
+	state []stage // by job
+	over  []simulator.ID
+}
+
+type stage uint8
+
+const (
+	outside stage = iota
+	queued
+	profiled // is being profiled
+)
+
+func newProfiler(c space.Config) profiler {
+	return profiler{want: int(c.Get("profiler_nodes").Int()), time: time.Duration(c.Get("profiler_time").Float() * float64(time.Second)), factor: int(c.Get("profiler_factor").Int())}
+}
+
+func (p *profiler) reset(s *simulator.Sim) {
+	p.s, p.wide = s, 0
+	p.queue.Reset()
+	p.state, p.over = p.state[:0], p.over[:0]
+	p.nodes = min(p.want, s.Cluster().Nodes-1)
+	if s.PoolGPUs(pool) == s.Cluster().TotalGPUs() {
+		p.nodes = 0 // GPUs are only counted: there are no nodes to set apart
+	}
+	p.open = p.nodes > 0
+	s.Partition(p.nodes)
+}
+
+// needs reports whether a job finds no place beside the profiler.
+func (p *profiler) needs(j simulator.ID) bool {
+	return p.s.JobGPUs(j) > (p.s.Cluster().Nodes-p.nodes)*p.s.Cluster().GPUsPerNode
+}
+
+// admit takes a job in, if it is to be profiled or is.
+func (p *profiler) admit(j simulator.ID) {
+	for int(j) >= len(p.state) {
+		p.state = append(p.state, outside)
+	}
+	p.state[j] = outside
+	switch {
+	case p.nodes == 0:
+	case p.needs(j):
+		p.wide++
+	case p.s.JobGPUs(j) > p.nodes*p.factor || p.s.JobGPUs(j) > p.nodes*p.s.Cluster().GPUsPerNode:
+	case p.s.JobRunning(j):
+		// Nobody shares GPUs in the profiler: a pair found there stays one.
+		if p.s.JobPool(j) == pool && p.s.JobStarts(j) == 1 && p.s.JobPartner(j) < 0 {
+			p.state[j] = profiled
+			p.s.SetQuantum(j, p.s.JobSince(j)+p.time)
+		}
+	case p.s.JobStarts(j) == 0:
+		p.state[j] = queued
+		p.s.SetPool(j, pool)
+		p.queue.Insert(p.entry(j))
+	}
+}
+
+func (p *profiler) entry(j simulator.ID) lanes.Entry {
+	return lanes.Entry{Key: int64(p.s.JobGPUs(j)), ID: j}
+}
+
+// has reports whether a job waits for the profiler or is in it.
+func (p *profiler) has(j simulator.ID) bool { return p.state[j] != outside }
+
+// finish reports whether a job ended in the profiler.
+func (p *profiler) finish(j simulator.ID) bool {
+	if p.nodes > 0 && p.needs(j) {
+		p.wide--
+	}
+	was := p.state[j] == profiled
+	p.state[j] = outside
+	if i := slices.Index(p.over, j); i >= 0 {
+		p.over = slices.Delete(p.over, i, i+1)
+	}
+	return was
+}
+
+func (p *profiler) quantum(j simulator.ID) {
+	if p.state[j] == profiled {
+		p.over = append(p.over, j)
+	}
+}
+
+// plan lets go who has been profiled, and starts others.
+func (p *profiler) plan(main *policy, plan *simulator.Plan) {
+	if p.nodes == 0 {
+		return
+	}
+	kept := p.over[:0]
+	for _, j := range p.over {
+		if !plan.Preempt(j) {
+			kept = append(kept, j)
+			continue
+		}
+		p.release(main, j)
+	}
+	p.over = kept
+	if open := p.wide == 0; open != p.open {
+		p.open = open
+		if open {
+			p.s.Partition(p.nodes)
+		} else {
+			p.s.Partition(0)
+		}
+	}
+	if !p.open {
+		for p.queue.Len() > 0 {
+			e := p.queue.At(0)
+			p.queue.Remove(e)
+			p.release(main, e.ID)
+		}
+	}
+	for p.queue.Len() > 0 {
+		e := p.queue.At(0)
+		if !plan.Start(e.ID) {
+			return
+		}
+		p.queue.Remove(e)
+		p.state[e.ID] = profiled
+		p.s.SetQuantum(e.ID, p.s.Now()+p.time)
+	}
+}
+
+// release hands a job over to the main queue.
+func (p *profiler) release(main *policy, j simulator.ID) {
+	p.state[j] = outside
+	main.jobs[j].key = main.rank(j)
+	main.wait(j)
+}

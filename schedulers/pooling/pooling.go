@@ -1,0 +1,346 @@
+// Package pooling shares virtual clusters adaptively: what a tenant leaves idle
+// of its quota is lent to others, and taken back, by stopping borrowers at a
+// checkpoint, when the tenant asks for it. It is the elastic queue of capacity
+// schedulers, for gangs; HiveD (Zhao et al., OSDI 2020) shares the quotas of a
+// GPU cluster's tenants this way, with cells of nodes where GPUs are counted
+// here.
+//
+// Each tenant's jobs wait in order of submission. Jobs that the quota has room
+// for go first. GPUs that are in no quota, and what is lent of idle quotas, go
+// to the tenant that holds the least beyond its quota for its weight. A job
+// that its quota has room for and that has waited for the grace time makes
+// borrowers stop: those of the tenant that borrows most for its weight first,
+// and of that tenant's jobs the one started last. They keep their progress and
+// pay a restart when they resume.
+//
+// What is simplified: a quota is a number of GPUs, not nodes, so an owner may
+// wait for a place that only jobs within other quotas could make. A job that is
+// wider than what its tenant could hold under the lending limits is free of
+// them, so that it runs at all. Without quotas (simulator.QuotaOff) there is one
+// tenant and nothing to lend: first in, first out. With strict ones nothing is
+// lent.
+package pooling
+
+import (
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// New makes the policy of a configuration.
+func New(c space.Config) simulator.Policy {
+	return &policy{
+		grace:     time.Duration(c.Get("grace").Float() * float64(time.Second)),
+		lend:      c.Get("lend").Float(),
+		guarantee: c.Get("guarantee").Float(),
+		weights:   c.Get("weights").Text(),
+		backfill:  c.Get("backfill").Bool(),
+	}
+}
+
+type policy struct {
+	grace     time.Duration
+	lend      float64
+	guarantee float64
+	weights   string
+	backfill  bool
+
+	s       *simulator.Sim
+	tenants []tenant
+	stop    []simulator.ID
+	one     [1]simulator.ID
+	idle    int // that all tenants leave to others
+	planned bool
+}
+
+// tenant is what is known of a tenant.
+type tenant struct {
+	quota  int
+	keep   int // never lent
+	most   int // that all others could ever lend together
+	weight float64
+	wait   lanes.Lanes
+	claim  int        // GPUs asked for by waiting jobs that fit the quota
+	run    lanes.List // by start
+	shut   bool       // may not borrow any more in this plan
+}
+
+func (p *policy) Reset(s *simulator.Sim) {
+	p.s, p.planned = s, false
+	for len(p.tenants) < s.Tenants() {
+		p.tenants = append(p.tenants, tenant{})
+	}
+	p.tenants = p.tenants[:s.Tenants()]
+	all := 0
+	for i := range p.tenants {
+		t := &p.tenants[i]
+		t.wait.Reset()
+		t.run.Reset()
+		t.quota, t.claim = s.TenantQuota(i), 0
+		t.keep = min(t.quota, int(math.Ceil(p.guarantee*float64(t.quota))))
+		t.weight = p.weight(i)
+		all += p.lent(t.quota - t.keep)
+	}
+	for i := range p.tenants {
+		t := &p.tenants[i]
+		t.most = s.SharedGPUs() + all - p.lent(t.quota-t.keep)
+	}
+}
+
+// weight divides borrowed GPUs. A tenant without any gets the least of all.
+func (p *policy) weight(tenant int) float64 {
+	w := 1.0
+	if p.weights != "equal" {
+		if w = p.s.TenantWeight(tenant); w == 0 || p.weights == "quota" {
+			w = float64(p.s.TenantQuota(tenant))
+		}
+	}
+	return max(w, 1e-9)
+}
+
+// lent is how many of idle GPUs are lent.
+func (p *policy) lent(idle int) int {
+	if p.s.Quota() != simulator.QuotaBorrow {
+		return 0
+	}
+	return int(p.lend * float64(idle))
+}
+
+func (p *policy) tenantOf(j simulator.ID) *tenant { return &p.tenants[p.s.JobTenant(j)] }
+
+func (p *policy) started(j simulator.ID) lanes.Entry {
+	return lanes.Entry{Key: int64(p.s.JobSince(j)), ID: j}
+}
+
+func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
+	if p.s.JobRunning(j) {
+		p.tenantOf(j).run.Insert(p.started(j))
+		return
+	}
+	p.waits(j)
+	if due := p.s.JobSince(j) + p.grace; !p.planned && due > p.s.Now() && p.s.JobGPUs(j) <= p.tenantOf(j).quota {
+		p.s.WakeAt(due) // it may have been asked for before the run was resumed
+	}
+}
+
+func (p *policy) waits(j simulator.ID) {
+	t, g := p.tenantOf(j), p.s.JobGPUs(j)
+	t.wait.Add(g, false, lanes.Entry{ID: j})
+	if g <= t.quota {
+		t.claim += g
+	}
+}
+
+// runs notes that a waiting job has been started; it is out of its lane.
+func (p *policy) runs(j simulator.ID) {
+	t, g := p.tenantOf(j), p.s.JobGPUs(j)
+	if g <= t.quota {
+		t.claim -= g
+	}
+	t.run.Insert(p.started(j))
+}
+
+func (p *policy) Finish(j simulator.ID) { p.tenantOf(j).run.Remove(p.started(j)) }
+
+func (p *policy) Plan(plan *simulator.Plan) {
+	p.planned = true
+	if p.s.Waiting() == 0 {
+		return
+	}
+	for i := range p.tenants {
+		p.own(plan, i)
+	}
+	p.borrow(plan)
+}
+
+// own starts a tenant's jobs that its quota has room for, and reclaims what is
+// lent for those that have waited long enough.
+func (p *policy) own(plan *simulator.Plan, tenant int) {
+	t := &p.tenants[tenant]
+	if t.wait.Len() == 0 {
+		return
+	}
+	t.wait.Walk()
+	for {
+		room := t.quota - p.s.TenantHeld(tenant)
+		limit := math.MaxInt
+		if p.backfill {
+			limit = room
+		}
+		e, g, in, ok := t.wait.Next(limit)
+		if !ok || g > room {
+			return
+		}
+		if plan.Start(e.ID) || p.reclaim(plan, e.ID) {
+			t.wait.Take(in)
+			p.runs(e.ID)
+			continue
+		}
+		// The first of a width is the one whose grace counts for those behind it.
+		if t.wait.Close(in); !p.backfill {
+			return
+		}
+	}
+}
+
+// reclaim starts a job that its tenant's quota has room for on GPUs of
+// borrowers, if it is due and a place can be made.
+func (p *policy) reclaim(plan *simulator.Plan, j simulator.ID) bool {
+	if p.s.BeyondQuota() == 0 {
+		return false
+	}
+	if due := p.s.JobSince(j) + p.grace; due > p.s.Now() {
+		p.s.WakeAt(due)
+		return false
+	}
+	// The fewest borrowers that have enough GPUs, and if their places do not do,
+	// all of them: nobody is stopped in vain.
+	need := p.s.JobGPUs(j) - plan.Free()
+	for _, enough := range [...]int{need, math.MaxInt} {
+		if p.borrowers(enough); len(p.stop) == 0 {
+			continue
+		}
+		p.one[0] = j
+		plan.Exchange(p.stop, p.one[:])
+		for _, b := range p.stop {
+			if !p.s.JobRunning(b) {
+				p.stopped(b)
+			}
+		}
+		if p.s.JobRunning(j) {
+			return true
+		}
+	}
+	return false
+}
+
+// stopped moves a job that no longer runs. The order of the running list is by
+// the start of the spell that is over.
+func (p *policy) stopped(j simulator.ID) {
+	t := p.tenantOf(j)
+	for k := t.run.Len() - 1; k >= 0; k-- {
+		if e := t.run.At(k); e.ID == j {
+			t.run.Remove(e)
+			break
+		}
+	}
+	p.waits(j)
+}
+
+// borrowers lists whom to stop to have a number of GPUs, whoever is to keep
+// running if possible first: jobs of tenants that hold more than their quotas,
+// down to these. Jobs no wider than what their tenant borrows are preferred.
+func (p *policy) borrowers(enough int) {
+	p.stop = p.stop[:0]
+	for i := range p.tenants {
+		p.tenants[i].shut = false
+	}
+	for enough > 0 {
+		worst, most := -1, 0.0
+		for i := range p.tenants {
+			t := &p.tenants[i]
+			over := float64(p.s.TenantHeld(i)-t.quota) / t.weight
+			if !t.shut && over > most {
+				worst, most = i, over
+			}
+		}
+		if worst < 0 {
+			break
+		}
+		t := &p.tenants[worst]
+		t.shut = true
+		excess := p.s.TenantHeld(worst) - t.quota
+		over := excess
+		for _, wide := range [...]bool{false, true} {
+			for k := t.run.Len() - 1; k >= 0 && over > 0 && enough > 0; k-- {
+				j := t.run.At(k).ID
+				g := p.s.JobGPUs(j)
+				if g > excess != wide {
+					continue
+				}
+				p.stop = append(p.stop, j)
+				over -= g
+				enough -= g
+			}
+		}
+	}
+	// Exchange lets the first of the list run on first: the last to be chosen.
+	for a, b := 0, len(p.stop)-1; a < b; a, b = a+1, b-1 {
+		p.stop[a], p.stop[b] = p.stop[b], p.stop[a]
+	}
+}
+
+// leaves is the number of GPUs that a tenant leaves to others: what it neither
+// holds nor asks for, nor keeps.
+func (p *policy) leaves(tenant int) int {
+	t := &p.tenants[tenant]
+	claim := t.claim
+	if !p.backfill && claim > 0 {
+		t.wait.Walk()
+		if _, g, _, ok := t.wait.Next(math.MaxInt); !ok || g > t.quota {
+			claim = 0 // the head blocks them
+		}
+	}
+	return p.lent(max(0, t.quota-max(t.keep, p.s.TenantHeld(tenant)+claim)))
+}
+
+// borrow starts jobs beyond their quotas: those of the tenant that holds the
+// least beyond its quota for its weight first.
+func (p *policy) borrow(plan *simulator.Plan) {
+	for i := range p.tenants {
+		p.tenants[i].shut = p.tenants[i].wait.Len() == 0
+	}
+	p.idle = -1
+	for plan.Free() > 0 {
+		next, least := -1, math.Inf(1)
+		for i := range p.tenants {
+			t := &p.tenants[i]
+			if over := float64(max(0, p.s.TenantHeld(i)-t.quota)) / t.weight; !t.shut && over < least {
+				next, least = i, over
+			}
+		}
+		if next < 0 {
+			return
+		}
+		p.borrowOne(plan, next)
+	}
+}
+
+// borrowOne starts one job of a tenant, or shuts the tenant out.
+func (p *policy) borrowOne(plan *simulator.Plan, tenant int) {
+	t := &p.tenants[tenant]
+	held := p.s.TenantHeld(tenant)
+	if p.idle < 0 {
+		p.idle = 0
+		for i := range p.tenants {
+			p.idle += p.leaves(i)
+		}
+	}
+	left := p.s.SharedGPUs() + p.idle - p.leaves(tenant) - p.s.BeyondQuota()
+	t.wait.Walk()
+	for {
+		limit := math.MaxInt
+		if p.backfill {
+			limit = plan.Free()
+		}
+		e, g, in, ok := t.wait.Next(limit)
+		if !ok {
+			break
+		}
+		beyond := max(0, held+g-max(t.quota, held))
+		free := p.s.Quota() == simulator.QuotaBorrow && g-t.quota > t.most
+		if (beyond == 0 || beyond <= left || free) && plan.Start(e.ID) {
+			t.wait.Take(in)
+			p.runs(e.ID)
+			p.idle = -1
+			return
+		}
+		if t.wait.Close(in); !p.backfill {
+			break
+		}
+	}
+	t.shut = true
+}

@@ -1,0 +1,49 @@
+package rounds_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// A second run on the same memory allocates almost nothing: what the policies
+// on this base and on elastic's need is kept.
+func TestRunsReuseMemory(t *testing.T) {
+	c := workload.Cluster{Nodes: 2, GPUsPerNode: 8} // too small, so that jobs wait
+	var jobs []workload.Job
+	for _, j := range workload.Sample().Jobs() {
+		if j.GPUs.Whole() <= c.TotalGPUs() && len(jobs) < 200 {
+			jobs = append(jobs, j)
+		}
+	}
+	w, err := workload.New("sample", workload.Sample().Zero(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"astraea", "chronus", "gandiva", "gavel", "optimus", "pollux"} {
+		s, err := schedulers.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := s.New(s.Space.Default())
+		var sim simulator.Sim
+		run := func() {
+			if err := sim.Start(c, w, p, simulator.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := sim.Run(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run()
+		if sim.Summarize().AvgQueue == 0 {
+			t.Fatal("nobody waits")
+		}
+		if n := testing.AllocsPerRun(3, run); n > 10 {
+			t.Errorf("%s: %g allocations per run of %d jobs", name, n, w.Len())
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// Package schedulers is the table of schedulers whose configurations can be
+// tuned: for each, its parameter space, the policy that simulates it, and the
+// configurations known to be good. One folder per scheduler; adding one is a
+// folder, a line in All and a golden file.
+package schedulers
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/autosched/autosched/schedulers/astraea"
+	"github.com/autosched/autosched/schedulers/chronus"
+	"github.com/autosched/autosched/schedulers/fifo"
+	"github.com/autosched/autosched/schedulers/gandiva"
+	"github.com/autosched/autosched/schedulers/gavel"
+	"github.com/autosched/autosched/schedulers/lucid"
+	"github.com/autosched/autosched/schedulers/optimus"
+	"github.com/autosched/autosched/schedulers/pollux"
+	"github.com/autosched/autosched/schedulers/pooling"
+	"github.com/autosched/autosched/schedulers/sjf"
+	"github.com/autosched/autosched/schedulers/srtf"
+	"github.com/autosched/autosched/schedulers/themis"
+	"github.com/autosched/autosched/schedulers/tiresias"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// Scheduler is an entry of the table.
+type Scheduler struct {
+	Name  string
+	Title string // one line for people
+	Paper string // where it is described, empty for folklore
+	// Space is the parameters with their dependencies.
+	Space *space.Space
+	// New makes a policy. The configuration must be of Space.
+	New func(space.Config) simulator.Policy
+	// Presets are good configurations to try before any search; the first is the
+	// one recommended.
+	Presets []Preset
+	// Clairvoyant schedulers are told true durations: baselines, not for
+	// deployment.
+	Clairvoyant bool
+}
+
+// Preset is a named configuration.
+type Preset struct {
+	Name   string
+	Config space.Config
+}
+
+// All schedulers in order of name.
+var All = []*Scheduler{
+	{Name: "astraea", Title: "long-term fairness of GPU-time between tenants and jobs", Paper: "Ye et al., Astraea, TPDS 2021",
+		Space: astraeaSpace, New: astraea.New, Presets: astraeaPresets},
+	{Name: "chronus", Title: "deadlines first, best effort with the rest, by leases", Paper: "Gao et al., Chronus, SoCC 2021",
+		Space: must(space.New(chronus.Space(), nil)), New: chronus.New},
+	{Name: "fifo", Title: "first in, first out", Space: must(space.New(fifo.Space(), nil)), New: fifo.New},
+	{Name: "gandiva", Title: "time slices and packing", Paper: "Xiao et al., Gandiva, OSDI 2018",
+		Space: gandivaSpace, New: gandiva.New, Presets: gandivaPresets},
+	{Name: "gavel", Title: "rounds for the jobs furthest behind: max-min or finish-time fairness", Paper: "Narayanan et al., Gavel, OSDI 2020",
+		Space: gavelSpace, New: gavel.New, Presets: gavelPresets},
+	{Name: "lucid", Title: "profile briefly, then shortest estimated job first, light jobs sharing GPUs", Paper: "Hu et al., Lucid, ASPLOS 2023",
+		Space: lucidSpace, New: lucid.New, Presets: lucidPresets},
+	{Name: "optimus", Title: "elastic: GPUs to the jobs they help most", Paper: "Peng et al., Optimus, EuroSys 2018",
+		Space: must(space.New(optimus.Space(), nil)), New: optimus.New},
+	{Name: "pollux", Title: "elastic: GPUs by goodput, with a fairness exponent", Paper: "Qiao et al., Pollux, OSDI 2021",
+		Space: polluxSpace, New: pollux.New, Presets: polluxPresets},
+	{Name: "pooling", Title: "idle quotas lent to other tenants and reclaimed", Paper: "after Zhao et al., HiveD, OSDI 2020",
+		Space: poolingSpace, New: pooling.New, Presets: poolingPresets},
+	{Name: "sjf", Title: "shortest job first, by true durations", Space: must(space.New(sjf.Space(), nil)), New: sjf.New, Clairvoyant: true},
+	{Name: "srtf", Title: "shortest remaining time first, preemptive, by true durations", Space: must(space.New(srtf.Space(), nil)), New: srtf.New, Clairvoyant: true},
+	{Name: "themis", Title: "finish-time fairness by leases", Paper: "Mahajan et al., Themis, NSDI 2020",
+		Space: themisSpace, New: themis.New, Presets: themisPresets},
+	{Name: "tiresias", Title: "least attained service in discrete queues", Paper: "Gu et al., Tiresias, NSDI 2019",
+		Space: tiresiasSpace, New: tiresias.New, Presets: tiresiasPresets()},
+}
+
+var tiresiasSpace = must(space.New(tiresias.Space(), tiresias.Rules()))
+
+func tiresiasPresets() []Preset {
+	var out []Preset
+	for _, l := range tiresias.Ladders {
+		out = append(out, Preset{l.Name, mustConfig(tiresiasSpace, l.Name, l.Values())})
+	}
+	return out
+}
+
+// Find returns the scheduler of a name. The error lists the names there are.
+func Find(name string) (*Scheduler, error) {
+	for _, s := range All {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("scheduler %q: not known; there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Names of all schedulers.
+func Names() []string {
+	var names []string
+	for _, s := range All {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// The table is wrong at build time or never, so a mistake in it is a panic.
+
+func must(s *space.Space, err error) *space.Space {
+	if err != nil {
+		panic("schedulers: " + err.Error())
+	}
+	return s
+}
+
+func mustConfig(s *space.Space, name string, values map[string]space.Value) space.Config {
+	c, changes := s.Project(space.Values(values))
+	if len(changes) > 0 {
+		panic(fmt.Sprintf("schedulers: preset %s does not fit its space: %+v", name, changes))
+	}
+	return c
+}

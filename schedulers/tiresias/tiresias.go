@@ -1,0 +1,443 @@
+// Package tiresias is the two-dimensional least-attained-service scheduler of
+// Tiresias (Gu et al., NSDI 2019), discretised into queues: a job starts in the
+// first queue and sinks when its attained service (GPU-time, or time) reaches
+// the queue's threshold; lower queues run on what higher ones leave, and
+// running jobs are stopped for jobs of higher queues. A job that has waited for
+// the starve limit since it last ran goes back to the first queue. A job whose
+// model's tensors are skewed beyond the pack limit is placed on as few nodes as
+// it needs; others may be spread, and then run slower.
+//
+// With the Gittins index (section 3.2.2) the jobs of a queue are in order of how
+// likely they are to end soon for the service that takes, which is learnt from
+// the services that past jobs took: those given (simulator.Options.Services)
+// and those that end in the run. Without any it is the order of submission.
+//
+// Unlike the original release, levels change exactly when a threshold is
+// reached, the starve limit is an absolute time (AutoSched section 5.3),
+// spreading slows a job down, and the index is constant over steps of service,
+// so that it changes at instants known ahead. NewOriginal is the release's way.
+package tiresias
+
+import (
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+)
+
+// New makes the policy of a configuration.
+func New(c space.Config) simulator.Policy { return newPolicy(c) }
+
+func newPolicy(c space.Config) *policy {
+	p := &policy{
+		gittins:      c.Get("priority").Text() == "gittins",
+		byTime:       c.Get("priority").Text() == "time",
+		runningFirst: c.Get("order").Text() == "running_first",
+		starve:       seconds(c.Get("starve_limit").Float()),
+		pack:         c.Get("pack_limit").Float(),
+	}
+	if c.Has("queue_thresholds") {
+		for _, v := range c.Get("queue_thresholds").Floats() {
+			p.limits = append(p.limits, seconds(v))
+		}
+	}
+	p.queues = make([]queue, len(p.limits)+1)
+	return p
+}
+
+func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+
+type policy struct {
+	byTime       bool
+	gittins      bool
+	runningFirst bool
+	limits       []time.Duration // GPU-time, or time; one less than queues
+	starve       time.Duration   // 0 is off
+	pack         float64         // 0 is off
+
+	s      *simulator.Sim
+	memory []memory // by job
+	past   history  // with the Gittins index only
+	index  index
+	all    []simulator.ID
+	queues []queue
+	// starving are the waiting jobs of lower queues that have run, in order of
+	// the instant at which they are promoted; entries of jobs that run again by
+	// then are stale.
+	starving    []alarm
+	stop, start []simulator.ID
+	room        *simulator.Room // of the walk, nil unless quotas are strict
+}
+
+type memory struct {
+	forgot time.Duration // GPU-time attained before the last promotion
+	key    int32         // of the Gittins index
+	level  int8
+}
+
+type queue struct {
+	run  lanes.List
+	held int // GPUs
+	wait lanes.Lanes
+}
+
+type alarm struct {
+	at  time.Duration
+	job simulator.ID
+}
+
+func (p *policy) Reset(s *simulator.Sim) {
+	p.s = s
+	p.memory = p.memory[:0]
+	p.starving = p.starving[:0]
+	p.empty()
+	if p.gittins {
+		p.all = p.past.begin(s, p.all[:0])
+		sample, _ := p.past.due()
+		p.index.learn(sample)
+	}
+}
+
+func (p *policy) empty() {
+	for i := range p.queues {
+		p.queues[i].run.Reset()
+		p.queues[i].held = 0
+		p.queues[i].wait.Reset()
+		p.queues[i].wait.Split(p.s)
+	}
+}
+
+// service is what the thresholds are compared with.
+func (p *policy) service(j simulator.ID) time.Duration {
+	v := p.s.JobAttained(j) - p.memory[j].forgot
+	if p.byTime {
+		v /= time.Duration(p.s.JobGPUs(j))
+	}
+	return v
+}
+
+func (p *policy) levelOf(service time.Duration) int8 {
+	level := int8(0)
+	for _, l := range p.limits {
+		if service < l {
+			break
+		}
+		level++
+	}
+	return level
+}
+
+// Report implements simulator.Reporter: a promotion forgets service, which a
+// job's events alone do not tell.
+func (p *policy) Report(j simulator.ID) simulator.Seen {
+	return simulator.Seen{LevelAttained: p.s.JobAttained(j) - p.memory[j].forgot, HasLevel: true}
+}
+
+func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
+	for int(j) >= len(p.memory) {
+		p.memory = append(p.memory, memory{})
+	}
+	p.s.SetRelaxed(j, p.s.JobSkew(j) <= p.pack)
+	m := &p.memory[j]
+	*m = memory{}
+	if seen.HasLevel {
+		m.forgot = p.s.JobAttained(j) - seen.LevelAttained
+	}
+	p.rank(j)
+	if p.s.JobRunning(j) {
+		p.runs(j)
+		return
+	}
+	if p.starves(j) && p.s.JobSince(j)+p.starve <= p.s.Now() {
+		p.lift(j) // it has been promoted already
+	}
+	p.waits(j)
+}
+
+// rank finds the queue of a job that is in none, and its place in it.
+func (p *policy) rank(j simulator.ID) {
+	m, service := &p.memory[j], p.service(j)
+	m.level = p.levelOf(service)
+	if p.gittins {
+		m.key, _ = p.index.at(service)
+	}
+}
+
+// lift makes a job that is in no queue belong to the first, with no service.
+func (p *policy) lift(j simulator.ID) {
+	p.memory[j].forgot = p.s.JobAttained(j)
+	p.rank(j)
+}
+
+// starves reports whether a waiting job goes back to the first queue in time.
+func (p *policy) starves(j simulator.ID) bool {
+	return p.starve > 0 && p.memory[j].level > 0 && p.s.JobStarts(j) > 0
+}
+
+// runs puts a running job into its queue.
+func (p *policy) runs(j simulator.ID) {
+	level := p.memory[j].level
+	q := &p.queues[level]
+	q.run.Insert(p.entry(j))
+	q.held += p.s.JobGPUs(j)
+	if until := p.until(j); until < math.MaxInt64 {
+		rest := until - p.service(j)
+		if !p.byTime {
+			g := time.Duration(p.s.JobGPUs(j))
+			rest = (rest + g - 1) / g
+		}
+		p.s.SetQuantum(j, p.s.JobServedFrom(j)+rest)
+	}
+}
+
+// until is the service at which a job is to be looked at again.
+func (p *policy) until(j simulator.ID) time.Duration {
+	until := time.Duration(math.MaxInt64)
+	if level := int(p.memory[j].level); level < len(p.limits) {
+		until = p.limits[level]
+	}
+	if p.gittins {
+		_, step := p.index.at(p.service(j))
+		until = min(until, step)
+	}
+	return until
+}
+
+// waits puts a waiting job into its queue.
+func (p *policy) waits(j simulator.ID) {
+	p.queues[p.memory[j].level].wait.Add(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+	if !p.starves(j) {
+		return
+	}
+	a := alarm{p.s.JobSince(j) + p.starve, j}
+	p.starving = append(p.starving, a)
+	for i := len(p.starving) - 1; i > 0 && p.starving[i-1].at > a.at; i-- {
+		p.starving[i], p.starving[i-1] = p.starving[i-1], p.starving[i]
+	}
+	p.s.WakeAt(p.starving[0].at)
+}
+
+func (p *policy) relaxed(j simulator.ID) bool { return p.s.JobSkew(j) <= p.pack }
+
+// entry is a job's place in its queue: all have the same key without the Gittins
+// index, and are in order of submission.
+func (p *policy) entry(j simulator.ID) lanes.Entry {
+	return lanes.Entry{Key: int64(p.memory[j].key), ID: j, Width: int32(p.s.JobGPUs(j))}
+}
+
+// leaves takes a job that ran out of its queue.
+func (p *policy) leaves(j simulator.ID) {
+	q := &p.queues[p.memory[j].level]
+	q.run.Remove(p.entry(j))
+	q.held -= p.s.JobGPUs(j)
+}
+
+func (p *policy) Finish(j simulator.ID) {
+	p.leaves(j)
+	if p.gittins {
+		p.past.services = append(p.past.services, p.s.JobAttained(j))
+	}
+}
+
+// learn makes the index anew if enough jobs have ended, and ranks all by it.
+func (p *policy) learn() {
+	sample, ok := p.past.due()
+	if !ok {
+		return
+	}
+	p.index.learn(sample)
+	p.all = p.all[:0]
+	for i := range p.queues {
+		q := &p.queues[i]
+		for k := range q.run.Len() {
+			p.all = append(p.all, q.run.At(k).ID)
+		}
+		q.wait.Walk()
+		for {
+			e, _, lane, ok := q.wait.Next(math.MaxInt)
+			if !ok {
+				break
+			}
+			q.wait.Skip(lane)
+			p.all = append(p.all, e.ID)
+		}
+	}
+	p.empty()
+	for _, j := range p.all {
+		p.rank(j)
+		if p.s.JobRunning(j) {
+			p.runs(j)
+		} else {
+			p.queues[p.memory[j].level].wait.Add(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+		}
+	}
+}
+
+// Quantum lets a job that reached its threshold sink.
+func (p *policy) Quantum(j simulator.ID) {
+	p.leaves(j)
+	p.rank(j)
+	p.runs(j)
+}
+
+// promote lifts the jobs that have waited too long.
+func (p *policy) promote() {
+	n := 0
+	for _, a := range p.starving {
+		if a.at > p.s.Now() {
+			break
+		}
+		n++
+		m := &p.memory[a.job]
+		if !p.s.JobActive(a.job) || p.s.JobRunning(a.job) || m.level == 0 || p.s.JobSince(a.job)+p.starve != a.at {
+			continue
+		}
+		p.queues[m.level].wait.Remove(p.s.JobGPUs(a.job), p.relaxed(a.job), p.entry(a.job))
+		p.lift(a.job)
+		p.queues[0].wait.Add(p.s.JobGPUs(a.job), p.relaxed(a.job), p.entry(a.job))
+	}
+	if n > 0 {
+		p.starving = p.starving[:copy(p.starving, p.starving[n:])]
+	}
+}
+
+func (p *policy) Plan(plan *simulator.Plan) {
+	p.promote()
+	if p.gittins {
+		p.learn()
+	}
+	if p.s.Waiting() > 0 {
+		p.choose()
+		if len(p.start) > 0 || len(p.stop) > 0 {
+			plan.Exchange(p.stop, p.start)
+			p.settle()
+		}
+		if plan.Backfills() {
+			p.backfill(plan)
+		}
+	}
+	if len(p.starving) > 0 {
+		p.s.WakeAt(p.starving[0].at)
+	}
+}
+
+// choose walks the queues with a quota of all GPUs and lists who should start
+// and stop. Whoever does not fit the rest of the quota is passed over.
+func (p *policy) choose() {
+	p.stop, p.start = p.stop[:0], p.start[:0]
+	if p.room = nil; p.s.Quota() == simulator.QuotaStrict {
+		p.room = p.s.Room()
+	}
+	quota := p.s.Cluster().TotalGPUs()
+	waiting, held := 0, 0 // in this queue and those below
+	for i := range p.queues {
+		waiting += p.queues[i].wait.Len()
+		held += p.queues[i].held
+	}
+	for i := range p.queues {
+		if waiting == 0 && held <= quota && (p.room == nil || len(p.start) == 0) {
+			return
+		}
+		q := &p.queues[i]
+		waiting -= q.wait.Len()
+		held -= q.held
+		quota = p.walk(q, quota)
+	}
+}
+
+// allowed takes a job's GPUs from its tenant's quota, if that is strict.
+func (p *policy) allowed(j simulator.ID) bool { return p.room == nil || p.room.Take(j) }
+
+// last comes after all jobs.
+var last = lanes.Entry{Key: math.MaxInt64, ID: math.MaxInt32}
+
+func (p *policy) walk(q *queue, quota int) int {
+	next, rest := 0, q.held // the running jobs not passed yet
+	keep := func(before lanes.Entry) {
+		if rest <= quota && before == last && p.room == nil {
+			quota -= rest
+			return
+		}
+		for ; next < q.run.Len(); next++ {
+			e := q.run.At(next)
+			if before.Before(e) {
+				return
+			}
+			j, g := e.ID, int(e.Width)
+			rest -= g
+			if g <= quota && p.allowed(j) {
+				quota -= g
+			} else {
+				p.stop = append(p.stop, j)
+			}
+		}
+	}
+	if p.runningFirst {
+		keep(last)
+		next, rest = q.run.Len(), 0
+	}
+	q.wait.Walk()
+	for {
+		e, g, lane, ok := q.wait.Next(quota)
+		if !ok {
+			break
+		}
+		if !p.runningFirst {
+			if keep(e); g > quota {
+				continue
+			}
+		}
+		if !p.allowed(e.ID) {
+			q.wait.Close(lane)
+			continue
+		}
+		q.wait.Skip(lane)
+		p.start = append(p.start, e.ID)
+		quota -= g
+	}
+	if !p.runningFirst {
+		keep(last)
+	}
+	return quota
+}
+
+// settle moves the jobs that an exchange stopped and started.
+func (p *policy) settle() {
+	for _, j := range p.start {
+		if p.s.JobRunning(j) {
+			p.queues[p.memory[j].level].wait.Remove(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+			p.runs(j)
+		}
+	}
+	for _, j := range p.stop {
+		if !p.s.JobRunning(j) {
+			p.leaves(j)
+			p.waits(j)
+		}
+	}
+}
+
+// backfill gives what the chosen jobs could not use to whoever fits there.
+func (p *policy) backfill(plan *simulator.Plan) {
+	for i := range p.queues {
+		q := &p.queues[i]
+		if q.wait.Len() == 0 {
+			continue
+		}
+		q.wait.Walk()
+		for plan.Free() > 0 {
+			e, _, lane, ok := q.wait.Next(plan.Free())
+			if !ok {
+				break
+			}
+			if !plan.Start(e.ID) {
+				q.wait.Close(lane)
+				continue
+			}
+			q.wait.Take(lane)
+			p.runs(e.ID)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package search
+
+import (
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
+	"pgregory.net/rapid"
+)
+
+// traceOptions are the settings of the recorded runs.
+var traceOptions = map[string]BlueFinOptions{
+	"1pt_default":     {OnePoint: true},
+	"2pt_default":     {},
+	"2pt_rmsprop":     {RMSProp: true},
+	"2pt_decay":       {Eta: 0.0025, Delta: 0.05, Decay: 0.03},
+	"2pt_delta_quirk": {Delta: 0.2},
+	"1pt_raw":         {OnePoint: true, Eta: 1, Delta: 1, Raw: true},
+}
+
+// TestBlueFinTraces replays runs of the original with its random directions:
+// every centre, step, radius and proposed value must agree.
+func TestBlueFinTraces(t *testing.T) {
+	rows := readTraces(t)
+	runs := map[string]int{}
+	worst := 0.0
+	var b *BlueFin
+	var o objective
+	var run string
+	var plus float64
+	for n, row := range rows {
+		if id := row["objective"] + " " + row["config"] + " " + row["seed"]; id != run {
+			run = id
+			opts, ok := traceOptions[row["config"]]
+			if !ok {
+				t.Fatalf("unknown configuration %q", row["config"])
+			}
+			i := slices.IndexFunc(objectives, func(o objective) bool { return o.name == row["objective"] })
+			if i < 0 {
+				t.Fatalf("unknown objective %q", row["objective"])
+			}
+			o = objectives[i]
+			var err error
+			if b, err = NewBlueFin(o.axes(), opts, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runs[run]++
+		compare := func(what string, got, want float64) {
+			worst = max(worst, math.Abs(got-want)/max(1, math.Abs(want)))
+			if !(math.Abs(got-want) <= 1e-9*max(1, math.Abs(want))) {
+				t.Fatalf("%s, row %d: %s is %v, want %v", run, n+2, what, got, want)
+			}
+		}
+		decode := func(field string) (v []float64) {
+			if err := json.Unmarshal([]byte(row[field]), &v); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		b.state.Direction = decode("u_json")
+		compare("eta", b.state.Eta, number(t, row["eta"]))
+		compare("delta", b.state.Delta, number(t, row["delta"]))
+		for i, want := range decode("center_json") {
+			compare("centre", b.state.Center[i], want)
+		}
+		x := b.Plus()
+		if row["sign"] == "-1" {
+			x = b.Minus()
+		}
+		var predicted map[string]float64
+		if err := json.Unmarshal([]byte(row["predicted_json"]), &predicted); err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range o.params {
+			compare(p.ID, x[i], predicted[p.ID])
+		}
+		reward := number(t, row["reward"])
+		compare("reward", o.reward(x), reward)
+		switch {
+		case b.opts.OnePoint:
+			b.Update(reward, 0)
+		case row["sign"] == "1":
+			plus = reward
+		default:
+			b.Update(plus, reward)
+		}
+		for i, want := range decode("center_after_json") {
+			compare("centre after", b.state.Center[i], want)
+		}
+	}
+	if len(runs) < 12 {
+		t.Fatalf("only %d runs in the file", len(runs))
+	}
+	t.Logf("%d runs, %d rows, largest relative deviation %.2g", len(runs), len(rows), worst)
+}
+
+func number(t *testing.T, s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func readTraces(t *testing.T) (rows []map[string]string) {
+	f, err := os.Open(testshared.Path(t, "golden", "bluefin", "traces.csv.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := csv.NewReader(z)
+	header, err := r.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		record, err := r.Read()
+		if err == io.EOF {
+			return rows
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := map[string]string{}
+		for i, name := range header {
+			row[name] = record[i]
+		}
+		rows = append(rows, row)
+	}
+}
+
+func seedsMean(n int, f func(seed uint64) float64) (mean, std float64) {
+	var sum, squares float64
+	for seed := range n {
+		v := f(uint64(seed) + 1)
+		sum += v
+		squares += v * v
+	}
+	mean = sum / float64(n)
+	return mean, math.Sqrt(max(squares/float64(n)-mean*mean, 0))
+}
+
+func TestRegretAgreesWithThePublished(t *testing.T) {
+	f, err := os.Open(testshared.Path(t, "golden", "bluefin", "regret_summary.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	records, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const seeds = 60
+	checked := 0
+	for _, r := range records[1:] {
+		i := slices.IndexFunc(objectives, func(o objective) bool { return o.name == r[0] })
+		if i < 0 || r[2] != "40" {
+			continue
+		}
+		o := objectives[i]
+		regret := map[string]func(uint64) float64{
+			"bluefin_2pt":         func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{}, 40, seed) },
+			"bluefin_1pt":         func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{OnePoint: true}, 40, seed) },
+			"bluefin_2pt_rmsprop": func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{RMSProp: true}, 40, seed) },
+			"random":              func(seed uint64) float64 { return o.samplerRegret("random", 40, seed) },
+			"sobol":               func(seed uint64) float64 { return o.samplerRegret("sobol", 40, seed) },
+		}[r[1]]
+		if regret == nil {
+			continue
+		}
+		checked++
+		want, std, n := number(t, r[4]), number(t, r[5]), number(t, r[3])
+		got, gotStd := seedsMean(seeds, regret)
+		tolerance := 3 * math.Sqrt(std*std/n+gotStd*gotStd/seeds)
+		t.Logf("%-9s %-20s %.4g (published %.4g, 3 standard errors %.2g)", o.name, r[1], got, want, tolerance)
+		if math.Abs(got-want) > tolerance {
+			t.Errorf("%s %s: mean regret %.4g, published %.4g, more than %.2g apart", o.name, r[1], got, want, tolerance)
+		}
+	}
+	if checked < 16 {
+		t.Errorf("only %d figures in the file", checked)
+	}
+}
+
+// On the paper's kind of space, with two categories, the local method must be
+// worse and even spreading must not be worse than chance.
+func TestSpreadingBeatsBlueFinOnCategories(t *testing.T) {
+	o := objectives[2]
+	const seeds = 200
+	sobol, std := seedsMean(seeds, func(s uint64) float64 { return o.samplerRegret("sobol", 40, s) })
+	random, _ := seedsMean(seeds, func(s uint64) float64 { return o.samplerRegret("random", 40, s) })
+	bluefin, _ := seedsMean(seeds, func(s uint64) float64 { return o.blueFinRegret(BlueFinOptions{}, 40, s) })
+	t.Logf("sobol %.4f, random %.4f, bluefin %.4f", sobol, random, bluefin)
+	if sobol > random+std/math.Sqrt(seeds) {
+		t.Errorf("sobol %.4f is worse than random %.4f", sobol, random)
+	}
+	if bluefin < 2*sobol {
+		t.Errorf("bluefin %.4f does not show its weakness beside sobol %.4f", bluefin, sobol)
+	}
+}
+
+func TestBlueFinSurvivesBadRewards(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := rapid.SampledFrom(objectives).Draw(t, "objective")
+		opts := BlueFinOptions{OnePoint: rapid.Bool().Draw(t, "one point"), RMSProp: rapid.Bool().Draw(t, "rmsprop")}
+		b, err := NewBlueFin(o.axes(), opts, rapid.Uint64().Draw(t, "seed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reward := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.MaxFloat64, -math.MaxFloat64, 5e-324}))
+		for range 5 {
+			b.Update(reward.Draw(t, "plus"), reward.Draw(t, "minus"))
+			for _, x := range [][]float64{b.Plus(), b.Minus(), b.Center()} {
+				for i, a := range o.axes() {
+					if !(x[i] >= a.Low && x[i] <= a.High) {
+						t.Fatalf("point %v leaves axis %d", x, i)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A tuning round later, in another process, the same points must come.
+func TestBlueFinStateContinues(t *testing.T) {
+	o := objectives[2]
+	setup := Setup{Space: o.space(), Seed: 7}
+	run := func(s *BlueFinSampler, rounds int) (out []string) {
+		for range rounds {
+			var trials []Trial
+			for _, c := range s.Suggest(nil, 2) {
+				out = append(out, c.Canonical())
+				trials = append(trials, Trial{Config: c, Reward: 2 + o.reward(o.numbers(c))})
+			}
+			s.Observe(trials)
+		}
+		return out
+	}
+	opts := BlueFinOptions{RMSProp: true}
+	whole, err := NewBlueFinSampler(setup, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := run(whole, 10)
+	first, _ := NewBlueFinSampler(setup, opts)
+	got := run(first, 4)
+	setup.State = first.State()
+	second, err := NewBlueFinSampler(setup, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got = append(got, run(second, 6)...); !slices.Equal(got, want) {
+		t.Errorf("continued\n%v\nwant\n%v", got, want)
+	}
+	setup.Space = objectives[0].space()
+	if _, err := NewBlueFinSampler(setup, opts); err == nil {
+		t.Error("a state of another space was accepted")
+	}
+}
+
+func TestBlueFinDiscardRedrawsAndKeepsTheCentre(t *testing.T) {
+	b, err := NewBlueFin(objectives[0].axes(), BlueFinOptions{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plus, center := b.Plus(), b.Center()
+	b.Discard()
+	if slices.Equal(plus, b.Plus()) || !slices.Equal(center, b.Center()) {
+		t.Errorf("plus %v then %v, centre %v then %v", plus, b.Plus(), center, b.Center())
+	}
+}
+
+// The sampler must reach special values, arrays and inactive parameters.
+func TestBlueFinSamplerCoversAWholeSpace(t *testing.T) {
+	s := ladder(t)
+	b, err := NewBlueFinSampler(Setup{Space: s, Seed: 3}, BlueFinOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Center(); !s.Default().Equal(got) {
+		t.Errorf("the first centre is %v, want the default %v", got, s.Default())
+	}
+	values := map[string]map[string]bool{}
+	for range 50 {
+		var trials []Trial
+		for i, c := range b.Suggest(nil, 2) {
+			if err := s.Check(c); err != nil {
+				t.Fatal(err)
+			}
+			trials = append(trials, Trial{Config: c, Reward: float64(i)})
+			for _, p := range s.Params() {
+				if values[p.ID] == nil {
+					values[p.ID] = map[string]bool{}
+				}
+				values[p.ID][c.Get(p.ID).String()] = true
+			}
+		}
+		b.Observe(trials)
+	}
+	for id, seen := range values {
+		if len(seen) < 2 {
+			t.Errorf("%s never moved in 100 suggestions", id)
+		}
+	}
+}

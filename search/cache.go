@@ -1,0 +1,81 @@
+package search
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/autosched/autosched/space"
+)
+
+// Cache remembers measurements by configuration and context: whatever else the
+// result depends on, such as the workload's digest and the simulator's version.
+// It forgets what was not used for longest, and is safe for concurrent use. A
+// nil Cache remembers nothing.
+type Cache struct {
+	mu      sync.Mutex
+	max     int
+	entries map[cacheKey]*list.Element
+	recent  *list.List // of *cacheEntry, most recently used first
+}
+
+type cacheKey struct{ context, config string }
+
+type cacheEntry struct {
+	key cacheKey
+	m   Measurement
+}
+
+// NewCache returns a cache of at most size measurements; 0 means 10,000, some
+// megabytes.
+func NewCache(size int) *Cache {
+	if size <= 0 {
+		size = 10_000
+	}
+	return &Cache{max: size, entries: make(map[cacheKey]*list.Element), recent: list.New()}
+}
+
+// Get returns what was measured, which must not be modified.
+func (c *Cache) Get(context string, config space.Config) (Measurement, bool) {
+	if c == nil {
+		return Measurement{}, false
+	}
+	key := cacheKey{context, config.Hash()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[key]
+	if !ok {
+		return Measurement{}, false
+	}
+	c.recent.MoveToFront(e)
+	return e.Value.(*cacheEntry).m, true
+}
+
+// Put remembers a measurement, which must not be modified afterwards.
+func (c *Cache) Put(context string, config space.Config, m Measurement) {
+	if c == nil {
+		return
+	}
+	key := cacheKey{context, config.Hash()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.entries[key]; ok {
+		e.Value.(*cacheEntry).m = m
+		c.recent.MoveToFront(e)
+		return
+	}
+	c.entries[key] = c.recent.PushFront(&cacheEntry{key, m})
+	if c.recent.Len() > c.max {
+		oldest := c.recent.Remove(c.recent.Back()).(*cacheEntry)
+		delete(c.entries, oldest.key)
+	}
+}
+
+// Len returns how many measurements are remembered.
+func (c *Cache) Len() int {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.recent.Len()
+}

@@ -1,0 +1,120 @@
+package search
+
+import (
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/autosched/autosched/space"
+)
+
+// sobolBits is the number of binary digits of a coordinate; a sequence has
+// 2^sobolBits points.
+const sobolBits = 32
+
+// maxSobolDims is how many dimensions have direction numbers.
+const maxSobolDims = 64
+
+// sobol generates a randomised Sobol sequence: each dimension's binary digits
+// are mixed by a random lower triangular matrix and shifted (Matousek's linear
+// scrambling), which keeps every equidistribution property of the sequence.
+// Dimensions beyond maxSobolDims are independent uniform numbers.
+type sobol struct {
+	directions [][sobolBits]uint32 // by dimension
+	x          []uint32            // the current point, shift included
+	n          uint32              // how many points were drawn
+	rng        *rand.Rand          // for the dimensions without direction numbers
+	extra      int
+}
+
+func newSobol(dims int, seed uint64) *sobol {
+	rng := rand.New(rand.NewPCG(seed, 0x736f626f6c))
+	s := &sobol{rng: rng, extra: max(dims-maxSobolDims, 0)}
+	for d := range dims - s.extra {
+		v := sobolVectors(d)
+		scramble(&v, rng)
+		s.directions = append(s.directions, v)
+		s.x = append(s.x, rng.Uint32())
+	}
+	return s
+}
+
+// sobolVectors returns the direction vectors of a dimension, highest digit
+// first, by the recurrence of Joe and Kuo's notes.
+func sobolVectors(dim int) (v [sobolBits]uint32) {
+	if dim == 0 {
+		for i := range v {
+			v[i] = 1 << (sobolBits - 1 - i)
+		}
+		return v
+	}
+	d := sobolDirections[dim-1]
+	degree := len(d.init)
+	for i := range v {
+		if i < degree {
+			v[i] = d.init[i] << (sobolBits - 1 - i)
+			continue
+		}
+		v[i] = v[i-degree] ^ v[i-degree]>>degree
+		for k := 1; k < degree; k++ {
+			if d.poly>>(degree-1-k)&1 == 1 {
+				v[i] ^= v[i-k]
+			}
+		}
+	}
+	return v
+}
+
+// scramble multiplies the vectors by a random lower triangular binary matrix
+// with ones on its diagonal.
+func scramble(v *[sobolBits]uint32, rng *rand.Rand) {
+	var rows [sobolBits]uint32 // rows[r] has the digits that make digit r
+	for r := range rows {
+		one := uint32(1) << (sobolBits - 1 - r)
+		rows[r] = one | rng.Uint32()&^(one|(one-1))
+	}
+	for i, x := range v {
+		var y uint32
+		for _, row := range rows {
+			y = y<<1 | uint32(bits.OnesCount32(row&x)&1)
+		}
+		v[i] = y
+	}
+}
+
+// next writes the next point to dst; every coordinate is inside (0,1).
+func (s *sobol) next(dst []float64) {
+	if s.n > 0 { // Gray code order: one digit changes at a time
+		digit := bits.TrailingZeros32(s.n)
+		for d := range s.x {
+			s.x[d] ^= s.directions[d][digit]
+		}
+	}
+	s.n++
+	for d, x := range s.x {
+		dst[d] = (float64(x) + 0.5) / (1 << sobolBits)
+	}
+	for d := range s.extra {
+		dst[len(s.x)+d] = s.rng.Float64()
+	}
+}
+
+// sobolSampler decodes the points of one sequence; the k-th suggestion depends
+// on the seed and k.
+type sobolSampler struct {
+	space *space.Space
+	seq   *sobol
+	x     []float64
+}
+
+func newSobolSampler(s Setup) *sobolSampler {
+	return &sobolSampler{space: s.Space, seq: newSobol(s.Space.Dims(), s.Seed), x: make([]float64, s.Space.Dims())}
+}
+
+func (s *sobolSampler) Suggest(_ []Trial, n int) []space.Config {
+	out := make([]space.Config, n)
+	for i := range out {
+		s.seq.next(s.x)
+		out[i] = s.space.Decode(s.x)
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+
+	"github.com/autosched/autosched/space"
+)
+
+// Measurement is what one evaluation found.
+type Measurement struct {
+	// Values holds the objective on each future: the same futures in the same
+	// order for every configuration, finite, not negative, lower is better.
+	Values []float64 `json:"values"`
+	// Floors holds, per future, the part of the objective that no configuration
+	// can change. It may be empty: zeros.
+	Floors []float64 `json:"floors,omitempty"`
+	// Metrics are anything else worth keeping; those that are not finite are
+	// dropped.
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	// Exhausted says that the evaluation ran out of its event budget; the
+	// configuration is then very bad, whatever Values says.
+	Exhausted bool `json:"exhausted,omitempty"`
+}
+
+// Mean returns the mean objective over the futures.
+func (m Measurement) Mean() float64 { return mean(m.Values) }
+
+func mean(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// clean returns m without numbers that could not be stored: metrics that are
+// not finite, and the values of an exhausted evaluation, which count for nothing.
+func (m Measurement) clean() Measurement {
+	if m.Exhausted {
+		m.Values, m.Floors = nil, nil
+	}
+	for _, v := range m.Metrics {
+		if !finite(v) {
+			m.Metrics = maps.Clone(m.Metrics) // the evaluator's own stays as it is
+			maps.DeleteFunc(m.Metrics, func(_ string, v float64) bool { return !finite(v) })
+			break
+		}
+	}
+	return m
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// check says what makes m unusable next to futures other futures (0: unknown).
+func (m Measurement) check(futures int) error {
+	if m.Exhausted {
+		return nil
+	}
+	if len(m.Values) == 0 {
+		return errors.New("search: a measurement without values")
+	}
+	if futures > 0 && len(m.Values) != futures {
+		return fmt.Errorf("search: measured on %d futures, the others on %d", len(m.Values), futures)
+	}
+	if len(m.Floors) != 0 && len(m.Floors) != len(m.Values) {
+		return fmt.Errorf("search: %d floors for %d values", len(m.Floors), len(m.Values))
+	}
+	for i, v := range m.Values {
+		if !finite(v) || v < 0 {
+			return fmt.Errorf("search: objective %v on future %d, want a finite number from 0", v, i)
+		}
+	}
+	for i, v := range m.Floors {
+		if !finite(v) {
+			return fmt.Errorf("search: floor %v on future %d, want a finite number", v, i)
+		}
+	}
+	return nil
+}
+
+// Evaluator measures one configuration. It is called from several goroutines
+// and must return the same measurement for the same configuration.
+type Evaluator func(ctx context.Context, c space.Config) (Measurement, error)
+
+// Trial is one configuration and what came of it.
+type Trial struct {
+	Step        int          `json:"step"` // its index in Result.Trials
+	Config      space.Config `json:"config"`
+	Origin      string       `json:"origin"` // default, incumbent, preset:NAME, or the sampler's name
+	Measurement Measurement  `json:"measurement"`
+	// Reward is the base objective over this one: above 1 is better than the
+	// incumbent. It is 0 for failed and exhausted trials and at most MaxRatio.
+	Reward float64 `json:"reward"`
+	Cached bool    `json:"cached,omitempty"` // served from Options.Cache
+	Err    string  `json:"error,omitempty"`  // why there is no measurement
+}
+
+// OK reports whether the trial has an objective that can win.
+func (t Trial) OK() bool {
+	return t.Err == "" && !t.Measurement.Exhausted && len(t.Measurement.Values) > 0
+}
+
+// MaxRatio bounds rewards and gains, so that an objective of zero stays a number.
+const MaxRatio = 1e6
+
+// ratio returns a/b for a, b >= 0, from 0 to MaxRatio, and 1 for 0/0.
+func ratio(a, b float64) float64 {
+	switch {
+	case a <= 0 && b <= 0:
+		return 1
+	case b <= 0:
+		return MaxRatio
+	}
+	return min(max(a/b, 0), MaxRatio)
+}
+
+// Improvement is how much better one trial is than another.
+type Improvement struct {
+	// Ratio is the controllable part of the incumbent's objective over that of
+	// the candidate: what is above the floor, which no configuration can change.
+	Ratio float64 `json:"ratio"`
+	// Plain is the ratio of the whole objectives.
+	Plain float64 `json:"plain"`
+	// BetterInEvery says that the candidate is strictly better on every future.
+	BetterInEvery bool `json:"better_in_every"`
+}
+
+// Gain compares a candidate with the incumbent measured on the same futures.
+// A candidate without an objective gains nothing (ratios 0); an incumbent
+// without one is beaten by any candidate that has one (ratios MaxRatio).
+func Gain(candidate, incumbent Trial) Improvement {
+	if !candidate.OK() {
+		return Improvement{}
+	}
+	if !incumbent.OK() {
+		return Improvement{Ratio: MaxRatio, Plain: MaxRatio, BetterInEvery: true}
+	}
+	c, i := candidate.Measurement, incumbent.Measurement
+	floors := i.Floors
+	if len(floors) == 0 {
+		floors = c.Floors
+	}
+	out := Improvement{
+		Ratio:         ratio(i.Mean()-mean(floors), c.Mean()-mean(floors)),
+		Plain:         ratio(i.Mean(), c.Mean()),
+		BetterInEvery: len(c.Values) == len(i.Values),
+	}
+	for k := range min(len(c.Values), len(i.Values)) {
+		if !(c.Values[k] < i.Values[k]) {
+			out.BetterInEvery = false
+		}
+	}
+	return out
+}

@@ -1,0 +1,414 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/autosched/autosched/space"
+)
+
+// Named is a preset configuration.
+type Named struct {
+	Name   string
+	Config space.Config
+}
+
+// Options say what to tune and how hard. Space and Evaluate are required.
+type Options struct {
+	Space    *space.Space
+	Evaluate Evaluator
+
+	// Incumbent is the configuration in use; none means the default.
+	Incumbent space.Config
+	// Presets are measured before anything a sampler proposes. They are
+	// projected first, as they may be older than the space.
+	Presets []Named
+
+	// Method names one of Samplers; "" is DefaultSampler. Sampler, if set, is
+	// used instead.
+	Method  string
+	Sampler Sampler
+	// State continues a Learner: the State of an earlier Result.
+	State json.RawMessage
+
+	// Budget is how many different configurations to measure, the portfolio
+	// included; 0 means 40, the paper's. The default and the incumbent are
+	// measured whatever it is. Configurations found in Cache count too, so that
+	// a warm cache gives the same answer, only sooner.
+	Budget int
+	// Workers is how many evaluations run at once; 0 means GOMAXPROCS. It does
+	// not change the result.
+	Workers int
+	Seed    uint64
+
+	// Cache may hold measurements of earlier studies made in the same Context:
+	// a text that names everything but the configuration that decides them.
+	Cache   *Cache
+	Context string
+
+	// Reject, if set, says why a proposal is not worth measuring, "" if it is.
+	// The portfolio is never rejected. It sees the trials measured so far.
+	Reject func(history []Trial, c space.Config) string
+
+	// Progress, if set, is called after each trial, in step order, from the
+	// goroutine that called Tune.
+	Progress func(Trial)
+}
+
+// Why a study stopped.
+const (
+	StoppedBudget    = "budget"    // all of it was used
+	StoppedExhausted = "exhausted" // nothing new was proposed any more
+	StoppedCancelled = "cancelled" // the context ended
+)
+
+// Rejection is a proposal that Options.Reject turned down.
+type Rejection struct {
+	Config space.Config `json:"config"`
+	Reason string       `json:"reason"`
+}
+
+// Result is what a study found.
+type Result struct {
+	Trials []Trial `json:"trials"` // in step order, each configuration once
+	// Best is the trial with the lowest mean objective, the earlier on a tie;
+	// Incumbent and Default are where those were measured (one trial may be all
+	// three). -1 where there is none.
+	Best        int             `json:"best"`
+	Incumbent   int             `json:"incumbent"`
+	Default     int             `json:"default"`
+	Evaluations int             `json:"evaluations"` // calls of Evaluate that returned
+	Rejected    []Rejection     `json:"rejected,omitempty"`
+	Stopped     string          `json:"stopped"`
+	Sampler     string          `json:"sampler"`
+	State       json.RawMessage `json:"state,omitempty"` // of a Learner, for Options.State
+}
+
+// Tune measures the default, the incumbent and the presets, then what a sampler
+// proposes, until the budget is used, nothing new is proposed or the context
+// ends. The same options give the same trials for any number of workers.
+//
+// A failed evaluation fails its trial and not the study. The error is not nil
+// if the options are wrong or no trial has an objective; the result then holds
+// what there is.
+func Tune(ctx context.Context, o Options) (Result, error) {
+	s, err := newStudy(o)
+	if err != nil {
+		return Result{Best: -1, Incumbent: -1, Default: -1}, err
+	}
+	s.measure(ctx, s.portfolio())
+	for s.result.Stopped == "" {
+		if err := s.round(ctx); err != nil {
+			return s.finish(), err
+		}
+	}
+	r := s.finish()
+	if r.Best < 0 {
+		return r, s.failure(ctx)
+	}
+	return r, nil
+}
+
+// study is one call of Tune in progress.
+type study struct {
+	Options
+	sampler Sampler
+	result  Result
+	seen    map[string]int // trial by configuration hash
+	stale   int            // proposals since the last new one
+
+	futures int     // of the first good trial; all others must agree
+	based   bool    // base is known
+	base    float64 // the mean objective that rewards are ratios to
+	settled int     // how many trials have been rewarded and reported
+}
+
+// maxStale is how many proposals in a row may bring nothing new. Drawing at
+// random, it misses one of 100 configurations with probability 4e-5.
+const maxStale = 1000
+
+func newStudy(o Options) (*study, error) {
+	if o.Space == nil || o.Evaluate == nil {
+		return nil, errors.New("search: Space and Evaluate are required")
+	}
+	if o.Incumbent.IsZero() {
+		o.Incumbent = o.Space.Default()
+	}
+	if err := o.Space.Check(o.Incumbent); err != nil {
+		return nil, fmt.Errorf("search: incumbent: %w", err)
+	}
+	if o.Budget == 0 {
+		o.Budget = 40
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	s := &study{Options: o, sampler: o.Sampler, seen: map[string]int{}}
+	s.result = Result{Best: -1, Incumbent: -1, Default: -1, Sampler: o.Method}
+	if s.sampler == nil {
+		if s.result.Sampler == "" {
+			s.result.Sampler = DefaultSampler
+		}
+		var err error
+		s.sampler, err = NewSampler(o.Method, Setup{Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if s.result.Sampler == "" {
+		s.result.Sampler = "custom"
+	}
+	return s, nil
+}
+
+// proposal is a configuration to be measured.
+type proposal struct {
+	config space.Config
+	hash   string
+	origin string
+}
+
+// portfolio lists the configurations that are always measured and the presets
+// that fit the budget, each once.
+func (s *study) portfolio() []proposal {
+	var out []proposal
+	listed := map[string]bool{}
+	add := func(c space.Config, origin string) {
+		if h := c.Hash(); !listed[h] {
+			listed[h] = true
+			out = append(out, proposal{c, h, origin})
+		}
+	}
+	add(s.Space.Default(), "default")
+	add(s.Options.Incumbent, "incumbent")
+	for _, p := range s.Presets {
+		if len(out) < s.Budget {
+			c, _ := s.Space.Project(p.Config)
+			add(c, "preset:"+p.Name)
+		}
+	}
+	return out
+}
+
+// round asks the sampler once and measures what is new.
+func (s *study) round(ctx context.Context) error {
+	left := s.Budget - len(s.result.Trials)
+	switch {
+	case ctx.Err() != nil:
+		s.result.Stopped = StoppedCancelled
+		return nil
+	case left <= 0:
+		s.result.Stopped = StoppedBudget
+		return nil
+	case float64(len(s.seen)) >= s.Space.Size() || s.stale >= maxStale:
+		s.result.Stopped = StoppedExhausted
+		return nil
+	}
+	suggested := s.sampler.Suggest(s.result.Trials, left)
+	if len(suggested) == 0 { // a pair does not fit into what is left
+		s.result.Stopped = StoppedBudget
+		return nil
+	}
+	var fresh []proposal
+	listed := map[string]bool{}
+	rejected := false
+	for _, c := range suggested {
+		if err := s.Space.Check(c); err != nil {
+			return fmt.Errorf("search: sampler %s proposed an invalid configuration: %w", s.result.Sampler, err)
+		}
+		h := c.Hash()
+		if _, known := s.seen[h]; known || listed[h] {
+			s.stale++
+			continue
+		}
+		if s.Reject != nil {
+			if why := s.Reject(s.result.Trials, c); why != "" {
+				s.result.Rejected = append(s.result.Rejected, Rejection{c, why})
+				s.stale++
+				rejected = true
+				continue
+			}
+		}
+		if listed[h] = true; len(fresh) < left {
+			fresh = append(fresh, proposal{c, h, s.result.Sampler})
+		}
+	}
+	learner, learns := s.sampler.(Learner)
+	if rejected && learns {
+		learner.Discard() // half a pair says nothing
+		return nil
+	}
+	if len(fresh) > 0 {
+		s.stale = 0
+		s.measure(ctx, fresh)
+	}
+	if !learns {
+		return nil
+	}
+	trials := make([]Trial, 0, len(suggested))
+	for _, c := range suggested {
+		if i, ok := s.seen[c.Hash()]; ok {
+			trials = append(trials, s.result.Trials[i])
+		}
+	}
+	if len(trials) < len(suggested) { // cancelled on the way
+		learner.Discard()
+	} else {
+		learner.Observe(trials)
+	}
+	return nil
+}
+
+// measure evaluates proposals in parallel and records them in order.
+func (s *study) measure(ctx context.Context, batch []proposal) {
+	incumbent := s.Options.Incumbent.Hash()
+	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
+		t := Trial{Step: len(s.result.Trials), Config: p.config, Origin: p.origin, Cached: out.cached}
+		if !out.cached {
+			s.result.Evaluations++
+		}
+		if out.err == nil {
+			out.err = out.m.check(s.futures)
+		}
+		if out.err != nil {
+			t.Err = out.err.Error()
+		} else {
+			t.Measurement = out.m
+			if !out.cached {
+				s.Cache.Put(s.Context, p.config, out.m)
+			}
+		}
+		if t.OK() && s.futures == 0 {
+			s.futures = len(t.Measurement.Values)
+		}
+		s.seen[p.hash] = t.Step
+		if p.origin == "default" {
+			s.result.Default = t.Step
+		}
+		if p.hash == incumbent {
+			s.result.Incumbent = t.Step
+		}
+		s.result.Trials = append(s.result.Trials, t)
+		if t.OK() && s.result.Incumbent == t.Step {
+			s.setBase(t)
+		}
+		s.settle()
+	})
+	for _, t := range s.result.Trials {
+		if t.OK() {
+			s.setBase(t) // no incumbent came: the first good trial stands in
+			break
+		}
+	}
+	s.settle()
+}
+
+// setBase fixes what rewards are ratios to, once.
+func (s *study) setBase(t Trial) {
+	if !s.based {
+		s.based, s.base = true, t.Measurement.Mean()
+	}
+}
+
+// settle rewards and reports the trials that had to wait for the base: the
+// default comes before the incumbent.
+func (s *study) settle() {
+	for ; s.based && s.settled < len(s.result.Trials); s.settled++ {
+		t := &s.result.Trials[s.settled]
+		if t.OK() {
+			t.Reward = ratio(s.base, t.Measurement.Mean())
+		}
+		if s.Progress != nil {
+			s.Progress(*t)
+		}
+	}
+}
+
+// finish picks the winner.
+func (s *study) finish() Result {
+	r := &s.result
+	for s.Progress != nil && s.settled < len(r.Trials) { // nothing good came at all
+		s.Progress(r.Trials[s.settled])
+		s.settled++
+	}
+	for i, t := range r.Trials {
+		if t.OK() && (r.Best < 0 || t.Measurement.Mean() < r.Trials[r.Best].Measurement.Mean()) {
+			r.Best = i
+		}
+	}
+	if learner, ok := s.sampler.(Learner); ok {
+		r.State = learner.State()
+	}
+	return *r
+}
+
+// failure says why no trial has an objective.
+func (s *study) failure(ctx context.Context) error {
+	for _, t := range s.result.Trials {
+		if t.Err != "" {
+			return fmt.Errorf("search: every evaluation failed; the first (%s): %s", t.Origin, t.Err)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("search: nothing was measured: %w", err)
+	}
+	return errors.New("search: every configuration exhausted its event budget")
+}
+
+// outcome is what came back from one evaluation.
+type outcome struct {
+	m      Measurement
+	err    error
+	cached bool
+}
+
+// evaluateAll runs a batch on the workers and delivers the outcomes in order
+// from this goroutine. What the end of the context cut off is left out.
+func (s *study) evaluateAll(ctx context.Context, batch []proposal, deliver func(proposal, outcome)) {
+	type numbered struct {
+		i    int
+		done bool
+		outcome
+	}
+	work, results := make(chan int), make(chan numbered, len(batch))
+	for range min(s.Workers, len(batch)) {
+		go func() {
+			for i := range work {
+				out, done := s.evaluate(ctx, batch[i].config)
+				results <- numbered{i, done, out}
+			}
+		}()
+	}
+	go func() {
+		defer close(work)
+		for i := range batch {
+			work <- i
+		}
+	}()
+	ready := make([]*numbered, len(batch))
+	for next := 0; next < len(batch); {
+		r := <-results
+		ready[r.i] = &r
+		for ; next < len(batch) && ready[next] != nil; next++ {
+			if ready[next].done {
+				deliver(batch[next], ready[next].outcome)
+			}
+		}
+	}
+}
+
+// evaluate measures one configuration; done is false if the context ended first.
+func (s *study) evaluate(ctx context.Context, c space.Config) (out outcome, done bool) {
+	if ctx.Err() != nil {
+		return out, false
+	}
+	if out.m, out.cached = s.Cache.Get(s.Context, c); out.cached {
+		return out, true
+	}
+	out.m, out.err = s.Evaluate(ctx, c)
+	out.m = out.m.clean()
+	return out, out.err == nil || ctx.Err() == nil
+}

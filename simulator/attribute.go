@@ -1,0 +1,160 @@
+package simulator
+
+import "time"
+
+// Cause is why a job waits.
+type Cause uint8
+
+const (
+	// CauseQuota: its tenant's quota has no room for it, whatever is free.
+	CauseQuota Cause = iota
+	// CauseFragmentation: enough GPUs are free, but no place that a gang of its
+	// size may have.
+	CauseFragmentation
+	// CausePriority: fewer GPUs are free than it asks for; others went first.
+	CausePriority
+	// CauseHeadOfLine: a place is free and the policy did not start it: the head
+	// of the line blocks, the next round is not due, or an admission rule holds
+	// it back.
+	CauseHeadOfLine
+
+	causes = 4
+)
+
+var causeNames = [causes]string{"quota", "fragmentation", "priority", "head_of_line"}
+
+func (c Cause) String() string { return causeNames[c] }
+
+// kind is the jobs that wait for the same: one cause holds for all of them.
+type kind struct {
+	key  kindKey
+	jobs int // that wait
+}
+
+type kindKey struct {
+	gpus    int32
+	tenant  int32
+	pool    uint8
+	relaxed bool
+}
+
+// jobTime is a sum of job-time that neither overflows nor rounds.
+type jobTime struct{ s, ns int64 }
+
+// add counts jobs waiting for a span.
+func (t *jobTime) add(jobs int, dt time.Duration) {
+	t.s += int64(dt/time.Second) * int64(jobs)
+	t.ns += int64(dt%time.Second) * int64(jobs)
+	t.s += t.ns / int64(time.Second)
+	t.ns %= int64(time.Second)
+}
+
+func (t jobTime) seconds() float64 { return float64(t.s) + float64(t.ns)/1e9 }
+
+func (s *Sim) forgetDelays() {
+	s.delays = [causes]jobTime{}
+	s.kinds = s.kinds[:0]
+	clear(s.kindAt)
+}
+
+func (s *Sim) copyKinds(mine []kind, at map[kindKey]int32, theirs []kind) {
+	s.kinds, s.kindAt = append(mine[:0], theirs...), at
+	clear(s.kindAt)
+	if s.kindAt == nil && len(theirs) > 0 {
+		s.kindAt = map[kindKey]int32{}
+	}
+	for i := range theirs {
+		s.kindAt[theirs[i].key] = int32(i)
+	}
+}
+
+// kindOf is the index of a waiting job's kind.
+func (s *Sim) kindOf(j *job) int32 {
+	k := kindKey{j.gpus, j.tenant, j.pool, j.relaxed}
+	at, ok := s.kindAt[k]
+	if !ok {
+		if s.kindAt == nil {
+			s.kindAt = map[kindKey]int32{}
+		}
+		at = int32(len(s.kinds))
+		s.kinds = append(s.kinds, kind{key: k})
+		s.kindAt[k] = at
+	}
+	return at
+}
+
+// sortAgain finds the kind of a job that may have changed it.
+func (s *Sim) sortAgain(j *job) {
+	if !s.opts.Attribute || j.phase != pending {
+		return
+	}
+	s.kinds[j.kind].jobs--
+	j.kind = s.kindOf(j)
+	s.kinds[j.kind].jobs++
+}
+
+// attribute blames what everybody waits for during the coming span, in which
+// nothing happens.
+func (s *Sim) attribute(dt time.Duration) {
+	if s.waiting == 0 {
+		return
+	}
+	for i := range s.kinds {
+		if k := &s.kinds[i]; k.jobs > 0 {
+			s.delays[s.cause(&k.key)].add(k.jobs, dt)
+		}
+	}
+}
+
+func (s *Sim) cause(k *kindKey) Cause {
+	g := int(k.gpus)
+	if !s.tenantMay(k.tenant, g) {
+		return CauseQuota
+	}
+	if s.place.mode == Count {
+		if g > s.place.idle {
+			return CausePriority
+		}
+		return CauseHeadOfLine
+	}
+	if g > s.place.total[k.pool] {
+		return CausePriority
+	}
+	if s.scratch = s.place.find(s.scratch[:0], g, k.pool, k.relaxed); len(s.scratch) == 0 {
+		return CauseFragmentation
+	}
+	return CauseHeadOfLine
+}
+
+// Delay is the queueing delay that is due to one cause.
+type Delay struct {
+	Cause string `json:"cause"`
+	// Seconds is the mean over the jobs that have become active.
+	Seconds float64 `json:"s_per_job"`
+	// Share of all queueing delay.
+	Share float64 `json:"share"`
+}
+
+// Delays says why jobs have waited since the run began; they are kept with
+// Options.Attribute. Together they are all queueing delay: each instant of each
+// job's waiting has one cause, the first of quota, priority, fragmentation and
+// head of line that holds for the job by itself.
+func (s *Sim) Delays() []Delay {
+	var total jobTime
+	for _, d := range s.delays {
+		total.s += d.s
+		total.ns += d.ns
+	}
+	out := make([]Delay, causes)
+	for c := range out {
+		d := s.delays[c].seconds()
+		out[c].Cause = Cause(c).String()
+		if s.arrival > 0 {
+			out[c].Seconds = d / float64(s.arrival)
+		}
+		if t := total.seconds(); t > 0 {
+			out[c].Share = d / t
+		}
+	}
+	return out
+}

@@ -1,0 +1,126 @@
+package simulator
+
+import (
+	"hash/fnv"
+	"time"
+)
+
+// Models are the performance models of a run: what a restart costs and how
+// much slower a job runs when spread. The zero value is not useful; start from
+// DefaultModels.
+type Models struct {
+	// Restart is the time a resumed job holds its GPUs without progress.
+	Restart func(gpus int) time.Duration
+	// Classes are the model classes, drawn by weight for jobs that name none.
+	Classes []Class
+	// Loads are what jobs do to others on their GPUs, drawn by weight for jobs that
+	// name none; without any, Class.Util tells.
+	Loads []Load
+	// Pair is the shares of their speeds alone that jobs of two loads have on the
+	// same GPUs, 0 if they do not fit together; nil follows Load.Util.
+	Pair func(a, b int) (float64, float64)
+	// Speed is the throughput of a class on a number of GPUs relative to one GPU;
+	// nil is linear.
+	Speed func(class, gpus int) float64
+}
+
+// Class is a model class: how its parameter tensors are distributed and what
+// spreading it over more nodes than needed does to its speed.
+type Class struct {
+	Name string
+	// Skew is the largest tensor's share of all parameters: the quantity that
+	// Tiresias compares with its pack limit (Gu et al., NSDI 2019, 3.3).
+	Skew float64
+	// Slowdown is the factor on run time when spread, at least 1.
+	Slowdown float64
+	// Util is the share of a GPU's time that the class keeps it busy, alone.
+	Util float64
+	// Weight of the class when one is drawn, relative to the others.
+	Weight int
+}
+
+// DefaultModels: restart costs by GPU count as TitanSched charges them
+// (18, 22, 29, 46 s; n/8 x 46 s above eight GPUs); skews from the tensor sizes
+// in the Tiresias simulator; slowdowns rounded from the Pollux and Sia
+// placement measurements on 50 Gb/s Ethernet (low-skew convolutional networks
+// 1.1, communication-heavy ones 2.0). Weights give three in ten jobs to the
+// communication-heavy classes; no public trace tells the true share. Throughput
+// on other numbers of GPUs is the table in scaling.go; loads and the speeds of
+// pairs are Gavel's, measured on single V100s.
+func DefaultModels() *Models {
+	m := &Models{Restart: titanRestart, Classes: []Class{
+		{Name: "vgg19", Skew: .717, Slowdown: 2.0, Util: .75, Weight: 8},
+		{Name: "vgg16", Skew: .744, Slowdown: 2.0, Util: .75, Weight: 8},
+		{Name: "vgg11", Skew: .774, Slowdown: 2.0, Util: .75, Weight: 7},
+		{Name: "alexnet", Skew: .611, Slowdown: 2.0, Util: .75, Weight: 7},
+		{Name: "resnet152", Skew: .060, Slowdown: 1.1, Util: .75, Weight: 14},
+		{Name: "resnet101", Skew: .075, Slowdown: 1.1, Util: .75, Weight: 14},
+		{Name: "resnet50", Skew: .112, Slowdown: 1.1, Util: .75, Weight: 14},
+		{Name: "inception4", Skew: .044, Slowdown: 1.1, Util: .75, Weight: 14},
+		{Name: "inception3", Skew: .138, Slowdown: 1.1, Util: .75, Weight: 14},
+	}}
+	m.Speed = scalingOf(m.Classes)
+	m.pairsOf(gavelLoads())
+	return m
+}
+
+func titanRestart(gpus int) time.Duration {
+	switch {
+	case gpus <= 1:
+		return 18 * time.Second
+	case gpus == 2:
+		return 22 * time.Second
+	case gpus < 8:
+		return 29 * time.Second
+	default:
+		return time.Duration(gpus) * 46 * time.Second / 8
+	}
+}
+
+// class finds a job's model class by name or draws one from its key, so that
+// recurring jobs agree.
+func (m *Models) class(model, key string) uint8 {
+	return draw(len(m.Classes), func(i int) (string, int) { return m.Classes[i].Name, m.Classes[i].Weight }, model, key, "")
+}
+
+// load finds or draws a job's load likewise, independently of its class.
+func (m *Models) load(model, key string) uint8 {
+	return draw(len(m.Loads), func(i int) (string, int) { return m.Loads[i].Name, m.Loads[i].Weight }, model, key, "load")
+}
+
+// draw finds an item by a job's model or draws one by weight; salt makes draws
+// of a job independent.
+func draw(n int, item func(int) (string, int), model, key, salt string) uint8 {
+	total := 0
+	for i := range n {
+		name, weight := item(i)
+		if model != "" && name == model {
+			return uint8(i)
+		}
+		total += weight
+	}
+	if total == 0 {
+		return 0
+	}
+	h := fnv.New32a()
+	h.Write([]byte(model))
+	h.Write([]byte{0})
+	h.Write([]byte(key))
+	h.Write([]byte(salt))
+	at := int(h.Sum32() % uint32(total))
+	for i := range n {
+		_, weight := item(i)
+		if at -= weight; at < 0 {
+			return uint8(i)
+		}
+	}
+	return 0
+}
+
+// speedup is a class's speed on held GPUs over that on asked.
+func (m *Models) speedup(class uint8, asked, held int) float64 {
+	if m.Speed == nil {
+		return float64(held) / float64(asked)
+	}
+	return m.Speed(int(class), held) / m.Speed(int(class), asked)
+}

@@ -1,0 +1,380 @@
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ModelSpec is performance models as tables with their sources: what a models
+// file holds. A section that is nil is as in DefaultModelSpec.
+type ModelSpec struct {
+	Restart *RestartSpec `json:"restart,omitempty"`
+	Classes *ClassSpec   `json:"classes,omitempty"`
+	Pairs   *PairSpec    `json:"pairs,omitempty"`
+	Scaling *ScalingSpec `json:"scaling,omitempty"`
+}
+
+// RestartSpec is Models.Restart: a job pays what the last step with no more GPUs
+// than its own says.
+type RestartSpec struct {
+	Source string        `json:"source"`
+	Steps  []RestartStep `json:"steps"`
+	// Proportional lets the cost grow with the GPUs beyond the last step.
+	Proportional bool `json:"proportional_beyond"`
+}
+
+// RestartStep is the cost from a number of GPUs on.
+type RestartStep struct {
+	GPUs    int     `json:"gpus"`
+	Seconds float64 `json:"seconds"`
+}
+
+// ClassSpec is Models.Classes.
+type ClassSpec struct {
+	Source string       `json:"source"`
+	List   []ModelClass `json:"list"`
+}
+
+// ModelClass is a Class.
+type ModelClass struct {
+	Name     string  `json:"name"`
+	Skew     float64 `json:"skew"`
+	Slowdown float64 `json:"spread_slowdown"`
+	Util     float64 `json:"utilization"`
+	Weight   int     `json:"weight"`
+	// Scaling names the class's curve; empty chooses the last one if the slowdown is
+	// at least 1.5, which communication-heavy models have, otherwise the first.
+	Scaling string `json:"scaling,omitempty"`
+}
+
+// PairSpec is Models.Loads and, if Speeds is not empty, Models.Pair: the share
+// of its speed alone that a row's load has beside a column's, 0 if they do not
+// fit. Without, utilisation tells.
+type PairSpec struct {
+	Source string      `json:"source"`
+	Loads  []ModelLoad `json:"loads"`
+	Speeds [][]float64 `json:"speeds,omitempty"`
+}
+
+// ModelLoad is a Load.
+type ModelLoad struct {
+	Name   string  `json:"name"`
+	Util   float64 `json:"utilization"`
+	Mem    float64 `json:"memory_mb"`
+	Score  int     `json:"share_score"`
+	Weight int     `json:"weight"`
+}
+
+// ScalingSpec is the curves of Models.Speed.
+type ScalingSpec struct {
+	Source string         `json:"source"`
+	Curves []ScalingCurve `json:"curves"`
+}
+
+// ScalingCurve is throughput relative to one GPU, straight between the numbers
+// of GPUs that are given and beyond the last.
+type ScalingCurve struct {
+	Name  string    `json:"name"`
+	GPUs  []float64 `json:"gpus"`
+	Speed []float64 `json:"speed"`
+}
+
+// DefaultModelSpec is DefaultModels as tables.
+func DefaultModelSpec() *ModelSpec {
+	m := DefaultModels()
+	classes := &ClassSpec{Source: "skews: tensor sizes in the Tiresias simulator; slowdowns: rounded from the Pollux and Sia placement measurements on 50 Gb/s Ethernet; utilisation and weights: assumed"}
+	for _, c := range m.Classes {
+		classes.List = append(classes.List, ModelClass{c.Name, c.Skew, c.Slowdown, c.Util, c.Weight, ""})
+	}
+	loads, speeds := gavelLoads()
+	pairs := &PairSpec{Source: "Gavel (Narayanan et al., OSDI 2020), single V100s", Speeds: speeds}
+	for _, l := range loads {
+		pairs.Loads = append(pairs.Loads, ModelLoad(l))
+	}
+	return &ModelSpec{
+		Restart: &RestartSpec{Source: "TitanSched", Steps: []RestartStep{{1, 18}, {2, 22}, {3, 29}, {8, 46}}, Proportional: true},
+		Classes: classes, Pairs: pairs,
+		Scaling: &ScalingSpec{Source: "AdaptDL's measurements for Pollux (Qiao et al., OSDI 2021), T4 GPUs, 50 Gb/s Ethernet", Curves: []ScalingCurve{
+			{"scales_well", slices.Clone(scalingGPUs[:]), slices.Clone(scalesWell[:])}, {"scales_badly", slices.Clone(scalingGPUs[:]), slices.Clone(scalesBadly[:])}}},
+	}
+}
+
+// Complete is the spec with the default for each section that is missing.
+func (f *ModelSpec) Complete() *ModelSpec {
+	out, d := *f, DefaultModelSpec()
+	if out.Restart == nil {
+		out.Restart = d.Restart
+	}
+	if out.Classes == nil {
+		out.Classes = d.Classes
+	}
+	if out.Pairs == nil {
+		out.Pairs = d.Pairs
+	}
+	if out.Scaling == nil {
+		out.Scaling = d.Scaling
+	}
+	return &out
+}
+
+// maxModels bounds a models file in bytes, and maxKinds its classes and loads.
+const (
+	maxModels = 16 << 20
+	maxKinds  = 256 // a job holds an index of a byte
+)
+
+// ReadModels reads a models file. Unknown fields are refused, and an error names
+// the field that is wrong.
+func ReadModels(r io.Reader) (*ModelSpec, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxModels+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxModels {
+		return nil, fmt.Errorf("models: larger than %d MiB", maxModels>>20)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	f := &ModelSpec{}
+	if err := d.Decode(f); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return nil, fmt.Errorf("models: %s: a %s is not what belongs here", wrong.Field, wrong.Value)
+		}
+		return nil, fmt.Errorf("models: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("models: there is more after the end of the object")
+	}
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	if f.Pairs != nil && len(f.Pairs.Speeds) == 0 {
+		f.Pairs.Speeds = nil
+	}
+	return f, nil
+}
+
+// Write writes a models file. Reading it gives the same spec.
+func (f *ModelSpec) Write(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(f)
+}
+
+// Validate names the first field that no simulation can use.
+func (f *ModelSpec) Validate() error {
+	c := f.Complete()
+	for _, section := range []func() error{c.Restart.validate, c.Scaling.validate, func() error { return c.Classes.validate(c.Scaling) }, c.Pairs.validate} {
+		if err := section(); err != nil {
+			return fmt.Errorf("models: %w", err)
+		}
+	}
+	return nil
+}
+
+// within refuses numbers out of a range; NaN is in none.
+func within(field string, v, low, high float64) error {
+	if !(v >= low && v <= high) {
+		return fmt.Errorf("%s: %g is not from %g to %g", field, v, low, high)
+	}
+	return nil
+}
+
+func (r *RestartSpec) validate() error {
+	if len(r.Steps) == 0 || r.Steps[0].GPUs != 1 {
+		return errors.New("restart.steps: must begin with gpus 1")
+	}
+	for i, s := range r.Steps {
+		at := fmt.Sprintf("restart.steps[%d]", i)
+		if i > 0 && s.GPUs <= r.Steps[i-1].GPUs {
+			return fmt.Errorf("%s.gpus: %d is not above %d", at, s.GPUs, r.Steps[i-1].GPUs)
+		}
+		if err := within(at+".gpus", float64(s.GPUs), 1, 1e6); err != nil {
+			return err
+		}
+		if err := within(at+".seconds", s.Seconds, 0, 1e6); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *ScalingSpec) validate() error {
+	if len(s.Curves) == 0 {
+		return errors.New("scaling.curves: is empty")
+	}
+	for i, c := range s.Curves {
+		at := fmt.Sprintf("scaling.curves[%d]", i)
+		switch {
+		case c.Name == "":
+			return fmt.Errorf("%s.name: is empty", at)
+		case slices.ContainsFunc(s.Curves[:i], func(o ScalingCurve) bool { return o.Name == c.Name }):
+			return fmt.Errorf("%s.name: %q is there twice", at, c.Name)
+		case len(c.GPUs) == 0 || c.GPUs[0] != 1:
+			return fmt.Errorf("%s.gpus: must begin with 1", at)
+		case len(c.Speed) != len(c.GPUs):
+			return fmt.Errorf("%s.speed: has %d values and gpus %d", at, len(c.Speed), len(c.GPUs))
+		case c.Speed[0] != 1:
+			return fmt.Errorf("%s.speed[0]: %g is not 1, the speed on one GPU", at, c.Speed[0])
+		}
+		for k := 1; k < len(c.GPUs); k++ {
+			if !(c.GPUs[k] > c.GPUs[k-1]) || c.GPUs[k] > 1e6 {
+				return fmt.Errorf("%s.gpus[%d]: %g is not above %g, or above a million", at, k, c.GPUs[k], c.GPUs[k-1])
+			}
+			if !(c.Speed[k] >= c.Speed[k-1]) || c.Speed[k] > 1e6 {
+				return fmt.Errorf("%s.speed[%d]: %g is below %g, or above a million", at, k, c.Speed[k], c.Speed[k-1])
+			}
+		}
+	}
+	return nil
+}
+
+func (c *ClassSpec) validate(curves *ScalingSpec) error {
+	if err := count("classes.list", len(c.List)); err != nil {
+		return err
+	}
+	weight := 0
+	for i, m := range c.List {
+		at := fmt.Sprintf("classes.list[%d]", i)
+		err := errors.Join(within(at+".skew", m.Skew, 0, 1), within(at+".spread_slowdown", m.Slowdown, 1, 1000),
+			within(at+".utilization", m.Util, 0, 1), within(at+".weight", float64(m.Weight), 0, 1e6))
+		switch {
+		case err != nil:
+			return err
+		case m.Name == "":
+			return fmt.Errorf("%s.name: is empty", at)
+		case slices.ContainsFunc(c.List[:i], func(o ModelClass) bool { return o.Name == m.Name }):
+			return fmt.Errorf("%s.name: %q is there twice", at, m.Name)
+		case m.Scaling != "" && curves.find(m.Scaling) < 0:
+			return fmt.Errorf("%s.scaling: there is no curve %q", at, m.Scaling)
+		}
+		weight += m.Weight
+	}
+	if weight == 0 {
+		return errors.New("classes.list: all weights are 0")
+	}
+	return nil
+}
+
+func (p *PairSpec) validate() error {
+	if err := count("pairs.loads", len(p.Loads)); err != nil {
+		return err
+	}
+	weight := 0
+	for i, l := range p.Loads {
+		at := fmt.Sprintf("pairs.loads[%d]", i)
+		err := errors.Join(within(at+".utilization", l.Util, 0, 1), within(at+".memory_mb", l.Mem, 0, 1e9),
+			within(at+".share_score", float64(l.Score), 0, 2), within(at+".weight", float64(l.Weight), 0, 1e6))
+		switch {
+		case err != nil:
+			return err
+		case l.Name == "":
+			return fmt.Errorf("%s.name: is empty", at)
+		case slices.ContainsFunc(p.Loads[:i], func(o ModelLoad) bool { return o.Name == l.Name }):
+			return fmt.Errorf("%s.name: %q is there twice", at, l.Name)
+		}
+		weight += l.Weight
+	}
+	if weight == 0 {
+		return errors.New("pairs.loads: all weights are 0")
+	}
+	if len(p.Speeds) == 0 {
+		return nil
+	}
+	if len(p.Speeds) != len(p.Loads) {
+		return fmt.Errorf("pairs.speeds: has %d rows for %d loads", len(p.Speeds), len(p.Loads))
+	}
+	for i, row := range p.Speeds {
+		if len(row) != len(p.Loads) {
+			return fmt.Errorf("pairs.speeds[%d]: has %d values for %d loads", i, len(row), len(p.Loads))
+		}
+		for k, v := range row {
+			at := fmt.Sprintf("pairs.speeds[%d][%d]", i, k)
+			if err := within(at, v, 0, 1); err != nil {
+				return err
+			}
+			if v > 0 && (v < .001 || p.Speeds[k][i] <= 0) {
+				return fmt.Errorf("%s: %g, but the pair does not fit the other way round, or it is below 0.001", at, v)
+			}
+		}
+	}
+	return nil
+}
+
+func count(field string, n int) error {
+	if n == 0 || n > maxKinds {
+		return fmt.Errorf("%s: has %d entries, want 1 to %d", field, n, maxKinds)
+	}
+	return nil
+}
+
+// Cost is what a restart on a number of GPUs takes.
+func (r *RestartSpec) Cost(gpus int) time.Duration {
+	i := len(r.Steps) - 1
+	for i > 0 && r.Steps[i].GPUs > gpus {
+		i--
+	}
+	s := &r.Steps[i]
+	d := time.Duration(math.Round(s.Seconds * 1e9))
+	if r.Proportional && i == len(r.Steps)-1 && gpus > s.GPUs {
+		return time.Duration(math.Round(float64(d) * float64(gpus) / float64(s.GPUs)))
+	}
+	return d
+}
+
+func (s *ScalingSpec) find(name string) int {
+	return slices.IndexFunc(s.Curves, func(c ScalingCurve) bool { return c.Name == name })
+}
+
+// At is the throughput on a number of GPUs.
+func (c *ScalingCurve) At(gpus int) float64 {
+	k := float64(gpus)
+	if len(c.GPUs) == 1 || k <= c.GPUs[0] {
+		return c.Speed[0]
+	}
+	i := 1
+	for i < len(c.GPUs)-1 && k > c.GPUs[i] {
+		i++
+	}
+	slope := (c.Speed[i] - c.Speed[i-1]) / (c.GPUs[i] - c.GPUs[i-1])
+	return c.Speed[i-1] + float64((k-c.GPUs[i-1])*slope)
+}
+
+// CurveOf is the curve of a class.
+func (f *ModelSpec) CurveOf(c *ModelClass) *ScalingCurve {
+	curves := f.Scaling.Curves
+	switch {
+	case c.Scaling != "":
+		return &curves[f.Scaling.find(c.Scaling)]
+	case c.Slowdown >= communicationHeavy:
+		return &curves[len(curves)-1]
+	}
+	return &curves[0]
+}
+
+// Models are the models of a valid spec.
+func (f *ModelSpec) Models() *Models {
+	c := f.Complete()
+	m := &Models{Restart: c.Restart.Cost}
+	var curves []*ScalingCurve
+	for i := range c.Classes.List {
+		x := &c.Classes.List[i]
+		m.Classes = append(m.Classes, Class{x.Name, x.Skew, x.Slowdown, x.Util, x.Weight})
+		curves = append(curves, c.CurveOf(x))
+	}
+	m.Speed = func(class, gpus int) float64 { return curves[class].At(gpus) }
+	for _, l := range c.Pairs.Loads {
+		m.Loads = append(m.Loads, Load(l))
+	}
+	if len(c.Pairs.Speeds) > 0 {
+		m.pairsOf(m.Loads, c.Pairs.Speeds)
+	}
+	return m
+}

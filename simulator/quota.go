@@ -1,0 +1,320 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Quota says what a tenant's virtual cluster means.
+type Quota uint8
+
+const (
+	// QuotaOff makes the cluster one pool for all. The default.
+	QuotaOff Quota = iota
+	// QuotaStrict lets a tenant hold its quota, and GPUs that are in no quota
+	// beyond it.
+	QuotaStrict
+	// QuotaBorrow lets a tenant hold anything that is free.
+	QuotaBorrow
+)
+
+// ErrQuota is wrapped by the error of a run with a job that its tenant's quota
+// can never hold.
+var ErrQuota = errors.New("more GPUs than its tenant may ever hold")
+
+// tenant is a tenant of a run, with its virtual cluster. One that has none has
+// a quota of zero GPUs.
+type tenant struct {
+	name   string
+	gpus   int     // quota
+	weight float64 // as declared, 0 if it is not
+	held   int
+	usage  usage // kept with Options.PerTenant only
+}
+
+// enrol finds each job's tenant and each tenant's quota.
+func (s *Sim) enrol() error {
+	s.tenants, s.common, s.shared = s.tenants[:0], 0, s.cluster.TotalGPUs()
+	for i := range s.jobs {
+		s.jobs[i].tenant = -1
+	}
+	if s.opts.Quota == QuotaOff && !s.opts.PerTenant {
+		return nil
+	}
+	if s.opts.Quota != QuotaOff && len(s.cluster.VCs) == 0 {
+		return fmt.Errorf("simulate: quotas are on and the cluster has no virtual clusters")
+	}
+	if s.tenantOf == nil {
+		s.tenantOf = map[string]int32{}
+	}
+	clear(s.tenantOf)
+	for _, v := range s.cluster.VCs {
+		switch _, twice := s.tenantOf[v.Tenant]; {
+		case v.GPUs < 0:
+			return fmt.Errorf("simulate: virtual cluster %q: a quota of %d GPUs is negative", v.Tenant, v.GPUs)
+		case !(v.Weight >= 0 && v.Weight <= math.MaxFloat64):
+			return fmt.Errorf("simulate: virtual cluster %q: weight %g is not a positive number", v.Tenant, v.Weight)
+		case twice:
+			return fmt.Errorf("simulate: virtual cluster %q is named twice", v.Tenant)
+		}
+		t := s.tenant(v.Tenant)
+		s.tenants[t].gpus, s.tenants[t].weight = v.GPUs, v.Weight
+		s.shared -= v.GPUs
+	}
+	if s.shared < 0 {
+		return fmt.Errorf("simulate: the virtual clusters' quotas add up to %d GPUs and the cluster has %d", s.cluster.TotalGPUs()-s.shared, s.cluster.TotalGPUs())
+	}
+	for i := range s.jobs {
+		j, spec := &s.jobs[i], s.Spec(ID(i))
+		j.tenant = s.tenant(spec.Tenant)
+		if most := s.shared + s.tenants[j.tenant].gpus; s.opts.Quota == QuotaStrict && spec.GPUs.Whole() > most {
+			return fmt.Errorf("simulate: job %q asks for %d GPUs, %w: %q may hold %d; raise its quota or leave the job out",
+				spec.ID, spec.GPUs.Whole(), ErrQuota, spec.Tenant, most)
+		}
+	}
+	return nil
+}
+
+// tenant is the index of a tenant, enrolled if it is new.
+func (s *Sim) tenant(name string) int32 {
+	if t, ok := s.tenantOf[name]; ok {
+		return t
+	}
+	n := len(s.tenants)
+	if n == cap(s.tenants) {
+		s.tenants = append(s.tenants, tenant{})
+	}
+	s.tenants = s.tenants[:n+1]
+	s.tenants[n] = tenant{name: name, usage: usage{hours: s.tenants[n].usage.hours[:0], mark: s.now}}
+	s.tenantOf[name] = int32(n)
+	return int32(n)
+}
+
+// copyTenants copies the tenants of another simulation into this one's memory.
+func (s *Sim) copyTenants(mine []tenant, theirs []tenant) {
+	for len(mine) < len(theirs) {
+		mine = append(mine, tenant{})
+	}
+	s.tenants = mine[:len(theirs)]
+	for i := range theirs {
+		hours := s.tenants[i].usage.hours
+		s.tenants[i] = theirs[i]
+		s.tenants[i].usage.hours = append(hours[:0], theirs[i].usage.hours...)
+	}
+}
+
+// beyond is how many of g more GPUs a tenant that holds some would hold beyond
+// its quota.
+func beyond(quota, held, g int) int { return max(0, held+g-max(quota, held)) }
+
+// allows reports whether the quotas let a job have g more GPUs.
+func (s *Sim) allows(j *job, g int) bool { return s.tenantMay(j.tenant, g) }
+
+func (s *Sim) tenantMay(tenant int32, g int) bool {
+	if s.opts.Quota != QuotaStrict {
+		return true
+	}
+	t := &s.tenants[tenant]
+	b := beyond(t.gpus, t.held, g)
+	return b == 0 || s.common+b <= s.shared
+}
+
+// charge counts a job's GPUs as held by its tenant. GPUs that two jobs share
+// are held by both.
+func (s *Sim) charge(j *job) {
+	if j.tenant < 0 {
+		return
+	}
+	t := &s.tenants[j.tenant]
+	s.bill(t)
+	s.common += beyond(t.gpus, t.held, int(j.held))
+	t.held += int(j.held)
+}
+
+func (s *Sim) discharge(j *job) {
+	if j.tenant < 0 {
+		return
+	}
+	t := &s.tenants[j.tenant]
+	s.bill(t)
+	t.held -= int(j.held)
+	s.common -= beyond(t.gpus, t.held, int(j.held))
+}
+
+// await counts a job among the waiting (by 1), or no longer (by -1).
+func (s *Sim) await(j *job, by int) {
+	s.waiting += by
+	s.queued += by * int(j.gpus)
+	if s.opts.Attribute {
+		if by > 0 {
+			j.kind = s.kindOf(j)
+		}
+		s.kinds[j.kind].jobs += by
+	}
+	if s.opts.PerTenant {
+		t := &s.tenants[j.tenant]
+		s.bill(t)
+		t.usage.asked += by * int(j.gpus)
+	}
+}
+
+// What a policy may ask about quotas. With QuotaOff there is one tenant, which
+// has the whole cluster.
+
+// Quota says whether the virtual clusters bind.
+func (s *Sim) Quota() Quota { return s.opts.Quota }
+
+// Tenants is the number of tenants of the run.
+func (s *Sim) Tenants() int {
+	if s.opts.Quota == QuotaOff {
+		return 1
+	}
+	return len(s.tenants)
+}
+
+// JobTenant is the job's tenant, an index below Tenants.
+func (s *Sim) JobTenant(id ID) int {
+	if s.opts.Quota == QuotaOff {
+		return 0
+	}
+	return int(s.jobs[id].tenant)
+}
+
+// TenantQuota is the number of GPUs of a tenant's virtual cluster, 0 if it has
+// none.
+func (s *Sim) TenantQuota(tenant int) int {
+	if s.opts.Quota == QuotaOff {
+		return s.cluster.TotalGPUs()
+	}
+	return s.tenants[tenant].gpus
+}
+
+// TenantHeld is the number of GPUs that a tenant's jobs run on.
+func (s *Sim) TenantHeld(tenant int) int {
+	if s.opts.Quota == QuotaOff {
+		return s.cluster.TotalGPUs() - s.place.idle
+	}
+	return s.tenants[tenant].held
+}
+
+// TenantWeight is the weight that a tenant's virtual cluster declares, 0 if it
+// declares none.
+func (s *Sim) TenantWeight(tenant int) float64 {
+	if s.opts.Quota == QuotaOff {
+		return 0
+	}
+	return s.tenants[tenant].weight
+}
+
+// SharedGPUs is the number of GPUs that are in no quota.
+func (s *Sim) SharedGPUs() int {
+	if s.opts.Quota == QuotaOff {
+		return 0
+	}
+	return s.shared
+}
+
+// BeyondQuota is the number of GPUs that tenants hold beyond their quotas.
+func (s *Sim) BeyondQuota() int {
+	if s.opts.Quota == QuotaOff {
+		return 0
+	}
+	return s.common
+}
+
+// QuotaAllows reports whether the quotas let a waiting job start now.
+func (s *Sim) QuotaAllows(id ID) bool { return s.allows(&s.jobs[id], int(s.jobs[id].gpus)) }
+
+// Room is what a walk over jobs in order of priority still has to give: the
+// cluster's GPUs and, where quotas are strict, each tenant's.
+type Room struct {
+	s      *Sim
+	left   int
+	common int
+	held   []int
+}
+
+// Room begins a walk with all GPUs of the cluster. There is one walk at a time.
+func (s *Sim) Room() *Room {
+	r := &s.room
+	r.s, r.left, r.common = s, s.cluster.TotalGPUs(), 0
+	if s.opts.Quota == QuotaStrict {
+		r.held = resized(r.held, len(s.tenants))
+		clear(r.held)
+	}
+	return r
+}
+
+// Left is the number of GPUs not given yet.
+func (r *Room) Left() int { return r.left }
+
+// Take gives a job the GPUs it asks for, if there are enough left of the
+// cluster's and of its tenant's.
+func (r *Room) Take(id ID) bool {
+	j := &r.s.jobs[id]
+	g := int(j.gpus)
+	if g > r.left {
+		return false
+	}
+	if r.s.opts.Quota == QuotaStrict {
+		b := beyond(r.s.tenants[j.tenant].gpus, r.held[j.tenant], g)
+		if b > 0 && r.common+b > r.s.shared {
+			return false
+		}
+		r.common += b
+		r.held[j.tenant] += g
+	}
+	r.left -= g
+	return true
+}
+
+// usage is what a tenant asked for and held over time.
+type usage struct {
+	asked  int // GPUs that its waiting jobs ask for
+	mark   time.Duration
+	held   float64     // GPU-seconds
+	arrive float64     // GPU-seconds until the last submission
+	hours  []usageHour // those in which it asked for or held something
+}
+
+// usageHour is an hour of the workload's clock.
+type usageHour struct {
+	hour        int64
+	held, asked float64 // GPU-seconds; what is held was also asked for
+}
+
+// bill writes down what a tenant held and asked for since the last time.
+func (s *Sim) bill(t *tenant) {
+	u := &t.usage
+	if !s.opts.PerTenant || u.mark == s.now {
+		return
+	}
+	if t.held == 0 && u.asked == 0 {
+		u.mark = s.now
+		return
+	}
+	for u.mark < s.now {
+		hour := floorDiv(int64(u.mark), int64(time.Hour))
+		to := min(s.now, time.Duration(hour+1)*time.Hour)
+		dt := (to - u.mark).Seconds()
+		if n := len(u.hours); n == 0 || u.hours[n-1].hour != hour {
+			u.hours = append(u.hours, usageHour{hour: hour})
+		}
+		h := &u.hours[len(u.hours)-1]
+		held := float64(float64(t.held) * dt)
+		h.held += held
+		h.asked += held + float64(float64(u.asked)*dt)
+		u.held += held
+		u.mark = to
+	}
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

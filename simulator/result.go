@@ -1,0 +1,212 @@
+package simulator
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Outcome is what became of one job.
+type Outcome struct {
+	ID     ID
+	Submit time.Duration
+	// Start is the first start. For a job that was active when the run resumed
+	// it is only known to be before.
+	Start       time.Duration
+	End         time.Duration
+	Wait        time.Duration // all spells
+	Restart     time.Duration // GPUs held without progress
+	Attained    time.Duration // GPU-time
+	Floor       time.Duration // the JCT if it had never waited from the run's begin (or its submission) on
+	Preemptions int
+	GPUs        int
+	Spread      bool // in its last spell
+	Strayed     bool // spread in some spell
+	// Rho is the finish-time fairness JCT / T_id, where T_id is the run time
+	// times max(1, GPUs x mean number of active jobs over its life / GPUs of the
+	// cluster): above 1 is worse than an equal share (Themis; DESIGN section 9).
+	// For a job that was active when the run resumed, the run time before it is
+	// taken to be the GPU-time received over the GPUs asked for (restarts and slow
+	// places included), and the active jobs before it as many as at that instant.
+	Rho float64
+	// Deadline is the instant by which the job should have ended, 0 for none.
+	Deadline time.Duration
+}
+
+// Missed reports whether the job ended after its deadline.
+func (o *Outcome) Missed() bool { return o.Deadline != 0 && o.End > o.Deadline }
+
+// RhoFloor is the rho that the job would have had if it had never waited from
+// the run's begin (or its submission) on, next to as many active jobs.
+func (o *Outcome) RhoFloor() float64 {
+	if o.JCT() <= 0 {
+		return o.Rho
+	}
+	return o.Rho * min(1, float64(o.Floor)/float64(o.JCT()))
+}
+
+// JCT is the job completion time.
+func (o *Outcome) JCT() time.Duration { return o.End - o.Submit }
+
+// Outcomes appends the outcomes of the jobs that have ended, in order of ID.
+func (s *Sim) Outcomes(dst []Outcome) []Outcome {
+	total := float64(s.cluster.TotalGPUs())
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		if j.phase != done {
+			continue
+		}
+		o := Outcome{ID: ID(i), Submit: j.submit, Start: j.first, End: j.end, Wait: j.waited, Restart: j.restart, Attained: j.attained,
+			Floor: j.floor, Preemptions: int(j.preempts), GPUs: int(j.gpus), Spread: j.spread, Strayed: j.strayed, Deadline: s.Spec(ID(i)).Deadline}
+		if s.opts.RestartOutsideJCT {
+			o.End -= j.restart
+		}
+		alone := float64(j.work) * max(1, float64(j.gpus)*j.fair/total)
+		o.Rho = float64(o.JCT()) / alone
+		dst = append(dst, o)
+	}
+	return dst
+}
+
+// integrals over time of what the cluster does.
+type integrals struct {
+	seconds    float64
+	busy       float64 // GPUs in use
+	waiting    float64 // jobs
+	queued     float64 // GPUs
+	fragmented float64 // free GPUs on partly used nodes while jobs wait
+	busyArrive float64 // busy until the last submission
+	arrive     float64 // seconds until the last submission
+}
+
+func (m *integrals) add(s *Sim, dt float64) {
+	m.seconds += dt
+	m.busy += float64(float64(s.cluster.TotalGPUs()-s.place.idle) * dt)
+	if s.waiting > 0 {
+		m.waiting += float64(float64(s.waiting) * dt)
+		m.queued += float64(float64(s.queued) * dt)
+		m.fragmented += float64(float64(s.place.fragmented()) * dt)
+	}
+}
+
+func (m *integrals) lastSubmit(s *Sim) {
+	m.busyArrive, m.arrive = m.busy, m.seconds
+	for i := range s.tenants {
+		t := &s.tenants[i]
+		s.bill(t)
+		t.usage.arrive = t.usage.held
+	}
+}
+
+// Summary are the objectives and intermediate metrics of a run. Spans are in
+// seconds, shares between 0 and 1.
+type Summary struct {
+	Jobs     int     `json:"jobs"`
+	AvgJCT   float64 `json:"avg_jct_s"`
+	P50JCT   float64 `json:"p50_jct_s"`
+	P95JCT   float64 `json:"p95_jct_s"`
+	P99JCT   float64 `json:"p99_jct_s"`
+	AvgQueue float64 `json:"avg_queue_s"`
+	P95Queue float64 `json:"p95_queue_s"`
+	// Makespan is the last end minus the first submission.
+	Makespan    float64 `json:"makespan_s"`
+	Preemptions int     `json:"preemptions"`
+	// Utilization is the GPU-time in use over capacity, between the first and
+	// the last submission.
+	Utilization float64 `json:"utilization"`
+	FTFLe1      float64 `json:"ftf_le_1"` // share of jobs with rho <= 1
+	MaxRho      float64 `json:"max_rho"`
+	P95Rho      float64 `json:"p95_rho"`
+	// RestartGPUHours were held by resumed jobs without progress.
+	RestartGPUHours float64 `json:"restart_gpu_hours"`
+	SpreadShare     float64 `json:"spread_share"` // of jobs, in their last spell
+	// AvgWaiting and AvgQueuedGPUs are means over time of the jobs that wait and
+	// of the GPUs they ask for; Fragmentation of the share of GPUs that are free
+	// on partly used nodes while jobs wait.
+	AvgWaiting    float64 `json:"avg_waiting_jobs"`
+	AvgQueuedGPUs float64 `json:"avg_queued_gpus"`
+	Fragmentation float64 `json:"fragmentation"`
+	// DeadlineMisses is the share that ended late of the DeadlineJobs, the jobs
+	// that have a deadline.
+	DeadlineJobs   int     `json:"deadline_jobs"`
+	DeadlineMisses float64 `json:"deadline_misses"`
+	Events         int     `json:"events"`
+}
+
+// Summarize describes a finished run. scratch may be nil.
+func (s *Sim) Summarize() Summary {
+	out := s.Outcomes(nil)
+	sum := Describe(out)
+	total := float64(s.cluster.TotalGPUs())
+	if m := s.metrics; m.seconds > 0 {
+		if m.arrive > 0 {
+			sum.Utilization = m.busyArrive / (m.arrive * total)
+		}
+		sum.AvgWaiting = m.waiting / m.seconds
+		sum.AvgQueuedGPUs = m.queued / m.seconds
+		sum.Fragmentation = m.fragmented / (m.seconds * total)
+	}
+	sum.Events = s.events
+	return sum
+}
+
+// Describe computes what follows from the outcomes alone; the fields about the
+// cluster over time stay zero.
+func Describe(out []Outcome) Summary {
+	sum := Summary{Jobs: len(out)}
+	if len(out) == 0 {
+		return sum
+	}
+	n := float64(len(out))
+	jct, wait, rho := make([]float64, len(out)), make([]float64, len(out)), make([]float64, len(out))
+	first, last := out[0].Submit, out[0].End
+	for i := range out {
+		o := &out[i]
+		jct[i], wait[i], rho[i] = o.JCT().Seconds(), o.Wait.Seconds(), o.Rho
+		sum.AvgJCT += jct[i]
+		sum.AvgQueue += wait[i]
+		sum.Preemptions += o.Preemptions
+		sum.RestartGPUHours += float64(o.Restart.Hours() * float64(o.GPUs))
+		if o.Rho <= 1 {
+			sum.FTFLe1++
+		}
+		if o.Spread {
+			sum.SpreadShare++
+		}
+		if o.Deadline != 0 {
+			sum.DeadlineJobs++
+		}
+		if o.Missed() {
+			sum.DeadlineMisses++
+		}
+		first, last = min(first, o.Submit), max(last, o.End)
+	}
+	sum.AvgJCT /= n
+	sum.AvgQueue /= n
+	sum.FTFLe1 /= n
+	sum.SpreadShare /= n
+	if sum.DeadlineJobs > 0 {
+		sum.DeadlineMisses /= float64(sum.DeadlineJobs)
+	}
+	sum.Makespan = (last - first).Seconds()
+	slices.Sort(jct)
+	slices.Sort(wait)
+	slices.Sort(rho)
+	sum.P50JCT, sum.P95JCT, sum.P99JCT = Quantile(jct, .5), Quantile(jct, .95), Quantile(jct, .99)
+	sum.P95Queue, sum.P95Rho, sum.MaxRho = Quantile(wait, .95), Quantile(rho, .95), rho[len(rho)-1]
+	return sum
+}
+
+// Quantile of sorted values, interpolated linearly between the neighbours (the
+// definition numpy uses by default). NaN if there are none.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := q * float64(len(sorted)-1)
+	lo := int(at)
+	if lo+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[lo] + float64((at-float64(lo))*(sorted[lo+1]-sorted[lo]))
+}

@@ -1,0 +1,227 @@
+package simulator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// regather makes the heap of the running jobs' next events.
+func (s *Sim) regather() {
+	s.gathering = false
+	s.heap = s.heap[:0]
+	for i := range s.jobs[:s.arrival] {
+		if j := &s.jobs[i]; j.phase == running {
+			s.heap = append(s.heap, heapItem{j.next, ID(i)})
+		}
+	}
+	s.heap.rebuild()
+}
+
+// restore makes the observed jobs active and tells the policy.
+func (s *Sim) restore(left []time.Duration) {
+	observed := s.state.Jobs
+	s.gathering = true
+	defer s.regather()
+	for i := range observed {
+		a := &observed[i]
+		j := &s.jobs[i]
+		spell := s.now - a.Since
+		*j = job{submit: a.Submit, work: max(1, left[i]), left: max(1, left[i]), mark: s.now, since: a.Since, first: -1, waited: a.WaitTime,
+			attained: a.Attained, quantum: never, next: never, rate: 1, gpus: int32(min(a.GPUs.Whole(), workload.MaxGPUs)), node: -1, multi: -1, partner: -1, tenant: j.tenant, share: 1,
+			starts: int32(a.Starts), preempts: int32(a.Preemptions), class: s.opts.Models.class(a.Model, a.Key), burden: s.opts.Models.load(a.Model, a.Key), phase: pending}
+		if a.Starts > 0 {
+			j.first = a.Submit
+		}
+		if !a.Running {
+			j.waited -= spell
+		}
+		j.floor = s.now - a.Submit + j.left
+		// For the finish-time fairness: the work before is the GPU-time received
+		// over the GPUs asked for, and as many jobs as now were active then.
+		j.work += a.Attained / time.Duration(j.gpus)
+		j.load = s.load - float64(float64(len(observed))*(s.now-a.Submit).Seconds())
+		s.active++
+		s.await(j, 1)
+	}
+	// Those whose place is reported first, so that nobody takes it from them.
+	for i := range observed {
+		if a := &observed[i]; a.Running && s.place.mode != Count && s.fits(a) {
+			s.jobs[i].pool = s.place.pool[a.Placement[0].Node]
+			s.occupy(&s.jobs[i], a.Placement)
+			s.runOn(ID(i), a)
+		}
+	}
+	for i := range observed {
+		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
+			if host := s.hostOf(ID(i), a); host >= 0 {
+				s.join(&s.jobs[i], &s.jobs[host], ID(i), host)
+				s.runOn(ID(i), a)
+				s.run(host)
+			}
+		}
+	}
+	for i := range observed {
+		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
+			if s.seat(&s.jobs[i], s.heldBy(a)) {
+				s.runOn(ID(i), a)
+				continue
+			}
+			s.jobs[i].since = s.now // it has to wait from now on
+		}
+	}
+	for i := range observed {
+		a := &observed[i]
+		seen := Seen{LevelAttained: a.LevelAttained, HasLevel: a.HasLevel, LeaseUntil: a.LeaseUntil}
+		if a.Running && seen.HasLevel {
+			seen.LevelAttained += s.served(a) // it was reported when the spell began
+		}
+		s.policy.Admit(ID(i), seen)
+	}
+}
+
+// served is the service that an observed running job has received in its
+// present spell.
+func (s *Sim) served(a *workload.ActiveJob) time.Duration {
+	from := a.Since
+	if s.opts.RestartOutsideService {
+		from = s.restartEnd(a)
+	}
+	return max(0, s.now-from) * time.Duration(s.heldBy(a))
+}
+
+// restartEnd is the instant from which an observed running job makes progress
+// in its present spell.
+func (s *Sim) restartEnd(a *workload.ActiveJob) time.Duration {
+	if (a.Starts > 1 && !s.opts.RestartAsWork || a.Resizes > 0) && !s.opts.NoRestartCost {
+		return a.Since + s.opts.Models.Restart(s.heldBy(a))
+	}
+	return a.Since
+}
+
+// heldBy is the number of GPUs an observed running job holds.
+func (s *Sim) heldBy(a *workload.ActiveJob) int {
+	if a.Held > 0 {
+		return min(a.Held, workload.MaxGPUs)
+	}
+	return a.GPUs.Whole()
+}
+
+// hostOf is the running job that an observed one is reported to share its GPUs
+// with, or -1.
+func (s *Sim) hostOf(id ID, a *workload.ActiveJob) ID {
+	if _, shares := s.policy.(Sharer); !shares || len(a.Placement) == 0 || s.place.mode == Count {
+		return -1
+	}
+	for i := range s.state.Jobs {
+		j := &s.jobs[i]
+		if j.phase != running || j.shares || j.held != s.jobs[id].gpus {
+			continue
+		}
+		s.scratch = s.seats(s.scratch[:0], j)
+		if slices.Equal(s.scratch, a.Placement) {
+			return ID(i)
+		}
+	}
+	return -1
+}
+
+// fits checks a reported placement against the job and what is free.
+func (s *Sim) fits(a *workload.ActiveJob) bool {
+	sum := 0
+	for k, n := range a.Placement {
+		if n.Node < 0 || n.Node >= len(s.place.free) || n.GPUs <= 0 || n.GPUs > int(s.place.free[n.Node]) {
+			return false
+		}
+		for _, m := range a.Placement[:k] {
+			if m.Node == n.Node {
+				return false
+			}
+		}
+		sum += n.GPUs
+	}
+	return sum == s.heldBy(a)
+}
+
+// runOn makes a seated, observed job run on. What is left of its restart is
+// what its last resume still costs.
+func (s *Sim) runOn(id ID, a *workload.ActiveJob) {
+	j := &s.jobs[id]
+	s.await(j, -1)
+	j.phase, j.ready = running, s.restartEnd(a)
+	s.run(id)
+}
+
+// Fork copies the simulation into dst, reusing its memory, and lets it go on
+// under p: Reconfigure on a copy. p must not be in use. Options.Observer is not
+// copied.
+func (s *Sim) Fork(dst *Sim, p Policy) {
+	jobs, heap, multi, spare, place, scratch := dst.jobs, dst.heap, dst.multi, dst.spare, dst.place, dst.scratch
+	tenants, tenantOf, room, kinds, kindAt := dst.tenants, dst.tenantOf, dst.room, dst.kinds, dst.kindAt
+	offers, offered, tell := dst.offers, dst.offered, dst.told
+	*dst = *s
+	dst.opts.Observer, dst.opts.Series = nil, nil
+	dst.jobs = append(jobs[:0], s.jobs...)
+	dst.heap = heap // made by Reconfigure
+	dst.spare = append(spare[:0], s.spare...)
+	dst.scratch, dst.offers, dst.offered, dst.told = scratch, offers, offered, tell
+	dst.copyTenants(tenants, s.tenants)
+	dst.tenantOf, dst.room = tenantOf, room
+	dst.copyKinds(kinds, kindAt, s.kinds)
+	for len(multi) < len(s.multi) {
+		multi = append(multi, nil)
+	}
+	dst.multi = multi[:len(s.multi)]
+	for i, m := range s.multi {
+		dst.multi[i] = append(dst.multi[i][:0], m...)
+	}
+	dst.place = place
+	dst.place.copyFrom(&s.place)
+	dst.plan.s = dst
+	dst.Reconfigure(p)
+}
+
+// told is what a policy hands on about a job.
+type told struct {
+	id   ID
+	seen Seen
+}
+
+// Reconfigure gives the active jobs to another policy, or to the same one with
+// other settings. By itself it starts and stops nothing: the new policy decides
+// when something happens next or, on a grid, in the next round.
+func (s *Sim) Reconfigure(p Policy) {
+	s.told = s.told[:0]
+	s.gathering = true
+	for i := range s.jobs[:s.arrival] {
+		j := &s.jobs[i]
+		if j.phase != pending && j.phase != running {
+			continue
+		}
+		t := told{id: ID(i)}
+		if s.report != nil {
+			t.seen = s.report.Report(t.id)
+		}
+		if j.phase == running {
+			j.quantum, j.next = never, j.ends
+		}
+		s.told = append(s.told, t)
+	}
+	s.wake = never
+	s.use(p)
+	for _, t := range s.told {
+		p.Admit(t.id, t.seen)
+	}
+	s.regather()
+	s.planNextRound()
+}
+
+// planNextRound lets a policy that was given active jobs decide in the next
+// round, which may come before anything else happens. A round at this very
+// instant is over.
+func (s *Sim) planNextRound() {
+	if s.opts.Round > 0 && s.active > 0 {
+		s.planAt = min(s.planAt, s.ceil(s.now+1))
+	}
+}

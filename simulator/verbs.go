@@ -1,0 +1,154 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// pack puts a waiting job on a running one's GPUs.
+func (s *Sim) pack(id, with ID) {
+	j, p := &s.jobs[id], &s.jobs[with]
+	switch {
+	case j.phase != pending:
+		panic(fmt.Sprintf("simulator: policy packs job %d, which is not waiting", id))
+	case p.phase != running || p.shares || p.held != j.gpus:
+		panic(fmt.Sprintf("simulator: policy packs job %d with job %d, which does not run alone on as many GPUs", id, with))
+	}
+	s.join(j, p, id, with)
+	s.begins(id)
+	s.run(with)
+}
+
+// join seats a job beside its partner and sets both paces.
+func (s *Sim) join(j, p *job, id, with ID) {
+	own, other := s.PairSpeeds(id, with)
+	j.held, j.share, j.shares, j.host = p.held, own, true, false
+	if s.place.mode == Count {
+		s.pace(j)
+	} else {
+		s.scratch = s.seats(s.scratch[:0], p)
+		s.sit(j, s.scratch)
+	}
+	s.charge(j)
+	s.settle(p)
+	p.share, p.shares, p.host = other, true, true
+	s.pace(p)
+	j.partner, p.partner = int32(with), int32(id)
+}
+
+// PairSpeeds are the shares of their speeds alone that two jobs have on the same
+// GPUs.
+func (s *Sim) PairSpeeds(a, b ID) (float64, float64) {
+	m, x, y := s.opts.Models, &s.jobs[a], &s.jobs[b]
+	if len(m.Loads) == 0 && m.Pair == nil {
+		return hinge(m.Classes[x.class].Util, m.Classes[y.class].Util)
+	}
+	return m.PairSpeeds(int(x.burden), int(y.burden))
+}
+
+// part lets the partner of a job that leaves have the GPUs alone.
+func (s *Sim) part(j *job) {
+	with := ID(j.partner)
+	j.share, j.shares, j.partner = 1, false, -1
+	if with < 0 {
+		return
+	}
+	p := &s.jobs[with]
+	p.partner = -1
+	if s.opts.GuestStaysSlow && !p.host {
+		return
+	}
+	s.settle(p)
+	p.share, p.shares = 1, false
+	s.pace(p)
+	s.run(with)
+}
+
+// resize moves a running job to another number of GPUs.
+func (s *Sim) resize(id ID, gpus int) bool {
+	j := &s.jobs[id]
+	if j.phase != running || j.shares {
+		panic(fmt.Sprintf("simulator: policy resizes job %d, which does not run alone", id))
+	}
+	if gpus <= 0 || gpus == int(j.held) {
+		return gpus > 0
+	}
+	s.settle(j)
+	was := *j
+	s.release(j)
+	j.node, j.multi = -1, -1
+	if !s.seat(j, gpus) {
+		*j = was
+		j.vacated = true
+		s.retake(j) // nobody took them
+		return false
+	}
+	if was.multi >= 0 {
+		s.spare = append(s.spare, was.multi)
+	}
+	j.since, j.ready = s.now, s.now
+	if !s.opts.NoRestartCost {
+		j.ready += s.opts.Models.Restart(gpus)
+	}
+	j.resizes++
+	s.run(id)
+	s.tell(workload.Resized, id)
+	return true
+}
+
+// Protection keeps schedulers from stopping jobs that have suffered enough.
+type Protection struct {
+	// MaxPreemptions is how often a job may be stopped; 0 means any number.
+	MaxPreemptions int
+	// MinRun is how long a started job runs at least before it is stopped.
+	MinRun time.Duration
+}
+
+// protected reports whether a running job must not be stopped now. If that
+// passes with time, the policy is asked again when it has.
+func (s *Sim) protected(id ID) bool {
+	j := &s.jobs[id]
+	o := &s.opts.Protect
+	if o.MaxPreemptions > 0 && int(j.preempts) >= o.MaxPreemptions {
+		return true
+	}
+	if o.MinRun > 0 && s.now < j.since+o.MinRun {
+		s.WakeAt(j.since + o.MinRun)
+		return true
+	}
+	return false
+}
+
+// Partition splits the nodes into pools of so many nodes: rest[i] is pool i+1,
+// and pool 0 takes the others. A node in use leaves its pool when it is empty;
+// until then nothing more is placed on it. A policy calls it in Reset, or in a
+// Plan to change the sizes. It has no effect where GPUs are only counted.
+func (s *Sim) Partition(rest ...int) {
+	if s.place.mode == Count {
+		return
+	}
+	s.place.partition(append([]int{0}, rest...))
+}
+
+// SetPool says in which pool a waiting job's next start looks for GPUs.
+func (s *Sim) SetPool(id ID, pool int) {
+	s.jobs[id].pool = uint8(pool)
+	s.sortAgain(&s.jobs[id])
+}
+
+// PoolGPUs is the number of GPUs, free or not, of the nodes that are to be in a
+// pool.
+func (s *Sim) PoolGPUs(pool int) int {
+	if s.place.mode == Count {
+		return s.cluster.TotalGPUs()
+	}
+	n := 0
+	for _, p := range s.place.next {
+		if int(p) == pool {
+			n++
+		}
+	}
+	return n * s.place.perNode
+}

@@ -1,0 +1,227 @@
+package space
+
+import "math"
+
+// readable is how many significant digits a number from the unit cube has: the
+// sixth digit of a threshold changes nothing, and people read and type them.
+const readable = 6
+
+// Dim describes one dimension of the unit cube.
+type Dim struct {
+	Param string // the parameter it belongs to
+	Index int    // the element of an array, else 0
+	// Levels is how many different values it has, special values included; 0
+	// means any number.
+	Levels int
+	// Categorical says that the levels have no order.
+	Categorical bool
+}
+
+// Dims returns the number of dimensions of the unit cube: one per parameter
+// and, for an array, one per element it can have.
+func (s *Space) Dims() int { return len(s.dims) }
+
+// Dim describes dimension i.
+func (s *Space) Dim(i int) Dim { return s.dims[i] }
+
+func (s *Space) listDims() []Dim {
+	var dims []Dim
+	for i := range s.params {
+		p := &s.params[i]
+		d := Dim{Param: p.ID}
+		switch {
+		case p.Kind == KindBool:
+			d.Levels = 2
+		case p.Kind == KindCategorical:
+			d.Levels, d.Categorical = len(p.Categories), true
+		case p.grid() != 0:
+			d.Levels = p.levels() + len(p.Special)
+		case p.Min == p.Max:
+			d.Levels = 1 + len(p.Special)
+		}
+		dims = append(dims, d)
+		for p.Array != nil && d.Index+1 < p.Array.Max {
+			d.Index++
+			dims = append(dims, d)
+		}
+	}
+	return dims
+}
+
+// Size returns the product of all levels: an upper bound on the number of
+// different configurations, infinite if a parameter takes any number.
+func (s *Space) Size() float64 {
+	n := 1.0
+	for _, d := range s.dims {
+		if d.Levels == 0 {
+			return math.Inf(1)
+		}
+		n *= float64(d.Levels)
+	}
+	return n
+}
+
+// Decode returns the configuration at a point of the unit cube, projected.
+// Values with levels get bins of equal width (equal width in the logarithm on
+// a log scale), special values get their weight, and other numbers are rounded
+// to six significant digits. Coordinates outside [0,1] are moved to its edge,
+// NaN to 0.5. It panics if x has the wrong length.
+func (s *Space) Decode(x []float64) Config {
+	if len(x) != len(s.dims) {
+		panic("space: Decode wants one coordinate per dimension")
+	}
+	raw := make([]Value, len(s.params))
+	for i := range s.params {
+		p := &s.params[i]
+		if p.Array == nil {
+			raw[i] = p.decode(unit01(x[0]))
+			x = x[1:]
+			continue
+		}
+		nums := make([]float64, p.Array.Max)
+		for k := range nums {
+			nums[k] = p.decodeNumber(unit01(x[k]))
+		}
+		raw[i] = Value{kind: listValue, nums: nums}
+		x = x[len(nums):]
+	}
+	values, _ := s.project(raw)
+	return Config{space: s, values: values}
+}
+
+// Encode returns a point of the unit cube that Decode maps to c, for every
+// configuration Decode can return and every valid one whose numbers have at
+// most six significant digits; others come back rounded. Coordinates that
+// nothing depends on are 0.5.
+func (s *Space) Encode(c Config) []float64 {
+	x := make([]float64, 0, len(s.dims))
+	for i := range s.params {
+		p, v := &s.params[i], c.Get(s.params[i].ID)
+		if p.Array == nil {
+			if v.kind == p.want() {
+				x = append(x, p.encode(v))
+			} else {
+				x = append(x, 0.5)
+			}
+			continue
+		}
+		for k := range p.Array.Max {
+			if k < len(v.nums) {
+				x = append(x, p.encodeNumber(v.nums[k]))
+			} else {
+				x = append(x, 0.5)
+			}
+		}
+	}
+	return x
+}
+
+func unit01(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0.5
+	}
+	return min(max(x, 0), 1)
+}
+
+// bin returns which of n equal bins of [0,1] holds x.
+func bin(x float64, n int) int { return min(int(x*float64(n)), n-1) }
+
+// middle returns the middle of bin k of n.
+func middle(k, n int) float64 { return (float64(k) + 0.5) / float64(n) }
+
+func (p *Param) decode(x float64) Value {
+	switch p.Kind {
+	case KindBool:
+		return Bool(bin(x, 2) == 1)
+	case KindCategorical:
+		return Text(p.Categories[bin(x, len(p.Categories))])
+	}
+	for _, s := range p.Special {
+		if x < s.Weight {
+			return Num(s.Value)
+		}
+		x -= s.Weight
+	}
+	return Num(p.decodeNumber(unit01(x / (1 - p.specialWeight()))))
+}
+
+func (p *Param) encode(v Value) float64 {
+	switch p.Kind {
+	case KindBool:
+		return 0.25 + v.num/2
+	case KindCategorical:
+		for k, c := range p.Categories {
+			if c == v.text {
+				return middle(k, len(p.Categories))
+			}
+		}
+		return 0.5
+	}
+	below := 0.0
+	for _, s := range p.Special {
+		if s.Value == v.num {
+			return below + s.Weight/2
+		}
+		below += s.Weight
+	}
+	return unit01(below + p.encodeNumber(v.num)*(1-below))
+}
+
+func (p *Param) specialWeight() (sum float64) {
+	for _, s := range p.Special {
+		sum += s.Weight
+	}
+	return sum
+}
+
+// decodeNumber maps [0,1] onto the range of p.
+func (p *Param) decodeNumber(x float64) float64 {
+	switch step := p.grid(); {
+	case p.Min == p.Max || x <= 0:
+		return p.Min
+	case x >= 1:
+		return p.Max
+	case step != 0 && p.Log:
+		v := logBetween(p.Min, p.Max+step, x)
+		return p.level(int((v - p.Min) / step))
+	case step != 0:
+		return p.level(bin(x, p.levels()))
+	case p.Log:
+		v := logBetween(p.Min, p.Max, x)
+		return min(max(roundDigits(v, readable), p.Min), p.Max)
+	}
+	width := p.Max - p.Min
+	v := p.Min + x*width
+	if math.Abs(v) < width*1e-9 {
+		v = 0 // what is left of a difference of large numbers
+	}
+	return min(max(roundDigits(v, readable), p.Min), p.Max)
+}
+
+// encodeNumber maps the range of p onto [0,1].
+func (p *Param) encodeNumber(v float64) float64 {
+	v = min(max(v, p.Min), p.Max)
+	switch step := p.grid(); {
+	case p.Min == p.Max || math.IsNaN(v):
+		return 0.5
+	case step != 0 && p.Log:
+		return logShare(p.Min, p.Max+step, v+step/2)
+	case step != 0:
+		return middle(int(math.Round((v-p.Min)/step)), p.levels())
+	case p.Log:
+		return logShare(p.Min, p.Max, v)
+	}
+	return (v - p.Min) / (p.Max - p.Min)
+}
+
+// logBetween returns the number that lies share x of the way from low to high
+// on a log scale; logShare is its inverse.
+func logBetween(low, high, x float64) float64 {
+	a, b := math.Log(low), math.Log(high)
+	return math.Exp(a + x*(b-a))
+}
+
+func logShare(low, high, v float64) float64 {
+	a, b := math.Log(low), math.Log(high)
+	return unit01((math.Log(v) - a) / (b - a))
+}

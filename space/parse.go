@@ -1,0 +1,181 @@
+package space
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Parse returns base with "id=value" assignments applied, as on a command line:
+//
+//	queues=4  queue_thresholds=3250,7200,20000  starve_limit=off  lease=10m
+//
+// What was not assigned follows: arrays are extended or cut to their length,
+// parameters that become active get their defaults. What was assigned must
+// stand as it is; if it cannot, the error is a [Violations] that names the
+// parameter and what it may be.
+func (s *Space) Parse(base Config, sets []string) (Config, error) {
+	var v Violations
+	raw := make([]Value, len(s.params))
+	for i := range s.params {
+		raw[i] = base.Get(s.params[i].ID)
+	}
+	assigned := make([]bool, len(s.params))
+	for _, set := range sets {
+		id, value, ok := strings.Cut(set, "=")
+		id = strings.TrimSpace(id)
+		if !ok {
+			v.add(set, "want name=value")
+			continue
+		}
+		i, known := s.index[id]
+		if !known {
+			v.add(id, "there is no such parameter, want one of %s", strings.Join(s.ids(), ", "))
+			continue
+		}
+		if assigned[i] {
+			v.add(id, "is set twice")
+			continue
+		}
+		p := &s.params[i]
+		x, ok := p.parse(value)
+		if !ok {
+			v.add(id, "cannot read %q, want %s", value, p.Range())
+			continue
+		}
+		if fault := p.fault(x); fault != "" {
+			v.add(id, "%s", fault)
+			continue
+		}
+		raw[i], assigned[i] = x, true
+	}
+	if len(v) > 0 {
+		return Config{}, v
+	}
+	values, _ := s.project(raw)
+	for i := range values {
+		if assigned[i] && !values[i].Equal(raw[i]) {
+			v.addAll(s.explain(i, raw, values))
+		}
+	}
+	if len(v) > 0 {
+		return Config{}, v
+	}
+	c := Config{space: s, values: values}
+	return c, s.Check(c)
+}
+
+// explain says why parameter i could not keep its raw value beside the values
+// that everything else was given.
+func (s *Space) explain(i int, raw, values []Value) Violations {
+	with := Config{space: s, values: append([]Value(nil), values...)}
+	with.values[i] = raw[i]
+	if found, ok := s.Check(with).(Violations); ok {
+		return found
+	}
+	p := &s.params[i]
+	return Violations{{Field: p.ID, Description: fmt.Sprintf("%s does not fit the other values and would become %s", p.Format(raw[i]), p.Format(values[i]))}}
+}
+
+func (v *Violations) addAll(more Violations) {
+	for _, one := range more {
+		v.add(one.Field, "%s", one.Description)
+	}
+}
+
+func (s *Space) ids() []string {
+	ids := make([]string, len(s.params))
+	for i := range s.params {
+		ids[i] = s.params[i].ID
+	}
+	return ids
+}
+
+// ParseJSON reads a configuration as [Config.MarshalJSON] writes it; durations
+// may also be texts such as "10m" and special values their names. Nothing is
+// completed or corrected: the configuration must be whole and valid.
+func (s *Space) ParseJSON(b []byte) (Config, error) {
+	var v Violations
+	values := make([]Value, len(s.params))
+	dec := json.NewDecoder(bytes.NewReader(b))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return Config{}, Violations{{Field: "configuration", Description: "is not a JSON object"}}
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return Config{}, Violations{{Field: "configuration", Description: err.Error()}}
+		}
+		id := key.(string) // the only token there can be before a colon
+		var x Value
+		if err := dec.Decode(&x); err != nil {
+			return Config{}, Violations{{Field: id, Description: err.Error()}}
+		}
+		i, known := s.index[id]
+		switch {
+		case !known:
+			v.add(id, "there is no such parameter")
+		case !values[i].IsZero():
+			v.add(id, "is set twice")
+		default:
+			values[i] = s.params[i].normalise(x)
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return Config{}, Violations{{Field: "configuration", Description: err.Error()}}
+	}
+	if dec.More() {
+		v.add("configuration", "is followed by something else")
+	}
+	c := Config{space: s, values: values}
+	if err := s.Check(c); err != nil {
+		v.addAll(err.(Violations))
+	}
+	if len(v) > 0 {
+		return Config{}, v
+	}
+	return c, nil
+}
+
+// document is a space as JSON.
+type document struct {
+	Parameters []Param `json:"parameters"`
+	Rules      []Rule  `json:"rules,omitempty"`
+}
+
+// MarshalJSON writes the specification, which UnmarshalJSON reads.
+func (s *Space) MarshalJSON() ([]byte, error) {
+	return json.Marshal(document{Parameters: s.params, Rules: s.rules})
+}
+
+// Digest returns the SHA-256 of the specification's JSON in hexadecimal. It
+// names the space in logs, caches and stored searches.
+func (s *Space) Digest() string {
+	b, err := s.MarshalJSON()
+	if err != nil {
+		panic("space: a checked specification does not marshal: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// UnmarshalJSON reads and checks a specification; unknown fields are errors.
+// It must not be used on a space that already has configurations.
+func (s *Space) UnmarshalJSON(b []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	var d document
+	if err := dec.Decode(&d); err != nil {
+		return fmt.Errorf("space: %w", err)
+	}
+	read, err := New(d.Parameters, d.Rules)
+	if err != nil {
+		return err
+	}
+	*s = *read
+	s.initial.space = s
+	return nil
+}

@@ -1,0 +1,208 @@
+package space
+
+import (
+	"math"
+	"slices"
+)
+
+// Source gives raw values by parameter id. A [Config] is one, and so is
+// [Values].
+type Source interface{ Get(id string) Value }
+
+// Values is a Source made of a map.
+type Values map[string]Value
+
+// Get returns the value of id, zero if there is none.
+func (v Values) Get(id string) Value { return v[id] }
+
+// Change is one value that Project had to alter.
+type Change struct {
+	Param string `json:"param"`
+	From  Value  `json:"from"`
+	To    Value  `json:"to"`
+	// Rule is the id of the rule that asked for it, or one of missing, type,
+	// range, step and length for the parameter's own limits.
+	Rule string `json:"rule"`
+}
+
+// Reasons of a Change that no rule asked for.
+const (
+	changeMissing = "missing"
+	changeType    = "type"
+	changeRange   = "range"
+	changeStep    = "step"
+	changeLength  = "length"
+)
+
+// Project returns a valid configuration close to raw, and what it changed.
+// It accepts anything: missing values and values of the wrong type become the
+// default, numbers move to the nearest allowed one, arrays are cut or extended
+// to their length, orderings and activations are applied as their rules say,
+// and unknown names are ignored. A valid configuration comes back unchanged.
+func (s *Space) Project(raw Source) (Config, []Change) {
+	from := make([]Value, len(s.params))
+	for i := range s.params {
+		from[i] = raw.Get(s.params[i].ID)
+	}
+	values, why := s.project(from)
+	var changes []Change
+	for i := range values {
+		if !values[i].Equal(from[i]) {
+			if why[i] == "" {
+				why[i] = changeType // "10m" became 600
+			}
+			changes = append(changes, Change{Param: s.params[i].ID, From: from[i], To: values[i], Rule: why[i]})
+		}
+	}
+	return Config{space: s, values: values}, changes
+}
+
+func (s *Space) project(raw []Value) (values []Value, why []string) {
+	values = make([]Value, len(s.params))
+	why = make([]string, len(s.params))
+	for _, u := range s.units {
+		for _, i := range u.params {
+			switch {
+			case s.isActive(i, values):
+				values[i], why[i] = s.projectOne(i, raw[i], values)
+			case len(s.active[i]) > 0:
+				why[i] = s.active[i][0].rule.ID
+			default:
+				why[i] = changeLength
+			}
+		}
+		if u.ordering != nil {
+			s.projectOrder(u, values, why)
+		}
+	}
+	return values, why
+}
+
+// projectOne makes raw a value that parameter i allows on its own.
+func (s *Space) projectOne(i int, raw Value, values []Value) (Value, string) {
+	p := &s.params[i]
+	raw = p.normalise(raw)
+	if p.Array != nil {
+		return s.projectArray(i, raw, values)
+	}
+	if raw.IsZero() {
+		return p.Default, changeMissing
+	}
+	if raw.kind != p.want() {
+		return p.Default, changeType
+	}
+	switch raw.kind {
+	case numberValue:
+		v, why := p.projectNumber(raw.num, p.Default.num)
+		return Num(v), why
+	case textValue:
+		if p.fault(raw) != "" {
+			return p.Default, changeRange
+		}
+	}
+	return raw, ""
+}
+
+// projectNumber moves v to the nearest allowed number.
+func (p *Param) projectNumber(v, fallback float64) (float64, string) {
+	switch {
+	case p.special(v) != nil:
+		return v, ""
+	case math.IsNaN(v):
+		return fallback, changeType
+	case v < p.Min || v > p.Max:
+		return p.snap(v), changeRange
+	}
+	return p.snap(v), changeStep
+}
+
+// projectArray cuts or extends a list to its length and makes each element
+// allowed.
+func (s *Space) projectArray(i int, raw Value, values []Value) (Value, string) {
+	p, want := &s.params[i], s.arrayLength(i, values)
+	nums, why := raw.nums, ""
+	switch {
+	case raw.IsZero():
+		nums, why = p.Default.nums, changeMissing
+	case raw.kind != listValue:
+		nums, why = p.Default.nums, changeType
+	case len(nums) != want:
+		why = changeLength
+	}
+	out := make([]float64, 0, want)
+	for k := 0; k < want; k++ {
+		if k >= len(nums) || math.IsNaN(nums[k]) {
+			if s.ordered[i] {
+				slices.Sort(out) // continue from the largest
+			}
+			out = append(out, p.extend(out))
+			continue
+		}
+		v, reason := p.projectNumber(nums[k], p.Min)
+		if v != nums[k] && why == "" {
+			why = reason
+		}
+		out = append(out, v)
+	}
+	return Value{kind: listValue, nums: out}, why
+}
+
+// extend returns the next element of a list that became longer: the default's
+// where that continues upwards, otherwise the step (on a log scale the ratio)
+// between the last two, repeated.
+func (p *Param) extend(nums []float64) float64 {
+	n := len(nums)
+	if d := p.Default.nums; n < len(d) && (n == 0 || d[n] > nums[n-1]) {
+		return d[n]
+	}
+	var v float64
+	switch {
+	case n == 0 && p.Log:
+		v = math.Sqrt(p.Min) * math.Sqrt(p.Max)
+	case n == 0:
+		v = p.Min + (p.Max-p.Min)/2
+	case p.Log:
+		ratio := 2.0
+		if n > 1 && nums[n-2] < nums[n-1] {
+			ratio = nums[n-1] / nums[n-2]
+		}
+		v = nums[n-1] * ratio
+	default:
+		gap := (p.Max - p.Min) / float64(p.Array.Max+1)
+		if n > 1 && nums[n-2] < nums[n-1] {
+			gap = nums[n-1] - nums[n-2]
+		}
+		v = nums[n-1] + gap
+	}
+	return p.snap(roundDigits(min(max(v, p.Min), p.Max), readable))
+}
+
+// projectOrder applies an ordering to the active values of a unit.
+func (s *Space) projectOrder(u unit, values []Value, why []string) {
+	o, id := u.ordering.Ordering, u.ordering.ID
+	var chain []*Param
+	if i := u.params[0]; s.params[i].Array != nil {
+		nums := values[i].nums // made by projectArray, so ours to change
+		for range nums {
+			chain = append(chain, &s.params[i])
+		}
+		if len(nums) > 1 && o.arrange(nums, chain) {
+			why[i] = id
+		}
+		return
+	}
+	var nums []float64
+	var at []int
+	for _, i := range u.params {
+		if !values[i].IsZero() {
+			nums, chain, at = append(nums, values[i].num), append(chain, &s.params[i]), append(at, i)
+		}
+	}
+	if len(nums) > 1 && o.arrange(nums, chain) {
+		for k, i := range at {
+			if values[i].num != nums[k] {
+				values[i], why[i] = Num(nums[k]), id
+			}
+		}
+	}
+}

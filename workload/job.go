@@ -1,0 +1,250 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+)
+
+// MilliGPU is a number of GPUs in thousandths: 1000 is one whole GPU.
+type MilliGPU int64
+
+// GPUs is n whole GPUs.
+func GPUs(n int) MilliGPU { return MilliGPU(n) * 1000 }
+
+// Whole rounds up to whole GPUs, which is what a policy without sharing grants.
+func (m MilliGPU) Whole() int { return int((m + 999) / 1000) }
+
+// Limits beyond which a job is refused by readers and by Validate. They bound
+// arithmetic: GPU-time of one job must fit an int64 of nanoseconds.
+const (
+	MaxGPUs     = 1_000_000
+	MaxDuration = 10 * 365 * 24 * time.Hour // ten years
+	MaxSubmit   = 100 * 365 * 24 * time.Hour
+)
+
+// Status is how a job ended, as its trace tells.
+type Status uint8
+
+// The states a trace reports. Unknown is for traces without a status.
+const (
+	Unknown Status = iota
+	Completed
+	Cancelled
+	Failed
+)
+
+func (s Status) String() string {
+	switch s {
+	case Completed:
+		return "completed"
+	case Cancelled:
+		return "cancelled"
+	case Failed:
+		return "failed"
+	}
+	return ""
+}
+
+// Job is one gang of GPUs held together from start to finish: all of them or
+// none.
+type Job struct {
+	ID     string
+	User   string
+	Tenant string // virtual cluster
+	// Key is what recurs: jobs with the same key are expected to behave alike.
+	// Readers hash user and name, or tenant, GPUs and batch where names are
+	// absent.
+	Key   string
+	Model string // model class, empty if unknown
+	// Submit is the instant of submission, since the workload's zero. It may be
+	// negative for jobs submitted before it.
+	Submit time.Duration
+	// Duration is the run time at the requested GPUs, consolidated and alone.
+	// It is the ground truth: only the simulator may read it.
+	Duration time.Duration
+	GPUs     MilliGPU
+	Status   Status
+	// Deadline is the instant by which the job should have ended, 0 for none.
+	Deadline time.Duration
+}
+
+// Validate names the first field that no simulation can accept.
+func (j *Job) Validate() error {
+	switch {
+	case j.ID == "":
+		return fmt.Errorf("id: is empty")
+	case j.GPUs <= 0:
+		return fmt.Errorf("gpus: %g is not positive", float64(j.GPUs)/1000)
+	case j.GPUs > GPUs(MaxGPUs):
+		return fmt.Errorf("gpus: %g is more than %d", float64(j.GPUs)/1000, MaxGPUs)
+	case j.Duration <= 0:
+		return fmt.Errorf("duration: %v is not positive", j.Duration)
+	case j.Duration > MaxDuration:
+		return fmt.Errorf("duration: %v is more than ten years", j.Duration)
+	case j.Submit > MaxSubmit || j.Submit < -MaxSubmit:
+		return fmt.Errorf("submit: %v is more than a hundred years from the workload's zero", j.Submit)
+	case j.Deadline > MaxSubmit || j.Deadline < -MaxSubmit:
+		return fmt.Errorf("deadline: %v is more than a hundred years from the workload's zero", j.Deadline)
+	case float64(j.Duration)*float64(j.GPUs.Whole()) > maxGPUTime:
+		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted", j.GPUs.Whole(), j.Duration)
+	}
+	return nil
+}
+
+// Cluster is the hardware a workload runs on: equal nodes of equal GPUs.
+type Cluster struct {
+	Nodes       int    `json:"nodes"`
+	GPUsPerNode int    `json:"gpus_per_node"`
+	NodeType    string `json:"node_type,omitempty"`
+	// VCs are quotas of GPUs by tenant. Empty means one pool for all: a trace's
+	// tenant column does not by itself split the cluster.
+	VCs []VC `json:"vcs,omitempty"`
+}
+
+// VC is a virtual cluster: a tenant's quota in whole GPUs.
+type VC struct {
+	Tenant string `json:"tenant"`
+	GPUs   int    `json:"gpus"`
+	// Weight is the tenant's share of what is divided between tenants, relative
+	// to the others'. 0 means none is declared: quotas take its place.
+	Weight float64 `json:"weight,omitempty"`
+}
+
+// SmallCluster is the size in GPUs up to which tuning has little to gain
+// (DESIGN section 9).
+const SmallCluster = 32
+
+// TotalGPUs of all nodes.
+func (c Cluster) TotalGPUs() int { return c.Nodes * c.GPUsPerNode }
+
+// Validate refuses clusters without GPUs or too large to count.
+func (c Cluster) Validate() error {
+	switch {
+	case c.Nodes <= 0:
+		return fmt.Errorf("cluster: nodes: %d is not positive", c.Nodes)
+	case c.GPUsPerNode <= 0:
+		return fmt.Errorf("cluster: gpus per node: %d is not positive", c.GPUsPerNode)
+	case c.GPUsPerNode > 1024:
+		return fmt.Errorf("cluster: gpus per node: %d is more than 1024", c.GPUsPerNode)
+	case c.Nodes > 1_000_000:
+		return fmt.Errorf("cluster: nodes: %d is more than 1,000,000", c.Nodes)
+	}
+	return nil
+}
+
+func (c Cluster) String() string { return fmt.Sprintf("%d nodes x %d GPUs", c.Nodes, c.GPUsPerNode) }
+
+// Workload is a list of jobs in order of submission. It is read-only once
+// made and may be shared by any number of simulations.
+type Workload struct {
+	name      string
+	zero      time.Time
+	jobs      []Job
+	synthetic bool
+	digest    func() string
+}
+
+// New sorts the jobs by submission, keeping the given order among equals, and
+// checks them: an error names the first bad or repeated job. It takes
+// ownership of the slice. zero is the wall-clock time of instant 0.
+func New(name string, zero time.Time, jobs []Job) (*Workload, error) {
+	seen := make(map[string]struct{}, len(jobs))
+	for i := range jobs {
+		if err := jobs[i].Validate(); err != nil {
+			return nil, fmt.Errorf("workload %s: job %d (%q): %w", name, i, jobs[i].ID, err)
+		}
+		if _, dup := seen[jobs[i].ID]; dup {
+			return nil, fmt.Errorf("workload %s: job %d: id: %q is used twice", name, i, jobs[i].ID)
+		}
+		seen[jobs[i].ID] = struct{}{}
+	}
+	return newTrusted(name, zero, jobs, false), nil
+}
+
+func newTrusted(name string, zero time.Time, jobs []Job, synthetic bool) *Workload {
+	sortBySubmit(jobs)
+	return newSorted(name, zero, jobs, synthetic)
+}
+
+func newSorted(name string, zero time.Time, jobs []Job, synthetic bool) *Workload {
+	w := &Workload{name: name, zero: zero.UTC(), jobs: jobs, synthetic: synthetic}
+	w.digest = sync.OnceValue(func() string { return digestOf(w) })
+	return w
+}
+
+// Name says where the workload comes from: a file name or a profile.
+func (w *Workload) Name() string { return w.name }
+
+// Zero is the wall-clock time of instant 0.
+func (w *Workload) Zero() time.Time { return w.zero }
+
+// Jobs in order of submission. The caller must not change them.
+func (w *Workload) Jobs() []Job { return w.jobs }
+
+// Len is the number of jobs.
+func (w *Workload) Len() int { return len(w.jobs) }
+
+// Synthetic reports whether a generator made the workload. Whoever shows it
+// says so.
+func (w *Workload) Synthetic() bool { return w.synthetic }
+
+// AsSynthetic returns the same workload labelled synthetic.
+func (w *Workload) AsSynthetic() *Workload { return newSorted(w.name, w.zero, w.jobs, true) }
+
+// Digest identifies the content (jobs and zero, not the name): equal digests
+// mean equal simulations. It is a hexadecimal SHA-256.
+func (w *Workload) Digest() string { return w.digest() }
+
+// Window returns the jobs submitted in [from, to), on the same zero. The jobs
+// are shared, not copied.
+func (w *Workload) Window(from, to time.Duration) *Workload {
+	lo := sort.Search(len(w.jobs), func(i int) bool { return w.jobs[i].Submit >= from })
+	hi := sort.Search(len(w.jobs), func(i int) bool { return w.jobs[i].Submit >= to })
+	if hi < lo {
+		hi = lo
+	}
+	return newSorted(w.name, w.zero, w.jobs[lo:hi:hi], w.synthetic)
+}
+
+// Span returns the first and the last submission; zeros if there is no job.
+func (w *Workload) Span() (first, last time.Duration) {
+	if len(w.jobs) == 0 {
+		return 0, 0
+	}
+	return w.jobs[0].Submit, w.jobs[len(w.jobs)-1].Submit
+}
+
+func digestOf(w *Workload) string {
+	h := sha256.New()
+	buf := make([]byte, 0, 4096)
+	num := func(v int64) { buf = binary.LittleEndian.AppendUint64(buf, uint64(v)) }
+	num(w.zero.Unix())
+	num(int64(w.zero.Nanosecond()))
+	for i := range w.jobs {
+		j := &w.jobs[i]
+		for _, s := range [...]string{j.ID, j.User, j.Tenant, j.Key, j.Model} {
+			num(int64(len(s)))
+			buf = append(buf, s...)
+		}
+		num(int64(j.Submit))
+		num(int64(j.Duration))
+		num(int64(j.GPUs))
+		if j.Deadline == 0 {
+			num(int64(j.Status))
+		} else { // marked, so that digests of jobs without deadlines stay what they were
+			num(int64(j.Status) | 1<<8)
+			num(int64(j.Deadline))
+		}
+		if len(buf) > 3<<10 {
+			h.Write(buf)
+			buf = buf[:0]
+		}
+	}
+	h.Write(buf)
+	return hex.EncodeToString(h.Sum(nil))
+}

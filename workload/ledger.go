@@ -1,0 +1,330 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+)
+
+// Finish is a job that ended, as its events tell.
+type Finish struct {
+	Job
+	End     time.Duration
+	RunTime time.Duration // held GPUs, restarts included
+	Starts  int
+}
+
+// Ledger folds events into State and history. What it tells depends on the set
+// of events only: they may come in any order, late or twice. The cost of an
+// answer grows with the jobs it speaks of, not with all jobs ever; the memory
+// held grows until Forget. It is not for concurrent use.
+type Ledger struct {
+	cluster Cluster
+	seen    map[string]struct{}
+	jobs    map[string]*record
+	nodes   map[string][]nodeEvent // in order of (time, id)
+	names   []string               // of nodes that placements name
+	named   map[string]int         // places in names
+	others  []nodeEvent            // ids of node and configuration events, to be forgotten
+	horizon time.Duration          // Forget's
+	forgot  bool
+
+	// Jobs that were submitted, as far as is known.
+	active   []*record // not finished, bySubmit
+	finished []*record // byEnd
+	arrivals []*record // all of them, bySubmit
+}
+
+type record struct {
+	id     string
+	events []jobEvent // in order of (time, rank, id)
+	// What the first Submitted and the first Finished tell; nil and false if
+	// there is none.
+	submitted *jobEvent
+	ended     bool
+	end       time.Duration
+}
+
+type jobEvent struct {
+	id            string
+	kind          EventKind
+	time          time.Duration
+	gpus          MilliGPU
+	status        Status
+	job           *Job       // of Submitted
+	placement     []NodeGPUs // nodes by their place in Ledger.names
+	attained      time.Duration
+	hasAttained   bool
+	levelAttained time.Duration
+	hasLevel      bool
+	leaseUntil    time.Duration
+}
+
+type nodeEvent struct {
+	time time.Duration
+	id   string
+	up   bool
+	gpus int
+}
+
+// NewLedger starts without events. The cluster is the one registered; node
+// events change its number of nodes.
+func NewLedger(c Cluster) *Ledger {
+	return &Ledger{cluster: c, seen: map[string]struct{}{}, jobs: map[string]*record{}, nodes: map[string][]nodeEvent{}, named: map[string]int{}}
+}
+
+// Apply takes one event in. It reports false for an event it does not need,
+// because its id is known or its job is forgotten, and an error for an event
+// that makes no sense by itself: the field is named.
+func (l *Ledger) Apply(e Event) (bool, error) {
+	if e.ID == "" {
+		return false, fmt.Errorf("event_id: is empty")
+	}
+	if e.Time > MaxSubmit || e.Time < -MaxSubmit {
+		return false, fmt.Errorf("time: more than a hundred years from the zero")
+	}
+	if _, dup := l.seen[e.ID]; dup {
+		return false, nil
+	}
+	switch e.Kind {
+	case NodeUp, NodeDown, ConfigApplied:
+		if e.Kind != ConfigApplied && e.Node == "" {
+			return false, fmt.Errorf("node: is empty")
+		}
+		if l.tooOld(e.Time) {
+			return false, nil
+		}
+		n := nodeEvent{time: e.Time, id: e.ID, up: e.Kind == NodeUp, gpus: e.NodeGPUs}
+		l.others = append(l.others, n)
+		if e.Kind != ConfigApplied {
+			l.nodes[e.Node] = insert(l.nodes[e.Node], n, nodeEvent.compare)
+		}
+	case Submitted, Started, Preempted, Resumed, Resized, Finished:
+		if e.Job.ID == "" {
+			return false, fmt.Errorf("job.job_id: is empty")
+		}
+		if (e.Kind == Submitted || e.Kind == Resized) && (e.Job.GPUs <= 0 || e.Job.GPUs > GPUs(MaxGPUs)) {
+			return false, fmt.Errorf("job.gpus: %g is not between 0 and %d", float64(e.Job.GPUs)/1000, MaxGPUs)
+		}
+		if l.jobs[e.Job.ID] == nil && l.tooOld(e.Time) {
+			return false, nil
+		}
+		l.applyJob(&e)
+	default:
+		return false, fmt.Errorf("kind: %d is not a known kind of event", e.Kind)
+	}
+	l.seen[e.ID] = struct{}{}
+	return true, nil
+}
+
+func (l *Ledger) tooOld(t time.Duration) bool { return l.forgot && t < l.horizon }
+
+func (l *Ledger) applyJob(e *Event) {
+	r := l.jobs[e.Job.ID]
+	if r == nil {
+		r = &record{id: e.Job.ID}
+		l.jobs[e.Job.ID] = r
+	}
+	je := jobEvent{id: e.ID, kind: e.Kind, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status, placement: l.name(e.Placement),
+		attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained, hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil}
+	if e.Kind == Submitted {
+		j := e.Job
+		j.Submit = e.Time
+		j.Duration = 0
+		je.job = &j
+	}
+	if e.Kind != Submitted && e.Kind != Finished {
+		r.events = insert(r.events, je, jobEvent.compare)
+		return
+	}
+	l.unlist(r)
+	r.events = insert(r.events, je, jobEvent.compare)
+	r.submitted, r.ended = nil, false
+	for i := range r.events {
+		if ev := &r.events[i]; ev.kind == Submitted && r.submitted == nil {
+			c := *ev // the slice moves
+			r.submitted = &c
+		}
+	}
+	if r.submitted != nil {
+		for i := range r.events {
+			if ev := &r.events[i]; ev.kind == Finished {
+				// No job ends before it begins: clocks may differ.
+				r.ended, r.end = true, max(ev.time, r.submitted.time)
+				break
+			}
+		}
+	}
+	l.list(r)
+}
+
+func (l *Ledger) list(r *record) {
+	if r.submitted == nil {
+		return
+	}
+	l.arrivals = insert(l.arrivals, r, bySubmit)
+	if r.ended {
+		l.finished = insert(l.finished, r, byEnd)
+	} else {
+		l.active = insert(l.active, r, bySubmit)
+	}
+}
+
+func (l *Ledger) unlist(r *record) {
+	if r.submitted == nil {
+		return
+	}
+	l.arrivals = remove(l.arrivals, r, bySubmit)
+	if r.ended {
+		l.finished = remove(l.finished, r, byEnd)
+	} else {
+		l.active = remove(l.active, r, bySubmit)
+	}
+}
+
+// bySubmit orders jobs by submission. Ties go by the id of the event that told
+// of it, so that the order does not depend on which came first.
+func bySubmit(a, b *record) int {
+	return cmp.Or(cmp.Compare(a.submitted.time, b.submitted.time), cmp.Compare(a.submitted.id, b.submitted.id), cmp.Compare(a.id, b.id))
+}
+
+func byEnd(a, b *record) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.id, b.id)) }
+
+// rank orders events of one job at one instant: a job is submitted before it
+// starts, and a preemption at the instant of a resume came first.
+var rank = [...]int{Submitted: 0, Preempted: 1, Started: 2, Resumed: 3, Resized: 4, Finished: 5}
+
+func (e jobEvent) compare(o jobEvent) int {
+	return cmp.Or(cmp.Compare(e.time, o.time), cmp.Compare(rank[e.kind], rank[o.kind]), cmp.Compare(e.id, o.id))
+}
+
+func (e nodeEvent) compare(o nodeEvent) int {
+	return cmp.Or(cmp.Compare(e.time, o.time), cmp.Compare(e.id, o.id))
+}
+
+// insert keeps a sorted slice sorted. Events mostly come in order: it looks at
+// the end first.
+func insert[T any](s []T, v T, compare func(a, b T) int) []T {
+	if n := len(s); n == 0 || compare(s[n-1], v) <= 0 {
+		return append(s, v)
+	}
+	i, _ := slices.BinarySearchFunc(s, v, compare)
+	return slices.Insert(s, i, v)
+}
+
+func remove[T any](s []T, v T, compare func(a, b T) int) []T {
+	i, found := slices.BinarySearchFunc(s, v, compare)
+	if !found {
+		panic("workload: ledger: a job is not where it was listed")
+	}
+	return slices.Delete(s, i, i+1)
+}
+
+// State is what is known of an instant: of all events at or before it. Events
+// that came late count, so that asking again for a past instant can give more.
+func (l *Ledger) State(at time.Duration) State {
+	s := State{At: at, Cluster: l.clusterAt(at)}
+	later := sort.Search(len(l.finished), func(i int) bool { return l.finished[i].end > at })
+	running := append(slices.Clone(l.active), l.finished[later:]...)
+	slices.SortFunc(running, bySubmit)
+	for _, r := range running {
+		if a, _, ok := r.fold(at); ok {
+			if s.Jobs == nil {
+				s.Jobs = make([]ActiveJob, 0, len(running))
+			}
+			s.Jobs = append(s.Jobs, a)
+		}
+	}
+	l.number(&s)
+	return s
+}
+
+// Finishes are the jobs that ended in [from, to), in order of end, then id.
+func (l *Ledger) Finishes(from, to time.Duration) []Finish {
+	var out []Finish
+	i := sort.Search(len(l.finished), func(i int) bool { return l.finished[i].end >= from })
+	for ; i < len(l.finished) && l.finished[i].end < to; i++ {
+		r := l.finished[i]
+		_, f, _ := r.fold(r.end)
+		out = append(out, *f)
+	}
+	return out
+}
+
+// Arrivals are the jobs submitted in [from, to), in order of submission, as
+// submitted: Duration is zero.
+func (l *Ledger) Arrivals(from, to time.Duration) []Job {
+	var out []Job
+	i := sort.Search(len(l.arrivals), func(i int) bool { return l.arrivals[i].submitted.time >= from })
+	for ; i < len(l.arrivals) && l.arrivals[i].submitted.time < to; i++ {
+		out = append(out, *l.arrivals[i].submitted.job)
+	}
+	return out
+}
+
+// Forget drops the jobs that ended before an instant, and returns how many.
+// Later answers about instants before it lack them. Events before it count only
+// for jobs still remembered, so that a repetition brings no job back.
+func (l *Ledger) Forget(before time.Duration) int {
+	if l.forgot && before <= l.horizon {
+		return 0
+	}
+	l.forgot, l.horizon = true, before
+	n := sort.Search(len(l.finished), func(i int) bool { return l.finished[i].end >= before })
+	for _, r := range l.finished[:n] {
+		l.drop(r)
+	}
+	l.finished = slices.Clone(l.finished[n:])
+	l.arrivals = slices.DeleteFunc(l.arrivals, func(r *record) bool { return l.jobs[r.id] != r })
+	for _, r := range l.jobs {
+		if r.submitted == nil && r.events[len(r.events)-1].time < before {
+			l.drop(r)
+		}
+	}
+	l.others = slices.DeleteFunc(l.others, func(e nodeEvent) bool {
+		if e.time < before {
+			delete(l.seen, e.id)
+		}
+		return e.time < before
+	})
+	for name, events := range l.nodes {
+		// The last event before the instant still says whether the node is up.
+		if i := sort.Search(len(events), func(i int) bool { return events[i].time >= before }); i > 1 {
+			l.nodes[name] = slices.Clone(events[i-1:])
+		}
+	}
+	return n
+}
+
+func (l *Ledger) drop(r *record) {
+	for i := range r.events {
+		delete(l.seen, r.events[i].id)
+	}
+	delete(l.jobs, r.id)
+}
+
+// clusterAt is the cluster registered, less its nodes that went down, or the
+// nodes that came up if these are more: a scheduler may tell of all its nodes
+// or only of failures.
+func (l *Ledger) clusterAt(at time.Duration) Cluster {
+	c := l.cluster
+	up, down, gpus := 0, 0, 0
+	for _, events := range l.nodes {
+		i := sort.Search(len(events), func(i int) bool { return events[i].time > at })
+		switch {
+		case i == 0:
+		case events[i-1].up:
+			up++
+			gpus = max(gpus, events[i-1].gpus)
+		default:
+			down++
+		}
+	}
+	c.Nodes = max(up, c.Nodes-down, 0)
+	if gpus > 0 {
+		c.GPUsPerNode = gpus
+	}
+	return c
+}

@@ -1,0 +1,379 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var testCluster = Cluster{Nodes: 4, GPUsPerNode: 8}
+
+func apply(t rapid.TB, l *Ledger, events ...Event) {
+	t.Helper()
+	for _, e := range events {
+		if ok, err := l.Apply(e); !ok || err != nil {
+			t.Fatalf("%+v: %v, %v", e, ok, err)
+		}
+	}
+}
+
+// ev is an event of job a, at seconds. Its id tells kind and time.
+func ev(kind EventKind, job string, at int) Event {
+	return Event{ID: fmt.Sprintf("%s-%v-%d", job, kind, at), Kind: kind, Time: time.Duration(at) * time.Second, Job: Job{ID: job, GPUs: 2000}}
+}
+
+func TestLedgerTellsAJobsLife(t *testing.T) {
+	submit := ev(Submitted, "a", 10)
+	submit.Job.Tenant, submit.Job.Duration = "x", time.Hour
+	start := ev(Started, "a", 15)
+	start.Placement = []NodeShare{{Node: "1", GPUs: 2}}
+	start.LeaseUntil = 30 * time.Second
+	preempt := ev(Preempted, "a", 25)
+	preempt.LevelAttained, preempt.HasLevel = 20*time.Second, true
+	resume := ev(Resumed, "a", 40)
+	resize := ev(Resized, "a", 50)
+	resize.Job.GPUs = 4000
+	finish := ev(Finished, "a", 70)
+	finish.Job.Status = Completed
+	l := NewLedger(testCluster)
+	apply(t, l, finish, resize, preempt, start, resume, submit) // late events count
+
+	job := Job{ID: "a", Tenant: "x", Submit: 10 * time.Second, GPUs: 2000}
+	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	for at, want := range map[int]*ActiveJob{
+		9:  nil,
+		12: {Job: job, Since: s(10), WaitTime: s(2)},
+		20: {Job: job, Running: true, Held: 2, Since: s(15), WaitTime: s(5), RunTime: s(5), Attained: s(10), Starts: 1, LeaseUntil: s(30), Placement: []NodeGPUs{{Node: 1, GPUs: 2}}},
+		30: {Job: job, Since: s(25), WaitTime: s(10), RunTime: s(10), Attained: s(20), Starts: 1, Preemptions: 1, LevelAttained: s(20), HasLevel: true},
+		60: {Job: job, Running: true, Held: 4, Resizes: 1, Since: s(50), WaitTime: s(20), RunTime: s(30), Attained: s(80), Starts: 2, Preemptions: 1, LevelAttained: s(20), HasLevel: true},
+		70: nil,
+	} {
+		got := l.State(s(at))
+		if want == nil {
+			if got.Jobs != nil {
+				t.Errorf("at %d: %+v", at, got.Jobs)
+			}
+			continue
+		}
+		if len(got.Jobs) != 1 || !reflect.DeepEqual(got.Jobs[0], *want) {
+			t.Errorf("at %d: %+v, want %+v", at, got.Jobs, *want)
+		}
+		if e := got.Elapsed(0); e != s(at-10) {
+			t.Errorf("at %d: elapsed %v", at, e)
+		}
+	}
+	ended := job
+	ended.Status = Completed
+	if got := l.Finishes(s(70), s(71)); len(got) != 1 || !reflect.DeepEqual(got[0], Finish{Job: ended, End: s(70), RunTime: s(40), Starts: 2}) {
+		t.Errorf("finishes %+v", got)
+	}
+	if got := l.Finishes(s(0), s(70)); got != nil {
+		t.Errorf("finishes %+v", got)
+	}
+	if got := l.Arrivals(s(10), s(11)); len(got) != 1 || got[0] != job {
+		t.Errorf("arrivals %+v", got)
+	}
+}
+
+func TestLedgerForgivesContradictions(t *testing.T) {
+	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	for name, c := range map[string]struct {
+		events  []Event
+		at      int
+		running bool
+		run     time.Duration
+		starts  int
+	}{
+		"started twice":                 {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 1), ev(Started, "a", 5)}, 10, true, s(9), 1},
+		"preempted while waiting":       {[]Event{ev(Submitted, "a", 0), ev(Preempted, "a", 1)}, 10, false, 0, 0},
+		"started before it is asked":    {[]Event{ev(Submitted, "a", 4), ev(Started, "a", 1)}, 10, true, s(6), 1},
+		"preempted and resumed at once": {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 1), ev(Preempted, "a", 5), ev(Resumed, "a", 5)}, 10, true, s(9), 2},
+		"started and preempted at once": {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 5), ev(Preempted, "a", 5)}, 10, false, 0, 1},
+	} {
+		l := NewLedger(testCluster)
+		apply(t, l, c.events...)
+		a := l.State(s(c.at)).Jobs[0]
+		if a.Running != c.running || a.RunTime != c.run || a.Starts != c.starts || a.RunTime+a.WaitTime != s(c.at)-a.Submit {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	l := NewLedger(testCluster)
+	apply(t, l, ev(Finished, "a", 3), ev(Started, "b", 1))
+	if got := l.State(s(10)); got.Jobs != nil || l.Finishes(0, s(10)) != nil || l.Arrivals(0, s(10)) != nil {
+		t.Errorf("jobs nobody submitted: %+v", got)
+	}
+	apply(t, l, ev(Submitted, "a", 5)) // its clock was ahead
+	if f := l.Finishes(0, s(10)); len(f) != 1 || f[0].End != s(5) || f[0].RunTime != 0 {
+		t.Errorf("%+v", f)
+	}
+	// A hundred years on a million GPUs cannot be counted; it must not wrap.
+	big := ev(Submitted, "c", 0)
+	big.Job.GPUs = GPUs(MaxGPUs)
+	apply(t, l, big, ev(Started, "c", 0))
+	if a := l.State(MaxSubmit).Jobs[0]; a.ID != "c" || a.Attained != math.MaxInt64 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestLedgerRefuses(t *testing.T) {
+	good := ev(Submitted, "a", 0)
+	for field, edit := range map[string]func(*Event){
+		"event_id":   func(e *Event) { e.ID = "" },
+		"time":       func(e *Event) { e.Time = MaxSubmit + 1 },
+		"job.job_id": func(e *Event) { e.Job.ID = "" },
+		"job.gpus":   func(e *Event) { e.Job.GPUs = 0 },
+		"kind":       func(e *Event) { e.Kind = 99 },
+		"node":       func(e *Event) { e.Kind = NodeUp },
+	} {
+		l := NewLedger(testCluster)
+		e := good
+		edit(&e)
+		if ok, err := l.Apply(e); ok || err == nil || !strings.HasPrefix(err.Error(), field+": ") {
+			t.Errorf("%s: %v, %v", field, ok, err)
+		}
+		// What was refused left no trace.
+		apply(t, l, good)
+		if ok, err := l.Apply(good); ok || err != nil {
+			t.Errorf("repeated: %v, %v", ok, err)
+		}
+	}
+}
+
+func TestLedgerCountsNodes(t *testing.T) {
+	node := func(kind EventKind, name string, at, gpus int) Event {
+		return Event{ID: fmt.Sprint(kind, name, at), Kind: kind, Time: time.Duration(at), Node: name, NodeGPUs: gpus}
+	}
+	failures := NewLedger(testCluster) // tells of failures only
+	apply(t, failures, node(NodeUp, "n1", 20, 8), node(NodeDown, "n1", 10, 0))
+	all := NewLedger(testCluster) // tells of every node
+	for i := range 5 {
+		apply(t, all, node(NodeUp, fmt.Sprint(i), i, 4))
+	}
+	apply(t, all, node(NodeDown, "3", 10, 0))
+	for _, c := range []struct {
+		l           *Ledger
+		at          time.Duration
+		nodes, gpus int
+	}{{failures, 9, 4, 8}, {failures, 10, 3, 8}, {failures, 20, 4, 8}, {all, 0, 4, 4}, {all, 4, 5, 4}, {all, 10, 4, 4}} {
+		if got := c.l.State(c.at).Cluster; got.Nodes != c.nodes || got.GPUsPerNode != c.gpus {
+			t.Errorf("at %d: %v, want %d x %d", c.at, got, c.nodes, c.gpus)
+		}
+	}
+}
+
+func TestLedgerNumbersNodes(t *testing.T) {
+	node := func(kind EventKind, name string) Event {
+		return Event{ID: fmt.Sprint(kind, name), Kind: kind, Node: name, NodeGPUs: 8}
+	}
+	run := func(job string, nodes ...string) []Event {
+		start := ev(Started, job, 0)
+		for _, n := range nodes {
+			start.Placement = append(start.Placement, NodeShare{Node: n, GPUs: 1})
+		}
+		return []Event{ev(Submitted, job, 0), start}
+	}
+	for name, c := range map[string]struct {
+		events [][]Event
+		want   string // node numbers of jobs a, b, ...
+	}{
+		"numbers stand for themselves":    {[][]Event{run("a", "3", "0"), run("b", "2")}, "[3 0] [2]"},
+		"no such number":                  {[][]Event{run("a", "1"), run("b", "4"), run("c", "01")}, "[1] [2] [0]"},
+		"more nodes than there are":       {[][]Event{run("a", "v", "w", "x"), run("b", "z", "y")}, "[0 1 2] [-1 3]"},
+		"names in order":                  {[][]Event{run("a", "x"), run("b", "w", "x")}, "[1] [0 1]"},
+		"joined with all the node events": {[][]Event{run("a", "rack-b"), run("b", "rack-d"), {node(NodeUp, "rack-a"), node(NodeUp, "rack-b"), node(NodeUp, "rack-c"), node(NodeUp, "rack-d")}}, "[1] [3]"},
+		"unknown among all that are told": {[][]Event{run("a", "0"), {node(NodeUp, "a"), node(NodeUp, "b"), node(NodeUp, "c"), node(NodeUp, "d")}, run("b", "d")}, "[-1] [3]"},
+		"down":                            {[][]Event{run("a", "0"), run("b", "3"), {node(NodeDown, "0")}}, "[-1] [0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := NewLedger(testCluster)
+			for _, events := range c.events {
+				apply(t, l, events...)
+			}
+			var got []string
+			for _, a := range l.State(time.Second).Jobs {
+				var nodes []int
+				for _, n := range a.Placement {
+					nodes = append(nodes, n.Node)
+				}
+				got = append(got, fmt.Sprint(nodes))
+			}
+			if got := strings.Join(got, " "); got != c.want {
+				t.Errorf("jobs run on %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestLedgerTakesAttainedServiceAsTold(t *testing.T) {
+	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	l := NewLedger(testCluster)
+	told := ev(Preempted, "a", 10)
+	told.Attained, told.HasAttained = s(7), true // it does not count restarts
+	apply(t, l, ev(Submitted, "a", 0), ev(Started, "a", 0), told, ev(Resumed, "a", 20))
+	for at, want := range map[int]time.Duration{5: s(10), 15: s(7), 25: s(17)} {
+		if a := l.State(s(at)).Jobs[0]; a.Attained != want {
+			t.Errorf("at %d s: attained %v, want %v", at, a.Attained, want)
+		}
+	}
+	again := ev(Resized, "a", 30)
+	again.Attained, again.HasAttained = s(100), true
+	apply(t, l, again)
+	if a := l.State(s(31)).Jobs[0]; a.Attained != s(102) || a.RunTime != s(21) {
+		t.Errorf("%+v", a)
+	}
+}
+
+// genEvents are events of a few jobs and nodes at a few instants: mostly
+// sensible lives, with ties and contradictions.
+func genEvents(t *rapid.T) []Event {
+	kinds := []EventKind{Submitted, Submitted, Started, Preempted, Resumed, Resized, Finished, NodeUp, NodeDown, ConfigApplied}
+	n := rapid.IntRange(0, 40).Draw(t, "events")
+	out := make([]Event, n)
+	for i := range out {
+		e := Event{ID: fmt.Sprintf("e%02d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Time: time.Duration(rapid.IntRange(0, 12).Draw(t, "time"))}
+		switch e.Kind {
+		case NodeUp, NodeDown:
+			e.Node, e.NodeGPUs = rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node"), rapid.IntRange(1, 8).Draw(t, "node gpus")
+		case ConfigApplied:
+		default:
+			e.Job = Job{ID: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "job"), GPUs: MilliGPU(rapid.IntRange(1, 9000).Draw(t, "gpus"))}
+			for range rapid.IntRange(0, 2).Draw(t, "places") {
+				e.Placement = append(e.Placement, NodeShare{Node: rapid.SampledFrom([]string{"n1", "n2", "n3", "0"}).Draw(t, "place"), GPUs: 1})
+			}
+			e.HasAttained = rapid.Bool().Draw(t, "attained")
+			e.Attained = time.Duration(i)
+			e.HasLevel = rapid.Bool().Draw(t, "level")
+			e.LevelAttained = time.Duration(i)
+			e.LeaseUntil = time.Duration(rapid.IntRange(0, 9).Draw(t, "lease"))
+		}
+		out[i] = e
+	}
+	return out
+}
+
+// answers is all a ledger tells.
+func answers(l *Ledger) []any {
+	var out []any
+	for at := time.Duration(-1); at <= 13; at++ {
+		out = append(out, l.State(at), l.Finishes(at-3, at), l.Arrivals(at-3, at))
+	}
+	return out
+}
+
+func TestLedgerDependsOnTheSetOfEvents(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := genEvents(t)
+		one := NewLedger(testCluster)
+		apply(t, one, events...)
+		other := NewLedger(testCluster)
+		twice := append(slices.Clone(events), events...)
+		for _, e := range rapid.Permutation(twice).Draw(t, "order") {
+			if _, err := other.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+			if rapid.Bool().Draw(t, "ask") { // asking changes nothing
+				other.State(5)
+			}
+		}
+		if a, b := answers(one), answers(other); !reflect.DeepEqual(a, b) {
+			t.Fatalf("in order:\n%+v\nshuffled:\n%+v", a, b)
+		}
+	})
+}
+
+func TestLedgerStateNeedsNoFuture(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := genEvents(t)
+		at := time.Duration(rapid.IntRange(-1, 13).Draw(t, "at"))
+		all, past := NewLedger(testCluster), NewLedger(testCluster)
+		for _, e := range events {
+			apply(t, all, e)
+			if e.Time <= at {
+				apply(t, past, e)
+			}
+		}
+		if a, b := all.State(at), past.State(at); !reflect.DeepEqual(a, b) {
+			t.Fatalf("%+v\nwithout later events:\n%+v", a, b)
+		}
+		if a, b := all.Finishes(-1, at+1), past.Finishes(-1, at+1); !reflect.DeepEqual(a, b) {
+			t.Fatalf("%+v\nwithout later events:\n%+v", a, b)
+		}
+		ids := map[string]bool{}
+		state := all.State(at)
+		for i, a := range state.Jobs {
+			if ids[a.ID] || a.RunTime < 0 || a.WaitTime < 0 || a.RunTime+a.WaitTime != state.Elapsed(i) {
+				t.Fatalf("%+v", a)
+			}
+			ids[a.ID] = true
+		}
+	})
+}
+
+func TestLedgerForgets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := genEvents(t)
+		before := time.Duration(rapid.IntRange(0, 13).Draw(t, "before"))
+		l, whole := NewLedger(testCluster), NewLedger(testCluster)
+		apply(t, l, events...)
+		apply(t, whole, events...)
+		n := l.Forget(before)
+		if want := len(whole.Finishes(-1, before)); n != want || l.Forget(before) != 0 {
+			t.Fatalf("forgot %d jobs, want %d", n, want)
+		}
+		for _, e := range events { // repetitions bring nothing back
+			if e.Time < before {
+				if ok, err := l.Apply(e); ok || err != nil {
+					t.Fatalf("%+v: %v, %v", e, ok, err)
+				}
+			}
+		}
+		for at := before; at <= 13; at++ {
+			if a, b := l.State(at), whole.State(at); !reflect.DeepEqual(a, b) {
+				t.Fatalf("state at %d: %+v, want %+v", at, a, b)
+			}
+			if a, b := l.Finishes(before, at), whole.Finishes(before, at); !reflect.DeepEqual(a, b) {
+				t.Fatalf("finishes until %d: %+v, want %+v", at, a, b)
+			}
+			if a, b := l.Arrivals(before, at), whole.Arrivals(before, at); !reflect.DeepEqual(a, b) {
+				t.Fatalf("arrivals until %d: %+v, want %+v", at, a, b)
+			}
+		}
+	})
+}
+
+// A state costs what is active, however much history there is.
+func BenchmarkLedgerState(b *testing.B) {
+	for _, jobs := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
+			l := NewLedger(testCluster)
+			for i := range jobs {
+				id := fmt.Sprintf("j%06d", i)
+				apply(b, l, ev(Submitted, id, i), ev(Started, id, i+10))
+				if i >= 500 {
+					apply(b, l, ev(Finished, fmt.Sprintf("j%06d", i-500), i))
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if s := l.State(time.Duration(jobs) * time.Second); len(s.Jobs) != 500 {
+					b.Fatal(len(s.Jobs))
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkLedgerApply(b *testing.B) {
+	b.ReportAllocs()
+	l := NewLedger(testCluster)
+	for i := 0; b.Loop(); i++ {
+		id := fmt.Sprintf("j%08d", i)
+		apply(b, l, ev(Submitted, id, i), ev(Started, id, i+10), ev(Finished, id, i+500))
+	}
+}

@@ -1,0 +1,59 @@
+package workload
+
+import "time"
+
+// State is what a controller can know of a cluster at an instant, built from
+// job and cluster events alone (Ledger.State): who is active, what each has
+// received, and where it runs. It holds no duration: how long a job still runs
+// is for the caller to predict.
+type State struct {
+	At      time.Duration // since the workload's zero
+	Cluster Cluster
+	// Jobs are the active ones in order of submission; ties go by the id of the
+	// event that told of it.
+	Jobs []ActiveJob
+}
+
+// ActiveJob is an unfinished job as its events tell.
+type ActiveJob struct {
+	// Job has Duration zero: nobody knows it yet.
+	Job
+	Running bool
+	// Since is the instant at which the present spell began: the last start,
+	// resume or resize of a running job, the last preemption or resize or the
+	// submission of a waiting one.
+	Since time.Duration
+	// RunTime and WaitTime add up all spells until State.At. RunTime counts
+	// held GPUs, also while a restart makes no progress.
+	RunTime  time.Duration
+	WaitTime time.Duration
+	// Attained is the GPU-time received until State.At: what its scheduler told
+	// last, if it does, and the GPUs held since then, or ever, times how long.
+	Attained    time.Duration
+	Starts      int // first start and resumes
+	Preemptions int
+	Resizes     int // since submission
+	// Held is the number of GPUs of a running job, 0 of a waiting one. It differs
+	// from the GPUs asked for where the scheduler is elastic.
+	Held int
+	// LevelAttained is the GPU-time (or time, as the scheduler counts) that its
+	// scheduler last reported to be behind the job's priority level, at Since.
+	// It differs from Attained where a scheduler forgets service, as Tiresias
+	// does on promotion. HasLevel is false where the scheduler does not report.
+	LevelAttained time.Duration
+	HasLevel      bool
+	// LeaseUntil is the end of the lease in force, 0 if none is reported.
+	LeaseUntil time.Duration
+	// Placement is empty where the scheduler does not report it. Nodes count from
+	// 0; one that is not known to be up is -1.
+	Placement []NodeGPUs
+}
+
+// NodeGPUs is a share of a node.
+type NodeGPUs struct {
+	Node int `json:"node"`
+	GPUs int `json:"gpus"`
+}
+
+// Elapsed is the time since submission.
+func (s *State) Elapsed(i int) time.Duration { return s.At - s.Jobs[i].Submit }

@@ -1,0 +1,83 @@
+package workload
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseVC(t *testing.T) {
+	for s, want := range map[string]VC{"a=8": {Tenant: "a", GPUs: 8}, "x=y=0": {Tenant: "x=y"}, "b=16:2.5": {Tenant: "b", GPUs: 16, Weight: 2.5}, "=4": {GPUs: 4}} {
+		if got, err := ParseVC(s); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "a", "a=", "a=-1", "a=1.5", "a=1:", "a=1:0", "a=1:NaN", "a=1:-2", "a=99999999999"} {
+		if got, err := ParseVC(s); err == nil {
+			t.Errorf("%q: %+v and no error", s, got)
+		}
+	}
+}
+
+func TestAutoVCs(t *testing.T) {
+	job := func(tenant string, seconds, gpus int) Job {
+		return Job{Tenant: tenant, Duration: time.Duration(seconds) * time.Second, GPUs: GPUs(gpus)}
+	}
+	for _, x := range []struct {
+		gpus int
+		jobs []Job
+		want string
+	}{
+		// 60, 30 and 10 GPU-seconds.
+		{10, []Job{job("b", 30, 1), job("a", 30, 2), job("c", 10, 1)}, "a=6 b=3 c=1"},
+		// 4 of a and 3 of b are 7; 5.71 and 4.29 of ten.
+		{10, []Job{job("a", 4, 1), job("b", 3, 1)}, "a=6 b=4"},
+		// c's widest job needs 4: a and b divide 6 as 2 to 1.
+		{10, []Job{job("a", 60, 1), job("b", 30, 1), job("c", 1, 4)}, "a=4 b=2 c=4"},
+		// The widest jobs together need 12 of 10: by share alone.
+		{10, []Job{job("a", 9, 6), job("b", 1, 6)}, "a=9 b=1"},
+		{10, nil, ""},
+	} {
+		got := ""
+		for _, v := range AutoVCs(x.jobs, x.gpus) {
+			got += fmt.Sprintf(" %s=%d", v.Tenant, v.GPUs)
+		}
+		if got != "" {
+			got = got[1:]
+		}
+		if got != x.want {
+			t.Errorf("%+v on %d GPUs: %s, want %s", x.jobs, x.gpus, got, x.want)
+		}
+	}
+}
+
+// TestAutoVCsAddUp: all GPUs are in a quota, and whatever can hold the widest
+// jobs does.
+func TestAutoVCsAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		gpus := rapid.IntRange(1, 100).Draw(t, "GPUs")
+		jobs := make([]Job, rapid.IntRange(1, 20).Draw(t, "jobs"))
+		widest := map[string]int{}
+		for i := range jobs {
+			jobs[i] = Job{Tenant: rapid.StringN(1, 1, 1).Draw(t, "tenant"), Duration: time.Duration(rapid.Int64Range(1, int64(MaxDuration)).Draw(t, "duration")),
+				GPUs: GPUs(rapid.IntRange(1, gpus).Draw(t, "width"))}
+			widest[jobs[i].Tenant] = max(widest[jobs[i].Tenant], jobs[i].GPUs.Whole())
+		}
+		need := 0
+		for _, w := range widest {
+			need += w
+		}
+		sum := 0
+		for _, v := range AutoVCs(jobs, gpus) {
+			sum += v.GPUs
+			if v.GPUs < 0 || need <= gpus && v.GPUs < widest[v.Tenant] {
+				t.Fatalf("%s gets %d GPUs, its widest job asks for %d", v.Tenant, v.GPUs, widest[v.Tenant])
+			}
+		}
+		if sum != gpus {
+			t.Fatalf("the quotas are %d of %d GPUs", sum, gpus)
+		}
+	})
+}
