@@ -56,13 +56,14 @@ var rooms = []room{
 	{"api/server", 5, []string{"api/autosched/v1", "controller", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"controller", 4, []string{"schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},
-	{"search", 3, []string{"space", "causal", "internal/trees"}},
+	{"search", 3, []string{"space", "causal", "internal/trees", "internal/rng"}},
 	{"generation", 3, []string{"workload", "internal/trees", "internal/rng"}},
 	{"simulator", 2, []string{"workload"}},
-	{"causal", 2, []string{"internal/trees"}},
+	{"causal", 2, []string{"internal/trees", "internal/rng"}},
 	{"space", 1, nil},
 	{"workload", 1, nil},
-	{"internal", 0, nil},
+	{"internal/rng", 0, nil},
+	{"internal", 0, []string{"internal/rng"}},
 }
 
 // testHelpers may be imported by any test.
