@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 
 if ! command -v protoc >/dev/null 2>&1; then
-	echo "generate.sh: protoc is missing: install protobuf-compiler (Debian: apt-get install protobuf-compiler; macOS: brew install protobuf), then run this again" >&2
+	echo "generate.sh: protoc is missing: install it (Debian: apt-get install protobuf-compiler libprotobuf-dev; macOS: brew install protobuf), then run this again" >&2
 	exit 1
 fi
 
