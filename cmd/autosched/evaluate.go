@@ -131,14 +131,22 @@ type tuneFlags struct {
 }
 
 func (t *tuneFlags) add(cmd *cobra.Command, budget int) {
+	t.addSearch(cmd, budget)
+	fl := cmd.Flags()
+	fl.Float64Var(&t.minRatio, "min-ratio", replay.DefaultMinRatio, "least gain on the controllable part that replaces the incumbent")
+	fl.BoolVar(&t.always, "always", false, "replace the incumbent by the best on average whatever it gains, as the paper does")
+}
+
+// addSearch adds what a search needs, without the rule by which its result is
+// adopted.
+func (t *tuneFlags) addSearch(cmd *cobra.Command, budget int) {
+	t.minRatio = replay.DefaultMinRatio
 	fl := cmd.Flags()
 	fl.StringVar(&t.objective, "objective", controller.Objectives[0], "what to minimise: "+strings.Join(controller.Objectives, ", "))
 	fl.DurationVar(&t.horizon, "horizon", replay.DefaultHorizon, "arrivals forecast for this long belong to a future")
 	fl.IntVar(&t.futures, "futures", replay.DefaultFutures, "futures that every candidate is played on")
 	fl.IntVar(&t.budget, "budget", budget, "evaluations per round; one is a configuration on all futures")
 	fl.IntVar(&t.workers, "workers", 0, "evaluations at a time (0: one per processor); results do not depend on it")
-	fl.Float64Var(&t.minRatio, "min-ratio", replay.DefaultMinRatio, "least gain on the controllable part that replaces the incumbent")
-	fl.BoolVar(&t.always, "always", false, "replace the incumbent by the best on average whatever it gains, as the paper does")
 	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions(controller.Objectives, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/controller/replay"
+)
+
+func newBenchTuneCmd() *cobra.Command {
+	var f replayFlags
+	var t tuneFlags
+	var c configFlag
+	var names []string
+	var o replay.CompareOptions
+	cmd := &cobra.Command{
+		Use:   "tune",
+		Short: "Compare searches on the tuning rounds of a trace, with paired tests",
+		Long: `Runs the cluster under one configuration (the default, or what --preset and
+--set say) and tunes at instants of the window at which jobs wait. Every search
+gets the same futures and the same budget (evaluations, or with --time wall
+time), and what it found is judged on those futures and on what really came.
+
+Ratios are of the controllable part of the objective: the incumbent's over the
+winner's, above 1 is better; means over seeds, then geometric means over
+instants. The columns "vs" compare with the first search: below 1 found better
+configurations; p is of a paired t-test over the instants.
+
+Searches:
+` + searchList(),
+		Example: `  autosched bench tune --trace sample --nodes 20 --hours 4 --seeds 2 --searches autosched,random,bluefin
+  autosched bench tune --trace jobs.csv.gz --from 2017-10-09 --to 2017-10-12 --nodes 40 --scheduler lucid --time 500ms --budget 1000 --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, err := f.load(cmd.Context(), cmd)
+			if err != nil {
+				return err
+			}
+			if err := t.check(); err != nil {
+				return err
+			}
+			if o.Hours < 2 || o.Seeds < 1 || o.Time < 0 {
+				return usageError{fmt.Errorf("--hours %d, --seeds %d, --time %v: want at least 2, 1 and 0", o.Hours, o.Seeds, o.Time)}
+			}
+			known := map[string]bool{}
+			for _, s := range replay.Searches() {
+				known[s[0]] = true
+			}
+			for _, n := range names {
+				if !known[n] {
+					return usageError{fmt.Errorf("--searches: %q is not known; there are %s", n, strings.Join(searchNames(), ", "))}
+				}
+			}
+			if o.Incumbent, err = c.config(in.scheduler); err != nil {
+				return err
+			}
+			o.Searches = names
+			line := newProgressLine(cmd.ErrOrStderr())
+			o.Progress = func(done, of int) { line.show("search %d of %d", done, of) }
+			r, err := replay.Compare(cmd.Context(), replay.Options{
+				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective, Horizon: t.horizon,
+				Futures: t.futures, Budget: t.budget, Seed: f.seed, Workers: t.workers, Simulate: in.options,
+			}, o)
+			line.clear()
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(cmd.OutOrStdout(), r)
+			}
+			return printComparison(cmd.OutOrStdout(), r)
+		},
+	}
+	f.add(cmd)
+	f.addTo(cmd)
+	t.addSearch(cmd, replay.DefaultBudget)
+	c.add(cmd)
+	fl := cmd.Flags()
+	fl.StringSliceVar(&names, "searches", searchNames(), "searches to compare; the first is the reference")
+	fl.IntVar(&o.Hours, "hours", 10, "instants to tune at")
+	fl.IntVar(&o.Seeds, "seeds", 5, "searches per instant, each with its own futures")
+	fl.DurationVar(&o.Time, "time", 0, "wall time of each search (0: only --budget counts); results then depend on the machine")
+	_ = cmd.RegisterFlagCompletionFunc("searches", cobra.FixedCompletions(searchNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func searchNames() []string {
+	var out []string
+	for _, s := range replay.Searches() {
+		out = append(out, s[0])
+	}
+	return out
+}
+
+func searchList() string {
+	var b strings.Builder
+	for _, s := range replay.Searches() {
+		fmt.Fprintf(&b, "  %-10s %s\n", s[0], s[1])
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func printComparison(w io.Writer, r *replay.Comparison) error {
+	limit := fmt.Sprintf("%d evaluations", r.Budget)
+	if r.TimeS > 0 {
+		limit = fmt.Sprintf("%v", time.Duration(r.TimeS*float64(time.Second)))
+	}
+	fmt.Fprintf(w, "%s, %s, %s: %d instants x %d seeds, %s per search on %d futures\n\n", r.Trace, r.Scheduler, r.Objective, len(r.Hours), r.Seeds, limit, r.Futures)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "search\ton futures\tin truth\tvs %s\tp\tvs in truth\tp\tevaluations\ts\t\n", r.Reference)
+	for _, s := range r.Searches {
+		fmt.Fprintf(t, "%s\t%.4f\t%.4f\t%.4f\t%.3f\t%.4f\t%.3f\t%.1f\t%.3f\t\n", s.Search, s.OnFutures, s.OnTruth, s.AgainstReference, s.P, s.AgainstReferenceTruth, s.PTruth, s.Evaluations, s.Seconds)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,295 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+)
+
+// CompareOptions say how searches are compared round by round.
+type CompareOptions struct {
+	// Searches by name, see [Searches]; the first is the reference that the
+	// others are tested against.
+	Searches []string
+	// Hours is how many instants of the window are tuned at, spread evenly over
+	// those at which jobs wait; Seeds how often each.
+	Hours, Seeds int
+	// Time, if positive, is what each search may spend; Options.Budget is then
+	// only a bound. Results depend on the machine.
+	Time time.Duration
+	// Incumbent is in force all the time.
+	Incumbent space.Config
+	// Progress is told after every search.
+	Progress func(done, of int)
+}
+
+// Comparison is what several searches found on the same rounds.
+type Comparison struct {
+	Trace     string           `json:"trace"`
+	Scheduler string           `json:"scheduler"`
+	Objective string           `json:"objective"`
+	Budget    int              `json:"budget"`
+	TimeS     float64          `json:"time_s,omitempty"`
+	Futures   int              `json:"futures"`
+	Hours     []string         `json:"hours"`
+	Seeds     int              `json:"seeds"`
+	Reference string           `json:"reference"`
+	Searches  []ComparedSearch `json:"searches"`
+}
+
+// ComparedSearch is one search of a comparison. Ratios are geometric means over
+// hours of means over seeds, of the controllable part of the objective:
+// incumbent's over winner's, above 1 is better.
+type ComparedSearch struct {
+	Search string `json:"search"`
+	// OnFutures is measured on the futures that were searched on, OnTruth on what
+	// really came.
+	OnFutures float64 `json:"ratio_on_futures"`
+	OnTruth   float64 `json:"ratio_on_truth"`
+	// AgainstReference is this search's controllable part over the reference's,
+	// on the futures and in truth: below 1 it found better configurations. P is
+	// of a two-sided paired t-test over the hours.
+	AgainstReference      float64 `json:"against_reference"`
+	P                     float64 `json:"p"`
+	AgainstReferenceTruth float64 `json:"against_reference_truth"`
+	PTruth                float64 `json:"p_truth"`
+	// Evaluations and Seconds per search, measured one after the other.
+	Evaluations float64 `json:"evaluations"`
+	Seconds     float64 `json:"seconds"`
+}
+
+// A searchKind is a way to search in one round.
+type searchKind struct {
+	name, description string
+	set               func(*controller.Round)
+}
+
+// searchKinds lists what can be compared: the product's search, its portfolio
+// alone, and each sampler on its own from the incumbent.
+func searchKinds() []searchKind {
+	kinds := []searchKind{
+		{"autosched", "presets, then the default sampler", func(*controller.Round) {}},
+		{"portfolio", "the presets only", func(r *controller.Round) { r.Budget = min(r.Budget, 2+len(r.Scheduler.Presets)) }},
+	}
+	for _, s := range search.Samplers {
+		kinds = append(kinds, searchKind{s.Name, s.Description + ", without presets", func(r *controller.Round) {
+			r.Sampler, r.NoPresets = s.Name, true
+		}})
+	}
+	return kinds
+}
+
+// Searches are the names and descriptions of what can be compared.
+func Searches() [][2]string {
+	var out [][2]string
+	for _, k := range searchKinds() {
+		out = append(out, [2]string{k.name, k.description})
+	}
+	return out
+}
+
+// Compare runs the cluster under one configuration and searches at several
+// instants, with every search on the same futures, and judges what each found
+// on those futures and on what really came.
+func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, error) {
+	kinds, err := findSearches(c.Searches)
+	if err != nil {
+		return nil, err
+	}
+	if c.Hours < 2 || c.Seeds < 1 {
+		return nil, fmt.Errorf("compare: %d hours and %d seeds; want at least 2 and 1", c.Hours, c.Seeds)
+	}
+	e, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	if c.Incumbent.IsZero() {
+		c.Incumbent = e.o.Scheduler.Space.Default()
+	}
+	busy, err := e.busy(ctx, c.Incumbent, c.Hours)
+	if err != nil {
+		return nil, err
+	}
+	out := &Comparison{Trace: o.Trace.Name(), Scheduler: o.Scheduler.Name, Objective: e.o.Objective, Budget: e.o.Budget, TimeS: c.Time.Seconds(),
+		Futures: e.o.Futures, Seeds: c.Seeds, Reference: kinds[0].name}
+	live, err := e.startLive(c.Incumbent, true)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]tally, len(kinds))
+	for n, at := range busy {
+		if err := live.runUntil(ctx, at); err != nil {
+			return nil, err
+		}
+		out.Hours = append(out.Hours, e.clock(at))
+		for k := range all {
+			all[k].begin()
+		}
+		for seed := range c.Seeds {
+			m := &moment{round: n*c.Seeds + seed, at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: c.Incumbent, live: live}
+			x, err := controller.Futures(m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate)
+			if err != nil {
+				return nil, err
+			}
+			truth, err := controller.NewScorer(e.o.Scheduler, e.o.Cluster, e.truth(m), e.o.Objective, o.Simulate)
+			if err != nil {
+				return nil, err
+			}
+			before, err := truth.Measure(ctx, c.Incumbent)
+			if err != nil {
+				return nil, err
+			}
+			for k, kind := range kinds {
+				r := e.round(x, c.Incumbent, e.seed(m))
+				r.Always, r.Cache = true, nil
+				kind.set(r)
+				if err := all[k].search(ctx, r, c.Time, truth, before); err != nil {
+					return nil, fmt.Errorf("%s at %s: %w", kind.name, e.clock(at), err)
+				}
+				if c.Progress != nil {
+					c.Progress((n*c.Seeds+seed)*len(kinds)+k+1, len(busy)*c.Seeds*len(kinds))
+				}
+			}
+		}
+	}
+	for k, kind := range kinds {
+		out.Searches = append(out.Searches, all[k].report(kind.name, &all[0]))
+	}
+	return out, nil
+}
+
+func findSearches(names []string) ([]searchKind, error) {
+	var out []searchKind
+	all := searchKinds()
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(k searchKind) bool { return k.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("compare: there is no search %q", name)
+		}
+		out = append(out, all[i])
+	}
+	if len(out) == 0 {
+		return nil, errors.New("compare: no search named")
+	}
+	return out, nil
+}
+
+// busy are instants on the grid of intervals at which jobs wait, spread evenly.
+func (e *evaluation) busy(ctx context.Context, incumbent space.Config, want int) ([]time.Duration, error) {
+	live, err := e.startLive(incumbent, false)
+	if err != nil {
+		return nil, err
+	}
+	var all []time.Duration
+	for at := e.o.From + e.o.Interval; at < e.o.To; at += e.o.Interval {
+		if err := live.runUntil(ctx, at); err != nil {
+			return nil, err
+		}
+		if live.Sim.Waiting() > 0 {
+			all = append(all, at)
+		}
+	}
+	if len(all) < want {
+		return nil, fmt.Errorf("compare: jobs wait at %d instants of the window only, not at %d: there is little to search for", len(all), want)
+	}
+	out := make([]time.Duration, want)
+	for i := range out {
+		out[i] = all[(2*i+1)*len(all)/(2*want)]
+	}
+	return out, nil
+}
+
+// tally is a search's results: logarithms of ratios by hour.
+type tally struct {
+	futures, truth []float64 // incumbent over winner, sums over the hour's seeds
+	searches       int
+	evaluations    int
+	took           time.Duration
+}
+
+func (t *tally) begin() {
+	t.futures, t.truth = append(t.futures, 0), append(t.truth, 0)
+}
+
+// leastControllable keeps ratios finite where a winner leaves nothing to win:
+// this share of the objective counts as nothing.
+const leastControllable = 1e-3
+
+func controllable(m search.Measurement) float64 {
+	sum := 0.0
+	for i, v := range m.Values {
+		sum += max(v-m.Floors[i], leastControllable*v)
+	}
+	return sum / float64(len(m.Values))
+}
+
+func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Duration, truth *controller.Scorer, before search.Measurement) error {
+	began := time.Now()
+	spent := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		spent, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	got, err := r.Run(spent)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && spent.Err() == nil {
+		return err
+	}
+	t.took += time.Since(began)
+	t.evaluations += int(got.Details["evaluations"])
+	t.searches++
+	if !got.Best.OK() || !got.Incumbent.OK() {
+		return nil // no time for two configurations: the incumbent stays
+	}
+	after, err := truth.Measure(ctx, got.Config)
+	if err != nil {
+		return err
+	}
+	last := len(t.futures) - 1
+	t.futures[last] += math.Log(controllable(got.Incumbent.Measurement) / controllable(got.Best.Measurement))
+	if !after.Exhausted && !before.Exhausted {
+		t.truth[last] += math.Log(controllable(before) / controllable(after))
+	}
+	return nil
+}
+
+func (t *tally) report(name string, reference *tally) ComparedSearch {
+	out := ComparedSearch{Search: name, Evaluations: float64(t.evaluations) / float64(t.searches), Seconds: t.took.Seconds() / float64(t.searches)}
+	seeds := float64(t.searches) / float64(len(t.futures))
+	out.OnFutures = math.Exp(stat.Mean(t.futures, nil) / seeds)
+	out.OnTruth = math.Exp(stat.Mean(t.truth, nil) / seeds)
+	out.AgainstReference, out.P = against(reference.futures, t.futures, seeds)
+	out.AgainstReferenceTruth, out.PTruth = against(reference.truth, t.truth, seeds)
+	return out
+}
+
+// against tests the paired differences of two series of sums over seeds.
+func against(reference, other []float64, seeds float64) (ratio, p float64) {
+	d := make([]float64, len(other))
+	for i := range d {
+		d[i] = (reference[i] - other[i]) / seeds
+	}
+	mean, sd := stat.MeanStdDev(d, nil)
+	if sd == 0 {
+		if mean == 0 {
+			return 1, 1
+		}
+		return math.Exp(mean), 0
+	}
+	n := float64(len(d))
+	tail := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.CDF(-math.Abs(mean) / (sd / math.Sqrt(n)))
+	return math.Exp(mean), 2 * tail
+}
