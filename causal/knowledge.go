@@ -1,0 +1,311 @@
+package causal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Tiers of the three-layer model. Context variables describe the workload that a
+// configuration met; nothing the system does changes them.
+const (
+	TierConfig    = "config"
+	TierContext   = "context"
+	TierMetric    = "metric"
+	TierObjective = "objective"
+)
+
+// tierRank orders the tiers: a variable is no cause of one in a lower tier.
+var tierRank = map[string]int{TierConfig: 0, TierContext: 0, TierMetric: 1, TierObjective: 2}
+
+// TierNames lists the tiers from causes to effects.
+func TierNames() []string { return []string{TierContext, TierConfig, TierMetric, TierObjective} }
+
+// A Mode says how much the tiers forbid.
+type Mode string
+
+const (
+	// ModeTiers, the default: config and context are exogenous, objectives cause
+	// nothing, metrics may cause each other, and a configuration may change an
+	// objective past all metrics.
+	ModeTiers Mode = "tiers"
+	// ModeStrict3 also forbids edges between metrics and from config or context
+	// straight to an objective.
+	ModeStrict3 Mode = "strict3"
+	// ModeNone uses the tiers to arrange the picture only.
+	ModeNone Mode = "none"
+)
+
+// Spec is what is known of the variables beforehand, by name: a tiers file.
+type Spec struct {
+	// Mode is ModeTiers if empty.
+	Mode Mode `json:"mode,omitempty"`
+	// Tiers gives the tier of every column.
+	Tiers map[string]string `json:"tiers"`
+	// Types overrides the types seen in the data: cont, int or cat.
+	Types map[string]Kind `json:"types,omitempty"`
+	// Ignore names columns that are left out.
+	Ignore []string `json:"ignore,omitempty"`
+	// Forbidden pairs: the first is no cause of the second.
+	Forbidden [][2]string `json:"forbidden,omitempty"`
+	// Required pairs: the first is a direct cause of the second.
+	Required [][2]string `json:"required,omitempty"`
+	// Order lists metrics from causes to effects, to direct edges that the data
+	// leave undirected.
+	Order []string `json:"order,omitempty"`
+}
+
+// maxSpec is the largest tiers file ReadSpec takes.
+const maxSpec = 1 << 20
+
+// ReadSpec reads a tiers file. Unknown fields are refused.
+func ReadSpec(r io.Reader) (*Spec, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxSpec+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxSpec {
+		return nil, fmt.Errorf("the tiers file is larger than %d bytes", maxSpec)
+	}
+	s := &Spec{}
+	if err := strictJSON(data, s); err != nil {
+		return nil, fmt.Errorf(`%w (a tiers file looks like {"tiers": {"queues": "config", "load": "context", "frag": "metric", "avg_jct": "objective"}})`, err)
+	}
+	return s, s.check()
+}
+
+// strictJSON decodes one value and nothing after it.
+func strictJSON(data []byte, v any) error {
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			line := 1 + strings.Count(string(data[:min(int(syntax.Offset), len(data))]), "\n")
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+		return err
+	}
+	if d.More() {
+		return errors.New("there is text after the JSON value")
+	}
+	return nil
+}
+
+func (s *Spec) check() error {
+	switch s.Mode {
+	case "", ModeTiers, ModeStrict3, ModeNone:
+	default:
+		return fmt.Errorf("mode: %q is not %s, %s or %s", s.Mode, ModeTiers, ModeStrict3, ModeNone)
+	}
+	for _, name := range sortedKeys(s.Tiers) {
+		if _, ok := tierRank[s.Tiers[name]]; !ok {
+			return fmt.Errorf("tiers: %q of %q is not one of %s", s.Tiers[name], name, strings.Join(TierNames(), ", "))
+		}
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Knowledge is a Spec bound to the columns of a table: by index.
+//
+// That i is forbidden to cause j is meant of ancestors: i is no cause of j, not
+// even through others.
+type Knowledge struct {
+	// Tier orders the variables: none causes one of a lower tier. Nil without
+	// tiers.
+	Tier []int
+	// WithinForbidden are tiers whose variables do not cause each other.
+	WithinForbidden map[int]bool
+	// Exogenous variables have no cause among the others, hidden or not.
+	Exogenous []bool
+	// Forbidden and Required pairs: cause, effect.
+	Forbidden, Required [][2]int
+}
+
+// Bind relates a spec to the columns of a table. Every column needs a tier
+// unless the mode is ModeNone, and every name in the spec a column.
+func (s *Spec) Bind(names []string) (*Knowledge, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	index := make(map[string]int, len(names))
+	for i, name := range names {
+		index[name] = i
+	}
+	find := func(what, name string) (int, error) {
+		i, ok := index[name]
+		if !ok {
+			return 0, fmt.Errorf("%s: the data have no column %q; they have %s", what, name, strings.Join(names, ", "))
+		}
+		return i, nil
+	}
+	k := &Knowledge{}
+	for _, name := range sortedKeys(s.Tiers) {
+		if _, err := find("tiers", name); err != nil {
+			return nil, err
+		}
+	}
+	if s.Mode != ModeNone && len(s.Tiers) > 0 {
+		k.Tier = make([]int, len(names))
+		k.Exogenous = make([]bool, len(names))
+		k.WithinForbidden = map[int]bool{0: true, 2: true}
+		for i, name := range names {
+			tier, ok := s.Tiers[name]
+			if !ok {
+				return nil, fmt.Errorf("tiers: column %q has no tier: give it one of %s, or put it under \"ignore\"", name, strings.Join(TierNames(), ", "))
+			}
+			k.Tier[i] = tierRank[tier]
+			k.Exogenous[i] = k.Tier[i] == 0
+		}
+		if s.Mode == ModeStrict3 {
+			k.WithinForbidden[1] = true
+			for i := range names {
+				for j := range names {
+					if k.Tier[i] == 0 && k.Tier[j] == 2 {
+						k.Forbidden = append(k.Forbidden, [2]int{i, j})
+					}
+				}
+			}
+		}
+	}
+	for _, list := range []struct {
+		what  string
+		pairs [][2]string
+		to    *[][2]int
+	}{{"forbidden", s.Forbidden, &k.Forbidden}, {"required", s.Required, &k.Required}} {
+		for _, pair := range list.pairs {
+			i, err := find(list.what, pair[0])
+			if err != nil {
+				return nil, err
+			}
+			j, err := find(list.what, pair[1])
+			if err != nil {
+				return nil, err
+			}
+			*list.to = append(*list.to, [2]int{i, j})
+		}
+	}
+	for _, name := range s.Order {
+		if _, err := find("order", name); err != nil {
+			return nil, err
+		}
+	}
+	return k, k.Check(names)
+}
+
+// Check refuses knowledge that contradicts itself.
+func (k *Knowledge) Check(names []string) error {
+	n := len(names)
+	if k.Tier != nil && len(k.Tier) != n || k.Exogenous != nil && len(k.Exogenous) != n {
+		return fmt.Errorf("causal: knowledge of %d tiers and %d exogenous flags does not fit %d variables", len(k.Tier), len(k.Exogenous), n)
+	}
+	for _, pairs := range [][][2]int{k.Forbidden, k.Required} {
+		for _, p := range pairs {
+			if p[0] < 0 || p[0] >= n || p[1] < 0 || p[1] >= n {
+				return fmt.Errorf("causal: knowledge of the pair %v does not fit %d variables", p, n)
+			}
+			if p[0] == p[1] {
+				return fmt.Errorf("knowledge: %q cannot be its own cause", names[p[0]])
+			}
+		}
+	}
+	r := k.rules(n)
+	for _, p := range k.Required {
+		if r.forbids(p[0], p[1]) {
+			return fmt.Errorf("knowledge contradicts itself: %q is required to cause %q, but %s", names[p[0]], names[p[1]], k.why(p[0], p[1], names))
+		}
+	}
+	return k.checkCycles(names)
+}
+
+// why names the rule by which i is no cause of j.
+func (k *Knowledge) why(i, j int, names []string) string {
+	switch {
+	case slices.Contains(k.Forbidden, [2]int{i, j}):
+		return "that pair is forbidden"
+	case k.Exogenous != nil && k.Exogenous[j]:
+		return fmt.Sprintf("nothing causes %q (config or context)", names[j])
+	case k.Tier != nil && k.Tier[i] > k.Tier[j]:
+		return fmt.Sprintf("%q stands in a higher tier", names[i])
+	}
+	return "variables of their tier do not cause each other"
+}
+
+// checkCycles looks for a required cycle, and for a pair that is forbidden
+// though required pairs lead from one to the other.
+func (k *Knowledge) checkCycles(names []string) error {
+	n := len(names)
+	r := k.rules(n)
+	for from := range n {
+		seen := make([]bool, n)
+		stack := []int{from}
+		for len(stack) > 0 {
+			v := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			for _, p := range k.Required {
+				if p[0] != v || seen[p[1]] {
+					continue
+				}
+				if p[1] == from {
+					return fmt.Errorf("knowledge contradicts itself: the required pairs lead from %q back to it", names[from])
+				}
+				if r.forbids(from, p[1]) {
+					return fmt.Errorf("knowledge contradicts itself: required pairs lead from %q to %q, but %s", names[from], names[p[1]], k.why(from, p[1], names))
+				}
+				seen[p[1]] = true
+				stack = append(stack, p[1])
+			}
+		}
+	}
+	return nil
+}
+
+// rules is knowledge as tables for quick questions.
+type rules struct {
+	n         int
+	forbid    []bool // [i*n+j]: i is no ancestor of j
+	require   []bool
+	exogenous []bool
+	tier      []int
+}
+
+func (k *Knowledge) rules(n int) *rules {
+	r := &rules{n: n, forbid: make([]bool, n*n), require: make([]bool, n*n), exogenous: make([]bool, n), tier: make([]int, n)}
+	if k == nil {
+		return r
+	}
+	copy(r.exogenous, k.Exogenous)
+	copy(r.tier, k.Tier)
+	for i := range n {
+		for j := range n {
+			r.forbid[i*n+j] = i != j && (r.exogenous[j] || r.tier[i] > r.tier[j] || k.Tier != nil && r.tier[i] == r.tier[j] && k.WithinForbidden[r.tier[i]])
+		}
+	}
+	for _, p := range k.Forbidden {
+		r.forbid[p[0]*n+p[1]] = true
+	}
+	for _, p := range k.Required {
+		r.require[p[0]*n+p[1]] = true
+	}
+	return r
+}
+
+// forbids reports whether i is known to be no cause of j.
+func (r *rules) forbids(i, j int) bool { return r.forbid[i*r.n+j] }
+
+// forbidsEdge reports whether i and j are known not to be adjacent.
+func (r *rules) forbidsEdge(i, j int) bool { return r.forbids(i, j) && r.forbids(j, i) }
+
+func (r *rules) requires(i, j int) bool { return r.require[i*r.n+j] }
