@@ -108,23 +108,29 @@ func (s *Sim) heldBy(a *workload.ActiveJob) int {
 	return a.GPUs.Whole()
 }
 
-// hostOf is the running job that an observed one is reported to share its GPUs
-// with, or -1.
+// hostOf is the running job that an observed one shares its GPUs with, or -1.
+// Which GPUs of a node a job holds is not reported, so that of the jobs that run
+// alone on as many there, the one is taken with which most is done together: no
+// policy pairs jobs that stop each other.
 func (s *Sim) hostOf(id ID, a *workload.ActiveJob) ID {
 	if _, shares := s.policy.(Sharer); !shares || len(a.Placement) == 0 || s.place.mode == Count {
 		return -1
 	}
+	host, most := ID(-1), 0.0
 	for i := range s.state.Jobs {
 		j := &s.jobs[i]
 		if j.phase != running || j.shares || j.held != s.jobs[id].gpus {
 			continue
 		}
 		s.scratch = s.seats(s.scratch[:0], j)
-		if slices.Equal(s.scratch, a.Placement) {
-			return ID(i)
+		if !slices.Equal(s.scratch, a.Placement) {
+			continue
+		}
+		if own, other := s.PairSpeeds(id, ID(i)); own > 0 && other > 0 && own+other > most {
+			host, most = ID(i), own+other
 		}
 	}
-	return -1
+	return host
 }
 
 // fits checks a reported placement against the job and what is free.

@@ -421,7 +421,12 @@ func (s *Sim) stuck() error {
 			return fmt.Errorf("simulate: job %q (%d GPUs, waiting since %v) can never start: nothing runs or arrives any more and the policy does not start it", s.JobName(ID(i)), j.gpus, j.since)
 		}
 	}
-	return errors.New("simulate: a running job has no next event")
+	for i := range s.jobs[:s.arrival] {
+		if s.jobs[i].phase == running {
+			return fmt.Errorf("simulate: job %q runs without progress and can never end", s.JobName(ID(i)))
+		}
+	}
+	return errors.New("simulate: active jobs are neither waiting nor running")
 }
 
 // ceil is the first decision instant at or after t.
@@ -498,12 +503,16 @@ func (s *Sim) leftNow(j *job) time.Duration {
 // run sets when a job that now runs will end, from its work left and its speed.
 func (s *Sim) run(id ID) {
 	j := &s.jobs[id]
-	span := j.left
+	span, from := j.left, max(j.mark, j.ready)
 	if j.rate != 1 {
-		span = time.Duration(math.Ceil(float64(span) / j.rate))
+		// One that makes next to no progress does not end by itself.
+		span = never - max(from, 0)
+		if spell := math.Ceil(float64(j.left) / j.rate); spell < float64(span) {
+			span = time.Duration(spell)
+		}
 	}
-	j.ends = max(j.mark, j.ready) + span
-	if c := s.opts.Clock; c > 0 {
+	j.ends = from + span
+	if c := s.opts.Clock; c > 0 && j.ends < never-2*c {
 		j.ends = nextTick(j.ends, c) + c
 	}
 	s.schedule(id)
