@@ -1,0 +1,422 @@
+package trees
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/autosched/autosched/internal/rng"
+)
+
+// BoostOptions say how to boost. The zero value of a field means its default.
+type BoostOptions struct {
+	Objective Objective // default L2
+	Alpha     float64   // the quantile, for Quantile; default 0.5
+	Classes   int       // for Softmax, at least 2
+	Rounds    int       // trees per output; default 100
+	Leaves    int       // most leaves of a tree; default 31
+	MinLeaf   int       // fewest rows of a leaf, whatever their weight; default 20
+	Bins      int       // most bins of a column, at most 255, the default
+
+	LearningRate float64 // default 0.1
+	L2           float64 // added to a leaf's hessian; default 0
+	RowSample    float64 // share of the rows drawn for each round; default 1
+	ColumnSample float64 // share of the columns drawn for each tree; default 1
+
+	// EarlyStop ends training when the loss on the validation sample has not
+	// improved for so many rounds, and keeps the best round's model. 0: never.
+	EarlyStop int
+	Seed      uint64
+	Workers   int // default: all processors; the result does not depend on it
+	// Progress is told the loss after each round (counted from 1): that of the
+	// validation sample if there is one, else of the training rows.
+	Progress func(round int, loss float64)
+}
+
+// The defaults are LightGBM's.
+func (o BoostOptions) withDefaults() BoostOptions {
+	def := func(v *int, to int) {
+		if *v == 0 {
+			*v = to
+		}
+	}
+	share := func(v *float64, to float64) {
+		if *v == 0 {
+			*v = to
+		}
+	}
+	def(&o.Rounds, 100)
+	def(&o.Leaves, 31)
+	def(&o.MinLeaf, 20)
+	def(&o.Bins, maxBins)
+	share(&o.Alpha, 0.5)
+	share(&o.LearningRate, 0.1)
+	share(&o.RowSample, 1)
+	share(&o.ColumnSample, 1)
+	o.Workers = workersOr(o.Workers)
+	return o
+}
+
+func (o BoostOptions) outputs() int {
+	if o.Objective == Softmax {
+		return o.Classes
+	}
+	return 1
+}
+
+// maxLeaves and maxClasses bound the memory that options can ask for.
+const (
+	maxLeaves  = 4096
+	maxClasses = 1000
+	maxRounds  = 100_000
+)
+
+func (o BoostOptions) check() error {
+	bad := func(name string, v any, want string) error {
+		return fmt.Errorf("trees: %s %v: want %s", name, v, want)
+	}
+	switch {
+	case o.Objective < L2 || o.Objective > Softmax:
+		return bad("objective", int(o.Objective), "one of the objectives")
+	case !(o.Alpha > 0 && o.Alpha < 1):
+		return bad("alpha", o.Alpha, "a quantile between 0 and 1")
+	case o.Objective == Softmax && (o.Classes < 2 || o.Classes > maxClasses):
+		return bad("classes", o.Classes, fmt.Sprintf("2 to %d", maxClasses))
+	case o.Rounds < 1 || o.Rounds > maxRounds:
+		return bad("rounds", o.Rounds, fmt.Sprintf("1 to %d", maxRounds))
+	case o.Leaves < 1 || o.Leaves > maxLeaves:
+		return bad("leaves", o.Leaves, fmt.Sprintf("1 to %d", maxLeaves))
+	case o.MinLeaf < 1:
+		return bad("rows per leaf", o.MinLeaf, "at least 1")
+	case o.Bins < 2 || o.Bins > maxBins:
+		return bad("bins", o.Bins, fmt.Sprintf("2 to %d", maxBins))
+	case !(o.LearningRate > 0 && o.LearningRate <= 1):
+		return bad("learning rate", o.LearningRate, "above 0, at most 1")
+	case !(o.L2 >= 0) || math.IsInf(o.L2, 0):
+		return bad("L2", o.L2, "0 or more")
+	case !(o.RowSample > 0 && o.RowSample <= 1):
+		return bad("row sample", o.RowSample, "a share above 0, at most 1")
+	case !(o.ColumnSample > 0 && o.ColumnSample <= 1):
+		return bad("column sample", o.ColumnSample, "a share above 0, at most 1")
+	case o.EarlyStop < 0:
+		return bad("early stop", o.EarlyStop, "rounds, or 0 for never")
+	}
+	return nil
+}
+
+// Sample is a set of observations. Weights may be nil: all are one then.
+type Sample struct {
+	X       Matrix
+	Y       []float64
+	Weights []float64
+}
+
+// Boost trains gradient-boosted trees. weights and valid may be nil; early
+// stopping needs valid. When ctx ends, so does training, with ctx's error.
+//
+// The order of the rows matters only through RowSample, which draws by index; a
+// row of weight 2 counts as two equal rows, except for MinLeaf and the bins'
+// bounds.
+func Boost(ctx context.Context, x Matrix, y, weights []float64, valid *Sample, o BoostOptions) (*Model, error) {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.EarlyStop > 0 && valid == nil {
+		return nil, fmt.Errorf("trees: early stopping needs a validation sample")
+	}
+	m := &Model{options: o, features: x.Cols, outputs: o.outputs()}
+	return m.train(ctx, x, y, weights, valid, o.Rounds)
+}
+
+// Continue returns a model with more rounds, trained on the rows given with the
+// options of m. The rows may be new ones only, old and new ones, or a window:
+// boosting starts from what m predicts for them. m is left as it is.
+func (m *Model) Continue(ctx context.Context, x Matrix, y, weights []float64, rounds int) (*Model, error) {
+	if rounds < 1 || m.Rounds()+rounds > maxRounds {
+		return nil, fmt.Errorf("trees: %d more rounds: want 1 to %d", rounds, maxRounds-m.Rounds())
+	}
+	if x.Cols != m.features {
+		return nil, fmt.Errorf("trees: %d columns for a model of %d features", x.Cols, m.features)
+	}
+	return m.train(ctx, x, y, weights, nil, rounds)
+}
+
+// train adds rounds to a copy of m.
+func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, valid *Sample, rounds int) (*Model, error) {
+	o := m.options
+	if err := check(x, y, weights); err != nil {
+		return nil, err
+	}
+	t := newTarget(o, y, weights)
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	out := *m
+	out.trees = append([]tree(nil), m.trees...)
+	b := &booster{m: &out, t: t, x: x}
+	if valid != nil {
+		if valid.X.Cols != x.Cols {
+			return nil, fmt.Errorf("trees: the validation sample has %d columns, training has %d", valid.X.Cols, x.Cols)
+		}
+		if err := check(valid.X, valid.Y, valid.Weights); err != nil {
+			return nil, fmt.Errorf("%w (validation sample)", err)
+		}
+		b.valid, b.validX = newTarget(o, valid.Y, valid.Weights), valid.X
+		if err := b.valid.check(); err != nil {
+			return nil, fmt.Errorf("%w (validation sample)", err)
+		}
+	}
+	b.start()
+	if err := b.run(ctx, rounds); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// booster is one training run.
+type booster struct {
+	m      *Model
+	t      *target
+	x      Matrix
+	valid  *target
+	validX Matrix
+
+	b           *bins
+	growers     []*grower // one per class trained at a time
+	initial     []float64 // what the first round's leaves are raised by, or nil
+	scores      []float64
+	validScores []float64
+	state       []float64 // scores, or probabilities
+	mask        []bool    // rows drawn
+}
+
+func (b *booster) start() {
+	m, o, k := b.m, &b.m.options, b.m.outputs
+	b.b = binned(b.x, b.t.rows, o.Bins, o.Workers)
+	m.lo, m.hi = mergeRange(m.lo, m.hi, b.b)
+	b.scores = make([]float64, b.x.Rows*k)
+	b.state = b.scores
+	if o.Objective == Softmax {
+		b.state = make([]float64, len(b.scores))
+	}
+	if b.valid != nil {
+		b.validScores = make([]float64, b.validX.Rows*k)
+	}
+	if len(m.trees) == 0 {
+		b.initial = b.t.initial()
+		for _, s := range [][]float64{b.scores, b.validScores} {
+			for i := range s {
+				s[i] = b.initial[i%k]
+			}
+		}
+	} else {
+		m.predictRawAll(b.x, b.scores, o.Workers)
+	}
+	// Classes are trained side by side, and so are columns where workers remain.
+	classes := min(k, o.Workers)
+	for range classes {
+		b.growers = append(b.growers, newGrower(b.b, o, max(1, o.Workers/classes)))
+	}
+}
+
+func mergeRange(lo, hi []float64, b *bins) ([]float64, []float64) {
+	outLo, outHi := make([]float64, len(b.cols)), make([]float64, len(b.cols))
+	for j := range b.cols {
+		outLo[j], outHi[j] = b.cols[j].lo, b.cols[j].hi
+		if lo != nil {
+			if !(outLo[j] <= lo[j]) && lo[j] == lo[j] {
+				outLo[j] = lo[j]
+			}
+			if !(outHi[j] >= hi[j]) && hi[j] == hi[j] {
+				outHi[j] = hi[j]
+			}
+		}
+	}
+	return outLo, outHi
+}
+
+func (b *booster) run(ctx context.Context, rounds int) error {
+	m, o, k := b.m, &b.m.options, b.m.outputs
+	first := m.Rounds()
+	bestLoss, best := math.Inf(1), first
+	for r := first; r < first+rounds; r++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		grew := b.round(ctx, r)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		done := !grew && o.RowSample == 1 && o.ColumnSample == 1
+		if b.valid != nil {
+			loss := b.valid.loss(b.validScores, o.Workers)
+			b.report(r, loss)
+			if loss < bestLoss || r == first {
+				bestLoss, best = loss, r
+			} else if o.EarlyStop > 0 && r-best >= o.EarlyStop {
+				done = true
+			}
+		} else if o.Progress != nil {
+			b.report(r, b.t.loss(b.scores, o.Workers))
+		}
+		if done {
+			break // every further tree would be the same constant, or no better
+		}
+	}
+	if o.EarlyStop > 0 && b.valid != nil {
+		m.trees = m.trees[:(best+1)*k]
+	}
+	for i := range b.initial {
+		b.m.trees[i].raise(b.initial[i])
+	}
+	return nil
+}
+
+func (b *booster) report(round int, loss float64) {
+	if b.m.options.Progress != nil {
+		b.m.options.Progress(round+1, loss)
+	}
+}
+
+// raise adds a constant to a tree's output.
+func (t *tree) raise(by float64) {
+	for i := range t.leaves {
+		t.leaves[i] += by
+	}
+	for i := range t.info {
+		t.info[i].value += by
+	}
+}
+
+// round grows one tree per output and says whether any has a split.
+func (b *booster) round(ctx context.Context, r int) bool {
+	o, k := &b.m.options, b.m.outputs
+	if o.Objective == Softmax {
+		parallelRows(o.Workers, b.x.Rows, func(_, from, to int) {
+			for i := from; i < to; i++ {
+				softmax(b.state[i*k:(i+1)*k], b.scores[i*k:(i+1)*k])
+			}
+		})
+	}
+	rows := b.drawRows(r)
+	grown := make([]tree, k)
+	parallel(len(b.growers), k, func(w, class int) {
+		if ctx.Err() != nil {
+			return
+		}
+		g := b.growers[w]
+		parallelRows(g.workers, b.x.Rows, func(_, from, to int) {
+			b.t.gradients(g.g, g.h, b.state, class, from, to)
+		})
+		g.rows = append(g.rows[:0], rows...)
+		g.cols = b.drawColumns(g.cols[:0], r, class)
+		g.grow(b.t.total / float64(len(b.t.rows)))
+		if b.t.renews() {
+			b.renew(g)
+		}
+		b.advance(g, class)
+		grown[class] = g.tree
+	})
+	if ctx.Err() != nil {
+		return false
+	}
+	b.m.trees = append(b.m.trees, grown...)
+	grew := false
+	for i := range grown {
+		grew = grew || len(grown[i].nodes) > 0
+	}
+	if b.valid != nil {
+		parallelRows(o.Workers, b.validX.Rows, func(_, from, to int) {
+			for i := from; i < to; i++ {
+				for c := range grown {
+					b.validScores[i*k+c] += grown[c].leaves[grown[c].leaf(b.validX.Row(i))]
+				}
+			}
+		})
+	}
+	return grew
+}
+
+// drawRows draws a share of the rows for a round, without replacement.
+func (b *booster) drawRows(round int) []uint32 {
+	all := b.t.rows
+	n := share(b.m.options.RowSample, len(all))
+	if n == len(all) {
+		return all
+	}
+	src := rng.Stream("trees rows", b.m.options.Seed, uint64(round))
+	out := make([]uint32, 0, n)
+	for i, r := range all {
+		// Selection sampling keeps the rows in order (Knuth, 3.4.2 S).
+		if src.IntN(len(all)-i) < n-len(out) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (b *booster) drawColumns(dst []int, round, class int) []int {
+	for j := range b.b.cols {
+		if b.b.cols[j].size() > 1 {
+			dst = append(dst, j) // others cannot be split
+		}
+	}
+	n := share(b.m.options.ColumnSample, len(dst))
+	if n == len(dst) {
+		return dst
+	}
+	src := rng.Stream("trees columns", b.m.options.Seed, uint64(round), uint64(class))
+	return choose(src, dst, n)
+}
+
+// choose keeps n of the values, in their order.
+func choose(src *rand.Rand, values []int, n int) []int {
+	kept := values[:0]
+	for i, v := range values {
+		if src.IntN(len(values)-i) < n-len(kept) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// share is the number of n that a share stands for, at least one.
+func share(s float64, n int) int {
+	if n == 0 {
+		return 0
+	}
+	return max(1, int(math.Round(s*float64(n))))
+}
+
+// renew sets the leaves to quantiles of their rows' residuals.
+func (b *booster) renew(g *grower) {
+	scratch := make([][]residual, g.workers)
+	parallel(g.workers, len(g.leaves), func(w, i int) {
+		l := &g.leaves[i]
+		v := b.t.quantile(g.rows[l.from:l.to], func(r uint32) float64 {
+			return b.t.y[r] - b.scores[r]
+		}, &scratch[w])
+		g.tree.leaves[i] = v * b.m.options.LearningRate
+	})
+}
+
+// advance adds the new tree to the training rows' scores.
+func (b *booster) advance(g *grower, class int) {
+	k := b.m.outputs
+	if len(g.rows) == b.x.Rows {
+		for i := range g.leaves {
+			v := g.tree.leaves[i]
+			for _, r := range g.rows[g.leaves[i].from:g.leaves[i].to] {
+				b.scores[int(r)*k+class] += v
+			}
+		}
+		return
+	}
+	parallelRows(g.workers, b.x.Rows, func(_, from, to int) {
+		for i := from; i < to; i++ {
+			b.scores[i*k+class] += g.tree.leaves[g.leafOf(i)]
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package trees
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Objective is the loss that boosting lowers.
+type Objective int
+
+// The objectives. Raw scores are on the scale of the target, except where a
+// link is named.
+const (
+	L2       Objective = iota // squared error: the mean
+	L1                        // absolute error: the median
+	Quantile                  // pinball loss at Alpha
+	Poisson                   // counts and rates, log link
+	Softmax                   // classes 0..Classes-1, one score each
+)
+
+var objectiveNames = [...]string{"regression", "regression_l1", "quantile", "poisson", "multiclass"}
+
+// String is LightGBM's name of the objective.
+func (o Objective) String() string {
+	if o < 0 || int(o) >= len(objectiveNames) {
+		return fmt.Sprintf("Objective(%d)", int(o))
+	}
+	return objectiveNames[o]
+}
+
+// poissonStep widens the hessian of the Poisson loss by e^0.7, which keeps its
+// Newton steps from overshooting (LightGBM's poisson_max_delta_step).
+var poissonStep = math.Exp(0.7)
+
+// target holds what a loss is computed from. Scores are row-major, one per
+// output.
+type target struct {
+	kind    Objective
+	alpha   float64
+	outputs int
+	y, w    []float64 // w nil: all one
+	rows    []uint32  // those of positive weight
+	total   float64   // their weight
+}
+
+func newTarget(o BoostOptions, y, w []float64) *target {
+	t := &target{kind: o.Objective, alpha: o.Alpha, outputs: o.outputs(), y: y, w: w, rows: positive(len(y), w)}
+	for _, r := range t.rows {
+		t.total += t.weight(r)
+	}
+	return t
+}
+
+func (t *target) weight(row uint32) float64 {
+	if t.w == nil {
+		return 1
+	}
+	return t.w[row]
+}
+
+// check reports targets that the objective cannot have.
+func (t *target) check() error {
+	sum := 0.0
+	for i, v := range t.y {
+		switch {
+		case t.kind == Poisson && v < 0:
+			return fmt.Errorf("trees: target of row %d is %g: counts are not negative", i, v)
+		case t.kind == Softmax && (v != math.Trunc(v) || v < 0 || v >= float64(t.outputs)):
+			return fmt.Errorf("trees: target of row %d is %g: classes are 0 to %d", i, v, t.outputs-1)
+		}
+		sum += v
+	}
+	if math.IsInf(sum, 0) {
+		return fmt.Errorf("trees: the targets' sum overflows: scale them down")
+	}
+	return nil
+}
+
+// initial is the best constant score of each output.
+func (t *target) initial() []float64 {
+	out := make([]float64, t.outputs)
+	switch t.kind {
+	case L2, Poisson:
+		sum := 0.0
+		for _, r := range t.rows {
+			sum += t.weight(r) * t.y[r]
+		}
+		out[0] = sum / t.total
+		if t.kind == Poisson {
+			// A tenth of one event stands for none at all.
+			out[0] = math.Log(max(sum, 0.1) / t.total)
+		}
+	case L1, Quantile:
+		out[0] = t.quantile(t.rows, func(r uint32) float64 { return t.y[r] }, new([]residual))
+	case Softmax:
+		for _, r := range t.rows {
+			out[int(t.y[r])] += t.weight(r)
+		}
+		for k, c := range out {
+			// A class never seen gets the share of a tenth of a row.
+			out[k] = math.Log(max(c, 0.1*t.total/float64(len(t.rows))) / t.total)
+		}
+	}
+	return out
+}
+
+// probabilities turns rows of scores into class probabilities.
+func softmax(dst, scores []float64) {
+	top := scores[0]
+	for _, s := range scores[1:] {
+		top = max(top, s)
+	}
+	sum := 0.0
+	for k, s := range scores {
+		e := math.Exp(s - top)
+		dst[k] = e
+		sum += e
+	}
+	for k := range dst[:len(scores)] {
+		dst[k] /= sum
+	}
+}
+
+// gradients writes first and second derivatives for the rows [from, to) and
+// output k. state is the scores, or for Softmax the probabilities.
+func (t *target) gradients(g, h, state []float64, k, from, to int) {
+	spread := float64(t.outputs) / max(1, float64(t.outputs-1)) // Friedman 2001, section 4.6
+	for i := from; i < to; i++ {
+		w := 1.0
+		if t.w != nil {
+			w = t.w[i]
+		}
+		s := state[i*t.outputs+k]
+		switch t.kind {
+		case L2:
+			g[i], h[i] = w*(s-t.y[i]), w
+		case L1:
+			g[i], h[i] = w*sign(s-t.y[i]), w
+		case Quantile:
+			g[i], h[i] = -t.alpha*w, w
+			if s > t.y[i] {
+				g[i] = (1 - t.alpha) * w
+			}
+		case Poisson:
+			e := math.Exp(s)
+			g[i], h[i] = w*(e-t.y[i]), w*e*poissonStep
+		case Softmax:
+			g[i], h[i] = w*s, w*spread*s*(1-s)
+			if int(t.y[i]) == k {
+				g[i] -= w
+			}
+		}
+	}
+}
+
+func sign(v float64) float64 {
+	switch {
+	case v > 0:
+		return 1
+	case v < 0:
+		return -1
+	}
+	return 0
+}
+
+// loss is the mean loss of scores, weighted.
+func (t *target) loss(scores []float64, workers int) float64 {
+	return sumRows(workers, len(t.rows), func(from, to int) float64 {
+		p := make([]float64, t.outputs)
+		sum := 0.0
+		for _, r := range t.rows[from:to] {
+			s, y := scores[int(r)*t.outputs], t.y[r]
+			var l float64
+			switch t.kind {
+			case L2:
+				l = (s - y) * (s - y)
+			case L1:
+				l = math.Abs(s - y)
+			case Quantile:
+				l = t.alpha * (y - s)
+				if s > y {
+					l = (1 - t.alpha) * (s - y)
+				}
+			case Poisson:
+				l = math.Exp(s) - y*s
+			case Softmax:
+				softmax(p, scores[int(r)*t.outputs:int(r+1)*t.outputs])
+				l = -math.Log(max(p[int(y)], 1e-15))
+			}
+			sum += t.weight(r) * l
+		}
+		return sum
+	}) / t.total
+}
+
+// renews says whether leaves take a quantile of their residuals instead of a
+// Newton step, because the second derivative of the loss is zero.
+func (t *target) renews() bool { return t.kind == L1 || t.kind == Quantile }
+
+type residual struct{ v, w float64 }
+
+// quantile is the smallest value that has at least the share alpha of the rows'
+// weight at or below it.
+func (t *target) quantile(rows []uint32, value func(uint32) float64, scratch *[]residual) float64 {
+	alpha := t.alpha
+	if t.kind == L1 {
+		alpha = 0.5
+	}
+	rs := (*scratch)[:0]
+	total := 0.0
+	for _, r := range rows {
+		w := t.weight(r)
+		rs = append(rs, residual{value(r), w})
+		total += w
+	}
+	*scratch = rs
+	slices.SortFunc(rs, func(a, b residual) int { return cmp.Compare(a.v, b.v) })
+	sum := 0.0
+	for _, r := range rs {
+		sum += r.w
+		if sum >= alpha*total {
+			return r.v
+		}
+	}
+	return rs[len(rs)-1].v
+}

@@ -1,0 +1,452 @@
+package trees
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Bounds on a model file, far above what is trained here: 600 trees of 31
+// leaves take 2 MB.
+const (
+	maxText     = 128 << 20
+	maxFeatures = 1 << 20
+)
+
+// text is a model file that was understood.
+type text struct {
+	classes   int
+	features  int
+	names     []string
+	objective []string // name and its parameters
+	average   bool
+	trees     []textTree
+	lo, hi    []float64         // of feature_infos, NaN where not a range
+	params    map[string]string // of the section "parameters"
+}
+
+type textTree struct {
+	feature          []int
+	threshold        []float64
+	decision         []int
+	left, right      []int
+	leaves           []float64
+	gain             []float64 // these may be missing
+	value, weight    []float64
+	count            []float64
+	leafWeight       []float64
+	leafCount        []float64
+	categories       int
+	catBound, catSet []int
+}
+
+// Validate reads a whole model file and reports the first thing that Load would
+// refuse.
+func Validate(r io.Reader) error {
+	_, err := parse(r)
+	return err
+}
+
+func parse(r io.Reader) (*text, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxText+1))
+	if err != nil {
+		return nil, fmt.Errorf("trees: model: %w", err)
+	}
+	if len(data) > maxText {
+		return nil, fmt.Errorf("trees: model: longer than %d MiB", maxText>>20)
+	}
+	p := parser{rest: data}
+	t, err := p.model()
+	if err != nil {
+		return nil, fmt.Errorf("trees: model: line %d: %w", max(1, p.line), err)
+	}
+	return t, nil
+}
+
+type parser struct {
+	rest []byte
+	line int
+}
+
+// next is the next line without surrounding space; false at the end.
+func (p *parser) next() (string, bool) {
+	if len(p.rest) == 0 {
+		return "", false
+	}
+	p.line++
+	line, rest, _ := bytes.Cut(p.rest, []byte{'\n'})
+	p.rest = rest
+	return strings.TrimSpace(string(line)), true
+}
+
+// fields reads lines "name=value" up to a blank one.
+type fields map[string]string
+
+func (p *parser) fields(into fields) error {
+	for {
+		line, ok := p.next()
+		if !ok || line == "" {
+			return nil
+		}
+		name, value, _ := strings.Cut(line, "=")
+		if _, twice := into[name]; twice {
+			return fmt.Errorf("%q is given twice", clip(name))
+		}
+		into[name] = value
+	}
+}
+
+// clip shortens what is quoted from a file.
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}
+
+func (f fields) text(name string) (string, error) {
+	v, ok := f[name]
+	if !ok {
+		return "", fmt.Errorf("no field %s", name)
+	}
+	return v, nil
+}
+
+func (f fields) whole(name string, lo, hi int) (int, error) {
+	s, err := f.text(name)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.Atoi(s)
+	if err != nil || v < lo || v > hi {
+		return 0, fmt.Errorf("%s is %q: want a whole number from %d to %d", name, clip(s), lo, hi)
+	}
+	return v, nil
+}
+
+// wholes reads exactly n whole numbers in [lo, hi].
+func (f fields) wholes(name string, n, lo, hi int) ([]int, error) {
+	parts, err := f.split(name, n)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int, n)
+	for i, s := range parts {
+		v, err := strconv.Atoi(s)
+		if err != nil || v < lo || v > hi {
+			return nil, fmt.Errorf("%s: number %d is %q: want a whole number from %d to %d", name, i+1, clip(s), lo, hi)
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+func (f fields) numbers(name string, n int) ([]float64, error) {
+	parts, err := f.split(name, n)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, n)
+	for i, s := range parts {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("%s: number %d is %q: want a finite number", name, i+1, clip(s))
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+// optional is numbers, or nil if the field is missing or empty.
+func (f fields) optional(name string, n int) ([]float64, error) {
+	if f[name] == "" {
+		return nil, nil
+	}
+	return f.numbers(name, n)
+}
+
+func (f fields) split(name string, n int) ([]string, error) {
+	s, err := f.text(name)
+	if err != nil {
+		return nil, err
+	}
+	// Counted first, so that a wrong file cannot ask for much memory.
+	if c := strings.Count(s, " ") + 1; c != n || s == "" {
+		if s == "" {
+			c = 0
+		}
+		return nil, fmt.Errorf("%s has %d numbers, want %d", name, c, n)
+	}
+	return strings.Split(s, " "), nil
+}
+
+func (p *parser) model() (*text, error) {
+	first, _ := p.next()
+	if first != "tree" {
+		return nil, errors.New(`the first line is not "tree": want a model that LightGBM saved as text (not JSON, pickle or XGBoost's formats)`)
+	}
+	head := fields{}
+	if err := p.fields(head); err != nil {
+		return nil, err
+	}
+	t := &text{}
+	n, err := t.header(head)
+	if err != nil {
+		return nil, err
+	}
+	for i := range n {
+		tree, err := p.tree(i, t.features)
+		if err != nil {
+			return nil, fmt.Errorf("tree %d: %w", i, err)
+		}
+		t.trees = append(t.trees, *tree)
+	}
+	for {
+		line, ok := p.next()
+		if !ok {
+			return t, nil
+		}
+		if line == "end of trees" {
+			break
+		}
+		if line != "" {
+			return nil, fmt.Errorf("%q after the %d trees that tree_sizes lists", clip(line), n)
+		}
+	}
+	t.params = map[string]string{}
+	for in := false; ; {
+		line, ok := p.next()
+		if !ok {
+			return t, nil
+		}
+		switch {
+		case line == "parameters:":
+			in = true
+		case line == "end of parameters":
+			in = false
+		case in && strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]"):
+			name, value, _ := strings.Cut(line[1:len(line)-1], ": ")
+			t.params[name] = value
+		}
+	}
+}
+
+// header reads the fields before the trees and returns how many there are.
+func (t *text) header(f fields) (int, error) {
+	version, err := f.text("version")
+	if err != nil {
+		return 0, err
+	}
+	switch version {
+	case "v2", "v3": // the same as far as read here
+	case "v4":
+		return 0, errors.New("version v4 (LightGBM 4): only v3 can be served; train with LightGBM 3.x, or here")
+	default:
+		return 0, fmt.Errorf("version %q: only v3 can be served", clip(version))
+	}
+	if t.classes, err = f.whole("num_class", 1, maxClasses); err != nil {
+		return 0, err
+	}
+	per, err := f.whole("num_tree_per_iteration", 1, maxClasses)
+	if err != nil {
+		return 0, err
+	}
+	if per != t.classes {
+		return 0, fmt.Errorf("num_tree_per_iteration is %d and num_class %d: only equal ones can be served", per, t.classes)
+	}
+	last, err := f.whole("max_feature_idx", 0, maxFeatures-1)
+	if err != nil {
+		return 0, err
+	}
+	t.features = last + 1
+	_, t.average = f["average_output"]
+	t.objective = strings.Fields(f["objective"])
+	sizes, err := f.text("tree_sizes")
+	if err != nil {
+		return 0, err
+	}
+	n := len(strings.Fields(sizes))
+	if n == 0 || n%t.classes != 0 || n > maxTrees {
+		return 0, fmt.Errorf("tree_sizes lists %d trees: want a multiple of num_class, %d, and at most %d", n, t.classes, maxTrees)
+	}
+	if names := strings.Fields(f["feature_names"]); len(names) > 0 {
+		if len(names) != t.features {
+			return 0, fmt.Errorf("feature_names has %d names, max_feature_idx says %d", len(names), t.features)
+		}
+		t.names = names
+	}
+	t.ranges(strings.Fields(f["feature_infos"]))
+	return n, nil
+}
+
+// ranges reads feature_infos, which only describe: what is no range is skipped.
+func (t *text) ranges(infos []string) {
+	if len(infos) != t.features {
+		return
+	}
+	t.lo, t.hi = make([]float64, t.features), make([]float64, t.features)
+	for j, s := range infos {
+		t.lo[j], t.hi[j] = math.NaN(), math.NaN()
+		lo, hi, ok := strings.Cut(strings.Trim(s, "[]"), ":")
+		if !ok || !strings.HasPrefix(s, "[") {
+			continue
+		}
+		a, err1 := strconv.ParseFloat(lo, 64)
+		b, err2 := strconv.ParseFloat(hi, 64)
+		if err1 == nil && err2 == nil && a <= b {
+			t.lo[j], t.hi[j] = a, b
+		}
+	}
+}
+
+func (p *parser) tree(index, features int) (*textTree, error) {
+	line := ""
+	for ok := true; line == ""; {
+		if line, ok = p.next(); !ok {
+			return nil, errors.New("the file ends before it")
+		}
+	}
+	if line != "Tree="+strconv.Itoa(index) {
+		return nil, fmt.Errorf("%q where Tree=%d should begin", clip(line), index)
+	}
+	f := fields{}
+	if err := p.fields(f); err != nil {
+		return nil, err
+	}
+	if v, ok := f["is_linear"]; ok && v != "0" {
+		return nil, errors.New("is_linear: linear trees cannot be served; train without linear_tree")
+	}
+	n, err := f.whole("num_leaves", 1, 1<<24)
+	if err != nil {
+		return nil, err
+	}
+	t := &textTree{}
+	if t.categories, err = f.whole("num_cat", 0, n); err != nil {
+		return nil, err
+	}
+	if t.leaves, err = f.numbers("leaf_value", n); err != nil {
+		return nil, err
+	}
+	if n == 1 {
+		return t, nil
+	}
+	return t, t.read(f, n, features)
+}
+
+// read reads the fields of a tree of n leaves, at least two.
+func (t *textTree) read(f fields, n, features int) error {
+	for _, l := range []struct {
+		name   string
+		dst    *[]int
+		lo, hi int
+	}{
+		{"split_feature", &t.feature, 0, features - 1},
+		{"decision_type", &t.decision, 0, decisionCategory | decisionLeft | missingNaN},
+		{"left_child", &t.left, -n, n - 2},
+		{"right_child", &t.right, -n, n - 2},
+	} {
+		v, err := f.wholes(l.name, n-1, l.lo, l.hi)
+		if err != nil {
+			return err
+		}
+		*l.dst = v
+	}
+	var err error
+	if t.threshold, err = f.numbers("threshold", n-1); err != nil {
+		return err
+	}
+	for _, l := range []struct {
+		name string
+		dst  *[]float64
+		n    int
+	}{
+		{"split_gain", &t.gain, n - 1},
+		{"internal_value", &t.value, n - 1},
+		{"internal_weight", &t.weight, n - 1},
+		{"internal_count", &t.count, n - 1},
+		{"leaf_weight", &t.leafWeight, n},
+		{"leaf_count", &t.leafCount, n},
+	} {
+		if *l.dst, err = f.optional(l.name, l.n); err != nil {
+			return err
+		}
+	}
+	if err := t.shape(); err != nil {
+		return err
+	}
+	return t.sets(f)
+}
+
+// shape checks that the children make one tree: every node but the first, and
+// every leaf, is the child of exactly one node, and all hang together.
+func (t *textTree) shape() error {
+	nodes := make([]bool, len(t.left))
+	leaves := make([]bool, len(t.leaves))
+	nodes[0] = true
+	stack := []int{0}
+	reached := 1
+	for len(stack) > 0 {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, c := range []int{t.left[at], t.right[at]} {
+			seen := nodes
+			i := c
+			if c < 0 {
+				seen, i = leaves, ^c
+			} else {
+				stack = append(stack, c)
+				reached++
+			}
+			if seen[i] {
+				return fmt.Errorf("child %d of node %d has another parent: not a tree", c, at)
+			}
+			seen[i] = true
+		}
+	}
+	if reached != len(nodes) {
+		return fmt.Errorf("%d of %d nodes hang together: not a tree", reached, len(nodes))
+	}
+	return nil
+}
+
+// sets reads the category sets, and checks the nodes that use them.
+func (t *textTree) sets(f fields) error {
+	var err error
+	if t.categories > 0 {
+		if t.catBound, err = f.wholes("cat_boundaries", t.categories+1, 0, maxText); err != nil {
+			return err
+		}
+		if t.catBound[0] != 0 {
+			return errors.New("cat_boundaries does not begin with 0")
+		}
+		for i, b := range t.catBound[1:] {
+			if b <= t.catBound[i] {
+				return errors.New("cat_boundaries does not increase")
+			}
+		}
+		if t.catSet, err = f.wholes("cat_threshold", t.catBound[t.categories], 0, math.MaxUint32); err != nil {
+			return err
+		}
+	}
+	for i, d := range t.decision {
+		if d&decisionCategory == 0 {
+			continue
+		}
+		c := int(t.threshold[i])
+		if t.threshold[i] != float64(c) || c < 0 || c >= t.categories {
+			return fmt.Errorf("threshold of node %d is %g: want one of the tree's %d category sets", i, t.threshold[i], t.categories)
+		}
+		empty := true
+		for _, bits := range t.catSet[t.catBound[c]:t.catBound[c+1]] {
+			empty = empty && bits == 0
+		}
+		if empty {
+			return fmt.Errorf("category set %d of node %d is empty", c, i)
+		}
+	}
+	return nil
+}

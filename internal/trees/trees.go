@@ -1,0 +1,150 @@
+// Package trees learns ensembles of decision trees from columns of numbers:
+// gradient-boosted histogram trees ([Boost]), and forests of randomised trees
+// ([Forest], [ClassForest]) that also say how sure they are. A boosted model is
+// written as LightGBM text, version 3 ([Model.WriteLightGBM]), and served from
+// it ([Load]), so that models LightGBM trained itself can take its place.
+//
+// Features are float64, NaN is missing, infinities are refused. Every result is
+// the same for a seed whatever the number of workers. Categories, ranking and
+// trees linear in the leaves are not learned here.
+package trees
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Matrix holds features, one row per observation, in row-major order. NaN is a
+// missing value.
+type Matrix struct {
+	Rows, Cols int
+	Data       []float64 // Rows*Cols numbers
+}
+
+// NewMatrix returns a matrix of zeros.
+func NewMatrix(rows, cols int) Matrix {
+	return Matrix{Rows: rows, Cols: cols, Data: make([]float64, rows*cols)}
+}
+
+// Row is the i-th row, sharing its memory.
+func (m Matrix) Row(i int) []float64 { return m.Data[i*m.Cols : (i+1)*m.Cols : (i+1)*m.Cols] }
+
+// maxRows bounds the rows of one training set: histograms keep counts and sums
+// of hessians in one word, whose precision falls with the count.
+const maxRows = 1 << 24
+
+// check reports what makes a sample unfit for training. Weights may be nil: all
+// are one then.
+func check(x Matrix, y, weights []float64) error {
+	switch {
+	case x.Rows < 1 || x.Cols < 1:
+		return fmt.Errorf("trees: %d rows and %d columns: nothing to learn from", x.Rows, x.Cols)
+	case x.Rows > maxRows:
+		return fmt.Errorf("trees: %d rows: at most %d fit; train on a sample", x.Rows, maxRows)
+	case len(x.Data) != x.Rows*x.Cols:
+		return fmt.Errorf("trees: %d numbers for %d rows of %d columns", len(x.Data), x.Rows, x.Cols)
+	case len(y) != x.Rows:
+		return fmt.Errorf("trees: %d targets for %d rows", len(y), x.Rows)
+	case weights != nil && len(weights) != x.Rows:
+		return fmt.Errorf("trees: %d weights for %d rows", len(weights), x.Rows)
+	}
+	for i, v := range x.Data {
+		if math.IsInf(v, 0) {
+			return fmt.Errorf("trees: row %d, column %d is infinite: bound the feature, or mark it missing with NaN", i/x.Cols, i%x.Cols)
+		}
+	}
+	for i, v := range y {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("trees: target of row %d is %g", i, v)
+		}
+	}
+	sum := 0.0
+	for i, w := range weights {
+		if !(w >= 0) || math.IsInf(w, 0) {
+			return fmt.Errorf("trees: weight of row %d is %g: weights are finite and not negative", i, w)
+		}
+		sum += w
+	}
+	if weights != nil && !(sum > 0) {
+		return errors.New("trees: no row has a positive weight")
+	}
+	if math.IsInf(sum, 0) {
+		return errors.New("trees: the weights' sum overflows: scale them down")
+	}
+	return nil
+}
+
+// positive lists the rows that count: those of positive weight.
+func positive(rows int, weights []float64) []uint32 {
+	out := make([]uint32, 0, rows)
+	for i := range rows {
+		if weights == nil || weights[i] > 0 {
+			out = append(out, uint32(i))
+		}
+	}
+	return out
+}
+
+// workersOr is n, or the processors available when n is not positive.
+func workersOr(n int) int {
+	if n > 0 {
+		return n
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// parallel calls f(worker, i) for every i below n, from as many goroutines as
+// there are workers. Which worker gets which i is left to chance: f must write
+// only what belongs to i or is the worker's scratch.
+func parallel(workers, n int, f func(worker, i int)) {
+	workers = min(workers, n)
+	if workers <= 1 {
+		for i := range n {
+			f(0, i)
+		}
+		return
+	}
+	var next atomic.Int64
+	work := func(worker int) {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			f(worker, i)
+		}
+	}
+	var wg sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		wg.Go(func() { work(w) })
+	}
+	work(0)
+	wg.Wait()
+}
+
+// rowsPerTask is the unit in which loops over rows are shared out and summed:
+// sums of a task are added in the tasks' order, so that the number of workers
+// does not show.
+const rowsPerTask = 4096
+
+// parallelRows shares out rows [0, n) in tasks [from, to).
+func parallelRows(workers, n int, f func(task, from, to int)) {
+	parallel(workers, (n+rowsPerTask-1)/rowsPerTask, func(_, t int) {
+		f(t, t*rowsPerTask, min(n, (t+1)*rowsPerTask))
+	})
+}
+
+// sumRows adds what f returns for the tasks that cover [0, n), in their order.
+func sumRows(workers, n int, f func(from, to int) float64) float64 {
+	parts := make([]float64, (n+rowsPerTask-1)/rowsPerTask)
+	parallelRows(workers, n, func(t, from, to int) { parts[t] = f(from, to) })
+	sum := 0.0
+	for _, p := range parts {
+		sum += p
+	}
+	return sum
+}
