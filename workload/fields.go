@@ -13,16 +13,34 @@ import (
 type csvRow struct {
 	in        *input
 	names     []string
-	column    []int // position of each name, -1 if the trace has none
+	column    []int // position of each name, negative if the trace has none
+	width     int
 	fields    [][]byte
 	bad       int
 	badReason string
+	out       string // why the job is left out
 }
 
 func (r *csvRow) fault(i int, reason string) {
 	if r.badReason == "" {
 		r.bad, r.badReason = i, reason
 	}
+}
+
+func (r *csvRow) ok() bool { return r.badReason == "" }
+
+// leaveOut notes why the job of a row without fault cannot be used: the first
+// reason counts.
+func (r *csvRow) leaveOut(reason string) {
+	if r.out == "" {
+		r.out = reason
+	}
+}
+
+// name is that of a column, as the file has it.
+func (r *csvRow) name(i int) string {
+	name, _, _ := strings.Cut(r.names[i], "/")
+	return name
 }
 
 // value is the field of a column, empty if the trace has no such column.
@@ -36,9 +54,9 @@ func (r *csvRow) value(i int) []byte {
 func (r *csvRow) id(i int) string {
 	v := r.value(i)
 	if len(v) == 0 {
-		r.fault(i, "is empty")
+		r.fault(i, isEmpty)
 	}
-	return string(v)
+	return r.in.own(v)
 }
 
 func (r *csvRow) text(i int) string { return r.in.text(r.value(i)) }
@@ -46,23 +64,61 @@ func (r *csvRow) text(i int) string { return r.in.text(r.value(i)) }
 // clock reads an RFC 3339 time. It counts from the zero if the trace names it,
 // else from the Unix epoch.
 func (r *csvRow) clock(i int) time.Duration {
-	t, err := time.Parse(time.RFC3339, string(r.value(i)))
-	if err != nil {
-		r.fault(i, "is not an RFC 3339 time")
-		return 0
+	seconds, nanos, rfc, ok := parseWallClock(r.value(i))
+	if !ok || !rfc { // what is rare: more decimals, or a comma before them
+		t, err := time.Parse(time.RFC3339, string(r.value(i)))
+		if err != nil {
+			r.fault(i, notRFC3339)
+			return 0
+		}
+		seconds, nanos = t.Unix(), t.Nanosecond()
 	}
+	return r.sinceZero(i, seconds, nanos)
+}
+
+// wallClock reads a time of day and date as databases print it, with a zone or
+// without, or seconds since the Unix epoch. It is absent where the trace says so.
+func (r *csvRow) wallClock(i int) (at time.Duration, known bool) {
+	v := r.value(i)
+	if absent(v) {
+		return 0, false
+	}
+	seconds, nanos, _, ok := parseWallClock(v)
+	if !ok {
+		d, reason := parseSeconds(v)
+		if reason != "" {
+			r.fault(i, notClock)
+			return 0, false
+		}
+		seconds, nanos = floorDiv(int64(d), 1e9), int(int64(d)-1e9*floorDiv(int64(d), 1e9))
+	}
+	return r.sinceZero(i, seconds, nanos), true
+}
+
+// submitClock is wallClock for a time that must be there.
+func (r *csvRow) submitClock(i int) time.Duration {
+	at, known := r.wallClock(i)
+	if !known {
+		r.fault(i, isEmpty)
+	}
+	return at
+}
+
+func (r *csvRow) sinceZero(i int, seconds int64, nanos int) time.Duration {
 	if r.in.hasZero {
-		d := t.Sub(r.in.zero)
+		s := seconds - r.in.zero.Unix()
+		most := int64(MaxSubmit/time.Second) + 1
+		d := time.Duration(max(-most, min(s, most)))*time.Second + time.Duration(nanos-r.in.zero.Nanosecond())
 		if d > MaxSubmit || d < -MaxSubmit {
-			r.fault(i, "is more than a hundred years from the zero")
+			r.fault(i, tooFar)
 		}
 		return d
 	}
-	if t.Year() < 1970 || t.Year() > 2068 { // so that any two are within MaxSubmit
-		r.fault(i, "is not in the years 1970 to 2068")
+	if seconds < firstSecond || seconds > lastSecond {
+		r.fault(i, badYears)
 		return 0
 	}
-	return time.Duration(t.UnixNano())
+	return time.Duration(seconds)*time.Second + time.Duration(nanos)
 }
 
 // deadline reads an RFC 3339 time, or nothing for no deadline.
@@ -89,9 +145,17 @@ func (r *csvRow) instant(i int) time.Duration {
 	case reason != "":
 		r.fault(i, reason)
 	case d > MaxSubmit || d < -MaxSubmit:
-		r.fault(i, "is more than a hundred years from the zero")
+		r.fault(i, tooFar)
 	}
 	return d
+}
+
+// instantOr is instant where a trace may say nothing.
+func (r *csvRow) instantOr(i int) (at time.Duration, known bool) {
+	if absent(r.value(i)) {
+		return 0, false
+	}
+	return r.instant(i), true
 }
 
 // duration reads positive seconds.
@@ -103,9 +167,81 @@ func (r *csvRow) duration(i int) time.Duration {
 	case d <= 0:
 		r.fault(i, "is not positive")
 	case d > MaxDuration:
-		r.fault(i, "is more than ten years")
+		r.fault(i, tooLong)
 	}
 	return d
+}
+
+// runTime reads seconds of a job that ran. A job of no second is left out: the
+// clocks of traces count whole ones, and no simulation has a job without work.
+func (r *csvRow) runTime(i int) time.Duration {
+	d, reason := parseSeconds(r.value(i))
+	if reason != "" {
+		r.fault(i, reason)
+		return 0
+	}
+	return r.ran(i, d)
+}
+
+// ran checks a run time that was computed.
+func (r *csvRow) ran(i int, d time.Duration) time.Duration {
+	switch {
+	case d < 0:
+		r.fault(i, isNegative)
+	case d == 0:
+		r.leaveOut(tooShort)
+	case d > MaxDuration:
+		r.fault(i, tooLong)
+	}
+	return d
+}
+
+// wait is the queueing delay: seconds in a column, if there is one, else the
+// time until start.
+func (r *csvRow) wait(i int, submit, start time.Duration) (time.Duration, bool) {
+	wait := start - submit
+	if !absent(r.value(i)) {
+		d, reason := parseSeconds(r.value(i))
+		if reason != "" {
+			r.fault(i, reason)
+		}
+		wait = d
+	}
+	return wait, wait >= 0 && wait <= MaxDuration // clocks of hosts may differ
+}
+
+// waited reads a queueing delay.
+func (r *csvRow) waited(i int) time.Duration {
+	d, reason := parseSeconds(r.value(i))
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case d < 0:
+		r.fault(i, isNegative)
+	case d > MaxDuration:
+		r.fault(i, tooLong)
+	}
+	return d
+}
+
+// gpusOrNone is gpus where a job may ask for none: it is then left out.
+func (r *csvRow) gpusOrNone(i int) MilliGPU {
+	if absent(r.value(i)) {
+		r.leaveOut(noGPU)
+		return 0
+	}
+	n, reason := parseDecimal(r.value(i), 3)
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case n < 0:
+		r.fault(i, isNegative)
+	case n == 0:
+		r.leaveOut(noGPU)
+	case n > int64(GPUs(MaxGPUs)):
+		r.fault(i, tooWide)
+	}
+	return MilliGPU(n)
 }
 
 // gpus reads a positive number of GPUs with at most three decimals.
@@ -117,7 +253,7 @@ func (r *csvRow) gpus(i int) MilliGPU {
 	case n <= 0:
 		r.fault(i, "is not positive")
 	case n > int64(GPUs(MaxGPUs)):
-		r.fault(i, "is more than a million GPUs")
+		r.fault(i, tooWide)
 	}
 	return MilliGPU(n)
 }
@@ -151,6 +287,9 @@ func parseSeconds(b []byte) (time.Duration, string) {
 
 const (
 	isEmpty    = "is empty"
+	isNegative = "is negative"
+	tooLong    = "is more than ten years"
+	tooWide    = "is more than a million GPUs"
 	notNumber  = "is not a number"
 	tooFine    = "has more decimals than are kept"
 	outOfRange = "is out of range"

@@ -16,20 +16,25 @@ import (
 //	# autosched trace v1 zero=2017-10-09T00:00:00Z synthetic
 //	job_id,user,tenant,key,model,submit_time,duration_s,gpus,status
 //
-// A column deadline (a time, or empty) is written where any job has one.
+// A column deadline (a time, or empty) is written where any job has one, and a
+// column wait_s where any job's queueing delay is known.
 // Without zero= the zero is midnight UTC of the day of the first submission.
-var autoschedFormat = (&table{
+var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals", &table{
 	required: []string{"job_id", "submit_time", "duration_s", "gpus"},
-	optional: []string{"user", "tenant", "key", "model", "status", "deadline"},
+	optional: []string{"user", "tenant", "key", "model", "status", "deadline", "wait_s"},
 	begin: func(in *input, has func(string) bool) {
 		in.wallClock = !in.hasZero
-		in.hasKeys = has("key")
+		in.hasKeys = in.hasKeys || has("key")
 	},
 	row: func(r *csvRow) Job {
-		return Job{ID: r.id(0), Submit: r.clock(1), Duration: r.duration(2), GPUs: r.gpus(3),
+		j := Job{ID: r.id(0), Submit: r.clock(1), Duration: r.duration(2), GPUs: r.gpus(3),
 			User: r.text(4), Tenant: r.text(5), Key: r.text(6), Model: r.text(7), Status: r.status(8), Deadline: r.deadline(9)}
+		if len(r.value(10)) > 0 {
+			j.Wait, j.HasWait = r.waited(10), true
+		}
+		return j
 	},
-}).format("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals")
+})
 
 const (
 	commentBegin  = "# autosched trace "
@@ -42,6 +47,7 @@ func (in *input) comment(line string) error {
 	if !ok {
 		return nil
 	}
+	first := len(in.jobs) == 0 // later files count from the first one's zero
 	words := strings.Fields(rest)
 	if len(words) == 0 || words[0] != formatVersion {
 		return fmt.Errorf("%w: version %q of the autosched format; this program reads %s", ErrFormat, rest, formatVersion)
@@ -53,7 +59,9 @@ func (in *input) comment(line string) error {
 			if err != nil {
 				return fmt.Errorf("%w: zero=%s is not an RFC 3339 time", ErrFormat, excerpt([]byte(value)))
 			}
-			in.zero, in.hasZero = t.UTC(), true
+			if first {
+				in.zero, in.hasZero = t.UTC(), true
+			}
 		case "synthetic":
 			in.synthetic = true
 		}
@@ -78,6 +86,10 @@ func WriteCSV(w io.Writer, wl *Workload) error {
 	deadlines := slices.ContainsFunc(wl.jobs, func(j Job) bool { return j.Deadline != 0 })
 	if deadlines {
 		line = append(line, ",deadline"...)
+	}
+	waits := slices.ContainsFunc(wl.jobs, func(j Job) bool { return j.HasWait })
+	if waits {
+		line = append(line, ",wait_s"...)
 	}
 	line = append(line, '\n')
 	if _, err := bw.Write(line); err != nil {
@@ -108,6 +120,12 @@ func WriteCSV(w io.Writer, wl *Workload) error {
 					return fmt.Errorf("trace: job %q: deadline: year %d cannot be written", j.ID, y)
 				}
 				line = t.AppendFormat(line, time.RFC3339Nano)
+			}
+		}
+		if waits {
+			line = append(line, ',')
+			if j.HasWait {
+				line = appendDecimal(line, int64(j.Wait), 9)
 			}
 		}
 		line = append(line, '\n')

@@ -69,8 +69,13 @@ type Job struct {
 	Duration time.Duration
 	GPUs     MilliGPU
 	Status   Status
+	// HasWait tells that Wait is known: the queueing delay the job had in the
+	// cluster its trace comes from, from when it could run until its first start.
+	// It describes that cluster; no simulation uses it, nor does the digest.
+	HasWait bool
 	// Deadline is the instant by which the job should have ended, 0 for none.
 	Deadline time.Duration
+	Wait     time.Duration
 }
 
 // Validate names the first field that no simulation can accept.
@@ -88,6 +93,8 @@ func (j *Job) Validate() error {
 		return fmt.Errorf("duration: %v is more than ten years", j.Duration)
 	case j.Submit > MaxSubmit || j.Submit < -MaxSubmit:
 		return fmt.Errorf("submit: %v is more than a hundred years from the workload's zero", j.Submit)
+	case j.Wait < 0 || j.Wait > MaxDuration:
+		return fmt.Errorf("wait: %v is not between 0 and ten years", j.Wait)
 	case j.Deadline > MaxSubmit || j.Deadline < -MaxSubmit:
 		return fmt.Errorf("deadline: %v is more than a hundred years from the workload's zero", j.Deadline)
 	case float64(j.Duration)*float64(j.GPUs.Whole()) > maxGPUTime:

@@ -3,7 +3,6 @@ package workload
 import (
 	"encoding/binary"
 	"hash/fnv"
-	"strconv"
 	"time"
 )
 
@@ -13,15 +12,15 @@ import (
 // or more.
 const BatchGap = 60 * time.Second
 
-// assignKeys gives recurrence keys to the jobs of a trace without users and
-// names: a hash of tenant, GPUs and batch, where a batch is jobs of one tenant
-// with the same GPUs and gaps of at most BatchGap. The batch is known by its
-// first submission on the wall clock, so that a window keeps its keys. Jobs are
-// in order of submission.
+// assignKeys gives recurrence keys to the jobs of a trace without names, where
+// they have none: a hash of tenant, user, GPUs and batch, where a batch is jobs
+// of one tenant and user with the same GPUs and gaps of at most BatchGap. The
+// batch is known by its first submission on the wall clock, so that a window
+// keeps its keys. Jobs are in order of submission.
 func assignKeys(jobs []Job, zero time.Time) {
 	type stream struct {
-		tenant string
-		gpus   MilliGPU
+		tenant, user string
+		gpus         MilliGPU
 	}
 	type batch struct {
 		last time.Duration
@@ -30,11 +29,18 @@ func assignKeys(jobs []Job, zero time.Time) {
 	open := map[stream]batch{}
 	for i := range jobs {
 		j := &jobs[i]
-		s := stream{j.Tenant, j.GPUs}
+		if j.Key != "" {
+			continue
+		}
+		s := stream{j.Tenant, j.User, j.GPUs}
 		b, ok := open[s]
 		if !ok || j.Submit-b.last > BatchGap {
 			first := zero.Add(j.Submit)
-			b.key = keyOf(j.Tenant, int64(j.GPUs), first.Unix(), int64(first.Nanosecond()))
+			who := j.Tenant
+			if j.User != "" {
+				who += "\x00" + j.User
+			}
+			b.key = keyOf(who, int64(j.GPUs), first.Unix(), int64(first.Nanosecond()))
 		}
 		b.last = j.Submit
 		open[s] = b
@@ -51,6 +57,16 @@ func keyOf(text string, nums ...int64) string {
 		binary.LittleEndian.PutUint64(b[1:], uint64(n))
 		h.Write(b[:])
 	}
-	s := strconv.FormatUint(h.Sum64(), 16)
-	return "0000000000000000"[len(s):] + s
+	return hex16(h.Sum64())
+}
+
+// hex16 writes a hash as keys have it.
+func hex16(h uint64) string {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := 15; i >= 0; i-- {
+		b[i] = digits[h&15]
+		h >>= 4
+	}
+	return string(b[:])
 }

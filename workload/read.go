@@ -5,12 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"path/filepath"
-	"sort"
-	"strings"
-	"time"
 )
 
 // Errors a reader can end with. The error returned wraps one of them and says
@@ -20,15 +15,15 @@ var (
 	ErrFormat = errors.New("not a trace in a known format")
 	// ErrNoJobs is for a trace of which no row could be used.
 	ErrNoJobs = errors.New("no usable job")
-	// ErrRejected is for rejected rows where ReadOptions.Strict forbids them.
-	ErrRejected = errors.New("rejected rows")
+	// ErrRejected is for a rejected row where ReadOptions.Strict forbids it.
+	ErrRejected = errors.New("rejected row")
 	// ErrLimit is for input beyond one of the limits of ReadOptions.
 	ErrLimit = errors.New("limit exceeded")
 )
 
-// Defaults of ReadOptions. The largest public trace, Philly's, has 117,325
-// jobs; PAI 2020 has 7.5 million instances. Lines of public job tables stay
-// below 1 KiB, and their gzip ratio below 20; gzip can reach 1032.
+// Defaults of ReadOptions. The largest public trace is PAI 2020 with 7.5 million
+// instances; Philly's has 117,325 jobs. Lines of public job tables stay below
+// 1 KiB, and their gzip ratio below 20; gzip can reach 1032, zstd more.
 const (
 	DefaultMaxRows  = 20_000_000
 	DefaultMaxLine  = 64 << 10
@@ -42,10 +37,10 @@ type ReadOptions struct {
 	// Context ends the reading early; the error wraps its cause. Default: never.
 	Context context.Context
 	// Format is the name of the format to read, as in Formats. Default: as the
-	// header says.
+	// content says.
 	Format string
-	// Strict makes a rejected row an error (ErrRejected), after all rows were
-	// checked. Default: rows are rejected, counted and named in the report.
+	// Strict makes the first rejected row an error (ErrRejected). Default: rows
+	// are rejected, counted and named in the report.
 	Strict bool
 	// Progress is told how far the reading is, about once a MiB and at the end.
 	Progress func(Progress)
@@ -54,8 +49,9 @@ type ReadOptions struct {
 	KeepRejected int
 	// MaxRows, MaxLine (bytes), MaxBytes (after decompression) and MaxRatio
 	// (bytes after decompression over bytes before, checked above 16 MiB) bound
-	// hostile input. A longer line is a rejected row, all else is ErrLimit.
-	// Defaults: the constants above.
+	// hostile input; MaxRows and MaxBytes count over all files of a trace. A
+	// longer line, or a JSON job longer than 64 lines, is a rejected row, all
+	// else is ErrLimit. Defaults: the constants above.
 	MaxRows  int
 	MaxLine  int
 	MaxBytes int64
@@ -86,14 +82,17 @@ func (o ReadOptions) withDefaults() ReadOptions {
 
 // Progress is how far the reading of a trace is.
 type Progress struct {
-	Bytes int64 // read from the file, before decompression
-	Total int64 // size of the file; 0 if unknown
+	Bytes int64 // read from the files, before decompression
+	Total int64 // size of the files; 0 if unknown
 	Rows  int   // rows seen
 }
 
-// Open reads a trace file, plain or gzip. The path "sample" is the small trace
-// built into the program (Sample); write ./sample for a file of that name. "-"
-// is standard input. The report is nil only if nothing could be read.
+// Open reads a trace, plain, gzip or zstd. path is a file, several files with
+// commas between them, or a folder, of which every file of a known format is
+// read: some traces come as several tables, and logs in one file per month. The
+// path "sample" is the small trace built into the program (Sample); write
+// ./sample for a file of that name. "-" is standard input. The report is nil
+// only if nothing could be read.
 func Open(path string, opts ReadOptions) (*Workload, *ImportReport, error) {
 	switch path {
 	case SampleName:
@@ -101,219 +100,31 @@ func Open(path string, opts ReadOptions) (*Workload, *ImportReport, error) {
 	case "-":
 		return Read(os.Stdin, "stdin", opts)
 	}
-	f, err := os.Open(path)
+	t, err := locate(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("trace: %w", err)
 	}
-	defer f.Close()
-	var size int64
-	if info, err := f.Stat(); err == nil {
-		if info.IsDir() {
-			return nil, nil, fmt.Errorf("trace: %s: is a folder", path)
-		}
-		size = info.Size()
-	}
-	return read(f, filepath.Base(path), size, opts)
+	return read(t, opts)
 }
 
-// Read reads a trace, plain or gzip, in any known format (Formats). name is the
-// workload's name and the file of the report. The error says what is wrong and
-// where; the report tells what was read until then.
+// Read reads a trace of one file, plain, gzip or zstd, in any known format
+// (Formats). name is the workload's name and the file of the report. The error
+// says what is wrong and where; the report tells what was read until then.
 func Read(r io.Reader, name string, opts ReadOptions) (*Workload, *ImportReport, error) {
-	return read(r, name, 0, opts)
+	return read(oneFile(r, name, 0), opts)
 }
 
-func read(r io.Reader, name string, size int64, opts ReadOptions) (*Workload, *ImportReport, error) {
-	opts = opts.withDefaults()
-	in := &input{opts: opts, report: &ImportReport{File: name}, texts: map[string]string{}, ids: map[string]struct{}{}}
-	w, err := in.run(r, size)
+func read(t traceFiles, opts ReadOptions) (*Workload, *ImportReport, error) {
+	in := newInput(t, opts.withDefaults())
+	w, err := in.run(t)
 	in.report.Jobs = len(in.jobs)
+	in.report.Bytes = in.out
 	if in.source != nil {
-		in.report.Bytes = in.source.out
+		in.report.Bytes += in.source.out
 		in.progress()
 	}
 	if err != nil {
-		return nil, in.report, fmt.Errorf("trace %s: %w", name, err)
+		return nil, in.report, fmt.Errorf("trace %s: %w", t.name, err)
 	}
 	return w, in.report, nil
 }
-
-// input is what a format reads from: bounded lines in; jobs and rejections out.
-type input struct {
-	opts   ReadOptions
-	report *ImportReport
-	source *source
-
-	jobs  []Job
-	ids   map[string]struct{}
-	texts map[string]string // equal texts share memory
-	last  time.Duration
-
-	line      int // number of the line last read, from 1
-	zero      time.Time
-	hasZero   bool // the trace names its zero; submissions count from it
-	wallClock bool // submissions count from the Unix epoch until they are rebased
-	hasKeys   bool // the trace names users or keys
-	synthetic bool
-}
-
-func (in *input) run(r io.Reader, size int64) (*Workload, error) {
-	var err error
-	if in.source, err = newSource(r, size, in.opts); err != nil {
-		return nil, err
-	}
-	in.source.progress = in.progress
-	in.report.Compressed = in.source.zipped
-	f, err := in.format()
-	if err != nil {
-		return nil, err
-	}
-	in.report.Format = f.Name
-	if err := f.read(in); err != nil {
-		return nil, err
-	}
-	if len(in.jobs) == 0 {
-		if len(in.report.First) > 0 {
-			return nil, fmt.Errorf("%w: all %d rows were rejected, first %s", ErrNoJobs, in.report.Rejected, in.report.First[0])
-		}
-		return nil, fmt.Errorf("%w: there is no row below the header", ErrNoJobs)
-	}
-	if in.opts.Strict && in.report.Rejected > 0 {
-		return nil, fmt.Errorf("%w: %d of %d, first %s", ErrRejected, in.report.Rejected, in.report.Rows, in.report.First[0])
-	}
-	return in.finish(), nil
-}
-
-// finish sorts, finds the zero and gives keys to a trace that has none.
-func (in *input) finish() *Workload {
-	sortBySubmit(in.jobs)
-	zero := in.zero
-	if in.wallClock {
-		first := time.Unix(0, int64(in.jobs[0].Submit)).UTC()
-		zero = first.Truncate(24 * time.Hour)
-		shift := time.Duration(zero.UnixNano())
-		for i := range in.jobs {
-			in.jobs[i].Submit -= shift
-			if d := &in.jobs[i].Deadline; *d != 0 {
-				*d = deadlineAt(*d - shift)
-			}
-		}
-	}
-	if !in.hasKeys {
-		assignKeys(in.jobs, zero)
-	}
-	in.report.Synthetic = in.synthetic
-	in.report.Zero = zero
-	return newSorted(in.report.File, zero, in.jobs, in.synthetic)
-}
-
-// format is the one asked for, or the one that recognises the first lines.
-func (in *input) format() (*Format, error) {
-	if in.opts.Format != "" {
-		f := formatNamed(in.opts.Format)
-		if f == nil {
-			return nil, fmt.Errorf("%w: no format is called %q; known are %s", ErrFormat, in.opts.Format, formatNames())
-		}
-		return f, nil
-	}
-	head, err := in.source.peek()
-	if err != nil {
-		return nil, err
-	}
-	if len(head) == 0 {
-		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
-	}
-	for i := range Formats {
-		if Formats[i].detect(head) {
-			return &Formats[i], nil
-		}
-	}
-	var want strings.Builder
-	for _, f := range Formats {
-		fmt.Fprintf(&want, "\n  %s: %s", f.Name, f.Header)
-	}
-	return nil, fmt.Errorf("%w: it begins with %s; a trace has one of these headers:%s", ErrFormat, excerpt(headerLine(head)), want.String())
-}
-
-// next returns the next line without its end, nil at the end of the input. It
-// is valid until the next call. Lines that are too long are rejected here.
-func (in *input) next() ([]byte, error) {
-	for {
-		line, long, err := in.source.line()
-		if err == io.EOF {
-			return nil, nil
-		}
-		in.line++
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", in.line, err)
-		}
-		if !long {
-			return line, nil
-		}
-		if err := in.row(); err != nil {
-			return nil, err
-		}
-		in.reject("line", "is longer than the limit", line)
-	}
-}
-
-// row counts a row of data, used or not.
-func (in *input) row() error {
-	if in.report.Rows >= in.opts.MaxRows {
-		return fmt.Errorf("line %d: %w: more than %d rows", in.line, ErrLimit, in.opts.MaxRows)
-	}
-	in.report.Rows++
-	return nil
-}
-
-func (in *input) reject(field, reason string, value []byte) {
-	in.report.reject(Rejection{File: in.report.File, Line: in.line, Field: field, Reason: reason, Value: excerpt(value)}, in.opts.KeepRejected)
-}
-
-// add takes a job whose fields were checked one by one.
-func (in *input) add(j Job, idField string) {
-	if _, dup := in.ids[j.ID]; dup {
-		in.reject(idField, "repeats the id of an earlier row", []byte(j.ID))
-		return
-	}
-	if float64(j.Duration)*float64(j.GPUs.Whole()) > maxGPUTime {
-		in.reject("duration_s", "is more GPU-time than can be counted", []byte(j.Duration.String()))
-		return
-	}
-	in.ids[j.ID] = struct{}{}
-	if j.Submit < in.last && len(in.jobs) > 0 {
-		in.report.Unsorted++
-	}
-	in.last = j.Submit
-	in.jobs = append(in.jobs, j)
-}
-
-func (in *input) progress() {
-	if in.opts.Progress != nil {
-		in.opts.Progress(Progress{Bytes: in.source.raw.n, Total: in.source.size, Rows: in.report.Rows})
-	}
-}
-
-// text shares the memory of equal texts: users, tenants and models recur.
-func (in *input) text(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
-	if s, ok := in.texts[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	in.texts[s] = s
-	return s
-}
-
-func sortBySubmit(jobs []Job) {
-	bySubmit := func(a, b int) bool { return jobs[a].Submit < jobs[b].Submit }
-	if !sort.SliceIsSorted(jobs, bySubmit) {
-		sort.SliceStable(jobs, bySubmit)
-	}
-}
-
-// maxGPUTime bounds the GPU-time of one job, in nanoseconds: sums of a few must
-// fit an int64.
-const maxGPUTime = math.MaxInt64 / 4

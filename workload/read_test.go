@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/autosched/autosched/internal/testshared"
 )
@@ -36,6 +39,15 @@ func zip(t testing.TB, b []byte) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+func squeeze(t testing.TB, b []byte) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z.EncodeAll(b, nil)
 }
 
 // The fixtures are the first rows of public files; testdata/README names them.
@@ -253,12 +265,14 @@ func TestReadErrors(t *testing.T) {
 		"empty":           {nil, ReadOptions{}, ErrFormat, "empty"},
 		"two columns":     {[]byte("job_id,model\n0,ResNet\n"), ReadOptions{}, ErrFormat, `"job_id,model"`},
 		"json":            {[]byte(`[{"jobid": 1}]`), ReadOptions{}, ErrFormat, "autosched: job_id,"},
-		"zstd":            {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, ReadOptions{}, ErrFormat, "zstd"},
+		"cut zstd":        {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, ReadOptions{}, io.ErrUnexpectedEOF, "zstd: the compressed file is cut short"},
+		"bad zstd":        {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, ReadOptions{}, nil, "zstd"},
+		"zstd bomb":       {squeeze(t, append([]byte(head+"a,0,1,1,x\n"), bytes.Repeat([]byte{'\n'}, 40<<20)...)), ReadOptions{}, ErrLimit, "200 times"},
 		"no rows":         {[]byte(head), ReadOptions{}, ErrNoJobs, "no row"},
 		"only bad rows":   {[]byte(head + "a,0,0,1,x\n"), ReadOptions{}, ErrNoJobs, `t.csv:2: duration_s: "0": is not positive`},
 		"column twice":    {[]byte("job_id,submit_time_s,duration_s,num_gpus,job_id\n"), ReadOptions{}, ErrFormat, "job_id twice"},
 		"wrong format":    {[]byte(head), ReadOptions{Format: "philly"}, ErrFormat, "lacks submit_time"},
-		"no such format":  {[]byte(head), ReadOptions{Format: "sacct"}, ErrFormat, "autosched, philly, seconds"},
+		"no such format":  {[]byte(head), ReadOptions{Format: "moon"}, ErrFormat, "philly, philly-json, sacct, seconds"},
 		"later version":   {[]byte("# autosched trace v2 zero=2017-01-01T00:00:00Z\njob_id,submit_time,duration_s,gpus\n"), ReadOptions{}, ErrFormat, "v2"},
 		"bad zero":        {[]byte("# autosched trace v1 zero=noon\njob_id,submit_time,duration_s,gpus\n"), ReadOptions{}, ErrFormat, "zero"},
 		"too many rows":   {[]byte(head + "a,0,1,1,x\nb,0,1,1,x\n"), ReadOptions{MaxRows: 1}, ErrLimit, "line 3"},
@@ -280,7 +294,7 @@ func TestReadErrors(t *testing.T) {
 	if _, _, err := Open(filepath.Join(t.TempDir(), "none.csv"), ReadOptions{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, _, err := Open(t.TempDir(), ReadOptions{}); err == nil || !strings.Contains(err.Error(), "folder") {
+	if _, _, err := Open(t.TempDir(), ReadOptions{}); err == nil || !strings.Contains(err.Error(), "the folder holds no file") {
 		t.Errorf("folder: %v", err)
 	}
 }

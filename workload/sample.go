@@ -34,5 +34,5 @@ var sample = sync.OnceValue(func() *Workload {
 })
 
 func readSample(opts ReadOptions) (*Workload, *ImportReport, error) {
-	return read(bytes.NewReader(sampleFile), SampleName, int64(len(sampleFile)), opts)
+	return read(oneFile(bytes.NewReader(sampleFile), SampleName, int64(len(sampleFile))), opts)
 }

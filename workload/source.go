@@ -7,19 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // source gives bounded lines of text, decompressed, and counts what it reads.
 type source struct {
-	opts     ReadOptions
-	raw      *counter
-	text     *bufio.Reader
-	unzip    io.Reader
-	size     int64 // of the file, 0 if unknown
-	zipped   bool
-	out      int64 // bytes after decompression
-	told     int64
-	progress func()
+	in          *input
+	raw         *counter
+	text        *bufio.Reader
+	unzip       io.Reader
+	compression string // "gzip", "zstd", or "" for none
+	out         int64  // bytes after decompression
+	told        int64
+	close       func()
 }
 
 type counter struct {
@@ -43,8 +44,11 @@ var (
 // files compress well and do no harm.
 const ratioFrom = 16 << 20
 
-func newSource(r io.Reader, size int64, opts ReadOptions) (*source, error) {
-	s := &source{opts: opts, raw: &counter{r: r}, size: size}
+// maxWindow is how much memory a zstd file may ask for: what zstd --long takes.
+const maxWindow = 128 << 20
+
+func newSource(r io.Reader, in *input) (*source, error) {
+	s := &source{in: in, raw: &counter{r: r}, close: func() {}}
 	br := bufio.NewReaderSize(s.raw, 64<<10)
 	head, err := br.Peek(4)
 	if err != nil && err != io.EOF {
@@ -57,11 +61,15 @@ func newSource(r io.Reader, size int64, opts ReadOptions) (*source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("gzip: %w", cutShort(err))
 		}
-		s.unzip, s.zipped = z, true
+		s.unzip, s.compression = z, "gzip"
 	case bytes.HasPrefix(head, zstdMagic):
-		return nil, fmt.Errorf("%w: it is compressed with zstd; decompress it or use gzip", ErrFormat)
+		z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, fmt.Errorf("zstd: %w", err)
+		}
+		s.unzip, s.compression, s.close = z, "zstd", z.Close
 	}
-	s.text = bufio.NewReaderSize((*meter)(s), opts.MaxLine+2)
+	s.text = bufio.NewReaderSize((*meter)(s), in.opts.MaxLine+2)
 	if bom, _ := s.text.Peek(3); bytes.Equal(bom, utf8BOM) {
 		if _, err := s.text.Discard(3); err != nil {
 			return nil, err
@@ -74,22 +82,28 @@ func newSource(r io.Reader, size int64, opts ReadOptions) (*source, error) {
 type meter source
 
 func (m *meter) Read(p []byte) (int, error) {
-	if err := m.opts.Context.Err(); err != nil {
+	opts := &m.in.opts
+	if err := opts.Context.Err(); err != nil {
 		return 0, err
 	}
 	n, err := m.unzip.Read(p)
 	m.out += int64(n)
-	if m.out > m.opts.MaxBytes {
-		return 0, fmt.Errorf("%w: more than %d bytes", ErrLimit, m.opts.MaxBytes)
+	if m.in.out+m.out > opts.MaxBytes {
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrLimit, opts.MaxBytes)
 	}
-	if m.zipped && m.out > ratioFrom && m.out/int64(m.opts.MaxRatio) > m.raw.n {
-		return 0, fmt.Errorf("%w: decompresses to more than %d times its size", ErrLimit, m.opts.MaxRatio)
+	if m.compression != "" && m.out > ratioFrom && m.out/int64(opts.MaxRatio) > m.raw.n {
+		return 0, fmt.Errorf("%w: decompresses to more than %d times its size; if it can be trusted, decompress it first", ErrLimit, opts.MaxRatio)
 	}
-	if m.out-m.told >= 1<<20 && m.progress != nil {
+	if m.out-m.told >= 1<<20 {
 		m.told = m.out
-		m.progress()
+		m.in.progress()
 	}
-	return n, cutShort(err)
+	if err != nil && err != io.EOF {
+		if err = cutShort(err); m.compression != "" {
+			err = fmt.Errorf("%s: %w", m.compression, err)
+		}
+	}
+	return n, err
 }
 
 func cutShort(err error) error {
@@ -112,7 +126,8 @@ func (s *source) peek() ([]byte, error) {
 // the limit is skipped: long is true and the line is its beginning.
 func (s *source) line() (line []byte, long bool, err error) {
 	line, err = s.text.ReadSlice('\n')
-	if err == bufio.ErrBufferFull || err == nil && len(bytes.TrimRight(line, "\r\n")) > s.opts.MaxLine {
+	most := s.in.opts.MaxLine
+	if err == bufio.ErrBufferFull || err == nil && len(line) > most && len(bytes.TrimRight(line, "\r\n")) > most {
 		head := bytes.Clone(line[:min(len(line), 256)])
 		for err == bufio.ErrBufferFull {
 			_, err = s.text.ReadSlice('\n')

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/workload"
@@ -24,10 +25,15 @@ func newTraceCmd() *cobra.Command {
 		Short: "Import, describe, cut, check and synthesise traces",
 		Long: `A trace says which jobs were submitted to a cluster: when, how many GPUs each
 asked for, and how long it ran. These commands read traces in any known format,
-plain or gzip, and write the project's own CSV.
+plain, gzip or zstd, and write the project's own CSV.
 
-Formats, recognised by their header:
+Formats, recognised by their content:
 ` + formatList() + `
+A trace of several files is named with commas between them
+(jobs.csv,tasks.csv), or by the folder that holds them; what is no trace in a
+folder is left out. Files may be tables that belong together, as those of PAI
+2020, logs of one month each, or a list of the cluster's machines.
+
 The name "sample" stands for a small built-in synthetic trace, "-" for standard
 input.`,
 		Example: `  autosched trace stats sample
@@ -50,9 +56,30 @@ input.`,
 func formatList() string {
 	var b strings.Builder
 	for _, f := range workload.Formats {
-		fmt.Fprintf(&b, "  %-10s %s\n             %s\n", f.Name, f.About, f.Header)
+		name := f.Name
+		for _, line := range wrap(f.About, 66) {
+			fmt.Fprintf(&b, "  %-12s%s\n", name, line)
+			name = ""
+		}
 	}
 	return b.String()
+}
+
+// wrap breaks a text at blanks into lines of at most so many bytes, if its words
+// allow.
+func wrap(text string, most int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > most {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
 }
 
 // traceInput are the options of every command that reads a trace.
@@ -67,12 +94,12 @@ type traceInput struct {
 
 func (o *traceInput) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", "", "format to read instead of the one the header says")
-	f.BoolVar(&o.strict, "strict", false, "fail if any row is rejected")
+	f.StringVar(&o.format, "format", "", "format to read instead of the one the content says: one of "+formatNames())
+	f.BoolVar(&o.strict, "strict", false, "fail at the first row that must be rejected (default: reject it, count it, go on)")
 	f.IntVar(&o.show, "show", workload.DefaultKeep, "name at most this many rejected rows; all are counted")
 	f.IntVar(&o.maxRows, "max-rows", workload.DefaultMaxRows, "refuse a trace of more rows")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
-	f.StringVar(&o.trace, "trace", "", "the trace, instead of naming it as the argument")
+	f.StringVar(&o.trace, "trace", "", "the trace, instead of naming it as the argument: a file, files with commas between, or a folder")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 1:
@@ -88,6 +115,14 @@ func (o *traceInput) flags(cmd *cobra.Command) {
 	}
 }
 
+func formatNames() string {
+	names := make([]string, len(workload.Formats))
+	for i, f := range workload.Formats {
+		names[i] = f.Name
+	}
+	return strings.Join(names, ", ")
+}
+
 // open reads a trace, showing progress on a terminal, and tells of rejected
 // rows and of a synthetic trace on standard error.
 func (o *traceInput) open(cmd *cobra.Command) (*workload.Workload, *workload.ImportReport, error) {
@@ -98,6 +133,12 @@ func (o *traceInput) open(cmd *cobra.Command) (*workload.Workload, *workload.Imp
 	notices := cmd.ErrOrStderr()
 	if report.Rejected > 0 {
 		printRejections(notices, report)
+	}
+	if report.LeftOut > 0 {
+		fmt.Fprintf(notices, "note: %d jobs were left out: %s\n", report.LeftOut, leftOut(report))
+	}
+	if len(report.Ignored) > 0 {
+		fmt.Fprintf(notices, "note: no trace, not read: %s\n", strings.Join(report.Ignored, ", "))
 	}
 	if report.Unsorted > 0 {
 		fmt.Fprintf(notices, "note: %d of %d jobs were out of order and have been sorted by submission\n", report.Unsorted, report.Jobs)
@@ -117,13 +158,14 @@ func (o *traceInput) read(cmd *cobra.Command) (*workload.Workload, *workload.Imp
 	}
 	opts := workload.ReadOptions{Context: cmd.Context(), Format: o.format, Strict: o.strict, KeepRejected: o.show, MaxRows: o.maxRows}
 	path := o.trace
-	line := newProgressLine(cmd.ErrOrStderr())
-	defer line.clear()
-	opts.Progress = func(p workload.Progress) {
-		if p.Total > 0 {
-			line.show("reading %s: %d %%, %d rows", path, 100*p.Bytes/p.Total, p.Rows)
-		} else {
-			line.show("reading %s: %d rows", path, p.Rows)
+	if line := newProgressLine(cmd.ErrOrStderr()); line.on {
+		defer line.clear()
+		opts.Progress = func(p workload.Progress) {
+			if p.Total > 0 {
+				line.show("reading %s: %d %%, %d rows", path, 100*p.Bytes/p.Total, p.Rows)
+			} else {
+				line.show("reading %s: %d rows", path, p.Rows)
+			}
 		}
 	}
 	if path == "-" {
@@ -141,13 +183,19 @@ func newTraceImportCmd() *cobra.Command {
 		Use:   "import TRACE --out FILE",
 		Short: "Read a trace in any known format and write the project's own CSV",
 		Long: `Import reads a trace, checks every row, and writes the usable jobs as the
-project's own CSV, in order of submission. Rows that cannot be used are counted
-and named with file, line, field and reason; none is dropped silently.
+project's own CSV, in order of submission. Rows with a fault are rejected,
+counted and named with file, line, field and reason. Jobs without fault that no
+simulation can replay are left out and counted: those without GPU, that never ran
+or have not ended. Nothing is dropped silently: rows = jobs + rejected + left out
++ merged.
 
-The file is compressed if its name ends in .gz. It replaces an existing file
-once it is complete. --out - writes to standard output, the report then goes to
-standard error.`,
+The file is compressed if its name ends in .gz or .zst. It replaces an existing
+file once it is complete. --out - writes to standard output, the report then goes
+to standard error.`,
 		Example: `  autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
+  sacct -X -a -D -P -S 2026-01-01 --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES |
+    autosched trace import - --out slurm.csv.gz
+  autosched trace import pai_job_table.csv,pai_task_table.csv,pai_instance_table.csv --out pai.csv.gz
   autosched trace import jobs.csv --strict --out -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.out == "" {
@@ -332,10 +380,20 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) (err erro
 }
 
 func writeTraceTo(f io.Writer, path string, w *workload.Workload) error {
-	if !strings.HasSuffix(path, ".gz") {
+	var z io.WriteCloser
+	switch filepath.Ext(path) {
+	case ".gz":
+		z = gzip.NewWriter(f)
+	case ".zst":
+		// One thread, so that the same trace gives the same bytes everywhere.
+		enc, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		z = enc
+	default:
 		return workload.WriteCSV(f, w)
 	}
-	z := gzip.NewWriter(f)
 	if err := workload.WriteCSV(z, w); err != nil {
 		return err
 	}
@@ -357,19 +415,47 @@ func printReport(w io.Writer, r *workload.ImportReport) {
 	if name == "" {
 		name = "unknown"
 	}
-	if r.Compressed {
-		name += ", gzip"
+	if r.Compression != "" {
+		name += ", " + r.Compression
 	}
 	if r.Synthetic {
 		name += ", synthetic"
 	}
-	fmt.Fprintf(b, "trace       %s (%s)\nrows        %d\njobs        %d\nrejected    %d\n", r.File, name, r.Rows, r.Jobs, r.Rejected)
+	fmt.Fprintf(b, "trace       %s (%s)\n", r.File, name)
+	if len(r.Files) > 0 {
+		fmt.Fprintf(b, "files       %s\n", strings.Join(r.Files, ", "))
+	}
+	if len(r.Ignored) > 0 {
+		fmt.Fprintf(b, "not read    %s: no trace\n", strings.Join(r.Ignored, ", "))
+	}
+	fmt.Fprintf(b, "rows        %d\njobs        %d\nrejected    %d\n", r.Rows, r.Jobs, r.Rejected)
+	if r.LeftOut > 0 {
+		fmt.Fprintf(b, "left out    %d jobs: %s\n", r.LeftOut, leftOut(r))
+	}
+	if r.Merged > 0 {
+		fmt.Fprintf(b, "merged      %d rows that tell more of another row's job or of machines\n", r.Merged)
+	}
+	for _, m := range r.Machines {
+		fmt.Fprintf(b, "machines    %d x %d GPUs %s\n", m.Machines, m.GPUs, m.Type)
+	}
 	if r.Unsorted > 0 {
 		fmt.Fprintf(b, "unsorted    %d, now sorted by submission\n", r.Unsorted)
 	}
 	if r.Rejected > 0 {
 		printRejections(b, r)
 	}
+}
+
+// leftOut tells why jobs without fault are not used.
+func leftOut(r *workload.ImportReport) string {
+	var b strings.Builder
+	for i, c := range r.LeftOutReasons {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%d because %s", c.Jobs, c.Reason)
+	}
+	return b.String()
 }
 
 func printRejections(w io.Writer, r *workload.ImportReport) {
