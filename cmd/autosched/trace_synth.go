@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/workload"
+)
+
+func newTraceSynthCmd() *cobra.Command {
+	var o struct {
+		traceInput
+		workload.SynthOptions
+		start, out string
+	}
+	cmd := &cobra.Command{
+		Use:   "synth --days N --out FILE",
+		Short: "Generate a trace that resembles a published one",
+		Long: `Synth draws a trace from published statistics: durations, GPUs, batches (sweeps),
+daily and weekly arrivals, tenants and status. The trace is labelled synthetic,
+and whatever is computed from it says so. The same options give the same trace.
+
+--load sets the GPU-time asked for over what --nodes of --gpus-per-node have: at
+0.8 jobs seldom queue, above 1 they must. --jobs sets their number instead.
+Without either the profile's own rate counts. Given a cluster, no job is wider
+than it.
+
+A few jobs run for weeks, as they do in reality. --max-duration keeps a short
+trace from being ruled by them.`,
+		Example: `  autosched trace synth --profile philly --days 14 --load 1.2 --nodes 70 --gpus-per-node 8 --seed 1 --out philly-like.csv.gz
+  autosched trace synth --days 3 --jobs 2000 --max-duration 96h | autosched trace stats -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("trace synth takes no argument, but got %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.json && o.out == "-" {
+				return usageError{fmt.Errorf("trace synth: --json needs --out FILE: standard output holds the trace")}
+			}
+			zero, err := time.Parse(time.DateOnly, o.start)
+			if err != nil {
+				if zero, err = time.Parse(time.RFC3339, o.start); err != nil {
+					return usageError{fmt.Errorf("--start: %q is neither a date (2017-10-09) nor an RFC 3339 time", o.start)}
+				}
+			}
+			o.Zero = zero
+			if o.Cluster.Nodes == 0 { // no cluster: the GPUs per node are but a default
+				o.Cluster.GPUsPerNode = 0
+			}
+			w, err := workload.Synthesize(o.SynthOptions)
+			if err != nil {
+				return usageError{err}
+			}
+			if err := writeTrace(cmd, o.out, w); err != nil {
+				return err
+			}
+			return o.wrote(cmd, o.out, w)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Profile, "profile", "philly", fmt.Sprintf("published cluster to resemble: one of %v", workload.Profiles()))
+	f.IntVar(&o.Days, "days", 7, "days of arrivals")
+	f.IntVar(&o.Jobs, "jobs", 0, "number of jobs (default: the profile's rate)")
+	f.Float64Var(&o.Load, "load", 0, "offered load on the cluster, instead of --jobs")
+	f.DurationVar(&o.MaxDuration, "max-duration", 0, "longest job (default: the profile's)")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of all draws")
+	f.StringVar(&o.start, "start", "2017-10-09", "date or RFC 3339 time of the first instant, a Monday by default")
+	f.BoolVar(&o.json, "json", false, "print JSON for programs")
+	f.StringVarP(&o.out, "out", "o", "-", "file to write, gzip if it ends in .gz, - for standard output")
+	clusterFlags(cmd, &o.Cluster)
+	return cmd
+}
