@@ -207,6 +207,9 @@ func (s *Spec) Bind(names []string) (*Knowledge, error) {
 
 // Check refuses knowledge that contradicts itself.
 func (k *Knowledge) Check(names []string) error {
+	if k == nil {
+		return nil
+	}
 	n := len(names)
 	if k.Tier != nil && len(k.Tier) != n || k.Exogenous != nil && len(k.Exogenous) != n {
 		return fmt.Errorf("causal: knowledge of %d tiers and %d exogenous flags does not fit %d variables", len(k.Tier), len(k.Exogenous), n)

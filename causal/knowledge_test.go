@@ -84,10 +84,3 @@ func TestBind(t *testing.T) {
 		}
 	}
 }
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -1,0 +1,375 @@
+package causal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"gonum.org/v1/gonum/blas/blas64"
+)
+
+// basis is a family of tests on functions of the variables: a categorical
+// variable becomes indicators, a numeric one Legendre polynomials. Two variables
+// are tested by Wilks' lambda of their functions given those of the others, from
+// one correlation matrix: after that a test costs the same for any number of rows.
+//
+// The entries of the matrix are computed when a test first asks for them, most
+// never are. Each is one number whoever computes it, so it does not matter who.
+type basis struct {
+	rows    int
+	blocks  []block // by variable
+	base    [][]float64
+	factors [][2]int // of product column k, whose id is len(base)+k
+	first   []int    // [a*p+b], a < b: id of the first product of the two
+	columns int
+
+	mean, sd []atomic.Uint64 // by column, bits; sd is 0 where unknown, -1 of a constant
+	corr     []atomic.Uint64 // [i*columns+j], i <= j, bits; 0 where unknown
+}
+
+// block is a variable's range of base columns. The first linear of them take
+// part in products.
+type block struct{ first, n, linear int }
+
+// basisOptions tell the members of the family apart.
+type basisOptions struct {
+	degree   int
+	products bool // pairwise products of the conditioning variables join them
+	rank     bool // embed ranks rather than clipped values
+	linear   bool // keep numbers as they are: neither clipped nor ranked
+}
+
+const (
+	// clipAt bounds standardised values, so that a few outliers do not rule the
+	// polynomials.
+	clipAt = 4
+	// maxBasis is how many columns a basis may have: 128 MiB of correlations.
+	maxBasis = 4096
+	// chunk is how many rows are worked on at a time: what a test needs of them
+	// fits the cache.
+	chunk = 256
+)
+
+// newBasis embeds the columns of a table. It returns a remark if something had
+// to be left out.
+func newBasis(t *Table, o basisOptions) (*basis, string, error) {
+	b := &basis{rows: t.Rows()}
+	for i := range t.Len() {
+		c := t.Column(i)
+		from := len(b.base)
+		linear := 1
+		if c.Kind == Categorical {
+			for level := 1; level < len(c.Levels); level++ {
+				column := make([]float64, b.rows)
+				for r, v := range c.Values {
+					if int(v) == level {
+						column[r] = 1
+					}
+				}
+				b.base = append(b.base, column)
+			}
+			linear = len(c.Levels) - 1
+		} else {
+			b.base = append(b.base, embed(c.Values, o)...)
+		}
+		if len(b.base) == from || linear == 0 {
+			return nil, "", fmt.Errorf("column %q is constant", c.Name)
+		}
+		b.blocks = append(b.blocks, block{from, len(b.base) - from, linear})
+	}
+	b.columns = len(b.base)
+	remark := ""
+	if o.products {
+		p := len(b.blocks)
+		n := b.columns
+		for i := range p {
+			for j := i + 1; j < p; j++ {
+				n += b.blocks[i].linear * b.blocks[j].linear
+			}
+		}
+		if n > maxBasis {
+			remark = fmt.Sprintf("the categories are so many that products of variables would take %d columns: tests go without products", n)
+		} else {
+			b.addProducts()
+		}
+	}
+	if b.columns > maxBasis {
+		return nil, "", fmt.Errorf("the categories are so many that they take %d columns, more than %d: group some", b.columns, maxBasis)
+	}
+	b.mean = make([]atomic.Uint64, b.columns)
+	b.sd = make([]atomic.Uint64, b.columns)
+	b.corr = make([]atomic.Uint64, b.columns*b.columns)
+	return b, remark, nil
+}
+
+func (b *basis) addProducts() {
+	p := len(b.blocks)
+	b.first = make([]int, p*p)
+	for i := range p {
+		for j := i + 1; j < p; j++ {
+			b.first[i*p+j] = len(b.base) + len(b.factors)
+			for k := range b.blocks[i].linear {
+				for l := range b.blocks[j].linear {
+					b.factors = append(b.factors, [2]int{b.blocks[i].first + k, b.blocks[j].first + l})
+				}
+			}
+		}
+	}
+	b.columns += len(b.factors)
+}
+
+// embed turns numbers into Legendre polynomials of a value in [-1, 1], fewer
+// than the degree asked for if there are few distinct ones; none of a constant.
+func embed(values []float64, o basisOptions) [][]float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	distinct := len(slices.Compact(slices.Clone(sorted)))
+	degree := min(o.degree, distinct-1)
+	if degree < 1 {
+		return nil
+	}
+	u := make([]float64, len(values))
+	switch {
+	case o.rank:
+		n := float64(len(values))
+		for r, v := range values {
+			lo, _ := slices.BinarySearch(sorted, v)
+			hi, _ := slices.BinarySearch(sorted[lo:], math.Nextafter(v, math.Inf(1)))
+			rank := float64(lo) + float64(hi+1)/2 // of ties the average, from 1
+			u[r] = 2*(rank-0.5)/n - 1
+		}
+	case o.linear:
+		// Scaled to keep sums of squares in range.
+		lo, hi := sorted[0], sorted[len(sorted)-1]
+		for r, v := range values {
+			u[r] = unit(v, lo, hi)
+		}
+	default:
+		mean, sd := moments(values)
+		lo, hi := math.Inf(1), math.Inf(-1)
+		for r, v := range values {
+			u[r] = min(max((v-mean)/sd, -clipAt), clipAt)
+			lo, hi = min(lo, u[r]), max(hi, u[r])
+		}
+		for r := range u {
+			u[r] = unit(u[r], lo, hi)
+		}
+	}
+	out := [][]float64{u}
+	before := func(r int) float64 { return 1 }
+	for d := 1; d < degree; d++ {
+		// Bonnet's recursion.
+		last := out[len(out)-1]
+		next := make([]float64, len(u))
+		for r := range u {
+			next[r] = (float64(2*d+1)*u[r]*last[r] - float64(d)*before(r)) / float64(d+1)
+		}
+		before = func(r int) float64 { return last[r] }
+		out = append(out, next)
+	}
+	return out
+}
+
+// unit maps lo..hi to -1..1, whatever their size.
+func unit(v, lo, hi float64) float64 {
+	half := hi/2 - lo/2
+	return (v/2-lo/2)/half*2 - 1
+}
+
+// moments returns the mean and the standard deviation (of the sample as a whole).
+func moments(values []float64) (mean, sd float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		sd += (v - mean) * (v - mean) / n
+	}
+	return mean, math.Sqrt(sd)
+}
+
+// Worker implements Independence.
+func (b *basis) Worker() func(x, y int, given []int) Outcome {
+	w := &basisWorker{basis: b, slot: make([]int32, b.columns)}
+	return w.test
+}
+
+type basisWorker struct {
+	*basis
+	wilks
+	columns []int // of the test at hand
+
+	missing [][2]int
+	slot    []int32 // of a column in the chunk, 1 up; 0 if it is not in it
+	loaded  []int
+	data    [][]float64
+	buffer  []float64
+	sums    []float64
+}
+
+func (w *basisWorker) test(x, y int, given []int) Outcome {
+	w.columns = w.columns[:0]
+	for _, v := range given {
+		w.addBlock(v)
+	}
+	if w.factors != nil {
+		p := len(w.blocks)
+		for k, i := range given {
+			for _, j := range given[k+1:] {
+				from := w.first[i*p+j]
+				for id := range w.blocks[i].linear * w.blocks[j].linear {
+					w.columns = append(w.columns, from+id)
+				}
+			}
+		}
+	}
+	w.addBlock(x)
+	w.addBlock(y)
+	w.standardise()
+	// Constant columns, products of categories that exclude each other, go.
+	ns := len(w.columns) - w.blocks[x].n - w.blocks[y].n
+	kept := w.columns[:0]
+	dropped := 0
+	for k, id := range w.columns {
+		if math.Float64frombits(w.sd[id].Load()) > 0 {
+			kept = append(kept, id)
+		} else if k < ns {
+			dropped++
+		} else {
+			panic("causal: a constant column came so far")
+		}
+	}
+	w.columns = kept
+	w.correlations()
+	return w.wilks.test(ns-dropped, w.blocks[x].n, w.blocks[y].n, w.rows)
+}
+
+func (w *basisWorker) addBlock(v int) {
+	for k := range w.blocks[v].n {
+		w.columns = append(w.columns, w.blocks[v].first+k)
+	}
+}
+
+// standardise finds mean and deviation of columns that have none yet.
+func (w *basisWorker) standardise() {
+	w.missing = w.missing[:0]
+	for _, id := range w.columns {
+		if w.sd[id].Load() == 0 {
+			w.missing = append(w.missing, [2]int{id, id})
+		}
+	}
+	if len(w.missing) == 0 {
+		return
+	}
+	n := float64(w.rows)
+	means := make([]float64, len(w.missing))
+	ones := make([]float64, chunk)
+	for i := range ones {
+		ones[i] = 1
+	}
+	w.pass(func(k int, a, _ []float64) { means[k] += dot(a, ones[:len(a)]) })
+	for k := range means {
+		means[k] /= n
+	}
+	// Deviations in a second pass: a rare category's square is no difference of
+	// large numbers.
+	sums := make([]float64, len(w.missing))
+	w.pass(func(k int, a, _ []float64) {
+		mean := means[k]
+		for _, v := range a {
+			sums[k] += (v - mean) * (v - mean)
+		}
+	})
+	for k, pair := range w.missing {
+		sd := math.Sqrt(sums[k] / n)
+		if sd < 1e-12 { // in units where the column spans at most 2
+			sd = -1
+		}
+		w.mean[pair[0]].Store(math.Float64bits(means[k]))
+		w.sd[pair[0]].Store(math.Float64bits(sd))
+	}
+}
+
+// correlations fills the lower triangle of the test's matrix.
+func (w *basisWorker) correlations() {
+	ids := w.columns
+	size := len(ids)
+	c := w.matrix(size)
+	w.missing = w.missing[:0]
+	for i, a := range ids {
+		for j, b := range ids[:i+1] {
+			v := w.corr[min(a, b)*w.basis.columns+max(a, b)].Load()
+			if v == 0 {
+				w.missing = append(w.missing, [2]int{min(a, b), max(a, b)})
+			}
+			c[i*size+j] = math.Float64frombits(v)
+			c[j*size+i] = c[i*size+j]
+		}
+	}
+	if len(w.missing) == 0 {
+		return
+	}
+	sums := grow(&w.sums, len(w.missing))
+	clear(sums)
+	w.pass(func(k int, a, b []float64) { sums[k] += dot(a, b) })
+	for k, pair := range w.missing {
+		a, b := pair[0], pair[1]
+		v := 1.0
+		if a != b {
+			number := func(of []atomic.Uint64, id int) float64 { return math.Float64frombits(of[id].Load()) }
+			v = (sums[k]/float64(w.rows) - number(w.mean, a)*number(w.mean, b)) / (number(w.sd, a) * number(w.sd, b))
+		}
+		if v == 0 {
+			v = math.Copysign(0, -1) // 0 bits stand for unknown
+		}
+		w.corr[a*w.basis.columns+b].Store(math.Float64bits(v))
+	}
+	for i, a := range ids {
+		for j, b := range ids[:i+1] {
+			v := math.Float64frombits(w.corr[min(a, b)*w.basis.columns+max(a, b)].Load())
+			c[i*size+j], c[j*size+i] = v, v
+		}
+	}
+}
+
+// pass goes over the rows in chunks and calls add for every missing pair with
+// the values of its two columns.
+func (w *basisWorker) pass(add func(k int, a, b []float64)) {
+	w.loaded = w.loaded[:0]
+	for _, pair := range w.missing {
+		for _, id := range pair {
+			if w.slot[id] == 0 {
+				w.loaded = append(w.loaded, id)
+				w.slot[id] = int32(len(w.loaded))
+			}
+		}
+	}
+	w.data = append(w.data[:0], make([][]float64, len(w.loaded))...)
+	buffer := grow(&w.buffer, len(w.loaded)*chunk)
+	for from := 0; from < w.rows; from += chunk {
+		to := min(from+chunk, w.rows)
+		for k, id := range w.loaded {
+			if id < len(w.base) {
+				w.data[k] = w.base[id][from:to]
+				continue
+			}
+			f := w.factors[id-len(w.base)]
+			a, b := w.base[f[0]][from:to], w.base[f[1]][from:to]
+			out := buffer[k*chunk:][:to-from]
+			for r := range out {
+				out[r] = a[r] * b[r]
+			}
+			w.data[k] = out
+		}
+		for k, pair := range w.missing {
+			add(k, w.data[w.slot[pair[0]]-1], w.data[w.slot[pair[1]]-1])
+		}
+	}
+	for _, id := range w.loaded {
+		w.slot[id] = 0
+	}
+}
+
+func dot(a, b []float64) float64 {
+	return blas64.Dot(blas64.Vector{N: len(a), Inc: 1, Data: a}, blas64.Vector{N: len(b), Inc: 1, Data: b})
+}

@@ -1,0 +1,194 @@
+package causal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// contingency tests counts of categories, numeric columns cut into quantile
+// bins: G squared or Pearson's chi squared, summed over the strata that occur.
+type contingency struct {
+	pearson bool
+	codes   [][]int32
+	levels  []int
+}
+
+// defaultBins is into how many quantile bins numbers are cut.
+const defaultBins = 4
+
+func newContingency(t *Table, pearson bool, bins int) (*contingency, error) {
+	c := &contingency{pearson: pearson}
+	for i := range t.Len() {
+		column := t.Column(i)
+		codes := make([]int32, t.Rows())
+		levels := len(column.Levels)
+		if column.Kind == Categorical {
+			for r, v := range column.Values {
+				codes[r] = int32(v)
+			}
+		} else {
+			levels = discretise(codes, column.Values, bins)
+		}
+		if levels < 2 {
+			return nil, fmt.Errorf("column %q is constant", column.Name)
+		}
+		c.codes = append(c.codes, codes)
+		c.levels = append(c.levels, levels)
+	}
+	return c, nil
+}
+
+// discretise fills codes with quantile bins and returns their number. Up to as
+// many distinct values as bins are a category each.
+func discretise(codes []int32, values []float64, bins int) int {
+	sorted := slices.Sorted(slices.Values(values))
+	distinct := slices.Compact(slices.Clone(sorted))
+	if len(distinct) <= bins {
+		for r, v := range values {
+			k, _ := slices.BinarySearch(distinct, v)
+			codes[r] = int32(k)
+		}
+		return len(distinct)
+	}
+	edges := make([]float64, bins-1)
+	for k := range edges {
+		// Linear between order statistics, the value at an edge above it.
+		at := float64(k+1) / float64(bins) * float64(len(sorted)-1)
+		lo := int(at)
+		hi := min(lo+1, len(sorted)-1)
+		edges[k] = sorted[lo] + (at-float64(lo))*(sorted[hi]-sorted[lo])
+	}
+	for r, v := range values {
+		k := 0
+		for k < len(edges) && edges[k] <= v {
+			k++
+		}
+		codes[r] = int32(k)
+	}
+	return bins
+}
+
+// Worker implements Independence.
+func (c *contingency) Worker() func(x, y int, given []int) Outcome {
+	w := &contingencyWorker{contingency: c}
+	return w.test
+}
+
+type contingencyWorker struct {
+	*contingency
+	stratum []int32
+	relabel map[int64]int32
+	counts  []int32
+	row     []int32
+	column  []int32
+}
+
+func (w *contingencyWorker) test(x, y int, given []int) Outcome {
+	strata := w.strata(given)
+	nx, ny := w.levels[x], w.levels[y]
+	cells := nx * ny
+	rows := len(w.codes[x])
+	// Strata can be as many as rows: sort rows into them rather than keep a table
+	// of each.
+	start := make([]int32, strata+1)
+	for _, s := range w.stratum {
+		start[s+1]++
+	}
+	for s := range strata {
+		start[s+1] += start[s]
+	}
+	order := make([]int32, rows)
+	next := slices.Clone(start)
+	for r, s := range w.stratum {
+		order[next[s]] = int32(r)
+		next[s]++
+	}
+	if cap(w.counts) < cells {
+		w.counts, w.row, w.column = make([]int32, cells), make([]int32, nx), make([]int32, ny)
+	}
+	counts, row, column := w.counts[:cells], growInt(&w.row, nx), growInt(&w.column, ny)
+	stat, df := 0.0, 0
+	cx, cy := w.codes[x], w.codes[y]
+	for s := range strata {
+		members := order[start[s]:start[s+1]]
+		clear(counts)
+		clear(row)
+		clear(column)
+		for _, r := range members {
+			counts[int(cx[r])*ny+int(cy[r])]++
+			row[cx[r]]++
+			column[cy[r]]++
+		}
+		usedRows, usedColumns := 0, 0
+		for _, n := range row {
+			if n > 0 {
+				usedRows++
+			}
+		}
+		for _, n := range column {
+			if n > 0 {
+				usedColumns++
+			}
+		}
+		if usedRows < 2 || usedColumns < 2 {
+			continue // no degree of freedom, and everything as expected
+		}
+		df += (usedRows - 1) * (usedColumns - 1)
+		total := float64(len(members))
+		for i, inRow := range row {
+			for j, inColumn := range column {
+				if inRow == 0 || inColumn == 0 {
+					continue
+				}
+				expected := float64(inRow) * float64(inColumn) / total
+				observed := float64(counts[i*ny+j])
+				if w.pearson {
+					stat += (observed - expected) * (observed - expected) / expected
+				} else if observed > 0 {
+					stat += 2 * observed * math.Log(observed/expected)
+				}
+			}
+		}
+	}
+	if df == 0 {
+		return Outcome{P: 1}
+	}
+	stat = max(stat, 0)
+	return Outcome{P: chi2Survival(stat, df), Stat: stat, DF: df, Strength: math.Sqrt(-math.Expm1(-stat / float64(rows)))}
+}
+
+// strata numbers the combinations of the given variables in the order in which
+// they occur, for every row, and returns how many there are.
+func (w *contingencyWorker) strata(given []int) int {
+	rows := len(w.codes[0])
+	stratum := growInt(&w.stratum, rows)
+	clear(stratum)
+	n := 1
+	for _, v := range given {
+		levels := int64(w.levels[v])
+		if w.relabel == nil {
+			w.relabel = map[int64]int32{}
+		}
+		clear(w.relabel)
+		for r, code := range w.codes[v] {
+			key := int64(stratum[r])*levels + int64(code)
+			label, ok := w.relabel[key]
+			if !ok {
+				label = int32(len(w.relabel))
+				w.relabel[key] = label
+			}
+			stratum[r] = label
+		}
+		n = len(w.relabel)
+	}
+	return n
+}
+
+func growInt(s *[]int32, n int) []int32 {
+	if cap(*s) < n {
+		*s = make([]int32, n)
+	}
+	*s = (*s)[:n]
+	return *s
+}

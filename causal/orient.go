@@ -1,0 +1,446 @@
+package causal
+
+// orientation puts marks on a skeleton (Zhang 2008, whose rules the methods are
+// named after). a *-> b stands for any mark at a and an arrow at b.
+type orientation struct {
+	*Graph
+	search *search
+	rules  *rules
+	// selection adds the rules for data that were selected by a common effect.
+	selection  bool
+	arrowsOnly bool // leave out the rules that only give tails
+	// steps is what is left for the searches for paths, so that a dense graph
+	// cannot take forever; spent tells that it ran out.
+	steps int
+	spent bool
+}
+
+// maxSteps is how many vertices the searches for uncovered paths may visit
+// together: a second or so.
+const maxSteps = 20_000_000
+
+// apart reports whether a and c are not adjacent, with a set known that
+// separates them. Pairs kept apart by knowledge alone say nothing about others.
+func (o *orientation) apart(a, c int) bool {
+	return a != c && !o.Adjacent(a, c) && o.search.at(a, c).separated
+}
+
+// reset puts circles on every edge of the skeleton, and what knowledge says.
+func (o *orientation) reset() {
+	for i := range o.n {
+		for j := range o.n {
+			o.marks[i*o.n+j] = None
+			if i != j && o.search.at(i, j).edge() {
+				o.marks[i*o.n+j] = Circle
+			}
+		}
+	}
+	for i := range o.n {
+		for j := range o.n {
+			if !o.Adjacent(i, j) {
+				continue
+			}
+			switch {
+			case o.rules.requires(i, j):
+				o.Set(i, j, Tail, Arrow)
+			case o.rules.requires(j, i):
+			case o.rules.forbids(j, i):
+				o.mark(i, j, Arrow)
+				if o.rules.exogenous[i] {
+					o.mark(j, i, Tail)
+				}
+			}
+		}
+	}
+}
+
+// mayPoint reports whether the edge between i and j can have an arrow at j.
+func (o *orientation) mayPoint(i, j int) bool {
+	m := o.At(i, j)
+	return m == Arrow || m == Circle && !o.rules.requires(j, i)
+}
+
+// arrow makes the circle at j an arrow.
+func (o *orientation) arrow(i, j int) bool {
+	if o.At(i, j) != Circle || !o.mayPoint(i, j) {
+		return false
+	}
+	o.mark(i, j, Arrow)
+	return true
+}
+
+// tail makes the circle at j a tail.
+func (o *orientation) tail(i, j int) bool {
+	if o.At(i, j) != Circle {
+		return false
+	}
+	o.mark(i, j, Tail)
+	return true
+}
+
+// cause makes b -> c of b o-* c.
+func (o *orientation) cause(b, c int) bool {
+	if o.At(c, b) != Circle || !o.mayPoint(b, c) {
+		return false
+	}
+	o.tail(c, b)
+	o.arrow(b, c)
+	return true
+}
+
+// colliders is R0: of a *-* b *-* c, a and c apart, b not in what separates
+// them, b is an effect of both. All are found before the first is marked.
+func (o *orientation) colliders() {
+	var found [][3]int
+	for b := range o.n {
+		near := o.Neighbours(b)
+		for k, a := range near {
+			for _, c := range near[k+1:] {
+				if o.apart(a, c) && !o.search.at(a, c).sep.has(b) {
+					found = append(found, [3]int{a, b, c})
+				}
+			}
+		}
+	}
+	for _, f := range found {
+		a, b, c := f[0], f[1], f[2]
+		if o.mayPoint(a, b) && o.mayPoint(c, b) {
+			o.arrow(a, b)
+			o.arrow(c, b)
+		}
+	}
+}
+
+// run applies R1 to R10.
+func (o *orientation) run() {
+	o.steps = maxSteps
+	for {
+		for o.r1() || o.r2() || o.r3() {
+		}
+		if !o.r4() {
+			break
+		}
+	}
+	if o.selection {
+		o.r5()
+		for o.r6() || o.r7() {
+		}
+	}
+	for !o.arrowsOnly && (o.r8() || o.r9() || o.r10()) {
+	}
+}
+
+// r1: a *-> b o-* c, a and c apart: b -> c.
+func (o *orientation) r1() (changed bool) {
+	for b := range o.n {
+		for _, c := range o.Neighbours(b) {
+			if o.At(c, b) != Circle {
+				continue
+			}
+			for _, a := range o.Neighbours(b) {
+				if a != c && o.At(a, b) == Arrow && o.apart(a, c) && o.cause(b, c) {
+					changed = true
+					break
+				}
+			}
+		}
+	}
+	return changed
+}
+
+// r2: a -> b *-> c or a *-> b -> c, and a *-o c: a *-> c.
+func (o *orientation) r2() (changed bool) {
+	for a := range o.n {
+		for _, c := range o.Neighbours(a) {
+			if o.At(a, c) != Circle {
+				continue
+			}
+			for _, b := range o.Neighbours(a) {
+				if b != c && o.At(a, b) == Arrow && o.At(b, c) == Arrow && (o.At(b, a) == Tail || o.At(c, b) == Tail) && o.arrow(a, c) {
+					changed = true
+					break
+				}
+			}
+		}
+	}
+	return changed
+}
+
+// r3: a *-> b <-* c, a *-o t o-* c, a and c apart, t *-o b: t *-> b.
+func (o *orientation) r3() (changed bool) {
+	for b := range o.n {
+		near := o.Neighbours(b)
+		for _, t := range near {
+			if o.At(t, b) != Circle {
+				continue
+			}
+			if o.hasR3(b, t, near) && o.arrow(t, b) {
+				changed = true
+			}
+		}
+	}
+	return changed
+}
+
+func (o *orientation) hasR3(b, t int, near []int) bool {
+	for k, a := range near {
+		if a == t || o.At(a, b) != Arrow || o.At(a, t) != Circle {
+			continue
+		}
+		for _, c := range near[k+1:] {
+			if c != t && o.At(c, b) == Arrow && o.At(c, t) == Circle && o.apart(a, c) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// r4: a path t, ..., a, b, c discriminates b if t and c are apart and all
+// between t and b are colliders on it and causes of c. With b o-* c: if b is in
+// what separates t and c then b -> c, else a <-> b <-> c. It stops at the first
+// that it can mark.
+func (o *orientation) r4() bool {
+	for b := range o.n {
+		for _, c := range o.Neighbours(b) {
+			if o.At(c, b) != Circle {
+				continue
+			}
+			for _, a := range o.Neighbours(b) {
+				if a != c && o.At(b, a) == Arrow && o.Is(a, c, Tail, Arrow) && o.discriminate(a, b, c) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (o *orientation) discriminate(a, b, c int) bool {
+	seen := set(0).with(a).with(b).with(c)
+	queue := []int{a}
+	for len(queue) > 0 {
+		v := queue[0]
+		queue = queue[1:]
+		for _, t := range o.Neighbours(v) {
+			if seen.has(t) || o.At(t, v) != Arrow {
+				continue
+			}
+			seen = seen.with(t)
+			if o.apart(t, c) {
+				if o.search.at(t, c).sep.has(b) {
+					if o.cause(b, c) {
+						return true
+					}
+				} else if o.mayPoint(a, b) && o.mayPoint(c, b) && o.mayPoint(b, c) {
+					o.arrow(a, b)
+					o.arrow(b, c)
+					return o.arrow(c, b)
+				}
+			} else if o.At(v, t) == Arrow && o.Is(t, c, Tail, Arrow) {
+				queue = append(queue, t)
+			}
+		}
+	}
+	return false
+}
+
+// r5: a o-o b with an uncovered path of circles a, g, ..., h, b, a and h apart,
+// b and g apart: all of them are tails at both ends.
+func (o *orientation) r5() {
+	circles := func(u, v int) bool { return o.Is(u, v, Circle, Circle) }
+	for a := range o.n {
+		for b := a + 1; b < o.n; b++ {
+			if !circles(a, b) {
+				continue
+			}
+			for _, g := range o.Neighbours(a) {
+				if !circles(a, g) || !o.apart(g, b) {
+					continue
+				}
+				path := o.uncovered([]int{a, g}, set(0).with(a).with(g), b, circles, func(h int) bool { return o.apart(a, h) })
+				if path == nil {
+					continue
+				}
+				o.Set(a, b, Tail, Tail)
+				for k := range path[1:] {
+					o.Set(path[k], path[k+1], Tail, Tail)
+				}
+				break
+			}
+		}
+	}
+}
+
+// r6: a --- b o-* c: a tail at b.
+func (o *orientation) r6() bool {
+	return o.tails(func(a, b, c int) bool { return o.Is(a, b, Tail, Tail) })
+}
+
+// r7: a --o b o-* c, a and c apart: a tail at b.
+func (o *orientation) r7() bool {
+	return o.tails(func(a, b, c int) bool { return o.Is(a, b, Tail, Circle) && o.apart(a, c) })
+}
+
+// tails makes the circle at b of b o-* c a tail where some a fits.
+func (o *orientation) tails(fits func(a, b, c int) bool) (changed bool) {
+	for b := range o.n {
+		for _, c := range o.Neighbours(b) {
+			if o.At(c, b) != Circle {
+				continue
+			}
+			for _, a := range o.Neighbours(b) {
+				if a != c && fits(a, b, c) {
+					changed = o.tail(c, b) || changed
+					break
+				}
+			}
+		}
+	}
+	return changed
+}
+
+// open calls fits for every a o-> c and makes the circle a tail where it agrees.
+func (o *orientation) open(fits func(a, c int) bool) (changed bool) {
+	for a := range o.n {
+		for _, c := range o.Neighbours(a) {
+			if o.Is(a, c, Circle, Arrow) && fits(a, c) {
+				changed = o.tail(c, a) || changed
+			}
+		}
+	}
+	return changed
+}
+
+// r8: a -> b -> c or a --o b -> c, and a o-> c: a -> c.
+func (o *orientation) r8() bool {
+	return o.open(func(a, c int) bool {
+		for _, b := range o.Neighbours(a) {
+			if b != c && o.At(b, a) == Tail && o.At(a, b) != Tail && o.Is(b, c, Tail, Arrow) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// towards reports whether u *-* v may be directed from u to v.
+func (o *orientation) towards(u, v int) bool {
+	return o.Adjacent(u, v) && o.At(u, v) != Tail && o.At(v, u) != Arrow
+}
+
+// r9: a o-> c and an uncovered possibly directed path a, b, ..., c, b and c
+// apart: a -> c.
+func (o *orientation) r9() bool {
+	return o.open(func(a, c int) bool {
+		for _, b := range o.Neighbours(a) {
+			if b != c && o.towards(a, b) && o.apart(b, c) &&
+				o.uncovered([]int{a, b}, set(0).with(a).with(b), c, o.towards, nil) != nil {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// r10: a o-> c, b -> c <- d, uncovered possibly directed paths from a to b over
+// m and from a to d over w (m may be b and w d), m and w apart: a -> c.
+func (o *orientation) r10() bool {
+	return o.open(func(a, c int) bool {
+		var causes set
+		for _, b := range o.Neighbours(c) {
+			if b != a && o.Is(b, c, Tail, Arrow) {
+				causes = causes.with(b)
+			}
+		}
+		var over []int
+		reach := map[int]set{}
+		for _, m := range o.Neighbours(a) {
+			if m == c || !o.towards(a, m) {
+				continue
+			}
+			if r := o.reach(a, m, causes); r != 0 {
+				over = append(over, m)
+				reach[m] = r
+			}
+		}
+		for k, m := range over {
+			for _, w := range over[k+1:] {
+				// Two different causes of c, one on each way.
+				if o.apart(m, w) && (reach[m]|reach[w])&((reach[m]|reach[w])-1) != 0 {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
+// reach returns which of the targets an uncovered possibly directed path over
+// a and m gets to, m itself included.
+func (o *orientation) reach(a, m int, targets set) set {
+	var out set
+	if targets.has(m) {
+		out = out.with(m)
+	}
+	for _, t := range targets.without(m).without(a).list() {
+		if o.uncovered([]int{a, m}, set(0).with(a).with(m), t, o.towards, nil) != nil {
+			out = out.with(t)
+		}
+	}
+	return out
+}
+
+// uncovered extends a path to one that ends in goal, every step allowed and
+// every three vertices in a row with the outer two apart. The vertex before goal
+// must pass before, if that is given. It is a search in depth: in breadth, with
+// each vertex visited once, it would miss paths.
+func (o *orientation) uncovered(path []int, on set, goal int, step func(u, v int) bool, before func(int) bool) []int {
+	u, v := path[len(path)-2], path[len(path)-1]
+	if o.steps--; o.steps < 0 {
+		o.spent = true
+		return nil
+	}
+	if step(v, goal) && o.apart(u, goal) && (before == nil || before(v)) {
+		return append(path, goal)
+	}
+	for _, next := range o.Neighbours(v) {
+		if next == goal || on.has(next) || !step(v, next) || !o.apart(u, next) {
+			continue
+		}
+		if found := o.uncovered(append(path, next), on.with(next), goal, step, before); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// possibleDSep returns for every variable those reachable by a path on which
+// every inner vertex is a collider or joins two that are adjacent.
+func (o *orientation) possibleDSep() []set {
+	out := make([]set, o.n)
+	for x := range o.n {
+		seen := make([]set, o.n) // by vertex: the vertices it was entered from
+		type step struct{ from, at int }
+		var walk []step
+		for _, v := range o.Neighbours(x) {
+			seen[v] = seen[v].with(x)
+			walk = append(walk, step{x, v})
+		}
+		for len(walk) > 0 {
+			s := walk[len(walk)-1]
+			walk = walk[:len(walk)-1]
+			out[x] = out[x].with(s.at)
+			for _, c := range o.Neighbours(s.at) {
+				if c == x || c == s.from || seen[c].has(s.at) {
+					continue
+				}
+				if o.Adjacent(s.from, c) || o.At(s.from, s.at) == Arrow && o.At(c, s.at) == Arrow {
+					seen[c] = seen[c].with(s.at)
+					walk = append(walk, step{s.at, c})
+				}
+			}
+		}
+	}
+	return out
+}
