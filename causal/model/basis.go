@@ -1,0 +1,198 @@
+package model
+
+import (
+	"math"
+
+	"github.com/autosched/autosched/causal"
+)
+
+// slack is how far beyond the range of the training rows, as a share of it, an
+// input may lie before it is taken for the end of that range: a quadratic is
+// nothing to extrapolate with.
+const slack = .1
+
+// logRange is the ratio of largest to smallest value above which a positive
+// variable is predicted by its logarithm, and an input taken by it if it is less
+// skewed then: thresholds and times span magnitudes.
+const logRange = 20
+
+// scale turns a variable's values into what regressions take.
+type scale struct {
+	levels   int // of a categorical variable, else 0
+	log      bool
+	mean, sd float64
+	low, top float64 // of what the training rows have, after log
+}
+
+func newScale(c *causal.Column, useLog bool) scale {
+	if c.Kind == causal.Categorical {
+		return scale{levels: len(c.Levels)}
+	}
+	s := scale{log: useLog && spans(c.Values) && math.Abs(skewness(c.Values, math.Log)) < math.Abs(skewness(c.Values, func(v float64) float64 { return v })), low: math.Inf(1), top: math.Inf(-1)}
+	n := float64(len(c.Values))
+	sum := 0.0
+	for _, v := range c.Values {
+		x := s.to(v)
+		sum += x
+		s.low, s.top = min(s.low, x), max(s.top, x)
+	}
+	s.mean = sum / n
+	squares := 0.0
+	for _, v := range c.Values {
+		d := s.to(v) - s.mean
+		squares += float64(d * d)
+	}
+	s.sd = math.Sqrt(squares / n)
+	if !(s.sd > 1e-12*max(1, math.Abs(s.mean))) {
+		s.sd = 1 // constant: its z is zero
+	}
+	margin := slack * (s.top - s.low)
+	s.low, s.top = s.low-margin, s.top+margin
+	return s
+}
+
+func spans(values []float64) bool {
+	low, top := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		low, top = min(low, v), max(top, v)
+	}
+	return low > 0 && top > logRange*low
+}
+
+// skewness is the third standardised moment of values after a transformation.
+func skewness(values []float64, to func(float64) float64) float64 {
+	n, mean := float64(len(values)), 0.0
+	for _, v := range values {
+		mean += to(v) / n
+	}
+	var second, third float64
+	for _, v := range values {
+		d := to(v) - mean
+		second += float64(d*d) / n
+		third += float64(d*d*d) / n
+	}
+	return third / math.Pow(max(second, math.SmallestNonzeroFloat64), 1.5)
+}
+
+func (s *scale) to(v float64) float64 {
+	if s.log {
+		return math.Log(max(v, math.SmallestNonzeroFloat64))
+	}
+	return v
+}
+
+func (s *scale) from(x float64) float64 {
+	if s.log {
+		return math.Exp(x)
+	}
+	return x
+}
+
+// clip keeps a value within the range of the training rows, and a little more.
+func (s *scale) clip(v float64) float64 {
+	if s.levels > 0 {
+		return v
+	}
+	return s.from(min(max(s.to(v), s.low), s.top))
+}
+
+func (s *scale) z(v float64) float64 { return (min(max(s.to(v), s.low), s.top) - s.mean) / s.sd }
+
+// maxProducts is the number of parents up to which a quadratic has products of
+// two of them.
+const maxProducts = 8
+
+// basis expands a node's parents into regressors: 1, then the linear ones (z of
+// a numeric parent, an indicator per level but the first of a categorical one),
+// then squares and products. A linear regression uses the first part only.
+type basis struct {
+	parents []int
+	scales  []scale // by column
+	linear  int
+	all     int
+}
+
+func newBasis(parents []int, scales []scale) basis {
+	b := basis{parents: parents, scales: scales, linear: 1}
+	numeric, products := 0, 0
+	for k, p := range parents {
+		w := b.width(p)
+		b.linear += w
+		if scales[p].levels == 0 {
+			numeric++
+		}
+		for _, q := range parents[:k] {
+			products += w * b.width(q)
+		}
+	}
+	b.all = b.linear + numeric
+	if len(parents) <= maxProducts {
+		b.all += products
+	}
+	return b
+}
+
+func (b *basis) width(column int) int {
+	if l := b.scales[column].levels; l > 0 {
+		return l - 1
+	}
+	return 1
+}
+
+// size is the number of regressors of a family.
+func (b *basis) size(f Family) int {
+	if f == Quadratic {
+		return b.all
+	}
+	return b.linear
+}
+
+// expand writes the regressors of a row, of which out holds as many as it is
+// long: b.linear or b.all.
+func (b *basis) expand(row, out []float64) {
+	out[0] = 1
+	k := 1
+	for _, p := range b.parents {
+		s := &b.scales[p]
+		if s.levels == 0 {
+			out[k] = s.z(row[p])
+			k++
+			continue
+		}
+		for l := 1; l < s.levels; l++ {
+			out[k] = 0
+			if int(row[p]) == l {
+				out[k] = 1
+			}
+			k++
+		}
+	}
+	if len(out) == b.linear {
+		return
+	}
+	at := 1
+	for _, p := range b.parents {
+		if b.scales[p].levels == 0 {
+			out[k] = float64(out[at] * out[at])
+			k++
+		}
+		at += b.width(p)
+	}
+	if len(b.parents) > maxProducts {
+		return
+	}
+	at = 1
+	for i, p := range b.parents {
+		before := 1
+		for _, q := range b.parents[:i] {
+			for u := range b.width(p) {
+				for v := range b.width(q) {
+					out[k] = float64(out[at+u] * out[before+v])
+					k++
+				}
+			}
+			before += b.width(q)
+		}
+		at += b.width(p)
+	}
+}

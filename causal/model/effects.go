@@ -1,0 +1,366 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/autosched/autosched/causal"
+)
+
+// averaged is how many rows, evenly taken, effects are averages over.
+const averaged = 400
+
+// sample is the rows that effects are averaged over.
+func (m *Model) sample() [][]float64 {
+	if len(m.rows) <= averaged {
+		return m.rows
+	}
+	out := make([][]float64, averaged)
+	for i := range out {
+		out[i] = m.rows[i*len(m.rows)/averaged]
+	}
+	return out
+}
+
+// levels are the values at which a variable's effect is looked at: all
+// categories, all values of a number that has up to five, else its 5, 25, 50, 75
+// and 95 % quantiles.
+func (m *Model) levels(column int) []float64 {
+	var values []float64
+	if l := m.scales[column].levels; l > 0 {
+		for i := range l {
+			values = append(values, float64(i))
+		}
+		return values
+	}
+	for _, row := range m.rows {
+		values = append(values, row[column])
+	}
+	slices.Sort(values)
+	if distinct := slices.Compact(slices.Clone(values)); len(distinct) <= 5 {
+		return distinct
+	}
+	var out []float64
+	for _, q := range []float64{.05, .25, .5, .75, .95} {
+		at := q * float64(len(values)-1)
+		low := int(at)
+		v := values[low]
+		if low+1 < len(values) {
+			v += float64((at - float64(low)) * (values[low+1] - v))
+		}
+		out = append(out, v)
+	}
+	return slices.Compact(out)
+}
+
+// Level is an effect at one value of a variable.
+type Level struct {
+	Value float64 `json:"value"`
+	// Name of a category.
+	Name string  `json:"name,omitempty"`
+	Mean float64 `json:"mean"`
+}
+
+func (m *Model) level(column int, v, mean float64) Level {
+	l := Level{Value: v, Mean: mean}
+	if c := m.table.Column(column); c.Kind == causal.Categorical {
+		l.Name = c.Levels[int(v)]
+	}
+	return l
+}
+
+// Effect is the average causal effect of a parameter on an objective: how far
+// the objective's mean moves between the best and the worst of its values, all
+// else being as in the rows.
+type Effect struct {
+	Parameter string `json:"parameter"`
+	Objective string `json:"objective"`
+	// ACE is the largest mean minus the smallest, in the objective's units, and
+	// Percent that of the mean objective.
+	ACE     float64 `json:"ace"`
+	Percent float64 `json:"percent"`
+	// Low and High bound it at 90 % by the bootstrap; effects are ranked by Low.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Direction is the mean at the highest value minus that at the lowest; 0 for
+	// categories.
+	Direction float64 `json:"direction"`
+	Levels    []Level `json:"levels"`
+	// Inert parameters have no directed path to the objective in the graph, and no
+	// effect that is sure to be above zero.
+	Inert bool `json:"inert"`
+	// Connected says that there is a directed path.
+	Connected bool `json:"connected"`
+}
+
+// Effects of every parameter on an objective, by the direct head, the surest
+// first.
+func (m *Model) Effects(objective string) ([]Effect, error) {
+	k, err := m.objective(objective)
+	if err != nil {
+		return nil, err
+	}
+	rows := m.sample()
+	mean := 0.0
+	for _, row := range rows {
+		mean += row[m.objectives[k]] / float64(len(rows))
+	}
+	var out []Effect
+	for _, c := range m.config {
+		e := Effect{Parameter: m.name(c), Objective: objective, Connected: m.reaches(c, m.objectives[k])}
+		values := m.levels(c)
+		means := m.directMeans(k, rows, c, values)
+		low, high := 0, 0
+		for i := range values {
+			e.Levels = append(e.Levels, m.level(c, values[i], means[i][0]))
+			if means[i][0] < means[low][0] {
+				low = i
+			}
+			if means[i][0] > means[high][0] {
+				high = i
+			}
+		}
+		e.ACE = means[high][0] - means[low][0]
+		e.Percent = 100 * e.ACE / max(math.Abs(mean), 1e-12)
+		squares := 0.0
+		for b := range m.boots {
+			d := means[high][b+1] - means[low][b+1] - e.ACE
+			squares += float64(d*d) / float64(len(m.boots))
+		}
+		const q95 = 1.6448536269514722
+		sd := math.Sqrt(squares)
+		e.Low, e.High = max(0, e.ACE-q95*sd), e.ACE+q95*sd
+		if m.scales[c].levels == 0 && len(values) > 0 {
+			e.Direction = means[len(values)-1][0] - means[0][0]
+		}
+		e.Inert = !e.Connected && e.Low == 0
+		out = append(out, e)
+	}
+	slices.SortStableFunc(out, func(a, b Effect) int {
+		return cmp.Or(cmp.Compare(b.Low, a.Low), cmp.Compare(b.ACE, a.ACE))
+	})
+	return out, nil
+}
+
+// directMeans are means over rows of the direct head with a column set to each
+// of some values: by value, then by variant, that of all rows first.
+func (m *Model) directMeans(k int, rows [][]float64, column int, values []float64) [][]float64 {
+	buf := m.buffer()
+	out := make([][]float64, len(values))
+	for i, v := range values {
+		out[i] = make([]float64, len(m.boots)+1)
+		for _, row := range rows {
+			copy(buf.row, row)
+			buf.row[column] = v
+			out[i][0] += m.direct[k].predict(&m.all.direct[k], buf.row, buf.x)
+			for b := range m.boots {
+				out[i][b+1] += m.direct[k].predict(&m.boots[b].direct[k], buf.row, buf.x)
+			}
+		}
+		for b := range out[i] {
+			out[i][b] /= float64(len(rows))
+		}
+	}
+	return out
+}
+
+// children by column.
+func (m *Model) children() [][]int {
+	out := make([][]int, m.table.Len())
+	for _, v := range m.order {
+		for _, p := range m.s.Parents[v] {
+			out[p] = append(out[p], v)
+		}
+	}
+	return out
+}
+
+func (m *Model) reaches(from, to int) bool {
+	children := m.children()
+	seen := make([]bool, m.table.Len())
+	var walk func(int) bool
+	walk = func(v int) bool {
+		if v == to {
+			return true
+		}
+		if seen[v] {
+			return false
+		}
+		seen[v] = true
+		return slices.ContainsFunc(children[v], walk)
+	}
+	return walk(from)
+}
+
+// Path is a directed path from a parameter to an objective.
+type Path struct {
+	Nodes []string `json:"nodes"`
+	// Effect is how far the objective's mean moves when the parameter takes its
+	// values and acts along this path only, in the objective's units.
+	Effect float64 `json:"effect"`
+	// Strength is the mean over the edges of how far the effect moves its node, in
+	// standard deviations (Unicorn's path effect, made free of units).
+	Strength float64 `json:"strength"`
+	// Confounded: a hidden cause may account for some edge of it.
+	Confounded bool `json:"confounded,omitempty"`
+}
+
+// maxPaths bounds the paths looked at: graphs of many metrics have very many.
+const maxPaths = 2000
+
+// Paths from parameters to an objective along the graph, by the structural
+// head, those with the largest effect first, at most top of them. A parameter
+// may be named, or "" for all.
+func (m *Model) Paths(objective, parameter string, top int) ([]Path, error) {
+	k, err := m.objective(objective)
+	if err != nil {
+		return nil, err
+	}
+	var from []int
+	for _, c := range m.config {
+		if parameter == "" || m.name(c) == parameter {
+			from = append(from, c)
+		}
+	}
+	if len(from) == 0 {
+		return nil, fmt.Errorf("causal/model: %q is no parameter; there are %v", parameter, m.Parameters())
+	}
+	children := m.children()
+	var paths [][]int
+	var walk func([]int)
+	walk = func(path []int) {
+		if len(paths) == maxPaths {
+			return
+		}
+		last := path[len(path)-1]
+		if last == m.objectives[k] {
+			paths = append(paths, slices.Clone(path))
+			return
+		}
+		for _, c := range children[last] {
+			walk(append(path, c))
+		}
+	}
+	for _, c := range from {
+		walk([]int{c})
+	}
+	strength := map[[2]int]float64{}
+	var out []Path
+	for _, path := range paths {
+		p := Path{Nodes: m.names(path), Effect: m.along(path)}
+		for i := 1; i < len(path); i++ {
+			e := [2]int{path[i-1], path[i]}
+			if _, ok := strength[e]; !ok {
+				strength[e] = m.along(path[i-1:i+1]) / m.deviation(path[i])
+			}
+			p.Strength += strength[e] / float64(len(path)-1)
+			p.Confounded = p.Confounded || m.s.Confounded != nil && m.s.Confounded(e[0], e[1])
+		}
+		out = append(out, p)
+	}
+	slices.SortStableFunc(out, func(a, b Path) int { return cmp.Compare(b.Effect, a.Effect) })
+	return out[:min(top, len(out))], nil
+}
+
+func (m *Model) deviation(column int) float64 {
+	n, mean, squares := float64(len(m.rows)), 0.0, 0.0
+	for _, row := range m.rows {
+		mean += row[column] / n
+	}
+	for _, row := range m.rows {
+		d := row[column] - mean
+		squares += float64(d*d) / n
+	}
+	return max(math.Sqrt(squares), 1e-12)
+}
+
+// along is the range over the first node's values of the mean of the last node,
+// if only the nodes of a path react.
+func (m *Model) along(path []int) float64 {
+	rows := m.sample()
+	if len(rows) > 100 {
+		rows = rows[:100:100]
+	}
+	buf := m.buffer()
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range m.levels(path[0]) {
+		mean := 0.0
+		for _, row := range rows {
+			m.propagate(&m.all, row, buf)
+			// A node of the path sees that the one before it has moved; its other
+			// parents have not, be they on the path or not.
+			before, was := path[0], buf.row[path[0]]
+			buf.row[before] = v
+			for _, n := range path[1:] {
+				now := m.nodes[n].predict(&m.all.nodes[n], buf.row, buf.x)
+				buf.row[before] = was
+				before, was = n, buf.row[n]
+				buf.row[n] = now
+			}
+			mean += buf.row[path[len(path)-1]] / float64(len(rows))
+		}
+		low, high = min(low, mean), max(high, mean)
+	}
+	return max(0, high-low)
+}
+
+// Interaction of two parameters: how far the effect of both differs from the
+// sum of their effects, at most, in the objective's units.
+type Interaction struct {
+	A     string  `json:"a"`
+	B     string  `json:"b"`
+	Index float64 `json:"index"`
+}
+
+// Interactions of all pairs of parameters on an objective, the strongest first.
+func (m *Model) Interactions(objective string) ([]Interaction, error) {
+	k, err := m.objective(objective)
+	if err != nil {
+		return nil, err
+	}
+	rows := m.sample()
+	if len(rows) > 100 {
+		rows = rows[:100:100]
+	}
+	buf := m.buffer()
+	// mean with columns set; -1 sets nothing.
+	mean := func(a int, x float64, b int, y float64) float64 {
+		sum := 0.0
+		for _, row := range rows {
+			copy(buf.row, row)
+			if a >= 0 {
+				buf.row[a] = x
+			}
+			if b >= 0 {
+				buf.row[b] = y
+			}
+			sum += m.direct[k].predict(&m.all.direct[k], buf.row, buf.x)
+		}
+		return sum / float64(len(rows))
+	}
+	none := mean(-1, 0, -1, 0)
+	alone := make([][]float64, len(m.config))
+	values := make([][]float64, len(m.config))
+	for i, c := range m.config {
+		values[i] = m.levels(c)
+		for _, v := range values[i] {
+			alone[i] = append(alone[i], mean(c, v, -1, 0))
+		}
+	}
+	var out []Interaction
+	for i, a := range m.config {
+		for j := range i {
+			x := Interaction{A: m.name(m.config[j]), B: m.name(a)}
+			for u, v := range values[i] {
+				for w, y := range values[j] {
+					x.Index = max(x.Index, math.Abs(mean(a, v, m.config[j], y)-alone[i][u]-alone[j][w]+none))
+				}
+			}
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Interaction) int { return cmp.Compare(b.Index, a.Index) })
+	return out, nil
+}

@@ -1,0 +1,134 @@
+package model
+
+import "math"
+
+// gram is what a least-squares fit needs of any number of rows: sums of products
+// of the regressors, of them with the target, and of the target with itself. It
+// can be added, taken away and faded, which makes updates, cross-validation and
+// bootstrap cheap.
+type gram struct {
+	n  float64
+	xx []float64 // lower triangle, row by row
+	xy []float64
+	yy float64
+}
+
+func newGram(q int) gram { return gram{xx: make([]float64, q*(q+1)/2), xy: make([]float64, q)} }
+
+func (g *gram) reset() {
+	g.n, g.yy = 0, 0
+	clear(g.xx)
+	clear(g.xy)
+}
+
+func (g *gram) row(x []float64, y float64) {
+	g.n++
+	k := 0
+	for i, v := range x {
+		if v != 0 {
+			for j, w := range x[:i+1] {
+				g.xx[k+j] += float64(v * w)
+			}
+			g.xy[i] += float64(v * y)
+		}
+		k += i + 1
+	}
+	g.yy += float64(y * y)
+}
+
+// add adds another, times a weight.
+func (g *gram) add(o *gram, w float64) {
+	g.n += float64(w * o.n)
+	g.yy += float64(w * o.yy)
+	for i, v := range o.xx {
+		g.xx[i] += float64(w * v)
+	}
+	for i, v := range o.xy {
+		g.xy[i] += float64(w * v)
+	}
+}
+
+func (g *gram) fade(by float64) {
+	g.n *= by
+	g.yy *= by
+	for i := range g.xx {
+		g.xx[i] *= by
+	}
+	for i := range g.xy {
+		g.xy[i] *= by
+	}
+}
+
+// solver is the memory of a solution.
+type solver struct{ l, x []float64 }
+
+// solve finds the ridge regression on the first q regressors into coef: the
+// penalty is lambda per row on all but the constant. Regressors that bring
+// nothing new get no weight.
+func (s *solver) solve(g *gram, q int, lambda float64, coef []float64) {
+	n := q * (q + 1) / 2
+	s.l = append(s.l[:0], g.xx[:n]...)
+	s.x = append(s.x[:0], g.xy[:q]...)
+	penalty := float64(lambda * g.n)
+	for i := range q {
+		row := i * (i + 1) / 2
+		diagonal := s.l[row+i]
+		if i > 0 {
+			s.l[row+i] += penalty
+		}
+		for j := range i {
+			other := j * (j + 1) / 2
+			v := s.l[row+j]
+			for k := range j {
+				v -= float64(s.l[row+k] * s.l[other+k])
+			}
+			if d := s.l[other+j]; d > 0 {
+				s.l[row+j] = v / d
+			} else {
+				s.l[row+j] = 0
+			}
+		}
+		v := s.l[row+i]
+		for k := range i {
+			v -= float64(s.l[row+k] * s.l[row+k])
+		}
+		if v > 1e-10*diagonal && v > 0 {
+			s.l[row+i] = math.Sqrt(v)
+		} else {
+			s.l[row+i] = 0 // a combination of those before
+		}
+	}
+	for i := range q {
+		row := i * (i + 1) / 2
+		if s.l[row+i] == 0 {
+			s.x[i] = 0
+			continue
+		}
+		v := s.x[i]
+		for k := range i {
+			v -= float64(s.l[row+k] * s.x[k])
+		}
+		s.x[i] = v / s.l[row+i]
+	}
+	for i := q - 1; i >= 0; i-- {
+		d := s.l[i*(i+1)/2+i]
+		if d == 0 {
+			s.x[i] = 0
+			continue
+		}
+		v := s.x[i]
+		for k := i + 1; k < q; k++ {
+			v -= float64(s.l[k*(k+1)/2+i] * s.x[k])
+		}
+		s.x[i] = v / d
+	}
+	copy(coef, s.x)
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i, v := range a {
+		sum += float64(v * b[i])
+	}
+	return sum
+}

@@ -1,0 +1,405 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/internal/rng"
+)
+
+// Structure is the causal graph that a model follows, by the columns of a table.
+type Structure struct {
+	// Tier of each column: causal.TierContext, TierConfig, TierMetric or
+	// TierObjective. Columns of an empty tier are left out.
+	Tiers []string
+	// Parents of each column: causes of metrics and objectives. Those of context
+	// and configuration are ignored.
+	Parents [][]int
+	// Confounded says that a hidden cause may account for the edge, so that
+	// setting its source is not sure to act along it. Nil: no edge is.
+	Confounded func(cause, effect int) bool
+}
+
+// Options of Fit. The zero value means the defaults.
+type Options struct {
+	// Families tried for every variable; default Linear and Quadratic.
+	Families []Family
+	// Bootstrap is the number of refits behind intervals; default 20.
+	Bootstrap int
+	Seed      uint64
+	// HalfLife is after how many further rows a row counts half; 0: never.
+	HalfLife float64
+	// MaxRows bounds the rows remembered one by one, over which effects are
+	// averaged; default 20,000, the latest.
+	MaxRows int
+}
+
+// MinRows is the fewest rows Fit takes: two a fold.
+const MinRows = 2 * folds
+
+// Model predicts objectives from configuration and context. Predicting is safe
+// from several goroutines; Update is not.
+type Model struct {
+	table  *causal.Table // of the first rows: names, kinds, levels
+	s      Structure
+	o      Options
+	scales []scale
+	order  []int // metrics and objectives, causes first
+
+	roots      []int // context and configuration
+	config     []int
+	objectives []int
+
+	nodes  []*regression // by column, nil for roots
+	direct []*regression // by objective
+
+	rows [][]float64 // the latest
+	seen int         // rows ever learnt
+
+	all    variant   // on all rows
+	boots  []variant // on bootstrap samples of the blocks
+	blend  []float64 // weight of the structural head, by objective
+	spread []float64 // standard deviation of the out-of-fold errors, by objective: of logarithms if the objective is fitted so
+	errors []Errors
+	drift  []drift
+
+	wide int // scratch
+}
+
+// variant is a solution of every regression.
+type variant struct {
+	nodes  []fitted // by column
+	direct []fitted // by objective
+}
+
+// Errors are out-of-fold relative errors |predicted - measured| / |measured| of
+// an objective, as means over rows.
+type Errors struct {
+	Objective  string  `json:"objective"`
+	Structural float64 `json:"structural"`
+	Direct     float64 `json:"direct"`
+	Blend      float64 `json:"blend"`
+	// Mean is the error of always predicting the mean.
+	Mean float64 `json:"mean"`
+	// Weight of the structural head in the blend.
+	Weight float64 `json:"weight"`
+	// Family of the direct head.
+	Family Family `json:"family"`
+	// Rank is Spearman's correlation of blend and measurement.
+	Rank float64 `json:"rank_correlation"`
+}
+
+// Fit learns a model. Rows are in the order in which they were measured.
+func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, error) {
+	if len(o.Families) == 0 {
+		o.Families = []Family{Linear, Quadratic}
+	}
+	if o.Bootstrap == 0 {
+		o.Bootstrap = 20
+	}
+	if o.MaxRows == 0 {
+		o.MaxRows = 20000
+	}
+	if o.Bootstrap < 0 || o.MaxRows < MinRows || o.HalfLife < 0 {
+		return nil, fmt.Errorf("causal/model: bootstrap %d, rows %d, half-life %g; want at least 0, %d and 0", o.Bootstrap, o.MaxRows, o.HalfLife, MinRows)
+	}
+	if t.Rows() < MinRows {
+		return nil, fmt.Errorf("causal/model: %d rows; at least %d are needed", t.Rows(), MinRows)
+	}
+	m := &Model{table: t, s: s, o: o}
+	if err := m.arrange(); err != nil {
+		return nil, err
+	}
+	for i := range t.Len() {
+		m.scales = append(m.scales, newScale(t.Column(i), true))
+	}
+	m.nodes = make([]*regression, t.Len())
+	for _, v := range m.order {
+		m.nodes[v] = newRegression(t, v, s.Parents[v], m.scales)
+	}
+	for _, v := range m.objectives {
+		m.direct = append(m.direct, newRegression(t, v, m.roots, m.scales))
+	}
+	for _, r := range m.regressions() {
+		m.wide = max(m.wide, r.scratch())
+	}
+	m.learn(t)
+	return m, m.refit(ctx)
+}
+
+// arrange checks the structure and sorts it.
+func (m *Model) arrange() error {
+	t, s := m.table, m.s
+	if len(s.Tiers) != t.Len() || len(s.Parents) != t.Len() {
+		return fmt.Errorf("causal/model: %d columns, %d tiers and %d lists of parents", t.Len(), len(s.Tiers), len(s.Parents))
+	}
+	var rest []int
+	for i, tier := range s.Tiers {
+		switch tier {
+		case causal.TierContext:
+			m.roots = append(m.roots, i)
+		case causal.TierConfig:
+			m.roots, m.config = append(m.roots, i), append(m.config, i)
+		case causal.TierMetric, causal.TierObjective:
+			if t.Column(i).Kind == causal.Categorical {
+				return fmt.Errorf("causal/model: %s %q is categorical; only numbers can be predicted", tier, t.Column(i).Name)
+			}
+			rest = append(rest, i)
+			if tier == causal.TierObjective {
+				m.objectives = append(m.objectives, i)
+			}
+		case "":
+		default:
+			return fmt.Errorf("causal/model: column %q has tier %q", t.Column(i).Name, tier)
+		}
+	}
+	if len(m.config) == 0 {
+		return errors.New("causal/model: no column is configuration")
+	}
+	if len(m.objectives) == 0 {
+		return errors.New("causal/model: no column is an objective")
+	}
+	done := make([]bool, t.Len())
+	for _, r := range m.roots {
+		done[r] = true
+	}
+	for len(rest) > 0 {
+		next := slices.IndexFunc(rest, func(v int) bool {
+			return !slices.ContainsFunc(s.Parents[v], func(p int) bool { return !done[p] })
+		})
+		if next < 0 {
+			return fmt.Errorf("causal/model: %q and others cause each other, or have parents without a tier", t.Column(rest[0]).Name)
+		}
+		done[rest[next]] = true
+		m.order = append(m.order, rest[next])
+		rest = slices.Delete(rest, next, next+1)
+	}
+	return nil
+}
+
+func (m *Model) regressions() []*regression {
+	var out []*regression
+	for _, v := range m.order {
+		out = append(out, m.nodes[v])
+	}
+	return append(out, m.direct...)
+}
+
+// learn takes rows into every regression.
+func (m *Model) learn(t *causal.Table) {
+	x := make([]float64, m.wide)
+	for r := range t.Rows() {
+		row := make([]float64, t.Len())
+		for i := range row {
+			row[i] = t.Column(i).Values[r]
+		}
+		for _, g := range m.regressions() {
+			g.learn(row, m.seen, x)
+		}
+		m.rows = append(m.rows, row)
+		m.seen++
+	}
+	if over := len(m.rows) - m.o.MaxRows; over > 0 {
+		// Whole turns of the blocks, so that a row stays in its block.
+		over = min((over+blocks-1)/blocks*blocks, len(m.rows)-MinRows)
+		m.rows = slices.Delete(m.rows, 0, over/blocks*blocks)
+	}
+}
+
+// refit chooses families and blends, and solves.
+func (m *Model) refit(ctx context.Context) error {
+	perFold := make([]variant, folds)
+	for f := range perFold {
+		perFold[f] = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
+	}
+	for k, r := range m.regressions() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.sum()
+		fits, err := r.choose(ctx, m.rows, m.o.Families, m.o.Seed)
+		if err != nil {
+			return fmt.Errorf("causal/model: %s: %w", m.name(r.target), err)
+		}
+		for f := range perFold {
+			if k < len(m.order) {
+				perFold[f].nodes[r.target] = fits[f]
+			} else {
+				perFold[f].direct[k-len(m.order)] = fits[f]
+			}
+		}
+	}
+	m.judge(perFold)
+	return m.solve(ctx, perFold)
+}
+
+// solve fits every regression on all rows and on bootstrap samples of the
+// blocks. Trees are not refitted for those: the folds stand in.
+func (m *Model) solve(ctx context.Context, perFold []variant) error {
+	m.all = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
+	old := m.boots
+	m.boots = make([]variant, m.o.Bootstrap)
+	for b := range m.boots {
+		m.boots[b] = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
+	}
+	var s solver
+	draws := m.draws()
+	for k, r := range m.regressions() {
+		put := func(v *variant, f fitted) {
+			if k < len(m.order) {
+				v.nodes[r.target] = f
+			} else {
+				v.direct[k-len(m.order)] = f
+			}
+		}
+		r.sum()
+		f, err := r.fit(ctx, m.rows, m.o.Seed)
+		if err != nil {
+			return fmt.Errorf("causal/model: %s: %w", m.name(r.target), err)
+		}
+		put(&m.all, f)
+		q := r.basis.size(r.family)
+		g := newGram(r.basis.all)
+		for b := range m.boots {
+			if r.family == Boosted {
+				switch {
+				case perFold != nil && k < len(m.order):
+					put(&m.boots[b], perFold[b%folds].nodes[r.target])
+				case perFold != nil:
+					put(&m.boots[b], perFold[b%folds].direct[k-len(m.order)])
+				case k < len(m.order):
+					put(&m.boots[b], old[b].nodes[r.target])
+				default:
+					put(&m.boots[b], old[b].direct[k-len(m.order)])
+				}
+				continue
+			}
+			g.reset()
+			for block, times := range draws[b] {
+				if times > 0 {
+					g.add(&r.blocks[block], float64(times))
+				}
+			}
+			f := fitted{coef: make([]float64, q)}
+			s.solve(&g, q, r.lambda, f.coef)
+			put(&m.boots[b], f)
+		}
+	}
+	return nil
+}
+
+// draws says how often each bootstrap sample takes each block.
+func (m *Model) draws() [][]int {
+	r := rng.Stream("causal bootstrap", m.o.Seed)
+	out := make([][]int, m.o.Bootstrap)
+	for b := range out {
+		out[b] = make([]int, blocks)
+		for range blocks {
+			out[b][r.IntN(blocks)]++
+		}
+	}
+	return out
+}
+
+// blends are the weights of the structural head that are tried.
+var blends = []float64{0, .25, .5, .75, 1}
+
+// judge predicts every row by the variant that has not seen it, chooses the
+// blends and measures the errors.
+func (m *Model) judge(perFold []variant) {
+	n := len(m.rows)
+	m.blend = make([]float64, len(m.objectives))
+	m.spread = make([]float64, len(m.objectives))
+	m.errors = make([]Errors, len(m.objectives))
+	structural, direct := make([][]float64, len(m.objectives)), make([][]float64, len(m.objectives))
+	buf := m.buffer()
+	for r, row := range m.rows {
+		v := &perFold[r%blocks%folds]
+		m.propagate(v, row, buf)
+		for k, o := range m.objectives {
+			structural[k] = append(structural[k], buf.row[o])
+			direct[k] = append(direct[k], m.direct[k].predict(&v.direct[k], row, buf.x))
+		}
+	}
+	for k, o := range m.objectives {
+		measured := make([]float64, n)
+		mean := 0.0
+		for r, row := range m.rows {
+			measured[r] = row[o]
+			mean += row[o] / float64(n)
+		}
+		best := math.Inf(1)
+		for _, w := range blends {
+			if e := relative(mix(structural[k], direct[k], w), measured); e < best {
+				best, m.blend[k] = e, w
+			}
+		}
+		blended := mix(structural[k], direct[k], m.blend[k])
+		constant := make([]float64, n)
+		for r := range constant {
+			constant[r] = mean
+		}
+		m.errors[k] = Errors{Objective: m.name(o), Structural: relative(structural[k], measured), Direct: relative(direct[k], measured),
+			Blend: best, Mean: relative(constant, measured), Weight: m.blend[k], Family: m.direct[k].family, Rank: Spearman(blended, measured)}
+		squares := 0.0
+		for r := range measured {
+			d := m.direct[k].y(blended[r]) - m.direct[k].y(measured[r])
+			squares += float64(d * d)
+		}
+		m.spread[k] = math.Sqrt(squares / float64(n))
+	}
+	m.drift = make([]drift, len(m.objectives))
+}
+
+func mix(a, b []float64, w float64) []float64 {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = float64(w*a[i]) + float64((1-w)*b[i])
+	}
+	return out
+}
+
+// relative is the mean of |predicted - measured| / |measured|.
+func relative(predicted, measured []float64) float64 {
+	sum := 0.0
+	for i, v := range measured {
+		sum += math.Abs(predicted[i]-v) / max(math.Abs(v), 1e-12)
+	}
+	return sum / float64(len(measured))
+}
+
+func (m *Model) name(column int) string { return m.table.Column(column).Name }
+
+// Errors are the out-of-fold errors of every objective.
+func (m *Model) Errors() []Errors { return slices.Clone(m.errors) }
+
+// Objectives are the names of the objectives, in the order of their columns.
+func (m *Model) Objectives() []string { return m.names(m.objectives) }
+
+// Parameters are the names of the configuration columns.
+func (m *Model) Parameters() []string { return m.names(m.config) }
+
+func (m *Model) names(columns []int) []string {
+	out := make([]string, len(columns))
+	for k, c := range columns {
+		out[k] = m.name(c)
+	}
+	return out
+}
+
+// Rows is how many rows were learnt, ever.
+func (m *Model) Rows() int { return m.seen }
+
+// objective finds an objective by name.
+func (m *Model) objective(name string) (int, error) {
+	for k, o := range m.objectives {
+		if m.name(o) == name {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("causal/model: %q is no objective; there are %v", name, m.Objectives())
+}

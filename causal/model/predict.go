@@ -1,0 +1,203 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/autosched/autosched/causal"
+)
+
+// Point is a row of a model's table, of which predictions read the context and
+// configuration columns. Categorical values are indexes of the column's levels.
+type Point []float64
+
+// Prediction of an objective at a point.
+type Prediction struct {
+	// Mean is the blend of the two heads.
+	Mean float64 `json:"mean"`
+	// SD is the standard deviation of a measurement about it: what the bootstrap
+	// refits disagree on, and the out-of-fold error.
+	SD float64 `json:"sd"`
+	// Low, Median and High are the 5, 50 and 95 % quantiles.
+	Low    float64 `json:"q05"`
+	Median float64 `json:"q50"`
+	High   float64 `json:"q95"`
+	// Structural and Direct are the two heads'.
+	Structural float64 `json:"structural"`
+	Direct     float64 `json:"direct"`
+
+	log    bool
+	spread float64 // in the units of the fit
+}
+
+// Below is the probability that a measurement lies below a value.
+func (p Prediction) Below(value float64) float64 {
+	at, middle := value, p.Mean
+	if p.log {
+		if value <= 0 {
+			return 0
+		}
+		at, middle = math.Log(value), math.Log(p.Mean)
+	}
+	if p.spread == 0 {
+		if at > middle {
+			return 1
+		}
+		return 0
+	}
+	return .5 * math.Erfc(-(at-middle)/(p.spread*math.Sqrt2))
+}
+
+// buffer is the memory of a prediction.
+type buffer struct {
+	row, x []float64
+}
+
+func (m *Model) buffer() *buffer {
+	return &buffer{row: make([]float64, m.table.Len()), x: make([]float64, m.wide)}
+}
+
+// propagate predicts metrics and objectives in causal order from a point's
+// context and configuration, into buf.row.
+func (m *Model) propagate(v *variant, p []float64, buf *buffer) {
+	copy(buf.row, p)
+	for _, n := range m.order {
+		buf.row[n] = m.nodes[n].predict(&v.nodes[n], buf.row, buf.x)
+	}
+}
+
+// heads are the two predictions of objective k by a variant.
+func (m *Model) heads(v *variant, k int, p []float64, buf *buffer) (structural, direct float64) {
+	if m.blend[k] > 0 {
+		m.propagate(v, p, buf)
+		structural = buf.row[m.objectives[k]]
+	}
+	if m.blend[k] < 1 {
+		direct = m.direct[k].predict(&v.direct[k], p, buf.x)
+	}
+	return structural, direct
+}
+
+func (m *Model) mean(v *variant, k int, p []float64, buf *buffer) float64 {
+	s, d := m.heads(v, k, p, buf)
+	return float64(m.blend[k]*s) + float64((1-m.blend[k])*d)
+}
+
+// Predict an objective at points, each as wide as the table.
+func (m *Model) Predict(objective string, points []Point) ([]Prediction, error) {
+	k, err := m.objective(objective)
+	if err != nil {
+		return nil, err
+	}
+	buf := m.buffer()
+	out := make([]Prediction, len(points))
+	for i, p := range points {
+		if err := m.check(p); err != nil {
+			return nil, fmt.Errorf("causal/model: point %d: %w", i, err)
+		}
+		out[i] = m.predict(k, p, buf)
+	}
+	return out, nil
+}
+
+func (m *Model) predict(k int, p []float64, buf *buffer) Prediction {
+	r := m.direct[k]
+	var out Prediction
+	m.propagate(&m.all, p, buf)
+	out.Structural = buf.row[m.objectives[k]]
+	out.Direct = r.predict(&m.all.direct[k], p, buf.x)
+	out.Mean = float64(m.blend[k]*out.Structural) + float64((1-m.blend[k])*out.Direct)
+	middle := r.y(out.Mean)
+	squares := float64(m.spread[k] * m.spread[k])
+	for b := range m.boots {
+		d := r.y(m.mean(&m.boots[b], k, p, buf)) - middle
+		squares += float64(d*d) / float64(len(m.boots))
+	}
+	out.log, out.spread = r.log, math.Sqrt(squares)
+	const q95 = 1.6448536269514722
+	out.Low, out.Median, out.High = r.value(middle-q95*out.spread), out.Mean, r.value(middle+q95*out.spread)
+	out.SD = out.spread
+	if r.log { // of a log-normal, to first order
+		out.SD = out.spread * out.Mean
+	}
+	return out
+}
+
+// Mean predicts means only, quickly, into out.
+func (m *Model) Mean(objective string, points []Point, out []float64) error {
+	k, err := m.objective(objective)
+	if err != nil {
+		return err
+	}
+	buf := m.buffer()
+	for i, p := range points {
+		if err := m.check(p); err != nil {
+			return fmt.Errorf("causal/model: point %d: %w", i, err)
+		}
+		out[i] = m.mean(&m.all, k, p, buf)
+	}
+	return nil
+}
+
+func (m *Model) check(p Point) error {
+	if len(p) != m.table.Len() {
+		return fmt.Errorf("%d values for %d columns", len(p), m.table.Len())
+	}
+	for _, c := range m.roots {
+		if err := m.checkValue(c, p[c]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Model) checkValue(column int, v float64) error {
+	c := m.table.Column(column)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return fmt.Errorf("%s: %v is not a finite number", c.Name, v)
+	case c.Kind == causal.Categorical && (v != math.Trunc(v) || v < 0 || int(v) >= len(c.Levels)):
+		return fmt.Errorf("%s: %v is not the index of one of its %d levels", c.Name, v, len(c.Levels))
+	}
+	return nil
+}
+
+// Spearman is the rank correlation of two series; 0 if one is constant.
+func Spearman(a, b []float64) float64 {
+	x, y := ranks(a), ranks(b)
+	n := float64(len(x))
+	mean := (n + 1) / 2
+	var xy, xx, yy float64
+	for i := range x {
+		u, v := x[i]-mean, y[i]-mean
+		xy += float64(u * v)
+		xx += float64(u * u)
+		yy += float64(v * v)
+	}
+	if xx == 0 || yy == 0 {
+		return 0
+	}
+	return xy / math.Sqrt(float64(xx*yy))
+}
+
+// ranks are average ranks from 1.
+func ranks(a []float64) []float64 {
+	by := make([]int, len(a))
+	for i := range by {
+		by[i] = i
+	}
+	sort.SliceStable(by, func(i, j int) bool { return a[by[i]] < a[by[j]] })
+	out := make([]float64, len(a))
+	for i := 0; i < len(by); {
+		j := i
+		for j < len(by) && a[by[j]] == a[by[i]] {
+			j++
+		}
+		for _, k := range by[i:j] {
+			out[k] = float64(i+j+1) / 2
+		}
+		i = j
+	}
+	return out
+}

@@ -1,0 +1,257 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/internal/trees"
+)
+
+// Family is a kind of regression.
+type Family uint8
+
+// The families, simplest first.
+const (
+	// Linear is a ridge regression on z-scores and indicators.
+	Linear Family = iota
+	// Quadratic adds squares and, for up to eight parents, products of two.
+	Quadratic
+	// Boosted is gradient-boosted trees: 150 of 15 leaves at rate 0.08.
+	Boosted
+)
+
+func (f Family) String() string {
+	switch f {
+	case Linear:
+		return "linear"
+	case Quadratic:
+		return "quadratic"
+	case Boosted:
+		return "boosted"
+	}
+	return fmt.Sprintf("Family(%d)", uint8(f))
+}
+
+// MarshalText writes the name.
+func (f Family) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// ridges are the penalties per row that cross-validation chooses from.
+var ridges = []float64{1e-6, 1e-3, 1e-2, 1e-1}
+
+// Blocks of rows are what the bootstrap draws and cross-validation leaves out;
+// row r is in block r modulo blocks.
+const (
+	blocks = 40
+	folds  = 5
+)
+
+// regression is one variable's regression on others.
+type regression struct {
+	target int
+	log    bool // the target is fitted by its logarithm
+	basis  basis
+	blocks []gram
+	total  gram
+	family Family
+	lambda float64
+	// low and top bound predictions, in the units of the fit.
+	low, top float64
+}
+
+// fitted is a regression's solution on some of the rows.
+type fitted struct {
+	coef  []float64
+	trees *trees.Model
+}
+
+func newRegression(t *causal.Table, target int, parents []int, scales []scale) *regression {
+	r := &regression{target: target, basis: newBasis(parents, scales), low: math.Inf(1), top: math.Inf(-1), blocks: make([]gram, blocks)}
+	r.log = spans(t.Column(target).Values)
+	for b := range r.blocks {
+		r.blocks[b] = newGram(r.basis.all)
+	}
+	r.total = newGram(r.basis.all)
+	return r
+}
+
+// scratch is how many numbers predict and learn need room for.
+func (r *regression) scratch() int { return max(r.basis.all, len(r.basis.parents)) }
+
+// y is a target value in the units of the fit.
+func (r *regression) y(v float64) float64 {
+	if r.log {
+		return math.Log(max(v, math.SmallestNonzeroFloat64))
+	}
+	return v
+}
+
+func (r *regression) value(y float64) float64 {
+	if r.log {
+		return math.Exp(y)
+	}
+	return y
+}
+
+// learn adds a row, the n-th ever.
+func (r *regression) learn(row []float64, n int, x []float64) {
+	x = x[:r.basis.all]
+	r.basis.expand(row, x)
+	y := r.y(row[r.target])
+	r.blocks[n%blocks].row(x, y)
+	r.low, r.top = min(r.low, y), max(r.top, y)
+}
+
+func (r *regression) sum() {
+	r.total.reset()
+	for b := range r.blocks {
+		r.total.add(&r.blocks[b], 1)
+	}
+}
+
+// without is the rows outside of a fold.
+func (r *regression) without(fold int, g *gram) {
+	g.reset()
+	g.add(&r.total, 1)
+	for b := fold; b < blocks; b += folds {
+		g.add(&r.blocks[b], -1)
+	}
+}
+
+// predict gives a value in the target's own units, no farther outside of what
+// was seen than a little.
+func (r *regression) predict(f *fitted, row, x []float64) float64 {
+	var y float64
+	switch {
+	case f.trees != nil:
+		x = x[:len(r.basis.parents)]
+		for i, p := range r.basis.parents {
+			x[i] = row[p]
+		}
+		var out [1]float64
+		f.trees.Predict(x, out[:])
+		y = out[0]
+	default:
+		x = x[:len(f.coef)]
+		r.basis.expand(row, x)
+		y = dot(f.coef, x)
+	}
+	margin := slack * (r.top - r.low)
+	return r.value(min(max(y, r.low-margin), r.top+margin))
+}
+
+// choose picks family and penalty by cross-validation: of those whose squared
+// error is within one standard error of the best one's, row by row, the
+// simplest. It returns the solutions without each fold.
+func (r *regression) choose(ctx context.Context, rows [][]float64, families []Family, seed uint64) ([]fitted, error) {
+	type candidate struct {
+		family Family
+		lambda float64
+		fits   []fitted
+		errs   []float64
+		mean   float64
+	}
+	var all []*candidate
+	for _, f := range families {
+		if f == Boosted {
+			if len(r.basis.parents) > 0 {
+				all = append(all, &candidate{family: f})
+			}
+			continue
+		}
+		for i := len(ridges) - 1; i >= 0; i-- { // the stronger the simpler
+			all = append(all, &candidate{family: f, lambda: ridges[i]})
+		}
+	}
+	g := newGram(r.basis.all)
+	var s solver
+	x := make([]float64, r.scratch())
+	for _, c := range all {
+		c.errs = make([]float64, len(rows))
+		for fold := range folds {
+			var fit fitted
+			if c.family == Boosted {
+				m, err := r.boost(ctx, rows, fold, seed)
+				if err != nil {
+					return nil, err
+				}
+				fit.trees = m
+			} else {
+				r.without(fold, &g)
+				fit.coef = make([]float64, r.basis.size(c.family))
+				s.solve(&g, len(fit.coef), c.lambda, fit.coef)
+			}
+			c.fits = append(c.fits, fit)
+			for n, row := range rows {
+				if n%blocks%folds == fold {
+					d := r.y(r.predict(&fit, row, x)) - r.y(row[r.target])
+					c.errs[n] = float64(d * d)
+				}
+			}
+		}
+		for _, e := range c.errs {
+			c.mean += e / float64(len(rows))
+		}
+	}
+	best := all[0]
+	for _, c := range all[1:] {
+		if c.mean < best.mean {
+			best = c
+		}
+	}
+	for _, c := range all {
+		if c == best || c.mean-best.mean <= standardError(c.errs, best.errs) {
+			best = c
+			break
+		}
+	}
+	r.family, r.lambda = best.family, best.lambda
+	return best.fits, nil
+}
+
+// standardError is that of the mean difference of two series.
+func standardError(a, b []float64) float64 {
+	n := float64(len(a))
+	if n < 2 {
+		return 0
+	}
+	mean, squares := 0.0, 0.0
+	for i := range a {
+		mean += (a[i] - b[i]) / n
+	}
+	for i := range a {
+		d := a[i] - b[i] - mean
+		squares += float64(d * d)
+	}
+	return math.Sqrt(squares / (n - 1) / n)
+}
+
+// fit solves on all rows.
+func (r *regression) fit(ctx context.Context, rows [][]float64, seed uint64) (fitted, error) {
+	if r.family == Boosted {
+		m, err := r.boost(ctx, rows, -1, seed)
+		return fitted{trees: m}, err
+	}
+	f := fitted{coef: make([]float64, r.basis.size(r.family))}
+	var s solver
+	s.solve(&r.total, len(f.coef), r.lambda, f.coef)
+	return f, nil
+}
+
+// boost trains trees on all rows but a fold's.
+func (r *regression) boost(ctx context.Context, rows [][]float64, fold int, seed uint64) (*trees.Model, error) {
+	x := trees.Matrix{Cols: len(r.basis.parents)}
+	var y []float64
+	for n, row := range rows {
+		if n%blocks%folds == fold {
+			continue
+		}
+		for _, p := range r.basis.parents {
+			x.Data = append(x.Data, row[p])
+		}
+		y = append(y, r.y(row[r.target]))
+		x.Rows++
+	}
+	return trees.Boost(ctx, x, y, nil, nil, trees.BoostOptions{Objective: trees.L2, Rounds: 150, Leaves: 15, LearningRate: .08, MinLeaf: 10, Seed: seed})
+}

@@ -1,0 +1,311 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/autosched/autosched/internal/rng"
+)
+
+// Setting sets a column, as do() does.
+type Setting struct {
+	Column string  `json:"column"`
+	Value  float64 `json:"value"`
+}
+
+// Answer to a what-if question about an objective.
+type Answer struct {
+	Objective string `json:"objective"`
+	// Before is the prediction at the point, After with the settings.
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+	// Low and High bound After at 90 %; where a metric was set and a hidden cause
+	// may account for its edges, they also cover the answer without these.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Identified is false in that case: the data cannot tell.
+	Identified bool `json:"identified"`
+	// Head is where the answer comes from: "blend", or "structural" where metrics
+	// are set.
+	Head string `json:"head"`
+}
+
+// Do predicts an objective at a point with columns set. Setting configuration is
+// always identified, as it is chosen from outside. Setting a metric cuts what
+// causes it.
+func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error) {
+	k, err := m.objective(objective)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := m.check(p); err != nil {
+		return Answer{}, fmt.Errorf("causal/model: %w", err)
+	}
+	set := map[int]float64{}
+	metrics := false
+	at := slices.Clone(p)
+	for _, s := range settings {
+		c := m.table.Index(s.Column)
+		if c < 0 {
+			return Answer{}, fmt.Errorf("causal/model: there is no column %q", s.Column)
+		}
+		if err := m.checkValue(c, s.Value); err != nil {
+			return Answer{}, fmt.Errorf("causal/model: %w", err)
+		}
+		switch {
+		case slices.Contains(m.roots, c):
+			at[c] = s.Value
+		case slices.Contains(m.order, c):
+			set[c] = s.Value
+			metrics = true
+		default:
+			return Answer{}, fmt.Errorf("causal/model: column %q has no tier, so that setting it says nothing", s.Column)
+		}
+	}
+	buf := m.buffer()
+	if !metrics {
+		after := m.predict(k, at, buf)
+		return Answer{Objective: objective, Before: m.mean(&m.all, k, p, buf), After: after.Mean, Low: after.Low, High: after.High, Identified: true, Head: "blend"}, nil
+	}
+	o := m.objectives[k]
+	m.propagate(&m.all, p, buf)
+	out := Answer{Objective: objective, Before: buf.row[o], Head: "structural", Identified: true}
+	for c := range set {
+		for _, v := range m.order {
+			if slices.Contains(m.s.Parents[v], c) && m.reaches(v, o) && m.confounded(c, v) {
+				out.Identified = false
+			}
+		}
+	}
+	out.After = m.intervene(&m.all, at, set, o, false, buf)
+	low, high := out.After, out.After
+	if !out.Identified {
+		without := m.intervene(&m.all, at, set, o, true, buf)
+		low, high = min(low, without), max(high, without)
+	}
+	const q95 = 1.6448536269514722
+	r := m.direct[k]
+	squares := 0.0
+	for b := range m.boots {
+		d := r.y(m.intervene(&m.boots[b], at, set, o, false, buf)) - r.y(out.After)
+		squares += float64(d*d) / float64(len(m.boots))
+	}
+	sd := math.Sqrt(squares)
+	out.Low, out.High = r.value(r.y(low)-q95*sd), r.value(r.y(high)+q95*sd)
+	return out, nil
+}
+
+func (m *Model) confounded(cause, effect int) bool {
+	return m.s.Confounded != nil && m.s.Confounded(cause, effect)
+}
+
+// intervene predicts a column with metrics set. cut says that edges a hidden
+// cause may account for do not carry what was set.
+func (m *Model) intervene(v *variant, p []float64, set map[int]float64, column int, cut bool, buf *buffer) float64 {
+	m.propagate(v, p, buf)
+	natural := slices.Clone(buf.row)
+	for _, n := range m.order {
+		if value, ok := set[n]; ok {
+			buf.row[n] = value
+			continue
+		}
+		var hidden []int
+		if cut {
+			for _, parent := range m.s.Parents[n] {
+				if _, ok := set[parent]; ok && m.confounded(parent, n) {
+					hidden = append(hidden, parent)
+				}
+			}
+		}
+		for _, h := range hidden {
+			buf.row[h] = natural[h]
+		}
+		buf.row[n] = m.nodes[n].predict(&v.nodes[n], buf.row, buf.x)
+		for _, h := range hidden {
+			buf.row[h] = set[h]
+		}
+	}
+	return buf.row[column]
+}
+
+// Counterfactual is what metrics and objectives would have been in a measured
+// run with parameters changed, all that is not modelled being as it was: each
+// variable's residual stays. The row has all columns measured.
+func (m *Model) Counterfactual(measured Point, settings []Setting) (Point, error) {
+	if err := m.check(measured); err != nil {
+		return nil, fmt.Errorf("causal/model: %w", err)
+	}
+	buf := m.buffer()
+	residual := make([]float64, len(measured))
+	copy(buf.row, measured)
+	for _, n := range m.order {
+		if math.IsNaN(measured[n]) || math.IsInf(measured[n], 0) {
+			return nil, fmt.Errorf("causal/model: %s: %v was not measured", m.name(n), measured[n])
+		}
+		r := m.nodes[n]
+		residual[n] = r.y(measured[n]) - r.y(r.predict(&m.all.nodes[n], buf.row, buf.x))
+	}
+	for _, s := range settings {
+		c := m.table.Index(s.Column)
+		if !slices.Contains(m.roots, c) {
+			return nil, fmt.Errorf("causal/model: %q is no parameter or context", s.Column)
+		}
+		if err := m.checkValue(c, s.Value); err != nil {
+			return nil, fmt.Errorf("causal/model: %w", err)
+		}
+		buf.row[c] = s.Value
+	}
+	for _, n := range m.order {
+		r := m.nodes[n]
+		buf.row[n] = r.value(r.y(r.predict(&m.all.nodes[n], buf.row, buf.x)) + residual[n])
+	}
+	return slices.Clone(buf.row), nil
+}
+
+// Comparison says why an objective differs between two measured runs.
+type Comparison struct {
+	Objective string `json:"objective"`
+	// A and B are measured, PredictedA and PredictedB the blend's.
+	A          float64 `json:"a"`
+	B          float64 `json:"b"`
+	PredictedA float64 `json:"predicted_a"`
+	PredictedB float64 `json:"predicted_b"`
+	// Shares sum up to PredictedA - PredictedB, the largest first.
+	Shares []Share `json:"shares"`
+	// Unexplained is the rest of A - B.
+	Unexplained float64 `json:"unexplained"`
+}
+
+// Share is what one parameter, or part of the context, contributes to a
+// difference.
+type Share struct {
+	Column string  `json:"column"`
+	A      float64 `json:"a"`
+	B      float64 `json:"b"`
+	// Contribution to A's objective minus B's, in its units (Shapley).
+	Contribution float64 `json:"contribution"`
+	// Via splits it by the node that the column acts on first, as the structural
+	// head sees it.
+	Via []Via `json:"via,omitempty"`
+}
+
+// Via is the part of a share that goes through a node; Node is the objective
+// itself for a direct edge.
+type Via struct {
+	Node         string  `json:"node"`
+	Contribution float64 `json:"contribution"`
+}
+
+// permutations bounds the orders in which differences are substituted. Up to
+// five differences have fewer, and then all are.
+const permutations = 200
+
+// Compare explains the difference of an objective between two measured runs by
+// the differences of their configurations and contexts: substituted one after
+// the other, in every order or many, and averaged.
+func (m *Model) Compare(objective string, a, b Point, seed uint64) (Comparison, error) {
+	k, err := m.objective(objective)
+	if err != nil {
+		return Comparison{}, err
+	}
+	for _, p := range []Point{a, b} {
+		if err := m.check(p); err != nil {
+			return Comparison{}, fmt.Errorf("causal/model: %w", err)
+		}
+	}
+	buf := m.buffer()
+	o := m.objectives[k]
+	out := Comparison{Objective: objective, A: a[o], B: b[o], PredictedA: m.mean(&m.all, k, a, buf), PredictedB: m.mean(&m.all, k, b, buf)}
+	out.Unexplained = (out.A - out.B) - (out.PredictedA - out.PredictedB)
+	var differ []int
+	for _, c := range m.roots {
+		if a[c] != b[c] {
+			differ = append(differ, c)
+		}
+	}
+	sums := make([]float64, len(differ))
+	orders := orders(len(differ), seed)
+	p := slices.Clone(b)
+	for _, order := range orders {
+		copy(p, b)
+		before := out.PredictedB
+		for _, d := range order {
+			p[differ[d]] = a[differ[d]]
+			now := m.mean(&m.all, k, p, buf)
+			sums[d] += (now - before) / float64(len(orders))
+			before = now
+		}
+	}
+	for i, c := range differ {
+		s := Share{Column: m.name(c), A: a[c], B: b[c], Contribution: sums[i]}
+		s.Via = m.via(k, c, a, b, sums[i], buf)
+		out.Shares = append(out.Shares, s)
+	}
+	slices.SortStableFunc(out.Shares, func(x, y Share) int {
+		return cmp.Compare(math.Abs(y.Contribution), math.Abs(x.Contribution))
+	})
+	return out, nil
+}
+
+// orders are all permutations of up to five things, else many drawn ones.
+func orders(n int, seed uint64) [][]int {
+	var out [][]int
+	if n > 5 {
+		r := rng.Stream("shapley", seed)
+		for range permutations {
+			out = append(out, r.Perm(n))
+		}
+		return out
+	}
+	var walk func([]int)
+	walk = func(p []int) {
+		if len(p) == n {
+			out = append(out, slices.Clone(p))
+			return
+		}
+		for i := range n {
+			if !slices.Contains(p, i) {
+				walk(append(p, i))
+			}
+		}
+	}
+	walk(make([]int, 0, n))
+	return out
+}
+
+// via splits a contribution over the children of a column: how far each alone
+// would carry the change to the objective, scaled to sum up.
+func (m *Model) via(k, column int, a, b Point, contribution float64, buf *buffer) []Via {
+	o := m.objectives[k]
+	m.propagate(&m.all, b, buf)
+	natural := slices.Clone(buf.row)
+	var out []Via
+	sum := 0.0
+	for _, child := range m.children()[column] {
+		if !m.reaches(child, o) {
+			continue
+		}
+		copy(buf.row, natural)
+		buf.row[column] = a[column]
+		moved := m.nodes[child].predict(&m.all.nodes[child], buf.row, buf.x)
+		effect := m.intervene(&m.all, b, map[int]float64{child: moved}, o, false, buf) - natural[o]
+		out = append(out, Via{m.name(child), effect})
+		sum += math.Abs(effect)
+	}
+	if sum == 0 {
+		return nil
+	}
+	// Effects of either sign keep theirs; what they do not explain is shared out
+	// by their size.
+	total := 0.0
+	for _, v := range out {
+		total += v.Contribution
+	}
+	for i := range out {
+		out[i].Contribution += (contribution - total) * math.Abs(out[i].Contribution) / sum
+	}
+	slices.SortStableFunc(out, func(x, y Via) int { return cmp.Compare(math.Abs(y.Contribution), math.Abs(x.Contribution)) })
+	return out
+}

@@ -1,0 +1,391 @@
+package model
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/causal"
+)
+
+// toy is a chain with a useless parameter, a category and a load:
+//
+//	x, load -> metric -> cost <- kind
+//
+// cost is lowest at x = 3 and kind b.
+func toy(t testing.TB, rows int, shift float64) (*causal.Table, Structure) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(7, uint64(rows)))
+	var x, useless, load, metric, cost []float64
+	var kind []string
+	for range rows {
+		x, useless, load = append(x, 10*r.Float64()), append(useless, r.Float64()), append(load, 1+r.Float64())
+		k := string(rune('a' + r.IntN(3)))
+		kind = append(kind, k)
+		d := x[len(x)-1] - 3
+		metric = append(metric, d*d+20*load[len(load)-1]+r.NormFloat64())
+		c := 500 + shift + 5*metric[len(metric)-1] + 5*r.NormFloat64()
+		if k == "b" {
+			c -= 100
+		}
+		cost = append(cost, c)
+	}
+	column := func(name string, v []float64) causal.Column { return causal.Column{Name: name, Values: v} }
+	table, err := causal.NewTable(column("load", load), column("x", x), column("useless", useless), causal.NewCategorical("kind", kind),
+		column("metric", metric), column("cost", cost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table, Structure{
+		Tiers:   []string{causal.TierContext, causal.TierConfig, causal.TierConfig, causal.TierConfig, causal.TierMetric, causal.TierObjective},
+		Parents: [][]int{nil, nil, nil, nil, {0, 1}, {3, 4}},
+	}
+}
+
+func TestToy(t *testing.T) {
+	table, s := toy(t, 400, 0)
+	m := fit(t, table, s, Options{Seed: 3})
+	e := m.Errors()[0]
+	if e.Blend > .02 || e.Mean < 5*e.Blend || e.Rank < .95 {
+		t.Errorf("errors: %+v", e)
+	}
+	effects, err := m.Effects("cost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range effects {
+		switch f.Parameter {
+		case "x": // levels .5, 2.5, 5, 7.5, 9.5: from 5*.25 to 5*42
+			if f.ACE < 180 || f.ACE > 230 || f.Inert || !f.Connected || f.Direction < 100 {
+				t.Errorf("%+v", f)
+			}
+		case "kind":
+			if f.ACE < 95 || f.ACE > 105 || f.Levels[1].Name != "b" || f.Low > f.ACE || f.High < f.ACE {
+				t.Errorf("%+v", f)
+			}
+		case "useless":
+			if f.ACE > 5 || f.Connected {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if effects[2].Parameter != "useless" {
+		t.Errorf("ranked %v", effects)
+	}
+	paths, err := m.Paths("cost", "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) != 2 || !slices.Equal(paths[0].Nodes, []string{"x", "metric", "cost"}) || !slices.Equal(paths[1].Nodes, []string{"kind", "cost"}) {
+		t.Errorf("paths: %+v", paths)
+	}
+	if paths[0].Effect < 180 || paths[0].Effect > 230 || paths[0].Strength <= 0 || paths[0].Confounded {
+		t.Errorf("path %+v", paths[0])
+	}
+	pairs, err := m.Interactions("cost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pairs) != 3 || pairs[0].Index > 15 {
+		t.Errorf("interactions where there are none: %+v", pairs)
+	}
+}
+
+func TestDo(t *testing.T) {
+	table, s := toy(t, 400, 0)
+	m := fit(t, table, s, Options{})
+	p := Point{1.5, 8, .5, 0, math.NaN(), math.NaN()}
+	a, err := m.Do("cost", p, []Setting{{"x", 3}, {"kind", 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 500 + 5*30 - 100.0; math.Abs(a.After-want) > 10 || a.Low > want || a.High < want || !a.Identified || a.Head != "blend" {
+		t.Errorf("%+v, want about %g", a, want)
+	}
+	if want := 500 + 5*(25+30.0); math.Abs(a.Before-want) > 10 {
+		t.Errorf("before: %g, want about %g", a.Before, want)
+	}
+	a, err = m.Do("cost", p, []Setting{{"metric", 50}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 500 + 5*50.0; math.Abs(a.After-want) > 10 || !a.Identified || a.Head != "structural" {
+		t.Errorf("%+v, want about %g", a, want)
+	}
+	s.Confounded = func(cause, effect int) bool { return cause == 4 && effect == 5 }
+	m = fit(t, table, s, Options{})
+	a, err = m.Do("cost", p, []Setting{{"metric", 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Identified || a.Low > 610 || a.High < a.Before-1 {
+		t.Errorf("an edge that may be confounded: %+v", a)
+	}
+	for _, bad := range [][]Setting{{{"nothing", 1}}, {{"x", math.NaN()}}, {{"kind", 3}}, {{"kind", .5}}} {
+		if _, err := m.Do("cost", p, bad); err == nil || !strings.Contains(err.Error(), bad[0].Column) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
+func TestCounterfactual(t *testing.T) {
+	table, s := toy(t, 400, 0)
+	m := fit(t, table, s, Options{})
+	measured := row(table, 5)
+	same, err := m.Counterfactual(measured, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range same {
+		if math.Abs(v-measured[i]) > 1e-9*math.Abs(measured[i]) {
+			t.Errorf("nothing changed, but %s: %g, was %g", m.name(i), v, measured[i])
+		}
+	}
+	got, err := m.Counterfactual(measured, []Setting{{"x", 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := measured[1] - 3
+	if want := measured[4] - d*d; math.Abs(got[4]-want) > 1 {
+		t.Errorf("metric %g, want %g", got[4], want)
+	}
+	if want := measured[5] - 5*d*d; math.Abs(got[5]-want) > 6 {
+		t.Errorf("cost %g, want %g", got[5], want)
+	}
+	if _, err := m.Counterfactual(measured, []Setting{{"metric", 3}}); err == nil {
+		t.Error("a metric was changed")
+	}
+}
+
+func TestCompareExplains(t *testing.T) {
+	table, s := toy(t, 400, 0)
+	m := fit(t, table, s, Options{})
+	a, b := row(table, 0), row(table, 1)
+	a[1], b[1] = 9, 3 // costs 5 * 36
+	a[3], b[3] = 0, 1 // costs 100
+	c, err := m.Compare("cost", a, b, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	by := map[string]Share{}
+	for _, s := range c.Shares {
+		sum += s.Contribution
+		by[s.Column] = s
+		part := 0.0
+		for _, v := range s.Via {
+			part += v.Contribution
+		}
+		if len(s.Via) > 0 && math.Abs(part-s.Contribution) > 1e-6 {
+			t.Errorf("%s: paths sum up to %g, not %g", s.Column, part, s.Contribution)
+		}
+	}
+	if math.Abs(sum-(c.PredictedA-c.PredictedB)) > 1e-6 {
+		t.Errorf("shares sum up to %g, the difference is %g", sum, c.PredictedA-c.PredictedB)
+	}
+	if x := by["x"].Contribution; x < 165 || x > 195 || by["x"].Via[0].Node != "metric" {
+		t.Errorf("x: %+v", by["x"])
+	}
+	if k := by["kind"].Contribution; k < 90 || k > 110 || by["kind"].Via[0].Node != "cost" {
+		t.Errorf("kind: %+v", by["kind"])
+	}
+	if math.Abs(by["useless"].Contribution) > 5 {
+		t.Errorf("useless: %+v", by["useless"])
+	}
+}
+
+func TestNarrow(t *testing.T) {
+	table, s := toy(t, 600, 0)
+	m := fit(t, table, s, Options{})
+	got, err := m.Narrow("cost", Point{1.5, 8, .5, 0, 0, 0}, Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]Narrowing{}
+	for _, n := range got {
+		seen[n.Parameter] = n
+	}
+	if n := seen["useless"]; n.Op != "fix" || n.Value != .5 {
+		t.Errorf("useless: %+v", n)
+	}
+	if n := seen["kind"]; n.Op != "exclude" || !slices.Equal(n.Excluded, []float64{0, 2}) {
+		t.Errorf("kind: %+v", n)
+	}
+	if n := seen["x"]; n.Op != "interval" || n.Low > 2 || n.High < 4 || n.High > 9 || len(n.Paths) == 0 {
+		t.Errorf("x: %+v", n)
+	}
+}
+
+// TestNarrowKeepsWhatMatters: a parameter whose true effect is among the two
+// largest is never fixed.
+func TestNarrowKeepsWhatMatters(t *testing.T) {
+	for name, top := range map[string][]string{"sched14_tiresias": {"queue_threshold", "pack_limit"}, "sched10_lucid": {"profiler_gpus", "profile_time"}} {
+		table, s := load(t, name)
+		m := fit(t, table, s, Options{})
+		for r := range 20 {
+			got, err := m.Narrow("avg_jct", row(table, r*20), Scope{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range got {
+				if n.Op == "fix" && slices.Contains(top, n.Parameter) {
+					t.Errorf("%s, row %d: %s is fixed: %+v", name, r*20, n.Parameter, n)
+				}
+			}
+		}
+	}
+}
+
+func TestUpdateLearns(t *testing.T) {
+	table, s := toy(t, 400, 0)
+	all := fit(t, table, s, Options{Seed: 1, Families: []Family{Quadratic}})
+	var first, rest []int
+	for r := range table.Rows() {
+		if r < 300 {
+			first = append(first, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	m := fit(t, table.Select(first), s, Options{Seed: 1, Families: []Family{Quadratic}})
+	for i := 0; i < len(rest); i += 10 {
+		u, err := m.Update(context.Background(), table.Select(rest[i:i+10]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Error["cost"] > .03 || len(u.Drifted) > 0 || u.Reset {
+			t.Fatalf("update %d: %+v", i, u)
+		}
+	}
+	if m.Rows() != 400 {
+		t.Errorf("%d rows", m.Rows())
+	}
+	p := []Point{{1.5, 8, .5, 0, 0, 0}}
+	a, _ := all.Predict("cost", p)
+	b, _ := m.Predict("cost", p)
+	// Scales and blends are of the first rows, so not the same to the last digit.
+	if math.Abs(a[0].Mean-b[0].Mean) > 2 {
+		t.Errorf("%g learnt bit by bit, %g at once", b[0].Mean, a[0].Mean)
+	}
+}
+
+func TestDriftForgets(t *testing.T) {
+	table, s := toy(t, 400, 0)
+	m := fit(t, table, s, Options{Seed: 1})
+	other, _ := toy(t, 200, 300) // all costs 300 more
+	p := []Point{{1.5, 3, .5, 1, 0, 0}}
+	reset := false
+	for i := 0; i < 200 && !reset; i += 10 {
+		rows := make([]int, 10)
+		for k := range rows {
+			rows[k] = i + k
+		}
+		u, err := m.Update(context.Background(), other.Select(rows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reset = u.Reset
+	}
+	if !reset {
+		t.Fatal("costs rose by half and nothing was noticed")
+	}
+	got, _ := m.Predict("cost", p)
+	if want := 500 + 300 + 5*30 - 100.0; math.Abs(got[0].Mean-want) > 60 {
+		t.Errorf("after the reset %g, want about %g", got[0].Mean, want)
+	}
+}
+
+func TestBelowIsCalibrated(t *testing.T) {
+	table, s := toy(t, 300, 0)
+	m := fit(t, table, s, Options{})
+	fresh, _ := toy(t, 1000, 0)
+	points := make([]Point, fresh.Rows())
+	for r := range points {
+		points[r] = row(fresh, r)
+	}
+	got, err := m.Predict("cost", points)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, below := 0, 0.0
+	for r, p := range got {
+		v := points[r][5]
+		if p.Low <= v && v <= p.High {
+			inside++
+		}
+		below += p.Below(v) / float64(len(got))
+		if a, b := p.Below(p.Low), p.Below(p.High); math.Abs(a-.05) > 1e-6 || math.Abs(b-.95) > 1e-6 {
+			t.Fatalf("%+v: below its quantiles %g and %g", p, a, b)
+		}
+	}
+	if inside < 860 || inside > 950 {
+		t.Errorf("%d of 1000 measurements lie within the 90 %% interval", inside)
+	}
+	if math.Abs(below-.5) > .05 {
+		t.Errorf("mean probability %.3f", below)
+	}
+}
+
+func TestFitRefuses(t *testing.T) {
+	table, s := toy(t, 40, 0)
+	cyclic := Structure{Tiers: s.Tiers, Parents: [][]int{nil, nil, nil, nil, {5}, {4}}}
+	noConfig := Structure{Tiers: []string{"context", "context", "context", "context", "metric", "objective"}, Parents: s.Parents}
+	noObjective := Structure{Tiers: []string{"context", "config", "config", "config", "metric", "metric"}, Parents: s.Parents}
+	category := Structure{Tiers: []string{"context", "config", "config", "metric", "metric", "objective"}, Parents: s.Parents}
+	for name, c := range map[string]struct {
+		t    *causal.Table
+		s    Structure
+		want string
+	}{
+		"few rows":     {table.Select([]int{0, 1, 2}), s, "3 rows"},
+		"cycle":        {table, cyclic, "cause each other"},
+		"no config":    {table, noConfig, "no column is configuration"},
+		"no objective": {table, noObjective, "no column is an objective"},
+		"category":     {table, category, `"kind" is categorical`},
+		"wrong length": {table, Structure{Tiers: s.Tiers[:3], Parents: s.Parents}, "3 tiers"},
+	} {
+		if _, err := Fit(context.Background(), c.t, c.s, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	m := fit(t, table, s, Options{})
+	if _, err := m.Predict("speed", nil); err == nil {
+		t.Error("an objective that is none")
+	}
+	if _, err := m.Predict("cost", []Point{{1, 2}}); err == nil {
+		t.Error("a short point")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Fit(ctx, table, s, Options{}); err == nil {
+		t.Error("a cancelled fit ends well")
+	}
+}
+
+// TestConstantAndCollinear: columns that say nothing, or the same, do no harm.
+func TestConstantAndCollinear(t *testing.T) {
+	table, s := toy(t, 60, 0)
+	x := table.Column(1).Values
+	twice := make([]float64, len(x))
+	for i := range x {
+		twice[i] = 2 * x[i]
+	}
+	all, err := causal.NewTable(*table.Column(0), *table.Column(1), causal.Column{Name: "useless", Values: make([]float64, len(x))}, *table.Column(3), *table.Column(4), *table.Column(5),
+		causal.Column{Name: "twice", Values: twice})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Tiers = append(slices.Clone(s.Tiers), causal.TierConfig)
+	s.Parents = append(slices.Clone(s.Parents), nil)
+	s.Parents[4] = []int{0, 1, 6}
+	m := fit(t, all, s, Options{})
+	if e := m.Errors()[0]; !(e.Blend < .05) {
+		t.Errorf("%+v", e)
+	}
+	if _, err := m.Effects("cost"); err != nil {
+		t.Error(err)
+	}
+}
