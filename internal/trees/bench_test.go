@@ -1,6 +1,7 @@
 package trees
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -43,6 +44,80 @@ func BenchmarkBoost(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{Objective: Softmax, Classes: 6, Rounds: s.rounds}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func trained(b *testing.B, rows, rounds int) (*Model, Matrix) {
+	x, y := jobs(rows, 76)
+	m, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{Objective: Softmax, Classes: 6, Rounds: rounds})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m, x
+}
+
+// BenchmarkPredict is the inference of a thousand jobs by 100 rounds of six
+// trees: through the library, and by the model itself.
+func BenchmarkPredict(b *testing.B) {
+	m, x := trained(b, 6000, 100)
+	var text bytes.Buffer
+	if err := m.WriteLightGBM(&text, nil); err != nil {
+		b.Fatal(err)
+	}
+	s, err := Load(&text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, rows := range []int{10, 1000} {
+		some := Matrix{rows, x.Cols, x.Data[:rows*x.Cols]}
+		out := make([]float64, rows*6)
+		b.Run(fmt.Sprintf("served/rows=%d", rows), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := s.PredictAll(some, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("own/rows=%d", rows), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				m.PredictAll(some, out)
+			}
+		})
+	}
+}
+
+// BenchmarkForest has the sizes that the search and effect estimates ask for.
+func BenchmarkForest(b *testing.B) {
+	for _, s := range []struct{ rows, cols, trees int }{{20, 10, 30}, {60, 15, 30}, {200, 5, 30}, {200, 15, 30}, {2000, 15, 100}} {
+		x, y := jobs(s.rows, s.cols)
+		for name, o := range map[string]ForestOptions{"extra": {RandomCuts: true}, "random": {Bootstrap: true}} {
+			o.Trees, o.MinLeaf = s.trees, 2
+			b.Run(fmt.Sprintf("%s/rows=%d/cols=%d", name, s.rows, s.cols), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := Forest(x, y, nil, o); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkBoostSmall is a regression of a causal node.
+func BenchmarkBoostSmall(b *testing.B) {
+	for _, rows := range []int{200, 2000} {
+		x, y := jobs(rows, 15)
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{Rounds: 120, Leaves: 15}); err != nil {
 					b.Fatal(err)
 				}
 			}

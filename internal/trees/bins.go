@@ -2,6 +2,7 @@ package trees
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -21,10 +22,20 @@ type bins struct {
 	cols []column
 	// cells is how many cells a histogram of all columns needs.
 	cells int
+	// quads hold four columns each that can be split, the bin numbers of a row
+	// in the bytes of a word: summing four histograms in one pass over the rows
+	// takes little more than half the time of four passes.
+	quads []quad
+}
+
+type quad struct {
+	words []uint32
+	cols  [4]int
+	n     int // columns in use, the low bytes
 }
 
 type column struct {
-	of []uint8 // bin of each row
+	quad, shift int // where its bins are; -1 if the column cannot be split
 	// upper[b] is the largest value of bin b; the last one is unbounded. Missing
 	// values have bin len(upper) if the column has any.
 	upper   []float64
@@ -41,69 +52,136 @@ func (c *column) size() int {
 	return len(c.upper)
 }
 
+// of is the bin of a row in a column that can be split.
+func (b *bins) of(c *column, row int) uint8 {
+	return uint8(b.quads[c.quad].words[row] >> c.shift)
+}
+
+// columnsPerTask is how many columns are cut at a time: a cache line's worth of
+// a row.
+const columnsPerTask = 8
+
 // binned cuts the columns of x at quantiles of the rows listed.
 func binned(x Matrix, rows []uint32, most, workers int) *bins {
 	b := &bins{rows: x.Rows, cols: make([]column, x.Cols)}
-	all := make([]uint8, x.Rows*x.Cols)
+	of := make([]uint8, x.Rows*x.Cols) // by column
+	tasks := (x.Cols + columnsPerTask - 1) / columnsPerTask
+	if x.Rows*x.Cols < parallelWork {
+		workers = 1
+	}
+	scratch := make([]cutter, max(1, min(workers, tasks)))
+	parallel(workers, tasks, func(w, t int) {
+		from, to := t*columnsPerTask, min(x.Cols, (t+1)*columnsPerTask)
+		scratch[w].cut(b.cols[from:to], of[from*x.Rows:to*x.Rows], x, from, rows, most)
+	})
+	b.pack(of, workers)
+	return b
+}
+
+// cutter is the scratch memory of binned.
+type cutter struct{ values, sorted []float64 }
+
+// cut bins a few columns of x, the first one at from.
+func (s *cutter) cut(cols []column, of []uint8, x Matrix, from int, rows []uint32, most int) {
+	n := len(cols)
+	s.values = slices.Grow(s.values[:0], n*x.Rows)[:n*x.Rows]
+	for i := range x.Rows {
+		for j, v := range x.Data[i*x.Cols+from : i*x.Cols+from+n] {
+			s.values[j*x.Rows+i] = v
+		}
+	}
 	step := (len(rows) + binSample - 1) / binSample
-	scratch := make([][]float64, max(1, min(workers, x.Cols)))
-	parallel(workers, x.Cols, func(w, j int) {
-		c := &b.cols[j]
-		c.of = all[j*x.Rows : (j+1)*x.Rows]
-		values := scratch[w][:0]
+	for j := range cols {
+		c, values := &cols[j], s.values[j*x.Rows:(j+1)*x.Rows]
+		sorted := s.sorted[:0]
 		for i := 0; i < len(rows); i += step {
-			if v := x.Data[int(rows[i])*x.Cols+j]; v == v {
-				values = append(values, v)
+			if v := values[rows[i]]; v == v {
+				sorted = append(sorted, v)
 			}
 		}
-		scratch[w] = values
-		c.lo, c.hi = math.NaN(), math.NaN()
-		for i := range x.Rows {
-			v := x.Data[i*x.Cols+j]
-			if v != v {
-				c.missing = true
-			} else {
-				if !(v >= c.lo) {
-					c.lo = v
-				}
-				if !(v <= c.hi) {
-					c.hi = v
-				}
-			}
-		}
+		s.sorted = sorted
+		c.describe(values)
 		room := most
 		if c.missing {
 			room--
 		}
-		c.upper = bounds(values, room)
-		for i := range c.of {
-			c.of[i] = c.bin(x.Data[i*x.Cols+j])
-		}
-	})
-	for j := range b.cols {
-		b.cols[j].off = b.cells
-		b.cells += b.cols[j].size()
+		c.upper = bounds(sorted, room)
+		c.assign(of[j*x.Rows:(j+1)*x.Rows], values)
 	}
-	return b
 }
 
-// bin is the bin of a value: the first whose bound it does not exceed.
-func (c *column) bin(v float64) uint8 {
-	if v != v {
-		return uint8(len(c.upper))
-	}
-	// The last bound is infinite in effect, so the search is over those before.
-	lo, n := 0, len(c.upper)-1
-	for n > 0 {
-		half := n / 2
-		if v > c.upper[lo+half] {
-			lo += half + 1
-			n -= half + 1
-		} else {
-			n = half
+// describe finds the range of the values and whether any is missing.
+func (c *column) describe(values []float64) {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if v != v {
+			c.missing = true
+		}
+		if v < lo {
+			lo = v
+		}
+		if v > hi {
+			hi = v
 		}
 	}
-	return uint8(lo)
+	if lo > hi {
+		lo, hi = math.NaN(), math.NaN()
+	}
+	c.lo, c.hi = lo, hi
+}
+
+// assign writes the values' bins: the first whose bound a value does not exceed.
+func (c *column) assign(of []uint8, values []float64) {
+	// The search has a fixed number of steps without branches on the values.
+	var upper [256]float64
+	for i := copy(upper[:], c.upper); i < len(upper); i++ {
+		upper[i] = math.MaxFloat64
+	}
+	first := 1 << bits.Len(uint(len(c.upper)-1)) / 2
+	missing := uint8(len(c.upper))
+	for i, v := range values {
+		at := 0
+		for step := first; step > 0; step >>= 1 {
+			next := at + step
+			if v > upper[(next-1)&255] {
+				at = next
+			}
+		}
+		if v != v {
+			at = int(missing)
+		}
+		of[i] = uint8(at)
+	}
+}
+
+// pack puts the columns that can be split into quads and places all of them in
+// a histogram.
+func (b *bins) pack(of []uint8, workers int) {
+	for j := range b.cols {
+		c := &b.cols[j]
+		c.quad, c.off = -1, b.cells
+		if c.size() < 2 {
+			continue
+		}
+		if len(b.quads) == 0 || b.quads[len(b.quads)-1].n == 4 {
+			b.quads = append(b.quads, quad{})
+		}
+		q := &b.quads[len(b.quads)-1]
+		c.quad, c.shift = len(b.quads)-1, 8*q.n
+		q.cols[q.n] = j
+		q.n++
+		b.cells += c.size()
+	}
+	words := make([]uint32, len(b.quads)*b.rows)
+	parallel(workers, len(b.quads), func(_, i int) {
+		q := &b.quads[i]
+		q.words = words[i*b.rows : (i+1)*b.rows]
+		for k, j := range q.cols[:q.n] {
+			for r, v := range of[j*b.rows : (j+1)*b.rows] {
+				q.words[r] |= uint32(v) << (8 * k)
+			}
+		}
+	})
 }
 
 // bounds cuts sorted-to-be values into at most `most` bins of about equally many
@@ -136,7 +214,7 @@ func bounds(values []float64, most int) []float64 {
 		for next < len(values) && values[next] == values[run] {
 			next++
 		}
-		// Bins still to give, this one included, over rows still to place.
+		// The rows still to place over the bins still to give, this one included.
 		free := most - len(upper)
 		share := float64(rest) / float64(free)
 		full := float64(inBin) >= share || float64(inBin)+float64(next-run)/2 > share

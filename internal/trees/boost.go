@@ -329,10 +329,8 @@ func (b *booster) round(ctx context.Context, r int) bool {
 	}
 	if b.valid != nil {
 		parallelRows(o.Workers, b.validX.Rows, func(_, from, to int) {
-			for i := from; i < to; i++ {
-				for c := range grown {
-					b.validScores[i*k+c] += grown[c].leaves[grown[c].leaf(b.validX.Row(i))]
-				}
+			for c := range grown {
+				grown[c].addAll(b.validX, from, to, b.validScores[c:], k)
 			}
 		})
 	}
@@ -359,7 +357,7 @@ func (b *booster) drawRows(round int) []uint32 {
 
 func (b *booster) drawColumns(dst []int, round, class int) []int {
 	for j := range b.b.cols {
-		if b.b.cols[j].size() > 1 {
+		if b.b.cols[j].quad >= 0 {
 			dst = append(dst, j) // others cannot be split
 		}
 	}
@@ -405,7 +403,7 @@ func (b *booster) renew(g *grower) {
 // advance adds the new tree to the training rows' scores.
 func (b *booster) advance(g *grower, class int) {
 	k := b.m.outputs
-	if len(g.rows) == b.x.Rows {
+	if len(g.rows) == len(b.t.rows) { // rows without weight need no score
 		for i := range g.leaves {
 			v := g.tree.leaves[i]
 			for _, r := range g.rows[g.leaves[i].from:g.leaves[i].to] {

@@ -2,21 +2,42 @@ package trees
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 )
 
-// forestSample is the training set of a forest, by column.
+// forestSample is the training set of a forest. As in boosting, sums are in
+// fixed point: exact, whatever their order.
 type forestSample struct {
 	rows, cols int
-	classes    int         // 0: regression
-	outputs    int         // numbers per leaf: mean and variance, or a share per class
-	values     [][]float64 // by column
+	classes    int // 0: regression
+	outputs    int // numbers per leaf: mean and variance, or a share per class
 	y, w       []float64
 	class      []int32
 	positive   []uint32
-	bins       *bins // unless cuts are random
-	most       int   // bins of the widest column
+	cells      []cell // by row: weighted distance from center; weight and count
+	center     float64
+	fixed      fixed
+
+	keys    [][]int64 // by column, if cuts are random: see key
+	missing []bool    // by column
+	bins    *bins     // if they are not
 }
+
+// key orders floats as integers, which are compared without branches. Missing
+// values come last.
+func key(v float64) int64 {
+	if v != v {
+		return missingKey
+	}
+	b := int64(math.Float64bits(v + 0)) // -0 is 0
+	return b ^ int64(uint64(b>>63)>>1)
+}
+
+const missingKey = math.MaxInt64
+
+// value is the float of a key.
+func value(k int64) float64 { return math.Float64frombits(uint64(k ^ int64(uint64(k>>63)>>1))) }
 
 func newForestSample(x Matrix, y, weights []float64, classes int, o ForestOptions) *forestSample {
 	s := &forestSample{rows: x.Rows, cols: x.Cols, classes: classes, y: y, w: weights, outputs: 2}
@@ -27,24 +48,59 @@ func newForestSample(x Matrix, y, weights []float64, classes int, o ForestOption
 		for i, v := range y {
 			s.class[i] = int32(v)
 		}
-	}
-	if o.RandomCuts {
-		all := make([]float64, x.Rows*x.Cols)
-		s.values = make([][]float64, x.Cols)
-		for j := range s.values {
-			c := all[j*x.Rows : (j+1)*x.Rows]
-			for i := range c {
-				c[i] = x.Data[i*x.Cols+j]
-			}
-			s.values[j] = c
-		}
 	} else {
+		total := 0.0
+		for _, r := range s.positive {
+			total += s.weight(r)
+		}
+		for _, r := range s.positive {
+			s.center += s.weight(r) / total * y[r]
+		}
+	}
+	s.measure()
+	if !o.RandomCuts {
 		s.bins = binned(x, s.positive, maxBins, o.Workers)
-		for j := range s.bins.cols {
-			s.most = max(s.most, s.bins.cols[j].size())
+		return s
+	}
+	all := make([]int64, x.Rows*x.Cols)
+	s.keys, s.missing = make([][]int64, x.Cols), make([]bool, x.Cols)
+	for j := range s.keys {
+		s.keys[j] = all[j*x.Rows : (j+1)*x.Rows]
+	}
+	for i := range x.Rows {
+		for j, v := range x.Row(i) {
+			k := key(v)
+			s.keys[j][i] = k
+			s.missing[j] = s.missing[j] || k == missingKey
 		}
 	}
 	return s
+}
+
+func (s *forestSample) weight(r uint32) float64 {
+	if s.w == nil {
+		return 1
+	}
+	return s.w[r]
+}
+
+// measure makes the rows' cells.
+func (s *forestSample) measure() {
+	distance := func(r uint32) float64 {
+		if s.classes > 0 {
+			return 0
+		}
+		return s.weight(r) * (s.y[r] - s.center)
+	}
+	maxG, maxH := 0.0, 0.0
+	for _, r := range s.positive {
+		maxG, maxH = max(maxG, math.Abs(distance(r))), max(maxH, s.weight(r))
+	}
+	s.fixed = newFixed(len(s.positive), maxG, maxH)
+	s.cells = make([]cell, s.rows)
+	for _, r := range s.positive {
+		s.cells[r] = s.fixed.cell(distance(r), s.weight(r))
+	}
 }
 
 type forestNode struct {
@@ -58,17 +114,28 @@ type forestTree struct {
 	leaves []float64
 }
 
-// sums of a set of rows: for regression of weight and weighted target, for
-// classes of the weight in each.
+// forestSums are sums over rows; by class too, weights and counts alone.
 type forestSums struct {
-	n    int
-	w, s float64
-	by   []float64
+	cell
+	by []int64
 }
 
 func (a *forestSums) clear() {
-	a.n, a.w, a.s = 0, 0, 0
+	a.cell = cell{}
 	clear(a.by)
+}
+
+func (a *forestSums) set(b *forestSums) {
+	a.cell = b.cell
+	copy(a.by, b.by)
+}
+
+func (a *forestSums) add(b *forestSums) {
+	a.g += b.g
+	a.hc += b.hc
+	for k := range a.by {
+		a.by[k] += b.by[k]
+	}
 }
 
 // forestCut is a candidate split.
@@ -80,6 +147,7 @@ type forestCut struct {
 	missLeft  bool
 }
 
+// forestGrower grows trees depth first, one after the other.
 type forestGrower struct {
 	s     *forestSample
 	o     ForestOptions
@@ -87,35 +155,42 @@ type forestGrower struct {
 	rows  []uint32
 	spare []uint32
 	order []int // columns, shuffled as they are drawn
-	tree  forestTree
 
-	whole, left, right, miss forestSums
-	hist                     []float64 // regression: weight and sum by bin; classes: weights by bin
-	counts                   []int32
-	mean                     float64 // of the node, subtracted from targets
+	// All trees' nodes and leaves behind each other, so that a tree costs no
+	// allocation; children count from the tree's first.
+	nodes     []forestNode
+	leaves    []float64
+	firstNode int
+	firstLeaf int
+
+	near   []cell  // the node's cells, in the order of its rows
+	keys   []int64 // the same of one column's keys
+	lo, hi float64 // range of the node's targets
+
+	whole, left, miss, run forestSums
+
+	// A column's histogram, all zero between uses, and which bins are not.
+	hist   [256]cell
+	byBin  []int64 // by bin and class
+	filled [4]uint64
 }
 
 func newForestGrower(s *forestSample, o ForestOptions) *forestGrower {
-	g := &forestGrower{s: s, o: o, order: make([]int, s.cols)}
-	for _, a := range []*forestSums{&g.whole, &g.left, &g.right, &g.miss} {
-		a.by = make([]float64, s.classes)
+	n := len(s.positive)
+	g := &forestGrower{
+		s: s, o: o, order: make([]int, s.cols),
+		rows: make([]uint32, n), spare: make([]uint32, n), near: make([]cell, n), keys: make([]int64, n),
+		byBin: make([]int64, 256*s.classes),
 	}
-	g.spare = make([]uint32, len(s.positive))
-	g.rows = make([]uint32, len(s.positive))
-	g.hist = make([]float64, s.most*max(2, s.classes))
-	g.counts = make([]int32, s.most)
+	by := make([]int64, 4*s.classes)
+	for i, a := range []*forestSums{&g.whole, &g.left, &g.miss, &g.run} {
+		a.by = by[i*s.classes : (i+1)*s.classes]
+	}
 	return g
 }
 
-func (g *forestGrower) weight(r uint32) float64 {
-	if g.s.w == nil {
-		return 1
-	}
-	return g.s.w[r]
-}
-
 func (g *forestGrower) grow() forestTree {
-	g.tree = forestTree{}
+	g.firstNode, g.firstLeaf = len(g.nodes), len(g.leaves)
 	for j := range g.order {
 		g.order[j] = j
 	}
@@ -126,96 +201,90 @@ func (g *forestGrower) grow() forestTree {
 	} else {
 		copy(g.rows, g.s.positive)
 	}
-	g.tree.root = g.node(g.rows)
-	return g.tree
+	root := g.node(g.rows, 0)
+	return forestTree{root, g.nodes[g.firstNode:len(g.nodes):len(g.nodes)], g.leaves[g.firstLeaf:len(g.leaves):len(g.leaves)]}
 }
-
-// node grows the subtree of some rows and returns its index. The depth is
-// bounded: see maxForestDepth.
-func (g *forestGrower) node(rows []uint32) int32 { return g.nodeAt(rows, 0) }
 
 // maxForestDepth bounds the recursion where cuts keep splitting off single
 // rows.
 const maxForestDepth = 500
 
-func (g *forestGrower) nodeAt(rows []uint32, depth int) int32 {
-	impurity := g.measure(rows)
-	if len(rows) < 2*g.o.MinLeaf || impurity <= 0 || depth >= maxForestDepth {
+// node grows the subtree of some rows and returns its index.
+func (g *forestGrower) node(rows []uint32, depth int) int32 {
+	varied := g.measure(rows)
+	if len(rows) < 2*g.o.MinLeaf || !varied || depth >= maxForestDepth {
 		return g.leaf(rows)
 	}
 	cut := g.best(rows)
 	if cut.col < 0 {
 		return g.leaf(rows)
 	}
-	at := int32(len(g.tree.nodes))
-	g.tree.nodes = append(g.tree.nodes, forestNode{node32(int32(cut.col), cut.threshold, cut.missLeft), cut.gain})
+	at := len(g.nodes)
+	g.nodes = append(g.nodes, forestNode{node32(int32(cut.col), cut.threshold, cut.missLeft), cut.gain})
 	mid := g.partition(rows, cut)
-	left := g.nodeAt(rows[:mid], depth+1)
-	right := g.nodeAt(rows[mid:], depth+1)
-	g.tree.nodes[at].left, g.tree.nodes[at].right = left, right
-	return at
+	left := g.node(rows[:mid], depth+1)
+	right := g.node(rows[mid:], depth+1)
+	g.nodes[at].left, g.nodes[at].right = left, right
+	return int32(at - g.firstNode)
 }
 
-// measure sums the rows and returns their impurity times weight, zero if all
-// targets are equal.
-func (g *forestGrower) measure(rows []uint32) float64 {
+// measure sums the rows and says whether their targets differ.
+func (g *forestGrower) measure(rows []uint32) bool {
 	a := &g.whole
 	a.clear()
-	a.n = len(rows)
+	near := g.near[:len(rows)]
+	for i, r := range rows {
+		c := g.s.cells[r]
+		near[i] = c
+		a.g += c.g
+		a.hc += c.hc
+	}
 	if g.s.classes > 0 {
-		for _, r := range rows {
-			a.by[g.s.class[r]] += g.weight(r)
+		first, varied := g.s.class[rows[0]], false
+		for i, r := range rows {
+			c := g.s.class[r]
+			a.by[c] += near[i].hc
+			varied = varied || c != first
 		}
-		for _, c := range a.by {
-			a.w += c
+		return varied
+	}
+	lo, hi := g.s.y[rows[0]], g.s.y[rows[0]]
+	for _, r := range rows[1:] {
+		y := g.s.y[r]
+		if y < lo {
+			lo = y
 		}
-		return a.w - g.score(a)
+		if y > hi {
+			hi = y
+		}
 	}
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, r := range rows {
-		w, y := g.weight(r), g.s.y[r]
-		a.w += w
-		a.s += w * y
-		lo, hi = min(lo, y), max(hi, y)
-	}
-	g.mean = max(lo, min(hi, a.s/a.w))
-	a.s = 0
-	for _, r := range rows {
-		a.s += g.weight(r) * (g.s.y[r] - g.mean)
-	}
-	return hi - lo
+	g.lo, g.hi = lo, hi
+	return lo < hi
 }
 
-// score is what the impurity falls by when the rows are told apart from others,
-// up to a constant.
-func (g *forestGrower) score(a *forestSums) float64 {
-	if a.w <= 0 {
-		return 0
-	}
-	if g.s.classes == 0 {
-		return a.s * a.s / a.w
-	}
-	sum := 0.0
-	for _, c := range a.by {
-		sum += c * c
-	}
-	return sum / a.w
-}
-
+// leaf appends the leaf of the rows last measured.
 func (g *forestGrower) leaf(rows []uint32) int32 {
-	at := ^int32(len(g.tree.leaves) / g.s.outputs)
+	at := ^int32((len(g.leaves) - g.firstLeaf) / g.s.outputs)
+	f := &g.s.fixed
+	total := float64(g.whole.hc >> f.countBits)
 	if g.s.classes > 0 {
-		for _, c := range g.whole.by {
-			g.tree.leaves = append(g.tree.leaves, c/g.whole.w)
+		for _, hc := range g.whole.by {
+			g.leaves = append(g.leaves, float64(hc>>f.countBits)/total)
 		}
 		return at
 	}
-	variance := 0.0
-	for _, r := range rows {
-		d := g.s.y[r] - g.mean
-		variance += g.weight(r) * d * d
+	mean := g.s.center + float64(g.whole.g)*f.perG/(total*f.perH)
+	mean = max(g.lo, min(g.hi, mean)) // of equal targets, exactly they
+	variance, weight := 0.0, 0.0
+	if g.lo < g.hi {
+		for _, r := range rows {
+			w, d := g.s.weight(r), g.s.y[r]-mean
+			variance += w * d * d
+			weight += w
+		}
+		variance /= weight
 	}
-	g.tree.leaves = append(g.tree.leaves, g.mean, variance/g.whole.w)
+	g.leaves = append(g.leaves, mean, variance)
 	return at
 }
 
@@ -225,8 +294,10 @@ func (g *forestGrower) best(rows []uint32) forestCut {
 	best := forestCut{col: -1}
 	tried := 0
 	for i := 0; i < len(g.order) && tried < g.o.MaxFeatures; i++ {
-		j := i + g.src.IntN(len(g.order)-i)
-		g.order[i], g.order[j] = g.order[j], g.order[i]
+		if g.o.MaxFeatures < len(g.order) {
+			j := i + g.src.IntN(len(g.order)-i)
+			g.order[i], g.order[j] = g.order[j], g.order[i]
+		}
 		var cut forestCut
 		var ok bool
 		if g.o.RandomCuts {
@@ -245,88 +316,96 @@ func (g *forestGrower) best(rows []uint32) forestCut {
 	return best
 }
 
-// random cuts a column between its least and largest value among the rows.
+// random cuts a column between its least and largest value among the rows. It
+// is false if all are equal.
 func (g *forestGrower) random(rows []uint32, col int) (forestCut, bool) {
-	values := g.s.values[col]
-	lo, hi, missing := math.Inf(1), math.Inf(-1), 0
-	for _, r := range rows {
-		v := values[r]
-		if v < lo {
-			lo = v
-		}
-		if v > hi {
-			hi = v
-		}
-		if v != v {
-			missing++
-		}
-	}
-	none := forestCut{col: -1}
-	if missing == len(rows) {
-		return none, false
-	}
-	threshold := lo
+	lo, hi, missing := g.span(rows, col)
+	var cut int64
 	switch {
 	case lo < hi:
 		// In [lo, hi): the largest value always goes right.
-		if t := lo + (hi-lo)*g.src.Float64(); t >= lo && t < hi {
-			threshold = t
-		}
-	case missing > 0:
-		threshold = math.MaxFloat64 // values against missing ones
+		a, b, u := value(lo), value(hi), g.src.Float64()
+		cut = max(lo, min(hi-1, key(a*(1-u)+b*u)))
+	case lo == hi && missing > 0:
+		cut = missingKey - 1 // values against missing ones
 	default:
-		return none, false
+		return forestCut{}, false
 	}
 	g.left.clear()
 	g.miss.clear()
-	if g.s.classes > 0 {
-		for _, r := range rows {
-			switch v := values[r]; {
-			case v <= threshold:
-				g.left.n++
-				g.left.by[g.s.class[r]] += g.weight(r)
-			case v != v:
-				g.miss.by[g.s.class[r]] += g.weight(r)
-			}
+	keys, near := g.keys[:len(rows)], g.near[:len(rows)]
+	if g.s.classes == 0 {
+		// Which rows go left is a toss-up: no branches.
+		var sg, shc int64
+		for i, k := range keys {
+			left := -int64(bit(k <= cut))
+			sg += near[i].g & left
+			shc += near[i].hc & left
 		}
-		g.left.total()
-		g.miss.total()
+		g.left.g, g.left.hc = sg, shc
 	} else {
-		for _, r := range rows {
-			switch v := values[r]; {
-			case v <= threshold:
-				w := g.weight(r)
-				g.left.n++
-				g.left.w += w
-				g.left.s += w * (g.s.y[r] - g.mean)
-			case v != v:
-				w := g.weight(r)
-				g.miss.w += w
-				g.miss.s += w * (g.s.y[r] - g.mean)
+		for i, k := range keys {
+			hc := near[i].hc & -int64(bit(k <= cut))
+			g.left.by[g.s.class[rows[i]]] += hc
+			g.left.hc += hc
+		}
+	}
+	if missing > 0 {
+		for i, k := range keys {
+			if k == missingKey {
+				g.miss.g += near[i].g
+				g.miss.hc += near[i].hc
+				if g.s.classes > 0 {
+					g.miss.by[g.s.class[rows[i]]] += near[i].hc
+				}
 			}
 		}
 	}
-	g.miss.n = missing
-	return g.sides(forestCut{col: col, threshold: threshold}, lo < hi), true
-}
-
-func (a *forestSums) total() {
-	for _, c := range a.by {
-		a.w += c
+	threshold := math.MaxFloat64
+	if cut != missingKey-1 {
+		threshold = value(cut)
 	}
+	return g.sides(forestCut{col: col, threshold: threshold}), true
 }
 
-// sides scores a cut with the sums in g.left and g.miss, the missing values on
-// the better side; col is -1 if either side would be too small.
-func (g *forestGrower) sides(cut forestCut, both bool) forestCut {
-	gain, ok := g.gain()
+// span gathers a column's keys and finds the least and largest, and how many
+// are missing.
+func (g *forestGrower) span(rows []uint32, col int) (lo, hi int64, missing int) {
+	from, keys := g.s.keys[col], g.keys[:len(rows)]
+	lo, hi = math.MaxInt64, math.MinInt64
+	if !g.s.missing[col] {
+		for i, r := range rows {
+			k := from[r]
+			keys[i] = k
+			lo, hi = min(lo, k), max(hi, k)
+		}
+		return lo, hi, 0
+	}
+	for i, r := range rows {
+		k := from[r]
+		keys[i] = k
+		if k == missingKey {
+			missing++
+			continue
+		}
+		lo, hi = min(lo, k), max(hi, k)
+	}
+	return lo, hi, missing
+}
+
+// sides scores the cut with the sums in g.left and g.miss, missing values on the
+// better side; col is -1 if either side would be too small.
+func (g *forestGrower) sides(cut forestCut) forestCut {
 	out := forestCut{col: -1}
-	if ok {
+	missing := g.miss.hc != 0
+	if gain, ok := g.gain(); ok {
 		out = cut
 		out.gain = gain
-		out.missLeft = g.miss.n == 0 && 2*g.left.n >= g.whole.n
+		// Nothing to learn from: a missing value goes with the majority.
+		f := &g.s.fixed
+		out.missLeft = !missing && 2*f.count(g.left.hc) >= f.count(g.whole.hc)
 	}
-	if g.miss.n == 0 || !both {
+	if !missing {
 		return out
 	}
 	g.left.add(&g.miss)
@@ -337,138 +416,124 @@ func (g *forestGrower) sides(cut forestCut, both bool) forestCut {
 	return out
 }
 
-func (a *forestSums) add(b *forestSums) {
-	a.n += b.n
-	a.w += b.w
-	a.s += b.s
-	for k := range a.by {
-		a.by[k] += b.by[k]
-	}
-}
-
-// gain is the impurity removed by putting g.left apart.
+// gain is the impurity removed by putting g.left apart: of squared error, or
+// Gini's, times the weight. For two means it is p q (m - n)^2 / (p + q), which
+// cancels nothing however far the targets are from zero.
 func (g *forestGrower) gain() (float64, bool) {
-	l, r, all := &g.left, &g.right, &g.whole
-	r.n, r.w, r.s = all.n-l.n, all.w-l.w, all.s-l.s
-	if l.n < g.o.MinLeaf || r.n < g.o.MinLeaf || !(l.w > 0) || !(r.w > 0) {
+	f := &g.s.fixed
+	left, whole := g.left.hc, g.whole.hc
+	ln, n := f.count(left), f.count(whole)
+	if least := int64(g.o.MinLeaf); ln < least || n-ln < least {
 		return 0, false
 	}
-	for k := range r.by {
-		r.by[k] = all.by[k] - l.by[k]
+	shift := f.countBits & 63
+	p, q := float64(left>>shift), float64((whole-left)>>shift)
+	if p <= 0 || q <= 0 {
+		return 0, false
 	}
-	return g.score(l) + g.score(r) - g.score(all), true
+	if g.s.classes == 0 {
+		d := float64(g.left.g)/p - float64(g.whole.g-g.left.g)/q
+		return d * d * (p * q / (p + q)), true
+	}
+	sum := 0.0
+	for k, hc := range g.left.by {
+		d := float64(hc>>shift)/p - float64((g.whole.by[k]-hc)>>shift)/q
+		sum += d * d
+	}
+	return sum * (p * q / (p + q)), true
 }
 
-// sharpest finds the best cut of a column between its bins.
+// sharpest finds the best cut of a column between its bins. It is false if all
+// rows are in one.
 func (g *forestGrower) sharpest(rows []uint32, col int) (forestCut, bool) {
 	c := &g.s.bins.cols[col]
-	missBin := -1
-	if c.missing {
-		missBin = len(c.upper)
+	if c.quad < 0 {
+		return forestCut{}, false
 	}
-	lo, hi, missing := 255, -1, 0
-	for _, r := range rows {
-		b := int(c.of[r])
-		if b == missBin {
-			missing++
-			continue
-		}
-		lo, hi = min(lo, b), max(hi, b)
-	}
-	none := forestCut{col: -1}
-	if hi < 0 || (lo == hi && missing == 0) {
-		return none, false
-	}
-	k := max(2, g.s.classes)
-	clear(g.hist[lo*k : (hi+1)*k])
-	clear(g.counts[lo : hi+1])
+	g.histogram(rows, c)
+	g.run.clear()
 	g.miss.clear()
-	g.miss.n = missing
-	if g.s.classes > 0 {
-		for _, r := range rows {
-			b := int(c.of[r])
-			if b == missBin {
-				g.miss.by[g.s.class[r]] += g.weight(r)
-				continue
-			}
-			g.counts[b]++
-			g.hist[b*k+int(g.s.class[r])] += g.weight(r)
-		}
-		g.miss.total()
-	} else {
-		for _, r := range rows {
-			b := int(c.of[r])
-			w := g.weight(r)
-			d := w * (g.s.y[r] - g.mean)
-			if b == missBin {
-				g.miss.w += w
-				g.miss.s += d
-				continue
-			}
-			g.counts[b]++
-			g.hist[2*b] += w
-			g.hist[2*b+1] += d
-		}
+	if c.missing {
+		g.take(&g.miss, len(c.upper))
 	}
-	best := none
-	var sum forestSums
-	sum.by = make([]float64, g.s.classes)
-	for b := lo; b <= hi; b++ {
-		if g.counts[b] == 0 {
-			continue
-		}
-		sum.n += int(g.counts[b])
-		if g.s.classes > 0 {
-			for i := range sum.by {
-				sum.by[i] += g.hist[b*k+i]
-				sum.w += g.hist[b*k+i]
+	best, some := forestCut{col: -1}, false
+	for word := range g.filled {
+		for set := g.filled[word]; set != 0; set &= set - 1 {
+			b := word<<6 + bits.TrailingZeros64(set)
+			if g.take(&g.run, b); g.run.hc == g.whole.hc {
+				break // the last bin, and nothing on the other side
 			}
-		} else {
-			sum.w += g.hist[2*b]
-			sum.s += g.hist[2*b+1]
+			some = true
+			g.left.set(&g.run)
+			cut := g.sides(forestCut{col: col, threshold: c.upper[b], bin: uint8(b)})
+			if cut.col >= 0 && (best.col < 0 || cut.gain > best.gain) {
+				best = cut
+			}
 		}
-		if b == hi && missing == 0 {
-			break
-		}
-		g.left.n, g.left.w, g.left.s = sum.n, sum.w, sum.s
-		copy(g.left.by, sum.by)
-		cut := g.sides(forestCut{col: col, threshold: c.upper[b], bin: uint8(b)}, b < hi)
-		if cut.col >= 0 && (best.col < 0 || cut.gain > best.gain) {
-			best = cut
-		}
+		g.filled[word] = 0
 	}
-	return best, true
+	return best, some
 }
 
-// partition moves the rows that go left before the others.
+// histogram sums the rows by bin.
+func (g *forestGrower) histogram(rows []uint32, c *column) {
+	words, shift := g.s.bins.quads[c.quad].words, c.shift&31
+	near := g.near[:len(rows)]
+	for i, r := range rows {
+		b := uint8(words[r] >> shift)
+		p := &g.hist[b]
+		p.g += near[i].g
+		p.hc += near[i].hc
+		g.filled[b>>6] |= 1 << (b & 63)
+	}
+	if k := g.s.classes; k > 0 {
+		for i, r := range rows {
+			b := int(uint8(words[r] >> shift))
+			g.byBin[b*k+int(g.s.class[r])] += near[i].hc
+		}
+	}
+}
+
+// take moves a bin from the histogram to sums.
+func (g *forestGrower) take(to *forestSums, b int) {
+	g.filled[b>>6] &^= 1 << (b & 63)
+	to.g += g.hist[b].g
+	to.hc += g.hist[b].hc
+	g.hist[b] = cell{}
+	if k := g.s.classes; k > 0 {
+		for i, hc := range g.byBin[b*k : (b+1)*k] {
+			to.by[i] += hc
+		}
+		clear(g.byBin[b*k : (b+1)*k])
+	}
+}
+
+// partition moves the rows that go left before the others and returns how many
+// there are.
 func (g *forestGrower) partition(rows []uint32, cut forestCut) int {
-	n, spare := 0, g.spare[:0]
+	left, right := 0, 0
+	spare := g.spare[:len(rows)]
 	if g.o.RandomCuts {
-		values := g.s.values[cut.col]
+		keys, at := g.s.keys[cut.col], key(cut.threshold)
+		missLeft := bit(cut.missLeft)
 		for _, r := range rows {
-			if v := values[r]; v <= cut.threshold || (v != v && cut.missLeft) {
-				rows[n] = r
-				n++
-			} else {
-				spare = append(spare, r)
-			}
+			k := keys[r]
+			toLeft := int(bit(k <= at) | bit(k == missingKey)&missLeft)
+			rows[left], spare[right] = r, r
+			left += toLeft
+			right += 1 - toLeft
 		}
 	} else {
 		c := &g.s.bins.cols[cut.col]
+		side := g.s.bins.sides(c, cut.bin, cut.missLeft)
+		words, shift := g.s.bins.quads[c.quad].words, c.shift&31
 		for _, r := range rows {
-			b := c.of[r]
-			left := b <= cut.bin
-			if c.missing && int(b) == len(c.upper) {
-				left = cut.missLeft
-			}
-			if left {
-				rows[n] = r
-				n++
-			} else {
-				spare = append(spare, r)
-			}
+			toLeft := int(side[uint8(words[r]>>shift)])
+			rows[left], spare[right] = r, r
+			left += toLeft
+			right += 1 - toLeft
 		}
 	}
-	copy(rows[n:], spare)
-	return n
+	copy(rows[left:], spare[:right])
+	return left
 }

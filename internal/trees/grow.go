@@ -48,12 +48,6 @@ func (f *fixed) cell(g, h float64) cell {
 func (f *fixed) count(hc int64) int64  { return hc & f.countMask }
 func (f *fixed) hess(hc int64) float64 { return float64(hc>>f.countBits) * f.perH }
 
-// score is twice the loss that a leaf's best step saves.
-func (f *fixed) score(g, hc int64) float64 {
-	v := float64(g) * f.perG
-	return v * v / (f.hess(hc) + f.lambda)
-}
-
 // split is a way to divide a leaf: bins up to bin go left, missing values
 // where missLeft says.
 type split struct {
@@ -81,15 +75,16 @@ type grower struct {
 	o       *BoostOptions
 	workers int
 
-	g, h  []float64 // derivatives by row
-	rows  []uint32  // grouped by leaf
-	spare []uint32
-	cells []cell // by row
-	near  []cell // the current leaf's cells, in the order of its rows
-	hists [][]cell
-	found []split // best split by active column
-	cols  []int   // active columns
-	fixed fixed
+	g, h   []float64 // derivatives by row
+	rows   []uint32  // grouped by leaf
+	spare  []uint32
+	cells  []cell // by row
+	near   []cell // the current leaf's cells, in the order of its rows
+	hists  [][]cell
+	found  [][2]split // best splits of the two leaves at hand, by place in the quads
+	active []bool     // columns drawn for the tree
+	cols   []int      // the same as a list
+	fixed  fixed
 
 	leaves []leaf
 	tree   tree
@@ -101,7 +96,7 @@ func newGrower(b *bins, o *BoostOptions, workers int) *grower {
 		b: b, o: o, workers: workers,
 		g: make([]float64, b.rows), h: make([]float64, b.rows),
 		spare: make([]uint32, b.rows), cells: make([]cell, b.rows), near: make([]cell, b.rows),
-		found: make([]split, len(b.cols)),
+		found: make([][2]split, 4*len(b.quads)), active: make([]bool, len(b.cols)),
 	}
 }
 
@@ -122,6 +117,10 @@ func (g *grower) grow(meanWeight float64) {
 		g.cells[r] = c
 		root.sum.g += c.g
 		root.sum.hc += c.hc
+	}
+	clear(g.active)
+	for _, j := range g.cols {
+		g.active[j] = true
 	}
 	g.tree, g.bin = tree{}, g.bin[:0]
 	g.leaves = append(g.leaves[:0], root)
@@ -163,7 +162,7 @@ func (g *grower) divide(at int) {
 	if l.node >= 0 {
 		g.tree.nodes[l.node].setChild(l.right, node)
 	}
-	mid := l.from + g.partition(l.from, l.to, col, s)
+	mid := l.from + g.partition(g.rows[l.from:l.to], s)
 	left := leaf{from: l.from, to: mid, sum: s.left, slot: -1, best: split{col: -1}, node: node}
 	other := leaf{from: mid, to: l.to, sum: right, slot: -1, best: split{col: -1}, node: node, right: true}
 	g.leaves[at] = left
@@ -186,24 +185,33 @@ func (g *grower) divide(at int) {
 
 // partition moves the rows that go left before those that go right, keeping
 // their order, and returns how many there are.
-func (g *grower) partition(from, to int, col *column, s split) int {
-	rows, of := g.rows[from:to], col.of
-	miss := uint8(255) // no column has so many bins
-	if col.missing {
-		miss = uint8(len(col.upper))
-	}
-	n, spare := 0, g.spare[:0:len(rows)]
+func (g *grower) partition(rows []uint32, s split) int {
+	c := &g.b.cols[s.col]
+	side := g.b.sides(c, s.bin, s.missLeft)
+	words, shift := g.b.quads[c.quad].words, c.shift&31
+	left, right := 0, 0
+	spare := g.spare[:len(rows)]
 	for _, r := range rows {
-		b := of[r]
-		if left := b <= s.bin; (left && b != miss) || (b == miss && s.missLeft) {
-			rows[n] = r
-			n++
-		} else {
-			spare = append(spare, r)
-		}
+		// Without a branch that would be mispredicted half the time.
+		toLeft := int(side[uint8(words[r]>>shift)])
+		rows[left] = r
+		spare[right] = r
+		left += toLeft
+		right += 1 - toLeft
 	}
-	copy(rows[n:], spare)
-	return n
+	copy(rows[left:], spare[:right])
+	return left
+}
+
+// sides tabulates which bins a split sends left: 1.
+func (b *bins) sides(c *column, bin uint8, missLeft bool) (side [256]uint8) {
+	for i := 0; i <= int(bin); i++ {
+		side[i] = 1
+	}
+	if c.missing && missLeft {
+		side[len(c.upper)] = 1
+	}
+	return side
 }
 
 // parallelWork is how many row-column pairs are worth a goroutine's start.
@@ -211,8 +219,10 @@ const parallelWork = 1 << 15
 
 // evaluate makes the histogram of small from its rows, turns the one in large's
 // slot, so far their parent's, into large's, and finds the best split of each.
+// large may be nil.
 func (g *grower) evaluate(small, large *leaf) {
 	for len(g.hists) <= small.slot {
+		// The room behind lets a byte index any column's part without a check.
 		g.hists = append(g.hists, make([]cell, g.b.cells+256))
 	}
 	rows := g.rows[small.from:small.to]
@@ -225,60 +235,97 @@ func (g *grower) evaluate(small, large *leaf) {
 		workers = 1
 	}
 	hist := g.hists[small.slot]
-	if large == nil {
-		parallel(workers, len(g.cols), func(_, i int) {
-			c := &g.b.cols[g.cols[i]]
-			fill(hist[c.off:], c, rows, near)
-			g.found[i] = g.scan(hist[c.off:], g.cols[i], small.sum)
-		})
-		small.best = g.pick(0)
+	var whole []cell
+	if large != nil {
+		whole = g.hists[large.slot]
+	}
+	run := func(_, i int) {
+		q := &g.b.quads[i]
+		g.fill(hist, q, rows, near)
+		for k, j := range q.cols[:q.n] {
+			if !g.active[j] {
+				continue
+			}
+			c := &g.b.cols[j]
+			part := hist[c.off : c.off+c.size()]
+			found := &g.found[4*i+k]
+			found[0] = g.scan(part, c, j, small.sum)
+			if large != nil {
+				rest := whole[c.off : c.off+c.size()]
+				subtract(rest, part)
+				found[1] = g.scan(rest, c, j, large.sum)
+			}
+		}
+	}
+	parallel(workers, len(g.b.quads), run)
+	small.best = g.pick(0)
+	if large != nil {
+		large.best = g.pick(1)
+	}
+}
+
+// pick is the best of the splits found on one side, the first column's among
+// equals.
+func (g *grower) pick(side int) split {
+	best := split{col: -1}
+	for i := range g.b.quads {
+		q := &g.b.quads[i]
+		for k, j := range q.cols[:q.n] {
+			if s := &g.found[4*i+k][side]; g.active[j] && s.col >= 0 && (best.col < 0 || s.gain > best.gain) {
+				best = *s
+			}
+		}
+	}
+	return best
+}
+
+// fill sums the rows' cells by bin, for the active columns of a quad.
+func (g *grower) fill(hist []cell, q *quad, rows []uint32, near []cell) {
+	var part [4]*[256]cell
+	active := 0
+	for k, j := range q.cols[:q.n] {
+		c := &g.b.cols[j]
+		part[k] = (*[256]cell)(hist[c.off:])
+		if g.active[j] {
+			clear(hist[c.off : c.off+c.size()])
+			active++
+		}
+	}
+	if active == 4 {
+		fill4(part, q.words, rows, near)
 		return
 	}
-	if len(g.found) < 2*len(g.cols) {
-		g.found = make([]split, 2*len(g.b.cols))
-	}
-	whole := g.hists[large.slot]
-	parallel(workers, len(g.cols), func(_, i int) {
-		c := &g.b.cols[g.cols[i]]
-		fill(hist[c.off:], c, rows, near)
-		subtract(whole[c.off:c.off+c.size()], hist[c.off:])
-		g.found[2*i] = g.scan(hist[c.off:], g.cols[i], small.sum)
-		g.found[2*i+1] = g.scan(whole[c.off:], g.cols[i], large.sum)
-	})
-	small.best, large.best = g.pickOf(0), g.pickOf(1)
-}
-
-// pick is the best of the splits found, the first column's among equals.
-func (g *grower) pick(first int) split {
-	best := split{col: -1}
-	for _, s := range g.found[first : first+len(g.cols)] {
-		if s.col >= 0 && (best.col < 0 || s.gain > best.gain) {
-			best = s
+	for k, j := range q.cols[:q.n] {
+		if g.active[j] {
+			fill1(part[k], q.words, 8*k, rows, near)
 		}
 	}
-	return best
 }
 
-// pickOf is pick for one of two leaves whose splits alternate.
-func (g *grower) pickOf(side int) split {
-	best := split{col: -1}
-	for i := range g.cols {
-		if s := g.found[2*i+side]; s.col >= 0 && (best.col < 0 || s.gain > best.gain) {
-			best = s
-		}
-	}
-	return best
-}
-
-// fill sums the rows' cells by bin. A histogram has 256 cells of room behind
-// its last column, so that a byte needs no bound.
-func fill(hist []cell, c *column, rows []uint32, near []cell) {
-	clear(hist[:c.size()])
-	h := (*[256]cell)(hist)
-	of := c.of
+func fill4(part [4]*[256]cell, words, rows []uint32, near []cell) {
+	h0, h1, h2, h3 := part[0], part[1], part[2], part[3]
 	near = near[:len(rows)]
 	for i, r := range rows {
-		p := &h[of[r]]
+		w, c := words[r], near[i]
+		p0 := &h0[uint8(w)]
+		p0.g += c.g
+		p0.hc += c.hc
+		p1 := &h1[uint8(w>>8)]
+		p1.g += c.g
+		p1.hc += c.hc
+		p2 := &h2[uint8(w>>16)]
+		p2.g += c.g
+		p2.hc += c.hc
+		p3 := &h3[uint8(w>>24)]
+		p3.g += c.g
+		p3.hc += c.hc
+	}
+}
+
+func fill1(part *[256]cell, words []uint32, shift int, rows []uint32, near []cell) {
+	near = near[:len(rows)]
+	for i, r := range rows {
+		p := &part[uint8(words[r]>>(shift&31))]
 		p.g += near[i].g
 		p.hc += near[i].hc
 	}
@@ -292,40 +339,31 @@ func subtract(whole, part []cell) {
 	}
 }
 
-// scan finds the best split of a leaf by one column.
-func (g *grower) scan(hist []cell, col int, sum cell) split {
-	c := &g.b.cols[col]
+// scan finds the best split of a leaf by column number j.
+//
+// Sums stay in fixed point, and what two children save, a^2/p + b^2/q, is
+// compared as a fraction, (a^2 q + b^2 p)/(p q), without dividing.
+func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 	f := &g.fixed
-	best := split{col: -1}
-	n := f.count(sum.hc)
-	least := int64(g.o.MinLeaf)
+	n, least := f.count(sum.hc), int64(g.o.MinLeaf)
 	if n < 2*least {
-		return best
+		return split{col: -1}
 	}
-	parent := f.score(sum.g, sum.hc)
-	// Less than this is rounding.
-	floor := parent*1e-10 + math.SmallestNonzeroFloat64
+	lambda := f.lambda * f.h
+	minH := int64(math.Ceil(f.minH * f.h))
+	total := sum.hc >> f.countBits
+	parent := float64(sum.g) * float64(sum.g) / (float64(total) + lambda)
+	// What is less than this above the parent's is rounding.
+	bestNum, bestDen := parent*(1+1e-10), 1.0
+	bestBin, bestMiss := -1, false
+	var bestLeft cell
+
 	values := hist[:len(c.upper)]
 	var miss cell
 	if c.missing {
 		miss = hist[len(c.upper)]
 	}
 	missing := f.count(miss.hc)
-	try := func(left cell, bin int, missLeft bool) {
-		ln := f.count(left.hc)
-		rg, rhc := sum.g-left.g, sum.hc-left.hc
-		rn := n - ln
-		if ln < least || rn < least || f.hess(left.hc) < f.minH || f.hess(rhc) < f.minH {
-			return
-		}
-		gain := f.score(left.g, left.hc) + f.score(rg, rhc) - parent
-		if gain > floor && (best.col < 0 || gain > best.gain) {
-			if missing == 0 {
-				missLeft = ln >= rn
-			}
-			best = split{gain, col, uint8(bin), missLeft, left}
-		}
-	}
 	var left cell
 	for b := range values {
 		if values[b].hc == 0 {
@@ -333,17 +371,42 @@ func (g *grower) scan(hist []cell, col int, sum cell) split {
 		}
 		left.g += values[b].g
 		left.hc += values[b].hc
-		last := b == len(values)-1
-		if missing > 0 {
-			try(left, b, false)
-			if !last {
-				try(cell{left.g + miss.g, left.hc + miss.hc}, b, true)
+		count := f.count(left.hc)
+		if count+missing < least {
+			continue
+		}
+		if n-count < least {
+			break
+		}
+		l := left
+		for side := 0; ; side++ {
+			h := l.hc >> (f.countBits & 63)
+			if ln := f.count(l.hc); ln >= least && n-ln >= least && h >= minH && total-h >= minH {
+				a, r := float64(l.g), float64(sum.g-l.g)
+				p, q := float64(h)+lambda, float64(total-h)+lambda
+				num, den := a*a*q+r*r*p, p*q
+				if num*bestDen > bestNum*den {
+					bestNum, bestDen = num, den
+					bestBin, bestMiss, bestLeft = b, side == 1, l
+				}
 			}
-		} else if !last {
-			try(left, b, false)
+			if missing == 0 || side == 1 {
+				break
+			}
+			l.g += miss.g
+			l.hc += miss.hc
 		}
 	}
-	return best
+	if bestBin < 0 {
+		return split{col: -1}
+	}
+	if missing == 0 {
+		// Nothing to learn from: a missing value goes with the majority.
+		ln := f.count(bestLeft.hc)
+		bestMiss = ln >= n-ln
+	}
+	gain := (bestNum/bestDen - parent) * f.perG * f.perG * f.h
+	return split{gain, j, uint8(bestBin), bestMiss, bestLeft}
 }
 
 // step is a leaf's Newton step times the learning rate.
@@ -366,6 +429,7 @@ func (g *grower) finish() {
 		t.leaves = append(t.leaves, g.step(l.sum))
 		t.leafInfo = append(t.leafInfo, nodeInfo{weight: g.fixed.hess(l.sum.hc), count: int32(l.to - l.from)})
 	}
+	t.flatten()
 }
 
 // leafOf is the leaf a training row falls in.
@@ -377,7 +441,7 @@ func (g *grower) leafOf(row int) int {
 	for {
 		nd := &g.tree.nodes[at]
 		c := &g.b.cols[nd.feature]
-		b := c.of[row]
+		b := g.b.of(c, row)
 		left := b <= g.bin[at]
 		if c.missing && int(b) == len(c.upper) {
 			left = nd.missLeft()

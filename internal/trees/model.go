@@ -51,6 +51,74 @@ type tree struct {
 	info     []nodeInfo
 	leaves   []float64
 	leafInfo []nodeInfo
+	steps    []step // what leaves4 follows
+}
+
+// step is a node again, in a form that is followed without branches: every leaf
+// has one too, behind the nodes, whose children are itself.
+type step struct {
+	threshold float64
+	feature   int32
+	missRight int32 // 1: missing values go right
+	child     [2]int32
+}
+
+// flatten makes the steps of a tree that is complete.
+func (t *tree) flatten() {
+	n := int32(len(t.nodes))
+	t.steps = make([]step, 0, len(t.nodes)+len(t.leaves))
+	at := func(child int32) int32 {
+		if child < 0 {
+			return n + ^child
+		}
+		return child
+	}
+	for i := range t.nodes {
+		nd := &t.nodes[i]
+		t.steps = append(t.steps, step{nd.threshold, nd.feature, 1 - nd.missing, [2]int32{at(nd.left), at(nd.right)}})
+	}
+	for i := range t.leaves {
+		self := n + int32(i)
+		t.steps = append(t.steps, step{child: [2]int32{self, self}})
+	}
+}
+
+// leaves4 adds to out[0], out[stride] and so on the leaves of four rows that
+// follow each other in x. Four walks at a time hide each other's waits for
+// memory and comparisons, in less than half the time of one after the other.
+func (t *tree) leaves4(x []float64, cols int, out []float64, stride int) {
+	r0, r1, r2, r3 := x[:cols], x[cols:2*cols], x[2*cols:3*cols], x[3*cols:4*cols]
+	n := int32(len(t.nodes))
+	var a0, a1, a2, a3 int32
+	for a0 < n || a1 < n || a2 < n || a3 < n {
+		s0 := &t.steps[a0]
+		a0 = s0.next(r0[s0.feature])
+		s1 := &t.steps[a1]
+		a1 = s1.next(r1[s1.feature])
+		s2 := &t.steps[a2]
+		a2 = s2.next(r2[s2.feature])
+		s3 := &t.steps[a3]
+		a3 = s3.next(r3[s3.feature])
+	}
+	out[0] += t.leaves[a0-n]
+	out[stride] += t.leaves[a1-n]
+	out[2*stride] += t.leaves[a2-n]
+	out[3*stride] += t.leaves[a3-n]
+}
+
+// next is the child for a value: right if it is above the threshold, or missing
+// and those go right.
+func (s *step) next(v float64) int32 {
+	return s.child[(bit(v > s.threshold)|bit(v != v)&s.missRight)&1]
+}
+
+// bit is 1 for true; the compiler makes no branch of it.
+func bit(b bool) int32 {
+	var v int32
+	if b {
+		v = 1
+	}
+	return v
 }
 
 // leaf is the leaf that a row falls in.
@@ -115,13 +183,17 @@ func (m *Model) PredictRaw(row, out []float64) {
 	}
 }
 
-// PredictAll predicts every row of x; out has Rows*Outputs numbers.
+// PredictAll predicts every row of x; out has Rows*Outputs numbers. It is much
+// faster than row by row.
 func (m *Model) PredictAll(x Matrix, out []float64) {
-	m.predictRawAll(x, out, 1)
+	m.PredictRawAll(x, out)
 	for i := range x.Rows {
 		m.link(out[i*m.outputs : (i+1)*m.outputs])
 	}
 }
+
+// PredictRawAll is PredictAll before the link.
+func (m *Model) PredictRawAll(x Matrix, out []float64) { m.predictRawAll(x, out, 1) }
 
 // rowBlock is how many rows go through a tree while it is in the cache.
 const rowBlock = 64
@@ -136,12 +208,21 @@ func (m *Model) predictRawAll(x Matrix, out []float64, workers int) {
 		from, to := b*rowBlock, min(x.Rows, (b+1)*rowBlock)
 		clear(out[from*k : to*k])
 		for i := range m.trees {
-			t := &m.trees[i]
-			for r := from; r < to; r++ {
-				out[r*k+i%k] += t.leaves[t.leaf(x.Row(r))]
-			}
+			m.trees[i].addAll(x, from, to, out[i%k:], k)
 		}
 	})
+}
+
+// addAll adds the tree's leaves for rows [from, to) of x to every stride-th
+// number of out, that of row 0 being the first.
+func (t *tree) addAll(x Matrix, from, to int, out []float64, stride int) {
+	r := from
+	for ; r+4 <= to; r += 4 {
+		t.leaves4(x.Data[r*x.Cols:], x.Cols, out[r*stride:], stride)
+	}
+	for ; r < to; r++ {
+		out[r*stride] += t.leaves[t.leaf(x.Row(r))]
+	}
 }
 
 func (m *Model) link(out []float64) {
