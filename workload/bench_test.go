@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bytes"
 	"io"
 	"testing"
 	"time"
@@ -20,26 +19,6 @@ var benchDays = []struct {
 	name string
 	days int
 }{{"day", 1}, {"month", 30}, {"philly", 137}}
-
-func BenchmarkRead(b *testing.B) {
-	for _, c := range benchDays {
-		b.Run(c.name, func(b *testing.B) {
-			w := benchWorkload(b, c.days)
-			var csv bytes.Buffer
-			if err := WriteCSV(&csv, w); err != nil {
-				b.Fatal(err)
-			}
-			b.SetBytes(int64(csv.Len()))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, _, err := Read(bytes.NewReader(csv.Bytes()), "b", ReadOptions{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(w.Len()), "jobs")
-		})
-	}
-}
 
 func BenchmarkWriteCSV(b *testing.B) {
 	w := benchWorkload(b, 30)

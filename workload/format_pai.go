@@ -64,7 +64,7 @@ var pai2020Format = Format{
 	detect: paiTables.matches,
 	read: func(in *input) error {
 		if in.state == nil {
-			in.state = &paiJobs{at: map[string]int32{}, tags: map[string]*paiTag{}}
+			in.state = &paiJobs{tags: map[string]*paiTag{}}
 			if !in.hasZero {
 				// Read as Unix time in China (UTC+8), the seconds have the right hour and
 				// day of the week; the wall clock is labelled UTC, as everywhere.
@@ -144,8 +144,8 @@ var paiTables = tables{
 }
 
 type paiJobs struct {
-	jobs []paiJob
-	at   map[string]int32
+	jobs list[paiJob]
+	at   names
 	tags map[string]*paiTag // by inst_id
 }
 
@@ -191,14 +191,14 @@ func (r *csvRow) paiJob() *paiJob {
 		return nil
 	}
 	s := r.in.state.(*paiJobs)
-	k, ok := s.at[string(name)]
-	if !ok {
-		k = int32(len(s.jobs))
+	k, hash := s.at.find(string(name))
+	if k < 0 {
 		j := paiJob{file: r.in.file, line: int32(r.in.line)}
 		j.ID = r.in.own(name)
-		s.jobs, s.at[j.ID] = append(s.jobs, j), k
+		k = s.at.add(j.ID, hash)
+		s.jobs.append(j)
 	}
-	j := &s.jobs[k]
+	j := s.jobs.at(int(k))
 	j.rows++
 	return j
 }
@@ -263,16 +263,16 @@ func (r *csvRow) paiGPUs(instances, percent int) MilliGPU {
 
 func finishPAI(in *input) error {
 	s := in.state.(*paiJobs)
-	clear(s.at)
+	s.at = names{}
 	tasks := false
-	for i := range s.jobs {
-		tasks = tasks || s.jobs[i].hasTask
+	for i := range s.jobs.len() {
+		tasks = tasks || s.jobs.at(i).hasTask
 	}
-	if !tasks && len(s.jobs)+len(s.tags) > 0 {
+	if !tasks && s.jobs.len()+len(s.tags) > 0 {
 		return fmt.Errorf("%w: no task of PAI 2020 was read, and only tasks tell how many GPUs a job has: name the tables with commas between them, pai_job_table.csv,pai_task_table.csv", ErrNoJobs)
 	}
-	for i := range s.jobs {
-		j := &s.jobs[i]
+	for i := range s.jobs.len() {
+		j := s.jobs.at(i)
 		in.report.Merged += int(j.rows) - 1
 		in.file, in.line = j.file, int(j.line)
 		if t := s.tags[j.inst]; t != nil && j.inst != "" {
@@ -341,6 +341,6 @@ func (j *paiJob) emit(in *input) {
 		if wait := start - j.Submit; wait >= 0 && wait <= MaxDuration {
 			j.Wait, j.HasWait = wait, true
 		}
-		in.add(j.Job, "job_name")
+		in.addOnce(&j.Job)
 	}
 }

@@ -90,7 +90,7 @@ func readPhillyJSON(in *input) error {
 			in.report.leaveOut(r.out)
 		default:
 			in.line = s.from
-			in.add(j, "jobid")
+			in.add(&j, "jobid")
 		}
 	}
 }

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"bytes"
-	"hash/fnv"
 	"strconv"
 	"time"
 )
@@ -24,7 +23,7 @@ var sacctFormat = func() Format {
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
 			if in.state == nil {
-				in.state = &sacctJobs{at: map[string]int32{}}
+				in.state = &sacctJobs{}
 			}
 			if !has("JobName") {
 				in.state.(*sacctJobs).bare = true
@@ -38,9 +37,10 @@ var sacctFormat = func() Format {
 }()
 
 type sacctJobs struct {
-	jobs []sacctJob
-	at   map[string]int32 // the last of an id
-	bare bool             // there is no column of names, and so no keys
+	jobs list[sacctJob]
+	at   names   // the ids
+	last []int32 // the last job of an id
+	bare bool    // there is no column of names, and so no keys
 }
 
 type sacctJob struct {
@@ -96,30 +96,30 @@ func foldSacct(r *csvRow) {
 	if !r.ok() {
 		return
 	}
-	h := fnv.New64a()
-	h.Write(r.value(10))
-	h.Write([]byte{0})
-	h.Write(r.value(12))
-	name := h.Sum64()
+	h := fnvBytes(fnvBegin, r.value(10))
+	h = fnvBytes(h, []byte{0})
+	name := fnvBytes(h, r.value(12))
 
-	before, known := s.at[string(id)]
-	k := before
-	if !known {
-		before, k = -1, -1
-	}
-	for k >= 0 && s.jobs[k].name != name {
-		k = s.jobs[k].before
+	number, hash := s.at.find(string(id))
+	k := int32(-1)
+	if number >= 0 {
+		for k = s.last[number]; k >= 0 && s.jobs.at(int(k)).name != name; {
+			k = s.jobs.at(int(k)).before
+		}
 	}
 	if k < 0 {
-		k = int32(len(s.jobs))
-		j := sacctJob{Job: Job{ID: in.own(id), User: r.text(10), Tenant: r.text(11), Submit: submit}, name: name, file: in.file, line: int32(in.line), before: before, latest: submit}
-		if known { // the id serves another job
-			j.ID += "." + strconv.Itoa(len(s.jobs))
+		k = int32(s.jobs.len())
+		j := sacctJob{Job: Job{ID: in.own(id), User: r.text(10), Tenant: r.text(11), Submit: submit}, name: name, file: in.file, line: int32(in.line), before: -1, latest: submit}
+		if number < 0 {
+			s.at.add(j.ID, hash)
+			s.last = append(s.last, k)
+		} else { // the id serves another job
+			j.before, s.last[number] = s.last[number], k
+			j.ID += "." + strconv.Itoa(int(k))
 		}
-		s.jobs = append(s.jobs, j)
-		s.at[j.ID[:len(id)]] = k
+		s.jobs.append(j)
 	}
-	j := &s.jobs[k]
+	j := s.jobs.at(int(k))
 	j.rows++
 	if started && (!j.started || start-j.Submit < j.Wait) && start >= submit {
 		j.Wait, j.HasWait = start-min(submit, j.Submit), true
@@ -158,9 +158,9 @@ func (r *csvRow) elapsed(i int, parse func([]byte) (time.Duration, string)) time
 
 func finishSacct(in *input) error {
 	s := in.state.(*sacctJobs)
-	clear(s.at)
-	for i := range s.jobs {
-		j := &s.jobs[i]
+	s.at = names{}
+	for i := range s.jobs.len() {
+		j := s.jobs.at(i)
 		in.report.Merged += int(j.rows) - 1
 		switch {
 		case j.GPUs == 0:
@@ -178,9 +178,10 @@ func finishSacct(in *input) error {
 				continue
 			}
 			if !s.bare {
-				j.Key = hex16(j.name)
+				hex := hex16(j.name)
+				j.Key = in.own(hex[:])
 			}
-			in.add(j.Job, "JobIDRaw")
+			in.addOnce(&j.Job)
 		}
 	}
 	in.state = nil

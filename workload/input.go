@@ -21,10 +21,10 @@ type input struct {
 	out    int64  // and after decompression
 	total  int64  // size of all files
 
-	jobs   []Job
-	ids    map[string]struct{}
+	jobs   list[Job]
+	ids    names             // of the jobs
 	texts  map[string]string // equal texts share memory
-	arena  strings.Builder   // holds ids
+	arena  arena             // holds ids
 	nodes  map[string]bool   // names in lists of machines
 	last   time.Duration
 	strict error // the first rejection where none is allowed
@@ -40,7 +40,7 @@ type input struct {
 }
 
 func newInput(t traceFiles, opts ReadOptions) *input {
-	in := &input{opts: opts, report: &ImportReport{File: t.name}, texts: map[string]string{}, ids: map[string]struct{}{}}
+	in := &input{opts: opts, report: &ImportReport{File: t.name}, texts: map[string]string{}}
 	for i := range t.files {
 		if t.files[i].size == 0 && len(t.files) > 1 {
 			in.total = 0
@@ -79,7 +79,7 @@ func (in *input) run(t traceFiles) (*Workload, error) {
 			return nil, in.strict
 		}
 	}
-	if len(in.jobs) == 0 {
+	if in.jobs.len() == 0 {
 		return nil, in.noJobs()
 	}
 	return in.finish(), nil
@@ -188,25 +188,27 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 
 // finish sorts, finds the zero and gives keys to jobs that have none.
 func (in *input) finish() *Workload {
-	sortBySubmit(in.jobs)
+	jobs := in.jobs.slice()
+	in.report.Jobs = len(jobs)
+	sortBySubmit(jobs)
 	zero := in.zero
 	if in.wallClock {
-		first := time.Unix(0, int64(in.jobs[0].Submit)).UTC()
+		first := time.Unix(0, int64(jobs[0].Submit)).UTC()
 		zero = first.Truncate(24 * time.Hour)
 		shift := time.Duration(zero.UnixNano())
-		for i := range in.jobs {
-			in.jobs[i].Submit -= shift
-			if d := &in.jobs[i].Deadline; *d != 0 {
+		for i := range jobs {
+			jobs[i].Submit -= shift
+			if d := &jobs[i].Deadline; *d != 0 {
 				*d = deadlineAt(*d - shift)
 			}
 		}
 	}
 	if !in.hasKeys {
-		assignKeys(in.jobs, zero)
+		assignKeys(jobs, zero)
 	}
 	in.report.Synthetic = in.synthetic
 	in.report.Zero = zero
-	return newSorted(in.report.File, zero, in.jobs, in.synthetic)
+	return newSorted(in.report.File, zero, jobs, in.synthetic)
 }
 
 // next returns the next line without its end, nil at the end of the input. It
@@ -261,21 +263,29 @@ func (in *input) rejectRow(x Rejection, value []byte) {
 }
 
 // add takes a job whose fields were checked one by one.
-func (in *input) add(j Job, idField string) {
-	if _, dup := in.ids[j.ID]; dup {
+func (in *input) add(j *Job, idField string) {
+	number, hash := in.ids.find(j.ID)
+	if number >= 0 {
 		in.reject(idField, "repeats the id of an earlier row", []byte(j.ID))
 		return
 	}
+	if in.addOnce(j) {
+		in.ids.add(j.ID, hash)
+	}
+}
+
+// addOnce is add for a format that has made sure that no id is used twice.
+func (in *input) addOnce(j *Job) bool {
 	if float64(j.Duration)*float64(j.GPUs.Whole()) > maxGPUTime {
 		in.reject("duration_s", "is more GPU-time than can be counted", []byte(j.Duration.String()))
-		return
+		return false
 	}
-	in.ids[j.ID] = struct{}{}
-	if j.Submit < in.last && len(in.jobs) > 0 {
+	if j.Submit < in.last && in.jobs.len() > 0 {
 		in.report.Unsorted++
 	}
 	in.last = j.Submit
-	in.jobs = append(in.jobs, j)
+	in.jobs.append(*j)
+	return true
 }
 
 func (in *input) progress() {
@@ -302,16 +312,8 @@ func (in *input) text(b []byte) string {
 	return s
 }
 
-// own copies a text that is used once into memory shared by many.
-func (in *input) own(b []byte) string {
-	if in.arena.Cap()-in.arena.Len() < len(b) {
-		in.arena = strings.Builder{}
-		in.arena.Grow(max(len(b), 32<<10))
-	}
-	n := in.arena.Len()
-	in.arena.Write(b)
-	return in.arena.String()[n:]
-}
+// own copies a text that is used once.
+func (in *input) own(b []byte) string { return in.arena.own(b) }
 
 // sortBySubmit keeps the order of jobs submitted at one instant. It sorts
 // numbers, because jobs are large to move.

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"encoding/binary"
-	"hash/fnv"
 	"time"
 )
 
@@ -27,6 +26,7 @@ func assignKeys(jobs []Job, zero time.Time) {
 		key  string
 	}
 	open := map[stream]batch{}
+	var keys arena
 	for i := range jobs {
 		j := &jobs[i]
 		if j.Key != "" {
@@ -36,11 +36,12 @@ func assignKeys(jobs []Job, zero time.Time) {
 		b, ok := open[s]
 		if !ok || j.Submit-b.last > BatchGap {
 			first := zero.Add(j.Submit)
-			who := j.Tenant
+			h := fnvBytes(fnvBegin, j.Tenant)
 			if j.User != "" {
-				who += "\x00" + j.User
+				h = fnvBytes(fnvBytes(h, "\x00"), j.User)
 			}
-			b.key = keyOf(who, int64(j.GPUs), first.Unix(), int64(first.Nanosecond()))
+			hex := hex16(fnvNumbers(h, int64(j.GPUs), first.Unix(), int64(first.Nanosecond())))
+			b.key = keys.own(hex[:])
 		}
 		b.last = j.Submit
 		open[s] = b
@@ -50,23 +51,38 @@ func assignKeys(jobs []Job, zero time.Time) {
 
 // keyOf hashes what identifies recurring jobs into 16 hexadecimal digits.
 func keyOf(text string, nums ...int64) string {
-	h := fnv.New64a()
-	h.Write([]byte(text))
+	hex := hex16(fnvNumbers(fnvBytes(fnvBegin, text), nums...))
+	return string(hex[:])
+}
+
+// FNV-1a of 64 bits, as hash/fnv has it, but in place.
+const (
+	fnvBegin = 14695981039346656037
+	fnvPrime = 1099511628211
+)
+
+func fnvBytes[T string | []byte](h uint64, text T) uint64 {
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * fnvPrime
+	}
+	return h
+}
+
+func fnvNumbers(h uint64, nums ...int64) uint64 {
 	var b [9]byte // a zero byte ends the text
 	for _, n := range nums {
 		binary.LittleEndian.PutUint64(b[1:], uint64(n))
-		h.Write(b[:])
+		h = fnvBytes(h, b[:])
 	}
-	return hex16(h.Sum64())
+	return h
 }
 
 // hex16 writes a hash as keys have it.
-func hex16(h uint64) string {
+func hex16(h uint64) (b [16]byte) {
 	const digits = "0123456789abcdef"
-	var b [16]byte
 	for i := 15; i >= 0; i-- {
 		b[i] = digits[h&15]
 		h >>= 4
 	}
-	return string(b[:])
+	return b
 }

@@ -117,7 +117,7 @@ func Read(r io.Reader, name string, opts ReadOptions) (*Workload, *ImportReport,
 func read(t traceFiles, opts ReadOptions) (*Workload, *ImportReport, error) {
 	in := newInput(t, opts.withDefaults())
 	w, err := in.run(t)
-	in.report.Jobs = len(in.jobs)
+	in.report.Jobs = max(in.report.Jobs, in.jobs.len())
 	in.report.Bytes = in.out
 	if in.source != nil {
 		in.report.Bytes += in.source.out

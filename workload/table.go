@@ -96,7 +96,7 @@ func (t *table) take(r *csvRow, line []byte) {
 	case r.out != "":
 		in.report.leaveOut(r.out)
 	case t.fold == nil:
-		in.add(j, r.name(0))
+		in.add(&j, r.name(0))
 	}
 }
 
