@@ -67,13 +67,16 @@ func newBasis(t *Table, o basisOptions) (*basis, string, error) {
 						column[r] = 1
 					}
 				}
-				b.base = append(b.base, column)
+				// A bootstrap sample may lack a level.
+				if slices.Min(column) < slices.Max(column) {
+					b.base = append(b.base, column)
+				}
 			}
-			linear = len(c.Levels) - 1
+			linear = len(b.base) - from
 		} else {
 			b.base = append(b.base, embed(c.Values, o)...)
 		}
-		if len(b.base) == from || linear == 0 {
+		if len(b.base) == from {
 			return nil, "", fmt.Errorf("column %q is constant", c.Name)
 		}
 		b.blocks = append(b.blocks, block{from, len(b.base) - from, linear})
@@ -125,7 +128,8 @@ func embed(values []float64, o basisOptions) [][]float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	distinct := len(slices.Compact(slices.Clone(sorted)))
 	degree := min(o.degree, distinct-1)
-	if degree < 1 {
+	z, ok := standardised(values)
+	if degree < 1 || !ok {
 		return nil
 	}
 	u := make([]float64, len(values))
@@ -138,54 +142,65 @@ func embed(values []float64, o basisOptions) [][]float64 {
 			rank := float64(lo) + float64(hi+1)/2 // of ties the average, from 1
 			u[r] = 2*(rank-0.5)/n - 1
 		}
-	case o.linear:
-		// Scaled to keep sums of squares in range.
-		lo, hi := sorted[0], sorted[len(sorted)-1]
-		for r, v := range values {
-			u[r] = unit(v, lo, hi)
-		}
 	default:
-		mean, sd := moments(values)
-		lo, hi := math.Inf(1), math.Inf(-1)
-		for r, v := range values {
-			u[r] = min(max((v-mean)/sd, -clipAt), clipAt)
-			lo, hi = min(lo, u[r]), max(hi, u[r])
+		for r, v := range z {
+			if !o.linear {
+				v = min(max(v, -clipAt), clipAt)
+			}
+			u[r] = v
 		}
-		for r := range u {
-			u[r] = unit(u[r], lo, hi)
-		}
+		u, _ = unit(u)
 	}
 	out := [][]float64{u}
-	before := func(r int) float64 { return 1 }
 	for d := 1; d < degree; d++ {
 		// Bonnet's recursion.
-		last := out[len(out)-1]
 		next := make([]float64, len(u))
 		for r := range u {
-			next[r] = (float64(2*d+1)*u[r]*last[r] - float64(d)*before(r)) / float64(d+1)
+			before := 1.0
+			if d > 1 {
+				before = out[d-2][r]
+			}
+			next[r] = (float64(2*d+1)*u[r]*out[d-1][r] - float64(d)*before) / float64(d+1)
 		}
-		before = func(r int) float64 { return last[r] }
 		out = append(out, next)
 	}
 	return out
 }
 
-// unit maps lo..hi to -1..1, whatever their size.
-func unit(v, lo, hi float64) float64 {
+// unit maps values to -1..1, however large or small they are; ok is false of a
+// constant.
+func unit(values []float64) (out []float64, ok bool) {
+	lo, hi := slices.Min(values), slices.Max(values)
 	half := hi/2 - lo/2
-	return (v/2-lo/2)/half*2 - 1
+	if !(half > 0) {
+		return nil, false
+	}
+	out = make([]float64, len(values))
+	for r, v := range values {
+		out[r] = (v/2-lo/2)/half*2 - 1
+	}
+	return out, true
 }
 
-// moments returns the mean and the standard deviation (of the sample as a whole).
-func moments(values []float64) (mean, sd float64) {
-	n := float64(len(values))
-	for _, v := range values {
+// standardised maps values to mean 0 and variance 1; ok is false of a constant.
+func standardised(values []float64) (z []float64, ok bool) {
+	z, ok = unit(values) // keeps the squares in range
+	if !ok {
+		return nil, false
+	}
+	n := float64(len(z))
+	mean, sd := 0.0, 0.0
+	for _, v := range z {
 		mean += v / n
 	}
-	for _, v := range values {
+	for _, v := range z {
 		sd += (v - mean) * (v - mean) / n
 	}
-	return mean, math.Sqrt(sd)
+	sd = math.Sqrt(sd)
+	for r := range z {
+		z[r] = (z[r] - mean) / sd
+	}
+	return z, true
 }
 
 // Worker implements Independence.

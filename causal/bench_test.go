@@ -48,11 +48,10 @@ func layered(seed uint64, configs, metrics, objectives, rows int) (*Table, *Spec
 		}
 		for range 3 {
 			c := columns[from+r.IntN(to-from)]
-			mean, sd := moments(c.Values)
+			z, _ := standardised(c.Values)
 			lin, square := 0.4+r.Float64(), 0.5*r.Float64()
-			for k, v := range c.Values {
-				z := (v - mean) / sd
-				values[k] += lin*z + square*z*z
+			for k, v := range z {
+				values[k] += lin*v + square*v*v
 			}
 		}
 		add(tier, Column{Values: values})

@@ -16,13 +16,9 @@ func newFisherZ(t *Table) (*fisherZ, error) {
 	columns := make([][]float64, f.n)
 	for i := range columns {
 		c := t.Column(i)
-		z := make([]float64, f.rows)
-		mean, sd := moments(c.Values)
-		if !(sd > 0) || math.IsInf(sd, 0) {
-			return nil, fmt.Errorf("column %q has no variance that can be computed", c.Name)
-		}
-		for r, v := range c.Values {
-			z[r] = (v - mean) / sd
+		z, ok := standardised(c.Values)
+		if !ok {
+			return nil, fmt.Errorf("column %q is constant", c.Name)
 		}
 		columns[i] = z
 	}

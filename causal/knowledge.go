@@ -41,7 +41,7 @@ const (
 
 // Spec is what is known of the variables beforehand, by name: a tiers file.
 type Spec struct {
-	// Mode is ModeTiers if empty.
+	// Mode is ModeTiers if empty, ModeNone if there are no tiers either.
 	Mode Mode `json:"mode,omitempty"`
 	// Tiers gives the tier of every column.
 	Tiers map[string]string `json:"tiers"`
@@ -157,7 +157,7 @@ func (s *Spec) Bind(names []string) (*Knowledge, error) {
 			return nil, err
 		}
 	}
-	if s.Mode != ModeNone && len(s.Tiers) > 0 {
+	if s.Mode != ModeNone && (s.Mode != "" || len(s.Tiers) > 0) {
 		k.Tier = make([]int, len(names))
 		k.Exogenous = make([]bool, len(names))
 		k.WithinForbidden = map[int]bool{0: true, 2: true}

@@ -1,0 +1,420 @@
+package causal
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// LearnOptions are how Learn searches. The zero value is the recommended way.
+type LearnOptions struct {
+	// Test is the test of independence, TestBFX2 if empty.
+	Test string
+	// Alpha is the p-value above which two variables count as independent: if zero
+	// 0.01 for up to 5,000 rows and 0.001 above, where tests see effects too small
+	// to matter.
+	Alpha float64
+	// MaxCond is the largest conditioning set: if zero 4, and 2 for fewer than 300
+	// rows, which do not bear more.
+	MaxCond int
+	// PDSMax is the largest set of the possible-d-sep stage: if zero 2 with TestBFX2,
+	// else 3.
+	PDSMax int
+	// NoPDS leaves that stage out.
+	NoPDS bool
+	// MaxP and Selection are those of SearchOptions.
+	MaxP, Selection bool
+	// Bins is into how many quantile bins TestG2 and TestChi2 cut numbers, 4 if zero.
+	Bins int
+	// Bootstrap is how many times rows are drawn anew to see how often an edge is
+	// found; 0 for not at all. 20 do.
+	Bootstrap int
+	// Keep is the share of the bootstrap samples that an edge must be found in to be
+	// kept: 0.5 if zero, none if negative.
+	Keep float64
+	// Seed is of the bootstrap's draws.
+	Seed uint64
+	// Budget is how long learning may take, the bootstrap included; 0 for no limit.
+	Budget time.Duration
+	// Workers is how many goroutines work, 0 for one a processor. The result does
+	// not depend on it.
+	Workers int
+	// Progress, if set, is called from several goroutines with how much of a stage
+	// is done.
+	Progress func(stage string, done, total int)
+}
+
+const (
+	// minRows is where Learn gives up: fewer rows tell nothing.
+	minRows = 20
+	// fewRows is below which sets are kept small.
+	fewRows = 300
+	// manyRows is above which alpha is smaller.
+	manyRows = 5000
+	// minPerLevel is how many rows a category needs on average.
+	minPerLevel = 5
+	// maxCategories is how many categories a column may have in a graph.
+	maxCategories = 64
+	// sameColumn is the correlation from which two columns count as one.
+	sameColumn = 1 - 1e-9
+	// defaultKeep is the bootstrap frequency that edges need.
+	defaultKeep = 0.5
+)
+
+func (o LearnOptions) withDefaults(rows int) LearnOptions {
+	if o.Test == "" {
+		o.Test = TestBFX2
+	}
+	if o.Alpha == 0 {
+		o.Alpha = 0.01
+		if rows > manyRows {
+			o.Alpha = 0.001
+		}
+	}
+	if o.MaxCond == 0 {
+		o.MaxCond = 4
+		if rows < fewRows {
+			o.MaxCond = 2
+		}
+	}
+	if o.PDSMax == 0 {
+		o.PDSMax = 3
+		if o.Test == TestBFX2 {
+			o.PDSMax = 2
+		}
+	}
+	if o.Keep == 0 {
+		o.Keep = defaultKeep
+	}
+	return o
+}
+
+func (o *LearnOptions) search() SearchOptions {
+	return SearchOptions{Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, NoPDS: o.NoPDS, MaxP: o.MaxP, Selection: o.Selection, Workers: o.Workers, Progress: o.Progress}
+}
+
+// Learn finds the causal graph of a table. Columns without variation, and all but
+// one of columns that carry the same information, are left out with a warning.
+// If time runs out the graph is marked as not complete; if the context is
+// cancelled there is none.
+func Learn(ctx context.Context, t *Table, spec *Spec, o LearnOptions) (*Document, error) {
+	if spec == nil {
+		spec = &Spec{Mode: ModeNone}
+	}
+	if o.Bootstrap < 0 || o.Keep > 1 || o.Budget < 0 || math.IsNaN(o.Keep) {
+		return nil, fmt.Errorf("causal: bootstrap %d, keep %v or budget %v is out of range", o.Bootstrap, o.Keep, o.Budget)
+	}
+	o = o.withDefaults(t.Rows())
+	if o.Budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Budget)
+		defer cancel()
+	}
+	in, err := prepare(t, spec)
+	if err != nil {
+		return nil, err
+	}
+	test, remark, err := NewTest(o.Test, in.table, o.Bins)
+	if err != nil {
+		return nil, err
+	}
+	if remark != "" {
+		in.warn("%s", remark)
+	}
+	r, err := Discover(ctx, in.table.Len(), in.know, test, o.search())
+	if err != nil {
+		return nil, err
+	}
+	var boot *bootstrap
+	if o.Bootstrap > 0 {
+		if boot, err = runBootstrap(ctx, in, r.Graph, o); err != nil {
+			return nil, err
+		}
+	}
+	return describe(t, in, r, boot, o), nil
+}
+
+// input is a table made fit for learning.
+type input struct {
+	table    *Table
+	spec     *Spec // of these columns
+	know     *Knowledge
+	warnings []string
+}
+
+func (in *input) warn(format string, args ...any) {
+	in.warnings = append(in.warnings, fmt.Sprintf(format, args...))
+}
+
+// prepare checks a table against a spec and leaves out what cannot be learned
+// from.
+func prepare(t *Table, spec *Spec) (*input, error) {
+	in := &input{}
+	if t.Rows() < minRows {
+		return nil, fmt.Errorf("%d rows are too few to learn causes from: measure at least %d, better %d", t.Rows(), minRows, fewRows)
+	}
+	// The whole spec is checked first, so that a wrong name is not taken for one of
+	// a column left out.
+	if _, err := spec.without(spec.Ignore).Bind(without(t.Names(), spec.Ignore)); err != nil {
+		return nil, err
+	}
+	for _, name := range spec.Ignore {
+		if t.Index(name) < 0 {
+			return nil, fmt.Errorf("ignore: the data have no column %q; they have %s", name, strings.Join(t.Names(), ", "))
+		}
+	}
+	var kept []int
+	var dropped []string
+	for i := range t.Len() {
+		c := t.Column(i)
+		if slices.Contains(spec.Ignore, c.Name) {
+			continue
+		}
+		if !c.varies() {
+			in.warn("column %q is constant and left out: nothing can be learned about what does not change", c.Name)
+			dropped = append(dropped, c.Name)
+			continue
+		}
+		if k := len(c.Levels); c.Kind == Categorical && (k > maxCategories || k*minPerLevel > t.Rows()) {
+			return nil, fmt.Errorf("column %q has %d categories in %d rows: a category needs at least %d rows on average, and there may be %d; group some, declare the column numeric, or put it under \"ignore\"", c.Name, k, t.Rows(), minPerLevel, maxCategories)
+		}
+		if twin := in.twin(t, kept, i, spec); twin >= 0 {
+			other := t.Column(twin)
+			loser := i
+			if twinRank(spec, c.Name) > twinRank(spec, other.Name) {
+				loser = twin
+				kept = append(slices.DeleteFunc(kept, func(k int) bool { return k == twin }), i)
+			}
+			in.warn("columns %q and %q carry the same information, nothing can tell their effects apart: %q is left out", other.Name, c.Name, t.Column(loser).Name)
+			dropped = append(dropped, t.Column(loser).Name)
+			continue
+		}
+		kept = append(kept, i)
+	}
+	slices.Sort(kept)
+	switch {
+	case len(kept) < 2:
+		return nil, fmt.Errorf("only %d of %d columns can be learned from: %s", len(kept), t.Len(), strings.Join(append(in.warnings, "two are needed"), "; "))
+	case len(kept) > MaxVariables:
+		return nil, fmt.Errorf("%d columns are more than the %d a graph can have: put some under \"ignore\"", len(kept), MaxVariables)
+	}
+	in.table = t.Columns(kept)
+	in.spec = spec.without(append(dropped, spec.Ignore...))
+	in.spec.Ignore = spec.Ignore
+	var err error
+	in.know, err = in.spec.Bind(in.table.Names())
+	return in, err
+}
+
+func without(names, drop []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(drop, name) })
+}
+
+// without returns the spec of the other columns.
+func (s *Spec) without(names []string) *Spec {
+	gone := func(name string) bool { return slices.Contains(names, name) }
+	pairs := func(list [][2]string) [][2]string {
+		return slices.DeleteFunc(slices.Clone(list), func(p [2]string) bool { return gone(p[0]) || gone(p[1]) })
+	}
+	out := &Spec{Mode: s.Mode, Tiers: map[string]string{}, Forbidden: pairs(s.Forbidden), Required: pairs(s.Required), Order: without(s.Order, names)}
+	for name, tier := range s.Tiers {
+		if !gone(name) {
+			out.Tiers[name] = tier
+		}
+	}
+	for name, kind := range s.Types {
+		if !gone(name) {
+			if out.Types == nil {
+				out.Types = map[string]Kind{}
+			}
+			out.Types[name] = kind
+		}
+	}
+	return out
+}
+
+// varies reports whether a column has two different values.
+func (c *Column) varies() bool {
+	lo, hi := slices.Min(c.Values), slices.Max(c.Values)
+	return hi/2-lo/2 > 0 // halved: neither overflows nor is lost
+}
+
+// twinRank says which of two equal columns to keep: what is set or wanted rather
+// than what lies between.
+func twinRank(s *Spec, name string) int {
+	switch s.Tiers[name] {
+	case TierObjective:
+		return 2
+	case TierConfig, TierContext:
+		return 1
+	}
+	return 0
+}
+
+// twin returns a kept column that carries the same information as column i, -1
+// if there is none: numbers that are a linear function of each other, or
+// categories that are other names for the same.
+func (in *input) twin(t *Table, kept []int, i int, spec *Spec) int {
+	c := t.Column(i)
+	for _, k := range kept {
+		other := t.Column(k)
+		if (c.Kind == Categorical) != (other.Kind == Categorical) {
+			continue
+		}
+		if c.Kind == Categorical && sameCategories(c, other) || c.Kind != Categorical && sameNumbers(c, other) {
+			return k
+		}
+	}
+	return -1
+}
+
+func sameCategories(a, b *Column) bool {
+	if len(a.Levels) != len(b.Levels) {
+		return false
+	}
+	as := make([]int, len(a.Levels)) // 1 up
+	taken := make([]bool, len(b.Levels))
+	for r, v := range a.Values {
+		x, y := int(v), int(b.Values[r])
+		switch {
+		case as[x] == 0 && !taken[y]:
+			as[x], taken[y] = y+1, true
+		case as[x] != y+1:
+			return false
+		}
+	}
+	return true
+}
+
+func sameNumbers(a, b *Column) bool {
+	x, okX := standardised(a.Values)
+	y, okY := standardised(b.Values)
+	return okX && okY && math.Abs(dot(x, y))/float64(len(x)) >= sameColumn
+}
+
+// describe writes down what was learned.
+func describe(whole *Table, in *input, r *Result, boot *bootstrap, o LearnOptions) *Document {
+	names := in.table.Names()
+	kinds := make([]Kind, len(names))
+	for i := range kinds {
+		kinds[i] = in.table.Column(i).Kind
+	}
+	d := NewDocument(NewGraph(len(names)), names, kinds, in.spec.Tiers)
+	// What the bootstrap drops goes first: whether an edge is visible depends on
+	// others.
+	kept := *r
+	kept.Graph = r.Graph.Clone()
+	for i := range names {
+		for j := i + 1; j < len(names); j++ {
+			if edge := r.edge(i, j, names); r.Graph.Adjacent(i, j) && boot.rate(&edge, i, j) && *edge.BootFreq < o.Keep {
+				kept.Graph.Set(i, j, None, None)
+				edge.Visible = false
+				d.Dropped = append(d.Dropped, edge)
+			}
+		}
+	}
+	for i := range names {
+		for j := i + 1; j < len(names); j++ {
+			e := r.Evidence(i, j)
+			switch {
+			case kept.Graph.Adjacent(i, j):
+				edge := kept.edge(i, j, names)
+				boot.rate(&edge, i, j)
+				d.Edges = append(d.Edges, edge)
+			case e.Separated:
+				d.Separations = append(d.Separations, Separation{names[i], names[j], pick(names, e.Set), shown(e.P)})
+			case e.Conflict:
+				d.Conflicts = append(d.Conflicts, Conflict{names[i], names[j], shown(e.P), pick(names, e.Set), conflictHint(in.spec, names[i], names[j])})
+			}
+		}
+	}
+	var order []int
+	for _, name := range in.spec.Order {
+		order = append(order, slices.Index(names, name))
+	}
+	d.DAG = Resolve(&kept, in.table, order).document(names)
+	d.Knowledge = in.spec
+	d.Learning = &Learning{
+		Test: o.Test, Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, Policy: "first",
+		Rows: whole.Rows(), DataHash: whole.Hash(), Tests: r.Tests, Complete: r.Complete, Stopped: r.Stopped,
+	}
+	if o.NoPDS {
+		d.Learning.PDSMax = 0
+	}
+	if o.MaxP {
+		d.Learning.Policy = "maxp"
+	}
+	if !r.Complete {
+		in.warn("time ran out %s: edges are too many and marks too few", r.Stopped)
+	}
+	if boot != nil {
+		d.Learning.Bootstrap, d.Learning.Keep, d.Learning.Seed = boot.samples, max(o.Keep, 0), o.Seed
+		if boot.samples < o.Bootstrap {
+			d.Learning.Complete = false
+			in.warn("time ran out after %d of %d bootstrap samples", boot.samples, o.Bootstrap)
+		}
+		if n := len(d.Dropped); n > 0 {
+			in.warn("%d edges were found in fewer than %.0f %% of the bootstrap samples and are dropped", n, 100*o.Keep)
+		}
+	}
+	if n := len(d.Conflicts); n > 0 {
+		in.warn("the data contradict the knowledge in %d pairs: see the conflicts", n)
+	}
+	if r.Untestable > 0 {
+		in.warn("%d of %d tests had too few rows for their number of parameters and count neither way: there may be edges too many", r.Untestable, r.Tests)
+	}
+	if r.Cut {
+		in.warn("the graph is so dense that the search for paths was given up: circles may stand where tails could")
+	}
+	d.Warnings = in.warnings
+	return d
+}
+
+func (r *Result) edge(i, j int, names []string) Edge {
+	e := r.Evidence(i, j)
+	edge := Edge{
+		Source: names[i], Target: names[j], MarkSource: r.Graph.At(j, i), MarkTarget: r.Graph.At(i, j),
+		Tests: e.Tests, Visible: r.Visible(i, j) || r.Visible(j, i),
+	}
+	if e.Tests > 0 {
+		p, strength := shown(e.P), shown(e.Strength)
+		edge.P, edge.Strength, edge.Given = &p, &strength, pick(names, e.Set)
+	}
+	return edge
+}
+
+// conflictHint says what usually lies behind a conflict.
+func conflictHint(s *Spec, a, b string) string {
+	tiers := []string{s.Tiers[a], s.Tiers[b]}
+	slices.Sort(tiers)
+	config := func(tier string) bool { return tier == TierConfig || tier == TierContext }
+	switch {
+	case tiers[0] == TierObjective && tiers[1] == TierObjective:
+		return "the objectives share a cause that is not in the data, or one causes the other: add the metric between"
+	case config(tiers[0]) && config(tiers[1]):
+		return "they were not set independently of each other: draw configurations at random, or add what both follow"
+	case config(tiers[0]) && tiers[1] == TierObjective:
+		return "a direct effect bypasses all metrics: add a metric, or allow it with mode \"tiers\""
+	case tiers[0] == TierMetric && tiers[1] == TierMetric:
+		return "metrics affect each other: allow it with mode \"tiers\""
+	}
+	return "knowledge keeps the two apart, but nothing in the data does: look at the forbidden pairs"
+}
+
+// document puts names to a DAG.
+func (d *DAG) document(names []string) *DAGDocument {
+	out := &DAGDocument{Edges: []DAGEdge{}, Order: pick(names, d.Order)}
+	for _, a := range d.Arcs {
+		out.Edges = append(out.Edges, DAGEdge{names[a.From], names[a.To], a.ConfoundingPossible})
+	}
+	for _, c := range d.Correlated {
+		out.Correlated = append(out.Correlated, [2]string{names[c[0]], names[c[1]]})
+	}
+	for _, a := range d.Assumed {
+		out.Resolved = append(out.Resolved, Resolution{names[a.I], names[a.J], a.From, a.To, a.Reason})
+	}
+	return out
+}
