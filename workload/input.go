@@ -148,6 +148,10 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 	}
 	for _, m := range machineLists {
 		if m.matches(head) {
+			if in.nodes != nil { // another list of the same machines, by other names
+				return nil, nil
+			}
+			in.nodes = map[string]bool{}
 			return m.read, nil
 		}
 	}

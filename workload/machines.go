@@ -10,7 +10,8 @@ type MachineGroup struct {
 }
 
 // machineLists are the lists of machines that come with public traces. Machines
-// without GPUs are left out.
+// without GPUs are left out. Of several lists the first counts: PAI 2023 has two
+// of the same machines, which number them differently.
 var machineLists = tables{
 	// Alibaba PAI 2023: openb_node_list_gpu_node.csv and _all_node.csv.
 	{
@@ -34,7 +35,7 @@ var machineLists = tables{
 
 const maxKinds = 1000
 
-// machine counts a machine once, however many lists name it.
+// machine counts a machine once, however often it is listed.
 func (r *csvRow) machine(name, i int, model string) {
 	n, reason := parseDecimal(bytes.TrimSpace(r.value(i)), 0)
 	switch {
@@ -52,9 +53,6 @@ func (r *csvRow) machine(name, i int, model string) {
 	report.Merged++ // the row tells of the cluster, not of a job
 	if n == 0 || r.in.nodes[string(r.value(name))] {
 		return
-	}
-	if r.in.nodes == nil {
-		r.in.nodes = map[string]bool{}
 	}
 	r.in.nodes[string(r.value(name))] = true
 	for k := range report.Machines {

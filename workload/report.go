@@ -11,8 +11,8 @@ import (
 // silently: Rows = Jobs + Rejected + LeftOut + Merged.
 type ImportReport struct {
 	File string `json:"file"`
-	// Files are those read, if there are several; Ignored are those of a folder
-	// that are no trace.
+	// Files are those read, if there are several; Ignored are those that were not:
+	// files of a folder that are no trace, and all but the first list of machines.
 	Files       []string  `json:"files,omitempty"`
 	Ignored     []string  `json:"ignored_files,omitempty"`
 	Format      string    `json:"format"`

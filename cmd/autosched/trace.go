@@ -138,7 +138,7 @@ func (o *traceInput) open(cmd *cobra.Command) (*workload.Workload, *workload.Imp
 		fmt.Fprintf(notices, "note: %d jobs were left out: %s\n", report.LeftOut, leftOut(report))
 	}
 	if len(report.Ignored) > 0 {
-		fmt.Fprintf(notices, "note: no trace, not read: %s\n", strings.Join(report.Ignored, ", "))
+		fmt.Fprintf(notices, "note: not read: %s\n", strings.Join(report.Ignored, ", "))
 	}
 	if report.Unsorted > 0 {
 		fmt.Fprintf(notices, "note: %d of %d jobs were out of order and have been sorted by submission\n", report.Unsorted, report.Jobs)
@@ -426,7 +426,7 @@ func printReport(w io.Writer, r *workload.ImportReport) {
 		fmt.Fprintf(b, "files       %s\n", strings.Join(r.Files, ", "))
 	}
 	if len(r.Ignored) > 0 {
-		fmt.Fprintf(b, "not read    %s: no trace\n", strings.Join(r.Ignored, ", "))
+		fmt.Fprintf(b, "not read    %s\n", strings.Join(r.Ignored, ", "))
 	}
 	fmt.Fprintf(b, "rows        %d\njobs        %d\nrejected    %d\n", r.Rows, r.Jobs, r.Rejected)
 	if r.LeftOut > 0 {
