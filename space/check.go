@@ -64,7 +64,39 @@ func (s *Space) Check(c Config) error {
 			s.checkOrder(&s.rules[r], values, sound, &v)
 		}
 	}
+	if len(v) == 0 { // sums and combinations of unsound values say nothing
+		for _, r := range s.across {
+			s.checkAcross(&s.rules[r], values, &v)
+		}
+	}
 	return v.err()
+}
+
+// checkAcross checks one linear or forbidden rule over sound values.
+func (s *Space) checkAcross(r *Rule, values []Value, v *Violations) {
+	if s.obeys(r, values) {
+		return
+	}
+	if l := r.Linear; l != nil {
+		sum, _ := s.sum(l, values)
+		v.add(l.Terms[0].Param, "%s is broken: the sum is %s (rule %s)", l, formatNumber(roundDigits(sum, readable)), r.ID)
+		return
+	}
+	v.add(r.Forbidden.All[len(r.Forbidden.All)-1].Param, "%s is forbidden (rule %s)", r.Forbidden, r.ID)
+}
+
+// obeys reports whether values obey a linear or forbidden rule.
+func (s *Space) obeys(r *Rule, values []Value) bool {
+	if r.Linear != nil {
+		return s.fits(r.Linear, values)
+	}
+	for k := range r.Forbidden.All {
+		c := &r.Forbidden.All[k]
+		if i := s.index[c.Param]; !c.holds(&s.params[i], values[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkOrder checks one ordering over the values that are sound by themselves.
@@ -108,17 +140,12 @@ func (o *Ordering) margin() string {
 func (s *Space) activeWhen(i int) string {
 	out := ""
 	for _, c := range s.active[i] {
-		a := c.rule.Activation
 		if out == "" {
 			out = ": it needs "
 		} else {
 			out += " and "
 		}
-		if a.Op == In {
-			out += fmt.Sprintf("%s in %v", a.When, a.Values)
-		} else {
-			out += fmt.Sprintf("%s %s %s", a.When, a.Op, a.Value)
-		}
+		out += c.text()
 	}
 	return out
 }

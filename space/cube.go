@@ -32,8 +32,8 @@ func (s *Space) listDims() []Dim {
 		switch {
 		case p.Kind == KindBool:
 			d.Levels = 2
-		case p.Kind == KindCategorical:
-			d.Levels, d.Categorical = len(p.Categories), true
+		case p.Kind.named():
+			d.Levels, d.Categorical = len(p.Categories), p.Kind == KindCategorical
 		case p.grid() != 0:
 			d.Levels = p.levels() + len(p.Special)
 		case p.Min == p.Max:
@@ -70,6 +70,12 @@ func (s *Space) Decode(x []float64) Config {
 	if len(x) != len(s.dims) {
 		panic("space: Decode wants one coordinate per dimension")
 	}
+	values, _ := s.project(s.raw(x))
+	return Config{space: s, values: values}
+}
+
+// raw returns the values at a point of the unit cube before projection.
+func (s *Space) raw(x []float64) []Value {
 	raw := make([]Value, len(s.params))
 	for i := range s.params {
 		p := &s.params[i]
@@ -85,12 +91,12 @@ func (s *Space) Decode(x []float64) Config {
 		raw[i] = Value{kind: listValue, nums: nums}
 		x = x[len(nums):]
 	}
-	values, _ := s.project(raw)
-	return Config{space: s, values: values}
+	return raw
 }
 
 // Encode returns a point of the unit cube that Decode maps to c, for every
-// configuration Decode can return and every valid one whose numbers have at
+// configuration Decode can return (but for numbers that rules squeeze into less
+// room than six digits show) and every valid one whose numbers have at
 // most six significant digits; others come back rounded. Coordinates that
 // nothing depends on are 0.5.
 func (s *Space) Encode(c Config) []float64 {
@@ -133,7 +139,7 @@ func (p *Param) decode(x float64) Value {
 	switch p.Kind {
 	case KindBool:
 		return Bool(bin(x, 2) == 1)
-	case KindCategorical:
+	case KindCategorical, KindOrdinal:
 		return Text(p.Categories[bin(x, len(p.Categories))])
 	}
 	for _, s := range p.Special {
@@ -149,7 +155,7 @@ func (p *Param) encode(v Value) float64 {
 	switch p.Kind {
 	case KindBool:
 		return 0.25 + v.num/2
-	case KindCategorical:
+	case KindCategorical, KindOrdinal:
 		for k, c := range p.Categories {
 			if c == v.text {
 				return middle(k, len(p.Categories))

@@ -2,16 +2,17 @@
 // setting within its rules.
 //
 // A [Space] is a list of parameters (floats, integers, booleans, categories,
-// durations in seconds, and arrays whose length is another parameter) and a
-// list of rules between them: a parameter may exist only while another has a
-// certain value ([Activation]), and values may have to increase ([Ordering]).
-// A [Config] is one set of values; it is immutable, and has one canonical text
-// and one hash.
+// ordinals, durations in seconds, and arrays whose length is another parameter)
+// and a list of rules between them: a parameter may exist only while another
+// has a certain value ([Activation]), values may have to increase ([Ordering]),
+// a weighted sum may be bounded ([Linear]), and a combination of values may be
+// ruled out ([Forbidden]). A [Config] is one set of values; it is immutable,
+// and has one canonical text and one hash.
 //
-// Three functions do most of the work. [Space.Check] says what is wrong with a
+// Four functions do most of the work. [Load] reads a specification and says
+// everything that is wrong with it. [Space.Check] says what is wrong with a
 // configuration and never changes it. [Space.Project] turns anything at all
-// into a valid configuration and says what it changed. [Space.Decode] maps the
-// unit cube, where samplers live, onto valid configurations.
-//
-// Linear rules and forbidden combinations are not expressed here.
+// into a valid configuration and says what it changed; every kind of rule says
+// how. [Space.Decode] maps the unit cube, where samplers live, onto valid
+// configurations. A finite space can also be listed ([Space.Enumerate]).
 package space

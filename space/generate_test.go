@@ -3,12 +3,14 @@ package space
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"pgregory.net/rapid"
 )
 
 // spaces draws random valid spaces: single parameters of every kind, an array
-// with its length, orderings of both forms, and chains of activations.
+// with its length, orderings of both forms, chains of activations, sums and
+// forbidden combinations over any of them.
 func spaces() *rapid.Generator[*Space] {
 	return rapid.Custom(func(t *rapid.T) *Space {
 		for {
@@ -18,8 +20,9 @@ func spaces() *rapid.Generator[*Space] {
 				return s
 			}
 			for _, v := range err.(Violations) {
-				// The only thing drawn blindly is whether there is room.
-				if v.Description[:min(16, len(v.Description))] != "there is no room" {
+				// Drawn blindly: whether there is room, and whether the default
+				// obeys linear and forbidden rules.
+				if !strings.HasPrefix(v.Description, "there is no room") && v.Field != "default" && v.Field != "rules" {
 					t.Fatalf("drawn specification refused: %v", err)
 				}
 			}
@@ -36,7 +39,7 @@ func drawSpec(t *rapid.T) (params []Param, rules []Rule) {
 		if rapid.Bool().Draw(t, "activated") {
 			on := params[rapid.IntRange(0, i-1).Draw(t, "on")]
 			a := &Activation{Param: params[i].ID, When: on.ID, Op: rapid.SampledFrom([]Op{Equal, NotEqual}).Draw(t, "op"), Value: on.Default}
-			if on.Kind.numeric() {
+			if on.Kind.numeric() || on.Kind == KindOrdinal {
 				a.Op = rapid.SampledFrom([]Op{Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual}).Draw(t, "op")
 			}
 			rules = append(rules, Rule{ID: fmt.Sprintf("a%d", i), Activation: a})
@@ -59,8 +62,7 @@ func drawSpec(t *rapid.T) (params []Param, rules []Rule) {
 			chain[k] = &p
 		}
 		ceiling := make([]float64, len(nums))
-		o.ceilings(ceiling, chain)
-		if len(ceiling) > 0 && ceiling[0] >= p.Min {
+		if o.ceilings(ceiling, chain, false) {
 			o.arrange(nums, chain)
 		}
 		p.Default = Nums(nums...)
@@ -81,11 +83,84 @@ func drawSpec(t *rapid.T) (params []Param, rules []Rule) {
 			rules = append(rules, Rule{ID: "o1_when", Activation: &Activation{Param: "o1", When: "p0", Op: Equal, Value: params[0].Default}})
 		}
 	}
+	for k := range rapid.IntRange(0, 2).Draw(t, "linear") {
+		if l := drawLinear(t, params); l != nil {
+			rules = append(rules, Rule{ID: fmt.Sprintf("l%d", k), Linear: l})
+		}
+	}
+	for k := range rapid.IntRange(0, 2).Draw(t, "forbidden") {
+		rules = append(rules, Rule{ID: fmt.Sprintf("f%d", k), Forbidden: drawForbidden(t, params)})
+	}
 	return params, rules
 }
 
+// drawLinear draws a sum over some of the numbers, with a bound that the
+// defaults mostly obey.
+func drawLinear(t *rapid.T, params []Param) *Linear {
+	l := &Linear{}
+	for i := range params {
+		p := &params[i]
+		if !p.Kind.numeric() || !rapid.Bool().Draw(t, "summed") {
+			continue
+		}
+		c := rapid.SampledFrom([]float64{1, 2, 0.1, -1, -0.5}).Draw(t, "coefficient")
+		l.Terms = append(l.Terms, Term{p.ID, c})
+		if p.special(p.Default.num) == nil {
+			l.Max += c * p.Default.num
+		}
+		for _, x := range p.Default.nums {
+			l.Max += c * x
+		}
+	}
+	if l.Terms == nil {
+		return nil
+	}
+	l.Max += rapid.SampledFrom([]float64{0, 0.5, 3, 20}).Draw(t, "room")
+	return l
+}
+
+func drawForbidden(t *rapid.T, params []Param) *Forbidden {
+	f := &Forbidden{}
+	for range rapid.IntRange(1, 3).Draw(t, "conditions") {
+		p := params[rapid.IntRange(0, len(params)-1).Draw(t, "on")]
+		if p.Array != nil {
+			continue
+		}
+		c := Condition{Param: p.ID}
+		one := func() Value {
+			switch {
+			case p.Kind == KindBool:
+				return Bool(rapid.Bool().Draw(t, "value"))
+			case p.Kind.named():
+				return Text(rapid.SampledFrom(p.Categories).Draw(t, "value"))
+			case len(p.Special) > 0 && rapid.Bool().Draw(t, "special"):
+				return Num(p.Special[0].Value)
+			}
+			return Num(p.decodeNumber(rapid.SampledFrom([]float64{0, 0.3, 0.5, 1}).Draw(t, "value")))
+		}
+		ops := []Op{Equal, NotEqual, In}
+		if p.Kind.numeric() || p.Kind == KindOrdinal {
+			ops = append(ops, Less, LessEqual, Greater, GreaterEqual)
+		}
+		if c.Op = rapid.SampledFrom(ops).Draw(t, "op"); c.Op == In {
+			c.Values = []Value{one(), one()}
+		} else {
+			c.Value = one()
+		}
+		f.All = append(f.All, c)
+	}
+	if len(f.All) == 0 {
+		p := &params[0]
+		f.All = []Condition{{Param: p.ID, Op: NotEqual, Value: p.Default}}
+	}
+	return f
+}
+
 func drawParam(t *rapid.T, id string) Param {
-	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	case 2:
+		levels := []string{"low", "mid", "high", "max"}[:rapid.IntRange(1, 4).Draw(t, "levels")]
+		return Param{ID: id, Kind: KindOrdinal, Categories: levels, Default: Text(rapid.SampledFrom(levels).Draw(t, "default"))}
 	case 0:
 		return Param{ID: id, Kind: KindBool, Default: Bool(rapid.Bool().Draw(t, "default"))}
 	case 1:

@@ -19,9 +19,10 @@ const (
 	KindBool
 	KindCategorical
 	KindDuration // seconds
+	KindOrdinal  // names that have an order, such as low, medium, high
 )
 
-var kindNames = []string{"float", "int", "bool", "categorical", "duration"}
+var kindNames = []string{"float", "int", "bool", "categorical", "duration", "ordinal"}
 
 // String returns the kind's name in specifications.
 func (k Kind) String() string {
@@ -51,6 +52,9 @@ func (k *Kind) UnmarshalText(b []byte) error {
 
 func (k Kind) numeric() bool { return k == KindFloat || k == KindInt || k == KindDuration }
 
+// named reports whether values are names out of a list.
+func (k Kind) named() bool { return k == KindCategorical || k == KindOrdinal }
+
 // Param is one thing that can be set.
 type Param struct {
 	ID          string `json:"id"`
@@ -68,6 +72,8 @@ type Param struct {
 	// Log searches orders of magnitude rather than values; Min must be above 0.
 	Log bool `json:"log,omitempty"`
 
+	// Categories are the names of a categorical parameter, or of an ordinal one
+	// from the least to the greatest.
 	Categories []string  `json:"categories,omitempty"`
 	Special    []Special `json:"special_values,omitempty"`
 	// Array makes the parameter a list of numbers of this Kind.
@@ -108,6 +114,22 @@ func (p *Param) grid() float64 {
 // levels returns how many values a gridded range has.
 func (p *Param) levels() int {
 	return int(math.Round((p.Max-p.Min)/p.grid())) + 1
+}
+
+// count returns how many values the range of a finite p has, and place the
+// number of one of them.
+func (p *Param) count() int {
+	if p.grid() == 0 {
+		return 1
+	}
+	return p.levels()
+}
+
+func (p *Param) place(v float64) int {
+	if p.grid() == 0 {
+		return 0
+	}
+	return int(math.Round((v - p.Min) / p.grid()))
 }
 
 // level returns value number k of the grid. Multiples of steps such as 0.1
@@ -151,7 +173,7 @@ func (p *Param) want() valueKind {
 		return listValue
 	case p.Kind == KindBool:
 		return boolValue
-	case p.Kind == KindCategorical:
+	case p.Kind.named():
 		return textValue
 	}
 	return numberValue
@@ -197,6 +219,8 @@ func (p *Param) Range() string {
 		return "true or false"
 	case KindCategorical:
 		return "one of " + strings.Join(p.Categories, ", ")
+	case KindOrdinal:
+		return "one of " + strings.Join(p.Categories, " < ")
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s to %s", formatNumber(p.Min), formatNumber(p.Max))
@@ -289,7 +313,7 @@ func (p *Param) parse(s string) (Value, bool) {
 			nums[i] = n
 		}
 		return Nums(nums...), true
-	case p.Kind == KindCategorical:
+	case p.Kind.named():
 		return Text(s), true
 	case p.Kind == KindBool:
 		switch strings.ToLower(s) {

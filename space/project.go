@@ -37,8 +37,13 @@ const (
 // Project returns a valid configuration close to raw, and what it changed.
 // It accepts anything: missing values and values of the wrong type become the
 // default, numbers move to the nearest allowed one, arrays are cut or extended
-// to their length, orderings and activations are applied as their rules say,
-// and unknown names are ignored. A valid configuration comes back unchanged.
+// to their length, every rule that is broken is applied as its kind says
+// ([Activation], [Ordering], [Linear], [Forbidden]), and unknown names are
+// ignored. A valid configuration comes back unchanged.
+//
+// Rules that pull against each other are applied in turn, harder each time. If
+// that ends nowhere, the parameters of the rules still broken take their
+// defaults, and at the very last all do: so there is always an answer.
 func (s *Space) Project(raw Source) (Config, []Change) {
 	from := make([]Value, len(s.params))
 	for i := range s.params {
@@ -58,6 +63,16 @@ func (s *Space) Project(raw Source) (Config, []Change) {
 }
 
 func (s *Space) project(raw []Value) (values []Value, why []string) {
+	values, why = s.settle(raw)
+	if r := s.firstBroken(values); r >= 0 {
+		return s.repair(raw, values, why, r)
+	}
+	return values, why
+}
+
+// settle applies everything but linear and forbidden rules, which obey only
+// once the values they compare are known.
+func (s *Space) settle(raw []Value) (values []Value, why []string) {
 	values = make([]Value, len(s.params))
 	why = make([]string, len(s.params))
 	for _, u := range s.units {

@@ -1,17 +1,62 @@
 package space
 
 import (
-	"math"
+	"fmt"
 	"slices"
+	"strings"
 )
 
-// Rule is one dependency between parameters. Exactly one of Activation and
-// Ordering is set.
+// Rule is one dependency between parameters. Exactly one of Activation,
+// Ordering, Linear and Forbidden is set. Each says how Project makes a
+// configuration obey it; [Rule.Projection] has it for people.
 type Rule struct {
 	ID          string      `json:"id"`
 	Description string      `json:"description,omitempty"`
 	Activation  *Activation `json:"activation,omitempty"`
 	Ordering    *Ordering   `json:"ordering,omitempty"`
+	Linear      *Linear     `json:"linear,omitempty"`
+	Forbidden   *Forbidden  `json:"forbidden,omitempty"`
+}
+
+// kinds counts how many of the alternatives are set.
+func (r *Rule) kinds() (n int) {
+	for _, set := range []bool{r.Activation != nil, r.Ordering != nil, r.Linear != nil, r.Forbidden != nil} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+// String says what the rule asks for, for people.
+func (r *Rule) String() string {
+	switch {
+	case r.Activation != nil:
+		c := r.Activation.condition()
+		return fmt.Sprintf("%s exists while %s", r.Activation.Param, c.text())
+	case r.Ordering != nil:
+		return r.Ordering.String()
+	case r.Linear != nil:
+		return r.Linear.String()
+	case r.Forbidden != nil:
+		return "never " + r.Forbidden.String()
+	}
+	return ""
+}
+
+// Projection says what becomes of a configuration that breaks the rule.
+func (r *Rule) Projection() string {
+	switch {
+	case r.Activation != nil:
+		return "the value is removed; one that comes to exist starts at its default"
+	case r.Ordering != nil:
+		return "the values are sorted, then each is moved just as far as those beside it require"
+	case r.Linear != nil:
+		return "every value moves the same share of the way to the end of its range that lowers the sum, just far enough"
+	case r.Forbidden != nil:
+		return "the parameter named last moves to the nearest value that ends the combination, or the one before it if there is none"
+	}
+	return ""
 }
 
 // Activation makes Param exist only while "When Op Value" holds. Several
@@ -29,156 +74,28 @@ type Activation struct {
 	Values []Value `json:"values,omitempty"`
 }
 
-// Op compares a parameter with a value.
-type Op string
-
-// The comparisons. Categories and booleans only know Equal, NotEqual and In.
-const (
-	Equal        Op = "=="
-	NotEqual     Op = "!="
-	Less         Op = "<"
-	LessEqual    Op = "<="
-	Greater      Op = ">"
-	GreaterEqual Op = ">="
-	In           Op = "in"
-)
-
-func (a *Activation) holds(v Value) bool {
-	if v.kind == noValue {
-		return false
-	}
-	switch a.Op {
-	case Equal:
-		return v.Equal(a.Value)
-	case NotEqual:
-		return !v.Equal(a.Value)
-	case In:
-		return slices.ContainsFunc(a.Values, v.Equal)
-	case Less:
-		return v.num < a.Value.num
-	case LessEqual:
-		return v.num <= a.Value.num
-	case Greater:
-		return v.num > a.Value.num
-	case GreaterEqual:
-		return v.num >= a.Value.num
-	}
-	return false
+func (a *Activation) condition() Condition {
+	return Condition{Param: a.When, Op: a.Op, Value: a.Value, Values: a.Values}
 }
 
-// Ordering makes values strictly increase: the elements of one array, or
-// several single parameters in the order listed (those not active are skipped).
-// The next value is at least the previous one times MinRatio and plus MinGap.
+// Forbidden rules out a combination: not all of the conditions may hold at
+// once.
 //
-// Projection: values are sorted, then each is raised just as far as the one
-// before it requires, and lowered where those after it would run out of room.
-type Ordering struct {
-	Params   []string `json:"params"`
-	MinRatio float64  `json:"min_ratio,omitempty"` // 0 means 1
-	MinGap   float64  `json:"min_gap,omitempty"`
+// Projection: the parameter of the last condition moves to the nearest value
+// that does not meet it (a category goes to its default, or to the nearest in
+// its list); where there is none, or that breaks another rule, the condition
+// before it is tried.
+type Forbidden struct {
+	All []Condition `json:"all"`
 }
 
-// slack forgives the rounding of ratios and gaps: 1100 may follow 1000 at
-// ratio 1.1 though 1000*1.1 is a little more than 1100 in binary.
-const slack = 1e-9
-
-// after returns the least value that may follow prev, before slack.
-func (o *Ordering) after(prev float64) float64 {
-	return max(prev*max(o.MinRatio, 1), prev+o.MinGap)
-}
-
-// allows reports whether next may follow prev. It is monotone: whatever may
-// follow prev may follow anything smaller.
-func (o *Ordering) allows(prev, next float64) bool {
-	least := o.after(prev)
-	if least >= 0 {
-		least *= 1 - slack
-	} else {
-		least *= 1 + slack
+// String is the combination: a = x and b > 1.
+func (f *Forbidden) String() string {
+	parts := make([]string, len(f.All))
+	for i := range f.All {
+		parts[i] = f.All[i].text()
 	}
-	return next > prev && next >= least
-}
-
-// lowest returns the least value of p that may follow prev.
-func (o *Ordering) lowest(p *Param, prev float64) float64 {
-	least := max(o.after(prev), p.Min)
-	if o.allows(prev, p.Min) {
-		return p.Min
-	}
-	if step := p.grid(); step != 0 {
-		k := int(min((least-p.Min)/step, float64(p.levels()))) - 1
-		for k < p.levels()-1 && !o.allows(prev, p.level(k)) {
-			k++
-		}
-		return p.level(k)
-	}
-	// A readable number a little above the bound, if there is one.
-	for _, v := range []float64{roundDigits(least, readable), roundDigits(least+math.Abs(least)*1e-5, readable), least} {
-		if o.allows(prev, v) {
-			return v
-		}
-	}
-	return math.Nextafter(least, math.Inf(1))
-}
-
-// highest returns the greatest value of p that next may follow, -Inf if there
-// is none.
-func (o *Ordering) highest(p *Param, next float64) float64 {
-	if !o.allows(p.Min, next) {
-		return math.Inf(-1)
-	}
-	most := min(p.Max, next-o.MinGap)
-	if o.MinRatio > 1 {
-		most = min(most, next/o.MinRatio)
-	}
-	most = max(most, p.Min)
-	if step := p.grid(); step != 0 {
-		k := min(int((most-p.Min)/step)+1, p.levels()-1)
-		for !o.allows(p.level(k), next) {
-			k--
-		}
-		return p.level(k)
-	}
-	for !o.allows(most, next) {
-		most = math.Nextafter(most, math.Inf(-1))
-	}
-	return most
-}
-
-// ceilings fills dst with the greatest value each of a chain of parameters may
-// have so that those after it still fit.
-func (o *Ordering) ceilings(dst []float64, chain []*Param) {
-	for i := len(chain) - 1; i >= 0; i-- {
-		if i == len(chain)-1 {
-			dst[i] = chain[i].Max
-		} else {
-			dst[i] = o.highest(chain[i], dst[i+1])
-		}
-	}
-}
-
-// arrange changes vals, each already a value of its parameter, until they obey
-// the ordering. Values that obey it already stay as they are.
-func (o *Ordering) arrange(vals []float64, chain []*Param) (changed bool) {
-	var buf [16]float64
-	ceiling := append(buf[:0], vals...)
-	o.ceilings(ceiling, chain)
-	before := slices.Clone(vals)
-	slices.Sort(vals)
-	for i := range vals {
-		v := chain[i].snap(vals[i])
-		if i > 0 && !o.allows(vals[i-1], v) {
-			v = o.lowest(chain[i], vals[i-1])
-		}
-		if v > ceiling[i] {
-			v = ceiling[i]
-			if down := roundDigits(v-math.Abs(v)*1e-5, readable); chain[i].grid() == 0 && down >= chain[i].Min && (i == 0 || o.allows(vals[i-1], down)) {
-				v = down // a readable number, where there is room for one
-			}
-		}
-		vals[i] = v
-	}
-	return !slices.Equal(before, vals)
+	return strings.Join(parts, " and ")
 }
 
 // clone returns a copy that shares nothing with r.
@@ -192,6 +109,16 @@ func (r Rule) clone() Rule {
 		o := *r.Ordering
 		o.Params = slices.Clone(o.Params)
 		r.Ordering = &o
+	}
+	if r.Linear != nil {
+		r.Linear = &Linear{Terms: slices.Clone(r.Linear.Terms), Max: r.Linear.Max}
+	}
+	if r.Forbidden != nil {
+		all := slices.Clone(r.Forbidden.All)
+		for i := range all {
+			all[i].Values = slices.Clone(all[i].Values)
+		}
+		r.Forbidden = &Forbidden{All: all}
 	}
 	return r
 }

@@ -13,12 +13,14 @@ type Space struct {
 	ordered []bool        // by parameter: some ordering holds it
 	length  []int         // by parameter: index of the array's length parameter, -1 for none
 	units   []unit        // in the order values must be settled
+	across  []int         // linear and forbidden rules
 	dims    []Dim
 	initial Config
 }
 
-// condition is an activation with its parameter looked up.
+// condition is what an activation compares, with its parameter looked up.
 type condition struct {
+	Condition
 	on   int
 	rule *Rule
 }
@@ -84,7 +86,7 @@ func (s *Space) isActive(i int, values []Value) bool {
 		return false
 	}
 	for _, c := range s.active[i] {
-		if !c.rule.Activation.holds(values[c.on]) {
+		if !c.holds(&s.params[c.on], values[c.on]) {
 			return false
 		}
 	}

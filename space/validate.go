@@ -60,12 +60,18 @@ func (s *Space) build() error {
 			ids[r.ID] = i
 		}
 		switch {
-		case (r.Activation == nil) == (r.Ordering == nil):
-			v.add(at, "want exactly one of activation and ordering")
+		case r.kinds() != 1:
+			v.add(at, "want exactly one of activation, ordering, linear and forbidden")
 		case r.Activation != nil:
 			s.checkActivation(r, at+".activation", &v)
-		default:
+		case r.Ordering != nil:
 			s.checkOrdering(i, ordered, at+".ordering", &v)
+		case r.Linear != nil:
+			s.checkLinear(r.Linear, at+".linear", &v)
+			s.across = append(s.across, i)
+		default:
+			s.checkForbidden(r.Forbidden, at+".forbidden", &v)
+			s.across = append(s.across, i)
 		}
 	}
 	if len(v) > 0 {
@@ -75,21 +81,7 @@ func (s *Space) build() error {
 		return v
 	}
 	s.dims = s.listDims()
-	// The defaults, where active, must be valid as they stand.
-	values := make([]Value, len(s.params))
-	for _, u := range s.units {
-		for _, i := range u.params {
-			if s.isActive(i, values) {
-				values[i] = s.params[i].Default
-			}
-		}
-	}
-	s.initial = Config{space: s, values: values}
-	if err := s.Check(s.initial); err != nil {
-		for _, one := range err.(Violations) {
-			v.add("default", "%s: %s", one.Field, one.Description)
-		}
-	}
+	s.checkDefault(&v)
 	return v.err()
 }
 
@@ -107,7 +99,7 @@ func (p *Param) check(at string, v *Violations) {
 			v.add(at, "a %s parameter has no range, step, scale, special values or array", p.Kind)
 		}
 	}
-	if p.Kind == KindCategorical {
+	if p.Kind.named() {
 		if len(p.Categories) == 0 {
 			v.add(at+".categories", "at least one is needed")
 		}
@@ -120,7 +112,7 @@ func (p *Param) check(at string, v *Violations) {
 			}
 		}
 	} else if len(p.Categories) > 0 {
-		v.add(at+".categories", "only a categorical parameter has categories")
+		v.add(at+".categories", "only a categorical or ordinal parameter has categories")
 	}
 	if len(*v) > before {
 		return
@@ -230,46 +222,25 @@ func (s *Space) checkActivation(r *Rule, at string, v *Violations) {
 	if !ok {
 		v.add(at+".param", "there is no parameter %q", a.Param)
 	}
-	on, known := s.index[a.When]
-	if !known {
-		v.add(at+".when", "there is no parameter %q", a.When)
-	}
-	if !ok || !known {
+	c := a.condition()
+	on, sound := s.checkCondition(&c, at, "when", v)
+	if !ok || !sound {
 		return
 	}
-	p := &s.params[on]
-	if p.Array != nil {
-		v.add(at+".when", "%q is an array", a.When)
+	a.Value = c.Value
+	s.active[i] = append(s.active[i], condition{Condition: c, on: on, rule: r})
+}
+
+func (s *Space) checkForbidden(f *Forbidden, at string, v *Violations) {
+	if len(f.All) == 0 {
+		v.add(at+".all", "at least one condition is needed")
+	}
+	if len(f.All) > maxEntries {
+		v.add(at+".all", "%d are too many, want at most %d", len(f.All), maxEntries)
 		return
 	}
-	s.active[i] = append(s.active[i], condition{on: on, rule: r})
-	a.Value = p.normalise(a.Value)
-	values := []Value{a.Value}
-	field := at + ".value"
-	switch a.Op {
-	case Equal, NotEqual:
-	case Less, LessEqual, Greater, GreaterEqual:
-		if !p.Kind.numeric() {
-			v.add(at+".op", "%s cannot compare a %s parameter", a.Op, p.Kind)
-		} else if a.Value.kind != numberValue || math.IsNaN(a.Value.num) {
-			v.add(field, "must be a number")
-		}
-		return // any number will do, in the range or not
-	case In:
-		for k := range a.Values {
-			a.Values[k] = p.normalise(a.Values[k])
-		}
-		if values, field = a.Values, at+".values"; len(values) == 0 {
-			v.add(field, "at least one is needed")
-		}
-	default:
-		v.add(at+".op", "unknown comparison %q", a.Op)
-		return
-	}
-	for _, x := range values {
-		if fault := p.fault(x); fault != "" {
-			v.add(field, "%s %s", a.When, fault)
-		}
+	for k := range f.All {
+		s.checkCondition(&f.All[k], fmt.Sprintf("%s.all[%d]", at, k), "param", v)
 	}
 }
 
@@ -318,77 +289,12 @@ func (s *Space) checkOrdering(rule int, ordered map[string]int, at string, v *Vi
 		return
 	}
 	ceiling := make([]float64, len(chain))
-	o.ceilings(ceiling, chain)
-	for k, c := range ceiling {
-		if c < chain[k].Min {
-			v.add(at, "there is no room: %d values cannot increase within %s", len(chain), chain[k].Range())
-			return
-		}
+	if !o.ceilings(ceiling, chain, false) {
+		v.add(at, "there is no room: %d values cannot increase within %s", len(chain), chain[0].Range())
 	}
 }
 
 // levelsUnsound reports whether the grid of p, already reported, cannot be counted.
 func (p *Param) levelsUnsound() bool {
 	return p.grid() < 0 || p.grid() > 0 && !((p.Max-p.Min)/p.grid() < maxLevels)
-}
-
-// order sorts the parameters so that each comes after those that decide
-// whether it exists and how long it is.
-func (s *Space) order(v *Violations) bool {
-	unitOf := make([]int, len(s.params))
-	for i := range unitOf {
-		unitOf[i] = -1
-	}
-	var units []unit
-	s.ordered = make([]bool, len(s.params))
-	for r := range s.rules {
-		if o := s.rules[r].Ordering; o != nil {
-			u := unit{ordering: &s.rules[r]}
-			for _, id := range o.Params {
-				u.params = append(u.params, s.index[id])
-				unitOf[s.index[id]] = len(units)
-				s.ordered[s.index[id]] = true
-			}
-			units = append(units, u)
-		}
-	}
-	for i := range s.params {
-		if unitOf[i] < 0 {
-			unitOf[i] = len(units)
-			units = append(units, unit{params: []int{i}})
-		}
-	}
-	settled := make([]bool, len(units))
-	ready := func(u int) bool {
-		for _, i := range units[u].params {
-			if l := s.length[i]; l >= 0 && !settled[unitOf[l]] {
-				return false
-			}
-			for _, c := range s.active[i] {
-				if !settled[unitOf[c.on]] {
-					return false
-				}
-			}
-		}
-		return true
-	}
-	for len(s.units) < len(units) {
-		u := 0
-		for u < len(units) && (settled[u] || !ready(u)) {
-			u++
-		}
-		if u == len(units) {
-			for u, done := range settled {
-				if !done {
-					for _, i := range units[u].params {
-						v.add(fmt.Sprintf("parameters[%d]", i), "%q depends on itself through activations, orderings or array lengths, or on a parameter that does", s.params[i].ID)
-					}
-				}
-			}
-			return false
-		}
-		settled[u] = true
-		s.units = append(s.units, units[u])
-	}
-	return true
 }

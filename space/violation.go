@@ -11,17 +11,27 @@ type Violation struct {
 	// specification, queues or queue_thresholds[1] in a configuration.
 	Field       string `json:"field"`
 	Description string `json:"description"`
+	// Line is where a document that was read has it, 0 if not known.
+	Line int `json:"line,omitempty"`
 }
 
 // Violations is the error of New, Check, Parse and their relatives. It holds
 // everything found, not only the first.
 type Violations []Violation
 
+// String is "line 12: field: what is wrong".
+func (v Violation) String() string {
+	if v.Line > 0 {
+		return fmt.Sprintf("line %d: %s: %s", v.Line, v.Field, v.Description)
+	}
+	return v.Field + ": " + v.Description
+}
+
 // Error joins all violations into one line.
 func (v Violations) Error() string {
 	parts := make([]string, len(v))
 	for i, one := range v {
-		parts[i] = one.Field + ": " + one.Description
+		parts[i] = one.String()
 	}
 	return strings.Join(parts, "; ")
 }

@@ -1,0 +1,224 @@
+package space
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Condition compares a parameter with a value. It does not hold for a
+// parameter that is not active.
+type Condition struct {
+	Param string `json:"param"`
+	Op    Op     `json:"op"`
+	Value Value  `json:"value"`
+	// Values are the alternatives of Op In.
+	Values []Value `json:"values,omitempty"`
+}
+
+// Op compares a parameter with a value.
+type Op string
+
+// The comparisons. Categories and booleans only know Equal, NotEqual and In;
+// the values of an ordinal parameter compare in the order they are listed.
+const (
+	Equal        Op = "=="
+	NotEqual     Op = "!="
+	Less         Op = "<"
+	LessEqual    Op = "<="
+	Greater      Op = ">"
+	GreaterEqual Op = ">="
+	In           Op = "in"
+)
+
+func (o Op) ordered() bool {
+	return o == Less || o == LessEqual || o == Greater || o == GreaterEqual
+}
+
+// holds reports whether v, a value of p, meets the condition.
+func (c *Condition) holds(p *Param, v Value) bool {
+	if v.kind == noValue {
+		return false
+	}
+	switch c.Op {
+	case Equal:
+		return v.Equal(c.Value)
+	case NotEqual:
+		return !v.Equal(c.Value)
+	case In:
+		return slices.ContainsFunc(c.Values, v.Equal)
+	}
+	a, b := p.rank(v), p.rank(c.Value)
+	switch c.Op {
+	case Less:
+		return a < b
+	case LessEqual:
+		return a <= b
+	case Greater:
+		return a > b
+	case GreaterEqual:
+		return a >= b
+	}
+	return false
+}
+
+// rank is what ordered comparisons compare: the number, or the place of an
+// ordinal value in its list.
+func (p *Param) rank(v Value) float64 {
+	if p.Kind == KindOrdinal {
+		return float64(slices.Index(p.Categories, v.text))
+	}
+	return v.num
+}
+
+// text is the condition as people write it: starve_limit > 0.
+func (c *Condition) text() string {
+	if c.Op == In {
+		parts := make([]string, len(c.Values))
+		for i, v := range c.Values {
+			parts[i] = v.String()
+		}
+		return fmt.Sprintf("%s in %s", c.Param, strings.Join(parts, ", "))
+	}
+	return fmt.Sprintf("%s %s %s", c.Param, c.Op, c.Value)
+}
+
+// check looks at a condition and returns the index of its parameter. Texts
+// that stand for numbers become the numbers. field names the parameter's field.
+func (s *Space) checkCondition(c *Condition, at, field string, v *Violations) (on int, ok bool) {
+	before := len(*v)
+	on, known := s.index[c.Param]
+	if !known {
+		v.add(at+"."+field, "there is no parameter %q", c.Param)
+		return 0, false
+	}
+	p := &s.params[on]
+	if p.Array != nil {
+		v.add(at+"."+field, "%q is an array", c.Param)
+		return 0, false
+	}
+	c.Value = p.normalise(c.Value)
+	for k := range c.Values {
+		c.Values[k] = p.normalise(c.Values[k])
+	}
+	switch {
+	case c.Op == Equal, c.Op == NotEqual:
+		if fault := p.fault(c.Value); fault != "" {
+			v.add(at+".value", "%s %s", c.Param, fault)
+		}
+	case c.Op == In:
+		if len(c.Values) == 0 {
+			v.add(at+".values", "at least one is needed")
+		}
+		for _, x := range c.Values {
+			if fault := p.fault(x); fault != "" {
+				v.add(at+".values", "%s %s", c.Param, fault)
+			}
+		}
+	case !c.Op.ordered():
+		v.add(at+".op", "unknown comparison %q, want one of == != < <= > >= in (in quotes in YAML)", c.Op)
+	case p.Kind == KindOrdinal:
+		if fault := p.fault(c.Value); fault != "" {
+			v.add(at+".value", "%s %s", c.Param, fault)
+		}
+	case !p.Kind.numeric():
+		v.add(at+".op", "%s cannot compare a %s parameter", c.Op, p.Kind)
+	case c.Value.kind != numberValue || math.IsNaN(c.Value.num):
+		v.add(at+".value", "must be a number") // any will do, in the range or not
+	}
+	return on, len(*v) == before
+}
+
+// always reports whether every value that p may have meets the condition.
+func (c *Condition) always(p *Param) bool {
+	switch {
+	case p.Kind == KindBool:
+		return c.holds(p, Bool(false)) && c.holds(p, Bool(true))
+	case !p.Kind.numeric():
+		return !slices.ContainsFunc(p.Categories, func(x string) bool { return !c.holds(p, Text(x)) })
+	}
+	if slices.ContainsFunc(p.Special, func(x Special) bool { return !c.holds(p, Num(x.Value)) }) {
+		return false
+	}
+	if c.Op.ordered() {
+		return c.holds(p, Num(p.Min)) && c.holds(p, Num(p.Max))
+	}
+	if p.grid() == 0 {
+		return p.Min == p.Max && c.holds(p, Num(p.Min))
+	}
+	if p.levels() > len(c.Values)+1 {
+		return false
+	}
+	for k := range p.levels() {
+		if !c.holds(p, Num(p.level(k))) {
+			return false
+		}
+	}
+	return true
+}
+
+// escape returns the value of p nearest to v that does not meet the condition:
+// the default if that is one and p is not a number.
+func (c *Condition) escape(p *Param, v Value) (Value, bool) {
+	var best Value
+	distance := math.Inf(1)
+	try := func(x Value, d float64) {
+		if d < distance && !c.holds(p, x) {
+			best, distance = x, d
+		}
+	}
+	switch {
+	case p.Kind == KindBool:
+		try(Bool(!v.Bool()), 1)
+	case p.Kind == KindCategorical || p.Kind == KindOrdinal:
+		at := slices.Index(p.Categories, v.text)
+		if p.Kind == KindCategorical {
+			try(p.Default, 0.5)
+		}
+		for k, x := range p.Categories {
+			try(Text(x), math.Abs(float64(k-at)))
+		}
+	default:
+		for _, x := range c.around(p, v.num) {
+			try(Num(x), math.Abs(x-v.num))
+		}
+		for _, x := range p.Special {
+			// Special values have a meaning of their own: none is near.
+			try(Num(x.Value), math.MaxFloat64)
+		}
+	}
+	return best, distance < math.Inf(1)
+}
+
+// around lists the values of a numeric p in its range among which the nearest
+// that does not meet the condition is: next to v and to what v is compared with.
+func (c *Condition) around(p *Param, v float64) []float64 {
+	out := []float64{p.Min, p.Max}
+	near := func(x float64) {
+		x = min(max(x, p.Min), p.Max)
+		out = append(out, p.snap(x))
+		if step := p.grid(); step != 0 {
+			k := int(math.Round((x - p.Min) / step))
+			// One more on each side than there are values to step over.
+			for d := 1; d <= len(c.Values)+2; d++ {
+				out = append(out, p.level(k-d), p.level(k+d))
+			}
+			return
+		}
+		for d := 1; d <= len(c.Values)+1; d++ {
+			// Numbers that can be read, as far as there are.
+			gap := float64(d) * max(math.Abs(x), (p.Max-p.Min)*1e-3) * 1e-4
+			for _, y := range []float64{x - gap, x + gap} {
+				if y = roundDigits(y, readable); y > p.Min && y < p.Max {
+					out = append(out, y)
+				}
+			}
+		}
+	}
+	near(v)
+	if c.Value.kind == numberValue {
+		near(c.Value.num)
+	}
+	return out
+}
