@@ -80,6 +80,9 @@ func beyond(outer, p *space.Param, field string) (v space.Violations) {
 			add(fmt.Sprintf(".categories[%d]", k), "%q is not %s", c, outer.Range())
 		}
 	}
+	if p.Kind == space.KindOrdinal && !slices.IsSortedFunc(p.Categories, func(a, b string) int { return slices.Index(outer.Categories, a) - slices.Index(outer.Categories, b) }) {
+		add(".categories", "are not in the built-in order, %s", outer.Range())
+	}
 	for k, s := range p.Special {
 		if !slices.ContainsFunc(outer.Special, func(o space.Special) bool { return o.Value == s.Value }) {
 			add(fmt.Sprintf(".special_values[%d].value", k), "%v has no meaning of its own, want %s", s.Value, outer.Range())

@@ -29,7 +29,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// testBuiltin has a parameter of every kind and a rule of both.
+// testBuiltin has a parameter and a rule of every kind.
 var testBuiltin = controller.Builtin{
 	Name: "test", Objectives: []string{"avg_jct", "p99_jct"},
 	Params: []space.Param{
@@ -39,10 +39,14 @@ var testBuiltin = controller.Builtin{
 		{ID: "pack", Kind: space.KindBool, Default: space.Bool(false)},
 		{ID: "limit", Kind: space.KindFloat, Min: 0.1, Max: 1, Default: space.Num(0.5)},
 		{ID: "starve", Kind: space.KindDuration, Min: 60, Max: 86400, Special: []space.Special{{Value: 0, Name: "off"}}, Default: space.Num(0)},
+		{ID: "effort", Kind: space.KindOrdinal, Categories: []string{"low", "mid", "high"}, Default: space.Text("mid")},
 	},
 	Rules: []space.Rule{
 		{ID: "increase", Ordering: &space.Ordering{Params: []string{"thresholds"}}},
 		{ID: "limit_if_pack", Activation: &space.Activation{Param: "limit", When: "pack", Op: space.Equal, Value: space.Bool(true)}},
+		{ID: "budget", Linear: &space.Linear{Terms: []space.Term{{Param: "queues", Coefficient: 0.1}, {Param: "limit", Coefficient: 1}}, Max: 1.2}},
+		{ID: "lazy_packing", Forbidden: &space.Forbidden{All: []space.Condition{
+			{Param: "pack", Op: space.Equal, Value: space.Bool(true)}, {Param: "effort", Op: space.LessEqual, Value: space.Text("low")}, {Param: "order", Op: space.In, Values: []space.Value{space.Text("submit")}}}}},
 	},
 }
 
@@ -183,7 +187,7 @@ func TestSchedulerSpecRoundTrip(t *testing.T) {
 	f := serve(t, nil)
 	ctx := background(t)
 	got := f.create("a", pb.SchedulerSpec_AUTO)
-	if len(got.GetSpec().GetParameters()) != len(testBuiltin.Params) || len(got.GetSpec().GetConstraints()) != 2 {
+	if len(got.GetSpec().GetParameters()) != len(testBuiltin.Params) || len(got.GetSpec().GetConstraints()) != len(testBuiltin.Rules) {
 		t.Fatalf("spec %v", got.GetSpec())
 	}
 	if got.GetSpec().GetObjective().GetMetricId() != "avg_jct" || got.GetSpec().GetRollout().GetMinControllableRatio() != 1.05 || got.GetCurrentConfiguration() != "schedulers/a/configurations/1" {
@@ -248,6 +252,28 @@ func TestBadFieldsAreNamed(t *testing.T) {
 				{ConstraintId: "increase", Rule: &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: []string{"thresholds"}, MinGap: 5}}},
 			}
 		}, "scheduler.spec.constraints[0].activation.when_parameter_id scheduler.spec.constraints[1].constraint_id scheduler.spec.constraints[1].ordering.parameter_ids[0] scheduler.spec.constraints[1].ordering.parameter_ids"},
+		{"the order of an ordinal", params(&pb.ParameterSpec{ParameterId: "effort", DefaultValue: structpb.NewStringValue("mid"),
+			ParameterValueSpec: &pb.ParameterSpec_OrdinalValueSpec{OrdinalValueSpec: &pb.OrdinalValueSpec{Values: []string{"mid", "low"}}}}),
+			"scheduler.spec.parameters[0].ordinal_value_spec.values"},
+		{"linear and forbidden", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{
+				{ConstraintId: "l", Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "order", Coefficient: 1}, {ParameterId: "limit"}}}}},
+				{ConstraintId: "f", Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{Conditions: []*pb.ForbiddenClause_Condition{
+					{ParameterId: "effort", Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")}, {ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
+				{ConstraintId: "n"},
+			}
+		}, "scheduler.spec.constraints[2].rule"},
+		{"linear and forbidden", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{
+				{ConstraintId: "l", Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "order", Coefficient: 1}, {ParameterId: "limit"}}}}},
+				{ConstraintId: "f", Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{Conditions: []*pb.ForbiddenClause_Condition{
+					{ParameterId: "effort", Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")}, {ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
+			}
+		}, "scheduler.spec.constraints[0].linear.terms[0].parameter_id scheduler.spec.constraints[0].linear.terms[1].coefficient scheduler.spec.constraints[1].forbidden.conditions[0].value" +
+			" scheduler.spec.constraints[1].forbidden.conditions[1].parameter_id scheduler.spec.constraints[1].forbidden.conditions[2].operator"},
+		{"a contradiction", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{{ConstraintId: "l", Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "queues", Coefficient: 1}}}}}}
+		}, "scheduler.spec.parameters scheduler.spec.constraints"},
 		{"built-in parts that no longer fit", params(integer("queues", 2, 3, 2)), "scheduler.spec.parameters"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/space"
 )
@@ -46,6 +48,8 @@ func paramFromProto(p *pb.ParameterSpec, field string, v *violations) space.Para
 		setDuration(&out, t.DurationValueSpec)
 	case *pb.ParameterSpec_CategoricalValueSpec:
 		out.Kind, out.Categories = space.KindCategorical, t.CategoricalValueSpec.GetValues()
+	case *pb.ParameterSpec_OrdinalValueSpec:
+		out.Kind, out.Categories = space.KindOrdinal, t.OrdinalValueSpec.GetValues()
 	case *pb.ParameterSpec_BooleanValueSpec:
 		out.Kind = space.KindBool
 	case *pb.ParameterSpec_ArraySpec:
@@ -127,6 +131,8 @@ func paramToProto(p *space.Param) *pb.ParameterSpec {
 		out.ParameterValueSpec = &pb.ParameterSpec_DurationValueSpec{DurationValueSpec: duration}
 	case space.KindBool:
 		out.ParameterValueSpec = &pb.ParameterSpec_BooleanValueSpec{BooleanValueSpec: &pb.BooleanValueSpec{}}
+	case space.KindOrdinal:
+		out.ParameterValueSpec = &pb.ParameterSpec_OrdinalValueSpec{OrdinalValueSpec: &pb.OrdinalValueSpec{Values: p.Categories}}
 	case space.KindCategorical:
 		out.ParameterValueSpec = &pb.ParameterSpec_CategoricalValueSpec{CategoricalValueSpec: &pb.CategoricalValueSpec{Values: p.Categories}}
 	default:
@@ -143,20 +149,46 @@ func ruleFromProto(c *pb.DependencyConstraint, field string, v *violations) spac
 		out.Ordering = &space.Ordering{Params: o.GetParameterIds(), MinRatio: o.GetMinRatio(), MinGap: o.GetMinGap()}
 	case *pb.DependencyConstraint_Activation:
 		a := r.Activation
-		out.Activation = &space.Activation{Param: a.GetParameterId(), When: a.GetWhenParameterId(), Op: operators[a.GetOperator()]}
-		var why string
-		if out.Activation.Value, why = valueFromProto(a.GetValue()); why != "" {
-			v.add(field+".activation.value", "%s", why)
+		c := conditionFromProto(a, field+".activation", v)
+		out.Activation = &space.Activation{Param: a.GetParameterId(), When: a.GetWhenParameterId(), Op: c.Op, Value: c.Value, Values: c.Values}
+	case *pb.DependencyConstraint_Linear:
+		out.Linear = &space.Linear{Max: r.Linear.GetMaxValue()}
+		for _, t := range r.Linear.GetTerms() {
+			out.Linear.Terms = append(out.Linear.Terms, space.Term{Param: t.GetParameterId(), Coefficient: t.GetCoefficient()})
 		}
-		for k, one := range a.GetValues() {
-			x, why := valueFromProto(one)
-			if why != "" {
-				v.add(fmt.Sprintf("%s.activation.values[%d]", field, k), "%s", why)
-			}
-			out.Activation.Values = append(out.Activation.Values, x)
+	case *pb.DependencyConstraint_Forbidden:
+		out.Forbidden = &space.Forbidden{}
+		for k, one := range r.Forbidden.GetConditions() {
+			c := conditionFromProto(one, fmt.Sprintf("%s.forbidden.conditions[%d]", field, k), v)
+			c.Param = one.GetParameterId()
+			out.Forbidden.All = append(out.Forbidden.All, c)
 		}
 	default:
-		v.add(field+".rule", "is required: activation or ordering")
+		v.add(field+".rule", "is required: activation, ordering, linear or forbidden")
+	}
+	return out
+}
+
+// comparison is what an activation and a condition have in common.
+type comparison interface {
+	GetOperator() pb.ActivationRule_Operator
+	GetValue() *structpb.Value
+	GetValues() []*structpb.Value
+}
+
+// conditionFromProto reads a comparison; the caller names the parameter.
+func conditionFromProto(from comparison, field string, v *violations) space.Condition {
+	out := space.Condition{Op: operators[from.GetOperator()]}
+	var why string
+	if out.Value, why = valueFromProto(from.GetValue()); why != "" {
+		v.add(field+".value", "%s", why)
+	}
+	for k, one := range from.GetValues() {
+		x, why := valueFromProto(one)
+		if why != "" {
+			v.add(fmt.Sprintf("%s.values[%d]", field, k), "%s", why)
+		}
+		out.Values = append(out.Values, x)
 	}
 	return out
 }
@@ -167,14 +199,35 @@ func ruleToProto(r *space.Rule, sp *space.Space) *pb.DependencyConstraint {
 		out.Rule = &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: o.Params, MinRatio: o.MinRatio, MinGap: o.MinGap}}
 	}
 	if a := r.Activation; a != nil {
-		when, _ := sp.Param(a.When)
-		rule := &pb.ActivationRule{ParameterId: a.Param, WhenParameterId: a.When, Operator: operatorOf(a.Op), Value: valueToProto(&when, a.Value)}
-		for _, x := range a.Values {
-			rule.Values = append(rule.Values, valueToProto(&when, x))
-		}
+		value, values := comparedToProto(sp, a.When, a.Value, a.Values)
+		rule := &pb.ActivationRule{ParameterId: a.Param, WhenParameterId: a.When, Operator: operatorOf(a.Op), Value: value, Values: values}
 		out.Rule = &pb.DependencyConstraint_Activation{Activation: rule}
 	}
+	if l := r.Linear; l != nil {
+		rule := &pb.LinearRule{MaxValue: l.Max}
+		for _, t := range l.Terms {
+			rule.Terms = append(rule.Terms, &pb.LinearRule_Term{ParameterId: t.Param, Coefficient: t.Coefficient})
+		}
+		out.Rule = &pb.DependencyConstraint_Linear{Linear: rule}
+	}
+	if f := r.Forbidden; f != nil {
+		rule := &pb.ForbiddenClause{}
+		for _, c := range f.All {
+			value, values := comparedToProto(sp, c.Param, c.Value, c.Values)
+			rule.Conditions = append(rule.Conditions, &pb.ForbiddenClause_Condition{ParameterId: c.Param, Operator: operatorOf(c.Op), Value: value, Values: values})
+		}
+		out.Rule = &pb.DependencyConstraint_Forbidden{Forbidden: rule}
+	}
 	return out
+}
+
+// comparedToProto writes what a parameter is compared with.
+func comparedToProto(sp *space.Space, param string, value space.Value, values []space.Value) (one *structpb.Value, all []*structpb.Value) {
+	p, _ := sp.Param(param)
+	for _, x := range values {
+		all = append(all, valueToProto(&p, x))
+	}
+	return valueToProto(&p, value), all
 }
 
 var specPath = regexp.MustCompile(`^(parameters|rules)\[(\d+)\](.*)$`)
@@ -182,7 +235,6 @@ var specPath = regexp.MustCompile(`^(parameters|rules)\[(\d+)\](.*)$`)
 // renames are of fields that space and the API name differently.
 var renames = []struct{ from, to string }{
 	{".id", ".parameter_id"},
-	{".categories", ".categorical_value_spec.values"},
 	{".array.length", ".array_spec.length_parameter_id"},
 	{".array", ".array_spec"},
 }
@@ -192,7 +244,10 @@ var renames = []struct{ from, to string }{
 // built in. ok is false for what is about no single field of the request.
 func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int) (field string, ok bool) {
 	m := specPath.FindStringSubmatch(path)
-	if m == nil {
+	switch {
+	case m == nil && path == "rules":
+		return constraintsField, false
+	case m == nil:
 		return parametersField, false
 	}
 	i, _ := strconv.Atoi(m[2])
@@ -205,7 +260,8 @@ func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int)
 	}
 	if rule {
 		rest = strings.NewReplacer(".id", ".constraint_id", ".ordering.params", ".ordering.parameter_ids", ".activation.param", ".activation.parameter_id",
-			".activation.when", ".activation.when_parameter_id", ".activation.op", ".activation.operator").Replace(rest)
+			".activation.when", ".activation.when_parameter_id", ".activation.op", ".activation.operator", ".forbidden.all", ".forbidden.conditions",
+			".param", ".parameter_id", ".op", ".operator").Replace(rest)
 		return fmt.Sprintf("%s[%d]%s", constraintsField, i, rest), true
 	}
 	p := spec.GetParameters()[i]
@@ -214,6 +270,8 @@ func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int)
 		rest = "." + valueSpecField(p)
 	case rest == ".min_value", rest == ".max_value", rest == ".step":
 		rest = "." + valueSpecField(p) + rest
+	case strings.HasPrefix(rest, ".categories"):
+		rest = "." + valueSpecField(p) + ".values" + strings.TrimPrefix(rest, ".categories")
 	case strings.HasPrefix(rest, ".special_values"):
 		rest = strings.Replace(rest, ".weight", ".sampling_weight", 1)
 	default:

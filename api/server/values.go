@@ -21,7 +21,7 @@ func valueToProto(p *space.Param, v space.Value) *structpb.Value {
 		return structpb.NewListValue(list)
 	case p.Kind == space.KindBool:
 		return structpb.NewBoolValue(v.Bool())
-	case p.Kind == space.KindCategorical:
+	case p.Kind == space.KindCategorical || p.Kind == space.KindOrdinal:
 		return structpb.NewStringValue(v.Text())
 	}
 	return structpb.NewNumberValue(v.Float())
@@ -66,9 +66,9 @@ func sameShape(p *space.Param, v *structpb.Value) bool {
 	case *structpb.Value_BoolValue:
 		return p.Kind == space.KindBool
 	case *structpb.Value_StringValue:
-		return p.Kind == space.KindCategorical
+		return p.Kind == space.KindCategorical || p.Kind == space.KindOrdinal
 	case *structpb.Value_NumberValue:
-		return p.Array == nil && p.Kind != space.KindBool && p.Kind != space.KindCategorical
+		return p.Array == nil && p.Kind != space.KindBool && p.Kind != space.KindCategorical && p.Kind != space.KindOrdinal
 	}
 	return false
 }

@@ -73,7 +73,8 @@ func (ParameterSpec_ScaleType) EnumDescriptor() ([]byte, []int) {
 	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// A comparison.
+// A comparison. Categories and booleans know EQUAL, NOT_EQUAL and IN; ordinal
+// values compare in their order.
 type ActivationRule_Operator int32
 
 const (
@@ -136,7 +137,7 @@ func (x ActivationRule_Operator) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ActivationRule_Operator.Descriptor instead.
 func (ActivationRule_Operator) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{9, 0}
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // ParameterSpec is one thing that can be set on a scheduler. A value is a
@@ -157,6 +158,7 @@ type ParameterSpec struct {
 	//	*ParameterSpec_IntegerValueSpec
 	//	*ParameterSpec_CategoricalValueSpec
 	//	*ParameterSpec_BooleanValueSpec
+	//	*ParameterSpec_OrdinalValueSpec
 	//	*ParameterSpec_DurationValueSpec
 	//	*ParameterSpec_ArraySpec
 	ParameterValueSpec isParameterSpec_ParameterValueSpec `protobuf_oneof:"parameter_value_spec"`
@@ -259,6 +261,15 @@ func (x *ParameterSpec) GetBooleanValueSpec() *BooleanValueSpec {
 	return nil
 }
 
+func (x *ParameterSpec) GetOrdinalValueSpec() *OrdinalValueSpec {
+	if x != nil {
+		if x, ok := x.ParameterValueSpec.(*ParameterSpec_OrdinalValueSpec); ok {
+			return x.OrdinalValueSpec
+		}
+	}
+	return nil
+}
+
 func (x *ParameterSpec) GetDurationValueSpec() *DurationValueSpec {
 	if x != nil {
 		if x, ok := x.ParameterValueSpec.(*ParameterSpec_DurationValueSpec); ok {
@@ -332,6 +343,10 @@ type ParameterSpec_BooleanValueSpec struct {
 	BooleanValueSpec *BooleanValueSpec `protobuf:"bytes,7,opt,name=boolean_value_spec,json=booleanValueSpec,proto3,oneof"`
 }
 
+type ParameterSpec_OrdinalValueSpec struct {
+	OrdinalValueSpec *OrdinalValueSpec `protobuf:"bytes,8,opt,name=ordinal_value_spec,json=ordinalValueSpec,proto3,oneof"`
+}
+
 type ParameterSpec_DurationValueSpec struct {
 	DurationValueSpec *DurationValueSpec `protobuf:"bytes,9,opt,name=duration_value_spec,json=durationValueSpec,proto3,oneof"`
 }
@@ -347,6 +362,8 @@ func (*ParameterSpec_IntegerValueSpec) isParameterSpec_ParameterValueSpec() {}
 func (*ParameterSpec_CategoricalValueSpec) isParameterSpec_ParameterValueSpec() {}
 
 func (*ParameterSpec_BooleanValueSpec) isParameterSpec_ParameterValueSpec() {}
+
+func (*ParameterSpec_OrdinalValueSpec) isParameterSpec_ParameterValueSpec() {}
 
 func (*ParameterSpec_DurationValueSpec) isParameterSpec_ParameterValueSpec() {}
 
@@ -583,6 +600,52 @@ func (x *CategoricalValueSpec) GetValues() []string {
 	return nil
 }
 
+// OrdinalValueSpec is one of several names that have an order.
+type OrdinalValueSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the least to the greatest.
+	Values        []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrdinalValueSpec) Reset() {
+	*x = OrdinalValueSpec{}
+	mi := &file_autosched_v1_parameter_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrdinalValueSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrdinalValueSpec) ProtoMessage() {}
+
+func (x *OrdinalValueSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_parameter_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrdinalValueSpec.ProtoReflect.Descriptor instead.
+func (*OrdinalValueSpec) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *OrdinalValueSpec) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // BooleanValueSpec is true or false.
 type BooleanValueSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -592,7 +655,7 @@ type BooleanValueSpec struct {
 
 func (x *BooleanValueSpec) Reset() {
 	*x = BooleanValueSpec{}
-	mi := &file_autosched_v1_parameter_proto_msgTypes[5]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -604,7 +667,7 @@ func (x *BooleanValueSpec) String() string {
 func (*BooleanValueSpec) ProtoMessage() {}
 
 func (x *BooleanValueSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_parameter_proto_msgTypes[5]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -617,7 +680,7 @@ func (x *BooleanValueSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BooleanValueSpec.ProtoReflect.Descriptor instead.
 func (*BooleanValueSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{6}
 }
 
 // ArraySpec is a list of numbers whose length is another parameter's value.
@@ -642,7 +705,7 @@ type ArraySpec struct {
 
 func (x *ArraySpec) Reset() {
 	*x = ArraySpec{}
-	mi := &file_autosched_v1_parameter_proto_msgTypes[6]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +717,7 @@ func (x *ArraySpec) String() string {
 func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_parameter_proto_msgTypes[6]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +730,7 @@ func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ArraySpec) GetElementValueSpec() isArraySpec_ElementValueSpec {
@@ -761,7 +824,7 @@ type SpecialValue struct {
 
 func (x *SpecialValue) Reset() {
 	*x = SpecialValue{}
-	mi := &file_autosched_v1_parameter_proto_msgTypes[7]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +836,7 @@ func (x *SpecialValue) String() string {
 func (*SpecialValue) ProtoMessage() {}
 
 func (x *SpecialValue) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_parameter_proto_msgTypes[7]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +849,7 @@ func (x *SpecialValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpecialValue.ProtoReflect.Descriptor instead.
 func (*SpecialValue) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SpecialValue) GetValue() float64 {
@@ -822,6 +885,8 @@ type DependencyConstraint struct {
 	//
 	//	*DependencyConstraint_Activation
 	//	*DependencyConstraint_Ordering
+	//	*DependencyConstraint_Linear
+	//	*DependencyConstraint_Forbidden
 	Rule          isDependencyConstraint_Rule `protobuf_oneof:"rule"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -829,7 +894,7 @@ type DependencyConstraint struct {
 
 func (x *DependencyConstraint) Reset() {
 	*x = DependencyConstraint{}
-	mi := &file_autosched_v1_parameter_proto_msgTypes[8]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +906,7 @@ func (x *DependencyConstraint) String() string {
 func (*DependencyConstraint) ProtoMessage() {}
 
 func (x *DependencyConstraint) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_parameter_proto_msgTypes[8]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +919,7 @@ func (x *DependencyConstraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DependencyConstraint.ProtoReflect.Descriptor instead.
 func (*DependencyConstraint) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DependencyConstraint) GetConstraintId() string {
@@ -896,6 +961,24 @@ func (x *DependencyConstraint) GetOrdering() *OrderingRule {
 	return nil
 }
 
+func (x *DependencyConstraint) GetLinear() *LinearRule {
+	if x != nil {
+		if x, ok := x.Rule.(*DependencyConstraint_Linear); ok {
+			return x.Linear
+		}
+	}
+	return nil
+}
+
+func (x *DependencyConstraint) GetForbidden() *ForbiddenClause {
+	if x != nil {
+		if x, ok := x.Rule.(*DependencyConstraint_Forbidden); ok {
+			return x.Forbidden
+		}
+	}
+	return nil
+}
+
 type isDependencyConstraint_Rule interface {
 	isDependencyConstraint_Rule()
 }
@@ -908,9 +991,21 @@ type DependencyConstraint_Ordering struct {
 	Ordering *OrderingRule `protobuf:"bytes,4,opt,name=ordering,proto3,oneof"`
 }
 
+type DependencyConstraint_Linear struct {
+	Linear *LinearRule `protobuf:"bytes,5,opt,name=linear,proto3,oneof"`
+}
+
+type DependencyConstraint_Forbidden struct {
+	Forbidden *ForbiddenClause `protobuf:"bytes,6,opt,name=forbidden,proto3,oneof"`
+}
+
 func (*DependencyConstraint_Activation) isDependencyConstraint_Rule() {}
 
 func (*DependencyConstraint_Ordering) isDependencyConstraint_Rule() {}
+
+func (*DependencyConstraint_Linear) isDependencyConstraint_Rule() {}
+
+func (*DependencyConstraint_Forbidden) isDependencyConstraint_Rule() {}
 
 // ActivationRule: a parameter counts only while another one's value compares
 // as said. Projection drops a parameter that does not count and gives one that
@@ -933,7 +1028,7 @@ type ActivationRule struct {
 
 func (x *ActivationRule) Reset() {
 	*x = ActivationRule{}
-	mi := &file_autosched_v1_parameter_proto_msgTypes[9]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1040,7 @@ func (x *ActivationRule) String() string {
 func (*ActivationRule) ProtoMessage() {}
 
 func (x *ActivationRule) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_parameter_proto_msgTypes[9]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1053,7 @@ func (x *ActivationRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivationRule.ProtoReflect.Descriptor instead.
 func (*ActivationRule) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ActivationRule) GetParameterId() string {
@@ -1013,7 +1108,7 @@ type OrderingRule struct {
 
 func (x *OrderingRule) Reset() {
 	*x = OrderingRule{}
-	mi := &file_autosched_v1_parameter_proto_msgTypes[10]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1120,7 @@ func (x *OrderingRule) String() string {
 func (*OrderingRule) ProtoMessage() {}
 
 func (x *OrderingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_parameter_proto_msgTypes[10]
+	mi := &file_autosched_v1_parameter_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1133,7 @@ func (x *OrderingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderingRule.ProtoReflect.Descriptor instead.
 func (*OrderingRule) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OrderingRule) GetParameterIds() []string {
@@ -1062,18 +1157,252 @@ func (x *OrderingRule) GetMinGap() float64 {
 	return 0
 }
 
+// LinearRule: a weighted sum of numbers is at most max_value. A parameter that
+// does not count, or has a special value, adds 0; an array adds its elements.
+// Projection moves every value the same share of the way to the end of its range
+// that lowers the sum, just far enough.
+type LinearRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Terms         []*LinearRule_Term `protobuf:"bytes,1,rep,name=terms,proto3" json:"terms,omitempty"`
+	MaxValue      float64            `protobuf:"fixed64,2,opt,name=max_value,json=maxValue,proto3" json:"max_value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinearRule) Reset() {
+	*x = LinearRule{}
+	mi := &file_autosched_v1_parameter_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinearRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinearRule) ProtoMessage() {}
+
+func (x *LinearRule) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_parameter_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinearRule.ProtoReflect.Descriptor instead.
+func (*LinearRule) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *LinearRule) GetTerms() []*LinearRule_Term {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
+func (x *LinearRule) GetMaxValue() float64 {
+	if x != nil {
+		return x.MaxValue
+	}
+	return 0
+}
+
+// ForbiddenClause: not all of the conditions may hold at once. Projection moves
+// the parameter of the last one to the nearest value that does not meet it, or
+// that of the one before where there is none.
+type ForbiddenClause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Conditions    []*ForbiddenClause_Condition `protobuf:"bytes,1,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForbiddenClause) Reset() {
+	*x = ForbiddenClause{}
+	mi := &file_autosched_v1_parameter_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForbiddenClause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForbiddenClause) ProtoMessage() {}
+
+func (x *ForbiddenClause) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_parameter_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForbiddenClause.ProtoReflect.Descriptor instead.
+func (*ForbiddenClause) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ForbiddenClause) GetConditions() []*ForbiddenClause_Condition {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+// A summand.
+type LinearRule_Term struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Each parameter once.
+	ParameterId string `protobuf:"bytes,1,opt,name=parameter_id,json=parameterId,proto3" json:"parameter_id,omitempty"`
+	// Required, not 0.
+	Coefficient   float64 `protobuf:"fixed64,2,opt,name=coefficient,proto3" json:"coefficient,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinearRule_Term) Reset() {
+	*x = LinearRule_Term{}
+	mi := &file_autosched_v1_parameter_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinearRule_Term) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinearRule_Term) ProtoMessage() {}
+
+func (x *LinearRule_Term) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_parameter_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinearRule_Term.ProtoReflect.Descriptor instead.
+func (*LinearRule_Term) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{12, 0}
+}
+
+func (x *LinearRule_Term) GetParameterId() string {
+	if x != nil {
+		return x.ParameterId
+	}
+	return ""
+}
+
+func (x *LinearRule_Term) GetCoefficient() float64 {
+	if x != nil {
+		return x.Coefficient
+	}
+	return 0
+}
+
+// A comparison of a parameter. It does not hold for one that does not count.
+type ForbiddenClause_Condition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ParameterId string `protobuf:"bytes,1,opt,name=parameter_id,json=parameterId,proto3" json:"parameter_id,omitempty"`
+	// Required.
+	Operator ActivationRule_Operator `protobuf:"varint,2,opt,name=operator,proto3,enum=autosched.v1.ActivationRule_Operator" json:"operator,omitempty"`
+	// What it is compared with, unless the operator is IN.
+	Value *structpb.Value `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	// The alternatives of IN.
+	Values        []*structpb.Value `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForbiddenClause_Condition) Reset() {
+	*x = ForbiddenClause_Condition{}
+	mi := &file_autosched_v1_parameter_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForbiddenClause_Condition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForbiddenClause_Condition) ProtoMessage() {}
+
+func (x *ForbiddenClause_Condition) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_parameter_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForbiddenClause_Condition.ProtoReflect.Descriptor instead.
+func (*ForbiddenClause_Condition) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_parameter_proto_rawDescGZIP(), []int{13, 0}
+}
+
+func (x *ForbiddenClause_Condition) GetParameterId() string {
+	if x != nil {
+		return x.ParameterId
+	}
+	return ""
+}
+
+func (x *ForbiddenClause_Condition) GetOperator() ActivationRule_Operator {
+	if x != nil {
+		return x.Operator
+	}
+	return ActivationRule_OPERATOR_UNSPECIFIED
+}
+
+func (x *ForbiddenClause_Condition) GetValue() *structpb.Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *ForbiddenClause_Condition) GetValues() []*structpb.Value {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 var File_autosched_v1_parameter_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_parameter_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/parameter.proto\x12\fautosched.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xfe\x06\n" +
+	"\x1cautosched/v1/parameter.proto\x12\fautosched.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xc8\a\n" +
 	"\rParameterSpec\x12!\n" +
 	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12\x16\n" +
 	"\x06module\x18\x02 \x01(\tR\x06module\x12K\n" +
 	"\x11double_value_spec\x18\x03 \x01(\v2\x1d.autosched.v1.DoubleValueSpecH\x00R\x0fdoubleValueSpec\x12N\n" +
 	"\x12integer_value_spec\x18\x04 \x01(\v2\x1e.autosched.v1.IntegerValueSpecH\x00R\x10integerValueSpec\x12Z\n" +
 	"\x16categorical_value_spec\x18\x05 \x01(\v2\".autosched.v1.CategoricalValueSpecH\x00R\x14categoricalValueSpec\x12N\n" +
-	"\x12boolean_value_spec\x18\a \x01(\v2\x1e.autosched.v1.BooleanValueSpecH\x00R\x10booleanValueSpec\x12Q\n" +
+	"\x12boolean_value_spec\x18\a \x01(\v2\x1e.autosched.v1.BooleanValueSpecH\x00R\x10booleanValueSpec\x12N\n" +
+	"\x12ordinal_value_spec\x18\b \x01(\v2\x1e.autosched.v1.OrdinalValueSpecH\x00R\x10ordinalValueSpec\x12Q\n" +
 	"\x13duration_value_spec\x18\t \x01(\v2\x1f.autosched.v1.DurationValueSpecH\x00R\x11durationValueSpec\x128\n" +
 	"\n" +
 	"array_spec\x18\n" +
@@ -1089,7 +1418,7 @@ const file_autosched_v1_parameter_proto_rawDesc = "" +
 	"\n" +
 	"\x06LINEAR\x10\x01\x12\a\n" +
 	"\x03LOG\x10\x02B\x16\n" +
-	"\x14parameter_value_specJ\x04\b\x06\x10\aJ\x04\b\b\x10\t\"_\n" +
+	"\x14parameter_value_specJ\x04\b\x06\x10\a\"_\n" +
 	"\x0fDoubleValueSpec\x12\x1b\n" +
 	"\tmin_value\x18\x01 \x01(\x01R\bminValue\x12\x1b\n" +
 	"\tmax_value\x18\x02 \x01(\x01R\bmaxValue\x12\x12\n" +
@@ -1103,6 +1432,8 @@ const file_autosched_v1_parameter_proto_rawDesc = "" +
 	"\tmax_value\x18\x02 \x01(\x01R\bmaxValue\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\x01R\x04step\".\n" +
 	"\x14CategoricalValueSpec\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\tR\x06values\"*\n" +
+	"\x10OrdinalValueSpec\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\tR\x06values\"\x12\n" +
 	"\x10BooleanValueSpec\"\x85\x03\n" +
 	"\tArraySpec\x12K\n" +
@@ -1117,15 +1448,17 @@ const file_autosched_v1_parameter_proto_rawDesc = "" +
 	"\fSpecialValue\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12'\n" +
-	"\x0fsampling_weight\x18\x03 \x01(\x01R\x0esamplingWeight\"\xf7\x01\n" +
+	"\x0fsampling_weight\x18\x03 \x01(\x01R\x0esamplingWeight\"\xde\x02\n" +
 	"\x14DependencyConstraint\x12#\n" +
 	"\rconstraint_id\x18\x01 \x01(\tR\fconstraintId\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12>\n" +
 	"\n" +
 	"activation\x18\x03 \x01(\v2\x1c.autosched.v1.ActivationRuleH\x00R\n" +
 	"activation\x128\n" +
-	"\bordering\x18\x04 \x01(\v2\x1a.autosched.v1.OrderingRuleH\x00R\borderingB\x06\n" +
-	"\x04ruleJ\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\t\"\x89\x03\n" +
+	"\bordering\x18\x04 \x01(\v2\x1a.autosched.v1.OrderingRuleH\x00R\bordering\x122\n" +
+	"\x06linear\x18\x05 \x01(\v2\x18.autosched.v1.LinearRuleH\x00R\x06linear\x12=\n" +
+	"\tforbidden\x18\x06 \x01(\v2\x1d.autosched.v1.ForbiddenClauseH\x00R\tforbiddenB\x06\n" +
+	"\x04ruleJ\x04\b\a\x10\bJ\x04\b\b\x10\t\"\x89\x03\n" +
 	"\x0eActivationRule\x12!\n" +
 	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12*\n" +
 	"\x11when_parameter_id\x18\x02 \x01(\tR\x0fwhenParameterId\x12A\n" +
@@ -1144,7 +1477,23 @@ const file_autosched_v1_parameter_proto_rawDesc = "" +
 	"\fOrderingRule\x12#\n" +
 	"\rparameter_ids\x18\x01 \x03(\tR\fparameterIds\x12\x1b\n" +
 	"\tmin_ratio\x18\x02 \x01(\x01R\bminRatio\x12\x17\n" +
-	"\amin_gap\x18\x03 \x01(\x01R\x06minGapB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\amin_gap\x18\x03 \x01(\x01R\x06minGap\"\xab\x01\n" +
+	"\n" +
+	"LinearRule\x123\n" +
+	"\x05terms\x18\x01 \x03(\v2\x1d.autosched.v1.LinearRule.TermR\x05terms\x12\x1b\n" +
+	"\tmax_value\x18\x02 \x01(\x01R\bmaxValue\x1aK\n" +
+	"\x04Term\x12!\n" +
+	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12 \n" +
+	"\vcoefficient\x18\x02 \x01(\x01R\vcoefficient\"\xac\x02\n" +
+	"\x0fForbiddenClause\x12G\n" +
+	"\n" +
+	"conditions\x18\x01 \x03(\v2'.autosched.v1.ForbiddenClause.ConditionR\n" +
+	"conditions\x1a\xcf\x01\n" +
+	"\tCondition\x12!\n" +
+	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12A\n" +
+	"\boperator\x18\x02 \x01(\x0e2%.autosched.v1.ActivationRule.OperatorR\boperator\x12,\n" +
+	"\x05value\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12.\n" +
+	"\x06values\x18\x04 \x03(\v2\x16.google.protobuf.ValueR\x06valuesB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_parameter_proto_rawDescOnce sync.Once
@@ -1159,46 +1508,59 @@ func file_autosched_v1_parameter_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_parameter_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_parameter_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_autosched_v1_parameter_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_autosched_v1_parameter_proto_goTypes = []any{
-	(ParameterSpec_ScaleType)(0), // 0: autosched.v1.ParameterSpec.ScaleType
-	(ActivationRule_Operator)(0), // 1: autosched.v1.ActivationRule.Operator
-	(*ParameterSpec)(nil),        // 2: autosched.v1.ParameterSpec
-	(*DoubleValueSpec)(nil),      // 3: autosched.v1.DoubleValueSpec
-	(*IntegerValueSpec)(nil),     // 4: autosched.v1.IntegerValueSpec
-	(*DurationValueSpec)(nil),    // 5: autosched.v1.DurationValueSpec
-	(*CategoricalValueSpec)(nil), // 6: autosched.v1.CategoricalValueSpec
-	(*BooleanValueSpec)(nil),     // 7: autosched.v1.BooleanValueSpec
-	(*ArraySpec)(nil),            // 8: autosched.v1.ArraySpec
-	(*SpecialValue)(nil),         // 9: autosched.v1.SpecialValue
-	(*DependencyConstraint)(nil), // 10: autosched.v1.DependencyConstraint
-	(*ActivationRule)(nil),       // 11: autosched.v1.ActivationRule
-	(*OrderingRule)(nil),         // 12: autosched.v1.OrderingRule
-	(*structpb.Value)(nil),       // 13: google.protobuf.Value
+	(ParameterSpec_ScaleType)(0),      // 0: autosched.v1.ParameterSpec.ScaleType
+	(ActivationRule_Operator)(0),      // 1: autosched.v1.ActivationRule.Operator
+	(*ParameterSpec)(nil),             // 2: autosched.v1.ParameterSpec
+	(*DoubleValueSpec)(nil),           // 3: autosched.v1.DoubleValueSpec
+	(*IntegerValueSpec)(nil),          // 4: autosched.v1.IntegerValueSpec
+	(*DurationValueSpec)(nil),         // 5: autosched.v1.DurationValueSpec
+	(*CategoricalValueSpec)(nil),      // 6: autosched.v1.CategoricalValueSpec
+	(*OrdinalValueSpec)(nil),          // 7: autosched.v1.OrdinalValueSpec
+	(*BooleanValueSpec)(nil),          // 8: autosched.v1.BooleanValueSpec
+	(*ArraySpec)(nil),                 // 9: autosched.v1.ArraySpec
+	(*SpecialValue)(nil),              // 10: autosched.v1.SpecialValue
+	(*DependencyConstraint)(nil),      // 11: autosched.v1.DependencyConstraint
+	(*ActivationRule)(nil),            // 12: autosched.v1.ActivationRule
+	(*OrderingRule)(nil),              // 13: autosched.v1.OrderingRule
+	(*LinearRule)(nil),                // 14: autosched.v1.LinearRule
+	(*ForbiddenClause)(nil),           // 15: autosched.v1.ForbiddenClause
+	(*LinearRule_Term)(nil),           // 16: autosched.v1.LinearRule.Term
+	(*ForbiddenClause_Condition)(nil), // 17: autosched.v1.ForbiddenClause.Condition
+	(*structpb.Value)(nil),            // 18: google.protobuf.Value
 }
 var file_autosched_v1_parameter_proto_depIdxs = []int32{
 	3,  // 0: autosched.v1.ParameterSpec.double_value_spec:type_name -> autosched.v1.DoubleValueSpec
 	4,  // 1: autosched.v1.ParameterSpec.integer_value_spec:type_name -> autosched.v1.IntegerValueSpec
 	6,  // 2: autosched.v1.ParameterSpec.categorical_value_spec:type_name -> autosched.v1.CategoricalValueSpec
-	7,  // 3: autosched.v1.ParameterSpec.boolean_value_spec:type_name -> autosched.v1.BooleanValueSpec
-	5,  // 4: autosched.v1.ParameterSpec.duration_value_spec:type_name -> autosched.v1.DurationValueSpec
-	8,  // 5: autosched.v1.ParameterSpec.array_spec:type_name -> autosched.v1.ArraySpec
-	0,  // 6: autosched.v1.ParameterSpec.scale_type:type_name -> autosched.v1.ParameterSpec.ScaleType
-	9,  // 7: autosched.v1.ParameterSpec.special_values:type_name -> autosched.v1.SpecialValue
-	13, // 8: autosched.v1.ParameterSpec.default_value:type_name -> google.protobuf.Value
-	3,  // 9: autosched.v1.ArraySpec.double_value_spec:type_name -> autosched.v1.DoubleValueSpec
-	4,  // 10: autosched.v1.ArraySpec.integer_value_spec:type_name -> autosched.v1.IntegerValueSpec
-	5,  // 11: autosched.v1.ArraySpec.duration_value_spec:type_name -> autosched.v1.DurationValueSpec
-	11, // 12: autosched.v1.DependencyConstraint.activation:type_name -> autosched.v1.ActivationRule
-	12, // 13: autosched.v1.DependencyConstraint.ordering:type_name -> autosched.v1.OrderingRule
-	1,  // 14: autosched.v1.ActivationRule.operator:type_name -> autosched.v1.ActivationRule.Operator
-	13, // 15: autosched.v1.ActivationRule.value:type_name -> google.protobuf.Value
-	13, // 16: autosched.v1.ActivationRule.values:type_name -> google.protobuf.Value
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	8,  // 3: autosched.v1.ParameterSpec.boolean_value_spec:type_name -> autosched.v1.BooleanValueSpec
+	7,  // 4: autosched.v1.ParameterSpec.ordinal_value_spec:type_name -> autosched.v1.OrdinalValueSpec
+	5,  // 5: autosched.v1.ParameterSpec.duration_value_spec:type_name -> autosched.v1.DurationValueSpec
+	9,  // 6: autosched.v1.ParameterSpec.array_spec:type_name -> autosched.v1.ArraySpec
+	0,  // 7: autosched.v1.ParameterSpec.scale_type:type_name -> autosched.v1.ParameterSpec.ScaleType
+	10, // 8: autosched.v1.ParameterSpec.special_values:type_name -> autosched.v1.SpecialValue
+	18, // 9: autosched.v1.ParameterSpec.default_value:type_name -> google.protobuf.Value
+	3,  // 10: autosched.v1.ArraySpec.double_value_spec:type_name -> autosched.v1.DoubleValueSpec
+	4,  // 11: autosched.v1.ArraySpec.integer_value_spec:type_name -> autosched.v1.IntegerValueSpec
+	5,  // 12: autosched.v1.ArraySpec.duration_value_spec:type_name -> autosched.v1.DurationValueSpec
+	12, // 13: autosched.v1.DependencyConstraint.activation:type_name -> autosched.v1.ActivationRule
+	13, // 14: autosched.v1.DependencyConstraint.ordering:type_name -> autosched.v1.OrderingRule
+	14, // 15: autosched.v1.DependencyConstraint.linear:type_name -> autosched.v1.LinearRule
+	15, // 16: autosched.v1.DependencyConstraint.forbidden:type_name -> autosched.v1.ForbiddenClause
+	1,  // 17: autosched.v1.ActivationRule.operator:type_name -> autosched.v1.ActivationRule.Operator
+	18, // 18: autosched.v1.ActivationRule.value:type_name -> google.protobuf.Value
+	18, // 19: autosched.v1.ActivationRule.values:type_name -> google.protobuf.Value
+	16, // 20: autosched.v1.LinearRule.terms:type_name -> autosched.v1.LinearRule.Term
+	17, // 21: autosched.v1.ForbiddenClause.conditions:type_name -> autosched.v1.ForbiddenClause.Condition
+	1,  // 22: autosched.v1.ForbiddenClause.Condition.operator:type_name -> autosched.v1.ActivationRule.Operator
+	18, // 23: autosched.v1.ForbiddenClause.Condition.value:type_name -> google.protobuf.Value
+	18, // 24: autosched.v1.ForbiddenClause.Condition.values:type_name -> google.protobuf.Value
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_parameter_proto_init() }
@@ -1211,17 +1573,20 @@ func file_autosched_v1_parameter_proto_init() {
 		(*ParameterSpec_IntegerValueSpec)(nil),
 		(*ParameterSpec_CategoricalValueSpec)(nil),
 		(*ParameterSpec_BooleanValueSpec)(nil),
+		(*ParameterSpec_OrdinalValueSpec)(nil),
 		(*ParameterSpec_DurationValueSpec)(nil),
 		(*ParameterSpec_ArraySpec)(nil),
 	}
-	file_autosched_v1_parameter_proto_msgTypes[6].OneofWrappers = []any{
+	file_autosched_v1_parameter_proto_msgTypes[7].OneofWrappers = []any{
 		(*ArraySpec_DoubleValueSpec)(nil),
 		(*ArraySpec_IntegerValueSpec)(nil),
 		(*ArraySpec_DurationValueSpec)(nil),
 	}
-	file_autosched_v1_parameter_proto_msgTypes[8].OneofWrappers = []any{
+	file_autosched_v1_parameter_proto_msgTypes[9].OneofWrappers = []any{
 		(*DependencyConstraint_Activation)(nil),
 		(*DependencyConstraint_Ordering)(nil),
+		(*DependencyConstraint_Linear)(nil),
+		(*DependencyConstraint_Forbidden)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1229,7 +1594,7 @@ func file_autosched_v1_parameter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_parameter_proto_rawDesc), len(file_autosched_v1_parameter_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
