@@ -44,14 +44,34 @@ func Load(text []byte) (*Space, error) {
 	}
 	r := &specReader{lines: map[string]int{}}
 	params, rules := r.document(root)
+	s, err := New(params, rules)
+	if found, ok := err.(Violations); ok {
+		r.v.addAll(r.beside(found))
+	}
 	if len(r.v) > 0 {
 		return nil, r.v.at(r.lines)
 	}
-	s, err := New(params, rules)
-	if v, ok := err.(Violations); ok {
-		return nil, v.at(r.lines)
-	}
 	return s, nil
+}
+
+// beside leaves out what follows from parts that could not be read.
+func (r *specReader) beside(found Violations) Violations {
+	if len(r.v) == 0 {
+		return found
+	}
+	unread := map[string]bool{}
+	for _, v := range r.v {
+		unread[part(v.Field)] = true
+	}
+	return slices.DeleteFunc(found, func(v Violation) bool {
+		return part(v.Field) == v.Field || unread[part(v.Field)]
+	})
+}
+
+// part is the parameter or rule that a field belongs to.
+func part(field string) string {
+	head, _, _ := strings.Cut(field, ".")
+	return head
 }
 
 // at fills in the lines of fields, or of what holds them.
@@ -349,4 +369,41 @@ func (r *specReader) value(n *node, at string, p *Param) Value {
 	var nums []float64
 	r.list(n, at, func(n *node, field string) { nums = append(nums, r.number(n, field, p)) })
 	return Nums(nums...)
+}
+
+// LoadConfig reads a configuration from YAML or JSON: values by parameter id,
+// or a document that has them under parameters, as the service answers. What
+// is not set or not allowed is projected, and changes says what became of it;
+// values may be written as [Space.Parse] reads them. A name that the space does
+// not have is an error.
+func (s *Space) LoadConfig(text []byte) (c Config, changes []Change, err error) {
+	if len(text) > MaxDocument {
+		return Config{}, nil, Violations{{Field: "document", Description: fmt.Sprintf("is larger than %d MiB", MaxDocument>>20)}}
+	}
+	root, err := parseDocument(text)
+	if err != nil {
+		return Config{}, nil, Violations{{Field: "document", Description: err.Error()}}
+	}
+	if i := slices.Index(root.keys, "parameters"); i >= 0 && root.items[i].kind == mapNode {
+		root = root.items[i]
+	}
+	if root.kind != mapNode {
+		return Config{}, nil, Violations{{Field: "document", Description: "is " + root.kind.String() + ", want values by parameter"}}
+	}
+	r := &specReader{lines: map[string]int{}}
+	raw := Values{}
+	r.fields(root, "", s.ids(), func(id, field string, n *node) {
+		p := &s.params[s.index[id]]
+		raw[id] = r.value(n, field, p)
+		if n.kind == scalarNode {
+			if x, ok := p.parse(n.text); ok {
+				raw[id] = x
+			}
+		}
+	})
+	if len(r.v) > 0 {
+		return Config{}, nil, r.v.at(r.lines)
+	}
+	c, changes = s.Project(raw)
+	return c, changes, nil
 }

@@ -85,6 +85,8 @@ func TestLoadErrors(t *testing.T) {
 			"line 7: rules[0].linear.terms[0].coefficient: must be finite and not 0; line 8: rules[0].linear.terms[1].param: there is no parameter \"x\"; line 9: rules[0].linear.terms[2].param: \"a\" is already in terms[0]"},
 		{"forbidden nothing", param + "rules:\n  - {id: r, forbidden: {all: []}}\n", "line 4: rules[0].forbidden.all: at least one condition is needed"},
 		{"forbidden unknown", param + "rules:\n  - {id: r, forbidden: {all: [{param: a, op: \"==\", value: 9}]}}\n", "line 4: rules[0].forbidden.all[0].value: a 9 is out of range"},
+		{"everything at once", "parameters:\n  - {id: a, kind: int, min_value: 5, max_value: 1}\n  - {id: b, kind: size}\n  - {id: c, kind: bool}\n",
+			"line 3: parameters[1].kind: unknown parameter kind \"size\", want one of float, int, bool, categorical, duration, ordinal; line 2: parameters[0].max_value: 1 is below min_value 5; line 4: parameters[2].default_value: is required"},
 		{"JSON", "{\"parameters\": [\n\t{\"id\": \"a\", \"kind\": \"int\",\n\t \"min_value\": true, \"default_value\": 1}]}", "line 3: parameters[0].min_value: want a number"},
 		{"JSON number", `{"parameters": [{"id": "a", "kind": "int", "min_value": 1e999, "default_value": 1}]}`, "document: line 1: 1e999 is too large a number"},
 	}

@@ -1,6 +1,9 @@
 package space
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Linear and forbidden rules reach across parameters that are settled apart, so
 // they are applied after everything else, and everything else again after them.
@@ -84,16 +87,13 @@ func (s *Space) mend(raw, values []Value, why []string, broken int) (out []Value
 				current[i] = moved[i]
 			}
 		}
-		values, why = s.settle(current)
+		var last []string
+		values, last = s.settle(current)
 		if broken = s.firstBroken(values); broken < 0 {
-			for i := range why {
-				if by[i] != "" && !values[i].Equal(raw[i]) {
-					why[i] = by[i]
-				} else if why[i] == "" && !values[i].Equal(raw[i]) {
-					why[i] = changeMissing
-				}
+			for i := range by {
+				by[i] = cmp.Or(by[i], why[i], last[i])
 			}
-			return values, why, true
+			return values, by, true
 		}
 	}
 	return nil, nil, false

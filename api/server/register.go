@@ -79,6 +79,25 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	return reg, v.err()
 }
 
+// CheckRegistration checks a registration as CreateScheduler does, without a
+// service, and returns the space it asks for. Its error is a [space.Violations].
+func CheckRegistration(builtins []controller.Builtin, req *pb.CreateSchedulerRequest) (*space.Space, error) {
+	s := &Server{builtins: builtins}
+	reg, err := s.registration(req)
+	var bad violations
+	if errors.As(err, &bad) {
+		var v space.Violations
+		for _, one := range bad {
+			v = append(v, space.Violation{Field: one.GetField(), Description: one.GetDescription()})
+		}
+		return nil, v
+	}
+	if err != nil {
+		return nil, err
+	}
+	return space.New(reg.Params, reg.Rules)
+}
+
 // narrow is the space of a built-in scheduler as the request narrows it.
 func narrow(b *controller.Builtin, spec *pb.SchedulerSpec, v *violations) ([]space.Param, []space.Rule) {
 	before := len(*v)

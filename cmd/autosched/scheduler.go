@@ -32,7 +32,8 @@ func newSchedulerCmd() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.add(cmd)
-	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f), newSchedulerSpacesCmd(&f))
+	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f), newSchedulerSpacesCmd(&f),
+		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f))
 	return cmd
 }
 

@@ -97,8 +97,22 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 	if s.Clairvoyant {
 		fmt.Fprintln(w, "  is told true run times: a baseline, not for deployment")
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if err := printParameters(w, s.Space); err != nil {
+		return err
+	}
 	params := s.Space.Params()
+	base := s.Space.Default()
+	for _, p := range s.Presets {
+		fmt.Fprintf(w, "  preset %s: %s\n", p.Name, difference(p.Config, base, params))
+	}
+	return nil
+}
+
+// printParameters shows a space: its parameters, what they depend on, and what
+// becomes of values that break a rule.
+func printParameters(w io.Writer, sp *space.Space) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	params := sp.Params()
 	if len(params) > 0 {
 		fmt.Fprintln(t, "  PARAMETER\tDEFAULT\tRANGE\tUNIT\tMODULE\tDESCRIPTION")
 	}
@@ -118,16 +132,12 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 			fmt.Fprintf(w, "  depends: %s has as many values as %s%s, at most %d\n", params[i].ID, a.Length, offset(a.Offset), a.Max)
 		}
 	}
-	for _, r := range s.Space.Rules() {
-		fmt.Fprintf(w, "  depends: %s", ruleText(&r))
+	for _, r := range sp.Rules() {
+		fmt.Fprintf(w, "  depends: %s", &r)
 		if r.Description != "" {
 			fmt.Fprintf(w, " (%s)", r.Description)
 		}
-		fmt.Fprintln(w)
-	}
-	base := s.Space.Default()
-	for _, p := range s.Presets {
-		fmt.Fprintf(w, "  preset %s: %s\n", p.Name, difference(p.Config, base, params))
+		fmt.Fprintf(w, "; if broken, %s\n", r.Projection())
 	}
 	return nil
 }
@@ -137,28 +147,6 @@ func offset(n int) string {
 		return ""
 	}
 	return fmt.Sprintf(" %+d", n)
-}
-
-// ruleText says what a rule asks for.
-func ruleText(r *space.Rule) string {
-	if a := r.Activation; a != nil {
-		if a.Op == space.In {
-			return fmt.Sprintf("%s exists while %s is one of %v", a.Param, a.When, a.Values)
-		}
-		return fmt.Sprintf("%s exists while %s %s %s", a.Param, a.When, a.Op, a.Value)
-	}
-	o := r.Ordering
-	text := strings.Join(o.Params, " < ") + " increase"
-	if len(o.Params) == 1 {
-		text = "values of " + o.Params[0] + " increase"
-	}
-	if o.MinRatio > 1 {
-		text += fmt.Sprintf(", each at least %g times the one before", o.MinRatio)
-	}
-	if o.MinGap > 0 {
-		text += fmt.Sprintf(", by at least %g", o.MinGap)
-	}
-	return text
 }
 
 // difference is what a configuration changes of another, as --set reads it.

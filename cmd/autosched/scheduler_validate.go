@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/space"
+)
+
+func newSchedulerValidateCmd(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check a file that says what can be tuned of a scheduler",
+		Long: `Checks a FILE (YAML or JSON, - for standard input) and shows the space it
+describes, or everything that is wrong with it, each with its field and line.
+Needs no running service. FILE is one of two things:
+
+A space of its own, with the fields parameters and rules:
+
+  parameters:
+    - {id: queues, kind: int, min_value: 1, max_value: 6, default_value: 3}
+    - id: thresholds                  # one fewer than queues
+      kind: float
+      min_value: 60
+      max_value: 1e6
+      log: true
+      array: {length: queues, offset: -1, max_length: 5}
+      default_value: [3250, 7200]
+    - id: starve_limit
+      kind: duration
+      min_value: 5m
+      max_value: 12h
+      special_values: [{value: 0, name: "off"}]
+      default_value: "off"
+    - {id: effort, kind: ordinal, categories: [low, mid, high], default_value: mid}
+  rules:
+    - {id: increase, ordering: {params: [thresholds], min_ratio: 1.1}}
+    - {id: starving, activation: {param: starve_limit, when: queues, op: ">=", value: 2}}
+    - id: budget
+      linear: {terms: [{param: queues, coefficient: 2}], max_value: 10}
+    - id: costly
+      forbidden: {all: [{param: queues, op: ">", value: 4}, {param: effort, op: "==", value: high}]}
+
+Kinds: float, int, bool, categorical, ordinal, duration. Or a registration, as
+'autosched scheduler register' takes it; it is told by its field spec.`,
+		Example: `  autosched scheduler validate space.yaml
+  autosched scheduler validate prod.yaml --json
+  autosched scheduler spaces tiresias --json | jq '.schedulers[0].space' | autosched scheduler validate -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("want one FILE, not %d", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := readText(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			sp, err := loadSpace(text, args[0])
+			if f.json {
+				if jsonErr := printJSON(cmd.OutOrStdout(), validationOf(sp, err)); jsonErr != nil {
+					return jsonErr
+				}
+			}
+			if err != nil {
+				return listViolations(args[0], err)
+			}
+			if f.json {
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %s\n", args[0], sizeText(sp))
+			return printParameters(cmd.OutOrStdout(), sp)
+		},
+	}
+}
+
+// readText reads a file that people write, or standard input.
+func readText(stdin io.Reader, path string) ([]byte, error) {
+	in := stdin
+	if path != "-" {
+		f, err := os.Open(filepath.Clean(path))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxSpec+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return text, nil
+}
+
+// loadSpace reads a space, or that of a registration.
+func loadSpace(text []byte, path string) (*space.Space, error) {
+	var top map[string]any
+	if len(text) > maxSpec || yaml.Unmarshal(text, &top) != nil || top["spec"] == nil {
+		return space.Load(text)
+	}
+	s, err := readScheduler(bytes.NewReader(text), "-")
+	if err != nil {
+		return nil, errors.New(path + strings.TrimPrefix(err.Error(), "-"))
+	}
+	id := shortName(s.GetName())
+	if id == "" {
+		id = s.GetSpec().GetSchedulerType()
+	}
+	return server.CheckRegistration(builtins(), &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id})
+}
+
+// listViolations is the error for people: one line for each thing wrong.
+func listViolations(path string, err error) error {
+	var v space.Violations
+	if !errors.As(err, &v) {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is not valid:", path)
+	for _, one := range v {
+		b.WriteString("\n  ")
+		b.WriteString(one.String())
+	}
+	return errors.New(b.String())
+}
+
+// countLimit bounds how many configurations are counted one by one.
+const countLimit = 20_000
+
+// sizeText says how large a space is.
+func sizeText(sp *space.Space) string {
+	text := fmt.Sprintf("%d parameters, %d rules, %d dimensions, ", len(sp.Params()), len(sp.Rules()), sp.Dims())
+	switch n, exact := configurations(sp); {
+	case exact:
+		return text + fmt.Sprintf("%.0f configurations", n)
+	case math.IsInf(n, 1):
+		return text + "infinitely many configurations"
+	default:
+		return text + fmt.Sprintf("up to %.6g configurations", n)
+	}
+}
+
+// configurations counts what a space holds, or bounds it from above.
+func configurations(sp *space.Space) (n float64, exact bool) {
+	if all, complete := sp.Enumerate(countLimit); complete {
+		return float64(len(all)), true
+	}
+	return sp.Size(), false
+}
+
+// validation is what --json prints.
+type validation struct {
+	Valid      bool             `json:"valid"`
+	Violations space.Violations `json:"violations,omitempty"`
+	Error      string           `json:"error,omitempty"` // of a file that cannot be read as a specification
+	Digest     string           `json:"digest,omitempty"`
+	Dimensions int              `json:"dimensions,omitempty"`
+	// Configurations is how many there are, absent if infinitely many; an upper
+	// bound unless Exact.
+	Configurations *float64      `json:"configurations,omitempty"`
+	Exact          bool          `json:"exact,omitempty"`
+	Rules          []ruleReport  `json:"rules,omitempty"`
+	Space          *space.Space  `json:"space,omitempty"`
+	Default        *space.Config `json:"default,omitempty"`
+}
+
+type ruleReport struct {
+	ID         string `json:"id"`
+	Rule       string `json:"rule"`
+	Projection string `json:"projection"`
+}
+
+func validationOf(sp *space.Space, err error) validation {
+	var out validation
+	if err != nil {
+		if !errors.As(err, &out.Violations) {
+			out.Error = err.Error()
+		}
+		return out
+	}
+	def := sp.Default()
+	out = validation{Valid: true, Digest: sp.Digest(), Dimensions: sp.Dims(), Space: sp, Default: &def}
+	if n, exact := configurations(sp); !math.IsInf(n, 1) {
+		out.Configurations, out.Exact = &n, exact
+	}
+	for _, r := range sp.Rules() {
+		out.Rules = append(out.Rules, ruleReport{r.ID, r.String(), r.Projection()})
+	}
+	return out
+}
