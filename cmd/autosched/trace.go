@@ -174,57 +174,6 @@ func (o *traceInput) read(cmd *cobra.Command) (*workload.Workload, *workload.Imp
 	return workload.Open(path, opts)
 }
 
-func newTraceImportCmd() *cobra.Command {
-	var o struct {
-		traceInput
-		out string
-	}
-	cmd := &cobra.Command{
-		Use:   "import TRACE --out FILE",
-		Short: "Read a trace in any known format and write the project's own CSV",
-		Long: `Import reads a trace, checks every row, and writes the usable jobs as the
-project's own CSV, in order of submission. Rows with a fault are rejected,
-counted and named with file, line, field and reason. Jobs without fault that no
-simulation can replay are left out and counted: those without GPU, that never ran
-or have not ended. Nothing is dropped silently: rows = jobs + rejected + left out
-+ merged.
-
-The file is compressed if its name ends in .gz or .zst. It replaces an existing
-file once it is complete. --out - writes to standard output, the report then goes
-to standard error.`,
-		Example: `  autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
-  sacct -X -a -D -P -S 2026-01-01 --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES |
-    autosched trace import - --out slurm.csv.gz
-  autosched trace import pai_job_table.csv,pai_task_table.csv,pai_instance_table.csv --out pai.csv.gz
-  autosched trace import jobs.csv --strict --out -`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.out == "" {
-				return usageError{errors.New("trace import: --out is missing; to check a trace only, use trace validate")}
-			}
-			w, report, err := o.read(cmd)
-			if err != nil {
-				return rejectionsThen(cmd, report, err)
-			}
-			if err := writeTrace(cmd, o.out, w); err != nil {
-				return err
-			}
-			to := cmd.OutOrStdout()
-			if o.out == "-" {
-				to = cmd.ErrOrStderr()
-			}
-			if o.json {
-				return printJSON(to, report)
-			}
-			printReport(to, report)
-			fmt.Fprintf(to, "written to  %s\n", o.out)
-			return nil
-		},
-	}
-	o.flags(cmd)
-	cmd.Flags().StringVarP(&o.out, "out", "o", "", "file to write, - for standard output")
-	return cmd
-}
-
 func newTraceValidateCmd() *cobra.Command {
 	var o traceInput
 	cmd := &cobra.Command{

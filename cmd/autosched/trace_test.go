@@ -164,3 +164,80 @@ func TestTraceMisuse(t *testing.T) {
 		t.Errorf("missing file: %v", err)
 	}
 }
+
+func TestTraceImportAnonymize(t *testing.T) {
+	const log = "JobIDRaw|User|Account|JobName|State|Submit|Start|End|ElapsedRaw|AllocTRES\n" +
+		"4711|alice|teama|secret-project|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:01:10|60|gres/gpu=1\n" +
+		"4712|alice|teama|secret-project|FAILED|2026-01-02T00:00:00|2026-01-02T00:00:10|2026-01-02T00:01:10|60|gres/gpu=2\n"
+	dir := t.TempDir()
+	key, out := filepath.Join(dir, "key"), filepath.Join(dir, "out.csv.zst")
+	stdout, notices, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", key, "--shift", "weeks", "--out", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := os.ReadFile(key)
+	if err != nil || len(secret) != 65 {
+		t.Fatalf("%v, key of %d bytes", err, len(secret))
+	}
+	if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, mode %v", err, info.Mode())
+	}
+	if strings.Contains(stdout+notices, string(secret[:64])) || !strings.Contains(notices, "keep it secret") {
+		t.Errorf("%s%s", stdout, notices)
+	}
+	w, r, err := workload.Open(out, workload.ReadOptions{Strict: true})
+	if err != nil || r.Compression != "zstd" {
+		t.Fatal(err, r)
+	}
+	a, b := w.Jobs()[0], w.Jobs()[1]
+	if a.User != b.User || a.Key != b.Key || a.Tenant != b.Tenant || a.ID == b.ID || !a.HasWait || a.Wait != 10e9 {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	if first := w.Clock(a.Submit); first.Year() > 2024 || first.Weekday() != 4 || first.Hour() != 0 { // 2026-01-01 is a Thursday
+		t.Errorf("first at %v", first)
+	}
+	// The same key gives the same pseudonyms; tenants may stay.
+	text, notices, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", key, "--keep-tenants", "--shift", "24h", "--out", "-")
+	if err != nil || !strings.Contains(text, a.ID+","+a.User+",teama,") || !strings.Contains(text, ",2026-01-02T00:00:00Z,60,1,") || strings.Contains(notices, "new key") {
+		t.Errorf("%v\n%s%s", err, text, notices)
+	}
+	for _, name := range []string{"4711", "alice", "secret"} {
+		if strings.Contains(text, name) {
+			t.Errorf("%s is in\n%s", name, text)
+		}
+	}
+	// Without a file no two runs agree.
+	other, _, err := runTrace(t, log, "import", "-", "--anonymize", "--out", "-")
+	if err != nil || strings.Contains(other, a.User) || strings.Contains(other, "teama") {
+		t.Errorf("%v\n%s", err, other)
+	}
+	short := filepath.Join(dir, "short")
+	if err := os.WriteFile(short, []byte("abc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", short, "--out", "-"); err == nil || !strings.Contains(err.Error(), "too short") {
+		t.Errorf("%v", err)
+	}
+	for _, args := range [][]string{{"--key-file", key}, {"--keep-tenants"}, {"--shift", "weeks"}, {"--shift", "soon"}, {"--shift", "2000000h"}} {
+		if _, _, err := runTrace(t, log, append([]string{"import", "-", "--out", "-"}, args...)...); !errors.As(err, new(usageError)) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestTraceFormats(t *testing.T) {
+	dir := filepath.Join("..", "..", "workload", "testdata")
+	pai := filepath.Join(dir, "pai_job_table.csv") + "," + filepath.Join(dir, "pai_task_table.csv")
+	out, _, err := runTrace(t, "", "validate", pai)
+	if err != nil || !strings.Contains(out, "pai2020") || !strings.Contains(out, "left out    1 jobs: 1 because it has no task in the task table") || !strings.Contains(out, "files       pai_job_table.csv, pai_task_table.csv") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, notices, err := runTrace(t, "", "stats", filepath.Join(dir, "sacct.psv"))
+	if err != nil || !strings.Contains(out, "teamb") || !strings.Contains(notices, "13 jobs were left out: 13 because it has not ended") {
+		t.Errorf("%v\n%s%s", err, out, notices)
+	}
+	out, _, err = runTrace(t, "", "window", filepath.Join(dir, "helios_cluster_log.csv"), "--from", "2020-06-09T18:41:20Z")
+	if err != nil || strings.Count(out, "\n") != 4 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/workload"
+)
+
+func newTraceImportCmd() *cobra.Command {
+	var o struct {
+		traceInput
+		anonymizeFlags
+		out string
+	}
+	cmd := &cobra.Command{
+		Use:   "import TRACE --out FILE",
+		Short: "Read a trace in any known format and write the project's own CSV",
+		Long: `Import reads a trace, checks every row, and writes the usable jobs as the
+project's own CSV, in order of submission. Rows with a fault are rejected,
+counted and named with file, line, field and reason. Jobs without fault that no
+simulation can replay are left out and counted: those without GPU, that never ran
+or have not ended. Nothing is dropped silently: rows = jobs + rejected + left out
++ merged.
+
+The file is compressed if its name ends in .gz or .zst. It replaces an existing
+file once it is complete. --out - writes to standard output, the report then goes
+to standard error.
+
+--anonymize replaces job ids, users, tenants and recurrence keys (which are hashes
+of user and job names) by pseudonyms, an HMAC of each. Equal names stay equal, so
+that the trace behaves as it did. Model classes, times, sizes and status stay. The
+key comes from --key-file, which is made with a new key if it does not exist: keep
+it to give later traces the same pseudonyms, and keep it secret. Without
+--key-file a key is drawn and forgotten. The key is never shown.
+
+--shift moves all times, by a span (-8760h), or by "weeks": a number of whole
+weeks, one to eleven years back, that only the key tells, so that hour of day and
+day of the week stay.`,
+		Example: `  autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
+  sacct -X -a -D -P -S 2026-01-01 --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES |
+    autosched trace import - --out slurm.csv.gz
+  autosched trace import pai_job_table.csv,pai_task_table.csv,pai_instance_table.csv --out pai.csv.gz
+  autosched trace import slurm.psv --anonymize --key-file cluster.key --shift weeks --out shared.csv.zst`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.out == "" {
+				return usageError{errors.New("trace import: --out is missing; to check a trace only, use trace validate")}
+			}
+			if err := o.check(); err != nil {
+				return usageError{err}
+			}
+			w, report, err := o.read(cmd)
+			if err != nil {
+				return rejectionsThen(cmd, report, err)
+			}
+			if w, err = o.apply(w, cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			if err := writeTrace(cmd, o.out, w); err != nil {
+				return err
+			}
+			to := cmd.OutOrStdout()
+			if o.out == "-" {
+				to = cmd.ErrOrStderr()
+			}
+			if o.json {
+				return printJSON(to, report)
+			}
+			printReport(to, report)
+			fmt.Fprintf(to, "written to  %s\n", o.out)
+			return nil
+		},
+	}
+	o.traceInput.flags(cmd)
+	o.anonymizeFlags.flags(cmd)
+	cmd.Flags().StringVarP(&o.out, "out", "o", "", "file to write, compressed if it ends in .gz or .zst, - for standard output")
+	return cmd
+}
+
+// anonymizeFlags say what of a trace is hidden.
+type anonymizeFlags struct {
+	anonymize   bool
+	keyFile     string
+	keepTenants bool
+	shift       string
+}
+
+func (o *anonymizeFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.anonymize, "anonymize", false, "replace job ids, users, tenants and recurrence keys by pseudonyms")
+	f.StringVar(&o.keyFile, "key-file", "", "file that holds the key of the pseudonyms, made if it does not exist (default: a key that is forgotten)")
+	f.BoolVar(&o.keepTenants, "keep-tenants", false, "leave the names of tenants as they are")
+	f.StringVar(&o.shift, "shift", "", `move all times by a span such as -8760h, or by "weeks" that only the key tells`)
+}
+
+const shiftWeeks = "weeks"
+
+func (o *anonymizeFlags) check() error {
+	switch {
+	case !o.anonymize && o.keyFile != "":
+		return errors.New("--key-file: has no use without --anonymize")
+	case !o.anonymize && o.keepTenants:
+		return errors.New("--keep-tenants: has no use without --anonymize")
+	case !o.anonymize && o.shift == shiftWeeks:
+		return errors.New("--shift weeks: needs --anonymize, whose key tells how many")
+	}
+	_, err := o.span(nil)
+	return err
+}
+
+// span is how far times are moved.
+func (o *anonymizeFlags) span(key []byte) (time.Duration, error) {
+	switch o.shift {
+	case "":
+		return 0, nil
+	case shiftWeeks:
+		return workload.SecretShift(key), nil
+	}
+	by, err := time.ParseDuration(o.shift)
+	if err != nil {
+		return 0, fmt.Errorf("--shift: %q is neither a span such as -8760h nor weeks", o.shift)
+	}
+	return by, nil
+}
+
+func (o *anonymizeFlags) apply(w *workload.Workload, notices io.Writer) (*workload.Workload, error) {
+	var key []byte
+	var err error
+	if o.anonymize {
+		if key, err = o.key(notices); err != nil {
+			return nil, err
+		}
+		if w, err = workload.Anonymize(w, workload.AnonymizeOptions{Key: key, KeepTenants: o.keepTenants}); err != nil {
+			return nil, err
+		}
+		var models []string
+		for i := range w.Jobs() {
+			if m := w.Jobs()[i].Model; m != "" && !slices.Contains(models, m) {
+				models = append(models, m)
+				if len(models) > 10 {
+					break
+				}
+			}
+		}
+		if len(models) > 10 {
+			models[10] = "..."
+		}
+		if len(models) > 0 {
+			fmt.Fprintf(notices, "note: model classes are kept: %s\n", strings.Join(models, ", "))
+		}
+	}
+	by, err := o.span(key)
+	if err != nil || by == 0 {
+		return w, err
+	}
+	if w, err = workload.Shift(w, by); err != nil {
+		return nil, usageError{fmt.Errorf("--shift: %w", err)}
+	}
+	return w, nil
+}
+
+// key reads the key from its file, makes the file, or draws a key.
+func (o *anonymizeFlags) key(notices io.Writer) ([]byte, error) {
+	if o.keyFile == "" {
+		return newKey(), nil
+	}
+	b, err := os.ReadFile(o.keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		key := newKey()
+		f, err := os.OpenFile(o.keyFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("--key-file: %w", err)
+		}
+		_, err = f.Write(append(key, '\n'))
+		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+			return nil, fmt.Errorf("--key-file: %w", err)
+		}
+		fmt.Fprintf(notices, "note: a new key is in %s: keep it secret\n", o.keyFile)
+		return key, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--key-file: %w", err)
+	}
+	if b = bytes.TrimRight(b, "\r\n"); len(b) < workload.MinKey {
+		return nil, fmt.Errorf("--key-file: %s: a key of %d bytes is too short: at least %d; name a file that does not exist to have one made", o.keyFile, len(b), workload.MinKey)
+	}
+	return b, nil
+}
+
+// newKey draws 256 bits, written in hexadecimal digits.
+func newKey() []byte {
+	var b [32]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic("autosched: no random numbers: " + err.Error())
+	}
+	return []byte(hex.EncodeToString(b[:]))
+}
