@@ -189,7 +189,7 @@ type booster struct {
 	scores      []float64
 	validScores []float64
 	state       []float64 // scores, or probabilities
-	mask        []bool    // rows drawn
+	top         []float64 // largest gradient of the first round, by output
 }
 
 func (b *booster) start() {
@@ -197,7 +197,7 @@ func (b *booster) start() {
 	b.b = binned(b.x, b.t.rows, o.Bins, o.Workers)
 	m.lo, m.hi = mergeRange(m.lo, m.hi, b.b)
 	b.scores = make([]float64, b.x.Rows*k)
-	b.state = b.scores
+	b.state, b.top = b.scores, make([]float64, k)
 	if o.Objective == Softmax {
 		b.state = make([]float64, len(b.scores))
 	}
@@ -312,7 +312,7 @@ func (b *booster) round(ctx context.Context, r int) bool {
 		})
 		g.rows = append(g.rows[:0], rows...)
 		g.cols = b.drawColumns(g.cols[:0], r, class)
-		g.grow(b.t.total / float64(len(b.t.rows)))
+		g.grow(b.t.total/float64(len(b.t.rows)), &b.top[class])
 		if b.t.renews() {
 			b.renew(g)
 		}

@@ -3,10 +3,20 @@ package trees
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // noisy draws rows of numbers in [0, 1), some missing, and their targets.
 func noisy(seed uint64, rows, cols int, missing float64, f func(row []float64, src *rand.Rand) float64) (Matrix, []float64) {
@@ -31,135 +41,618 @@ func classesOf(row []float64, src *rand.Rand) float64 {
 	return math.Floor(3 * math.Min(0.999, math.Max(0, row[0]*row[1]*2+0.2*src.NormFloat64()+0.2*row[2])))
 }
 
-// sameAsServed compares raw scores through the file with the model's own.
-func sameAsServed(t *testing.T, m *Model, x Matrix) {
+func classesOf2(row []float64, src *rand.Rand) float64 {
+	return math.Floor(2 * math.Min(0.999, math.Max(0, row[0]+0.1*src.NormFloat64())))
+}
+
+func boost(t testing.TB, x Matrix, y, w []float64, o BoostOptions) *Model {
 	t.Helper()
-	var b bytes.Buffer
-	if err := m.WriteLightGBM(&b, nil); err != nil {
+	m, err := Boost(context.Background(), x, y, w, nil, o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Load(bytes.NewReader(b.Bytes()))
+	return m
+}
+
+func predictions(m *Model, x Matrix) []float64 {
+	out := make([]float64, x.Rows*m.Outputs())
+	m.PredictAll(x, out)
+	return out
+}
+
+// sameAsServed compares raw scores through the file with the model's own, bit
+// for bit.
+func sameAsServed(t *testing.T, m *Model, x Matrix) {
+	t.Helper()
+	s, err := Load(strings.NewReader(text1(t, m)))
 	if err != nil {
-		t.Fatalf("%v\n%.2000s", err, b.String())
+		t.Fatal(err)
 	}
-	want, got := make([]float64, m.Outputs()), make([]float64, m.Outputs())
+	k := m.Outputs()
+	raw, all, served := make([]float64, k), make([]float64, x.Rows*k), make([]float64, k)
+	m.PredictRawAll(x, all)
 	for i := range x.Rows {
-		m.PredictRaw(x.Row(i), want)
-		if err := s.PredictRaw(x.Row(i), got); err != nil {
+		m.PredictRaw(x.Row(i), raw)
+		if err := s.PredictRaw(x.Row(i), served); err != nil {
 			t.Fatal(err)
 		}
-		for k := range want {
-			if want[k] != got[k] {
-				t.Fatalf("row %d output %d: served %v, own %v", i, k, got[k], want[k])
-			}
+		if !cmp.Equal(raw, served) || !cmp.Equal(raw, all[i*k:(i+1)*k]) {
+			t.Fatalf("row %d: alone %v, in the batch %v, served %v", i, raw, all[i*k:(i+1)*k], served)
 		}
-		m.Predict(x.Row(i), want)
-		if err := s.Predict(x.Row(i), got); err != nil {
-			t.Fatal(err)
-		}
-		for k := range want {
-			if want[k] != got[k] {
-				t.Fatalf("row %d output %d: served prediction %v, own %v", i, k, got[k], want[k])
-			}
-		}
+	}
+	servedAll := make([]float64, x.Rows*k)
+	if err := s.PredictAll(x, servedAll); err != nil {
+		t.Fatal(err)
+	}
+	if !cmp.Equal(predictions(m, x), servedAll) {
+		t.Fatal("served predictions differ")
 	}
 }
 
 func TestServedEqualsOwn(t *testing.T) {
 	for _, o := range []BoostOptions{
-		{Objective: L2}, {Objective: L1}, {Objective: Quantile, Alpha: 0.9}, {Objective: Poisson}, {Objective: Softmax, Classes: 3, RowSample: 0.7, ColumnSample: 0.6},
+		{Objective: L2}, {Objective: L1}, {Objective: Quantile, Alpha: 0.9}, {Objective: Poisson},
+		{Objective: Softmax, Classes: 3, RowSample: 0.7, ColumnSample: 0.6},
 	} {
-		t.Run(o.Objective.String(), func(t *testing.T) {
-			x, y := noisy(1, 1500, 5, 0.15, classesOf)
-			o.Rounds = 20
-			m, err := Boost(context.Background(), x, y, nil, nil, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sameAsServed(t, m, x)
-			fresh, _ := noisy(2, 500, 5, 0.3, classesOf)
-			sameAsServed(t, m, fresh)
-		})
+		for _, cols := range []int{1, 5} {
+			t.Run(fmt.Sprintf("%s/%d", o.Objective, cols), func(t *testing.T) {
+				f := classesOf
+				if cols == 1 {
+					f = classesOf2
+				}
+				x, y := noisy(1, 1501, cols, 0.15, f)
+				o.Rounds = 20
+				m := boost(t, x, y, nil, o)
+				sameAsServed(t, m, x)
+				fresh, _ := noisy(2, 501, cols, 0.3, f)
+				fresh.Data[0], fresh.Data[cols] = math.Inf(1), math.Inf(-1)
+				sameAsServed(t, m, fresh)
+			})
+		}
 	}
 }
 
 func TestStump(t *testing.T) {
 	// Four rows, one cut: the leaves are the means of the two sides.
 	x := Matrix{4, 1, []float64{1, 2, 3, 4}}
-	m, err := Boost(context.Background(), x, []float64{1, 3, 10, 14}, nil, nil, BoostOptions{
-		Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := boost(t, x, []float64{1, 3, 10, 14}, nil, BoostOptions{Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
 	out := make([]float64, 1)
-	for v, want := range map[float64]float64{1: 2, 2.4: 2, 2.6: 12, 4: 12} {
+	for v, want := range map[float64]float64{1: 2, 2.5: 2, 2.6: 12, 4: 12} {
 		m.Predict([]float64{v}, out)
 		if math.Abs(out[0]-want) > 1e-9 {
 			t.Errorf("at %g: %g, want %g", v, out[0], want)
 		}
 	}
+	// The sides' means are 5 from the common one: the cut removes 4*5^2.
 	gain, splits := m.Importance()
-	// 2*6.5^2 + 2*6.5^2-... : the variance removed, n*(5^2).
 	if math.Abs(gain[0]-100) > 1e-6 || splits[0] != 1 {
 		t.Errorf("gain %g, %d splits", gain[0], splits[0])
+	}
+}
+
+// A regularised leaf is -G/(H+lambda), shrunk by the rate.
+func TestLeafValues(t *testing.T) {
+	x := Matrix{4, 1, []float64{0, 0, 1, 1}}
+	y := []float64{0, 0, 6, 6}
+	m := boost(t, x, y, nil, BoostOptions{Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 0.5, L2: 1})
+	// From the mean 3, each side has residuals of 3: 6/(2+1) * 0.5 = 1.
+	if got := predictions(m, x); math.Abs(got[0]-2) > 1e-9 || math.Abs(got[3]-4) > 1e-9 {
+		t.Errorf("%v, want 2 and 4", got)
+	}
+	// Two classes with equal shares: p = 1/2, g = -+1/2, h = 2/1 * 1/4.
+	m = boost(t, x, []float64{0, 0, 1, 1}, nil, BoostOptions{Objective: Softmax, Classes: 2, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 0.1})
+	raw := make([]float64, 8)
+	m.PredictRawAll(x, raw)
+	if d := raw[0] - raw[1]; math.Abs(d-0.2) > 1e-9 {
+		t.Errorf("scores differ by %g, want 0.2", d)
+	}
+	// Poisson: from the mean 2, g = 2-1, 2-3; h = 2 e^0.7 each; log link.
+	m = boost(t, x, []float64{1, 1, 3, 3}, nil, BoostOptions{Objective: Poisson, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
+	want := 2 * math.Exp(-1/(2*math.Exp(0.7)))
+	if got := predictions(m, x)[0]; math.Abs(got-want) > 1e-9 {
+		t.Errorf("rate %g, want %g", got, want)
+	}
+}
+
+// Stumps learn a sum of steps in a balanced design exactly, one step a round.
+func TestAdditive(t *testing.T) {
+	x, y := NewMatrix(64, 3), make([]float64, 64)
+	for i := range y {
+		for j := range 3 {
+			x.Row(i)[j] = float64(i >> (2 * j) & 3)
+		}
+		y[i] = 10*step01(x.Row(i)[0] > 1) - 4*step01(x.Row(i)[1] > 1) + step01(x.Row(i)[2] > 1)
+	}
+	m := boost(t, x, y, nil, BoostOptions{Rounds: 3, Leaves: 2, MinLeaf: 1, LearningRate: 1})
+	for i, p := range predictions(m, x) {
+		if math.Abs(p-y[i]) > 1e-9 {
+			t.Fatalf("row %d: %g, want %g", i, p, y[i])
+		}
+	}
+	gain, splits := m.Importance()
+	// 64 rows, half of them on each side of a step of height h: 64 (h/2)^2.
+	for j, want := range []float64{1600, 256, 16} {
+		if math.Abs(gain[j]-want) > 1e-6 || splits[j] != 1 {
+			t.Errorf("feature %d: gain %g, want %g; %d splits", j, gain[j], want, splits[j])
+		}
+	}
+}
+
+func step01(b bool) float64 { return float64(bit(b)) }
+
+// A tree with a leaf for every value repeats the targets: histograms lose
+// nothing while values are no more than bins.
+func TestMemorises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		y := rapid.SliceOfN(rapid.Float64Range(-1e6, 1e6), 1, 200).Draw(t, "y")
+		x := NewMatrix(len(y), 1)
+		perm := rand.New(rand.NewPCG(uint64(len(y)), 0)).Perm(len(y))
+		for i := range y {
+			x.Data[i] = float64(perm[i])
+		}
+		m, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{Rounds: 1, Leaves: 200, MinLeaf: 1, LearningRate: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range predictions(m, x) {
+			if math.Abs(p-y[i]) > 1e-3 { // what differs by 1e-10 of the mean is not told apart
+				t.Fatalf("row %d: %g, want %g", i, p, y[i])
+			}
+		}
+	})
+}
+
+func TestLossFalls(t *testing.T) {
+	for _, o := range []BoostOptions{
+		{Objective: L2}, {Objective: L1}, {Objective: Quantile, Alpha: 0.2}, {Objective: Poisson}, {Objective: Softmax, Classes: 3},
+	} {
+		t.Run(o.Objective.String(), func(t *testing.T) {
+			x, y := noisy(4, 2000, 5, 0.1, classesOf)
+			if o.Objective < Poisson {
+				x, y = noisy(4, 2000, 5, 0.1, func(row []float64, src *rand.Rand) float64 { return 2*row[0]*row[1] + 0.2*src.NormFloat64() })
+			}
+			var losses []float64
+			o.Rounds = 60
+			o.Progress = func(round int, loss float64) {
+				if round != len(losses)+1 {
+					t.Errorf("round %d after %d", round, len(losses))
+				}
+				losses = append(losses, loss)
+			}
+			boost(t, x, y, nil, o)
+			for i := 1; i < len(losses); i++ {
+				if losses[i] > losses[i-1]*(1+1e-12) {
+					t.Fatalf("round %d: loss %g after %g", i+1, losses[i], losses[i-1])
+				}
+			}
+			if last := losses[len(losses)-1]; last > 0.95*losses[0] {
+				t.Errorf("the loss falls from %g to %g only", losses[0], last)
+			}
+		})
+	}
+}
+
+// Quantiles of fresh rows: about the share asked for lies below, also where the
+// spread depends on a feature.
+func TestQuantileCoverage(t *testing.T) {
+	f := func(row []float64, src *rand.Rand) float64 { return 3*row[0] + (0.2+2*row[1])*src.NormFloat64() }
+	x, y := noisy(21, 6000, 4, 0, f)
+	fresh, want := noisy(22, 6000, 4, 0, f)
+	for _, alpha := range []float64{0.1, 0.5, 0.9} {
+		m := boost(t, x, y, nil, BoostOptions{Objective: Quantile, Alpha: alpha, Rounds: 80, Leaves: 8, MinLeaf: 50})
+		below, wide := 0, [2]int{}
+		for i, p := range predictions(m, fresh) {
+			if want[i] <= p {
+				below++
+				wide[bit(fresh.Row(i)[1] > 0.5)]++
+			}
+		}
+		got := float64(below) / 6000
+		if math.Abs(got-alpha) > 0.025 {
+			t.Errorf("%.3f lie below the quantile %g", got, alpha)
+		}
+		if low, high := float64(wide[0])/3000, float64(wide[1])/3000; math.Abs(low-high) > 0.05 {
+			t.Errorf("quantile %g: %.3f below where the spread is small, %.3f where it is large", alpha, low, high)
+		}
+	}
+}
+
+// L1 gives medians: one outlier moves nothing.
+func TestMedianIgnoresOutlier(t *testing.T) {
+	x := Matrix{6, 1, []float64{0, 0, 0, 1, 1, 1}}
+	m := boost(t, x, []float64{1, 2, 3, 10, 11, 1e9}, nil, BoostOptions{Objective: L1, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
+	if got := predictions(m, x); got[0] != 2 || got[5] != 11 {
+		t.Errorf("%v, want 2 and 11", got)
+	}
+}
+
+func TestMissingDirectionIsLearned(t *testing.T) {
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		y    []float64 // of the values 0, 0, 1, 1 and two missing ones
+		want float64   // for a missing value
+	}{
+		"like low":   {[]float64{0, 0, 6, 6, 0, 0}, 0},
+		"like high":  {[]float64{0, 0, 6, 6, 6, 6}, 6},
+		"on its own": {[]float64{3, 3, 3, 3, 9, 9}, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := Matrix{6, 1, []float64{0, 0, 1, 1, nan, nan}}
+			m := boost(t, x, c.y, nil, BoostOptions{Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
+			for i, p := range predictions(m, x) {
+				if math.Abs(p-c.y[i]) > 1e-9 {
+					t.Errorf("row %d: %g, want %g", i, p, c.y[i])
+				}
+			}
+			sameAsServed(t, m, x)
+		})
+	}
+	// Never seen missing: with the majority.
+	m := boost(t, Matrix{3, 1, []float64{0, 1, 1}}, []float64{0, 6, 6}, nil, BoostOptions{Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
+	if p := predictions(m, Matrix{1, 1, []float64{nan}}); math.Abs(p[0]-6) > 1e-9 {
+		t.Errorf("missing: %g, want the majority's 6", p[0])
+	}
+}
+
+// A row of weight n is n equal rows.
+func TestWeightsAreRepeats(t *testing.T) {
+	for _, o := range []BoostOptions{{Objective: L2}, {Objective: L1}, {Objective: Poisson}, {Objective: Softmax, Classes: 3}} {
+		t.Run(o.Objective.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				seed := rapid.Uint64().Draw(t, "seed")
+				src := rand.New(rand.NewPCG(seed, 2))
+				x, y := noisy(seed, 60, 3, 0.1, classesOf)
+				w := make([]float64, x.Rows)
+				var data, ys []float64
+				for i := range w {
+					n := src.IntN(4)
+					w[i] = float64(n)
+					for range n {
+						data, ys = append(data, x.Row(i)...), append(ys, y[i])
+					}
+				}
+				o.Rounds, o.Leaves, o.MinLeaf = 3, 5, 1
+				a, err := Boost(context.Background(), x, y, w, nil, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := Boost(context.Background(), Matrix{len(ys), 3, data}, ys, nil, nil, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, q := predictions(a, x), predictions(b, x)
+				for i := range p {
+					if math.Abs(p[i]-q[i]) > 1e-6 {
+						t.Fatalf("%d: weighted %g, repeated %g", i, p[i], q[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+// The order of the rows changes nothing, to the last bit.
+func TestRowOrder(t *testing.T) {
+	for _, o := range []BoostOptions{{Objective: L2}, {Objective: L1}, {Objective: Poisson}, {Objective: Softmax, Classes: 3}} {
+		t.Run(o.Objective.String(), func(t *testing.T) {
+			x, y := noisy(31, 700, 4, 0.1, classesOf)
+			src := rand.New(rand.NewPCG(5, 5))
+			w := make([]float64, x.Rows)
+			for i := range w {
+				w[i] = src.ExpFloat64()
+			}
+			if o.Objective == L2 {
+				for i := range y {
+					y[i] += src.NormFloat64()
+				}
+			}
+			px, py, pw := NewMatrix(x.Rows, x.Cols), make([]float64, x.Rows), make([]float64, x.Rows)
+			for to, from := range src.Perm(x.Rows) {
+				copy(px.Row(to), x.Row(from))
+				py[to], pw[to] = y[from], w[from]
+			}
+			o.Rounds = 10
+			if diff := cmp.Diff(text1(t, boost(t, x, y, w, o)), text1(t, boost(t, px, py, pw, o))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWorkersDoNotShow(t *testing.T) {
+	x, y := noisy(3, 6000, 9, 0.1, classesOf)
+	for _, o := range []BoostOptions{
+		{Objective: Softmax, Classes: 3, RowSample: 0.8, ColumnSample: 0.5}, {Objective: L1, ColumnSample: 0.8}, {Objective: Poisson},
+	} {
+		t.Run(o.Objective.String(), func(t *testing.T) {
+			var first string
+			for _, workers := range []int{1, 2, 3, 8, 0} {
+				if workers == 0 {
+					defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(5))
+				}
+				o.Rounds, o.Seed, o.Workers = 6, 7, workers
+				text := text1(t, boost(t, x, y, nil, o))
+				if first == "" {
+					first = text
+				} else if text != first {
+					t.Fatalf("%d workers give another model", workers)
+				}
+			}
+		})
+	}
+}
+
+// Whatever the options, trees keep to them.
+func TestTreesKeepToTheOptions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := BoostOptions{
+			Objective:    Objective(rapid.IntRange(0, 4).Draw(t, "objective")),
+			Classes:      3,
+			Rounds:       3,
+			Leaves:       rapid.IntRange(1, 20).Draw(t, "leaves"),
+			MinLeaf:      rapid.IntRange(1, 30).Draw(t, "least"),
+			Bins:         rapid.IntRange(2, 255).Draw(t, "bins"),
+			RowSample:    rapid.Float64Range(0.1, 1).Draw(t, "rows"),
+			ColumnSample: rapid.Float64Range(0.1, 1).Draw(t, "columns"),
+			L2:           rapid.Float64Range(0, 3).Draw(t, "l2"),
+			Seed:         rapid.Uint64().Draw(t, "seed"),
+		}
+		n := rapid.IntRange(1, 300).Draw(t, "n")
+		cols := rapid.IntRange(3, 9).Draw(t, "cols")
+		x, y := noisy(o.Seed, n, cols, rapid.Float64Range(0, 1).Draw(t, "missing"), classesOf)
+		m, err := Boost(context.Background(), x, y, nil, nil, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range m.trees {
+			tr := &m.trees[i]
+			if len(tr.leaves) > o.Leaves || len(tr.leaves) != len(tr.nodes)+1 {
+				t.Fatalf("%d leaves, %d nodes", len(tr.leaves), len(tr.nodes))
+			}
+			sum := 0
+			for _, l := range tr.leafInfo {
+				sum += int(l.count)
+				if int(l.count) < o.MinLeaf && len(tr.leaves) > 1 {
+					t.Fatalf("a leaf of %d rows", l.count)
+				}
+			}
+			if sum != share(o.RowSample, n) {
+				t.Fatalf("leaves hold %d rows of %d", sum, n)
+			}
+			for _, nd := range tr.info {
+				if !(nd.gain > 0) {
+					t.Fatalf("gain %g", nd.gain)
+				}
+			}
+		}
+		for i, p := range predictions(m, x) {
+			if math.IsNaN(p) || math.IsInf(p, 0) {
+				t.Fatalf("prediction %d is %g", i, p)
+			}
+		}
+		if err := Validate(strings.NewReader(text1b(m))); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func text1b(m *Model) string {
+	var b bytes.Buffer
+	if err := m.WriteLightGBM(&b, nil); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+func TestOddSamples(t *testing.T) {
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		x    Matrix
+		y    []float64
+		want float64
+	}{
+		"one row":          {Matrix{1, 1, []float64{3}}, []float64{7}, 7},
+		"constant targets": {Matrix{4, 1, []float64{1, 2, 3, 4}}, []float64{5, 5, 5, 5}, 5},
+		"constant column":  {Matrix{3, 1, []float64{1, 1, 1}}, []float64{1, 2, 6}, 3},
+		"missing column":   {Matrix{3, 1, []float64{nan, nan, nan}}, []float64{1, 2, 6}, 3},
+		"too few rows":     {Matrix{3, 1, []float64{1, 2, 3}}, []float64{1, 2, 6}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := boost(t, c.x, c.y, nil, BoostOptions{Rounds: 5, MinLeaf: 2})
+			for _, p := range predictions(m, c.x) {
+				if math.Abs(p-c.want) > 1e-9 {
+					t.Errorf("%g, want %g", p, c.want)
+				}
+			}
+			sameAsServed(t, m, c.x)
+		})
+	}
+	// Huge, tiny and close values.
+	x := Matrix{6, 1, []float64{-math.MaxFloat64, -1, math.Nextafter(1, 0), 1, math.Nextafter(1, 2), math.MaxFloat64}}
+	y := []float64{1, 2, 3, 4, 5, 6}
+	m := boost(t, x, y, nil, BoostOptions{Rounds: 1, MinLeaf: 1, LearningRate: 1})
+	for i, p := range predictions(m, x) {
+		if math.Abs(p-y[i]) > 1e-9 {
+			t.Errorf("row %d: %g, want %g", i, p, y[i])
+		}
 	}
 	sameAsServed(t, m, x)
 }
 
-func TestWorkersDoNotShow(t *testing.T) {
-	x, y := noisy(3, 6000, 8, 0.1, classesOf)
-	var first []byte
-	for _, workers := range []int{1, 2, 3, 8} {
-		m, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{
-			Objective: Softmax, Classes: 3, Rounds: 8, RowSample: 0.8, ColumnSample: 0.5, Seed: 7, Workers: workers,
+func TestRefusedSamples(t *testing.T) {
+	x := Matrix{2, 1, []float64{1, 2}}
+	y := []float64{0, 1}
+	nan, inf := math.NaN(), math.Inf(1)
+	for name, c := range map[string]struct {
+		x    Matrix
+		y, w []float64
+		o    BoostOptions
+		want string
+	}{
+		"no rows":         {Matrix{0, 1, nil}, nil, nil, BoostOptions{}, "0 rows"},
+		"short data":      {Matrix{2, 2, []float64{1, 2}}, y, nil, BoostOptions{}, "2 numbers for 2 rows of 2"},
+		"targets":         {x, []float64{1}, nil, BoostOptions{}, "1 targets"},
+		"weights":         {x, y, []float64{1}, BoostOptions{}, "1 weights"},
+		"infinite":        {Matrix{2, 1, []float64{1, inf}}, y, nil, BoostOptions{}, "row 1, column 0 is infinite"},
+		"target NaN":      {x, []float64{0, nan}, nil, BoostOptions{}, "target of row 1"},
+		"target huge":     {x, []float64{0, 1e80}, nil, BoostOptions{}, "target of row 1"},
+		"weight negative": {x, y, []float64{1, -1}, BoostOptions{}, "weight of row 1"},
+		"no weight":       {x, y, []float64{0, 0}, BoostOptions{}, "no row counts"},
+		"negative count":  {x, []float64{0, -1}, nil, BoostOptions{Objective: Poisson}, "not negative"},
+		"class":           {x, []float64{0, 2}, nil, BoostOptions{Objective: Softmax, Classes: 2}, "classes are 0 to 1"},
+		"half class":      {x, []float64{0, 0.5}, nil, BoostOptions{Objective: Softmax, Classes: 2}, "classes are 0 to 1"},
+		"one class":       {x, y, nil, BoostOptions{Objective: Softmax, Classes: 1}, "classes 1"},
+		"objective":       {x, y, nil, BoostOptions{Objective: 9}, "objective"},
+		"alpha":           {x, y, nil, BoostOptions{Alpha: 1}, "alpha"},
+		"bins":            {x, y, nil, BoostOptions{Bins: 256}, "bins 256"},
+		"leaves":          {x, y, nil, BoostOptions{Leaves: -1}, "leaves -1"},
+		"rate":            {x, y, nil, BoostOptions{LearningRate: nan}, "learning rate"},
+		"rounds":          {x, y, nil, BoostOptions{Rounds: -1}, "rounds"},
+		"row sample":      {x, y, nil, BoostOptions{RowSample: 2}, "row sample"},
+		"early stop":      {x, y, nil, BoostOptions{EarlyStop: 3}, "validation sample"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Boost(context.Background(), c.x, c.y, c.w, nil, c.o)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b bytes.Buffer
-		if err := m.WriteLightGBM(&b, nil); err != nil {
-			t.Fatal(err)
-		}
-		if first == nil {
-			first = b.Bytes()
-		} else if !bytes.Equal(first, b.Bytes()) {
-			t.Fatalf("%d workers give another model", workers)
-		}
+	}
+	_, err := Boost(context.Background(), x, y, nil, &Sample{X: Matrix{1, 1, []float64{inf}}, Y: []float64{1}}, BoostOptions{})
+	if err == nil || !strings.Contains(err.Error(), "validation sample") {
+		t.Errorf("validation sample: %v", err)
 	}
 }
 
-func TestForestLearns(t *testing.T) {
-	for name, o := range map[string]ForestOptions{
-		"extra":  {RandomCuts: true, Trees: 50, MinLeaf: 2},
-		"random": {Bootstrap: true, Trees: 50, MinLeaf: 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := func(row []float64, src *rand.Rand) float64 {
-				return 10*row[0] + 5*math.Floor(2*row[1]) + 0.1*src.NormFloat64()
-			}
-			x, y := noisy(5, 1000, 4, 0, f)
-			m, err := Forest(x, y, nil, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			test, want := noisy(6, 500, 4, 0, f)
-			sum, base := 0.0, 0.0
-			for i := range want {
-				mean, variance := m.Predict(test.Row(i))
-				if !(variance >= 0) {
-					t.Fatalf("variance %g", variance)
-				}
-				sum += (mean - want[i]) * (mean - want[i])
-				base += (want[i] - 7.5) * (want[i] - 7.5)
-			}
-			if sum > 0.03*base {
-				t.Errorf("explains %.3f of the variance", 1-sum/base)
-			}
-			imp := m.Importance()
-			if imp[0]+imp[1] < 0.9 {
-				t.Errorf("importance %v", imp)
-			}
-		})
+func TestEarlyStop(t *testing.T) {
+	x, y := noisy(41, 400, 5, 0, classesOf)
+	vx, vy := noisy(42, 400, 5, 0, classesOf)
+	var losses []float64
+	o := BoostOptions{
+		Objective: Softmax, Classes: 3, Rounds: 400, LearningRate: 0.3, MinLeaf: 2, EarlyStop: 10,
+		Progress: func(_ int, loss float64) { losses = append(losses, loss) },
 	}
+	m, err := Boost(context.Background(), x, y, nil, &Sample{X: vx, Y: vy}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := 0
+	for i, l := range losses {
+		if l < losses[best] {
+			best = i
+		}
+	}
+	if m.Rounds() != best+1 || len(losses) != best+11 {
+		t.Errorf("%d rounds kept of %d, the best is %d", m.Rounds(), len(losses), best+1)
+	}
+	// The loss reported is that of the model kept.
+	sum := 0.0
+	p := predictions(m, vx)
+	for i, c := range vy {
+		sum -= math.Log(p[3*i+int(c)])
+	}
+	if got := sum / float64(len(vy)); math.Abs(got-losses[best]) > 1e-9 {
+		t.Errorf("the model's loss is %g, reported %g", got, losses[best])
+	}
+}
+
+func TestCancel(t *testing.T) {
+	x, y := noisy(51, 500, 4, 0, classesOf)
+	ctx, cancel := context.WithCancel(context.Background())
+	rounds := 0
+	_, err := Boost(ctx, x, y, nil, nil, BoostOptions{Objective: Softmax, Classes: 3, Rounds: 100_000, Progress: func(int, float64) {
+		if rounds++; rounds == 3 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || rounds != 3 {
+		t.Errorf("%v after %d rounds", err, rounds)
+	}
+}
+
+func TestContinue(t *testing.T) {
+	x, y := noisy(61, 1500, 5, 0.1, classesOf)
+	o := BoostOptions{Objective: Softmax, Classes: 3, Rounds: 10, RowSample: 0.7, Seed: 5}
+	m := boost(t, x, y, nil, o)
+	before := text1(t, m)
+	// On the same rows it is the training that would have followed.
+	more, err := m.Continue(context.Background(), x, y, nil, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Rounds = 20
+	p, q := predictions(more, x), predictions(boost(t, x, y, nil, o), x)
+	for i := range p {
+		if math.Abs(p[i]-q[i]) > 1e-6 {
+			t.Fatalf("%d: continued %g, at once %g", i, p[i], q[i])
+		}
+	}
+	if text1(t, m) != before {
+		t.Error("the model continued from has changed")
+	}
+	// A day of jobs that behave otherwise is learned.
+	loss := func(m *Model, x Matrix, y []float64) float64 {
+		sum := 0.0
+		for i, p := 0, predictions(m, x); i < len(y); i++ {
+			sum -= math.Log(p[3*i+int(y[i])])
+		}
+		return sum / float64(len(y))
+	}
+	flip := func(row []float64, src *rand.Rand) float64 { return 2 - classesOf(row, src) }
+	nx, ny := noisy(62, 1500, 5, 0.1, flip)
+	tx, ty := noisy(63, 1500, 5, 0.1, flip)
+	day, err := m.Continue(context.Background(), nx, ny, nil, 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old, now := loss(m, tx, ty), loss(day, tx, ty); now > 0.8*old {
+		t.Errorf("loss on the new kind of jobs: %g before, %g after", old, now)
+	}
+	sameAsServed(t, day, tx)
+	if _, err := m.Continue(context.Background(), NewMatrix(3, 2), make([]float64, 3), nil, 1); err == nil {
+		t.Error("another number of columns is accepted")
+	}
+	if _, err := m.Continue(context.Background(), x, y, nil, 0); err == nil {
+		t.Error("no rounds are accepted")
+	}
+}
+
+// Useless features get next to no gain.
+func TestImportance(t *testing.T) {
+	f := func(row []float64, src *rand.Rand) float64 { return 4*row[1] + 2*row[3] + 0.5*src.NormFloat64() }
+	x, y := noisy(71, 3000, 6, 0, f)
+	gain, splits := boost(t, x, y, nil, BoostOptions{Rounds: 30, Leaves: 8}).Importance()
+	sum := 0.0
+	for _, g := range gain {
+		sum += g
+	}
+	if gain[1] < 2*gain[3] || gain[1]+gain[3] < 0.95*sum {
+		t.Errorf("gain %v", gain)
+	}
+	total := 0
+	for _, n := range splits {
+		total += n
+	}
+	if total != 30*7 {
+		t.Errorf("%d splits, want 7 in each of 30 trees", total)
+	}
+}
+
+func ExampleBoost() {
+	// The class is whether the first feature exceeds 2; the second is noise.
+	x := Matrix{Rows: 6, Cols: 2, Data: []float64{1, 5, 2, 7, 1, 6, 3, 5, 4, 7, 3, 6}}
+	y := []float64{0, 0, 0, 1, 1, 1}
+	m, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{Objective: Softmax, Classes: 2, Rounds: 50, MinLeaf: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p := make([]float64, 2)
+	m.Predict([]float64{3.5, 6}, p)
+	fmt.Printf("%.2f\n", p)
+	_, splits := m.Importance()
+	fmt.Println(splits[0] > 0, splits[1])
+	// Output:
+	// [0.00 1.00]
+	// true 0
 }

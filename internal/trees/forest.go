@@ -65,6 +65,12 @@ type forest struct {
 
 // leaf is the numbers of the leaf that a row falls in.
 func (f *forest) leaf(root int32, row []float64) []float64 {
+	i := int(f.at(root, row)) * f.outputs
+	return f.leaves[i : i+f.outputs]
+}
+
+// at is the number of that leaf.
+func (f *forest) at(root int32, row []float64) int32 {
 	at := root
 	for at >= 0 {
 		n := &f.nodes[at]
@@ -75,8 +81,7 @@ func (f *forest) leaf(root int32, row []float64) []float64 {
 			at = n.right
 		}
 	}
-	i := int(^at) * f.outputs
-	return f.leaves[i : i+f.outputs]
+	return ^at
 }
 
 // Features is how many columns a row must have.

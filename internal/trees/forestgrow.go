@@ -49,13 +49,9 @@ func newForestSample(x Matrix, y, weights []float64, classes int, o ForestOption
 			s.class[i] = int32(v)
 		}
 	} else {
-		total := 0.0
-		for _, r := range s.positive {
-			total += s.weight(r)
-		}
-		for _, r := range s.positive {
-			s.center += s.weight(r) / total * y[r]
-		}
+		n, row := len(s.positive), func(i int) uint32 { return s.positive[i] }
+		total := exactSum(n, func(i int) float64 { return s.weight(row(i)) })
+		s.center = exactSum(n, func(i int) float64 { return s.weight(row(i)) * y[row(i)] }) / total
 	}
 	s.measure()
 	if !o.RandomCuts {
@@ -266,7 +262,8 @@ func (g *forestGrower) measure(rows []uint32) bool {
 func (g *forestGrower) leaf(rows []uint32) int32 {
 	at := ^int32((len(g.leaves) - g.firstLeaf) / g.s.outputs)
 	f := &g.s.fixed
-	total := float64(g.whole.hc >> f.countBits)
+	// At least one unit: a bootstrap may draw only rows whose weight is below it.
+	total := max(1, float64(g.whole.hc>>f.countBits))
 	if g.s.classes > 0 {
 		for _, hc := range g.whole.by {
 			g.leaves = append(g.leaves, float64(hc>>f.countBits)/total)
@@ -309,7 +306,7 @@ func (g *forestGrower) best(rows []uint32) forestCut {
 			continue // constant here
 		}
 		tried++
-		if cut.col >= 0 && (best.col < 0 || cut.gain > best.gain) {
+		if cut.col >= 0 && (best.col < 0 || cut.gain > best.gain*(1+tie)) {
 			best = cut
 		}
 	}
@@ -401,15 +398,15 @@ func (g *forestGrower) sides(cut forestCut) forestCut {
 	if gain, ok := g.gain(); ok {
 		out = cut
 		out.gain = gain
-		// Nothing to learn from: a missing value goes with the majority.
+		// Nothing to learn from: a missing value goes with the weightier side.
 		f := &g.s.fixed
-		out.missLeft = !missing && 2*f.count(g.left.hc) >= f.count(g.whole.hc)
+		out.missLeft = !missing && f.hess(g.left.hc) >= (0.5-tie)*f.hess(g.whole.hc)
 	}
 	if !missing {
 		return out
 	}
 	g.left.add(&g.miss)
-	if gain, ok := g.gain(); ok && (out.col < 0 || gain > out.gain) {
+	if gain, ok := g.gain(); ok && (out.col < 0 || gain > out.gain*(1+tie)) {
 		out = cut
 		out.gain, out.missLeft = gain, true
 	}
@@ -466,7 +463,7 @@ func (g *forestGrower) sharpest(rows []uint32, col int) (forestCut, bool) {
 			some = true
 			g.left.set(&g.run)
 			cut := g.sides(forestCut{col: col, threshold: c.upper[b], bin: uint8(b)})
-			if cut.col >= 0 && (best.col < 0 || cut.gain > best.gain) {
+			if cut.col >= 0 && (best.col < 0 || cut.gain > best.gain*(1+tie)) {
 				best = cut
 			}
 		}

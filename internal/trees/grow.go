@@ -41,6 +41,12 @@ func scale(v float64, to int) float64 {
 	return math.Ldexp(1, max(-1000, min(1000, to-e)))
 }
 
+// limitG makes the gradients' scale at most s.
+func (f *fixed) limitG(s float64) {
+	f.g = min(f.g, s)
+	f.perG = 1 / f.g
+}
+
 func (f *fixed) cell(g, h float64) cell {
 	return cell{int64(math.RoundToEven(g * f.g)), int64(math.RoundToEven(h*f.h))<<f.countBits | 1}
 }
@@ -100,15 +106,24 @@ func newGrower(b *bins, o *BoostOptions, workers int) *grower {
 	}
 }
 
+// precision is in how many bits of the largest gradient at the start a gradient
+// still counts. Later ones, of rows fitted up to rounding, are noise below it.
+const precision = 44
+
 // grow learns one tree from g.rows, g.cols and the derivatives; meanWeight is
-// the scale of what counts as no hessian. The leaves' values are Newton steps
-// times the learning rate.
-func (g *grower) grow(meanWeight float64) {
+// the scale of what counts as no hessian, and top the largest gradient when
+// training began, 0 if it does now. The leaves' values are Newton steps times
+// the learning rate.
+func (g *grower) grow(meanWeight float64, top *float64) {
 	maxG, maxH := 0.0, 0.0
 	for _, r := range g.rows {
 		maxG, maxH = max(maxG, math.Abs(g.g[r])), max(maxH, g.h[r])
 	}
+	if *top == 0 {
+		*top = maxG
+	}
 	g.fixed = newFixed(len(g.rows), maxG, maxH)
+	g.fixed.limitG(scale(*top, precision))
 	g.fixed.lambda = g.o.L2
 	g.fixed.minH = minHessian * meanWeight
 	root := leaf{to: len(g.rows), slot: -1, node: -1, best: split{col: -1}}
@@ -131,7 +146,7 @@ func (g *grower) grow(meanWeight float64) {
 	for len(g.leaves) < g.o.Leaves {
 		best := -1
 		for i := range g.leaves {
-			if l := &g.leaves[i]; l.best.col >= 0 && (best < 0 || l.best.gain > g.leaves[best].best.gain) {
+			if l := &g.leaves[i]; l.best.col >= 0 && (best < 0 || l.best.gain > g.leaves[best].best.gain*(1+tie)) {
 				best = i
 			}
 		}
@@ -271,7 +286,7 @@ func (g *grower) pick(side int) split {
 	for i := range g.b.quads {
 		q := &g.b.quads[i]
 		for k, j := range q.cols[:q.n] {
-			if s := &g.found[4*i+k][side]; g.active[j] && s.col >= 0 && (best.col < 0 || s.gain > best.gain) {
+			if s := &g.found[4*i+k][side]; g.active[j] && s.col >= 0 && s.gain > best.gain*(1+tie) {
 				best = *s
 			}
 		}
@@ -339,10 +354,17 @@ func subtract(whole, part []cell) {
 	}
 }
 
+// tie is how much better a split must be, relatively, to replace one found
+// before: equal splits that differ by rounding alone are decided by their
+// order, so that weights, repeated rows and processors do not matter.
+const tie = 1e-9
+
 // scan finds the best split of a leaf by column number j.
 //
-// Sums stay in fixed point, and what two children save, a^2/p + b^2/q, is
-// compared as a fraction, (a^2 q + b^2 p)/(p q), without dividing.
+// With gradients a, b and regularised hessians p, q of the two sides, children
+// save a^2/p + b^2/q, which is (a q - b p)^2 / (p q (p+q)) and a constant. That
+// form loses no digits where the sides are alike, and fractions are compared
+// without dividing. Sums stay in fixed point.
 func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 	f := &g.fixed
 	n, least := f.count(sum.hc), int64(g.o.MinLeaf)
@@ -352,9 +374,11 @@ func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 	lambda := f.lambda * f.h
 	minH := int64(math.Ceil(f.minH * f.h))
 	total := sum.hc >> f.countBits
-	parent := float64(sum.g) * float64(sum.g) / (float64(total) + lambda)
-	// What is less than this above the parent's is rounding.
-	bestNum, bestDen := parent*(1+1e-10), 1.0
+	// The constant: what the parent saves beyond a share of lambda.
+	own := float64(sum.g) * float64(sum.g)
+	constant := own * (lambda / (float64(total) + lambda))
+	// Differences of 1e-10 between the sides' means are rounding.
+	bestNum, bestDen := constant+own*1e-20, 1.0
 	bestBin, bestMiss := -1, false
 	var bestLeft cell
 
@@ -382,10 +406,10 @@ func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 		for side := 0; ; side++ {
 			h := l.hc >> (f.countBits & 63)
 			if ln := f.count(l.hc); ln >= least && n-ln >= least && h >= minH && total-h >= minH {
-				a, r := float64(l.g), float64(sum.g-l.g)
 				p, q := float64(h)+lambda, float64(total-h)+lambda
-				num, den := a*a*q+r*r*p, p*q
-				if num*bestDen > bestNum*den {
+				d := float64(l.g)*q - float64(sum.g-l.g)*p
+				num, den := d*d, p*q
+				if num*bestDen > bestNum*den*(1+tie) {
 					bestNum, bestDen = num, den
 					bestBin, bestMiss, bestLeft = b, side == 1, l
 				}
@@ -401,11 +425,10 @@ func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 		return split{col: -1}
 	}
 	if missing == 0 {
-		// Nothing to learn from: a missing value goes with the majority.
-		ln := f.count(bestLeft.hc)
-		bestMiss = ln >= n-ln
+		// Nothing to learn from: a missing value goes with the weightier side.
+		bestMiss = float64(bestLeft.hc>>f.countBits) >= (0.5-tie)*float64(total)
 	}
-	gain := (bestNum/bestDen - parent) * f.perG * f.perG * f.h
+	gain := (bestNum/bestDen - constant) / (float64(total) + 2*lambda) * f.perG * f.perG * f.h
 	return split{gain, j, uint8(bestBin), bestMiss, bestLeft}
 }
 
@@ -415,7 +438,11 @@ func (g *grower) step(sum cell) float64 {
 	if d <= 0 {
 		return 0
 	}
-	return -float64(sum.g) * g.fixed.perG / d * g.o.LearningRate
+	v := -float64(sum.g) * g.fixed.perG / d
+	if g.o.Objective == Poisson || g.o.Objective == Softmax {
+		v = max(-maxStep, min(maxStep, v))
+	}
+	return v * g.o.LearningRate
 }
 
 // finish gives the leaves their numbers and values.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/dmitryikh/leaves"
 )
@@ -131,14 +132,22 @@ func (s *Served) sane(row []float64) []float64 {
 	return row
 }
 
-// PredictAll predicts every row of x; out has Rows*Outputs numbers.
+// PredictAll predicts every row of x, on all processors; out has Rows*Outputs
+// numbers.
 func (s *Served) PredictAll(x Matrix, out []float64) error {
-	for i := range x.Rows {
-		if err := s.Predict(x.Row(i), out[i*s.outputs:(i+1)*s.outputs]); err != nil {
-			return fmt.Errorf("%w (row %d)", err, i)
+	var mu sync.Mutex
+	var failed error
+	parallel(workersOr(0), (x.Rows+rowBlock-1)/rowBlock, func(_, b int) {
+		for i := b * rowBlock; i < min(x.Rows, (b+1)*rowBlock); i++ {
+			if err := s.Predict(x.Row(i), out[i*s.outputs:(i+1)*s.outputs]); err != nil {
+				mu.Lock()
+				failed = err
+				mu.Unlock()
+				return
+			}
 		}
-	}
-	return nil
+	})
+	return failed
 }
 
 // link is the objective's transformation of raw scores.
@@ -189,8 +198,8 @@ func (t *text) link() (func(out []float64), error) {
 	if v, ok := params["num_class"]; ok && v != strconv.Itoa(t.classes) {
 		return nil, fmt.Errorf("trees: model: objective says %q classes, num_class %d", clip(v), t.classes)
 	}
-	if t.average && name != "regression" && name != "" {
-		return nil, fmt.Errorf("trees: model: average_output (a LightGBM random forest) of objective %s cannot be served", name)
+	if t.average && t.version == "v2" {
+		link = identity // LightGBM 2 averaged what was transformed already
 	}
 	return link, nil
 }

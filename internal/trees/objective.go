@@ -47,9 +47,7 @@ type target struct {
 
 func newTarget(o BoostOptions, y, w []float64) *target {
 	t := &target{kind: o.Objective, alpha: o.Alpha, outputs: o.outputs(), y: y, w: w, rows: positive(len(y), w)}
-	for _, r := range t.rows {
-		t.total += t.weight(r)
-	}
+	t.total = exactSum(len(t.rows), func(i int) float64 { return t.weight(t.rows[i]) })
 	return t
 }
 
@@ -62,7 +60,6 @@ func (t *target) weight(row uint32) float64 {
 
 // check reports targets that the objective cannot have.
 func (t *target) check() error {
-	sum := 0.0
 	for i, v := range t.y {
 		switch {
 		case t.kind == Poisson && v < 0:
@@ -70,43 +67,44 @@ func (t *target) check() error {
 		case t.kind == Softmax && (v != math.Trunc(v) || v < 0 || v >= float64(t.outputs)):
 			return fmt.Errorf("trees: target of row %d is %g: classes are 0 to %d", i, v, t.outputs-1)
 		}
-		sum += v
-	}
-	if math.IsInf(sum, 0) {
-		return fmt.Errorf("trees: the targets' sum overflows: scale them down")
 	}
 	return nil
 }
+
+// rare is the share or rate that stands for what was never seen.
+const rare = 1e-6
+
+// maxStep bounds a leaf's step where scores are logarithms: nearly certain rows
+// have next to no hessian, and the Newton step from them is far too long.
+const maxStep = 8
 
 // initial is the best constant score of each output.
 func (t *target) initial() []float64 {
 	out := make([]float64, t.outputs)
 	switch t.kind {
 	case L2, Poisson:
-		sum := 0.0
-		for _, r := range t.rows {
-			sum += t.weight(r) * t.y[r]
-		}
+		sum := exactSum(len(t.rows), func(i int) float64 { return t.weight(t.rows[i]) * t.y[t.rows[i]] })
 		out[0] = sum / t.total
 		if t.kind == Poisson {
-			// A tenth of one event stands for none at all.
-			out[0] = math.Log(max(sum, 0.1) / t.total)
+			out[0] = math.Log(max(out[0], rare))
 		}
 	case L1, Quantile:
 		out[0] = t.quantile(t.rows, func(r uint32) float64 { return t.y[r] }, new([]residual))
 	case Softmax:
-		for _, r := range t.rows {
-			out[int(t.y[r])] += t.weight(r)
-		}
-		for k, c := range out {
-			// A class never seen gets the share of a tenth of a row.
-			out[k] = math.Log(max(c, 0.1*t.total/float64(len(t.rows))) / t.total)
+		for k := range out {
+			sum := exactSum(len(t.rows), func(i int) float64 {
+				if int(t.y[t.rows[i]]) != k {
+					return 0
+				}
+				return t.weight(t.rows[i])
+			})
+			out[k] = math.Log(max(sum/t.total, rare))
 		}
 	}
 	return out
 }
 
-// probabilities turns rows of scores into class probabilities.
+// softmax turns scores into probabilities.
 func softmax(dst, scores []float64) {
 	top := scores[0]
 	for _, s := range scores[1:] {
@@ -209,15 +207,15 @@ func (t *target) quantile(rows []uint32, value func(uint32) float64, scratch *[]
 		alpha = 0.5
 	}
 	rs := (*scratch)[:0]
-	total := 0.0
 	for _, r := range rows {
-		w := t.weight(r)
-		rs = append(rs, residual{value(r), w})
-		total += w
+		rs = append(rs, residual{value(r), t.weight(r)})
 	}
 	*scratch = rs
-	slices.SortFunc(rs, func(a, b residual) int { return cmp.Compare(a.v, b.v) })
-	sum := 0.0
+	slices.SortFunc(rs, func(a, b residual) int { return cmp.Or(cmp.Compare(a.v, b.v), cmp.Compare(a.w, b.w)) })
+	total, sum := 0.0, 0.0
+	for _, r := range rs {
+		total += r.w
+	}
 	for _, r := range rs {
 		sum += r.w
 		if sum >= alpha*total {

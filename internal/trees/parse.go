@@ -19,6 +19,7 @@ const (
 
 // text is a model file that was understood.
 type text struct {
+	version   string
 	classes   int
 	features  int
 	names     []string
@@ -241,6 +242,7 @@ func (t *text) header(f fields) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	t.version = version
 	switch version {
 	case "v2", "v3": // the same as far as read here
 	case "v4":

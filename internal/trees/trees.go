@@ -10,9 +10,9 @@
 package trees
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -58,25 +58,26 @@ func check(x Matrix, y, weights []float64) error {
 		}
 	}
 	for i, v := range y {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("trees: target of row %d is %g", i, v)
+		if !(math.Abs(v) <= maxValue) {
+			return fmt.Errorf("trees: target of row %d is %g: want a number up to %g; scale it", i, v, maxValue)
 		}
 	}
 	sum := 0.0
 	for i, w := range weights {
-		if !(w >= 0) || math.IsInf(w, 0) {
-			return fmt.Errorf("trees: weight of row %d is %g: weights are finite and not negative", i, w)
+		if !(w >= 0 && w <= maxValue) {
+			return fmt.Errorf("trees: weight of row %d is %g: want a number from 0 to %g", i, w, maxValue)
 		}
 		sum += w
 	}
-	if weights != nil && !(sum > 0) {
-		return errors.New("trees: no row has a positive weight")
-	}
-	if math.IsInf(sum, 0) {
-		return errors.New("trees: the weights' sum overflows: scale them down")
+	if weights != nil && sum < 1/maxValue {
+		return fmt.Errorf("trees: the weights add up to %g: no row counts", sum)
 	}
 	return nil
 }
+
+// maxValue bounds targets and weights, so that squares of their products' sums
+// are floats.
+const maxValue = 1e60
 
 // positive lists the rows that count: those of positive weight.
 func positive(rows int, weights []float64) []uint32 {
@@ -147,4 +148,19 @@ func sumRows(workers, n int, f func(from, to int) float64) float64 {
 		sum += p
 	}
 	return sum
+}
+
+// exactSum adds n numbers in fixed point: the sum does not depend on their
+// order, and errs by less than the largest number's last bits.
+func exactSum(n int, f func(i int) float64) float64 {
+	top := 0.0
+	for i := range n {
+		top = max(top, math.Abs(f(i)))
+	}
+	unit := scale(top, 62-bits.Len(uint(n)))
+	sum := int64(0)
+	for i := range n {
+		sum += int64(math.RoundToEven(f(i) * unit))
+	}
+	return float64(sum) / unit
 }

@@ -1,0 +1,124 @@
+package trees
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Read reads a model back from text, to continue its training or to predict
+// with it. Beside the models written here it reads those of LightGBM that have
+// one of the objectives, no categories, and NaN as the missing value; training
+// options come from the file's parameters, where it has them.
+func Read(r io.Reader) (*Model, error) {
+	t, err := parse(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := t.link(); err != nil {
+		return nil, err
+	}
+	m := &Model{features: t.features, outputs: t.classes, lo: t.lo, hi: t.hi}
+	if m.options, err = t.options(); err != nil {
+		return nil, fmt.Errorf("trees: model: %w", err)
+	}
+	if m.lo == nil {
+		m.lo, m.hi = make([]float64, t.features), make([]float64, t.features)
+		for j := range m.lo {
+			m.lo[j], m.hi[j] = math.NaN(), math.NaN()
+		}
+	}
+	for i := range t.trees {
+		tree, err := t.trees[i].tree()
+		if err != nil {
+			return nil, fmt.Errorf("trees: model: tree %d: %w", i, err)
+		}
+		m.trees = append(m.trees, tree)
+	}
+	return m, nil
+}
+
+// options are the training options that a file tells.
+func (t *text) options() (BoostOptions, error) {
+	var o BoostOptions
+	if t.average {
+		return o, errors.New("average_output (a random forest) cannot be continued: Load serves it")
+	}
+	name := ""
+	if len(t.objective) > 0 {
+		name = t.objective[0]
+	}
+	for i, s := range objectiveNames {
+		if s == name {
+			o.Objective = Objective(i)
+		}
+	}
+	if o.Objective.String() != name || (o.Objective != Softmax && len(t.objective) > 1) {
+		return o, fmt.Errorf("objective %q cannot be continued: Load serves it", clip(name))
+	}
+	if o.Objective == Softmax {
+		o.Classes = t.classes
+	}
+	if (o.Objective == Softmax) != (t.classes > 1) {
+		return o, fmt.Errorf("objective %s with %d classes", name, t.classes)
+	}
+	for param, dst := range map[string]*int{
+		"num_iterations": &o.Rounds, "num_leaves": &o.Leaves, "min_data_in_leaf": &o.MinLeaf, "max_bin": &o.Bins,
+	} {
+		if v, err := strconv.Atoi(t.params[param]); err == nil {
+			*dst = v
+		}
+	}
+	for param, dst := range map[string]*float64{
+		"alpha": &o.Alpha, "learning_rate": &o.LearningRate, "lambda_l2": &o.L2,
+		"bagging_fraction": &o.RowSample, "feature_fraction": &o.ColumnSample,
+	} {
+		if v, err := strconv.ParseFloat(t.params[param], 64); err == nil {
+			*dst = v
+		}
+	}
+	if v, err := strconv.ParseUint(t.params["seed"], 10, 64); err == nil {
+		o.Seed = v
+	}
+	o.Bins = min(o.Bins, maxBins)
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return o, fmt.Errorf("parameters: %w", err)
+	}
+	return o, nil
+}
+
+// tree is the tree as one of ours.
+func (t *textTree) tree() (tree, error) {
+	out := tree{leaves: t.leaves}
+	at := func(v []float64, i int) float64 {
+		if v == nil {
+			return 0
+		}
+		return v[i]
+	}
+	for i, d := range t.decision {
+		if d&decisionCategory != 0 {
+			return out, errors.New("category sets cannot be continued: Load serves them")
+		}
+		missLeft := d&decisionLeft != 0
+		switch d &^ decisionLeft {
+		case missingNaN:
+		case missingNone: // missing counts as zero
+			missLeft = 0 <= t.threshold[i]
+		default:
+			return out, errors.New("zero as the missing value cannot be continued: Load serves it")
+		}
+		n := node32(int32(t.feature[i]), t.threshold[i], missLeft)
+		n.left, n.right = int32(t.left[i]), int32(t.right[i])
+		out.nodes = append(out.nodes, n)
+		out.info = append(out.info, nodeInfo{at(t.gain, i), at(t.value, i), at(t.weight, i), int32(at(t.count, i))})
+	}
+	for i := range t.leaves {
+		out.leafInfo = append(out.leafInfo, nodeInfo{weight: at(t.leafWeight, i), count: int32(at(t.leafCount, i))})
+	}
+	out.flatten()
+	return out, nil
+}

@@ -1,0 +1,370 @@
+package trees
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func fixture(t testing.TB) string {
+	t.Helper()
+	b, err := os.ReadFile("testdata/lightgbm.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// The fixture follows LightGBM's format by hand: each kind of missing value,
+// category sets of one and two words, a sigmoid of its own. The sums were
+// worked out on paper from LightGBM's rules.
+func TestServedByTheRules(t *testing.T) {
+	s, err := Load(strings.NewReader(fixture(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"elapsed", "tenant", "gap", "status"}, s.Names()); diff != "" {
+		t.Error(diff)
+	}
+	nan := math.NaN()
+	// First tree: elapsed <= 0.5, missing left; then tenant in {1, 3, 40}.
+	// Second: gap <= -1, zero left; status in {2, 5}, missing right; gap <= 2.
+	for _, c := range []struct {
+		row  []float64
+		want float64
+	}{
+		{[]float64{1, 0, 3, 2}, 0.5 + 2},
+		{[]float64{0.5, 1, 3, 5}, -0.25 + 2},
+		{[]float64{0.2, 2, 3, 4}, 0.125 + 8},
+		{[]float64{nan, 40, 1, 4}, -0.25 + 4},   // missing elapsed goes left
+		{[]float64{nan, 72, 1, 4}, 0.125 + 4},   // 72 is beyond the set's words
+		{[]float64{0, nan, 1, 4}, 0.125 + 4},    // missing tenant counts as 0, which is not in the set
+		{[]float64{0, -1, 1, 4}, 0.125 + 4},     // negative categories go right
+		{[]float64{0, 1e300, 1, 4}, 0.125 + 4},  // absurd ones too
+		{[]float64{0, 3.7, 1, 4}, -0.25 + 4},    // fractions are cut
+		{[]float64{9, 0, 0, 2}, 0.5 + 1},        // zero gap is missing: left
+		{[]float64{9, 0, nan, 2}, 0.5 + 1},      // so is a missing one
+		{[]float64{9, 0, -7, nan}, 0.5 + 1},     // below the threshold
+		{[]float64{9, 0, 2, nan}, 0.5 + 4},      // missing status goes right
+		{[]float64{9, 0, 2.5, 37}, 0.5 + 8},     // 37 is not 5
+		{[]float64{9, 0, math.Inf(1), 2}, 2.5},  // infinite is just large
+		{[]float64{9, 0, math.Inf(-1), 2}, 1.5}, // or small
+	} {
+		t.Run(fmt.Sprint(c.row), func(t *testing.T) {
+			out := []float64{0}
+			if err := s.PredictRaw(c.row, out); err != nil || out[0] != c.want {
+				t.Errorf("raw %g (%v), want %g", out[0], err, c.want)
+			}
+			if err := s.Predict(c.row, out); err != nil || math.Abs(out[0]-1/(1+math.Exp(-2*c.want))) > 1e-15 {
+				t.Errorf("%g (%v)", out[0], err)
+			}
+		})
+	}
+	if err := s.Predict([]float64{1, 2, 3}, []float64{0}); err == nil {
+		t.Error("a short row is accepted")
+	}
+}
+
+// Models and predictions of LightGBM itself lie beside the library's tests.
+func TestLightGBMModels(t *testing.T) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/dmitryikh/leaves").Output()
+	if err != nil || strings.TrimSpace(string(dir)) == "" {
+		t.Skip("the sources of leaves are not at hand (vendored or offline)")
+	}
+	base := filepath.Join(strings.TrimSpace(string(dir)), "testdata")
+	for _, c := range []struct {
+		model, rows, want string
+		label             bool // the rows begin with their target
+		raw               bool // the predictions are before the link
+		tolerance         float64
+	}{
+		{"genlin_fmtp_poisson_Frequency.model", "genlin_fmtp_poisson_Frequency_features.tsv", "genlin_fmtp_poisson_Frequency_true_predictions.txt", false, false, 1e-12},
+		{"genlin_fmtp_gamma_AvgClaimAmount.model", "genlin_fmtp_gamma_AvgClaimAmount_features.tsv", "genlin_fmtp_gamma_AvgClaimAmount_true_predictions.txt", false, false, 1e-9},
+		{"genlin_fmtp_tweedie_PurePremium.model", "genlin_fmtp_tweedie_PurePremium_features.tsv", "genlin_fmtp_tweedie_PurePremium_true_predictions.txt", false, false, 1e-9},
+		{"lg_kddcup99.model", "kddcup99_test.tsv", "lg_kddcup99_true_predictions.txt", false, true, 1e-6}, // with categories
+		{"lgmulticlass.model", "multiclass_test.tsv", "lgmulticlass_true_predictions.txt", true, false, 1e-6},
+		{"lg_dart_breast_cancer.model", "breast_cancer_test.tsv", "lg_dart_breast_cancer_true_predictions.txt", false, false, 1e-6},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			f, err := os.Open(filepath.Join(base, c.model))
+			if err != nil {
+				t.Skip(err)
+			}
+			defer f.Close()
+			s, err := Load(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, want := table(t, filepath.Join(base, c.rows), c.label), table(t, filepath.Join(base, c.want), false)
+			if len(rows) != len(want) || len(rows) == 0 {
+				t.Fatalf("%d rows, %d predictions", len(rows), len(want))
+			}
+			out := make([]float64, s.Outputs())
+			for i, row := range rows {
+				predict := s.Predict
+				if c.raw {
+					predict = s.PredictRaw
+				}
+				if err := predict(row[:s.Features()], out); err != nil {
+					t.Fatal(err)
+				}
+				for k := range out {
+					if math.Abs(out[k]-want[i][k]) > c.tolerance*math.Max(1, math.Abs(want[i][k])) {
+						t.Fatalf("row %d output %d: %v, LightGBM says %v", i, k, out[k], want[i][k])
+					}
+				}
+			}
+		})
+	}
+}
+
+func table(t *testing.T, path string, label bool) [][]float64 {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Skip(err)
+	}
+	var out [][]float64
+	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		var row []float64
+		for _, s := range strings.FieldsFunc(line, func(r rune) bool { return r == '\t' || r == ',' || r == ' ' }) {
+			v, err := strconv.ParseFloat(s, 64)
+			if err != nil {
+				v = 0 // a heading
+			}
+			row = append(row, v)
+		}
+		if label {
+			row = row[1:]
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// Every refusal names the line or the field.
+func TestRefused(t *testing.T) {
+	good := fixture(t)
+	swap := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("the fixture has no %q", old)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":                {"", `not "tree"`},
+		"json":                 {`{"name":"tree"}`, "not JSON"},
+		"xgboost":              {"binf\x00\x00\x00", "XGBoost"},
+		"only the first line":  {"tree\n", "no field version"},
+		"version 4":            {swap("version=v3", "version=v4"), "LightGBM 4"},
+		"version 9":            {swap("version=v3", "version=9"), `version "9"`},
+		"field twice":          {swap("num_class=1", "num_class=1\nnum_class=1"), "given twice"},
+		"no classes":           {swap("num_class=1\n", ""), "no field num_class"},
+		"classes":              {swap("num_class=1", "num_class=0"), "num_class"},
+		"trees per class":      {swap("iteration=1", "iteration=2"), "num_tree_per_iteration is 2"},
+		"features":             {swap("max_feature_idx=3", "max_feature_idx=-1"), "max_feature_idx"},
+		"many features":        {swap("max_feature_idx=3", "max_feature_idx=99999999"), "max_feature_idx"},
+		"names":                {swap("elapsed tenant", "elapsed"), "feature_names has 3"},
+		"sizes":                {swap("tree_sizes=452 437", "tree_sizes="), "lists 0 trees"},
+		"too few sizes":        {swap("tree_sizes=452 437", "tree_sizes=452"), "after the 1 trees"},
+		"too many sizes":       {swap("tree_sizes=452 437", "tree_sizes=452 437 1"), "tree 2"},
+		"objective":            {swap("binary sigmoid:2", "huber2"), `objective "huber2"`},
+		"sigmoid":              {swap("sigmoid:2", "sigmoid:-2"), "sigmoid"},
+		"objective's classes":  {swap("binary sigmoid:2", "multiclass num_class:3"), "classes"},
+		"tree order":           {swap("Tree=1", "Tree=2"), "Tree=1 should begin"},
+		"linear":               {swap("is_linear=0", "is_linear=1"), "linear trees"},
+		"leaves":               {swap("num_leaves=3", "num_leaves=0"), "num_leaves"},
+		"many leaves":          {swap("num_leaves=3", "num_leaves=9999999"), "leaf_value has 3 numbers, want 9999999"},
+		"leaf missing":         {swap("leaf_value=0.5 -0.25 0.125", "leaf_value=0.5 -0.25"), "tree 0: leaf_value has 2 numbers, want 3"},
+		"leaf not a number":    {swap("leaf_value=0.5", "leaf_value=x"), `leaf_value: number 1 is "x"`},
+		"leaf NaN":             {swap("leaf_value=0.5", "leaf_value=nan"), "finite"},
+		"threshold infinite":   {swap("threshold=0.5", "threshold=inf"), "finite"},
+		"feature out of range": {swap("split_feature=0 1", "split_feature=0 4"), "split_feature: number 2"},
+		"child out of range":   {swap("left_child=1 -2", "left_child=2 -2"), "left_child: number 1"},
+		"leaf out of range":    {swap("left_child=1 -2", "left_child=1 -4"), "left_child: number 2"},
+		"cycle":                {swap("left_child=1 -2", "left_child=0 -2"), "not a tree"},
+		"leaf twice":           {swap("right_child=-1 -3", "right_child=-1 -2"), "another parent"},
+		"unreachable":          {swap("left_child=1 -2", "left_child=-3 -2"), "not a tree"},
+		"decision":             {swap("decision_type=10 1", "decision_type=12 1"), "decision_type: number 1"},
+		"category sets":        {swap("num_cat=1", "num_cat=0"), "category sets"},
+		"no sets":              {swap("cat_boundaries=0 2\n", ""), "no field cat_boundaries"},
+		"set index":            {swap("threshold=0.5 0", "threshold=0.5 1"), "category sets"},
+		"set fraction":         {swap("threshold=0.5 0", "threshold=0.5 0.5"), "category sets"},
+		"boundaries fall":      {swap("cat_boundaries=0 2", "cat_boundaries=0 0"), "does not increase"},
+		"boundaries begin":     {swap("cat_boundaries=0 2", "cat_boundaries=1 2"), "begin with 0"},
+		"set too short":        {swap("cat_threshold=10 256", "cat_threshold=10"), "cat_threshold has 1 numbers, want 2"},
+		"set empty":            {swap("cat_threshold=10 256", "cat_threshold=0 0"), "is empty"},
+		"two missing types":    {swap("split_feature=2 3 2", "split_feature=2 1 2"), "two missing types"},
+		"category and number":  {swap("split_feature=2 3 2", "split_feature=2 2 2"), "by category and by threshold"},
+		"cut off":              {good[:strings.Index(good, "Tree=1")+60], "no field"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(strings.NewReader(c.text))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
+		})
+	}
+	if err := Validate(strings.NewReader(good)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A model written, read and written again is the same text, and goes on
+// predicting and learning the same.
+func TestReadBack(t *testing.T) {
+	for _, o := range []BoostOptions{
+		{Objective: L2, L2: 1.5}, {Objective: Quantile, Alpha: 0.8}, {Objective: Softmax, Classes: 3, Seed: 3, RowSample: 0.5},
+	} {
+		t.Run(o.Objective.String(), func(t *testing.T) {
+			x, y := noisy(11, 800, 4, 0.1, classesOf)
+			o.Rounds, o.Leaves = 6, 9
+			m := boost(t, x, y, nil, o)
+			names := []string{"a", "b", "c", "d"}
+			var first, second bytes.Buffer
+			if err := m.WriteLightGBM(&first, names); err != nil {
+				t.Fatal(err)
+			}
+			back, err := Read(bytes.NewReader(first.Bytes()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := back.WriteLightGBM(&second, names); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(first.String(), second.String()); diff != "" {
+				t.Error(diff)
+			}
+			a, err := m.Continue(context.Background(), x, y, nil, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := back.Continue(context.Background(), x, y, nil, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(text1(t, a), text1(t, b)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if _, err := Read(strings.NewReader(fixture(t))); err == nil || !strings.Contains(err.Error(), "binary") {
+		t.Errorf("a binary objective: %v", err)
+	}
+}
+
+func text1(t testing.TB, m *Model) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := m.WriteLightGBM(&b, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestGoldenText(t *testing.T) {
+	x := Matrix{6, 2, []float64{1, math.NaN(), 2, 0, 3, 5, 4, math.NaN(), 5, 1, 6, 7}}
+	m := boost(t, x, []float64{1, 1, 2, 9, 8, 9}, nil, BoostOptions{Rounds: 2, Leaves: 3, MinLeaf: 1, LearningRate: 0.5})
+	var b bytes.Buffer
+	if err := m.WriteLightGBM(&b, []string{"elapsed", "gap"}); err != nil {
+		t.Fatal(err)
+	}
+	const path = "testdata/golden.txt"
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("(-golden +now)\n%s", diff)
+	}
+	// LightGBM reads trees in parallel by these sizes: they must cover the text
+	// from the first tree to the end mark.
+	header, rest, _ := strings.Cut(b.String(), "\n\n")
+	_, line, _ := strings.Cut(header, "tree_sizes=")
+	for i, s := range strings.Fields(line) {
+		n, err := strconv.Atoi(s)
+		if err != nil || !strings.HasPrefix(rest, fmt.Sprintf("Tree=%d\n", i)) {
+			t.Fatalf("tree %d is not where the sizes say", i)
+		}
+		rest = rest[n:]
+	}
+	if !strings.HasPrefix(rest, "end of trees\n") {
+		t.Errorf("the sizes end before %.20q", rest)
+	}
+}
+
+func TestNamesThatCannotBeWritten(t *testing.T) {
+	x, y := noisy(1, 50, 2, 0, classesOf2)
+	m := boost(t, x, y, nil, BoostOptions{Rounds: 1})
+	for _, names := range [][]string{{"a"}, {"a", "a"}, {"a", "b c"}, {"a", ""}, {"a", "b=c"}, {"a", "b\nTree=0"}} {
+		if err := m.WriteLightGBM(&bytes.Buffer{}, names); err == nil {
+			t.Errorf("names %q are accepted", names)
+		}
+	}
+}
+
+// FuzzLoad: whatever the file, no panic, no hang, no more memory than a few
+// times its size, and what is accepted predicts.
+func FuzzLoad(f *testing.F) {
+	good := fixture(f)
+	f.Add(good)
+	f.Add(strings.Replace(good, "binary sigmoid:2", "multiclass num_class:1", 1))
+	f.Add("tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\ntree_sizes=1\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n")
+	x := Matrix{6, 2, []float64{1, math.NaN(), 2, 0, 3, 5, 4, math.NaN(), 5, 1, 6, 7}}
+	m, err := Boost(context.Background(), x, []float64{0, 1, 2, 2, 1, 0}, nil, nil, BoostOptions{Objective: Softmax, Classes: 3, Rounds: 2, Leaves: 3, MinLeaf: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text1(f, m))
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Load(strings.NewReader(text))
+		if err != nil {
+			if _, err := Read(strings.NewReader(text)); err == nil {
+				t.Fatal("read, but not served")
+			}
+			return
+		}
+		if s.Features() > 1000 || s.Outputs() > 1000 {
+			return
+		}
+		row, out := make([]float64, s.Features()), make([]float64, s.Outputs())
+		own, ownErr := Read(strings.NewReader(text))
+		for _, v := range []float64{0, 1, -3, 1e300, math.NaN(), math.Inf(1)} {
+			for j := range row {
+				row[j] = v
+			}
+			if err := s.PredictRaw(row, out); err != nil {
+				t.Fatal(err)
+			}
+			if ownErr == nil {
+				want := make([]float64, len(out))
+				own.PredictRaw(row, want)
+				for k := range want {
+					if want[k] != out[k] && !(want[k] != want[k] && out[k] != out[k]) {
+						t.Fatalf("at %g: served %v, own %v", v, out, want)
+					}
+				}
+			}
+			if err := s.Predict(row, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
