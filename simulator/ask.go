@@ -21,13 +21,13 @@ func (s *Sim) Active() int { return s.active }
 func (s *Sim) Waiting() int { return s.waiting }
 
 // Submitted is one more than the highest ID that has become active.
-func (s *Sim) Submitted() ID { return s.arrival }
+func (s *Sim) Submitted() ID { return ID(len(s.jobs)) }
 
 // Len is the number of jobs of the run, past, active and future.
-func (s *Sim) Len() int { return len(s.jobs) }
+func (s *Sim) Len() int { return s.total }
 
 // Done reports whether every job has ended.
-func (s *Sim) Done() bool { return s.finished == len(s.jobs) }
+func (s *Sim) Done() bool { return s.finished == s.total }
 
 // Events is the number of events so far.
 func (s *Sim) Events() int { return s.events }
@@ -66,10 +66,24 @@ func (s *Sim) JobPartner(id ID) ID { return ID(s.jobs[id].partner) }
 func (s *Sim) JobRate(id ID) float64 { return s.jobs[id].rate }
 
 // JobClass is the job's model class, an index of Models.Classes.
-func (s *Sim) JobClass(id ID) int { return int(s.jobs[id].class) }
+func (s *Sim) JobClass(id ID) int {
+	j := &s.jobs[id]
+	if j.class < 0 {
+		spec := s.Spec(id)
+		j.class = int16(s.opts.Models.class(spec.Model, spec.Key))
+	}
+	return int(j.class)
+}
 
 // JobLoad is what the job does to others on its GPUs, an index of Models.Loads.
-func (s *Sim) JobLoad(id ID) int { return int(s.jobs[id].burden) }
+func (s *Sim) JobLoad(id ID) int {
+	j := &s.jobs[id]
+	if j.burden < 0 {
+		spec := s.Spec(id)
+		j.burden = int16(s.opts.Models.load(spec.Model, spec.Key))
+	}
+	return int(j.burden)
+}
 
 // JobPool is the pool in which the job runs, or looks for GPUs.
 func (s *Sim) JobPool(id ID) int { return int(s.jobs[id].pool) }
@@ -84,12 +98,12 @@ func (s *Sim) JobSubmit(id ID) time.Duration { return s.jobs[id].submit }
 func (s *Sim) JobRunning(id ID) bool { return s.jobs[id].phase == running }
 
 // JobActive reports whether the job was submitted and has not ended.
-func (s *Sim) JobActive(id ID) bool { p := s.jobs[id].phase; return p == running || p == pending }
+func (s *Sim) JobActive(id ID) bool { return s.jobs[id].phase != done }
 
 // JobEnded is the instant at which the job ended; ok is false if it has not.
 func (s *Sim) JobEnded(id ID) (at time.Duration, ok bool) {
 	j := &s.jobs[id]
-	return j.end, j.phase == done
+	return j.ends, j.phase == done
 }
 
 // JobSince is the instant at which the job's present spell of running or
@@ -153,7 +167,7 @@ func (s *Sim) JobEstimate(id ID) (d time.Duration, ok bool) {
 func (s *Sim) Services() []time.Duration { return s.opts.Services }
 
 // JobSkew is the skew of the job's model class (Class.Skew).
-func (s *Sim) JobSkew(id ID) float64 { return s.opts.Models.Classes[s.jobs[id].class].Skew }
+func (s *Sim) JobSkew(id ID) float64 { return s.opts.Models.Classes[s.JobClass(id)].Skew }
 
 // SetRelaxed lets the job's next start spread over more nodes than its size
 // needs, if no consolidated place is free.

@@ -149,8 +149,8 @@ func (s *Sim) Delays() []Delay {
 	for c := range out {
 		d := s.delays[c].seconds()
 		out[c].Cause = Cause(c).String()
-		if s.arrival > 0 {
-			out[c].Seconds = d / float64(s.arrival)
+		if len(s.jobs) > 0 {
+			out[c].Seconds = d / float64(len(s.jobs))
 		}
 		if t := total.seconds(); t > 0 {
 			out[c].Share = d / t

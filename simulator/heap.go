@@ -9,9 +9,8 @@ type heapItem struct {
 	id ID
 }
 
-func (a heapItem) before(b heapItem) bool { return a.at < b.at || a.at == b.at && a.id < b.id }
-
-// eventHeap is a four-way heap in order of (instant, job).
+// eventHeap is a four-way heap in order of instants. Items of one instant are in
+// no order: happen takes them out together and sorts them.
 type eventHeap []heapItem
 
 func (h *eventHeap) push(x heapItem) {
@@ -19,7 +18,7 @@ func (h *eventHeap) push(x heapItem) {
 	i := len(q) - 1
 	for i > 0 {
 		up := (i - 1) / 4
-		if !x.before(q[up]) {
+		if x.at >= q[up].at {
 			break
 		}
 		q[i] = q[up]
@@ -56,13 +55,13 @@ func (q eventHeap) sink(i int, x heapItem) {
 		if c >= n {
 			break
 		}
-		least := c
-		for k := c + 1; k < min(c+4, n); k++ {
-			if q[k].before(q[least]) {
-				least = k
+		least, at := c, q[c].at
+		for k, y := range q[c+1 : min(c+4, n)] {
+			if y.at < at {
+				least, at = c+1+k, y.at
 			}
 		}
-		if !q[least].before(x) {
+		if at >= x.at {
 			break
 		}
 		q[i] = q[least]

@@ -1,9 +1,6 @@
 package simulator
 
-import (
-	"hash/fnv"
-	"time"
-)
+import "time"
 
 // Models are the performance models of a run: what a restart costs and how
 // much slower a job runs when spread. The zero value is not useful; start from
@@ -102,12 +99,8 @@ func draw(n int, item func(int) (string, int), model, key, salt string) uint8 {
 	if total == 0 {
 		return 0
 	}
-	h := fnv.New32a()
-	h.Write([]byte(model))
-	h.Write([]byte{0})
-	h.Write([]byte(key))
-	h.Write([]byte(salt))
-	at := int(h.Sum32() % uint32(total))
+	h := fnv1a(fnv1a(fnv1a(fnvBasis, model), "\x00"), key)
+	at := int(fnv1a(h, salt) % uint32(total))
 	for i := range n {
 		_, weight := item(i)
 		if at -= weight; at < 0 {
@@ -117,10 +110,21 @@ func draw(n int, item func(int) (string, int), model, key, salt string) uint8 {
 	return 0
 }
 
+// fnv1a goes on with the FNV-1a hash of a text, which hash/fnv would have to be
+// given as bytes.
+func fnv1a(h uint32, text string) uint32 {
+	for i := range len(text) {
+		h = (h ^ uint32(text[i])) * 16777619
+	}
+	return h
+}
+
+const fnvBasis = 2166136261
+
 // speedup is a class's speed on held GPUs over that on asked.
-func (m *Models) speedup(class uint8, asked, held int) float64 {
+func (m *Models) speedup(class, asked, held int) float64 {
 	if m.Speed == nil {
 		return float64(held) / float64(asked)
 	}
-	return m.Speed(int(class), held) / m.Speed(int(class), asked)
+	return m.Speed(class, held) / m.Speed(class, asked)
 }

@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -110,15 +109,27 @@ func (p *Plan) Preempt(j ID) bool {
 // Nobody is stopped in vain: jobs start on free GPUs where they can, and whoever's
 // GPUs are not taken by those that cannot runs on as if nothing had been (but
 // see Options.QuotaOnly). Protected jobs run on as well (Options.Protect). The
-// order of both lists changes; JobRunning tells the outcome.
-func (p *Plan) Exchange(stop, start []ID) {
+// order of both lists changes. It reports whether anybody was stopped or started;
+// JobRunning tells who.
+func (p *Plan) Exchange(stop, start []ID) bool {
 	sortWidest(p.s, start)
-	p.ExchangeInOrder(stop, start)
+	return p.ExchangeInOrder(stop, start)
 }
 
 // ExchangeInOrder is Exchange with the jobs to start in the order given.
-func (p *Plan) ExchangeInOrder(stop, start []ID) {
+func (p *Plan) ExchangeInOrder(stop, start []ID) bool {
 	s := p.s
+	moved := s.moved
+	s.moved = -1
+	s.exchange(stop, start)
+	if s.moved >= 0 {
+		return true
+	}
+	s.moved = moved
+	return false
+}
+
+func (s *Sim) exchange(stop, start []ID) {
 	for _, id := range stop {
 		if s.jobs[id].phase != running {
 			panic(fmt.Sprintf("simulator: policy stops job %d, which is not running", id))
@@ -132,23 +143,35 @@ func (p *Plan) ExchangeInOrder(stop, start []ID) {
 		s.evictVacated(stop)
 		return
 	}
-	widest, vacated := -1, false
+	seen, vacated := false, false
+	var failed *job // the last that found no place; its like need not look
 	for _, id := range start {
-		g := int(s.jobs[id].gpus)
-		if s.start(id, g) || vacated || len(stop) == 0 {
+		j := &s.jobs[id]
+		g := int(j.gpus)
+		if failed != nil && failed.gpus == j.gpus && failed.relaxed == j.relaxed && failed.pool == j.pool && failed.tenant == j.tenant {
+			continue
+		}
+		if s.start(id, g) {
+			continue
+		}
+		failed = j
+		if vacated || len(stop) == 0 {
 			continue
 		}
 		// A wide job at the head of a queue asks again at every event, and the GPUs
 		// that it may have are scattered: see first whether stopping can help it.
-		if widest < 0 {
-			widest = s.widestOffer(stop)
+		if !seen {
+			s.reach.look(s, stop)
+			seen = true
 		}
-		if j := &s.jobs[id]; g > widest && g <= s.place.perNode && !j.relaxed {
+		if !s.reach.fits(s, g, j.relaxed) {
 			continue
 		}
 		s.vacateAll(stop)
-		vacated = true
-		s.start(id, g)
+		vacated, failed = true, nil
+		if !s.start(id, g) {
+			failed = j
+		}
 	}
 	if vacated {
 		for _, j := range stop {
@@ -172,36 +195,6 @@ func (s *Sim) evictVacated(stop []ID) {
 			s.evict(j)
 		}
 	}
-}
-
-// widestOffer is the most GPUs that one node could have free if a list of jobs
-// stopped, or more where that is hard to tell.
-func (s *Sim) widestOffer(stop []ID) int {
-	if s.place.mode == Count {
-		return math.MaxInt
-	}
-	widest := 0
-	for _, id := range stop {
-		j := &s.jobs[id]
-		if j.node < 0 {
-			widest = math.MaxInt
-			break
-		}
-		for len(s.offers) <= int(j.node) {
-			s.offers = append(s.offers, 0)
-		}
-		if s.offers[j.node] == 0 {
-			s.offers[j.node] = int32(s.place.free[j.node])
-			s.offered = append(s.offered, j.node)
-		}
-		s.offers[j.node] += j.held
-		widest = max(widest, int(s.offers[j.node]))
-	}
-	for _, n := range s.offered {
-		s.offers[n] = 0
-	}
-	s.offered = s.offered[:0]
-	return widest
 }
 
 // sortWidest sorts by decreasing width, stably. Plans are short, mostly sorted.

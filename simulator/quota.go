@@ -37,9 +37,7 @@ type tenant struct {
 // enrol finds each job's tenant and each tenant's quota.
 func (s *Sim) enrol() error {
 	s.tenants, s.common, s.shared = s.tenants[:0], 0, s.cluster.TotalGPUs()
-	for i := range s.jobs {
-		s.jobs[i].tenant = -1
-	}
+	s.tenantsOf = s.tenantsOf[:0]
 	if s.opts.Quota == QuotaOff && !s.opts.PerTenant {
 		return nil
 	}
@@ -66,15 +64,24 @@ func (s *Sim) enrol() error {
 	if s.shared < 0 {
 		return fmt.Errorf("simulate: the virtual clusters' quotas add up to %d GPUs and the cluster has %d", s.cluster.TotalGPUs()-s.shared, s.cluster.TotalGPUs())
 	}
-	for i := range s.jobs {
-		j, spec := &s.jobs[i], s.Spec(ID(i))
-		j.tenant = s.tenant(spec.Tenant)
-		if most := s.shared + s.tenants[j.tenant].gpus; s.opts.Quota == QuotaStrict && spec.GPUs.Whole() > most {
+	for i := range s.total {
+		spec := s.Spec(ID(i))
+		t := s.tenant(spec.Tenant)
+		s.tenantsOf = append(s.tenantsOf, t)
+		if most := s.shared + s.tenants[t].gpus; s.opts.Quota == QuotaStrict && spec.GPUs.Whole() > most {
 			return fmt.Errorf("simulate: job %q asks for %d GPUs, %w: %q may hold %d; raise its quota or leave the job out",
 				spec.ID, spec.GPUs.Whole(), ErrQuota, spec.Tenant, most)
 		}
 	}
 	return nil
+}
+
+// tenantAt is the index of a job's tenant, -1 if tenants do not matter.
+func (s *Sim) tenantAt(id ID) int32 {
+	if len(s.tenantsOf) == 0 {
+		return -1
+	}
+	return s.tenantsOf[id]
 }
 
 // tenant is the index of a tenant, enrolled if it is new.

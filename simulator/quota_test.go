@@ -197,7 +197,7 @@ func TestQuotasBalance(t *testing.T) {
 		p := &chaos{t: t, check: func() {
 			held := make([]int, len(s.tenants))
 			waiting := make([]int, len(s.kinds))
-			for i := range s.jobs[:s.arrival] {
+			for i := range s.jobs {
 				switch j := &s.jobs[i]; j.phase {
 				case running:
 					held[j.tenant] += int(j.held)

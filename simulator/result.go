@@ -56,12 +56,12 @@ func (s *Sim) Outcomes(dst []Outcome) []Outcome {
 		if j.phase != done {
 			continue
 		}
-		o := Outcome{ID: ID(i), Submit: j.submit, Start: j.first, End: j.end, Wait: j.waited, Restart: j.restart, Attained: j.attained,
+		o := Outcome{ID: ID(i), Submit: j.submit, Start: j.first, End: j.ends, Wait: j.waited, Restart: j.restart, Attained: j.attained,
 			Floor: j.floor, Preemptions: int(j.preempts), GPUs: int(j.gpus), Spread: j.spread, Strayed: j.strayed, Deadline: s.Spec(ID(i)).Deadline}
 		if s.opts.RestartOutsideJCT {
 			o.End -= j.restart
 		}
-		alone := float64(j.work) * max(1, float64(j.gpus)*j.fair/total)
+		alone := float64(j.work) * max(1, float64(j.gpus)*j.load/total)
 		o.Rho = float64(o.JCT()) / alone
 		dst = append(dst, o)
 	}

@@ -11,7 +11,7 @@ import (
 func (s *Sim) regather() {
 	s.gathering = false
 	s.heap = s.heap[:0]
-	for i := range s.jobs[:s.arrival] {
+	for i := range s.jobs {
 		if j := &s.jobs[i]; j.phase == running {
 			s.heap = append(s.heap, heapItem{j.next, ID(i)})
 		}
@@ -29,8 +29,8 @@ func (s *Sim) restore(left []time.Duration) {
 		j := &s.jobs[i]
 		spell := s.now - a.Since
 		*j = job{submit: a.Submit, work: max(1, left[i]), left: max(1, left[i]), mark: s.now, since: a.Since, first: -1, waited: a.WaitTime,
-			attained: a.Attained, quantum: never, next: never, rate: 1, gpus: int32(min(a.GPUs.Whole(), workload.MaxGPUs)), node: -1, multi: -1, partner: -1, tenant: j.tenant, share: 1,
-			starts: int32(a.Starts), preempts: int32(a.Preemptions), class: s.opts.Models.class(a.Model, a.Key), burden: s.opts.Models.load(a.Model, a.Key), phase: pending}
+			attained: a.Attained, quantum: never, next: never, rate: 1, gpus: int32(min(a.GPUs.Whole(), workload.MaxGPUs)), node: -1, multi: -1, partner: -1, tenant: s.tenantAt(ID(i)), share: 1,
+			starts: int32(a.Starts), preempts: int32(a.Preemptions), class: -1, burden: -1}
 		if a.Starts > 0 {
 			j.first = a.Submit
 		}
@@ -49,14 +49,14 @@ func (s *Sim) restore(left []time.Duration) {
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.place.mode != Count && s.fits(a) {
 			s.jobs[i].pool = s.place.pool[a.Placement[0].Node]
-			s.occupy(&s.jobs[i], a.Placement)
+			s.occupy(ID(i), a.Placement)
 			s.runOn(ID(i), a)
 		}
 	}
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
 			if host := s.hostOf(ID(i), a); host >= 0 {
-				s.join(&s.jobs[i], &s.jobs[host], ID(i), host)
+				s.join(ID(i), host)
 				s.runOn(ID(i), a)
 				s.run(host)
 			}
@@ -64,7 +64,7 @@ func (s *Sim) restore(left []time.Duration) {
 	}
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
-			if s.seat(&s.jobs[i], s.heldBy(a)) {
+			if s.seat(ID(i), s.heldBy(a)) {
 				s.runOn(ID(i), a)
 				continue
 			}
@@ -164,16 +164,17 @@ func (s *Sim) runOn(id ID, a *workload.ActiveJob) {
 // copied.
 func (s *Sim) Fork(dst *Sim, p Policy) {
 	jobs, heap, multi, spare, place, scratch := dst.jobs, dst.heap, dst.multi, dst.spare, dst.place, dst.scratch
-	tenants, tenantOf, room, kinds, kindAt := dst.tenants, dst.tenantOf, dst.room, dst.kinds, dst.kindAt
-	offers, offered, tell := dst.offers, dst.offered, dst.told
+	tenants, tenantOf, tenantsOf, room, kinds, kindAt := dst.tenants, dst.tenantOf, dst.tenantsOf, dst.room, dst.kinds, dst.kindAt
+	reach, tell, due, moves := dst.reach, dst.told, dst.due, dst.moves
 	*dst = *s
 	dst.opts.Observer, dst.opts.Series = nil, nil
 	dst.jobs = append(jobs[:0], s.jobs...)
 	dst.heap = heap // made by Reconfigure
 	dst.spare = append(spare[:0], s.spare...)
-	dst.scratch, dst.offers, dst.offered, dst.told = scratch, offers, offered, tell
+	dst.scratch, dst.reach, dst.told, dst.due, dst.moves = scratch, reach, tell, due, moves[:0]
 	dst.copyTenants(tenants, s.tenants)
 	dst.tenantOf, dst.room = tenantOf, room
+	dst.tenantsOf = append(tenantsOf[:0], s.tenantsOf...)
 	dst.copyKinds(kinds, kindAt, s.kinds)
 	for len(multi) < len(s.multi) {
 		multi = append(multi, nil)
@@ -200,7 +201,7 @@ type told struct {
 func (s *Sim) Reconfigure(p Policy) {
 	s.told = s.told[:0]
 	s.gathering = true
-	for i := range s.jobs[:s.arrival] {
+	for i := range s.jobs {
 		j := &s.jobs[i]
 		if j.phase != pending && j.phase != running {
 			continue

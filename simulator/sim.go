@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -12,7 +13,7 @@ import (
 
 // Version of the simulator's semantics: results of equal versions, inputs and
 // seeds are equal, so caches key on it.
-const Version = "1"
+const Version = "2"
 
 // Options of a run. The zero value is the product's semantics; the fields
 // under "peers" restore what other simulators do differently.
@@ -79,8 +80,7 @@ const never = time.Duration(math.MaxInt64)
 type phase uint8
 
 const (
-	future phase = iota
-	pending
+	pending phase = iota
 	running
 	done
 )
@@ -94,17 +94,15 @@ type job struct {
 	ready    time.Duration // a restart makes no progress before it
 	since    time.Duration // start of the present spell
 	first    time.Duration // first start
-	end      time.Duration
 	waited   time.Duration // span, spells before the present one
 	attained time.Duration // GPU-time
 	restart  time.Duration // span held without progress
 	quantum  time.Duration
-	ends     time.Duration // if it runs on
+	ends     time.Duration // if it runs on; when it did, once it is done
 	next     time.Duration // its event in the heap
 	floor    time.Duration // elapsed and left when the run began (or at submission)
-	load     float64       // integral of the number of active jobs at submission
+	load     float64       // integral of the number of active jobs at submission; once done, its mean since
 	rate     float64       // progress per time
-	fair     float64       // mean of the active jobs over its life
 	share    float64       // factor on the rate while GPUs are shared
 	gpus     int32         // asked for
 	held     int32         // granted; differs from gpus for elastic jobs only
@@ -116,9 +114,9 @@ type job struct {
 	resizes  int32
 	tenant   int32 // index in Sim.tenants, -1 if they do not matter
 	kind     int32 // index in Sim.kinds, kept with Options.Attribute only
+	class    int16 // index of Models.Classes, -1 until somebody asks
+	burden   int16 // index of Models.Loads, likewise
 	phase    phase
-	class    uint8
-	burden   uint8 // index of Models.Loads
 	pool     uint8
 	shares   bool // has a partner, or its speed still
 	host     bool // was on the GPUs before its partner
@@ -126,6 +124,7 @@ type job struct {
 	spread   bool
 	strayed  bool // spread in some spell
 	vacated  bool
+	noted    bool // is in Sim.moves
 }
 
 // Sim is one simulation. Its memory is reused by the next Start or Resume.
@@ -141,9 +140,10 @@ type Sim struct {
 
 	now      time.Duration
 	began    time.Duration
-	jobs     []job
-	base     ID // jobs[base:] are the workload's
-	arrival  ID // next to arrive
+	jobs     []job         // those submitted
+	total    int           // jobs, with those to come
+	base     ID            // jobs[base:] are the workload's
+	arrives  time.Duration // the next to be submitted, never if there is none
 	active   int
 	waiting  int
 	queued   int // GPUs waited for
@@ -163,20 +163,25 @@ type Sim struct {
 	kindAt  map[kindKey]int32
 	delays  [causes]jobTime
 	heap    eventHeap
+	due     []ID // scratch of happen
 	multi   [][]workload.NodeGPUs
 	spare   []int32
 	scratch []workload.NodeGPUs
 	// gathering says that next events are noted with their jobs only, until the
 	// heap is made of all of them at once (regather).
 	gathering bool
-	told      []told  // scratch of Reconfigure
-	offers    []int32 // by node, all 0 between uses; offered are those that are not
-	offered   []int32
-	load      float64 // integral of active jobs over time, in seconds
-	metrics   integrals
-	plan      Plan
+	// planning says that a plan is being made: moves are the jobs whose next event
+	// it has changed, perhaps more than once.
+	planning bool
+	moves    []ID
+	told     []told  // scratch of Reconfigure
+	reach    reach   // scratch of Exchange
+	load     float64 // integral of active jobs over time, in seconds
+	metrics  integrals
+	plan     Plan
 
-	tenantOf map[string]int32
+	tenantOf  map[string]int32
+	tenantsOf []int32 // by job, with those to come; empty if tenants do not matter
 }
 
 // ErrBudget is wrapped by the error of a run that used up its event budget.
@@ -233,6 +238,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.now, s.began = at, at
 	s.active, s.waiting, s.queued, s.events, s.finished = 0, 0, 0, 0, 0
 	s.wake, s.planAt = never, never
+	s.planning, s.moves = false, s.moves[:0]
 	s.load = 0
 	s.metrics = integrals{}
 	s.heap = s.heap[:0]
@@ -248,22 +254,19 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	if w != nil {
 		arrivals = w.Jobs()
 	}
-	s.base, s.arrival = ID(n), ID(n)
-	s.jobs = resized(s.jobs, n+len(arrivals))
-	clear(s.jobs[:n]) // none has ended, as far as the policy can see
-	total := c.TotalGPUs()
+	s.base, s.total = ID(n), n+len(arrivals)
+	s.jobs = resized(s.jobs, s.total)[:n]
+	clear(s.jobs) // none has ended, as far as the policy can see
+	s.expect()
+	most := workload.GPUs(c.TotalGPUs())
 	for i := range arrivals {
-		a := &arrivals[i]
-		j := &s.jobs[n+i]
-		*j = job{submit: a.Submit, work: a.Duration, left: a.Duration, floor: a.Duration, gpus: int32(a.GPUs.Whole()), node: -1, multi: -1, partner: -1, rate: 1, share: 1, first: -1,
-			quantum: never, next: never, class: opts.Models.class(a.Model, a.Key), burden: opts.Models.load(a.Model, a.Key)}
-		if int(j.gpus) > total {
-			return fmt.Errorf("simulate: job %q asks for %d GPUs and the cluster has %d: leave it out (--skip-wider) or enlarge the cluster", a.ID, j.gpus, total)
+		if a := &arrivals[i]; a.GPUs > most {
+			return fmt.Errorf("simulate: job %q asks for %d GPUs and the cluster has %d: leave it out (--skip-wider) or enlarge the cluster", a.ID, a.GPUs.Whole(), c.TotalGPUs())
 		}
 	}
 	s.budget = opts.EventBudget
 	if s.budget == 0 {
-		s.budget = 1000*len(s.jobs) + 10_000
+		s.budget = 1000*s.total + 10_000
 	}
 	if err := s.enrol(); err != nil {
 		return err
@@ -300,10 +303,7 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 				return err
 			}
 		}
-		t := min(s.heap.peek(s.jobs), s.wake)
-		if int(s.arrival) < len(s.jobs) {
-			t = min(t, s.jobs[s.arrival].submit)
-		}
+		t := min(s.heap.peek(s.jobs), s.wake, s.arrives)
 		if s.planAt < t {
 			if s.planAt > until {
 				break
@@ -348,7 +348,16 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 // more the next time, so the next round is not skipped.
 func (s *Sim) decide() error {
 	s.planAt, s.moved = never, -1
+	s.planning = true
 	s.policy.Plan(&s.plan)
+	s.planning = false
+	for _, id := range s.moves {
+		if j := &s.jobs[id]; j.next != never {
+			s.heap.push(heapItem{j.next, id})
+		}
+		s.jobs[id].noted = false
+	}
+	s.moves = s.moves[:0]
 	if s.moved < 0 || s.opts.Round <= 0 {
 		return nil
 	}
@@ -359,9 +368,16 @@ func (s *Sim) decide() error {
 // happen takes everything of an instant in: ends and quanta in order of ID,
 // then arrivals, then the wake-up.
 func (s *Sim) happen(t time.Duration) error {
-	for s.heap.peek(s.jobs) == t {
-		id := s.heap.pop().id
+	s.due = s.due[:0]
+	for len(s.heap) > 0 && s.heap[0].at == t {
+		s.due = append(s.due, s.heap.pop().id)
+	}
+	slices.Sort(s.due)
+	for _, id := range s.due {
 		j := &s.jobs[id]
+		if j.next != t {
+			continue // stale
+		}
 		j.next = never
 		if err := s.count(id); err != nil {
 			return err
@@ -376,21 +392,10 @@ func (s *Sim) happen(t time.Duration) error {
 		}
 		s.schedule(id)
 	}
-	for int(s.arrival) < len(s.jobs) && s.jobs[s.arrival].submit == t {
-		id := s.arrival
-		s.arrival++
-		if err := s.count(id); err != nil {
+	for s.arrives == t {
+		if err := s.arrive(); err != nil {
 			return err
 		}
-		j := &s.jobs[id]
-		j.phase, j.since, j.load = pending, t, s.load
-		s.active++
-		s.await(j, 1)
-		if int(s.arrival) == len(s.jobs) {
-			s.metrics.lastSubmit(s)
-		}
-		s.policy.Admit(id, Seen{})
-		s.tell(workload.Submitted, id)
 	}
 	if s.wake == t {
 		s.wake = never
@@ -399,11 +404,40 @@ func (s *Sim) happen(t time.Duration) error {
 	return nil
 }
 
+// expect sets the instant of the next arrival.
+func (s *Sim) expect() {
+	s.arrives = never
+	if len(s.jobs) < s.total {
+		s.arrives = s.w.Jobs()[len(s.jobs)-int(s.base)].Submit
+	}
+}
+
+// arrive makes the next job active. Jobs to come have no record, so that what is
+// not simulated (beyond a horizon, in a fork) costs nothing.
+func (s *Sim) arrive() error {
+	id := ID(len(s.jobs))
+	a := &s.w.Jobs()[id-s.base]
+	s.jobs = append(s.jobs, job{submit: a.Submit, work: a.Duration, left: a.Duration, floor: a.Duration, since: a.Submit, load: s.load, first: -1, rate: 1, share: 1,
+		quantum: never, next: never, gpus: int32(a.GPUs.Whole()), node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1})
+	s.expect()
+	if err := s.count(id); err != nil {
+		return err
+	}
+	s.active++
+	s.await(&s.jobs[id], 1)
+	if len(s.jobs) == s.total {
+		s.metrics.lastSubmit(s)
+	}
+	s.policy.Admit(id, Seen{})
+	s.tell(workload.Submitted, id)
+	return nil
+}
+
 // count counts an event, of a job or, with -1, of the policy alone.
 func (s *Sim) count(id ID) error {
 	if s.events++; s.events > s.budget {
 		for i := ID(0); id < 0; i++ {
-			if i == s.arrival {
+			if i == s.Submitted() {
 				return fmt.Errorf("%w after %d events at %v: no job is active", ErrBudget, s.budget, s.now)
 			}
 			if s.JobActive(i) {
@@ -416,12 +450,12 @@ func (s *Sim) count(id ID) error {
 }
 
 func (s *Sim) stuck() error {
-	for i := range s.jobs[:s.arrival] {
+	for i := range s.jobs {
 		if j := &s.jobs[i]; j.phase == pending {
 			return fmt.Errorf("simulate: job %q (%d GPUs, waiting since %v) can never start: nothing runs or arrives any more and the policy does not start it", s.JobName(ID(i)), j.gpus, j.since)
 		}
 	}
-	for i := range s.jobs[:s.arrival] {
+	for i := range s.jobs {
 		if s.jobs[i].phase == running {
 			return fmt.Errorf("simulate: job %q runs without progress and can never end", s.JobName(ID(i)))
 		}
@@ -521,11 +555,18 @@ func (s *Sim) run(id ID) {
 // schedule puts the running job's next event into the heap.
 func (s *Sim) schedule(id ID) {
 	j := &s.jobs[id]
-	if t := min(j.ends, j.quantum); t != j.next {
-		j.next = t
-		if !s.gathering {
-			s.heap.push(heapItem{t, id})
-		}
+	t := min(j.ends, j.quantum)
+	if t == j.next {
+		return
+	}
+	j.next = t
+	switch {
+	case s.gathering:
+	case !s.planning:
+		s.heap.push(heapItem{t, id})
+	case !j.noted:
+		j.noted = true
+		s.moves = append(s.moves, id)
 	}
 }
 
@@ -534,7 +575,7 @@ func (s *Sim) start(id ID, gpus int) bool {
 	if j.phase != pending {
 		panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
 	}
-	if !s.seat(j, gpus) {
+	if !s.seat(id, gpus) {
 		return false
 	}
 	s.begins(id)
@@ -564,7 +605,8 @@ func (s *Sim) begins(id ID) {
 }
 
 // seat finds and takes a place for a number of GPUs and sets the speed there.
-func (s *Sim) seat(j *job, g int) bool {
+func (s *Sim) seat(id ID, g int) bool {
+	j := &s.jobs[id]
 	if !s.allows(j, g) {
 		return false
 	}
@@ -575,30 +617,32 @@ func (s *Sim) seat(j *job, g int) bool {
 		s.place.count(g)
 		j.held = int32(g)
 		s.charge(j)
-		s.pace(j)
+		s.pace(id)
 		return true
 	}
 	s.scratch = s.place.find(s.scratch[:0], g, j.pool, j.relaxed)
 	if len(s.scratch) == 0 {
 		return false
 	}
-	s.occupy(j, s.scratch)
+	s.occupy(id, s.scratch)
 	return true
 }
 
 // occupy takes the GPUs of a placement, which must be free.
-func (s *Sim) occupy(j *job, at []workload.NodeGPUs) {
+func (s *Sim) occupy(id ID, at []workload.NodeGPUs) {
+	j := &s.jobs[id]
 	j.held = 0
 	for _, n := range at {
 		s.place.take(n.Node, n.GPUs)
 		j.held += int32(n.GPUs)
 	}
 	s.charge(j)
-	s.sit(j, at)
+	s.sit(id, at)
 }
 
 // sit notes where a job is.
-func (s *Sim) sit(j *job, at []workload.NodeGPUs) {
+func (s *Sim) sit(id ID, at []workload.NodeGPUs) {
+	j := &s.jobs[id]
 	if len(at) == 1 {
 		j.node = int32(at[0].Node)
 	} else {
@@ -617,19 +661,20 @@ func (s *Sim) sit(j *job, at []workload.NodeGPUs) {
 	fewest := (int(j.held) + s.place.perNode - 1) / s.place.perNode
 	j.spread = len(at) > fewest
 	j.strayed = j.strayed || j.spread
-	s.pace(j)
+	s.pace(id)
 }
 
 // pace sets a job's rate of progress from its place, its GPUs and its partner.
-func (s *Sim) pace(j *job) {
+func (s *Sim) pace(id ID) {
+	j := &s.jobs[id]
 	j.rate = j.share
 	if j.spread {
-		if d := s.opts.Models.Classes[j.class].Slowdown; d > 1 {
+		if d := s.opts.Models.Classes[s.JobClass(id)].Slowdown; d > 1 {
 			j.rate /= d
 		}
 	}
 	if j.held != j.gpus {
-		j.rate *= s.opts.Models.speedup(j.class, int(j.gpus), int(j.held))
+		j.rate *= s.opts.Models.speedup(s.JobClass(id), int(j.gpus), int(j.held))
 	}
 }
 
@@ -742,11 +787,11 @@ func (s *Sim) finish(id ID) {
 	s.release(j)
 	s.part(j)
 	s.forget(j)
-	j.phase, j.end = done, s.now
+	j.phase, j.ends = done, s.now
 	if life := (s.now - j.submit).Seconds(); life > 0 {
-		j.fair = (s.load - j.load) / life
+		j.load = (s.load - j.load) / life
 	} else {
-		j.fair = float64(s.active)
+		j.load = float64(s.active)
 	}
 	s.active--
 	s.finished++

@@ -16,36 +16,37 @@ func (s *Sim) pack(id, with ID) {
 	case p.phase != running || p.shares || p.held != j.gpus:
 		panic(fmt.Sprintf("simulator: policy packs job %d with job %d, which does not run alone on as many GPUs", id, with))
 	}
-	s.join(j, p, id, with)
+	s.join(id, with)
 	s.begins(id)
 	s.run(with)
 }
 
 // join seats a job beside its partner and sets both paces.
-func (s *Sim) join(j, p *job, id, with ID) {
+func (s *Sim) join(id, with ID) {
+	j, p := &s.jobs[id], &s.jobs[with]
 	own, other := s.PairSpeeds(id, with)
 	j.held, j.share, j.shares, j.host = p.held, own, true, false
 	if s.place.mode == Count {
-		s.pace(j)
+		s.pace(id)
 	} else {
 		s.scratch = s.seats(s.scratch[:0], p)
-		s.sit(j, s.scratch)
+		s.sit(id, s.scratch)
 	}
 	s.charge(j)
 	s.settle(p)
 	p.share, p.shares, p.host = other, true, true
-	s.pace(p)
+	s.pace(with)
 	j.partner, p.partner = int32(with), int32(id)
 }
 
 // PairSpeeds are the shares of their speeds alone that two jobs have on the same
 // GPUs.
 func (s *Sim) PairSpeeds(a, b ID) (float64, float64) {
-	m, x, y := s.opts.Models, &s.jobs[a], &s.jobs[b]
+	m := s.opts.Models
 	if len(m.Loads) == 0 && m.Pair == nil {
-		return hinge(m.Classes[x.class].Util, m.Classes[y.class].Util)
+		return hinge(m.Classes[s.JobClass(a)].Util, m.Classes[s.JobClass(b)].Util)
 	}
-	return m.PairSpeeds(int(x.burden), int(y.burden))
+	return m.PairSpeeds(s.JobLoad(a), s.JobLoad(b))
 }
 
 // part lets the partner of a job that leaves have the GPUs alone.
@@ -62,7 +63,7 @@ func (s *Sim) part(j *job) {
 	}
 	s.settle(p)
 	p.share, p.shares = 1, false
-	s.pace(p)
+	s.pace(with)
 	s.run(with)
 }
 
@@ -79,7 +80,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	was := *j
 	s.release(j)
 	j.node, j.multi = -1, -1
-	if !s.seat(j, gpus) {
+	if !s.seat(id, gpus) {
 		*j = was
 		j.vacated = true
 		s.retake(j) // nobody took them

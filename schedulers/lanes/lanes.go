@@ -62,12 +62,13 @@ func (l *List) Remove(e Entry) {
 	if i == len(live) || live[i] != e {
 		panic("lanes: removing a job that is not in its lane")
 	}
+	if len(live) == 1 {
+		l.Reset()
+		return
+	}
 	if i < len(live)/2 {
 		copy(live[1:], live[:i])
 		l.head++
-		if l.head == len(l.items) {
-			l.items, l.head = l.items[:0], 0
-		}
 		return
 	}
 	copy(live[i:], live[i+1:])
@@ -84,6 +85,8 @@ type Lanes struct {
 	Tenant func(simulator.ID) int
 
 	lanes []lane
+	busy  []int32 // the lanes with jobs
+	walk  []head
 	total int // jobs
 	gpus  int // they ask for
 }
@@ -93,15 +96,23 @@ type lane struct {
 	relaxed bool
 	tenant  int
 	list    List
-	at      int // cursor of the walk
-	closed  bool
+	at      int   // cursor of the walk
+	busy    int32 // index in Lanes.busy, if there are jobs
+}
+
+// head is the next job of a lane that a walk has not passed yet.
+type head struct {
+	Entry
+	width int
+	lane  int32
 }
 
 // Reset empties the lanes.
 func (l *Lanes) Reset() {
-	for i := range l.lanes {
+	for _, i := range l.busy {
 		l.lanes[i].list.Reset()
 	}
+	l.busy = l.busy[:0]
 	l.total, l.gpus = 0, 0
 }
 
@@ -111,68 +122,110 @@ func (l *Lanes) Len() int { return l.total }
 // GPUs is the number of GPUs that the waiting jobs ask for.
 func (l *Lanes) GPUs() int { return l.gpus }
 
-func (l *Lanes) lane(width int, relaxed bool, j simulator.ID) *lane {
+func (l *Lanes) lane(width int, relaxed bool, j simulator.ID) int32 {
 	tenant := 0
 	if l.Tenant != nil {
 		tenant = l.Tenant(j)
 	}
 	for i := range l.lanes {
 		if x := &l.lanes[i]; x.width == width && x.relaxed == relaxed && x.tenant == tenant {
-			return x
+			return int32(i)
 		}
 	}
 	l.lanes = append(l.lanes, lane{width: width, relaxed: relaxed, tenant: tenant})
-	return &l.lanes[len(l.lanes)-1]
+	return int32(len(l.lanes) - 1)
 }
 
 // Add lets a job wait.
 func (l *Lanes) Add(width int, relaxed bool, e Entry) {
-	l.lane(width, relaxed, e.ID).list.Insert(e)
+	i := l.lane(width, relaxed, e.ID)
+	x := &l.lanes[i]
+	if x.list.Len() == 0 {
+		x.busy = int32(len(l.busy))
+		l.busy = append(l.busy, i)
+	}
+	x.list.Insert(e)
 	l.total++
 	l.gpus += width
 }
 
 // Remove takes a job out.
 func (l *Lanes) Remove(width int, relaxed bool, e Entry) {
-	l.lane(width, relaxed, e.ID).list.Remove(e)
+	l.remove(l.lane(width, relaxed, e.ID), e)
+}
+
+func (l *Lanes) remove(i int32, e Entry) {
+	x := &l.lanes[i]
+	x.list.Remove(e)
 	l.total--
-	l.gpus -= width
+	l.gpus -= x.width
+	if x.list.Len() == 0 {
+		last := l.busy[len(l.busy)-1]
+		l.busy[x.busy], l.lanes[last].busy = last, x.busy
+		l.busy = l.busy[:len(l.busy)-1]
+	}
 }
 
 // Walk begins a new walk from the head. A walk must not be mixed with changes
 // other than Take.
 func (l *Lanes) Walk() {
-	for i := range l.lanes {
-		l.lanes[i].at, l.lanes[i].closed = 0, false
+	l.walk = l.walk[:0]
+	for _, i := range l.busy {
+		x := &l.lanes[i]
+		x.at = 0
+		l.walk = append(l.walk, head{x.list.At(0), x.width, i})
 	}
 }
 
-// Next is the first job not passed yet that asks for at most limit GPUs; lane
-// is to be handed to Skip or Close. ok is false if there is none.
+// Next is the first job not passed yet that asks for at most limit GPUs; in is
+// to be handed to Skip, Take or Close before Next is called again. ok is false
+// if there is none.
 func (l *Lanes) Next(limit int) (e Entry, width, in int, ok bool) {
-	for i := range l.lanes {
-		x := &l.lanes[i]
-		if x.width > limit || x.closed || x.at >= x.list.Len() {
-			continue
-		}
-		if c := x.list.At(x.at); !ok || c.Before(e) {
-			e, width, in, ok = c, x.width, i, true
+	if in = l.first(limit); in < 0 {
+		return
+	}
+	h := &l.walk[in]
+	return h.Entry, h.width, in, true
+}
+
+func (l *Lanes) first(limit int) int {
+	in := -1
+	for i := range l.walk {
+		if h := &l.walk[i]; h.width <= limit && (in < 0 || h.Before(l.walk[in].Entry)) {
+			in = i
 		}
 	}
-	return
+	return in
+}
+
+// advance shows the next job of a lane, or hides it behind its last.
+func (l *Lanes) advance(in int) {
+	if x := &l.lanes[l.walk[in].lane]; x.at < x.list.Len() {
+		l.walk[in].Entry = x.list.At(x.at)
+		return
+	}
+	l.Close(in)
 }
 
 // Skip passes the job that Next returned.
-func (l *Lanes) Skip(in int) { l.lanes[in].at++ }
+func (l *Lanes) Skip(in int) {
+	l.lanes[l.walk[in].lane].at++
+	l.advance(in)
+}
 
 // Close hides a lane for the rest of the walk.
-func (l *Lanes) Close(in int) { l.lanes[in].closed = true }
+func (l *Lanes) Close(in int) {
+	last := len(l.walk) - 1
+	l.walk[in] = l.walk[last]
+	l.walk = l.walk[:last]
+}
 
 // CloseTenant hides all lanes of a lane's tenant for the rest of the walk.
 func (l *Lanes) CloseTenant(in int) {
-	for i := range l.lanes {
-		if l.lanes[i].tenant == l.lanes[in].tenant {
-			l.lanes[i].closed = true
+	tenant := l.lanes[l.walk[in].lane].tenant
+	for i := len(l.walk) - 1; i >= 0; i-- {
+		if l.lanes[l.walk[i].lane].tenant == tenant {
+			l.Close(i)
 		}
 	}
 }
@@ -188,10 +241,8 @@ func (l *Lanes) Split(s *simulator.Sim) {
 
 // Take removes the job that Next returned; the walk goes on behind it.
 func (l *Lanes) Take(in int) Entry {
-	x := &l.lanes[in]
-	e := x.list.At(x.at)
-	x.list.Remove(e)
-	l.total--
-	l.gpus -= x.width
+	e := l.walk[in].Entry
+	l.remove(l.walk[in].lane, e)
+	l.advance(in)
 	return e
 }

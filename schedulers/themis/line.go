@@ -49,7 +49,7 @@ func (p *policy) crowd(gpus int) float64 {
 }
 
 func (p *policy) laneOf(j simulator.ID) *lane {
-	gpus, relaxed, tenant := p.s.JobGPUs(j), p.s.JobSkew(j) <= p.threshold, 0
+	gpus, relaxed, tenant := p.s.JobGPUs(j), p.relaxed(j), 0
 	if p.s.Quota() == simulator.QuotaStrict {
 		tenant = p.s.JobTenant(j)
 	}

@@ -156,7 +156,7 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 		p.leases, p.place = append(p.leases, lease{}), append(p.place, 0)
 	}
 	p.leases[j] = lease{}
-	p.s.SetRelaxed(j, p.s.JobSkew(j) <= p.threshold)
+	p.s.SetRelaxed(j, p.relaxed(j))
 	if p.s.JobRunning(j) {
 		if seen.LeaseUntil != 0 {
 			p.leases[j] = lease{start: p.s.JobStarts(j), until: seen.LeaseUntil}
@@ -166,6 +166,11 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 		p.waits(j)
 	}
 	p.wake()
+}
+
+// relaxed reports whether a job may be spread.
+func (p *policy) relaxed(j simulator.ID) bool {
+	return p.threshold > 0 && p.s.JobSkew(j) <= p.threshold
 }
 
 func (p *policy) Finish(j simulator.ID) {

@@ -168,7 +168,7 @@ func (p *original) move(j simulator.ID, level int) {
 // exchange walks the queues with a count of GPUs, and puts waiting jobs behind
 // running ones.
 func (p *original) exchange(plan *simulator.Plan) {
-	p.stop, p.start = p.stop[:0], p.start[:0]
+	p.chosen.Stop, p.chosen.Start = p.chosen.Stop[:0], p.chosen.Start[:0]
 	quota := p.s.Cluster().TotalGPUs()
 	for _, line := range p.line {
 		if p.gittins {
@@ -179,14 +179,14 @@ func (p *original) exchange(plan *simulator.Plan) {
 			if g := p.s.JobGPUs(j); g <= quota {
 				quota -= g
 				if !runs {
-					p.start = append(p.start, j)
+					p.chosen.Start = append(p.chosen.Start, j)
 				}
 			} else if runs {
-				p.stop = append(p.stop, j)
+				p.chosen.Stop = append(p.chosen.Stop, j)
 			}
 		}
 	}
-	plan.Exchange(p.stop, p.start)
+	plan.Exchange(p.chosen.Stop, p.chosen.Start)
 	for _, line := range p.line {
 		p.spare = p.spare[:0]
 		n := 0

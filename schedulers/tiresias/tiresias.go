@@ -66,9 +66,8 @@ type policy struct {
 	// starving are the waiting jobs of lower queues that have run, in order of
 	// the instant at which they are promoted; entries of jobs that run again by
 	// then are stale.
-	starving    []alarm
-	stop, start []simulator.ID
-	room        *simulator.Room // of the walk, nil unless quotas are strict
+	starving []alarm
+	chosen   lanes.Shares
 }
 
 type memory struct {
@@ -78,8 +77,7 @@ type memory struct {
 }
 
 type queue struct {
-	run  lanes.List
-	held int // GPUs
+	run  lanes.Roster
 	wait lanes.Lanes
 }
 
@@ -103,7 +101,6 @@ func (p *policy) Reset(s *simulator.Sim) {
 func (p *policy) empty() {
 	for i := range p.queues {
 		p.queues[i].run.Reset()
-		p.queues[i].held = 0
 		p.queues[i].wait.Reset()
 		p.queues[i].wait.Split(p.s)
 	}
@@ -139,7 +136,7 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	for int(j) >= len(p.memory) {
 		p.memory = append(p.memory, memory{})
 	}
-	p.s.SetRelaxed(j, p.s.JobSkew(j) <= p.pack)
+	p.s.SetRelaxed(j, p.relaxed(j))
 	m := &p.memory[j]
 	*m = memory{}
 	if seen.HasLevel {
@@ -179,9 +176,7 @@ func (p *policy) starves(j simulator.ID) bool {
 // runs puts a running job into its queue.
 func (p *policy) runs(j simulator.ID) {
 	level := p.memory[j].level
-	q := &p.queues[level]
-	q.run.Insert(p.entry(j))
-	q.held += p.s.JobGPUs(j)
+	p.queues[level].run.Insert(p.entry(j))
 	if until := p.until(j); until < math.MaxInt64 {
 		rest := until - p.service(j)
 		if !p.byTime {
@@ -219,7 +214,7 @@ func (p *policy) waits(j simulator.ID) {
 	p.s.WakeAt(p.starving[0].at)
 }
 
-func (p *policy) relaxed(j simulator.ID) bool { return p.s.JobSkew(j) <= p.pack }
+func (p *policy) relaxed(j simulator.ID) bool { return p.pack > 0 && p.s.JobSkew(j) <= p.pack }
 
 // entry is a job's place in its queue: all have the same key without the Gittins
 // index, and are in order of submission.
@@ -229,9 +224,7 @@ func (p *policy) entry(j simulator.ID) lanes.Entry {
 
 // leaves takes a job that ran out of its queue.
 func (p *policy) leaves(j simulator.ID) {
-	q := &p.queues[p.memory[j].level]
-	q.run.Remove(p.entry(j))
-	q.held -= p.s.JobGPUs(j)
+	p.queues[p.memory[j].level].run.Remove(p.entry(j))
 }
 
 func (p *policy) Finish(j simulator.ID) {
@@ -251,8 +244,8 @@ func (p *policy) learn() {
 	p.all = p.all[:0]
 	for i := range p.queues {
 		q := &p.queues[i]
-		for k := range q.run.Len() {
-			p.all = append(p.all, q.run.At(k).ID)
+		for e := range q.run.All() {
+			p.all = append(p.all, e.ID)
 		}
 		q.wait.Walk()
 		for {
@@ -310,9 +303,10 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	}
 	if p.s.Waiting() > 0 {
 		p.choose()
-		if len(p.start) > 0 || len(p.stop) > 0 {
-			plan.Exchange(p.stop, p.start)
-			p.settle()
+		if len(p.chosen.Start) > 0 || len(p.chosen.Stop) > 0 {
+			if plan.Exchange(p.chosen.Stop, p.chosen.Start) {
+				p.settle()
+			}
 		}
 		if plan.Backfills() {
 			p.backfill(plan)
@@ -326,92 +320,33 @@ func (p *policy) Plan(plan *simulator.Plan) {
 // choose walks the queues with a quota of all GPUs and lists who should start
 // and stop. Whoever does not fit the rest of the quota is passed over.
 func (p *policy) choose() {
-	p.stop, p.start = p.stop[:0], p.start[:0]
-	if p.room = nil; p.s.Quota() == simulator.QuotaStrict {
-		p.room = p.s.Room()
-	}
+	p.chosen.Reset(p.s)
 	quota := p.s.Cluster().TotalGPUs()
 	waiting, held := 0, 0 // in this queue and those below
 	for i := range p.queues {
 		waiting += p.queues[i].wait.Len()
-		held += p.queues[i].held
+		held += p.queues[i].run.Held()
 	}
 	for i := range p.queues {
-		if waiting == 0 && held <= quota && (p.room == nil || len(p.start) == 0) {
+		if waiting == 0 && held <= quota && (p.chosen.Room == nil || len(p.chosen.Start) == 0) {
 			return
 		}
 		q := &p.queues[i]
 		waiting -= q.wait.Len()
-		held -= q.held
-		quota = p.walk(q, quota)
+		held -= q.run.Held()
+		quota = p.chosen.Divide(quota, &q.run, &q.wait, p.runningFirst)
 	}
-}
-
-// allowed takes a job's GPUs from its tenant's quota, if that is strict.
-func (p *policy) allowed(j simulator.ID) bool { return p.room == nil || p.room.Take(j) }
-
-// last comes after all jobs.
-var last = lanes.Entry{Key: math.MaxInt64, ID: math.MaxInt32}
-
-func (p *policy) walk(q *queue, quota int) int {
-	next, rest := 0, q.held // the running jobs not passed yet
-	keep := func(before lanes.Entry) {
-		if rest <= quota && before == last && p.room == nil {
-			quota -= rest
-			return
-		}
-		for ; next < q.run.Len(); next++ {
-			e := q.run.At(next)
-			if before.Before(e) {
-				return
-			}
-			j, g := e.ID, int(e.Width)
-			rest -= g
-			if g <= quota && p.allowed(j) {
-				quota -= g
-			} else {
-				p.stop = append(p.stop, j)
-			}
-		}
-	}
-	if p.runningFirst {
-		keep(last)
-		next, rest = q.run.Len(), 0
-	}
-	q.wait.Walk()
-	for {
-		e, g, lane, ok := q.wait.Next(quota)
-		if !ok {
-			break
-		}
-		if !p.runningFirst {
-			if keep(e); g > quota {
-				continue
-			}
-		}
-		if !p.allowed(e.ID) {
-			q.wait.Close(lane)
-			continue
-		}
-		q.wait.Skip(lane)
-		p.start = append(p.start, e.ID)
-		quota -= g
-	}
-	if !p.runningFirst {
-		keep(last)
-	}
-	return quota
 }
 
 // settle moves the jobs that an exchange stopped and started.
 func (p *policy) settle() {
-	for _, j := range p.start {
+	for _, j := range p.chosen.Start {
 		if p.s.JobRunning(j) {
 			p.queues[p.memory[j].level].wait.Remove(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
 			p.runs(j)
 		}
 	}
-	for _, j := range p.stop {
+	for _, j := range p.chosen.Stop {
 		if !p.s.JobRunning(j) {
 			p.leaves(j)
 			p.waits(j)
@@ -423,7 +358,7 @@ func (p *policy) settle() {
 func (p *policy) backfill(plan *simulator.Plan) {
 	for i := range p.queues {
 		q := &p.queues[i]
-		if q.wait.Len() == 0 {
+		if q.wait.Len() == 0 || plan.Free() == 0 {
 			continue
 		}
 		q.wait.Walk()
