@@ -87,6 +87,7 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 		newSchedulerCmd(),
 		newConfigCmd(),
 		newModelsCmd(),
+		newCausalCmd(),
 	)
 	return root
 }
