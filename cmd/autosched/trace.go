@@ -208,7 +208,8 @@ row had to be rejected, naming the first of them: line, field, value, reason.`,
 func newTraceWindowCmd() *cobra.Command {
 	var o struct {
 		traceInput
-		from, to, out string
+		traceWindow
+		out string
 	}
 	cmd := &cobra.Command{
 		Use:   "window TRACE --from INSTANT --to INSTANT",
@@ -231,37 +232,54 @@ it.`,
 			if err != nil {
 				return err
 			}
-			first, last := w.Span()
-			from, to := first, last+1
-			if o.from != "" {
-				if from, err = workload.ParseInstant(w, o.from); err != nil {
-					return usageError{fmt.Errorf("--from: %w", err)}
-				}
-			}
-			if o.to != "" {
-				if to, err = workload.ParseInstant(w, o.to); err != nil {
-					return usageError{fmt.Errorf("--to: %w", err)}
-				}
-			}
-			if to <= from {
-				return usageError{fmt.Errorf("--to: %s is not after --from %s", w.Clock(to).Format(time.RFC3339), w.Clock(from).Format(time.RFC3339))}
-			}
-			cut := w.Window(from, to)
-			if cut.Len() == 0 {
-				return fmt.Errorf("trace %s: no job was submitted from %s to %s; the trace goes from %s to %s", w.Name(),
-					w.Clock(from).Format(time.RFC3339), w.Clock(to).Format(time.RFC3339), w.Clock(first).Format(time.RFC3339), w.Clock(last).Format(time.RFC3339))
-			}
-			if err := writeTrace(cmd, o.out, cut); err != nil {
+			if w, err = o.cut(w); err != nil {
 				return err
 			}
-			return o.wrote(cmd, o.out, cut)
+			if err := writeTrace(cmd, o.out, w); err != nil {
+				return err
+			}
+			return o.wrote(cmd, o.out, w)
 		},
 	}
-	o.flags(cmd)
+	o.traceInput.flags(cmd)
+	o.traceWindow.flags(cmd)
+	cmd.Flags().StringVarP(&o.out, "out", "o", "-", "file to write, compressed if it ends in .gz or .zst, - for standard output")
+	return cmd
+}
+
+// traceWindow is the part of a trace that counts.
+type traceWindow struct {
+	from, to string
+}
+
+func (o *traceWindow) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.from, "from", "", "first instant of the window (default: the first submission)")
 	cmd.Flags().StringVar(&o.to, "to", "", "instant after the window (default: after the last submission)")
-	cmd.Flags().StringVarP(&o.out, "out", "o", "-", "file to write, - for standard output")
-	return cmd
+}
+
+func (o *traceWindow) cut(w *workload.Workload) (*workload.Workload, error) {
+	first, last := w.Span()
+	from, to := first, last+1
+	var err error
+	if o.from != "" {
+		if from, err = workload.ParseInstant(w, o.from); err != nil {
+			return nil, usageError{fmt.Errorf("--from: %w", err)}
+		}
+	}
+	if o.to != "" {
+		if to, err = workload.ParseInstant(w, o.to); err != nil {
+			return nil, usageError{fmt.Errorf("--to: %w", err)}
+		}
+	}
+	if to <= from {
+		return nil, usageError{fmt.Errorf("--to: %s is not after --from %s", w.Clock(to).Format(time.RFC3339), w.Clock(from).Format(time.RFC3339))}
+	}
+	cut := w.Window(from, to)
+	if cut.Len() == 0 {
+		return nil, fmt.Errorf("trace %s: no job was submitted from %s to %s; the trace goes from %s to %s", w.Name(),
+			w.Clock(from).Format(time.RFC3339), w.Clock(to).Format(time.RFC3339), w.Clock(first).Format(time.RFC3339), w.Clock(last).Format(time.RFC3339))
+	}
+	return cut, nil
 }
 
 // wrote tells what trace was written: on standard error if standard output
