@@ -145,7 +145,7 @@ is marked as not complete and has edges too many.`,
 	fl.IntVar(&o.MaxCond, "max-cond", 0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
 	fl.IntVar(&o.PDSMax, "pds-max", 0, "largest set of the possible-d-sep stage (default 2 with bfx2, else 3)")
 	fl.BoolVar(&o.NoPDS, "no-pds", false, "leave the possible-d-sep stage out: faster, an edge too many now and then")
-	fl.BoolVar(&o.MaxP, "maxp", false, "let the largest p-value choose separating sets: nothing depends on the columns' order then, for 2 to 5 times the tests")
+	fl.BoolVar(&o.MaxP, "maxp", false, "let the largest p-value choose separating sets: nothing depends on the columns' order then, for some more tests")
 	fl.BoolVar(&o.Selection, "selection-bias", false, "allow for rows selected by an effect of the variables")
 	fl.IntVar(&o.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
 	fl.IntVar(&o.Bootstrap, "bootstrap", 0, "samples of the rows that tell how often an edge is found; 20 do (default: none)")
