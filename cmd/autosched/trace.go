@@ -22,7 +22,7 @@ import (
 func newTraceCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Import, describe, cut, check and synthesise traces",
+		Short: "Fetch, import, describe, cut, check and synthesise traces",
 		Long: `A trace says which jobs were submitted to a cluster: when, how many GPUs each
 asked for, and how long it ran. These commands read traces in any known format,
 plain, gzip or zstd, and write the project's own CSV.
@@ -49,7 +49,7 @@ input.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	cmd.AddCommand(newTraceImportCmd(), newTraceStatsCmd(), newTraceSynthCmd(), newTraceValidateCmd(), newTraceWindowCmd())
+	cmd.AddCommand(newTraceFetchCmd(), newTraceImportCmd(), newTraceStatsCmd(), newTraceSynthCmd(), newTraceValidateCmd(), newTraceWindowCmd())
 	return cmd
 }
 
@@ -311,17 +311,24 @@ func (o *traceInput) wrote(cmd *cobra.Command, out string, w *workload.Workload)
 
 // writeTrace writes the project's CSV: to a new file that replaces the old one
 // when it is complete, or to standard output for "-".
-func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) (err error) {
+func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) error {
+	write := func(out io.Writer) error { return workload.WriteCSV(out, w) }
 	if path == "-" {
-		return workload.WriteCSV(cmd.OutOrStdout(), w)
+		return write(cmd.OutOrStdout())
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe or a device cannot be replaced
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
-		return errors.Join(writeTraceTo(f, path, w), f.Close())
+		return errors.Join(compressed(f, path, write), f.Close())
 	}
+	return replaceFile(path, func(f *os.File) error { return compressed(f, path, write) })
+}
+
+// replaceFile writes a new file that takes the place of the old one, if there is
+// one, when it is complete and on the disk.
+func replaceFile(path string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -331,7 +338,7 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) (err erro
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	if err := writeTraceTo(f, path, w); err != nil {
+	if err := write(f); err != nil {
 		return err
 	}
 	if err := f.Chmod(0o644); err != nil {
@@ -346,7 +353,8 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) (err erro
 	return f.Close()
 }
 
-func writeTraceTo(f io.Writer, path string, w *workload.Workload) error {
+// compressed writes as the name of the file says: .gz, .zst or plain.
+func compressed(f io.Writer, path string, write func(io.Writer) error) error {
 	var z io.WriteCloser
 	switch filepath.Ext(path) {
 	case ".gz":
@@ -359,9 +367,9 @@ func writeTraceTo(f io.Writer, path string, w *workload.Workload) error {
 		}
 		z = enc
 	default:
-		return workload.WriteCSV(f, w)
+		return write(f)
 	}
-	if err := workload.WriteCSV(z, w); err != nil {
+	if err := write(z); err != nil {
 		return err
 	}
 	return z.Close()
