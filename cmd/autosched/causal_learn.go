@@ -79,12 +79,8 @@ is marked as not complete and has edges too many.`,
 			case fl.Changed("bins") && (o.Bins < 2 || o.Bins > 64):
 				return usageError{fmt.Errorf("--bins: %d is not within 2 and 64", o.Bins)}
 			}
-			known := false
-			for _, name := range causal.TestNames() {
-				known = known || name == o.Test
-			}
-			if !known {
-				return usageError{fmt.Errorf("--test: %q is not one of %s", o.Test, strings.Join(causal.TestNames(), ", "))}
+			if _, err := causal.ParseTest(o.Test); err != nil {
+				return usageError{fmt.Errorf("--test: %w", err)}
 			}
 			switch causal.Mode(f.mode) {
 			case "", causal.ModeTiers, causal.ModeStrict3, causal.ModeNone:
@@ -128,10 +124,10 @@ is marked as not complete and has edges too many.`,
 				}
 			}
 			if f.json {
-				if f.out == "" {
-					return d.Write(cmd.OutOrStdout())
+				for _, text := range d.Warnings { // a table shows them itself
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", text)
 				}
-				return nil
+				return d.Write(cmd.OutOrStdout())
 			}
 			return render.Table(cmd.OutOrStdout(), d)
 		},
