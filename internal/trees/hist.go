@@ -213,6 +213,7 @@ func (s *sweep) run(values []cell, left cell, missLeft bool) {
 	mask, shift := s.mask, s.shift&63
 	whole, lambda := float64(s.sum.g), s.lambda
 	both := float64(s.sum.hc>>shift) + 2*lambda
+	noise := 2 * float64(s.n) * both // of n rows' rounding to fixed point
 	best, den := s.num*(1+tie), s.den
 	for b := range values {
 		v := &values[b]
@@ -235,7 +236,7 @@ func (s *sweep) run(values []cell, left cell, missLeft bool) {
 		if d*d*den <= best*area {
 			continue
 		}
-		if h < s.minH || s.sum.hc>>shift-h < s.minH {
+		if h < s.minH || s.sum.hc>>shift-h < s.minH || math.Abs(d) <= noise {
 			continue
 		}
 		best, den = d*d*(1+tie), area
