@@ -117,7 +117,14 @@ type Scorer struct {
 	objective string
 	options   simulator.Options
 	players   sync.Pool
+	// AllMetrics has every metric of MetricNames measured, not only the two that
+	// cost nothing. It is set before the first measurement.
+	AllMetrics bool
 }
+
+// MetricNames are the intermediate metrics of a measurement with AllMetrics: how
+// a configuration changes the objectives. Times are in seconds.
+var MetricNames = []string{"avg_queue_s", "restart_s_per_job", "slowdown", "preemptions_per_job", "spread_share", "fragmentation"}
 
 // player is the memory of one evaluation.
 type player struct {
@@ -163,6 +170,7 @@ func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measureme
 	defer sc.players.Put(p)
 	m := search.Measurement{Values: make([]float64, len(sc.scenarios)), Floors: make([]float64, len(sc.scenarios)), Metrics: map[string]float64{}}
 	preemptions, wait, jobs := 0.0, 0.0, 0.0
+	sums := map[string]float64{}
 	policy := sc.scheduler.New(c)
 	for i := range sc.scenarios {
 		x := &sc.scenarios[i]
@@ -197,6 +205,12 @@ func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measureme
 			wait += p.out[k].Wait.Seconds()
 		}
 		jobs += float64(len(p.out))
+		if sc.AllMetrics {
+			p.describe(sums, simulator.ID(len(x.Left)))
+		}
+	}
+	for name, sum := range sums {
+		m.Metrics[name] = sum / float64(len(sc.scenarios))
 	}
 	m.Metrics["preemptions_per_job"] = preemptions / jobs
 	m.Metrics["avg_queue_s"] = wait / jobs
@@ -229,4 +243,24 @@ func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
 		p.values = append(p.values, of(&p.out[i]))
 	}
 	return p.values
+}
+
+// describe adds the metrics that are looked at where they are asked for. Jobs
+// before arrived were active when the run began.
+func (p *player) describe(sums map[string]float64, arrived simulator.ID) {
+	s := p.sim.Summarize()
+	sums["spread_share"] += s.SpreadShare
+	sums["fragmentation"] += s.Fragmentation
+	// How much longer new jobs run than they would alone and on the fewest nodes.
+	restart, slow, fresh := 0.0, 0.0, 0.0
+	for i := range p.out {
+		o := &p.out[i]
+		restart += o.Restart.Seconds()
+		if o.ID >= arrived && o.Floor > 0 {
+			slow += (o.JCT() - o.Wait - o.Restart).Seconds() / o.Floor.Seconds()
+			fresh++
+		}
+	}
+	sums["restart_s_per_job"] += restart / float64(len(p.out))
+	sums["slowdown"] += slow / max(1, fresh)
 }

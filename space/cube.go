@@ -231,3 +231,6 @@ func logShare(low, high, v float64) float64 {
 	a, b := math.Log(low), math.Log(high)
 	return unit01((math.Log(v) - a) / (b - a))
 }
+
+// LogMiddle is the middle of a range on a log scale.
+func LogMiddle(low, high float64) float64 { return logBetween(low, high, 0.5) }

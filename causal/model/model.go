@@ -33,6 +33,13 @@ type Options struct {
 	Seed      uint64
 	// HalfLife is after how many further rows a row counts half; 0: never.
 	HalfLife float64
+	// Groups, if set, are of the rows that Fit gets: rows of a group, such as a day,
+	// are left out and drawn together, so that errors are those on a new day.
+	// Without, and for rows that come later, every row is its own.
+	Groups []int
+	// LogObjectives fits the logarithms of objectives that are positive: where
+	// relative errors count.
+	LogObjectives bool
 	// MaxRows bounds the rows remembered one by one, over which effects are
 	// averaged; default 20,000, the latest.
 	MaxRows int
@@ -57,8 +64,9 @@ type Model struct {
 	nodes  []*regression // by column, nil for roots
 	direct []*regression // by objective
 
-	rows [][]float64 // the latest
-	seen int         // rows ever learnt
+	rows   [][]float64 // the latest
+	blocks []int       // that each is in
+	seen   int         // rows ever learnt
 
 	all    variant   // on all rows
 	boots  []variant // on bootstrap samples of the blocks
@@ -110,6 +118,9 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 	if t.Rows() < MinRows {
 		return nil, fmt.Errorf("causal/model: %d rows; at least %d are needed", t.Rows(), MinRows)
 	}
+	if len(o.Groups) > 0 && len(o.Groups) != t.Rows() {
+		return nil, fmt.Errorf("causal/model: %d groups for %d rows", len(o.Groups), t.Rows())
+	}
 	m := &Model{table: t, s: s, o: o}
 	if err := m.arrange(); err != nil {
 		return nil, err
@@ -124,11 +135,30 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 	for _, v := range m.objectives {
 		m.direct = append(m.direct, newRegression(t, v, m.roots, m.scales))
 	}
+	if o.LogObjectives {
+		for k, v := range m.objectives {
+			positive := !slices.ContainsFunc(t.Column(v).Values, func(v float64) bool { return v <= 0 })
+			m.nodes[v].log, m.direct[k].log = positive, positive
+		}
+	}
 	for _, r := range m.regressions() {
 		m.wide = max(m.wide, r.scratch())
 	}
-	m.learn(t)
+	m.learn(t, inBlocks(o.Groups))
 	return m, m.refit(ctx)
+}
+
+// inBlocks puts groups into blocks, in the order in which they come.
+func inBlocks(groups []int) []int {
+	at := map[int]int{}
+	out := make([]int, len(groups))
+	for r, g := range groups {
+		if _, ok := at[g]; !ok {
+			at[g] = len(at) % blocks
+		}
+		out[r] = at[g]
+	}
+	return out
 }
 
 // arrange checks the structure and sorts it.
@@ -189,24 +219,26 @@ func (m *Model) regressions() []*regression {
 	return append(out, m.direct...)
 }
 
-// learn takes rows into every regression.
-func (m *Model) learn(t *causal.Table) {
+// learn takes rows into every regression, in blocks or in turn.
+func (m *Model) learn(t *causal.Table, inBlock []int) {
 	x := make([]float64, m.wide)
 	for r := range t.Rows() {
 		row := make([]float64, t.Len())
 		for i := range row {
 			row[i] = t.Column(i).Values[r]
 		}
-		for _, g := range m.regressions() {
-			g.learn(row, m.seen, x)
+		b := m.seen % blocks
+		if len(inBlock) > 0 {
+			b = inBlock[r]
 		}
-		m.rows = append(m.rows, row)
+		for _, g := range m.regressions() {
+			g.learn(row, b, x)
+		}
+		m.rows, m.blocks = append(m.rows, row), append(m.blocks, b)
 		m.seen++
 	}
 	if over := len(m.rows) - m.o.MaxRows; over > 0 {
-		// Whole turns of the blocks, so that a row stays in its block.
-		over = min((over+blocks-1)/blocks*blocks, len(m.rows)-MinRows)
-		m.rows = slices.Delete(m.rows, 0, over/blocks*blocks)
+		m.rows, m.blocks = slices.Delete(m.rows, 0, over), slices.Delete(m.blocks, 0, over)
 	}
 }
 
@@ -221,7 +253,7 @@ func (m *Model) refit(ctx context.Context) error {
 			return err
 		}
 		r.sum()
-		fits, err := r.choose(ctx, m.rows, m.o.Families, m.o.Seed)
+		fits, err := r.choose(ctx, m.rows, m.blocks, m.o.Families, m.o.Seed)
 		if err != nil {
 			return fmt.Errorf("causal/model: %s: %w", m.name(r.target), err)
 		}
@@ -257,7 +289,7 @@ func (m *Model) solve(ctx context.Context, perFold []variant) error {
 			}
 		}
 		r.sum()
-		f, err := r.fit(ctx, m.rows, m.o.Seed)
+		f, err := r.fit(ctx, m.rows, m.blocks, m.o.Seed)
 		if err != nil {
 			return fmt.Errorf("causal/model: %s: %w", m.name(r.target), err)
 		}
@@ -318,7 +350,7 @@ func (m *Model) judge(perFold []variant) {
 	structural, direct := make([][]float64, len(m.objectives)), make([][]float64, len(m.objectives))
 	buf := m.buffer()
 	for r, row := range m.rows {
-		v := &perFold[r%blocks%folds]
+		v := &perFold[m.blocks[r]%folds]
 		m.propagate(v, row, buf)
 		for k, o := range m.objectives {
 			structural[k] = append(structural[k], buf.row[o])

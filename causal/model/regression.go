@@ -40,8 +40,8 @@ func (f Family) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 // ridges are the penalties per row that cross-validation chooses from.
 var ridges = []float64{1e-6, 1e-3, 1e-2, 1e-1}
 
-// Blocks of rows are what the bootstrap draws and cross-validation leaves out;
-// row r is in block r modulo blocks.
+// Blocks of rows are what the bootstrap draws and cross-validation leaves out:
+// block b is in fold b modulo folds.
 const (
 	blocks = 40
 	folds  = 5
@@ -94,12 +94,12 @@ func (r *regression) value(y float64) float64 {
 	return y
 }
 
-// learn adds a row, the n-th ever.
-func (r *regression) learn(row []float64, n int, x []float64) {
+// learn adds a row to a block.
+func (r *regression) learn(row []float64, block int, x []float64) {
 	x = x[:r.basis.all]
 	r.basis.expand(row, x)
 	y := r.y(row[r.target])
-	r.blocks[n%blocks].row(x, y)
+	r.blocks[block].row(x, y)
 	r.low, r.top = min(r.low, y), max(r.top, y)
 }
 
@@ -144,7 +144,7 @@ func (r *regression) predict(f *fitted, row, x []float64) float64 {
 // choose picks family and penalty by cross-validation: of those whose squared
 // error is within one standard error of the best one's, row by row, the
 // simplest. It returns the solutions without each fold.
-func (r *regression) choose(ctx context.Context, rows [][]float64, families []Family, seed uint64) ([]fitted, error) {
+func (r *regression) choose(ctx context.Context, rows [][]float64, inBlock []int, families []Family, seed uint64) ([]fitted, error) {
 	type candidate struct {
 		family Family
 		lambda float64
@@ -172,7 +172,7 @@ func (r *regression) choose(ctx context.Context, rows [][]float64, families []Fa
 		for fold := range folds {
 			var fit fitted
 			if c.family == Boosted {
-				m, err := r.boost(ctx, rows, fold, seed)
+				m, err := r.boost(ctx, rows, inBlock, fold, seed)
 				if err != nil {
 					return nil, err
 				}
@@ -184,7 +184,7 @@ func (r *regression) choose(ctx context.Context, rows [][]float64, families []Fa
 			}
 			c.fits = append(c.fits, fit)
 			for n, row := range rows {
-				if n%blocks%folds == fold {
+				if inBlock[n]%folds == fold {
 					d := r.y(r.predict(&fit, row, x)) - r.y(row[r.target])
 					c.errs[n] = float64(d * d)
 				}
@@ -228,9 +228,9 @@ func standardError(a, b []float64) float64 {
 }
 
 // fit solves on all rows.
-func (r *regression) fit(ctx context.Context, rows [][]float64, seed uint64) (fitted, error) {
+func (r *regression) fit(ctx context.Context, rows [][]float64, inBlock []int, seed uint64) (fitted, error) {
 	if r.family == Boosted {
-		m, err := r.boost(ctx, rows, -1, seed)
+		m, err := r.boost(ctx, rows, inBlock, -1, seed)
 		return fitted{trees: m}, err
 	}
 	f := fitted{coef: make([]float64, r.basis.size(r.family))}
@@ -240,11 +240,11 @@ func (r *regression) fit(ctx context.Context, rows [][]float64, seed uint64) (fi
 }
 
 // boost trains trees on all rows but a fold's.
-func (r *regression) boost(ctx context.Context, rows [][]float64, fold int, seed uint64) (*trees.Model, error) {
+func (r *regression) boost(ctx context.Context, rows [][]float64, inBlock []int, fold int, seed uint64) (*trees.Model, error) {
 	x := trees.Matrix{Cols: len(r.basis.parents)}
 	var y []float64
 	for n, row := range rows {
-		if n%blocks%folds == fold {
+		if inBlock[n]%folds == fold {
 			continue
 		}
 		for _, p := range r.basis.parents {
@@ -253,5 +253,10 @@ func (r *regression) boost(ctx context.Context, rows [][]float64, fold int, seed
 		y = append(y, r.y(row[r.target]))
 		x.Rows++
 	}
-	return trees.Boost(ctx, x, y, nil, nil, trees.BoostOptions{Objective: trees.L2, Rounds: 150, Leaves: 15, LearningRate: .08, MinLeaf: 10, Seed: seed})
+	// Where logarithms are fitted, relative errors count: their median is least off.
+	objective := trees.L2
+	if r.log {
+		objective = trees.L1
+	}
+	return trees.Boost(ctx, x, y, nil, nil, trees.BoostOptions{Objective: objective, Rounds: 150, Leaves: 15, LearningRate: .08, MinLeaf: 10, Seed: seed})
 }

@@ -58,7 +58,7 @@ func (m *Model) Update(ctx context.Context, t *causal.Table) (Update, error) {
 			}
 		}
 	}
-	m.learn(t)
+	m.learn(t, nil)
 	if len(u.Drifted) > 0 {
 		if keep := max(m.seen-since, MinRows); keep < len(m.rows) {
 			u.Reset = true
@@ -75,6 +75,10 @@ func (m *Model) Refit(ctx context.Context) error { return m.refit(ctx) }
 // forget starts again from some rows.
 func (m *Model) forget(rows [][]float64) {
 	rows = slices.Clone(rows)
+	m.blocks = m.blocks[:0]
+	for n := range rows {
+		m.blocks = append(m.blocks, n%blocks)
+	}
 	x := make([]float64, m.wide)
 	for _, r := range m.regressions() {
 		for b := range r.blocks {
@@ -82,7 +86,7 @@ func (m *Model) forget(rows [][]float64) {
 		}
 		r.low, r.top = math.Inf(1), math.Inf(-1)
 		for n, row := range rows {
-			r.learn(row, n, x)
+			r.learn(row, m.blocks[n], x)
 		}
 	}
 	m.rows, m.seen = rows, len(rows)

@@ -11,11 +11,10 @@ import (
 )
 
 // Bounds on a model file, far above what is trained here: 600 trees of 31
-// leaves take 2 MB. Reading a file takes about ten times its size in memory.
+// leaves take 2 MB.
 const (
-	maxText     = 32 << 20
-	maxLine     = 4 << 20
-	maxFeatures = 1 << 18
+	maxText     = 128 << 20
+	maxFeatures = 1 << 20
 )
 
 // text is a model file that was understood.
@@ -63,9 +62,6 @@ func parse(r io.Reader) (*text, error) {
 	}
 	p := parser{rest: data}
 	t, err := p.model()
-	if p.long {
-		err = fmt.Errorf("longer than %d MiB", maxLine>>20)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("trees: model: line %d: %w", max(1, p.line), err)
 	}
@@ -75,21 +71,16 @@ func parse(r io.Reader) (*text, error) {
 type parser struct {
 	rest []byte
 	line int
-	long bool // a line was too long
 }
 
-// next is the next line without surrounding space; false at the end, and at a
-// line that is too long.
+// next is the next line without surrounding space; false at the end.
 func (p *parser) next() (string, bool) {
-	if len(p.rest) == 0 || p.long {
+	if len(p.rest) == 0 {
 		return "", false
 	}
 	p.line++
 	line, rest, _ := bytes.Cut(p.rest, []byte{'\n'})
 	p.rest = rest
-	if p.long = len(line) > maxLine; p.long {
-		return "", false
-	}
 	return strings.TrimSpace(string(line)), true
 }
 

@@ -1,0 +1,35 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/autosched/autosched/causal"
+)
+
+// Follow is the structure of a learned graph, for a table that has its columns.
+// Columns the graph does not know are left out; where the graph has no DAG there
+// is no structural head to speak of, and that is an error.
+func Follow(t *causal.Table, d *causal.Document) (Structure, error) {
+	if d.DAG == nil {
+		return Structure{}, fmt.Errorf("causal/model: the graph has no directed form; learn it again from its data")
+	}
+	s := Structure{Tiers: make([]string, t.Len()), Parents: make([][]int, t.Len())}
+	for _, n := range d.Nodes {
+		i := t.Index(n.ID)
+		if i < 0 {
+			return Structure{}, fmt.Errorf("causal/model: the graph has %q, the table has not", n.ID)
+		}
+		s.Tiers[i] = n.Tier
+	}
+	hidden := map[[2]int]bool{}
+	for _, e := range d.DAG.Edges {
+		from, to := t.Index(e.Source), t.Index(e.Target)
+		if from < 0 || to < 0 {
+			return Structure{}, fmt.Errorf("causal/model: the table lacks %q or %q", e.Source, e.Target)
+		}
+		s.Parents[to] = append(s.Parents[to], from)
+		hidden[[2]int{from, to}] = e.ConfoundingPossible
+	}
+	s.Confounded = func(cause, effect int) bool { return hidden[[2]int{cause, effect}] }
+	return s, nil
+}

@@ -1,0 +1,150 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/model"
+)
+
+// Foresight is how well a causal model, learnt on the earlier segments of a
+// training set, predicts configurations it has not seen on the later ones.
+type Foresight struct {
+	Objective string `json:"objective"`
+	// Rows and segments learnt from and judged on.
+	TrainRows     int `json:"train_rows"`
+	TrainSegments int `json:"train_segments"`
+	TestRows      int `json:"test_rows"`
+	TestSegments  int `json:"test_segments"`
+	// Error is the mean of |predicted - measured| / measured.
+	Error float64 `json:"error"`
+	// Others for comparison: the direct and the structural head alone, the mean
+	// objective of the training rows, and the incumbent's on the segment times the
+	// training rows' median ratio, which knows the workload but no configuration.
+	DirectOnly     float64 `json:"error_direct_only"`
+	StructuralOnly float64 `json:"error_structural_only"`
+	Mean           float64 `json:"error_mean"`
+	IncumbentOnly  float64 `json:"error_incumbent_only"`
+	// Rank is the mean over segments of Spearman's correlation of predicted and
+	// measured: whether configurations are told apart.
+	Rank       float64 `json:"rank_correlation"`
+	RankDirect float64 `json:"rank_correlation_direct"`
+	// Spread is the mean over the segments judged on of the ratio of the 90 % to
+	// the 10 % quantile of the objective: how far configurations differ at all.
+	Spread float64 `json:"spread"`
+	// Weight of the structural head, and family of the direct one.
+	Weight   float64          `json:"weight_structural"`
+	Family   model.Family     `json:"family_direct"`
+	Edges    int              `json:"edges"`
+	Document *causal.Document `json:"-"`
+}
+
+// Foresee learns graph and model on the first share of the segments and judges
+// them on the others.
+func (t *Training) Foresee(ctx context.Context, share float64, learn causal.LearnOptions, fit model.Options) (*Foresight, error) {
+	cut := int(math.Round(share * float64(len(t.Starts))))
+	var train, test []int
+	for r, s := range t.Segments {
+		if s < cut {
+			train = append(train, r)
+		} else {
+			test = append(test, r)
+		}
+	}
+	if len(train) < model.MinRows || len(test) == 0 {
+		return nil, errors.New("training: too few segments to learn from some and judge on others: take a longer window, shorter segments or more configurations")
+	}
+	learnt := t.Table.Select(train)
+	d, err := causal.Learn(ctx, learnt, t.Spec, learn)
+	if err != nil {
+		return nil, err
+	}
+	s, err := model.Follow(learnt, d)
+	if err != nil {
+		return nil, err
+	}
+	fit.LogObjectives = true
+	for _, r := range train {
+		fit.Groups = append(fit.Groups, t.Segments[r])
+	}
+	m, err := model.Fit(ctx, learnt, s, fit)
+	if err != nil {
+		return nil, err
+	}
+	objective := m.Objectives()[0]
+	column := t.Table.Index(objective)
+	points := make([]model.Point, len(test))
+	measured, base := make([]float64, len(test)), make([]float64, len(test))
+	segment := make([]int, len(test))
+	for k, r := range test {
+		p := make(model.Point, t.Table.Len())
+		for i := range p {
+			p[i] = t.Table.Column(i).Values[r]
+		}
+		points[k], measured[k], base[k], segment[k] = p, p[column], t.Bases[r], t.Segments[r]
+	}
+	got, err := m.Predict(objective, points)
+	if err != nil {
+		return nil, err
+	}
+	blend, direct, structural := make([]float64, len(got)), make([]float64, len(got)), make([]float64, len(got))
+	for k, p := range got {
+		blend[k], direct[k], structural[k] = p.Mean, p.Direct, p.Structural
+	}
+	mean := 0.0
+	var ratios []float64
+	for _, r := range train {
+		v := t.Table.Column(column).Values[r]
+		mean += v * t.Bases[r] / float64(len(train))
+		ratios = append(ratios, v)
+	}
+	slices.Sort(ratios)
+	ratio := ratios[len(ratios)/2]
+	constant, ratioed := make([]float64, len(test)), make([]float64, len(test))
+	for k := range test {
+		constant[k], ratioed[k] = mean/base[k], ratio
+	}
+	e := m.Errors()[0]
+	f := &Foresight{Objective: objective, TrainRows: len(train), TrainSegments: cut, TestRows: len(test), TestSegments: len(t.Starts) - cut,
+		Error: relative(blend, measured), DirectOnly: relative(direct, measured), StructuralOnly: relative(structural, measured),
+		Mean: relative(constant, measured), IncumbentOnly: relative(ratioed, measured), Weight: e.Weight, Family: e.Family, Edges: len(d.Edges), Document: d}
+	segments := 0.0
+	for _, rows := range bySegment(segment) {
+		pick := func(from []float64) []float64 {
+			out := make([]float64, len(rows))
+			for i, r := range rows {
+				out[i] = from[r]
+			}
+			return out
+		}
+		f.Rank += model.Spearman(pick(blend), pick(measured))
+		f.RankDirect += model.Spearman(pick(direct), pick(measured))
+		sorted := slices.Sorted(slices.Values(pick(measured)))
+		f.Spread += sorted[len(sorted)*9/10] / sorted[len(sorted)/10]
+		segments++
+	}
+	f.Rank, f.RankDirect, f.Spread = f.Rank/segments, f.RankDirect/segments, f.Spread/segments
+	return f, nil
+}
+
+func bySegment(segment []int) [][]int {
+	var out [][]int
+	for r, s := range segment {
+		if r == 0 || s != segment[r-1] {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], r)
+	}
+	return out
+}
+
+func relative(predicted, measured []float64) float64 {
+	sum := 0.0
+	for i, v := range measured {
+		sum += math.Abs(predicted[i]-v) / v
+	}
+	return sum / float64(len(measured))
+}

@@ -1,0 +1,297 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+)
+
+// TrainingOptions say what a training set holds.
+type TrainingOptions struct {
+	// Segment is the length of the pieces of the window that configurations are
+	// played on, each from the state in which the cluster is then.
+	Segment time.Duration
+	// Stride is from one segment's begin to the next's; 0 is Segment.
+	Stride time.Duration
+	// Configs per segment, spread over the space by a Sobol sequence of its own.
+	Configs int
+	// Incumbent is in force while the cluster runs from segment to segment.
+	Incumbent space.Config
+	// Progress is told after every configuration.
+	Progress func(done, of int)
+}
+
+// Training is what configurations did to segments of a trace, as the causal
+// model learns from it.
+type Training struct {
+	Table *causal.Table
+	Spec  *causal.Spec
+	// Segments are the indexes of the rows' segments, and Starts when those begin.
+	Segments []int
+	Starts   []string
+	// Bases are, by row, the objective under the incumbent on the same segment.
+	// The table's objective is a multiple of it; see RatioName.
+	Bases []float64
+	// Exhausted counts configurations that ran out of events and are left out.
+	Exhausted int
+}
+
+// contexts are the columns that describe the workload of a segment. All of them
+// can be computed from forecast futures too, on which a tuning round measures the
+// incumbent first.
+var contexts = []struct {
+	name string
+	of   func(*segmentFacts) float64
+}{
+	{"arrivals_per_h", func(s *segmentFacts) float64 { return s.arrivals / s.hours }},
+	{"offered_load", func(s *segmentFacts) float64 { return s.work / (s.capacity * s.hours) }},
+	{"backlog_h", func(s *segmentFacts) float64 { return s.backlog / s.capacity }},
+	{"active_jobs", func(s *segmentFacts) float64 { return s.active }},
+	{"mean_gpus", func(s *segmentFacts) float64 { return s.gpus / max(1, s.arrivals) }},
+	{"floor_s", func(s *segmentFacts) float64 { return s.floor }},
+	{"incumbent_over_floor", func(s *segmentFacts) float64 { return s.base / max(s.floor, leastBase) }},
+}
+
+type segmentFacts struct{ arrivals, hours, capacity, work, backlog, active, gpus, floor, base float64 }
+
+func facts(x *controller.Scenario, cluster int, length time.Duration) segmentFacts {
+	f := segmentFacts{hours: length.Hours(), capacity: float64(cluster)}
+	for _, j := range x.Arrivals.Jobs() {
+		f.arrivals++
+		f.gpus += float64(j.GPUs.Whole())
+		f.work += float64(j.Duration.Hours() * float64(j.GPUs.Whole()))
+	}
+	if x.State != nil {
+		f.active = float64(len(x.State.Jobs))
+		for i, left := range x.Left {
+			f.backlog += float64(left.Hours() * float64(x.State.Jobs[i].GPUs.Whole()))
+		}
+	}
+	return f
+}
+
+// Train plays configurations on the segments of a window.
+func Train(ctx context.Context, o Options, t TrainingOptions) (*Training, error) {
+	if t.Segment <= 0 || t.Configs < 1 {
+		return nil, fmt.Errorf("training: segments of %v and %d configurations each; both must be positive", t.Segment, t.Configs)
+	}
+	o.Horizon = t.Segment
+	e, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	if t.Stride <= 0 {
+		t.Stride = t.Segment
+	}
+	if t.Incumbent.IsZero() {
+		t.Incumbent = e.o.Scheduler.Space.Default()
+	}
+	live, err := e.startLive(t.Incumbent, true)
+	if err != nil {
+		return nil, err
+	}
+	b := trainer{e: e, t: t, columns: search.NewColumns(e.o.Scheduler.Space)}
+	for at := e.o.From; at+t.Segment <= e.o.To; at += t.Stride {
+		if err := live.runUntil(ctx, at); err != nil {
+			return nil, err
+		}
+		m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: t.Incumbent, live: live}
+		x := e.truth(m)
+		if x[0].Arrivals.Len()+len(x[0].Left) == 0 {
+			continue
+		}
+		b.starts = append(b.starts, e.clock(at))
+		b.segments = append(b.segments, x[0])
+	}
+	if len(b.segments) == 0 {
+		return nil, fmt.Errorf("training: the window is shorter than a segment of %v", t.Segment)
+	}
+	return b.run(ctx)
+}
+
+// RatioName is the column of an objective over what it is under the incumbent:
+// the workload's own run times cancel out, so that one model serves long and
+// short jobs, and rewards of a search are ratios too.
+func RatioName(objective string) string { return objective + "_over_incumbent" }
+
+// overBase are the metrics that are taken as multiples of the incumbent's
+// objective too, with the names of those: what a job loses adds up to the
+// objective then.
+var overBase = map[string]string{"avg_queue_s": "queue_over_incumbent", "restart_s_per_job": "restart_over_incumbent"}
+
+// leastBase keeps objectives that can be zero, such as a share of jobs, finite.
+const leastBase = 1e-3
+
+type trainer struct {
+	e        *evaluation
+	t        TrainingOptions
+	columns  *search.Columns
+	segments []controller.Scenario
+	starts   []string
+}
+
+type trainingRow struct {
+	config space.Config
+	m      search.Measurement
+	err    error
+}
+
+// run measures all, in parallel, and makes the table in order.
+func (b *trainer) run(ctx context.Context) (*Training, error) {
+	total := len(b.segments) * b.t.Configs
+	rows := make([]trainingRow, total)
+	var scorers []*controller.Scorer
+	var bases []search.Measurement
+	for i := range b.segments {
+		s, err := controller.NewScorer(b.e.o.Scheduler, b.e.o.Cluster, b.segments[i:i+1], b.e.o.Objective, b.e.o.Simulate)
+		if err != nil {
+			return nil, err
+		}
+		s.AllMetrics = true
+		scorers = append(scorers, s)
+		base, err := s.Measure(ctx, b.t.Incumbent)
+		if err != nil {
+			return nil, err
+		}
+		if base.Exhausted {
+			return nil, fmt.Errorf("training: the incumbent runs out of events on the segment at %s", b.starts[i])
+		}
+		bases = append(bases, base)
+		sampler, err := search.NewSampler("sobol", search.Setup{Space: b.e.o.Scheduler.Space, Start: b.t.Incumbent, Seed: controller.RoundSeed(b.e.o.Seed, i)})
+		if err != nil {
+			return nil, err
+		}
+		configs := sampler.Suggest(nil, b.t.Configs)
+		for k := range b.t.Configs {
+			rows[i*b.t.Configs+k].config = configs[k%len(configs)]
+		}
+	}
+	workers := b.e.o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next, done atomic.Int64
+	var wg sync.WaitGroup
+	var tell sync.Mutex
+	for range workers {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= total || ctx.Err() != nil {
+					return
+				}
+				rows[i].m, rows[i].err = scorers[i/b.t.Configs].Measure(ctx, rows[i].config)
+				if n := done.Add(1); b.t.Progress != nil {
+					tell.Lock()
+					b.t.Progress(int(n), total)
+					tell.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return b.table(rows, bases)
+}
+
+// table lays the measurements out. Columns that never change are left out.
+func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Training, error) {
+	out := &Training{Starts: b.starts}
+	var good []int
+	for i := range rows {
+		switch {
+		case rows[i].err != nil:
+			return nil, fmt.Errorf("training: %s: %w", rows[i].config, rows[i].err)
+		case rows[i].m.Exhausted:
+			out.Exhausted++
+		default:
+			good = append(good, i)
+			out.Segments = append(out.Segments, i/b.t.Configs)
+			out.Bases = append(out.Bases, max(bases[i/b.t.Configs].Values[0], leastBase))
+		}
+	}
+	if len(good) == 0 {
+		return nil, errors.New("training: every configuration ran out of events")
+	}
+	out.Spec = &causal.Spec{Tiers: map[string]string{}}
+	var columns []causal.Column
+	add := func(tier string, c causal.Column) {
+		first := c.Values[0]
+		if !slices.ContainsFunc(c.Values, func(v float64) bool { return v != first }) && tier != causal.TierObjective {
+			return
+		}
+		out.Spec.Tiers[c.Name] = tier
+		columns = append(columns, c)
+	}
+	known := make([]segmentFacts, len(b.segments))
+	for i := range known {
+		known[i] = facts(&b.segments[i], b.e.o.Cluster.TotalGPUs(), b.t.Segment)
+	}
+	for i := range good {
+		base := &bases[out.Segments[i]]
+		known[out.Segments[i]].floor, known[out.Segments[i]].base = base.Floors[0], base.Values[0]
+	}
+	for _, c := range contexts {
+		values := make([]float64, len(good))
+		for i := range good {
+			values[i] = c.of(&known[out.Segments[i]])
+		}
+		add(causal.TierContext, causal.Column{Name: c.name, Values: values})
+	}
+	encoded := make([][]float64, len(good))
+	for i, n := range good {
+		encoded[i] = b.columns.Append(nil, rows[n].config)
+	}
+	for k := range b.columns.Len() {
+		values := make([]float64, len(good))
+		for i := range good {
+			values[i] = encoded[i][k]
+		}
+		add(causal.TierConfig, used(b.columns.Column(k, values)))
+	}
+	for _, name := range controller.MetricNames {
+		values := make([]float64, len(good))
+		for i, n := range good {
+			values[i] = rows[n].m.Metrics[name]
+			if overBase[name] != "" {
+				values[i] /= out.Bases[i]
+			}
+		}
+		if overBase[name] != "" {
+			name = overBase[name]
+		}
+		add(causal.TierMetric, causal.Column{Name: name, Values: values})
+	}
+	values := make([]float64, len(good))
+	for i, n := range good {
+		values[i] = rows[n].m.Values[0] / out.Bases[i]
+	}
+	add(causal.TierObjective, causal.Column{Name: RatioName(b.e.o.Objective), Values: values})
+	var err error
+	out.Table, err = causal.NewTable(columns...)
+	return out, err
+}
+
+// used drops the levels of a category that never occur.
+func used(c causal.Column) causal.Column {
+	if c.Kind != causal.Categorical {
+		return c
+	}
+	names := make([]string, len(c.Values))
+	for i, v := range c.Values {
+		names[i] = c.Levels[int(v)]
+	}
+	return causal.NewCategorical(c.Name, names)
+}

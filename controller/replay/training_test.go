@@ -1,0 +1,108 @@
+package replay
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/model"
+)
+
+func train(t *testing.T, workers int) *Training {
+	t.Helper()
+	o := sample(t)
+	o.Cluster.Nodes, o.Workers = 12, workers
+	o.From, o.To = o.From-24*time.Hour, o.From+48*time.Hour
+	set, err := Train(context.Background(), o, TrainingOptions{Segment: 12 * time.Hour, Stride: 4 * time.Hour, Configs: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestTrain(t *testing.T) {
+	set := train(t, 1)
+	if n := len(set.Starts); n != 16 {
+		t.Fatalf("%d segments, want 16", n)
+	}
+	if rows := set.Table.Rows() + set.Exhausted; rows != 16*12 || len(set.Bases) != set.Table.Rows() || len(set.Segments) != set.Table.Rows() {
+		t.Fatalf("%d rows, %d exhausted", set.Table.Rows(), set.Exhausted)
+	}
+	for i, n := range set.Table.Names() {
+		values := set.Table.Column(i).Values
+		if set.Spec.Tiers[n] == "" {
+			t.Errorf("%s has no tier", n)
+		}
+		// The workload of a segment is the same for all its rows.
+		if set.Spec.Tiers[n] == causal.TierContext {
+			for r := 1; r < len(values); r++ {
+				if set.Segments[r] == set.Segments[r-1] && values[r] != values[r-1] {
+					t.Errorf("%s differs within a segment", n)
+				}
+			}
+		}
+		if slices.Max(values) == slices.Min(values) {
+			t.Errorf("%s never changes", n)
+		}
+	}
+	for _, want := range []string{"queues", "queue_thresholds_5", "starve_limit_state", "offered_load", "queue_over_incumbent", RatioName("avg_jct")} {
+		if set.Table.Index(want) < 0 {
+			t.Errorf("no column %s among %v", want, set.Table.Names())
+		}
+	}
+	if _, err := set.Spec.Bind(set.Table.Names()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTrainDoesNotDependOnWorkers(t *testing.T) {
+	a, b := train(t, 1), train(t, 3)
+	if a.Table.Hash() != b.Table.Hash() {
+		t.Error("the tables differ")
+	}
+	if diff := cmp.Diff(a.Bases, b.Bases); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestForesee(t *testing.T) {
+	set := train(t, 0)
+	f, err := set.Foresee(context.Background(), .7, causal.LearnOptions{}, model.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.TrainSegments != 11 || f.TestSegments != 5 || f.TrainRows+f.TestRows != set.Table.Rows() || f.Spread <= 1 {
+		t.Errorf("%+v", f)
+	}
+	// The workload's own run times are most of the objective.
+	if f.Error >= f.Mean || f.Error > .5 || f.Rank < 0 {
+		t.Errorf("%+v", f)
+	}
+	if f.Document == nil || len(f.Document.Nodes) == 0 {
+		t.Error("no graph")
+	}
+}
+
+func TestTrainRefuses(t *testing.T) {
+	o := sample(t)
+	for name, c := range map[string]struct {
+		t    TrainingOptions
+		want string
+	}{
+		"no configurations": {TrainingOptions{Segment: time.Hour}, "must be positive"},
+		"no segment":        {TrainingOptions{Configs: 3}, "must be positive"},
+		"long segment":      {TrainingOptions{Segment: 1000 * time.Hour, Configs: 3}, "shorter than a segment"},
+	} {
+		if _, err := Train(context.Background(), o, c.t); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if _, err := train(t, 0).Foresee(context.Background(), 1, causal.LearnOptions{}, model.Options{}); err == nil {
+		t.Error("nothing to judge on, and no error")
+	}
+}
