@@ -24,7 +24,7 @@ func BenchmarkSuggest(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				n += len(sampler.Suggest(r.Trials, 2))
+				n += len(sampler.Suggest(Request{History: r.Trials, Step: n, N: 4}))
 				if learner, ok := sampler.(Learner); ok {
 					learner.Observe(r.Trials[:2])
 				}

@@ -104,12 +104,12 @@ func (s *BlueFinSampler) config(v []float64) space.Config {
 }
 
 // Suggest returns the next pair, or in one-point mode one configuration.
-func (s *BlueFinSampler) Suggest(_ []Trial, n int) []space.Config {
+func (s *BlueFinSampler) Suggest(q Request) []Suggestion {
 	switch {
-	case s.core.opts.OnePoint && n >= 1:
-		return []space.Config{s.config(s.core.Plus())}
-	case n >= 2:
-		return []space.Config{s.config(s.core.Plus()), s.config(s.core.Minus())}
+	case s.core.opts.OnePoint && q.N >= 1:
+		return []Suggestion{{Config: s.config(s.core.Plus())}}
+	case q.N >= 2:
+		return []Suggestion{{Config: s.config(s.core.Plus())}, {Config: s.config(s.core.Minus())}}
 	}
 	return nil
 }

@@ -42,11 +42,11 @@ func TestBlueFinTraces(t *testing.T) {
 			if !ok {
 				t.Fatalf("unknown configuration %q", row["config"])
 			}
-			i := slices.IndexFunc(objectives, func(o objective) bool { return o.name == row["objective"] })
+			i := slices.IndexFunc(published, func(o objective) bool { return o.Name == row["objective"] })
 			if i < 0 {
 				t.Fatalf("unknown objective %q", row["objective"])
 			}
-			o = objectives[i]
+			o = published[i]
 			var err error
 			if b, err = NewBlueFin(o.axes(), opts, 0); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestBlueFinTraces(t *testing.T) {
 		if err := json.Unmarshal([]byte(row["predicted_json"]), &predicted); err != nil {
 			t.Fatal(err)
 		}
-		for i, p := range o.params {
+		for i, p := range o.Params {
 			compare(p.ID, x[i], predicted[p.ID])
 		}
 		reward := number(t, row["reward"])
@@ -165,11 +165,11 @@ func TestRegretAgreesWithThePublished(t *testing.T) {
 	const seeds = 60
 	checked := 0
 	for _, r := range records[1:] {
-		i := slices.IndexFunc(objectives, func(o objective) bool { return o.name == r[0] })
+		i := slices.IndexFunc(published, func(o objective) bool { return o.Name == r[0] })
 		if i < 0 || r[2] != "40" {
 			continue
 		}
-		o := objectives[i]
+		o := published[i]
 		regret := map[string]func(uint64) float64{
 			"bluefin_2pt":         func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{}, 40, seed) },
 			"bluefin_1pt":         func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{OnePoint: true}, 40, seed) },
@@ -184,9 +184,9 @@ func TestRegretAgreesWithThePublished(t *testing.T) {
 		want, std, n := number(t, r[4]), number(t, r[5]), number(t, r[3])
 		got, gotStd := seedsMean(seeds, regret)
 		tolerance := 3 * math.Sqrt(std*std/n+gotStd*gotStd/seeds)
-		t.Logf("%-9s %-20s %.4g (published %.4g, 3 standard errors %.2g)", o.name, r[1], got, want, tolerance)
+		t.Logf("%-9s %-20s %.4g (published %.4g, 3 standard errors %.2g)", o.Name, r[1], got, want, tolerance)
 		if math.Abs(got-want) > tolerance {
-			t.Errorf("%s %s: mean regret %.4g, published %.4g, more than %.2g apart", o.name, r[1], got, want, tolerance)
+			t.Errorf("%s %s: mean regret %.4g, published %.4g, more than %.2g apart", o.Name, r[1], got, want, tolerance)
 		}
 	}
 	if checked < 16 {
@@ -197,7 +197,7 @@ func TestRegretAgreesWithThePublished(t *testing.T) {
 // On the paper's kind of space, with two categories, the local method must be
 // worse and even spreading must not be worse than chance.
 func TestSpreadingBeatsBlueFinOnCategories(t *testing.T) {
-	o := objectives[2]
+	o := published[2]
 	const seeds = 200
 	sobol, std := seedsMean(seeds, func(s uint64) float64 { return o.samplerRegret("sobol", 40, s) })
 	random, _ := seedsMean(seeds, func(s uint64) float64 { return o.samplerRegret("random", 40, s) })
@@ -213,7 +213,7 @@ func TestSpreadingBeatsBlueFinOnCategories(t *testing.T) {
 
 func TestBlueFinSurvivesBadRewards(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := rapid.SampledFrom(objectives).Draw(t, "objective")
+		o := rapid.SampledFrom(published).Draw(t, "objective")
 		opts := BlueFinOptions{OnePoint: rapid.Bool().Draw(t, "one point"), RMSProp: rapid.Bool().Draw(t, "rmsprop")}
 		b, err := NewBlueFin(o.axes(), opts, rapid.Uint64().Draw(t, "seed"))
 		if err != nil {
@@ -235,14 +235,15 @@ func TestBlueFinSurvivesBadRewards(t *testing.T) {
 
 // A tuning round later, in another process, the same points must come.
 func TestBlueFinStateContinues(t *testing.T) {
-	o := objectives[2]
-	setup := Setup{Space: o.space(), Seed: 7}
+	o := published[2]
+	setup := Setup{Space: o.Space(), Seed: 7}
 	run := func(s *BlueFinSampler, rounds int) (out []string) {
 		for range rounds {
 			var trials []Trial
-			for _, c := range s.Suggest(nil, 2) {
+			for _, g := range s.Suggest(Request{N: 2}) {
+				c := g.Config
 				out = append(out, c.Canonical())
-				trials = append(trials, Trial{Config: c, Reward: 2 + o.reward(o.numbers(c))})
+				trials = append(trials, Trial{Config: c, Reward: 2 + o.reward(o.Numbers(c))})
 			}
 			s.Observe(trials)
 		}
@@ -264,14 +265,14 @@ func TestBlueFinStateContinues(t *testing.T) {
 	if got = append(got, run(second, 6)...); !slices.Equal(got, want) {
 		t.Errorf("continued\n%v\nwant\n%v", got, want)
 	}
-	setup.Space = objectives[0].space()
+	setup.Space = published[0].Space()
 	if _, err := NewBlueFinSampler(setup, opts); err == nil {
 		t.Error("a state of another space was accepted")
 	}
 }
 
 func TestBlueFinDiscardRedrawsAndKeepsTheCentre(t *testing.T) {
-	b, err := NewBlueFin(objectives[0].axes(), BlueFinOptions{}, 1)
+	b, err := NewBlueFin(published[0].axes(), BlueFinOptions{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +296,8 @@ func TestBlueFinSamplerCoversAWholeSpace(t *testing.T) {
 	values := map[string]map[string]bool{}
 	for range 50 {
 		var trials []Trial
-		for i, c := range b.Suggest(nil, 2) {
+		for i, g := range b.Suggest(Request{N: 2}) {
+			c := g.Config
 			if err := s.Check(c); err != nil {
 				t.Fatal(err)
 			}

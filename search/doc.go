@@ -8,8 +8,14 @@
 // same futures, so that configurations are compared pair by pair, and rewards
 // are ratios to the incumbent's objective.
 //
+// The trial that wins is the one a model expects to be best, not the luckiest.
+//
 // Samplers, by name in [Samplers]:
 //
+//   - auto: chooses one of the others and says why.
+//   - gp: a Gaussian process over numbers, logarithms and categories. Half of
+//     what it asks for is most telling (the knowledge gradient), half most
+//     promising (expected improvement).
 //   - sobol: scrambled Sobol points, with the direction numbers of Joe and Kuo,
 //     "Constructing Sobol sequences with better two-dimensional projections",
 //     SIAM J. Sci. Comput. 30 (2008).
@@ -17,5 +23,7 @@
 //   - bluefin: the two-point bandit gradient of SelfTune (Karthikeyan et al.,
 //     NSDI 2023), exactly as its Python version 2 computes it.
 //
-// Adding one is a file and an entry in that table.
+// Adding one is a file and an entry in that table. Except for those that learn
+// step by step, a sampler is a function of the space, the history, the seed and
+// the step, so that a study that is replayed proposes the same.
 package search

@@ -3,19 +3,46 @@ package search
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 
+	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/space"
 )
 
+// Request asks a sampler for configurations.
+type Request struct {
+	// History holds every trial so far in step order, the portfolio included.
+	History []Trial
+	// Rejected are the proposals that were turned down unmeasured.
+	Rejected []Rejection
+	// Step counts the requests made before in the study.
+	Step int
+	// N is how many configurations are wanted at most.
+	N int
+}
+
+// Suggestion is a configuration to measure and where it comes from.
+type Suggestion struct {
+	Config space.Config
+	// Origin says how it was found, "" for the sampler's name.
+	Origin string
+	// Prediction is what the sampler expects of it, if it has a model.
+	Prediction *Prediction
+}
+
+// Prediction is the expected mean objective with its standard deviation.
+type Prediction struct {
+	Mean float64 `json:"mean"`
+	SD   float64 `json:"sd"`
+}
+
 // Sampler proposes configurations to measure.
 type Sampler interface {
-	// Suggest returns from 1 to n valid configurations to be measured together,
-	// or none if it has nothing more to propose for n. How many it returns must
-	// not depend on the machine. History holds every trial so far in step
-	// order, the fixed portfolio included.
-	Suggest(history []Trial, n int) []space.Config
+	// Suggest returns from 1 to Request.N valid configurations to be measured
+	// together, or none if it has nothing more to propose for so many. It is a
+	// function of the setup and the request (and, for a Learner, of what it was
+	// told); how many it returns must not depend on the machine.
+	Suggest(Request) []Suggestion
 }
 
 // Learner is a sampler that must be told what became of each suggestion. After
@@ -31,12 +58,33 @@ type Learner interface {
 	State() json.RawMessage
 }
 
+// Explainer is a sampler that can say in words how it goes about a study.
+type Explainer interface{ Explain() string }
+
+// judge is a sampler whose model can tell which trial is best; -1 if it cannot.
+type judge interface{ winner([]Trial) int }
+
 // Setup is what a sampler starts from.
 type Setup struct {
 	Space *space.Space
 	Start space.Config // a good configuration, usually the incumbent
 	Seed  uint64
 	State json.RawMessage // of an earlier Learner of the same space, or nothing
+	// Budget is how many configurations the study measures, 0 if unknown.
+	Budget int
+	// Batch is how many configurations a sampler with a model asks for at once;
+	// 0 means 4, enough for the cores of a small machine and few enough that most
+	// suggestions learn from all others.
+	Batch int
+}
+
+const defaultBatch = 4
+
+func (s *Setup) batch() int {
+	if s.Batch > 0 {
+		return s.Batch
+	}
+	return defaultBatch
 }
 
 // Entry is one sampler in the table.
@@ -48,13 +96,15 @@ type Entry struct {
 
 // Samplers lists every sampler in name order.
 var Samplers = []Entry{
+	{"auto", "one of the others, chosen by the space and the budget", newAuto},
 	{"bluefin", "two-point bandit gradient from the incumbent, as SelfTune does", func(s Setup) (Sampler, error) { return NewBlueFinSampler(s, BlueFinOptions{}) }},
-	{"random", "independent uniform points", func(s Setup) (Sampler, error) { return newRandom(s), nil }},
+	{"gp", "most promising and most telling points under a Gaussian process", func(s Setup) (Sampler, error) { return newGPSampler(s), nil }},
+	{"random", "independent uniform points", func(s Setup) (Sampler, error) { return &random{s}, nil }},
 	{"sobol", "points spread evenly by a scrambled Sobol sequence", func(s Setup) (Sampler, error) { return newSobolSampler(s), nil }},
 }
 
 // DefaultSampler is used where none is named.
-const DefaultSampler = "sobol"
+const DefaultSampler = "auto"
 
 // NewSampler makes a sampler by name; "" is DefaultSampler.
 func NewSampler(name string, setup Setup) (Sampler, error) {
@@ -71,24 +121,23 @@ func NewSampler(name string, setup Setup) (Sampler, error) {
 	return nil, fmt.Errorf("search: no sampler %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// random draws uniform points; the k-th suggestion depends on the seed and k.
-type random struct {
-	space *space.Space
-	rng   *rand.Rand
-	x     []float64
-}
+// spread is how many points the samplers without a model propose at once: many
+// enough to keep any machine busy.
+const spread = 16
 
-func newRandom(s Setup) *random {
-	return &random{space: s.Space, rng: rand.New(rand.NewPCG(s.Seed, 0x72616e646f6d)), x: make([]float64, s.Space.Dims())}
-}
+// random draws uniform points; the points of a step depend on the seed and the
+// step.
+type random struct{ Setup }
 
-func (r *random) Suggest(_ []Trial, n int) []space.Config {
-	out := make([]space.Config, n)
+func (r *random) Suggest(q Request) []Suggestion {
+	draw := rng.Stream("random", r.Seed, uint64(q.Step))
+	out := make([]Suggestion, min(q.N, spread))
+	x := make([]float64, r.Space.Dims())
 	for i := range out {
-		for d := range r.x {
-			r.x[d] = r.rng.Float64()
+		for d := range x {
+			x[d] = draw.Float64()
 		}
-		out[i] = r.space.Decode(r.x)
+		out[i].Config = r.Space.Decode(x)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package search
 import (
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/autosched/autosched/space"
 )
@@ -20,21 +21,24 @@ const maxSobolDims = 64
 // Dimensions beyond maxSobolDims are independent uniform numbers.
 type sobol struct {
 	directions [][sobolBits]uint32 // by dimension
+	shift      []uint32            // by dimension: point 0
 	x          []uint32            // the current point, shift included
 	n          uint32              // how many points were drawn
-	rng        *rand.Rand          // for the dimensions without direction numbers
-	extra      int
+	sought     bool                // x is point n already
+	seed       uint64
+	extra      int // dimensions without direction numbers
 }
 
 func newSobol(dims int, seed uint64) *sobol {
 	rng := rand.New(rand.NewPCG(seed, 0x736f626f6c))
-	s := &sobol{rng: rng, extra: max(dims-maxSobolDims, 0)}
+	s := &sobol{seed: seed, extra: max(dims-maxSobolDims, 0)}
 	for d := range dims - s.extra {
 		v := sobolVectors(d)
 		scramble(&v, rng)
 		s.directions = append(s.directions, v)
-		s.x = append(s.x, rng.Uint32())
+		s.shift = append(s.shift, rng.Uint32())
 	}
+	s.x = slices.Clone(s.shift)
 	return s
 }
 
@@ -83,38 +87,69 @@ func scramble(v *[sobolBits]uint32, rng *rand.Rand) {
 
 // next writes the next point to dst; every coordinate is inside (0,1).
 func (s *sobol) next(dst []float64) {
-	if s.n > 0 { // Gray code order: one digit changes at a time
+	if s.n > 0 && !s.sought { // Gray code order: one digit changes at a time
 		digit := bits.TrailingZeros32(s.n)
 		for d := range s.x {
 			s.x[d] ^= s.directions[d][digit]
 		}
 	}
-	s.n++
 	for d, x := range s.x {
 		dst[d] = (float64(x) + 0.5) / (1 << sobolBits)
 	}
-	for d := range s.extra {
-		dst[len(s.x)+d] = s.rng.Float64()
+	if s.extra > 0 {
+		rest := rand.New(rand.NewPCG(s.seed, uint64(s.n)<<32|0x7265))
+		for d := range s.extra {
+			dst[len(s.x)+d] = rest.Float64()
+		}
 	}
+	s.n++
+	s.sought = false
 }
 
-// sobolSampler decodes the points of one sequence; the k-th suggestion depends
-// on the seed and k.
+// seek makes n the next point.
+func (s *sobol) seek(n uint32) {
+	for d := range s.x {
+		x := s.shift[d]
+		for digit, gray := 0, n^n>>1; gray != 0; digit, gray = digit+1, gray>>1 {
+			if gray&1 == 1 {
+				x ^= s.directions[d][digit]
+			}
+		}
+		s.x[d] = x
+	}
+	s.n, s.sought = n, true
+}
+
+// sobolSampler decodes the points of one sequence, a slice of it at each step.
 type sobolSampler struct {
 	space *space.Space
 	seq   *sobol
-	x     []float64
 }
 
 func newSobolSampler(s Setup) *sobolSampler {
-	return &sobolSampler{space: s.Space, seq: newSobol(s.Space.Dims(), s.Seed), x: make([]float64, s.Space.Dims())}
+	return &sobolSampler{space: s.Space, seq: newSobol(s.Space.Dims(), s.Seed)}
 }
 
-func (s *sobolSampler) Suggest(_ []Trial, n int) []space.Config {
-	out := make([]space.Config, n)
+func (s *sobolSampler) Suggest(q Request) []Suggestion {
+	s.seq.seek(uint32(q.Step) * spread)
+	out := make([]Suggestion, min(q.N, spread))
+	x := make([]float64, s.space.Dims())
 	for i := range out {
-		s.seq.next(s.x)
-		out[i] = s.space.Decode(s.x)
+		s.seq.next(x)
+		out[i].Config = s.space.Decode(x)
+	}
+	return out
+}
+
+// Spread returns n configurations spread evenly over a space: the first points of
+// a scrambled Sobol sequence, repeated ones included.
+func Spread(s *space.Space, seed uint64, n int) []space.Config {
+	seq := newSobol(s.Dims(), seed)
+	out := make([]space.Config, n)
+	x := make([]float64, s.Dims())
+	for i := range out {
+		seq.next(x)
+		out[i] = s.Decode(x)
 	}
 	return out
 }

@@ -93,7 +93,8 @@ type Evaluator func(ctx context.Context, c space.Config) (Measurement, error)
 type Trial struct {
 	Step        int          `json:"step"` // its index in Result.Trials
 	Config      space.Config `json:"config"`
-	Origin      string       `json:"origin"` // default, incumbent, preset:NAME, or the sampler's name
+	Origin      string       `json:"origin"`               // default, incumbent, preset:NAME, or the sampler's name
+	Prediction  *Prediction  `json:"prediction,omitempty"` // of the sampler, before it was measured
 	Measurement Measurement  `json:"measurement"`
 	// Reward is the base objective over this one: above 1 is better than the
 	// incumbent. It is 0 for failed and exhausted trials and at most MaxRatio.

@@ -39,6 +39,9 @@ type Options struct {
 	// measured whatever it is. Configurations found in Cache count too, so that
 	// a warm cache gives the same answer, only sooner.
 	Budget int
+	// Batch is how many configurations a sampler with a model asks for at once; 0
+	// means 4. It changes the result, unlike Workers.
+	Batch int
 	// Workers is how many evaluations run at once; 0 means GOMAXPROCS. It does
 	// not change the result.
 	Workers int
@@ -74,7 +77,9 @@ type Rejection struct {
 // Result is what a study found.
 type Result struct {
 	Trials []Trial `json:"trials"` // in step order, each configuration once
-	// Best is the trial with the lowest mean objective, the earlier on a tie;
+	// Best is the trial whose objective is expected to be lowest, given how it and
+	// those like it were measured: where measurements are noisy, the lowest is
+	// more likely to be lucky than good. Without noise it is the lowest one.
 	// Incumbent and Default are where those were measured (one trial may be all
 	// three). -1 where there is none.
 	Best        int             `json:"best"`
@@ -84,7 +89,8 @@ type Result struct {
 	Rejected    []Rejection     `json:"rejected,omitempty"`
 	Stopped     string          `json:"stopped"`
 	Sampler     string          `json:"sampler"`
-	State       json.RawMessage `json:"state,omitempty"` // of a Learner, for Options.State
+	Choice      string          `json:"choice,omitempty"` // what an Explainer says
+	State       json.RawMessage `json:"state,omitempty"`  // of a Learner, for Options.State
 }
 
 // Tune measures the default, the incumbent and the presets, then what a sampler
@@ -119,6 +125,7 @@ type study struct {
 	result  Result
 	seen    map[string]int // trial by configuration hash
 	stale   int            // proposals since the last new one
+	step    int            // requests made to the sampler
 
 	futures int     // of the first good trial; all others must agree
 	based   bool    // base is known
@@ -153,7 +160,7 @@ func newStudy(o Options) (*study, error) {
 			s.result.Sampler = DefaultSampler
 		}
 		var err error
-		s.sampler, err = NewSampler(o.Method, Setup{Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State})
+		s.sampler, err = NewSampler(o.Method, Setup{Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: o.Budget, Batch: o.Batch})
 		if err != nil {
 			return nil, err
 		}
@@ -161,14 +168,18 @@ func newStudy(o Options) (*study, error) {
 	if s.result.Sampler == "" {
 		s.result.Sampler = "custom"
 	}
+	if e, ok := s.sampler.(Explainer); ok {
+		s.result.Choice = e.Explain()
+	}
 	return s, nil
 }
 
 // proposal is a configuration to be measured.
 type proposal struct {
-	config space.Config
-	hash   string
-	origin string
+	config     space.Config
+	hash       string
+	origin     string
+	prediction *Prediction
 }
 
 // portfolio lists the configurations that are always measured and the presets
@@ -179,7 +190,7 @@ func (s *study) portfolio() []proposal {
 	add := func(c space.Config, origin string) {
 		if h := c.Hash(); !listed[h] {
 			listed[h] = true
-			out = append(out, proposal{c, h, origin})
+			out = append(out, proposal{config: c, hash: h, origin: origin})
 		}
 	}
 	add(s.Space.Default(), "default")
@@ -207,15 +218,20 @@ func (s *study) round(ctx context.Context) error {
 		s.result.Stopped = StoppedExhausted
 		return nil
 	}
-	suggested := s.sampler.Suggest(s.result.Trials, left)
+	suggested := s.sampler.Suggest(Request{History: s.result.Trials, Rejected: s.result.Rejected, Step: s.step, N: left})
+	s.step++
 	if len(suggested) == 0 { // a pair does not fit into what is left
 		s.result.Stopped = StoppedBudget
+		if left > 1 {
+			s.result.Stopped = StoppedExhausted
+		}
 		return nil
 	}
 	var fresh []proposal
 	listed := map[string]bool{}
 	rejected := false
-	for _, c := range suggested {
+	for _, g := range suggested {
+		c := g.Config
 		if err := s.Space.Check(c); err != nil {
 			return fmt.Errorf("search: sampler %s proposed an invalid configuration: %w", s.result.Sampler, err)
 		}
@@ -233,7 +249,11 @@ func (s *study) round(ctx context.Context) error {
 			}
 		}
 		if listed[h] = true; len(fresh) < left {
-			fresh = append(fresh, proposal{c, h, s.result.Sampler})
+			origin := g.Origin
+			if origin == "" {
+				origin = s.result.Sampler
+			}
+			fresh = append(fresh, proposal{config: c, hash: h, origin: origin, prediction: g.Prediction})
 		}
 	}
 	learner, learns := s.sampler.(Learner)
@@ -249,8 +269,8 @@ func (s *study) round(ctx context.Context) error {
 		return nil
 	}
 	trials := make([]Trial, 0, len(suggested))
-	for _, c := range suggested {
-		if i, ok := s.seen[c.Hash()]; ok {
+	for _, g := range suggested {
+		if i, ok := s.seen[g.Config.Hash()]; ok {
 			trials = append(trials, s.result.Trials[i])
 		}
 	}
@@ -266,7 +286,7 @@ func (s *study) round(ctx context.Context) error {
 func (s *study) measure(ctx context.Context, batch []proposal) {
 	incumbent := s.Options.Incumbent.Hash()
 	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
-		t := Trial{Step: len(s.result.Trials), Config: p.config, Origin: p.origin, Cached: out.cached}
+		t := Trial{Step: len(s.result.Trials), Config: p.config, Origin: p.origin, Prediction: p.prediction, Cached: out.cached}
 		if !out.cached {
 			s.result.Evaluations++
 		}
@@ -334,15 +354,26 @@ func (s *study) finish() Result {
 		s.Progress(r.Trials[s.settled])
 		s.settled++
 	}
-	for i, t := range r.Trials {
-		if t.OK() && (r.Best < 0 || t.Measurement.Mean() < r.Trials[r.Best].Measurement.Mean()) {
-			r.Best = i
-		}
-	}
+	r.Best = s.winner()
 	if learner, ok := s.sampler.(Learner); ok {
 		r.State = learner.State()
 	}
 	return *r
+}
+
+// winner returns the trial with the best posterior mean.
+func (s *study) winner() int {
+	if j, ok := s.sampler.(judge); ok {
+		if at := j.winner(s.result.Trials); at >= 0 {
+			return at
+		}
+	}
+	e := newEncoder(s.Space)
+	f := fitter{nominal: e.nominal}
+	if _, good := luckiest(s.result.Trials); good >= fewest {
+		f.once(e.gather(s.result.Trials))
+	}
+	return f.pick(e, s.result.Trials)
 }
 
 // failure says why no trial has an objective.

@@ -21,6 +21,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func samplerNames() (out []string) {
+	for _, e := range Samplers {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
 func ladder(t testing.TB) *space.Space {
 	t.Helper()
 	s, err := space.New([]space.Param{
@@ -83,7 +90,7 @@ func TestResultDoesNotDependOnWorkers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := Options{
 			Space: s, Evaluate: ladderCost,
-			Method:    rapid.SampledFrom([]string{"sobol", "random", "bluefin"}).Draw(t, "method"),
+			Method:    rapid.SampledFrom(samplerNames()).Draw(t, "method"),
 			Budget:    rapid.IntRange(1, 30).Draw(t, "budget"),
 			Seed:      rapid.Uint64().Draw(t, "seed"),
 			Incumbent: s.Decode(rapid.SliceOfN(rapid.Float64Range(0, 1), s.Dims(), s.Dims()).Draw(t, "incumbent")),
@@ -136,9 +143,12 @@ func checkResult(t *rapid.T, o Options, r Result) {
 		if !(trial.Reward >= 0 && trial.Reward <= MaxRatio) || (trial.Reward > 0) != trial.OK() {
 			t.Fatalf("trial %d has reward %v", i, trial.Reward)
 		}
-		if trial.OK() && (r.Best < 0 || trial.Measurement.Mean() < r.Trials[r.Best].Measurement.Mean()) {
-			t.Fatalf("trial %d is better than the best", i)
+		if trial.OK() && r.Best < 0 {
+			t.Fatalf("trial %d is good, but none is best", i)
 		}
+	}
+	if r.Best >= 0 && !r.Trials[r.Best].OK() {
+		t.Fatalf("the best trial has no objective")
 	}
 	if _, err := json.Marshal(r); err != nil {
 		t.Fatalf("the result cannot be stored: %v", err)
@@ -156,7 +166,7 @@ func TestPortfolioComesFirst(t *testing.T) {
 	}
 	five, _ := s.Parse(s.Default(), []string{"queues=5"})
 	o := Options{
-		Space: s, Evaluate: ladderCost, Incumbent: incumbent, Budget: 5, Seed: 1,
+		Space: s, Evaluate: ladderCost, Incumbent: incumbent, Budget: 5, Seed: 1, Method: "random",
 		Presets: []Named{{"same", s.Default()}, {"five", five}, {"again", five}},
 	}
 	origins := func(o Options) (out []string) {
@@ -169,7 +179,7 @@ func TestPortfolioComesFirst(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := origins(o), []string{"default", "incumbent", "preset:five", "sobol", "sobol"}; !slices.Equal(got, want) {
+	if got, want := origins(o), []string{"default", "incumbent", "preset:five", "random", "random"}; !slices.Equal(got, want) {
 		t.Errorf("origins %v, want %v", got, want)
 	}
 	o.Budget = 1
@@ -184,7 +194,10 @@ func TestPortfolioComesFirst(t *testing.T) {
 
 func TestSmallSpacesAreExhausted(t *testing.T) {
 	s := tiny(t)
-	for _, method := range []string{"sobol", "random"} {
+	for _, method := range samplerNames() {
+		if method == "bluefin" {
+			continue // a local method
+		}
 		var calls atomic.Int64
 		r, err := Tune(context.Background(), Options{Space: s, Method: method, Budget: 40, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
 			calls.Add(1)
@@ -213,8 +226,8 @@ func TestSmallIntegersAreVisited(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(50) {
-		r, err := Tune(context.Background(), Options{Space: s, Budget: 15, Seed: seed, Evaluate: func(context.Context, space.Config) (Measurement, error) {
-			return Measurement{Values: []float64{1}}, nil
+		r, err := Tune(context.Background(), Options{Space: s, Budget: 15, Seed: seed, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
+			return Measurement{Values: []float64{1 + c.Get("n5").Float()}}, nil
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -233,7 +246,7 @@ func TestSmallIntegersAreVisited(t *testing.T) {
 
 func TestCancelReturnsTheBestSoFar(t *testing.T) {
 	s := ladder(t)
-	for _, method := range []string{"sobol", "bluefin"} {
+	for _, method := range samplerNames() {
 		ctx, cancel := context.WithCancel(context.Background())
 		var calls atomic.Int64
 		r, err := Tune(ctx, Options{Space: s, Method: method, Budget: 1000, Workers: 3, Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
@@ -293,12 +306,12 @@ func TestFailures(t *testing.T) {
 		{"exhausted", onlyThree(Measurement{Values: []float64{1}, Exhausted: true}), ""},
 	}
 	for _, test := range tests {
-		for _, method := range []string{"sobol", "bluefin"} {
+		for _, method := range samplerNames() {
 			r, err := Tune(context.Background(), Options{Space: s, Evaluate: test.evaluate, Method: method, Seed: 2})
 			switch {
 			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 				t.Errorf("%s: error %v, want %q", test.name, err, test.want)
-			case test.want == "" && method == "sobol" && (err != nil || r.Trials[r.Best].Config.Get("a").Int() != 3 || r.Trials[r.Best].Reward != 1):
+			case test.want == "" && method != "bluefin" && (err != nil || r.Trials[r.Best].Config.Get("a").Int() != 3 || r.Trials[r.Best].Reward != 1):
 				t.Errorf("%s: %v, best %d of %+v", test.name, err, r.Best, r.Trials)
 			}
 		}

@@ -80,7 +80,6 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 		newTraceCmd(),
 		newBenchCmd(),
 		newSimulateCmd(),
-		newForecastCmd(),
 		newTuneCmd(),
 		newEvaluateCmd(),
 		newServeCmd(),
@@ -88,7 +87,6 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 		newSchedulerCmd(),
 		newConfigCmd(),
 		newModelsCmd(),
-		newCausalCmd(),
 	)
 	return root
 }

@@ -167,13 +167,9 @@ func (b *trainer) run(ctx context.Context) (*Training, error) {
 			return nil, fmt.Errorf("training: the incumbent runs out of events on the segment at %s", b.starts[i])
 		}
 		bases = append(bases, base)
-		sampler, err := search.NewSampler("sobol", search.Setup{Space: b.e.o.Scheduler.Space, Start: b.t.Incumbent, Seed: controller.RoundSeed(b.e.o.Seed, i)})
-		if err != nil {
-			return nil, err
-		}
-		configs := sampler.Suggest(nil, b.t.Configs)
+		configs := search.Spread(b.e.o.Scheduler.Space, controller.RoundSeed(b.e.o.Seed, i), b.t.Configs)
 		for k := range b.t.Configs {
-			rows[i*b.t.Configs+k].config = configs[k%len(configs)]
+			rows[i*b.t.Configs+k].config = configs[k]
 		}
 	}
 	workers := b.e.o.Workers

@@ -1,0 +1,127 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/space"
+)
+
+// gpSampler models the objective by a Gaussian process and asks for a batch at
+// a time. Half of a batch is what would teach most about where the optimum is
+// (the knowledge gradient, which goes on learning under noise), half is what is
+// expected to improve most. The last batch begins with the model's best guess.
+type gpSampler struct {
+	Setup
+	enc    *encoder
+	fitter fitter
+	all    []space.Config
+	s      surrogate
+}
+
+func newGPSampler(s Setup) *gpSampler {
+	e := newEncoder(s.Space)
+	return &gpSampler{Setup: s, enc: e, fitter: fitter{nominal: e.nominal}, all: enumerate(s.Space)}
+}
+
+// winner implements judge.
+func (s *gpSampler) winner(trials []Trial) int { return s.fitter.pick(s.enc, trials) }
+
+func (s *gpSampler) Suggest(q Request) []Suggestion {
+	p := newProposals(s.enc, s.all, q, rng.Stream("gp", s.Seed, uint64(q.Step)))
+	d := s.enc.gather(q.History)
+	if q.Step == 0 || len(d.goods()) < 2 {
+		return p.design(s.Seed, q)
+	}
+	n := min(q.N, s.batch())
+	rejected := q.Rejected[max(len(q.Rejected)-maxRejected, 0):]
+	s.s.build(s.enc.nominal, s.fitter.fit(d), d, n+len(rejected))
+	s.avoid(d, rejected)
+	c := newChooser(p, &s.s, d, q.History)
+	var out []Suggestion
+	for len(out) < n {
+		config, x, ok := s.one(c, q, len(out))
+		if !ok {
+			break
+		}
+		c.take(config)
+		mean, variance := c.predict(x)
+		out = append(out, Suggestion{Config: config, Prediction: s.s.prediction(mean, variance)})
+		if len(out) < n {
+			c.believe(x)
+		}
+	}
+	return out
+}
+
+// maxRejected is how many of the latest rejections bend the model.
+const maxRejected = 50
+
+// avoid makes the model expect the worst of rejected configurations, so that it
+// moves away from them; otherwise it would propose their neighbours for ever.
+func (s *gpSampler) avoid(d *data, rejected []Rejection) {
+	if len(rejected) == 0 {
+		return
+	}
+	worst := s.s.warping.forward(slices.Max(d.goods()))
+	f := make([]float64, s.enc.features)
+	for i := range rejected {
+		s.enc.encode(f, s.Space.Encode(rejected[i].Config))
+		s.s.add(f, worst)
+	}
+	s.s.ready(true)
+}
+
+// one chooses configuration number k of a batch.
+func (s *gpSampler) one(c *chooser, q Request, k int) (config space.Config, x []float64, ok bool) {
+	if k == 0 && q.N <= s.batch() {
+		if config, x, ok = c.exploit(); ok {
+			return config, x, ok
+		}
+	}
+	if k == 0 && len(q.History) < coverBy {
+		if config, x, ok = c.cover(q.History); ok {
+			return config, x, ok
+		}
+	}
+	learn := k < s.batch()/2
+	if s.batch() == 1 {
+		learn = q.Step%2 == 1
+	}
+	if learn {
+		if i := c.knowledge(); i >= 0 {
+			return c.pool[i].config(c.enc), c.pool[i].x, true
+		}
+	}
+	return c.next()
+}
+
+// newChooser prepares the choice of a batch by a surrogate of d.
+func newChooser(p *proposals, s *surrogate, d *data, history []Trial) *chooser {
+	c := &chooser{proposals: p, s: s, best: math.Inf(1), tmp: make([]float64, s.wide), feat: make([]float64, p.enc.features)}
+	var order []int
+	for i, ok := range d.good {
+		if ok {
+			c.best = min(c.best, s.smoothed(i))
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return compare(s.smoothed(a), s.smoothed(b)) })
+	for _, i := range order[:min(5, len(order))] {
+		c.tops = append(c.tops, p.enc.space.Encode(history[i].Config))
+	}
+	c.fill()
+	return c
+}
+
+// compare orders numbers that are not NaN.
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

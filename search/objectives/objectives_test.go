@@ -1,0 +1,58 @@
+package objectives
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// best sets, by objective, what has the lowest cost, as space.Parse reads it.
+var best = map[string][]string{
+	"quad2":     {"x=2.3", "n=8"},
+	"quad5":     {"a=0.15", "b=3", "c=700", "m=6", "q=4"},
+	"cat4":      {"policy=gittins", "x=0.85", "k=3", "b=on"},
+	"jctnoisy":  {"thr=879.1157", "queues=2", "ratio=6", "cap=20"},
+	"branch":    {"kind=ladder", "steps=9", "ratio=4", "pack=true", "limit=0.8", "age=0.2"},
+	"ladder":    {"priority=service", "queues=5", "thresholds=3600,22000,130000,500000", "starve=off"},
+	"cliff":     {"quantum=25.118864", "restart=3.9810717", "levels=6", "share=0.7"},
+	"noise20":   {"a=0.7", "b=0.25", "c=0.5", "d=8", "e=3", "f=y"},
+	"bound":     {"a=1", "b=-1", "c=1", "d=20", "e=0", "f=5"},
+	"ints8":     {"a=1", "b=2", "c=3", "d=4", "e=1", "f=1", "g=0", "h=4"},
+	"hartmann6": {"a=0.20169", "b=0.150011", "c=0.476874", "d=0.275332", "e=0.311652", "f=0.6573"},
+	"crash":     {"a=0.65", "b=0.5", "c=7", "d=fast"},
+	"wide12":    {"a=0.9", "c=1.9952623", "d=8", "h=z", "i=0.5", "e=0.5", "f=0.5"},
+}
+
+func TestOptima(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range All {
+		o := &All[i]
+		s := o.Space()
+		c, err := s.Parse(s.Default(), best[o.Name])
+		if err != nil {
+			t.Fatalf("%s: %v", o.Name, err)
+		}
+		if r := o.Regret(c); math.Abs(r) > 1e-5*(1+o.Optimum) {
+			t.Errorf("%s: regret %v where the optimum should be", o.Name, r)
+		}
+		x := make([]float64, s.Dims())
+		for range 5000 {
+			for k := range x {
+				x[k] = rng.Float64()
+			}
+			c := s.Decode(x)
+			if got := len(o.Numbers(c)); got != s.Dims() {
+				t.Fatalf("%s: %d numbers for %d dimensions", o.Name, got, s.Dims())
+			}
+			if r := o.Regret(c); !(r >= 0) {
+				t.Fatalf("%s: regret %v at %v", o.Name, r, c)
+			}
+			if m := o.Measure(c, 1); m < 0 || m != o.Measure(c, 1) || o.Noise > 0 && m == o.Measure(c, 2) {
+				t.Fatalf("%s: measured %v at %v", o.Name, m, c)
+			}
+		}
+	}
+	if _, err := Find("nothing"); err == nil {
+		t.Error("found an objective that does not exist")
+	}
+}

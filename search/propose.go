@@ -1,0 +1,159 @@
+package search
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/autosched/autosched/space"
+)
+
+// proposals keeps suggestions apart from each other and from the history.
+type proposals struct {
+	enc  *encoder
+	seen map[string]bool // hashes of what is no longer wanted
+	rng  *rand.Rand
+	all  []space.Config // all configurations of a small space
+}
+
+func newProposals(e *encoder, all []space.Config, q Request, rng *rand.Rand) *proposals {
+	p := &proposals{enc: e, all: all, rng: rng, seen: make(map[string]bool, len(q.History)+len(q.Rejected)+q.N)}
+	for i := range q.History {
+		p.take(q.History[i].Config)
+	}
+	for i := range q.Rejected {
+		p.take(q.Rejected[i].Config)
+	}
+	return p
+}
+
+// take marks a configuration as no longer wanted.
+func (p *proposals) take(c space.Config) { p.seen[c.Hash()] = true }
+
+// fresh returns the configuration at x; ok is false if it is known.
+func (p *proposals) fresh(x []float64) (c space.Config, ok bool) {
+	c = p.enc.space.Decode(x)
+	return c, !p.seen[c.Hash()]
+}
+
+// enumerable is the size up to which a space is listed rather than sampled.
+const enumerable = 2048
+
+// enumerate lists the configurations of a space of few; nil if there are more.
+func enumerate(s *space.Space) []space.Config {
+	if !(s.Size() <= enumerable) { // the rules may leave few of many, but listing those is slow
+		return nil
+	}
+	all, complete := s.Enumerate(enumerable)
+	if !complete {
+		return nil
+	}
+	return all
+}
+
+// anything returns some configuration that is not known: one near x if that is
+// given, otherwise any; ok is false if none was found.
+func (p *proposals) anything(x []float64) (c space.Config, ok bool) {
+	if p.all != nil {
+		start := p.rng.IntN(len(p.all))
+		for k := range p.all {
+			if c = p.all[(start+k)%len(p.all)]; !p.seen[c.Hash()] {
+				return c, true
+			}
+		}
+		return c, false
+	}
+	y := make([]float64, len(p.enc.dims))
+	for try := range 500 {
+		if x != nil && try < 100 {
+			copy(y, x)
+			p.enc.mutate(y, 0.1, 0.02+0.003*float64(try), p.rng)
+		} else {
+			p.enc.uniform(y, p.rng)
+		}
+		if c, ok = p.fresh(y); ok {
+			return c, true
+		}
+	}
+	return c, false
+}
+
+// design returns points to learn from: a Sobol sequence whose coordinates are
+// replaced by their ranks, so that every level of a small integer and every
+// category is met. The more was measured before, the fewer.
+func (p *proposals) design(seed uint64, q Request) []Suggestion {
+	dims := len(p.enc.dims)
+	n := min(max(dims+3, 7), 12)
+	if have := len(q.History); have > 4 {
+		n = max(n-have/2, 5)
+	}
+	n = min(n, max(q.N/2, 1), q.N)
+	seq := newSobol(dims, seed)
+	seq.seek(uint32(q.Step) * spread)
+	points := make([][]float64, n)
+	for i := range points {
+		points[i] = make([]float64, dims)
+		seq.next(points[i])
+	}
+	spreadRanks(points)
+	var out []Suggestion
+	for _, x := range points {
+		c, ok := p.fresh(x)
+		if !ok {
+			if c, ok = p.anything(x); !ok {
+				break
+			}
+		}
+		p.take(c)
+		out = append(out, Suggestion{Config: c, Origin: "sobol"})
+	}
+	return out
+}
+
+// spreadRanks replaces every coordinate by the middle of the interval of its
+// rank: a Latin hypercube that keeps the points' order in each dimension.
+func spreadRanks(points [][]float64) {
+	if len(points) == 0 {
+		return
+	}
+	order := make([]int, len(points))
+	for d := range points[0] {
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return compare(points[a][d], points[b][d]) })
+		for rank, i := range order {
+			points[i][d] = (float64(rank) + 0.5) / float64(len(points))
+		}
+	}
+}
+
+// coverBy is the evaluation by which every level of a dimension with up to
+// coverLevels has been tried, as far as the space's rules allow.
+const (
+	coverBy     = 15
+	coverLevels = 5
+)
+
+// missing returns the dimension and coordinate of a level that no trial has.
+func (e *encoder) missing(history []Trial) (dim int, at float64, ok bool) {
+	seen := make([]uint, len(e.dims))
+	for i := range history {
+		for k, x := range e.space.Encode(history[i].Config) {
+			if d := &e.dims[k]; d.levels != nil {
+				seen[k] |= 1 << d.level(x)
+			}
+		}
+	}
+	for k := range e.dims {
+		d := &e.dims[k]
+		if len(d.levels) > coverLevels {
+			continue
+		}
+		for l, at := range d.levels {
+			if seen[k]>>l&1 == 0 {
+				return k, at, true
+			}
+		}
+	}
+	return 0, 0, false
+}
