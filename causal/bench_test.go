@@ -97,3 +97,39 @@ func BenchmarkDiscover(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkTest is one test after another of the same table, with sets of
+// several sizes; what is computed once is left out.
+func BenchmarkTest(b *testing.B) {
+	table, _ := layered(1, 10, 7, 3, 10_000)
+	for _, name := range TestNames() {
+		test, _, err := NewTest(name, table, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, given := range [][]int{nil, {1, 11}, {0, 3, 11, 12}} {
+			b.Run(fmt.Sprintf("%s/given=%d", name, len(given)), func(b *testing.B) {
+				run := test.Worker()
+				run(10, 18, given)
+				b.ReportAllocs()
+				for b.Loop() {
+					run(10, 18, given)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkLearn(b *testing.B) {
+	for _, samples := range []int{0, 20} {
+		table, spec := layered(1, 6, 5, 3, 2000)
+		b.Run(fmt.Sprintf("p=14/rows=2000/bootstrap=%d", samples), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Learn(context.Background(), table, spec, LearnOptions{Bootstrap: samples}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -79,9 +79,10 @@ type contingencyWorker struct {
 	*contingency
 	stratum []int32
 	relabel map[int64]int32
-	counts  []int32
-	row     []int32
-	column  []int32
+	// The rows in the order of their strata, and where each begins.
+	order, start, next []int32
+	// Of the stratum at hand.
+	counts, row, column []int32
 }
 
 func (w *contingencyWorker) test(x, y int, given []int) Outcome {
@@ -91,23 +92,21 @@ func (w *contingencyWorker) test(x, y int, given []int) Outcome {
 	rows := len(w.codes[x])
 	// Strata can be as many as rows: sort rows into them rather than keep a table
 	// of each.
-	start := make([]int32, strata+1)
+	start := growInt(&w.start, strata+1)
+	clear(start)
 	for _, s := range w.stratum {
 		start[s+1]++
 	}
 	for s := range strata {
 		start[s+1] += start[s]
 	}
-	order := make([]int32, rows)
-	next := slices.Clone(start)
+	order, next := growInt(&w.order, rows), growInt(&w.next, strata+1)
+	copy(next, start)
 	for r, s := range w.stratum {
 		order[next[s]] = int32(r)
 		next[s]++
 	}
-	if cap(w.counts) < cells {
-		w.counts, w.row, w.column = make([]int32, cells), make([]int32, nx), make([]int32, ny)
-	}
-	counts, row, column := w.counts[:cells], growInt(&w.row, nx), growInt(&w.column, ny)
+	counts, row, column := growInt(&w.counts, cells), growInt(&w.row, nx), growInt(&w.column, ny)
 	stat, df := 0.0, 0
 	cx, cy := w.codes[x], w.codes[y]
 	for s := range strata {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Limits of ReadCSV, so that a wrong file is refused rather than filling memory.
@@ -62,7 +63,7 @@ func ReadCSV(r io.Reader, kinds map[string]Kind) (*Table, error) {
 	columns := make([]columnReader, len(header))
 	for i, name := range header {
 		if i == 0 {
-			name = strings.TrimPrefix(name, "\ufeff")
+			name = strings.TrimLeftFunc(name, func(r rune) bool { return r == '\ufeff' || unicode.IsSpace(r) })
 		}
 		name = strings.Clone(strings.TrimSpace(name))
 		kind, declared := kinds[name]

@@ -23,7 +23,7 @@ type SearchOptions struct {
 	NoPDS bool
 	// MaxP takes, of the separating sets of one size, the one with the largest
 	// p-value rather than the first: the result then does not depend on the order
-	// of the variables, for two to five times the tests.
+	// of the variables, for some more tests.
 	MaxP bool
 	// Selection allows for data selected by a common effect (rules R5 to R7).
 	Selection bool

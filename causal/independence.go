@@ -2,6 +2,7 @@ package causal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -53,6 +54,21 @@ func TestNames() []string {
 	return []string{TestBFX2, TestBF3, TestDG, TestFisherZ, TestG2, TestChi2}
 }
 
+// ParseTest returns the name that TestNames has for a test; gsq and chisq, as
+// causal-learn calls them, are g2 and chi2.
+func ParseTest(name string) (string, error) {
+	switch name {
+	case "gsq":
+		return TestG2, nil
+	case "chisq":
+		return TestChi2, nil
+	}
+	if slices.Contains(TestNames(), name) {
+		return name, nil
+	}
+	return "", fmt.Errorf("%q is not a test; there are %s", name, strings.Join(TestNames(), ", "))
+}
+
 // NewTest prepares a test of the columns of a table, none of them constant. bins
 // is for g2 and chi2, 0 for 4. The remark, if any, says what had to be left out.
 func NewTest(name string, t *Table, bins int) (test Independence, remark string, err error) {
@@ -61,6 +77,9 @@ func NewTest(name string, t *Table, bins int) (test Independence, remark string,
 	}
 	if t.Rows() < 2 {
 		return nil, "", fmt.Errorf("causal: %d rows are too few to test anything", t.Rows())
+	}
+	if name, err = ParseTest(name); err != nil {
+		return nil, "", err
 	}
 	switch name {
 	case TestBFX2:
@@ -76,8 +95,6 @@ func NewTest(name string, t *Table, bins int) (test Independence, remark string,
 			return nil, "", fmt.Errorf("causal: %d bins: use 2 to 64", bins)
 		}
 		test, err = newContingency(t, name == TestChi2, bins)
-	default:
-		return nil, "", fmt.Errorf("%q is not a test; there are %s", name, strings.Join(TestNames(), ", "))
 	}
 	if err != nil {
 		return nil, "", err

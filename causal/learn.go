@@ -108,6 +108,10 @@ func Learn(ctx context.Context, t *Table, spec *Spec, o LearnOptions) (*Document
 		return nil, fmt.Errorf("causal: bootstrap %d, keep %v or budget %v is out of range", o.Bootstrap, o.Keep, o.Budget)
 	}
 	o = o.withDefaults(t.Rows())
+	var err error
+	if o.Test, err = ParseTest(o.Test); err != nil {
+		return nil, err
+	}
 	if o.Budget > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Budget)

@@ -41,14 +41,6 @@ func (s set) list() []int {
 	return out
 }
 
-func setOf(list []int) set {
-	var s set
-	for _, i := range list {
-		s = s.with(i)
-	}
-	return s
-}
-
 // pair is what is known of two variables.
 type pair struct {
 	i, j     int

@@ -28,6 +28,8 @@ type wilks struct {
 	m, mm  []float64
 	values []float64
 	work   []float64
+
+	eigenWork []float64
 }
 
 // grow returns s with room for n values, their content undefined.
@@ -208,10 +210,9 @@ func (w *wilks) lnLambda(m []float64, rx, ry int) float64 {
 // returns the eigenvalues, ascending.
 func (w *wilks) eigen(a []float64, n int) []float64 {
 	values := grow(&w.values, n)
-	var size [1]float64
 	s := blas64.Symmetric{N: n, Stride: n, Data: a, Uplo: blas.Upper}
-	lapack64.Syev('V', s, values, size[:], -1)
-	if !lapack64.Syev('V', s, values, make([]float64, int(size[0])), int(size[0])) {
+	work := grow(&w.eigenWork, max(3*n-1, 1))
+	if !lapack64.Syev('V', s, values, work, len(work)) {
 		panic("causal: the eigenvalues of a correlation matrix did not converge")
 	}
 	return values

@@ -95,34 +95,6 @@ func TestReadSharedTraces(t *testing.T) {
 	if w.Len() != 55803 || r.Unsorted != 0 || !r.Compressed {
 		t.Errorf("philly: %+v", r)
 	}
-	from, err := ParseInstant(w, "2017-09-25")
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, err := ParseInstant(w, "2017-11-06T00:00:00Z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Expected values: profiles/philly.json, computed elsewhere.
-	s := Describe(w.Window(from, to), nil)
-	if s.Jobs != 54784 || s.Arrivals.Max != 1031 || s.Arrivals.Hours != 1008 {
-		t.Errorf("dense window: %d jobs, %+v", s.Jobs, s.Arrivals)
-	}
-	near(t, "jobs per hour", s.Arrivals.Mean, 54.349, .001)
-	near(t, "CV of jobs per hour", s.Arrivals.CV, 1.771, .001)
-	if b := s.Batches; b.Batches != 11720 || b.PerHour.Max != 30 || b.MaxSize != 1063 {
-		t.Errorf("batches: %+v", b)
-	}
-	near(t, "batches per hour", s.Batches.PerHour.Mean, 11.627, .001)
-	near(t, "CV of batches per hour", s.Batches.PerHour.CV, .38, .001)
-	near(t, "jobs in batches of 2", s.Batches.JobsIn2, .826, .001)
-	near(t, "jobs in batches of 100", s.Batches.JobsIn100, .501, .001)
-	all := Describe(w, nil)
-	near(t, "p50 duration", all.Durations.P50, 1443, .5)
-	near(t, "p90 duration", all.Durations.P90, 10723.6, .1)
-	near(t, "mean duration", all.Durations.Mean, 13970.5, .1)
-	near(t, "GPU-hours", all.GPUHours, 691624, 1)
-
 	for name, want := range map[string]struct {
 		jobs int
 		load float64

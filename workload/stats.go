@@ -3,7 +3,6 @@ package workload
 import (
 	"math"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -22,20 +21,34 @@ type Stats struct {
 	MeanGPUs  float64   `json:"mean_gpus"`
 
 	Sizes      []SizeStats     `json:"gpu_sizes"` // in order of GPUs
+	SizeBands  []SizeStats     `json:"gpu_size_bands"`
 	Durations  Quantiles       `json:"duration_s"`
+	Service    ServiceStats    `json:"service"`
+	Waits      *WaitStats      `json:"wait_s,omitempty"` // nil if no job's is known
 	Arrivals   ArrivalStats    `json:"arrivals_per_hour"`
+	Arrivals5  BinStats        `json:"arrivals_per_5min"`
+	Profile    ProfileStats    `json:"arrival_profile"`
+	Periods    []PeriodStats   `json:"periods"` // of hourly counts, then of 5-minute ones
 	Batches    BatchStats      `json:"batches"`
 	Recurrence RecurrenceStats `json:"recurrence"`
+	Statuses   []StatusStats   `json:"statuses"`
+	Users      *UserStats      `json:"users,omitempty"` // nil if no job names one
+	Models     []ModelStats    `json:"models,omitempty"`
 	Tenants    []TenantStats   `json:"tenants"` // most GPU-time first
 	Load       *LoadStats      `json:"load,omitempty"`
 }
 
-// SizeStats are the jobs of one size.
+// SizeStats are the jobs of one size, or of more than the band before and at
+// most GPUs; 0 stands for no limit. Bands without jobs are left out.
 type SizeStats struct {
 	GPUs         float64 `json:"gpus"`
 	Jobs         int     `json:"jobs"`
 	JobShare     float64 `json:"job_share"`
 	GPUTimeShare float64 `json:"gpu_time_share"`
+	P50S         float64 `json:"p50_duration_s"`
+	P90S         float64 `json:"p90_duration_s"`
+	// WaitP50S is the median queueing delay of those whose is known.
+	WaitP50S float64 `json:"p50_wait_s"`
 }
 
 // Quantiles of a distribution, linearly interpolated between order statistics.
@@ -57,7 +70,10 @@ type ArrivalStats struct {
 	Hours int     `json:"hours"`
 	Mean  float64 `json:"mean"`
 	CV    float64 `json:"cv"` // standard deviation over mean
-	Max   int     `json:"max"`
+	// VarOverMean is 1 for a Poisson process, and more for bursts.
+	VarOverMean float64 `json:"variance_over_mean"`
+	Max         int     `json:"max"`
+	Empty       float64 `json:"empty"` // share of hours without any
 }
 
 // BatchStats describe sweeps: jobs of one tenant, of any size, with gaps of at
@@ -67,6 +83,7 @@ type BatchStats struct {
 	PerHour  ArrivalStats `json:"per_hour"` // of first submissions
 	MeanSize float64      `json:"mean_size"`
 	MaxSize  int          `json:"max_size"`
+	Single   float64      `json:"single"` // share of batches that are one job
 	// JobsIn2, 10 and 100 are the shares of jobs in batches of at least so many.
 	JobsIn2   float64 `json:"jobs_in_2"`
 	JobsIn10  float64 `json:"jobs_in_10"`
@@ -97,18 +114,26 @@ type TenantStats struct {
 	GPUTimeShare float64 `json:"gpu_time_share"`
 	MeanGPUs     float64 `json:"mean_gpus"`
 	P50S         float64 `json:"p50_duration_s"`
+	WaitP50S     float64 `json:"p50_wait_s"` // of jobs whose queueing delay is known
 }
 
 // LoadStats compare the workload with a cluster.
 type LoadStats struct {
 	Nodes       int `json:"nodes"`
-	GPUsPerNode int `json:"gpus_per_node"`
+	GPUsPerNode int `json:"gpus_per_node"` // 0 if nodes differ
+	GPUs        int `json:"gpus"`
 	// Offered is the GPU-time asked for over what the cluster has between the
 	// first and the last submission: above 1 jobs must queue. It is 0 for a
 	// workload without a span.
 	Offered float64 `json:"offered"`
 	// Wider counts the jobs that ask for more GPUs than the cluster has.
 	Wider int `json:"wider_than_cluster"`
+	// MeanInUse and MaxInUse are the GPUs in use between the first and the last
+	// submission if no job ever waited, from an empty cluster; Over is the share
+	// of that time in which they would be more than the cluster has.
+	MeanInUse float64 `json:"mean_in_use_without_queue"`
+	MaxInUse  float64 `json:"max_in_use_without_queue"`
+	Over      float64 `json:"over_capacity_without_queue"`
 }
 
 // Describe computes the statistics; cluster may be nil.
@@ -122,57 +147,28 @@ func Describe(w *Workload, cluster *Cluster) Stats {
 	s.First, s.Last, s.SpanS = w.Clock(first), w.Clock(last), (last - first).Seconds()
 
 	all := make([]float64, len(jobs))
-	type group struct {
-		durations []float64
-		gpus      float64
-		gpuHours  float64
-	}
-	sizes, tenants := map[MilliGPU]*group{}, map[string]*group{}
 	for i := range jobs {
-		j := &jobs[i]
-		d, g := j.Duration.Seconds(), float64(j.GPUs)/1000
-		gh := float64(g*d) / 3600
-		all[i] = d
-		s.GPUHours += gh
-		s.MeanGPUs += g
-		if sizes[j.GPUs] == nil {
-			sizes[j.GPUs] = &group{}
-		}
-		if tenants[j.Tenant] == nil {
-			tenants[j.Tenant] = &group{}
-		}
-		for _, t := range [...]*group{sizes[j.GPUs], tenants[j.Tenant]} {
-			t.durations = append(t.durations, d)
-			t.gpus += g
-			t.gpuHours += gh
-		}
+		all[i] = jobs[i].Duration.Seconds()
+		s.GPUHours += gpuHours(&jobs[i])
+		s.MeanGPUs += float64(jobs[i].GPUs) / 1000
 	}
-	n := float64(len(jobs))
-	s.MeanGPUs /= n
-	for g, t := range sizes {
-		s.Sizes = append(s.Sizes, SizeStats{GPUs: float64(g) / 1000, Jobs: len(t.durations), JobShare: float64(len(t.durations)) / n, GPUTimeShare: t.gpuHours / s.GPUHours})
-	}
-	sort.Slice(s.Sizes, func(a, b int) bool { return s.Sizes[a].GPUs < s.Sizes[b].GPUs })
-	for name, t := range tenants {
-		k := float64(len(t.durations))
-		slices.Sort(t.durations)
-		s.Tenants = append(s.Tenants, TenantStats{Tenant: name, Jobs: len(t.durations), JobShare: k / n, GPUHours: t.gpuHours,
-			GPUTimeShare: t.gpuHours / s.GPUHours, MeanGPUs: t.gpus / k, P50S: quantile(t.durations, .5)})
-	}
-	sort.Slice(s.Tenants, func(a, b int) bool {
-		if x, y := &s.Tenants[a], &s.Tenants[b]; x.GPUHours != y.GPUHours {
-			return x.GPUHours > y.GPUHours
-		}
-		return s.Tenants[a].Tenant < s.Tenants[b].Tenant
-	})
+	s.MeanGPUs /= float64(len(jobs))
 	s.Durations = quantilesOf(all)
+	s.serviceStats(jobs)
 	s.Arrivals = perHour(w, jobs, func(int) bool { return true })
+	s.Arrivals5 = perBin(w, jobs, 5*time.Minute, func(int) bool { return true })
+	s.Profile = profileOf(w)
+	s.Periods = periodsOf(w)
 	s.Batches = batchStats(w)
 	s.Recurrence = recurrence(jobs)
 	if cluster != nil {
-		s.Load = loadOf(w, *cluster)
+		s.Load = loadOf(w, cluster.Nodes, cluster.GPUsPerNode, cluster.TotalGPUs())
 	}
 	return s
+}
+
+func gpuHours(j *Job) float64 {
+	return float64(float64(j.GPUs)/1000*j.Duration.Seconds()) / 3600
 }
 
 func quantilesOf(v []float64) Quantiles {
@@ -193,30 +189,6 @@ func quantile(v []float64, q float64) float64 {
 		return v[len(v)-1]
 	}
 	return v[i] + float64((pos-float64(i))*(v[i+1]-v[i]))
-}
-
-func perHour(w *Workload, jobs []Job, counts func(i int) bool) ArrivalStats {
-	hour := func(i int) int64 { return floorDiv(w.Clock(jobs[i].Submit).Unix(), 3600) }
-	first, last := hour(0), hour(len(jobs)-1)
-	a := ArrivalStats{Hours: int(last - first + 1)}
-	n, squares := 0, 0.0
-	for i := 0; i < len(jobs); {
-		h, k := hour(i), 0
-		for ; i < len(jobs) && hour(i) == h; i++ {
-			if counts(i) {
-				k++
-			}
-		}
-		n += k
-		squares += float64(k) * float64(k)
-		a.Max = max(a.Max, k)
-	}
-	hours := float64(a.Hours)
-	a.Mean = float64(n) / hours
-	if variance := squares/hours - float64(a.Mean*a.Mean); variance > 0 {
-		a.CV = math.Sqrt(variance) / a.Mean
-	}
-	return a
 }
 
 func floorDiv(a, b int64) int64 {
@@ -252,6 +224,9 @@ func batchStats(w *Workload) BatchStats {
 	s := BatchStats{Batches: len(sizes), MeanSize: n / float64(len(sizes))}
 	for _, p := range sizes {
 		k := float64(*p)
+		if *p == 1 {
+			s.Single += 1 / float64(len(sizes))
+		}
 		s.MaxSize = max(s.MaxSize, *p)
 		if *p >= 2 {
 			s.JobsIn2 += k / n
@@ -315,21 +290,4 @@ func recurrence(jobs []Job) RecurrenceStats {
 		r.KeyLnSD = math.Sqrt(within / float64(in))
 	}
 	return r
-}
-
-func loadOf(w *Workload, c Cluster) *LoadStats {
-	l := &LoadStats{Nodes: c.Nodes, GPUsPerNode: c.GPUsPerNode}
-	first, last := w.Span()
-	gpuTime := 0.0
-	for i := range w.jobs {
-		j := &w.jobs[i]
-		gpuTime += float64(j.Duration.Seconds() * float64(j.GPUs) / 1000)
-		if j.GPUs > GPUs(c.TotalGPUs()) {
-			l.Wider++
-		}
-	}
-	if capacity := (last - first).Seconds() * float64(c.TotalGPUs()); capacity > 0 {
-		l.Offered = gpuTime / capacity
-	}
-	return l
 }

@@ -80,6 +80,7 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 		newTraceCmd(),
 		newBenchCmd(),
 		newSimulateCmd(),
+		newForecastCmd(),
 		newTuneCmd(),
 		newEvaluateCmd(),
 		newServeCmd(),
@@ -87,6 +88,7 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 		newSchedulerCmd(),
 		newConfigCmd(),
 		newModelsCmd(),
+		newCausalCmd(),
 	)
 	return root
 }

@@ -22,7 +22,7 @@ import (
 func newTraceCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Import, describe, cut, check and synthesise traces",
+		Short: "Fetch, import, describe, cut, check and synthesise traces",
 		Long: `A trace says which jobs were submitted to a cluster: when, how many GPUs each
 asked for, and how long it ran. These commands read traces in any known format,
 plain, gzip or zstd, and write the project's own CSV.
@@ -49,7 +49,7 @@ input.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	cmd.AddCommand(newTraceImportCmd(), newTraceStatsCmd(), newTraceSynthCmd(), newTraceValidateCmd(), newTraceWindowCmd())
+	cmd.AddCommand(newTraceFetchCmd(), newTraceImportCmd(), newTraceStatsCmd(), newTraceSynthCmd(), newTraceValidateCmd(), newTraceWindowCmd())
 	return cmd
 }
 
@@ -208,7 +208,8 @@ row had to be rejected, naming the first of them: line, field, value, reason.`,
 func newTraceWindowCmd() *cobra.Command {
 	var o struct {
 		traceInput
-		from, to, out string
+		traceWindow
+		out string
 	}
 	cmd := &cobra.Command{
 		Use:   "window TRACE --from INSTANT --to INSTANT",
@@ -231,37 +232,54 @@ it.`,
 			if err != nil {
 				return err
 			}
-			first, last := w.Span()
-			from, to := first, last+1
-			if o.from != "" {
-				if from, err = workload.ParseInstant(w, o.from); err != nil {
-					return usageError{fmt.Errorf("--from: %w", err)}
-				}
-			}
-			if o.to != "" {
-				if to, err = workload.ParseInstant(w, o.to); err != nil {
-					return usageError{fmt.Errorf("--to: %w", err)}
-				}
-			}
-			if to <= from {
-				return usageError{fmt.Errorf("--to: %s is not after --from %s", w.Clock(to).Format(time.RFC3339), w.Clock(from).Format(time.RFC3339))}
-			}
-			cut := w.Window(from, to)
-			if cut.Len() == 0 {
-				return fmt.Errorf("trace %s: no job was submitted from %s to %s; the trace goes from %s to %s", w.Name(),
-					w.Clock(from).Format(time.RFC3339), w.Clock(to).Format(time.RFC3339), w.Clock(first).Format(time.RFC3339), w.Clock(last).Format(time.RFC3339))
-			}
-			if err := writeTrace(cmd, o.out, cut); err != nil {
+			if w, err = o.cut(w); err != nil {
 				return err
 			}
-			return o.wrote(cmd, o.out, cut)
+			if err := writeTrace(cmd, o.out, w); err != nil {
+				return err
+			}
+			return o.wrote(cmd, o.out, w)
 		},
 	}
-	o.flags(cmd)
+	o.traceInput.flags(cmd)
+	o.traceWindow.flags(cmd)
+	cmd.Flags().StringVarP(&o.out, "out", "o", "-", "file to write, compressed if it ends in .gz or .zst, - for standard output")
+	return cmd
+}
+
+// traceWindow is the part of a trace that counts.
+type traceWindow struct {
+	from, to string
+}
+
+func (o *traceWindow) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.from, "from", "", "first instant of the window (default: the first submission)")
 	cmd.Flags().StringVar(&o.to, "to", "", "instant after the window (default: after the last submission)")
-	cmd.Flags().StringVarP(&o.out, "out", "o", "-", "file to write, - for standard output")
-	return cmd
+}
+
+func (o *traceWindow) cut(w *workload.Workload) (*workload.Workload, error) {
+	first, last := w.Span()
+	from, to := first, last+1
+	var err error
+	if o.from != "" {
+		if from, err = workload.ParseInstant(w, o.from); err != nil {
+			return nil, usageError{fmt.Errorf("--from: %w", err)}
+		}
+	}
+	if o.to != "" {
+		if to, err = workload.ParseInstant(w, o.to); err != nil {
+			return nil, usageError{fmt.Errorf("--to: %w", err)}
+		}
+	}
+	if to <= from {
+		return nil, usageError{fmt.Errorf("--to: %s is not after --from %s", w.Clock(to).Format(time.RFC3339), w.Clock(from).Format(time.RFC3339))}
+	}
+	cut := w.Window(from, to)
+	if cut.Len() == 0 {
+		return nil, fmt.Errorf("trace %s: no job was submitted from %s to %s; the trace goes from %s to %s", w.Name(),
+			w.Clock(from).Format(time.RFC3339), w.Clock(to).Format(time.RFC3339), w.Clock(first).Format(time.RFC3339), w.Clock(last).Format(time.RFC3339))
+	}
+	return cut, nil
 }
 
 // wrote tells what trace was written: on standard error if standard output
@@ -293,17 +311,24 @@ func (o *traceInput) wrote(cmd *cobra.Command, out string, w *workload.Workload)
 
 // writeTrace writes the project's CSV: to a new file that replaces the old one
 // when it is complete, or to standard output for "-".
-func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) (err error) {
+func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) error {
+	write := func(out io.Writer) error { return workload.WriteCSV(out, w) }
 	if path == "-" {
-		return workload.WriteCSV(cmd.OutOrStdout(), w)
+		return write(cmd.OutOrStdout())
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe or a device cannot be replaced
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
-		return errors.Join(writeTraceTo(f, path, w), f.Close())
+		return errors.Join(compressed(f, path, write), f.Close())
 	}
+	return replaceFile(path, func(f *os.File) error { return compressed(f, path, write) })
+}
+
+// replaceFile writes a new file that takes the place of the old one, if there is
+// one, when it is complete and on the disk.
+func replaceFile(path string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -313,7 +338,7 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) (err erro
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	if err := writeTraceTo(f, path, w); err != nil {
+	if err := write(f); err != nil {
 		return err
 	}
 	if err := f.Chmod(0o644); err != nil {
@@ -328,7 +353,8 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) (err erro
 	return f.Close()
 }
 
-func writeTraceTo(f io.Writer, path string, w *workload.Workload) error {
+// compressed writes as the name of the file says: .gz, .zst or plain.
+func compressed(f io.Writer, path string, write func(io.Writer) error) error {
 	var z io.WriteCloser
 	switch filepath.Ext(path) {
 	case ".gz":
@@ -341,9 +367,9 @@ func writeTraceTo(f io.Writer, path string, w *workload.Workload) error {
 		}
 		z = enc
 	default:
-		return workload.WriteCSV(f, w)
+		return write(f)
 	}
-	if err := workload.WriteCSV(z, w); err != nil {
+	if err := write(z); err != nil {
 		return err
 	}
 	return z.Close()

@@ -49,9 +49,60 @@ func TestTraceStats(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != workload.Sample().Len() || !s.Synthetic || s.Load != nil {
 		t.Errorf("%v: %+v", err, s)
 	}
+	for _, want := range []string{"arrivals_per_5min", "hour_of_day", "strongest", "top_1_percent", "gpu_size_bands"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in the JSON", want)
+		}
+	}
+	out, _, err = runTrace(t, "", "stats", "sample", "--from", "24h", "--to", "48h")
+	if err != nil || !strings.Contains(out, "2017-10-10T") || strings.Contains(out, "2017-10-09T01") || !strings.Contains(out, "less than two days") {
+		t.Errorf("window: %v\n%s", err, out)
+	}
 	out, _, err = runTrace(t, badTrace, "stats", "-", "--nodes", "1", "--gpus-per-node", "4")
 	if err != nil || !strings.Contains(out, "1 jobs are wider") || !strings.Contains(out, "little to gain") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Plots of an ordinary trace, of the smallest there is, and of one with machines
+// and shares of GPUs; an SVG is the same on every run.
+func TestTraceStatsPlot(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join("..", "..", "workload", "testdata")
+	one := "job_id,submit_time_s,duration_s,num_gpus\na,0,1,1\n"
+	for name, c := range map[string]struct{ trace, stdin, begins string }{
+		"sample.png":  {"sample", "", "\x89PNG"},
+		"sample.svg":  {"sample", "", "<?xml"},
+		"sample.html": {"sample", "", "<!DOCTYPE html>"},
+		"one.svg":     {"-", one, "<?xml"},
+		"pods.svg":    {filepath.Join(data, "pai2023_pods.csv") + "," + filepath.Join(data, "pai2023_nodes.csv"), "", "<?xml"},
+	} {
+		var first []byte
+		for range 2 {
+			path := filepath.Join(dir, name)
+			if _, _, err := runTrace(t, c.stdin, "stats", c.trace, "--plot", path); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			b, err := os.ReadFile(path)
+			if err != nil || !strings.HasPrefix(string(b), c.begins) {
+				t.Errorf("%s: %v, %.20q", name, err, b)
+			}
+			if first == nil {
+				first = b
+			} else if !bytes.Equal(first, b) {
+				t.Errorf("%s differs from run to run", name)
+			}
+		}
+		if strings.HasSuffix(name, ".html") && (!bytes.Contains(first, []byte("<svg")) || !bytes.Contains(first, []byte("offered")) && !bytes.Contains(first, []byte("recurrence"))) {
+			t.Errorf("%s lacks the image or the numbers", name)
+		}
+	}
+	out, _, err := runTrace(t, "", "stats", filepath.Join(data, "pai2023_pods.csv")+","+filepath.Join(data, "pai2023_nodes.csv"))
+	if err != nil || !strings.Contains(out, "on 5 nodes x 2 GPUs") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, _, err := runTrace(t, "", "stats", "sample", "--plot", "x.pdf"); !errors.As(err, new(usageError)) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -123,4 +124,49 @@ func BenchmarkBoostSmall(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkContinue is a daily refit: ten more rounds on a window of jobs, or on
+// the day's own.
+func BenchmarkContinue(b *testing.B) {
+	m, x := trained(b, 58_000, 20)
+	_, y := jobs(58_000, 76)
+	for _, rows := range []int{2000, 58_000} {
+		some := Matrix{rows, x.Cols, x.Data[:rows*x.Cols]}
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := m.Continue(context.Background(), some, y[:rows], nil, 10); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkText writes and loads a model of 600 trees.
+func BenchmarkText(b *testing.B) {
+	m, _ := trained(b, 6000, 100)
+	var text bytes.Buffer
+	if err := m.WriteLightGBM(&text, nil); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("write", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(text.Len()))
+		for b.Loop() {
+			if err := m.WriteLightGBM(io.Discard, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("load", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(text.Len()))
+		for b.Loop() {
+			if _, err := Load(bytes.NewReader(text.Bytes())); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -429,15 +429,25 @@ func (g *forestGrower) gain() (float64, bool) {
 		return 0, false
 	}
 	if g.s.classes == 0 {
-		d := float64(g.left.g)/p - float64(g.whole.g-g.left.g)/q
+		d := apart(float64(g.left.g), p, float64(g.whole.g-g.left.g), q, n)
 		return d * d * (p * q / (p + q)), true
 	}
 	sum := 0.0
 	for k, hc := range g.left.by {
-		d := float64(hc>>shift)/p - float64((g.whole.by[k]-hc)>>shift)/q
+		d := apart(float64(hc>>shift), p, float64((g.whole.by[k]-hc)>>shift), q, n)
 		sum += d * d
 	}
 	return sum * (p * q / (p + q)), true
+}
+
+// apart is the difference of the means a/p and b/q of n rows in fixed point; zero
+// if it could be rounding, so that cuts that gain nothing are equal.
+func apart(a, p, b, q float64, n int64) float64 {
+	a, b = a/p, b/q
+	if d := a - b; math.Abs(d) > 1e-12*(math.Abs(a)+math.Abs(b))+float64(n)*(1/p+1/q) {
+		return d
+	}
+	return 0
 }
 
 // sharpest finds the best cut of a column between its bins. It is false if all

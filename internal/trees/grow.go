@@ -185,17 +185,21 @@ func (g *grower) divide(at int) {
 	if len(g.leaves) == g.o.Leaves {
 		return
 	}
-	// The larger child inherits the histogram; without room for a split neither
-	// needs one.
 	small, large := &g.leaves[at], &g.leaves[len(g.leaves)-1]
 	if small.to-small.from > large.to-large.from {
 		small, large = large, small
 	}
-	if large.to-large.from < 2*g.o.MinLeaf {
-		return
+	// The larger child inherits the histogram. A leaf without room for two more
+	// needs none.
+	large.slot = l.slot
+	switch room := 2 * g.o.MinLeaf; {
+	case large.to-large.from < room:
+	case small.to-small.from < room:
+		g.without(small, large)
+	default:
+		small.slot = len(g.leaves) - 1
+		g.evaluate(small, large)
 	}
-	large.slot, small.slot = l.slot, len(g.leaves)-1
-	g.evaluate(small, large)
 }
 
 // partition moves the rows that go left before those that go right, keeping
@@ -227,209 +231,6 @@ func (b *bins) sides(c *column, bin uint8, missLeft bool) (side [256]uint8) {
 		side[len(c.upper)] = 1
 	}
 	return side
-}
-
-// parallelWork is how many row-column pairs are worth a goroutine's start.
-const parallelWork = 1 << 15
-
-// evaluate makes the histogram of small from its rows, turns the one in large's
-// slot, so far their parent's, into large's, and finds the best split of each.
-// large may be nil.
-func (g *grower) evaluate(small, large *leaf) {
-	for len(g.hists) <= small.slot {
-		// The room behind lets a byte index any column's part without a check.
-		g.hists = append(g.hists, make([]cell, g.b.cells+256))
-	}
-	rows := g.rows[small.from:small.to]
-	near := g.near[:len(rows)]
-	for i, r := range rows {
-		near[i] = g.cells[r]
-	}
-	workers := g.workers
-	if len(rows)*len(g.cols) < parallelWork {
-		workers = 1
-	}
-	hist := g.hists[small.slot]
-	var whole []cell
-	if large != nil {
-		whole = g.hists[large.slot]
-	}
-	run := func(_, i int) {
-		q := &g.b.quads[i]
-		g.fill(hist, q, rows, near)
-		for k, j := range q.cols[:q.n] {
-			if !g.active[j] {
-				continue
-			}
-			c := &g.b.cols[j]
-			part := hist[c.off : c.off+c.size()]
-			found := &g.found[4*i+k]
-			found[0] = g.scan(part, c, j, small.sum)
-			if large != nil {
-				rest := whole[c.off : c.off+c.size()]
-				subtract(rest, part)
-				found[1] = g.scan(rest, c, j, large.sum)
-			}
-		}
-	}
-	parallel(workers, len(g.b.quads), run)
-	small.best = g.pick(0)
-	if large != nil {
-		large.best = g.pick(1)
-	}
-}
-
-// pick is the best of the splits found on one side, the first column's among
-// equals.
-func (g *grower) pick(side int) split {
-	best := split{col: -1}
-	for i := range g.b.quads {
-		q := &g.b.quads[i]
-		for k, j := range q.cols[:q.n] {
-			if s := &g.found[4*i+k][side]; g.active[j] && s.col >= 0 && s.gain > best.gain*(1+tie) {
-				best = *s
-			}
-		}
-	}
-	return best
-}
-
-// fill sums the rows' cells by bin, for the active columns of a quad.
-func (g *grower) fill(hist []cell, q *quad, rows []uint32, near []cell) {
-	var part [4]*[256]cell
-	active := 0
-	for k, j := range q.cols[:q.n] {
-		c := &g.b.cols[j]
-		part[k] = (*[256]cell)(hist[c.off:])
-		if g.active[j] {
-			clear(hist[c.off : c.off+c.size()])
-			active++
-		}
-	}
-	if active == 4 {
-		fill4(part, q.words, rows, near)
-		return
-	}
-	for k, j := range q.cols[:q.n] {
-		if g.active[j] {
-			fill1(part[k], q.words, 8*k, rows, near)
-		}
-	}
-}
-
-func fill4(part [4]*[256]cell, words, rows []uint32, near []cell) {
-	h0, h1, h2, h3 := part[0], part[1], part[2], part[3]
-	near = near[:len(rows)]
-	for i, r := range rows {
-		w, c := words[r], near[i]
-		p0 := &h0[uint8(w)]
-		p0.g += c.g
-		p0.hc += c.hc
-		p1 := &h1[uint8(w>>8)]
-		p1.g += c.g
-		p1.hc += c.hc
-		p2 := &h2[uint8(w>>16)]
-		p2.g += c.g
-		p2.hc += c.hc
-		p3 := &h3[uint8(w>>24)]
-		p3.g += c.g
-		p3.hc += c.hc
-	}
-}
-
-func fill1(part *[256]cell, words []uint32, shift int, rows []uint32, near []cell) {
-	near = near[:len(rows)]
-	for i, r := range rows {
-		p := &part[uint8(words[r]>>(shift&31))]
-		p.g += near[i].g
-		p.hc += near[i].hc
-	}
-}
-
-func subtract(whole, part []cell) {
-	part = part[:len(whole)]
-	for i := range whole {
-		whole[i].g -= part[i].g
-		whole[i].hc -= part[i].hc
-	}
-}
-
-// tie is how much better a split must be, relatively, to replace one found
-// before: equal splits that differ by rounding alone are decided by their
-// order, so that weights, repeated rows and processors do not matter.
-const tie = 1e-9
-
-// scan finds the best split of a leaf by column number j.
-//
-// With gradients a, b and regularised hessians p, q of the two sides, children
-// save a^2/p + b^2/q, which is (a q - b p)^2 / (p q (p+q)) and a constant. That
-// form loses no digits where the sides are alike, and fractions are compared
-// without dividing. Sums stay in fixed point.
-func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
-	f := &g.fixed
-	n, least := f.count(sum.hc), int64(g.o.MinLeaf)
-	if n < 2*least {
-		return split{col: -1}
-	}
-	lambda := f.lambda * f.h
-	minH := int64(math.Ceil(f.minH * f.h))
-	total := sum.hc >> f.countBits
-	// The constant: what the parent saves beyond a share of lambda.
-	own := float64(sum.g) * float64(sum.g)
-	constant := own * (lambda / (float64(total) + lambda))
-	// Differences of 1e-10 between the sides' means are rounding.
-	bestNum, bestDen := constant+own*1e-20, 1.0
-	bestBin, bestMiss := -1, false
-	var bestLeft cell
-
-	values := hist[:len(c.upper)]
-	var miss cell
-	if c.missing {
-		miss = hist[len(c.upper)]
-	}
-	missing := f.count(miss.hc)
-	var left cell
-	for b := range values {
-		if values[b].hc == 0 {
-			continue // no rows: the same division as before
-		}
-		left.g += values[b].g
-		left.hc += values[b].hc
-		count := f.count(left.hc)
-		if count+missing < least {
-			continue
-		}
-		if n-count < least {
-			break
-		}
-		l := left
-		for side := 0; ; side++ {
-			h := l.hc >> (f.countBits & 63)
-			if ln := f.count(l.hc); ln >= least && n-ln >= least && h >= minH && total-h >= minH {
-				p, q := float64(h)+lambda, float64(total-h)+lambda
-				d := float64(l.g)*q - float64(sum.g-l.g)*p
-				num, den := d*d, p*q
-				if num*bestDen > bestNum*den*(1+tie) {
-					bestNum, bestDen = num, den
-					bestBin, bestMiss, bestLeft = b, side == 1, l
-				}
-			}
-			if missing == 0 || side == 1 {
-				break
-			}
-			l.g += miss.g
-			l.hc += miss.hc
-		}
-	}
-	if bestBin < 0 {
-		return split{col: -1}
-	}
-	if missing == 0 {
-		// Nothing to learn from: a missing value goes with the weightier side.
-		bestMiss = float64(bestLeft.hc>>f.countBits) >= (0.5-tie)*float64(total)
-	}
-	gain := (bestNum/bestDen - constant) / (float64(total) + 2*lambda) * f.perG * f.perG * f.h
-	return split{gain, j, uint8(bestBin), bestMiss, bestLeft}
 }
 
 // step is a leaf's Newton step times the learning rate.

@@ -11,10 +11,11 @@ import (
 )
 
 // Bounds on a model file, far above what is trained here: 600 trees of 31
-// leaves take 2 MB.
+// leaves take 2 MB. Reading a file takes about ten times its size in memory.
 const (
-	maxText     = 128 << 20
-	maxFeatures = 1 << 20
+	maxText     = 32 << 20
+	maxLine     = 4 << 20
+	maxFeatures = 1 << 18
 )
 
 // text is a model file that was understood.
@@ -62,6 +63,9 @@ func parse(r io.Reader) (*text, error) {
 	}
 	p := parser{rest: data}
 	t, err := p.model()
+	if p.long {
+		err = fmt.Errorf("longer than %d MiB", maxLine>>20)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("trees: model: line %d: %w", max(1, p.line), err)
 	}
@@ -71,16 +75,21 @@ func parse(r io.Reader) (*text, error) {
 type parser struct {
 	rest []byte
 	line int
+	long bool // a line was too long
 }
 
-// next is the next line without surrounding space; false at the end.
+// next is the next line without surrounding space; false at the end, and at a
+// line that is too long.
 func (p *parser) next() (string, bool) {
-	if len(p.rest) == 0 {
+	if len(p.rest) == 0 || p.long {
 		return "", false
 	}
 	p.line++
 	line, rest, _ := bytes.Cut(p.rest, []byte{'\n'})
 	p.rest = rest
+	if p.long = len(line) > maxLine; p.long {
+		return "", false
+	}
 	return strings.TrimSpace(string(line)), true
 }
 

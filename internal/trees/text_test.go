@@ -222,6 +222,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+type endless struct{ line string }
+
+func (e endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = e.line[i%len(e.line)]
+	}
+	return len(p), nil
+}
+
+func TestTooLong(t *testing.T) {
+	if err := Validate(endless{"tree\n"}); err == nil || !strings.Contains(err.Error(), "MiB") {
+		t.Errorf("an endless file: %v", err)
+	}
+	long := strings.Replace(fixture(t), "tree_sizes=", "tree_sizes="+strings.Repeat("1 ", maxLine/2), 1)
+	if err := Validate(strings.NewReader(long)); err == nil || !strings.Contains(err.Error(), "line 10: longer") {
+		t.Errorf("a long line: %v", err)
+	}
+}
+
 // A model written, read and written again is the same text, and goes on
 // predicting and learning the same.
 func TestReadBack(t *testing.T) {

@@ -1,0 +1,187 @@
+// Package render draws causal graphs: as text for people and for other tools
+// (Tetrad, pcalg, Graphviz, Gephi, Mermaid, spreadsheets), as SVG, and as a page
+// of HTML that needs nothing but a browser. Marks are drawn, colours only help.
+package render
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/autosched/autosched/causal"
+)
+
+// A Format is one way to write a graph.
+type Format struct {
+	Name string
+	// Is says what it is, in a line.
+	Is    string
+	Write func(io.Writer, *causal.Document) error
+}
+
+// Formats lists the ways to write a graph.
+func Formats() []Format {
+	return []Format{
+		{"table", "edges with their evidence, for people", Table},
+		{"json", "the document, as learn writes it", func(w io.Writer, d *causal.Document) error { return d.Write(w) }},
+		{"dot", "Graphviz", DOT},
+		{"graphml", "GraphML for yEd and Gephi", GraphML},
+		{"mermaid", "Mermaid for Markdown", Mermaid},
+		{"tetrad", "the text of Tetrad and causal-learn", Tetrad},
+		{"csv", "an edge a line", CSV},
+		{"matrix", "marks as numbers, coded as by R's pcalg", Matrix},
+		{"svg", "a picture", SVG},
+		{"html", "a page to explore, without anything to install", func(w io.Writer, d *causal.Document) error { return HTML(w, d, PageOptions{}) }},
+	}
+}
+
+// Find returns the format of a name.
+func Find(name string) (Format, error) {
+	var names []string
+	for _, f := range Formats() {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	return Format{}, fmt.Errorf("%q is not a format; there are %s", name, strings.Join(names, ", "))
+}
+
+// AsDAG returns the directed graph of a document as edges to draw: directed ones
+// with a tail and an arrow, correlated pairs with two arrows. Evidence stays with
+// the edges.
+func AsDAG(d *causal.Document) (*causal.Document, error) {
+	if d.DAG == nil {
+		return nil, fmt.Errorf("the graph holds no DAG: learn writes one")
+	}
+	out := *d
+	out.Edges = []causal.Edge{}
+	evidence := func(a, b string) causal.Edge {
+		for _, e := range d.Edges {
+			if e.Source == a && e.Target == b || e.Source == b && e.Target == a {
+				return e
+			}
+		}
+		return causal.Edge{}
+	}
+	add := func(a, b string, left causal.Mark) {
+		e := evidence(a, b)
+		e.Source, e.Target, e.MarkSource, e.MarkTarget = a, b, left, causal.Arrow
+		out.Edges = append(out.Edges, e)
+	}
+	for _, e := range d.DAG.Edges {
+		add(e.Source, e.Target, causal.Tail)
+	}
+	for _, pair := range d.DAG.Correlated {
+		add(pair[0], pair[1], causal.Arrow)
+	}
+	return &out, nil
+}
+
+// downwards turns an edge so that it leads to an effect, where one end is one.
+func downwards(e causal.Edge) causal.Edge {
+	if e.MarkSource == causal.Arrow && e.MarkTarget != causal.Arrow {
+		e.Source, e.Target, e.MarkSource, e.MarkTarget = e.Target, e.Source, e.MarkTarget, e.MarkSource
+	}
+	return e
+}
+
+// tiers returns the tiers that occur, from causes to effects, "" for nodes
+// without one, and the nodes of each.
+func tiers(d *causal.Document) (names []string, nodes map[string][]int) {
+	nodes = map[string][]int{}
+	for i := range d.Nodes {
+		t := d.Nodes[i].Tier
+		nodes[t] = append(nodes[t], i)
+	}
+	for _, t := range append(causal.TierNames(), "") {
+		if len(nodes[t]) > 0 {
+			names = append(names, t)
+		}
+	}
+	return names, nodes
+}
+
+// printable returns a name that cannot disturb a terminal.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+func number(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'g', -1, 64)
+}
+
+// meaning says what an edge tells.
+func meaning(e causal.Edge) string {
+	e = downwards(e)
+	a, b := e.Source, e.Target
+	switch [2]causal.Mark{e.MarkSource, e.MarkTarget} {
+	case [2]causal.Mark{causal.Tail, causal.Arrow}:
+		if e.Visible {
+			return fmt.Sprintf("%s causes %s, and no hidden common cause blurs by how much.", a, b)
+		}
+		return fmt.Sprintf("%s causes %s; a hidden common cause may add to it.", a, b)
+	case [2]causal.Mark{causal.Circle, causal.Arrow}:
+		return fmt.Sprintf("%s does not cause %s. Either %s causes %s, or something hidden moves both.", b, a, a, b)
+	case [2]causal.Mark{causal.Arrow, causal.Arrow}:
+		return fmt.Sprintf("Neither causes the other: something hidden moves both %s and %s.", a, b)
+	case [2]causal.Mark{causal.Circle, causal.Circle}:
+		return fmt.Sprintf("%s and %s depend on each other; the data do not tell which is the cause, or whether something hidden moves both.", a, b)
+	case [2]causal.Mark{causal.Tail, causal.Tail}:
+		return fmt.Sprintf("The rows were selected by something that %s and %s both influence.", a, b)
+	}
+	if e.MarkTarget == causal.Tail { // o--
+		a, b = b, a
+	}
+	return fmt.Sprintf("%s causes %s, or the rows were selected by something that it influences.", a, b)
+}
+
+// indexOf maps ids to positions.
+func indexOf(d *causal.Document) map[string]int {
+	index := make(map[string]int, len(d.Nodes))
+	for i := range d.Nodes {
+		index[d.Nodes[i].ID] = i
+	}
+	return index
+}
+
+// sortedEdges returns the edges by their nodes' order.
+func sortedEdges(d *causal.Document) []causal.Edge {
+	index := indexOf(d)
+	edges := slices.Clone(d.Edges)
+	slices.SortStableFunc(edges, func(a, b causal.Edge) int {
+		ka := min(index[a.Source], index[a.Target])*len(index) + max(index[a.Source], index[a.Target])
+		kb := min(index[b.Source], index[b.Target])*len(index) + max(index[b.Source], index[b.Target])
+		return ka - kb
+	})
+	return edges
+}
+
+// Read reads a graph: the JSON of a document, or the text of Tetrad.
+func Read(in io.Reader) (*causal.Document, error) {
+	r := bufio.NewReader(in)
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			return nil, fmt.Errorf("the file is empty: expected the JSON of a causal graph, or the text of Tetrad")
+		}
+		if b == ' ' || b == '\t' || b == '\r' || b == '\n' {
+			continue
+		}
+		_ = r.UnreadByte() // just read
+		if b == '{' {
+			return causal.ReadDocument(r)
+		}
+		return ReadTetrad(r)
+	}
+}

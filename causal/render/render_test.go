@@ -1,0 +1,396 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/internal/testshared"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func ptr(v float64) *float64 { return &v }
+
+// sample is a small graph with every kind of edge that occurs, and names that
+// other languages have trouble with.
+func sample() *causal.Document {
+	e := func(a, b string, left, right causal.Mark) causal.Edge {
+		return causal.Edge{Source: a, Target: b, MarkSource: left, MarkTarget: right}
+	}
+	evident := e("queues", "delay", causal.Tail, causal.Arrow)
+	evident.P, evident.Strength, evident.Given, evident.Tests = ptr(1.5e-9), ptr(0.5), []string{"end"}, 12
+	evident.BootFreq, evident.BootMarks, evident.Visible = ptr(0.95), ptr(0.8), true
+	return &causal.Document{
+		Schema: causal.Schema,
+		Nodes: []causal.Node{
+			{ID: "load", Tier: causal.TierContext}, {ID: "queues", Tier: causal.TierConfig, Type: causal.Integer}, {ID: "unused", Tier: causal.TierConfig, Type: causal.Categorical},
+			{ID: "delay", Tier: causal.TierMetric}, {ID: "end", Tier: causal.TierMetric}, {ID: "p<95>", Tier: causal.TierMetric},
+			{ID: "jct", Tier: causal.TierObjective},
+		},
+		Edges: []causal.Edge{
+			evident, e("load", "delay", causal.Tail, causal.Arrow), e("delay", "end", causal.Circle, causal.Circle),
+			e("delay", "p<95>", causal.Arrow, causal.Arrow), e("end", "p<95>", causal.Arrow, causal.Circle), e("jct", "delay", causal.Arrow, causal.Tail),
+		},
+		Dropped:     []causal.Edge{{Source: "load", Target: "jct", MarkSource: causal.Tail, MarkTarget: causal.Arrow, BootFreq: ptr(0.3)}},
+		Separations: []causal.Separation{{A: "load", B: "queues", Given: []string{}, P: 0.7}},
+		Conflicts:   []causal.Conflict{{A: "load", B: "queues", Given: []string{}, Hint: "they were not set independently"}},
+		Warnings:    []string{"the data contradict the knowledge in 1 pairs"},
+		Learning:    &causal.Learning{Test: causal.TestBFX2, Alpha: 0.01, MaxCond: 4, PDSMax: 2, Rows: 500, Tests: 99, Bootstrap: 20, Complete: true},
+		DAG: &causal.DAGDocument{
+			Edges: []causal.DAGEdge{{Source: "load", Target: "delay"}, {Source: "queues", Target: "delay"}, {Source: "delay", Target: "end", ConfoundingPossible: true},
+				{Source: "p<95>", Target: "end", ConfoundingPossible: true}, {Source: "delay", Target: "jct"}},
+			Correlated: [][2]string{{"delay", "p<95>"}},
+			Order:      []string{"load", "queues", "unused", "delay", "p<95>", "end", "jct"},
+			Resolved:   []causal.Resolution{{Source: "delay", Target: "end", From: "o-o", To: "-->", Reason: "the data do not tell"}},
+		},
+	}
+}
+
+// TestFormats compares every format with a file.
+func TestFormats(t *testing.T) {
+	for _, f := range Formats() {
+		t.Run(f.Name, func(t *testing.T) {
+			d := sample()
+			if f.Name == "tetrad" || f.Name == "mermaid" {
+				d.Edges = append(d.Edges, causal.Edge{Source: "load", Target: "end", MarkSource: causal.Circle, MarkTarget: causal.Tail}, causal.Edge{Source: "queues", Target: "end", MarkSource: causal.Tail, MarkTarget: causal.Tail})
+			}
+			var got bytes.Buffer
+			if err := f.Write(&got, d); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", "sample."+f.Name)
+			if *update {
+				if err := os.WriteFile(path, got.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("run with -update if this is meant:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestGolden compares with files drawn by an independent implementation.
+func TestGolden(t *testing.T) {
+	dir := testshared.Path(t, "golden", "causal", "export")
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in golden/causal/export: %v", err)
+	}
+	for _, path := range files {
+		t.Run("export/"+filepath.Base(path), func(t *testing.T) {
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			base := strings.TrimSuffix(path, filepath.Ext(path))
+			f, err := os.Open(base + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			d, err := Read(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			switch filepath.Ext(path) {
+			case ".json":
+				// The fields they have are as theirs.
+				if err := d.Write(&got); err != nil {
+					t.Fatal(err)
+				}
+				var a, b map[string]any
+				if err := errors.Join(json.Unmarshal(want, &a), json.Unmarshal(got.Bytes(), &b)); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(a, b); diff != "" {
+					t.Error(diff)
+				}
+			case ".dot":
+				if err := DOT(&got, d); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(strings.TrimSpace(string(want)), strings.TrimSpace(got.String())); diff != "" {
+					t.Error(diff)
+				}
+			case ".mmd":
+				// Theirs has no groups for the tiers.
+				if err := Mermaid(&got, d); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(links(string(want)), links(got.String())); diff != "" {
+					t.Error(diff)
+				}
+			default:
+				t.Errorf("no comparison for %s", filepath.Base(path))
+			}
+		})
+	}
+}
+
+// links are the lines of a flowchart that join nodes.
+func links(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "--") || strings.Contains(line, "-.-") {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+func TestTetradRoundTrip(t *testing.T) {
+	d := sample()
+	var text bytes.Buffer
+	if err := Tetrad(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Read(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !back.Graph().Equal(d.Graph()) || !slices.Equal(back.Names(), d.Names()) {
+		t.Errorf("read back\n%s", back.Graph().Format(back.Names()))
+	}
+	d.Nodes[0].ID = "a b"
+	if err := Tetrad(io.Discard, &causal.Document{Nodes: d.Nodes}); err == nil || !strings.Contains(err.Error(), `"a b"`) {
+		t.Errorf("a name with a space: %v", err)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	const nodes = "Graph Nodes:\na;b\n\nGraph Edges:\n"
+	tests := []struct{ name, text, want string }{
+		{"empty", "  \n", "the file is empty"},
+		{"no graph", "hello", "there are no nodes"},
+		{"no edge", nodes + "1. a b", `line 5: "1. a b" is not an edge`},
+		{"no arrow", nodes + "1. a o=> b", "is not an edge"},
+		{"wrong mark", nodes + "1. a >-> b", `line 5: ">->" is not an edge`},
+		{"unknown node", nodes + "1. a o-> c", `"c" is not among the nodes`},
+		{"twice", nodes + "1. a o-> b\n2. b --> a", "line 6: a second edge"},
+		{"loop", nodes + "1. a o-> a", "with itself"},
+		{"same name", "Graph Nodes:\na;a\n", `"a" is not a new name`},
+		{"json", "{", "unexpected EOF"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := Read(strings.NewReader(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAsDAG(t *testing.T) {
+	d, err := AsDAG(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "load --> delay\nqueues --> delay\ndelay --> end\ndelay <-> p<95>\ndelay --> jct\nend <-- p<95>\n"
+	if got := d.Graph().Format(d.Names()); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if e := d.Edges[slices.IndexFunc(d.Edges, func(e causal.Edge) bool { return e.Source == "queues" })]; e.BootFreq == nil {
+		t.Error("the evidence is gone")
+	}
+	if _, err := AsDAG(&causal.Document{}); err == nil {
+		t.Error("a DAG out of nothing")
+	}
+}
+
+// hostile has names that try to break out of whatever holds them.
+func hostile() *causal.Document {
+	names := []string{`</script><script>alert(1)</script>`, `"]; evil [label="`, "line\nbreak", "]]>&amp;", `a'b\c`, "end", "x", "\x1b[31mred", "ünï ćode", "v0", "<!--"}
+	d := &causal.Document{Schema: causal.Schema}
+	for i, name := range names {
+		d.Nodes = append(d.Nodes, causal.Node{ID: name, Tier: causal.TierNames()[i%4]})
+		if i > 0 {
+			d.Edges = append(d.Edges, causal.Edge{Source: names[i-1], Target: name, MarkSource: causal.Circle, MarkTarget: causal.Arrow, Given: []string{names[0]}, P: ptr(0.001)})
+		}
+	}
+	d.Warnings = []string{"<b>not bold</b>"}
+	d.DAG = &causal.DAGDocument{Edges: []causal.DAGEdge{}, Order: names, Resolved: []causal.Resolution{{Source: names[0], Target: names[1], From: "o->", To: "<i>", Reason: "</li>"}}}
+	return d
+}
+
+// TestHostileNames checks that names stay text.
+func TestHostileNames(t *testing.T) {
+	d := hostile()
+	for _, f := range Formats() {
+		t.Run(f.Name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := f.Write(&out, d)
+			switch f.Name {
+			case "tetrad":
+				if err == nil {
+					t.Error("Tetrad text cannot hold these names")
+				}
+				return
+			case "svg", "graphml":
+				checkXML(t, out.Bytes())
+			case "html":
+				checkPage(t, out.Bytes(), d)
+			case "dot":
+				// Outside quotes nothing but what DOT wrote.
+				plain := strings.NewReplacer(`\\`, "", `\"`, "").Replace(out.String())
+				if parts := strings.Split(plain, `"`); len(parts)%2 == 0 || strings.Contains(parts[0], "evil") {
+					t.Errorf("quotes do not match:\n%s", out.String())
+				}
+			case "table":
+				if strings.ContainsRune(out.String(), 0x1b) {
+					t.Error("a control character reached the terminal")
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func checkXML(t *testing.T, text []byte) {
+	t.Helper()
+	x := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		if _, err := x.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("not well formed: %v", err)
+		}
+	}
+}
+
+// checkPage parses a page: it must load nothing, run nothing but its own script,
+// and hold every node and edge.
+func checkPage(t *testing.T, text []byte, d *causal.Document) {
+	t.Helper()
+	root, err := html.Parse(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts, nodes, edges := 0, 0, 0
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		switch n.Data {
+		case "script":
+			scripts++
+		case "b", "i", "link", "img", "iframe", "object", "embed", "base", "form":
+			t.Errorf("a %s element", n.Data)
+		}
+		for _, a := range n.Attr {
+			switch a.Key {
+			case "src", "href", "srcset", "action", "xlink:href":
+				t.Errorf("%s has %s=%q", n.Data, a.Key, a.Val)
+			case "data-node":
+				nodes++
+			case "data-edge":
+				edges++
+			}
+			if strings.HasPrefix(a.Key, "on") {
+				t.Errorf("%s has a handler %s", n.Data, a.Key)
+			}
+		}
+	}
+	want := len(d.Edges)
+	if d.DAG != nil {
+		want += len(d.DAG.Edges) + len(d.DAG.Correlated)
+	}
+	if scripts != 1 || nodes != len(d.Nodes) || edges != want {
+		t.Errorf("%d scripts, %d nodes, %d edges; want 1, %d, %d", scripts, nodes, edges, len(d.Nodes), want)
+	}
+	if !strings.Contains(string(text), "default-src 'none'") {
+		t.Error("the page may load from elsewhere")
+	}
+}
+
+func TestPage(t *testing.T) {
+	d := sample()
+	var out bytes.Buffer
+	err := HTML(&out, d, PageOptions{Title: "Tiresias <1>", Panels: []Panel{{Title: "Effects", HTML: "<p>of queues</p>", Data: map[string]string{"a": "</script>"}, Script: "element.dataset.ready = data.a;"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, out.Bytes(), d)
+	for _, want := range []string{"Tiresias &lt;1&gt;", "<p>of queues</p>", "element.dataset.ready", `\u003c/script\u003e`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	d.DAG.Edges = append(d.DAG.Edges, causal.DAGEdge{Source: "load", Target: "jct"})
+	if err := HTML(io.Discard, d, PageOptions{}); err == nil || !strings.Contains(err.Error(), `"load" and "jct"`) {
+		t.Errorf("a DAG with an edge of its own: %v", err)
+	}
+}
+
+func TestTooLargeToDraw(t *testing.T) {
+	d := &causal.Document{Schema: causal.Schema}
+	for i := range maxDrawnNodes + 1 {
+		d.Nodes = append(d.Nodes, causal.Node{ID: fmt.Sprint(i)})
+	}
+	for _, f := range Formats() {
+		if err := f.Write(io.Discard, d); (err != nil) != (f.Name == "svg" || f.Name == "html") {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	if _, err := Find("png"); err == nil || !strings.Contains(err.Error(), "table, json, dot") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzRender reads anything and shows it in every way.
+func FuzzRender(f *testing.F) {
+	for _, d := range []*causal.Document{sample(), hostile()} {
+		var b bytes.Buffer
+		if err := d.Write(&b); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	f.Add([]byte("Graph Nodes:\na;b;c\n\nGraph Edges:\n1. a o-> b\n2. b <-> c\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := Read(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		for _, format := range Formats() {
+			var out bytes.Buffer
+			if err := format.Write(&out, d); err != nil {
+				continue
+			}
+			switch format.Name {
+			case "svg", "graphml":
+				checkXML(t, out.Bytes())
+			case "tetrad":
+				back, err := Read(&out)
+				if len(d.Nodes) > 0 && (err != nil || !back.Graph().Equal(d.Graph())) {
+					t.Fatalf("Tetrad text does not come back: %v", err)
+				}
+			}
+		}
+	})
+}

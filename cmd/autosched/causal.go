@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/render"
+)
+
+func newCausalCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "causal",
+		Short: "Learn which parameters change which metrics and objectives, and look at it",
+		Long: `From a table of measured configurations (a row each: what was set, the workload it
+met, what the system did, how good that was) learn a causal graph: which
+parameters change which metrics, and which metrics change the objectives.
+
+  autosched causal learn --data runs.csv --tiers tiers.json --out graph.json
+  autosched causal show graph.json
+  autosched causal show graph.json --format html --out graph.html`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCausalLearnCmd(), newCausalShowCmd())
+	return cmd
+}
+
+// readTable reads a table, "-" for standard input.
+func readTable(cmd *cobra.Command, path string, kinds map[string]causal.Kind) (*causal.Table, error) {
+	if path == "-" {
+		t, err := causal.ReadCSV(cmd.InOrStdin(), kinds)
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		return t, nil
+	}
+	return causal.OpenCSV(filepath.Clean(path), kinds)
+}
+
+// readTiers reads a tiers file.
+func readTiers(path string) (*causal.Spec, error) {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	spec, err := causal.ReadSpec(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return spec, nil
+}
+
+// readGraph reads the JSON of a graph or the text of Tetrad, gzipped if the name
+// ends in .gz, "-" for standard input.
+func readGraph(cmd *cobra.Command, path string) (*causal.Document, error) {
+	in := cmd.InOrStdin()
+	if path != "-" {
+		f, err := os.Open(filepath.Clean(path))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	if strings.HasSuffix(path, ".gz") {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		defer z.Close()
+		in = z
+	}
+	d, err := render.Read(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+func writeDocument(w io.Writer, d *causal.Document) error { return d.Write(w) }
+
+// writeGraph writes a graph to a file, or to standard output without one. What
+// cannot be written leaves no file behind.
+func writeGraph(cmd *cobra.Command, path string, d *causal.Document, write func(io.Writer, *causal.Document) error) error {
+	var b bytes.Buffer
+	if err := write(&b, d); err != nil {
+		return err
+	}
+	if path == "" || path == "-" {
+		_, err := b.WriteTo(cmd.OutOrStdout())
+		return err
+	}
+	return writeFile(path, "--out", func(w io.Writer) error {
+		_, err := b.WriteTo(w)
+		return err
+	})
+}

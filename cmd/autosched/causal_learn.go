@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/render"
+)
+
+// defaultDeadline bounds learning unless the user asks for another time.
+const defaultDeadline = 2 * time.Minute
+
+func newCausalLearnCmd() *cobra.Command {
+	var f struct {
+		data, tiers, mode, out string
+		noPDS, json            bool
+		keep                   float64
+	}
+	var o causal.LearnOptions
+	cmd := &cobra.Command{
+		Use:   "learn --data FILE.csv --tiers FILE.json",
+		Short: "Learn a causal graph from measured configurations",
+		Long: `Finds the graph by FCI, which allows for causes that nobody measured: it removes
+the edges between variables that are independent given others, and marks those
+that stay as far as the data tell.
+
+  a --> b   a causes b
+  a o-> b   b does not cause a: a causes b, or something hidden moves both
+  a <-> b   neither causes the other: something hidden moves both
+  a o-o b   not known
+
+The data are CSV with a header, gzipped if the name ends in .gz. A column of
+numbers is numeric, one of words categorical; missing values are refused.
+
+The tiers file gives each column its place, and what else is known:
+
+  {"tiers": {"queues": "config", "load": "context", "frag": "metric", "avg_jct": "objective"},
+   "types": {"partition": "cat"}, "ignore": ["run_id"],
+   "forbidden": [["frag", "avg_jct"]], "required": [], "order": ["frag"], "mode": "tiers"}
+
+Config and context are causes only, objectives effects only. Mode strict3 also
+forbids edges between metrics and from config straight to objectives; where the
+data say otherwise the pair is reported as a conflict. Mode none forbids nothing.
+Add the workload (arrival rate, GPU demand, backlog) as context: a load that is
+not in the data shows as hidden causes between the metrics.
+
+Tests: bfx2 tells any smooth dependence of mixed columns and is the one to use;
+bf3 is without products, dg and fisherz are linear, g2 and chi2 count categories.
+
+When time runs out (--deadline) the result is that of the last finished stage: it
+is marked as not complete and has edges too many.`,
+		Example: `  autosched causal learn --data runs.csv --tiers tiers.json --bootstrap 20
+  autosched causal learn --data runs.csv.gz --tiers tiers.json --test fisherz --alpha 0.05 --json | jq '.edges[].source'
+  autosched causal learn --data runs.csv --tiers tiers.json --out graph.json && autosched causal show graph.json --format html --out graph.html`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fl := cmd.Flags()
+			switch {
+			case f.data == "":
+				return usageError{errors.New("--data is missing: name a CSV file of measured configurations")}
+			case fl.Changed("alpha") && !(o.Alpha > 0 && o.Alpha < 1):
+				return usageError{fmt.Errorf("--alpha: %v is not between 0 and 1", o.Alpha)}
+			case o.Bootstrap < 0:
+				return usageError{fmt.Errorf("--bootstrap: %d is negative", o.Bootstrap)}
+			case !(f.keep >= 0 && f.keep <= 1):
+				return usageError{fmt.Errorf("--keep: %v is not between 0 and 1", f.keep)}
+			case o.Budget < 0:
+				return usageError{fmt.Errorf("--deadline: %v is negative", o.Budget)}
+			case fl.Changed("max-cond") && o.MaxCond < 1:
+				return usageError{fmt.Errorf("--max-cond: %d is not positive", o.MaxCond)}
+			case fl.Changed("pds-max") && o.PDSMax < 1:
+				return usageError{fmt.Errorf("--pds-max: %d is not positive; --no-pds leaves the stage out", o.PDSMax)}
+			case fl.Changed("bins") && (o.Bins < 2 || o.Bins > 64):
+				return usageError{fmt.Errorf("--bins: %d is not within 2 and 64", o.Bins)}
+			}
+			if _, err := causal.ParseTest(o.Test); err != nil {
+				return usageError{fmt.Errorf("--test: %w", err)}
+			}
+			switch causal.Mode(f.mode) {
+			case "", causal.ModeTiers, causal.ModeStrict3, causal.ModeNone:
+			default:
+				return usageError{fmt.Errorf("--mode: %q is not tiers, strict3 or none", f.mode)}
+			}
+			if o.Keep = f.keep; f.keep == 0 {
+				o.Keep = -1 // 0 is the default of the options
+			}
+			spec := &causal.Spec{Mode: causal.ModeNone}
+			if f.tiers != "" {
+				var err error
+				if spec, err = readTiers(f.tiers); err != nil {
+					return fmt.Errorf("--tiers: %w", err)
+				}
+			} else {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: without --tiers nothing is known of the variables; few edges will have a direction")
+			}
+			if f.mode != "" {
+				spec.Mode = causal.Mode(f.mode)
+			}
+			table, err := readTable(cmd, f.data, spec.Types)
+			if err != nil {
+				return fmt.Errorf("--data: %w", err)
+			}
+			progress := newProgressLine(cmd.ErrOrStderr())
+			var one sync.Mutex
+			o.Progress = func(stage string, done, total int) {
+				one.Lock()
+				defer one.Unlock()
+				progress.show("%s: %d of %d", stage, done, total)
+			}
+			d, err := causal.Learn(cmd.Context(), table, spec, o)
+			progress.clear()
+			if err != nil {
+				return err
+			}
+			if f.out != "" {
+				if err := writeGraph(cmd, f.out, d, writeDocument); err != nil {
+					return err
+				}
+			}
+			if f.json {
+				for _, text := range d.Warnings { // a table shows them itself
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", text)
+				}
+				return d.Write(cmd.OutOrStdout())
+			}
+			return render.Table(cmd.OutOrStdout(), d)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.data, "data", "", "CSV of measured configurations, - for standard input (required)")
+	fl.StringVar(&f.tiers, "tiers", "", "JSON of what is known of the columns")
+	fl.StringVar(&f.mode, "mode", "", "how much the tiers forbid: tiers, strict3 or none (default: the file's, else tiers)")
+	fl.StringVar(&o.Test, "test", causal.TestBFX2, "test of independence: "+strings.Join(causal.TestNames(), ", "))
+	fl.Float64Var(&o.Alpha, "alpha", 0, "p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
+	fl.IntVar(&o.MaxCond, "max-cond", 0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
+	fl.IntVar(&o.PDSMax, "pds-max", 0, "largest set of the possible-d-sep stage (default 2 with bfx2, else 3)")
+	fl.BoolVar(&o.NoPDS, "no-pds", false, "leave the possible-d-sep stage out: faster, an edge too many now and then")
+	fl.BoolVar(&o.MaxP, "maxp", false, "let the largest p-value choose separating sets: nothing depends on the columns' order then, for some more tests")
+	fl.BoolVar(&o.Selection, "selection-bias", false, "allow for rows selected by an effect of the variables")
+	fl.IntVar(&o.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
+	fl.IntVar(&o.Bootstrap, "bootstrap", 0, "samples of the rows that tell how often an edge is found; 20 do (default: none)")
+	fl.Float64Var(&f.keep, "keep", 0.5, "share of the bootstrap samples that an edge must be found in; 0 keeps all")
+	fl.Uint64Var(&o.Seed, "seed", 1, "seed of the bootstrap")
+	fl.DurationVar(&o.Budget, "deadline", defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
+	fl.StringVarP(&f.out, "out", "o", "", "file to write the graph to, as JSON for 'causal show'")
+	fl.BoolVar(&f.json, "json", false, "print the graph as JSON instead of a table")
+	_ = cmd.RegisterFlagCompletionFunc("test", cobra.FixedCompletions(causal.TestNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"tiers", "strict3", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}

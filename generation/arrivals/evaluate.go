@@ -1,0 +1,249 @@
+package arrivals
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Score is how futures compare with what really came, over rolling forecasts.
+// Where there are several futures, the forecast is their median, except where
+// the mean is named.
+type Score struct {
+	Method    string `json:"method"`
+	Count     string `json:"count"` // jobs or batches
+	Forecasts int    `json:"forecasts"`
+	// WAPE is the sum of absolute errors of the horizon's totals over the sum of
+	// what came.
+	WAPE     float64 `json:"wape"`
+	WAPEMean float64 `json:"wape_mean"` // of the mean
+	// MAEPerBin and MAE are mean absolute errors of a bin's and of the total count.
+	MAEPerBin float64 `json:"mae_per_bin"`
+	MAE       float64 `json:"mae"`
+	RMSE      float64 `json:"rmse"`
+	// Bias is the sum of the futures' means over the sum of what came, BiasMedian
+	// that of their medians.
+	Bias       float64 `json:"bias"`
+	BiasMedian float64 `json:"bias_median"`
+	// Coverage80 is the share of totals between the 10 % and the 90 % quantile of
+	// the futures, bounds included; Coverage80Mid counts totals on a bound as half.
+	Coverage80    float64 `json:"coverage_80"`
+	Coverage80Mid float64 `json:"coverage_80_mid"`
+	// Burstiness is the variance over the mean of the futures' bins, over that of
+	// the real ones.
+	Burstiness float64 `json:"burstiness"`
+	// RelByDay is the mean of |error| / max(real, 1) on each day (the paper's
+	// Figure 8), by date.
+	RelByDay map[string]float64 `json:"rel_error_by_day"`
+	RelMin   float64            `json:"rel_error_day_min"`
+	RelMed   float64            `json:"rel_error_day_median"`
+	RelMax   float64            `json:"rel_error_day_max"`
+}
+
+// What is scored.
+const (
+	CountJobs    = "jobs"
+	CountBatches = "batches"
+)
+
+// Rolling says how to evaluate: a forecast at From and then Every so often, as
+// long as its horizon ends by To.
+type Rolling struct {
+	From, To time.Duration
+	Every    time.Duration // default the forecaster's horizon
+	Futures  int           // default DefaultFutures
+	Seed     uint64
+	Progress func(done, of int)
+}
+
+// DefaultFutures makes sampling noise small beside the forecast's error.
+const DefaultFutures = 100
+
+func (r Rolling) check(h *History, horizon time.Duration) (Rolling, error) {
+	if r.Every == 0 {
+		r.Every = horizon
+	}
+	if r.Futures == 0 {
+		r.Futures = DefaultFutures
+	}
+	switch {
+	case horizon%h.bin != 0:
+		return r, fmt.Errorf("arrivals: horizon %v is not a multiple of the bin %v", horizon, h.bin)
+	case r.Futures < 1:
+		return r, fmt.Errorf("arrivals: %d futures", r.Futures)
+	case r.Every < h.bin || r.Every%h.bin != 0:
+		return r, fmt.Errorf("arrivals: a forecast every %v is not on the grid of %v", r.Every, h.bin)
+	case r.From < h.start || (r.From-h.start)%h.bin != 0:
+		return r, fmt.Errorf("arrivals: the first forecast at %s is before the history's begin at %s, or not on its grid of %v",
+			h.zero.Add(r.From).Format(time.RFC3339), h.zero.Add(h.start).Format(time.RFC3339), h.bin)
+	case r.To > h.edge(h.bins()):
+		return r, fmt.Errorf("arrivals: what came until %s is not known: the history ends at %s", h.zero.Add(r.To).Format(time.RFC3339), h.zero.Add(h.end).Format(time.RFC3339))
+	case r.From+horizon > r.To:
+		return r, fmt.Errorf("arrivals: no horizon of %v fits between %s and %s", horizon, h.zero.Add(r.From).Format(time.RFC3339), h.zero.Add(r.To).Format(time.RFC3339))
+	}
+	return r, nil
+}
+
+// Evaluate forecasts again and again, each time from what was known then, and
+// scores the futures against what came: their jobs, and their batches where the
+// history has them.
+func Evaluate(ctx context.Context, h *History, f *Forecaster, r Rolling) (jobs, batches *Score, err error) {
+	if r, err = r.check(h, f.horizon); err != nil {
+		return nil, nil, err
+	}
+	tallies := []*tally{newTally(h, CountJobs, h.arrived)}
+	if h.HasJobs() {
+		tallies = append(tallies, newTally(h, CountBatches, h.began))
+	}
+	horizon := int(f.horizon / h.bin)
+	steps := int((r.To-f.horizon-r.From)/r.Every) + 1
+	for i := range steps {
+		at := r.From + time.Duration(i)*r.Every
+		futures, err := f.Sample(ctx, h.Until(at), r.Futures, r.Seed+uint64(i))
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, t := range tallies {
+			t.add(at, horizon, futures)
+		}
+		if r.Progress != nil {
+			r.Progress(i+1, steps)
+		}
+	}
+	jobs = tallies[0].score(f.name())
+	if len(tallies) > 1 {
+		batches = tallies[1].score(f.name())
+	}
+	return jobs, batches, nil
+}
+
+// tally gathers what a Score is made of.
+type tally struct {
+	h     *History
+	count string
+	real  series
+
+	n, bins                        int
+	came, median, mean             float64
+	absMedian, absMean, sq, absBin float64
+	inside, onBound                int
+	realBins                       moments
+	futureBins                     []moments // by future
+	days                           []string
+	rel                            map[string]*moments
+	totals, column                 []float64
+}
+
+func newTally(h *History, count string, total []int32) *tally {
+	return &tally{h: h, count: count, real: h.series(total), rel: map[string]*moments{}}
+}
+
+// moments of a sample.
+type moments struct{ n, sum, squares float64 }
+
+func (m *moments) add(v float64) { m.n++; m.sum += v; m.squares += v * v }
+func (m *moments) mean() float64 { return m.sum / m.n }
+
+// fano is the variance over the mean; 0 where there is nothing.
+func (m *moments) fano() float64 {
+	if m.sum == 0 {
+		return 0
+	}
+	return m.squares/m.sum - m.mean()
+}
+
+// of is the count that is scored.
+func (t *tally) of(f *Future) []int {
+	if t.count == CountBatches {
+		return f.Batches
+	}
+	return f.Jobs
+}
+
+func (t *tally) add(at time.Duration, horizon int, futures []Future) {
+	if t.futureBins == nil {
+		t.futureBins = make([]moments, len(futures))
+		t.totals, t.column = make([]float64, len(futures)), make([]float64, len(futures))
+	}
+	edge := int((at - t.h.start) / t.h.bin)
+	came := float64(t.real.next(edge, horizon))
+	var mean float64
+	for k := range futures {
+		t.totals[k] = 0
+		for _, v := range t.of(&futures[k]) {
+			t.totals[k] += float64(v)
+		}
+		mean += t.totals[k] / float64(len(futures))
+	}
+	slices.Sort(t.totals)
+	lo, median, hi := quantile(t.totals, 0.1), quantile(t.totals, 0.5), quantile(t.totals, 0.9)
+	t.n++
+	t.came += came
+	t.median += median
+	t.mean += mean
+	t.absMedian += math.Abs(median - came)
+	t.absMean += math.Abs(mean - came)
+	t.sq += (median - came) * (median - came)
+	switch {
+	case came == lo || came == hi:
+		t.onBound++
+	case lo < came && came < hi:
+		t.inside++
+	}
+	date := t.h.zero.Add(at).UTC().Format(time.DateOnly)
+	if t.rel[date] == nil {
+		t.rel[date] = &moments{}
+		t.days = append(t.days, date)
+	}
+	t.rel[date].add(math.Abs(median-came) / max(came, 1))
+	t.bins += horizon
+	for b := range horizon {
+		v := float64(t.real.next(edge+b, 1))
+		t.realBins.add(v)
+		for k := range futures {
+			t.column[k] = float64(t.of(&futures[k])[b])
+			t.futureBins[k].add(t.column[k])
+		}
+		slices.Sort(t.column)
+		t.absBin += math.Abs(quantile(t.column, 0.5) - v)
+	}
+}
+
+// quantile interpolates between order statistics (Hyndman and Fan's type 7).
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+func (t *tally) score(method string) *Score {
+	n := float64(t.n)
+	s := &Score{
+		Method: method, Count: t.count, Forecasts: t.n, MAE: t.absMedian / n, MAEPerBin: t.absBin / float64(t.bins), RMSE: math.Sqrt(t.sq / n),
+		Coverage80: float64(t.inside+t.onBound) / n, Coverage80Mid: (float64(t.inside) + float64(t.onBound)/2) / n,
+		RelByDay: make(map[string]float64, len(t.days)),
+	}
+	if t.came > 0 {
+		s.WAPE, s.WAPEMean = t.absMedian/t.came, t.absMean/t.came
+		s.Bias, s.BiasMedian = t.mean/t.came, t.median/t.came
+	}
+	if f := t.realBins.fano(); f > 0 {
+		for k := range t.futureBins {
+			s.Burstiness += t.futureBins[k].fano() / f / float64(len(t.futureBins))
+		}
+	}
+	var byDay []float64
+	for _, d := range t.days {
+		v := t.rel[d].mean()
+		s.RelByDay[d] = v
+		byDay = append(byDay, v)
+	}
+	slices.Sort(byDay)
+	s.RelMin, s.RelMed, s.RelMax = byDay[0], quantile(byDay, 0.5), byDay[len(byDay)-1]
+	return s
+}

@@ -1,0 +1,259 @@
+package arrivals
+
+import (
+	"context"
+	"math"
+
+	"github.com/autosched/autosched/internal/trees"
+)
+
+// A levelModel forecasts the logarithm of a count. It is told origins in order
+// of time as their outcomes become known, and refits once a day.
+type levelModel interface {
+	learn(x []float64, t int, y float64)
+	refit(ctx context.Context) error
+	// foresee forecasts at an origin, of which learn will be told the outcome.
+	foresee(x []float64, t int) float64
+	// level forecasts anywhere.
+	level(x []float64) float64
+}
+
+// ridgeLevel is the ridge as a levelModel.
+type ridgeLevel struct{ *ridge }
+
+func (r ridgeLevel) learn(x []float64, _ int, y float64) { r.ridge.learn(x, y) }
+func (r ridgeLevel) refit(context.Context) error         { r.ridge.refit(); return nil }
+func (r ridgeLevel) foresee(x []float64, _ int) float64  { return r.level(x) }
+
+// Boosting's constants: small trees and steps, because a history has thousands
+// of origins, not millions, and its noise is large.
+const (
+	boostRounds = 150
+	boostLeaves = 15
+	boostRate   = 0.05
+	boostRows   = 60 * 24 * 4 // two months of origins
+	boostFirst  = 96          // no trees from less than a day
+	// A model is fitted again when there is so much more to learn from, or when
+	// it has become a week old.
+	boostGrowth = 1.15
+	boostDays   = 7
+)
+
+// boosted is gradient boosting on the same features.
+type boosted struct {
+	features int
+	rows     []float64
+	y        []float64
+	mean     float64
+	fitted   int // rows at the last fit
+	age      int // days since
+	model    *trees.Model
+	out      [1]float64
+}
+
+func (b *boosted) learn(x []float64, _ int, y float64) {
+	b.rows = append(b.rows, x...)
+	b.y = append(b.y, y)
+}
+
+func (b *boosted) refit(ctx context.Context) error {
+	b.age++
+	n := len(b.y)
+	if n == 0 || b.model != nil && b.age < boostDays && float64(n) < boostGrowth*float64(b.fitted) {
+		return nil
+	}
+	if over := n - boostRows; over > 0 { // forget what is too old
+		b.rows = append(b.rows[:0], b.rows[over*b.features:]...)
+		b.y = append(b.y[:0], b.y[over:]...)
+		n = boostRows
+	}
+	b.mean = 0
+	for _, y := range b.y {
+		b.mean += y / float64(n)
+	}
+	b.fitted, b.age = n, 0
+	if n < boostFirst {
+		return nil
+	}
+	m, err := trees.Boost(ctx, trees.Matrix{Rows: n, Cols: b.features, Data: b.rows}, b.y, nil, nil, trees.BoostOptions{
+		Objective: trees.L2, Rounds: boostRounds, Leaves: boostLeaves, LearningRate: boostRate, MinLeaf: min(40, n/4), L2: 1, Workers: 1,
+	})
+	if err != nil {
+		return err
+	}
+	b.model = m
+	return nil
+}
+
+func (b *boosted) foresee(x []float64, _ int) float64 { return b.level(x) }
+
+func (b *boosted) level(x []float64) float64 {
+	if b.model == nil {
+		return b.mean
+	}
+	b.model.Predict(x, b.out[:])
+	return b.out[0]
+}
+
+// stacked is a weighted mean of members. The weights are not negative, add up to
+// one, and are the best of that kind on what the members forecast before the
+// outcomes were known.
+type stacked struct {
+	members []levelModel
+	weights []float64
+	// moments of the members' errors, row-major, fading as the ridge's.
+	errors []float64
+	// forecasts of origins whose outcome is not known yet, by origin.
+	open map[int][]float64
+}
+
+func newStacked(members ...levelModel) *stacked {
+	n := len(members)
+	s := &stacked{members: members, weights: make([]float64, n), errors: make([]float64, n*n), open: map[int][]float64{}}
+	for i := range s.weights {
+		s.weights[i] = 1 / float64(n)
+	}
+	return s
+}
+
+func (s *stacked) learn(x []float64, t int, y float64) {
+	if p, ok := s.open[t]; ok {
+		delete(s.open, t)
+		n := len(p)
+		for i, a := range p {
+			for j, b := range p {
+				s.errors[i*n+j] += (a - y) * (b - y)
+			}
+		}
+	}
+	for _, m := range s.members {
+		m.learn(x, t, y)
+	}
+}
+
+func (s *stacked) refit(ctx context.Context) error {
+	for _, m := range s.members {
+		if err := m.refit(ctx); err != nil {
+			return err
+		}
+	}
+	s.weights = simplex(s.errors, s.weights)
+	fade := math.Exp2(-1 / ridgeHalfLife)
+	for i := range s.errors {
+		s.errors[i] *= fade
+	}
+	return nil
+}
+
+func (s *stacked) foresee(x []float64, t int) float64 {
+	p := make([]float64, len(s.members))
+	var v float64
+	for i, m := range s.members {
+		p[i] = m.foresee(x, t)
+		v += s.weights[i] * p[i]
+	}
+	s.open[t] = p
+	return v
+}
+
+func (s *stacked) level(x []float64) float64 {
+	var v float64
+	for i, m := range s.members {
+		v += s.weights[i] * m.level(x)
+	}
+	return v
+}
+
+// simplex minimises w' e w over weights that are not negative and add up to one,
+// for a few members: it tries every subset, whose optimum without the sign
+// constraint is a linear system. Where nothing is known it keeps old.
+func simplex(e, old []float64) []float64 {
+	n := len(old)
+	var trace float64
+	for i := range n {
+		trace += e[i*n+i]
+	}
+	if trace == 0 {
+		return old
+	}
+	best, bestLoss := old, math.Inf(1)
+	for set := 1; set < 1<<n; set++ {
+		var in []int
+		for i := range n {
+			if set>>i&1 == 1 {
+				in = append(in, i)
+			}
+		}
+		k := len(in)
+		// Minimise v' e v under sum v = 1: e v is proportional to ones.
+		a := make([]float64, k*(k+1))
+		for i, p := range in {
+			for j, q := range in {
+				a[i*(k+1)+j] = e[p*n+q]
+			}
+			a[i*(k+1)+i] += 1e-9 + 1e-6*e[p*n+p]
+			a[i*(k+1)+k] = 1
+		}
+		v, ok := eliminate(a, k)
+		if !ok {
+			continue
+		}
+		var sum float64
+		for _, x := range v {
+			sum += x
+		}
+		w := make([]float64, n)
+		feasible := sum > 0
+		for i, p := range in {
+			w[p] = v[i] / sum
+			feasible = feasible && w[p] >= 0
+		}
+		if !feasible {
+			continue
+		}
+		var loss float64
+		for i := range n {
+			for j := range n {
+				loss += w[i] * e[i*n+j] * w[j]
+			}
+		}
+		if loss < bestLoss {
+			best, bestLoss = w, loss
+		}
+	}
+	return best
+}
+
+// eliminate solves the k equations of a, whose last column is the right side, by
+// Gauss with pivots.
+func eliminate(a []float64, k int) ([]float64, bool) {
+	w := k + 1
+	for c := range k {
+		p := c
+		for r := c + 1; r < k; r++ {
+			if math.Abs(a[r*w+c]) > math.Abs(a[p*w+c]) {
+				p = r
+			}
+		}
+		if a[p*w+c] == 0 {
+			return nil, false
+		}
+		for j := range w {
+			a[c*w+j], a[p*w+j] = a[p*w+j], a[c*w+j]
+		}
+		for r := range k {
+			if r == c {
+				continue
+			}
+			f := a[r*w+c] / a[c*w+c]
+			for j := c; j < w; j++ {
+				a[r*w+j] -= f * a[c*w+j]
+			}
+		}
+	}
+	v := make([]float64, k)
+	for i := range v {
+		v[i] = a[i*w+k] / a[i*w+i]
+	}
+	return v, true
+}

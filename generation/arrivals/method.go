@@ -1,0 +1,207 @@
+package arrivals
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/internal/rng"
+)
+
+// Method is a way to forecast arrivals.
+type Method struct {
+	Name  string
+	About string
+	// Variants are what may follow the name after a colon, if anything.
+	Variants []string
+	// new makes the source of draws for counts of so many bins an hour and a
+	// horizon in bins.
+	new func(variants []string, perHour, horizon int) (source, error)
+}
+
+// DefaultMethod is the one that back-tests prefer.
+const DefaultMethod = "ensemble"
+
+// Methods in order of sophistication.
+var Methods = []Method{
+	{"last-hour", "the last hour again", nil, newLastHour},
+	{"paper", "the place in history whose periodic part is most like the last hour's (AutoSched, ICS 2024)", paperVariants, newPaper},
+	{"knn", "one of the 25 places most like the last hour", nil, newNeighbours},
+	{"ridge", "ridge regression on lags, hour and weekday; places at which it forecast the same", nil, levels(ridgeModel)},
+	{"boosted", "boosted trees on the same features; places at which they forecast the same", nil, levels(boostedModel)},
+	{"ensemble", "ridge and boosted, weighted by their rolling back-test; places at which they forecast the same", nil, levels(stackedModel)},
+}
+
+// source finds the places of history that futures are copied from.
+type source interface {
+	// learn takes in the history's whole days.
+	learn(ctx context.Context, h *History) error
+	// draws lists places for the history's end. None means that nothing is known.
+	draws(h *History) ([]draw, error)
+}
+
+// Options of a forecaster. The zero value is good.
+type Options struct {
+	// Method is a name of Methods, with variants after a colon; default
+	// DefaultMethod.
+	Method string
+	// Horizon is how far futures go, in whole bins; default an hour.
+	Horizon time.Duration
+}
+
+// MaxHorizon is the longest horizon: copied places must fit into history.
+const MaxHorizon = 7 * day
+
+// Forecaster draws futures. It remembers what it has learned of a history's past
+// days, so that forecasting hour after hour costs little; what it answers depends
+// on the history it is given alone. It is not safe for concurrent use.
+type Forecaster struct {
+	method  Method
+	variant []string
+	horizon time.Duration
+
+	source   source
+	composer composer
+	days     int    // of the history that was learned
+	print    uint64 // of those days
+	learned  bool
+}
+
+// New makes a forecaster. An error names the option.
+func New(o Options) (*Forecaster, error) {
+	name, variants, _ := strings.Cut(cmp.Or(o.Method, DefaultMethod), ":")
+	i := slices.IndexFunc(Methods, func(m Method) bool { return m.Name == name })
+	if i < 0 {
+		var names []string
+		for _, m := range Methods {
+			names = append(names, m.Name)
+		}
+		return nil, fmt.Errorf("arrivals: method %q is not one of %s", name, strings.Join(names, ", "))
+	}
+	f := &Forecaster{method: Methods[i], horizon: cmp.Or(o.Horizon, time.Hour)}
+	if variants != "" {
+		f.variant = strings.Split(variants, ",")
+	}
+	for _, v := range f.variant {
+		if !slices.Contains(f.method.Variants, v) {
+			if f.method.Variants == nil {
+				return nil, fmt.Errorf("arrivals: method %s has no variants", name)
+			}
+			return nil, fmt.Errorf("arrivals: %q is not a variant of method %s: %s", v, name, strings.Join(f.method.Variants, ", "))
+		}
+	}
+	if f.horizon <= 0 || f.horizon > MaxHorizon {
+		return nil, fmt.Errorf("arrivals: horizon %v is not positive, or longer than %v", f.horizon, MaxHorizon)
+	}
+	if _, err := f.method.new(f.variant, 12, 12); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Method is the forecaster's method.
+func (f *Forecaster) Method() Method { return f.method }
+
+// Horizon is how far its futures go.
+func (f *Forecaster) Horizon() time.Duration { return f.horizon }
+
+// Learn takes in a history, which Sample would do otherwise. It costs the more
+// the more days are new; a history that does not continue the one learned before
+// is learned from its beginning.
+func (f *Forecaster) Learn(ctx context.Context, h *History) error {
+	if f.horizon%h.bin != 0 {
+		return fmt.Errorf("arrivals: horizon %v is not a multiple of the bin %v", f.horizon, h.bin)
+	}
+	days := h.bins() / (24 * h.perHour())
+	if !f.learned || days < f.days || h.print(f.days*24*h.perHour()) != f.print {
+		s, err := f.method.new(f.variant, h.perHour(), int(f.horizon/h.bin))
+		if err != nil {
+			return err
+		}
+		f.source, f.composer = s, composer{horizon: int(f.horizon / h.bin)}
+		f.days, f.learned = -1, false
+	}
+	if err := f.source.learn(ctx, h); err != nil {
+		f.learned = false // it may have learned half a day
+		return err
+	}
+	if days != f.days || !f.learned {
+		if h.HasJobs() {
+			f.composer.gather(h, h.start+time.Duration(days)*day)
+		}
+		f.days, f.print, f.learned = days, h.print(days*24*h.perHour()), true
+	}
+	return nil
+}
+
+// golden is the step of the sequence that quantiles are taken at: its multiples,
+// modulo one, are spread evenly however many there are.
+var golden = (math.Sqrt(5) - 1) / 2
+
+// Sample draws n futures from the history's end on. The first futures do not
+// depend on how many are drawn. Their totals are spread evenly over the
+// forecast's distribution, in no order, so that few stand for many.
+func (f *Forecaster) Sample(ctx context.Context, h *History, n int, seed uint64) ([]Future, error) {
+	if n < 1 {
+		return nil, errors.New("arrivals: no future asked for")
+	}
+	if err := f.Learn(ctx, h); err != nil {
+		return nil, err
+	}
+	draws, err := f.source.draws(h)
+	if err != nil {
+		return nil, err
+	}
+	futures := make([]Future, n)
+	if len(draws) == 0 { // nothing is known: nothing comes
+		for k := range futures {
+			futures[k].Jobs = make([]int, f.composer.horizon)
+			if h.HasJobs() {
+				futures[k].Batches = make([]int, f.composer.horizon)
+			}
+		}
+		return futures, nil
+	}
+	if len(draws) > 1 {
+		for i := range draws {
+			if d := &draws[i]; !d.scaled {
+				d.jobs = float64(h.arrived[d.edge+cmp.Or(d.span, f.composer.horizon)] - h.arrived[d.edge])
+			}
+		}
+		slices.SortStableFunc(draws, func(a, b draw) int {
+			return cmp.Or(cmp.Compare(a.jobs, b.jobs), cmp.Compare(a.edge, b.edge))
+		})
+	}
+	upTo := make([]float64, len(draws))
+	var sum float64
+	for i := range draws {
+		sum += draws[i].weight
+		upTo[i] = sum
+	}
+	u := rng.Stream("arrivals", seed).Float64()
+	for k := range futures {
+		i, _ := slices.BinarySearch(upTo, u*sum)
+		futures[k] = f.composer.compose(h, draws[min(i, len(draws)-1)], stream(seed, k))
+		u += golden
+		u -= math.Floor(u)
+	}
+	return futures, nil
+}
+
+func stream(seed uint64, future int) *rand.Rand {
+	return rng.Stream("arrivals of a future", seed, uint64(future))
+}
+
+// name is the method with its variants, as New takes it.
+func (f *Forecaster) name() string {
+	if len(f.variant) == 0 {
+		return f.method.Name
+	}
+	return f.method.Name + ":" + strings.Join(f.variant, ",")
+}
