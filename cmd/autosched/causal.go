@@ -29,7 +29,7 @@ parameters change which metrics, and which metrics change the objectives.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCausalLearnCmd(), newCausalShowCmd())
+	cmd.AddCommand(newCausalDatasetCmd(), newCausalForeseeCmd(), newCausalLearnCmd(), newCausalShowCmd())
 	return cmd
 }
 

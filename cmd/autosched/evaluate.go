@@ -142,11 +142,15 @@ func (t *tuneFlags) add(cmd *cobra.Command, budget int) {
 func (t *tuneFlags) addSearch(cmd *cobra.Command, budget int) {
 	t.minRatio = replay.DefaultMinRatio
 	fl := cmd.Flags()
-	fl.StringVar(&t.objective, "objective", controller.Objectives[0], "what to minimise: "+strings.Join(controller.Objectives, ", "))
+	addObjective(cmd, &t.objective)
 	fl.DurationVar(&t.horizon, "horizon", replay.DefaultHorizon, "arrivals forecast for this long belong to a future")
 	fl.IntVar(&t.futures, "futures", replay.DefaultFutures, "futures that every candidate is played on")
 	fl.IntVar(&t.budget, "budget", budget, "evaluations per round; one is a configuration on all futures")
 	fl.IntVar(&t.workers, "workers", 0, "evaluations at a time (0: one per processor); results do not depend on it")
+}
+
+func addObjective(cmd *cobra.Command, objective *string) {
+	cmd.Flags().StringVar(objective, "objective", controller.Objectives[0], "what to minimise: "+strings.Join(controller.Objectives, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions(controller.Objectives, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCausalFromTrace goes from a trace to a graph and a judged model.
+func TestCausalFromTrace(t *testing.T) {
+	dir := t.TempDir()
+	data, tiers := filepath.Join(dir, "runs.csv"), filepath.Join(dir, "tiers.json")
+	trace := []string{"--trace", "sample", "--nodes", "10", "--to", "2017-10-10T12:00:00Z", "--segment", "6h", "--stride", "3h", "--configs", "10", "--json"}
+	code, out, errs := command(append([]string{"causal", "dataset", "--out", data, "--tiers", tiers}, trace...)...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var made struct {
+		Rows, Exhausted int
+		Columns         []string
+	}
+	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Rows < 40 || len(made.Columns) < 15 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if code, out, errs := command("causal", "learn", "--data", data, "--tiers", tiers, "--json"); code != 0 || !strings.Contains(out, "queue_over_incumbent") {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	code, out, errs = command(append([]string{"causal", "foresee", "--boosted=false"}, trace...)...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var judged struct {
+		Error float64 `json:"error"`
+		Mean  float64 `json:"error_mean"`
+		Rows  int     `json:"test_rows"`
+	}
+	if err := json.Unmarshal([]byte(out), &judged); err != nil || judged.Rows == 0 || !(judged.Error > 0) || judged.Error >= judged.Mean {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, bad := range [][]string{{"dataset", "--trace", "sample"}, {"foresee", "--trace", "sample", "--train", "1"}, {"foresee", "--trace", "sample", "--configs", "0"}} {
+		if code, _, _ := command(append([]string{"causal"}, bad...)...); code != 2 {
+			t.Errorf("%v: exit code %d, want 2", bad, code)
+		}
+	}
+}
