@@ -3,6 +3,7 @@ package causal
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -74,12 +75,7 @@ func runBootstrap(ctx context.Context, in *input, g *Graph, o LearnOptions) (*bo
 
 // bootstrapSample learns the graph of one draw, nil if time ran out.
 func bootstrapSample(ctx context.Context, in *input, k uint64, o LearnOptions) (*Graph, error) {
-	r := rng.Stream("causal bootstrap", o.Seed, k)
-	rows := make([]int, in.table.Rows())
-	for i := range rows {
-		rows[i] = r.IntN(len(rows))
-	}
-	slices.Sort(rows) // any order does, this one reads memory in turn
+	rows := drawRows(rng.Stream("causal bootstrap", o.Seed, k), in.table.Rows(), o.Groups)
 	sample := in.table.Select(rows)
 	// A rare value may be missing from a draw: such a column has no edges in it.
 	var kept []int
@@ -133,4 +129,31 @@ func (b *bootstrap) rate(e *Edge, i, j int) bool {
 	same := shown(float64(b.same[i*b.n+j]) / float64(b.samples))
 	e.BootFreq, e.BootMarks = &edge, &same
 	return true
+}
+
+// drawRows draws as many rows as there are, or as many groups as there are with
+// all their rows, with replacement, and returns them ascending: any order does,
+// this one reads memory in turn.
+func drawRows(r *rand.Rand, n int, groups []int) []int {
+	rows := make([]int, 0, n)
+	if groups == nil {
+		for range n {
+			rows = append(rows, r.IntN(n))
+		}
+		slices.Sort(rows)
+		return rows
+	}
+	members := map[int][]int{}
+	var order []int
+	for row, g := range groups {
+		if members[g] == nil {
+			order = append(order, g)
+		}
+		members[g] = append(members[g], row)
+	}
+	for range order {
+		rows = append(rows, members[order[r.IntN(len(order))]]...)
+	}
+	slices.Sort(rows)
+	return rows
 }

@@ -35,6 +35,10 @@ type LearnOptions struct {
 	// Keep is the share of the bootstrap samples that an edge must be found in to be
 	// kept: 0.5 if zero, none if negative.
 	Keep float64
+	// Groups, if set, has a number for every row: rows of one group are drawn
+	// together. Runs on one day's workload, say, are not independent of each other,
+	// and frequencies from single rows would flatter what that day suggests.
+	Groups []int
 	// Seed is of the bootstrap's draws.
 	Seed uint64
 	// Budget is how long learning may take, the bootstrap included; 0 for no limit.
@@ -106,6 +110,9 @@ func Learn(ctx context.Context, t *Table, spec *Spec, o LearnOptions) (*Document
 	}
 	if o.Bootstrap < 0 || o.Keep > 1 || o.Budget < 0 || math.IsNaN(o.Keep) {
 		return nil, fmt.Errorf("causal: bootstrap %d, keep %v or budget %v is out of range", o.Bootstrap, o.Keep, o.Budget)
+	}
+	if o.Groups != nil && len(o.Groups) != t.Rows() {
+		return nil, fmt.Errorf("causal: %d rows have %d group numbers", t.Rows(), len(o.Groups))
 	}
 	o = o.withDefaults(t.Rows())
 	var err error

@@ -171,6 +171,7 @@ func TestLearnErrors(t *testing.T) {
 		{"no tiers at all", []Column{x, y}, &Spec{Mode: ModeStrict3}, LearnOptions{}, `column "x" has no tier`},
 		{"ignore none", []Column{x, y}, &Spec{Ignore: []string{"w"}}, LearnOptions{}, `ignore: the data have no column "w"`},
 		{"contradiction", []Column{x, y}, &Spec{Tiers: map[string]string{"x": TierConfig, "y": TierMetric}, Required: [][2]string{{"y", "x"}}}, LearnOptions{}, "contradicts itself"},
+		{"groups", []Column{x, y}, nil, LearnOptions{Bootstrap: 2, Groups: []int{1, 2}}, "100 rows have 2 group numbers"},
 		{"keep", []Column{x, y}, nil, LearnOptions{Keep: 1.5}, "keep 1.5"},
 	}
 	for _, tt := range tests {
@@ -254,4 +255,42 @@ func TestDropped(t *testing.T) {
 		}
 	}
 	t.Error("nothing was ever dropped")
+}
+
+// TestGroups draws days, not rows: that a context of few days goes with a metric
+// by chance then shows.
+func TestGroups(t *testing.T) {
+	rows := drawRows(rng.Stream("groups", 1), 6, []int{7, 7, 7, 3, 3, 9})
+	count := map[int]int{}
+	for _, r := range rows {
+		count[r]++
+	}
+	if count[0] != count[1] || count[1] != count[2] || count[3] != count[4] || count[0]+count[3]+count[5] != 3 {
+		t.Errorf("rows %v: groups are torn apart", rows)
+	}
+	const days, each = 8, 40
+	for seed := range uint64(50) {
+		load, effect, noise := normals(3*seed, days), normals(3*seed+1, days), normals(3*seed+2, days*each)
+		groups := make([]int, days*each)
+		x := combine(days*each, func(i int) float64 { groups[i] = i / each; return load[i/each] })
+		y := combine(days*each, func(i int) float64 { return effect[i/each] + noise[i] })
+		table := mustTable(t, Column{Name: "load", Values: x}, Column{Name: "delay", Values: y})
+		frequency := func(groups []int) float64 {
+			d, err := Learn(context.Background(), table, nil, LearnOptions{Test: TestFisherZ, Bootstrap: 40, Keep: -1, Groups: groups})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(d.Edges) == 0 {
+				return 0
+			}
+			return *d.Edges[0].BootFreq
+		}
+		if byRow := frequency(nil); byRow == 1 { // an edge of chance that looks certain
+			if byDay := frequency(groups); byDay > 0.95 {
+				t.Errorf("seed %d: found in %v of the draws of days", seed, byDay)
+			}
+			return
+		}
+	}
+	t.Error("no edge of chance among the seeds")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ const defaultDeadline = 2 * time.Minute
 func newCausalLearnCmd() *cobra.Command {
 	var f struct {
 		data, tiers, mode, out string
+		group                  string
 		noPDS, json            bool
 		keep                   float64
 	}
@@ -106,6 +108,16 @@ is marked as not complete and has edges too many.`,
 			if err != nil {
 				return fmt.Errorf("--data: %w", err)
 			}
+			if f.group != "" {
+				k := table.Index(f.group)
+				if k < 0 {
+					return usageError{fmt.Errorf("--group: the data have no column %q; they have %s", f.group, strings.Join(table.Names(), ", "))}
+				}
+				o.Groups = groupsOf(table.Column(k))
+				if !slices.Contains(spec.Ignore, f.group) {
+					spec.Ignore = append(spec.Ignore, f.group)
+				}
+			}
 			progress := newProgressLine(cmd.ErrOrStderr())
 			var one sync.Mutex
 			o.Progress = func(stage string, done, total int) {
@@ -146,6 +158,7 @@ is marked as not complete and has edges too many.`,
 	fl.IntVar(&o.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
 	fl.IntVar(&o.Bootstrap, "bootstrap", 0, "samples of the rows that tell how often an edge is found; 20 do (default: none)")
 	fl.Float64Var(&f.keep, "keep", 0.5, "share of the bootstrap samples that an edge must be found in; 0 keeps all")
+	fl.StringVar(&f.group, "group", "", "column that says which rows belong together (one day's runs): the bootstrap draws them together, and the graph leaves it out")
 	fl.Uint64Var(&o.Seed, "seed", 1, "seed of the bootstrap")
 	fl.DurationVar(&o.Budget, "deadline", defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
 	fl.StringVarP(&f.out, "out", "o", "", "file to write the graph to, as JSON for 'causal show'")
@@ -153,4 +166,17 @@ is marked as not complete and has edges too many.`,
 	_ = cmd.RegisterFlagCompletionFunc("test", cobra.FixedCompletions(causal.TestNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"tiers", "strict3", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// groupsOf numbers the values of a column.
+func groupsOf(c *causal.Column) []int {
+	number := map[float64]int{}
+	groups := make([]int, len(c.Values))
+	for r, v := range c.Values {
+		if _, ok := number[v]; !ok {
+			number[v] = len(number)
+		}
+		groups[r] = number[v]
+	}
+	return groups
 }

@@ -53,6 +53,10 @@ func TestCausal(t *testing.T) {
 			t.Errorf("learn printed no %q:\n%s", want, out)
 		}
 	}
+	code, out, errs = command("causal", "learn", "--data", data, "--group", "verbose", "--bootstrap", "3", "--keep", "0")
+	if code != 0 || strings.Contains(out, "verbose") || !strings.Contains(out, "3 bootstrap samples") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
 	var d causal.Document
 	code, out, errs = command("causal", "learn", "--data", data, "--tiers", tiers, "--test", "fisherz", "--alpha", "0.05", "--json")
 	if code != 0 {
@@ -117,6 +121,7 @@ func TestCausalErrors(t *testing.T) {
 		{learn("--data", data, "--max-cond", "0"), 2, "--max-cond"},
 		{learn("--data", data, "--pds-max", "0"), 2, "--pds-max"},
 		{learn("--data", data, "--bins", "1"), 2, "--bins"},
+		{learn("--data", data, "--group", "day"), 2, `--group: the data have no column "day"`},
 		{learn("--data", data, "x"), 2, "no arguments"},
 		{learn("--data", filepath.Join(dir, "none.csv")), 1, "none.csv"},
 		{learn("--data", bad), 1, `bad.csv: line 3, column "b": NaN`},
