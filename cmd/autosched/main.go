@@ -89,6 +89,7 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 		newConfigCmd(),
 		newModelsCmd(),
 		newCausalCmd(),
+		newPredictCmd(),
 	)
 	return root
 }

@@ -1,0 +1,332 @@
+package durations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/internal/rng"
+)
+
+// EvaluateOptions say how to compare methods.
+type EvaluateOptions struct {
+	// Methods to compare, by name; default: DefaultMethod. The rules majority and
+	// elapsed are always there.
+	Methods []string
+	// TrainShare is the share of the jobs, the first submitted, that are learnt
+	// from; default 0.7 (the paper, section 4.1). Of these, only what was known
+	// when the next job was submitted is.
+	TrainShare float64
+	// Model is asked instead of Methods, about jobs that were submitted after those
+	// it has learnt from.
+	Model *Model
+	// Ablate also trains DefaultMethod without each part of the features and on
+	// the paper's alone.
+	Ablate  bool
+	Seed    uint64
+	Workers int
+	// Columns of Features to learn from; default DefaultColumns.
+	Columns []int
+	// Progress is told what is being done, and how much of it is.
+	Progress func(what string, done, of int)
+}
+
+// Evaluation is what methods score on the questions about the later jobs of a
+// history.
+type Evaluation struct {
+	TrainJobs int           `json:"train_jobs"`
+	TestJobs  int           `json:"test_jobs"`
+	Lessons   int           `json:"lessons"` // questions learnt from
+	CutAt     time.Duration `json:"-"`       // when the first job that is not learnt from was submitted
+	// Queries has DefaultMethod's scores (or the first method's asked for) by kind
+	// of question, in the order of Kinds.
+	Queries []QueryScore `json:"queries"`
+	// Methods has every method's, and Ablation what DefaultMethod scores with
+	// other features.
+	Methods  []MethodScore `json:"methods"`
+	Ablation []MethodScore `json:"ablation,omitempty"`
+}
+
+// QueryScore is a kind of questions with its scores.
+type QueryScore struct {
+	Kind string `json:"query"`
+	Score
+	Majority  float64 `json:"majority"`     // accuracy of the most frequent class
+	Elapsed   float64 `json:"elapsed_rule"` // accuracy of the elapsed-time rule
+	Undecided struct {
+		Score
+		Majority float64 `json:"majority"`
+		Elapsed  float64 `json:"elapsed_rule"`
+	} `json:"undecided"` // of jobs that have not run for the last bound yet
+	// KS is Kolmogorov and Smirnov's distance of the durations drawn from the true
+	// ones; KSHistory that of durations drawn without a class.
+	KS        float64 `json:"ks"`
+	KSHistory float64 `json:"ks_history"`
+}
+
+// MethodScore is a method with its scores on the kinds of questions.
+type MethodScore struct {
+	Method    string           `json:"method"`
+	Features  int              `json:"features"`
+	TrainS    float64          `json:"train_s"`
+	Per1000   float64          `json:"inference_s_per_1000"` // without features
+	Scores    map[string]Score `json:"scores"`
+	Undecided map[string]Score `json:"undecided"`
+}
+
+// Evaluate trains on the first jobs of a history that has ended, and asks about
+// the others. clock measures wall time; nil leaves times out.
+func Evaluate(ctx context.Context, history []Record, zero time.Time, o EvaluateOptions, clock func() time.Time) (*Evaluation, error) {
+	if o.TrainShare == 0 {
+		o.TrainShare = .7
+	}
+	if o.TrainShare <= 0 || o.TrainShare >= 1 {
+		return nil, fmt.Errorf("durations: a share of %g of the jobs to learn from is not between 0 and 1", o.TrainShare)
+	}
+	if len(o.Methods) == 0 {
+		o.Methods = []string{DefaultMethod}
+	}
+	cut := int(float64(len(history)) * o.TrainShare)
+	if o.Model != nil {
+		for cut < len(history) && !zero.Add(history[cut].Submit).After(o.Model.Trained.To) {
+			cut++
+		}
+		if cut == len(history) {
+			return nil, errors.New("durations: the model has learnt from all these jobs")
+		}
+	}
+	if cut == 0 || cut >= len(history) {
+		return nil, errors.New("durations: too few jobs to learn from some and ask about others")
+	}
+	run := &evaluation{ctx: ctx, o: o, clock: clock, history: history, zero: zero, cut: cut, asked: make([]*Examples, len(Kinds)), usual: make([]Classifier, len(Kinds))}
+	return run.all()
+}
+
+type evaluation struct {
+	ctx     context.Context
+	o       EvaluateOptions
+	clock   func() time.Time
+	history []Record
+	zero    time.Time
+	cut     int
+	lessons *Examples
+	asked   []*Examples  // by kind
+	usual   []Classifier // the most frequent class of the questions learnt from, by kind
+}
+
+func (v *evaluation) tell(what string, done, of int) {
+	if v.o.Progress != nil {
+		v.o.Progress(what, done, of)
+	}
+}
+
+func (v *evaluation) all() (*Evaluation, error) {
+	at := v.history[v.cut].Submit
+	known := Known(v.history[:v.cut], at)
+	v.tell("features", 0, 1)
+	var err error
+	if v.lessons, err = Lessons(v.ctx, known, v.zero, v.o.Seed); err != nil {
+		return nil, err
+	}
+	if v.lessons.Len() == 0 {
+		return nil, errors.New("durations: no job's class was known when the training ended")
+	}
+	for k := range Kinds {
+		var later []Question
+		before := &Examples{}
+		for _, q := range Kinds[k].Ask(v.history, v.o.Seed) {
+			if q.Job >= v.cut {
+				later = append(later, q)
+			} else if q.At < at && decided(&known[q.Job]) {
+				before.Class = append(before.Class, float64(ClassOf(known[q.Job].Ran)))
+			}
+		}
+		v.usual[k] = &majority{frequencies(before)}
+		inTime(later)
+		if v.asked[k], err = Extract(v.ctx, v.history, v.zero, later); err != nil {
+			return nil, err
+		}
+	}
+	out := &Evaluation{TrainJobs: v.cut, TestJobs: len(v.history) - v.cut, Lessons: v.lessons.Len(), CutAt: at}
+	names := append([]string{}, v.o.Methods...)
+	for _, rule := range []string{"majority", "elapsed"} {
+		if !slices.Contains(names, rule) {
+			names = append(names, rule)
+		}
+	}
+	var main Classifier
+	if m := v.o.Model; m != nil {
+		out.Lessons = m.Lessons
+		names = []string{"majority", "elapsed"}
+		main = m.Classifier()
+		s := &MethodScore{Method: "model " + m.Version, Features: len(m.Features)}
+		v.ask(s, main)
+		out.Methods = append(out.Methods, *s)
+	}
+	for _, name := range names {
+		m, err := MethodNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		c, s, err := v.score(m, name, v.o.Columns)
+		if err != nil {
+			return nil, err
+		}
+		if main == nil {
+			main = c
+		}
+		out.Methods = append(out.Methods, *s)
+	}
+	draws := NewDraws(known)
+	first, majority, rule := &out.Methods[0], out.method("majority"), out.method("elapsed")
+	for k, kind := range Kinds {
+		q := QueryScore{Kind: kind.Name, Score: first.Scores[kind.Name], Majority: majority.Scores[kind.Name].Accuracy, Elapsed: rule.Scores[kind.Name].Accuracy}
+		q.Undecided.Score = first.Undecided[kind.Name]
+		q.Undecided.Majority, q.Undecided.Elapsed = majority.Undecided[kind.Name].Accuracy, rule.Undecided[kind.Name].Accuracy
+		q.KS, q.KSHistory = v.drawn(draws, main, k)
+		out.Queries = append(out.Queries, q)
+	}
+	if v.o.Ablate {
+		if out.Ablation, err = v.ablate(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (e *Evaluation) method(name string) *MethodScore {
+	for i := range e.Methods {
+		if e.Methods[i].Method == name {
+			return &e.Methods[i]
+		}
+	}
+	panic("durations: method " + name + " was not evaluated")
+}
+
+// score trains a method and asks it everything.
+func (v *evaluation) score(m *Method, label string, columns []int) (Classifier, *MethodScore, error) {
+	s := &MethodScore{Method: label}
+	began := v.now()
+	o := LearnOptions{Columns: columns, Seed: v.o.Seed, Workers: v.o.Workers, Progress: func(done, of int) { v.tell(label, done, of) }}
+	c, err := m.Learn(v.ctx, v.lessons, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", m.Name, err)
+	}
+	if err := v.ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	s.TrainS = v.now().Sub(began).Seconds()
+	s.Features = featuresOf(c)
+	v.ask(s, c)
+	return c, s, nil
+}
+
+// ask scores a classifier on everything.
+func (v *evaluation) ask(s *MethodScore, c Classifier) {
+	s.Scores, s.Undecided = map[string]Score{}, map[string]Score{}
+	began := v.now()
+	asked := 0
+	p := make([]float64, Classes)
+	for k, kind := range Kinds {
+		by := c
+		if _, ok := c.(*majority); ok {
+			by = v.usual[k]
+		}
+		var all, undecided scorer
+		e := v.asked[k]
+		for i := range e.Questions {
+			by.Probabilities(p, e.X.Row(i))
+			all.add(p, int(e.Class[i]))
+			if e.Ran[i] < Bounds[len(Bounds)-1].Seconds() {
+				undecided.add(p, int(e.Class[i]))
+			}
+		}
+		asked += e.Len()
+		s.Scores[kind.Name], s.Undecided[kind.Name] = all.score(), undecided.score()
+	}
+	if asked > 0 {
+		s.Per1000 = v.now().Sub(began).Seconds() / float64(asked) * 1000
+	}
+}
+
+func (v *evaluation) now() time.Time {
+	if v.clock == nil {
+		return time.Time{}
+	}
+	return v.clock()
+}
+
+func featuresOf(c Classifier) int {
+	switch c := c.(type) {
+	case *boosted:
+		return len(c.columns)
+	case *forest:
+		return len(c.columns)
+	case *network:
+		return len(c.columns)
+	case *similar, *elapsed:
+		return 1
+	}
+	return 0
+}
+
+// drawn compares durations drawn for the questions of a kind with the true ones:
+// the classifier's, and those of history alone.
+func (v *evaluation) drawn(d *Draws, c Classifier, kind int) (ks, plain float64) {
+	e := v.asked[kind]
+	r := rng.Stream("drawn durations", v.o.Seed, uint64(kind))
+	p := make([]float64, Classes)
+	got, base := make([]float64, e.Len()), make([]float64, e.Len())
+	truth := append([]float64{}, e.Total...)
+	for i, q := range e.Questions {
+		j, ran := v.history[q.Job].Job, time.Duration(e.Ran[i]*float64(time.Second))
+		c.Probabilities(p, e.X.Row(i))
+		got[i] = d.Draw(r, j, p, ran).Seconds()
+		d.Plain(p, j, ran)
+		base[i] = d.Draw(r, j, p, ran).Seconds()
+	}
+	return KS(got, truth), KS(base, append([]float64{}, e.Total...))
+}
+
+// ablate trains on other features.
+func (v *evaluation) ablate() ([]MethodScore, error) {
+	m, err := MethodNamed(DefaultMethod)
+	if err != nil {
+		return nil, err
+	}
+	base := v.o.Columns
+	if base == nil {
+		base = DefaultColumns
+	}
+	type variant struct {
+		name    string
+		columns []int
+	}
+	all := make([]int, len(Features))
+	for c := range all {
+		all[c] = c
+	}
+	variants := []variant{{"Table 2 only", TableColumns}, {"all features", all}}
+	for _, part := range Parts {
+		var left []int
+		for _, c := range base {
+			if Features[c].Part != part || c == ranColumn {
+				left = append(left, c)
+			}
+		}
+		if len(left) < len(base) && len(left) > 0 {
+			variants = append(variants, variant{"without " + string(part), left})
+		}
+	}
+	var out []MethodScore
+	for _, x := range variants {
+		_, s, err := v.score(m, x.name, x.columns)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *s)
+	}
+	return out, nil
+}

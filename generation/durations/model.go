@@ -1,0 +1,248 @@
+package durations
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/internal/trees"
+)
+
+// Header is what a model file says of its model, in its first line, before the
+// model itself as LightGBM text.
+type Header struct {
+	Format string `json:"format"` // headerFormat
+	// Version identifies the model: a hash of its text.
+	Version string `json:"version"`
+	// Parent is the version it was refitted from, if it was.
+	Parent  string `json:"parent,omitempty"`
+	Trained Window `json:"trained"`
+	// Lessons is how many questions about the trained window's jobs it learnt
+	// from.
+	Lessons int `json:"lessons"`
+	// Held is the window after it that Scores are from, by kind of question.
+	Held     Window           `json:"held_back"`
+	Scores   map[string]Score `json:"scores"`
+	Bounds   []float64        `json:"class_bounds_s"`
+	Features []string         `json:"features"`
+	// Typical is the median of each feature in the lessons; Importance its share
+	// of the gain of all splits.
+	Typical    []float64 `json:"typical"`
+	Importance []float64 `json:"importance"`
+	Seed       uint64    `json:"seed"`
+}
+
+// Window is jobs of a trace by submission, both ends included.
+type Window struct {
+	Trace string    `json:"trace,omitempty"`
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to"`
+	Jobs  int       `json:"jobs"`
+}
+
+const headerFormat = "autosched durations 1"
+
+// maxModel bounds what is read as a model: 100 rounds of 6 classes with 31 leaves
+// are 2 MB.
+const maxModel = 256 << 20
+
+// Model is a classifier that was learnt and scored. It is read-only, and safe for
+// many goroutines through Classifier.
+type Model struct {
+	Header
+	text    []byte
+	served  *trees.Served
+	columns []int
+}
+
+// Classifier serves the model, to one goroutine.
+func (m *Model) Classifier() Classifier { return &server{model: m} }
+
+type server struct {
+	model *Model
+	row   []float64
+}
+
+func (s *server) Probabilities(dst, row []float64) {
+	s.row = chosen(s.row, row, s.model.columns)
+	if err := s.model.served.Predict(s.row, dst); err != nil {
+		panic("durations: " + err.Error()) // the number of features was checked
+	}
+	mask(dst, row[ranColumn])
+}
+
+// newModel serves a model text. Its features must be among Features, and its
+// outputs the classes.
+func newModel(text []byte) (*Model, error) {
+	served, err := trees.Load(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	if served.Outputs() != Classes {
+		return nil, fmt.Errorf("the model has %d outputs; a duration model has one for each of the %d classes", served.Outputs(), Classes)
+	}
+	m := &Model{text: text, served: served}
+	for _, name := range served.Names() {
+		c := slices.IndexFunc(Features, func(f Feature) bool { return f.Name == name })
+		if c < 0 {
+			return nil, fmt.Errorf("feature_names: %q is no feature; 'autosched predict features' lists them", name)
+		}
+		m.columns = append(m.columns, c)
+	}
+	if len(m.columns) != served.Features() {
+		return nil, errors.New("feature_names: is missing: the model does not say which features its columns are")
+	}
+	sum := sha256.Sum256(text)
+	m.Header = Header{Format: headerFormat, Version: hex.EncodeToString(sum[:8]), Features: served.Names()}
+	for _, b := range Bounds {
+		m.Bounds = append(m.Bounds, b.Seconds())
+	}
+	return m, nil
+}
+
+// Write writes the model file.
+func (m *Model) Write(w io.Writer) error {
+	head, err := json.Marshal(m.Header)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(slices.Concat(head, []byte("\n"), m.text))
+	return err
+}
+
+// ReadModel reads what Write wrote, or a bare LightGBM text of which the
+// feature_names are among Features. The error says what is wrong.
+func ReadModel(r io.Reader) (*Model, error) {
+	br := bufio.NewReader(io.LimitReader(r, maxModel+1))
+	var head Header
+	bare := true
+	if first, err := br.Peek(1); err == nil && first[0] == '{' {
+		bare = false
+		line, err := br.ReadBytes('\n')
+		if err != nil {
+			return nil, errors.New("durations: the header is cut short")
+		}
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&head); err != nil {
+			return nil, fmt.Errorf("durations: header: %w", err)
+		}
+		if head.Format != headerFormat {
+			return nil, fmt.Errorf("durations: header: format: %q is not %q", head.Format, headerFormat)
+		}
+	}
+	text, err := io.ReadAll(br)
+	if err != nil {
+		return nil, fmt.Errorf("durations: %w", err)
+	}
+	if len(text) > maxModel {
+		return nil, fmt.Errorf("durations: the model is larger than %d MiB", maxModel>>20)
+	}
+	m, err := newModel(text)
+	if err != nil {
+		return nil, fmt.Errorf("durations: model: %w", err)
+	}
+	if bare {
+		return m, nil
+	}
+	switch {
+	case head.Version != m.Version:
+		return nil, fmt.Errorf("durations: header: version: %q is not that of the model below it (%q): the file was changed", head.Version, m.Version)
+	case !slices.Equal(head.Features, m.Features):
+		return nil, errors.New("durations: header: features: are not those of the model below it")
+	case !slices.Equal(head.Bounds, m.Bounds):
+		return nil, fmt.Errorf("durations: header: class_bounds_s: are %v, and this program's %v", head.Bounds, m.Bounds)
+	case len(head.Typical) != len(m.Features) || len(head.Importance) != len(m.Features):
+		return nil, errors.New("durations: header: typical, importance: do not have a number for each feature")
+	}
+	m.Header = head
+	return m, nil
+}
+
+// Weight is a feature with its share of the importance.
+type Weight struct {
+	Feature string  `json:"feature"`
+	Part    Part    `json:"part"`
+	Share   float64 `json:"share"`
+}
+
+// Weights are the features, the most important first. Empty for a model that does
+// not tell.
+func (m *Model) Weights() []Weight {
+	var out []Weight
+	for k, share := range m.Importance {
+		out = append(out, Weight{m.Features[k], Features[m.columns[k]].Part, share})
+	}
+	slices.SortStableFunc(out, func(a, b Weight) int {
+		switch {
+		case a.Share > b.Share:
+			return -1
+		case a.Share < b.Share:
+			return 1
+		}
+		return strings.Compare(a.Feature, b.Feature)
+	})
+	return out
+}
+
+// Reason is a feature of a job and what the model makes of it.
+type Reason struct {
+	Feature string  `json:"feature"`
+	Part    Part    `json:"part"`
+	Value   float64 `json:"value"` // a NaN is left out
+	Missing bool    `json:"missing,omitempty"`
+	Typical float64 `json:"typical"`
+	// Effect is how much of the predicted class's probability would be lost if
+	// the feature were typical.
+	Effect float64 `json:"effect"`
+}
+
+// Explain says which features of a row make its predicted class likelier than it
+// would be if they were typical, one at a time, the largest effect first.
+func (m *Model) Explain(row []float64) (p [Classes]float64, reasons []Reason, err error) {
+	if len(m.Typical) != len(m.columns) {
+		return p, nil, errors.New("durations: the model does not say what is typical: it has no header")
+	}
+	s := &server{model: m}
+	s.Probabilities(p[:], row)
+	best := argmax(p[:])
+	changed := slices.Clone(row)
+	var other [Classes]float64
+	for k, c := range m.columns {
+		if row[c] == m.Typical[k] {
+			continue
+		}
+		changed[c] = m.Typical[k]
+		// What the job has outrun stays so.
+		s.row = chosen(s.row, changed, m.columns)
+		if err := m.served.Predict(s.row, other[:]); err != nil {
+			return p, nil, err
+		}
+		mask(other[:], row[ranColumn])
+		changed[c] = row[c]
+		r := Reason{Feature: m.Features[k], Part: Features[c].Part, Value: row[c], Typical: m.Typical[k], Effect: p[best] - other[best]}
+		if r.Value != r.Value {
+			r.Value, r.Missing = 0, true
+		}
+		reasons = append(reasons, r)
+	}
+	slices.SortStableFunc(reasons, func(a, b Reason) int {
+		x, y := max(a.Effect, -a.Effect), max(b.Effect, -b.Effect)
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return strings.Compare(a.Feature, b.Feature)
+	})
+	return p, reasons, nil
+}

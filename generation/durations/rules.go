@@ -1,0 +1,140 @@
+package durations
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+var (
+	ranColumn     = column(ranFeature)
+	similarColumn = column(similarFeature)
+)
+
+// mask leaves no probability to classes that a job has outrun, and makes the rest
+// add up to 1. ran is the feature.
+func mask(p []float64, ran float64) {
+	elapsed := seconds(ran)
+	sum := 0.
+	for c := range p {
+		// A feature is rounded: what has run for a bound to the millisecond has
+		// outrun the class below.
+		if c < len(Bounds) && elapsed >= Bounds[c]-time.Millisecond {
+			p[c] = 0
+		}
+		sum += p[c]
+	}
+	if sum <= 0 {
+		clear(p)
+		p[ClassOf(elapsed+time.Millisecond)] = 1
+		return
+	}
+	for c := range p {
+		p[c] /= sum
+	}
+}
+
+// seconds turns a feature back into a length of time.
+func seconds(feature float64) time.Duration {
+	return time.Duration(math.Expm1(feature) * float64(time.Second))
+}
+
+// frequencies of the classes, by weight, each class counted once more than it was
+// seen, so that none is impossible.
+func frequencies(e *Examples) [Classes]float64 {
+	var p [Classes]float64
+	sum := 0.
+	for c := range p {
+		p[c] = 1
+		sum++
+	}
+	for _, c := range e.Class {
+		p[int(c)]++
+		sum++
+	}
+	for c := range p {
+		p[c] /= sum
+	}
+	return p
+}
+
+type majority struct{ p [Classes]float64 }
+
+// learnMajority counts jobs when they are submitted: one example a job.
+func learnMajority(_ context.Context, e *Examples, _ LearnOptions) (Classifier, error) {
+	return &majority{frequencies(e.arrivals())}, nil
+}
+
+func (m *majority) Probabilities(dst, _ []float64) { copy(dst, m.p[:]) }
+
+// arrivals are the examples of jobs that have not run at all.
+func (e *Examples) arrivals() *Examples {
+	out := &Examples{}
+	for i, ran := range e.Ran {
+		if ran == 0 {
+			out.Class = append(out.Class, e.Class[i])
+			out.Total = append(out.Total, e.Total[i])
+		}
+	}
+	return out
+}
+
+// elapsed knows how long jobs ran, and counts those that ran longer than the one
+// asked about.
+type elapsed struct {
+	totals []float64          // sorted
+	after  [][Classes]float64 // classes of totals[i:]
+}
+
+func learnElapsed(_ context.Context, e *Examples, _ LearnOptions) (Classifier, error) {
+	r := &elapsed{totals: e.arrivals().Total}
+	slices.Sort(r.totals)
+	r.after = make([][Classes]float64, len(r.totals)+1)
+	for i := len(r.totals) - 1; i >= 0; i-- {
+		r.after[i] = r.after[i+1]
+		r.after[i][ClassOf(time.Duration(r.totals[i]*float64(time.Second)))]++
+	}
+	return r, nil
+}
+
+func (r *elapsed) Probabilities(dst, row []float64) {
+	i, _ := slices.BinarySearch(r.totals, seconds(row[ranColumn]).Seconds()+1e-3)
+	for c, n := range r.after[i] {
+		dst[c] = n + 1
+	}
+	mask(dst, row[ranColumn])
+}
+
+// similar takes the class of the median of similar jobs, as sure of it as it was
+// right in training.
+type similar struct {
+	right float64
+	p     [Classes]float64
+}
+
+func learnSimilar(_ context.Context, e *Examples, _ LearnOptions) (Classifier, error) {
+	s := &similar{p: frequencies(e)}
+	n, right := 2., 1.
+	for i := range e.Class {
+		if v := e.X.Row(i)[similarColumn]; !math.IsNaN(v) {
+			n++
+			if ClassOf(seconds(v)) == int(e.Class[i]) {
+				right++
+			}
+		}
+	}
+	s.right = max(.5, right/n)
+	return s, nil
+}
+
+func (s *similar) Probabilities(dst, row []float64) {
+	copy(dst, s.p[:])
+	if v := row[similarColumn]; !math.IsNaN(v) {
+		for c := range dst {
+			dst[c] *= 1 - s.right
+		}
+		dst[ClassOf(seconds(v))] += s.right
+	}
+	mask(dst, row[ranColumn])
+}

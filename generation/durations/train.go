@@ -1,0 +1,279 @@
+package durations
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/internal/trees"
+)
+
+const (
+	// holdShare of the jobs, the last submitted, are not learnt from: models are
+	// scored on them.
+	holdShare = .15
+	// leastJobs is how many ended jobs a model needs.
+	leastJobs = 200
+	// refitRounds are added by a refit; beyond maxRounds a model is trained anew.
+	refitRounds = 10
+	maxRounds   = 160
+)
+
+// ErrTooFew is for histories that are too short to train on.
+var ErrTooFew = errors.New("too few jobs have ended to learn from")
+
+// heldBack is the end of a history, with questions about the jobs in it whose
+// class is known: what models are compared on.
+type heldBack struct {
+	cut    int
+	window Window
+	asked  map[string]*Examples
+}
+
+// hold sets the last jobs of a history aside.
+func hold(ctx context.Context, history []Record, zero time.Time, seed uint64) (*heldBack, error) {
+	ended := 0
+	for i := range history {
+		if history[i].Ended {
+			ended++
+		}
+	}
+	if ended < leastJobs {
+		return nil, fmt.Errorf("durations: %w: %d, and at least %d are needed", ErrTooFew, ended, leastJobs)
+	}
+	h := &heldBack{cut: int(float64(len(history)) * (1 - holdShare)), asked: map[string]*Examples{}}
+	h.window = windowOf(history[h.cut:], zero)
+	for _, name := range trainingKinds {
+		var later []Question
+		for _, q := range kindNamed(name).Ask(history, seed) {
+			if q.Job >= h.cut && decided(&history[q.Job]) {
+				later = append(later, q)
+			}
+		}
+		inTime(later)
+		var err error
+		if h.asked[name], err = Extract(ctx, history, zero, later); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func windowOf(history []Record, zero time.Time) Window {
+	w := Window{Jobs: len(history)}
+	if len(history) > 0 {
+		w.From, w.To = zero.Add(history[0].Submit), zero.Add(history[len(history)-1].Submit)
+	}
+	return w
+}
+
+// score asks a model everything, and gives the mean log-loss over the kinds: what
+// decides which of two models is better.
+func (h *heldBack) score(m *Model) (map[string]Score, float64) {
+	out := map[string]Score{}
+	loss, kinds := 0., 0.
+	c := m.Classifier()
+	p := make([]float64, Classes)
+	for _, name := range trainingKinds {
+		var s scorer
+		e := h.asked[name]
+		for i := range e.Questions {
+			c.Probabilities(p, e.X.Row(i))
+			s.add(p, int(e.Class[i]))
+		}
+		if s.n > 0 {
+			out[name] = s.score()
+			loss += out[name].LogLoss
+			kinds++
+		}
+	}
+	return out, loss / max(1, kinds)
+}
+
+// Train learns a model from a history, but for its last jobs, which it is scored
+// on.
+func Train(ctx context.Context, history []Record, zero time.Time, trace string, o LearnOptions) (*Model, error) {
+	h, err := hold(ctx, history, zero, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return train(ctx, history, zero, trace, h, o)
+}
+
+func train(ctx context.Context, history []Record, zero time.Time, trace string, h *heldBack, o LearnOptions) (*Model, error) {
+	known := Known(history[:h.cut], history[h.cut].Submit)
+	lessons, err := Lessons(ctx, known, zero, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	b, err := boost(ctx, lessons, o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := finish(b.model, b.columns, lessons)
+	if err != nil {
+		return nil, err
+	}
+	m.Seed = o.Seed
+	m.Trained, m.Held = windowOf(known, zero), h.window
+	m.Trained.Trace, m.Held.Trace = trace, trace
+	m.Scores, _ = h.score(m)
+	return m, nil
+}
+
+// finish turns a booster into a model: its text, served.
+func finish(b *trees.Model, columns []int, lessons *Examples) (*Model, error) {
+	names := make([]string, len(columns))
+	for k, c := range columns {
+		names[k] = Features[c].Name
+	}
+	var text bytes.Buffer
+	if err := b.WriteLightGBM(&text, names); err != nil {
+		return nil, err
+	}
+	m, err := newModel(text.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("durations: %w", err)
+	}
+	m.Lessons = lessons.Len()
+	gain, _ := b.Importance()
+	sum := 0.
+	for _, g := range gain {
+		sum += g
+	}
+	m.Importance = make([]float64, len(gain))
+	for k, g := range gain {
+		if sum > 0 {
+			m.Importance[k] = g / sum
+		}
+	}
+	m.Typical = make([]float64, len(columns))
+	values := make([]float64, 0, lessons.Len())
+	for k, c := range columns {
+		values = values[:0]
+		for i := range lessons.X.Rows {
+			if v := lessons.X.Row(i)[c]; !math.IsNaN(v) {
+				values = append(values, v)
+			}
+		}
+		if len(values) > 0 {
+			slices.Sort(values)
+			m.Typical[k] = values[len(values)/2]
+		}
+	}
+	return m, nil
+}
+
+// Choice is which of two models is kept, and why.
+type Choice struct {
+	Kept     *Model `json:"-"`
+	Replaced bool   `json:"replaced"`
+	Reason   string `json:"reason"`
+	// Old and New are the mean log-losses on the same held-back jobs.
+	Old float64 `json:"old_log_loss"`
+	New float64 `json:"new_log_loss"`
+}
+
+// Retrain learns a model from a history and keeps it only if it is no worse than
+// the old one on the same jobs, the last of the history.
+func Retrain(ctx context.Context, old *Model, history []Record, zero time.Time, trace string, o LearnOptions) (Choice, error) {
+	h, err := hold(ctx, history, zero, o.Seed)
+	if err != nil {
+		return Choice{}, err
+	}
+	fresh, err := train(ctx, history, zero, trace, h, o)
+	if err != nil {
+		return Choice{}, err
+	}
+	return h.choose(old, fresh), nil
+}
+
+// Refit adds rounds to a model, learnt from the jobs that were submitted after
+// those it has learnt from, and keeps the result only if it is no worse on the last
+// jobs of the history. It costs a fraction of Retrain. A model that has been
+// refitted often is trained anew.
+func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, trace string, o LearnOptions) (Choice, error) {
+	b, err := trees.Read(bytes.NewReader(old.text))
+	if err != nil {
+		return Choice{}, fmt.Errorf("durations: %w", err)
+	}
+	if b.Rounds()+refitRounds > maxRounds {
+		return Retrain(ctx, old, history, zero, trace, o)
+	}
+	h, err := hold(ctx, history, zero, o.Seed)
+	if err != nil {
+		return Choice{}, err
+	}
+	lessons, err := lessonsSince(ctx, history, zero, h.cut, old.Trained.To.Sub(zero), o.Seed)
+	if err != nil {
+		return Choice{}, err
+	}
+	if lessons.Len() < leastJobs {
+		return Choice{Kept: old, Reason: fmt.Sprintf("kept: only %d new questions to learn from", lessons.Len())}, nil
+	}
+	x := pick(lessons.X, old.columns)
+	if b, err = b.Continue(ctx, x, lessons.Class, lessons.Weights, refitRounds); err != nil {
+		return Choice{}, err
+	}
+	fresh, err := finish(b, old.columns, lessons)
+	if err != nil {
+		return Choice{}, err
+	}
+	fresh.Parent, fresh.Seed, fresh.Typical = old.Version, old.Seed, old.Typical
+	fresh.Trained, fresh.Held = old.Trained, h.window
+	now := windowOf(history[:h.cut], zero)
+	fresh.Trained.To, fresh.Held.Trace = now.To, trace
+	fresh.Trained.Jobs = old.Trained.Jobs
+	for i := range history[:h.cut] {
+		if zero.Add(history[i].Submit).After(old.Trained.To) {
+			fresh.Trained.Jobs++
+		}
+	}
+	fresh.Scores, _ = h.score(fresh)
+	return h.choose(old, fresh), nil
+}
+
+// lessonsSince are the lessons about jobs submitted after an instant, and before
+// job cut.
+func lessonsSince(ctx context.Context, history []Record, zero time.Time, cut int, since time.Duration, seed uint64) (*Examples, error) {
+	known := Known(history[:cut], history[cut].Submit)
+	all, err := Lessons(ctx, known, zero, seed)
+	if err != nil {
+		return nil, err
+	}
+	return all.keep(func(i int) bool { return known[all.Questions[i].Job].Submit > since }), nil
+}
+
+// keep is some of the examples.
+func (e *Examples) keep(which func(i int) bool) *Examples {
+	out := &Examples{}
+	for i, q := range e.Questions {
+		if !which(i) {
+			continue
+		}
+		out.Questions = append(out.Questions, q)
+		out.X.Data = append(out.X.Data, e.X.Row(i)...)
+		out.Class = append(out.Class, e.Class[i])
+		out.Ran = append(out.Ran, e.Ran[i])
+		out.Total = append(out.Total, e.Total[i])
+		out.Weights = append(out.Weights, e.Weights[i])
+		out.batch = append(out.batch, e.batch[i])
+	}
+	out.X.Rows, out.X.Cols = out.Len(), e.X.Cols
+	return out
+}
+
+func (h *heldBack) choose(old, fresh *Model) Choice {
+	_, was := h.score(old)
+	_, is := h.score(fresh)
+	c := Choice{Kept: fresh, Replaced: true, Old: was, New: is, Reason: fmt.Sprintf("replaced: log-loss %.4f against %.4f of the old model, on the last %d jobs", is, was, h.window.Jobs)}
+	if is > was || math.IsNaN(is) {
+		c.Kept, c.Replaced = old, false
+		c.Reason = fmt.Sprintf("kept the old model: the new one has log-loss %.4f against %.4f, on the last %d jobs", is, was, h.window.Jobs)
+	}
+	return c
+}
