@@ -25,6 +25,10 @@ type Document struct {
 	// Conflicts are pairs that the knowledge forbids to be adjacent though no set
 	// separates them: the data contradict the knowledge.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
+	// DependentInputs are pairs of config and context variables that were not
+	// independent of each other. That is no contradiction (a busy day has much of
+	// everything), but their effects are harder to tell apart.
+	DependentInputs []Dependence `json:"dependent_inputs,omitempty"`
 	// DAG is the directed graph made of the edges.
 	DAG *DAGDocument `json:"dag,omitempty"`
 	// Knowledge is what was known beforehand.
@@ -83,6 +87,14 @@ type Conflict struct {
 	Given []string `json:"given"`
 	// Hint says what the conflict usually means.
 	Hint string `json:"hint"`
+}
+
+// A Dependence is a pair of inputs that nothing separates.
+type Dependence struct {
+	A string `json:"a"`
+	B string `json:"b"`
+	// P is the largest p-value of the conditioning sets tried.
+	P float64 `json:"p"`
 }
 
 // Learning says how a graph was learned.
@@ -239,6 +251,11 @@ func (d *Document) check() error {
 	}
 	for i, c := range d.Conflicts {
 		if err := known(fmt.Sprintf("conflicts[%d]", i), append([]string{c.A, c.B}, c.Given...)...); err != nil {
+			return err
+		}
+	}
+	for i, p := range d.DependentInputs {
+		if err := known(fmt.Sprintf("dependent_inputs[%d]", i), p.A, p.B); err != nil {
 			return err
 		}
 	}

@@ -46,6 +46,7 @@ func TestReadDocumentErrors(t *testing.T) {
 		{"p", edge(`{"source": "a", "target": "b", "mark_source": "tail", "mark_target": "arrow", "p": 2}`), "2 is not within"},
 		{"separation", with(`"separations": [{"a": "a", "b": "b", "given": ["x"]}]`), `separations[0]: there is no node "x"`},
 		{"conflict", with(`"conflicts": [{"a": "a", "b": "y", "given": []}]`), `conflicts[0]: there is no node "y"`},
+		{"dependence", with(`"dependent_inputs": [{"a": "z", "b": "a"}]`), `dependent_inputs[0]: there is no node "z"`},
 		{"knowledge", with(`"knowledge": {"tiers": {"a": "up"}}`), `knowledge: tiers: "up"`},
 		{"order", with(`"dag": {"edges": [], "order": ["a"]}`), "order has 1 different names, there are 2"},
 		{"cycle", with(`"dag": {"edges": [{"source": "b", "target": "a"}], "order": ["a", "b"]}`), "goes against the order"},

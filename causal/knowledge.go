@@ -134,6 +134,8 @@ type Knowledge struct {
 	Forbidden, Required [][2]int
 }
 
+func (k *Knowledge) exogenous(i int) bool { return k.Exogenous != nil && k.Exogenous[i] }
+
 // Bind relates a spec to the columns of a table. Every column needs a tier
 // unless the mode is ModeNone, and every name in the spec a column.
 func (s *Spec) Bind(names []string) (*Knowledge, error) {

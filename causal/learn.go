@@ -337,6 +337,8 @@ func describe(whole *Table, in *input, r *Result, boot *bootstrap, o LearnOption
 				d.Edges = append(d.Edges, edge)
 			case e.Separated:
 				d.Separations = append(d.Separations, Separation{names[i], names[j], pick(names, e.Set), shown(e.P)})
+			case e.Conflict && in.know.exogenous(i) && in.know.exogenous(j):
+				d.DependentInputs = append(d.DependentInputs, Dependence{names[i], names[j], shown(e.P)})
 			case e.Conflict:
 				d.Conflicts = append(d.Conflicts, Conflict{names[i], names[j], shown(e.P), pick(names, e.Set), conflictHint(in.spec, names[i], names[j])})
 			}
@@ -371,6 +373,9 @@ func describe(whole *Table, in *input, r *Result, boot *bootstrap, o LearnOption
 			in.warn("%d edges were found in fewer than %.0f %% of the bootstrap samples and are dropped", n, 100*o.Keep)
 		}
 	}
+	if n := len(d.DependentInputs); n > 0 {
+		in.warn("%d pairs of config or context variables were not set independently of each other: their effects are harder to tell apart", n)
+	}
 	if n := len(d.Conflicts); n > 0 {
 		in.warn("the data contradict the knowledge in %d pairs: see the conflicts", n)
 	}
@@ -401,13 +406,10 @@ func (r *Result) edge(i, j int, names []string) Edge {
 func conflictHint(s *Spec, a, b string) string {
 	tiers := []string{s.Tiers[a], s.Tiers[b]}
 	slices.Sort(tiers)
-	config := func(tier string) bool { return tier == TierConfig || tier == TierContext }
 	switch {
 	case tiers[0] == TierObjective && tiers[1] == TierObjective:
 		return "the objectives share a cause that is not in the data, or one causes the other: add the metric between"
-	case config(tiers[0]) && config(tiers[1]):
-		return "they were not set independently of each other: draw configurations at random, or add what both follow"
-	case config(tiers[0]) && tiers[1] == TierObjective:
+	case (tiers[0] == TierConfig || tiers[0] == TierContext) && tiers[1] == TierObjective:
 		return "a direct effect bypasses all metrics: add a metric, or allow it with mode \"tiers\""
 	case tiers[0] == TierMetric && tiers[1] == TierMetric:
 		return "metrics affect each other: allow it with mode \"tiers\""

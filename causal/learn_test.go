@@ -209,6 +209,27 @@ func TestLearnConflict(t *testing.T) {
 	}
 }
 
+// TestDependentInputs has a workload described twice over: no conflict, but said.
+func TestDependentInputs(t *testing.T) {
+	const n = 400
+	load, more, c, noise := normals(1, n), normals(2, n), normals(3, n), normals(4, n)
+	table := mustTable(t, Column{Name: "load", Values: load},
+		Column{Name: "backlog", Values: combine(n, func(i int) float64 { return load[i] + more[i] })},
+		Column{Name: "c", Values: c},
+		Column{Name: "m", Values: combine(n, func(i int) float64 { return load[i] + c[i] + noise[i] })})
+	spec := &Spec{Tiers: map[string]string{"load": TierContext, "backlog": TierContext, "c": TierConfig, "m": TierMetric}}
+	d, err := Learn(context.Background(), table, spec, LearnOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := edgeList(d), "load --> m\nc --> m\n"; got != want {
+		t.Errorf("edges\n%swant\n%s", got, want)
+	}
+	if len(d.Conflicts) != 0 || len(d.DependentInputs) != 1 || d.DependentInputs[0].A != "load" || d.DependentInputs[0].B != "backlog" || !strings.Contains(strings.Join(d.Warnings, "\n"), "1 pairs of config or context") {
+		t.Errorf("conflicts %v, dependent inputs %v, warnings %q", d.Conflicts, d.DependentInputs, d.Warnings)
+	}
+}
+
 // TestLearnFewRows has more parameters than rows in most tests.
 func TestLearnFewRows(t *testing.T) {
 	table, spec := layered(3, 8, 6, 2, 24)

@@ -110,7 +110,7 @@ func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 	}
 	return pageTemplate.Execute(out, map[string]any{
 		"Title": title, "Doc": d, "SVG": template.HTML(svg.String()), "Data": template.JS(encoded),
-		"Style": template.CSS(svgStyle), "Panels": o.Panels, "Summary": summary(d), "HasDAG": d.DAG != nil,
+		"Style": template.CSS(svgStyle), "Panels": o.Panels, "Summary": summary(d), "HasDAG": d.DAG != nil, "Inputs": dependentInputs(d),
 	})
 }
 

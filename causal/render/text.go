@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -43,8 +44,19 @@ func Table(out io.Writer, d *causal.Document) error {
 	}
 	if len(d.Conflicts) > 0 {
 		fmt.Fprintln(w, "\nCONFLICTS: knowledge keeps these apart, the data do not")
-		for _, c := range d.Conflicts {
-			fmt.Fprintf(w, "  %s, %s: %s\n", printable(c.A), printable(c.B), c.Hint)
+		for _, hint := range hints(d) {
+			fmt.Fprintf(w, "  %s\n", hint)
+			for _, c := range d.Conflicts {
+				if c.Hint == hint {
+					fmt.Fprintf(w, "    %s, %s\n", printable(c.A), printable(c.B))
+				}
+			}
+		}
+	}
+	if len(d.DependentInputs) > 0 {
+		fmt.Fprintln(w, "\ninputs that go together, each with the others it depends on:")
+		for _, line := range dependentInputs(d) {
+			fmt.Fprintf(w, "  %s\n", line)
 		}
 	}
 	if d.DAG != nil && len(d.DAG.Resolved) > 0 {
@@ -102,6 +114,33 @@ func edgeTable(out io.Writer, edges []causal.Edge) {
 		fmt.Fprintln(t)
 	}
 	_ = t.Flush() // the buffer below keeps the error
+}
+
+// hints lists what conflicts may mean, each once, in their order.
+func hints(d *causal.Document) []string {
+	var out []string
+	for _, c := range d.Conflicts {
+		if !slices.Contains(out, c.Hint) {
+			out = append(out, c.Hint)
+		}
+	}
+	return out
+}
+
+// dependentInputs says of each input which others it depends on, in the nodes'
+// order and every pair once.
+func dependentInputs(d *causal.Document) []string {
+	with := map[string][]string{}
+	for _, p := range d.DependentInputs {
+		with[p.A] = append(with[p.A], printable(p.B))
+	}
+	var out []string
+	for _, n := range d.Nodes {
+		if others := with[n.ID]; others != nil {
+			out = append(out, printable(n.ID)+": "+strings.Join(others, ", "))
+		}
+	}
+	return out
 }
 
 func unconnected(d *causal.Document) []string {
