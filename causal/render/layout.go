@@ -149,6 +149,9 @@ func (l *layout) neighbours() [][]int {
 // al., "Methods for visual understanding of hierarchical system structures", 1981).
 func (l *layout) order(near [][]int) {
 	const sweeps = 16
+	for _, row := range l.rows {
+		slices.SortStableFunc(row, func(a, b int) int { return cmp.Compare(min(1, len(near[b])), min(1, len(near[a]))) })
+	}
 	best, fewest := cloneRows(l.rows), math.MaxInt
 	for sweep := 0; sweep <= sweeps; sweep++ {
 		at := l.positions()
@@ -175,6 +178,9 @@ func (l *layout) order(near [][]int) {
 				middle[p] = float64(position) / float64(max(1, len(l.rows[row])-1))
 				if n > 0 {
 					middle[p] = sum / float64(n)
+				}
+				if len(near[p]) == 0 { // out of the way
+					middle[p] = math.Inf(1)
 				}
 			}
 			slices.SortStableFunc(l.rows[row], func(a, b int) int { return cmp.Compare(middle[a], middle[b]) })
