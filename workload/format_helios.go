@@ -5,11 +5,15 @@ package workload
 // local and name no zone. Jobs that ask for no GPU are left out.
 var heliosFormat = formatOf("helios", "SenseTime Helios, cluster_log.csv: local times, users and virtual clusters, CPU jobs left out", &table{
 	required: []string{"job_id", "user", "vc", "gpu_num", "state", "submit_time", "start_time", "end_time", "duration"},
-	optional: []string{"queue"},
+	optional: []string{"queue", "jobname/job_name"},
 	begin:    beginWallClock,
 	row: func(r *csvRow) Job {
 		j := Job{ID: r.id(0), User: r.text(1), Tenant: r.text(2), GPUs: r.gpusOrNone(3)}
 		r.datedRun(&j, 4, 5, 6, 7, 8, 9)
+		if name := r.value(10); len(name) > 0 { // the published logs have none
+			hex := hex16(nameHash(r.value(1), name))
+			j.Key = r.in.text(hex[:])
+		}
 		return j
 	},
 })

@@ -96,10 +96,7 @@ func foldSacct(r *csvRow) {
 	if !r.ok() {
 		return
 	}
-	h := fnvBytes(fnvBegin, r.value(10))
-	h = fnvBytes(h, []byte{0})
-	name := fnvBytes(h, r.value(12))
-
+	name := nameHash(r.value(10), r.value(12))
 	number, hash := s.at.find(string(id))
 	k := int32(-1)
 	if number >= 0 {

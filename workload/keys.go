@@ -77,6 +77,12 @@ func fnvNumbers(h uint64, nums ...int64) uint64 {
 	return h
 }
 
+// nameHash is the key of a job whose name is known: jobs of one user and name
+// recur.
+func nameHash(user, name []byte) uint64 {
+	return fnvBytes(fnvBytes(fnvBytes(fnvBegin, user), "\x00"), name)
+}
+
 // hex16 writes a hash as keys have it.
 func hex16(h uint64) (b [16]byte) {
 	const digits = "0123456789abcdef"
