@@ -102,8 +102,19 @@ func (c *Columns) Append(row []float64, config space.Config) []float64 {
 	return row
 }
 
-func (c *configColumn) value(config space.Config) float64 {
-	v := config.Get(c.param.ID)
+// value is what the column of a choice or a number has for a parameter's value.
+func (c *Columns) value(column string, v space.Value) float64 {
+	for i := range c.columns {
+		if c.columns[i].name == column {
+			return c.columns[i].of(v)
+		}
+	}
+	return 0
+}
+
+func (c *configColumn) value(config space.Config) float64 { return c.of(config.Get(c.param.ID)) }
+
+func (c *configColumn) of(v space.Value) float64 {
 	switch {
 	case c.state:
 		return c.level(c.stateOf(v))

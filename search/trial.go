@@ -91,11 +91,15 @@ type Evaluator func(ctx context.Context, c space.Config) (Measurement, error)
 
 // Trial is one configuration and what came of it.
 type Trial struct {
-	Step        int          `json:"step"` // its index in Result.Trials
-	Config      space.Config `json:"config"`
-	Origin      string       `json:"origin"`               // default, incumbent, preset:NAME, or the sampler's name
-	Prediction  *Prediction  `json:"prediction,omitempty"` // of the sampler, before it was measured
-	Measurement Measurement  `json:"measurement"`
+	Step       int          `json:"step"` // its index in Result.Trials
+	Config     space.Config `json:"config"`
+	Origin     string       `json:"origin"`               // default, incumbent, preset:NAME, or the sampler's name
+	Prediction *Prediction  `json:"prediction,omitempty"` // of the sampler, before it was measured
+	// Suggested is what the sampler proposed, where narrowing the scope changed it,
+	// and Narrowed says why.
+	Suggested   *space.Config `json:"suggested,omitempty"`
+	Narrowed    []string      `json:"narrowed,omitempty"`
+	Measurement Measurement   `json:"measurement"`
 	// Reward is the base objective over this one: above 1 is better than the
 	// incumbent. It is 0 for failed and exhausted trials and at most MaxRatio.
 	Reward float64 `json:"reward"`

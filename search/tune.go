@@ -56,6 +56,11 @@ type Options struct {
 	// The portfolio is never rejected. It sees the trials measured so far.
 	Reject func(history []Trial, c space.Config) string
 
+	// Scope, if set, may change a proposal before it is judged and measured, and
+	// says why: parameters that need not be searched stay as they are. The
+	// portfolio is never changed.
+	Scope func(history []Trial, c space.Config) (space.Config, []string)
+
 	// Progress, if set, is called after each trial, in step order, from the
 	// goroutine that called Tune.
 	Progress func(Trial)
@@ -180,6 +185,8 @@ type proposal struct {
 	hash       string
 	origin     string
 	prediction *Prediction
+	suggested  space.Config // before the scope was narrowed, if it was
+	narrowed   []string
 }
 
 // portfolio lists the configurations that are always measured and the presets
@@ -230,11 +237,20 @@ func (s *study) round(ctx context.Context) error {
 	var fresh []proposal
 	listed := map[string]bool{}
 	rejected := false
-	for _, g := range suggested {
+	effective := make([]space.Config, len(suggested))
+	for i, g := range suggested {
 		c := g.Config
 		if err := s.Space.Check(c); err != nil {
 			return fmt.Errorf("search: sampler %s proposed an invalid configuration: %w", s.result.Sampler, err)
 		}
+		var narrowed []string
+		if s.Scope != nil {
+			c, narrowed = s.Scope(s.result.Trials, c)
+			if err := s.Space.Check(c); err != nil {
+				return fmt.Errorf("search: narrowing the scope made an invalid configuration: %w", err)
+			}
+		}
+		effective[i] = c
 		h := c.Hash()
 		if _, known := s.seen[h]; known || listed[h] {
 			s.stale++
@@ -253,7 +269,11 @@ func (s *study) round(ctx context.Context) error {
 			if origin == "" {
 				origin = s.result.Sampler
 			}
-			fresh = append(fresh, proposal{config: c, hash: h, origin: origin, prediction: g.Prediction})
+			p := proposal{config: c, hash: h, origin: origin, prediction: g.Prediction, narrowed: narrowed}
+			if len(narrowed) > 0 {
+				p.suggested = g.Config
+			}
+			fresh = append(fresh, p)
 		}
 	}
 	learner, learns := s.sampler.(Learner)
@@ -269,8 +289,8 @@ func (s *study) round(ctx context.Context) error {
 		return nil
 	}
 	trials := make([]Trial, 0, len(suggested))
-	for _, g := range suggested {
-		if i, ok := s.seen[g.Config.Hash()]; ok {
+	for _, c := range effective {
+		if i, ok := s.seen[c.Hash()]; ok {
 			trials = append(trials, s.result.Trials[i])
 		}
 	}
@@ -286,7 +306,10 @@ func (s *study) round(ctx context.Context) error {
 func (s *study) measure(ctx context.Context, batch []proposal) {
 	incumbent := s.Options.Incumbent.Hash()
 	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
-		t := Trial{Step: len(s.result.Trials), Config: p.config, Origin: p.origin, Prediction: p.prediction, Cached: out.cached}
+		t := Trial{Step: len(s.result.Trials), Config: p.config, Origin: p.origin, Prediction: p.prediction, Cached: out.cached, Narrowed: p.narrowed}
+		if !p.suggested.IsZero() {
+			t.Suggested = &p.suggested
+		}
 		if !out.cached {
 			s.result.Evaluations++
 		}

@@ -1,0 +1,457 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/space"
+)
+
+// PrunerOptions say when proposals are not worth measuring. The zero value means
+// the defaults.
+type PrunerOptions struct {
+	// Gamma: a proposal is interesting if its objective may be below the best so
+	// far over Gamma; default 0.95, so worse by up to 5 % (AutoSched, Algorithm 1).
+	Gamma float64
+	// Tau is the probability of that below which a proposal is rejected; default
+	// 0.1.
+	Tau float64
+	// Explore is the share of a study's trials that may be measured whatever the
+	// model says of them; default 0.1 (the paper's 1 - epsilon, which it takes of the
+	// proposals: where most are rejected, most that is measured explores then).
+	Explore float64
+	// Audit is the share of the trials that may be rejected proposals measured all
+	// the same, to see whether rejecting was right; default 0.05.
+	Audit float64
+	// Warmup is how many trials are learnt before anything is rejected; default 10,
+	// or twice the parameters if that is more.
+	Warmup int
+	// Delta and KeepFree are those of model.Scope, and TTL for how many trials a
+	// narrowing holds; default 20. NoScope leaves the scope as it is.
+	Delta    float64
+	KeepFree int
+	TTL      int
+	NoScope  bool
+	// HalfLife is after how many trials of later studies one counts half; default
+	// 400.
+	HalfLife float64
+	Seed     uint64
+}
+
+func (o PrunerOptions) withDefaults(params int) PrunerOptions {
+	set := func(v *float64, to float64) {
+		if *v == 0 {
+			*v = to
+		}
+	}
+	set(&o.Gamma, .95)
+	set(&o.Tau, .1)
+	set(&o.Explore, .1)
+	set(&o.Audit, .05)
+	set(&o.HalfLife, 400)
+	if o.Warmup == 0 {
+		o.Warmup = max(10, 2*params)
+	}
+	if o.TTL == 0 {
+		o.TTL = 20
+	}
+	return o
+}
+
+// Pruner learns from trials which configurations are not worth measuring: a
+// causal model of the objective over the configuration and the workload
+// (context) it met. It remembers trials from study to study. It is for one
+// goroutine.
+type Pruner struct {
+	o       PrunerOptions
+	columns *Columns
+	context []string
+	metrics []string
+
+	model *model.Model
+	wait  [][]float64 // rows before there is a model
+	fit   int         // rows when families were chosen
+}
+
+// NewPruner makes one for a space. Context and metrics are the names of what
+// describes a study's workload, and of the Measurement.Metrics that the
+// structural head goes through, if any.
+func NewPruner(s *space.Space, context, metrics []string, o PrunerOptions) *Pruner {
+	return &Pruner{o: o.withDefaults(len(s.Params())), columns: NewColumns(s), context: context, metrics: metrics}
+}
+
+// Rows is how many trials the model has learnt from.
+func (p *Pruner) Rows() int {
+	if p.model == nil {
+		return len(p.wait)
+	}
+	return p.model.Rows()
+}
+
+// Model is what it has learnt, nil before there are enough trials.
+func (p *Pruner) Model() *model.Model { return p.model }
+
+// row is a trial as the model learns it: context, configuration, metrics,
+// objective.
+func (p *Pruner) row(context []float64, t *Trial) []float64 {
+	row := append(make([]float64, 0, len(context)+p.columns.Len()+len(p.metrics)+1), context...)
+	row = p.columns.Append(row, t.Config)
+	for _, m := range p.metrics {
+		row = append(row, t.Measurement.Metrics[m])
+	}
+	return append(row, 1/max(t.Reward, 1/MaxRatio))
+}
+
+func (p *Pruner) width() int { return len(p.context) + p.columns.Len() + len(p.metrics) + 1 }
+
+func (p *Pruner) table(rows [][]float64) (*causal.Table, error) {
+	column := func(i int) []float64 {
+		out := make([]float64, len(rows))
+		for r := range rows {
+			out[r] = rows[r][i]
+		}
+		return out
+	}
+	var all []causal.Column
+	for i, n := range p.context {
+		all = append(all, causal.Column{Name: n, Values: column(i)})
+	}
+	for i := range p.columns.Len() {
+		all = append(all, p.columns.Column(i, column(len(p.context)+i)))
+	}
+	for i, n := range p.metrics {
+		all = append(all, causal.Column{Name: "metric:" + n, Values: column(len(p.context) + p.columns.Len() + i)})
+	}
+	all = append(all, causal.Column{Name: cost, Values: column(p.width() - 1)})
+	return causal.NewTable(all...)
+}
+
+// cost is the objective over that of the incumbent.
+const cost = "objective_over_incumbent"
+
+// structure is the three layers of the design: configuration and context act on
+// the metrics, and all that on the objective.
+func (p *Pruner) structure() model.Structure {
+	n := p.width()
+	s := model.Structure{Tiers: make([]string, n), Parents: make([][]int, n)}
+	var roots, metrics []int
+	for i := range n {
+		switch at := i - len(p.context); {
+		case at < 0:
+			s.Tiers[i] = causal.TierContext
+			roots = append(roots, i)
+		case at < p.columns.Len():
+			s.Tiers[i] = causal.TierConfig
+			roots = append(roots, i)
+		case i < n-1:
+			s.Tiers[i], s.Parents[i] = causal.TierMetric, roots
+			metrics = append(metrics, i)
+		default:
+			s.Tiers[i], s.Parents[i] = causal.TierObjective, metrics
+			if len(metrics) == 0 {
+				s.Parents[i] = roots
+			}
+		}
+	}
+	return s
+}
+
+// learn takes rows in.
+func (p *Pruner) learn(ctx context.Context, rows [][]float64) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if p.model == nil {
+		p.wait = append(p.wait, rows...)
+		if len(p.wait) < max(p.o.Warmup, model.MinRows) {
+			return nil
+		}
+		t, err := p.table(p.wait)
+		if err != nil {
+			return err
+		}
+		p.model, err = model.Fit(ctx, t, p.structure(), model.Options{LogObjectives: true, HalfLife: p.o.HalfLife, MaxRows: 4000, Seed: p.o.Seed})
+		p.fit = len(p.wait)
+		p.wait = nil
+		return err
+	}
+	t, err := p.table(rows)
+	if err != nil {
+		return err
+	}
+	u, err := p.model.Update(ctx, t)
+	if err == nil && !u.Reset && p.model.Rows() >= 2*p.fit {
+		err = p.model.Refit(ctx) // more rows bear more
+	}
+	if u.Reset || p.model.Rows() >= 2*p.fit {
+		p.fit = p.model.Rows()
+	}
+	return err
+}
+
+// leastRank is the out-of-fold rank correlation below which a model does not
+// tell configurations apart well enough to turn any down.
+const leastRank = .5
+
+// knows reports whether there is a model to go by.
+func (p *Pruner) knows() bool { return p.model != nil && p.model.Errors()[0].Rank >= leastRank }
+
+// Audited is what became of a proposal that was to be rejected.
+type Audited struct {
+	Config space.Config `json:"config"`
+	// Probability of being interesting, as the model saw it.
+	Probability float64 `json:"probability"`
+	// Worse says that it was not interesting indeed. Unset as long as it is not
+	// measured.
+	Worse    bool `json:"worse"`
+	Measured bool `json:"measured"`
+}
+
+// Pruning is a pruner at work in one study: its Reject and Scope are Options'.
+type Pruning struct {
+	p        *Pruner
+	ctx      context.Context
+	context  []float64
+	learnt   int // trials of this study
+	explored int // proposals measured whatever the model says
+	err      error
+
+	incumbent space.Config
+	scope     []model.Narrowing
+	until     int // trials until which it holds
+
+	// Rejected and Audits count proposals, Narrowed suggestions that were changed.
+	Rejected int       `json:"rejected"`
+	Narrowed int       `json:"narrowed"`
+	Audits   []Audited `json:"audits,omitempty"`
+}
+
+// Study begins a study whose workload is described by context values.
+func (p *Pruner) Study(ctx context.Context, incumbent space.Config, context []float64) (*Pruning, error) {
+	if len(context) != len(p.context) {
+		return nil, fmt.Errorf("search: %d context values for %d names", len(context), len(p.context))
+	}
+	for i, v := range context {
+		if !finite(v) {
+			return nil, fmt.Errorf("search: context %s: %v is not a finite number", p.context[i], v)
+		}
+	}
+	return &Pruning{p: p, ctx: ctx, context: context, incumbent: incumbent}, nil
+}
+
+// catchUp learns the trials that were measured since.
+func (s *Pruning) catchUp(history []Trial) {
+	if s.err != nil {
+		return
+	}
+	var rows [][]float64
+	for i := s.learnt; i < len(history); i++ {
+		if t := &history[i]; t.OK() && t.Reward > 0 {
+			rows = append(rows, s.p.row(s.context, t))
+		}
+	}
+	s.learnt = len(history)
+	s.err = s.p.learn(s.ctx, rows)
+}
+
+// least is the lowest cost measured so far, over the incumbent's.
+func least(history []Trial) float64 {
+	best := math.Inf(1)
+	for i := range history {
+		if history[i].OK() && history[i].Reward > 0 {
+			best = min(best, 1/history[i].Reward)
+		}
+	}
+	return best
+}
+
+func (s *Pruning) point(c space.Config) model.Point {
+	p := append(make(model.Point, 0, s.p.width()), s.context...)
+	p = s.p.columns.Append(p, c)
+	for len(p) < s.p.width() {
+		p = append(p, 0)
+	}
+	return p
+}
+
+// atLeast is how many trials of a study are measured before its best counts.
+const atLeast = 3
+
+// ready reports whether the model may be gone by.
+func (s *Pruning) ready(history []Trial) bool {
+	return s.err == nil && len(history) >= atLeast && s.p.Rows() >= s.p.o.Warmup && s.p.knows()
+}
+
+// Reject says why a proposal is not worth measuring, "" if it is.
+func (s *Pruning) Reject(history []Trial, c space.Config) string {
+	s.catchUp(history)
+	if !s.ready(history) {
+		return ""
+	}
+	got, err := s.p.model.Predict(cost, []model.Point{s.point(c)})
+	if err != nil {
+		s.err = err
+		return ""
+	}
+	interesting := got[0].Below(least(history) / s.p.o.Gamma)
+	if interesting >= s.p.o.Tau {
+		return ""
+	}
+	// Exploring and auditing are spread over the study.
+	trials := float64(len(history) + 1)
+	if float64(len(s.Audits)+1) <= s.p.o.Audit*trials {
+		s.Audits = append(s.Audits, Audited{Config: c, Probability: interesting})
+		return ""
+	}
+	if float64(s.explored+1) <= s.p.o.Explore*trials {
+		s.explored++
+		return ""
+	}
+	s.Rejected++
+	return fmt.Sprintf("expected %.3gx the incumbent's objective (%.3g to %.3g): within %.0f %% of the best with probability %.2f", got[0].Mean, got[0].Low, got[0].High, 100*(1/s.p.o.Gamma-1), interesting)
+}
+
+// Scope changes a suggestion to what is worth searching: parameters that do not
+// matter, or whose best value the incumbent has, stay as they are there.
+func (s *Pruning) Scope(history []Trial, c space.Config) (space.Config, []string) {
+	s.catchUp(history)
+	if s.p.o.NoScope || !s.ready(history) {
+		return c, nil
+	}
+	if len(history) >= s.until {
+		s.narrow(history)
+	}
+	var reasons []string
+	values := space.Values{}
+	for _, id := range c.IDs() {
+		values[id] = c.Get(id)
+	}
+	for i := range s.scope {
+		if why := s.apply(values, &s.scope[i]); why != "" {
+			reasons = append(reasons, why)
+		}
+	}
+	if len(reasons) == 0 {
+		return c, nil
+	}
+	s.Narrowed++
+	out, _ := s.p.columns.space.Project(values)
+	return out, reasons
+}
+
+// narrow looks at the scope anew, around the best trial. Every fourth time all
+// is free, so that nothing stays fixed for good.
+func (s *Pruning) narrow(history []Trial) {
+	s.until = len(history) + s.p.o.TTL
+	s.scope = nil
+	best := s.incumbent
+	low := math.Inf(1)
+	for i := range history {
+		if t := &history[i]; t.OK() && t.Measurement.Mean() < low {
+			best, low = t.Config, t.Measurement.Mean()
+		}
+	}
+	s.incumbent = best
+	got, err := s.p.model.Narrow(cost, s.point(best), model.Scope{Delta: s.p.o.Delta, KeepFree: s.p.o.KeepFree})
+	if err != nil {
+		s.err = err
+		return
+	}
+	// Elements of an array are fixed together or not at all, and a special value
+	// together with its number.
+	fixed, free := map[string]int{}, map[string]int{}
+	for i := range s.p.columns.Len() {
+		free[s.p.columns.Param(i)]++
+	}
+	for _, n := range got {
+		if n.Op == "fix" {
+			fixed[s.paramOf(n.Parameter)]++
+		}
+	}
+	for _, n := range got {
+		id := s.paramOf(n.Parameter)
+		switch {
+		case n.Op == "fix" && fixed[id] == free[id]:
+			n.Parameter = id
+			s.scope = append(s.scope, n)
+			fixed[id] = -1
+		case n.Op != "fix" && n.Parameter == id: // not of an array
+			s.scope = append(s.scope, n)
+		}
+	}
+}
+
+func (s *Pruning) paramOf(column string) string {
+	for i, n := range s.p.columns.Names() {
+		if n == column {
+			return s.p.columns.Param(i)
+		}
+	}
+	return ""
+}
+
+// apply brings a parameter into the scope; "" if it is there already.
+func (s *Pruning) apply(values space.Values, n *model.Narrowing) string {
+	now, best := values.Get(n.Parameter), s.incumbent.Get(n.Parameter)
+	if now.IsZero() || best.IsZero() {
+		return ""
+	}
+	to := best
+	switch n.Op {
+	case "interval":
+		if special(s.p.columns.space, n.Parameter, now) || now.Float() >= n.Low && now.Float() <= n.High {
+			return ""
+		}
+		to = squeeze(s.p.columns.space, n, now.Float())
+	case "exclude":
+		if !slices.Contains(n.Excluded, s.p.columns.value(n.Parameter, now)) {
+			return ""
+		}
+	}
+	if now.Equal(to) {
+		return ""
+	}
+	values[n.Parameter] = to
+	return fmt.Sprintf("%s is %s, not %s: %s (changing it alone could gain at most %.2g of the incumbent's objective)", n.Parameter, to, now, n.Reason, max(0, n.GainBound))
+}
+
+// squeeze maps a parameter's range onto what is left of it, so that what is
+// suggested stays spread out.
+func squeeze(s *space.Space, n *model.Narrowing, v float64) space.Value {
+	p, _ := s.Param(n.Parameter)
+	share := (v - p.Min) / (p.Max - p.Min)
+	out := n.Low + float64(share*(n.High-n.Low))
+	if p.Log && n.Low > 0 {
+		share = math.Log(v/p.Min) / math.Log(p.Max/p.Min)
+		out = n.Low * math.Exp(share*math.Log(n.High/n.Low))
+	}
+	if p.Kind == space.KindInt {
+		out = math.Round(out)
+	}
+	return space.Num(out)
+}
+
+func special(s *space.Space, id string, v space.Value) bool {
+	p, _ := s.Param(id)
+	return slices.ContainsFunc(p.Special, func(x space.Special) bool { return x.Value == v.Float() })
+}
+
+// Finish learns what is left, and judges the audits by the trials.
+func (s *Pruning) Finish(trials []Trial) error {
+	s.catchUp(trials)
+	best := least(trials)
+	for i := range s.Audits {
+		a := &s.Audits[i]
+		for k := range trials {
+			if t := &trials[k]; t.Config.Equal(a.Config) && (t.OK() || t.Measurement.Exhausted) {
+				a.Measured = true
+				a.Worse = !t.OK() || 1/max(t.Reward, 1/MaxRatio) > best/s.p.o.Gamma
+			}
+		}
+	}
+	return s.err
+}
