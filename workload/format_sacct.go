@@ -45,8 +45,9 @@ type sacctJobs struct {
 
 type sacctJob struct {
 	Job
-	name    uint64 // hash of user and name
-	latest  time.Duration
+	name    uint64        // hash of user and name
+	first   time.Duration // start
+	latest  time.Duration // start or submission
 	file    string
 	line    int32
 	rows    int32
@@ -118,11 +119,10 @@ func foldSacct(r *csvRow) {
 	}
 	j := s.jobs.at(int(k))
 	j.rows++
-	if started && (!j.started || start-j.Submit < j.Wait) && start >= submit {
-		j.Wait, j.HasWait = start-min(submit, j.Submit), true
-	}
 	j.Submit = min(j.Submit, submit)
-	j.started = j.started || started
+	if started && (!j.started || start < j.first) {
+		j.started, j.first = true, start
+	}
 	j.Duration = min(j.Duration+min(run, MaxDuration+1), MaxDuration+1)
 	// Rows may come in any order: the latest tells how the job ended and, if it
 	// held GPUs, how many.
@@ -173,6 +173,9 @@ func finishSacct(in *input) error {
 			if j.Duration > MaxDuration {
 				in.reject("ElapsedRaw", "adds up to more than ten years", []byte(j.Duration.String()))
 				continue
+			}
+			if wait := j.first - j.Submit; wait >= 0 && wait <= MaxDuration {
+				j.Wait, j.HasWait = wait, true
 			}
 			if !s.bare {
 				hex := hex16(j.name)

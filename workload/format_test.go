@@ -2,12 +2,16 @@ package workload
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/autosched/autosched/internal/testshared"
 )
@@ -363,4 +367,80 @@ func TestReadPhillyJSONShapes(t *testing.T) {
 			t.Errorf("%s", r.First[0])
 		}
 	}
+}
+
+// Formats that gather the rows of a job make the same of them in any order, of
+// rows and of files.
+func TestRowOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(label string, low, high int) int { return rapid.IntRange(low, high).Draw(t, label) }
+		var files [][]string // rows
+		var heads []string
+		if rapid.Bool().Draw(t, "sacct") {
+			var rows []string
+			at := 1_700_000_000 // every time is another, so that one row is the latest
+			for j := range n("jobs", 1, 5) {
+				for k := range n("starts", 1, 4) {
+					submit := at + n("after", 1, 50)
+					start := submit + n("wait", 1, 50)
+					at = start + n("run", 1, 50)
+					state := []string{"COMPLETED", "NODE_FAIL", "CANCELLED by 7", "REQUEUED", "RUNNING"}[n("state", 0, 4)]
+					text := fmt.Sprint(start)
+					if n("started", 0, 3) == 0 {
+						text, state = "Unknown", "PENDING"
+					}
+					rows = append(rows, fmt.Sprintf("%d|u|n%d|%s|%d|%d|%s|%d|%d|gres/gpu=%d\n", j, j, state, submit, submit, text, at, at-start, 1+k))
+				}
+			}
+			heads, files = []string{"JobIDRaw|User|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|AllocTRES\n"}, [][]string{rows}
+		} else {
+			files = make([][]string, 3)
+			heads = make([]string, 3)
+			state := func() string {
+				return []string{"Terminated", "Failed", "Running", "Waiting"}[n("state", 0, 3)]
+			}
+			for j := range n("jobs", 1, 5) {
+				if n("listed", 0, 4) > 0 {
+					files[0] = append(files[0], fmt.Sprintf("j%d,i%d,u,%s,%d,%d\n", j, j, state(), n("submit", 1, 99), n("end", 100, 300)))
+				}
+				for range n("tasks", 0, 3) {
+					files[1] = append(files[1], fmt.Sprintf("j%d,w,%d,%s,%d,%d,1,1,%d,T4\n", j, n("instances", 0, 3), state(), n("start", 1, 120), n("end", 100, 300), 25*n("quarters", 0, 8)))
+				}
+				for range n("instances", 0, 3) {
+					files[2] = append(files[2], fmt.Sprintf("j%d,w,a,b,i%d,%s,%d,%d,m\n", j, j, state(), n("start", 0, 150), n("end", 0, 300)))
+				}
+			}
+		}
+		result := func(order []int) string {
+			var texts [][]byte
+			for _, i := range order {
+				if len(files[i]) > 0 {
+					texts = append(texts, []byte(heads[i]+strings.Join(files[i], "")))
+				}
+			}
+			if len(texts) == 0 {
+				return "nothing"
+			}
+			w, r, err := read(filesOf(texts), ReadOptions{})
+			if (r.Rows != r.Jobs+r.Rejected+r.LeftOut+r.Merged) && err == nil {
+				t.Fatalf("rows do not add up: %+v", r)
+			}
+			var jobs []string
+			if w != nil {
+				for _, j := range w.Jobs() {
+					jobs = append(jobs, fmt.Sprintf("%+v at %v", j, w.Clock(j.Submit)))
+				}
+			}
+			slices.Sort(jobs)
+			return fmt.Sprintf("%d rows, %d jobs, %d rejected, %d left out, error %v\n%s", r.Rows, r.Jobs, r.Rejected, r.LeftOut, err != nil, strings.Join(jobs, "\n"))
+		}
+		order := []int{0, 1, 2}[:len(files)]
+		want := result(order)
+		for i := range files {
+			files[i] = rapid.Permutation(files[i]).Draw(t, "rows")
+		}
+		if got := result(rapid.Permutation(order).Draw(t, "files")); got != want {
+			t.Fatalf("in another order:\n%s\nwant:\n%s", got, want)
+		}
+	})
 }
