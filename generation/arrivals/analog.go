@@ -1,10 +1,10 @@
 package arrivals
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"math"
-	"slices"
+	"sync"
 )
 
 // Constants of the analogs, chosen on the public traces: between 100 and 300
@@ -49,10 +49,15 @@ func (a *analog) learn(ctx context.Context, h *History) error {
 			a.batches = newTrack(a.model(n), a.perHour, a.horizon)
 		}
 	}
-	if err := a.jobs.advance(ctx, h.series(h.arrived)); err != nil || a.batches == nil {
-		return err
+	if a.batches == nil {
+		return a.jobs.advance(ctx, h.series(h.arrived))
 	}
-	return a.batches.advance(ctx, h.series(h.began))
+	var errs [2]error // the two know nothing of each other
+	var wg sync.WaitGroup
+	wg.Go(func() { errs[0] = a.jobs.advance(ctx, h.series(h.arrived)) })
+	errs[1] = a.batches.advance(ctx, h.series(h.began))
+	wg.Wait()
+	return errors.Join(errs[:]...)
 }
 
 func (a *analog) draws(h *History) ([]draw, error) {
@@ -65,39 +70,34 @@ func (a *analog) draws(h *History) ([]draw, error) {
 		batches = h.series(h.began)
 		levelB, _ = a.batches.at(batches, bins)
 	}
-	type like struct {
-		origin   int
-		distance float64
-	}
-	var found []like
-	for i, l := range a.jobs.levels {
-		if a.jobs.origin(i)+a.horizon > bins {
+	best := nearest{k: analogs}
+	known := 0
+	for i := len(a.jobs.levels) - 1; i >= 0; i-- { // of equals the latest
+		l := a.jobs.levels[i]
+		if math.IsNaN(l) {
 			break
 		}
-		if math.IsNaN(l) {
+		if a.jobs.origin(i)+a.horizon > bins { // what came is not known yet
 			continue
 		}
+		known++
 		d := math.Abs(l - level)
 		if a.batches != nil {
 			d += math.Abs(a.batches.levels[i] - levelB)
 		}
-		found = append(found, like{i, d})
+		best.offer(i, d)
 	}
-	if !ok || len(found) < fewAnalogs {
+	if !ok || known < fewAnalogs {
 		return a.anywhere(h), nil
 	}
-	slices.SortFunc(found, func(x, y like) int {
-		return cmp.Or(cmp.Compare(x.distance, y.distance), cmp.Compare(y.origin, x.origin))
-	})
-	found = found[:min(len(found), analogs)]
-	draws := make([]draw, len(found))
-	for n, f := range found {
-		edge := a.jobs.origin(f.origin)
+	draws := make([]draw, len(best.found))
+	for n, f := range best.found {
+		edge := a.jobs.origin(f.at)
 		d := draw{edge: edge, scaled: true}
 		d.weight = math.Exp2(-float64(bins-edge) / float64(24*a.perHour) / analogHalfLife)
-		d.jobs = shifted(jobs.next(edge, a.horizon), level-a.jobs.levels[f.origin])
+		d.jobs = shifted(jobs.next(edge, a.horizon), level-a.jobs.levels[f.at])
 		if a.batches != nil {
-			d.batches = shifted(batches.next(edge, a.horizon), levelB-a.batches.levels[f.origin])
+			d.batches = shifted(batches.next(edge, a.horizon), levelB-a.batches.levels[f.at])
 		}
 		draws[n] = d
 	}

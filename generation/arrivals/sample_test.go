@@ -178,6 +178,12 @@ func TestColdStart(t *testing.T) {
 			}
 		}
 	}
+	for _, method := range names() {
+		short := forecaster(t, method, 5*time.Minute)
+		for at := 23 * time.Hour; at < 74*time.Hour; at += 55 * time.Minute {
+			sample(t, short, mustHistory(t, time.Time{}, busy(1, 4), at), 1, 1)
+		}
+	}
 	young := mustHistory(t, time.Time{}, one, time.Hour)
 	for _, method := range []string{"ridge", DefaultMethod, "last-hour"} {
 		if n := len(sample(t, forecaster(t, method, 4*time.Hour), young, 1, 1)[0].Arrivals); n != 4 {
@@ -254,5 +260,36 @@ func TestLearnStops(t *testing.T) {
 	}
 	if diff := cmp.Diff(sample(t, forecaster(t, DefaultMethod, time.Hour), h, 2, 1), sample(t, f, h, 2, 1)); diff != "" {
 		t.Errorf("an interruption shows:\n%s", diff)
+	}
+}
+
+// TestBatchesCanBeFoundAgain: whoever groups a future's jobs into batches finds
+// about as many as it says, though batches of a tenant may meet.
+func TestBatchesCanBeFoundAgain(t *testing.T) {
+	h := mustHistory(t, time.Time{}, busy(1, 12), 12*day)
+	f := forecaster(t, "ridge", time.Hour)
+	said, found := 0, 0
+	for at := 8 * day; at < 12*day; at += time.Hour {
+		h := h.Until(at)
+		for _, future := range sample(t, f, h, 10, 1) {
+			for _, n := range future.Batches {
+				said += n
+			}
+			last := map[string]time.Duration{}
+			first, after := h.window(at-workload.BatchGap, at)
+			for _, j := range h.Jobs()[first:after] {
+				last[j.Tenant] = j.Submit
+			}
+			for _, a := range future.Arrivals {
+				tenant := h.Jobs()[a.Source].Tenant
+				if l, ok := last[tenant]; !ok || a.At-l > workload.BatchGap {
+					found++
+				}
+				last[tenant] = a.At
+			}
+		}
+	}
+	if ratio := float64(found) / float64(said); ratio < 0.9 || ratio > 1.1 {
+		t.Errorf("%d batches in futures that say they have %d", found, said)
 	}
 }

@@ -1,10 +1,6 @@
 package arrivals
 
-import (
-	"context"
-	"math"
-	"slices"
-)
+import "context"
 
 // lastHour repeats the last hour.
 type lastHour struct{ perHour int }
@@ -35,11 +31,6 @@ func newNeighbours(_ []string, perHour, horizon int) (source, error) {
 
 func (neighbours) learn(context.Context, *History) error { return nil }
 
-type candidate struct {
-	edge     int
-	distance int
-}
-
 func (s neighbours) draws(h *History) ([]draw, error) {
 	m := s.perHour
 	bins := h.bins()
@@ -47,32 +38,22 @@ func (s neighbours) draws(h *History) ([]draw, error) {
 	for i := range counts {
 		counts[i] = h.arrived[i+1] - h.arrived[i]
 	}
-	var best []candidate // nearest first
+	best := nearest{k: neighboursOf}
+	last := counts[bins-min(m, bins):]
 	for edge := bins - s.horizon; edge >= m; edge-- {
-		limit := math.MaxInt
-		if len(best) == neighboursOf {
-			limit = best[neighboursOf-1].distance
-		}
+		place := counts[edge-m : edge]
+		limit := best.limit()
 		d := 0
-		place, last := counts[edge-m:edge], counts[bins-m:]
 		for i, v := range last {
-			d += distance(int(v), int(place[i]))
-			if d >= limit {
+			if d += distance(int(v), int(place[i])); float64(d) >= limit {
 				break
 			}
 		}
-		if d >= limit {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(best, d+1, func(c candidate, d int) int { return c.distance - d })
-		if len(best) == neighboursOf {
-			best = best[:neighboursOf-1]
-		}
-		best = slices.Insert(best, at, candidate{edge, d})
+		best.offer(edge, float64(d))
 	}
-	draws := make([]draw, len(best))
-	for i, c := range best {
-		draws[i] = draw{edge: c.edge, weight: 1}
+	draws := make([]draw, len(best.found))
+	for i, c := range best.found {
+		draws[i] = draw{edge: c.at, weight: 1}
 	}
 	return draws, nil
 }
