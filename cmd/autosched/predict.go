@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,6 +131,9 @@ that.`,
 			defer line.clear()
 			began := time.Now()
 			choice, err := train(cmd.Context(), old, in, f.learn(line))
+			if errors.Is(err, durations.ErrLearnt) {
+				return fmt.Errorf("--out: %s: %w; --replace writes over it", out, err)
+			}
 			if err != nil {
 				return err
 			}

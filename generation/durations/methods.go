@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/trees"
 )
 
@@ -70,11 +71,14 @@ var DefaultColumns = Columns(TheJob, TenantPast, BatchPast, Near, Recurrence, Su
 // times of arrival.
 var TableColumns = Columns(TheJob, Arrivals, Completions, Calendar)
 
-// The settings were chosen on five two-week windows of Philly by mean log-loss:
-// slow and regular wins, because a sweep of a thousand jobs is one observation.
+// boosting was chosen on five two-week windows of Philly together, by mean
+// log-loss: slow and regular wins, because a sweep of a thousand jobs is one
+// observation.
+var boosting = trees.BoostOptions{Objective: trees.Softmax, Classes: Classes, Rounds: 80, Leaves: 15, MinLeaf: 50, LearningRate: .05, L2: 10, RowSample: .5, ColumnSample: .3}
+
 func boostOptions(o LearnOptions) trees.BoostOptions {
-	b := trees.BoostOptions{Objective: trees.Softmax, Classes: Classes, Rounds: 80, Leaves: 15, MinLeaf: 50, LearningRate: .05, L2: 10, RowSample: .5, ColumnSample: .3,
-		Seed: o.Seed, Workers: o.Workers}
+	b := boosting
+	b.Seed, b.Workers = o.Seed, o.Workers
 	if o.Progress != nil {
 		b.Progress = func(round int, _ float64) { o.Progress(round, b.Rounds) }
 	}
@@ -128,26 +132,50 @@ func chosen(dst, row []float64, columns []int) []float64 {
 	return dst
 }
 
+// forest is several smaller ones, so that its training can be stopped between
+// them.
 type forest struct {
-	model   *trees.ClassForestModel
+	parts   []*trees.ClassForestModel
 	columns []int
-	row     []float64
+	row, p  []float64
 }
 
-func learnForest(_ context.Context, e *Examples, o LearnOptions) (Classifier, error) {
+const (
+	forestParts = 10
+	forestTrees = 20 // of a part
+)
+
+func learnForest(ctx context.Context, e *Examples, o LearnOptions) (Classifier, error) {
 	if err := enoughOf(e); err != nil {
 		return nil, err
 	}
-	columns := o.columns()
-	m, err := trees.ClassForest(pick(e.X, columns), e.Class, e.Weights, Classes, trees.ForestOptions{Trees: 200, MinLeaf: 5, Bootstrap: true, Seed: o.Seed, Workers: o.Workers})
-	if err != nil {
-		return nil, err
+	f := &forest{columns: o.columns(), p: make([]float64, Classes)}
+	x := pick(e.X, f.columns)
+	for k := range forestParts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if o.Progress != nil {
+			o.Progress(k*forestTrees, forestParts*forestTrees)
+		}
+		m, err := trees.ClassForest(x, e.Class, e.Weights, Classes, trees.ForestOptions{Trees: forestTrees, MinLeaf: 5, Bootstrap: true,
+			Seed: rng.Stream("forest", o.Seed, uint64(k)).Uint64(), Workers: o.Workers})
+		if err != nil {
+			return nil, err
+		}
+		f.parts = append(f.parts, m)
 	}
-	return &forest{model: m, columns: columns}, nil
+	return f, nil
 }
 
 func (f *forest) Probabilities(dst, row []float64) {
 	f.row = chosen(f.row, row, f.columns)
-	f.model.Predict(f.row, dst)
+	clear(dst)
+	for _, m := range f.parts {
+		m.Predict(f.row, f.p)
+		for c, v := range f.p {
+			dst[c] += v
+		}
+	}
 	mask(dst, row[ranColumn])
 }

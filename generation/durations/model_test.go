@@ -176,6 +176,9 @@ func TestRetrainRefusesWorse(t *testing.T) {
 	if c.Kept.Version != good.Version {
 		t.Error("the same training gave another version")
 	}
+	if _, err := Retrain(ctx, good, history[:good.Trained.Jobs], zero, "", hampered); !errors.Is(err, ErrLearnt) {
+		t.Errorf("compared on jobs that the old model has learnt from: %v", err)
+	}
 	if _, err := Train(ctx, history[:100], zero, "", LearnOptions{}); !errors.Is(err, ErrTooFew) {
 		t.Errorf("trained on 100 jobs: %v", err)
 	}

@@ -52,7 +52,7 @@ func (p *Predictor) Refresh(ctx context.Context, history []Record, at time.Durat
 		return fmt.Sprintf("model %s learnt from %d jobs", m.Version, m.Trained.Jobs), nil
 	}
 	c, err := Refit(ctx, p.model, history, p.zero, "", p.options)
-	if errors.Is(err, ErrTooFew) {
+	if errors.Is(err, ErrTooFew) || errors.Is(err, ErrLearnt) {
 		return "", nil
 	}
 	if err != nil {

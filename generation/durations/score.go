@@ -12,6 +12,9 @@ type Score struct {
 	// LogLoss is the mean of -ln of the probability given to the true class, at
 	// least 1e-6.
 	LogLoss float64 `json:"log_loss"`
+	// Confidence is the mean probability of the class predicted: above the
+	// accuracy, a predictor is too sure of itself, below it, not sure enough.
+	Confidence float64 `json:"confidence"`
 	// ECE is the expected calibration error: how far the probability of the class
 	// predicted is from how often it was true, over fifteen bins of equal width
 	// (Guo et al., ICML 2017).
@@ -50,6 +53,7 @@ func (s *scorer) score() Score {
 	n := float64(s.n)
 	out := Score{N: s.n, Accuracy: s.right / n, LogLoss: s.loss / n}
 	for b := range s.num {
+		out.Confidence += s.sure[b] / n
 		out.ECE += math.Abs(s.sure[b]-s.hit[b]) / n
 	}
 	return out

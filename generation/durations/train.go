@@ -18,6 +18,8 @@ const (
 	holdShare = .15
 	// leastJobs is how many ended jobs a model needs.
 	leastJobs = 200
+	// leastHeld is how many jobs two models are compared on at least.
+	leastHeld = 20
 	// refitRounds are added by a refit; beyond maxRounds a model is trained anew.
 	refitRounds = 10
 	maxRounds   = 160
@@ -34,8 +36,12 @@ type heldBack struct {
 	asked  map[string]*Examples
 }
 
-// hold sets the last jobs of a history aside.
-func hold(ctx context.Context, history []Record, zero time.Time, seed uint64) (*heldBack, error) {
+// ErrLearnt is for histories that a model has learnt from to their end, so that
+// nothing is left to compare it on.
+var ErrLearnt = errors.New("the old model has learnt from these jobs itself: there is nothing to compare models on")
+
+// hold sets the last jobs of a history aside, none of which old has learnt from.
+func hold(ctx context.Context, history []Record, zero time.Time, old *Model, seed uint64) (*heldBack, error) {
 	ended := 0
 	for i := range history {
 		if history[i].Ended {
@@ -46,6 +52,14 @@ func hold(ctx context.Context, history []Record, zero time.Time, seed uint64) (*
 		return nil, fmt.Errorf("durations: %w: %d, and at least %d are needed", ErrTooFew, ended, leastJobs)
 	}
 	h := &heldBack{cut: int(float64(len(history)) * (1 - holdShare)), asked: map[string]*Examples{}}
+	if old != nil {
+		for h.cut < len(history) && !zero.Add(history[h.cut].Submit).After(old.Trained.To) {
+			h.cut++
+		}
+		if left := len(history) - h.cut; left < leastHeld {
+			return nil, fmt.Errorf("durations: %w (it learnt from jobs until %s, after which there are %d)", ErrLearnt, old.Trained.To.Format(time.RFC3339), left)
+		}
+	}
 	h.window = windowOf(history[h.cut:], zero)
 	for _, name := range trainingKinds {
 		var later []Question
@@ -97,7 +111,7 @@ func (h *heldBack) score(m *Model) (map[string]Score, float64) {
 // Train learns a model from a history, but for its last jobs, which it is scored
 // on.
 func Train(ctx context.Context, history []Record, zero time.Time, trace string, o LearnOptions) (*Model, error) {
-	h, err := hold(ctx, history, zero, o.Seed)
+	h, err := hold(ctx, history, zero, nil, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +195,7 @@ type Choice struct {
 // Retrain learns a model from a history and keeps it only if it is no worse than
 // the old one on the same jobs, the last of the history.
 func Retrain(ctx context.Context, old *Model, history []Record, zero time.Time, trace string, o LearnOptions) (Choice, error) {
-	h, err := hold(ctx, history, zero, o.Seed)
+	h, err := hold(ctx, history, zero, old, o.Seed)
 	if err != nil {
 		return Choice{}, err
 	}
@@ -204,7 +218,7 @@ func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, tr
 	if b.Rounds()+refitRounds > maxRounds {
 		return Retrain(ctx, old, history, zero, trace, o)
 	}
-	h, err := hold(ctx, history, zero, o.Seed)
+	h, err := hold(ctx, history, zero, old, o.Seed)
 	if err != nil {
 		return Choice{}, err
 	}
