@@ -120,7 +120,7 @@ func (r *regression) without(fold int, g *gram) {
 }
 
 // predict gives a value in the target's own units, no farther outside of what
-// was seen than a little.
+// was seen than a little, and not below zero if nothing was.
 func (r *regression) predict(f *fitted, row, x []float64) float64 {
 	var y float64
 	switch {
@@ -138,7 +138,11 @@ func (r *regression) predict(f *fitted, row, x []float64) float64 {
 		y = dot(f.coef, x)
 	}
 	margin := slack * (r.top - r.low)
-	return r.value(min(max(y, r.low-margin), r.top+margin))
+	low := r.low - margin
+	if !r.log && r.low >= 0 {
+		low = max(0, low)
+	}
+	return r.value(min(max(y, low), r.top+margin))
 }
 
 // choose picks family and penalty by cross-validation: of those whose squared

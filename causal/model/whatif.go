@@ -30,6 +30,16 @@ type Answer struct {
 	// Head is where the answer comes from: "blend", or "structural" where metrics
 	// are set.
 	Head string `json:"head"`
+	// Moves are what the structural head says of the metrics between the settings
+	// and the objective, causes first: why the answer is what it is.
+	Moves []Move `json:"moves,omitempty"`
+}
+
+// Move of a metric under a setting, as predicted.
+type Move struct {
+	Metric string  `json:"metric"`
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
 }
 
 // Do predicts an objective at a point with columns set. Setting configuration is
@@ -67,11 +77,12 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 	buf := m.buffer()
 	if !metrics {
 		after := m.predict(k, at, buf)
-		return Answer{Objective: objective, Before: m.mean(&m.all, k, p, buf), After: after.Mean, Low: after.Low, High: after.High, Identified: true, Head: "blend"}, nil
+		return Answer{Objective: objective, Before: m.mean(&m.all, k, p, buf), After: after.Mean, Low: after.Low, High: after.High, Identified: true, Head: "blend",
+			Moves: m.moves(k, p, at, set, settings, buf)}, nil
 	}
 	o := m.objectives[k]
 	m.propagate(&m.all, p, buf)
-	out := Answer{Objective: objective, Before: buf.row[o], Head: "structural", Identified: true}
+	out := Answer{Objective: objective, Before: buf.row[o], Head: "structural", Identified: true, Moves: m.moves(k, p, at, set, settings, buf)}
 	for c := range set {
 		for _, v := range m.order {
 			if slices.Contains(m.s.Parents[v], c) && m.reaches(v, o) && m.confounded(c, v) {
@@ -95,6 +106,23 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 	sd := math.Sqrt(squares)
 	out.Low, out.High = r.value(r.y(low)-q95*sd), r.value(r.y(high)+q95*sd)
 	return out, nil
+}
+
+// moves are the metrics between settings and objective k, at a point and with the
+// settings.
+func (m *Model) moves(k int, p, at []float64, set map[int]float64, settings []Setting, buf *buffer) []Move {
+	o := m.objectives[k]
+	m.propagate(&m.all, p, buf)
+	before := slices.Clone(buf.row)
+	m.intervene(&m.all, at, set, o, false, buf)
+	var out []Move
+	for _, n := range m.order {
+		if n == o || !m.reaches(n, o) || !slices.ContainsFunc(settings, func(s Setting) bool { return m.reaches(m.table.Index(s.Column), n) }) {
+			continue
+		}
+		out = append(out, Move{m.name(n), before[n], buf.row[n]})
+	}
+	return out
 }
 
 func (m *Model) confounded(cause, effect int) bool {
@@ -160,6 +188,9 @@ func (m *Model) Counterfactual(measured Point, settings []Setting) (Point, error
 	for _, n := range m.order {
 		r := m.nodes[n]
 		buf.row[n] = r.value(r.y(r.predict(&m.all.nodes[n], buf.row, buf.x)) + residual[n])
+		if !r.log && r.low >= 0 {
+			buf.row[n] = max(0, buf.row[n])
+		}
 	}
 	return slices.Clone(buf.row), nil
 }
@@ -184,6 +215,9 @@ type Share struct {
 	Column string  `json:"column"`
 	A      float64 `json:"a"`
 	B      float64 `json:"b"`
+	// NameA and NameB are those of categories.
+	NameA string `json:"name_a,omitempty"`
+	NameB string `json:"name_b,omitempty"`
 	// Contribution to A's objective minus B's, in its units (Shapley).
 	Contribution float64 `json:"contribution"`
 	// Via splits it by the node that the column acts on first, as the structural
@@ -240,6 +274,9 @@ func (m *Model) Compare(objective string, a, b Point, seed uint64) (Comparison, 
 	}
 	for i, c := range differ {
 		s := Share{Column: m.name(c), A: a[c], B: b[c], Contribution: sums[i]}
+		if m.scales[c].levels > 0 {
+			s.NameA, s.NameB = m.Text(s.Column, a[c]), m.Text(s.Column, b[c])
+		}
 		s.Via = m.via(k, c, a, b, sums[i], buf)
 		out.Shares = append(out.Shares, s)
 	}

@@ -25,11 +25,18 @@ parameters change which metrics, and which metrics change the objectives.
 
   autosched causal learn --data runs.csv --tiers tiers.json --out graph.json
   autosched causal show graph.json
-  autosched causal show graph.json --format html --out graph.html`,
+  autosched causal show graph.json --format html --out graph.html
+
+and a model that predicts: what parameters do, what setting one would do, why two
+runs differ.
+
+  autosched causal effects --data runs.csv --tiers tiers.json
+  autosched causal whatif --data runs.csv --tiers tiers.json --set queues=3
+  autosched causal compare --data runs.csv --tiers tiers.json --a 17 --b 42`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCausalDatasetCmd(), newCausalForeseeCmd(), newCausalLearnCmd(), newCausalShowCmd())
+	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalForeseeCmd(), newCausalLearnCmd(), newCausalShowCmd(), newCausalWhatIfCmd())
 	return cmd
 }
 

@@ -1,0 +1,113 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/autosched/autosched/causal"
+)
+
+// Row is a row of a table as a point.
+func Row(t *causal.Table, r int) Point {
+	out := make(Point, t.Len())
+	for i := range out {
+		out[i] = t.Column(i).Values[r]
+	}
+	return out
+}
+
+// Value reads a value of a column: a category by its name, else a number.
+func (m *Model) Value(column, text string) (float64, error) {
+	i := m.table.Index(column)
+	if i < 0 {
+		return 0, fmt.Errorf("there is no column %q; there are %s", column, strings.Join(m.names(m.known()), ", "))
+	}
+	if m.s.Tiers[i] == "" {
+		return 0, fmt.Errorf("column %q is not in the graph, so that nothing is known of what it does; there are %s", column, strings.Join(m.names(m.known()), ", "))
+	}
+	c := m.table.Column(i)
+	if c.Kind == causal.Categorical {
+		k, ok := slices.BinarySearch(c.Levels, text)
+		if !ok {
+			return 0, fmt.Errorf("%s: %q is none of the categories in the data: %s", column, text, strings.Join(c.Levels, ", "))
+		}
+		return float64(k), nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err == nil {
+		err = m.checkValue(i, v)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %q is not a finite number", column, text)
+	}
+	return v, nil
+}
+
+// Text writes a value as Value reads it, numbers to a few digits.
+func (m *Model) Text(column string, v float64) string {
+	if i := m.table.Index(column); i >= 0 {
+		if c := m.table.Column(i); c.Kind == causal.Categorical && v >= 0 && int(v) < len(c.Levels) {
+			return c.Levels[int(v)]
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 5, 64)
+}
+
+// known are the columns that have a tier.
+func (m *Model) known() []int { return slices.Concat(m.roots, m.order) }
+
+// Range is the smallest and the largest value of a column in the rows, between
+// which the model was learnt. It has no meaning for categories.
+func (m *Model) Range(column string) (low, high float64) {
+	i := m.table.Index(column)
+	if i < 0 || len(m.rows) == 0 {
+		return 0, 0
+	}
+	low, high = m.rows[0][i], m.rows[0][i]
+	for _, row := range m.rows {
+		low, high = min(low, row[i]), max(high, row[i])
+	}
+	return low, high
+}
+
+// Typical is the point of the median of every number, rounded up to one that
+// occurs, and the most frequent of every category.
+func (m *Model) Typical() Point {
+	out := make(Point, m.table.Len())
+	values := make([]float64, len(m.rows))
+	for i := range out {
+		for r, row := range m.rows {
+			values[r] = row[i]
+		}
+		slices.Sort(values)
+		out[i] = values[len(values)/2]
+		if m.scales[i].levels > 0 {
+			most, run := 0, 0
+			for r := range values {
+				if r == 0 || values[r] != values[r-1] {
+					run = 0
+				}
+				if run++; run > most {
+					most, out[i] = run, values[r]
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Inputs are the names of the context and configuration columns.
+func (m *Model) Inputs() []string { return m.names(m.roots) }
+
+// Metrics are the names of the metrics, causes first.
+func (m *Model) Metrics() []string {
+	var out []string
+	for _, n := range m.order {
+		if m.s.Tiers[n] == causal.TierMetric {
+			out = append(out, m.name(n))
+		}
+	}
+	return out
+}
