@@ -20,8 +20,11 @@ var CountColumns = []string{"submit_gpu_job", "arrivals", "count"}
 // ErrNotCounts is for input whose header is not that of a table of counts.
 var ErrNotCounts = errors.New("no table of counts")
 
-// maxCountRows bounds hostile input; it is nineteen years of minutes.
-const maxCountRows = 10_000_000
+// Bounds for hostile input: nineteen years of minutes, and what they may take.
+const (
+	maxCountRows  = 10_000_000
+	maxCountBytes = 1 << 30
+)
 
 // ReadCounts reads arrivals that are only counted: CSV, plain or gzip, whose
 // header names a column time (RFC 3339) or unix (seconds), when each bin begins,
@@ -42,7 +45,8 @@ func ReadCounts(r io.Reader, name string) (zero time.Time, bin time.Duration, co
 	} else {
 		r = in
 	}
-	lines := bufio.NewScanner(r)
+	limited := &io.LimitedReader{R: r, N: maxCountBytes}
+	lines := bufio.NewScanner(limited)
 	lines.Buffer(make([]byte, 4096), 64<<10)
 	if !lines.Scan() {
 		return fail(1, "%w: %w", ErrNotCounts, cmpErr(lines.Err(), io.ErrUnexpectedEOF))
@@ -106,6 +110,9 @@ func ReadCounts(r io.Reader, name string) (zero time.Time, bin time.Duration, co
 	}
 	if err := lines.Err(); err != nil {
 		return fail(len(counts)+2, "%w", err)
+	}
+	if limited.N <= 0 {
+		return fail(len(counts)+2, "more than %d bytes", maxCountBytes)
 	}
 	if len(counts) < 2 {
 		return fail(2, "%d rows: at least two tell the bins' length", len(counts))

@@ -100,6 +100,9 @@ func Evaluate(ctx context.Context, h *History, f *Forecaster, r Rolling) (jobs, 
 	horizon := int(f.horizon / h.bin)
 	steps := int((r.To-f.horizon-r.From)/r.Every) + 1
 	for i := range steps {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
 		at := r.From + time.Duration(i)*r.Every
 		futures, err := f.Sample(ctx, h.Until(at), r.Futures, r.Seed+uint64(i))
 		if err != nil {

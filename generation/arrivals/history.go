@@ -16,6 +16,10 @@ const DefaultBin = 5 * time.Minute
 // every period that a cluster's load is known to have.
 const MaxDays = 396
 
+// moveDays is by how many days a longer history's begin moves on at once: what is
+// learned from one begin is learned again from another.
+const moveDays = 28
+
 const day = 24 * time.Hour
 
 // History is what arrived until an instant. It is read-only once made.
@@ -64,6 +68,13 @@ func midnight(zero time.Time, at time.Duration) time.Duration {
 	return at - since
 }
 
+// earliest is the begin of the longest history that ends at end.
+func earliest(zero time.Time, end time.Duration) time.Duration {
+	start := midnight(zero, end) - (MaxDays-1)*day
+	days := (zero.Unix() + int64(start/time.Second)) / 86400
+	return start + time.Duration((moveDays-days%moveDays)%moveDays)*day
+}
+
 // FromJobs is the history of jobs in order of submission, on the clock whose
 // instant 0 is zero, until end. Jobs submitted at or after end are not looked
 // at. The jobs are kept, not copied.
@@ -76,7 +87,7 @@ func FromJobs(zero time.Time, jobs []workload.Job, end time.Duration, g Grid) (*
 	h := &History{zero: zero, start: midnight(zero, end), end: end, bin: g.Bin}
 	first := 0
 	if known > 0 {
-		h.start = max(midnight(zero, jobs[0].Submit), h.start-(MaxDays-1)*day)
+		h.start = max(midnight(zero, jobs[0].Submit), earliest(zero, end))
 		first = sort.Search(known, func(i int) bool { return jobs[i].Submit >= h.start })
 	}
 	h.jobs = jobs[first:known:known]
@@ -116,7 +127,7 @@ func FromCounts(zero time.Time, first time.Duration, counts []int, g Grid) (*His
 		return nil, err
 	}
 	h := &History{zero: zero, end: first + time.Duration(len(counts))*g.Bin, bin: g.Bin}
-	h.start = max(midnight(zero, first), midnight(zero, h.end)-(MaxDays-1)*day)
+	h.start = max(midnight(zero, first), earliest(zero, h.end))
 	if (first-h.start)%g.Bin != 0 {
 		return nil, fmt.Errorf("arrivals: the counts' first bin begins %v after midnight, not on the grid of %v", first-midnight(zero, first), g.Bin)
 	}

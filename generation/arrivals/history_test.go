@@ -71,6 +71,25 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestHistoryBeginsSeldomAnew: the begin of a long history stays where it is for
+// weeks, before and after 1970.
+func TestHistoryBeginsSeldomAnew(t *testing.T) {
+	for _, zero := range []time.Time{{}, time.Unix(0, 0), time.Date(2020, 1, 1, 12, 0, 0, 0, time.UTC)} {
+		begins := map[time.Duration]bool{}
+		for d := range 10 * moveDays {
+			end := time.Duration(2*MaxDays+d) * day
+			h := mustHistory(t, zero, []workload.Job{job(0, "", 0)}, end)
+			if n := h.bins() / (24 * 12); n > MaxDays || n < MaxDays-moveDays-1 {
+				t.Fatalf("%v: day %d: %d days", zero, d, n)
+			}
+			begins[h.Start()] = true
+		}
+		if n := len(begins); n < 10 || n > 11 {
+			t.Errorf("%v: %d begins in %d days", zero, n, 10*moveDays)
+		}
+	}
+}
+
 func TestHistoryRefuses(t *testing.T) {
 	if _, err := FromJobs(time.Time{}, []workload.Job{job(0, "", 5), job(1, "", 4)}, 10, Grid{}); err == nil || !strings.Contains(err.Error(), `"j1"`) {
 		t.Errorf("jobs out of order: %v", err)

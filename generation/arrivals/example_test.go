@@ -1,0 +1,39 @@
+package arrivals_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/autosched/autosched/generation/arrivals"
+	"github.com/autosched/autosched/workload"
+)
+
+// Two futures of the sample trace from the morning of its third day on.
+func Example() {
+	trace := workload.Sample()
+	at := 2*24*time.Hour + 9*time.Hour
+	past, err := arrivals.FromJobs(trace.Zero(), trace.Jobs(), at, arrivals.Grid{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	f, err := arrivals.New(arrivals.Options{Method: "knn", Horizon: time.Hour})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	futures, err := f.Sample(context.Background(), past, 2, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, future := range futures {
+		first := future.Arrivals[0]
+		job := past.Jobs()[first.Source]
+		fmt.Printf("%d arrivals, the first after %v: tenant %s, %d GPUs\n", len(future.Arrivals), (first.At - at).Round(time.Second), job.Tenant, job.GPUs.Whole())
+	}
+	// Output:
+	// 11 arrivals, the first after 6m23s: tenant vc-b, 1 GPUs
+	// 7 arrivals, the first after 50s: tenant vc-f, 8 GPUs
+}
