@@ -26,7 +26,7 @@ func DecideRound(ctx context.Context, in DecideInput, o simulator.Options) (Roun
 		return RoundResult{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
 	}
 	seed := RoundSeed(in.Seed, in.Round)
-	scenarios, err := Futures(in.Ledger, &in.State, in.Zero, in.Horizon, in.Futures, seed, o)
+	scenarios, err := Futures(ctx, in.Ledger, &in.State, in.Zero, in.Horizon, in.Futures, seed, o, in.Engine)
 	if err != nil {
 		return RoundResult{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -29,6 +30,9 @@ type DecideInput struct {
 	// Ledger holds the history, possibly a little beyond State.At. It is the
 	// round's alone until DecideFunc returns.
 	Ledger *workload.Ledger
+	// Engine remembers what was learnt from the ledger in earlier rounds, to save
+	// time; nil is a fresh one. It is the round's alone until DecideFunc returns.
+	Engine *generation.Engine
 	// Zero is the wall-clock time of the ledger's instant 0.
 	Zero time.Time
 	// Incumbent is the configuration in force.

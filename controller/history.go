@@ -1,15 +1,22 @@
 package controller
 
 import (
+	"context"
 	"time"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/generation/durations"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
-// Memory is how far back durations are learnt from.
-const Memory = 7 * 24 * time.Hour
+// Memory is how far back durations are learnt from, and ArrivalMemory arrivals;
+// Retention is what a round may look back in all.
+const (
+	Memory        = 7 * 24 * time.Hour
+	ArrivalMemory = 28 * 24 * time.Hour
+	Retention     = ArrivalMemory + generation.Window
+)
 
 // knowledge is a ledger as it looks at an instant, in the terms of generation.
 type knowledge struct {
@@ -112,15 +119,28 @@ func fitting(s *workload.State) (fit *workload.State, out int) {
 }
 
 // Futures are the scenarios a round is scored on: what is active now with
-// remaining durations drawn from history, and the last hour's arrivals repeated
-// until the horizon. Jobs wider than the cluster are left out.
-func Futures(l *workload.Ledger, state *workload.State, zero time.Time, horizon time.Duration, count int, seed uint64, o simulator.Options) ([]Scenario, error) {
+// remaining durations, and arrivals until the horizon, as an engine foresees
+// them. Jobs wider than the cluster are left out. Without an engine a fresh one
+// of the default method is used.
+func Futures(ctx context.Context, l *workload.Ledger, state *workload.State, zero time.Time, horizon time.Duration, count int, seed uint64, o simulator.Options, e *generation.Engine) ([]Scenario, error) {
+	if e == nil {
+		var err error
+		if e, err = generation.NewEngine(zero, generation.DefaultMethod); err != nil {
+			return nil, err
+		}
+	}
 	state, _ = fitting(state)
 	k := know(l, state, o)
-	futures, err := generation.Repeat(generation.Request{
+	h := generation.History{Records: durations.Observed(l, state.At, Memory, k.work)}
+	for _, j := range l.Arrivals(state.At-ArrivalMemory, state.At) {
+		if j.GPUs.Whole() <= k.gpus {
+			h.Submitted = append(h.Submitted, j)
+		}
+	}
+	futures, err := e.Futures(ctx, generation.Request{
 		At: state.At, Zero: zero, Active: k.activeIn(state), Recent: k.arrivals(state.At-generation.Window, state.At),
 		Durations: generation.Learn(k.past), Horizon: horizon, Count: count, Seed: seed,
-	})
+	}, h)
 	return scenarios(futures, state, Services(l, state.At)), err
 }
 

@@ -61,7 +61,7 @@ func observe(t testing.TB, at time.Duration, o simulator.Options) *observed {
 
 func (x *observed) futures(t testing.TB, count int) []Scenario {
 	t.Helper()
-	s, err := Futures(x.ledger, &x.state, x.w.Zero(), 2*time.Hour, count, 1, simulator.Options{})
+	s, err := Futures(context.Background(), x.ledger, &x.state, x.w.Zero(), 2*time.Hour, count, 1, simulator.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"crypto/rand"
 
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -62,7 +63,8 @@ type tuned struct {
 	pending   []workload.Event         // not in the ledger yet, because a round has it
 	ledger    *workload.Ledger         // the round's while deciding
 	deciding  bool
-	setting   bool // the clock is being set: no round begins
+	engine    *generation.Engine // likewise
+	setting   bool               // the clock is being set: no round begins
 	status    Status
 
 	// The event clock, since zero. Only Ingest changes it.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -31,7 +30,7 @@ const (
 
 // horizon is the event time before which nothing counts any more.
 func (v *view) horizon() time.Duration {
-	return v.roundTime() - Memory - generation.Window
+	return v.roundTime() - Retention
 }
 
 // roundTime is the instant of the last round. The clock is never before it.
@@ -99,7 +98,7 @@ func (t *tuned) sortOut(v *view, zero time.Time, events []workload.Event) (out I
 	clock, horizon := t.latest, v.horizon()
 	if t.status.Events == 0 { // any first event will do
 		clock = begin(times)
-		horizon = clock - Memory
+		horizon = clock - Retention
 	}
 	slices.Sort(times)
 	end := reach(clock, times)

@@ -152,7 +152,7 @@ func TestClockFollowsAnAbsentScheduler(t *testing.T) {
 	}
 	// A backfill from before, smaller than what holds the clock, changes nothing.
 	h.send("s", 31*day, 100)
-	if r := h.send("s", 10*day, 20); r.Late != 20 {
+	if r := h.send("s", day, 20); r.Late != 20 {
 		t.Errorf("%+v", r)
 	}
 	if r := h.send("s", 35*day+4*time.Hour, 1); r.Accepted != 1 {
@@ -220,16 +220,16 @@ func TestStoredWrongClockRecovers(t *testing.T) {
 func TestRememberedEventsAreBounded(t *testing.T) {
 	h := start(t, keep)
 	h.register("s", controller.Auto)
-	for i := range 30 {
+	for i := range 60 {
 		h.send("s", time.Duration(i)*day+time.Minute, 24)
 		h.decided("s", 24*(i+1)-1)
 	}
-	if n := h.service.Remembered("s"); n < 7*24 || n > 9*24 {
+	if n := h.service.Remembered("s"); n < 28*24 || n > 30*24 {
 		t.Errorf("%d ids are remembered", n)
 	}
 	sendAgain := func() {
 		t.Helper()
-		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("e1", time.Minute), submission("never seen", time.Hour), submission("e700", 29*day+3*time.Hour+time.Minute)})
+		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("e1", time.Minute), submission("never seen", time.Hour), submission("e1420", 59*day+3*time.Hour+time.Minute)})
 		if err != nil || r.Accepted != 0 || r.Late != 2 || r.Duplicates != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -238,7 +238,7 @@ func TestRememberedEventsAreBounded(t *testing.T) {
 	h.close()
 	h.open()
 	sendAgain()
-	if n := h.service.Remembered("s"); n > 9*24 {
+	if n := h.service.Remembered("s"); n > 30*24 {
 		t.Errorf("%d ids are remembered after a restart", n)
 	}
 }

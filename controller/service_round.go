@@ -90,13 +90,14 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (
 		Scheduler: v.Type, Space: t.space, Objective: v.Objective,
 		State: ledger.State(at), Ledger: ledger, Zero: v.Zero,
 		Incumbent: incumbent, Refused: v.refused(), Seed: p.Seed, Round: int(round),
+		Engine:   t.foresight(v.Zero),
 		Settings: Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers, MinRatio: p.MinRatio},
 	}
 	d, decideErr := decideSafely(s.ctx, s.o.Decide, in)
 	if s.ctx.Err() != nil {
 		return "", s.ctx.Err()
 	}
-	ledger.Forget(at - Memory - generation.Window) // no later round looks further back
+	ledger.Forget(at - Retention) // no later round looks further back
 	if decideErr == nil && d.Adopt {
 		decideErr = checkDecision(t.space, &d)
 	}
@@ -127,6 +128,14 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (
 		return "", decideErr
 	}
 	return text, err
+}
+
+// foresight is the engine that a scheduler's rounds share.
+func (t *tuned) foresight(zero time.Time) *generation.Engine {
+	if t.engine == nil {
+		t.engine, _ = generation.NewEngine(zero, generation.DefaultMethod) // which is known
+	}
+	return t.engine
 }
 
 // publish adds a new revision to a change: offered to the scheduler, or only

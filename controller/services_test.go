@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -45,7 +46,7 @@ func TestServices(t *testing.T) {
 	}
 
 	state := l.State(at)
-	futures, err := Futures(l, &state, time.Time{}, time.Hour, 1, 1, simulator.Options{})
+	futures, err := Futures(context.Background(), l, &state, time.Time{}, time.Hour, 1, 1, simulator.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

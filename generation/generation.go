@@ -3,13 +3,15 @@
 // that will arrive. Not one future but several, drawn with a seed, so that all
 // candidates of a round meet the same ones.
 //
-// What it does so far is plain: arrivals repeat the last hour, and durations
-// that are not known yet are drawn from history, given how long the job has run
-// (Durations). It knows no scheduler and reads no job's true duration.
+// An [Engine] forecasts arrivals (package arrivals) and predicts durations
+// (package durations). Plainer ways stay: arrivals that repeat the last hour, and
+// durations drawn from history, given how long the job has run (Durations). It
+// knows no scheduler and reads no job's true duration.
 package generation
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/autosched/autosched/internal/rng"
@@ -23,6 +25,14 @@ type Past struct {
 	Ran time.Duration
 	// Ended says that it has done all its work.
 	Ended bool
+}
+
+// Drawer draws whole durations: [Durations] from history alone,
+// [durations.Outlook] by predicted class.
+type Drawer interface {
+	// Draw gives a whole duration for a job that has run for ran already, always
+	// longer than that.
+	Draw(r *rand.Rand, j *workload.Job, ran time.Duration) time.Duration
 }
 
 // Future is one way things may go on.
@@ -45,7 +55,7 @@ type Request struct {
 	// Recent are the jobs submitted in the Window before At.
 	Recent []Past
 	// Durations are drawn from; see Learn.
-	Durations *Durations
+	Durations Drawer
 	Horizon   time.Duration
 	Count     int
 	Seed      uint64
@@ -59,12 +69,8 @@ func Repeat(r Request) ([]Future, error) {
 	futures := make([]Future, r.Count)
 	for k := range futures {
 		f := &futures[k]
-		draw := rng.Stream("remaining", r.Seed, uint64(k))
-		f.Left = make([]time.Duration, len(r.Active))
-		for i := range r.Active {
-			f.Left[i] = r.Durations.Draw(draw, &r.Active[i].Job, r.Active[i].Ran) - r.Active[i].Ran
-		}
-		draw = rng.Stream("arrivals", r.Seed, uint64(k))
+		f.Left = r.left(k)
+		draw := rng.Stream("arrivals", r.Seed, uint64(k))
 		var jobs []workload.Job
 		for n := 1; time.Duration(n-1)*Window < r.Horizon; n++ {
 			for i := range r.Recent {
@@ -95,11 +101,21 @@ func Repeat(r Request) ([]Future, error) {
 	return futures, nil
 }
 
+// left draws the work left of the active jobs in a future.
+func (r *Request) left(future int) []time.Duration {
+	draw := rng.Stream("remaining", r.Seed, uint64(future))
+	out := make([]time.Duration, len(r.Active))
+	for i := range r.Active {
+		out[i] = r.Durations.Draw(draw, &r.Active[i].Job, r.Active[i].Ran) - r.Active[i].Ran
+	}
+	return out
+}
+
 // Replay draws completions of a past window instead of futures: its state's
 // jobs and its arrivals, with known durations where jobs have ended and drawn
 // ones where they have not. ranThen[i] is what active[i] had done at the state's
 // instant.
-func Replay(zero time.Time, active []Past, ranThen []time.Duration, arrivals []Past, d *Durations, count int, seed uint64) ([]Future, error) {
+func Replay(zero time.Time, active []Past, ranThen []time.Duration, arrivals []Past, d Drawer, count int, seed uint64) ([]Future, error) {
 	futures := make([]Future, count)
 	for k := range futures {
 		f := &futures[k]

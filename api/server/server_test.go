@@ -367,7 +367,7 @@ func TestIngestAnswersBatches(t *testing.T) {
 	if got := f.ingest("s", submitted("1", 0), submitted("7", 0)); got.GetAcceptedCount() != 1 || got.GetDuplicateCount() != 1 {
 		t.Errorf("sent again: %v", got)
 	}
-	got = f.ingest("s", submitted("8", -9*24*time.Hour), submitted("9", 8*24*time.Hour), submitted("2", time.Minute))
+	got = f.ingest("s", submitted("8", -40*24*time.Hour), submitted("9", 8*24*time.Hour), submitted("2", time.Minute))
 	if got.GetLateCount() != 1 || got.GetDuplicateCount() != 1 || len(got.GetRejectedEvents()) != 1 || got.GetRejectedEvents()[0].GetField() != "events[1].scheduler_time" {
 		t.Errorf("too late and too early: %v", got)
 	}

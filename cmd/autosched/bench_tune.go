@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/generation"
 )
 
 func newBenchTuneCmd() *cobra.Command {
@@ -64,7 +65,7 @@ Searches:
 			o.Progress = func(done, of int) { line.show("search %d of %d", done, of) }
 			r, err := replay.Compare(cmd.Context(), replay.Options{
 				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective, Horizon: t.horizon,
-				Futures: t.futures, Budget: t.budget, Seed: f.seed, Workers: t.workers, Simulate: in.options,
+				Futures: t.futures, Budget: t.budget, Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
 			}, o)
 			line.clear()
 			if err != nil {

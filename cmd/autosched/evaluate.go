@@ -12,6 +12,8 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/generation/arrivals"
 )
 
 func newEvaluateCmd() *cobra.Command {
@@ -52,7 +54,7 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 			o := replay.Options{
 				Trace: in.trace, From: in.from, To: in.to, Warmup: warmup, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective,
 				Interval: interval, Horizon: t.horizon, Futures: t.futures, Budget: t.budget, MinRatio: t.minRatio, Always: t.always,
-				Seed: f.seed, Workers: t.workers, Simulate: in.options,
+				Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
 			}
 			switch {
 			case interval <= 0:
@@ -128,6 +130,7 @@ type tuneFlags struct {
 	workers   int
 	minRatio  float64
 	always    bool
+	generate  string
 }
 
 func (t *tuneFlags) add(cmd *cobra.Command, budget int) {
@@ -145,6 +148,7 @@ func (t *tuneFlags) addSearch(cmd *cobra.Command, budget int) {
 	addObjective(cmd, &t.objective)
 	fl.DurationVar(&t.horizon, "horizon", replay.DefaultHorizon, "arrivals forecast for this long belong to a future")
 	fl.IntVar(&t.futures, "futures", replay.DefaultFutures, "futures that every candidate is played on")
+	addGenerate(cmd, &t.generate)
 	fl.IntVar(&t.budget, "budget", budget, "evaluations per round; one is a configuration on all futures")
 	fl.IntVar(&t.workers, "workers", 0, "evaluations at a time (0: one per processor); results do not depend on it")
 }
@@ -154,7 +158,25 @@ func addObjective(cmd *cobra.Command, objective *string) {
 	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions(controller.Objectives, cobra.ShellCompDirectiveNoFileComp))
 }
 
+func addGenerate(cmd *cobra.Command, method *string) {
+	cmd.Flags().StringVar(method, "generate", string(generation.DefaultMethod), "how futures are made, ARRIVALS/DURATIONS: "+
+		strings.Join(generateMethods(), ", ")+"; "+generation.HistoryDurations+" or "+generation.PredictedDurations)
+	_ = cmd.RegisterFlagCompletionFunc("generate", cobra.FixedCompletions(generateMethods(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// generateMethods are the ways to forecast arrivals.
+func generateMethods() []string {
+	out := []string{generation.RepeatArrivals}
+	for _, m := range arrivals.Methods {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
 func (t *tuneFlags) check() error {
+	if err := generation.Method(t.generate).Check(); err != nil {
+		return usageError{fmt.Errorf("--generate: %w", err)}
+	}
 	switch {
 	case controller.CheckObjective(t.objective) != nil:
 		return usageError{controller.CheckObjective(t.objective)}

@@ -78,6 +78,7 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newTraceCmd(),
+		newGenerateCmd(),
 		newBenchCmd(),
 		newSimulateCmd(),
 		newForecastCmd(),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -78,7 +79,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			line := newProgressLine(cmd.ErrOrStderr())
 			o := replay.Options{
 				Trace: in.trace, From: in.from, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective, Horizon: t.horizon, Futures: t.futures,
-				Budget: t.budget, MinRatio: t.minRatio, Always: t.always, Seed: f.seed, Workers: t.workers, Simulate: in.options,
+				Budget: t.budget, MinRatio: t.minRatio, Always: t.always, Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
 			}
 			began := time.Now()
 			got, state, err := replay.Tune(cmd.Context(), o, instant, incumbent, sampler, truth, func(tr search.Trial) {

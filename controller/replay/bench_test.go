@@ -83,7 +83,7 @@ func busiest(b *testing.B, e *evaluation) ([]controller.Scenario, *moment) {
 		b.Fatal(err)
 	}
 	m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: first, live: live}
-	x, err := controller.Futures(m.ledger, &m.state, e.o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), e.o.Simulate)
+	x, err := controller.Futures(context.Background(), m.ledger, &m.state, e.o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), e.o.Simulate, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

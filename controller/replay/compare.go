@@ -137,7 +137,7 @@ func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, err
 		}
 		for seed := range c.Seeds {
 			m := &moment{round: n*c.Seeds + seed, at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: c.Incumbent, live: live}
-			x, err := controller.Futures(m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate)
+			x, err := controller.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
 			if err != nil {
 				return nil, err
 			}

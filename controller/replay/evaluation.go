@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -21,6 +22,7 @@ type evaluation struct {
 	history []workload.Job     // submitted in the Memory before From
 	before  []workload.Job     // submitted in the Memory before start: what the ledger recalls
 	cache   *search.Cache
+	engine  *generation.Engine // of the method Options.Generate
 	notes   []string
 }
 
@@ -69,7 +71,11 @@ func prepare(o Options) (*evaluation, error) {
 	if o.MinRatio <= 0 {
 		o.MinRatio = DefaultMinRatio
 	}
-	e := &evaluation{o: o, cache: search.NewCache(1 << 16)}
+	engine, err := generation.NewEngine(o.Trace.Zero(), o.Generate)
+	if err != nil {
+		return nil, err
+	}
+	e := &evaluation{o: o, engine: engine, cache: search.NewCache(1 << 16)}
 	e.live = o.Trace.Window(e.start(), o.To)
 	if e.counted().Len() == 0 {
 		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s", o.Trace.Name(), e.clock(o.From), e.clock(o.To))

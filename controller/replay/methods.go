@@ -169,7 +169,7 @@ func autoSched(e *evaluation) roundFunc {
 	return func(ctx context.Context, m *moment) (controller.RoundResult, error) {
 		return controller.DecideRound(ctx, controller.DecideInput{
 			Scheduler: e.o.Scheduler.Name, Space: e.o.Scheduler.Space, Objective: e.o.Objective, State: m.state, Ledger: m.ledger, Zero: e.o.Trace.Zero(),
-			Incumbent: m.incumbent, Seed: e.o.Seed, Round: m.round,
+			Incumbent: m.incumbent, Seed: e.o.Seed, Round: m.round, Engine: e.engine,
 			Settings: controller.Settings{Horizon: e.o.Horizon, Futures: e.o.Futures, Budget: e.o.Budget, Workers: e.o.Workers, MinRatio: e.o.MinRatio, Always: e.o.Always},
 		}, e.o.Simulate)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -35,6 +36,8 @@ type Options struct {
 	Futures  int
 	Budget   int
 	MinRatio float64
+	// Generate says how futures are made; empty is generation.DefaultMethod.
+	Generate generation.Method
 	Always   bool // adopt the best on average, whatever it gains
 	Seed     uint64
 	Workers  int

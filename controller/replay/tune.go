@@ -40,7 +40,7 @@ func Tune(ctx context.Context, o Options, at time.Duration, incumbent space.Conf
 	m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: incumbent, live: live}
 	x := e.truth(m)
 	if !truth {
-		x, err = controller.Futures(m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate)
+		x, err = controller.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
 		if err != nil {
 			return controller.RoundResult{}, nil, err
 		}

@@ -1,0 +1,182 @@
+package generation_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/generation/durations"
+	"github.com/autosched/autosched/workload"
+)
+
+// moment is a request on the embedded sample at an instant, as it would be on a
+// cluster without queues.
+func moment(t testing.TB, at time.Duration, count int, seed uint64) (*workload.Workload, generation.Request, generation.History) {
+	t.Helper()
+	w := workload.Sample()
+	first, _ := w.Span()
+	at += first
+	jobs := w.Window(first, at).Jobs()
+	h := generation.History{Submitted: jobs, Records: durations.Known(durations.Unqueued(jobs), at)}
+	r := generation.Request{At: at, Zero: w.Zero(), Horizon: 4 * time.Hour, Count: count, Seed: seed}
+	var ended []generation.Past
+	for i := range h.Records {
+		p := generation.Past{Job: *h.Records[i].Job, Ran: h.Records[i].Ran, Ended: h.Records[i].Ended}
+		p.Duration = 0
+		if p.Submit >= at-generation.Window {
+			r.Recent = append(r.Recent, p)
+		}
+		if p.Ended {
+			ended = append(ended, p)
+		} else {
+			r.Active = append(r.Active, p)
+		}
+	}
+	r.Durations = generation.Learn(ended)
+	return w, r, h
+}
+
+func foresee(t testing.TB, e *generation.Engine, r generation.Request, h generation.History) []generation.Future {
+	t.Helper()
+	futures, err := e.Futures(context.Background(), r, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return futures
+}
+
+func engine(t testing.TB, m generation.Method) *generation.Engine {
+	t.Helper()
+	e, err := generation.NewEngine(workload.Sample().Zero(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+var engineMethods = []generation.Method{"", "repeat", "last-hour", "paper", "knn/history", "ensemble/predicted"}
+
+func TestEngineFutures(t *testing.T) {
+	for _, m := range engineMethods {
+		t.Run(string(m), func(t *testing.T) {
+			_, r, h := moment(t, 40*time.Hour, 5, 1)
+			past := map[string]bool{}
+			for _, j := range h.Submitted {
+				past[j.ID] = true
+			}
+			futures := foresee(t, engine(t, m), r, h)
+			if len(futures) != 5 {
+				t.Fatalf("%d futures", len(futures))
+			}
+			for k, f := range futures {
+				if len(f.Left) != len(r.Active) {
+					t.Fatalf("future %d: %d remaining durations of %d jobs", k, len(f.Left), len(r.Active))
+				}
+				for i, l := range f.Left {
+					if l <= 0 {
+						t.Errorf("future %d: %v left of %s", k, l, r.Active[i].ID)
+					}
+				}
+				for _, j := range f.Arrivals.Jobs() {
+					name, _, _ := strings.Cut(j.ID, "+")
+					if j.Submit < r.At || j.Submit >= r.At+r.Horizon || j.Duration <= 0 || !past[name] {
+						t.Errorf("future %d: %+v", k, j)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestEngineForgetsNothingAndRemembersNothing: an engine that has made futures
+// before, at other instants, makes the same as a fresh one.
+func TestEngineForgetsNothingAndRemembersNothing(t *testing.T) {
+	for _, m := range engineMethods {
+		used := engine(t, m)
+		for _, hour := range []time.Duration{30, 49, 33} {
+			_, r, h := moment(t, hour*time.Hour, 3, 9)
+			got, want := foresee(t, used, r, h), foresee(t, engine(t, m), r, h)
+			for k := range got {
+				if diff := cmp.Diff(want[k].Left, got[k].Left); diff != "" {
+					t.Fatalf("%s at hour %d, future %d (-fresh +used):\n%s", m, hour, k, diff)
+				}
+				if diff := cmp.Diff(want[k].Arrivals.Jobs(), got[k].Arrivals.Jobs()); diff != "" {
+					t.Fatalf("%s at hour %d, future %d (-fresh +used):\n%s", m, hour, k, diff)
+				}
+			}
+		}
+	}
+}
+
+// TestEngineKeepsBatchesTogether: jobs that come again in a batch have the
+// durations they had.
+func TestEngineKeepsBatchesTogether(t *testing.T) {
+	_, r, h := moment(t, 60*time.Hour, 8, 2)
+	ran := map[string]time.Duration{}
+	for _, rec := range h.Records {
+		if rec.Ended {
+			ran[rec.ID] = max(rec.Ran, time.Second)
+		}
+	}
+	jobs := 0
+	for _, f := range foresee(t, engine(t, "knn"), r, h) {
+		for _, j := range f.Arrivals.Jobs() {
+			name, _, _ := strings.Cut(j.ID, "+")
+			if d, ok := ran[name]; ok && d != j.Duration {
+				t.Errorf("%s took %v, and %v when it came again", name, d, j.Duration)
+			}
+			jobs++
+		}
+	}
+	if jobs == 0 {
+		t.Error("nothing arrives")
+	}
+}
+
+// TestEngineWithoutHistory repeats the last hour until there is a day of history.
+func TestEngineWithoutHistory(t *testing.T) {
+	_, r, h := moment(t, 5*time.Hour, 2, 3)
+	got, want := foresee(t, engine(t, "ensemble"), r, h), foresee(t, engine(t, "repeat"), r, h)
+	for k := range got {
+		if diff := cmp.Diff(want[k].Arrivals.Jobs(), got[k].Arrivals.Jobs()); diff != "" {
+			t.Errorf("future %d:\n%s", k, diff)
+		}
+	}
+	r.Active, r.Recent = nil, nil
+	if f := foresee(t, engine(t, ""), r, generation.History{}); f[0].Arrivals.Len() != 0 || len(f[0].Left) != 0 {
+		t.Errorf("%+v", f[0])
+	}
+}
+
+func TestEngineRefuses(t *testing.T) {
+	for _, m := range []generation.Method{"magic", "knn/magic", "repeat/", "/predicted", "a/b/c"} {
+		_, err := generation.NewEngine(time.Time{}, m)
+		if bad := m == "magic" || m == "knn/magic" || m == "a/b/c"; bad != (err != nil) {
+			t.Errorf("%q: %v", m, err)
+		}
+	}
+	_, r, h := moment(t, 40*time.Hour, 2, 3)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := engine(t, "ensemble/predicted").Futures(ctx, r, h); err == nil {
+		t.Error("a cancelled engine answers")
+	}
+}
+
+func BenchmarkEngine(b *testing.B) {
+	for _, m := range []generation.Method{"repeat/history", "ensemble/history", "ensemble/predicted"} {
+		b.Run(string(m), func(b *testing.B) {
+			_, r, h := moment(b, 60*time.Hour, 4, 2)
+			e := engine(b, m)
+			foresee(b, e, r, h)
+			b.ReportAllocs()
+			for b.Loop() {
+				foresee(b, e, r, h)
+			}
+		})
+	}
+}
