@@ -81,21 +81,6 @@ func (s *scale) to(v float64) float64 {
 	return v
 }
 
-func (s *scale) from(x float64) float64 {
-	if s.log {
-		return math.Exp(x)
-	}
-	return x
-}
-
-// clip keeps a value within the range of the training rows, and a little more.
-func (s *scale) clip(v float64) float64 {
-	if s.levels > 0 {
-		return v
-	}
-	return s.from(min(max(s.to(v), s.low), s.top))
-}
-
 func (s *scale) z(v float64) float64 { return (min(max(s.to(v), s.low), s.top) - s.mean) / s.sd }
 
 // maxProducts is the number of parents up to which a quadratic has products of
