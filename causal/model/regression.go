@@ -137,12 +137,18 @@ func (r *regression) predict(f *fitted, row, x []float64) float64 {
 		r.basis.expand(row, x)
 		y = dot(f.coef, x)
 	}
+	low, top := r.bounds()
+	return r.value(min(max(y, low), top))
+}
+
+// bounds of predictions, in the units of the fit.
+func (r *regression) bounds() (low, top float64) {
 	margin := slack * (r.top - r.low)
-	low := r.low - margin
+	low, top = r.low-margin, r.top+margin
 	if !r.log && r.low >= 0 {
 		low = max(0, low)
 	}
-	return r.value(min(max(y, low), r.top+margin))
+	return low, top
 }
 
 // choose picks family and penalty by cross-validation: of those whose squared

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,9 +70,13 @@ configurations, spread over the whole space.
 
 A row is one of them: the workload (context), what was set (config), what the
 scheduler did (metric), and the objective as a multiple of what it is under the
-configuration in force (objective). --tiers says which column is what.`,
+configuration in force (objective). The column segment says which piece a row is
+of, and the one ending in _incumbent what the objective is under the configuration
+in force there; both are for --group and for "causal foresee", and not learned
+from. --tiers says which column is what. All of it is simulated.`,
 		Example: `  autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
-  autosched causal learn --data runs.csv --tiers tiers.json --out graph.json`,
+  autosched causal learn --data runs.csv --tiers tiers.json --group segment --out graph.json
+  autosched causal effects --data runs.csv --tiers tiers.json --graph graph.json --group segment --log`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" || tiers == "" {
@@ -120,6 +125,7 @@ func writeTable(path string, t *causal.Table) (err error) {
 
 func newCausalForeseeCmd() *cobra.Command {
 	var f trainingFlags
+	var data, tiers string
 	var share float64
 	var boosted bool
 	cmd := &cobra.Command{
@@ -135,13 +141,27 @@ alone, always predicting the mean, and taking the objective under the
 configuration in force times a constant. The rank correlation says whether
 configurations are told apart on the same piece; spread how far they differ at
 all (the 90 % over the 10 % quantile).`,
-		Example: `  autosched causal foresee --trace jobs.csv.gz --from 2017-09-28T00:00:00Z --to 2017-11-02T00:00:00Z --nodes 60 --scheduler tiresias`,
-		Args:    noArgs,
+		Example: `  autosched causal foresee --trace jobs.csv.gz --from 2017-09-28T00:00:00Z --to 2017-11-02T00:00:00Z --nodes 60 --scheduler tiresias
+  autosched causal foresee --data runs.csv --tiers tiers.json`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !(share > 0 && share < 1) {
 				return usageError{fmt.Errorf("--train: %g is not between 0 and 1", share)}
 			}
-			in, set, err := f.train(cmd)
+			if (data == "") != (tiers == "") {
+				return usageError{errors.New("--data and --tiers go together: what 'causal dataset' wrote")}
+			}
+			var set *replay.Training
+			var err error
+			name := data
+			if data != "" {
+				set, err = readTraining(cmd, data, tiers)
+			} else {
+				var in *replayInput
+				if in, set, err = f.train(cmd); err == nil {
+					name = in.scheduler.Name
+				}
+			}
 			if err != nil {
 				return err
 			}
@@ -156,13 +176,32 @@ all (the 90 % over the 10 % quantile).`,
 			if f.json {
 				return printJSON(cmd.OutOrStdout(), got)
 			}
-			return printForesight(cmd.OutOrStdout(), in.scheduler.Name, got)
+			return printForesight(cmd.OutOrStdout(), name, got)
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().StringVar(&data, "data", "", "table that 'causal dataset' wrote, instead of measuring one")
+	cmd.Flags().StringVar(&tiers, "tiers", "", "its tiers")
 	cmd.Flags().Float64Var(&share, "train", .6, "share of the pieces to learn from, the earlier ones")
 	cmd.Flags().BoolVar(&boosted, "boosted", true, "try boosted trees too; slower, and the best where much was measured")
 	return cmd
+}
+
+// readTraining reads what 'causal dataset' wrote.
+func readTraining(cmd *cobra.Command, data, tiers string) (*replay.Training, error) {
+	spec, err := readTiers(tiers)
+	if err != nil {
+		return nil, fmt.Errorf("--tiers: %w", err)
+	}
+	t, err := readTable(cmd, data, spec.Types)
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	set, err := replay.NewTraining(t, spec)
+	if err != nil {
+		return nil, fmt.Errorf("--data: %s: %w", data, err)
+	}
+	return set, nil
 }
 
 func printForesight(w io.Writer, scheduler string, f *replay.Foresight) error {

@@ -38,7 +38,19 @@ func TestCausalFromTrace(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &judged); err != nil || judged.Rows == 0 || !(judged.Error > 0) || judged.Error >= judged.Mean {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, bad := range [][]string{{"dataset", "--trace", "sample"}, {"foresee", "--trace", "sample", "--train", "1"}, {"foresee", "--trace", "sample", "--configs", "0"}} {
+	// The table written has all that judging takes.
+	var again struct {
+		Error float64 `json:"error"`
+		Rows  int     `json:"test_rows"`
+	}
+	code, out, errs = command("causal", "foresee", "--boosted=false", "--data", data, "--tiers", tiers, "--json")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	if err := json.Unmarshal([]byte(out), &again); err != nil || again.Error != judged.Error || again.Rows != judged.Rows {
+		t.Errorf("%v: %+v from the file, %+v before", err, again, judged)
+	}
+	for _, bad := range [][]string{{"foresee", "--data", data}, {"dataset", "--trace", "sample"}, {"foresee", "--trace", "sample", "--train", "1"}, {"foresee", "--trace", "sample", "--configs", "0"}} {
 		if code, _, _ := command(append([]string{"causal"}, bad...)...); code != 2 {
 			t.Errorf("%v: exit code %d, want 2", bad, code)
 		}

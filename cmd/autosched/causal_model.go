@@ -24,16 +24,22 @@ type modelFlags struct {
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
+	f.addModel(cmd)
+	fl := cmd.Flags()
+	fl.BoolVar(&f.boosted, "boosted", false, "try boosted trees too: slower, and better where effects are not smooth and rows many")
+	fl.BoolVar(&f.json, "json", false, "print JSON instead of tables")
+}
+
+// addModel adds what every command takes.
+func (f *modelFlags) addModel(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.data, "data", "", "CSV of runs, - for standard input (required)")
 	fl.StringVar(&f.tiers, "tiers", "", "JSON of what is known of the columns (required without --graph)")
 	fl.StringVar(&f.graph, "graph", "", "graph that 'causal learn' wrote (default: learn one from the data)")
 	fl.StringVar(&f.objective, "objective", "", "objective to look at (default: all)")
 	fl.StringVar(&f.group, "group", "", "column that says which rows belong together (one day's runs): errors and intervals are those for a new group then")
-	fl.BoolVar(&f.boosted, "boosted", false, "try boosted trees too: slower, and better where effects are not smooth and rows many")
 	fl.BoolVar(&f.log, "log", false, "fit the logarithms of positive objectives, where relative errors count; otherwise done only for those that span more than a factor of 20")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of the bootstrap")
-	fl.BoolVar(&f.json, "json", false, "print JSON instead of tables")
 }
 
 // learnt is a model with what it was learnt from.

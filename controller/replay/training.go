@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,8 @@ type TrainingOptions struct {
 // Training is what configurations did to segments of a trace, as the causal
 // model learns from it.
 type Training struct {
+	// Table and Spec are what there is to learn from. The columns SegmentColumn and
+	// that of BaseName are there to be told from, and ignored in learning.
 	Table *causal.Table
 	Spec  *causal.Spec
 	// Segments are the indexes of the rows' segments, and Starts when those begin.
@@ -79,6 +82,12 @@ func facts(x *controller.Scenario, cluster int, length time.Duration) segmentFac
 	}
 	return f
 }
+
+// SegmentColumn names the segment of a row by when it begins.
+const SegmentColumn = "segment"
+
+// BaseName is the column of an objective under the incumbent on the row's segment.
+func BaseName(objective string) string { return objective + "_incumbent" }
 
 // Train plays configurations on the segments of a window.
 func Train(ctx context.Context, o Options, t TrainingOptions) (*Training, error) {
@@ -275,9 +284,50 @@ func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Traini
 		values[i] = rows[n].m.Values[0] / out.Bases[i]
 	}
 	add(causal.TierObjective, causal.Column{Name: RatioName(b.e.o.Objective), Values: values})
+	starts := make([]string, len(good))
+	for i := range good {
+		starts[i] = b.starts[out.Segments[i]]
+	}
+	columns = append(columns, causal.NewCategorical(SegmentColumn, starts), causal.Column{Name: BaseName(b.e.o.Objective), Values: slices.Clone(out.Bases)})
+	out.Spec.Ignore = []string{SegmentColumn, BaseName(b.e.o.Objective)}
 	var err error
 	out.Table, err = causal.NewTable(columns...)
 	return out, err
+}
+
+// NewTraining takes a table that Train made, read again from where it was
+// written.
+func NewTraining(t *causal.Table, spec *causal.Spec) (*Training, error) {
+	out := &Training{Table: t, Spec: spec}
+	s := t.Index(SegmentColumn)
+	if s < 0 || t.Column(s).Kind != causal.Categorical {
+		return nil, fmt.Errorf("training: the table has no column %q with the beginnings of segments: write it with 'autosched causal dataset'", SegmentColumn)
+	}
+	var objective string
+	for _, name := range t.Names() {
+		if of, ok := strings.CutSuffix(name, RatioName("")); ok && spec.Tiers[name] == causal.TierObjective {
+			objective = of
+		}
+	}
+	base := t.Index(BaseName(objective))
+	if objective == "" || base < 0 {
+		return nil, fmt.Errorf("training: the table has no objective %q with a column %q: write it with 'autosched causal dataset'", RatioName("X"), BaseName("X"))
+	}
+	last := -1.0
+	for r, v := range t.Column(s).Values {
+		if v < last { // levels are sorted, and times sort as texts
+			return nil, fmt.Errorf("training: row %d: segment %s comes after a later one; sort the rows by segment", r+1, t.Column(s).Levels[int(v)])
+		}
+		last = v
+		out.Segments = append(out.Segments, int(v))
+		b := t.Column(base).Values[r]
+		if b <= 0 {
+			return nil, fmt.Errorf("training: row %d, column %q: %v is not positive", r+1, BaseName(objective), b)
+		}
+		out.Bases = append(out.Bases, b)
+	}
+	out.Starts = t.Column(s).Levels
+	return out, nil
 }
 
 // used drops the levels of a category that never occur.

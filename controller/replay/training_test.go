@@ -35,7 +35,7 @@ func TestTrain(t *testing.T) {
 	}
 	for i, n := range set.Table.Names() {
 		values := set.Table.Column(i).Values
-		if set.Spec.Tiers[n] == "" {
+		if set.Spec.Tiers[n] == "" && !slices.Contains(set.Spec.Ignore, n) {
 			t.Errorf("%s has no tier", n)
 		}
 		// The workload of a segment is the same for all its rows.
@@ -55,8 +55,37 @@ func TestTrain(t *testing.T) {
 			t.Errorf("no column %s among %v", want, set.Table.Names())
 		}
 	}
-	if _, err := set.Spec.Bind(set.Table.Names()); err != nil {
-		t.Error(err)
+	again, err := NewTraining(set.Table, set.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(set.Bases, again.Bases); diff != "" || !slices.Equal(set.Segments, again.Segments) || !slices.Equal(set.Starts, again.Starts) {
+		t.Errorf("read again: %s, segments %v, starts %v", diff, again.Segments, again.Starts)
+	}
+}
+
+func TestNewTrainingRefuses(t *testing.T) {
+	segment := func(s ...string) causal.Column { return causal.NewCategorical(SegmentColumn, s) }
+	ratio := causal.Column{Name: RatioName("avg_jct"), Values: []float64{1, 2}}
+	base := func(v ...float64) causal.Column { return causal.Column{Name: BaseName("avg_jct"), Values: v} }
+	for name, c := range map[string]struct {
+		columns []causal.Column
+		want    string
+	}{
+		"no segments":  {[]causal.Column{ratio, base(5, 6)}, "no column \"segment\""},
+		"no base":      {[]causal.Column{ratio, segment("a", "b")}, "X_incumbent"},
+		"no objective": {[]causal.Column{segment("a", "b"), base(5, 6)}, "no objective"},
+		"not sorted":   {[]causal.Column{ratio, segment("b", "a"), base(5, 6)}, "row 2"},
+		"zero base":    {[]causal.Column{ratio, segment("a", "b"), base(5, 0)}, "row 2, column \"avg_jct_incumbent\""},
+	} {
+		table, err := causal.NewTable(c.columns...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := &causal.Spec{Tiers: map[string]string{ratio.Name: causal.TierObjective}}
+		if _, err := NewTraining(table, spec); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 

@@ -1,0 +1,181 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Formula is a model written out, to be evaluated elsewhere: by a page, say. Its
+// numbers follow Predict and Do exactly.
+type Formula struct {
+	Columns []FormulaColumn `json:"columns"`
+	// Nodes are the metrics and objectives along the graph, causes first.
+	Nodes []FormulaNode `json:"nodes"`
+	// Objectives are blends of their node and a direct head.
+	Objectives []FormulaObjective `json:"objectives"`
+}
+
+// FormulaColumn says how a column's value v becomes a regressor:
+// z = (clamp(log v or v, Low, Top) - Mean) / SD, or an indicator for every level
+// but the first.
+type FormulaColumn struct {
+	Name   string   `json:"name"`
+	Tier   string   `json:"tier"`
+	Levels []string `json:"levels,omitempty"`
+	Log    bool     `json:"log,omitempty"`
+	Mean   float64  `json:"mean"`
+	SD     float64  `json:"sd"`
+	Low    float64  `json:"low"`
+	Top    float64  `json:"top"`
+	// Least and Most are the range in the rows.
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+	Whole bool    `json:"whole,omitempty"`
+}
+
+// FormulaNode is a regression: clamp(sum of coefficients times regressors, Low,
+// Top), of which the exponential is the value if Log. The regressors are 1, z or
+// indicators of the parents in turn, then, if there are as many coefficients, the
+// squares of the numeric ones, then products (later parent with each before it).
+type FormulaNode struct {
+	Column  int     `json:"column"`
+	Parents []int   `json:"parents"`
+	Log     bool    `json:"log,omitempty"`
+	Low     float64 `json:"low"`
+	Top     float64 `json:"top"`
+	// Coef are of the fit to all rows, then of the bootstrap's.
+	Coef [][]float64 `json:"coef"`
+	// Confounded are the parents a hidden cause may stand behind.
+	Confounded []int `json:"confounded,omitempty"`
+	// Text is the equation for people, its largest terms.
+	Text string `json:"text"`
+}
+
+// FormulaObjective is an objective.
+type FormulaObjective struct {
+	Direct FormulaNode `json:"direct"`
+	// Weight of the structural head, and Spread of a measurement about the
+	// prediction, in the units of the direct head's fit.
+	Weight float64 `json:"weight"`
+	Spread float64 `json:"spread"`
+}
+
+// Formula writes the model out. Trees have no formula: models that chose them are
+// refused.
+func (m *Model) Formula() (*Formula, error) {
+	f := &Formula{}
+	for i := range m.table.Len() {
+		c, s := m.table.Column(i), &m.scales[i]
+		low, high := m.Range(c.Name)
+		whole := !slices.ContainsFunc(m.rows, func(row []float64) bool { return row[i] != math.Trunc(row[i]) })
+		f.Columns = append(f.Columns, FormulaColumn{Name: c.Name, Tier: m.s.Tiers[i], Levels: c.Levels, Log: s.log, Mean: s.mean, SD: s.sd, Low: s.low, Top: s.top, Least: low, Most: high, Whole: whole})
+	}
+	for _, n := range m.order {
+		node, err := m.formula(m.nodes[n], func(v *variant) *fitted { return &v.nodes[n] })
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range m.s.Parents[n] {
+			if m.confounded(p, n) {
+				node.Confounded = append(node.Confounded, p)
+			}
+		}
+		f.Nodes = append(f.Nodes, node)
+	}
+	for k := range m.objectives {
+		node, err := m.formula(m.direct[k], func(v *variant) *fitted { return &v.direct[k] })
+		if err != nil {
+			return nil, err
+		}
+		f.Objectives = append(f.Objectives, FormulaObjective{node, m.blend[k], m.spread[k]})
+	}
+	return f, nil
+}
+
+func (m *Model) formula(r *regression, of func(*variant) *fitted) (FormulaNode, error) {
+	if r.family == Boosted {
+		return FormulaNode{}, fmt.Errorf("causal/model: %s is predicted by trees, which have no formula", m.name(r.target))
+	}
+	low, top := r.bounds()
+	n := FormulaNode{Column: r.target, Parents: slices.Clone(r.basis.parents), Log: r.log, Low: low, Top: top}
+	if n.Parents == nil {
+		n.Parents = []int{}
+	}
+	n.Coef = append(n.Coef, of(&m.all).coef)
+	for b := range m.boots {
+		n.Coef = append(n.Coef, of(&m.boots[b]).coef)
+	}
+	n.Text = m.equation(r, n.Coef[0])
+	return n, nil
+}
+
+// shownTerms is how many terms an equation for people has.
+const shownTerms = 6
+
+// equation is the largest terms of a regression, with numbers as z-scores.
+func (m *Model) equation(r *regression, coef []float64) string {
+	names := m.terms(&r.basis)
+	by := make([]int, 0, len(coef))
+	for k := 1; k < len(coef); k++ {
+		by = append(by, k)
+	}
+	slices.SortStableFunc(by, func(a, b int) int { return cmp.Compare(math.Abs(coef[b]), math.Abs(coef[a])) })
+	name := m.name(r.target)
+	if r.log {
+		name = "log " + name
+	}
+	var b strings.Builder
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+	b.WriteString(name + " = " + number(coef[0]))
+	for i, k := range by {
+		if i == shownTerms {
+			fmt.Fprintf(&b, " and %d smaller terms", len(by)-i)
+			break
+		}
+		sign := "+"
+		if coef[k] < 0 {
+			sign = "-"
+		}
+		fmt.Fprintf(&b, " %s %s %s", sign, number(math.Abs(coef[k])), names[k])
+	}
+	return b.String()
+}
+
+// terms names the regressors of a basis, in their order.
+func (m *Model) terms(b *basis) []string {
+	out := []string{"1"}
+	of := func(p, w int) string {
+		c := m.table.Column(p)
+		if b.scales[p].levels > 0 {
+			return "[" + c.Name + " is " + c.Levels[w+1] + "]"
+		}
+		return "z(" + c.Name + ")"
+	}
+	for _, p := range b.parents {
+		for w := range b.width(p) {
+			out = append(out, of(p, w))
+		}
+	}
+	for _, p := range b.parents {
+		if b.scales[p].levels == 0 {
+			out = append(out, of(p, 0)+"^2")
+		}
+	}
+	if len(b.parents) > maxProducts {
+		return out
+	}
+	for i, p := range b.parents {
+		for _, q := range b.parents[:i] {
+			for u := range b.width(p) {
+				for v := range b.width(q) {
+					out = append(out, of(p, u)+" "+of(q, v))
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/causal/render"
+)
+
+// evaluatorScript predicts in a browser as the model does; panelScript is what
+// the reader moves.
+var (
+	//go:embed causal_page.js
+	evaluatorScript string
+	//go:embed causal_panel.js
+	panelScript string
+)
+
+var panelTemplate = template.Must(template.New("panel").Funcs(template.FuncMap{"percent": func(v float64) float64 { return 100 * v }}).Parse(`<p>Move what is set: everything after is predicted, nothing was measured. Before is {{.At}}. Hold a metric to see what follows from it alone.</p>
+<p>On rows left out the model is off by {{range $i, $e := .Errors}}{{if $i}}; {{end}}{{printf "%.1f" (percent $e.Blend)}} % for <code>{{$e.Objective}}</code> (always predicting the mean: {{printf "%.1f" (percent $e.Mean)}} %, rank correlation {{printf "%.2f" $e.Rank}}){{end}}.</p>
+<div style="display:flex;flex-wrap:wrap;gap:2rem"><div>
+<table class="inputs"><tr><th>set</th><th></th><th></th><th></th></tr></table><p><button>as before</button></p></div><div>
+<table class="objectives"><tr><th>objective</th><th>before</th><th>after</th><th>change</th><th>90 % interval</th><th></th></tr></table>
+<table class="metrics"><tr><th>metric</th><th>before</th><th>after</th><th>hold</th><th></th></tr></table>
+<h3>Effects</h3><p>From the lowest to the highest mean, with all else as in the data; 90 % intervals.</p>
+{{range .Effects}}<table><tr><th>on {{.Objective}}</th><th>effect</th><th>interval</th><th>of mean</th><th></th></tr>
+{{range .Effects}}<tr><td>{{.Parameter}}</td><td>{{printf "%.4g" .ACE}}</td><td>{{printf "%.4g" .Low}} to {{printf "%.4g" .High}}</td><td>{{printf "%.1f" .Percent}} %</td><td>{{if .Inert}}inert{{end}}</td></tr>
+{{end}}</table>{{end}}</div></div>
+<noscript><p>The sliders need scripts.</p></noscript>`))
+
+func newCausalPageCmd() *cobra.Command {
+	var f modelFlags
+	var out, title string
+	var at int
+	cmd := &cobra.Command{
+		Use:   "page --data FILE.csv --tiers FILE.json --out FILE.html",
+		Short: "Write a page to explore graph and model, with sliders that act as do()",
+		Long: `Writes one file of HTML that loads nothing from elsewhere: the graph as 'causal
+show --format html' draws it, with the equation of a metric and the effect of a
+parameter where the mouse rests, and a slider for every parameter and every
+context variable. Moving one predicts metrics and objectives before and after, as
+'causal whatif' does, with the same numbers; a metric can be held at a value.
+
+The model is of linear and quadratic regressions; trees are too large for a page.`,
+		Example: `  autosched causal page --data runs.csv --tiers tiers.json --out model.html
+  autosched causal page --data runs.csv --tiers tiers.json --graph graph.json --at 17 --out model.html`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := f.learn(cmd)
+			if err != nil {
+				return err
+			}
+			base, where := l.Typical(), "the typical row (medians)"
+			if cmd.Flags().Changed("at") {
+				if base, err = l.row("at", at); err != nil {
+					return err
+				}
+				where = fmt.Sprintf("row %d of the data, as predicted", at)
+			}
+			panel, err := l.panel(base, where)
+			if err != nil {
+				return err
+			}
+			var b bytes.Buffer
+			if err := render.HTML(&b, l.document, render.PageOptions{Title: title, Panels: []render.Panel{*panel}}); err != nil {
+				return err
+			}
+			if out == "" || out == "-" {
+				_, err := b.WriteTo(cmd.OutOrStdout())
+				return err
+			}
+			return writeFile(out, "--out", func(w io.Writer) error {
+				_, err := b.WriteTo(w)
+				return err
+			})
+		},
+	}
+	f.addModel(cmd)
+	fl := cmd.Flags()
+	fl.StringVarP(&out, "out", "o", "", "file to write (default: standard output)")
+	fl.StringVar(&title, "title", "Causal model", "title of the page")
+	fl.IntVar(&at, "at", 0, "row of the data to start from, the first is 1 (default: a typical one)")
+	return cmd
+}
+
+// panel is the part of the page about the model.
+func (l *learnt) panel(base model.Point, where string) (*render.Panel, error) {
+	formula, err := l.Formula()
+	if err != nil {
+		return nil, err
+	}
+	kept := formula.Objectives[:0]
+	for k, name := range l.Objectives() {
+		for _, o := range l.objectives {
+			if o == name {
+				kept = append(kept, formula.Objectives[k])
+			}
+		}
+	}
+	formula.Objectives = kept
+	var effects []objectiveEffects
+	for _, o := range l.objectives {
+		e, err := l.Effects(o)
+		if err != nil {
+			return nil, err
+		}
+		effects = append(effects, objectiveEffects{Objective: o, Effects: e})
+	}
+	var b bytes.Buffer
+	if err := panelTemplate.Execute(&b, map[string]any{"At": where, "Errors": l.judged(), "Effects": effects}); err != nil {
+		return nil, err
+	}
+	return &render.Panel{
+		Title: "What if", HTML: template.HTML(b.String()), // names are escaped by the template
+		Data:   map[string]any{"formula": formula, "base": base, "effects": effects},
+		Script: template.JS(evaluatorScript + panelScript),
+	}, nil
+}
