@@ -36,6 +36,11 @@ type Round struct {
 	// Always replaces the incumbent by whatever measured best, as the paper does.
 	Always bool
 	Seed   uint64
+	// Pruner, if set, turns down proposals that are not worth measuring, going by
+	// earlier rounds too; Workload is what it is told of this one, named as the
+	// pruner's context.
+	Pruner   *search.Pruner
+	Workload []float64
 	// Cache, if set, holds measurements of rounds on the same scenarios.
 	Cache    *search.Cache
 	Progress func(search.Trial)
@@ -46,6 +51,9 @@ type RoundResult struct {
 	Decision
 	Trials []search.Trial
 	State  json.RawMessage // of a sampler that learns, for the next round
+	// Audits are proposals that a Pruner would have turned down, measured all the
+	// same.
+	Audits []search.Audited
 	// Best is the trial of Config, Incumbent that of the configuration in force.
 	Best, Incumbent search.Trial
 }
@@ -75,12 +83,33 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 		}
 		return ""
 	}
+	var pruning *search.Pruning
+	if r.Pruner != nil {
+		if pruning, err = r.Pruner.Study(ctx, r.Incumbent, r.Workload); err != nil {
+			return out, err
+		}
+		refused := o.Reject
+		o.Scope = pruning.Scope
+		o.Reject = func(history []search.Trial, c space.Config) string {
+			if why := refused(history, c); why != "" {
+				return why
+			}
+			return pruning.Reject(history, c)
+		}
+	}
 	if !r.NoPresets {
 		o.Presets = presetsIn(r.Space, r.Scheduler)
 	}
 	found, err := search.Tune(ctx, o)
 	if err != nil && !allExhausted(found.Trials) {
 		return out, err
+	}
+	if pruning != nil {
+		if err := pruning.Finish(found.Trials); err != nil && ctx.Err() == nil {
+			return out, err
+		}
+		out.Details["rejected"], out.Details["narrowed"] = float64(pruning.Rejected), float64(pruning.Narrowed)
+		out.Audits = pruning.Audits
 	}
 	out.Trials, out.State = found.Trials, found.State
 	if found.Incumbent >= 0 {

@@ -32,7 +32,11 @@ winner's, above 1 is better; means over seeds, then geometric means over
 instants. The columns "vs" compare with the first search: below 1 found better
 configurations; p is of a paired t-test over the instants.
 
-Searches:
+"to match" is after how many evaluations a search had a configuration within 1 %
+of the best that the first one found.
+
+Searches, each perhaps with ` + replay.Causal + ` behind its name, which has a causal model,
+learnt at the instants before, turn proposals down:
 ` + searchList(),
 		Example: `  autosched bench tune --trace sample --nodes 20 --hours 4 --seeds 2 --searches autosched,random,bluefin
   autosched bench tune --trace jobs.csv.gz --from 2017-10-09 --to 2017-10-12 --nodes 40 --scheduler lucid --time 500ms --budget 1000 --json`,
@@ -48,13 +52,9 @@ Searches:
 			if o.Hours < 2 || o.Seeds < 1 || o.Time < 0 {
 				return usageError{fmt.Errorf("--hours %d, --seeds %d, --time %v: want at least 2, 1 and 0", o.Hours, o.Seeds, o.Time)}
 			}
-			known := map[string]bool{}
-			for _, s := range replay.Searches() {
-				known[s[0]] = true
-			}
 			for _, n := range names {
-				if !known[n] {
-					return usageError{fmt.Errorf("--searches: %q is not known; there are %s", n, strings.Join(searchNames(), ", "))}
+				if replay.CheckSearch(n) != nil {
+					return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s", n, strings.Join(searchNames(), ", "), replay.Causal)}
 				}
 			}
 			if o.Incumbent, err = c.config(in.scheduler); err != nil {
@@ -113,9 +113,14 @@ func printComparison(w io.Writer, r *replay.Comparison) error {
 	}
 	fmt.Fprintf(w, "%s, %s, %s: %d instants x %d seeds, %s per search on %d futures\n\n", r.Trace, r.Scheduler, r.Objective, len(r.Hours), r.Seeds, limit, r.Futures)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "search\ton futures\tin truth\tvs %s\tp\tvs in truth\tp\tevaluations\ts\t\n", r.Reference)
+	fmt.Fprintf(t, "search\ton futures\tin truth\tvs %s\tp\tvs in truth\tp\tevaluations\tto match\ts\trejected\taudits right\t\n", r.Reference)
 	for _, s := range r.Searches {
-		fmt.Fprintf(t, "%s\t%.4f\t%.4f\t%.4f\t%.3f\t%.4f\t%.3f\t%.1f\t%.3f\t\n", s.Search, s.OnFutures, s.OnTruth, s.AgainstReference, s.P, s.AgainstReferenceTruth, s.PTruth, s.Evaluations, s.Seconds)
+		audits := ""
+		if s.Audits > 0 {
+			audits = fmt.Sprintf("%.0f %% of %d", 100*s.AuditsRight, s.Audits)
+		}
+		fmt.Fprintf(t, "%s\t%.4f\t%.4f\t%.4f\t%.3f\t%.4f\t%.3f\t%.1f\t%.1f\t%.3f\t%.1f\t%s\t\n", s.Search, s.OnFutures, s.OnTruth, s.AgainstReference, s.P, s.AgainstReferenceTruth, s.PTruth,
+			s.Evaluations, s.EvaluationsToMatch, s.Seconds, s.Rejected, audits)
 	}
 	return t.Flush()
 }

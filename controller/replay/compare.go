@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"gonum.org/v1/gonum/stat"
@@ -66,27 +67,48 @@ type ComparedSearch struct {
 	// Evaluations and Seconds per search, measured one after the other.
 	Evaluations float64 `json:"evaluations"`
 	Seconds     float64 `json:"seconds"`
+	// EvaluationsToMatch is after how many evaluations a configuration was found
+	// whose objective is within 1 % of the best the reference found; searches that
+	// never did count with all of theirs. Matched is the share that did.
+	EvaluationsToMatch float64 `json:"evaluations_to_match"`
+	Matched            float64 `json:"matched"`
+	// Rejected proposals per search, of those that were audited the share that was
+	// rightly so, and how many were.
+	Rejected    float64 `json:"rejected,omitempty"`
+	AuditsRight float64 `json:"audits_right,omitempty"`
+	Audits      int     `json:"audits,omitempty"`
 }
 
 // A searchKind is a way to search in one round.
 type searchKind struct {
 	name, description string
 	set               func(*controller.Round)
+	prunes            bool // by a causal model that remembers earlier instants
 }
 
 // searchKinds lists what can be compared: the product's search, its portfolio
 // alone, and each sampler on its own from the incumbent.
 func searchKinds() []searchKind {
 	kinds := []searchKind{
-		{"autosched", "presets, then the default sampler", func(*controller.Round) {}},
-		{"portfolio", "the presets only", func(r *controller.Round) { r.Budget = min(r.Budget, 2+len(r.Scheduler.Presets)) }},
+		{name: "autosched", description: "presets, then the default sampler", set: func(*controller.Round) {}},
+		{name: "portfolio", description: "the presets only", set: func(r *controller.Round) { r.Budget = min(r.Budget, 2+len(r.Scheduler.Presets)) }},
 	}
 	for _, s := range search.Samplers {
-		kinds = append(kinds, searchKind{s.Name, s.Description + ", without presets", func(r *controller.Round) {
+		kinds = append(kinds, searchKind{name: s.Name, description: s.Description + ", without presets", set: func(r *controller.Round) {
 			r.Sampler, r.NoPresets = s.Name, true
 		}})
 	}
 	return kinds
+}
+
+// Causal may follow the name of a search: a causal model, learnt at the instants
+// before, turns proposals down.
+const Causal = "+causal"
+
+// CheckSearch refuses names that cannot be compared.
+func CheckSearch(name string) error {
+	_, err := findSearches([]string{name})
+	return err
 }
 
 // Searches are the names and descriptions of what can be compared.
@@ -149,11 +171,15 @@ func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, err
 			if err != nil {
 				return nil, err
 			}
+			best := math.Inf(1) // of the reference
 			for k, kind := range kinds {
 				r := e.round(x, c.Incumbent, e.seed(m))
 				r.Always, r.Cache = true, nil
 				kind.set(r)
-				if err := all[k].search(ctx, r, c.Time, truth, before); err != nil {
+				if kind.prunes {
+					r.Pruner, r.Workload = all[k].pruner(e, seed), workloadOf(x, e.o.Cluster.TotalGPUs(), e.o.Horizon)
+				}
+				if err := all[k].search(ctx, r, c.Time, truth, before, &best); err != nil {
 					return nil, fmt.Errorf("%s at %s: %w", kind.name, e.clock(at), err)
 				}
 				if c.Progress != nil {
@@ -172,11 +198,14 @@ func findSearches(names []string) ([]searchKind, error) {
 	var out []searchKind
 	all := searchKinds()
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(k searchKind) bool { return k.name == name })
+		base, prunes := strings.CutSuffix(name, Causal)
+		i := slices.IndexFunc(all, func(k searchKind) bool { return k.name == base })
 		if i < 0 {
 			return nil, fmt.Errorf("compare: there is no search %q", name)
 		}
-		out = append(out, all[i])
+		kind := all[i]
+		kind.name, kind.prunes = name, prunes
+		out = append(out, kind)
 	}
 	if len(out) == 0 {
 		return nil, errors.New("compare: no search named")
@@ -211,6 +240,11 @@ func (e *evaluation) busy(ctx context.Context, incumbent space.Config, want int)
 
 // tally is a search's results: logarithms of ratios by hour.
 type tally struct {
+	pruners          map[int]*search.Pruner // by seed
+	toMatch, matched int
+	rejected         float64
+	audits, right    int
+
 	futures, truth []float64 // incumbent over winner, sums over the hour's seeds
 	searches       int
 	evaluations    int
@@ -233,7 +267,7 @@ func controllable(m search.Measurement) float64 {
 	return sum / float64(len(m.Values))
 }
 
-func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Duration, truth *controller.Scorer, before search.Measurement) error {
+func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Duration, truth *controller.Scorer, before search.Measurement, best *float64) error {
 	began := time.Now()
 	spent := ctx
 	if limit > 0 {
@@ -251,6 +285,7 @@ func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Dura
 	t.took += time.Since(began)
 	t.evaluations += int(got.Details["evaluations"])
 	t.searches++
+	t.match(got, best)
 	if !got.Best.OK() || !got.Incumbent.OK() {
 		return nil // no time for two configurations: the incumbent stays
 	}
@@ -266,11 +301,55 @@ func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Dura
 	return nil
 }
 
+// match counts the evaluations that it took to come near the reference's best.
+func (t *tally) match(got controller.RoundResult, best *float64) {
+	t.rejected += got.Details["rejected"]
+	for _, a := range got.Audits {
+		if a.Measured {
+			t.audits++
+			if a.Worse {
+				t.right++
+			}
+		}
+	}
+	if math.IsInf(*best, 1) {
+		for _, x := range got.Trials {
+			if x.OK() {
+				*best = min(*best, x.Measurement.Mean())
+			}
+		}
+	}
+	for n, x := range got.Trials {
+		if x.OK() && x.Measurement.Mean() <= 1.01**best {
+			t.matched++
+			t.toMatch += n + 1
+			return
+		}
+	}
+	t.toMatch += len(got.Trials)
+}
+
+// pruner is the one of a seed's searches, which remembers those before.
+func (t *tally) pruner(e *evaluation, seed int) *search.Pruner {
+	if t.pruners == nil {
+		t.pruners = map[int]*search.Pruner{}
+	}
+	if t.pruners[seed] == nil {
+		t.pruners[seed] = search.NewPruner(e.o.Scheduler.Space, workloadNames(), nil, search.PrunerOptions{Seed: uint64(seed)})
+	}
+	return t.pruners[seed]
+}
+
 func (t *tally) report(name string, reference *tally) ComparedSearch {
 	out := ComparedSearch{Search: name, Evaluations: float64(t.evaluations) / float64(t.searches), Seconds: t.took.Seconds() / float64(t.searches)}
 	seeds := float64(t.searches) / float64(len(t.futures))
 	out.OnFutures = math.Exp(stat.Mean(t.futures, nil) / seeds)
 	out.OnTruth = math.Exp(stat.Mean(t.truth, nil) / seeds)
+	out.EvaluationsToMatch, out.Matched = float64(t.toMatch)/float64(t.searches), float64(t.matched)/float64(t.searches)
+	out.Rejected, out.Audits = t.rejected/float64(t.searches), t.audits
+	if t.audits > 0 {
+		out.AuditsRight = float64(t.right) / float64(t.audits)
+	}
 	out.AgainstReference, out.P = against(reference.futures, t.futures, seeds)
 	out.AgainstReferenceTruth, out.PTruth = against(reference.truth, t.truth, seeds)
 	return out

@@ -14,7 +14,7 @@ func compared(t *testing.T, workers int) *Comparison {
 	o := sample(t)
 	o.Cluster.Nodes = 10 // jobs wait
 	o.Workers = workers
-	r, err := Compare(context.Background(), o, CompareOptions{Searches: []string{"autosched", "random", "portfolio"}, Hours: 3, Seeds: 2})
+	r, err := Compare(context.Background(), o, CompareOptions{Searches: []string{"autosched", "random", "portfolio", "random+causal"}, Hours: 3, Seeds: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func compared(t *testing.T, workers int) *Comparison {
 
 func TestCompare(t *testing.T) {
 	r := compared(t, 1)
-	if len(r.Hours) != 3 || r.Reference != "autosched" || len(r.Searches) != 3 {
+	if len(r.Hours) != 3 || r.Reference != "autosched" || len(r.Searches) != 4 {
 		t.Fatalf("%d hours, reference %s, %d searches", len(r.Hours), r.Reference, len(r.Searches))
 	}
 	for _, s := range r.Searches {
@@ -61,6 +61,7 @@ func TestCompareRefuses(t *testing.T) {
 	}{
 		"no search":      {CompareOptions{Hours: 2, Seeds: 1}, "no search named"},
 		"unknown search": {CompareOptions{Searches: []string{"magic"}, Hours: 2, Seeds: 1}, `no search "magic"`},
+		"unknown causal": {CompareOptions{Searches: []string{"magic+causal"}, Hours: 2, Seeds: 1}, `no search "magic+causal"`},
 		"one hour":       {CompareOptions{Searches: []string{"random"}, Hours: 1, Seeds: 1}, "at least 2"},
 		"too many hours": {CompareOptions{Searches: []string{"random"}, Hours: 1000, Seeds: 1}, "jobs wait at"},
 	} {

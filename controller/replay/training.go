@@ -89,6 +89,31 @@ const SegmentColumn = "segment"
 // BaseName is the column of an objective under the incumbent on the row's segment.
 func BaseName(objective string) string { return objective + "_incumbent" }
 
+// workloadNames are the contexts that need no measurement.
+func workloadNames() []string {
+	var out []string
+	for _, c := range contexts[:len(contexts)-measured] {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// measured is how many of the contexts, the last ones, come from measuring the
+// incumbent.
+const measured = 2
+
+// workloadOf are their means over scenarios.
+func workloadOf(x []controller.Scenario, gpus int, horizon time.Duration) []float64 {
+	out := make([]float64, len(contexts)-measured)
+	for i := range x {
+		f := facts(&x[i], gpus, horizon)
+		for k := range out {
+			out[k] += contexts[k].of(&f) / float64(len(x))
+		}
+	}
+	return out
+}
+
 // Train plays configurations on the segments of a window.
 func Train(ctx context.Context, o Options, t TrainingOptions) (*Training, error) {
 	if t.Segment <= 0 || t.Configs < 1 {
