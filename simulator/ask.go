@@ -119,6 +119,14 @@ func (s *Sim) JobServedFrom(id ID) time.Duration {
 	return s.now
 }
 
+// JobReady is the instant from which a running job makes progress in its present
+// spell: until then it restarts.
+func (s *Sim) JobReady(id ID) time.Duration { return s.jobs[id].ready }
+
+// Clocked reports whether a job may run on though its work is done
+// (Options.Clock).
+func (s *Sim) Clocked() bool { return s.opts.Clock > 0 }
+
 // JobStarts is how often the job was started or resumed.
 func (s *Sim) JobStarts(id ID) int { return int(s.jobs[id].starts) }
 

@@ -120,7 +120,7 @@ func (s *Sim) cause(k *kindKey) Cause {
 	if g > s.place.total[k.pool] {
 		return CausePriority
 	}
-	if s.scratch = s.place.find(s.scratch[:0], g, k.pool, k.relaxed); len(s.scratch) == 0 {
+	if !s.finds(*k) {
 		return CauseFragmentation
 	}
 	return CauseHeadOfLine

@@ -47,6 +47,11 @@ type placer struct {
 	// full has bit g set if a gang of g GPUs found no consolidated place in the
 	// pool since GPUs were last given back.
 	full []uint64
+	// could counts nodes by the GPUs that they would have free if the jobs offered
+	// (by node) gave up theirs. It is empty where that is not kept: where GPUs are
+	// only counted, or pools divide the nodes.
+	could   []int32
+	offered []uint16
 }
 
 // bitmap is a set of nodes with a summary word per 64 words.
@@ -110,6 +115,7 @@ func (b *bitmap) next(i int) int {
 func (p *placer) reset(mode Placement, c workload.Cluster) {
 	p.mode, p.perNode, p.idle = mode, c.GPUsPerNode, c.TotalGPUs()
 	p.total, p.full = append(p.total[:0], p.idle), append(p.full[:0], 0)
+	p.could = p.could[:0]
 	if mode == Count {
 		return
 	}
@@ -120,6 +126,40 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 	for n := range p.free {
 		p.free[n] = uint16(c.GPUsPerNode)
 		p.level[c.GPUsPerNode].add(n)
+	}
+	p.offerNone()
+}
+
+// offerNone begins to keep what could be free, with nobody offered.
+func (p *placer) offerNone() {
+	p.could, p.offered = p.could[:0], resized(p.offered, len(p.free))
+	clear(p.offered)
+	for f := range p.perNode + 1 {
+		p.could = append(p.could, int32(p.level[f].n))
+	}
+}
+
+// offer changes how many GPUs of a node would be given up.
+func (p *placer) offer(node, gpus int) {
+	was := p.most(node)
+	p.offered[node] += uint16(gpus)
+	p.move(node, was)
+}
+
+// most is the number of GPUs that could be free on a node. GPUs that two jobs
+// share may be offered twice.
+func (p *placer) most(node int) int {
+	if len(p.could) == 0 {
+		return 0
+	}
+	return min(int(p.free[node])+int(p.offered[node]), p.perNode)
+}
+
+// move notes that most was another.
+func (p *placer) move(node, was int) {
+	if len(p.could) > 0 {
+		p.could[was]--
+		p.could[p.most(node)]++
 	}
 }
 
@@ -139,6 +179,7 @@ func (p *placer) grow(pools int) {
 // others leave. Nodes in use change pools when they become empty. Among equals
 // the last nodes leave first.
 func (p *placer) partition(sizes []int) {
+	p.could = p.could[:0]
 	p.grow(len(sizes))
 	p.total, p.full = resized(p.total, len(sizes)), resized(p.full, len(sizes))
 	clear(p.total)
@@ -188,10 +229,11 @@ func (p *placer) levels(pool uint8) []bitmap {
 
 func (p *placer) copyFrom(src *placer) {
 	level := p.level
-	free, pool, next, total, full := p.free, p.pool, p.next, p.total, p.full
+	free, pool, next, total, full, could, offered := p.free, p.pool, p.next, p.total, p.full, p.could, p.offered
 	*p = *src
 	p.free, p.pool, p.next = append(free[:0], src.free...), append(pool[:0], src.pool...), append(next[:0], src.next...)
 	p.total, p.full = append(total[:0], src.total...), append(full[:0], src.full...)
+	p.could, p.offered = could[:0], offered
 	for len(level) < len(src.level) {
 		level = append(level, bitmap{})
 	}
@@ -202,6 +244,9 @@ func (p *placer) copyFrom(src *placer) {
 		d.sums = append(d.sums[:0], s.sums...)
 		d.n = s.n
 	}
+	if len(src.could) > 0 {
+		p.offerNone()
+	}
 }
 
 func (p *placer) take(node, gpus int) {
@@ -211,21 +256,25 @@ func (p *placer) take(node, gpus int) {
 		p.free[node] -= uint16(gpus)
 		return
 	}
+	was := p.most(node)
 	p.at(node).remove(node)
 	p.free[node] -= uint16(gpus)
 	p.at(node).add(node)
 	p.total[pool] -= gpus
+	p.move(node, was)
 }
 
 func (p *placer) give(node, gpus int) {
 	pool := p.pool[node]
 	if p.next[node] == pool {
+		was := p.most(node)
 		p.at(node).remove(node)
 		p.free[node] += uint16(gpus)
 		p.idle += gpus
 		p.at(node).add(node)
 		p.total[pool] += gpus
 		p.full[pool] = 0
+		p.move(node, was)
 		return
 	}
 	p.free[node] += uint16(gpus)

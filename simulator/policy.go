@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -112,16 +113,17 @@ func (p *Plan) Preempt(j ID) bool {
 // order of both lists changes. It reports whether anybody was stopped or started;
 // JobRunning tells who.
 func (p *Plan) Exchange(stop, start []ID) bool {
-	sortWidest(p.s, start)
-	return p.ExchangeInOrder(stop, start)
+	return p.exchange(stop, start, true)
 }
 
 // ExchangeInOrder is Exchange with the jobs to start in the order given.
-func (p *Plan) ExchangeInOrder(stop, start []ID) bool {
+func (p *Plan) ExchangeInOrder(stop, start []ID) bool { return p.exchange(stop, start, false) }
+
+func (p *Plan) exchange(stop, start []ID, widest bool) bool {
 	s := p.s
 	moved := s.moved
 	s.moved = -1
-	s.exchange(stop, start)
+	s.exchange(stop, start, widest)
 	if s.moved >= 0 {
 		return true
 	}
@@ -129,13 +131,11 @@ func (p *Plan) ExchangeInOrder(stop, start []ID) bool {
 	return false
 }
 
-func (s *Sim) exchange(stop, start []ID) {
-	for _, id := range stop {
-		if s.jobs[id].phase != running {
-			panic(fmt.Sprintf("simulator: policy stops job %d, which is not running", id))
-		}
-	}
+func (s *Sim) exchange(stop, start []ID, widest bool) {
 	if s.opts.QuotaOnly {
+		if widest {
+			s.sortWidest(start)
+		}
 		s.vacateAll(stop)
 		for _, j := range start {
 			s.start(j, int(s.jobs[j].gpus))
@@ -143,47 +143,107 @@ func (s *Sim) exchange(stop, start []ID) {
 		s.evictVacated(stop)
 		return
 	}
-	seen, vacated := false, false
-	var failed *job // the last that found no place; its like need not look
+	stop = s.unprotected(stop)
+	if !s.helps(stop, start) {
+		return
+	}
+	for _, id := range stop {
+		s.mustRun(id)
+	}
+	if widest {
+		s.sortWidest(start)
+	}
+	looked, vacated := false, false
 	for _, id := range start {
 		j := &s.jobs[id]
 		g := int(j.gpus)
-		if failed != nil && failed.gpus == j.gpus && failed.relaxed == j.relaxed && failed.pool == j.pool && failed.tenant == j.tenant {
+		if s.start(id, g) || vacated || len(stop) == 0 {
 			continue
 		}
-		if s.start(id, g) {
+		if !looked {
+			s.look(stop)
+			looked = true
+		}
+		if !s.reaches(g, j.relaxed) {
 			continue
 		}
-		failed = j
-		if vacated || len(stop) == 0 {
-			continue
+		if len(s.place.could) > 0 {
+			way := s.makeWay(stop, g)
+			found := s.start(id, g)
+			s.goOn(way)
+			if found {
+				continue
+			}
 		}
-		// A wide job at the head of a queue asks again at every event, and the GPUs
-		// that it may have are scattered: see first whether stopping can help it.
-		if !seen {
-			s.reach.look(s, stop)
-			seen = true
-		}
-		if !s.reach.fits(s, g, j.relaxed) {
-			continue
-		}
+		// There are pools or quotas that the count of GPUs does not know.
 		s.vacateAll(stop)
-		vacated, failed = true, nil
-		if !s.start(id, g) {
-			failed = j
-		}
+		vacated = true
+		s.start(id, g)
 	}
 	if vacated {
-		for _, j := range stop {
-			s.reclaim(&s.jobs[j])
-		}
-		s.evictVacated(stop)
+		s.goOn(stop)
 	}
+}
+
+// goOn lets the vacated of some jobs go on where their GPUs are still free, and
+// makes the others wait.
+func (s *Sim) goOn(stop []ID) {
+	for _, j := range stop {
+		s.reclaim(&s.jobs[j])
+	}
+	s.evictVacated(stop)
+}
+
+// mustRun panics if a policy stops a job that does not run.
+func (s *Sim) mustRun(id ID) {
+	if s.jobs[id].phase != running {
+		panic(fmt.Sprintf("simulator: policy stops job %d, which is not running", id))
+	}
+}
+
+// helps reports whether an exchange might start anybody. Gangs at the head of
+// the queues ask again at every event, and the GPUs that they may have are
+// scattered, so this is asked once for all jobs that fit or not together.
+func (s *Sim) helps(stop, start []ID) bool {
+	s.asking = s.asking[:0]
+next:
+	for _, id := range start {
+		j := &s.jobs[id]
+		if j.phase != pending {
+			panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
+		}
+		k := kindKey{j.gpus, j.tenant, j.pool, j.relaxed}
+		for i := range s.asking {
+			if s.asking[i] == k {
+				continue next
+			}
+		}
+		s.asking = append(s.asking, k)
+		if s.tenantMay(k.tenant, int(k.gpus)) && s.finds(k) {
+			return true
+		}
+	}
+	s.look(stop)
+	for _, k := range s.asking {
+		if s.reaches(int(k.gpus), k.relaxed) {
+			return true
+		}
+	}
+	return false
+}
+
+// finds reports whether there is a place for a kind of job.
+func (s *Sim) finds(k kindKey) bool {
+	if s.place.mode == Count {
+		return int(k.gpus) <= s.place.idle
+	}
+	s.scratch = s.place.find(s.scratch[:0], int(k.gpus), k.pool, k.relaxed)
+	return len(s.scratch) > 0
 }
 
 func (s *Sim) vacateAll(stop []ID) {
 	for _, j := range stop {
-		if !s.protected(j) {
+		if s.jobs[j].phase == running && !s.protected(j) {
 			s.vacate(j)
 		}
 	}
@@ -197,13 +257,9 @@ func (s *Sim) evictVacated(stop []ID) {
 	}
 }
 
-// sortWidest sorts by decreasing width, stably. Plans are short, mostly sorted.
-func sortWidest(s *Sim, jobs []ID) {
-	for i := 1; i < len(jobs); i++ {
-		for k := i; k > 0 && s.jobs[jobs[k]].gpus > s.jobs[jobs[k-1]].gpus; k-- {
-			jobs[k], jobs[k-1] = jobs[k-1], jobs[k]
-		}
-	}
+// sortWidest sorts by decreasing width, stably.
+func (s *Sim) sortWidest(jobs []ID) {
+	slices.SortStableFunc(jobs, func(a, b ID) int { return int(s.jobs[b].gpus - s.jobs[a].gpus) })
 }
 
 // Event is what Options.Observer is told about a job.

@@ -165,13 +165,15 @@ func (s *Sim) runOn(id ID, a *workload.ActiveJob) {
 func (s *Sim) Fork(dst *Sim, p Policy) {
 	jobs, heap, multi, spare, place, scratch := dst.jobs, dst.heap, dst.multi, dst.spare, dst.place, dst.scratch
 	tenants, tenantOf, tenantsOf, room, kinds, kindAt := dst.tenants, dst.tenantOf, dst.tenantsOf, dst.room, dst.kinds, dst.kindAt
-	reach, tell, due, moves := dst.reach, dst.told, dst.due, dst.moves
+	reach, tell, due, moves, asking := dst.reach, dst.told, dst.due, dst.moves, dst.asking
+	stoppable, stopped := dst.stoppable, dst.stopped
 	*dst = *s
 	dst.opts.Observer, dst.opts.Series = nil, nil
 	dst.jobs = append(jobs[:0], s.jobs...)
 	dst.heap = heap // made by Reconfigure
 	dst.spare = append(spare[:0], s.spare...)
-	dst.scratch, dst.reach, dst.told, dst.due, dst.moves = scratch, reach, tell, due, moves[:0]
+	dst.scratch, dst.reach, dst.told, dst.due, dst.moves, dst.asking = scratch, reach, tell, due, moves[:0], asking
+	dst.stoppable, dst.stopped = stoppable, stopped
 	dst.copyTenants(tenants, s.tenants)
 	dst.tenantOf, dst.room = tenantOf, room
 	dst.tenantsOf = append(tenantsOf[:0], s.tenantsOf...)
@@ -185,6 +187,7 @@ func (s *Sim) Fork(dst *Sim, p Policy) {
 	}
 	dst.place = place
 	dst.place.copyFrom(&s.place)
+	dst.reach.forget()
 	dst.plan.s = dst
 	dst.Reconfigure(p)
 }

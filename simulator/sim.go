@@ -13,7 +13,7 @@ import (
 
 // Version of the simulator's semantics: results of equal versions, inputs and
 // seeds are equal, so caches key on it.
-const Version = "2"
+const Version = "3"
 
 // Options of a run. The zero value is the product's semantics; the fields
 // under "peers" restore what other simulators do differently.
@@ -172,13 +172,15 @@ type Sim struct {
 	gathering bool
 	// planning says that a plan is being made: moves are the jobs whose next event
 	// it has changed, perhaps more than once.
-	planning bool
-	moves    []ID
-	told     []told  // scratch of Reconfigure
-	reach    reach   // scratch of Exchange
-	load     float64 // integral of active jobs over time, in seconds
-	metrics  integrals
-	plan     Plan
+	planning           bool
+	moves              []ID
+	told               []told // scratch of Reconfigure
+	reach              reach
+	asking             []kindKey // scratch of Exchange
+	stoppable, stopped []ID      // likewise
+	load               float64   // integral of active jobs over time, in seconds
+	metrics            integrals
+	plan               Plan
 
 	tenantOf  map[string]int32
 	tenantsOf []int32 // by job, with those to come; empty if tenants do not matter
@@ -244,6 +246,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.heap = s.heap[:0]
 	s.multi, s.spare = s.multi[:0], s.spare[:0]
 	s.place.reset(opts.Placement, c)
+	s.reach.forget()
 	s.plan.s = s
 
 	n := 0
@@ -696,10 +699,12 @@ func (s *Sim) vacate(id ID) {
 		panic(fmt.Sprintf("simulator: policy stops job %d, which is not running", id))
 	}
 	j.vacated = true
-	s.release(j)
+	s.release(id)
 }
 
-func (s *Sim) release(j *job) {
+func (s *Sim) release(id ID) {
+	j := &s.jobs[id]
+	s.withdraw(id)
 	s.discharge(j)
 	if j.partner >= 0 {
 		return // the partner keeps them
@@ -784,7 +789,7 @@ func (s *Sim) evict(id ID) {
 func (s *Sim) finish(id ID) {
 	j := &s.jobs[id]
 	s.settle(j)
-	s.release(j)
+	s.release(id)
 	s.part(j)
 	s.forget(j)
 	j.phase, j.ends = done, s.now

@@ -78,7 +78,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	}
 	s.settle(j)
 	was := *j
-	s.release(j)
+	s.release(id)
 	j.node, j.multi = -1, -1
 	if !s.seat(id, gpus) {
 		*j = was
@@ -120,6 +120,20 @@ func (s *Sim) protected(id ID) bool {
 		return true
 	}
 	return false
+}
+
+// unprotected are those of some running jobs that may be stopped now.
+func (s *Sim) unprotected(stop []ID) []ID {
+	if s.opts.Protect == (Protection{}) {
+		return stop
+	}
+	s.stoppable = s.stoppable[:0]
+	for _, id := range stop {
+		if !s.protected(id) {
+			s.stoppable = append(s.stoppable, id)
+		}
+	}
+	return s.stoppable
 }
 
 // Partition splits the nodes into pools of so many nodes: rest[i] is pool i+1,

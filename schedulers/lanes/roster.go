@@ -3,8 +3,7 @@ package lanes
 import (
 	"iter"
 	"math"
-
-	"github.com/autosched/autosched/simulator"
+	"math/bits"
 )
 
 // blockSize is the most entries of a block of a Roster: enough to pass most of a
@@ -12,11 +11,12 @@ import (
 const blockSize = 32
 
 // Roster is a sorted list of running jobs in blocks that know how many GPUs
-// their jobs hold, so that a walk with a quota passes a block at once.
+// their jobs hold, so that a walk with a quota passes many blocks at once.
 type Roster struct {
 	blocks []*block
 	last   []Entry // by block
 	gpus   []int   // by block
+	sums   []int   // of gpus, as a Fenwick tree
 	spare  []*block
 	total  int // jobs
 	held   int // GPUs
@@ -36,7 +36,7 @@ func (r *Roster) Held() int { return r.held }
 // Reset empties the roster.
 func (r *Roster) Reset() {
 	r.spare = append(r.spare, r.blocks...)
-	r.blocks, r.last, r.gpus = r.blocks[:0], r.last[:0], r.gpus[:0]
+	r.blocks, r.last, r.gpus, r.sums = r.blocks[:0], r.last[:0], r.gpus[:0], r.sums[:0]
 	r.total, r.held = 0, 0
 }
 
@@ -47,6 +47,24 @@ func (r *Roster) find(e Entry) int {
 		return n
 	}
 	low, high := 0, n-1
+	for low < high {
+		if mid := (low + high) / 2; r.last[mid].Before(e) {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// seek is find from a block that is not behind it, in steps that double.
+func (r *Roster) seek(from int, e Entry) int {
+	low, high := from, from
+	for step := 1; high < len(r.blocks) && r.last[high].Before(e); step *= 2 {
+		low = high + 1
+		high += step
+	}
+	high = min(high, len(r.blocks))
 	for low < high {
 		if mid := (low + high) / 2; r.last[mid].Before(e) {
 			low = mid + 1
@@ -92,9 +110,51 @@ func (r *Roster) Insert(e Entry) {
 	b.items[i] = e
 	b.n++
 	r.last[k] = b.items[b.n-1]
-	r.gpus[k] += int(e.Width)
+	r.add(k, int(e.Width))
 	r.total++
-	r.held += int(e.Width)
+}
+
+// add changes how many GPUs a block's jobs hold.
+func (r *Roster) add(k, gpus int) {
+	r.held += gpus
+	r.gpus[k] += gpus
+	for i := k + 1; i <= len(r.sums); i += i & -i {
+		r.sums[i-1] += gpus
+	}
+}
+
+// sum makes the tree of the blocks' GPUs.
+func (r *Roster) sum() {
+	r.sums = append(r.sums[:0], r.gpus...)
+	for i := 1; i <= len(r.sums); i++ {
+		if up := i + i&-i; up <= len(r.sums) {
+			r.sums[up-1] += r.sums[i-1]
+		}
+	}
+}
+
+// pass goes from a block to at most another while all jobs on the way hold no
+// more than so many GPUs together, and returns where that ends and how many they
+// hold.
+func (r *Roster) pass(from, to, gpus int) (k, held int) {
+	if to-from <= 8 {
+		for k = from; k < to && held+r.gpus[k] <= gpus; k++ {
+			held += r.gpus[k]
+		}
+		return k, held
+	}
+	before := 0
+	for i := from; i > 0; i -= i & -i {
+		before += r.sums[i-1]
+	}
+	sum := 0 // of the first k blocks
+	for step := 1 << (bits.Len(uint(len(r.sums))) - 1); step > 0; step /= 2 {
+		if next := k + step; next <= to && (next <= from || sum+r.sums[next-1] <= before+gpus) {
+			k = next
+			sum += r.sums[next-1]
+		}
+	}
+	return k, sum - before
 }
 
 // open makes a new block of the upper entries of the one before it.
@@ -126,6 +186,7 @@ func (r *Roster) open(k, n int) {
 		r.last[k-1] = from.items[from.n-1]
 		r.gpus[k-1] -= gpus
 	}
+	r.sum()
 }
 
 // Remove takes a job out. It panics if it is not there.
@@ -141,9 +202,8 @@ func (r *Roster) Remove(e Entry) {
 	b := r.blocks[k]
 	copy(b.items[i:], b.items[i+1:b.n])
 	b.n--
-	r.gpus[k] -= int(e.Width)
+	r.add(k, -int(e.Width))
 	r.total--
-	r.held -= int(e.Width)
 	if b.n > 0 {
 		r.last[k] = b.items[b.n-1]
 		return
@@ -152,109 +212,11 @@ func (r *Roster) Remove(e Entry) {
 	r.blocks = append(r.blocks[:k], r.blocks[k+1:]...)
 	r.last = append(r.last[:k], r.last[k+1:]...)
 	r.gpus = append(r.gpus[:k], r.gpus[k+1:]...)
+	r.sum()
 }
 
-// Shares is who gets GPUs in a walk with a quota: Start are waiting jobs that
-// get some, Stop running ones that do not.
-type Shares struct {
-	Stop, Start []simulator.ID
-	// Room is asked too where it is not nil: of tenants that have quotas of their
-	// own. Lanes must be split by tenant then (Lanes.Split).
-	Room *simulator.Room
-}
-
-// Reset begins a new walk over all queues in a run.
-func (d *Shares) Reset(s *simulator.Sim) {
-	d.Stop, d.Start, d.Room = d.Stop[:0], d.Start[:0], nil
-	if s.Quota() == simulator.QuotaStrict {
-		d.Room = s.Room()
-	}
-}
-
-// may takes a job's GPUs from its tenant's quota, if that is strict.
-func (d *Shares) may(j simulator.ID) bool { return d.Room == nil || d.Room.Take(j) }
-
-// Divide gives a quota of GPUs to the jobs of a queue and returns what is left
-// of it. Whoever asks for more than is left is passed over. Running and waiting
-// jobs are in one order, or all running ones come first.
-func (d *Shares) Divide(quota int, run *Roster, wait *Lanes, runningFirst bool) int {
-	at := place{rest: run.held}
-	if runningFirst {
-		quota = d.keep(run, &at, last, quota)
-	}
-	if wait.total > 0 && quota > 0 {
-		wait.Walk()
-		for {
-			in := wait.first(quota)
-			if in < 0 {
-				break
-			}
-			h := &wait.walk[in]
-			if at.rest > 0 {
-				if quota = d.keep(run, &at, h.Entry, quota); h.width > quota {
-					continue
-				}
-			}
-			if !d.may(h.ID) {
-				wait.Close(in)
-				continue
-			}
-			d.Start = append(d.Start, h.ID)
-			quota -= h.width
-			wait.Skip(in)
-		}
-	}
-	if at.rest > 0 {
-		quota = d.keep(run, &at, last, quota)
-	}
-	return quota
-}
-
-// last comes after all jobs.
-var last = Entry{Key: math.MaxInt64, ID: math.MaxInt32}
-
-// place is a place in a walk over a roster.
-type place struct {
-	block, item int
-	rest        int // GPUs that are held from there on
-}
-
-// keep goes on to an entry.
-func (d *Shares) keep(r *Roster, at *place, before Entry, quota int) int {
-	if before == last && at.rest <= quota && d.Room == nil {
-		quota -= at.rest
-		at.rest = 0
-		return quota
-	}
-	block, item, rest := at.block, at.item, at.rest
-	for block < len(r.blocks) {
-		whole := r.last[block].Before(before)
-		if g := r.gpus[block]; whole && item == 0 && g <= quota && d.Room == nil {
-			quota -= g
-			rest -= g
-			block++
-			continue
-		}
-		b := r.blocks[block]
-		for ; item < b.n; item++ {
-			e := &b.items[item]
-			if !whole && !e.Before(before) {
-				at.block, at.item, at.rest = block, item, rest
-				return quota
-			}
-			g := int(e.Width)
-			rest -= g
-			if g <= quota && d.may(e.ID) {
-				quota -= g
-			} else {
-				d.Stop = append(d.Stop, e.ID)
-			}
-		}
-		block, item = block+1, 0
-	}
-	at.block, at.item, at.rest = block, item, rest
-	return quota
-}
+// Last comes after all jobs.
+var Last = Entry{Key: math.MaxInt64, ID: math.MaxInt32}
 
 // All are the jobs in order. The roster must not change meanwhile.
 func (r *Roster) All() iter.Seq[Entry] {

@@ -4,6 +4,9 @@
 package srtf
 
 import (
+	"math"
+
+	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
@@ -22,83 +25,204 @@ func New(c space.Config) simulator.Policy {
 type policy struct {
 	byGPUTime bool
 
-	s *simulator.Sim
-	// order is all active jobs as last ranked. It is kept, so that ranking again
-	// is cheap (few change places) and ties stay as they were.
-	order       []ranked
-	stop, start []simulator.ID
-}
-
-type ranked struct {
-	key int64
-	id  simulator.ID
+	s    *simulator.Sim
+	keys []int64     // by job: its key where it waits, or steadily runs
+	wait lanes.Lanes // by what is left
+	// steady are the running jobs that get closer to their end by as much as time
+	// passes, by the instant of their end: their order stays. The others (those
+	// that restart or are slowed down, or all, if GPUs count) are ranked again and
+	// again.
+	steady lanes.Roster
+	others []lanes.Entry
+	chosen lanes.Shares
 }
 
 func (*policy) Clairvoyant() {}
 
 func (p *policy) Reset(s *simulator.Sim) {
 	p.s = s
-	p.order = p.order[:0]
+	p.keys = p.keys[:0]
+	p.wait.Reset()
+	p.wait.Split(s)
+	p.steady.Reset()
+	p.others = p.others[:0]
 }
 
 func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
-	p.order = append(p.order, ranked{id: j})
+	for int(j) >= len(p.keys) {
+		p.keys = append(p.keys, 0)
+	}
+	if p.s.JobRunning(j) {
+		p.runs(j)
+	} else {
+		p.waits(j)
+	}
 }
 
-func (p *policy) Finish(j simulator.ID) {
-	for i := range p.order {
-		if p.order[i].id == j {
-			p.order = append(p.order[:i], p.order[i+1:]...)
+func (p *policy) Finish(j simulator.ID) { p.leaves(j) }
+
+// left is what jobs are ranked by.
+func (p *policy) left(j simulator.ID) int64 {
+	left := int64(p.s.JobLeft(j))
+	if p.byGPUTime {
+		g := int64(p.s.JobGPUs(j))
+		if left > math.MaxInt64/g {
+			return math.MaxInt64
+		}
+		left *= g
+	}
+	return left
+}
+
+func (p *policy) entry(j simulator.ID) lanes.Entry {
+	return lanes.Entry{Key: p.keys[j], ID: j, Width: int32(p.s.JobGPUs(j))}
+}
+
+func (p *policy) waits(j simulator.ID) {
+	p.keys[j] = p.left(j)
+	p.wait.Add(p.s.JobGPUs(j), false, p.entry(j))
+}
+
+// starts moves a job that waited to the running ones.
+func (p *policy) starts(j simulator.ID) {
+	p.wait.Remove(p.s.JobGPUs(j), false, p.entry(j))
+	p.runs(j)
+}
+
+// unsteady is no job's key.
+const unsteady = math.MinInt64
+
+func (p *policy) runs(j simulator.ID) {
+	if p.steadies(j) {
+		p.keys[j] = int64(p.s.Now() + p.s.JobLeft(j))
+		p.steady.Insert(p.entry(j))
+		return
+	}
+	p.keys[j] = unsteady
+	p.others = append(p.others, p.entry(j))
+}
+
+func (p *policy) steadies(j simulator.ID) bool {
+	return !p.byGPUTime && p.s.JobRate(j) == 1 && p.s.JobReady(j) <= p.s.Now() && !p.s.Clocked()
+}
+
+// leaves takes out a job that ran.
+func (p *policy) leaves(j simulator.ID) {
+	if p.keys[j] != unsteady {
+		p.steady.Remove(p.entry(j))
+		return
+	}
+	for i := range p.others {
+		if p.others[i].ID == j {
+			p.others = append(p.others[:i], p.others[i+1:]...)
 			return
 		}
 	}
 }
 
+// rank orders the other running jobs, after taking out those that run steadily
+// by now.
 func (p *policy) rank() {
-	for i := range p.order {
-		o := &p.order[i]
-		o.key = int64(p.s.JobLeft(o.id))
-		if p.byGPUTime {
-			o.key *= int64(p.s.JobGPUs(o.id))
+	n := 0
+	for _, e := range p.others {
+		if p.steadies(e.ID) {
+			p.runs(e.ID)
+			continue
 		}
-	}
-	for i := 1; i < len(p.order); i++ {
-		x := p.order[i]
-		k := i
-		for ; k > 0 && (x.key < p.order[k-1].key || x.key == p.order[k-1].key && x.id < p.order[k-1].id); k-- {
-			p.order[k] = p.order[k-1]
+		e.Key = p.left(e.ID)
+		// Few change places from one time to the next.
+		i := n
+		for ; i > 0 && e.Before(p.others[i-1]); i-- {
+			p.others[i] = p.others[i-1]
 		}
-		p.order[k] = x
+		p.others[i] = e
+		n++
 	}
+	p.others = p.others[:n]
 }
 
 func (p *policy) Plan(plan *simulator.Plan) {
-	p.rank()
 	if p.s.Waiting() == 0 {
 		return
 	}
-	p.stop, p.start = p.stop[:0], p.start[:0]
-	room := p.s.Room()
-	for _, o := range p.order {
-		runs := p.s.JobRunning(o.id)
-		if room.Take(o.id) {
-			if !runs {
-				p.start = append(p.start, o.id)
+	p.rank()
+	p.choose()
+	if plan.Exchange(p.chosen.Stop, p.chosen.Start) {
+		for _, j := range p.chosen.Stop {
+			if !p.s.JobRunning(j) {
+				p.leaves(j)
+				p.waits(j)
 			}
-		} else if runs {
-			p.stop = append(p.stop, o.id)
+		}
+		for _, j := range p.chosen.Start {
+			if p.s.JobRunning(j) {
+				p.starts(j)
+			}
 		}
 	}
-	plan.Exchange(p.stop, p.start)
-	if !plan.Backfills() {
+	if plan.Backfills() {
+		p.backfill(plan)
+	}
+}
+
+// choose walks all jobs in order with a quota of all GPUs.
+func (p *policy) choose() {
+	p.chosen.Reset(p.s)
+	quota := p.s.Cluster().TotalGPUs()
+	at := lanes.From(&p.steady)
+	// keep passes the steady jobs that come before one with so much left.
+	keep := func(before lanes.Entry) {
+		before.Key += int64(p.s.Now())
+		quota = p.chosen.Keep(&p.steady, &at, before, quota)
+	}
+	others := p.others
+	p.wait.Walk()
+	for {
+		w, g, lane, ok := p.wait.Next(quota)
+		if len(others) > 0 && (!ok || others[0].Before(w)) {
+			o := others[0]
+			others = others[1:]
+			keep(o)
+			if g := int(o.Width); g <= quota && p.chosen.May(o.ID) {
+				quota -= g
+			} else {
+				p.chosen.Stop = append(p.chosen.Stop, o.ID)
+			}
+			continue
+		}
+		if !ok {
+			break
+		}
+		if keep(w); g > quota {
+			continue
+		}
+		if !p.chosen.May(w.ID) {
+			p.wait.Close(lane)
+			continue
+		}
+		p.wait.Skip(lane)
+		p.chosen.Start = append(p.chosen.Start, w.ID)
+		quota -= g
+	}
+	p.chosen.Keep(&p.steady, &at, lanes.Last, quota)
+}
+
+// backfill gives what the chosen could not use to whoever fits there.
+func (p *policy) backfill(plan *simulator.Plan) {
+	if plan.Free() == 0 || p.s.Waiting() == 0 {
 		return
 	}
-	for _, o := range p.order {
-		if plan.Free() == 0 || p.s.Waiting() == 0 {
+	p.wait.Walk()
+	for plan.Free() > 0 {
+		e, _, lane, ok := p.wait.Next(plan.Free())
+		if !ok {
 			return
 		}
-		if !p.s.JobRunning(o.id) && p.s.JobGPUs(o.id) <= plan.Free() {
-			plan.Start(o.id)
+		if !plan.Start(e.ID) {
+			p.wait.Close(lane)
+			continue
 		}
+		p.wait.Take(lane)
+		p.runs(e.ID)
 	}
 }

@@ -328,7 +328,7 @@ func (p *policy) choose() {
 		held += p.queues[i].run.Held()
 	}
 	for i := range p.queues {
-		if waiting == 0 && held <= quota && (p.chosen.Room == nil || len(p.chosen.Start) == 0) {
+		if waiting == 0 && held <= quota && (!p.chosen.Strict() || len(p.chosen.Start) == 0) {
 			return
 		}
 		q := &p.queues[i]

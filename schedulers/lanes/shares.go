@@ -1,0 +1,117 @@
+package lanes
+
+import "github.com/autosched/autosched/simulator"
+
+// Shares is who gets GPUs in a walk with a quota over jobs in order of priority:
+// Start are waiting jobs that get some, Stop running ones that do not. Whoever
+// asks for more than is left is passed over.
+type Shares struct {
+	Stop, Start []simulator.ID
+	// room is asked too where tenants have quotas of their own. Lanes are split by
+	// tenant then (Lanes.Split).
+	room *simulator.Room
+}
+
+// Reset begins a new walk over all queues in a run.
+func (d *Shares) Reset(s *simulator.Sim) {
+	d.Stop, d.Start, d.room = d.Stop[:0], d.Start[:0], nil
+	if s.Quota() == simulator.QuotaStrict {
+		d.room = s.Room()
+	}
+}
+
+// Strict reports whether tenants have quotas of their own.
+func (d *Shares) Strict() bool { return d.room != nil }
+
+// May takes a job's GPUs from its tenant's quota, if that is strict.
+func (d *Shares) May(j simulator.ID) bool { return d.room == nil || d.room.Take(j) }
+
+// Cursor is a place in a walk over a roster, which must not change meanwhile.
+type Cursor struct {
+	block, item int
+	rest        int // GPUs that are held from there on
+}
+
+// From is the cursor at a roster's begin.
+func From(r *Roster) Cursor { return Cursor{rest: r.held} }
+
+// Keep goes on to an entry, gives the running jobs before it their GPUs from a
+// quota and returns the rest of it.
+func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
+	if at.rest == 0 {
+		return quota
+	}
+	if before == Last && at.rest <= quota && d.room == nil {
+		quota -= at.rest
+		at.rest = 0
+		return quota
+	}
+	block, item, rest := at.block, at.item, at.rest
+	to := len(r.blocks) // the block that it is in
+	if before != Last {
+		to = r.seek(block, before)
+	}
+	for {
+		if item == 0 && d.room == nil {
+			k, held := r.pass(block, to, quota)
+			block, quota, rest = k, quota-held, rest-held
+		}
+		if block == len(r.blocks) {
+			break
+		}
+		b := r.blocks[block]
+		n := b.n
+		if block == to {
+			n = max(item, b.in(before))
+		}
+		for _, e := range b.items[item:n] {
+			g := int(e.Width)
+			rest -= g
+			if g <= quota && d.May(e.ID) {
+				quota -= g
+			} else {
+				d.Stop = append(d.Stop, e.ID)
+			}
+		}
+		if block == to {
+			item = n
+			break
+		}
+		block, item = block+1, 0
+	}
+	at.block, at.item, at.rest = block, item, rest
+	return quota
+}
+
+// Divide gives a quota of GPUs to the jobs of a queue and returns the rest of
+// it. Running and waiting jobs are in one order, or all running ones come first.
+func (d *Shares) Divide(quota int, run *Roster, wait *Lanes, runningFirst bool) int {
+	at := From(run)
+	if runningFirst {
+		quota = d.Keep(run, &at, Last, quota)
+	}
+	if wait.total > 0 && quota > 0 {
+		wait.Walk()
+		for {
+			in := wait.first(quota)
+			if in < 0 {
+				break
+			}
+			h := &wait.walk[in]
+			// Where all running jobs can go on beside it, its place does not matter.
+			if h.width > quota-at.rest || d.room != nil {
+				if quota = d.Keep(run, &at, h.Entry, quota); h.width > quota {
+					continue
+				}
+			}
+			if !d.May(h.ID) {
+				wait.Close(in)
+				continue
+			}
+			d.Start = append(d.Start, h.ID)
+			quota -= h.width
+			wait.Skip(in)
+		}
+	}
+	return d.Keep(run, &at, Last, quota)
+}
