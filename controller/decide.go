@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/schedulers"
@@ -26,15 +27,32 @@ func DecideRound(ctx context.Context, in DecideInput, o simulator.Options) (Roun
 		return RoundResult{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
 	}
 	seed := RoundSeed(in.Seed, in.Round)
-	scenarios, err := Futures(ctx, in.Ledger, &in.State, in.Zero, in.Horizon, in.Futures, seed, o, in.Engine)
+	count := in.Futures
+	if !in.Always {
+		count *= 2 // the second half is for those that were best on the first
+	}
+	scenarios, err := Futures(ctx, in.Ledger, &in.State, in.Zero, in.Horizon, count, seed, o, in.Engine)
 	if err != nil {
 		return RoundResult{}, err
 	}
 	r := Round{
-		Scheduler: s, Space: in.Space, Objective: in.Objective, Cluster: in.State.Cluster, Scenarios: scenarios, Options: o,
+		Scheduler: s, Space: in.Space, Objective: in.Objective, Cluster: in.State.Cluster, Scenarios: scenarios[:in.Futures], Confirm: scenarios[in.Futures:], Options: o,
 		Incumbent: in.Incumbent, Refused: in.Refused, Budget: in.Budget, Workers: in.Workers, MinRatio: in.MinRatio, Always: in.Always, Seed: seed,
 	}
+	before, x := recall(in.Experience, in.Space), meet(in.Ledger, &in.State, in.Zero)
+	what, why := before.search(in.Search, &x, in.Incumbent.Equal(in.Space.Default()))
+	presets := presetsIn(in.Space, s)
+	r.Portfolio = what == SearchPortfolio
+	most := pastInFull
+	if r.Portfolio {
+		most = portfolioSize - 2 - min(presetsKept, len(presets))
+	}
+	r.Past = before.candidates(&x, in.Space, presets, in.Incumbent, most)
 	out, err := r.Run(ctx)
+	if out.Experience = in.Experience; err == nil && len(out.Trials) > 0 {
+		out.Search, out.Why = what, why
+		out.Experience, err = json.Marshal(before.after(in.Round, &x, s, &out))
+	}
 	if _, wide := fitting(&in.State); wide > 0 && err == nil {
 		out.Details["jobs_wider_than_cluster"] = float64(wide)
 	}

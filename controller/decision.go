@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/autosched/autosched/generation"
@@ -43,6 +44,9 @@ type DecideInput struct {
 	Seed uint64
 	// Round counts update intervals of event time since the ledger's zero.
 	Round int
+	// Experience is the Decision.Experience of the round before; none for the first. What
+	// cannot be read counts for nothing.
+	Experience json.RawMessage
 	Settings
 }
 
@@ -53,6 +57,9 @@ type Settings struct {
 	Budget   int           // configurations measured
 	Workers  int           // 0 means one per processor; no influence on the decision
 	MinRatio float64       // least controllable ratio of an adopted configuration
+	// Search is one of Searches: what is measured besides the default and the
+	// incumbent; "" is SearchAuto.
+	Search string
 	// Always adopts what is best on average whatever it gains, as the paper does;
 	// only evaluations ask for it.
 	Always bool
@@ -71,6 +78,15 @@ type Decision struct {
 	// candidate, whether it was adopted or not; above 1 is better. 1 if there is
 	// no candidate.
 	Ratio float64
+	// Interval is where Ratio lies with a probability of 95 %, as far as the futures
+	// tell; the zero Interval if there are too few.
+	Interval Interval
+	// Search is SearchPortfolio or SearchFull, Why says why, in a sentence for
+	// people. Both are empty if there was nothing to measure on.
+	Search, Why string
+	// Experience is for the next round: what won so far, and in what situations. It
+	// changes nothing but what is measured.
+	Experience json.RawMessage
 	// Details are numbers of the round by name, such as trials or seconds.
 	Details map[string]float64
 }

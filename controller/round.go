@@ -30,9 +30,17 @@ type Round struct {
 	State   json.RawMessage
 	// NoPresets leaves the scheduler's presets out of the portfolio.
 	NoPresets bool
-	Budget    int
-	Workers   int
-	MinRatio  float64
+	// Past are further configurations of the portfolio, after the presets.
+	Past []search.Named
+	// Portfolio searches the portfolio only.
+	Portfolio bool
+	// Confirm are futures that nothing was chosen on. If there are any, the best
+	// candidates and the incumbent are played on them too, and what is adopted must
+	// be better on all: the best of many on few futures is the luckiest.
+	Confirm  []Scenario
+	Budget   int
+	Workers  int
+	MinRatio float64
 	// Always replaces the incumbent by whatever measured best, as the paper does.
 	Always bool
 	Seed   uint64
@@ -54,8 +62,12 @@ type RoundResult struct {
 	// Audits are proposals that a Pruner would have turned down, measured all the
 	// same.
 	Audits []search.Audited
-	// Best is the trial of Config, Incumbent that of the configuration in force.
+	// Best is the trial of Config, Incumbent that of the configuration in force. If
+	// there was a race, they hold its futures too.
 	Best, Incumbent search.Trial
+	// Stopped is why the search ended, Sampler what it used and Choice why, if
+	// there was a choice.
+	Stopped, Sampler, Choice string
 }
 
 // Run searches and decides. With nothing to play on it keeps the incumbent and
@@ -100,6 +112,15 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 	if !r.NoPresets {
 		o.Presets = presetsIn(r.Space, r.Scheduler)
 	}
+	o.Presets = append(o.Presets, r.Past...)
+	kept := 0 // for the race
+	if len(r.Confirm) > 0 && !r.Always && r.Budget >= 8 {
+		kept = min(racers, r.Budget/4)
+		o.Budget -= kept
+	}
+	if r.Portfolio {
+		o.Budget = min(max(1, o.Budget), distinct(r.Space.Default(), r.Incumbent, o.Presets))
+	}
 	found, err := search.Tune(ctx, o)
 	if err != nil && !allExhausted(found.Trials) {
 		return out, err
@@ -112,13 +133,38 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 		out.Audits = pruning.Audits
 	}
 	out.Trials, out.State = found.Trials, found.State
+	out.Stopped, out.Sampler, out.Choice = found.Stopped, found.Sampler, found.Choice
+	if r.Portfolio {
+		out.Sampler, out.Choice = "", ""
+	}
 	if found.Incumbent >= 0 {
 		out.Incumbent = found.Trials[found.Incumbent]
 	}
 	out.Details["trials"] = float64(len(found.Trials))
 	out.Details["evaluations"] = float64(found.Evaluations)
-	r.choose(&out)
+	field, expected := found.Trials, found.Best
+	if r.Always {
+		expected = -1 // the best as measured
+	}
+	if kept > 0 {
+		if field, err = r.race(ctx, &out, expected, kept); err != nil {
+			return out, err
+		}
+		if out.Details["raced"] > 0 {
+			expected = -1 // the race has seen more than the search
+		}
+	}
+	r.choose(&out, field, expected)
 	return out, nil
+}
+
+// distinct counts the configurations of a portfolio, each once.
+func distinct(first, second space.Config, presets []search.Named) int {
+	seen := map[string]bool{first.Hash(): true, second.Hash(): true}
+	for _, p := range presets {
+		seen[p.Config.Hash()] = true
+	}
+	return len(seen)
 }
 
 // presetsIn are the scheduler's presets as the registered space, which may be

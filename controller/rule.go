@@ -9,25 +9,27 @@ import (
 )
 
 // choose applies the adoption rule of DESIGN section 8: of the candidates that
-// are better than the incumbent in every future, the best on average replaces
-// it if the ratio on the controllable part is at least MinRatio. Agreement in
-// every future and a bar on the part that a configuration can change at all
-// are what keeps a search on few futures from chasing noise.
-func (r *Round) choose(out *RoundResult) {
+// are better than the incumbent in every future, the best replaces it if the
+// ratio on the controllable part is at least MinRatio. Agreement in every future
+// and a bar on the part that a configuration can change at all are what keeps a
+// search on few futures from chasing noise. The best is the one that the search
+// expects to be (its index, or -1), if it is one of them, or else the lowest on
+// average. The field is the trials to choose from, by step as in out.Trials.
+func (r *Round) choose(out *RoundResult, field []search.Trial, expected int) {
 	best := -1
 	top := -1 // whatever the futures say
-	for i := range out.Trials {
-		t := &out.Trials[i]
+	for i := range field {
+		t := &field[i]
 		if !t.OK() || r.refuses(t.Config) {
 			continue
 		}
-		if top < 0 || t.Measurement.Mean() < out.Trials[top].Measurement.Mean() {
+		if top < 0 || t.Measurement.Mean() < field[top].Measurement.Mean() {
 			top = i
 		}
 		if !r.Always && !search.Gain(*t, out.Incumbent).BetterInEvery {
 			continue
 		}
-		if best < 0 || t.Measurement.Mean() < out.Trials[best].Measurement.Mean() {
+		if best < 0 || t.Step == expected || field[best].Step != expected && t.Measurement.Mean() < field[best].Measurement.Mean() {
 			best = i
 		}
 	}
@@ -38,15 +40,16 @@ func (r *Round) choose(out *RoundResult) {
 		out.Reason = "no candidate could be measured"
 		return
 	case best >= 0:
-	case out.Incumbent.OK() && out.Trials[top].Measurement.Mean() >= out.Incumbent.Measurement.Mean():
+	case out.Incumbent.OK() && field[top].Measurement.Mean() >= out.Incumbent.Measurement.Mean():
 		out.Reason = none
 		return
 	default:
-		out.Reason = fmt.Sprintf("the best on average (%s) is not better in every future", out.Trials[top].Origin)
+		out.Reason = fmt.Sprintf("the best on average (%s) is not better in every future", field[top].Origin)
 		return
 	}
-	t := out.Trials[best]
+	t := field[best]
 	out.Ratio = search.Gain(t, out.Incumbent).Ratio
+	out.Interval = interval(out.Incumbent.Measurement, t.Measurement)
 	switch {
 	case t.Config.Equal(r.Incumbent):
 		out.Reason = none

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -89,7 +90,7 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (
 	in := DecideInput{
 		Scheduler: v.Type, Space: t.space, Objective: v.Objective,
 		State: ledger.State(at), Ledger: ledger, Zero: v.Zero,
-		Incumbent: incumbent, Refused: v.refused(), Seed: p.Seed, Round: int(round),
+		Incumbent: incumbent, Refused: v.refused(), Seed: p.Seed, Round: int(round), Experience: v.Experience,
 		Engine:   t.foresight(v.Zero),
 		Settings: Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers, MinRatio: p.MinRatio},
 	}
@@ -111,6 +112,9 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (
 		if decideErr != nil {
 			return c, nil
 		}
+		if json.Valid(d.Experience) {
+			c.Scheduler.Experience = d.Experience
+		}
 		text = "kept: " + d.Reason
 		if !d.Adopt {
 			return c, nil
@@ -119,7 +123,7 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (
 			text = "kept: " + why
 			return c, nil
 		}
-		evidence := &Evidence{Round: round, At: v.Zero.Add(at), Seed: p.Seed, Ratio: d.Ratio, Incumbent: revision, Details: finite(d.Details)}
+		evidence := &Evidence{Round: round, At: v.Zero.Add(at), Seed: p.Seed, Ratio: d.Ratio, Incumbent: revision, Interval: d.Interval, Search: d.Search, Why: d.Why, Details: finite(d.Details)}
 		cfg := s.publish(c, v, d.Config, FromTuning, d.Reason, evidence)
 		text = fmt.Sprintf("%s as revision %d: %s", cfg.State, cfg.Revision, d.Reason)
 		return c, nil

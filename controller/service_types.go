@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -76,6 +77,8 @@ type Scheduler struct {
 	Round int64 `json:"round"`
 	// ClockSet counts how often events that agreed set the event clock.
 	ClockSet int64 `json:"clock_set,omitempty"`
+	// Experience is what the rounds so far found, for the next one.
+	Experience json.RawMessage `json:"experience,omitempty"`
 }
 
 // ConfigState is where a revision stands.
@@ -119,12 +122,17 @@ type Configuration struct {
 
 // Evidence is what the round behind a revision found.
 type Evidence struct {
-	Round     int64              `json:"round"`
-	At        time.Time          `json:"at"`
-	Seed      uint64             `json:"seed"`
-	Ratio     float64            `json:"ratio"`
-	Incumbent int64              `json:"incumbent"`
-	Details   map[string]float64 `json:"details,omitempty"`
+	Round     int64     `json:"round"`
+	At        time.Time `json:"at"`
+	Seed      uint64    `json:"seed"`
+	Ratio     float64   `json:"ratio"`
+	Incumbent int64     `json:"incumbent"`
+	// Interval of Ratio; both 0 if there were too few futures. Search is what was
+	// searched, and Why why.
+	Interval Interval           `json:"interval,omitzero"`
+	Search   string             `json:"search,omitempty"`
+	Why      string             `json:"why,omitempty"`
+	Details  map[string]float64 `json:"details,omitempty"`
 }
 
 // AckState is what became of a revision at its scheduler.

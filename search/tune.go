@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +11,12 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Named is a preset configuration.
+// Named is a preset configuration. Its trial's origin is Origin:Name, or
+// preset:Name if there is no Origin.
 type Named struct {
 	Name   string
 	Config space.Config
+	Origin string
 }
 
 // Options say what to tune and how hard. Space and Evaluate are required.
@@ -205,7 +208,7 @@ func (s *study) portfolio() []proposal {
 	for _, p := range s.Presets {
 		if len(out) < s.Budget {
 			c, _ := s.Space.Project(p.Config)
-			add(c, "preset:"+p.Name)
+			add(c, cmp.Or(p.Origin, "preset")+":"+p.Name)
 		}
 	}
 	return out

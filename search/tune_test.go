@@ -167,7 +167,7 @@ func TestPortfolioComesFirst(t *testing.T) {
 	five, _ := s.Parse(s.Default(), []string{"queues=5"})
 	o := Options{
 		Space: s, Evaluate: ladderCost, Incumbent: incumbent, Budget: 5, Seed: 1, Method: "random",
-		Presets: []Named{{"same", s.Default()}, {"five", five}, {"again", five}},
+		Presets: []Named{{Name: "same", Config: s.Default()}, {Name: "five", Config: five, Origin: "past"}, {Name: "again", Config: five}},
 	}
 	origins := func(o Options) (out []string) {
 		r, err := Tune(context.Background(), o)
@@ -179,7 +179,7 @@ func TestPortfolioComesFirst(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := origins(o), []string{"default", "incumbent", "preset:five", "random", "random"}; !slices.Equal(got, want) {
+	if got, want := origins(o), []string{"default", "incumbent", "past:five", "random", "random"}; !slices.Equal(got, want) {
 		t.Errorf("origins %v, want %v", got, want)
 	}
 	o.Budget = 1

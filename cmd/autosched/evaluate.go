@@ -19,7 +19,7 @@ import (
 func newEvaluateCmd() *cobra.Command {
 	var f replayFlags
 	var t tuneFlags
-	var methods, out string
+	var methods, out, search string
 	var warmup, interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "evaluate",
@@ -53,12 +53,14 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 			}
 			o := replay.Options{
 				Trace: in.trace, From: in.from, To: in.to, Warmup: warmup, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective,
-				Interval: interval, Horizon: t.horizon, Futures: t.futures, Budget: t.budget, MinRatio: t.minRatio, Always: t.always,
+				Interval: interval, Horizon: t.horizon, Futures: t.futures, Budget: t.budget, MinRatio: t.minRatio, Search: search, Always: t.always,
 				Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
 			}
 			switch {
 			case interval <= 0:
 				return usageError{fmt.Errorf("--interval: %v is not positive", interval)}
+			case controller.CheckSearch(search) != nil:
+				return usageError{fmt.Errorf("--%w", controller.CheckSearch(search))}
 			case warmup < 0:
 				return usageError{fmt.Errorf("--warmup: %v is negative", warmup)}
 			}
@@ -106,6 +108,8 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 	t.add(cmd, replay.DefaultBudget)
 	fl := cmd.Flags()
 	fl.StringVar(&methods, "methods", "", "methods to compare, comma-separated (default: all)")
+	fl.StringVar(&search, "search", controller.SearchAuto, "what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
+	_ = cmd.RegisterFlagCompletionFunc("search", cobra.FixedCompletions(controller.Searches, cobra.ShellCompDirectiveNoFileComp))
 	fl.StringVar(&out, "out", "", "folder for the report: report.html, report.json, methods.csv, decisions.csv, jobs.csv")
 	fl.DurationVar(&warmup, "warmup", 0, "start the live simulation this much before --from")
 	fl.DurationVar(&interval, "interval", replay.DefaultInterval, "time between rounds")

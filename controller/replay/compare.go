@@ -91,7 +91,7 @@ type searchKind struct {
 func searchKinds() []searchKind {
 	kinds := []searchKind{
 		{name: "autosched", description: "presets, then the default sampler", set: func(*controller.Round) {}},
-		{name: "portfolio", description: "the presets only", set: func(r *controller.Round) { r.Budget = min(r.Budget, 2+len(r.Scheduler.Presets)) }},
+		{name: "portfolio", description: "the presets only", set: func(r *controller.Round) { r.Portfolio = true }},
 	}
 	for _, s := range search.Samplers {
 		kinds = append(kinds, searchKind{name: s.Name, description: s.Description + ", without presets", set: func(r *controller.Round) {

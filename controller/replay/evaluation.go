@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,10 @@ func prepare(o Options) (*evaluation, error) {
 	}
 	if o.MinRatio <= 0 {
 		o.MinRatio = DefaultMinRatio
+	}
+	o.Search = cmp.Or(o.Search, controller.SearchAuto)
+	if err := controller.CheckSearch(o.Search); err != nil {
+		return nil, err
 	}
 	engine, err := generation.NewEngine(o.Trace.Zero(), o.Generate)
 	if err != nil {
@@ -141,7 +146,7 @@ func (e *evaluation) report() *Report {
 		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
 		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
 		Scheduler: o.Scheduler.Name, Objective: o.Objective, IntervalS: o.Interval.Seconds(), HorizonS: o.Horizon.Seconds(), Futures: o.Futures,
-		Budget: o.Budget, MinRatio: o.MinRatio, Seed: o.Seed, Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
+		Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search, Seed: o.Seed, Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
 	}
 }
 
@@ -224,8 +229,12 @@ func (e *evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 			live.Sim.Reconfigure(e.o.Scheduler.New(incumbent))
 			live.Applied(at, incumbent.Hash())
 		}
-		out.Decisions = append(out.Decisions, Decision{At: e.clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
-			Configuration: incumbent.String(), Evaluations: int(r.Details["evaluations"])})
+		d := Decision{At: e.clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
+			Configuration: incumbent.String(), Evaluations: int(r.Details["evaluations"]), Search: r.Search, Why: r.Why}
+		if !r.Interval.IsZero() {
+			d.Interval = &r.Interval
+		}
+		out.Decisions = append(out.Decisions, d)
 		e.tell(Step{Method: out.Method, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
 	}
 	out.Configuration = incumbent.String()

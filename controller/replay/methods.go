@@ -52,9 +52,9 @@ var methods = []method{
 	{name: "fixed-history", description: "tuned once on the days before the window, held", hold: holdHistory},
 	{name: "fixed-oracle", description: "tuned once on the window itself, held (the paper's Fixed)", hold: holdOracle},
 	{name: "selftune", description: "two-point BlueFin on the last hour, every round", tune: selfTune},
-	{name: "selftune+", description: "this search on the last hour, every round", tune: selfTunePlus},
-	{name: "autosched", description: "this search on forecast futures, every round", tune: autoSched},
-	{name: "oracle", description: "this search on the true future, every round (greedy, so not a bound)", tune: oracle},
+	{name: "selftune+", description: "presets and the whole space searched on the last hour, every round", tune: selfTunePlus},
+	{name: "autosched", description: "the product's round: portfolio or whole space (--search) on forecast futures", tune: autoSched},
+	{name: "oracle", description: "the same on the true future, every round (greedy, so not a bound)", tune: oracle},
 }
 
 // MethodNames in the order of the table.
@@ -166,12 +166,16 @@ func (e *evaluation) onLastHour(m *moment) (*controller.Round, error) {
 }
 
 func autoSched(e *evaluation) roundFunc {
+	var experience json.RawMessage
 	return func(ctx context.Context, m *moment) (controller.RoundResult, error) {
-		return controller.DecideRound(ctx, controller.DecideInput{
+		out, err := controller.DecideRound(ctx, controller.DecideInput{
 			Scheduler: e.o.Scheduler.Name, Space: e.o.Scheduler.Space, Objective: e.o.Objective, State: m.state, Ledger: m.ledger, Zero: e.o.Trace.Zero(),
-			Incumbent: m.incumbent, Seed: e.o.Seed, Round: m.round, Engine: e.engine,
-			Settings: controller.Settings{Horizon: e.o.Horizon, Futures: e.o.Futures, Budget: e.o.Budget, Workers: e.o.Workers, MinRatio: e.o.MinRatio, Always: e.o.Always},
+			Incumbent: m.incumbent, Seed: e.o.Seed, Round: m.round, Experience: experience, Engine: e.engine,
+			Settings: controller.Settings{Horizon: e.o.Horizon, Futures: e.o.Futures, Budget: e.o.Budget, Workers: e.o.Workers, MinRatio: e.o.MinRatio,
+				Search: e.o.Search, Always: e.o.Always},
 		}, e.o.Simulate)
+		experience = out.Experience
+		return out, err
 	}
 }
 

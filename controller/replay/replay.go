@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -38,6 +39,8 @@ type Options struct {
 	MinRatio float64
 	// Generate says how futures are made; empty is generation.DefaultMethod.
 	Generate generation.Method
+	// Search is one of controller.Searches, for the method autosched; "" is auto.
+	Search   string
 	Always   bool // adopt the best on average, whatever it gains
 	Seed     uint64
 	Workers  int
@@ -85,6 +88,7 @@ type Report struct {
 	Futures   int      `json:"futures"`
 	Budget    int      `json:"budget"`
 	MinRatio  float64  `json:"min_ratio"`
+	Search    string   `json:"search"` // of the method autosched
 	Seed      uint64   `json:"seed"`
 	Simulator string   `json:"simulator"`
 	Notes     []string `json:"notes,omitempty"`
@@ -131,6 +135,11 @@ type Decision struct {
 	Ratio         float64 `json:"ratio"`
 	Configuration string  `json:"configuration"` // in force after the round
 	Evaluations   int     `json:"evaluations"`
+	// Interval of Ratio, of methods that measure on enough futures.
+	Interval *controller.Interval `json:"interval,omitempty"`
+	// Search is what the round searched and Why why, where it chose.
+	Search string `json:"search,omitempty"`
+	Why    string `json:"why,omitempty"`
 }
 
 // Sample is the live cluster at an instant.

@@ -86,13 +86,17 @@ func (r *Report) writeMethods(w io.Writer) error {
 // writeDecisions writes a row for each round of each method.
 func (r *Report) writeDecisions(w io.Writer) error {
 	c := csv.NewWriter(w)
-	if err := c.Write([]string{"method", "round", "at", "at_s", "adopted", "ratio", "evaluations", "reason", "configuration"}); err != nil {
+	if err := c.Write([]string{"method", "round", "at", "at_s", "adopted", "ratio", "ratio_low", "ratio_high", "evaluations", "search", "why", "reason", "configuration"}); err != nil {
 		return err
 	}
 	for i := range r.Methods {
 		for n, d := range r.Methods[i].Decisions {
-			if err := c.Write([]string{r.Methods[i].Method, strconv.Itoa(n), d.At, number(d.AtS), strconv.FormatBool(d.Adopted), number(d.Ratio),
-				strconv.Itoa(d.Evaluations), d.Reason, d.Configuration}); err != nil {
+			low, high := "", ""
+			if d.Interval != nil {
+				low, high = number(d.Interval.Low), number(d.Interval.High)
+			}
+			if err := c.Write([]string{r.Methods[i].Method, strconv.Itoa(n), d.At, number(d.AtS), strconv.FormatBool(d.Adopted), number(d.Ratio), low, high,
+				strconv.Itoa(d.Evaluations), d.Search, d.Why, d.Reason, d.Configuration}); err != nil {
 				return err
 			}
 		}

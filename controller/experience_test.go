@@ -1,0 +1,41 @@
+package controller_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+)
+
+// TestServiceHandsOnExperience: a round gets what the one before it left, across
+// a restart too.
+func TestServiceHandsOnExperience(t *testing.T) {
+	var got []string
+	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+		got = append(got, string(in.Experience))
+		d := controller.Decision{Config: in.Incumbent, Reason: "test", Ratio: 1, Experience: json.RawMessage(fmt.Sprintf(`{"round":%d}`, in.Round))}
+		if in.Round == 13 {
+			d.Experience = json.RawMessage("{")
+		}
+		return d, nil
+	})
+	h.register("s", controller.Auto)
+	for i := range 2 {
+		h.submit("s", time.Duration(11+i)*time.Hour)
+		h.submit("s", time.Duration(11+i)*time.Hour+time.Second)
+		h.rounds("s", int64(i+1))
+	}
+	h.close()
+	h.open()
+	for i := range 2 {
+		h.submit("s", time.Duration(13+i)*time.Hour+time.Second)
+		h.rounds("s", int64(i+1))
+	}
+	h.close()
+	if want := []string{"", `{"round":11}`, `{"round":12}`, `{"round":12}`}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("rounds got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,309 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// ended draws jobs whose GPU-times are log-normal around a mean, with a
+// deviation of the logarithm, in equal shares of 1, 4 and 16 GPUs or of 1.
+func ended(n int, mean time.Duration, deviation float64, wide bool, seed uint64) []workload.Finish {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := make([]workload.Finish, n)
+	for i := range out {
+		gpus := 1
+		if wide {
+			gpus = []int{1, 4, 16}[i%3]
+		}
+		service := mean.Seconds() * math.Exp(deviation*r.NormFloat64())
+		out[i] = workload.Finish{Job: workload.Job{GPUs: workload.GPUs(gpus)}, RunTime: time.Duration(service / float64(gpus) * 1e9)}
+	}
+	return out
+}
+
+// TestShapeChange: what counts as another shape of the workload, and what not.
+func TestShapeChange(t *testing.T) {
+	_, usual := shapeOf(ended(300, time.Hour, 2, true, 1))
+	tests := []struct {
+		name   string
+		now    []workload.Finish
+		change bool
+	}{
+		{"another draw", ended(300, time.Hour, 2, true, 2), false},
+		{"few jobs", ended(leastJobs, time.Hour, 2, true, 3), false},
+		{"ten times as many", ended(3000, time.Hour, 2, true, 4), false},
+		{"a twentieth of the length", ended(300, 3*time.Minute, 2, true, 5), false},
+		{"nearly equal jobs", ended(300, time.Hour, .3, true, 6), true},
+		{"far more diverse", ended(300, time.Hour, 4, true, 7), true},
+		{"only narrow ones, otherwise the same", ended(300, time.Hour, 2, false, 8), false},
+	}
+	for _, tt := range tests {
+		if _, s := shapeOf(tt.now); (s.distance(&usual) > shapeChange) != tt.change {
+			t.Errorf("%s: distance %.2f, a change from %.2f", tt.name, s.distance(&usual), shapeChange)
+		}
+	}
+	if d := usual.distance(&usual); d != 0 {
+		t.Errorf("a shape is %v from itself", d)
+	}
+}
+
+func TestShapeOfNothing(t *testing.T) {
+	for _, jobs := range [][]workload.Finish{nil, {{Job: workload.Job{GPUs: workload.GPUs(2)}}}} {
+		if scale, s := shapeOf(jobs); scale != 0 || s != (shape{}) {
+			t.Errorf("%d jobs that never ran have shape %+v, scale %v", len(jobs), s, scale)
+		}
+	}
+}
+
+// TestWhatIsSearched is the table of modes.
+func TestWhatIsSearched(t *testing.T) {
+	_, usual := shapeOf(ended(300, time.Hour, 2, true, 1))
+	_, equal := shapeOf(ended(300, time.Hour, .3, true, 1))
+	_, few := shapeOf(ended(20, time.Hour, .3, true, 1))
+	met := func(full int, shapes ...shape) *experience { return &experience{Full: full, Shapes: shapes} }
+	tests := []struct {
+		name      string
+		setting   string
+		before    *experience
+		now       shape
+		atDefault bool
+		want, why string
+	}{
+		{"nothing known", "", met(0), usual, false, SearchFull, "cold start: no search"},
+		{"default in force", SearchAuto, met(1, usual), usual, true, SearchFull, "cold start: the default"},
+		{"default in force for good", SearchAuto, met(coldRounds, usual), usual, true, SearchPortfolio, ""},
+		{"as ever", SearchAuto, met(1, usual), usual, false, SearchPortfolio, "0.00 from one"},
+		{"as once", "", met(2, equal, usual), equal, false, SearchPortfolio, "0.00 from one"},
+		{"another shape", "", met(1, usual), equal, false, SearchFull, "from the nearest"},
+		{"another shape, of few jobs", "", met(1, usual), few, false, SearchPortfolio, "too few"},
+		{"first shape", "", met(1), usual, false, SearchFull, "first time"},
+		{"told to", SearchFull, met(9, usual), usual, false, SearchFull, "as set"},
+		{"told not to", SearchPortfolio, met(0), usual, true, SearchPortfolio, "as set"},
+	}
+	for _, tt := range tests {
+		what, why := tt.before.search(tt.setting, &situation{Shape: tt.now}, tt.atDefault)
+		if what != tt.want || !strings.Contains(why, tt.why) {
+			t.Errorf("%s: %s (%s), want %s (%s)", tt.name, what, why, tt.want, tt.why)
+		}
+	}
+}
+
+// trialOf a configuration with the same value in two futures.
+func trialOf(x *observed, value float64, set ...string) search.Trial {
+	c, err := x.scheduler.Space.Parse(x.scheduler.Space.Default(), set)
+	if err != nil {
+		panic(err)
+	}
+	return search.Trial{Config: c, Measurement: search.Measurement{Values: []float64{value, value}, Floors: []float64{1, 1}}}
+}
+
+// TestExperience: winners are remembered with what they met, survive being
+// stored, come back where it is met again, and are never more than there is room
+// for.
+func TestExperience(t *testing.T) {
+	tiresias, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &observed{scheduler: tiresias}
+	sp := tiresias.Space
+	base := trialOf(x, 10)
+	busy := situation{Arrivals: 2, Backlog: 3, Hour: 12, Scale: 8}
+	idle := situation{Arrivals: .1, Hour: 3, Scale: 8}
+	win := func(m *experience, round int, at situation, searched string, best search.Trial, others ...search.Trial) *experience {
+		out := RoundResult{Trials: append([]search.Trial{base, best}, others...), Best: best, Incumbent: base}
+		out.Search = searched
+		return m.after(round, &at, tiresias, &out)
+	}
+	first := trialOf(x, 5, "queues=2", "queue_thresholds=500")
+	second := trialOf(x, 6, "queues=4", "queue_thresholds=500,90000,400000")
+	m := win(recall(nil, sp), 1, busy, SearchFull, first, second, trialOf(x, 7, "queues=2", "queue_thresholds=501"), trialOf(x, 11, "queues=6"))
+	m = win(m, 2, idle, SearchPortfolio, base)
+	if m.Full != 1 || len(m.Shapes) != 0 || len(m.Winners) != 2 || m.Winners[0].Wins != 1 || m.Winners[1].Wins != 0 {
+		t.Fatalf("after two rounds: %+v", m)
+	}
+	third := trialOf(x, 4, "queues=1", "order=submit")
+	m = win(m, 3, idle, SearchPortfolio, third)
+	m = win(m, 4, idle, SearchPortfolio, third)
+
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := recall(text, sp)
+	if diff := cmp.Diff(m, again, cmp.AllowUnexported(winner{}, experience{}, situation{}, shape{})); diff != "" {
+		t.Errorf("stored and read back:\n%s", diff)
+	}
+	names := func(at situation, most int) (out []string) {
+		for _, c := range again.candidates(&at, sp, nil, sp.Default(), most) {
+			out = append(out, c.Origin+":"+c.Name+" "+c.Config.Get("queues").String())
+		}
+		return out
+	}
+	if got, want := names(busy, 9), []string{"like:round-1 2", "past:round-3 1", "like:round-1 4"}; !slices.Equal(got, slices.Replace(want, 1, 2, "past:round-4 1")) {
+		t.Errorf("busy: %q", got)
+	}
+	if got := names(idle, 1); len(got) != 1 || got[0] != "like:round-4 1" {
+		t.Errorf("idle: %q", got)
+	}
+	for _, broken := range []string{"", "{", `{"version":99,"full":3}`, `{"version":1,"winners":[{"config":{"queues":99}}]}`} {
+		if m := recall(json.RawMessage(broken), sp); len(m.Winners) != 0 || m.Full == 3 {
+			t.Errorf("%q is read as %+v", broken, m)
+		}
+	}
+
+	r := rand.New(rand.NewPCG(1, 2))
+	for round := range 100 {
+		c := randomConfig(r, sp)
+		best := search.Trial{Config: c, Measurement: base.Measurement}
+		m = win(m, 10+round, busy, SearchPortfolio, best)
+	}
+	if len(m.Winners) != winnersKept || !slices.ContainsFunc(m.Winners, func(w winner) bool { return w.Wins == 2 }) {
+		t.Errorf("%d winners kept of 103, that which won twice among them: %v", len(m.Winners), m.Winners)
+	}
+	if got := m.candidates(&busy, sp, presetsIn(sp, tiresias), sp.Default(), 6); len(got) != 6 {
+		t.Errorf("%d candidates", len(got))
+	}
+}
+
+// TestRoundsLearnFromRounds: rounds that hand on their experience search the
+// whole space at first and the portfolio later, within their budget, and decide
+// the same for any number of workers.
+func TestRoundsLearnFromRounds(t *testing.T) {
+	run := func(workers int) (out []string) {
+		incumbent, handed := schedulers.All[0].Space.Default(), json.RawMessage(nil)
+		for hour := 6; hour <= 14; hour += 2 {
+			x := observe(t, time.Duration(hour)*time.Hour, simulator.Options{})
+			if hour == 6 {
+				incumbent = x.scheduler.Space.Default()
+			} else if incumbent.Equal(x.scheduler.Space.Default()) {
+				incumbent = x.scheduler.Presets[0].Config // somebody set it
+			}
+			got, err := DecideRound(context.Background(), DecideInput{
+				Scheduler: "tiresias", Space: x.scheduler.Space, Objective: "avg_jct", State: x.state, Ledger: x.ledger, Zero: x.w.Zero(), Incumbent: incumbent,
+				Round: hour, Experience: handed, Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Workers: workers, MinRatio: 1.001},
+			}, simulator.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := got.Details["evaluations"]; n > 24 {
+				t.Errorf("%v evaluations of 24", n)
+			}
+			if got.Search == SearchPortfolio && len(got.Trials) > portfolioSize {
+				t.Errorf("a portfolio of %d", len(got.Trials))
+			}
+			incumbent, handed = got.Config, got.Experience
+			out = append(out, got.Search+" "+evidence(t, got))
+		}
+		return out
+	}
+	one := run(1)
+	if !strings.HasPrefix(one[0], SearchFull) || !strings.HasPrefix(one[len(one)-1], SearchPortfolio) {
+		t.Errorf("the first searched %s, the last %s", one[0], one[len(one)-1])
+	}
+	if diff := cmp.Diff(one, run(3)); diff != "" {
+		t.Errorf("three workers decide otherwise than one:\n%s", diff)
+	}
+}
+
+// TestRace: what was only lucky on the futures of the search is not adopted.
+func TestRace(t *testing.T) {
+	x := observe(t, 12*time.Hour, simulator.Options{})
+	all := x.futures(t, 6)
+	r := tuningRound(t, x)
+	var err error
+	if r.Incumbent, err = r.Space.Parse(r.Incumbent, []string{"queues=1"}); err != nil {
+		t.Fatal(err)
+	}
+	r.Scenarios, r.Confirm = all[:2], all[2:]
+	got, err := r.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Adopt || len(got.Best.Measurement.Values) != 6 || len(got.Incumbent.Measurement.Values) != 6 {
+		t.Fatalf("adopted %v on %d futures: %s", got.Adopt, len(got.Best.Measurement.Values), got.Reason)
+	}
+	if n := got.Details["evaluations"]; n > float64(r.Budget) || got.Details["raced"] < 2 {
+		t.Errorf("%v evaluations of %d, %v raced", n, r.Budget, got.Details["raced"])
+	}
+	if !search.Gain(got.Best, got.Incumbent).BetterInEvery {
+		t.Error("adopted what is not better in every future")
+	}
+	if got.Interval.Low > got.Ratio || got.Interval.High < got.Ratio || got.Interval.Low <= 0 {
+		t.Errorf("ratio %v outside its interval %+v", got.Ratio, got.Interval)
+	}
+	// The whole is the parts' values in order.
+	both := tuningRound(t, x)
+	both.Incumbent, both.Scenarios = r.Incumbent, all
+	s, err := NewScorer(both.Scheduler, both.Cluster, all, both.Objective, both.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.Measure(context.Background(), got.Config)
+	if err != nil || !slices.Equal(want.Values, got.Best.Measurement.Values) || !slices.Equal(want.Floors, got.Best.Measurement.Floors) {
+		t.Errorf("raced %v, measured at once %v, error %v", got.Best.Measurement.Values, want.Values, err)
+	}
+	// Nothing to race on is no race.
+	r.Confirm = []Scenario{{}}
+	if got, err = r.Run(context.Background()); err != nil || got.Details["raced"] != 0 || !got.Adopt {
+		t.Errorf("%+v, error %v", got.Decision, err)
+	}
+}
+
+// TestInterval: Student's t by hand, and how often it covers the truth.
+func TestInterval(t *testing.T) {
+	m := func(v ...float64) search.Measurement {
+		f := make([]float64, len(v))
+		for i := range f {
+			f[i] = 100
+		}
+		return search.Measurement{Values: v, Floors: f}
+	}
+	// Parts 20, 20, 20 and 10, 10, 10: no doubt that it is 2.
+	if x := interval(m(120, 120, 120), m(110, 110, 110)); math.Abs(x.Low-2) > 1e-12 || math.Abs(x.High-2) > 1e-12 {
+		t.Errorf("no spread: %+v", x)
+	}
+	// Parts 10, 20, 30 and 10, 10, 10: d = -.5, 0, .5, t(2, .975) = 4.3027.
+	half := 4.302652729911275 * .5 / math.Sqrt(3)
+	if x := interval(m(110, 120, 130), m(110, 110, 110)); math.Abs(x.Low-2*math.Exp(-half)) > 1e-9 || math.Abs(x.High-2*math.Exp(half)) > 1e-9 {
+		t.Errorf("%+v", x)
+	}
+	for name, x := range map[string]Interval{
+		"two futures": interval(m(120, 120), m(110, 110)), "nothing above the floor": interval(m(120, 120, 120), m(100, 100, 100)),
+		"other futures": interval(m(120, 120, 120), m(110, 110, 110, 110)), "no floors": interval(search.Measurement{Values: []float64{1, 2, 3}}, m(1, 2, 3)),
+	} {
+		if !x.IsZero() {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	covered, runs := 0, 2000
+	for range runs {
+		var a, b []float64
+		for range 8 {
+			load := math.Exp(.5 * r.NormFloat64())
+			b = append(b, 100+10*load*math.Exp(.1*r.NormFloat64()))
+			a = append(a, 100+12*load*math.Exp(.1*r.NormFloat64()))
+		}
+		if x := interval(m(a...), m(b...)); x.Low <= 1.2 && 1.2 <= x.High {
+			covered++
+		}
+	}
+	// Four standard errors of a proportion, and 2 % for so few futures.
+	if share := float64(covered) / float64(runs); math.Abs(share-.95) > .02+4*math.Sqrt(.95*.05/float64(runs)) {
+		t.Errorf("the interval covers the truth in %.3f of all cases", share)
+	}
+}
