@@ -181,7 +181,7 @@ all (the 90 % over the 10 % quantile).`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&data, "data", "", "table that 'causal dataset' wrote, instead of measuring one")
-	cmd.Flags().StringVar(&tiers, "tiers", "", "its tiers")
+	cmd.Flags().StringVar(&tiers, "tiers", "", "tiers file that 'causal dataset' wrote beside the table (with --data)")
 	cmd.Flags().Float64Var(&share, "train", .6, "share of the pieces to learn from, the earlier ones")
 	cmd.Flags().BoolVar(&boosted, "boosted", true, "try boosted trees too; slower, and the best where much was measured")
 	return cmd

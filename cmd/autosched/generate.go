@@ -86,7 +86,7 @@ jobs with what is left of them at --at, then the arrivals.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
-	fl.StringVar(&at, "at", "", "instant to look ahead from, RFC 3339 or seconds since the trace's zero (required)")
+	fl.StringVar(&at, "at", "", "instant to look ahead from, RFC 3339, a date, or seconds since the trace's zero (required)")
 	fl.DurationVar(&tune.horizon, "horizon", time.Hour, "how far ahead jobs arrive")
 	fl.IntVar(&samples, "samples", 4, "futures to draw")
 	fl.Uint64Var(&seed, "seed", 1, "seed of the draws")

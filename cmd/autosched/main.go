@@ -59,6 +59,12 @@ Offline, evaluate what tuning would have gained on a trace:
   autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
 
+See what is coming, and learn why a configuration is better:
+  autosched forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --method all
+  autosched predict eval --trace sample
+  autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
+  autosched causal effects --data runs.csv --tiers tiers.json --group segment --log
+
 Online, run the service and let a scheduler (here an emulated one) use it:
   autosched serve --dir data
   autosched emulate --trace sample --nodes 20 --gpus-per-node 8

@@ -30,9 +30,9 @@ func newTuneCmd() *cobra.Command {
 		Short: "Search the best configuration for what is coming at an instant of a trace",
 		Long: `Runs the cluster from --from to --at under the incumbent (the default, or what
 --preset and --set say), takes the state a controller would see then, makes
-futures (remaining durations drawn from history, arrivals repeating the last
-hour) and searches: the default, the incumbent and the scheduler's presets
-first, then what --sampler suggests.
+futures (arrivals and remaining durations, as --generate says) and searches: the
+default, the incumbent and the scheduler's presets first, then what --sampler
+suggests.
 
 Every configuration is played on all futures until its last job ends. A
 candidate is worth adopting if it is better in every future and gains at least
@@ -104,7 +104,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 	t.add(cmd, replay.DefaultBudget)
 	c.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&at, "at", "", "instant to tune at, RFC 3339 or seconds since the trace's zero (required)")
+	fl.StringVar(&at, "at", "", "instant to tune at, RFC 3339, a date, or seconds since the trace's zero (required)")
 	fl.StringVar(&sampler, "sampler", search.DefaultSampler, "what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
 	fl.BoolVar(&truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
 	fl.IntVar(&top, "top", 15, "trials to print, best first")
