@@ -142,7 +142,7 @@ func NewScorer(s *schedulers.Scheduler, c workload.Cluster, scenarios []Scenario
 	sc := &Scorer{scheduler: s, cluster: c, objective: objective, options: o}
 	sc.options.Observer = nil
 	for _, x := range scenarios {
-		if x.jobs() > 0 {
+		if x.Jobs() > 0 {
 			sc.scenarios = append(sc.scenarios, x)
 		}
 	}
@@ -156,7 +156,22 @@ func NewScorer(s *schedulers.Scheduler, c workload.Cluster, scenarios []Scenario
 // errNothing is returned where there is no job to play on.
 var errNothing = errors.New("no active job and no arrival to play on")
 
-func (x *Scenario) jobs() int {
+// Aggregate returns the scenario with similar jobs in groups (see
+// workload.Aggregate), as a cheaper thing to play on. x is not changed. cluster
+// counts where x has no state.
+func (x Scenario) Aggregate(cluster workload.Cluster, size int) Scenario {
+	if x.State != nil {
+		cluster = x.State.Cluster
+		x.State, x.Left = workload.AggregateState(x.State, x.Left, size)
+	}
+	if x.Arrivals != nil {
+		x.Arrivals = workload.Aggregate(cluster, x.Arrivals, size)
+	}
+	return x
+}
+
+// Jobs is the number of jobs and groups in it.
+func (x *Scenario) Jobs() int {
 	n := len(x.Left)
 	if x.Arrivals != nil {
 		n += x.Arrivals.Len()
@@ -175,7 +190,7 @@ func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measureme
 	for i := range sc.scenarios {
 		x := &sc.scenarios[i]
 		o := sc.options
-		o.EventBudget = eventsPerJob*x.jobs() + 1000
+		o.EventBudget = eventsPerJob*x.Jobs() + 1000
 		o.Services = x.Services
 		var err error
 		if x.State != nil {
@@ -201,10 +216,11 @@ func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measureme
 		m.Values[i] = stat.to(p.each(stat.of))
 		m.Floors[i] = stat.to(p.each(stat.floor))
 		for k := range p.out {
-			preemptions += float64(p.out[k].Preemptions)
-			wait += p.out[k].Wait.Seconds()
+			n := float64(p.out[k].Members)
+			preemptions += float64(n * float64(p.out[k].Preemptions))
+			wait += float64(n * p.out[k].Wait.Seconds())
+			jobs += n
 		}
-		jobs += float64(len(p.out))
 		if sc.AllMetrics {
 			p.describe(sums, simulator.ID(len(x.Left)))
 		}
@@ -236,11 +252,14 @@ func (sc *Scorer) Digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// each is a figure of every outcome.
+// each is a figure of every outcome, of a group's as often as it has members.
 func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
 	p.values = p.values[:0]
 	for i := range p.out {
-		p.values = append(p.values, of(&p.out[i]))
+		v := of(&p.out[i])
+		for range p.out[i].Members {
+			p.values = append(p.values, v)
+		}
 	}
 	return p.values
 }

@@ -14,7 +14,8 @@ func (s *Sim) Now() time.Duration { return s.now }
 // Cluster is the hardware of the run.
 func (s *Sim) Cluster() workload.Cluster { return s.cluster }
 
-// Active is the number of jobs submitted and not ended.
+// Active is the number of jobs submitted and not ended, members of groups
+// counted.
 func (s *Sim) Active() int { return s.active }
 
 // Waiting is the number of active jobs that do not run.
@@ -46,6 +47,19 @@ func (s *Sim) JobName(id ID) string { return s.Spec(id).ID }
 
 // JobGPUs is the gang's width in whole GPUs.
 func (s *Sim) JobGPUs(id ID) int { return int(s.jobs[id].gpus) }
+
+// JobMembers is how many equal jobs the job stands for (workload.Job.Members),
+// usually 1. What it asks for, holds and receives is theirs together.
+func (s *Sim) JobMembers(id ID) int { return int(s.jobs[id].members) }
+
+// JobWidth is JobGPUs of one member, which is what a policy compares with
+// settings in GPUs or GPU-time.
+func (s *Sim) JobWidth(id ID) int { return int(s.jobs[id].gpus / s.jobs[id].members) }
+
+// JobService is JobAttained of one member.
+func (s *Sim) JobService(id ID) time.Duration {
+	return s.JobAttained(id) / time.Duration(s.jobs[id].members)
+}
 
 // JobHeld is the number of GPUs the job runs on, 0 if it waits.
 func (s *Sim) JobHeld(id ID) int {
@@ -178,9 +192,9 @@ func (s *Sim) Services() []time.Duration { return s.opts.Services }
 func (s *Sim) JobSkew(id ID) float64 { return s.opts.Models.Classes[s.JobClass(id)].Skew }
 
 // SetRelaxed lets the job's next start spread over more nodes than its size
-// needs, if no consolidated place is free.
+// needs, if no consolidated place is free. The members of a group always may.
 func (s *Sim) SetRelaxed(id ID, relaxed bool) {
-	s.jobs[id].relaxed = relaxed
+	s.jobs[id].relaxed = relaxed || s.jobs[id].members > 1
 	s.sortAgain(&s.jobs[id])
 }
 

@@ -20,6 +20,7 @@ type Outcome struct {
 	Floor       time.Duration // the JCT if it had never waited from the run's begin (or its submission) on
 	Preemptions int
 	GPUs        int
+	Members     int  // equal jobs that it stands for, 1 is itself
 	Spread      bool // in its last spell
 	Strayed     bool // spread in some spell
 	// Rho is the finish-time fairness JCT / T_id, where T_id is the run time
@@ -57,11 +58,11 @@ func (s *Sim) Outcomes(dst []Outcome) []Outcome {
 			continue
 		}
 		o := Outcome{ID: ID(i), Submit: j.submit, Start: j.first, End: j.ends, Wait: j.waited, Restart: j.restart, Attained: j.attained,
-			Floor: j.floor, Preemptions: int(j.preempts), GPUs: int(j.gpus), Spread: j.spread, Strayed: j.strayed, Deadline: s.Spec(ID(i)).Deadline}
+			Floor: j.floor, Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed, Deadline: s.Spec(ID(i)).Deadline}
 		if s.opts.RestartOutsideJCT {
 			o.End -= j.restart
 		}
-		alone := float64(j.work) * max(1, float64(j.gpus)*j.load/total)
+		alone := float64(j.work) * max(1, float64(j.gpus/j.members)*j.load/total)
 		o.Rho = float64(o.JCT()) / alone
 		dst = append(dst, o)
 	}
@@ -150,37 +151,41 @@ func (s *Sim) Summarize() Summary {
 	return sum
 }
 
-// Describe computes what follows from the outcomes alone; the fields about the
-// cluster over time stay zero.
+// Describe computes what follows from the outcomes alone, a group counted as
+// often as it has members; the fields about the cluster over time stay zero.
 func Describe(out []Outcome) Summary {
 	sum := Summary{Jobs: len(out)}
 	if len(out) == 0 {
 		return sum
 	}
-	n := float64(len(out))
-	jct, wait, rho := make([]float64, len(out)), make([]float64, len(out)), make([]float64, len(out))
+	jct, wait, rho := make([]float64, 0, len(out)), make([]float64, 0, len(out)), make([]float64, 0, len(out))
 	first, last := out[0].Submit, out[0].End
+	sum.Jobs = 0
 	for i := range out {
 		o := &out[i]
-		jct[i], wait[i], rho[i] = o.JCT().Seconds(), o.Wait.Seconds(), o.Rho
-		sum.AvgJCT += jct[i]
-		sum.AvgQueue += wait[i]
-		sum.Preemptions += o.Preemptions
+		for range max(1, o.Members) {
+			sum.Jobs++
+			jct, wait, rho = append(jct, o.JCT().Seconds()), append(wait, o.Wait.Seconds()), append(rho, o.Rho)
+			sum.AvgJCT += o.JCT().Seconds()
+			sum.AvgQueue += o.Wait.Seconds()
+			sum.Preemptions += o.Preemptions
+			if o.Rho <= 1 {
+				sum.FTFLe1++
+			}
+			if o.Spread {
+				sum.SpreadShare++
+			}
+			if o.Deadline != 0 {
+				sum.DeadlineJobs++
+			}
+			if o.Missed() {
+				sum.DeadlineMisses++
+			}
+		}
 		sum.RestartGPUHours += float64(o.Restart.Hours() * float64(o.GPUs))
-		if o.Rho <= 1 {
-			sum.FTFLe1++
-		}
-		if o.Spread {
-			sum.SpreadShare++
-		}
-		if o.Deadline != 0 {
-			sum.DeadlineJobs++
-		}
-		if o.Missed() {
-			sum.DeadlineMisses++
-		}
 		first, last = min(first, o.Submit), max(last, o.End)
 	}
+	n := float64(sum.Jobs)
 	sum.AvgJCT /= n
 	sum.AvgQueue /= n
 	sum.FTFLe1 /= n

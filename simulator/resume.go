@@ -22,6 +22,10 @@ func (s *Sim) regather() {
 // restore makes the observed jobs active and tells the policy.
 func (s *Sim) restore(left []time.Duration) {
 	observed := s.state.Jobs
+	crowd := 0
+	for i := range observed {
+		crowd += observed[i].Size()
+	}
 	s.gathering = true
 	defer s.regather()
 	for i := range observed {
@@ -29,7 +33,7 @@ func (s *Sim) restore(left []time.Duration) {
 		j := &s.jobs[i]
 		spell := s.now - a.Since
 		*j = job{submit: a.Submit, work: max(1, left[i]), left: max(1, left[i]), mark: s.now, since: a.Since, first: -1, waited: a.WaitTime,
-			attained: a.Attained, quantum: never, next: never, rate: 1, gpus: int32(min(a.GPUs.Whole(), workload.MaxGPUs)), node: -1, multi: -1, partner: -1, tenant: s.tenantAt(ID(i)), share: 1,
+			attained: a.Attained, quantum: never, next: never, rate: 1, gpus: int32(min(a.GPUs.Whole(), workload.MaxGPUs)), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(ID(i)), share: 1,
 			starts: int32(a.Starts), preempts: int32(a.Preemptions), class: -1, burden: -1}
 		if a.Starts > 0 {
 			j.first = a.Submit
@@ -41,8 +45,8 @@ func (s *Sim) restore(left []time.Duration) {
 		// For the finish-time fairness: the work before is the GPU-time received
 		// over the GPUs asked for, and as many jobs as now were active then.
 		j.work += a.Attained / time.Duration(j.gpus)
-		j.load = s.load - float64(float64(len(observed))*(s.now-a.Submit).Seconds())
-		s.active++
+		j.load = s.load - float64(float64(crowd)*(s.now-a.Submit).Seconds())
+		s.active += a.Size()
 		s.await(j, 1)
 	}
 	// Those whose place is reported first, so that nobody takes it from them.
@@ -95,7 +99,7 @@ func (s *Sim) served(a *workload.ActiveJob) time.Duration {
 // in its present spell.
 func (s *Sim) restartEnd(a *workload.ActiveJob) time.Duration {
 	if (a.Starts > 1 && !s.opts.RestartAsWork || a.Resizes > 0) && !s.opts.NoRestartCost {
-		return a.Since + s.opts.Models.Restart(s.heldBy(a))
+		return a.Since + s.opts.Models.Restart(s.heldBy(a)/a.Size())
 	}
 	return a.Since
 }

@@ -105,6 +105,7 @@ type job struct {
 	rate     float64       // progress per time
 	share    float64       // factor on the rate while GPUs are shared
 	gpus     int32         // asked for
+	members  int32         // equal jobs that it stands for, 1 is itself
 	held     int32         // granted; differs from gpus for elastic jobs only
 	partner  int32         // on the same GPUs, -1 if none
 	node     int32         // its only node, -1 if several or counted only
@@ -421,12 +422,12 @@ func (s *Sim) arrive() error {
 	id := ID(len(s.jobs))
 	a := &s.w.Jobs()[id-s.base]
 	s.jobs = append(s.jobs, job{submit: a.Submit, work: a.Duration, left: a.Duration, floor: a.Duration, since: a.Submit, load: s.load, first: -1, rate: 1, share: 1,
-		quantum: never, next: never, gpus: int32(a.GPUs.Whole()), node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1})
+		quantum: never, next: never, gpus: int32(a.GPUs.Whole()), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1})
 	s.expect()
 	if err := s.count(id); err != nil {
 		return err
 	}
-	s.active++
+	s.active += a.Size()
 	s.await(&s.jobs[id], 1)
 	if len(s.jobs) == s.total {
 		s.metrics.lastSubmit(s)
@@ -598,7 +599,7 @@ func (s *Sim) begins(id ID) {
 	if j.starts > 0 {
 		kind = workload.Resumed
 		if !s.opts.NoRestartCost && !s.opts.RestartAsWork {
-			j.ready = s.now + s.opts.Models.Restart(int(j.held))
+			j.ready = s.now + s.opts.Models.Restart(int(j.held/j.members))
 		}
 	}
 	j.starts++
@@ -623,12 +624,56 @@ func (s *Sim) seat(id ID, g int) bool {
 		s.pace(id)
 		return true
 	}
+	if j.members > 1 && g == int(j.gpus) {
+		return s.seatEach(id)
+	}
 	s.scratch = s.place.find(s.scratch[:0], g, j.pool, j.relaxed)
 	if len(s.scratch) == 0 {
 		return false
 	}
 	s.occupy(id, s.scratch)
 	return true
+}
+
+// seatEach finds a place for every member of a group, or for none.
+func (s *Sim) seatEach(id ID) bool {
+	j := &s.jobs[id]
+	if int(j.gpus) > s.place.total[j.pool] {
+		return false
+	}
+	each, full, ok := int(j.gpus/j.members), s.place.full[j.pool], true
+	s.scratch = s.scratch[:0]
+	for range j.members {
+		from := len(s.scratch)
+		s.scratch = s.place.find(s.scratch, each, j.pool, false)
+		if ok = len(s.scratch) > from; !ok {
+			break
+		}
+		for _, n := range s.scratch[from:] {
+			s.place.take(n.Node, n.GPUs)
+		}
+	}
+	for _, n := range s.scratch { // occupy takes them again, by node
+		s.place.give(n.Node, n.GPUs)
+	}
+	s.place.full[j.pool] = full // nothing has changed
+	if ok {
+		s.occupy(id, merged(s.scratch))
+	}
+	return ok
+}
+
+// merged adds up the GPUs on each node, in place.
+func merged(at []workload.NodeGPUs) []workload.NodeGPUs {
+	out := at[:0]
+	for _, n := range at {
+		if k := slices.IndexFunc(out, func(o workload.NodeGPUs) bool { return o.Node == n.Node }); k >= 0 {
+			out[k].GPUs += n.GPUs
+		} else {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // occupy takes the GPUs of a placement, which must be free.
@@ -662,7 +707,7 @@ func (s *Sim) sit(id ID, at []workload.NodeGPUs) {
 		s.multi[j.multi] = append(s.multi[j.multi][:0], at...)
 	}
 	fewest := (int(j.held) + s.place.perNode - 1) / s.place.perNode
-	j.spread = len(at) > fewest
+	j.spread = len(at) > fewest && j.members == 1 // members need not be together
 	j.strayed = j.strayed || j.spread
 	s.pace(id)
 }
@@ -777,7 +822,7 @@ func (s *Sim) evict(id ID) {
 		s.opts.Series.stopped++
 	}
 	if s.opts.RestartAsWork && !s.opts.NoRestartCost {
-		cost := s.opts.Models.Restart(int(j.held))
+		cost := s.opts.Models.Restart(int(j.held / j.members))
 		j.left += cost
 		j.restart += cost
 	}
@@ -798,7 +843,7 @@ func (s *Sim) finish(id ID) {
 	} else {
 		j.load = float64(s.active)
 	}
-	s.active--
+	s.active -= int(j.members)
 	s.finished++
 	s.policy.Finish(id)
 	s.tell(workload.Finished, id)

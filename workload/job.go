@@ -76,7 +76,13 @@ type Job struct {
 	// Deadline is the instant by which the job should have ended, 0 for none.
 	Deadline time.Duration
 	Wait     time.Duration
+	// Members is how many equal jobs the job stands for (see Aggregate), that
+	// start, stop and end together, each on its share of GPUs; 0 and 1 are itself.
+	Members int
 }
+
+// Size is the number of jobs that j stands for.
+func (j *Job) Size() int { return max(1, j.Members) }
 
 // Validate names the first field that no simulation can accept.
 func (j *Job) Validate() error {
@@ -95,6 +101,8 @@ func (j *Job) Validate() error {
 		return fmt.Errorf("submit: %v is more than a hundred years from the workload's zero", j.Submit)
 	case j.Wait < 0 || j.Wait > MaxDuration:
 		return fmt.Errorf("wait: %v is not between 0 and ten years", j.Wait)
+	case j.Members < 0 || j.Members > 1 && j.GPUs%MilliGPU(1000*j.Members) != 0:
+		return fmt.Errorf("members: %g GPUs cannot be shared by %d jobs", float64(j.GPUs)/1000, j.Members)
 	case j.Deadline > MaxSubmit || j.Deadline < -MaxSubmit:
 		return fmt.Errorf("deadline: %v is more than a hundred years from the workload's zero", j.Deadline)
 	case float64(j.Duration)*float64(j.GPUs.Whole()) > maxGPUTime:
@@ -246,6 +254,9 @@ func digestOf(w *Workload) string {
 		} else { // marked, so that digests of jobs without deadlines stay what they were
 			num(int64(j.Status) | 1<<8)
 			num(int64(j.Deadline))
+		}
+		if j.Members > 1 { // likewise: no string is so long
+			num(-int64(j.Members))
 		}
 		if len(buf) > 3<<10 {
 			h.Write(buf)

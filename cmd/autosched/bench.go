@@ -7,6 +7,6 @@ func newBenchCmd() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure how good a part of AutoSched is, beside published and simple alternatives",
 	}
-	cmd.AddCommand(newBenchSearchCmd(), newBenchTuneCmd())
+	cmd.AddCommand(newBenchAggregateCmd(), newBenchSearchCmd(), newBenchTuneCmd())
 	return cmd
 }

@@ -69,8 +69,8 @@ func (h *history) end(j simulator.ID, now time.Duration) {
 }
 
 func (h *history) add(j simulator.ID) {
-	g := h.s.JobGPUs(j)
-	ran := int64(h.s.JobAttained(j) / time.Duration(g) / time.Second)
+	g := h.s.JobWidth(j)
+	ran := int64(h.s.JobService(j) / time.Duration(g) / time.Second)
 	spec := h.s.Spec(j)
 	if spec.Key != "" {
 		h.byKey[spec.Key] = h.byKey[spec.Key].with(ran)
@@ -84,7 +84,7 @@ func (m mean) with(v int64) mean { return mean{m.sum + v, m.n + 1} }
 
 // estimate is the run time to expect of a job.
 func (h *history) estimate(j simulator.ID) time.Duration {
-	spec, g := h.s.Spec(j), h.s.JobGPUs(j)
+	spec, g := h.s.Spec(j), h.s.JobWidth(j)
 	m, ok := h.byKey[spec.Key]
 	if !ok {
 		m, ok = h.like[likeness{spec.Tenant, g}]

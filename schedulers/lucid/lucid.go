@@ -74,7 +74,10 @@ type policy struct {
 	past     history
 	profiler profiler
 	starts   int64
-	recent   simulator.ID // the first submitted within the last hour
+	// The first job submitted within the last hour, and the first not counted;
+	// those between are so many, members of groups counted.
+	recent, counted simulator.ID
+	inHour          int
 }
 
 type job struct {
@@ -94,7 +97,7 @@ func (p *policy) Reset(s *simulator.Sim) {
 	for i := range p.partners {
 		p.partners[i].reset()
 	}
-	p.jobs, p.recent, p.starts = p.jobs[:0], 0, 0
+	p.jobs, p.recent, p.counted, p.inHour, p.starts = p.jobs[:0], 0, 0, 0, 0
 	p.past.reset(s)
 	p.profiler.reset(s)
 }
@@ -124,7 +127,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 // rank is a job's priority value, the smallest first: its estimated run time,
 // which is at least what it was profiled for, times its GPUs.
 func (p *policy) rank(j simulator.ID) int64 {
-	g := int64(p.s.JobGPUs(j))
+	g := int64(p.s.JobWidth(j))
 	v := max(int64(p.jobs[j].estimate), 0)
 	if p.profiled(j) {
 		v = max(v, int64(p.profiler.time))
@@ -282,10 +285,13 @@ func (p *policy) sharing() bool {
 	if p.limit == Off || p.loadAbove == 0 {
 		return p.limit != Off
 	}
-	for p.recent < p.s.Submitted() && p.s.JobSubmit(p.recent) <= p.s.Now()-time.Hour {
-		p.recent++
+	for ; p.counted < p.s.Submitted(); p.counted++ {
+		p.inHour += p.s.JobMembers(p.counted)
 	}
-	return float64(p.s.Submitted()-p.recent) > p.loadAbove
+	for ; p.recent < p.counted && p.s.JobSubmit(p.recent) <= p.s.Now()-time.Hour; p.recent++ {
+		p.inHour -= p.s.JobMembers(p.recent)
+	}
+	return float64(p.inHour) > p.loadAbove
 }
 
 // hopeless reports whether no job of a kind has found a partner before, and

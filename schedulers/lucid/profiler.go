@@ -67,7 +67,7 @@ func (p *profiler) admit(j simulator.ID) {
 	case p.nodes == 0:
 	case p.needs(j):
 		p.wide++
-	case p.s.JobGPUs(j) > p.nodes*p.factor || p.s.JobGPUs(j) > p.nodes*p.s.Cluster().GPUsPerNode:
+	case p.s.JobWidth(j) > p.nodes*p.factor || p.s.JobGPUs(j) > p.nodes*p.s.Cluster().GPUsPerNode:
 	case p.s.JobRunning(j):
 		// Nobody shares GPUs in the profiler: a pair found there stays one.
 		if p.s.JobPool(j) == pool && p.s.JobStarts(j) == 1 && p.s.JobPartner(j) < 0 {

@@ -6,11 +6,12 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// lane is the waiting jobs that find a place or not together: those of the same
-// width, of the same tenant where quotas are strict, and that may be spread or
-// not.
+// lane is the waiting jobs that find a place or not together: those of as many
+// GPUs (of groups: and as wide members), of the same tenant where quotas are
+// strict, and that may be spread or not.
 type lane struct {
 	gpus    int
+	width   int // of a member
 	relaxed bool
 	tenant  int
 	jobs    []waiting // in any order
@@ -39,7 +40,7 @@ func (p *policy) outlook(j simulator.ID) (total, rest time.Duration) {
 func (p *policy) rho(j simulator.ID) float64 {
 	total, rest := p.outlook(j)
 	age := p.s.Now() - p.s.JobSubmit(j)
-	return (age + rest).Seconds() / float64(total.Seconds()*p.crowd(p.s.JobGPUs(j)))
+	return (age + rest).Seconds() / float64(total.Seconds()*p.crowd(p.s.JobWidth(j)))
 }
 
 // crowd is how many times longer a job of so many GPUs takes on an equal share
@@ -49,16 +50,16 @@ func (p *policy) crowd(gpus int) float64 {
 }
 
 func (p *policy) laneOf(j simulator.ID) *lane {
-	gpus, relaxed, tenant := p.s.JobGPUs(j), p.relaxed(j), 0
+	gpus, width, relaxed, tenant := p.s.JobGPUs(j), p.s.JobWidth(j), p.relaxed(j), 0
 	if p.s.Quota() == simulator.QuotaStrict {
 		tenant = p.s.JobTenant(j)
 	}
 	for i := range p.wait {
-		if l := &p.wait[i]; l.gpus == gpus && l.relaxed == relaxed && l.tenant == tenant {
+		if l := &p.wait[i]; l.gpus == gpus && l.width == width && l.relaxed == relaxed && l.tenant == tenant {
 			return l
 		}
 	}
-	p.wait = append(p.wait, lane{gpus: gpus, relaxed: relaxed, tenant: tenant})
+	p.wait = append(p.wait, lane{gpus: gpus, width: width, relaxed: relaxed, tenant: tenant})
 	return &p.wait[len(p.wait)-1]
 }
 
@@ -121,6 +122,6 @@ func (p *policy) best(l *lane) ranked {
 			top = r
 		}
 	}
-	top.rho /= p.crowd(l.gpus)
+	top.rho /= p.crowd(l.width)
 	return top
 }

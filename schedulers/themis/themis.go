@@ -111,7 +111,7 @@ func (p *policy) Reset(s *simulator.Sim) {
 
 // widthOf is the record of a job's width.
 func (p *policy) widthOf(j simulator.ID) *width {
-	g := p.s.JobGPUs(j)
+	g := p.s.JobWidth(j)
 	for i := range p.widths {
 		if p.widths[i].gpus == g {
 			return &p.widths[i]
@@ -132,7 +132,7 @@ func (p *policy) until(j simulator.ID) time.Duration {
 	if n := p.s.JobStarts(j); l.start != n {
 		*l = lease{start: n, until: p.s.JobSince(j) + p.widthOf(j).length}
 		if n > 1 {
-			l.until += p.s.Models().Restart(p.s.JobHeld(j))
+			l.until += p.s.Models().Restart(p.s.JobHeld(j) / p.s.JobMembers(j))
 		}
 		if l.until == 0 {
 			l.until = 1 // 0 is reported where there is none
@@ -168,9 +168,10 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.wake()
 }
 
-// relaxed reports whether a job may be spread.
+// relaxed reports whether a job may be spread, as the members of a group always
+// may.
 func (p *policy) relaxed(j simulator.ID) bool {
-	return p.threshold > 0 && p.s.JobSkew(j) <= p.threshold
+	return p.s.JobMembers(j) > 1 || p.threshold > 0 && p.s.JobSkew(j) <= p.threshold
 }
 
 func (p *policy) Finish(j simulator.ID) {

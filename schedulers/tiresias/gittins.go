@@ -146,7 +146,9 @@ func (h *history) begin(s *simulator.Sim, ended []simulator.ID) []simulator.ID {
 		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
 	})
 	for _, j := range ended {
-		h.services = append(h.services, s.JobAttained(j))
+		for range s.JobMembers(j) {
+			h.services = append(h.services, s.JobService(j))
+		}
 	}
 	h.learnt, h.next = 0, firstSample
 	return ended[:0]

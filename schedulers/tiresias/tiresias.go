@@ -71,7 +71,7 @@ type policy struct {
 }
 
 type memory struct {
-	forgot time.Duration // GPU-time attained before the last promotion
+	forgot time.Duration // GPU-time attained (of one member) before the last promotion
 	key    int32         // of the Gittins index
 	level  int8
 }
@@ -108,9 +108,9 @@ func (p *policy) empty() {
 
 // service is what the thresholds are compared with.
 func (p *policy) service(j simulator.ID) time.Duration {
-	v := p.s.JobAttained(j) - p.memory[j].forgot
+	v := p.s.JobService(j) - p.memory[j].forgot
 	if p.byTime {
-		v /= time.Duration(p.s.JobGPUs(j))
+		v /= time.Duration(p.s.JobWidth(j))
 	}
 	return v
 }
@@ -129,7 +129,7 @@ func (p *policy) levelOf(service time.Duration) int8 {
 // Report implements simulator.Reporter: a promotion forgets service, which a
 // job's events alone do not tell.
 func (p *policy) Report(j simulator.ID) simulator.Seen {
-	return simulator.Seen{LevelAttained: p.s.JobAttained(j) - p.memory[j].forgot, HasLevel: true}
+	return simulator.Seen{LevelAttained: p.s.JobAttained(j) - p.memory[j].forgot*time.Duration(p.s.JobMembers(j)), HasLevel: true}
 }
 
 func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
@@ -140,7 +140,7 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	m := &p.memory[j]
 	*m = memory{}
 	if seen.HasLevel {
-		m.forgot = p.s.JobAttained(j) - seen.LevelAttained
+		m.forgot = p.s.JobService(j) - seen.LevelAttained/time.Duration(p.s.JobMembers(j))
 	}
 	p.rank(j)
 	if p.s.JobRunning(j) {
@@ -164,7 +164,7 @@ func (p *policy) rank(j simulator.ID) {
 
 // lift makes a job that is in no queue belong to the first, with no service.
 func (p *policy) lift(j simulator.ID) {
-	p.memory[j].forgot = p.s.JobAttained(j)
+	p.memory[j].forgot = p.s.JobService(j)
 	p.rank(j)
 }
 
@@ -180,7 +180,7 @@ func (p *policy) runs(j simulator.ID) {
 	if until := p.until(j); until < math.MaxInt64 {
 		rest := until - p.service(j)
 		if !p.byTime {
-			g := time.Duration(p.s.JobGPUs(j))
+			g := time.Duration(p.s.JobWidth(j))
 			rest = (rest + g - 1) / g
 		}
 		p.s.SetQuantum(j, p.s.JobServedFrom(j)+rest)
@@ -214,7 +214,11 @@ func (p *policy) waits(j simulator.ID) {
 	p.s.WakeAt(p.starving[0].at)
 }
 
-func (p *policy) relaxed(j simulator.ID) bool { return p.pack > 0 && p.s.JobSkew(j) <= p.pack }
+// relaxed reports whether a job may be spread, as the members of a group always
+// may.
+func (p *policy) relaxed(j simulator.ID) bool {
+	return p.s.JobMembers(j) > 1 || p.pack > 0 && p.s.JobSkew(j) <= p.pack
+}
 
 // entry is a job's place in its queue: all have the same key without the Gittins
 // index, and are in order of submission.
@@ -230,7 +234,9 @@ func (p *policy) leaves(j simulator.ID) {
 func (p *policy) Finish(j simulator.ID) {
 	p.leaves(j)
 	if p.gittins {
-		p.past.services = append(p.past.services, p.s.JobAttained(j))
+		for range p.s.JobMembers(j) {
+			p.past.services = append(p.past.services, p.s.JobService(j))
+		}
 	}
 }
 

@@ -1,0 +1,298 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// AggregateOptions say how groups of similar jobs are compared with the jobs.
+type AggregateOptions struct {
+	// Sizes of groups (workload.Aggregate) to look at.
+	Sizes []int
+	// Configs is how many configurations are ranked: the default, the presets,
+	// then random ones.
+	Configs int
+	// Hours is how many instants of the window are looked at, spread evenly over
+	// those at which jobs wait, each with what is active and what comes within the
+	// horizon. 0 looks at the whole window at once, from an empty cluster.
+	Hours int
+	// Repeats is how often each measurement is timed; the fastest counts.
+	Repeats int
+	// Progress is told after every configuration.
+	Progress func(done, of int)
+}
+
+// AggregateStudy is what the trace aggregator saves and what it costs.
+type AggregateStudy struct {
+	Trace     string   `json:"trace"`
+	Scheduler string   `json:"scheduler"`
+	Objective string   `json:"objective"`
+	Configs   int      `json:"configurations"`
+	Instants  []string `json:"instants"`
+	// Rows are by size; the first, of size 1, has no groups but every job
+	// submitted up to a minute later: what ranks are worth.
+	Rows []AggregateRow `json:"rows"`
+}
+
+// AggregateRow is a size of groups: means over the instants, times in all.
+type AggregateRow struct {
+	Size    int     `json:"size"`
+	JobsIn  float64 `json:"jobs_in"`
+	JobsOut float64 `json:"jobs_out"`
+	// Tau is Kendall's rank correlation (tau-a) between the configurations'
+	// objectives on the groups and on the jobs; MinTau the least of an instant.
+	Tau    float64 `json:"tau"`
+	MinTau float64 `json:"min_tau"`
+	// Lost is by how much the configuration that is best on the groups is worse
+	// on the jobs than the best there; MostLost the most of an instant.
+	Lost     float64 `json:"objective_lost"`
+	MostLost float64 `json:"most_lost"`
+	// Bias is by how much the objective is larger on the groups, in the mean over
+	// configurations.
+	Bias float64 `json:"bias"`
+	// Speedup is the time to measure a configuration on the jobs over that on the
+	// groups, each configuration's share of the grouping included: the median over
+	// configurations, in the geometric mean over instants. MostSpeedup is the
+	// largest of an instant, the seconds are sums.
+	Speedup     float64 `json:"speedup"`
+	MostSpeedup float64 `json:"most_speedup"`
+	FullS       float64 `json:"seconds_jobs"`
+	GroupsS     float64 `json:"seconds_groups"`
+}
+
+// StudyAggregate measures the same configurations on jobs and on groups of
+// similar ones.
+func StudyAggregate(ctx context.Context, o Options, a AggregateOptions) (*AggregateStudy, error) {
+	if a.Configs < 2 || a.Hours < 0 || len(a.Sizes) == 0 {
+		return nil, fmt.Errorf("aggregate: %d configurations, %d hours, sizes %v; want at least 2, 0 and one", a.Configs, a.Hours, a.Sizes)
+	}
+	e, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	configs, err := e.configs(a.Configs)
+	if err != nil {
+		return nil, err
+	}
+	out := &AggregateStudy{Trace: o.Trace.Name(), Scheduler: e.o.Scheduler.Name, Objective: e.o.Objective, Configs: len(configs)}
+	for _, size := range append([]int{1}, a.Sizes...) {
+		out.Rows = append(out.Rows, AggregateRow{Size: size, MinTau: 1})
+	}
+	done := 0
+	look := func(at string, x controller.Scenario, instants int) error {
+		out.Instants = append(out.Instants, at)
+		progress := func() {
+			if done++; a.Progress != nil {
+				a.Progress(done, instants*len(configs)*(2+len(a.Sizes)))
+			}
+		}
+		full, fullTimes, err := e.measureAll(ctx, x, configs, a.Repeats, progress)
+		if err != nil {
+			return err
+		}
+		for i := range out.Rows {
+			r := &out.Rows[i]
+			began := time.Now()
+			groups := x.Aggregate(e.o.Cluster, r.Size)
+			grouping := time.Since(began)
+			if r.Size == 1 {
+				if groups.Arrivals, err = e.jittered(x.Arrivals, uint64(len(out.Instants))); err != nil {
+					return err
+				}
+			}
+			values, times, err := e.measureAll(ctx, groups, configs, a.Repeats, progress)
+			if err != nil {
+				return err
+			}
+			r.JobsIn += float64(x.Jobs())
+			r.JobsOut += float64(groups.Jobs())
+			r.time(fullTimes, times, grouping)
+			r.compare(full, values)
+		}
+		return nil
+	}
+	if a.Hours == 0 {
+		err = look(e.clock(e.o.From), controller.Scenario{Arrivals: e.live}, 1)
+	} else {
+		err = e.eachBusy(ctx, a.Hours, func(at time.Duration, x controller.Scenario) error { return look(e.clock(at), x, a.Hours) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := float64(len(out.Instants))
+	for i := range out.Rows {
+		r := &out.Rows[i]
+		r.JobsIn, r.JobsOut, r.Tau, r.Lost, r.Bias = r.JobsIn/n, r.JobsOut/n, r.Tau/n, r.Lost/n, r.Bias/n
+		r.Speedup = math.Exp(r.Speedup / n)
+	}
+	return out, nil
+}
+
+// jittered is a workload whose jobs come up to a minute later.
+func (e *evaluation) jittered(w *workload.Workload, at uint64) (*workload.Workload, error) {
+	stream := rng.Stream("aggregate-jitter", e.o.Seed, at)
+	jobs := slices.Clone(w.Jobs())
+	for i := range jobs {
+		jobs[i].Submit += time.Duration(stream.Int64N(int64(time.Minute)))
+	}
+	return workload.New(w.Name(), w.Zero(), jobs)
+}
+
+// eachBusy calls back at instants at which jobs wait under the default, with
+// what is active then and what really comes.
+func (e *evaluation) eachBusy(ctx context.Context, hours int, each func(time.Duration, controller.Scenario) error) error {
+	incumbent := e.o.Scheduler.Space.Default()
+	busy, err := e.busy(ctx, incumbent, hours)
+	if err != nil {
+		return err
+	}
+	live, err := e.startLive(incumbent, true)
+	if err != nil {
+		return err
+	}
+	for _, at := range busy {
+		if err := live.runUntil(ctx, at); err != nil {
+			return err
+		}
+		m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: incumbent, live: live}
+		if err := each(at, e.truth(m)[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configs are the configurations to be ranked, each once.
+func (e *evaluation) configs(want int) ([]space.Config, error) {
+	s := e.o.Scheduler
+	var out []space.Config
+	seen := map[string]bool{}
+	add := func(c space.Config) {
+		if h := c.Hash(); !seen[h] && len(out) < want {
+			seen[h] = true
+			out = append(out, c)
+		}
+	}
+	add(s.Space.Default())
+	for _, p := range s.Presets {
+		add(p.Config)
+	}
+	stream := rng.Stream("aggregate-configurations", e.o.Seed)
+	x := make([]float64, s.Space.Dims())
+	for tries := 0; len(out) < want; tries++ {
+		if tries == 100*want {
+			return nil, fmt.Errorf("aggregate: %s has only %d configurations to rank, not %d", s.Name, len(out), want)
+		}
+		for d := range x {
+			x[d] = stream.Float64()
+		}
+		add(s.Space.Decode(x))
+	}
+	return out, nil
+}
+
+// measureAll measures every configuration on one scenario, NaN where it
+// exhausts its events, and what each took: the fastest of repeats.
+func (e *evaluation) measureAll(ctx context.Context, x controller.Scenario, configs []space.Config, repeats int, progress func()) ([]float64, []time.Duration, error) {
+	scorer, err := controller.NewScorer(e.o.Scheduler, e.o.Cluster, []controller.Scenario{x}, e.o.Objective, e.o.Simulate)
+	if err != nil {
+		return nil, nil, err
+	}
+	values, times := make([]float64, len(configs)), make([]time.Duration, len(configs))
+	for i, c := range configs {
+		times[i] = math.MaxInt64
+		for range max(repeats, 1) {
+			began := time.Now()
+			m, err := scorer.Measure(ctx, c)
+			if err != nil {
+				return nil, nil, fmt.Errorf("aggregate: %v: %w", c, err)
+			}
+			times[i] = min(times[i], time.Since(began))
+			if values[i] = math.NaN(); !m.Exhausted {
+				values[i] = m.Values[0]
+			}
+		}
+		progress()
+	}
+	return values, times, nil
+}
+
+// time adds how long one instant took.
+func (r *AggregateRow) time(full, groups []time.Duration, grouping time.Duration) {
+	ratios := make([]float64, len(full))
+	for i := range full {
+		took := groups[i] + grouping/time.Duration(len(full))
+		ratios[i] = float64(full[i]) / float64(max(took, 1))
+		r.FullS += full[i].Seconds()
+		r.GroupsS += took.Seconds()
+	}
+	slices.Sort(ratios)
+	median := ratios[len(ratios)/2]
+	r.Speedup += math.Log(max(median, 1e-9))
+	r.MostSpeedup = max(r.MostSpeedup, median)
+}
+
+// compare adds what one instant shows.
+func (r *AggregateRow) compare(full, groups []float64) {
+	best, pick, n := -1, -1, 0
+	bias := 0.0
+	for i := range full {
+		if math.IsNaN(full[i]) || math.IsNaN(groups[i]) {
+			continue
+		}
+		n++
+		if full[i] > 0 {
+			bias += groups[i]/full[i] - 1
+		}
+		if best < 0 || full[i] < full[best] {
+			best = i
+		}
+		if pick < 0 || groups[i] < groups[pick] {
+			pick = i
+		}
+	}
+	tau, lost := Kendall(full, groups), 0.0
+	if best >= 0 && full[best] > 0 {
+		lost = full[pick]/full[best] - 1
+	}
+	r.Tau += tau
+	r.MinTau = min(r.MinTau, tau)
+	r.Lost += lost
+	r.MostLost = max(r.MostLost, lost)
+	r.Bias += bias / float64(max(n, 1))
+}
+
+// Kendall is the rank correlation tau-a of two series: the share of pairs that
+// both order the same way less that of those they order differently. Pairs that
+// are equal in the first, up to a part in 1e9, say nothing and are left out, as
+// are those with NaN; without any pair it is 1.
+func Kendall(a, b []float64) float64 {
+	pairs, score := 0, 0
+	for i := range a {
+		for j := range i {
+			x, y := a[i]-a[j], b[i]-b[j]
+			if math.IsNaN(x) || math.IsNaN(y) || math.Abs(x) <= 1e-9*math.Abs(a[i]) {
+				continue
+			}
+			pairs++
+			switch {
+			case x > 0 && y > 0, x < 0 && y < 0:
+				score++
+			case y != 0:
+				score--
+			}
+		}
+	}
+	if pairs == 0 {
+		return 1
+	}
+	return float64(score) / float64(pairs)
+}

@@ -1,0 +1,84 @@
+package replay
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/workload"
+)
+
+func TestKendall(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		a, b []float64
+		want float64
+	}{
+		{[]float64{1, 2, 3}, []float64{10, 20, 30}, 1},
+		{[]float64{1, 2, 3}, []float64{3, 2, 1}, -1},
+		{[]float64{1, 2, 3, 4}, []float64{1, 2, 4, 3}, 4. / 6},
+		{[]float64{1, 1, 2}, []float64{5, 7, 9}, 1},      // a pair that says nothing
+		{[]float64{1, 2, 3}, []float64{1, 1, 2}, 2. / 3}, // a pair not told apart
+		{[]float64{1, nan, 3}, []float64{1, 2, nan}, 1},  // no pair
+		{[]float64{1, nan, 3}, []float64{2, 2, 1}, -1},
+	} {
+		if got := Kendall(c.a, c.b); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v, %v: %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs, hours int, from, to time.Duration) *AggregateStudy {
+	t.Helper()
+	s, err := schedulers.Find(scheduler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := StudyAggregate(context.Background(), Options{Trace: w, From: from, To: to, Cluster: workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, Scheduler: s, Seed: 1},
+		AggregateOptions{Sizes: []int{workload.DefaultGroup}, Configs: configs, Hours: hours})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// On the sample, in rounds: fewer jobs, nearly the same objective.
+func TestStudyAggregate(t *testing.T) {
+	w := workload.Sample()
+	first, last := w.Span()
+	for scheduler := range map[string]bool{"tiresias": true, "themis": true, "lucid": true} {
+		r := study(t, w, scheduler, 14, 6, 3, first, last)
+		again := study(t, w, scheduler, 14, 6, 3, first, last)
+		if len(r.Instants) != 3 || r.Configs != 6 || len(r.Rows) != 2 {
+			t.Fatalf("%s: %+v", scheduler, r)
+		}
+		noise, g := r.Rows[0], r.Rows[1]
+		if noise.JobsOut != noise.JobsIn || math.Abs(noise.Bias) > .05 {
+			t.Errorf("%s: jobs up to a minute later: %+v", scheduler, noise)
+		}
+		if g.JobsOut > .8*g.JobsIn || math.Abs(g.Bias) > .1 || g.Lost > .1 || g.Speedup <= 0 {
+			t.Errorf("%s: %+v", scheduler, g)
+		}
+		if o := again.Rows[1]; o.Tau != g.Tau || o.Lost != g.Lost || o.Bias != g.Bias || o.JobsOut != g.JobsOut {
+			t.Errorf("%s: again %+v, was %+v", scheduler, o, g)
+		}
+	}
+}
+
+// On four contended days of the Philly trace, ranks survive.
+func TestAggregateKeepsRanks(t *testing.T) {
+	w, _, err := workload.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC).Sub(w.Zero())
+	for _, scheduler := range []string{"tiresias", "themis"} {
+		g := study(t, w, scheduler, 40, 12, 0, from, from+4*24*time.Hour).Rows[1]
+		if g.Tau < .75 || g.Lost > .02 || g.JobsOut > .4*g.JobsIn {
+			t.Errorf("%s: %+v", scheduler, g)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package workload
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// The trace aggregator (AutoSched section 3.3.2) makes groups of similar jobs,
+// so that a simulation has fewer events. A group is one job that stands for
+// several (Job.Members): it asks for all their GPUs, and its members start, stop
+// and end together, each on its own share. Policies compare the service and the
+// width of one member with their settings, and objectives count a group as often
+// as it has members.
+//
+// Similar are jobs that ask for the same number of GPUs and are of the same model
+// (and tenant, if the cluster has quotas), of durations within a factor of
+// 1 + tolerance, submitted within tolerance times their duration and
+// arrivalGrace of each other. Active jobs are compared by the time they have
+// left, and by the service a member has received, within the same factor; running
+// ones only run with running ones, of one node each.
+//
+// GPU-time is kept to the nanosecond, per group and over all: what a division
+// leaves goes to the next group of the same width. Times (submission, run, wait)
+// are the members' means, services and GPUs their sums, so that the mean of the
+// floors of the completion times is kept too.
+const (
+	// tolerance costs nothing that group size does not cost more of: half of it
+	// makes a fifth more groups and ranks configurations no better.
+	tolerance = 0.5
+	// arrivalGrace is how far apart jobs of no duration may come, times tolerance:
+	// what people submit in one go.
+	arrivalGrace = 10 * time.Minute
+	// shortestAlike is the duration below which all are.
+	shortestAlike = 30 * time.Second
+	// clusterShare is the least number of largest groups that fit the cluster (or
+	// the tenant's quota), so that a group can be placed.
+	clusterShare = 8
+)
+
+// DefaultGroup is the size of groups that keeps the ranks of configurations
+// (docs/aggregator.md has the measurements). Members start together, so a group
+// waits for more GPUs than a job would; with larger groups that blurs the ranks
+// of configurations faster than it saves time.
+const DefaultGroup = 4
+
+// Aggregate returns a workload of fewer jobs that loads the cluster like w. Its
+// only knob is the size of a group, in GPUs: 1 or less groups nothing and
+// returns w. A group has the id, user and key of its first member; jobs with
+// deadlines, parts of GPUs or more than half as many GPUs stay as they are.
+func Aggregate(c Cluster, w *Workload, size int) *Workload {
+	if size < 2 {
+		return w
+	}
+	jobs := w.Jobs()
+	g := newGrouping(c, size, len(jobs))
+	for i := range jobs {
+		g.add(i, &jobs[i], likeness{length: steps(jobs[i].Duration), service: -1}, jobs[i].Submit, jobs[i].Duration)
+	}
+	out := make([]Job, 0, len(g.members))
+	for _, m := range g.members {
+		j := jobs[m[0]]
+		if len(m) > 1 {
+			j = g.merge(jobs, m)
+		}
+		out = append(out, j)
+	}
+	slices.SortStableFunc(out, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	return newSorted(w.name, w.zero, out, w.synthetic)
+}
+
+// AggregateState does the same for what is active: left[i] is the time that
+// s.Jobs[i] still runs, as the caller predicts it. Neither argument is changed.
+func AggregateState(s *State, left []time.Duration, size int) (*State, []time.Duration) {
+	if size < 2 {
+		return s, left
+	}
+	g := newGrouping(s.Cluster, size, len(s.Jobs))
+	for i := range s.Jobs {
+		a := &s.Jobs[i]
+		if a.Running && (len(a.Placement) != 1 || a.Held != 0 && a.Held != a.GPUs.Whole()) {
+			g.alone(i)
+			continue
+		}
+		like := likeness{length: steps(left[i]), service: -1, running: a.Running, leased: a.LeaseUntil != 0}
+		if a.Attained > 0 {
+			like.service = steps(a.Attained / time.Duration(max(1, a.GPUs.Whole())))
+		}
+		g.add(i, &a.Job, like, 0, left[i])
+	}
+	type active struct {
+		job  ActiveJob
+		left time.Duration
+	}
+	all := make([]active, 0, len(g.members))
+	for _, m := range g.members {
+		x := active{s.Jobs[m[0]], left[m[0]]}
+		if len(m) > 1 {
+			x.job, x.left = g.mergeActive(s.Jobs, left, m)
+		}
+		all = append(all, x)
+	}
+	slices.SortStableFunc(all, func(a, b active) int { return cmp.Compare(a.job.Submit, b.job.Submit) })
+	out := *s
+	out.Jobs = make([]ActiveJob, len(all))
+	times := make([]time.Duration, len(all))
+	for i := range all {
+		out.Jobs[i], times[i] = all[i].job, all[i].left
+	}
+	return &out, times
+}
+
+// likeness is what members of a group have in common.
+type likeness struct {
+	gpus            MilliGPU
+	model, tenant   string
+	length, service int32 // in steps; service is -1 for none
+	running, leased bool
+}
+
+// steps is a span in steps of a factor of 1 + tolerance.
+func steps(d time.Duration) int32 {
+	return int32(math.Log(float64(max(d, shortestAlike)/time.Second)) / math.Log1p(tolerance))
+}
+
+// grouping assigns jobs to groups, in one pass.
+type grouping struct {
+	size    int // GPUs
+	cluster Cluster
+	quota   map[string]int         // by tenant, nil without quotas
+	members [][]int                // by group
+	open    map[likeness]openGroup // the last of its kind
+	rest    map[MilliGPU]time.Duration
+}
+
+type openGroup struct {
+	index int
+	first time.Duration
+}
+
+func newGrouping(c Cluster, size, jobs int) *grouping {
+	g := &grouping{size: min(size, c.TotalGPUs()/clusterShare), cluster: c, members: make([][]int, 0, jobs), open: map[likeness]openGroup{}, rest: map[MilliGPU]time.Duration{}}
+	if len(c.VCs) > 0 {
+		g.quota = map[string]int{}
+		for _, v := range c.VCs {
+			g.quota[v.Tenant] = v.GPUs
+		}
+	}
+	return g
+}
+
+func (g *grouping) alone(i int) { g.members = append(g.members, []int{i}) }
+
+// add puts job i into the open group of its kind, or into a new one.
+func (g *grouping) add(i int, j *Job, like likeness, at, length time.Duration) {
+	width := j.GPUs.Whole()
+	if j.Members > 1 || j.Deadline != 0 || j.GPUs%1000 != 0 || width > min(g.size/2, g.cluster.GPUsPerNode) {
+		g.alone(i)
+		return
+	}
+	like.gpus, like.model = j.GPUs, j.Model
+	size := g.size
+	if g.quota != nil {
+		like.tenant = j.Tenant
+		size = min(size, g.quota[j.Tenant]/clusterShare)
+	}
+	within := time.Duration(tolerance * float64(length+arrivalGrace))
+	if o, ok := g.open[like]; ok && at-o.first <= within && (len(g.members[o.index])+1)*width <= size {
+		g.members[o.index] = append(g.members[o.index], i)
+		return
+	}
+	g.open[like] = openGroup{len(g.members), at}
+	g.alone(i)
+}
+
+// share divides a span of work among the members of a group of a width. What
+// is left over goes to the next group.
+func (g *grouping) share(width MilliGPU, work time.Duration, members int) time.Duration {
+	work += g.rest[width]
+	n := time.Duration(members)
+	g.rest[width] = work % n
+	return work / n
+}
+
+// merge is the job of a group.
+func (g *grouping) merge(jobs []Job, members []int) Job {
+	j := jobs[members[0]]
+	var after, work time.Duration
+	for _, i := range members {
+		after += jobs[i].Submit - jobs[members[0]].Submit
+		work += jobs[i].Duration
+		if jobs[i].Status != j.Status {
+			j.Status = Unknown
+		}
+	}
+	j.Submit += after / time.Duration(len(members))
+	j.Duration = g.share(j.GPUs, work, len(members))
+	j.grow(len(members))
+	return j
+}
+
+// grow makes a job stand for several like it.
+func (j *Job) grow(members int) {
+	j.GPUs *= MilliGPU(members)
+	j.Members = members
+	j.HasWait, j.Wait = false, 0
+}
+
+// mergeActive is the active job of a group, and the time it has left.
+func (g *grouping) mergeActive(jobs []ActiveJob, left []time.Duration, members []int) (ActiveJob, time.Duration) {
+	first := &jobs[members[0]]
+	a := *first
+	a.RunTime, a.WaitTime, a.Attained, a.LevelAttained, a.Placement, a.Held = 0, 0, 0, 0, nil, 0
+	var submit, since, lease, work time.Duration
+	for _, i := range members {
+		b := &jobs[i]
+		submit += b.Submit - first.Submit
+		since += b.Since - first.Since
+		lease += b.LeaseUntil - first.LeaseUntil
+		a.RunTime += b.RunTime
+		a.WaitTime += b.WaitTime
+		a.Attained += b.Attained
+		if b.HasLevel {
+			a.HasLevel = true
+			a.LevelAttained += b.LevelAttained
+		} else {
+			a.LevelAttained += b.Attained
+		}
+		a.Starts, a.Preemptions, a.Resizes = max(a.Starts, b.Starts), max(a.Preemptions, b.Preemptions), max(a.Resizes, b.Resizes)
+		work += left[i]
+		if b.Running {
+			a.Held += b.GPUs.Whole()
+			a.Placement = addNode(a.Placement, b.Placement[0])
+		}
+	}
+	n := time.Duration(len(members))
+	a.Submit += submit / n
+	a.Since += since / n
+	a.LeaseUntil += lease / n
+	a.RunTime, a.WaitTime = a.RunTime/n, a.WaitTime/n
+	rest := g.share(a.GPUs, work, len(members))
+	a.grow(len(members))
+	return a, rest
+}
+
+func addNode(at []NodeGPUs, n NodeGPUs) []NodeGPUs {
+	for k := range at {
+		if at[k].Node == n.Node {
+			at[k].GPUs += n.GPUs
+			return at
+		}
+	}
+	return append(at, n)
+}
