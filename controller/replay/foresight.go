@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -58,6 +59,11 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 		return nil, errors.New("training: too few segments to learn from some and judge on others: take a longer window, shorter segments or more configurations")
 	}
 	learnt := t.Table.Select(train)
+	for i := range learnt.Len() {
+		if c := learnt.Column(i); t.Spec.Tiers[c.Name] == causal.TierObjective && slices.Min(c.Values) == slices.Max(c.Values) {
+			return nil, fmt.Errorf("training: %s is %g in every row to learn from: configurations make no difference there; take a busier window or fewer nodes", c.Name, c.Values[0])
+		}
+	}
 	d, err := causal.Learn(ctx, learnt, t.Spec, learn)
 	if err != nil {
 		return nil, err

@@ -134,4 +134,12 @@ func TestTrainRefuses(t *testing.T) {
 	if _, err := train(t, 0).Foresee(context.Background(), 1, causal.LearnOptions{}, model.Options{}); err == nil {
 		t.Error("nothing to judge on, and no error")
 	}
+	idle := train(t, 0)
+	c := idle.Table.Column(idle.Table.Index(RatioName("avg_jct")))
+	for r := range c.Values {
+		c.Values[r] = 1
+	}
+	if _, err := idle.Foresee(context.Background(), .7, causal.LearnOptions{}, model.Options{}); err == nil || !strings.Contains(err.Error(), "configurations make no difference") {
+		t.Errorf("an objective that never changes: %v", err)
+	}
 }
