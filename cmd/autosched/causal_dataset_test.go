@@ -23,7 +23,7 @@ func TestCausalFromTrace(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Rows < 40 || len(made.Columns) < 15 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if code, out, errs := command("causal", "learn", "--data", data, "--tiers", tiers, "--json"); code != 0 || !strings.Contains(out, "queue_over_incumbent") {
+	if code, out, errs := command("causal", "learn", "--data", data, "--tiers", tiers, "--json"); code != 0 || !strings.Contains(out, "queue_change") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	code, out, errs = command(append([]string{"causal", "foresee", "--boosted=false"}, trace...)...)

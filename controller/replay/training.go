@@ -158,10 +158,12 @@ func Train(ctx context.Context, o Options, t TrainingOptions) (*Training, error)
 // short jobs, and rewards of a search are ratios too.
 func RatioName(objective string) string { return objective + "_over_incumbent" }
 
-// overBase are the metrics that are taken as multiples of the incumbent's
-// objective too, with the names of those: what a job loses adds up to the
-// objective then.
-var overBase = map[string]string{"avg_queue_s": "queue_over_incumbent", "restart_s_per_job": "restart_over_incumbent"}
+// overBase are the metrics of which the change from the incumbent's is taken, as
+// a multiple of the incumbent's objective, with the names of those: what jobs lose
+// more adds up to the objective's ratio then. Without the difference a metric
+// would go with how busy a segment is while the ratio does not, which looks as if
+// the metric were no cause of it.
+var overBase = map[string]string{"avg_queue_s": "queue_change", "restart_s_per_job": "restart_change"}
 
 // leastBase keeps objectives that can be zero, such as a share of jobs, finite.
 const leastBase = 1e-3
@@ -296,7 +298,7 @@ func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Traini
 		for i, n := range good {
 			values[i] = rows[n].m.Metrics[name]
 			if overBase[name] != "" {
-				values[i] /= out.Bases[i]
+				values[i] = (values[i] - bases[out.Segments[i]].Metrics[name]) / out.Bases[i]
 			}
 		}
 		if overBase[name] != "" {

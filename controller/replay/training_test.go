@@ -50,7 +50,7 @@ func TestTrain(t *testing.T) {
 			t.Errorf("%s never changes", n)
 		}
 	}
-	for _, want := range []string{"queues", "queue_thresholds_5", "starve_limit_state", "offered_load", "queue_over_incumbent", RatioName("avg_jct")} {
+	for _, want := range []string{"queues", "queue_thresholds_5", "starve_limit_state", "offered_load", "queue_change", RatioName("avg_jct")} {
 		if set.Table.Index(want) < 0 {
 			t.Errorf("no column %s among %v", want, set.Table.Names())
 		}
