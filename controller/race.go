@@ -18,24 +18,13 @@ import (
 // included, but a quarter of the budget at most. A budget below 8 has none.
 const racers = 4
 
-// race plays the incumbent and the best candidates that are better than it in
-// every future, so many in all, on fresh ones, and returns their trials with both. What was best
-// of many on the futures that it was chosen on was partly lucky there; on fresh
-// ones it is not. out.Incumbent becomes one of them. With no such candidate
-// there is no race, and all trials are returned.
-func (r *Round) race(ctx context.Context, out *RoundResult, expected, most int) ([]search.Trial, error) {
-	if !out.Incumbent.OK() {
-		return out.Trials, nil
-	}
-	var field []search.Trial
-	for _, t := range out.Trials {
-		if t.OK() && !r.refuses(t.Config) && search.Gain(t, out.Incumbent).BetterInEvery {
-			field = append(field, t)
-		}
-	}
-	if len(field) == 0 {
-		return out.Trials, nil
-	}
+// race plays the incumbent and the best candidates, so many in all, on fresh
+// futures and returns the trials of those that were better there too, with both.
+// What was best of many on the futures that it was chosen on was partly lucky
+// there; on fresh ones it is not. out.Incumbent gets both as well. The result is
+// nil if there was nothing to race on, and empty if nobody was better.
+func (r *Round) race(ctx context.Context, out *RoundResult, candidates []search.Trial, expected, most int) ([]search.Trial, error) {
+	field := slices.Clone(candidates)
 	slices.SortStableFunc(field, func(a, b search.Trial) int {
 		switch x, y := a.Measurement.Mean(), b.Measurement.Mean(); {
 		case a.Step == expected || b.Step != expected && x < y:
@@ -48,7 +37,7 @@ func (r *Round) race(ctx context.Context, out *RoundResult, expected, most int) 
 	field = append([]search.Trial{out.Incumbent}, field[:min(most-1, len(field))]...)
 	scorer, err := NewScorer(r.Scheduler, r.Cluster, r.Confirm, r.Objective, r.Options)
 	if errors.Is(err, errNothing) {
-		return out.Trials, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
@@ -57,16 +46,20 @@ func (r *Round) race(ctx context.Context, out *RoundResult, expected, most int) 
 	if err != nil {
 		return nil, err
 	}
+	won := []search.Trial{}
 	for i := range field {
 		m := &field[i].Measurement
 		m.Exhausted = m.Exhausted || fresh[i].Exhausted
 		m.Values = slices.Concat(m.Values, fresh[i].Values)
 		m.Floors = slices.Concat(m.Floors, fresh[i].Floors)
+		if i > 0 && field[i].OK() && (fresh[0].Exhausted || fresh[i].Mean() < fresh[0].Mean()) {
+			won = append(won, field[i])
+		}
 	}
 	out.Incumbent = field[0]
 	out.Details["raced"] = float64(len(field))
 	out.Details["evaluations"] += float64(len(field))
-	return field, nil
+	return won, nil
 }
 
 // Interval is a range of a ratio.

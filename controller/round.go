@@ -36,7 +36,7 @@ type Round struct {
 	Portfolio bool
 	// Confirm are futures that nothing was chosen on. If there are any, the best
 	// candidates and the incumbent are played on them too, and what is adopted must
-	// be better on all: the best of many on few futures is the luckiest.
+	// be better there on average: the best of many on few futures is the luckiest.
 	Confirm  []Scenario
 	Budget   int
 	Workers  int
@@ -142,19 +142,21 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 	}
 	out.Details["trials"] = float64(len(found.Trials))
 	out.Details["evaluations"] = float64(found.Evaluations)
-	field, expected := found.Trials, found.Best
+	expected, raced := found.Best, false
 	if r.Always {
 		expected = -1 // the best as measured
 	}
-	if kept > 0 {
-		if field, err = r.race(ctx, &out, expected, kept); err != nil {
+	agreed := r.better(&out)
+	if kept > 0 && len(agreed) > 0 && out.Incumbent.OK() {
+		won, err := r.race(ctx, &out, agreed, expected, kept)
+		if err != nil {
 			return out, err
 		}
-		if out.Details["raced"] > 0 {
-			expected = -1 // the race has seen more than the search
+		if raced = won != nil; raced { // they have been seen on more futures than the search saw
+			agreed, expected = won, -1
 		}
 	}
-	r.choose(&out, field, expected)
+	r.choose(&out, agreed, raced, expected)
 	return out, nil
 }
 

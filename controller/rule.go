@@ -8,46 +8,59 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
+// better are the trials that may replace the incumbent: better in every future
+// that was searched on, or all that can be run if Always is set.
+func (r *Round) better(out *RoundResult) []search.Trial {
+	var found []search.Trial
+	for _, t := range out.Trials {
+		if t.OK() && !r.refuses(t.Config) && (r.Always || search.Gain(t, out.Incumbent).BetterInEvery) {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// lowest of trials that can be run, but the one that the search expects to be
+// best if it is there (its step, or -1). It is nil if there is none.
+func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
+	var best *search.Trial
+	for i := range trials {
+		t := &trials[i]
+		switch {
+		case !t.OK() || r.refuses(t.Config):
+		case best == nil || t.Step == expected || best.Step != expected && t.Measurement.Mean() < best.Measurement.Mean():
+			best = t
+		}
+	}
+	return best
+}
+
 // choose applies the adoption rule of DESIGN section 8: of the candidates that
 // are better than the incumbent in every future, the best replaces it if the
 // ratio on the controllable part is at least MinRatio. Agreement in every future
 // and a bar on the part that a configuration can change at all are what keeps a
-// search on few futures from chasing noise. The best is the one that the search
-// expects to be (its index, or -1), if it is one of them, or else the lowest on
-// average. The field is the trials to choose from, by step as in out.Trials.
-func (r *Round) choose(out *RoundResult, field []search.Trial, expected int) {
-	best := -1
-	top := -1 // whatever the futures say
-	for i := range field {
-		t := &field[i]
-		if !t.OK() || r.refuses(t.Config) {
-			continue
-		}
-		if top < 0 || t.Measurement.Mean() < field[top].Measurement.Mean() {
-			top = i
-		}
-		if !r.Always && !search.Gain(*t, out.Incumbent).BetterInEvery {
-			continue
-		}
-		if best < 0 || t.Step == expected || field[best].Step != expected && t.Measurement.Mean() < field[best].Measurement.Mean() {
-			best = i
-		}
-	}
+// search on few futures from chasing noise. Those that agreed are given, after a
+// race those that were better in it too.
+func (r *Round) choose(out *RoundResult, agreed []search.Trial, raced bool, expected int) {
+	top, best := r.lowest(out.Trials, -1), r.lowest(agreed, expected)
 	out.Best = out.Incumbent
 	none := fmt.Sprintf("none of %d configurations is better than the one in force", len(out.Trials))
 	switch {
-	case top < 0:
+	case top == nil:
 		out.Reason = "no candidate could be measured"
 		return
-	case best >= 0:
-	case out.Incumbent.OK() && field[top].Measurement.Mean() >= out.Incumbent.Measurement.Mean():
+	case best != nil:
+	case raced:
+		out.Reason = fmt.Sprintf("the best (%s) is not better on futures it was not chosen on", top.Origin)
+		return
+	case out.Incumbent.OK() && top.Measurement.Mean() >= out.Incumbent.Measurement.Mean():
 		out.Reason = none
 		return
 	default:
-		out.Reason = fmt.Sprintf("the best on average (%s) is not better in every future", field[top].Origin)
+		out.Reason = fmt.Sprintf("the best on average (%s) is not better in every future", top.Origin)
 		return
 	}
-	t := field[best]
+	t := *best
 	out.Ratio = search.Gain(t, out.Incumbent).Ratio
 	out.Interval = interval(out.Incumbent.Measurement, t.Measurement)
 	switch {

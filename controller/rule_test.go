@@ -62,7 +62,7 @@ func TestAdoptionRule(t *testing.T) {
 			}
 			r := Round{Incumbent: at(0), Refused: tt.refused, MinRatio: 1.05, Always: always}
 			out := RoundResult{Decision: Decision{Config: at(0), Ratio: 1}, Trials: tt.trials, Incumbent: tt.trials[0]}
-			r.choose(&out, out.Trials, -1)
+			r.choose(&out, r.better(&out), false, -1)
 			if !out.Config.Equal(at(want)) || out.Adopt != (want != 0) {
 				t.Errorf("%s, always %v: %v, adopt %v (%s); want %v", tt.name, always, out.Config, out.Adopt, out.Reason, at(want))
 			}

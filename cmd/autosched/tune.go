@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -22,7 +23,7 @@ func newTuneCmd() *cobra.Command {
 	var f replayFlags
 	var t tuneFlags
 	var c configFlag
-	var at, sampler string
+	var at, sampler, drawing string
 	var truth bool
 	var top int
 	cmd := &cobra.Command{
@@ -43,7 +44,8 @@ Columns: step is when it was measured, origin who proposed it, objective the
 mean over the futures, controllable what is above the floor (and how many times
 smaller than the incumbent's), queue the mean queueing delay.`,
 		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
-  autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json`,
+  autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, err := f.load(cmd.Context(), cmd)
@@ -55,6 +57,9 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			}
 			if at == "" {
 				return usageError{fmt.Errorf("--at is missing: the instant to tune at, RFC 3339 or seconds")}
+			}
+			if ext := filepath.Ext(drawing); drawing != "" && ext != ".png" && ext != ".svg" && ext != ".html" {
+				return usageError{fmt.Errorf("--plot: %q ends neither in .png, .svg nor .html", drawing)}
 			}
 			if top < 1 {
 				return usageError{fmt.Errorf("--top: %d is not positive", top)}
@@ -94,6 +99,11 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if cmd.Context().Err() != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured")
 			}
+			if drawing != "" {
+				if err := plotTune(drawing, r, top); err != nil {
+					return err
+				}
+			}
 			if f.json {
 				return printJSON(cmd.OutOrStdout(), r)
 			}
@@ -107,6 +117,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 	fl.StringVar(&at, "at", "", "instant to tune at, RFC 3339, a date, or seconds since the trace's zero (required)")
 	fl.StringVar(&sampler, "sampler", search.DefaultSampler, "what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
 	fl.BoolVar(&truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
+	fl.StringVar(&drawing, "plot", "", "draw the search into this .png, .svg or .html file: best so far, parallel coordinates, and the objective by parameter")
 	fl.IntVar(&top, "top", 15, "trials to print, best first")
 	_ = cmd.RegisterFlagCompletionFunc("sampler", cobra.FixedCompletions(samplerNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -122,20 +133,26 @@ func samplerNames() []string {
 
 // tuneReport is what a round found, the trials best first.
 type tuneReport struct {
-	Trace       string       `json:"trace"`
-	Synthetic   bool         `json:"synthetic"`
-	At          string       `json:"at"`
-	Scheduler   string       `json:"scheduler"`
-	Objective   string       `json:"objective"`
-	ActiveJobs  int          `json:"active_jobs"`
-	WaitingJobs int          `json:"waiting_jobs"`
-	Adopt       bool         `json:"adopt"`
-	Reason      string       `json:"reason"`
-	Ratio       float64      `json:"controllable_ratio"`
-	Incumbent   space.Config `json:"incumbent"`
-	Best        space.Config `json:"best"`
-	Wall        float64      `json:"wall_s"`
-	Trials      []tuneTrial  `json:"trials"`
+	Trace       string  `json:"trace"`
+	Synthetic   bool    `json:"synthetic"`
+	At          string  `json:"at"`
+	Scheduler   string  `json:"scheduler"`
+	Objective   string  `json:"objective"`
+	ActiveJobs  int     `json:"active_jobs"`
+	WaitingJobs int     `json:"waiting_jobs"`
+	Adopt       bool    `json:"adopt"`
+	Reason      string  `json:"reason"`
+	Ratio       float64 `json:"controllable_ratio"`
+	// Interval of Ratio at 95 %, absent where there are too few futures.
+	Interval *controller.Interval `json:"interval,omitempty"`
+	// Stopped is why the search ended, Choice which sampler auto took and why.
+	Stopped   string       `json:"stopped"`
+	Sampler   string       `json:"sampler"`
+	Choice    string       `json:"choice,omitempty"`
+	Incumbent space.Config `json:"incumbent"`
+	Best      space.Config `json:"best"`
+	Wall      float64      `json:"wall_s"`
+	Trials    []tuneTrial  `json:"trials"`
 }
 
 type tuneTrial struct {
@@ -156,6 +173,10 @@ func newTuneReport(in *replayInput, f *replayFlags, state *workload.State, got *
 	r := &tuneReport{
 		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), At: in.trace.Zero().Add(state.At).Format(time.RFC3339), Scheduler: in.scheduler.Name,
 		ActiveJobs: len(state.Jobs), Adopt: got.Adopt, Reason: got.Reason, Ratio: got.Ratio, Incumbent: incumbent, Best: got.Config, Wall: wall.Seconds(),
+	}
+	r.Stopped, r.Sampler, r.Choice = got.Stopped, got.Sampler, got.Choice
+	if !got.Interval.IsZero() {
+		r.Interval = &got.Interval
 	}
 	for i := range state.Jobs {
 		if !state.Jobs[i].Running {
@@ -215,6 +236,12 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "\n%s: %s (in %.2f s)\n", verdict, r.Reason, r.Wall)
 	if r.Adopt {
 		fmt.Fprintf(w, "  %s\n", r.Best)
+	}
+	if r.Interval != nil {
+		fmt.Fprintf(w, "The ratio on the controllable part is %.3fx, with 95 %% confidence between %.3fx and %.3fx as far as the futures tell.\n", r.Ratio, r.Interval.Low, r.Interval.High)
+	}
+	if r.Choice != "" {
+		fmt.Fprintf(w, "Sampler: %s.\n", r.Choice)
 	}
 	return nil
 }
