@@ -106,6 +106,10 @@ func holdOracle(ctx context.Context, e *evaluation) (choice, error) {
 	return e.tuneOnce(ctx, "fixed-oracle", controller.Scenario{Arrivals: e.live, Warmup: e.o.Warmup > 0, CountFrom: e.o.From})
 }
 
+// manyEvaluations is the budget above which a method that tunes once spreads its
+// evaluations evenly.
+const manyEvaluations = 200
+
 // tuneOnce spends all rounds' budget on one scenario.
 func (e *evaluation) tuneOnce(ctx context.Context, name string, x controller.Scenario) (choice, error) {
 	began := time.Now()
@@ -113,6 +117,9 @@ func (e *evaluation) tuneOnce(ctx context.Context, name string, x controller.Sce
 	done := 0
 	r := e.round([]controller.Scenario{x}, e.o.Scheduler.Space.Default(), e.o.Seed)
 	r.Budget, r.Always = budget, true
+	if budget > manyEvaluations {
+		r.Sampler = "sobol" // a model of so many trials costs more than measuring more
+	}
 	r.Progress = func(search.Trial) {
 		done++
 		e.tell(Step{Method: name, Trials: done, Of: budget})
