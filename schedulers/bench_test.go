@@ -37,27 +37,40 @@ func contenders() []contender {
 	return out
 }
 
-// benchRun plays a workload from an empty cluster again and again.
-func benchRun(b *testing.B, x contender, c workload.Cluster, w *workload.Workload) {
+// benchRun plays a workload from an empty cluster again and again and returns
+// the CPU time per job in ns.
+func benchRun(b *testing.B, x contender, c workload.Cluster, w *workload.Workload) float64 {
 	b.Helper()
 	var sim simulator.Sim
 	policy := x.s.New(x.config)
-	play := func() {
+	ns := bench(b, func() {
 		if err := sim.Start(c, w, policy, simulator.Options{}); err != nil {
 			b.Fatal(err)
 		}
 		if err := sim.Run(context.Background()); err != nil {
 			b.Fatal(err)
 		}
-	}
-	play()
-	b.ReportAllocs()
-	for b.Loop() {
-		play()
-	}
+	}) / float64(w.Len())
 	b.ReportMetric(float64(w.Len()), "jobs")
 	b.ReportMetric(float64(sim.Events())/float64(w.Len()), "events/job")
-	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(w.Len()), "ns/job")
+	b.ReportMetric(ns, "cpu-ns/job")
+	return ns
+}
+
+// bench does something again and again, after a first time that gets the memory,
+// and returns the CPU time in ns.
+func bench(b *testing.B, do func()) float64 {
+	b.Helper()
+	do()
+	b.ReportAllocs()
+	before, n := cpuTime(), 0
+	for b.Loop() {
+		do()
+		n++
+	}
+	ns := float64(cpuTime()-before) / float64(n)
+	b.ReportMetric(ns/1e6, "cpu-ms/op")
+	return ns
 }
 
 // BenchmarkPhilly is two weeks of the Philly trace, on the paper's cluster and on
@@ -96,8 +109,9 @@ func overloaded(b *testing.B, jobs int) (*workload.Workload, workload.Cluster) {
 var benchSizes = []struct {
 	name string
 	jobs int
-}{{"1k", 1000}, {"10k", 10_000}, {"100k", 100_000}}
+}{{"1k", 1000}, {"10k", 10_000}}
 
+// BenchmarkSynthetic is overloaded clusters; BenchmarkGrowth has larger ones.
 func BenchmarkSynthetic(b *testing.B) {
 	for _, size := range benchSizes {
 		w, c := overloaded(b, size.jobs)
@@ -107,12 +121,17 @@ func BenchmarkSynthetic(b *testing.B) {
 	}
 }
 
-// busy is a live cluster under Tiresias with about a thousand active jobs, what
-// is observed of it, and the arrivals of the next hour.
-func busy(b *testing.B) (*simulator.Sim, *workload.State, []time.Duration, *workload.Workload) {
+// scene is what is observed of a live cluster under Tiresias, how long its jobs
+// still run, and the workload of which it has seen the begin.
+type scene struct {
+	state *workload.State
+	left  []time.Duration
+	w     *workload.Workload
+}
+
+// observe runs a live cluster until so many jobs are active.
+func observe(b *testing.B, w *workload.Workload, c workload.Cluster, active int) scene {
 	b.Helper()
-	w, c := overloaded(b, 30_000)
-	c.Nodes = c.Nodes * 3 / 4
 	s, err := schedulers.Find("tiresias")
 	if err != nil {
 		b.Fatal(err)
@@ -134,63 +153,122 @@ func busy(b *testing.B) (*simulator.Sim, *workload.State, []time.Duration, *work
 	if err := live.Start(c, w, s.New(s.Presets[0].Config), o); err != nil {
 		b.Fatal(err)
 	}
-	for live.Active() < 1000 {
+	for live.Active() < active {
 		if live.Done() {
-			b.Fatal("the backlog never reached a thousand jobs")
+			b.Fatalf("there were never %d jobs active", active)
 		}
 		if err := live.RunUntil(context.Background(), live.Now()+time.Minute); err != nil {
 			b.Fatal(err)
 		}
 	}
 	state := ledger.State(live.Now())
-	var left []time.Duration
+	out := scene{state: &state, w: w}
 	for id := range live.Submitted() {
 		if live.JobActive(id) {
-			left = append(left, live.JobLeft(id))
+			out.left = append(out.left, live.JobLeft(id))
 		}
 	}
-	return live, &state, left, w.Window(state.At+1, state.At+time.Hour)
+	return out
 }
 
-// BenchmarkResume is one evaluation of a tuning round: an hour of arrivals from
-// a busy state, until the last job has ended.
+func (x *scene) arrivals(hours int) *workload.Workload {
+	return x.w.Window(x.state.At+1, x.state.At+time.Duration(hours)*time.Hour)
+}
+
+// running is how many of the jobs run.
+func (x *scene) running() float64 {
+	n := 0.0
+	for i := range x.state.Jobs {
+		if x.state.Jobs[i].Running {
+			n++
+		}
+	}
+	return n
+}
+
+// busy is a thousand active jobs on an overloaded cluster, most of them waiting.
+func busy(b *testing.B) scene {
+	b.Helper()
+	w, c := overloaded(b, 30_000)
+	c.Nodes = c.Nodes * 3 / 4
+	return observe(b, w, c, 1000)
+}
+
+// wide is five thousand active jobs on ten thousand nodes.
+func wide(b *testing.B) scene {
+	b.Helper()
+	c := workload.Cluster{Nodes: 10_000, GPUsPerNode: 8}
+	w, err := workload.Synthesize(workload.SynthOptions{Days: 2, Jobs: 120_000, Seed: 1, Cluster: c})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return observe(b, w, c, 5000)
+}
+
+// philly is the Philly trace on forty nodes, when most jobs are active.
+func philly(b *testing.B) scene {
+	b.Helper()
+	w, _, err := workload.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), workload.ReadOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return observe(b, w, workload.Cluster{Nodes: 40, GPUsPerNode: 8}, 740)
+}
+
+// BenchmarkResume is one evaluation of a tuning round: hours of arrivals from a
+// busy state, until the last job has ended.
 func BenchmarkResume(b *testing.B) {
-	_, state, left, arrivals := busy(b)
-	for _, x := range contenders() {
-		b.Run(x.name, func(b *testing.B) {
-			var sim simulator.Sim
-			policy := x.s.New(x.config)
-			play := func() {
-				if err := sim.Resume(state, left, arrivals, policy, simulator.Options{}); err != nil {
-					b.Fatal(err)
-				}
-				if err := sim.Run(context.Background()); err != nil {
-					b.Fatal(err)
+	for _, at := range []struct {
+		name string
+		make func(*testing.B) scene
+	}{{"synthetic", busy}, {"philly", philly}} {
+		b.Run(at.name, func(b *testing.B) {
+			x := at.make(b)
+			for _, hours := range []int{1, 4} {
+				arrivals := x.arrivals(hours)
+				for _, y := range contenders() {
+					b.Run(fmt.Sprintf("%dh/%s", hours, y.name), func(b *testing.B) {
+						var sim simulator.Sim
+						policy := y.s.New(y.config)
+						bench(b, func() {
+							if err := sim.Resume(x.state, x.left, arrivals, policy, simulator.Options{}); err != nil {
+								b.Fatal(err)
+							}
+							if err := sim.Run(context.Background()); err != nil {
+								b.Fatal(err)
+							}
+						})
+						b.ReportMetric(x.running(), "running")
+						b.ReportMetric(float64(len(x.left))-x.running(), "waiting")
+						b.ReportMetric(float64(arrivals.Len()), "arrivals")
+						b.ReportMetric(float64(sim.Events()), "events")
+					})
 				}
 			}
-			play()
-			b.ReportAllocs()
-			for b.Loop() {
-				play()
-			}
-			b.ReportMetric(float64(len(state.Jobs)), "active")
-			b.ReportMetric(float64(arrivals.Len()), "arrivals")
 		})
 	}
 }
 
-// BenchmarkFork copies a busy simulation and gives it another configuration.
+// BenchmarkFork copies a simulation that was resumed from a busy state and gives
+// it another configuration.
 func BenchmarkFork(b *testing.B) {
-	live, _, _, _ := busy(b)
-	for _, x := range contenders() {
-		b.Run(x.name, func(b *testing.B) {
-			var fork simulator.Sim
-			policy := x.s.New(x.config)
-			b.ReportAllocs()
-			for b.Loop() {
-				live.Fork(&fork, policy)
+	for _, at := range []struct {
+		name string
+		make func(*testing.B) scene
+	}{{"1000-active", busy}, {"5000-active-on-10000-nodes", wide}} {
+		b.Run(at.name, func(b *testing.B) {
+			x := at.make(b)
+			for _, y := range contenders() {
+				b.Run(y.name, func(b *testing.B) {
+					var source, fork simulator.Sim
+					if err := source.Resume(x.state, x.left, x.arrivals(1), y.s.New(y.s.Space.Default()), simulator.Options{}); err != nil {
+						b.Fatal(err)
+					}
+					policy := y.s.New(y.config)
+					bench(b, func() { source.Fork(&fork, policy) })
+					b.ReportMetric(float64(source.Active()), "active")
+				})
 			}
-			b.ReportMetric(float64(live.Active()), "active")
 		})
 	}
 }

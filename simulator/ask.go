@@ -84,7 +84,7 @@ func (s *Sim) JobClass(id ID) int {
 	j := &s.jobs[id]
 	if j.class < 0 {
 		spec := s.Spec(id)
-		j.class = int16(s.opts.Models.class(spec.Model, spec.Key))
+		j.class = int16(s.classes.draw(spec.Model, spec.Key))
 	}
 	return int(j.class)
 }
@@ -94,7 +94,7 @@ func (s *Sim) JobLoad(id ID) int {
 	j := &s.jobs[id]
 	if j.burden < 0 {
 		spec := s.Spec(id)
-		j.burden = int16(s.opts.Models.load(spec.Model, spec.Key))
+		j.burden = int16(s.loads.draw(spec.Model, spec.Key))
 	}
 	return int(j.burden)
 }

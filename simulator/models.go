@@ -1,6 +1,9 @@
 package simulator
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Models are the performance models of a run: what a restart costs and how
 // much slower a job runs when spread. The zero value is not useful; start from
@@ -74,40 +77,51 @@ func titanRestart(gpus int) time.Duration {
 	}
 }
 
-// class finds a job's model class by name or draws one from its key, so that
-// recurring jobs agree.
-func (m *Models) class(model, key string) uint8 {
-	return draw(len(m.Classes), func(i int) (string, int) { return m.Classes[i].Name, m.Classes[i].Weight }, model, key, "")
+// lottery is what jobs that name no model draw from.
+type lottery struct {
+	names []string
+	until []uint32 // sums of weights, up to and with each
+	salt  string   // makes draws of a job from two lotteries independent
 }
 
-// load finds or draws a job's load likewise, independently of its class.
-func (m *Models) load(model, key string) uint8 {
-	return draw(len(m.Loads), func(i int) (string, int) { return m.Loads[i].Name, m.Loads[i].Weight }, model, key, "load")
+func (l *lottery) reset(salt string) {
+	l.names, l.until, l.salt = l.names[:0], l.until[:0], salt
 }
 
-// draw finds an item by a job's model or draws one by weight; salt makes draws
-// of a job independent.
-func draw(n int, item func(int) (string, int), model, key, salt string) uint8 {
-	total := 0
-	for i := range n {
-		name, weight := item(i)
-		if model != "" && name == model {
-			return uint8(i)
-		}
-		total += weight
+func (l *lottery) add(name string, weight int) {
+	total := uint32(weight)
+	if n := len(l.until); n > 0 {
+		total += l.until[n-1]
 	}
-	if total == 0 {
+	l.names, l.until = append(l.names, name), append(l.until, total)
+}
+
+// lotteries are those of the classes and of the loads.
+func (m *Models) lotteries(classes, loads *lottery) {
+	classes.reset("")
+	for i := range m.Classes {
+		classes.add(m.Classes[i].Name, m.Classes[i].Weight)
+	}
+	loads.reset("load")
+	for i := range m.Loads {
+		loads.add(m.Loads[i].Name, m.Loads[i].Weight)
+	}
+}
+
+// draw finds what a job's model is called, or draws by weight from its key, so
+// that recurring jobs agree.
+func (l *lottery) draw(model, key string) int {
+	if model != "" {
+		if i := slices.Index(l.names, model); i >= 0 {
+			return i
+		}
+	}
+	if len(l.until) == 0 || l.until[len(l.until)-1] == 0 {
 		return 0
 	}
 	h := fnv1a(fnv1a(fnv1a(fnvBasis, model), "\x00"), key)
-	at := int(fnv1a(h, salt) % uint32(total))
-	for i := range n {
-		_, weight := item(i)
-		if at -= weight; at < 0 {
-			return uint8(i)
-		}
-	}
-	return 0
+	at := fnv1a(h, l.salt) % l.until[len(l.until)-1]
+	return slices.IndexFunc(l.until, func(u uint32) bool { return at < u })
 }
 
 // fnv1a goes on with the FNV-1a hash of a text, which hash/fnv would have to be

@@ -38,14 +38,16 @@ func TestPairs(t *testing.T) {
 			t.Errorf("%s and %s disagree on who is who", tt.a, tt.b)
 		}
 	}
-	if m.load("A3C", "any") != uint8(at["A3C"]) {
+	var classes, loads lottery
+	m.lotteries(&classes, &loads)
+	if loads.draw("A3C", "any") != at["A3C"] {
 		t.Error("a load is not found by its name")
 	}
-	drawn := map[uint8]bool{}
+	drawn := map[int]bool{}
 	for _, key := range []string{"", "a", "b", "c", "d", "e", "f"} {
-		l := m.load("", key)
+		l := loads.draw("", key)
 		drawn[l] = true
-		if m.load("", key) != l {
+		if loads.draw("", key) != l {
 			t.Errorf("key %q has two loads", key)
 		}
 	}

@@ -171,7 +171,10 @@ func (s *Sim) Fork(dst *Sim, p Policy) {
 	tenants, tenantOf, tenantsOf, room, kinds, kindAt := dst.tenants, dst.tenantOf, dst.tenantsOf, dst.room, dst.kinds, dst.kindAt
 	reach, tell, due, moves, asking := dst.reach, dst.told, dst.due, dst.moves, dst.asking
 	stoppable, stopped := dst.stoppable, dst.stopped
+	classes, loads := dst.classes, dst.loads
 	*dst = *s
+	dst.classes, dst.loads = classes, loads
+	s.opts.Models.lotteries(&dst.classes, &dst.loads)
 	dst.opts.Observer, dst.opts.Series = nil, nil
 	dst.jobs = append(jobs[:0], s.jobs...)
 	dst.heap = heap // made by Reconfigure

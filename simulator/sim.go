@@ -163,6 +163,8 @@ type Sim struct {
 	kinds   []kind
 	kindAt  map[kindKey]int32
 	delays  [causes]jobTime
+	classes lottery
+	loads   lottery
 	heap    eventHeap
 	due     []ID // scratch of happen
 	multi   [][]workload.NodeGPUs
@@ -238,6 +240,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 		opts.Series.begin(c.TotalGPUs())
 	}
 	s.opts, s.cluster, s.w, s.state = opts, c, w, state
+	opts.Models.lotteries(&s.classes, &s.loads)
 	s.now, s.began = at, at
 	s.active, s.waiting, s.queued, s.events, s.finished = 0, 0, 0, 0, 0
 	s.wake, s.planAt = never, never

@@ -181,25 +181,34 @@ func (p *Policy) aim() {
 	for ; rest > 0 && len(p.heap) > 0; rest-- {
 		j := p.heap[0].id
 		p.target[j]++
-		last := len(p.heap) - 1
-		p.heap[0] = p.heap[last]
-		p.heap = p.heap[:last]
+		if gain, ok := p.gain(j); ok {
+			p.heap[0].gain = gain
+		} else {
+			last := len(p.heap) - 1
+			p.heap[0] = p.heap[last]
+			p.heap = p.heap[:last]
+		}
 		p.down()
-		p.offer(j)
 	}
 	if rest == 0 && !p.chooser.Steady() {
 		p.quiet = false // otherwise all have what they may have, whatever the gains
 	}
 }
 
-// offer puts a job's next GPU up, if it may have one.
-func (p *Policy) offer(j simulator.ID) {
+// gain is what a job's next GPU is worth, if it may have one.
+func (p *Policy) gain(j simulator.ID) (float64, bool) {
 	k := int(p.target[j])
 	if k >= min(p.s.JobGPUs(j)*p.maxScale, p.s.Cluster().TotalGPUs()) {
-		return
+		return 0, false
 	}
 	gain := p.chooser.Gain(j, k)
-	if !(gain > 0) {
+	return gain, gain > 0
+}
+
+// offer puts a job's next GPU up, if it may have one.
+func (p *Policy) offer(j simulator.ID) {
+	gain, ok := p.gain(j)
+	if !ok {
 		return
 	}
 	p.heap = append(p.heap, offer{gain, j})

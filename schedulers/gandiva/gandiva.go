@@ -16,6 +16,7 @@
 package gandiva
 
 import (
+	"math"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -46,6 +47,7 @@ func New(c space.Config) simulator.Policy {
 type policy struct {
 	*rounds.Policy
 	limit float64 // 0 is off
+	packs bool    // some jobs can be packed at that limit
 
 	s     *simulator.Sim
 	hosts []simulator.ID // running alone, in order of ID
@@ -56,7 +58,14 @@ type policy struct {
 func (*policy) Shares() {}
 
 // Begin implements rounds.Ranker.
-func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) { p.s = s }
+func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) {
+	p.s = s
+	least := math.Inf(1)
+	for _, c := range s.Models().Classes {
+		least = min(least, c.Util)
+	}
+	p.packs = p.limit > 0 && 2*least <= p.limit
+}
 
 // Prepare implements rounds.Ranker.
 func (p *policy) Prepare(*lanes.List) {}
@@ -79,7 +88,7 @@ func (p *policy) Line(j simulator.ID) int64 { return int64(p.s.JobSince(j)) }
 // Plan implements simulator.Policy.
 func (p *policy) Plan(plan *simulator.Plan) {
 	p.Policy.Plan(plan)
-	if p.limit > 0 && p.s.Waiting() > 0 {
+	if p.packs && p.s.Waiting() > 0 {
 		p.pack(plan)
 	}
 }

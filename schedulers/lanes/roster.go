@@ -105,9 +105,13 @@ func (r *Roster) Insert(e Entry) {
 		}
 	}
 	b := r.blocks[k]
-	i := b.in(e)
-	copy(b.items[i+1:b.n+1], b.items[i:b.n])
-	b.items[i] = e
+	if i := b.n; i == 0 || b.items[i-1].Before(e) {
+		b.items[i] = e // often the latest
+	} else {
+		i = b.in(e)
+		copy(b.items[i+1:b.n+1], b.items[i:b.n])
+		b.items[i] = e
+	}
 	b.n++
 	r.last[k] = b.items[b.n-1]
 	r.add(k, int(e.Width))

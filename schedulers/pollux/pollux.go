@@ -15,6 +15,7 @@ package pollux
 
 import (
 	"math"
+	"slices"
 
 	"github.com/autosched/autosched/schedulers/elastic"
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -45,10 +46,28 @@ type chooser struct {
 
 	s     *simulator.Sim
 	equal int // share of GPUs
+	// gains are those worked out at this share, by class: jobs of one class that ask
+	// for as many GPUs have the same.
+	gains [][]gains
 }
 
-func (c *chooser) Begin(s *simulator.Sim, _ *rounds.Service) { c.s = s }
-func (c *chooser) Steady() bool                              { return true }
+// gains is what one GPU more than an index is worth, NaN where it is not known
+// yet.
+type gains struct {
+	asked, equal int
+	list         []float64
+}
+
+func (c *chooser) Begin(s *simulator.Sim, _ *rounds.Service) {
+	c.s = s
+	for i := range c.gains {
+		c.gains[i] = c.gains[i][:0] // the models may be others
+	}
+	for len(c.gains) < len(s.Models().Classes) {
+		c.gains = append(c.gains, nil)
+	}
+}
+func (c *chooser) Steady() bool { return true }
 
 func (c *chooser) Prepare(active *lanes.List) {
 	c.equal = max(1, c.s.Cluster().TotalGPUs()/active.Len())
@@ -64,6 +83,41 @@ func (c *chooser) goodput(j simulator.ID, gpus int) float64 {
 
 // Gain is the growth of the mean's sum: of s^p / p, or of log s where p is 0.
 func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
+	g := c.gainsOf(j)
+	for len(g.list) <= gpus {
+		g.list = append(g.list, math.NaN())
+	}
+	if v := g.list[gpus]; !math.IsNaN(v) {
+		return v
+	}
+	v := c.gain(j, gpus)
+	g.list[gpus] = v
+	return v
+}
+
+// gainsOf is where a job's gains are kept.
+func (c *chooser) gainsOf(j simulator.ID) *gains {
+	class, asked := c.s.JobClass(j), c.s.JobGPUs(j)
+	all := c.gains[class]
+	i := slices.IndexFunc(all, func(g gains) bool { return g.asked == asked })
+	if i < 0 {
+		i = len(all)
+		if i < cap(all) {
+			all = all[:i+1] // with its memory
+		} else {
+			all = append(all, gains{})
+		}
+		all[i].asked, all[i].equal = asked, 0
+		c.gains[class] = all
+	}
+	g := &all[i]
+	if g.equal != c.equal {
+		g.equal, g.list = c.equal, g.list[:0]
+	}
+	return g
+}
+
+func (c *chooser) gain(j simulator.ID, gpus int) float64 {
 	now, then := c.goodput(j, gpus), c.goodput(j, gpus+1)
 	if then <= now {
 		return 0

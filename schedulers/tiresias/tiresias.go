@@ -136,7 +136,6 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	for int(j) >= len(p.memory) {
 		p.memory = append(p.memory, memory{})
 	}
-	p.s.SetRelaxed(j, p.relaxed(j))
 	m := &p.memory[j]
 	*m = memory{}
 	if seen.HasLevel {
@@ -177,8 +176,12 @@ func (p *policy) starves(j simulator.ID) bool {
 func (p *policy) runs(j simulator.ID) {
 	level := p.memory[j].level
 	p.queues[level].run.Insert(p.entry(j))
-	if until := p.until(j); until < math.MaxInt64 {
-		rest := until - p.service(j)
+	if len(p.limits) == 0 && !p.gittins {
+		return
+	}
+	service := p.service(j)
+	if until := p.until(j, service); until < math.MaxInt64 {
+		rest := until - service
 		if !p.byTime {
 			g := time.Duration(p.s.JobWidth(j))
 			rest = (rest + g - 1) / g
@@ -187,14 +190,15 @@ func (p *policy) runs(j simulator.ID) {
 	}
 }
 
-// until is the service at which a job is to be looked at again.
-func (p *policy) until(j simulator.ID) time.Duration {
+// until is the service at which a job that has received some is to be looked at
+// again.
+func (p *policy) until(j simulator.ID, service time.Duration) time.Duration {
 	until := time.Duration(math.MaxInt64)
 	if level := int(p.memory[j].level); level < len(p.limits) {
 		until = p.limits[level]
 	}
 	if p.gittins {
-		_, step := p.index.at(p.service(j))
+		_, step := p.index.at(service)
 		until = min(until, step)
 	}
 	return until
@@ -202,7 +206,9 @@ func (p *policy) until(j simulator.ID) time.Duration {
 
 // waits puts a waiting job into its queue.
 func (p *policy) waits(j simulator.ID) {
-	p.queues[p.memory[j].level].wait.Add(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+	relaxed := p.relaxed(j)
+	p.s.SetRelaxed(j, relaxed)
+	p.queues[p.memory[j].level].wait.Add(p.s.JobGPUs(j), relaxed, p.entry(j))
 	if !p.starves(j) {
 		return
 	}
