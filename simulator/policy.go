@@ -188,8 +188,11 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 // goOn lets the vacated of some jobs go on where their GPUs are still free, and
 // makes the others wait.
 func (s *Sim) goOn(stop []ID) {
-	for _, j := range stop {
-		s.reclaim(&s.jobs[j])
+	for _, id := range stop {
+		j := &s.jobs[id]
+		if j.vacated && s.reclaim(j) {
+			s.offerAgain(id)
+		}
 	}
 	s.evictVacated(stop)
 }

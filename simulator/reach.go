@@ -83,6 +83,15 @@ func (s *Sim) withdraw(id ID) {
 	}
 }
 
+// offerAgain is for a job of the last look that gave up its GPUs and has them
+// back.
+func (s *Sim) offerAgain(id ID) {
+	if r := &s.reach; int(id) < len(r.mark) && r.mark[id] != r.looks {
+		r.mark[id] = r.looks
+		s.offer(id, 1)
+	}
+}
+
 // offer adds or takes back (-1) a running job's GPUs.
 func (s *Sim) offer(id ID, sign int) {
 	j := &s.jobs[id]

@@ -13,7 +13,7 @@ import (
 
 // Version of the simulator's semantics: results of equal versions, inputs and
 // seeds are equal, so caches key on it.
-const Version = "3"
+const Version = "4"
 
 // Options of a run. The zero value is the product's semantics; the fields
 // under "peers" restore what other simulators do differently.
@@ -777,11 +777,12 @@ func (s *Sim) forget(j *job) {
 }
 
 // reclaim lets a vacated job run on if its GPUs are still free and its tenant
-// may still have them.
-func (s *Sim) reclaim(j *job) {
-	if j.vacated && s.allows(j, int(j.held)) {
+// may still have them, and reports whether it does.
+func (s *Sim) reclaim(j *job) bool {
+	if s.allows(j, int(j.held)) {
 		s.retake(j)
 	}
+	return !j.vacated
 }
 
 // retake gives a vacated job its GPUs back if they are still free.

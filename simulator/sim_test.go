@@ -215,6 +215,8 @@ func TestExchange(t *testing.T) {
 	shared := jobs(t, job{0, 1000 * second, 2}, job{0, 1000 * second, 2}, job{0, 1000 * second, 3}, job{10 * second, 100 * second, 4})
 	// The wide c and the narrow d, in the order in which they came: c goes first.
 	mixed := jobs(t, job{0, 1000 * second, 4}, job{0, 1000 * second, 4}, job{10 * second, 100 * second, 2}, job{10 * second, 100 * second, 4})
+	// a and b share node 0, c has node 1; d and e each take the place of one.
+	pairs := jobs(t, job{0, 1000 * second, 2}, job{0, 1000 * second, 2}, job{0, 1000 * second, 4}, job{10 * second, 100 * second, 2}, job{10 * second, 100 * second, 2})
 	tests := []struct {
 		name     string
 		w        *workload.Workload
@@ -229,6 +231,7 @@ func TestExchange(t *testing.T) {
 		{"a place for both on the node of two", shared, ids{0, 1}, ids{3}, "a b", "a b", "d"},
 		{"widest first", mixed, ids{0}, ids{2, 3}, "a", "a", "d"},
 		{"and then what is left", mixed, ids{0, 1}, ids{2, 3}, "a b", "a b", "c d"},
+		{"one by one on a node, the later one first", pairs, ids{0, 1}, ids{3, 4}, "b a", "a b", "d e"},
 		{"nothing for nothing", full, nil, nil, "", "", ""},
 		{"stopping for nobody in vain", full, ids{0, 1}, nil, "", "a b", ""},
 	}
