@@ -188,7 +188,7 @@ func (f *fitter) step(d *data, n int) {
 			o := &f.options[int(k)*int(warpKinds)+int(w)]
 			e.kernel = k
 			h := e.start()
-			value := math.Inf(-1)
+			var value float64
 			if o.h != nil {
 				warm := slices.Clone(o.h)
 				value = maximise(e.at, warm, 15)
