@@ -79,7 +79,7 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 		load := 1 + .3*float64(study)
 		r, w := pruned(t, p, load, 40, uint64(study), nil)
 		count := 0
-		plain, err := Tune(context.Background(), Options{Space: wide(t), Evaluate: wideEvaluator(load, &count), Method: "random", Budget: 40, Seed: uint64(study)})
+		plain, err := Tune(context.Background(), Options{Space: wide(t), Evaluate: wideEvaluator(load, &count), Method: "random", Budget: 40, Workers: 1, Seed: uint64(study)})
 		if err != nil {
 			t.Fatal(err)
 		}

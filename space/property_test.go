@@ -148,7 +148,7 @@ func TestExtremeSpecifications(t *testing.T) {
 			}
 		}
 	})
-	if accepted == 0 {
+	if accepted == 0 && !testing.Short() { // with few checks, all may be
 		t.Error("every specification was refused")
 	}
 }
