@@ -1,6 +1,8 @@
 package durations
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -21,7 +23,7 @@ func TestDrawPrefersTheClosestGroup(t *testing.T) {
 			h = append(h, r)
 		}
 	}
-	add("sweep", "vision", 1, 10, 600)
+	add("sweep", "vision", 1, 20, 600)
 	add("rare", "vision", 1, 2, 700)
 	add("", "vision", 1, 10, 800)
 	add("", "vision", 8, 10, 900)
@@ -34,16 +36,16 @@ func TestDrawPrefersTheClosestGroup(t *testing.T) {
 		ran               time.Duration
 		low, high         int
 	}{
-		{"its key", "sweep", "speech", 2, 1, 0, 600, 609},
-		{"its key, the longer ones", "sweep", "speech", 2, 1, 604 * time.Second, 605, 609},
-		{"too few of its key are longer", "sweep", "vision", 8, 1, 606 * time.Second, 900, 909},
+		{"its key", "sweep", "speech", 2, 1, 0, 600, 619},
+		{"its key, the longer ones", "sweep", "speech", 2, 1, 604 * time.Second, 605, 619},
+		{"too few of its key are longer", "sweep", "vision", 8, 1, 612 * time.Second, 900, 909},
 		{"too few of its key", "rare", "vision", 8, 1, 0, 900, 909},
 		{"tenant and GPUs", "", "speech", 2, 1, 0, 1000, 1009},
 		{"tenant", "", "speech", 4, 1, 0, 1000, 1009},
 		{"GPUs", "", "nobody", 8, 1, 0, 900, 909},
 		{"anything", "", "nobody", 3, 3, 0, 4000, 4009},
 		{"a class that nobody was of", "", "speech", 2, 0, 0, 1, 300},
-		{"an outrun class", "sweep", "vision", 1, 0, 600 * time.Second, 601, 609},
+		{"an outrun class", "sweep", "vision", 1, 0, 600 * time.Second, 601, 619},
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
 		seen := map[time.Duration]bool{}
@@ -62,6 +64,35 @@ func TestDrawPrefersTheClosestGroup(t *testing.T) {
 	}
 	if d.Len() != len(h) {
 		t.Errorf("%d of %d durations", d.Len(), len(h))
+	}
+}
+
+// TestDrawCountsTheRunning: eight jobs ended after 5 h and forty still run after
+// 30 h, so that a job that has run for 4 h ends after 5 h in one case of six.
+func TestDrawCountsTheRunning(t *testing.T) {
+	var h []Record
+	for i := range 8 {
+		h = append(h, job(fmt.Sprint("e", i), "x", 1, 0, 5*time.Hour+time.Duration(i)*time.Minute))
+	}
+	for i := range 40 {
+		r := job(fmt.Sprint("r", i), "x", 1, 0, 30*time.Hour)
+		r.Ended = false
+		h = append(h, r)
+	}
+	d := NewDraws(h)
+	if d.Len() != 8 {
+		t.Errorf("%d ended jobs", d.Len())
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	short := 0
+	const n = 2000
+	for range n {
+		if d.InClass(r, h[8].Job, Classes-1, 4*time.Hour) < 5*time.Hour+8*time.Minute {
+			short++
+		}
+	}
+	if want := 8. / 48; math.Abs(float64(short)/n-want) > .03 {
+		t.Errorf("%.3f of the draws end like the few that ended, want %.3f", float64(short)/n, want)
 	}
 }
 

@@ -82,12 +82,18 @@ var Features = func() (out []Feature) {
 		}
 	}
 	add(Survival, "near_weight")
+	for _, g := range []string{"key", "kind"} {
+		for c := range Classes {
+			add(Survival, fmt.Sprintf("%s_p%d", g, c))
+		}
+	}
 	return out
 }()
 
 const (
 	ranFeature     = "ran"
 	similarFeature = "similar_ran"
+	keyFeature     = "key_p0" // the first of Classes
 )
 
 // IsSpan says whether a feature is a length of time, as ln(1 + seconds).

@@ -94,7 +94,7 @@ func boost(ctx context.Context, e *Examples, o LearnOptions) (*boosted, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &boosted{model: m, columns: columns}, nil
+	return &boosted{model: m, columns: columns, share: shareFor(columns)}, nil
 }
 
 func (o *LearnOptions) columns() []int {
@@ -115,12 +115,14 @@ func enoughOf(e *Examples) error {
 type boosted struct {
 	model   *trees.Model
 	columns []int
+	share   float64 // of the key's estimate
 	row     []float64
 }
 
 func (b *boosted) Probabilities(dst, row []float64) {
 	b.row = chosen(b.row, row, b.columns)
 	b.model.Predict(b.row, dst)
+	hedge(dst, row, b.share)
 	mask(dst, row[ranColumn])
 }
 

@@ -23,7 +23,7 @@ func toy(n int) *Examples {
 				row[c] = missing
 			}
 		}
-		row[ranColumn] = 0
+		row[ranColumn], row[keyColumn] = 0, missing
 		row[gpus] = 4 * r.NormFloat64()
 		class := 0.
 		if row[gpus] > 0 {

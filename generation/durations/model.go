@@ -38,6 +38,9 @@ type Header struct {
 	Typical    []float64 `json:"typical"`
 	Importance []float64 `json:"importance"`
 	Seed       uint64    `json:"seed"`
+	// KeyShare is how much of a prediction is the survival estimate of the job's
+	// key, where it has one; the rest is the trees'.
+	KeyShare float64 `json:"key_share"`
 }
 
 // Window is jobs of a trace by submission, both ends included.
@@ -76,6 +79,7 @@ func (s *server) Probabilities(dst, row []float64) {
 	if err := s.model.served.Predict(s.row, dst); err != nil {
 		panic("durations: " + err.Error()) // the number of features was checked
 	}
+	hedge(dst, row, s.model.KeyShare)
 	mask(dst, row[ranColumn])
 }
 
@@ -160,6 +164,8 @@ func ReadModel(r io.Reader) (*Model, error) {
 		return nil, errors.New("durations: header: features: are not those of the model below it")
 	case !slices.Equal(head.Bounds, m.Bounds):
 		return nil, fmt.Errorf("durations: header: class_bounds_s: are %v, and this program's %v", head.Bounds, m.Bounds)
+	case !(head.KeyShare >= 0 && head.KeyShare <= 1):
+		return nil, fmt.Errorf("durations: header: key_share: %g is not between 0 and 1", head.KeyShare)
 	case len(head.Typical) != len(m.Features) || len(head.Importance) != len(m.Features):
 		return nil, errors.New("durations: header: typical, importance: do not have a number for each feature")
 	}
@@ -226,6 +232,7 @@ func (m *Model) Explain(row []float64) (p [Classes]float64, reasons []Reason, er
 		if err := m.served.Predict(s.row, other[:]); err != nil {
 			return p, nil, err
 		}
+		hedge(other[:], changed, m.KeyShare)
 		mask(other[:], row[ranColumn])
 		changed[c] = row[c]
 		r := Reason{Feature: m.Features[k], Part: Features[c].Part, Value: row[c], Typical: m.Typical[k], Effect: p[best] - other[best]}

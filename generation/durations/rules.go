@@ -10,6 +10,7 @@ import (
 var (
 	ranColumn     = column(ranFeature)
 	similarColumn = column(similarFeature)
+	keyColumn     = column(keyFeature)
 )
 
 // mask leaves no probability to classes that a job has outrun, and makes the rest
@@ -32,6 +33,30 @@ func mask(p []float64, ran float64) {
 	}
 	for c := range p {
 		p[c] /= sum
+	}
+}
+
+// keyShare is how much of a prediction is the key's own survival estimate. The
+// trees learn what sweeps of the past were like, the estimate has nothing to
+// forget when a sweep of a new kind comes. Chosen as boosting was.
+const keyShare = .3
+
+// shareFor is keyShare for models that know the estimate, 0 for others.
+func shareFor(columns []int) float64 {
+	if slices.Contains(columns, keyColumn) {
+		return keyShare
+	}
+	return 0
+}
+
+// hedge mixes the key's estimate into what trees predict.
+func hedge(p, row []float64, share float64) {
+	key := row[keyColumn : keyColumn+Classes]
+	if share == 0 || math.IsNaN(key[0]) {
+		return
+	}
+	for c := range p {
+		p[c] += share * (key[c] - p[c])
 	}
 }
 

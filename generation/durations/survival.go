@@ -31,6 +31,7 @@ var classOfBin = func() (out [Bins]uint8) {
 const (
 	priorEverybody = 5. // in a tenant's, by jobs
 	priorTenant    = 1. // in the neighbours'
+	priorKin       = 2. // in a key's
 	priorEven      = 2. // by batches: everybody's in a tenant's, a tenant's in a width's
 )
 
@@ -38,8 +39,8 @@ const (
 // Meier's product of one less the hazards, in bins, among those that had run as
 // long as it has. Jobs that still run count until now (Kaplan and Meier,
 // "Nonparametric estimation from incomplete observations", 1958). The estimates
-// come from its neighbours in submission, from its tenant's jobs, and from its
-// tenant's and its width's batches.
+// come from its neighbours in submission, from its tenant's jobs, from its
+// tenant's and its width's batches, and from its key's and its width's jobs ever.
 func (t *Tracker) survival(r *row, i int32, ran time.Duration) {
 	q := &t.jobs[i]
 	all, tenant, width := &t.groups[everybody], &t.groups[q.tenant], &t.groups[q.width]
@@ -59,6 +60,19 @@ func (t *Tracker) survival(r *row, i int32, ran time.Duration) {
 	hazards(&byBatches, &width.even, nil, &byBatches, priorEven)
 	classes(r, &byBatches, from)
 	r.put(weight)
+	for _, n := range [...]int32{q.key, q.width} {
+		if n == none {
+			r.skip(Classes)
+			continue
+		}
+		g := &t.groups[n]
+		own := g.running
+		own[q.bin]-- // the job is no witness of its own
+		of := counts{bins: g.stopped, unit: 1}
+		kin := byBatches
+		hazards(&kin, &of, &own, &byBatches, priorKin)
+		classes(r, &kin, from)
+	}
 }
 
 // near weighs the neighbours in submission that ran longer than a job has: those

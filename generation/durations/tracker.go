@@ -27,6 +27,7 @@ type Tracker struct {
 	jobs           []tracked
 	groups         []group
 	batches        []batch
+	passing        crossings
 }
 
 // tracked is what Tracker keeps of a job.
@@ -34,7 +35,7 @@ type tracked struct {
 	tenant, width, key, user int32 // groups; key and user may be none
 	batch                    int32
 	before, after            int32 // neighbours in submission among the tenant's jobs
-	bin                      uint8 // of its duration, once ended
+	bin                      uint8 // of what it has run
 	ended                    bool
 }
 
@@ -52,14 +53,16 @@ type batch struct {
 // group is what the jobs of a tenant tell; or of a tenant with the same number of
 // GPUs (a width), of a key, of a user, or of everybody.
 type group struct {
-	last   int32 // arrival
-	batch  int32 // the last
-	size   int32
-	ended  int32
-	sumLn  float64           // of ended jobs
-	recent [recentEnds]int32 // ended jobs, the latest at (ended-1) % recentEnds
-	jobs   counts            // of ended jobs
-	even   counts            // of ended jobs, the n-th of its batch counting 1/n
+	last    int32 // arrival
+	batch   int32 // the last
+	size    int32
+	ended   int32
+	sumLn   float64           // of ended jobs
+	stopped [Bins]float64     // ended jobs by bin
+	running [Bins]float64     // others by the bin they are in
+	recent  [recentEnds]int32 // ended jobs, the latest at (ended-1) % recentEnds
+	jobs    counts            // of ended jobs
+	even    counts            // of ended jobs, the n-th of its batch counting 1/n
 }
 
 const (
@@ -149,14 +152,53 @@ func (t *Tracker) Advance(at time.Duration) {
 		ends := t.ended < len(t.ends) && t.history[t.ends[t.ended]].Until <= at
 		switch {
 		case arrives && (!ends || t.history[t.arrived].Submit <= t.history[t.ends[t.ended]].Until):
+			t.pass(t.history[t.arrived].Submit)
 			t.arrive(int32(t.arrived))
 			t.arrived++
 		case ends:
+			t.pass(t.history[t.ends[t.ended]].Until)
 			t.end(t.ends[t.ended])
 			t.ended++
 		default:
+			t.pass(at)
 			return
 		}
+	}
+}
+
+// pass moves the jobs that have run into their next bin by an instant.
+func (t *Tracker) pass(at time.Duration) {
+	for len(t.passing) > 0 && t.passing[0].at <= at {
+		i := t.passing[0].job
+		t.passing.pop()
+		if j := &t.jobs[i]; !j.ended {
+			t.move(j, -1)
+			j.bin++
+			t.move(j, 1)
+			t.watch(i)
+		}
+	}
+}
+
+// move counts a job in or out of the bin it runs in.
+func (t *Tracker) move(j *tracked, by float64) {
+	for _, n := range [...]int32{everybody, j.tenant, j.width, j.key, j.user} {
+		if n != none {
+			t.groups[n].running[j.bin] += by
+		}
+	}
+}
+
+// watch waits for the instant at which a running job leaves its bin, if it does
+// before its history ends.
+func (t *Tracker) watch(i int32) {
+	j, r := &t.jobs[i], &t.history[i]
+	if j.bin == Bins-1 {
+		return
+	}
+	bound := binBounds[j.bin]
+	if ran := r.Ran.Seconds(); ran >= bound {
+		t.passing.push(crossing{r.Begin + time.Duration(float64(r.Until-r.Begin)*(bound/ran)), i})
 	}
 }
 
@@ -180,11 +222,14 @@ func (t *Tracker) arrive(i int32) {
 			t.groups[n].size++
 		}
 	}
+	t.move(j, 1)
+	t.watch(i)
 }
 
 func (t *Tracker) end(i int32) {
 	j := &t.jobs[i]
 	s := max(1, t.history[i].Ran.Seconds())
+	t.move(j, -1)
 	j.ended = true
 	j.bin = binOf(s)
 	ln := math.Log(s)
@@ -201,6 +246,7 @@ func (t *Tracker) end(i int32) {
 		g.recent[g.ended%recentEnds] = i
 		g.ended++
 		g.sumLn += ln
+		g.stopped[j.bin]++
 		g.jobs.add(j.bin, 1, jobsHalfLife)
 		g.even.add(j.bin, 1/float64(b.ended), evenHalfLife)
 	}
@@ -220,4 +266,48 @@ func (g *group) latest(n int32) int32 {
 		return none
 	}
 	return g.recent[(g.ended-n)%recentEnds]
+}
+
+// crossings is a heap of the instants at which running jobs leave their bins, the
+// earliest first.
+type crossings []crossing
+
+type crossing struct {
+	at  time.Duration
+	job int32
+}
+
+func (h *crossings) push(c crossing) {
+	*h = append(*h, c)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		up := (i - 1) / 2
+		if s[up].at <= s[i].at {
+			break
+		}
+		s[up], s[i] = s[i], s[up]
+		i = up
+	}
+}
+
+func (h *crossings) pop() {
+	s := *h
+	n := len(s) - 1
+	s[0] = s[n]
+	s = s[:n]
+	*h = s
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= n {
+			return
+		}
+		if down+1 < n && s[down+1].at < s[down].at {
+			down++
+		}
+		if s[i].at <= s[down].at {
+			return
+		}
+		s[i], s[down] = s[down], s[i]
+		i = down
+	}
 }

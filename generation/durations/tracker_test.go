@@ -66,7 +66,7 @@ func TestRow(t *testing.T) {
 			t.Errorf("%s is %g, want %g", name, g, want)
 		}
 	}
-	for _, by := range []string{"near", "tenant", "batches", "width"} {
+	for _, by := range []string{"near", "tenant", "batches", "width", "kind"} {
 		sum := 0.
 		for c := range Classes {
 			sum += got[fmt.Sprintf("%s_p%d", by, c)]
@@ -206,6 +206,33 @@ func TestSurvivalCountsTheRunning(t *testing.T) {
 	if got["near_p0"] > .4 || got["near_p3"]+got["near_p4"]+got["near_p5"] < .5 {
 		t.Errorf("neighbours say %.2f below 5 min and %.2f above 1 h", got["near_p0"], got["near_p3"]+got["near_p4"]+got["near_p5"])
 	}
+}
+
+// TestRunningInBins: every job is in the bin of what it has run, in each of its
+// groups, at any instant.
+func TestRunningInBins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := drawHistory(t)
+		tr, err := NewTracker(h, zero)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Duration(rapid.Int64Range(0, int64(h[len(h)-1].Submit+time.Hour)).Draw(t, "at"))
+		tr.Advance(at / 2)
+		tr.Advance(at)
+		var stopped, running [Bins]float64
+		for i := range tr.arrived {
+			// Instants are rounded to nanoseconds.
+			if b := binOf(max(1, tr.ran(int32(i)).Seconds()+1e-6)); tr.jobs[i].ended {
+				stopped[b]++
+			} else {
+				running[b]++
+			}
+		}
+		if g := &tr.groups[everybody]; g.stopped != stopped || g.running != running {
+			t.Fatalf("ended %v, running %v;\nwant %v, %v", g.stopped, g.running, stopped, running)
+		}
+	})
 }
 
 func TestKnown(t *testing.T) {

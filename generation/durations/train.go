@@ -153,7 +153,7 @@ func finish(b *trees.Model, columns []int, lessons *Examples) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("durations: %w", err)
 	}
-	m.Lessons = lessons.Len()
+	m.Lessons, m.KeyShare = lessons.Len(), shareFor(columns)
 	gain, _ := b.Importance()
 	sum := 0.
 	for _, g := range gain {
