@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -42,27 +43,37 @@ var defaultSynthZero = time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC)
 
 // Profiles are the names of the known profiles, in order.
 func Profiles() []string {
-	names := make([]string, len(profiles))
-	for i, p := range profiles {
-		names[i] = p.name
+	return slices.Clone(profileNames)
+}
+
+// ProfileTitle says in a line what cluster a profile is of, "" if there is none
+// of that name.
+func ProfileTitle(name string) string {
+	if p := loadedProfiles()[name]; p != nil {
+		return p.Title
 	}
-	return names
+	return ""
 }
 
 // Synthesize draws a workload that resembles a published cluster trace. It is
-// labelled synthetic. Batches arrive at random with the profile's daily and
-// weekly shape; the jobs of a batch share user, tenant, key, GPUs and, but for
-// noise, their duration. An error names the option that makes no sense.
+// labelled synthetic. Batches or bursts of recurring jobs arrive at random with
+// the profile's daily and weekly shape; the jobs of a key share user, tenant,
+// GPUs and, but for noise, their duration. An error names the option that makes
+// no sense.
 func Synthesize(o SynthOptions) (*Workload, error) {
 	p, err := o.check()
 	if err != nil {
 		return nil, fmt.Errorf("synthesize: %w", err)
 	}
 	g := newGenerator(p, o)
+	draw := g.batch
+	if p.Model == "groups" {
+		draw = newGroups(g).group
+	}
 	for !g.done() {
-		g.batch()
+		draw()
 		if g.idle > 10_000 {
-			return nil, fmt.Errorf("synthesize: cluster, max duration: no job of profile %s fits %s and %v", p.name, o.Cluster, o.MaxDuration)
+			return nil, fmt.Errorf("synthesize: cluster, max duration: no job of profile %s fits %s and %v", p.Name, o.Cluster, o.MaxDuration)
 		}
 		if len(g.jobs) > maxSynthJobs {
 			return nil, fmt.Errorf("synthesize: load: takes more than %d jobs", maxSynthJobs)
@@ -70,9 +81,9 @@ func Synthesize(o SynthOptions) (*Workload, error) {
 	}
 	sortBySubmit(g.jobs)
 	for i := range g.jobs {
-		g.jobs[i].ID = p.name + "-" + padded(i+1)
+		g.jobs[i].ID = p.Name + "-" + padded(i+1)
 	}
-	return newSorted(fmt.Sprintf("%s-synthetic-%d", p.name, o.Seed), g.zero, g.jobs, true), nil
+	return newSorted(fmt.Sprintf("%s-synthetic-%d", p.Name, o.Seed), g.zero, g.jobs, true), nil
 }
 
 // padded is n in at least six digits.
@@ -88,12 +99,7 @@ func (o *SynthOptions) check() (*profile, error) {
 	if o.Zero.IsZero() {
 		o.Zero = defaultSynthZero
 	}
-	var p *profile
-	for i := range profiles {
-		if profiles[i].name == o.Profile {
-			p = &profiles[i]
-		}
-	}
+	p := loadedProfiles()[o.Profile]
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf("profile: %q is not known; known are %s", o.Profile, strings.Join(Profiles(), ", "))
@@ -114,7 +120,7 @@ func (o *SynthOptions) check() (*profile, error) {
 		}
 	}
 	if o.Jobs == 0 && o.Load == 0 {
-		o.Jobs = int(p.jobsPerDay * float64(o.Days))
+		o.Jobs = int(p.JobsPerDay * float64(o.Days))
 	}
 	return p, nil
 }
@@ -151,7 +157,7 @@ func newGenerator(p *profile, o SynthOptions) *generator {
 	sum := 0.0
 	for i := range g.slots {
 		t := g.zero.Add(time.Duration(i) * time.Hour)
-		sum += float64(p.hours[t.Hour()] * p.days[(int(t.Weekday())+6)%7])
+		sum += float64(p.Hours[t.Hour()] * p.Days[(int(t.Weekday())+6)%7])
 		g.slots[i] = sum
 	}
 	if o.Load > 0 {
@@ -174,11 +180,11 @@ func (g *generator) batch() {
 	hour := pick(g.slots, g.rng.Float64())
 	at := time.Duration(hour)*time.Hour + time.Duration(g.rng.IntN(3600))*time.Second
 	class := small
-	if g.rng.Float64() < g.p.sweepShare {
+	if g.rng.Float64() < g.p.Batches.SweepShare {
 		class = sweep
 	}
-	c := &g.p.classes[class]
-	size := int(math.Floor(logInterp(c.sizeRank, c.size, g.rng.Float64())))
+	c := g.p.Batches.classes[class]
+	size := int(math.Floor(logInterp(c.Rank, c.Size, g.rng.Float64())))
 	t, ok := g.template(class, hour/24)
 	if !ok {
 		g.idle++
@@ -186,13 +192,13 @@ func (g *generator) batch() {
 	}
 	end := time.Duration(g.o.Days) * 24 * time.Hour
 	for i := 0; i < size && at < end && !g.done(); i++ {
-		if d, ok := g.duration(t.lnDuration); ok {
+		if d, ok := g.duration(t.lnDuration, g.p.Batches.LnSD); ok {
 			g.jobs = append(g.jobs, Job{User: t.user, Tenant: t.tenant, Key: t.key, Submit: at, Duration: time.Duration(d) * time.Second,
 				GPUs: GPUs(t.gpus), Status: g.status(d)})
 			g.gpuTime += float64(d) * float64(t.gpus)
 			g.idle = 0
 		}
-		gap := math.Min(g.rng.ExpFloat64()*c.gapMean, BatchGap.Seconds())
+		gap := math.Min(g.rng.ExpFloat64()*c.GapS, BatchGap.Seconds())
 		at += time.Duration(math.Floor(gap)) * time.Second
 	}
 	g.idle++
@@ -201,29 +207,29 @@ func (g *generator) batch() {
 // template is a batch run before on the same day, or a new one. ok is false
 // if the batch drawn does not fit the bounds.
 func (g *generator) template(class, day int) (t template, ok bool) {
-	c := &g.p.classes[class]
+	c := g.p.Batches.classes[class]
 	old := &g.recent[day][class]
-	if len(*old) > 0 && g.rng.Float64() < g.p.rerun {
+	if len(*old) > 0 && g.rng.Float64() < g.p.Batches.Rerun {
 		return (*old)[g.rng.IntN(len(*old))], true
 	}
-	s := &c.sizes[pick(c.gpuCum, g.rng.Float64())]
+	s := &c.Sizes[pick(c.gpuCum, g.rng.Float64())]
 	quantile := g.rng.Float64()
-	t.gpus = s.gpus
-	tenants := g.p.tenants[class]
-	if class == small && s.gpus > 1 {
-		tenants = g.p.wideTenants
+	t.gpus = s.GPUs
+	tenants := c.tenants
+	if class == small && s.GPUs > 1 {
+		tenants = g.p.Batches.wide
 	}
 	n := pick(tenants.cum, g.rng.Float64())
 	who := g.rng.Float64()
 	t.tenant = tenants.names[n]
 	t.user = fmt.Sprintf("%s-u%02d", t.tenant, 1+int(who*who*usersPerTenant)) // few users submit most
-	t.lnDuration = g.p.lnDuration(s.odds, quantile)
+	t.lnDuration = g.p.Duration.ln(s.Odds, quantile)
 	g.serial++
 	t.key = keyOf(t.user, int64(t.gpus), g.serial)
 	if total := g.o.Cluster.TotalGPUs(); total > 0 && t.gpus > total {
 		return t, false
 	}
-	if t.lnDuration > g.p.lnMax[class] || g.o.MaxDuration > 0 && t.lnDuration > math.Log(g.o.MaxDuration.Seconds()) {
+	if t.lnDuration > c.lnMax || g.o.MaxDuration > 0 && t.lnDuration > math.Log(g.o.MaxDuration.Seconds()) {
 		return t, false
 	}
 	*old = append(*old, t)
@@ -232,15 +238,15 @@ func (g *generator) template(class, day int) (t template, ok bool) {
 
 // duration draws whole seconds around a batch's. Rounding hides differences of
 // the last bit between machines.
-func (g *generator) duration(ln float64) (int64, bool) {
-	longest := g.p.longest
+func (g *generator) duration(ln, sd float64) (int64, bool) {
+	longest := g.p.Duration.LongestS
 	if g.o.MaxDuration > 0 {
 		longest = math.Min(longest, math.Floor(g.o.MaxDuration.Seconds()))
 	}
 	for range 8 {
-		noise := g.rng.NormFloat64() * g.p.batchSD
+		noise := g.rng.NormFloat64() * sd
 		// The mean of exp(noise) is exp(sd^2/2): take it out.
-		d := math.Round(math.Exp(ln + noise - float64(g.p.batchSD*g.p.batchSD)/2))
+		d := math.Round(math.Exp(ln + noise - float64(sd*sd)/2))
 		if d <= longest {
 			return int64(math.Max(1, d)), true
 		}
@@ -249,11 +255,15 @@ func (g *generator) duration(ln float64) (int64, bool) {
 }
 
 func (g *generator) status(seconds int64) Status {
-	mix := &g.p.statusShort
-	if float64(seconds) >= g.p.statusSplit {
-		mix = &g.p.statusLong
+	mix := g.p.Status.Short
+	if float64(seconds) >= g.p.Status.SplitS {
+		mix = g.p.Status.Long
 	}
-	switch u := g.rng.Float64(); {
+	return drawStatus(g.rng, mix)
+}
+
+func drawStatus(rng *rand.Rand, mix *[2]float64) Status {
+	switch u := rng.Float64(); {
 	case u < mix[0]:
 		return Completed
 	case u < mix[0]+mix[1]:

@@ -27,15 +27,15 @@ func TestSynthesizePhilly(t *testing.T) {
 	near(t, "p10 duration", s.Durations.P10, 35.5, 5)
 	near(t, "p25 duration", s.Durations.P25, 108, 20)
 
-	p := phillyProfile()
-	for i, x := range p.durationS {
+	p := loadedProfiles()["philly"]
+	for i, x := range p.Duration.XS {
 		n := 0
 		for _, j := range w.Jobs() {
 			if j.Duration.Seconds() <= x {
 				n++
 			}
 		}
-		near(t, "distribution of durations", float64(n)/float64(w.Len()), p.durationCDF[i], .045)
+		near(t, "distribution of durations", float64(n)/float64(w.Len()), p.Duration.CDF[i], .045)
 	}
 	published := map[float64][2]float64{1: {.8242, .1643}, 2: {.0206, .0297}, 4: {.0757, .1877}, 8: {.0686, .4986}, 16: {.009, .0917}, 32: {.0017, .028}}
 	if len(s.Sizes) != len(published) {
@@ -77,13 +77,20 @@ func TestSynthesizePhilly(t *testing.T) {
 	near(t, "cancelled", status[Cancelled], .09, .02)
 	near(t, "failed", status[Failed], .305, .02)
 	for h := range hours {
-		near(t, "batches by hour of day", hours[h]*24/batches, p.hours[h], .07)
+		near(t, "batches by hour of day", hours[h]*24/batches, p.Hours[h], .07)
 	}
 	near(t, "batches on weekends", weekend/batches, (.87+.739)/7, .015)
 }
 
 func TestSynthesizeIsDeterministic(t *testing.T) {
-	o := SynthOptions{Days: 2, Seed: 3}
+	for _, name := range Profiles() {
+		deterministic(t, name)
+	}
+}
+
+func deterministic(t *testing.T, profile string) {
+	t.Helper()
+	o := SynthOptions{Profile: profile, Days: 2, Seed: 3}
 	a, err := Synthesize(o)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +112,8 @@ func TestSynthesizeIsDeterministic(t *testing.T) {
 func TestSynthesizeKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := SynthOptions{
-			Days: rapid.IntRange(1, 5).Draw(t, "days"), Seed: rapid.Uint64().Draw(t, "seed"),
+			Profile: rapid.SampledFrom(Profiles()).Draw(t, "profile"),
+			Days:    rapid.IntRange(1, 5).Draw(t, "days"), Seed: rapid.Uint64().Draw(t, "seed"),
 			Cluster:     Cluster{Nodes: rapid.IntRange(1, 10).Draw(t, "nodes"), GPUsPerNode: rapid.IntRange(1, 8).Draw(t, "gpus")},
 			MaxDuration: rapid.SampledFrom([]time.Duration{0, time.Hour, 24 * time.Hour}).Draw(t, "longest"),
 		}
@@ -154,7 +162,7 @@ func TestSynthesizeRefuses(t *testing.T) {
 	}{
 		{SynthOptions{}, "days"},
 		{SynthOptions{Days: 4000}, "days"},
-		{SynthOptions{Days: 1, Profile: "moon"}, "known are philly"},
+		{SynthOptions{Days: 1, Profile: "moon"}, "known are acme"},
 		{SynthOptions{Days: 1, Jobs: -1}, "jobs"},
 		{SynthOptions{Days: 1, Jobs: 1, Load: 1}, "jobs, load"},
 		{SynthOptions{Days: 1, Load: 1}, "nodes"},

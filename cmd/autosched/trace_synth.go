@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,10 +19,12 @@ func newTraceSynthCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "synth --days N --out FILE",
 		Short: "Generate a trace that resembles a published one",
-		Long: `Synth draws a trace from published statistics: durations, GPUs, batches (sweeps),
-daily and weekly arrivals, tenants and status. The trace is labelled synthetic,
-and whatever is computed from it says so. The same options give the same trace.
+		Long: `Synth draws a trace from published statistics: durations, GPUs and GPU-time by
+size, batches (sweeps) or recurring jobs, daily and weekly arrivals, users,
+tenants and status. The trace is labelled synthetic, and whatever is computed
+from it says so. The same options give the same trace. Profiles:
 
+` + profileHelp() + `
 --load sets the GPU-time asked for over what --nodes of --gpus-per-node have: at
 0.8 jobs seldom queue, above 1 they must. --jobs sets their number instead.
 Without either the profile's own rate counts. Given a cluster, no job is wider
@@ -30,6 +33,7 @@ than it.
 A few jobs run for weeks, as they do in reality. --max-duration keeps a short
 trace from being ruled by them.`,
 		Example: `  autosched trace synth --profile philly --days 14 --load 1.2 --nodes 70 --gpus-per-node 8 --seed 1 --out philly-like.csv.gz
+  autosched trace synth --profile pai --days 7 --jobs 5000 --seed 3 -o pai-like.csv.gz
   autosched trace synth --days 3 --jobs 2000 --max-duration 96h | autosched trace stats -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -73,4 +77,12 @@ trace from being ruled by them.`,
 	f.StringVarP(&o.out, "out", "o", "-", "file to write, gzip if it ends in .gz, - for standard output")
 	clusterFlags(cmd, &o.Cluster)
 	return cmd
+}
+
+func profileHelp() string {
+	var b strings.Builder
+	for _, name := range workload.Profiles() {
+		fmt.Fprintf(&b, "  %-7s %s\n", name, workload.ProfileTitle(name))
+	}
+	return b.String()
 }
