@@ -419,14 +419,10 @@ func drawTrial(t *rapid.T, s *schedulers.Scheduler) trial {
 	return c
 }
 
-// knowsQuotas are the policies that look at quotas themselves. Others obey them
-// too, since the loop refuses what they forbid.
-var knowsQuotas = []string{"fifo", "pooling", "sjf", "srtf", "tiresias"}
-
-// drawQuotas gives every other trial of those virtual clusters; strict ones can
-// hold the widest jobs.
+// drawQuotas gives every other trial virtual clusters; strict ones can hold the
+// widest jobs.
 func drawQuotas(t *rapid.T, c *trial) {
-	if !slices.Contains(knowsQuotas, c.scheduler.Name) || rapid.Bool().Draw(t, "one pool") {
+	if rapid.Bool().Draw(t, "one pool") {
 		return
 	}
 	jobs := slices.Clone(c.w.Jobs())

@@ -15,7 +15,7 @@ import (
 )
 
 // TestStrictQuotasHold: at no instant do tenants hold more than their quotas and
-// what is in none. Packing, which takes no further GPUs, is not counted.
+// what is in none. GPUs that two jobs share are held by both.
 func TestStrictQuotasHold(t *testing.T) {
 	forEach(t, func(t *rapid.T, c trial) {
 		if c.opts.Quota != simulator.QuotaStrict {
@@ -39,7 +39,7 @@ func TestStrictQuotasHold(t *testing.T) {
 			if beyond > shared {
 				t.Fatalf("at %v: %v GPUs are held with quotas %v: %d are in none", at, held, quota, shared)
 			}
-		}, func(s spell, sign int) { held[c.job(s.job).Tenant] += sign * c.width(s.job) })
+		}, func(s spell, sign int) { held[c.job(s.job).Tenant] += sign * s.held })
 	})
 }
 
@@ -184,6 +184,35 @@ func TestProtectionByHand(t *testing.T) {
 		out := small(t, "srtf", nil, 4, nil, simulator.Options{NoRestartCost: true, Protect: simulator.Protection{MaxPreemptions: most}}, slices.Clone(long)...)
 		if got := out[3].Start / time.Second; got != want {
 			t.Errorf("at most %d times: the fourth job starts at %d s, want %d", most, got, want)
+		}
+	}
+}
+
+// TestTenantsTakeTurns: under strict quotas a tenant's short job takes the place
+// of its long one in time, as if there were no other tenant, under every policy
+// that stops jobs for others; whatever the other tenant has waiting.
+func TestTenantsTakeTurns(t *testing.T) {
+	vcs := []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 4}}
+	o := simulator.Options{Quota: simulator.QuotaStrict, NoRestartCost: true, Estimate: func(j *workload.Job) time.Duration { return j.Duration }}
+	const hours = 3600
+	own := []workload.Job{
+		{Tenant: "b", Duration: 20 * hours, GPUs: workload.GPUs(4)},
+		{Tenant: "b", Submit: 100, Duration: hours, GPUs: workload.GPUs(4)},
+	}
+	var crowd []workload.Job
+	for i := range 60 {
+		crowd = append(crowd, workload.Job{Tenant: "a", Submit: time.Duration(i), Duration: 20 * hours, GPUs: workload.GPUs(4)})
+	}
+	stopsNobody := []string{"fifo", "lucid", "pooling", "sjf"}
+	for _, s := range schedulers.All {
+		limit := time.Hour
+		if slices.Contains(stopsNobody, s.Name) {
+			limit = 20 * time.Hour
+		}
+		alone := small(t, s.Name, nil, 8, vcs, o, slices.Clone(own)...)
+		beside := small(t, s.Name, nil, 8, vcs, o, slices.Concat(own[:1], crowd, own[1:])...)
+		if want, got := alone[1].Start, beside[61].Start; want > limit || got > max(want, limit) {
+			t.Errorf("%s: the second job starts at %v, alone at %v, want %v at most", s.Name, got, want, limit)
 		}
 	}
 }

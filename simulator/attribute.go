@@ -33,10 +33,14 @@ type kind struct {
 
 type kindKey struct {
 	gpus    int32
+	members int32 // of a group, each of which has its own place
 	tenant  int32
 	pool    uint8
 	relaxed bool
 }
+
+// kindKey is the kind of a job.
+func (j *job) kindKey() kindKey { return kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed} }
 
 // jobTime is a sum of job-time that neither overflows nor rounds.
 type jobTime struct{ s, ns int64 }
@@ -70,7 +74,7 @@ func (s *Sim) copyKinds(mine []kind, at map[kindKey]int32, theirs []kind) {
 
 // kindOf is the index of a waiting job's kind.
 func (s *Sim) kindOf(j *job) int32 {
-	k := kindKey{j.gpus, j.tenant, j.pool, j.relaxed}
+	k := j.kindKey()
 	at, ok := s.kindAt[k]
 	if !ok {
 		if s.kindAt == nil {

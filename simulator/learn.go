@@ -102,6 +102,7 @@ func LearnModels(runs []PastRun) (*ModelSpec, []Learned, error) {
 			spec.Classes.List = append(spec.Classes.List, ModelClass{Name: model, Util: .75})
 		}
 		spec.Classes.List[i].Slowdown = min(max(1, median(ratios)), 1000)
+		spec.Classes.List[i].On = nil // it was measured on this cluster's
 		out = append(out, Learned{"spread slowdown of " + model, spec.Classes.List[i].Slowdown, len(ratios)})
 	}
 	if len(out) == 0 {

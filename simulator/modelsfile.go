@@ -2,10 +2,12 @@ package simulator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -38,8 +40,11 @@ type RestartStep struct {
 
 // ClassSpec is Models.Classes.
 type ClassSpec struct {
-	Source string       `json:"source"`
-	List   []ModelClass `json:"list"`
+	Source string `json:"source"`
+	// Interconnect is the cluster's, a name in ModelClass.On; empty is none of
+	// them.
+	Interconnect string       `json:"interconnect,omitempty"`
+	List         []ModelClass `json:"list"`
 }
 
 // ModelClass is a Class.
@@ -47,8 +52,10 @@ type ModelClass struct {
 	Name     string  `json:"name"`
 	Skew     float64 `json:"skew"`
 	Slowdown float64 `json:"spread_slowdown"`
-	Util     float64 `json:"utilization"`
-	Weight   int     `json:"weight"`
+	// On is the slowdown by interconnect, where it is another.
+	On     map[string]float64 `json:"spread_slowdown_on,omitempty"`
+	Util   float64            `json:"utilization"`
+	Weight int                `json:"weight"`
 	// Scaling names the class's curve; empty chooses the last one if the slowdown is
 	// at least 1.5, which communication-heavy models have, otherwise the first.
 	Scaling string `json:"scaling,omitempty"`
@@ -89,9 +96,13 @@ type ScalingCurve struct {
 // DefaultModelSpec is DefaultModels as tables.
 func DefaultModelSpec() *ModelSpec {
 	m := DefaultModels()
-	classes := &ClassSpec{Source: "skews: tensor sizes in the Tiresias simulator; slowdowns: rounded from the Pollux and Sia placement measurements on 50 Gb/s Ethernet; utilisation and weights: assumed"}
+	classes := &ClassSpec{Source: "skews: tensor sizes in the Tiresias simulator; slowdowns: rounded from the Pollux and Sia placement measurements, on T4 GPUs with 50 Gb/s Ethernet (ethernet), RTX 2080 Ti GPUs, eight per node (pcie), and A100 GPUs with NVLink (nvlink); utilisation and weights: assumed"}
 	for _, c := range m.Classes {
-		classes.List = append(classes.List, ModelClass{c.Name, c.Skew, c.Slowdown, c.Util, c.Weight, ""})
+		on := map[string]float64{"ethernet": 1.1, "pcie": 1.02, "nvlink": 1}
+		if c.Slowdown >= communicationHeavy {
+			on = map[string]float64{"ethernet": 2, "pcie": 1.1, "nvlink": 1}
+		}
+		classes.List = append(classes.List, ModelClass{Name: c.Name, Skew: c.Skew, Slowdown: c.Slowdown, On: on, Util: c.Util, Weight: c.Weight})
 	}
 	loads, speeds := gavelLoads()
 	pairs := &PairSpec{Source: "Gavel (Narayanan et al., OSDI 2020), single V100s", Speeds: speeds}
@@ -157,6 +168,13 @@ func ReadModels(r io.Reader) (*ModelSpec, error) {
 	}
 	if f.Pairs != nil && len(f.Pairs.Speeds) == 0 {
 		f.Pairs.Speeds = nil
+	}
+	if f.Classes != nil {
+		for i := range f.Classes.List {
+			if c := &f.Classes.List[i]; len(c.On) == 0 {
+				c.On = nil
+			}
+		}
 	}
 	return f, nil
 }
@@ -245,6 +263,12 @@ func (c *ClassSpec) validate(curves *ScalingSpec) error {
 		at := fmt.Sprintf("classes.list[%d]", i)
 		err := errors.Join(within(at+".skew", m.Skew, 0, 1), within(at+".spread_slowdown", m.Slowdown, 1, 1000),
 			within(at+".utilization", m.Util, 0, 1), within(at+".weight", float64(m.Weight), 0, 1e6))
+		for _, name := range slices.Sorted(maps.Keys(m.On)) {
+			if name == "" {
+				return fmt.Errorf("%s.spread_slowdown_on: an interconnect has no name", at)
+			}
+			err = errors.Join(err, within(at+".spread_slowdown_on."+name, m.On[name], 1, 1000))
+		}
 		switch {
 		case err != nil:
 			return err
@@ -260,7 +284,29 @@ func (c *ClassSpec) validate(curves *ScalingSpec) error {
 	if weight == 0 {
 		return errors.New("classes.list: all weights are 0")
 	}
+	if names := c.Interconnects(); c.Interconnect != "" && !slices.Contains(names, c.Interconnect) {
+		return fmt.Errorf("classes.interconnect: no class has a slowdown on %q; there are %s", c.Interconnect, cmp.Or(strings.Join(names, ", "), "none"))
+	}
 	return nil
+}
+
+// Interconnects are those that some class has a slowdown on, in order.
+func (c *ClassSpec) Interconnects() []string {
+	all := map[string]bool{}
+	for i := range c.List {
+		for name := range c.List[i].On {
+			all[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// SlowdownOn is the class's on an interconnect.
+func (m *ModelClass) SlowdownOn(interconnect string) float64 {
+	if v, ok := m.On[interconnect]; ok {
+		return v
+	}
+	return m.Slowdown
 }
 
 func (p *PairSpec) validate() error {
@@ -366,7 +412,7 @@ func (f *ModelSpec) Models() *Models {
 	var curves []*ScalingCurve
 	for i := range c.Classes.List {
 		x := &c.Classes.List[i]
-		m.Classes = append(m.Classes, Class{x.Name, x.Skew, x.Slowdown, x.Util, x.Weight})
+		m.Classes = append(m.Classes, Class{x.Name, x.Skew, x.SlowdownOn(c.Classes.Interconnect), x.Util, x.Weight})
 		curves = append(curves, c.CurveOf(x))
 	}
 	m.Speed = func(class, gpus int) float64 { return curves[class].At(gpus) }

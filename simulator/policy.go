@@ -164,7 +164,7 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 			s.look(stop)
 			looked = true
 		}
-		if !s.reaches(g, j.relaxed) {
+		if !s.reaches(j.kindKey()) {
 			continue
 		}
 		if len(s.place.could) > 0 {
@@ -215,7 +215,7 @@ next:
 		if j.phase != pending {
 			panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
 		}
-		k := kindKey{j.gpus, j.tenant, j.pool, j.relaxed}
+		k := j.kindKey()
 		for i := range s.asking {
 			if s.asking[i] == k {
 				continue next
@@ -228,7 +228,7 @@ next:
 	}
 	s.look(stop)
 	for _, k := range s.asking {
-		if s.reaches(int(k.gpus), k.relaxed) {
+		if s.reaches(k) {
 			return true
 		}
 	}
@@ -239,6 +239,13 @@ next:
 func (s *Sim) finds(k kindKey) bool {
 	if s.place.mode == Count {
 		return int(k.gpus) <= s.place.idle
+	}
+	if each := int(k.gpus / max(1, k.members)); k.members > 1 && each <= s.place.perNode {
+		places := 0
+		for f, level := range s.place.levels(k.pool) {
+			places += level.n * (f / each)
+		}
+		return places >= int(k.members)
 	}
 	s.scratch = s.place.find(s.scratch[:0], int(k.gpus), k.pool, k.relaxed)
 	return len(s.scratch) > 0

@@ -31,7 +31,11 @@ type tenant struct {
 	gpus   int     // quota
 	weight float64 // as declared, 0 if it is not
 	held   int
-	usage  usage // kept with Options.PerTenant only
+	// What follows is kept with Options.PerTenant only.
+	active, waiting int // jobs
+	stopped         int // preemptions
+	usage           usage
+	sums            tenantSums // with Options.Series
 }
 
 // enrol finds each job's tenant and each tenant's quota.
@@ -94,7 +98,7 @@ func (s *Sim) tenant(name string) int32 {
 		s.tenants = append(s.tenants, tenant{})
 	}
 	s.tenants = s.tenants[:n+1]
-	s.tenants[n] = tenant{name: name, usage: usage{hours: s.tenants[n].usage.hours[:0], mark: s.now}}
+	s.tenants[n] = tenant{name: name, usage: usage{hours: s.tenants[n].usage.hours[:0], mark: s.now}, sums: tenantSums{mark: s.now}}
 	s.tenantOf[name] = int32(n)
 	return int32(n)
 }
@@ -164,6 +168,17 @@ func (s *Sim) await(j *job, by int) {
 		t := &s.tenants[j.tenant]
 		s.bill(t)
 		t.usage.asked += by * int(j.gpus)
+		t.waiting += by
+	}
+}
+
+// enter counts a job among the active (by 1), or no longer (by -1).
+func (s *Sim) enter(j *job, by int) {
+	s.active += by * int(j.members)
+	if s.opts.PerTenant {
+		t := &s.tenants[j.tenant]
+		s.bill(t)
+		t.active += by
 	}
 }
 
@@ -204,6 +219,16 @@ func (s *Sim) TenantHeld(tenant int) int {
 		return s.cluster.TotalGPUs() - s.place.idle
 	}
 	return s.tenants[tenant].held
+}
+
+// TenantRoom is the number of GPUs that a tenant may hold beyond what it does,
+// free or not.
+func (s *Sim) TenantRoom(tenant int) int {
+	if s.opts.Quota != QuotaStrict {
+		return s.place.idle
+	}
+	t := &s.tenants[tenant]
+	return max(0, t.gpus-t.held) + max(0, s.shared-s.common)
 }
 
 // TenantWeight is the weight that a tenant's virtual cluster declares, 0 if it
@@ -259,22 +284,39 @@ func (r *Room) Left() int { return r.left }
 
 // Take gives a job the GPUs it asks for, if there are enough left of the
 // cluster's and of its tenant's.
-func (r *Room) Take(id ID) bool {
-	j := &r.s.jobs[id]
-	g := int(j.gpus)
-	if g > r.left {
+func (r *Room) Take(id ID) bool { return r.Give(id, int(r.s.jobs[id].gpus)) }
+
+// Give gives a job so many GPUs, likewise.
+func (r *Room) Give(id ID, gpus int) bool {
+	if gpus > r.left {
 		return false
 	}
 	if r.s.opts.Quota == QuotaStrict {
-		b := beyond(r.s.tenants[j.tenant].gpus, r.held[j.tenant], g)
-		if b > 0 && r.common+b > r.s.shared {
+		j := &r.s.jobs[id]
+		if b := beyond(r.s.tenants[j.tenant].gpus, r.held[j.tenant], gpus); b > 0 && r.common+b > r.s.shared {
 			return false
 		}
-		r.common += b
-		r.held[j.tenant] += g
 	}
-	r.left -= g
+	r.keep(id, gpus)
 	return true
+}
+
+// Keep lets a running job keep so many GPUs, whether there is room or not. Of two
+// jobs that share GPUs, the second takes none of the cluster's.
+func (r *Room) Keep(id ID, gpus int) {
+	r.keep(id, gpus)
+	if partner := r.s.jobs[id].partner; partner >= 0 && ID(partner) < id {
+		r.left += gpus
+	}
+}
+
+func (r *Room) keep(id ID, gpus int) {
+	if r.s.opts.Quota == QuotaStrict {
+		j := &r.s.jobs[id]
+		r.common += beyond(r.s.tenants[j.tenant].gpus, r.held[j.tenant], gpus)
+		r.held[j.tenant] += gpus
+	}
+	r.left -= gpus
 }
 
 // usage is what a tenant asked for and held over time.
@@ -295,6 +337,9 @@ type usageHour struct {
 // bill writes down what a tenant held and asked for since the last time.
 func (s *Sim) bill(t *tenant) {
 	u := &t.usage
+	if s.opts.Series != nil && s.opts.Series.EmitTenant != nil {
+		s.opts.Series.tally(t, s.now)
+	}
 	if !s.opts.PerTenant || u.mark == s.now {
 		return
 	}

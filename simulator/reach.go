@@ -109,14 +109,25 @@ func (s *Sim) offer(id ID, sign int) {
 
 // reaches reports whether a gang might find a place if those of the last look
 // stopped.
-func (s *Sim) reaches(gpus int, relaxed bool) bool {
-	p := &s.place
+func (s *Sim) reaches(k kindKey) bool {
+	p, gpus := &s.place, int(k.gpus)
 	switch {
 	case len(p.could) == 0 && p.mode != Count:
 		return true // there are pools
 	case gpus > p.total[0]+s.reach.total:
 		return false
-	case p.mode == Count || relaxed:
+	case p.mode == Count:
+		return true
+	case k.members > 1:
+		each, places := gpus/int(k.members), 0
+		if each > p.perNode {
+			return true
+		}
+		for f, n := range p.could {
+			places += int(n) * (f / each)
+		}
+		return places >= int(k.members)
+	case k.relaxed:
 		return true
 	}
 	whole, rest := gpus/p.perNode, gpus%p.perNode

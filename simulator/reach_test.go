@@ -69,9 +69,67 @@ func checkReach(t *rapid.T, s *Sim, stop []ID) {
 	for g := int32(1); int(g) <= s.cluster.TotalGPUs(); g++ {
 		for _, relaxed := range []bool{false, true} {
 			want := probe.finds(kindKey{gpus: g, relaxed: relaxed})
-			if got := s.reaches(int(g), relaxed); got != want {
+			if got := s.reaches(kindKey{gpus: g, relaxed: relaxed}); got != want {
 				t.Fatalf("%d GPUs, relaxed %v: %v, want %v", g, relaxed, got, want)
 			}
 		}
 	}
+}
+
+// TestExchangeLeavesNobodyOut: who was to start and did not would find no place
+// even if all that were to stop and did not had stopped, nobody stops but for
+// somebody, and no GPU is held twice.
+func TestExchangeLeavesNobodyOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := workload.Cluster{Nodes: rapid.IntRange(1, 8).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2")}
+		s := Sim{cluster: c, opts: Options{Models: defaultModels}}
+		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
+		s.reach.forget()
+		for range rapid.IntRange(1, 5).Draw(t, "exchanges") {
+			var stop, start []ID
+			for range rapid.IntRange(0, 20).Draw(t, "running") {
+				drawSeated(t, &s)
+			}
+			for id := range s.jobs {
+				if s.jobs[id].phase == running && rapid.Bool().Draw(t, "stops") {
+					stop = append(stop, ID(id))
+				}
+			}
+			for range rapid.IntRange(0, 8).Draw(t, "waiting") {
+				start = append(start, ID(len(s.jobs)))
+				g := rapid.IntRange(1, min(20, c.TotalGPUs())).Draw(t, "GPUs")
+				s.jobs = append(s.jobs, job{gpus: int32(g), node: -1, multi: -1, partner: -1, tenant: -1, share: 1, relaxed: rapid.Bool().Draw(t, "relaxed")})
+			}
+			s.exchange(slices.Clone(stop), slices.Clone(start), rapid.Bool().Draw(t, "widest"))
+
+			var left []ID
+			for _, id := range stop {
+				if s.jobs[id].phase == running {
+					left = append(left, id)
+				}
+			}
+			started := slices.ContainsFunc(start, func(id ID) bool { return s.jobs[id].phase == running })
+			if len(left) < len(stop) && !started {
+				t.Fatalf("%d of %d stopped and nobody started", len(stop)-len(left), len(stop))
+			}
+			held := 0
+			for id := range s.jobs {
+				if s.jobs[id].phase == running {
+					held += int(s.jobs[id].held)
+				}
+			}
+			if held+s.place.idle != c.TotalGPUs() {
+				t.Fatalf("%d GPUs held and %d free of %d", held, s.place.idle, c.TotalGPUs())
+			}
+			probe := Sim{cluster: c, jobs: slices.Clone(s.jobs), multi: s.multi}
+			probe.place.copyFrom(&s.place)
+			probe.vacateAll(left)
+			for _, id := range start {
+				j := &s.jobs[id]
+				if k := (kindKey{gpus: j.gpus, relaxed: j.relaxed}); j.phase == pending && probe.finds(k) {
+					t.Fatalf("a job of %d GPUs did not start", j.gpus)
+				}
+			}
+		}
+	})
 }

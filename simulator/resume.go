@@ -46,7 +46,7 @@ func (s *Sim) restore(left []time.Duration) {
 		// over the GPUs asked for, and as many jobs as now were active then.
 		j.work += a.Attained / time.Duration(j.gpus)
 		j.load = s.load - float64(float64(crowd)*(s.now-a.Submit).Seconds())
-		s.active += a.Size()
+		s.enter(j, 1)
 		s.await(j, 1)
 	}
 	// Those whose place is reported first, so that nobody takes it from them.

@@ -1,7 +1,10 @@
 package simulator
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -14,6 +17,10 @@ type Series struct {
 	// Emit is given each interval once it is over, in order. The first and the last
 	// may be shorter than the others.
 	Emit func(Sample)
+	// EmitTenant is given what each tenant's jobs did, after Emit, in order of name;
+	// intervals in which a tenant has no job are left out. It may be nil, and needs
+	// Options.PerTenant.
+	EmitTenant func(TenantSample)
 
 	open    bool
 	total   int
@@ -21,6 +28,7 @@ type Series struct {
 	next    time.Duration // end of the open interval
 	sums    Sample        // means times seconds
 	stopped int
+	order   []int // of the tenants
 }
 
 // Sample is what happened in an interval: means over time, except that
@@ -37,16 +45,34 @@ type Sample struct {
 	Preemptions                int
 }
 
-func (r *Series) validate() error {
-	if r.Interval <= 0 {
+// TenantSample is what a tenant's jobs did in an interval: means over time, but
+// for Preemptions, as in Sample. GPUs that two jobs share are held by both.
+type TenantSample struct {
+	At, Span                       time.Duration
+	Tenant                         string
+	Running, Waiting, GPUs, Queued float64
+	Preemptions                    int
+}
+
+// tenantSums are a tenant's in the open interval, in seconds, up to an instant.
+type tenantSums struct {
+	mark                           time.Duration
+	running, waiting, gpus, queued float64
+}
+
+func (r *Series) validate(o *Options) error {
+	switch {
+	case r.Interval <= 0:
 		return fmt.Errorf("simulate: series: interval: %v is not positive", r.Interval)
+	case r.EmitTenant != nil && !o.PerTenant:
+		return errors.New("simulate: series: by tenant without Options.PerTenant")
 	}
 	return nil
 }
 
 // begin makes a series new.
 func (r *Series) begin(total int) {
-	*r = Series{Interval: r.Interval, Emit: r.Emit, total: total}
+	*r = Series{Interval: r.Interval, Emit: r.Emit, EmitTenant: r.EmitTenant, total: total, order: r.order[:0]}
 }
 
 // add counts the time from now to an instant, in which nothing changes.
@@ -70,13 +96,25 @@ func (r *Series) add(s *Sim, until time.Duration) {
 		m.Queued += float64(float64(s.queued) * dt)
 		m.Fragmentation += float64(float64(fragmented) * dt)
 		if now = end; now == r.next {
-			r.close(now)
+			r.close(s, now)
 		}
 	}
 }
 
+// tally writes down what a tenant did since the last time.
+func (r *Series) tally(t *tenant, until time.Duration) {
+	u := &t.sums
+	if dt := (until - u.mark).Seconds(); dt > 0 && t.active > 0 {
+		u.running += float64(float64(t.active-t.waiting) * dt)
+		u.waiting += float64(float64(t.waiting) * dt)
+		u.gpus += float64(float64(t.held) * dt)
+		u.queued += float64(float64(t.usage.asked) * dt)
+	}
+	u.mark = until
+}
+
 // close ends the open interval.
-func (r *Series) close(at time.Duration) {
+func (r *Series) close(s *Sim, at time.Duration) {
 	m, span := r.sums, at-r.from
 	m.At, m.Span, m.Preemptions = r.from, span, r.stopped
 	d := span.Seconds()
@@ -84,12 +122,33 @@ func (r *Series) close(at time.Duration) {
 	m.Fragmentation /= float64(d * float64(r.total))
 	m.Utilization = m.GPUs / float64(r.total)
 	r.Emit(m)
+	if r.EmitTenant != nil {
+		r.closeTenants(s, at)
+	}
 	r.sums, r.from, r.next = Sample{}, at, at+r.Interval
+}
+
+func (r *Series) closeTenants(s *Sim, at time.Duration) {
+	if len(r.order) == 0 {
+		for i := range s.tenants {
+			r.order = append(r.order, i)
+		}
+		slices.SortFunc(r.order, func(a, b int) int { return cmp.Compare(s.tenants[a].name, s.tenants[b].name) })
+	}
+	d := (at - r.from).Seconds()
+	for _, i := range r.order {
+		t := &s.tenants[i]
+		r.tally(t, at)
+		if u := &t.sums; u.running+u.waiting > 0 {
+			r.EmitTenant(TenantSample{At: r.from, Span: at - r.from, Tenant: t.name, Running: u.running / d, Waiting: u.waiting / d, GPUs: u.gpus / d, Queued: u.queued / d, Preemptions: t.stopped})
+		}
+		t.sums = tenantSums{mark: at}
+	}
 }
 
 // Flush emits the interval that the end of the run cut short.
 func (r *Series) Flush(s *Sim) {
 	if r.open && s.now > r.from {
-		r.close(s.now)
+		r.close(s, s.now)
 	}
 }

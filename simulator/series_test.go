@@ -119,3 +119,49 @@ func TestForkHasNoSeries(t *testing.T) {
 		t.Errorf("%d samples in 10 s", n)
 	}
 }
+
+// TestSeriesByTenant: the tenants' parts add up to the whole, and each has the
+// means of its own jobs.
+func TestSeriesByTenant(t *testing.T) {
+	w := jobsOf(t,
+		tenantJob("b", 0, 50, 1),  // 0..50
+		tenantJob("a", 20, 50, 2), // 60..110, as there are too few before
+		tenantJob("b", 30, 30, 1), // 30..60
+		tenantJob("c", 250, 10, 1),
+	)
+	var whole []Sample
+	var got []TenantSample
+	series := &Series{Interval: 100 * time.Second, Emit: func(x Sample) { whole = append(whole, x) }, EmitTenant: func(x TenantSample) { got = append(got, x) }}
+	s := ran(t, workload.Cluster{Nodes: 1, GPUsPerNode: 2}, w, &inOrder{}, Options{Series: series, PerTenant: true})
+	series.Flush(s)
+	want := []TenantSample{
+		{At: 0, Span: 100, Tenant: "a", Running: .4, Waiting: .4, GPUs: .8, Queued: .8},
+		{At: 0, Span: 100, Tenant: "b", Running: .8, GPUs: .8},
+		{At: 100, Span: 100, Tenant: "a", Running: .1, GPUs: .2},
+		{At: 200, Span: 60, Tenant: "c", Running: 1 / 6., GPUs: 1 / 6.},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d samples: %+v", len(got), got)
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
+	for i, x := range want {
+		g := got[i]
+		if g.At != x.At*time.Second || g.Span != x.Span*time.Second || g.Tenant != x.Tenant || !near(g.Running, x.Running) || !near(g.Waiting, x.Waiting) ||
+			!near(g.GPUs, x.GPUs) || !near(g.Queued, x.Queued) || g.Preemptions != 0 {
+			t.Errorf("%d: %+v, want %+v", i, g, x)
+		}
+	}
+	for _, x := range whole {
+		for _, g := range got {
+			if g.At == x.At {
+				x.Running, x.Waiting, x.GPUs, x.Queued = x.Running-g.Running, x.Waiting-g.Waiting, x.GPUs-g.GPUs, x.Queued-g.Queued
+			}
+		}
+		if !near(x.Running, 0) || !near(x.Waiting, 0) || !near(x.GPUs, 0) || !near(x.Queued, 0) {
+			t.Errorf("at %v the tenants leave %+v", x.At, x)
+		}
+	}
+	if err := new(Sim).Start(workload.Cluster{Nodes: 1, GPUsPerNode: 2}, w, &inOrder{}, Options{Series: series}); err == nil {
+		t.Error("tenants' series without tenants: no error")
+	}
+}

@@ -234,7 +234,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 		return fmt.Errorf("simulate: clock: %v is negative", opts.Clock)
 	}
 	if opts.Series != nil {
-		if err := opts.Series.validate(); err != nil {
+		if err := opts.Series.validate(&opts); err != nil {
 			return err
 		}
 		opts.Series.begin(c.TotalGPUs())
@@ -301,7 +301,7 @@ func (s *Sim) use(p Policy) {
 func (s *Sim) Run(ctx context.Context) error { return s.RunUntil(ctx, never) }
 
 // RunUntil goes on until every job has ended or everything up to and including
-// an instant has happened.
+// an instant has happened. Time stops with the last end.
 func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 	asked := false
 	for i := 0; ; i++ {
@@ -345,7 +345,7 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 		}
 		s.planAt = s.ceil(t)
 	}
-	if until != never && until > s.now {
+	if until != never && until > s.now && !s.Done() {
 		s.advance(until)
 	}
 	return nil
@@ -430,7 +430,7 @@ func (s *Sim) arrive() error {
 	if err := s.count(id); err != nil {
 		return err
 	}
-	s.active += a.Size()
+	s.enter(&s.jobs[id], 1)
 	s.await(&s.jobs[id], 1)
 	if len(s.jobs) == s.total {
 		s.metrics.lastSubmit(s)
@@ -825,6 +825,9 @@ func (s *Sim) evict(id ID) {
 	if s.opts.Series != nil {
 		s.opts.Series.stopped++
 	}
+	if s.opts.PerTenant {
+		s.tenants[j.tenant].stopped++
+	}
 	if s.opts.RestartAsWork && !s.opts.NoRestartCost {
 		cost := s.opts.Models.Restart(int(j.held / j.members))
 		j.left += cost
@@ -847,7 +850,7 @@ func (s *Sim) finish(id ID) {
 	} else {
 		j.load = float64(s.active)
 	}
-	s.active -= int(j.members)
+	s.enter(j, -1)
 	s.finished++
 	s.policy.Finish(id)
 	s.tell(workload.Finished, id)

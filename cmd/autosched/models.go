@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -12,15 +13,32 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// modelsFlag is --models.
-type modelsFlag struct{ path string }
+// modelsFlag is --models and --interconnect.
+type modelsFlag struct{ path, interconnect string }
 
 func (f *modelsFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.interconnect, "interconnect", "", "the cluster's interconnect, which decides how much slower jobs run when spread: "+
+		strings.Join(simulator.DefaultModelSpec().Classes.Interconnects(), ", ")+", or one that --models has (default: what the models say)")
 	cmd.Flags().StringVar(&f.path, "models", "", "performance models to use instead of the built-in ones: a JSON file, as 'autosched models show --json' prints; sections it lacks are as built in")
 }
 
 // spec is the file's models, the built-in ones without a file.
 func (f *modelsFlag) spec() (*simulator.ModelSpec, error) {
+	spec, err := f.read()
+	if err != nil || f.interconnect == "" {
+		return spec, err
+	}
+	spec = spec.Complete()
+	classes := *spec.Classes
+	classes.Interconnect = f.interconnect
+	spec.Classes = &classes
+	if err := spec.Validate(); err != nil {
+		return nil, usageError{fmt.Errorf("--interconnect: %w", err)}
+	}
+	return spec, nil
+}
+
+func (f *modelsFlag) read() (*simulator.ModelSpec, error) {
 	if f.path == "" {
 		return simulator.DefaultModelSpec(), nil
 	}
@@ -37,7 +55,7 @@ func (f *modelsFlag) spec() (*simulator.ModelSpec, error) {
 }
 
 func (f *modelsFlag) apply(o *simulator.Options) error {
-	if f.path == "" {
+	if f.path == "" && f.interconnect == "" {
 		return nil
 	}
 	spec, err := f.spec()
@@ -66,12 +84,14 @@ func newModelsShowCmd() *cobra.Command {
 		Short: "Show what restarts, spreading, sharing and more GPUs do to jobs",
 		Long: `Shows the performance models that simulations use, each with its source: the
 GPU time that a restart wastes by number of GPUs, the model classes (skew, the
-slowdown when spread over more nodes than needed, utilisation, how often a
-class is drawn for jobs that name none), throughput against GPUs, and the speed
-of jobs that share GPUs. With --json it prints a models file with all sections,
+slowdown when spread over more nodes than needed, by interconnect, utilisation,
+how often a class is drawn for jobs that name none), throughput against GPUs,
+and the speed of jobs that share GPUs. The slowdown in use is "spread slowdown",
+or, with --interconnect, the column marked with a *. With --json it prints a models file with all sections,
 to be changed and given to --models of simulate, evaluate and tune.`,
 		Example: `  autosched models show
   autosched models show --json > models.json
+  autosched models show --interconnect nvlink
   autosched simulate --trace sample --models models.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -122,10 +142,22 @@ func printModels(w io.Writer, m *simulator.ModelSpec) error {
 	for _, c := range m.Classes.List {
 		total += c.Weight
 	}
-	fmt.Fprintln(t, "  class\tskew\tspread slowdown\tutilisation\tdrawn for\tscaling\t")
+	fmt.Fprint(t, "  class\tskew\tspread slowdown\t")
+	interconnects := m.Classes.Interconnects()
+	for _, name := range interconnects {
+		if name == m.Classes.Interconnect {
+			name += " *"
+		}
+		fmt.Fprintf(t, "on %s\t", name)
+	}
+	fmt.Fprintln(t, "utilisation\tdrawn for\tscaling\t")
 	for i := range m.Classes.List {
 		c := &m.Classes.List[i]
-		fmt.Fprintf(t, "  %s\t%.3g\t%.3g\t%.3g\t%.1f %%\t%s\t\n", c.Name, c.Skew, c.Slowdown, c.Util, 100*float64(c.Weight)/float64(total), m.CurveOf(c).Name)
+		fmt.Fprintf(t, "  %s\t%.3g\t%.3g\t", c.Name, c.Skew, c.Slowdown)
+		for _, name := range interconnects {
+			fmt.Fprintf(t, "%.3g\t", c.SlowdownOn(name))
+		}
+		fmt.Fprintf(t, "%.3g\t%.1f %%\t%s\t\n", c.Util, 100*float64(c.Weight)/float64(total), m.CurveOf(c).Name)
 	}
 	fmt.Fprintln(t)
 

@@ -17,14 +17,15 @@ import (
 
 // recordFlags are what simulate may write of a run over time.
 type recordFlags struct {
-	series, timeline, plot string
-	interval               time.Duration
+	series, tenants, timeline, plot string
+	interval                        time.Duration
 }
 
 func (f *recordFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.series, "series", "", "write running and waiting jobs, GPUs in use and queued, fragmentation, utilisation (means over each interval) and preemptions so far to this CSV file (.gz: compressed)")
-	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute, "interval of --series and --plot")
+	fl.StringVar(&f.tenants, "series-by-tenant", "", "write each tenant's running and waiting jobs, GPUs held and queued (means over each interval in which it has jobs) and preemptions so far to this CSV file (.gz: compressed)")
+	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute, "interval of --series, --series-by-tenant and --plot")
 	fl.StringVar(&f.timeline, "timeline", "", "write who ran where and when in Chrome trace format, which opens in Perfetto, to this JSON file (.gz: compressed)")
 	fl.StringVar(&f.plot, "plot", "", "draw GPUs in use and queued over time and the JCTs to this .png or .svg file")
 }
@@ -34,11 +35,13 @@ type recorder struct {
 	flags   *recordFlags
 	sim     *simulator.Sim
 	series  *sink
+	tenants *sink
 	line    *sink
 	drawn   *simulator.Timeline
 	samples []simulator.Sample
 	row     []byte
-	err     error
+	err     error // of series
+	failed  error // of tenants
 }
 
 func (f *recordFlags) check() error {
@@ -61,8 +64,17 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 		}
 		_, r.err = io.WriteString(r.series, "start_s,seconds,running_jobs,waiting_jobs,gpus_in_use,gpus_queued,fragmentation,utilization,preemptions\n")
 	}
-	if f.series != "" || f.plot != "" {
+	if f.tenants != "" {
+		if r.tenants, err = newSink(f.tenants); err != nil {
+			return nil, fmt.Errorf("--series-by-tenant: %w", err)
+		}
+		_, r.failed = io.WriteString(r.tenants, "start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions\n")
+	}
+	if f.series != "" || f.tenants != "" || f.plot != "" {
 		o.Series = &simulator.Series{Interval: f.interval, Emit: r.sample}
+	}
+	if f.tenants != "" {
+		o.Series.EmitTenant = r.tenant
 	}
 	if f.timeline != "" {
 		if r.line, err = newSink(f.timeline); err != nil {
@@ -72,6 +84,13 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 		o.Observer = r.drawn.Observe
 	}
 	return r, nil
+}
+
+// mark notes a change of configuration at the run's present instant.
+func (r *recorder) mark(name, text string) {
+	if r.drawn != nil {
+		r.drawn.Mark(name, text)
+	}
 }
 
 func (r *recorder) sample(x simulator.Sample) {
@@ -85,6 +104,22 @@ func (r *recorder) sample(x simulator.Sample) {
 	_, r.err = r.series.Write(r.row)
 }
 
+func (r *recorder) tenant(x simulator.TenantSample) {
+	if r.failed != nil {
+		return
+	}
+	r.row = fmt.Appendf(r.row[:0], "%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%d\n", secs(x.At), secs(x.Span), csvField(x.Tenant), x.Running, x.Waiting, x.GPUs, x.Queued, x.Preemptions)
+	_, r.failed = r.tenants.Write(r.row)
+}
+
+// csvField quotes a text where CSV needs it.
+func csvField(s string) string {
+	if strings.ContainsAny(s, ",\"\r\n") {
+		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
+}
+
 // end completes the files of a run that is over.
 func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
 	if o.Series != nil {
@@ -93,6 +128,11 @@ func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
 	if r.series != nil {
 		if err := errors.Join(r.err, r.series.Close()); err != nil {
 			return fmt.Errorf("--series: %w", err)
+		}
+	}
+	if r.tenants != nil {
+		if err := errors.Join(r.failed, r.tenants.Close()); err != nil {
+			return fmt.Errorf("--series-by-tenant: %w", err)
 		}
 	}
 	if r.drawn != nil {

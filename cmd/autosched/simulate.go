@@ -20,6 +20,7 @@ import (
 func newSimulateCmd() *cobra.Command {
 	var f replayFlags
 	var c configFlag
+	var later changesFlag
 	var record recordFlags
 	var jobsOut string
 	cmd := &cobra.Command{
@@ -42,7 +43,9 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 		Example: `  autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler fifo --set backfill=true
   autosched simulate --trace jobs.csv.gz --nodes 100 --gpus-per-node 8 --scheduler tiresias \
       --set queues=4 --set queue_thresholds=3600,36000,360000 --jobs-out jobs-done.csv
-  autosched simulate --trace sample --scheduler tiresias --preset ladder-7200x6 --json`,
+  autosched simulate --trace sample --scheduler tiresias --preset ladder-7200x6 --json
+  autosched simulate --trace sample --nodes 12 --scheduler themis --set-at 2017-10-10T06:00:00Z:lease_term=300 \
+      --timeline run.json.gz`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := record.check(); err != nil {
@@ -53,6 +56,10 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 				return err
 			}
 			config, err := c.config(in.scheduler)
+			if err != nil {
+				return err
+			}
+			changes, err := later.changes(in.trace, in.scheduler, config)
 			if err != nil {
 				return err
 			}
@@ -70,7 +77,8 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 			if err := sim.Start(f.cluster, w, in.scheduler.New(config), in.options); err != nil {
 				return err
 			}
-			if err := sim.Run(cmd.Context()); err != nil {
+			made, err := play(cmd.Context(), &sim, in.scheduler, changes, recorder, cmd.ErrOrStderr())
+			if err != nil {
 				return err
 			}
 			wall := time.Since(began)
@@ -84,7 +92,7 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 			}
 			r := simulateReport{
 				Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Scheduler: in.scheduler.Name, Configuration: config, Nodes: f.cluster.Nodes,
-				GPUsPerNode: f.cluster.GPUsPerNode, Seed: f.seed, Summary: sim.Summarize(), Wall: wall.Seconds(), Delays: sim.Delays(),
+				GPUsPerNode: f.cluster.GPUsPerNode, Seed: f.seed, Summary: sim.Summarize(), Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
 			}
 			r.Tenants, r.Compliance = sim.TenantReports()
 			if f.json {
@@ -96,6 +104,7 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 	f.add(cmd)
 	f.addTo(cmd)
 	c.add(cmd)
+	later.add(cmd)
 	record.add(cmd)
 	cmd.Flags().StringVar(&jobsOut, "jobs-out", "", "write what became of every job to this CSV file")
 	return cmd
@@ -108,7 +117,9 @@ type simulateReport struct {
 	Configuration space.Config `json:"configuration"`
 	Nodes         int          `json:"nodes"`
 	GPUsPerNode   int          `json:"gpus_per_node"`
-	Seed          uint64       `json:"seed"`
+	// Changes are the configurations that took its place during the run.
+	Changes []changeReport `json:"changes,omitempty"`
+	Seed    uint64         `json:"seed"`
 	simulator.Summary
 	Wall       float64                  `json:"wall_s"`
 	Delays     []simulator.Delay        `json:"queue_causes"`
@@ -123,6 +134,9 @@ func (r *simulateReport) print(w io.Writer) error {
 	row("cluster", "%d nodes x %d GPUs", r.Nodes, r.GPUsPerNode)
 	row("scheduler", "%s", r.Scheduler)
 	row("configuration", "%s", r.Configuration)
+	for _, c := range r.Changes {
+		row(fmt.Sprintf("  from %.0f s on", c.At), "%s", c.Configuration)
+	}
 	row("jobs", "%d", r.Jobs)
 	row("JCT mean", "%.0f s", r.AvgJCT)
 	row("JCT p50, p95, p99", "%.0f, %.0f, %.0f s", r.P50JCT, r.P95JCT, r.P99JCT)

@@ -61,6 +61,7 @@ type Policy struct {
 	quiet   bool       // the last decision, and all before the next change, are the same
 	target  []int32    // by job
 	heap    []offer
+	need    []int // scratch of move
 }
 
 // offer is the gain of one more GPU.
@@ -156,13 +157,14 @@ func (p *Policy) decide(plan *simulator.Plan) {
 // aim sets every job's target.
 func (p *Policy) aim() {
 	p.chooser.Prepare(&p.active)
-	rest := p.s.Cluster().TotalGPUs()
+	room := p.s.Room()
 	p.heap = p.heap[:0]
 	for i := range p.active.Len() {
 		j := p.active.At(i).ID
 		switch {
 		case !p.s.JobRunning(j):
 			p.target[j] = 0
+			continue
 		case p.held(j):
 			p.target[j] = int32(p.s.JobHeld(j))
 			p.quiet = false
@@ -170,18 +172,28 @@ func (p *Policy) aim() {
 			p.target[j] = 1
 			p.offer(j)
 		}
-		rest -= int(p.target[j])
+		room.Keep(j, int(p.target[j]))
 	}
-	for i := 0; i < p.wait.Len() && rest > 0; i++ {
+	refused := false
+	for i := 0; i < p.wait.Len() && room.Left() > 0; i++ {
 		j := p.wait.At(i).ID
+		if !room.Give(j, 1) {
+			refused = true
+			continue
+		}
 		p.target[j] = 1
-		rest--
 		p.offer(j)
 	}
-	for ; rest > 0 && len(p.heap) > 0; rest-- {
+	for room.Left() > 0 && len(p.heap) > 0 {
 		j := p.heap[0].id
-		p.target[j]++
-		if gain, ok := p.gain(j); ok {
+		gain, more := 0.0, false
+		if room.Give(j, 1) {
+			p.target[j]++
+			gain, more = p.gain(j)
+		} else {
+			refused = true // by its tenant's quota
+		}
+		if more {
 			p.heap[0].gain = gain
 		} else {
 			last := len(p.heap) - 1
@@ -190,7 +202,7 @@ func (p *Policy) aim() {
 		}
 		p.down()
 	}
-	if rest == 0 && !p.chooser.Steady() {
+	if (room.Left() == 0 || refused) && !p.chooser.Steady() {
 		p.quiet = false // otherwise all have what they may have, whatever the gains
 	}
 }
@@ -256,6 +268,10 @@ func (p *Policy) Speed(j simulator.ID, gpus int) float64 {
 // move shrinks, starts and grows jobs, and reports whether it did any.
 func (p *Policy) move(plan *simulator.Plan) bool {
 	need := -plan.Free()
+	p.need = p.need[:0] // of each tenant's GPUs
+	for t := range p.s.Tenants() {
+		p.need = append(p.need, -p.s.TenantRoom(t))
+	}
 	for i := range p.active.Len() {
 		j := p.active.At(i).ID
 		held := p.s.JobHeld(j)
@@ -265,14 +281,18 @@ func (p *Policy) move(plan *simulator.Plan) bool {
 			p.target[j] = int32(held)
 		default:
 			need += more
+			p.need[p.s.JobTenant(j)] += more
 		}
 	}
 	moved := false
-	for i := 0; i < p.active.Len() && need > 0; i++ {
+	for i := range p.active.Len() {
 		j := p.active.At(i).ID
-		held := p.s.JobHeld(j)
-		if to := int(p.target[j]); to < held && plan.Resize(j, max(to, held-need)) {
-			need -= held - p.s.JobHeld(j)
+		held, own := p.s.JobHeld(j), &p.need[p.s.JobTenant(j)]
+		give := max(need, *own)
+		if to := int(p.target[j]); give > 0 && to < held && plan.Resize(j, max(to, held-give)) {
+			given := held - p.s.JobHeld(j)
+			need -= given
+			*own -= given
 			moved = true
 		}
 	}

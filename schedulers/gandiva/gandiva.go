@@ -103,7 +103,10 @@ func (p *policy) pack(plan *simulator.Plan) {
 		if !ok {
 			return
 		}
-		host := p.hostFor(e.ID)
+		host := -1
+		if p.s.QuotaAllows(e.ID) { // GPUs that two jobs share are held by both
+			host = p.hostFor(e.ID)
+		}
 		if host < 0 {
 			queue.Close(in) // nor for others of its kind
 			continue

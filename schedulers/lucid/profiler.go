@@ -136,8 +136,12 @@ func (p *profiler) plan(main *policy, plan *simulator.Plan) {
 			p.release(main, e.ID)
 		}
 	}
-	for p.queue.Len() > 0 {
-		e := p.queue.At(0)
+	for i := 0; i < p.queue.Len(); {
+		e := p.queue.At(i)
+		if !p.s.QuotaAllows(e.ID) {
+			i++ // nobody waits behind another tenant's quota
+			continue
+		}
 		if !plan.Start(e.ID) {
 			return
 		}

@@ -1,6 +1,7 @@
 // Package rounds is the base of schedulers that share out the cluster in
 // rounds: at every multiple of a span all active jobs are ranked, the first
-// that fit a quota of all GPUs run, and running ones behind them are stopped.
+// that fit a quota of all GPUs (and their tenant's, where those are strict) run,
+// and running ones behind them are stopped.
 //
 // A job that was started keeps its GPUs for one span of progress at least
 // (a restart comes on top), so that no length of round can make jobs pay
@@ -59,6 +60,7 @@ func (p *Policy) Reset(s *simulator.Sim) {
 	p.s, p.grid = s, NewGrid(s, p.length)
 	p.active.Reset()
 	p.wait.Reset()
+	p.wait.Split(s)
 	p.line = p.line[:0]
 	p.service.Reset(s)
 	p.ranker.Begin(s, &p.service)
@@ -136,30 +138,23 @@ func (p *Policy) held(j simulator.ID) bool {
 func (p *Policy) round(plan *simulator.Plan) {
 	p.ranker.Prepare(&p.active)
 	p.order, p.stop, p.start = p.order[:0], p.stop[:0], p.start[:0]
-	quota := p.s.Cluster().TotalGPUs()
+	room := p.s.Room()
 	for i := range p.active.Len() {
 		j := p.active.At(i).ID
-		if p.s.JobRunning(j) {
-			partner := p.s.JobPartner(j)
-			if partner >= 0 && partner < j {
-				continue // its GPUs are counted
-			}
-			if partner >= 0 || p.held(j) {
-				quota -= p.s.JobHeld(j)
-				continue
-			}
+		if p.s.JobRunning(j) && (p.s.JobPartner(j) >= 0 || p.held(j)) {
+			room.Keep(j, p.s.JobHeld(j))
+			continue
 		}
 		p.order = append(p.order, ranked{p.ranker.Rank(j), j})
 	}
 	slices.SortFunc(p.order, compare)
 	for _, o := range p.order {
-		switch g := p.s.JobGPUs(o.id); {
-		case g <= quota:
-			quota -= g
-			if !p.s.JobRunning(o.id) {
+		switch runs := p.s.JobRunning(o.id); {
+		case room.Take(o.id):
+			if !runs {
 				p.start = append(p.start, o.id)
 			}
-		case p.s.JobRunning(o.id):
+		case runs:
 			p.stop = append(p.stop, o.id)
 		}
 	}

@@ -242,7 +242,7 @@ func (p *policy) offer(plan *simulator.Plan) {
 		if p.over(j) {
 			p.order = append(p.order, ranked{p.rho(j), j})
 		} else {
-			room.Take(j)
+			room.Keep(j, p.s.JobHeld(j))
 		}
 	}
 	if len(p.order) == 0 {

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// changesFlag is the repeatable --set-at.
+type changesFlag struct{ texts []string }
+
+func (f *changesFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.texts, "set-at", nil, "INSTANT:key=value, a parameter that is changed while the run goes on, repeatable; INSTANT as in --from")
+}
+
+// change is a configuration that holds from an instant on.
+type change struct {
+	at     time.Duration
+	set    []string
+	config space.Config
+}
+
+// changes are the flag's, in order of time. Each starts from what holds before
+// it.
+func (f *changesFlag) changes(w *workload.Workload, s *schedulers.Scheduler, config space.Config) ([]change, error) {
+	var out []change
+	for _, text := range f.texts {
+		name, _, assigns := strings.Cut(text, "=")
+		at := strings.LastIndex(name, ":") // instants may have colons, names of parameters have none
+		if !assigns || at < 0 {
+			return nil, usageError{fmt.Errorf("--set-at: %q is not INSTANT:key=value", text)}
+		}
+		instant, err := workload.ParseInstant(w, text[:at])
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--set-at: %w", err)}
+		}
+		i := slices.IndexFunc(out, func(c change) bool { return c.at == instant })
+		if i < 0 {
+			i = len(out)
+			out = append(out, change{at: instant})
+		}
+		out[i].set = append(out[i].set, text[at+1:])
+	}
+	slices.SortStableFunc(out, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	for i := range out {
+		var err error
+		if config, err = s.Space.Parse(config, out[i].set); err != nil {
+			return nil, usageError{fmt.Errorf("--set-at: %w", err)}
+		}
+		out[i].config = config
+	}
+	return out, nil
+}
+
+// changeReport is a change as simulate reports it.
+type changeReport struct {
+	At            float64      `json:"at_s"`
+	Configuration space.Config `json:"configuration"`
+}
+
+// play runs to the end, reconfiguring on the way, and reports the changes that
+// were made. Those that come after the last job has ended are named on stderr.
+func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, changes []change, r *recorder, stderr io.Writer) ([]changeReport, error) {
+	var made []changeReport
+	for _, c := range changes {
+		if err := sim.RunUntil(ctx, c.at); err != nil {
+			return nil, err
+		}
+		if sim.Done() {
+			fmt.Fprintf(stderr, "note: --set-at: all jobs have ended before %s is set\n", strings.Join(c.set, ", "))
+			continue
+		}
+		sim.Reconfigure(s.New(c.config))
+		r.mark("configuration", strings.Join(c.set, ", "))
+		made = append(made, changeReport{c.at.Seconds(), c.config})
+	}
+	return made, sim.Run(ctx)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// simulated is what simulate reports of a run with some arguments.
+func simulated(t *testing.T, args ...string) (r struct {
+	AvgJCT  float64 `json:"avg_jct_s"`
+	Waiting float64 `json:"avg_waiting_jobs"`
+	Changes []struct {
+		At            float64        `json:"at_s"`
+		Configuration map[string]any `json:"configuration"`
+	} `json:"changes"`
+}, stderr string) {
+	t.Helper()
+	base := []string{"simulate", "--trace", "sample", "--to", "2017-10-11T00:00:00Z", "--nodes", "12", "--scheduler", "tiresias", "--skip-wider", "--json"}
+	code, out, errs := command(append(base, args...)...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r, errs
+}
+
+// TestSetAt: a change at the begin is as if it had been set from the begin, one
+// in the middle is neither, and one after the end changes nothing. The timeline
+// marks those that were made.
+func TestSetAt(t *testing.T) {
+	one, _ := simulated(t)
+	other, _ := simulated(t, "--set", "queues=1")
+	first, _ := simulated(t, "--set-at", "0:queues=1")
+	if one.AvgJCT == other.AvgJCT || first.AvgJCT != other.AvgJCT {
+		t.Errorf("JCT %v, with one queue %v, with one queue from the first instant on %v", one.AvgJCT, other.AvgJCT, first.AvgJCT)
+	}
+	line := filepath.Join(t.TempDir(), "t.json")
+	mid, _ := simulated(t, "--set-at", "2017-10-10T00:00:00Z:queues=2", "--set-at", "129600:starve_limit=3600", "--set-at", "86400:queue_thresholds=900", "--timeline", line)
+	if mid.AvgJCT == one.AvgJCT || mid.AvgJCT == other.AvgJCT {
+		t.Errorf("changes in the middle make no difference: %v", mid.AvgJCT)
+	}
+	if len(mid.Changes) != 2 || mid.Changes[0].At != 86400 || mid.Changes[1].At != 129600 {
+		t.Fatalf("changes %+v", mid.Changes)
+	}
+	if c := mid.Changes[1].Configuration; fmt.Sprint(c["queues"]) != "2" || fmt.Sprint(c["starve_limit"]) != "3600" {
+		t.Errorf("the second change does not build on the first: %v", c)
+	}
+	text, err := os.ReadFile(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), `"cat":"configuration"`); n != 2 || !strings.Contains(string(text), "queues=2, queue_thresholds=900") {
+		t.Errorf("%d marks in the timeline", n)
+	}
+	late, errs := simulated(t, "--set-at", "87600h:queues=1")
+	if late.AvgJCT != one.AvgJCT || late.Waiting != one.Waiting || len(late.Changes) != 0 || !strings.Contains(errs, "all jobs have ended") {
+		t.Errorf("a change after the end: %+v instead of %+v\n%s", late, one, errs)
+	}
+}
+
+func TestSetAtMisuse(t *testing.T) {
+	for at, want := range map[string]string{
+		"queues=1":         "INSTANT:key=value",
+		"12:queues":        "INSTANT:key=value",
+		"noon:queues=1":    "noon",
+		"5:queues=99":      "queues",
+		"5:quues=1":        "quues",
+		"2017-10-10:x:y=1": "2017-10-10:x",
+	} {
+		code, _, errs := command("simulate", "--trace", "sample", "--set-at", at)
+		if code != 2 || !strings.Contains(errs, "--set-at") || !strings.Contains(errs, want) {
+			t.Errorf("--set-at %s: exit %d: %s", at, code, errs)
+		}
+	}
+}
