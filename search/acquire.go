@@ -111,24 +111,6 @@ func (c *chooser) fill() {
 	}
 }
 
-// climb improves x in place by so many small changes and returns its value.
-func (c *chooser) climb(f func(x []float64) float64, x []float64, value float64, steps int) float64 {
-	y := make([]float64, len(x))
-	sigma := 0.1
-	for range steps {
-		copy(y, x)
-		c.enc.mutate(y, 1/float64(len(x)), sigma, c.rng)
-		if v := f(y); v > value {
-			value = v
-			copy(x, y)
-			sigma = min(sigma*1.5, 0.3)
-		} else {
-			sigma = max(sigma*0.85, 0.002)
-		}
-	}
-	return value
-}
-
 // next returns the point with the highest expected improvement that was found;
 // ok is false if there is nothing new.
 func (c *chooser) next() (config space.Config, x []float64, ok bool) {

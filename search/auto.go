@@ -1,24 +1,42 @@
 package search
 
-import "fmt"
+import (
+	"fmt"
+)
 
-// autoSampler chooses one of the others for the study and says why.
+// autoSampler chooses among the others by the space and the budget and says why.
 type autoSampler struct {
-	Sampler
-	name string
-	why  string
+	main  Sampler
+	name  string
+	local *localSampler // takes every other step of the tail, if there is one
+	why   string
 }
 
-// newAuto looks at the budget and the space.
+// Where a model stops being worth it: fewer evaluations than fewModel leave it
+// nothing to learn from, more dimensions than mostDims make it slow, and from
+// tailFrom trials on its global view has little to add to a search around the
+// best.
+const (
+	fewModel = 10
+	mostDims = 64
+	tailFrom = 120
+)
+
 func newAuto(s Setup) (Sampler, error) {
 	a := &autoSampler{}
 	switch dims := s.Space.Dims(); {
 	case dims == 0:
-		a.Sampler, a.name, a.why = &random{s}, "random", "there is nothing to tune"
-	case s.Budget > 0 && s.Budget < 10:
-		a.Sampler, a.name, a.why = newSobolSampler(s), "sobol", fmt.Sprintf("%d evaluations are too few for a model", s.Budget)
+		a.main, a.name, a.why = newRandom(s), "random", "there is nothing to tune"
+	case s.Budget > 0 && s.Budget < fewModel:
+		a.main, a.name, a.why = newSobolSampler(s), "sobol", fmt.Sprintf("%d evaluations are too few for a model", s.Budget)
+	case dims > mostDims:
+		a.main, a.name, a.why = newForestSampler(s), "forest", fmt.Sprintf("%d dimensions are too many for a Gaussian process", dims)
 	default:
-		a.Sampler, a.name, a.why = newGPSampler(s), "gp", fmt.Sprintf("%d dimensions and at most a few hundred evaluations: a model pays", dims)
+		a.main, a.name, a.why = newGPSampler(s), "gp", fmt.Sprintf("%d dimensions, %d evaluations", dims, s.Budget)
+	}
+	if s.Budget > tailFrom && a.name != "random" {
+		a.local = newLocalSampler(s)
+		a.why += fmt.Sprintf("; after %d trials every other step looks around the best", tailFrom)
 	}
 	return a, nil
 }
@@ -27,7 +45,10 @@ func newAuto(s Setup) (Sampler, error) {
 func (a *autoSampler) Explain() string { return a.name + ": " + a.why }
 
 func (a *autoSampler) Suggest(q Request) []Suggestion {
-	out := a.Sampler.Suggest(q)
+	if a.local != nil && len(q.History) >= tailFrom && q.Step%2 == 1 && q.N > defaultBatch {
+		return a.local.Suggest(q)
+	}
+	out := a.main.Suggest(q)
 	for i := range out {
 		if out[i].Origin == "" {
 			out[i].Origin = a.name
@@ -37,7 +58,7 @@ func (a *autoSampler) Suggest(q Request) []Suggestion {
 }
 
 func (a *autoSampler) winner(trials []Trial) int {
-	if j, ok := a.Sampler.(judge); ok {
+	if j, ok := a.main.(judge); ok {
 		return j.winner(trials)
 	}
 	return -1

@@ -8,44 +8,59 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// BenchmarkSuggest measures what one suggestion costs after 200 trials.
-func BenchmarkSuggest(b *testing.B) {
-	s := ladder(b)
-	r, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Budget: 200})
+// benchHistory returns trials of a study of an objective by Sobol points and
+// local changes, as a model sees them late in a study.
+func benchHistory(b *testing.B, s *space.Space, evaluate Evaluator, n int) []Trial {
+	r, err := Tune(context.Background(), Options{Space: s, Evaluate: evaluate, Method: "sobol", Budget: n, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
+	return r.Trials
+}
+
+// BenchmarkSuggest measures what one suggestion costs in a study that has come
+// to so many trials, refits included: each iteration goes on for 16 batches.
+func BenchmarkSuggest(b *testing.B) {
+	const batches = 16
+	s := ladder(b)
+	trials := benchHistory(b, s, ladderCost, 600)
 	for _, e := range Samplers {
-		b.Run(e.Name, func(b *testing.B) {
-			sampler, err := e.New(Setup{Space: s, Start: s.Default(), Seed: 1})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				n += len(sampler.Suggest(Request{History: r.Trials, Step: n, N: 4}))
-				if learner, ok := sampler.(Learner); ok {
-					learner.Observe(r.Trials[:2])
+		for _, size := range []int{20, 50, 100, 200, 500} {
+			b.Run(fmt.Sprintf("%s/%d", e.Name, size), func(b *testing.B) {
+				b.ReportAllocs()
+				n := 0
+				for b.Loop() {
+					b.StopTimer()
+					sampler, err := e.New(Setup{Space: s, Start: s.Default(), Seed: 1, Budget: 600})
+					if err != nil {
+						b.Fatal(err)
+					}
+					sampler.Suggest(Request{History: trials[:size], Step: 1, N: 600 - size})
+					b.StartTimer()
+					for k := range batches {
+						have := size + 4*k
+						out := sampler.Suggest(Request{History: trials[:have], Step: 2 + k, N: 600 - have})
+						n += len(out)
+						if learner, ok := sampler.(Learner); ok {
+							learner.Observe(trials[have : have+len(out)])
+						}
+					}
 				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/suggestion")
-		})
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/suggestion")
+			})
+		}
 	}
 }
 
 // BenchmarkTune measures a study with an objective that costs nothing.
 func BenchmarkTune(b *testing.B) {
 	s := ladder(b)
-	free := func(context.Context, space.Config) (Measurement, error) {
-		return Measurement{Values: []float64{1, 2, 3, 4}}, nil
-	}
 	for _, e := range Samplers {
 		for _, budget := range []int{10, 40, 200} {
 			b.Run(fmt.Sprintf("%s/%d", e.Name, budget), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := Tune(context.Background(), Options{Space: s, Evaluate: free, Method: e.Name, Budget: budget, Seed: 1}); err != nil {
+					if _, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Method: e.Name, Budget: budget, Seed: 1}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -16,12 +16,15 @@
 //   - gp: a Gaussian process over numbers, logarithms and categories. Half of
 //     what it asks for is most telling (the knowledge gradient), half most
 //     promising (expected improvement).
+//   - forest: expected improvement under extremely randomised trees.
+//   - local: small changes of the best.
 //   - sobol: scrambled Sobol points, with the direction numbers of Joe and Kuo,
 //     "Constructing Sobol sequences with better two-dimensional projections",
 //     SIAM J. Sci. Comput. 30 (2008).
 //   - random: independent uniform points.
 //   - bluefin: the two-point bandit gradient of SelfTune (Karthikeyan et al.,
-//     NSDI 2023), exactly as its Python version 2 computes it.
+//     NSDI 2023), exactly as its Python version 2 computes it; bluefin+ is the
+//     same with its faults mended.
 //
 // Adding one is a file and an entry in that table. Except for those that learn
 // step by step, a sampler is a function of the space, the history, the seed and

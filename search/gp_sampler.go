@@ -36,7 +36,9 @@ func (s *gpSampler) Suggest(q Request) []Suggestion {
 	}
 	n := min(q.N, s.batch())
 	rejected := q.Rejected[max(len(q.Rejected)-maxRejected, 0):]
-	s.s.build(s.enc.nominal, s.fitter.fit(d), d, n+len(rejected))
+	h := s.fitter.fit(d)
+	d = d.thin(modelSize, s.enc.nominal)
+	s.s.build(s.enc.nominal, h, d, n+len(rejected))
 	s.avoid(d, rejected)
 	c := newChooser(p, &s.s, d, q.History)
 	var out []Suggestion
@@ -47,7 +49,7 @@ func (s *gpSampler) Suggest(q Request) []Suggestion {
 		}
 		c.take(config)
 		mean, variance := c.predict(x)
-		out = append(out, Suggestion{Config: config, Prediction: s.s.prediction(mean, variance)})
+		out = append(out, Suggestion{Config: config, Prediction: s.s.warping.prediction(mean, variance)})
 		if len(out) < n {
 			c.believe(x)
 		}
@@ -109,7 +111,7 @@ func newChooser(p *proposals, s *surrogate, d *data, history []Trial) *chooser {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return compare(s.smoothed(a), s.smoothed(b)) })
 	for _, i := range order[:min(5, len(order))] {
-		c.tops = append(c.tops, p.enc.space.Encode(history[i].Config))
+		c.tops = append(c.tops, p.enc.space.Encode(history[d.at[i]].Config))
 	}
 	c.fill()
 	return c

@@ -259,12 +259,6 @@ type hyper struct {
 	value  float64
 }
 
-func (h *hyper) clone() hyper {
-	out := *h
-	out.h = slices.Clone(h.h)
-	return out
-}
-
 // apply gives a gp the hyper-parameters.
 func (h *hyper) apply(g *gp) {
 	d := len(h.h) - 1

@@ -11,7 +11,12 @@ type data struct {
 	n, d int
 	cost []float64 // the mean objective; of a bad trial the worst of the others
 	good []bool
+	at   []int // which trial of the history
 }
+
+// mostCost is the cost beyond which all are equally bad: its square must stay a
+// number.
+const mostCost = 1e100
 
 // gather reads trials. Those without an objective count as bad as the worst
 // that has one, so that a model keeps away from them without being bent by an
@@ -22,7 +27,8 @@ func (e *encoder) gather(trials []Trial) *data {
 	for i := range trials {
 		e.encode(d.row(i), e.space.Encode(trials[i].Config))
 		d.good = append(d.good, trials[i].OK())
-		d.cost = append(d.cost, trials[i].Measurement.Mean())
+		d.cost = append(d.cost, min(trials[i].Measurement.Mean(), mostCost))
+		d.at = append(d.at, i)
 	}
 	d.impute()
 	return d
@@ -50,7 +56,7 @@ func (d *data) prefix(n int) *data {
 	if n == d.n {
 		return d
 	}
-	out := &data{x: d.x[:n*d.d], n: n, d: d.d, cost: slices.Clone(d.cost[:n]), good: d.good[:n]}
+	out := &data{x: d.x[:n*d.d], n: n, d: d.d, cost: slices.Clone(d.cost[:n]), good: d.good[:n], at: d.at[:n]}
 	out.impute()
 	return out
 }
@@ -66,9 +72,11 @@ func (d *data) goods() []float64 {
 	return out
 }
 
-// thin returns at most size trials: the better half of them, and of the others
-// every so many in the order of time.
-func (d *data) thin(size int) *data {
+// thin returns at most size trials that lie far apart, half of them from the
+// better half: the best one first, then always the one farthest from those
+// taken. Late trials crowd around the best and tell little that one of them does
+// not.
+func (d *data) thin(size int, nominal []bool) *data {
 	if d.n <= size {
 		return d
 	}
@@ -76,20 +84,47 @@ func (d *data) thin(size int) *data {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case d.cost[a] < d.cost[b]:
-			return -1
-		case d.cost[a] > d.cost[b]:
-			return 1
+	slices.SortStableFunc(order, func(a, b int) int { return compare(d.cost[a], d.cost[b]) })
+	away := make([]float64, d.n) // by position in order: squared distance to the nearest taken, -1 once taken
+	for i := range away {
+		away[i] = math.Inf(1)
+	}
+	keep := make([]int, 0, size)
+	take := func(k int) {
+		taken := d.row(order[k])
+		for j, i := range order {
+			if away[j] <= 0 {
+				continue
+			}
+			var r float64
+			for f, v := range d.row(i) {
+				v -= taken[f]
+				if nominal[f] && v != 0 {
+					v = 1
+				}
+				r += v * v
+			}
+			away[j] = min(away[j], r)
 		}
-		return 0
-	})
-	keep := order[:size/2]
-	rest := order[size/2:]
-	slices.Sort(rest)
-	for k := range size - len(keep) {
-		keep = append(keep[:len(keep):len(keep)], rest[k*len(rest)/(size-size/2)])
+		away[k] = -1
+		keep = append(keep, order[k])
+	}
+	take(0)
+	for len(keep) < size {
+		among := away
+		if len(keep)%2 == 0 {
+			among = away[:(d.n+1)/2]
+		}
+		far := 0
+		for j, r := range among {
+			if r > among[far] {
+				far = j
+			}
+		}
+		if among[far] < 0 { // the better half is used up
+			far = slices.IndexFunc(away, func(r float64) bool { return r >= 0 })
+		}
+		take(far)
 	}
 	slices.Sort(keep)
 	out := &data{n: len(keep), d: d.d}
@@ -97,13 +132,18 @@ func (d *data) thin(size int) *data {
 		out.x = append(out.x, d.row(i)...)
 		out.cost = append(out.cost, d.cost[i])
 		out.good = append(out.good, d.good[i])
+		out.at = append(out.at, d.at[i])
 	}
 	return out
 }
 
 // fitSize is how many trials the hyper-parameters are fitted to at most: the
 // cost grows with the cube, the benefit hardly at all.
-const fitSize = 80
+const fitSize = 64
+
+// modelSize is how many trials the model itself has at most: with more, each
+// suggestion costs more and is hardly better.
+const modelSize = 128
 
 // fitter finds hyper-parameters for growing histories. What it finds depends on
 // the history alone: it fits at fixed sizes, each from where the one before
@@ -112,7 +152,7 @@ type fitter struct {
 	nominal []bool
 	done    int // the size last fitted
 	best    hyper
-	options []hyper // one for each kernel and warp tried, with where it ended
+	options [warpKinds][kernels]hyper // where each kernel and warp ended
 }
 
 // schedule returns the largest size up to n at which hyper-parameters are
@@ -143,7 +183,7 @@ func (f *fitter) fit(d *data) *hyper {
 		for schedule(n) != n {
 			n++
 		}
-		f.step(d.prefix(n).thin(fitSize), n)
+		f.step(d.prefix(n).thin(fitSize, f.nominal), n)
 		f.done = n
 	}
 	if f.best.h == nil { // too few trials to learn from
@@ -155,21 +195,22 @@ func (f *fitter) fit(d *data) *hyper {
 
 // once fits hyper-parameters to the trials without those before.
 func (f *fitter) once(d *data) {
-	f.step(d.thin(fitSize), 1)
+	f.step(d.thin(fitSize, f.nominal), 1)
 	f.done = schedule(d.n)
 }
 
-// step fits every kernel and warp, or once there are many trials only the best
-// one except now and then.
+// contender is how much evidence may speak against a kernel and warp for them to be
+// refitted between the rounds in which all are.
+const contender = 3
+
+// step fits every kernel and warp whenever the size doubled, otherwise those
+// that come close to the best.
 func (f *fitter) step(d *data, n int) {
 	costs := d.goods()
 	e := newEvidence(f.nominal, d.x, d.n)
 	e.y = make([]float64, d.n)
-	all := n <= 16 || n%16 == 0 && n <= 64 || n&(n-1) == 0
-	if f.options == nil {
-		f.options = make([]hyper, int(kernels)*int(warpKinds))
-	}
-	previous := f.best
+	all := n&(n-1) == 0
+	previous := f.best.value
 	f.best = hyper{}
 	for w := range warpKinds {
 		warping, ok := fitWarp(w, costs)
@@ -182,36 +223,29 @@ func (f *fitter) step(d *data, n int) {
 			jacobian += warping.jacobian(v)
 		}
 		for k := range kernels {
-			if !all && previous.h != nil && (previous.kernel != k || previous.warp != w) {
+			o := &f.options[w][k]
+			if !all && o.h != nil && o.value < previous-contender {
 				continue
 			}
-			o := &f.options[int(k)*int(warpKinds)+int(w)]
 			e.kernel = k
-			h := e.start()
-			var value float64
+			h, value := e.start(), math.Inf(-1)
+			if o.h == nil || all && n <= 32 {
+				value = maximise(e.at, h, 25)
+			}
 			if o.h != nil {
 				warm := slices.Clone(o.h)
-				value = maximise(e.at, warm, 15)
-				if all {
-					if v := maximise(e.at, h, 25); v > value {
-						value, warm = v, h
-					}
+				if v := maximise(e.at, warm, 12); v > value {
+					h, value = warm, v
 				}
-				h = warm
-			} else {
-				value = maximise(e.at, h, 30)
 			}
 			*o = hyper{kernel: k, warp: w, h: h, value: value + jacobian}
 			if f.best.h == nil || o.value > f.best.value {
-				f.best = o.clone()
+				f.best = *o
 			}
 		}
 	}
-	if f.best.h == nil { // the warp in use no longer fits the data
-		f.best = f.options[int(matern52)*int(warpKinds)]
-		if f.best.h == nil {
-			f.best = hyper{kernel: matern52, h: e.start()}
-		}
+	if f.best.h == nil { // the warp in use no longer suits the data
+		f.best = f.options[warpNone][matern52]
 	}
 }
 
@@ -237,14 +271,52 @@ func (s *surrogate) build(nominal []bool, h *hyper, d *data, room int) {
 	s.ready(false)
 }
 
+// refactor factorises the points again after a change of the noise.
+func (s *surrogate) refactor() {
+	n, y := s.n, slices.Clone(s.y[:s.n])
+	s.n = 0
+	for i := range n {
+		s.add(s.row(i), y[i])
+	}
+	s.ready(false)
+}
+
+// twins estimates the noise, relative to the signal, from how differently the
+// closest pairs of good trials were measured; ok is false if fewer than eight
+// lie close enough for the signal not to matter.
+func (s *surrogate) twins(d *data) (ratio float64, ok bool) {
+	const near = 0.999 // correlation
+	var squares []float64
+	for i := range d.n {
+		best, at := near, -1
+		for j := range i {
+			if d.good[i] && d.good[j] {
+				if c := s.correlation(s.row(i), s.row(j)); c > best {
+					best, at = c, j
+				}
+			}
+		}
+		if at >= 0 {
+			diff := s.y[i] - s.y[at]
+			squares = append(squares, diff*diff/2)
+		}
+	}
+	if len(squares) < 8 {
+		return 0, false
+	}
+	slices.Sort(squares)
+	// 0.455 is the median of a squared standard normal.
+	return squares[len(squares)/2] / 0.455 / s.scale, true
+}
+
 // smoothed returns the posterior mean at point i of the history.
 func (s *surrogate) smoothed(i int) float64 { return s.y[i] - (s.noise+jitter)*s.alpha[i] }
 
-// predictions of a cost: mean and standard deviation in its own units.
-func (s *surrogate) prediction(mean, variance float64) *Prediction {
+// prediction undoes the warp: the mean and half the width of the band of one
+// standard deviation, in the objective's units. nil if they are not finite.
+func (w *warping) prediction(mean, variance float64) *Prediction {
 	sd := math.Sqrt(variance)
-	low, high := s.warping.back(mean-sd), s.warping.back(mean+sd)
-	p := &Prediction{Mean: s.warping.back(mean), SD: (high - low) / 2}
+	p := &Prediction{Mean: w.back(mean), SD: (w.back(mean+sd) - w.back(mean-sd)) / 2}
 	if !finite(p.Mean) || !finite(p.SD) {
 		return nil
 	}
@@ -263,10 +335,19 @@ func (f *fitter) pick(e *encoder, trials []Trial) int {
 	}
 	d := e.gather(trials)
 	var m surrogate
-	m.build(e.nominal, f.fit(d), d, 0)
-	for i := range trials {
-		if trials[i].OK() && m.smoothed(i) < m.smoothed(best) {
-			best = i
+	h := f.fit(d)
+	d = d.thin(4*modelSize, f.nominal)
+	m.build(e.nominal, h, d, 0)
+	if r, ok := m.twins(d); ok && r < m.noise/10 {
+		// A cliff looks like noise to the model, but what lies side by side was
+		// measured alike.
+		m.noise = max(r, jitter)
+		m.refactor()
+	}
+	lowest := math.Inf(1)
+	for i, ok := range d.good {
+		if v := m.smoothed(i); ok && v < lowest {
+			best, lowest = d.at[i], v
 		}
 	}
 	return best

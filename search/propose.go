@@ -77,6 +77,24 @@ func (p *proposals) anything(x []float64) (c space.Config, ok bool) {
 	return c, false
 }
 
+// climb improves x in place by so many small changes and returns its value.
+func (p *proposals) climb(f func(x []float64) float64, x []float64, value float64, steps int) float64 {
+	y := make([]float64, len(x))
+	sigma := 0.1
+	for range steps {
+		copy(y, x)
+		p.enc.mutate(y, 1/float64(len(x)), sigma, p.rng)
+		if v := f(y); v > value {
+			value = v
+			copy(x, y)
+			sigma = min(sigma*1.5, 0.3)
+		} else {
+			sigma = max(sigma*0.85, 0.002)
+		}
+	}
+	return value
+}
+
 // design returns points to learn from: a Sobol sequence whose coordinates are
 // replaced by their ranks, so that every level of a small integer and every
 // category is met. The more was measured before, the fewer.

@@ -98,8 +98,11 @@ type Entry struct {
 var Samplers = []Entry{
 	{"auto", "one of the others, chosen by the space and the budget", newAuto},
 	{"bluefin", "two-point bandit gradient from the incumbent, as SelfTune does", func(s Setup) (Sampler, error) { return NewBlueFinSampler(s, BlueFinOptions{}) }},
+	{bluefinPlusName, "bluefin with its faults mended; categories by a bandit", func(s Setup) (Sampler, error) { return newBlueFinPlus(s), nil }},
+	{"forest", "expected improvement under randomised trees, with random points between", func(s Setup) (Sampler, error) { return newForestSampler(s), nil }},
 	{"gp", "most promising and most telling points under a Gaussian process", func(s Setup) (Sampler, error) { return newGPSampler(s), nil }},
-	{"random", "independent uniform points", func(s Setup) (Sampler, error) { return &random{s}, nil }},
+	{"local", "small changes of the best, the cheaper the later in a large budget", func(s Setup) (Sampler, error) { return newLocalSampler(s), nil }},
+	{"random", "independent uniform points", func(s Setup) (Sampler, error) { return newRandom(s), nil }},
 	{"sobol", "points spread evenly by a scrambled Sobol sequence", func(s Setup) (Sampler, error) { return newSobolSampler(s), nil }},
 }
 
@@ -127,17 +130,41 @@ const spread = 16
 
 // random draws uniform points; the points of a step depend on the seed and the
 // step.
-type random struct{ Setup }
+type random struct {
+	Setup
+	enc *encoder
+	all []space.Config
+}
+
+func newRandom(s Setup) *random {
+	return &random{s, newEncoder(s.Space), enumerate(s.Space)}
+}
 
 func (r *random) Suggest(q Request) []Suggestion {
-	draw := rng.Stream("random", r.Seed, uint64(q.Step))
-	out := make([]Suggestion, min(q.N, spread))
-	x := make([]float64, r.Space.Dims())
-	for i := range out {
+	p := newProposals(r.enc, r.all, q, rng.Stream("random", r.Seed, uint64(q.Step)))
+	return p.points(min(q.N, spread), func(x []float64) {
 		for d := range x {
-			x[d] = draw.Float64()
+			x[d] = p.rng.Float64()
 		}
-		out[i].Config = r.Space.Decode(x)
+	})
+}
+
+// points returns n points that draw makes, without those that are known; if none
+// is left, any other.
+func (p *proposals) points(n int, draw func(x []float64)) []Suggestion {
+	var out []Suggestion
+	x := make([]float64, len(p.enc.dims))
+	for range n {
+		draw(x)
+		if c, ok := p.fresh(x); ok {
+			p.take(c)
+			out = append(out, Suggestion{Config: c})
+		}
+	}
+	if len(out) == 0 {
+		if c, ok := p.anything(nil); ok {
+			out = append(out, Suggestion{Config: c})
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/space"
 )
 
@@ -122,23 +123,26 @@ func (s *sobol) seek(n uint32) {
 
 // sobolSampler decodes the points of one sequence, a slice of it at each step.
 type sobolSampler struct {
-	space *space.Space
-	seq   *sobol
+	Setup
+	enc *encoder
+	all []space.Config
+	seq *sobol
 }
 
 func newSobolSampler(s Setup) *sobolSampler {
-	return &sobolSampler{space: s.Space, seq: newSobol(s.Space.Dims(), s.Seed)}
+	return &sobolSampler{s, newEncoder(s.Space), enumerate(s.Space), newSobol(s.Space.Dims(), s.Seed)}
 }
 
 func (s *sobolSampler) Suggest(q Request) []Suggestion {
-	s.seq.seek(uint32(q.Step) * spread)
-	out := make([]Suggestion, min(q.N, spread))
-	x := make([]float64, s.space.Dims())
-	for i := range out {
+	p := newProposals(s.enc, s.all, q, rng.Stream("sobol", s.Seed, uint64(q.Step)))
+	k := 0
+	return p.points(min(q.N, spread), func(x []float64) {
+		// The points of a slice lie in different places, the first ones of all
+		// slices close together: each slice begins elsewhere.
+		s.seq.seek(uint32(q.Step)*spread + uint32(q.Step+k)%spread)
 		s.seq.next(x)
-		out[i].Config = s.space.Decode(x)
-	}
-	return out
+		k++
+	})
 }
 
 // Spread returns n configurations spread evenly over a space: the first points of

@@ -91,7 +91,8 @@ type Evaluator func(ctx context.Context, c space.Config) (Measurement, error)
 
 // Trial is one configuration and what came of it.
 type Trial struct {
-	Step       int          `json:"step"` // its index in Result.Trials
+	Step       int          `json:"step"`  // its index in Result.Trials
+	Round      int          `json:"round"` // 0 for the portfolio, then the request to the sampler it came from
 	Config     space.Config `json:"config"`
 	Origin     string       `json:"origin"`               // default, incumbent, preset:NAME, or the sampler's name
 	Prediction *Prediction  `json:"prediction,omitempty"` // of the sampler, before it was measured

@@ -309,7 +309,7 @@ func (s *study) round(ctx context.Context) error {
 func (s *study) measure(ctx context.Context, batch []proposal) {
 	incumbent := s.Options.Incumbent.Hash()
 	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
-		t := Trial{Step: len(s.result.Trials), Config: p.config, Origin: p.origin, Prediction: p.prediction, Cached: out.cached, Narrowed: p.narrowed}
+		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Origin: p.origin, Prediction: p.prediction, Cached: out.cached, Narrowed: p.narrowed}
 		if !p.suggested.IsZero() {
 			t.Suggested = &p.suggested
 		}

@@ -22,23 +22,25 @@ type warping struct {
 	center, unit float64
 }
 
-// fitWarp fits a warp to values; ok is false if it cannot be used on them.
+// fitWarp fits a warp to values in the order of time; ok is false if it cannot be used on them.
 func fitWarp(w warp, values []float64) (out warping, ok bool) {
 	out = warping{warp: w, unit: 1}
 	if len(values) == 0 {
 		return out, w == warpNone
 	}
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
+	low, high := slices.Min(values), slices.Max(values)
 	switch w {
 	case warpLog:
-		if !(sorted[0] > 0) || sorted[len(sorted)-1] < 1.5*sorted[0] {
+		// Beyond, the logarithm blows up what is nothing near a best of zero.
+		if !(low > 0) || high < 1.5*low || high > 1000*low {
 			return out, false
 		}
 	case warpTail:
-		out.low = sorted[0]
-		out.knee = sorted[len(sorted)/4] - out.low
-		if !(out.knee > 1e-9*math.Abs(out.low)) || sorted[len(sorted)-1]-out.low < 4*out.knee {
+		// Early trials are spread; later ones crowd around the best.
+		early := slices.Sorted(slices.Values(values[:min(len(values), 24)]))
+		out.low = low
+		out.knee = early[len(early)/4] - low
+		if !(out.knee > 1e-9*low) || high-low < 4*out.knee || high-low > 1e12*out.knee {
 			return out, false
 		}
 	}

@@ -1,6 +1,7 @@
 package objectives
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/autosched/autosched/space"
@@ -190,6 +191,70 @@ var All = []Objective{
 			return 100 * (1 + sq(v[0]-.9) + .8*sq(share(v[2], 1, 100)-.15) + .6*sq((v[3]-8)/10) + [3]float64{.2, .1, 0}[int(v[7])] + .01*sq(v[8]-.5) + .01*sq(v[4]-v[5]))
 		},
 	},
+	{
+		Name: "plateaus", Description: "ten parameters with plateaus and steps, three of them categories of six",
+		Params: []space.Param{
+			category("a", "p", "q", "r", "s", "t", "u"), category("b", "p", "q", "r", "s", "t", "u"), category("c", "p", "q", "r", "s", "t", "u"),
+			float("d", 0, 1, .5), float("e", 0, 1, .5), logScale(float("f", 1, 1000, 30)), integer("g", 1, 20, 10), integer("h", 1, 8, 4), float("i", 0, 1, .5),
+			{ID: "j", Kind: space.KindBool, Default: space.Bool(false)},
+		},
+		Optimum: 100,
+		Cost: func(v []float64) float64 {
+			// Distance to the best plateau in steps, one per parameter.
+			steps := math.Floor(6*math.Abs(v[3]-.8)) + math.Floor(4*math.Abs(share(v[5], 1, 1000)-.3)) + math.Floor(math.Abs(v[6]-15)/4)
+			r := .1*steps + [6]float64{.5, .2, 0, .3, .4, .1}[int(v[0])]
+			if v[0] == 2 { // what suits one policy does not suit another
+				r += .05 * math.Floor(5*math.Abs(v[4]-.2))
+			} else {
+				r += .05 * math.Floor(5*math.Abs(v[4]-.9))
+			}
+			if v[1] != 4 && v[2] != 1 {
+				r += .3
+			}
+			if v[9] == 1 && v[7] < 6 {
+				r += .2
+			}
+			return 100 * (1 + r)
+		},
+	},
+	{
+		Name: "many30", Description: "thirty parameters, ten of them categories, a few of which matter most",
+		Params:  many30(),
+		Optimum: 100,
+		Cost: func(v []float64) float64 {
+			var r float64
+			for i, x := range v {
+				weight := 1 / float64(1+i*i/4)
+				switch i % 3 {
+				case 0:
+					r += weight * sq(x-.25)
+				case 1:
+					r += weight * sq((x-7)/9)
+				case 2:
+					if x != float64(i%4) {
+						r += .4 * weight
+					}
+				}
+			}
+			return 100 * (1 + r)
+		},
+	},
+}
+
+func many30() []space.Param {
+	var out []space.Param
+	for i := range 30 {
+		id := fmt.Sprintf("p%02d", i)
+		switch i % 3 {
+		case 0:
+			out = append(out, float(id, 0, 1, .5))
+		case 1:
+			out = append(out, integer(id, 1, 10, 5))
+		case 2:
+			out = append(out, category(id, "w", "x", "y", "z"))
+		}
+	}
+	return out
 }
 
 // hartmann6 is 4 minus the six-dimensional Hartmann function (Dixon and Szegö,

@@ -1,6 +1,7 @@
 package objectives
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -20,7 +21,14 @@ var best = map[string][]string{
 	"ints8":     {"a=1", "b=2", "c=3", "d=4", "e=1", "f=1", "g=0", "h=4"},
 	"hartmann6": {"a=0.20169", "b=0.150011", "c=0.476874", "d=0.275332", "e=0.311652", "f=0.6573"},
 	"crash":     {"a=0.65", "b=0.5", "c=7", "d=fast"},
+	"plateaus":  {"a=r", "e=0.2", "b=t", "d=0.8", "f=7.9432823", "g=15"},
 	"wide12":    {"a=0.9", "c=1.9952623", "d=8", "h=z", "i=0.5", "e=0.5", "f=0.5"},
+}
+
+func init() {
+	for i := range 30 {
+		best["many30"] = append(best["many30"], fmt.Sprintf("p%02d=%v", i, []any{0.25, 7, string("wxyz"[i%4])}[i%3]))
+	}
 }
 
 func TestOptima(t *testing.T) {
