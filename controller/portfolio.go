@@ -48,9 +48,6 @@ const (
 	shapesKept  = 32
 	// runnersUp of a search of the whole space are remembered with its winner.
 	runnersUp = 3
-	// coldRounds is how many rounds may search the whole space because the default
-	// is still in force: a day of hours. What they did not find is not there.
-	coldRounds = 24
 	// alike is the mean difference of two configurations in the unit cube below
 	// which measuring both tells little.
 	alike = .02
@@ -111,7 +108,7 @@ func (m *experience) search(setting string, x *situation, atDefault bool) (what,
 	if m.Full == 0 {
 		return SearchFull, "cold start: no search before"
 	}
-	if atDefault && m.Full < coldRounds {
+	if atDefault {
 		return SearchFull, "cold start: the default is in force"
 	}
 	if x.Shape.Jobs < leastJobs {

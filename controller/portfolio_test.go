@@ -84,7 +84,7 @@ func TestWhatIsSearched(t *testing.T) {
 	}{
 		{"nothing known", "", met(0), usual, false, SearchFull, "cold start: no search"},
 		{"default in force", SearchAuto, met(1, usual), usual, true, SearchFull, "cold start: the default"},
-		{"default in force for good", SearchAuto, met(coldRounds, usual), usual, true, SearchPortfolio, ""},
+		{"default in force for long", SearchAuto, met(99, usual), usual, true, SearchFull, "cold start: the default"},
 		{"as ever", SearchAuto, met(1, usual), usual, false, SearchPortfolio, "0.00 from one"},
 		{"as once", "", met(2, equal, usual), equal, false, SearchPortfolio, "0.00 from one"},
 		{"another shape", "", met(1, usual), equal, false, SearchFull, "from the nearest"},
