@@ -1,0 +1,254 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// ErrBudget is wrapped by the error of a run that used up its event budget.
+var ErrBudget = errors.New("event budget exhausted")
+
+// Run goes on until every job has ended. An error names the stuck job.
+func (s *Sim) Run(ctx context.Context) error { return s.RunUntil(ctx, never) }
+
+// RunUntil goes on until every job has ended or everything up to and including
+// an instant has happened. Time stops with the last end.
+func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
+	asked := false
+	for i := 0; ; i++ {
+		if i&0xfff == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		t := min(s.heap.peek(s.jobs), s.wake, s.arrives)
+		if s.planAt < t {
+			if s.planAt > until {
+				break
+			}
+			s.advance(s.planAt)
+			if err := s.decide(); err != nil {
+				return err
+			}
+			continue
+		}
+		if t == never {
+			if s.active == 0 {
+				break
+			}
+			if asked {
+				return s.stuck()
+			}
+			// Nothing will happen by itself: ask once more before giving up.
+			asked = true
+			if err := s.decide(); err != nil {
+				return err
+			}
+			continue
+		}
+		asked = false
+		if t > until {
+			break
+		}
+		s.advance(t)
+		if err := s.happen(t); err != nil {
+			return err
+		}
+		s.planAt = s.ceil(t)
+	}
+	if until != never && until > s.now && !s.Done() {
+		s.advance(until)
+	}
+	return nil
+}
+
+// decide asks the policy for a plan. Having moved somebody, it may want to move
+// more the next time, so the next round is not skipped.
+func (s *Sim) decide() error {
+	s.planAt, s.moved = never, -1
+	s.planning = true
+	s.policy.Plan(&s.plan)
+	s.planning = false
+	for _, id := range s.moves {
+		if j := &s.jobs[id]; j.next != never {
+			s.heap.push(heapItem{j.next, id})
+		}
+		s.jobs[id].noted = false
+	}
+	s.moves = s.moves[:0]
+	if s.moved < 0 || s.opts.Round <= 0 {
+		return nil
+	}
+	s.planAt = s.ceil(s.now + 1)
+	return s.count(s.moved) // so that going round in circles ends
+}
+
+// happen takes everything of an instant in: ends and quanta in order of ID,
+// then arrivals, then the wake-up.
+func (s *Sim) happen(t time.Duration) error {
+	s.due = s.due[:0]
+	for len(s.heap) > 0 && s.heap[0].at == t {
+		s.due = append(s.due, s.heap.pop().id)
+	}
+	slices.Sort(s.due)
+	for _, id := range s.due {
+		j := &s.jobs[id]
+		if j.next != t {
+			continue // stale
+		}
+		j.next = never
+		if err := s.count(id); err != nil {
+			return err
+		}
+		if j.ends <= t {
+			s.finish(id)
+			continue
+		}
+		j.quantum = never
+		if s.quanta != nil {
+			s.quanta.Quantum(id)
+		}
+		s.schedule(id)
+	}
+	for s.arrives == t {
+		if err := s.arrive(); err != nil {
+			return err
+		}
+	}
+	if s.wake == t {
+		s.wake = never
+		return s.count(-1)
+	}
+	return nil
+}
+
+// expect sets the instant of the next arrival.
+func (s *Sim) expect() {
+	s.arrives = never
+	if len(s.jobs) < s.total {
+		s.arrives = s.w.Jobs()[len(s.jobs)-int(s.base)].Submit
+	}
+}
+
+// arrive makes the next job active. Jobs to come have no record, so that what is
+// not simulated (beyond a horizon, in a fork) costs nothing.
+func (s *Sim) arrive() error {
+	id := ID(len(s.jobs))
+	a := &s.w.Jobs()[id-s.base]
+	s.jobs = append(s.jobs, job{submit: a.Submit, work: a.Duration, left: a.Duration, floor: a.Duration, since: a.Submit, load: s.load, first: -1, rate: 1, share: 1,
+		quantum: never, next: never, gpus: int32(a.GPUs.Whole()), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1})
+	s.expect()
+	if err := s.count(id); err != nil {
+		return err
+	}
+	s.enter(&s.jobs[id], 1)
+	s.await(&s.jobs[id], 1)
+	if len(s.jobs) == s.total {
+		s.metrics.lastSubmit(s)
+	}
+	s.policy.Admit(id, Seen{})
+	s.tell(workload.Submitted, id)
+	return nil
+}
+
+// count counts an event, of a job or, with -1, of the policy alone.
+func (s *Sim) count(id ID) error {
+	if s.events++; s.events > s.budget {
+		for i := ID(0); id < 0; i++ {
+			if i == s.Submitted() {
+				return fmt.Errorf("%w after %d events at %v: no job is active", ErrBudget, s.budget, s.now)
+			}
+			if s.JobActive(i) {
+				id = i
+			}
+		}
+		return fmt.Errorf("%w after %d events at %v: job %q has %v of %v left", ErrBudget, s.budget, s.now, s.JobName(id), s.jobs[id].left, s.jobs[id].work)
+	}
+	return nil
+}
+
+func (s *Sim) stuck() error {
+	for i := range s.jobs {
+		if j := &s.jobs[i]; j.phase == pending {
+			return fmt.Errorf("simulate: job %q (%d GPUs, waiting since %v) can never start: nothing runs or arrives any more and the policy does not start it", s.JobName(ID(i)), j.gpus, j.since)
+		}
+	}
+	for i := range s.jobs {
+		if s.jobs[i].phase == running {
+			return fmt.Errorf("simulate: job %q runs without progress and can never end", s.JobName(ID(i)))
+		}
+	}
+	return errors.New("simulate: active jobs are neither waiting nor running")
+}
+
+// ceil is the first decision instant at or after t.
+func (s *Sim) ceil(t time.Duration) time.Duration {
+	if s.opts.Round <= 0 {
+		return t
+	}
+	return nextTick(t, s.opts.Round)
+}
+
+// nextTick is the first multiple of a length at or after t.
+func nextTick(t, length time.Duration) time.Duration {
+	m := t % length
+	if m > 0 {
+		m -= length
+	}
+	return t - m
+}
+
+func (s *Sim) advance(t time.Duration) {
+	if t == s.now {
+		return
+	}
+	dt := (t - s.now).Seconds()
+	s.load += float64(float64(s.active) * dt)
+	s.metrics.add(s, dt)
+	if s.opts.Attribute {
+		s.attribute(t - s.now)
+	}
+	if s.opts.Series != nil {
+		s.opts.Series.add(s, t)
+	}
+	s.now = t
+}
+
+// schedule puts the running job's next event into the heap.
+func (s *Sim) schedule(id ID) {
+	j := &s.jobs[id]
+	t := min(j.ends, j.quantum)
+	if t == j.next {
+		return
+	}
+	j.next = t
+	switch {
+	case s.gathering:
+	case !s.planning:
+		s.heap.push(heapItem{t, id})
+	case !j.noted:
+		j.noted = true
+		s.moves = append(s.moves, id)
+	}
+}
+
+// SetQuantum names the instant at which the policy wants to be called for a
+// running job; it replaces an earlier one. An instant that is not in the future
+// means the next nanosecond.
+func (s *Sim) SetQuantum(id ID, at time.Duration) {
+	j := &s.jobs[id]
+	if j.phase != running {
+		panic(fmt.Sprintf("simulator: policy sets a quantum for job %d, which is not running", id))
+	}
+	j.quantum = max(at, s.now+1)
+	s.schedule(id)
+}
+
+// WakeAt asks for a Plan at an instant, if nothing else brings an earlier one.
+// Several requests keep the earliest.
+func (s *Sim) WakeAt(at time.Duration) { s.wake = min(s.wake, max(at, s.now)) }

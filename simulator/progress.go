@@ -1,0 +1,76 @@
+package simulator
+
+import (
+	"math"
+	"time"
+)
+
+// settle counts a running job's progress and service up to now. It is done
+// where its pace changes and at the end of a spell only, so that asking about a job never changes how its
+// progress is rounded.
+func (s *Sim) settle(j *job) {
+	j.attained = s.attainedNow(j)
+	j.left = s.leftNow(j)
+	j.restart += s.idleNow(j)
+	j.mark = s.now
+}
+
+// idleNow is how long a running job has made no progress since mark, because it
+// restarts.
+func (s *Sim) idleNow(j *job) time.Duration {
+	return max(0, min(s.now, j.ready)-j.mark)
+}
+
+func (s *Sim) attainedNow(j *job) time.Duration {
+	held := s.now - j.mark
+	if s.opts.RestartOutsideService {
+		held -= s.idleNow(j)
+	}
+	return j.attained + held*time.Duration(j.held)
+}
+
+func (s *Sim) leftNow(j *job) time.Duration {
+	if s.now >= j.ends {
+		return 0
+	}
+	progress := s.now - j.mark - s.idleNow(j)
+	if j.rate != 1 {
+		progress = time.Duration(math.Round(float64(progress) * j.rate))
+	}
+	if s.opts.Clock > 0 {
+		return max(0, j.left-progress) // done, and not found out yet
+	}
+	return max(1, j.left-progress)
+}
+
+// run sets when a job that now runs will end, from its work left and its speed.
+func (s *Sim) run(id ID) {
+	j := &s.jobs[id]
+	span, from := j.left, max(j.mark, j.ready)
+	if j.rate != 1 {
+		// One that makes next to no progress does not end by itself.
+		span = never - max(from, 0)
+		if spell := math.Ceil(float64(j.left) / j.rate); spell < float64(span) {
+			span = time.Duration(spell)
+		}
+	}
+	j.ends = from + span
+	if c := s.opts.Clock; c > 0 && j.ends < never-2*c {
+		j.ends = nextTick(j.ends, c) + c
+	}
+	s.schedule(id)
+}
+
+// pace sets a job's rate of progress from its place, its GPUs and its partner.
+func (s *Sim) pace(id ID) {
+	j := &s.jobs[id]
+	j.rate = j.share
+	if j.spread {
+		if d := s.opts.Models.Classes[s.JobClass(id)].Slowdown; d > 1 {
+			j.rate /= d
+		}
+	}
+	if j.held != j.gpus {
+		j.rate *= s.opts.Models.speedup(s.JobClass(id), int(j.gpus), int(j.held))
+	}
+}

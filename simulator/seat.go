@@ -1,0 +1,122 @@
+package simulator
+
+import (
+	"slices"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// seat finds and takes a place for a number of GPUs and sets the speed there.
+func (s *Sim) seat(id ID, g int) bool {
+	j := &s.jobs[id]
+	if !s.allows(j, g) {
+		return false
+	}
+	if s.place.mode == Count {
+		if g > s.place.idle {
+			return false
+		}
+		s.place.count(g)
+		j.held = int32(g)
+		s.charge(j)
+		s.pace(id)
+		return true
+	}
+	if j.members > 1 && g == int(j.gpus) {
+		return s.seatEach(id)
+	}
+	s.scratch = s.place.find(s.scratch[:0], g, j.pool, j.relaxed)
+	if len(s.scratch) == 0 {
+		return false
+	}
+	s.occupy(id, s.scratch)
+	return true
+}
+
+// seatEach finds a place for every member of a group, or for none.
+func (s *Sim) seatEach(id ID) bool {
+	j := &s.jobs[id]
+	if int(j.gpus) > s.place.total[j.pool] {
+		return false
+	}
+	each, full, ok := int(j.gpus/j.members), s.place.full[j.pool], true
+	s.scratch = s.scratch[:0]
+	for range j.members {
+		from := len(s.scratch)
+		s.scratch = s.place.find(s.scratch, each, j.pool, false)
+		if ok = len(s.scratch) > from; !ok {
+			break
+		}
+		for _, n := range s.scratch[from:] {
+			s.place.take(n.Node, n.GPUs)
+		}
+	}
+	for _, n := range s.scratch { // occupy takes them again, by node
+		s.place.give(n.Node, n.GPUs)
+	}
+	s.place.full[j.pool] = full // nothing has changed
+	if ok {
+		s.occupy(id, merged(s.scratch))
+	}
+	return ok
+}
+
+// merged adds up the GPUs on each node, in place.
+func merged(at []workload.NodeGPUs) []workload.NodeGPUs {
+	out := at[:0]
+	for _, n := range at {
+		if k := slices.IndexFunc(out, func(o workload.NodeGPUs) bool { return o.Node == n.Node }); k >= 0 {
+			out[k].GPUs += n.GPUs
+		} else {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// occupy takes the GPUs of a placement, which must be free.
+func (s *Sim) occupy(id ID, at []workload.NodeGPUs) {
+	j := &s.jobs[id]
+	j.held = 0
+	for _, n := range at {
+		s.place.take(n.Node, n.GPUs)
+		j.held += int32(n.GPUs)
+	}
+	s.charge(j)
+	s.sit(id, at)
+}
+
+// sit notes where a job is.
+func (s *Sim) sit(id ID, at []workload.NodeGPUs) {
+	j := &s.jobs[id]
+	if len(at) == 1 {
+		j.node = int32(at[0].Node)
+	} else {
+		if n := len(s.spare); n > 0 {
+			j.multi, s.spare = s.spare[n-1], s.spare[:n-1]
+		} else {
+			j.multi = int32(len(s.multi))
+			if cap(s.multi) > len(s.multi) {
+				s.multi = s.multi[:len(s.multi)+1]
+			} else {
+				s.multi = append(s.multi, nil)
+			}
+		}
+		s.multi[j.multi] = append(s.multi[j.multi][:0], at...)
+	}
+	fewest := (int(j.held) + s.place.perNode - 1) / s.place.perNode
+	j.spread = len(at) > fewest && j.members == 1 // members need not be together
+	j.strayed = j.strayed || j.spread
+	s.pace(id)
+}
+
+// seats is where a job runs (or ran until it was vacated).
+func (s *Sim) seats(dst []workload.NodeGPUs, j *job) []workload.NodeGPUs {
+	switch {
+	case j.multi >= 0:
+		return append(dst, s.multi[j.multi]...)
+	case j.node >= 0:
+		return append(dst, workload.NodeGPUs{Node: int(j.node), GPUs: int(j.held)})
+	}
+	return dst
+}

@@ -1,0 +1,168 @@
+package simulator
+
+import (
+	"fmt"
+
+	"github.com/autosched/autosched/workload"
+)
+
+func (s *Sim) start(id ID, gpus int) bool {
+	j := &s.jobs[id]
+	if j.phase != pending {
+		panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
+	}
+	if !s.seat(id, gpus) {
+		return false
+	}
+	s.begins(id)
+	return true
+}
+
+// begins makes a job that has its GPUs run.
+func (s *Sim) begins(id ID) {
+	j := &s.jobs[id]
+	s.await(j, -1)
+	j.waited += s.now - j.since
+	j.phase, j.since, j.mark, j.ready, j.quantum = running, s.now, s.now, s.now, never
+	if j.starts == 0 {
+		j.first = s.now
+	}
+	kind := workload.Started
+	if j.starts > 0 {
+		kind = workload.Resumed
+		if !s.opts.NoRestartCost && !s.opts.RestartAsWork {
+			j.ready = s.now + s.opts.Models.Restart(int(j.held/j.members))
+		}
+	}
+	j.starts++
+	s.moved = id
+	s.run(id)
+	s.tell(kind, id)
+}
+
+// vacate frees a running job's GPUs but remembers where they are.
+func (s *Sim) vacate(id ID) {
+	j := &s.jobs[id]
+	if j.phase != running || j.vacated {
+		panic(fmt.Sprintf("simulator: policy stops job %d, which is not running", id))
+	}
+	j.vacated = true
+	s.release(id)
+}
+
+func (s *Sim) release(id ID) {
+	j := &s.jobs[id]
+	s.withdraw(id)
+	s.discharge(j)
+	if j.partner >= 0 {
+		return // the partner keeps them
+	}
+	switch {
+	case s.place.mode == Count:
+		s.place.count(-int(j.held))
+	case j.multi >= 0:
+		for _, n := range s.multi[j.multi] {
+			s.place.give(n.Node, n.GPUs)
+		}
+	default:
+		s.place.give(int(j.node), int(j.held))
+	}
+}
+
+func (s *Sim) forget(j *job) {
+	if j.multi >= 0 {
+		s.spare = append(s.spare, j.multi)
+	}
+	j.node, j.multi = -1, -1
+}
+
+// reclaim lets a vacated job run on if its GPUs are still free and its tenant
+// may still have them, and reports whether it does.
+func (s *Sim) reclaim(j *job) bool {
+	if s.allows(j, int(j.held)) {
+		s.retake(j)
+	}
+	return !j.vacated
+}
+
+// retake gives a vacated job its GPUs back if they are still free.
+func (s *Sim) retake(j *job) {
+	switch {
+	case j.partner >= 0: // it never left
+	case s.place.mode == Count:
+		if int(j.held) > s.place.idle {
+			return
+		}
+		s.place.count(int(j.held))
+	case j.multi >= 0:
+		for _, n := range s.multi[j.multi] {
+			if int(s.place.free[n.Node]) < n.GPUs || s.place.pool[n.Node] != j.pool {
+				return
+			}
+		}
+		for _, n := range s.multi[j.multi] {
+			s.place.take(n.Node, n.GPUs)
+		}
+	default:
+		if s.place.free[j.node] < uint16(j.held) || s.place.pool[j.node] != j.pool {
+			return
+		}
+		s.place.take(int(j.node), int(j.held))
+	}
+	s.charge(j)
+	j.vacated = false
+}
+
+// evict makes a vacated job wait.
+func (s *Sim) evict(id ID) {
+	j := &s.jobs[id]
+	s.settle(j)
+	s.part(j)
+	s.forget(j)
+	j.vacated = false
+	j.phase, j.since, j.next, j.quantum = pending, s.now, never, never
+	j.preempts++
+	if s.opts.Series != nil {
+		s.opts.Series.stopped++
+	}
+	if s.opts.PerTenant {
+		s.tenants[j.tenant].stopped++
+	}
+	if s.opts.RestartAsWork && !s.opts.NoRestartCost {
+		cost := s.opts.Models.Restart(int(j.held / j.members))
+		j.left += cost
+		j.restart += cost
+	}
+	s.moved = id
+	s.await(j, 1)
+	s.tell(workload.Preempted, id)
+}
+
+func (s *Sim) finish(id ID) {
+	j := &s.jobs[id]
+	s.settle(j)
+	s.release(id)
+	s.part(j)
+	s.forget(j)
+	j.phase, j.ends = done, s.now
+	if life := (s.now - j.submit).Seconds(); life > 0 {
+		j.load = (s.load - j.load) / life
+	} else {
+		j.load = float64(s.active)
+	}
+	s.enter(j, -1)
+	s.finished++
+	s.policy.Finish(id)
+	s.tell(workload.Finished, id)
+}
+
+func (s *Sim) tell(k workload.EventKind, id ID) {
+	if s.opts.Observer == nil {
+		return
+	}
+	e := Event{Kind: k, Time: s.now, Job: id}
+	if s.report != nil && k != workload.Finished && k != workload.Submitted {
+		e.Seen = s.report.Report(id)
+	}
+	s.opts.Observer(e)
+}
