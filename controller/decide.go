@@ -9,15 +9,17 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// Decide is the DecideFunc of the product: it makes futures from the ledger and
-// searches on them.
-func Decide(ctx context.Context, in DecideInput) (Decision, error) {
-	r, err := DecideRound(ctx, in, simulator.Options{})
-	return r.Decision, err
+// Decide is the DecideFunc of the product, on a simulator set by o: it makes
+// futures from the ledger and searches on them.
+func Decide(o simulator.Options) DecideFunc {
+	return func(ctx context.Context, in DecideInput) (Decision, error) {
+		r, err := DecideRound(ctx, in, o)
+		return r.Decision, err
+	}
 }
 
-// DecideRound is Decide with its evidence, on a simulator set by o. The online
-// service and the method autosched of an evaluation both come here.
+// DecideRound is Decide with its evidence. The online service
+// and the method autosched of an evaluation both come here.
 func DecideRound(ctx context.Context, in DecideInput, o simulator.Options) (RoundResult, error) {
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func newEvaluateCmd() *cobra.Command {
 	var f replayFlags
 	var t tuneFlags
-	var methods, out, search string
+	var methods, out, search, named string
 	var warmup, interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "evaluate",
@@ -41,9 +41,17 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 5 %: compare several before believing less.`,
 		Example: `  autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
   autosched evaluate --trace jobs.csv.gz --from 2017-10-09T00:00:00Z --to 2017-10-12T00:00:00Z \
-      --nodes 40 --gpus-per-node 8 --scheduler tiresias --methods default,preset,autosched --budget 20 --json`,
+      --nodes 40 --gpus-per-node 8 --scheduler tiresias --methods default,preset,autosched --budget 20 --json
+  autosched evaluate --trace jobs.csv.gz --scenario scenarios.json:philly-quick --methods default,fixed-oracle,random-preset,autosched`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if named != "" {
+				s, err := readScenario(named)
+				if err != nil {
+					return err
+				}
+				s.set(cmd, &f)
+			}
 			in, err := f.load(cmd.Context(), cmd)
 			if err != nil {
 				return err
@@ -110,6 +118,7 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 	fl.StringVar(&methods, "methods", "", "methods to compare, comma-separated (default: all)")
 	fl.StringVar(&search, "search", controller.SearchAuto, "what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
 	_ = cmd.RegisterFlagCompletionFunc("search", cobra.FixedCompletions(controller.Searches, cobra.ShellCompDirectiveNoFileComp))
+	fl.StringVar(&named, "scenario", "", "FILE:NAME, window and cluster as a JSON file of scenarios has them: --from, --to, --nodes and --gpus-per-node, unless given")
 	fl.StringVar(&out, "out", "", "folder for the report: report.html, report.json, methods.csv, decisions.csv, jobs.csv")
 	fl.DurationVar(&warmup, "warmup", 0, "start the live simulation this much before --from")
 	fl.DurationVar(&interval, "interval", replay.DefaultInterval, "time between rounds")

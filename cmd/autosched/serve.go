@@ -108,7 +108,9 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	decide := o.decide
 	if decide == nil {
-		decide = o.protectedDecide()
+		var options simulator.Options               // jobs are as protected as the schedulers are said to protect them
+		options.Protect, _ = o.protect.protection() // checked
+		decide = controller.Decide(options)
 	}
 	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide, Workers: o.workers, Log: log})
 	if err != nil {
@@ -140,17 +142,6 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	log.Info("stopped")
 	return nil
-}
-
-// protectedDecide is the product's decision, on simulations in which jobs are as
-// protected as the schedulers are said to protect them.
-func (o *serveOptions) protectedDecide() controller.DecideFunc {
-	var options simulator.Options
-	options.Protect, _ = o.protect.protection() // checked
-	return func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
-		r, err := controller.DecideRound(ctx, in, options)
-		return r.Decision, err
-	}
 }
 
 // builtins are the schedulers that can be registered: those with something to

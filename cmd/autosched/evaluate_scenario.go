@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// scenario is an entry of a scenario file: a window of a trace and a cluster to
+// replay it on.
+type scenario struct {
+	Name        string `json:"name"`
+	Start       string `json:"start"`
+	End         string `json:"end"`
+	Nodes       int    `json:"nodes"`
+	GPUsPerNode int    `json:"gpus_per_node"`
+}
+
+// readScenario finds what FILE:NAME names.
+func readScenario(arg string) (*scenario, error) {
+	colon := strings.LastIndexByte(arg, ':')
+	if colon <= 0 || colon == len(arg)-1 {
+		return nil, usageError{fmt.Errorf("--scenario: %q is not FILE:NAME", arg)}
+	}
+	path, name := arg[:colon], arg[colon+1:]
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--scenario: %w", err)
+	}
+	var file struct {
+		Scenarios []scenario `json:"scenarios"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("--scenario: %s: %w", path, err)
+	}
+	var names []string
+	for i := range file.Scenarios {
+		s := &file.Scenarios[i]
+		if s.Name != name {
+			names = append(names, s.Name)
+			continue
+		}
+		if s.Start == "" || s.End == "" || s.Nodes <= 0 || s.GPUsPerNode <= 0 {
+			return nil, fmt.Errorf("--scenario: %s: %s lacks one of start, end, nodes and gpus_per_node", path, name)
+		}
+		return s, nil
+	}
+	return nil, usageError{fmt.Errorf("--scenario: %s has no %q; there are %s", path, name, strings.Join(names, ", "))}
+}
+
+// set takes window and cluster from the scenario, but for what was given as a
+// flag.
+func (s *scenario) set(cmd *cobra.Command, f *replayFlags) {
+	given := cmd.Flags().Changed
+	if !given("from") {
+		f.from = s.Start
+	}
+	if !given("to") {
+		f.to = s.End
+	}
+	if !given("nodes") {
+		f.cluster.Nodes = s.Nodes
+	}
+	if !given("gpus-per-node") {
+		f.cluster.GPUsPerNode = s.GPUsPerNode
+	}
+}
