@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"time"
 
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -52,6 +54,12 @@ type Round struct {
 	// Cache, if set, holds measurements of rounds on the same scenarios.
 	Cache    *search.Cache
 	Progress func(search.Trial)
+	// Time, if positive, is how long the search may take (search.Options.Time).
+	Time time.Duration
+	// Record, About and Resume are a study's on file (search.Options.Record).
+	Record io.Writer
+	About  map[string]string
+	Resume *search.Recording
 }
 
 // RoundResult is a round's decision with its evidence.
@@ -85,8 +93,9 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 	o := search.Options{
 		Space: r.Space, Evaluate: scorer.Measure, Incumbent: r.Incumbent, Method: r.Sampler, State: r.State,
 		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
+		Time: r.Time, Record: r.Record, About: r.About, Resume: r.Resume,
 	}
-	if r.Cache != nil {
+	if r.Cache != nil || r.Record != nil || r.Resume != nil {
 		o.Context = scorer.Digest()
 	}
 	o.Reject = func(_ []search.Trial, c space.Config) string {

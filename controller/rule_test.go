@@ -22,7 +22,7 @@ func TestAdoptionRule(t *testing.T) {
 		for i := range floors {
 			floors[i] = 90
 		}
-		return search.Trial{Step: n, Config: at(n), Origin: "test", Measurement: search.Measurement{Values: values, Floors: floors}}
+		return search.Trial{Step: n, Config: at(n), Proposed: search.Proposed{Origin: "test"}, Measurement: search.Measurement{Values: values, Floors: floors}}
 	}
 	exhausted := func(t search.Trial) search.Trial { t.Measurement.Exhausted = true; return t }
 	failed := func(t search.Trial) search.Trial { t.Err = "no"; return t }

@@ -144,7 +144,7 @@ func (s *blueFinPlus) Suggest(q Request) []Suggestion {
 		a, okA := p.fresh(plus)
 		b, okB := p.fresh(minus)
 		if okA && okB && !a.Equal(b) {
-			return []Suggestion{{Config: a, Origin: bluefinPlusName}, {Config: b, Origin: bluefinPlusName}}
+			return []Suggestion{{Config: a, Origin: bluefinPlusName, Point: plus}, {Config: b, Origin: bluefinPlusName, Point: minus}}
 		}
 	}
 	if c, ok := p.anything(base); ok { // nothing left to pair near here

@@ -97,19 +97,23 @@ func (d blueFinDim) coordinate(v float64) float64 {
 
 // config turns values of the axes into a valid configuration.
 func (s *BlueFinSampler) config(v []float64) space.Config {
+	return s.suggestion(v).Config
+}
+
+func (s *BlueFinSampler) suggestion(v []float64) Suggestion {
 	for i, d := range s.dims {
 		v[i] = d.coordinate(v[i])
 	}
-	return s.space.Decode(v)
+	return Suggestion{Config: s.space.Decode(v), Point: v}
 }
 
 // Suggest returns the next pair, or in one-point mode one configuration.
 func (s *BlueFinSampler) Suggest(q Request) []Suggestion {
 	switch {
 	case s.core.opts.OnePoint && q.N >= 1:
-		return []Suggestion{{Config: s.config(s.core.Plus())}}
+		return []Suggestion{s.suggestion(s.core.Plus())}
 	case q.N >= 2:
-		return []Suggestion{{Config: s.config(s.core.Plus())}, {Config: s.config(s.core.Minus())}}
+		return []Suggestion{s.suggestion(s.core.Plus()), s.suggestion(s.core.Minus())}
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (s *forestSampler) Suggest(q Request) []Suggestion {
 		}
 		p.take(c)
 		mean, variance := b.predict(x)
-		out = append(out, Suggestion{Config: c, Prediction: warping.prediction(mean, variance)})
+		out = append(out, Suggestion{Config: c, Prediction: warping.prediction(mean, variance), Point: slices.Clone(x)})
 		b.x, b.y = append(b.x, b.row...), append(b.y, mean) // believe it, so that the next goes elsewhere
 	}
 	return out

@@ -49,7 +49,7 @@ func (s *gpSampler) Suggest(q Request) []Suggestion {
 		}
 		c.take(config)
 		mean, variance := c.predict(x)
-		out = append(out, Suggestion{Config: config, Prediction: s.s.warping.prediction(mean, variance)})
+		out = append(out, Suggestion{Config: config, Prediction: s.s.warping.prediction(mean, variance), Point: slices.Clone(x)})
 		if len(out) < n {
 			c.believe(x)
 		}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"slices"
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/space"
@@ -67,11 +68,13 @@ func (s *localSampler) Suggest(q Request) []Suggestion {
 	var out []Suggestion
 	for range min(q.N, s.batch()) {
 		var c space.Config
+		var at []float64
 		ok := false
 		for range 50 {
 			copy(x, center)
 			s.enc.mutate(x, 1.5/float64(len(x)), step, p.rng)
 			if c, ok = p.fresh(x); ok {
+				at = slices.Clone(x)
 				break
 			}
 		}
@@ -81,7 +84,7 @@ func (s *localSampler) Suggest(q Request) []Suggestion {
 			}
 		}
 		p.take(c)
-		out = append(out, Suggestion{Config: c, Origin: localOrigin})
+		out = append(out, Suggestion{Config: c, Origin: localOrigin, Point: at})
 	}
 	return out
 }

@@ -115,14 +115,16 @@ func (p *proposals) design(seed uint64, q Request) []Suggestion {
 	spreadRanks(points)
 	var out []Suggestion
 	for _, x := range points {
+		at := x
 		c, ok := p.fresh(x)
 		if !ok {
 			if c, ok = p.anything(x); !ok {
 				break
 			}
+			at = nil
 		}
 		p.take(c)
-		out = append(out, Suggestion{Config: c, Origin: "sobol"})
+		out = append(out, Suggestion{Config: c, Origin: "sobol", Point: at})
 	}
 	return out
 }

@@ -118,8 +118,8 @@ func TestPrunerNarrows(t *testing.T) {
 		t.Fatalf("%d suggestions narrowed", w.Narrowed)
 	}
 	for _, trial := range r.Trials {
-		if (trial.Suggested == nil) != (len(trial.Narrowed) == 0) {
-			t.Errorf("step %d: suggested %v, narrowed %v", trial.Step, trial.Suggested, trial.Narrowed)
+		if (trial.Projected == nil) != (len(trial.Narrowed) == 0) {
+			t.Errorf("step %d: projected %v, narrowed %v", trial.Step, trial.Projected, trial.Narrowed)
 		}
 		for _, why := range trial.Narrowed {
 			if (strings.HasPrefix(why, "x ") || strings.HasPrefix(why, "mode ")) && !strings.Contains(why, model.Narrow) {

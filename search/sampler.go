@@ -3,6 +3,7 @@ package search
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/autosched/autosched/internal/rng"
@@ -28,6 +29,27 @@ type Suggestion struct {
 	Origin string
 	// Prediction is what the sampler expects of it, if it has a model.
 	Prediction *Prediction
+	// Point of the unit cube that Config is the projection of, if the sampler says.
+	Point []float64
+}
+
+// raw are the values at the point before the space's rules were applied; nil if
+// these only left out what is not active.
+func (g *Suggestion) raw(s *space.Space) space.Values {
+	if g.Point == nil {
+		return nil
+	}
+	values := s.Values(g.Point)
+	for _, id := range g.Config.IDs() {
+		v, was := g.Config.Get(id), values[id]
+		if n := v.Len(); n < was.Len() {
+			was = space.Nums(was.Floats()[:n]...)
+		}
+		if !v.Equal(was) {
+			return values
+		}
+	}
+	return nil
 }
 
 // Prediction is the expected mean objective with its standard deviation.
@@ -158,7 +180,7 @@ func (p *proposals) points(n int, draw func(x []float64)) []Suggestion {
 		draw(x)
 		if c, ok := p.fresh(x); ok {
 			p.take(c)
-			out = append(out, Suggestion{Config: c})
+			out = append(out, Suggestion{Config: c, Point: slices.Clone(x)})
 		}
 	}
 	if len(out) == 0 {

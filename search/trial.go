@@ -89,18 +89,25 @@ func (m Measurement) check(futures int) error {
 // and must return the same measurement for the same configuration.
 type Evaluator func(ctx context.Context, c space.Config) (Measurement, error)
 
+// Proposed is how a configuration came to be proposed.
+type Proposed struct {
+	Origin     string      `json:"origin"`               // default, incumbent, preset:NAME, or the sampler's name
+	Prediction *Prediction `json:"prediction,omitempty"` // of the sampler, before it was measured
+	// Suggested are the values before the space's rules were applied, where those
+	// changed something, Projected the configuration after, where narrowing the
+	// scope changed it again, and Narrowed says why it was narrowed.
+	Suggested space.Values  `json:"suggested,omitempty"`
+	Projected *space.Config `json:"projected,omitempty"`
+	Narrowed  []string      `json:"narrowed,omitempty"`
+}
+
 // Trial is one configuration and what came of it.
 type Trial struct {
-	Step       int          `json:"step"`  // its index in Result.Trials
-	Round      int          `json:"round"` // 0 for the portfolio, then the request to the sampler it came from
-	Config     space.Config `json:"config"`
-	Origin     string       `json:"origin"`               // default, incumbent, preset:NAME, or the sampler's name
-	Prediction *Prediction  `json:"prediction,omitempty"` // of the sampler, before it was measured
-	// Suggested is what the sampler proposed, where narrowing the scope changed it,
-	// and Narrowed says why.
-	Suggested   *space.Config `json:"suggested,omitempty"`
-	Narrowed    []string      `json:"narrowed,omitempty"`
-	Measurement Measurement   `json:"measurement"`
+	Step   int          `json:"step"`   // its index in Result.Trials
+	Round  int          `json:"round"`  // 0 for the portfolio, then the request to the sampler it came from
+	Config space.Config `json:"config"` // as measured
+	Proposed
+	Measurement Measurement `json:"measurement"`
 	// Reward is the base objective over this one: above 1 is better than the
 	// incumbent. It is 0 for failed and exhausted trials and at most MaxRatio.
 	Reward float64 `json:"reward"`

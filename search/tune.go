@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
+	"time"
 
 	"github.com/autosched/autosched/space"
 )
@@ -49,11 +51,24 @@ type Options struct {
 	// not change the result.
 	Workers int
 	Seed    uint64
+	// Time, if positive, is how long the study may take; then its result depends
+	// on the machine. The default and the incumbent are measured whatever it is.
+	Time time.Duration
 
 	// Cache may hold measurements of earlier studies made in the same Context:
 	// a text that names everything but the configuration that decides them.
 	Cache   *Cache
 	Context string
+
+	// Record, if set, gets the study as JSON lines while it goes on: a Header, then
+	// a Line per trial and per rejection in the order they come. About goes into
+	// the header: names that tell people what was tuned.
+	Record io.Writer
+	About  map[string]string
+	// Resume, if set, is an earlier record in the same space, Context and Seed.
+	// What it holds is not measured again, otherwise the study is the same as
+	// without it.
+	Resume *Recording
 
 	// Reject, if set, says why a proposal is not worth measuring, "" if it is.
 	// The portfolio is never rejected. It sees the trials measured so far.
@@ -72,14 +87,17 @@ type Options struct {
 // Why a study stopped.
 const (
 	StoppedBudget    = "budget"    // all of it was used
+	StoppedTime      = "time"      // Options.Time was up
 	StoppedExhausted = "exhausted" // nothing new was proposed any more
 	StoppedCancelled = "cancelled" // the context ended
 )
 
 // Rejection is a proposal that Options.Reject turned down.
 type Rejection struct {
+	Round  int          `json:"round"` // the request to the sampler it came from
 	Config space.Config `json:"config"`
-	Reason string       `json:"reason"`
+	Proposed
+	Reason string `json:"reason"`
 }
 
 // Result is what a study found.
@@ -113,18 +131,35 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{Best: -1, Incumbent: -1, Default: -1}, err
 	}
-	s.measure(ctx, s.portfolio())
-	for s.result.Stopped == "" {
+	first := s.portfolio()
+	if s.Time > 0 {
+		within, cancel := context.WithTimeoutCause(ctx, s.Time, errTime)
+		defer cancel()
+		fixed := min(len(first), 1)
+		for fixed < len(first) && first[fixed].Origin == "incumbent" {
+			fixed++
+		}
+		s.measure(ctx, first[:fixed])
+		ctx, first = within, first[fixed:]
+	}
+	s.measure(ctx, first)
+	for s.result.Stopped == "" && s.recordErr == nil {
 		if err := s.round(ctx); err != nil {
 			return s.finish(), err
 		}
 	}
 	r := s.finish()
-	if r.Best < 0 {
+	switch {
+	case s.recordErr != nil:
+		return r, fmt.Errorf("search: recording the trials: %w", s.recordErr)
+	case r.Best < 0:
 		return r, s.failure(ctx)
 	}
 	return r, nil
 }
+
+// errTime is why the context ends when Options.Time is up.
+var errTime = errors.New("the time is up")
 
 // study is one call of Tune in progress.
 type study struct {
@@ -139,6 +174,8 @@ type study struct {
 	based   bool    // base is known
 	base    float64 // the mean objective that rewards are ratios to
 	settled int     // how many trials have been rewarded and reported
+
+	recordErr error
 }
 
 // maxStale is how many proposals in a row may bring nothing new. Drawing at
@@ -179,17 +216,21 @@ func newStudy(o Options) (*study, error) {
 	if e, ok := s.sampler.(Explainer); ok {
 		s.result.Choice = e.Explain()
 	}
+	h := s.header()
+	if o.Resume != nil {
+		if err := o.Resume.fits(&h); err != nil {
+			return nil, err
+		}
+	}
+	s.write(h)
 	return s, nil
 }
 
 // proposal is a configuration to be measured.
 type proposal struct {
-	config     space.Config
-	hash       string
-	origin     string
-	prediction *Prediction
-	suggested  space.Config // before the scope was narrowed, if it was
-	narrowed   []string
+	config space.Config
+	hash   string
+	Proposed
 }
 
 // portfolio lists the configurations that are always measured and the presets
@@ -197,19 +238,32 @@ type proposal struct {
 func (s *study) portfolio() []proposal {
 	var out []proposal
 	listed := map[string]bool{}
-	add := func(c space.Config, origin string) {
+	add := func(c space.Config, from Proposed) {
 		if h := c.Hash(); !listed[h] {
 			listed[h] = true
-			out = append(out, proposal{config: c, hash: h, origin: origin})
+			out = append(out, proposal{c, h, from})
 		}
 	}
-	add(s.Space.Default(), "default")
-	add(s.Options.Incumbent, "incumbent")
+	add(s.Space.Default(), Proposed{Origin: "default"})
+	add(s.Options.Incumbent, Proposed{Origin: "incumbent"})
 	for _, p := range s.Presets {
 		if len(out) < s.Budget {
-			c, _ := s.Space.Project(p.Config)
-			add(c, cmp.Or(p.Origin, "preset")+":"+p.Name)
+			c, changes := s.Space.Project(p.Config)
+			from := Proposed{Origin: cmp.Or(p.Origin, "preset") + ":" + p.Name}
+			if len(changes) > 0 {
+				from.Suggested = valuesOf(p.Config)
+			}
+			add(c, from)
 		}
+	}
+	return out
+}
+
+// valuesOf are the values that a configuration has.
+func valuesOf(c space.Config) space.Values {
+	out := space.Values{}
+	for _, id := range c.IDs() {
+		out[id] = c.Get(id)
 	}
 	return out
 }
@@ -218,6 +272,9 @@ func (s *study) portfolio() []proposal {
 func (s *study) round(ctx context.Context) error {
 	left := s.Budget - len(s.result.Trials)
 	switch {
+	case context.Cause(ctx) == errTime:
+		s.result.Stopped = StoppedTime
+		return nil
 	case ctx.Err() != nil:
 		s.result.Stopped = StoppedCancelled
 		return nil
@@ -246,11 +303,14 @@ func (s *study) round(ctx context.Context) error {
 		if err := s.Space.Check(c); err != nil {
 			return fmt.Errorf("search: sampler %s proposed an invalid configuration: %w", s.result.Sampler, err)
 		}
-		var narrowed []string
+		from := Proposed{Origin: cmp.Or(g.Origin, s.result.Sampler), Prediction: g.Prediction, Suggested: g.raw(s.Space)}
 		if s.Scope != nil {
-			c, narrowed = s.Scope(s.result.Trials, c)
+			c, from.Narrowed = s.Scope(s.result.Trials, c)
 			if err := s.Space.Check(c); err != nil {
 				return fmt.Errorf("search: narrowing the scope made an invalid configuration: %w", err)
+			}
+			if len(from.Narrowed) > 0 {
+				from.Projected = &suggested[i].Config
 			}
 		}
 		effective[i] = c
@@ -261,22 +321,13 @@ func (s *study) round(ctx context.Context) error {
 		}
 		if s.Reject != nil {
 			if why := s.Reject(s.result.Trials, c); why != "" {
-				s.result.Rejected = append(s.result.Rejected, Rejection{c, why})
-				s.stale++
+				s.reject(Rejection{Round: s.step, Config: c, Proposed: from, Reason: why})
 				rejected = true
 				continue
 			}
 		}
 		if listed[h] = true; len(fresh) < left {
-			origin := g.Origin
-			if origin == "" {
-				origin = s.result.Sampler
-			}
-			p := proposal{config: c, hash: h, origin: origin, prediction: g.Prediction, narrowed: narrowed}
-			if len(narrowed) > 0 {
-				p.suggested = g.Config
-			}
-			fresh = append(fresh, p)
+			fresh = append(fresh, proposal{c, h, from})
 		}
 	}
 	learner, learns := s.sampler.(Learner)
@@ -305,14 +356,18 @@ func (s *study) round(ctx context.Context) error {
 	return nil
 }
 
+// reject notes what was turned down.
+func (s *study) reject(r Rejection) {
+	s.result.Rejected = append(s.result.Rejected, r)
+	s.stale++
+	s.write(Line{Rejection: &r})
+}
+
 // measure evaluates proposals in parallel and records them in order.
 func (s *study) measure(ctx context.Context, batch []proposal) {
 	incumbent := s.Options.Incumbent.Hash()
 	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
-		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Origin: p.origin, Prediction: p.prediction, Cached: out.cached, Narrowed: p.narrowed}
-		if !p.suggested.IsZero() {
-			t.Suggested = &p.suggested
-		}
+		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Proposed: p.Proposed, Cached: out.cached}
 		if !out.cached {
 			s.result.Evaluations++
 		}
@@ -331,7 +386,7 @@ func (s *study) measure(ctx context.Context, batch []proposal) {
 			s.futures = len(t.Measurement.Values)
 		}
 		s.seen[p.hash] = t.Step
-		if p.origin == "default" {
+		if p.Origin == "default" {
 			s.result.Default = t.Step
 		}
 		if p.hash == incumbent {
@@ -367,18 +422,23 @@ func (s *study) settle() {
 		if t.OK() {
 			t.Reward = ratio(s.base, t.Measurement.Mean())
 		}
-		if s.Progress != nil {
-			s.Progress(*t)
-		}
+		s.report(*t)
+	}
+}
+
+// report tells of a trial, with its reward.
+func (s *study) report(t Trial) {
+	s.write(Line{Trial: &t})
+	if s.Progress != nil {
+		s.Progress(t)
 	}
 }
 
 // finish picks the winner.
 func (s *study) finish() Result {
 	r := &s.result
-	for s.Progress != nil && s.settled < len(r.Trials) { // nothing good came at all
-		s.Progress(r.Trials[s.settled])
-		s.settled++
+	for ; s.settled < len(r.Trials); s.settled++ { // nothing good came at all
+		s.report(r.Trials[s.settled])
 	}
 	r.Best = s.winner()
 	if learner, ok := s.sampler.(Learner); ok {
@@ -423,7 +483,8 @@ type outcome struct {
 }
 
 // evaluateAll runs a batch on the workers and delivers the outcomes in order
-// from this goroutine. What the end of the context cut off is left out.
+// from this goroutine. From the first on that the end of the context cut off,
+// they are left out, so that what was measured is how the whole study begins.
 func (s *study) evaluateAll(ctx context.Context, batch []proposal, deliver func(proposal, outcome)) {
 	type numbered struct {
 		i    int
@@ -446,11 +507,12 @@ func (s *study) evaluateAll(ctx context.Context, batch []proposal, deliver func(
 		}
 	}()
 	ready := make([]*numbered, len(batch))
+	cut := false
 	for next := 0; next < len(batch); {
 		r := <-results
 		ready[r.i] = &r
 		for ; next < len(batch) && ready[next] != nil; next++ {
-			if ready[next].done {
+			if cut = cut || !ready[next].done; !cut {
 				deliver(batch[next], ready[next].outcome)
 			}
 		}
@@ -459,6 +521,9 @@ func (s *study) evaluateAll(ctx context.Context, batch []proposal, deliver func(
 
 // evaluate measures one configuration; done is false if the context ended first.
 func (s *study) evaluate(ctx context.Context, c space.Config) (out outcome, done bool) {
+	if out, done = s.Resume.find(c); done {
+		return out, true
+	}
 	if ctx.Err() != nil {
 		return out, false
 	}

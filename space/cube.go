@@ -74,6 +74,19 @@ func (s *Space) Decode(x []float64) Config {
 	return Config{space: s, values: values}
 }
 
+// Values returns what is at a point of the unit cube before projection: Decode
+// is the projection of it. It panics if x has the wrong length.
+func (s *Space) Values(x []float64) Values {
+	if len(x) != len(s.dims) {
+		panic("space: Values wants one coordinate per dimension")
+	}
+	out := make(Values, len(s.params))
+	for i, v := range s.raw(x) {
+		out[s.params[i].ID] = v
+	}
+	return out
+}
+
 // raw returns the values at a point of the unit cube before projection.
 func (s *Space) raw(x []float64) []Value {
 	raw := make([]Value, len(s.params))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -26,6 +27,8 @@ func newTuneCmd() *cobra.Command {
 	var at, sampler, drawing string
 	var truth bool
 	var top int
+	var within time.Duration
+	var study studyFlags
 	cmd := &cobra.Command{
 		Use:   "tune",
 		Short: "Search the best configuration for what is coming at an instant of a trace",
@@ -40,12 +43,20 @@ candidate is worth adopting if it is better in every future and gains at least
 --min-ratio on the controllable part: the objective minus what no configuration
 can change (elapsed time and remaining run time).
 
+With --trials every trial goes to a file as it comes, with what was suggested,
+what the space's rules and a narrowed scope made of it, what was predicted and
+measured, and why a proposal was turned down. --resume goes on from such a file.
+Ctrl-C ends the search with the best so far, exit code 0.
+
 Columns: step is when it was measured, origin who proposed it, objective the
 mean over the futures, controllable what is above the floor (and how many times
 smaller than the incumbent's), queue the mean queueing delay.`,
 		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
-  autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html`,
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --time 300ms
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --trials trials.jsonl
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --resume trials.jsonl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, err := f.load(cmd.Context(), cmd)
@@ -81,23 +92,37 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if err != nil {
 				return err
 			}
+			if within < 0 {
+				return usageError{fmt.Errorf("--time: %v is negative", within)}
+			}
+			if within > 0 && !cmd.Flags().Changed("budget") {
+				t.budget = timedBudget
+			}
+			record, err := study.open(in)
+			if err != nil {
+				return err
+			}
+			defer record.close()
 			line := newProgressLine(cmd.ErrOrStderr())
 			o := replay.Options{
 				Trace: in.trace, From: in.from, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective, Horizon: t.horizon, Futures: t.futures,
 				Budget: t.budget, MinRatio: t.minRatio, Always: t.always, Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
 			}
 			began := time.Now()
-			got, state, err := replay.Tune(cmd.Context(), o, instant, incumbent, sampler, truth, func(tr search.Trial) {
-				line.show("trial %d of %d: %s", tr.Step+1, t.budget, tr.Origin)
+			got, state, err := replay.Tune(cmd.Context(), o, replay.TuneOptions{
+				At: instant, Incumbent: incumbent, Sampler: sampler, Truth: truth, Time: within,
+				Progress: func(tr search.Trial) { line.show("trial %d of %d: %s", tr.Step+1, t.budget, tr.Origin) },
+				Record:   record.to(), Resume: record.from,
+				About: map[string]string{"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": t.objective, "seed": fmt.Sprint(f.seed), "instant": in.trace.Zero().Add(instant).Format(time.RFC3339)},
 			})
 			line.clear()
-			if err != nil {
+			if err := errors.Join(err, record.close()); err != nil {
 				return err
 			}
 			r := newTuneReport(in, &f, state, &got, incumbent, time.Since(began))
 			r.Objective = t.objective
 			if cmd.Context().Err() != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured")
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured"+record.hint())
 			}
 			if drawing != "" {
 				if err := plotTune(drawing, r, top); err != nil {
@@ -112,16 +137,22 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 	}
 	f.add(cmd)
 	t.add(cmd, replay.DefaultBudget)
+	study.add(cmd)
 	c.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&at, "at", "", "instant to tune at, RFC 3339, a date, or seconds since the trace's zero (required)")
 	fl.StringVar(&sampler, "sampler", search.DefaultSampler, "what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
 	fl.BoolVar(&truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
 	fl.StringVar(&drawing, "plot", "", "draw the search into this .png, .svg or .html file: best so far, parallel coordinates, and the objective by parameter")
+	fl.DurationVar(&within, "time", 0, fmt.Sprintf("how long to search (0: only --budget counts; with it --budget is %d unless given); the result then depends on the machine", timedBudget))
 	fl.IntVar(&top, "top", 15, "trials to print, best first")
 	_ = cmd.RegisterFlagCompletionFunc("sampler", cobra.FixedCompletions(samplerNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
+
+// timedBudget bounds a search that --time bounds: more trials than a model has
+// anything to gain from.
+const timedBudget = 1000
 
 func samplerNames() []string {
 	var out []string

@@ -264,7 +264,7 @@ func TestTune(t *testing.T) {
 	o.From -= 24 * time.Hour
 	o.Budget = 20
 	tune := func(sampler string, truth bool) []search.Trial {
-		r, state, err := Tune(context.Background(), o, o.From+30*time.Hour, incumbent, sampler, truth, nil)
+		r, state, err := Tune(context.Background(), o, TuneOptions{At: o.From + 30*time.Hour, Incumbent: incumbent, Sampler: sampler, Truth: truth})
 		if err != nil {
 			t.Fatal(err)
 		}

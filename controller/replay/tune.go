@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/autosched/autosched/controller"
@@ -11,11 +12,26 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
+// TuneOptions say what one round is to do.
+type TuneOptions struct {
+	At        time.Duration // the instant to tune at
+	Incumbent space.Config
+	Sampler   string // of search.Samplers, "" for the default
+	// Truth tunes on the true future instead of forecast ones.
+	Truth    bool
+	Progress func(search.Trial)
+	// Time, Record, About and Resume are as in controller.Round.
+	Time   time.Duration
+	Record io.Writer
+	About  map[string]string
+	Resume *search.Recording
+}
+
 // Tune is one round at an instant of the trace: the cluster has run since
 // Options.From under the incumbent, and the search is for what is coming.
-// Options.To and Methods are not looked at. truth says to tune on the true
-// future instead of forecast ones.
-func Tune(ctx context.Context, o Options, at time.Duration, incumbent space.Config, sampler string, truth bool, progress func(search.Trial)) (controller.RoundResult, *workload.State, error) {
+// Options.To and Methods are not looked at.
+func Tune(ctx context.Context, o Options, t TuneOptions) (controller.RoundResult, *workload.State, error) {
+	at, incumbent := t.At, t.Incumbent
 	o.To = at + 1
 	if o.Horizon <= 0 {
 		o.Horizon = DefaultHorizon
@@ -39,14 +55,15 @@ func Tune(ctx context.Context, o Options, at time.Duration, incumbent space.Conf
 	}
 	m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: incumbent, live: live}
 	x := e.truth(m)
-	if !truth {
+	if !t.Truth {
 		x, err = controller.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
 		if err != nil {
 			return controller.RoundResult{}, nil, err
 		}
 	}
 	r := e.round(x, incumbent, e.seed(m))
-	r.Sampler, r.Progress = sampler, progress
+	r.Sampler, r.Progress = t.Sampler, t.Progress
+	r.Time, r.Record, r.About, r.Resume = t.Time, t.Record, t.About, t.Resume
 	got, err := r.Run(ctx)
 	return got, &m.state, err
 }

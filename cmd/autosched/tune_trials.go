@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/search"
+)
+
+// studyFlags are the files of a study: where its trials go and come from.
+type studyFlags struct {
+	trials, resume string
+}
+
+func (f *studyFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.trials, "trials", "", "write the trials and rejections to this file as they come, as JSON lines")
+	fl.StringVar(&f.resume, "resume", "", "go on from a file that --trials wrote: what it holds is not measured again, the result is that of a run without a break; new trials go to the same file, or to that of --trials")
+}
+
+// studyFile is a study's record that is being read and written.
+type studyFile struct {
+	from *search.Recording // nil if there is none
+	out  *os.File          // nil if there is none
+	path string
+	had  []byte // what the file has from at on
+	at   int64
+}
+
+// open reads and opens the files.
+func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
+	s := &studyFile{path: f.trials}
+	var text []byte
+	if f.resume != "" {
+		var err error
+		if text, err = os.ReadFile(f.resume); err != nil {
+			return nil, fmt.Errorf("--resume: %w", err)
+		}
+		if s.from, err = search.ReadRecording(bytes.NewReader(text), f.resume, in.scheduler.Space); err != nil {
+			return nil, fmt.Errorf("--resume: %w", err)
+		}
+	}
+	mode := os.O_CREATE | os.O_RDWR | os.O_TRUNC
+	switch {
+	case f.resume != "" && (f.trials == "" || f.trials == f.resume):
+		s.path, s.had, mode = f.resume, text, os.O_RDWR
+	case f.trials == "":
+		return s, nil
+	}
+	var err error
+	if s.out, err = os.OpenFile(s.path, mode, 0o644); err != nil {
+		return nil, fmt.Errorf("--trials: %w", err)
+	}
+	return s, nil
+}
+
+// to is where the record goes, nil for nowhere.
+func (s *studyFile) to() io.Writer {
+	if s.out == nil {
+		return nil
+	}
+	return s
+}
+
+// Write passes over what the file has already and replaces what follows from
+// the first difference on.
+func (s *studyFile) Write(line []byte) (int, error) {
+	if bytes.HasPrefix(s.had, line) {
+		s.had = s.had[len(line):]
+		s.at += int64(len(line))
+		return len(line), nil
+	}
+	if s.had != nil {
+		s.had = nil
+		if err := s.out.Truncate(s.at); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.out.WriteAt(line, s.at)
+	s.at += int64(n)
+	return n, err
+}
+
+// hint says how to go on after an interruption.
+func (s *studyFile) hint() string {
+	if s.out == nil {
+		return ""
+	}
+	return "; go on with --resume " + s.path
+}
+
+// close may be called twice.
+func (s *studyFile) close() error {
+	if s.out == nil {
+		return nil
+	}
+	if err := s.out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("--trials: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// withoutWall is a report without what differs from run to run.
+func withoutWall(out string) string {
+	return regexp.MustCompile(`"wall_s": [0-9.e-]+`).ReplaceAllString(out, `"wall_s": 0`)
+}
+
+// TestTuneResume: a search that goes on from the first lines of its record ends
+// with the same record and the same report, for any number of workers.
+func TestTuneResume(t *testing.T) {
+	dir := t.TempDir()
+	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
+	args := func(more ...string) []string {
+		return append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set", "queues=1", "--budget", "16", "--futures", "2", "--json"}, more...)
+	}
+	run := func(more ...string) string {
+		t.Helper()
+		code, out, errs := command(args(more...)...)
+		if code != 0 {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		return withoutWall(out)
+	}
+	read := func(path string) string {
+		t.Helper()
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	want := run("--trials", path, "--workers", "1")
+	text := read(path)
+	lines := strings.SplitAfter(text, "\n")
+	if len(lines) != 18 || !strings.Contains(lines[0], `"scheduler":"tiresias"`) {
+		t.Fatalf("%d lines: %s", len(lines), lines[0])
+	}
+	// Seven trials, and the beginning of one more.
+	if err := os.WriteFile(half, []byte(strings.Join(lines[:8], "")+lines[8][:40]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("--resume", half, "--workers", "3"); got != want {
+		t.Errorf("resumed:\n%s\nwant:\n%s", got, want)
+	}
+	if read(half) != text {
+		t.Error("the record of the resumed search differs")
+	}
+	// With a larger budget it goes on, into a file of its own.
+	more := filepath.Join(dir, "more.jsonl")
+	if run("--resume", path, "--trials", more, "--budget", "20"); strings.Count(read(more), "\n") != 21 || read(path) != text {
+		t.Error("a larger budget did not go on in another file")
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--resume", path, "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
+		{[]string{"--resume", path, "--objective", "p95_jct"}, 1, path + ":1: the record is of objective avg_jct, not p95_jct"},
+		{[]string{"--resume", path, "--nodes", "21"}, 1, path + ":1: the record was measured on another workload"},
+		{[]string{"--resume", path, "--scheduler", "themis"}, 1, path + ":1: the record is of another space"},
+		{[]string{"--resume", filepath.Join(dir, "none")}, 1, "--resume: "},
+		{[]string{"--trials", dir}, 1, "--trials: "},
+		{[]string{"--time", "-1s"}, 2, "--time"},
+	} {
+		a := args(c.args...)
+		if c.args[1] == "themis" || len(c.args) > 3 && c.args[3] == "themis" {
+			a = []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--scheduler", "themis", "--resume", path}
+		}
+		if code, _, errs := command(a...); code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit %d, %s", c.args, code, errs)
+		}
+	}
+	if read(path) != text {
+		t.Error("a refused record was changed")
+	}
+}
+
+func TestTuneTime(t *testing.T) {
+	code, out, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures", "1", "--time", "1ns", "--json")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var got struct {
+		Stopped string
+		Trials  []json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Stopped != "time" || len(got.Trials) != 1 {
+		t.Errorf("stopped by %s after %d trials (%v), want time after the default alone", got.Stopped, len(got.Trials), err)
+	}
+}

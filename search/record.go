@@ -1,0 +1,272 @@
+package search
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/autosched/autosched/space"
+)
+
+// A study on file is JSON lines: one Header, then a Line for each trial and each
+// rejection in the order they came. The same study writes the same bytes.
+
+// RecordVersion is the version of the format.
+const RecordVersion = 1
+
+// Header says what a recording is of.
+type Header struct {
+	Version int `json:"autosched_trials"`
+	// About names for people what was tuned, such as the trace and the scheduler.
+	About map[string]string `json:"about,omitempty"`
+	// Space is the digest of the space, Context is Options.Context.
+	Space     string          `json:"space"`
+	Context   string          `json:"context"`
+	Seed      uint64          `json:"seed"`
+	Sampler   string          `json:"sampler"`
+	Incumbent json.RawMessage `json:"incumbent"`
+}
+
+// Line is one trial or one rejection.
+type Line struct {
+	Trial     *Trial     `json:"trial,omitempty"`
+	Rejection *Rejection `json:"rejected,omitempty"`
+}
+
+func (s *study) header() Header {
+	return Header{Version: RecordVersion, About: s.About, Space: s.Space.Digest(), Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler,
+		Incumbent: json.RawMessage(s.Options.Incumbent.Canonical())}
+}
+
+// write adds a line to the record; the first error ends the study.
+func (s *study) write(line any) {
+	if s.Record == nil || s.recordErr != nil {
+		return
+	}
+	b, err := json.Marshal(line)
+	if err == nil {
+		_, err = s.Record.Write(append(b, '\n'))
+	}
+	s.recordErr = err
+}
+
+// Recording is a study that was read from its record.
+type Recording struct {
+	Name   string // of the file, for errors
+	Header Header
+	// Whole is how many bytes of the file are whole lines: what follows was being
+	// written when the process died.
+	Whole  int
+	trials map[string]recorded // by configuration hash
+}
+
+type recorded struct {
+	line int
+	outcome
+}
+
+// Trials is how many trials it holds.
+func (r *Recording) Trials() int { return len(r.trials) }
+
+// longestLine bounds a line, so that a file of something else is not read into
+// memory: a trial on 64 futures has some 10 KB.
+const longestLine = 4 << 20
+
+// ReadRecording reads a record of a study in a space. Errors name the file, as it
+// is called in name, and the line. A last line that is not whole is left out.
+func ReadRecording(in io.Reader, name string, s *space.Space) (*Recording, error) {
+	r := &Recording{Name: name, trials: map[string]recorded{}}
+	buf := bufio.NewReader(io.LimitReader(in, 1<<30))
+	for line := 1; ; line++ {
+		text, err := readLine(buf)
+		if err == io.EOF {
+			break // what is left, if anything, has no end
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
+		}
+		if line == 1 {
+			err = r.readHeader(text, s)
+		} else {
+			err = r.readLine(text, line, s)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
+		}
+		r.Whole += len(text)
+	}
+	if r.Whole == 0 {
+		return nil, fmt.Errorf("%s: there is no whole line in it; a record of trials begins with a header", name)
+	}
+	return r, nil
+}
+
+// readLine returns a line with its end, io.EOF if there is none that is whole.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > longestLine:
+			return nil, fmt.Errorf("the line is longer than %d MB: this is no record of trials", longestLine>>20)
+		case err == nil:
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+func (r *Recording) readHeader(text []byte, s *space.Space) error {
+	if err := strictly(text, &r.Header); err != nil {
+		return fmt.Errorf("this is not the header of a record of trials: %w", err)
+	}
+	switch {
+	case r.Header.Version == 0:
+		return errors.New(`this is not the header of a record of trials: "autosched_trials" is missing`)
+	case r.Header.Version != RecordVersion:
+		return fmt.Errorf("the record has version %d, this build reads %d", r.Header.Version, RecordVersion)
+	case r.Header.Space != s.Digest():
+		return errors.New("the record is of another space: parameters, ranges or rules differ" + r.of())
+	}
+	return nil
+}
+
+// of tells what the record says of itself.
+func (r *Recording) of() string {
+	var b bytes.Buffer
+	for _, k := range slices.Sorted(maps.Keys(r.Header.About)) {
+		fmt.Fprintf(&b, ", %s %s", k, r.Header.About[k])
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return " (it is of " + b.String()[2:] + ")"
+}
+
+// fits refuses to resume a study by the record of another one.
+func (r *Recording) fits(h *Header) error {
+	for _, k := range slices.Sorted(maps.Keys(h.About)) {
+		if was, ok := r.Header.About[k]; ok && was != h.About[k] {
+			return fmt.Errorf("%s:1: the record is of %s %s, not %s", r.Name, k, was, h.About[k])
+		}
+	}
+	switch {
+	case r.Header.Space != h.Space:
+		return fmt.Errorf("%s:1: the record is of another space: parameters, ranges or rules differ", r.Name)
+	case r.Header.Seed != h.Seed:
+		return fmt.Errorf("%s:1: the record is of seed %d, not %d", r.Name, r.Header.Seed, h.Seed)
+	case r.Header.Context != h.Context:
+		return fmt.Errorf("%s:1: the record was measured on another workload, cluster or simulator: what is tuned must be the same to go on", r.Name)
+	}
+	return nil
+}
+
+// readLine checks a line and keeps what was measured.
+func (r *Recording) readLine(text []byte, line int, s *space.Space) error {
+	var x struct {
+		Trial *struct {
+			Step   int             `json:"step"`
+			Round  int             `json:"round"`
+			Config json.RawMessage `json:"config"`
+			proposedText
+			Measurement Measurement `json:"measurement"`
+			Reward      float64     `json:"reward"`
+			Cached      bool        `json:"cached"`
+			Err         string      `json:"error"`
+		} `json:"trial"`
+		Rejection *struct {
+			Round  int             `json:"round"`
+			Config json.RawMessage `json:"config"`
+			proposedText
+			Reason string `json:"reason"`
+		} `json:"rejected"`
+	}
+	if err := strictly(text, &x); err != nil {
+		return err
+	}
+	if (x.Trial == nil) == (x.Rejection == nil) {
+		return errors.New(`a line has either "trial" or "rejected"`)
+	}
+	if x.Rejection != nil {
+		if _, err := s.ParseJSON(x.Rejection.Config); err != nil {
+			return fmt.Errorf("rejected.config: %w", err)
+		}
+		return x.Rejection.check("rejected", s)
+	}
+	t := x.Trial
+	c, err := s.ParseJSON(t.Config)
+	if err != nil {
+		return fmt.Errorf("trial.config: %w", err)
+	}
+	if err := t.check("trial", s); err != nil {
+		return err
+	}
+	if before, ok := r.trials[c.Hash()]; ok {
+		return fmt.Errorf("trial.config: it was measured on line %d already", before.line)
+	}
+	if want := len(r.trials); t.Step != want {
+		return fmt.Errorf("trial.step: is %d, want %d: a line is missing or out of order", t.Step, want)
+	}
+	out := outcome{m: t.Measurement, cached: t.Cached}
+	if t.Err != "" {
+		out = outcome{err: errors.New(t.Err)}
+	} else if err := t.Measurement.check(0); err != nil {
+		return fmt.Errorf("trial.measurement: %w", err)
+	}
+	out.m = out.m.clean()
+	r.trials[c.Hash()] = recorded{line, out}
+	return nil
+}
+
+// proposedText is Proposed as it is read.
+type proposedText struct {
+	Origin     string          `json:"origin"`
+	Prediction *Prediction     `json:"prediction"`
+	Suggested  space.Values    `json:"suggested"`
+	Projected  json.RawMessage `json:"projected"`
+	Narrowed   []string        `json:"narrowed"`
+}
+
+func (p *proposedText) check(at string, s *space.Space) error {
+	if p.Origin == "" {
+		return fmt.Errorf("%s.origin: is missing", at)
+	}
+	if p.Projected != nil {
+		if _, err := s.ParseJSON(p.Projected); err != nil {
+			return fmt.Errorf("%s.projected: %w", at, err)
+		}
+	}
+	return nil
+}
+
+// strictly decodes one JSON value without unknown fields.
+func strictly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			return errors.New("the line ends within a JSON object")
+		}
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the JSON object")
+	}
+	return nil
+}
+
+// find returns what was measured; nothing is found in a nil Recording.
+func (r *Recording) find(c space.Config) (outcome, bool) {
+	if r == nil || len(r.trials) == 0 {
+		return outcome{}, false
+	}
+	x, ok := r.trials[c.Hash()]
+	return x.outcome, ok
+}
