@@ -76,6 +76,17 @@ func (l lives) count() (n int) {
 	return n
 }
 
+func (l lives) resizes() (n int) {
+	for _, all := range l {
+		for _, h := range all {
+			if h.Kind == workload.Resized {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func startLive(t *rapid.T, c trial) *live {
 	l := &live{ledger: workload.NewLedger(c.cluster), log: lives{}, policy: c.scheduler.New(c.config), opts: c.opts}
 	sent := 0
@@ -244,6 +255,21 @@ func (c trial) diff(want, got any) string {
 	return cmp.Diff(want, got, cmp.Comparer(func(a, b time.Duration) bool { return max(a-b, b-a) <= time.Microsecond }))
 }
 
+// undecided skips trials in which rounding decides which of two events comes
+// first: one nanosecond decides who is given the GPUs, and so all that follows.
+func (c trial) undecided(t *rapid.T, logs ...lives) {
+	if rounded[c.scheduler.Name] == "" {
+		return
+	}
+	for _, l := range logs {
+		// Up to two nanoseconds where the observation cuts a spell and at every
+		// change of size, to either side.
+		if l.closest(c.opts.Round) <= time.Duration(4*(l.resizes()+1)) {
+			t.Skip("which of two events comes first hangs on rounding")
+		}
+	}
+}
+
 // paired are the schedulers that pack jobs, and what of it is not observed.
 // They are interrupted with models that are no faster together than in turns.
 var paired = map[string]string{
@@ -358,6 +384,7 @@ func TestResumeContinues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.undecided(t, want, got)
 		if diff := c.diff(want, got); diff != "" {
 			t.Fatalf("resumed at %v, it goes another way (-cluster +resumed):\n%s", at, diff)
 		}
@@ -400,6 +427,7 @@ func TestResumeUnderAnotherConfiguration(t *testing.T) {
 		if fmt.Sprint(wantErr) != fmt.Sprint(gotErr) {
 			t.Fatalf("reconfigured, it ends with %v, resumed with %v", wantErr, gotErr)
 		}
+		c.undecided(t, part.log, got)
 		if diff := c.diff(part.log, got); diff != "" {
 			t.Fatalf("under %v from %v on (-reconfigured +resumed):\n%s", c.config, at, diff)
 		}

@@ -76,12 +76,12 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	if gpus <= 0 || gpus == int(j.held) {
 		return gpus > 0
 	}
-	s.settle(j)
 	was := *j
+	s.settle(j)
 	s.release(id)
 	j.node, j.multi = -1, -1
 	if !s.seat(id, gpus) {
-		*j = was
+		*j = was // with its progress unsettled, so that asking rounds nothing
 		j.vacated = true
 		s.retake(j) // nobody took them
 		return false

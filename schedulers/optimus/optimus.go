@@ -40,13 +40,15 @@ func (c *chooser) Begin(s *simulator.Sim, received *rounds.Service) { c.s, c.ser
 func (c *chooser) Prepare(*lanes.List)                              {}
 func (c *chooser) Steady() bool                                     { return false }
 
-// rest is the work that the job is expected to still have.
+// rest is the work that the job is expected to still have, in whole seconds:
+// no scheduler tells jobs apart that differ by less, and what was observed of
+// them is not as exact.
 func (c *chooser) rest(j simulator.ID) time.Duration {
 	done := c.service.Received(j)
 	if told, ok := c.s.JobEstimate(j); ok {
-		return max(told-done, c.least)
+		return max(told-done, c.least).Round(time.Second)
 	}
-	return max(done, c.least)
+	return max(done, c.least).Round(time.Second)
 }
 
 // Gain is the time that one more GPU saves.

@@ -135,7 +135,7 @@ func (p *policy) until(j simulator.ID) time.Duration {
 			l.until += p.s.Models().Restart(p.s.JobHeld(j) / p.s.JobMembers(j))
 		}
 		if l.until == 0 {
-			l.until = 1 // 0 is reported where there is none
+			l.until = -1 // 0 is reported where there is none; no offer lies between
 		}
 	}
 	return l.until

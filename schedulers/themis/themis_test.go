@@ -70,6 +70,11 @@ func TestLeaseIsTaken(t *testing.T) {
 	want(t, run(t, 1, []job{{0, 100, 8}, {10, 10, 8}}, simulator.Options{Estimate: told}), [2]int{110, 1}, [2]int{30, 0})
 }
 
+// The same 20 minutes earlier: the offer is at instant 0, where the lease ends.
+func TestLeaseEndsAtZero(t *testing.T) {
+	want(t, run(t, 1, []job{{-20, 100, 8}, {-10, 10, 8}}, simulator.Options{Estimate: told}), [2]int{90, 1}, [2]int{10, 0})
+}
+
 // A lease in force is not taken, however far behind the other is.
 func TestLeaseHolds(t *testing.T) {
 	want(t, run(t, 1, []job{{0, 100, 8}, {10, 10, 8}}, simulator.Options{Estimate: told}, "lease_term=10800"), [2]int{100, 0}, [2]int{110, 0})
