@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -33,7 +34,14 @@ type SynthOptions struct {
 	MaxDuration time.Duration
 	// Seed decides everything else: the same options give the same workload.
 	Seed uint64
+	// Context ends the drawing early. Default: never.
+	Context context.Context
+	// Progress is told how many jobs were drawn, now and then. Default: nobody is.
+	Progress func(jobs int)
 }
+
+// synthStep is how many jobs are drawn between looks at the context.
+const synthStep = 10_000
 
 // maxSynthJobs bounds what can be asked for: about 4 GiB of jobs.
 const maxSynthJobs = 20_000_000
@@ -70,8 +78,17 @@ func Synthesize(o SynthOptions) (*Workload, error) {
 	if p.Model == "groups" {
 		draw = newGroups(g).group
 	}
-	for !g.done() {
+	for told := 0; !g.done(); {
 		draw()
+		if len(g.jobs)-told >= synthStep {
+			told = len(g.jobs)
+			if err := context.Cause(o.Context); err != nil {
+				return nil, fmt.Errorf("synthesize: %w", err)
+			}
+			if o.Progress != nil {
+				o.Progress(told)
+			}
+		}
 		if g.idle > 10_000 {
 			return nil, fmt.Errorf("synthesize: cluster, max duration: no job of profile %s fits %s and %v", p.Name, o.Cluster, o.MaxDuration)
 		}
@@ -98,6 +115,9 @@ func (o *SynthOptions) check() (*profile, error) {
 	}
 	if o.Zero.IsZero() {
 		o.Zero = defaultSynthZero
+	}
+	if o.Context == nil {
+		o.Context = context.Background()
 	}
 	p := loadedProfiles()[o.Profile]
 	switch {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,14 +76,15 @@ and largest.
 --trace also takes a table of counts: CSV with a column time (RFC 3339) or unix,
 and a column ` + strings.Join(arrivals.CountColumns, ", ") + `. It tells neither batches nor jobs.
 
---compare fig8 is the AutoSched paper's Figure 8: its method on the original
-series and on the periodic one, against real arrivals; and the periodic copy
-against the periodic series, which is smoothed by a transform that has seen the
-future. --compare table5 has its similarities, on both series.
+--compare fig8 is the AutoSched paper's Figure 8: its method, by relative error,
+on the original series and on the periodic one, against real arrivals; and the
+periodic copy against the periodic series, which is smoothed by a transform that
+has seen the future. --compare table5 has its similarities, on both series.
 
 Methods:
 ` + forecastMethods() + `
-paper takes a similarity and a series after a colon: ` + strings.Join(arrivals.Methods[slices.IndexFunc(arrivals.Methods, func(m arrivals.Method) bool { return m.Name == "paper" })].Variants, ", ") + `.`,
+paper takes a similarity and a series after a colon, with a comma between them:
+` + strings.Join(arrivals.Metrics, ", ") + `; periodic, original. The first of each is the default.`,
 		Example: `  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --method all
   autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --count batches --json
   autosched forecast eval --trace throughput.csv.gz --from 2020-07-26 --to 2020-08-09 --method paper:manhattan,original
@@ -124,7 +124,7 @@ func (o *forecastEval) methods() ([]string, error) {
 	switch o.compare {
 	case "":
 	case "fig8":
-		return []string{"paper:original", "paper:periodic"}, nil
+		return []string{"paper:" + arrivals.Relative + ",original", "paper:" + arrivals.Relative + ",periodic"}, nil
 	case "table5":
 		var out []string
 		for _, series := range []string{"original", "periodic"} {
@@ -186,7 +186,7 @@ func (o *forecastEval) run(cmd *cobra.Command) error {
 		Count: o.count, Samples: o.rolling.Futures, Seed: o.rolling.Seed, Bin: in.history.Bin().Seconds()}
 	report.Results, err = evaluateAll(cmd.Context(), in.history, forecasters, o.rolling, o.count, line)
 	if err == nil && o.compare == "fig8" {
-		report.Periodic, err = arrivals.EvaluatePeriodic(cmd.Context(), in.history, arrivals.Metrics[0], o.rolling)
+		report.Periodic, err = arrivals.EvaluatePeriodic(cmd.Context(), in.history, arrivals.Relative, o.rolling)
 	}
 	line.clear()
 	if err != nil {

@@ -47,7 +47,7 @@ func TestForecastEval(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, all)
 		}
 	}
-	if fig := run("--compare", "fig8", "--samples", "1"); !strings.Contains(fig, "paper:original") || !strings.Contains(fig, "seen the future") {
+	if fig := run("--compare", "fig8", "--samples", "1"); !strings.Contains(fig, "paper:relative,original") || !strings.Contains(fig, "seen the future") {
 		t.Error(fig)
 	}
 	var table struct {

@@ -139,7 +139,7 @@ that.`,
 			}
 			line.clear()
 			if choice.Replaced {
-				if err := writeModel(out, choice.Kept); err != nil {
+				if err := replaceFile(out, func(f *os.File) error { return choice.Kept.Write(f) }); err != nil {
 					return err
 				}
 			}
@@ -171,33 +171,6 @@ func readModel(path string) (*durations.Model, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
-}
-
-// writeModel replaces a file once the new one is complete.
-func writeModel(path string, m *durations.Model) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	write := func() error {
-		if err := m.Write(f); err != nil {
-			return err
-		}
-		if err := f.Chmod(0o644); err != nil {
-			return err
-		}
-		return f.Sync()
-	}
-	if err := write(); err != nil {
-		_ = f.Close()
-		_ = os.Remove(f.Name())
-		return err
-	}
-	if err := f.Close(); err != nil {
-		_ = os.Remove(f.Name())
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 func (f *predictFlags) trained(cmd *cobra.Command, out string, c durations.Choice, took time.Duration) error {

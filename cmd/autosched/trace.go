@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -312,7 +313,7 @@ func (o *traceInput) wrote(cmd *cobra.Command, out string, w *workload.Workload)
 // writeTrace writes the project's CSV: to a new file that replaces the old one
 // when it is complete, or to standard output for "-".
 func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) error {
-	write := func(out io.Writer) error { return workload.WriteCSV(out, w) }
+	write := func(out io.Writer) error { return workload.WriteCSV(untilDone{cmd.Context(), out}, w) }
 	if path == "-" {
 		return write(cmd.OutOrStdout())
 	}
@@ -324,6 +325,19 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) error {
 		return errors.Join(compressed(f, path, write), f.Close())
 	}
 	return replaceFile(path, func(f *os.File) error { return compressed(f, path, write) })
+}
+
+// untilDone is a writer that ends with its context.
+type untilDone struct {
+	ctx context.Context
+	io.Writer
+}
+
+func (u untilDone) Write(b []byte) (int, error) {
+	if err := context.Cause(u.ctx); err != nil {
+		return 0, err
+	}
+	return u.Writer.Write(b)
 }
 
 // replaceFile writes a new file that takes the place of the old one, if there is

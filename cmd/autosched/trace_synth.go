@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -55,10 +56,17 @@ trace from being ruled by them.`,
 			if o.Cluster.Nodes == 0 { // no cluster: the GPUs per node are but a default
 				o.Cluster.GPUsPerNode = 0
 			}
+			line := newProgressLine(cmd.ErrOrStderr())
+			defer line.clear()
+			o.Context, o.Progress = cmd.Context(), func(jobs int) { line.show("%d jobs drawn", jobs) }
 			w, err := workload.Synthesize(o.SynthOptions)
-			if err != nil {
+			switch {
+			case cmd.Context().Err() != nil:
+				return context.Cause(cmd.Context())
+			case err != nil:
 				return usageError{err}
 			}
+			line.clear()
 			if err := writeTrace(cmd, o.out, w); err != nil {
 				return err
 			}

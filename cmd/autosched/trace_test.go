@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -197,6 +198,26 @@ func TestTraceSynth(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.csv.gz")
 	if out, _, err := runTrace(t, "", "synth", "--days", "1", "--jobs", "50", "--out", path, "--json"); err != nil || !strings.Contains(out, `"jobs": 50`) {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A trace that would take long is not drawn on after an interruption, nor
+// written: what the file held stays.
+func TestTraceSynthInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := filepath.Join(t.TempDir(), "s.csv.gz")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := newTraceSynthCmd()
+	cmd.SetArgs([]string{"--days", "3650", "--jobs", "20000000", "--out", path})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || errors.As(err, new(usageError)) {
+		t.Errorf("drew on: %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "old" {
+		t.Errorf("the file holds %d bytes, %v", len(b), err)
 	}
 }
 

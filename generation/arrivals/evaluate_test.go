@@ -135,8 +135,8 @@ func TestReference(t *testing.T) {
 			rows, periodic := references(t, w.name)
 			for _, r := range rows {
 				method := map[string]string{
-					"last hour": "last-hour", "paper: NN original rel": "paper:original", "paper: NN original Manhattan": "paper:manhattan,original",
-					"paper: NN periodic(lp2) copy original jobs": "paper", "kNN25 mean man": "knn",
+					"last hour": "last-hour", "paper: NN original rel": "paper:relative,original", "paper: NN original Manhattan": "paper:manhattan,original",
+					"paper: NN periodic(lp2) copy original jobs": "paper:relative", "kNN25 mean man": "knn",
 				}[r.Method]
 				if method == "" {
 					continue
@@ -168,7 +168,7 @@ func TestReference(t *testing.T) {
 				if r.Mode != "lp2" {
 					continue
 				}
-				s, err := arrivals.EvaluatePeriodic(t.Context(), h, "relative", arrivals.Rolling{From: date(t, h.Zero(), w.from), To: date(t, h.Zero(), w.to)})
+				s, err := arrivals.EvaluatePeriodic(t.Context(), h, arrivals.Relative, arrivals.Rolling{From: date(t, h.Zero(), w.from), To: date(t, h.Zero(), w.to)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -93,7 +93,7 @@ func New(o Options) (*Forecaster, error) {
 			if f.method.Variants == nil {
 				return nil, fmt.Errorf("arrivals: method %s has no variants", name)
 			}
-			return nil, fmt.Errorf("arrivals: %q is not a variant of method %s: %s", v, name, strings.Join(f.method.Variants, ", "))
+			return nil, fmt.Errorf("arrivals: %q is not a variant of method %s; these are, several with commas between them: %s", v, name, strings.Join(f.method.Variants, ", "))
 		}
 	}
 	if f.horizon <= 0 || f.horizon > MaxHorizon {

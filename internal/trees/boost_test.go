@@ -430,7 +430,7 @@ func TestTreesKeepToTheOptions(t *testing.T) {
 				t.Fatalf("prediction %d is %g", i, p)
 			}
 		}
-		if err := Validate(strings.NewReader(text1b(m))); err != nil {
+		if _, err := Load(strings.NewReader(text1b(m))); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -28,8 +28,8 @@ type Served struct {
 }
 
 // Load reads a model that WriteLightGBM or LightGBM itself wrote as text,
-// version 3 (numerical and categorical splits). The file is checked as by
-// Validate before it is served; what cannot be served is refused by name.
+// version 3 (numerical and categorical splits). The whole file is checked
+// before any of it is served; what cannot be served is refused by name.
 func Load(r io.Reader) (s *Served, err error) {
 	t, err := parse(r)
 	if err != nil {

@@ -46,13 +46,7 @@ type textTree struct {
 	catBound, catSet []int
 }
 
-// Validate reads a whole model file and reports the first thing that Load would
-// refuse.
-func Validate(r io.Reader) error {
-	_, err := parse(r)
-	return err
-}
-
+// parse reads a whole model file and reports the first thing that is wrong with it.
 func parse(r io.Reader) (*text, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxText+1))
 	if err != nil {

@@ -217,7 +217,7 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
-	if err := Validate(strings.NewReader(good)); err != nil {
+	if _, err := Load(strings.NewReader(good)); err != nil {
 		t.Error(err)
 	}
 }
@@ -232,11 +232,11 @@ func (e endless) Read(p []byte) (int, error) {
 }
 
 func TestTooLong(t *testing.T) {
-	if err := Validate(endless{"tree\n"}); err == nil || !strings.Contains(err.Error(), "MiB") {
+	if _, err := Load(endless{"tree\n"}); err == nil || !strings.Contains(err.Error(), "MiB") {
 		t.Errorf("an endless file: %v", err)
 	}
 	long := strings.Replace(fixture(t), "tree_sizes=", "tree_sizes="+strings.Repeat("1 ", maxLine/2), 1)
-	if err := Validate(strings.NewReader(long)); err == nil || !strings.Contains(err.Error(), "line 10: longer") {
+	if _, err := Load(strings.NewReader(long)); err == nil || !strings.Contains(err.Error(), "line 10: longer") {
 		t.Errorf("a long line: %v", err)
 	}
 }
