@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,7 +98,7 @@ func Figure(objective string, v float64) string {
 // CheckObjective refuses what is not in Objectives.
 func CheckObjective(name string) error {
 	if !slices.Contains(Objectives, name) {
-		return fmt.Errorf("objective: %q is not known; there are %v", name, Objectives)
+		return fmt.Errorf("objective: %q is not known; there are %s", name, strings.Join(Objectives, ", "))
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ out=${1:-out/example-learn}
 mkdir -p "$out"
 runs=$out/runs.csv tiers=$out/tiers.json graph=$out/graph.json
 
-"$autosched" bench search --objective quad2 --sampler auto,random --seeds 5
+"$autosched" bench search --objectives quad2 --samplers auto,random --seeds 5
 "$autosched" causal dataset --trace sample --nodes 12 --scheduler tiresias --out "$runs" --tiers "$tiers"
 "$autosched" causal learn --data "$runs" --tiers "$tiers" --group segment --out "$graph"
 "$autosched" causal show "$graph" --format html --out "$out/graph.html"

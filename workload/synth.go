@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -57,10 +58,14 @@ func Profiles() []string {
 // ProfileTitle says in a line what cluster a profile is of, "" if there is none
 // of that name.
 func ProfileTitle(name string) string {
-	if p := loadedProfiles()[name]; p != nil {
-		return p.Title
+	if !slices.Contains(profileNames, name) {
+		return ""
 	}
-	return ""
+	var p struct{ Title string }
+	if err := json.Unmarshal(profileText(name), &p); err != nil {
+		panic("workload: profile " + name + ": " + err.Error())
+	}
+	return p.Title
 }
 
 // Synthesize draws a workload that resembles a published cluster trace. It is
@@ -119,7 +124,7 @@ func (o *SynthOptions) check() (*profile, error) {
 	if o.Context == nil {
 		o.Context = context.Background()
 	}
-	p := loadedProfiles()[o.Profile]
+	p := loadProfile(o.Profile)
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf("profile: %q is not known; known are %s", o.Profile, strings.Join(Profiles(), ", "))

@@ -165,21 +165,37 @@ func (d *profileDuration) ln(odds, u float64) float64 {
 	return math.Log(logInterp(d.CDF, d.XS, 1-longer))
 }
 
-var loadedProfiles = sync.OnceValue(func() map[string]*profile {
-	out := map[string]*profile{}
+// profiles reads each on first use: fitting one takes a while, and most commands
+// need none.
+var profiles = func() map[string]func() *profile {
+	out := map[string]func() *profile{}
 	for _, name := range profileNames {
-		text, err := profileFiles.ReadFile("profiles/" + name + ".json")
-		if err != nil {
-			panic("workload: " + err.Error())
-		}
-		p, err := readProfile(text)
-		if err != nil {
-			panic("workload: profile " + name + ": " + err.Error())
-		}
-		out[name] = p
+		out[name] = sync.OnceValue(func() *profile {
+			p, err := readProfile(profileText(name))
+			if err != nil {
+				panic("workload: profile " + name + ": " + err.Error())
+			}
+			return p
+		})
 	}
 	return out
-})
+}()
+
+// loadProfile returns a profile, nil if there is none of that name.
+func loadProfile(name string) *profile {
+	if load := profiles[name]; load != nil {
+		return load()
+	}
+	return nil
+}
+
+func profileText(name string) []byte {
+	text, err := profileFiles.ReadFile("profiles/" + name + ".json")
+	if err != nil {
+		panic("workload: " + err.Error())
+	}
+	return text
+}
 
 // readProfile reads, checks and fits one profile.
 func readProfile(text []byte) (*profile, error) {

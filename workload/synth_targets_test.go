@@ -93,7 +93,7 @@ type generated struct {
 
 func generate(t *testing.T, profile string, jobs int) *generated {
 	t.Helper()
-	p := loadedProfiles()[profile]
+	p := loadProfile(profile)
 	w, err := Synthesize(SynthOptions{Profile: profile, Days: int(float64(jobs)/p.JobsPerDay/7) * 7, Seed: 7})
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func TestSynthesizeAcme(t *testing.T) {
 // What TestSynthesizePhilly states is what is published.
 func TestPhillyTargets(t *testing.T) {
 	x := readTargets(t, "philly")
-	d := loadedProfiles()["philly"].Duration
+	d := loadProfile("philly").Duration
 	if d.MeanS != math.Round(x.number("published_full_trace/summary/mean_duration_s")) || d.MedianS != x.number("published_full_trace/summary/median_duration_s") {
 		t.Error("mean or median")
 	}
@@ -331,7 +331,7 @@ func TestPhillyTargets(t *testing.T) {
 // Every profile holds in a week as well: what is drawn is spread evenly.
 func TestShortTracesResemble(t *testing.T) {
 	for _, name := range []string{"acme", "helios", "pai"} {
-		p := loadedProfiles()[name]
+		p := loadProfile(name)
 		for seed := range uint64(3) {
 			began := time.Now()
 			w, err := Synthesize(SynthOptions{Profile: name, Days: 7, Seed: seed})

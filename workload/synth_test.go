@@ -27,7 +27,7 @@ func TestSynthesizePhilly(t *testing.T) {
 	near(t, "p10 duration", s.Durations.P10, 35.5, 5)
 	near(t, "p25 duration", s.Durations.P25, 108, 20)
 
-	p := loadedProfiles()["philly"]
+	p := loadProfile("philly")
 	for i, x := range p.Duration.XS {
 		n := 0
 		for _, j := range w.Jobs() {

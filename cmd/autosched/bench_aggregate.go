@@ -43,11 +43,11 @@ groups but every job up to a minute later: what ranks are worth.`,
 			}
 			for _, v := range o.Sizes {
 				if v < 2 {
-					return usageError{fmt.Errorf("--size: %d is below 2: nothing would be grouped", v)}
+					return usageError{fmt.Errorf("--sizes: %d is below 2: nothing would be grouped", v)}
 				}
 			}
 			if err := controller.CheckObjective(objective); err != nil {
-				return usageError{err}
+				return usageError{fmt.Errorf("--%w", err)}
 			}
 			if horizon <= 0 {
 				return usageError{fmt.Errorf("--horizon: %v is not positive", horizon)}
@@ -77,7 +77,8 @@ groups but every job up to a minute later: what ranks are worth.`,
 	addObjective(cmd, &objective)
 	fl := cmd.Flags()
 	fl.DurationVar(&horizon, "horizon", replay.DefaultHorizon, "with --hours, arrivals for this long belong to a round")
-	fl.IntSliceVar(&o.Sizes, "size", []int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup}, "sizes of groups to compare, in GPUs")
+	fl.IntSliceVar(&o.Sizes, "sizes", []int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup}, "sizes of groups to compare, in GPUs, comma-separated")
+	formerly(cmd, map[string]string{"size": "sizes"})
 	fl.IntVar(&o.Configs, "configs", 24, "configurations to rank")
 	fl.IntVar(&o.Hours, "hours", 0, "busy instants to look at (0: the whole window at once)")
 	fl.IntVar(&o.Repeats, "repeats", 2, "times each measurement is timed; the fastest counts")

@@ -40,8 +40,8 @@ Functions:
 Samplers:
 ` + samplerList(),
 		Example: `  autosched bench search
-  autosched bench search --objective cat4 --sampler auto,random,bluefin --seeds 50
-  autosched bench search --objective all --sampler all --json`,
+  autosched bench search --objectives cat4 --samplers auto,random,bluefin --seeds 50
+  autosched bench search --objectives all --samplers all --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if budget < 1 || seeds < 1 || workers < 0 {
@@ -57,13 +57,13 @@ Samplers:
 			for _, n := range names {
 				o, err := objectives.Find(n)
 				if err != nil {
-					return usageError{fmt.Errorf("--objective: %w", err)}
+					return usageError{fmt.Errorf("--objectives: %w", err)}
 				}
 				chosen = append(chosen, o)
 			}
 			for _, s := range samplers {
 				if !slices.Contains(samplerNames(), s) {
-					return usageError{fmt.Errorf("--sampler: %q is not known; there are %s", s, strings.Join(samplerNames(), ", "))}
+					return usageError{fmt.Errorf("--samplers: %q is not known; there are %s", s, strings.Join(samplerNames(), ", "))}
 				}
 			}
 			if workers == 0 {
@@ -99,14 +99,13 @@ Samplers:
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&names, "objective", publishedObjectives, "functions, or all")
-	fl.StringSliceVar(&samplers, "sampler", []string{search.DefaultSampler, "random"}, "samplers, or all")
+	fl.StringSliceVar(&names, "objectives", publishedObjectives, "functions, comma-separated, or all")
+	fl.StringSliceVar(&samplers, "samplers", []string{search.DefaultSampler, "random"}, "samplers, comma-separated, or all")
 	fl.IntVar(&budget, "budget", 40, "evaluations of a study")
 	fl.IntVar(&seeds, "seeds", 20, "studies per function and sampler")
 	fl.IntVar(&workers, "workers", 0, "studies at a time (0: one per processor); changes nothing but the time")
-	fl.BoolVar(&asJSON, "json", false, "print JSON")
-	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions(append(objectives.Names(), "all"), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("sampler", cobra.FixedCompletions(append(samplerNames(), "all"), cobra.ShellCompDirectiveNoFileComp))
+	fl.BoolVar(&asJSON, "json", false, "print JSON for programs")
+	formerly(cmd, map[string]string{"objective": "objectives", "sampler": "samplers"})
 	return cmd
 }
 

@@ -82,11 +82,10 @@ learnt at the instants before, turn proposals down:
 	t.addSearch(cmd, replay.DefaultBudget)
 	c.add(cmd)
 	fl := cmd.Flags()
-	fl.StringSliceVar(&names, "searches", searchNames(), "searches to compare; the first is the reference")
+	fl.StringSliceVar(&names, "searches", searchNames(), "searches to compare, comma-separated; the first is the reference")
 	fl.IntVar(&o.Hours, "hours", 10, "instants to tune at")
 	fl.IntVar(&o.Seeds, "seeds", 5, "searches per instant, each with its own futures")
 	fl.DurationVar(&o.Time, "time", 0, "wall time of each search (0: only --budget counts); results then depend on the machine")
-	_ = cmd.RegisterFlagCompletionFunc("searches", cobra.FixedCompletions(searchNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -34,8 +34,6 @@ runs differ.
   autosched causal whatif --data runs.csv --tiers tiers.json --set queues=3
   autosched causal compare --data runs.csv --tiers tiers.json --a 17 --b 42
   autosched causal page --data runs.csv --tiers tiers.json --out model.html`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalForeseeCmd(), newCausalLearnCmd(), newCausalPageCmd(), newCausalShowCmd(), newCausalWhatIfCmd())
 	return cmd

@@ -105,7 +105,7 @@ from. --tiers says which column is what. All of it is simulated.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "table to write, CSV (required)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "table to write, CSV (required)")
 	cmd.Flags().StringVar(&tiers, "tiers", "", "tiers file to write, JSON (required)")
 	return cmd
 }

@@ -41,7 +41,7 @@ Paths come from the graph: how far the objective moves if a parameter acts along
 this way only. An interaction is how far the effect of two parameters together
 differs, at most, from the sum of theirs.`,
 		Example: `  autosched causal effects --data runs.csv --tiers tiers.json
-  autosched causal effects --data runs.csv --tiers tiers.json --graph graph.json --objective avg_jct --json | jq '.objectives[0].effects[0]'`,
+  autosched causal effects --data runs.csv --tiers tiers.json --graph graph.json --objective avg_jct_over_incumbent --json | jq '.objectives[0].effects[0]'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if top < 0 {

@@ -87,7 +87,7 @@ func plainError(server string, err error) error {
 	}
 	switch st.Code() {
 	case codes.Unavailable:
-		return fmt.Errorf("cannot reach the service at %s: %s\nis 'autosched serve' running there?", server, st.Message())
+		return fmt.Errorf("cannot reach the service at %s: %s\nis 'autosched serve' running there?", server, reason(err))
 	case codes.Canceled:
 		return context.Canceled
 	case codes.DeadlineExceeded:
@@ -105,6 +105,20 @@ func plainError(server string, err error) error {
 		return fmt.Errorf("the service refused the request:\n%s", strings.Join(lines, "\n"))
 	}
 	return errors.New(st.Message())
+}
+
+// reason is what a transport failed of, without the names of the layers that
+// handed it on.
+func reason(err error) string {
+	var inner interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &inner) {
+		return err.Error()
+	}
+	text := inner.GRPCStatus().Message()
+	if _, after, ok := strings.Cut(text, "Error while dialing: "); ok {
+		text = strings.TrimSuffix(after, `"`)
+	}
+	return text
 }
 
 // protoText is a message as JSON: the same bytes for the same message, on one
@@ -140,6 +154,14 @@ func schedulerArg(args []string) (string, error) {
 		return "", usageError{errors.New("want the name of one scheduler; 'autosched scheduler list' shows them")}
 	}
 	return "schedulers/" + strings.TrimPrefix(args[0], "schedulers/"), nil
+}
+
+// plural is a number of things: 1 rule, 2 rules.
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

@@ -21,8 +21,6 @@ func newConfigCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "See what a scheduler should run, and why",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.add(cmd)
 	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigAckCmd(&f))
@@ -32,8 +30,9 @@ func newConfigCmd() *cobra.Command {
 func newConfigGetCmd(f *clientFlags) *cobra.Command {
 	var revision int64
 	cmd := &cobra.Command{
-		Use:   "get SCHEDULER",
-		Short: "Show the configuration a scheduler should run, or another revision",
+		ValidArgsFunction: registered(f),
+		Use:               "get SCHEDULER",
+		Short:             "Show the configuration a scheduler should run, or another revision",
 		Long: `Shows a configuration with the reason it was chosen, what was simulated for it,
 and what the scheduler said of it: by default the one the scheduler should run
 now.`,
@@ -113,8 +112,9 @@ func valuesLine(c *pb.Configuration) string {
 func newConfigListCmd(f *clientFlags) *cobra.Command {
 	var limit int32
 	cmd := &cobra.Command{
-		Use:   "list SCHEDULER",
-		Short: "List a scheduler's revisions, newest first",
+		ValidArgsFunction: registered(f),
+		Use:               "list SCHEDULER",
+		Short:             "List a scheduler's revisions, newest first",
 		Long: `Lists the revisions the service has made for a scheduler: where each came from,
 what became of it, and why. PROPOSED ones were not offered (mode recommend);
 REJECTED ones were refused by the scheduler and are never offered again.`,
@@ -151,8 +151,9 @@ REJECTED ones were refused by the scheduler and are never offered again.`,
 func newConfigWatchCmd(f *clientFlags) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
-		Use:   "watch SCHEDULER",
-		Short: "Follow what a scheduler should run",
+		ValidArgsFunction: registered(f),
+		Use:               "watch SCHEDULER",
+		Short:             "Follow what a scheduler should run",
 		Long: `Prints the current configuration and then every new one, a line each, until it
 is interrupted. If the service goes away, the watch goes on where it was once
 the service is back. With --wait it may be started first: it waits until the
@@ -234,8 +235,9 @@ func newConfigAckCmd(f *clientFlags) *cobra.Command {
 	var revision int64
 	var state, why string
 	cmd := &cobra.Command{
-		Use:   "ack SCHEDULER --revision N --state applied|rejected|failed",
-		Short: "Tell the service what became of a revision, where the scheduler does not",
+		ValidArgsFunction: registered(f),
+		Use:               "ack SCHEDULER --revision N --state applied|rejected|failed",
+		Short:             "Tell the service what became of a revision, where the scheduler does not",
 		Long: `Schedulers acknowledge by themselves over the API. By hand it is for those that
 do not, and for proposals (mode recommend): once you have applied one,
 acknowledge it as applied, and tuning compares with it from then on.

@@ -77,13 +77,9 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 					return fmt.Errorf("--out: %w", err)
 				}
 			}
-			for _, m := range strings.Split(methods, ",") {
-				if m = strings.TrimSpace(m); m != "" {
-					o.Methods = append(o.Methods, m)
-				}
-			}
+			o.Methods = splitList(methods)
 			if err := replay.CheckMethods(o.Methods); err != nil {
-				return usageError{err}
+				return usageError{fmt.Errorf("--%w", err)}
 			}
 			line := newProgressLine(cmd.ErrOrStderr())
 			o.Progress = func(s replay.Step) {
@@ -119,7 +115,7 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 	fl.StringVar(&search, "search", controller.SearchAuto, "what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
 	_ = cmd.RegisterFlagCompletionFunc("search", cobra.FixedCompletions(controller.Searches, cobra.ShellCompDirectiveNoFileComp))
 	fl.StringVar(&named, "scenario", "", "FILE:NAME, window and cluster as a JSON file of scenarios has them: --from, --to, --nodes and --gpus-per-node, unless given")
-	fl.StringVar(&out, "out", "", "folder for the report: report.html, report.json, methods.csv, decisions.csv, jobs.csv")
+	fl.StringVarP(&out, "out", "o", "", "folder for the report: report.html, report.json, methods.csv, decisions.csv, jobs.csv")
 	fl.DurationVar(&warmup, "warmup", 0, "start the live simulation this much before --from")
 	fl.DurationVar(&interval, "interval", replay.DefaultInterval, "time between rounds")
 	return cmd
@@ -192,7 +188,7 @@ func (t *tuneFlags) check() error {
 	}
 	switch {
 	case controller.CheckObjective(t.objective) != nil:
-		return usageError{controller.CheckObjective(t.objective)}
+		return usageError{fmt.Errorf("--%w", controller.CheckObjective(t.objective))}
 	case t.horizon <= 0:
 		return usageError{fmt.Errorf("--horizon: %v is not positive", t.horizon)}
 	case t.futures <= 0:

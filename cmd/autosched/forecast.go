@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,9 +86,9 @@ Methods:
 ` + forecastMethods() + `
 paper takes a similarity and a series after a colon, with a comma between them:
 ` + strings.Join(arrivals.Metrics, ", ") + `; periodic, original. The first of each is the default.`,
-		Example: `  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --method all
+		Example: `  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --methods all
   autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --count batches --json
-  autosched forecast eval --trace throughput.csv.gz --from 2020-07-26 --to 2020-08-09 --method paper:manhattan,original
+  autosched forecast eval --trace throughput.csv.gz --from 2020-07-26 --to 2020-08-09 --methods paper:manhattan,original
   autosched forecast eval --trace sample --from 2017-10-10 --to 2017-10-12 --compare fig8`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
@@ -97,15 +98,15 @@ paper takes a similarity and a series after a colon, with a comma between them:
 	f.StringVar(&o.from, "from", "", "first instant to forecast from, RFC 3339, a date, or seconds since the trace's zero (required)")
 	f.StringVar(&o.to, "to", "", "end of the last forecast's horizon (required)")
 	f.StringVar(&o.since, "history-from", "", "leave out what arrived before this day (default: nothing)")
-	f.StringVar(&o.method, "method", arrivals.DefaultMethod, "all, or methods separated by spaces: "+strings.Join(forecastNames(), ", "))
-	f.StringVar(&o.compare, "compare", "", "a comparison of the paper instead of --method: fig8 or table5")
+	f.StringVar(&o.method, "methods", arrivals.DefaultMethod, "methods to score, comma-separated, or all: "+strings.Join(forecastNames(), ", "))
+	f.StringVar(&o.compare, "compare", "", "a comparison of the paper instead of --methods: fig8 or table5")
 	f.StringVar(&o.count, "count", arrivals.CountJobs, "what is scored: jobs or batches")
 	f.DurationVar(&o.horizon, "horizon", time.Hour, "how far a forecast goes")
 	f.DurationVar(&o.rolling.Every, "every", 0, "time between forecasts (default: the horizon)")
 	f.IntVar(&o.rolling.Futures, "samples", arrivals.DefaultFutures, "futures of each forecast")
 	f.Uint64Var(&o.rolling.Seed, "seed", 1, "seed of the futures")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
-	_ = cmd.RegisterFlagCompletionFunc("method", cobra.FixedCompletions(append(forecastNames(), "all"), cobra.ShellCompDirectiveNoFileComp))
+	formerly(cmd, map[string]string{"method": "methods"})
 	_ = cmd.RegisterFlagCompletionFunc("count", cobra.FixedCompletions([]string{arrivals.CountJobs, arrivals.CountBatches}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("compare", cobra.FixedCompletions([]string{"fig8", "table5"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -139,11 +140,26 @@ func (o *forecastEval) methods() ([]string, error) {
 	if o.method == "all" {
 		return forecastNames(), nil
 	}
-	out := strings.Fields(o.method)
+	out := forecastList(o.method)
 	if len(out) == 0 {
-		return nil, usageError{errors.New("--method: names no method")}
+		return nil, usageError{errors.New("--methods: names no method")}
 	}
 	return out, nil
+}
+
+// forecastList splits a list of methods at commas or spaces. What is no method
+// belongs to the variant before it, as in paper:manhattan,original.
+func forecastList(text string) []string {
+	var out []string
+	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		name, _, _ := strings.Cut(one, ":")
+		if last := len(out) - 1; last >= 0 && strings.Contains(out[last], ":") && !slices.Contains(forecastNames(), name) {
+			out[last] += "," + one
+			continue
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 func (o *forecastEval) run(cmd *cobra.Command) error {
@@ -152,8 +168,8 @@ func (o *forecastEval) run(cmd *cobra.Command) error {
 		return usageError{errors.New(`--trace is missing: name a trace file, or "sample"`)}
 	case o.from == "" || o.to == "":
 		return usageError{errors.New("--from and --to are missing: the window to forecast")}
-	case o.compare != "" && cmd.Flags().Changed("method"):
-		return usageError{errors.New("--compare brings its own methods: leave out --method")}
+	case o.compare != "" && cmd.Flags().Changed("methods"):
+		return usageError{errors.New("--compare brings its own methods: leave out --methods")}
 	case o.compare == "fig8" && o.count != arrivals.CountJobs:
 		return usageError{errors.New("--compare fig8 counts jobs: leave out --count")}
 	case o.compare == "fig8" && o.horizon != time.Hour:
@@ -174,7 +190,7 @@ func (o *forecastEval) run(cmd *cobra.Command) error {
 	forecasters := make([]*arrivals.Forecaster, len(names))
 	for i, n := range names {
 		if forecasters[i], err = arrivals.New(arrivals.Options{Method: n, Horizon: o.horizon}); err != nil {
-			return usageError{fmt.Errorf("--method, --horizon: %w", err)}
+			return usageError{fmt.Errorf("--methods, --horizon: %w", err)}
 		}
 	}
 	in, err := o.open(cmd.Context(), cmd)

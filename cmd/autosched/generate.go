@@ -183,7 +183,7 @@ func describeFuture(r *generation.Request, left []time.Duration, jobs []workload
 // writeFutures writes one trace each.
 func writeFutures(dir string, w *workload.Workload, at time.Duration, r *generation.Request, futures []generation.Future) ([]string, error) {
 	if err := os.MkdirAll(filepath.Clean(dir), 0o755); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--out: %w", err)
 	}
 	var files []string
 	for k, f := range futures {

@@ -60,7 +60,7 @@ Offline, evaluate what tuning would have gained on a trace:
   autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
 
 See what is coming, and learn why a configuration is better:
-  autosched forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --method all
+  autosched forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --methods all
   autosched predict eval --trace sample
   autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
   autosched causal effects --data runs.csv --tiers tiers.json --group segment --log
@@ -73,13 +73,6 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q", args[0])}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
@@ -98,6 +91,18 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 		newCausalCmd(),
 		newPredictCmd(),
 	)
+	root.SetHelpCommand(newHelpCmd())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, sub := range root.Commands() {
+		if sub.Name() == "completion" {
+			for _, shell := range sub.Commands() {
+				shell.Args = noArgs
+			}
+		}
+	}
+	groups(root)
+	completeValues(root)
 	return root
 }
 

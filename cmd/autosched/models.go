@@ -69,8 +69,6 @@ func newModelsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "models",
 		Short: "Look at the simulator's performance models, or learn them from history",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newModelsShowCmd(), newModelsLearnCmd())
 	return cmd

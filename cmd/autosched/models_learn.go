@@ -70,7 +70,7 @@ no service runs on it), or the CSV that 'autosched simulate --jobs-out' writes.`
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&events, "events", "", "directory of the service, or CSV written by simulate --jobs-out (required)")
-	fl.StringVar(&out, "out", "", "models file to write (required)")
+	fl.StringVarP(&out, "out", "o", "", "models file to write (required)")
 	fl.IntVar(&perNode, "gpus-per-node", 8, "GPUs of a node, which tells what is spread in a service's events")
 	fl.BoolVar(&asJSON, "json", false, "print JSON for programs")
 	return cmd

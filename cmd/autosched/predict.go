@@ -29,8 +29,6 @@ submitted. Nothing that happens after an instant is known at it.`,
   autosched predict train --trace jobs.csv.gz --out durations.model
   autosched predict explain --model durations.model
   autosched predict explain --trace jobs.csv.gz --job philly-012345`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPredictTrainCmd(), newPredictEvalCmd(), newPredictExplainCmd(), newPredictFeaturesCmd())
 	return cmd

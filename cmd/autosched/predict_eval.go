@@ -46,7 +46,7 @@ but those it has learnt from.`,
 			case methods == "all":
 				o.Methods = methodNames()
 			default:
-				o.Methods = strings.Split(methods, ",")
+				o.Methods = splitList(methods)
 			}
 			for _, name := range o.Methods {
 				if _, err := durations.MethodNamed(name); err != nil {
@@ -83,7 +83,7 @@ but those it has learnt from.`,
 	}
 	f.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&methods, "methods", durations.DefaultMethod, "methods to compare, the first in detail: "+strings.Join(methodNames(), ", ")+", or all")
+	fl.StringVar(&methods, "methods", durations.DefaultMethod, "methods to compare, comma-separated, the first in detail: "+strings.Join(methodNames(), ", ")+", or all")
 	fl.Float64Var(&share, "train-share", .7, "share of the jobs, the first submitted, to learn from")
 	fl.BoolVar(&ablate, "ablate", false, "also learn without each part of the features, and from the paper's alone")
 	fl.StringVar(&model, "model", "", "model file to ask instead of learning one")

@@ -28,8 +28,6 @@ func newSchedulerCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scheduler",
 		Short: "Register schedulers with the service and look at them",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.add(cmd)
 	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f), newSchedulerSpacesCmd(&f),
@@ -113,8 +111,9 @@ to the scheduler.`,
 	fl.Int32Var(&r.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
 	fl.StringVar(&r.mode, "mode", "", "recommend or auto")
 	fl.StringVar(&r.objective, "objective", "", "metric to improve, such as avg_jct")
-	fl.DurationVar(&r.interval, "update-interval", 0, "event time between tuning rounds, such as 1h")
+	fl.DurationVar(&r.interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.BoolVar(&r.validateOnly, "validate-only", false, "check only, store nothing")
+	formerly(cmd, map[string]string{"update-interval": "interval"})
 	fl.StringVar(&r.requestID, "request-id", "", "makes it safe to send the same registration again")
 	return cmd
 }
@@ -197,9 +196,16 @@ func readScheduler(stdin io.Reader, path string) (*pb.Scheduler, error) {
 	if len(text) > maxSpec {
 		return nil, fmt.Errorf("%s: is larger than %d MiB", path, maxSpec>>20)
 	}
-	var tree map[string]any
-	if err := yaml.Unmarshal(text, &tree); err != nil {
+	var document any
+	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	tree, ok := document.(map[string]any)
+	switch {
+	case document == nil:
+		return nil, fmt.Errorf("%s: is empty: it needs the fields of a Scheduler, such as name and spec", path)
+	case !ok:
+		return nil, fmt.Errorf("%s: is not a document with fields, such as name and spec", path)
 	}
 	asJSON, err := json.Marshal(tree)
 	if err != nil {
@@ -220,7 +226,8 @@ func newSchedulerGetCmd(f *clientFlags) *cobra.Command {
 		Long: `Shows what is registered of a scheduler (parameters, rules, cluster, when rounds
 run and what they ask for), the latest event's time, and what the last tuning
 round decided.`,
-		Example: "  autosched scheduler get tiresias\n  autosched scheduler get tiresias --json",
+		Example:           "  autosched scheduler get tiresias\n  autosched scheduler get tiresias --json",
+		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := schedulerArg(args)
 			if err != nil {

@@ -141,10 +141,10 @@ const countLimit = 20_000
 
 // sizeText says how large a space is.
 func sizeText(sp *space.Space) string {
-	text := fmt.Sprintf("%d parameters, %d rules, %d dimensions, ", len(sp.Params()), len(sp.Rules()), sp.Dims())
+	text := plural(len(sp.Params()), "parameter") + ", " + plural(len(sp.Rules()), "rule") + ", " + plural(sp.Dims(), "dimension") + ", "
 	switch n, exact := configurations(sp); {
 	case exact:
-		return text + fmt.Sprintf("%.0f configurations", n)
+		return text + plural(int(n), "configuration")
 	case math.IsInf(n, 1):
 		return text + "infinitely many configurations"
 	default:

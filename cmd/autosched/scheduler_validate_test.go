@@ -34,7 +34,7 @@ func TestSchedulerValidate(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	for _, want := range []string{"is valid: 2 parameters, 1 rules, 2 dimensions, 11 configurations", "one of low < mid < high",
+	for _, want := range []string{"is valid: 2 parameters, 1 rule, 2 dimensions, 11 configurations", "one of low < mid < high",
 		"never queues > 3 and effort == high; if broken, the parameter named last moves"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)

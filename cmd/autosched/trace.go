@@ -41,13 +41,6 @@ input.`,
   autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
   autosched trace synth --days 14 --load 1.2 --nodes 70 --gpus-per-node 8 --out philly-like.csv.gz`,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("trace: unknown command %q", args[0])}
-			}
-			return cmd.Help()
-		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cmd.AddCommand(newTraceFetchCmd(), newTraceImportCmd(), newTraceStatsCmd(), newTraceSynthCmd(), newTraceValidateCmd(), newTraceWindowCmd())

@@ -80,7 +80,7 @@ gzip. Its digest is checked if --sha256 tells it, and shown otherwise.`,
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("trace fetch: name one trace of %s", strings.Join(names, ", "))}
+				return usageError{fmt.Errorf("trace fetch: name the trace to fetch: %s", strings.Join(names, ", "))}
 			}
 			i := slices.Index(names, args[0])
 			if i < 0 {

@@ -223,7 +223,7 @@ func TestTraceSynthInterrupted(t *testing.T) {
 
 func TestTraceMisuse(t *testing.T) {
 	for _, args := range [][]string{
-		{"stats"}, {"stats", "a", "b"}, {"stats", "a", "--trace", "b"}, {"stats", "sample", "--nodes", "-1"}, {"stats", "--nope"}, {"nope"},
+		{"stats"}, {"stats", "a", "b"}, {"stats", "a", "--trace", "b"}, {"stats", "sample", "--nodes", "-1"}, {"stats", "--nope"},
 		{"import", "sample"}, {"window", "sample", "--from", "noon"}, {"window", "sample", "--from", "2h", "--to", "1h"}, {"window", "sample", "--json"},
 		{"synth", "x"}, {"synth", "--days", "0"}, {"synth", "--load", "1"}, {"synth", "--profile", "moon"}, {"synth", "--start", "noon"}, {"synth", "--json"},
 		{"validate", "sample", "--show", "0"}, {"validate", "sample", "--format", "moon"},

@@ -1,5 +1,6 @@
 // Package arch checks the shape of the repository: which room may import which,
-// that every package says what it is for, and a few rules of hygiene. It opens
+// that every package says what it is for, that links between pages lead
+// somewhere, and a few rules of hygiene. It opens
 // and parses the files itself, because what the go command reports may come
 // from its cache. Only its test uses it.
 package arch
@@ -108,10 +109,16 @@ func Check(repo fs.FS) ([]Finding, error) {
 			return err
 		}
 		c.file(p, data)
+		if path.Ext(p) == ".md" {
+			c.links(repo, p, data)
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("arch: %w", err)
+	}
+	if err := c.index(repo); err != nil {
+		return nil, err
 	}
 	if len(c.packages) == 0 {
 		return nil, fmt.Errorf("arch: no Go file found")

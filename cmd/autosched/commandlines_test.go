@@ -1,0 +1,277 @@
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// visitCommands calls f for every command of the tree.
+func visitCommands(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, sub := range cmd.Commands() {
+		visitCommands(sub, f)
+	}
+}
+
+// commandLines are the calls of autosched in a text, as words: lines of code
+// that begin with its name, or have it behind a pipe, && or "do". Comments and
+// redirections are left out.
+func commandLines(text string) [][]string {
+	var out [][]string
+	text = regexp.MustCompile(`\\\n\s*`).ReplaceAllString(text, " ")
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		line, _, _ = strings.Cut(line, " #")
+		for _, part := range regexp.MustCompile(`\||&&|;|&$|\d?>`).Split(line, -1) {
+			if m := called.FindStringSubmatch(part); m != nil { // not what a table says of the method
+				out = append(out, shellWords(m[1]))
+			}
+		}
+	}
+	return out
+}
+
+var called = regexp.MustCompile(`^\s*(?:bin/|"\$)?autosched"? ([a-z-].*)`)
+
+// shellWords splits at blanks outside quotes.
+func shellWords(text string) []string {
+	var out []string
+	for _, w := range regexp.MustCompile(`(?:"[^"]*"|'[^']*'|\S)+`).FindAllString(text, -1) {
+		out = append(out, strings.NewReplacer(`"`, "", `'`, "").Replace(w))
+	}
+	return out
+}
+
+// understood says why a command line is none that autosched takes, "" if it is
+// one.
+func understood(args []string) string {
+	cmd, rest, err := newRootCmd().Find(args)
+	if err != nil {
+		return err.Error()
+	}
+	if cmd.HasSubCommands() && len(cmd.Flags().Args()) == 0 && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return cmd.CommandPath() + " has no command " + rest[0]
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err.Error()
+	}
+	if cmd.Args != nil {
+		if err := cmd.Args(cmd, cmd.Flags().Args()); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// TestPrintedCommandLinesAreTaken reads every command line in help, README,
+// documentation and examples, and checks that there is such a command with such
+// flags.
+func TestPrintedCommandLinesAreTaken(t *testing.T) {
+	seen := 0
+	check := func(where, text string) {
+		for _, args := range commandLines(text) {
+			if slices.ContainsFunc(args, func(a string) bool { return a == "..." || a == "COMMAND" }) {
+				continue
+			}
+			seen++
+			if why := understood(args); why != "" {
+				t.Errorf("%s: autosched %s: %s", where, strings.Join(args, " "), why)
+			}
+		}
+	}
+	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+		if !strings.Contains(cmd.CommandPath(), "completion") {
+			check(cmd.CommandPath()+" --help", cmd.Long+"\n"+cmd.Example)
+		}
+	})
+	for _, doc := range documents(t) {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(doc, string(text))
+	}
+	if seen < 100 {
+		t.Errorf("found %d command lines only", seen)
+	}
+}
+
+// documents are the files that tell people what to type.
+func documents(t *testing.T) []string {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var out []string
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "out", "bin", "testdata"}, d.Name()):
+			return fs.SkipDir
+		case !d.IsDir() && slices.Contains([]string{".md", ".sh"}, filepath.Ext(p)) && d.Name() != "CHANGELOG.md" && d.Name() != "generate.sh":
+			out = append(out, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestFlagsInDocumentsExist finds what looks like a flag anywhere in the
+// documentation.
+func TestFlagsInDocumentsExist(t *testing.T) {
+	flags := map[string]bool{"help": true}
+	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+		for _, set := range []interface{ FlagUsages() string }{cmd.LocalFlags(), cmd.InheritedFlags()} {
+			for _, m := range regexp.MustCompile(`--([a-z][a-z0-9-]*)`).FindAllStringSubmatch(set.FlagUsages(), -1) {
+				flags[m[1]] = true
+			}
+		}
+	})
+	// Of other programs.
+	for _, name := range []string{"fuzz", "version", "no-install-recommends"} {
+		flags[name] = true
+	}
+	for _, doc := range documents(t) {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?:^|[\\s`(\\[/|'])--([a-z][a-z0-9-]*)").FindAllStringSubmatch(string(text), -1) {
+			if !flags[m[1]] {
+				t.Errorf("%s names --%s, which no command has", doc, m[1])
+			}
+		}
+	}
+}
+
+// TestExamplesRun runs, in order, the examples of every command that need
+// nothing but the built-in trace and what earlier ones wrote.
+func TestExamplesRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Chdir(t.TempDir())
+	if code, _, errs := command("causal", "dataset", "--trace", "sample", "--nodes", "12", "--from", "2017-10-10", "--out", "runs.csv", "--tiers", "tiers.json"); code != 0 {
+		t.Fatal(errs)
+	}
+	if code, _, errs := command("causal", "learn", "--data", "runs.csv", "--tiers", "tiers.json", "--group", "segment", "--out", "graph.json"); code != 0 {
+		t.Fatal(errs)
+	}
+	// Those measure for longer than a test should.
+	long := []string{"autosched bench", "autosched causal foresee", "autosched evaluate", "autosched forecast"}
+	missing := regexp.MustCompile(`runs\.csv\.gz|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|events data|--server|trace (stats|import) - |serve|emulate|register|scheduler (get|list|validate) |config |scenario`)
+	ran := 0
+	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+		if slices.ContainsFunc(long, func(p string) bool { return strings.HasPrefix(cmd.CommandPath(), p) }) || strings.Contains(cmd.CommandPath(), "completion") {
+			return
+		}
+		for _, args := range commandLines(cmd.Example) {
+			line := strings.Join(args, " ")
+			if missing.MatchString(line+" ") || slices.Contains(args, "-") {
+				continue
+			}
+			ran++
+			code, out, errs := command(args...)
+			if code != 0 {
+				t.Errorf("autosched %s: exit %d: %s", line, code, errs)
+			}
+			if slices.Contains(args, "--json") && !json.Valid([]byte(out)) {
+				t.Errorf("autosched %s: not JSON: %.200s", line, out)
+			}
+		}
+	})
+	if ran < 20 {
+		t.Errorf("%d examples ran", ran)
+	}
+}
+
+// TestEveryResultIsThereForPrograms: what prints results has --json.
+func TestEveryResultIsThereForPrograms(t *testing.T) {
+	// They print nothing to work with, or a page.
+	without := []string{"autosched serve", "autosched causal page", "autosched help", "autosched completion"}
+	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+		if cmd.HasSubCommands() || slices.ContainsFunc(without, func(p string) bool { return strings.HasPrefix(cmd.CommandPath(), p) }) {
+			return
+		}
+		if cmd.Flag("json") == nil {
+			t.Errorf("%s has no --json", cmd.CommandPath())
+		}
+		if out := cmd.Flag("out"); out != nil && out.Shorthand != "o" {
+			t.Errorf("%s: --out has no -o", cmd.CommandPath())
+		}
+	})
+}
+
+func TestCompletion(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"simulate --scheduler t", "tiresias"},
+		{"tune --sampler g", "gp"},
+		{"evaluate --methods default,a", "default,autosched"},
+		{"evaluate --trace s", "sample"},
+		{"bench search --samplers auto,s", "auto,sobol"},
+		{"bench search --objectives q", "quad5"},
+		{"forecast eval --methods r", "ridge"},
+		{"predict eval --methods b", "boosted"},
+		{"simulate --scheduler themis --set l", "lease_term="},
+		{"simulate --scheduler tiresias --set order=", "order=submit"},
+		{"simulate --scheduler tiresias --preset ladder-7", "ladder-7200x6"},
+		{"trace stats --format p", "philly-json"},
+		{"causal show --format h", "html"},
+		{"scheduler register --mode a", "auto"},
+		{"scheduler spaces l", "lucid"},
+		{"help tr", "trace"},
+	} {
+		code, out, errs := command(append([]string{"__complete"}, strings.Fields(c.args)...)...)
+		if code != 0 || !slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool { return l == c.want || strings.HasPrefix(l, c.want+"\t") }) {
+			t.Errorf("%s: exit %d, %q %s; want %q", c.args, code, out, errs, c.want)
+		}
+	}
+}
+
+func TestNoSuchCommand(t *testing.T) {
+	for _, args := range []string{"tarce", "bench foo", "trace foo", "completion foo", "help foo", "help trace foo", "scheduler regster", "completion bash extra"} {
+		code, out, errs := command(strings.Fields(args)...)
+		if code != 2 || out != "" || errs == "" {
+			t.Errorf("autosched %s: exit %d, %q, %q", args, code, out, errs)
+		}
+	}
+	if _, _, errs := command("tarce"); !strings.Contains(errs, "do you mean trace?") {
+		t.Error(errs)
+	}
+}
+
+// TestFormerFlags: the names that lists had before they were plural.
+func TestFormerFlags(t *testing.T) {
+	for _, line := range []string{"forecast eval --method paper", "bench search --objective quad2 --sampler auto", "bench aggregate --size 4", "scheduler register --update-interval 1h"} {
+		if why := understood(strings.Fields(line)); why != "" {
+			t.Errorf("%s: %s", line, why)
+		}
+	}
+}
+
+func TestForecastList(t *testing.T) {
+	for text, want := range map[string]string{
+		"ridge,knn":                      "ridge|knn",
+		"ridge knn":                      "ridge|knn",
+		"paper:manhattan,original,ridge": "paper:manhattan,original|ridge",
+		"paper:original paper:periodic":  "paper:original|paper:periodic",
+		"nonsense,ridge":                 "nonsense|ridge",
+		" , ":                            "",
+	} {
+		if got := strings.Join(forecastList(text), "|"); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search/objectives"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// complete says what a shell may offer for a flag's value.
+type complete = cobra.CompletionFunc
+
+// oneOf offers names.
+func oneOf(names ...string) complete {
+	return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// listOf offers names for a list with commas between, each once.
+func listOf(names ...string) complete {
+	return func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+		before := text[:strings.LastIndexByte(text, ',')+1]
+		var out []string
+		for _, n := range names {
+			if !slices.Contains(splitList(before), n) {
+				out = append(out, before+n)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// traces offers the built-in trace, and files.
+func traces(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+	if text != "" && strings.HasPrefix("sample", text) {
+		return []string{"sample\tthe built-in synthetic trace"}, cobra.ShellCompDirectiveDefault
+	}
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// chosen is the scheduler that --scheduler names, nil without one.
+func chosen(cmd *cobra.Command) *schedulers.Scheduler {
+	f := cmd.Flag("scheduler")
+	if f == nil {
+		return nil
+	}
+	s, err := schedulers.Find(f.Value.String())
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+func presets(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	if s := chosen(cmd); s != nil {
+		for _, p := range s.Presets {
+			out = append(out, p.Name)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// settings offers the parameters of the scheduler, and the values of those that
+// have names.
+func settings(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+	s := chosen(cmd)
+	if s == nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	id, _, valued := strings.Cut(text, "=")
+	var out []string
+	for _, p := range s.Space.Params() {
+		switch {
+		case !valued:
+			out = append(out, p.ID+"=\t"+p.Description)
+		case p.ID == id:
+			values := p.Categories
+			if p.Kind == space.KindBool {
+				values = []string{"true", "false"}
+			}
+			for _, v := range values {
+				out = append(out, id+"="+v)
+			}
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// goals offers the simulator's objectives, where it is not columns of a table
+// that are meant.
+func goals(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if cmd.Flag("data") != nil && cmd.Flag("scheduler") == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return controller.Objectives, cobra.ShellCompDirectiveNoFileComp
+}
+
+// registered offers the schedulers that the service knows, if it answers soon.
+func registered(f *clientFlags) complete {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var out []string
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		soon := *f
+		soon.timeout = time.Second
+		_ = soon.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
+			got, err := c.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000})
+			for _, s := range got.GetSchedulers() {
+				out = append(out, shortName(s.GetName()))
+			}
+			return err
+		})
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// values says by a flag's name what its values are. A command that means
+// something else by the name registers its own.
+func values() map[string]complete {
+	var methods []string
+	for _, m := range replay.Methods() {
+		methods = append(methods, m[0])
+	}
+	var formats []string
+	for _, f := range workload.Formats {
+		formats = append(formats, f.Name)
+	}
+	return map[string]complete{
+		"trace":        traces,
+		"scheduler":    oneOf(schedulers.Names()...),
+		"builtin":      oneOf(schedulers.Names()...),
+		"preset":       presets,
+		"set":          settings,
+		"objective":    goals,
+		"interconnect": oneOf(simulator.DefaultModelSpec().Classes.Interconnects()...),
+		"format":       oneOf(formats...),
+		"profile":      oneOf(workload.Profiles()...),
+		"mode":         oneOf("recommend", "auto"),
+		"state":        oneOf("applied", "rejected", "failed"),
+		"shift":        oneOf("weeks"),
+		"vc":           oneOf("auto"),
+
+		"evaluate methods": listOf(methods...),
+		"forecast methods": listOf(append(forecastNames(), "all")...),
+		"predict methods":  listOf(append(methodNames(), "all")...),
+		"bench samplers":   listOf(append(samplerNames(), "all")...),
+		"bench objectives": listOf(append(objectives.Names(), "all")...),
+		"bench searches":   listOf(searchNames()...),
+	}
+}
+
+// completeValues lets shells complete the values of all flags that have a list
+// of them.
+func completeValues(root *cobra.Command) {
+	known := values()
+	var visit func(top string, cmd *cobra.Command)
+	visit = func(top string, cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if _, has := cmd.GetFlagCompletionFunc(f.Name); has {
+				return
+			}
+			by, ok := known[top+" "+f.Name]
+			if !ok {
+				by = known[f.Name]
+			}
+			switch {
+			case by != nil:
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, by)
+			case f.Value.Type() == "bool", f.Value.Type() == "string":
+			default: // numbers and durations are no files
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions)
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			visit(top, sub)
+		}
+	}
+	for _, sub := range root.Commands() {
+		visit(sub.Name(), sub)
+	}
+}

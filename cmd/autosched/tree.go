@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// groups makes every command that only has commands below it behave alike: alone
+// it shows its help, with anything else it says that there is no such command.
+func groups(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		groups(sub)
+	}
+	if !cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		err := fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])
+		if cmd.SuggestionsMinimumDistance <= 0 {
+			cmd.SuggestionsMinimumDistance = 2
+		}
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			err = fmt.Errorf("%w; do you mean %s?", err, strings.Join(near, " or "))
+		}
+		return usageError{err}
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// newHelpCmd is "autosched help COMMAND", which unlike cobra's own refuses what
+// is no command.
+func newHelpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]...",
+		Short: "Show the help of a command",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			at, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, sub := range at.Commands() {
+				if sub.IsAvailableCommand() {
+					names = append(names, sub.Name()+"\t"+sub.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, rest, err := cmd.Root().Find(args)
+			if err == nil && at.HasSubCommands() && len(rest) > 0 {
+				err = at.Args(at, rest)
+			}
+			if err != nil {
+				return err
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
+}
+
+// formerly lets a command take flags by the names they once had. They are in no
+// help.
+func formerly(cmd *cobra.Command, now map[string]string) {
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if n, ok := now[name]; ok {
+			name = n
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// splitList splits a list that is given to one flag, with commas between.
+func splitList(text string) []string {
+	var out []string
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			out = append(out, one)
+		}
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package arch
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// link is the target of a Markdown link.
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// heading is a Markdown heading, code blocks aside.
+var heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+
+// links checks a page: a link to a place in the repository must lead to a file
+// or folder that is there, and its anchor to a heading.
+func (c *checker) links(repo fs.FS, p string, data []byte) {
+	for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+		if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+			continue
+		}
+		target, anchor, _ := strings.Cut(m[1], "#")
+		to, text := p, data
+		if target != "" {
+			to = path.Join(path.Dir(p), target)
+			if _, err := fs.Stat(repo, to); err != nil {
+				c.add(p, "links to %s, which is not there", m[1])
+				continue
+			}
+			if path.Ext(to) == ".md" && anchor != "" {
+				var err error
+				if text, err = fs.ReadFile(repo, to); err != nil {
+					c.add(p, "links to %s: %v", m[1], err)
+					continue
+				}
+			}
+		}
+		if anchor != "" && path.Ext(to) == ".md" && !hasAnchor(string(text), anchor) {
+			c.add(p, "links to %s, but %s has no such heading", m[1], to)
+		}
+	}
+}
+
+// hasAnchor reports whether a heading has the anchor that GitHub gives it: lower
+// case, blanks as hyphens, most other signs left out.
+func hasAnchor(text, anchor string) bool {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		var b strings.Builder
+		for _, r := range strings.ToLower(strings.TrimSpace(m[1])) {
+			switch {
+			case r == ' ':
+				b.WriteByte('-')
+			case r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r > 127:
+				b.WriteRune(r)
+			}
+		}
+		if b.String() == anchor {
+			return true
+		}
+	}
+	return false
+}
+
+// index checks that the pages below docs are all in docs/README.md.
+func (c *checker) index(repo fs.FS) error {
+	pages, err := fs.Glob(repo, "docs/*.md")
+	if err != nil || len(pages) < 2 { // one page needs no index
+		return err
+	}
+	text, err := fs.ReadFile(repo, "docs/README.md")
+	if err != nil {
+		return fmt.Errorf("arch: %w", err)
+	}
+	for _, p := range pages {
+		if name := path.Base(p); name != "README.md" && !strings.Contains(string(text), "]("+name+")") {
+			c.add("docs/README.md", "does not list %s", name)
+		}
+	}
+	return nil
+}
