@@ -156,7 +156,15 @@ func (m *Model) directMeans(k int, rows [][]float64, column int, values []float6
 			buf.row[column] = v
 			out[i][0] += m.direct[k].predict(&m.all.direct[k], buf.row, buf.x)
 			for b := range m.boots {
+				if b >= folds && m.direct[k].family == Boosted {
+					break // the folds again, see solve
+				}
 				out[i][b+1] += m.direct[k].predict(&m.boots[b].direct[k], buf.row, buf.x)
+			}
+		}
+		if m.direct[k].family == Boosted {
+			for b := folds; b < len(m.boots); b++ {
+				out[i][b+1] = out[i][b+1-folds]
 			}
 		}
 		for b := range out[i] {

@@ -148,15 +148,21 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 	return m, m.refit(ctx)
 }
 
-// inBlocks puts groups into blocks, in the order in which they come.
+// inBlocks puts groups into blocks so that those that come one after the other,
+// such as days that overlap or are alike, are in the same fold: what is left out
+// is then a stretch of time.
 func inBlocks(groups []int) []int {
 	at := map[int]int{}
+	for _, g := range groups {
+		if _, ok := at[g]; !ok {
+			at[g] = len(at)
+		}
+	}
 	out := make([]int, len(groups))
 	for r, g := range groups {
-		if _, ok := at[g]; !ok {
-			at[g] = len(at) % blocks
-		}
-		out[r] = at[g]
+		const each = blocks / folds
+		run := at[g] * blocks / len(at)
+		out[r] = run%each*folds + run/each
 	}
 	return out
 }

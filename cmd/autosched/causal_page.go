@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/causal/render"
 )
@@ -47,7 +48,10 @@ parameter where the mouse rests, and a slider for every parameter and every
 context variable. Moving one predicts metrics and objectives before and after, as
 'causal whatif' does, with the same numbers; a metric can be held at a value.
 
-The model is of linear and quadratic regressions; trees are too large for a page.`,
+The model is of linear and quadratic regressions, which a page can evaluate: it may
+be farther off than that of 'causal whatif', which tries trees too. The page says
+how far. --json prints what the page is made of instead: the graph, the regressions
+written out, the effects and the point before.`,
 		Example: `  autosched causal page --data runs.csv --tiers tiers.json --out model.html
   autosched causal page --data runs.csv --tiers tiers.json --graph graph.json --at 17 --out model.html`,
 		Args: noArgs,
@@ -68,7 +72,17 @@ The model is of linear and quadratic regressions; trees are too large for a page
 				return err
 			}
 			var b bytes.Buffer
-			if err := render.HTML(&b, l.document, render.PageOptions{Title: title, Panels: []render.Panel{*panel}}); err != nil {
+			if f.json {
+				err = printJSON(&b, struct {
+					Model modelJSON        `json:"model"`
+					At    string           `json:"at"`
+					Graph *causal.Document `json:"graph"`
+					Panel any              `json:"panel"`
+				}{l.head("predicted"), where, l.document, panel.Data})
+			} else {
+				err = render.HTML(&b, l.document, render.PageOptions{Title: title, Panels: []render.Panel{*panel}})
+			}
+			if err != nil {
 				return err
 			}
 			if out == "" || out == "-" {
@@ -83,6 +97,7 @@ The model is of linear and quadratic regressions; trees are too large for a page
 	}
 	f.addModel(cmd)
 	fl := cmd.Flags()
+	fl.BoolVar(&f.json, "json", false, "print what the page is made of as JSON instead")
 	fl.StringVarP(&out, "out", "o", "", "file to write (default: standard output)")
 	fl.StringVar(&title, "title", "Causal model", "title of the page")
 	fl.IntVar(&at, "at", 0, "row of the data to start from, the first is 1 (default: a typical one)")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
 )
 
@@ -35,6 +36,26 @@ func TestCausalPage(t *testing.T) {
 		if strings.Contains(strings.ReplaceAll(string(page), "http://www.w3.org/", ""), not) {
 			t.Errorf("the page loads something: %q", not)
 		}
+	}
+	code, text, errs := command("causal", "page", "--data", data, "--tiers", tiers, "--at", "3", "--json")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var made struct {
+		Model struct{ Numbers string }
+		At    string
+		Graph causal.Document
+		Panel struct {
+			Formula model.Formula
+			Base    model.Point
+			Effects []objectiveEffects
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &made); err != nil {
+		t.Fatal(err)
+	}
+	if p := made.Panel; made.Model.Numbers != "predicted" || !strings.HasPrefix(made.At, "row 3") || len(made.Graph.Edges) != 2 || len(p.Formula.Nodes) != 2 || len(p.Base) != 4 || len(p.Effects) != 1 {
+		t.Errorf("%+v", made)
 	}
 	if code, _, errs := command("causal", "page", "--data", data, "--tiers", tiers, "--boosted"); code != 2 {
 		t.Errorf("trees on a page: exit %d, %s", code, errs)

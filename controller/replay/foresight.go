@@ -36,11 +36,27 @@ type Foresight struct {
 	// Spread is the mean over the segments judged on of the ratio of the 90 % to
 	// the 10 % quantile of the objective: how far configurations differ at all.
 	Spread float64 `json:"spread"`
+	// Differ is of the segments where that ratio is above differs: on the others
+	// configurations are as good as each other, and there is no order to find.
+	Differ Differing `json:"where_configurations_differ"`
 	// Weight of the structural head, and family of the direct one.
 	Weight   float64          `json:"weight_structural"`
 	Family   model.Family     `json:"family_direct"`
 	Edges    int              `json:"edges"`
 	Document *causal.Document `json:"-"`
+}
+
+// differs is the spread above which configurations differ.
+const differs = 1.1
+
+// Differing are means over the rows, and for Rank over the segments, on which
+// configurations differ; zero if there are none.
+type Differing struct {
+	Segments      int     `json:"segments"`
+	Rows          int     `json:"rows"`
+	Error         float64 `json:"error"`
+	IncumbentOnly float64 `json:"error_incumbent_only"`
+	Rank          float64 `json:"rank_correlation"`
 }
 
 // Foresee learns graph and model on the first share of the segments and judges
@@ -118,6 +134,7 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 		Error: relative(blend, measured), DirectOnly: relative(direct, measured), StructuralOnly: relative(structural, measured),
 		Mean: relative(constant, measured), IncumbentOnly: relative(ratioed, measured), Weight: e.Weight, Family: e.Family, Edges: len(d.Edges), Document: d}
 	segments := 0.0
+	var where []int // rows of segments on which configurations differ
 	for _, rows := range bySegment(segment) {
 		pick := func(from []float64) []float64 {
 			out := make([]float64, len(rows))
@@ -126,11 +143,26 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 			}
 			return out
 		}
-		f.Rank += model.Spearman(pick(blend), pick(measured))
+		rank := model.Spearman(pick(blend), pick(measured))
+		f.Rank += rank
 		f.RankDirect += model.Spearman(pick(direct), pick(measured))
 		sorted := slices.Sorted(slices.Values(pick(measured)))
-		f.Spread += sorted[len(sorted)*9/10] / sorted[len(sorted)/10]
+		spread := sorted[len(sorted)*9/10] / sorted[len(sorted)/10]
+		f.Spread += spread
 		segments++
+		if spread > differs {
+			f.Differ.Segments++
+			f.Differ.Rank += rank
+			where = append(where, rows...)
+		}
+	}
+	if n := len(where); n > 0 {
+		f.Differ.Rows = n
+		f.Differ.Rank /= float64(f.Differ.Segments)
+		for _, r := range where {
+			f.Differ.Error += math.Abs(blend[r]-measured[r]) / measured[r] / float64(n)
+			f.Differ.IncumbentOnly += math.Abs(ratio-measured[r]) / measured[r] / float64(n)
+		}
 	}
 	f.Rank, f.RankDirect, f.Spread = f.Rank/segments, f.RankDirect/segments, f.Spread/segments
 	return f, nil

@@ -112,6 +112,9 @@ func TestForesee(t *testing.T) {
 	if f.Error >= f.Mean || f.Error > .5 || f.Rank < 0 {
 		t.Errorf("%+v", f)
 	}
+	if d := f.Differ; d.Segments == 0 || d.Segments > f.TestSegments || d.Rows == 0 || d.Rows > f.TestRows || d.Error <= 0 || d.IncumbentOnly <= 0 {
+		t.Errorf("where configurations differ: %+v", d)
+	}
 	if f.Document == nil || len(f.Document.Nodes) == 0 {
 		t.Error("no graph")
 	}
