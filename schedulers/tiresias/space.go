@@ -40,15 +40,14 @@ func Rules() []space.Rule {
 }
 
 // Ladders are five-queue configurations with thresholds that grow by a factor.
-// The first is the best single choice over the windows of the Philly trace and
-// the synthetic shifts of load that were tried. Consolidating all wins where the
-// cluster drains between bursts, spreading models with little skew where it does
-// not, so there is one ladder of each kind; the one that grows threefold is for
-// batches of equal jobs. Ordering queues by submission beat running jobs first
-// on every window, by about a hundredth. Ordering the first ladder's by the
-// Gittins index, learnt from nothing but the window itself, is better on five of
-// six windows of the Philly trace, by .3 % on average and 1.2 % at most;
-// simulating it takes twice as long.
+// The first is a good single choice over windows of the Philly trace and
+// synthetic shifts of load (docs/simulator.md has figures). Consolidating all wins
+// where the cluster drains between bursts, spreading models with little skew
+// where it does not, so there is one ladder of each kind; the one that grows
+// threefold is for batches of equal jobs. Queues are in order of submission,
+// which beat running jobs first on every window. The last orders the first's
+// queues by the Gittins index, learnt from jobs that have ended; it is as good,
+// and simulating it takes twice as long.
 var Ladders = []Ladder{
 	{"ladder-7200x6", 7200, 6, .3, false},
 	{"ladder-7200x6-consolidated", 7200, 6, 0, false},
