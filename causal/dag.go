@@ -37,17 +37,6 @@ type Assumption struct {
 	Reason   string
 }
 
-// Parents returns the direct causes of v, ascending.
-func (d *DAG) Parents(v int) []int {
-	var out []int
-	for _, a := range d.Arcs {
-		if a.To == v {
-			out = append(out, a.From)
-		}
-	}
-	return out
-}
-
 // resolver turns a graph into a DAG.
 type resolver struct {
 	result *Result

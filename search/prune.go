@@ -8,6 +8,7 @@ import (
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/space"
 )
 
@@ -30,12 +31,18 @@ type PrunerOptions struct {
 	// Warmup is how many trials are learnt before anything is rejected; default 10,
 	// or twice the parameters if that is more.
 	Warmup int
-	// Delta and KeepFree are those of model.Scope, and TTL for how many trials a
-	// narrowing holds; default 20. NoScope leaves the scope as it is.
+	// Delta and KeepFree are those of model.Scope, and TTL for how many rounds, of
+	// four trials each, a narrowing holds; default 5. NoScope leaves the scope as it
+	// is.
 	Delta    float64
 	KeepFree int
 	TTL      int
 	NoScope  bool
+	// Release is the probability with which a narrowing is given up in a round, so
+	// that nothing stays fixed for good; default 0.05. Patience is after how many
+	// rounds without a better trial all are; default 8.
+	Release  float64
+	Patience int
 	// HalfLife is after how many trials of later studies one counts half; default
 	// 400.
 	HalfLife float64
@@ -56,8 +63,12 @@ func (o PrunerOptions) withDefaults(params int) PrunerOptions {
 	if o.Warmup == 0 {
 		o.Warmup = max(10, 2*params)
 	}
+	set(&o.Release, .05)
 	if o.TTL == 0 {
-		o.TTL = 20
+		o.TTL = 5
+	}
+	if o.Patience == 0 {
+		o.Patience = 8
 	}
 	return o
 }
@@ -71,6 +82,8 @@ type Pruner struct {
 	columns *Columns
 	context []string
 	metrics []string
+
+	studies uint64 // begun
 
 	model *model.Model
 	wait  [][]float64 // rows before there is a model
@@ -91,9 +104,6 @@ func (p *Pruner) Rows() int {
 	}
 	return p.model.Rows()
 }
-
-// Model is what it has learnt, nil before there are enough trials.
-func (p *Pruner) Model() *model.Model { return p.model }
 
 // row is a trial as the model learns it: context, configuration, metrics,
 // objective.
@@ -160,28 +170,29 @@ func (p *Pruner) structure() model.Structure {
 	return s
 }
 
-// learn takes rows in.
-func (p *Pruner) learn(ctx context.Context, rows [][]float64) error {
+// learn takes rows in. It reports whether the objective drifted away from what
+// was known, which is then forgotten.
+func (p *Pruner) learn(ctx context.Context, rows [][]float64) (drifted bool, err error) {
 	if len(rows) == 0 {
-		return nil
+		return false, nil
 	}
 	if p.model == nil {
 		p.wait = append(p.wait, rows...)
 		if len(p.wait) < max(p.o.Warmup, model.MinRows) {
-			return nil
+			return false, nil
 		}
 		t, err := p.table(p.wait)
 		if err != nil {
-			return err
+			return false, err
 		}
 		p.model, err = model.Fit(ctx, t, p.structure(), model.Options{LogObjectives: true, HalfLife: p.o.HalfLife, MaxRows: 4000, Seed: p.o.Seed})
 		p.fit = len(p.wait)
 		p.wait = nil
-		return err
+		return false, err
 	}
 	t, err := p.table(rows)
 	if err != nil {
-		return err
+		return false, err
 	}
 	u, err := p.model.Update(ctx, t)
 	if err == nil && !u.Reset && p.model.Rows() >= 2*p.fit {
@@ -190,7 +201,7 @@ func (p *Pruner) learn(ctx context.Context, rows [][]float64) error {
 	if u.Reset || p.model.Rows() >= 2*p.fit {
 		p.fit = p.model.Rows()
 	}
-	return err
+	return u.Reset, err
 }
 
 // leastRank is the out-of-fold rank correlation below which a model does not
@@ -221,14 +232,46 @@ type Pruning struct {
 	err      error
 
 	incumbent space.Config
-	scope     []model.Narrowing
-	until     int // trials until which it holds
+	study     uint64
+	round     int   // of the latest look at the scope
+	scope     []int // of Scopes, those in force
+	until     int   // round in which the scope is looked at anew
+	better    int   // round of the latest better trial
+	least     float64
 
 	// Rejected and Audits count proposals, Narrowed suggestions that were changed.
 	Rejected int       `json:"rejected"`
 	Narrowed int       `json:"narrowed"`
 	Audits   []Audited `json:"audits,omitempty"`
+	// Scopes are all narrowings that there were, in their order.
+	Scopes []Scoped `json:"scopes,omitempty"`
 }
+
+// Scoped is a narrowing with when it held, in rounds of the study, and what it
+// was concluded from.
+type Scoped struct {
+	model.Narrowing
+	// Set is the round in which it began, Expires that in which it ends by itself.
+	Set     int `json:"set_round"`
+	Expires int `json:"expires_round"`
+	// ModelRows is how many trials the model had learnt from.
+	ModelRows int `json:"model_rows"`
+	// Ended is the round in which it ended, 0 if it held to the end of the study,
+	// and Why: one of the endings below.
+	Ended int    `json:"ended_round,omitempty"`
+	Why   string `json:"ended_why,omitempty"`
+}
+
+// Endings of a narrowing.
+const (
+	ScopeExpired  = "expired"
+	ScopeReleased = "released at random"
+	ScopeDrifted  = "the objective drifted"
+	ScopeStale    = "nothing better was found for long"
+)
+
+// roundTrials is how many trials make a round: what samplers ask for at once.
+const roundTrials = defaultBatch
 
 // Study begins a study whose workload is described by context values.
 func (p *Pruner) Study(ctx context.Context, incumbent space.Config, context []float64) (*Pruning, error) {
@@ -240,7 +283,8 @@ func (p *Pruner) Study(ctx context.Context, incumbent space.Config, context []fl
 			return nil, fmt.Errorf("search: context %s: %v is not a finite number", p.context[i], v)
 		}
 	}
-	return &Pruning{p: p, ctx: ctx, context: context, incumbent: incumbent}, nil
+	p.studies++
+	return &Pruning{p: p, ctx: ctx, context: context, incumbent: incumbent, study: p.studies, least: math.Inf(1)}, nil
 }
 
 // catchUp learns the trials that were measured since.
@@ -255,7 +299,23 @@ func (s *Pruning) catchUp(history []Trial) {
 		}
 	}
 	s.learnt = len(history)
-	s.err = s.p.learn(s.ctx, rows)
+	drifted, err := s.p.learn(s.ctx, rows)
+	s.err = err
+	if round := len(history) / roundTrials; drifted {
+		s.end(ScopeDrifted, round, func(int) bool { return true })
+		s.until = round + s.p.o.TTL
+	}
+}
+
+// end ends the narrowings in force that are chosen.
+func (s *Pruning) end(why string, round int, chosen func(int) bool) {
+	s.scope = slices.DeleteFunc(s.scope, func(i int) bool {
+		if !chosen(i) {
+			return false
+		}
+		s.Scopes[i].Ended, s.Scopes[i].Why = round, why
+		return true
+	})
 }
 
 // least is the lowest cost measured so far, over the incumbent's.
@@ -278,12 +338,9 @@ func (s *Pruning) point(c space.Config) model.Point {
 	return p
 }
 
-// atLeast is how many trials of a study are measured before its best counts.
-const atLeast = 3
-
 // ready reports whether the model may be gone by.
 func (s *Pruning) ready(history []Trial) bool {
-	return s.err == nil && len(history) >= atLeast && s.p.Rows() >= s.p.o.Warmup && s.p.knows()
+	return s.err == nil && len(history) > 0 && s.p.Rows() >= s.p.o.Warmup && s.p.knows()
 }
 
 // Reject says why a proposal is not worth measuring, "" if it is.
@@ -322,16 +379,14 @@ func (s *Pruning) Scope(history []Trial, c space.Config) (space.Config, []string
 	if s.p.o.NoScope || !s.ready(history) {
 		return c, nil
 	}
-	if len(history) >= s.until {
-		s.narrow(history)
-	}
+	s.review(history)
 	var reasons []string
 	values := space.Values{}
 	for _, id := range c.IDs() {
 		values[id] = c.Get(id)
 	}
-	for i := range s.scope {
-		if why := s.apply(values, &s.scope[i]); why != "" {
+	for _, i := range s.scope {
+		if why := s.apply(values, &s.Scopes[i]); why != "" {
 			reasons = append(reasons, why)
 		}
 	}
@@ -343,11 +398,30 @@ func (s *Pruning) Scope(history []Trial, c space.Config) (space.Config, []string
 	return out, reasons
 }
 
-// narrow looks at the scope anew, around the best trial. Every fourth time all
-// is free, so that nothing stays fixed for good.
-func (s *Pruning) narrow(history []Trial) {
-	s.until = len(history) + s.p.o.TTL
-	s.scope = nil
+// review looks at the scope once a round: narrowings expire together, are given
+// up at random, and all at once where they lead nowhere.
+func (s *Pruning) review(history []Trial) {
+	round := len(history) / roundTrials
+	if now := least(history); now < s.least {
+		s.least, s.better = now, round
+	}
+	if len(s.scope) > 0 && round-s.better >= s.p.o.Patience {
+		s.end(ScopeStale, round, func(int) bool { return true })
+		s.until, s.better = round+s.p.o.TTL, round
+	}
+	if round >= s.until {
+		s.end(ScopeExpired, round, func(int) bool { return true })
+		s.until = round + s.p.o.TTL
+		s.narrow(history, round)
+	} else if round > s.round {
+		r := rng.Stream("scope release", s.p.o.Seed, s.study, uint64(round))
+		s.end(ScopeReleased, round, func(int) bool { return r.Float64() < s.p.o.Release })
+	}
+	s.round = round
+}
+
+// narrow finds a scope around the best trial.
+func (s *Pruning) narrow(history []Trial, round int) {
 	best := s.incumbent
 	low := math.Inf(1)
 	for i := range history {
@@ -377,11 +451,13 @@ func (s *Pruning) narrow(history []Trial) {
 		switch {
 		case n.Op == "fix" && fixed[id] == free[id]:
 			n.Parameter = id
-			s.scope = append(s.scope, n)
 			fixed[id] = -1
 		case n.Op != "fix" && n.Parameter == id: // not of an array
-			s.scope = append(s.scope, n)
+		default:
+			continue
 		}
+		s.scope = append(s.scope, len(s.Scopes))
+		s.Scopes = append(s.Scopes, Scoped{Narrowing: n, Set: round, Expires: s.until, ModelRows: s.p.Rows()})
 	}
 }
 
@@ -395,7 +471,7 @@ func (s *Pruning) paramOf(column string) string {
 }
 
 // apply brings a parameter into the scope; "" if it is there already.
-func (s *Pruning) apply(values space.Values, n *model.Narrowing) string {
+func (s *Pruning) apply(values space.Values, n *Scoped) string {
 	now, best := values.Get(n.Parameter), s.incumbent.Get(n.Parameter)
 	if now.IsZero() || best.IsZero() {
 		return ""
@@ -406,7 +482,7 @@ func (s *Pruning) apply(values space.Values, n *model.Narrowing) string {
 		if special(s.p.columns.space, n.Parameter, now) || now.Float() >= n.Low && now.Float() <= n.High {
 			return ""
 		}
-		to = squeeze(s.p.columns.space, n, now.Float())
+		to = squeeze(s.p.columns.space, &n.Narrowing, now.Float())
 	case "exclude":
 		if !slices.Contains(n.Excluded, s.p.columns.value(n.Parameter, now)) {
 			return ""
@@ -416,7 +492,7 @@ func (s *Pruning) apply(values space.Values, n *model.Narrowing) string {
 		return ""
 	}
 	values[n.Parameter] = to
-	return fmt.Sprintf("%s is %s, not %s: %s (changing it alone could gain at most %.2g of the incumbent's objective)", n.Parameter, to, now, n.Reason, max(0, n.GainBound))
+	return fmt.Sprintf("%s is %s, not %s: %s (effect at least %.2g of the incumbent's objective, changing it could gain at most %.2g; until round %d)", n.Parameter, to, now, n.Reason, n.ACELow, max(0, n.GainBound), n.Expires)
 }
 
 // squeeze maps a parameter's range onto what is left of it, so that what is

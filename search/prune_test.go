@@ -169,10 +169,143 @@ func TestPrunerLearnsMetrics(t *testing.T) {
 			return Measurement{Values: []float64{wideCost(2, c)}, Metrics: map[string]float64{"half": wideCost(2, c) / 2}}, nil
 		}
 	})
-	if p.Model() == nil || len(r.Rejected) == 0 {
+	if p.model == nil || len(r.Rejected) == 0 {
 		t.Fatal("nothing learnt")
 	}
-	if e := p.Model().Errors()[0]; e.Blend > .5*e.Mean {
+	if e := p.model.Errors()[0]; e.Blend > .5*e.Mean {
 		t.Errorf("%+v", e)
+	}
+}
+
+// narrowed runs a study on what an earlier one taught, and returns its scopes.
+func narrowed(t *testing.T, o PrunerOptions, cost func(step int, c space.Config) float64) []Scoped {
+	t.Helper()
+	o.Seed, o.Delta = 1, .05
+	p := NewPruner(wide(t), []string{"load"}, nil, o)
+	pruned(t, p, 1, 60, 1, nil)
+	step := 0
+	_, w := pruned(t, p, 1, 60, 2, func(o *Options) {
+		if cost != nil {
+			o.Evaluate = func(_ context.Context, c space.Config) (Measurement, error) {
+				step++
+				return Measurement{Values: []float64{cost(step, c)}}, nil
+			}
+		}
+	})
+	if len(w.Scopes) == 0 {
+		t.Fatal("nothing was narrowed")
+	}
+	return w.Scopes
+}
+
+func endings(scopes []Scoped) map[string]int {
+	out := map[string]int{}
+	for _, s := range scopes {
+		out[s.Why]++
+	}
+	return out
+}
+
+// TestScopeExpires: a narrowing ends after its rounds, and says what it was
+// concluded from.
+func TestScopeExpires(t *testing.T) {
+	scopes := narrowed(t, PrunerOptions{TTL: 3, Release: 1e-9, Patience: 1000}, nil)
+	for _, s := range scopes {
+		if s.Expires != s.Set+3 || s.Why == ScopeExpired && s.Ended != s.Expires || s.Why != "" && s.Why != ScopeExpired {
+			t.Errorf("%+v", s)
+		}
+		if s.Op == "" || s.Reason == "" || s.ModelRows < 60 || s.ACEHigh < s.ACE || s.ACE < s.ACELow {
+			t.Errorf("without evidence: %+v", s)
+		}
+	}
+	if endings(scopes)[ScopeExpired] == 0 {
+		t.Errorf("none expired: %+v", scopes)
+	}
+}
+
+// TestScopeIsReleased: at random before its time.
+func TestScopeIsReleased(t *testing.T) {
+	always := endings(narrowed(t, PrunerOptions{TTL: 5, Release: 1, Patience: 1000}, nil))
+	if always[ScopeReleased] == 0 || always[ScopeExpired] > 0 {
+		t.Errorf("released each round, but %v", always)
+	}
+	some := endings(narrowed(t, PrunerOptions{TTL: 10, Release: .2, Patience: 1000}, nil))
+	if some[ScopeReleased] == 0 {
+		t.Errorf("released one in five, but %v", some)
+	}
+}
+
+// TestScopeIsReleasedWhereStuck: all narrowings end when nothing better comes.
+func TestScopeIsReleasedWhereStuck(t *testing.T) {
+	got := narrowed(t, PrunerOptions{TTL: 10, Release: 1e-9, Patience: 3}, nil)
+	if endings(got)[ScopeStale] == 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, s := range got {
+		if s.Why == ScopeStale && s.Ended >= s.Expires {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestScopeEndsOnDrift: when what parameters do is no longer what it was, what was
+// concluded from it is dropped.
+func TestScopeEndsOnDrift(t *testing.T) {
+	got := narrowed(t, PrunerOptions{TTL: 1000, Release: 1e-9, Patience: 1000}, func(step int, c space.Config) float64 {
+		if step < 16 {
+			return wideCost(1, c)
+		}
+		return 30*wideCost(1, c) + 1e4*c.Get("idle1").Float() // what was idle decides
+	})
+	if endings(got)[ScopeDrifted] == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestScopeObeysRules: where what the model would fix breaks a rule of the space,
+// the rule wins.
+func TestScopeObeysRules(t *testing.T) {
+	free := wide(t)
+	s, err := space.New(free.Params(), []space.Rule{{ID: "safety", Forbidden: &space.Forbidden{All: []space.Condition{
+		{Param: "mode", Op: "==", Value: space.Text("good")}, {Param: "idle3", Op: "==", Value: space.Bool(false)}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPruner(s, []string{"load"}, nil, PrunerOptions{Seed: 1, Delta: .05, Patience: 1000, Release: 1e-9})
+	changed := 0
+	for study := range 2 {
+		w, err := p.Study(context.Background(), s.Default(), []float64{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := 0
+		r, err := Tune(context.Background(), Options{Space: s, Evaluate: wideEvaluator(1, &count), Method: "random", Budget: 40, Workers: 1, Seed: uint64(study), Reject: w.Reject, Scope: w.Scope})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, trial := range r.Trials {
+			if err := s.Check(trial.Config); err != nil {
+				t.Fatal(err)
+			}
+		}
+		changed += w.Narrowed
+		if err := w.Finish(r.Trials); err != nil {
+			t.Fatal(err)
+		}
+		// The scope would keep the switch as it is in the best trial; a mode that
+		// forbids it is asked for.
+		w.until = 1 << 30
+		values := space.Values{"x": space.Num(2), "mode": space.Text("good"), "idle1": space.Num(.5), "idle2": space.Int(3), "idle3": space.Bool(true)}
+		ask, _ := s.Project(values)
+		w.incumbent = s.Default() // idle3 is off there
+		w.Scopes = append(w.Scopes, Scoped{Narrowing: model.Narrowing{Parameter: "idle3", Op: "fix", Reason: model.Inert}})
+		w.scope = append(w.scope[:0], len(w.Scopes)-1)
+		got, why := w.Scope(r.Trials, ask)
+		if err := s.Check(got); err != nil || len(why) == 0 {
+			t.Errorf("%s: %v, %q", got, err, why)
+		}
+	}
+	if changed == 0 {
+		t.Error("nothing was narrowed")
 	}
 }

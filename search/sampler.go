@@ -98,6 +98,9 @@ type Setup struct {
 	// 0 means 4, enough for the cores of a small machine and few enough that most
 	// suggestions learn from all others.
 	Batch int
+	// Judged says that proposals may be turned down for what was measured before:
+	// samplers without a model ask for few at once then, too.
+	Judged bool
 }
 
 const defaultBatch = 4
@@ -150,6 +153,14 @@ func NewSampler(name string, setup Setup) (Sampler, error) {
 // enough to keep any machine busy.
 const spread = 16
 
+// spread is how many points a sampler without a model proposes at once.
+func (s *Setup) spread() int {
+	if s.Judged {
+		return min(s.batch(), spread)
+	}
+	return spread
+}
+
 // random draws uniform points; the points of a step depend on the seed and the
 // step.
 type random struct {
@@ -164,7 +175,7 @@ func newRandom(s Setup) *random {
 
 func (r *random) Suggest(q Request) []Suggestion {
 	p := newProposals(r.enc, r.all, q, rng.Stream("random", r.Seed, uint64(q.Step)))
-	return p.points(min(q.N, spread), func(x []float64) {
+	return p.points(min(q.N, r.spread()), func(x []float64) {
 		for d := range x {
 			x[d] = p.rng.Float64()
 		}

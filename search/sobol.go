@@ -136,7 +136,7 @@ func newSobolSampler(s Setup) *sobolSampler {
 func (s *sobolSampler) Suggest(q Request) []Suggestion {
 	p := newProposals(s.enc, s.all, q, rng.Stream("sobol", s.Seed, uint64(q.Step)))
 	k := 0
-	return p.points(min(q.N, spread), func(x []float64) {
+	return p.points(min(q.N, s.spread()), func(x []float64) {
 		// The points of a slice lie in different places, the first ones of all
 		// slices close together: each slice begins elsewhere.
 		s.seq.seek(uint32(q.Step)*spread + uint32(q.Step+k)%spread)

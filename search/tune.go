@@ -205,7 +205,7 @@ func newStudy(o Options) (*study, error) {
 			s.result.Sampler = DefaultSampler
 		}
 		var err error
-		s.sampler, err = NewSampler(o.Method, Setup{Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: o.Budget, Batch: o.Batch})
+		s.sampler, err = NewSampler(o.Method, Setup{Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: o.Budget, Batch: o.Batch, Judged: o.Scope != nil})
 		if err != nil {
 			return nil, err
 		}

@@ -88,8 +88,8 @@ type Effect struct {
 	// categories.
 	Direction float64 `json:"direction"`
 	Levels    []Level `json:"levels"`
-	// Inert parameters have no directed path to the objective in the graph, and no
-	// effect that is sure to be above zero.
+	// Inert parameters have no path to the objective in the graph that may be causal,
+	// and no effect that is sure to be above zero.
 	Inert bool `json:"inert"`
 	// Connected says that there is a directed path.
 	Connected bool `json:"connected"`
@@ -135,7 +135,7 @@ func (m *Model) Effects(objective string) ([]Effect, error) {
 		if m.scales[c].levels == 0 && len(values) > 0 {
 			e.Direction = means[len(values)-1][0] - means[0][0]
 		}
-		e.Inert = !e.Connected && e.Low == 0
+		e.Inert = e.Low == 0 && !m.mayReach(c, m.objectives[k])
 		out = append(out, e)
 	}
 	slices.SortStableFunc(out, func(a, b Effect) int {
@@ -185,8 +185,18 @@ func (m *Model) children() [][]int {
 	return out
 }
 
-func (m *Model) reaches(from, to int) bool {
+func (m *Model) reaches(from, to int) bool { return m.leads(m.children(), from, to) }
+
+// mayReach goes along all that may be causal.
+func (m *Model) mayReach(from, to int) bool {
 	children := m.children()
+	for _, e := range m.s.MayCause {
+		children[e[0]] = append(children[e[0]], e[1])
+	}
+	return m.leads(children, from, to)
+}
+
+func (m *Model) leads(children [][]int, from, to int) bool {
 	seen := make([]bool, m.table.Len())
 	var walk func(int) bool
 	walk = func(v int) bool {

@@ -22,6 +22,10 @@ type Structure struct {
 	// Confounded says that a hidden cause may account for the edge, so that
 	// setting its source is not sure to act along it. Nil: no edge is.
 	Confounded func(cause, effect int) bool
+	// MayCause are further pairs of cause and effect that the graph learned does not
+	// rule out, where Parents follow a guess. What reaches an objective along them is
+	// not inert.
+	MayCause [][2]int
 }
 
 // Options of Fit. The zero value means the defaults.

@@ -75,9 +75,13 @@ func holdout(t testing.TB, table *causal.Table, s Structure, seed uint64) map[st
 		for r := range points {
 			points[r] = row(test, r)
 		}
-		got := make([]float64, len(points))
-		if err := m.Mean(o, points, got); err != nil {
+		predictions, err := m.Predict(o, points)
+		if err != nil {
 			t.Fatal(err)
+		}
+		got := make([]float64, len(points))
+		for r, p := range predictions {
+			got[r] = p.Mean
 		}
 		out[o] = relative(got, test.Column(test.Index(o)).Values)
 	}

@@ -124,22 +124,6 @@ func (m *Model) predict(k int, p []float64, buf *buffer) Prediction {
 	return out
 }
 
-// Mean predicts means only, quickly, into out.
-func (m *Model) Mean(objective string, points []Point, out []float64) error {
-	k, err := m.objective(objective)
-	if err != nil {
-		return err
-	}
-	buf := m.buffer()
-	for i, p := range points {
-		if err := m.check(p); err != nil {
-			return fmt.Errorf("causal/model: point %d: %w", i, err)
-		}
-		out[i] = m.mean(&m.all, k, p, buf)
-	}
-	return nil
-}
-
 func (m *Model) check(p Point) error {
 	if len(p) != m.table.Len() {
 		return fmt.Errorf("%d values for %d columns", len(p), m.table.Len())

@@ -17,10 +17,12 @@ type Narrowing struct {
 	High     float64   `json:"high,omitempty"`
 	Excluded []float64 `json:"excluded,omitempty"`
 	Reason   string    `json:"reason"`
-	// ACE is the parameter's effect with its lower bound, and GainBound how much of
-	// the objective changing the parameter alone could at best save.
+	// ACE is the parameter's effect with its 90 % bounds, and GainBound how much of
+	// the objective changing the parameter, alone or with one that it may interact
+	// with, could at best save.
 	ACE       float64 `json:"ace"`
 	ACELow    float64 `json:"ace_low"`
+	ACEHigh   float64 `json:"ace_high"`
 	GainBound float64 `json:"gain_bound"`
 	// Paths are the strongest ones to the objective.
 	Paths []Path `json:"paths,omitempty"`
@@ -28,7 +30,7 @@ type Narrowing struct {
 
 // Reasons of a narrowing.
 const (
-	Inert  = "inert"   // no directed path to the objective and no sure effect
+	Inert  = "inert"   // no path that may be causal to the objective, and no sure effect
 	NoGain = "no gain" // no value promises more than a little
 	Narrow = "narrow"  // values outside are worse than the best for sure
 )
@@ -42,6 +44,10 @@ type Scope struct {
 	// many that promise most, and so many whose effects are the surest; default 2.
 	KeepFree int
 }
+
+// pairs is how many pairs of parameters, those with the largest effects, are
+// looked at together.
+const pairs = 5
 
 // z90 makes the confidence bounds of scope narrowing.
 const z90 = 1.64
@@ -76,15 +82,13 @@ func (m *Model) Narrow(objective string, incumbent Point, s Scope) ([]Narrowing,
 		n      Narrowing
 		what   []bounded
 	}
+	gains, whats := m.gains(k, incumbent, effects, buf)
 	var all []view
-	for _, c := range m.config {
-		v := view{column: c, what: m.whatIf(k, incumbent, c, buf)}
-		for _, w := range v.what {
-			v.gain = max(v.gain, w.gain)
-		}
-		i := slices.IndexFunc(effects, func(e Effect) bool { return e.Parameter == m.name(c) })
-		e := &effects[i]
-		v.n = Narrowing{Parameter: e.Parameter, ACE: e.ACE, ACELow: e.Low, GainBound: v.gain}
+	for i, c := range m.config {
+		v := view{column: c, what: whats[i], gain: gains[i]}
+		at := slices.IndexFunc(effects, func(e Effect) bool { return e.Parameter == m.name(c) })
+		e := &effects[at]
+		v.n = Narrowing{Parameter: e.Parameter, ACE: e.ACE, ACELow: e.Low, ACEHigh: e.High, GainBound: v.gain}
 		switch {
 		case e.Inert:
 			v.n.Op, v.n.Value, v.n.Reason = "fix", incumbent[c], Inert
@@ -108,31 +112,79 @@ func (m *Model) Narrow(objective string, incumbent Point, s Scope) ([]Narrowing,
 	return out, nil
 }
 
+// gains are the upper bounds of what changing each parameter could save: alone,
+// or as its part of what it could together with another. The what-ifs of each
+// alone come with them.
+func (m *Model) gains(k int, incumbent Point, effects []Effect, buf *buffer) (gains []float64, whats [][]bounded) {
+	index := map[string]int{}
+	for i, c := range m.config {
+		index[m.name(c)] = i
+		whats = append(whats, m.whatIf(k, incumbent, []int{c}, buf))
+		gain := 0.0
+		for _, w := range whats[i] {
+			gain = max(gain, w.gain)
+		}
+		gains = append(gains, gain)
+	}
+	by := slices.Clone(effects)
+	slices.SortStableFunc(by, func(a, b Effect) int { return cmp.Compare(b.ACE, a.ACE) })
+	alone := slices.Clone(gains)
+	looked := 0
+	for b := 1; b < len(by); b++ { // the largest with the next, and so on
+		for a := range b {
+			if looked == pairs {
+				return gains, whats
+			}
+			looked++
+			i, j := index[by[a].Parameter], index[by[b].Parameter]
+			both := 0.0
+			for _, w := range m.whatIf(k, incumbent, []int{m.config[i], m.config[j]}, buf) {
+				both = max(both, w.gain)
+			}
+			gains[i] = max(gains[i], both-alone[j])
+			gains[j] = max(gains[j], both-alone[i])
+		}
+	}
+	return gains, whats
+}
+
 // bounded is a what-if mean with its confidence bounds, and the upper bound of
 // the gain over the incumbent.
 type bounded struct{ value, mean, low, high, gain float64 }
 
-func (m *Model) whatIf(k int, incumbent Point, column int, buf *buffer) []bounded {
-	values := m.levels(column)
-	p := slices.Clone(incumbent)
+// whatIf looks at the levels of a column, or at all pairs of those of two, of
+// which value is the first's.
+func (m *Model) whatIf(k int, incumbent Point, columns []int, buf *buffer) []bounded {
+	points := []Point{incumbent}
+	for _, c := range columns {
+		var next []Point
+		for _, v := range m.levels(c) {
+			for _, p := range points {
+				p = slices.Clone(p)
+				p[c] = v
+				next = append(next, p)
+			}
+		}
+		points = next
+	}
 	was := m.mean(&m.all, k, incumbent, buf)
-	out := make([]bounded, len(values))
-	for i, v := range values {
-		p[column] = v
-		b := bounded{value: v, mean: m.mean(&m.all, k, p, buf)}
+	before := make([]float64, len(m.boots))
+	for n := range m.boots {
+		before[n] = m.mean(&m.boots[n], k, incumbent, buf)
+	}
+	out := make([]bounded, len(points))
+	for i, p := range points {
+		b := bounded{value: p[columns[0]], mean: m.mean(&m.all, k, p, buf)}
 		sd, gain := 0.0, 0.0
 		for n := range m.boots {
-			p[column] = v
 			now := m.mean(&m.boots[n], k, p, buf)
-			p[column] = incumbent[column]
-			before := m.mean(&m.boots[n], k, p, buf)
 			d := now - b.mean
-			g := (before - now) - (was - b.mean)
+			g := (before[n] - now) - (was - b.mean)
 			sd += float64(d*d) / float64(len(m.boots))
 			gain += float64(g*g) / float64(len(m.boots))
 		}
 		b.low, b.high = b.mean-z90*math.Sqrt(sd), b.mean+z90*math.Sqrt(sd)
-		if v != incumbent[column] {
+		if slices.ContainsFunc(columns, func(c int) bool { return p[c] != incumbent[c] }) {
 			b.gain = was - b.mean + z90*math.Sqrt(gain)
 		}
 		out[i] = b

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/autosched/autosched/causal"
 )
@@ -29,6 +30,17 @@ func Follow(t *causal.Table, d *causal.Document) (Structure, error) {
 		}
 		s.Parents[to] = append(s.Parents[to], from)
 		hidden[[2]int{from, to}] = e.ConfoundingPossible
+	}
+	for _, e := range d.Edges {
+		for _, way := range []struct {
+			from, to   string
+			tail, head causal.Mark
+		}{{e.Source, e.Target, e.MarkSource, e.MarkTarget}, {e.Target, e.Source, e.MarkTarget, e.MarkSource}} {
+			from, to := t.Index(way.from), t.Index(way.to)
+			if way.tail != causal.Arrow && way.head != causal.Tail && !slices.Contains(s.Parents[to], from) {
+				s.MayCause = append(s.MayCause, [2]int{from, to})
+			}
+		}
 	}
 	s.Confounded = func(cause, effect int) bool { return hidden[[2]int{cause, effect}] }
 	return s, nil

@@ -219,6 +219,71 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
+// TestNarrowSeesPairs: two switches save something only together, so that neither
+// alone promises anything.
+func TestNarrowSeesPairs(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	const n = 600
+	a, b, x, cost := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := range n {
+		a[i], b[i], x[i] = float64(r.IntN(2)), float64(r.IntN(2)), r.Float64()
+		cost[i] = 500 + 100*x[i] + 60*a[i] + 60*b[i] - 200*a[i]*b[i] + r.NormFloat64()
+	}
+	table, err := causal.NewTable(causal.Column{Name: "a", Values: a}, causal.Column{Name: "b", Values: b}, causal.Column{Name: "x", Values: x}, causal.Column{Name: "cost", Values: cost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierConfig, causal.TierConfig, causal.TierObjective}, Parents: [][]int{nil, nil, nil, {0, 1, 2}}}, Options{})
+	got, err := m.Narrow("cost", Point{0, 0, .5, 0}, Scope{KeepFree: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range got {
+		if n.Parameter != "x" {
+			t.Errorf("%+v", n)
+		}
+	}
+	// With one of them on, the other is worth it alone; with both, there is no gain
+	// in either.
+	got, err = m.Narrow("cost", Point{1, 1, .5, 0}, Scope{KeepFree: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := 0
+	for _, n := range got {
+		if n.Op == "fix" && n.Reason == NoGain && n.Parameter != "x" && n.ACEHigh >= n.ACE && n.ACE >= n.ACELow {
+			fixed++
+		}
+	}
+	if fixed == 0 {
+		t.Errorf("both on, and nothing is fixed: %+v", got)
+	}
+}
+
+// TestInertNeedsCertainty: a parameter is not inert where the graph leaves open
+// that it reaches the objective.
+func TestInertNeedsCertainty(t *testing.T) {
+	table, s := toy(t, 400, 0)
+	inert := func(s Structure) bool {
+		effects, err := fit(t, table, s, Options{Seed: 3}).Effects("cost")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := effects[slices.IndexFunc(effects, func(e Effect) bool { return e.Parameter == "useless" })]
+		if e.Low != 0 || e.Connected {
+			t.Fatalf("%+v", e)
+		}
+		return e.Inert
+	}
+	if !inert(s) {
+		t.Error("a parameter that does nothing is not inert")
+	}
+	s.MayCause = [][2]int{{2, 4}}
+	if inert(s) {
+		t.Error("a parameter that may act on a metric is inert")
+	}
+}
+
 // TestNarrowKeepsWhatMatters: a parameter whose true effect is among the two
 // largest is never fixed.
 func TestNarrowKeepsWhatMatters(t *testing.T) {
