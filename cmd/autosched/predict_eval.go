@@ -29,8 +29,8 @@ each is shown beside the most frequent class (of that kind's questions in
 training) and the elapsed-time rule (the most frequent class of jobs that ran
 longer), and for undecided questions separately: those about jobs that have run
 for less than 4 h, so that their class is open. ECE is the calibration error; KS
-the distance of durations drawn by class from the true ones, beside that of
-durations drawn from history alone.
+the distance (Kolmogorov-Smirnov) of remaining times drawn by class from the true
+ones of these held-back jobs, beside that of times drawn from history alone.
 
 With --model nothing is learnt: the model is asked about every job of the window
 but those it has learnt from.`,

@@ -60,8 +60,8 @@ type QueryScore struct {
 		Majority float64 `json:"majority"`
 		Elapsed  float64 `json:"elapsed_rule"`
 	} `json:"undecided"` // of jobs that have not run for the last bound yet
-	// KS is Kolmogorov and Smirnov's distance of the durations drawn from the true
-	// ones; KSHistory that of durations drawn without a class.
+	// KS is Kolmogorov and Smirnov's distance of the remaining times drawn from the
+	// true ones; KSHistory that of times drawn without a class.
 	KS        float64 `json:"ks"`
 	KSHistory float64 `json:"ks_history"`
 }
@@ -272,22 +272,24 @@ func featuresOf(c Classifier) int {
 	return 0
 }
 
-// drawn compares durations drawn for the questions of a kind with the true ones:
-// the classifier's, and those of history alone.
+// drawn compares remaining times drawn for the questions of a kind with the true
+// ones: the classifier's, and those of history alone. What a job has run already
+// is left out of all of them, or the same number on both sides would make them
+// look alike.
 func (v *evaluation) drawn(d *Draws, c Classifier, kind int) (ks, plain float64) {
 	e := v.asked[kind]
 	r := rng.Stream("drawn durations", v.o.Seed, uint64(kind))
 	p := make([]float64, Classes)
-	got, base := make([]float64, e.Len()), make([]float64, e.Len())
-	truth := append([]float64{}, e.Total...)
+	got, base, truth := make([]float64, e.Len()), make([]float64, e.Len()), make([]float64, e.Len())
 	for i, q := range e.Questions {
 		j, ran := v.history[q.Job].Job, time.Duration(e.Ran[i]*float64(time.Second))
 		c.Probabilities(p, e.X.Row(i))
-		got[i] = d.Draw(r, j, p, ran).Seconds()
+		got[i] = (d.Draw(r, j, p, ran) - ran).Seconds()
 		d.Plain(p, j, ran)
-		base[i] = d.Draw(r, j, p, ran).Seconds()
+		base[i] = (d.Draw(r, j, p, ran) - ran).Seconds()
+		truth[i] = e.Total[i] - e.Ran[i]
 	}
-	return KS(got, truth), KS(base, append([]float64{}, e.Total...))
+	return KS(got, truth), KS(base, truth)
 }
 
 // ablate trains on other features.
