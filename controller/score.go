@@ -69,7 +69,7 @@ func mean(values []float64) float64 {
 func quantile(q float64) func([]float64) float64 {
 	return func(values []float64) float64 {
 		slices.Sort(values)
-		return simulator.Quantile(values, q)
+		return workload.Quantile(values, q)
 	}
 }
 

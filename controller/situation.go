@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/generation"
-	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -102,7 +101,7 @@ func shapeOf(ended []workload.Finish) (scale float64, s shape) {
 	scale = mean(logs)
 	slices.Sort(logs)
 	for i, q := range shapeQuantiles {
-		s.Spread[i] = simulator.Quantile(logs, q) - scale
+		s.Spread[i] = workload.Quantile(logs, q) - scale
 	}
 	return scale, s
 }

@@ -131,7 +131,7 @@ func sortedModels(m map[string][]float64) []string {
 
 func median(v []float64) float64 {
 	slices.Sort(v)
-	return Quantile(v, .5)
+	return workload.Quantile(v, .5)
 }
 
 // PastRuns gathers ended jobs from events in order of time.

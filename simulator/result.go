@@ -1,9 +1,10 @@
 package simulator
 
 import (
-	"math"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // Outcome is what became of one job.
@@ -197,21 +198,7 @@ func Describe(out []Outcome) Summary {
 	slices.Sort(jct)
 	slices.Sort(wait)
 	slices.Sort(rho)
-	sum.P50JCT, sum.P95JCT, sum.P99JCT = Quantile(jct, .5), Quantile(jct, .95), Quantile(jct, .99)
-	sum.P95Queue, sum.P95Rho, sum.MaxRho = Quantile(wait, .95), Quantile(rho, .95), rho[len(rho)-1]
+	sum.P50JCT, sum.P95JCT, sum.P99JCT = workload.Quantile(jct, .5), workload.Quantile(jct, .95), workload.Quantile(jct, .99)
+	sum.P95Queue, sum.P95Rho, sum.MaxRho = workload.Quantile(wait, .95), workload.Quantile(rho, .95), rho[len(rho)-1]
 	return sum
-}
-
-// Quantile of sorted values, interpolated linearly between the neighbours (the
-// definition numpy uses by default). NaN if there are none.
-func Quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	at := q * float64(len(sorted)-1)
-	lo := int(at)
-	if lo+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[lo] + float64((at-float64(lo))*(sorted[lo+1]-sorted[lo]))
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // TenantReport is what became of a tenant's jobs. Spans are in seconds.
@@ -98,7 +100,7 @@ func meanAnd95(v []float64) (mean, p95 float64) {
 		mean += x
 	}
 	slices.Sort(v)
-	return mean / float64(len(v)), Quantile(v, .95)
+	return mean / float64(len(v)), workload.Quantile(v, .95)
 }
 
 func (s *Sim) weightOf(t *tenant) float64 {

@@ -177,18 +177,22 @@ func quantilesOf(v []float64) Quantiles {
 		sum += x
 	}
 	slices.Sort(v)
-	return Quantiles{P10: quantile(v, .1), P25: quantile(v, .25), P50: quantile(v, .5), P75: quantile(v, .75), P90: quantile(v, .9),
-		P95: quantile(v, .95), P99: quantile(v, .99), Max: v[len(v)-1], Mean: sum / float64(len(v))}
+	return Quantiles{P10: Quantile(v, .1), P25: Quantile(v, .25), P50: Quantile(v, .5), P75: Quantile(v, .75), P90: Quantile(v, .9),
+		P95: Quantile(v, .95), P99: Quantile(v, .99), Max: v[len(v)-1], Mean: sum / float64(len(v))}
 }
 
-// quantile of sorted values.
-func quantile(v []float64, q float64) float64 {
-	pos := q * float64(len(v)-1)
-	i := int(pos)
-	if i+1 >= len(v) {
-		return v[len(v)-1]
+// Quantile of sorted values, interpolated linearly between the neighbours (the
+// definition numpy uses by default). NaN if there are none.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
 	}
-	return v[i] + float64((pos-float64(i))*(v[i+1]-v[i]))
+	at := q * float64(len(sorted)-1)
+	lo := int(at)
+	if lo+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[lo] + float64((at-float64(lo))*(sorted[lo+1]-sorted[lo]))
 }
 
 func floorDiv(a, b int64) int64 {

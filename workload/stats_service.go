@@ -73,7 +73,7 @@ func (g *jobGroup) jobs() int { return len(g.durations) }
 
 func (g *jobGroup) duration(q float64) float64 {
 	slices.Sort(g.durations)
-	return quantile(g.durations, q)
+	return Quantile(g.durations, q)
 }
 
 func (g *jobGroup) wait(q float64) float64 {
@@ -81,7 +81,7 @@ func (g *jobGroup) wait(q float64) float64 {
 		return 0
 	}
 	slices.Sort(g.waits)
-	return quantile(g.waits, q)
+	return Quantile(g.waits, q)
 }
 
 // groups gathers jobs by what key tells of them, in order of first appearance.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // PeriodicScore is how a copied periodic series compares with the periodic
@@ -88,7 +90,7 @@ func EvaluatePeriodic(ctx context.Context, h *History, metric string, r Rolling)
 	}
 	if len(byDay) > 0 {
 		slices.Sort(byDay)
-		s.RelMin, s.RelMed, s.RelMax = byDay[0], quantile(byDay, 0.5), byDay[len(byDay)-1]
+		s.RelMin, s.RelMed, s.RelMax = byDay[0], workload.Quantile(byDay, 0.5), byDay[len(byDay)-1]
 	}
 	return s, nil
 }

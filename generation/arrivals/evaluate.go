@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // Score is how futures compare with what really came, over rolling forecasts.
@@ -181,7 +183,7 @@ func (t *tally) add(at time.Duration, horizon int, futures []Future) {
 		mean += t.totals[k] / float64(len(futures))
 	}
 	slices.Sort(t.totals)
-	lo, median, hi := quantile(t.totals, 0.1), quantile(t.totals, 0.5), quantile(t.totals, 0.9)
+	lo, median, hi := workload.Quantile(t.totals, 0.1), workload.Quantile(t.totals, 0.5), workload.Quantile(t.totals, 0.9)
 	t.n++
 	t.came += came
 	t.median += median
@@ -210,18 +212,8 @@ func (t *tally) add(at time.Duration, horizon int, futures []Future) {
 			t.futureBins[k].add(t.column[k])
 		}
 		slices.Sort(t.column)
-		t.absBin += math.Abs(quantile(t.column, 0.5) - v)
+		t.absBin += math.Abs(workload.Quantile(t.column, 0.5) - v)
 	}
-}
-
-// quantile interpolates between order statistics (Hyndman and Fan's type 7).
-func quantile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
 func (t *tally) score(method string) *Score {
@@ -247,6 +239,6 @@ func (t *tally) score(method string) *Score {
 		byDay = append(byDay, v)
 	}
 	slices.Sort(byDay)
-	s.RelMin, s.RelMed, s.RelMax = byDay[0], quantile(byDay, 0.5), byDay[len(byDay)-1]
+	s.RelMin, s.RelMed, s.RelMax = byDay[0], workload.Quantile(byDay, 0.5), byDay[len(byDay)-1]
 	return s
 }
