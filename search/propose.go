@@ -97,14 +97,15 @@ func (p *proposals) climb(f func(x []float64) float64, x []float64, value float6
 
 // design returns points to learn from: a Sobol sequence whose coordinates are
 // replaced by their ranks, so that every level of a small integer and every
-// category is met. The more was measured before, the fewer.
+// category is met. The more was measured before, the fewer: at most half of what
+// is left, except that a model wants eight trials.
 func (p *proposals) design(seed uint64, q Request) []Suggestion {
 	dims := len(p.enc.dims)
 	n := min(max(dims+3, 7), 12)
 	if have := len(q.History); have > 4 {
 		n = max(n-have/2, 5)
 	}
-	n = min(n, max(q.N/2, 1), q.N)
+	n = min(n, max(q.N/2, fewest-len(q.History), 1), q.N)
 	seq := newSobol(dims, seed)
 	seq.seek(uint32(q.Step) * spread)
 	points := make([][]float64, n)

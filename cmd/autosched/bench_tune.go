@@ -24,7 +24,7 @@ func newBenchTuneCmd() *cobra.Command {
 		Short: "Compare searches on the tuning rounds of a trace, with paired tests",
 		Long: `Runs the cluster under one configuration (the default, or what --preset and
 --set say) and tunes at instants of the window at which jobs wait. Every search
-gets the same futures and the same budget (evaluations, or with --time wall
+gets the same futures and the same budget (evaluations, or with --time processor
 time), and what it found is judged on those futures and on what really came.
 
 Ratios are of the controllable part of the objective: the incumbent's over the
@@ -85,7 +85,7 @@ learnt at the instants before, turn proposals down:
 	fl.StringSliceVar(&names, "searches", searchNames(), "searches to compare, comma-separated; the first is the reference")
 	fl.IntVar(&o.Hours, "hours", 10, "instants to tune at")
 	fl.IntVar(&o.Seeds, "seeds", 5, "searches per instant, each with its own futures")
-	fl.DurationVar(&o.Time, "time", 0, "wall time of each search (0: only --budget counts); results then depend on the machine")
+	fl.DurationVar(&o.Time, "time", 0, "processor time of each search (0: only --budget counts); results then depend on the machine")
 	return cmd
 }
 
@@ -108,7 +108,7 @@ func searchList() string {
 func printComparison(w io.Writer, r *replay.Comparison) error {
 	limit := fmt.Sprintf("%d evaluations", r.Budget)
 	if r.TimeS > 0 {
-		limit = fmt.Sprintf("%v", time.Duration(r.TimeS*float64(time.Second)))
+		limit = fmt.Sprintf("%v of a processor", time.Duration(r.TimeS*float64(time.Second)))
 	}
 	fmt.Fprintf(w, "%s, %s, %s: %d instants x %d seeds, %s per search on %d futures\n\n", r.Trace, r.Scheduler, r.Objective, len(r.Hours), r.Seeds, limit, r.Futures)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -25,8 +25,9 @@ type CompareOptions struct {
 	// Hours is how many instants of the window are tuned at, spread evenly over
 	// those at which jobs wait; Seeds how often each.
 	Hours, Seeds int
-	// Time, if positive, is what each search may spend; Options.Budget is then
-	// only a bound. Results depend on the machine.
+	// Time, if positive, is how much processor time each search may spend;
+	// Options.Budget is then only a bound. Results depend on the machine, but not
+	// on what else it does.
 	Time time.Duration
 	// Incumbent is in force all the time.
 	Incumbent space.Config
@@ -64,7 +65,9 @@ type ComparedSearch struct {
 	P                     float64 `json:"p"`
 	AgainstReferenceTruth float64 `json:"against_reference_truth"`
 	PTruth                float64 `json:"p_truth"`
-	// Evaluations and Seconds per search, measured one after the other.
+	// ByHour are the ratios of OnFutures and OnTruth for each of the hours.
+	ByHour []HourRatios `json:"by_hour"`
+	// Evaluations and Seconds of processor time per search.
 	Evaluations float64 `json:"evaluations"`
 	Seconds     float64 `json:"seconds"`
 	// EvaluationsToMatch is after how many evaluations a configuration was found
@@ -77,6 +80,12 @@ type ComparedSearch struct {
 	Rejected    float64 `json:"rejected,omitempty"`
 	AuditsRight float64 `json:"audits_right,omitempty"`
 	Audits      int     `json:"audits,omitempty"`
+}
+
+// HourRatios are what a search gained at one instant: geometric means over seeds.
+type HourRatios struct {
+	OnFutures float64 `json:"ratio_on_futures"`
+	OnTruth   float64 `json:"ratio_on_truth"`
 }
 
 // A searchKind is a way to search in one round.
@@ -268,21 +277,21 @@ func controllable(m search.Measurement) float64 {
 }
 
 func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Duration, truth *controller.Scorer, before search.Measurement, best *float64) error {
-	began := time.Now()
-	spent := ctx
+	began := processTime()
+	spent, stop := ctx, func() {}
 	if limit > 0 {
-		var cancel context.CancelFunc
-		spent, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
+		spent, stop = withProcessTime(ctx, began+limit)
 	}
 	got, err := r.Run(spent)
+	late := spent.Err() != nil
+	stop()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil && spent.Err() == nil {
+	if err != nil && !late {
 		return err
 	}
-	t.took += time.Since(began)
+	t.took += processTime() - began
 	t.evaluations += int(got.Details["evaluations"])
 	t.searches++
 	t.match(got, best)
@@ -299,6 +308,27 @@ func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Dura
 		t.truth[last] += math.Log(controllable(before) / controllable(after))
 	}
 	return nil
+}
+
+// withProcessTime ends a context once the process has used so much processor
+// time. Call stop when it is no longer needed.
+func withProcessTime(ctx context.Context, until time.Duration) (limited context.Context, stop func()) {
+	limited, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for processTime() < until {
+			select {
+			case <-limited.Done():
+				return
+			case <-tick.C:
+			}
+		}
+		cancel()
+	}()
+	return limited, func() { cancel(); <-done }
 }
 
 // match counts the evaluations that it took to come near the reference's best.
@@ -345,6 +375,9 @@ func (t *tally) report(name string, reference *tally) ComparedSearch {
 	seeds := float64(t.searches) / float64(len(t.futures))
 	out.OnFutures = math.Exp(stat.Mean(t.futures, nil) / seeds)
 	out.OnTruth = math.Exp(stat.Mean(t.truth, nil) / seeds)
+	for i := range t.futures {
+		out.ByHour = append(out.ByHour, HourRatios{math.Exp(t.futures[i] / seeds), math.Exp(t.truth[i] / seeds)})
+	}
 	out.EvaluationsToMatch, out.Matched = float64(t.toMatch)/float64(t.searches), float64(t.matched)/float64(t.searches)
 	out.Rejected, out.Audits = t.rejected/float64(t.searches), t.audits
 	if t.audits > 0 {

@@ -3,13 +3,17 @@ package objectives
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/autosched/autosched/space"
 )
 
 // All lists the objectives, first the four that were published with BlueFin's
 // results.
-var All = []Objective{
+var All = slices.Concat(usual, shapes)
+
+// usual are the published four and others with what those lack.
+var usual = []Objective{
 	{
 		Name: "quad2", Description: "a smooth bowl over a number and an integer",
 		Params: []space.Param{float("x", 0, 10, 5), integer("n", 1, 10, 4)},

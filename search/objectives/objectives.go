@@ -26,6 +26,10 @@ type Objective struct {
 	Optimum float64
 	// Noise is the relative standard deviation of one measurement.
 	Noise float64
+	// NoiseAt, if set, is the relative standard deviation at x instead.
+	NoiseAt func(x []float64) float64
+	// HeavyTails has Student's t with three degrees of freedom for noise.
+	HeavyTails bool
 	// Cost is the true cost at x, one number per dimension of the space's cube:
 	// the value of a number, the index of a category, 0 or 1 for a boolean, NaN
 	// for what the configuration does not have. It is infinite where the
@@ -101,16 +105,24 @@ func (o *Objective) Regret(c space.Config) float64 { return o.Cost(o.Numbers(c))
 // seed, independent between configurations, never negative. It is infinite
 // where the configuration fails.
 func (o *Objective) Measure(c space.Config, seed uint64) float64 {
-	cost := o.Cost(o.Numbers(c))
-	if o.Noise == 0 || math.IsInf(cost, 0) {
+	x := o.Numbers(c)
+	cost, noise := o.Cost(x), o.Noise
+	if o.NoiseAt != nil {
+		noise = o.NoiseAt(x)
+	}
+	if noise == 0 || math.IsInf(cost, 0) {
 		return cost
 	}
 	h, err := hex.DecodeString(c.Hash()[:16])
 	if err != nil {
 		panic("objectives: a hash that is not hexadecimal: " + err.Error())
 	}
-	z := rng.Stream("objectives", seed, binary.LittleEndian.Uint64(h)).NormFloat64()
-	return max(cost*(1+o.Noise*z), 0)
+	draw := rng.Stream("objectives", seed, binary.LittleEndian.Uint64(h))
+	z := draw.NormFloat64()
+	if o.HeavyTails {
+		z /= math.Sqrt((sq(draw.NormFloat64()) + sq(draw.NormFloat64()) + sq(draw.NormFloat64())) / 3)
+	}
+	return max(cost*(1+noise*z), 0)
 }
 
 func float(id string, low, high, start float64) space.Param {
