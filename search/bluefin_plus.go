@@ -32,7 +32,7 @@ const (
 )
 
 func newBlueFinPlus(s Setup) *blueFinPlus {
-	return &blueFinPlus{Setup: s, enc: newEncoder(s.Space), all: enumerate(s.Space)}
+	return &blueFinPlus{Setup: s, enc: newEncoder(s.Space), all: s.enumerate()}
 }
 
 // plusState is what the history leads to.

@@ -31,7 +31,7 @@ const (
 )
 
 func newForestSampler(s Setup) *forestSampler {
-	f := &forestSampler{Setup: s, enc: newEncoder(s.Space), all: enumerate(s.Space)}
+	f := &forestSampler{Setup: s, enc: newEncoder(s.Space), all: s.enumerate()}
 	for _, d := range f.enc.dims {
 		widths := []int{1}
 		if d.nominal {

@@ -22,7 +22,7 @@ type gpSampler struct {
 
 func newGPSampler(s Setup) *gpSampler {
 	e := newEncoder(s.Space)
-	return &gpSampler{Setup: s, enc: e, fitter: fitter{nominal: e.nominal}, all: enumerate(s.Space)}
+	return &gpSampler{Setup: s, enc: e, fitter: fitter{nominal: e.nominal}, all: s.enumerate()}
 }
 
 // winner implements judge.

@@ -19,7 +19,7 @@ type localSampler struct {
 }
 
 func newLocalSampler(s Setup) *localSampler {
-	return &localSampler{Setup: s, enc: newEncoder(s.Space), all: enumerate(s.Space)}
+	return &localSampler{Setup: s, enc: newEncoder(s.Space), all: s.enumerate()}
 }
 
 // The step starts at a fifth of the range; a success doubles it and failures

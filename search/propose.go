@@ -35,15 +35,19 @@ func (p *proposals) fresh(x []float64) (c space.Config, ok bool) {
 	return c, !p.seen[c.Hash()]
 }
 
-// enumerable is the size up to which a space is listed rather than sampled.
+// enumerable is the size up to which a space is listed rather than sampled. For
+// a larger budget it is four times that: drawing at random would miss what is
+// left at the end.
 const enumerable = 2048
 
-// enumerate lists the configurations of a space of few; nil if there are more.
-func enumerate(s *space.Space) []space.Config {
-	if !(s.Size() <= enumerable) { // the rules may leave few of many, but listing those is slow
+// enumerate lists the configurations of a space of few; nil if there are more,
+// or if the rules leave so few of many that finding them would take long.
+func (s *Setup) enumerate() []space.Config {
+	limit := max(enumerable, 4*s.Budget)
+	if !s.Space.Finite() || len(s.Space.Rules()) == 0 && s.Space.Size() > float64(limit) {
 		return nil
 	}
-	all, complete := s.Enumerate(enumerable)
+	all, complete := s.Space.Enumerate(limit)
 	if !complete {
 		return nil
 	}

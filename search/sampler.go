@@ -170,7 +170,7 @@ type random struct {
 }
 
 func newRandom(s Setup) *random {
-	return &random{s, newEncoder(s.Space), enumerate(s.Space)}
+	return &random{s, newEncoder(s.Space), s.enumerate()}
 }
 
 func (r *random) Suggest(q Request) []Suggestion {

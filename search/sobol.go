@@ -130,7 +130,7 @@ type sobolSampler struct {
 }
 
 func newSobolSampler(s Setup) *sobolSampler {
-	return &sobolSampler{s, newEncoder(s.Space), enumerate(s.Space), newSobol(s.Space.Dims(), s.Seed)}
+	return &sobolSampler{s, newEncoder(s.Space), s.enumerate(), newSobol(s.Space.Dims(), s.Seed)}
 }
 
 func (s *sobolSampler) Suggest(q Request) []Suggestion {

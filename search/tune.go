@@ -76,7 +76,8 @@ type Options struct {
 
 	// Scope, if set, may change a proposal before it is judged and measured, and
 	// says why: parameters that need not be searched stay as they are. The
-	// portfolio is never changed.
+	// portfolio is never changed, nor a proposal that it would make one of those
+	// measured before.
 	Scope func(history []Trial, c space.Config) (space.Config, []string)
 
 	// Progress, if set, is called after each trial, in step order, from the
@@ -287,10 +288,10 @@ func (s *study) round(ctx context.Context) error {
 	}
 	suggested := s.sampler.Suggest(Request{History: s.result.Trials, Rejected: s.result.Rejected, Step: s.step, N: left})
 	s.step++
-	if len(suggested) == 0 { // a pair does not fit into what is left
-		s.result.Stopped = StoppedBudget
-		if left > 1 {
-			s.result.Stopped = StoppedExhausted
+	if len(suggested) == 0 {
+		s.result.Stopped = StoppedExhausted
+		if _, pairs := s.sampler.(Learner); pairs && left == 1 { // a pair does not fit
+			s.result.Stopped = StoppedBudget
 		}
 		return nil
 	}
@@ -308,6 +309,11 @@ func (s *study) round(ctx context.Context) error {
 			c, from.Narrowed = s.Scope(s.result.Trials, c)
 			if err := s.Space.Check(c); err != nil {
 				return fmt.Errorf("search: narrowing the scope made an invalid configuration: %w", err)
+			}
+			if _, known := s.seen[c.Hash()]; known || listed[c.Hash()] {
+				// Measuring it again would teach nothing, and a sampler that is told
+				// nothing would go on proposing the like.
+				c, from.Narrowed = g.Config, nil
 			}
 			if len(from.Narrowed) > 0 {
 				from.Projected = &suggested[i].Config
