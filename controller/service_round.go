@@ -30,7 +30,7 @@ func dueRound(at, interval time.Duration) int64 {
 // held.
 func (s *Service) startRound(t *tuned) {
 	v := t.view.Load()
-	if t.deciding || t.setting || v.Zero.IsZero() || t.status.Events == 0 {
+	if t.deciding || t.setting || v.Paused || v.Zero.IsZero() || t.status.Events == 0 {
 		return
 	}
 	round := dueRound(t.latest, v.Policy.UpdateInterval)
@@ -103,12 +103,22 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (
 		decideErr = checkDecision(t.space, &d)
 	}
 	err = s.update(s.ctx, t, func(v *view) (*Change, error) {
-		if v.ClockSet != clock {
+		switch {
+		case v.ClockSet != clock:
 			text = "dropped: the event clock was set while the round was decided"
+			return nil, nil
+		case v.Paused:
+			text = "dropped: tuning was paused while the round was decided"
+			return nil, nil
+		case v.Objective != in.Objective:
+			text = "dropped: the objective was changed while the round was decided"
 			return nil, nil
 		}
 		c := &Change{Scheduler: v.Scheduler}
 		c.Scheduler.Round = round
+		if v.Policy.UpdateInterval != p.UpdateInterval {
+			c.Scheduler.Round = max(v.Round, dueRound(at+1, v.Policy.UpdateInterval))
+		}
 		if decideErr != nil {
 			return c, nil
 		}

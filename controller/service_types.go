@@ -19,6 +19,7 @@ var (
 	ErrExists       = errors.New("already exists")
 	ErrRequestReuse = errors.New("request id was used for another request")
 	ErrRefused      = errors.New("configuration was refused and is parked")
+	ErrState        = errors.New("wrong state")
 	ErrOutsideSpace = errors.New("configuration is outside the registered space")
 )
 
@@ -75,6 +76,8 @@ type Scheduler struct {
 	Acknowledged int64 `json:"acknowledged"`
 	// Round is the last round decided; rounds begin after the first event's.
 	Round int64 `json:"round"`
+	// Paused keeps rounds from being decided; events are taken in.
+	Paused bool `json:"paused,omitempty"`
 	// ClockSet counts how often events that agreed set the event clock.
 	ClockSet int64 `json:"clock_set,omitempty"`
 	// Experience is what the rounds so far found, for the next one.

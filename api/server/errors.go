@@ -28,6 +28,8 @@ var reasons = []struct {
 	{controller.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
 	{controller.ErrRequestReuse, codes.AlreadyExists, "REQUEST_ID_REUSED"},
 	{controller.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
+	{controller.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
+	{errEtag, codes.Aborted, "ETAG_MISMATCH"},
 	{controller.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{repository.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},

@@ -45,17 +45,8 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	if len(req.GetRequestId()) > 64 {
 		v.add("request_id", "is longer than 64 bytes")
 	}
-	if utf8.RuneCountInString(reg.DisplayName) > 63 {
-		v.add("scheduler.display_name", "is longer than 63 characters")
-	}
-	switch spec.GetMode() {
-	case pb.SchedulerSpec_MODE_UNSPECIFIED, pb.SchedulerSpec_RECOMMEND:
-		reg.Mode = controller.Recommend
-	case pb.SchedulerSpec_AUTO:
-		reg.Mode = controller.Auto
-	default:
-		v.add("scheduler.spec.mode", "%d is not known: want RECOMMEND or AUTO", spec.GetMode())
-	}
+	checkDisplayName(reg.DisplayName, &v)
+	reg.Mode = modeFromProto(spec, &v)
 	if n := spec.GetCluster().GetNodes(); n <= 0 || n > 1_000_000 {
 		v.add("scheduler.spec.cluster.nodes", "%d is not from 1 to 1,000,000", n)
 	}
@@ -68,13 +59,7 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s", reg.Type, strings.Join(s.builtinNames(), ", "))
 		return reg, v
 	}
-	reg.Objective = builtin.Objectives[0]
-	if spec.GetObjective().GetKind() != nil {
-		reg.Objective = spec.GetObjective().GetMetricId()
-		if !slices.Contains(builtin.Objectives, reg.Objective) {
-			v.add("scheduler.spec.objective.metric_id", "%q is not known: want one of %s", reg.Objective, strings.Join(builtin.Objectives, ", "))
-		}
-	}
+	reg.Objective = objectiveFromProto(spec, builtin, &v)
 	reg.Params, reg.Rules = narrow(builtin, spec, &v)
 	return reg, v.err()
 }
@@ -149,6 +134,34 @@ func narrow(b *controller.Builtin, spec *pb.SchedulerSpec, v *violations) ([]spa
 	return merged, allRules
 }
 
+func checkDisplayName(name string, v *violations) {
+	if utf8.RuneCountInString(name) > 63 {
+		v.add("scheduler.display_name", "is longer than 63 characters")
+	}
+}
+
+func modeFromProto(spec *pb.SchedulerSpec, v *violations) controller.Mode {
+	switch spec.GetMode() {
+	case pb.SchedulerSpec_MODE_UNSPECIFIED, pb.SchedulerSpec_RECOMMEND:
+	case pb.SchedulerSpec_AUTO:
+		return controller.Auto
+	default:
+		v.add("scheduler.spec.mode", "%d is not known: want RECOMMEND or AUTO", spec.GetMode())
+	}
+	return controller.Recommend
+}
+
+func objectiveFromProto(spec *pb.SchedulerSpec, b *controller.Builtin, v *violations) string {
+	if spec.GetObjective().GetKind() == nil {
+		return b.Objectives[0]
+	}
+	objective := spec.GetObjective().GetMetricId()
+	if !slices.Contains(b.Objectives, objective) {
+		v.add("scheduler.spec.objective.metric_id", "%q is not known: want one of %s", objective, strings.Join(b.Objectives, ", "))
+	}
+	return objective
+}
+
 func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
 	const at = "scheduler.spec.rollout."
 	p := controller.DefaultPolicy()
@@ -201,6 +214,8 @@ func requestOf(req *pb.CreateSchedulerRequest) *controller.Request {
 	return &controller.Request{ID: req.GetRequestId(), Digest: hex.EncodeToString(sum[:])}
 }
 
+func schedulerEtag(c *controller.Scheduler) string { return fmt.Sprintf("%x", c.Updated.UnixNano()) }
+
 func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Space) *pb.Scheduler {
 	spec := &pb.SchedulerSpec{
 		SchedulerType: c.Type,
@@ -215,6 +230,10 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	if c.Mode == controller.Auto {
 		spec.Mode = pb.SchedulerSpec_AUTO
 	}
+	state := pb.Scheduler_ACTIVE
+	if c.Paused {
+		state = pb.Scheduler_PAUSED
+	}
 	for _, p := range sp.Params() {
 		spec.Parameters = append(spec.Parameters, paramToProto(&p))
 	}
@@ -222,8 +241,8 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		spec.Constraints = append(spec.Constraints, ruleToProto(&r, sp))
 	}
 	out := &pb.Scheduler{
-		Name: schedulerName(c.ID), Uid: c.UID, DisplayName: c.DisplayName, Spec: spec, State: pb.Scheduler_ACTIVE,
-		Etag:       fmt.Sprintf("%x", c.Updated.UnixNano()),
+		Name: schedulerName(c.ID), Uid: c.UID, DisplayName: c.DisplayName, Spec: spec, State: state,
+		Etag:       schedulerEtag(&c),
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision, LastError: st.LastError},
 	}

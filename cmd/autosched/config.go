@@ -19,11 +19,14 @@ import (
 func newConfigCmd() *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "See what a scheduler should run, and why",
+		Use: "config",
+		Long: `See what a scheduler should run and why, follow it, approve what was proposed, or
+go back to what ran before. SCHEDULER is the name a scheduler is registered
+under; 'autosched scheduler list' shows them.`,
+		Short: "See what a scheduler should run and why, approve it, or go back",
 	}
 	f.add(cmd)
-	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigAckCmd(&f))
+	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f))
 	return cmd
 }
 
@@ -117,7 +120,8 @@ func newConfigListCmd(f *clientFlags) *cobra.Command {
 		Short:             "List a scheduler's revisions, newest first",
 		Long: `Lists the revisions the service has made for a scheduler: where each came from,
 what became of it, and why. PROPOSED ones were not offered (mode recommend);
-REJECTED ones were refused by the scheduler and are never offered again.`,
+REJECTED ones were refused by the scheduler, or parked by an operator, and are
+never offered again.`,
 		Example: "  autosched config list tiresias --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := schedulerArg(args)
@@ -239,8 +243,9 @@ func newConfigAckCmd(f *clientFlags) *cobra.Command {
 		Use:               "ack SCHEDULER --revision N --state applied|rejected|failed",
 		Short:             "Tell the service what became of a revision, where the scheduler does not",
 		Long: `Schedulers acknowledge by themselves over the API. By hand it is for those that
-do not, and for proposals (mode recommend): once you have applied one,
-acknowledge it as applied, and tuning compares with it from then on.
+do not, and for proposals (mode recommend) that you have applied by hand:
+acknowledged as applied, tuning compares with them from then on. To have the
+scheduler apply a proposal, approve it.
 
   applied   it is in force
   rejected  it is refused: its values are never offered to this scheduler again

@@ -30,7 +30,8 @@ func newSchedulerCmd() *cobra.Command {
 		Short: "Register schedulers with the service and look at them",
 	}
 	f.add(cmd)
-	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f), newSchedulerSpacesCmd(&f),
+	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f), newSchedulerUpdateCmd(&f),
+		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerSpacesCmd(&f),
 		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f))
 	return cmd
 }
@@ -149,12 +150,10 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 	if len(args) == 0 && (r.nodes == 0 || r.gpusPerNode == 0) {
 		return nil, usageError{errors.New("--builtin needs the cluster: --nodes and --gpus-per-node")}
 	}
-	switch r.mode {
-	case "":
-	case "recommend", "auto":
-		spec.Mode = pb.SchedulerSpec_Mode(pb.SchedulerSpec_Mode_value[strings.ToUpper(r.mode)])
-	default:
-		return nil, usageError{fmt.Errorf("--mode: %q is not recommend or auto", r.mode)}
+	if mode, err := modeOf(r.mode); err != nil {
+		return nil, err
+	} else if r.mode != "" {
+		spec.Mode = mode
 	}
 	if r.objective != "" {
 		spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: r.objective}}
@@ -275,7 +274,7 @@ their cluster and how many events have come in.`,
 				fmt.Fprintln(w, "NAME\tKIND\tMODE\tCLUSTER\tREVISION\tEVENTS\tEVENT TIME")
 				for _, s := range all.GetSchedulers() {
 					spec := s.GetSpec()
-					fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", shortName(s.GetName()), spec.GetSchedulerType(), enumWord(spec.GetMode()),
+					fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s),
 						spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode(), orDash(shortName(s.GetCurrentConfiguration())),
 						s.GetStatus().GetEventCount(), eventTime(s))
 				}
@@ -283,6 +282,15 @@ their cluster and how many events have come in.`,
 			})
 		},
 	}
+}
+
+// modeWord is a scheduler's mode, and whether its tuning is paused.
+func modeWord(s *pb.Scheduler) string {
+	word := enumWord(s.GetSpec().GetMode())
+	if s.GetState() == pb.Scheduler_PAUSED {
+		word += ", paused"
+	}
+	return word
 }
 
 func eventTime(s *pb.Scheduler) string {
@@ -302,7 +310,7 @@ func orDash(s string) string {
 func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	spec, st := s.GetSpec(), s.GetStatus()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), enumWord(spec.GetMode()))
+	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
 	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
 	r := spec.GetRollout()
 	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n", spec.GetObjective().GetMetricId(), r.GetUpdateInterval().AsDuration(), r.GetMinControllableRatio())

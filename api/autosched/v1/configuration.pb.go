@@ -29,13 +29,14 @@ type Configuration_State int32
 const (
 	Configuration_STATE_UNSPECIFIED Configuration_State = 0
 	// Recommended only: made while the scheduler's mode was RECOMMEND.
-	// Acknowledging it as APPLIED puts it in force.
+	// Approving it offers it to the scheduler; acknowledging it as APPLIED says
+	// that it was put in force otherwise.
 	Configuration_PROPOSED Configuration_State = 1
 	// Acknowledged by the scheduler: in force.
 	Configuration_ROLLED_OUT Configuration_State = 3
 	// A later revision took its place.
 	Configuration_SUPERSEDED Configuration_State = 4
-	// The scheduler refused it.
+	// The scheduler refused it, or an operator parked it.
 	Configuration_REJECTED Configuration_State = 6
 	// Offered to the scheduler, not acknowledged yet.
 	Configuration_PUBLISHED Configuration_State = 7
@@ -97,8 +98,8 @@ const (
 	Configuration_DEFAULT Configuration_Origin = 1
 	// A tuning round found it better than what ran.
 	Configuration_TUNED Configuration_Origin = 2
-	// One instance refused a revision that another had applied: the values
-	// acknowledged before it, under a new revision.
+	// The values of an earlier revision, under a new one: an operator went back
+	// to them, or one instance refused a revision that another had applied.
 	Configuration_RESTORED Configuration_Origin = 3
 )
 
@@ -952,6 +953,116 @@ func (x *AcknowledgeConfigurationResponse) GetCurrentConfiguration() string {
 	return ""
 }
 
+type ApproveConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/configurations/{revision}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveConfigurationRequest) Reset() {
+	*x = ApproveConfigurationRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveConfigurationRequest) ProtoMessage() {}
+
+func (x *ApproveConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*ApproveConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ApproveConfigurationRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type RollbackConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// The revision whose values to offer again. If 0, the newest other one that the
+	// scheduler applied, or else its registered defaults.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Park the values gone back from: they become REJECTED and are never offered
+	// to this scheduler again.
+	Park          bool `protobuf:"varint,3,opt,name=park,proto3" json:"park,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackConfigurationRequest) Reset() {
+	*x = RollbackConfigurationRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackConfigurationRequest) ProtoMessage() {}
+
+func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*RollbackConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RollbackConfigurationRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *RollbackConfigurationRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *RollbackConfigurationRequest) GetPark() bool {
+	if x != nil {
+		return x.Park
+	}
+	return false
+}
+
 type GetConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/configurations/{revision}
@@ -962,7 +1073,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1085,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1098,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetConfigurationRequest) GetName() string {
@@ -1011,7 +1122,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +1134,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +1147,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListConfigurationsRequest) GetParent() string {
@@ -1071,7 +1182,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1194,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1207,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListConfigurationsResponse) GetConfigurations() []*Configuration {
@@ -1122,7 +1233,7 @@ type WatchConfigurationsResponse_Bookmark struct {
 
 func (x *WatchConfigurationsResponse_Bookmark) Reset() {
 	*x = WatchConfigurationsResponse_Bookmark{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1245,7 @@ func (x *WatchConfigurationsResponse_Bookmark) String() string {
 func (*WatchConfigurationsResponse_Bookmark) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1270,7 @@ type WatchConfigurationsResponse_Heartbeat struct {
 
 func (x *WatchConfigurationsResponse_Heartbeat) Reset() {
 	*x = WatchConfigurationsResponse_Heartbeat{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1282,7 @@ func (x *WatchConfigurationsResponse_Heartbeat) String() string {
 func (*WatchConfigurationsResponse_Heartbeat) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1393,13 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x0facknowledgement\x18\x02 \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\"\x9a\x01\n" +
 	" AcknowledgeConfigurationResponse\x12A\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x123\n" +
-	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"-\n" +
+	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"1\n" +
+	"\x1bApproveConfigurationRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"f\n" +
+	"\x1cRollbackConfigurationRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x12\n" +
+	"\x04park\x18\x03 \x01(\bR\x04park\"-\n" +
 	"\x17GetConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"o\n" +
 	"\x19ListConfigurationsRequest\x12\x16\n" +
@@ -1292,11 +1409,13 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x89\x01\n" +
 	"\x1aListConfigurationsResponse\x12C\n" +
 	"\x0econfigurations\x18\x01 \x03(\v2\x1b.autosched.v1.ConfigurationR\x0econfigurations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xb8\x04\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xfa\x05\n" +
 	"\x14ConfigurationService\x12v\n" +
 	"\x17GetCurrentConfiguration\x12,.autosched.v1.GetCurrentConfigurationRequest\x1a-.autosched.v1.GetCurrentConfigurationResponse\x12l\n" +
 	"\x13WatchConfigurations\x12(.autosched.v1.WatchConfigurationsRequest\x1a).autosched.v1.WatchConfigurationsResponse0\x01\x12y\n" +
-	"\x18AcknowledgeConfiguration\x12-.autosched.v1.AcknowledgeConfigurationRequest\x1a..autosched.v1.AcknowledgeConfigurationResponse\x12V\n" +
+	"\x18AcknowledgeConfiguration\x12-.autosched.v1.AcknowledgeConfigurationRequest\x1a..autosched.v1.AcknowledgeConfigurationResponse\x12^\n" +
+	"\x14ApproveConfiguration\x12).autosched.v1.ApproveConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12`\n" +
+	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12V\n" +
 	"\x10GetConfiguration\x12%.autosched.v1.GetConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12g\n" +
 	"\x12ListConfigurations\x12'.autosched.v1.ListConfigurationsRequest\x1a(.autosched.v1.ListConfigurationsResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
@@ -1313,7 +1432,7 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
@@ -1327,54 +1446,60 @@ var file_autosched_v1_configuration_proto_goTypes = []any{
 	(*WatchConfigurationsResponse)(nil),           // 9: autosched.v1.WatchConfigurationsResponse
 	(*AcknowledgeConfigurationRequest)(nil),       // 10: autosched.v1.AcknowledgeConfigurationRequest
 	(*AcknowledgeConfigurationResponse)(nil),      // 11: autosched.v1.AcknowledgeConfigurationResponse
-	(*GetConfigurationRequest)(nil),               // 12: autosched.v1.GetConfigurationRequest
-	(*ListConfigurationsRequest)(nil),             // 13: autosched.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),            // 14: autosched.v1.ListConfigurationsResponse
-	nil,                                           // 15: autosched.v1.Configuration.ParametersEntry
-	nil,                                           // 16: autosched.v1.TuningEvidence.DetailsEntry
-	nil,                                           // 17: autosched.v1.Acknowledgement.EffectiveParametersEntry
-	(*WatchConfigurationsResponse_Bookmark)(nil),  // 18: autosched.v1.WatchConfigurationsResponse.Bookmark
-	(*WatchConfigurationsResponse_Heartbeat)(nil), // 19: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	(*timestamppb.Timestamp)(nil),                 // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                   // 21: google.protobuf.Duration
-	(*structpb.Value)(nil),                        // 22: google.protobuf.Value
+	(*ApproveConfigurationRequest)(nil),           // 12: autosched.v1.ApproveConfigurationRequest
+	(*RollbackConfigurationRequest)(nil),          // 13: autosched.v1.RollbackConfigurationRequest
+	(*GetConfigurationRequest)(nil),               // 14: autosched.v1.GetConfigurationRequest
+	(*ListConfigurationsRequest)(nil),             // 15: autosched.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),            // 16: autosched.v1.ListConfigurationsResponse
+	nil,                                           // 17: autosched.v1.Configuration.ParametersEntry
+	nil,                                           // 18: autosched.v1.TuningEvidence.DetailsEntry
+	nil,                                           // 19: autosched.v1.Acknowledgement.EffectiveParametersEntry
+	(*WatchConfigurationsResponse_Bookmark)(nil),  // 20: autosched.v1.WatchConfigurationsResponse.Bookmark
+	(*WatchConfigurationsResponse_Heartbeat)(nil), // 21: autosched.v1.WatchConfigurationsResponse.Heartbeat
+	(*timestamppb.Timestamp)(nil),                 // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                   // 23: google.protobuf.Duration
+	(*structpb.Value)(nil),                        // 24: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
-	15, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	20, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	20, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	17, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
+	22, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	22, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
 	4,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
 	5,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	20, // 7: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	16, // 8: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	22, // 7: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	18, // 8: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
 	2,  // 9: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	17, // 10: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	20, // 11: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	19, // 10: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	22, // 11: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
 	3,  // 12: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	21, // 13: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	21, // 14: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	23, // 13: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	23, // 14: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	3,  // 15: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	18, // 16: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	19, // 17: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	20, // 16: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	21, // 17: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
 	5,  // 18: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	3,  // 19: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
 	3,  // 20: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	22, // 21: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	22, // 22: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	24, // 21: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	24, // 22: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
 	6,  // 23: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
 	8,  // 24: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
 	10, // 25: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	12, // 26: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	13, // 27: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	7,  // 28: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	9,  // 29: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	11, // 30: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 31: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	14, // 32: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	28, // [28:33] is the sub-list for method output_type
-	23, // [23:28] is the sub-list for method input_type
+	12, // 26: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	13, // 27: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	14, // 28: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	15, // 29: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	7,  // 30: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	9,  // 31: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	11, // 32: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 33: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 34: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 35: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	16, // 36: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	30, // [30:37] is the sub-list for method output_type
+	23, // [23:30] is the sub-list for method input_type
 	23, // [23:23] is the sub-list for extension type_name
 	23, // [23:23] is the sub-list for extension extendee
 	0,  // [0:23] is the sub-list for field type_name
@@ -1396,7 +1521,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,8 @@ const (
 	ConfigurationService_GetCurrentConfiguration_FullMethodName  = "/autosched.v1.ConfigurationService/GetCurrentConfiguration"
 	ConfigurationService_WatchConfigurations_FullMethodName      = "/autosched.v1.ConfigurationService/WatchConfigurations"
 	ConfigurationService_AcknowledgeConfiguration_FullMethodName = "/autosched.v1.ConfigurationService/AcknowledgeConfiguration"
+	ConfigurationService_ApproveConfiguration_FullMethodName     = "/autosched.v1.ConfigurationService/ApproveConfiguration"
+	ConfigurationService_RollbackConfiguration_FullMethodName    = "/autosched.v1.ConfigurationService/RollbackConfiguration"
 	ConfigurationService_GetConfiguration_FullMethodName         = "/autosched.v1.ConfigurationService/GetConfiguration"
 	ConfigurationService_ListConfigurations_FullMethodName       = "/autosched.v1.ConfigurationService/ListConfigurations"
 )
@@ -51,6 +53,14 @@ type ConfigurationServiceClient interface {
 	// acknowledgement of a revision as its last one changes nothing and is answered
 	// alike.
 	AcknowledgeConfiguration(ctx context.Context, in *AcknowledgeConfigurationRequest, opts ...grpc.CallOption) (*AcknowledgeConfigurationResponse, error)
+	// ApproveConfiguration offers a PROPOSED revision to the scheduler: it becomes
+	// PUBLISHED, and watchers get it. To approve what is on offer already changes
+	// nothing.
+	ApproveConfiguration(ctx context.Context, in *ApproveConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// RollbackConfiguration offers the values of an earlier revision again, under
+	// a new revision, which is returned. To go back to the values on offer changes
+	// nothing.
+	RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// GetConfiguration returns one revision, proposed ones included.
 	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// ListConfigurations lists a scheduler's revisions, newest first.
@@ -104,6 +114,26 @@ func (c *configurationServiceClient) AcknowledgeConfiguration(ctx context.Contex
 	return out, nil
 }
 
+func (c *configurationServiceClient) ApproveConfiguration(ctx context.Context, in *ApproveConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Configuration)
+	err := c.cc.Invoke(ctx, ConfigurationService_ApproveConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *configurationServiceClient) RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Configuration)
+	err := c.cc.Invoke(ctx, ConfigurationService_RollbackConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *configurationServiceClient) GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Configuration)
@@ -150,6 +180,14 @@ type ConfigurationServiceServer interface {
 	// acknowledgement of a revision as its last one changes nothing and is answered
 	// alike.
 	AcknowledgeConfiguration(context.Context, *AcknowledgeConfigurationRequest) (*AcknowledgeConfigurationResponse, error)
+	// ApproveConfiguration offers a PROPOSED revision to the scheduler: it becomes
+	// PUBLISHED, and watchers get it. To approve what is on offer already changes
+	// nothing.
+	ApproveConfiguration(context.Context, *ApproveConfigurationRequest) (*Configuration, error)
+	// RollbackConfiguration offers the values of an earlier revision again, under
+	// a new revision, which is returned. To go back to the values on offer changes
+	// nothing.
+	RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error)
 	// GetConfiguration returns one revision, proposed ones included.
 	GetConfiguration(context.Context, *GetConfigurationRequest) (*Configuration, error)
 	// ListConfigurations lists a scheduler's revisions, newest first.
@@ -172,6 +210,12 @@ func (UnimplementedConfigurationServiceServer) WatchConfigurations(*WatchConfigu
 }
 func (UnimplementedConfigurationServiceServer) AcknowledgeConfiguration(context.Context, *AcknowledgeConfigurationRequest) (*AcknowledgeConfigurationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcknowledgeConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) ApproveConfiguration(context.Context, *ApproveConfigurationRequest) (*Configuration, error) {
+	return nil, status.Error(codes.Unimplemented, "method ApproveConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error) {
+	return nil, status.Error(codes.Unimplemented, "method RollbackConfiguration not implemented")
 }
 func (UnimplementedConfigurationServiceServer) GetConfiguration(context.Context, *GetConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetConfiguration not implemented")
@@ -247,6 +291,42 @@ func _ConfigurationService_AcknowledgeConfiguration_Handler(srv interface{}, ctx
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConfigurationService_ApproveConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApproveConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).ApproveConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_ApproveConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).ApproveConfiguration(ctx, req.(*ApproveConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConfigurationService_RollbackConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).RollbackConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_RollbackConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).RollbackConfiguration(ctx, req.(*RollbackConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ConfigurationService_GetConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetConfigurationRequest)
 	if err := dec(in); err != nil {
@@ -297,6 +377,14 @@ var ConfigurationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AcknowledgeConfiguration",
 			Handler:    _ConfigurationService_AcknowledgeConfiguration_Handler,
+		},
+		{
+			MethodName: "ApproveConfiguration",
+			Handler:    _ConfigurationService_ApproveConfiguration_Handler,
+		},
+		{
+			MethodName: "RollbackConfiguration",
+			Handler:    _ConfigurationService_RollbackConfiguration_Handler,
 		},
 		{
 			MethodName: "GetConfiguration",

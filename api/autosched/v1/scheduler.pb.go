@@ -9,6 +9,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -29,6 +30,8 @@ const (
 	Scheduler_STATE_UNSPECIFIED Scheduler_State = 0
 	// Events are taken in and tuning rounds run.
 	Scheduler_ACTIVE Scheduler_State = 2
+	// Events are taken in; no tuning rounds run.
+	Scheduler_PAUSED Scheduler_State = 3
 )
 
 // Enum value maps for Scheduler_State.
@@ -36,10 +39,12 @@ var (
 	Scheduler_State_name = map[int32]string{
 		0: "STATE_UNSPECIFIED",
 		2: "ACTIVE",
+		3: "PAUSED",
 	}
 	Scheduler_State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
 		"ACTIVE":            2,
+		"PAUSED":            3,
 	}
 )
 
@@ -729,6 +734,163 @@ func (x *CreateSchedulerRequest) GetRequestId() string {
 	return ""
 }
 
+type UpdateSchedulerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. name says which scheduler; of the rest, what update_mask names is
+	// taken. If etag is set and not the scheduler's present one, the request fails
+	// with ABORTED.
+	Scheduler *Scheduler `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
+	// Required: display_name, spec.mode, spec.objective, spec.rollout, or single
+	// fields of spec.rollout, such as spec.rollout.update_interval. A field that
+	// is named and not set gets its default.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateSchedulerRequest) Reset() {
+	*x = UpdateSchedulerRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateSchedulerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateSchedulerRequest) ProtoMessage() {}
+
+func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateSchedulerRequest.ProtoReflect.Descriptor instead.
+func (*UpdateSchedulerRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UpdateSchedulerRequest) GetScheduler() *Scheduler {
+	if x != nil {
+		return x.Scheduler
+	}
+	return nil
+}
+
+func (x *UpdateSchedulerRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *UpdateSchedulerRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type PauseTuningRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseTuningRequest) Reset() {
+	*x = PauseTuningRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseTuningRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseTuningRequest) ProtoMessage() {}
+
+func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseTuningRequest.ProtoReflect.Descriptor instead.
+func (*PauseTuningRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PauseTuningRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ResumeTuningRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeTuningRequest) Reset() {
+	*x = ResumeTuningRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeTuningRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeTuningRequest) ProtoMessage() {}
+
+func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeTuningRequest.ProtoReflect.Descriptor instead.
+func (*ResumeTuningRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ResumeTuningRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type GetSchedulerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -739,7 +901,7 @@ type GetSchedulerRequest struct {
 
 func (x *GetSchedulerRequest) Reset() {
 	*x = GetSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +913,7 @@ func (x *GetSchedulerRequest) String() string {
 func (*GetSchedulerRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +926,7 @@ func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetSchedulerRequest) GetName() string {
@@ -786,7 +948,7 @@ type ListSchedulersRequest struct {
 
 func (x *ListSchedulersRequest) Reset() {
 	*x = ListSchedulersRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +960,7 @@ func (x *ListSchedulersRequest) String() string {
 func (*ListSchedulersRequest) ProtoMessage() {}
 
 func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +973,7 @@ func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulersRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListSchedulersRequest) GetPageSize() int32 {
@@ -839,7 +1001,7 @@ type ListSchedulersResponse struct {
 
 func (x *ListSchedulersResponse) Reset() {
 	*x = ListSchedulersResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1013,7 @@ func (x *ListSchedulersResponse) String() string {
 func (*ListSchedulersResponse) ProtoMessage() {}
 
 func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1026,7 @@ func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulersResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListSchedulersResponse) GetSchedulers() []*Scheduler {
@@ -896,7 +1058,7 @@ type IngestEventsRequest struct {
 
 func (x *IngestEventsRequest) Reset() {
 	*x = IngestEventsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1070,7 @@ func (x *IngestEventsRequest) String() string {
 func (*IngestEventsRequest) ProtoMessage() {}
 
 func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1083,7 @@ func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsRequest.ProtoReflect.Descriptor instead.
 func (*IngestEventsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *IngestEventsRequest) GetParent() string {
@@ -964,7 +1126,7 @@ type IngestEventsResponse struct {
 
 func (x *IngestEventsResponse) Reset() {
 	*x = IngestEventsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1138,7 @@ func (x *IngestEventsResponse) String() string {
 func (*IngestEventsResponse) ProtoMessage() {}
 
 func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1151,7 @@ func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsResponse.ProtoReflect.Descriptor instead.
 func (*IngestEventsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *IngestEventsResponse) GetSequence() int64 {
@@ -1042,7 +1204,7 @@ type RejectedEvent struct {
 
 func (x *RejectedEvent) Reset() {
 	*x = RejectedEvent{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1216,7 @@ func (x *RejectedEvent) String() string {
 func (*RejectedEvent) ProtoMessage() {}
 
 func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1229,7 @@ func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedEvent.ProtoReflect.Descriptor instead.
 func (*RejectedEvent) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RejectedEvent) GetIndex() int32 {
@@ -1102,7 +1264,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\x03\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x03\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -1116,11 +1278,13 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"updateTime\x123\n" +
 	"\x15current_configuration\x18\t \x01(\tR\x14currentConfiguration\x125\n" +
 	"\x06status\x18\n" +
-	" \x01(\v2\x1d.autosched.v1.SchedulerStatusR\x06status\"B\n" +
+	" \x01(\v2\x1d.autosched.v1.SchedulerStatusR\x06status\"H\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
-	"\x06ACTIVE\x10\x02\"\x04\b\x01\x10\x01\"\x04\b\x03\x10\x03\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xd2\x01\n" +
+	"\x06ACTIVE\x10\x02\x12\n" +
+	"\n" +
+	"\x06PAUSED\x10\x03\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xd2\x01\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -1164,7 +1328,16 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\fscheduler_id\x18\x02 \x01(\tR\vschedulerId\x12#\n" +
 	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\")\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"\xb1\x01\n" +
+	"\x16UpdateSchedulerRequest\x125\n" +
+	"\tscheduler\x18\x01 \x01(\v2\x17.autosched.v1.SchedulerR\tscheduler\x12;\n" +
+	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"(\n" +
+	"\x12PauseTuningRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
+	"\x13ResumeTuningRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
 	"\x13GetSchedulerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"S\n" +
 	"\x15ListSchedulersRequest\x12\x1b\n" +
@@ -1191,11 +1364,14 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription2\xe5\x02\n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription2\xcd\x04\n" +
 	"\rTuningService\x12P\n" +
 	"\x0fCreateScheduler\x12$.autosched.v1.CreateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
 	"\fGetScheduler\x12!.autosched.v1.GetSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12[\n" +
-	"\x0eListSchedulers\x12#.autosched.v1.ListSchedulersRequest\x1a$.autosched.v1.ListSchedulersResponse\x12Y\n" +
+	"\x0eListSchedulers\x12#.autosched.v1.ListSchedulersRequest\x1a$.autosched.v1.ListSchedulersResponse\x12P\n" +
+	"\x0fUpdateScheduler\x12$.autosched.v1.UpdateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12H\n" +
+	"\vPauseTuning\x12 .autosched.v1.PauseTuningRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
+	"\fResumeTuning\x12!.autosched.v1.ResumeTuningRequest\x1a\x17.autosched.v1.Scheduler\x12Y\n" +
 	"\fIngestEvents\x12!.autosched.v1.IngestEventsRequest\x1a\".autosched.v1.IngestEventsResponse(\x010\x01B=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
@@ -1211,7 +1387,7 @@ func file_autosched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(Scheduler_State)(0),           // 0: autosched.v1.Scheduler.State
 	(SchedulerSpec_Mode)(0),        // 1: autosched.v1.SchedulerSpec.Mode
@@ -1222,50 +1398,62 @@ var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(*ObjectiveSpec)(nil),          // 6: autosched.v1.ObjectiveSpec
 	(*RolloutPolicy)(nil),          // 7: autosched.v1.RolloutPolicy
 	(*CreateSchedulerRequest)(nil), // 8: autosched.v1.CreateSchedulerRequest
-	(*GetSchedulerRequest)(nil),    // 9: autosched.v1.GetSchedulerRequest
-	(*ListSchedulersRequest)(nil),  // 10: autosched.v1.ListSchedulersRequest
-	(*ListSchedulersResponse)(nil), // 11: autosched.v1.ListSchedulersResponse
-	(*IngestEventsRequest)(nil),    // 12: autosched.v1.IngestEventsRequest
-	(*IngestEventsResponse)(nil),   // 13: autosched.v1.IngestEventsResponse
-	(*RejectedEvent)(nil),          // 14: autosched.v1.RejectedEvent
-	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
-	(*ParameterSpec)(nil),          // 16: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),   // 17: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),    // 18: google.protobuf.Duration
-	(*Event)(nil),                  // 19: autosched.v1.Event
+	(*UpdateSchedulerRequest)(nil), // 9: autosched.v1.UpdateSchedulerRequest
+	(*PauseTuningRequest)(nil),     // 10: autosched.v1.PauseTuningRequest
+	(*ResumeTuningRequest)(nil),    // 11: autosched.v1.ResumeTuningRequest
+	(*GetSchedulerRequest)(nil),    // 12: autosched.v1.GetSchedulerRequest
+	(*ListSchedulersRequest)(nil),  // 13: autosched.v1.ListSchedulersRequest
+	(*ListSchedulersResponse)(nil), // 14: autosched.v1.ListSchedulersResponse
+	(*IngestEventsRequest)(nil),    // 15: autosched.v1.IngestEventsRequest
+	(*IngestEventsResponse)(nil),   // 16: autosched.v1.IngestEventsResponse
+	(*RejectedEvent)(nil),          // 17: autosched.v1.RejectedEvent
+	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
+	(*ParameterSpec)(nil),          // 19: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),   // 20: autosched.v1.DependencyConstraint
+	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),  // 22: google.protobuf.FieldMask
+	(*Event)(nil),                  // 23: autosched.v1.Event
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	4,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
 	0,  // 1: autosched.v1.Scheduler.state:type_name -> autosched.v1.Scheduler.State
-	15, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
-	15, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
+	18, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
+	18, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
 	3,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	15, // 5: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	16, // 6: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	17, // 7: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	18, // 5: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	19, // 6: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	20, // 7: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
 	6,  // 8: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
 	7,  // 9: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
 	5,  // 10: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
 	1,  // 11: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	18, // 12: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	18, // 13: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	21, // 12: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	21, // 13: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
 	2,  // 14: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 15: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	19, // 16: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	14, // 17: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	8,  // 18: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	9,  // 19: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	10, // 20: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	12, // 21: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 22: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 23: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	11, // 24: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	13, // 25: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	22, // [22:26] is the sub-list for method output_type
-	18, // [18:22] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	2,  // 15: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	22, // 16: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 17: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	23, // 18: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	17, // 19: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	8,  // 20: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	12, // 21: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	13, // 22: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	9,  // 23: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	10, // 24: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	11, // 25: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	15, // 26: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	2,  // 27: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 28: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	14, // 29: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	2,  // 30: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 31: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	2,  // 32: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	16, // 33: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	27, // [27:34] is the sub-list for method output_type
+	20, // [20:27] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -1284,7 +1472,7 @@ func file_autosched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_scheduler_proto_rawDesc), len(file_autosched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,9 @@ const (
 	TuningService_CreateScheduler_FullMethodName = "/autosched.v1.TuningService/CreateScheduler"
 	TuningService_GetScheduler_FullMethodName    = "/autosched.v1.TuningService/GetScheduler"
 	TuningService_ListSchedulers_FullMethodName  = "/autosched.v1.TuningService/ListSchedulers"
+	TuningService_UpdateScheduler_FullMethodName = "/autosched.v1.TuningService/UpdateScheduler"
+	TuningService_PauseTuning_FullMethodName     = "/autosched.v1.TuningService/PauseTuning"
+	TuningService_ResumeTuning_FullMethodName    = "/autosched.v1.TuningService/ResumeTuning"
 	TuningService_IngestEvents_FullMethodName    = "/autosched.v1.TuningService/IngestEvents"
 )
 
@@ -39,6 +42,18 @@ type TuningServiceClient interface {
 	GetScheduler(ctx context.Context, in *GetSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
 	// ListSchedulers lists schedulers in order of name.
 	ListSchedulers(ctx context.Context, in *ListSchedulersRequest, opts ...grpc.CallOption) (*ListSchedulersResponse, error)
+	// UpdateScheduler changes how a scheduler is tuned: its display name, mode,
+	// objective and rollout policy. What may be tuned, and the cluster, stay as
+	// registered. A changed policy counts from the next round on; a round under way
+	// for another objective is dropped and decided again.
+	UpdateScheduler(ctx context.Context, in *UpdateSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
+	// PauseTuning keeps tuning rounds from being decided, until ResumeTuning.
+	// Events are taken in, and configurations served, approved and rolled back, as
+	// before. To pause what is paused changes nothing.
+	PauseTuning(ctx context.Context, in *PauseTuningRequest, opts ...grpc.CallOption) (*Scheduler, error)
+	// ResumeTuning ends a pause. If rounds have passed meanwhile, one is decided at
+	// once.
+	ResumeTuning(ctx context.Context, in *ResumeTuningRequest, opts ...grpc.CallOption) (*Scheduler, error)
 	// IngestEvents takes in a scheduler's job and cluster events. Each request is
 	// answered, in order, once its events are on disk: what has not been answered
 	// must be sent again, and may be sent again safely.
@@ -83,6 +98,36 @@ func (c *tuningServiceClient) ListSchedulers(ctx context.Context, in *ListSchedu
 	return out, nil
 }
 
+func (c *tuningServiceClient) UpdateScheduler(ctx context.Context, in *UpdateSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Scheduler)
+	err := c.cc.Invoke(ctx, TuningService_UpdateScheduler_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tuningServiceClient) PauseTuning(ctx context.Context, in *PauseTuningRequest, opts ...grpc.CallOption) (*Scheduler, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Scheduler)
+	err := c.cc.Invoke(ctx, TuningService_PauseTuning_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tuningServiceClient) ResumeTuning(ctx context.Context, in *ResumeTuningRequest, opts ...grpc.CallOption) (*Scheduler, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Scheduler)
+	err := c.cc.Invoke(ctx, TuningService_ResumeTuning_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *tuningServiceClient) IngestEvents(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[IngestEventsRequest, IngestEventsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &TuningService_ServiceDesc.Streams[0], TuningService_IngestEvents_FullMethodName, cOpts...)
@@ -111,6 +156,18 @@ type TuningServiceServer interface {
 	GetScheduler(context.Context, *GetSchedulerRequest) (*Scheduler, error)
 	// ListSchedulers lists schedulers in order of name.
 	ListSchedulers(context.Context, *ListSchedulersRequest) (*ListSchedulersResponse, error)
+	// UpdateScheduler changes how a scheduler is tuned: its display name, mode,
+	// objective and rollout policy. What may be tuned, and the cluster, stay as
+	// registered. A changed policy counts from the next round on; a round under way
+	// for another objective is dropped and decided again.
+	UpdateScheduler(context.Context, *UpdateSchedulerRequest) (*Scheduler, error)
+	// PauseTuning keeps tuning rounds from being decided, until ResumeTuning.
+	// Events are taken in, and configurations served, approved and rolled back, as
+	// before. To pause what is paused changes nothing.
+	PauseTuning(context.Context, *PauseTuningRequest) (*Scheduler, error)
+	// ResumeTuning ends a pause. If rounds have passed meanwhile, one is decided at
+	// once.
+	ResumeTuning(context.Context, *ResumeTuningRequest) (*Scheduler, error)
 	// IngestEvents takes in a scheduler's job and cluster events. Each request is
 	// answered, in order, once its events are on disk: what has not been answered
 	// must be sent again, and may be sent again safely.
@@ -133,6 +190,15 @@ func (UnimplementedTuningServiceServer) GetScheduler(context.Context, *GetSchedu
 }
 func (UnimplementedTuningServiceServer) ListSchedulers(context.Context, *ListSchedulersRequest) (*ListSchedulersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSchedulers not implemented")
+}
+func (UnimplementedTuningServiceServer) UpdateScheduler(context.Context, *UpdateSchedulerRequest) (*Scheduler, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateScheduler not implemented")
+}
+func (UnimplementedTuningServiceServer) PauseTuning(context.Context, *PauseTuningRequest) (*Scheduler, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseTuning not implemented")
+}
+func (UnimplementedTuningServiceServer) ResumeTuning(context.Context, *ResumeTuningRequest) (*Scheduler, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeTuning not implemented")
 }
 func (UnimplementedTuningServiceServer) IngestEvents(grpc.BidiStreamingServer[IngestEventsRequest, IngestEventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method IngestEvents not implemented")
@@ -212,6 +278,60 @@ func _TuningService_ListSchedulers_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TuningService_UpdateScheduler_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateSchedulerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).UpdateScheduler(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_UpdateScheduler_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).UpdateScheduler(ctx, req.(*UpdateSchedulerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TuningService_PauseTuning_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseTuningRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).PauseTuning(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_PauseTuning_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).PauseTuning(ctx, req.(*PauseTuningRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TuningService_ResumeTuning_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeTuningRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).ResumeTuning(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_ResumeTuning_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).ResumeTuning(ctx, req.(*ResumeTuningRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TuningService_IngestEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(TuningServiceServer).IngestEvents(&grpc.GenericServerStream[IngestEventsRequest, IngestEventsResponse]{ServerStream: stream})
 }
@@ -237,6 +357,18 @@ var TuningService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSchedulers",
 			Handler:    _TuningService_ListSchedulers_Handler,
+		},
+		{
+			MethodName: "UpdateScheduler",
+			Handler:    _TuningService_UpdateScheduler_Handler,
+		},
+		{
+			MethodName: "PauseTuning",
+			Handler:    _TuningService_PauseTuning_Handler,
+		},
+		{
+			MethodName: "ResumeTuning",
+			Handler:    _TuningService_ResumeTuning_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+)
+
+var errEtag = errors.New("the scheduler was changed since its etag was read; read it again")
+
+// updates are the fields that UpdateScheduler may change, in the order in which
+// errors list them.
+var updates = []struct {
+	path string
+	copy func(to, from *controller.Scheduler)
+}{
+	{"display_name", func(to, from *controller.Scheduler) { to.DisplayName = from.DisplayName }},
+	{"spec.mode", func(to, from *controller.Scheduler) { to.Mode = from.Mode }},
+	{"spec.objective", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
+	{"spec.objective.metric_id", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
+	{"spec.rollout", func(to, from *controller.Scheduler) { to.Policy = from.Policy }},
+	{"spec.rollout.update_interval", func(to, from *controller.Scheduler) { to.Policy.UpdateInterval = from.Policy.UpdateInterval }},
+	{"spec.rollout.min_controllable_ratio", func(to, from *controller.Scheduler) { to.Policy.MinRatio = from.Policy.MinRatio }},
+	{"spec.rollout.horizon", func(to, from *controller.Scheduler) { to.Policy.Horizon = from.Policy.Horizon }},
+	{"spec.rollout.futures", func(to, from *controller.Scheduler) { to.Policy.Futures = from.Policy.Futures }},
+	{"spec.rollout.trial_budget", func(to, from *controller.Scheduler) { to.Policy.Budget = from.Policy.Budget }},
+	{"spec.rollout.seed", func(to, from *controller.Scheduler) { to.Policy.Seed = from.Policy.Seed }},
+}
+
+// UpdateScheduler changes how a scheduler is tuned.
+func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerRequest) (*pb.Scheduler, error) {
+	id, err := parseScheduler("scheduler.name", req.GetScheduler().GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
+		if tag := req.GetScheduler().GetEtag(); tag != "" && tag != schedulerEtag(c) {
+			return errEtag
+		}
+		return s.applyUpdate(c, req)
+	})
+}
+
+// applyUpdate changes what the mask names, unless a field of it makes no sense.
+func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerRequest) error {
+	var v violations
+	var paths []string
+	for _, u := range updates {
+		paths = append(paths, u.path)
+	}
+	if len(req.GetUpdateMask().GetPaths()) == 0 {
+		return invalid("update_mask", "is required: some of %s", strings.Join(paths, ", "))
+	}
+	// All fields are read; of those that count, what is wrong is told.
+	var found violations
+	spec := req.GetScheduler().GetSpec()
+	asked := controller.Scheduler{}
+	asked.DisplayName = req.GetScheduler().GetDisplayName()
+	checkDisplayName(asked.DisplayName, &found)
+	asked.Mode = modeFromProto(spec, &found)
+	asked.Policy = policyFromProto(spec.GetRollout(), &found)
+	if b := s.builtin(c.Type); b != nil {
+		asked.Objective = objectiveFromProto(spec, b, &found)
+	} else { // registered by a version that had it
+		asked.Objective = spec.GetObjective().GetMetricId()
+	}
+	for _, path := range req.GetUpdateMask().GetPaths() {
+		known := false
+		for _, u := range updates {
+			if u.path == path {
+				known = true
+				u.copy(c, &asked)
+			}
+		}
+		if !known {
+			v.add("update_mask", "%q cannot be changed: want some of %s", path, strings.Join(paths, ", "))
+		}
+		for _, f := range found {
+			if f.GetField() == "scheduler."+path || strings.HasPrefix(f.GetField(), "scheduler."+path+".") {
+				v = append(v, f)
+			}
+		}
+	}
+	return v.err()
+}
+
+// PauseTuning keeps rounds from being decided.
+func (s *Server) PauseTuning(ctx context.Context, req *pb.PauseTuningRequest) (*pb.Scheduler, error) {
+	return s.pause(ctx, req.GetName(), true)
+}
+
+// ResumeTuning ends a pause.
+func (s *Server) ResumeTuning(ctx context.Context, req *pb.ResumeTuningRequest) (*pb.Scheduler, error) {
+	return s.pause(ctx, req.GetName(), false)
+}
+
+func (s *Server) pause(ctx context.Context, name string, paused bool) (*pb.Scheduler, error) {
+	id, err := parseScheduler("name", name)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.modify(ctx, id, false, func(c *controller.Scheduler) error {
+		c.Paused = paused
+		return nil
+	})
+}
+
+func (s *Server) modify(ctx context.Context, id string, validateOnly bool, f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
+	c, err := s.service.Modify(ctx, id, validateOnly, f)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	if !validateOnly {
+		return s.scheduler(id)
+	}
+	_, st, err := s.service.Scheduler(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	sp, err := s.service.Space(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return schedulerToProto(c, st, sp), nil
+}
+
+// ApproveConfiguration offers a proposal to the scheduler.
+func (s *Server) ApproveConfiguration(ctx context.Context, req *pb.ApproveConfigurationRequest) (*pb.Configuration, error) {
+	id, revision, err := parseConfiguration("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Approve(ctx, id, revision)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return configurationToProto(c), nil
+}
+
+// RollbackConfiguration offers earlier values again.
+func (s *Server) RollbackConfiguration(ctx context.Context, req *pb.RollbackConfigurationRequest) (*pb.Configuration, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	if req.GetRevision() < 0 {
+		return nil, s.statusOf(invalid("revision", "%d is negative", req.GetRevision()))
+	}
+	c, err := s.service.Rollback(ctx, id, req.GetRevision(), req.GetPark())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return configurationToProto(c), nil
+}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+func TestUpdateScheduler(t *testing.T) {
+	f := serve(t, nil)
+	ctx := background(t)
+	made := f.create("s", pb.SchedulerSpec_RECOMMEND)
+	ask := func(etag string, validate bool, paths ...string) (*pb.Scheduler, error) {
+		return f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+			Scheduler: &pb.Scheduler{Name: made.GetName(), Etag: etag, DisplayName: "the big one", Spec: &pb.SchedulerSpec{
+				Mode: pb.SchedulerSpec_AUTO, Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "p99_jct"}},
+				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(30 * time.Minute), Futures: 8, TrialBudget: 80, MinControllableRatio: 1.2},
+			}},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ValidateOnly: validate,
+		})
+	}
+	got, err := ask(made.GetEtag(), true, "spec.mode")
+	if err != nil || got.GetSpec().GetMode() != pb.SchedulerSpec_AUTO || got.GetEtag() != made.GetEtag() {
+		t.Fatalf("validate only: %v, %v", got, err)
+	}
+	// Only what the mask names.
+	got, err = ask(made.GetEtag(), false, "spec.mode", "spec.rollout.futures")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := got.GetSpec()
+	if spec.GetMode() != pb.SchedulerSpec_AUTO || spec.GetRollout().GetFutures() != 8 || spec.GetRollout().GetTrialBudget() != 40 ||
+		spec.GetObjective().GetMetricId() != "avg_jct" || got.GetDisplayName() != "" || got.GetEtag() == made.GetEtag() {
+		t.Errorf("updated: %v", got)
+	}
+	refuses(t, codes.Aborted, "", func() error { _, err := ask(made.GetEtag(), false, "spec.mode"); return err })
+	got, err = ask("", false, "display_name", "spec.objective", "spec.rollout")
+	if err != nil || got.GetDisplayName() != "the big one" || got.GetSpec().GetObjective().GetMetricId() != "p99_jct" ||
+		got.GetSpec().GetRollout().GetUpdateInterval().AsDuration() != 30*time.Minute || got.GetSpec().GetRollout().GetTrialBudget() != 80 {
+		t.Errorf("updated: %v, %v", got, err)
+	}
+	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false); return err })
+	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false, "spec.cluster"); return err })
+	refuses(t, codes.InvalidArgument, "scheduler.spec.rollout.futures", func() error {
+		_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+			Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Rollout: &pb.RolloutPolicy{Futures: 65}}},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.rollout"}},
+		})
+		return err
+	})
+	refuses(t, codes.NotFound, "", func() error {
+		_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{Scheduler: &pb.Scheduler{Name: "schedulers/none"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.mode"}}})
+		return err
+	})
+	refuses(t, codes.InvalidArgument, "scheduler.name", func() error {
+		_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{})
+		return err
+	})
+}
+
+func TestPauseTuning(t *testing.T) {
+	f := serve(t, nil)
+	ctx := background(t)
+	made := f.create("s", pb.SchedulerSpec_AUTO)
+	first, err := f.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: made.GetName()})
+	if err != nil || first.GetState() != pb.Scheduler_PAUSED {
+		t.Fatalf("%v, %v", first, err)
+	}
+	again, err := f.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: made.GetName()})
+	if err != nil || again.GetEtag() != first.GetEtag() {
+		t.Errorf("paused again: %v, %v", again, err)
+	}
+	if got, err := f.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: made.GetName()}); err != nil || got.GetState() != pb.Scheduler_ACTIVE {
+		t.Errorf("%v, %v", got, err)
+	}
+	refuses(t, codes.NotFound, "", func() error {
+		_, err := f.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: "schedulers/none"})
+		return err
+	})
+	refuses(t, codes.InvalidArgument, "name", func() error {
+		_, err := f.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: "s"})
+		return err
+	})
+}
+
+// TestApproveAndRollBack is an operator's day with a scheduler in mode RECOMMEND.
+func TestApproveAndRollBack(t *testing.T) {
+	f := serve(t, nil)
+	ctx := background(t)
+	made := f.create("s", pb.SchedulerSpec_RECOMMEND)
+	f.ingest("s", submitted("a", 30*time.Minute), submitted("b", 61*time.Minute))
+	proposal := made.GetName() + "/configurations/2"
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := f.config.GetConfiguration(ctx, &pb.GetConfigurationRequest{Name: proposal}); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: made.GetName()}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.config.ApproveConfiguration(ctx, &pb.ApproveConfigurationRequest{Name: proposal})
+	if err != nil || got.GetState() != pb.Configuration_PUBLISHED {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if now, err := f.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: made.GetName()}); err != nil || now.GetConfiguration().GetRevision() != 2 {
+		t.Errorf("%v, %v", now, err)
+	}
+	back, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Park: true})
+	if err != nil || back.GetRevision() != 3 || back.GetOrigin() != pb.Configuration_RESTORED || back.GetParameters()["pack"].GetBoolValue() {
+		t.Errorf("%v, %v", back, err)
+	}
+	refuses(t, codes.FailedPrecondition, "", func() error {
+		_, err := f.config.ApproveConfiguration(ctx, &pb.ApproveConfigurationRequest{Name: proposal})
+		return err
+	})
+	refuses(t, codes.FailedPrecondition, "", func() error {
+		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 2})
+		return err
+	})
+	refuses(t, codes.InvalidArgument, "revision", func() error {
+		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: -1})
+		return err
+	})
+	refuses(t, codes.NotFound, "", func() error {
+		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 9})
+		return err
+	})
+}
+
+// refuses checks the code of an error and, if there is one to name, its field.
+func refuses(t *testing.T, code codes.Code, field string, call func() error) {
+	t.Helper()
+	err := call()
+	wantCode(t, err, code)
+	if field != "" && !slices.Contains(fields(t, err), field) {
+		t.Errorf("%v does not name %s", err, field)
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+func TestOperate(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	call := func(cmd *cobra.Command, args ...string) (string, error) {
+		var out bytes.Buffer
+		err := runClient(t.Context(), cmd, "", &out, append(args, "--server", address)...)
+		return out.String(), err
+	}
+	if _, err := call(newSchedulerCmd(), "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", "s"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		cmd  *cobra.Command
+		args string
+		says string
+	}{
+		{newSchedulerCmd(), "update s --mode auto --validate-only", "nothing was stored"},
+		{newSchedulerCmd(), "get s", "(tiresias, recommend)"},
+		{newSchedulerCmd(), "update s --mode auto --interval 30m --min-ratio 1.1", "every 30m0s, from a controllable ratio of 1.1"},
+		{newSchedulerCmd(), "update s --objective p95_jct --json", `"metricId": "p95_jct"`},
+		{newSchedulerCmd(), "pause s", "keeps revision 1"},
+		{newSchedulerCmd(), "list", "auto, paused"},
+		{newSchedulerCmd(), "resume s", "goes on"},
+	} {
+		if out, err := call(c.cmd, strings.Fields(c.args)...); err != nil || !strings.Contains(out, c.says) {
+			t.Errorf("%s: %v, %s; want %q", c.args, err, out, c.says)
+		}
+	}
+	for _, c := range []struct {
+		cmd  *cobra.Command
+		args string
+		says string
+	}{
+		{newSchedulerCmd(), "update s", "nothing to change"},
+		{newSchedulerCmd(), "update s --mode sometimes", "--mode"},
+		{newSchedulerCmd(), "update s --futures 100", "scheduler.spec.rollout.futures: 100 is not from 1 to 64"},
+		{newSchedulerCmd(), "update s --objective joy", "scheduler.spec.objective.metric_id"},
+		{newSchedulerCmd(), "pause none", "not found"},
+		{newConfigCmd(), "approve s", "no configuration of s is proposed"},
+		{newConfigCmd(), "approve s --revision -1", "--revision"},
+		{newConfigCmd(), "approve s --revision 7", "not found"},
+		{newConfigCmd(), "rollback s", "nothing to go back to"},
+		{newConfigCmd(), "rollback s --revision 7", "not found"},
+	} {
+		if _, err := call(c.cmd, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want an error that says %q", c.args, err, c.says)
+		}
+	}
+}
+
+// serveProcess starts the service as a process of its own.
+func serveProcess(t *testing.T, dir string) (*exec.Cmd, string) {
+	t.Helper()
+	serve := process(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--workers", "1")
+	log, err := serve.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = serve.Process.Kill() })
+	find := regexp.MustCompile(`msg=serving address=(\S+)`)
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		if m := find.FindStringSubmatch(lines.Text()); m != nil {
+			go func() { _, _ = io.Copy(io.Discard, log) }()
+			return serve, m[1]
+		}
+	}
+	t.Fatalf("serve ended: %v", serve.Wait())
+	return nil, ""
+}
+
+// TestKilledServiceKeepsWhatItAnswered kills the service while events come in and
+// rounds run, again and again. Every event and configuration that a client was
+// told of is there afterwards, and revisions only go forward.
+func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the service several times")
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	origin := time.Date(2024, 1, 1, 9, 0, 0, 0, time.UTC)
+	told := int64(0)            // events answered
+	known := map[int64]string{} // revisions seen, their hashes
+	sent := 0
+	for life := range 5 {
+		serve, address := serveProcess(t, dir)
+		conn, err := dial(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tuning, config := pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)
+		if life == 0 {
+			_, err := tuning.CreateScheduler(ctx, &pb.CreateSchedulerRequest{SchedulerId: "s", Scheduler: &pb.Scheduler{Spec: &pb.SchedulerSpec{
+				SchedulerType: "tiresias", Mode: pb.SchedulerSpec_AUTO, Cluster: &pb.Cluster{Nodes: 1, GpusPerNode: 8},
+				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(10 * time.Minute), Futures: 1, TrialBudget: 3},
+			}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.GetStatus().GetEventCount(); got < told || got > int64(sent) {
+			t.Fatalf("life %d: %d events are left of %d sent and %d answered", life, got, sent, told)
+		}
+		list, err := config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[int64]string{}
+		for i, c := range list.GetConfigurations() {
+			if want := int64(len(list.GetConfigurations()) - i); c.GetRevision() != want {
+				t.Fatalf("life %d: revision %d in place %d", life, c.GetRevision(), want)
+			}
+			all[c.GetRevision()] = c.GetContentHash()
+		}
+		for revision, hash := range known {
+			if all[revision] != hash {
+				t.Fatalf("life %d: revision %d is %q, was %q", life, revision, all[revision], hash)
+			}
+		}
+		known = all
+
+		stream, err := tuning.IngestEvents(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed := make(chan struct{})
+		go func() {
+			defer close(killed)
+			time.Sleep(time.Duration(50+60*life) * time.Millisecond)
+			_ = serve.Process.Kill()
+		}()
+		for {
+			req := &pb.IngestEventsRequest{Parent: "schedulers/s"}
+			for range 5 {
+				id := fmt.Sprint("e", sent)
+				req.Events = append(req.Events, &pb.Event{
+					EventId: id, Kind: pb.Event_SUBMITTED, SchedulerTime: timestamppb.New(origin.Add(time.Duration(sent) * 20 * time.Second)),
+					Job: &pb.JobDetails{JobId: id, Tenant: "vc", MilliGpus: 1000 * int64(1+sent%8)},
+				})
+				sent++
+			}
+			if stream.Send(req) != nil {
+				break
+			}
+			answer, err := stream.Recv()
+			if err != nil {
+				break
+			}
+			told += int64(answer.GetAcceptedCount())
+			if c, err := config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: "schedulers/s"}); err == nil {
+				known[c.GetConfiguration().GetRevision()] = c.GetConfiguration().GetContentHash()
+			}
+		}
+		<-killed
+		_ = serve.Wait()
+		_ = conn.Close()
+	}
+	if told == 0 {
+		t.Error("no event was answered before a kill")
+	}
+	t.Logf("%d events answered, %d revisions", told, len(known))
+}

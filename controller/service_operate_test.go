@@ -1,0 +1,218 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/space"
+)
+
+// better adopts queues 4, then 5, and so on: one more each round.
+func better(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+	n := in.Incumbent.Get("queues").Int()
+	return controller.Decision{Config: in.Incumbent.With("queues", space.Int(n+1)), Adopt: true, Reason: "more queues", Ratio: 1.2}, nil
+}
+
+func queues(c *controller.Configuration) int { return c.Config.Get("queues").Int() }
+
+func (h *harness) modify(id string, f func(*controller.Scheduler) error) controller.Scheduler {
+	h.t.Helper()
+	s, err := h.service.Modify(context.Background(), id, false, f)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return s
+}
+
+func TestApproveAProposal(t *testing.T) {
+	h := start(t, better)
+	h.register("s", controller.Recommend)
+	ctx := context.Background()
+	h.submit("s", 30*time.Minute)
+	h.submit("s", 61*time.Minute)
+	h.rounds("s", 1)
+	if c := h.current("s"); c.Revision != 1 {
+		t.Fatalf("revision %d is offered before anyone approved it", c.Revision)
+	}
+	w, err := h.service.Watch("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for range 2 { // to say it again changes nothing
+		got, err := h.service.Approve(ctx, "s", 2)
+		if err != nil || got.State != controller.Published || h.current("s").Revision != 2 {
+			t.Fatalf("approved: %+v, %v", got, err)
+		}
+	}
+	select {
+	case <-w.C:
+	default:
+		t.Error("a watcher was not told")
+	}
+	if first, _ := h.service.Configuration("s", 1); first.State != controller.Superseded {
+		t.Errorf("revision 1 is %s", first.State)
+	}
+	if _, err := h.service.Approve(ctx, "s", 1); !errors.Is(err, controller.ErrState) {
+		t.Errorf("a superseded revision was approved: %v", err)
+	}
+	if _, err := h.service.Approve(ctx, "s", 9); !errors.Is(err, controller.ErrNotFound) {
+		t.Errorf("revision 9: %v", err)
+	}
+	h.close()
+	h.open()
+	if c := h.current("s"); c.Revision != 2 || c.State != controller.Published {
+		t.Errorf("after a restart: revision %d, %s", c.Revision, c.State)
+	}
+}
+
+func TestRollback(t *testing.T) {
+	h := start(t, better)
+	h.register("s", controller.Auto)
+	ctx := context.Background()
+	if _, err := h.service.Rollback(ctx, "s", 0, false); !errors.Is(err, controller.ErrState) {
+		t.Errorf("went back from the defaults: %v", err)
+	}
+	h.ack("s", 1, controller.AckApplied)
+	h.submit("s", 30*time.Minute)
+	for n := int64(1); n <= 2; n++ {
+		h.submit("s", time.Duration(n)*time.Hour+time.Minute)
+		h.rounds("s", n)
+		h.ack("s", n+1, controller.AckApplied)
+	}
+	if c := h.current("s"); c.Revision != 3 || queues(c) != 5 {
+		t.Fatalf("revision %d has %d queues", c.Revision, queues(c))
+	}
+	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
+
+	got, err := h.service.Rollback(ctx, "s", 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Revision != 4 || queues(got) != 4 || got.Origin != controller.FromRestore || h.current("s") != got {
+		t.Errorf("went back to %+v", got)
+	}
+	if bad, _ := h.service.Configuration("s", 3); bad.State != controller.Rejected {
+		t.Errorf("revision 3 is %s, not parked", bad.State)
+	}
+	if _, _, err := h.service.Acknowledge(ctx, "s", 3, controller.Ack{State: controller.AckApplied, Instance: "late"}); !errors.Is(err, controller.ErrRefused) {
+		t.Errorf("a parked revision was acknowledged: %v", err)
+	}
+	if again, err := h.service.Rollback(ctx, "s", 2, false); err != nil || again.Revision != 4 {
+		t.Errorf("to the same values: %+v, %v", again, err)
+	}
+	if _, err := h.service.Rollback(ctx, "s", 3, false); !errors.Is(err, controller.ErrRefused) {
+		t.Errorf("to parked values: %v", err)
+	}
+	if first, err := h.service.Rollback(ctx, "s", 1, false); err != nil || first.Revision != 5 || queues(first) != 3 {
+		t.Errorf("to the defaults: %+v, %v", first, err)
+	}
+	// The search hears of what is parked, and nothing reaches it again.
+	h.ack("s", 5, controller.AckApplied)
+	h.close()
+	h.decide = func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+		if len(in.Refused) != 1 || !in.Refused[0].Get("queues").Equal(space.Int(5)) {
+			t.Errorf("refused: %v", in.Refused)
+		}
+		return controller.Decision{Config: in.Refused[0], Adopt: true, Ratio: 2, Reason: "again"}, nil
+	}
+	h.open()
+	h.modify("s", func(s *controller.Scheduler) error { s.Paused = false; return nil })
+	h.submit("s", 4*time.Hour+time.Minute)
+	if st := h.rounds("s", 1); !strings.Contains(st.LastDecision, "refused") || h.current("s").Revision != 5 {
+		t.Errorf("%q, revision %d", st.LastDecision, h.current("s").Revision)
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	h := start(t, better)
+	h.register("s", controller.Auto)
+	h.submit("s", 30*time.Minute)
+	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
+	h.submit("s", 3*time.Hour+time.Minute)
+	time.Sleep(20 * time.Millisecond)
+	if _, st, _ := h.service.Scheduler("s"); st.Rounds != 0 || st.Events != 2 {
+		t.Fatalf("paused: %d rounds, %d events", st.Rounds, st.Events)
+	}
+	h.close()
+	h.open() // it stays paused
+	time.Sleep(20 * time.Millisecond)
+	if _, st, _ := h.service.Scheduler("s"); st.Rounds != 0 {
+		t.Fatalf("%d rounds after a restart", st.Rounds)
+	}
+	h.modify("s", func(s *controller.Scheduler) error { s.Paused = false; return nil })
+	h.rounds("s", 1) // one for all that passed
+	if c := h.current("s"); c.Revision != 2 || c.Evidence.Round != 3 {
+		t.Errorf("revision %d, round %+v", c.Revision, c.Evidence)
+	}
+}
+
+// TestRoundsUnderWayAreDropped: what was decided before an operator paused, or
+// wanted another objective, is not published.
+func TestRoundsUnderWayAreDropped(t *testing.T) {
+	begun, goOn := make(chan string, 4), make(chan struct{}, 4)
+	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+		begun <- in.Objective
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+		}
+		return better(ctx, in)
+	})
+	h.register("s", controller.Auto)
+	h.submit("s", 30*time.Minute)
+	h.submit("s", time.Hour+time.Minute)
+	<-begun
+	h.modify("s", func(s *controller.Scheduler) error { s.Objective = "p99_jct"; return nil })
+	goOn <- struct{}{}
+	if o := <-begun; o != "p99_jct" { // decided again
+		t.Errorf("the round was decided for %s", o)
+	}
+	if h.current("s").Revision != 1 {
+		t.Error("what was decided for another objective is offered")
+	}
+	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
+	goOn <- struct{}{}
+	if st := h.rounds("s", 2); !strings.Contains(st.LastDecision, "paused") || h.current("s").Revision != 1 {
+		t.Errorf("%q, revision %d", st.LastDecision, h.current("s").Revision)
+	}
+}
+
+func TestModify(t *testing.T) {
+	h := start(t, better)
+	h.register("s", controller.Auto)
+	ctx := context.Background()
+	planned, err := h.service.Modify(ctx, "s", true, func(s *controller.Scheduler) error { s.Mode = controller.Recommend; return nil })
+	if now, _, _ := h.service.Scheduler("s"); err != nil || planned.Mode != controller.Recommend || now.Mode != controller.Auto {
+		t.Errorf("validate only: planned %s, now %s, %v", planned.Mode, now.Mode, err)
+	}
+	no := errors.New("no")
+	if _, err := h.service.Modify(ctx, "s", false, func(*controller.Scheduler) error { return no }); !errors.Is(err, no) {
+		t.Error(err)
+	}
+	h.submit("s", 30*time.Minute)
+	h.submit("s", 2*time.Hour+time.Minute)
+	h.rounds("s", 1)
+	h.ack("s", 2, controller.AckApplied)
+	s := h.modify("s", func(s *controller.Scheduler) error {
+		s.Policy.UpdateInterval = 90 * time.Minute
+		s.ID, s.Served = "other", 7 // not for an operator to change
+		return nil
+	})
+	if s.ID != "s" || s.Served != 2 || s.Round != 1 {
+		t.Errorf("%s serves revision %d, round %d", s.ID, s.Served, s.Round)
+	}
+	h.submit("s", 2*time.Hour+59*time.Minute) // the next is due at three o'clock
+	if _, st, _ := h.service.Scheduler("s"); st.Rounds != 1 {
+		t.Errorf("%d rounds before the next is due", st.Rounds)
+	}
+	h.submit("s", 3*time.Hour+time.Minute)
+	h.rounds("s", 2)
+	if c := h.current("s"); c.Evidence.Round != 2 || !c.Evidence.At.Equal(origin.Add(3*time.Hour)) {
+		t.Errorf("%+v", c.Evidence)
+	}
+}
