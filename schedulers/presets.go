@@ -40,8 +40,8 @@ var (
 	}
 	// Jobs grow further while others are few.
 	optimusPresets = []Preset{preset(optimusSpace, "wide", "max_scale=8")}
-	// Fewer restarts.
-	polluxPresets  = []Preset{preset(polluxSpace, "long-intervals", "interval=600")}
+	// Jobs grow further, by the sum of the logarithms of their speedups.
+	polluxPresets  = []Preset{preset(polluxSpace, "wide", "interval=180", "fairness=0", "max_scale=8")}
 	poolingPresets = []Preset{preset(poolingSpace, "reclaim-at-once", "grace=0")}
 	// Short leases are for rho, relaxed placement is for the JCT.
 	themisPresets = []Preset{

@@ -8,7 +8,7 @@ import (
 
 // Version of the simulator's semantics: results of equal versions, inputs and
 // seeds are equal, so caches key on it.
-const Version = "5"
+const Version = "6"
 
 // Options of a run. The zero value is the product's semantics; the fields
 // under "peers" restore what other simulators do differently.

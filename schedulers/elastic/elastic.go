@@ -4,10 +4,11 @@
 // rest goes one by one to the job with the largest gain.
 //
 // Nobody is stopped for another. A job keeps its number of GPUs for one
-// interval of progress at least (a restart comes on top); it grows only where
-// one interval on more GPUs gains more than the restart loses, and shrinks only
-// where others take what it gives up. Between decisions free GPUs start waiting
-// jobs, in order of submission, on up to as many as they ask for.
+// interval of progress at least (a restart comes on top); it grows only where the
+// restart loses less than more GPUs gain over as long again as it has kept its
+// number, and shrinks only where others take what it gives up. Between decisions
+// free GPUs start waiting jobs, in order of submission, on up to as many as they
+// ask for.
 package elastic
 
 import (
@@ -252,12 +253,15 @@ func (p *Policy) down() {
 	}
 }
 
-// pays reports whether an interval on the target gains more than the restart
-// there loses.
+// pays reports whether a job gains more on its target than the restart there
+// loses. How long it will be left there is not known: as long again, it is
+// assumed, as it has been left where it is. So no job is moved in vain often, and
+// none stays small for good.
 func (p *Policy) pays(j simulator.ID) bool {
 	m := p.s.Models()
 	now, then := p.Speed(j, p.s.JobHeld(j)), p.Speed(j, int(p.target[j]))
-	return float64((then-now)*time.Duration(p.grid).Seconds()) > float64(then*m.Restart(int(p.target[j])).Seconds())
+	kept := max(p.s.Now()-p.s.JobSince(j), time.Duration(p.grid))
+	return float64((then-now)*kept.Seconds()) > float64(then*m.Restart(int(p.target[j])).Seconds())
 }
 
 // Speed is a job's throughput on a number of GPUs.
@@ -279,6 +283,7 @@ func (p *Policy) move(plan *simulator.Plan) bool {
 		case more <= 0:
 		case held > 0 && !p.pays(j):
 			p.target[j] = int32(held)
+			p.quiet = false // it will in time
 		default:
 			need += more
 			p.need[p.s.JobTenant(j)] += more
@@ -312,7 +317,9 @@ func (p *Policy) move(plan *simulator.Plan) bool {
 		}
 		to := p.target[j]
 		p.target[j] = int32(min(int(to), held+plan.Free()))
-		if p.pays(j) && plan.Resize(j, int(p.target[j])) {
+		if !p.pays(j) {
+			p.quiet = false
+		} else if plan.Resize(j, int(p.target[j])) {
 			moved = true
 		}
 	}
