@@ -11,13 +11,18 @@ type gram struct {
 	xx []float64 // lower triangle, row by row
 	xy []float64
 	yy float64
+	// lent says that xx is another gram's, of the same regressors and rows, which
+	// keeps it.
+	lent bool
 }
 
 func newGram(q int) gram { return gram{xx: make([]float64, q*(q+1)/2), xy: make([]float64, q)} }
 
 func (g *gram) reset() {
 	g.n, g.yy = 0, 0
-	clear(g.xx)
+	if !g.lent {
+		clear(g.xx)
+	}
 	clear(g.xy)
 }
 
@@ -26,8 +31,11 @@ func (g *gram) row(x []float64, y float64) {
 	k := 0
 	for i, v := range x {
 		if v != 0 {
-			for j, w := range x[:i+1] {
-				g.xx[k+j] += float64(v * w)
+			if !g.lent {
+				into := g.xx[k : k+i+1]
+				for j, w := range x[:i+1] {
+					into[j] += float64(v * w)
+				}
 			}
 			g.xy[i] += float64(v * y)
 		}
@@ -38,11 +46,17 @@ func (g *gram) row(x []float64, y float64) {
 
 // add adds another, times a weight.
 func (g *gram) add(o *gram, w float64) {
+	into := g.xx[:len(o.xx)]
+	for i, v := range o.xx {
+		into[i] += float64(w * v)
+	}
+	g.addTarget(o, w)
+}
+
+// addTarget adds all but the products of the regressors.
+func (g *gram) addTarget(o *gram, w float64) {
 	g.n += float64(w * o.n)
 	g.yy += float64(w * o.yy)
-	for i, v := range o.xx {
-		g.xx[i] += float64(w * v)
-	}
 	for i, v := range o.xy {
 		g.xy[i] += float64(w * v)
 	}
@@ -51,8 +65,10 @@ func (g *gram) add(o *gram, w float64) {
 func (g *gram) fade(by float64) {
 	g.n *= by
 	g.yy *= by
-	for i := range g.xx {
-		g.xx[i] *= by
+	if !g.lent {
+		for i := range g.xx {
+			g.xx[i] *= by
+		}
 	}
 	for i := range g.xy {
 		g.xy[i] *= by
@@ -66,9 +82,14 @@ type solver struct{ l, x []float64 }
 // penalty is lambda per row on all but the constant. Regressors that bring
 // nothing new get no weight.
 func (s *solver) solve(g *gram, q int, lambda float64, coef []float64) {
+	s.factor(g, q, lambda)
+	s.back(g.xy[:q], coef)
+}
+
+// factor is the first half, which does not depend on the target.
+func (s *solver) factor(g *gram, q int, lambda float64) {
 	n := q * (q + 1) / 2
 	s.l = append(s.l[:0], g.xx[:n]...)
-	s.x = append(s.x[:0], g.xy[:q]...)
 	penalty := float64(lambda * g.n)
 	for i := range q {
 		row := i * (i + 1) / 2
@@ -79,8 +100,9 @@ func (s *solver) solve(g *gram, q int, lambda float64, coef []float64) {
 		for j := range i {
 			other := j * (j + 1) / 2
 			v := s.l[row+j]
-			for k := range j {
-				v -= float64(s.l[row+k] * s.l[other+k])
+			a, b := s.l[row:row+j], s.l[other:other+j]
+			for k, w := range a {
+				v -= float64(w * b[k])
 			}
 			if d := s.l[other+j]; d > 0 {
 				s.l[row+j] = v / d
@@ -98,6 +120,12 @@ func (s *solver) solve(g *gram, q int, lambda float64, coef []float64) {
 			s.l[row+i] = 0 // a combination of those before
 		}
 	}
+}
+
+// back is the second half.
+func (s *solver) back(xy, coef []float64) {
+	q := len(xy)
+	s.x = append(s.x[:0], xy...)
 	for i := range q {
 		row := i * (i + 1) / 2
 		if s.l[row+i] == 0 {

@@ -136,8 +136,12 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 	for _, v := range m.order {
 		m.nodes[v] = newRegression(t, v, s.Parents[v], m.scales)
 	}
-	for _, v := range m.objectives {
-		m.direct = append(m.direct, newRegression(t, v, m.roots, m.scales))
+	for k, v := range m.objectives {
+		r := newRegression(t, v, m.roots, m.scales)
+		if k > 0 {
+			r.borrow(m.direct[0])
+		}
+		m.direct = append(m.direct, r)
 	}
 	if o.LogObjectives {
 		for k, v := range m.objectives {
@@ -232,6 +236,7 @@ func (m *Model) regressions() []*regression {
 // learn takes rows into every regression, in blocks or in turn.
 func (m *Model) learn(t *causal.Table, inBlock []int) {
 	x := make([]float64, m.wide)
+	all := m.regressions()
 	for r := range t.Rows() {
 		row := make([]float64, t.Len())
 		for i := range row {
@@ -241,9 +246,7 @@ func (m *Model) learn(t *causal.Table, inBlock []int) {
 		if len(inBlock) > 0 {
 			b = inBlock[r]
 		}
-		for _, g := range m.regressions() {
-			g.learn(row, b, x)
-		}
+		learnAll(all, row, b, x)
 		m.rows, m.blocks = append(m.rows, row), append(m.blocks, b)
 		m.seen++
 	}
@@ -288,9 +291,10 @@ func (m *Model) solve(ctx context.Context, perFold []variant) error {
 	for b := range m.boots {
 		m.boots[b] = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
 	}
-	var s solver
 	draws := m.draws()
-	for k, r := range m.regressions() {
+	var factors []solver
+	all := m.regressions()
+	for k, r := range all {
 		put := func(v *variant, f fitted) {
 			if k < len(m.order) {
 				v.nodes[r.target] = f
@@ -306,6 +310,10 @@ func (m *Model) solve(ctx context.Context, perFold []variant) error {
 		put(&m.all, f)
 		q := r.basis.size(r.family)
 		g := newGram(r.basis.all)
+		again := k > 0 && r.alike(all[k-1]) // then the factors are, too
+		if !again {
+			factors = make([]solver, len(m.boots))
+		}
 		for b := range m.boots {
 			if r.family == Boosted {
 				switch {
@@ -322,12 +330,19 @@ func (m *Model) solve(ctx context.Context, perFold []variant) error {
 			}
 			g.reset()
 			for block, times := range draws[b] {
-				if times > 0 {
+				switch {
+				case times == 0:
+				case again:
+					g.addTarget(&r.blocks[block], float64(times))
+				default:
 					g.add(&r.blocks[block], float64(times))
 				}
 			}
+			if !again {
+				factors[b].factor(&g, q, r.lambda)
+			}
 			f := fitted{coef: make([]float64, q)}
-			s.solve(&g, q, r.lambda, f.coef)
+			factors[b].back(g.xy[:q], f.coef)
 			put(&m.boots[b], f)
 		}
 	}

@@ -161,7 +161,7 @@ func linear(t testing.TB, table *causal.Table, s Structure) *Model {
 		n := newRegression(table, r.target, r.basis.parents, m.scales)
 		n.log = false
 		for at, row := range m.rows {
-			n.learn(row, m.blocks[at], make([]float64, m.wide))
+			learnAll([]*regression{n}, row, m.blocks[at], make([]float64, m.wide))
 		}
 		n.low, n.top = math.Inf(-1), math.Inf(1)
 		n.lambda = 1e-13

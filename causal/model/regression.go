@@ -78,6 +78,19 @@ func newRegression(t *causal.Table, target int, parents []int, scales []scale) *
 	return r
 }
 
+// borrow takes over the products of the regressors of another regression on the
+// same columns, which must learn every row first.
+func (r *regression) borrow(of *regression) {
+	for b := range r.blocks {
+		r.blocks[b].xx, r.blocks[b].lent = of.blocks[b].xx, true
+	}
+}
+
+// alike reports whether two regressions differ in their targets only.
+func (r *regression) alike(o *regression) bool {
+	return sameSlice(r.basis.parents, o.basis.parents) && r.family == o.family && r.lambda == o.lambda && r.family != Boosted
+}
+
 // scratch is how many numbers predict and learn need room for.
 func (r *regression) scratch() int { return max(r.basis.all, len(r.basis.parents)) }
 
@@ -96,14 +109,20 @@ func (r *regression) value(y float64) float64 {
 	return y
 }
 
-// learn adds a row to a block.
-func (r *regression) learn(row []float64, block int, x []float64) {
-	x = x[:r.basis.all]
-	r.basis.expand(row, x)
-	y := r.y(row[r.target])
-	r.blocks[block].row(x, y)
-	r.low, r.top = min(r.low, y), max(r.top, y)
+// learnAll adds a row to a block of every regression. Direct heads have the same
+// regressors, which are expanded once.
+func learnAll(all []*regression, row []float64, block int, x []float64) {
+	for k, r := range all {
+		if k == 0 || !sameSlice(r.basis.parents, all[k-1].basis.parents) {
+			r.basis.expand(row, x[:r.basis.all])
+		}
+		y := r.y(row[r.target])
+		r.blocks[block].row(x[:r.basis.all], y)
+		r.low, r.top = min(r.low, y), max(r.top, y)
+	}
 }
+
+func sameSlice(a, b []int) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
 func (r *regression) sum() {
 	r.total.reset()

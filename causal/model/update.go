@@ -80,14 +80,15 @@ func (m *Model) forget(rows [][]float64) {
 		m.blocks = append(m.blocks, n%blocks)
 	}
 	x := make([]float64, m.wide)
-	for _, r := range m.regressions() {
+	all := m.regressions()
+	for _, r := range all {
 		for b := range r.blocks {
 			r.blocks[b].reset()
 		}
 		r.low, r.top = math.Inf(1), math.Inf(-1)
-		for n, row := range rows {
-			r.learn(row, m.blocks[n], x)
-		}
+	}
+	for n, row := range rows {
+		learnAll(all, row, m.blocks[n], x)
 	}
 	m.rows, m.seen = rows, len(rows)
 }

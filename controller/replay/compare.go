@@ -75,6 +75,9 @@ type ComparedSearch struct {
 	// never did count with all of theirs. Matched is the share that did.
 	EvaluationsToMatch float64 `json:"evaluations_to_match"`
 	Matched            float64 `json:"matched"`
+	// Plain is the same against what this very search found without a causal model,
+	// with the processor time that it took: what a model saves at equal quality.
+	Plain ToMatch `json:"to_match_without_model"`
 	// Rejected proposals per search, of those that were audited the share that was
 	// rightly so, and how many were.
 	Rejected    float64 `json:"rejected,omitempty"`
@@ -86,6 +89,14 @@ type ComparedSearch struct {
 type HourRatios struct {
 	OnFutures float64 `json:"ratio_on_futures"`
 	OnTruth   float64 `json:"ratio_on_truth"`
+}
+
+// ToMatch is what a search spent, on average, until it had a configuration within
+// 1 % of the best that another found; all it had if it never did.
+type ToMatch struct {
+	Evaluations float64 `json:"evaluations"`
+	Seconds     float64 `json:"seconds"`
+	Matched     float64 `json:"matched"` // share of the searches that did
 }
 
 // A searchKind is a way to search in one round.
@@ -180,7 +191,7 @@ func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, err
 			if err != nil {
 				return nil, err
 			}
-			best := math.Inf(1) // of the reference
+			best := make(map[string]float64) // of searches without a model
 			for k, kind := range kinds {
 				r := e.round(x, c.Incumbent, e.seed(m))
 				r.Always, r.Cache = true, nil
@@ -188,7 +199,7 @@ func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, err
 				if kind.prunes {
 					r.Pruner, r.Workload = all[k].pruner(e, seed), workloadOf(x, e.o.Cluster.TotalGPUs(), e.o.Horizon)
 				}
-				if err := all[k].search(ctx, r, c.Time, truth, before, &best); err != nil {
+				if err := all[k].search(ctx, r, c.Time, truth, before, kinds[0].name, kind.name, best); err != nil {
 					return nil, fmt.Errorf("%s at %s: %w", kind.name, e.clock(at), err)
 				}
 				if c.Progress != nil {
@@ -251,6 +262,7 @@ func (e *evaluation) busy(ctx context.Context, incumbent space.Config, want int)
 type tally struct {
 	pruners          map[int]*search.Pruner // by seed
 	toMatch, matched int
+	plain            ToMatch // sums
 	rejected         float64
 	audits, right    int
 
@@ -276,8 +288,10 @@ func controllable(m search.Measurement) float64 {
 	return sum / float64(len(m.Values))
 }
 
-func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Duration, truth *controller.Scorer, before search.Measurement, best *float64) error {
+func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Duration, truth *controller.Scorer, before search.Measurement, reference, name string, best map[string]float64) error {
 	began := processTime()
+	var at []time.Duration // of each trial
+	r.Progress = func(search.Trial) { at = append(at, processTime()-began) }
 	spent, stop := ctx, func() {}
 	if limit > 0 {
 		spent, stop = withProcessTime(ctx, began+limit)
@@ -294,7 +308,7 @@ func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Dura
 	t.took += processTime() - began
 	t.evaluations += int(got.Details["evaluations"])
 	t.searches++
-	t.match(got, best)
+	t.match(got, at, reference, name, best)
 	if !got.Best.OK() || !got.Incumbent.OK() {
 		return nil // no time for two configurations: the incumbent stays
 	}
@@ -331,8 +345,9 @@ func withProcessTime(ctx context.Context, until time.Duration) (limited context.
 	return limited, func() { cancel(); <-done }
 }
 
-// match counts the evaluations that it took to come near the reference's best.
-func (t *tally) match(got controller.RoundResult, best *float64) {
+// match counts the evaluations that it took to come near the reference's best, and
+// near that of the search without a model.
+func (t *tally) match(got controller.RoundResult, at []time.Duration, reference, name string, best map[string]float64) {
 	t.rejected += got.Details["rejected"]
 	for _, a := range got.Audits {
 		if a.Measured {
@@ -342,21 +357,43 @@ func (t *tally) match(got controller.RoundResult, best *float64) {
 			}
 		}
 	}
-	if math.IsInf(*best, 1) {
+	if _, known := best[name]; !known {
+		best[name] = math.Inf(1)
 		for _, x := range got.Trials {
 			if x.OK() {
-				*best = min(*best, x.Measurement.Mean())
+				best[name] = min(best[name], x.Measurement.Mean())
 			}
 		}
 	}
-	for n, x := range got.Trials {
-		if x.OK() && x.Measurement.Mean() <= 1.01**best {
-			t.matched++
-			t.toMatch += n + 1
-			return
+	n, ok := near(got.Trials, best[reference])
+	t.toMatch += n
+	if ok {
+		t.matched++
+	}
+	plain, _ := strings.CutSuffix(name, Causal)
+	target, known := best[plain]
+	if !known {
+		target = best[reference]
+	}
+	n, ok = near(got.Trials, target)
+	t.plain.Evaluations += float64(n)
+	if n = min(n, len(at)); n > 0 {
+		t.plain.Seconds += at[n-1].Seconds()
+	}
+	if ok {
+		t.plain.Matched++
+	}
+}
+
+// near is how many trials it took to come within 1 % of an objective, all if none
+// did.
+func near(trials []search.Trial, target float64) (n int, ok bool) {
+	for n, x := range trials {
+		if x.OK() && x.Measurement.Mean() <= 1.01*target {
+			return n + 1, true
 		}
 	}
-	t.toMatch += len(got.Trials)
+	return len(trials), false
 }
 
 // pruner is the one of a seed's searches, which remembers those before.
@@ -379,6 +416,8 @@ func (t *tally) report(name string, reference *tally) ComparedSearch {
 		out.ByHour = append(out.ByHour, HourRatios{math.Exp(t.futures[i] / seeds), math.Exp(t.truth[i] / seeds)})
 	}
 	out.EvaluationsToMatch, out.Matched = float64(t.toMatch)/float64(t.searches), float64(t.matched)/float64(t.searches)
+	n := float64(t.searches)
+	out.Plain = ToMatch{t.plain.Evaluations / n, t.plain.Seconds / n, t.plain.Matched / n}
 	out.Rejected, out.Audits = t.rejected/float64(t.searches), t.audits
 	if t.audits > 0 {
 		out.AuditsRight = float64(t.right) / float64(t.audits)

@@ -19,7 +19,10 @@ func compared(t *testing.T, workers int) *Comparison {
 		t.Fatal(err)
 	}
 	for i := range r.Searches {
-		r.Searches[i].Seconds = 0 // wall time
+		if r.Searches[i].Plain.Seconds <= 0 || r.Searches[i].Plain.Seconds > r.Searches[i].Seconds {
+			t.Errorf("%+v", r.Searches[i])
+		}
+		r.Searches[i].Seconds, r.Searches[i].Plain.Seconds = 0, 0 // wall time
 	}
 	return r
 }
@@ -33,6 +36,9 @@ func TestCompare(t *testing.T) {
 		// The incumbent is among the candidates, so nothing is worse on the futures.
 		if s.OnFutures < 1 || s.OnTruth <= 0 || s.Evaluations < 2 || s.Evaluations > 10 {
 			t.Errorf("%+v", s)
+		}
+		if p := s.Plain; p.Evaluations < 1 || p.Evaluations > 10 || p.Matched > 1 || !strings.HasSuffix(s.Search, Causal) && p.Matched < 1 {
+			t.Errorf("to match what it finds without a model: %+v", s)
 		}
 		if s.P < 0 || s.P > 1 || s.PTruth < 0 || s.PTruth > 1 {
 			t.Errorf("%s: p %v and %v", s.Search, s.P, s.PTruth)
