@@ -89,11 +89,15 @@ func (v *view) config(revision int64) *Configuration {
 
 // Status is where the service stands with a scheduler.
 type Status struct {
-	EventTime    time.Time // zero before the first event
-	Events       int64
-	Rounds       int64 // since the service started
-	LastDecision string
-	LastError    string
+	EventTime time.Time // zero before the first event
+	Events    int64
+	// Rounds decided since the service started, how many of them failed, and how
+	// long they took, waiting for their turn included.
+	Rounds, Failures int64
+	Deciding         time.Duration
+	Watchers         int
+	LastDecision     string
+	LastError        string
 }
 
 // NewService loads what the store holds and continues from there: a round that
@@ -226,7 +230,11 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.view.Load().Scheduler, t.status, nil
+	st := t.status
+	t.watchMu.Lock()
+	defer t.watchMu.Unlock()
+	st.Watchers = len(t.watchers)
+	return t.view.Load().Scheduler, st, nil
 }
 
 // Space returns a scheduler's registered space.

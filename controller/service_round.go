@@ -50,6 +50,7 @@ func (s *Service) startRound(t *tuned) {
 	ledger, clock := t.ledger, v.ClockSet
 	go func() {
 		defer s.wg.Done()
+		began := time.Now() // for what operators see; nothing is decided by it
 		text, err := s.round(t, ledger, round, clock)
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -60,9 +61,11 @@ func (s *Service) startRound(t *tuned) {
 			return
 		}
 		t.status.Rounds++
+		t.status.Deciding += time.Since(began)
 		t.status.LastDecision, t.status.LastError = text, ""
 		if err != nil {
 			t.status.LastError = err.Error()
+			t.status.Failures++
 			s.o.Log.Error("round failed", "scheduler", t.id, "round", round, "err", err)
 		} else {
 			s.o.Log.Info("round decided", "scheduler", t.id, "round", round, "decision", text)

@@ -47,6 +47,7 @@ type Server struct {
 	health   *health.Server
 	draining chan struct{}
 	drain    sync.Once
+	counters counters
 }
 
 // maxStreams bounds the calls of one connection; messages have grpc's own limit
@@ -131,13 +132,17 @@ func (s *Server) builtinNames() []string {
 	return names
 }
 
-// guardUnary keeps a handler's panic from ending the process.
+// guardUnary counts a call, and keeps a handler's panic from ending the process.
 func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
+	began := time.Now()
+	defer func() { s.counters.called(info.FullMethod, began, err) }()
 	defer s.recovered(info.FullMethod, &err)
 	return handle(ctx, req)
 }
 
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	began := time.Now()
+	defer func() { s.counters.called(info.FullMethod, began, err) }()
 	defer s.recovered(info.FullMethod, &err)
 	return handle(srv, stream)
 }

@@ -162,6 +162,7 @@ func (s *Server) ingest(ctx context.Context, id *string, req *pb.IngestEventsReq
 	if err != nil {
 		return nil, err
 	}
+	s.counters.ingested(*id, [4]int64{int64(result.Accepted), int64(result.Duplicates), int64(result.Late), int64(len(result.Rejected) + len(out.RejectedEvents))})
 	out.AcceptedCount, out.DuplicateCount = int32(result.Accepted), int32(result.Duplicates)
 	out.LateCount = int32(result.Late)
 	for _, r := range result.Rejected {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -65,6 +66,35 @@ func TestOperate(t *testing.T) {
 		if _, err := call(c.cmd, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want an error that says %q", c.args, err, c.says)
 		}
+	}
+}
+
+func TestServeOperations(t *testing.T) {
+	var log lockedBuffer
+	cmd := newServeCmd()
+	cmd.SetArgs([]string{"--dir", t.TempDir(), "--listen", "127.0.0.1:0", "--operations", "127.0.0.1:0"})
+	cmd.SetErr(&log)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	address := eventually(t, log.String, `readyz" address=(\S+)`)
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "autosched_goroutines") {
+		t.Errorf("%v %s", err, text)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get("http://" + address + "/healthz"); err == nil {
+		t.Error("it answers after its end")
+	}
+	if code, _, errs := command("serve", "--dir", "x", "--operations", "nowhere"); code != 2 || !strings.Contains(errs, "--operations") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,14 +22,15 @@ import (
 const defaultAddress = "127.0.0.1:7443"
 
 type serveOptions struct {
-	dir       string
-	listen    string
-	workers   int
-	pollAfter time.Duration
-	drain     time.Duration
-	verbose   bool
-	protect   protectFlags
-	decide    controller.DecideFunc // nil for the product's
+	dir        string
+	listen     string
+	operations string
+	workers    int
+	pollAfter  time.Duration
+	drain      time.Duration
+	verbose    bool
+	protect    protectFlags
+	decide     controller.DecideFunc // nil for the product's
 }
 
 func newServeCmd() *cobra.Command {
@@ -49,10 +51,14 @@ time. Old event files may be removed while the service is stopped.
 If the schedulers protect jobs from being stopped, --max-preemptions and
 --min-run say so: rounds then simulate it.
 
-Connections are neither encrypted nor authenticated: listen on an address that
+With --operations it answers HTTP on another address: /metrics for Prometheus,
+/healthz while the process lives, /readyz until it is told to stop.
+
+Connections are neither encrypted nor authenticated: listen on addresses that
 only trusted hosts reach. SIGINT or SIGTERM stops: health checks say
 NOT_SERVING, streams end, and calls under way get --drain to finish.`,
 		Example: `  autosched serve --dir data
+  autosched serve --dir data --listen 127.0.0.1:7443 --operations 127.0.0.1:9443
   autosched scheduler register --builtin tiresias --nodes 20 --gpus-per-node 8 --mode auto
   autosched config watch tiresias`,
 		Args: noArgs,
@@ -70,6 +76,7 @@ NOT_SERVING, streams end, and calls under way get --drain to finish.`,
 	fl := cmd.Flags()
 	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
 	fl.StringVar(&o.listen, "listen", defaultAddress, "address to listen on, host:port; port 0 takes a free one")
+	fl.StringVar(&o.operations, "operations", "", "address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
 	fl.IntVar(&o.workers, "workers", 0, "simulations a round runs at once (0: one per processor); no influence on what it decides")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "how long polling schedulers are told to wait")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
@@ -94,6 +101,9 @@ func (o *serveOptions) check() error {
 	}
 	if _, _, err := net.SplitHostPort(o.listen); err != nil {
 		return usageError{fmt.Errorf("--listen: %w", err)}
+	}
+	if _, _, err := net.SplitHostPort(o.operations); o.operations != "" && err != nil {
+		return usageError{fmt.Errorf("--operations: %w", err)}
 	}
 	return nil
 }
@@ -124,9 +134,21 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	if a, ok := listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
 		log.Warn("connections are neither encrypted nor authenticated", "address", a)
 	}
+	var operations net.Listener
+	if o.operations != "" {
+		if operations, err = net.Listen("tcp", o.operations); err != nil {
+			return errors.Join(fmt.Errorf("--operations: %w", err), listener.Close())
+		}
+	}
 	s := server.New(server.Options{Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
+	if operations != nil {
+		web := &http.Server{Handler: s.Operations(), ReadHeaderTimeout: 10 * time.Second}
+		go func() { _ = web.Serve(operations) }()
+		defer web.Close()
+		log.Info("answering /metrics, /healthz and /readyz", "address", operations.Addr().String())
+	}
 	log.Info("serving", "address", listener.Addr().String(), "dir", o.dir, "schedulers", len(service.Schedulers("", 1<<30)), "took", time.Since(began).Round(time.Millisecond))
 	select {
 	case err := <-served:
