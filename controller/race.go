@@ -39,6 +39,9 @@ func (r *Round) race(ctx context.Context, out *RoundResult, candidates []search.
 	if errors.Is(err, errNothing) {
 		return nil, nil
 	}
+	if err == nil {
+		err = scorer.setUp(ctx, r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +51,8 @@ func (r *Round) race(ctx context.Context, out *RoundResult, candidates []search.
 	}
 	won := []search.Trial{}
 	for i := range field {
-		m := &field[i].Measurement
-		m.Exhausted = m.Exhausted || fresh[i].Exhausted
-		m.Values = slices.Concat(m.Values, fresh[i].Values)
-		m.Floors = slices.Concat(m.Floors, fresh[i].Floors)
-		if i > 0 && field[i].OK() && (fresh[0].Exhausted || fresh[i].Mean() < fresh[0].Mean()) {
+		field[i].Measurement = field[i].Measurement.Append(fresh[i])
+		if i > 0 && field[i].OK() && fresh[i].Feasible() && (fresh[0].Exhausted || !fresh[0].Feasible() || r.goal().betterOnAverage(&fresh[i], &fresh[0])) {
 			won = append(won, field[i])
 		}
 	}

@@ -19,7 +19,7 @@ import (
 type Round struct {
 	Scheduler *schedulers.Scheduler
 	Space     *space.Space
-	Objective string
+	Objective string // the text of a Goal
 	Cluster   workload.Cluster
 	Scenarios []Scenario
 	Options   simulator.Options
@@ -60,6 +60,10 @@ type Round struct {
 	Record io.Writer
 	About  map[string]string
 	Resume *search.Recording
+	// Front names metrics: the search then looks for what no other configuration
+	// beats in all of them, and every trial has them as search.Sides. What is adopted
+	// is still judged by Objective.
+	Front []string
 }
 
 // RoundResult is a round's decision with its evidence.
@@ -90,10 +94,16 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 	if err != nil {
 		return out, err
 	}
+	if err := scorer.setUp(ctx, r); err != nil {
+		return out, err
+	}
 	o := search.Options{
 		Space: r.Space, Evaluate: scorer.Measure, Incumbent: r.Incumbent, Method: r.Sampler, State: r.State,
 		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
-		Time: r.Time, Record: r.Record, About: r.About, Resume: r.Resume,
+		Front: r.Front, Time: r.Time, Record: r.Record, About: r.About, Resume: r.Resume,
+	}
+	for _, x := range r.goal().Then {
+		o.Then = append(o.Then, search.Rank{Side: x.Metric, Within: x.Within})
 	}
 	if r.Cache != nil || r.Record != nil || r.Resume != nil {
 		o.Context = scorer.Digest()

@@ -8,27 +8,44 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// better are the trials that may replace the incumbent: better in every future
-// that was searched on, or all that can be run if Always is set.
+// better are the trials that may replace the incumbent: those that keep to the
+// constraints, if there are any, and are better in every future that was searched
+// on; all that can be run if Always is set or the incumbent breaks a constraint.
 func (r *Round) better(out *RoundResult) []search.Trial {
+	g := r.goal()
+	any := r.Always || breaks(&out.Incumbent)
 	var found []search.Trial
 	for _, t := range out.Trials {
-		if t.OK() && !r.refuses(t.Config) && (r.Always || search.Gain(t, out.Incumbent).BetterInEvery) {
+		if !t.OK() || r.refuses(t.Config) || !r.keeps(&t) {
+			continue
+		}
+		if gain, _ := g.gain(t, out.Incumbent, r.MinRatio); any || gain.BetterInEvery {
 			found = append(found, t)
 		}
 	}
 	return found
 }
 
-// lowest of trials that can be run, but the one that the search expects to be
-// best if it is there (its step, or -1). It is nil if there is none.
+// lowest of trials that can be run and keep to the constraints, but the one that
+// the search expects to be best if it is there (its step, or -1). It is nil if
+// there is none.
 func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
-	var best *search.Trial
+	g := r.goal()
+	if len(g.Then) > 0 {
+		expected = -1 // of the first metric
+	}
+	var can []search.Trial
 	for i := range trials {
-		t := &trials[i]
-		switch {
-		case !t.OK() || r.refuses(t.Config):
-		case best == nil || t.Step == expected || best.Step != expected && t.Measurement.Mean() < best.Measurement.Mean():
+		if t := &trials[i]; t.OK() && !r.refuses(t.Config) && t.Measurement.Feasible() {
+			can = append(can, *t)
+		}
+	}
+	can = g.first(can)
+	last := len(g.Then)
+	var best *search.Trial
+	for i := range can {
+		t := &can[i]
+		if best == nil || t.Step == expected || best.Step != expected && g.ranked(*t, last).Measurement.Mean() < g.ranked(*best, last).Measurement.Mean() {
 			best = t
 		}
 	}
@@ -40,16 +57,31 @@ func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
 // ratio on the controllable part is at least MinRatio. Agreement in every future
 // and a bar on the part that a configuration can change at all are what keeps a
 // search on few futures from chasing noise. Those that agreed are given, after a
-// race those that were better in it too.
+// race those that were better in it too. An incumbent that breaks a constraint is
+// replaced by the best that keeps to all, whatever that gains.
 func (r *Round) choose(out *RoundResult, agreed []search.Trial, raced bool, expected int) {
+	g := r.goal()
 	top, best := r.lowest(out.Trials, -1), r.lowest(agreed, expected)
 	out.Best = out.Incumbent
 	none := fmt.Sprintf("none of %d configurations is better than the one in force", len(out.Trials))
+	if slices.ContainsFunc(out.Trials, func(t search.Trial) bool { return t.OK() && !t.Measurement.Feasible() }) {
+		none += " and keeps to the constraints"
+	}
+	broken := breaks(&out.Incumbent)
 	switch {
+	case top == nil && slices.ContainsFunc(out.Trials, func(t search.Trial) bool { return t.OK() && !t.Measurement.Feasible() }):
+		out.Reason = noneKeeps(slices.DeleteFunc(slices.Clone(out.Trials), func(t search.Trial) bool { return r.refuses(t.Config) || !t.OK() }))
+		return
 	case top == nil:
 		out.Reason = "no candidate could be measured"
 		return
 	case best != nil:
+	case !r.keeps(top):
+		out.Reason = fmt.Sprintf("the best on average (%s) may break a constraint%s", top.Origin, closest(top))
+		return
+	case raced && broken:
+		out.Reason = fmt.Sprintf("the best (%s) does not keep to the constraints on futures it was not chosen on", top.Origin)
+		return
 	case raced:
 		out.Reason = fmt.Sprintf("the best (%s) is not better on futures it was not chosen on", top.Origin)
 		return
@@ -61,20 +93,26 @@ func (r *Round) choose(out *RoundResult, agreed []search.Trial, raced bool, expe
 		return
 	}
 	t := *best
-	out.Ratio = search.Gain(t, out.Incumbent).Ratio
-	out.Interval = interval(out.Incumbent.Measurement, t.Measurement)
+	gain, rank := g.gain(t, out.Incumbent, r.MinRatio)
+	out.Ratio = gain.Ratio
+	was, now := g.ranked(out.Incumbent, rank).Measurement, g.ranked(t, rank).Measurement
+	out.Interval = interval(was, now)
+	name := g.name(rank, r.Objective)
+	change := fmt.Sprintf("%s %s -> %s", name, Figure(name, was.Mean()), Figure(name, now.Mean()))
 	switch {
 	case t.Config.Equal(r.Incumbent):
 		out.Reason = none
+	case broken:
+		out.Config, out.Best, out.Adopt = t.Config, t, true
+		out.Reason = fmt.Sprintf("the one in force %s; %s keeps to all constraints (%s)%s", told(out.Incumbent.Measurement.Worst()), t.Origin, change, closest(&t))
 	case !r.Always && !(out.Ratio >= r.MinRatio):
 		out.Reason = fmt.Sprintf("%s would gain %.3fx on the controllable part, less than %.3fx", t.Origin, out.Ratio, r.MinRatio)
 	case !out.Incumbent.OK():
 		out.Config, out.Best, out.Adopt = t.Config, t, true
-		out.Reason = fmt.Sprintf("%s ends (%s %.0f s), the one in force does not", t.Origin, r.Objective, t.Measurement.Mean())
+		out.Reason = fmt.Sprintf("%s ends (%s %s), the one in force does not", t.Origin, name, Figure(name, now.Mean()))
 	default:
 		out.Config, out.Best, out.Adopt = t.Config, t, true
-		out.Reason = fmt.Sprintf("%s gains %s on the controllable part (%s %s -> %s)", t.Origin, factor(out.Ratio), r.Objective,
-			Figure(r.Objective, out.Incumbent.Measurement.Mean()), Figure(r.Objective, t.Measurement.Mean()))
+		out.Reason = fmt.Sprintf("%s gains %s on the controllable part (%s)%s", t.Origin, factor(out.Ratio), change, closest(&t))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,77 +31,6 @@ type Scenario struct {
 	CountFrom time.Duration
 }
 
-// Objectives are the metrics that can be tuned for; lower is better. They are
-// statistics of the JCT, in seconds, and of the finish-time fairness rho
-// (simulator.Outcome): ftf is the share of jobs above 1, which Themis keeps
-// small. Their floors are the same statistics of the jobs that never wait: no
-// configuration brings a job that has waited too long already to a rho below.
-var Objectives = []string{"avg_jct", "p50_jct", "p95_jct", "p99_jct", "ftf", "p95_rho", "max_rho"}
-
-// statistics by objective.
-var statistics = map[string]struct {
-	of, floor func(*simulator.Outcome) float64
-	to        func([]float64) float64
-}{
-	"avg_jct": {jct, jctFloor, mean},
-	"p50_jct": {jct, jctFloor, quantile(.5)},
-	"p95_jct": {jct, jctFloor, quantile(.95)},
-	"p99_jct": {jct, jctFloor, quantile(.99)},
-	"ftf":     {rho, (*simulator.Outcome).RhoFloor, unfair},
-	"p95_rho": {rho, (*simulator.Outcome).RhoFloor, quantile(.95)},
-	"max_rho": {rho, (*simulator.Outcome).RhoFloor, slices.Max[[]float64]},
-}
-
-func jct(o *simulator.Outcome) float64      { return o.JCT().Seconds() }
-func jctFloor(o *simulator.Outcome) float64 { return o.Floor.Seconds() }
-func rho(o *simulator.Outcome) float64      { return o.Rho }
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
-// quantile sorts the values.
-func quantile(q float64) func([]float64) float64 {
-	return func(values []float64) float64 {
-		slices.Sort(values)
-		return workload.Quantile(values, q)
-	}
-}
-
-// unfair is the share of values above 1.
-func unfair(values []float64) float64 {
-	n := 0
-	for _, v := range values {
-		if v > 1 {
-			n++
-		}
-	}
-	return float64(n) / float64(len(values))
-}
-
-// Figure writes a value of an objective for people.
-func Figure(objective string, v float64) string {
-	switch objective {
-	case "ftf":
-		return fmt.Sprintf("%.2f %%", 100*v)
-	case "p95_rho", "max_rho":
-		return fmt.Sprintf("%.3f", v)
-	}
-	return fmt.Sprintf("%.0f s", v)
-}
-
-// CheckObjective refuses what is not in Objectives.
-func CheckObjective(name string) error {
-	if !slices.Contains(Objectives, name) {
-		return fmt.Errorf("objective: %q is not known; there are %s", name, strings.Join(Objectives, ", "))
-	}
-	return nil
-}
-
 // eventsPerJob bounds an evaluation: configurations that need more (a good one
 // stays below 8) are livelocked, for instance by thresholds below the restart
 // cost with a short starve limit.
@@ -115,9 +43,11 @@ type Scorer struct {
 	scheduler *schedulers.Scheduler
 	cluster   workload.Cluster
 	scenarios []Scenario
-	objective string
+	goal      Goal
+	others    []string // further metrics to measure
 	options   simulator.Options
 	players   sync.Pool
+	incumbent *incumbentFigures // nil where the goal is not relative to one
 	// AllMetrics has every metric of MetricNames measured, not only the two that
 	// cost nothing. It is set before the first measurement.
 	AllMetrics bool
@@ -132,15 +62,17 @@ type player struct {
 	sim    simulator.Sim
 	out    []simulator.Outcome
 	values []float64
+	begin  simulator.ID // jobs before it were active when the run began
 }
 
-// NewScorer takes scenarios on a cluster. Scenarios without jobs are left out;
-// there must be one with.
+// NewScorer takes scenarios on a cluster and the text of a goal. Scenarios
+// without jobs are left out; there must be one with.
 func NewScorer(s *schedulers.Scheduler, c workload.Cluster, scenarios []Scenario, objective string, o simulator.Options) (*Scorer, error) {
-	if err := CheckObjective(objective); err != nil {
+	goal, err := ParseGoal(objective)
+	if err != nil {
 		return nil, err
 	}
-	sc := &Scorer{scheduler: s, cluster: c, objective: objective, options: o}
+	sc := &Scorer{scheduler: s, cluster: c, goal: goal, options: o}
 	sc.options.Observer = nil
 	for _, x := range scenarios {
 		if x.Jobs() > 0 {
@@ -182,12 +114,33 @@ func (x *Scenario) Jobs() int {
 
 // Measure is a search.Evaluator.
 func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measurement, error) {
+	if sc.incumbent != nil && sc.incumbent.config.Equal(c) && !sc.AllMetrics {
+		return sc.score(sc.incumbent.raw), nil
+	}
+	raw, err := sc.play(ctx, c)
+	if err != nil {
+		return search.Measurement{}, err
+	}
+	return sc.score(raw), nil
+}
+
+// figures are what one configuration's runs came to.
+type figures struct {
+	exhausted bool
+	values    map[string][]perTenant // by metric, then scenario
+	floors    map[string][]float64
+	metrics   map[string]float64
+}
+
+// play runs a configuration on every scenario.
+func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 	p := sc.players.Get().(*player)
 	defer sc.players.Put(p)
-	m := search.Measurement{Values: make([]float64, len(sc.scenarios)), Floors: make([]float64, len(sc.scenarios)), Metrics: map[string]float64{}}
+	f := &figures{values: map[string][]perTenant{}, floors: map[string][]float64{}, metrics: map[string]float64{}}
 	preemptions, wait, jobs := 0.0, 0.0, 0.0
 	sums := map[string]float64{}
 	policy := sc.scheduler.New(c)
+	wanted := sc.wanted()
 	for i := range sc.scenarios {
 		x := &sc.scenarios[i]
 		o := sc.options
@@ -203,19 +156,24 @@ func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measureme
 			err = p.sim.Run(ctx)
 		}
 		if errors.Is(err, simulator.ErrBudget) {
-			m.Exhausted = true
-			return m, nil
+			f.exhausted = true
+			return f, nil
 		}
 		if err != nil {
-			return m, err
+			return f, err
 		}
 		p.out = p.sim.Outcomes(p.out[:0])
 		if x.Warmup {
 			p.out = slices.DeleteFunc(p.out, func(o simulator.Outcome) bool { return o.Submit < x.CountFrom })
 		}
-		stat := statistics[sc.objective]
-		m.Values[i] = stat.to(p.each(stat.of))
-		m.Floors[i] = stat.to(p.each(stat.floor))
+		p.begin = simulator.ID(len(x.Left))
+		for _, name := range wanted {
+			m := metrics[name]
+			f.values[name] = append(f.values[name], p.figure(&m, x))
+			if !m.tenants {
+				f.floors[name] = append(f.floors[name], m.to(p.each(func(o *simulator.Outcome) float64 { return m.floor(o, x) })))
+			}
+		}
 		for k := range p.out {
 			n := float64(p.out[k].Members)
 			preemptions += float64(n * float64(p.out[k].Preemptions))
@@ -223,23 +181,26 @@ func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measureme
 			jobs += n
 		}
 		if sc.AllMetrics {
-			p.describe(sums, simulator.ID(len(x.Left)))
+			p.describe(sums, p.begin)
 		}
 	}
 	for name, sum := range sums {
-		m.Metrics[name] = sum / float64(len(sc.scenarios))
+		f.metrics[name] = sum / float64(len(sc.scenarios))
 	}
-	m.Metrics["preemptions_per_job"] = preemptions / jobs
-	m.Metrics["avg_queue_s"] = wait / jobs
-	return m, nil
+	f.metrics["preemptions_per_job"] = preemptions / jobs
+	f.metrics["avg_queue_s"] = wait / jobs
+	return f, nil
 }
 
 // Digest names everything but the configuration that decides a measurement.
 func (sc *Scorer) Digest() string {
 	h := sha256.New()
 	o := &sc.options
-	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.objective, sc.cluster, o.Placement, o.Round, o.NoRestartCost, o.RestartOutsideJCT,
+	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.goal, sc.others, sc.cluster, o.Placement, o.Round, o.NoRestartCost, o.RestartOutsideJCT,
 		o.RestartOutsideService, o.QuotaOnly, o.EventBudget, o.Models == nil, o.Quota, o.Protect, o.GuestStaysSlow)
+	if sc.incumbent != nil {
+		fmt.Fprintln(h, sc.incumbent.config)
+	}
 	for i := range sc.scenarios {
 		x := &sc.scenarios[i]
 		fmt.Fprintln(h, x.CountFrom, x.Warmup, x.Left, x.Services)

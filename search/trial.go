@@ -21,6 +21,10 @@ type Measurement struct {
 	// Metrics are anything else worth keeping; those that are not finite are
 	// dropped.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
+	// Limits are what the configuration has to keep to, in the same order for every
+	// configuration; Sides are further metrics that it may be chosen by.
+	Limits []Limit `json:"limits,omitempty"`
+	Sides  []Side  `json:"sides,omitempty"`
 	// Exhausted says that the evaluation ran out of its event budget; the
 	// configuration is then very bad, whatever Values says.
 	Exhausted bool `json:"exhausted,omitempty"`
@@ -44,7 +48,7 @@ func mean(v []float64) float64 {
 // not finite, and the values of an exhausted evaluation, which count for nothing.
 func (m Measurement) clean() Measurement {
 	if m.Exhausted {
-		m.Values, m.Floors = nil, nil
+		m.Values, m.Floors, m.Limits, m.Sides = nil, nil, nil, nil
 	}
 	for _, v := range m.Metrics {
 		if !finite(v) {
@@ -82,7 +86,7 @@ func (m Measurement) check(futures int) error {
 			return fmt.Errorf("search: floor %v on future %d, want a finite number", v, i)
 		}
 	}
-	return nil
+	return m.checkLimits()
 }
 
 // Evaluator measures one configuration. It is called from several goroutines

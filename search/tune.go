@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/space"
@@ -54,6 +55,14 @@ type Options struct {
 	// Time, if positive, is how long the study may take; then its result depends
 	// on the machine. The default and the incumbent are measured whatever it is.
 	Time time.Duration
+
+	// Then are sides that trials within reach of the least objective are searched
+	// by. Result.Best goes by the objective alone.
+	Then []Rank
+	// Front names sides of the measurements: suggestions then look for what no
+	// other configuration beats in all of them (see Front), instead of the least
+	// objective.
+	Front []string
 
 	// Cache may hold measurements of earlier studies made in the same Context:
 	// a text that names everything but the configuration that decides them.
@@ -106,7 +115,8 @@ type Result struct {
 	Trials []Trial `json:"trials"` // in step order, each configuration once
 	// Best is the trial whose objective is expected to be lowest, given how it and
 	// those like it were measured: where measurements are noisy, the lowest is
-	// more likely to be lucky than good. Without noise it is the lowest one.
+	// more likely to be lucky than good. Without noise it is the lowest one. It
+	// keeps to the limits, if there are any.
 	// Incumbent and Default are where those were measured (one trial may be all
 	// three). -1 where there is none.
 	Best        int             `json:"best"`
@@ -150,6 +160,9 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	r := s.finish()
+	if r.Best < 0 && slices.ContainsFunc(r.Trials, Trial.OK) {
+		return r, nil // all break the limits
+	}
 	switch {
 	case s.recordErr != nil:
 		return r, fmt.Errorf("search: recording the trials: %w", s.recordErr)
@@ -286,7 +299,7 @@ func (s *study) round(ctx context.Context) error {
 		s.result.Stopped = StoppedExhausted
 		return nil
 	}
-	suggested := s.sampler.Suggest(Request{History: s.result.Trials, Rejected: s.result.Rejected, Step: s.step, N: left})
+	suggested := s.sampler.Suggest(Request{History: s.view(), Rejected: s.result.Rejected, Step: s.step, N: left})
 	s.step++
 	if len(suggested) == 0 {
 		s.result.Stopped = StoppedExhausted
@@ -349,9 +362,10 @@ func (s *study) round(ctx context.Context) error {
 		return nil
 	}
 	trials := make([]Trial, 0, len(suggested))
+	shown := s.view()
 	for _, c := range effective {
 		if i, ok := s.seen[c.Hash()]; ok {
-			trials = append(trials, s.result.Trials[i])
+			trials = append(trials, shown[i])
 		}
 	}
 	if len(trials) < len(suggested) { // cancelled on the way
@@ -453,19 +467,19 @@ func (s *study) finish() Result {
 	return *r
 }
 
-// winner returns the trial with the best posterior mean.
-func (s *study) winner() int {
-	if j, ok := s.sampler.(judge); ok {
-		if at := j.winner(s.result.Trials); at >= 0 {
+// modelled returns the trial with the best posterior mean.
+func (s *study) modelled(trials []Trial) int {
+	if j, ok := s.sampler.(judge); ok && len(s.Front) == 0 {
+		if at := j.winner(trials); at >= 0 {
 			return at
 		}
 	}
 	e := newEncoder(s.Space)
 	f := fitter{nominal: e.nominal}
-	if _, good := luckiest(s.result.Trials); good >= fewest {
-		f.once(e.gather(s.result.Trials))
+	if _, good := luckiest(trials); good >= fewest {
+		f.once(e.gather(trials))
 	}
-	return f.pick(e, s.result.Trials)
+	return f.pick(e, trials)
 }
 
 // failure says why no trial has an objective.

@@ -29,6 +29,7 @@ func newTuneCmd() *cobra.Command {
 	var top int
 	var within time.Duration
 	var study studyFlags
+	var goal goalFlags
 	cmd := &cobra.Command{
 		Use:   "tune",
 		Short: "Search the best configuration for what is coming at an instant of a trace",
@@ -43,6 +44,10 @@ candidate is worth adopting if it is better in every future and gains at least
 --min-ratio on the controllable part: the objective minus what no configuration
 can change (elapsed time and remaining run time).
 
+Constraints (--subject-to) hold in the mean over the futures; what is adopted also
+keeps to those relative to the incumbent with a probability of 0.8. If nothing
+does, the incumbent stays.
+
 With --trials every trial goes to a file as it comes, with what was suggested,
 what the space's rules and a narrowed scope made of it, what was predicted and
 measured, and why a proposal was turned down. --resume goes on from such a file.
@@ -54,11 +59,16 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --subject-to 'p99_jct<=1.1*incumbent' --subject-to 'tenant_p95_queue<=1.1*incumbent+10m'
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --pareto avg_jct,p99_jct --plot front.html
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --time 300ms
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --trials trials.jsonl
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --resume trials.jsonl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := goal.parse(&t.objective); err != nil {
+				return err
+			}
 			in, err := f.load(cmd.Context(), cmd)
 			if err != nil {
 				return err
@@ -112,15 +122,16 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			got, state, err := replay.Tune(cmd.Context(), o, replay.TuneOptions{
 				At: instant, Incumbent: incumbent, Sampler: sampler, Truth: truth, Time: within,
 				Progress: func(tr search.Trial) { line.show("trial %d of %d: %s", tr.Step+1, t.budget, tr.Origin) },
-				Record:   record.to(), Resume: record.from,
-				About: map[string]string{"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": t.objective, "seed": fmt.Sprint(f.seed), "instant": in.trace.Zero().Add(instant).Format(time.RFC3339)},
+				Goal:     goal.text, Front: goal.pareto,
+				Record: record.to(), Resume: record.from,
+				About: map[string]string{"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": goal.text, "seed": fmt.Sprint(f.seed), "instant": in.trace.Zero().Add(instant).Format(time.RFC3339)},
 			})
 			line.clear()
 			if err := errors.Join(err, record.close()); err != nil {
 				return err
 			}
 			r := newTuneReport(in, &f, state, &got, incumbent, time.Since(began))
-			r.Objective = t.objective
+			r.describe(&got, &goal)
 			if cmd.Context().Err() != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured"+record.hint())
 			}
@@ -139,6 +150,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 	t.add(cmd, replay.DefaultBudget)
 	study.add(cmd)
 	c.add(cmd)
+	goal.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&at, "at", "", "instant to tune at, RFC 3339, a date, or seconds since the trace's zero (required)")
 	fl.StringVar(&sampler, "sampler", search.DefaultSampler, "what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
@@ -184,6 +196,10 @@ type tuneReport struct {
 	Best      space.Config `json:"best"`
 	Wall      float64      `json:"wall_s"`
 	Trials    []tuneTrial  `json:"trials"`
+	// Metrics are those that --pareto names, Front the steps of the trials that no
+	// other beats in all of them.
+	Metrics []string `json:"pareto,omitempty"`
+	Front   []int    `json:"front,omitempty"`
 }
 
 type tuneTrial struct {
@@ -198,6 +214,10 @@ type tuneTrial struct {
 	Exhausted bool         `json:"exhausted,omitempty"`
 	Error     string       `json:"error,omitempty"`
 	Config    space.Config `json:"config"`
+	// Limits are the constraints, Sides the further metrics of the goal.
+	Limits []tuneLimit        `json:"constraints,omitempty"`
+	Sides  map[string]float64 `json:"metrics,omitempty"`
+	kept   float64            // the least probability of a constraint relative to the incumbent
 }
 
 func newTuneReport(in *replayInput, f *replayFlags, state *workload.State, got *controller.RoundResult, incumbent space.Config, wall time.Duration) *tuneReport {
@@ -221,13 +241,22 @@ func newTuneReport(in *replayInput, f *replayFlags, state *workload.State, got *
 		for _, v := range t.Measurement.Floors {
 			x.Floor += v / float64(len(t.Measurement.Floors))
 		}
+		x.addGoal(&t.Measurement)
 		r.Trials = append(r.Trials, x)
 	}
-	bad := func(t *tuneTrial) bool { return t.Exhausted || t.Error != "" }
+	rank := func(t *tuneTrial) int { // what keeps to the constraints, what does not, what has no objective
+		switch {
+		case t.Exhausted || t.Error != "":
+			return 2
+		case t.breaks() != nil:
+			return 1
+		}
+		return 0
+	}
 	sort.SliceStable(r.Trials, func(a, b int) bool {
 		x, y := &r.Trials[a], &r.Trials[b]
-		if bad(x) != bad(y) {
-			return bad(y)
+		if rank(x) != rank(y) {
+			return rank(x) < rank(y)
 		}
 		return x.Objective < y.Objective
 	})
@@ -236,8 +265,9 @@ func newTuneReport(in *replayInput, f *replayFlags, state *workload.State, got *
 
 func (r *tuneReport) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %d of them waiting\n\n", r.Trace, label(r.Synthetic), r.At, r.ActiveJobs, r.WaitingJobs)
+	fmt.Fprintf(w, "%s\n\n", goalLine(r.Objective))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "step\torigin\tobjective\tcontrollable\tqueue s\tin every future\tconfiguration")
+	fmt.Fprintln(t, "step\torigin\tobjective\tcontrollable\tqueue s\tin every future"+r.columns()+"\tconfiguration")
 	for i := range r.Trials {
 		if i == top {
 			fmt.Fprintf(t, "... %d more\n", len(r.Trials)-top)
@@ -250,11 +280,11 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		}
 		switch {
 		case x.Exhausted:
-			fmt.Fprintf(t, "%d\t%s\tevent budget exhausted\t\t\t\t%s\n", x.Step, x.Origin, x.Config)
+			fmt.Fprintf(t, "%d\t%s\tevent budget exhausted\t\t\t%s\t%s\n", x.Step, x.Origin, r.empty(), x.Config)
 		case x.Error != "":
-			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t\t%s\n", x.Step, x.Origin, x.Error, x.Config)
+			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t%s\t%s\n", x.Step, x.Origin, x.Error, r.empty(), x.Config)
 		default:
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%.3fx)\t%.0f\t%s\t%s\n", x.Step, x.Origin, controller.Figure(r.Objective, x.Objective), controller.Figure(r.Objective, x.Objective-x.Floor), x.Ratio, x.Queue, every, x.Config)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%.3fx)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, controller.Figure(r.Objective, x.Objective), controller.Figure(r.Objective, x.Objective-x.Floor), x.Ratio, x.Queue, every, r.cells(x), x.Config)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -270,6 +300,9 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 	}
 	if r.Interval != nil {
 		fmt.Fprintf(w, "The ratio on the controllable part is %.3fx, with 95 %% confidence between %.3fx and %.3fx as far as the futures tell.\n", r.Ratio, r.Interval.Low, r.Interval.High)
+	}
+	if err := r.printFront(w, top); err != nil {
+		return err
 	}
 	if r.Choice != "" {
 		fmt.Fprintf(w, "Sampler: %s.\n", r.Choice)

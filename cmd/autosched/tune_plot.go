@@ -38,10 +38,21 @@ func plotTune(path string, r *tuneReport, top int) error {
 	if err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}
+	var front *plot.Plot
+	if len(r.Front) > 0 {
+		if front, err = d.front(); err != nil {
+			return fmt.Errorf("--plot: %w", err)
+		}
+	}
 	const columns = 4
 	rows := (len(d.axes) + columns - 1) / columns
 	const width, firstHeight, parallelHeight, sliceHeight = 13 * vg.Inch, 3 * vg.Inch, 3.6 * vg.Inch, 2.6 * vg.Inch
 	height := firstHeight + parallelHeight + vg.Length(rows)*sliceHeight
+	// A front stands beside the best so far.
+	middle := width
+	if front != nil {
+		middle = width / 2
+	}
 	var canvas interface {
 		vg.CanvasSizer
 		io.WriterTo
@@ -53,7 +64,10 @@ func plotTune(path string, r *tuneReport, top int) error {
 	}
 	whole := draw.New(canvas)
 	pad := 3 * vg.Millimeter
-	best.Draw(draw.Crop(whole, pad, -pad, height-firstHeight, -pad))
+	best.Draw(draw.Crop(whole, pad, middle-width-pad, height-firstHeight, -pad))
+	if front != nil {
+		front.Draw(draw.Crop(whole, middle+pad, -pad, height-firstHeight, -pad))
+	}
 	parallel.Draw(draw.Crop(whole, pad, -pad, height-firstHeight-parallelHeight, -firstHeight-pad))
 	for i := range d.axes {
 		p, err := d.slice(i)

@@ -25,6 +25,10 @@ type TuneOptions struct {
 	Record io.Writer
 	About  map[string]string
 	Resume *search.Recording
+	// Goal is the text of a controller.Goal; "" is Options.Objective. Front is as in
+	// controller.Round.
+	Goal  string
+	Front []string
 }
 
 // Tune is one round at an instant of the trace: the cluster has run since
@@ -63,6 +67,10 @@ func Tune(ctx context.Context, o Options, t TuneOptions) (controller.RoundResult
 	}
 	r := e.round(x, incumbent, e.seed(m))
 	r.Sampler, r.Progress = t.Sampler, t.Progress
+	if t.Goal != "" {
+		r.Objective = t.Goal
+	}
+	r.Front = t.Front
 	r.Time, r.Record, r.About, r.Resume = t.Time, t.Record, t.About, t.Resume
 	got, err := r.Run(ctx)
 	return got, &m.state, err

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+type goalReport struct {
+	Adopt     bool
+	Reason    string
+	Objective string
+	Front     []int
+	Best      json.RawMessage
+	Trials    []struct {
+		Step        int
+		Objective   float64 `json:"objective_s"`
+		Config      json.RawMessage
+		Metrics     map[string]float64
+		Constraints []struct {
+			Constraint, Of      string
+			Value, Bound        float64
+			Excess, Probability float64
+		}
+	}
+}
+
+func tuneGoal(t *testing.T, more ...string) goalReport {
+	t.Helper()
+	args := append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set", "queues=1", "--budget", "20", "--futures", "3", "--json"}, more...)
+	code, out, errs := command(args...)
+	if code != 0 {
+		t.Fatalf("%v: exit %d: %s", more, code, errs)
+	}
+	var r goalReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestTuneConstraints: what is adopted keeps to them, though something better
+// does not.
+func TestTuneConstraints(t *testing.T) {
+	r := tuneGoal(t, "--subject-to", "p99_jct<=1.001*incumbent", "--subject-to", "tenant_p95_wait<=1.5*incumbent+1h")
+	if r.Objective != "avg_jct subject to p99_jct<=1.001*incumbent, tenant_p95_queue<=1.5*incumbent+3600s" {
+		t.Errorf("objective %q", r.Objective)
+	}
+	tenants := map[string]bool{}
+	for i, x := range r.Trials {
+		worst := 0.0
+		for _, c := range x.Constraints {
+			worst = max(worst, c.Excess)
+			if c.Constraint != "p99_jct<=1.001*incumbent" {
+				tenants[c.Of] = true
+			}
+			if (c.Excess > 0) != (c.Value > c.Bound) && c.Excess < -1e-9 || c.Probability < 0 || c.Probability > 1 {
+				t.Errorf("step %d: %+v", x.Step, c)
+			}
+		}
+		if string(x.Config) == string(r.Best) && worst > 0 {
+			t.Errorf("the best breaks a constraint by %.3f", worst)
+		}
+		if i == 0 && worst > 0 {
+			t.Error("what keeps to the constraints does not come first")
+		}
+	}
+	if len(tenants) < 3 {
+		t.Errorf("tenants %v", tenants)
+	}
+	if r := tuneGoal(t, "--subject-to", "avg_jct<=1s"); r.Adopt || !strings.Contains(r.Reason, "keeps to the constraints, so the one in force stays") {
+		t.Errorf("adopt %v: %s", r.Adopt, r.Reason)
+	}
+}
+
+func TestTunePareto(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "front.svg")
+	r := tuneGoal(t, "--pareto", "avg_jct,p95_wait", "--plot", path)
+	if len(r.Front) < 2 {
+		t.Fatalf("front %v", r.Front)
+	}
+	on := map[int]bool{}
+	for _, step := range r.Front {
+		on[step] = true
+	}
+	for _, x := range r.Trials {
+		for _, y := range r.Trials {
+			if on[x.Step] && x.Metrics != nil && y.Metrics != nil && y.Metrics["avg_jct"] < x.Metrics["avg_jct"] && y.Metrics["p95_queue"] < x.Metrics["p95_queue"] {
+				t.Errorf("%d is on the front, but %d beats it", x.Step, y.Step)
+			}
+		}
+	}
+	if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), "no other beats") {
+		t.Errorf("the front is not drawn: %v", err)
+	}
+}
+
+func TestTuneWeighted(t *testing.T) {
+	r := tuneGoal(t, "--objective", "3*avg_jct+p99_jct")
+	if !r.Adopt || !strings.Contains(r.Reason, "0.75*avg_jct + 0.25*p99_jct 1.0000 -> 0.") {
+		t.Errorf("adopt %v: %s", r.Adopt, r.Reason)
+	}
+	r = tuneGoal(t, "--objective", "p99_jct within 5% then avg_jct")
+	if !r.Adopt || r.Trials[0].Metrics["avg_jct"] == 0 {
+		t.Errorf("adopt %v: %s; %v", r.Adopt, r.Reason, r.Trials[0].Metrics)
+	}
+}
+
+func TestTuneGoalMisuse(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--objective=jct", `--objective: "jct" is not known`},
+		{"--subject-to=p99_jct<1", `--subject-to: constraint "p99_jct<1": want METRIC<=BOUND`},
+		{"--pareto=avg_jct", "--pareto: [avg_jct]: want two metrics or more"},
+		{"--pareto=avg_jct,avg_jct", "--pareto: avg_jct is named twice"},
+		{"--pareto=avg_jct,2*p99_jct+ftf", `--pareto: "2*p99_jct+ftf" is not a metric`},
+		{"--pareto=avg_jct,tenant_avg_jct", "it can only be a constraint"},
+	} {
+		if code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", c.args); code != 2 || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit %d: %s", c.args, code, errs)
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package controller
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Goal is what a search is to achieve: an objective, and what must be kept to.
+// Its text is
+//
+//	OBJECTIVE [subject to CONSTRAINT, CONSTRAINT ...]
+//
+// An objective is a metric (avg_jct), a weighted sum of metrics, each as a ratio
+// to the incumbent's (0.7*avg_jct + 0.3*p99_jct), or metrics in order of rank
+// (p99_jct within 2% then avg_jct): of the configurations whose first metric is
+// within so much of the best, 1 % if nothing is said, the one whose second is
+// lowest. A constraint bounds a metric by a multiple of the incumbent's, a
+// number or both: p99_jct <= 1.1*incumbent, avg_queue <= 30m,
+// tenant_p95_queue <= 1.1*incumbent + 60s.
+type Goal struct {
+	// Terms of a weighted sum; one of weight 1 is the metric itself.
+	Terms []Term
+	// Then are the metrics that rank after the objective.
+	Then        []Rank
+	Constraints []Constraint
+}
+
+// Term is a metric with its weight.
+type Term struct {
+	Weight float64
+	Metric string
+}
+
+// Rank is a metric that decides among configurations whose metric before it is
+// within the share Within of the best.
+type Rank struct {
+	Within float64
+	Metric string
+}
+
+// Constraint asks that a metric stays within Factor times the incumbent's plus
+// Slack. For a tenants' metric it must hold for each of them.
+type Constraint struct {
+	Metric string
+	Factor float64
+	Slack  float64
+}
+
+// defaultWithin is what makes no difference: less than simulations with other
+// seeds differ by.
+const defaultWithin = .01
+
+const subjectTo = "subject to"
+
+// ParseGoal reads a goal. Errors say what is wrong where.
+func ParseGoal(text string) (Goal, error) {
+	var g Goal
+	objective, rest, constrained := strings.Cut(text, subjectTo)
+	ranks := strings.Split(objective, " then ")
+	within := defaultWithin
+	for i, r := range ranks {
+		metric, tolerance, has := strings.Cut(r, " within ")
+		if has && i == len(ranks)-1 {
+			return g, fmt.Errorf("objective: %q: nothing follows that it is to be within", strings.TrimSpace(r))
+		}
+		if i == 0 {
+			if err := g.parseTerms(metric); err != nil {
+				return g, err
+			}
+		} else {
+			name, err := metricNamed(metric, "objective")
+			if err != nil {
+				return g, err
+			}
+			if g.names(name) {
+				return g, fmt.Errorf("objective: %s is named twice", name)
+			}
+			g.Then = append(g.Then, Rank{within, name})
+		}
+		if within = defaultWithin; has {
+			share, ok := strings.CutSuffix(strings.TrimSpace(tolerance), "%")
+			v, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
+			if !ok || err != nil || !(v >= 0 && v < 100) {
+				return g, fmt.Errorf("objective: within %q: want a share such as 2%%", strings.TrimSpace(tolerance))
+			}
+			within = v / 100
+		}
+	}
+	if constrained {
+		for _, one := range strings.Split(rest, ",") {
+			c, err := ParseConstraint(one)
+			if err != nil {
+				return g, err
+			}
+			if slices.ContainsFunc(g.Constraints, func(o Constraint) bool { return o == c }) {
+				return g, fmt.Errorf("%s is given twice", c)
+			}
+			g.Constraints = append(g.Constraints, c)
+		}
+	}
+	return g, nil
+}
+
+func (g *Goal) names(metric string) bool {
+	return slices.ContainsFunc(g.Terms, func(t Term) bool { return t.Metric == metric }) ||
+		slices.ContainsFunc(g.Then, func(r Rank) bool { return r.Metric == metric })
+}
+
+// parseTerms reads a metric or a weighted sum.
+func (g *Goal) parseTerms(text string) error {
+	parts := strings.Split(text, "+")
+	total := 0.0
+	for _, p := range parts {
+		weight, metric, weighted := strings.Cut(p, "*")
+		t := Term{Weight: 1}
+		if !weighted {
+			metric = p
+		} else {
+			v, err := strconv.ParseFloat(strings.TrimSpace(weight), 64)
+			if err != nil || !(v > 0) || math.IsInf(v, 0) {
+				return fmt.Errorf("objective: weight %q: want a positive number, as in 0.7*avg_jct + 0.3*p99_jct", strings.TrimSpace(weight))
+			}
+			t.Weight = v
+		}
+		var err error
+		if t.Metric, err = metricNamed(metric, "objective"); err != nil {
+			return err
+		}
+		if g.names(t.Metric) {
+			return fmt.Errorf("objective: %s is named twice", t.Metric)
+		}
+		g.Terms = append(g.Terms, t)
+		total += t.Weight
+	}
+	for i := range g.Terms {
+		g.Terms[i].Weight /= total // so that the incumbent is 1
+	}
+	return nil
+}
+
+// ParseConstraint reads a constraint, such as p99_jct<=1.1*incumbent.
+func ParseConstraint(text string) (Constraint, error) {
+	var c Constraint
+	text = strings.TrimSpace(text)
+	name, bound, ok := strings.Cut(text, "<=")
+	if !ok {
+		return c, fmt.Errorf("constraint %q: want METRIC<=BOUND, as in p99_jct<=1.1*incumbent", text)
+	}
+	var err error
+	if c.Metric, err = anyMetricNamed(name, "constraint"); err != nil {
+		return c, err
+	}
+	seen := map[bool]bool{}
+	for _, part := range strings.Split(bound, "+") {
+		part = strings.TrimSpace(part)
+		factor, relative := strings.CutSuffix(part, "incumbent")
+		if seen[relative] {
+			return c, fmt.Errorf("constraint %q: want one multiple of the incumbent's and one number at most", text)
+		}
+		seen[relative] = true
+		if !relative {
+			if c.Slack, err = parseAmount(c.Metric, part); err != nil {
+				return c, fmt.Errorf("constraint %q: %w", text, err)
+			}
+			continue
+		}
+		c.Factor = 1
+		if factor = strings.TrimSpace(factor); factor != "" {
+			number, starred := strings.CutSuffix(factor, "*")
+			c.Factor, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
+			if !starred || err != nil || !(c.Factor > 0) || math.IsInf(c.Factor, 0) {
+				return c, fmt.Errorf("constraint %q: %q: want a positive multiple, as in 1.1*incumbent", text, part)
+			}
+		}
+	}
+	return c, nil
+}
+
+// parseAmount reads a number of a metric's unit: seconds also as 5m, shares also
+// as 5%.
+func parseAmount(metric, text string) (float64, error) {
+	in := metrics[metric].unit
+	v, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err == nil:
+	case in == "s":
+		var d time.Duration
+		if d, err = time.ParseDuration(text); err == nil {
+			v = d.Seconds()
+		}
+	case in == "%":
+		if share, ok := strings.CutSuffix(text, "%"); ok {
+			v, err = strconv.ParseFloat(strings.TrimSpace(share), 64)
+			v /= 100
+		}
+	}
+	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
+		want := map[string]string{"s": "seconds or a span such as 30m", "%": "a share such as 5%", "": "a number"}[in]
+		return 0, fmt.Errorf("%q: want a multiple of incumbent, or %s, from 0", text, want)
+	}
+	return v, nil
+}
+
+// metricNamed finds a metric that can be an objective.
+func metricNamed(name, what string) (string, error) {
+	id, err := anyMetricNamed(name, what)
+	if err == nil && metrics[id].tenants {
+		return "", fmt.Errorf("%s: %s is one value for each tenant: it can only be a constraint, as in %s<=1.1*incumbent", what, id, id)
+	}
+	return id, err
+}
+
+func anyMetricNamed(name, what string) (string, error) {
+	name = strings.TrimSpace(name)
+	id := strings.Replace(name, "wait", "queue", 1) // as some call the queueing delay
+	if _, ok := metrics[id]; !ok {
+		return "", fmt.Errorf("%s: %q is not known; there are %s", what, name, strings.Join(Metrics(), ", "))
+	}
+	return id, nil
+}
+
+// Plain is the metric of a goal that is nothing but one; "" for others.
+func (g *Goal) Plain() string {
+	if len(g.Terms) == 1 {
+		return g.Terms[0].Metric
+	}
+	return ""
+}
+
+// relative reports whether the incumbent's metrics are needed.
+func (g *Goal) relative() bool {
+	return len(g.Terms) > 1 || slices.ContainsFunc(g.Constraints, func(c Constraint) bool { return c.Factor > 0 })
+}
+
+// String is the goal's text, which ParseGoal reads.
+func (g Goal) String() string {
+	var b strings.Builder
+	for i, t := range g.Terms {
+		if i > 0 {
+			b.WriteString(" + ")
+		}
+		if len(g.Terms) > 1 {
+			b.WriteString(number(t.Weight) + "*")
+		}
+		b.WriteString(t.Metric)
+	}
+	for _, r := range g.Then {
+		if r.Within != defaultWithin {
+			b.WriteString(" within " + number(100*r.Within) + "%")
+		}
+		b.WriteString(" then " + r.Metric)
+	}
+	for i, c := range g.Constraints {
+		if i == 0 {
+			b.WriteString(" " + subjectTo + " ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString(c.String())
+	}
+	return b.String()
+}
+
+// number without an exponent, to ten decimal places.
+func number(v float64) string {
+	return strconv.FormatFloat(math.Round(v*1e10)/1e10, 'f', -1, 64)
+}
+
+// String is the constraint's text, which ParseConstraint reads.
+func (c Constraint) String() string {
+	var parts []string
+	switch {
+	case c.Factor == 1:
+		parts = append(parts, "incumbent")
+	case c.Factor > 0:
+		parts = append(parts, number(c.Factor)+"*incumbent")
+	}
+	if c.Slack > 0 || c.Factor == 0 {
+		switch metrics[c.Metric].unit {
+		case "s":
+			parts = append(parts, number(c.Slack)+"s")
+		case "%":
+			parts = append(parts, number(100*c.Slack)+"%")
+		default:
+			parts = append(parts, number(c.Slack))
+		}
+	}
+	return c.Metric + "<=" + strings.Join(parts, "+")
+}

@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// Objectives are the metrics that a scheduler can be tuned for by name; lower is
+// better. They are statistics of the JCT, in seconds, and of the finish-time
+// fairness rho (simulator.Outcome): ftf is the share of jobs above 1, which
+// Themis keeps small. Their floors are the same statistics of the jobs that
+// never wait: no configuration brings a job that has waited too long already to
+// a rho below. Goals know more: see Metrics.
+var Objectives = []string{"avg_jct", "p50_jct", "p95_jct", "p99_jct", "ftf", "p95_rho", "max_rho"}
+
+// metric is a statistic of a run's jobs.
+type metric struct {
+	of    func(*simulator.Outcome) float64
+	floor func(*simulator.Outcome, *Scenario) float64
+	to    func([]float64) float64
+	unit  string // s, % (a share) or none
+	// tenants has a value for each tenant.
+	tenants bool
+}
+
+// metrics by name. Queue is the queueing delay, all spells of it.
+var metrics = map[string]metric{
+	"avg_jct":          {jct, jctFloor, mean, "s", false},
+	"p50_jct":          {jct, jctFloor, quantile(.5), "s", false},
+	"p95_jct":          {jct, jctFloor, quantile(.95), "s", false},
+	"p99_jct":          {jct, jctFloor, quantile(.99), "s", false},
+	"ftf":              {rho, rhoFloor, unfair, "%", false},
+	"p95_rho":          {rho, rhoFloor, quantile(.95), "", false},
+	"max_rho":          {rho, rhoFloor, slices.Max[[]float64], "", false},
+	"avg_queue":        {queue, queueFloor, mean, "s", false},
+	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false},
+	"tenant_avg_jct":   {jct, jctFloor, mean, "s", true},
+	"tenant_p95_jct":   {jct, jctFloor, quantile(.95), "s", true},
+	"tenant_avg_queue": {queue, queueFloor, mean, "s", true},
+	"tenant_p95_queue": {queue, queueFloor, quantile(.95), "s", true},
+}
+
+// Metrics are the names of what goals can be made of.
+func Metrics() []string { return slices.Sorted(maps.Keys(metrics)) }
+
+func jct(o *simulator.Outcome) float64                   { return o.JCT().Seconds() }
+func jctFloor(o *simulator.Outcome, _ *Scenario) float64 { return o.Floor.Seconds() }
+func rho(o *simulator.Outcome) float64                   { return o.Rho }
+func rhoFloor(o *simulator.Outcome, _ *Scenario) float64 { return o.RhoFloor() }
+func queue(o *simulator.Outcome) float64                 { return o.Wait.Seconds() }
+
+// queueFloor is what an active job has waited already.
+func queueFloor(o *simulator.Outcome, x *Scenario) float64 {
+	if x.State == nil || int(o.ID) >= len(x.State.Jobs) {
+		return 0
+	}
+	return min(x.State.Jobs[o.ID].WaitTime.Seconds(), o.Wait.Seconds())
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// quantile sorts the values.
+func quantile(q float64) func([]float64) float64 {
+	return func(values []float64) float64 {
+		slices.Sort(values)
+		return workload.Quantile(values, q)
+	}
+}
+
+// unfair is the share of values above 1.
+func unfair(values []float64) float64 {
+	n := 0
+	for _, v := range values {
+		if v > 1 {
+			n++
+		}
+	}
+	return float64(n) / float64(len(values))
+}
+
+// Figure writes a value of an objective for people: a metric in its unit, and a
+// weighted sum, which is a ratio to the incumbent's, as a number.
+func Figure(objective string, v float64) string {
+	g, err := ParseGoal(objective)
+	if err != nil {
+		return fmt.Sprintf("%g", v)
+	}
+	m, ok := metrics[g.Plain()]
+	switch {
+	case !ok:
+		return fmt.Sprintf("%.4f", v)
+	case m.unit == "%":
+		return fmt.Sprintf("%.2f %%", 100*v)
+	case m.unit == "":
+		return fmt.Sprintf("%.3f", v)
+	}
+	return fmt.Sprintf("%.0f s", v)
+}
+
+// CheckObjective refuses what is not in Objectives.
+func CheckObjective(name string) error {
+	if !slices.Contains(Objectives, name) {
+		return fmt.Errorf("objective: %q is not known; there are %s", name, strings.Join(Objectives, ", "))
+	}
+	return nil
+}
+
+// perTenant is a metric's value in a scenario: of all jobs under the name "", or
+// of each tenant's.
+type perTenant map[string]float64
+
+// figure computes a metric of the outcomes.
+func (p *player) figure(m *metric, x *Scenario) perTenant {
+	if !m.tenants {
+		return perTenant{"": m.to(p.each(m.of))}
+	}
+	values := map[string][]float64{}
+	for i := range p.out {
+		o := &p.out[i]
+		t := x.tenant(o.ID)
+		for range o.Members {
+			values[t] = append(values[t], m.of(o))
+		}
+	}
+	out := perTenant{}
+	for t, v := range values {
+		out[t] = m.to(v)
+	}
+	return out
+}
+
+// tenant of a job: those active at the beginning come first.
+func (x *Scenario) tenant(id simulator.ID) string {
+	var active []workload.ActiveJob
+	if x.State != nil {
+		active = x.State.Jobs
+	}
+	if int(id) < len(active) {
+		return active[id].Tenant
+	}
+	return x.Arrivals.Jobs()[int(id)-len(active)].Tenant
+}

@@ -1,0 +1,173 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Limit is something a configuration has to keep to: values that should not be
+// above bounds, future by future, in the mean over the futures.
+type Limit struct {
+	Name string `json:"name"`
+	// Of says whose limit it is, where the name stands for several.
+	Of string `json:"of,omitempty"`
+	// Paired says that the bounds vary with the futures as the values do, as those
+	// do that come from the incumbent.
+	Paired bool      `json:"paired,omitempty"`
+	Values []float64 `json:"values"`
+	Bounds []float64 `json:"bounds"`
+}
+
+// Side is a metric beside the objective.
+type Side struct {
+	Name   string    `json:"name"`
+	Values []float64 `json:"values"` // per future
+	Floors []float64 `json:"floors,omitempty"`
+}
+
+// Side returns a metric by name.
+func (m *Measurement) Side(name string) (Side, bool) {
+	i := slices.IndexFunc(m.Sides, func(s Side) bool { return s.Name == name })
+	if i < 0 {
+		return Side{}, false
+	}
+	return m.Sides[i], true
+}
+
+// Excess is by how much the mean value is above the mean bound, as a share of
+// the bound: 0 or less if the limit is kept.
+func (l *Limit) Excess() float64 {
+	value, bound := mean(l.Values), mean(l.Bounds)
+	switch {
+	case value-bound <= rounding*bound:
+		return min(0, (value-bound)/max(bound, math.SmallestNonzeroFloat64))
+	case bound <= 0:
+		return MaxRatio
+	}
+	return min((value-bound)/bound, MaxRatio)
+}
+
+// rounding is what sums of the same numbers may differ by.
+const rounding = 1e-9
+
+// Kept is the probability that the limit would be kept in the mean over many
+// futures like these: Student's t on the logarithm of the ratio of the means,
+// whose variance comes from the futures in pairs, linearised (Cochran, Sampling
+// Techniques, 3rd edition, section 6.4). Where the ratio does not vary, or there
+// is only one, it is 1 or 0.
+func (l *Limit) Kept() float64 {
+	n := len(l.Values)
+	value, bound := mean(l.Values), mean(l.Bounds)
+	sd := 0.0
+	if n > 1 && value > 0 && bound > 0 {
+		d := make([]float64, n)
+		for i := range d {
+			d[i] = l.Values[i]/value - l.Bounds[i]/bound
+		}
+		sd = stat.StdDev(d, nil)
+	}
+	if sd <= rounding {
+		if l.Excess() > 0 {
+			return 0
+		}
+		return 1
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}
+	return t.CDF(math.Log(bound/value) / (sd / math.Sqrt(float64(n))))
+}
+
+// Worst returns the limit with the largest excess, nil if there is none.
+func (m *Measurement) Worst() *Limit {
+	var worst *Limit
+	for i := range m.Limits {
+		if worst == nil || m.Limits[i].Excess() > worst.Excess() {
+			worst = &m.Limits[i]
+		}
+	}
+	return worst
+}
+
+// Feasible reports whether every limit is kept in the mean over the futures.
+func (m *Measurement) Feasible() bool {
+	w := m.Worst()
+	return w == nil || w.Excess() <= 0
+}
+
+// Kept is the least probability of a paired limit to be kept; 1 without any. With
+// bounds that are numbers, futures that differ say nothing about the choice.
+func (m *Measurement) Kept() float64 {
+	p := 1.0
+	for i := range m.Limits {
+		if m.Limits[i].Paired {
+			p = min(p, m.Limits[i].Kept())
+		}
+	}
+	return p
+}
+
+// violation is the sum of the excesses.
+func (m *Measurement) violation() float64 {
+	sum := 0.0
+	for i := range m.Limits {
+		sum += max(0, m.Limits[i].Excess())
+	}
+	return sum
+}
+
+// checkLimits refuses what cannot be stored or compared.
+func (m *Measurement) checkLimits() error {
+	for _, l := range m.Limits {
+		if l.Name == "" || len(l.Values) == 0 || len(l.Values) != len(l.Bounds) {
+			return fmt.Errorf("search: limit %q has %d values and %d bounds", l.Name, len(l.Values), len(l.Bounds))
+		}
+		for i := range l.Values {
+			if !finite(l.Values[i]) || !finite(l.Bounds[i]) || l.Values[i] < 0 || l.Bounds[i] < 0 {
+				return fmt.Errorf("search: limit %q: value %v and bound %v, want finite numbers from 0", l.Name, l.Values[i], l.Bounds[i])
+			}
+		}
+	}
+	for _, s := range m.Sides {
+		if s.Name == "" || len(s.Values) != len(m.Values) || len(s.Floors) != 0 && len(s.Floors) != len(s.Values) {
+			return fmt.Errorf("search: side %q has %d values and %d floors, the objective %d", s.Name, len(s.Values), len(s.Floors), len(m.Values))
+		}
+		for _, v := range slices.Concat(s.Values, s.Floors) {
+			if !finite(v) {
+				return errors.New("search: side " + s.Name + ": a number that is not finite")
+			}
+		}
+	}
+	return nil
+}
+
+// Append returns the measurement on further futures as well: values, floors,
+// limits and sides.
+func (m Measurement) Append(more Measurement) Measurement {
+	m.Exhausted = m.Exhausted || more.Exhausted
+	m.Values = slices.Concat(m.Values, more.Values)
+	m.Floors = slices.Concat(m.Floors, more.Floors)
+	limits := slices.Clone(m.Limits)
+	for _, l := range more.Limits {
+		i := slices.IndexFunc(limits, func(o Limit) bool { return o.Name == l.Name && o.Of == l.Of })
+		if i < 0 {
+			limits = append(limits, l)
+			continue
+		}
+		limits[i].Values = slices.Concat(limits[i].Values, l.Values)
+		limits[i].Bounds = slices.Concat(limits[i].Bounds, l.Bounds)
+	}
+	m.Limits = limits
+	sides := slices.Clone(m.Sides)
+	for _, s := range more.Sides {
+		if i := slices.IndexFunc(sides, func(o Side) bool { return o.Name == s.Name }); i >= 0 {
+			sides[i].Values = slices.Concat(sides[i].Values, s.Values)
+			sides[i].Floors = slices.Concat(sides[i].Floors, s.Floors)
+		}
+	}
+	m.Sides = sides
+	return m
+}
