@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -165,13 +166,13 @@ func (f *replayFlags) simulate() (simulator.Options, error) {
 // openTrace reads a trace and says on standard error what it left out and that
 // it is synthetic.
 func openTrace(ctx context.Context, cmd *cobra.Command, path string) (*workload.Workload, error) {
-	w, report, err := workload.Open(path, workload.ReadOptions{Context: ctx})
+	w, report, err := workload.Open(path, workload.ReadOptions{Context: ctx, KeepRejected: 1})
 	if err != nil {
 		return nil, err
 	}
 	stderr := cmd.ErrOrStderr()
 	if report != nil && report.Rejected > 0 {
-		fmt.Fprintf(stderr, "note: %s: %d of %d rows rejected; see 'autosched trace validate'\n", path, report.Rejected, report.Rows)
+		fmt.Fprintf(stderr, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path, report.Rejected, report.Rows, report.First[0])
 	}
 	if w.Synthetic() {
 		fmt.Fprintf(stderr, "note: %s is synthetic\n", path)
@@ -179,19 +180,30 @@ func openTrace(ctx context.Context, cmd *cobra.Command, path string) (*workload.
 	return w, nil
 }
 
-// configFlag is the repeatable --set.
+// configFlag is --set, --preset and --config.
 type configFlag struct {
 	set    []string
 	preset string
+	file   string
 }
 
 func (f *configFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.set, "set", nil, "key=value of a parameter, repeatable; arrays as 3250,7200; the rest keeps its default")
 	cmd.Flags().StringVar(&f.preset, "preset", "", "start from this preset of the scheduler instead of its default")
+	cmd.Flags().StringVar(&f.file, "config", "", "start from the configuration in this YAML or JSON file: values by parameter, or what 'autosched config get --json' prints")
 }
 
 func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 	base := s.Space.Default()
+	switch {
+	case f.preset != "" && f.file != "":
+		return base, usageError{errors.New("--config and --preset exclude each other: start from one")}
+	case f.file != "":
+		var err error
+		if base, err = readConfig(f.file, s.Space); err != nil {
+			return base, fmt.Errorf("--config: %w", err)
+		}
+	}
 	if f.preset != "" {
 		found := false
 		var names []string
@@ -208,6 +220,25 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 	c, err := s.Space.Parse(base, f.set)
 	if err != nil {
 		return c, usageError{fmt.Errorf("--set: %w", err)}
+	}
+	return c, nil
+}
+
+// readConfig reads a configuration that may leave out parameters, but not break a
+// rule.
+func readConfig(path string, sp *space.Space) (space.Config, error) {
+	text, err := readText(os.Stdin, path)
+	if err != nil {
+		return space.Config{}, err
+	}
+	c, changes, err := sp.LoadConfig(text)
+	if err != nil {
+		return c, listViolations(path, err)
+	}
+	for _, x := range changes {
+		if x.Rule != "missing" {
+			return c, fmt.Errorf("%s: %s: %s is not allowed (%s); %s would be", path, x.Param, x.From, x.Rule, x.To)
+		}
 	}
 	return c, nil
 }

@@ -4,7 +4,6 @@ import (
 	"image/color"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -26,8 +25,8 @@ var (
 )
 
 // plotRun draws a run: GPUs in use and queued over time, and how the JCTs are
-// distributed.
-func plotRun(path string, samples []simulator.Sample, jobs []simulator.Outcome, gpus int) error {
+// distributed, as SVG or PNG.
+func plotRun(out io.Writer, vector bool, samples []simulator.Sample, jobs []simulator.Outcome, gpus int) error {
 	used, err := timePlot(samples, gpus)
 	if err != nil {
 		return err
@@ -41,7 +40,7 @@ func plotRun(path string, samples []simulator.Sample, jobs []simulator.Outcome, 
 		vg.CanvasSizer
 		io.WriterTo
 	}
-	if filepath.Ext(path) == ".svg" {
+	if vector {
 		canvas = vgsvg.New(width, height)
 	} else {
 		canvas = vgimg.PngCanvas{Canvas: vgimg.New(width, height)}
@@ -51,10 +50,8 @@ func plotRun(path string, samples []simulator.Sample, jobs []simulator.Outcome, 
 	for row, c := range plot.Align([][]*plot.Plot{{used}, {jcts}}, tiles, whole) {
 		[]*plot.Plot{used, jcts}[row].Draw(c[0])
 	}
-	return writeFile(path, "image", func(w io.Writer) error {
-		_, err := canvas.WriteTo(w)
-		return err
-	})
+	_, err = canvas.WriteTo(out)
+	return err
 }
 
 func newPlot(title, x, y string) *plot.Plot {

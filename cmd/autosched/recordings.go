@@ -17,8 +17,8 @@ import (
 
 // recordFlags are what simulate may write of a run over time.
 type recordFlags struct {
-	series, tenants, timeline, plot string
-	interval                        time.Duration
+	series, tenants, timeline, plot, jobs string
+	interval                              time.Duration
 }
 
 func (f *recordFlags) add(cmd *cobra.Command) {
@@ -27,6 +27,7 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.tenants, "series-by-tenant", "", "write each tenant's running and waiting jobs, GPUs held and queued (means over each interval in which it has jobs) and preemptions so far to this CSV file (.gz: compressed)")
 	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute, "interval of --series, --series-by-tenant and --plot")
 	fl.StringVar(&f.timeline, "timeline", "", "write who ran where and when in Chrome trace format, which opens in Perfetto, to this JSON file (.gz: compressed)")
+	fl.StringVar(&f.jobs, "jobs-out", "", "write what became of every job to this CSV file (.gz: compressed)")
 	fl.StringVar(&f.plot, "plot", "", "draw GPUs in use and queued over time and the JCTs to this .png or .svg file")
 }
 
@@ -37,6 +38,8 @@ type recorder struct {
 	series  *sink
 	tenants *sink
 	line    *sink
+	jobs    *sink
+	plot    *sink
 	drawn   *simulator.Timeline
 	samples []simulator.Sample
 	row     []byte
@@ -69,6 +72,17 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 			return nil, fmt.Errorf("--series-by-tenant: %w", err)
 		}
 		_, r.failed = io.WriteString(r.tenants, "start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions\n")
+	}
+	for _, x := range []struct {
+		flag, path string
+		file       **sink
+	}{{"--jobs-out", f.jobs, &r.jobs}, {"--plot", f.plot, &r.plot}} {
+		if x.path == "" {
+			continue
+		}
+		if *x.file, err = newSink(x.path); err != nil {
+			return nil, fmt.Errorf("%s: %w", x.flag, err)
+		}
 	}
 	if f.series != "" || f.tenants != "" || f.plot != "" {
 		o.Series = &simulator.Series{Interval: f.interval, Emit: r.sample}
@@ -140,8 +154,14 @@ func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
 			return fmt.Errorf("--timeline: %w", err)
 		}
 	}
-	if r.flags.plot != "" {
-		if err := plotRun(r.flags.plot, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs()); err != nil {
+	if r.jobs != nil {
+		if err := errors.Join(writeOutcomes(r.jobs, r.sim), r.jobs.Close()); err != nil {
+			return fmt.Errorf("--jobs-out: %w", err)
+		}
+	}
+	if r.plot != nil {
+		vector := strings.HasSuffix(r.flags.plot, ".svg")
+		if err := errors.Join(plotRun(r.plot, vector, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs()), r.plot.Close()); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}

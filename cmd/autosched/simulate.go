@@ -2,10 +2,8 @@ package main
 
 import (
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
@@ -22,7 +21,7 @@ func newSimulateCmd() *cobra.Command {
 	var c configFlag
 	var later changesFlag
 	var record recordFlags
-	var jobsOut string
+	var told toldFlag
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Replay a trace under a scheduler and report what became of its jobs",
@@ -39,11 +38,16 @@ may not hold more), priority (too few GPUs are free), fragmentation (enough are
 free, but no place), head_of_line (there is a place, and the scheduler did not
 start the job: behind a blocking one, or before the next round). Fair-share
 compliance is the share of all (tenant, hour) with demand in which the tenant
-held GPU-time within 5 % of its weighted max-min fair share.`,
+held GPU-time within 5 % of its weighted max-min fair share.
+
+Schedulers are told nothing of run times unless --told says so: with exact, what
+a perfect predictor would tell. Those that use it say so in their space
+('autosched scheduler spaces').`,
 		Example: `  autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler fifo --set backfill=true
   autosched simulate --trace jobs.csv.gz --nodes 100 --gpus-per-node 8 --scheduler tiresias \
       --set queues=4 --set queue_thresholds=3600,36000,360000 --jobs-out jobs-done.csv
   autosched simulate --trace sample --scheduler tiresias --preset ladder-7200x6 --json
+  autosched simulate --trace sample --nodes 12 --scheduler chronus --told 0.7 --set slo_share=0.3
   autosched simulate --trace sample --nodes 12 --scheduler themis --set-at 2017-10-10T06:00:00Z:lease_term=300 \
       --timeline run.json.gz`,
 		Args: noArgs,
@@ -51,11 +55,18 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 			if err := record.check(); err != nil {
 				return err
 			}
-			in, err := f.load(cmd.Context(), cmd)
+			if err := told.check(); err != nil {
+				return err
+			}
+			scheduler, err := schedulers.Find(f.scheduler)
+			if err != nil {
+				return usageError{err}
+			}
+			config, err := c.config(scheduler) // before a long trace is read
 			if err != nil {
 				return err
 			}
-			config, err := c.config(in.scheduler)
+			in, err := f.load(cmd.Context(), cmd)
 			if err != nil {
 				return err
 			}
@@ -69,6 +80,7 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 			}
 			var sim simulator.Sim
 			in.options.PerTenant, in.options.Attribute = true, true
+			in.options.Estimate = told.estimate(w.Jobs(), f.seed)
 			recorder, err := record.begin(&sim, in.trace.Zero(), &in.options)
 			if err != nil {
 				return err
@@ -84,11 +96,6 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 			wall := time.Since(began)
 			if err := recorder.end(&in.options, f.cluster); err != nil {
 				return err
-			}
-			if jobsOut != "" {
-				if err := writeOutcomes(jobsOut, &sim); err != nil {
-					return err
-				}
 			}
 			r := simulateReport{
 				Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Scheduler: in.scheduler.Name, Configuration: config, Nodes: f.cluster.Nodes,
@@ -106,7 +113,7 @@ held GPU-time within 5 % of its weighted max-min fair share.`,
 	c.add(cmd)
 	later.add(cmd)
 	record.add(cmd)
-	cmd.Flags().StringVar(&jobsOut, "jobs-out", "", "write what became of every job to this CSV file")
+	cmd.Flags().StringVar(&told.text, "told", "none", "what the scheduler is told of run times: none, exact, or exact times a lognormal error of this sigma (0.7: two of three within a factor of 2)")
 	return cmd
 }
 
@@ -186,13 +193,8 @@ func label(synthetic bool) string {
 
 // writeOutcomes writes a row per job, in order of submission. Instants are
 // seconds since the trace's zero.
-func writeOutcomes(path string, sim *simulator.Sim) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("--jobs-out: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := csv.NewWriter(f)
+func writeOutcomes(out io.Writer, sim *simulator.Sim) error {
+	w := csv.NewWriter(out)
 	w.Write([]string{"job_id", "tenant", "submit_s", "gpus", "start_s", "end_s", "jct_s", "queue_s", "preemptions", "restart_s", "rho", "key", "model", "strayed", "held_s"})
 	for _, o := range sim.Outcomes(nil) {
 		spec := sim.Spec(o.ID)

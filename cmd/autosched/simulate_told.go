@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/workload"
+)
+
+// toldFlag is --told: what the scheduler is told of run times.
+type toldFlag struct {
+	text  string
+	sigma float64
+}
+
+// mostWrong bounds the error of what is told: beyond it, it tells nothing.
+const mostWrong = 10
+
+// check reads the flag.
+func (f *toldFlag) check() error {
+	switch f.text {
+	case "none", "exact":
+		return nil
+	}
+	var err error
+	if f.sigma, err = strconv.ParseFloat(f.text, 64); err != nil || !(f.sigma > 0 && f.sigma <= mostWrong) {
+		return usageError{fmt.Errorf("--told: %q is not none, exact or a number above 0, at most %d", f.text, mostWrong)}
+	}
+	return nil
+}
+
+// estimate is Options.Estimate for some jobs, nil if nothing is told.
+func (f *toldFlag) estimate(jobs []workload.Job, seed uint64) func(*workload.Job) time.Duration {
+	switch {
+	case f.text == "none":
+		return nil
+	case f.sigma == 0:
+		return func(j *workload.Job) time.Duration { return j.Duration }
+	}
+	told := make(map[string]time.Duration, len(jobs))
+	r := rng.Stream("told", seed)
+	for i := range jobs {
+		d := float64(jobs[i].Duration) * math.Exp(f.sigma*r.NormFloat64())
+		told[jobs[i].ID] = time.Duration(max(1, min(d, float64(workload.MaxDuration))))
+	}
+	return func(j *workload.Job) time.Duration { return told[j.ID] }
+}
