@@ -42,6 +42,8 @@ type Options struct {
 	Progress func(Progress)
 	// Applied is told of every configuration put into force.
 	Applied func(Applied)
+	// Lost is told when the service went away; the emulation waits for it.
+	Lost func(error)
 }
 
 // Progress is how far the emulation is.
@@ -92,11 +94,11 @@ type agent struct {
 	tuning pb.TuningServiceClient
 	config pb.ConfigurationServiceClient
 	report Report
-	stream grpc.BidiStreamingClient[pb.IngestEventsRequest, pb.IngestEventsResponse]
+	link   *link
 	asked  int64 // batches sent
 	acked  int64
-	acks   chan *pb.IngestEventsResponse
-	failed chan error
+	// unanswered are the batches that the service has not answered, in order.
+	unanswered []*pb.IngestEventsRequest
 }
 
 // Run emulates until the last job has ended and every event is acknowledged. If
@@ -115,8 +117,7 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &agent{o: o, name: "schedulers/" + o.ID, tuning: pb.NewTuningServiceClient(o.Conn), config: pb.NewConfigurationServiceClient(o.Conn),
-		acks: make(chan *pb.IngestEventsResponse, inFlight+1), failed: make(chan error, 2)}
+	a := &agent{o: o, name: "schedulers/" + o.ID, tuning: pb.NewTuningServiceClient(o.Conn), config: pb.NewConfigurationServiceClient(o.Conn)}
 	a.report.Scheduler = a.name
 	// What cannot be emulated is not registered: jobs wider than the cluster.
 	if err := a.live.Sim.Start(o.Cluster, o.Workload, o.Scheduler.New(o.Scheduler.Space.Default()), o.Simulate); err != nil {
@@ -140,18 +141,13 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	if err := a.live.Sim.Start(o.Cluster, o.Workload, o.Scheduler.New(c), sim); err != nil {
 		return nil, err
 	}
-	if a.stream, err = a.tuning.IngestEvents(ctx); err != nil {
-		return nil, fmt.Errorf("emulate: event stream: %w", err)
+	if a.link, err = a.connect(ctx); err != nil {
+		return nil, err
 	}
-	go a.receive(ctx)
 	if err := a.applied(ctx, first, current.Configuration, c); err != nil {
 		return nil, err
 	}
-	offers, err := a.watch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.loop(ctx, first, offers); err != nil {
+	if err := a.loop(ctx, first); err != nil {
 		return nil, err
 	}
 	a.report.Summary = a.live.Sim.Summarize()
@@ -184,61 +180,15 @@ func (a *agent) register(ctx context.Context) error {
 	return nil
 }
 
-// watch delivers the newest configuration offered; slow readers miss older ones.
-func (a *agent) watch(ctx context.Context) (<-chan *pb.Configuration, error) {
-	stream, err := a.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: a.name, SendInitialEvents: true})
-	if err != nil {
-		return nil, fmt.Errorf("emulate: watch: %w", err)
-	}
-	offers := make(chan *pb.Configuration, 1)
-	go func() {
-		for {
-			m, err := stream.Recv()
-			if err != nil {
-				a.fail(fmt.Errorf("emulate: watch: %w", err))
-				return
-			}
-			if c := m.GetConfiguration(); c != nil {
-				select {
-				case <-offers:
-				default:
-				}
-				offers <- c
-			}
-		}
-	}()
-	return offers, nil
-}
-
-func (a *agent) receive(ctx context.Context) {
-	for {
-		m, err := a.stream.Recv()
-		if err != nil {
-			a.fail(fmt.Errorf("emulate: event stream: %w", err))
-			return
-		}
-		select {
-		case a.acks <- m:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (a *agent) fail(err error) {
-	select {
-	case a.failed <- err:
-	default:
-	}
-}
-
-func (a *agent) loop(ctx context.Context, first time.Duration, offers <-chan *pb.Configuration) error {
+func (a *agent) loop(ctx context.Context, first time.Duration) error {
 	clock := time.NewTicker(tick)
 	defer clock.Stop()
 	last, at := time.Now(), first
 	for {
 		if err := a.flush(); err != nil {
-			return err
+			if err := a.reconnect(ctx, err); err != nil {
+				return err
+			}
 		}
 		if a.live.Sim.Done() && len(a.batch) == 0 && a.acked == a.asked {
 			return nil
@@ -249,16 +199,18 @@ func (a *agent) loop(ctx context.Context, first time.Duration, offers <-chan *pb
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case err := <-a.failed:
-			return err
-		case m := <-a.acks:
-			a.acked = m.Sequence
-			a.report.Events += int(m.AcceptedCount)
+		case err := <-a.link.failed:
+			if err := a.reconnect(ctx, err); err != nil {
+				return err
+			}
+			last = time.Now()
+		case m := <-a.link.acks:
+			a.answered(m.Sequence)
 			if len(m.RejectedEvents) > 0 {
 				r := m.RejectedEvents[0]
 				return fmt.Errorf("emulate: the service rejects event %s: %s: %s", r.EventId, r.Field, r.Description)
 			}
-		case c := <-offers:
+		case c := <-a.link.offers:
 			if err := a.apply(ctx, at, c); err != nil {
 				return err
 			}
@@ -303,7 +255,14 @@ func (a *agent) applied(ctx context.Context, at time.Duration, offer *pb.Configu
 }
 
 func (a *agent) acknowledge(ctx context.Context, offer *pb.Configuration, ack *pb.Acknowledgement) error {
-	_, err := a.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: offer.Name, Acknowledgement: ack})
+	req := &pb.AcknowledgeConfigurationRequest{Name: offer.Name, Acknowledgement: ack}
+	_, err := a.config.AcknowledgeConfiguration(ctx, req)
+	for gone(err) { // it may be said again safely
+		if err := pause(ctx); err != nil {
+			return err
+		}
+		_, err = a.config.AcknowledgeConfiguration(ctx, req, grpc.WaitForReady(true))
+	}
 	if status.Code(err) == codes.FailedPrecondition {
 		return nil // a newer revision came in between; it is offered next
 	}
@@ -346,15 +305,28 @@ func (a *agent) flush() error {
 	for len(a.batch) > 0 && a.asked-a.acked < inFlight {
 		n := min(len(a.batch), maxBatch)
 		a.asked++
-		if err := a.stream.Send(&pb.IngestEventsRequest{Parent: a.name, Sequence: a.asked, Events: a.batch[:n]}); err != nil {
-			return errors.Join(<-a.failed, err) // the stream's end says why
-		}
+		req := &pb.IngestEventsRequest{Parent: a.name, Sequence: a.asked, Events: a.batch[:n:n]}
+		a.unanswered = append(a.unanswered, req)
 		a.batch = a.batch[n:]
+		if err := a.link.stream.Send(req); err != nil {
+			return errors.Join(<-a.link.failed, err) // the stream's end says why
+		}
 	}
 	if len(a.batch) == 0 {
 		a.batch = nil
 	}
 	return nil
+}
+
+// answered forgets the batches that are on the service's disk by now. Each event
+// is counted once, whether the service had it already when it was sent again or
+// not.
+func (a *agent) answered(sequence int64) {
+	a.acked = sequence
+	for len(a.unanswered) > 0 && a.unanswered[0].Sequence <= sequence {
+		a.report.Events += len(a.unanswered[0].Events)
+		a.unanswered = a.unanswered[1:]
+	}
 }
 
 var kinds = map[workload.EventKind]pb.Event_Kind{

@@ -74,7 +74,7 @@ func (s *sink) Send(r *pb.IngestEventsRequest) error {
 
 func TestFlushWaitsForAnswers(t *testing.T) {
 	var s sink
-	a := agent{stream: &s, batch: make([]*pb.Event, maxBatch*(inFlight+3)+1)}
+	a := agent{link: &link{stream: &s}, batch: make([]*pb.Event, maxBatch*(inFlight+3)+1)}
 	for _, acked := range []int64{0, 0, 2, inFlight + 2} {
 		a.acked = acked
 		if err := a.flush(); err != nil {

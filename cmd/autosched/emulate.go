@@ -27,7 +27,9 @@ time: it registers with the service (mode AUTO), streams its job events, watches
 for configurations, puts them into force and acknowledges them, until the last
 job has ended. Tuning rounds run on the scheduler's own time, so a fast cluster
 needs no second clock. Nothing is registered if a job does not fit the cluster.
-Ctrl-C ends it; what the service has taken in stays.
+If the service goes away the emulated cluster stands still until it is back, and
+what was not acknowledged is sent again. Ctrl-C ends it; what the service has
+taken in stays.
 
 Start 'autosched serve' first. Watch what it decides with
 'autosched config watch --wait'.`,
@@ -57,6 +59,10 @@ Start 'autosched serve' first. Watch what it decides with
 				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(interval), TrialBudget: int32(budget), Seed: f.seed},
 				Progress: func(p agent.Progress) {
 					line.show("%s: %d jobs active, %d of them waiting, %d events acknowledged", p.At.Format(time.DateTime), p.Active, p.Waiting, p.Events)
+				},
+				Lost: func(err error) {
+					line.clear()
+					fmt.Fprintf(cmd.ErrOrStderr(), "the service at %s went away (%s); waiting for it\n", server, reason(err))
 				},
 				Applied: func(a agent.Applied) {
 					line.clear()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -99,9 +100,9 @@ func TestServeOperations(t *testing.T) {
 }
 
 // serveProcess starts the service as a process of its own.
-func serveProcess(t *testing.T, dir string) (*exec.Cmd, string) {
+func serveProcess(t *testing.T, dir, listen string) (*exec.Cmd, string) {
 	t.Helper()
-	serve := process(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--workers", "1")
+	serve := process(t, "serve", "--dir", dir, "--listen", listen, "--workers", "1")
 	log, err := serve.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 	known := map[int64]string{} // revisions seen, their hashes
 	sent := 0
 	for life := range 5 {
-		serve, address := serveProcess(t, dir)
+		serve, address := serveProcess(t, dir, "127.0.0.1:0")
 		conn, err := dial(address)
 		if err != nil {
 			t.Fatal(err)
@@ -217,4 +218,51 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 		t.Error("no event was answered before a kill")
 	}
 	t.Logf("%d events answered, %d revisions", told, len(known))
+}
+
+// TestEmulationOutlivesTheService kills the service under an emulated scheduler
+// and starts it again: the scheduler goes on, and no event is missing.
+func TestEmulationOutlivesTheService(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the service twice")
+	}
+	dir := t.TempDir()
+	serve, address := serveProcess(t, dir, "127.0.0.1:0")
+	var out bytes.Buffer
+	var log lockedBuffer
+	done := make(chan error, 1)
+	go func() {
+		cmd := newEmulateCmd()
+		cmd.SetArgs([]string{"--server", address, "--trace", "sample", "--to", "2017-10-09T08:00:00Z", "--nodes", "14", "--gpus-per-node", "8",
+			"--speedup", "100000", "--interval", "4h", "--budget", "3", "--id", "s", "--json"})
+		cmd.SetOut(&out)
+		cmd.SetErr(&log)
+		done <- cmd.ExecuteContext(t.Context())
+	}()
+	eventually(t, log.String, "revision 1 in force")
+	time.Sleep(150 * time.Millisecond) // some hours of events
+	if err := serve.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = serve.Wait()
+	eventually(t, log.String, "went away")
+	_, _ = serveProcess(t, dir, address)
+	if err := <-done; err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	var report struct {
+		Events int64 `json:"events_sent"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	s, err := pb.NewTuningServiceClient(conn).GetScheduler(t.Context(), &pb.GetSchedulerRequest{Name: "schedulers/s"})
+	if err != nil || s.GetStatus().GetEventCount() != report.Events || report.Events < 100 {
+		t.Errorf("the service knows %d events, the scheduler sent %d: %v", s.GetStatus().GetEventCount(), report.Events, err)
+	}
 }
