@@ -206,7 +206,7 @@ func (e *Engine) outlook(ctx context.Context, r *Request, h History) (Drawer, er
 		if err != nil && !errors.Is(err, durations.ErrTooFew) {
 			return nil, fmt.Errorf("generation: %w", err)
 		}
-		e.predictor = durations.NewPredictor(e.zero, m, durations.LearnOptions{})
+		e.predictor = durations.NewPredictor(e.zero, m)
 		e.learnt, e.tried = day, true
 	}
 	if e.predictor.Model() == nil {

@@ -74,7 +74,7 @@ func BenchmarkOutlook(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := NewPredictor(zero, m, LearnOptions{})
+	p := NewPredictor(zero, m)
 	at := history[len(history)-1].Submit
 	b.ReportAllocs()
 	for b.Loop() {

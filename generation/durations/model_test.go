@@ -213,14 +213,9 @@ func TestRefitLearnsNewWays(t *testing.T) {
 }
 
 func TestPredictor(t *testing.T) {
-	ctx := context.Background()
 	whole := sweeps(36, 2*time.Minute, 90*time.Minute, 15*time.Minute)
-	p := NewPredictor(zero, nil, LearnOptions{Seed: 1})
 	early := Known(whole, 30*time.Minute)
-	if did, err := p.Refresh(ctx, early, 30*time.Minute); err != nil || did != "" || p.Model() != nil {
-		t.Fatalf("learnt from %d jobs: %q, %v", len(early), did, err)
-	}
-	cold, err := p.At(early, nil, 30*time.Minute)
+	cold, err := NewPredictor(zero, nil).At(early, nil, 30*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,13 +226,7 @@ func TestPredictor(t *testing.T) {
 
 	at := 20*time.Hour + 10*time.Minute // t0's sweep began at 20:00
 	history := Known(whole, at)
-	did, err := p.Refresh(ctx, history, at)
-	if err != nil || did == "" || p.Model() == nil {
-		t.Fatalf("did not learn from %d jobs: %q, %v", len(history), did, err)
-	}
-	if did, err = p.Refresh(ctx, history, at+time.Hour); err != nil || did != "" {
-		t.Errorf("learnt again after an hour: %q, %v", did, err)
-	}
+	p := NewPredictor(zero, trained(t, history))
 	arriving := []workload.Job{{ID: "next", Tenant: "t1", GPUs: workload.GPUs(1)}}
 	o, err := p.At(history, arriving, at)
 	if err != nil {

@@ -1,8 +1,6 @@
 package durations
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -10,57 +8,18 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// RefitAfter is how often a Predictor learns anew (the paper, section 4.1: once a
-// day).
-const RefitAfter = 24 * time.Hour
-
-// Predictor predicts durations for a running system: it is given the history as
-// its events tell it (Observed), learns from it once there is enough, and again
-// once a day. It is for one goroutine; the Outlooks it gives are not bound to it.
+// Predictor predicts durations for a running system, which gives it the history as
+// its events tell it (Observed). The Outlooks it gives are not bound to it.
 type Predictor struct {
-	zero    time.Time
-	options LearnOptions
-	model   *Model
-	learnt  time.Duration // when Refresh last learnt or tried to
-	tried   bool
+	zero  time.Time
+	model *Model
 }
 
-// NewPredictor starts with a model, or with nil, which draws from history alone
-// until Refresh has learnt one.
-func NewPredictor(zero time.Time, m *Model, o LearnOptions) *Predictor {
-	return &Predictor{zero: zero, model: m, options: o}
-}
+// NewPredictor predicts with a model, or with nil, which draws from history alone.
+func NewPredictor(zero time.Time, m *Model) *Predictor { return &Predictor{zero, m} }
 
-// Model is the one in use, nil before the first.
+// Model is the one in use, nil if there is none.
 func (p *Predictor) Model() *Model { return p.model }
-
-// Refresh learns if a day has passed since it last did. It says what it did, "" if
-// nothing. A model that turns out worse than the one in use is dropped.
-func (p *Predictor) Refresh(ctx context.Context, history []Record, at time.Duration) (string, error) {
-	if p.tried && at-p.learnt < RefitAfter {
-		return "", nil
-	}
-	if p.model == nil {
-		m, err := Train(ctx, history, p.zero, "", p.options)
-		if errors.Is(err, ErrTooFew) {
-			return "", nil
-		}
-		if err != nil {
-			return "", err
-		}
-		p.model, p.learnt, p.tried = m, at, true
-		return fmt.Sprintf("model %s learnt from %d jobs", m.Version, m.Trained.Jobs), nil
-	}
-	c, err := Refit(ctx, p.model, history, p.zero, "", p.options)
-	if errors.Is(err, ErrTooFew) || errors.Is(err, ErrLearnt) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	p.model, p.learnt, p.tried = c.Kept, at, true
-	return c.Reason, nil
-}
 
 // Outlook is what a Predictor says at an instant. It is read-only, and safe for
 // many goroutines.
