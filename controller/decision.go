@@ -3,9 +3,11 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -84,9 +86,34 @@ type Decision struct {
 	// Search is SearchPortfolio or SearchFull, Why says why, in a sentence for
 	// people. Both are empty if there was nothing to measure on.
 	Search, Why string
+	// Candidates are what was measured, in order.
+	Candidates []Candidate
 	// Experience is for the next round: what won so far, and in what situations. It
 	// changes nothing but what is measured.
 	Experience json.RawMessage
 	// Details are numbers of the round by name, such as trials or seconds.
 	Details map[string]float64
+}
+
+// Candidate is a configuration that a round measured.
+type Candidate struct {
+	// Origin says where it comes from: default, incumbent, preset:NAME, like:round-N
+	// or past:round-N (a winner of that round, remembered because the situation was
+	// the one most like the present or because it won most often), or a sampler.
+	Origin string `json:"origin"`
+	// Ratio is that of Decision, on the futures that were searched on: 0 if it could
+	// not be measured.
+	Ratio float64 `json:"ratio"`
+	// Agrees says that it is better than the incumbent in every one of them.
+	Agrees bool `json:"agrees,omitempty"`
+}
+
+// candidates lists trials, compared with the incumbent.
+func candidates(trials []search.Trial, incumbent search.Trial) []Candidate {
+	out := make([]Candidate, len(trials))
+	for i, t := range trials {
+		g := search.Gain(t, incumbent)
+		out[i] = Candidate{Origin: t.Origin, Ratio: math.Round(1e4*g.Ratio) / 1e4, Agrees: g.BetterInEvery}
+	}
+	return out
 }

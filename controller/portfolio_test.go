@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -205,6 +207,9 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 			if got.Search == SearchPortfolio && len(got.Trials) > portfolioSize {
 				t.Errorf("a portfolio of %d", len(got.Trials))
 			}
+			if err := explained(got); err != nil {
+				t.Errorf("at %d h: %v", hour, err)
+			}
 			incumbent, handed = got.Config, got.Experience
 			out = append(out, got.Search+" "+evidence(t, got))
 		}
@@ -217,6 +222,34 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 	if diff := cmp.Diff(one, run(3)); diff != "" {
 		t.Errorf("three workers decide otherwise than one:\n%s", diff)
 	}
+}
+
+// explained checks that a round's record says of every configuration that was
+// measured where it comes from and what it was found to gain.
+func explained(r RoundResult) error {
+	if len(r.Candidates) != len(r.Trials) || len(r.Candidates) == 0 {
+		return fmt.Errorf("%d candidates of %d trials", len(r.Candidates), len(r.Trials))
+	}
+	kinds := map[string]int{}
+	for i, c := range r.Candidates {
+		kind, _, _ := strings.Cut(c.Origin, ":")
+		kinds[kind]++
+		if g := search.Gain(r.Trials[i], r.Incumbent); math.Abs(c.Ratio-g.Ratio) > 1e-3 && r.Details["raced"] == 0 {
+			return fmt.Errorf("%s is said to gain %v, it is %v", c.Origin, c.Ratio, g.Ratio)
+		}
+		if c.Origin == "incumbent" && c.Agrees {
+			return errors.New("the incumbent is better than itself")
+		}
+	}
+	switch {
+	case r.Candidates[0].Origin != "default" || kinds["preset"] == 0:
+		return fmt.Errorf("no default or no preset among %v", kinds)
+	case r.Search == SearchPortfolio && (kinds["like"]+kinds["past"] == 0 || len(kinds) > 5):
+		return fmt.Errorf("a portfolio of %v", kinds)
+	case r.Search == SearchFull && kinds["like"]+kinds["past"] > pastInFull:
+		return fmt.Errorf("a search of the whole space began with %v", kinds)
+	}
+	return nil
 }
 
 // TestRace: what was only lucky on the futures of the search is not adopted.

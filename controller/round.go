@@ -159,6 +159,7 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 	if found.Incumbent >= 0 {
 		out.Incumbent = found.Trials[found.Incumbent]
 	}
+	out.Candidates = candidates(out.Trials, out.Incumbent)
 	out.Details["trials"] = float64(len(found.Trials))
 	out.Details["evaluations"] = float64(found.Evaluations)
 	expected, raced := found.Best, false

@@ -136,7 +136,8 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (
 			text = "kept: " + why
 			return c, nil
 		}
-		evidence := &Evidence{Round: round, At: v.Zero.Add(at), Seed: p.Seed, Ratio: d.Ratio, Incumbent: revision, Interval: d.Interval, Search: d.Search, Why: d.Why, Details: finite(d.Details)}
+		evidence := &Evidence{Round: round, At: v.Zero.Add(at), Seed: p.Seed, Ratio: d.Ratio, Incumbent: revision, Interval: d.Interval, Search: d.Search, Why: d.Why,
+			Details: finite(d.Details), Candidates: d.Candidates}
 		cfg := s.publish(c, v, d.Config, FromTuning, d.Reason, evidence)
 		text = fmt.Sprintf("%s as revision %d: %s", cfg.State, cfg.Revision, d.Reason)
 		return c, nil

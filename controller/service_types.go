@@ -136,6 +136,8 @@ type Evidence struct {
 	Search   string             `json:"search,omitempty"`
 	Why      string             `json:"why,omitempty"`
 	Details  map[string]float64 `json:"details,omitempty"`
+	// Candidates are what the round measured, in order.
+	Candidates []Candidate `json:"candidates,omitempty"`
 }
 
 // AckState is what became of a revision at its scheduler.

@@ -230,7 +230,7 @@ func (e *evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 			live.Applied(at, incumbent.Hash())
 		}
 		d := Decision{At: e.clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
-			Configuration: incumbent.String(), Evaluations: int(r.Details["evaluations"]), Search: r.Search, Why: r.Why}
+			Configuration: incumbent.String(), Evaluations: int(r.Details["evaluations"]), Search: r.Search, Why: r.Why, Candidates: r.Candidates}
 		if !r.Interval.IsZero() {
 			d.Interval = &r.Interval
 		}

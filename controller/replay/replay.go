@@ -140,6 +140,8 @@ type Decision struct {
 	// Search is what the round searched and Why why, where it chose.
 	Search string `json:"search,omitempty"`
 	Why    string `json:"why,omitempty"`
+	// Candidates are what was measured, of a method that measures.
+	Candidates []controller.Candidate `json:"candidates,omitempty"`
 }
 
 // Sample is the live cluster at an instant.
