@@ -43,9 +43,10 @@ const (
 	presetsKept = 10
 	// pastInFull is how many winners a search of the whole space starts from.
 	pastInFull = 4
-	// winnersKept and shapesKept bound the experience.
+	// winnersKept, shapesKept and struckKept bound the experience.
 	winnersKept = 32
 	shapesKept  = 32
+	struckKept  = 64
 	// runnersUp of a search of the whole space are remembered with its winner.
 	runnersUp = 3
 	// alike is the mean difference of two configurations in the unit cube below
@@ -63,6 +64,10 @@ type experience struct {
 	Shapes []shape `json:"shapes,omitempty"`
 	// Winners other than the default and the presets, which are candidates anyway.
 	Winners []winner `json:"winners,omitempty"`
+	// Struck are hashes of winners that ran out of events on a later round's futures,
+	// where others did not, oldest first. They win no more: what is best on one
+	// hour's futures and livelocked on the next one's is not worth having at any.
+	Struck []string `json:"struck,omitempty"`
 }
 
 // experienceVersion changes with the meaning of experience; one of another version
@@ -87,7 +92,7 @@ func recall(text json.RawMessage, sp *space.Space) *experience {
 	if len(text) == 0 || json.Unmarshal(text, &old) != nil || old.Version != experienceVersion {
 		return m
 	}
-	m.Full, m.Shapes = old.Full, old.Shapes
+	m.Full, m.Shapes, m.Struck = old.Full, old.Shapes, old.Struck
 	for _, w := range old.Winners {
 		c, err := sp.ParseJSON(w.Config)
 		if err != nil {
@@ -132,7 +137,8 @@ func (m *experience) after(round int, x *situation, s *schedulers.Scheduler, out
 	if len(out.Trials) == 0 {
 		return m
 	}
-	next := &experience{Version: experienceVersion, Full: m.Full, Shapes: slices.Clone(m.Shapes), Winners: slices.Clone(m.Winners)}
+	next := &experience{Version: experienceVersion, Full: m.Full, Shapes: slices.Clone(m.Shapes), Winners: slices.Clone(m.Winners), Struck: slices.Clone(m.Struck)}
+	next.strike(out)
 	if out.Best.OK() {
 		next.win(round, x, s, out.Best.Config, 1)
 	}
@@ -160,9 +166,29 @@ func (m *experience) after(round int, x *situation, s *schedulers.Scheduler, out
 	return next
 }
 
+// strike forgets winners that a round found livelocked. If every configuration is,
+// that says nothing about any.
+func (m *experience) strike(out *RoundResult) {
+	if !slices.ContainsFunc(out.Trials, func(t search.Trial) bool { return t.OK() }) {
+		return
+	}
+	for _, t := range out.Trials {
+		if !t.Measurement.Exhausted {
+			continue
+		}
+		hash := t.Config.Hash()
+		won := func(w winner) bool { return w.config.Equal(t.Config) }
+		if slices.ContainsFunc(m.Winners, won) && !slices.Contains(m.Struck, hash) {
+			m.Winners = slices.DeleteFunc(m.Winners, won)
+			m.Struck = append(m.Struck, hash)
+		}
+	}
+	m.Struck = m.Struck[max(0, len(m.Struck)-struckKept):]
+}
+
 // win remembers a configuration.
 func (m *experience) win(round int, x *situation, s *schedulers.Scheduler, c space.Config, wins int) {
-	if c.Equal(c.Space().Default()) {
+	if c.Equal(c.Space().Default()) || slices.Contains(m.Struck, c.Hash()) {
 		return
 	}
 	for _, p := range presetsIn(c.Space(), s) {

@@ -224,6 +224,59 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 	}
 }
 
+// TestStruck: a winner that is livelocked on the futures of a later round is a
+// candidate no more, whatever it wins, across a restart too; if all are livelocked,
+// nothing is held against any.
+func TestStruck(t *testing.T) {
+	tiresias, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &observed{scheduler: tiresias}
+	base, good, bad := trialOf(x, 10), trialOf(x, 6, "queues=2", "queue_thresholds=500"), trialOf(x, 5, "queues=2", "queue_thresholds=90000", "starve_limit=600")
+	stuck := func(t search.Trial) search.Trial { t.Measurement.Exhausted = true; return t }
+	m := recall(nil, tiresias.Space)
+	round := func(best search.Trial, others ...search.Trial) {
+		out := RoundResult{Trials: append([]search.Trial{best}, others...), Best: best, Incumbent: base}
+		next := m.after(1, &situation{}, tiresias, &out)
+		text, err := json.Marshal(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = recall(text, tiresias.Space)
+	}
+	won := func() (out []bool) {
+		for _, w := range []search.Trial{good, bad} {
+			out = append(out, slices.ContainsFunc(m.candidates(&situation{}, tiresias.Space, nil, base.Config, 9), func(c search.Named) bool { return c.Config.Equal(w.Config) }))
+		}
+		return out
+	}
+	round(good, base)
+	round(bad, base, good)
+	if got := won(); !got[0] || !got[1] {
+		t.Fatalf("after two wins: %v", got)
+	}
+	round(search.Trial{Err: "none"}, stuck(base), stuck(good), stuck(bad))
+	round(stuck(base), stuck(good), stuck(bad))
+	if got := won(); !got[0] || !got[1] {
+		t.Errorf("nobody ended, and yet: %v", got)
+	}
+	round(base, good, stuck(bad))
+	round(bad, base)
+	if got := won(); !got[0] || got[1] {
+		t.Errorf("a winner that livelocked is a candidate: %v", got)
+	}
+	r := rand.New(rand.NewPCG(3, 1))
+	for range 3 * struckKept {
+		c := search.Trial{Config: randomConfig(r, tiresias.Space), Measurement: base.Measurement}
+		round(c, base)
+		round(base, stuck(c))
+	}
+	if len(m.Struck) != struckKept {
+		t.Errorf("%d are struck off, room is for %d", len(m.Struck), struckKept)
+	}
+}
+
 // explained checks that a round's record says of every configuration that was
 // measured where it comes from and what it was found to gain.
 func explained(r RoundResult) error {

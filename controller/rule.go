@@ -96,7 +96,9 @@ func (r *Round) choose(out *RoundResult, agreed []search.Trial, raced bool, expe
 	gain, rank := g.gain(t, out.Incumbent, r.MinRatio)
 	out.Ratio = gain.Ratio
 	was, now := g.ranked(out.Incumbent, rank).Measurement, g.ranked(t, rank).Measurement
-	out.Interval = interval(was, now)
+	if out.Incumbent.OK() {
+		out.Interval = interval(was, now)
+	}
 	name := g.name(rank, r.Objective)
 	change := fmt.Sprintf("%s %s -> %s", name, Figure(name, was.Mean()), Figure(name, now.Mean()))
 	switch {

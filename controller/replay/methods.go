@@ -103,12 +103,27 @@ func holdHistory(ctx context.Context, e *evaluation) (choice, error) {
 }
 
 func holdOracle(ctx context.Context, e *evaluation) (choice, error) {
-	return e.tuneOnce(ctx, "fixed-oracle", controller.Scenario{Arrivals: e.live, Warmup: e.o.Warmup > 0, CountFrom: e.o.From})
+	x, err := e.window()
+	if err != nil {
+		return choice{}, err
+	}
+	return e.tuneOnce(ctx, "fixed-oracle", x)
+}
+
+// window is what is replayed, as a scenario. Past services are those of the live
+// simulation: without, policies that learn from them would be judged otherwise
+// than they are replayed.
+func (e *evaluation) window() (controller.Scenario, error) {
+	l := workload.NewLedger(e.o.Cluster)
+	err := e.recall(l)
+	return controller.Scenario{Arrivals: e.live, Services: controller.Services(l, e.start()), Warmup: e.o.Warmup > 0, CountFrom: e.o.From}, err
 }
 
 // manyEvaluations is the budget above which a method that tunes once spreads its
-// evaluations evenly.
-const manyEvaluations = 200
+// evaluations evenly: a model of more trials costs more than measuring more. Up to
+// it, a model found better configurations than as many spread evenly (tight: average
+// JCT 15,220 s against 15,349 s in 336).
+const manyEvaluations = 400
 
 // tuneOnce spends all rounds' budget on one scenario.
 func (e *evaluation) tuneOnce(ctx context.Context, name string, x controller.Scenario) (choice, error) {
@@ -118,7 +133,7 @@ func (e *evaluation) tuneOnce(ctx context.Context, name string, x controller.Sce
 	r := e.round([]controller.Scenario{x}, e.o.Scheduler.Space.Default(), e.o.Seed)
 	r.Budget, r.Always = budget, true
 	if budget > manyEvaluations {
-		r.Sampler = "sobol" // a model of so many trials costs more than measuring more
+		r.Sampler = "sobol"
 	}
 	r.Progress = func(search.Trial) {
 		done++

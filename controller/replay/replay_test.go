@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
@@ -188,6 +190,44 @@ func TestWarmupScoresWhatCounts(t *testing.T) {
 
 // TestWideHistory: a job of the history that the cluster cannot run is left out
 // and said to be.
+// TestFixedOracleScoresTheReplay: what fixed-oracle chooses by is what the live
+// simulation of the choice gives, for policies that learn from past jobs too.
+func TestFixedOracleScoresTheReplay(t *testing.T) {
+	for _, warmup := range []time.Duration{0, 2 * time.Hour} {
+		o := sample(t)
+		o.Warmup, o.Cluster.Nodes = warmup, 14 // jobs wait
+		e, err := prepare(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := e.window()
+		if err != nil {
+			t.Fatal(err)
+		}
+		scorer, err := controller.NewScorer(e.o.Scheduler, e.o.Cluster, []controller.Scenario{x}, e.o.Objective, e.o.Simulate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, set := range [][]string{nil, {"priority=gittins", "queues=1", "order=submit"}} {
+			c, err := e.o.Scheduler.Space.Parse(e.o.Scheduler.Space.Default(), set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := scorer.Measure(context.Background(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got Method
+			if _, err := e.replay(context.Background(), &got, c, nil); err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(got.AvgJCT-want.Mean()) > 1e-6 {
+				t.Errorf("%v, %v before: replayed %v, scored %v", set, warmup, got.AvgJCT, want.Mean())
+			}
+		}
+	}
+}
+
 func TestWideHistory(t *testing.T) {
 	o := sample(t, "default", "fixed-history", "autosched", "selftune")
 	o.To = o.From + 2*time.Hour
