@@ -54,11 +54,21 @@ func (s *Sim) JobMembers(id ID) int { return int(s.jobs[id].members) }
 
 // JobWidth is JobGPUs of one member, which is what a policy compares with
 // settings in GPUs or GPU-time.
-func (s *Sim) JobWidth(id ID) int { return int(s.jobs[id].gpus / s.jobs[id].members) }
+func (s *Sim) JobWidth(id ID) int {
+	j := &s.jobs[id]
+	if j.members == 1 {
+		return int(j.gpus)
+	}
+	return int(j.gpus / j.members)
+}
 
 // JobService is JobAttained of one member.
 func (s *Sim) JobService(id ID) time.Duration {
-	return s.JobAttained(id) / time.Duration(s.jobs[id].members)
+	attained := s.JobAttained(id)
+	if m := s.jobs[id].members; m > 1 {
+		attained /= time.Duration(m)
+	}
+	return attained
 }
 
 // JobHeld is the number of GPUs the job runs on, 0 if it waits.

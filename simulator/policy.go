@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -78,6 +79,10 @@ func (p *Plan) FreeIn(pool int) int { return p.s.place.total[pool] }
 // further down (see Options.QuotaOnly).
 func (p *Plan) Backfills() bool { return !p.s.opts.QuotaOnly }
 
+// Ripens reports whether the same Exchange may move somebody later only because
+// time has passed (Protection.MinRun).
+func (p *Plan) Ripens() bool { return p.s.opts.Protect.MinRun > 0 }
+
 // Start runs a waiting job from now on if a place is found, and reports
 // whether it was.
 func (p *Plan) Start(j ID) bool { return p.s.start(j, int(p.s.jobs[j].gpus)) }
@@ -116,13 +121,16 @@ func (p *Plan) Exchange(stop, start []ID) bool {
 	return p.exchange(stop, start, true)
 }
 
+// Stopped are the jobs that the last Exchange stopped.
+func (p *Plan) Stopped() []ID { return p.s.left }
+
 // ExchangeInOrder is Exchange with the jobs to start in the order given.
 func (p *Plan) ExchangeInOrder(stop, start []ID) bool { return p.exchange(stop, start, false) }
 
 func (p *Plan) exchange(stop, start []ID, widest bool) bool {
 	s := p.s
 	moved := s.moved
-	s.moved = -1
+	s.moved, s.left = -1, s.left[:0]
 	s.exchange(stop, start, widest)
 	if s.moved >= 0 {
 		return true
@@ -147,24 +155,27 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 	if !s.helps(stop, start) {
 		return
 	}
-	for _, id := range stop {
-		s.mustRun(id)
-	}
 	if widest {
 		s.sortWidest(start)
 	}
 	looked, vacated := false, false
+	var lost kindKey // for which nothing can be done as things are
 	for _, id := range start {
 		j := &s.jobs[id]
-		g := int(j.gpus)
-		if s.start(id, g) || vacated || len(stop) == 0 {
+		g, k := int(j.gpus), j.kindKey()
+		if k == lost {
 			continue
 		}
-		if !looked {
+		lost = kindKey{}
+		if s.start(id, g) {
+			continue
+		}
+		if !vacated && len(stop) > 0 && !looked {
 			s.look(stop)
 			looked = true
 		}
-		if !s.reaches(j.kindKey()) {
+		if vacated || len(stop) == 0 || !s.reaches(k) {
+			lost = k
 			continue
 		}
 		if len(s.place.could) > 0 {
@@ -263,13 +274,22 @@ func (s *Sim) evictVacated(stop []ID) {
 	for _, j := range stop {
 		if s.jobs[j].vacated {
 			s.evict(j)
+			s.left = append(s.left, j)
 		}
 	}
 }
 
-// sortWidest sorts by decreasing width, stably.
+// sortWidest sorts by decreasing width, stably: by what they are not as wide as
+// the widest there may be, then by their places in the list.
 func (s *Sim) sortWidest(jobs []ID) {
-	slices.SortStableFunc(jobs, func(a, b ID) int { return int(s.jobs[b].gpus - s.jobs[a].gpus) })
+	s.widths, s.sorted = s.widths[:0], append(s.sorted[:0], jobs...)
+	for i, id := range jobs {
+		s.widths = append(s.widths, int64(math.MaxInt32-s.jobs[id].gpus)<<32|int64(i))
+	}
+	slices.Sort(s.widths)
+	for i, w := range s.widths {
+		jobs[i] = s.sorted[w&math.MaxUint32]
+	}
 }
 
 // Event is what Options.Observer is told about a job.

@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -12,82 +11,98 @@ import (
 // same from one event to the next, so it is kept and changed by the difference;
 // the placer keeps how many nodes could have how many GPUs (placer.could).
 type reach struct {
-	total int      // GPUs of the jobs offered
-	jobs  []ID     // those of the last look
-	mark  []uint32 // by job: the last look that it was offered in
-	looks uint32
-	less  bool // one of them is offered no more
+	total int     // GPUs of the jobs offered
+	jobs  []ID    // those offered, each once, and some of the gone
+	marks []offer // by job
+	gone  []ID    // those offered no more since the last look
 
+	named []ID    // scratch of look
 	nodes []int32 // scratch of aim
 	aimed []bool  // by node, false between uses
 }
 
+// offer says whether a job is offered.
+type offer uint8
+
+const (
+	unoffered offer = iota
+	offered
+	doubtful // unless it is named again
+)
+
 // forget begins anew: nobody is offered.
 func (r *reach) forget() {
-	r.total, r.jobs, r.less = 0, r.jobs[:0], false
-	r.next()
-}
-
-// next makes the marks of the look before tell nothing but that.
-func (r *reach) next() {
-	if r.looks > math.MaxUint32-4 {
-		clear(r.mark)
-		r.looks = 0
+	for _, id := range r.jobs {
+		r.marks[id] = unoffered
 	}
-	r.looks += 2
+	r.total, r.jobs, r.gone = 0, r.jobs[:0], r.gone[:0]
 }
 
-// look takes in who would stop.
+// look takes in who would stop. Lists that follow each other differ in few
+// places, so what they begin and end with alike is passed over.
 func (s *Sim) look(stop []ID) {
 	r := &s.reach
-	if !r.less && slices.Equal(r.jobs, stop) {
+	for _, id := range r.gone {
+		if r.marks[id] == unoffered && s.jobs[id].phase == running { // again
+			r.jobs = slices.DeleteFunc(r.jobs, func(o ID) bool { return o == id })
+		}
+	}
+	r.gone = r.gone[:0]
+	for len(r.marks) < len(s.jobs) {
+		r.marks = append(r.marks, unoffered)
+	}
+	head := 0
+	for head < min(len(stop), len(r.jobs)) && stop[head] == r.jobs[head] {
+		head++
+	}
+	tail := 0
+	for tail < min(len(stop), len(r.jobs))-head && stop[len(stop)-1-tail] == r.jobs[len(r.jobs)-1-tail] {
+		tail++
+	}
+	old, now := r.jobs[head:len(r.jobs)-tail], stop[head:len(stop)-tail]
+	if len(old) == 0 && len(now) == 0 {
 		return
 	}
-	for len(r.mark) < len(s.jobs) {
-		r.mark = append(r.mark, 0)
+	for _, id := range old {
+		if r.marks[id] == offered {
+			r.marks[id] = doubtful
+		}
 	}
-	before := r.looks
-	r.looks++
-	for _, id := range stop {
-		switch r.mark[id] {
-		case before:
-		case r.looks:
+	r.named = r.named[:0]
+	for _, id := range now {
+		switch r.marks[id] {
+		case offered:
 			continue // named twice
-		default:
+		case unoffered:
 			s.mustRun(id)
 			s.offer(id, 1)
 		}
-		r.mark[id] = r.looks
+		r.marks[id] = offered
+		r.named = append(r.named, id)
 	}
-	for _, id := range r.jobs {
-		if r.mark[id] == before {
+	for _, id := range old {
+		if r.marks[id] == doubtful {
 			s.offer(id, -1)
+			r.marks[id] = unoffered
 		}
 	}
-	if r.looks > math.MaxUint32-4 {
-		clear(r.mark)
-		for _, id := range stop {
-			r.mark[id] = 1
-		}
-		r.looks = 1
-	}
-	r.jobs, r.less = append(r.jobs[:0], stop...), false
+	r.jobs = slices.Replace(r.jobs, head, len(r.jobs)-tail, r.named...)
 }
 
 // withdraw is for a job that gives up its GPUs.
 func (s *Sim) withdraw(id ID) {
-	if r := &s.reach; int(id) < len(r.mark) && r.mark[id] == r.looks {
+	if r := &s.reach; int(id) < len(r.marks) && r.marks[id] == offered {
 		s.offer(id, -1)
-		r.mark[id] = 0
-		r.less = true
+		r.marks[id] = unoffered
+		r.gone = append(r.gone, id)
 	}
 }
 
 // offerAgain is for a job of the last look that gave up its GPUs and has them
 // back.
 func (s *Sim) offerAgain(id ID) {
-	if r := &s.reach; int(id) < len(r.mark) && r.mark[id] != r.looks {
-		r.mark[id] = r.looks
+	if r := &s.reach; int(id) < len(r.marks) && r.marks[id] != offered {
+		r.marks[id] = offered
 		s.offer(id, 1)
 	}
 }

@@ -170,7 +170,7 @@ func (s *Sim) Fork(dst *Sim, p Policy) {
 	jobs, heap, multi, spare, place, scratch := dst.jobs, dst.heap, dst.multi, dst.spare, dst.place, dst.scratch
 	tenants, tenantOf, tenantsOf, room, kinds, kindAt := dst.tenants, dst.tenantOf, dst.tenantsOf, dst.room, dst.kinds, dst.kindAt
 	reach, tell, due, moves, asking := dst.reach, dst.told, dst.due, dst.moves, dst.asking
-	stoppable, stopped := dst.stoppable, dst.stopped
+	stoppable, stopped, left, widths, sorted := dst.stoppable, dst.stopped, dst.left, dst.widths, dst.sorted
 	classes, loads := dst.classes, dst.loads
 	*dst = *s
 	dst.classes, dst.loads = classes, loads
@@ -180,7 +180,7 @@ func (s *Sim) Fork(dst *Sim, p Policy) {
 	dst.heap = heap // made by Reconfigure
 	dst.spare = append(spare[:0], s.spare...)
 	dst.scratch, dst.reach, dst.told, dst.due, dst.moves, dst.asking = scratch, reach, tell, due, moves[:0], asking
-	dst.stoppable, dst.stopped = stoppable, stopped
+	dst.stoppable, dst.stopped, dst.left, dst.widths, dst.sorted = stoppable, stopped, left, widths, sorted
 	dst.copyTenants(tenants, s.tenants)
 	dst.tenantOf, dst.room = tenantOf, room
 	dst.tenantsOf = append(tenantsOf[:0], s.tenantsOf...)

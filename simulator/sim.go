@@ -19,46 +19,49 @@ const (
 )
 
 // job is the loop's record of a job. Times are instants unless they say span.
+// It is three cache lines: what plans ask about jobs, what changes with a job's
+// pace, and the rest.
 type job struct {
-	submit   time.Duration
-	work     time.Duration // span; all of it, at rate 1
+	next    time.Duration // its event in the heap
+	ends    time.Duration // if it runs on; when it did, once it is done
+	quantum time.Duration
+	gpus    int32 // asked for
+	members int32 // equal jobs that it stands for, 1 is itself
+	held    int32 // granted; differs from gpus for elastic jobs only
+	node    int32 // its only node, -1 if several or counted only
+	multi   int32 // index in Sim.multi, -1 if none
+	partner int32 // on the same GPUs, -1 if none
+	tenant  int32 // index in Sim.tenants, -1 if they do not matter
+	class   int16 // index of Models.Classes, -1 until somebody asks
+	burden  int16 // index of Models.Loads, likewise
+	phase   phase
+	pool    uint8
+	relaxed bool
+	spread  bool
+	vacated bool
+	noted   bool // is in Sim.moves
+	shares  bool // has a partner, or its speed still
+	host    bool // was on the GPUs before its partner
+
 	left     time.Duration // span of work left at mark
 	mark     time.Duration // up to where left and attained are counted
 	ready    time.Duration // a restart makes no progress before it
 	since    time.Duration // start of the present spell
-	first    time.Duration // first start
 	waited   time.Duration // span, spells before the present one
 	attained time.Duration // GPU-time
-	restart  time.Duration // span held without progress
-	quantum  time.Duration
-	ends     time.Duration // if it runs on; when it did, once it is done
-	next     time.Duration // its event in the heap
-	floor    time.Duration // elapsed and left when the run began (or at submission)
-	load     float64       // integral of the number of active jobs at submission; once done, its mean since
 	rate     float64       // progress per time
 	share    float64       // factor on the rate while GPUs are shared
-	gpus     int32         // asked for
-	members  int32         // equal jobs that it stands for, 1 is itself
-	held     int32         // granted; differs from gpus for elastic jobs only
-	partner  int32         // on the same GPUs, -1 if none
-	node     int32         // its only node, -1 if several or counted only
-	multi    int32         // index in Sim.multi, -1 if none
+
+	submit   time.Duration
+	work     time.Duration // span; all of it, at rate 1
+	first    time.Duration // first start
+	restart  time.Duration // span held without progress
+	floor    time.Duration // elapsed and left when the run began (or at submission)
+	load     float64       // integral of the number of active jobs at submission; once done, its mean since
 	starts   int32
 	preempts int32
-	resizes  int32
-	tenant   int32 // index in Sim.tenants, -1 if they do not matter
 	kind     int32 // index in Sim.kinds, kept with Options.Attribute only
-	class    int16 // index of Models.Classes, -1 until somebody asks
-	burden   int16 // index of Models.Loads, likewise
-	phase    phase
-	pool     uint8
-	shares   bool // has a partner, or its speed still
-	host     bool // was on the GPUs before its partner
-	relaxed  bool
-	spread   bool
-	strayed  bool // spread in some spell
-	vacated  bool
-	noted    bool // is in Sim.moves
+	strayed  bool  // spread in some spell
 }
 
 // Sim is one simulation. Its memory is reused by the next Start or Resume.
@@ -114,6 +117,9 @@ type Sim struct {
 	reach              reach
 	asking             []kindKey // scratch of Exchange
 	stoppable, stopped []ID      // likewise
+	left               []ID      // whom the last exchange stopped
+	widths             []int64   // scratch of sortWidest
+	sorted             []ID      // likewise
 	load               float64   // integral of active jobs over time, in seconds
 	metrics            integrals
 	plan               Plan

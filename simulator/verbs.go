@@ -93,7 +93,6 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	if !s.opts.NoRestartCost {
 		j.ready += s.opts.Models.Restart(gpus)
 	}
-	j.resizes++
 	s.run(id)
 	s.tell(workload.Resized, id)
 	return true

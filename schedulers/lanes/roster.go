@@ -137,19 +137,30 @@ func (r *Roster) sum() {
 	}
 }
 
-// pass goes from a block to at most another while all jobs on the way hold no
-// more than so many GPUs together, and returns where that ends and how many they
-// hold.
-func (r *Roster) pass(from, to, gpus int) (k, held int) {
-	if to-from <= 8 {
+// before is how many GPUs the jobs of the first k blocks hold.
+func (r *Roster) before(k int) int {
+	gpus := 0
+	for ; k > 0; k &= k - 1 {
+		gpus += r.sums[k-1]
+	}
+	return gpus
+}
+
+// pass goes from a block, before which the jobs hold a number of GPUs, to at most
+// another while all jobs on the way hold no more than so many together, and
+// returns where that ends and how many they hold.
+func (r *Roster) pass(from, to, before, gpus int) (k, held int) {
+	if to-from <= 4 {
 		for k = from; k < to && held+r.gpus[k] <= gpus; k++ {
 			held += r.gpus[k]
 		}
 		return k, held
 	}
-	before := 0
-	for i := from; i > 0; i -= i & -i {
-		before += r.sums[i-1]
+	if r.gpus[from] > gpus {
+		return from, 0
+	}
+	if held = r.before(to) - before; held <= gpus {
+		return to, held
 	}
 	sum := 0 // of the first k blocks
 	for step := 1 << (bits.Len(uint(len(r.sums))) - 1); step > 0; step /= 2 {

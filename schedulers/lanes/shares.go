@@ -53,18 +53,18 @@ func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
 	}
 	for {
 		if item == 0 && d.room == nil {
-			k, held := r.pass(block, to, quota)
+			k, held := r.pass(block, to, r.held-rest, quota)
 			block, quota, rest = k, quota-held, rest-held
 		}
 		if block == len(r.blocks) {
 			break
 		}
 		b := r.blocks[block]
-		n := b.n
-		if block == to {
-			n = max(item, b.in(before))
-		}
-		for _, e := range b.items[item:n] {
+		for _, e := range b.items[item:b.n] {
+			if block == to && !e.Before(before) {
+				break
+			}
+			item++
 			g := int(e.Width)
 			rest -= g
 			if g <= quota && d.May(e.ID) {
@@ -74,7 +74,6 @@ func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
 			}
 		}
 		if block == to {
-			item = n
 			break
 		}
 		block, item = block+1, 0
@@ -87,6 +86,7 @@ func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
 // it. Running and waiting jobs are in one order, or all running ones come first.
 func (d *Shares) Divide(quota int, run *Roster, wait *Lanes, runningFirst bool) int {
 	at := From(run)
+	near := 0 // no further than the block that the next waiting job's place is in
 	if runningFirst {
 		quota = d.Keep(run, &at, Last, quota)
 	}
@@ -98,8 +98,14 @@ func (d *Shares) Divide(quota int, run *Roster, wait *Lanes, runningFirst bool) 
 				break
 			}
 			h := &wait.walk[in]
-			// Where all running jobs can go on beside it, its place does not matter.
-			if h.width > quota-at.rest || d.room != nil {
+			// Where the running jobs that come before it, and some more, can go on
+			// beside it, its place among them does not matter.
+			ahead := at.rest
+			if h.width > quota-ahead && d.room == nil {
+				near = run.seek(near, h.Entry)
+				ahead = run.before(min(near+1, len(run.blocks))) - (run.held - at.rest)
+			}
+			if h.width > quota-ahead || d.room != nil {
 				if quota = d.Keep(run, &at, h.Entry, quota); h.width > quota {
 					continue
 				}

@@ -68,6 +68,11 @@ type policy struct {
 	// then are stale.
 	starving []alarm
 	chosen   lanes.Shares
+	// still says that the last plan moved nobody and that nothing happened since
+	// but arrivals that ask for more than rest, what the first queue left of the
+	// quota. They come last there, so that choosing again would give the same.
+	still bool
+	rest  int
 }
 
 type memory struct {
@@ -90,6 +95,7 @@ func (p *policy) Reset(s *simulator.Sim) {
 	p.s = s
 	p.memory = p.memory[:0]
 	p.starving = p.starving[:0]
+	p.still = false
 	p.empty()
 	if p.gittins {
 		p.all = p.past.begin(s, p.all[:0])
@@ -141,9 +147,10 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	if seen.HasLevel {
 		m.forgot = p.s.JobService(j) - seen.LevelAttained/time.Duration(p.s.JobMembers(j))
 	}
-	p.rank(j)
+	service := p.rank(j)
+	p.still = p.still && !p.gittins && p.s.JobGPUs(j) > p.rest
 	if p.s.JobRunning(j) {
-		p.runs(j)
+		p.runs(j, service)
 		return
 	}
 	if p.starves(j) && p.s.JobSince(j)+p.starve <= p.s.Now() {
@@ -152,13 +159,15 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.waits(j)
 }
 
-// rank finds the queue of a job that is in none, and its place in it.
-func (p *policy) rank(j simulator.ID) {
+// rank finds the queue of a job that is in none, and its place in it, and returns
+// the service that tells.
+func (p *policy) rank(j simulator.ID) time.Duration {
 	m, service := &p.memory[j], p.service(j)
 	m.level = p.levelOf(service)
 	if p.gittins {
 		m.key, _ = p.index.at(service)
 	}
+	return service
 }
 
 // lift makes a job that is in no queue belong to the first, with no service.
@@ -172,14 +181,13 @@ func (p *policy) starves(j simulator.ID) bool {
 	return p.starve > 0 && p.memory[j].level > 0 && p.s.JobStarts(j) > 0
 }
 
-// runs puts a running job into its queue.
-func (p *policy) runs(j simulator.ID) {
+// runs puts a running job with a service into its queue.
+func (p *policy) runs(j simulator.ID, service time.Duration) {
 	level := p.memory[j].level
 	p.queues[level].run.Insert(p.entry(j))
 	if len(p.limits) == 0 && !p.gittins {
 		return
 	}
-	service := p.service(j)
 	if until := p.until(j, service); until < math.MaxInt64 {
 		rest := until - service
 		if !p.byTime {
@@ -238,6 +246,7 @@ func (p *policy) leaves(j simulator.ID) {
 }
 
 func (p *policy) Finish(j simulator.ID) {
+	p.still = false
 	p.leaves(j)
 	if p.gittins {
 		for range p.s.JobMembers(j) {
@@ -271,9 +280,9 @@ func (p *policy) learn() {
 	}
 	p.empty()
 	for _, j := range p.all {
-		p.rank(j)
+		service := p.rank(j)
 		if p.s.JobRunning(j) {
-			p.runs(j)
+			p.runs(j, service)
 		} else {
 			p.queues[p.memory[j].level].wait.Add(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
 		}
@@ -282,9 +291,9 @@ func (p *policy) learn() {
 
 // Quantum lets a job that reached its threshold sink.
 func (p *policy) Quantum(j simulator.ID) {
+	p.still = false
 	p.leaves(j)
-	p.rank(j)
-	p.runs(j)
+	p.runs(j, p.rank(j))
 }
 
 // promote lifts the jobs that have waited too long.
@@ -301,6 +310,7 @@ func (p *policy) promote() {
 		}
 		p.queues[m.level].wait.Remove(p.s.JobGPUs(a.job), p.relaxed(a.job), p.entry(a.job))
 		p.lift(a.job)
+		p.still = false
 		p.queues[0].wait.Add(p.s.JobGPUs(a.job), p.relaxed(a.job), p.entry(a.job))
 	}
 	if n > 0 {
@@ -314,15 +324,19 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		p.learn()
 	}
 	if p.s.Waiting() > 0 {
-		p.choose()
-		if len(p.chosen.Start) > 0 || len(p.chosen.Stop) > 0 {
-			if plan.Exchange(p.chosen.Stop, p.chosen.Start) {
-				p.settle()
+		moved := false
+		if !p.still {
+			p.choose()
+			if len(p.chosen.Start) > 0 || len(p.chosen.Stop) > 0 {
+				if moved = plan.Exchange(p.chosen.Stop, p.chosen.Start); moved {
+					p.settle(plan)
+				}
 			}
 		}
-		if plan.Backfills() {
-			p.backfill(plan)
+		if plan.Backfills() && p.backfill(plan) {
+			moved = true
 		}
+		p.still = !moved && !plan.Ripens()
 	}
 	if len(p.starving) > 0 {
 		p.s.WakeAt(p.starving[0].at)
@@ -347,27 +361,30 @@ func (p *policy) choose() {
 		waiting -= q.wait.Len()
 		held -= q.run.Held()
 		quota = p.chosen.Divide(quota, &q.run, &q.wait, p.runningFirst)
+		if i == 0 {
+			p.rest = quota
+		}
 	}
 }
 
 // settle moves the jobs that an exchange stopped and started.
-func (p *policy) settle() {
+func (p *policy) settle(plan *simulator.Plan) {
 	for _, j := range p.chosen.Start {
 		if p.s.JobRunning(j) {
 			p.queues[p.memory[j].level].wait.Remove(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
-			p.runs(j)
+			p.runs(j, p.service(j))
 		}
 	}
-	for _, j := range p.chosen.Stop {
-		if !p.s.JobRunning(j) {
-			p.leaves(j)
-			p.waits(j)
-		}
+	for _, j := range plan.Stopped() {
+		p.leaves(j)
+		p.waits(j)
 	}
 }
 
-// backfill gives what the chosen jobs could not use to whoever fits there.
-func (p *policy) backfill(plan *simulator.Plan) {
+// backfill gives what the chosen jobs could not use to whoever fits there, and
+// reports whether anybody does.
+func (p *policy) backfill(plan *simulator.Plan) bool {
+	started := false
 	for i := range p.queues {
 		q := &p.queues[i]
 		if q.wait.Len() == 0 || plan.Free() == 0 {
@@ -384,7 +401,9 @@ func (p *policy) backfill(plan *simulator.Plan) {
 				continue
 			}
 			q.wait.Take(lane)
-			p.runs(e.ID)
+			p.runs(e.ID, p.service(e.ID))
+			started = true
 		}
 	}
+	return started
 }
