@@ -72,9 +72,6 @@ type Plan struct {
 // Free is the number of free GPUs at this point of the plan, of the first pool.
 func (p *Plan) Free() int { return p.s.place.total[0] }
 
-// FreeIn is the number of free GPUs of a pool.
-func (p *Plan) FreeIn(pool int) int { return p.s.place.total[pool] }
-
 // Backfills reports whether GPUs that an Exchange left free may go to jobs
 // further down (see Options.QuotaOnly).
 func (p *Plan) Backfills() bool { return !p.s.opts.QuotaOnly }

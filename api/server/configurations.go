@@ -263,6 +263,7 @@ func configurationToProto(c *controller.Configuration) *pb.Configuration {
 	if e := c.Evidence; e != nil {
 		out.Evidence = &pb.TuningEvidence{
 			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio, IncumbentRevision: e.Incumbent, Details: e.Details,
+			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: e.Search, SearchReason: e.Why,
 		}
 	}
 	if a := c.Ack; a != nil {

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/space"
 )
 
 func TestUpdateScheduler(t *testing.T) {
@@ -142,5 +144,18 @@ func refuses(t *testing.T, code codes.Code, field string, call func() error) {
 	wantCode(t, err, code)
 	if field != "" && !slices.Contains(fields(t, err), field) {
 		t.Errorf("%v does not name %s", err, field)
+	}
+}
+
+func TestEvidenceIsTold(t *testing.T) {
+	sp, err := space.New(testBuiltin.Params, testBuiltin.Rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := configurationToProto(&controller.Configuration{Scheduler: "s", Revision: 2, Config: sp.Default(), Evidence: &controller.Evidence{
+		Ratio: 1.2, Interval: controller.Interval{Low: 1.1, High: 1.3}, Search: "full", Why: "cold start", Incumbent: 1,
+	}}).GetEvidence()
+	if got.GetRatioLow() != 1.1 || got.GetRatioHigh() != 1.3 || got.GetSearch() != "full" || got.GetSearchReason() != "cold start" || got.GetIncumbentRevision() != 1 {
+		t.Errorf("%v", got)
 	}
 }

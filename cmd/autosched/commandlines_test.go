@@ -80,6 +80,11 @@ func TestPrintedCommandLinesAreTaken(t *testing.T) {
 	seen := 0
 	check := func(where, text string) {
 		for _, args := range commandLines(text) {
+			for i, a := range args {
+				if a == "$proposal" { // a number, where it is run
+					args[i] = "1"
+				}
+			}
 			if slices.ContainsFunc(args, func(a string) bool { return a == "..." || a == "COMMAND" }) {
 				continue
 			}

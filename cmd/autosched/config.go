@@ -81,7 +81,14 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", shortName(s.GetName()), c.GetRevision(), enumWord(c.GetState()))
 	fmt.Fprintf(w, "because\t%s\n", orDash(c.GetReason()))
 	if e := c.GetEvidence(); e != nil {
-		fmt.Fprintf(w, "simulated\tcontrollable ratio %.3f over revision %d, for %s\n", e.GetControllableRatio(), e.GetIncumbentRevision(), e.GetSchedulerTime().AsTime().Format(time.RFC3339))
+		interval := ""
+		if e.GetRatioHigh() > 0 {
+			interval = fmt.Sprintf(" (%.3f to %.3f)", e.GetRatioLow(), e.GetRatioHigh())
+		}
+		fmt.Fprintf(w, "simulated\tcontrollable ratio %.3f%s over revision %d, for %s\n", e.GetControllableRatio(), interval, e.GetIncumbentRevision(), e.GetSchedulerTime().AsTime().Format(time.RFC3339))
+		if e.GetSearch() != "" {
+			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), orDash(e.GetSearchReason()))
+		}
 	}
 	if a := c.GetAcknowledgement(); a != nil {
 		line := enumWord(a.GetState())

@@ -65,9 +65,12 @@ See what is coming, and learn why a configuration is better:
   autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
   autosched causal effects --data runs.csv --tiers tiers.json --group segment --log
 
-Online, run the service and let a scheduler (here an emulated one) use it:
+Online, run the service, let a scheduler (here an emulated one) use it, and look
+after it:
   autosched serve --dir data
   autosched emulate --trace sample --nodes 20 --gpus-per-node 8
+  autosched config list emulated
+  autosched config rollback emulated
 
 Exit codes: 0 success, 1 failure, 2 misuse.`,
 		Version:       version(),

@@ -380,7 +380,16 @@ type TuningEvidence struct {
 	// if it had refused everything, when the defaults stand in.
 	IncumbentRevision int64 `protobuf:"varint,5,opt,name=incumbent_revision,json=incumbentRevision,proto3" json:"incumbent_revision,omitempty"`
 	// Numbers of the round by name, such as trials or seconds.
-	Details       map[string]float64 `protobuf:"bytes,6,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	Details map[string]float64 `protobuf:"bytes,6,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// Where controllable_ratio lies with 95 % confidence, as far as the futures
+	// tell. Both 0 if there were too few of them.
+	RatioLow  float64 `protobuf:"fixed64,7,opt,name=ratio_low,json=ratioLow,proto3" json:"ratio_low,omitempty"`
+	RatioHigh float64 `protobuf:"fixed64,8,opt,name=ratio_high,json=ratioHigh,proto3" json:"ratio_high,omitempty"`
+	// What the round searched: portfolio (the default, the incumbent, presets and
+	// past winners) or full (these and the whole space).
+	Search string `protobuf:"bytes,9,opt,name=search,proto3" json:"search,omitempty"`
+	// Why it searched that, for people.
+	SearchReason  string `protobuf:"bytes,10,opt,name=search_reason,json=searchReason,proto3" json:"search_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,6 +464,34 @@ func (x *TuningEvidence) GetDetails() map[string]float64 {
 		return x.Details
 	}
 	return nil
+}
+
+func (x *TuningEvidence) GetRatioLow() float64 {
+	if x != nil {
+		return x.RatioLow
+	}
+	return 0
+}
+
+func (x *TuningEvidence) GetRatioHigh() float64 {
+	if x != nil {
+		return x.RatioHigh
+	}
+	return 0
+}
+
+func (x *TuningEvidence) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *TuningEvidence) GetSearchReason() string {
+	if x != nil {
+		return x.SearchReason
+	}
+	return ""
 }
 
 // Acknowledgement is what a scheduler said about a revision.
@@ -1338,14 +1375,20 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
 	"\x05TUNED\x10\x02\x12\f\n" +
-	"\bRESTORED\x10\x03\"\xdc\x02\n" +
+	"\bRESTORED\x10\x03\"\xd5\x03\n" +
 	"\x0eTuningEvidence\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x03R\x05round\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12-\n" +
 	"\x12controllable_ratio\x18\x04 \x01(\x01R\x11controllableRatio\x12-\n" +
 	"\x12incumbent_revision\x18\x05 \x01(\x03R\x11incumbentRevision\x12C\n" +
-	"\adetails\x18\x06 \x03(\v2).autosched.v1.TuningEvidence.DetailsEntryR\adetails\x1a:\n" +
+	"\adetails\x18\x06 \x03(\v2).autosched.v1.TuningEvidence.DetailsEntryR\adetails\x12\x1b\n" +
+	"\tratio_low\x18\a \x01(\x01R\bratioLow\x12\x1d\n" +
+	"\n" +
+	"ratio_high\x18\b \x01(\x01R\tratioHigh\x12\x16\n" +
+	"\x06search\x18\t \x01(\tR\x06search\x12#\n" +
+	"\rsearch_reason\x18\n" +
+	" \x01(\tR\fsearchReason\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xeb\x03\n" +

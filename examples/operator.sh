@@ -1,0 +1,39 @@
+#!/bin/sh
+# An operator's day: a scheduler is registered in mode recommend, a round proposes
+# a configuration, it is looked at, approved and applied; then the operator goes
+# back from it for good, and lets tuning rest. Takes about half a minute.
+set -eu
+autosched=${AUTOSCHED:-bin/autosched}
+dir=$(mktemp -d)
+server=127.0.0.1:7451
+
+"$autosched" serve --dir "$dir" --listen "$server" 2>"$dir/serve.log" &
+service=$!
+scheduler=
+trap 'kill $scheduler "$service" 2>/dev/null; wait 2>/dev/null || true; rm -rf "$dir"' EXIT
+until "$autosched" scheduler list --server "$server" >/dev/null 2>&1; do sleep 0.2; done
+
+echo "--- registered to be recommended to; its jobs are emulated, two hours a second"
+"$autosched" scheduler register --builtin tiresias --id demo --nodes 14 --gpus-per-node 8 --mode recommend --server "$server" >/dev/null
+"$autosched" emulate --server "$server" --id demo --trace sample --nodes 14 --gpus-per-node 8 --speedup 7200 >/dev/null 2>&1 &
+scheduler=$!
+
+proposal=
+until [ -n "$proposal" ]; do
+	sleep 0.5
+	proposal=$("$autosched" config list demo --server "$server" | awk '$2 == "proposed" { print $1 }')
+done
+echo "--- a proposal"
+"$autosched" scheduler pause demo --server "$server" # so that no newer one takes its place meanwhile
+proposal=$("$autosched" config list demo --server "$server" | awk '$2 == "proposed" { print $1 }')
+"$autosched" config get demo --revision "$proposal" --server "$server"
+
+echo "--- approved"
+"$autosched" config approve demo --revision "$proposal" --server "$server"
+until "$autosched" config list demo --server "$server" | grep -q "^$proposal *rolled_out"; do sleep 0.2; done
+echo "the scheduler applied it"
+
+echo "--- and gone back from"
+"$autosched" config rollback demo --park --server "$server"
+sleep 1
+"$autosched" config list demo --server "$server"
