@@ -113,6 +113,10 @@ func (f *modelFlags) learn(cmd *cobra.Command) (*learnt, error) {
 		if out.document, err = causal.Learn(cmd.Context(), out.table, spec, learn); err != nil {
 			return nil, err
 		}
+		progress.clear()
+		for _, w := range out.document.Warnings {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w)
+		}
 	} else if l := out.document.Learning; l != nil && l.DataHash != "" && l.DataHash != out.table.Hash() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: the graph was learned from other data than %s\n", out.data)
 	}
