@@ -27,8 +27,9 @@ func (c Cause) String() string { return causeNames[c] }
 
 // kind is the jobs that wait for the same: one cause holds for all of them.
 type kind struct {
-	key  kindKey
-	jobs int // that wait
+	key    kindKey
+	jobs   int // that wait
+	delays [causes]jobTime
 }
 
 type kindKey struct {
@@ -56,7 +57,6 @@ func (t *jobTime) add(jobs int, dt time.Duration) {
 func (t jobTime) seconds() float64 { return float64(t.s) + float64(t.ns)/1e9 }
 
 func (s *Sim) forgetDelays() {
-	s.delays = [causes]jobTime{}
 	s.kinds = s.kinds[:0]
 	clear(s.kindAt)
 }
@@ -105,7 +105,7 @@ func (s *Sim) attribute(dt time.Duration) {
 	}
 	for i := range s.kinds {
 		if k := &s.kinds[i]; k.jobs > 0 {
-			s.delays[s.cause(&k.key)].add(k.jobs, dt)
+			k.delays[s.cause(&k.key)].add(k.jobs, dt)
 		}
 	}
 }
@@ -144,17 +144,33 @@ type Delay struct {
 // job's waiting has one cause, the first of quota, priority, fragmentation and
 // head of line that holds for the job by itself.
 func (s *Sim) Delays() []Delay {
+	var sums [causes]jobTime
+	for i := range s.kinds {
+		sums = plus(sums, s.kinds[i].delays)
+	}
+	return delaysOf(sums, len(s.jobs))
+}
+
+func plus(a, b [causes]jobTime) [causes]jobTime {
+	for c := range a {
+		a[c].s, a[c].ns = a[c].s+b[c].s, a[c].ns+b[c].ns
+	}
+	return a
+}
+
+// delaysOf is what the sums of waiting are for so many jobs.
+func delaysOf(sums [causes]jobTime, jobs int) []Delay {
 	var total jobTime
-	for _, d := range s.delays {
+	for _, d := range sums {
 		total.s += d.s
 		total.ns += d.ns
 	}
 	out := make([]Delay, causes)
 	for c := range out {
-		d := s.delays[c].seconds()
+		d := sums[c].seconds()
 		out[c].Cause = Cause(c).String()
-		if len(s.jobs) > 0 {
-			out[c].Seconds = d / float64(len(s.jobs))
+		if jobs > 0 {
+			out[c].Seconds = d / float64(jobs)
 		}
 		if t := total.seconds(); t > 0 {
 			out[c].Share = d / t

@@ -164,6 +164,9 @@ func (s *Sim) await(j *job, by int) {
 		}
 		s.kinds[j.kind].jobs += by
 	}
+	if s.opts.Series != nil {
+		s.opts.Series.waiting[sizeOf(int(j.gpus/j.members))] += by
+	}
 	if s.opts.PerTenant {
 		t := &s.tenants[j.tenant]
 		s.bill(t)

@@ -233,11 +233,11 @@ func TestQuotasBalance(t *testing.T) {
 		}
 		fork := new(Sim)
 		s.Fork(fork, &inOrder{})
-		before := fmt.Sprint(s.tenants, s.kinds, s.delays)
+		before := fmt.Sprint(s.tenants, s.kinds, s.Delays())
 		if err := fork.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if after := fmt.Sprint(s.tenants, s.kinds, s.delays); after != before {
+		if after := fmt.Sprint(s.tenants, s.kinds, s.Delays()); after != before {
 			t.Fatalf("a fork changed its source from %s to %s", before, after)
 		}
 		if err := s.Run(context.Background()); err != nil {
@@ -264,8 +264,10 @@ func TestQuotasBalance(t *testing.T) {
 				t.Fatalf("tenants held %g GPU-hours, jobs %g", hours, attained.Hours())
 			}
 			var sum jobTime
-			for _, d := range done.delays {
-				sum.s, sum.ns = sum.s+d.s, sum.ns+d.ns
+			for i := range done.kinds {
+				for _, d := range done.kinds[i].delays {
+					sum.s, sum.ns = sum.s+d.s, sum.ns+d.ns
+				}
 			}
 			if got := time.Duration(sum.s)*time.Second + time.Duration(sum.ns); got != waited {
 				t.Fatalf("causes explain %v of waiting and jobs waited %v", got, waited)

@@ -33,6 +33,10 @@ type Outcome struct {
 	Rho float64
 	// Deadline is the instant by which the job should have ended, 0 for none.
 	Deadline time.Duration
+	// Slowdown is the time on GPUs, restarts apart, over the run time at full speed:
+	// above 1 where the job was spread or shared GPUs, below where it had more of
+	// them than it asks for.
+	Slowdown float64
 }
 
 // Missed reports whether the job ended after its deadline.
@@ -52,22 +56,26 @@ func (o *Outcome) JCT() time.Duration { return o.End - o.Submit }
 
 // Outcomes appends the outcomes of the jobs that have ended, in order of ID.
 func (s *Sim) Outcomes(dst []Outcome) []Outcome {
-	total := float64(s.cluster.TotalGPUs())
 	for i := range s.jobs {
-		j := &s.jobs[i]
-		if j.phase != done {
-			continue
+		if s.jobs[i].phase == done {
+			dst = append(dst, s.outcome(ID(i)))
 		}
-		o := Outcome{ID: ID(i), Submit: j.submit, Start: j.first, End: j.ends, Wait: j.waited, Restart: j.restart, Attained: j.attained,
-			Floor: j.floor, Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed, Deadline: s.Spec(ID(i)).Deadline}
-		if s.opts.RestartOutsideJCT {
-			o.End -= j.restart
-		}
-		alone := float64(j.work) * max(1, float64(j.gpus/j.members)*j.load/total)
-		o.Rho = float64(o.JCT()) / alone
-		dst = append(dst, o)
 	}
 	return dst
+}
+
+// outcome is what became of a job that has ended.
+func (s *Sim) outcome(id ID) Outcome {
+	j := &s.jobs[id]
+	o := Outcome{ID: id, Submit: j.submit, Start: j.first, End: j.ends, Wait: j.waited, Restart: j.restart, Attained: j.attained,
+		Floor: j.floor, Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed, Deadline: s.Spec(id).Deadline}
+	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(j.work)
+	if s.opts.RestartOutsideJCT {
+		o.End -= j.restart
+	}
+	alone := float64(j.work) * max(1, float64(j.gpus/j.members)*j.load/float64(s.cluster.TotalGPUs()))
+	o.Rho = float64(o.JCT()) / alone
+	return o
 }
 
 // integrals over time of what the cluster does.
@@ -100,9 +108,9 @@ func (m *integrals) lastSubmit(s *Sim) {
 	}
 }
 
-// Summary are the objectives and intermediate metrics of a run. Spans are in
+// Objectives are what follows from the outcomes of jobs alone. Spans are in
 // seconds, shares between 0 and 1.
-type Summary struct {
+type Objectives struct {
 	Jobs     int     `json:"jobs"`
 	AvgJCT   float64 `json:"avg_jct_s"`
 	P50JCT   float64 `json:"p50_jct_s"`
@@ -113,32 +121,41 @@ type Summary struct {
 	// Makespan is the last end minus the first submission.
 	Makespan    float64 `json:"makespan_s"`
 	Preemptions int     `json:"preemptions"`
-	// Utilization is the GPU-time in use over capacity, between the first and
-	// the last submission.
-	Utilization float64 `json:"utilization"`
 	FTFLe1      float64 `json:"ftf_le_1"` // share of jobs with rho <= 1
 	MaxRho      float64 `json:"max_rho"`
 	P95Rho      float64 `json:"p95_rho"`
 	// RestartGPUHours were held by resumed jobs without progress.
 	RestartGPUHours float64 `json:"restart_gpu_hours"`
 	SpreadShare     float64 `json:"spread_share"` // of jobs, in their last spell
-	// AvgWaiting and AvgQueuedGPUs are means over time of the jobs that wait and
-	// of the GPUs they ask for; Fragmentation of the share of GPUs that are free
-	// on partly used nodes while jobs wait.
-	AvgWaiting    float64 `json:"avg_waiting_jobs"`
-	AvgQueuedGPUs float64 `json:"avg_queued_gpus"`
-	Fragmentation float64 `json:"fragmentation"`
+	// Slowdown is the mean of Outcome.Slowdown.
+	Slowdown float64 `json:"slowdown"`
 	// DeadlineMisses is the share that ended late of the DeadlineJobs, the jobs
 	// that have a deadline.
 	DeadlineJobs   int     `json:"deadline_jobs"`
 	DeadlineMisses float64 `json:"deadline_misses"`
-	Events         int     `json:"events"`
 }
 
-// Summarize describes a finished run. scratch may be nil.
+// Summary are the objectives and intermediate metrics of a run.
+type Summary struct {
+	Objectives
+	// Utilization is the GPU-time in use over capacity, between the first and
+	// the last submission.
+	Utilization float64 `json:"utilization"`
+	// AvgWaiting and AvgQueuedGPUs are means over time of the jobs that wait and
+	// of the GPUs they ask for; WaitingBySize are the former's parts. Fragmentation
+	// is the mean of the share of GPUs that are free on partly used nodes while jobs
+	// wait.
+	AvgWaiting    float64 `json:"avg_waiting_jobs"`
+	AvgQueuedGPUs float64 `json:"avg_queued_gpus"`
+	WaitingBySize BySize  `json:"avg_waiting_jobs_by_gpus"`
+	Fragmentation float64 `json:"fragmentation"`
+	Events        int     `json:"events"`
+}
+
+// Summarize describes a run so far: the jobs that have ended, and the cluster
+// until now.
 func (s *Sim) Summarize() Summary {
-	out := s.Outcomes(nil)
-	sum := Describe(out)
+	sum := Summary{Objectives: Describe(s.Outcomes(nil)), Events: s.events}
 	total := float64(s.cluster.TotalGPUs())
 	if m := s.metrics; m.seconds > 0 {
 		if m.arrive > 0 {
@@ -146,16 +163,32 @@ func (s *Sim) Summarize() Summary {
 		}
 		sum.AvgWaiting = m.waiting / m.seconds
 		sum.AvgQueuedGPUs = m.queued / m.seconds
+		sum.WaitingBySize = s.waitedBySize(m.seconds)
 		sum.Fragmentation = m.fragmented / (m.seconds * total)
 	}
-	sum.Events = s.events
 	return sum
 }
 
+// waitedBySize is the mean number of waiting jobs by size over so many seconds:
+// the integral of a number of jobs is the sum of their times.
+func (s *Sim) waitedBySize(seconds float64) (by BySize) {
+	for i := range s.jobs {
+		waited := s.JobWaited(ID(i))
+		if ID(i) < s.base {
+			waited = max(0, waited-s.state.Jobs[i].WaitTime)
+		}
+		by[sizeOf(s.JobWidth(ID(i)))] += waited.Seconds()
+	}
+	for k := range by {
+		by[k] /= seconds
+	}
+	return by
+}
+
 // Describe computes what follows from the outcomes alone, a group counted as
-// often as it has members; the fields about the cluster over time stay zero.
-func Describe(out []Outcome) Summary {
-	sum := Summary{Jobs: len(out)}
+// often as it has members.
+func Describe(out []Outcome) Objectives {
+	sum := Objectives{Jobs: len(out)}
 	if len(out) == 0 {
 		return sum
 	}
@@ -170,6 +203,7 @@ func Describe(out []Outcome) Summary {
 			sum.AvgJCT += o.JCT().Seconds()
 			sum.AvgQueue += o.Wait.Seconds()
 			sum.Preemptions += o.Preemptions
+			sum.Slowdown += o.Slowdown
 			if o.Rho <= 1 {
 				sum.FTFLe1++
 			}
@@ -191,6 +225,7 @@ func Describe(out []Outcome) Summary {
 	sum.AvgQueue /= n
 	sum.FTFLe1 /= n
 	sum.SpreadShare /= n
+	sum.Slowdown /= n
 	if sum.DeadlineJobs > 0 {
 		sum.DeadlineMisses /= float64(sum.DeadlineJobs)
 	}

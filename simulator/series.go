@@ -28,30 +28,39 @@ type Series struct {
 	next    time.Duration // end of the open interval
 	sums    Sample        // means times seconds
 	stopped int
-	order   []int // of the tenants
+	waiting [len(BySize{})]int // jobs, now
+	order   []int              // of the tenants
+	ended   []Outcome          // in the open interval, in order of their end
+	some    []Outcome          // scratch: those of a tenant
 }
 
-// Sample is what happened in an interval: means over time, except that
-// Preemptions counts those of the run until its end.
+// Sample is what happened after the start of an interval until its end: means
+// over time, except that Preemptions counts those of the run so far, and Ended
+// describes the jobs that ended.
 type Sample struct {
 	At   time.Duration // start of the interval
 	Span time.Duration
 	// Running and Waiting are numbers of jobs; GPUs those in use; Queued those that
 	// the waiting jobs ask for.
 	Running, Waiting, GPUs, Queued float64
+	// WaitingBySize are the parts of Waiting.
+	WaitingBySize BySize
 	// Fragmentation is the share of all GPUs that is free on partly used nodes while
 	// jobs wait; Utilization the share in use.
 	Fragmentation, Utilization float64
 	Preemptions                int
+	Ended                      Objectives
 }
 
 // TenantSample is what a tenant's jobs did in an interval: means over time, but
-// for Preemptions, as in Sample. GPUs that two jobs share are held by both.
+// for Preemptions and Ended, as in Sample. GPUs that two jobs share are held by
+// both.
 type TenantSample struct {
 	At, Span                       time.Duration
 	Tenant                         string
 	Running, Waiting, GPUs, Queued float64
 	Preemptions                    int
+	Ended                          Objectives
 }
 
 // tenantSums are a tenant's in the open interval, in seconds, up to an instant.
@@ -72,7 +81,7 @@ func (r *Series) validate(o *Options) error {
 
 // begin makes a series new.
 func (r *Series) begin(total int) {
-	*r = Series{Interval: r.Interval, Emit: r.Emit, EmitTenant: r.EmitTenant, total: total, order: r.order[:0]}
+	*r = Series{Interval: r.Interval, Emit: r.Emit, EmitTenant: r.EmitTenant, total: total, order: r.order[:0], ended: r.ended[:0], some: r.some}
 }
 
 // add counts the time from now to an instant, in which nothing changes.
@@ -81,6 +90,9 @@ func (r *Series) add(s *Sim, until time.Duration) {
 	if !r.open {
 		r.open, r.from = true, now
 		r.next = nextTick(now+1, r.Interval)
+	}
+	if now == r.next { // what happened at this instant was still of the interval
+		r.close(s, now)
 	}
 	fragmented := 0
 	if s.waiting > 0 {
@@ -92,10 +104,13 @@ func (r *Series) add(s *Sim, until time.Duration) {
 		m := &r.sums
 		m.Running += float64(float64(s.active-s.waiting) * dt)
 		m.Waiting += float64(float64(s.waiting) * dt)
+		for k, n := range r.waiting {
+			m.WaitingBySize[k] += float64(float64(n) * dt)
+		}
 		m.GPUs += float64(float64(s.cluster.TotalGPUs()-s.place.idle) * dt)
 		m.Queued += float64(float64(s.queued) * dt)
 		m.Fragmentation += float64(float64(fragmented) * dt)
-		if now = end; now == r.next {
+		if now = end; now == r.next && now < until {
 			r.close(s, now)
 		}
 	}
@@ -119,6 +134,10 @@ func (r *Series) close(s *Sim, at time.Duration) {
 	m.At, m.Span, m.Preemptions = r.from, span, r.stopped
 	d := span.Seconds()
 	m.Running, m.Waiting, m.GPUs, m.Queued = m.Running/d, m.Waiting/d, m.GPUs/d, m.Queued/d
+	for k := range m.WaitingBySize {
+		m.WaitingBySize[k] /= d
+	}
+	m.Ended = Describe(r.ended)
 	m.Fragmentation /= float64(d * float64(r.total))
 	m.Utilization = m.GPUs / float64(r.total)
 	r.Emit(m)
@@ -126,6 +145,7 @@ func (r *Series) close(s *Sim, at time.Duration) {
 		r.closeTenants(s, at)
 	}
 	r.sums, r.from, r.next = Sample{}, at, at+r.Interval
+	r.ended = r.ended[:0]
 }
 
 func (r *Series) closeTenants(s *Sim, at time.Duration) {
@@ -140,7 +160,14 @@ func (r *Series) closeTenants(s *Sim, at time.Duration) {
 		t := &s.tenants[i]
 		r.tally(t, at)
 		if u := &t.sums; u.running+u.waiting > 0 {
-			r.EmitTenant(TenantSample{At: r.from, Span: at - r.from, Tenant: t.name, Running: u.running / d, Waiting: u.waiting / d, GPUs: u.gpus / d, Queued: u.queued / d, Preemptions: t.stopped})
+			r.some = r.some[:0]
+			for k := range r.ended {
+				if s.jobs[r.ended[k].ID].tenant == int32(i) {
+					r.some = append(r.some, r.ended[k])
+				}
+			}
+			r.EmitTenant(TenantSample{At: r.from, Span: at - r.from, Tenant: t.name, Running: u.running / d, Waiting: u.waiting / d, GPUs: u.gpus / d, Queued: u.queued / d,
+				Preemptions: t.stopped, Ended: Describe(r.some)})
 		}
 		t.sums = tenantSums{mark: at}
 	}

@@ -98,7 +98,6 @@ type Sim struct {
 	room    Room
 	kinds   []kind
 	kindAt  map[kindKey]int32
-	delays  [causes]jobTime
 	classes lottery
 	loads   lottery
 	heap    eventHeap

@@ -465,10 +465,11 @@ func TestSummaryByHand(t *testing.T) {
 		}
 	}
 	want := simulator.Summary{
-		Jobs: 3, AvgJCT: 400. / 3, P50JCT: 100, P95JCT: 190, P99JCT: 198, AvgQueue: 150. / 3, P95Queue: 95, Makespan: 250,
-		Utilization: (4*100 + 2*50) / (150 * 4.), // until the last submission
-		FTFLe1:      1. / 3, MaxRho: 2, P95Rho: rho[2] + (rho[1]-rho[2])*.9,
+		Objectives: simulator.Objectives{Jobs: 3, AvgJCT: 400. / 3, P50JCT: 100, P95JCT: 190, P99JCT: 198, AvgQueue: 150. / 3, P95Queue: 95, Makespan: 250,
+			FTFLe1: 1. / 3, MaxRho: 2, P95Rho: rho[2] + (rho[1]-rho[2])*.9, Slowdown: 1},
+		Utilization:   (4*100 + 2*50) / (150 * 4.), // until the last submission
 		AvgWaiting:    (1*100 + 1*50) / 250.,
+		WaitingBySize: simulator.BySize{0, (1*100 + 1*50) / 250., 0, 0},
 		AvgQueuedGPUs: (2*100 + 4*50) / 250.,
 		Fragmentation: 2 * 50 / (250 * 4.), // two GPUs beside b while c waits
 		Events:        6,                   // three submissions, three ends
@@ -480,15 +481,15 @@ func TestSummaryByHand(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	if got := simulator.Describe(nil); got != (simulator.Summary{}) {
+	if got := simulator.Describe(nil); got != (simulator.Objectives{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
 	got := simulator.Describe([]simulator.Outcome{
-		{Submit: 10 * second, End: 110 * second, Wait: 20 * second, Restart: 1800 * second, GPUs: 4, Preemptions: 2, Spread: true, Rho: 1},
-		{Submit: -10 * second, End: 290 * second, Wait: 40 * second, Restart: 3600 * second, GPUs: 1, Preemptions: 3, Rho: 1.0000001},
+		{Submit: 10 * second, End: 110 * second, Wait: 20 * second, Restart: 1800 * second, GPUs: 4, Preemptions: 2, Spread: true, Rho: 1, Slowdown: 2},
+		{Submit: -10 * second, End: 290 * second, Wait: 40 * second, Restart: 3600 * second, GPUs: 1, Preemptions: 3, Rho: 1.0000001, Slowdown: .5},
 	})
-	want := simulator.Summary{Jobs: 2, AvgJCT: 200, P50JCT: 200, P95JCT: 290, P99JCT: 298, AvgQueue: 30, P95Queue: 39, Makespan: 300, Preemptions: 5,
-		FTFLe1: .5, MaxRho: 1.0000001, P95Rho: 1 + .95e-7, RestartGPUHours: 3, SpreadShare: .5}
+	want := simulator.Objectives{Jobs: 2, AvgJCT: 200, P50JCT: 200, P95JCT: 290, P99JCT: 298, AvgQueue: 30, P95Queue: 39, Makespan: 300, Preemptions: 5,
+		FTFLe1: .5, MaxRho: 1.0000001, P95Rho: 1 + .95e-7, RestartGPUHours: 3, SpreadShare: .5, Slowdown: 1.25}
 	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(a)) })
 	if diff := cmp.Diff(want, got, near); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -152,6 +152,9 @@ func (s *Sim) finish(id ID) {
 	}
 	s.enter(j, -1)
 	s.finished++
+	if s.opts.Series != nil {
+		s.opts.Series.ended = append(s.opts.Series.ended, s.outcome(id))
+	}
 	s.policy.Finish(id)
 	s.tell(workload.Finished, id)
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/autosched/autosched/workload"
 )
 
 // TenantReport is what became of a tenant's jobs. Spans are in seconds.
@@ -13,12 +11,10 @@ type TenantReport struct {
 	Tenant string  `json:"tenant"`
 	Quota  int     `json:"quota_gpus"`
 	Weight float64 `json:"weight"`
-	// Jobs that have ended; the means are over them.
-	Jobs     int     `json:"jobs"`
-	AvgJCT   float64 `json:"avg_jct_s"`
-	P95JCT   float64 `json:"p95_jct_s"`
-	AvgQueue float64 `json:"avg_queue_s"`
-	P95Queue float64 `json:"p95_queue_s"`
+	// Objectives are of the tenant's jobs that have ended.
+	Objectives
+	// Delays are why its jobs have waited, with Options.Attribute.
+	Delays []Delay `json:"queue_causes,omitempty"`
 	// GPUHours were held, restarts included; Share is their share of all
 	// tenants'.
 	GPUHours float64 `json:"gpu_hours"`
@@ -65,22 +61,21 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 			reports[i].QuotaUtilization = t.usage.arrive / (float64(t.gpus) * m.arrive)
 		}
 	}
-	out := s.Outcomes(nil)
-	jct, wait := make([][]float64, len(reports)), make([][]float64, len(reports))
-	for i := range out {
-		t := s.jobs[out[i].ID].tenant
-		jct[t] = append(jct[t], out[i].JCT().Seconds())
-		wait[t] = append(wait[t], out[i].Wait.Seconds())
+	out := make([][]Outcome, len(reports))
+	for i := range s.jobs {
+		if j := &s.jobs[i]; j.phase == done {
+			out[j.tenant] = append(out[j.tenant], s.outcome(ID(i)))
+		}
 	}
 	for i := range reports {
 		r := &reports[i]
 		if all > 0 {
 			r.Share = s.tenants[i].usage.held / all
 		}
-		if r.Jobs = len(jct[i]); r.Jobs > 0 {
-			r.AvgJCT, r.P95JCT = meanAnd95(jct[i])
-			r.AvgQueue, r.P95Queue = meanAnd95(wait[i])
-		}
+		r.Objectives = Describe(out[i])
+	}
+	if s.opts.Attribute {
+		s.blame(reports)
 	}
 	s.judge(reports, weights)
 	hours, fair := 0, 0
@@ -95,12 +90,19 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 	return reports, compliance
 }
 
-func meanAnd95(v []float64) (mean, p95 float64) {
-	for _, x := range v {
-		mean += x
+// blame says why each tenant's jobs have waited.
+func (s *Sim) blame(reports []TenantReport) {
+	jobs, sums := make([]int, len(reports)), make([][causes]jobTime, len(reports))
+	for i := range s.jobs {
+		jobs[s.jobs[i].tenant]++
 	}
-	slices.Sort(v)
-	return mean / float64(len(v)), workload.Quantile(v, .95)
+	for i := range s.kinds {
+		t := s.kinds[i].key.tenant
+		sums[t] = plus(sums[t], s.kinds[i].delays)
+	}
+	for i := range reports {
+		reports[i].Delays = delaysOf(sums[i], jobs[i])
+	}
 }
 
 func (s *Sim) weightOf(t *tenant) float64 {

@@ -50,9 +50,12 @@ func TestTenantsByHand(t *testing.T) {
 	if want := 4.0 / 6; math.Abs(compliance-want) > 1e-12 {
 		t.Errorf("compliance %g, want %g", compliance, want)
 	}
+	// The first of each has rho 2 h / (2 h x 2 GPUs x 2.5 jobs / 4 GPUs) = .8.
 	for i, want := range []TenantReport{
-		{Tenant: "a", Quota: 1, Weight: 1, Jobs: 2, AvgJCT: (2*h + h/2) / 2., P95JCT: h/2 + .95*1.5*h, GPUHours: 4.5, Share: 4.5 / 9.5, QuotaUtilization: 2, Hours: 3, FairHours: 2},
-		{Tenant: "b", Quota: 3, Weight: 3, Jobs: 2, AvgJCT: (2*h + 1.5*h) / 2, P95JCT: 1.5*h + .95*.5*h, AvgQueue: h / 2, P95Queue: .95 * h, GPUHours: 5, Share: 5 / 9.5,
+		{Tenant: "a", Quota: 1, Weight: 1, Objectives: Objectives{Jobs: 2, AvgJCT: (2*h + h/2) / 2., P50JCT: (2*h + h/2) / 2., P95JCT: h/2 + .95*1.5*h, P99JCT: h/2 + .99*1.5*h,
+			Makespan: 2.5 * h, FTFLe1: 1, MaxRho: 1, P95Rho: .8 + .95*.2, Slowdown: 1}, GPUHours: 4.5, Share: 4.5 / 9.5, QuotaUtilization: 2, Hours: 3, FairHours: 2},
+		{Tenant: "b", Quota: 3, Weight: 3, Objectives: Objectives{Jobs: 2, AvgJCT: (2*h + 1.5*h) / 2, P50JCT: (2*h + 1.5*h) / 2, P95JCT: 1.5*h + .95*.5*h, P99JCT: 1.5*h + .99*.5*h,
+			AvgQueue: h / 2, P95Queue: .95 * h, Makespan: 2.5 * h, FTFLe1: .5, MaxRho: 2.25, P95Rho: .8 + .95*1.45, Slowdown: 1}, GPUHours: 5, Share: 5 / 9.5,
 			QuotaUtilization: 2. / 3, Hours: 3, FairHours: 2},
 	} {
 		if got := reports[i]; fmt.Sprintf("%.9v", got) != fmt.Sprintf("%.9v", want) {

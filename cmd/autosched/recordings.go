@@ -23,8 +23,8 @@ type recordFlags struct {
 
 func (f *recordFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.series, "series", "", "write running and waiting jobs, GPUs in use and queued, fragmentation, utilisation (means over each interval) and preemptions so far to this CSV file (.gz: compressed)")
-	fl.StringVar(&f.tenants, "series-by-tenant", "", "write each tenant's running and waiting jobs, GPUs held and queued (means over each interval in which it has jobs) and preemptions so far to this CSV file (.gz: compressed)")
+	fl.StringVar(&f.series, "series", "", "write running and waiting jobs (those also by GPUs), GPUs in use and queued, fragmentation, utilisation (means over each interval), preemptions so far, and the objectives of the jobs that ended in it to this CSV file (.gz: compressed)")
+	fl.StringVar(&f.tenants, "series-by-tenant", "", "write each tenant's running and waiting jobs, GPUs held and queued (means over each interval in which it has jobs), preemptions so far, and the objectives of its jobs that ended to this CSV file (.gz: compressed)")
 	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute, "interval of --series, --series-by-tenant and --plot")
 	fl.StringVar(&f.timeline, "timeline", "", "write who ran where and when in Chrome trace format, which opens in Perfetto, to this JSON file (.gz: compressed)")
 	fl.StringVar(&f.jobs, "jobs-out", "", "write what became of every job to this CSV file (.gz: compressed)")
@@ -65,13 +65,13 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 		if r.series, err = newSink(f.series); err != nil {
 			return nil, fmt.Errorf("--series: %w", err)
 		}
-		_, r.err = io.WriteString(r.series, "start_s,seconds,running_jobs,waiting_jobs,gpus_in_use,gpus_queued,fragmentation,utilization,preemptions\n")
+		_, r.err = io.WriteString(r.series, "start_s,seconds,running_jobs,waiting_jobs,gpus_in_use,gpus_queued,fragmentation,utilization,preemptions,"+sizeColumns()+","+endedColumns+"\n")
 	}
 	if f.tenants != "" {
 		if r.tenants, err = newSink(f.tenants); err != nil {
 			return nil, fmt.Errorf("--series-by-tenant: %w", err)
 		}
-		_, r.failed = io.WriteString(r.tenants, "start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions\n")
+		_, r.failed = io.WriteString(r.tenants, "start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions,"+endedColumns+"\n")
 	}
 	for _, x := range []struct {
 		flag, path string
@@ -114,7 +114,11 @@ func (r *recorder) sample(x simulator.Sample) {
 	if r.series == nil || r.err != nil {
 		return
 	}
-	r.row = fmt.Appendf(r.row[:0], "%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%d\n", secs(x.At), secs(x.Span), x.Running, x.Waiting, x.GPUs, x.Queued, x.Fragmentation, x.Utilization, x.Preemptions)
+	r.row = fmt.Appendf(r.row[:0], "%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), x.Running, x.Waiting, x.GPUs, x.Queued, x.Fragmentation, x.Utilization, x.Preemptions)
+	for _, n := range x.WaitingBySize {
+		r.row = fmt.Appendf(r.row, ",%.6g", n)
+	}
+	r.row = appendEnded(r.row, &x.Ended)
 	_, r.err = r.series.Write(r.row)
 }
 
@@ -122,8 +126,33 @@ func (r *recorder) tenant(x simulator.TenantSample) {
 	if r.failed != nil {
 		return
 	}
-	r.row = fmt.Appendf(r.row[:0], "%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%d\n", secs(x.At), secs(x.Span), csvField(x.Tenant), x.Running, x.Waiting, x.GPUs, x.Queued, x.Preemptions)
+	r.row = fmt.Appendf(r.row[:0], "%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), csvField(x.Tenant), x.Running, x.Waiting, x.GPUs, x.Queued, x.Preemptions)
+	r.row = appendEnded(r.row, &x.Ended)
 	_, r.failed = r.tenants.Write(r.row)
+}
+
+// endedColumns are of the jobs that ended in an interval; all but the first are
+// empty where none did.
+const endedColumns = "ended_jobs,avg_jct_s,p50_jct_s,p95_jct_s,p99_jct_s,avg_queue_s,p95_queue_s,ftf_le_1,p95_rho,max_rho,slowdown,spread_share,restart_gpu_hours,deadline_jobs,deadline_misses"
+
+func appendEnded(row []byte, o *simulator.Objectives) []byte {
+	row = fmt.Appendf(row, ",%d", o.Jobs)
+	if o.Jobs == 0 {
+		return fmt.Append(row, strings.Repeat(",", strings.Count(endedColumns, ",")), "\n")
+	}
+	for _, v := range []float64{o.AvgJCT, o.P50JCT, o.P95JCT, o.P99JCT, o.AvgQueue, o.P95Queue, o.FTFLe1, o.P95Rho, o.MaxRho, o.Slowdown, o.SpreadShare, o.RestartGPUHours, float64(o.DeadlineJobs), o.DeadlineMisses} {
+		row = fmt.Appendf(row, ",%.6g", v)
+	}
+	return append(row, '\n')
+}
+
+// sizeColumns are the waiting jobs by the GPUs they ask for.
+func sizeColumns() string {
+	var names []string
+	for _, n := range simulator.SizeNames {
+		names = append(names, "waiting_jobs_"+n+"_gpus")
+	}
+	return strings.Join(names, ",")
 }
 
 // csvField quotes a text where CSV needs it.

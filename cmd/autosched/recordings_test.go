@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,9 +92,19 @@ func TestRecordings(t *testing.T) {
 	inUse := sum(series, func(c func(string) float64) float64 { return c("seconds") * c("gpus_in_use") })
 	waited := sum(jobs, func(c func(string) float64) float64 { return c("queue_s") })
 	waiting := sum(series, func(c func(string) float64) float64 { return c("seconds") * c("waiting_jobs") })
-	if last := series[len(series)-1]; last[len(last)-1] != fmt.Sprint(report.Preemptions) {
-		t.Errorf("the series ends with %s preemptions, want %d", last[len(last)-1], report.Preemptions)
+	if last := series[len(series)-1]; last[slices.Index(series[0], "preemptions")] != fmt.Sprint(report.Preemptions) {
+		t.Errorf("the series ends with %s, want %d preemptions", last, report.Preemptions)
 	}
+	bySize := sum(series, func(c func(string) float64) float64 {
+		return c("seconds") * (c("waiting_jobs_1_gpus") + c("waiting_jobs_2-4_gpus") + c("waiting_jobs_5-8_gpus") + c("waiting_jobs_9+_gpus"))
+	})
+	ended := sum(series, func(c func(string) float64) float64 { return c("ended_jobs") })
+	jct := sum(series, func(c func(string) float64) float64 {
+		if c("ended_jobs") == 0 {
+			return 0
+		}
+		return c("ended_jobs") * c("avg_jct_s")
+	})
 	var trace struct {
 		TraceEvents []struct {
 			Ph   string
@@ -113,7 +124,7 @@ func TestRecordings(t *testing.T) {
 		}
 	}
 	// Means are written with six digits.
-	for _, x := range [][2]float64{{inUse, held}, {waiting, waited}, {drawn, held}} {
+	for _, x := range [][2]float64{{inUse, held}, {waiting, waited}, {drawn, held}, {bySize, waited}, {ended, float64(len(jobs) - 1)}, {jct / ended, report.AvgJCT}} {
 		if math.Abs(x[0]-x[1]) > 1e-4*x[1] {
 			t.Errorf("%g, want %g", x[0], x[1])
 		}

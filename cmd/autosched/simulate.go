@@ -38,7 +38,8 @@ may not hold more), priority (too few GPUs are free), fragmentation (enough are
 free, but no place), head_of_line (there is a place, and the scheduler did not
 start the job: behind a blocking one, or before the next round). Fair-share
 compliance is the share of all (tenant, hour) with demand in which the tenant
-held GPU-time within 5 % of its weighted max-min fair share.
+held GPU-time within 5 % of its weighted max-min fair share. --json has all
+metrics of each tenant too; docs/simulator.md says what each means.
 
 Schedulers are told nothing of run times unless --told says so: with exact, what
 a perfect predictor would tell. Those that use it say so in their space
@@ -151,11 +152,20 @@ func (r *simulateReport) print(w io.Writer) error {
 	for _, d := range r.Delays {
 		row("  of it "+strings.ReplaceAll(d.Cause, "_", " "), "%.0f s (%.1f %%)", d.Seconds, 100*d.Share)
 	}
+	var sizes []string
+	for k, n := range r.WaitingBySize {
+		sizes = append(sizes, fmt.Sprintf("%s: %.3g", simulator.SizeNames[k], n))
+	}
+	row("jobs waiting, mean", "%.3g (by GPUs %s)", r.AvgWaiting, strings.Join(sizes, ", "))
 	row("makespan", "%.0f s", r.Makespan)
 	row("utilisation", "%.1f %%", 100*r.Utilization)
 	row("fragmentation", "%.1f %% of GPUs free on partly used nodes while jobs wait", 100*r.Fragmentation)
 	row("rho <= 1", "%.1f %% of jobs (p95 %.2f, max %.2f)", 100*r.FTFLe1, r.P95Rho, r.MaxRho)
 	row("preemptions", "%d (%.0f GPU-hours of restarts)", r.Preemptions, r.RestartGPUHours)
+	row("slowdown on GPUs", "%.3f times the run time at full speed, %.1f %% of jobs spread", r.Slowdown, 100*r.SpreadShare)
+	if r.DeadlineJobs > 0 {
+		row("deadlines", "%.1f %% of %d missed", 100*r.DeadlineMisses, r.DeadlineJobs)
+	}
 	row("fair-share compliance", "%.1f %% of tenants and hours", 100*r.Compliance)
 	row("simulated in", "%.1f ms, %d events", 1000*r.Wall, r.Events)
 	if err := t.Flush(); err != nil || len(r.Tenants) < 2 {
@@ -167,7 +177,7 @@ func (r *simulateReport) print(w io.Writer) error {
 func (r *simulateReport) printTenants(w io.Writer) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\tGPU-hours\tshare\tof quota\tfair hours\t")
+	fmt.Fprintln(t, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\trho<=1\tpreemptions\tGPU-hours\tshare\tof quota\tfair hours\t")
 	for i := range r.Tenants {
 		x := &r.Tenants[i]
 		name, used := x.Tenant, "-"
@@ -177,8 +187,8 @@ func (r *simulateReport) printTenants(w io.Writer) error {
 		if x.Quota > 0 {
 			used = fmt.Sprintf("%.1f %%", 100*x.QuotaUtilization)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%g\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f %%\t%s\t%d of %d\t\n", name, x.Quota, x.Weight, x.Jobs, x.AvgJCT, x.P95JCT, x.AvgQueue,
-			x.P95Queue, x.GPUHours, 100*x.Share, used, x.FairHours, x.Hours)
+		fmt.Fprintf(t, "%s\t%d\t%g\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f %%\t%d\t%.0f\t%.1f %%\t%s\t%d of %d\t\n", name, x.Quota, x.Weight, x.Jobs, x.AvgJCT, x.P95JCT, x.AvgQueue,
+			x.P95Queue, 100*x.FTFLe1, x.Preemptions, x.GPUHours, 100*x.Share, used, x.FairHours, x.Hours)
 	}
 	return t.Flush()
 }

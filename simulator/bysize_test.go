@@ -1,0 +1,65 @@
+package simulator
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/autosched/autosched/workload"
+)
+
+func TestBySizeJSON(t *testing.T) {
+	text, err := json.Marshal(BySize{1.5, 0, 0.25, 3})
+	if want := `{"1":1.5,"2-4":0,"5-8":0.25,"9+":3}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestWaitingBySize: one node of ten GPUs, one wide job after another; those of
+// one GPU start at once.
+func TestWaitingBySize(t *testing.T) {
+	w := jobsOf(t, tenantJob("", 0, 100, 9), tenantJob("", 0, 100, 10), tenantJob("", 50, 100, 6), tenantJob("", 60, 100, 4), tenantJob("", 100, 100, 2))
+	s := ran(t, workload.Cluster{Nodes: 1, GPUsPerNode: 10}, w, &inOrder{}, Options{})
+	sum := s.Summarize()
+	all := 0.0
+	for _, v := range sum.WaitingBySize {
+		all += v
+	}
+	if math.Abs(all-sum.AvgWaiting) > 1e-12 || all == 0 {
+		t.Errorf("%v are not %v in all", sum.WaitingBySize, sum.AvgWaiting)
+	}
+	wait := BySize{}
+	for _, o := range s.Outcomes(nil) {
+		wait[sizeOf(o.GPUs)] += o.Wait.Seconds()
+	}
+	for k := range wait {
+		if got := sum.WaitingBySize[k] * sum.Makespan; math.Abs(got-wait[k]) > 1e-9 {
+			t.Errorf("%s GPUs waited %g s, want %g", SizeNames[k], got, wait[k])
+		}
+	}
+}
+
+// TestSlowdown: a job that is spread runs at half its speed, one that is stopped
+// and pays a restart at its own.
+func TestSlowdown(t *testing.T) {
+	m := DefaultModels()
+	m.Classes = []Class{{Name: "even", Slowdown: 2, Weight: 1}}
+	s := ran(t, workload.Cluster{Nodes: 2, GPUsPerNode: 3}, jobsOf(t, tenantJob("", 0, 500, 2), tenantJob("", 0, 500, 2), tenantJob("", 1, 100, 2)), &scattered{}, Options{Models: m})
+	for i, want := range []float64{1, 1, 2} {
+		if got := s.Outcomes(nil)[i].Slowdown; math.Abs(got-want) > 1e-9 {
+			t.Errorf("job %d: slowdown %g, want %g", i, got, want)
+		}
+	}
+	s = ran(t, workload.Cluster{Nodes: 1, GPUsPerNode: 1}, jobsOf(t, tenantJob("", 0, 500, 1)), &stops{at: 100e9}, Options{})
+	if o := s.Outcomes(nil)[0]; o.Restart == 0 || o.Slowdown != 1 {
+		t.Errorf("restarted for %v: slowdown %g", o.Restart, o.Slowdown)
+	}
+}
+
+// scattered lets jobs spread where they find no place.
+type scattered struct{ inOrder }
+
+func (p *scattered) Admit(id ID, seen Seen) {
+	p.s.SetRelaxed(id, true)
+	p.inOrder.Admit(id, seen)
+}
