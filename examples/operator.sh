@@ -13,15 +13,13 @@ scheduler=
 trap 'kill $scheduler "$service" 2>/dev/null; wait 2>/dev/null || true; rm -rf "$dir"' EXIT
 until "$autosched" scheduler list --server "$server" >/dev/null 2>&1; do sleep 0.2; done
 
-echo "--- registered to be recommended to; its jobs are emulated, two hours a second"
-"$autosched" scheduler register --builtin tiresias --id demo --nodes 14 --gpus-per-node 8 --mode recommend --server "$server" >/dev/null
-"$autosched" emulate --server "$server" --id demo --trace sample --nodes 14 --gpus-per-node 8 --speedup 7200 >/dev/null 2>&1 &
+"$autosched" emulate --server "$server" --id demo --mode recommend --trace sample --nodes 14 --gpus-per-node 8 --speedup 7200 >"$dir/emulate.log" 2>&1 &
 scheduler=$!
 
 proposal=
 until [ -n "$proposal" ]; do
 	sleep 0.5
-	proposal=$("$autosched" config list demo --server "$server" | awk '$2 == "proposed" { print $1 }')
+	proposal=$("$autosched" config list demo --server "$server" 2>/dev/null | awk '$2 == "proposed" { print $1 }')
 done
 echo "--- a proposal"
 "$autosched" scheduler pause demo --server "$server" # so that no newer one takes its place meanwhile

@@ -34,7 +34,9 @@ type Options struct {
 	Cluster   workload.Cluster
 	Workload  *workload.Workload
 	Simulate  simulator.Options
-	// Rollout is what a new registration asks for; nil for the service's defaults.
+	// Mode and Rollout are what a new registration asks for; unset for
+	// AUTO, and for the service's defaults.
+	Mode    pb.SchedulerSpec_Mode
 	Rollout *pb.RolloutPolicy
 	// Speedup is emulated time over real time, above 0 and at most MaxSpeedup.
 	Speedup float64
@@ -156,8 +158,11 @@ func run(ctx context.Context, o Options) (*Report, error) {
 
 // register creates the scheduler, or goes on with the one there is.
 func (a *agent) register(ctx context.Context) error {
-	spec := &pb.SchedulerSpec{SchedulerType: a.o.Scheduler.Name, Mode: pb.SchedulerSpec_AUTO, Rollout: a.o.Rollout,
+	spec := &pb.SchedulerSpec{SchedulerType: a.o.Scheduler.Name, Mode: a.o.Mode, Rollout: a.o.Rollout,
 		Cluster: &pb.Cluster{Nodes: int32(a.o.Cluster.Nodes), GpusPerNode: int32(a.o.Cluster.GPUsPerNode)}}
+	if spec.Mode == pb.SchedulerSpec_MODE_UNSPECIFIED {
+		spec.Mode = pb.SchedulerSpec_AUTO
+	}
 	_, err := a.tuning.CreateScheduler(ctx, &pb.CreateSchedulerRequest{SchedulerId: a.o.ID,
 		Scheduler: &pb.Scheduler{DisplayName: "emulated " + a.o.Scheduler.Name, Spec: spec}})
 	if status.Code(err) != codes.AlreadyExists {

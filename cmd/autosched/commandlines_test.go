@@ -259,7 +259,7 @@ func TestNoSuchCommand(t *testing.T) {
 
 // TestFormerFlags: the names that lists had before they were plural.
 func TestFormerFlags(t *testing.T) {
-	for _, line := range []string{"forecast eval --method paper", "bench search --objective quad2 --sampler auto", "bench aggregate --size 4", "scheduler register --update-interval 1h"} {
+	for _, line := range []string{"forecast eval --method paper --samples 3", "generate --samples 3", "bench search --objective quad2 --sampler auto", "bench aggregate --size 4", "scheduler register --update-interval 1h"} {
 		if why := understood(strings.Fields(line)); why != "" {
 			t.Errorf("%s: %s", line, why)
 		}

@@ -15,7 +15,7 @@ import (
 
 func newEmulateCmd() *cobra.Command {
 	var f replayFlags
-	var server, id string
+	var server, id, mode string
 	var speedup float64
 	var interval time.Duration
 	var budget int
@@ -23,7 +23,7 @@ func newEmulateCmd() *cobra.Command {
 		Use:   "emulate",
 		Short: "Run an emulated scheduler and cluster against a service",
 		Long: `Plays a scheduler on an emulated cluster that a trace feeds, in accelerated
-time: it registers with the service (mode AUTO), streams its job events, watches
+time: it registers with the service, streams its job events, watches
 for configurations, puts them into force and acknowledges them, until the last
 job has ended. Tuning rounds run on the scheduler's own time, so a fast cluster
 needs no second clock. Nothing is registered if a job does not fit the cluster.
@@ -48,6 +48,10 @@ Start 'autosched serve' first. Watch what it decides with
 			if w.Len() == 0 {
 				return fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
 			}
+			registeredMode, err := modeOf(mode)
+			if err != nil {
+				return err
+			}
 			conn, err := dial(server)
 			if err != nil {
 				return err
@@ -55,7 +59,7 @@ Start 'autosched serve' first. Watch what it decides with
 			defer conn.Close()
 			line := newProgressLine(cmd.ErrOrStderr())
 			r, err := agent.Run(cmd.Context(), agent.Options{
-				Conn: conn, ID: id, Scheduler: in.scheduler, Cluster: f.cluster, Workload: w, Simulate: in.options, Speedup: speedup,
+				Conn: conn, ID: id, Mode: registeredMode, Scheduler: in.scheduler, Cluster: f.cluster, Workload: w, Simulate: in.options, Speedup: speedup,
 				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(interval), TrialBudget: int32(budget), Seed: f.seed},
 				Progress: func(p agent.Progress) {
 					line.show("%s: %d jobs active, %d of them waiting, %d events acknowledged", p.At.Format(time.DateTime), p.Active, p.Waiting, p.Events)
@@ -82,7 +86,8 @@ Start 'autosched serve' first. Watch what it decides with
 	f.add(cmd)
 	f.addTo(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&server, "server", defaultAddress, "address of the service")
+	fl.StringVar(&server, "server", defaultAddress, "address of the service, host:port")
+	fl.StringVar(&mode, "mode", "auto", "what the service does with better configurations: auto (offers them), recommend (proposes them to an operator)")
 	fl.StringVar(&id, "id", "emulated", "id to register the scheduler under")
 	fl.Float64Var(&speedup, "speedup", 3600, fmt.Sprintf("emulated time over real time, at most %d: 3600 plays an hour in a second", int(agent.MaxSpeedup)))
 	fl.DurationVar(&interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")

@@ -63,7 +63,7 @@ func newForecastEvalCmd() *cobra.Command {
 		Use:   "eval --trace TRACE --from INSTANT --to INSTANT",
 		Short: "Forecast every hour of a window from what was known then, and score it",
 		Long: `Eval takes every hour of the window, forecasts it from what had arrived before
-it, and compares --samples futures with what came. Nothing after an instant
+it, and compares --futures of them with what came. Nothing after an instant
 enters its forecast.
 
 wape is the sum of absolute errors of the futures' median over the sum of what
@@ -103,10 +103,10 @@ paper takes a similarity and a series after a colon, with a comma between them:
 	f.StringVar(&o.count, "count", arrivals.CountJobs, "what is scored: jobs or batches")
 	f.DurationVar(&o.horizon, "horizon", time.Hour, "how far a forecast goes")
 	f.DurationVar(&o.rolling.Every, "every", 0, "time between forecasts (default: the horizon)")
-	f.IntVar(&o.rolling.Futures, "samples", arrivals.DefaultFutures, "futures of each forecast")
+	f.IntVar(&o.rolling.Futures, "futures", arrivals.DefaultFutures, "futures of each forecast")
 	f.Uint64Var(&o.rolling.Seed, "seed", 1, "seed of the futures")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
-	formerly(cmd, map[string]string{"method": "methods"})
+	formerly(cmd, map[string]string{"method": "methods", "samples": "futures"})
 	_ = cmd.RegisterFlagCompletionFunc("count", cobra.FixedCompletions([]string{arrivals.CountJobs, arrivals.CountBatches}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("compare", cobra.FixedCompletions([]string{"fig8", "table5"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -181,7 +181,7 @@ func (o *forecastEval) run(cmd *cobra.Command) error {
 	case o.rolling.Every < 0:
 		return usageError{fmt.Errorf("--every: %v is negative", o.rolling.Every)}
 	case o.rolling.Futures < 1 || o.rolling.Futures > 10_000:
-		return usageError{fmt.Errorf("--samples: %d is not from 1 to 10000", o.rolling.Futures)}
+		return usageError{fmt.Errorf("--futures: %d is not from 1 to 10000", o.rolling.Futures)}
 	}
 	names, err := o.methods()
 	if err != nil {

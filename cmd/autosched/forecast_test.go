@@ -41,13 +41,13 @@ func TestForecastEval(t *testing.T) {
 	if again := run("--method", "knn", "--json"); again != out {
 		t.Error("the same command, other figures")
 	}
-	all := run("--method", "all", "--samples", "10", "--count", "batches")
+	all := run("--methods", "all", "--futures", "10", "--count", "batches")
 	for _, want := range []string{"batches from 2017-10-10", "last-hour", "paper", "knn", "ridge", "boosted", "ensemble", "cover 80"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}
 	}
-	if fig := run("--compare", "fig8", "--samples", "1"); !strings.Contains(fig, "paper:relative,original") || !strings.Contains(fig, "seen the future") {
+	if fig := run("--compare", "fig8", "--futures", "1"); !strings.Contains(fig, "paper:relative,original") || !strings.Contains(fig, "seen the future") {
 		t.Error(fig)
 	}
 	var table struct {
@@ -56,7 +56,7 @@ func TestForecastEval(t *testing.T) {
 			WAPE   float64 `json:"wape"`
 		} `json:"results"`
 	}
-	if err := json.Unmarshal([]byte(run("--compare", "table5", "--samples", "1", "--json")), &table); err != nil || len(table.Results) != 10 || table.Results[0].WAPE == 0 {
+	if err := json.Unmarshal([]byte(run("--compare", "table5", "--futures", "1", "--json")), &table); err != nil || len(table.Results) != 10 || table.Results[0].WAPE == 0 {
 		t.Errorf("table 5: %v, %+v", err, table)
 	}
 }
@@ -109,7 +109,7 @@ func TestForecastMisuse(t *testing.T) {
 		{"forecast eval --trace sample --compare fig9" + window, 2, "table5"},
 		{"forecast eval --trace sample --compare fig8 --method knn" + window, 2, "--method"},
 		{"forecast eval --trace sample --count users" + window, 2, "--count"},
-		{"forecast eval --trace sample --samples 0" + window, 2, "--samples"},
+		{"forecast eval --trace sample --futures 0" + window, 2, "--futures"},
 		{"forecast eval --trace sample --horizon 0s" + window, 2, ""},
 		{"forecast eval --trace sample --horizon 7m" + window, 1, "multiple of the bin"},
 		{"forecast eval --trace sample --horizon -1h" + window, 2, "horizon"},

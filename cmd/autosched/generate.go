@@ -33,7 +33,7 @@ them.
 
 --out writes each future as a trace of its own (future-0.csv, ...): the active
 jobs with what is left of them at --at, then the arrivals.`,
-		Example: `  autosched generate --trace sample --at 2017-10-10T12:00:00Z --horizon 1h --samples 8
+		Example: `  autosched generate --trace sample --at 2017-10-10T12:00:00Z --horizon 1h --futures 8
   autosched generate --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --generate knn/predicted --out futures`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +43,7 @@ jobs with what is left of them at --at, then the arrivals.`,
 			case at == "":
 				return usageError{fmt.Errorf("--at is missing: the instant to look ahead from, RFC 3339 or seconds")}
 			case samples < 1 || samples > 1000:
-				return usageError{fmt.Errorf("--samples: %d is not from 1 to 1000", samples)}
+				return usageError{fmt.Errorf("--futures: %d is not from 1 to 1000", samples)}
 			case tune.horizon <= 0:
 				return usageError{fmt.Errorf("--horizon: %v is not positive", tune.horizon)}
 			}
@@ -88,7 +88,8 @@ jobs with what is left of them at --at, then the arrivals.`,
 	fl.StringVar(&trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
 	fl.StringVar(&at, "at", "", "instant to look ahead from, RFC 3339, a date, or seconds since the trace's zero (required)")
 	fl.DurationVar(&tune.horizon, "horizon", time.Hour, "how far ahead jobs arrive")
-	fl.IntVar(&samples, "samples", 4, "futures to draw")
+	fl.IntVar(&samples, "futures", 4, "futures to draw")
+	formerly(cmd, map[string]string{"samples": "futures"})
 	fl.Uint64Var(&seed, "seed", 1, "seed of the draws")
 	addGenerate(cmd, &tune.generate)
 	fl.StringVarP(&out, "out", "o", "", "folder to write the futures to")

@@ -8,7 +8,7 @@ import (
 
 func TestGenerate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "futures")
-	code, out, errs := command("generate", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--horizon", "2h", "--samples", "3", "--out", dir, "--json")
+	code, out, errs := command("generate", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--horizon", "2h", "--futures", "3", "--out", dir, "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -31,7 +31,7 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("%s: %v, %d jobs, want %d and %d", f, err, s.Jobs, r.Active, r.Futures[k].Arrivals)
 		}
 	}
-	for _, bad := range [][]string{{}, {"--trace", "sample"}, {"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--samples", "0"},
+	for _, bad := range [][]string{{}, {"--trace", "sample"}, {"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--futures", "0"},
 		{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--generate", "magic"}, {"--trace", "sample", "--at", "2000-10-10T12:00:00Z"}} {
 		if code, _, _ := command(append([]string{"generate"}, bad...)...); code != 2 {
 			t.Errorf("%v: exit code %d", bad, code)

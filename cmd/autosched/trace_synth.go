@@ -74,7 +74,7 @@ trace from being ruled by them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", "philly", fmt.Sprintf("published cluster to resemble: one of %v", workload.Profiles()))
+	f.StringVar(&o.Profile, "profile", "philly", "published cluster to resemble: one of "+strings.Join(workload.Profiles(), ", "))
 	f.IntVar(&o.Days, "days", 7, "days of arrivals")
 	f.IntVar(&o.Jobs, "jobs", 0, "number of jobs (default: the profile's rate)")
 	f.Float64Var(&o.Load, "load", 0, "offered load on the cluster, instead of --jobs")
