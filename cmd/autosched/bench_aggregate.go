@@ -28,7 +28,8 @@ played from an empty cluster; with it, tuning rounds at that many busy instants
 are: what is active, and what comes within --horizon.
 
 Columns: tau is Kendall's rank correlation of the configurations on groups and on
-jobs (the least of an instant beside it); lost is by how much the configuration
+jobs (the least of an instant beside it), and "tau apart" that of the pairs that
+differ by more than 1 %; lost is by how much the configuration
 that is best on groups is worse on the jobs than the best there; bias by how
 much the objective differs on groups; speed-up the time of a measurement on jobs over
 that on groups, grouping included (the median over configurations, measured one
@@ -88,13 +89,13 @@ groups but every job up to a minute later: what ranks are worth.`,
 func printAggregate(w io.Writer, r *replay.AggregateStudy) error {
 	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %d instants\n\n", r.Trace, r.Scheduler, r.Objective, r.Configs, len(r.Instants))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "size\tjobs\tgroups\ttau\tleast tau\tlost\tmost lost\tbias\tspeed-up\t")
+	fmt.Fprintln(t, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")
 	for _, x := range r.Rows {
 		size := fmt.Sprint(x.Size)
 		if x.Size == 1 {
 			size = "later"
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.2f %%\t%.2f %%\t%+.1f %%\t%.2f\t\n", size, x.JobsIn, x.JobsOut, x.Tau, x.MinTau, 100*x.Lost, 100*x.MostLost, 100*x.Bias, x.Speedup)
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f %%\t%.2f %%\t%.2f %%\t%+.1f %%\t%.2f\t\n", size, x.JobsIn, x.JobsOut, x.Tau, x.MinTau, x.TauApart, 100*x.Apart, 100*x.Lost, 100*x.MostLost, 100*x.Bias, x.Speedup)
 	}
 	return t.Flush()
 }

@@ -51,6 +51,10 @@ type AggregateRow struct {
 	// objectives on the groups and on the jobs; MinTau the least of an instant.
 	Tau    float64 `json:"tau"`
 	MinTau float64 `json:"min_tau"`
+	// TauApart is the same of the pairs that differ by more than 1 % on the jobs, for
+	// which the rank is worth something; Apart is their share of all pairs.
+	TauApart float64 `json:"tau_apart"`
+	Apart    float64 `json:"apart"`
 	// Lost is by how much the configuration that is best on the groups is worse
 	// on the jobs than the best there; MostLost the most of an instant.
 	Lost     float64 `json:"objective_lost"`
@@ -131,6 +135,7 @@ func StudyAggregate(ctx context.Context, o Options, a AggregateOptions) (*Aggreg
 	for i := range out.Rows {
 		r := &out.Rows[i]
 		r.JobsIn, r.JobsOut, r.Tau, r.Lost, r.Bias = r.JobsIn/n, r.JobsOut/n, r.Tau/n, r.Lost/n, r.Bias/n
+		r.TauApart, r.Apart = r.TauApart/n, r.Apart/n
 		r.Speedup = math.Exp(r.Speedup / n)
 	}
 	return out, nil
@@ -260,6 +265,9 @@ func (r *AggregateRow) compare(full, groups []float64) {
 		}
 	}
 	tau, lost := Kendall(full, groups), 0.0
+	tauApart, pairs := kendallApart(full, groups, worthIt)
+	r.TauApart += tauApart
+	r.Apart += float64(pairs) / max(1, float64(n*(n-1)/2))
 	if best >= 0 && full[best] > 0 {
 		lost = full[pick]/full[best] - 1
 	}
@@ -275,11 +283,22 @@ func (r *AggregateRow) compare(full, groups []float64) {
 // are equal in the first, up to a part in 1e9, say nothing and are left out, as
 // are those with NaN; without any pair it is 1.
 func Kendall(a, b []float64) float64 {
-	pairs, score := 0, 0
+	tau, _ := kendallApart(a, b, 1e-9)
+	return tau
+}
+
+// worthIt is the share by which two configurations' objectives differ if it
+// matters which is better: another seed moves an evaluation by as much.
+const worthIt = .01
+
+// kendallApart is Kendall of the pairs that differ by more than a share in the
+// first series, and how many there are.
+func kendallApart(a, b []float64, share float64) (tau float64, pairs int) {
+	score := 0
 	for i := range a {
 		for j := range i {
 			x, y := a[i]-a[j], b[i]-b[j]
-			if math.IsNaN(x) || math.IsNaN(y) || math.Abs(x) <= 1e-9*math.Abs(a[i]) {
+			if math.IsNaN(x) || math.IsNaN(y) || math.Abs(x) <= share*min(math.Abs(a[i]), math.Abs(a[j])) {
 				continue
 			}
 			pairs++
@@ -292,7 +311,7 @@ func Kendall(a, b []float64) float64 {
 		}
 	}
 	if pairs == 0 {
-		return 1
+		return 1, 0
 	}
-	return float64(score) / float64(pairs)
+	return float64(score) / float64(pairs), pairs
 }
