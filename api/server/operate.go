@@ -65,7 +65,7 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	if b := s.builtin(c.Type); b != nil {
 		asked.Objective = objectiveFromProto(spec, b, &found)
 	} else { // registered by a version that had it
-		asked.Objective = spec.GetObjective().GetMetricId()
+		asked.Objective = spec.GetObjective().GetMetricId() + spec.GetObjective().GetGoal()
 	}
 	for _, path := range req.GetUpdateMask().GetPaths() {
 		known := false

@@ -47,6 +47,17 @@ func TestUpdateScheduler(t *testing.T) {
 		got.GetSpec().GetRollout().GetUpdateInterval().AsDuration() != 30*time.Minute || got.GetSpec().GetRollout().GetTrialBudget() != 80 {
 		t.Errorf("updated: %v, %v", got, err)
 	}
+	got, err = f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+		Scheduler: &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{
+			Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "avg_jct subject to p99_jct <= 1.1*incumbent,avg_wait<=30m"}}}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.objective"}},
+	})
+	if want := "avg_jct subject to p99_jct<=1.1*incumbent, avg_queue<=1800s"; err != nil || got.GetSpec().GetObjective().GetGoal() != want {
+		t.Errorf("updated: %v, %v, want the goal %s", got, err, want)
+	}
+	if _, err := ask("", false, "spec.objective"); err != nil {
+		t.Fatal(err)
+	}
 	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false); return err })
 	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false, "spec.cluster"); return err })
 	refuses(t, codes.InvalidArgument, "scheduler.spec.rollout.futures", func() error {

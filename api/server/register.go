@@ -151,9 +151,31 @@ func modeFromProto(spec *pb.SchedulerSpec, v *violations) controller.Mode {
 	return controller.Recommend
 }
 
+// longestGoal bounds a goal's text.
+const longestGoal = 1000
+
+// objectiveToProto is the inverse of objectiveFromProto.
+func objectiveToProto(objective string) *pb.ObjectiveSpec {
+	if controller.CheckObjective(objective) == nil {
+		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: objective}}
+	}
+	return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: objective}}
+}
+
 func objectiveFromProto(spec *pb.SchedulerSpec, b *controller.Builtin, v *violations) string {
 	if spec.GetObjective().GetKind() == nil {
 		return b.Objectives[0]
+	}
+	if goal, ok := spec.GetObjective().GetKind().(*pb.ObjectiveSpec_Goal); ok {
+		if len(goal.Goal) > longestGoal {
+			v.add("scheduler.spec.objective.goal", "it has %d characters, more than %d", len(goal.Goal), longestGoal)
+			return ""
+		}
+		g, err := controller.ParseGoal(goal.Goal)
+		if err != nil {
+			v.add("scheduler.spec.objective.goal", "%v", err)
+		}
+		return g.String()
 	}
 	objective := spec.GetObjective().GetMetricId()
 	if !slices.Contains(b.Objectives, objective) {
@@ -219,7 +241,7 @@ func schedulerEtag(c *controller.Scheduler) string { return fmt.Sprintf("%x", c.
 func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Space) *pb.Scheduler {
 	spec := &pb.SchedulerSpec{
 		SchedulerType: c.Type,
-		Objective:     &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: c.Objective}},
+		Objective:     objectiveToProto(c.Objective),
 		Cluster:       &pb.Cluster{Nodes: int32(c.Cluster.Nodes), GpusPerNode: int32(c.Cluster.GPUsPerNode)},
 		Mode:          pb.SchedulerSpec_RECOMMEND,
 		Rollout: &pb.RolloutPolicy{

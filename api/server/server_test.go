@@ -231,6 +231,12 @@ func TestBadFieldsAreNamed(t *testing.T) {
 		{"objective", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "fun"}}
 		}, "scheduler.spec.objective.metric_id"},
+		{"goal", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "avg_jct subject to fun<=1"}}
+		}, "scheduler.spec.objective.goal"},
+		{"long goal", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: strings.Repeat("avg_jct + ", 200)}}
+		}, "scheduler.spec.objective.goal"},
 		{"rollout", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{UpdateInterval: durationpb.New(time.Second), MinControllableRatio: 0.5, Futures: -1}
 		}, "scheduler.spec.rollout.update_interval scheduler.spec.rollout.min_controllable_ratio scheduler.spec.rollout.futures"},

@@ -111,7 +111,7 @@ to the scheduler.`,
 	fl.Int32Var(&r.nodes, "nodes", 0, "nodes of the cluster")
 	fl.Int32Var(&r.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
 	fl.StringVar(&r.mode, "mode", "", "recommend or auto")
-	fl.StringVar(&r.objective, "objective", "", "metric to improve, such as avg_jct")
+	fl.StringVar(&r.objective, "objective", "", "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to p99_jct<=1.1*incumbent' (docs/tune.md)")
 	fl.DurationVar(&r.interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.BoolVar(&r.validateOnly, "validate-only", false, "check only, store nothing")
 	formerly(cmd, map[string]string{"update-interval": "interval"})
@@ -156,7 +156,7 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 		spec.Mode = mode
 	}
 	if r.objective != "" {
-		spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: r.objective}}
+		spec.Objective = objectiveSpec(r.objective)
 	}
 	if r.interval != 0 {
 		if spec.Rollout == nil {
@@ -307,13 +307,21 @@ func orDash(s string) string {
 	return s
 }
 
+// objectiveSpec is what the service is told to improve: a metric, or a goal.
+func objectiveSpec(text string) *pb.ObjectiveSpec {
+	if strings.ContainsAny(text, " *+<") {
+		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: text}}
+	}
+	return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: text}}
+}
+
 func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	spec, st := s.GetSpec(), s.GetStatus()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
 	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
 	r := spec.GetRollout()
-	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n", spec.GetObjective().GetMetricId(), r.GetUpdateInterval().AsDuration(), r.GetMinControllableRatio())
+	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n", spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(), r.GetUpdateInterval().AsDuration(), r.GetMinControllableRatio())
 	fmt.Fprintf(w, "current\trevision %s\n", orDash(shortName(s.GetCurrentConfiguration())))
 	fmt.Fprintf(w, "events\t%d, until %s\n", st.GetEventCount(), eventTime(s))
 	if st.GetLastDecision() != "" {

@@ -28,7 +28,8 @@ next round on. What may be tuned and the cluster stay as registered: for others,
 register the scheduler under another id.`,
 		Example: `  autosched scheduler update tiresias --mode auto
   autosched scheduler update tiresias --interval 30m --min-ratio 1.1
-  autosched scheduler update tiresias --objective p95_jct --validate-only`,
+  autosched scheduler update tiresias --objective p95_jct --validate-only
+  autosched scheduler update tiresias --objective 'avg_jct subject to p99_jct<=1.1*incumbent'`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := schedulerArg(args)
@@ -36,7 +37,7 @@ register the scheduler under another id.`,
 				return err
 			}
 			policy := &pb.RolloutPolicy{UpdateInterval: durationpb.New(interval), Horizon: durationpb.New(horizon), MinControllableRatio: minRatio, Futures: futures, TrialBudget: budget}
-			spec := &pb.SchedulerSpec{Rollout: policy, Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: objective}}}
+			spec := &pb.SchedulerSpec{Rollout: policy, Objective: objectiveSpec(objective)}
 			if spec.Mode, err = modeOf(mode); err != nil {
 				return err
 			}
@@ -70,7 +71,7 @@ register the scheduler under another id.`,
 	fl := cmd.Flags()
 	fl.StringVar(&displayName, "display-name", "", "name for people")
 	fl.StringVar(&mode, "mode", "", "recommend or auto")
-	fl.StringVar(&objective, "objective", "", "metric to improve, such as avg_jct")
+	fl.StringVar(&objective, "objective", "", "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to p99_jct<=1.1*incumbent' (docs/tune.md)")
 	fl.DurationVar(&interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.Float64Var(&minRatio, "min-ratio", 0, "least gain on the controllable part that replaces the incumbent")
 	fl.DurationVar(&horizon, "horizon", 0, "arrivals forecast for this long belong to a future")

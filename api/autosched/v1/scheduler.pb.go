@@ -502,6 +502,7 @@ type ObjectiveSpec struct {
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*ObjectiveSpec_MetricId
+	//	*ObjectiveSpec_Goal
 	Kind          isObjectiveSpec_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -553,6 +554,15 @@ func (x *ObjectiveSpec) GetMetricId() string {
 	return ""
 }
 
+func (x *ObjectiveSpec) GetGoal() string {
+	if x != nil {
+		if x, ok := x.Kind.(*ObjectiveSpec_Goal); ok {
+			return x.Goal
+		}
+	}
+	return ""
+}
+
 type isObjectiveSpec_Kind interface {
 	isObjectiveSpec_Kind()
 }
@@ -562,7 +572,18 @@ type ObjectiveSpec_MetricId struct {
 	MetricId string `protobuf:"bytes,1,opt,name=metric_id,json=metricId,proto3,oneof"`
 }
 
+type ObjectiveSpec_Goal struct {
+	// An objective with constraints, a weighted sum of ratios to the
+	// incumbent's metrics, or metrics in order of rank, such as
+	// "avg_jct subject to p99_jct<=1.1*incumbent, tenant_p95_queue<=1.1*incumbent+10m",
+	// "0.7*avg_jct+0.3*p99_jct" or "p99_jct within 2% then avg_jct"; at most
+	// 1000 characters.
+	Goal string `protobuf:"bytes,2,opt,name=goal,proto3,oneof"`
+}
+
 func (*ObjectiveSpec_MetricId) isObjectiveSpec_Kind() {}
+
+func (*ObjectiveSpec_Goal) isObjectiveSpec_Kind() {}
 
 // RolloutPolicy says when tuning rounds run, what they may cost and what a new
 // configuration must gain.
@@ -1311,9 +1332,10 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x04AUTO\x10\x03\"\x04\b\x02\x10\x02J\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\a\x10\b\"C\n" +
 	"\aCluster\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x05R\x05nodes\x12\"\n" +
-	"\rgpus_per_node\x18\x02 \x01(\x05R\vgpusPerNode\"6\n" +
+	"\rgpus_per_node\x18\x02 \x01(\x05R\vgpusPerNode\"L\n" +
 	"\rObjectiveSpec\x12\x1d\n" +
-	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricIdB\x06\n" +
+	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
+	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
 	"\x04kind\"\x8f\x02\n" +
 	"\rRolloutPolicy\x12B\n" +
 	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eupdateInterval\x124\n" +
@@ -1465,6 +1487,7 @@ func file_autosched_v1_scheduler_proto_init() {
 	file_autosched_v1_parameter_proto_init()
 	file_autosched_v1_scheduler_proto_msgTypes[4].OneofWrappers = []any{
 		(*ObjectiveSpec_MetricId)(nil),
+		(*ObjectiveSpec_Goal)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
