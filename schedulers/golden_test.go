@@ -220,11 +220,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func runGolden(t *testing.T, g goldenName, w *workload.Workload) map[string]goldenRow {
+// make is the policy and the options that reproduce a peer's run.
+func (g goldenName) make(t testing.TB) (simulator.Policy, simulator.Options) {
 	t.Helper()
-	if run := fidelities[g.kind].run; run != nil {
-		return run(t, g, w)
-	}
 	set, opts, err := g.settle()
 	if err != nil {
 		t.Fatal(err)
@@ -246,6 +244,15 @@ func runGolden(t *testing.T, g goldenName, w *workload.Workload) map[string]gold
 			opts.Services = append(opts.Services, r.seconds("duration"))
 		})
 	}
+	return policy, opts
+}
+
+func runGolden(t *testing.T, g goldenName, w *workload.Workload) map[string]goldenRow {
+	t.Helper()
+	if run := fidelities[g.kind].run; run != nil {
+		return run(t, g, w)
+	}
+	policy, opts := g.make(t)
 	var sim simulator.Sim
 	if err := sim.Start(goldenClusters[g.workload], w, policy, opts); err != nil {
 		t.Fatal(err)
@@ -299,7 +306,7 @@ func compareGolden(t *testing.T, w *workload.Workload, want, got map[string]gold
 	}
 }
 
-func readGoldenWorkload(t *testing.T, dir, name string) *workload.Workload {
+func readGoldenWorkload(t testing.TB, dir, name string) *workload.Workload {
 	t.Helper()
 	file := filepath.Join(dir, name+".csv")
 	if _, err := os.Stat(file); err != nil {
@@ -328,7 +335,7 @@ func readGoldenResults(t *testing.T, file string) map[string]goldenRow {
 
 // row is a line of a table, by the names in its header.
 type row struct {
-	t      *testing.T
+	t      testing.TB
 	at     string
 	column map[string]int
 	fields []string
@@ -357,7 +364,7 @@ func (r row) seconds(name string) time.Duration {
 }
 
 // readTable reads a CSV file with a header, gzipped if its name says so.
-func readTable(t *testing.T, file string, each func(row)) {
+func readTable(t testing.TB, file string, each func(row)) {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
