@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,9 @@ type Foresight struct {
 	// Differ is of the segments where that ratio is above differs: on the others
 	// configurations are as good as each other, and there is no order to find.
 	Differ Differing `json:"where_configurations_differ"`
+	// Tries is what the model saves who measures a segment's configurations in its
+	// order, the most promising first, instead of at random.
+	Tries Tries `json:"tries"`
 	// Weight of the structural head, and family of the direct one.
 	Weight   float64          `json:"weight_structural"`
 	Family   model.Family     `json:"family_direct"`
@@ -57,6 +61,62 @@ type Differing struct {
 	Error         float64 `json:"error"`
 	IncumbentOnly float64 `json:"error_incumbent_only"`
 	Rank          float64 `json:"rank_correlation"`
+	Tries         Tries   `json:"tries"`
+}
+
+// Tries are means over segments.
+type Tries struct {
+	// Random and Model are how many of a segment's configurations are measured until
+	// one is within 1 % of the best of them: at random, as is to be expected, and in
+	// the order of the predictions.
+	Random float64 `json:"random"`
+	Model  float64 `json:"model"`
+	// RandomOf and ModelOf are the best of the first three over the best of all.
+	RandomOf float64 `json:"best_of_three_random"`
+	ModelOf  float64 `json:"best_of_three_model"`
+}
+
+// add takes in a segment's predicted and measured objectives.
+func (t *Tries) add(predicted, measured []float64) {
+	order := make([]int, len(measured))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(predicted[a], predicted[b]) })
+	sorted := slices.Sorted(slices.Values(measured))
+	best := sorted[0]
+	good, found := 0, false
+	for k, i := range order {
+		if measured[i] <= 1.01*best {
+			good++
+			if !found {
+				found = true
+				t.Model += float64(k + 1)
+			}
+		}
+	}
+	n := float64(len(sorted))
+	t.Random += (n + 1) / float64(good+1) // the first of so many good ones among n
+	three := min(3, len(order))
+	least := math.Inf(1)
+	for _, i := range order[:three] {
+		least = min(least, measured[i])
+	}
+	t.ModelOf += least / best
+	// The k-th best is the best of three if the others are of those after it.
+	left, expected := 1.0, 0.0
+	for k, v := range sorted {
+		p := left // of none before it having been drawn
+		next := left * max(0, n-float64(k)-float64(three)) / (n - float64(k))
+		expected += float64((p - next) * v)
+		left = next
+	}
+	t.RandomOf += expected / best
+}
+
+// over divides sums.
+func (t *Tries) over(n float64) {
+	t.Random, t.Model, t.RandomOf, t.ModelOf = t.Random/n, t.Model/n, t.RandomOf/n, t.ModelOf/n
 }
 
 // Foresee learns graph and model on the first share of the segments and judges
@@ -146,6 +206,7 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 		rank := model.Spearman(pick(blend), pick(measured))
 		f.Rank += rank
 		f.RankDirect += model.Spearman(pick(direct), pick(measured))
+		f.Tries.add(pick(blend), pick(measured))
 		sorted := slices.Sorted(slices.Values(pick(measured)))
 		spread := sorted[len(sorted)*9/10] / sorted[len(sorted)/10]
 		f.Spread += spread
@@ -153,18 +214,21 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 		if spread > differs {
 			f.Differ.Segments++
 			f.Differ.Rank += rank
+			f.Differ.Tries.add(pick(blend), pick(measured))
 			where = append(where, rows...)
 		}
 	}
 	if n := len(where); n > 0 {
 		f.Differ.Rows = n
 		f.Differ.Rank /= float64(f.Differ.Segments)
+		f.Differ.Tries.over(float64(f.Differ.Segments))
 		for _, r := range where {
 			f.Differ.Error += math.Abs(blend[r]-measured[r]) / measured[r] / float64(n)
 			f.Differ.IncumbentOnly += math.Abs(ratio-measured[r]) / measured[r] / float64(n)
 		}
 	}
 	f.Rank, f.RankDirect, f.Spread = f.Rank/segments, f.RankDirect/segments, f.Spread/segments
+	f.Tries.over(segments)
 	return f, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
@@ -144,5 +145,22 @@ func TestTrainRefuses(t *testing.T) {
 	}
 	if _, err := idle.Foresee(context.Background(), .7, causal.LearnOptions{}, model.Options{}); err == nil || !strings.Contains(err.Error(), "configurations make no difference") {
 		t.Errorf("an objective that never changes: %v", err)
+	}
+}
+
+func TestTries(t *testing.T) {
+	var tries Tries
+	// The two best of five are within 1 %: the predictions put one of them second.
+	tries.add([]float64{3, 1, 2, 5, 4}, []float64{10, 20, 10.05, 30, 40})
+	// Drawn at random, the first of two good ones among five comes after 6/3. The
+	// best of three of five: 10 in 6 of 10 cases, 10.05 in 3, 20 in 1.
+	want := Tries{Random: 2, Model: 2, RandomOf: (6*10 + 3*10.05 + 20) / 10 / 10, ModelOf: 1}
+	if diff := cmp.Diff(want, tries, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		t.Error(diff)
+	}
+	tries.add([]float64{1, 1}, []float64{2, 2}) // fewer than three
+	tries.over(2)
+	if diff := cmp.Diff(Tries{Random: 1.5, Model: 1.5, RandomOf: (want.RandomOf + 1) / 2, ModelOf: 1}, tries, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		t.Error(diff)
 	}
 }
