@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/rng"
@@ -83,7 +85,8 @@ type Pruner struct {
 	context []string
 	metrics []string
 
-	studies uint64 // begun
+	studies uint64    // begun
+	ranks   []float64 // of the latest studies, see knows
 
 	model *model.Model
 	wait  [][]float64 // rows before there is a model
@@ -204,12 +207,37 @@ func (p *Pruner) learn(ctx context.Context, rows [][]float64) (drifted bool, err
 	return u.Reset, err
 }
 
-// leastRank is the out-of-fold rank correlation below which a model does not
-// tell configurations apart well enough to turn any down.
-const leastRank = .5
+// A model is gone by where it has shown that it tells configurations apart: where
+// the rank correlation of what it predicted of trials with what was measured then
+// is at least leastRank, study by study, in the mean over the latest rankStudies
+// ones with at least rankTrials trials predicted. (Over all trials together it could
+// be high because the model tells workloads apart.)
+const (
+	leastRank   = .5
+	rankStudies = 3
+	rankTrials  = 8
+)
 
-// knows reports whether there is a model to go by.
-func (p *Pruner) knows() bool { return p.model != nil && p.model.Errors()[0].Rank >= leastRank }
+// knows reports whether there is a model to go by in a study.
+func (s *Pruning) knows() bool {
+	if s.p.model == nil {
+		return false
+	}
+	ranks := s.p.ranks
+	if r, ok := s.rank(); ok {
+		ranks = append(slices.Clone(ranks), r)
+	}
+	ranks = ranks[max(0, len(ranks)-rankStudies):]
+	return len(ranks) > 0 && stat.Mean(ranks, nil) >= leastRank
+}
+
+// rank is how well the study's trials were predicted before they were learnt.
+func (s *Pruning) rank() (r float64, ok bool) {
+	if len(s.predicted) < rankTrials {
+		return 0, false
+	}
+	return model.Spearman(s.predicted, s.measured), true
+}
 
 // Audited is what became of a proposal that was to be rejected.
 type Audited struct {
@@ -230,6 +258,9 @@ type Pruning struct {
 	learnt   int // trials of this study
 	explored int // proposals measured whatever the model says
 	err      error
+
+	// What the model said of trials before it learnt them, and what came.
+	predicted, measured []float64
 
 	incumbent space.Config
 	study     uint64
@@ -298,6 +329,10 @@ func (s *Pruning) catchUp(history []Trial) {
 			rows = append(rows, s.p.row(s.context, t))
 		}
 	}
+	if err := s.foresee(rows); err != nil {
+		s.err = err
+		return
+	}
 	s.learnt = len(history)
 	drifted, err := s.p.learn(s.ctx, rows)
 	s.err = err
@@ -305,6 +340,25 @@ func (s *Pruning) catchUp(history []Trial) {
 		s.end(ScopeDrifted, round, func(int) bool { return true })
 		s.until = round + s.p.o.TTL
 	}
+}
+
+// foresee keeps what the model says of rows that it is about to learn.
+func (s *Pruning) foresee(rows [][]float64) error {
+	if s.p.model == nil {
+		return nil
+	}
+	points := make([]model.Point, len(rows))
+	for i, row := range rows {
+		points[i] = row
+	}
+	got, err := s.p.model.Predict(cost, points)
+	if err != nil {
+		return err
+	}
+	for i, row := range rows {
+		s.predicted, s.measured = append(s.predicted, got[i].Mean), append(s.measured, row[len(row)-1])
+	}
+	return nil
 }
 
 // end ends the narrowings in force that are chosen.
@@ -340,7 +394,7 @@ func (s *Pruning) point(c space.Config) model.Point {
 
 // ready reports whether the model may be gone by.
 func (s *Pruning) ready(history []Trial) bool {
-	return s.err == nil && len(history) > 0 && s.p.Rows() >= s.p.o.Warmup && s.p.knows()
+	return s.err == nil && len(history) > 0 && s.p.Rows() >= s.p.o.Warmup && s.knows()
 }
 
 // Reject says why a proposal is not worth measuring, "" if it is.
@@ -519,6 +573,10 @@ func special(s *space.Space, id string, v space.Value) bool {
 // Finish learns what is left, and judges the audits by the trials.
 func (s *Pruning) Finish(trials []Trial) error {
 	s.catchUp(trials)
+	if r, ok := s.rank(); ok {
+		s.p.ranks = append(s.p.ranks, r)
+		s.p.ranks = s.p.ranks[max(0, len(s.p.ranks)-rankStudies):]
+	}
 	best := least(trials)
 	for i := range s.Audits {
 		a := &s.Audits[i]
