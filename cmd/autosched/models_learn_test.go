@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -55,5 +59,85 @@ func TestModelsLearnFromService(t *testing.T) {
 	}
 	if code, _, errs := command("models", "learn", "--events", t.TempDir(), "--out", out); code != 1 || !strings.Contains(errs, "no events") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestModelsLearnRoundTrip: on a cluster where restarts and spreading cost what
+// no built-in model says, both are learnt from what became of recurring jobs,
+// and simulating with what was learnt comes close to that cluster.
+func TestModelsLearnRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	var trace strings.Builder
+	trace.WriteString("job_id,submit_time,duration_s,gpus,key,model\n")
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 3000 {
+		key := i * 7 % 24
+		gpus := []int{1, 2, 4, 6}[key%4]
+		at = at.Add(time.Duration(150+i*37%400) * time.Second)
+		fmt.Fprintf(&trace, "j%04d,%s,%d,%d,k%d,%s\n", i, at.Format(time.RFC3339), 1500+key*150, gpus, key, []string{"vgg16", "resnet50"}[key/4%2])
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	jobs := write("trace.csv", trace.String())
+	code, text, errs := command("models", "show", "--json")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	spec, err := simulator.ReadModels(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range spec.Restart.Steps {
+		spec.Restart.Steps[i].Seconds = 200
+	}
+	for i := range spec.Classes.List {
+		spec.Classes.List[i].Slowdown, spec.Classes.List[i].On = 1.6, nil
+	}
+	var truth strings.Builder
+	if err := spec.Write(&truth); err != nil {
+		t.Fatal(err)
+	}
+	play := func(more ...string) float64 {
+		t.Helper()
+		code, text, errs := command(append([]string{"simulate", "--trace", jobs, "--nodes", "4", "--scheduler", "tiresias", "--set", "pack_limit=0.2", "--json"}, more...)...)
+		var r struct {
+			AvgJCT float64 `json:"avg_jct_s"`
+		}
+		if code != 0 || json.Unmarshal([]byte(text), &r) != nil {
+			t.Fatal(errs)
+		}
+		return r.AvgJCT
+	}
+	done, learnt := filepath.Join(dir, "done.csv"), filepath.Join(dir, "learnt.json")
+	real := play("--models", write("truth.json", truth.String()), "--jobs-out", done)
+	code, text, errs = command("models", "learn", "--events", done, "--out", learnt, "--json")
+	var got struct{ Learned []simulator.Learned }
+	if code != 0 || json.Unmarshal([]byte(text), &got) != nil {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	restarts, slowdowns := 0, 0
+	for _, l := range got.Learned {
+		want := 1.6
+		if strings.HasPrefix(l.What, "restart") {
+			want = 200
+			restarts++
+		} else {
+			slowdowns++
+		}
+		if math.Abs(l.Value-want) > .01*want {
+			t.Errorf("%s: %g, want %g", l.What, l.Value, want)
+		}
+	}
+	if restarts < 2 || slowdowns < 1 {
+		t.Errorf("learnt %+v", got.Learned)
+	}
+	built, again := play(), play("--models", learnt)
+	if math.Abs(again-real) > .2*math.Abs(built-real) {
+		t.Errorf("JCT %g with what was learnt, %g in truth, %g as built in", again, real, built)
 	}
 }

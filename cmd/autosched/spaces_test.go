@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,6 +80,50 @@ func TestSchedulerSpacesMisuse(t *testing.T) {
 	for args, want := range map[string]string{"scheduler spaces magic": "tiresias", "scheduler spaces fifo sjf": "one scheduler"} {
 		if code, _, errs := command(strings.Fields(args)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q", args, code, errs)
+		}
+	}
+}
+
+// TestEverySettingRuns sets every parameter of every scheduler as 'scheduler
+// spaces' prints its values, and runs.
+func TestEverySettingRuns(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "t.csv")
+	rows := "job_id,submit_time_s,duration_s,num_gpus,vc\na,0,4000,8,x\nb,10,3000,4,y\nc,20,500,1,x\nd,30,600,2,y\ne,40,700,1,y\n"
+	if err := os.WriteFile(trace, []byte(rows), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range schedulers.All {
+		params := s.Space.Params()
+		for i := range params {
+			p := &params[i]
+			for _, at := range []float64{0, .6, 1} {
+				x := s.Space.Encode(s.Space.Default())
+				for d := range x {
+					if s.Space.Dim(d).Param == p.ID || p.Array != nil {
+						x[d] = at
+					}
+				}
+				c := s.Space.Decode(x)
+				args := []string{"simulate", "--trace", trace, "--nodes", "2", "--scheduler", s.Name, "--vc", "auto", "--quota", "borrow", "--told", "0.5", "--json"}
+				// What the value needs besides, such as the length of an array.
+				for k := range params {
+					if q := &params[k]; c.Has(q.ID) && (q.ID == p.ID || !c.Get(q.ID).Equal(q.Default)) {
+						args = append(args, "--set", q.ID+"="+q.Format(c.Get(q.ID)))
+					}
+				}
+				code, out, errs := command(args...)
+				var r struct {
+					Jobs          int
+					Configuration json.RawMessage
+				}
+				if code != 0 || json.Unmarshal([]byte(out), &r) != nil || r.Jobs != 5 {
+					t.Errorf("%v: exit %d: %s", args[7:], code, errs)
+					continue
+				}
+				if got, err := s.Space.ParseJSON(r.Configuration); err != nil || !got.Equal(c) {
+					t.Errorf("%v: ran %s, want %s", args[7:], r.Configuration, c)
+				}
+			}
 		}
 	}
 }

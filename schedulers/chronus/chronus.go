@@ -93,12 +93,22 @@ func (r *ranker) find(j simulator.ID) time.Duration {
 	if key == "" {
 		key = spec.ID
 	}
-	h := fnv.New32a()
-	h.Write([]byte(key))
-	if float64(h.Sum32())/(1<<32) >= r.share {
+	if draw(key) >= r.share {
 		return none
 	}
 	return r.s.JobSubmit(j) + time.Duration(float64(told)*r.factor)
+}
+
+// draw is a number from 0 to 1 that is the same for equal keys. The hash alone
+// leaves short keys that differ in the last letter close together; what follows
+// it is the finaliser of MurmurHash3.
+func draw(key string) float64 {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	x := h.Sum32()
+	x = (x ^ x>>16) * 0x85ebca6b
+	x = (x ^ x>>13) * 0xc2b2ae35
+	return float64(x^x>>16) / (1 << 32)
 }
 
 // feasible reports whether a deadline can be met from now on.

@@ -46,3 +46,16 @@ func TestDeadlines(t *testing.T) {
 		}
 	}
 }
+
+// TestDraw: as many keys are below a share as it says, short ones too.
+func TestDraw(t *testing.T) {
+	below := 0
+	for i := range 1000 {
+		if draw("k"+string(rune('a'+i%26))+string(rune('a'+i/26))) < .3 {
+			below++
+		}
+	}
+	if below < 260 || below > 340 || draw("a") == draw("b") {
+		t.Errorf("%d of 1000 keys are below .3", below)
+	}
+}

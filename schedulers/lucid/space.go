@@ -25,7 +25,7 @@ func Space() []space.Param {
 		{ID: "share_factor", Module: "placement", Kind: space.KindFloat, Min: 0.25, Max: 16, Log: true, Default: space.Num(2),
 			Description: "a job shares GPUs with another whose priority value is at least its own divided by this, so that it does not outlast it by much"},
 		{ID: "memory_limit", Module: "placement", Kind: space.KindInt, Min: 8192, Max: 98304, Step: 1024, Unit: "MB", Default: space.Int(24576),
-			Description: "GPU memory that two sharing jobs must stay below together"},
+			Description: "GPU memory that two sharing jobs must stay below together, where the models tell how much a job takes (the built-in ones do not)"},
 		{ID: "share_load", Module: "placement", Kind: space.KindFloat, Min: 1, Max: 1000, Log: true, Unit: "jobs/h",
 			Special: []space.Special{{Value: 0, Name: "always", Weight: 0.5}}, Default: space.Num(0),
 			Description: "GPUs are shared while more jobs than this were submitted within the last hour"},
