@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -176,7 +177,7 @@ func TestExamplesRun(t *testing.T) {
 	}
 	// Those measure for longer than a test should.
 	long := []string{"autosched bench", "autosched causal foresee", "autosched evaluate", "autosched forecast"}
-	missing := regexp.MustCompile(`runs\.csv\.gz|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|events data|--server|trace (stats|import) - |serve|emulate|register|scheduler (get|list|validate|update|pause|resume) |config |scenario`)
+	missing := regexp.MustCompile(`runs\.csv\.gz|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|events data|--server|trace (stats|import) - |serve|emulate|register|scheduler (get|list|validate|update|pause|resume) |config |scenario|trials\.jsonl`)
 	ran := 0
 	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
 		if slices.ContainsFunc(long, func(p string) bool { return strings.HasPrefix(cmd.CommandPath(), p) }) || strings.Contains(cmd.CommandPath(), "completion") {
@@ -188,7 +189,9 @@ func TestExamplesRun(t *testing.T) {
 				continue
 			}
 			ran++
+			began := time.Now()
 			code, out, errs := command(args...)
+			t.Logf("%6.2f s: %s", time.Since(began).Seconds(), line)
 			if code != 0 {
 				t.Errorf("autosched %s: exit %d: %s", line, code, errs)
 			}
