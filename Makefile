@@ -16,6 +16,10 @@ BENCHTIME ?= 1s
 # How long each fuzz target runs.
 FUZZTIME ?= 3s
 
+# How long the tests of one package may take; go's own 10 minutes are short for
+# the largest ones on a busy machine.
+TEST_TIMEOUT ?= 30m
+
 # Extra flags of `make race`. Under -short the heavy suites leave out their
 # largest inputs.
 RACE_FLAGS ?= -short
@@ -46,7 +50,7 @@ demo: build ## Evaluate adaptive tuning on the sample trace and say where the re
 
 .PHONY: test
 test: ## Run every test.
-	CGO_ENABLED=0 $(GO) test ./...
+	CGO_ENABLED=0 $(GO) test -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: check
 check: test format vet staticcheck race fuzz golden generated ## Run the tests and all other checks.
@@ -76,8 +80,8 @@ staticcheck: ## Run staticcheck, in the version go.mod names.
 .PHONY: race
 race: ## Run the tests under the race detector (needs gcc).
 	@if command -v gcc >/dev/null 2>&1; then \
-		echo "CGO_ENABLED=1 $(GO) test -race $(RACE_FLAGS) ./..."; \
-		CGO_ENABLED=1 $(GO) test -race $(RACE_FLAGS) ./...; \
+		echo "CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(RACE_FLAGS) ./..."; \
+		CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(RACE_FLAGS) ./...; \
 	elif [ -n "$(CI)" ]; then \
 		echo "race: gcc is missing"; exit 1; \
 	else \
@@ -109,7 +113,7 @@ fuzz: ## Run every fuzz target for a few seconds (FUZZTIME).
 golden: ## Run the golden and end-to-end suites over the reference data.
 	@if [ -d $(SHARED) ]; then \
 		pkgs=$$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | awk '/internal\/testshared/ { print $$1 }'); \
-		AUTOSCHED_REQUIRE_SHARED=1 CGO_ENABLED=0 $(GO) test -count=1 $$pkgs; \
+		AUTOSCHED_REQUIRE_SHARED=1 CGO_ENABLED=0 $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $$pkgs; \
 	elif [ -n "$(AUTOSCHED_REQUIRE_SHARED)" ]; then \
 		echo "golden: $(SHARED) is absent"; exit 1; \
 	else \
