@@ -32,13 +32,40 @@ func newAuto(s Setup) (Sampler, error) {
 	case dims > mostDims:
 		a.main, a.name, a.why = newForestSampler(s), "forest", fmt.Sprintf("%d dimensions are too many for a Gaussian process", dims)
 	default:
-		a.main, a.name, a.why = newGPSampler(s), "gp", fmt.Sprintf("%d dimensions, %d evaluations", dims, s.Budget)
+		a.main, a.name, a.why = newGPSampler(s), "gp", suits(s, dims)
 	}
 	if s.Budget > tailFrom && a.name != "random" {
 		a.local = newLocalSampler(s)
 		a.why += fmt.Sprintf("; after %d trials every other step looks around the best", tailFrom)
 	}
 	return a, nil
+}
+
+// suits says what a Gaussian process was chosen for.
+func suits(s Setup, dims int) string {
+	categories := 0
+	for i := range dims {
+		if s.Space.Dim(i).Categorical {
+			categories++
+		}
+	}
+	count := func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %s", n, many)
+	}
+	what := count(dims, "dimension", "dimensions")
+	if categories > 0 {
+		what += ", " + count(categories, "category", "categories")
+	}
+	if rules := len(s.Space.Rules()); rules > 0 {
+		what += ", " + count(rules, "rule", "rules")
+	}
+	if s.Budget > 0 {
+		what += ", " + fmt.Sprintf("%d evaluations", s.Budget)
+	}
+	return what + ": few enough for a Gaussian process"
 }
 
 // Explain implements Explainer.

@@ -36,16 +36,22 @@ func (p *proposals) fresh(x []float64) (c space.Config, ok bool) {
 }
 
 // enumerable is the size up to which a space is listed rather than sampled. For
-// a larger budget it is four times that: drawing at random would miss what is
-// left at the end.
-const enumerable = 2048
+// a larger budget it is four times that, up to mostEnumerable: drawing at random
+// would miss what is left at the end.
+const (
+	enumerable     = 2048
+	mostEnumerable = 16384
+)
 
 // enumerate lists the configurations of a space of few; nil if there are more,
 // or if the rules leave so few of many that finding them would take long.
 func (s *Setup) enumerate() []space.Config {
-	limit := max(enumerable, 4*s.Budget)
-	if !s.Space.Finite() || len(s.Space.Rules()) == 0 && s.Space.Size() > float64(limit) {
-		return nil
+	limit := min(max(enumerable, 4*s.Budget), mostEnumerable)
+	if !(s.Space.Size() <= float64(limit)) {
+		if !s.Space.Finite() || len(s.Space.Rules()) == 0 {
+			return nil
+		}
+		limit = enumerable
 	}
 	all, complete := s.Space.Enumerate(limit)
 	if !complete {
@@ -101,14 +107,12 @@ func (p *proposals) climb(f func(x []float64) float64, x []float64, value float6
 
 // design returns points to learn from: a Sobol sequence whose coordinates are
 // replaced by their ranks, so that every level of a small integer and every
-// category is met. The more was measured before, the fewer: at most half of what
-// is left, except that a model wants eight trials.
+// category is met: at most half of what is left, except that a model wants eight
+// trials. Presets do not make it smaller: they lie close together, and a model
+// that knows little else stays with them.
 func (p *proposals) design(seed uint64, q Request) []Suggestion {
 	dims := len(p.enc.dims)
 	n := min(max(dims+3, 7), 12)
-	if have := len(q.History); have > 4 {
-		n = max(n-have/2, 5)
-	}
 	n = min(n, max(q.N/2, fewest-len(q.History), 1), q.N)
 	seq := newSobol(dims, seed)
 	seq.seek(uint32(q.Step) * spread)

@@ -156,6 +156,11 @@ func (r *searchBench) print(w io.Writer, names []string) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
+		for k := range r.Results {
+			if f := &r.Results[k]; f.Objective == name && f.Choice != "" {
+				fmt.Fprintf(w, "%s is %s.\n", f.Sampler, f.Choice)
+			}
+		}
 	}
 	return nil
 }

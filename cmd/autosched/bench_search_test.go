@@ -8,7 +8,7 @@ import (
 
 func TestBenchSearch(t *testing.T) {
 	code, stdout, stderr := command("bench", "search", "--objective", "quad2,ladder", "--sampler", "auto,random", "--budget", "20", "--seeds", "3")
-	if code != 0 || !strings.Contains(stdout, "quad2, regret after 20 evaluations") || !strings.Contains(stdout, "random") || strings.Contains(stdout, "published") {
+	if code != 0 || !strings.Contains(stdout, "quad2, regret after 20 evaluations") || !strings.Contains(stdout, "random") || strings.Contains(stdout, "published") || !strings.Contains(stdout, "auto is gp: ") {
 		t.Errorf("exit %d:\n%s%s", code, stdout, stderr)
 	}
 	_, again, _ := command("bench", "search", "--objective", "quad2,ladder", "--sampler", "auto,random", "--budget", "20", "--seeds", "3", "--workers", "3")

@@ -27,14 +27,16 @@ type Figures struct {
 	Std       float64   `json:"regret_std"` // of the population, as published
 	Median    float64   `json:"regret_median"`
 	Regrets   []float64 `json:"regrets,omitempty"` // by seed
+	// Choice is which sampler was chosen and why, of one that chooses.
+	Choice string `json:"choice,omitempty"`
 }
 
 // errFails is what a failing configuration answers.
 var errFails = errors.New("the configuration fails")
 
 // Regret runs one study of an objective and returns the regret of the
-// configuration it returns.
-func Regret(ctx context.Context, o *objectives.Objective, sampler string, budget int, seed uint64) (float64, error) {
+// configuration it returns, and what a sampler that chooses has chosen and why.
+func Regret(ctx context.Context, o *objectives.Objective, sampler string, budget int, seed uint64) (regret float64, choice string, err error) {
 	r, err := search.Tune(ctx, search.Options{
 		Space: o.Space(), Method: sampler, Budget: budget, Seed: seed, Workers: 1,
 		Evaluate: func(_ context.Context, c space.Config) (search.Measurement, error) {
@@ -46,19 +48,19 @@ func Regret(ctx context.Context, o *objectives.Objective, sampler string, budget
 		},
 	})
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if r.Stopped == search.StoppedCancelled {
-		return 0, ctx.Err()
+		return 0, "", ctx.Err()
 	}
-	return o.Regret(r.Trials[r.Best].Config), nil
+	return o.Regret(r.Trials[r.Best].Config), r.Choice, nil
 }
 
 // Run measures a sampler on an objective with seeds 1 to seeds, on so many
 // workers; how many changes nothing but the time.
 func Run(ctx context.Context, o *objectives.Objective, sampler string, budget, seeds, workers int) (Figures, error) {
 	f := Figures{Objective: o.Name, Sampler: sampler, Budget: budget, Seeds: seeds, Regrets: make([]float64, seeds)}
-	errs := make([]error, seeds)
+	errs, choices := make([]error, seeds), make([]string, seeds)
 	var wg sync.WaitGroup
 	free := make(chan struct{}, max(workers, 1))
 	for i := range seeds {
@@ -66,7 +68,7 @@ func Run(ctx context.Context, o *objectives.Objective, sampler string, budget, s
 		wg.Go(func() {
 			defer func() { <-free }()
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				f.Regrets[i], errs[i] = Regret(ctx, o, sampler, budget, uint64(i)+1)
+				f.Regrets[i], choices[i], errs[i] = Regret(ctx, o, sampler, budget, uint64(i)+1)
 			}
 		})
 	}
@@ -77,6 +79,9 @@ func Run(ctx context.Context, o *objectives.Objective, sampler string, budget, s
 		}
 	}
 	f.summarise()
+	if seeds > 0 {
+		f.Choice = choices[0] // the seed has no part in it
+	}
 	return f, nil
 }
 
