@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // withoutWall is a report without what differs from run to run.
@@ -82,6 +85,35 @@ func TestTuneResume(t *testing.T) {
 	}
 	if read(path) != text {
 		t.Error("a refused record was changed")
+	}
+}
+
+// TestTuneInterrupted: the best so far comes out, and how to go on.
+func TestTuneInterrupted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trials.jsonl")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := time.AfterFunc(0, func() {
+		for ctx.Err() == nil {
+			if b, err := os.ReadFile(path); err == nil && bytes.Count(b, []byte("\n")) > 5 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	defer stop.Stop()
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures", "1", "--sampler", "random", "--budget", "1000000", "--trials", path, "--json"}, &out, &errs)
+	var got struct {
+		Stopped string
+		Best    map[string]any
+		Trials  []json.RawMessage
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || code != 0 || got.Stopped != "cancelled" || len(got.Trials) < 5 || len(got.Best) == 0 {
+		t.Errorf("exit %d, stopped by %q after %d trials (%v)", code, got.Stopped, len(got.Trials), err)
+	}
+	if want := "note: interrupted; this is the best of what was measured; go on with --resume " + path; !strings.Contains(errs.String(), want) {
+		t.Errorf("%s does not say %q", &errs, want)
 	}
 }
 
