@@ -389,19 +389,14 @@ func (m *Model) judge(perFold []variant) {
 			measured[r] = row[o]
 			mean += row[o] / float64(n)
 		}
-		best := math.Inf(1)
-		for _, w := range blends {
-			if e := relative(mix(structural[k], direct[k], w), measured); e < best {
-				best, m.blend[k] = e, w
-			}
-		}
+		m.blend[k] = m.weigh(structural[k], direct[k], measured)
 		blended := mix(structural[k], direct[k], m.blend[k])
 		constant := make([]float64, n)
 		for r := range constant {
 			constant[r] = mean
 		}
 		m.errors[k] = Errors{Objective: m.name(o), Structural: relative(structural[k], measured), Direct: relative(direct[k], measured),
-			Blend: best, Mean: relative(constant, measured), Weight: m.blend[k], Family: m.direct[k].family, Rank: Spearman(blended, measured)}
+			Blend: relative(blended, measured), Mean: relative(constant, measured), Weight: m.blend[k], Family: m.direct[k].family, Rank: Spearman(blended, measured)}
 		squares := 0.0
 		for r := range measured {
 			d := m.direct[k].y(blended[r]) - m.direct[k].y(measured[r])
@@ -410,6 +405,50 @@ func (m *Model) judge(perFold []variant) {
 		m.spread[k] = math.Sqrt(squares / float64(n))
 	}
 	m.drift = make([]drift, len(m.objectives))
+}
+
+// weigh chooses the weight of the structural head, that with the least error. Where
+// rows come in groups, which later ones may be unlike, it is the least weight whose
+// error is within one standard error of that, block by block: the direct head is
+// right whatever is hidden, the graph has to earn its part.
+func (m *Model) weigh(structural, direct, measured []float64) float64 {
+	perBlock := func(w float64) []float64 {
+		sums, rows := make([]float64, blocks), make([]float64, blocks)
+		for r, p := range mix(structural, direct, w) {
+			b := m.blocks[r]
+			sums[b] += relative([]float64{p}, measured[r:r+1])
+			rows[b]++
+		}
+		var out []float64
+		for b, n := range rows {
+			if n > 0 {
+				out = append(out, sums[b]/n)
+			}
+		}
+		return out
+	}
+	var errs [][]float64
+	least, best := math.Inf(1), 0
+	for i, w := range blends {
+		errs = append(errs, perBlock(w))
+		if e := mean(errs[i]); e < least {
+			least, best = e, i
+		}
+	}
+	for i, w := range blends {
+		if len(m.o.Groups) > 0 && mean(errs[i])-least <= standardError(errs[i], errs[best]) {
+			return w
+		}
+	}
+	return blends[best]
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
 }
 
 func mix(a, b []float64, w float64) []float64 {
