@@ -113,6 +113,9 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 				return err
 			}
 			defer record.close()
+			if record.from != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d trials of %s are not measured again\n", record.from.Trials(), study.resume)
+			}
 			line := newProgressLine(cmd.ErrOrStderr())
 			o := replay.Options{
 				Trace: in.trace, From: in.from, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective, Horizon: t.horizon, Futures: t.futures,
