@@ -102,6 +102,9 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
 		Front: r.Front, Time: r.Time, Record: r.Record, About: r.About, Resume: r.Resume,
 	}
+	if !r.Always {
+		o.Likely = likely
+	}
 	for _, x := range r.goal().Then {
 		o.Then = append(o.Then, search.Rank{Side: x.Metric, Within: x.Within})
 	}

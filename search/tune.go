@@ -56,6 +56,9 @@ type Options struct {
 	// on the machine. The default and the incumbent are measured whatever it is.
 	Time time.Duration
 
+	// Likely is how probable it has to be that a configuration keeps to each paired
+	// limit (Measurement.Kept); 0 asks only that it does so in the mean.
+	Likely float64
 	// Then are sides that trials within reach of the least objective are searched
 	// by. Result.Best goes by the objective alone.
 	Then []Rank

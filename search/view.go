@@ -11,21 +11,21 @@ import (
 // objectives, it is shown trials whose values stand for these as well.
 
 // constrained are the trials as what has limits is searched: one that breaks
-// them counts as no better than the incumbent, and the worse the more it breaks
-// them.
+// them, or is not likely to keep to them, counts as no better than the incumbent,
+// and the worse the more it breaks them.
 func (s *study) constrained() []Trial {
 	trials := s.result.Trials
 	out := trials
 	for i := range trials {
 		t := &trials[i]
-		if !t.OK() || t.Measurement.Feasible() {
+		if !t.OK() || s.keeps(&t.Measurement) {
 			continue
 		}
 		if &out[0] == &trials[0] {
 			out = slices.Clone(trials)
 		}
 		was := t.Measurement.Mean()
-		worse := max(was, s.base) * (1 + t.Measurement.violation())
+		worse := max(was, s.base) * (1 + s.violation(&t.Measurement))
 		v := make([]float64, len(t.Measurement.Values))
 		for k, x := range t.Measurement.Values {
 			if v[k] = worse; was > 0 {
@@ -129,8 +129,8 @@ func (s *study) view() []Trial {
 			continue
 		}
 		v := 1 + cost[k] + float64(augment*added[k])
-		if !m.Feasible() {
-			v += 1 + m.violation()
+		if !s.keeps(m) {
+			v += 1 + s.violation(m)
 		}
 		m.Values, m.Floors = []float64{min(v, mostCost)}, nil
 	}
@@ -175,18 +175,38 @@ func normalised(trials []Trial, name string) []float64 {
 func (s *study) winner() int {
 	trials := s.constrained()
 	best := s.modelled(trials)
-	if best < 0 || s.result.Trials[best].Measurement.Feasible() {
+	if best < 0 || s.keeps(&s.result.Trials[best].Measurement) {
 		return best
 	}
-	best = -1
-	low := math.Inf(1)
-	for i := range s.result.Trials {
-		t := &s.result.Trials[i]
-		if t.OK() && t.Measurement.Feasible() && t.Measurement.Mean() < low {
-			best, low = i, t.Measurement.Mean()
+	// What is likely to keep to them, else what does so on these futures.
+	for _, keeps := range []func(*Measurement) bool{s.keeps, (*Measurement).Feasible} {
+		best = -1
+		low := math.Inf(1)
+		for i := range s.result.Trials {
+			t := &s.result.Trials[i]
+			if t.OK() && keeps(&t.Measurement) && t.Measurement.Mean() < low {
+				best, low = i, t.Measurement.Mean()
+			}
+		}
+		if best >= 0 {
+			break
 		}
 	}
 	return best
+}
+
+// keeps reports whether a measurement keeps to the limits, likely enough.
+func (s *study) keeps(m *Measurement) bool {
+	return m.Feasible() && (s.Likely == 0 || m.Kept() >= s.Likely)
+}
+
+// doubt is what not being likely at all to keep to a limit counts as, as a share of
+// its bound: less than any excess that matters.
+const doubt = .05
+
+// violation is the sum of the excesses, and of the doubt about them.
+func (s *study) violation(m *Measurement) float64 {
+	return m.violation() + float64(doubt*max(0, s.Likely-m.Kept()))
 }
 
 // Front returns the indices of the trials that no other beats in every one of the
