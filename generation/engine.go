@@ -30,8 +30,9 @@ const (
 // such as "ensemble/predicted". Empty parts are the defaults.
 type Method string
 
-// DefaultMethod of making futures.
-const DefaultMethod Method = arrivals.DefaultMethod + "/" + HistoryDurations
+// DefaultMethod of making futures. On real traces tuning gained more with
+// predicted durations than with those of history (docs/forecast.md).
+const DefaultMethod Method = arrivals.DefaultMethod + "/" + PredictedDurations
 
 func (m Method) split() (arrive, last string) {
 	arrive, last, _ = strings.Cut(string(m), "/")

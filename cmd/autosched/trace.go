@@ -152,14 +152,13 @@ func (o *traceInput) read(cmd *cobra.Command) (*workload.Workload, *workload.Imp
 	}
 	opts := workload.ReadOptions{Context: cmd.Context(), Format: o.format, Strict: o.strict, KeepRejected: o.show, MaxRows: o.maxRows}
 	path := o.trace
-	if line := newProgressLine(cmd.ErrOrStderr()); line.on {
-		defer line.clear()
-		opts.Progress = func(p workload.Progress) {
-			if p.Total > 0 {
-				line.show("reading %s: %d %%, %d rows", path, 100*p.Bytes/p.Total, p.Rows)
-			} else {
-				line.show("reading %s: %d rows", path, p.Rows)
-			}
+	line := newProgressLine(cmd.ErrOrStderr())
+	defer line.clear()
+	opts.Progress = func(p workload.Progress) {
+		if p.Total > 0 {
+			line.show("reading %s: %d %%, %d rows", path, 100*p.Bytes/p.Total, p.Rows)
+		} else {
+			line.show("reading %s: %d rows", path, p.Rows)
 		}
 	}
 	if path == "-" {
