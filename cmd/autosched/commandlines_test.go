@@ -34,7 +34,7 @@ func commandLines(text string) [][]string {
 		}
 		line, _, _ = strings.Cut(line, " #")
 		for _, part := range regexp.MustCompile(`\||&&|;|&$|\d?>`).Split(line, -1) {
-			if m := called.FindStringSubmatch(part); m != nil { // not what a table says of the method
+			if m := callLine.FindStringSubmatch(part); m != nil { // not what a table says of the method
 				out = append(out, shellWords(m[1]))
 			}
 		}
@@ -42,7 +42,7 @@ func commandLines(text string) [][]string {
 	return out
 }
 
-var called = regexp.MustCompile(`^\s*(?:bin/|"\$)?autosched"? ([a-z-].*)`)
+var callLine = regexp.MustCompile(`^\s*(?:bin/|"\$)?autosched"? ([a-z-].*)`)
 
 // shellWords splits at blanks outside quotes.
 func shellWords(text string) []string {

@@ -219,14 +219,11 @@ func writeOutcomes(out io.Writer, sim *simulator.Sim) error {
 func secs(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 && cmd.HasSubCommands() {
-		return usageError{fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])}
-	}
 	if len(args) == 1 && cmd.Flags().Lookup("trace") != nil {
-		return usageError{fmt.Errorf("%s takes no arguments; for a trace say --trace %s", cmd.CommandPath(), args[0])}
+		return usageError{fmt.Errorf("%s takes no arguments; for a trace say --trace %s", called(cmd), args[0])}
 	}
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments, only flags; what is %q?", cmd.CommandPath(), args[0])}
+		return usageError{fmt.Errorf("%s takes no arguments, only flags; what is %q?", called(cmd), args[0])}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,7 +22,7 @@ func groups(cmd *cobra.Command) {
 		if len(args) == 0 {
 			return nil
 		}
-		err := fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])
+		err := fmt.Errorf("%s has no command %q", cmp.Or(called(cmd), cmd.Name()), args[0])
 		if cmd.SuggestionsMinimumDistance <= 0 {
 			cmd.SuggestionsMinimumDistance = 2
 		}
@@ -31,6 +32,11 @@ func groups(cmd *cobra.Command) {
 		return usageError{err}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// called is how a command is called, without the name of the program.
+func called(cmd *cobra.Command) string {
+	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
 }
 
 // newHelpCmd is "autosched help COMMAND", which unlike cobra's own refuses what
