@@ -10,14 +10,16 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// growthSizes are numbers of jobs, all submitted in forty days: the cluster
-// grows with them.
+// growthSizes are numbers of jobs, submitted in forty days where the cluster grows
+// with them.
 var growthSizes = []struct {
 	name string
 	jobs int
 }{{"10k", 10_000}, {"100k", 100_000}, {"1M", 1_000_000}}
 
-const growthDays = 40
+// The fewest of the long ones come in fewer days, as nobody draws jobs of more
+// than ten years.
+const growthDays, longDays = 40, 36
 
 // growing are the configurations whose cost is followed: FIFO, Tiresias with each
 // number of queues, and with all jobs of a queue in order of submission.
@@ -57,8 +59,9 @@ func configured(b *testing.B, name, label string, set ...string) contender {
 }
 
 // BenchmarkGrowth replays synthetic jobs on a cluster with room to spare (a
-// hundred jobs per node: 10,000 nodes for a million) and on one that they fill (a
-// load of 1: about 2,000 nodes), and tells how the time per job grows with their
+// hundred jobs per node: 10,000 nodes for a million), on one that they fill (a
+// load of 1: about 2,000 nodes), and, submitted in as many more days, on the one
+// that the fewest fill (long), and tells how the time per job grows with their
 // number. It is CPU time where the system tells it.
 func BenchmarkGrowth(b *testing.B) {
 	var rows []growthRow
@@ -73,16 +76,20 @@ func BenchmarkGrowth(b *testing.B) {
 		rows[i].ns[size] = ns
 	}
 	for k, size := range growthSizes {
-		var w *workload.Workload
-		var full workload.Cluster
-		for _, x := range growing(b) {
-			for _, room := range []string{"roomy", "full"} {
+		for _, room := range []string{"roomy", "full", "long"} {
+			var w *workload.Workload
+			var c workload.Cluster
+			for _, x := range growing(b) {
 				name := room + "/" + x.name
 				b.Run(size.name+"/"+name, func(b *testing.B) {
-					if w == nil {
-						w, full = filling(b, size.jobs)
+					switch {
+					case w != nil:
+					case room == "long":
+						fewest := growthSizes[0].jobs
+						w, c = filling(b, size.jobs, fewest, longDays*size.jobs/fewest)
+					default:
+						w, c = filling(b, size.jobs, size.jobs, growthDays)
 					}
-					c := full
 					if room == "roomy" {
 						c.Nodes = size.jobs / 100
 					}
@@ -127,10 +134,11 @@ func logRatio(i int) float64 {
 	return math.Log(float64(growthSizes[i].jobs)) / math.Log(float64(growthSizes[0].jobs))
 }
 
-// filling draws jobs of forty days and the cluster on which they are a load of 1.
-func filling(b *testing.B, jobs int) (*workload.Workload, workload.Cluster) {
+// filling draws jobs of some days, of users of a cluster for so many in forty
+// days, and the cluster on which they are a load of 1.
+func filling(b *testing.B, jobs, users, days int) (*workload.Workload, workload.Cluster) {
 	b.Helper()
-	w, err := workload.Synthesize(workload.SynthOptions{Days: growthDays, Jobs: jobs, Seed: 1, Cluster: workload.Cluster{Nodes: jobs / 500, GPUsPerNode: 8}})
+	w, err := workload.Synthesize(workload.SynthOptions{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Cluster{Nodes: users / 500, GPUsPerNode: 8}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -139,5 +147,5 @@ func filling(b *testing.B, jobs int) (*workload.Workload, workload.Cluster) {
 		j := &w.Jobs()[i]
 		work += j.Duration.Hours() * float64(j.GPUs.Whole())
 	}
-	return w, workload.Cluster{Nodes: max(jobs/500, int(math.Round(work/(24*growthDays)/8))), GPUsPerNode: 8}
+	return w, workload.Cluster{Nodes: max(users/500, int(math.Round(work/(24*float64(days))/8))), GPUsPerNode: 8}
 }

@@ -52,6 +52,8 @@ type placer struct {
 	// only counted, or pools divide the nodes.
 	could   []int32
 	offered []uint16
+
+	want []int // scratch of partition
 }
 
 // bitmap is a set of nodes with a summary word per 64 words.
@@ -73,6 +75,15 @@ func resized[T any](s []T, n int) []T {
 		return make([]T, n)
 	}
 	return s[:n]
+}
+
+// longer is so many bitmaps, with the memory of those there were.
+func longer(level []bitmap, n int) []bitmap {
+	level = level[:min(cap(level), n)]
+	for len(level) < n {
+		level = append(level, bitmap{})
+	}
+	return level
 }
 
 func (b *bitmap) add(i int) {
@@ -166,28 +177,26 @@ func (p *placer) move(node, was int) {
 // grow makes the bitmaps of a number of pools, empty.
 func (p *placer) grow(pools int) {
 	size := pools * (p.perNode + 1)
-	for len(p.level) < size {
-		p.level = append(p.level, bitmap{})
-	}
-	p.level = p.level[:size]
+	p.level = longer(p.level, size)
 	for i := range p.level {
 		p.level[i].reset(len(p.free))
 	}
 }
 
-// partition makes the pools have so many nodes each; the first takes what the
-// others leave. Nodes in use change pools when they become empty. Among equals
-// the last nodes leave first.
-func (p *placer) partition(sizes []int) {
+// partition makes the pools after the first have so many nodes each; the first
+// takes what they leave. Nodes in use change pools when they become empty. Among
+// equals the last nodes leave first.
+func (p *placer) partition(rest []int) {
 	p.could = p.could[:0]
-	p.grow(len(sizes))
-	p.total, p.full = resized(p.total, len(sizes)), resized(p.full, len(sizes))
+	pools := 1 + len(rest)
+	p.grow(pools)
+	p.total, p.full = resized(p.total, pools), resized(p.full, pools)
 	clear(p.total)
 	clear(p.full)
-	want := make([]int, len(sizes))
-	copy(want, sizes)
+	p.want = append(append(p.want[:0], 0), rest...)
+	want := p.want
 	for n := range p.pool {
-		if int(p.pool[n]) >= len(sizes) {
+		if int(p.pool[n]) >= pools {
 			p.pool[n] = 0
 		}
 		p.next[n] = 0
@@ -198,7 +207,7 @@ func (p *placer) partition(sizes []int) {
 		func(n, to int) bool { return int(p.free[n]) == p.perNode },
 		func(n, to int) bool { return true },
 	} {
-		for to := 1; to < len(sizes); to++ {
+		for to := 1; to < pools; to++ {
 			for n := len(p.free) - 1; n >= 0 && want[to] > 0; n-- {
 				if p.next[n] == 0 && pass(n, to) {
 					p.next[n] = uint8(to)
@@ -229,15 +238,12 @@ func (p *placer) levels(pool uint8) []bitmap {
 
 func (p *placer) copyFrom(src *placer) {
 	level := p.level
-	free, pool, next, total, full, could, offered := p.free, p.pool, p.next, p.total, p.full, p.could, p.offered
+	free, pool, next, total, full, could, offered, want := p.free, p.pool, p.next, p.total, p.full, p.could, p.offered, p.want
 	*p = *src
 	p.free, p.pool, p.next = append(free[:0], src.free...), append(pool[:0], src.pool...), append(next[:0], src.next...)
 	p.total, p.full = append(total[:0], src.total...), append(full[:0], src.full...)
-	p.could, p.offered = could[:0], offered
-	for len(level) < len(src.level) {
-		level = append(level, bitmap{})
-	}
-	p.level = level[:len(src.level)]
+	p.could, p.offered, p.want = could[:0], offered, want
+	p.level = longer(level, len(src.level))
 	for i := range src.level {
 		d, s := &p.level[i], &src.level[i]
 		d.words = append(d.words[:0], s.words...)

@@ -143,7 +143,7 @@ func (s *Sim) Partition(rest ...int) {
 	if s.place.mode == Count {
 		return
 	}
-	s.place.partition(append([]int{0}, rest...))
+	s.place.partition(rest)
 }
 
 // SetPool says in which pool a waiting job's next start looks for GPUs.
