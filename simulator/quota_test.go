@@ -272,6 +272,15 @@ func TestQuotasBalance(t *testing.T) {
 			if got := time.Duration(sum.s)*time.Second + time.Duration(sum.ns); got != waited {
 				t.Fatalf("causes explain %v of waiting and jobs waited %v", got, waited)
 			}
+			explained := 0.0
+			for i := range reports {
+				for _, d := range reports[i].Delays {
+					explained += d.Seconds * float64(reports[i].Jobs)
+				}
+			}
+			if d := explained - waited.Seconds(); max(d, -d) > 1e-9*(1+explained) {
+				t.Fatalf("tenants' causes explain %g s of waiting and jobs waited %v", explained, waited)
+			}
 		}
 	})
 }
