@@ -47,7 +47,7 @@ type Event struct {
 	Attained    time.Duration
 	HasAttained bool
 	// LevelAttained and LeaseUntil are as in ActiveJob, where HasLevel and a
-	// positive LeaseUntil say they are known.
+	// LeaseUntil other than 0 say they are known.
 	LevelAttained time.Duration
 	HasLevel      bool
 	LeaseUntil    time.Duration

@@ -59,7 +59,7 @@ func (r *record) fold(at time.Duration) (a ActiveJob, fin *Finish, ok bool) {
 		if e.hasLevel {
 			a.LevelAttained, a.HasLevel = e.levelAttained, true
 		}
-		if e.leaseUntil > 0 && a.Running {
+		if e.leaseUntil != 0 && a.Running {
 			a.LeaseUntil = e.leaseUntil
 		}
 	}

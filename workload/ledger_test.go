@@ -377,3 +377,14 @@ func BenchmarkLedgerApply(b *testing.B) {
 		apply(b, l, ev(Submitted, id, i), ev(Started, id, i+10), ev(Finished, id, i+500))
 	}
 }
+
+// TestLeaseBeforeZero: instants before the zero are as good as others.
+func TestLeaseBeforeZero(t *testing.T) {
+	l := NewLedger(testCluster)
+	job := Job{ID: "a", Submit: -20 * time.Second, GPUs: GPUs(1)}
+	apply(t, l, Event{ID: "1", Kind: Submitted, Time: -20 * time.Second, Job: job},
+		Event{ID: "2", Kind: Started, Time: -20 * time.Second, Job: Job{ID: "a"}, LeaseUntil: -5 * time.Second})
+	if s := l.State(-10 * time.Second); len(s.Jobs) != 1 || s.Jobs[0].LeaseUntil != -5*time.Second {
+		t.Errorf("%+v", s.Jobs)
+	}
+}
