@@ -75,3 +75,25 @@ func TestAdoptionRule(t *testing.T) {
 		}
 	}
 }
+
+// TestNoIntervalOverWhatDoesNotEnd: an incumbent that ran out of events was played
+// in part only, so nothing is said about by how much it was beaten.
+func TestNoIntervalOverWhatDoesNotEnd(t *testing.T) {
+	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := func(n int, values ...float64) search.Trial {
+		return search.Trial{Step: n, Config: sp.Default().With("n", space.Int(n)), Proposed: search.Proposed{Origin: "test"}, Measurement: search.Measurement{Values: values, Floors: make([]float64, len(values))}}
+	}
+	for _, exhausted := range []bool{false, true} {
+		incumbent, candidate := trial(0, 10, 10, 11, 10), trial(1, 8, 8, 9, 8)
+		incumbent.Measurement.Exhausted = exhausted
+		r := Round{Incumbent: incumbent.Config, MinRatio: 1.05}
+		out := RoundResult{Decision: Decision{Config: incumbent.Config, Ratio: 1}, Trials: []search.Trial{incumbent, candidate}, Incumbent: incumbent}
+		r.choose(&out, []search.Trial{candidate}, true, -1)
+		if !out.Adopt || out.Interval.IsZero() != exhausted {
+			t.Errorf("exhausted %v: adopt %v, interval %+v, %s", exhausted, out.Adopt, out.Interval, out.Reason)
+		}
+	}
+}
