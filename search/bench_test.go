@@ -38,12 +38,12 @@ func BenchmarkSuggest(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					sampler.Suggest(Request{History: trials[:size], Step: 1, N: 600 - size})
+					sampler.Suggest(Request{History: trials[:size], Step: 2, N: 600 - size}) // an even step: auto leaves odd ones to local
 					b.StartTimer()
 					used -= cpuTime()
 					for k := range batches {
 						have := size + 4*k
-						out := sampler.Suggest(Request{History: trials[:have], Step: 2 + k, N: 600 - have})
+						out := sampler.Suggest(Request{History: trials[:have], Step: 3 + k, N: 600 - have})
 						n += len(out)
 						if learner, ok := sampler.(Learner); ok {
 							learner.Observe(trials[have : have+len(out)])
