@@ -31,7 +31,7 @@ const (
 type Method string
 
 // DefaultMethod of making futures. On real traces tuning gained more with
-// predicted durations than with those of history (docs/forecast.md).
+// predicted durations than with those of history, in the mean (docs/forecast.md).
 const DefaultMethod Method = arrivals.DefaultMethod + "/" + PredictedDurations
 
 func (m Method) split() (arrive, last string) {
