@@ -260,9 +260,11 @@ func TestCancelReturnsTheBestSoFar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Two workers may have been about to begin when the third was cut off.
-		if n := len(r.Trials); r.Stopped != StoppedCancelled || n > 20 || n < 18 || r.Best < 0 {
-			t.Errorf("%s: stopped by %s after %d trials, best %d; want cancelled after 18 to 20", method, r.Stopped, n, r.Best)
+		// A worker that was about to begin when another was cut off loses its trial and
+		// those behind it in the batch; no sampler's batch that holds evaluation 21
+		// begins before trial 16.
+		if n := len(r.Trials); r.Stopped != StoppedCancelled || n > 20 || n < 16 || r.Best < 0 {
+			t.Errorf("%s: stopped by %s after %d trials, best %d; want cancelled after 16 to 20", method, r.Stopped, n, r.Best)
 		}
 		for i, trial := range r.Trials {
 			if strings.Contains(trial.Err, "context") || trial.Step != i {
