@@ -115,7 +115,7 @@ func TestGoalRule(t *testing.T) {
 			out.Trials = append(out.Trials, goalTrial(sp.Default().With("n", space.Int(i)), i, x.objective, x.side, x.excess))
 		}
 		out.Incumbent = out.Trials[0]
-		r.choose(&out, r.better(&out), false, -1)
+		r.choose(&out, r.better(&out, false), false, -1)
 		if got := out.Config.Get("n").Int(); got != tt.want || out.Adopt != (tt.want != 0) || !strings.Contains(out.Reason, tt.reason) {
 			t.Errorf("%s: %d, adopt %v: %s; want %d: %s", tt.name, got, out.Adopt, out.Reason, tt.want, tt.reason)
 		}
@@ -126,7 +126,7 @@ func TestGoalRule(t *testing.T) {
 	r := Round{Incumbent: sp.Default(), MinRatio: 1.05, Objective: "p99_jct"}
 	base := goalTrial(sp.Default(), 0, 100, 1, 0)
 	out := RoundResult{Decision: Decision{Config: sp.Default()}, Incumbent: base, Trials: []search.Trial{base, trial}}
-	if r.choose(&out, r.better(&out), false, -1); out.Adopt || !strings.Contains(out.Reason, "may break a constraint; it keeps to") {
+	if r.choose(&out, r.better(&out, false), false, -1); out.Adopt || !strings.Contains(out.Reason, "may break a constraint; it keeps to") {
 		t.Errorf("adopt %v: %s", out.Adopt, out.Reason)
 	}
 }

@@ -169,14 +169,17 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 	if r.Always {
 		expected = -1 // the best as measured
 	}
-	agreed := r.better(&out)
-	if kept > 0 && len(agreed) > 0 && out.Incumbent.OK() {
+	racing := kept > 0 && out.Incumbent.OK()
+	agreed := r.better(&out, racing)
+	if racing && len(agreed) > 0 {
 		won, err := r.race(ctx, &out, agreed, expected, kept)
 		if err != nil {
 			return out, err
 		}
 		if raced = won != nil; raced { // they have been seen on more futures than the search saw
 			agreed, expected = won, -1
+		} else {
+			agreed = r.better(&out, false)
 		}
 	}
 	r.choose(&out, agreed, raced, expected)

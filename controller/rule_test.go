@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,8 +41,8 @@ func TestAdoptionRule(t *testing.T) {
 		{"by a hundredth of the whole, but a fifth of what can be changed", []search.Trial{measured(0, 100, 100), measured(1, 98, 98)}, nil, 1, "1.250x", 1},
 		{"better in every future, but by too little", []search.Trial{measured(0, 100, 100), measured(1, 99.6, 99.6)}, nil, 0, "less than 1.050x", 1},
 		{"just enough", []search.Trial{measured(0, 111, 111), measured(1, 110, 110)}, nil, 1, "1.050x", 1},
-		{"much better on average, worse in one future", []search.Trial{measured(0, 100, 200), measured(1, 100.1, 95)}, nil, 0, "not better in every future", 1},
-		{"much better on average, equal in one future", []search.Trial{measured(0, 100, 200), measured(1, 100, 95)}, nil, 0, "not better in every future", 1},
+		{"much better on average, worse in one future", []search.Trial{measured(0, 100, 200), measured(1, 100.1, 95)}, nil, 0, "not better in enough futures", 1},
+		{"much better on average, equal in one future", []search.Trial{measured(0, 100, 200), measured(1, 100, 95)}, nil, 0, "not better in enough futures", 1},
 		{"the best on average is not the best that is better everywhere", []search.Trial{measured(0, 100, 200), measured(1, 101, 92), measured(2, 98, 150), measured(3, 99, 140)},
 			nil, 3, "2.034x", 1},
 		{"worse", []search.Trial{measured(0, 100, 100), measured(1, 101, 101)}, nil, 0, "none of 2", 0},
@@ -62,7 +63,7 @@ func TestAdoptionRule(t *testing.T) {
 			}
 			r := Round{Incumbent: at(0), Refused: tt.refused, MinRatio: 1.05, Always: always}
 			out := RoundResult{Decision: Decision{Config: at(0), Ratio: 1}, Trials: tt.trials, Incumbent: tt.trials[0]}
-			r.choose(&out, r.better(&out), false, -1)
+			r.choose(&out, r.better(&out, false), false, -1)
 			if !out.Config.Equal(at(want)) || out.Adopt != (want != 0) {
 				t.Errorf("%s, always %v: %v, adopt %v (%s); want %v", tt.name, always, out.Config, out.Adopt, out.Reason, at(want))
 			}
@@ -94,6 +95,39 @@ func TestNoIntervalOverWhatDoesNotEnd(t *testing.T) {
 		r.choose(&out, []search.Trial{candidate}, true, -1)
 		if !out.Adopt || out.Interval.IsZero() != exhausted {
 			t.Errorf("exhausted %v: adopt %v, interval %+v, %s", exhausted, out.Adopt, out.Interval, out.Reason)
+		}
+	}
+}
+
+// TestWhoRaces: before a race three of four futures and the bar are enough, without
+// one it takes all.
+func TestWhoRaces(t *testing.T) {
+	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := func(n int, values ...float64) search.Trial {
+		return search.Trial{Step: n, Config: sp.Default().With("n", space.Int(n)), Measurement: search.Measurement{Values: values, Floors: make([]float64, len(values))}}
+	}
+	for _, tt := range []struct {
+		name         string
+		values       []float64 // the incumbent has 10 in each future
+		races, alone bool
+	}{
+		{"better in all", []float64{9, 9, 9, 9}, true, true},
+		{"in all, by little", []float64{9.99, 9.99, 9.99, 9.99}, true, true},
+		{"in three of four", []float64{8, 8, 8, 11}, true, false},
+		{"in three of four, by too little", []float64{9.9, 9.9, 9.9, 10.2}, false, false},
+		{"in half, by much", []float64{5, 5, 11, 11}, false, false},
+		{"equal in one", []float64{9, 9, 9, 10}, true, false},
+		{"in one of two", []float64{5, 11}, false, false},
+		{"in two of three", []float64{5, 5, 11}, false, false},
+	} {
+		incumbent := trial(0, slices.Repeat([]float64{10}, len(tt.values))...)
+		r := Round{Incumbent: incumbent.Config, Objective: "avg_jct", MinRatio: 1.05}
+		out := RoundResult{Trials: []search.Trial{incumbent, trial(1, tt.values...)}, Incumbent: incumbent}
+		if races, alone := len(r.better(&out, true)) == 1, len(r.better(&out, false)) == 1; races != tt.races || alone != tt.alone {
+			t.Errorf("%s: races %v, is adopted without %v", tt.name, races, alone)
 		}
 	}
 }

@@ -34,8 +34,9 @@ earlier. History is the seven days of the trace before it.
 ` + methodHelp() + `
 All methods that tune every round share futures, scoring, seeds, the budget and
 the adoption rule: a candidate replaces the incumbent if it is better in every
-future and gains at least --min-ratio on the part of the objective that a
-configuration can change. Methods that hold one configuration get the budget of
+future (autosched: in three of four, and on average on as many fresh ones) and
+gains at least --min-ratio on the part of the objective that a configuration can
+change. Methods that hold one configuration get the budget of
 all rounds at once. A ratio above 1 is better than the default. Another seed
 moves a method that tunes by up to 2 %, one tuned on little history by up to
 5 %: compare several before believing less.`,

@@ -594,7 +594,7 @@ type RolloutPolicy struct {
 	UpdateInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=update_interval,json=updateInterval,proto3" json:"update_interval,omitempty"`
 	// The least ratio of the incumbent's controllable objective to the
 	// candidate's, at least 1; default 1.05. The candidate must also be better in
-	// every simulated future.
+	// three of four simulated futures, and on as many fresh ones on average.
 	MinControllableRatio float64 `protobuf:"fixed64,9,opt,name=min_controllable_ratio,json=minControllableRatio,proto3" json:"min_controllable_ratio,omitempty"`
 	// Arrivals forecast for this long are part of a future: 1 min to 7 days,
 	// default 4 h.
