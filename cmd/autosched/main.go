@@ -52,7 +52,8 @@ func newRootCmd() *cobra.Command {
 		Long: `AutoSched tunes the configuration of deep-learning-training schedulers to the
 workload that is about to come: it forecasts futures from job events, plays
 candidate configurations on them in a fast simulator, and changes the
-scheduler's configuration only if a candidate wins on every future.
+scheduler's configuration only if a candidate wins on nearly all of them, and on
+others that it was not chosen on.
 
 Offline, evaluate what tuning would have gained on a trace:
   autosched trace stats --trace sample
