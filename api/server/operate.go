@@ -21,6 +21,7 @@ var updates = []struct {
 	{"spec.mode", func(to, from *controller.Scheduler) { to.Mode = from.Mode }},
 	{"spec.objective", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
 	{"spec.objective.metric_id", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
+	{"spec.objective.goal", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
 	{"spec.rollout", func(to, from *controller.Scheduler) { to.Policy = from.Policy }},
 	{"spec.rollout.update_interval", func(to, from *controller.Scheduler) { to.Policy.UpdateInterval = from.Policy.UpdateInterval }},
 	{"spec.rollout.min_controllable_ratio", func(to, from *controller.Scheduler) { to.Policy.MinRatio = from.Policy.MinRatio }},
@@ -78,8 +79,12 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 		if !known {
 			v.add("update_mask", "%q cannot be changed: want some of %s", path, strings.Join(paths, ", "))
 		}
+		at := "scheduler." + path
+		if strings.HasPrefix(path, "spec.objective.") { // of its kinds there is one, whichever is named
+			at = "scheduler.spec.objective"
+		}
 		for _, f := range found {
-			if f.GetField() == "scheduler."+path || strings.HasPrefix(f.GetField(), "scheduler."+path+".") {
+			if f.GetField() == at || strings.HasPrefix(f.GetField(), at+".") {
 				v = append(v, f)
 			}
 		}

@@ -58,6 +58,16 @@ func TestUpdateScheduler(t *testing.T) {
 	if _, err := ask("", false, "spec.objective"); err != nil {
 		t.Fatal(err)
 	}
+	// A bad goal is refused by whichever path it is named.
+	for _, path := range []string{"spec.objective", "spec.objective.metric_id", "spec.objective.goal"} {
+		refuses(t, codes.InvalidArgument, "scheduler.spec.objective.goal", func() error {
+			_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+				Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "nothing"}}}},
+				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{path}},
+			})
+			return err
+		})
+	}
 	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false); return err })
 	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false, "spec.cluster"); return err })
 	refuses(t, codes.InvalidArgument, "scheduler.spec.rollout.futures", func() error {
