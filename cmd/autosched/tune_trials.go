@@ -47,7 +47,7 @@ func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
 	}
 	mode := os.O_CREATE | os.O_RDWR | os.O_TRUNC
 	switch {
-	case f.resume != "" && (f.trials == "" || f.trials == f.resume):
+	case f.resume != "" && (f.trials == "" || sameFile(f.trials, f.resume)):
 		s.path, s.had, mode = f.resume, text, os.O_RDWR
 	case f.trials == "":
 		return s, nil
@@ -57,6 +57,16 @@ func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
 		return nil, fmt.Errorf("--trials: %w", err)
 	}
 	return s, nil
+}
+
+// sameFile reports whether two paths lead to one file, however they are written.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // to is where the record goes, nil for nowhere.
