@@ -216,3 +216,35 @@ func TestModify(t *testing.T) {
 		t.Errorf("%+v", c.Evidence)
 	}
 }
+
+// TestIntervalIsChangedWhileARoundWaits: its number counts the intervals that
+// there were when it became due.
+func TestIntervalIsChangedWhileARoundWaits(t *testing.T) {
+	begun, goOn := make(chan time.Duration, 4), make(chan struct{}, 4)
+	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+		begun <- in.State.At
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+		}
+		return better(ctx, in)
+	})
+	for _, id := range []string{"first", "s"} {
+		h.register(id, controller.Auto)
+		h.submit(id, 30*time.Minute)
+		h.submit(id, 3*time.Hour+time.Minute)
+		if id == "first" {
+			<-begun // the other waits for its turn
+		}
+	}
+	h.modify("s", func(s *controller.Scheduler) error { s.Policy.UpdateInterval = 6 * time.Hour; return nil })
+	goOn <- struct{}{}
+	goOn <- struct{}{}
+	if at := <-begun; at != 3*time.Hour {
+		t.Errorf("decided at %v", at)
+	}
+	h.rounds("s", 1)
+	if s, _, _ := h.service.Scheduler("s"); s.Round != 0 {
+		t.Errorf("round %d of six hours counts as decided after three", s.Round)
+	}
+}

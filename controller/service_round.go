@@ -47,11 +47,11 @@ func (s *Service) startRound(t *tuned) {
 		return
 	}
 	t.deciding = true
-	ledger, clock := t.ledger, v.ClockSet
+	ledger, clock, interval := t.ledger, v.ClockSet, v.Policy.UpdateInterval
 	go func() {
 		defer s.wg.Done()
 		began := time.Now() // for what operators see; nothing is decided by it
-		text, err := s.round(t, ledger, round, clock)
+		text, err := s.round(t, ledger, round, clock, interval)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.deciding = false
@@ -78,7 +78,7 @@ func (s *Service) startRound(t *tuned) {
 // until it returns. A round that failed counts as decided: the next one is due
 // an interval later. It counts for nothing if the clock, set clock times by then,
 // was set meanwhile.
-func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (text string, err error) {
+func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64, interval time.Duration) (text string, err error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -87,6 +87,7 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64) (
 	}
 	v := t.view.Load()
 	p := v.Policy
+	p.UpdateInterval = interval // the round's number counts these, whatever was set while it waited
 	at := time.Duration(round) * p.UpdateInterval
 	served := v.Served
 	incumbent, revision := v.incumbent(t.space)
