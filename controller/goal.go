@@ -138,6 +138,9 @@ func (g *Goal) parseTerms(text string) error {
 	}
 	for i := range g.Terms {
 		g.Terms[i].Weight /= total // so that the incumbent is 1
+		if number(g.Terms[i].Weight) == "0" {
+			return fmt.Errorf("objective: %s weighs next to nothing beside the others", g.Terms[i].Metric)
+		}
 	}
 	return nil
 }
@@ -172,7 +175,7 @@ func ParseConstraint(text string) (Constraint, error) {
 		if factor = strings.TrimSpace(factor); factor != "" {
 			number, starred := strings.CutSuffix(factor, "*")
 			c.Factor, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
-			if !starred || err != nil || !(c.Factor > 0) || math.IsInf(c.Factor, 0) {
+			if !starred || err != nil || !(c.Factor > 0) || math.IsInf(c.Factor, 0) || c.Factor < 1e-10 {
 				return c, fmt.Errorf("constraint %q: %q: want a positive multiple, as in 1.1*incumbent", text, part)
 			}
 		}

@@ -150,3 +150,13 @@ func TestWeightedSumsAreRatios(t *testing.T) {
 		t.Errorf("%v, want %v", m.Mean(), .75*.8+.25)
 	}
 }
+
+// TestGoalsThatTheirTextCannotHold: a text is what is stored, so it must be read
+// again.
+func TestGoalsThatTheirTextCannotHold(t *testing.T) {
+	for _, text := range []string{"0.00000000001*avg_jct+p99_jct", "avg_jct subject to p99_jct<=0.00000000001*incumbent"} {
+		if g, err := ParseGoal(text); err == nil {
+			t.Errorf("%s is read as %s", text, g)
+		}
+	}
+}
