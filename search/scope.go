@@ -1,0 +1,189 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/space"
+)
+
+// Scoped is a narrowing with when it held, in rounds of the study, and what it
+// was concluded from.
+type Scoped struct {
+	model.Narrowing
+	// Set is the round in which it began, Expires that in which it ends by itself.
+	Set     int `json:"set_round"`
+	Expires int `json:"expires_round"`
+	// ModelRows is how many trials the model had learnt from.
+	ModelRows int `json:"model_rows"`
+	// Ended is the round in which it ended, 0 if it held to the end of the study,
+	// and Why: one of the endings below.
+	Ended int    `json:"ended_round,omitempty"`
+	Why   string `json:"ended_why,omitempty"`
+}
+
+// Endings of a narrowing.
+const (
+	ScopeExpired  = "expired"
+	ScopeReleased = "released at random"
+	ScopeDrifted  = "the objective drifted"
+	ScopeStale    = "nothing better was found for long"
+)
+
+// Scope changes a suggestion to what is worth searching: parameters that do not
+// matter, or whose best value the incumbent has, stay as they are there.
+func (s *Pruning) Scope(history []Trial, c space.Config) (space.Config, []string) {
+	s.catchUp(history)
+	if s.p.o.NoScope || !s.ready(history) {
+		return c, nil
+	}
+	s.review(history)
+	var reasons []string
+	values := space.Values{}
+	for _, id := range c.IDs() {
+		values[id] = c.Get(id)
+	}
+	for _, i := range s.scope {
+		if why := s.apply(values, &s.Scopes[i]); why != "" {
+			reasons = append(reasons, why)
+		}
+	}
+	if len(reasons) == 0 {
+		return c, nil
+	}
+	s.Narrowed++
+	out, _ := s.p.columns.space.Project(values)
+	return out, reasons
+}
+
+// review looks at the scope once a round: narrowings expire together, are given
+// up at random, and all at once where they lead nowhere.
+func (s *Pruning) review(history []Trial) {
+	round := len(history) / roundTrials
+	if now := least(history); now < s.least {
+		s.least, s.better = now, round
+	}
+	if len(s.scope) > 0 && round-s.better >= s.p.o.Patience {
+		s.end(ScopeStale, round, func(int) bool { return true })
+		s.until, s.better = round+s.p.o.TTL, round
+	}
+	if round >= s.until {
+		s.end(ScopeExpired, round, func(int) bool { return true })
+		s.until = round + s.p.o.TTL
+		s.narrow(history, round)
+	} else if round > s.round {
+		r := rng.Stream("scope release", s.p.o.Seed, s.study, uint64(round))
+		s.end(ScopeReleased, round, func(int) bool { return r.Float64() < s.p.o.Release })
+	}
+	s.round = round
+}
+
+// end ends the narrowings in force that are chosen.
+func (s *Pruning) end(why string, round int, chosen func(int) bool) {
+	s.scope = slices.DeleteFunc(s.scope, func(i int) bool {
+		if !chosen(i) {
+			return false
+		}
+		s.Scopes[i].Ended, s.Scopes[i].Why = round, why
+		return true
+	})
+}
+
+// narrow finds a scope around the best trial.
+func (s *Pruning) narrow(history []Trial, round int) {
+	best := s.incumbent
+	low := math.Inf(1)
+	for i := range history {
+		if t := &history[i]; t.OK() && t.Measurement.Mean() < low {
+			best, low = t.Config, t.Measurement.Mean()
+		}
+	}
+	s.incumbent = best
+	got, err := s.p.model.Narrow(cost, s.point(best), model.Scope{Delta: s.p.o.Delta, KeepFree: s.p.o.KeepFree})
+	if err != nil {
+		s.err = err
+		return
+	}
+	// Elements of an array are fixed together or not at all, and a special value
+	// together with its number.
+	fixed, free := map[string]int{}, map[string]int{}
+	for i := range s.p.columns.Len() {
+		free[s.p.columns.Param(i)]++
+	}
+	for _, n := range got {
+		if n.Op == "fix" {
+			fixed[s.paramOf(n.Parameter)]++
+		}
+	}
+	for _, n := range got {
+		id := s.paramOf(n.Parameter)
+		switch {
+		case n.Op == "fix" && fixed[id] == free[id]:
+			n.Parameter = id
+			fixed[id] = -1
+		case n.Op != "fix" && n.Parameter == id: // not of an array
+		default:
+			continue
+		}
+		s.scope = append(s.scope, len(s.Scopes))
+		s.Scopes = append(s.Scopes, Scoped{Narrowing: n, Set: round, Expires: s.until, ModelRows: s.p.Rows()})
+	}
+}
+
+func (s *Pruning) paramOf(column string) string {
+	for i, n := range s.p.columns.Names() {
+		if n == column {
+			return s.p.columns.Param(i)
+		}
+	}
+	return ""
+}
+
+// apply brings a parameter into the scope; "" if it is there already.
+func (s *Pruning) apply(values space.Values, n *Scoped) string {
+	now, best := values.Get(n.Parameter), s.incumbent.Get(n.Parameter)
+	if now.IsZero() || best.IsZero() {
+		return ""
+	}
+	to := best
+	switch n.Op {
+	case "interval":
+		if special(s.p.columns.space, n.Parameter, now) || now.Float() >= n.Low && now.Float() <= n.High {
+			return ""
+		}
+		to = squeeze(s.p.columns.space, &n.Narrowing, now.Float())
+	case "exclude":
+		if !slices.Contains(n.Excluded, s.p.columns.value(n.Parameter, now)) {
+			return ""
+		}
+	}
+	if now.Equal(to) {
+		return ""
+	}
+	values[n.Parameter] = to
+	return fmt.Sprintf("%s is %s, not %s: %s (effect at least %.2g of the incumbent's objective, changing it could gain at most %.2g; until round %d)", n.Parameter, to, now, n.Reason, n.ACELow, max(0, n.GainBound), n.Expires)
+}
+
+// squeeze maps a parameter's range onto what is left of it, so that what is
+// suggested stays spread out.
+func squeeze(s *space.Space, n *model.Narrowing, v float64) space.Value {
+	p, _ := s.Param(n.Parameter)
+	share := (v - p.Min) / (p.Max - p.Min)
+	out := n.Low + float64(share*(n.High-n.Low))
+	if p.Log && n.Low > 0 {
+		share = math.Log(v/p.Min) / math.Log(p.Max/p.Min)
+		out = n.Low * math.Exp(share*math.Log(n.High/n.Low))
+	}
+	if p.Kind == space.KindInt {
+		out = math.Round(out)
+	}
+	return space.Num(out)
+}
+
+func special(s *space.Space, id string, v space.Value) bool {
+	p, _ := s.Param(id)
+	return slices.ContainsFunc(p.Special, func(x space.Special) bool { return x.Value == v.Float() })
+}
