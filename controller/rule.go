@@ -16,20 +16,21 @@ import (
 // chosen on.
 const agreement = .75
 
-// better are the trials that may replace the incumbent: those that keep to the
-// constraints, if there are any, and are better in every future that was searched
-// on, or all that can be run if Always is set or the incumbent breaks a constraint.
-// If they are to race, it is enough to be better in most futures and by MinRatio.
+// better are the trials that may replace the incumbent, of those that keep to the
+// constraints, if there are any. If they are to race on fresh futures, three of
+// four of the futures searched on are enough (agreement), with a gain of at least
+// MinRatio. Without a race all futures must agree. All that can be run may replace
+// it if Always is set or the incumbent breaks a constraint.
 func (r *Round) better(out *RoundResult, racing bool) []search.Trial {
 	g := r.goal()
-	any := r.Always || breaks(&out.Incumbent)
+	anything := r.Always || breaks(&out.Incumbent)
 	var found []search.Trial
 	for _, t := range out.Trials {
 		if !t.OK() || r.refuses(t.Config) || !r.keeps(&t) {
 			continue
 		}
 		gain, rank := g.gain(t, out.Incumbent, r.MinRatio)
-		if any || gain.BetterInEvery || racing && rank == 0 && gain.Ratio >= r.MinRatio && agrees(&t, &out.Incumbent) {
+		if anything || gain.BetterInEvery || racing && rank == 0 && gain.Ratio >= r.MinRatio && agrees(&t, &out.Incumbent) {
 			found = append(found, t)
 		}
 	}
