@@ -196,8 +196,14 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 func (sc *Scorer) Digest() string {
 	h := sha256.New()
 	o := &sc.options
+	gpus := sc.cluster.TotalGPUs()
+	for i := range sc.scenarios {
+		if state := sc.scenarios[i].State; state != nil {
+			gpus = max(gpus, state.Cluster.TotalGPUs())
+		}
+	}
 	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.goal, sc.others, sc.cluster, o.Placement, o.Round, o.NoRestartCost, o.RestartOutsideJCT,
-		o.RestartOutsideService, o.QuotaOnly, o.EventBudget, o.Models == nil, o.Quota, o.Protect, o.GuestStaysSlow)
+		o.RestartOutsideService, o.QuotaOnly, o.EventBudget, o.Models.Digest(gpus), o.Quota, o.Protect, o.GuestStaysSlow)
 	if sc.incumbent != nil {
 		fmt.Fprintln(h, sc.incumbent.config)
 	}

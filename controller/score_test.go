@@ -243,3 +243,34 @@ func unfairShare(sim *simulator.Sim) float64 {
 	}
 	return n / float64(len(out))
 }
+
+// TestDigestTellsModels: measurements made with other models are not taken for
+// those of a scorer, and those made with the same are.
+func TestDigestTellsModels(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	futures := x.futures(t, 1)
+	digest := func(change func(*simulator.ModelSpec)) string {
+		var o simulator.Options
+		if change != nil {
+			spec := simulator.DefaultModelSpec()
+			change(spec)
+			o.Models = spec.Models()
+		}
+		scorer, err := NewScorer(x.scheduler, x.state.Cluster, futures, "avg_jct", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return scorer.Digest()
+	}
+	slow := func(f *simulator.ModelSpec) { f.Restart.Steps[0].Seconds = 60 }
+	slower := func(f *simulator.ModelSpec) { f.Restart.Steps[0].Seconds = 61 }
+	if digest(slow) != digest(slow) {
+		t.Error("two digests for the same models")
+	}
+	if digest(nil) != digest(func(*simulator.ModelSpec) {}) {
+		t.Error("the defaults have another digest when they are given")
+	}
+	if digest(slow) == digest(slower) || digest(slow) == digest(nil) {
+		t.Error("one digest for different models")
+	}
+}
