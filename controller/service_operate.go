@@ -91,7 +91,12 @@ func (s *Service) Approve(ctx context.Context, id string, revision int64) (*Conf
 // so that revisions only go forward. Revision 0 is the newest one before what is
 // on offer that the scheduler applied, or else the registered defaults. With
 // park the values gone back from are refused for good, as if the scheduler had
-// refused them. To go back to what is on offer already changes nothing.
+// refused them.
+//
+// It may be sent again: to go back to what is on offer already changes nothing,
+// nor does revision 0 while what is on offer came of going back, whatever the
+// scheduler said of it meanwhile. Only park, if it was not asked for before,
+// parks the values that were gone back from.
 func (s *Service) Rollback(ctx context.Context, id string, revision int64, park bool) (*Configuration, error) {
 	t, err := s.find(id)
 	if err != nil {
@@ -103,7 +108,10 @@ func (s *Service) Rollback(ctx context.Context, id string, revision int64, park 
 			return nil, fmt.Errorf("scheduler %q: %w", id, ErrNoCurrent)
 		}
 		to := v.config(revision)
+		now := s.o.Now().UTC()
 		switch {
+		case revision == 0 && from.Left != 0:
+			return v.parkLeft(from, park, now), nil
 		case revision != 0 && to == nil:
 			return nil, fmt.Errorf("revision %d of scheduler %q: %w", revision, id, ErrNotFound)
 		case revision == 0:
@@ -113,22 +121,13 @@ func (s *Service) Rollback(ctx context.Context, id string, revision int64, park 
 		case to.State == Rejected || v.parked(to.Hash):
 			return nil, fmt.Errorf("revision %d of scheduler %q: %w", revision, id, ErrRefused)
 		case to.Hash == from.Hash:
-			return nil, nil
+			return v.parkLeft(from, park, now), nil
 		}
 		c := &Change{Scheduler: v.Scheduler}
-		s.publish(c, v, to.Config, FromRestore, fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision, to.Revision), nil)
+		next := s.publish(c, v, to.Config, FromRestore, fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision, to.Revision), nil)
+		next.Left = from.Revision
 		if park {
-			for _, old := range v.configs {
-				if old.Hash == from.Hash {
-					c.replace(old, Rejected, s.o.Now().UTC()).State = Rejected
-				}
-			}
-			if running := v.config(v.Acknowledged); running != nil && running.Hash == from.Hash {
-				c.Scheduler.Acknowledged = 0
-				if good := v.lastGood(from); good != nil && good.Ack != nil {
-					c.Scheduler.Acknowledged = good.Revision
-				}
-			}
+			v.park(c, from, now)
 		}
 		s.o.Log.Info("configuration rolled back", "scheduler", id, "from", from.Revision, "to", to.Revision, "revision", c.Scheduler.Last, "park", park)
 		return c, nil
@@ -138,4 +137,32 @@ func (s *Service) Rollback(ctx context.Context, id string, revision int64, park 
 	}
 	v := t.view.Load()
 	return v.config(v.Served), nil
+}
+
+// park puts into a change that the values of a revision are refused.
+func (v *view) park(c *Change, bad *Configuration, now time.Time) {
+	for _, old := range v.configs {
+		if old.Hash == bad.Hash {
+			c.replace(old, Rejected, now).State = Rejected
+		}
+	}
+	if running := v.config(v.Acknowledged); running != nil && running.Hash == bad.Hash {
+		c.Scheduler.Acknowledged = 0
+		if good := v.lastGood(bad); good != nil && good.Ack != nil {
+			c.Scheduler.Acknowledged = good.Revision
+		}
+	}
+}
+
+// parkLeft is what there is to do when a rollback is sent again: to park the
+// values gone back from to what is on offer, if that is asked for and they are
+// not yet. Otherwise it is nil.
+func (v *view) parkLeft(offered *Configuration, park bool, now time.Time) *Change {
+	left := v.config(offered.Left)
+	if !park || left == nil || left.Hash == offered.Hash || v.parked(left.Hash) {
+		return nil
+	}
+	c := &Change{Scheduler: v.Scheduler}
+	v.park(c, left, now)
+	return c
 }

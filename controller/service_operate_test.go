@@ -70,6 +70,60 @@ func TestApproveAProposal(t *testing.T) {
 	}
 }
 
+// TestRollbackSentAgain: a caller that did not get the answer asks again, maybe
+// after the scheduler applied what it was offered, or the service began anew.
+func TestRollbackSentAgain(t *testing.T) {
+	h := start(t, better)
+	h.register("s", controller.Auto)
+	ctx := context.Background()
+	h.ack("s", 1, controller.AckApplied)
+	h.submit("s", 30*time.Minute)
+	for n := int64(1); n <= 2; n++ {
+		h.submit("s", time.Duration(n)*time.Hour+time.Minute)
+		h.rounds("s", n)
+		h.ack("s", n+1, controller.AckApplied)
+	}
+	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
+	state := func(revision int64) controller.ConfigState {
+		t.Helper()
+		c, err := h.service.Configuration("s", revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.State
+	}
+	back := func(revision int64, park bool) {
+		t.Helper()
+		got, err := h.service.Rollback(ctx, "s", revision, park)
+		if err != nil || got.Revision != 4 || queues(got) != 4 || h.current("s") != got {
+			t.Fatalf("went back to %+v, %v", got, err)
+		}
+	}
+	back(0, false)
+	back(0, false)
+	h.ack("s", 4, controller.AckApplied)
+	back(0, false)
+	h.close()
+	h.open()
+	back(0, false)
+	if state(3) == controller.Rejected {
+		t.Error("revision 3 is parked, which nobody asked for")
+	}
+	for range 2 {
+		back(0, true)
+		back(2, true)
+		if state(3) != controller.Rejected || state(2) == controller.Rejected || state(1) == controller.Rejected {
+			t.Errorf("to be parked was revision 3: they are %s, %s, %s", state(1), state(2), state(3))
+		}
+	}
+	if further, err := h.service.Rollback(ctx, "s", 1, true); err != nil || further.Revision != 5 || queues(further) != 3 || state(4) != controller.Rejected {
+		t.Errorf("further back: %+v, %v; revision 4 is %s", further, err, state(4))
+	}
+	if again, err := h.service.Rollback(ctx, "s", 1, true); err != nil || again.Revision != 5 || state(1) == controller.Rejected {
+		t.Errorf("further back again: %+v, %v", again, err)
+	}
+}
+
 func TestRollback(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)

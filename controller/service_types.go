@@ -121,6 +121,9 @@ type Configuration struct {
 	Reason    string
 	Evidence  *Evidence
 	Ack       *Ack
+	// Left is the revision that an operator went back from to this one, 0 if it is
+	// here for another reason.
+	Left int64
 }
 
 // Evidence is what the round behind a revision found.

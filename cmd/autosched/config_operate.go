@@ -71,7 +71,8 @@ func newConfigRollbackCmd(f *clientFlags) *cobra.Command {
 		Short: "Go back to the values of an earlier revision",
 		Long: `Offers the values of an earlier revision to the scheduler again, under a new
 revision. Without --revision they are those of the newest other one that the
-scheduler applied, or else the registered defaults.
+scheduler applied, or else the registered defaults. Sent again it changes
+nothing: to go back further, name the --revision.
 
 In mode auto a later round may find the values gone back from again: --park
 keeps them from ever being offered to this scheduler, and 'autosched scheduler

@@ -41,6 +41,7 @@ type configRecord struct {
 	Reason   string                 `json:"reason,omitempty"`
 	Evidence *controller.Evidence   `json:"evidence,omitempty"`
 	Ack      *controller.Ack        `json:"ack,omitempty"`
+	Left     int64                  `json:"left,omitempty"`
 }
 
 func revisionKey(revision int64) []byte {
@@ -114,7 +115,7 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *controller.Configuration) err
 	}
 	return putJSON(tx, key, configRecord{
 		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin, Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash,
-		Created: cfg.Created, Updated: cfg.Updated, Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack,
+		Created: cfg.Created, Updated: cfg.Updated, Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left,
 	}, configsBucket, string(scheduler))
 }
 
@@ -161,7 +162,7 @@ func loadScheduler(tx *bolt.Tx, s controller.Scheduler) (controller.Saved, error
 		}
 		out.Configurations = append(out.Configurations, &controller.Configuration{
 			Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg, Hash: c.Hash,
-			Created: c.Created, Updated: c.Updated, Reason: c.Reason, Evidence: c.Evidence, Ack: c.Ack,
+			Created: c.Created, Updated: c.Updated, Reason: c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left,
 		})
 		return nil
 	})

@@ -1040,7 +1040,8 @@ type RollbackConfigurationRequest struct {
 	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// The revision whose values to offer again. If 0, the newest other one that the
-	// scheduler applied, or else its registered defaults.
+	// scheduler applied, or else its registered defaults; to go back further than
+	// that, name the revision.
 	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Park the values gone back from: they become REJECTED and are never offered
 	// to this scheduler again.

@@ -58,8 +58,10 @@ type ConfigurationServiceClient interface {
 	// nothing.
 	ApproveConfiguration(ctx context.Context, in *ApproveConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// RollbackConfiguration offers the values of an earlier revision again, under
-	// a new revision, which is returned. To go back to the values on offer changes
-	// nothing.
+	// a new revision, which is returned. It may be sent again safely, which is why
+	// it has no request_id: to go back to the values on offer changes nothing, nor
+	// does revision 0 while what is on offer came of going back. park, if it was not
+	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// GetConfiguration returns one revision, proposed ones included.
 	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
@@ -185,8 +187,10 @@ type ConfigurationServiceServer interface {
 	// nothing.
 	ApproveConfiguration(context.Context, *ApproveConfigurationRequest) (*Configuration, error)
 	// RollbackConfiguration offers the values of an earlier revision again, under
-	// a new revision, which is returned. To go back to the values on offer changes
-	// nothing.
+	// a new revision, which is returned. It may be sent again safely, which is why
+	// it has no request_id: to go back to the values on offer changes nothing, nor
+	// does revision 0 while what is on offer came of going back. park, if it was not
+	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error)
 	// GetConfiguration returns one revision, proposed ones included.
 	GetConfiguration(context.Context, *GetConfigurationRequest) (*Configuration, error)
