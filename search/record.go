@@ -163,7 +163,7 @@ func (r *Recording) fits(h *Header) error {
 	case r.Header.Seed != h.Seed:
 		return fmt.Errorf("%s:1: the record is of seed %d, not %d", r.Name, r.Header.Seed, h.Seed)
 	case r.Header.Context != h.Context:
-		return fmt.Errorf("%s:1: the record was measured on another workload, cluster or simulator: what is tuned must be the same to go on", r.Name)
+		return fmt.Errorf("%s:1: the record was measured on another workload, cluster, models or simulator: what is tuned must be the same to go on", r.Name)
 	}
 	return nil
 }
