@@ -72,9 +72,9 @@ func ParseGoal(text string) (Goal, error) {
 				return g, err
 			}
 		} else {
-			name, err := metricNamed(metric, "objective")
+			name, err := ParseMetric(metric)
 			if err != nil {
-				return g, err
+				return g, fmt.Errorf("objective: %w", err)
 			}
 			if g.names(name) {
 				return g, fmt.Errorf("objective: %s is named twice", name)
@@ -110,9 +110,27 @@ func (g *Goal) names(metric string) bool {
 		slices.ContainsFunc(g.Then, func(r Rank) bool { return r.Metric == metric })
 }
 
+// splitSum splits at each + that is not an exponent's, as in 1e+3.
+func splitSum(text string) []string {
+	digit := func(i int) bool { return i >= 0 && i < len(text) && text[i] >= '0' && text[i] <= '9' }
+	var parts []string
+	from := 0
+	for i := range len(text) {
+		if text[i] != '+' {
+			continue
+		}
+		if i > 1 && (text[i-1] == 'e' || text[i-1] == 'E') && (digit(i-2) || text[i-2] == '.') && digit(i+1) {
+			continue
+		}
+		parts = append(parts, text[from:i])
+		from = i + 1
+	}
+	return append(parts, text[from:])
+}
+
 // parseTerms reads a metric or a weighted sum.
 func (g *Goal) parseTerms(text string) error {
-	parts := strings.Split(text, "+")
+	parts := splitSum(text)
 	total := 0.0
 	for _, p := range parts {
 		weight, metric, weighted := strings.Cut(p, "*")
@@ -127,8 +145,8 @@ func (g *Goal) parseTerms(text string) error {
 			t.Weight = v
 		}
 		var err error
-		if t.Metric, err = metricNamed(metric, "objective"); err != nil {
-			return err
+		if t.Metric, err = ParseMetric(metric); err != nil {
+			return fmt.Errorf("objective: %w", err)
 		}
 		if g.names(t.Metric) {
 			return fmt.Errorf("objective: %s is named twice", t.Metric)
@@ -153,12 +171,12 @@ func ParseConstraint(text string) (Constraint, error) {
 	if !ok {
 		return c, fmt.Errorf("constraint %q: want METRIC<=BOUND, as in p99_jct<=1.1*incumbent", text)
 	}
-	var err error
-	if c.Metric, err = anyMetricNamed(name, "constraint"); err != nil {
-		return c, err
+	if c.Metric, ok = metricNamed(name); !ok {
+		return c, fmt.Errorf("constraint: %q is not known; there are %s", strings.TrimSpace(name), strings.Join(Metrics(), ", "))
 	}
+	var err error
 	seen := map[bool]bool{}
-	for _, part := range strings.Split(bound, "+") {
+	for _, part := range splitSum(bound) {
 		part = strings.TrimSpace(part)
 		factor, relative := strings.CutSuffix(part, "incumbent")
 		if seen[relative] {
@@ -175,13 +193,16 @@ func ParseConstraint(text string) (Constraint, error) {
 		if factor = strings.TrimSpace(factor); factor != "" {
 			number, starred := strings.CutSuffix(factor, "*")
 			c.Factor, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
-			if !starred || err != nil || !(c.Factor > 0) || math.IsInf(c.Factor, 0) || c.Factor < 1e-10 {
+			if !starred || err != nil || !(c.Factor >= 1e-10 && c.Factor <= largest) {
 				return c, fmt.Errorf("constraint %q: %q: want a positive multiple, as in 1.1*incumbent", text, part)
 			}
 		}
 	}
 	return c, nil
 }
+
+// largest number of a constraint: no metric comes near it, and texts stay short.
+const largest = 1e15
 
 // parseAmount reads a number of a metric's unit: seconds also as 5m, shares also
 // as 5%.
@@ -191,8 +212,12 @@ func parseAmount(metric, text string) (float64, error) {
 	switch {
 	case err == nil:
 	case in == "s":
-		var d time.Duration
-		if d, err = time.ParseDuration(text); err == nil {
+		if number, ok := strings.CutSuffix(text, "s"); ok {
+			v, err = strconv.ParseFloat(number, 64) // also what is too long for a Duration
+		}
+		if err != nil {
+			var d time.Duration
+			d, err = time.ParseDuration(text)
 			v = d.Seconds()
 		}
 	case in == "%":
@@ -201,29 +226,30 @@ func parseAmount(metric, text string) (float64, error) {
 			v /= 100
 		}
 	}
-	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
+	if err != nil || !(v >= 0 && v <= largest) {
 		want := map[string]string{"s": "seconds or a span such as 30m", "%": "a share such as 5%", "": "a number"}[in]
-		return 0, fmt.Errorf("%q: want a multiple of incumbent, or %s, from 0", text, want)
+		return 0, fmt.Errorf("%q: want a multiple of incumbent, or %s, from 0 to %g", text, want, largest)
 	}
 	return v, nil
 }
 
-// metricNamed finds a metric that can be an objective.
-func metricNamed(name, what string) (string, error) {
-	id, err := anyMetricNamed(name, what)
-	if err == nil && metrics[id].tenants {
-		return "", fmt.Errorf("%s: %s is one value for each tenant: it can only be a constraint, as in %s<=1.1*incumbent", what, id, id)
-	}
-	return id, err
-}
-
-func anyMetricNamed(name, what string) (string, error) {
-	name = strings.TrimSpace(name)
-	id := strings.Replace(name, "wait", "queue", 1) // as some call the queueing delay
-	if _, ok := metrics[id]; !ok {
-		return "", fmt.Errorf("%s: %q is not known; there are %s", what, name, strings.Join(Metrics(), ", "))
+// ParseMetric finds a metric that can be an objective.
+func ParseMetric(name string) (string, error) {
+	id, ok := metricNamed(name)
+	switch {
+	case !ok:
+		known := slices.DeleteFunc(Metrics(), func(m string) bool { return metrics[m].tenants })
+		return "", fmt.Errorf("%q is not known; there are %s", strings.TrimSpace(name), strings.Join(known, ", "))
+	case metrics[id].tenants:
+		return "", fmt.Errorf("%s is one value for each tenant: it can only be a constraint, as in %s<=1.1*incumbent", id, id)
 	}
 	return id, nil
+}
+
+func metricNamed(name string) (id string, ok bool) {
+	id = strings.Replace(strings.TrimSpace(name), "wait", "queue", 1) // as some call the queueing delay
+	_, ok = metrics[id]
+	return id, ok
 }
 
 // Plain is the metric of a goal that is nothing but one; "" for others.
@@ -270,7 +296,10 @@ func (g Goal) String() string {
 
 // number without an exponent, to ten decimal places.
 func number(v float64) string {
-	return strconv.FormatFloat(math.Round(v*1e10)/1e10, 'f', -1, 64)
+	if v < 1e5 { // beyond it there are hardly more places
+		v = math.Round(v*1e10) / 1e10
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 // String is the constraint's text, which ParseConstraint reads.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -153,8 +154,8 @@ func (sc *Scorer) limits(c Constraint, f *figures) []search.Limit {
 // setUp makes a round's scorer measure what its goal needs.
 func (sc *Scorer) setUp(ctx context.Context, r *Round) error {
 	for _, name := range r.Front {
-		if _, err := metricNamed(name, "front"); err != nil {
-			return err
+		if _, err := ParseMetric(name); err != nil {
+			return fmt.Errorf("front: %w", err)
 		}
 		sc.others = append(sc.others, name)
 	}

@@ -22,6 +22,12 @@ func TestParseGoal(t *testing.T) {
 		"avg_jct within 1 % then p95_rho": "avg_jct then p95_rho",
 		"avg_jct subject to p99_jct<=1.1*incumbent, tenant_p95_wait <= incumbent + 1m": "avg_jct subject to p99_jct<=1.1*incumbent, tenant_p95_queue<=incumbent+60s",
 		"avg_jct subject to ftf<=5%,max_rho<=4,avg_queue<=0":                           "avg_jct subject to ftf<=5%, max_rho<=4, avg_queue<=0s",
+		"avg_jct subject to p99_jct<=1e+3+1.5e+0*incumbent":                            "avg_jct subject to p99_jct<=1.5*incumbent+1000s",
+		"avg_jct subject to ftf<=1.e-1+1E+1*incumbent":                                 "avg_jct subject to ftf<=10*incumbent+10%",
+		"1e+3*avg_jct+1e+3*p99_jct":                                                    "0.5*avg_jct + 0.5*p99_jct",
+		"avg_jct subject to p99_jct<=2e+3s + 2*incumbent":                              "avg_jct subject to p99_jct<=2*incumbent+2000s",
+		"avg_jct subject to p99_jct<=1h1m1s":                                           "avg_jct subject to p99_jct<=3661s",
+		"avg_jct subject to p99_jct<=1e+15":                                            "avg_jct subject to p99_jct<=1000000000000000s",
 		"avg_jct subject to p50_jct<=30m+.5*incumbent":                                 "avg_jct subject to p50_jct<=0.5*incumbent+1800s",
 	} {
 		g, err := ParseGoal(text)
@@ -50,6 +56,9 @@ func TestParseGoal(t *testing.T) {
 		"avg_jct subject to p99_jct<=5%":  "seconds or a span such as 30m",
 		"avg_jct subject to p99_jct<=-5s": "seconds or a span such as 30m",
 		"avg_jct subject to p99_jct<=1.1incumbent":                 `"1.1incumbent": want a positive multiple`,
+		"avg_jct subject to p99_jct<=1e+16":                        `"1e+16": want a multiple of incumbent, or seconds or a span such as 30m, from 0 to 1e+15`,
+		"avg_jct subject to p99_jct<=1e+300*incumbent":             "want a positive multiple",
+		"avg_jct subject to p99_jct<=1e+":                          `"1e": want`,
 		"avg_jct subject to p99_jct<=0*incumbent":                  "want a positive multiple",
 		"avg_jct subject to p99_jct<=incumbent+2*incumbent":        "one multiple of the incumbent's and one number at most",
 		"avg_jct subject to p99_jct<=1s+2s":                        "one multiple of the incumbent's and one number at most",
@@ -63,7 +72,7 @@ func TestParseGoal(t *testing.T) {
 
 func TestGoalsAreReadAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		words := rapid.SliceOf(rapid.SampledFrom(append(Metrics(), " then ", " within ", "2%", " subject to ", "<=", "*", "+", ",", "incumbent", "1.5", "30m", "0", " ", "x")))
+		words := rapid.SliceOf(rapid.SampledFrom(append(Metrics(), " then ", " within ", "2%", " subject to ", "<=", "*", "+", ",", "incumbent", "1.5", "1e+3", "30m", "0", " ", "x")))
 		text := strings.Join(words.Draw(t, "words"), "")
 		g, err := ParseGoal(text)
 		if err != nil {
@@ -157,6 +166,16 @@ func TestGoalsThatTheirTextCannotHold(t *testing.T) {
 	for _, text := range []string{"0.00000000001*avg_jct+p99_jct", "avg_jct subject to p99_jct<=0.00000000001*incumbent"} {
 		if g, err := ParseGoal(text); err == nil {
 			t.Errorf("%s is read as %s", text, g)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for objective, want := range map[string]string{
+		"avg_jct": "s", "p95_wait subject to ftf<=5%": "s", "ftf": "share", "max_rho": "ratio", "avg_jct + p99_jct": "ratio", "p99_jct then max_rho": "s", "jct": "",
+	} {
+		if got := Unit(objective); got != want {
+			t.Errorf("%s is in %q, want %q", objective, got, want)
 		}
 	}
 }

@@ -108,6 +108,23 @@ func Figure(objective string, v float64) string {
 	return fmt.Sprintf("%.0f s", v)
 }
 
+// Unit of an objective's values: s, share (of the jobs), or ratio, which rho and
+// weighted sums are.
+func Unit(objective string) string {
+	g, err := ParseGoal(objective)
+	if err != nil {
+		return ""
+	}
+	m, ok := metrics[g.Plain()]
+	switch {
+	case !ok || m.unit == "":
+		return "ratio"
+	case m.unit == "%":
+		return "share"
+	}
+	return m.unit
+}
+
 // CheckObjective refuses what is not in Objectives.
 func CheckObjective(name string) error {
 	if !slices.Contains(Objectives, name) {
