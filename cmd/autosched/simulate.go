@@ -82,6 +82,7 @@ a perfect predictor would tell. Those that use it say so in their space
 			var sim simulator.Sim
 			in.options.PerTenant, in.options.Attribute = true, true
 			in.options.Estimate = told.estimate(w.Jobs(), f.seed)
+			asked := noteAsking(&in.options)
 			recorder, err := record.begin(&sim, in.trace.Zero(), &in.options)
 			if err != nil {
 				return err
@@ -95,6 +96,9 @@ a perfect predictor would tell. Those that use it say so in their space
 				return err
 			}
 			wall := time.Since(began)
+			if in.options.Estimate != nil && !*asked {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s asked for no run time: --told made no difference\n", in.scheduler.Name)
+			}
 			if err := recorder.end(&in.options, f.cluster); err != nil {
 				return err
 			}

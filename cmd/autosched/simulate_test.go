@@ -79,3 +79,17 @@ func TestSetAtMisuse(t *testing.T) {
 		}
 	}
 }
+
+// TestSimulateToldInVain: who does not ask for run times is not changed by them,
+// and that is said.
+func TestSimulateToldInVain(t *testing.T) {
+	for scheduler, asks := range map[string]bool{"tiresias": false, "fifo": false, "lucid": true} {
+		code, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", scheduler, "--told", "exact", "--json")
+		if want := "note: " + scheduler + " asked for no run time: --told made no difference"; code != 0 || strings.Contains(errs, want) == asks {
+			t.Errorf("%s: exit %d, %s", scheduler, code, errs)
+		}
+	}
+	if _, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", "fifo", "--json"); strings.Contains(errs, "--told") {
+		t.Error(errs)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -47,4 +48,17 @@ func (f *toldFlag) estimate(jobs []workload.Job, seed uint64) func(*workload.Job
 		told[jobs[i].ID] = time.Duration(max(1, min(d, float64(workload.MaxDuration))))
 	}
 	return func(j *workload.Job) time.Duration { return told[j.ID] }
+}
+
+// noteAsking tells afterwards whether the scheduler asked for a run time: some
+// do so under some configurations only.
+func noteAsking(o *simulator.Options) *bool {
+	asked := new(bool)
+	if tell := o.Estimate; tell != nil {
+		o.Estimate = func(j *workload.Job) time.Duration {
+			*asked = true
+			return tell(j)
+		}
+	}
+	return asked
 }
