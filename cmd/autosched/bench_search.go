@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -46,6 +47,9 @@ Samplers:
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if budget < 1 || seeds < 1 || workers < 0 {
 				return usageError{fmt.Errorf("--budget %d, --seeds %d, --workers %d: want at least 1, 1 and 0", budget, seeds, workers)}
+			}
+			if err := cmp.Or(checkList(cmd, "objectives", names), checkList(cmd, "samplers", samplers)); err != nil {
+				return err
 			}
 			if slices.Equal(names, []string{"all"}) {
 				names = objectives.Names()

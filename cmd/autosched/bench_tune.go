@@ -44,6 +44,9 @@ learnt at the instants before, turn proposals down:
   autosched bench tune --trace jobs.csv.gz --from 2017-10-09 --to 2017-10-12 --nodes 40 --scheduler lucid --time 500ms --budget 1000 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkList(cmd, "searches", names); err != nil {
+				return err
+			}
 			in, err := f.load(cmd.Context(), cmd)
 			if err != nil {
 				return err

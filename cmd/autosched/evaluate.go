@@ -46,16 +46,21 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
   autosched evaluate --trace jobs.csv.gz --scenario scenarios.json:philly-quick --methods default,fixed-oracle,random-preset,autosched`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var given scenario
 			if named != "" {
 				s, err := readScenario(named)
 				if err != nil {
 					return err
 				}
 				s.set(cmd, &f)
+				given = *s
 			}
 			in, err := f.load(cmd.Context(), cmd)
 			if err != nil {
 				return err
+			}
+			if note := given.of(in.trace.Name()); note != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
 			}
 			if err := t.check(); err != nil {
 				return err
@@ -78,7 +83,12 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 					return fmt.Errorf("--out: %w", err)
 				}
 			}
-			o.Methods = splitList(methods)
+			if cmd.Flags().Changed("methods") {
+				o.Methods = splitList(methods)
+			}
+			if err := checkList(cmd, "methods", o.Methods); err != nil {
+				return err
+			}
 			if err := replay.CheckMethods(o.Methods); err != nil {
 				return usageError{fmt.Errorf("--%w", err)}
 			}

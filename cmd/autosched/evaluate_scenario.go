@@ -13,6 +13,7 @@ import (
 // replay it on.
 type scenario struct {
 	Name        string `json:"name"`
+	Trace       string `json:"trace"` // what it is of, part of a file name
 	Start       string `json:"start"`
 	End         string `json:"end"`
 	Nodes       int    `json:"nodes"`
@@ -36,6 +37,9 @@ func readScenario(arg string) (*scenario, error) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		return nil, fmt.Errorf("--scenario: %s: %w", path, err)
 	}
+	if len(file.Scenarios) == 0 {
+		return nil, fmt.Errorf(`--scenario: %s has no scenarios; want {"scenarios": [{"name": ..., "start": ..., "end": ..., "nodes": ..., "gpus_per_node": ...}]}`, path)
+	}
 	var names []string
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
@@ -49,6 +53,15 @@ func readScenario(arg string) (*scenario, error) {
 		return s, nil
 	}
 	return nil, usageError{fmt.Errorf("--scenario: %s has no %q; there are %s", path, name, strings.Join(names, ", "))}
+}
+
+// of says that a trace does not seem to be the one the scenario is of, "" if it
+// does.
+func (s *scenario) of(trace string) string {
+	if strings.Contains(strings.ToLower(trace), strings.ToLower(s.Trace)) {
+		return ""
+	}
+	return fmt.Sprintf("scenario %s is of the trace %s, and --trace is %s: its window and cluster may not suit it", s.Name, s.Trace, trace)
 }
 
 // set takes window and cluster from the scenario, but for what was given as a

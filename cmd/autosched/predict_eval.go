@@ -48,6 +48,9 @@ but those it has learnt from.`,
 			default:
 				o.Methods = splitList(methods)
 			}
+			if err := checkList(cmd, "methods", o.Methods); err != nil {
+				return err
+			}
 			for _, name := range o.Methods {
 				if _, err := durations.MethodNamed(name); err != nil {
 					return usageError{fmt.Errorf("--methods: %w", err)}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,9 +88,16 @@ func formerly(cmd *cobra.Command, now map[string]string) {
 func splitList(text string) []string {
 	var out []string
 	for one := range strings.SplitSeq(text, ",") {
-		if one = strings.TrimSpace(one); one != "" {
-			out = append(out, one)
-		}
+		out = append(out, strings.TrimSpace(one))
 	}
 	return out
+}
+
+// checkList refuses the list of a flag that is given without a name in it, or
+// with nothing before, after or between commas.
+func checkList(cmd *cobra.Command, flag string, list []string) error {
+	if cmd.Flags().Changed(flag) && (len(list) == 0 || slices.Contains(list, "")) {
+		return usageError{fmt.Errorf("--%s: a name is missing; want names with commas between them", flag)}
+	}
+	return nil
 }
