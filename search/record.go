@@ -52,7 +52,9 @@ func (s *study) write(line any) {
 	if err == nil {
 		_, err = s.Record.Write(append(b, '\n'))
 	}
-	s.recordErr = err
+	if err != nil {
+		s.recordErr = fmt.Errorf("search: recording the trials: %w", err)
+	}
 }
 
 // Recording is a study that was read from its record.

@@ -163,13 +163,13 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	r := s.finish()
+	if s.recordErr != nil {
+		return r, s.recordErr
+	}
 	if r.Best < 0 && slices.ContainsFunc(r.Trials, Trial.OK) {
 		return r, nil // all break the limits
 	}
-	switch {
-	case s.recordErr != nil:
-		return r, fmt.Errorf("search: recording the trials: %w", s.recordErr)
-	case r.Best < 0:
+	if r.Best < 0 {
 		return r, s.failure(ctx)
 	}
 	return r, nil
@@ -239,7 +239,9 @@ func newStudy(o Options) (*study, error) {
 			return nil, err
 		}
 	}
-	s.write(h)
+	if s.write(h); s.recordErr != nil {
+		return nil, s.recordErr
+	}
 	return s, nil
 }
 

@@ -228,7 +228,7 @@ type tuneReportText struct {
 	Reason string `json:"reason"`
 	Trials []struct {
 		Origin    string  `json:"origin"`
-		Objective float64 `json:"objective_s"`
+		Objective float64 `json:"objective"`
 	} `json:"trials"`
 }
 

@@ -51,6 +51,7 @@ does, the incumbent stays.
 With --trials every trial goes to a file as it comes, with what was suggested,
 what the space's rules and a narrowed scope made of it, what was predicted and
 measured, and why a proposal was turned down. --resume goes on from such a file.
+A file that holds something is never overwritten.
 Ctrl-C ends the search with the best so far, exit code 0.
 
 Columns: step is when it was measured, origin who proposed it, objective the
@@ -66,6 +67,9 @@ smaller than the incumbent's), queue the mean queueing delay.`,
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --resume trials.jsonl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkList(cmd, "pareto", goal.pareto); err != nil {
+				return err
+			}
 			if err := goal.parse(&t.objective); err != nil {
 				return err
 			}
@@ -114,7 +118,9 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			}
 			defer record.close()
 			if record.from != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "note: %d trials of %s are not measured again\n", record.from.Trials(), study.resume)
+				record.accepted = func() {
+					fmt.Fprintf(cmd.ErrOrStderr(), "note: %d trials of %s are not measured again\n", record.from.Trials(), study.resume)
+				}
 			}
 			line := newProgressLine(cmd.ErrOrStderr())
 			o := replay.Options{
@@ -179,11 +185,13 @@ func samplerNames() []string {
 
 // tuneReport is what a round found, the trials best first.
 type tuneReport struct {
-	Trace       string  `json:"trace"`
-	Synthetic   bool    `json:"synthetic"`
-	At          string  `json:"at"`
-	Scheduler   string  `json:"scheduler"`
-	Objective   string  `json:"objective"`
+	Trace     string `json:"trace"`
+	Synthetic bool   `json:"synthetic"`
+	At        string `json:"at"`
+	Scheduler string `json:"scheduler"`
+	Objective string `json:"objective"`
+	// Unit of the trials' objective, floor and values (controller.Unit).
+	Unit        string  `json:"unit"`
 	ActiveJobs  int     `json:"active_jobs"`
 	WaitingJobs int     `json:"waiting_jobs"`
 	Adopt       bool    `json:"adopt"`
@@ -208,11 +216,11 @@ type tuneReport struct {
 type tuneTrial struct {
 	Step      int          `json:"step"`
 	Origin    string       `json:"origin"`
-	Objective float64      `json:"objective_s"`
-	Floor     float64      `json:"floor_s"`
+	Objective float64      `json:"objective"`
+	Floor     float64      `json:"floor"`
 	Ratio     float64      `json:"controllable_ratio"`
 	Every     bool         `json:"better_in_every_future"`
-	Values    []float64    `json:"values_s"`
+	Values    []float64    `json:"values"`
 	Queue     float64      `json:"avg_queue_s"`
 	Exhausted bool         `json:"exhausted,omitempty"`
 	Error     string       `json:"error,omitempty"`

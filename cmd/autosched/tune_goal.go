@@ -51,14 +51,11 @@ func (f *goalFlags) parse(objective *string) error {
 		return usageError{fmt.Errorf("--pareto: %v: want two metrics or more", f.pareto)}
 	}
 	for i, name := range f.pareto {
-		one, err := controller.ParseGoal(name)
-		if err == nil && one.Plain() == "" || err == nil && one.String() != one.Plain() {
-			err = fmt.Errorf("%q is not a metric", name)
-		}
+		metric, err := controller.ParseMetric(name)
 		if err != nil {
 			return usageError{fmt.Errorf("--pareto: %w", err)}
 		}
-		if f.pareto[i] = one.Plain(); slices.Contains(f.pareto[:i], f.pareto[i]) {
+		if f.pareto[i] = metric; slices.Contains(f.pareto[:i], f.pareto[i]) {
 			return usageError{fmt.Errorf("--pareto: %s is named twice", f.pareto[i])}
 		}
 	}
@@ -84,7 +81,7 @@ type tuneLimit struct {
 
 // describe adds what the goal asks for.
 func (r *tuneReport) describe(got *controller.RoundResult, f *goalFlags) {
-	r.Objective, r.Metrics = f.text, f.pareto
+	r.Objective, r.Unit, r.Metrics = f.text, controller.Unit(f.text), f.pareto
 	if len(f.pareto) > 0 {
 		r.Front = search.Front(got.Trials, f.pareto)
 	}

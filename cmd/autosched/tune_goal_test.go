@@ -12,11 +12,12 @@ type goalReport struct {
 	Adopt     bool
 	Reason    string
 	Objective string
+	Unit      string
 	Front     []int
 	Best      json.RawMessage
 	Trials    []struct {
 		Step        int
-		Objective   float64 `json:"objective_s"`
+		Objective   float64 `json:"objective"`
 		Config      json.RawMessage
 		Metrics     map[string]float64
 		Constraints []struct {
@@ -102,6 +103,9 @@ func TestTuneWeighted(t *testing.T) {
 	if !r.Adopt || !strings.Contains(r.Reason, "0.75*avg_jct + 0.25*p99_jct 1.0000 -> 0.") {
 		t.Errorf("adopt %v: %s", r.Adopt, r.Reason)
 	}
+	if x := r.Trials[0].Objective; r.Unit != "ratio" || x <= 0 || x >= 1 {
+		t.Errorf("the best is %v in %q, want a ratio below 1", x, r.Unit)
+	}
 	r = tuneGoal(t, "--objective", "p99_jct within 5% then avg_jct")
 	if !r.Adopt || r.Trials[0].Metrics["avg_jct"] == 0 {
 		t.Errorf("adopt %v: %s; %v", r.Adopt, r.Reason, r.Trials[0].Metrics)
@@ -114,7 +118,10 @@ func TestTuneGoalMisuse(t *testing.T) {
 		{"--subject-to=p99_jct<1", `--subject-to: constraint "p99_jct<1": want METRIC<=BOUND`},
 		{"--pareto=avg_jct", "--pareto: [avg_jct]: want two metrics or more"},
 		{"--pareto=avg_jct,avg_jct", "--pareto: avg_jct is named twice"},
-		{"--pareto=avg_jct,2*p99_jct+ftf", `--pareto: "2*p99_jct+ftf" is not a metric`},
+		{"--pareto=avg_jct,2*p99_jct+ftf", `--pareto: "2*p99_jct+ftf" is not known; there are avg_jct, avg_queue, `},
+		{"--pareto=avg_jct,nope", `--pareto: "nope" is not known; there are avg_jct, avg_queue, `},
+		{"--pareto=avg_jct,", "--pareto: a name is missing"},
+		{"--pareto=", "--pareto: a name is missing"},
 		{"--pareto=avg_jct,tenant_avg_jct", "it can only be a constraint"},
 	} {
 		if code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", c.args); code != 2 || !strings.Contains(errs, c.want) {

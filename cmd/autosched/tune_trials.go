@@ -30,11 +30,15 @@ type studyFile struct {
 	path string
 	had  []byte // what the file has from at on
 	at   int64
+	line int // that is written next, from 1
+	// accepted, if set, is called when the record that is resumed proves to be of
+	// this search.
+	accepted func()
 }
 
 // open reads and opens the files.
 func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
-	s := &studyFile{path: f.trials}
+	s := &studyFile{path: f.trials, line: 1}
 	var text []byte
 	if f.resume != "" {
 		var err error
@@ -45,7 +49,7 @@ func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
 			return nil, fmt.Errorf("--resume: %w", err)
 		}
 	}
-	mode := os.O_CREATE | os.O_RDWR | os.O_TRUNC
+	mode := os.O_CREATE | os.O_RDWR
 	switch {
 	case f.resume != "" && (f.trials == "" || sameFile(f.trials, f.resume)):
 		s.path, s.had, mode = f.resume, text, os.O_RDWR
@@ -55,6 +59,15 @@ func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
 	var err error
 	if s.out, err = os.OpenFile(s.path, mode, 0o644); err != nil {
 		return nil, fmt.Errorf("--trials: %w", err)
+	}
+	if s.had == nil {
+		info, err := s.out.Stat()
+		if err == nil && info.Size() > 0 {
+			err = fmt.Errorf("%s holds something already and is not overwritten: name another file, or go on from it with --resume %s", s.path, s.path)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--trials: %w", err), s.out.Close())
+		}
 	}
 	return s, nil
 }
@@ -77,14 +90,20 @@ func (s *studyFile) to() io.Writer {
 	return s
 }
 
-// Write passes over what the file has already and replaces what follows from
-// the first difference on.
+// Write passes over what the file has already, and goes on behind it. Half a line
+// at the end is written anew; a whole one that differs stays, and ends the search.
 func (s *studyFile) Write(line []byte) (int, error) {
+	s.line++
 	if bytes.HasPrefix(s.had, line) {
+		s.tellAccepted()
 		s.had = s.had[len(line):]
 		s.at += int64(len(line))
 		return len(line), nil
 	}
+	if bytes.IndexByte(s.had, '\n') >= 0 {
+		return 0, fmt.Errorf("%s:%d: another line would come here, as of another --budget or --sampler, and what was measured would be lost: the file is left as it is; go on in a file of its own with --trials", s.path, s.line-1)
+	}
+	s.tellAccepted()
 	if s.had != nil {
 		s.had = nil
 		if err := s.out.Truncate(s.at); err != nil {
@@ -94,6 +113,13 @@ func (s *studyFile) Write(line []byte) (int, error) {
 	n, err := s.out.WriteAt(line, s.at)
 	s.at += int64(n)
 	return n, err
+}
+
+func (s *studyFile) tellAccepted() {
+	if s.accepted != nil {
+		s.accepted()
+		s.accepted = nil
+	}
 }
 
 // hint says how to go on after an interruption.

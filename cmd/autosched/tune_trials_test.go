@@ -62,11 +62,35 @@ func TestTuneResume(t *testing.T) {
 	if run("--resume", path, "--trials", more, "--budget", "20"); strings.Count(read(more), "\n") != 21 || read(path) != text {
 		t.Error("a larger budget did not go on in another file")
 	}
+	// Another sampler goes on in another file only.
+	if run("--resume", path, "--trials", filepath.Join(dir, "random.jsonl"), "--sampler", "random"); read(path) != text {
+		t.Error("another sampler changed the record it began with")
+	}
+	// The rest of a smaller budget stays: it is what the larger one goes on with.
+	run("--resume", path, "--sampler", "auto", "--budget", "5")
+	// A line that this search does not come by, after one that it does.
+	swapped := filepath.Join(dir, "swapped.jsonl")
+	strange := strings.Join(lines[:9], "") + strings.Replace(lines[9], `"origin":"`, `"origin":"an older `, 1) + strings.Join(lines[10:], "")
+	if err := os.WriteFile(swapped, []byte(strange), 0o600); err != nil || strange == text {
+		t.Fatal(err)
+	}
+	// An empty file is as good as none.
+	blank := filepath.Join(dir, "blank.jsonl")
+	if err := os.WriteFile(blank, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if run("--trials", blank); read(blank) != text {
+		t.Error("the record in a file that was empty differs")
+	}
 	for _, c := range []struct {
 		args []string
 		code int
 		want string
 	}{
+		{[]string{"--trials", path}, 1, "--trials: " + path + " holds something already and is not overwritten: name another file, or go on from it with --resume " + path},
+		{[]string{"--trials", path, "--resume", half, "--budget", "20"}, 1, "--trials: " + path + " holds something already"},
+		{[]string{"--resume", path, "--sampler", "random"}, 1, path + ":1: another line would come here"},
+		{[]string{"--resume", swapped}, 1, swapped + ":10: another line would come here"},
 		{[]string{"--resume", path, "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
 		{[]string{"--resume", path, "--trials", dir + "/./trials.jsonl", "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
 		{[]string{"--resume", path, "--objective", "p95_jct"}, 1, path + ":1: the record is of objective avg_jct, not p95_jct"},
@@ -80,11 +104,18 @@ func TestTuneResume(t *testing.T) {
 		if c.args[1] == "themis" || len(c.args) > 3 && c.args[3] == "themis" {
 			a = []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--scheduler", "themis", "--resume", path}
 		}
-		if code, _, errs := command(a...); code != c.code || !strings.Contains(errs, c.want) {
+		code, _, errs := command(a...)
+		if code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: exit %d, %s", c.args, code, errs)
 		}
+		if c.args[1] == path && strings.Contains(errs, "not measured again") {
+			t.Errorf("%v: trials of a record that is refused are said to be used: %s", c.args, errs)
+		}
 	}
-	if read(path) != text {
+	if code, _, errs := command(args("--resume", path)...); code != 0 || !strings.Contains(errs, "note: 16 trials of "+path+" are not measured again") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if read(swapped) != strange || read(path) != text {
 		t.Error("a refused record was changed")
 	}
 }
