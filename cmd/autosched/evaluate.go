@@ -59,7 +59,7 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 			if err != nil {
 				return err
 			}
-			if note := given.of(in.trace.Name()); note != "" {
+			if note := given.of(f.trace); note != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
 			}
 			if err := t.check(); err != nil {

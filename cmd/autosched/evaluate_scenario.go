@@ -13,7 +13,7 @@ import (
 // replay it on.
 type scenario struct {
 	Name        string `json:"name"`
-	Trace       string `json:"trace"` // what it is of, part of a file name
+	Trace       string `json:"trace"` // what it is of, part of a path
 	Start       string `json:"start"`
 	End         string `json:"end"`
 	Nodes       int    `json:"nodes"`
