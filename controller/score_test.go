@@ -264,7 +264,7 @@ func TestDigestTellsModels(t *testing.T) {
 	}
 	slow := func(f *simulator.ModelSpec) { f.Restart.Steps[0].Seconds = 60 }
 	slower := func(f *simulator.ModelSpec) { f.Restart.Steps[0].Seconds = 61 }
-	if digest(slow) != digest(slow) {
+	if first, again := digest(slow), digest(slow); first != again {
 		t.Error("two digests for the same models")
 	}
 	if digest(nil) != digest(func(*simulator.ModelSpec) {}) {
