@@ -205,14 +205,14 @@ func wide(b *testing.B) scene {
 	return observe(b, w, c, 5000)
 }
 
-// philly is the Philly trace on forty nodes, when most jobs are active.
-func philly(b *testing.B) scene {
+// philly is the Philly trace on so many nodes, when so many jobs are active.
+func philly(b *testing.B, nodes, active int) scene {
 	b.Helper()
 	w, _, err := workload.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), workload.ReadOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return observe(b, w, workload.Cluster{Nodes: 40, GPUsPerNode: 8}, 740)
+	return observe(b, w, workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, active)
 }
 
 // BenchmarkResume is one evaluation of a tuning round: hours of arrivals from a
@@ -221,7 +221,11 @@ func BenchmarkResume(b *testing.B) {
 	for _, at := range []struct {
 		name string
 		make func(*testing.B) scene
-	}{{"synthetic", busy}, {"philly", philly}} {
+	}{
+		{"synthetic", busy},
+		{"philly-750", func(b *testing.B) scene { return philly(b, 40, 740) }},
+		{"philly-1000", func(b *testing.B) scene { return philly(b, 24, 1000) }},
+	} {
 		b.Run(at.name, func(b *testing.B) {
 			x := at.make(b)
 			for _, hours := range []int{1, 4} {
