@@ -154,10 +154,14 @@ func (sc *Scorer) limits(c Constraint, f *figures) []search.Limit {
 // setUp makes a round's scorer measure what its goal needs.
 func (sc *Scorer) setUp(ctx context.Context, r *Round) error {
 	for _, name := range r.Front {
-		if _, err := ParseMetric(name); err != nil {
+		metric, err := ParseMetric(name)
+		switch {
+		case err != nil:
 			return fmt.Errorf("front: %w", err)
+		case slices.Contains(sc.others, metric):
+			return fmt.Errorf("front: %s is named twice", metric)
 		}
-		sc.others = append(sc.others, name)
+		sc.others = append(sc.others, metric)
 	}
 	return sc.CompareWith(ctx, r.Incumbent)
 }

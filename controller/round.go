@@ -60,7 +60,7 @@ type Round struct {
 	Record io.Writer
 	About  map[string]string
 	Resume *search.Recording
-	// Front names metrics: the search then looks for what no other configuration
+	// Front names metrics, each once: the search then looks for what no other configuration
 	// beats in all of them, and every trial has them as search.Sides. What is adopted
 	// is still judged by Objective.
 	Front []string
@@ -100,7 +100,7 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 	o := search.Options{
 		Space: r.Space, Evaluate: scorer.Measure, Incumbent: r.Incumbent, Method: r.Sampler, State: r.State,
 		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
-		Front: r.Front, Time: r.Time, Record: r.Record, About: r.About, Resume: r.Resume,
+		Front: scorer.others, Time: r.Time, Record: r.Record, About: r.About, Resume: r.Resume,
 	}
 	if !r.Always {
 		o.Likely = likely

@@ -101,6 +101,37 @@ func TestRoundObeysItsRule(t *testing.T) {
 	}
 }
 
+// TestFrontOfARound: metrics have the names that goals give them, others too, and
+// every trial has their values.
+func TestFrontOfARound(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	var want string
+	for _, front := range [][]string{{"avg_queue", "max_rho"}, {"avg_wait", " max_rho"}} {
+		r := tuningRound(t, x)
+		r.Budget, r.Front = 4, front
+		got, err := r.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := search.Front(got.Trials, []string{"avg_queue", "max_rho"}); len(f) == 0 {
+			t.Errorf("%v: no trial has both", front)
+		}
+		if want == "" {
+			want = evidence(t, got)
+		}
+		if diff := cmp.Diff(want, evidence(t, got)); diff != "" {
+			t.Errorf("%v (-as goals name them +so):\n%s", front, diff)
+		}
+	}
+	for _, front := range [][]string{{"avg_jct", "speed"}, {"avg_wait", "avg_queue"}} {
+		r := tuningRound(t, x)
+		r.Front = front
+		if _, err := r.Run(context.Background()); err == nil || !strings.HasPrefix(err.Error(), "front: ") {
+			t.Errorf("%v: error %v", front, err)
+		}
+	}
+}
+
 // TestRoundWithNothingToPlay keeps the incumbent and says why.
 func TestRoundWithNothingToPlay(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
