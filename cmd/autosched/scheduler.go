@@ -94,14 +94,11 @@ to the scheduler.`,
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printProto(cmd.OutOrStdout(), got, false)
-				}
-				if r.validateOnly {
+				if r.validateOnly && !f.json {
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid; nothing was stored\n", got.GetName())
 					return err
 				}
-				return printScheduler(cmd.OutOrStdout(), got)
+				return f.showScheduler(cmd, got)
 			})
 		},
 	}
@@ -237,10 +234,7 @@ round decided.`,
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printProto(cmd.OutOrStdout(), got, false)
-				}
-				return printScheduler(cmd.OutOrStdout(), got)
+				return f.showScheduler(cmd, got)
 			})
 		},
 	}

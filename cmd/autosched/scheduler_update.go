@@ -115,8 +115,11 @@ dropped.`,
 			}
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
 				got, err := c.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name})
-				if err != nil || f.json {
-					return orPrint(err, cmd, got)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printProto(cmd.OutOrStdout(), got, false)
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "tuning of %s is paused; it keeps revision %s\n", shortName(name), orDash(shortName(got.GetCurrentConfiguration())))
 				return err
@@ -140,20 +143,15 @@ that is due.`,
 			}
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
 				got, err := c.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: name})
-				if err != nil || f.json {
-					return orPrint(err, cmd, got)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printProto(cmd.OutOrStdout(), got, false)
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "tuning of %s goes on\n", shortName(name))
 				return err
 			})
 		},
 	}
-}
-
-// orPrint returns an error, or else prints a message as JSON.
-func orPrint(err error, cmd *cobra.Command, s *pb.Scheduler) error {
-	if err != nil {
-		return err
-	}
-	return printProto(cmd.OutOrStdout(), s, false)
 }
