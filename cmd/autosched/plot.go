@@ -11,8 +11,6 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/autosched/autosched/simulator"
 )
@@ -25,8 +23,8 @@ var (
 )
 
 // plotRun draws a run: GPUs in use and queued over time, and how the JCTs are
-// distributed, as SVG or PNG.
-func plotRun(out io.Writer, vector bool, samples []simulator.Sample, jobs []simulator.Outcome, gpus int) error {
+// distributed, in the format that the path is named for.
+func plotRun(out io.Writer, path string, samples []simulator.Sample, jobs []simulator.Outcome, gpus int) error {
 	used, err := timePlot(samples, gpus)
 	if err != nil {
 		return err
@@ -35,22 +33,12 @@ func plotRun(out io.Writer, vector bool, samples []simulator.Sample, jobs []simu
 	if err != nil {
 		return err
 	}
-	const width, height = 9 * vg.Inch, 7 * vg.Inch
-	var canvas interface {
-		vg.CanvasSizer
-		io.WriterTo
-	}
-	if vector {
-		canvas = vgsvg.New(width, height)
-	} else {
-		canvas = vgimg.PngCanvas{Canvas: vgimg.New(width, height)}
-	}
-	whole := draw.New(canvas)
+	image := newCanvas(path, 9*vg.Inch, 7*vg.Inch)
 	tiles := draw.Tiles{Rows: 2, Cols: 1, PadX: vg.Millimeter, PadY: 6 * vg.Millimeter, PadTop: 3 * vg.Millimeter, PadBottom: 3 * vg.Millimeter, PadLeft: 3 * vg.Millimeter, PadRight: 6 * vg.Millimeter}
-	for row, c := range plot.Align([][]*plot.Plot{{used}, {jcts}}, tiles, whole) {
+	for row, c := range plot.Align([][]*plot.Plot{{used}, {jcts}}, tiles, draw.New(image)) {
 		[]*plot.Plot{used, jcts}[row].Draw(c[0])
 	}
-	_, err = canvas.WriteTo(out)
+	_, err = image.WriteTo(out)
 	return err
 }
 

@@ -189,8 +189,7 @@ func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
 		}
 	}
 	if r.plot != nil {
-		vector := strings.HasSuffix(r.flags.plot, ".svg")
-		if err := errors.Join(plotRun(r.plot, vector, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs()), r.plot.Close()); err != nil {
+		if err := errors.Join(plotRun(r.plot, r.flags.plot, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs()), r.plot.Close()); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}

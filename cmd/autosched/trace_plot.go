@@ -1,22 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"html/template"
 	"image/color"
-	"io"
 	"math"
-	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/autosched/autosched/workload"
 )
@@ -41,59 +36,18 @@ func plotStats(path string, w *workload.Workload, s *workload.Stats) error {
 		}
 		rows = append(rows, row)
 	}
-	const width, height = 13 * vg.Inch, 11 * vg.Inch
-	var canvas interface {
-		vg.CanvasSizer
-		io.WriterTo
-	}
-	if filepath.Ext(path) == ".png" {
-		canvas = vgimg.PngCanvas{Canvas: vgimg.New(width, height)}
-	} else {
-		canvas = vgsvg.New(width, height)
-	}
+	image := newCanvas(path, 13*vg.Inch, 11*vg.Inch)
 	tiles := draw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: 6 * vg.Millimeter, PadY: 6 * vg.Millimeter, PadTop: 3 * vg.Millimeter, PadBottom: 3 * vg.Millimeter, PadLeft: 3 * vg.Millimeter, PadRight: 6 * vg.Millimeter}
-	for i, row := range plot.Align(rows, tiles, draw.New(canvas)) {
+	for i, row := range plot.Align(rows, tiles, draw.New(image)) {
 		for k, c := range row {
 			rows[i][k].Draw(c)
 		}
 	}
-	return writeFile(path, "--plot", func(out io.Writer) error {
-		if filepath.Ext(path) != ".html" {
-			_, err := canvas.WriteTo(out)
-			return err
-		}
-		return statsPage(out, canvas, s)
-	})
-}
-
-var statsTemplate = template.Must(template.New("").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{{.Name}}</title>
-<style>body{font-family:sans-serif;margin:2em auto;max-width:80em;padding:0 1em}svg{width:100%;height:auto}pre{overflow-x:auto;line-height:1.35}</style>
-</head><body><h1>{{.Name}}{{if .Synthetic}} (synthetic){{end}}</h1>
-{{.Image}}
-<pre>{{.Text}}</pre>
-</body></html>
-`))
-
-// statsPage is one file that needs no other.
-func statsPage(out io.Writer, image io.WriterTo, s *workload.Stats) error {
-	var svg, text bytes.Buffer
-	if _, err := image.WriteTo(&svg); err != nil {
-		return err
-	}
+	var text strings.Builder
 	if err := printStats(&text, s); err != nil {
 		return err
 	}
-	b := svg.Bytes()
-	if i := bytes.Index(b, []byte("<svg")); i > 0 { // without the XML declaration
-		b = b[i:]
-	}
-	return statsTemplate.Execute(out, struct {
-		Name      string
-		Synthetic bool
-		Image     template.HTML // drawn here: the texts in it are escaped
-		Text      string
-	}{s.Name, s.Synthetic, template.HTML(b), text.String()})
+	return writePlot(path, image, page{s.Name, s.Synthetic, text.String()})
 }
 
 // days names the axis of time.

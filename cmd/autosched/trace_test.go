@@ -97,6 +97,9 @@ func TestTraceStatsPlot(t *testing.T) {
 		if strings.HasSuffix(name, ".html") && (!bytes.Contains(first, []byte("<svg")) || !bytes.Contains(first, []byte("offered")) && !bytes.Contains(first, []byte("recurrence"))) {
 			t.Errorf("%s lacks the image or the numbers", name)
 		}
+		if strings.HasSuffix(name, ".html") && (bytes.Contains(first, []byte("<?xml")) || bytes.Index(first, []byte("<pre>")) > bytes.Index(first, []byte("<svg"))) {
+			t.Errorf("%s has an XML declaration, or the numbers after the image", name)
+		}
 	}
 	out, _, err := runTrace(t, "", "stats", filepath.Join(data, "pai2023_pods.csv")+","+filepath.Join(data, "pai2023_nodes.csv"))
 	if err != nil || !strings.Contains(out, "on 5 nodes x 2 GPUs") {

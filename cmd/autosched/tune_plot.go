@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"html/template"
 	"image/color"
-	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,8 +12,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/autosched/autosched/space"
 )
@@ -53,16 +47,8 @@ func plotTune(path string, r *tuneReport, top int) error {
 	if front != nil {
 		middle = width / 2
 	}
-	var canvas interface {
-		vg.CanvasSizer
-		io.WriterTo
-	}
-	if filepath.Ext(path) == ".png" {
-		canvas = vgimg.PngCanvas{Canvas: vgimg.New(width, height)}
-	} else {
-		canvas = vgsvg.New(width, height)
-	}
-	whole := draw.New(canvas)
+	image := newCanvas(path, width, height)
+	whole := draw.New(image)
 	pad := 3 * vg.Millimeter
 	best.Draw(draw.Crop(whole, pad, middle-width-pad, height-firstHeight, -pad))
 	if front != nil {
@@ -77,13 +63,11 @@ func plotTune(path string, r *tuneReport, top int) error {
 		left, bottom := width/columns*vg.Length(i%columns), sliceHeight*vg.Length(rows-1-i/columns)
 		p.Draw(draw.Crop(whole, left+pad, left+width/columns-width-pad, bottom, bottom+sliceHeight-height-pad))
 	}
-	return writeFile(path, "--plot", func(out io.Writer) error {
-		if filepath.Ext(path) != ".html" {
-			_, err := canvas.WriteTo(out)
-			return err
-		}
-		return tunePage(out, canvas, r, top)
-	})
+	var text strings.Builder
+	if err := r.print(&text, top); err != nil {
+		return err
+	}
+	return writePlot(path, image, page{fmt.Sprintf("%s: %s at %s", r.Trace, r.Scheduler, r.At), r.Synthetic, text.String()})
 }
 
 // tuneDrawing is a search as it is drawn.
@@ -395,35 +379,4 @@ func (d *tuneDrawing) slice(k int) (*plot.Plot, error) {
 	p.X.Tick.Marker = plot.ConstantTicks(spread(names, .2))
 	p.X.Min, p.X.Max = p.X.Min-.03, p.X.Max+.03
 	return p, nil
-}
-
-var tuneTemplate = template.Must(template.New("").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{{.Name}}</title>
-<style>body{font-family:sans-serif;margin:2em auto;max-width:80em;padding:0 1em}svg{width:100%;height:auto}pre{overflow-x:auto;line-height:1.35}</style>
-</head><body><h1>{{.Name}}{{if .Synthetic}} (synthetic){{end}}</h1>
-<pre>{{.Text}}</pre>
-{{.Image}}
-</body></html>
-`))
-
-// tunePage is one file that needs no other.
-func tunePage(out io.Writer, image io.WriterTo, r *tuneReport, top int) error {
-	var svg bytes.Buffer
-	if _, err := image.WriteTo(&svg); err != nil {
-		return err
-	}
-	var table strings.Builder
-	if err := r.print(&table, top); err != nil {
-		return err
-	}
-	b := svg.Bytes()
-	if i := bytes.Index(b, []byte("<svg")); i > 0 { // without the XML declaration
-		b = b[i:]
-	}
-	return tuneTemplate.Execute(out, struct {
-		Name      string
-		Synthetic bool
-		Image     template.HTML // drawn here: the texts in it are escaped
-		Text      string
-	}{fmt.Sprintf("%s: %s at %s", r.Trace, r.Scheduler, r.At), r.Synthetic, template.HTML(b), table.String()})
 }
