@@ -91,7 +91,7 @@ a perfect predictor would tell. Those that use it say so in their space
 			if err := sim.Start(f.cluster, w, in.scheduler.New(config), in.options); err != nil {
 				return err
 			}
-			made, err := play(cmd.Context(), &sim, in.scheduler, changes, recorder, cmd.ErrOrStderr())
+			made, err := play(cmd.Context(), &sim, in.scheduler, changes, recorder, newProgressLine(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}

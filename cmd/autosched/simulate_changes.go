@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -71,14 +70,17 @@ type changeReport struct {
 
 // play runs to the end, reconfiguring on the way, and reports the changes that
 // were made. Those that come after the last job has ended are named on stderr.
-func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, changes []change, r *recorder, stderr io.Writer) ([]changeReport, error) {
+func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, changes []change, r *recorder, line *progressLine) ([]changeReport, error) {
+	defer line.clear()
+	ctx = followed{ctx, sim, line}
 	var made []changeReport
 	for _, c := range changes {
 		if err := sim.RunUntil(ctx, c.at); err != nil {
 			return nil, err
 		}
 		if sim.Done() {
-			fmt.Fprintf(stderr, "note: --set-at: all jobs have ended before %s is set\n", strings.Join(c.set, ", "))
+			line.clear()
+			fmt.Fprintf(line.w, "note: --set-at: all jobs have ended before %s is set\n", strings.Join(c.set, ", "))
 			continue
 		}
 		sim.Reconfigure(s.New(c.config))
@@ -86,4 +88,17 @@ func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, chan
 		made = append(made, changeReport{c.at.Seconds(), c.config})
 	}
 	return made, sim.Run(ctx)
+}
+
+// followed shows how far a run is whenever it asks whether to go on, which it does
+// every few thousand events. To stop it for a look would round its sums otherwise.
+type followed struct {
+	context.Context
+	sim  *simulator.Sim
+	line *progressLine
+}
+
+func (f followed) Err() error {
+	f.line.show("%d of %d jobs submitted, %d active, %d of them waiting", f.sim.Submitted(), f.sim.Len(), f.sim.Active(), f.sim.Waiting())
+	return f.Context.Err()
 }

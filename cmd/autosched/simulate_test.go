@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
 )
 
 // simulated is what simulate reports of a run with some arguments.
@@ -28,6 +34,33 @@ func simulated(t *testing.T, args ...string) (r struct {
 		t.Fatal(err)
 	}
 	return r, errs
+}
+
+// TestSimulateShowsProgress: how far a run is, from where it can be stopped on.
+func TestSimulateShowsProgress(t *testing.T) {
+	fifo, err := schedulers.Find("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := workload.Sample()
+	run := func(ctx context.Context) (string, error) {
+		var sim simulator.Sim
+		if err := sim.Start(workload.Cluster{Nodes: 20, GPUsPerNode: 8}, w, fifo.New(fifo.Space.Default()), simulator.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		_, err := play(ctx, &sim, fifo, nil, &recorder{}, &progressLine{w: &out, on: true})
+		return out.String(), err
+	}
+	shown, err := run(context.Background())
+	if err != nil || !strings.Contains(shown, fmt.Sprintf("0 of %d jobs submitted, 0 active", w.Len())) {
+		t.Errorf("error %v, shown %q", err, shown)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
 }
 
 // TestSetAt: a change at the begin is as if it had been set from the begin, one
