@@ -87,17 +87,27 @@ func (s *Service) Approve(ctx context.Context, id string, revision int64) (*Conf
 	return t.view.Load().config(revision), nil
 }
 
+// Back is what Rollback is asked for.
+type Back struct {
+	// To is the revision whose values are wanted. 0 is the newest one before what
+	// is on offer that the scheduler applied, or else the registered defaults.
+	To int64
+	// From, if not 0, is what is to be gone back from: if another revision is on
+	// offer, that is ErrChanged, and nothing changes.
+	From int64
+	// Park refuses the values gone back from for good, as if the scheduler had
+	// refused them.
+	Park bool
+}
+
 // Rollback offers the values of an earlier revision again, under a new revision,
-// so that revisions only go forward. Revision 0 is the newest one before what is
-// on offer that the scheduler applied, or else the registered defaults. With
-// park the values gone back from are refused for good, as if the scheduler had
-// refused them.
+// so that revisions only go forward.
 //
 // It may be sent again: to go back to what is on offer already changes nothing,
-// nor does revision 0 while what is on offer came of going back, whatever the
-// scheduler said of it meanwhile. Only park, if it was not asked for before,
+// nor does it without To while what is on offer came of going back, whatever the
+// scheduler said of it meanwhile. Only Park, if it was not asked for before,
 // parks the values that were gone back from.
-func (s *Service) Rollback(ctx context.Context, id string, revision int64, park bool) (*Configuration, error) {
+func (s *Service) Rollback(ctx context.Context, id string, b Back) (*Configuration, error) {
 	t, err := s.find(id)
 	if err != nil {
 		return nil, err
@@ -107,29 +117,31 @@ func (s *Service) Rollback(ctx context.Context, id string, revision int64, park 
 		if from == nil {
 			return nil, fmt.Errorf("scheduler %q: %w", id, ErrNoCurrent)
 		}
-		to := v.config(revision)
+		to := v.config(b.To)
 		now := s.o.Now().UTC()
 		switch {
-		case revision == 0 && from.Left != 0:
-			return v.parkLeft(from, park, now), nil
-		case revision != 0 && to == nil:
-			return nil, fmt.Errorf("revision %d of scheduler %q: %w", revision, id, ErrNotFound)
-		case revision == 0:
+		case b.To != 0 && to == nil:
+			return nil, fmt.Errorf("revision %d of scheduler %q: %w", b.To, id, ErrNotFound)
+		case b.From != 0 && b.From != from.Revision && (b.From != from.Left || to != nil && to.Hash != from.Hash):
+			return nil, fmt.Errorf("%w: revision %d of scheduler %q, not %d; nothing was changed", ErrChanged, from.Revision, id, b.From)
+		case b.To == 0 && from.Left != 0:
+			return v.parkLeft(from, b.Park, now), nil
+		case b.To == 0:
 			if to = v.lastGood(from); to == nil {
 				return nil, fmt.Errorf("%w: scheduler %q has nothing to go back to: no other revision was applied", ErrState, id)
 			}
 		case to.State == Rejected || v.parked(to.Hash):
-			return nil, fmt.Errorf("revision %d of scheduler %q: %w", revision, id, ErrRefused)
+			return nil, fmt.Errorf("revision %d of scheduler %q: %w", b.To, id, ErrRefused)
 		case to.Hash == from.Hash:
-			return v.parkLeft(from, park, now), nil
+			return v.parkLeft(from, b.Park, now), nil
 		}
 		c := &Change{Scheduler: v.Scheduler}
 		next := s.publish(c, v, to.Config, FromRestore, fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision, to.Revision), nil)
 		next.Left = from.Revision
-		if park {
+		if b.Park {
 			v.park(c, from, now)
 		}
-		s.o.Log.Info("configuration rolled back", "scheduler", id, "from", from.Revision, "to", to.Revision, "revision", c.Scheduler.Last, "park", park)
+		s.o.Log.Info("configuration rolled back", "scheduler", id, "from", from.Revision, "to", to.Revision, "revision", c.Scheduler.Last, "park", b.Park)
 		return c, nil
 	})
 	if err != nil {

@@ -94,7 +94,7 @@ func TestRollbackSentAgain(t *testing.T) {
 	}
 	back := func(revision int64, park bool) {
 		t.Helper()
-		got, err := h.service.Rollback(ctx, "s", revision, park)
+		got, err := h.service.Rollback(ctx, "s", controller.Back{To: revision, Park: park})
 		if err != nil || got.Revision != 4 || queues(got) != 4 || h.current("s") != got {
 			t.Fatalf("went back to %+v, %v", got, err)
 		}
@@ -116,10 +116,10 @@ func TestRollbackSentAgain(t *testing.T) {
 			t.Errorf("to be parked was revision 3: they are %s, %s, %s", state(1), state(2), state(3))
 		}
 	}
-	if further, err := h.service.Rollback(ctx, "s", 1, true); err != nil || further.Revision != 5 || queues(further) != 3 || state(4) != controller.Rejected {
+	if further, err := h.service.Rollback(ctx, "s", controller.Back{To: 1, Park: true}); err != nil || further.Revision != 5 || queues(further) != 3 || state(4) != controller.Rejected {
 		t.Errorf("further back: %+v, %v; revision 4 is %s", further, err, state(4))
 	}
-	if again, err := h.service.Rollback(ctx, "s", 1, true); err != nil || again.Revision != 5 || state(1) == controller.Rejected {
+	if again, err := h.service.Rollback(ctx, "s", controller.Back{To: 1, Park: true}); err != nil || again.Revision != 5 || state(1) == controller.Rejected {
 		t.Errorf("further back again: %+v, %v", again, err)
 	}
 }
@@ -128,7 +128,7 @@ func TestRollback(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)
 	ctx := context.Background()
-	if _, err := h.service.Rollback(ctx, "s", 0, false); !errors.Is(err, controller.ErrState) {
+	if _, err := h.service.Rollback(ctx, "s", controller.Back{}); !errors.Is(err, controller.ErrState) {
 		t.Errorf("went back from the defaults: %v", err)
 	}
 	h.ack("s", 1, controller.AckApplied)
@@ -143,7 +143,7 @@ func TestRollback(t *testing.T) {
 	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
 
-	got, err := h.service.Rollback(ctx, "s", 0, true)
+	got, err := h.service.Rollback(ctx, "s", controller.Back{Park: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,14 +156,25 @@ func TestRollback(t *testing.T) {
 	if _, _, err := h.service.Acknowledge(ctx, "s", 3, controller.Ack{State: controller.AckApplied, Instance: "late"}); !errors.Is(err, controller.ErrRefused) {
 		t.Errorf("a parked revision was acknowledged: %v", err)
 	}
-	if again, err := h.service.Rollback(ctx, "s", 2, false); err != nil || again.Revision != 4 {
+	if again, err := h.service.Rollback(ctx, "s", controller.Back{To: 2}); err != nil || again.Revision != 4 {
 		t.Errorf("to the same values: %+v, %v", again, err)
 	}
-	if _, err := h.service.Rollback(ctx, "s", 3, false); !errors.Is(err, controller.ErrRefused) {
+	if _, err := h.service.Rollback(ctx, "s", controller.Back{To: 3}); !errors.Is(err, controller.ErrRefused) {
 		t.Errorf("to parked values: %v", err)
 	}
-	if first, err := h.service.Rollback(ctx, "s", 1, false); err != nil || first.Revision != 5 || queues(first) != 3 {
+	if first, err := h.service.Rollback(ctx, "s", controller.Back{To: 1}); err != nil || first.Revision != 5 || queues(first) != 3 {
 		t.Errorf("to the defaults: %+v, %v", first, err)
+	}
+	// Who looked at revision 3 goes back from nothing else.
+	for _, b := range []controller.Back{{From: 3}, {From: 4, To: 2}, {From: 6}, {From: 3, To: 1, Park: true}} {
+		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, controller.ErrChanged) || h.current("s").Revision != 5 {
+			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
+		}
+	}
+	for _, b := range []controller.Back{{From: 4}, {From: 4, To: 1}, {From: 5}} { // sent again, or by who saw it
+		if c, err := h.service.Rollback(ctx, "s", b); err != nil || c.Revision != 5 {
+			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
+		}
 	}
 	// The search hears of what is parked, and nothing reaches it again.
 	h.ack("s", 5, controller.AckApplied)

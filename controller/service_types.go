@@ -20,6 +20,7 @@ var (
 	ErrRequestReuse = errors.New("request id was used for another request")
 	ErrRefused      = errors.New("configuration was refused and is parked")
 	ErrState        = errors.New("wrong state")
+	ErrChanged      = errors.New("another configuration is on offer by now")
 	ErrOutsideSpace = errors.New("configuration is outside the registered space")
 )
 

@@ -30,6 +30,7 @@ var reasons = []struct {
 	{controller.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
 	{controller.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
 	{errEtag, codes.Aborted, "ETAG_MISMATCH"},
+	{controller.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},
 	{controller.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{repository.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},

@@ -154,7 +154,10 @@ func (s *Server) RollbackConfiguration(ctx context.Context, req *pb.RollbackConf
 	if req.GetRevision() < 0 {
 		return nil, s.statusOf(invalid("revision", "%d is negative", req.GetRevision()))
 	}
-	c, err := s.service.Rollback(ctx, id, req.GetRevision(), req.GetPark())
+	if req.GetFromRevision() < 0 {
+		return nil, s.statusOf(invalid("from_revision", "%d is negative", req.GetFromRevision()))
+	}
+	c, err := s.service.Rollback(ctx, id, controller.Back{To: req.GetRevision(), From: req.GetFromRevision(), Park: req.GetPark()})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -152,6 +152,14 @@ func TestApproveAndRollBack(t *testing.T) {
 		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: -1})
 		return err
 	})
+	refuses(t, codes.Aborted, "", func() error {
+		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 1, FromRevision: 1})
+		return err
+	})
+	refuses(t, codes.InvalidArgument, "from_revision", func() error {
+		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), FromRevision: -1})
+		return err
+	})
 	refuses(t, codes.NotFound, "", func() error {
 		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 9})
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +65,7 @@ func (c *client) proposal(ctx context.Context, scheduler string) (int64, error) 
 }
 
 func newConfigRollbackCmd(f *clientFlags) *cobra.Command {
-	var revision int64
+	var revision, from int64
 	var park bool
 	cmd := &cobra.Command{
 		Use:   "rollback SCHEDULER",
@@ -74,10 +75,14 @@ revision. Without --revision they are those of the newest other one that the
 scheduler applied, or else the registered defaults. Sent again it changes
 nothing: to go back further, name the --revision.
 
+A round may put another configuration in the place of the one you looked at: name
+that with --from, and nothing is changed if another is on offer by now.
+
 In mode auto a later round may find the values gone back from again: --park
 keeps them from ever being offered to this scheduler, and 'autosched scheduler
 pause' stops rounds altogether.`,
 		Example: `  autosched config rollback tiresias --park
+  autosched config rollback tiresias --from 7
   autosched config rollback tiresias --revision 1`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,21 +90,43 @@ pause' stops rounds altogether.`,
 			if err != nil {
 				return err
 			}
-			if revision < 0 {
+			switch {
+			case revision < 0:
 				return usageError{fmt.Errorf("--revision: %d is negative", revision)}
+			case from < 0:
+				return usageError{fmt.Errorf("--from: %d is negative", from)}
 			}
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				got, err := c.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: name, Revision: revision, Park: park})
+				from := from
+				if from == 0 {
+					if from, err = c.onOffer(ctx, name); err != nil {
+						return err
+					}
+				}
+				got, err := c.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: name, Revision: revision, FromRevision: from, Park: park})
 				if err != nil {
 					return err
+				}
+				if !f.json && got.GetRevision() > from {
+					fmt.Fprintf(cmd.OutOrStdout(), "gone back from revision %d\n", from)
 				}
 				return f.offered(cmd, got)
 			})
 		},
 	}
 	cmd.Flags().Int64Var(&revision, "revision", 0, "revision to go back to (default: the last other one that was applied)")
+	cmd.Flags().Int64Var(&from, "from", 0, "revision to go back from; fails if another is on offer by now (default: what is on offer when the command begins)")
 	cmd.Flags().BoolVar(&park, "park", false, "never offer the values gone back from again")
 	return cmd
+}
+
+// onOffer is the revision that a scheduler should run, 0 if there is none.
+func (c *client) onOffer(ctx context.Context, scheduler string) (int64, error) {
+	got, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})
+	if err != nil || got.GetCurrentConfiguration() == "" {
+		return 0, err
+	}
+	return strconv.ParseInt(shortName(got.GetCurrentConfiguration()), 10, 64)
 }
 
 func (f *clientFlags) offered(cmd *cobra.Command, c *pb.Configuration) error {

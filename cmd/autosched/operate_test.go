@@ -63,6 +63,8 @@ func TestOperate(t *testing.T) {
 		{newConfigCmd(), "approve s --revision 7", "not found"},
 		{newConfigCmd(), "rollback s", "nothing to go back to"},
 		{newConfigCmd(), "rollback s --revision 7", "not found"},
+		{newConfigCmd(), "rollback s --from 7", "another configuration is on offer by now: revision 1 of scheduler"},
+		{newConfigCmd(), "rollback s --from -7", "--from"},
 	} {
 		if _, err := call(c.cmd, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want an error that says %q", c.args, err, c.says)

@@ -1045,7 +1045,11 @@ type RollbackConfigurationRequest struct {
 	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Park the values gone back from: they become REJECTED and are never offered
 	// to this scheduler again.
-	Park          bool `protobuf:"varint,3,opt,name=park,proto3" json:"park,omitempty"`
+	Park bool `protobuf:"varint,3,opt,name=park,proto3" json:"park,omitempty"`
+	// The revision that the caller means to go back from. If set and another one is
+	// on offer by now, which did not come of this very rollback, the request fails
+	// with ABORTED and changes nothing.
+	FromRevision  int64 `protobuf:"varint,4,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1099,6 +1103,13 @@ func (x *RollbackConfigurationRequest) GetPark() bool {
 		return x.Park
 	}
 	return false
+}
+
+func (x *RollbackConfigurationRequest) GetFromRevision() int64 {
+	if x != nil {
+		return x.FromRevision
+	}
+	return 0
 }
 
 type GetConfigurationRequest struct {
@@ -1439,11 +1450,12 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x123\n" +
 	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"1\n" +
 	"\x1bApproveConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"f\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x8b\x01\n" +
 	"\x1cRollbackConfigurationRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x12\n" +
-	"\x04park\x18\x03 \x01(\bR\x04park\"-\n" +
+	"\x04park\x18\x03 \x01(\bR\x04park\x12#\n" +
+	"\rfrom_revision\x18\x04 \x01(\x03R\ffromRevision\"-\n" +
 	"\x17GetConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"o\n" +
 	"\x19ListConfigurationsRequest\x12\x16\n" +
