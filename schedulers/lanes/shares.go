@@ -1,6 +1,10 @@
 package lanes
 
-import "github.com/autosched/autosched/simulator"
+import (
+	"slices"
+
+	"github.com/autosched/autosched/simulator"
+)
 
 // Shares is who gets GPUs in a walk with a quota over jobs in order of priority:
 // Start are waiting jobs that get some, Stop running ones that do not. Whoever
@@ -60,19 +64,26 @@ func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
 			break
 		}
 		b := r.blocks[block]
-		for _, e := range b.items[item:b.n] {
-			if block == to && !e.Before(before) {
-				break
-			}
-			item++
-			g := int(e.Width)
-			rest -= g
-			if g <= quota && d.May(e.ID) {
-				quota -= g
-			} else {
-				d.Stop = append(d.Stop, e.ID)
+		end := b.n
+		if block == to {
+			end = b.in(before)
+		}
+		if d.room == nil {
+			var held int
+			held, quota = d.keep(b.items[item:end], quota)
+			rest -= held
+		} else {
+			for _, e := range b.items[item:end] {
+				g := int(e.Width)
+				rest -= g
+				if g <= quota && d.room.Take(e.ID) {
+					quota -= g
+				} else {
+					d.Stop = append(d.Stop, e.ID)
+				}
 			}
 		}
+		item = end
 		if block == to {
 			break
 		}
@@ -80,6 +91,29 @@ func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
 	}
 	at.block, at.item, at.rest = block, item, rest
 	return quota
+}
+
+// keep gives some running jobs their GPUs from a quota, as Keep does where tenants
+// have none, and returns how many they hold and the rest of the quota. Who fits is
+// a coin toss that no processor foresees, so it does without branches.
+func (d *Shares) keep(jobs []Entry, quota int) (held, rest int) {
+	n := len(d.Stop)
+	d.Stop = slices.Grow(d.Stop, len(jobs))
+	stop := d.Stop[n : n+len(jobs)]
+	at := 0
+	for _, e := range jobs {
+		g := int(e.Width)
+		held += g
+		out := 0
+		if g > quota {
+			out = 1
+		}
+		stop[at] = e.ID
+		at += out
+		quota -= g & (out - 1)
+	}
+	d.Stop = d.Stop[:n+at]
+	return held, quota
 }
 
 // Divide gives a quota of GPUs to the jobs of a queue and returns the rest of
