@@ -68,18 +68,21 @@ func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) {
 }
 
 // Prepare implements rounds.Ranker.
-func (p *policy) Prepare(*lanes.List) {}
+func (p *policy) Prepare(*lanes.List, bool) (keep bool) { return true }
 
 // ahead puts all that wait before all that run, in seconds.
 const ahead = 1e11
 
 // Rank implements rounds.Ranker: the longest wait first, the longest run last.
-func (p *policy) Rank(j simulator.ID) float64 {
-	since := p.s.JobSince(j).Seconds()
-	if p.s.JobRunning(j) {
-		return -since
+func (p *policy) Rank(list []rounds.Ranked, running bool) {
+	for i := range list {
+		since := p.s.JobSince(list[i].ID).Seconds()
+		if running {
+			list[i].Key = -since
+		} else {
+			list[i].Key = since - ahead
+		}
 	}
-	return since - ahead
 }
 
 // Line implements rounds.Ranker.
@@ -97,22 +100,22 @@ func (p *policy) Plan(plan *simulator.Plan) {
 func (p *policy) pack(plan *simulator.Plan) {
 	p.gather()
 	queue := p.Queue()
-	queue.Walk()
+	queue.Walk(math.MaxInt32)
 	for len(p.hosts) > 0 {
-		e, _, in, ok := queue.Next(1 << 30)
+		j, in, ok := queue.Next(math.MaxInt32)
 		if !ok {
 			return
 		}
 		host := -1
-		if p.s.QuotaAllows(e.ID) { // GPUs that two jobs share are held by both
-			host = p.hostFor(e.ID)
+		if p.s.QuotaAllows(j) { // GPUs that two jobs share are held by both
+			host = p.hostFor(j)
 		}
 		if host < 0 {
 			queue.Close(in) // nor for others of its kind
 			continue
 		}
-		queue.Take(in)
-		plan.Share(e.ID, p.hosts[host])
+		plan.Share(j, p.hosts[host])
+		p.Took(j, in)
 		p.hosts = append(p.hosts[:host], p.hosts[host+1:]...)
 		p.kinds = append(p.kinds[:host], p.kinds[host+1:]...)
 	}
@@ -125,7 +128,7 @@ func (p *policy) gather() {
 	for i := range active.Len() {
 		if j := active.At(i).ID; p.s.JobRunning(j) && !p.s.JobShares(j) {
 			p.hosts = append(p.hosts, j)
-			p.kinds = append(p.kinds, rounds.Kind(p.s, j))
+			p.kinds = append(p.kinds, kind(p.s, j))
 		}
 	}
 }
@@ -133,9 +136,9 @@ func (p *policy) gather() {
 // hostFor is the position of the first host that a job can be packed with, or
 // -1. Jobs of the same kind have the same answer.
 func (p *policy) hostFor(j simulator.ID) int {
-	kind, last := rounds.Kind(p.s, j), -1
+	width, last := p.s.JobGPUs(j), -1
 	for i, k := range p.kinds {
-		if k>>8 != kind>>8 || k == last {
+		if k>>8 != width || k == last {
 			continue // another width, or known not to fit
 		}
 		if p.fits(j, p.hosts[i]) {
@@ -145,6 +148,9 @@ func (p *policy) hostFor(j simulator.ID) int {
 	}
 	return -1
 }
+
+// kind is a job's width and class.
+func kind(s *simulator.Sim, j simulator.ID) int { return s.JobGPUs(j)<<8 | s.JobClass(j) }
 
 func (p *policy) fits(a, b simulator.ID) bool {
 	classes := p.s.Models().Classes

@@ -10,7 +10,7 @@
 package rounds
 
 import (
-	"slices"
+	"math"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -23,12 +23,13 @@ type Ranker interface {
 	// any job.
 	Begin(s *simulator.Sim, received *Service)
 	// Prepare comes before the ranking of a round; active are all active jobs, in
-	// order of ID.
-	Prepare(active *lanes.List)
-	// Rank of a job in this round: smallest first, ties by ID.
-	Rank(j simulator.ID) float64
+	// order of ID, and changed says that they are others than in the last round. It
+	// reports whether the jobs that wait since then keep their ranks.
+	Prepare(active *lanes.List, changed bool) (keep bool)
+	// Rank sets the keys of jobs that all wait or all run, smallest first.
+	Rank(jobs []Ranked, running bool)
 	// Line orders the waiting jobs between rounds, smallest first. It is asked
-	// when the job begins to wait.
+	// when the job begins to wait, before it is ranked.
 	Line(j simulator.ID) int64
 }
 
@@ -37,20 +38,31 @@ type Policy struct {
 	length time.Duration
 	ranker Ranker
 
-	s           *simulator.Sim
-	grid        Grid
-	service     Service
-	active      lanes.List // by ID
-	wait        lanes.Lanes
-	line        []int64 // by job: its key in wait
-	order       []ranked
-	stop, start []simulator.ID
+	s       *simulator.Sim
+	grid    Grid
+	service Service
+	active  lanes.List // by ID
+	changed bool       // since the last round
+	queue   Queue
+	// until is by job: the instant before which it may not be stopped, as it has not
+	// had one round of progress, or one of the following.
+	until []time.Duration
+	least int // width of any job so far
+
+	// The lists begin with those that the last round has put in order, and may
+	// have some that are elsewhere by now.
+	wait, run     []Ranked
+	waited, moved int // how many those are
+	stale         bool
+	free, kept    []Ranked // running jobs of a round that may be moved, and that may not
+	scratch       []Ranked
+	stop, start   []simulator.ID
 }
 
-type ranked struct {
-	key float64
-	id  simulator.ID
-}
+const (
+	waits = time.Duration(math.MaxInt64)
+	gone  = time.Duration(math.MaxInt64 - 1)
+)
 
 // New makes a policy with rounds of a length.
 func New(length time.Duration, r Ranker) *Policy { return &Policy{length: length, ranker: r} }
@@ -59,9 +71,10 @@ func New(length time.Duration, r Ranker) *Policy { return &Policy{length: length
 func (p *Policy) Reset(s *simulator.Sim) {
 	p.s, p.grid = s, NewGrid(s, p.length)
 	p.active.Reset()
-	p.wait.Reset()
-	p.wait.Split(s)
-	p.line = p.line[:0]
+	p.queue.reset(s)
+	p.changed, p.least = true, math.MaxInt
+	p.until, p.wait, p.run = p.until[:0], p.wait[:0], p.run[:0]
+	p.waited, p.moved, p.stale = 0, 0, false
 	p.service.Reset(s)
 	p.ranker.Begin(s, &p.service)
 }
@@ -69,18 +82,26 @@ func (p *Policy) Reset(s *simulator.Sim) {
 // Admit implements simulator.Policy.
 func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.service.Admit(j, seen)
-	for int(j) >= len(p.line) {
-		p.line = append(p.line, 0)
+	for int(j) >= len(p.until) {
+		p.until = append(p.until, gone)
 	}
 	p.active.Insert(lanes.Entry{ID: j})
-	if !p.s.JobRunning(j) {
-		p.waits(j)
-		p.s.WakeAt(p.grid.After(p.s.Now()))
+	p.changed = true
+	p.least = min(p.least, p.s.JobGPUs(j))
+	if p.s.JobRunning(j) {
+		p.runs(j)
+		return
 	}
+	p.waits(j)
+	p.s.WakeAt(p.grid.After(p.s.Now()))
 }
 
 // Finish implements simulator.Policy.
-func (p *Policy) Finish(j simulator.ID) { p.active.Remove(lanes.Entry{ID: j}) }
+func (p *Policy) Finish(j simulator.ID) {
+	p.active.Remove(lanes.Entry{ID: j})
+	p.changed = true
+	p.until[j] = gone
+}
 
 // Report implements simulator.Reporter.
 func (p *Policy) Report(j simulator.ID) simulator.Seen { return p.service.Report(j) }
@@ -88,22 +109,36 @@ func (p *Policy) Report(j simulator.ID) simulator.Seen { return p.service.Report
 // Active are the active jobs in order of ID. The caller must not change them.
 func (p *Policy) Active() *lanes.List { return &p.active }
 
-// Queue are the waiting jobs, in lanes of Kind. Whoever starts one takes it out.
-func (p *Policy) Queue() *lanes.Lanes { return &p.wait }
+// Queue are the waiting jobs. Whoever starts one tells so by Took.
+func (p *Policy) Queue() *Queue { return &p.queue }
 
-// Kind is the lane of a job in the queue: its width, then its class.
-func Kind(s *simulator.Sim, j simulator.ID) int { return s.JobGPUs(j)<<8 | s.JobClass(j) }
-
-// kinds is the highest kind of jobs of a width.
-func kinds(width int) int { return width<<8 | 0xff }
-
-func (p *Policy) waits(j simulator.ID) {
-	p.line[j] = p.ranker.Line(j)
-	p.wait.Add(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
+// Took tells that the job which the queue's Next returned runs now.
+func (p *Policy) Took(j simulator.ID, in int) {
+	p.queue.remove(j)
+	p.queue.took(in)
+	p.runs(j)
+	p.stale = true
 }
 
+func (p *Policy) ranked(j simulator.ID) Ranked {
+	return Ranked{ID: j, Width: int32(p.s.JobGPUs(j))}
+}
+
+// waits puts a job among the waiting ones.
+func (p *Policy) waits(j simulator.ID) {
+	p.until[j] = waits
+	p.queue.add(j, p.ranker.Line(j))
+	p.wait = append(p.wait, p.ranked(j))
+}
+
+// runs puts a job among the running ones.
 func (p *Policy) runs(j simulator.ID) {
-	p.wait.Remove(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
+	until := p.s.JobSince(j) + time.Duration(p.grid)
+	if p.s.JobStarts(j) > 1 {
+		until += p.s.Models().Restart(p.s.JobHeld(j))
+	}
+	p.until[j] = until
+	p.run = append(p.run, p.ranked(j))
 }
 
 // Plan implements simulator.Policy.
@@ -123,82 +158,165 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 	}
 }
 
-// held reports whether a running job may not be stopped yet: it has not had
-// one round of progress.
-func (p *Policy) held(j simulator.ID) bool {
-	until := p.s.JobSince(j) + time.Duration(p.grid)
-	if p.s.JobStarts(j) > 1 {
-		until += p.s.Models().Restart(p.s.JobHeld(j))
-	}
-	return p.s.Now() < until
-}
-
 // round ranks the jobs that are free to be moved and exchanges them. Those that
 // share GPUs stay.
 func (p *Policy) round(plan *simulator.Plan) {
-	p.ranker.Prepare(&p.active)
-	p.order, p.stop, p.start = p.order[:0], p.stop[:0], p.start[:0]
-	room := p.s.Room()
-	for i := range p.active.Len() {
-		j := p.active.At(i).ID
-		if p.s.JobRunning(j) && (p.s.JobPartner(j) >= 0 || p.held(j)) {
-			room.Keep(j, p.s.JobHeld(j))
-			continue
-		}
-		p.order = append(p.order, ranked{p.ranker.Rank(j), j})
-	}
-	slices.SortFunc(p.order, compare)
-	for _, o := range p.order {
-		switch runs := p.s.JobRunning(o.id); {
-		case room.Take(o.id):
-			if !runs {
-				p.start = append(p.start, o.id)
-			}
-		case runs:
-			p.stop = append(p.stop, o.id)
-		}
-	}
-	if len(p.start) == 0 {
-		return // nobody needs the GPUs of those that could be stopped
-	}
-	plan.Exchange(p.stop, p.start)
-	for _, j := range p.start {
-		if p.s.JobRunning(j) {
-			p.runs(j)
-		}
-	}
-	for _, j := range p.stop {
-		if !p.s.JobRunning(j) {
-			p.waits(j)
-		}
+	keep := p.ranker.Prepare(&p.active, p.changed)
+	p.changed = false
+	p.rankWaiting(keep)
+	left := p.rankRunning()
+	passed := p.choose(left)
+	if len(p.start) > 0 && plan.Exchange(p.stop, p.start) {
+		p.took(passed, plan.Stopped())
+	} else {
+		// Nobody needs the GPUs of those that could be stopped, or can have them.
+		p.run = append(append(p.run[:0], p.free...), p.kept...)
+		p.moved = len(p.free)
 	}
 }
 
-func compare(a, b ranked) int {
-	switch {
-	case a.key < b.key:
-		return -1
-	case a.key > b.key:
-		return 1
+// rankWaiting puts the waiting jobs in order.
+func (p *Policy) rankWaiting(keep bool) {
+	if p.stale {
+		p.waited, p.wait = p.drop(p.waited)
+		p.stale = false
 	}
-	return int(a.id - b.id)
+	if keep {
+		p.ranker.Rank(p.wait[p.waited:], false)
+	} else {
+		p.ranker.Rank(p.wait, false)
+	}
+	p.scratch = order(p.wait, p.waited, p.scratch)
+	p.waited = len(p.wait)
+}
+
+// drop leaves out of the list of the waiting who waits no more, and returns how
+// many are left of its first n.
+func (p *Policy) drop(n int) (int, []Ranked) {
+	to, first := 0, 0
+	for i, x := range p.wait {
+		if p.until[x.ID] != waits {
+			continue
+		}
+		if i < n {
+			first++
+		}
+		p.wait[to] = x
+		to++
+	}
+	return first, p.wait[:to]
+}
+
+// rankRunning puts the running jobs that may be stopped in order, and returns the
+// number of GPUs that would be left if all of them were.
+func (p *Policy) rankRunning() int {
+	now, left, old := p.s.Now(), p.s.Free(), 0
+	p.free, p.kept = p.free[:0], p.kept[:0]
+	for i, x := range p.run {
+		switch until := p.until[x.ID]; {
+		case until == gone:
+		case until > now || p.s.JobPartner(x.ID) >= 0:
+			p.kept = append(p.kept, x)
+		default:
+			p.free = append(p.free, x)
+			left += p.s.JobHeld(x.ID)
+			if i < p.moved {
+				old++
+			}
+		}
+	}
+	p.ranker.Rank(p.free, true)
+	p.scratch = order(p.free, old, p.scratch)
+	return left
+}
+
+// choose lets the jobs in order take what they ask for of the GPUs left, and
+// lists who starts and who stops for them. It returns how many of the waiting
+// ones it has looked at.
+func (p *Policy) choose(left int) int {
+	p.start, p.stop = p.start[:0], p.stop[:0]
+	var room *simulator.Room // of the tenants
+	if p.s.Quota() == simulator.QuotaStrict {
+		room = p.s.Room()
+		for _, x := range p.kept {
+			room.Keep(x.ID, p.s.JobHeld(x.ID))
+		}
+	}
+	w := 0
+	for _, x := range p.free {
+		for ; left >= p.least && w < len(p.wait) && p.wait[w].before(x); w++ {
+			left -= p.take(p.wait[w], left, room)
+		}
+		if int(x.Width) > left || room != nil && !room.Take(x.ID) {
+			p.stop = append(p.stop, x.ID)
+		} else {
+			left -= int(x.Width)
+		}
+	}
+	for ; left >= p.least && w < len(p.wait); w++ {
+		left -= p.take(p.wait[w], left, room)
+	}
+	return w
+}
+
+// take lets a waiting job have its GPUs if it may, and returns their number.
+func (p *Policy) take(x Ranked, left int, room *simulator.Room) int {
+	if int(x.Width) > left || room != nil && !room.Take(x.ID) {
+		return 0
+	}
+	p.start = append(p.start, x.ID)
+	return int(x.Width)
+}
+
+// took moves jobs between the lists after an exchange, whose start list was
+// among the first so many of the waiting.
+func (p *Policy) took(passed int, stopped []simulator.ID) {
+	p.run = p.run[:0]
+	for _, j := range stopped {
+		p.until[j] = waits
+	}
+	for _, x := range p.free {
+		if p.until[x.ID] != waits {
+			p.run = append(p.run, x)
+		}
+	}
+	p.moved = len(p.run)
+	p.run = append(p.run, p.kept...)
+	for _, j := range p.start {
+		if p.s.JobRunning(j) {
+			p.queue.remove(j)
+			p.runs(j)
+		}
+	}
+	to := 0
+	for _, x := range p.wait[:passed] {
+		if p.until[x.ID] == waits {
+			p.wait[to] = x
+			to++
+		}
+	}
+	p.wait = append(p.wait[:to], p.wait[passed:]...)
+	p.waited = len(p.wait)
+	for _, j := range stopped {
+		p.waits(j)
+	}
 }
 
 // backfill gives free GPUs to whoever waits and fits there.
 func (p *Policy) backfill(plan *simulator.Plan) {
-	if plan.Free() == 0 {
+	if plan.Free() < p.least {
 		return
 	}
-	p.wait.Walk()
+	p.queue.Walk(plan.Free())
 	for plan.Free() > 0 {
-		e, _, in, ok := p.wait.Next(kinds(plan.Free()))
+		j, in, ok := p.queue.Next(plan.Free())
 		if !ok {
 			return
 		}
-		if plan.Start(e.ID) {
-			p.wait.Take(in)
+		if plan.Start(j) {
+			p.Took(j, in)
 		} else {
-			p.wait.Close(in)
+			p.queue.Close(in)
 		}
 	}
 }
