@@ -138,7 +138,8 @@ func (e *Engine) Futures(ctx context.Context, r Request, h History) ([]Future, e
 			if !ended {
 				d = r.Durations.Draw(draw, &j, 0)
 			}
-			j.Submit, j.Duration = a.At, d
+			j = again(j, a.At)
+			j.Duration = d
 			jobs = append(jobs, j)
 		}
 		w, err := workload.New(fmt.Sprintf("future %d", k), r.Zero, jobs)

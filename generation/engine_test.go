@@ -92,6 +92,27 @@ func TestEngineFutures(t *testing.T) {
 	}
 }
 
+// TestEngineMovesDeadlines: a job that comes again should end as long after it was
+// submitted as before.
+func TestEngineMovesDeadlines(t *testing.T) {
+	for _, m := range engineMethods {
+		_, r, h := moment(t, 40*time.Hour, 2, 1)
+		for i := range h.Submitted {
+			h.Submitted[i].Deadline = h.Submitted[i].Submit + time.Duration(i%2)*3*time.Hour - time.Minute
+		}
+		for i := range r.Recent {
+			r.Recent[i].Deadline = r.Recent[i].Submit + 3*time.Hour - time.Minute
+		}
+		for k, f := range foresee(t, engine(t, m), r, h) {
+			for _, j := range f.Arrivals.Jobs() {
+				if after := j.Deadline - j.Submit; after != 3*time.Hour-time.Minute && after != -time.Minute {
+					t.Fatalf("%q, future %d: a deadline %v after the submission", m, k, after)
+				}
+			}
+		}
+	}
+}
+
 // TestEngineForgetsNothingAndRemembersNothing: an engine that has made futures
 // before, at other instants, makes the same as a fresh one.
 func TestEngineForgetsNothingAndRemembersNothing(t *testing.T) {

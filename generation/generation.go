@@ -75,8 +75,7 @@ func Repeat(r Request) ([]Future, error) {
 		for n := 1; time.Duration(n-1)*Window < r.Horizon; n++ {
 			for i := range r.Recent {
 				p := &r.Recent[i]
-				j := p.Job
-				j.Submit += time.Duration(n) * Window
+				j := again(p.Job, p.Submit+time.Duration(n)*Window)
 				if j.Submit < r.At || j.Submit >= r.At+r.Horizon {
 					continue
 				}
@@ -99,6 +98,18 @@ func Repeat(r Request) ([]Future, error) {
 		f.Arrivals = w
 	}
 	return futures, nil
+}
+
+// again is a job that is submitted anew: a deadline is as long after it as before.
+func again(j workload.Job, at time.Duration) workload.Job {
+	if j.Deadline != 0 {
+		j.Deadline = max(-workload.MaxSubmit, min(j.Deadline+at-j.Submit, workload.MaxSubmit))
+		if j.Deadline == 0 { // which would be none
+			j.Deadline = 1
+		}
+	}
+	j.Submit = at
+	return j
 }
 
 // left draws the work left of the active jobs in a future.

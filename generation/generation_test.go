@@ -136,6 +136,7 @@ func hour() generation.Request {
 
 func TestRepeat(t *testing.T) {
 	r := hour()
+	r.Recent[0].Deadline = r.Recent[0].Submit + 20*time.Minute
 	futures, err := generation.Repeat(r)
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +165,9 @@ func TestRepeat(t *testing.T) {
 				}
 				if j.GPUs != p.GPUs || j.Key != p.Key || j.Tenant != p.Tenant {
 					t.Errorf("future %d: %+v repeats %+v", k, j, p.Job)
+				}
+				if p.Deadline == 0 && j.Deadline != 0 || p.Deadline != 0 && j.Deadline-j.Submit != p.Deadline-p.Submit {
+					t.Errorf("future %d: %s has a deadline %v after its submission, and its repetition %v", k, name, p.Deadline-p.Submit, j.Deadline-j.Submit)
 				}
 				if !p.Ended && j.Duration <= p.Ran {
 					t.Errorf("future %d: %s has run for %v and its repetition takes %v", k, name, p.Ran, j.Duration)
