@@ -304,6 +304,9 @@ func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event
 		if e.LeaseUntil != 0 {
 			e.LeaseUntil -= time.Duration(zero.UnixNano())
 		}
+		if e.Job.Deadline != 0 {
+			e.Job.Deadline -= time.Duration(zero.UnixNano())
+		}
 	}
 	out, fresh, stray := t.sortOut(t.view.Load(), zero, events)
 	switch {

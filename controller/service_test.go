@@ -175,6 +175,35 @@ func TestRoundsRunOnEventTime(t *testing.T) {
 	}
 }
 
+// TestDeadlinesReachRounds: as long after the submission as the event said, on
+// the clock of the round, also after a restart.
+func TestDeadlinesReachRounds(t *testing.T) {
+	var seen atomic.Int64
+	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+		for _, j := range in.State.Jobs {
+			if j.Deadline != 0 {
+				seen.Store(int64(j.Deadline - j.Submit))
+			}
+		}
+		return controller.Decision{Config: in.Incumbent, Ratio: 1}, nil
+	})
+	h.register("s", controller.Auto)
+	e := submission("due", 10*time.Minute)
+	e.Job.Deadline = e.Time + 90*time.Minute
+	if _, err := h.service.Ingest(context.Background(), "s", []workload.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	for n := int64(1); n <= 2; n++ {
+		h.submit("s", time.Duration(n)*time.Hour+time.Minute)
+		h.rounds("s", 1) // counted since it opened
+		if got := time.Duration(seen.Swap(0)); got != 90*time.Minute {
+			t.Errorf("round %d sees a deadline %v after the submission, want 90 min", n, got)
+		}
+		h.close()
+		h.open()
+	}
+}
+
 func TestLaterTriggersCoalesce(t *testing.T) {
 	release := make(chan struct{})
 	var running, most, calls atomic.Int32

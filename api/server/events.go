@@ -95,6 +95,11 @@ func eventFromProto(e *pb.Event) (out workload.Event, field, why string) {
 		out.Job = workload.Job{ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()), Status: workload.Status(job.GetEndStatus())}
 		if out.Kind == workload.Submitted {
 			out.Job.User, out.Job.Tenant, out.Job.Key, out.Job.Model = job.GetUser(), job.GetTenant(), job.GetKey(), job.GetModel()
+			if t := job.GetDeadline(); t != nil {
+				if out.Job.Deadline, ok = sinceEpoch(t); !ok {
+					return out, "job.deadline", fmt.Sprintf("is not between the years %d and %d", firstYear, lastYear)
+				}
+			}
 		}
 	}
 	if isNode {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/workload"
@@ -35,5 +36,23 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 		if _, field, why := eventFromProto(start(edit)); field != want || why == "" {
 			t.Errorf("%s: %s: %s", want, field, why)
 		}
+	}
+}
+
+// TestEventDeadline: of submissions, within the years that a clock may show.
+func TestEventDeadline(t *testing.T) {
+	e := submitted("1", 0)
+	e.Job.Deadline = timestamppb.New(e.GetSchedulerTime().AsTime().Add(90 * time.Minute))
+	got, field, why := eventFromProto(e)
+	if why != "" || got.Job.Deadline != got.Time+90*time.Minute {
+		t.Errorf("%+v, %s: %s", got, field, why)
+	}
+	e.Job.Deadline = timestamppb.New(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC))
+	if _, field, why := eventFromProto(e); field != "job.deadline" || why == "" {
+		t.Errorf("%s: %s", field, why)
+	}
+	e.Kind = pb.Event_STARTED
+	if got, field, why := eventFromProto(e); why != "" || got.Job.Deadline != 0 {
+		t.Errorf("%+v, %s: %s", got, field, why)
 	}
 }

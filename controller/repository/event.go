@@ -17,6 +17,7 @@ const (
 	eventKeySize = 16
 	flagHasLevel = 1
 	flagAttained = 2       // the event tells the attained service, after the placement
+	flagDeadline = 8       // the job has a deadline, at the end
 	flagNamed    = 4       // nodes of the placement have names; numbers before there was the flag
 	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
 )
@@ -39,6 +40,9 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if e.HasAttained {
 		flags |= flagAttained
+	}
+	if e.Job.Deadline != 0 {
+		flags |= flagDeadline
 	}
 	if len(e.Placement) > 0 {
 		flags |= flagNamed
@@ -65,6 +69,9 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if e.HasAttained {
 		num(int64(e.Attained))
+	}
+	if e.Job.Deadline != 0 {
+		num(int64(e.Job.Deadline))
 	}
 	return dst
 }
@@ -110,6 +117,9 @@ func decodeEvent(b []byte) (workload.Event, error) {
 	}
 	if b[1]&flagAttained != 0 {
 		e.Attained, e.HasAttained = time.Duration(r.num()), true
+	}
+	if b[1]&flagDeadline != 0 {
+		e.Job.Deadline = time.Duration(r.num())
 	}
 	if r.bad || len(r.b) != 0 {
 		return e, errEventEncoding

@@ -22,6 +22,9 @@ func drawEvent(t *rapid.T) workload.Event {
 		LevelAttained: span.Draw(t, "level"), HasLevel: rapid.Bool().Draw(t, "has"), LeaseUntil: span.Draw(t, "lease"),
 		Node: text.Draw(t, "node"), NodeGPUs: rapid.IntRange(0, 16).Draw(t, "nodegpus"), Revision: text.Draw(t, "revision"),
 	}
+	if rapid.Bool().Draw(t, "deadline") {
+		e.Job.Deadline = span.Draw(t, "until")
+	}
 	if rapid.Bool().Draw(t, "attained") {
 		e.Attained, e.HasAttained = span.Draw(t, "attained service"), true
 	}

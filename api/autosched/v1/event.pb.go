@@ -316,7 +316,10 @@ type JobDetails struct {
 	// Required on SUBMITTED and RESIZED: GPUs in thousandths, 1000 is one GPU.
 	MilliGpus int64 `protobuf:"varint,6,opt,name=milli_gpus,json=milliGpus,proto3" json:"milli_gpus,omitempty"`
 	// On FINISHED.
-	EndStatus     JobDetails_EndStatus `protobuf:"varint,7,opt,name=end_status,json=endStatus,proto3,enum=autosched.v1.JobDetails_EndStatus" json:"end_status,omitempty"`
+	EndStatus JobDetails_EndStatus `protobuf:"varint,7,opt,name=end_status,json=endStatus,proto3,enum=autosched.v1.JobDetails_EndStatus" json:"end_status,omitempty"`
+	// When the job should have ended, in the scheduler's own time, for schedulers
+	// that go by deadlines. On SUBMITTED. Optional.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +401,13 @@ func (x *JobDetails) GetEndStatus() JobDetails_EndStatus {
 		return x.EndStatus
 	}
 	return JobDetails_END_STATUS_UNSPECIFIED
+}
+
+func (x *JobDetails) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
 }
 
 // NodePlacement is a job's share of a node.
@@ -542,7 +552,7 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\tNODE_DOWN\x10\b\x12\x12\n" +
 	"\x0eCONFIG_APPLIED\x10\tB\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
-	"\x0f_level_attained\"\xac\x02\n" +
+	"\x0f_level_attained\"\xe4\x02\n" +
 	"\n" +
 	"JobDetails\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
@@ -553,7 +563,8 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"milli_gpus\x18\x06 \x01(\x03R\tmilliGpus\x12A\n" +
 	"\n" +
-	"end_status\x18\a \x01(\x0e2\".autosched.v1.JobDetails.EndStatusR\tendStatus\"Q\n" +
+	"end_status\x18\a \x01(\x0e2\".autosched.v1.JobDetails.EndStatusR\tendStatus\x126\n" +
+	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"Q\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tCOMPLETED\x10\x01\x12\r\n" +
@@ -592,20 +603,21 @@ var file_autosched_v1_event_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
 }
 var file_autosched_v1_event_proto_depIdxs = []int32{
-	0, // 0: autosched.v1.Event.kind:type_name -> autosched.v1.Event.Kind
-	6, // 1: autosched.v1.Event.scheduler_time:type_name -> google.protobuf.Timestamp
-	3, // 2: autosched.v1.Event.job:type_name -> autosched.v1.JobDetails
-	4, // 3: autosched.v1.Event.placement:type_name -> autosched.v1.NodePlacement
-	7, // 4: autosched.v1.Event.attained_service:type_name -> google.protobuf.Duration
-	7, // 5: autosched.v1.Event.level_attained:type_name -> google.protobuf.Duration
-	6, // 6: autosched.v1.Event.lease_expire_time:type_name -> google.protobuf.Timestamp
-	5, // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
-	1, // 8: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	0,  // 0: autosched.v1.Event.kind:type_name -> autosched.v1.Event.Kind
+	6,  // 1: autosched.v1.Event.scheduler_time:type_name -> google.protobuf.Timestamp
+	3,  // 2: autosched.v1.Event.job:type_name -> autosched.v1.JobDetails
+	4,  // 3: autosched.v1.Event.placement:type_name -> autosched.v1.NodePlacement
+	7,  // 4: autosched.v1.Event.attained_service:type_name -> google.protobuf.Duration
+	7,  // 5: autosched.v1.Event.level_attained:type_name -> google.protobuf.Duration
+	6,  // 6: autosched.v1.Event.lease_expire_time:type_name -> google.protobuf.Timestamp
+	5,  // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
+	1,  // 8: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
+	6,  // 9: autosched.v1.JobDetails.deadline:type_name -> google.protobuf.Timestamp
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_event_proto_init() }
