@@ -28,7 +28,8 @@ type metric struct {
 	tenants bool
 }
 
-// metrics by name. Queue is the queueing delay, all spells of it.
+// metrics by name. Queue is the queueing delay, all spells of it; deadline_misses
+// is the share of all jobs that end after their deadline.
 var metrics = map[string]metric{
 	"avg_jct":          {jct, jctFloor, mean, "s", false},
 	"p50_jct":          {jct, jctFloor, quantile(.5), "s", false},
@@ -39,6 +40,7 @@ var metrics = map[string]metric{
 	"max_rho":          {rho, rhoFloor, slices.Max[[]float64], "", false},
 	"avg_queue":        {queue, queueFloor, mean, "s", false},
 	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false},
+	"deadline_misses":  {late, lateFloor, mean, "%", false},
 	"tenant_avg_jct":   {jct, jctFloor, mean, "s", true},
 	"tenant_p95_jct":   {jct, jctFloor, quantile(.95), "s", true},
 	"tenant_avg_queue": {queue, queueFloor, mean, "s", true},
@@ -53,6 +55,22 @@ func jctFloor(o *simulator.Outcome, _ *Scenario) float64 { return o.Floor.Second
 func rho(o *simulator.Outcome) float64                   { return o.Rho }
 func rhoFloor(o *simulator.Outcome, _ *Scenario) float64 { return o.RhoFloor() }
 func queue(o *simulator.Outcome) float64                 { return o.Wait.Seconds() }
+
+// late is 1 for a job that ends after its deadline.
+func late(o *simulator.Outcome) float64 {
+	if o.Missed() {
+		return 1
+	}
+	return 0
+}
+
+// lateFloor is 1 for a job that would miss its deadline if it never waited.
+func lateFloor(o *simulator.Outcome, _ *Scenario) float64 {
+	if o.Deadline != 0 && o.Submit+o.Floor > o.Deadline {
+		return 1
+	}
+	return 0
+}
 
 // queueFloor is what an active job has waited already.
 func queueFloor(o *simulator.Outcome, x *Scenario) float64 {
