@@ -52,6 +52,9 @@ func DecideRound(ctx context.Context, in DecideInput, o simulator.Options) (Roun
 	r.Past = before.candidates(&x, in.Space, presets, in.Incumbent, most)
 	out, err := r.Run(ctx)
 	if out.Experience = in.Experience; err == nil && len(out.Trials) > 0 {
+		if note := InertNote(out.Inert); note != "" {
+			why += "; " + note
+		}
 		out.Search, out.Why = what, why
 		out.Experience, err = json.Marshal(before.after(in.Round, &x, s, &out))
 	}

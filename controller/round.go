@@ -80,11 +80,24 @@ type RoundResult struct {
 	// Stopped is why the search ended, Sampler what it used and Choice why, if
 	// there was a choice.
 	Stopped, Sampler, Choice string
+	// Inert are parameters that make no difference in the scenarios: all trials have
+	// them as the incumbent has.
+	Inert []string
 }
 
 // Run searches and decides. With nothing to play on it keeps the incumbent and
 // says so.
 func (r *Round) Run(ctx context.Context) (RoundResult, error) {
+	narrow, inert := r.withoutInert()
+	out, err := narrow.run(ctx)
+	if len(inert) > 0 {
+		out.moveTo(r.Space)
+		out.Inert = inert
+	}
+	return out, err
+}
+
+func (r *Round) run(ctx context.Context) (RoundResult, error) {
 	out := RoundResult{Decision: Decision{Config: r.Incumbent, Ratio: 1, Details: map[string]float64{}}}
 	scorer, err := NewScorer(r.Scheduler, r.Cluster, r.Scenarios, r.Objective, r.Options)
 	if errors.Is(err, errNothing) {

@@ -40,6 +40,10 @@ type Scheduler struct {
 	// Clairvoyant schedulers are told true durations: baselines, not for
 	// deployment.
 	Clairvoyant bool
+	// Inert names the parameters, numbers all, that make no difference where no job
+	// has a deadline, or no run times are told (simulator.Options.Estimate). Nil
+	// means that there are none.
+	Inert func(deadlines, told bool) []string
 }
 
 // Preset is a named configuration.
@@ -53,7 +57,7 @@ var All = []*Scheduler{
 	{Name: "astraea", Title: "long-term fairness of GPU-time between tenants and jobs", Paper: "Ye et al., Astraea, TPDS 2021",
 		Space: astraeaSpace, New: astraea.New, Presets: astraeaPresets},
 	{Name: "chronus", Title: "deadlines first, best effort with the rest, by leases", Paper: "Gao et al., Chronus, SoCC 2021",
-		Space: chronusSpace, New: chronus.New, Presets: chronusPresets},
+		Space: chronusSpace, New: chronus.New, Presets: chronusPresets, Inert: chronus.Inert},
 	{Name: "fifo", Title: "first in, first out", Space: must(space.New(fifo.Space(), nil)), New: fifo.New},
 	{Name: "gandiva", Title: "time slices and packing", Paper: "Xiao et al., Gandiva, OSDI 2018",
 		Space: gandivaSpace, New: gandiva.New, Presets: gandivaPresets},

@@ -139,6 +139,9 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if err := errors.Join(err, record.close()); err != nil {
 				return err
 			}
+			if note := controller.InertNote(got.Inert); note != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
+			}
 			r := newTuneReport(in, &f, state, &got, incumbent, time.Since(began))
 			r.describe(&got, &goal)
 			if cmd.Context().Err() != nil {

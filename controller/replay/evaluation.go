@@ -94,6 +94,9 @@ func prepare(o Options) (*evaluation, error) {
 	if len(e.history) == 0 {
 		e.notes = append(e.notes, "There is no history before the window: durations are unknown until jobs end, and fixed-history holds the default.")
 	}
+	if note := controller.InertNote(controller.Inert(o.Scheduler, controller.HasDeadline(o.Trace.Jobs()), o.Simulate.Estimate != nil)); note != "" {
+		e.notes = append(e.notes, note+".")
+	}
 	if g := o.Cluster.TotalGPUs(); g <= workload.SmallCluster {
 		e.notes = append(e.notes, fmt.Sprintf("The cluster has %d GPUs; with %d or fewer there is little to gain from tuning.", g, workload.SmallCluster))
 	}

@@ -1,0 +1,108 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Inert names the parameters of a scheduler that make no difference where jobs
+// have deadlines or not, and run times are told or not.
+func Inert(s *schedulers.Scheduler, deadlines, told bool) []string {
+	if s.Inert == nil {
+		return nil
+	}
+	return s.Inert(deadlines, told)
+}
+
+// InertNote says of parameters that they make no difference, "" of none.
+func InertNote(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return strings.Join(ids, ", ") + " stay as they are: no deadline or run time told lets them make a difference"
+}
+
+// HasDeadline reports whether a job has one.
+func HasDeadline(jobs []workload.Job) bool {
+	return slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.Deadline != 0 })
+}
+
+func (x *Scenario) hasDeadline() bool {
+	return x.State != nil && slices.ContainsFunc(x.State.Jobs, func(j workload.ActiveJob) bool { return j.Deadline != 0 }) ||
+		x.Arrivals != nil && HasDeadline(x.Arrivals.Jobs())
+}
+
+// withoutInert is the round in a space in which parameters that make no difference
+// in its scenarios can only be what they are in the incumbent, so that no
+// measurement is spent on them. It names them; if there are none, it is the round
+// itself.
+func (r *Round) withoutInert() (*Round, []string) {
+	deadlines := slices.ContainsFunc(slices.Concat(r.Scenarios, r.Confirm), func(x Scenario) bool { return x.hasDeadline() })
+	inert := Inert(r.Scheduler, deadlines, r.Options.Estimate != nil)
+	if len(inert) == 0 || r.Space.Check(r.Incumbent) != nil {
+		return r, nil
+	}
+	params, held := r.Space.Params(), []string(nil)
+	for i := range params {
+		p := &params[i]
+		v := r.Incumbent.Get(p.ID)
+		if slices.Contains(inert, p.ID) && !v.IsZero() && p.Min < p.Max {
+			p.Min, p.Max, p.Step, p.Log, p.Special, p.Default = v.Float(), v.Float(), 0, false, nil, v
+			held = append(held, p.ID)
+		}
+	}
+	narrow, err := space.New(params, r.Space.Rules())
+	if err != nil || len(held) == 0 { // a rule ties them to others
+		return r, nil
+	}
+	n := *r
+	n.Space = narrow
+	n.Incumbent = move(r.Incumbent, narrow)
+	n.Past = make([]search.Named, len(r.Past))
+	for i, p := range r.Past {
+		p.Config = move(p.Config, narrow)
+		n.Past[i] = p
+	}
+	return &n, held
+}
+
+// move is a configuration in another space of the same parameters, changed as
+// that asks for.
+func move(c space.Config, to *space.Space) space.Config {
+	values := space.Values{}
+	for _, id := range c.IDs() {
+		values[id] = c.Get(id)
+	}
+	out, _ := to.Project(values)
+	return out
+}
+
+// moveTo moves all configurations of a result to another space.
+func (out *RoundResult) moveTo(s *space.Space) {
+	out.Config = move(out.Config, s)
+	for _, t := range slices.Concat(pointers(out.Trials), []*search.Trial{&out.Best, &out.Incumbent}) {
+		if !t.Config.IsZero() {
+			t.Config = move(t.Config, s)
+		}
+		if t.Projected != nil {
+			c := move(*t.Projected, s)
+			t.Projected = &c
+		}
+	}
+	for i := range out.Audits {
+		out.Audits[i].Config = move(out.Audits[i].Config, s)
+	}
+}
+
+func pointers(trials []search.Trial) []*search.Trial {
+	out := make([]*search.Trial, len(trials))
+	for i := range trials {
+		out[i] = &trials[i]
+	}
+	return out
+}
