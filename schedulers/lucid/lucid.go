@@ -48,11 +48,10 @@ func NewOriginal(c space.Config, q Quirks) simulator.Policy {
 	return &policy{
 		quirks:    q,
 		byTime:    c.Get("priority").Text() == "time",
-		limit:     int(c.Get("share_limit").Int()),
 		eager:     c.Get("share_when").Text() == "always",
 		factor:    c.Get("share_factor").Float(),
-		memory:    float64(c.Get("memory_limit").Int()),
 		loadAbove: c.Get("share_load").Float(),
+		pairs:     pairs{limit: int(c.Get("share_limit").Int()), memory: float64(c.Get("memory_limit").Int())},
 		profiler:  newProfiler(c),
 	}
 }
@@ -60,20 +59,19 @@ func NewOriginal(c space.Config, q Quirks) simulator.Policy {
 type policy struct {
 	quirks    Quirks
 	byTime    bool
-	limit     int // Off if no jobs share
 	eager     bool
 	factor    float64
-	memory    float64 // MB
 	loadAbove float64 // jobs per hour; 0 is always
 
 	s        *simulator.Sim
-	loads    []simulator.Load
+	pairs    pairs
 	queue    queue
-	partners []partners
 	jobs     []job
 	past     history
 	profiler profiler
 	starts   int64
+	// freed counts the instants at which GPUs or quota may have been given back.
+	freed int
 	// The first job submitted within the last hour, and the first not counted;
 	// those between are so many, members of groups counted.
 	recent, counted simulator.ID
@@ -84,7 +82,8 @@ type job struct {
 	estimate time.Duration // of the run time, when submitted
 	key      int64
 	partner  simulator.ID // -1 for nobody
-	offers   bool         // is among the partners
+	width    int32        // index of queue.widths
+	offer    int32        // number among the partners, and one more; 0 for none
 	started  int64        // counts starts, with Quirks.PlanOrder
 }
 
@@ -92,12 +91,11 @@ type job struct {
 func (*policy) Shares() {}
 
 func (p *policy) Reset(s *simulator.Sim) {
-	p.s, p.loads = s, s.Models().Loads
-	p.queue.reset()
-	for i := range p.partners {
-		p.partners[i].reset()
-	}
+	p.s = s
+	p.pairs.reset(s.Models())
+	p.queue.reset(len(p.pairs.loads))
 	p.jobs, p.recent, p.counted, p.inHour, p.starts = p.jobs[:0], 0, 0, 0, 0
+	p.freed = 1
 	p.past.reset(s)
 	p.profiler.reset(s)
 }
@@ -111,7 +109,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 		p.past.learn(p.s.JobSubmit(j))
 		d = p.past.estimate(j)
 	}
-	p.jobs[j] = job{estimate: d, partner: -1}
+	p.jobs[j] = job{estimate: d, partner: -1, width: p.queue.width(p.s.JobGPUs(j))}
 	p.jobs[j].key = p.rank(j)
 	p.profiler.admit(j)
 	switch {
@@ -144,17 +142,19 @@ func (p *policy) rank(j simulator.ID) int64 {
 // wait puts a job into the main queue.
 func (p *policy) wait(j simulator.ID) {
 	p.s.SetPool(j, 0)
-	load := int32(unknown)
+	p.s.SetRelaxed(j, false) // another policy may have let it
+	load := int32(p.queue.kinds - 1)
 	if p.mayShare(j) {
-		load = int32(p.s.JobLoad(j))
+		load = p.pairs.of(p.s, j)
 	}
-	p.queue.add(p.s.JobGPUs(j), load, lanes.Entry{Key: p.jobs[j].key, ID: j})
+	x := &p.jobs[j]
+	p.queue.add(x.width, load, p.s.JobMembers(j) > 1, lanes.Entry{Key: x.key, ID: j})
 }
 
 // mayShare reports whether a job is one whose load is known and that fits a
 // node. What a job has run since it left the profiler does not matter.
 func (p *policy) mayShare(j simulator.ID) bool {
-	if p.limit == Off || p.s.JobGPUs(j) > p.s.Cluster().GPUsPerNode {
+	if p.pairs.limit == Off || p.s.JobGPUs(j) > p.s.Cluster().GPUsPerNode {
 		return false
 	}
 	return p.profiler.nodes == 0 || p.profiled(j)
@@ -172,11 +172,13 @@ func (p *policy) profiled(j simulator.ID) bool {
 
 // offer makes a running job that is alone on its GPUs a possible partner.
 func (p *policy) offer(j simulator.ID) {
-	if p.jobs[j].offers || p.s.JobShares(j) || !p.mayShare(j) {
+	x := &p.jobs[j]
+	if x.offer > 0 || p.s.JobShares(j) || !p.mayShare(j) {
 		return
 	}
-	p.jobs[j].offers = true
-	p.of(p.s.JobGPUs(j)).add(p.partner(j))
+	w := &p.queue.widths[x.width]
+	w.partners.add(p.partner(j))
+	x.offer = w.joined()
 }
 
 func (p *policy) partner(j simulator.ID) partner {
@@ -184,7 +186,7 @@ func (p *policy) partner(j simulator.ID) partner {
 	if p.quirks.PlanOrder {
 		since = p.jobs[j].started
 	}
-	return partner{since: since, job: j, load: int32(p.s.JobLoad(j)), key: float64(p.jobs[j].key)}
+	return partner{since: since, job: j, key: float64(p.jobs[j].key)}
 }
 
 func (p *policy) began(j simulator.ID) {
@@ -194,24 +196,18 @@ func (p *policy) began(j simulator.ID) {
 
 // withdraw undoes offer.
 func (p *policy) withdraw(j simulator.ID) {
-	if p.jobs[j].offers {
-		p.jobs[j].offers = false
-		p.of(p.s.JobGPUs(j)).remove(p.partner(j))
+	x := &p.jobs[j]
+	if x.offer == 0 {
+		return
 	}
-}
-
-// of is the partners of a width.
-func (p *policy) of(width int) *partners {
-	for i := range p.partners {
-		if p.partners[i].width == width {
-			return &p.partners[i]
-		}
+	if moved := p.queue.widths[x.width].partners.remove(p.partner(j), x.offer-1); moved >= 0 {
+		p.jobs[moved].offer = x.offer
 	}
-	p.partners = append(p.partners, partners{width: width, top: first})
-	return &p.partners[len(p.partners)-1]
+	x.offer = 0
 }
 
 func (p *policy) Finish(j simulator.ID) {
+	p.freed++
 	p.past.end(j, p.s.Now())
 	if p.profiler.finish(j) {
 		return
@@ -232,58 +228,104 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		return
 	}
 	share := p.sharing()
-	p.queue.walk()
-	for i := range p.queue.lanes {
-		in := &p.queue.lanes[i]
-		in.closed = in.list.Len() == 0 || in.width > plan.Free() && (!share || p.hopeless(in))
+	p.scan(plan, share)
+	p.place(plan, share)
+	for _, i := range p.queue.busy {
+		p.queue.widths[i].rewind()
 	}
-	if p.quirks.BlockApart && !share {
-		p.queue.walk()
-	}
-	for {
-		e, in, ok := p.queue.next()
-		if !ok {
-			return
-		}
-		j := e.ID
-		if !p.s.QuotaAllows(j) {
-			p.queue.skip(in)
+}
+
+// scan begins a walk over the jobs for which there may be a place or a partner.
+func (p *policy) scan(plan *simulator.Plan, share bool) {
+	p.queue.walk = p.queue.walk[:0]
+	free := plan.Free()
+	for _, i := range p.queue.busy {
+		w := &p.queue.widths[i]
+		switch {
+		case p.mayStart(w) && w.gpus <= free || p.quirks.BlockApart && !share:
+			w.all()
+		case share:
+			p.settle(w)
+			w.warm()
+		default:
 			continue
 		}
-		with := simulator.ID(-1)
-		if share && p.eager {
-			with = p.mate(in, e.Key)
+		if w.front >= 0 {
+			p.queue.walk = append(p.queue.walk, i)
 		}
-		switch {
-		case with < 0 && plan.Start(j):
-			p.queue.take(in)
+	}
+}
+
+// mayStart reports whether a job of a width might find a place, if there were
+// enough free GPUs. Where a gang finds none, others of its width find none until
+// GPUs are given back, but for groups, which are placed by member.
+func (p *policy) mayStart(w *width) bool { return w.full != p.freed || w.groups > 0 }
+
+// place starts the jobs of a walk, alone or beside others.
+func (p *policy) place(plan *simulator.Plan, share bool) {
+	for {
+		w, at := p.queue.next()
+		if w == nil {
+			return
+		}
+		e := w.heads[w.front]
+		if j := e.ID; !p.s.QuotaAllows(j) {
+			w.skip()
+		} else if p.begin(plan, w, e, share) {
+			p.queue.take(w, p.s.JobMembers(j) > 1)
+		} else if p.quirks.BlockApart && !share {
+			return
+		} else {
+			// Whoever finds no place hides the jobs behind of its kind: none of its
+			// width is started alone any more, which could be their partner.
+			w.open.remove(int(w.front))
+			switch {
+			case p.mayStart(w):
+			case share:
+				w.cool()
+			default:
+				clear(w.open)
+			}
+		}
+		if w.look(); w.front < 0 {
+			p.queue.hide(at)
+		}
+	}
+}
+
+// begin starts a width's next job, if it finds a place or a partner.
+func (p *policy) begin(plan *simulator.Plan, w *width, e lanes.Entry, share bool) bool {
+	j, with := e.ID, simulator.ID(-1)
+	if share && p.eager {
+		with = p.mate(w, e.Key)
+	}
+	if with < 0 && p.mayStart(w) {
+		if plan.Start(j) {
 			p.began(j)
 			p.offer(j)
-			continue
-		case with < 0 && share && !p.eager:
-			with = p.mate(in, e.Key)
+			return true
 		}
-		if with >= 0 {
-			p.queue.take(in)
-			p.withdraw(with)
-			plan.Share(j, with)
-			p.began(j)
-			p.jobs[j].partner, p.jobs[with].partner = with, j
-			continue
+		if p.s.JobMembers(j) == 1 {
+			w.full = p.freed
 		}
-		if p.quirks.BlockApart && !share {
-			return
-		}
-		// Whoever finds no place hides the jobs behind of its kind: none of its
-		// width is started alone any more, which could be their partner.
-		in.closed = true
 	}
+	if with < 0 && share && !p.eager {
+		with = p.mate(w, e.Key)
+	}
+	if with < 0 {
+		return false
+	}
+	p.withdraw(with)
+	plan.Share(j, with)
+	p.began(j)
+	p.jobs[j].partner, p.jobs[with].partner = with, j
+	return true
 }
 
 // sharing reports whether jobs may share GPUs at this load.
 func (p *policy) sharing() bool {
-	if p.limit == Off || p.loadAbove == 0 {
-		return p.limit != Off
+	if p.pairs.limit == Off || p.loadAbove == 0 {
+		return p.pairs.limit != Off
 	}
 	for ; p.counted < p.s.Submitted(); p.counted++ {
 		p.inHour += p.s.JobMembers(p.counted)
@@ -294,40 +336,38 @@ func (p *policy) sharing() bool {
 	return float64(p.inHour) > p.loadAbove
 }
 
-// hopeless reports whether no job of a kind has found a partner before, and
-// there are no others since.
-func (p *policy) hopeless(in *lane) bool {
-	if in.load == unknown {
-		return true
+// settle finds out of which loads those are who joined a width's partners, and
+// who may hope for them.
+func (p *policy) settle(w *width) {
+	joined := w.unsettled()
+	if len(joined) == 0 {
+		return
 	}
-	c := p.of(in.width)
-	return in.unseen(c, in.list.At(0).Key) == len(c.list)
-}
-
-// mate is the first possible partner for a job of a kind, -1 if there is none.
-func (p *policy) mate(in *lane, key int64) simulator.ID {
-	if in.load == unknown {
-		return -1
-	}
-	c := p.of(in.width)
-	from := in.unseen(c, key)
-	least := float64(key) / p.factor
-	for i := from; i < len(c.list); i++ {
-		if x := &c.list[i]; x.key >= least && p.fit(in.load, x.load) {
-			return x.job
+	for i := range joined {
+		x := &joined[i]
+		x.load = p.pairs.of(p.s, x.job)
+		for k, guests := range p.pairs.welcome(x.load) {
+			w.hot[k] |= guests
 		}
 	}
-	in.look(c, from, key)
-	return -1
+	w.partners.settle()
 }
 
-// fit reports whether two loads may share GPUs, and do more together than in
-// turns.
-func (p *policy) fit(a, b int32) bool {
-	x, y := &p.loads[a], &p.loads[b]
-	if x.Score+y.Score > p.limit || x.Mem+y.Mem >= p.memory {
-		return false
+// mate is the first possible partner for a width's next job, -1 if there is
+// none.
+func (p *policy) mate(w *width, key int64) simulator.ID {
+	p.settle(w)
+	i := w.front
+	if !w.hot.has(int(i)) {
+		return -1
 	}
-	own, other := p.s.Models().PairSpeeds(int(a), int(b))
-	return own+other > 1
+	from := int32(-1)
+	if l := &w.lanes[i]; l.looked && key >= l.failed {
+		from = l.seen
+	}
+	with := w.partners.first(p.pairs.besides(i), float64(key)/p.factor, from)
+	if with < 0 {
+		w.failed(i, key)
+	}
+	return with
 }

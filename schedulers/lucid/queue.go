@@ -1,160 +1,225 @@
 package lucid
 
 import (
-	"math"
-	"slices"
-	"sort"
+	"math/bits"
 
 	"github.com/autosched/autosched/schedulers/lanes"
-	"github.com/autosched/autosched/simulator"
 )
 
-// queue is the waiting jobs in order of priority: a sorted list per kind of job,
-// so that one that finds neither a place nor a partner hides its kind.
+// queue is the waiting jobs in order of priority: for every width a sorted list
+// per load, so that a job that finds neither a place nor a partner hides its
+// kind, and so that a plan looks only at kinds for which something has changed.
 type queue struct {
-	lanes []lane
-	total int
+	kinds  int // loads, and one more for the jobs that must not share
+	gpus   []int
+	widths []width // of so many GPUs, in the order in which they came up
+	busy   []int32 // those with waiting jobs
+	total  int
+	walk   []int32 // the busy widths that a walk has yet to pass
+}
+
+// width is the jobs of a width.
+type width struct {
+	partners
+	gpus    int
+	waiting int
+	groups  int   // of the waiting, those of several members
+	at      int32 // in queue.busy
+	lanes   []lane
+	heads   []lanes.Entry // by lane: its next job in a walk
+	// Lanes with jobs, and of these the ones whose jobs may find a partner: for
+	// the others it is known that there is none.
+	busy, hot set
+	open      set // lanes that the walk still looks at
+	passed    bool
+	front     int32 // the open lane with the next job, -1 if there is none
+	// least is the lane with the first job of all, -1 if that is not known.
+	least int32
+	// full is the state of the cluster (policy.freed) in which a job that is no
+	// group has found no place.
+	full int
 }
 
 // lane is the waiting jobs of a kind: of a width, and with the same load, or
 // without one that is known.
 type lane struct {
-	width  int
-	load   int32 // unknown for those that must not share
-	list   lanes.List
-	at     int // cursor of the walk
-	closed bool
-	// Jobs with keys from failed on have found no partner among those that were
-	// there when the candidates of its width were in state seen.
+	list lanes.List
+	at   int // cursor of the walk
+	// Once one has looked in vain, jobs with keys from failed on find no partner
+	// among those who joined before number seen.
+	looked bool
 	failed int64
-	seen   state
+	seen   int32
 }
 
-const unknown = -1
-
-func (q *queue) reset() {
-	for i := range q.lanes {
-		q.lanes[i].list.Reset()
-		q.lanes[i].seen = state{}
+func (q *queue) reset(loads int) {
+	if q.kinds != loads+1 {
+		*q = queue{kinds: loads + 1}
 	}
-	q.total = 0
+	for i := range q.widths {
+		w := &q.widths[i]
+		w.partners.reset()
+		for l := range w.lanes {
+			w.lanes[l].list.Reset()
+			w.lanes[l].looked = false
+		}
+		clear(w.busy)
+		clear(w.hot)
+		w.waiting, w.groups, w.full, w.least = 0, 0, 0, -1
+	}
+	q.busy, q.total = q.busy[:0], 0
 }
 
-func (q *queue) lane(width int, load int32) *lane {
-	for i := range q.lanes {
-		if l := &q.lanes[i]; l.width == width && l.load == load {
-			return l
+// width is the index of a width.
+func (q *queue) width(gpus int) int32 {
+	for i, g := range q.gpus {
+		if g == gpus {
+			return int32(i)
 		}
 	}
-	q.lanes = append(q.lanes, lane{width: width, load: load})
-	return &q.lanes[len(q.lanes)-1]
+	q.gpus = append(q.gpus, gpus)
+	q.widths = append(q.widths, width{gpus: gpus, least: -1, lanes: make([]lane, q.kinds), heads: make([]lanes.Entry, q.kinds),
+		busy: set(nil).sized(q.kinds), hot: set(nil).sized(q.kinds), open: set(nil).sized(q.kinds)})
+	return int32(len(q.widths) - 1)
 }
 
-func (q *queue) add(width int, load int32, e lanes.Entry) {
-	q.lane(width, load).list.Insert(e)
+// add lets a job of a width and a load wait.
+func (q *queue) add(at int32, load int32, group bool, e lanes.Entry) {
+	w, l := &q.widths[at], &q.widths[at].lanes[load]
+	if w.waiting == 0 {
+		w.at, w.least = int32(len(q.busy)), load
+		q.busy = append(q.busy, at)
+	}
+	w.waiting++
 	q.total++
-}
-
-func (q *queue) walk() {
-	for i := range q.lanes {
-		q.lanes[i].at, q.lanes[i].closed = 0, false
+	if group {
+		w.groups++
+	}
+	l.list.Insert(e)
+	w.busy.add(int(load))
+	w.heads[load] = l.list.At(0)
+	if w.least >= 0 && w.least != load && e.Before(w.heads[w.least]) {
+		w.least = load
+	}
+	if int(load) < q.kinds-1 && (!l.looked || e.Key < l.failed) {
+		w.hot.add(int(load))
 	}
 }
 
-// next is the first job that was not passed yet and is not hidden.
-func (q *queue) next() (e lanes.Entry, in *lane, ok bool) {
-	for i := range q.lanes {
-		l := &q.lanes[i]
-		if l.closed || l.at >= l.list.Len() {
-			continue
-		}
-		if c := l.list.At(l.at); !ok || c.Before(e) {
-			e, in, ok = c, l, true
+// next is the width with the first job that a walk was not passed by yet, nil
+// if there is none.
+func (q *queue) next() (w *width, at int) {
+	for i, k := range q.walk {
+		if x := &q.widths[k]; w == nil || x.heads[x.front].Before(w.heads[w.front]) {
+			w, at = x, i
 		}
 	}
 	return
 }
 
-// skip passes the job that next returned.
-func (q *queue) skip(in *lane) { in.at++ }
+// hide ends the walk for a width.
+func (q *queue) hide(at int) {
+	last := len(q.walk) - 1
+	q.walk[at] = q.walk[last]
+	q.walk = q.walk[:last]
+}
 
-// take removes the job that next returned; the walk goes on behind it.
-func (q *queue) take(in *lane) {
-	in.list.Remove(in.list.At(in.at))
+// take removes a width's next job.
+func (q *queue) take(w *width, group bool) {
+	i := w.front
+	l := &w.lanes[i]
+	l.list.Remove(w.heads[i])
+	if w.least == i {
+		w.least = -1
+	}
+	if l.list.Len() == 0 {
+		w.busy.remove(int(i))
+	}
+	w.reach(int(i))
+	if group {
+		w.groups--
+	}
 	q.total--
+	if w.waiting--; w.waiting == 0 {
+		last := q.busy[len(q.busy)-1]
+		q.busy[w.at], q.widths[last].at = last, w.at
+		q.busy = q.busy[:len(q.busy)-1]
+	}
 }
 
-// partners are the running jobs of a width that have their GPUs for themselves
-// and may share them, in order of their start.
-type partners struct {
-	width   int
-	list    []partner
-	version int32   // changes when somebody joins before who was there already
-	top     partner // the last that ever joined
-}
-
-type partner struct {
-	since int64
-	job   simulator.ID
-	load  int32
-	key   float64
-}
-
-// state of a list of partners, to remember who was looked at: all up to last.
-type state struct {
-	valid   bool
-	version int32
-	last    partner
-}
-
-// first comes before all partners.
-var first = partner{since: math.MinInt64, job: -1}
-
-func (p *partner) before(o *partner) bool {
-	return p.since < o.since || p.since == o.since && p.job < o.job
-}
-
-func (p *partners) reset() { p.list, p.version, p.top = p.list[:0], 0, first }
-
-// find is where a partner is, or would be.
-func (p *partners) find(x *partner) int {
-	return sort.Search(len(p.list), func(i int) bool { return !p.list[i].before(x) })
-}
-
-func (p *partners) add(x partner) {
-	if x.before(&p.top) {
-		p.version++
+// reach makes the job at a lane's cursor its next, or closes it behind its last.
+func (w *width) reach(i int) {
+	if l := &w.lanes[i]; l.at < l.list.Len() {
+		w.heads[i] = l.list.At(l.at)
 	} else {
-		p.top = x
+		w.open.remove(i)
 	}
-	p.list = slices.Insert(p.list, p.find(&x), x)
 }
 
-func (p *partners) remove(x partner) {
-	i := p.find(&x)
-	if i == len(p.list) || p.list[i].job != x.job {
-		panic("lucid: removing a partner that is not there")
-	}
-	p.list = slices.Delete(p.list, i, i+1)
+// skip passes a width's next job.
+func (w *width) skip() {
+	w.lanes[w.front].at++
+	w.passed = true
+	w.reach(int(w.front))
 }
 
-// unseen is where the partners begin that a job of a kind has yet to look at.
-func (l *lane) unseen(p *partners, key int64) int {
-	s := &l.seen
-	if !s.valid || s.version != p.version || key < l.failed {
-		return 0
+// all begins a walk over all lanes.
+func (w *width) all() {
+	copy(w.open, w.busy)
+	if w.least < 0 {
+		w.look()
+		w.least = w.front
 	}
-	return sort.Search(len(p.list), func(i int) bool { return s.last.before(&p.list[i]) })
+	w.front = w.least
 }
 
-// look notes that a job found no partner among those from an index on.
-func (l *lane) look(p *partners, from int, key int64) {
-	if l.seen.valid && from == len(p.list) && from > 0 {
-		return // nothing new
+// warm begins a walk over the lanes whose jobs may find a partner.
+func (w *width) warm() {
+	for i := range w.open {
+		w.open[i] = w.busy[i] & w.hot[i]
 	}
-	l.failed = key
-	l.seen = state{valid: true, version: p.version, last: first}
-	if n := len(p.list); n > 0 {
-		l.seen.last = p.list[n-1]
+	w.look()
+}
+
+// cool leaves out the lanes whose jobs find no partner.
+func (w *width) cool() {
+	for i := range w.open {
+		w.open[i] &= w.hot[i]
+	}
+}
+
+// look finds the open lane with the first job.
+func (w *width) look() {
+	w.front = -1
+	for k, x := range w.open {
+		for ; x != 0; x &= x - 1 {
+			i := int32(k<<6 + bits.TrailingZeros64(x))
+			if w.front < 0 || w.heads[i].Before(w.heads[w.front]) {
+				w.front = i
+			}
+		}
+	}
+}
+
+// rewind lets the next walk begin with each lane's first job.
+func (w *width) rewind() {
+	if !w.passed {
+		return
+	}
+	w.passed = false
+	for i := range w.lanes {
+		if l := &w.lanes[i]; l.at > 0 {
+			l.at = 0
+			w.heads[i] = l.list.At(0)
+		}
+	}
+}
+
+// failed notes that a lane's next job found no partner.
+func (w *width) failed(i int32, key int64) {
+	l := &w.lanes[i]
+	l.looked, l.failed, l.seen = true, key, w.joined()
+	if l.at == 0 {
+		w.hot.remove(int(i))
 	}
 }

@@ -1,0 +1,278 @@
+package lucid
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// plain is the policy as it is described: every plan looks at every waiting job,
+// and each looks at every partner. It remembers nothing from plan to plan.
+type plain struct{ *policy }
+
+func (p plain) Plan(plan *simulator.Plan) {
+	p.profiler.plan(p.policy, plan)
+	share := p.sharing()
+	type waiting struct {
+		lanes.Entry
+		w    *width
+		lane int32
+	}
+	var all []waiting
+	for i := range p.queue.widths {
+		w := &p.queue.widths[i]
+		for l := range w.lanes {
+			for k := range w.lanes[l].list.Len() {
+				all = append(all, waiting{w.lanes[l].list.At(k), w, int32(l)})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b waiting) int {
+		if a.Before(b.Entry) {
+			return -1
+		}
+		return 1
+	})
+	type kind struct{ width, load int }
+	closed := map[kind]bool{}
+	for _, x := range all {
+		j, k := x.ID, kind{x.w.gpus, int(x.lane)}
+		if closed[k] || !p.s.QuotaAllows(j) {
+			continue
+		}
+		with := simulator.ID(-1)
+		if share && p.eager {
+			with = p.search(x.w, x.lane, x.Key)
+		}
+		started := with < 0 && plan.Start(j)
+		if started {
+			p.began(j)
+			p.offer(j)
+		} else if with < 0 && share {
+			with = p.search(x.w, x.lane, x.Key)
+		}
+		if with >= 0 {
+			p.withdraw(with)
+			plan.Share(j, with)
+			p.began(j)
+			p.jobs[j].partner, p.jobs[with].partner = with, j
+		}
+		switch {
+		case started || with >= 0:
+			x.w.front, x.w.heads[x.lane] = x.lane, x.Entry
+			p.queue.take(x.w, p.s.JobMembers(j) > 1)
+		case p.quirks.BlockApart && !share:
+			return
+		default:
+			closed[k] = true
+		}
+	}
+}
+
+// search looks at all partners.
+func (p plain) search(w *width, load int32, key int64) simulator.ID {
+	best := partner{job: -1}
+	for j := range simulator.ID(len(p.jobs)) {
+		x := p.jobs[j]
+		if x.offer == 0 || p.s.JobGPUs(j) != w.gpus || int(load) == p.queue.kinds-1 {
+			continue
+		}
+		if c := p.partner(j); c.key >= float64(key)/p.factor && p.pairs.fit(int(load), int(p.pairs.of(p.s, j))) && (best.job < 0 || c.before(&best)) {
+			best = c
+		}
+	}
+	return best.job
+}
+
+// What is remembered of searches for places and partners changes no decision.
+func TestMemoryChangesNothing(t *testing.T) {
+	s, err := space.New(Space(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		c := workload.Cluster{Nodes: rapid.IntRange(1, 4).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 2).Draw(t, "log2")}
+		o := simulator.Options{NoRestartCost: rapid.Bool().Draw(t, "free restarts"), GuestStaysSlow: rapid.Bool().Draw(t, "slow guests")}
+		models := drawModels(t)
+		o.Models = models
+		if rapid.Bool().Draw(t, "told") {
+			o.Estimate = func(j *workload.Job) time.Duration { return j.Duration.Round(10 * time.Minute) }
+		}
+		jobs := drawJobs(t, c, models)
+		if rapid.Bool().Draw(t, "quotas") {
+			o.Quota = simulator.QuotaStrict
+			half := c.TotalGPUs() / 2
+			c.VCs = []workload.VC{{Tenant: "a", GPUs: half}}
+			for i := range jobs {
+				if jobs[i].GPUs.Whole() > c.TotalGPUs()-half {
+					jobs[i].Tenant = "a"
+				}
+			}
+		}
+		w, err := workload.New("random", time.Time{}, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := drawConfig(t, s)
+		quirks := Quirks{BlockApart: rapid.Bool().Draw(t, "block"), PlanOrder: rapid.Bool().Draw(t, "plan order")}
+		play := func(p simulator.Policy) string {
+			log := ""
+			var sim simulator.Sim
+			o := o
+			o.Observer = func(e simulator.Event) {
+				log += fmt.Sprintln(e.Time, e.Kind, e.Job, sim.JobPartner(e.Job), sim.Placement(nil, e.Job))
+				if sim.JobPartner(e.Job) >= 0 {
+					shared++
+				}
+			}
+			if err := sim.Start(c, w, p, o); err != nil {
+				t.Fatal(err)
+			}
+			err := sim.Run(context.Background())
+			return fmt.Sprint(log, err, sim.Outcomes(nil))
+		}
+		fast := play(NewOriginal(config, quirks))
+		slow := play(plain{NewOriginal(config, quirks).(*policy)})
+		if fast != slow {
+			t.Fatalf("%v\ndecides\n%s\nand looking at everything\n%s", config, fast, slow)
+		}
+	})
+	if shared == 0 && !testing.Short() {
+		t.Error("nobody ever shared GPUs")
+	}
+}
+
+// drawModels draws the default ones, which have few pairs that fit, some of
+// which most fit, and some without loads.
+func drawModels(t *rapid.T) *simulator.Models {
+	m := simulator.DefaultModels()
+	switch rapid.IntRange(0, 3).Draw(t, "models") {
+	case 1:
+		m.Loads, m.Pair = nil, nil
+	case 2, 3:
+		m.Pair = nil
+		for i := range m.Loads {
+			m.Loads[i].Util, m.Loads[i].Mem, m.Loads[i].Score = float64(i%5)/5, float64(3000*(i%8)), i%3
+		}
+	}
+	return m
+}
+
+// drawJobs draws more than the cluster can take, of few widths.
+func drawJobs(t *rapid.T, c workload.Cluster, m *simulator.Models) []workload.Job {
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)) // what rapid draws prefers the edges
+	jobs := make([]workload.Job, 1+r.IntN(160))
+	widest := 1 + r.IntN(4)
+	at := time.Duration(0)
+	for i := range jobs {
+		at += time.Duration(r.IntN(200)) * time.Second
+		g := min(1<<r.IntN(widest), c.TotalGPUs())
+		jobs[i] = workload.Job{ID: fmt.Sprint(i), Submit: at, Duration: time.Duration(1+r.IntN(9000)) * time.Second,
+			GPUs: workload.GPUs(g), Tenant: string(rune('a' + r.IntN(3))), Key: fmt.Sprint(r.IntN(10))}
+		if len(m.Loads) > 0 {
+			jobs[i].Model = m.Loads[r.IntN(min(8, len(m.Loads)))].Name
+		}
+		if g > 1 && r.IntN(8) == 0 {
+			jobs[i].Members = g
+		}
+	}
+	return jobs
+}
+
+func drawConfig(t *rapid.T, s *space.Space) space.Config {
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "configuration"), 1))
+	x := make([]float64, s.Dims())
+	for i := range x {
+		x[i] = r.Float64()
+	}
+	return s.Decode(x)
+}
+
+// Models without loads tell by class what jobs do to each other, and those that
+// have only speeds of pairs the same for all.
+func TestSharingWithoutLoads(t *testing.T) {
+	jobs := []workload.Job{ask("a", "vgg16", 0, 1000, 2), ask("b", "vgg16", 10, 500, 2)}
+	s, err := space.New(Space(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.Parse(s.Default(), alone())
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := simulator.DefaultModels()
+	models.Loads, models.Pair = nil, nil
+	speed := .985 - .368*.5 // two that keep a GPU busy for .75 of the time
+	o := simulator.Options{NoRestartCost: true, Models: models}
+	ends(t, play(t, 1, New(config), o, jobs), 10+500/speed+490, 10+500/speed)
+	models.Pair = func(int, int) (float64, float64) { return .8, .8 }
+	ends(t, play(t, 1, New(config), o, jobs), 10+500/.8+490, 10+500/.8)
+	models.Pair = func(int, int) (float64, float64) { return .5, .5 } // no more than in turns
+	ends(t, play(t, 1, New(config), o, jobs), 1000, 1500)
+}
+
+// Partners found by the log are those found in a list of all.
+func TestPartnersFindTheFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		var p partners
+		p.reset()
+		number := map[simulator.ID]int32{} // of those who are there
+		var there []partner                // in order of start
+		for step := range rapid.IntRange(1, 2000).Draw(t, "steps") {
+			if r.IntN(2) == 0 {
+				j := simulator.ID(r.IntN(40))
+				x := partner{since: int64(j) % 10, job: j, load: int32(j) % 3, key: float64(j % 7)}
+				i, ok := slices.BinarySearchFunc(there, x, func(a, b partner) int {
+					return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.job, b.job))
+				})
+				if !ok {
+					p.add(x)
+					number[j] = p.joined() - 1
+					there = slices.Insert(there, i, x)
+					continue
+				}
+				if moved := p.remove(x, number[j]); moved >= 0 {
+					number[moved] = number[j]
+				}
+				there = slices.Delete(there, i, i+1)
+				continue
+			}
+			p.settle()
+			loads := set{uint64(r.IntN(8))}
+			least := float64(r.IntN(8))
+			from := p.joined() - int32(r.IntN(40))
+			if r.IntN(3) == 0 {
+				from = -1
+			}
+			// Asked about those who joined from a number on, it may name others too.
+			want, named := simulator.ID(-1), simulator.ID(-1)
+			for _, x := range there {
+				if !loads.has(int(x.load)) || x.key < least {
+					continue
+				}
+				if named < 0 {
+					named = x.job
+				}
+				if want < 0 && number[x.job] >= from {
+					want = x.job
+				}
+			}
+			if got := p.first(loads, least, from); got != want && got != named {
+				t.Fatalf("step %d: found %d, want %d (of all %d)", step, got, want, named)
+			}
+		}
+	})
+}
