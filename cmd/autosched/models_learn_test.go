@@ -62,6 +62,29 @@ func TestModelsLearnFromService(t *testing.T) {
 	}
 }
 
+// TestModelsLearnCountsWhatItLeavesOut, each run once.
+func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	text := "key,model,gpus,held_s,preemptions,strayed\n" +
+		strings.Repeat("k,,1,100,0,false\n", 5) + strings.Repeat("k,,1,130,1,false\n", 9) + // learnt from
+		strings.Repeat(",,1,100,2,true\n", 4) + strings.Repeat("k,,1,100,2,true\n", 2) + "k,,1,100,1,true\n" + strings.Repeat("k,,1,100,3,false\n", 2)
+	runs := filepath.Join(dir, "runs.csv")
+	if err := os.WriteFile(runs, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"))
+	if want := "from 9 of 23 runs\nleft out: 4 without a key, 3 stopped and spread, 2 stopped more than once\n"; code != 0 || !strings.HasSuffix(out, want) {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	code, out, _ = command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"), "--json")
+	var got struct {
+		LeftOut unused `json:"left_out"`
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.LeftOut != (unused{4, 3, 2}) {
+		t.Errorf("exit %d, %+v, %v", code, got, err)
+	}
+}
+
 // TestModelsLearnRoundTrip: on a cluster where restarts and spreading cost what
 // no built-in model says, both are learnt from what became of recurring jobs,
 // and simulating with what was learnt comes close to that cluster.
