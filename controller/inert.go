@@ -61,7 +61,7 @@ func (r *Round) withoutInert() (*Round, []string) {
 		return r, nil
 	}
 	n := *r
-	n.Space = narrow
+	n.Space, n.registered = narrow, r.Space
 	n.Incumbent = move(r.Incumbent, narrow)
 	n.Past = make([]search.Named, len(r.Past))
 	for i, p := range r.Past {

@@ -64,6 +64,8 @@ type Round struct {
 	// beats in all of them, and every trial has them as search.Sides. What is adopted
 	// is still judged by Objective.
 	Front []string
+
+	registered *space.Space // that Space is a part of (withoutInert); nil if it is all of it
 }
 
 // RoundResult is a round's decision with its evidence.
@@ -113,7 +115,7 @@ func (r *Round) run(ctx context.Context) (RoundResult, error) {
 	o := search.Options{
 		Space: r.Space, Evaluate: scorer.Measure, Incumbent: r.Incumbent, Method: r.Sampler, State: r.State,
 		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
-		Front: scorer.others, Time: r.Time, Record: r.Record, About: r.About, Resume: r.Resume,
+		Front: scorer.others, Time: r.Time, Record: r.Record, RecordSpace: r.registered, About: r.About, Resume: r.Resume,
 	}
 	if !r.Always {
 		o.Likely = likely

@@ -3,6 +3,7 @@ package search
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ type Line struct {
 }
 
 func (s *study) header() Header {
-	return Header{Version: RecordVersion, About: s.About, Space: s.Space.Digest(), Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler,
+	return Header{Version: RecordVersion, About: s.About, Space: cmp.Or(s.RecordSpace, s.Space).Digest(), Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler,
 		Incumbent: json.RawMessage(s.Options.Incumbent.Canonical())}
 }
 

@@ -75,8 +75,11 @@ type Options struct {
 	// Record, if set, gets the study as JSON lines while it goes on: a Header, then
 	// a Line per trial and per rejection in the order they come. About goes into
 	// the header: names that tell people what was tuned.
-	Record io.Writer
-	About  map[string]string
+	// RecordSpace is the space that the record is of, where Space is a part of it;
+	// nil means Space.
+	Record      io.Writer
+	RecordSpace *space.Space
+	About       map[string]string
 	// Resume, if set, is an earlier record in the same space, Context and Seed.
 	// What it holds is not measured again, otherwise the study is the same as
 	// without it.

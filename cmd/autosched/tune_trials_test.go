@@ -17,6 +17,34 @@ func withoutWall(out string) string {
 	return regexp.MustCompile(`"wall_s": [0-9.e-]+`).ReplaceAllString(out, `"wall_s": 0`)
 }
 
+// TestTuneResumeWithInertParameters: the record is of the scheduler's whole space.
+func TestTuneResumeWithInertParameters(t *testing.T) {
+	dir := t.TempDir()
+	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
+	run := func(more ...string) string {
+		t.Helper()
+		code, out, errs := command(append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--scheduler", "chronus", "--budget", "6", "--futures", "1", "--json"}, more...)...)
+		if code != 0 || !strings.Contains(errs, "note: slo_gpus, slo_share, slo_factor stay as they are") {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		return withoutWall(out)
+	}
+	want := run("--trials", path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(half, text[:len(text)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("--resume", half); got != want {
+		t.Errorf("resumed:\n%s\nwant:\n%s", got, want)
+	}
+	if now, err := os.ReadFile(half); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("the record of the resumed search differs: %v", err)
+	}
+}
+
 // TestTuneResume: a search that goes on from the first lines of its record ends
 // with the same record and the same report, for any number of workers.
 func TestTuneResume(t *testing.T) {
