@@ -16,7 +16,7 @@ type Roster struct {
 	blocks []*block
 	last   []Entry // by block
 	gpus   []int   // by block
-	sums   []int   // of gpus, as a Fenwick tree
+	sums   []int   // of gpus, as a Fenwick tree; empty until asked for if blocks came or went
 	spare  []*block
 	total  int // jobs
 	held   int // GPUs
@@ -127,8 +127,11 @@ func (r *Roster) add(k, gpus int) {
 	}
 }
 
-// sum makes the tree of the blocks' GPUs.
+// sum makes the tree of the blocks' GPUs, if there is none.
 func (r *Roster) sum() {
+	if len(r.sums) == len(r.blocks) {
+		return
+	}
 	r.sums = append(r.sums[:0], r.gpus...)
 	for i := 1; i <= len(r.sums); i++ {
 		if up := i + i&-i; up <= len(r.sums) {
@@ -139,6 +142,7 @@ func (r *Roster) sum() {
 
 // before is how many GPUs the jobs of the first k blocks hold.
 func (r *Roster) before(k int) int {
+	r.sum()
 	gpus := 0
 	for ; k > 0; k &= k - 1 {
 		gpus += r.sums[k-1]
@@ -159,7 +163,7 @@ func (r *Roster) pass(from, to, before, gpus int) (k, held int) {
 	if r.gpus[from] > gpus {
 		return from, 0
 	}
-	if held = r.before(to) - before; held <= gpus {
+	if held = r.before(to) - before; held <= gpus { // there are sums now
 		return to, held
 	}
 	sum := 0 // of the first k blocks
@@ -201,7 +205,7 @@ func (r *Roster) open(k, n int) {
 		r.last[k-1] = from.items[from.n-1]
 		r.gpus[k-1] -= gpus
 	}
-	r.sum()
+	r.sums = r.sums[:0]
 }
 
 // Remove takes a job out. It panics if it is not there.
@@ -227,7 +231,7 @@ func (r *Roster) Remove(e Entry) {
 	r.blocks = append(r.blocks[:k], r.blocks[k+1:]...)
 	r.last = append(r.last[:k], r.last[k+1:]...)
 	r.gpus = append(r.gpus[:k], r.gpus[k+1:]...)
-	r.sum()
+	r.sums = r.sums[:0]
 }
 
 // Last comes after all jobs.
