@@ -204,8 +204,10 @@ func (s *Sim) JobSkew(id ID) float64 { return s.opts.Models.Classes[s.JobClass(i
 // SetRelaxed lets the job's next start spread over more nodes than its size
 // needs, if no consolidated place is free. The members of a group always may.
 func (s *Sim) SetRelaxed(id ID, relaxed bool) {
-	s.jobs[id].relaxed = relaxed || s.jobs[id].members > 1
-	s.sortAgain(&s.jobs[id])
+	relaxed = relaxed || s.jobs[id].members > 1
+	if s.jobs[id].relaxed != relaxed {
+		s.change(id, func(j *job) { j.relaxed = relaxed })
+	}
 }
 
 // Placement appends where a running job runs.

@@ -25,24 +25,6 @@ var causeNames = [causes]string{"quota", "fragmentation", "priority", "head_of_l
 
 func (c Cause) String() string { return causeNames[c] }
 
-// kind is the jobs that wait for the same: one cause holds for all of them.
-type kind struct {
-	key    kindKey
-	jobs   int // that wait
-	delays [causes]jobTime
-}
-
-type kindKey struct {
-	gpus    int32
-	members int32 // of a group, each of which has its own place
-	tenant  int32
-	pool    uint8
-	relaxed bool
-}
-
-// kindKey is the kind of a job.
-func (j *job) kindKey() kindKey { return kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed} }
-
 // jobTime is a sum of job-time that neither overflows nor rounds.
 type jobTime struct{ s, ns int64 }
 
@@ -56,55 +38,14 @@ func (t *jobTime) add(jobs int, dt time.Duration) {
 
 func (t jobTime) seconds() float64 { return float64(t.s) + float64(t.ns)/1e9 }
 
-func (s *Sim) forgetDelays() {
-	s.kinds = s.kinds[:0]
-	clear(s.kindAt)
-}
-
-func (s *Sim) copyKinds(mine []kind, at map[kindKey]int32, theirs []kind) {
-	s.kinds, s.kindAt = append(mine[:0], theirs...), at
-	clear(s.kindAt)
-	if s.kindAt == nil && len(theirs) > 0 {
-		s.kindAt = map[kindKey]int32{}
-	}
-	for i := range theirs {
-		s.kindAt[theirs[i].key] = int32(i)
-	}
-}
-
-// kindOf is the index of a waiting job's kind.
-func (s *Sim) kindOf(j *job) int32 {
-	k := j.kindKey()
-	at, ok := s.kindAt[k]
-	if !ok {
-		if s.kindAt == nil {
-			s.kindAt = map[kindKey]int32{}
-		}
-		at = int32(len(s.kinds))
-		s.kinds = append(s.kinds, kind{key: k})
-		s.kindAt[k] = at
-	}
-	return at
-}
-
-// sortAgain finds the kind of a job that may have changed it.
-func (s *Sim) sortAgain(j *job) {
-	if !s.opts.Attribute || j.phase != pending {
-		return
-	}
-	s.kinds[j.kind].jobs--
-	j.kind = s.kindOf(j)
-	s.kinds[j.kind].jobs++
-}
-
 // attribute blames what everybody waits for during the coming span, in which
 // nothing happens.
 func (s *Sim) attribute(dt time.Duration) {
 	if s.waiting == 0 {
 		return
 	}
-	for i := range s.kinds {
-		if k := &s.kinds[i]; k.jobs > 0 {
+	for i := range s.kinds.list {
+		if k := &s.kinds.list[i]; k.jobs > 0 {
 			k.delays[s.cause(&k.key)].add(k.jobs, dt)
 		}
 	}
@@ -145,8 +86,8 @@ type Delay struct {
 // head of line that holds for the job by itself.
 func (s *Sim) Delays() []Delay {
 	var sums [causes]jobTime
-	for i := range s.kinds {
-		sums = plus(sums, s.kinds[i].delays)
+	for i := range s.kinds.list {
+		sums = plus(sums, s.kinds.list[i].delays)
 	}
 	return delaysOf(sums, len(s.jobs))
 }

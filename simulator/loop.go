@@ -147,7 +147,7 @@ func (s *Sim) arrive() error {
 		return err
 	}
 	s.enter(&s.jobs[id], 1)
-	s.await(&s.jobs[id], 1)
+	s.await(id, 1)
 	if len(s.jobs) == s.total {
 		s.metrics.lastSubmit(s)
 	}

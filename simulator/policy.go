@@ -2,8 +2,6 @@ package simulator
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -156,14 +154,13 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 		s.sortWidest(start)
 	}
 	looked, vacated := false, false
-	var lost kindKey // for which nothing can be done as things are
+	s.kinds.epoch++ // as things are, nothing is known to be lost
 	for _, id := range start {
-		j := &s.jobs[id]
-		g, k := int(j.gpus), j.kindKey()
-		if k == lost {
+		k := s.kind(id)
+		if s.kinds.marks[k].lost == s.kinds.epoch {
 			continue
 		}
-		lost = kindKey{}
+		g := int(s.kinds.list[k].key.gpus)
 		if s.start(id, g) {
 			continue
 		}
@@ -171,10 +168,11 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 			s.look(stop)
 			looked = true
 		}
-		if vacated || len(stop) == 0 || !s.reaches(k) {
-			lost = k
+		if vacated || len(stop) == 0 || !s.reaches(s.kinds.list[k].key) {
+			s.kinds.marks[k].lost = s.kinds.epoch
 			continue
 		}
+		s.kinds.epoch++
 		if len(s.place.could) > 0 {
 			way := s.makeWay(stop, g)
 			found := s.start(id, g)
@@ -216,27 +214,23 @@ func (s *Sim) mustRun(id ID) {
 // the queues ask again at every event, and the GPUs that they may have are
 // scattered, so this is asked once for all jobs that fit or not together.
 func (s *Sim) helps(stop, start []ID) bool {
-	s.asking = s.asking[:0]
-next:
+	k := &s.kinds
+	k.epoch++
+	k.asked = k.asked[:0]
 	for _, id := range start {
-		j := &s.jobs[id]
-		if j.phase != pending {
-			panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
+		i := s.kind(id)
+		if k.marks[i].asked == k.epoch {
+			continue
 		}
-		k := j.kindKey()
-		for i := range s.asking {
-			if s.asking[i] == k {
-				continue next
-			}
-		}
-		s.asking = append(s.asking, k)
-		if s.tenantMay(k.tenant, int(k.gpus)) && s.finds(k) {
+		k.marks[i].asked = k.epoch
+		k.asked = append(k.asked, i)
+		if key := k.list[i].key; s.tenantMay(key.tenant, int(key.gpus)) && s.finds(key) {
 			return true
 		}
 	}
 	s.look(stop)
-	for _, k := range s.asking {
-		if s.reaches(k) {
+	for _, i := range k.asked {
+		if s.reaches(k.list[i].key) {
 			return true
 		}
 	}
@@ -273,19 +267,6 @@ func (s *Sim) evictVacated(stop []ID) {
 			s.evict(j)
 			s.left = append(s.left, j)
 		}
-	}
-}
-
-// sortWidest sorts by decreasing width, stably: by what they are not as wide as
-// the widest there may be, then by their places in the list.
-func (s *Sim) sortWidest(jobs []ID) {
-	s.widths, s.sorted = s.widths[:0], append(s.sorted[:0], jobs...)
-	for i, id := range jobs {
-		s.widths = append(s.widths, int64(math.MaxInt32-s.jobs[id].gpus)<<32|int64(i))
-	}
-	slices.Sort(s.widths)
-	for i, w := range s.widths {
-		jobs[i] = s.sorted[w&math.MaxUint32]
 	}
 }
 

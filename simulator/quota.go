@@ -155,14 +155,15 @@ func (s *Sim) discharge(j *job) {
 }
 
 // await counts a job among the waiting (by 1), or no longer (by -1).
-func (s *Sim) await(j *job, by int) {
+func (s *Sim) await(id ID, by int) {
+	j := &s.jobs[id]
 	s.waiting += by
 	s.queued += by * int(j.gpus)
 	if s.opts.Attribute {
-		if by > 0 {
-			j.kind = s.kindOf(j)
-		}
-		s.kinds[j.kind].jobs += by
+		s.kinds.list[s.kind(id)].jobs += by
+	}
+	if by < 0 {
+		s.kinds.waitsNoLonger(id)
 	}
 	if s.opts.Series != nil {
 		s.opts.Series.waiting[sizeOf(int(j.gpus/j.members))] += by

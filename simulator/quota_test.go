@@ -196,14 +196,14 @@ func TestQuotasBalance(t *testing.T) {
 		packed := false
 		p := &chaos{t: t, check: func() {
 			held := make([]int, len(s.tenants))
-			waiting := make([]int, len(s.kinds))
+			waiting := make([]int, len(s.kinds.list))
 			for i := range s.jobs {
 				switch j := &s.jobs[i]; j.phase {
 				case running:
 					held[j.tenant] += int(j.held)
 					packed = packed || j.shares
 				case pending:
-					waiting[j.kind]++
+					waiting[s.kind(ID(i))]++
 				}
 			}
 			common := 0
@@ -220,8 +220,8 @@ func TestQuotasBalance(t *testing.T) {
 				t.Fatalf("strict quotas, and %d GPUs are held beyond them; %d are in none", common, s.shared)
 			}
 			for i := range waiting {
-				if s.kinds[i].jobs != waiting[i] {
-					t.Fatalf("%d jobs of kind %+v wait, counted as %d", waiting[i], s.kinds[i].key, s.kinds[i].jobs)
+				if s.kinds.list[i].jobs != waiting[i] {
+					t.Fatalf("%d jobs of kind %+v wait, counted as %d", waiting[i], s.kinds.list[i].key, s.kinds.list[i].jobs)
 				}
 			}
 		}}
@@ -233,11 +233,11 @@ func TestQuotasBalance(t *testing.T) {
 		}
 		fork := new(Sim)
 		s.Fork(fork, &inOrder{})
-		before := fmt.Sprint(s.tenants, s.kinds, s.Delays())
+		before := fmt.Sprint(s.tenants, s.kinds.list, s.Delays())
 		if err := fork.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if after := fmt.Sprint(s.tenants, s.kinds, s.Delays()); after != before {
+		if after := fmt.Sprint(s.tenants, s.kinds.list, s.Delays()); after != before {
 			t.Fatalf("a fork changed its source from %s to %s", before, after)
 		}
 		if err := s.Run(context.Background()); err != nil {
@@ -264,8 +264,8 @@ func TestQuotasBalance(t *testing.T) {
 				t.Fatalf("tenants held %g GPU-hours, jobs %g", hours, attained.Hours())
 			}
 			var sum jobTime
-			for i := range done.kinds {
-				for _, d := range done.kinds[i].delays {
+			for i := range done.kinds.list {
+				for _, d := range done.kinds.list[i].delays {
 					sum.s, sum.ns = sum.s+d.s, sum.ns+d.ns
 				}
 			}

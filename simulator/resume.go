@@ -47,7 +47,7 @@ func (s *Sim) restore(left []time.Duration) {
 		j.work += a.Attained / time.Duration(j.gpus)
 		j.load = s.load - float64(float64(crowd)*(s.now-a.Submit).Seconds())
 		s.enter(j, 1)
-		s.await(j, 1)
+		s.await(ID(i), 1)
 	}
 	// Those whose place is reported first, so that nobody takes it from them.
 	for i := range observed {
@@ -158,7 +158,7 @@ func (s *Sim) fits(a *workload.ActiveJob) bool {
 // what its last resume still costs.
 func (s *Sim) runOn(id ID, a *workload.ActiveJob) {
 	j := &s.jobs[id]
-	s.await(j, -1)
+	s.await(id, -1)
 	j.phase, j.ready = running, s.restartEnd(a)
 	s.run(id)
 }
@@ -168,9 +168,9 @@ func (s *Sim) runOn(id ID, a *workload.ActiveJob) {
 // copied.
 func (s *Sim) Fork(dst *Sim, p Policy) {
 	jobs, heap, multi, spare, place, scratch := dst.jobs, dst.heap, dst.multi, dst.spare, dst.place, dst.scratch
-	tenants, tenantOf, tenantsOf, room, kinds, kindAt := dst.tenants, dst.tenantOf, dst.tenantsOf, dst.room, dst.kinds, dst.kindAt
-	reach, tell, due, moves, asking := dst.reach, dst.told, dst.due, dst.moves, dst.asking
-	stoppable, stopped, left, widths, sorted := dst.stoppable, dst.stopped, dst.left, dst.widths, dst.sorted
+	tenants, tenantOf, tenantsOf, room, kinds := dst.tenants, dst.tenantOf, dst.tenantsOf, dst.room, dst.kinds
+	reach, tell, due, moves := dst.reach, dst.told, dst.due, dst.moves
+	stoppable, stopped, left := dst.stoppable, dst.stopped, dst.left
 	classes, loads := dst.classes, dst.loads
 	*dst = *s
 	dst.classes, dst.loads = classes, loads
@@ -179,12 +179,13 @@ func (s *Sim) Fork(dst *Sim, p Policy) {
 	dst.jobs = append(jobs[:0], s.jobs...)
 	dst.heap = heap // made by Reconfigure
 	dst.spare = append(spare[:0], s.spare...)
-	dst.scratch, dst.reach, dst.told, dst.due, dst.moves, dst.asking = scratch, reach, tell, due, moves[:0], asking
-	dst.stoppable, dst.stopped, dst.left, dst.widths, dst.sorted = stoppable, stopped, left, widths, sorted
+	dst.scratch, dst.reach, dst.told, dst.due, dst.moves = scratch, reach, tell, due, moves[:0]
+	dst.stoppable, dst.stopped, dst.left = stoppable, stopped, left
 	dst.copyTenants(tenants, s.tenants)
 	dst.tenantOf, dst.room = tenantOf, room
 	dst.tenantsOf = append(tenantsOf[:0], s.tenantsOf...)
-	dst.copyKinds(kinds, kindAt, s.kinds)
+	dst.kinds = kinds
+	dst.kinds.copyFrom(&s.kinds)
 	for len(multi) < len(s.multi) {
 		multi = append(multi, nil)
 	}

@@ -60,8 +60,7 @@ type job struct {
 	load     float64       // integral of the number of active jobs at submission; once done, its mean since
 	starts   int32
 	preempts int32
-	kind     int32 // index in Sim.kinds, kept with Options.Attribute only
-	strayed  bool  // spread in some spell
+	strayed  bool // spread in some spell
 }
 
 // Sim is one simulation. Its memory is reused by the next Start or Resume.
@@ -96,8 +95,7 @@ type Sim struct {
 	common  int // GPUs that are held beyond quotas
 	shared  int // GPUs of no quota
 	room    Room
-	kinds   []kind
-	kindAt  map[kindKey]int32
+	kinds   kinds
 	classes lottery
 	loads   lottery
 	heap    eventHeap
@@ -114,12 +112,9 @@ type Sim struct {
 	moves              []ID
 	told               []told // scratch of Reconfigure
 	reach              reach
-	asking             []kindKey // scratch of Exchange
-	stoppable, stopped []ID      // likewise
-	left               []ID      // whom the last exchange stopped
-	widths             []int64   // scratch of sortWidest
-	sorted             []ID      // likewise
-	load               float64   // integral of active jobs over time, in seconds
+	stoppable, stopped []ID    // scratch of Exchange
+	left               []ID    // whom the last exchange stopped
+	load               float64 // integral of active jobs over time, in seconds
 	metrics            integrals
 	plan               Plan
 
@@ -213,7 +208,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	if err := s.enrol(); err != nil {
 		return err
 	}
-	s.forgetDelays()
+	s.kinds.reset()
 	s.use(p)
 	if n > 0 {
 		s.restore(left)

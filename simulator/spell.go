@@ -21,7 +21,7 @@ func (s *Sim) start(id ID, gpus int) bool {
 // begins makes a job that has its GPUs run.
 func (s *Sim) begins(id ID) {
 	j := &s.jobs[id]
-	s.await(j, -1)
+	s.await(id, -1)
 	j.waited += s.now - j.since
 	j.phase, j.since, j.mark, j.ready, j.quantum = running, s.now, s.now, s.now, never
 	if j.starts == 0 {
@@ -134,7 +134,7 @@ func (s *Sim) evict(id ID) {
 		j.restart += cost
 	}
 	s.moved = id
-	s.await(j, 1)
+	s.await(id, 1)
 	s.tell(workload.Preempted, id)
 }
 

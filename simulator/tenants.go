@@ -96,9 +96,9 @@ func (s *Sim) blame(reports []TenantReport) {
 	for i := range s.jobs {
 		jobs[s.jobs[i].tenant]++
 	}
-	for i := range s.kinds {
-		t := s.kinds[i].key.tenant
-		sums[t] = plus(sums[t], s.kinds[i].delays)
+	for i := range s.kinds.list {
+		t := s.kinds.list[i].key.tenant
+		sums[t] = plus(sums[t], s.kinds.list[i].delays)
 	}
 	for i := range reports {
 		reports[i].Delays = delaysOf(sums[i], jobs[i])

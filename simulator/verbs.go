@@ -148,8 +148,9 @@ func (s *Sim) Partition(rest ...int) {
 
 // SetPool says in which pool a waiting job's next start looks for GPUs.
 func (s *Sim) SetPool(id ID, pool int) {
-	s.jobs[id].pool = uint8(pool)
-	s.sortAgain(&s.jobs[id])
+	if s.jobs[id].pool != uint8(pool) {
+		s.change(id, func(j *job) { j.pool = uint8(pool) })
+	}
 }
 
 // PoolGPUs is the number of GPUs, free or not, of the nodes that are to be in a

@@ -1,0 +1,175 @@
+package simulator
+
+import (
+	"fmt"
+	"math"
+)
+
+// kinds are the waiting jobs by what they wait for. What holds for one job of a
+// kind (whether it finds a place, what keeps it waiting) holds for all, and plans
+// look at many jobs of few kinds: they see their indexes only, not their records.
+type kinds struct {
+	list []kind
+	at   map[kindKey]int32
+	near [64]int32 // where a key was found last, by some of its bits
+	// of is by job: the index of a waiting job's kind, ^ of it while it does not
+	// wait, or unknown.
+	of []int32
+	// rank is by kind: how many wider widths there are.
+	rank   []int32
+	widths int
+	count  []int32 // scratch of sortWidest
+	sorted []ID    // likewise
+
+	asked []int32 // scratch of helps: the kinds
+	marks []mark  // by kind
+	epoch uint32
+}
+
+type kind struct {
+	key    kindKey
+	jobs   int // that wait, with Options.Attribute only
+	delays [causes]jobTime
+}
+
+type kindKey struct {
+	gpus    int32
+	members int32 // of a group, each of which has its own place
+	tenant  int32
+	pool    uint8
+	relaxed bool
+}
+
+// mark says in which epoch something was last found out about a kind.
+type mark struct{ asked, lost uint32 }
+
+const unknownKind = math.MinInt32
+
+func (k *kinds) reset() {
+	k.list, k.of, k.rank, k.marks, k.widths = k.list[:0], k.of[:0], k.rank[:0], k.marks[:0], 0
+	k.epoch = 0
+	clear(k.at)
+}
+
+func (k *kinds) copyFrom(src *kinds) {
+	k.reset()
+	k.of = append(k.of, src.of...)
+	for i := range src.list {
+		at := k.add(src.list[i].key)
+		k.list[at] = src.list[i]
+	}
+}
+
+func (k *kinds) add(key kindKey) int32 {
+	if k.at == nil {
+		k.at = map[kindKey]int32{}
+	}
+	i := int32(len(k.list))
+	k.list, k.at[key], k.marks = append(k.list, kind{key: key}), i, append(k.marks, mark{})
+	rank, known := int32(0), false
+	for j, r := range k.rank {
+		switch g := k.list[j].key.gpus; {
+		case g == key.gpus:
+			rank, known = r, true
+		case g > key.gpus && !known:
+			rank = max(rank, r+1)
+		}
+	}
+	if !known {
+		for j := range k.rank {
+			if k.list[j].key.gpus < key.gpus {
+				k.rank[j]++
+			}
+		}
+		k.widths++
+	}
+	k.rank = append(k.rank, rank)
+	return i
+}
+
+// kind is the index of a waiting job's kind. It panics if the job does not wait.
+func (s *Sim) kind(id ID) int32 {
+	if int(id) < len(s.kinds.of) && s.kinds.of[id] >= 0 {
+		return s.kinds.of[id]
+	}
+	return s.findKind(id)
+}
+
+func (s *Sim) findKind(id ID) int32 {
+	j, k := &s.jobs[id], &s.kinds
+	if j.phase != pending {
+		panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
+	}
+	for len(k.of) <= int(id) {
+		k.of = append(k.of, unknownKind)
+	}
+	if k.of[id] != unknownKind {
+		k.of[id] = ^k.of[id] // it waits again
+		return k.of[id]
+	}
+	k.of[id] = k.find(kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed})
+	return k.of[id]
+}
+
+// find is the index of a kind, which is new if it was not there.
+func (k *kinds) find(key kindKey) int32 {
+	near := &k.near[uint32(key.gpus^key.tenant<<3)%uint32(len(k.near))]
+	if i := *near; int(i) < len(k.list) && k.list[i].key == key {
+		return i
+	}
+	i, ok := k.at[key]
+	if !ok {
+		i = k.add(key)
+	}
+	*near = i
+	return i
+}
+
+// waitsNoLonger notes that a job starts.
+func (k *kinds) waitsNoLonger(id ID) {
+	if int(id) < len(k.of) && k.of[id] >= 0 {
+		k.of[id] = ^k.of[id]
+	}
+}
+
+// change makes a change that may make a job one of another kind.
+func (s *Sim) change(id ID, change func(j *job)) {
+	j := &s.jobs[id]
+	counted := s.opts.Attribute && j.phase == pending
+	if counted {
+		s.kinds.list[s.kind(id)].jobs--
+	}
+	change(j)
+	if int(id) < len(s.kinds.of) {
+		s.kinds.of[id] = unknownKind
+	}
+	if counted {
+		s.kinds.list[s.kind(id)].jobs++
+	}
+}
+
+// sortWidest sorts waiting jobs by decreasing width, stably.
+func (s *Sim) sortWidest(jobs []ID) {
+	if len(jobs) < 2 {
+		return
+	}
+	for _, id := range jobs {
+		s.kind(id)
+	}
+	k := &s.kinds
+	k.count, k.sorted = resized(k.count, k.widths), append(k.sorted[:0], jobs...)
+	clear(k.count)
+	for _, id := range jobs {
+		k.count[k.rank[k.of[id]]]++
+	}
+	from := int32(0)
+	for r, n := range k.count {
+		k.count[r] = from
+		from += n
+	}
+	for _, id := range k.sorted {
+		r := k.rank[k.of[id]]
+		jobs[k.count[r]] = id
+		k.count[r]++
+	}
+}
