@@ -1,0 +1,266 @@
+package elastic
+
+import (
+	"math"
+
+	"github.com/autosched/autosched/simulator"
+)
+
+// sharing is the memory of a decision on who gets how many GPUs.
+type sharing struct {
+	room  *simulator.Room // of the tenants, if their quotas are strict
+	left  int             // GPUs
+	open  []simulator.ID  // jobs that may have more
+	heap  []offer
+	kinds []kind
+	busy  []int32 // kinds of open jobs
+	tied  []int32 // scratch of level
+}
+
+// offer is the gain of one more GPU.
+type offer struct {
+	gain float64
+	id   simulator.ID
+}
+
+func (a offer) before(b offer) bool { return a.gain > b.gain || a.gain == b.gain && a.id < b.id }
+
+// kind is the open jobs whose gains are the same.
+type kind struct {
+	jobs  int // open, each on so many GPUs
+	gpus  int32
+	most  int32
+	first simulator.ID
+	gain  float64 // of the next GPU, -Inf if it is not to be had
+	tied  bool
+}
+
+func (x *sharing) reset() { x.kinds, x.busy = x.kinds[:0], x.busy[:0] }
+
+// give gives a job a GPU if there is one left for it.
+func (x *sharing) give(j simulator.ID) bool {
+	if x.left < 1 || x.room != nil && !x.room.Give(j, 1) {
+		return false
+	}
+	x.left--
+	return true
+}
+
+// aim sets every job's target.
+func (p *Policy) aim() {
+	p.room, p.left = nil, p.s.Cluster().TotalGPUs()
+	if p.s.Quota() == simulator.QuotaStrict {
+		p.room = p.s.Room()
+	}
+	p.open = p.open[:0]
+	now := p.s.Now()
+	for i := range p.run.Len() {
+		j := p.run.At(i).ID
+		x := &p.jobs[j]
+		if now < x.until {
+			x.target = x.held
+			p.quiet = false
+		} else {
+			x.target = 1
+			p.open = append(p.open, j)
+		}
+		p.left -= int(x.target)
+		if p.room != nil {
+			p.room.Keep(j, int(x.target))
+		}
+	}
+	running, refused := len(p.open), false
+	for p.given = 0; p.given < p.wait.Len() && p.left > 0; p.given++ {
+		j := p.wait.At(p.given).ID
+		if p.jobs[j].target = 0; p.give(j) {
+			p.jobs[j].target = 1
+			p.open = append(p.open, j)
+		} else {
+			refused = true
+		}
+	}
+	if p.left > 0 && (p.room != nil || !p.level(running)) {
+		refused = p.greedy() || refused
+	}
+	if (p.left == 0 || refused) && !p.chooser.Steady() {
+		p.quiet = false // otherwise all have what they may have, whatever the gains
+	}
+}
+
+// gain is what a job's next GPU is worth, if it may have one.
+func (p *Policy) gain(j simulator.ID) (float64, bool) {
+	x := &p.jobs[j]
+	if x.target >= x.most {
+		return 0, false
+	}
+	gain := p.chooser.Gain(j, int(x.target))
+	return gain, gain > 0
+}
+
+// greedy gives the GPUs left one by one to the open job with the largest gain. It
+// reports whether a tenant's quota refused any.
+func (p *Policy) greedy() (refused bool) {
+	p.heap = p.heap[:0]
+	for _, j := range p.open {
+		if gain, ok := p.gain(j); ok {
+			p.heap = append(p.heap, offer{gain, j})
+		}
+	}
+	for i := len(p.heap)/2 - 1; i >= 0; i-- {
+		p.down(i)
+	}
+	for p.left > 0 && len(p.heap) > 0 {
+		j := p.heap[0].id
+		gain, more := 0.0, false
+		if p.give(j) {
+			p.jobs[j].target++
+			gain, more = p.gain(j)
+		} else {
+			refused = true
+		}
+		if more {
+			p.heap[0].gain = gain
+		} else {
+			last := len(p.heap) - 1
+			p.heap[0] = p.heap[last]
+			p.heap = p.heap[:last]
+		}
+		p.down(0)
+	}
+	return refused
+}
+
+// down puts an offer where it belongs below its place.
+func (p *Policy) down(i int) {
+	h := p.heap
+	if i >= len(h) {
+		return
+	}
+	x := h[i]
+	for {
+		c := 2*i + 1
+		if c >= len(h) {
+			break
+		}
+		if c+1 < len(h) && h[c+1].before(h[c]) {
+			c++
+		}
+		if !h[c].before(x) {
+			break
+		}
+		h[i] = h[c]
+		i = c
+	}
+	h[i] = x
+}
+
+// level does what greedy does by kinds: of those with the largest gain all open
+// jobs get a GPU, or the first by ID for which there are enough. The open jobs are
+// so many running ones and then waiting ones, each in order of ID. It gives up,
+// with nothing changed, where gains are each job's own or do not fall from one GPU
+// to the next.
+func (p *Policy) level(running int) bool {
+	if !p.gather() {
+		return false
+	}
+	left := p.left
+	for left > 0 {
+		gain, jobs := math.Inf(-1), 0
+		for _, i := range p.busy {
+			switch k := &p.kinds[i]; {
+			case k.gain > gain:
+				gain, jobs = k.gain, k.jobs
+				p.tied = append(p.tied[:0], i)
+			case k.gain == gain:
+				jobs += k.jobs
+				p.tied = append(p.tied, i)
+			}
+		}
+		if !(gain > 0) {
+			break
+		}
+		for _, i := range p.tied {
+			k := &p.kinds[i]
+			k.gpus++
+			if k.gain = p.next(k); k.gain >= gain {
+				return false
+			}
+		}
+		if jobs > left {
+			p.part(left, running)
+			p.left = 0
+			return true
+		}
+		left -= jobs
+	}
+	for _, j := range p.open {
+		p.jobs[j].target = p.kinds[p.jobs[j].kind].gpus
+	}
+	p.left = left
+	return true
+}
+
+// gather counts the open jobs of each kind.
+func (p *Policy) gather() bool {
+	for _, i := range p.busy {
+		p.kinds[i].jobs = 0
+	}
+	p.busy = p.busy[:0]
+	for _, j := range p.open {
+		x := &p.jobs[j]
+		if x.kind < 0 {
+			return false
+		}
+		for int(x.kind) >= len(p.kinds) {
+			p.kinds = append(p.kinds, kind{})
+		}
+		k := &p.kinds[x.kind]
+		if k.jobs == 0 {
+			p.busy = append(p.busy, x.kind)
+			*k = kind{gpus: 1, most: x.most, first: j}
+			k.gain = p.next(k)
+		}
+		k.jobs++
+	}
+	return true
+}
+
+// next is what the next GPU is worth for jobs of a kind.
+func (p *Policy) next(k *kind) float64 {
+	if k.gpus < k.most {
+		if gain := p.chooser.Gain(k.first, int(k.gpus)); gain > 0 {
+			return gain
+		}
+	}
+	return math.Inf(-1)
+}
+
+// part sets the targets where there are only so many GPUs for the tied kinds, which
+// count one more already: those behind stay one below.
+func (p *Policy) part(gpus, running int) {
+	for _, i := range p.tied {
+		p.kinds[i].tied = true
+	}
+	a, b := p.open[:running], p.open[running:]
+	for len(a)+len(b) > 0 {
+		from := &a
+		if len(a) == 0 || len(b) > 0 && b[0] < a[0] {
+			from = &b
+		}
+		x := &p.jobs[(*from)[0]]
+		*from = (*from)[1:]
+		k := &p.kinds[x.kind]
+		x.target = k.gpus
+		if !k.tied {
+			continue
+		}
+		if gpus == 0 {
+			x.target--
+		} else {
+			gpus--
+		}
+	}
+	for _, i := range p.tied {
+		p.kinds[i].tied = false
+	}
+}
