@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -29,7 +30,7 @@ var Searches = []string{SearchAuto, SearchPortfolio, SearchFull}
 // CheckSearch refuses what is not in Searches.
 func CheckSearch(name string) error {
 	if !slices.Contains(Searches, name) {
-		return fmt.Errorf("search: %q is not known; there are %v", name, Searches)
+		return fmt.Errorf("search: %q is not known; there are %s", name, strings.Join(Searches, ", "))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/schedulers"
 )
 
 func newBenchTuneCmd() *cobra.Command {
@@ -47,11 +48,7 @@ learnt at the instants before, turn proposals down:
 			if err := checkList(cmd, "searches", names); err != nil {
 				return err
 			}
-			in, err := f.load(cmd.Context(), cmd)
-			if err != nil {
-				return err
-			}
-			if err := t.check(); err != nil {
+			if err := t.check(); err != nil { // all this before a long trace is read
 				return err
 			}
 			if o.Hours < 2 || o.Seeds < 1 || o.Time < 0 {
@@ -62,7 +59,15 @@ learnt at the instants before, turn proposals down:
 					return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s", n, strings.Join(searchNames(), ", "), replay.Causal)}
 				}
 			}
-			if o.Incumbent, err = c.config(in.scheduler); err != nil {
+			scheduler, err := schedulers.Find(f.scheduler)
+			if err != nil {
+				return usageError{err}
+			}
+			if o.Incumbent, err = c.config(scheduler); err != nil {
+				return err
+			}
+			in, err := f.load(cmd.Context(), cmd)
+			if err != nil {
 				return err
 			}
 			o.Searches = names

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/schedulers"
 )
 
 // trainingFlags say what a training set holds.
@@ -39,14 +40,18 @@ func (f *trainingFlags) add(cmd *cobra.Command) {
 
 // train measures what the flags say.
 func (f *trainingFlags) train(cmd *cobra.Command) (*replayInput, *replay.Training, error) {
-	in, err := f.load(cmd.Context(), cmd)
-	if err != nil {
-		return nil, nil, err
-	}
 	if f.options.Configs < 1 || f.options.Segment <= 0 || f.options.Stride < 0 {
 		return nil, nil, usageError{fmt.Errorf("--configs %d, --segment %v, --stride %v: want at least 1, above 0 and at least 0", f.options.Configs, f.options.Segment, f.options.Stride)}
 	}
-	if f.options.Incumbent, err = f.config.config(in.scheduler); err != nil {
+	scheduler, err := schedulers.Find(f.scheduler)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	if f.options.Incumbent, err = f.config.config(scheduler); err != nil { // before a long trace is read
+		return nil, nil, err
+	}
+	in, err := f.load(cmd.Context(), cmd)
+	if err != nil {
 		return nil, nil, err
 	}
 	line := newProgressLine(cmd.ErrOrStderr())

@@ -18,7 +18,7 @@ func newEmulateCmd() *cobra.Command {
 	var server, id, mode string
 	var speedup float64
 	var interval time.Duration
-	var budget int
+	var budget int32
 	cmd := &cobra.Command{
 		Use:   "emulate",
 		Short: "Run an emulated scheduler and cluster against a service",
@@ -40,6 +40,16 @@ Start 'autosched serve' first. Watch what it decides with
 			if !(speedup > 0 && speedup <= agent.MaxSpeedup) {
 				return usageError{fmt.Errorf("--speedup: %g is not above 0 and at most %d", speedup, int(agent.MaxSpeedup))}
 			}
+			switch { // what the service would take for its own default, too
+			case interval <= 0:
+				return usageError{fmt.Errorf("--interval: %v is not positive", interval)}
+			case budget <= 0:
+				return usageError{fmt.Errorf("--budget: %d is not positive", budget)}
+			}
+			registeredMode, err := modeOf(mode)
+			if err != nil {
+				return err
+			}
 			in, err := f.load(cmd.Context(), cmd)
 			if err != nil {
 				return err
@@ -47,10 +57,6 @@ Start 'autosched serve' first. Watch what it decides with
 			w := in.trace.Window(in.from, in.to)
 			if w.Len() == 0 {
 				return fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
-			}
-			registeredMode, err := modeOf(mode)
-			if err != nil {
-				return err
 			}
 			conn, err := dial(server)
 			if err != nil {
@@ -60,7 +66,7 @@ Start 'autosched serve' first. Watch what it decides with
 			line := newProgressLine(cmd.ErrOrStderr())
 			r, err := agent.Run(cmd.Context(), agent.Options{
 				Conn: conn, ID: id, Mode: registeredMode, Scheduler: in.scheduler, Cluster: f.cluster, Workload: w, Simulate: in.options, Speedup: speedup,
-				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(interval), TrialBudget: int32(budget), Seed: f.seed},
+				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(interval), TrialBudget: budget, Seed: f.seed},
 				Progress: func(p agent.Progress) {
 					line.show("%s: %d jobs active, %d of them waiting, %d events acknowledged", p.At.Format(time.DateTime), p.Active, p.Waiting, p.Events)
 				},
@@ -91,7 +97,7 @@ Start 'autosched serve' first. Watch what it decides with
 	fl.StringVar(&id, "id", "emulated", "id to register the scheduler under")
 	fl.Float64Var(&speedup, "speedup", 3600, fmt.Sprintf("emulated time over real time, at most %d: 3600 plays an hour in a second", int(agent.MaxSpeedup)))
 	fl.DurationVar(&interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
-	fl.IntVar(&budget, "budget", 40, "evaluations per tuning round")
+	fl.Int32Var(&budget, "budget", 40, "evaluations per tuning round")
 	return cmd
 }
 

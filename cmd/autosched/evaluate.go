@@ -55,20 +55,8 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 				s.set(cmd, &f)
 				given = *s
 			}
-			in, err := f.load(cmd.Context(), cmd)
-			if err != nil {
+			if err := t.check(); err != nil { // all this before a long trace is read
 				return err
-			}
-			if note := given.of(f.trace); note != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
-			}
-			if err := t.check(); err != nil {
-				return err
-			}
-			o := replay.Options{
-				Trace: in.trace, From: in.from, To: in.to, Warmup: warmup, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective,
-				Interval: interval, Horizon: t.horizon, Futures: t.futures, Budget: t.budget, MinRatio: t.minRatio, Search: search, Always: t.always,
-				Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
 			}
 			switch {
 			case interval <= 0:
@@ -78,19 +66,32 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 			case warmup < 0:
 				return usageError{fmt.Errorf("--warmup: %v is negative", warmup)}
 			}
+			var compared []string
+			if cmd.Flags().Changed("methods") {
+				compared = splitList(methods)
+			}
+			if err := checkList(cmd, "methods", compared); err != nil {
+				return err
+			}
+			if err := replay.CheckMethods(compared); err != nil {
+				return usageError{fmt.Errorf("--%w", err)}
+			}
+			in, err := f.load(cmd.Context(), cmd)
+			if err != nil {
+				return err
+			}
+			if note := given.of(f.trace); note != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
+			}
 			if out != "" { // find out now, not after minutes of work
 				if err := os.MkdirAll(out, 0o777); err != nil {
 					return fmt.Errorf("--out: %w", err)
 				}
 			}
-			if cmd.Flags().Changed("methods") {
-				o.Methods = splitList(methods)
-			}
-			if err := checkList(cmd, "methods", o.Methods); err != nil {
-				return err
-			}
-			if err := replay.CheckMethods(o.Methods); err != nil {
-				return usageError{fmt.Errorf("--%w", err)}
+			o := replay.Options{
+				Trace: in.trace, From: in.from, To: in.to, Warmup: warmup, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective,
+				Methods: compared, Interval: interval, Horizon: t.horizon, Futures: t.futures, Budget: t.budget, MinRatio: t.minRatio, Search: search,
+				Always: t.always, Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
 			}
 			line := newProgressLine(cmd.ErrOrStderr())
 			o.Progress = func(s replay.Step) {

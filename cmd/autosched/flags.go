@@ -166,7 +166,9 @@ func (f *replayFlags) simulate() (simulator.Options, error) {
 // openTrace reads a trace and says on standard error what it left out and that
 // it is synthetic.
 func openTrace(ctx context.Context, cmd *cobra.Command, path string) (*workload.Workload, error) {
-	w, report, err := workload.Open(path, workload.ReadOptions{Context: ctx, KeepRejected: 1})
+	line := newProgressLine(cmd.ErrOrStderr())
+	w, report, err := workload.Open(path, workload.ReadOptions{Context: ctx, KeepRejected: 1, Progress: line.reading(path)})
+	line.clear()
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +216,7 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 			}
 		}
 		if !found {
-			return base, usageError{fmt.Errorf("--preset: %q is not a preset of %s; there are %v", f.preset, s.Name, names)}
+			return base, usageError{fmt.Errorf("--preset: %q is not a preset of %s; there are %s", f.preset, s.Name, strings.Join(names, ", "))}
 		}
 	}
 	c, err := s.Space.Parse(base, f.set)
@@ -289,6 +291,17 @@ func (p *progressLine) show(format string, args ...any) {
 	}
 	fmt.Fprintf(p.w, "\r%-*s", p.wide, line)
 	p.wide = max(p.wide, len(line))
+}
+
+// reading shows how much of a trace is read.
+func (p *progressLine) reading(path string) func(workload.Progress) {
+	return func(x workload.Progress) {
+		if x.Total > 0 {
+			p.show("reading %s: %d %%, %d rows", path, 100*x.Bytes/x.Total, x.Rows)
+		} else {
+			p.show("reading %s: %d rows", path, x.Rows)
+		}
+	}
 }
 
 func (p *progressLine) clear() {

@@ -19,3 +19,37 @@ func TestEmptyNames(t *testing.T) {
 		}
 	}
 }
+
+// TestFlagsAreCheckedBeforeTheTrace: nobody waits for a long trace to be read to
+// be told of a flag.
+func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"tune", "--at is missing"},
+		{"tune --at 0 --top 0", "--top"},
+		{"tune --at 0 --plot x.pdf", "--plot"},
+		{"tune --at 0 --time -1s", "--time"},
+		{"tune --at 0 --budget 0", "--budget"},
+		{"tune --at 0 --sampler none", "--sampler"},
+		{"tune --at 0 --scheduler none", "none"},
+		{"tune --at 0 --set queues=99", "--set"},
+		{"tune --at 0 --preset none", "there are ladder-7200x6, ladder-7200x6-consolidated, "},
+		{"evaluate --methods none", "--methods"},
+		{"evaluate --search none", "there are auto, portfolio, full"},
+		{"evaluate --interval 0s", "--interval"},
+		{"evaluate --min-ratio NaN", "--min-ratio"},
+		{"bench tune --hours 1", "--hours"},
+		{"bench tune --searches none", "--searches"},
+		{"bench tune --set queues=99", "--set"},
+		{"causal dataset --out x --tiers y --segment 0s", "--segment"},
+		{"causal dataset --out x --tiers y --preset none", "--preset"},
+		{"emulate --mode none", "--mode"},
+		{"emulate --interval 0s", "--interval"},
+		{"emulate --budget 0", "--budget"},
+		{"emulate --speedup 0", "--speedup"},
+	} {
+		args := append(strings.Fields(c.args), "--trace", "/there/is/no/such/trace.csv")
+		if code, _, errs := command(args...); code != 2 || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: exit %d: %s", c.args, code, errs)
+		}
+	}
+}

@@ -154,13 +154,7 @@ func (o *traceInput) read(cmd *cobra.Command) (*workload.Workload, *workload.Imp
 	path := o.trace
 	line := newProgressLine(cmd.ErrOrStderr())
 	defer line.clear()
-	opts.Progress = func(p workload.Progress) {
-		if p.Total > 0 {
-			line.show("reading %s: %d %%, %d rows", path, 100*p.Bytes/p.Total, p.Rows)
-		} else {
-			line.show("reading %s: %d rows", path, p.Rows)
-		}
-	}
+	opts.Progress = line.reading(path)
 	if path == "-" {
 		return workload.Read(cmd.InOrStdin(), "stdin", opts)
 	}

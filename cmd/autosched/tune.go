@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -73,14 +74,10 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if err := goal.parse(&t.objective); err != nil {
 				return err
 			}
-			in, err := f.load(cmd.Context(), cmd)
-			if err != nil {
+			if err := t.check(); err != nil { // all this before a long trace is read
 				return err
 			}
-			if err := t.check(); err != nil {
-				return err
-			}
-			if at == "" {
+			if f.trace != "" && at == "" {
 				return usageError{fmt.Errorf("--at is missing: the instant to tune at, RFC 3339 or seconds")}
 			}
 			if ext := filepath.Ext(drawing); drawing != "" && ext != ".png" && ext != ".svg" && ext != ".html" {
@@ -88,6 +85,24 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			}
 			if top < 1 {
 				return usageError{fmt.Errorf("--top: %d is not positive", top)}
+			}
+			if within < 0 {
+				return usageError{fmt.Errorf("--time: %v is negative", within)}
+			}
+			scheduler, err := schedulers.Find(f.scheduler)
+			if err != nil {
+				return usageError{err}
+			}
+			if _, err := search.NewSampler(sampler, search.Setup{Space: scheduler.Space, Start: scheduler.Space.Default()}); err != nil {
+				return usageError{fmt.Errorf("--sampler: %w", err)}
+			}
+			incumbent, err := c.config(scheduler)
+			if err != nil {
+				return err
+			}
+			in, err := f.load(cmd.Context(), cmd)
+			if err != nil {
+				return err
 			}
 			instant, err := workload.ParseInstant(in.trace, at)
 			if err != nil {
@@ -98,16 +113,6 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			}
 			if instant < in.from {
 				return usageError{fmt.Errorf("--at (%s) is before the first submission that counts", at)}
-			}
-			if _, err := search.NewSampler(sampler, search.Setup{Space: in.scheduler.Space, Start: in.scheduler.Space.Default()}); err != nil {
-				return usageError{fmt.Errorf("--sampler: %w", err)}
-			}
-			incumbent, err := c.config(in.scheduler)
-			if err != nil {
-				return err
-			}
-			if within < 0 {
-				return usageError{fmt.Errorf("--time: %v is negative", within)}
 			}
 			if within > 0 && !cmd.Flags().Changed("budget") {
 				t.budget = timedBudget
