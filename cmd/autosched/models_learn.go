@@ -39,8 +39,8 @@ and spread (nobody knows for how much of its time such a run was spread). Of a
 service's events only jobs that completed, whose beginning is told and that were
 never resized are runs.
 
-The history is the directory of 'autosched serve' (while
-no service runs on it), or the CSV that 'autosched simulate --jobs-out' writes.`,
+The history is the directory of 'autosched serve' (while no service runs on it), or
+the CSV that 'autosched simulate --jobs-out' writes.`,
 		Example: `  autosched models learn --events data --gpus-per-node 8 --out models.json
   autosched models learn --events jobs-done.csv --out models.json
   autosched models show --models models.json`,

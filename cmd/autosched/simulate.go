@@ -42,8 +42,8 @@ held GPU-time within 5 % of its weighted max-min fair share. --json has all
 metrics of each tenant too; docs/simulator.md says what each means.
 
 Schedulers are told nothing of run times unless --told says so: with exact, what
-a perfect predictor would tell. Those that use it say so in their space
-('autosched scheduler spaces').`,
+a perfect predictor would tell. Of them chronus, lucid, optimus, themis and, with
+policy=finish_time_fairness, gavel ask; a note tells if none did.`,
 		Example: `  autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler fifo --set backfill=true
   autosched simulate --trace jobs.csv.gz --nodes 100 --gpus-per-node 8 --scheduler tiresias \
       --set queues=4 --set queue_thresholds=3600,36000,360000 --jobs-out jobs-done.csv

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -124,5 +126,46 @@ func TestSimulateToldInVain(t *testing.T) {
 	}
 	if _, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", "fifo", "--json"); strings.Contains(errs, "--told") {
 		t.Error(errs)
+	}
+}
+
+// TestHelpNamesThoseThatAsk: of the schedulers, under any preset or category,
+// simulate --help names those that ask for run times.
+func TestHelpNamesThoseThatAsk(t *testing.T) {
+	help := newSimulateCmd().Long
+	help = help[strings.Index(help, "Of them "):]
+	w := workload.Sample()
+	first, _ := w.Span()
+	w = w.Window(first, first+6*time.Hour)
+	for _, s := range schedulers.All {
+		configs := []space.Config{s.Space.Default()}
+		for _, p := range s.Presets {
+			configs = append(configs, p.Config)
+		}
+		for _, p := range s.Space.Params() {
+			for _, name := range p.Categories {
+				configs = append(configs, s.Space.Default().With(p.ID, space.Text(name)))
+			}
+		}
+		asked := false
+		for _, c := range configs {
+			if s.Space.Check(c) != nil {
+				continue
+			}
+			o := simulator.Options{Estimate: func(j *workload.Job) time.Duration {
+				asked = true
+				return j.Duration
+			}}
+			var sim simulator.Sim
+			if err := sim.Start(workload.Cluster{Nodes: 6, GPUsPerNode: 8}, w, s.New(c), o); err != nil {
+				t.Fatal(err)
+			}
+			if err := sim.Run(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if named := strings.Contains(help, s.Name); named != asked {
+			t.Errorf("%s: asks for run times: %v, named: %v", s.Name, asked, named)
+		}
 	}
 }

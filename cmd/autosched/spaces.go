@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
@@ -99,6 +101,14 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 	}
 	if err := printParameters(w, s.Space); err != nil {
 		return err
+	}
+	if always := controller.Inert(s, true, false); len(always) > 0 {
+		fmt.Fprintf(w, "  tuning, which tells no run times, leaves %s alone", strings.Join(always, ", "))
+		more := slices.DeleteFunc(controller.Inert(s, false, false), func(id string) bool { return slices.Contains(always, id) })
+		if len(more) > 0 {
+			fmt.Fprintf(w, ", and %s where no job has a deadline", strings.Join(more, ", "))
+		}
+		fmt.Fprintln(w)
 	}
 	params := s.Space.Params()
 	base := s.Space.Default()
