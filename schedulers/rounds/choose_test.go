@@ -178,8 +178,8 @@ func TestChoosesAsAFullSort(t *testing.T) {
 	}
 }
 
-// TestOrder: lists of any length, in almost any order, are sorted.
-func TestOrder(t *testing.T) {
+// TestMerge: lists of any length, in almost any order, are sorted.
+func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := make([]Ranked, rapid.IntRange(0, 200).Draw(t, "jobs"))
 		for i := range list {
@@ -194,7 +194,9 @@ func TestOrder(t *testing.T) {
 		}
 		want := slices.Clone(list)
 		slices.SortFunc(want, compare)
-		order(list, old, nil)
+		repair(list[:old])
+		repair(list[old:])
+		merge(list, old, nil)
 		if !slices.Equal(list, want) {
 			t.Fatalf("%v, want %v", list, want)
 		}

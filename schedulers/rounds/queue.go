@@ -7,12 +7,14 @@ import (
 
 // Queue is the waiting jobs between rounds, a sorted line for each kind: jobs of
 // one width, class and, under strict quotas, tenant find a place or do not
-// together.
+// together. Most jobs that a round moves are moved back before anybody walks, so
+// the lines are set right only then.
 type Queue struct {
 	s     *simulator.Sim
 	kinds []kind
 	at    []place // by job
-	heads []head  // of the walk
+	moved []simulator.ID
+	heads []head // of the walk
 }
 
 type kind struct {
@@ -22,8 +24,12 @@ type kind struct {
 
 // place is where a job waits, or would.
 type place struct {
-	kind int32 // -1 if it is not known yet
-	key  int64
+	key   int64 // in the line
+	next  int64 // as the job waits now
+	kind  int32 // -1 if it is not known yet
+	in    bool  // the line
+	waits bool
+	moved bool // is listed
 }
 
 // head is the first job of a kind that a walk has not passed.
@@ -34,23 +40,57 @@ type head struct {
 
 // reset empties the queue.
 func (q *Queue) reset(s *simulator.Sim) {
-	q.s, q.at = s, q.at[:0]
+	q.s, q.at, q.moved = s, q.at[:0], q.moved[:0]
 	for i := range q.kinds {
 		q.kinds[i].line.Reset()
 	}
 	q.kinds = q.kinds[:0]
 }
 
-// kindOf is the index of a job's kind.
-func (q *Queue) kindOf(j simulator.ID) int32 {
+// add lets a job wait.
+func (q *Queue) add(j simulator.ID, key int64) {
 	for int(j) >= len(q.at) {
 		q.at = append(q.at, place{kind: -1})
 	}
-	if k := q.at[j].kind; k >= 0 {
-		return k
+	x := &q.at[j]
+	x.next, x.waits = key, true
+	q.note(j, x)
+}
+
+// remove takes a job out.
+func (q *Queue) remove(j simulator.ID) {
+	x := &q.at[j]
+	x.waits = false
+	q.note(j, x)
+}
+
+func (q *Queue) note(j simulator.ID, x *place) {
+	if !x.moved {
+		x.moved = true
+		q.moved = append(q.moved, j)
 	}
-	q.at[j].kind = q.find(j)
-	return q.at[j].kind
+}
+
+// settle sets the lines right.
+func (q *Queue) settle() {
+	for _, j := range q.moved {
+		x := &q.at[j]
+		x.moved = false
+		if x.in && x.waits && x.key == x.next {
+			continue
+		}
+		if x.kind < 0 {
+			x.kind = q.find(j)
+		}
+		line := &q.kinds[x.kind].line
+		if x.in {
+			line.Remove(lanes.Entry{Key: x.key, ID: j})
+		}
+		if x.in, x.key = x.waits, x.next; x.in {
+			line.Insert(lanes.Entry{Key: x.key, ID: j})
+		}
+	}
+	q.moved = q.moved[:0]
 }
 
 func (q *Queue) find(j simulator.ID) int32 {
@@ -73,21 +113,9 @@ func (q *Queue) find(j simulator.ID) int32 {
 	return int32(n)
 }
 
-// add lets a job wait.
-func (q *Queue) add(j simulator.ID, key int64) {
-	k := q.kindOf(j)
-	q.at[j].key = key
-	q.kinds[k].line.Insert(lanes.Entry{Key: key, ID: j})
-}
-
-// remove takes a job out.
-func (q *Queue) remove(j simulator.ID) {
-	p := q.at[j]
-	q.kinds[p.kind].line.Remove(lanes.Entry{Key: p.key, ID: j})
-}
-
 // Walk begins a walk over the jobs that ask for at most so many GPUs.
 func (q *Queue) Walk(most int) {
+	q.settle()
 	q.heads = q.heads[:0]
 	for i := range q.kinds {
 		if k := &q.kinds[i]; k.width <= most && k.line.Len() > 0 {
@@ -119,10 +147,15 @@ func (q *Queue) Close(in int) {
 	q.heads = q.heads[:last]
 }
 
-// took goes on behind a job that was taken out.
+// took takes out the job that Next returned, and goes on behind it.
 func (q *Queue) took(in int) {
-	if line := &q.kinds[q.heads[in].kind].line; line.Len() > 0 {
-		q.heads[in].Entry = line.At(0)
+	h := &q.heads[in]
+	x := &q.at[h.ID]
+	x.in, x.waits = false, false
+	line := &q.kinds[h.kind].line
+	line.Remove(h.Entry)
+	if line.Len() > 0 {
+		h.Entry = line.At(0)
 		return
 	}
 	q.Close(in)

@@ -26,12 +26,9 @@ func compare(a, b Ranked) int {
 	return int(a.ID - b.ID)
 }
 
-// order sorts a list of which the first so many are almost in order from the
-// last round, and the others of their own. It returns the scratch memory it was
-// given, perhaps grown.
-func order(list []Ranked, old int, scratch []Ranked) []Ranked {
-	repair(list[:old])
-	repair(list[old:])
+// merge sorts a list whose first so many are in order, and the others of their
+// own. It returns the scratch memory it was given, perhaps grown.
+func merge(list []Ranked, old int, scratch []Ranked) []Ranked {
 	if old == 0 || old == len(list) || list[old-1].before(list[old]) {
 		return scratch
 	}

@@ -114,7 +114,6 @@ func (p *Policy) Queue() *Queue { return &p.queue }
 
 // Took tells that the job which the queue's Next returned runs now.
 func (p *Policy) Took(j simulator.ID, in int) {
-	p.queue.remove(j)
 	p.queue.took(in)
 	p.runs(j)
 	p.stale = true
@@ -186,7 +185,11 @@ func (p *Policy) rankWaiting(keep bool) {
 	} else {
 		p.ranker.Rank(p.wait, false)
 	}
-	p.scratch = order(p.wait, p.waited, p.scratch)
+	if !keep {
+		repair(p.wait[:p.waited])
+	}
+	repair(p.wait[p.waited:])
+	p.scratch = merge(p.wait, p.waited, p.scratch)
 	p.waited = len(p.wait)
 }
 
@@ -226,7 +229,9 @@ func (p *Policy) rankRunning() int {
 		}
 	}
 	p.ranker.Rank(p.free, true)
-	p.scratch = order(p.free, old, p.scratch)
+	repair(p.free[:old])
+	repair(p.free[old:])
+	p.scratch = merge(p.free, old, p.scratch)
 	return left
 }
 
@@ -271,21 +276,12 @@ func (p *Policy) take(x Ranked, left int, room *simulator.Room) int {
 // took moves jobs between the lists after an exchange, whose start list was
 // among the first so many of the waiting.
 func (p *Policy) took(passed int, stopped []simulator.ID) {
-	p.run = p.run[:0]
 	for _, j := range stopped {
 		p.until[j] = waits
 	}
-	for _, x := range p.free {
-		if p.until[x.ID] != waits {
-			p.run = append(p.run, x)
-		}
-	}
-	p.moved = len(p.run)
-	p.run = append(p.run, p.kept...)
 	for _, j := range p.start {
 		if p.s.JobRunning(j) {
-			p.queue.remove(j)
-			p.runs(j)
+			p.until[j] = gone
 		}
 	}
 	to := 0
@@ -297,8 +293,21 @@ func (p *Policy) took(passed int, stopped []simulator.ID) {
 	}
 	p.wait = append(p.wait[:to], p.wait[passed:]...)
 	p.waited = len(p.wait)
-	for _, j := range stopped {
-		p.waits(j)
+	p.run = p.run[:0]
+	for _, x := range p.free {
+		if p.until[x.ID] == waits {
+			p.waits(x.ID)
+		} else {
+			p.run = append(p.run, x)
+		}
+	}
+	p.moved = len(p.run)
+	p.run = append(p.run, p.kept...)
+	for _, j := range p.start {
+		if p.until[j] == gone {
+			p.queue.remove(j)
+			p.runs(j)
+		}
 	}
 }
 
