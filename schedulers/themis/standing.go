@@ -2,7 +2,6 @@ package themis
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/autosched/autosched/simulator"
@@ -61,13 +60,15 @@ func (p *policy) weigh() {
 	}
 }
 
+// clearly is before if rounding does not matter, and else false.
+func clearly(a, b *standing) bool { return a.key-b.key > near*math.Abs(a.key) }
+
 // before reports whether a job has the larger rho than another, ties by ID.
 func (p *policy) before(a, b *standing) bool {
-	d := a.key - b.key
-	if d > near*math.Abs(a.key) {
-		return true
+	if d := a.key - b.key; math.Abs(d) > near*math.Abs(a.key) {
+		return d > 0
 	}
-	return !(d < -near*math.Abs(b.key)) && p.exactly(a, b)
+	return p.exactly(a, b)
 }
 
 // exactly is before, from rho itself.
@@ -81,34 +82,16 @@ func (p *policy) exactly(a, b *standing) bool {
 // arrange sorts jobs, largest rho first, of which so many were in order lately
 // and few have changed places since.
 func (p *policy) arrange(jobs []standing, lately int) {
-	came := jobs[lately:]
-	p.insert(jobs[:lately])
-	if len(came) > 100 {
-		p.sort(came)
-	} else {
-		p.insert(came)
-	}
-	if lately == 0 || len(came) == 0 || p.before(&jobs[lately-1], &came[0]) {
-		return
-	}
-	p.came = append(p.came[:0], came...)
-	to, i := len(jobs)-1, lately-1
-	for k := len(p.came) - 1; k >= 0; to-- {
-		if i >= 0 && p.before(&p.came[k], &jobs[i]) {
-			jobs[to] = jobs[i]
-			i--
-		} else {
-			jobs[to] = p.came[k]
-			k--
-		}
-	}
+	p.mend(jobs[:lately])
+	p.sort(jobs[lately:])
+	p.merge(jobs, lately)
 }
 
-// insert sorts jobs that nearly are in order.
-func (p *policy) insert(jobs []standing) {
+// mend sorts jobs that nearly are in order.
+func (p *policy) mend(jobs []standing) {
 	moves := 40 * len(jobs)
 	for i := 1; i < len(jobs); i++ {
-		if jobs[i-1].key-jobs[i].key > near*math.Abs(jobs[i-1].key) || p.before(&jobs[i-1], &jobs[i]) {
+		if clearly(&jobs[i-1], &jobs[i]) || p.before(&jobs[i-1], &jobs[i]) {
 			continue
 		}
 		x := jobs[i]
@@ -133,14 +116,33 @@ func (p *policy) insert(jobs []standing) {
 	}
 }
 
+// sort is for jobs in any order.
 func (p *policy) sort(jobs []standing) {
-	slices.SortFunc(jobs, func(a, b standing) int {
-		switch {
-		case p.before(&a, &b):
-			return -1
-		case p.before(&b, &a):
-			return 1
+	if len(jobs) <= 16 {
+		p.mend(jobs)
+		return
+	}
+	half := len(jobs) / 2
+	p.sort(jobs[:half])
+	p.sort(jobs[half:])
+	p.merge(jobs, half)
+}
+
+// merge sorts jobs of which so many in front are in order, and so are the
+// others.
+func (p *policy) merge(jobs []standing, front int) {
+	if front == 0 || front == len(jobs) || p.before(&jobs[front-1], &jobs[front]) {
+		return
+	}
+	p.behind = append(p.behind[:0], jobs[front:]...)
+	to, i := len(jobs)-1, front-1
+	for k := len(p.behind) - 1; k >= 0; to-- {
+		if i >= 0 && p.before(&p.behind[k], &jobs[i]) {
+			jobs[to] = jobs[i]
+			i--
+		} else {
+			jobs[to] = p.behind[k]
+			k--
 		}
-		return 0
-	})
+	}
 }

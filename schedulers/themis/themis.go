@@ -71,7 +71,7 @@ type policy struct {
 	heads, shut []*lane
 	stop, start []simulator.ID
 	goOn        []spell    // scratch
-	came        []standing // likewise
+	behind      []standing // likewise
 }
 
 // record is what is kept of a job.
