@@ -49,6 +49,10 @@ func (l *List) Insert(e Entry) {
 		l.items[l.head+i] = e
 		return
 	}
+	if len(l.items) == cap(l.items) && l.head > len(l.items)/2 { // make room instead of growing
+		l.items = l.items[:copy(l.items, l.items[l.head:])]
+		l.head = 0
+	}
 	l.items = append(l.items, Entry{})
 	live := l.items[l.head:]
 	copy(live[i+1:], live[i:])

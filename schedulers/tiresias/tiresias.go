@@ -63,10 +63,9 @@ type policy struct {
 	index  index
 	all    []simulator.ID
 	queues []queue
-	// starving are the waiting jobs of lower queues that have run, in order of
-	// the instant at which they are promoted; entries of jobs that run again by
-	// then are stale.
-	starving []alarm
+	// starving are the waiting jobs of lower queues that have run, by the instant
+	// at which they are promoted; entries of jobs that run again by then are stale.
+	starving lanes.List
 	chosen   lanes.Shares
 	// still says that the last plan moved nobody and that nothing happened since
 	// but arrivals that ask for more than rest, what the first queue left of the
@@ -86,15 +85,10 @@ type queue struct {
 	wait lanes.Lanes
 }
 
-type alarm struct {
-	at  time.Duration
-	job simulator.ID
-}
-
 func (p *policy) Reset(s *simulator.Sim) {
 	p.s = s
 	p.memory = p.memory[:0]
-	p.starving = p.starving[:0]
+	p.starving.Reset()
 	p.still = false
 	p.empty()
 	if p.gittins {
@@ -220,12 +214,15 @@ func (p *policy) waits(j simulator.ID) {
 	if !p.starves(j) {
 		return
 	}
-	a := alarm{p.s.JobSince(j) + p.starve, j}
-	p.starving = append(p.starving, a)
-	for i := len(p.starving) - 1; i > 0 && p.starving[i-1].at > a.at; i-- {
-		p.starving[i], p.starving[i-1] = p.starving[i-1], p.starving[i]
+	p.starving.Insert(lanes.Entry{Key: int64(p.s.JobSince(j) + p.starve), ID: j})
+	p.watch()
+}
+
+// watch asks for a plan when the next job is to be promoted.
+func (p *policy) watch() {
+	if p.starving.Len() > 0 {
+		p.s.WakeAt(time.Duration(p.starving.At(0).Key))
 	}
-	p.s.WakeAt(p.starving[0].at)
 }
 
 // relaxed reports whether a job may be spread, as the members of a group always
@@ -298,23 +295,21 @@ func (p *policy) Quantum(j simulator.ID) {
 
 // promote lifts the jobs that have waited too long.
 func (p *policy) promote() {
-	n := 0
-	for _, a := range p.starving {
-		if a.at > p.s.Now() {
-			break
+	for p.starving.Len() > 0 {
+		a := p.starving.At(0)
+		at, j := time.Duration(a.Key), a.ID
+		if at > p.s.Now() {
+			return
 		}
-		n++
-		m := &p.memory[a.job]
-		if !p.s.JobActive(a.job) || p.s.JobRunning(a.job) || m.level == 0 || p.s.JobSince(a.job)+p.starve != a.at {
+		p.starving.Remove(a)
+		m := &p.memory[j]
+		if !p.s.JobActive(j) || p.s.JobRunning(j) || m.level == 0 || p.s.JobSince(j)+p.starve != at {
 			continue
 		}
-		p.queues[m.level].wait.Remove(p.s.JobGPUs(a.job), p.relaxed(a.job), p.entry(a.job))
-		p.lift(a.job)
+		p.queues[m.level].wait.Remove(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+		p.lift(j)
 		p.still = false
-		p.queues[0].wait.Add(p.s.JobGPUs(a.job), p.relaxed(a.job), p.entry(a.job))
-	}
-	if n > 0 {
-		p.starving = p.starving[:copy(p.starving, p.starving[n:])]
+		p.queues[0].wait.Add(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
 	}
 }
 
@@ -338,9 +333,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		}
 		p.still = !moved && !plan.Ripens()
 	}
-	if len(p.starving) > 0 {
-		p.s.WakeAt(p.starving[0].at)
-	}
+	p.watch()
 }
 
 // choose walks the queues with a quota of all GPUs and lists who should start
