@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,55 +104,65 @@ func TestMemoryChangesNothing(t *testing.T) {
 	}
 	shared := 0
 	rapid.Check(t, func(t *rapid.T) {
-		c := workload.Cluster{Nodes: rapid.IntRange(1, 4).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 2).Draw(t, "log2")}
-		o := simulator.Options{NoRestartCost: rapid.Bool().Draw(t, "free restarts"), GuestStaysSlow: rapid.Bool().Draw(t, "slow guests")}
-		models := drawModels(t)
-		o.Models = models
-		if rapid.Bool().Draw(t, "told") {
-			o.Estimate = func(j *workload.Job) time.Duration { return j.Duration.Round(10 * time.Minute) }
-		}
-		jobs := drawJobs(t, c, models)
-		if rapid.Bool().Draw(t, "quotas") {
-			o.Quota = simulator.QuotaStrict
-			half := c.TotalGPUs() / 2
-			c.VCs = []workload.VC{{Tenant: "a", GPUs: half}}
-			for i := range jobs {
-				if jobs[i].GPUs.Whole() > c.TotalGPUs()-half {
-					jobs[i].Tenant = "a"
-				}
+		for range 4 {
+			c, w, o := drawRun(t)
+			config := drawConfig(t, s)
+			quirks := Quirks{BlockApart: rapid.Bool().Draw(t, "block"), PlanOrder: rapid.Bool().Draw(t, "plan order")}
+			fast, pairs := tell(t, c, w, o, NewOriginal(config, quirks))
+			slow, _ := tell(t, c, w, o, plain{NewOriginal(config, quirks).(*policy)})
+			if fast != slow {
+				t.Fatalf("%v\ndecides\n%s\nand looking at everything\n%s", config, fast, slow)
 			}
-		}
-		w, err := workload.New("random", time.Time{}, jobs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config := drawConfig(t, s)
-		quirks := Quirks{BlockApart: rapid.Bool().Draw(t, "block"), PlanOrder: rapid.Bool().Draw(t, "plan order")}
-		play := func(p simulator.Policy) string {
-			log := ""
-			var sim simulator.Sim
-			o := o
-			o.Observer = func(e simulator.Event) {
-				log += fmt.Sprintln(e.Time, e.Kind, e.Job, sim.JobPartner(e.Job), sim.Placement(nil, e.Job))
-				if sim.JobPartner(e.Job) >= 0 {
-					shared++
-				}
-			}
-			if err := sim.Start(c, w, p, o); err != nil {
-				t.Fatal(err)
-			}
-			err := sim.Run(context.Background())
-			return fmt.Sprint(log, err, sim.Outcomes(nil))
-		}
-		fast := play(NewOriginal(config, quirks))
-		slow := play(plain{NewOriginal(config, quirks).(*policy)})
-		if fast != slow {
-			t.Fatalf("%v\ndecides\n%s\nand looking at everything\n%s", config, fast, slow)
+			shared += pairs
 		}
 	})
 	if shared == 0 && !testing.Short() {
 		t.Error("nobody ever shared GPUs")
 	}
+}
+
+// tell writes down all that happens in a run, and how often a job began on the
+// GPUs of another.
+func tell(t *rapid.T, c workload.Cluster, w *workload.Workload, o simulator.Options, p simulator.Policy) (string, int) {
+	var sim simulator.Sim
+	var log strings.Builder
+	pairs := 0
+	o.Observer = func(e simulator.Event) {
+		fmt.Fprintln(&log, e.Time, e.Kind, e.Job, sim.JobPartner(e.Job), sim.Placement(nil, e.Job))
+		if sim.JobPartner(e.Job) >= 0 {
+			pairs++
+		}
+	}
+	if err := sim.Start(c, w, p, o); err != nil {
+		t.Fatal(err)
+	}
+	err := sim.Run(context.Background())
+	fmt.Fprintln(&log, err, sim.Events(), sim.Outcomes(nil))
+	return log.String(), pairs
+}
+
+func drawRun(t *rapid.T) (workload.Cluster, *workload.Workload, simulator.Options) {
+	c := workload.Cluster{Nodes: rapid.IntRange(1, 4).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 2).Draw(t, "log2")}
+	o := simulator.Options{Models: drawModels(t), NoRestartCost: rapid.Bool().Draw(t, "free restarts"), GuestStaysSlow: rapid.Bool().Draw(t, "slow guests")}
+	if rapid.Bool().Draw(t, "told") {
+		o.Estimate = func(j *workload.Job) time.Duration { return j.Duration.Round(10 * time.Minute) }
+	}
+	jobs := drawJobs(t, c, o.Models)
+	if rapid.Bool().Draw(t, "quotas") {
+		o.Quota = simulator.QuotaStrict
+		half := c.TotalGPUs() / 2
+		c.VCs = []workload.VC{{Tenant: "a", GPUs: half}}
+		for i := range jobs {
+			if jobs[i].GPUs.Whole() > c.TotalGPUs()-half {
+				jobs[i].Tenant = "a"
+			}
+		}
+	}
+	w, err := workload.New("random", time.Time{}, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, w, o
 }
 
 // drawModels draws the default ones, which have few pairs that fit, some of
