@@ -26,22 +26,35 @@ type Header struct {
 	// About names for people what was tuned, such as the trace and the scheduler.
 	About map[string]string `json:"about,omitempty"`
 	// Space is the digest of the space, Context is Options.Context.
-	Space     string          `json:"space"`
-	Context   string          `json:"context"`
-	Seed      uint64          `json:"seed"`
-	Sampler   string          `json:"sampler"`
+	Space   string `json:"space"`
+	Context string `json:"context"`
+	Seed    uint64 `json:"seed"`
+	Sampler string `json:"sampler"`
+	// Budget is what the study was planned for first; 0 in records from before they
+	// told.
+	Budget    int             `json:"budget,omitempty"`
 	Incumbent json.RawMessage `json:"incumbent"`
 }
 
-// Line is one trial or one rejection.
+// Line is one trial or one rejection, or else the budget that what follows was
+// planned for.
 type Line struct {
 	Trial     *Trial     `json:"trial,omitempty"`
 	Rejection *Rejection `json:"rejected,omitempty"`
+	Budget    int        `json:"budget,omitempty"`
 }
 
 func (s *study) header() Header {
-	return Header{Version: RecordVersion, About: s.About, Space: cmp.Or(s.RecordSpace, s.Space).Digest(), Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler,
+	return Header{Version: RecordVersion, About: s.About, Space: cmp.Or(s.RecordSpace, s.Space).Digest(), Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler, Budget: s.planned(),
 		Incumbent: json.RawMessage(s.Options.Incumbent.Canonical())}
+}
+
+// planned is the first budget, 0 if a record is resumed that does not tell.
+func (s *study) planned() int {
+	if r := s.Resume; r != nil && r.Header.Sampler == s.result.Sampler && r.Header.Budget == 0 {
+		return 0
+	}
+	return s.Budget
 }
 
 // write adds a line to the record; the first error ends the study.
@@ -64,8 +77,9 @@ type Recording struct {
 	Header Header
 	// Whole is how many bytes of the file are whole lines: what follows was being
 	// written when the process died.
-	Whole  int
-	trials map[string]recorded // by configuration hash
+	Whole   int
+	budgets []int               // after Header.Budget
+	trials  map[string]recorded // by configuration hash
 }
 
 type recorded struct {
@@ -135,6 +149,8 @@ func (r *Recording) readHeader(text []byte, s *space.Space) error {
 		return errors.New(`this is not the header of a record of trials: "autosched_trials" is missing`)
 	case r.Header.Version != RecordVersion:
 		return fmt.Errorf("the record has version %d, this build reads %d", r.Header.Version, RecordVersion)
+	case r.Header.Budget < 0:
+		return fmt.Errorf("budget: %d is negative", r.Header.Budget)
 	case r.Header.Space != s.Digest():
 		return errors.New("the record is of another space: parameters, ranges or rules differ" + r.of())
 	}
@@ -190,12 +206,16 @@ func (r *Recording) readLine(text []byte, line int, s *space.Space) error {
 			proposedText
 			Reason string `json:"reason"`
 		} `json:"rejected"`
+		Budget int `json:"budget"`
 	}
 	if err := strictly(text, &x); err != nil {
 		return err
 	}
-	if (x.Trial == nil) == (x.Rejection == nil) {
-		return errors.New(`a line has either "trial" or "rejected"`)
+	if x.Budget != 0 && x.Trial == nil && x.Rejection == nil {
+		return r.readBudget(x.Budget)
+	}
+	if (x.Trial == nil) == (x.Rejection == nil) || x.Budget != 0 {
+		return errors.New(`a line has either "trial" or "rejected" or "budget"`)
 	}
 	if x.Rejection != nil {
 		if _, err := s.ParseJSON(x.Rejection.Config); err != nil {
@@ -225,6 +245,19 @@ func (r *Recording) readLine(text []byte, line int, s *space.Space) error {
 	}
 	out.m = out.m.clean()
 	r.trials[c.Hash()] = recorded{line, out}
+	return nil
+}
+
+// readBudget takes in that a study went on for a larger budget.
+func (r *Recording) readBudget(budget int) error {
+	before := r.Header.Budget
+	if n := len(r.budgets); n > 0 {
+		before = r.budgets[n-1]
+	}
+	if before == 0 || budget <= before {
+		return fmt.Errorf("budget: %d is not above the one before, %d", budget, before)
+	}
+	r.budgets = append(r.budgets, budget)
 	return nil
 }
 

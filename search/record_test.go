@@ -98,6 +98,76 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// TestResumeWithAnotherBudget: a study that is given more goes on behind what it
+// has, measures nothing twice, and may be cut off and resumed like any other; one
+// that is given less is how the longer one begins.
+func TestResumeWithAnotherBudget(t *testing.T) {
+	s := ladder(t)
+	presets := []Named{}
+	for i := range 4 {
+		c, _ := s.Project(space.Values{"queues": space.Int(2 + i)})
+		presets = append(presets, Named{Name: fmt.Sprint(i), Config: c})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var calls atomic.Int64
+		o := Options{
+			Space: s, Context: "here", Seed: rapid.Uint64().Draw(t, "seed"), Presets: presets,
+			Method:  rapid.SampledFrom(samplerNames()).Draw(t, "method"),
+			Workers: rapid.IntRange(1, 4).Draw(t, "workers"),
+			Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
+				calls.Add(1)
+				return ladderCost(ctx, c)
+			},
+		}
+		resumed := func(text string, budget int) (Result, string) {
+			o.Budget, o.Resume = budget, nil
+			if text != "" {
+				var err error
+				if o.Resume, err = ReadRecording(strings.NewReader(text), "trials.jsonl", s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			calls.Store(0)
+			r, again, err := record(t, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r, again
+		}
+		var steps []Result
+		var texts []string
+		text, budget := "", 0
+		for range rapid.IntRange(2, 3).Draw(t, "budgets") {
+			budget += rapid.IntRange(2, 14).Draw(t, "more")
+			r, longer := resumed(text, budget)
+			if !strings.HasPrefix(longer, text) {
+				t.Fatalf("with %d:\n%s\ndoes not begin with\n%s", budget, longer, text)
+			}
+			before := 0
+			if len(steps) > 0 {
+				before = len(steps[len(steps)-1].Trials)
+			}
+			if len(r.Trials) > max(budget, 2) || int(calls.Load()) != len(r.Trials)-before {
+				t.Fatalf("budget %d: %d trials, %d before, %d measured", budget, len(r.Trials), before, calls.Load())
+			}
+			steps, texts, text = append(steps, r), append(texts, longer), longer
+		}
+		first := strings.IndexByte(text, '\n') + 1
+		cut := text[:rapid.IntRange(first, len(text)).Draw(t, "cut")]
+		if strings.Count(cut, `{"budget"`) == len(texts)-1 || len(texts) == 2 { // the budgets between are known
+			if r, again := resumed(cut, budget); again != text || cmp.Diff(steps[len(steps)-1], r, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Evaluations" }, cmp.Ignore())) != "" {
+				t.Fatalf("resumed behind\n%s\n%s\nwant:\n%s", cut, again, text)
+			}
+		}
+		for i, r := range steps {
+			got, again := resumed(text, len(r.Trials))
+			if again != texts[i] || len(got.Trials) != len(r.Trials) || calls.Load() != 0 {
+				t.Fatalf("with %d of %d:\n%s\nwant:\n%s", len(r.Trials), budget, again, texts[i])
+			}
+		}
+	})
+}
+
 func TestRecordingsAreRefused(t *testing.T) {
 	s := ladder(t)
 	var b bytes.Buffer
@@ -265,6 +335,7 @@ func FuzzReadRecording(f *testing.F) {
 	}
 	f.Add(b.String())
 	f.Add(fmt.Sprintf("{\"autosched_trials\":1,\"space\":%q}\n{}\n", s.Digest()))
+	f.Add(fmt.Sprintf("{\"autosched_trials\":1,\"space\":%q,\"budget\":4}\n{\"budget\":8}\n", s.Digest()))
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := ReadRecording(strings.NewReader(text), "f", s)
 		if err != nil {

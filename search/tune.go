@@ -81,8 +81,10 @@ type Options struct {
 	RecordSpace *space.Space
 	About       map[string]string
 	// Resume, if set, is an earlier record in the same space, Context and Seed.
-	// What it holds is not measured again, otherwise the study is the same as
-	// without it.
+	// What it holds is not measured again. If it is of the same Method, too, the
+	// study goes as it was planned: for the budgets that the record names, one after
+	// the other, and then for Budget. So it only ever goes on where it stopped, and
+	// with the same Budget it is the same as without Resume.
 	Resume *Recording
 
 	// Reject, if set, says why a proposal is not worth measuring, "" if it is.
@@ -160,7 +162,7 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 		ctx, first = within, first[fixed:]
 	}
 	s.measure(ctx, first)
-	for s.result.Stopped == "" && s.recordErr == nil {
+	for s.recordErr == nil && (s.result.Stopped == "" || s.extend(ctx)) {
 		if err := s.round(ctx); err != nil {
 			return s.finish(), err
 		}
@@ -183,7 +185,9 @@ var errTime = errors.New("the time is up")
 
 // study is one call of Tune in progress.
 type study struct {
-	Options
+	Options       // Budget is what the sampler plans for at present
+	target  int   // how many configurations to measure
+	plans   []int // the budgets that are still to come
 	sampler Sampler
 	result  Result
 	seen    map[string]int // trial by configuration hash
@@ -224,17 +228,13 @@ func newStudy(o Options) (*study, error) {
 		if s.result.Sampler == "" {
 			s.result.Sampler = DefaultSampler
 		}
-		var err error
-		s.sampler, err = NewSampler(o.Method, Setup{Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: o.Budget, Batch: o.Batch, Judged: o.Scope != nil})
-		if err != nil {
-			return nil, err
-		}
 	}
 	if s.result.Sampler == "" {
 		s.result.Sampler = "custom"
 	}
-	if e, ok := s.sampler.(Explainer); ok {
-		s.result.Choice = e.Explain()
+	s.plan(o.Resume)
+	if err := s.sample(); err != nil {
+		return nil, err
 	}
 	h := s.header()
 	if o.Resume != nil {
@@ -246,6 +246,58 @@ func newStudy(o Options) (*study, error) {
 		return nil, s.recordErr
 	}
 	return s, nil
+}
+
+// plan sets what budgets the study is planned for, one after the other: a sampler's
+// plan depends on its budget, as the last batch, for one, asks for what promises
+// most. What was planned for a smaller one stays, and is not begun anew.
+func (s *study) plan(was *Recording) {
+	s.target = s.Budget
+	if was == nil || was.Header.Sampler != s.result.Sampler || was.Header.Budget == 0 {
+		return
+	}
+	s.plans = append([]int{was.Header.Budget}, was.budgets...)
+	if s.target > s.plans[len(s.plans)-1] {
+		s.plans = append(s.plans, s.target)
+	}
+	s.Budget, s.plans = s.plans[0], s.plans[1:]
+}
+
+// extend goes on with the next budget once one is used, and reports whether there
+// is one.
+func (s *study) extend(ctx context.Context) bool {
+	if s.result.Stopped != StoppedBudget || s.Budget >= s.target || len(s.plans) == 0 {
+		return false
+	}
+	s.Budget, s.plans = s.plans[0], s.plans[1:]
+	s.result.Stopped = ""
+	s.write(Line{Budget: s.Budget})
+	if _, learns := s.sampler.(Learner); !learns { // which goes on with what it has learnt
+		if err := s.sample(); err != nil {
+			s.recordErr = err
+			return false
+		}
+	}
+	var fresh []proposal // presets that did not fit before
+	for _, p := range s.portfolio() {
+		if _, known := s.seen[p.hash]; !known {
+			fresh = append(fresh, p)
+		}
+	}
+	s.measure(ctx, fresh)
+	return s.recordErr == nil
+}
+
+// sample makes the sampler for the present budget, unless one is given.
+func (s *study) sample() (err error) {
+	o := &s.Options
+	if o.Sampler == nil {
+		s.sampler, err = NewSampler(o.Method, Setup{Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: o.Budget, Batch: o.Batch, Judged: o.Scope != nil})
+	}
+	if e, ok := s.sampler.(Explainer); ok && err == nil {
+		s.result.Choice = e.Explain()
+	}
+	return err
 }
 
 // proposal is a configuration to be measured.
@@ -269,7 +321,7 @@ func (s *study) portfolio() []proposal {
 	add(s.Space.Default(), Proposed{Origin: "default"})
 	add(s.Options.Incumbent, Proposed{Origin: "incumbent"})
 	for _, p := range s.Presets {
-		if len(out) < s.Budget {
+		if len(out) < min(s.Budget, s.target) {
 			c, changes := s.Space.Project(p.Config)
 			from := Proposed{Origin: cmp.Or(p.Origin, "preset") + ":" + p.Name}
 			if len(changes) > 0 {
@@ -293,6 +345,7 @@ func valuesOf(c space.Config) space.Values {
 // round asks the sampler once and measures what is new.
 func (s *study) round(ctx context.Context) error {
 	left := s.Budget - len(s.result.Trials)
+	room := min(left, s.target-len(s.result.Trials))
 	switch {
 	case context.Cause(ctx) == errTime:
 		s.result.Stopped = StoppedTime
@@ -300,7 +353,7 @@ func (s *study) round(ctx context.Context) error {
 	case ctx.Err() != nil:
 		s.result.Stopped = StoppedCancelled
 		return nil
-	case left <= 0:
+	case left <= 0 || room <= 0:
 		s.result.Stopped = StoppedBudget
 		return nil
 	case float64(len(s.seen)) >= s.Space.Size() || s.stale >= maxStale:
@@ -353,7 +406,7 @@ func (s *study) round(ctx context.Context) error {
 				continue
 			}
 		}
-		if listed[h] = true; len(fresh) < left {
+		if listed[h] = true; len(fresh) < room {
 			fresh = append(fresh, proposal{c, h, from})
 		}
 	}

@@ -20,7 +20,7 @@ type studyFlags struct {
 func (f *studyFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trials, "trials", "", "write the trials and rejections to this file as they come, as JSON lines")
-	fl.StringVar(&f.resume, "resume", "", "go on from a file that --trials wrote: what it holds is not measured again, the result is that of a run without a break; new trials go to the same file, or to that of --trials")
+	fl.StringVar(&f.resume, "resume", "", "go on from a file that --trials wrote, also with a larger --budget: what it holds is not measured again, with the same budget the result is that of a run without a break; new trials go to the same file, or to that of --trials")
 }
 
 // studyFile is a study's record that is being read and written.
@@ -101,7 +101,7 @@ func (s *studyFile) Write(line []byte) (int, error) {
 		return len(line), nil
 	}
 	if bytes.IndexByte(s.had, '\n') >= 0 {
-		return 0, fmt.Errorf("%s:%d: another line would come here, as of another --budget or --sampler, and what was measured would be lost: the file is left as it is; go on in a file of its own with --trials", s.path, s.line-1)
+		return 0, fmt.Errorf("%s:%d: another line would come here, as of another --sampler, or another --budget where the first line tells none, and what was measured would be lost: the file is left as it is; go on in a file of its own with --trials", s.path, s.line-1)
 	}
 	s.tellAccepted()
 	if s.had != nil {

@@ -85,10 +85,33 @@ func TestTuneResume(t *testing.T) {
 	if read(half) != text {
 		t.Error("the record of the resumed search differs")
 	}
-	// With a larger budget it goes on, into a file of its own.
-	more := filepath.Join(dir, "more.jsonl")
-	if run("--resume", path, "--trials", more, "--budget", "20"); strings.Count(read(more), "\n") != 21 || read(path) != text {
+	// With a larger budget it goes on, in the same file or in one of its own, and
+	// may be broken off there, too.
+	more, grown := filepath.Join(dir, "more.jsonl"), filepath.Join(dir, "grown.jsonl")
+	longer := run("--resume", path, "--trials", more, "--budget", "20")
+	if strings.Count(read(more), "\n") != 22 || !strings.HasPrefix(read(more), text+`{"budget":20}`+"\n") || read(path) != text {
 		t.Error("a larger budget did not go on in another file")
+	}
+	for _, begin := range []string{text, text[:len(text)/2], read(more)[:len(text)+200]} {
+		if err := os.WriteFile(grown, []byte(begin), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := run("--resume", grown, "--budget", "20"); got != longer || read(grown) != read(more) {
+			t.Errorf("from %d of %d bytes on, a larger budget in the same file ends otherwise than in another", len(begin), len(read(more)))
+		}
+	}
+	// A record from before they told their budget goes on with the same, and with
+	// a larger one in a file of its own.
+	older := filepath.Join(dir, "older.jsonl")
+	old := strings.Replace(text, `"budget":16,`, "", 1)
+	if err := os.WriteFile(older, []byte(old), 0o600); err != nil || old == text {
+		t.Fatal(err)
+	}
+	if run("--resume", older); read(older) != old {
+		t.Error("an older record changed")
+	}
+	if run("--resume", older, "--trials", filepath.Join(dir, "newer.jsonl"), "--budget", "20"); read(older) != old {
+		t.Error("an older record changed")
 	}
 	// Another sampler goes on in another file only.
 	if run("--resume", path, "--trials", filepath.Join(dir, "random.jsonl"), "--sampler", "random"); read(path) != text {
@@ -117,6 +140,7 @@ func TestTuneResume(t *testing.T) {
 	}{
 		{[]string{"--trials", path}, 1, "--trials: " + path + " holds something already and is not overwritten: name another file, or go on from it with --resume " + path},
 		{[]string{"--trials", path, "--resume", half, "--budget", "20"}, 1, "--trials: " + path + " holds something already"},
+		{[]string{"--resume", older, "--budget", "20"}, 1, "another line would come here, as of another --sampler, or another --budget where the first line tells none"},
 		{[]string{"--resume", path, "--sampler", "random"}, 1, path + ":1: another line would come here"},
 		{[]string{"--resume", swapped}, 1, swapped + ":10: another line would come here"},
 		{[]string{"--resume", path, "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
