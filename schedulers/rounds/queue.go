@@ -1,6 +1,9 @@
 package rounds
 
 import (
+	"math"
+	"slices"
+
 	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/simulator"
 )
@@ -8,28 +11,33 @@ import (
 // Queue is the waiting jobs between rounds, a sorted line for each kind: jobs of
 // one width, class and, under strict quotas, tenant find a place or do not
 // together. Most jobs that a round moves are moved back before anybody walks, so
-// the lines are set right only then.
+// a line is set right only then.
 type Queue struct {
-	s     *simulator.Sim
-	kinds []kind
-	at    []place // by job
-	moved []simulator.ID
-	heads []head // of the walk
+	s      *simulator.Sim
+	kinds  []kind
+	widths []width
+	at     []place // by job
+	heads  []head  // of the walk
 }
 
 type kind struct {
 	width, class, tenant int
 	line                 lanes.List
+	jobs                 int            // that wait
+	moved                []simulator.ID // to or from the line, some of them both
 }
+
+// width is how many jobs of a width wait.
+type width struct{ gpus, jobs int }
 
 // place is where a job waits, or would.
 type place struct {
-	key   int64 // in the line
-	next  int64 // as the job waits now
-	kind  int32 // -1 if it is not known yet
-	in    bool  // the line
-	waits bool
-	moved bool // is listed
+	key         int64 // in the line
+	next        int64 // as the job waits now
+	kind, width int32 // indices, -1 if they are not known yet
+	in          bool  // the line
+	waits       bool
+	moved       bool // is listed
 }
 
 // head is the first job of a kind that a walk has not passed.
@@ -40,9 +48,11 @@ type head struct {
 
 // reset empties the queue.
 func (q *Queue) reset(s *simulator.Sim) {
-	q.s, q.at, q.moved = s, q.at[:0], q.moved[:0]
+	q.s, q.at, q.widths = s, q.at[:0], q.widths[:0]
 	for i := range q.kinds {
-		q.kinds[i].line.Reset()
+		k := &q.kinds[i]
+		k.line.Reset()
+		k.jobs, k.moved = 0, k.moved[:0]
 	}
 	q.kinds = q.kinds[:0]
 }
@@ -53,72 +63,89 @@ func (q *Queue) add(j simulator.ID, key int64) {
 		q.at = append(q.at, place{kind: -1})
 	}
 	x := &q.at[j]
-	x.next, x.waits = key, true
-	q.note(j, x)
+	if x.kind < 0 {
+		q.find(j, x)
+	}
+	x.next = key
+	q.move(j, x, true)
 }
 
 // remove takes a job out.
-func (q *Queue) remove(j simulator.ID) {
-	x := &q.at[j]
-	x.waits = false
-	q.note(j, x)
-}
+func (q *Queue) remove(j simulator.ID) { q.move(j, &q.at[j], false) }
 
-func (q *Queue) note(j simulator.ID, x *place) {
+func (q *Queue) move(j simulator.ID, x *place, waits bool) {
+	k, by := &q.kinds[x.kind], -1
+	if waits {
+		by = 1
+	}
+	x.waits = waits
+	k.jobs += by
+	q.widths[x.width].jobs += by
 	if !x.moved {
 		x.moved = true
-		q.moved = append(q.moved, j)
+		k.moved = append(k.moved, j)
 	}
 }
 
-// settle sets the lines right.
-func (q *Queue) settle() {
-	for _, j := range q.moved {
+// narrowest is the least width of a waiting job.
+func (q *Queue) narrowest() int {
+	least := math.MaxInt
+	for _, w := range q.widths {
+		if w.jobs > 0 && w.gpus < least {
+			least = w.gpus
+		}
+	}
+	return least
+}
+
+// settle sets a line right.
+func (q *Queue) settle(k *kind) {
+	for _, j := range k.moved {
 		x := &q.at[j]
 		x.moved = false
 		if x.in && x.waits && x.key == x.next {
 			continue
 		}
-		if x.kind < 0 {
-			x.kind = q.find(j)
-		}
-		line := &q.kinds[x.kind].line
 		if x.in {
-			line.Remove(lanes.Entry{Key: x.key, ID: j})
+			k.line.Remove(lanes.Entry{Key: x.key, ID: j})
 		}
 		if x.in, x.key = x.waits, x.next; x.in {
-			line.Insert(lanes.Entry{Key: x.key, ID: j})
+			k.line.Insert(lanes.Entry{Key: x.key, ID: j})
 		}
 	}
-	q.moved = q.moved[:0]
+	k.moved = k.moved[:0]
 }
 
-func (q *Queue) find(j simulator.ID) int32 {
-	width, class, tenant := q.s.JobGPUs(j), q.s.JobClass(j), 0
+// find sets a job's kind and width.
+func (q *Queue) find(j simulator.ID, x *place) {
+	gpus, class, tenant := q.s.JobGPUs(j), q.s.JobClass(j), 0
 	if q.s.Quota() == simulator.QuotaStrict {
 		tenant = q.s.JobTenant(j)
 	}
-	for i := range q.kinds {
-		if k := &q.kinds[i]; k.width == width && k.class == class && k.tenant == tenant {
-			return int32(i)
+	x.kind = int32(slices.IndexFunc(q.kinds, func(k kind) bool { return k.width == gpus && k.class == class && k.tenant == tenant }))
+	if x.kind < 0 {
+		n := len(q.kinds)
+		x.kind = int32(n)
+		if n < cap(q.kinds) {
+			q.kinds = q.kinds[:n+1] // with its memory
+		} else {
+			q.kinds = append(q.kinds, kind{})
 		}
+		q.kinds[n].width, q.kinds[n].class, q.kinds[n].tenant = gpus, class, tenant
 	}
-	n := len(q.kinds)
-	if n < cap(q.kinds) {
-		q.kinds = q.kinds[:n+1] // with its memory
-	} else {
-		q.kinds = append(q.kinds, kind{})
+	x.width = int32(slices.IndexFunc(q.widths, func(w width) bool { return w.gpus == gpus }))
+	if x.width < 0 {
+		x.width = int32(len(q.widths))
+		q.widths = append(q.widths, width{gpus: gpus})
 	}
-	q.kinds[n].width, q.kinds[n].class, q.kinds[n].tenant = width, class, tenant
-	return int32(n)
 }
 
 // Walk begins a walk over the jobs that ask for at most so many GPUs.
 func (q *Queue) Walk(most int) {
-	q.settle()
 	q.heads = q.heads[:0]
 	for i := range q.kinds {
-		if k := &q.kinds[i]; k.width <= most && k.line.Len() > 0 {
+		if k := &q.kinds[i]; k.width <= most && k.jobs > 0 {
+			q.settle(k)
 			q.heads = append(q.heads, head{k.line.At(0), int32(i), int32(k.width)})
 		}
 	}
@@ -150,12 +177,11 @@ func (q *Queue) Close(in int) {
 // took takes out the job that Next returned, and goes on behind it.
 func (q *Queue) took(in int) {
 	h := &q.heads[in]
-	x := &q.at[h.ID]
-	x.in, x.waits = false, false
-	line := &q.kinds[h.kind].line
-	line.Remove(h.Entry)
-	if line.Len() > 0 {
-		h.Entry = line.At(0)
+	k := &q.kinds[h.kind]
+	q.remove(h.ID)
+	q.settle(k)
+	if k.jobs > 0 {
+		h.Entry = k.line.At(0)
 		return
 	}
 	q.Close(in)

@@ -52,16 +52,21 @@ const patience = 8
 
 // repair sorts a list that is almost in order.
 func repair(list []Ranked) {
+	if len(list) == 0 {
+		return
+	}
 	left := patience * len(list)
-	for i := 1; i < len(list); i++ {
-		x := list[i]
-		k := i
+	last := list[0]
+	for i, x := range list {
+		if !x.before(last) {
+			last = x
+			continue
+		}
+		k := i - 1
+		list[i] = last
 		for k > 0 && x.before(list[k-1]) {
 			list[k] = list[k-1]
 			k--
-		}
-		if k == i {
-			continue
 		}
 		list[k] = x
 		if left -= i - k; left < 0 {

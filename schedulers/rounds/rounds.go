@@ -47,7 +47,7 @@ type Policy struct {
 	// until is by job: the instant before which it may not be stopped, as it has not
 	// had one round of progress, or one of the following.
 	until []time.Duration
-	least int // width of any job so far
+	least int // width of a waiting job when the round began
 
 	// The lists begin with those that the last round has put in order, and may
 	// have some that are elsewhere by now.
@@ -72,7 +72,7 @@ func (p *Policy) Reset(s *simulator.Sim) {
 	p.s, p.grid = s, NewGrid(s, p.length)
 	p.active.Reset()
 	p.queue.reset(s)
-	p.changed, p.least = true, math.MaxInt
+	p.changed = true
 	p.until, p.wait, p.run = p.until[:0], p.wait[:0], p.run[:0]
 	p.waited, p.moved, p.stale = 0, 0, false
 	p.service.Reset(s)
@@ -87,7 +87,6 @@ func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 	}
 	p.active.Insert(lanes.Entry{ID: j})
 	p.changed = true
-	p.least = min(p.least, p.s.JobGPUs(j))
 	if p.s.JobRunning(j) {
 		p.runs(j)
 		return
@@ -160,10 +159,15 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 // round ranks the jobs that are free to be moved and exchanges them. Those that
 // share GPUs stay.
 func (p *Policy) round(plan *simulator.Plan) {
+	p.start, p.stop, p.least = p.start[:0], p.stop[:0], p.queue.narrowest()
+	left, old := p.part()
+	if left < p.least {
+		return // nobody may be stopped
+	}
 	keep := p.ranker.Prepare(&p.active, p.changed)
 	p.changed = false
 	p.rankWaiting(keep)
-	left := p.rankRunning()
+	p.rankRunning(old)
 	passed := p.choose(left)
 	if len(p.start) > 0 && plan.Exchange(p.stop, p.start) {
 		p.took(passed, plan.Stopped())
@@ -210,10 +214,12 @@ func (p *Policy) drop(n int) (int, []Ranked) {
 	return first, p.wait[:to]
 }
 
-// rankRunning puts the running jobs that may be stopped in order, and returns the
-// number of GPUs that would be left if all of them were.
-func (p *Policy) rankRunning() int {
-	now, left, old := p.s.Now(), p.s.Free(), 0
+// part finds the running jobs that may be stopped. It returns the number of GPUs
+// that would be left if all of them were, and how many of them are in order from
+// the last round.
+func (p *Policy) part() (left, old int) {
+	now := p.s.Now()
+	left = p.s.Free()
 	p.free, p.kept = p.free[:0], p.kept[:0]
 	for i, x := range p.run {
 		switch until := p.until[x.ID]; {
@@ -228,18 +234,21 @@ func (p *Policy) rankRunning() int {
 			}
 		}
 	}
+	return left, old
+}
+
+// rankRunning puts the running jobs that may be stopped in order.
+func (p *Policy) rankRunning(old int) {
 	p.ranker.Rank(p.free, true)
 	repair(p.free[:old])
 	repair(p.free[old:])
 	p.scratch = merge(p.free, old, p.scratch)
-	return left
 }
 
 // choose lets the jobs in order take what they ask for of the GPUs left, and
 // lists who starts and who stops for them. It returns how many of the waiting
 // ones it has looked at.
 func (p *Policy) choose(left int) int {
-	p.start, p.stop = p.start[:0], p.stop[:0]
 	var room *simulator.Room // of the tenants
 	if p.s.Quota() == simulator.QuotaStrict {
 		room = p.s.Room()
@@ -313,7 +322,7 @@ func (p *Policy) took(passed int, stopped []simulator.ID) {
 
 // backfill gives free GPUs to whoever waits and fits there.
 func (p *Policy) backfill(plan *simulator.Plan) {
-	if plan.Free() < p.least {
+	if plan.Free() < p.queue.narrowest() {
 		return
 	}
 	p.queue.Walk(plan.Free())
