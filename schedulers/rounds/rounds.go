@@ -131,12 +131,17 @@ func (p *Policy) waits(j simulator.ID) {
 
 // runs puts a job among the running ones.
 func (p *Policy) runs(j simulator.ID) {
+	p.starts(j)
+	p.run = append(p.run, p.ranked(j))
+}
+
+// starts notes until when a running job may not be stopped.
+func (p *Policy) starts(j simulator.ID) {
 	until := p.s.JobSince(j) + time.Duration(p.grid)
 	if p.s.JobStarts(j) > 1 {
 		until += p.s.Models().Restart(p.s.JobHeld(j))
 	}
 	p.until[j] = until
-	p.run = append(p.run, p.ranked(j))
 }
 
 // Plan implements simulator.Policy.
@@ -298,6 +303,10 @@ func (p *Policy) took(passed int, stopped []simulator.ID) {
 		if p.until[x.ID] == waits {
 			p.wait[to] = x
 			to++
+		} else {
+			p.kept = append(p.kept, x)
+			p.queue.remove(x.ID)
+			p.starts(x.ID)
 		}
 	}
 	p.wait = append(p.wait[:to], p.wait[passed:]...)
@@ -312,12 +321,6 @@ func (p *Policy) took(passed int, stopped []simulator.ID) {
 	}
 	p.moved = len(p.run)
 	p.run = append(p.run, p.kept...)
-	for _, j := range p.start {
-		if p.until[j] == gone {
-			p.queue.remove(j)
-			p.runs(j)
-		}
-	}
 }
 
 // backfill gives free GPUs to whoever waits and fits there.
