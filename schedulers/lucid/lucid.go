@@ -23,6 +23,7 @@ package lucid
 
 import (
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -104,20 +105,21 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	for int(j) >= len(p.jobs) {
 		p.jobs = append(p.jobs, job{partner: -1})
 	}
+	x := &p.jobs[j]
 	d, ok := p.s.JobEstimate(j)
 	if !ok {
 		p.past.learn(p.s.JobSubmit(j))
 		d = p.past.estimate(j)
 	}
-	p.jobs[j] = job{estimate: d, partner: -1, width: p.queue.width(p.s.JobGPUs(j))}
-	p.jobs[j].key = p.rank(j)
+	x.estimate, x.width = d, p.queue.width(p.s.JobGPUs(j))
+	x.key = p.rank(j)
 	p.profiler.admit(j)
 	switch {
 	case p.profiler.has(j):
 	case !p.s.JobRunning(j):
 		p.wait(j)
 	default:
-		p.jobs[j].partner = p.s.JobPartner(j)
+		x.partner = p.s.JobPartner(j)
 		p.offer(j)
 	}
 }
@@ -125,18 +127,18 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 // rank is a job's priority value, the smallest first: its estimated run time,
 // which is at least what it was profiled for, times its GPUs.
 func (p *policy) rank(j simulator.ID) int64 {
-	g := int64(p.s.JobWidth(j))
 	v := max(int64(p.jobs[j].estimate), 0)
 	if p.profiled(j) {
 		v = max(v, int64(p.profiler.time))
 	}
-	switch {
-	case p.byTime:
+	if p.byTime {
 		return v
-	case v > math.MaxInt64/g:
+	}
+	high, low := bits.Mul64(uint64(v), uint64(p.s.JobWidth(j)))
+	if high > 0 {
 		return math.MaxInt64
 	}
-	return v * g
+	return int64(min(low, math.MaxInt64))
 }
 
 // wait puts a job into the main queue.
@@ -154,7 +156,7 @@ func (p *policy) wait(j simulator.ID) {
 // mayShare reports whether a job is one whose load is known and that fits a
 // node. What a job has run since it left the profiler does not matter.
 func (p *policy) mayShare(j simulator.ID) bool {
-	if p.pairs.limit == Off || p.s.JobGPUs(j) > p.s.Cluster().GPUsPerNode {
+	if p.pairs.limit == Off || p.s.JobGPUs(j) > p.profiler.perNode {
 		return false
 	}
 	return p.profiler.nodes == 0 || p.profiled(j)

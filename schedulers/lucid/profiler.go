@@ -21,11 +21,13 @@ type profiler struct {
 
 	s     *simulator.Sim
 	nodes int // that it could have: fewer than the cluster
-	open  bool
-	wide  int // active jobs that need the nodes
-	queue lanes.List
-	state []stage // by job
-	over  []simulator.ID
+	// GPUs of a node, and of all nodes beside it.
+	perNode, beside int
+	open            bool
+	wide            int // active jobs that need the nodes
+	queue           lanes.List
+	state           []stage // by job
+	over            []simulator.ID
 }
 
 type stage uint8
@@ -48,13 +50,15 @@ func (p *profiler) reset(s *simulator.Sim) {
 	if s.PoolGPUs(pool) == s.Cluster().TotalGPUs() {
 		p.nodes = 0 // GPUs are only counted: there are no nodes to set apart
 	}
+	p.perNode = s.Cluster().GPUsPerNode
+	p.beside = (s.Cluster().Nodes - p.nodes) * p.perNode
 	p.open = p.nodes > 0
 	s.Partition(p.nodes)
 }
 
 // needs reports whether a job finds no place beside the profiler.
 func (p *profiler) needs(j simulator.ID) bool {
-	return p.s.JobGPUs(j) > (p.s.Cluster().Nodes-p.nodes)*p.s.Cluster().GPUsPerNode
+	return p.s.JobGPUs(j) > p.beside
 }
 
 // admit takes a job in, if it is to be profiled or is.
@@ -67,7 +71,7 @@ func (p *profiler) admit(j simulator.ID) {
 	case p.nodes == 0:
 	case p.needs(j):
 		p.wide++
-	case p.s.JobWidth(j) > p.nodes*p.factor || p.s.JobGPUs(j) > p.nodes*p.s.Cluster().GPUsPerNode:
+	case p.s.JobWidth(j) > p.nodes*p.factor || p.s.JobGPUs(j) > p.nodes*p.perNode:
 	case p.s.JobRunning(j):
 		// Nobody shares GPUs in the profiler: a pair found there stays one.
 		if p.s.JobPool(j) == pool && p.s.JobStarts(j) == 1 && p.s.JobPartner(j) < 0 {
