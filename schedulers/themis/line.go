@@ -11,7 +11,7 @@ import (
 // strict, and that may be spread or not.
 type lane struct {
 	gpus    int
-	kind    int32 // index in policy.widths, of a member
+	kind    int32 // index in policy.widths
 	relaxed bool
 	tenant  int
 	closed  bool // none found a place, and nobody has left since
@@ -63,12 +63,12 @@ func (p *policy) laneOf(j simulator.ID) *lane {
 	if r.lane >= 0 {
 		return &p.wait[r.lane]
 	}
-	gpus, relaxed, tenant := p.s.JobGPUs(j), p.relaxed(j), 0
+	relaxed, tenant := p.relaxed(j), 0
 	if p.s.Quota() == simulator.QuotaStrict {
 		tenant = p.s.JobTenant(j)
 	}
 	for i := range p.wait {
-		if l := &p.wait[i]; l.gpus == gpus && l.kind == r.kind && l.relaxed == relaxed && l.tenant == tenant {
+		if l := &p.wait[i]; l.kind == r.kind && l.relaxed == relaxed && l.tenant == tenant {
 			r.lane = int32(i)
 			return l
 		}
@@ -79,7 +79,7 @@ func (p *policy) laneOf(j simulator.ID) *lane {
 		p.wait = append(p.wait, lane{})
 	}
 	p.wait = p.wait[:n+1]
-	p.wait[n] = lane{gpus: gpus, kind: r.kind, relaxed: relaxed, tenant: tenant, list: p.wait[n].list[:0]}
+	p.wait[n] = lane{gpus: p.widths[r.kind].gpus, kind: r.kind, relaxed: relaxed, tenant: tenant, list: p.wait[n].list[:0]}
 	return &p.wait[n]
 }
 

@@ -24,8 +24,7 @@ func (p *policy) offer(plan *simulator.Plan) {
 // have.
 func (p *policy) expire(room *simulator.Room) {
 	now := p.s.Now()
-	p.over, p.held = p.over[:0], p.held[:0]
-	ordered := 0
+	over, held, ordered := p.over[:0], p.held[:0], 0
 	for i := range p.running {
 		x := &p.running[i]
 		if x.id < 0 {
@@ -34,25 +33,25 @@ func (p *policy) expire(room *simulator.Room) {
 		w := &p.widths[x.kind]
 		if !w.on || x.until > now {
 			room.Keep(x.id, p.s.JobHeld(x.id))
-			p.held = append(p.held, *x)
+			held = append(held, *x)
 			continue
 		}
 		total, rest := outlook(p.ran(x), x.told, w.length)
-		o := standing{base: rest - x.submit, total: total, id: x.id, kind: x.kind}
-		o.key = float64(float64(now+o.base)/float64(total)) * w.share
-		p.over = append(p.over, o)
+		base := rest - x.submit
+		over = append(over, standing{key: float64(float64(now+base)/float64(total)) * w.share, base: base, total: total, id: x.id, kind: x.kind})
 		if i < p.ordered {
 			ordered++
 		}
 	}
-	p.arrange(p.over, ordered)
+	p.over, p.held = over, held
+	p.arrange(over, ordered)
 }
 
 // choose decides who is to start and who is to stop. Jobs choose in order of
 // their rho, but those cut off last; of those that wait only as many are looked
 // at as find GPUs left.
 func (p *policy) choose(room *simulator.Room) {
-	p.stop, p.start = p.stop[:0], p.start[:0]
+	p.stop, p.refused, p.start = p.stop[:0], p.refused[:0], p.start[:0]
 	all := len(p.over) + p.enqueue(room.Left())
 	first := all - int(p.fraction*float64(all))
 	unseen := 0 // jobs in shut lanes
@@ -66,11 +65,11 @@ func (p *policy) choose(room *simulator.Room) {
 		before := r + len(p.start)
 		switch {
 		case r < len(p.over) && (cut || p.before(&p.over[r], w)):
-			p.keep(room, p.over[r].id)
+			p.keep(room, r)
 			r++
 		case !cut && before+unseen >= first && before+p.passed(w) >= first:
 			cut = true
-		case room.Take(w.id):
+		case room.Give(w.id, l.gpus):
 			p.start = append(p.start, w.id)
 			if l.next++; l.next == len(l.list) {
 				p.heads = append(p.heads[:0], p.heads[1:]...)
@@ -85,15 +84,16 @@ func (p *policy) choose(room *simulator.Room) {
 			p.shut = append(p.shut, l)
 		}
 	}
-	for _, o := range p.over[r:] {
-		p.keep(room, o.id)
+	for ; r < len(p.over); r++ {
+		p.keep(room, r)
 	}
 }
 
-// keep lets a running job have its GPUs if they are left.
-func (p *policy) keep(room *simulator.Room, j simulator.ID) {
-	if !room.Take(j) {
-		p.stop = append(p.stop, j)
+// keep lets one whose lease is over have its GPUs if they are left.
+func (p *policy) keep(room *simulator.Room, r int) {
+	o := &p.over[r]
+	if !room.Give(o.id, p.widths[o.kind].gpus) {
+		p.stop, p.refused = append(p.stop, o.id), append(p.refused, r)
 	}
 }
 
@@ -134,14 +134,18 @@ func (p *policy) passed(w *standing) (n int) {
 
 // settle takes in who was started and stopped.
 func (p *policy) settle() {
-	p.goOn = p.goOn[:0]
+	goOn, refused := p.goOn[:0], p.refused
 	for i := range p.over {
-		if j := p.over[i].id; p.s.JobRunning(j) {
-			p.goOn = append(p.goOn, p.running[p.records[j].at])
+		j := p.over[i].id
+		if len(refused) > 0 && refused[0] == i {
+			if refused = refused[1:]; !p.s.JobRunning(j) {
+				continue
+			}
 		}
+		goOn = append(goOn, p.running[p.records[j].at])
 	}
-	p.ordered = len(p.goOn)
-	p.goOn = append(p.goOn, p.held...)
+	p.ordered = len(goOn)
+	p.goOn = append(goOn, p.held...)
 	p.running, p.goOn = p.goOn, p.running
 	for i := range p.running {
 		p.records[p.running[i].id].at = int32(i)

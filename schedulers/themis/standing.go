@@ -55,7 +55,7 @@ func (p *policy) weigh() {
 	active, total := float64(p.s.Active()), float64(p.s.Cluster().TotalGPUs())
 	for i := range p.widths {
 		w := &p.widths[i]
-		w.crowd = max(1, float64(w.gpus)*active/total)
+		w.crowd = max(1, float64(w.each)*active/total)
 		w.share = 1 / w.crowd
 	}
 }

@@ -70,6 +70,7 @@ type policy struct {
 	held        []spell
 	heads, shut []*lane
 	stop, start []simulator.ID
+	refused     []int      // who is to stop, as indices in over
 	goOn        []spell    // scratch
 	behind      []standing // likewise
 }
@@ -88,9 +89,10 @@ type lease struct {
 	until time.Duration
 }
 
-// width is what jobs of so many GPUs have in common.
+// width is what jobs have in common that, and of which each member, ask for so
+// many GPUs.
 type width struct {
-	gpus         int
+	gpus, each   int
 	length       time.Duration // of a lease
 	offers       rounds.Grid
 	on           bool // there is an offer now
@@ -128,17 +130,17 @@ func (p *policy) Reset(s *simulator.Sim) {
 
 // kindOf is the index of the record of a job's width.
 func (p *policy) kindOf(j simulator.ID) int32 {
-	g := p.s.JobWidth(j)
+	gpus, each := p.s.JobGPUs(j), p.s.JobWidth(j)
 	for i := range p.widths {
-		if p.widths[i].gpus == g {
+		if w := &p.widths[i]; w.gpus == gpus && w.each == each {
 			return int32(i)
 		}
 	}
 	length := p.term
 	if p.byService {
-		length = max(p.term/time.Duration(g), min(p.term, shortest))
+		length = max(p.term/time.Duration(each), min(p.term, shortest))
 	}
-	p.widths = append(p.widths, width{gpus: g, length: length, offers: rounds.NewGrid(p.s, length)})
+	p.widths = append(p.widths, width{gpus: gpus, each: each, length: length, offers: rounds.NewGrid(p.s, length)})
 	return int32(len(p.widths) - 1)
 }
 
