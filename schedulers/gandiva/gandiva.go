@@ -17,6 +17,7 @@ package gandiva
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -49,9 +50,24 @@ type policy struct {
 	limit float64 // 0 is off
 	packs bool    // some jobs can be packed at that limit
 
-	s     *simulator.Sim
-	hosts []simulator.ID // running alone, in order of ID
-	kinds []int          // of the hosts that are left
+	s      *simulator.Sim
+	jobs   []job
+	hosts  []hosts // by width
+	packed int     // the changes up to the last look for jobs to pack
+}
+
+// job is what packing needs of a job again and again.
+type job struct {
+	width, class int32
+	mate         simulator.ID // on the same GPUs, -1 for none
+	shares       bool         // while it runs
+}
+
+// hosts are the jobs of a width that run alone, in order of ID, and their classes.
+type hosts struct {
+	width   int32
+	ids     []simulator.ID
+	classes []int32
 }
 
 // Shares marks a simulator.Sharer.
@@ -59,7 +75,7 @@ func (*policy) Shares() {}
 
 // Begin implements rounds.Ranker.
 func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) {
-	p.s = s
+	p.s, p.jobs, p.hosts, p.packed = s, p.jobs[:0], p.hosts[:0], -1
 	least := math.Inf(1)
 	for _, c := range s.Models().Classes {
 		least = min(least, c.Util)
@@ -86,75 +102,129 @@ func (p *policy) Rank(list []rounds.Ranked, running bool) {
 }
 
 // Line implements rounds.Ranker.
-func (p *policy) Line(j simulator.ID) int64 { return int64(p.s.JobSince(j)) }
+func (p *policy) Line(j simulator.ID) int64 {
+	p.job(j).shares = false
+	return int64(p.s.JobSince(j))
+}
+
+func (p *policy) job(j simulator.ID) *job {
+	for int(j) >= len(p.jobs) {
+		p.jobs = append(p.jobs, job{mate: -1})
+	}
+	x := &p.jobs[j]
+	if x.width == 0 {
+		x.width, x.class = int32(p.s.JobGPUs(j)), int32(p.s.JobClass(j))
+	}
+	return x
+}
+
+// Admit implements simulator.Policy.
+func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
+	p.Policy.Admit(j, seen)
+	x := p.job(j)
+	x.mate, x.shares = p.s.JobPartner(j), p.s.JobShares(j)
+}
+
+// Finish implements simulator.Policy.
+func (p *policy) Finish(j simulator.ID) {
+	p.Policy.Finish(j)
+	if m := p.jobs[j].mate; m >= 0 {
+		p.jobs[m].mate, p.jobs[m].shares = -1, p.s.JobShares(m)
+	}
+}
 
 // Plan implements simulator.Policy.
 func (p *policy) Plan(plan *simulator.Plan) {
 	p.Policy.Plan(plan)
-	if p.packs && p.s.Waiting() > 0 {
+	if p.packs && p.s.Waiting() > 0 && p.packed != p.Changes() {
 		p.pack(plan)
+		p.packed = p.Changes()
 	}
 }
 
 // pack puts waiting jobs beside running ones.
 func (p *policy) pack(plan *simulator.Plan) {
-	p.gather()
+	left := p.gather()
 	queue := p.Queue()
 	queue.Walk(math.MaxInt32)
-	for len(p.hosts) > 0 {
+	for left > 0 {
 		j, in, ok := queue.Next(math.MaxInt32)
 		if !ok {
 			return
 		}
-		host := -1
+		x := p.job(j)
+		h, at := p.hostsOf(x.width), -1
 		if p.s.QuotaAllows(j) { // GPUs that two jobs share are held by both
-			host = p.hostFor(j)
+			at = p.hostFor(j, x.class, h)
 		}
-		if host < 0 {
+		if at < 0 {
 			queue.Close(in) // nor for others of its kind
 			continue
 		}
-		plan.Share(j, p.hosts[host])
+		host := h.ids[at]
+		h.ids, h.classes = slices.Delete(h.ids, at, at+1), slices.Delete(h.classes, at, at+1)
+		left--
+		plan.Share(j, host)
 		p.Took(j, in)
-		p.hosts = append(p.hosts[:host], p.hosts[host+1:]...)
-		p.kinds = append(p.kinds[:host], p.kinds[host+1:]...)
+		y := p.job(host)
+		x.mate, x.shares, y.mate, y.shares = host, true, j, true
 	}
 }
 
-// gather lists the jobs that run alone.
-func (p *policy) gather() {
-	p.hosts, p.kinds = p.hosts[:0], p.kinds[:0]
-	active := p.Active()
+// gather lists the jobs that run alone, and returns their number.
+func (p *policy) gather() int {
+	for i := range p.hosts {
+		p.hosts[i].ids, p.hosts[i].classes = p.hosts[i].ids[:0], p.hosts[i].classes[:0]
+	}
+	active, n := p.Active(), 0
 	for i := range active.Len() {
-		if j := active.At(i).ID; p.s.JobRunning(j) && !p.s.JobShares(j) {
-			p.hosts = append(p.hosts, j)
-			p.kinds = append(p.kinds, kind(p.s, j))
+		j := active.At(i).ID
+		if x := &p.jobs[j]; !x.shares && p.Runs(j) {
+			h := p.hostsOf(x.width)
+			h.ids, h.classes = append(h.ids, j), append(h.classes, x.class)
+			n++
 		}
 	}
+	return n
+}
+
+// hostsOf are the hosts of a width.
+func (p *policy) hostsOf(width int32) *hosts {
+	for i := range p.hosts {
+		if p.hosts[i].width == width {
+			return &p.hosts[i]
+		}
+	}
+	n := len(p.hosts)
+	if n < cap(p.hosts) {
+		p.hosts = p.hosts[:n+1] // with its memory
+	} else {
+		p.hosts = append(p.hosts, hosts{})
+	}
+	h := &p.hosts[n]
+	h.width, h.ids, h.classes = width, h.ids[:0], h.classes[:0]
+	return h
 }
 
 // hostFor is the position of the first host that a job can be packed with, or
-// -1. Jobs of the same kind have the same answer.
-func (p *policy) hostFor(j simulator.ID) int {
-	width, last := p.s.JobGPUs(j), -1
-	for i, k := range p.kinds {
-		if k>>8 != width || k == last {
-			continue // another width, or known not to fit
+// -1. Jobs of the same class have the same answer.
+func (p *policy) hostFor(j simulator.ID, class int32, h *hosts) int {
+	last := int32(-1)
+	for i, c := range h.classes {
+		if c == last {
+			continue // known not to fit
 		}
-		if p.fits(j, p.hosts[i]) {
+		if p.fits(j, class, h.ids[i], c) {
 			return i
 		}
-		last = k
+		last = c
 	}
 	return -1
 }
 
-// kind is a job's width and class.
-func kind(s *simulator.Sim, j simulator.ID) int { return s.JobGPUs(j)<<8 | s.JobClass(j) }
-
-func (p *policy) fits(a, b simulator.ID) bool {
+func (p *policy) fits(a simulator.ID, class int32, b simulator.ID, other int32) bool {
 	classes := p.s.Models().Classes
-	if classes[p.s.JobClass(a)].Util+classes[p.s.JobClass(b)].Util > p.limit {
+	if classes[class].Util+classes[other].Util > p.limit {
 		return false
 	}
 	x, y := p.s.PairSpeeds(a, b)

@@ -15,16 +15,18 @@ import (
 type Queue struct {
 	s      *simulator.Sim
 	kinds  []kind
+	of     []kindKey // the kinds'
+	jobs   []int     // by kind: that wait
 	widths []width
 	at     []place // by job
 	heads  []head  // of the walk
 }
 
+type kindKey struct{ width, class, tenant int32 }
+
 type kind struct {
-	width, class, tenant int
-	line                 lanes.List
-	jobs                 int            // that wait
-	moved                []simulator.ID // to or from the line, some of them both
+	line  lanes.List
+	moved []simulator.ID // to or from the line, some of them both
 }
 
 // width is how many jobs of a width wait.
@@ -50,11 +52,10 @@ type head struct {
 func (q *Queue) reset(s *simulator.Sim) {
 	q.s, q.at, q.widths = s, q.at[:0], q.widths[:0]
 	for i := range q.kinds {
-		k := &q.kinds[i]
-		k.line.Reset()
-		k.jobs, k.moved = 0, k.moved[:0]
+		q.kinds[i].line.Reset()
+		q.kinds[i].moved = q.kinds[i].moved[:0]
 	}
-	q.kinds = q.kinds[:0]
+	q.kinds, q.of, q.jobs = q.kinds[:0], q.of[:0], q.jobs[:0]
 }
 
 // add lets a job wait.
@@ -74,15 +75,16 @@ func (q *Queue) add(j simulator.ID, key int64) {
 func (q *Queue) remove(j simulator.ID) { q.move(j, &q.at[j], false) }
 
 func (q *Queue) move(j simulator.ID, x *place, waits bool) {
-	k, by := &q.kinds[x.kind], -1
+	by := -1
 	if waits {
 		by = 1
 	}
 	x.waits = waits
-	k.jobs += by
+	q.jobs[x.kind] += by
 	q.widths[x.width].jobs += by
 	if !x.moved {
 		x.moved = true
+		k := &q.kinds[x.kind]
 		k.moved = append(k.moved, j)
 	}
 }
@@ -118,11 +120,12 @@ func (q *Queue) settle(k *kind) {
 
 // find sets a job's kind and width.
 func (q *Queue) find(j simulator.ID, x *place) {
-	gpus, class, tenant := q.s.JobGPUs(j), q.s.JobClass(j), 0
+	gpus := q.s.JobGPUs(j)
+	key := kindKey{width: int32(gpus), class: int32(q.s.JobClass(j))}
 	if q.s.Quota() == simulator.QuotaStrict {
-		tenant = q.s.JobTenant(j)
+		key.tenant = int32(q.s.JobTenant(j))
 	}
-	x.kind = int32(slices.IndexFunc(q.kinds, func(k kind) bool { return k.width == gpus && k.class == class && k.tenant == tenant }))
+	x.kind = int32(slices.Index(q.of, key))
 	if x.kind < 0 {
 		n := len(q.kinds)
 		x.kind = int32(n)
@@ -131,7 +134,7 @@ func (q *Queue) find(j simulator.ID, x *place) {
 		} else {
 			q.kinds = append(q.kinds, kind{})
 		}
-		q.kinds[n].width, q.kinds[n].class, q.kinds[n].tenant = gpus, class, tenant
+		q.of, q.jobs = append(q.of, key), append(q.jobs, 0)
 	}
 	x.width = int32(slices.IndexFunc(q.widths, func(w width) bool { return w.gpus == gpus }))
 	if x.width < 0 {
@@ -143,10 +146,11 @@ func (q *Queue) find(j simulator.ID, x *place) {
 // Walk begins a walk over the jobs that ask for at most so many GPUs.
 func (q *Queue) Walk(most int) {
 	q.heads = q.heads[:0]
-	for i := range q.kinds {
-		if k := &q.kinds[i]; k.width <= most && k.jobs > 0 {
+	for i, jobs := range q.jobs {
+		if jobs > 0 && int(q.of[i].width) <= most {
+			k := &q.kinds[i]
 			q.settle(k)
-			q.heads = append(q.heads, head{k.line.At(0), int32(i), int32(k.width)})
+			q.heads = append(q.heads, head{k.line.At(0), int32(i), q.of[i].width})
 		}
 	}
 }
@@ -180,7 +184,7 @@ func (q *Queue) took(in int) {
 	k := &q.kinds[h.kind]
 	q.remove(h.ID)
 	q.settle(k)
-	if k.jobs > 0 {
+	if k.line.Len() > 0 {
 		h.Entry = k.line.At(0)
 		return
 	}

@@ -43,6 +43,7 @@ type Policy struct {
 	service Service
 	active  lanes.List // by ID
 	changed bool       // since the last round
+	changes int        // of who waits and who runs
 	queue   Queue
 	// until is by job: the instant before which it may not be stopped, as it has not
 	// had one round of progress, or one of the following.
@@ -99,6 +100,7 @@ func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 func (p *Policy) Finish(j simulator.ID) {
 	p.active.Remove(lanes.Entry{ID: j})
 	p.changed = true
+	p.changes++
 	p.until[j] = gone
 }
 
@@ -107,6 +109,12 @@ func (p *Policy) Report(j simulator.ID) simulator.Seen { return p.service.Report
 
 // Active are the active jobs in order of ID. The caller must not change them.
 func (p *Policy) Active() *lanes.List { return &p.active }
+
+// Runs reports whether an active job runs.
+func (p *Policy) Runs(j simulator.ID) bool { return p.until[j] < gone }
+
+// Changes is how often a job has begun to wait or to run, or ended.
+func (p *Policy) Changes() int { return p.changes }
 
 // Queue are the waiting jobs. Whoever starts one tells so by Took.
 func (p *Policy) Queue() *Queue { return &p.queue }
@@ -125,6 +133,7 @@ func (p *Policy) ranked(j simulator.ID) Ranked {
 // waits puts a job among the waiting ones.
 func (p *Policy) waits(j simulator.ID) {
 	p.until[j] = waits
+	p.changes++
 	p.queue.add(j, p.ranker.Line(j))
 	p.wait = append(p.wait, p.ranked(j))
 }
@@ -142,6 +151,7 @@ func (p *Policy) starts(j simulator.ID) {
 		until += p.s.Models().Restart(p.s.JobHeld(j))
 	}
 	p.until[j] = until
+	p.changes++
 }
 
 // Plan implements simulator.Policy.
@@ -167,7 +177,8 @@ func (p *Policy) round(plan *simulator.Plan) {
 	p.start, p.stop, p.least = p.start[:0], p.stop[:0], p.queue.narrowest()
 	left, old := p.part()
 	if left < p.least {
-		return // nobody may be stopped
+		p.stay(old) // too few may be stopped for anybody to start
+		return
 	}
 	keep := p.ranker.Prepare(&p.active, p.changed)
 	p.changed = false
@@ -177,10 +188,14 @@ func (p *Policy) round(plan *simulator.Plan) {
 	if len(p.start) > 0 && plan.Exchange(p.stop, p.start) {
 		p.took(passed, plan.Stopped())
 	} else {
-		// Nobody needs the GPUs of those that could be stopped, or can have them.
-		p.run = append(append(p.run[:0], p.free...), p.kept...)
-		p.moved = len(p.free)
+		p.stay(len(p.free)) // nobody needs the GPUs, or can have them
 	}
+}
+
+// stay lets all who run go on; so many are in order.
+func (p *Policy) stay(ordered int) {
+	p.run = append(append(p.run[:0], p.free...), p.kept...)
+	p.moved = ordered
 }
 
 // rankWaiting puts the waiting jobs in order.
