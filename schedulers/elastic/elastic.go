@@ -38,6 +38,15 @@ type Chooser interface {
 	Steady() bool
 }
 
+// Rough is a Chooser of which gains are known roughly at little cost.
+type Rough interface {
+	// Falls reports whether a job's gains fall from each GPU to the next, up to so
+	// many, by more than a part in 1e8, and are above 0.
+	Falls(j simulator.ID, most int) bool
+	// Rough is Gain where gains fall, to within a part in 1e9.
+	Rough(j simulator.ID, gpus int) float64
+}
+
 // IntervalParam is the time between decisions.
 func IntervalParam(def, low float64) space.Param {
 	return space.Param{ID: "interval", Module: "scheduling", Kind: space.KindDuration, Min: low, Max: 7200, Log: true, Unit: "s", Default: space.Num(def),
@@ -55,6 +64,7 @@ type Policy struct {
 	interval time.Duration
 	maxScale int
 	chooser  Chooser
+	rough    Rough // the chooser, if it is one
 
 	s       *simulator.Sim
 	grid    rounds.Grid
@@ -73,13 +83,16 @@ type job struct {
 	until  time.Duration // the instant before which a running job's number of GPUs stays
 	target int32         // GPUs; 0 for a waiting job that is not to start
 	held   int32         // GPUs, 0 for a waiting job
+	shared int32         // GPUs, the last time they were shared out to it
 	most   int32         // GPUs
 	kind   int32         // of the Chooser
 }
 
 // New makes the policy of a configuration with the parameters above.
 func New(c space.Config, chooser Chooser) *Policy {
-	return &Policy{interval: time.Duration(c.Get("interval").Float() * float64(time.Second)), maxScale: c.Get("max_scale").Int(), chooser: chooser}
+	p := &Policy{interval: time.Duration(c.Get("interval").Float() * float64(time.Second)), maxScale: c.Get("max_scale").Int(), chooser: chooser}
+	p.rough, _ = chooser.(Rough)
+	return p
 }
 
 // Reset implements simulator.Policy.

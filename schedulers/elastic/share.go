@@ -12,6 +12,7 @@ type sharing struct {
 	left  int             // GPUs
 	open  []simulator.ID  // jobs that may have more
 	heap  []offer
+	worth float64 // of the best GPU that was not given the last time, 0 if there was none
 	kinds []kind
 	busy  []int32 // kinds of open jobs
 	tied  []int32 // scratch of level
@@ -35,7 +36,7 @@ type kind struct {
 	tied  bool
 }
 
-func (x *sharing) reset() { x.kinds, x.busy = x.kinds[:0], x.busy[:0] }
+func (x *sharing) reset() { x.kinds, x.busy, x.worth = x.kinds[:0], x.busy[:0], 0 }
 
 // give gives a job a GPU if there is one left for it.
 func (x *sharing) give(j simulator.ID) bool {
@@ -79,8 +80,12 @@ func (p *Policy) aim() {
 			refused = true
 		}
 	}
-	if p.left > 0 && (p.room != nil || !p.level(running)) {
+	switch {
+	case p.left == 0:
+	case p.room != nil:
 		refused = p.greedy() || refused
+	case !p.level(running) && !p.window():
+		p.greedy()
 	}
 	if (p.left == 0 || refused) && !p.chooser.Steady() {
 		p.quiet = false // otherwise all have what they may have, whatever the gains
@@ -106,13 +111,22 @@ func (p *Policy) greedy() (refused bool) {
 			p.heap = append(p.heap, offer{gain, j})
 		}
 	}
+	refused, _ = p.deal()
+	return refused
+}
+
+// deal gives the GPUs left to those in the heap. It reports whether a tenant's
+// quota refused any, and the gain of the last.
+func (p *Policy) deal() (refused bool, last float64) {
 	for i := len(p.heap)/2 - 1; i >= 0; i-- {
 		p.down(i)
 	}
+	last = math.Inf(1)
 	for p.left > 0 && len(p.heap) > 0 {
 		j := p.heap[0].id
 		gain, more := 0.0, false
 		if p.give(j) {
+			last = p.heap[0].gain
 			p.jobs[j].target++
 			gain, more = p.gain(j)
 		} else {
@@ -127,7 +141,11 @@ func (p *Policy) greedy() (refused bool) {
 		}
 		p.down(0)
 	}
-	return refused
+	p.worth = 0
+	if len(p.heap) > 0 {
+		p.worth = p.heap[0].gain
+	}
+	return refused, last
 }
 
 // down puts an offer where it belongs below its place.

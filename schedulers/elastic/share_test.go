@@ -44,12 +44,24 @@ func (c *curves) Gain(j simulator.ID, gpus int) float64 {
 	return gain
 }
 
+// falling are gains of each job's own that fall and change with time, some of them
+// equal.
+type falling struct{ curves }
+
+func (c *falling) Gain(j simulator.ID, gpus int) float64 {
+	work := 10 + int(j)%3 + int(c.s.Now()/time.Hour)%(int(j)%4+1)
+	return float64(work) / float64(gpus*(gpus+1))
+}
+
+func (c *falling) Falls(simulator.ID, int) bool           { return true }
+func (c *falling) Rough(j simulator.ID, gpus int) float64 { return c.Gain(j, gpus) * (1 - 1e-10) }
+
 // plain checks each decision of a policy against one that looks at all jobs for
 // each GPU.
 type plain struct {
 	*Policy
-	decisions, grown int
-	err              error
+	decisions, grown, windows int
+	err                       error
 }
 
 func (p *plain) targets() []int {
@@ -98,7 +110,10 @@ func (p *plain) targets() []int {
 func (p *plain) Plan(plan *simulator.Plan) {
 	if p.s.Active() > 0 && p.err == nil {
 		want, quiet := p.targets(), p.quiet
-		p.aim()
+		p.heap = p.heap[:0]
+		if p.aim(); p.left == 0 && len(p.heap) > 0 && len(p.heap) < len(p.open)/2 {
+			p.windows++ // greedy has offers of all
+		}
 		for j := range p.s.Submitted() {
 			got := 0
 			if p.s.JobRunning(j) {
@@ -122,7 +137,7 @@ func (p *plain) Plan(plan *simulator.Plan) {
 // TestSharesOneByOne: whether gains are of jobs or of kinds, and fall or not, GPUs
 // go where they would go one by one.
 func TestSharesOneByOne(t *testing.T) {
-	decisions, grown := 0, 0
+	decisions, grown, windows := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(low, high int, name string) int { return rapid.IntRange(low, high).Draw(t, name) }
 		c := workload.Cluster{Nodes: number(1, 8, "nodes"), GPUsPerNode: 4}
@@ -150,7 +165,11 @@ func TestSharesOneByOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &plain{Policy: New(config, &curves{own: rapid.Bool().Draw(t, "own"), bumps: rapid.Bool().Draw(t, "bumps")})}
+		var chooser Chooser = &curves{own: rapid.Bool().Draw(t, "own"), bumps: rapid.Bool().Draw(t, "bumps")}
+		if rapid.Bool().Draw(t, "falling") {
+			chooser = &falling{curves{own: true}}
+		}
+		p := &plain{Policy: New(config, chooser)}
 		var s simulator.Sim
 		if err := s.Start(c, w, p, o); err != nil {
 			return // a job is wider than its tenant's quota
@@ -163,8 +182,9 @@ func TestSharesOneByOne(t *testing.T) {
 		}
 		decisions += p.decisions
 		grown += p.grown
+		windows += p.windows
 	})
-	if decisions < 100 || grown < decisions {
-		t.Errorf("%d decisions with %d GPUs beyond the first of each job", decisions, grown)
+	if decisions < 100 || grown < decisions || windows < 5 {
+		t.Errorf("%d decisions, %d of them by a window, with %d GPUs beyond the first of each job", decisions, windows, grown)
 	}
 }

@@ -35,7 +35,14 @@ type chooser struct {
 	service *rounds.Service
 	jobs    []job
 	round   int
-	speeds  [][]float64 // by class, then GPUs
+	classes []class
+}
+
+// class is what is known of a model class, by numbers of GPUs.
+type class struct {
+	speed []float64
+	saves []float64 // time saved by one GPU more, per work
+	falls int       // the number up to which that falls
 }
 
 // job is what gains need of a job again and again.
@@ -49,11 +56,12 @@ type job struct {
 // Begin implements elastic.Chooser.
 func (c *chooser) Begin(s *simulator.Sim, received *rounds.Service) {
 	c.s, c.service, c.jobs, c.round = s, received, c.jobs[:0], 0
-	for i := range c.speeds {
-		c.speeds[i] = c.speeds[i][:1] // the models may be others
+	for i := range c.classes {
+		x := &c.classes[i] // the models may be others
+		x.speed, x.saves, x.falls = x.speed[:0], x.saves[:0], 0
 	}
-	for len(c.speeds) < len(s.Models().Classes) {
-		c.speeds = append(c.speeds, []float64{0})
+	for len(c.classes) < len(s.Models().Classes) {
+		c.classes = append(c.classes, class{})
 	}
 }
 
@@ -66,12 +74,37 @@ func (c *chooser) Kind(simulator.ID) int { return -1 }
 // Steady implements elastic.Chooser.
 func (c *chooser) Steady() bool { return false }
 
-// speed is a class's throughput on up to so many GPUs.
-func (c *chooser) speed(class, gpus int) []float64 {
-	for len(c.speeds[class]) <= gpus {
-		c.speeds[class] = append(c.speeds[class], c.s.Models().Throughput(class, len(c.speeds[class])))
+// class is a class of which speeds on up to so many GPUs are known.
+func (c *chooser) class(i, gpus int) *class {
+	x := &c.classes[i]
+	for n := len(x.speed); n <= gpus; n++ {
+		if n == 0 {
+			x.speed, x.saves = append(x.speed, 0), append(x.saves, 0)
+			continue
+		}
+		x.speed = append(x.speed, c.s.Models().Throughput(i, n))
+		if n == 1 {
+			continue
+		}
+		before, now := x.speed[n-1], x.speed[n]
+		x.saves = append(x.saves, 1/before-1/now)
+		// A part in 1e5 keeps what rounding does to Gain below what Rough may be off.
+		if grows := now-before > now*1e-5; grows && x.falls == n-2 && (n == 2 || x.saves[n-1] < x.saves[n-2]*(1-1e-7)) {
+			x.falls = n - 1
+		}
 	}
-	return c.speeds[class]
+	return x
+}
+
+// Falls implements elastic.Rough.
+func (c *chooser) Falls(j simulator.ID, most int) bool {
+	return most == 1 || c.class(c.job(j).class, most).falls >= most-1
+}
+
+// Rough implements elastic.Rough.
+func (c *chooser) Rough(j simulator.ID, gpus int) float64 {
+	x := &c.jobs[j]
+	return x.work * c.classes[x.class].saves[gpus]
 }
 
 // job is a job with the work that it is expected to still have.
@@ -82,7 +115,7 @@ func (c *chooser) job(j simulator.ID) *job {
 	x := &c.jobs[j]
 	if x.gpus == 0 {
 		x.class, x.gpus = c.s.JobClass(j), c.s.JobGPUs(j)
-		x.asked = c.speed(x.class, x.gpus)[x.gpus]
+		x.asked = c.class(x.class, x.gpus).speed[x.gpus]
 	}
 	if x.round != c.round {
 		x.round = c.round
@@ -109,6 +142,6 @@ func (c *chooser) rest(j simulator.ID, gpus int) float64 {
 // Gain is the time that one more GPU saves.
 func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
 	x := c.job(j)
-	speed := c.speed(x.class, gpus+1)
+	speed := c.class(x.class, gpus+1).speed
 	return x.work/speed[gpus] - x.work/speed[gpus+1]
 }
