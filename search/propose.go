@@ -16,7 +16,7 @@ type proposals struct {
 }
 
 func newProposals(e *encoder, all []space.Config, q Request, rng *rand.Rand) *proposals {
-	p := &proposals{enc: e, all: all, rng: rng, seen: make(map[string]bool, len(q.History)+len(q.Rejected)+q.N)}
+	p := &proposals{enc: e, all: all, rng: rng, seen: make(map[string]bool, len(q.History)+len(q.Rejected)+defaultBatch)}
 	for i := range q.History {
 		p.take(q.History[i].Config)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -155,4 +156,34 @@ func TestThinKeepsTheBestAndSpreads(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBudgetTakesNoMemory: what is suggested at once is a batch, however much may
+// still be measured.
+func TestBudgetTakesNoMemory(t *testing.T) {
+	s := ladder(t)
+	for _, method := range samplerNames() {
+		taken := func(budget int) uint64 {
+			var before, after runtime.MemStats
+			n := 0
+			o := Options{Space: s, Evaluate: ladderCost, Method: method, Budget: budget, Workers: 1, Seed: 1}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			o.Progress = func(Trial) {
+				if n++; n == 12 {
+					cancel()
+				}
+			}
+			runtime.ReadMemStats(&before)
+			if _, err := Tune(ctx, o); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		// Some 25 MB a request, if all of it had room made for it.
+		if small, large := taken(200), taken(1<<20); large > small+20<<20 {
+			t.Errorf("%s: a study of 12 takes %d bytes with a budget of 200, %d with one of %d", method, small, large, 1<<20)
+		}
+	}
 }
