@@ -194,6 +194,9 @@ func generateMethods() []string {
 	return out
 }
 
+// mostFutures bounds what is drawn and kept in memory; some ten are enough.
+const mostFutures = 1000
+
 func (t *tuneFlags) check() error {
 	if err := generation.Method(t.generate).Check(); err != nil {
 		return usageError{fmt.Errorf("--generate: %w", err)}
@@ -203,8 +206,8 @@ func (t *tuneFlags) check() error {
 		return usageError{fmt.Errorf("--%w", controller.CheckObjective(t.objective))}
 	case t.horizon <= 0:
 		return usageError{fmt.Errorf("--horizon: %v is not positive", t.horizon)}
-	case t.futures <= 0:
-		return usageError{fmt.Errorf("--futures: %d is not positive", t.futures)}
+	case t.futures < 1 || t.futures > mostFutures:
+		return usageError{fmt.Errorf("--futures: %d is not from 1 to %d", t.futures, mostFutures)}
 	case t.budget <= 0:
 		return usageError{fmt.Errorf("--budget: %d is not positive", t.budget)}
 	case t.workers < 0:

@@ -42,8 +42,8 @@ jobs with what is left of them at --at, then the arrivals.`,
 				return usageError{fmt.Errorf(`--trace is missing: name a trace file, or "sample"`)}
 			case at == "":
 				return usageError{fmt.Errorf("--at is missing: the instant to look ahead from, RFC 3339 or seconds")}
-			case samples < 1 || samples > 1000:
-				return usageError{fmt.Errorf("--futures: %d is not from 1 to 1000", samples)}
+			case samples < 1 || samples > mostFutures:
+				return usageError{fmt.Errorf("--futures: %d is not from 1 to %d", samples, mostFutures)}
 			case tune.horizon <= 0:
 				return usageError{fmt.Errorf("--horizon: %v is not positive", tune.horizon)}
 			}
@@ -86,7 +86,7 @@ jobs with what is left of them at --at, then the arrivals.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
-	fl.StringVar(&at, "at", "", "instant to look ahead from, RFC 3339, a date, or seconds since the trace's zero (required)")
+	fl.StringVar(&at, "at", "", "instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (required)")
 	fl.DurationVar(&tune.horizon, "horizon", time.Hour, "how far ahead jobs arrive")
 	fl.IntVar(&samples, "futures", 4, "futures to draw")
 	formerly(cmd, map[string]string{"samples": "futures"})

@@ -29,6 +29,7 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"tune --at 0 --plot x.pdf", "--plot"},
 		{"tune --at 0 --time -1s", "--time"},
 		{"tune --at 0 --budget 0", "--budget"},
+		{"tune --at 0 --futures 100000", "--futures: 100000 is not from 1 to 1000"},
 		{"tune --at 0 --sampler none", "--sampler"},
 		{"tune --at 0 --scheduler none", "none"},
 		{"tune --at 0 --set queues=99", "--set"},
