@@ -87,7 +87,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 }
 
 func printAggregate(w io.Writer, r *replay.AggregateStudy) error {
-	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %d instants\n\n", r.Trace, r.Scheduler, r.Objective, r.Configs, len(r.Instants))
+	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n", r.Trace, r.Scheduler, r.Objective, r.Configs, plural(len(r.Instants), "instant"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")
 	for _, x := range r.Rows {

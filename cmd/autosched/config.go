@@ -125,10 +125,12 @@ func newConfigListCmd(f *clientFlags) *cobra.Command {
 		ValidArgsFunction: registered(f),
 		Use:               "list SCHEDULER",
 		Short:             "List a scheduler's revisions, newest first",
-		Long: `Lists the revisions the service has made for a scheduler: where each came from,
-what became of it, and why. PROPOSED ones were not offered (mode recommend);
-REJECTED ones were refused by the scheduler, or parked by an operator, and are
-never offered again.`,
+		Long: `Lists the revisions the service has made for a scheduler: what became of each and
+where it came from. Proposed ones were not offered (mode recommend); rejected ones
+were refused by the scheduler, or parked by an operator, and are never offered
+again. Origins are default (registered), tuned (a round's) and restored (earlier
+values, gone back to). 'autosched config get SCHEDULER --revision N' shows why one
+was made.`,
 		Example: "  autosched config list tiresias --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := schedulerArg(args)
@@ -147,9 +149,9 @@ never offered again.`,
 					return printProto(cmd.OutOrStdout(), got, false)
 				}
 				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "REVISION\tSTATE\tCREATED\tVALUES")
+				fmt.Fprintln(w, "REVISION\tSTATE\tORIGIN\tCREATED\tVALUES")
 				for _, one := range got.GetConfigurations() {
-					fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", one.GetRevision(), enumWord(one.GetState()), one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one))
+					fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", one.GetRevision(), enumWord(one.GetState()), enumWord(one.GetOrigin()), one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one))
 				}
 				return w.Flush()
 			})

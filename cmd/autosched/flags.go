@@ -37,7 +37,7 @@ type replayFlags struct {
 func (f *replayFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
-	fl.StringVar(&f.from, "from", "", "first submission that counts, RFC 3339, a date, or seconds since the trace's zero (default: the trace's first)")
+	fl.StringVar(&f.from, "from", "", "first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (default: the trace's first)")
 	fl.IntVar(&f.cluster.Nodes, "nodes", 20, "nodes of the cluster")
 	fl.IntVar(&f.cluster.GPUsPerNode, "gpus-per-node", 8, "GPUs of a node")
 	fl.StringVar(&f.scheduler, "scheduler", "tiresias", "scheduler: "+strings.Join(schedulers.Names(), ", "))

@@ -95,7 +95,7 @@ paper takes a similarity and a series after a colon, with a comma between them:
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.trace, "trace", "", `trace file, table of counts, or "sample" for the built-in synthetic trace (required)`)
-	f.StringVar(&o.from, "from", "", "first instant to forecast from, RFC 3339, a date, or seconds since the trace's zero (required)")
+	f.StringVar(&o.from, "from", "", "first instant to forecast from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (required)")
 	f.StringVar(&o.to, "to", "", "end of the last forecast's horizon (required)")
 	f.StringVar(&o.since, "history-from", "", "leave out what arrived before this day (default: nothing)")
 	f.StringVar(&o.method, "methods", arrivals.DefaultMethod, "methods to score, comma-separated, or all: "+strings.Join(forecastNames(), ", "))
@@ -189,8 +189,11 @@ func (o *forecastEval) run(cmd *cobra.Command) error {
 	}
 	forecasters := make([]*arrivals.Forecaster, len(names))
 	for i, n := range names {
+		if _, err := arrivals.New(arrivals.Options{Method: n}); err != nil {
+			return usageError{fmt.Errorf("--methods: %w", err)}
+		}
 		if forecasters[i], err = arrivals.New(arrivals.Options{Method: n, Horizon: o.horizon}); err != nil {
-			return usageError{fmt.Errorf("--methods, --horizon: %w", err)}
+			return usageError{fmt.Errorf("--horizon: %w", err)}
 		}
 	}
 	in, err := o.open(cmd.Context(), cmd)

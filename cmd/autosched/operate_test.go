@@ -42,6 +42,7 @@ func TestOperate(t *testing.T) {
 		{newSchedulerCmd(), "update s --objective p95_jct --json", `"metricId": "p95_jct"`},
 		{newSchedulerCmd(), "pause s", "keeps revision 1"},
 		{newSchedulerCmd(), "list", "auto, paused"},
+		{newConfigCmd(), "list s", "1         published  default "},
 		{newSchedulerCmd(), "resume s", "goes on"},
 	} {
 		if out, err := call(c.cmd, strings.Fields(c.args)...); err != nil || !strings.Contains(out, c.says) {

@@ -46,7 +46,7 @@ type predictFlags struct {
 func (f *predictFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one`)
-	fl.StringVar(&f.from, "from", "", "first submission that counts, RFC 3339, a date, or seconds since the trace's zero (default: the trace's first)")
+	fl.StringVar(&f.from, "from", "", "first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (default: the trace's first)")
 	fl.StringVar(&f.to, "to", "", "submissions count before it (default: after the trace's last)")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of everything random")
 	fl.IntVar(&f.workers, "workers", 0, "processors to train on (0: all); the result does not depend on it")

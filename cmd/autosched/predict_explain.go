@@ -79,7 +79,7 @@ typical value instead.`,
 	fl := cmd.Flags()
 	fl.StringVar(&model, "model", "", "model file (default: learn one from the trace)")
 	fl.StringVar(&job, "job", "", "job to ask about")
-	fl.StringVar(&at, "at", "", "instant to ask at, RFC 3339, a date, or seconds since the trace's zero (default: the job's submission)")
+	fl.StringVar(&at, "at", "", "instant to ask at, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (default: the job's submission)")
 	fl.IntVar(&top, "top", 15, "features to show")
 	return cmd
 }

@@ -169,7 +169,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 	c.add(cmd)
 	goal.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&at, "at", "", "instant to tune at, RFC 3339, a date, or seconds since the trace's zero (required)")
+	fl.StringVar(&at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (required)")
 	fl.StringVar(&sampler, "sampler", search.DefaultSampler, "what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
 	fl.BoolVar(&truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
 	fl.StringVar(&drawing, "plot", "", "draw the search into this .png, .svg or .html file: best so far, parallel coordinates, and the objective by parameter")
