@@ -33,6 +33,9 @@ type Chooser interface {
 	// Gain is the worth of one GPU more for a job that has some. It must not grow
 	// with that number; at 0 or below the job gets no more.
 	Gain(j simulator.ID, gpus int) float64
+	// Stop is the first number of GPUs at which one more is worth nothing, or most if
+	// that is less.
+	Stop(j simulator.ID, most int) int
 	// Steady says that gains depend on which jobs are active alone, so that
 	// decisions in which nothing else changed can be left out.
 	Steady() bool
@@ -86,6 +89,15 @@ type job struct {
 	shared int32         // GPUs, the last time they were shared out to it
 	most   int32         // GPUs
 	kind   int32         // of the Chooser
+}
+
+// Stop is Chooser.Stop of any gains.
+func Stop(c Chooser, j simulator.ID, most int) int {
+	n := 1
+	for n < most && c.Gain(j, n) > 0 {
+		n++
+	}
+	return n
 }
 
 // New makes the policy of a configuration with the parameters above.

@@ -31,6 +31,7 @@ type kind struct {
 	jobs  int // open, each on so many GPUs
 	gpus  int32
 	most  int32
+	stop  int32 // where the next is worth nothing, or most
 	first simulator.ID
 	gain  float64 // of the next GPU, -Inf if it is not to be had
 	tied  bool
@@ -181,7 +182,17 @@ func (p *Policy) level(running int) bool {
 	if !p.gather() {
 		return false
 	}
-	left := p.left
+	left, all := p.left, 0
+	for _, i := range p.busy {
+		all += p.kinds[i].jobs * int(p.kinds[i].stop-1)
+	}
+	if all <= left {
+		for _, j := range p.open {
+			p.jobs[j].target = p.kinds[p.jobs[j].kind].stop
+		}
+		p.left -= all
+		return true
+	}
 	for left > 0 {
 		gain, jobs := math.Inf(-1), 0
 		for _, i := range p.busy {
@@ -235,7 +246,7 @@ func (p *Policy) gather() bool {
 		k := &p.kinds[x.kind]
 		if k.jobs == 0 {
 			p.busy = append(p.busy, x.kind)
-			*k = kind{gpus: 1, most: x.most, first: j}
+			*k = kind{gpus: 1, most: x.most, first: j, stop: int32(p.chooser.Stop(j, int(x.most)))}
 			k.gain = p.next(k)
 		}
 		k.jobs++

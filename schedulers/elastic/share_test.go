@@ -33,6 +33,8 @@ func (c *curves) Kind(j simulator.ID) int {
 	return c.s.JobGPUs(j)
 }
 
+func (c *curves) Stop(j simulator.ID, most int) int { return Stop(c, j, most) }
+
 func (c *curves) Gain(j simulator.ID, gpus int) float64 {
 	if c.bumps && gpus == 2 {
 		return 3

@@ -96,6 +96,9 @@ func (c *chooser) class(i, gpus int) *class {
 	return x
 }
 
+// Stop implements elastic.Chooser.
+func (c *chooser) Stop(j simulator.ID, most int) int { return elastic.Stop(c, j, most) }
+
 // Falls implements elastic.Rough.
 func (c *chooser) Falls(j simulator.ID, most int) bool {
 	return most == 1 || c.class(c.job(j).class, most).falls >= most-1

@@ -64,6 +64,8 @@ const shares = 8
 type gains struct {
 	equal int
 	list  []float64
+	most  int // up to which stop is known
+	stop  int
 }
 
 // Begin implements elastic.Chooser.
@@ -119,13 +121,28 @@ func (k *kind) goodput(c *chooser, gpus int) float64 {
 	return v
 }
 
-// Gain is the growth of the mean's sum: of s^p / p, or of log s where p is 0.
-func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
+// gainsOf is where a job's gains are kept.
+func (c *chooser) gainsOf(j simulator.ID) (*kind, *gains) {
 	k := &c.kinds[c.Kind(j)]
 	g := &k.gains[c.equal%shares]
 	if g.equal != c.equal {
-		g.equal, g.list = c.equal, g.list[:0]
+		g.equal, g.list, g.most = c.equal, g.list[:0], 0
 	}
+	return k, g
+}
+
+// Stop implements elastic.Chooser.
+func (c *chooser) Stop(j simulator.ID, most int) int {
+	_, g := c.gainsOf(j)
+	if g.most != most {
+		g.most, g.stop = most, elastic.Stop(c, j, most)
+	}
+	return g.stop
+}
+
+// Gain is the growth of the mean's sum: of s^p / p, or of log s where p is 0.
+func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
+	k, g := c.gainsOf(j)
 	for len(g.list) <= gpus {
 		g.list = append(g.list, math.NaN())
 	}
