@@ -12,6 +12,7 @@
 package elastic
 
 import (
+	"math"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -34,8 +35,8 @@ type Chooser interface {
 	// with that number; at 0 or below the job gets no more.
 	Gain(j simulator.ID, gpus int) float64
 	// Stop is the first number of GPUs at which one more is worth nothing, or most if
-	// that is less.
-	Stop(j simulator.ID, most int) int
+	// that is less, and whether gains fall from each GPU to the next up to there.
+	Stop(j simulator.ID, most int) (stop int, falls bool)
 	// Steady says that gains depend on which jobs are active alone, so that
 	// decisions in which nothing else changed can be left out.
 	Steady() bool
@@ -92,12 +93,17 @@ type job struct {
 }
 
 // Stop is Chooser.Stop of any gains.
-func Stop(c Chooser, j simulator.ID, most int) int {
-	n := 1
-	for n < most && c.Gain(j, n) > 0 {
-		n++
+func Stop(c Chooser, j simulator.ID, most int) (stop int, falls bool) {
+	stop, falls = 1, true
+	for before := math.Inf(1); stop < most; stop++ {
+		gain := c.Gain(j, stop)
+		if !(gain > 0) {
+			break
+		}
+		falls = falls && gain < before
+		before = gain
 	}
-	return n
+	return stop, falls
 }
 
 // New makes the policy of a configuration with the parameters above.

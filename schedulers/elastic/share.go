@@ -30,8 +30,10 @@ func (a offer) before(b offer) bool { return a.gain > b.gain || a.gain == b.gain
 type kind struct {
 	jobs  int // open, each on so many GPUs
 	gpus  int32
+	last  int32 // GPUs from which start looked the last time
 	most  int32
 	stop  int32 // where the next is worth nothing, or most
+	falls bool  // its gains do, up to there
 	first simulator.ID
 	gain  float64 // of the next GPU, -Inf if it is not to be had
 	tied  bool
@@ -193,6 +195,7 @@ func (p *Policy) level(running int) bool {
 		p.left -= all
 		return true
 	}
+	left -= p.start(left)
 	for left > 0 {
 		gain, jobs := math.Inf(-1), 0
 		for _, i := range p.busy {
@@ -208,6 +211,7 @@ func (p *Policy) level(running int) bool {
 		if !(gain > 0) {
 			break
 		}
+		p.worth = gain
 		for _, i := range p.tied {
 			k := &p.kinds[i]
 			k.gpus++
@@ -229,6 +233,38 @@ func (p *Policy) level(running int) bool {
 	return true
 }
 
+// start gives the open jobs of each kind the GPUs that are worth more than any in
+// the window, if there are so many left, and returns their number.
+func (p *Policy) start(left int) int {
+	high, sum := p.worth*above, 0
+	if p.worth <= 0 {
+		return 0
+	}
+	for _, i := range p.busy {
+		k := &p.kinds[i]
+		if !k.falls {
+			return 0
+		}
+		t := max(1, min(k.last, k.stop))
+		for t < k.stop && p.chooser.Gain(k.first, int(t)) > high {
+			t++
+		}
+		for t > 1 && p.chooser.Gain(k.first, int(t-1)) <= high {
+			t--
+		}
+		k.last = t
+		if sum += k.jobs * int(t-1); sum > left {
+			return 0
+		}
+	}
+	for _, i := range p.busy {
+		k := &p.kinds[i]
+		k.gpus = k.last
+		k.gain = p.next(k)
+	}
+	return sum
+}
+
 // gather counts the open jobs of each kind.
 func (p *Policy) gather() bool {
 	for _, i := range p.busy {
@@ -246,7 +282,8 @@ func (p *Policy) gather() bool {
 		k := &p.kinds[x.kind]
 		if k.jobs == 0 {
 			p.busy = append(p.busy, x.kind)
-			*k = kind{gpus: 1, most: x.most, first: j, stop: int32(p.chooser.Stop(j, int(x.most)))}
+			stop, falls := p.chooser.Stop(j, int(x.most))
+			*k = kind{gpus: 1, most: x.most, first: j, last: k.last, stop: int32(stop), falls: falls}
 			k.gain = p.next(k)
 		}
 		k.jobs++

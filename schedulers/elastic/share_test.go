@@ -33,7 +33,7 @@ func (c *curves) Kind(j simulator.ID) int {
 	return c.s.JobGPUs(j)
 }
 
-func (c *curves) Stop(j simulator.ID, most int) int { return Stop(c, j, most) }
+func (c *curves) Stop(j simulator.ID, most int) (int, bool) { return Stop(c, j, most) }
 
 func (c *curves) Gain(j simulator.ID, gpus int) float64 {
 	if c.bumps && gpus == 2 {

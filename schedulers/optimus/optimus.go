@@ -97,7 +97,7 @@ func (c *chooser) class(i, gpus int) *class {
 }
 
 // Stop implements elastic.Chooser.
-func (c *chooser) Stop(j simulator.ID, most int) int { return elastic.Stop(c, j, most) }
+func (c *chooser) Stop(j simulator.ID, most int) (int, bool) { return elastic.Stop(c, j, most) }
 
 // Falls implements elastic.Rough.
 func (c *chooser) Falls(j simulator.ID, most int) bool {

@@ -66,6 +66,7 @@ type gains struct {
 	list  []float64
 	most  int // up to which stop is known
 	stop  int
+	falls bool
 }
 
 // Begin implements elastic.Chooser.
@@ -132,12 +133,13 @@ func (c *chooser) gainsOf(j simulator.ID) (*kind, *gains) {
 }
 
 // Stop implements elastic.Chooser.
-func (c *chooser) Stop(j simulator.ID, most int) int {
+func (c *chooser) Stop(j simulator.ID, most int) (stop int, falls bool) {
 	_, g := c.gainsOf(j)
 	if g.most != most {
-		g.most, g.stop = most, elastic.Stop(c, j, most)
+		g.stop, g.falls = elastic.Stop(c, j, most)
+		g.most = most
 	}
-	return g.stop
+	return g.stop, g.falls
 }
 
 // Gain is the growth of the mean's sum: of s^p / p, or of log s where p is 0.
