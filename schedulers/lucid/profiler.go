@@ -24,10 +24,16 @@ type profiler struct {
 	// GPUs of a node, and of all nodes beside it.
 	perNode, beside int
 	open            bool
-	wide            int // active jobs that need the nodes
-	queue           lanes.List
+	wide            int     // active jobs that need the nodes
+	queue           []line  // by width
 	state           []stage // by job
 	over            []simulator.ID
+}
+
+// line is the waiting jobs of a width, in order of submission.
+type line struct {
+	gpus int
+	jobs lanes.List
 }
 
 type stage uint8
@@ -44,7 +50,9 @@ func newProfiler(c space.Config) profiler {
 
 func (p *profiler) reset(s *simulator.Sim) {
 	p.s, p.wide = s, 0
-	p.queue.Reset()
+	for i := range p.queue {
+		p.queue[i].jobs.Reset()
+	}
 	p.state, p.over = p.state[:0], p.over[:0]
 	p.nodes = min(p.want, s.Cluster().Nodes-1)
 	if s.PoolGPUs(pool) == s.Cluster().TotalGPUs() {
@@ -81,12 +89,17 @@ func (p *profiler) admit(j simulator.ID) {
 	case p.s.JobStarts(j) == 0:
 		p.state[j] = queued
 		p.s.SetPool(j, pool)
-		p.queue.Insert(p.entry(j))
+		p.line(p.s.JobGPUs(j)).jobs.Insert(lanes.Entry{ID: j})
 	}
 }
 
-func (p *profiler) entry(j simulator.ID) lanes.Entry {
-	return lanes.Entry{Key: int64(p.s.JobGPUs(j)), ID: j}
+// line is the line of a width.
+func (p *profiler) line(gpus int) *line {
+	i, ok := slices.BinarySearchFunc(p.queue, gpus, func(l line, g int) int { return l.gpus - g })
+	if !ok {
+		p.queue = slices.Insert(p.queue, i, line{gpus: gpus})
+	}
+	return &p.queue[i]
 }
 
 // has reports whether a job waits for the profiler or is in it.
@@ -135,25 +148,24 @@ func (p *profiler) plan(main *policy, plan *simulator.Plan) {
 			p.s.Partition(0)
 		}
 	}
-	if !p.open {
-		for p.queue.Len() > 0 {
-			e := p.queue.At(0)
-			p.queue.Remove(e)
-			p.release(main, e.ID)
+	for k := range p.queue {
+		l := &p.queue[k].jobs
+		for i := 0; i < l.Len(); {
+			e := l.At(i)
+			switch {
+			case !p.open:
+				p.release(main, e.ID)
+			case !p.s.QuotaAllows(e.ID):
+				i++ // nobody waits behind another tenant's quota
+				continue
+			case !plan.Start(e.ID):
+				return
+			default:
+				p.state[e.ID] = profiled
+				p.s.SetQuantum(e.ID, p.s.Now()+p.time)
+			}
+			l.Remove(e)
 		}
-	}
-	for i := 0; i < p.queue.Len(); {
-		e := p.queue.At(i)
-		if !p.s.QuotaAllows(e.ID) {
-			i++ // nobody waits behind another tenant's quota
-			continue
-		}
-		if !plan.Start(e.ID) {
-			return
-		}
-		p.queue.Remove(e)
-		p.state[e.ID] = profiled
-		p.s.SetQuantum(e.ID, p.s.Now()+p.time)
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 // plainWalk sorts all active jobs anew in every plan.
 type plainWalk struct {
 	walk
-	order []line
+	order []active
 }
 
-type line struct {
+type active struct {
 	key, entry int64
 	id         simulator.ID
 	runs       bool
@@ -29,13 +29,13 @@ func (p *plainWalk) Reset(s *simulator.Sim) {
 }
 
 func (p *plainWalk) Admit(j simulator.ID, _ simulator.Seen) {
-	p.order = append(p.order, line{id: j})
+	p.order = append(p.order, active{id: j})
 	p.join(j)
 }
 
 func (p *plainWalk) join(j simulator.ID) {
 	p.entered++
-	a := &p.order[slices.IndexFunc(p.order, func(a line) bool { return a.id == j })]
+	a := &p.order[slices.IndexFunc(p.order, func(a active) bool { return a.id == j })]
 	a.entry, a.runs = p.entered, p.s.JobRunning(j)
 	if a.runs && !p.turns {
 		p.watch(j)
@@ -43,7 +43,7 @@ func (p *plainWalk) join(j simulator.ID) {
 }
 
 func (p *plainWalk) Finish(j simulator.ID) {
-	p.order = slices.DeleteFunc(p.order, func(a line) bool { return a.id == j })
+	p.order = slices.DeleteFunc(p.order, func(a active) bool { return a.id == j })
 }
 
 func (p *plainWalk) Quantum(simulator.ID) {}
@@ -52,7 +52,7 @@ func (p *plainWalk) Plan(plan *simulator.Plan) {
 	for i := range p.order {
 		p.order[i].key = p.key(p.order[i].id)
 	}
-	slices.SortFunc(p.order, func(a, b line) int {
+	slices.SortFunc(p.order, func(a, b active) int {
 		if c := cmp.Compare(a.key, b.key); c != 0 {
 			return c
 		}
@@ -89,7 +89,7 @@ func (p *plainWalk) Plan(plan *simulator.Plan) {
 		if !p.turns || a.runs || !slices.Contains(start, a.id) {
 			continue
 		}
-		if k := slices.IndexFunc(p.order[i:], func(b line) bool { return b.runs }); k >= 0 {
+		if k := slices.IndexFunc(p.order[i:], func(b active) bool { return b.runs }); k >= 0 {
 			p.s.WakeAt(p.s.Now() + time.Duration(p.order[i+k].key-a.key) + 1)
 		}
 	}
