@@ -36,7 +36,8 @@ func (p *policy) expire(room *simulator.Room) {
 			held = append(held, *x)
 			continue
 		}
-		total, rest := outlook(p.ran(x), x.told, w.length)
+		ran := p.ran(x)
+		total, rest := outlook(ran, x.told, w.length)
 		base := rest - x.submit
 		over = append(over, standing{key: float64(float64(now+base)/float64(total)) * w.share, base: base, total: total, id: x.id, kind: x.kind})
 		if i < p.ordered {

@@ -102,15 +102,14 @@ type width struct {
 
 // spell is a running job.
 type spell struct {
-	until  time.Duration // its lease lasts
-	submit time.Duration
-	told   time.Duration
-	// from is since when it would have run if it never had waited, where known: it
-	// grows older by the clock, so nobody need be asked again.
-	from   time.Duration
-	steady bool
-	id     simulator.ID
-	kind   int32
+	until time.Duration // its lease lasts
+	// What follows is asked for when the lease is over. from is since when the job
+	// would have run if it never had waited: once that is steady, it grows older by
+	// the clock, and nobody need be asked again.
+	submit, told, from time.Duration
+	steady             bool
+	id                 simulator.ID
+	kind               int32
 }
 
 type ranked struct {
@@ -214,7 +213,7 @@ func (p *policy) runs(j simulator.ID) {
 	r := &p.records[j]
 	p.widths[r.kind].running++
 	r.at = int32(len(p.running))
-	p.running = append(p.running, spell{id: j, kind: r.kind, until: p.until(j), submit: p.s.JobSubmit(j), told: p.told(j)})
+	p.running = append(p.running, spell{id: j, kind: r.kind, until: p.until(j)})
 }
 
 // ran is how long a running job has run in all, on the GPUs it asks for.
@@ -223,6 +222,7 @@ func (p *policy) ran(x *spell) time.Duration {
 	if x.steady {
 		return now - x.from
 	}
+	x.submit, x.told = p.s.JobSubmit(x.id), p.told(x.id)
 	ran := p.service.Received(x.id)
 	// A negative one, which only a mistaken report makes, would be rounded the
 	// other way.
