@@ -90,6 +90,14 @@ type job struct {
 	shared int32         // GPUs, the last time they were shared out to it
 	most   int32         // GPUs
 	kind   int32         // of the Chooser
+	bargain
+}
+
+// bargain is what a move from a number of GPUs to another brings: more speed, and
+// the work that is lost.
+type bargain struct {
+	from, to   int32
+	more, loss float64
 }
 
 // Stop is Chooser.Stop of any gains.
@@ -217,11 +225,13 @@ func (p *Policy) decide(plan *simulator.Plan) {
 // assumed, as it has been left where it is. So no job is moved in vain often, and
 // none stays small for good.
 func (p *Policy) pays(j simulator.ID) bool {
-	m := p.s.Models()
 	x := &p.jobs[j]
-	now, then := p.Speed(j, int(x.held)), p.Speed(j, int(x.target))
+	if b := &x.bargain; b.from != x.held || b.to != x.target {
+		now, then := p.Speed(j, int(x.held)), p.Speed(j, int(x.target))
+		*b = bargain{x.held, x.target, then - now, float64(then * p.s.Models().Restart(int(x.target)).Seconds())}
+	}
 	kept := max(p.s.Now()-p.s.JobSince(j), time.Duration(p.grid))
-	return float64((then-now)*kept.Seconds()) > float64(then*m.Restart(int(x.target)).Seconds())
+	return float64(x.bargain.more*kept.Seconds()) > x.bargain.loss
 }
 
 // Speed is a job's throughput on a number of GPUs.
@@ -236,6 +246,7 @@ func (p *Policy) move(plan *simulator.Plan) bool {
 	for t := range p.s.Tenants() {
 		p.need = append(p.need, -p.s.TenantRoom(t))
 	}
+	wanted := false
 	for i := range p.run.Len() {
 		j := p.run.At(i).ID
 		x := &p.jobs[j]
@@ -245,6 +256,7 @@ func (p *Policy) move(plan *simulator.Plan) bool {
 			x.target = x.held
 			p.quiet = false // it will in time
 		default:
+			wanted = true
 			need += more
 			p.need[p.s.JobTenant(j)] += more
 		}
@@ -252,8 +264,12 @@ func (p *Policy) move(plan *simulator.Plan) bool {
 	for i := range p.given {
 		j := p.wait.At(i).ID
 		more := int(p.jobs[j].target)
+		wanted = wanted || more > 0
 		need += more
 		p.need[p.s.JobTenant(j)] += more
+	}
+	if !wanted {
+		return false // nobody gives up anything
 	}
 	moved := false
 	for i := range p.run.Len() {
