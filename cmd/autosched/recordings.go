@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -58,9 +59,13 @@ func (f *recordFlags) check() error {
 }
 
 // begin opens the files and hooks into the options of a run.
-func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Options) (*recorder, error) {
+func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Options) (_ *recorder, err error) {
 	r := &recorder{flags: f, sim: sim}
-	var err error
+	defer func() {
+		if err != nil {
+			r.abort()
+		}
+	}()
 	if f.series != "" {
 		if r.series, err = newSink(f.series); err != nil {
 			return nil, fmt.Errorf("--series: %w", err)
@@ -98,6 +103,13 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 		o.Observer = r.drawn.Observe
 	}
 	return r, nil
+}
+
+// abort leaves nothing of the files of a run that did not end.
+func (r *recorder) abort() {
+	for _, s := range []*sink{r.series, r.tenants, r.line, r.jobs, r.plot} {
+		s.abort()
+	}
 }
 
 // mark notes a change of configuration at the run's present instant.
@@ -169,59 +181,109 @@ func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
 		o.Series.Flush(r.sim)
 	}
 	if r.series != nil {
-		if err := errors.Join(r.err, r.series.Close()); err != nil {
+		if err := r.series.end(r.err); err != nil {
 			return fmt.Errorf("--series: %w", err)
 		}
 	}
 	if r.tenants != nil {
-		if err := errors.Join(r.failed, r.tenants.Close()); err != nil {
+		if err := r.tenants.end(r.failed); err != nil {
 			return fmt.Errorf("--series-by-tenant: %w", err)
 		}
 	}
 	if r.drawn != nil {
-		if err := errors.Join(r.drawn.Close(), r.line.Close()); err != nil {
+		if err := r.line.end(r.drawn.Close()); err != nil {
 			return fmt.Errorf("--timeline: %w", err)
 		}
 	}
 	if r.jobs != nil {
-		if err := errors.Join(writeOutcomes(r.jobs, r.sim), r.jobs.Close()); err != nil {
+		if err := r.jobs.end(writeOutcomes(r.jobs, r.sim)); err != nil {
 			return fmt.Errorf("--jobs-out: %w", err)
 		}
 	}
 	if r.plot != nil {
-		if err := errors.Join(plotRun(r.plot, r.flags.plot, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs()), r.plot.Close()); err != nil {
+		if err := r.plot.end(plotRun(r.plot, r.flags.plot, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs())); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}
 	return nil
 }
 
-// sink is a file that is compressed if its name says so.
+// sink is a file that is compressed if its name says so. It takes its place when
+// it is complete: what is broken off leaves what was there before.
 type sink struct {
 	io.Writer
 	file *os.File
 	zip  *gzip.Writer
+	path string // where it goes, "" if it is there
+	done bool
 }
 
 func newSink(path string) (*sink, error) {
-	f, err := os.Create(path)
+	s := &sink{}
+	var err error
+	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() { // a pipe or a device cannot be replaced
+		s.file, err = os.OpenFile(path, os.O_WRONLY, 0)
+	} else {
+		s.path = path
+		if to, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
+			s.path = to
+		}
+		s.file, err = os.CreateTemp(filepath.Dir(s.path), "."+filepath.Base(s.path)+".*")
+		if told := (*os.PathError)(nil); errors.As(err, &told) {
+			err = &os.PathError{Op: told.Op, Path: path, Err: told.Err}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{Writer: f, file: f}
+	s.Writer = s.file
 	if strings.HasSuffix(path, ".gz") {
-		s.zip = gzip.NewWriter(f)
+		s.zip = gzip.NewWriter(s.file)
 		s.Writer = s.zip
 	}
 	return s, nil
 }
 
-func (s *sink) Close() error {
-	var err error
+// end completes the file and puts it in its place, unless what was to be written
+// failed.
+func (s *sink) end(err error) error {
+	if err != nil {
+		s.abort()
+		return err
+	}
 	if s.zip != nil {
 		err = s.zip.Close()
 	}
-	return errors.Join(err, s.file.Close())
+	if s.path == "" {
+		s.done = true
+		return errors.Join(err, s.file.Close())
+	}
+	if err == nil {
+		err = s.file.Chmod(0o644)
+	}
+	if err == nil {
+		err = s.file.Close()
+	}
+	if err == nil {
+		err = os.Rename(s.file.Name(), s.path)
+	}
+	if err != nil {
+		s.abort()
+	}
+	s.done = true
+	return err
+}
+
+// abort leaves no trace of a file that is not complete, nil included.
+func (s *sink) abort() {
+	if s == nil || s.done {
+		return
+	}
+	s.done = true
+	s.file.Close()
+	if s.path != "" {
+		os.Remove(s.file.Name())
+	}
 }
 
 // writeFile writes a file that a flag names.
@@ -230,7 +292,7 @@ func writeFile(path, flag string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	if err := errors.Join(write(s), s.Close()); err != nil {
+	if err := s.end(write(s)); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return nil

@@ -87,6 +87,7 @@ policy=finish_time_fairness, gavel ask; a note tells if none did.`,
 			if err != nil {
 				return err
 			}
+			defer recorder.abort() // unless it ends
 			began := time.Now()
 			if err := sim.Start(f.cluster, w, in.scheduler.New(config), in.options); err != nil {
 				return err

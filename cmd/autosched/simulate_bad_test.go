@@ -4,9 +4,61 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestRunThatFailsLeavesFilesAlone: what an earlier run wrote stays, and nothing
+// half written.
+func TestRunThatFailsLeavesFilesAlone(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	trace := at("trace.csv")
+	for name, text := range map[string]string{"trace.csv": "job_id,submit_time_s,duration_s,num_gpus\na,0,10,1\nwide,1,10,100\n", "jobs.csv": "precious\n", "run.json.gz": "precious, too"} {
+		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(at("jobs.csv"), at("link.csv")); err != nil {
+		t.Skip(err)
+	}
+	args := []string{"simulate", "--trace", trace, "--nodes", "2", "--series", at("new.csv"), "--jobs-out", at("link.csv"), "--timeline", at("run.json.gz"), "--plot", at("p.svg")}
+	names := func() (out []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			out = append(out, e.Name())
+		}
+		return out
+	}
+	before := names()
+	if code, _, errs := command(args...); code != 1 || !strings.Contains(errs, "wide") {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	jobs, _ := os.ReadFile(at("jobs.csv"))
+	if got := names(); !slices.Equal(got, before) || string(jobs) != "precious\n" {
+		t.Errorf("files %v, want %v; jobs.csv holds %q", got, before, jobs)
+	}
+	// Where one cannot be opened, none is left.
+	if code, _, errs := command(append(args, "--skip-wider", "--plot", at("none/p.svg"))...); code != 1 || !strings.Contains(errs, "--plot: open "+at("none/p.svg")) {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if got := names(); !slices.Equal(got, before) {
+		t.Errorf("files %v, want %v", got, before)
+	}
+	if code, _, errs := command(append(args, "--skip-wider")...); code != 0 {
+		t.Fatal(errs)
+	}
+	if jobs, _ = os.ReadFile(at("jobs.csv")); !strings.HasPrefix(string(jobs), "job_id,") || len(names()) != len(before)+2 {
+		t.Errorf("files %v; jobs.csv holds %q", names(), jobs)
+	}
+	if info, err := os.Lstat(at("link.csv")); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v", err)
+	}
+}
 
 // TestBadTraces: what no scheduler can run is left out and named by file, line
 // and field, or ends the command with an error that says what to do.
