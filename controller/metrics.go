@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -29,7 +30,7 @@ type metric struct {
 }
 
 // metrics by name. Queue is the queueing delay, all spells of it; deadline_misses
-// is the share of all jobs that end after their deadline.
+// is the share that end late of the jobs that have a deadline, 0 if none has.
 var metrics = map[string]metric{
 	"avg_jct":          {jct, jctFloor, mean, "s", false},
 	"p50_jct":          {jct, jctFloor, quantile(.5), "s", false},
@@ -40,7 +41,7 @@ var metrics = map[string]metric{
 	"max_rho":          {rho, rhoFloor, slices.Max[[]float64], "", false},
 	"avg_queue":        {queue, queueFloor, mean, "s", false},
 	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false},
-	"deadline_misses":  {late, lateFloor, mean, "%", false},
+	"deadline_misses":  {late, lateFloor, shareKnown, "%", false},
 	"tenant_avg_jct":   {jct, jctFloor, mean, "s", true},
 	"tenant_p95_jct":   {jct, jctFloor, quantile(.95), "s", true},
 	"tenant_avg_queue": {queue, queueFloor, mean, "s", true},
@@ -56,17 +57,22 @@ func rho(o *simulator.Outcome) float64                   { return o.Rho }
 func rhoFloor(o *simulator.Outcome, _ *Scenario) float64 { return o.RhoFloor() }
 func queue(o *simulator.Outcome) float64                 { return o.Wait.Seconds() }
 
-// late is 1 for a job that ends after its deadline.
+// late is 1 for a job that ends after its deadline, 0 for one that ends in time,
+// and -1 for one that has none.
 func late(o *simulator.Outcome) float64 {
-	if o.Missed() {
-		return 1
-	}
-	return 0
+	return afterDeadline(o, o.End)
 }
 
-// lateFloor is 1 for a job that would miss its deadline if it never waited.
+// lateFloor is late of a job that never waits.
 func lateFloor(o *simulator.Outcome, _ *Scenario) float64 {
-	if o.Deadline != 0 && o.Submit+o.Floor > o.Deadline {
+	return afterDeadline(o, o.Submit+o.Floor)
+}
+
+func afterDeadline(o *simulator.Outcome, end time.Duration) float64 {
+	switch {
+	case o.Deadline == 0:
+		return -1
+	case end > o.Deadline:
 		return 1
 	}
 	return 0
@@ -86,6 +92,18 @@ func mean(values []float64) float64 {
 		sum += v
 	}
 	return sum / float64(len(values))
+}
+
+// shareKnown is the mean of the values that are not negative, 0 if all are.
+func shareKnown(values []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range values {
+		if v >= 0 {
+			sum += v
+			n++
+		}
+	}
+	return sum / float64(max(1, n))
 }
 
 // quantile sorts the values.
