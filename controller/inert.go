@@ -39,9 +39,12 @@ func (x *Scenario) hasDeadline() bool {
 
 // withoutInert is the round in a space in which parameters that make no difference
 // in its scenarios can only be what they are in the incumbent, so that no
-// measurement is spent on them. It names them; if there are none, it is the round
-// itself.
+// measurement is spent on them. It names them; if there are none, or the sampler
+// goes on in later rounds, it is the round itself.
 func (r *Round) withoutInert() (*Round, []string) {
+	if strings.HasPrefix(r.Sampler, "bluefin") || r.State != nil {
+		return r, nil // it goes on from round to round, in coordinates of the space
+	}
 	deadlines := slices.ContainsFunc(slices.Concat(r.Scenarios, r.Confirm), func(x Scenario) bool { return x.hasDeadline() })
 	inert := Inert(r.Scheduler, deadlines, r.Options.Estimate != nil)
 	if len(inert) == 0 || r.Space.Check(r.Incumbent) != nil {

@@ -73,3 +73,24 @@ func TestRoundLeavesInertParametersAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestSamplersThatGoOnKeepTheirSpace: what a sampler has learnt in one round is
+// in coordinates of the whole space, though the next has other inert parameters.
+func TestSamplersThatGoOnKeepTheirSpace(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	chronus, err := schedulers.Find("chronus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sampler := range []string{"bluefin", "bluefin+"} {
+		r := tuningRound(t, x)
+		r.Scheduler, r.Space, r.Incumbent, r.Budget, r.Sampler = chronus, chronus.Space, chronus.Space.Default(), 6, sampler
+		got, err := r.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Inert) > 0 {
+			t.Errorf("%s: %v were held", sampler, got.Inert)
+		}
+	}
+}
