@@ -93,7 +93,8 @@ type Back struct {
 	// is on offer that the scheduler applied, or else the registered defaults.
 	To int64
 	// From, if not 0, is what is to be gone back from: if another revision is on
-	// offer, that is ErrChanged, and nothing changes.
+	// offer, that is ErrChanged, and nothing changes. Going back from what itself
+	// came of going back needs To, and is ErrState without.
 	From int64
 	// Park refuses the values gone back from for good, as if the scheduler had
 	// refused them.
@@ -124,6 +125,8 @@ func (s *Service) Rollback(ctx context.Context, id string, b Back) (*Configurati
 			return nil, fmt.Errorf("revision %d of scheduler %q: %w", b.To, id, ErrNotFound)
 		case b.From != 0 && b.From != from.Revision && (b.From != from.Left || to != nil && to.Hash != from.Hash):
 			return nil, fmt.Errorf("%w: revision %d of scheduler %q, not %d; nothing was changed", ErrChanged, from.Revision, id, b.From)
+		case b.To == 0 && from.Left != 0 && b.From == from.Revision:
+			return nil, fmt.Errorf("%w: revision %d of scheduler %q itself came of going back from revision %d; name the revision to go back to", ErrState, from.Revision, id, from.Left)
 		case b.To == 0 && from.Left != 0:
 			return v.parkLeft(from, b.Park, now), nil
 		case b.To == 0:

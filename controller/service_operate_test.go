@@ -171,8 +171,13 @@ func TestRollback(t *testing.T) {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
-	for _, b := range []controller.Back{{From: 4}, {From: 4, To: 1}, {From: 5}} { // sent again, or by who saw it
+	for _, b := range []controller.Back{{}, {From: 4}, {From: 4, To: 1}} { // sent again
 		if c, err := h.service.Rollback(ctx, "s", b); err != nil || c.Revision != 5 {
+			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
+		}
+	}
+	for _, b := range []controller.Back{{From: 5}, {From: 5, Park: true}} { // further back, but where to?
+		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, controller.ErrState) || h.current("s").Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}

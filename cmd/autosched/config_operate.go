@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -97,36 +96,18 @@ pause' stops rounds altogether.`,
 				return usageError{fmt.Errorf("--from: %d is negative", from)}
 			}
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				from := from
-				if from == 0 {
-					if from, err = c.onOffer(ctx, name); err != nil {
-						return err
-					}
-				}
 				got, err := c.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: name, Revision: revision, FromRevision: from, Park: park})
 				if err != nil {
 					return err
-				}
-				if !f.json && got.GetRevision() > from {
-					fmt.Fprintf(cmd.OutOrStdout(), "gone back from revision %d\n", from)
 				}
 				return f.offered(cmd, got)
 			})
 		},
 	}
 	cmd.Flags().Int64Var(&revision, "revision", 0, "revision to go back to (default: the last other one that was applied)")
-	cmd.Flags().Int64Var(&from, "from", 0, "revision to go back from; fails if another is on offer by now (default: what is on offer when the command begins)")
+	cmd.Flags().Int64Var(&from, "from", 0, "revision to go back from; fails if another is on offer by now (default: whatever is on offer)")
 	cmd.Flags().BoolVar(&park, "park", false, "never offer the values gone back from again")
 	return cmd
-}
-
-// onOffer is the revision that a scheduler should run, 0 if there is none.
-func (c *client) onOffer(ctx context.Context, scheduler string) (int64, error) {
-	got, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})
-	if err != nil || got.GetCurrentConfiguration() == "" {
-		return 0, err
-	}
-	return strconv.ParseInt(shortName(got.GetCurrentConfiguration()), 10, 64)
 }
 
 func (f *clientFlags) offered(cmd *cobra.Command, c *pb.Configuration) error {

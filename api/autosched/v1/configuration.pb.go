@@ -1048,7 +1048,9 @@ type RollbackConfigurationRequest struct {
 	Park bool `protobuf:"varint,3,opt,name=park,proto3" json:"park,omitempty"`
 	// The revision that the caller means to go back from. If set and another one is
 	// on offer by now, which did not come of this very rollback, the request fails
-	// with ABORTED and changes nothing.
+	// with ABORTED and changes nothing. If it itself came of a rollback, name the
+	// revision to go back to: without it the request fails with
+	// FAILED_PRECONDITION.
 	FromRevision  int64 `protobuf:"varint,4,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
