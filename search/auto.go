@@ -63,7 +63,7 @@ func suits(s Setup, dims int) string {
 		what += ", " + count(rules, "rule", "rules")
 	}
 	if s.Budget > 0 {
-		what += ", " + fmt.Sprintf("%d evaluations", s.Budget)
+		what += fmt.Sprintf(", planned for %d evaluations", s.Budget)
 	}
 	return what + ": few enough for a Gaussian process"
 }

@@ -90,6 +90,14 @@ type recorded struct {
 // Trials is how many trials it holds.
 func (r *Recording) Trials() int { return len(r.trials) }
 
+// Budget is what the study was planned for last, 0 if the record does not tell.
+func (r *Recording) Budget() int {
+	if n := len(r.budgets); n > 0 {
+		return r.budgets[n-1]
+	}
+	return r.Header.Budget
+}
+
 // longestLine bounds a line, so that a file of something else is not read into
 // memory: a trial on 64 futures has some 10 KB.
 const longestLine = 4 << 20
@@ -250,10 +258,7 @@ func (r *Recording) readLine(text []byte, line int, s *space.Space) error {
 
 // readBudget takes in that a study went on for a larger budget.
 func (r *Recording) readBudget(budget int) error {
-	before := r.Header.Budget
-	if n := len(r.budgets); n > 0 {
-		before = r.budgets[n-1]
-	}
+	before := r.Budget()
 	if before == 0 || budget <= before {
 		return fmt.Errorf("budget: %d is not above the one before, %d", budget, before)
 	}

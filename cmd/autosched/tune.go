@@ -123,8 +123,11 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			}
 			defer record.close()
 			if record.from != nil {
+				if !cmd.Flags().Changed("budget") {
+					t.budget = record.budget(t.budget, within > 0)
+				}
 				record.accepted = func() {
-					fmt.Fprintf(cmd.ErrOrStderr(), "note: %d trials of %s are not measured again\n", record.from.Trials(), study.resume)
+					fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", record.used(sampler, t.budget))
 				}
 			}
 			line := newProgressLine(cmd.ErrOrStderr())
@@ -150,7 +153,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			r := newTuneReport(in, &f, state, &got, incumbent, time.Since(began))
 			r.describe(&got, &goal)
 			if cmd.Context().Err() != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured"+record.hint())
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured"+record.hint(t.budget))
 			}
 			if drawing != "" {
 				if err := plotTune(drawing, r, top); err != nil {
@@ -173,7 +176,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 	fl.StringVar(&sampler, "sampler", search.DefaultSampler, "what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
 	fl.BoolVar(&truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
 	fl.StringVar(&drawing, "plot", "", "draw the search into this .png, .svg or .html file: best so far, parallel coordinates, and the objective by parameter")
-	fl.DurationVar(&within, "time", 0, fmt.Sprintf("how long to search (0: only --budget counts; with it --budget is %d unless given); the result then depends on the machine", timedBudget))
+	fl.DurationVar(&within, "time", 0, fmt.Sprintf("how long to search (0: only --budget counts; with it --budget is at least %d unless given); the result then depends on the machine", timedBudget))
 	fl.IntVar(&top, "top", 15, "trials to print, best first")
 	_ = cmd.RegisterFlagCompletionFunc("sampler", cobra.FixedCompletions(samplerNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -20,7 +20,7 @@ type studyFlags struct {
 func (f *studyFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trials, "trials", "", "write the trials and rejections to this file as they come, as JSON lines")
-	fl.StringVar(&f.resume, "resume", "", "go on from a file that --trials wrote, also with a larger --budget: what it holds is not measured again, with the same budget the result is that of a run without a break; new trials go to the same file, or to that of --trials")
+	fl.StringVar(&f.resume, "resume", "", "go on from a file that --trials wrote, to its budget unless --budget is given, which may be larger: what it holds is not measured again, with the same budget the result is that of a run without a break; new trials go to the same file, or to that of --trials")
 }
 
 // studyFile is a study's record that is being read and written.
@@ -122,12 +122,29 @@ func (s *studyFile) tellAccepted() {
 	}
 }
 
+// budget is that of the record that is resumed where none is given; standard where
+// it tells none, and at least that in a search that ends by time.
+func (s *studyFile) budget(standard int, timed bool) int {
+	if n := s.from.Budget(); n > 0 && !(timed && n < standard) {
+		return n
+	}
+	return standard
+}
+
+// used says what a search by a sampler makes of the record that it resumes.
+func (s *studyFile) used(sampler string, budget int) string {
+	if n := s.from.Trials(); n > budget && s.from.Header.Sampler == sampler {
+		return fmt.Sprintf("%s holds %d trials, --budget %d looks at the first %d", s.from.Name, n, budget, budget)
+	}
+	return fmt.Sprintf("%d trials of %s are not measured again", s.from.Trials(), s.from.Name)
+}
+
 // hint says how to go on after an interruption.
-func (s *studyFile) hint() string {
+func (s *studyFile) hint(budget int) string {
 	if s.out == nil {
 		return ""
 	}
-	return "; go on with --resume " + s.path
+	return fmt.Sprintf("; go on with --resume %s --budget %d", s.path, budget)
 }
 
 // close may be called twice.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/search"
 )
 
 // withoutWall is a report without what differs from run to run.
@@ -172,6 +174,51 @@ func TestTuneResume(t *testing.T) {
 	}
 }
 
+// TestTuneResumeBudget: without --budget a search goes on to that of the file, the
+// last one if there are several, and a note tells of trials that a smaller one does
+// not look at.
+func TestTuneResumeBudget(t *testing.T) {
+	dir := t.TempDir()
+	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
+	run := func(more ...string) (trials int, errs string) {
+		t.Helper()
+		code, out, errs := command(append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures", "1", "--sampler", "random", "--json"}, more...)...)
+		var got struct{ Trials []json.RawMessage }
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatalf("exit %d, %v: %s", code, err, errs)
+		}
+		return len(got.Trials), errs
+	}
+	run("--budget", "43", "--trials", path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(half, bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:42], nil), 0o600); err != nil { // 41 trials
+		t.Fatal(err)
+	}
+	if n, errs := run("--resume", half); n != 43 || !strings.Contains(errs, "note: 41 trials of "+half+" are not measured again\n") {
+		t.Errorf("%d trials, want 43: %s", n, errs)
+	}
+	if n, errs := run("--resume", path, "--budget", "40"); n != 40 || !strings.Contains(errs, "note: "+path+" holds 43 trials, --budget 40 looks at the first 40\n") {
+		t.Errorf("%d trials, want 40: %s", n, errs)
+	}
+	run("--resume", path, "--budget", "45")
+	if n, _ := run("--resume", path); n != 45 {
+		t.Errorf("%d trials, want those of the last budget, 45", n)
+	}
+	for _, c := range []struct {
+		recorded, standard int
+		timed              bool
+		want               int
+	}{{60, 40, false, 60}, {20, 40, false, 20}, {0, 40, false, 40}, {40, timedBudget, true, timedBudget}, {2000, timedBudget, true, 2000}} {
+		f := studyFile{from: &search.Recording{Header: search.Header{Budget: c.recorded}}}
+		if got := f.budget(c.standard, c.timed); got != c.want {
+			t.Errorf("%+v: budget %d", c, got)
+		}
+	}
+}
+
 // TestTuneInterrupted: the best so far comes out, and how to go on.
 func TestTuneInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trials.jsonl")
@@ -196,7 +243,7 @@ func TestTuneInterrupted(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || code != 0 || got.Stopped != "cancelled" || len(got.Trials) < 5 || len(got.Best) == 0 {
 		t.Errorf("exit %d, stopped by %q after %d trials (%v)", code, got.Stopped, len(got.Trials), err)
 	}
-	if want := "note: interrupted; this is the best of what was measured; go on with --resume " + path; !strings.Contains(errs.String(), want) {
+	if want := "note: interrupted; this is the best of what was measured; go on with --resume " + path + " --budget 1000000\n"; !strings.Contains(errs.String(), want) {
 		t.Errorf("%s does not say %q", &errs, want)
 	}
 }
