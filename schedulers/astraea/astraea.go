@@ -63,8 +63,9 @@ type job struct {
 	age      float64 // in seconds, likewise
 }
 
-// account is GPU-time in seconds, and for how long a tenant has had jobs.
-type account struct{ received, deserved, age float64 }
+// account is GPU-time in seconds, for how long a tenant has had jobs, and what
+// its share counts.
+type account struct{ received, deserved, age, counts float64 }
 
 func (a account) share() float64 {
 	if a.deserved <= 0 {
@@ -102,14 +103,17 @@ func (r *ranker) tenantOf(j simulator.ID) int32 {
 	return t
 }
 
-func (r *ranker) Prepare(active *lanes.List, _ bool) (keep bool) {
+func (r *ranker) Prepare(active *lanes.List, changed bool) (keep bool) {
+	if n := active.Len(); changed && n > 0 {
+		r.job(active.At(n - 1).ID) // and all before
+	}
 	gpus := float64(r.s.Cluster().TotalGPUs())
 	r.equal = gpus / float64(active.Len())
 	r.account = r.account[:0]
 	tenants, now := 0, r.s.Now()
 	for i := range active.Len() {
 		id := active.At(i).ID
-		j := r.job(id)
+		j := &r.jobs[id]
 		for int(j.tenant) >= len(r.account) {
 			r.account = append(r.account, account{})
 		}
@@ -128,6 +132,7 @@ func (r *ranker) Prepare(active *lanes.List, _ bool) (keep bool) {
 	for t := range r.account {
 		a := &r.account[t]
 		a.deserved = min(a.deserved, float64(gpus/float64(tenants)*a.age))
+		a.counts = float64(r.weight * a.share())
 	}
 	return false
 }
@@ -138,10 +143,11 @@ func (r *ranker) Rank(list []rounds.Ranked, running bool) {
 	if running {
 		behind = 0
 	}
+	rest := 1 - r.weight
 	for i := range list {
 		j := &r.jobs[list[i].ID]
 		own := account{received: j.received, deserved: float64(min(j.gpus, r.equal) * j.age)}
-		share := float64(r.weight*r.account[j.tenant].share()) + float64((1-r.weight)*own.share())
+		share := r.account[j.tenant].counts + float64(rest*own.share())
 		list[i].Key = min(math.Floor(share*r.queues), r.queues-1) + behind
 	}
 }
