@@ -186,6 +186,7 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 		vacated = true
 		s.start(id, g)
 	}
+	s.reach.leaveSites()
 	if vacated {
 		s.goOn(stop)
 	}

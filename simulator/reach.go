@@ -19,6 +19,19 @@ type reach struct {
 	named []ID    // scratch of look
 	nodes []int32 // scratch of aim
 	aimed []bool  // by node, false between uses
+
+	// Of an exchange, once it is to make way: the nodes with jobs that may stop,
+	// and by node the first of these, in the order of the list; -1 between uses.
+	sites []int32
+	first []int32
+	links []link
+	sited bool
+}
+
+// link is a job that may stop on a node.
+type link struct {
+	id   ID
+	next int32 // in links, of the same node; -1 if it is the last
 }
 
 // offer says whether a job is offered.
@@ -172,12 +185,23 @@ func (s *Sim) reaches(k kindKey) bool {
 // stopped, and returns them.
 func (s *Sim) makeWay(stop []ID, gpus int) []ID {
 	r := &s.reach
-	s.nodesOf(stop)
+	if !r.sited {
+		s.survey(stop)
+	}
 	s.aim(gpus)
+	s.stopped = s.stopped[:0]
+	if len(r.nodes) == 1 {
+		for i := r.first[r.nodes[0]]; i >= 0; i = r.links[i].next {
+			if id := r.links[i].id; s.jobs[id].phase == running {
+				s.vacate(id)
+				s.stopped = append(s.stopped, id)
+			}
+		}
+		return s.stopped
+	}
 	for _, n := range r.nodes {
 		r.aimed[n] = true
 	}
-	s.stopped = s.stopped[:0]
 	for _, id := range stop {
 		if j := &s.jobs[id]; j.phase == running && s.aimedAt(j) {
 			s.vacate(id)
@@ -202,43 +226,57 @@ func (s *Sim) aimedAt(j *job) bool {
 	return false
 }
 
-// nodesOf finds the nodes that the jobs of a list run on.
-func (s *Sim) nodesOf(list []ID) {
+// survey finds the nodes that the jobs of a list run on, and who is there.
+func (s *Sim) survey(stop []ID) {
 	r := &s.reach
-	if len(r.aimed) < len(s.place.free) {
-		r.aimed = make([]bool, len(s.place.free))
+	r.sited = true
+	for len(r.aimed) < len(s.place.free) {
+		r.aimed, r.first = append(r.aimed, false), append(r.first, -1)
 	}
-	r.nodes = r.nodes[:0]
-	for _, id := range list {
-		j := &s.jobs[id]
+	r.sites, r.links = r.sites[:0], r.links[:0]
+	for i := len(stop) - 1; i >= 0; i-- {
+		j := &s.jobs[stop[i]]
 		switch {
 		case j.phase != running: // stopped by now
 		case j.multi < 0:
-			r.propose(j.node)
+			r.site(j.node, stop[i])
 		default:
 			for _, n := range s.multi[j.multi] {
-				r.propose(int32(n.Node))
+				r.site(int32(n.Node), stop[i])
 			}
 		}
 	}
-	for _, n := range r.nodes {
-		r.aimed[n] = false
+}
+
+func (r *reach) site(node int32, id ID) {
+	if r.first[node] < 0 {
+		r.sites = append(r.sites, node)
+	}
+	r.links = append(r.links, link{id, r.first[node]})
+	r.first[node] = int32(len(r.links) - 1)
+}
+
+// leaveSites ends an exchange.
+func (r *reach) leaveSites() {
+	if r.sited {
+		for _, n := range r.sites {
+			r.first[n] = -1
+		}
+		r.sited = false
 	}
 }
 
-func (r *reach) propose(node int32) {
-	if !r.aimed[node] {
-		r.aimed[node] = true
-		r.nodes = append(r.nodes, node)
-	}
-}
-
-// aim keeps of the nodes those that a gang would be placed on, if it finds no
-// place without.
+// aim finds which nodes of those who may stop a gang would be placed on, if it
+// finds no place without.
 func (s *Sim) aim(gpus int) {
 	r, p := &s.reach, &s.place
 	best := int32(-1)
-	for _, n := range r.nodes {
+	r.nodes = r.nodes[:0]
+	for _, n := range r.sites {
+		if p.offered[n] == 0 {
+			continue // all have stopped
+		}
+		r.nodes = append(r.nodes, n)
 		most := p.most(int(n))
 		if most < gpus {
 			continue
