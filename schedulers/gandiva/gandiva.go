@@ -53,6 +53,7 @@ type policy struct {
 	s      *simulator.Sim
 	jobs   []job
 	hosts  []hosts // by width
+	alone  int     // how many those are
 	packed int     // the changes up to the last look for jobs to pack
 }
 
@@ -61,6 +62,7 @@ type job struct {
 	width, class int32
 	mate         simulator.ID // on the same GPUs, -1 for none
 	shares       bool         // while it runs
+	host         bool         // is listed as one
 }
 
 // hosts are the jobs of a width that run alone, in order of ID, and their classes.
@@ -75,7 +77,7 @@ func (*policy) Shares() {}
 
 // Begin implements rounds.Ranker.
 func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) {
-	p.s, p.jobs, p.hosts, p.packed = s, p.jobs[:0], p.hosts[:0], -1
+	p.s, p.jobs, p.hosts, p.alone, p.packed = s, p.jobs[:0], p.hosts[:0], 0, -1
 	least := math.Inf(1)
 	for _, c := range s.Models().Classes {
 		least = min(least, c.Util)
@@ -103,8 +105,33 @@ func (p *policy) Rank(list []rounds.Ranked, running bool) {
 
 // Line implements rounds.Ranker.
 func (p *policy) Line(j simulator.ID) int64 {
-	p.job(j).shares = false
+	x := p.job(j)
+	x.shares = false
+	p.list(j, x, false)
 	return int64(p.s.JobSince(j))
+}
+
+// Started implements rounds.Starter.
+func (p *policy) Started(j simulator.ID) {
+	x := p.job(j)
+	p.list(j, x, !x.shares)
+}
+
+// list makes a job a host or not.
+func (p *policy) list(j simulator.ID, x *job, host bool) {
+	if !p.packs || x.host == host {
+		return
+	}
+	x.host = host
+	h := p.hostsOf(x.width)
+	i, _ := slices.BinarySearch(h.ids, j)
+	if host {
+		h.ids, h.classes = slices.Insert(h.ids, i, j), slices.Insert(h.classes, i, x.class)
+		p.alone++
+	} else {
+		h.ids, h.classes = slices.Delete(h.ids, i, i+1), slices.Delete(h.classes, i, i+1)
+		p.alone--
+	}
 }
 
 func (p *policy) job(j simulator.ID) *job {
@@ -120,16 +147,20 @@ func (p *policy) job(j simulator.ID) *job {
 
 // Admit implements simulator.Policy.
 func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
-	p.Policy.Admit(j, seen)
 	x := p.job(j)
 	x.mate, x.shares = p.s.JobPartner(j), p.s.JobShares(j)
+	p.Policy.Admit(j, seen)
 }
 
 // Finish implements simulator.Policy.
 func (p *policy) Finish(j simulator.ID) {
 	p.Policy.Finish(j)
-	if m := p.jobs[j].mate; m >= 0 {
-		p.jobs[m].mate, p.jobs[m].shares = -1, p.s.JobShares(m)
+	x := &p.jobs[j]
+	p.list(j, x, false)
+	if m := x.mate; m >= 0 {
+		y := &p.jobs[m]
+		y.mate, y.shares = -1, p.s.JobShares(m)
+		p.list(m, y, !y.shares)
 	}
 }
 
@@ -144,48 +175,27 @@ func (p *policy) Plan(plan *simulator.Plan) {
 
 // pack puts waiting jobs beside running ones.
 func (p *policy) pack(plan *simulator.Plan) {
-	left := p.gather()
 	queue := p.Queue()
 	queue.Walk(math.MaxInt32)
-	for left > 0 {
+	for p.alone > 0 {
 		j, in, ok := queue.Next(math.MaxInt32)
 		if !ok {
 			return
 		}
-		x := p.job(j)
-		h, at := p.hostsOf(x.width), -1
+		x, host := p.job(j), simulator.ID(-1)
 		if p.s.QuotaAllows(j) { // GPUs that two jobs share are held by both
-			at = p.hostFor(j, x.class, h)
+			host = p.hostFor(j, x)
 		}
-		if at < 0 {
+		if host < 0 {
 			queue.Close(in) // nor for others of its kind
 			continue
 		}
-		host := h.ids[at]
-		h.ids, h.classes = slices.Delete(h.ids, at, at+1), slices.Delete(h.classes, at, at+1)
-		left--
+		y := p.job(host)
+		p.list(host, y, false)
+		x.mate, x.shares, y.mate, y.shares = host, true, j, true
 		plan.Share(j, host)
 		p.Took(j, in)
-		y := p.job(host)
-		x.mate, x.shares, y.mate, y.shares = host, true, j, true
 	}
-}
-
-// gather lists the jobs that run alone, and returns their number.
-func (p *policy) gather() int {
-	for i := range p.hosts {
-		p.hosts[i].ids, p.hosts[i].classes = p.hosts[i].ids[:0], p.hosts[i].classes[:0]
-	}
-	active, n := p.Active(), 0
-	for i := range active.Len() {
-		j := active.At(i).ID
-		if x := &p.jobs[j]; !x.shares && p.Runs(j) {
-			h := p.hostsOf(x.width)
-			h.ids, h.classes = append(h.ids, j), append(h.classes, x.class)
-			n++
-		}
-	}
-	return n
 }
 
 // hostsOf are the hosts of a width.
@@ -206,16 +216,16 @@ func (p *policy) hostsOf(width int32) *hosts {
 	return h
 }
 
-// hostFor is the position of the first host that a job can be packed with, or
-// -1. Jobs of the same class have the same answer.
-func (p *policy) hostFor(j simulator.ID, class int32, h *hosts) int {
-	last := int32(-1)
+// hostFor is the first host that a job can be packed with, or -1. Jobs of the same
+// class have the same answer.
+func (p *policy) hostFor(j simulator.ID, x *job) simulator.ID {
+	h, last := p.hostsOf(x.width), int32(-1)
 	for i, c := range h.classes {
 		if c == last {
 			continue // known not to fit
 		}
-		if p.fits(j, class, h.ids[i], c) {
-			return i
+		if p.fits(j, x.class, h.ids[i], c) {
+			return h.ids[i]
 		}
 		last = c
 	}

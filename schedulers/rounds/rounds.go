@@ -33,10 +33,16 @@ type Ranker interface {
 	Line(j simulator.ID) int64
 }
 
+// Starter is a Ranker that is told of each job that begins to run.
+type Starter interface {
+	Started(j simulator.ID)
+}
+
 // Policy implements simulator.Policy by a Ranker.
 type Policy struct {
-	length time.Duration
-	ranker Ranker
+	length  time.Duration
+	ranker  Ranker
+	starter Starter // the ranker, if it is one
 
 	s       *simulator.Sim
 	grid    Grid
@@ -66,7 +72,10 @@ const (
 )
 
 // New makes a policy with rounds of a length.
-func New(length time.Duration, r Ranker) *Policy { return &Policy{length: length, ranker: r} }
+func New(length time.Duration, r Ranker) *Policy {
+	starter, _ := r.(Starter)
+	return &Policy{length: length, ranker: r, starter: starter}
+}
 
 // Reset implements simulator.Policy.
 func (p *Policy) Reset(s *simulator.Sim) {
@@ -107,12 +116,6 @@ func (p *Policy) Finish(j simulator.ID) {
 // Report implements simulator.Reporter.
 func (p *Policy) Report(j simulator.ID) simulator.Seen { return p.service.Report(j) }
 
-// Active are the active jobs in order of ID. The caller must not change them.
-func (p *Policy) Active() *lanes.List { return &p.active }
-
-// Runs reports whether an active job runs.
-func (p *Policy) Runs(j simulator.ID) bool { return p.until[j] < gone }
-
 // Changes is how often a job has begun to wait or to run, or ended.
 func (p *Policy) Changes() int { return p.changes }
 
@@ -152,6 +155,9 @@ func (p *Policy) starts(j simulator.ID) {
 	}
 	p.until[j] = until
 	p.changes++
+	if p.starter != nil {
+		p.starter.Started(j)
+	}
 }
 
 // Plan implements simulator.Policy.
