@@ -55,3 +55,41 @@ func TestDeadlineMisses(t *testing.T) {
 	}
 	check("no deadlines", 0, 0)
 }
+
+// TestRoundWithoutDeadlines tells where what it is for goes by deadlines and no
+// job has one.
+func TestRoundWithoutDeadlines(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	due := x.futures(t, 2)
+	state := *due[0].State
+	state.Jobs = slices.Clone(state.Jobs)
+	state.Jobs[0].Deadline = state.At + time.Hour
+	due[1].State = &state
+	for _, tt := range []struct {
+		objective string
+		front     []string
+		deadlines bool
+		want      bool
+	}{
+		{"deadline_misses", nil, false, true},
+		{"deadline_misses", nil, true, false},
+		{"0.5*avg_jct+0.5*deadline_misses", nil, false, true},
+		{"avg_jct then deadline_misses", nil, false, true},
+		{"avg_jct subject to deadline_misses<=5%", nil, false, true},
+		{"avg_jct", []string{"avg_jct", "deadline_misses"}, false, true},
+		{"avg_jct", nil, false, false},
+	} {
+		r := tuningRound(t, x)
+		r.Objective, r.Front, r.Budget, r.Portfolio = tt.objective, tt.front, 2, true
+		if tt.deadlines {
+			r.Scenarios = due
+		}
+		got, err := r.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.NoDeadline != tt.want {
+			t.Errorf("%+v: NoDeadline is %v", tt, got.NoDeadline)
+		}
+	}
+}

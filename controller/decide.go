@@ -55,6 +55,9 @@ func DecideRound(ctx context.Context, in DecideInput, o simulator.Options) (Roun
 		if note := InertNote(out.Inert); note != "" {
 			why += "; " + note
 		}
+		if out.NoDeadline {
+			why += "; " + NoDeadlineNote
+		}
 		out.Search, out.Why = what, why
 		out.Experience, err = json.Marshal(before.after(in.Round, &x, s, &out))
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
-	"github.com/autosched/autosched/workload"
 )
 
 // Inert names the parameters of a scheduler that make no difference where jobs
@@ -27,16 +26,6 @@ func InertNote(ids []string) string {
 	return strings.Join(ids, ", ") + " stay as they are: no deadline or run time told lets them make a difference"
 }
 
-// HasDeadline reports whether a job has one.
-func HasDeadline(jobs []workload.Job) bool {
-	return slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.Deadline != 0 })
-}
-
-func (x *Scenario) hasDeadline() bool {
-	return x.State != nil && slices.ContainsFunc(x.State.Jobs, func(j workload.ActiveJob) bool { return j.Deadline != 0 }) ||
-		x.Arrivals != nil && HasDeadline(x.Arrivals.Jobs())
-}
-
 // withoutInert is the round in a space in which parameters that make no difference
 // in its scenarios can only be what they are in the incumbent, so that no
 // measurement is spent on them. It names them; if there are none, or the sampler
@@ -45,8 +34,7 @@ func (r *Round) withoutInert() (*Round, []string) {
 	if strings.HasPrefix(r.Sampler, "bluefin") || r.State != nil {
 		return r, nil // it goes on from round to round, in coordinates of the space
 	}
-	deadlines := slices.ContainsFunc(slices.Concat(r.Scenarios, r.Confirm), func(x Scenario) bool { return x.hasDeadline() })
-	inert := Inert(r.Scheduler, deadlines, r.Options.Estimate != nil)
+	inert := Inert(r.Scheduler, r.hasDeadline(), r.Options.Estimate != nil)
 	if len(inert) == 0 || r.Space.Check(r.Incumbent) != nil {
 		return r, nil
 	}

@@ -41,7 +41,7 @@ var metrics = map[string]metric{
 	"max_rho":          {rho, rhoFloor, slices.Max[[]float64], "", false},
 	"avg_queue":        {queue, queueFloor, mean, "s", false},
 	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false},
-	"deadline_misses":  {late, lateFloor, shareKnown, "%", false},
+	missesMetric:       {late, lateFloor, shareKnown, "%", false},
 	"tenant_avg_jct":   {jct, jctFloor, mean, "s", true},
 	"tenant_p95_jct":   {jct, jctFloor, quantile(.95), "s", true},
 	"tenant_avg_queue": {queue, queueFloor, mean, "s", true},

@@ -85,6 +85,9 @@ type RoundResult struct {
 	// Inert are parameters that make no difference in the scenarios: all trials have
 	// them as the incumbent has.
 	Inert []string
+	// NoDeadline says that the objective, a constraint or Front names the deadlines
+	// missed, and that no job of the scenarios has a deadline.
+	NoDeadline bool
 }
 
 // Run searches and decides. With nothing to play on it keeps the incumbent and
@@ -96,6 +99,7 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 		out.moveTo(r.Space)
 		out.Inert = inert
 	}
+	out.NoDeadline = r.countsMisses() && !r.hasDeadline()
 	return out, err
 }
 

@@ -150,6 +150,9 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if note := controller.InertNote(got.Inert); note != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
 			}
+			if got.NoDeadline {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+controller.NoDeadlineNote)
+			}
 			r := newTuneReport(in, &f, state, &got, incumbent, time.Since(began))
 			r.describe(&got, &goal)
 			if cmd.Context().Err() != nil {

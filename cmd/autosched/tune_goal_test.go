@@ -129,3 +129,14 @@ func TestTuneGoalMisuse(t *testing.T) {
 		}
 	}
 }
+
+// TestTuneWithoutDeadlines: a note tells that the misses tell nothing.
+func TestTuneWithoutDeadlines(t *testing.T) {
+	const note = "note: no job has a deadline: deadline_misses is 0 for all configurations\n"
+	for objective, want := range map[string]bool{"deadline_misses": true, "avg_jct": false} {
+		code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--budget", "2", "--futures", "1", "--objective", objective)
+		if code != 0 || strings.Contains(errs, note) != want {
+			t.Errorf("%s: exit %d: %s", objective, code, errs)
+		}
+	}
+}
