@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -25,6 +26,61 @@ type Learned struct {
 	Runs  int     `json:"runs"`
 }
 
+// LeftOut counts the runs that LearnModels learns nothing from, each once, by the
+// first of the reasons that holds.
+type LeftOut struct {
+	NoKey     int `json:"no_key"`
+	Both      int `json:"stopped_and_spread"`
+	Restarted int `json:"stopped_more_than_once"`
+	NoModel   int `json:"spread_without_model"`
+	NoTime    int `json:"no_time_on_gpus"`
+	// FewPlain are of keys, at one width, with too few undisturbed runs.
+	FewPlain int `json:"few_undisturbed_of_key"`
+	// FewDisturbed are too few for the estimate that they belong to, or of more
+	// models than a models file holds.
+	FewDisturbed int `json:"few_for_estimate"`
+}
+
+// String names those that there are.
+func (n LeftOut) String() string {
+	var out []string
+	for _, x := range []struct {
+		n   int
+		why string
+	}{
+		{n.NoKey, "without a key"}, {n.Both, "stopped and spread"}, {n.Restarted, "stopped more than once"}, {n.NoModel, "spread without a model"},
+		{n.NoTime, "without time on GPUs"}, {n.FewPlain, fmt.Sprintf("of keys with fewer than %d undisturbed", minBase)},
+		{n.FewDisturbed, fmt.Sprintf("of fewer than the %d of an estimate", minRuns)},
+	} {
+		if x.n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", x.n, x.why))
+		}
+	}
+	if len(out) == 0 {
+		return "left out: none"
+	}
+	return "left out: " + strings.Join(out, ", ")
+}
+
+// add counts a run that has nothing to compare, and reports whether it is one.
+func (n *LeftOut) add(r *PastRun) bool {
+	switch {
+	case r.Key == "":
+		n.NoKey++
+	case r.Stops > 0 && r.Spread:
+		n.Both++
+	case r.Stops > 1:
+		n.Restarted++
+	case r.Spread && r.Model == "":
+		n.NoModel++
+	case r.Held <= 0:
+		n.NoTime++
+	default:
+		return false
+	}
+	return true
+}
+
 // minBase is how many undisturbed runs of a key tell how long it runs, and
 // minRuns how many disturbed ones an estimate needs: below, the median of a few
 // failed jobs would pass for a measurement.
@@ -40,8 +96,8 @@ const (
 // restarts some may have been cut short by the next stop), and a spread run's time over that median is the slowdown of its model (by the median
 // per model). Where there are too few runs the default stays. Runs that were
 // both stopped and spread are left out, as are jobs without a key, and without
-// a model for the slowdown.
-func LearnModels(runs []PastRun) (*ModelSpec, []Learned, error) {
+// a model for the slowdown. What is left out is counted, with an error too.
+func LearnModels(runs []PastRun) (*ModelSpec, []Learned, LeftOut, error) {
 	type group struct {
 		key  string
 		gpus int
@@ -63,11 +119,16 @@ func LearnModels(runs []PastRun) (*ModelSpec, []Learned, error) {
 	steps := spec.Restart.Steps
 	costs := make([][]float64, len(steps))
 	slow := map[string][]float64{}
+	var left LeftOut
 	for _, r := range runs {
+		if left.add(&r) {
+			continue
+		}
 		alone, ok := base[group{r.Key, r.GPUs}]
 		switch {
-		case !ok || r.Held <= 0:
-		case r.Stops == 1 && !r.Spread:
+		case !ok:
+			left.FewPlain++
+		case r.Stops == 1:
 			i := len(steps) - 1
 			for i > 0 && steps[i].GPUs > r.GPUs {
 				i--
@@ -77,13 +138,14 @@ func LearnModels(runs []PastRun) (*ModelSpec, []Learned, error) {
 				cost *= float64(steps[i].GPUs) / float64(r.GPUs) // it grows with the GPUs
 			}
 			costs[i] = append(costs[i], cost)
-		case r.Stops == 0 && r.Spread && r.Model != "":
+		case r.Spread:
 			slow[r.Model] = append(slow[r.Model], r.Held.Seconds()/alone)
 		}
 	}
 	var out []Learned
 	for i, c := range costs {
 		if len(c) < minRuns {
+			left.FewDisturbed += len(c)
 			continue
 		}
 		steps[i].Seconds = min(max(0, median(c)), 1e6)
@@ -93,6 +155,7 @@ func LearnModels(runs []PastRun) (*ModelSpec, []Learned, error) {
 	for _, model := range sortedModels(slow) {
 		ratios := slow[model]
 		if len(ratios) < minRuns || len(spec.Classes.List) >= maxKinds {
+			left.FewDisturbed += len(ratios)
 			continue
 		}
 		i := slices.IndexFunc(spec.Classes.List, func(c ModelClass) bool { return c.Name == model })
@@ -106,7 +169,7 @@ func LearnModels(runs []PastRun) (*ModelSpec, []Learned, error) {
 		out = append(out, Learned{"spread slowdown of " + model, spec.Classes.List[i].Slowdown, len(ratios)})
 	}
 	if len(out) == 0 {
-		return nil, nil, fmt.Errorf("nothing to learn from %d runs: it takes keys with %d undisturbed runs and %d stopped or spread ones", len(runs), minBase, minRuns)
+		return nil, nil, left, fmt.Errorf("nothing to learn from %d runs: it takes keys with %d undisturbed runs and %d stopped or spread ones; %v", len(runs), minBase, minRuns, left)
 	}
 	learned := &ModelSpec{}
 	if fromRestarts > 0 {
@@ -117,7 +180,7 @@ func LearnModels(runs []PastRun) (*ModelSpec, []Learned, error) {
 		learned.Classes = spec.Classes
 		learned.Classes.Source = "slowdowns of some learnt from recorded jobs; the rest: " + learned.Classes.Source
 	}
-	return learned, out, nil
+	return learned, out, left, nil
 }
 
 func sortedModels(m map[string][]float64) []string {

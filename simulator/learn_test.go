@@ -40,7 +40,7 @@ func TestLearnByHand(t *testing.T) {
 	if len(p.Runs) != 3*minRuns {
 		t.Fatalf("%d runs", len(p.Runs))
 	}
-	spec, learned, err := LearnModels(p.Runs)
+	spec, learned, left, err := LearnModels(p.Runs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,10 @@ func TestLearnByHand(t *testing.T) {
 	if len(learned) != 2 || learned[0].Runs != minRuns || spec.Validate() != nil {
 		t.Errorf("%+v %v", learned, spec.Validate())
 	}
-	if _, _, err := LearnModels(p.Runs[:3]); err == nil {
-		t.Error("something was learnt from three runs")
+	if left != (LeftOut{}) {
+		t.Errorf("%v", left)
+	}
+	if _, _, left, err := LearnModels(p.Runs[:3]); err == nil || left.FewPlain != 3 {
+		t.Errorf("from three runs: %v, %v", err, left)
 	}
 }

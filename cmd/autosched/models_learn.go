@@ -33,11 +33,12 @@ models file. Runs of one key and width should take equally long, so
                      median by model, for jobs that name one
 
 A key needs 3 undisturbed runs and an estimate 8 disturbed ones; below that the
-built-in number stays. Left out, and counted, are runs without a key, runs stopped
-more than once (the next stop may have cut a restart short), and runs both stopped
-and spread (nobody knows for how much of its time such a run was spread). Of a
-service's events only jobs that completed, whose beginning is told and that were
-never resized are runs.
+built-in number stays. Left out, and counted, also where nothing is learnt, are runs
+without a key, runs stopped more than once (the next stop may have cut a restart
+short), runs both stopped and spread (nobody knows for how much of its time such a
+run was spread), spread ones without a model, and what is too few. Of a service's
+events only jobs that completed, whose beginning is told and that were never resized
+are runs.
 
 The history is the directory of 'autosched serve' (while no service runs on it), or
 the CSV that 'autosched simulate --jobs-out' writes.`,
@@ -58,7 +59,7 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 			if err != nil {
 				return fmt.Errorf("--events: %w", err)
 			}
-			spec, learned, err := simulator.LearnModels(runs)
+			spec, learned, left, err := simulator.LearnModels(runs)
 			if err != nil {
 				return err
 			}
@@ -66,12 +67,12 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"runs": len(runs), "learned": learned, "left_out": unusedOf(runs)})
+				return printJSON(cmd.OutOrStdout(), map[string]any{"runs": len(runs), "learned": learned, "left_out": left})
 			}
 			for _, l := range learned {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: %.3g, from %d of %d runs\n", l.What, l.Value, l.Runs, len(runs))
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), unusedOf(runs))
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), left)
 			return err
 		},
 	}
@@ -81,31 +82,6 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 	fl.IntVar(&perNode, "gpus-per-node", 8, "GPUs of a node, which tells what is spread in a service's events")
 	fl.BoolVar(&asJSON, "json", false, "print JSON for programs")
 	return cmd
-}
-
-// unused counts the runs that simulator.LearnModels does not look at, each once.
-type unused struct {
-	NoKey     int `json:"no_key"`
-	Both      int `json:"stopped_and_spread"`
-	Restarted int `json:"stopped_more_than_once"`
-}
-
-func unusedOf(runs []simulator.PastRun) (n unused) {
-	for _, r := range runs {
-		switch {
-		case r.Key == "":
-			n.NoKey++
-		case r.Stops > 0 && r.Spread:
-			n.Both++
-		case r.Stops > 1:
-			n.Restarted++
-		}
-	}
-	return n
-}
-
-func (n unused) String() string {
-	return fmt.Sprintf("left out: %d without a key, %d stopped and spread, %d stopped more than once", n.NoKey, n.Both, n.Restarted)
 }
 
 func readRuns(path string, perNode int) ([]simulator.PastRun, error) {

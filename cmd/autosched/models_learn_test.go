@@ -67,21 +67,31 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	text := "key,model,gpus,held_s,preemptions,strayed\n" +
 		strings.Repeat("k,,1,100,0,false\n", 5) + strings.Repeat("k,,1,130,1,false\n", 9) + // learnt from
-		strings.Repeat(",,1,100,2,true\n", 4) + strings.Repeat("k,,1,100,2,true\n", 2) + "k,,1,100,1,true\n" + strings.Repeat("k,,1,100,3,false\n", 2)
+		strings.Repeat(",,1,100,2,true\n", 4) + strings.Repeat("k,,1,100,2,true\n", 2) + "k,,1,100,1,true\n" + strings.Repeat("k,,1,100,3,false\n", 2) +
+		strings.Repeat("k,,1,150,0,true\n", 20) + strings.Repeat("rare,,1,130,1,false\n", 30) + "k,,1,0,0,false\n" + strings.Repeat("k,vgg16,1,150,0,true\n", 7)
 	runs := filepath.Join(dir, "runs.csv")
 	if err := os.WriteFile(runs, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs := command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"))
-	if want := "from 9 of 23 runs\nleft out: 4 without a key, 3 stopped and spread, 2 stopped more than once\n"; code != 0 || !strings.HasSuffix(out, want) {
+	if want := "from 9 of 81 runs\n" +
+		"left out: 4 without a key, 3 stopped and spread, 2 stopped more than once, 20 spread without a model, 1 without time on GPUs, " +
+		"30 of keys with fewer than 3 undisturbed, 7 of fewer than the 8 of an estimate\n"; code != 0 || !strings.HasSuffix(out, want) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	code, out, _ = command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"), "--json")
 	var got struct {
-		LeftOut unused `json:"left_out"`
+		LeftOut simulator.LeftOut `json:"left_out"`
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.LeftOut != (unused{4, 3, 2}) {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.LeftOut != (simulator.LeftOut{NoKey: 4, Both: 3, Restarted: 2, NoModel: 20, NoTime: 1, FewPlain: 30, FewDisturbed: 7}) {
 		t.Errorf("exit %d, %+v, %v", code, got, err)
+	}
+	if err := os.WriteFile(runs, []byte("key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat(",,1,100,1,false\n", 9)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "none.json"))
+	if code != 1 || !strings.Contains(errs, "nothing to learn from 9 runs: ") || !strings.Contains(errs, "left out: 9 without a key\n") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
 
