@@ -305,7 +305,7 @@ func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event
 			e.LeaseUntil -= time.Duration(zero.UnixNano())
 		}
 		if e.Job.Deadline != 0 {
-			e.Job.Deadline -= time.Duration(zero.UnixNano())
+			e.Job.Deadline = workload.DeadlineAt(e.Job.Deadline - time.Duration(zero.UnixNano()))
 		}
 	}
 	out, fresh, stray := t.sortOut(t.view.Load(), zero, events)

@@ -176,8 +176,14 @@ func TestRoundsRunOnEventTime(t *testing.T) {
 }
 
 // TestDeadlinesReachRounds: as long after the submission as the event said, on
-// the clock of the round, also after a restart.
+// the clock of the round, also after a restart. One at the zero of that clock, a
+// midnight, is a nanosecond later, as a workload's are: there 0 is none.
 func TestDeadlinesReachRounds(t *testing.T) {
+	t.Run("later", func(t *testing.T) { deadlineReachesRounds(t, 90*time.Minute, 90*time.Minute) })
+	t.Run("at zero", func(t *testing.T) { deadlineReachesRounds(t, -10*time.Minute, -10*time.Minute+1) })
+}
+
+func deadlineReachesRounds(t *testing.T, after, want time.Duration) {
 	var seen atomic.Int64
 	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
 		for _, j := range in.State.Jobs {
@@ -189,15 +195,15 @@ func TestDeadlinesReachRounds(t *testing.T) {
 	})
 	h.register("s", controller.Auto)
 	e := submission("due", 10*time.Minute)
-	e.Job.Deadline = e.Time + 90*time.Minute
+	e.Job.Deadline = e.Time + after
 	if _, err := h.service.Ingest(context.Background(), "s", []workload.Event{e}); err != nil {
 		t.Fatal(err)
 	}
 	for n := int64(1); n <= 2; n++ {
 		h.submit("s", time.Duration(n)*time.Hour+time.Minute)
 		h.rounds("s", 1) // counted since it opened
-		if got := time.Duration(seen.Swap(0)); got != 90*time.Minute {
-			t.Errorf("round %d sees a deadline %v after the submission, want 90 min", n, got)
+		if got := time.Duration(seen.Swap(0)); got != want {
+			t.Errorf("round %d sees a deadline %v after the submission, want %v", n, got, want)
 		}
 		h.close()
 		h.open()

@@ -103,10 +103,7 @@ func Repeat(r Request) ([]Future, error) {
 // again is a job that is submitted anew: a deadline is as long after it as before.
 func again(j workload.Job, at time.Duration) workload.Job {
 	if j.Deadline != 0 {
-		j.Deadline = max(-workload.MaxSubmit, min(j.Deadline+at-j.Submit, workload.MaxSubmit))
-		if j.Deadline == 0 { // which would be none
-			j.Deadline = 1
-		}
+		j.Deadline = workload.DeadlineAt(max(-workload.MaxSubmit, min(j.Deadline+at-j.Submit, workload.MaxSubmit)))
 	}
 	j.Submit = at
 	return j

@@ -126,16 +126,7 @@ func (r *csvRow) deadline(i int) time.Duration {
 	if len(r.value(i)) == 0 {
 		return 0
 	}
-	return deadlineAt(r.clock(i))
-}
-
-// deadlineAt keeps a deadline at the zero itself apart from none, by a
-// nanosecond.
-func deadlineAt(d time.Duration) time.Duration {
-	if d == 0 {
-		return 1
-	}
-	return d
+	return DeadlineAt(r.clock(i))
 }
 
 // instant reads seconds since the zero.

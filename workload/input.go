@@ -203,7 +203,7 @@ func (in *input) finish() *Workload {
 		for i := range jobs {
 			jobs[i].Submit -= shift
 			if d := &jobs[i].Deadline; *d != 0 {
-				*d = deadlineAt(*d - shift)
+				*d = DeadlineAt(*d - shift)
 			}
 		}
 	}

@@ -81,6 +81,15 @@ type Job struct {
 	Members int
 }
 
+// DeadlineAt is the Job.Deadline for an instant that is one, since the zero: at
+// the zero itself a nanosecond keeps it apart from none.
+func DeadlineAt(at time.Duration) time.Duration {
+	if at == 0 {
+		return 1
+	}
+	return at
+}
+
 // Size is the number of jobs that j stands for.
 func (j *Job) Size() int { return max(1, j.Members) }
 

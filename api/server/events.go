@@ -96,9 +96,11 @@ func eventFromProto(e *pb.Event) (out workload.Event, field, why string) {
 		if out.Kind == workload.Submitted {
 			out.Job.User, out.Job.Tenant, out.Job.Key, out.Job.Model = job.GetUser(), job.GetTenant(), job.GetKey(), job.GetModel()
 			if t := job.GetDeadline(); t != nil {
-				if out.Job.Deadline, ok = sinceEpoch(t); !ok {
+				at, ok := sinceEpoch(t)
+				if !ok {
 					return out, "job.deadline", fmt.Sprintf("is not between the years %d and %d", firstYear, lastYear)
 				}
+				out.Job.Deadline = workload.DeadlineAt(at)
 			}
 		}
 	}

@@ -47,6 +47,10 @@ func TestEventDeadline(t *testing.T) {
 	if why != "" || got.Job.Deadline != got.Time+90*time.Minute {
 		t.Errorf("%+v, %s: %s", got, field, why)
 	}
+	e.Job.Deadline = timestamppb.New(time.Unix(0, 0))
+	if got, field, why := eventFromProto(e); why != "" || got.Job.Deadline == 0 {
+		t.Errorf("a deadline in the first instant of 1970: %+v, %s: %s", got, field, why)
+	}
 	e.Job.Deadline = timestamppb.New(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC))
 	if _, field, why := eventFromProto(e); field != "job.deadline" || why == "" {
 		t.Errorf("%s: %s", field, why)
