@@ -92,6 +92,9 @@ func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, chan
 
 // followed shows how far a run is whenever it asks whether to go on, which it does
 // every few thousand events. To stop it for a look would round its sums otherwise.
+// Its Err reads the run and writes a line, so only the goroutine of the run may ask:
+// it goes to a Sim alone, and no context is derived from it, which would ask from a
+// goroutine of its own.
 type followed struct {
 	context.Context
 	sim  *simulator.Sim

@@ -38,7 +38,19 @@ func simulated(t *testing.T, args ...string) (r struct {
 	return r, errs
 }
 
-// TestSimulateShowsProgress: how far a run is, from where it can be stopped on.
+// eager is the writer of a progress line that shows all it is told.
+type eager struct {
+	strings.Builder
+	line progressLine
+}
+
+func (e *eager) Write(text []byte) (int, error) {
+	e.line.last = time.Time{}
+	return e.Builder.Write(text)
+}
+
+// TestSimulateShowsProgress: how far a run is, from where it can be stopped on, and
+// that it goes on.
 func TestSimulateShowsProgress(t *testing.T) {
 	fifo, err := schedulers.Find("fifo")
 	if err != nil {
@@ -50,13 +62,31 @@ func TestSimulateShowsProgress(t *testing.T) {
 		if err := sim.Start(workload.Cluster{Nodes: 20, GPUsPerNode: 8}, w, fifo.New(fifo.Space.Default()), simulator.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		var out strings.Builder
-		_, err := play(ctx, &sim, fifo, nil, &recorder{}, &progressLine{w: &out, on: true})
+		var out eager
+		out.line = progressLine{w: &out, on: true}
+		_, err := play(ctx, &sim, fifo, nil, &recorder{}, &out.line)
 		return out.String(), err
 	}
 	shown, err := run(context.Background())
-	if err != nil || !strings.Contains(shown, fmt.Sprintf("0 of %d jobs submitted, 0 active", w.Len())) {
+	if err != nil || !strings.HasPrefix(shown, fmt.Sprintf("\r0 of %d jobs submitted, 0 active, 0 of them waiting", w.Len())) {
 		t.Errorf("error %v, shown %q", err, shown)
+	}
+	before, rose := -1, 0
+	for _, line := range strings.Split(strings.TrimSpace(shown), "\r") {
+		var submitted, of, active, waiting int
+		if n, err := fmt.Sscanf(line, "%d of %d jobs submitted, %d active, %d of them waiting", &submitted, &of, &active, &waiting); n != 4 {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if submitted < before || active > submitted || waiting > active || of != w.Len() {
+			t.Errorf("%q after %d jobs", line, before)
+		}
+		if submitted > before && active > waiting && waiting > 0 {
+			rose++
+		}
+		before = submitted
+	}
+	if rose == 0 {
+		t.Errorf("the line stands still: %q", shown)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
