@@ -219,8 +219,11 @@ type tuneReport struct {
 	Choice    string       `json:"choice,omitempty"`
 	Incumbent space.Config `json:"incumbent"`
 	Best      space.Config `json:"best"`
-	Wall      float64      `json:"wall_s"`
-	Trials    []tuneTrial  `json:"trials"`
+	// Inert are parameters that make no difference here: all trials have them as the
+	// incumbent has.
+	Inert  []string    `json:"inert,omitempty"`
+	Wall   float64     `json:"wall_s"`
+	Trials []tuneTrial `json:"trials"`
 	// Metrics are those that --pareto names, Front the steps of the trials that no
 	// other beats in all of them.
 	Metrics []string `json:"pareto,omitempty"`
@@ -250,7 +253,7 @@ func newTuneReport(in *replayInput, f *replayFlags, state *workload.State, got *
 		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), At: in.trace.Zero().Add(state.At).Format(time.RFC3339), Scheduler: in.scheduler.Name,
 		ActiveJobs: len(state.Jobs), Adopt: got.Adopt, Reason: got.Reason, Ratio: got.Ratio, Incumbent: incumbent, Best: got.Config, Wall: wall.Seconds(),
 	}
-	r.Stopped, r.Sampler, r.Choice = got.Stopped, got.Sampler, got.Choice
+	r.Stopped, r.Sampler, r.Choice, r.Inert = got.Stopped, got.Sampler, got.Choice, got.Inert
 	if !got.Interval.IsZero() {
 		r.Interval = &got.Interval
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,10 @@ func TestTuneResumeWithInertParameters(t *testing.T) {
 		return withoutWall(out)
 	}
 	want := run("--trials", path)
+	var report struct{ Inert []string }
+	if err := json.Unmarshal([]byte(want), &report); err != nil || !slices.Equal(report.Inert, []string{"slo_gpus", "slo_share", "slo_factor"}) {
+		t.Errorf("inert are %v (%v)", report.Inert, err)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
