@@ -356,7 +356,7 @@ func (a *agent) collect(e workload.Event) {
 		m.Job = &pb.JobDetails{JobId: e.Job.ID, User: e.Job.User, Tenant: e.Job.Tenant, Key: e.Job.Key, Model: e.Job.Model,
 			MilliGpus: int64(e.Job.GPUs), EndStatus: ends[e.Job.Status]}
 		if e.Job.Deadline != 0 {
-			m.Job.Deadline = timestamppb.New(a.wall(e.Job.Deadline))
+			m.Job.DeadlineTime = timestamppb.New(a.wall(e.Job.Deadline))
 		}
 	}
 	for _, n := range e.Placement {

@@ -95,10 +95,10 @@ func eventFromProto(e *pb.Event) (out workload.Event, field, why string) {
 		out.Job = workload.Job{ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()), Status: workload.Status(job.GetEndStatus())}
 		if out.Kind == workload.Submitted {
 			out.Job.User, out.Job.Tenant, out.Job.Key, out.Job.Model = job.GetUser(), job.GetTenant(), job.GetKey(), job.GetModel()
-			if t := job.GetDeadline(); t != nil {
+			if t := job.GetDeadlineTime(); t != nil {
 				at, ok := sinceEpoch(t)
 				if !ok {
-					return out, "job.deadline", fmt.Sprintf("is not between the years %d and %d", firstYear, lastYear)
+					return out, "job.deadline_time", fmt.Sprintf("is not between the years %d and %d", firstYear, lastYear)
 				}
 				out.Job.Deadline = workload.DeadlineAt(at)
 			}

@@ -318,8 +318,8 @@ type JobDetails struct {
 	// On FINISHED.
 	EndStatus JobDetails_EndStatus `protobuf:"varint,7,opt,name=end_status,json=endStatus,proto3,enum=autosched.v1.JobDetails_EndStatus" json:"end_status,omitempty"`
 	// When the job should have ended, in the scheduler's own time, for schedulers
-	// that go by deadlines. On SUBMITTED. Optional.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// that go by deadlines. From 1970 to 2068. On SUBMITTED. Optional.
+	DeadlineTime  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_time,json=deadlineTime,proto3" json:"deadline_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -403,9 +403,9 @@ func (x *JobDetails) GetEndStatus() JobDetails_EndStatus {
 	return JobDetails_END_STATUS_UNSPECIFIED
 }
 
-func (x *JobDetails) GetDeadline() *timestamppb.Timestamp {
+func (x *JobDetails) GetDeadlineTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.Deadline
+		return x.DeadlineTime
 	}
 	return nil
 }
@@ -552,7 +552,7 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\tNODE_DOWN\x10\b\x12\x12\n" +
 	"\x0eCONFIG_APPLIED\x10\tB\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
-	"\x0f_level_attained\"\xe4\x02\n" +
+	"\x0f_level_attained\"\xed\x02\n" +
 	"\n" +
 	"JobDetails\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
@@ -563,8 +563,8 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"milli_gpus\x18\x06 \x01(\x03R\tmilliGpus\x12A\n" +
 	"\n" +
-	"end_status\x18\a \x01(\x0e2\".autosched.v1.JobDetails.EndStatusR\tendStatus\x126\n" +
-	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"Q\n" +
+	"end_status\x18\a \x01(\x0e2\".autosched.v1.JobDetails.EndStatusR\tendStatus\x12?\n" +
+	"\rdeadline_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fdeadlineTime\"Q\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tCOMPLETED\x10\x01\x12\r\n" +
@@ -612,7 +612,7 @@ var file_autosched_v1_event_proto_depIdxs = []int32{
 	6,  // 6: autosched.v1.Event.lease_expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
 	1,  // 8: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
-	6,  // 9: autosched.v1.JobDetails.deadline:type_name -> google.protobuf.Timestamp
+	6,  // 9: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
 	10, // [10:10] is the sub-list for method output_type
 	10, // [10:10] is the sub-list for method input_type
 	10, // [10:10] is the sub-list for extension type_name
