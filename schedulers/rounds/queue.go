@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -17,6 +18,7 @@ type Queue struct {
 	kinds  []kind
 	of     []kindKey // the kinds'
 	jobs   []int     // by kind: that wait
+	busy   []uint64  // a bit by kind: some do
 	widths []width
 	at     []place // by job
 	heads  []head  // of the walk
@@ -55,7 +57,7 @@ func (q *Queue) reset(s *simulator.Sim) {
 		q.kinds[i].line.Reset()
 		q.kinds[i].moved = q.kinds[i].moved[:0]
 	}
-	q.kinds, q.of, q.jobs = q.kinds[:0], q.of[:0], q.jobs[:0]
+	q.kinds, q.of, q.jobs, q.busy = q.kinds[:0], q.of[:0], q.jobs[:0], q.busy[:0]
 }
 
 // add lets a job wait.
@@ -81,6 +83,11 @@ func (q *Queue) move(j simulator.ID, x *place, waits bool) {
 	}
 	x.waits = waits
 	q.jobs[x.kind] += by
+	if bit := uint64(1) << (x.kind & 63); q.jobs[x.kind] > 0 {
+		q.busy[x.kind>>6] |= bit
+	} else {
+		q.busy[x.kind>>6] &^= bit
+	}
 	q.widths[x.width].jobs += by
 	if !x.moved {
 		x.moved = true
@@ -135,6 +142,9 @@ func (q *Queue) find(j simulator.ID, x *place) {
 			q.kinds = append(q.kinds, kind{})
 		}
 		q.of, q.jobs = append(q.of, key), append(q.jobs, 0)
+		if n&63 == 0 {
+			q.busy = append(q.busy, 0)
+		}
 	}
 	x.width = int32(slices.IndexFunc(q.widths, func(w width) bool { return w.gpus == gpus }))
 	if x.width < 0 {
@@ -146,13 +156,23 @@ func (q *Queue) find(j simulator.ID, x *place) {
 // Walk begins a walk over the jobs that ask for at most so many GPUs.
 func (q *Queue) Walk(most int) {
 	q.heads = q.heads[:0]
-	for i, jobs := range q.jobs {
-		if jobs > 0 && int(q.of[i].width) <= most {
-			k := &q.kinds[i]
-			q.settle(k)
-			q.heads = append(q.heads, head{k.line.At(0), int32(i), q.of[i].width})
+	for w, busy := range q.busy {
+		for ; busy != 0; busy &= busy - 1 {
+			i := w<<6 + bits.TrailingZeros64(busy)
+			if int(q.of[i].width) <= most {
+				q.heads = append(q.heads, head{q.first(&q.kinds[i]), int32(i), q.of[i].width})
+			}
 		}
 	}
+}
+
+// first is the first job of a kind of which some wait.
+func (q *Queue) first(k *kind) lanes.Entry {
+	if len(k.moved) == 1 && k.line.Len() == 0 { // the only one, which may be gone at once
+		return lanes.Entry{Key: q.at[k.moved[0]].next, ID: k.moved[0]}
+	}
+	q.settle(k)
+	return k.line.At(0)
 }
 
 // Next is the first job not passed yet that asks for at most so many GPUs; in is
@@ -183,9 +203,8 @@ func (q *Queue) took(in int) {
 	h := &q.heads[in]
 	k := &q.kinds[h.kind]
 	q.remove(h.ID)
-	q.settle(k)
-	if k.line.Len() > 0 {
-		h.Entry = k.line.At(0)
+	if q.jobs[h.kind] > 0 {
+		h.Entry = q.first(k)
 		return
 	}
 	q.Close(in)
