@@ -10,10 +10,9 @@ import (
 
 // Builtin is a kind of scheduler that can be registered.
 type Builtin struct {
-	Name       string
-	Params     []space.Param
-	Rules      []space.Rule
-	Objectives []string // the first one is the default
+	Name   string
+	Params []space.Param
+	Rules  []space.Rule
 }
 
 // Narrow replaces built-in parameters by narrower ones and adds rules. Fields

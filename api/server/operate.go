@@ -64,7 +64,7 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	asked.Mode = modeFromProto(spec, &found)
 	asked.Policy = policyFromProto(spec.GetRollout(), &found)
 	if b := s.builtin(c.Type); b != nil {
-		asked.Objective = objectiveFromProto(spec, b, &found)
+		asked.Objective = objectiveFromProto(spec, &found)
 	} else { // registered by a version that had it
 		asked.Objective = spec.GetObjective().GetMetricId() + spec.GetObjective().GetGoal()
 	}

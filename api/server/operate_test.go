@@ -55,6 +55,23 @@ func TestUpdateScheduler(t *testing.T) {
 	if want := "avg_jct subject to p99_jct<=1.1*incumbent, avg_queue<=1800s"; err != nil || got.GetSpec().GetObjective().GetGoal() != want {
 		t.Errorf("updated: %v, %v, want the goal %s", got, err, want)
 	}
+	// Whatever can be an objective is one by its name alone.
+	for metric, want := range map[string]string{"avg_wait": "avg_queue", "p95_queue": "p95_queue", "deadline_misses": "deadline_misses", "max_rho": "max_rho"} {
+		got, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+			Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: metric}}}},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.objective"}},
+		})
+		if err != nil || got.GetSpec().GetObjective().GetMetricId() != want {
+			t.Errorf("%s: %v, %v", metric, got, err)
+		}
+	}
+	refuses(t, codes.InvalidArgument, "scheduler.spec.objective.metric_id", func() error {
+		_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+			Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "tenant_avg_queue"}}}},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.objective"}},
+		})
+		return err
+	})
 	if _, err := ask("", false, "spec.objective"); err != nil {
 		t.Fatal(err)
 	}

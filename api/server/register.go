@@ -59,7 +59,7 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s", reg.Type, strings.Join(s.builtinNames(), ", "))
 		return reg, v
 	}
-	reg.Objective = objectiveFromProto(spec, builtin, &v)
+	reg.Objective = objectiveFromProto(spec, &v)
 	reg.Params, reg.Rules = narrow(builtin, spec, &v)
 	return reg, v.err()
 }
@@ -156,15 +156,15 @@ const longestGoal = 1000
 
 // objectiveToProto is the inverse of objectiveFromProto.
 func objectiveToProto(objective string) *pb.ObjectiveSpec {
-	if controller.CheckObjective(objective) == nil {
+	if _, err := controller.ParseMetric(objective); err == nil {
 		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: objective}}
 	}
 	return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: objective}}
 }
 
-func objectiveFromProto(spec *pb.SchedulerSpec, b *controller.Builtin, v *violations) string {
+func objectiveFromProto(spec *pb.SchedulerSpec, v *violations) string {
 	if spec.GetObjective().GetKind() == nil {
-		return b.Objectives[0]
+		return controller.Objectives[0]
 	}
 	if goal, ok := spec.GetObjective().GetKind().(*pb.ObjectiveSpec_Goal); ok {
 		if len(goal.Goal) > longestGoal {
@@ -177,11 +177,11 @@ func objectiveFromProto(spec *pb.SchedulerSpec, b *controller.Builtin, v *violat
 		}
 		return g.String()
 	}
-	objective := spec.GetObjective().GetMetricId()
-	if !slices.Contains(b.Objectives, objective) {
-		v.add("scheduler.spec.objective.metric_id", "%q is not known: want one of %s", objective, strings.Join(b.Objectives, ", "))
+	metric, err := controller.ParseMetric(spec.GetObjective().GetMetricId())
+	if err != nil {
+		v.add("scheduler.spec.objective.metric_id", "%v", err)
 	}
-	return objective
+	return metric
 }
 
 func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {

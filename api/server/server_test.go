@@ -31,7 +31,7 @@ import (
 
 // testBuiltin has a parameter and a rule of every kind.
 var testBuiltin = controller.Builtin{
-	Name: "test", Objectives: []string{"avg_jct", "p99_jct"},
+	Name: "test",
 	Params: []space.Param{
 		{ID: "queues", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 6, Default: space.Int(3)},
 		{ID: "thresholds", Kind: space.KindFloat, Min: 60, Max: 1e6, Log: true, Array: &space.Array{Length: "queues", Offset: -1, Max: 5}, Default: space.Nums(3250, 7200)},

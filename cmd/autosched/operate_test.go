@@ -39,7 +39,7 @@ func TestOperate(t *testing.T) {
 		{newSchedulerCmd(), "update s --mode auto --validate-only", "nothing was stored"},
 		{newSchedulerCmd(), "get s", "(tiresias, recommend)"},
 		{newSchedulerCmd(), "update s --mode auto --interval 30m --min-ratio 1.1", "every 30m0s, from a controllable ratio of 1.1"},
-		{newSchedulerCmd(), "update s --objective avg_queue --json", `"goal": "avg_queue"`},
+		{newSchedulerCmd(), "update s --objective avg_queue --json", `"metricId": "avg_queue"`},
 		{newSchedulerCmd(), "update s --objective p95_jct --json", `"metricId": "p95_jct"`},
 		{newSchedulerCmd(), "pause s", "keeps revision 1"},
 		{newSchedulerCmd(), "list", "auto, paused"},

@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller"
 )
 
 func newSchedulerCmd() *cobra.Command {
@@ -302,11 +301,9 @@ func orDash(s string) string {
 	return s
 }
 
-// objectiveSpec is what the service is told to improve: a metric that is an
-// objective by itself, or a goal, which any other metric makes.
+// objectiveSpec is what the service is told to improve: a metric, or a goal.
 func objectiveSpec(text string) *pb.ObjectiveSpec {
-	_, err := controller.ParseMetric(text)
-	if strings.ContainsAny(text, " *+<") || err == nil && controller.CheckObjective(text) != nil {
+	if strings.ContainsAny(text, " *+<") {
 		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: text}}
 	}
 	return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: text}}

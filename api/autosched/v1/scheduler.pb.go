@@ -568,7 +568,8 @@ type isObjectiveSpec_Kind interface {
 }
 
 type ObjectiveSpec_MetricId struct {
-	// A metric of the simulator, such as "avg_jct".
+	// A metric of the simulator, such as "avg_jct", but for the tenants', which
+	// only constraints of a goal can name.
 	MetricId string `protobuf:"bytes,1,opt,name=metric_id,json=metricId,proto3,oneof"`
 }
 
