@@ -2,6 +2,8 @@ package search
 
 import (
 	"fmt"
+
+	"github.com/autosched/autosched/space"
 )
 
 // autoSampler chooses among the others by the space and the budget and says why.
@@ -24,7 +26,7 @@ const (
 
 func newAuto(s Setup) (Sampler, error) {
 	a := &autoSampler{}
-	switch dims := s.Space.Dims(); {
+	switch dims, _ := searched(s.Space); {
 	case dims == 0:
 		a.main, a.name, a.why = newRandom(s), "random", "there is nothing to tune"
 	case s.Budget > 0 && s.Budget < fewModel:
@@ -32,7 +34,7 @@ func newAuto(s Setup) (Sampler, error) {
 	case dims > mostDims:
 		a.main, a.name, a.why = newForestSampler(s), "forest", fmt.Sprintf("%d dimensions are too many for a Gaussian process", dims)
 	default:
-		a.main, a.name, a.why = newGPSampler(s), "gp", suits(s, dims)
+		a.main, a.name, a.why = newGPSampler(s), "gp", suits(s)
 	}
 	if s.Budget > tailFrom && a.name != "random" {
 		a.local = newLocalSampler(s)
@@ -41,14 +43,25 @@ func newAuto(s Setup) (Sampler, error) {
 	return a, nil
 }
 
-// suits says what a Gaussian process was chosen for.
-func suits(s Setup, dims int) string {
-	categories := 0
-	for i := range dims {
-		if s.Space.Dim(i).Categorical {
+// searched counts the dimensions that have more than one value, and how many of
+// them are categories.
+func searched(s *space.Space) (dims, categories int) {
+	for i := range s.Dims() {
+		switch d := s.Dim(i); {
+		case d.Levels == 1:
+		case d.Categorical:
 			categories++
+			fallthrough
+		default:
+			dims++
 		}
 	}
+	return dims, categories
+}
+
+// suits says what a Gaussian process was chosen for.
+func suits(s Setup) string {
+	dims, categories := searched(s.Space)
 	count := func(n int, one, many string) string {
 		if n == 1 {
 			return "1 " + one

@@ -103,11 +103,21 @@ func TestAutoSaysWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What can only be one value is not searched.
+	for i := range many[3:] {
+		many[3+i].Max = 0
+	}
+	many = append(many, space.Param{ID: "one", Kind: space.KindCategorical, Categories: []string{"a"}, Default: space.Text("a")},
+		space.Param{ID: "two", Kind: space.KindCategorical, Categories: []string{"a", "b"}, Default: space.Text("a")})
+	held, err := space.New(many, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		space  *space.Space
 		budget int
 		want   string
-	}{{find("cat4").Space(), 40, "gp: "}, {find("cat4").Space(), 6, "sobol: "}, {wide, 40, "forest: "}, {find("cat4").Space(), 300, "around the best"}} {
+	}{{find("cat4").Space(), 40, "gp: "}, {held, 12, "gp: 4 dimensions, 1 category, planned for 12 evaluations: "}, {find("cat4").Space(), 6, "sobol: "}, {wide, 40, "forest: "}, {find("cat4").Space(), 300, "around the best"}} {
 		r, err := Tune(context.Background(), Options{Space: test.space, Budget: test.budget, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
 			return Measurement{Values: []float64{1}}, nil
 		}})
