@@ -162,6 +162,11 @@ func (r *Recording) readHeader(text []byte, s *space.Space) error {
 	case r.Header.Space != s.Digest():
 		return errors.New("the record is of another space: parameters, ranges or rules differ" + r.of())
 	}
+	incumbent, err := s.ParseJSON(r.Header.Incumbent)
+	if err != nil {
+		return fmt.Errorf("incumbent: %w", err)
+	}
+	r.Header.Incumbent = json.RawMessage(incumbent.Canonical()) // however it was written
 	return nil
 }
 
@@ -189,6 +194,8 @@ func (r *Recording) fits(h *Header) error {
 		return fmt.Errorf("%s:1: the record is of another space: parameters, ranges or rules differ", r.Name)
 	case r.Header.Seed != h.Seed:
 		return fmt.Errorf("%s:1: the record is of seed %d, not %d", r.Name, r.Header.Seed, h.Seed)
+	case !bytes.Equal(r.Header.Incumbent, h.Incumbent):
+		return fmt.Errorf("%s:1: the record is of the incumbent %s, not %s", r.Name, r.Header.Incumbent, h.Incumbent)
 	case r.Header.Context != h.Context:
 		return fmt.Errorf("%s:1: the record was measured on another workload, cluster, models or simulator: what is tuned must be the same to go on", r.Name)
 	}

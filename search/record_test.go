@@ -177,6 +177,7 @@ func TestRecordingsAreRefused(t *testing.T) {
 	}
 	lines := strings.SplitAfter(b.String(), "\n")
 	for _, c := range []struct{ text, want string }{
+		{strings.Replace(b.String(), `"incumbent":{`, `"incumbent":{"no":1,`, 1), "f:1: incumbent: no"},
 		{"", "f:"},
 		{lines[0][:20], "f:"},
 		{"job_id,submit\n1,2\n", "f:1: this is not the header"},
@@ -207,7 +208,10 @@ func TestRecordingsAreRefused(t *testing.T) {
 		"f:1: the record is of seed 3, not 4":                  func(o *Options) { o.Seed = 4 },
 		"f:1: the record was measured on another workload":     func(o *Options) { o.Context = "there" },
 		"f:1: the record is of scheduler tiresias, not themis": func(o *Options) { o.About = map[string]string{"scheduler": "themis"} },
-		"f:1: the record is of another space":                  func(o *Options) { o.Space = tiny(t); o.Incumbent = space.Config{} },
+		`f:1: the record is of the incumbent {"priority":"service",`: func(o *Options) {
+			o.Incumbent, o.Context = s.Default().With("pack", space.Bool(true)), "there" // which the incumbent decides, too
+		},
+		"f:1: the record is of another space": func(o *Options) { o.Space = tiny(t); o.Incumbent = space.Config{} },
 	} {
 		x := o
 		change(&x)

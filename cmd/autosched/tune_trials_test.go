@@ -152,6 +152,7 @@ func TestTuneResume(t *testing.T) {
 		{[]string{"--resume", swapped}, 1, swapped + ":10: another line would come here"},
 		{[]string{"--resume", path, "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
 		{[]string{"--resume", path, "--trials", dir + "/./trials.jsonl", "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
+		{[]string{"--resume", path, "--set", "pack_limit=0.2"}, 1, path + `:1: the record is of the incumbent {"`},
 		{[]string{"--resume", path, "--objective", "p95_jct"}, 1, path + ":1: the record is of objective avg_jct, not p95_jct"},
 		{[]string{"--resume", path, "--nodes", "21"}, 1, path + ":1: the record was measured on another workload"},
 		{[]string{"--resume", path, "--scheduler", "themis"}, 1, path + ":1: the record is of another space"},
