@@ -137,11 +137,13 @@ func (r *Round) choose(out *RoundResult, agreed []search.Trial, raced bool, expe
 		out.Reason = fmt.Sprintf("%s ends (%s %s), the one in force does not", t.Origin, name, Figure(name, now.Mean()))
 	default:
 		out.Config, out.Best, out.Adopt = t.Config, t, true
-		out.Reason = fmt.Sprintf("%s gains %s on the controllable part (%s)%s", t.Origin, factor(out.Ratio), change, closest(&t))
+		out.Reason = fmt.Sprintf("%s gains %s on the controllable part (%s)%s", t.Origin, Factor(out.Ratio), change, closest(&t))
 	}
 }
 
-func factor(r float64) string {
+// Factor writes a ratio on the controllable part for people: where next to nothing
+// of it is left, how often it fits tells nothing.
+func Factor(r float64) string {
 	if r > 1000 {
 		return "more than 1000x"
 	}

@@ -312,7 +312,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		case x.Error != "":
 			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t%s\t%s\n", x.Step, x.Origin, x.Error, r.empty(), x.Config)
 		default:
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%.3fx)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, controller.Figure(r.Objective, x.Objective), controller.Figure(r.Objective, x.Objective-x.Floor), x.Ratio, x.Queue, every, r.cells(x), x.Config)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%s)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, controller.Figure(r.Objective, x.Objective), controller.Figure(r.Objective, x.Objective-x.Floor), controller.Factor(x.Ratio), x.Queue, every, r.cells(x), x.Config)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -327,7 +327,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		fmt.Fprintf(w, "  %s\n", r.Best)
 	}
 	if r.Interval != nil {
-		fmt.Fprintf(w, "The ratio on the controllable part is %.3fx, with 95 %% confidence between %.3fx and %.3fx as far as the futures tell.\n", r.Ratio, r.Interval.Low, r.Interval.High)
+		fmt.Fprintf(w, "The ratio on the controllable part is %s, with 95 %% confidence between %s and %s as far as the futures tell.\n", controller.Factor(r.Ratio), controller.Factor(r.Interval.Low), controller.Factor(r.Interval.High))
 	}
 	if err := r.printFront(w, top); err != nil {
 		return err

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/search"
 )
 
 type goalReport struct {
@@ -137,6 +140,22 @@ func TestTuneWithoutDeadlines(t *testing.T) {
 		code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--budget", "2", "--futures", "1", "--objective", objective)
 		if code != 0 || strings.Contains(errs, note) != want {
 			t.Errorf("%s: exit %d: %s", objective, code, errs)
+		}
+	}
+}
+
+// TestTuneTableBoundsRatios: where next to nothing of the controllable part is left,
+// the table says no more than the verdict.
+func TestTuneTableBoundsRatios(t *testing.T) {
+	r := tuneReport{Objective: "ftf", Ratio: search.MaxRatio, Interval: &controller.Interval{Low: 1.5, High: search.MaxRatio},
+		Trials: []tuneTrial{{Origin: "gp", Objective: .125, Floor: .125, Ratio: search.MaxRatio}, {Origin: "default", Objective: .25, Floor: .125, Ratio: 1, Step: 1}}}
+	var out strings.Builder
+	if err := r.print(&out, 15); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"0.00 % (more than 1000x)", "12.50 % (1.000x)", "is more than 1000x, with 95 % confidence between 1.500x and more than 1000x"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s does not say %q", &out, want)
 		}
 	}
 }
