@@ -81,6 +81,9 @@ func (s *Sim) decide() error {
 		s.jobs[id].noted = false
 	}
 	s.moves = s.moves[:0]
+	if len(s.heap) > s.crowded {
+		s.sweep()
+	}
 	if s.moved < 0 || s.opts.Round <= 0 {
 		return nil
 	}

@@ -17,7 +17,26 @@ func (s *Sim) regather() {
 		}
 	}
 	s.heap.rebuild()
+	s.crowded = crowdedFrom(len(s.heap))
 }
+
+// sweep takes the stale items out of the heap: of jobs that are stopped again and
+// again there are soon many more than jobs.
+func (s *Sim) sweep() {
+	live := s.heap[:0]
+	for _, x := range s.heap {
+		if s.jobs[x.id].next == x.at {
+			live = append(live, x)
+		}
+	}
+	s.heap = live
+	s.heap.rebuild()
+	s.crowded = crowdedFrom(len(live))
+}
+
+// crowdedFrom is how many items are too many if there are so many after a sweep:
+// sweeping costs as much as what came in between.
+func crowdedFrom(items int) int { return 2*items + 64 }
 
 // restore makes the observed jobs active and tells the policy.
 func (s *Sim) restore(left []time.Duration) {

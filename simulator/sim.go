@@ -99,6 +99,7 @@ type Sim struct {
 	classes lottery
 	loads   lottery
 	heap    eventHeap
+	crowded int  // items in the heap from which stale ones are taken out
 	due     []ID // scratch of happen
 	multi   [][]workload.NodeGPUs
 	spare   []int32
@@ -177,7 +178,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.planning, s.moves = false, s.moves[:0]
 	s.load = 0
 	s.metrics = integrals{}
-	s.heap = s.heap[:0]
+	s.heap, s.crowded = s.heap[:0], crowdedFrom(0)
 	s.multi, s.spare = s.multi[:0], s.spare[:0]
 	s.place.reset(opts.Placement, c)
 	s.reach.forget()
