@@ -64,3 +64,29 @@ func TestDecideOnAShrunkCluster(t *testing.T) {
 		}
 	}
 }
+
+// TestDecideWithoutDeadlines: a round for a goal that goes by deadlines says so
+// where no job has one.
+func TestDecideWithoutDeadlines(t *testing.T) {
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, deadline := range []time.Duration{0, 5 * time.Hour} {
+		l, at := shrunk(t, 0)
+		e := workload.Event{ID: "due", Kind: workload.Submitted, Time: at - time.Minute, Job: workload.Job{ID: "due", GPUs: workload.GPUs(1), Deadline: deadline}}
+		if _, err := l.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		r, err := DecideRound(context.Background(), DecideInput{
+			Scheduler: s.Name, Space: s.Space, Objective: "avg_jct subject to deadline_misses<=5%", State: l.State(at), Ledger: l, Zero: time.Unix(0, 0), Incumbent: s.Space.Default(),
+			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 2, MinRatio: 1.05},
+		}, simulator.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(r.Why, NoDeadlineNote) != (deadline == 0) {
+			t.Errorf("deadline %v: the round says %q", deadline, r.Why)
+		}
+	}
+}
