@@ -156,7 +156,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			r := newTuneReport(in, &f, state, &got, incumbent, time.Since(began))
 			r.describe(&got, &goal)
 			if cmd.Context().Err() != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured"+record.hint(t.budget))
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: interrupted; this is the best of what was measured"+record.hint(t.budget, within))
 			}
 			if drawing != "" {
 				if err := plotTune(drawing, r, top); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -139,12 +140,17 @@ func (s *studyFile) used(sampler string, budget int) string {
 	return fmt.Sprintf("%d trials of %s are not measured again", s.from.Trials(), s.from.Name)
 }
 
-// hint says how to go on after an interruption.
-func (s *studyFile) hint(budget int) string {
+// hint says how to go on after an interruption; the file does not tell the time that
+// the search was to take.
+func (s *studyFile) hint(budget int, within time.Duration) string {
 	if s.out == nil {
 		return ""
 	}
-	return fmt.Sprintf("; go on with --resume %s --budget %d", s.path, budget)
+	hint := fmt.Sprintf("; go on with --resume %s --budget %d", s.path, budget)
+	if within > 0 {
+		hint += " --time " + within.String()
+	}
+	return hint
 }
 
 // close may be called twice.

@@ -240,7 +240,7 @@ func TestTuneInterrupted(t *testing.T) {
 	})
 	defer stop.Stop()
 	var out, errs bytes.Buffer
-	code := run(ctx, []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures", "1", "--sampler", "random", "--budget", "1000000", "--trials", path, "--json"}, &out, &errs)
+	code := run(ctx, []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures", "1", "--sampler", "random", "--budget", "1000000", "--time", "10m", "--trials", path, "--json"}, &out, &errs)
 	var got struct {
 		Stopped string
 		Best    map[string]any
@@ -249,8 +249,11 @@ func TestTuneInterrupted(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || code != 0 || got.Stopped != "cancelled" || len(got.Trials) < 5 || len(got.Best) == 0 {
 		t.Errorf("exit %d, stopped by %q after %d trials (%v)", code, got.Stopped, len(got.Trials), err)
 	}
-	if want := "note: interrupted; this is the best of what was measured; go on with --resume " + path + " --budget 1000000\n"; !strings.Contains(errs.String(), want) {
+	if want := "note: interrupted; this is the best of what was measured; go on with --resume " + path + " --budget 1000000 --time 10m0s\n"; !strings.Contains(errs.String(), want) {
 		t.Errorf("%s does not say %q", &errs, want)
+	}
+	if got, want := (&studyFile{path: "x", out: os.Stdin}).hint(40, 0), "; go on with --resume x --budget 40"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
