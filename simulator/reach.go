@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -270,24 +271,27 @@ func (r *reach) leaveSites() {
 // finds no place without.
 func (s *Sim) aim(gpus int) {
 	r, p := &s.reach, &s.place
-	best := int32(-1)
 	r.nodes = r.nodes[:0]
+	// The node with the fewest that are enough, the lowest of these; or, of all with
+	// enough, the lowest.
+	best, tight := uint64(math.MaxUint64), uint64(1)
+	if p.mode == FirstFit {
+		tight = 0
+	}
 	for _, n := range r.sites {
-		if p.offered[n] == 0 {
-			continue // all have stopped
-		}
-		r.nodes = append(r.nodes, n)
-		most := p.most(int(n))
-		if most < gpus {
-			continue
-		}
-		if best < 0 || p.mode != FirstFit && most < p.most(int(best)) || (p.mode == FirstFit || most == p.most(int(best))) && n < best {
-			best = n
+		most := min(int(p.free[n])+int(p.offered[n]), p.perNode)
+		if most >= gpus && p.offered[n] > 0 { // otherwise all have stopped there
+			best = min(best, tight*uint64(most)<<32|uint64(n))
 		}
 	}
-	if best >= 0 {
-		r.nodes = append(r.nodes[:0], best)
+	if best != math.MaxUint64 {
+		r.nodes = append(r.nodes, int32(best&math.MaxUint32))
 		return
+	}
+	for _, n := range r.sites {
+		if p.offered[n] > 0 {
+			r.nodes = append(r.nodes, n)
+		}
 	}
 	slices.SortFunc(r.nodes, func(a, b int32) int { return cmp.Or(p.most(int(b))-p.most(int(a)), int(a-b)) })
 	k := 0
