@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,6 +15,14 @@ const (
 )
 
 var schedulerID = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// CheckID says what is wrong with the id of a scheduler.
+func CheckID(id string) error {
+	if !schedulerID.MatchString(id) {
+		return fmt.Errorf("%q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'", id)
+	}
+	return nil
+}
 
 func schedulerName(id string) string { return schedulersPrefix + id }
 

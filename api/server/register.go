@@ -39,8 +39,8 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 		ID: req.GetSchedulerId(), DisplayName: sched.GetDisplayName(), Type: spec.GetSchedulerType(),
 		Cluster: workload.Cluster{Nodes: int(spec.GetCluster().GetNodes()), GPUsPerNode: int(spec.GetCluster().GetGpusPerNode())},
 	}
-	if !schedulerID.MatchString(reg.ID) {
-		v.add("scheduler_id", "%q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'", reg.ID)
+	if err := CheckID(reg.ID); err != nil {
+		v.add("scheduler_id", "%v", err)
 	}
 	if len(req.GetRequestId()) > 64 {
 		v.add("request_id", "is longer than 64 bytes")

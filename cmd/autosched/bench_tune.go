@@ -11,7 +11,6 @@ import (
 
 	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
-	"github.com/autosched/autosched/schedulers"
 )
 
 func newBenchTuneCmd() *cobra.Command {
@@ -59,11 +58,8 @@ learnt at the instants before, turn proposals down:
 					return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s", n, strings.Join(searchNames(), ", "), replay.Causal)}
 				}
 			}
-			scheduler, err := schedulers.Find(f.scheduler)
-			if err != nil {
-				return usageError{err}
-			}
-			if o.Incumbent, err = c.config(scheduler); err != nil {
+			var err error
+			if _, o.Incumbent, err = f.configured(&c); err != nil {
 				return err
 			}
 			in, err := f.load(cmd.Context(), cmd)

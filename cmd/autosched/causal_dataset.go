@@ -15,7 +15,6 @@ import (
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/controller/replay"
-	"github.com/autosched/autosched/schedulers"
 )
 
 // trainingFlags say what a training set holds.
@@ -43,11 +42,8 @@ func (f *trainingFlags) train(cmd *cobra.Command) (*replayInput, *replay.Trainin
 	if f.options.Configs < 1 || f.options.Segment <= 0 || f.options.Stride < 0 {
 		return nil, nil, usageError{fmt.Errorf("--configs %d, --segment %v, --stride %v: want at least 1, above 0 and at least 0", f.options.Configs, f.options.Segment, f.options.Stride)}
 	}
-	scheduler, err := schedulers.Find(f.scheduler)
-	if err != nil {
-		return nil, nil, usageError{err}
-	}
-	if f.options.Incumbent, err = f.config.config(scheduler); err != nil { // before a long trace is read
+	var err error
+	if _, f.options.Incumbent, err = f.configured(&f.config); err != nil { // before a long trace is read
 		return nil, nil, err
 	}
 	in, err := f.load(cmd.Context(), cmd)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -44,6 +45,9 @@ func addServerFlag(cmd *cobra.Command, server *string) {
 
 // dial makes a connection, which is used as soon as there is a call.
 func dial(server string) (*grpc.ClientConn, error) {
+	if _, _, err := net.SplitHostPort(server); err != nil && !strings.Contains(server, ":/") { // as in unix:/run/autosched
+		return nil, usageError{fmt.Errorf("--server: %q is not host:port", server)}
+	}
 	retry := backoff.DefaultConfig
 	retry.MaxDelay = 2 * time.Second // for a watch that waits for the service
 	conn, err := grpc.NewClient(server, grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/autosched/autosched/api/agent"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server"
 )
 
 func newEmulateCmd() *cobra.Command {
@@ -50,6 +51,14 @@ Start 'autosched serve' first. Watch what it decides with
 			if err != nil {
 				return err
 			}
+			if err := checkID(id); err != nil {
+				return err
+			}
+			conn, err := dial(server)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
 			in, err := f.load(cmd.Context(), cmd)
 			if err != nil {
 				return err
@@ -58,11 +67,6 @@ Start 'autosched serve' first. Watch what it decides with
 			if w.Len() == 0 {
 				return fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
 			}
-			conn, err := dial(server)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
 			line := newProgressLine(cmd.ErrOrStderr())
 			r, err := agent.Run(cmd.Context(), agent.Options{
 				Conn: conn, ID: id, Mode: registeredMode, Scheduler: in.scheduler, Cluster: f.cluster, Workload: w, Simulate: in.options, Speedup: speedup,
@@ -99,6 +103,13 @@ Start 'autosched serve' first. Watch what it decides with
 	fl.DurationVar(&interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
 	fl.Int32Var(&budget, "budget", 40, "evaluations per tuning round")
 	return cmd
+}
+
+func checkID(id string) error {
+	if err := server.CheckID(id); err != nil {
+		return usageError{fmt.Errorf("--id: %w", err)}
+	}
+	return nil
 }
 
 func printEmulation(w io.Writer, r *agent.Report) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,7 +87,13 @@ func (f *replayFlags) load(ctx context.Context, cmd *cobra.Command) (*replayInpu
 	if err := f.models.apply(&in.options); err != nil {
 		return nil, err
 	}
-	if in.trace, err = openTrace(ctx, cmd, f.trace); err != nil {
+	if err := f.quota.check(&f.cluster, &in.options); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(checkInstant("from", f.from), checkInstant("to", f.to)); err != nil {
+		return nil, err
+	}
+	if in.trace, err = openTrace(ctx, cmd, f.trace); err != nil { // all this before a long trace is read
 		return nil, err
 	}
 	if f.skipWider {
@@ -110,13 +117,34 @@ func (f *replayFlags) load(ctx context.Context, cmd *cobra.Command) (*replayInpu
 		clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
 		return nil, usageError{fmt.Errorf("--to (%s) is not after --from (%s); %s has submissions from %s to %s", clock(in.to), clock(in.from), f.trace, clock(first), clock(last))}
 	}
-	if err := f.quota.apply(&f.cluster, in.trace.Jobs(), &in.options); err != nil {
-		return nil, err
-	}
+	f.quota.divide(&f.cluster, in.trace.Jobs())
 	if n := f.cluster.TotalGPUs(); n <= workload.SmallCluster {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n, workload.SmallCluster)
 	}
 	return in, nil
+}
+
+// checkInstant checks what a flag says of an instant as far as that goes without
+// the trace; "" says nothing.
+func checkInstant(flag, text string) error {
+	if text == "" {
+		return nil
+	}
+	if err := workload.CheckInstant(text); err != nil {
+		return usageError{fmt.Errorf("--%s: %w", flag, err)}
+	}
+	return nil
+}
+
+// configured are the scheduler and the configuration that the flags name, for
+// commands that begin with one.
+func (f *replayFlags) configured(c *configFlag) (*schedulers.Scheduler, space.Config, error) {
+	s, err := schedulers.Find(f.scheduler)
+	if err != nil {
+		return nil, space.Config{}, usageError{err}
+	}
+	config, err := c.config(s)
+	return s, config, err
 }
 
 // withoutWider leaves out jobs that can never run.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -47,10 +50,40 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"emulate --interval 0s", "--interval"},
 		{"emulate --budget 0", "--budget"},
 		{"emulate --speedup 0", "--speedup"},
+		{"emulate --id A", `--id: "A" is not 1 to 63 of a-z`},
+		{"emulate --server bad", `--server: "bad" is not host:port`},
+		{"emulate --server a:b:c", "--server"},
+		{"evaluate --quota none", `--quota: "none" is not one of off, strict, borrow`},
+		{"evaluate --vc bad", "--vc"},
+		{"evaluate --vc a=161", "--vc: the quotas add up to 161 GPUs and the cluster has 160"},
+		{"evaluate --from noon", "--from"},
+		{"simulate --to noon", "--to"},
+		{"simulate --told some", "--told"},
+		{"simulate --set-at bad", "--set-at"},
+		{"simulate --set-at noon:queues=2", `--set-at: instant "noon"`},
+		{"simulate --set-at :queues=2", `--set-at: instant ""`},
+		{"simulate --set-at 0:queus=2", "--set-at: queus: there is no such parameter"},
+		{"tune --at noon", `--at: instant "noon": is neither an RFC 3339 time (2017-10-09T12:00:00Z), nor a date, nor seconds since the trace's zero, nor a span such as 36h`},
 	} {
 		args := append(strings.Fields(c.args), "--trace", "/there/is/no/such/trace.csv")
 		if code, _, errs := command(args...); code != 2 || !strings.Contains(errs, c.says) {
 			t.Errorf("%s: exit %d: %s", c.args, code, errs)
 		}
+	}
+	for _, c := range []struct{ args, says string }{
+		{"tune --at 0 --resume no/such/file", "--resume: open no/such/file"},
+		{"tune --at 0 --trials no/such/folder/x", "--trials: open no/such/folder/x"},
+	} {
+		args := append(strings.Fields(c.args), "--trace", "/there/is/no/such/trace.csv")
+		if code, _, errs := command(args...); code != 1 || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: exit %d: %s", c.args, code, errs)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "trials.jsonl")
+	if code, _, errs := command("tune", "--at", "0", "--trials", path, "--trace", "/there/is/no/such/trace.csv"); code != 1 || !strings.Contains(errs, "trace.csv") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("trials of no search are on file: %v", err)
 	}
 }

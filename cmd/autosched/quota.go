@@ -27,15 +27,25 @@ func (f *quotaFlags) add(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("quota", cobra.FixedCompletions(quotaNames, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// apply gives the cluster its virtual clusters and the options their meaning.
-func (f *quotaFlags) apply(c *workload.Cluster, jobs []workload.Job, o *simulator.Options) error {
+func (f *quotaFlags) auto() bool { return len(f.vcs) == 1 && f.vcs[0] == "auto" }
+
+// divide gives the cluster the virtual clusters that its trace asks for, if the
+// flags leave them to it.
+func (f *quotaFlags) divide(c *workload.Cluster, jobs []workload.Job) {
+	if f.auto() {
+		c.VCs = workload.AutoVCs(jobs, c.TotalGPUs())
+	}
+}
+
+// check gives the options the meaning of virtual clusters, and the cluster those
+// that are named.
+func (f *quotaFlags) check(c *workload.Cluster, o *simulator.Options) error {
 	mode := slices.Index(quotaNames, f.quota)
 	if mode < 0 {
 		return usageError{fmt.Errorf("--quota: %q is not one of %s", f.quota, strings.Join(quotaNames, ", "))}
 	}
 	o.Quota = simulator.Quota(mode)
-	if len(f.vcs) == 1 && f.vcs[0] == "auto" {
-		c.VCs = workload.AutoVCs(jobs, c.TotalGPUs())
+	if f.auto() {
 		return nil
 	}
 	sum := 0

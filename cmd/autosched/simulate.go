@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
@@ -59,12 +58,11 @@ policy=finish_time_fairness, gavel ask; a note tells if none did.`,
 			if err := told.check(); err != nil {
 				return err
 			}
-			scheduler, err := schedulers.Find(f.scheduler)
+			scheduler, config, err := f.configured(&c) // before a long trace is read
 			if err != nil {
-				return usageError{err}
+				return err
 			}
-			config, err := c.config(scheduler) // before a long trace is read
-			if err != nil {
+			if err := later.check(scheduler, config); err != nil {
 				return err
 			}
 			in, err := f.load(cmd.Context(), cmd)

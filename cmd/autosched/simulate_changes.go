@@ -30,17 +30,47 @@ type change struct {
 	config space.Config
 }
 
+// split is one of the texts: an instant and an assignment.
+func (f *changesFlag) split(text string) (instant, set string, err error) {
+	name, _, assigns := strings.Cut(text, "=")
+	at := strings.LastIndex(name, ":") // instants may have colons, names of parameters have none
+	if !assigns || at < 0 {
+		return "", "", usageError{fmt.Errorf("--set-at: %q is not INSTANT:key=value", text)}
+	}
+	return text[:at], text[at+1:], nil
+}
+
+// check finds what is wrong whatever the trace is. Values that rules tie to others
+// are left to changes.
+func (f *changesFlag) check(s *schedulers.Scheduler, config space.Config) error {
+	for _, text := range f.texts {
+		instant, set, err := f.split(text)
+		if err != nil {
+			return err
+		}
+		if err := workload.CheckInstant(instant); err != nil {
+			return usageError{fmt.Errorf("--set-at: %w", err)}
+		}
+		key, _, _ := strings.Cut(set, "=")
+		if _, ok := s.Space.Param(strings.TrimSpace(key)); !ok {
+			if _, err := s.Space.Parse(config, []string{set}); err != nil {
+				return usageError{fmt.Errorf("--set-at: %w", err)}
+			}
+		}
+	}
+	return nil
+}
+
 // changes are the flag's, in order of time. Each starts from what holds before
 // it.
 func (f *changesFlag) changes(w *workload.Workload, s *schedulers.Scheduler, config space.Config) ([]change, error) {
 	var out []change
 	for _, text := range f.texts {
-		name, _, assigns := strings.Cut(text, "=")
-		at := strings.LastIndex(name, ":") // instants may have colons, names of parameters have none
-		if !assigns || at < 0 {
-			return nil, usageError{fmt.Errorf("--set-at: %q is not INSTANT:key=value", text)}
+		from, set, err := f.split(text)
+		if err != nil {
+			return nil, err
 		}
-		instant, err := workload.ParseInstant(w, text[:at])
+		instant, err := workload.ParseInstant(w, from)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--set-at: %w", err)}
 		}
@@ -49,7 +79,7 @@ func (f *changesFlag) changes(w *workload.Workload, s *schedulers.Scheduler, con
 			i = len(out)
 			out = append(out, change{at: instant})
 		}
-		out[i].set = append(out[i].set, text[at+1:])
+		out[i].set = append(out[i].set, set)
 	}
 	slices.SortStableFunc(out, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	for i := range out {

@@ -15,7 +15,6 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
-	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -89,17 +88,21 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if within < 0 {
 				return usageError{fmt.Errorf("--time: %v is negative", within)}
 			}
-			scheduler, err := schedulers.Find(f.scheduler)
+			if err := checkInstant("at", at); err != nil {
+				return err
+			}
+			scheduler, incumbent, err := f.configured(&c)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			if _, err := search.NewSampler(sampler, search.Setup{Space: scheduler.Space, Start: scheduler.Space.Default()}); err != nil {
 				return usageError{fmt.Errorf("--sampler: %w", err)}
 			}
-			incumbent, err := c.config(scheduler)
+			record, err := study.open(scheduler.Space)
 			if err != nil {
 				return err
 			}
+			defer record.close()
 			in, err := f.load(cmd.Context(), cmd)
 			if err != nil {
 				return err
@@ -117,11 +120,6 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if within > 0 && !cmd.Flags().Changed("budget") {
 				t.budget = timedBudget
 			}
-			record, err := study.open(in)
-			if err != nil {
-				return err
-			}
-			defer record.close()
 			if record.from != nil {
 				if !cmd.Flags().Changed("budget") {
 					t.budget = record.budget(t.budget, within > 0)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
 )
 
 // studyFlags are the files of a study: where its trials go and come from.
@@ -31,14 +32,15 @@ type studyFile struct {
 	path string
 	had  []byte // what the file has from at on
 	at   int64
-	line int // that is written next, from 1
+	line int  // that is written next, from 1
+	made bool // there was no file
 	// accepted, if set, is called when the record that is resumed proves to be of
 	// this search.
 	accepted func()
 }
 
-// open reads and opens the files.
-func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
+// open reads and opens the files of a study in a space.
+func (f *studyFlags) open(in *space.Space) (*studyFile, error) {
 	s := &studyFile{path: f.trials, line: 1}
 	var text []byte
 	if f.resume != "" {
@@ -46,7 +48,7 @@ func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
 		if text, err = os.ReadFile(f.resume); err != nil {
 			return nil, fmt.Errorf("--resume: %w", err)
 		}
-		if s.from, err = search.ReadRecording(bytes.NewReader(text), f.resume, in.scheduler.Space); err != nil {
+		if s.from, err = search.ReadRecording(bytes.NewReader(text), f.resume, in); err != nil {
 			return nil, fmt.Errorf("--resume: %w", err)
 		}
 	}
@@ -57,7 +59,8 @@ func (f *studyFlags) open(in *replayInput) (*studyFile, error) {
 	case f.trials == "":
 		return s, nil
 	}
-	var err error
+	_, err := os.Stat(s.path)
+	s.made = errors.Is(err, os.ErrNotExist)
 	if s.out, err = os.OpenFile(s.path, mode, 0o644); err != nil {
 		return nil, fmt.Errorf("--trials: %w", err)
 	}
@@ -153,13 +156,17 @@ func (s *studyFile) hint(budget int, within time.Duration) string {
 	return hint
 }
 
-// close may be called twice.
+// close may be called twice. A file that was made for nothing goes.
 func (s *studyFile) close() error {
 	if s.out == nil {
 		return nil
 	}
 	if err := s.out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("--trials: %w", err)
+	}
+	if s.made && s.at == 0 {
+		s.made = false
+		return os.Remove(s.path)
 	}
 	return nil
 }
