@@ -137,12 +137,14 @@ func (p *original) look() {
 			if o.level < len(p.limits) && p.attained(j) >= p.limits[o.level] {
 				p.move(j, o.level+1)
 			}
-		} else if ran := p.ran(j); ran > 0 {
-			o.waited += passed
-			if p.starving(j) && o.waited >= p.patience(ran) {
-				p.move(j, 0)
-				o.forgot += ran
-				o.waited = 0
+		} else if p.factor > 0 {
+			if ran := p.ran(j); ran > 0 {
+				o.waited += passed
+				if p.starving(j) && o.waited >= p.patience(ran) {
+					p.move(j, 0)
+					o.forgot += ran
+					o.waited = 0
+				}
 			}
 		}
 		if p.gittins {
@@ -207,14 +209,13 @@ func (p *original) foresee() {
 	p.next = math.MaxInt64
 	for _, j := range p.active {
 		o := &p.jobs[j]
-		ran := p.ran(j)
 		switch {
 		case p.s.JobRunning(j):
 			if o.level == len(p.limits) {
 				continue
 			}
 			limit := p.limits[o.level]
-			rest := limit - ran
+			rest := limit - p.ran(j)
 			if !p.byTime {
 				rest = rest / time.Duration(p.s.JobGPUs(j)) / time.Second * time.Second
 			}
@@ -222,8 +223,9 @@ func (p *original) foresee() {
 				rest = max(rest, time.Second) // here the original goes round in circles
 			}
 			p.next = min(p.next, p.s.Now()+max(0, rest))
-		case ran > 0 && p.starving(j):
-			if rest := p.patience(ran) - o.waited; rest > 0 {
+		case p.starving(j):
+			ran := p.ran(j)
+			if rest := p.patience(ran) - o.waited; ran > 0 && rest > 0 {
 				p.next = min(p.next, p.s.Now()+rest)
 			}
 		}
