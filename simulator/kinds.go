@@ -53,10 +53,14 @@ func (k *kinds) reset() {
 
 func (k *kinds) copyFrom(src *kinds) {
 	k.reset()
-	k.of = append(k.of, src.of...)
-	for i := range src.list {
-		at := k.add(src.list[i].key)
-		k.list[at] = src.list[i]
+	k.list, k.of, k.rank, k.widths = append(k.list, src.list...), append(k.of, src.of...), append(k.rank, src.rank...), src.widths
+	k.marks = resized(k.marks, len(k.list))
+	clear(k.marks)
+	if k.at == nil {
+		k.at = map[kindKey]int32{}
+	}
+	for i := range k.list {
+		k.at[k.list[i].key] = int32(i)
 	}
 }
 

@@ -1,10 +1,14 @@
 package simulator
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // TestKindsFollowTheirJobs: whatever becomes of waiting jobs, each has the kind
@@ -64,6 +68,58 @@ func TestKindsFollowTheirJobs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// apart is a policy with a pool for the last node.
+type apart struct{ inOrder }
+
+func (p *apart) Reset(s *Sim) {
+	p.inOrder.Reset(s)
+	s.Partition(1)
+}
+
+// TestResumedJobsHaveTheKindOfTheirPool: also where their kinds are asked for
+// before it is known on which nodes they run.
+func TestResumedJobsHaveTheKindOfTheirPool(t *testing.T) {
+	for _, attribute := range []bool{false, true} {
+		state := &workload.State{At: time.Hour, Cluster: workload.Cluster{Nodes: 2, GPUsPerNode: 8}}
+		j := workload.ActiveJob{Job: tenantJob("a", 0, 10_000, 4), Running: true, Since: 0, Starts: 1, Placement: []workload.NodeGPUs{{Node: 1, GPUs: 4}}}
+		j.ID = "j"
+		state.Jobs = append(state.Jobs, j)
+		s := new(Sim)
+		if err := s.Resume(state, []time.Duration{time.Hour}, nil, new(apart), Options{Attribute: attribute}); err != nil {
+			t.Fatal(err)
+		}
+		if !s.JobRunning(0) || s.JobPool(0) != 1 {
+			t.Fatalf("running is %v, in pool %d", s.JobRunning(0), s.JobPool(0))
+		}
+		s.vacate(0)
+		s.evict(0)
+		if key := s.kinds.list[s.kind(0)].key; key.pool != 1 {
+			t.Errorf("with attribute %v the kind is %+v", attribute, key)
+		}
+	}
+}
+
+// TestRunsAfterAPanicBeginAnew: what an exchange was about to do when a policy
+// panicked is forgotten by the next run.
+func TestRunsAfterAPanicBeginAnew(t *testing.T) {
+	s := new(Sim)
+	w := jobsOf(t, tenantJob("a", 0, 100, 4), tenantJob("a", 1, 100, 4))
+	c := workload.Cluster{Nodes: 1, GPUsPerNode: 8}
+	if err := s.Start(c, w, new(inOrder), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RunUntil(context.Background(), 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	s.survey([]ID{0, 1})
+	if err := s.Start(c, w, new(inOrder), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := &s.reach; r.sited || r.first[0] != -1 {
+		t.Errorf("sited is %v, the first on node 0 is %d", r.sited, r.first[0])
+	}
 }
 
 func TestStartingWhoRunsPanics(t *testing.T) {

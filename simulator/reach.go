@@ -46,6 +46,7 @@ const (
 
 // forget begins anew: nobody is offered.
 func (r *reach) forget() {
+	r.leaveSites() // a policy may have panicked in an exchange
 	for _, id := range r.jobs {
 		r.marks[id] = unoffered
 	}
