@@ -145,7 +145,11 @@ jobs submitted after those it has learnt from: a day's new jobs take a second.`,
 			}
 			line.clear()
 			if choice.Replaced {
-				if err := replaceFile(out, func(f *os.File) error { return choice.Kept.Write(f) }); err != nil {
+				s, err := openSink(out) // models are text, whatever their name
+				if err != nil {
+					return err
+				}
+				if err := s.end(choice.Kept.Write(s)); err != nil {
 					return err
 				}
 			}

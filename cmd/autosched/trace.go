@@ -2,18 +2,14 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/workload"
@@ -303,14 +299,11 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) error {
 	if path == "-" {
 		return write(cmd.OutOrStdout())
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe or a device cannot be replaced
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(compressed(f, path, write), f.Close())
+	s, err := newSink(path)
+	if err != nil {
+		return err
 	}
-	return replaceFile(path, func(f *os.File) error { return compressed(f, path, write) })
+	return s.end(write(s))
 }
 
 // untilDone is a writer that ends with its context.
@@ -324,55 +317,6 @@ func (u untilDone) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return u.Writer.Write(b)
-}
-
-// replaceFile writes a new file that takes the place of the old one, if there is
-// one, when it is complete and on the disk.
-func replaceFile(path string, write func(*os.File) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// compressed writes as the name of the file says: .gz, .zst or plain.
-func compressed(f io.Writer, path string, write func(io.Writer) error) error {
-	var z io.WriteCloser
-	switch filepath.Ext(path) {
-	case ".gz":
-		z = gzip.NewWriter(f)
-	case ".zst":
-		// One thread, so that the same trace gives the same bytes everywhere.
-		enc, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return err
-		}
-		z = enc
-	default:
-		return write(f)
-	}
-	if err := write(z); err != nil {
-		return err
-	}
-	return z.Close()
 }
 
 // rejectionsThen names the rejected rows of a trace that could not be read.

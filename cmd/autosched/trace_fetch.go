@@ -199,18 +199,18 @@ func extract(ctx context.Context, from, member, to string, show func(string, ...
 			}
 		}
 	}
-	return replaceFile(to, func(f *os.File) error {
-		return compressed(f, to, func(out io.Writer) error {
-			n, err := io.Copy(out, io.LimitReader(&watched{ctx: ctx, r: log, show: func(n int64) { show("extracting %s: %d MB", member, n>>20) }}, maxJobLog+1))
-			if err == nil && n > maxJobLog {
-				err = errTooLarge
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", filepath.Base(from), err)
-			}
-			return nil
-		})
-	})
+	out, err := newSink(to)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(out, io.LimitReader(&watched{ctx: ctx, r: log, show: func(n int64) { show("extracting %s: %d MB", member, n>>20) }}, maxJobLog+1))
+	if err == nil && n > maxJobLog {
+		err = errTooLarge
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", filepath.Base(from), err)
+	}
+	return out.end(err)
 }
 
 // watched is a reader that ends with its context and tells how far it is.

@@ -216,9 +216,9 @@ func (p *policy) hostsOf(width int32) *hosts {
 	return h
 }
 
-// hostFor is the first host that a job can be packed with, or -1. The first of a
-// class answers for those of it that follow, also where the models tell their loads
-// apart.
+// hostFor is the first host that a job can be packed with, or -1. Of hosts of one
+// class in a row the first answers for the others, also where the models tell their
+// loads apart.
 func (p *policy) hostFor(j simulator.ID, x *job) simulator.ID {
 	h, last := p.hostsOf(x.width), int32(-1)
 	for i, c := range h.classes {
