@@ -49,23 +49,13 @@ type ranker struct {
 	s       *simulator.Sim
 	service *rounds.Service
 	names   map[string]int32 // of tenants: their index
-	jobs    []job
-	account []account // by tenant
-	equal   float64   // GPUs
+	tenant  []int32          // by job, -1 if not known yet
+	account []account        // by tenant
+	equal   float64          // GPUs
 }
 
-// job is what accounts need of a job again and again.
-type job struct {
-	submit   time.Duration
-	tenant   int32
-	gpus     float64
-	received float64 // GPU-time in seconds, of a running one at the last round
-	age      float64 // in seconds, likewise
-}
-
-// account is GPU-time in seconds, for how long a tenant has had jobs, and what
-// its share counts.
-type account struct{ received, deserved, age, counts float64 }
+// account is GPU-time in seconds, and for how long a tenant has had jobs.
+type account struct{ received, deserved, age float64 }
 
 func (a account) share() float64 {
 	if a.deserved <= 0 {
@@ -80,79 +70,69 @@ func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) {
 		r.names = map[string]int32{}
 	}
 	clear(r.names)
-	r.jobs = r.jobs[:0]
-}
-
-// job is the record of a job.
-func (r *ranker) job(j simulator.ID) *job {
-	for int(j) >= len(r.jobs) {
-		id := simulator.ID(len(r.jobs))
-		r.jobs = append(r.jobs, job{submit: r.s.JobSubmit(id), tenant: r.tenantOf(id), gpus: float64(r.s.JobGPUs(id))})
-	}
-	return &r.jobs[j]
+	r.tenant = r.tenant[:0]
 }
 
 // tenantOf is the index of a job's tenant.
 func (r *ranker) tenantOf(j simulator.ID) int32 {
-	name := r.s.Spec(j).Tenant
-	t, ok := r.names[name]
-	if !ok {
-		t = int32(len(r.names))
-		r.names[name] = t
+	for int(j) >= len(r.tenant) {
+		r.tenant = append(r.tenant, -1)
 	}
-	return t
+	if r.tenant[j] < 0 {
+		name := r.s.Spec(j).Tenant
+		t, ok := r.names[name]
+		if !ok {
+			t = int32(len(r.names))
+			r.names[name] = t
+		}
+		r.tenant[j] = t
+	}
+	return r.tenant[j]
 }
 
-func (r *ranker) Prepare(active *lanes.List, changed bool) (keep bool) {
-	if n := active.Len(); changed && n > 0 {
-		r.job(active.At(n - 1).ID) // and all before
-	}
+func (r *ranker) Prepare(active *lanes.List) {
 	gpus := float64(r.s.Cluster().TotalGPUs())
 	r.equal = gpus / float64(active.Len())
 	r.account = r.account[:0]
-	tenants, now := 0, r.s.Now()
+	tenants := 0
 	for i := range active.Len() {
-		id := active.At(i).ID
-		j := &r.jobs[id]
-		for int(j.tenant) >= len(r.account) {
+		j := active.At(i).ID
+		t := int(r.tenantOf(j))
+		for t >= len(r.account) {
 			r.account = append(r.account, account{})
 		}
-		a := &r.account[j.tenant]
-		j.age = (now - j.submit).Seconds()
+		a := &r.account[t]
+		age := r.age(j)
 		if a.age == 0 {
 			tenants++
-			a.age = max(j.age, 1) // its oldest job comes first
+			a.age = max(age, 1) // its oldest job comes first
 		}
-		if r.s.JobRunning(id) {
-			j.received = r.service.Attained(id).Seconds()
-		}
-		a.received += j.received
-		a.deserved += float64(j.gpus * j.age)
+		a.received += r.service.Attained(j).Seconds()
+		a.deserved += float64(float64(r.s.JobGPUs(j)) * age)
 	}
 	for t := range r.account {
 		a := &r.account[t]
 		a.deserved = min(a.deserved, float64(gpus/float64(tenants)*a.age))
-		a.counts = float64(r.weight * a.share())
 	}
-	return false
+}
+
+func (r *ranker) age(j simulator.ID) float64 { return (r.s.Now() - r.s.JobSubmit(j)).Seconds() }
+
+// own is a job's account.
+func (r *ranker) own(j simulator.ID) account {
+	return account{received: r.service.Attained(j).Seconds(), deserved: float64(min(float64(r.s.JobGPUs(j)), r.equal) * r.age(j))}
 }
 
 // Rank is the queue, and in it running jobs before waiting ones.
-func (r *ranker) Rank(list []rounds.Ranked, running bool) {
-	behind := .5
-	if running {
-		behind = 0
+func (r *ranker) Rank(j simulator.ID) float64 {
+	share := float64(r.weight*r.account[r.tenantOf(j)].share()) + float64((1-r.weight)*r.own(j).share())
+	queue := min(math.Floor(share*r.queues), r.queues-1)
+	if !r.s.JobRunning(j) {
+		queue += .5
 	}
-	rest := 1 - r.weight
-	for i := range list {
-		j := &r.jobs[list[i].ID]
-		own := account{received: j.received, deserved: float64(min(j.gpus, r.equal) * j.age)}
-		share := r.account[j.tenant].counts + float64(rest*own.share())
-		list[i].Key = min(math.Floor(share*r.queues), r.queues-1) + behind
-	}
+	return queue
 }
 
 func (r *ranker) Line(j simulator.ID) int64 {
-	r.job(j).received = r.service.Attained(j).Seconds()
 	return int64(r.service.Received(j))
 }

@@ -60,7 +60,7 @@ type ranker struct {
 	service  *rounds.Service
 	deadline []time.Duration // by job: none, or unknown until it is asked for
 	first    []bool          // by job: comes before best-effort jobs in this round
-	slo      []lanes.Entry   // active jobs with deadlines, the earliest first
+	slo      []lanes.Entry
 }
 
 func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) {
@@ -120,32 +120,24 @@ func (r *ranker) feasible(j simulator.ID, deadline time.Duration) bool {
 	return r.s.Now() <= deadline-rest
 }
 
-// Prepare finds the jobs that come first, by their deadlines. The ranks of others
-// only change while they run.
-func (r *ranker) Prepare(active *lanes.List, changed bool) (keep bool) {
-	if changed {
-		r.slo = r.slo[:0]
-		for i := range active.Len() {
-			j := active.At(i).ID
-			if d := r.deadlineOf(j); d != none {
-				r.slo = append(r.slo, lanes.Entry{Key: int64(d), ID: j})
-			}
+func (r *ranker) Prepare(active *lanes.List) {
+	r.slo = r.slo[:0]
+	for i := range active.Len() {
+		j := active.At(i).ID
+		d := r.deadlineOf(j)
+		r.first[j] = false
+		if d != none && r.feasible(j, d) {
+			r.slo = append(r.slo, lanes.Entry{Key: int64(d), ID: j})
 		}
-		slices.SortFunc(r.slo, byDeadline)
 	}
-	keep = true
+	slices.SortFunc(r.slo, byDeadline)
 	quota := int(r.gpus * float64(r.s.Cluster().TotalGPUs()))
 	for _, e := range r.slo {
-		g := r.s.JobGPUs(e.ID)
-		first := g <= quota && r.feasible(e.ID, time.Duration(e.Key))
-		if first {
+		if g := r.s.JobGPUs(e.ID); g <= quota {
 			quota -= g
-		}
-		if r.first[e.ID] != first {
-			r.first[e.ID], keep = first, false
+			r.first[e.ID] = true
 		}
 	}
-	return keep
 }
 
 func byDeadline(a, b lanes.Entry) int {
@@ -161,15 +153,11 @@ func byDeadline(a, b lanes.Entry) int {
 // beforeAll is earlier than any deadline is late, in seconds.
 const beforeAll = 1e11
 
-func (r *ranker) Rank(list []rounds.Ranked, _ bool) {
-	for i := range list {
-		j := list[i].ID
-		if r.first[j] {
-			list[i].Key = r.deadline[j].Seconds() - beforeAll
-		} else {
-			list[i].Key = r.service.Attained(j).Seconds()
-		}
+func (r *ranker) Rank(j simulator.ID) float64 {
+	if r.first[j] {
+		return r.deadline[j].Seconds() - beforeAll
 	}
+	return r.service.Attained(j).Seconds()
 }
 
 // Line has SLO jobs first, by deadline, whether they can still meet it or not:

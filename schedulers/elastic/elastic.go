@@ -12,7 +12,6 @@
 package elastic
 
 import (
-	"math"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -26,29 +25,15 @@ type Chooser interface {
 	// Begin is told of the simulation and of the service received in it before
 	// any job.
 	Begin(s *simulator.Sim, received *rounds.Service)
-	// Prepare comes before each decision on so many active jobs.
-	Prepare(active int)
-	// Kind is a small number, the same for jobs that ask for as many GPUs and always
-	// have the same gains; -1 where gains are each job's own.
-	Kind(j simulator.ID) int
+	// Prepare comes before each decision; active are all active jobs, in order of
+	// ID.
+	Prepare(active *lanes.List)
 	// Gain is the worth of one GPU more for a job that has some. It must not grow
 	// with that number; at 0 or below the job gets no more.
 	Gain(j simulator.ID, gpus int) float64
-	// Stop is the first number of GPUs at which one more is worth nothing, or most if
-	// that is less, and whether gains fall from each GPU to the next up to there.
-	Stop(j simulator.ID, most int) (stop int, falls bool)
 	// Steady says that gains depend on which jobs are active alone, so that
 	// decisions in which nothing else changed can be left out.
 	Steady() bool
-}
-
-// Rough is a Chooser of which gains are known roughly at little cost.
-type Rough interface {
-	// Falls reports whether a job's gains fall from each GPU to the next, up to so
-	// many, by more than a part in 1e8, and are above 0.
-	Falls(j simulator.ID, most int) bool
-	// Rough is Gain where gains fall, to within a part in 1e9.
-	Rough(j simulator.ID, gpus int) float64
 }
 
 // IntervalParam is the time between decisions.
@@ -68,67 +53,38 @@ type Policy struct {
 	interval time.Duration
 	maxScale int
 	chooser  Chooser
-	rough    Rough // the chooser, if it is one
 
 	s       *simulator.Sim
 	grid    rounds.Grid
 	service rounds.Service
-	run     lanes.List // by ID
+	active  lanes.List // by ID
 	wait    lanes.List // by ID
-	jobs    []job      // by ID
 	quiet   bool       // the last decision, and all before the next change, are the same
-	given   int        // the first jobs of wait that may have a target
-	need    []int      // scratch of move
-	sharing
+	target  []int32    // by job
+	heap    []offer
+	need    []int // scratch of move
 }
 
-// job is what decisions need of a job again and again.
-type job struct {
-	until  time.Duration // the instant before which a running job's number of GPUs stays
-	target int32         // GPUs; 0 for a waiting job that is not to start
-	held   int32         // GPUs, 0 for a waiting job
-	shared int32         // GPUs, the last time they were shared out to it
-	most   int32         // GPUs
-	kind   int32         // of the Chooser
-	bargain
+// offer is the gain of one more GPU.
+type offer struct {
+	gain float64
+	id   simulator.ID
 }
 
-// bargain is what a move from a number of GPUs to another brings: more speed, and
-// the work that is lost.
-type bargain struct {
-	from, to   int32
-	more, loss float64
-}
-
-// Stop is Chooser.Stop of any gains.
-func Stop(c Chooser, j simulator.ID, most int) (stop int, falls bool) {
-	stop, falls = 1, true
-	for before := math.Inf(1); stop < most; stop++ {
-		gain := c.Gain(j, stop)
-		if !(gain > 0) {
-			break
-		}
-		falls = falls && gain < before
-		before = gain
-	}
-	return stop, falls
-}
+func (a offer) before(b offer) bool { return a.gain > b.gain || a.gain == b.gain && a.id < b.id }
 
 // New makes the policy of a configuration with the parameters above.
 func New(c space.Config, chooser Chooser) *Policy {
-	p := &Policy{interval: time.Duration(c.Get("interval").Float() * float64(time.Second)), maxScale: c.Get("max_scale").Int(), chooser: chooser}
-	p.rough, _ = chooser.(Rough)
-	return p
+	return &Policy{interval: time.Duration(c.Get("interval").Float() * float64(time.Second)), maxScale: c.Get("max_scale").Int(), chooser: chooser}
 }
 
 // Reset implements simulator.Policy.
 func (p *Policy) Reset(s *simulator.Sim) {
 	p.s, p.grid = s, rounds.NewGrid(s, p.interval)
-	p.run.Reset()
+	p.active.Reset()
 	p.wait.Reset()
-	p.jobs = p.jobs[:0]
-	p.quiet, p.given = false, 0
-	p.sharing.reset()
+	p.target = p.target[:0]
+	p.quiet = false
 	p.service.Reset(s)
 	p.chooser.Begin(s, &p.service)
 }
@@ -136,13 +92,11 @@ func (p *Policy) Reset(s *simulator.Sim) {
 // Admit implements simulator.Policy.
 func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.service.Admit(j, seen)
-	for int(j) >= len(p.jobs) {
-		p.jobs = append(p.jobs, job{})
+	for int(j) >= len(p.target) {
+		p.target = append(p.target, 0)
 	}
-	p.jobs[j] = job{most: int32(min(p.s.JobGPUs(j)*p.maxScale, p.s.Cluster().TotalGPUs())), kind: int32(p.chooser.Kind(j))}
-	if p.s.JobRunning(j) {
-		p.runs(j)
-	} else {
+	p.active.Insert(lanes.Entry{ID: j})
+	if !p.s.JobRunning(j) {
 		p.wait.Insert(lanes.Entry{ID: j})
 	}
 	p.quiet = false
@@ -151,21 +105,8 @@ func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 
 // Finish implements simulator.Policy.
 func (p *Policy) Finish(j simulator.ID) {
-	p.run.Remove(lanes.Entry{ID: j})
+	p.active.Remove(lanes.Entry{ID: j})
 	p.quiet = false
-}
-
-// runs puts a job among the running ones.
-func (p *Policy) runs(j simulator.ID) {
-	p.run.Insert(lanes.Entry{ID: j})
-	p.has(j)
-}
-
-// has notes that a running job's number of GPUs is another.
-func (p *Policy) has(j simulator.ID) {
-	x := &p.jobs[j]
-	x.held = int32(p.s.JobHeld(j))
-	x.until = p.s.JobSince(j) + time.Duration(p.grid) + p.s.Models().Restart(int(x.held))
 }
 
 // Report implements simulator.Reporter.
@@ -193,7 +134,6 @@ func (p *Policy) grant(plan *simulator.Plan, j simulator.ID, gpus int) bool {
 	for ; gpus > 0; gpus /= 2 {
 		if plan.Grant(j, gpus) {
 			p.wait.Remove(lanes.Entry{ID: j})
-			p.runs(j)
 			p.quiet = false
 			return true
 		}
@@ -201,22 +141,115 @@ func (p *Policy) grant(plan *simulator.Plan, j simulator.ID, gpus int) bool {
 	return false
 }
 
-// resize moves a running job to another number of GPUs, if there is a place.
-func (p *Policy) resize(plan *simulator.Plan, j simulator.ID, gpus int) bool {
-	if !plan.Resize(j, gpus) {
-		return false
-	}
-	p.has(j)
-	return true
+// held reports whether a running job's number of GPUs may not change yet.
+func (p *Policy) held(j simulator.ID) bool {
+	return p.s.Now() < p.s.JobSince(j)+time.Duration(p.grid)+p.s.Models().Restart(p.s.JobHeld(j))
 }
 
 // decide sets the targets and moves towards them.
 func (p *Policy) decide(plan *simulator.Plan) {
 	p.quiet = true
-	p.chooser.Prepare(p.run.Len() + p.wait.Len())
 	p.aim()
 	if p.move(plan) {
 		p.quiet = false
+	}
+}
+
+// aim sets every job's target.
+func (p *Policy) aim() {
+	p.chooser.Prepare(&p.active)
+	room := p.s.Room()
+	p.heap = p.heap[:0]
+	for i := range p.active.Len() {
+		j := p.active.At(i).ID
+		switch {
+		case !p.s.JobRunning(j):
+			p.target[j] = 0
+			continue
+		case p.held(j):
+			p.target[j] = int32(p.s.JobHeld(j))
+			p.quiet = false
+		default:
+			p.target[j] = 1
+			p.offer(j)
+		}
+		room.Keep(j, int(p.target[j]))
+	}
+	refused := false
+	for i := 0; i < p.wait.Len() && room.Left() > 0; i++ {
+		j := p.wait.At(i).ID
+		if !room.Give(j, 1) {
+			refused = true
+			continue
+		}
+		p.target[j] = 1
+		p.offer(j)
+	}
+	for room.Left() > 0 && len(p.heap) > 0 {
+		j := p.heap[0].id
+		gain, more := 0.0, false
+		if room.Give(j, 1) {
+			p.target[j]++
+			gain, more = p.gain(j)
+		} else {
+			refused = true // by its tenant's quota
+		}
+		if more {
+			p.heap[0].gain = gain
+		} else {
+			last := len(p.heap) - 1
+			p.heap[0] = p.heap[last]
+			p.heap = p.heap[:last]
+		}
+		p.down()
+	}
+	if (room.Left() == 0 || refused) && !p.chooser.Steady() {
+		p.quiet = false // otherwise all have what they may have, whatever the gains
+	}
+}
+
+// gain is what a job's next GPU is worth, if it may have one.
+func (p *Policy) gain(j simulator.ID) (float64, bool) {
+	k := int(p.target[j])
+	if k >= min(p.s.JobGPUs(j)*p.maxScale, p.s.Cluster().TotalGPUs()) {
+		return 0, false
+	}
+	gain := p.chooser.Gain(j, k)
+	return gain, gain > 0
+}
+
+// offer puts a job's next GPU up, if it may have one.
+func (p *Policy) offer(j simulator.ID) {
+	gain, ok := p.gain(j)
+	if !ok {
+		return
+	}
+	p.heap = append(p.heap, offer{gain, j})
+	for i := len(p.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !p.heap[i].before(p.heap[up]) {
+			return
+		}
+		p.heap[i], p.heap[up] = p.heap[up], p.heap[i]
+		i = up
+	}
+}
+
+// down restores the heap below its top.
+func (p *Policy) down() {
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(p.heap) {
+			return
+		}
+		if c+1 < len(p.heap) && p.heap[c+1].before(p.heap[c]) {
+			c++
+		}
+		if !p.heap[c].before(p.heap[i]) {
+			return
+		}
+		p.heap[i], p.heap[c] = p.heap[c], p.heap[i]
+		i = c
 	}
 }
 
@@ -225,13 +258,10 @@ func (p *Policy) decide(plan *simulator.Plan) {
 // assumed, as it has been left where it is. So no job is moved in vain often, and
 // none stays small for good.
 func (p *Policy) pays(j simulator.ID) bool {
-	x := &p.jobs[j]
-	if b := &x.bargain; b.from != x.held || b.to != x.target {
-		now, then := p.Speed(j, int(x.held)), p.Speed(j, int(x.target))
-		*b = bargain{x.held, x.target, then - now, float64(then * p.s.Models().Restart(int(x.target)).Seconds())}
-	}
+	m := p.s.Models()
+	now, then := p.Speed(j, p.s.JobHeld(j)), p.Speed(j, int(p.target[j]))
 	kept := max(p.s.Now()-p.s.JobSince(j), time.Duration(p.grid))
-	return float64(x.bargain.more*kept.Seconds()) > x.bargain.loss
+	return float64((then-now)*kept.Seconds()) > float64(then*m.Restart(int(p.target[j])).Seconds())
 }
 
 // Speed is a job's throughput on a number of GPUs.
@@ -246,66 +276,50 @@ func (p *Policy) move(plan *simulator.Plan) bool {
 	for t := range p.s.Tenants() {
 		p.need = append(p.need, -p.s.TenantRoom(t))
 	}
-	wanted := false
-	for i := range p.run.Len() {
-		j := p.run.At(i).ID
-		x := &p.jobs[j]
-		switch more := int(x.target - x.held); {
+	for i := range p.active.Len() {
+		j := p.active.At(i).ID
+		held := p.s.JobHeld(j)
+		switch more := int(p.target[j]) - held; {
 		case more <= 0:
-		case !p.pays(j):
-			x.target = x.held
+		case held > 0 && !p.pays(j):
+			p.target[j] = int32(held)
 			p.quiet = false // it will in time
 		default:
-			wanted = true
 			need += more
 			p.need[p.s.JobTenant(j)] += more
 		}
 	}
-	for i := range p.given {
-		j := p.wait.At(i).ID
-		more := int(p.jobs[j].target)
-		wanted = wanted || more > 0
-		need += more
-		p.need[p.s.JobTenant(j)] += more
-	}
-	if !wanted {
-		return false // nobody gives up anything
-	}
 	moved := false
-	for i := range p.run.Len() {
-		j := p.run.At(i).ID
-		x := &p.jobs[j]
-		if x.target >= x.held {
-			continue
-		}
-		held, own := int(x.held), &p.need[p.s.JobTenant(j)]
+	for i := range p.active.Len() {
+		j := p.active.At(i).ID
+		held, own := p.s.JobHeld(j), &p.need[p.s.JobTenant(j)]
 		give := max(need, *own)
-		if give > 0 && p.resize(plan, j, max(int(x.target), held-give)) {
-			given := held - int(x.held)
+		if to := int(p.target[j]); give > 0 && to < held && plan.Resize(j, max(to, held-give)) {
+			given := held - p.s.JobHeld(j)
 			need -= given
 			*own -= given
 			moved = true
 		}
 	}
-	for i := 0; i < p.given && plan.Free() > 0; {
+	for i := 0; i < p.wait.Len() && plan.Free() > 0; {
 		j := p.wait.At(i).ID
-		if to := int(p.jobs[j].target); to > 0 && p.grant(plan, j, min(to, plan.Free())) {
-			p.given--
+		if p.target[j] > 0 && p.grant(plan, j, min(int(p.target[j]), plan.Free())) {
 			moved = true
 		} else {
 			i++
 		}
 	}
-	for i := 0; i < p.run.Len() && plan.Free() > 0; i++ {
-		j := p.run.At(i).ID
-		x := &p.jobs[j]
-		if x.target <= x.held || p.s.Now() < x.until {
+	for i := 0; i < p.active.Len() && plan.Free() > 0; i++ {
+		j := p.active.At(i).ID
+		held := p.s.JobHeld(j)
+		if held == 0 || int(p.target[j]) <= held || p.held(j) {
 			continue
 		}
-		x.target = int32(min(int(x.target), int(x.held)+plan.Free()))
+		to := p.target[j]
+		p.target[j] = int32(min(int(to), held+plan.Free()))
 		if !p.pays(j) {
 			p.quiet = false
-		} else if p.resize(plan, j, int(x.target)) {
+		} else if plan.Resize(j, int(p.target[j])) {
 			moved = true
 		}
 	}

@@ -17,7 +17,6 @@ package gandiva
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -50,26 +49,9 @@ type policy struct {
 	limit float64 // 0 is off
 	packs bool    // some jobs can be packed at that limit
 
-	s      *simulator.Sim
-	jobs   []job
-	hosts  []hosts // by width
-	alone  int     // how many those are
-	packed int     // the changes up to the last look for jobs to pack
-}
-
-// job is what packing needs of a job again and again.
-type job struct {
-	width, class int32
-	mate         simulator.ID // on the same GPUs, -1 for none
-	shares       bool         // while it runs
-	host         bool         // is listed as one
-}
-
-// hosts are the jobs of a width that run alone, in order of ID, and their classes.
-type hosts struct {
-	width   int32
-	ids     []simulator.ID
-	classes []int32
+	s     *simulator.Sim
+	hosts []simulator.ID // running alone, in order of ID
+	kinds []int          // of the hosts that are left
 }
 
 // Shares marks a simulator.Sharer.
@@ -77,7 +59,7 @@ func (*policy) Shares() {}
 
 // Begin implements rounds.Ranker.
 func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) {
-	p.s, p.jobs, p.hosts, p.alone, p.packed = s, p.jobs[:0], p.hosts[:0], 0, -1
+	p.s = s
 	least := math.Inf(1)
 	for _, c := range s.Models().Classes {
 		least = min(least, c.Util)
@@ -86,156 +68,87 @@ func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) {
 }
 
 // Prepare implements rounds.Ranker.
-func (p *policy) Prepare(*lanes.List, bool) (keep bool) { return true }
+func (p *policy) Prepare(*lanes.List) {}
 
 // ahead puts all that wait before all that run, in seconds.
 const ahead = 1e11
 
 // Rank implements rounds.Ranker: the longest wait first, the longest run last.
-func (p *policy) Rank(list []rounds.Ranked, running bool) {
-	for i := range list {
-		since := p.s.JobSince(list[i].ID).Seconds()
-		if running {
-			list[i].Key = -since
-		} else {
-			list[i].Key = since - ahead
-		}
+func (p *policy) Rank(j simulator.ID) float64 {
+	since := p.s.JobSince(j).Seconds()
+	if p.s.JobRunning(j) {
+		return -since
 	}
+	return since - ahead
 }
 
 // Line implements rounds.Ranker.
-func (p *policy) Line(j simulator.ID) int64 {
-	x := p.job(j)
-	x.shares = false
-	p.list(j, x, false)
-	return int64(p.s.JobSince(j))
-}
-
-// Started implements rounds.Starter.
-func (p *policy) Started(j simulator.ID) {
-	x := p.job(j)
-	p.list(j, x, !x.shares)
-}
-
-// list makes a job a host or not.
-func (p *policy) list(j simulator.ID, x *job, host bool) {
-	if !p.packs || x.host == host {
-		return
-	}
-	x.host = host
-	h := p.hostsOf(x.width)
-	i, _ := slices.BinarySearch(h.ids, j)
-	if host {
-		h.ids, h.classes = slices.Insert(h.ids, i, j), slices.Insert(h.classes, i, x.class)
-		p.alone++
-	} else {
-		h.ids, h.classes = slices.Delete(h.ids, i, i+1), slices.Delete(h.classes, i, i+1)
-		p.alone--
-	}
-}
-
-func (p *policy) job(j simulator.ID) *job {
-	for int(j) >= len(p.jobs) {
-		p.jobs = append(p.jobs, job{mate: -1})
-	}
-	x := &p.jobs[j]
-	if x.width == 0 {
-		x.width, x.class = int32(p.s.JobGPUs(j)), int32(p.s.JobClass(j))
-	}
-	return x
-}
-
-// Admit implements simulator.Policy.
-func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
-	x := p.job(j)
-	x.mate, x.shares = p.s.JobPartner(j), p.s.JobShares(j)
-	p.Policy.Admit(j, seen)
-}
-
-// Finish implements simulator.Policy.
-func (p *policy) Finish(j simulator.ID) {
-	p.Policy.Finish(j)
-	x := &p.jobs[j]
-	p.list(j, x, false)
-	if m := x.mate; m >= 0 {
-		y := &p.jobs[m]
-		y.mate, y.shares = -1, p.s.JobShares(m)
-		p.list(m, y, !y.shares)
-	}
-}
+func (p *policy) Line(j simulator.ID) int64 { return int64(p.s.JobSince(j)) }
 
 // Plan implements simulator.Policy.
 func (p *policy) Plan(plan *simulator.Plan) {
 	p.Policy.Plan(plan)
-	if p.packs && p.s.Waiting() > 0 && p.packed != p.Changes() {
+	if p.packs && p.s.Waiting() > 0 {
 		p.pack(plan)
-		p.packed = p.Changes()
 	}
 }
 
 // pack puts waiting jobs beside running ones.
 func (p *policy) pack(plan *simulator.Plan) {
+	p.gather()
 	queue := p.Queue()
-	queue.Walk(math.MaxInt32)
-	for p.alone > 0 {
-		j, in, ok := queue.Next(math.MaxInt32)
+	queue.Walk()
+	for len(p.hosts) > 0 {
+		e, _, in, ok := queue.Next(1 << 30)
 		if !ok {
 			return
 		}
-		x, host := p.job(j), simulator.ID(-1)
-		if p.s.QuotaAllows(j) { // GPUs that two jobs share are held by both
-			host = p.hostFor(j, x)
+		host := -1
+		if p.s.QuotaAllows(e.ID) { // GPUs that two jobs share are held by both
+			host = p.hostFor(e.ID)
 		}
 		if host < 0 {
 			queue.Close(in) // nor for others of its kind
 			continue
 		}
-		y := p.job(host)
-		p.list(host, y, false)
-		x.mate, x.shares, y.mate, y.shares = host, true, j, true
-		plan.Share(j, host)
-		p.Took(j, in)
+		queue.Take(in)
+		plan.Share(e.ID, p.hosts[host])
+		p.hosts = append(p.hosts[:host], p.hosts[host+1:]...)
+		p.kinds = append(p.kinds[:host], p.kinds[host+1:]...)
 	}
 }
 
-// hostsOf are the hosts of a width.
-func (p *policy) hostsOf(width int32) *hosts {
-	for i := range p.hosts {
-		if p.hosts[i].width == width {
-			return &p.hosts[i]
+// gather lists the jobs that run alone.
+func (p *policy) gather() {
+	p.hosts, p.kinds = p.hosts[:0], p.kinds[:0]
+	active := p.Active()
+	for i := range active.Len() {
+		if j := active.At(i).ID; p.s.JobRunning(j) && !p.s.JobShares(j) {
+			p.hosts = append(p.hosts, j)
+			p.kinds = append(p.kinds, rounds.Kind(p.s, j))
 		}
 	}
-	n := len(p.hosts)
-	if n < cap(p.hosts) {
-		p.hosts = p.hosts[:n+1] // with its memory
-	} else {
-		p.hosts = append(p.hosts, hosts{})
-	}
-	h := &p.hosts[n]
-	h.width, h.ids, h.classes = width, h.ids[:0], h.classes[:0]
-	return h
 }
 
-// hostFor is the first host that a job can be packed with, or -1. Of hosts of one
-// class in a row the first answers for the others, also where the models tell their
-// loads apart.
-func (p *policy) hostFor(j simulator.ID, x *job) simulator.ID {
-	h, last := p.hostsOf(x.width), int32(-1)
-	for i, c := range h.classes {
-		if c == last {
-			continue // known not to fit
+// hostFor is the position of the first host that a job can be packed with, or
+// -1. Jobs of the same kind have the same answer.
+func (p *policy) hostFor(j simulator.ID) int {
+	kind, last := rounds.Kind(p.s, j), -1
+	for i, k := range p.kinds {
+		if k>>8 != kind>>8 || k == last {
+			continue // another width, or known not to fit
 		}
-		if p.fits(j, x.class, h.ids[i], c) {
-			return h.ids[i]
+		if p.fits(j, p.hosts[i]) {
+			return i
 		}
-		last = c
+		last = k
 	}
 	return -1
 }
 
-func (p *policy) fits(a simulator.ID, class int32, b simulator.ID, other int32) bool {
+func (p *policy) fits(a, b simulator.ID) bool {
 	classes := p.s.Models().Classes
-	if classes[class].Util+classes[other].Util > p.limit {
+	if classes[p.s.JobClass(a)].Util+classes[p.s.JobClass(b)].Util > p.limit {
 		return false
 	}
 	x, y := p.s.PairSpeeds(a, b)

@@ -45,119 +45,61 @@ type ranker struct {
 
 	s       *simulator.Sim
 	service *rounds.Service
-	jobs    []job
-	widths  []count // of the active jobs, narrowest first
+	widths  []int
+	level   float64 // GPUs that each job gets over time, if it asks for as many
 	active  int
 }
 
-// job is what ranks need of a job again and again.
-type job struct {
-	submit   time.Duration
-	received time.Duration // when it last began to wait
-	seconds  float64       // the same
-	due      float64       // share of the time that it should run
-	gpus     int
-}
+func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) { r.s, r.service = s, received }
 
-type count struct{ width, jobs int }
-
-func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) {
-	r.s, r.service, r.jobs = s, received, r.jobs[:0]
-}
-
-// job is the record of a job.
-func (r *ranker) job(j simulator.ID) *job {
-	for int(j) >= len(r.jobs) {
-		id := simulator.ID(len(r.jobs))
-		r.jobs = append(r.jobs, job{submit: r.s.JobSubmit(id), gpus: r.s.JobGPUs(id)})
-	}
-	return &r.jobs[j]
-}
-
-// Prepare finds what jobs are due, which changes with who is active.
-func (r *ranker) Prepare(active *lanes.List, changed bool) (keep bool) {
+func (r *ranker) Prepare(active *lanes.List) {
 	r.active = active.Len()
-	if r.byRho || !changed {
-		return false
+	if r.byRho {
+		return
 	}
 	r.widths = r.widths[:0]
 	for i := range active.Len() {
-		r.widths = add(r.widths, r.job(active.At(i).ID).gpus)
+		r.widths = append(r.widths, r.s.JobGPUs(active.At(i).ID))
 	}
-	level := fill(r.widths, r.active, r.s.Cluster().TotalGPUs())
-	for i := range active.Len() {
-		x := &r.jobs[active.At(i).ID]
-		x.due = min(1, level/float64(x.gpus))
-	}
-	return false
+	slices.Sort(r.widths)
+	r.level = fill(r.widths, r.s.Cluster().TotalGPUs())
 }
 
-// add counts a job of a width.
-func add(widths []count, width int) []count {
-	k := len(widths)
-	for k > 0 && widths[k-1].width >= width {
-		k--
-	}
-	if k == len(widths) || widths[k].width != width {
-		widths = slices.Insert(widths, k, count{width: width})
-	}
-	widths[k].jobs++
-	return widths
-}
-
-// fill is the level to which water poured over so many jobs of some widths rises:
+// fill is the level to which water poured over jobs of sorted widths rises:
 // nobody gets more than his width, all others the same.
-func fill(widths []count, jobs, gpus int) float64 {
+func fill(widths []int, gpus int) float64 {
 	rest := gpus
-	for _, w := range widths {
-		if w.width*jobs > rest {
-			return float64(rest) / float64(jobs)
+	for i, w := range widths {
+		if w*(len(widths)-i) > rest {
+			return float64(rest) / float64(len(widths)-i)
 		}
-		rest -= w.width * w.jobs
-		jobs -= w.jobs
+		rest -= w
 	}
 	return float64(gpus)
 }
 
-func (r *ranker) Rank(list []rounds.Ranked, running bool) {
-	now := r.s.Now()
-	for i := range list {
-		id := list[i].ID
-		x := r.job(id)
-		age := (now - x.submit).Seconds()
-		if r.byRho {
-			ran := x.received
-			if running {
-				ran = r.service.Received(id)
-			}
-			list[i].Key = -r.rho(id, x.gpus, ran, age)
-			continue
-		}
-		seconds := x.seconds
-		if running {
-			seconds = r.service.Received(id).Seconds()
-		}
-		list[i].Key = 0
-		if due := x.due * age; due > 0 {
-			list[i].Key = seconds / due
-		}
+func (r *ranker) Rank(j simulator.ID) float64 {
+	age := (r.s.Now() - r.s.JobSubmit(j)).Seconds()
+	if r.byRho {
+		return -r.rho(j, age)
 	}
+	due := min(1, r.level/float64(r.s.JobGPUs(j))) * age
+	if due <= 0 {
+		return 0
+	}
+	return r.service.Received(j).Seconds() / due
 }
 
 // rho is the expected finish time over that on an own share of the cluster.
-func (r *ranker) rho(j simulator.ID, gpus int, ran time.Duration, age float64) float64 {
+func (r *ranker) rho(j simulator.ID, age float64) float64 {
+	ran := r.service.Received(j)
 	total := 2 * ran
 	if told, ok := r.s.JobEstimate(j); ok {
 		total = told
 	}
 	total = max(total, ran+r.length) // it is not done yet
-	share := float64(gpus) * float64(r.active) / float64(r.s.Cluster().TotalGPUs())
+	share := float64(r.s.JobGPUs(j)) * float64(r.active) / float64(r.s.Cluster().TotalGPUs())
 	return (age + (total - ran).Seconds()) / float64(total.Seconds()*max(1, share))
 }
 
-func (r *ranker) Line(j simulator.ID) int64 {
-	x := r.job(j)
-	x.received = r.service.Received(j)
-	x.seconds = x.received.Seconds()
-	return int64(x.received)
-}
+func (r *ranker) Line(j simulator.ID) int64 { return int64(r.service.Received(j)) }

@@ -33,12 +33,8 @@ func TestFill(t *testing.T) {
 		widths []int
 		gpus   int
 		level  float64
-	}{{[]int{1, 1, 8}, 4, 2}, {[]int{1, 1}, 4, 4}, {[]int{2, 2, 2}, 3, 1}, {[]int{4, 1, 4}, 8, 3.5}} {
-		var widths []count
-		for _, w := range c.widths {
-			widths = add(widths, w)
-		}
-		if got := fill(widths, len(c.widths), c.gpus); got != c.level {
+	}{{[]int{1, 1, 8}, 4, 2}, {[]int{1, 1}, 4, 4}, {[]int{2, 2, 2}, 3, 1}, {[]int{1, 4, 4}, 8, 3.5}} {
+		if got := fill(c.widths, c.gpus); got != c.level {
 			t.Errorf("%v on %d GPUs: %g, want %g", c.widths, c.gpus, got, c.level)
 		}
 	}

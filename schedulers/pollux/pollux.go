@@ -15,8 +15,10 @@ package pollux
 
 import (
 	"math"
+	"slices"
 
 	"github.com/autosched/autosched/schedulers/elastic"
+	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/schedulers/rounds"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -44,122 +46,83 @@ type chooser struct {
 
 	s     *simulator.Sim
 	equal int // share of GPUs
-	kinds []kind
-	kind  []int32 // by job, -1 if it is not known yet
+	// gains are those worked out at this share, by class: jobs of one class that ask
+	// for as many GPUs have the same.
+	gains [][]gains
 }
 
-// kind is the jobs of one class that ask for as many GPUs: their gains are the
-// same.
-type kind struct {
-	class, asked int
-	gains        [shares]gains
-}
-
-// shares is for how many equal shares gains are kept: as jobs come and go it goes
-// up and down by little.
-const shares = 8
-
-// gains is what one GPU more than an index is worth at an equal share, NaN where
-// it is not known yet.
+// gains is what one GPU more than an index is worth, NaN where it is not known
+// yet.
 type gains struct {
-	equal int
-	list  []float64
-	most  int // up to which stop is known
-	stop  int
-	falls bool
+	asked, equal int
+	list         []float64
 }
 
-// Begin implements elastic.Chooser.
 func (c *chooser) Begin(s *simulator.Sim, _ *rounds.Service) {
-	c.s, c.kind = s, c.kind[:0]
-	c.kinds = c.kinds[:0] // the models may be others
+	c.s = s
+	for i := range c.gains {
+		c.gains[i] = c.gains[i][:0] // the models may be others
+	}
+	for len(c.gains) < len(s.Models().Classes) {
+		c.gains = append(c.gains, nil)
+	}
 }
-
-// Steady implements elastic.Chooser.
 func (c *chooser) Steady() bool { return true }
 
-// Prepare implements elastic.Chooser.
-func (c *chooser) Prepare(active int) {
-	c.equal = max(1, c.s.Cluster().TotalGPUs()/active)
+func (c *chooser) Prepare(active *lanes.List) {
+	c.equal = max(1, c.s.Cluster().TotalGPUs()/active.Len())
 }
 
-// Kind implements elastic.Chooser.
-func (c *chooser) Kind(j simulator.ID) int {
-	for int(j) >= len(c.kind) {
-		c.kind = append(c.kind, -1)
-	}
-	if c.kind[j] < 0 {
-		c.kind[j] = c.find(c.s.JobClass(j), c.s.JobGPUs(j))
-	}
-	return int(c.kind[j])
-}
-
-func (c *chooser) find(class, asked int) int32 {
-	for i := range c.kinds {
-		if k := &c.kinds[i]; k.class == class && k.asked == asked {
-			return int32(i)
-		}
-	}
-	n := len(c.kinds)
-	if n < cap(c.kinds) {
-		c.kinds = c.kinds[:n+1] // with its memory
-	} else {
-		c.kinds = append(c.kinds, kind{})
-	}
-	k := &c.kinds[n]
-	k.class, k.asked = class, asked
-	for i := range k.gains {
-		k.gains[i].equal = 0
-	}
-	return int32(n)
-}
-
-func (k *kind) goodput(c *chooser, gpus int) float64 {
-	v := c.s.Models().Throughput(k.class, gpus)
-	if batch := float64(gpus) / float64(k.asked); batch > 1 {
+func (c *chooser) goodput(j simulator.ID, gpus int) float64 {
+	v := c.s.Models().Throughput(c.s.JobClass(j), gpus)
+	if batch := float64(gpus) / float64(c.s.JobGPUs(j)); batch > 1 {
 		v *= (c.noise + 1) / (c.noise + batch)
 	}
 	return v
 }
 
-// gainsOf is where a job's gains are kept.
-func (c *chooser) gainsOf(j simulator.ID) (*kind, *gains) {
-	k := &c.kinds[c.Kind(j)]
-	g := &k.gains[c.equal%shares]
-	if g.equal != c.equal {
-		g.equal, g.list, g.most = c.equal, g.list[:0], 0
-	}
-	return k, g
-}
-
-// Stop implements elastic.Chooser.
-func (c *chooser) Stop(j simulator.ID, most int) (stop int, falls bool) {
-	_, g := c.gainsOf(j)
-	if g.most != most {
-		g.stop, g.falls = elastic.Stop(c, j, most)
-		g.most = most
-	}
-	return g.stop, g.falls
-}
-
 // Gain is the growth of the mean's sum: of s^p / p, or of log s where p is 0.
 func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
-	k, g := c.gainsOf(j)
+	g := c.gainsOf(j)
 	for len(g.list) <= gpus {
 		g.list = append(g.list, math.NaN())
 	}
-	if math.IsNaN(g.list[gpus]) {
-		g.list[gpus] = k.gain(c, gpus)
+	if v := g.list[gpus]; !math.IsNaN(v) {
+		return v
 	}
-	return g.list[gpus]
+	v := c.gain(j, gpus)
+	g.list[gpus] = v
+	return v
 }
 
-func (k *kind) gain(c *chooser, gpus int) float64 {
-	now, then := k.goodput(c, gpus), k.goodput(c, gpus+1)
+// gainsOf is where a job's gains are kept.
+func (c *chooser) gainsOf(j simulator.ID) *gains {
+	class, asked := c.s.JobClass(j), c.s.JobGPUs(j)
+	all := c.gains[class]
+	i := slices.IndexFunc(all, func(g gains) bool { return g.asked == asked })
+	if i < 0 {
+		i = len(all)
+		if i < cap(all) {
+			all = all[:i+1] // with its memory
+		} else {
+			all = append(all, gains{})
+		}
+		all[i].asked, all[i].equal = asked, 0
+		c.gains[class] = all
+	}
+	g := &all[i]
+	if g.equal != c.equal {
+		g.equal, g.list = c.equal, g.list[:0]
+	}
+	return g
+}
+
+func (c *chooser) gain(j simulator.ID, gpus int) float64 {
+	now, then := c.goodput(j, gpus), c.goodput(j, gpus+1)
 	if then <= now {
 		return 0
 	}
-	equal := k.goodput(c, c.equal)
+	equal := c.goodput(j, c.equal)
 	if c.p == 0 {
 		return math.Log(then) - math.Log(now)
 	}

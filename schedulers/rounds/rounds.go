@@ -10,7 +10,7 @@
 package rounds
 
 import (
-	"math"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -23,68 +23,45 @@ type Ranker interface {
 	// any job.
 	Begin(s *simulator.Sim, received *Service)
 	// Prepare comes before the ranking of a round; active are all active jobs, in
-	// order of ID, and changed says that they are others than in the last round. It
-	// reports whether the jobs that wait since then keep their ranks.
-	Prepare(active *lanes.List, changed bool) (keep bool)
-	// Rank sets the keys of jobs that all wait or all run, smallest first.
-	Rank(jobs []Ranked, running bool)
+	// order of ID.
+	Prepare(active *lanes.List)
+	// Rank of a job in this round: smallest first, ties by ID.
+	Rank(j simulator.ID) float64
 	// Line orders the waiting jobs between rounds, smallest first. It is asked
-	// when the job begins to wait, before it is ranked.
+	// when the job begins to wait.
 	Line(j simulator.ID) int64
-}
-
-// Starter is a Ranker that is told of each job that begins to run.
-type Starter interface {
-	Started(j simulator.ID)
 }
 
 // Policy implements simulator.Policy by a Ranker.
 type Policy struct {
-	length  time.Duration
-	ranker  Ranker
-	starter Starter // the ranker, if it is one
+	length time.Duration
+	ranker Ranker
 
-	s       *simulator.Sim
-	grid    Grid
-	service Service
-	active  lanes.List // by ID
-	changed bool       // since the last round
-	changes int        // of who waits and who runs
-	queue   Queue
-	// until is by job: the instant before which it may not be stopped, as it has not
-	// had one round of progress, or one of the following.
-	until []time.Duration
-	least int // width of a waiting job when the round began
-
-	// The lists begin with those that the last round has put in order, and may
-	// have some that are elsewhere by now.
-	wait, run     []Ranked
-	waited, moved int // how many those are
-	stale         bool
-	free, kept    []Ranked // running jobs of a round that may be moved, and that may not
-	scratch       []Ranked
-	stop, start   []simulator.ID
+	s           *simulator.Sim
+	grid        Grid
+	service     Service
+	active      lanes.List // by ID
+	wait        lanes.Lanes
+	line        []int64 // by job: its key in wait
+	order       []ranked
+	stop, start []simulator.ID
 }
 
-const (
-	waits = time.Duration(math.MaxInt64)
-	gone  = time.Duration(math.MaxInt64 - 1)
-)
+type ranked struct {
+	key float64
+	id  simulator.ID
+}
 
 // New makes a policy with rounds of a length.
-func New(length time.Duration, r Ranker) *Policy {
-	starter, _ := r.(Starter)
-	return &Policy{length: length, ranker: r, starter: starter}
-}
+func New(length time.Duration, r Ranker) *Policy { return &Policy{length: length, ranker: r} }
 
 // Reset implements simulator.Policy.
 func (p *Policy) Reset(s *simulator.Sim) {
 	p.s, p.grid = s, NewGrid(s, p.length)
 	p.active.Reset()
-	p.queue.reset(s)
-	p.changed = true
-	p.until, p.wait, p.run = p.until[:0], p.wait[:0], p.run[:0]
-	p.waited, p.moved, p.stale = 0, 0, false
+	p.wait.Reset()
+	p.wait.Split(s)
+	p.line = p.line[:0]
 	p.service.Reset(s)
 	p.ranker.Begin(s, &p.service)
 }
@@ -92,72 +69,41 @@ func (p *Policy) Reset(s *simulator.Sim) {
 // Admit implements simulator.Policy.
 func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.service.Admit(j, seen)
-	for int(j) >= len(p.until) {
-		p.until = append(p.until, gone)
+	for int(j) >= len(p.line) {
+		p.line = append(p.line, 0)
 	}
 	p.active.Insert(lanes.Entry{ID: j})
-	p.changed = true
-	if p.s.JobRunning(j) {
-		p.runs(j)
-		return
+	if !p.s.JobRunning(j) {
+		p.waits(j)
+		p.s.WakeAt(p.grid.After(p.s.Now()))
 	}
-	p.waits(j)
-	p.s.WakeAt(p.grid.After(p.s.Now()))
 }
 
 // Finish implements simulator.Policy.
-func (p *Policy) Finish(j simulator.ID) {
-	p.active.Remove(lanes.Entry{ID: j})
-	p.changed = true
-	p.changes++
-	p.until[j] = gone
-}
+func (p *Policy) Finish(j simulator.ID) { p.active.Remove(lanes.Entry{ID: j}) }
 
 // Report implements simulator.Reporter.
 func (p *Policy) Report(j simulator.ID) simulator.Seen { return p.service.Report(j) }
 
-// Changes is how often a job has begun to wait or to run, or ended.
-func (p *Policy) Changes() int { return p.changes }
+// Active are the active jobs in order of ID. The caller must not change them.
+func (p *Policy) Active() *lanes.List { return &p.active }
 
-// Queue are the waiting jobs. Whoever starts one tells so by Took.
-func (p *Policy) Queue() *Queue { return &p.queue }
+// Queue are the waiting jobs, in lanes of Kind. Whoever starts one takes it out.
+func (p *Policy) Queue() *lanes.Lanes { return &p.wait }
 
-// Took tells that the job which the queue's Next returned runs now.
-func (p *Policy) Took(j simulator.ID, in int) {
-	p.queue.took(in)
-	p.runs(j)
-	p.stale = true
-}
+// Kind is the lane of a job in the queue: its width, then its class.
+func Kind(s *simulator.Sim, j simulator.ID) int { return s.JobGPUs(j)<<8 | s.JobClass(j) }
 
-func (p *Policy) ranked(j simulator.ID) Ranked {
-	return Ranked{ID: j, Width: int32(p.s.JobGPUs(j))}
-}
+// kinds is the highest kind of jobs of a width.
+func kinds(width int) int { return width<<8 | 0xff }
 
-// waits puts a job among the waiting ones.
 func (p *Policy) waits(j simulator.ID) {
-	p.until[j] = waits
-	p.changes++
-	p.queue.add(j, p.ranker.Line(j))
-	p.wait = append(p.wait, p.ranked(j))
+	p.line[j] = p.ranker.Line(j)
+	p.wait.Add(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
 }
 
-// runs puts a job among the running ones.
 func (p *Policy) runs(j simulator.ID) {
-	p.starts(j)
-	p.run = append(p.run, p.ranked(j))
-}
-
-// starts notes until when a running job may not be stopped.
-func (p *Policy) starts(j simulator.ID) {
-	until := p.s.JobSince(j) + time.Duration(p.grid)
-	if p.s.JobStarts(j) > 1 {
-		until += p.s.Models().Restart(p.s.JobHeld(j))
-	}
-	p.until[j] = until
-	p.changes++
-	if p.starter != nil {
-		p.starter.Started(j)
-	}
+	p.wait.Remove(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
 }
 
 // Plan implements simulator.Policy.
@@ -177,188 +123,82 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 	}
 }
 
+// held reports whether a running job may not be stopped yet: it has not had
+// one round of progress.
+func (p *Policy) held(j simulator.ID) bool {
+	until := p.s.JobSince(j) + time.Duration(p.grid)
+	if p.s.JobStarts(j) > 1 {
+		until += p.s.Models().Restart(p.s.JobHeld(j))
+	}
+	return p.s.Now() < until
+}
+
 // round ranks the jobs that are free to be moved and exchanges them. Those that
 // share GPUs stay.
 func (p *Policy) round(plan *simulator.Plan) {
-	p.start, p.stop, p.least = p.start[:0], p.stop[:0], p.queue.narrowest()
-	left, old := p.part()
-	if left < p.least {
-		p.stay(old) // too few may be stopped for anybody to start
-		return
-	}
-	keep := p.ranker.Prepare(&p.active, p.changed)
-	p.changed = false
-	p.rankWaiting(keep)
-	p.rankRunning(old)
-	passed := p.choose(left)
-	if len(p.start) > 0 && plan.Exchange(p.stop, p.start) {
-		p.took(passed, plan.Stopped())
-	} else {
-		p.stay(len(p.free)) // nobody needs the GPUs, or can have them
-	}
-}
-
-// stay lets all who run go on; so many are in order.
-func (p *Policy) stay(ordered int) {
-	p.run = append(append(p.run[:0], p.free...), p.kept...)
-	p.moved = ordered
-}
-
-// rankWaiting puts the waiting jobs in order.
-func (p *Policy) rankWaiting(keep bool) {
-	if p.stale {
-		p.waited, p.wait = p.drop(p.waited)
-		p.stale = false
-	}
-	if keep {
-		p.ranker.Rank(p.wait[p.waited:], false)
-	} else {
-		p.ranker.Rank(p.wait, false)
-	}
-	if !keep {
-		repair(p.wait[:p.waited])
-	}
-	repair(p.wait[p.waited:])
-	p.scratch = merge(p.wait, p.waited, p.scratch)
-	p.waited = len(p.wait)
-}
-
-// drop leaves out of the list of the waiting who waits no more, and returns how
-// many are left of its first n.
-func (p *Policy) drop(n int) (int, []Ranked) {
-	to, first := 0, 0
-	for i, x := range p.wait {
-		if p.until[x.ID] != waits {
+	p.ranker.Prepare(&p.active)
+	p.order, p.stop, p.start = p.order[:0], p.stop[:0], p.start[:0]
+	room := p.s.Room()
+	for i := range p.active.Len() {
+		j := p.active.At(i).ID
+		if p.s.JobRunning(j) && (p.s.JobPartner(j) >= 0 || p.held(j)) {
+			room.Keep(j, p.s.JobHeld(j))
 			continue
 		}
-		if i < n {
-			first++
-		}
-		p.wait[to] = x
-		to++
+		p.order = append(p.order, ranked{p.ranker.Rank(j), j})
 	}
-	return first, p.wait[:to]
-}
-
-// part finds the running jobs that may be stopped. It returns the number of GPUs
-// that would be left if all of them were, and how many of them are in order from
-// the last round.
-func (p *Policy) part() (left, old int) {
-	now := p.s.Now()
-	left = p.s.Free()
-	p.free, p.kept = p.free[:0], p.kept[:0]
-	for i, x := range p.run {
-		switch until := p.until[x.ID]; {
-		case until == gone:
-		case until > now || p.s.JobPartner(x.ID) >= 0:
-			p.kept = append(p.kept, x)
-		default:
-			p.free = append(p.free, x)
-			left += p.s.JobHeld(x.ID)
-			if i < p.moved {
-				old++
+	slices.SortFunc(p.order, compare)
+	for _, o := range p.order {
+		switch runs := p.s.JobRunning(o.id); {
+		case room.Take(o.id):
+			if !runs {
+				p.start = append(p.start, o.id)
 			}
+		case runs:
+			p.stop = append(p.stop, o.id)
 		}
 	}
-	return left, old
-}
-
-// rankRunning puts the running jobs that may be stopped in order.
-func (p *Policy) rankRunning(old int) {
-	p.ranker.Rank(p.free, true)
-	repair(p.free[:old])
-	repair(p.free[old:])
-	p.scratch = merge(p.free, old, p.scratch)
-}
-
-// choose lets the jobs in order take what they ask for of the GPUs left, and
-// lists who starts and who stops for them. It returns how many of the waiting
-// ones it has looked at.
-func (p *Policy) choose(left int) int {
-	var room *simulator.Room // of the tenants
-	if p.s.Quota() == simulator.QuotaStrict {
-		room = p.s.Room()
-		for _, x := range p.kept {
-			room.Keep(x.ID, p.s.JobHeld(x.ID))
-		}
+	if len(p.start) == 0 {
+		return // nobody needs the GPUs of those that could be stopped
 	}
-	w := 0
-	for _, x := range p.free {
-		for ; left >= p.least && w < len(p.wait) && p.wait[w].before(x); w++ {
-			left -= p.take(p.wait[w], left, room)
-		}
-		if int(x.Width) > left || room != nil && !room.Take(x.ID) {
-			p.stop = append(p.stop, x.ID)
-		} else {
-			left -= int(x.Width)
-		}
-	}
-	for ; left >= p.least && w < len(p.wait); w++ {
-		left -= p.take(p.wait[w], left, room)
-	}
-	return w
-}
-
-// take lets a waiting job have its GPUs if it may, and returns their number.
-func (p *Policy) take(x Ranked, left int, room *simulator.Room) int {
-	if int(x.Width) > left || room != nil && !room.Take(x.ID) {
-		return 0
-	}
-	p.start = append(p.start, x.ID)
-	return int(x.Width)
-}
-
-// took moves jobs between the lists after an exchange, whose start list was
-// among the first so many of the waiting.
-func (p *Policy) took(passed int, stopped []simulator.ID) {
-	for _, j := range stopped {
-		p.until[j] = waits
-	}
+	plan.Exchange(p.stop, p.start)
 	for _, j := range p.start {
 		if p.s.JobRunning(j) {
-			p.until[j] = gone
+			p.runs(j)
 		}
 	}
-	to := 0
-	for _, x := range p.wait[:passed] {
-		if p.until[x.ID] == waits {
-			p.wait[to] = x
-			to++
-		} else {
-			p.kept = append(p.kept, x)
-			p.queue.remove(x.ID)
-			p.starts(x.ID)
+	for _, j := range p.stop {
+		if !p.s.JobRunning(j) {
+			p.waits(j)
 		}
 	}
-	p.wait = append(p.wait[:to], p.wait[passed:]...)
-	p.waited = len(p.wait)
-	p.run = p.run[:0]
-	for _, x := range p.free {
-		if p.until[x.ID] == waits {
-			p.waits(x.ID)
-		} else {
-			p.run = append(p.run, x)
-		}
+}
+
+func compare(a, b ranked) int {
+	switch {
+	case a.key < b.key:
+		return -1
+	case a.key > b.key:
+		return 1
 	}
-	p.moved = len(p.run)
-	p.run = append(p.run, p.kept...)
+	return int(a.id - b.id)
 }
 
 // backfill gives free GPUs to whoever waits and fits there.
 func (p *Policy) backfill(plan *simulator.Plan) {
-	if plan.Free() < p.queue.narrowest() {
+	if plan.Free() == 0 {
 		return
 	}
-	p.queue.Walk(plan.Free())
+	p.wait.Walk()
 	for plan.Free() > 0 {
-		j, in, ok := p.queue.Next(plan.Free())
+		e, _, in, ok := p.wait.Next(kinds(plan.Free()))
 		if !ok {
 			return
 		}
-		if plan.Start(j) {
-			p.Took(j, in)
+		if plan.Start(e.ID) {
+			p.wait.Take(in)
 		} else {
-			p.queue.Close(in)
+			p.wait.Close(in)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package themis
 
 import (
-	"math"
+	"time"
 
 	"github.com/autosched/autosched/simulator"
 )
@@ -11,83 +11,72 @@ import (
 // strict, and that may be spread or not.
 type lane struct {
 	gpus    int
-	kind    int32 // index in policy.widths
+	width   int // of a member
 	relaxed bool
 	tenant  int
-	closed  bool // none found a place, and nobody has left since
-
-	// list[head:] are the jobs. So many in front are in the order of their rho of
-	// lately, when they were put in order; the others came since.
-	list   []standing
-	head   int
-	lately int
-	plan   int    // in which they were put in order, if none came since
-	top    ranked // of backfill
-	topped bool
-	// Of an offer: the index in list of the first that has not been served, and of
-	// the first that does not come before whom passed was last asked of.
-	next, behind int
-
-	// At most what base and inverse are of any of them, up to the sign.
-	base, inverse float64
+	jobs    []waiting // in any order
+	closed  bool      // none found a place, and nobody has left since
 }
 
-func (l *lane) jobs() []standing { return l.list[l.head:] }
+// waiting is a waiting job with what its rho is made of, in seconds: at an
+// instant it is (instant + base) / total, and the same factor for all of the
+// lane.
+type waiting struct {
+	id          simulator.ID
+	base, total float64
+}
 
-func (l *lane) len() int { return len(l.list) - l.head }
-
-// first is the first of an offer that has not been served.
-func (l *lane) first() *standing { return &l.list[l.next] }
-
-func (l *lane) add(w standing) {
-	if l.head > 0 && len(l.list) == cap(l.list) {
-		l.list, l.head = l.list[:copy(l.list, l.jobs())], 0
+// outlook is how long a job will have run in all, and how long it still will.
+func (p *policy) outlook(j simulator.ID) (total, rest time.Duration) {
+	ran := p.service.Received(j)
+	if told, ok := p.s.JobEstimate(j); ok && told > ran {
+		return told, told - ran
 	}
-	l.list = append(l.list, w)
-	l.plan = 0
-	l.base, l.inverse = max(l.base, math.Abs(float64(w.base))), max(l.inverse, math.Abs(w.inverse))
+	rest = max(ran, p.widthOf(j).length)
+	return ran + rest, rest
 }
 
-// drop takes the i-th job out.
-func (l *lane) drop(i int) {
-	copy(l.list[l.head+1:], l.list[l.head:l.head+i])
-	l.head++
-	if i < l.lately {
-		l.lately--
-	}
+// rho is a job's expected finish-time fairness if it runs from now on.
+func (p *policy) rho(j simulator.ID) float64 {
+	total, rest := p.outlook(j)
+	age := p.s.Now() - p.s.JobSubmit(j)
+	return (age + rest).Seconds() / float64(total.Seconds()*p.crowd(p.s.JobWidth(j)))
 }
 
-// laneOf is the lane of a job when it waits.
+// crowd is how many times longer a job of so many GPUs takes on an equal share
+// of the cluster than on what it asks for.
+func (p *policy) crowd(gpus int) float64 {
+	return max(1, float64(gpus)*float64(p.s.Active())/float64(p.s.Cluster().TotalGPUs()))
+}
+
 func (p *policy) laneOf(j simulator.ID) *lane {
-	r := &p.records[j]
-	if r.lane >= 0 {
-		return &p.wait[r.lane]
-	}
-	relaxed, tenant := p.relaxed(j), 0
+	gpus, width, relaxed, tenant := p.s.JobGPUs(j), p.s.JobWidth(j), p.relaxed(j), 0
 	if p.s.Quota() == simulator.QuotaStrict {
 		tenant = p.s.JobTenant(j)
 	}
 	for i := range p.wait {
-		if l := &p.wait[i]; l.kind == r.kind && l.relaxed == relaxed && l.tenant == tenant {
-			r.lane = int32(i)
+		if l := &p.wait[i]; l.gpus == gpus && l.width == width && l.relaxed == relaxed && l.tenant == tenant {
 			return l
 		}
 	}
-	n := len(p.wait)
-	r.lane = int32(n)
-	if n == cap(p.wait) {
-		p.wait = append(p.wait, lane{})
-	}
-	p.wait = p.wait[:n+1]
-	p.wait[n] = lane{gpus: p.widths[r.kind].gpus, kind: r.kind, relaxed: relaxed, tenant: tenant, list: p.wait[n].list[:0]}
-	return &p.wait[n]
+	p.wait = append(p.wait, lane{gpus: gpus, width: width, relaxed: relaxed, tenant: tenant})
+	return &p.wait[len(p.wait)-1]
 }
 
 // waits puts a job into its lane.
 func (p *policy) waits(j simulator.ID) {
 	l := p.laneOf(j)
-	total, rest := outlook(p.service.Received(j), p.told(j), p.widths[l.kind].length)
-	l.add(standing{base: rest - p.s.JobSubmit(j), total: total, inverse: 1 / float64(total), id: j, kind: l.kind})
+	total, rest := p.outlook(j)
+	p.place[j] = int32(len(l.jobs))
+	l.jobs = append(l.jobs, waiting{j, (rest - p.s.JobSubmit(j)).Seconds(), total.Seconds()})
+}
+
+// leaveLane takes a job out of its lane.
+func (p *policy) leaveLane(j simulator.ID) {
+	l := p.laneOf(j)
+	i, last := p.place[j], l.jobs[len(l.jobs)-1]
+	l.jobs[i], p.place[last.id] = last, i
+	l.jobs = l.jobs[:len(l.jobs)-1]
 }
 
 // reopen is for when GPUs become free.
@@ -97,77 +86,42 @@ func (p *policy) reopen() {
 	}
 }
 
-// order puts a lane in order.
-func (p *policy) order(l *lane) {
-	if l.plan == p.plans {
-		return
-	}
-	l.plan = p.plans
-	now, share, jobs := p.s.Now(), p.widths[l.kind].share, l.jobs()
-	for i := range jobs {
-		w := &jobs[i]
-		w.key = float64(float64(now+w.base)*w.inverse) * share
-	}
-	p.arrange(jobs, l.lately)
-	l.lately = len(jobs)
-}
-
 // backfill gives free GPUs to the largest rho that finds a place, and so on.
 func (p *policy) backfill(plan *simulator.Plan) {
-	for i := range p.wait {
-		p.wait[i].topped = false
-	}
 	for {
 		best := -1
 		var who ranked
 		for i := range p.wait {
 			l := &p.wait[i]
-			if l.closed || l.len() == 0 || l.gpus > plan.Free() {
+			if l.closed || len(l.jobs) == 0 || l.gpus > plan.Free() {
 				continue
 			}
-			if !l.topped {
-				l.top, l.topped = p.best(l), true
-			}
-			if best < 0 || l.top.before(who) {
-				best, who = i, l.top
+			if r := p.best(l); best < 0 || r.before(who) {
+				best, who = i, r
 			}
 		}
 		if best < 0 {
 			return
 		}
-		l := &p.wait[best]
 		if !plan.Start(who.id) {
-			l.closed = true
+			p.wait[best].closed = true
 			continue
 		}
-		for i, w := range l.jobs() {
-			if w.id == who.id {
-				l.drop(i)
-				break
-			}
-		}
-		l.topped = false
+		p.leaveLane(who.id)
 		p.runs(who.id)
 	}
 }
 
-// best is the job of a lane with the largest rho. Between offers that is added
-// up in another order, so all are looked at whose key is not clearly less.
+// best is the job of a lane with the largest rho.
 func (p *policy) best(l *lane) ranked {
-	w := &p.widths[l.kind]
-	at := p.s.Now()
-	now := at.Seconds()
-	slack := float64(near * (math.Abs(float64(at)) + l.base) * l.inverse)
+	now := p.s.Now().Seconds()
 	top := ranked{id: -1}
-	for i := range l.jobs() {
-		x := &l.jobs()[i]
-		if float64(float64(at+x.base)*x.inverse)+slack < top.rho && top.id >= 0 {
-			continue
-		}
-		if r := (ranked{(now + x.base.Seconds()) / x.total.Seconds(), x.id}); top.id < 0 || r.before(top) {
+	for i := range l.jobs {
+		w := &l.jobs[i]
+		if r := (ranked{(now + w.base) / w.total, w.id}); top.id < 0 || r.before(top) {
 			top = r
 		}
 	}
-	top.rho /= w.crowd
+	top.rho /= p.crowd(l.width)
 	return top
 }

@@ -114,21 +114,19 @@ func (p *inRounds) Plan(plan *simulator.Plan) {
 func (p *inRounds) accrue(now time.Duration) {
 	total := float64(p.s.Cluster().TotalGPUs())
 	share := total / (float64(p.s.Active()) + 1e-3)
-	most := time.Duration(math.MaxInt64) // since the last time, or the submission
-	if r := p.s.Round(); r > 0 {
-		most = r
-	} else if p.last != math.MinInt64 {
-		most = now - p.last
+	span := func(j simulator.ID) float64 {
+		d := now - p.s.JobSubmit(j)
+		if r := p.s.Round(); r > 0 {
+			d = min(d, r)
+		} else if p.last != math.MinInt64 {
+			d = min(d, now-p.last)
+		}
+		return d.Seconds()
 	}
-	long := most.Seconds()
 	for _, list := range []*lanes.List{&p.wait, &p.run} {
 		for i := range list.Len() {
 			j := list.At(i).ID
-			span := long
-			if d := now - p.s.JobSubmit(j); d < most {
-				span = d.Seconds()
-			}
-			p.jobs[j].deserved += float64(min(share, float64(p.s.JobGPUs(j))) * span)
+			p.jobs[j].deserved += float64(min(share, float64(p.s.JobGPUs(j))) * span(j))
 		}
 	}
 }
@@ -141,12 +139,11 @@ func (p *inRounds) rho(j simulator.ID) float64 {
 	}
 	g := float64(p.s.JobGPUs(j))
 	attained := p.s.JobAttained(j)
-	each := attained / time.Duration(p.s.JobGPUs(j))
-	ran := each.Seconds()
+	ran := (attained / time.Duration(p.s.JobGPUs(j))).Seconds()
 	staying := p.s.JobWaited(j).Seconds() + ran
 	left := ran
 	if told, ok := p.s.JobEstimate(j); ok {
-		left = max(0, (told - each).Seconds())
+		left = max(0, (told - attained/time.Duration(p.s.JobGPUs(j))).Seconds())
 	}
 	rivals := float64(p.s.Active())
 	if p.quirks.RunningTwice {
@@ -176,28 +173,9 @@ func (p *inRounds) length(j simulator.ID) time.Duration {
 	return p.term
 }
 
-// matters reports whether a round might start or stop anybody, or renew a lease:
-// whether one is over, or somebody fits what is free.
-func (p *inRounds) matters(free int) bool {
-	for i := range p.run.Len() {
-		if p.expired(p.run.At(i).ID) {
-			return true
-		}
-	}
-	for i := range p.wait.Len() {
-		if p.s.JobGPUs(p.wait.At(i).ID) <= free {
-			return true
-		}
-	}
-	return false
-}
-
 func (p *inRounds) round(plan *simulator.Plan) {
 	p.order, p.stop, p.started = p.order[:0], p.stop[:0], p.started[:0]
 	offered := p.s.Free()
-	if !p.matters(offered) {
-		return
-	}
 	for i := range p.wait.Len() {
 		j := p.wait.At(i).ID
 		p.order = append(p.order, ranked{p.rho(j), j})

@@ -26,6 +26,7 @@
 package themis
 
 import (
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/rounds"
@@ -55,32 +56,15 @@ type policy struct {
 	fraction  float64
 	threshold float64
 
-	s       *simulator.Sim
-	service rounds.Service
-	records []record // by job
-	widths  []width
-	running []spell // and some of ID -1
-	ordered int     // so many in front are in the order of their rho at the last offer
-	wait    []lane
-	plans   int // so far
-
-	// Of an offer: whose lease is over, largest rho first, and the others that run;
-	// the lanes to be served, by their first, and those that cannot be.
-	over        []standing
-	held        []spell
-	heads, shut []*lane
+	s           *simulator.Sim
+	service     rounds.Service
+	leases      []lease // by job
+	widths      []width
+	running     []simulator.ID
+	wait        []lane
+	place       []int32 // by job: its index in running, or in its lane
+	order       []ranked
 	stop, start []simulator.ID
-	refused     []int      // who is to stop, as indices in over
-	goOn        []spell    // scratch
-	behind      []standing // likewise
-}
-
-// record is what is kept of a job.
-type record struct {
-	lease lease
-	kind  int32 // index in widths
-	lane  int32 // index in wait, -1 until it waits
-	at    int32 // if it runs: index in running
 }
 
 // lease is of the spell that began with a start of the job.
@@ -89,27 +73,12 @@ type lease struct {
 	until time.Duration
 }
 
-// width is what jobs have in common that, and of which each member, ask for so
-// many GPUs.
+// width is what jobs of so many GPUs have in common.
 type width struct {
-	gpus, each   int
-	length       time.Duration // of a lease
-	offers       rounds.Grid
-	on           bool // there is an offer now
-	running      int
-	crowd, share float64 // of this instant: see weigh; 1 / crowd
-}
-
-// spell is a running job.
-type spell struct {
-	until time.Duration // its lease lasts
-	// What follows is asked for when the lease is over. from is since when the job
-	// would have run if it never had waited: once that is steady, it grows older by
-	// the clock, and nobody need be asked again.
-	submit, told, from time.Duration
-	steady             bool
-	id                 simulator.ID
-	kind               int32
+	gpus    int
+	length  time.Duration // of a lease
+	offers  rounds.Grid
+	running int
 }
 
 type ranked struct {
@@ -120,36 +89,48 @@ type ranked struct {
 // before orders the largest rho first, ties by ID.
 func (a ranked) before(b ranked) bool { return a.rho > b.rho || a.rho == b.rho && a.id < b.id }
 
-func (p *policy) Reset(s *simulator.Sim) {
-	p.s, p.plans, p.ordered = s, 0, 0
-	p.service.Reset(s)
-	p.records, p.widths, p.running = p.records[:0], p.widths[:0], p.running[:0]
-	p.wait = p.wait[:0]
+func compare(a, b ranked) int {
+	switch {
+	case a.before(b):
+		return -1
+	case b.before(a):
+		return 1
+	}
+	return 0
 }
 
-// kindOf is the index of the record of a job's width.
-func (p *policy) kindOf(j simulator.ID) int32 {
-	gpus, each := p.s.JobGPUs(j), p.s.JobWidth(j)
+func (p *policy) Reset(s *simulator.Sim) {
+	p.s = s
+	p.service.Reset(s)
+	p.leases, p.place = p.leases[:0], p.place[:0]
+	p.widths, p.running = p.widths[:0], p.running[:0]
+	for i := range p.wait {
+		p.wait[i].jobs, p.wait[i].closed = p.wait[i].jobs[:0], false
+	}
+}
+
+// widthOf is the record of a job's width.
+func (p *policy) widthOf(j simulator.ID) *width {
+	g := p.s.JobWidth(j)
 	for i := range p.widths {
-		if w := &p.widths[i]; w.gpus == gpus && w.each == each {
-			return int32(i)
+		if p.widths[i].gpus == g {
+			return &p.widths[i]
 		}
 	}
 	length := p.term
 	if p.byService {
-		length = max(p.term/time.Duration(each), min(p.term, shortest))
+		length = max(p.term/time.Duration(g), min(p.term, shortest))
 	}
-	p.widths = append(p.widths, width{gpus: gpus, each: each, length: length, offers: rounds.NewGrid(p.s, length)})
-	return int32(len(p.widths) - 1)
+	p.widths = append(p.widths, width{gpus: g, length: length, offers: rounds.NewGrid(p.s, length)})
+	return &p.widths[len(p.widths)-1]
 }
 
 // until is the instant up to which a running job's first lease of this spell
 // lasts.
 func (p *policy) until(j simulator.ID) time.Duration {
-	r := &p.records[j]
-	l := &r.lease
+	l := &p.leases[j]
 	if n := p.s.JobStarts(j); l.start != n {
-		*l = lease{start: n, until: p.s.JobSince(j) + p.widths[r.kind].length}
+		*l = lease{start: n, until: p.s.JobSince(j) + p.widthOf(j).length}
 		if n > 1 {
 			l.until += p.s.Models().Restart(p.s.JobHeld(j) / p.s.JobMembers(j))
 		}
@@ -171,15 +152,14 @@ func (p *policy) Report(j simulator.ID) simulator.Seen {
 
 func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.service.Admit(j, seen)
-	for int(j) >= len(p.records) {
-		p.records = append(p.records, record{})
+	for int(j) >= len(p.leases) {
+		p.leases, p.place = append(p.leases, lease{}), append(p.place, 0)
 	}
-	r := &p.records[j]
-	*r = record{kind: p.kindOf(j), lane: -1}
+	p.leases[j] = lease{}
 	p.s.SetRelaxed(j, p.relaxed(j))
 	if p.s.JobRunning(j) {
 		if seen.LeaseUntil != 0 {
-			r.lease = lease{start: p.s.JobStarts(j), until: seen.LeaseUntil}
+			p.leases[j] = lease{start: p.s.JobStarts(j), until: seen.LeaseUntil}
 		}
 		p.runs(j)
 	} else {
@@ -195,39 +175,24 @@ func (p *policy) relaxed(j simulator.ID) bool {
 }
 
 func (p *policy) Finish(j simulator.ID) {
-	r := &p.records[j]
-	p.widths[r.kind].running--
-	if int(r.at) < p.ordered {
-		p.running[r.at].id = -1 // so that the others stay in order
-	} else {
-		last := len(p.running) - 1
-		p.running[r.at] = p.running[last]
-		p.records[p.running[r.at].id].at = r.at
-		p.running = p.running[:last]
-	}
+	p.leaves(j)
 	p.reopen()
 }
 
 // runs puts a job among the running.
 func (p *policy) runs(j simulator.ID) {
-	r := &p.records[j]
-	p.widths[r.kind].running++
-	r.at = int32(len(p.running))
-	p.running = append(p.running, spell{id: j, kind: r.kind, until: p.until(j)})
+	p.until(j)
+	p.widthOf(j).running++
+	p.place[j] = int32(len(p.running))
+	p.running = append(p.running, j)
 }
 
-// ran is how long a running job has run in all, on the GPUs it asks for.
-func (p *policy) ran(x *spell) time.Duration {
-	now := p.s.Now()
-	if x.steady {
-		return now - x.from
-	}
-	x.submit, x.told = p.s.JobSubmit(x.id), p.told(x.id)
-	ran := p.service.Received(x.id)
-	// A negative one, which only a mistaken report makes, would be rounded the
-	// other way.
-	x.from, x.steady = now-ran, ran > 0 && p.s.JobServedFrom(x.id) <= now && p.s.JobHeld(x.id) == p.s.JobGPUs(x.id)
-	return ran
+// leaves takes a job that ran from the running.
+func (p *policy) leaves(j simulator.ID) {
+	p.widthOf(j).running--
+	i, last := p.place[j], p.running[len(p.running)-1]
+	p.running[i], p.place[last] = last, i
+	p.running = p.running[:len(p.running)-1]
 }
 
 // wake asks for a plan when GPUs are to be offered next, if anybody wants some.
@@ -235,11 +200,9 @@ func (p *policy) wake() {
 	if p.s.Waiting() == 0 {
 		return
 	}
-	var asked rounds.Grid
 	for i := range p.widths {
-		if w := &p.widths[i]; w.running > 0 && w.offers != asked {
-			asked = w.offers
-			p.s.WakeAt(asked.After(p.s.Now()))
+		if w := &p.widths[i]; w.running > 0 {
+			p.s.WakeAt(w.offers.After(p.s.Now()))
 		}
 	}
 }
@@ -249,8 +212,6 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	if p.s.Waiting() == 0 {
 		return
 	}
-	p.plans++
-	p.weigh()
 	if p.offerDue() {
 		p.offer(plan)
 	}
@@ -258,18 +219,79 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	p.wake()
 }
 
-// offerDue finds out for which widths leases may end now, and whether for any
-// that runs.
+// offerDue reports whether leases may end now.
 func (p *policy) offerDue() bool {
-	var last rounds.Grid
-	on, due := false, false
 	for i := range p.widths {
-		w := &p.widths[i]
-		if w.offers != last {
-			last, on = w.offers, w.offers.On(p.s.Now())
+		if w := &p.widths[i]; w.running > 0 && w.offers.On(p.s.Now()) {
+			return true
 		}
-		w.on = on
-		due = due || on && w.running > 0
 	}
-	return due
+	return false
+}
+
+// over reports whether a running job's lease ends now.
+func (p *policy) over(j simulator.ID) bool {
+	return p.widthOf(j).offers.On(p.s.Now()) && p.until(j) <= p.s.Now()
+}
+
+// offer exchanges the jobs whose lease is over for those further behind.
+func (p *policy) offer(plan *simulator.Plan) {
+	p.order, p.stop, p.start = p.order[:0], p.stop[:0], p.start[:0]
+	room := p.s.Room()
+	for _, j := range p.running {
+		if p.over(j) {
+			p.order = append(p.order, ranked{p.rho(j), j})
+		} else {
+			room.Keep(j, p.s.JobHeld(j))
+		}
+	}
+	if len(p.order) == 0 {
+		return
+	}
+	for i := range p.wait {
+		for _, w := range p.wait[i].jobs {
+			p.order = append(p.order, ranked{p.rho(w.id), w.id})
+		}
+	}
+	slices.SortFunc(p.order, compare)
+	first := len(p.order) - int(p.fraction*float64(len(p.order)))
+	for _, o := range p.order[:first] {
+		p.choose(room, o.id)
+	}
+	for _, runs := range []bool{true, false} {
+		for _, o := range p.order[first:] {
+			if p.s.JobRunning(o.id) == runs {
+				p.choose(room, o.id)
+			}
+		}
+	}
+	if len(p.start) == 0 {
+		return // nobody needs what could be taken
+	}
+	plan.Exchange(p.stop, p.start)
+	for _, j := range p.start {
+		if p.s.JobRunning(j) {
+			p.leaveLane(j)
+			p.runs(j)
+		}
+	}
+	for _, j := range p.stop {
+		if !p.s.JobRunning(j) {
+			p.leaves(j)
+			p.waits(j)
+			p.reopen()
+		}
+	}
+}
+
+// choose lets a job have GPUs if they are left.
+func (p *policy) choose(room *simulator.Room, j simulator.ID) {
+	switch runs := p.s.JobRunning(j); {
+	case room.Take(j):
+		if !runs {
+			p.start = append(p.start, j)
+		}
+	case runs:
+		p.stop = append(p.stop, j)
+	}
 }
