@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -87,14 +85,18 @@ from. --tiers says which column is what. All of it is simulated.`,
 			if err != nil {
 				return err
 			}
-			if err := writeTable(out, set.Table); err != nil {
+			if err := writeFile(out, "--out", set.Table.WriteCSV); err != nil {
 				return err
 			}
 			spec, err := json.MarshalIndent(set.Spec, "", "  ")
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Clean(tiers), append(spec, '\n'), 0o644); err != nil {
+			err = writeFile(tiers, "--tiers", func(w io.Writer) error {
+				_, err := w.Write(append(spec, '\n'))
+				return err
+			})
+			if err != nil {
 				return err
 			}
 			if f.json {
@@ -109,19 +111,6 @@ from. --tiers says which column is what. All of it is simulated.`,
 	cmd.Flags().StringVarP(&out, "out", "o", "", "table to write, CSV (required)")
 	cmd.Flags().StringVar(&tiers, "tiers", "", "tiers file to write, JSON (required)")
 	return cmd
-}
-
-func writeTable(path string, t *causal.Table) (err error) {
-	w, err := os.Create(filepath.Clean(path))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := w.Close(); err == nil {
-			err = e
-		}
-	}()
-	return t.WriteCSV(w)
 }
 
 func newCausalForeseeCmd() *cobra.Command {

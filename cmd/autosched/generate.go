@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/durations"
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -200,25 +201,12 @@ func writeFutures(dir string, w *workload.Workload, at time.Duration, r *generat
 			return nil, err
 		}
 		path := filepath.Join(dir, fmt.Sprintf("future-%d.csv", k))
-		if err := writeCSV(path, future.AsSynthetic()); err != nil {
+		if err := atomicfile.Write(path, func(out io.Writer) error { return workload.WriteCSV(out, future.AsSynthetic()) }); err != nil {
 			return nil, err
 		}
 		files = append(files, path)
 	}
 	return files, nil
-}
-
-func writeCSV(path string, w *workload.Workload) (err error) {
-	f, err := os.Create(filepath.Clean(path))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}()
-	return workload.WriteCSV(f, w)
 }
 
 func (r *generateReport) print(w io.Writer) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/generation/durations"
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -145,11 +146,11 @@ jobs submitted after those it has learnt from: a day's new jobs take a second.`,
 			}
 			line.clear()
 			if choice.Replaced {
-				s, err := openSink(out) // models are text, whatever their name
+				s, err := atomicfile.CreatePlain(out) // models are text, whatever their name
 				if err != nil {
 					return err
 				}
-				if err := s.end(choice.Kept.Write(s)); err != nil {
+				if err := s.Finish(choice.Kept.Write(s)); err != nil {
 					return err
 				}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
@@ -32,11 +33,11 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 type recorder struct {
 	flags   *recordFlags
 	sim     *simulator.Sim
-	series  *sink
-	tenants *sink
-	line    *sink
-	jobs    *sink
-	plot    *sink
+	series  *atomicfile.File
+	tenants *atomicfile.File
+	line    *atomicfile.File
+	jobs    *atomicfile.File
+	plot    *atomicfile.File
 	drawn   *simulator.Timeline
 	samples []simulator.Sample
 	row     []byte
@@ -63,25 +64,25 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 		}
 	}()
 	if f.series != "" {
-		if r.series, err = newSink(f.series); err != nil {
+		if r.series, err = atomicfile.Create(f.series); err != nil {
 			return nil, fmt.Errorf("--series: %w", err)
 		}
 		_, r.err = io.WriteString(r.series, "start_s,seconds,running_jobs,waiting_jobs,gpus_in_use,gpus_queued,fragmentation,utilization,preemptions,"+sizeColumns()+","+endedColumns+"\n")
 	}
 	if f.tenants != "" {
-		if r.tenants, err = newSink(f.tenants); err != nil {
+		if r.tenants, err = atomicfile.Create(f.tenants); err != nil {
 			return nil, fmt.Errorf("--series-by-tenant: %w", err)
 		}
 		_, r.failed = io.WriteString(r.tenants, "start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions,"+endedColumns+"\n")
 	}
 	for _, x := range []struct {
 		flag, path string
-		file       **sink
+		file       **atomicfile.File
 	}{{"--jobs-out", f.jobs, &r.jobs}, {"--plot", f.plot, &r.plot}} {
 		if x.path == "" {
 			continue
 		}
-		if *x.file, err = newSink(x.path); err != nil {
+		if *x.file, err = atomicfile.Create(x.path); err != nil {
 			return nil, fmt.Errorf("%s: %w", x.flag, err)
 		}
 	}
@@ -92,7 +93,7 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 		o.Series.EmitTenant = r.tenant
 	}
 	if f.timeline != "" {
-		if r.line, err = newSink(f.timeline); err != nil {
+		if r.line, err = atomicfile.Create(f.timeline); err != nil {
 			return nil, fmt.Errorf("--timeline: %w", err)
 		}
 		r.drawn = simulator.NewTimeline(r.line, sim, zero)
@@ -103,8 +104,8 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 
 // abort leaves nothing of the files of a run that did not end.
 func (r *recorder) abort() {
-	for _, s := range []*sink{r.series, r.tenants, r.line, r.jobs, r.plot} {
-		s.abort()
+	for _, s := range []*atomicfile.File{r.series, r.tenants, r.line, r.jobs, r.plot} {
+		s.Abort()
 	}
 }
 
@@ -177,27 +178,27 @@ func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
 		o.Series.Flush(r.sim)
 	}
 	if r.series != nil {
-		if err := r.series.end(r.err); err != nil {
+		if err := r.series.Finish(r.err); err != nil {
 			return fmt.Errorf("--series: %w", err)
 		}
 	}
 	if r.tenants != nil {
-		if err := r.tenants.end(r.failed); err != nil {
+		if err := r.tenants.Finish(r.failed); err != nil {
 			return fmt.Errorf("--series-by-tenant: %w", err)
 		}
 	}
 	if r.drawn != nil {
-		if err := r.line.end(r.drawn.Close()); err != nil {
+		if err := r.line.Finish(r.drawn.Close()); err != nil {
 			return fmt.Errorf("--timeline: %w", err)
 		}
 	}
 	if r.jobs != nil {
-		if err := r.jobs.end(writeOutcomes(r.jobs, r.sim)); err != nil {
+		if err := r.jobs.Finish(writeOutcomes(r.jobs, r.sim)); err != nil {
 			return fmt.Errorf("--jobs-out: %w", err)
 		}
 	}
 	if r.plot != nil {
-		if err := r.plot.end(plotRun(r.plot, r.flags.plot, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs())); err != nil {
+		if err := r.plot.Finish(plotRun(r.plot, r.flags.plot, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs())); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -299,11 +300,7 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) error {
 	if path == "-" {
 		return write(cmd.OutOrStdout())
 	}
-	s, err := newSink(path)
-	if err != nil {
-		return err
-	}
-	return s.end(write(s))
+	return atomicfile.Write(path, write)
 }
 
 // untilDone is a writer that ends with its context.

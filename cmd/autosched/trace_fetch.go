@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -199,7 +200,7 @@ func extract(ctx context.Context, from, member, to string, show func(string, ...
 			}
 		}
 	}
-	out, err := newSink(to)
+	out, err := atomicfile.Create(to)
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func extract(ctx context.Context, from, member, to string, show func(string, ...
 	if err != nil {
 		err = fmt.Errorf("%s: %w", filepath.Base(from), err)
 	}
-	return out.end(err)
+	return out.Finish(err)
 }
 
 // watched is a reader that ends with its context and tells how far it is.

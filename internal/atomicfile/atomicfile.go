@@ -1,0 +1,141 @@
+// Package atomicfile writes a file so that its path holds either the old
+// content or all of the new: a temporary file in the same folder is filled,
+// synced and renamed. A path that ends in .gz or .zst is compressed.
+package atomicfile
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// mode of a new file. A file that is replaced keeps its permission.
+const mode os.FileMode = 0o644
+
+// File is a file under construction. It takes its path in Finish.
+type File struct {
+	path   string // "" for a pipe or device, which cannot be replaced
+	mode   os.FileMode
+	file   *os.File
+	buffer *bufio.Writer
+	zip    io.WriteCloser // nil for a file that is not compressed
+	closed bool
+}
+
+// Create opens a file that is compressed if its name says so.
+func Create(path string) (*File, error) {
+	f, err := CreatePlain(path)
+	if err != nil {
+		return nil, err
+	}
+	switch filepath.Ext(path) {
+	case ".gz":
+		f.zip = gzip.NewWriter(f.buffer)
+	case ".zst":
+		// With several threads the bytes would depend on timing.
+		if f.zip, err = zstd.NewWriter(f.buffer, zstd.WithEncoderConcurrency(1)); err != nil {
+			f.Abort()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// CreatePlain opens a file that is not compressed, whatever its name.
+func CreatePlain(path string) (*File, error) {
+	f := &File{mode: mode}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		f.file, err = os.OpenFile(filepath.Clean(path), os.O_WRONLY, 0)
+	default:
+		if err == nil {
+			f.mode = info.Mode().Perm()
+		}
+		f.path = path
+		if target, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
+			f.path = target
+		}
+		f.file, err = os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+".*")
+		// The name of the temporary file says nothing to a user.
+		if at := (*os.PathError)(nil); errors.As(err, &at) {
+			err = &os.PathError{Op: at.Op, Path: path, Err: at.Err}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.buffer = bufio.NewWriterSize(f.file, 64<<10)
+	return f, nil
+}
+
+// Write appends to the file.
+func (f *File) Write(b []byte) (int, error) {
+	if f.zip != nil {
+		return f.zip.Write(b)
+	}
+	return f.buffer.Write(b)
+}
+
+// Finish completes the file and puts it at its path. If err is not nil, the
+// file is discarded as by Abort and Finish returns err.
+func (f *File) Finish(err error) error {
+	defer f.Abort()
+	if err != nil {
+		return err
+	}
+	if f.zip != nil {
+		if err := f.zip.Close(); err != nil {
+			return err
+		}
+	}
+	if err := f.buffer.Flush(); err != nil {
+		return err
+	}
+	if f.path == "" {
+		f.closed = true
+		return f.file.Close()
+	}
+	if err := f.file.Chmod(f.mode); err != nil {
+		return err
+	}
+	if err := f.file.Sync(); err != nil {
+		return err
+	}
+	if err := f.file.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.file.Name(), f.path); err != nil {
+		return err
+	}
+	f.closed = true
+	return nil
+}
+
+// Abort discards the file; its path keeps what it held. It does nothing after
+// Finish, or if f is nil.
+func (f *File) Abort() {
+	if f == nil || f.closed {
+		return
+	}
+	f.closed = true
+	_ = f.file.Close()
+	if f.path != "" {
+		_ = os.Remove(f.file.Name())
+	}
+}
+
+// Write creates the file and fills it with write.
+func Write(path string, write func(io.Writer) error) error {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort() // if write panics
+	return f.Finish(write(f))
+}
