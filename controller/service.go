@@ -14,6 +14,8 @@ import (
 
 	"crypto/rand"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -39,6 +41,8 @@ type Service struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup // rounds
 	turn chan struct{}  // held by the round that decides
+
+	roundDuration *prometheus.HistogramVec
 
 	creating sync.Mutex // one registration at a time
 	mu       sync.RWMutex
@@ -91,10 +95,8 @@ func (v *view) config(revision int64) *Configuration {
 type Status struct {
 	EventTime time.Time // zero before the first event
 	Events    int64
-	// Rounds decided since the service started, how many of them failed, and how
-	// long they took, waiting for their turn included.
+	// Rounds that ended since the service started, and how many of them failed.
 	Rounds, Failures int64
-	Deciding         time.Duration
 	Watchers         int
 	LastDecision     string
 	LastError        string
@@ -112,7 +114,7 @@ func NewService(o Options) (*Service, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &Service{o: o, turn: make(chan struct{}, 1), tuned: map[string]*tuned{}, requests: map[string]Request{}}
+	s := &Service{o: o, turn: make(chan struct{}, 1), tuned: map[string]*tuned{}, requests: map[string]Request{}, roundDuration: newRoundDuration()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	saved, requests, err := o.Store.Load()
 	if err != nil {

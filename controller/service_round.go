@@ -61,7 +61,7 @@ func (s *Service) startRound(t *tuned) {
 			return
 		}
 		t.status.Rounds++
-		t.status.Deciding += time.Since(began)
+		s.roundDuration.WithLabelValues(t.id).Observe(time.Since(began).Seconds())
 		t.status.LastDecision, t.status.LastError = text, ""
 		if err != nil {
 			t.status.LastError = err.Error()

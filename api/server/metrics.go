@@ -1,81 +1,77 @@
 package server
 
 import (
-	"bytes"
-	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"path"
-	"runtime"
-	"slices"
-	"strconv"
-	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
-
-	"github.com/autosched/autosched/controller"
 )
 
-// counters count what is not known from the service's state. Their labels are
-// methods, codes and registered schedulers, so that no caller can make them grow.
-type counters struct {
-	mu     sync.Mutex
-	calls  map[call]tally
-	events map[string]*[4]int64 // by scheduler, in the order of eventResults
+// metrics are those of the API, beside the service's own, in a registry of the
+// server. Labels are methods, codes and registered schedulers, so requests
+// cannot create new series.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec   // by method and code
+	latency  *prometheus.HistogramVec // of unary requests, by method
+	ingest   prometheus.Histogram
+	events   *prometheus.CounterVec // by scheduler and result
 }
 
-type call struct {
-	method string
-	code   codes.Code
-}
-
-type tally struct {
-	n       int64
-	seconds float64
-}
-
-var eventResults = [4]string{"accepted", "duplicate", "late", "rejected"}
-
-func (c *counters) called(fullMethod string, began time.Time, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls == nil {
-		c.calls = map[call]tally{}
+func newMetrics(service prometheus.Collector) *metrics {
+	// From an answer out of memory to a commit on a slow disk.
+	buckets := []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10}
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_rpc_requests_total", Help: "Requests that ended, by method and gRPC code; a stream is one request.",
+		}, []string{"method", "code"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "autosched_rpc_duration_seconds", Help: "Latency of unary requests.", Buckets: buckets,
+		}, []string{"method"}),
+		ingest: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "autosched_ingest_duration_seconds", Help: "Latency of event batches, from receipt until they are durable.", Buckets: buckets,
+		}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_events_total", Help: "Events received, by result: accepted, duplicate, late or rejected.",
+		}, []string{"scheduler", "result"}),
 	}
-	at := call{path.Base(fullMethod), status.Code(err)}
-	t := c.calls[at]
-	t.n++
-	t.seconds += time.Since(began).Seconds()
-	c.calls[at] = t
+	m.registry.MustRegister(
+		m.requests, m.latency, m.ingest, m.events, service,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
 }
 
-func (c *counters) ingested(scheduler string, counts [4]int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.events == nil {
-		c.events = map[string]*[4]int64{}
-	}
-	sum := c.events[scheduler]
-	if sum == nil {
-		sum = &[4]int64{}
-		c.events[scheduler] = sum
-	}
-	for i, n := range counts {
-		sum[i] += n
-	}
+// unary counts and times a request.
+func (m *metrics) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	start, method := time.Now(), path.Base(info.FullMethod)
+	resp, err := handle(ctx, req)
+	m.requests.WithLabelValues(method, status.Code(err).String()).Inc()
+	m.latency.WithLabelValues(method).Observe(time.Since(start).Seconds())
+	return resp, err
 }
 
-// Operations is what operators' tools ask over HTTP: /metrics in the text format
-// of Prometheus, /healthz, which answers while the process does, and /readyz,
-// which says no once the service is shutting down.
+// stream counts a stream when it ends. How long it was open is the client's choice.
+func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	err := handle(srv, stream)
+	m.requests.WithLabelValues(path.Base(info.FullMethod), status.Code(err).String()).Inc()
+	return err
+}
+
+// Operations is the HTTP handler for operators: /metrics for Prometheus,
+// /healthz, which answers while the process lives, and /readyz, which fails once
+// the server is shutting down.
 func (s *Server) Operations() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(s.metrics())
-	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{Registry: s.metrics.registry}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		select {
@@ -86,131 +82,4 @@ func (s *Server) Operations() http.Handler {
 		}
 	})
 	return mux
-}
-
-// exposition is a page of metrics in the making.
-type exposition struct{ bytes.Buffer }
-
-func (e *exposition) metric(name, kind, help string) {
-	fmt.Fprintf(e, "# HELP autosched_%s %s\n# TYPE autosched_%s %s\n", name, help, name, kind)
-}
-
-// sample adds a value; labels are pairs, whose values need no escaping.
-func (e *exposition) sample(name string, value float64, labels ...string) {
-	e.WriteString("autosched_" + name)
-	for i := 0; i < len(labels); i += 2 {
-		fmt.Fprintf(e, "%c%s=%q", "{,"[min(i, 1)], labels[i], labels[i+1])
-	}
-	if len(labels) > 0 {
-		e.WriteByte('}')
-	}
-	e.WriteString(" " + strconv.FormatFloat(value, 'g', -1, 64) + "\n")
-}
-
-// metrics are all of them, always in the same order.
-func (s *Server) metrics() []byte {
-	var e exposition
-	s.callMetrics(&e)
-	s.schedulerMetrics(&e)
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	e.metric("goroutines", "gauge", "Goroutines of the process.")
-	e.sample("goroutines", float64(runtime.NumGoroutine()))
-	e.metric("heap_bytes", "gauge", "Bytes of live and unswept objects on the heap.")
-	e.sample("heap_bytes", float64(mem.HeapAlloc))
-	return e.Bytes()
-}
-
-func (s *Server) callMetrics(e *exposition) {
-	c := &s.counters
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var calls []call
-	for at := range c.calls {
-		calls = append(calls, at)
-	}
-	slices.SortFunc(calls, func(a, b call) int {
-		return cmp.Or(cmp.Compare(a.method, b.method), cmp.Compare(a.code, b.code))
-	})
-	e.metric("calls_total", "counter", "Calls that ended, by method and code; a stream is one call.")
-	for _, at := range calls {
-		e.sample("calls_total", float64(c.calls[at].n), "method", at.method, "code", at.code.String())
-	}
-	e.metric("call_seconds_total", "counter", "How long calls took; streams, how long they were open.")
-	for _, at := range calls {
-		e.sample("call_seconds_total", c.calls[at].seconds, "method", at.method, "code", at.code.String())
-	}
-	var ids []string
-	for id := range c.events {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	e.metric("events_total", "counter", "Events that came in, by what became of them.")
-	for _, id := range ids {
-		for i, n := range c.events[id] {
-			e.sample("events_total", float64(n), "scheduler", id, "result", eventResults[i])
-		}
-	}
-}
-
-// schedulerMetrics come from the service's state at the moment.
-func (s *Server) schedulerMetrics(e *exposition) {
-	type row struct {
-		c  controller.Scheduler
-		st controller.Status
-		by map[controller.ConfigState]int
-	}
-	var rows []row
-	for _, id := range s.service.Schedulers("", 1<<30) {
-		c, st, err := s.service.Scheduler(id)
-		if err != nil {
-			continue // closing
-		}
-		all, err := s.service.Configurations(id, 0, 1<<30)
-		if err != nil {
-			continue
-		}
-		r := row{c, st, map[controller.ConfigState]int{}}
-		for _, one := range all {
-			r.by[one.State]++
-		}
-		rows = append(rows, r)
-	}
-	flag := func(on bool) float64 {
-		if on {
-			return 1
-		}
-		return 0
-	}
-	for _, m := range []struct {
-		name, kind, help string
-		value            func(r *row) float64
-	}{
-		{"scheduler_events", "gauge", "Events known of a scheduler.", func(r *row) float64 { return float64(r.st.Events) }},
-		{"scheduler_event_time_seconds", "gauge", "The latest event's scheduler time, since 1970; 0 before the first.", func(r *row) float64 {
-			if r.st.EventTime.IsZero() {
-				return 0
-			}
-			return float64(r.st.EventTime.UnixNano()) / 1e9
-		}},
-		{"scheduler_paused", "gauge", "1 while tuning is paused.", func(r *row) float64 { return flag(r.c.Paused) }},
-		{"scheduler_auto", "gauge", "1 in mode AUTO.", func(r *row) float64 { return flag(r.c.Mode == controller.Auto) }},
-		{"scheduler_watchers", "gauge", "Streams that watch a scheduler's configuration.", func(r *row) float64 { return float64(r.st.Watchers) }},
-		{"rounds_total", "counter", "Tuning rounds decided since the service started.", func(r *row) float64 { return float64(r.st.Rounds) }},
-		{"round_failures_total", "counter", "Tuning rounds that failed since the service started.", func(r *row) float64 { return float64(r.st.Failures) }},
-		{"round_seconds_total", "counter", "How long tuning rounds took, waiting for their turn included.", func(r *row) float64 { return r.st.Deciding.Seconds() }},
-		{"served_revision", "gauge", "The revision a scheduler should run; 0 if it refused all.", func(r *row) float64 { return float64(r.c.Served) }},
-		{"acknowledged_revision", "gauge", "The revision a scheduler said it runs; 0 before the first.", func(r *row) float64 { return float64(r.c.Acknowledged) }},
-	} {
-		e.metric(m.name, m.kind, m.help)
-		for i := range rows {
-			e.sample(m.name, m.value(&rows[i]), "scheduler", rows[i].c.ID)
-		}
-	}
-	e.metric("configurations", "gauge", "Revisions by state.")
-	for i := range rows {
-		for _, state := range []controller.ConfigState{controller.Proposed, controller.Published, controller.RolledOut, controller.Superseded, controller.Rejected} {
-			e.sample("configurations", float64(rows[i].by[state]), "scheduler", rows[i].c.ID, "state", string(state))
-		}
-	}
 }

@@ -1,12 +1,14 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
@@ -20,6 +22,14 @@ func get(f *fixture, path string) (int, string) {
 func TestMetrics(t *testing.T) {
 	f := serve(t, nil)
 	ctx := background(t)
+	page := httptest.NewServer(f.server.Operations())
+	defer page.Close()
+	compare := func(name, want string) {
+		t.Helper()
+		if err := testutil.ScrapeAndCompare(page.URL+"/metrics", strings.NewReader(want), name); err != nil {
+			t.Error(err)
+		}
+	}
 	f.create("a", pb.SchedulerSpec_AUTO)
 	f.create("b", pb.SchedulerSpec_RECOMMEND)
 	bad := submitted("x", 0)
@@ -29,37 +39,77 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/none"})
+	f.ingest("a", submitted("3", 2*time.Hour))
+	f.waitRounds("a", 1)
 
-	var text string
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // a stream counts when it has ended
-		if _, text = get(f, "/metrics"); strings.Contains(text, `calls_total{method="IngestEvents",code="OK"} 1`) || time.Now().After(deadline) {
-			break
-		}
-	}
-	for _, want := range []string{
-		`autosched_calls_total{method="CreateScheduler",code="OK"} 2`,
-		`autosched_calls_total{method="GetScheduler",code="NotFound"} 1`,
-		`autosched_calls_total{method="IngestEvents",code="OK"} 1`,
-		`autosched_events_total{scheduler="a",result="accepted"} 2`,
-		`autosched_events_total{scheduler="a",result="duplicate"} 1`,
-		`autosched_events_total{scheduler="a",result="rejected"} 1`,
-		`autosched_scheduler_events{scheduler="a"} 2`,
-		`autosched_scheduler_event_time_seconds{scheduler="a"} 1.70406732e+09`,
-		`autosched_scheduler_paused{scheduler="b"} 1`,
-		`autosched_scheduler_auto{scheduler="a"} 1`,
-		`autosched_served_revision{scheduler="a"} 1`,
-		`autosched_configurations{scheduler="a",state="published"} 1`,
+	compare("autosched_scheduler_configurations", `
+		# HELP autosched_scheduler_configurations Revisions by state.
+		# TYPE autosched_scheduler_configurations gauge
+		autosched_scheduler_configurations{scheduler="a",state="proposed"} 0
+		autosched_scheduler_configurations{scheduler="a",state="published"} 1
+		autosched_scheduler_configurations{scheduler="a",state="rejected"} 0
+		autosched_scheduler_configurations{scheduler="a",state="rolled_out"} 0
+		autosched_scheduler_configurations{scheduler="a",state="superseded"} 1
+		autosched_scheduler_configurations{scheduler="b",state="proposed"} 0
+		autosched_scheduler_configurations{scheduler="b",state="published"} 1
+		autosched_scheduler_configurations{scheduler="b",state="rejected"} 0
+		autosched_scheduler_configurations{scheduler="b",state="rolled_out"} 0
+		autosched_scheduler_configurations{scheduler="b",state="superseded"} 0
+	`)
+	compare("autosched_rounds_total", `
+		# HELP autosched_rounds_total Tuning rounds that ended since the service started, by result.
+		# TYPE autosched_rounds_total counter
+		autosched_rounds_total{result="decided",scheduler="a"} 1
+		autosched_rounds_total{result="decided",scheduler="b"} 0
+		autosched_rounds_total{result="failed",scheduler="a"} 0
+		autosched_rounds_total{result="failed",scheduler="b"} 0
+	`)
+	for _, gauge := range []struct {
+		name, help string
+		a, b       string
+	}{
+		{"events", "Events in the scheduler's ledger.", "3", "0"},
+		{"last_event_timestamp_seconds", "Scheduler time of the latest event since the Unix epoch; 0 before the first.", "1.7040744e+09", "0"},
+		{"paused", "1 while tuning is paused.", "0", "1"},
+		{"auto", "1 in mode AUTO.", "1", "0"},
+		{"watchers", "Open watches of the scheduler's configuration.", "0", "0"},
+		{"offered_revision", "Revision offered to the scheduler; 0 if it refused all.", "2", "1"},
+		{"acknowledged_revision", "Newest revision the scheduler acknowledged as applied; 0 before the first.", "0", "0"},
 	} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("no %s in\n%s", want, text)
+		name := "autosched_scheduler_" + gauge.name
+		compare(name, fmt.Sprintf("# HELP %s %s\n# TYPE %s gauge\n%s{scheduler=\"a\"} %s\n%s{scheduler=\"b\"} %s\n",
+			name, gauge.help, name, name, gauge.a, name, gauge.b))
+	}
+	for name, series := range map[string]int{
+		"autosched_round_duration_seconds": 1, "autosched_rpc_duration_seconds": 3, "autosched_ingest_duration_seconds": 1,
+		"go_goroutines": 1, "process_start_time_seconds": 1,
+	} {
+		if n, err := testutil.GatherAndCount(f.server.metrics.registry, name); err != nil || n != series {
+			t.Errorf("%s: %d series, want %d; %v", name, n, series, err)
 		}
 	}
-	line := regexp.MustCompile(`^(# (HELP|TYPE) autosched_\w+ .+|autosched_\w+(\{(\w+="[^"\\]*",?)+\})? [-+.e0-9]+)$`)
-	for l := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		if !line.MatchString(l) {
-			t.Errorf("not in Prometheus' format: %q", l)
-		}
+	problems, err := testutil.GatherAndLint(f.server.metrics.registry)
+	if err != nil || len(problems) > 0 {
+		t.Error(problems, err)
 	}
+
+	f.stop() // streams count when they end
+	compare("autosched_rpc_requests_total", `
+		# HELP autosched_rpc_requests_total Requests that ended, by method and gRPC code; a stream is one request.
+		# TYPE autosched_rpc_requests_total counter
+		autosched_rpc_requests_total{code="NotFound",method="GetScheduler"} 1
+		autosched_rpc_requests_total{code="OK",method="CreateScheduler"} 2
+		autosched_rpc_requests_total{code="OK",method="IngestEvents"} 2
+		autosched_rpc_requests_total{code="OK",method="PauseTuning"} 1
+	`)
+	compare("autosched_events_total", `
+		# HELP autosched_events_total Events received, by result: accepted, duplicate, late or rejected.
+		# TYPE autosched_events_total counter
+		autosched_events_total{result="accepted",scheduler="a"} 3
+		autosched_events_total{result="duplicate",scheduler="a"} 1
+		autosched_events_total{result="late",scheduler="a"} 0
+		autosched_events_total{result="rejected",scheduler="a"} 1
+	`)
 }
 
 func TestReadyUntilShutdown(t *testing.T) {

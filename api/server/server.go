@@ -47,7 +47,7 @@ type Server struct {
 	health   *health.Server
 	draining chan struct{}
 	drain    sync.Once
-	counters counters
+	metrics  *metrics
 }
 
 // maxStreams bounds the calls of one connection; messages have grpc's own limit
@@ -62,14 +62,17 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{service: o.Service, builtins: o.Builtins, pollAfter: o.PollAfter, log: o.Log, health: health.NewServer(), draining: make(chan struct{})}
+	s := &Server{
+		service: o.Service, builtins: o.Builtins, pollAfter: o.PollAfter, log: o.Log,
+		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service),
+	}
 	s.grpc = grpc.NewServer(
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(20*time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}), // finds half-open watchers
-		grpc.UnaryInterceptor(s.guardUnary),
-		grpc.StreamInterceptor(s.guardStream),
+		grpc.ChainUnaryInterceptor(s.metrics.unary, s.recoverUnary),
+		grpc.ChainStreamInterceptor(s.metrics.stream, s.recoverStream),
 	)
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
@@ -132,17 +135,13 @@ func (s *Server) builtinNames() []string {
 	return names
 }
 
-// guardUnary counts a call, and keeps a handler's panic from ending the process.
-func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
-	began := time.Now()
-	defer func() { s.counters.called(info.FullMethod, began, err) }()
+// recoverUnary keeps a handler's panic from ending the process.
+func (s *Server) recoverUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
 	defer s.recovered(info.FullMethod, &err)
 	return handle(ctx, req)
 }
 
-func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	began := time.Now()
-	defer func() { s.counters.called(info.FullMethod, began, err) }()
+func (s *Server) recoverStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	defer s.recovered(info.FullMethod, &err)
 	return handle(srv, stream)
 }

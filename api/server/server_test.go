@@ -128,6 +128,23 @@ func (f *fixture) create(id string, mode pb.SchedulerSpec_Mode) *pb.Scheduler {
 	return s
 }
 
+// waitRounds waits until a scheduler has had n rounds.
+func (f *fixture) waitRounds(id string, n int64) {
+	f.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, st, err := f.server.service.Scheduler(id)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if st.Rounds >= n {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%d rounds after 10 s, want %d", st.Rounds, n)
+		}
+	}
+}
+
 // ingest sends one batch and returns the answer.
 func (f *fixture) ingest(id string, events ...*pb.Event) *pb.IngestEventsResponse {
 	f.t.Helper()

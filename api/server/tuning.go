@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -158,11 +159,17 @@ func (s *Server) ingest(ctx context.Context, id *string, req *pb.IngestEventsReq
 		}
 		events, places = append(events, event), append(places, i)
 	}
+	start := time.Now()
 	result, err := s.service.Ingest(ctx, *id, events)
 	if err != nil {
 		return nil, err
 	}
-	s.counters.ingested(*id, [4]int64{int64(result.Accepted), int64(result.Duplicates), int64(result.Late), int64(len(result.Rejected) + len(out.RejectedEvents))})
+	s.metrics.ingest.Observe(time.Since(start).Seconds())
+	for name, n := range map[string]int{
+		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late, "rejected": len(result.Rejected) + len(out.RejectedEvents),
+	} {
+		s.metrics.events.WithLabelValues(*id, name).Add(float64(n))
+	}
 	out.AcceptedCount, out.DuplicateCount = int32(result.Accepted), int32(result.Duplicates)
 	out.LateCount = int32(result.Late)
 	for _, r := range result.Rejected {

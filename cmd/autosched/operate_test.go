@@ -88,7 +88,7 @@ func TestServeOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "autosched_goroutines") {
+	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "go_goroutines") {
 		t.Errorf("%v %s", err, text)
 	}
 	cancel()

@@ -1,0 +1,98 @@
+package controller
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics of the service for Prometheus. Their labels are ids of registered
+// schedulers and constants, so requests cannot create new series.
+var (
+	schedulerLabel = []string{"scheduler"}
+
+	descEvents = prometheus.NewDesc("autosched_scheduler_events",
+		"Events in the scheduler's ledger.", schedulerLabel, nil)
+	descEventTime = prometheus.NewDesc("autosched_scheduler_last_event_timestamp_seconds",
+		"Scheduler time of the latest event since the Unix epoch; 0 before the first.", schedulerLabel, nil)
+	descPaused = prometheus.NewDesc("autosched_scheduler_paused",
+		"1 while tuning is paused.", schedulerLabel, nil)
+	descAuto = prometheus.NewDesc("autosched_scheduler_auto",
+		"1 in mode AUTO.", schedulerLabel, nil)
+	descWatchers = prometheus.NewDesc("autosched_scheduler_watchers",
+		"Open watches of the scheduler's configuration.", schedulerLabel, nil)
+	descOffered = prometheus.NewDesc("autosched_scheduler_offered_revision",
+		"Revision offered to the scheduler; 0 if it refused all.", schedulerLabel, nil)
+	descAcknowledged = prometheus.NewDesc("autosched_scheduler_acknowledged_revision",
+		"Newest revision the scheduler acknowledged as applied; 0 before the first.", schedulerLabel, nil)
+	descConfigurations = prometheus.NewDesc("autosched_scheduler_configurations",
+		"Revisions by state.", []string{"scheduler", "state"}, nil)
+	descRounds = prometheus.NewDesc("autosched_rounds_total",
+		"Tuning rounds that ended since the service started, by result.", []string{"scheduler", "result"}, nil)
+)
+
+// newRoundDuration is the histogram of rounds, from milliseconds for a small
+// cluster to minutes for a large one that waits for its turn.
+func newRoundDuration() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "autosched_round_duration_seconds",
+		Help:    "Duration of tuning rounds, the wait for their turn included.",
+		Buckets: []float64{.01, .03, .1, .3, 1, 3, 10, 30, 100, 300, 1000},
+	}, schedulerLabel)
+}
+
+// Describe is part of prometheus.Collector.
+func (s *Service) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged, descConfigurations, descRounds,
+	} {
+		ch <- d
+	}
+	s.roundDuration.Describe(ch)
+}
+
+// Collect is part of prometheus.Collector. It reads the state of every scheduler.
+func (s *Service) Collect(ch chan<- prometheus.Metric) {
+	s.roundDuration.Collect(ch)
+	for _, id := range s.Schedulers("", 1<<30) {
+		c, st, err := s.Scheduler(id)
+		if err != nil {
+			return // closed
+		}
+		gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{id}, labels...)...)
+		}
+		eventTime := 0.0
+		if !st.EventTime.IsZero() {
+			eventTime = float64(st.EventTime.UnixNano()) / 1e9
+		}
+		gauge(descEvents, float64(st.Events))
+		gauge(descEventTime, eventTime)
+		gauge(descPaused, indicator(c.Paused))
+		gauge(descAuto, indicator(c.Mode == Auto))
+		gauge(descWatchers, float64(st.Watchers))
+		gauge(descOffered, float64(c.Served))
+		gauge(descAcknowledged, float64(c.Acknowledged))
+		configs, err := s.Configurations(id, 0, 1<<30)
+		if err != nil {
+			return
+		}
+		states := map[ConfigState]int{Proposed: 0, Published: 0, RolledOut: 0, Superseded: 0, Rejected: 0}
+		for _, one := range configs {
+			states[one.State]++
+		}
+		for state, n := range states {
+			gauge(descConfigurations, float64(n), string(state))
+		}
+		counter := func(result string, n int64) {
+			ch <- prometheus.MustNewConstMetric(descRounds, prometheus.CounterValue, float64(n), id, result)
+		}
+		counter("decided", st.Rounds-st.Failures)
+		counter("failed", st.Failures)
+	}
+}
+
+func indicator(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
