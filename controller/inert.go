@@ -85,9 +85,6 @@ func (out *RoundResult) moveTo(s *space.Space) {
 			t.Projected = &c
 		}
 	}
-	for i := range out.Audits {
-		out.Audits[i].Config = move(out.Audits[i].Config, s)
-	}
 }
 
 func pointers(trials []search.Trial) []*search.Trial {

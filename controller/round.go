@@ -46,11 +46,8 @@ type Round struct {
 	// Always replaces the incumbent by whatever measured best, as the paper does.
 	Always bool
 	Seed   uint64
-	// Pruner, if set, turns down proposals that are not worth measuring, going by
-	// earlier rounds too; Workload is what it is told of this one, named as the
-	// pruner's context.
-	Pruner   *search.Pruner
-	Workload []float64
+	// Pruner, if set, rejects proposals and narrows the scope of the search.
+	Pruner Pruner
 	// Cache, if set, holds measurements of rounds on the same scenarios.
 	Cache    *search.Cache
 	Progress func(search.Trial)
@@ -68,14 +65,20 @@ type Round struct {
 	registered *space.Space // that Space is a part of (withoutInert); nil if it is all of it
 }
 
+// Pruner saves measurements in one search, such as prune.Study by a causal model.
+type Pruner interface {
+	// Reject and Scope are those of search.Options.
+	Reject(history []search.Trial, c space.Config) string
+	Scope(history []search.Trial, c space.Config) (space.Config, []string)
+	// Finish gets all trials at the end of the search.
+	Finish(trials []search.Trial) error
+}
+
 // RoundResult is a round's decision with its evidence.
 type RoundResult struct {
 	Decision
 	Trials []search.Trial
 	State  json.RawMessage // of a sampler that learns, for the next round
-	// Audits are proposals that a Pruner would have turned down, measured all the
-	// same.
-	Audits []search.Audited
 	// Best is the trial of Config, Incumbent that of the configuration in force. If
 	// there was a race, they hold its futures too.
 	Best, Incumbent search.Trial
@@ -136,18 +139,14 @@ func (r *Round) run(ctx context.Context) (RoundResult, error) {
 		}
 		return ""
 	}
-	var pruning *search.Pruning
 	if r.Pruner != nil {
-		if pruning, err = r.Pruner.Study(ctx, r.Incumbent, r.Workload); err != nil {
-			return out, err
-		}
 		refused := o.Reject
-		o.Scope = pruning.Scope
+		o.Scope = r.Pruner.Scope
 		o.Reject = func(history []search.Trial, c space.Config) string {
 			if why := refused(history, c); why != "" {
 				return why
 			}
-			return pruning.Reject(history, c)
+			return r.Pruner.Reject(history, c)
 		}
 	}
 	if !r.NoPresets {
@@ -166,12 +165,10 @@ func (r *Round) run(ctx context.Context) (RoundResult, error) {
 	if err != nil && !allExhausted(found.Trials) {
 		return out, err
 	}
-	if pruning != nil {
-		if err := pruning.Finish(found.Trials); err != nil && ctx.Err() == nil {
+	if r.Pruner != nil {
+		if err := r.Pruner.Finish(found.Trials); err != nil && ctx.Err() == nil {
 			return out, err
 		}
-		out.Details["rejected"], out.Details["narrowed"] = float64(pruning.Rejected), float64(pruning.Narrowed)
-		out.Audits = pruning.Audits
 	}
 	out.Trials, out.State = found.Trials, found.State
 	out.Stopped, out.Sampler, out.Choice = found.Stopped, found.Sampler, found.Choice

@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/search/prune"
 	"github.com/autosched/autosched/space"
 )
 
@@ -196,10 +197,12 @@ func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, err
 				r := e.round(x, c.Incumbent, e.seed(m))
 				r.Always, r.Cache = true, nil
 				kind.set(r)
+				var pruner *prune.Pruner
 				if kind.prunes {
-					r.Pruner, r.Workload = all[k].pruner(e, seed), workloadOf(x, e.o.Cluster.TotalGPUs(), e.o.Horizon)
+					pruner = all[k].pruner(e, seed)
 				}
-				if err := all[k].search(ctx, r, c.Time, truth, before, kinds[0].name, kind.name, best); err != nil {
+				workload := workloadOf(x, e.o.Cluster.TotalGPUs(), e.o.Horizon)
+				if err := all[k].search(ctx, r, pruner, workload, c.Time, truth, before, kinds[0].name, kind.name, best); err != nil {
 					return nil, fmt.Errorf("%s at %s: %w", kind.name, e.clock(at), err)
 				}
 				if c.Progress != nil {
@@ -260,7 +263,7 @@ func (e *evaluation) busy(ctx context.Context, incumbent space.Config, want int)
 
 // tally is a search's results: logarithms of ratios by hour.
 type tally struct {
-	pruners          map[int]*search.Pruner // by seed
+	pruners          map[int]*prune.Pruner // by seed
 	toMatch, matched int
 	plain            ToMatch // sums
 	rejected         float64
@@ -288,13 +291,22 @@ func controllable(m search.Measurement) float64 {
 	return sum / float64(len(m.Values))
 }
 
-func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Duration, truth *controller.Scorer, before search.Measurement, reference, name string, best map[string]float64) error {
+func (t *tally) search(ctx context.Context, r *controller.Round, pruner *prune.Pruner, workload []float64, limit time.Duration, truth *controller.Scorer, before search.Measurement, reference, name string, best map[string]float64) error {
 	began := processTime()
 	var at []time.Duration // of each trial
 	r.Progress = func(search.Trial) { at = append(at, processTime()-began) }
 	spent, stop := ctx, func() {}
 	if limit > 0 {
 		spent, stop = withProcessTime(ctx, began+limit)
+	}
+	var pruning *prune.Study
+	if pruner != nil {
+		var err error
+		if pruning, err = pruner.Begin(spent, r.Incumbent, workload); err != nil {
+			stop()
+			return err
+		}
+		r.Pruner = pruning
 	}
 	got, err := r.Run(spent)
 	late := spent.Err() != nil
@@ -308,6 +320,9 @@ func (t *tally) search(ctx context.Context, r *controller.Round, limit time.Dura
 	t.took += processTime() - began
 	t.evaluations += int(got.Details["evaluations"])
 	t.searches++
+	if pruning != nil {
+		t.audit(pruning)
+	}
 	t.match(got, at, reference, name, best)
 	if !got.Best.OK() || !got.Incumbent.OK() {
 		return nil // no time for two configurations: the incumbent stays
@@ -345,11 +360,10 @@ func withProcessTime(ctx context.Context, until time.Duration) (limited context.
 	return limited, func() { cancel(); <-done }
 }
 
-// match counts the evaluations that it took to come near the reference's best, and
-// near that of the search without a model.
-func (t *tally) match(got controller.RoundResult, at []time.Duration, reference, name string, best map[string]float64) {
-	t.rejected += got.Details["rejected"]
-	for _, a := range got.Audits {
+// audit counts a study's rejections, and how many of those measured were right.
+func (t *tally) audit(s *prune.Study) {
+	t.rejected += float64(s.Rejected)
+	for _, a := range s.Audits {
 		if a.Measured {
 			t.audits++
 			if a.Worse {
@@ -357,6 +371,11 @@ func (t *tally) match(got controller.RoundResult, at []time.Duration, reference,
 			}
 		}
 	}
+}
+
+// match counts the evaluations that it took to come near the reference's best, and
+// near that of the search without a model.
+func (t *tally) match(got controller.RoundResult, at []time.Duration, reference, name string, best map[string]float64) {
 	if _, known := best[name]; !known {
 		best[name] = math.Inf(1)
 		for _, x := range got.Trials {
@@ -397,12 +416,12 @@ func near(trials []search.Trial, target float64) (n int, ok bool) {
 }
 
 // pruner is the one of a seed's searches, which remembers those before.
-func (t *tally) pruner(e *evaluation, seed int) *search.Pruner {
+func (t *tally) pruner(e *evaluation, seed int) *prune.Pruner {
 	if t.pruners == nil {
-		t.pruners = map[int]*search.Pruner{}
+		t.pruners = map[int]*prune.Pruner{}
 	}
 	if t.pruners[seed] == nil {
-		t.pruners[seed] = search.NewPruner(e.o.Scheduler.Space, workloadNames(), nil, search.PrunerOptions{Seed: uint64(seed)})
+		t.pruners[seed] = prune.New(e.o.Scheduler.Space, workloadNames(), nil, prune.Options{Seed: uint64(seed)})
 	}
 	return t.pruners[seed]
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/search/prune"
 	"github.com/autosched/autosched/space"
 )
 
@@ -134,7 +135,7 @@ func Train(ctx context.Context, o Options, t TrainingOptions) (*Training, error)
 	if err != nil {
 		return nil, err
 	}
-	b := trainer{e: e, t: t, columns: search.NewColumns(e.o.Scheduler.Space)}
+	b := trainer{e: e, t: t, columns: prune.NewColumns(e.o.Scheduler.Space)}
 	for at := e.o.From; at+t.Segment <= e.o.To; at += t.Stride {
 		if err := live.runUntil(ctx, at); err != nil {
 			return nil, err
@@ -171,7 +172,7 @@ const leastBase = 1e-3
 type trainer struct {
 	e        *evaluation
 	t        TrainingOptions
-	columns  *search.Columns
+	columns  *prune.Columns
 	segments []controller.Scenario
 	starts   []string
 }

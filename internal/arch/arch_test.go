@@ -54,7 +54,8 @@ func TestCheck(t *testing.T) {
 	}{
 		{"the standard library", "space/a.go", "// Package space.\npackage space\nimport _ \"fmt\"\n", ""},
 		{"a module that starts alike", "space/a.go", "// Package space.\npackage space\nimport _ \"" + Module + "x/causal\"\n", ""},
-		{"down", "search/a.go", file("search", "space", "causal", "internal/trees"), ""},
+		{"down", "search/prune/a.go", file("prune", "space", "causal", "search"), ""},
+		{"a search without a model of causes", "search/a.go", file("search", "causal"), "search may not import causal"},
 		{"a folder of one's own room", "controller/a.go", file("controller", "controller/replay"), ""},
 		{"a folder of a room below", "cmd/autosched/a.go", file("main", "schedulers/tiresias"), ""},
 		{"server and its protocol", "api/server/a.go", file("server", "api/autosched/v1", "controller"), ""},

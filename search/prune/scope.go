@@ -1,4 +1,4 @@
-package search
+package prune
 
 import (
 	"fmt"
@@ -7,37 +7,37 @@ import (
 
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 )
 
-// Scoped is a narrowing with when it held, in rounds of the study, and what it
-// was concluded from.
+// Scoped is a narrowing with the rounds of the study in which it is in force.
 type Scoped struct {
 	model.Narrowing
-	// Set is the round in which it began, Expires that in which it ends by itself.
-	Set     int `json:"set_round"`
-	Expires int `json:"expires_round"`
+	// Set is the round in which it began, Expires that in which it ends at the latest.
+	Set, Expires int
 	// ModelRows is how many trials the model had learnt from.
-	ModelRows int `json:"model_rows"`
-	// Ended is the round in which it ended, 0 if it held to the end of the study,
-	// and Why: one of the endings below.
-	Ended int    `json:"ended_round,omitempty"`
-	Why   string `json:"ended_why,omitempty"`
+	ModelRows int
+	// Ended is the round in which it ended and Why is one of the reasons below;
+	// 0 and "" if it was in force at the end of the study.
+	Ended int
+	Why   string
 }
 
-// Endings of a narrowing.
+// Why a narrowing ended.
 const (
-	ScopeExpired  = "expired"
-	ScopeReleased = "released at random"
-	ScopeDrifted  = "the objective drifted"
-	ScopeStale    = "nothing better was found for long"
+	Expired  = "expired"
+	Released = "released at random"
+	Drifted  = "the objective drifted"
+	Stale    = "nothing better was found for long"
 )
 
-// Scope changes a suggestion to what is worth searching: parameters that do not
-// matter, or whose best value the incumbent has, stay as they are there.
-func (s *Pruning) Scope(history []Trial, c space.Config) (space.Config, []string) {
-	s.catchUp(history)
-	if s.p.o.NoScope || !s.ready(history) {
+// Scope restricts a suggestion to what is worth searching: parameters without an
+// effect, or whose best value the best trial has, keep that trial's values. It
+// returns the changes in words.
+func (s *Study) Scope(history []search.Trial, c space.Config) (space.Config, []string) {
+	s.update(history)
+	if !s.ready(history) {
 		return c, nil
 	}
 	s.review(history)
@@ -59,30 +59,31 @@ func (s *Pruning) Scope(history []Trial, c space.Config) (space.Config, []string
 	return out, reasons
 }
 
-// review looks at the scope once a round: narrowings expire together, are given
-// up at random, and all at once where they lead nowhere.
-func (s *Pruning) review(history []Trial) {
-	round := len(history) / roundTrials
+// review updates the scope once a round: narrowings expire together, are
+// released at random, and are all dropped after Patience rounds without a better
+// trial.
+func (s *Study) review(history []search.Trial) {
+	round := len(history) / batch
 	if now := least(history); now < s.least {
 		s.least, s.better = now, round
 	}
 	if len(s.scope) > 0 && round-s.better >= s.p.o.Patience {
-		s.end(ScopeStale, round, func(int) bool { return true })
+		s.end(Stale, round, func(int) bool { return true })
 		s.until, s.better = round+s.p.o.TTL, round
 	}
 	if round >= s.until {
-		s.end(ScopeExpired, round, func(int) bool { return true })
+		s.end(Expired, round, func(int) bool { return true })
 		s.until = round + s.p.o.TTL
 		s.narrow(history, round)
 	} else if round > s.round {
 		r := rng.Stream("scope release", s.p.o.Seed, s.study, uint64(round))
-		s.end(ScopeReleased, round, func(int) bool { return r.Float64() < s.p.o.Release })
+		s.end(Released, round, func(int) bool { return r.Float64() < s.p.o.Release })
 	}
 	s.round = round
 }
 
-// end ends the narrowings in force that are chosen.
-func (s *Pruning) end(why string, round int, chosen func(int) bool) {
+// end ends the chosen ones of the narrowings in force.
+func (s *Study) end(why string, round int, chosen func(int) bool) {
 	s.scope = slices.DeleteFunc(s.scope, func(i int) bool {
 		if !chosen(i) {
 			return false
@@ -92,8 +93,8 @@ func (s *Pruning) end(why string, round int, chosen func(int) bool) {
 	})
 }
 
-// narrow finds a scope around the best trial.
-func (s *Pruning) narrow(history []Trial, round int) {
+// narrow asks the model for a scope around the best trial.
+func (s *Study) narrow(history []search.Trial, round int) {
 	best := s.incumbent
 	low := math.Inf(1)
 	for i := range history {
@@ -102,13 +103,13 @@ func (s *Pruning) narrow(history []Trial, round int) {
 		}
 	}
 	s.incumbent = best
-	got, err := s.p.model.Narrow(cost, s.point(best), model.Scope{Delta: s.p.o.Delta, KeepFree: s.p.o.KeepFree})
+	got, err := s.p.model.Narrow(cost, s.point(best), model.Scope{Delta: s.p.o.Delta})
 	if err != nil {
 		s.err = err
 		return
 	}
-	// Elements of an array are fixed together or not at all, and a special value
-	// together with its number.
+	// A parameter is fixed only if all its columns are: the elements of an array, or
+	// a number and its special value.
 	fixed, free := map[string]int{}, map[string]int{}
 	for i := range s.p.columns.Len() {
 		free[s.p.columns.Param(i)]++
@@ -133,7 +134,7 @@ func (s *Pruning) narrow(history []Trial, round int) {
 	}
 }
 
-func (s *Pruning) paramOf(column string) string {
+func (s *Study) paramOf(column string) string {
 	for i, n := range s.p.columns.Names() {
 		if n == column {
 			return s.p.columns.Param(i)
@@ -142,8 +143,8 @@ func (s *Pruning) paramOf(column string) string {
 	return ""
 }
 
-// apply brings a parameter into the scope; "" if it is there already.
-func (s *Pruning) apply(values space.Values, n *Scoped) string {
+// apply restricts one parameter and returns the change in words, "" for none.
+func (s *Study) apply(values space.Values, n *Scoped) string {
 	now, best := values.Get(n.Parameter), s.incumbent.Get(n.Parameter)
 	if now.IsZero() || best.IsZero() {
 		return ""
@@ -164,11 +165,12 @@ func (s *Pruning) apply(values space.Values, n *Scoped) string {
 		return ""
 	}
 	values[n.Parameter] = to
-	return fmt.Sprintf("%s is %s, not %s: %s (effect at least %.2g of the incumbent's objective, changing it could gain at most %.2g; until round %d)", n.Parameter, to, now, n.Reason, n.ACELow, max(0, n.GainBound), n.Expires)
+	return fmt.Sprintf("%s is %s, not %s: %s (effect at least %.2g of the incumbent's objective, changing it could gain at most %.2g; until round %d)",
+		n.Parameter, to, now, n.Reason, n.ACELow, max(0, n.GainBound), n.Expires)
 }
 
-// squeeze maps a parameter's range onto what is left of it, so that what is
-// suggested stays spread out.
+// squeeze maps a parameter's range onto the narrowed one, so that suggestions
+// stay spread out.
 func squeeze(s *space.Space, n *model.Narrowing, v float64) space.Value {
 	p, _ := s.Param(n.Parameter)
 	share := (v - p.Min) / (p.Max - p.Min)

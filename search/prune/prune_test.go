@@ -1,4 +1,4 @@
-package search
+package prune
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 )
 
@@ -33,26 +34,26 @@ func wideCost(load float64, c space.Config) float64 {
 	return load * (100 + 10*d*d + map[string]float64{"good": 0, "bad": 100, "awful": 400}[c.Get("mode").Text()])
 }
 
-func wideEvaluator(load float64, count *int) Evaluator {
-	return func(_ context.Context, c space.Config) (Measurement, error) {
+func wideEvaluator(load float64, count *int) search.Evaluator {
+	return func(_ context.Context, c space.Config) (search.Measurement, error) {
 		*count++
-		return Measurement{Values: []float64{wideCost(load, c)}}, nil
+		return search.Measurement{Values: []float64{wideCost(load, c)}}, nil
 	}
 }
 
-func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o func(*Options)) (Result, *Pruning) {
+func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o func(*search.Options)) (search.Result, *Study) {
 	t.Helper()
 	s := wide(t)
-	w, err := p.Study(context.Background(), s.Default(), []float64{load})
+	w, err := p.Begin(context.Background(), s.Default(), []float64{load})
 	if err != nil {
 		t.Fatal(err)
 	}
 	count := 0
-	opts := Options{Space: s, Evaluate: wideEvaluator(load, &count), Method: "random", Budget: budget, Workers: 1, Seed: seed, Reject: w.Reject, Scope: w.Scope}
+	opts := search.Options{Space: s, Evaluate: wideEvaluator(load, &count), Method: "random", Budget: budget, Workers: 1, Seed: seed, Reject: w.Reject, Scope: w.Scope}
 	if o != nil {
 		o(&opts)
 	}
-	r, err := Tune(context.Background(), opts)
+	r, err := search.Tune(context.Background(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +66,8 @@ func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o fu
 // TestPrunerSavesMeasurements: what it has learnt lets a study do without most
 // hopeless measurements, and those it audits were hopeless.
 func TestPrunerSavesMeasurements(t *testing.T) {
-	p := NewPruner(wide(t), []string{"load"}, nil, PrunerOptions{Seed: 1})
-	hopeless := func(trials []Trial) (n int) {
+	p := New(wide(t), []string{"load"}, nil, Options{Seed: 1})
+	hopeless := func(trials []search.Trial) (n int) {
 		for i := range trials {
 			if wideCost(1, trials[i].Config) > 200 {
 				n++
@@ -79,7 +80,7 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 		load := 1 + .3*float64(study)
 		r, w := pruned(t, p, load, 40, uint64(study), nil)
 		count := 0
-		plain, err := Tune(context.Background(), Options{Space: wide(t), Evaluate: wideEvaluator(load, &count), Method: "random", Budget: 40, Workers: 1, Seed: uint64(study)})
+		plain, err := search.Tune(context.Background(), search.Options{Space: wide(t), Evaluate: wideEvaluator(load, &count), Method: "random", Budget: 40, Workers: 1, Seed: uint64(study)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 
 // TestPrunerNarrows: parameters that do nothing are left alone after a while.
 func TestPrunerNarrows(t *testing.T) {
-	p := NewPruner(wide(t), []string{"load"}, nil, PrunerOptions{Seed: 1, Delta: .05})
+	p := New(wide(t), []string{"load"}, nil, Options{Seed: 1, Delta: .05})
 	pruned(t, p, 1, 60, 1, nil)
 	r, w := pruned(t, p, 1.5, 40, 2, nil)
 	if w.Narrowed < 10 {
@@ -132,13 +133,13 @@ func TestPrunerNarrows(t *testing.T) {
 // TestPrunerIsDeterministic: the same studies, the same trials.
 func TestPrunerIsDeterministic(t *testing.T) {
 	run := func(workers int) []string {
-		p := NewPruner(wide(t), []string{"load"}, nil, PrunerOptions{Seed: 4})
+		p := New(wide(t), []string{"load"}, nil, Options{Seed: 4})
 		var out []string
 		for study := range 3 {
-			r, _ := pruned(t, p, 1+float64(study), 30, uint64(study), func(o *Options) {
+			r, _ := pruned(t, p, 1+float64(study), 30, uint64(study), func(o *search.Options) {
 				o.Method, o.Workers = "sobol", workers
-				o.Evaluate = func(_ context.Context, c space.Config) (Measurement, error) {
-					return Measurement{Values: []float64{wideCost(1+float64(study), c)}}, nil
+				o.Evaluate = func(_ context.Context, c space.Config) (search.Measurement, error) {
+					return search.Measurement{Values: []float64{wideCost(1+float64(study), c)}}, nil
 				}
 			})
 			for _, trial := range r.Trials {
@@ -153,9 +154,9 @@ func TestPrunerIsDeterministic(t *testing.T) {
 }
 
 func TestPrunerRefuses(t *testing.T) {
-	p := NewPruner(wide(t), []string{"load"}, nil, PrunerOptions{})
+	p := New(wide(t), []string{"load"}, nil, Options{})
 	for _, c := range [][]float64{nil, {1, 2}, {math.NaN()}} {
-		if _, err := p.Study(context.Background(), wide(t).Default(), c); err == nil {
+		if _, err := p.Begin(context.Background(), wide(t).Default(), c); err == nil {
 			t.Errorf("context %v", c)
 		}
 	}
@@ -163,10 +164,10 @@ func TestPrunerRefuses(t *testing.T) {
 
 // TestPrunerLearnsMetrics goes through metrics where there are some.
 func TestPrunerLearnsMetrics(t *testing.T) {
-	p := NewPruner(wide(t), []string{"load"}, []string{"half"}, PrunerOptions{Seed: 1})
-	r, _ := pruned(t, p, 2, 40, 3, func(o *Options) {
-		o.Evaluate = func(_ context.Context, c space.Config) (Measurement, error) {
-			return Measurement{Values: []float64{wideCost(2, c)}, Metrics: map[string]float64{"half": wideCost(2, c) / 2}}, nil
+	p := New(wide(t), []string{"load"}, []string{"half"}, Options{Seed: 1})
+	r, _ := pruned(t, p, 2, 40, 3, func(o *search.Options) {
+		o.Evaluate = func(_ context.Context, c space.Config) (search.Measurement, error) {
+			return search.Measurement{Values: []float64{wideCost(2, c)}, Metrics: map[string]float64{"half": wideCost(2, c) / 2}}, nil
 		}
 	})
 	if p.model == nil || len(r.Rejected) == 0 {
@@ -178,17 +179,17 @@ func TestPrunerLearnsMetrics(t *testing.T) {
 }
 
 // narrowed runs a study on what an earlier one taught, and returns its scopes.
-func narrowed(t *testing.T, o PrunerOptions, cost func(step int, c space.Config) float64) []Scoped {
+func narrowed(t *testing.T, o Options, cost func(step int, c space.Config) float64) []Scoped {
 	t.Helper()
 	o.Seed, o.Delta = 1, .05
-	p := NewPruner(wide(t), []string{"load"}, nil, o)
+	p := New(wide(t), []string{"load"}, nil, o)
 	pruned(t, p, 1, 60, 1, nil)
 	step := 0
-	_, w := pruned(t, p, 1, 60, 2, func(o *Options) {
+	_, w := pruned(t, p, 1, 60, 2, func(o *search.Options) {
 		if cost != nil {
-			o.Evaluate = func(_ context.Context, c space.Config) (Measurement, error) {
+			o.Evaluate = func(_ context.Context, c space.Config) (search.Measurement, error) {
 				step++
-				return Measurement{Values: []float64{cost(step, c)}}, nil
+				return search.Measurement{Values: []float64{cost(step, c)}}, nil
 			}
 		}
 	})
@@ -209,40 +210,40 @@ func endings(scopes []Scoped) map[string]int {
 // TestScopeExpires: a narrowing ends after its rounds, and says what it was
 // concluded from.
 func TestScopeExpires(t *testing.T) {
-	scopes := narrowed(t, PrunerOptions{TTL: 3, Release: 1e-9, Patience: 1000}, nil)
+	scopes := narrowed(t, Options{TTL: 3, Release: 1e-9, Patience: 1000}, nil)
 	for _, s := range scopes {
-		if s.Expires != s.Set+3 || s.Why == ScopeExpired && s.Ended != s.Expires || s.Why != "" && s.Why != ScopeExpired {
+		if s.Expires != s.Set+3 || s.Why == Expired && s.Ended != s.Expires || s.Why != "" && s.Why != Expired {
 			t.Errorf("%+v", s)
 		}
 		if s.Op == "" || s.Reason == "" || s.ModelRows < 60 || s.ACEHigh < s.ACE || s.ACE < s.ACELow {
 			t.Errorf("without evidence: %+v", s)
 		}
 	}
-	if endings(scopes)[ScopeExpired] == 0 {
+	if endings(scopes)[Expired] == 0 {
 		t.Errorf("none expired: %+v", scopes)
 	}
 }
 
 // TestScopeIsReleased: at random before its time.
 func TestScopeIsReleased(t *testing.T) {
-	always := endings(narrowed(t, PrunerOptions{TTL: 5, Release: 1, Patience: 1000}, nil))
-	if always[ScopeReleased] == 0 || always[ScopeExpired] > 0 {
+	always := endings(narrowed(t, Options{TTL: 5, Release: 1, Patience: 1000}, nil))
+	if always[Released] == 0 || always[Expired] > 0 {
 		t.Errorf("released each round, but %v", always)
 	}
-	some := endings(narrowed(t, PrunerOptions{TTL: 10, Release: .2, Patience: 1000}, nil))
-	if some[ScopeReleased] == 0 {
+	some := endings(narrowed(t, Options{TTL: 10, Release: .2, Patience: 1000}, nil))
+	if some[Released] == 0 {
 		t.Errorf("released one in five, but %v", some)
 	}
 }
 
 // TestScopeIsReleasedWhereStuck: all narrowings end when nothing better comes.
 func TestScopeIsReleasedWhereStuck(t *testing.T) {
-	got := narrowed(t, PrunerOptions{TTL: 10, Release: 1e-9, Patience: 3}, nil)
-	if endings(got)[ScopeStale] == 0 {
+	got := narrowed(t, Options{TTL: 10, Release: 1e-9, Patience: 3}, nil)
+	if endings(got)[Stale] == 0 {
 		t.Errorf("%+v", got)
 	}
 	for _, s := range got {
-		if s.Why == ScopeStale && s.Ended >= s.Expires {
+		if s.Why == Stale && s.Ended >= s.Expires {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -251,13 +252,13 @@ func TestScopeIsReleasedWhereStuck(t *testing.T) {
 // TestScopeEndsOnDrift: when what parameters do is no longer what it was, what was
 // concluded from it is dropped.
 func TestScopeEndsOnDrift(t *testing.T) {
-	got := narrowed(t, PrunerOptions{TTL: 1000, Release: 1e-9, Patience: 1000}, func(step int, c space.Config) float64 {
+	got := narrowed(t, Options{TTL: 1000, Release: 1e-9, Patience: 1000}, func(step int, c space.Config) float64 {
 		if step < 16 {
 			return wideCost(1, c)
 		}
 		return 30*wideCost(1, c) + 1e4*c.Get("idle1").Float() // what was idle decides
 	})
-	if endings(got)[ScopeDrifted] == 0 {
+	if endings(got)[Drifted] == 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -271,15 +272,15 @@ func TestScopeObeysRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := NewPruner(s, []string{"load"}, nil, PrunerOptions{Seed: 1, Delta: .05, Patience: 1000, Release: 1e-9})
+	p := New(s, []string{"load"}, nil, Options{Seed: 1, Delta: .05, Patience: 1000, Release: 1e-9})
 	changed := 0
 	for study := range 2 {
-		w, err := p.Study(context.Background(), s.Default(), []float64{1})
+		w, err := p.Begin(context.Background(), s.Default(), []float64{1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		count := 0
-		r, err := Tune(context.Background(), Options{Space: s, Evaluate: wideEvaluator(1, &count), Method: "random", Budget: 40, Workers: 1, Seed: uint64(study), Reject: w.Reject, Scope: w.Scope})
+		r, err := search.Tune(context.Background(), search.Options{Space: s, Evaluate: wideEvaluator(1, &count), Method: "random", Budget: 40, Workers: 1, Seed: uint64(study), Reject: w.Reject, Scope: w.Scope})
 		if err != nil {
 			t.Fatal(err)
 		}

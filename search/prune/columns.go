@@ -1,4 +1,4 @@
-package search
+package prune
 
 import (
 	"fmt"
@@ -8,10 +8,11 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Columns turns configurations of a space into rows of a causal table: a column
+// Columns encodes configurations of a space as rows of a causal table: a column
 // per number, one per element of an array, and one per choice. A parameter with
-// special values has a second column that says which is set, if any. What is
-// not set, or special, has a middling number, so that it moves no slope.
+// special values has a second column that names the one set, if any. A number
+// that is inactive or special is encoded as the middle of its range, so that it
+// has no leverage on a slope.
 type Columns struct {
 	space   *space.Space
 	columns []configColumn
@@ -31,7 +32,7 @@ const (
 	stateOut = "inactive" // the parameter does not exist in this configuration
 )
 
-// NewColumns lays out the columns of a space.
+// NewColumns returns the columns of a space.
 func NewColumns(s *space.Space) *Columns {
 	c := &Columns{space: s}
 	for _, p := range s.Params() {
@@ -79,10 +80,10 @@ func specialName(v space.Special) string {
 	return fmt.Sprint(v.Value)
 }
 
-// Len is the number of columns.
+// Len returns the number of columns.
 func (c *Columns) Len() int { return len(c.columns) }
 
-// Names of the columns.
+// Names returns the names of the columns.
 func (c *Columns) Names() []string {
 	out := make([]string, len(c.columns))
 	for i := range c.columns {
@@ -91,10 +92,10 @@ func (c *Columns) Names() []string {
 	return out
 }
 
-// Param is the id of the parameter that column i belongs to.
+// Param returns the id of the parameter that column i belongs to.
 func (c *Columns) Param(i int) string { return c.columns[i].param.ID }
 
-// Append adds a configuration's values to a row.
+// Append appends a configuration's values to a row.
 func (c *Columns) Append(row []float64, config space.Config) []float64 {
 	for i := range c.columns {
 		row = append(row, c.columns[i].value(config))
@@ -102,7 +103,7 @@ func (c *Columns) Append(row []float64, config space.Config) []float64 {
 	return row
 }
 
-// value is what the column of a choice or a number has for a parameter's value.
+// value returns a parameter's value as encoded in a named column.
 func (c *Columns) value(column string, v space.Value) float64 {
 	for i := range c.columns {
 		if c.columns[i].name == column {
@@ -149,7 +150,7 @@ func (c *configColumn) level(name string) float64 {
 	return float64(i)
 }
 
-// Column makes causal column i of values.
+// Column returns causal column i with the given values.
 func (c *Columns) Column(i int, values []float64) causal.Column {
 	out := causal.Column{Name: c.columns[i].name, Values: values}
 	switch {
