@@ -47,7 +47,7 @@ func know(l *workload.Ledger, state *workload.State, o simulator.Options) *knowl
 		models = simulator.DefaultModels()
 	}
 	k := &knowledge{at: state.At, gpus: state.Cluster.TotalGPUs(), ledger: l, restart: models.Restart, ended: map[string]time.Duration{}, active: map[string]time.Duration{}}
-	if o.NoRestartCost {
+	if o.Peer.NoRestartCost {
 		k.restart = func(int) time.Duration { return 0 }
 	}
 	// Ends at the instant itself are known.

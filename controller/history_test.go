@@ -12,7 +12,7 @@ import (
 // for restarts that were cut short: they are taken for whole ones.
 func TestWorkFromEvents(t *testing.T) {
 	for _, free := range []bool{false, true} {
-		o := simulator.Options{NoRestartCost: free}
+		o := simulator.Options{Peer: simulator.Peer{NoRestartCost: free}}
 		x := observe(t, 14*time.Hour, o)
 		k := know(x.ledger, &x.state, o)
 		ended, resumed, exact := 0, 0, 0
@@ -109,9 +109,9 @@ func TestFuturesKnowNoFuture(t *testing.T) {
 // TestLastHour: what SelfTune tunes on is the past hour, with what is known of
 // it by now.
 func TestLastHour(t *testing.T) {
-	x := observe(t, 14*time.Hour, simulator.Options{NoRestartCost: true})
+	x := observe(t, 14*time.Hour, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}})
 	at := x.state.At
-	replays, err := LastHour(x.ledger, &x.state, x.w.Zero(), 2, 1, simulator.Options{NoRestartCost: true})
+	replays, err := LastHour(x.ledger, &x.state, x.w.Zero(), 2, 1, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -195,15 +195,13 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 // Digest names everything but the configuration that decides a measurement.
 func (sc *Scorer) Digest() string {
 	h := sha256.New()
-	o := &sc.options
 	gpus := sc.cluster.TotalGPUs()
 	for i := range sc.scenarios {
 		if state := sc.scenarios[i].State; state != nil {
 			gpus = max(gpus, state.Cluster.TotalGPUs())
 		}
 	}
-	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.goal, sc.others, sc.cluster, o.Placement, o.Round, o.NoRestartCost, o.RestartOutsideJCT,
-		o.RestartOutsideService, o.QuotaOnly, o.EventBudget, o.Models.Digest(gpus), o.Quota, o.Protect, o.GuestStaysSlow)
+	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.goal, sc.others, sc.cluster, sc.options.Digest(gpus, sc.jobs))
 	if sc.incumbent != nil {
 		fmt.Fprintln(h, sc.incumbent.config)
 	}
@@ -218,6 +216,27 @@ func (sc *Scorer) Digest() string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// jobs yields the active and arriving jobs of all scenarios.
+func (sc *Scorer) jobs(yield func(*workload.Job) bool) {
+	for i := range sc.scenarios {
+		x := &sc.scenarios[i]
+		if x.State != nil {
+			for k := range x.State.Jobs {
+				if !yield(&x.State.Jobs[k].Job) {
+					return
+				}
+			}
+		}
+		if x.Arrivals != nil {
+			for k := range x.Arrivals.Jobs() {
+				if !yield(&x.Arrivals.Jobs()[k]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // each is a figure of every outcome, of a group's as often as it has members.

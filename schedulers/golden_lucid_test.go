@@ -29,7 +29,7 @@ func lucidEvery(round time.Duration) simulator.Options {
 		}
 		return 60 * time.Second
 	}
-	return simulator.Options{Placement: simulator.ConsolidateWhole, Clock: time.Second, RestartAsWork: true, QuotaOnly: true, Round: round, Models: models}
+	return simulator.Options{Placement: simulator.ConsolidateWhole, Peer: simulator.Peer{Clock: time.Second, RestartAsWork: true, QuotaOnly: true}, Round: round, Models: models}
 }
 
 func lucidTiresias(_ space.Config, g goldenName) simulator.Policy {
@@ -53,7 +53,7 @@ func runLucid(t *testing.T, g goldenName, w *workload.Workload) map[string]golde
 	}
 	set := []string{"profiler_nodes=0", "priority=gpu_time", fmt.Sprintf("share_limit=%d", limit), "share_when=always", "share_factor=2", "memory_limit=24576", "share_load=0"}
 	opts := lucidEvery(0)
-	opts.GuestStaysSlow = true
+	opts.Peer.GuestStaysSlow = true
 	opts.Estimate = func(j *workload.Job) time.Duration { return j.Duration }
 	var loadOf map[string]string
 	opts.Models.Loads, opts.Models.Pair, loadOf = lucidLoads(t, g.workload)

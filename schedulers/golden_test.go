@@ -97,9 +97,9 @@ var fidelities = map[string]fidelity{
 
 var (
 	lucidEvents     = simulator.Options{Placement: simulator.ConsolidateWhole}
-	tiresiasSim     = simulator.Options{Placement: simulator.Count, NoRestartCost: true, QuotaOnly: true}
-	tiresiasSimYarn = simulator.Options{Placement: simulator.FirstFit, NoRestartCost: true}
-	titan           = simulator.Options{RestartOutsideJCT: true, RestartOutsideService: true, QuotaOnly: true}
+	tiresiasSim     = simulator.Options{Placement: simulator.Count, Peer: simulator.Peer{NoRestartCost: true, QuotaOnly: true}}
+	tiresiasSimYarn = simulator.Options{Placement: simulator.FirstFit, Peer: simulator.Peer{NoRestartCost: true}}
+	titan           = simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true, RestartOutsideService: true, QuotaOnly: true}}
 )
 
 // tiresiasOriginal promotes at a multiple of the time run, if the name says so.

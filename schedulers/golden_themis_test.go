@@ -22,5 +22,5 @@ func titanThemis(c space.Config, g goldenName) simulator.Policy {
 func titanShortest(space.Config, goldenName) simulator.Policy { return sjf.NewByCount() }
 
 // titanRounds are TitanSched's options where every round counts.
-var titanRounds = simulator.Options{RestartOutsideJCT: true, RestartOutsideService: true, QuotaOnly: true, EventBudget: 1 << 40,
+var titanRounds = simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true, RestartOutsideService: true, QuotaOnly: true}, EventBudget: 1 << 40,
 	Estimate: func(j *workload.Job) time.Duration { return j.Duration }}

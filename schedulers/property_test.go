@@ -101,7 +101,7 @@ func TestWorkConserved(t *testing.T) {
 			held[s.job] += length
 			restart[s.job] += idle
 			service[s.job] += length * time.Duration(s.held)
-			if c.opts.RestartOutsideService {
+			if c.opts.Peer.RestartOutsideService {
 				service[s.job] -= idle * time.Duration(s.held)
 			}
 			done[s.job] += float64(length-idle) * s.rate(c, models)
@@ -126,7 +126,7 @@ func TestWorkConserved(t *testing.T) {
 				t.Fatalf("%s held GPUs for %v, %v of service, reported as %v", id, held[o.ID], service[o.ID], o.Attained)
 			}
 			end := o.End
-			if c.opts.RestartOutsideJCT {
+			if c.opts.Peer.RestartOutsideJCT {
 				end += o.Restart
 			}
 			if o.Submit+o.Wait+held[o.ID] != end {
@@ -340,7 +340,7 @@ func (c *trial) run(sim *simulator.Sim) (*record, error) {
 		switch e.Kind {
 		case workload.Started, workload.Resumed, workload.Resized:
 			ready := e.Time
-			if e.Kind != workload.Started && !c.opts.NoRestartCost {
+			if e.Kind != workload.Started && !c.opts.Peer.NoRestartCost {
 				ready += simulator.DefaultModels().Restart(sim.JobHeld(e.Job))
 			}
 			if e.Kind == workload.Resized {
@@ -408,12 +408,14 @@ func drawTrial(t *rapid.T, s *schedulers.Scheduler) trial {
 	c := trial{scheduler: s, config: drawConfig(t, s.Space), cluster: drawCluster(t)}
 	c.w = drawWorkload(t, c.cluster)
 	c.opts = simulator.Options{
-		Placement:             []simulator.Placement{simulator.ConsolidateFewest, simulator.ConsolidateWhole, simulator.Count, simulator.FirstFit}[uniform(0, 3).Draw(t, "placement")],
-		Round:                 []time.Duration{0, 0, 30 * time.Second, 5 * time.Minute}[uniform(0, 3).Draw(t, "round")],
-		NoRestartCost:         rapid.Bool().Draw(t, "no restart cost"),
-		RestartOutsideJCT:     rapid.Bool().Draw(t, "restart outside JCT"),
-		RestartOutsideService: rapid.Bool().Draw(t, "restart outside service"),
-		QuotaOnly:             rapid.Bool().Draw(t, "quota only"),
+		Placement: []simulator.Placement{simulator.ConsolidateFewest, simulator.ConsolidateWhole, simulator.Count, simulator.FirstFit}[uniform(0, 3).Draw(t, "placement")],
+		Round:     []time.Duration{0, 0, 30 * time.Second, 5 * time.Minute}[uniform(0, 3).Draw(t, "round")],
+		Peer: simulator.Peer{
+			NoRestartCost:         rapid.Bool().Draw(t, "no restart cost"),
+			RestartOutsideJCT:     rapid.Bool().Draw(t, "restart outside JCT"),
+			RestartOutsideService: rapid.Bool().Draw(t, "restart outside service"),
+			QuotaOnly:             rapid.Bool().Draw(t, "quota only"),
+		},
 	}
 	drawQuotas(t, &c)
 	return c

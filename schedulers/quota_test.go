@@ -76,7 +76,7 @@ func small(t *testing.T, scheduler string, set []string, gpus int, vcs []workloa
 // nobody waits behind another tenant's full quota.
 func TestPriorityWithinAQuota(t *testing.T) {
 	vcs := []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 4}}
-	o := simulator.Options{Quota: simulator.QuotaStrict, NoRestartCost: true}
+	o := simulator.Options{Quota: simulator.QuotaStrict, Peer: simulator.Peer{NoRestartCost: true}}
 	for scheduler, set := range map[string][]string{"tiresias": {"queues=2", "queue_thresholds=400"}, "srtf": nil} {
 		out := small(t, scheduler, set, 8, vcs, o,
 			workload.Job{Tenant: "a", Duration: 1000, GPUs: workload.GPUs(4)},
@@ -162,7 +162,7 @@ func TestProtectionByHand(t *testing.T) {
 		{simulator.Protection{MinRun: 300 * time.Second}, []time.Duration{0, 800, 300}}, // at 300 the third is the shortest
 		{simulator.Protection{MaxPreemptions: 1}, []time.Duration{0, 100, 200}},
 	} {
-		out := small(t, "srtf", nil, 4, nil, simulator.Options{NoRestartCost: true, Protect: x.protect},
+		out := small(t, "srtf", nil, 4, nil, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Protect: x.protect},
 			workload.Job{Duration: 2000, GPUs: workload.GPUs(4)},
 			workload.Job{Submit: 100, Duration: 1000, GPUs: workload.GPUs(4)},
 			workload.Job{Submit: 200, Duration: 500, GPUs: workload.GPUs(4)})
@@ -183,7 +183,7 @@ func TestProtectionByHand(t *testing.T) {
 		{Submit: 500, Duration: 100, GPUs: workload.GPUs(4)},
 	}
 	for most, want := range map[int]time.Duration{0: 500, 3: 500, 2: 1200} {
-		out := small(t, "srtf", nil, 4, nil, simulator.Options{NoRestartCost: true, Protect: simulator.Protection{MaxPreemptions: most}}, slices.Clone(long)...)
+		out := small(t, "srtf", nil, 4, nil, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Protect: simulator.Protection{MaxPreemptions: most}}, slices.Clone(long)...)
 		if got := out[3].Start / time.Second; got != want {
 			t.Errorf("at most %d times: the fourth job starts at %d s, want %d", most, got, want)
 		}
@@ -195,7 +195,7 @@ func TestProtectionByHand(t *testing.T) {
 // but noTurns; whatever the other tenant has waiting.
 func TestTenantsTakeTurns(t *testing.T) {
 	vcs := []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 4}}
-	o := simulator.Options{Quota: simulator.QuotaStrict, NoRestartCost: true, Estimate: func(j *workload.Job) time.Duration { return j.Duration }}
+	o := simulator.Options{Quota: simulator.QuotaStrict, Peer: simulator.Peer{NoRestartCost: true}, Estimate: func(j *workload.Job) time.Duration { return j.Duration }}
 	const hours = 3600
 	own := []workload.Job{
 		{Tenant: "b", Duration: 20 * hours, GPUs: workload.GPUs(4)},

@@ -162,7 +162,7 @@ func (l *live) services(c trial) []time.Duration {
 // learnsUnseen reports whether the policy learns from services that events do not
 // tell: these tell how long GPUs were held.
 func (c trial) learnsUnseen() bool {
-	return c.opts.RestartOutsideService && c.scheduler.Name == "tiresias" && c.config.Get("priority").Text() == "gittins"
+	return c.opts.Peer.RestartOutsideService && c.scheduler.Name == "tiresias" && c.config.Get("priority").Text() == "gittins"
 }
 
 func (c trial) id(name string) simulator.ID {
@@ -193,10 +193,10 @@ func outcomesByName(s *simulator.Sim, c trial, last lives) map[string]outcome {
 	out := map[string]outcome{}
 	for _, o := range s.Outcomes(nil) {
 		x := outcome{End: o.End, Wait: o.Wait, Attained: o.Attained, Preemptions: o.Preemptions, Spread: o.Spread}
-		if c.opts.RestartOutsideJCT {
+		if c.opts.Peer.RestartOutsideJCT {
 			x.End = 0 // restarts before the resume are not known; last has the true end
 		}
-		if c.opts.RestartOutsideService {
+		if c.opts.Peer.RestartOutsideService {
 			x.Attained = 0 // events tell how long GPUs were held
 		}
 		if _, ok := last[s.JobName(o.ID)]; ok {
@@ -326,7 +326,7 @@ func tie(t *rapid.T, w *workload.Workload) *workload.Workload {
 func interruptible(t *rapid.T, c trial, models *simulator.Models) trial {
 	c.opts.Models = models
 	if c.learnsUnseen() {
-		c.opts.RestartOutsideService = false
+		c.opts.Peer.RestartOutsideService = false
 	}
 	if c.opts.Placement == simulator.Count && uncounted[c.scheduler.Name] != "" {
 		c.opts.Placement = simulator.ConsolidateFewest

@@ -137,7 +137,7 @@ func (s *Sim) JobSince(id ID) time.Duration { return s.jobs[id].since }
 // JobServedFrom is the instant from which a running job attains service: now,
 // or, where a restart does not count as service, its end.
 func (s *Sim) JobServedFrom(id ID) time.Duration {
-	if s.opts.RestartOutsideService {
+	if s.opts.Peer.RestartOutsideService {
 		return max(s.now, s.jobs[id].ready)
 	}
 	return s.now
@@ -148,8 +148,8 @@ func (s *Sim) JobServedFrom(id ID) time.Duration {
 func (s *Sim) JobReady(id ID) time.Duration { return s.jobs[id].ready }
 
 // Clocked reports whether a job may run on though its work is done
-// (Options.Clock).
-func (s *Sim) Clocked() bool { return s.opts.Clock > 0 }
+// (Peer.Clock).
+func (s *Sim) Clocked() bool { return s.opts.Peer.Clock > 0 }
 
 // JobStarts is how often the job was started or resumed.
 func (s *Sim) JobStarts(id ID) int { return int(s.jobs[id].starts) }

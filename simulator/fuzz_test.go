@@ -98,7 +98,7 @@ func FuzzRun(f *testing.F) {
 		c := workload.Cluster{Nodes: 1 + b.upTo(7), GPUsPerNode: 1 + b.upTo(15)}
 		o := simulator.Options{
 			Placement: simulator.Placement(b.upTo(2)), Round: time.Duration(b.upTo(600)) * time.Second / 2, EventBudget: b.upTo(1000),
-			NoRestartCost: b.bool(), RestartOutsideService: b.bool(), QuotaOnly: b.bool(),
+			Peer: simulator.Peer{NoRestartCost: b.bool(), RestartOutsideService: b.bool(), QuotaOnly: b.bool()},
 		}
 		var state *workload.State
 		var left []time.Duration
@@ -185,7 +185,7 @@ func FuzzRun(f *testing.F) {
 			name := sim.JobName(x.ID)
 			g := time.Duration(x.GPUs)
 			want := work[name]
-			if !o.RestartOutsideService {
+			if !o.Peer.RestartOutsideService {
 				want += x.Restart
 			}
 			got := x.Attained - before[name]

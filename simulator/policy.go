@@ -71,8 +71,8 @@ type Plan struct {
 func (p *Plan) Free() int { return p.s.place.total[0] }
 
 // Backfills reports whether GPUs that an Exchange left free may go to jobs
-// further down (see Options.QuotaOnly).
-func (p *Plan) Backfills() bool { return !p.s.opts.QuotaOnly }
+// further down (see Peer.QuotaOnly).
+func (p *Plan) Backfills() bool { return !p.s.opts.Peer.QuotaOnly }
 
 // Ripens reports whether the same Exchange may move somebody later only because
 // time has passed (Protection.MinRun).
@@ -109,7 +109,7 @@ func (p *Plan) Preempt(j ID) bool {
 // Exchange stops the first list's jobs to start the second's, widest first.
 // Nobody is stopped in vain: jobs start on free GPUs where they can, and whoever's
 // GPUs are not taken by those that cannot runs on as if nothing had been (but
-// see Options.QuotaOnly). Protected jobs run on as well (Options.Protect). The
+// see Peer.QuotaOnly). Protected jobs run on as well (Options.Protect). The
 // order of both lists changes. It reports whether anybody was stopped or started;
 // JobRunning tells who.
 func (p *Plan) Exchange(stop, start []ID) bool {
@@ -135,7 +135,7 @@ func (p *Plan) exchange(stop, start []ID, widest bool) bool {
 }
 
 func (s *Sim) exchange(stop, start []ID, widest bool) {
-	if s.opts.QuotaOnly {
+	if s.opts.Peer.QuotaOnly {
 		if widest {
 			s.sortWidest(start)
 		}

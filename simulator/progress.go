@@ -22,11 +22,7 @@ func (s *Sim) idleNow(j *job) time.Duration {
 }
 
 func (s *Sim) attainedNow(j *job) time.Duration {
-	held := s.now - j.mark
-	if s.opts.RestartOutsideService {
-		held -= s.idleNow(j)
-	}
-	return j.attained + held*time.Duration(j.held)
+	return j.attained + s.servedNow(j)*time.Duration(j.held)
 }
 
 func (s *Sim) leftNow(j *job) time.Duration {
@@ -37,10 +33,7 @@ func (s *Sim) leftNow(j *job) time.Duration {
 	if j.rate != 1 {
 		progress = time.Duration(math.Round(float64(progress) * j.rate))
 	}
-	if s.opts.Clock > 0 {
-		return max(0, j.left-progress) // done, and not found out yet
-	}
-	return max(1, j.left-progress)
+	return max(s.leastLeft(), j.left-progress)
 }
 
 // run sets when a job that now runs will end, from its work left and its speed.
@@ -54,10 +47,7 @@ func (s *Sim) run(id ID) {
 			span = time.Duration(spell)
 		}
 	}
-	j.ends = from + span
-	if c := s.opts.Clock; c > 0 && j.ends < never-2*c {
-		j.ends = nextTick(j.ends, c) + c
-	}
+	j.ends = s.endFor(from + span)
 	s.schedule(id)
 }
 

@@ -70,7 +70,7 @@ func (s *Sim) outcome(id ID) Outcome {
 	o := Outcome{ID: id, Submit: j.submit, Start: j.first, End: j.ends, Wait: j.waited, Restart: j.restart, Attained: j.attained,
 		Floor: j.floor, Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed, Deadline: s.Spec(id).Deadline}
 	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(j.work)
-	if s.opts.RestartOutsideJCT {
+	if s.opts.Peer.RestartOutsideJCT {
 		o.End -= j.restart
 	}
 	alone := float64(j.work) * max(1, float64(j.gpus/j.members)*j.load/float64(s.cluster.TotalGPUs()))

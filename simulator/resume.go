@@ -108,7 +108,7 @@ func (s *Sim) restore(left []time.Duration) {
 // present spell.
 func (s *Sim) served(a *workload.ActiveJob) time.Duration {
 	from := a.Since
-	if s.opts.RestartOutsideService {
+	if s.opts.Peer.RestartOutsideService {
 		from = s.restartEnd(a)
 	}
 	return max(0, s.now-from) * time.Duration(s.heldBy(a))
@@ -117,8 +117,12 @@ func (s *Sim) served(a *workload.ActiveJob) time.Duration {
 // restartEnd is the instant from which an observed running job makes progress
 // in its present spell.
 func (s *Sim) restartEnd(a *workload.ActiveJob) time.Duration {
-	if (a.Starts > 1 && !s.opts.RestartAsWork || a.Resizes > 0) && !s.opts.NoRestartCost {
-		return a.Since + s.opts.Models.Restart(s.heldBy(a)/a.Size())
+	each := s.heldBy(a) / a.Size()
+	switch {
+	case a.Resizes > 0:
+		return a.Since + s.restartCost(each)
+	case a.Starts > 1:
+		return a.Since + s.resumeCost(each)
 	}
 	return a.Since
 }

@@ -161,8 +161,8 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	if opts.Round < 0 {
 		return fmt.Errorf("simulate: round: %v is negative", opts.Round)
 	}
-	if opts.Clock < 0 {
-		return fmt.Errorf("simulate: clock: %v is negative", opts.Clock)
+	if opts.Peer.Clock < 0 {
+		return fmt.Errorf("simulate: clock: %v is negative", opts.Peer.Clock)
 	}
 	if opts.Series != nil {
 		if err := opts.Series.validate(&opts); err != nil {

@@ -145,9 +145,9 @@ func TestRestartCost(t *testing.T) {
 			end, restart, at time.Duration // at: attained
 		}{
 			{"by default", simulator.Options{}, 1100*second + tt.cost, tt.cost, g * (1000*second + tt.cost)},
-			{"for free", simulator.Options{NoRestartCost: true}, 1100 * second, 0, g * 1000 * second},
-			{"outside JCT", simulator.Options{RestartOutsideJCT: true}, 1100 * second, tt.cost, g * (1000*second + tt.cost)},
-			{"outside service", simulator.Options{RestartOutsideService: true}, 1100*second + tt.cost, tt.cost, g * 1000 * second},
+			{"for free", simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}, 1100 * second, 0, g * 1000 * second},
+			{"outside JCT", simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true}}, 1100 * second, tt.cost, g * (1000*second + tt.cost)},
+			{"outside service", simulator.Options{Peer: simulator.Peer{RestartOutsideService: true}}, 1100*second + tt.cost, tt.cost, g * 1000 * second},
 		} {
 			o := play(v.o)
 			if o.End != v.end || o.Restart != v.restart || o.Attained != v.at || o.Wait != 100*second || o.Preemptions != 1 || o.Floor != 1000*second {
@@ -242,7 +242,7 @@ func TestExchange(t *testing.T) {
 		}{{false, tt.stopped}, {true, tt.quota}} {
 			var sim simulator.Sim
 			var stopped, started []string
-			o := simulator.Options{QuotaOnly: mode.quota, NoRestartCost: true}
+			o := simulator.Options{Peer: simulator.Peer{QuotaOnly: mode.quota, NoRestartCost: true}}
 			o.Observer = func(e simulator.Event) {
 				if e.Time != 10*second {
 					return

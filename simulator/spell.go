@@ -30,9 +30,7 @@ func (s *Sim) begins(id ID) {
 	kind := workload.Started
 	if j.starts > 0 {
 		kind = workload.Resumed
-		if !s.opts.NoRestartCost && !s.opts.RestartAsWork {
-			j.ready = s.now + s.opts.Models.Restart(int(j.held/j.members))
-		}
+		j.ready = s.now + s.resumeCost(int(j.held/j.members))
 	}
 	j.starts++
 	s.moved = id
@@ -128,11 +126,9 @@ func (s *Sim) evict(id ID) {
 	if s.opts.PerTenant {
 		s.tenants[j.tenant].stopped++
 	}
-	if s.opts.RestartAsWork && !s.opts.NoRestartCost {
-		cost := s.opts.Models.Restart(int(j.held / j.members))
-		j.left += cost
-		j.restart += cost
-	}
+	cost := s.preemptionWork(int(j.held / j.members))
+	j.left += cost
+	j.restart += cost
 	s.moved = id
 	s.await(id, 1)
 	s.tell(workload.Preempted, id)

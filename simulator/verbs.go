@@ -58,7 +58,7 @@ func (s *Sim) part(j *job) {
 	}
 	p := &s.jobs[with]
 	p.partner = -1
-	if s.opts.GuestStaysSlow && !p.host {
+	if s.opts.Peer.GuestStaysSlow && !p.host {
 		return
 	}
 	s.settle(p)
@@ -89,10 +89,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	if was.multi >= 0 {
 		s.spare = append(s.spare, was.multi)
 	}
-	j.since, j.ready = s.now, s.now
-	if !s.opts.NoRestartCost {
-		j.ready += s.opts.Models.Restart(gpus)
-	}
+	j.since, j.ready = s.now, s.now+s.restartCost(gpus)
 	s.run(id)
 	s.tell(workload.Resized, id)
 	return true

@@ -24,7 +24,7 @@ func run(t *testing.T, nodes int, set []string, jobs ...workload.Job) []simulato
 	if err != nil {
 		t.Fatal(err)
 	}
-	return play(t, nodes, New(config), simulator.Options{NoRestartCost: true}, jobs)
+	return play(t, nodes, New(config), simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}, jobs)
 }
 
 // play runs jobs on nodes of two GPUs.
@@ -127,7 +127,7 @@ func TestProfiler(t *testing.T) {
 func TestWalks(t *testing.T) {
 	models := simulator.DefaultModels()
 	models.Restart = func(int) time.Duration { return 40 * time.Second }
-	opts := simulator.Options{Models: models, Clock: time.Second, RestartAsWork: true, QuotaOnly: true, Round: time.Second}
+	opts := simulator.Options{Models: models, Peer: simulator.Peer{Clock: time.Second, RestartAsWork: true, QuotaOnly: true}, Round: time.Second}
 	jobs := []workload.Job{ask("a", "", 0, 100, 2), ask("b", "", 5, 10, 2)}
 	out := play(t, 1, NewSRTF(), opts, jobs)
 	// b holds the GPUs for 11 s, and a has 95 + 40 left and a second to be found.

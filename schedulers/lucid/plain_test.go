@@ -143,7 +143,7 @@ func tell(t *rapid.T, c workload.Cluster, w *workload.Workload, o simulator.Opti
 
 func drawRun(t *rapid.T) (workload.Cluster, *workload.Workload, simulator.Options) {
 	c := workload.Cluster{Nodes: rapid.IntRange(1, 4).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 2).Draw(t, "log2")}
-	o := simulator.Options{Models: drawModels(t), NoRestartCost: rapid.Bool().Draw(t, "free restarts"), GuestStaysSlow: rapid.Bool().Draw(t, "slow guests")}
+	o := simulator.Options{Models: drawModels(t), Peer: simulator.Peer{NoRestartCost: rapid.Bool().Draw(t, "free restarts"), GuestStaysSlow: rapid.Bool().Draw(t, "slow guests")}}
 	if rapid.Bool().Draw(t, "told") {
 		o.Estimate = func(j *workload.Job) time.Duration { return j.Duration.Round(10 * time.Minute) }
 	}
@@ -226,7 +226,7 @@ func TestSharingWithoutLoads(t *testing.T) {
 	models := simulator.DefaultModels()
 	models.Loads, models.Pair = nil, nil
 	speed := .985 - .368*.5 // two that keep a GPU busy for .75 of the time
-	o := simulator.Options{NoRestartCost: true, Models: models}
+	o := simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Models: models}
 	ends(t, play(t, 1, New(config), o, jobs), 10+500/speed+490, 10+500/speed)
 	models.Pair = func(int, int) (float64, float64) { return .8, .8 }
 	ends(t, play(t, 1, New(config), o, jobs), 10+500/.8+490, 10+500/.8)

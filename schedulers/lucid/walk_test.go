@@ -103,11 +103,11 @@ func TestLinesStaySorted(t *testing.T) {
 			c, w, o := drawRun(t)
 			o.Placement = rapid.SampledFrom([]simulator.Placement{simulator.ConsolidateFewest, simulator.ConsolidateWhole, simulator.Count}).Draw(t, "placement")
 			o.Round = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(t, "round")
-			o.RestartOutsideService = rapid.Bool().Draw(t, "restart outside service")
-			o.RestartAsWork = rapid.Bool().Draw(t, "restart as work")
-			o.QuotaOnly = rapid.Bool().Draw(t, "quota only")
+			o.Peer.RestartOutsideService = rapid.Bool().Draw(t, "restart outside service")
+			o.Peer.RestartAsWork = rapid.Bool().Draw(t, "restart as work")
+			o.Peer.QuotaOnly = rapid.Bool().Draw(t, "quota only")
 			if o.Round == time.Second {
-				o.Clock = time.Second
+				o.Peer.Clock = time.Second
 			}
 			kept, plain := walk{turns: true}, walk{turns: true}
 			if rapid.Bool().Draw(t, "tiresias") {

@@ -39,7 +39,7 @@ func play(t *testing.T, nodes int, jobs []job, o simulator.Options, p simulator.
 		t.Fatal(err)
 	}
 	sim := new(simulator.Sim)
-	o.NoRestartCost = true
+	o.Peer.NoRestartCost = true
 	if err := sim.Start(workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, w, p, o); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestRounds(t *testing.T) {
 		jobs = append(jobs, job{submit: 7 * i, minutes: 5 + i*i%97, gpus: 1 + i*7%8})
 	}
 	ends := func(q themis.Quirks) (out []time.Duration) {
-		o := simulator.Options{Estimate: told, Round: minutes(10), QuotaOnly: true, EventBudget: 1e6}
+		o := simulator.Options{Estimate: told, Round: minutes(10), Peer: simulator.Peer{QuotaOnly: true}, EventBudget: 1e6}
 		for _, x := range play(t, 2, jobs, o, themis.NewRounds(s.Default(), q)).Outcomes(nil) {
 			if x.Start%minutes(10) != 0 {
 				t.Errorf("%+v: %d starts at %v, between rounds", q, x.ID, x.Start)

@@ -45,7 +45,7 @@ func play(t *testing.T, p simulator.Policy, gpus int, past []time.Duration, jobs
 		t.Fatal(err)
 	}
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Nodes: 1, GPUsPerNode: gpus}, w, p, simulator.Options{NoRestartCost: true, Services: past}); err != nil {
+	if err := sim.Start(workload.Cluster{Nodes: 1, GPUsPerNode: gpus}, w, p, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Services: past}); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {

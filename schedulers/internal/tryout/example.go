@@ -66,7 +66,7 @@ type example struct {
 
 func parse(t *testing.T, input string) *example {
 	t.Helper()
-	e := &example{cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 4}, options: simulator.Options{NoRestartCost: true}}
+	e := &example{cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 4}, options: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}
 	number := func(s string) float64 {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil {
@@ -86,7 +86,7 @@ func parse(t *testing.T, input string) *example {
 		case "set":
 			e.sets = append(e.sets, f[1:]...)
 		case "restarts":
-			e.options.NoRestartCost = false
+			e.options.Peer.NoRestartCost = false
 		case "told":
 			e.options.Estimate = func(j *workload.Job) time.Duration { return j.Duration }
 		case "budget":

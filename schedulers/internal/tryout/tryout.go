@@ -38,7 +38,7 @@ func (r Trial) Run(t *testing.T) ([]simulator.Outcome, simulator.Summary) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := simulator.Options{NoRestartCost: true}
+	opts := simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}
 	if r.Told {
 		opts.Estimate = func(j *workload.Job) time.Duration { return j.Duration }
 	}
