@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 )
 
 // TestServiceHandsOnExperience: a round gets what the one before it left, across
 // a restart too.
 func TestServiceHandsOnExperience(t *testing.T) {
 	var got []string
-	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(_ context.Context, in round.Input) (round.Decision, error) {
 		got = append(got, string(in.Experience))
-		d := controller.Decision{Config: in.Incumbent, Reason: "test", Ratio: 1, Experience: json.RawMessage(fmt.Sprintf(`{"round":%d}`, in.Round))}
+		d := round.Decision{Config: in.Incumbent, Reason: "test", Ratio: 1, Experience: json.RawMessage(fmt.Sprintf(`{"round":%d}`, in.Round))}
 		if in.Round == 13 {
 			d.Experience = json.RawMessage("{")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
 
@@ -65,7 +66,7 @@ func TestTheExitLetsOnlyTheSpacePass(t *testing.T) {
 		}
 		return space.Num(number.Draw(t, "num"))
 	})
-	if d := (Decision{Config: sp.Default(), Adopt: true, Ratio: 1.1}); checkDecision(sp, &d) != nil {
+	if d := (round.Decision{Config: sp.Default(), Adopt: true, Ratio: 1.1}); checkDecision(sp, &d) != nil {
 		t.Fatal("the default does not pass: the test would show nothing")
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,7 +76,7 @@ func TestTheExitLetsOnlyTheSpacePass(t *testing.T) {
 				c = c.With(id, value.Draw(t, id))
 			}
 		}
-		d := Decision{Config: c, Adopt: true, Ratio: 1.1}
+		d := round.Decision{Config: c, Adopt: true, Ratio: 1.1}
 		err := checkDecision(sp, &d)
 		if (err == nil) != valid(c) {
 			t.Fatalf("%s: valid is %v, the exit says %v", c, valid(c), err)

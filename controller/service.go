@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,19 +13,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crypto/rand"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
 // Options of a Service.
 type Options struct {
-	Store  Store      // required
-	Decide DecideFunc // required
+	Store  Store            // required
+	Decide round.DecideFunc // required
 	// Workers of one decision; one per processor if 0. Decisions of different
 	// schedulers take turns.
 	Workers int

@@ -8,6 +8,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -17,8 +18,8 @@ func BenchmarkRestart(b *testing.B) {
 	for _, jobs := range []int{33_000, 330_000} {
 		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
 			dir := b.TempDir()
-			keep := func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
-				return controller.Decision{Config: in.Incumbent, Ratio: 1}, nil
+			keep := func(_ context.Context, in round.Input) (round.Decision, error) {
+				return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 			}
 			open := func() (*repository.Repository, *controller.Service) {
 				repo, err := repository.Open(dir, repository.Options{})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // horizon is the event time before which nothing counts any more.
 func (v *view) horizon() time.Duration {
-	return v.roundTime() - Retention
+	return v.roundTime() - round.Retention
 }
 
 // roundTime is the instant of the last round. The clock is never before it.
@@ -98,7 +99,7 @@ func (t *tuned) sortOut(v *view, zero time.Time, events []workload.Event) (out I
 	clock, horizon := t.latest, v.horizon()
 	if t.status.Events == 0 { // any first event will do
 		clock = begin(times)
-		horizon = clock - Retention
+		horizon = clock - round.Retention
 	}
 	slices.Sort(times)
 	end := reach(clock, times)

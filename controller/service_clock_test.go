@@ -9,6 +9,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -18,8 +19,8 @@ const day = 24 * time.Hour
 // wrong is far in the future of origin.
 var wrong = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Sub(origin)
 
-func keep(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
-	return controller.Decision{Config: in.Incumbent, Reason: fmt.Sprintf("round %d of %d jobs", in.Round, len(in.State.Jobs)), Ratio: 1}, nil
+func keep(_ context.Context, in round.Input) (round.Decision, error) {
+	return round.Decision{Config: in.Incumbent, Reason: fmt.Sprintf("round %d of %d jobs", in.Round, len(in.State.Jobs)), Ratio: 1}, nil
 }
 
 // send ingests one submission an hour and returns what became of them.

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
 
 // better adopts queues 4, then 5, and so on: one more each round.
-func better(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+func better(_ context.Context, in round.Input) (round.Decision, error) {
 	n := in.Incumbent.Get("queues").Int()
-	return controller.Decision{Config: in.Incumbent.With("queues", space.Int(n+1)), Adopt: true, Reason: "more queues", Ratio: 1.2}, nil
+	return round.Decision{Config: in.Incumbent.With("queues", space.Int(n+1)), Adopt: true, Reason: "more queues", Ratio: 1.2}, nil
 }
 
 func queues(c *controller.Configuration) int { return c.Config.Get("queues").Int() }
@@ -184,11 +185,11 @@ func TestRollback(t *testing.T) {
 	// The search hears of what is parked, and nothing reaches it again.
 	h.ack("s", 5, controller.AckApplied)
 	h.close()
-	h.decide = func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h.decide = func(_ context.Context, in round.Input) (round.Decision, error) {
 		if len(in.Refused) != 1 || !in.Refused[0].Get("queues").Equal(space.Int(5)) {
 			t.Errorf("refused: %v", in.Refused)
 		}
-		return controller.Decision{Config: in.Refused[0], Adopt: true, Ratio: 2, Reason: "again"}, nil
+		return round.Decision{Config: in.Refused[0], Adopt: true, Ratio: 2, Reason: "again"}, nil
 	}
 	h.open()
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = false; return nil })
@@ -225,7 +226,7 @@ func TestPauseAndResume(t *testing.T) {
 // wanted another objective, is not published.
 func TestRoundsUnderWayAreDropped(t *testing.T) {
 	begun, goOn := make(chan string, 4), make(chan struct{}, 4)
-	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		begun <- in.Objective
 		select {
 		case <-goOn:
@@ -291,7 +292,7 @@ func TestModify(t *testing.T) {
 // there were when it became due.
 func TestIntervalIsChangedWhileARoundWaits(t *testing.T) {
 	begun, goOn := make(chan time.Duration, 4), make(chan struct{}, 4)
-	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		begun <- in.State.At
 		select {
 		case <-goOn:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -33,8 +34,8 @@ func (s *Service) startRound(t *tuned) {
 	if t.deciding || t.setting || v.Paused || v.Zero.IsZero() || t.status.Events == 0 {
 		return
 	}
-	round := dueRound(t.latest, v.Policy.UpdateInterval)
-	if round <= v.Round {
+	number := dueRound(t.latest, v.Policy.UpdateInterval)
+	if number <= v.Round {
 		return
 	}
 	s.mu.RLock()
@@ -51,7 +52,7 @@ func (s *Service) startRound(t *tuned) {
 	go func() {
 		defer s.wg.Done()
 		began := time.Now() // for what operators see; nothing is decided by it
-		text, err := s.round(t, ledger, round, clock, interval)
+		text, err := s.round(t, ledger, number, clock, interval)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.deciding = false
@@ -66,9 +67,9 @@ func (s *Service) startRound(t *tuned) {
 		if err != nil {
 			t.status.LastError = err.Error()
 			t.status.Failures++
-			s.o.Log.Error("round failed", "scheduler", t.id, "round", round, "err", err)
+			s.o.Log.Error("round failed", "scheduler", t.id, "round", number, "err", err)
 		} else {
-			s.o.Log.Info("round decided", "scheduler", t.id, "round", round, "decision", text)
+			s.o.Log.Info("round decided", "scheduler", t.id, "round", number, "decision", text)
 		}
 		s.startRound(t)
 	}()
@@ -78,7 +79,7 @@ func (s *Service) startRound(t *tuned) {
 // until it returns. A round that failed counts as decided: the next one is due
 // an interval later. It counts for nothing if the clock, set clock times by then,
 // was set meanwhile.
-func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64, interval time.Duration) (text string, err error) {
+func (s *Service) round(t *tuned, ledger *workload.Ledger, number, clock int64, interval time.Duration) (text string, err error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -88,21 +89,21 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64, i
 	v := t.view.Load()
 	p := v.Policy
 	p.UpdateInterval = interval // the round's number counts these, whatever was set while it waited
-	at := time.Duration(round) * p.UpdateInterval
+	at := time.Duration(number) * p.UpdateInterval
 	served := v.Served
 	incumbent, revision := v.incumbent(t.space)
-	in := DecideInput{
+	in := round.Input{
 		Scheduler: v.Type, Space: t.space, Objective: v.Objective,
 		State: ledger.State(at), Ledger: ledger, Zero: v.Zero,
-		Incumbent: incumbent, Refused: v.refused(), Seed: p.Seed, Round: int(round), Experience: v.Experience,
+		Incumbent: incumbent, Refused: v.refused(), Seed: p.Seed, Round: int(number), Experience: v.Experience,
 		Engine:   t.foresight(v.Zero),
-		Settings: Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers, MinRatio: p.MinRatio},
+		Settings: round.Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers, MinRatio: p.MinRatio},
 	}
 	d, decideErr := decideSafely(s.ctx, s.o.Decide, in)
 	if s.ctx.Err() != nil {
 		return "", s.ctx.Err()
 	}
-	ledger.Forget(at - Retention) // no later round looks further back
+	ledger.Forget(at - round.Retention) // no later round looks further back
 	if decideErr == nil && d.Adopt {
 		decideErr = checkDecision(t.space, &d)
 	}
@@ -119,7 +120,7 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64, i
 			return nil, nil
 		}
 		c := &Change{Scheduler: v.Scheduler}
-		c.Scheduler.Round = round
+		c.Scheduler.Round = number
 		if v.Policy.UpdateInterval != p.UpdateInterval {
 			c.Scheduler.Round = max(v.Round, dueRound(at+1, v.Policy.UpdateInterval))
 		}
@@ -137,7 +138,7 @@ func (s *Service) round(t *tuned, ledger *workload.Ledger, round, clock int64, i
 			text = "kept: " + why
 			return c, nil
 		}
-		evidence := &Evidence{Round: round, At: v.Zero.Add(at), Seed: p.Seed, Ratio: d.Ratio, Incumbent: revision, Interval: d.Interval, Search: d.Search, Why: d.Why,
+		evidence := &Evidence{Round: number, At: v.Zero.Add(at), Seed: p.Seed, Ratio: d.Ratio, Incumbent: revision, Interval: d.Interval, Search: d.Search, Why: d.Why,
 			Details: finite(d.Details), Candidates: d.Candidates}
 		cfg := s.publish(c, v, d.Config, FromTuning, d.Reason, evidence)
 		text = fmt.Sprintf("%s as revision %d: %s", cfg.State, cfg.Revision, d.Reason)
@@ -280,7 +281,7 @@ func (v *view) unfit(config space.Config, served, ran int64) string {
 
 // checkDecision turns the decision's configuration into one of the registered
 // space, or says why it is none.
-func checkDecision(sp *space.Space, d *Decision) error {
+func checkDecision(sp *space.Space, d *round.Decision) error {
 	config, err := exit(sp, d.Config)
 	if err != nil {
 		return err
@@ -300,7 +301,7 @@ func finite(m map[string]float64) map[string]float64 {
 }
 
 // decideSafely keeps a panic of one decision from ending the service.
-func decideSafely(ctx context.Context, decide DecideFunc, in DecideInput) (d Decision, err error) {
+func decideSafely(ctx context.Context, decide round.DecideFunc, in round.Input) (d round.Decision, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("controller: decision panicked: %v", p)

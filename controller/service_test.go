@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -31,11 +32,11 @@ type harness struct {
 	dir     string
 	repo    *repository.Repository
 	service *controller.Service
-	decide  controller.DecideFunc
+	decide  round.DecideFunc
 	events  int
 }
 
-func start(t *testing.T, decide controller.DecideFunc) *harness {
+func start(t *testing.T, decide round.DecideFunc) *harness {
 	t.Helper()
 	h := &harness{t: t, dir: t.TempDir(), decide: decide}
 	h.open()
@@ -122,23 +123,23 @@ func (h *harness) ack(id string, revision int64, state controller.AckState) int6
 }
 
 // adopt always adopts a number of queues that the round gives.
-func adopt(queues func(in controller.DecideInput) int) controller.DecideFunc {
-	return func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
-		return controller.Decision{Config: in.Incumbent.With("queues", space.Int(queues(in))), Adopt: true, Reason: "test", Ratio: 1.2}, nil
+func adopt(queues func(in round.Input) int) round.DecideFunc {
+	return func(_ context.Context, in round.Input) (round.Decision, error) {
+		return round.Decision{Config: in.Incumbent.With("queues", space.Int(queues(in))), Adopt: true, Reason: "test", Ratio: 1.2}, nil
 	}
 }
 
-func byRound(in controller.DecideInput) int { return 1 + in.Round%9 }
+func byRound(in round.Input) int { return 1 + in.Round%9 }
 
 func TestRoundsRunOnEventTime(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	var inputs []controller.DecideInput
+	var inputs []round.Input
 	var mu sync.Mutex
-	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(_ context.Context, in round.Input) (round.Decision, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		inputs = append(inputs, in)
-		return controller.Decision{Config: in.Incumbent, Reason: "nothing better", Ratio: 1}, nil
+		return round.Decision{Config: in.Incumbent, Reason: "nothing better", Ratio: 1}, nil
 	})
 	defer h.close()
 	h.register("s", controller.Auto)
@@ -185,13 +186,13 @@ func TestDeadlinesReachRounds(t *testing.T) {
 
 func deadlineReachesRounds(t *testing.T, after, want time.Duration) {
 	var seen atomic.Int64
-	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(_ context.Context, in round.Input) (round.Decision, error) {
 		for _, j := range in.State.Jobs {
 			if j.Deadline != 0 {
 				seen.Store(int64(j.Deadline - j.Submit))
 			}
 		}
-		return controller.Decision{Config: in.Incumbent, Ratio: 1}, nil
+		return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 	})
 	h.register("s", controller.Auto)
 	e := submission("due", 10*time.Minute)
@@ -214,7 +215,7 @@ func TestLaterTriggersCoalesce(t *testing.T) {
 	release := make(chan struct{})
 	var running, most, calls atomic.Int32
 	var last atomic.Int64
-	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		most.Store(max(most.Load(), running.Add(1)))
 		defer running.Add(-1)
 		calls.Add(1)
@@ -226,7 +227,7 @@ func TestLaterTriggersCoalesce(t *testing.T) {
 		if in.Round == 9 && len(in.State.Jobs) != 10 {
 			t.Errorf("the second round sees %d jobs, want the 10 submitted until 9 h", len(in.State.Jobs))
 		}
-		return controller.Decision{Config: in.Incumbent, Ratio: 1}, nil
+		return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 	})
 	h.register("s", controller.Auto)
 	for i := range 11 {
@@ -277,7 +278,7 @@ func TestModes(t *testing.T) {
 }
 
 func TestRefusedValuesAreParked(t *testing.T) {
-	h := start(t, adopt(func(in controller.DecideInput) int {
+	h := start(t, adopt(func(in round.Input) int {
 		if in.Round < 4 {
 			return 7
 		}
@@ -360,9 +361,9 @@ func TestRefusalAfterAnotherInstanceApplied(t *testing.T) {
 
 func TestPartialApplicationIsTheIncumbent(t *testing.T) {
 	var seen atomic.Int64
-	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(_ context.Context, in round.Input) (round.Decision, error) {
 		seen.Store(int64(in.Incumbent.Get("queues").Int()))
-		return controller.Decision{Config: in.Incumbent, Ratio: 1}, nil
+		return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 	})
 	h.register("s", controller.Auto)
 	_, _, err := h.service.Acknowledge(context.Background(), "s", 1, controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"queues": space.Int(2)}})
@@ -380,7 +381,7 @@ func TestPartialApplicationIsTheIncumbent(t *testing.T) {
 // The incumbent is what the scheduler says it runs, not what it was offered.
 func TestIncumbentIsWhatRuns(t *testing.T) {
 	var seen atomic.Int64
-	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		seen.Store(int64(in.Incumbent.Get("queues").Int()))
 		return adopt(byRound)(ctx, in)
 	})
@@ -453,17 +454,17 @@ func TestNothingOutsideTheSpaceIsPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad := []func(in controller.DecideInput) controller.Decision{
-		func(in controller.DecideInput) controller.Decision {
-			return controller.Decision{Config: in.Incumbent.With("queues", space.Int(10)), Adopt: true, Ratio: 2}
+	bad := []func(in round.Input) round.Decision{
+		func(in round.Input) round.Decision {
+			return round.Decision{Config: in.Incumbent.With("queues", space.Int(10)), Adopt: true, Ratio: 2}
 		},
-		func(controller.DecideInput) controller.Decision {
-			return controller.Decision{Config: other.Default(), Adopt: true, Ratio: 2}
+		func(round.Input) round.Decision {
+			return round.Decision{Config: other.Default(), Adopt: true, Ratio: 2}
 		},
-		func(controller.DecideInput) controller.Decision { return controller.Decision{Adopt: true, Ratio: 2} },
-		func(controller.DecideInput) controller.Decision { panic("out of luck") },
+		func(round.Input) round.Decision { return round.Decision{Adopt: true, Ratio: 2} },
+		func(round.Input) round.Decision { panic("out of luck") },
 	}
-	h := start(t, func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(_ context.Context, in round.Input) (round.Decision, error) {
 		return bad[(in.Round-1)%len(bad)](in), nil
 	})
 	h.register("s", controller.Auto)
@@ -482,10 +483,10 @@ func TestNothingOutsideTheSpaceIsPublished(t *testing.T) {
 func TestRestartContinues(t *testing.T) {
 	var block atomic.Bool
 	var seen atomic.Int64
-	h := start(t, func(ctx context.Context, in controller.DecideInput) (controller.Decision, error) {
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		if block.Load() {
 			<-ctx.Done()
-			return controller.Decision{}, ctx.Err()
+			return round.Decision{}, ctx.Err()
 		}
 		seen.Store(int64(len(in.State.Jobs)))
 		return adopt(byRound)(ctx, in)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -136,12 +137,12 @@ type Evidence struct {
 	Incumbent int64     `json:"incumbent"`
 	// Interval of Ratio; both 0 if there were too few futures. Search is what was
 	// searched, and Why why.
-	Interval Interval           `json:"interval,omitzero"`
+	Interval round.Interval     `json:"interval,omitzero"`
 	Search   string             `json:"search,omitempty"`
 	Why      string             `json:"why,omitempty"`
 	Details  map[string]float64 `json:"details,omitempty"`
 	// Candidates are what the round measured, in order.
-	Candidates []Candidate `json:"candidates,omitempty"`
+	Candidates []round.Candidate `json:"candidates,omitempty"`
 }
 
 // AckState is what became of a revision at its scheduler.

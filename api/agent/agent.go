@@ -19,9 +19,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/simulator/live"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -90,7 +90,7 @@ const (
 type agent struct {
 	o      Options
 	name   string
-	live   controller.Live
+	live   live.Cluster
 	batch  []*pb.Event
 	fault  error // of turning events into messages
 	tuning pb.TuningServiceClient

@@ -11,16 +11,16 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
 // byRound adopts another number of queues in every round.
-func byRound(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
+func byRound(_ context.Context, in round.Input) (round.Decision, error) {
 	n := 1 + in.Round%6
 	c, _ := in.Space.Project(space.Values{"queues": space.Int(n)})
-	return controller.Decision{Config: c, Adopt: true, Reason: "test", Ratio: 1.2}, nil
+	return round.Decision{Config: c, Adopt: true, Reason: "test", Ratio: 1.2}, nil
 }
 
 // watch opens a watch and returns what receives its next event.

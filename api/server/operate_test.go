@@ -11,6 +11,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
 
@@ -199,7 +200,7 @@ func TestEvidenceIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := configurationToProto(&controller.Configuration{Scheduler: "s", Revision: 2, Config: sp.Default(), Evidence: &controller.Evidence{
-		Ratio: 1.2, Interval: controller.Interval{Low: 1.1, High: 1.3}, Search: "full", Why: "cold start", Incumbent: 1,
+		Ratio: 1.2, Interval: round.Interval{Low: 1.1, High: 1.3}, Search: "full", Why: "cold start", Incumbent: 1,
 	}}).GetEvidence()
 	if got.GetRatioLow() != 1.1 || got.GetRatioHigh() != 1.3 || got.GetSearch() != "full" || got.GetSearchReason() != "cold start" || got.GetIncumbentRevision() != 1 {
 		t.Errorf("%v", got)

@@ -18,6 +18,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -156,7 +157,7 @@ const longestGoal = 1000
 
 // objectiveToProto is the inverse of objectiveFromProto.
 func objectiveToProto(objective string) *pb.ObjectiveSpec {
-	if _, err := controller.ParseMetric(objective); err == nil {
+	if _, err := round.ParseMetric(objective); err == nil {
 		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: objective}}
 	}
 	return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: objective}}
@@ -164,20 +165,20 @@ func objectiveToProto(objective string) *pb.ObjectiveSpec {
 
 func objectiveFromProto(spec *pb.SchedulerSpec, v *violations) string {
 	if spec.GetObjective().GetKind() == nil {
-		return controller.Objectives[0]
+		return round.Objectives[0]
 	}
 	if goal, ok := spec.GetObjective().GetKind().(*pb.ObjectiveSpec_Goal); ok {
 		if len(goal.Goal) > longestGoal {
 			v.add("scheduler.spec.objective.goal", "it has %d characters, more than %d", len(goal.Goal), longestGoal)
 			return ""
 		}
-		g, err := controller.ParseGoal(goal.Goal)
+		g, err := round.ParseGoal(goal.Goal)
 		if err != nil {
 			v.add("scheduler.spec.objective.goal", "%v", err)
 		}
 		return g.String()
 	}
-	metric, err := controller.ParseMetric(spec.GetObjective().GetMetricId())
+	metric, err := round.ParseMetric(spec.GetObjective().GetMetricId())
 	if err != nil {
 		v.add("scheduler.spec.objective.metric_id", "%v", err)
 	}

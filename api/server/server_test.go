@@ -26,6 +26,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
 
@@ -59,15 +60,15 @@ type fixture struct {
 	stop   func()
 }
 
-func serve(t *testing.T, decide controller.DecideFunc) *fixture {
+func serve(t *testing.T, decide round.DecideFunc) *fixture {
 	t.Helper()
 	repo, err := repository.Open(t.TempDir(), repository.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if decide == nil {
-		decide = func(_ context.Context, in controller.DecideInput) (controller.Decision, error) {
-			return controller.Decision{Config: in.Incumbent.With("pack", space.Bool(true)).With("limit", space.Num(0.5)), Adopt: true, Reason: "packed is better", Ratio: 1.5}, nil
+		decide = func(_ context.Context, in round.Input) (round.Decision, error) {
+			return round.Decision{Config: in.Incumbent.With("pack", space.Bool(true)).With("limit", space.Num(0.5)), Adopt: true, Reason: "packed is better", Ratio: 1.5}, nil
 		}
 	}
 	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide})

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -47,7 +47,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 					return usageError{fmt.Errorf("--sizes: %d is below 2: nothing would be grouped", v)}
 				}
 			}
-			if err := controller.CheckObjective(objective); err != nil {
+			if err := round.CheckObjective(objective); err != nil {
 				return usageError{fmt.Errorf("--%w", err)}
 			}
 			if horizon <= 0 {

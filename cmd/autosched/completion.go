@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search/objectives"
 	"github.com/autosched/autosched/simulator"
@@ -104,7 +104,7 @@ func goals(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompD
 	if cmd.Flag("data") != nil && cmd.Flag("scheduler") == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return controller.Objectives, cobra.ShellCompDirectiveNoFileComp
+	return round.Objectives, cobra.ShellCompDirectiveNoFileComp
 }
 
 // registered offers the schedulers that the service knows, if it answers soon.

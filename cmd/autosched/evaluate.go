@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/arrivals"
+	"github.com/autosched/autosched/round"
 )
 
 func newEvaluateCmd() *cobra.Command {
@@ -61,8 +61,8 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 			switch {
 			case interval <= 0:
 				return usageError{fmt.Errorf("--interval: %v is not positive", interval)}
-			case controller.CheckSearch(search) != nil:
-				return usageError{fmt.Errorf("--%w", controller.CheckSearch(search))}
+			case round.CheckSearch(search) != nil:
+				return usageError{fmt.Errorf("--%w", round.CheckSearch(search))}
 			case warmup < 0:
 				return usageError{fmt.Errorf("--warmup: %v is negative", warmup)}
 			}
@@ -124,8 +124,8 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 	t.add(cmd, replay.DefaultBudget)
 	fl := cmd.Flags()
 	fl.StringVar(&methods, "methods", "", "methods to compare, comma-separated (default: all)")
-	fl.StringVar(&search, "search", controller.SearchAuto, "what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
-	_ = cmd.RegisterFlagCompletionFunc("search", cobra.FixedCompletions(controller.Searches, cobra.ShellCompDirectiveNoFileComp))
+	fl.StringVar(&search, "search", round.SearchAuto, "what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
+	_ = cmd.RegisterFlagCompletionFunc("search", cobra.FixedCompletions(round.Searches, cobra.ShellCompDirectiveNoFileComp))
 	fl.StringVar(&named, "scenario", "", "FILE:NAME, window and cluster as a JSON file of scenarios has them: --from, --to, --nodes and --gpus-per-node, unless given")
 	fl.StringVarP(&out, "out", "o", "", "folder for the report: report.html, report.json, methods.csv, decisions.csv, jobs.csv")
 	fl.DurationVar(&warmup, "warmup", 0, "start the live simulation this much before --from")
@@ -175,8 +175,8 @@ func (t *tuneFlags) addSearch(cmd *cobra.Command, budget int) {
 }
 
 func addObjective(cmd *cobra.Command, objective *string) {
-	cmd.Flags().StringVar(objective, "objective", controller.Objectives[0], "what to minimise: "+strings.Join(controller.Objectives, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions(controller.Objectives, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(objective, "objective", round.Objectives[0], "what to minimise: "+strings.Join(round.Objectives, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions(round.Objectives, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func addGenerate(cmd *cobra.Command, method *string) {
@@ -202,8 +202,8 @@ func (t *tuneFlags) check() error {
 		return usageError{fmt.Errorf("--generate: %w", err)}
 	}
 	switch {
-	case controller.CheckObjective(t.objective) != nil:
-		return usageError{fmt.Errorf("--%w", controller.CheckObjective(t.objective))}
+	case round.CheckObjective(t.objective) != nil:
+		return usageError{fmt.Errorf("--%w", round.CheckObjective(t.objective))}
 	case t.horizon <= 0:
 		return usageError{fmt.Errorf("--horizon: %v is not positive", t.horizon)}
 	case t.futures < 1 || t.futures > mostFutures:

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/durations"
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -101,8 +101,8 @@ jobs with what is left of them at --at, then the arrivals.`,
 // lookBack is what was known of a trace at an instant, on a cluster without
 // queues.
 func lookBack(w *workload.Workload, at time.Duration) (generation.Request, generation.History) {
-	h := generation.History{Submitted: w.Window(at-controller.ArrivalMemory, at).Jobs()}
-	h.Records = durations.Known(durations.Unqueued(w.Window(at-controller.ArrivalMemory, at).Jobs()), at)
+	h := generation.History{Submitted: w.Window(at-round.ArrivalMemory, at).Jobs()}
+	h.Records = durations.Known(durations.Unqueued(w.Window(at-round.ArrivalMemory, at).Jobs()), at)
 	r := generation.Request{At: at, Zero: w.Zero()}
 	var ended []generation.Past
 	for i := range h.Records {
@@ -114,7 +114,7 @@ func lookBack(w *workload.Workload, at time.Duration) (generation.Request, gener
 		switch {
 		case !p.Ended:
 			r.Active = append(r.Active, p)
-		case h.Records[i].Until >= at-controller.Memory:
+		case h.Records[i].Until >= at-round.Memory:
 			ended = append(ended, p)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 )
@@ -30,7 +31,7 @@ type serveOptions struct {
 	drain      time.Duration
 	verbose    bool
 	protect    protectFlags
-	decide     controller.DecideFunc // nil for the product's
+	decide     round.DecideFunc // nil for the product's
 }
 
 func newServeCmd() *cobra.Command {
@@ -120,7 +121,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	if decide == nil {
 		var options simulator.Options               // jobs are as protected as the schedulers are said to protect them
 		options.Protect, _ = o.protect.protection() // checked
-		decide = controller.Decide(options)
+		decide = round.Decider(options)
 	}
 	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide, Workers: o.workers, Log: log})
 	if err != nil {

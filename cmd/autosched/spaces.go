@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
@@ -102,9 +102,9 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 	if err := printParameters(w, s.Space); err != nil {
 		return err
 	}
-	if always := controller.Inert(s, true, false); len(always) > 0 {
+	if always := round.Inert(s, true, false); len(always) > 0 {
 		fmt.Fprintf(w, "  tuning, which tells no run times, leaves %s alone", strings.Join(always, ", "))
-		more := slices.DeleteFunc(controller.Inert(s, false, false), func(id string) bool { return slices.Contains(always, id) })
+		more := slices.DeleteFunc(round.Inert(s, false, false), func(id string) bool { return slices.Contains(always, id) })
 		if len(more) > 0 {
 			fmt.Fprintf(w, ", and %s where no job has a deadline", strings.Join(more, ", "))
 		}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -145,11 +145,11 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if err := errors.Join(err, record.close()); err != nil {
 				return err
 			}
-			if note := controller.InertNote(got.Inert); note != "" {
+			if note := round.InertNote(got.Inert); note != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
 			}
 			if got.NoDeadline {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+controller.NoDeadlineNote)
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+round.NoDeadlineNote)
 			}
 			r := newTuneReport(in, &f, state, &got, incumbent, time.Since(began))
 			r.describe(&got, &goal)
@@ -202,7 +202,7 @@ type tuneReport struct {
 	At        string `json:"at"`
 	Scheduler string `json:"scheduler"`
 	Objective string `json:"objective"`
-	// Unit of the trials' objective, floor and values (controller.Unit).
+	// Unit of the trials' objective, floor and values (round.Unit).
 	Unit        string  `json:"unit"`
 	ActiveJobs  int     `json:"active_jobs"`
 	WaitingJobs int     `json:"waiting_jobs"`
@@ -210,7 +210,7 @@ type tuneReport struct {
 	Reason      string  `json:"reason"`
 	Ratio       float64 `json:"controllable_ratio"`
 	// Interval of Ratio at 95 %, absent where there are too few futures.
-	Interval *controller.Interval `json:"interval,omitempty"`
+	Interval *round.Interval `json:"interval,omitempty"`
 	// Stopped is why the search ended, Choice which sampler auto took and why.
 	Stopped   string       `json:"stopped"`
 	Sampler   string       `json:"sampler"`
@@ -246,7 +246,7 @@ type tuneTrial struct {
 	kept   float64            // the least probability of a constraint relative to the incumbent
 }
 
-func newTuneReport(in *replayInput, f *replayFlags, state *workload.State, got *controller.RoundResult, incumbent space.Config, wall time.Duration) *tuneReport {
+func newTuneReport(in *replayInput, f *replayFlags, state *workload.State, got *round.Result, incumbent space.Config, wall time.Duration) *tuneReport {
 	r := &tuneReport{
 		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), At: in.trace.Zero().Add(state.At).Format(time.RFC3339), Scheduler: in.scheduler.Name,
 		ActiveJobs: len(state.Jobs), Adopt: got.Adopt, Reason: got.Reason, Ratio: got.Ratio, Incumbent: incumbent, Best: got.Config, Wall: wall.Seconds(),
@@ -310,7 +310,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		case x.Error != "":
 			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t%s\t%s\n", x.Step, x.Origin, x.Error, r.empty(), x.Config)
 		default:
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%s)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, controller.Figure(r.Objective, x.Objective), controller.Figure(r.Objective, x.Objective-x.Floor), controller.Factor(x.Ratio), x.Queue, every, r.cells(x), x.Config)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%s)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, round.Figure(r.Objective, x.Objective), round.Figure(r.Objective, x.Objective-x.Floor), round.Factor(x.Ratio), x.Queue, every, r.cells(x), x.Config)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -325,7 +325,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		fmt.Fprintf(w, "  %s\n", r.Best)
 	}
 	if r.Interval != nil {
-		fmt.Fprintf(w, "The ratio on the controllable part is %s, with 95 %% confidence between %s and %s as far as the futures tell.\n", controller.Factor(r.Ratio), controller.Factor(r.Interval.Low), controller.Factor(r.Interval.High))
+		fmt.Fprintf(w, "The ratio on the controllable part is %s, with 95 %% confidence between %s and %s as far as the futures tell.\n", round.Factor(r.Ratio), round.Factor(r.Interval.Low), round.Factor(r.Interval.High))
 	}
 	if err := r.printFront(w, top); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 )
 
@@ -24,7 +24,7 @@ type goalFlags struct {
 func (f *goalFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	if o := fl.Lookup("objective"); o != nil {
-		o.Usage = "what to minimise: a metric (" + strings.Join(controller.Metrics(), ", ") + "; the tenants' only as constraints), " +
+		o.Usage = "what to minimise: a metric (" + strings.Join(round.Metrics(), ", ") + "; the tenants' only as constraints), " +
 			"a weighted sum of ratios to the incumbent's (0.7*avg_jct+0.3*p99_jct), or metrics in order of rank (p99_jct within 2% then avg_jct)"
 	}
 	fl.StringArrayVar(&f.subjectTo, "subject-to", nil, "constraint METRIC<=BOUND, repeatable: a multiple of the incumbent's, a number or both (p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)")
@@ -34,12 +34,12 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 // parse checks the flags and makes the goal. It leaves a metric that stands alone
 // in *objective.
 func (f *goalFlags) parse(objective *string) error {
-	g, err := controller.ParseGoal(*objective)
+	g, err := round.ParseGoal(*objective)
 	if err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
 	for _, text := range f.subjectTo {
-		c, err := controller.ParseConstraint(text)
+		c, err := round.ParseConstraint(text)
 		if err != nil {
 			return usageError{fmt.Errorf("--subject-to: %w", err)}
 		}
@@ -51,7 +51,7 @@ func (f *goalFlags) parse(objective *string) error {
 		return usageError{fmt.Errorf("--pareto: %v: want two metrics or more", f.pareto)}
 	}
 	for i, name := range f.pareto {
-		metric, err := controller.ParseMetric(name)
+		metric, err := round.ParseMetric(name)
 		if err != nil {
 			return usageError{fmt.Errorf("--pareto: %w", err)}
 		}
@@ -60,8 +60,8 @@ func (f *goalFlags) parse(objective *string) error {
 		}
 	}
 	f.text = g.String()
-	if *objective = g.Terms[0].Metric; controller.CheckObjective(*objective) != nil {
-		*objective = controller.Objectives[0] // of the queueing delay: the goal is what counts
+	if *objective = g.Terms[0].Metric; round.CheckObjective(*objective) != nil {
+		*objective = round.Objectives[0] // of the queueing delay: the goal is what counts
 	}
 	return nil
 }
@@ -80,8 +80,8 @@ type tuneLimit struct {
 }
 
 // describe adds what the goal asks for.
-func (r *tuneReport) describe(got *controller.RoundResult, f *goalFlags) {
-	r.Objective, r.Unit, r.Metrics = f.text, controller.Unit(f.text), f.pareto
+func (r *tuneReport) describe(got *round.Result, f *goalFlags) {
+	r.Objective, r.Unit, r.Metrics = f.text, round.Unit(f.text), f.pareto
 	if len(f.pareto) > 0 {
 		r.Front = search.Front(got.Trials, f.pareto)
 	}
@@ -128,7 +128,7 @@ func (r *tuneReport) shown() []string {
 	if len(r.Metrics) > 0 {
 		return r.Metrics
 	}
-	g, err := controller.ParseGoal(r.Objective)
+	g, err := round.ParseGoal(r.Objective)
 	if err != nil {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (r *tuneReport) empty() string { return strings.Repeat("\t", strings.Count(
 func (r *tuneReport) cells(t *tuneTrial) string {
 	out := ""
 	for _, m := range r.shown() {
-		out += "\t" + controller.Figure(m, t.Sides[m])
+		out += "\t" + round.Figure(m, t.Sides[m])
 	}
 	if !r.constrained() {
 		return out
@@ -206,7 +206,7 @@ func (r *tuneReport) printFront(w io.Writer, top int) error {
 		x := &r.Trials[i]
 		fmt.Fprintf(t, "%d\t%s", x.Step, x.Origin)
 		for _, m := range r.Metrics {
-			fmt.Fprintf(t, "\t%s", controller.Figure(m, x.Sides[m]))
+			fmt.Fprintf(t, "\t%s", round.Figure(m, x.Sides[m]))
 		}
 		fmt.Fprintf(t, "\t%s\n", x.Config)
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -91,7 +91,7 @@ func StudyAggregate(ctx context.Context, o Options, a AggregateOptions) (*Aggreg
 		out.Rows = append(out.Rows, AggregateRow{Size: size, MinTau: 1})
 	}
 	done := 0
-	look := func(at string, x controller.Scenario, instants int) error {
+	look := func(at string, x round.Scenario, instants int) error {
 		out.Instants = append(out.Instants, at)
 		progress := func() {
 			if done++; a.Progress != nil {
@@ -124,9 +124,9 @@ func StudyAggregate(ctx context.Context, o Options, a AggregateOptions) (*Aggreg
 		return nil
 	}
 	if a.Hours == 0 {
-		err = look(e.clock(e.o.From), controller.Scenario{Arrivals: e.live}, 1)
+		err = look(e.clock(e.o.From), round.Scenario{Arrivals: e.live}, 1)
 	} else {
-		err = e.eachBusy(ctx, a.Hours, func(at time.Duration, x controller.Scenario) error { return look(e.clock(at), x, a.Hours) })
+		err = e.eachBusy(ctx, a.Hours, func(at time.Duration, x round.Scenario) error { return look(e.clock(at), x, a.Hours) })
 	}
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (e *evaluation) jittered(w *workload.Workload, at uint64) (*workload.Worklo
 
 // eachBusy calls back at instants at which jobs wait under the default, with
 // what is active then and what really comes.
-func (e *evaluation) eachBusy(ctx context.Context, hours int, each func(time.Duration, controller.Scenario) error) error {
+func (e *evaluation) eachBusy(ctx context.Context, hours int, each func(time.Duration, round.Scenario) error) error {
 	incumbent := e.o.Scheduler.Space.Default()
 	busy, err := e.busy(ctx, incumbent, hours)
 	if err != nil {
@@ -206,8 +206,8 @@ func (e *evaluation) configs(want int) ([]space.Config, error) {
 
 // measureAll measures every configuration on one scenario, NaN where it
 // exhausts its events, and what each took: the fastest of repeats.
-func (e *evaluation) measureAll(ctx context.Context, x controller.Scenario, configs []space.Config, repeats int, progress func()) ([]float64, []time.Duration, error) {
-	scorer, err := controller.NewScorer(e.o.Scheduler, e.o.Cluster, []controller.Scenario{x}, e.o.Objective, e.o.Simulate)
+func (e *evaluation) measureAll(ctx context.Context, x round.Scenario, configs []space.Config, repeats int, progress func()) ([]float64, []time.Duration, error) {
+	scorer, err := round.NewScorer(e.o.Scheduler, e.o.Cluster, []round.Scenario{x}, e.o.Objective, e.o.Simulate)
 	if err != nil {
 		return nil, nil, err
 	}

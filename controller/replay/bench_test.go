@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
@@ -68,7 +68,7 @@ func instant(b *testing.B, w *workload.Workload, text string) time.Duration {
 
 // busiest is the scenarios of the hour at which most jobs wait under the
 // default.
-func busiest(b *testing.B, e *evaluation) ([]controller.Scenario, *moment) {
+func busiest(b *testing.B, e *evaluation) ([]round.Scenario, *moment) {
 	b.Helper()
 	first := e.o.Scheduler.Space.Default()
 	look, err := e.startLive(first, false)
@@ -92,7 +92,7 @@ func busiest(b *testing.B, e *evaluation) ([]controller.Scenario, *moment) {
 		b.Fatal(err)
 	}
 	m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: first, live: live}
-	x, err := controller.Futures(context.Background(), m.ledger, &m.state, e.o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), e.o.Simulate, nil)
+	x, err := round.Futures(context.Background(), m.ledger, &m.state, e.o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), e.o.Simulate, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/search/prune"
 	"github.com/autosched/autosched/space"
@@ -103,7 +103,7 @@ type ToMatch struct {
 // A searchKind is a way to search in one round.
 type searchKind struct {
 	name, description string
-	set               func(*controller.Round)
+	set               func(*round.Round)
 	prunes            bool // by a causal model that remembers earlier instants
 }
 
@@ -111,11 +111,11 @@ type searchKind struct {
 // alone, and each sampler on its own from the incumbent.
 func searchKinds() []searchKind {
 	kinds := []searchKind{
-		{name: "autosched", description: "presets, then the default sampler", set: func(*controller.Round) {}},
-		{name: "portfolio", description: "the presets only", set: func(r *controller.Round) { r.Portfolio = true }},
+		{name: "autosched", description: "presets, then the default sampler", set: func(*round.Round) {}},
+		{name: "portfolio", description: "the presets only", set: func(r *round.Round) { r.Portfolio = true }},
 	}
 	for _, s := range search.Samplers {
-		kinds = append(kinds, searchKind{name: s.Name, description: s.Description + ", without presets", set: func(r *controller.Round) {
+		kinds = append(kinds, searchKind{name: s.Name, description: s.Description + ", without presets", set: func(r *round.Round) {
 			r.Sampler, r.NoPresets = s.Name, true
 		}})
 	}
@@ -180,11 +180,11 @@ func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, err
 		}
 		for seed := range c.Seeds {
 			m := &moment{round: n*c.Seeds + seed, at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: c.Incumbent, live: live}
-			x, err := controller.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
+			x, err := round.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
 			if err != nil {
 				return nil, err
 			}
-			truth, err := controller.NewScorer(e.o.Scheduler, e.o.Cluster, e.truth(m), e.o.Objective, o.Simulate)
+			truth, err := round.NewScorer(e.o.Scheduler, e.o.Cluster, e.truth(m), e.o.Objective, o.Simulate)
 			if err != nil {
 				return nil, err
 			}
@@ -291,7 +291,7 @@ func controllable(m search.Measurement) float64 {
 	return sum / float64(len(m.Values))
 }
 
-func (t *tally) search(ctx context.Context, r *controller.Round, pruner *prune.Pruner, workload []float64, limit time.Duration, truth *controller.Scorer, before search.Measurement, reference, name string, best map[string]float64) error {
+func (t *tally) search(ctx context.Context, r *round.Round, pruner *prune.Pruner, workload []float64, limit time.Duration, truth *round.Scorer, before search.Measurement, reference, name string, best map[string]float64) error {
 	began := processTime()
 	var at []time.Duration // of each trial
 	r.Progress = func(search.Trial) { at = append(at, processTime()-began) }
@@ -375,7 +375,7 @@ func (t *tally) audit(s *prune.Study) {
 
 // match counts the evaluations that it took to come near the reference's best, and
 // near that of the search without a model.
-func (t *tally) match(got controller.RoundResult, at []time.Duration, reference, name string, best map[string]float64) {
+func (t *tally) match(got round.Result, at []time.Duration, reference, name string, best map[string]float64) {
 	if _, known := best[name]; !known {
 		best[name] = math.Inf(1)
 		for _, x := range got.Trials {

@@ -8,8 +8,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -41,9 +41,9 @@ func prepare(o Options) (*evaluation, error) {
 		return nil, fmt.Errorf("evaluate: warmup: %v is negative", o.Warmup)
 	}
 	if o.Objective == "" {
-		o.Objective = controller.Objectives[0]
+		o.Objective = round.Objectives[0]
 	}
-	if err := controller.CheckObjective(o.Objective); err != nil {
+	if err := round.CheckObjective(o.Objective); err != nil {
 		return nil, err
 	}
 	if len(o.Methods) == 0 {
@@ -72,8 +72,8 @@ func prepare(o Options) (*evaluation, error) {
 	if o.MinRatio <= 0 {
 		o.MinRatio = DefaultMinRatio
 	}
-	o.Search = cmp.Or(o.Search, controller.SearchAuto)
-	if err := controller.CheckSearch(o.Search); err != nil {
+	o.Search = cmp.Or(o.Search, round.SearchAuto)
+	if err := round.CheckSearch(o.Search); err != nil {
 		return nil, err
 	}
 	engine, err := generation.NewEngine(o.Trace.Zero(), o.Generate)
@@ -86,15 +86,15 @@ func prepare(o Options) (*evaluation, error) {
 		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s", o.Trace.Name(), e.clock(o.From), e.clock(o.To))
 	}
 	wide := 0
-	e.history, wide = e.fitting(o.Trace.Window(o.From-controller.Memory, o.From).Jobs())
-	e.before, _ = e.fitting(o.Trace.Window(e.start()-controller.Memory, e.start()).Jobs())
+	e.history, wide = e.fitting(o.Trace.Window(o.From-round.Memory, o.From).Jobs())
+	e.before, _ = e.fitting(o.Trace.Window(e.start()-round.Memory, e.start()).Jobs())
 	if wide > 0 {
 		e.notes = append(e.notes, fmt.Sprintf("%d jobs of the history ask for more GPUs than the cluster has and are left out.", wide))
 	}
 	if len(e.history) == 0 {
 		e.notes = append(e.notes, "There is no history before the window: durations are unknown until jobs end, and fixed-history holds the default.")
 	}
-	if note := controller.InertNote(controller.Inert(o.Scheduler, controller.HasDeadline(o.Trace.Jobs()), o.Simulate.Estimate != nil)); note != "" {
+	if note := round.InertNote(round.Inert(o.Scheduler, round.HasDeadline(o.Trace.Jobs()), o.Simulate.Estimate != nil)); note != "" {
 		e.notes = append(e.notes, note+".")
 	}
 	if g := o.Cluster.TotalGPUs(); g <= workload.SmallCluster {

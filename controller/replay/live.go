@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/simulator/live"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -13,7 +14,7 @@ import (
 // cluster is the live simulation that stands for the real one, and the ledger
 // that a controller keeps of it.
 type cluster struct {
-	controller.Live
+	live.Cluster
 	ledger *workload.Ledger
 	fault  error // of the ledger
 }
@@ -31,7 +32,7 @@ func (e *evaluation) startLive(incumbent space.Config, observed bool) (*cluster,
 		}
 	}
 	o := e.o.Simulate
-	o.Services = controller.Services(c.ledger, e.start())
+	o.Services = round.Services(c.ledger, e.start())
 	if observed {
 		o.Observer = c.Observe
 	}

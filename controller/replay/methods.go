@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -42,7 +42,7 @@ type moment struct {
 	live      *cluster
 }
 
-type roundFunc func(context.Context, *moment) (controller.RoundResult, error)
+type roundFunc func(context.Context, *moment) (round.Result, error)
 
 // methods in the order in which they are listed.
 var methods = []method{
@@ -99,7 +99,7 @@ func holdHistory(ctx context.Context, e *evaluation) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	return e.tuneOnce(ctx, "fixed-history", controller.Scenario{Arrivals: w})
+	return e.tuneOnce(ctx, "fixed-history", round.Scenario{Arrivals: w})
 }
 
 func holdOracle(ctx context.Context, e *evaluation) (choice, error) {
@@ -113,10 +113,10 @@ func holdOracle(ctx context.Context, e *evaluation) (choice, error) {
 // window is what is replayed, as a scenario. Past services are those of the live
 // simulation: without, policies that learn from them would be judged otherwise
 // than they are replayed.
-func (e *evaluation) window() (controller.Scenario, error) {
+func (e *evaluation) window() (round.Scenario, error) {
 	l := workload.NewLedger(e.o.Cluster)
 	err := e.recall(l)
-	return controller.Scenario{Arrivals: e.live, Services: controller.Services(l, e.start()), Warmup: e.o.Warmup > 0, CountFrom: e.o.From}, err
+	return round.Scenario{Arrivals: e.live, Services: round.Services(l, e.start()), Warmup: e.o.Warmup > 0, CountFrom: e.o.From}, err
 }
 
 // manyEvaluations is the budget above which a method that tunes once spreads its
@@ -126,11 +126,11 @@ func (e *evaluation) window() (controller.Scenario, error) {
 const manyEvaluations = 400
 
 // tuneOnce spends all rounds' budget on one scenario.
-func (e *evaluation) tuneOnce(ctx context.Context, name string, x controller.Scenario) (choice, error) {
+func (e *evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario) (choice, error) {
 	began := time.Now()
 	budget := e.o.Budget * e.rounds()
 	done := 0
-	r := e.round([]controller.Scenario{x}, e.o.Scheduler.Space.Default(), e.o.Seed)
+	r := e.round([]round.Scenario{x}, e.o.Scheduler.Space.Default(), e.o.Seed)
 	r.Budget, r.Always = budget, true
 	if budget > manyEvaluations {
 		r.Sampler = "sobol"
@@ -145,8 +145,8 @@ func (e *evaluation) tuneOnce(ctx context.Context, name string, x controller.Sce
 
 func randomPreset(e *evaluation) roundFunc {
 	draw := rng.Stream("random-preset", e.o.Seed)
-	return func(_ context.Context, m *moment) (controller.RoundResult, error) {
-		r := controller.RoundResult{Decision: controller.Decision{Config: m.incumbent, Ratio: 1}}
+	return func(_ context.Context, m *moment) (round.Result, error) {
+		r := round.Result{Decision: round.Decision{Config: m.incumbent, Ratio: 1}}
 		if n := len(e.o.Scheduler.Presets); n > 0 {
 			p := e.o.Scheduler.Presets[draw.IntN(n)]
 			r.Config, r.Adopt, r.Reason = p.Config, !p.Config.Equal(m.incumbent), "drawn: "+p.Name
@@ -158,10 +158,10 @@ func randomPreset(e *evaluation) roundFunc {
 // selfTune keeps the sampler's centre from round to round, and knows no preset.
 func selfTune(e *evaluation) roundFunc {
 	var state json.RawMessage
-	return func(ctx context.Context, m *moment) (controller.RoundResult, error) {
+	return func(ctx context.Context, m *moment) (round.Result, error) {
 		r, err := e.onLastHour(m)
 		if err != nil {
-			return controller.RoundResult{}, err
+			return round.Result{}, err
 		}
 		r.Sampler, r.State, r.NoPresets = "bluefin", state, true
 		out, err := r.Run(ctx)
@@ -173,27 +173,27 @@ func selfTune(e *evaluation) roundFunc {
 }
 
 func selfTunePlus(e *evaluation) roundFunc {
-	return func(ctx context.Context, m *moment) (controller.RoundResult, error) {
+	return func(ctx context.Context, m *moment) (round.Result, error) {
 		r, err := e.onLastHour(m)
 		if err != nil {
-			return controller.RoundResult{}, err
+			return round.Result{}, err
 		}
 		return r.Run(ctx)
 	}
 }
 
-func (e *evaluation) onLastHour(m *moment) (*controller.Round, error) {
-	x, err := controller.LastHour(m.ledger, &m.state, e.o.Trace.Zero(), e.o.Futures, e.seed(m), e.o.Simulate)
+func (e *evaluation) onLastHour(m *moment) (*round.Round, error) {
+	x, err := round.LastHour(m.ledger, &m.state, e.o.Trace.Zero(), e.o.Futures, e.seed(m), e.o.Simulate)
 	return e.round(x, m.incumbent, e.seed(m)), err
 }
 
 func autoSched(e *evaluation) roundFunc {
 	var experience json.RawMessage
-	return func(ctx context.Context, m *moment) (controller.RoundResult, error) {
-		out, err := controller.DecideRound(ctx, controller.DecideInput{
+	return func(ctx context.Context, m *moment) (round.Result, error) {
+		out, err := round.Decide(ctx, round.Input{
 			Scheduler: e.o.Scheduler.Name, Space: e.o.Scheduler.Space, Objective: e.o.Objective, State: m.state, Ledger: m.ledger, Zero: e.o.Trace.Zero(),
 			Incumbent: m.incumbent, Seed: e.o.Seed, Round: m.round, Experience: experience, Engine: e.engine,
-			Settings: controller.Settings{Horizon: e.o.Horizon, Futures: e.o.Futures, Budget: e.o.Budget, Workers: e.o.Workers, MinRatio: e.o.MinRatio,
+			Settings: round.Settings{Horizon: e.o.Horizon, Futures: e.o.Futures, Budget: e.o.Budget, Workers: e.o.Workers, MinRatio: e.o.MinRatio,
 				Search: e.o.Search, Always: e.o.Always},
 		}, e.o.Simulate)
 		experience = out.Experience
@@ -202,16 +202,16 @@ func autoSched(e *evaluation) roundFunc {
 }
 
 func oracle(e *evaluation) roundFunc {
-	return func(ctx context.Context, m *moment) (controller.RoundResult, error) {
+	return func(ctx context.Context, m *moment) (round.Result, error) {
 		return e.round(e.truth(m), m.incumbent, e.seed(m)).Run(ctx)
 	}
 }
 
 // truth is the one future that will be.
-func (e *evaluation) truth(m *moment) []controller.Scenario {
+func (e *evaluation) truth(m *moment) []round.Scenario {
 	sim := &m.live.Sim
-	x := controller.Scenario{State: &m.state, Arrivals: e.live.Window(m.at+1, m.at+1+e.o.Horizon),
-		Services: controller.Services(m.ledger, m.at)}
+	x := round.Scenario{State: &m.state, Arrivals: e.live.Window(m.at+1, m.at+1+e.o.Horizon),
+		Services: round.Services(m.ledger, m.at)}
 	left := map[string]time.Duration{}
 	for j := range sim.Submitted() {
 		if sim.JobActive(j) {
@@ -221,12 +221,12 @@ func (e *evaluation) truth(m *moment) []controller.Scenario {
 	for i := range m.state.Jobs {
 		x.Left = append(x.Left, left[m.state.Jobs[i].ID])
 	}
-	return []controller.Scenario{x}
+	return []round.Scenario{x}
 }
 
 // round fills in what all methods share.
-func (e *evaluation) round(x []controller.Scenario, incumbent space.Config, seed uint64) *controller.Round {
-	return &controller.Round{
+func (e *evaluation) round(x []round.Scenario, incumbent space.Config, seed uint64) *round.Round {
+	return &round.Round{
 		Scheduler: e.o.Scheduler, Space: e.o.Scheduler.Space, Objective: e.o.Objective, Cluster: e.o.Cluster, Scenarios: x, Options: e.o.Simulate,
 		Incumbent: incumbent, Budget: e.o.Budget, Workers: e.o.Workers, MinRatio: e.o.MinRatio, Always: e.o.Always, Seed: seed,
 		Cache: e.cache,
@@ -234,7 +234,7 @@ func (e *evaluation) round(x []controller.Scenario, incumbent space.Config, seed
 }
 
 // seed of a round's futures and search, the same for all methods.
-func (e *evaluation) seed(m *moment) uint64 { return controller.RoundSeed(e.o.Seed, m.round) }
+func (e *evaluation) seed(m *moment) uint64 { return round.Seed(e.o.Seed, m.round) }
 
 // Methods are the names and descriptions of the table, in its order.
 func Methods() [][2]string {

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -39,7 +39,7 @@ type Options struct {
 	MinRatio float64
 	// Generate says how futures are made; empty is generation.DefaultMethod.
 	Generate generation.Method
-	// Search is one of controller.Searches, for the method autosched; "" is auto.
+	// Search is one of round.Searches, for the method autosched; "" is auto.
 	Search   string
 	Always   bool // adopt the best on average, whatever it gains
 	Seed     uint64
@@ -136,12 +136,12 @@ type Decision struct {
 	Configuration string  `json:"configuration"` // in force after the round
 	Evaluations   int     `json:"evaluations"`
 	// Interval of Ratio, of methods that measure on enough futures.
-	Interval *controller.Interval `json:"interval,omitempty"`
+	Interval *round.Interval `json:"interval,omitempty"`
 	// Search is what the round searched and Why why, where it chose.
 	Search string `json:"search,omitempty"`
 	Why    string `json:"why,omitempty"`
 	// Candidates are what was measured, of a method that measures.
-	Candidates []controller.Candidate `json:"candidates,omitempty"`
+	Candidates []round.Candidate `json:"candidates,omitempty"`
 }
 
 // Sample is the live cluster at an instant.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
@@ -204,7 +204,7 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scorer, err := controller.NewScorer(e.o.Scheduler, e.o.Cluster, []controller.Scenario{x}, e.o.Objective, e.o.Simulate)
+		scorer, err := round.NewScorer(e.o.Scheduler, e.o.Cluster, []round.Scenario{x}, e.o.Objective, e.o.Simulate)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/causal"
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/search/prune"
 	"github.com/autosched/autosched/space"
@@ -68,7 +68,7 @@ var contexts = []struct {
 
 type segmentFacts struct{ arrivals, hours, capacity, work, backlog, active, gpus, floor, base float64 }
 
-func facts(x *controller.Scenario, cluster int, length time.Duration) segmentFacts {
+func facts(x *round.Scenario, cluster int, length time.Duration) segmentFacts {
 	f := segmentFacts{hours: length.Hours(), capacity: float64(cluster)}
 	for _, j := range x.Arrivals.Jobs() {
 		f.arrivals++
@@ -104,7 +104,7 @@ func workloadNames() []string {
 const measured = 2
 
 // workloadOf are their means over scenarios.
-func workloadOf(x []controller.Scenario, gpus int, horizon time.Duration) []float64 {
+func workloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
 	out := make([]float64, len(contexts)-measured)
 	for i := range x {
 		f := facts(&x[i], gpus, horizon)
@@ -173,7 +173,7 @@ type trainer struct {
 	e        *evaluation
 	t        TrainingOptions
 	columns  *prune.Columns
-	segments []controller.Scenario
+	segments []round.Scenario
 	starts   []string
 }
 
@@ -187,10 +187,10 @@ type trainingRow struct {
 func (b *trainer) run(ctx context.Context) (*Training, error) {
 	total := len(b.segments) * b.t.Configs
 	rows := make([]trainingRow, total)
-	var scorers []*controller.Scorer
+	var scorers []*round.Scorer
 	var bases []search.Measurement
 	for i := range b.segments {
-		s, err := controller.NewScorer(b.e.o.Scheduler, b.e.o.Cluster, b.segments[i:i+1], b.e.o.Objective, b.e.o.Simulate)
+		s, err := round.NewScorer(b.e.o.Scheduler, b.e.o.Cluster, b.segments[i:i+1], b.e.o.Objective, b.e.o.Simulate)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +204,7 @@ func (b *trainer) run(ctx context.Context) (*Training, error) {
 			return nil, fmt.Errorf("training: the incumbent runs out of events on the segment at %s", b.starts[i])
 		}
 		bases = append(bases, base)
-		configs := search.Spread(b.e.o.Scheduler.Space, controller.RoundSeed(b.e.o.Seed, i), b.t.Configs)
+		configs := search.Spread(b.e.o.Scheduler.Space, round.Seed(b.e.o.Seed, i), b.t.Configs)
 		for k := range b.t.Configs {
 			rows[i*b.t.Configs+k].config = configs[k]
 		}
@@ -294,7 +294,7 @@ func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Traini
 		}
 		add(causal.TierConfig, used(b.columns.Column(k, values)))
 	}
-	for _, name := range controller.MetricNames {
+	for _, name := range round.MetricNames {
 		values := make([]float64, len(good))
 		for i, n := range good {
 			values[i] = rows[n].m.Metrics[name]

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -20,13 +20,13 @@ type TuneOptions struct {
 	// Truth tunes on the true future instead of forecast ones.
 	Truth    bool
 	Progress func(search.Trial)
-	// Time, Record, About and Resume are as in controller.Round.
+	// Time, Record, About and Resume are as in round.Round.
 	Time   time.Duration
 	Record io.Writer
 	About  map[string]string
 	Resume *search.Recording
-	// Goal is the text of a controller.Goal; "" is Options.Objective. Front is as in
-	// controller.Round.
+	// Goal is the text of a round.Goal; "" is Options.Objective. Front is as in
+	// round.Round.
 	Goal  string
 	Front []string
 }
@@ -34,35 +34,35 @@ type TuneOptions struct {
 // Tune is one round at an instant of the trace: the cluster has run since
 // Options.From under the incumbent, and the search is for what is coming.
 // Options.To and Methods are not looked at.
-func Tune(ctx context.Context, o Options, t TuneOptions) (controller.RoundResult, *workload.State, error) {
+func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workload.State, error) {
 	at, incumbent := t.At, t.Incumbent
 	o.To = at + 1
 	if o.Horizon <= 0 {
 		o.Horizon = DefaultHorizon
 	}
 	if at < o.From {
-		return controller.RoundResult{}, nil, errors.New("tune: the instant is before the first submission")
+		return round.Result{}, nil, errors.New("tune: the instant is before the first submission")
 	}
 	e, err := prepare(o)
 	if err != nil {
-		return controller.RoundResult{}, nil, err
+		return round.Result{}, nil, err
 	}
 	// The live simulation ends at the instant, but the true future needs what
 	// comes after it.
 	e.live = o.Trace.Window(e.start(), at+1+e.o.Horizon)
 	live, err := e.startLive(incumbent, true)
 	if err != nil {
-		return controller.RoundResult{}, nil, err
+		return round.Result{}, nil, err
 	}
 	if err := live.runUntil(ctx, at); err != nil {
-		return controller.RoundResult{}, nil, err
+		return round.Result{}, nil, err
 	}
 	m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: incumbent, live: live}
 	x := e.truth(m)
 	if !t.Truth {
-		x, err = controller.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
+		x, err = round.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
 		if err != nil {
-			return controller.RoundResult{}, nil, err
+			return round.Result{}, nil, err
 		}
 	}
 	r := e.round(x, incumbent, e.seed(m))

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 )
 
@@ -92,7 +92,7 @@ func (r *Report) over(a, b *Method) float64 {
 // figure is a method's value in words.
 func (r *Report) figure(m *Method) string {
 	if strings.HasSuffix(r.Objective, "rho") || r.Objective == "ftf" {
-		return controller.Figure(r.Objective, r.value(m))
+		return round.Figure(r.Objective, r.value(m))
 	}
 	return duration(r.value(m))
 }

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -42,7 +42,7 @@ func tiny() *Report {
 			m.Decisions = []Decision{
 				{At: "2017-10-09T01:00:00Z", AtS: 3600, Reason: "kept: none of 8 configurations is better", Ratio: 1, Configuration: "queues=3 order=submit", Evaluations: 8},
 				{At: "2017-10-09T02:00:00Z", AtS: 7200, Adopted: true, Reason: `adopted: "x", gains 1.2x`, Ratio: 1.2, Configuration: "queues=5 order=submit", Evaluations: 8,
-					Interval: &controller.Interval{Low: 1.05, High: 1.4}, Search: controller.SearchPortfolio, Why: "as set"},
+					Interval: &round.Interval{Low: 1.05, High: 1.4}, Search: round.SearchPortfolio, Why: "as set"},
 			}
 		}
 		r.Methods = append(r.Methods, m)

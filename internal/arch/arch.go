@@ -49,13 +49,14 @@ type room struct {
 
 // rooms in the order of the design's table, the more specific folder first.
 var rooms = []room{
-	{"cmd", 6, []string{"*"}},
-	{"examples", 6, []string{"*"}},
+	{"cmd", 7, []string{"*"}},
+	{"examples", 7, []string{"*"}},
 	{"api/autosched/v1", 0, nil},
-	// The agent is a scheduler that uses the API: it never sees the server.
-	{"api/agent", 5, []string{"api/autosched/v1", "controller", "schedulers", "simulator", "space", "workload"}},
-	{"api/server", 5, []string{"api/autosched/v1", "controller", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
-	{"controller", 4, []string{"schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	// The agent is a scheduler that uses the API: it sees neither the server nor the service.
+	{"api/agent", 6, []string{"api/autosched/v1", "schedulers", "simulator", "space", "workload"}},
+	{"api/server", 6, []string{"api/autosched/v1", "controller", "round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	{"controller", 5, []string{"round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},
 	{"search/prune", 3, []string{"search", "space", "causal", "internal/rng"}},
 	{"search", 3, []string{"space", "internal/trees", "internal/rng"}},

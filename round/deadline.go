@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 // missesMetric is the only metric that goes by deadlines.
 const missesMetric = "deadline_misses"
 
-// NoDeadlineNote says that the metric tells nothing, where RoundResult.NoDeadline is
+// NoDeadlineNote says that the metric tells nothing, where Result.NoDeadline is
 // set.
 const NoDeadlineNote = "no job has a deadline: " + missesMetric + " is 0 for all configurations"
 

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/simulator/live"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -22,7 +23,7 @@ import (
 // observed is a busy cluster under Tiresias at an instant: what its ledger
 // tells, and the simulation, which knows the truth.
 type observed struct {
-	Live
+	live.Cluster
 	w         *workload.Workload
 	ledger    *workload.Ledger
 	state     workload.State

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func TestDecideOnAShrunkCluster(t *testing.T) {
 	}
 	for _, down := range []int{0, 2, 5} {
 		l, at := shrunk(t, down)
-		r, err := DecideRound(context.Background(), DecideInput{
+		r, err := Decide(context.Background(), Input{
 			Scheduler: s.Name, Space: s.Space, Objective: "avg_jct", State: l.State(at), Ledger: l, Zero: time.Unix(0, 0), Incumbent: s.Space.Default(),
 			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6, MinRatio: 1.05},
 		}, simulator.Options{})
@@ -78,7 +78,7 @@ func TestDecideWithoutDeadlines(t *testing.T) {
 		if _, err := l.Apply(e); err != nil {
 			t.Fatal(err)
 		}
-		r, err := DecideRound(context.Background(), DecideInput{
+		r, err := Decide(context.Background(), Input{
 			Scheduler: s.Name, Space: s.Space, Objective: "avg_jct subject to deadline_misses<=5%", State: l.State(at), Ledger: l, Zero: time.Unix(0, 0), Incumbent: s.Space.Default(),
 			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 2, MinRatio: 1.05},
 		}, simulator.Options{})

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"math"
@@ -119,7 +119,7 @@ func TestGoalRule(t *testing.T) {
 		if tt.then {
 			r.Objective = "p99_jct then avg_jct"
 		}
-		out := RoundResult{Decision: Decision{Config: sp.Default(), Ratio: 1}}
+		out := Result{Decision: Decision{Config: sp.Default(), Ratio: 1}}
 		for i, x := range tt.rows {
 			out.Trials = append(out.Trials, goalTrial(sp.Default().With("n", space.Int(i)), i, x.objective, x.side, x.excess))
 		}
@@ -134,7 +134,7 @@ func TestGoalRule(t *testing.T) {
 	trial.Measurement.Limits[0].Values = []float64{1.3, 1.3, .7, 2.6}
 	r := Round{Incumbent: sp.Default(), MinRatio: 1.05, Objective: "p99_jct"}
 	base := goalTrial(sp.Default(), 0, 100, 1, 0)
-	out := RoundResult{Decision: Decision{Config: sp.Default()}, Incumbent: base, Trials: []search.Trial{base, trial}}
+	out := Result{Decision: Decision{Config: sp.Default()}, Incumbent: base, Trials: []search.Trial{base, trial}}
 	if r.choose(&out, r.better(&out, false), false, -1); out.Adopt || !strings.Contains(out.Reason, "may break a constraint; it keeps to") {
 		t.Errorf("adopt %v: %s", out.Adopt, out.Reason)
 	}

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ const agreement = .75
 // four of the futures searched on are enough (agreement), with a gain of at least
 // MinRatio. Without a race all futures must agree. All that can be run may replace
 // it if Always is set or the incumbent breaks a constraint.
-func (r *Round) better(out *RoundResult, racing bool) []search.Trial {
+func (r *Round) better(out *Result, racing bool) []search.Trial {
 	g := r.goal()
 	anything := r.Always || breaks(&out.Incumbent)
 	var found []search.Trial
@@ -82,7 +82,7 @@ func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
 // search on few futures from chasing noise. Those that agreed are given, after a
 // race those that were better in it too. An incumbent that breaks a constraint is
 // replaced by the best that keeps to all, whatever that gains.
-func (r *Round) choose(out *RoundResult, agreed []search.Trial, raced bool, expected int) {
+func (r *Round) choose(out *Result, agreed []search.Trial, raced bool, expected int) {
 	g := r.goal()
 	top, best := r.lowest(out.Trials, -1), r.lowest(agreed, expected)
 	out.Best = out.Incumbent

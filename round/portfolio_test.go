@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"context"
@@ -126,7 +126,7 @@ func TestExperience(t *testing.T) {
 	busy := situation{Arrivals: 2, Backlog: 3, Hour: 12, Scale: 8}
 	idle := situation{Arrivals: .1, Hour: 3, Scale: 8}
 	win := func(m *experience, round int, at situation, searched string, best search.Trial, others ...search.Trial) *experience {
-		out := RoundResult{Trials: append([]search.Trial{base, best}, others...), Best: best, Incumbent: base}
+		out := Result{Trials: append([]search.Trial{base, best}, others...), Best: best, Incumbent: base}
 		out.Search = searched
 		return m.after(round, &at, tiresias, &out)
 	}
@@ -194,7 +194,7 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 			} else if incumbent.Equal(x.scheduler.Space.Default()) {
 				incumbent = x.scheduler.Presets[0].Config // somebody set it
 			}
-			got, err := DecideRound(context.Background(), DecideInput{
+			got, err := Decide(context.Background(), Input{
 				Scheduler: "tiresias", Space: x.scheduler.Space, Objective: "avg_jct", State: x.state, Ledger: x.ledger, Zero: x.w.Zero(), Incumbent: incumbent,
 				Round: hour, Experience: handed, Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Workers: workers, MinRatio: 1.001},
 			}, simulator.Options{})
@@ -237,7 +237,7 @@ func TestStruck(t *testing.T) {
 	stuck := func(t search.Trial) search.Trial { t.Measurement.Exhausted = true; return t }
 	m := recall(nil, tiresias.Space)
 	round := func(best search.Trial, others ...search.Trial) {
-		out := RoundResult{Trials: append([]search.Trial{best}, others...), Best: best, Incumbent: base}
+		out := Result{Trials: append([]search.Trial{best}, others...), Best: best, Incumbent: base}
 		next := m.after(1, &situation{}, tiresias, &out)
 		text, err := json.Marshal(next)
 		if err != nil {
@@ -279,7 +279,7 @@ func TestStruck(t *testing.T) {
 
 // explained checks that a round's record says of every configuration that was
 // measured where it comes from and what it was found to gain.
-func explained(r RoundResult) error {
+func explained(r Result) error {
 	if len(r.Candidates) != len(r.Trials) || len(r.Candidates) == 0 {
 		return fmt.Errorf("%d candidates of %d trials", len(r.Candidates), len(r.Trials))
 	}

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"slices"
@@ -62,7 +62,7 @@ func TestAdoptionRule(t *testing.T) {
 				want = tt.always
 			}
 			r := Round{Incumbent: at(0), Refused: tt.refused, MinRatio: 1.05, Always: always}
-			out := RoundResult{Decision: Decision{Config: at(0), Ratio: 1}, Trials: tt.trials, Incumbent: tt.trials[0]}
+			out := Result{Decision: Decision{Config: at(0), Ratio: 1}, Trials: tt.trials, Incumbent: tt.trials[0]}
 			r.choose(&out, r.better(&out, false), false, -1)
 			if !out.Config.Equal(at(want)) || out.Adopt != (want != 0) {
 				t.Errorf("%s, always %v: %v, adopt %v (%s); want %v", tt.name, always, out.Config, out.Adopt, out.Reason, at(want))
@@ -91,7 +91,7 @@ func TestNoIntervalOverWhatDoesNotEnd(t *testing.T) {
 		incumbent, candidate := trial(0, 10, 10, 11, 10), trial(1, 8, 8, 9, 8)
 		incumbent.Measurement.Exhausted = exhausted
 		r := Round{Incumbent: incumbent.Config, MinRatio: 1.05}
-		out := RoundResult{Decision: Decision{Config: incumbent.Config, Ratio: 1}, Trials: []search.Trial{incumbent, candidate}, Incumbent: incumbent}
+		out := Result{Decision: Decision{Config: incumbent.Config, Ratio: 1}, Trials: []search.Trial{incumbent, candidate}, Incumbent: incumbent}
 		r.choose(&out, []search.Trial{candidate}, true, -1)
 		if !out.Adopt || out.Interval.IsZero() != exhausted {
 			t.Errorf("exhausted %v: adopt %v, interval %+v, %s", exhausted, out.Adopt, out.Interval, out.Reason)
@@ -125,7 +125,7 @@ func TestWhoRaces(t *testing.T) {
 	} {
 		incumbent := trial(0, slices.Repeat([]float64{10}, len(tt.values))...)
 		r := Round{Incumbent: incumbent.Config, Objective: "avg_jct", MinRatio: 1.05}
-		out := RoundResult{Trials: []search.Trial{incumbent, trial(1, tt.values...)}, Incumbent: incumbent}
+		out := Result{Trials: []search.Trial{incumbent, trial(1, tt.values...)}, Incumbent: incumbent}
 		if races, alone := len(r.better(&out, true)) == 1, len(r.better(&out, false)) == 1; races != tt.races || alone != tt.alone {
 			t.Errorf("%s: races %v, is adopted without %v", tt.name, races, alone)
 		}

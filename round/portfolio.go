@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"encoding/json"
@@ -134,7 +134,7 @@ func (m *experience) search(setting string, x *situation, atDefault bool) (what,
 }
 
 // after is the experience of a round's successor.
-func (m *experience) after(round int, x *situation, s *schedulers.Scheduler, out *RoundResult) *experience {
+func (m *experience) after(round int, x *situation, s *schedulers.Scheduler, out *Result) *experience {
 	if len(out.Trials) == 0 {
 		return m
 	}
@@ -169,7 +169,7 @@ func (m *experience) after(round int, x *situation, s *schedulers.Scheduler, out
 
 // strike forgets winners that a round found livelocked. If every configuration is,
 // that says nothing about any.
-func (m *experience) strike(out *RoundResult) {
+func (m *experience) strike(out *Result) {
 	if !slices.ContainsFunc(out.Trials, func(t search.Trial) bool { return t.OK() }) {
 		return
 	}
@@ -214,7 +214,7 @@ func (m *experience) win(round int, x *situation, s *schedulers.Scheduler, c spa
 
 // promising are trials of a search that were better than the incumbent on
 // average and unlike each other and the winner, the best first.
-func promising(out *RoundResult) []space.Config {
+func promising(out *Result) []space.Config {
 	var better []search.Trial
 	for _, t := range out.Trials {
 		if t.OK() && search.Gain(t, out.Incumbent).Plain > 1 {

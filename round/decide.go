@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"context"
@@ -9,33 +9,33 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// Decide is the DecideFunc of the product, on a simulator set by o: it makes
+// Decider is the DecideFunc of the product, on a simulator set by o: it makes
 // futures from the ledger and searches on them.
-func Decide(o simulator.Options) DecideFunc {
-	return func(ctx context.Context, in DecideInput) (Decision, error) {
-		r, err := DecideRound(ctx, in, o)
+func Decider(o simulator.Options) DecideFunc {
+	return func(ctx context.Context, in Input) (Decision, error) {
+		r, err := Decide(ctx, in, o)
 		return r.Decision, err
 	}
 }
 
-// DecideRound is Decide with its evidence. The online service
+// Decide makes a round's decision with its evidence. The online service
 // and the method autosched of an evaluation both come here.
-func DecideRound(ctx context.Context, in DecideInput, o simulator.Options) (RoundResult, error) {
+func Decide(ctx context.Context, in Input, o simulator.Options) (Result, error) {
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
-		return RoundResult{}, err
+		return Result{}, err
 	}
 	if err := in.State.Cluster.Validate(); err != nil {
-		return RoundResult{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
+		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
 	}
-	seed := RoundSeed(in.Seed, in.Round)
+	seed := Seed(in.Seed, in.Round)
 	count := in.Futures
 	if !in.Always {
 		count *= 2 // the second half is for those that were best on the first
 	}
 	scenarios, err := Futures(ctx, in.Ledger, &in.State, in.Zero, in.Horizon, count, seed, o, in.Engine)
 	if err != nil {
-		return RoundResult{}, err
+		return Result{}, err
 	}
 	r := Round{
 		Scheduler: s, Space: in.Space, Objective: in.Objective, Cluster: in.State.Cluster, Scenarios: scenarios[:in.Futures], Confirm: scenarios[in.Futures:], Options: o,
@@ -67,8 +67,8 @@ func DecideRound(ctx context.Context, in DecideInput, o simulator.Options) (Roun
 	return out, err
 }
 
-// RoundSeed is the seed of a round's futures and search. Neighbouring seeds and
+// Seed is the seed of a round's futures and search. Neighbouring seeds and
 // rounds share nothing.
-func RoundSeed(seed uint64, round int) uint64 {
+func Seed(seed uint64, round int) uint64 {
 	return rng.Stream("round", seed, uint64(round)).Uint64()
 }

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const racers = 4
 // What was best of many on the futures that it was chosen on was partly lucky
 // there; on fresh ones it is not. out.Incumbent gets both as well. The result is
 // nil if there was nothing to race on, and empty if nobody was better.
-func (r *Round) race(ctx context.Context, out *RoundResult, candidates []search.Trial, expected, most int) ([]search.Trial, error) {
+func (r *Round) race(ctx context.Context, out *Result, candidates []search.Trial, expected, most int) ([]search.Trial, error) {
 	field := slices.Clone(candidates)
 	slices.SortStableFunc(field, func(a, b search.Trial) int {
 		switch x, y := a.Measurement.Mean(), b.Measurement.Mean(); {

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"slices"
@@ -74,7 +74,7 @@ func move(c space.Config, to *space.Space) space.Config {
 }
 
 // moveTo moves all configurations of a result to another space.
-func (out *RoundResult) moveTo(s *space.Space) {
+func (out *Result) moveTo(s *space.Space) {
 	out.Config = move(out.Config, s)
 	for _, t := range slices.Concat(pointers(out.Trials), []*search.Trial{&out.Best, &out.Incumbent}) {
 		if !t.Config.IsZero() {

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func tuningRound(t *testing.T, x *observed) *Round {
 }
 
 // evidence is all that a round found, as text.
-func evidence(t *testing.T, r RoundResult) string {
+func evidence(t *testing.T, r Result) string {
 	t.Helper()
 	r.Reason += "."
 	b, err := json.MarshalIndent(struct {

@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 // whether it is worth a change. It is one function for online service and
 // offline evaluation. The same input gives the same decision, for any number of
 // workers. It must return soon after its context ends.
-type DecideFunc func(ctx context.Context, in DecideInput) (Decision, error)
+type DecideFunc func(ctx context.Context, in Input) (Decision, error)
 
-// DecideInput is what a round knows.
-type DecideInput struct {
+// Input is what a round knows.
+type Input struct {
 	// Scheduler is the built-in type whose simulated policy evaluates
 	// configurations, such as "tiresias".
 	Scheduler string

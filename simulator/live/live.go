@@ -1,4 +1,5 @@
-package controller
+// Package live simulates a cluster under a scheduler, event by event, as a service sees it.
+package live
 
 import (
 	"fmt"
@@ -8,9 +9,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Live turns what happens in a simulation that stands for a cluster into the
+// Cluster turns what happens in a simulation that stands for a cluster into the
 // events a scheduler would send, for a ledger or for the service.
-type Live struct {
+type Cluster struct {
 	Sim  simulator.Sim
 	Send func(workload.Event)
 	// Revision is the configuration in force, told with every event.
@@ -20,7 +21,7 @@ type Live struct {
 }
 
 // Observe is the simulation's Options.Observer.
-func (l *Live) Observe(e simulator.Event) {
+func (l *Cluster) Observe(e simulator.Event) {
 	spec := l.Sim.Spec(e.Job)
 	out := workload.Event{Kind: e.Kind, Time: e.Time, Revision: l.Revision,
 		LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel, LeaseUntil: e.Seen.LeaseUntil}
@@ -42,12 +43,12 @@ func (l *Live) Observe(e simulator.Event) {
 }
 
 // Applied tells that a configuration took effect.
-func (l *Live) Applied(at time.Duration, revision string) {
+func (l *Cluster) Applied(at time.Duration, revision string) {
 	l.Revision = revision
 	l.send(workload.Event{Kind: workload.ConfigApplied, Time: at, Revision: revision})
 }
 
-func (l *Live) send(e workload.Event) {
+func (l *Cluster) send(e workload.Event) {
 	l.sent++
 	e.ID = fmt.Sprintf("%09d", l.sent)
 	l.Send(e)

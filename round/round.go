@@ -1,4 +1,4 @@
-package controller
+package round
 
 import (
 	"context"
@@ -74,8 +74,8 @@ type Pruner interface {
 	Finish(trials []search.Trial) error
 }
 
-// RoundResult is a round's decision with its evidence.
-type RoundResult struct {
+// Result is a round's decision with its evidence.
+type Result struct {
 	Decision
 	Trials []search.Trial
 	State  json.RawMessage // of a sampler that learns, for the next round
@@ -95,7 +95,7 @@ type RoundResult struct {
 
 // Run searches and decides. With nothing to play on it keeps the incumbent and
 // says so.
-func (r *Round) Run(ctx context.Context) (RoundResult, error) {
+func (r *Round) Run(ctx context.Context) (Result, error) {
 	narrow, inert := r.withoutInert()
 	out, err := narrow.run(ctx)
 	if len(inert) > 0 {
@@ -106,8 +106,8 @@ func (r *Round) Run(ctx context.Context) (RoundResult, error) {
 	return out, err
 }
 
-func (r *Round) run(ctx context.Context) (RoundResult, error) {
-	out := RoundResult{Decision: Decision{Config: r.Incumbent, Ratio: 1, Details: map[string]float64{}}}
+func (r *Round) run(ctx context.Context) (Result, error) {
+	out := Result{Decision: Decision{Config: r.Incumbent, Ratio: 1, Details: map[string]float64{}}}
 	scorer, err := NewScorer(r.Scheduler, r.Cluster, r.Scenarios, r.Objective, r.Options)
 	if errors.Is(err, errNothing) {
 		out.Reason = "nothing runs, waits or is expected"

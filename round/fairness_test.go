@@ -1,4 +1,4 @@
-package controller_test
+package round_test
 
 import (
 	"context"
@@ -6,20 +6,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
 // measured plays one scenario under fifo.
-func measured(t *testing.T, objective string, x controller.Scenario) (value, floor float64) {
+func measured(t *testing.T, objective string, x round.Scenario) (value, floor float64) {
 	t.Helper()
 	s, err := schedulers.Find("fifo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc, err := controller.NewScorer(s, workload.Cluster{Nodes: 1, GPUsPerNode: 8}, []controller.Scenario{x}, objective, simulator.Options{})
+	sc, err := round.NewScorer(s, workload.Cluster{Nodes: 1, GPUsPerNode: 8}, []round.Scenario{x}, objective, simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestFairnessObjectives(t *testing.T) {
 		{"p95_rho", .8 + .9*(1.5-.8), .4 + .9*(.5-.4)},
 		{"avg_jct", 7200, 3600},
 	} {
-		value, floor := measured(t, tt.objective, controller.Scenario{Arrivals: w})
+		value, floor := measured(t, tt.objective, round.Scenario{Arrivals: w})
 		if !near(value, tt.value) || !near(floor, tt.floor) {
 			t.Errorf("%s: %v, floor %v, want %v, %v", tt.objective, value, floor, tt.value, tt.floor)
 		}
@@ -76,7 +76,7 @@ func TestFairnessOfResumedJobs(t *testing.T) {
 			Attained: 8 * hours(1), Held: 8, Placement: []workload.NodeGPUs{{Node: 0, GPUs: 8}}},
 		{Job: workload.Job{ID: "b", GPUs: workload.GPUs(8)}, Since: 0, WaitTime: hours(4)},
 	}
-	x := controller.Scenario{State: state, Left: []time.Duration{hours(1), hours(1)}}
+	x := round.Scenario{State: state, Left: []time.Duration{hours(1), hours(1)}}
 	for _, tt := range []struct {
 		objective    string
 		value, floor float64
@@ -93,12 +93,12 @@ func TestFairnessOfResumedJobs(t *testing.T) {
 
 func TestFigure(t *testing.T) {
 	for objective, want := range map[string]string{"ftf": "12.50 %", "max_rho": "0.125", "p95_rho": "0.125", "avg_jct": "0 s"} {
-		if got := controller.Figure(objective, .125); got != want {
+		if got := round.Figure(objective, .125); got != want {
 			t.Errorf("%s: %s, want %s", objective, got, want)
 		}
 	}
-	for _, o := range controller.Objectives {
-		if err := controller.CheckObjective(o); err != nil {
+	for _, o := range round.Objectives {
+		if err := round.CheckObjective(o); err != nil {
 			t.Error(err)
 		}
 	}
