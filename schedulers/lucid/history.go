@@ -12,10 +12,9 @@ type history struct {
 	s     *simulator.Sim
 	ended []ended // of jobs that ended before the policy took over
 	next  int
-	means []mean
-	byKey map[string]int32 // indices of means
-	like  map[likeness]int32
-	wide  map[int]int32
+	byKey map[string]mean
+	like  map[likeness]mean
+	wide  map[int]mean
 }
 
 type ended struct {
@@ -36,9 +35,9 @@ type mean struct{ sum, n int64 }
 const typical = time.Hour
 
 func (h *history) reset(s *simulator.Sim) {
-	h.s, h.next, h.ended, h.means = s, 0, h.ended[:0], h.means[:0]
+	h.s, h.next, h.ended = s, 0, h.ended[:0]
 	if h.byKey == nil {
-		h.byKey, h.like, h.wide = map[string]int32{}, map[likeness]int32{}, map[int]int32{}
+		h.byKey, h.like, h.wide = map[string]mean{}, map[likeness]mean{}, map[int]mean{}
 	}
 	clear(h.byKey)
 	clear(h.like)
@@ -74,39 +73,27 @@ func (h *history) add(j simulator.ID) {
 	ran := int64(h.s.JobService(j) / time.Duration(g) / time.Second)
 	spec := h.s.Spec(j)
 	if spec.Key != "" {
-		note(h, h.byKey, spec.Key, ran)
+		h.byKey[spec.Key] = h.byKey[spec.Key].with(ran)
 	}
-	note(h, h.like, likeness{spec.Tenant, g}, ran)
-	note(h, h.wide, g, ran)
+	like := likeness{spec.Tenant, g}
+	h.like[like] = h.like[like].with(ran)
+	h.wide[g] = h.wide[g].with(ran)
 }
 
-func note[K comparable](h *history, index map[K]int32, k K, ran int64) {
-	i, ok := index[k]
-	if !ok {
-		i = int32(len(h.means))
-		h.means = append(h.means, mean{})
-		index[k] = i
-	}
-	h.means[i].sum += ran
-	h.means[i].n++
-}
+func (m mean) with(v int64) mean { return mean{m.sum + v, m.n + 1} }
 
 // estimate is the run time to expect of a job.
 func (h *history) estimate(j simulator.ID) time.Duration {
-	if len(h.means) == 0 {
-		return typical
-	}
 	spec, g := h.s.Spec(j), h.s.JobWidth(j)
-	i, ok := h.byKey[spec.Key]
+	m, ok := h.byKey[spec.Key]
 	if !ok {
-		i, ok = h.like[likeness{spec.Tenant, g}]
+		m, ok = h.like[likeness{spec.Tenant, g}]
 	}
 	if !ok {
-		i, ok = h.wide[g]
+		m, ok = h.wide[g]
 	}
 	if !ok {
 		return typical
 	}
-	m := &h.means[i]
 	return time.Duration(m.sum/m.n) * time.Second
 }

@@ -23,7 +23,6 @@ package lucid
 
 import (
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -67,12 +66,11 @@ type policy struct {
 	s        *simulator.Sim
 	pairs    pairs
 	queue    queue
+	partners []*partners // by width, in order of appearance
 	jobs     []job
 	past     history
 	profiler profiler
 	starts   int64
-	// freed counts the instants at which GPUs or quota may have been given back.
-	freed int
 	// The first job submitted within the last hour, and the first not counted;
 	// those between are so many, members of groups counted.
 	recent, counted simulator.ID
@@ -83,8 +81,7 @@ type job struct {
 	estimate time.Duration // of the run time, when submitted
 	key      int64
 	partner  simulator.ID // -1 for nobody
-	width    int32        // index of queue.widths
-	offer    int32        // number among the partners, and one more; 0 for none
+	offers   bool         // is among the partners
 	started  int64        // counts starts, with Quirks.PlanOrder
 }
 
@@ -94,9 +91,11 @@ func (*policy) Shares() {}
 func (p *policy) Reset(s *simulator.Sim) {
 	p.s = s
 	p.pairs.reset(s.Models())
-	p.queue.reset(len(p.pairs.loads))
+	p.queue.reset()
+	for _, c := range p.partners {
+		c.reset()
+	}
 	p.jobs, p.recent, p.counted, p.inHour, p.starts = p.jobs[:0], 0, 0, 0, 0
-	p.freed = 1
 	p.past.reset(s)
 	p.profiler.reset(s)
 }
@@ -105,21 +104,20 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	for int(j) >= len(p.jobs) {
 		p.jobs = append(p.jobs, job{partner: -1})
 	}
-	x := &p.jobs[j]
 	d, ok := p.s.JobEstimate(j)
 	if !ok {
 		p.past.learn(p.s.JobSubmit(j))
 		d = p.past.estimate(j)
 	}
-	x.estimate, x.width = d, p.queue.width(p.s.JobGPUs(j))
-	x.key = p.rank(j)
+	p.jobs[j] = job{estimate: d, partner: -1}
+	p.jobs[j].key = p.rank(j)
 	p.profiler.admit(j)
 	switch {
 	case p.profiler.has(j):
 	case !p.s.JobRunning(j):
 		p.wait(j)
 	default:
-		x.partner = p.s.JobPartner(j)
+		p.jobs[j].partner = p.s.JobPartner(j)
 		p.offer(j)
 	}
 }
@@ -134,23 +132,21 @@ func (p *policy) rank(j simulator.ID) int64 {
 	if p.byTime {
 		return v
 	}
-	high, low := bits.Mul64(uint64(v), uint64(p.s.JobWidth(j)))
-	if high > 0 {
-		return math.MaxInt64
+	if g := int64(p.s.JobWidth(j)); v <= math.MaxInt64/g {
+		return v * g
 	}
-	return int64(min(low, math.MaxInt64))
+	return math.MaxInt64
 }
 
 // wait puts a job into the main queue.
 func (p *policy) wait(j simulator.ID) {
 	p.s.SetPool(j, 0)
-	p.s.SetRelaxed(j, false) // another policy may have let it
-	load := int32(p.queue.kinds - 1)
+	p.s.SetRelaxed(j, false) // the policy of which this run is a fork may have relaxed it
+	load := int32(unknown)
 	if p.mayShare(j) {
 		load = p.pairs.of(p.s, j)
 	}
-	x := &p.jobs[j]
-	p.queue.add(x.width, load, p.s.JobMembers(j) > 1, lanes.Entry{Key: x.key, ID: j})
+	p.queue.add(p.of(p.s.JobGPUs(j)), load, lanes.Entry{Key: p.jobs[j].key, ID: j})
 }
 
 // mayShare reports whether a job is one whose load is known and that fits a
@@ -174,13 +170,11 @@ func (p *policy) profiled(j simulator.ID) bool {
 
 // offer makes a running job that is alone on its GPUs a possible partner.
 func (p *policy) offer(j simulator.ID) {
-	x := &p.jobs[j]
-	if x.offer > 0 || p.s.JobShares(j) || !p.mayShare(j) {
+	if p.jobs[j].offers || p.s.JobShares(j) || !p.mayShare(j) {
 		return
 	}
-	w := &p.queue.widths[x.width]
-	w.partners.add(p.partner(j))
-	x.offer = w.joined()
+	p.jobs[j].offers = true
+	p.of(p.s.JobGPUs(j)).add(p.partner(j))
 }
 
 func (p *policy) partner(j simulator.ID) partner {
@@ -188,7 +182,7 @@ func (p *policy) partner(j simulator.ID) partner {
 	if p.quirks.PlanOrder {
 		since = p.jobs[j].started
 	}
-	return partner{since: since, job: j, key: float64(p.jobs[j].key)}
+	return partner{since: since, job: j, load: p.pairs.of(p.s, j), key: float64(p.jobs[j].key)}
 }
 
 func (p *policy) began(j simulator.ID) {
@@ -198,18 +192,25 @@ func (p *policy) began(j simulator.ID) {
 
 // withdraw undoes offer.
 func (p *policy) withdraw(j simulator.ID) {
-	x := &p.jobs[j]
-	if x.offer == 0 {
-		return
+	if p.jobs[j].offers {
+		p.jobs[j].offers = false
+		p.of(p.s.JobGPUs(j)).remove(p.partner(j))
 	}
-	if moved := p.queue.widths[x.width].partners.remove(p.partner(j), x.offer-1); moved >= 0 {
-		p.jobs[moved].offer = x.offer
+}
+
+// of is the partners of a width.
+func (p *policy) of(width int) *partners {
+	for _, c := range p.partners {
+		if c.width == width {
+			return c
+		}
 	}
-	x.offer = 0
+	c := &partners{width: width, top: first}
+	p.partners = append(p.partners, c)
+	return c
 }
 
 func (p *policy) Finish(j simulator.ID) {
-	p.freed++
 	p.past.end(j, p.s.Now())
 	if p.profiler.finish(j) {
 		return
@@ -230,89 +231,43 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		return
 	}
 	share := p.sharing()
-	p.scan(plan, share)
-	p.place(plan, share)
-	for _, i := range p.queue.busy {
-		p.queue.widths[i].rewind()
-	}
-}
-
-// scan begins a walk over the jobs for which there may be a place or a partner.
-func (p *policy) scan(plan *simulator.Plan, share bool) {
-	p.queue.walk = p.queue.walk[:0]
-	free := plan.Free()
-	for _, i := range p.queue.busy {
-		w := &p.queue.widths[i]
-		switch {
-		case p.mayStart(w) && w.gpus <= free || p.quirks.BlockApart && !share:
-			w.all()
-		case share:
-			p.settle(w)
-			w.warm()
-		default:
-			continue
-		}
-		if w.front >= 0 {
-			p.queue.walk = append(p.queue.walk, i)
-		}
-	}
-}
-
-// mayStart reports whether a job of a width might find a place, if there were
-// enough free GPUs. Where a gang finds none, others of its width find none until
-// GPUs are given back, but for groups, which are placed by member.
-func (p *policy) mayStart(w *width) bool { return w.full != p.freed || w.groups > 0 }
-
-// place starts the jobs of a walk, alone or beside others.
-func (p *policy) place(plan *simulator.Plan, share bool) {
+	blocks := p.quirks.BlockApart && !share
+	p.queue.walk(func(l *lane) bool {
+		return blocks || l.partners.width <= plan.Free() || share && l.hopeful()
+	})
 	for {
-		w, at := p.queue.next()
-		if w == nil {
+		in := p.queue.next()
+		if in < 0 {
 			return
 		}
-		e := w.heads[w.front]
-		if j := e.ID; !p.s.QuotaAllows(j) {
-			w.skip()
-		} else if p.begin(plan, w, e, share) {
-			p.queue.take(w, p.s.JobMembers(j) > 1)
-		} else if p.quirks.BlockApart && !share {
+		switch h := p.queue.open[in]; {
+		case !p.s.QuotaAllows(h.ID):
+			p.queue.skip(in)
+		case p.begin(plan, h, share):
+			p.queue.take(in)
+		case blocks:
 			return
-		} else {
-			// Whoever finds no place hides the jobs behind of its kind: none of its
-			// width is started alone any more, which could be their partner.
-			w.open.remove(int(w.front))
-			switch {
-			case p.mayStart(w):
-			case share:
-				w.cool()
-			default:
-				clear(w.open)
-			}
-		}
-		if w.look(); w.front < 0 {
-			p.queue.hide(at)
+		default:
+			// The jobs behind of the same kind find no place either. None of this width
+			// starts alone any more, which could be their partner.
+			p.queue.close(in)
 		}
 	}
 }
 
-// begin starts a width's next job, if it finds a place or a partner.
-func (p *policy) begin(plan *simulator.Plan, w *width, e lanes.Entry, share bool) bool {
-	j, with := e.ID, simulator.ID(-1)
+// begin starts a job alone or beside a partner, and reports whether it did.
+func (p *policy) begin(plan *simulator.Plan, h head, share bool) bool {
+	j, with := h.ID, simulator.ID(-1)
 	if share && p.eager {
-		with = p.mate(w, e.Key)
+		with = p.mate(h.lane, h.Key)
 	}
-	if with < 0 && p.mayStart(w) {
-		if plan.Start(j) {
-			p.began(j)
-			p.offer(j)
-			return true
-		}
-		if p.s.JobMembers(j) == 1 {
-			w.full = p.freed
-		}
+	if with < 0 && plan.Start(j) {
+		p.began(j)
+		p.offer(j)
+		return true
 	}
 	if with < 0 && share && !p.eager {
-		with = p.mate(w, e.Key)
+		with = p.mate(h.lane, h.Key)
 	}
 	if with < 0 {
 		return false
@@ -338,38 +293,18 @@ func (p *policy) sharing() bool {
 	return float64(p.inHour) > p.loadAbove
 }
 
-// settle finds out of which loads those are who joined a width's partners, and
-// who may hope for them.
-func (p *policy) settle(w *width) {
-	joined := w.unsettled()
-	if len(joined) == 0 {
-		return
-	}
-	for i := range joined {
-		x := &joined[i]
-		x.load = p.pairs.of(p.s, x.job)
-		for k, guests := range p.pairs.welcome(x.load) {
-			w.hot[k] |= guests
-		}
-	}
-	w.partners.settle()
-}
-
-// mate is the first possible partner for a width's next job, -1 if there is
-// none.
-func (p *policy) mate(w *width, key int64) simulator.ID {
-	p.settle(w)
-	i := w.front
-	if !w.hot.has(int(i)) {
+// mate is the first possible partner for a job of a lane, -1 if there is none.
+func (p *policy) mate(l *lane, key int64) simulator.ID {
+	if l.load == unknown {
 		return -1
 	}
-	from := int32(-1)
-	if l := &w.lanes[i]; l.looked && key >= l.failed {
-		from = l.seen
+	from := l.unseen(key)
+	least := float64(key) / p.factor
+	for i := from; i < len(l.partners.list); i++ {
+		if x := &l.partners.list[i]; x.key >= least && p.pairs.fit(l.load, x.load) {
+			return x.job
+		}
 	}
-	with := w.partners.first(p.pairs.besides(i), float64(key)/p.factor, from)
-	if with < 0 {
-		w.failed(i, key)
-	}
-	return with
+	l.look(from, key)
+	return -1
 }

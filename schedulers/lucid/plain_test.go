@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -25,43 +24,29 @@ type plain struct{ *policy }
 func (p plain) Plan(plan *simulator.Plan) {
 	p.profiler.plan(p.policy, plan)
 	share := p.sharing()
-	type waiting struct {
-		lanes.Entry
-		w    *width
-		lane int32
-	}
-	var all []waiting
-	for i := range p.queue.widths {
-		w := &p.queue.widths[i]
-		for l := range w.lanes {
-			for k := range w.lanes[l].list.Len() {
-				all = append(all, waiting{w.lanes[l].list.At(k), w, int32(l)})
-			}
+	var all []head
+	for _, l := range p.queue.lanes {
+		for k := range l.list.Len() {
+			all = append(all, head{l.list.At(k), l})
 		}
 	}
-	slices.SortFunc(all, func(a, b waiting) int {
-		if a.Before(b.Entry) {
-			return -1
-		}
-		return 1
-	})
-	type kind struct{ width, load int }
-	closed := map[kind]bool{}
+	slices.SortFunc(all, func(a, b head) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID)) })
+	closed := map[*lane]bool{}
 	for _, x := range all {
-		j, k := x.ID, kind{x.w.gpus, int(x.lane)}
-		if closed[k] || !p.s.QuotaAllows(j) {
+		j := x.ID
+		if closed[x.lane] || !p.s.QuotaAllows(j) {
 			continue
 		}
 		with := simulator.ID(-1)
 		if share && p.eager {
-			with = p.search(x.w, x.lane, x.Key)
+			with = p.search(x)
 		}
 		started := with < 0 && plan.Start(j)
 		if started {
 			p.began(j)
 			p.offer(j)
 		} else if with < 0 && share {
-			with = p.search(x.w, x.lane, x.Key)
+			with = p.search(x)
 		}
 		if with >= 0 {
 			p.withdraw(with)
@@ -71,25 +56,24 @@ func (p plain) Plan(plan *simulator.Plan) {
 		}
 		switch {
 		case started || with >= 0:
-			x.w.front, x.w.heads[x.lane] = x.lane, x.Entry
-			p.queue.take(x.w, p.s.JobMembers(j) > 1)
+			x.lane.list.Remove(x.Entry)
+			p.queue.total--
 		case p.quirks.BlockApart && !share:
 			return
 		default:
-			closed[k] = true
+			closed[x.lane] = true
 		}
 	}
 }
 
 // search looks at all partners.
-func (p plain) search(w *width, load int32, key int64) simulator.ID {
+func (p plain) search(x head) simulator.ID {
 	best := partner{job: -1}
 	for j := range simulator.ID(len(p.jobs)) {
-		x := p.jobs[j]
-		if x.offer == 0 || p.s.JobGPUs(j) != w.gpus || int(load) == p.queue.kinds-1 {
+		if !p.jobs[j].offers || p.s.JobGPUs(j) != x.lane.partners.width || x.lane.load == unknown {
 			continue
 		}
-		if c := p.partner(j); c.key >= float64(key)/p.factor && p.pairs.fit(int(load), int(p.pairs.of(p.s, j))) && (best.job < 0 || c.before(&best)) {
+		if c := p.partner(j); c.key >= float64(x.Key)/p.factor && p.pairs.fit(x.lane.load, c.load) && (best.job < 0 || c.before(&best)) {
 			best = c
 		}
 	}
@@ -232,58 +216,4 @@ func TestSharingWithoutLoads(t *testing.T) {
 	ends(t, play(t, 1, New(config), o, jobs), 10+500/.8+490, 10+500/.8)
 	models.Pair = func(int, int) (float64, float64) { return .5, .5 } // no more than in turns
 	ends(t, play(t, 1, New(config), o, jobs), 1000, 1500)
-}
-
-// Partners found by the log are those found in a list of all.
-func TestPartnersFindTheFirst(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		var p partners
-		p.reset()
-		number := map[simulator.ID]int32{} // of those who are there
-		var there []partner                // in order of start
-		for step := range rapid.IntRange(1, 2000).Draw(t, "steps") {
-			if r.IntN(2) == 0 {
-				j := simulator.ID(r.IntN(40))
-				x := partner{since: int64(j) % 10, job: j, load: int32(j) % 3, key: float64(j % 7)}
-				i, ok := slices.BinarySearchFunc(there, x, func(a, b partner) int {
-					return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.job, b.job))
-				})
-				if !ok {
-					p.add(x)
-					number[j] = p.joined() - 1
-					there = slices.Insert(there, i, x)
-					continue
-				}
-				if moved := p.remove(x, number[j]); moved >= 0 {
-					number[moved] = number[j]
-				}
-				there = slices.Delete(there, i, i+1)
-				continue
-			}
-			p.settle()
-			loads := set{uint64(r.IntN(8))}
-			least := float64(r.IntN(8))
-			from := p.joined() - int32(r.IntN(40))
-			if r.IntN(3) == 0 {
-				from = -1
-			}
-			// Asked about those who joined from a number on, it may name others too.
-			want, named := simulator.ID(-1), simulator.ID(-1)
-			for _, x := range there {
-				if !loads.has(int(x.load)) || x.key < least {
-					continue
-				}
-				if named < 0 {
-					named = x.job
-				}
-				if want < 0 && number[x.job] >= from {
-					want = x.job
-				}
-			}
-			if got := p.first(loads, least, from); got != want && got != named {
-				t.Fatalf("step %d: found %d, want %d (of all %d)", step, got, want, named)
-			}
-		}
-	})
 }

@@ -135,13 +135,11 @@ func (p *profiler) plan(main *policy, plan *simulator.Plan) {
 			kept = append(kept, j)
 			continue
 		}
-		main.freed++
 		p.release(main, j)
 	}
 	p.over = kept
 	if open := p.wide == 0; open != p.open {
 		p.open = open
-		main.freed++
 		if open {
 			p.s.Partition(p.nodes)
 		} else {

@@ -1,225 +1,195 @@
 package lucid
 
 import (
-	"math/bits"
+	"math"
+	"slices"
+	"sort"
 
 	"github.com/autosched/autosched/schedulers/lanes"
+	"github.com/autosched/autosched/simulator"
 )
 
-// queue is the waiting jobs in order of priority: for every width a sorted list
-// per load, so that a job that finds neither a place nor a partner hides its
-// kind, and so that a plan looks only at kinds for which something has changed.
+// queue is the waiting jobs in order of priority: a sorted list per kind of job,
+// so that one that finds neither a place nor a partner hides its kind.
 type queue struct {
-	kinds  int // loads, and one more for the jobs that must not share
-	gpus   []int
-	widths []width // of so many GPUs, in the order in which they came up
-	busy   []int32 // those with waiting jobs
-	total  int
-	walk   []int32 // the busy widths that a walk has yet to pass
-}
-
-// width is the jobs of a width.
-type width struct {
-	partners
-	gpus    int
-	waiting int
-	groups  int   // of the waiting, those of several members
-	at      int32 // in queue.busy
-	lanes   []lane
-	heads   []lanes.Entry // by lane: its next job in a walk
-	// Lanes with jobs, and of these the ones whose jobs may find a partner: for
-	// the others it is known that there is none.
-	busy, hot set
-	open      set // lanes that the walk still looks at
-	passed    bool
-	front     int32 // the open lane with the next job, -1 if there is none
-	// least is the lane with the first job of all, -1 if that is not known.
-	least int32
-	// full is the state of the cluster (policy.freed) in which a job that is no
-	// group has found no place.
-	full int
+	lanes []*lane
+	open  []head // of the lanes that the walk has yet to pass
+	total int
 }
 
 // lane is the waiting jobs of a kind: of a width, and with the same load, or
 // without one that is known.
 type lane struct {
-	list lanes.List
-	at   int // cursor of the walk
-	// Once one has looked in vain, jobs with keys from failed on find no partner
-	// among those who joined before number seen.
-	looked bool
+	partners *partners // of the width
+	load     int32     // unknown for those that must not share
+	list     lanes.List
+	at       int // cursor of the walk
+	// Jobs with keys from failed on have found no partner among those that were
+	// there when the partners were in state seen.
 	failed int64
-	seen   int32
+	seen   state
 }
 
-func (q *queue) reset(loads int) {
-	if q.kinds != loads+1 {
-		*q = queue{kinds: loads + 1}
-	}
-	for i := range q.widths {
-		w := &q.widths[i]
-		w.partners.reset()
-		for l := range w.lanes {
-			w.lanes[l].list.Reset()
-			w.lanes[l].looked = false
-		}
-		clear(w.busy)
-		clear(w.hot)
-		w.waiting, w.groups, w.full, w.least = 0, 0, 0, -1
-	}
-	q.busy, q.total = q.busy[:0], 0
+const unknown = -1
+
+// head is the next job of a lane in a walk.
+type head struct {
+	lanes.Entry
+	lane *lane
 }
 
-// width is the index of a width.
-func (q *queue) width(gpus int) int32 {
-	for i, g := range q.gpus {
-		if g == gpus {
-			return int32(i)
+func (q *queue) reset() {
+	for _, l := range q.lanes {
+		l.list.Reset()
+		l.seen = state{}
+	}
+	q.total = 0
+}
+
+func (q *queue) lane(c *partners, load int32) *lane {
+	for _, l := range q.lanes {
+		if l.partners == c && l.load == load {
+			return l
 		}
 	}
-	q.gpus = append(q.gpus, gpus)
-	q.widths = append(q.widths, width{gpus: gpus, least: -1, lanes: make([]lane, q.kinds), heads: make([]lanes.Entry, q.kinds),
-		busy: set(nil).sized(q.kinds), hot: set(nil).sized(q.kinds), open: set(nil).sized(q.kinds)})
-	return int32(len(q.widths) - 1)
+	l := &lane{partners: c, load: load}
+	q.lanes = append(q.lanes, l)
+	return l
 }
 
-// add lets a job of a width and a load wait.
-func (q *queue) add(at int32, load int32, group bool, e lanes.Entry) {
-	w, l := &q.widths[at], &q.widths[at].lanes[load]
-	if w.waiting == 0 {
-		w.at, w.least = int32(len(q.busy)), load
-		q.busy = append(q.busy, at)
-	}
-	w.waiting++
+func (q *queue) add(c *partners, load int32, e lanes.Entry) {
+	q.lane(c, load).list.Insert(e)
 	q.total++
-	if group {
-		w.groups++
-	}
-	l.list.Insert(e)
-	w.busy.add(int(load))
-	w.heads[load] = l.list.At(0)
-	if w.least >= 0 && w.least != load && e.Before(w.heads[w.least]) {
-		w.least = load
-	}
-	if int(load) < q.kinds-1 && (!l.looked || e.Key < l.failed) {
-		w.hot.add(int(load))
-	}
 }
 
-// next is the width with the first job that a walk was not passed by yet, nil
-// if there is none.
-func (q *queue) next() (w *width, at int) {
-	for i, k := range q.walk {
-		if x := &q.widths[k]; w == nil || x.heads[x.front].Before(w.heads[w.front]) {
-			w, at = x, i
-		}
-	}
-	return
-}
-
-// hide ends the walk for a width.
-func (q *queue) hide(at int) {
-	last := len(q.walk) - 1
-	q.walk[at] = q.walk[last]
-	q.walk = q.walk[:last]
-}
-
-// take removes a width's next job.
-func (q *queue) take(w *width, group bool) {
-	i := w.front
-	l := &w.lanes[i]
-	l.list.Remove(w.heads[i])
-	if w.least == i {
-		w.least = -1
-	}
-	if l.list.Len() == 0 {
-		w.busy.remove(int(i))
-	}
-	w.reach(int(i))
-	if group {
-		w.groups--
-	}
-	q.total--
-	if w.waiting--; w.waiting == 0 {
-		last := q.busy[len(q.busy)-1]
-		q.busy[w.at], q.widths[last].at = last, w.at
-		q.busy = q.busy[:len(q.busy)-1]
-	}
-}
-
-// reach makes the job at a lane's cursor its next, or closes it behind its last.
-func (w *width) reach(i int) {
-	if l := &w.lanes[i]; l.at < l.list.Len() {
-		w.heads[i] = l.list.At(l.at)
-	} else {
-		w.open.remove(i)
-	}
-}
-
-// skip passes a width's next job.
-func (w *width) skip() {
-	w.lanes[w.front].at++
-	w.passed = true
-	w.reach(int(w.front))
-}
-
-// all begins a walk over all lanes.
-func (w *width) all() {
-	copy(w.open, w.busy)
-	if w.least < 0 {
-		w.look()
-		w.least = w.front
-	}
-	w.front = w.least
-}
-
-// warm begins a walk over the lanes whose jobs may find a partner.
-func (w *width) warm() {
-	for i := range w.open {
-		w.open[i] = w.busy[i] & w.hot[i]
-	}
-	w.look()
-}
-
-// cool leaves out the lanes whose jobs find no partner.
-func (w *width) cool() {
-	for i := range w.open {
-		w.open[i] &= w.hot[i]
-	}
-}
-
-// look finds the open lane with the first job.
-func (w *width) look() {
-	w.front = -1
-	for k, x := range w.open {
-		for ; x != 0; x &= x - 1 {
-			i := int32(k<<6 + bits.TrailingZeros64(x))
-			if w.front < 0 || w.heads[i].Before(w.heads[w.front]) {
-				w.front = i
-			}
-		}
-	}
-}
-
-// rewind lets the next walk begin with each lane's first job.
-func (w *width) rewind() {
-	if !w.passed {
-		return
-	}
-	w.passed = false
-	for i := range w.lanes {
-		if l := &w.lanes[i]; l.at > 0 {
+// walk begins a walk over the lanes for which keep holds.
+func (q *queue) walk(keep func(*lane) bool) {
+	q.open = q.open[:0]
+	for _, l := range q.lanes {
+		if l.list.Len() > 0 && keep(l) {
 			l.at = 0
-			w.heads[i] = l.list.At(0)
+			q.open = append(q.open, head{l.list.At(0), l})
 		}
 	}
 }
 
-// failed notes that a lane's next job found no partner.
-func (w *width) failed(i int32, key int64) {
-	l := &w.lanes[i]
-	l.looked, l.failed, l.seen = true, key, w.joined()
-	if l.at == 0 {
-		w.hot.remove(int(i))
+// next is the index in open of the first job, -1 if there is none.
+func (q *queue) next() int {
+	in := -1
+	for i := range q.open {
+		if in < 0 || q.open[i].Before(q.open[in].Entry) {
+			in = i
+		}
+	}
+	return in
+}
+
+// skip passes the job that next returned.
+func (q *queue) skip(in int) {
+	q.open[in].lane.at++
+	q.advance(in)
+}
+
+// take removes the job that next returned.
+func (q *queue) take(in int) {
+	q.open[in].lane.list.Remove(q.open[in].Entry)
+	q.total--
+	q.advance(in)
+}
+
+func (q *queue) advance(in int) {
+	if l := q.open[in].lane; l.at < l.list.Len() {
+		q.open[in].Entry = l.list.At(l.at)
+	} else {
+		q.close(in)
+	}
+}
+
+// close ends the walk of a lane.
+func (q *queue) close(in int) {
+	last := len(q.open) - 1
+	q.open[in] = q.open[last]
+	q.open = q.open[:last]
+}
+
+// partners are the running jobs of a width that have their GPUs for themselves
+// and may share them, in order of their start.
+type partners struct {
+	width   int
+	list    []partner
+	version int32   // changes when somebody joins before who was there already
+	top     partner // the last that ever joined
+}
+
+type partner struct {
+	since int64
+	job   simulator.ID
+	load  int32
+	key   float64
+}
+
+// state of a list of partners, to remember who was looked at: all up to last.
+type state struct {
+	valid   bool
+	version int32
+	last    partner
+}
+
+// first comes before all partners.
+var first = partner{since: math.MinInt64, job: -1}
+
+func (p *partner) before(o *partner) bool {
+	return p.since < o.since || p.since == o.since && p.job < o.job
+}
+
+func (p *partners) reset() { p.list, p.version, p.top = p.list[:0], 0, first }
+
+// find is where a partner is, or would be.
+func (p *partners) find(x *partner) int {
+	return sort.Search(len(p.list), func(i int) bool { return !p.list[i].before(x) })
+}
+
+func (p *partners) add(x partner) {
+	if x.before(&p.top) {
+		p.version++
+	} else {
+		p.top = x
+	}
+	p.list = slices.Insert(p.list, p.find(&x), x)
+}
+
+func (p *partners) remove(x partner) {
+	i := p.find(&x)
+	if i == len(p.list) || p.list[i].job != x.job {
+		panic("lucid: removing a partner that is not there")
+	}
+	p.list = slices.Delete(p.list, i, i+1)
+}
+
+// hopeful reports whether the first job of a lane has partners to look at.
+func (l *lane) hopeful() bool {
+	return l.load != unknown && l.unseen(l.list.At(0).Key) < len(l.partners.list)
+}
+
+// unseen is the index of the first partner that no job of the lane with at most
+// this key has looked at.
+func (l *lane) unseen(key int64) int {
+	s, c := &l.seen, l.partners
+	if !s.valid || s.version != c.version || key < l.failed {
+		return 0
+	}
+	return sort.Search(len(c.list), func(i int) bool { return s.last.before(&c.list[i]) })
+}
+
+// look notes that a job found no partner among those from an index on.
+func (l *lane) look(from int, key int64) {
+	c := l.partners
+	if l.seen.valid && from == len(c.list) && from > 0 {
+		return // nothing new
+	}
+	l.failed = key
+	l.seen = state{valid: true, version: c.version, last: first}
+	if n := len(c.list); n > 0 {
+		l.seen.last = c.list[n-1]
 	}
 }

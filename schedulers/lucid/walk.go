@@ -3,7 +3,6 @@ package lucid
 import (
 	"math"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/autosched/autosched/simulator"
@@ -33,110 +32,56 @@ type walk struct {
 	turns     bool // by remaining time, and running jobs come closer to their end
 	threshold time.Duration
 
-	s *simulator.Sim
-	// The lines of the waiting and of the running are sorted. By remaining time, a
-	// running job's key is the instant at which nothing is left, so that it stays
-	// the same while the job runs at its full speed.
-	waiting, running []place
-	marks            []mark // by job
-	odd              int    // running jobs whose keys have to be found again
-	held             int    // GPUs of the running
-	entered          int64
-	stop, start      []simulator.ID
+	s           *simulator.Sim
+	order       []place // as last sorted
+	entered     int64
+	stop, start []simulator.ID
 }
 
-// place is a job's place in its line: by key, then by entry into the line.
+// place is a job's place in the order: by key, then by entry into its line.
 type place struct {
-	mark
-	id   simulator.ID
-	gpus int32
-	odd  bool
+	key   int64
+	entry int64
+	id    simulator.ID
+	runs  bool
 }
-
-type mark struct{ key, entry int64 }
-
-func (a mark) before(b mark) bool { return a.key < b.key || a.key == b.key && a.entry < b.entry }
 
 // Clairvoyant implements simulator.Clairvoyant: the remaining time is read.
 func (*walk) Clairvoyant() {}
 
 func (p *walk) Reset(s *simulator.Sim) {
-	p.s, p.waiting, p.running, p.marks = s, p.waiting[:0], p.running[:0], p.marks[:0]
-	p.odd, p.held, p.entered = 0, 0, 0
+	p.s, p.order, p.entered = s, p.order[:0], 0
 }
 
 func (p *walk) Admit(j simulator.ID, _ simulator.Seen) {
-	for int(j) >= len(p.marks) {
-		p.marks = append(p.marks, mark{})
-	}
-	p.enter(j)
+	p.order = append(p.order, place{id: j})
+	p.enter(&p.order[len(p.order)-1])
 }
 
 // enter puts a job at the end of the line of the waiting or the running.
-func (p *walk) enter(j simulator.ID) {
+func (p *walk) enter(a *place) {
 	p.entered++
-	if p.s.JobRunning(j) {
-		p.run(j, p.entered, !p.turns && p.watch(j))
-		return
-	}
-	p.waiting = p.insert(p.waiting, place{mark: mark{p.key(j), p.entered}, id: j, gpus: int32(p.s.JobGPUs(j))})
-}
-
-// run puts a job into the line of the running.
-func (p *walk) run(j simulator.ID, entry int64, watched bool) {
-	key, odd := p.keyRunning(j, watched)
-	a := place{mark: mark{key, entry}, id: j, gpus: int32(p.s.JobGPUs(j)), odd: odd}
-	p.running = p.insert(p.running, a)
-	p.held += int(a.gpus)
-	if odd {
-		p.odd++
+	a.entry, a.runs = p.entered, p.s.JobRunning(a.id)
+	if a.runs && !p.turns {
+		p.watch(a.id)
 	}
 }
 
-// rest takes a job out of the line of the running.
-func (p *walk) rest(j simulator.ID) place {
-	var a place
-	p.running, a = p.leave(p.running, j)
-	p.held -= int(a.gpus)
-	if a.odd {
-		p.odd--
-	}
-	return a
-}
-
-func (p *walk) insert(line []place, a place) []place {
-	p.marks[a.id] = a.mark
-	return slices.Insert(line, find(line, a.mark), a)
-}
-
-func (p *walk) leave(line []place, j simulator.ID) ([]place, place) {
-	i := find(line, p.marks[j])
-	a := line[i]
-	if a.id != j {
-		panic("lucid: a job is not where it was put")
-	}
-	return slices.Delete(line, i, i+1), a
-}
-
-// find is where a place is in a line, or would be.
-func find(line []place, m mark) int {
-	return sort.Search(len(line), func(i int) bool { return !line[i].before(m) })
-}
-
-// watch asks to be called once a running job has attained too much, and reports
-// whether that is the instant at which it will have.
-func (p *walk) watch(j simulator.ID) bool {
-	g := time.Duration(p.s.JobGPUs(j))
+// watch asks to be called once a running job has attained too much.
+func (p *walk) watch(j simulator.ID) {
 	if rest := p.threshold + 1 - p.s.JobAttained(j); rest > 0 {
+		g := time.Duration(p.s.JobGPUs(j))
 		p.s.SetQuantum(j, p.s.Now()+(rest+g-1)/g)
 	}
-	return p.s.JobServedFrom(j) == p.s.Now() && p.s.JobHeld(j) == int(g)
 }
 
-// Quantum implements simulator.Quantumed.
-func (p *walk) Quantum(j simulator.ID) { p.run(j, p.rest(j).entry, false) }
+// Quantum implements simulator.Quantumed. The next plan finds the job's key.
+func (p *walk) Quantum(simulator.ID) {}
 
-func (p *walk) Finish(j simulator.ID) { p.rest(j) }
+func (p *walk) Finish(j simulator.ID) {
+	i := slices.IndexFunc(p.order, func(a place) bool { return a.id == j })
+	p.order = slices.Delete(p.order, i, i+1)
+}
 
 func (p *walk) key(j simulator.ID) int64 {
 	if p.turns {
@@ -149,43 +94,27 @@ func (p *walk) key(j simulator.ID) int64 {
 	return k
 }
 
-// keyRunning is a running job's key in its line. It is odd if it has to be found
-// again in the next plan: while the job restarts, is slower than alone and in
-// its place, or shares its GPUs, or until it has attained too much if it is not
-// watched.
-func (p *walk) keyRunning(j simulator.ID, watched bool) (key int64, odd bool) {
-	if !p.turns {
-		return p.key(j), !watched && p.s.JobAttained(j) <= p.threshold
+func (p *walk) before(a, b *place) bool {
+	switch {
+	case a.key != b.key:
+		return a.key < b.key
+	case a.runs != b.runs:
+		return a.runs != p.turns
 	}
-	now := p.s.Now()
-	return int64(now) + p.key(j), p.s.JobRate(j) != 1 || p.s.JobReady(j) > now || p.s.JobShares(j)
+	return a.entry < b.entry
 }
 
-// refresh finds keys again. Jobs that have nothing left and were not found out
-// are equal.
-func (p *walk) refresh() {
-	now, all := int64(p.s.Now()), p.odd > 0
-	n := 0
-	for ; n < len(p.running) && (all || p.turns && p.running[n].key <= now); n++ {
-		a := &p.running[n]
-		switch {
-		case a.odd:
-			if a.key, a.odd = p.keyRunning(a.id, false); !a.odd {
-				p.odd--
-			}
-		case p.turns && a.key < now:
-			a.key = now
-		}
-		p.marks[a.id] = a.mark
+func (p *walk) sort() {
+	for i := range p.order {
+		p.order[i].key = p.key(p.order[i].id)
 	}
-	line := p.running[:n]
-	for i := 1; i < n; i++ {
-		x := line[i]
+	for i := 1; i < len(p.order); i++ {
+		x := p.order[i]
 		k := i
-		for ; k > 0 && x.before(line[k-1].mark); k-- {
-			line[k] = line[k-1]
+		for ; k > 0 && p.before(&x, &p.order[k-1]); k-- {
+			p.order[k] = p.order[k-1]
 		}
-		line[k] = x
+		p.order[k] = x
 	}
 }
 
@@ -193,87 +122,53 @@ func (p *walk) Plan(plan *simulator.Plan) {
 	if p.s.Waiting() == 0 {
 		return
 	}
-	p.refresh()
-	p.choose()
+	p.sort()
+	p.stop, p.start = p.stop[:0], p.start[:0]
+	quota := p.s.Cluster().TotalGPUs()
+	for i := range p.order {
+		a := &p.order[i]
+		if g := p.s.JobGPUs(a.id); g <= quota {
+			quota -= g
+			if !a.runs {
+				p.start = append(p.start, a.id)
+			}
+		} else if a.runs {
+			p.stop = append(p.stop, a.id)
+		}
+	}
 	if len(p.stop) == 0 && len(p.start) == 0 {
 		return
 	}
 	plan.ExchangeInOrder(p.stop, p.start)
+	p.change(p.stop, false)
+	p.change(p.start, true)
 	if p.turns {
 		p.foresee()
 	}
-	for _, j := range p.stop {
-		if !p.s.JobRunning(j) {
-			p.rest(j)
-			p.enter(j)
-		}
-	}
-	for _, j := range p.start {
-		if p.s.JobRunning(j) {
-			p.waiting, _ = p.leave(p.waiting, j)
-			p.enter(j)
-		}
-	}
 }
 
-// choose walks both lines, in order of their keys. Of equals, the waiting come
-// first by remaining time, the running otherwise.
-func (p *walk) choose() {
-	p.stop, p.start = p.stop[:0], p.start[:0]
-	quota, behind := p.s.Cluster().TotalGPUs(), p.held
-	k, since, ties := 0, int64(0), int64(1)
-	if p.turns {
-		since, ties = int64(p.s.Now()), 0
-	}
-	for i := range p.waiting {
-		w := &p.waiting[i]
-		for end := w.key + since + ties; k < len(p.running) && p.running[k].key < end; k++ {
-			quota, behind = p.pass(k, quota, behind)
-		}
-		if g := int(w.gpus); g <= quota {
-			quota -= g
-			p.start = append(p.start, w.id)
+// change lets those of the jobs that now run, or no longer run, enter their
+// line, in the order in which they did.
+func (p *walk) change(jobs []simulator.ID, run bool) {
+	for _, j := range jobs {
+		if p.s.JobRunning(j) == run {
+			p.enter(&p.order[slices.IndexFunc(p.order, func(a place) bool { return a.id == j })])
 		}
 	}
-	for ; k < len(p.running) && behind > quota; k++ { // the others fit
-		quota, behind = p.pass(k, quota, behind)
-	}
-}
-
-// pass takes a running job's GPUs off the quota, or notes that it is to stop,
-// and off those of the jobs yet to be passed.
-func (p *walk) pass(k, quota, behind int) (int, int) {
-	a := &p.running[k]
-	g := int(a.gpus)
-	if g <= quota {
-		return quota - g, behind - g
-	}
-	p.stop = append(p.stop, a.id)
-	return quota, behind - g
 }
 
 // foresee asks to be called when a running job passes one that was chosen and
-// found no place. Passing one that did not fit the quota changes nothing. The
-// lines are still those before the exchange.
+// found no place. Passing one that did not fit the quota changes nothing.
 func (p *walk) foresee() {
-	now := int64(p.s.Now())
-	started := int64(math.MaxInt64) // key of the next that was started
-	for i := len(p.start) - 1; i >= 0; i-- {
-		j := p.start[i]
-		key := p.marks[j].key
-		if p.s.JobRunning(j) {
-			started = key
+	for i := range p.order {
+		if a := &p.order[i]; a.runs || !slices.Contains(p.start, a.id) {
 			continue
 		}
-		next := started
-		for k := find(p.running, mark{key: now + key, entry: -1}); k < len(p.running); k++ {
-			if p.s.JobRunning(p.running[k].id) {
-				next = min(next, p.running[k].key-now)
+		for _, b := range p.order[i+1:] {
+			if b.runs {
+				p.s.WakeAt(p.s.Now() + time.Duration(b.key-p.order[i].key) + 1)
 				break
 			}
-		}
-		if next < math.MaxInt64 {
-			p.s.WakeAt(time.Duration(now + next - key + 1))
 		}
 	}
 }
