@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
@@ -21,8 +21,8 @@ func BenchmarkRestart(b *testing.B) {
 			keep := func(_ context.Context, in round.Input) (round.Decision, error) {
 				return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 			}
-			open := func() (*repository.Repository, *controller.Service) {
-				repo, err := repository.Open(dir, repository.Options{})
+			open := func() (*store.Store, *controller.Service) {
+				repo, err := store.Open(dir, store.Options{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -170,7 +170,7 @@ func TestClockFollowsAnAbsentScheduler(t *testing.T) {
 func TestStoredWrongClockRecovers(t *testing.T) {
 	for _, round := range []int64{4, int64(wrong / time.Hour)} {
 		dir := t.TempDir()
-		repo, err := repository.Open(dir, repository.Options{})
+		repo, err := store.Open(dir, store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

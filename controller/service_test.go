@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -30,7 +30,7 @@ var origin = time.Date(2017, 10, 1, 0, 0, 0, 0, time.UTC)
 type harness struct {
 	t       *testing.T
 	dir     string
-	repo    *repository.Repository
+	repo    *store.Store
 	service *controller.Service
 	decide  round.DecideFunc
 	events  int
@@ -47,7 +47,7 @@ func start(t *testing.T, decide round.DecideFunc) *harness {
 func (h *harness) open() {
 	h.t.Helper()
 	var err error
-	if h.repo, err = repository.Open(h.dir, repository.Options{}); err != nil {
+	if h.repo, err = store.Open(h.dir, store.Options{}); err != nil {
 		h.t.Fatal(err)
 	}
 	if h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide, Workers: 1}); err != nil {

@@ -13,14 +13,14 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 )
 
 // benchServer serves one scheduler "s" in mode AUTO to a number of connections.
 func benchServer(b *testing.B, conns int, decide round.DecideFunc) []*grpc.ClientConn {
 	b.Helper()
-	repo, err := repository.Open(b.TempDir(), repository.Options{})
+	repo, err := store.Open(b.TempDir(), store.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

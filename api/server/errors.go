@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 )
 
 // errorDomain is where the reasons of google.rpc.ErrorInfo belong.
@@ -33,9 +33,9 @@ var reasons = []struct {
 	{controller.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},
 	{controller.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
-	{repository.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
-	{repository.ErrFull, codes.ResourceExhausted, "DISK_FULL"},
-	{repository.ErrCorrupt, codes.DataLoss, "CORRUPT_RECORD"},
+	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},
+	{store.ErrCorrupt, codes.DataLoss, "CORRUPT_RECORD"},
 	{context.Canceled, codes.Canceled, "CANCELED"},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE_EXCEEDED"},
 }

@@ -25,7 +25,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
@@ -62,7 +62,7 @@ type fixture struct {
 
 func serve(t *testing.T, decide round.DecideFunc) *fixture {
 	t.Helper()
-	repo, err := repository.Open(t.TempDir(), repository.Options{})
+	repo, err := store.Open(t.TempDir(), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestErrorsOfNoHandlerLeak(t *testing.T) {
 	if strings.Contains(err.Error(), "secret") || strings.Contains(f.server.statusOf(fmt.Errorf("secret")).Error(), "secret") {
 		t.Error("the inside is told to callers")
 	}
-	wantCode(t, f.server.statusOf(fmt.Errorf("x: %w", repository.ErrFull)), codes.ResourceExhausted)
-	wantCode(t, f.server.statusOf(&repository.CorruptError{}), codes.DataLoss)
+	wantCode(t, f.server.statusOf(fmt.Errorf("x: %w", store.ErrFull)), codes.ResourceExhausted)
+	wantCode(t, f.server.statusOf(&store.CorruptError{}), codes.DataLoss)
 	wantCode(t, f.server.statusOf(context.DeadlineExceeded), codes.DeadlineExceeded)
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
@@ -109,7 +109,7 @@ func runsOfService(dir string, perNode int) (runs []simulator.PastRun, err error
 	if found, _ := filepath.Glob(filepath.Join(dir, "events-*.db")); len(found) == 0 {
 		return nil, fmt.Errorf("%s has no events of a service", dir)
 	}
-	r, err := repository.Open(dir, repository.Options{})
+	r, err := store.Open(dir, store.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
@@ -19,7 +19,7 @@ import (
 // TestModelsLearnFromService reads what a service has stored.
 func TestModelsLearnFromService(t *testing.T) {
 	dir := t.TempDir()
-	r, err := repository.Open(dir, repository.Options{})
+	r, err := store.Open(dir, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/repository"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -112,7 +112,7 @@ func (o *serveOptions) check() error {
 // run serves until the context ends or serving fails.
 func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	began := time.Now()
-	repo, err := repository.Open(o.dir, repository.Options{})
+	repo, err := store.Open(o.dir, store.Options{})
 	if err != nil {
 		return err
 	}

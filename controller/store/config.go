@@ -1,4 +1,4 @@
-package repository
+package store
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ const (
 	requestsBucket   = "requests"
 )
 
-var errRevision = errors.New("repository: revision out of order")
+var errRevision = errors.New("store: revision out of order")
 
 // configRecord is a configuration as stored: its values in canonical form, the
 // hash of which is kept beside them.
@@ -51,7 +51,7 @@ func revisionKey(revision int64) []byte {
 // Commit writes a change in one transaction. A new configuration must have the
 // next revision, and one that exists keeps its values for ever: anything else
 // is an error and nothing is written.
-func (r *Repository) Commit(ctx context.Context, c controller.Change) error {
+func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *controller.Configuration) err
 }
 
 // Load returns everything in config.db, schedulers in order of id.
-func (r *Repository) Load() (saved []controller.Saved, requests []controller.Request, err error) {
+func (r *Store) Load() (saved []controller.Saved, requests []controller.Request, err error) {
 	err = guardPanics(configFile, func() error {
 		return r.config.View(func(tx *bolt.Tx) error {
 			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte) error {

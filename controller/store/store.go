@@ -1,4 +1,4 @@
-// Package repository keeps what a controller must not lose, in one directory
+// Package store keeps what a controller must not lose, in one directory
 // of bbolt files: config.db holds schedulers, configurations and
 // acknowledgements; events-YYYYMMDD.db holds the events taken in on that day
 // (UTC, wall clock), so that old ones are dropped by removing a file. Every
@@ -7,7 +7,7 @@
 //
 // The freelist stays synced: without it a large segment takes minutes to open
 // after a cold start.
-package repository
+package store
 
 import (
 	"encoding/binary"
@@ -24,7 +24,7 @@ import (
 
 // The errors that callers tell apart, besides ErrCorrupt.
 var (
-	ErrClosed = errors.New("the repository is closed")
+	ErrClosed = errors.New("the store is closed")
 	ErrLocked = errors.New("the directory is in use by another process")
 	ErrFull   = errors.New("the disk is full")
 	ErrNewer  = errors.New("the directory was written by a newer version of autosched")
@@ -41,14 +41,14 @@ const (
 
 var schemaKey = []byte("schema")
 
-// Options of a repository. The zero value is right for a service.
+// Options of a store. The zero value is right for a service.
 type Options struct {
 	// Now is the clock that names event segments; time.Now if nil.
 	Now func() time.Time
 }
 
-// Repository is an open directory. It is safe for concurrent use.
-type Repository struct {
+// Store is an open directory. It is safe for concurrent use.
+type Store struct {
 	dir    string
 	now    func() time.Time
 	config *bolt.DB
@@ -63,17 +63,17 @@ type Repository struct {
 
 // Open opens a directory, creating it if there is none, and locks it against
 // other processes.
-func Open(dir string, o Options) (*Repository, error) {
+func Open(dir string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("repository: %w", err)
+		return nil, fmt.Errorf("store: %w", err)
 	}
-	r := &Repository{dir: dir, now: o.Now, appends: make(chan *appendCall), replays: make(chan replayCall), closing: make(chan struct{}), writerDone: make(chan struct{})}
+	r := &Store{dir: dir, now: o.Now, appends: make(chan *appendCall), replays: make(chan replayCall), closing: make(chan struct{}), writerDone: make(chan struct{})}
 	db, err := r.openDB(configFile, false)
 	if err != nil {
-		return nil, fmt.Errorf("repository %s: %w", dir, err)
+		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
 	r.config = db
 	go r.writeEvents()
@@ -81,7 +81,7 @@ func Open(dir string, o Options) (*Repository, error) {
 }
 
 // Close waits for the commit under way and releases the directory.
-func (r *Repository) Close() error {
+func (r *Store) Close() error {
 	r.closeOnce.Do(func() {
 		close(r.closing)
 		<-r.writerDone
@@ -91,7 +91,7 @@ func (r *Repository) Close() error {
 }
 
 // openDB opens one file and checks its schema version.
-func (r *Repository) openDB(name string, readOnly bool) (*bolt.DB, error) {
+func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(r.dir, name)
 	_, statErr := os.Stat(path)
 	var db *bolt.DB

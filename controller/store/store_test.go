@@ -1,4 +1,4 @@
-package repository
+package store
 
 import (
 	"context"
@@ -26,7 +26,7 @@ var testParams = []space.Param{
 	{ID: "order", Kind: space.KindCategorical, Categories: []string{"a", "b"}, Default: space.Text("a")},
 }
 
-func open(t testing.TB, dir string) *Repository {
+func open(t testing.TB, dir string) *Store {
 	t.Helper()
 	r, err := Open(dir, Options{})
 	if err != nil {

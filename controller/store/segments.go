@@ -1,4 +1,4 @@
-package repository
+package store
 
 import (
 	"context"
@@ -35,7 +35,7 @@ type appendCall struct {
 // AppendEvents stores events, in the order given, and returns once they are on
 // disk. Concurrent callers share a commit. It does not look for events that
 // are there already. If the context ends first, they may have been stored.
-func (r *Repository) AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error {
+func (r *Store) AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -65,7 +65,7 @@ type replayCall struct {
 // writeEvents is the one goroutine that writes segments. What arrives while a
 // commit is under way makes up the next one, so load makes commits larger
 // without a delay when there is none.
-func (r *Repository) writeEvents() {
+func (r *Store) writeEvents() {
 	defer close(r.writerDone)
 	var segment *bolt.DB
 	var day string
@@ -119,7 +119,7 @@ func (r *Repository) writeEvents() {
 }
 
 // gather adds the calls that wait already.
-func (r *Repository) gather(calls []*appendCall) []*appendCall {
+func (r *Store) gather(calls []*appendCall) []*appendCall {
 	for n := len(calls[0].events); n < maxCommit; {
 		select {
 		case c := <-r.appends:
@@ -160,7 +160,7 @@ func commitEvents(db *bolt.DB, calls []*appendCall) error {
 // ReplayEvents calls apply with every stored event: segment by segment, and
 // within one by scheduler and time. A record that is not what was written ends
 // it with a *CorruptError. Events are not appended meanwhile.
-func (r *Repository) ReplayEvents(apply func(scheduler string, e workload.Event) error) error {
+func (r *Store) ReplayEvents(apply func(scheduler string, e workload.Event) error) error {
 	call := replayCall{apply, make(chan error, 1)}
 	select {
 	case r.replays <- call:
@@ -170,7 +170,7 @@ func (r *Repository) ReplayEvents(apply func(scheduler string, e workload.Event)
 	}
 }
 
-func (r *Repository) replay(apply func(scheduler string, e workload.Event) error) error {
+func (r *Store) replay(apply func(scheduler string, e workload.Event) error) error {
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (r *Repository) replay(apply func(scheduler string, e workload.Event) error
 	return nil
 }
 
-func (r *Repository) replaySegment(name string, apply func(string, workload.Event) error) error {
+func (r *Store) replaySegment(name string, apply func(string, workload.Event) error) error {
 	db, err := r.openDB(name, true)
 	if err != nil {
 		return err
