@@ -20,171 +20,188 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// What must hold for every scheduler, whatever its configuration, on any
-// workload. The observer sees every start and stop; a ledger of GPUs is kept
-// from that alone and compared with what the simulator reports.
-
-func TestGPUsNeverOversubscribed(t *testing.T) {
-	forEach(t, func(t *rapid.T, c trial) {
-		r, err := c.run(new(simulator.Sim))
-		if err != nil {
-			t.Skip("the run failed")
-		}
-		perNode := make([]int, c.cluster.Nodes)
-		used := 0
-		r.replay(func(at time.Duration) {
-			if used > c.cluster.TotalGPUs() {
-				t.Fatalf("at %v: %d GPUs in use of %d", at, used, c.cluster.TotalGPUs())
-			}
-			for n, g := range perNode {
-				if g > c.cluster.GPUsPerNode {
-					t.Fatalf("at %v: node %d has %d GPUs in use of %d", at, n, g, c.cluster.GPUsPerNode)
-				}
-			}
-		}, func(s spell, sign int) {
-			if s.partner >= 0 && s.partner < s.job {
-				return // counted with its partner
-			}
-			used += sign * s.held
-			for _, p := range s.seats {
-				perNode[p.Node] += sign * p.GPUs
-			}
-		})
-		if used != 0 {
-			t.Fatalf("%d GPUs are in use after the last job", used)
-		}
-	})
-}
-
-func TestGangsWhole(t *testing.T) {
-	forEach(t, func(t *rapid.T, c trial) {
-		r, err := c.run(new(simulator.Sim))
-		if err != nil {
-			t.Skip("the run failed")
-		}
-		for _, s := range r.spells {
-			if c.opts.Placement == simulator.Count {
-				continue // has no nodes to look at
-			}
-			sum, nodes := 0, map[int]bool{}
-			for _, p := range s.seats {
-				if p.GPUs <= 0 || nodes[p.Node] {
-					t.Fatalf("%s is placed on %v", c.job(s.job).ID, s.seats)
-				}
-				nodes[p.Node] = true
-				sum += p.GPUs
-			}
-			if sum != s.held {
-				t.Fatalf("%s holds %d GPUs and runs on %v", c.job(s.job).ID, s.held, s.seats)
-			}
-		}
-	})
-}
-
-// TestWorkConserved: held time is work at the speed of the place, plus
-// restarts, and every GPU-second that was held is accounted for.
-func TestWorkConserved(t *testing.T) {
-	models := simulator.DefaultModels()
-	forEach(t, func(t *rapid.T, c trial) {
-		r, err := c.run(new(simulator.Sim))
-		if err != nil {
-			t.Skip("the run failed")
-		}
-		held := make([]time.Duration, c.w.Len())
-		restart := make([]time.Duration, c.w.Len())
-		done := make([]float64, c.w.Len()) // work, in nanoseconds
-		service := make([]time.Duration, c.w.Len())
-		uneven := make([]bool, c.w.Len())
-		for _, s := range r.spells {
-			length := s.to - s.from
-			idle := max(0, min(s.to, s.ready)-s.from)
-			held[s.job] += length
-			restart[s.job] += idle
-			service[s.job] += length * time.Duration(s.held)
-			if c.opts.Peer.RestartOutsideService {
-				service[s.job] -= idle * time.Duration(s.held)
-			}
-			done[s.job] += float64(length-idle) * s.rate(c, models)
-			uneven[s.job] = uneven[s.job] || s.rate(c, models) != 1
-		}
-		for _, o := range r.outcomes {
-			job := c.job(o.ID)
-			id := job.ID
-			// Progress at another speed than 1 is rounded to a nanosecond whenever it
-			// is counted, at most twice per event.
-			slack := 0.0
-			if uneven[o.ID] {
-				slack = float64(2*r.events + 2)
-			}
-			if math.Abs(done[o.ID]-float64(job.Duration)) > slack {
-				t.Fatalf("%s did %v of work and has %v", id, time.Duration(done[o.ID]), job.Duration)
-			}
-			if o.Restart != restart[o.ID] {
-				t.Fatalf("%s restarted for %v, reported as %v", id, restart[o.ID], o.Restart)
-			}
-			if o.Attained != service[o.ID] {
-				t.Fatalf("%s held GPUs for %v, %v of service, reported as %v", id, held[o.ID], service[o.ID], o.Attained)
-			}
-			end := o.End
-			if c.opts.Peer.RestartOutsideJCT {
-				end += o.Restart
-			}
-			if o.Submit+o.Wait+held[o.ID] != end {
-				t.Fatalf("%s: submitted %v, waited %v and held GPUs for %v, but ended at %v", id, o.Submit, o.Wait, held[o.ID], end)
-			}
-		}
-	})
-}
-
-// TestEveryJobEnds, or the run says which could not.
-func TestEveryJobEnds(t *testing.T) {
-	forEach(t, func(t *rapid.T, c trial) {
+// TestProperties checks what must hold for every scheduler, whatever its
+// configuration, on any workload. The observer sees every start and stop; a ledger
+// of GPUs is kept from that alone and compared with what the simulator reports.
+func TestProperties(t *testing.T) {
+	forEach(t, func(t *rapid.T, c trial, used *simulator.Sim) {
 		sim := new(simulator.Sim)
 		r, err := c.run(sim)
-		if err == nil {
-			if len(r.outcomes) != c.w.Len() || !sim.Done() {
-				t.Fatalf("%d of %d jobs ended and the run is content", len(r.outcomes), c.w.Len())
-			}
-			for _, o := range r.outcomes {
-				if job := c.job(o.ID); o.Start < job.Submit || o.End < o.Start+job.Duration && !r.more[o.ID] {
-					t.Fatalf("%s (submitted %v, duration %v) ran from %v to %v", job.ID, job.Submit, job.Duration, o.Start, o.End)
-				}
-			}
-			return
+		sameBytes(t, c, r, err, used)
+		observerSeesLives(t, c, r)
+		if err != nil {
+			namesUnfinishedJob(t, c, r, err)
+			t.Skip("the run failed")
 		}
-		if errors.Is(err, simulator.ErrBudget) && c.config.Get("starve_limit").Float() == 0 {
-			t.Fatalf("nothing is promoted, so nothing may go round in circles: %v", err)
-		}
-		ended := map[string]bool{}
-		for _, o := range r.outcomes {
-			ended[c.job(o.ID).ID] = true
-		}
-		for _, job := range c.w.Jobs() {
-			if strings.Contains(err.Error(), fmt.Sprintf("job %q", job.ID)) && !ended[job.ID] {
-				return
-			}
-		}
-		t.Fatalf("the error names no unfinished job: %v", err)
+		everyJobEnds(t, c, r, sim)
+		gpusNeverOversubscribed(t, c, r)
+		gangsWhole(t, c, r)
+		workConserved(t, c, r)
 	})
 }
 
-// TestSameInputsSameBytes, with fresh and with reused memory.
-func TestSameInputsSameBytes(t *testing.T) {
-	reused := new(simulator.Sim)
-	forEach(t, func(t *rapid.T, c trial) {
-		first, err1 := c.run(new(simulator.Sim))
-		again, err2 := c.run(new(simulator.Sim))
-		third, err3 := c.run(reused)
-		if fmt.Sprint(err1) != fmt.Sprint(err2) || fmt.Sprint(err1) != fmt.Sprint(err3) {
-			t.Fatalf("three runs ended with %v, %v and %v", err1, err2, err3)
+func gpusNeverOversubscribed(t *rapid.T, c trial, r *record) {
+	perNode := make([]int, c.cluster.Nodes)
+	used := 0
+	r.replay(func(at time.Duration) {
+		if used > c.cluster.TotalGPUs() {
+			t.Fatalf("at %v: %d GPUs in use of %d", at, used, c.cluster.TotalGPUs())
 		}
-		if !bytes.Equal(first.bytes(), again.bytes()) {
-			t.Fatal("two runs differ")
+		for n, g := range perNode {
+			if g > c.cluster.GPUsPerNode {
+				t.Fatalf("at %v: node %d has %d GPUs in use of %d", at, n, g, c.cluster.GPUsPerNode)
+			}
 		}
-		if !bytes.Equal(first.bytes(), third.bytes()) {
-			t.Fatal("a run on used memory differs")
+	}, func(s spell, sign int) {
+		if s.partner >= 0 && s.partner < s.job {
+			return // counted with its partner
+		}
+		used += sign * s.held
+		for _, p := range s.seats {
+			perNode[p.Node] += sign * p.GPUs
 		}
 	})
+	if used != 0 {
+		t.Fatalf("%d GPUs are in use after the last job", used)
+	}
+}
+
+func gangsWhole(t *rapid.T, c trial, r *record) {
+	if c.opts.Placement == simulator.Count {
+		return // there are no nodes to look at
+	}
+	for _, s := range r.spells {
+		sum, nodes := 0, map[int]bool{}
+		for _, p := range s.seats {
+			if p.GPUs <= 0 || nodes[p.Node] {
+				t.Fatalf("%s is placed on %v", c.job(s.job).ID, s.seats)
+			}
+			nodes[p.Node] = true
+			sum += p.GPUs
+		}
+		if sum != s.held {
+			t.Fatalf("%s holds %d GPUs and runs on %v", c.job(s.job).ID, s.held, s.seats)
+		}
+	}
+}
+
+// workConserved: held time is work at the speed of the place, plus restarts, and
+// every GPU-second that was held is accounted for.
+func workConserved(t *rapid.T, c trial, r *record) {
+	held := make([]time.Duration, c.w.Len())
+	restart := make([]time.Duration, c.w.Len())
+	done := make([]float64, c.w.Len()) // work, in nanoseconds
+	service := make([]time.Duration, c.w.Len())
+	uneven := make([]bool, c.w.Len())
+	for _, s := range r.spells {
+		length := s.to - s.from
+		idle := max(0, min(s.to, s.ready)-s.from)
+		held[s.job] += length
+		restart[s.job] += idle
+		service[s.job] += length * time.Duration(s.held)
+		if c.opts.Peer.RestartOutsideService {
+			service[s.job] -= idle * time.Duration(s.held)
+		}
+		done[s.job] += float64(length-idle) * s.rate(c, defaultModels)
+		uneven[s.job] = uneven[s.job] || s.rate(c, defaultModels) != 1
+	}
+	for _, o := range r.outcomes {
+		job := c.job(o.ID)
+		id := job.ID
+		// Progress at another speed than 1 is rounded to a nanosecond whenever it
+		// is counted, at most twice per event.
+		slack := 0.0
+		if uneven[o.ID] {
+			slack = float64(2*r.events + 2)
+		}
+		if math.Abs(done[o.ID]-float64(job.Duration)) > slack {
+			t.Fatalf("%s did %v of work and has %v", id, time.Duration(done[o.ID]), job.Duration)
+		}
+		if o.Restart != restart[o.ID] {
+			t.Fatalf("%s restarted for %v, reported as %v", id, restart[o.ID], o.Restart)
+		}
+		if o.Attained != service[o.ID] {
+			t.Fatalf("%s held GPUs for %v, %v of service, reported as %v", id, held[o.ID], service[o.ID], o.Attained)
+		}
+		end := o.End
+		if c.opts.Peer.RestartOutsideJCT {
+			end += o.Restart
+		}
+		if o.Submit+o.Wait+held[o.ID] != end {
+			t.Fatalf("%s: submitted %v, waited %v and held GPUs for %v, but ended at %v", id, o.Submit, o.Wait, held[o.ID], end)
+		}
+	}
+}
+
+func everyJobEnds(t *rapid.T, c trial, r *record, sim *simulator.Sim) {
+	if len(r.outcomes) != c.w.Len() || !sim.Done() {
+		t.Fatalf("%d of %d jobs ended and the run is content", len(r.outcomes), c.w.Len())
+	}
+	for _, o := range r.outcomes {
+		if job := c.job(o.ID); o.Start < job.Submit || o.End < o.Start+job.Duration && !r.more[o.ID] {
+			t.Fatalf("%s (submitted %v, duration %v) ran from %v to %v", job.ID, job.Submit, job.Duration, o.Start, o.End)
+		}
+	}
+}
+
+// namesUnfinishedJob: the error of a run says which job could not end.
+func namesUnfinishedJob(t *rapid.T, c trial, r *record, err error) {
+	if errors.Is(err, simulator.ErrBudget) && c.config.Get("starve_limit").Float() == 0 {
+		t.Fatalf("nothing is promoted, so nothing may go round in circles: %v", err)
+	}
+	ended := map[string]bool{}
+	for _, o := range r.outcomes {
+		ended[c.job(o.ID).ID] = true
+	}
+	for _, job := range c.w.Jobs() {
+		if strings.Contains(err.Error(), fmt.Sprintf("job %q", job.ID)) && !ended[job.ID] {
+			return
+		}
+	}
+	t.Fatalf("the error names no unfinished job: %v", err)
+}
+
+// sameBytes: the same inputs give the same bytes with fresh and with used memory.
+func sameBytes(t *rapid.T, c trial, first *record, err error, used *simulator.Sim) {
+	for name, sim := range map[string]*simulator.Sim{"fresh": new(simulator.Sim), "used": used} {
+		again, errAgain := c.run(sim)
+		if fmt.Sprint(err) != fmt.Sprint(errAgain) {
+			t.Fatalf("a run ended with %v, with %s memory with %v", err, name, errAgain)
+		}
+		if !bytes.Equal(first.bytes(), again.bytes()) {
+			t.Fatalf("a run with %s memory differs", name)
+		}
+	}
+}
+
+// observerSeesLives: a job is submitted, started, then stopped and resumed in
+// turn, and finished, at instants that never go back.
+func observerSeesLives(t *rapid.T, c trial, r *record) {
+	next := map[workload.EventKind][]workload.EventKind{
+		workload.EventUnknown: {workload.Submitted},
+		workload.Submitted:    {workload.Started},
+		workload.Started:      {workload.Resized, workload.Preempted, workload.Finished},
+		workload.Preempted:    {workload.Resumed},
+		workload.Resumed:      {workload.Resized, workload.Preempted, workload.Finished},
+		workload.Resized:      {workload.Resized, workload.Preempted, workload.Finished},
+	}
+	last := make([]workload.EventKind, c.w.Len())
+	preemptions := make([]int, c.w.Len())
+	now := time.Duration(math.MinInt64)
+	for _, e := range r.seen {
+		if e.Time < now || !slices.Contains(next[last[e.Job]], e.Kind) {
+			t.Fatalf("%s: %v at %v after %v at %v", c.job(e.Job).ID, e.Kind, e.Time, last[e.Job], now)
+		}
+		last[e.Job], now = e.Kind, e.Time
+		if e.Kind == workload.Preempted {
+			preemptions[e.Job]++
+		}
+	}
+	for _, o := range r.outcomes {
+		if last[o.ID] != workload.Finished || preemptions[o.ID] != o.Preemptions {
+			t.Fatalf("%s: last seen %v, %d times stopped, reported as %d", c.job(o.ID).ID, last[o.ID], preemptions[o.ID], o.Preemptions)
+		}
+	}
 }
 
 // TestMoreGPUsNeverLater: under strict FIFO with a GPU counter, no job starts
@@ -221,46 +238,7 @@ func TestMoreGPUsNeverLater(t *testing.T) {
 	})
 }
 
-// TestObserverSeesLives: a job is submitted, started, then stopped and resumed
-// in turn, and finished, at instants that never go back.
-func TestObserverSeesLives(t *testing.T) {
-	next := map[workload.EventKind][]workload.EventKind{
-		workload.EventUnknown: {workload.Submitted},
-		workload.Submitted:    {workload.Started},
-		workload.Started:      {workload.Resized, workload.Preempted, workload.Finished},
-		workload.Preempted:    {workload.Resumed},
-		workload.Resumed:      {workload.Resized, workload.Preempted, workload.Finished},
-		workload.Resized:      {workload.Resized, workload.Preempted, workload.Finished},
-	}
-	forEach(t, func(t *rapid.T, c trial) {
-		last := make([]workload.EventKind, c.w.Len())
-		preemptions := make([]int, c.w.Len())
-		now := time.Duration(math.MinInt64)
-		c.watch = func(e simulator.Event) {
-			ok := e.Time >= now
-			found := false
-			for _, k := range next[last[e.Job]] {
-				found = found || k == e.Kind
-			}
-			if !ok || !found {
-				t.Fatalf("%s: %v at %v after %v at %v", c.job(e.Job).ID, e.Kind, e.Time, last[e.Job], now)
-			}
-			last[e.Job], now = e.Kind, e.Time
-			if e.Kind == workload.Preempted {
-				preemptions[e.Job]++
-			}
-		}
-		r, err := c.run(new(simulator.Sim))
-		if err != nil {
-			t.Skip("the run failed")
-		}
-		for _, o := range r.outcomes {
-			if last[o.ID] != workload.Finished || preemptions[o.ID] != o.Preemptions {
-				t.Fatalf("%s: last seen %v, %d times stopped, reported as %d", c.job(o.ID).ID, last[o.ID], preemptions[o.ID], o.Preemptions)
-			}
-		}
-	})
-}
+var defaultModels = simulator.DefaultModels()
 
 // trial is one run to make.
 type trial struct {
@@ -282,7 +260,7 @@ type record struct {
 	outcomes []simulator.Outcome
 	summary  simulator.Summary
 	events   int
-	log      bytes.Buffer
+	seen     []simulator.Event
 }
 
 // spell is a time for which a job held the same GPUs, alone or with the same
@@ -336,12 +314,12 @@ func (c *trial) run(sim *simulator.Sim) (*record, error) {
 		if c.watch != nil {
 			c.watch(e)
 		}
-		fmt.Fprintln(&r.log, e)
+		r.seen = append(r.seen, e)
 		switch e.Kind {
 		case workload.Started, workload.Resumed, workload.Resized:
 			ready := e.Time
 			if e.Kind != workload.Started && !c.opts.Peer.NoRestartCost {
-				ready += simulator.DefaultModels().Restart(sim.JobHeld(e.Job))
+				ready += defaultModels.Restart(sim.JobHeld(e.Job))
 			}
 			if e.Kind == workload.Resized {
 				end(e.Job, e.Time)
@@ -390,16 +368,23 @@ func (r *record) replay(settled func(time.Duration), move func(spell, int)) {
 
 func (r *record) bytes() []byte {
 	var b bytes.Buffer
-	b.Write(r.log.Bytes())
-	fmt.Fprintf(&b, "%+v\n%+v\n%d\n", r.outcomes, r.summary, r.events)
+	fmt.Fprintf(&b, "%+v\n%+v\n%+v\n%d\n", r.seen, r.outcomes, r.summary, r.events)
 	return b.Bytes()
 }
 
-// forEach checks a property of every scheduler on random trials.
-func forEach(t *testing.T, property func(*rapid.T, trial)) {
-	for _, s := range schedulers.All {
+// forEach checks a property of every scheduler on random trials. The simulation it
+// is given is used by all trials of the scheduler, and was used by another before.
+func forEach(t *testing.T, property func(*rapid.T, trial, *simulator.Sim)) {
+	for i, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) { property(t, drawTrial(t, s)) })
+			t.Parallel()
+			other := schedulers.All[(i+1)%len(schedulers.All)]
+			c := rapid.Custom(func(t *rapid.T) trial { return drawTrial(t, other) }).Example(1)
+			used := new(simulator.Sim)
+			if _, err := c.run(used); err != nil {
+				t.Fatal(err)
+			}
+			rapid.Check(t, func(t *rapid.T) { property(t, drawTrial(t, s), used) })
 		})
 	}
 }
@@ -475,7 +460,7 @@ func drawCluster(t *rapid.T) workload.Cluster {
 // drawWorkload draws gangs of all sizes that fit, with ties, bursts and quiet
 // times; some ask for a fraction of a GPU.
 func drawWorkload(t *rapid.T, c workload.Cluster) *workload.Workload {
-	classes := simulator.DefaultModels().Classes
+	classes := defaultModels.Classes
 	jobs := make([]workload.Job, uniform(1, 40).Draw(t, "jobs"))
 	at := time.Duration(uniform(-1000, 1000).Draw(t, "begin")) * time.Second
 	gap := uniform(0, 3000).Draw(t, "longest gap")
@@ -506,11 +491,12 @@ func drawWorkload(t *rapid.T, c workload.Cluster) *workload.Workload {
 // makes nearly idle clusters and configurations with everything off.
 func uniform(low, high int) *rapid.Generator[int] {
 	n := uint64(high - low + 1)
+	bit := rapid.Bool()
 	return rapid.Custom(func(t *rapid.T) int {
 		v := uint64(0)
 		for range bits.Len64(n) + 4 {
 			v <<= 1
-			if rapid.Bool().Draw(t, "bit") {
+			if bit.Draw(t, "bit") {
 				v |= 1
 			}
 		}
@@ -521,7 +507,7 @@ func uniform(low, high int) *rapid.Generator[int] {
 // TestBudgetEndsARun: a run that needs more events than it may is an error of
 // its own kind.
 func TestBudgetEndsARun(t *testing.T) {
-	forEach(t, func(t *rapid.T, c trial) {
+	forEach(t, func(t *rapid.T, c trial, _ *simulator.Sim) {
 		c.opts.EventBudget = uniform(1, c.w.Len()).Draw(t, "budget")
 		if _, err := c.run(new(simulator.Sim)); !errors.Is(err, simulator.ErrBudget) {
 			t.Fatalf("%d jobs within %d events: %v", c.w.Len(), c.opts.EventBudget, err)

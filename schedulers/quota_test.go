@@ -17,7 +17,7 @@ import (
 // TestStrictQuotasHold: at no instant do tenants hold more than their quotas and
 // what is in none. GPUs that two jobs share are held by both.
 func TestStrictQuotasHold(t *testing.T) {
-	forEach(t, func(t *rapid.T, c trial) {
+	forEach(t, func(t *rapid.T, c trial, _ *simulator.Sim) {
 		if c.opts.Quota != simulator.QuotaStrict {
 			return
 		}
@@ -111,6 +111,7 @@ var (
 func TestProtectedJobsRunOn(t *testing.T) {
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
 			stopped := 0
 			rapid.Check(t, func(t *rapid.T) {
 				c := drawTrial(t, s)

@@ -299,11 +299,12 @@ func observable(t *rapid.T, s *schedulers.Scheduler, c space.Config) space.Confi
 // evenModels make spread jobs as fast as others, so that every progress is a
 // whole number of nanoseconds and results can be compared exactly.
 func evenModels() *simulator.Models {
-	m := simulator.DefaultModels()
+	m := *defaultModels
+	m.Classes = slices.Clone(m.Classes)
 	for i := range m.Classes {
 		m.Classes[i].Slowdown = 1
 	}
-	return m
+	return &m
 }
 
 // tie makes durations, sizes and gaps of a workload coarse, so that many jobs
@@ -344,8 +345,9 @@ func interruptible(t *rapid.T, c trial, models *simulator.Models) trial {
 	return c
 }
 
-func forEachInterrupted(t *testing.T, property func(t *rapid.T, c trial, whole *live, at time.Duration)) {
-	forEach(t, func(t *rapid.T, c trial) {
+func forEachInterrupted(t *testing.T,
+	property func(t *rapid.T, c trial, whole *live, at time.Duration, used *simulator.Sim)) {
+	forEach(t, func(t *rapid.T, c trial, used *simulator.Sim) {
 		c = interruptible(t, c, evenModels())
 		if rapid.Bool().Draw(t, "ties") {
 			c.w = tie(t, c.w)
@@ -354,14 +356,14 @@ func forEachInterrupted(t *testing.T, property func(t *rapid.T, c trial, whole *
 		if err := whole.sim.Run(context.Background()); err != nil {
 			t.Skip("the run failed")
 		}
-		property(t, c, whole, drawInstant(t, whole.log))
+		property(t, c, whole, drawInstant(t, whole.log), used)
 	})
 }
 
 // TestResumeContinues: State at T with the true remainders goes on as the
 // cluster itself and as a fork of it.
 func TestResumeContinues(t *testing.T) {
-	forEachInterrupted(t, func(t *rapid.T, c trial, whole *live, at time.Duration) {
+	forEachInterrupted(t, func(t *rapid.T, c trial, whole *live, at time.Duration, _ *simulator.Sim) {
 		want := whole.log.after(at)
 		wantOut := outcomesByName(&whole.sim, c, want)
 
@@ -398,7 +400,7 @@ func TestResumeContinues(t *testing.T) {
 // does what the cluster does when it is given that candidate at that instant.
 // This is what makes the scores of a tuning round mean something.
 func TestResumeUnderAnotherConfiguration(t *testing.T) {
-	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration) {
+	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration, _ *simulator.Sim) {
 		part := startLive(t, c)
 		part.runTo(t, at)
 		state, left := part.observe(t, c)
@@ -464,7 +466,7 @@ func look(s *simulator.Sim, p simulator.Policy) map[string]view {
 // TestReconfigureStopsNothing: by itself it starts and stops nobody, and
 // progress, service and what a policy remembers of it stay.
 func TestReconfigureStopsNothing(t *testing.T) {
-	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration) {
+	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration, _ *simulator.Sim) {
 		part := startLive(t, c)
 		part.runTo(t, at)
 		before := look(&part.sim, part.policy)
@@ -501,8 +503,7 @@ func TestReconfigureStopsNothing(t *testing.T) {
 // TestForkIsIndependent: neither the fork nor its source sees what becomes of
 // the other, and two forks are equal.
 func TestForkIsIndependent(t *testing.T) {
-	used := new(simulator.Sim)
-	forEachInterrupted(t, func(t *rapid.T, c trial, whole *live, at time.Duration) {
+	forEachInterrupted(t, func(t *rapid.T, c trial, whole *live, at time.Duration, used *simulator.Sim) {
 		part := startLive(t, c)
 		part.runTo(t, at)
 		other := observable(t, c.scheduler, drawConfig(t, c.scheduler.Space))
@@ -530,8 +531,7 @@ func TestForkIsIndependent(t *testing.T) {
 
 // TestResumeReused: a simulation that served before gives what a new one gives.
 func TestResumeReused(t *testing.T) {
-	used := new(simulator.Sim)
-	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration) {
+	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration, used *simulator.Sim) {
 		part := startLive(t, c)
 		part.runTo(t, at)
 		state, left := part.observe(t, c)
@@ -584,7 +584,7 @@ func (p *everyRound) Plan(plan *simulator.Plan) {
 // order changes as running jobs get closer to their end, and it looks at it only
 // when something happens.
 func TestSkippedRoundsChangeNothing(t *testing.T) {
-	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, _ time.Duration) {
+	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, _ time.Duration, _ *simulator.Sim) {
 		if c.scheduler.Name == "srtf" {
 			return
 		}
@@ -615,14 +615,15 @@ func TestSkippedRoundsChangeNothing(t *testing.T) {
 // two nanoseconds off, and two instants that lie closer than that may change
 // places: such runs are left out.
 func TestResumeContinuesSpread(t *testing.T) {
-	forEach(t, func(t *rapid.T, c trial) {
+	forEach(t, func(t *rapid.T, c trial, _ *simulator.Sim) {
 		if rounded[c.scheduler.Name] != "" {
 			return // at every interruption, not only once a spell
 		}
 		if c.scheduler.Name == "themis" {
 			return // it ranks by rho, of which a nanosecond of age changes the order
 		}
-		c = interruptible(t, c, simulator.DefaultModels())
+		models := *defaultModels
+		c = interruptible(t, c, &models)
 		whole := startLive(t, c)
 		if err := whole.sim.Run(context.Background()); err != nil {
 			t.Skip("the run failed")
@@ -686,7 +687,7 @@ func (l lives) closest(round time.Duration) time.Duration {
 // TestResumeFromGarbage: whatever is reported of a cluster, a run from it
 // oversubscribes no GPU and ends, or says which job could not.
 func TestResumeFromGarbage(t *testing.T) {
-	forEach(t, func(t *rapid.T, c trial) {
+	forEach(t, func(t *rapid.T, c trial, _ *simulator.Sim) {
 		state, left := drawGarbage(t, c.cluster)
 		rest := c.w.Window(state.At, math.MaxInt64)
 		var sim simulator.Sim

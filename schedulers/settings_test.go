@@ -2,6 +2,7 @@ package schedulers_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,7 +64,8 @@ func matters(t *testing.T, s *schedulers.Scheduler, id string, bases []space.Con
 // higher the load.
 func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load int) []byte {
 	t.Helper()
-	models := simulator.DefaultModels()
+	models := *defaultModels
+	models.Loads = slices.Clone(models.Loads)
 	for i := range models.Loads {
 		models.Loads[i].Mem = float64(i * 900) // the built-in ones do not know
 	}
@@ -84,7 +86,7 @@ func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load in
 		t.Fatal(err)
 	}
 	c := trial{scheduler: s, config: config, w: w, cluster: workload.Cluster{Nodes: 4, GPUsPerNode: 4, VCs: []workload.VC{{Tenant: "w", GPUs: 4, Weight: 1}, {Tenant: "x", GPUs: 2, Weight: 8}, {Tenant: "y", GPUs: 8, Weight: 1}}}}
-	c.opts = simulator.Options{Models: models, Quota: simulator.QuotaBorrow, Estimate: func(j *workload.Job) time.Duration { return j.Duration + time.Hour }}
+	c.opts = simulator.Options{Models: &models, Quota: simulator.QuotaBorrow, Estimate: func(j *workload.Job) time.Duration { return j.Duration + time.Hour }}
 	r, err := c.run(new(simulator.Sim))
 	if err != nil {
 		t.Fatalf("%s: %v: %v", s.Name, config, err)
