@@ -11,13 +11,14 @@ import (
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/durations"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // moment is a request on the embedded sample at an instant, as it would be on a
 // cluster without queues.
 func moment(t testing.TB, at time.Duration, count int, seed uint64) (*workload.Workload, generation.Request, generation.History) {
 	t.Helper()
-	w := workload.Sample()
+	w := trace.Sample()
 	first, _ := w.Span()
 	at += first
 	jobs := w.Window(first, at).Jobs()
@@ -51,7 +52,7 @@ func foresee(t testing.TB, e *generation.Engine, r generation.Request, h generat
 
 func engine(t testing.TB, m generation.Method) *generation.Engine {
 	t.Helper()
-	e, err := generation.NewEngine(workload.Sample().Zero(), m)
+	e, err := generation.NewEngine(trace.Sample().Zero(), m)
 	if err != nil {
 		t.Fatal(err)
 	}

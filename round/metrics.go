@@ -9,6 +9,7 @@ import (
 
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 // Objectives are the metrics that a scheduler can be tuned for by name; lower is
@@ -110,7 +111,7 @@ func shareKnown(values []float64) float64 {
 func quantile(q float64) func([]float64) float64 {
 	return func(values []float64) float64 {
 		slices.Sort(values)
-		return workload.Quantile(values, q)
+		return stats.Quantile(values, q)
 	}
 }
 

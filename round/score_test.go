@@ -18,6 +18,7 @@ import (
 	"github.com/autosched/autosched/simulator/live"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
 )
 
 // observed is a busy cluster under Tiresias at an instant: what its ledger
@@ -33,7 +34,7 @@ type observed struct {
 func observe(t testing.TB, at time.Duration, o simulator.Options) *observed {
 	t.Helper()
 	c := workload.Cluster{Nodes: 3, GPUsPerNode: 8}
-	w, err := workload.Synthesize(workload.SynthOptions{Days: 1, Load: 2, Cluster: c, MaxDuration: 6 * time.Hour, Seed: 5})
+	w, err := synth.Generate(synth.Options{Days: 1, Load: 2, Cluster: c, MaxDuration: 6 * time.Hour, Seed: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

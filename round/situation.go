@@ -7,6 +7,7 @@ import (
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 // situation is the workload that a round met, in a few numbers. What was good in
@@ -101,7 +102,7 @@ func shapeOf(ended []workload.Finish) (scale float64, s shape) {
 	scale = mean(logs)
 	slices.Sort(logs)
 	for i, q := range shapeQuantiles {
-		s.Spread[i] = workload.Quantile(logs, q) - scale
+		s.Spread[i] = stats.Quantile(logs, q) - scale
 	}
 	return scale, s
 }

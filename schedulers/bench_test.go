@@ -12,6 +12,8 @@ import (
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // Benchmarks reuse one simulation and one policy, as a tuning round does, so
@@ -76,7 +78,7 @@ func bench(b *testing.B, do func()) float64 {
 // BenchmarkPhilly is two weeks of the Philly trace, on the paper's cluster and on
 // one that is contended.
 func BenchmarkPhilly(b *testing.B) {
-	w, _, err := workload.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), workload.ReadOptions{})
+	w, _, err := trace.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func BenchmarkPhilly(b *testing.B) {
 func overloaded(b *testing.B, jobs int) (*workload.Workload, workload.Cluster) {
 	b.Helper()
 	days := max(1, jobs/1000)
-	w, err := workload.Synthesize(workload.SynthOptions{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Cluster{Nodes: 20, GPUsPerNode: 8}})
+	w, err := synth.Generate(synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Cluster{Nodes: 20, GPUsPerNode: 8}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -198,7 +200,7 @@ func busy(b *testing.B) scene {
 func wide(b *testing.B) scene {
 	b.Helper()
 	c := workload.Cluster{Nodes: 10_000, GPUsPerNode: 8}
-	w, err := workload.Synthesize(workload.SynthOptions{Days: 2, Jobs: 120_000, Seed: 1, Cluster: c})
+	w, err := synth.Generate(synth.Options{Days: 2, Jobs: 120_000, Seed: 1, Cluster: c})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -208,7 +210,7 @@ func wide(b *testing.B) scene {
 // philly is the Philly trace on so many nodes, when so many jobs are active.
 func philly(b *testing.B, nodes, active int) scene {
 	b.Helper()
-	w, _, err := workload.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), workload.ReadOptions{})
+	w, _, err := trace.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // FuzzSimulate reads a trace and a configuration as the command line does and
@@ -23,8 +24,8 @@ func FuzzSimulate(f *testing.F) {
 	f.Add(head+"a,3000000000,1,1,x\nb,-3000000000,1,8,y\n", "interval=60\nmax_scale: 16", byte(6), byte(2))
 	f.Add(head+"a,0,100,0.25,x\na,0,100,1,x\nb,9e9,NaN,1000000000,y\n", `{"share_limit":4,"profiler_nodes":1}`, byte(5), byte(1))
 	f.Add("job_id,submit_time,duration_s,gpus,tenant,deadline\na,2017-10-09T00:00:00Z,10,1,x,2017-10-09T00:00:05Z\n", "grace=0", byte(8), byte(4))
-	f.Fuzz(func(t *testing.T, trace, config string, which, options byte) {
-		w, _, err := workload.Read(strings.NewReader(trace), "fuzz", workload.ReadOptions{MaxRows: 100})
+	f.Fuzz(func(t *testing.T, jobs, config string, which, options byte) {
+		w, _, err := trace.Read(strings.NewReader(jobs), "fuzz", trace.Options{MaxRows: 100})
 		if err != nil {
 			if err.Error() == "" {
 				t.Fatal("an error that says nothing")

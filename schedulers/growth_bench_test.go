@@ -8,6 +8,7 @@ import (
 
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
 )
 
 // growthSizes are numbers of jobs, submitted in forty days where the cluster grows
@@ -138,7 +139,7 @@ func logRatio(i int) float64 {
 // days, and the cluster on which they are a load of 1.
 func filling(b *testing.B, jobs, users, days int) (*workload.Workload, workload.Cluster) {
 	b.Helper()
-	w, err := workload.Synthesize(workload.SynthOptions{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Cluster{Nodes: users / 500, GPUsPerNode: 8}})
+	w, err := synth.Generate(synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Cluster{Nodes: users / 500, GPUsPerNode: 8}})
 	if err != nil {
 		b.Fatal(err)
 	}

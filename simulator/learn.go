@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 // PastRun is what became of a job that has ended, as a history tells.
@@ -194,7 +195,7 @@ func sortedModels(m map[string][]float64) []string {
 
 func median(v []float64) float64 {
 	slices.Sort(v)
-	return workload.Quantile(v, .5)
+	return stats.Quantile(v, .5)
 }
 
 // PastRuns gathers ended jobs from events in order of time.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 // Outcome is what became of one job.
@@ -233,7 +233,7 @@ func Describe(out []Outcome) Objectives {
 	slices.Sort(jct)
 	slices.Sort(wait)
 	slices.Sort(rho)
-	sum.P50JCT, sum.P95JCT, sum.P99JCT = workload.Quantile(jct, .5), workload.Quantile(jct, .95), workload.Quantile(jct, .99)
-	sum.P95Queue, sum.P95Rho, sum.MaxRho = workload.Quantile(wait, .95), workload.Quantile(rho, .95), rho[len(rho)-1]
+	sum.P50JCT, sum.P95JCT, sum.P99JCT = stats.Quantile(jct, .5), stats.Quantile(jct, .95), stats.Quantile(jct, .99)
+	sum.P95Queue, sum.P95Rho, sum.MaxRho = stats.Quantile(wait, .95), stats.Quantile(rho, .95), rho[len(rho)-1]
 	return sum
 }

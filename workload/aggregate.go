@@ -67,7 +67,7 @@ func Aggregate(c Cluster, w *Workload, size int) *Workload {
 		out = append(out, j)
 	}
 	slices.SortStableFunc(out, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
-	return newSorted(w.name, w.zero, out, w.synthetic)
+	return NewSorted(w.name, w.zero, out, w.synthetic)
 }
 
 // AggregateState does the same for what is active: left[i] is the time that

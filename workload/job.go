@@ -1,10 +1,13 @@
 package workload
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -25,6 +28,8 @@ const (
 	MaxGPUs     = 1_000_000
 	MaxDuration = 10 * 365 * 24 * time.Hour // ten years
 	MaxSubmit   = 100 * 365 * 24 * time.Hour
+	// MaxGPUTime bounds the GPU-time of one job: sums of a few must fit an int64.
+	MaxGPUTime = time.Duration(math.MaxInt64 / 4)
 )
 
 // Status is how a job ended, as its trace tells.
@@ -114,7 +119,7 @@ func (j *Job) Validate() error {
 		return fmt.Errorf("members: %g GPUs cannot be shared by %d jobs", float64(j.GPUs)/1000, j.Members)
 	case j.Deadline > MaxSubmit || j.Deadline < -MaxSubmit:
 		return fmt.Errorf("deadline: %v is more than a hundred years from the workload's zero", j.Deadline)
-	case float64(j.Duration)*float64(j.GPUs.Whole()) > maxGPUTime:
+	case float64(j.Duration)*float64(j.GPUs.Whole()) > float64(MaxGPUTime):
 		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted", j.GPUs.Whole(), j.Duration)
 	}
 	return nil
@@ -163,6 +168,13 @@ func (c Cluster) Validate() error {
 
 func (c Cluster) String() string { return fmt.Sprintf("%d nodes x %d GPUs", c.Nodes, c.GPUsPerNode) }
 
+// MachineGroup is a number of equal machines of a trace's own cluster.
+type MachineGroup struct {
+	Machines int    `json:"machines"`
+	GPUs     int    `json:"gpus"` // of each
+	Type     string `json:"type,omitempty"`
+}
+
 // Workload is a list of jobs in order of submission. It is read-only once
 // made and may be shared by any number of simulations.
 type Workload struct {
@@ -187,15 +199,13 @@ func New(name string, zero time.Time, jobs []Job) (*Workload, error) {
 		}
 		seen[jobs[i].ID] = struct{}{}
 	}
-	return newTrusted(name, zero, jobs, false), nil
+	SortBySubmit(jobs)
+	return NewSorted(name, zero, jobs, false), nil
 }
 
-func newTrusted(name string, zero time.Time, jobs []Job, synthetic bool) *Workload {
-	sortBySubmit(jobs)
-	return newSorted(name, zero, jobs, synthetic)
-}
-
-func newSorted(name string, zero time.Time, jobs []Job, synthetic bool) *Workload {
+// NewSorted is New for jobs that are in order of submission and were checked
+// one by one, as readers and generators do.
+func NewSorted(name string, zero time.Time, jobs []Job, synthetic bool) *Workload {
 	w := &Workload{name: name, zero: zero.UTC(), jobs: jobs, synthetic: synthetic}
 	w.digest = sync.OnceValue(func() string { return digestOf(w) })
 	return w
@@ -206,6 +216,9 @@ func (w *Workload) Name() string { return w.name }
 
 // Zero is the wall-clock time of instant 0.
 func (w *Workload) Zero() time.Time { return w.zero }
+
+// Clock is the wall-clock time of an instant of the workload.
+func (w *Workload) Clock(at time.Duration) time.Time { return w.zero.Add(at) }
 
 // Jobs in order of submission. The caller must not change them.
 func (w *Workload) Jobs() []Job { return w.jobs }
@@ -218,7 +231,7 @@ func (w *Workload) Len() int { return len(w.jobs) }
 func (w *Workload) Synthetic() bool { return w.synthetic }
 
 // AsSynthetic returns the same workload labelled synthetic.
-func (w *Workload) AsSynthetic() *Workload { return newSorted(w.name, w.zero, w.jobs, true) }
+func (w *Workload) AsSynthetic() *Workload { return NewSorted(w.name, w.zero, w.jobs, true) }
 
 // Digest identifies the content (jobs and zero, not the name): equal digests
 // mean equal simulations. It is a hexadecimal SHA-256.
@@ -232,7 +245,7 @@ func (w *Workload) Window(from, to time.Duration) *Workload {
 	if hi < lo {
 		hi = lo
 	}
-	return newSorted(w.name, w.zero, w.jobs[lo:hi:hi], w.synthetic)
+	return NewSorted(w.name, w.zero, w.jobs[lo:hi:hi], w.synthetic)
 }
 
 // Span returns the first and the last submission; zeros if there is no job.
@@ -241,6 +254,48 @@ func (w *Workload) Span() (first, last time.Duration) {
 		return 0, 0
 	}
 	return w.jobs[0].Submit, w.jobs[len(w.jobs)-1].Submit
+}
+
+// SortBySubmit sorts jobs by submission and keeps the order of those submitted at one instant. It sorts
+// numbers, because jobs are large to move.
+func SortBySubmit(jobs []Job) {
+	sorted := true
+	for i := 1; i < len(jobs) && sorted; i++ {
+		sorted = jobs[i-1].Submit <= jobs[i].Submit
+	}
+	if sorted {
+		return
+	}
+	type place struct {
+		submit time.Duration
+		i      int
+	}
+	order := make([]place, len(jobs))
+	for i := range jobs {
+		order[i] = place{jobs[i].Submit, i}
+	}
+	slices.SortFunc(order, func(a, b place) int {
+		if c := cmp.Compare(a.submit, b.submit); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.i, b.i)
+	})
+	// Along each cycle of the permutation the jobs move up one place.
+	for i := range order {
+		if order[i].i < 0 {
+			continue
+		}
+		first, to := jobs[i], i
+		for {
+			from := order[to].i
+			order[to].i = -1
+			if from == i {
+				jobs[to] = first
+				break
+			}
+			jobs[to], to = jobs[from], from
+		}
+	}
 }
 
 func digestOf(w *Workload) string {

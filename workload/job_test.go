@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 func TestJobValidate(t *testing.T) {
@@ -77,33 +75,7 @@ func TestNewWorkload(t *testing.T) {
 	if err != nil || empty.Len() != 0 {
 		t.Fatal(err)
 	}
-	if first, last := empty.Span(); first != 0 || last != 0 || Describe(empty, nil).Jobs != 0 {
+	if first, last := empty.Span(); first != 0 || last != 0 {
 		t.Error("an empty workload has a span")
 	}
-}
-
-// Windows that touch hold every job once, in order.
-func TestWindowsPartition(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := Sample()
-		cut := rapid.Custom(func(t *rapid.T) time.Duration {
-			return time.Duration(rapid.Int64Range(-1, 73*3600).Draw(t, "s")) * time.Second
-		})
-		a, b := cut.Draw(t, "a"), cut.Draw(t, "b")
-		n := 0
-		for _, part := range []*Workload{w.Window(-MaxSubmit, a), w.Window(a, b), w.Window(max(a, b), MaxSubmit)} {
-			for _, j := range part.Jobs() {
-				if j.ID != w.Jobs()[n].ID {
-					t.Fatalf("job %d is %s, want %s", n, j.ID, w.Jobs()[n].ID)
-				}
-				n++
-			}
-			if !part.Synthetic() || !part.Zero().Equal(w.Zero()) {
-				t.Fatal("a window lost its label or zero")
-			}
-		}
-		if n != w.Len() {
-			t.Fatalf("%d jobs, want %d", n, w.Len())
-		}
-	})
 }

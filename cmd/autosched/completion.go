@@ -16,7 +16,8 @@ import (
 	"github.com/autosched/autosched/search/objectives"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // complete says what a shell may offer for a flag's value.
@@ -135,7 +136,7 @@ func values() map[string]complete {
 		methods = append(methods, m[0])
 	}
 	var formats []string
-	for _, f := range workload.Formats {
+	for _, f := range trace.Formats {
 		formats = append(formats, f.Name)
 	}
 	return map[string]complete{
@@ -147,7 +148,7 @@ func values() map[string]complete {
 		"objective":    goals,
 		"interconnect": oneOf(simulator.DefaultModelSpec().Classes.Interconnects()...),
 		"format":       oneOf(formats...),
-		"profile":      oneOf(workload.Profiles()...),
+		"profile":      oneOf(synth.Profiles()...),
 		"mode":         oneOf("recommend", "auto"),
 		"state":        oneOf("applied", "rejected", "failed"),
 		"shift":        oneOf("weeks"),

@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // replayFlags are what commands that replay a trace on a cluster share.
@@ -104,12 +105,12 @@ func (f *replayFlags) load(ctx context.Context, cmd *cobra.Command) (*replayInpu
 	first, last := in.trace.Span()
 	in.from, in.to = first, last+1
 	if f.from != "" {
-		if in.from, err = workload.ParseInstant(in.trace, f.from); err != nil {
+		if in.from, err = trace.ParseInstant(in.trace, f.from); err != nil {
 			return nil, usageError{fmt.Errorf("--from: %w", err)}
 		}
 	}
 	if f.to != "" {
-		if in.to, err = workload.ParseInstant(in.trace, f.to); err != nil {
+		if in.to, err = trace.ParseInstant(in.trace, f.to); err != nil {
 			return nil, usageError{fmt.Errorf("--to: %w", err)}
 		}
 	}
@@ -130,7 +131,7 @@ func checkInstant(flag, text string) error {
 	if text == "" {
 		return nil
 	}
-	if err := workload.CheckInstant(text); err != nil {
+	if err := trace.CheckInstant(text); err != nil {
 		return usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}
 	return nil
@@ -195,7 +196,7 @@ func (f *replayFlags) simulate() (simulator.Options, error) {
 // it is synthetic.
 func openTrace(ctx context.Context, cmd *cobra.Command, path string) (*workload.Workload, error) {
 	line := newProgressLine(cmd.ErrOrStderr())
-	w, report, err := workload.Open(path, workload.ReadOptions{Context: ctx, KeepRejected: 1, Progress: line.reading(path)})
+	w, report, err := trace.Open(path, trace.Options{Context: ctx, KeepRejected: 1, Progress: line.reading(path)})
 	line.clear()
 	if err != nil {
 		return nil, err
@@ -322,8 +323,8 @@ func (p *progressLine) show(format string, args ...any) {
 }
 
 // reading shows how much of a trace is read.
-func (p *progressLine) reading(path string) func(workload.Progress) {
-	return func(x workload.Progress) {
+func (p *progressLine) reading(path string) func(trace.Progress) {
+	return func(x trace.Progress) {
 		if x.Total > 0 {
 			p.show("reading %s: %d %%, %d rows", path, 100*x.Bytes/x.Total, x.Rows)
 		} else {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/autosched/autosched/generation/arrivals"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func newForecastCmd() *cobra.Command {
@@ -283,7 +284,7 @@ func (o *forecastEval) open(ctx context.Context, cmd *cobra.Command) (*forecastI
 		return nil, err
 	}
 	instant := func(flag, text string) (time.Duration, error) {
-		at, err := workload.ParseInstant(w, text)
+		at, err := trace.ParseInstant(w, text)
 		if err != nil {
 			return 0, usageError{fmt.Errorf("--%s: %w", flag, err)}
 		}
@@ -336,7 +337,7 @@ func (o *forecastEval) open(ctx context.Context, cmd *cobra.Command) (*forecastI
 // counts reads a table of counts; the error wraps ErrNotCounts if the file is
 // none.
 func (o *forecastEval) counts() (*workload.Workload, time.Duration, []int, error) {
-	if o.trace == workload.SampleName || o.trace == "-" {
+	if o.trace == trace.SampleName || o.trace == "-" {
 		return nil, 0, nil, arrivals.ErrNotCounts
 	}
 	f, err := os.Open(o.trace)

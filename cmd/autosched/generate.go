@@ -16,10 +16,11 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func newGenerateCmd() *cobra.Command {
-	var trace, at, out string
+	var path, at, out string
 	var tune tuneFlags
 	var samples int
 	var seed uint64
@@ -39,7 +40,7 @@ jobs with what is left of them at --at, then the arrivals.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case trace == "":
+			case path == "":
 				return usageError{fmt.Errorf(`--trace is missing: name a trace file, or "sample"`)}
 			case at == "":
 				return usageError{fmt.Errorf("--at is missing: the instant to look ahead from, RFC 3339 or seconds")}
@@ -52,11 +53,11 @@ jobs with what is left of them at --at, then the arrivals.`,
 			if err := method.Check(); err != nil {
 				return usageError{fmt.Errorf("--generate: %w", err)}
 			}
-			w, err := openTrace(cmd.Context(), cmd, trace)
+			w, err := openTrace(cmd.Context(), cmd, path)
 			if err != nil {
 				return err
 			}
-			instant, err := workload.ParseInstant(w, at)
+			instant, err := trace.ParseInstant(w, at)
 			if err != nil {
 				return usageError{fmt.Errorf("--at: %w", err)}
 			}
@@ -86,7 +87,7 @@ jobs with what is left of them at --at, then the arrivals.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
+	fl.StringVar(&path, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
 	fl.StringVar(&at, "at", "", "instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (required)")
 	fl.DurationVar(&tune.horizon, "horizon", time.Hour, "how far ahead jobs arrive")
 	fl.IntVar(&samples, "futures", 4, "futures to draw")
@@ -201,7 +202,7 @@ func writeFutures(dir string, w *workload.Workload, at time.Duration, r *generat
 			return nil, err
 		}
 		path := filepath.Join(dir, fmt.Sprintf("future-%d.csv", k))
-		if err := atomicfile.Write(path, func(out io.Writer) error { return workload.WriteCSV(out, future.AsSynthetic()) }); err != nil {
+		if err := atomicfile.Write(path, func(out io.Writer) error { return trace.WriteCSV(out, future.AsSynthetic()) }); err != nil {
 			return nil, err
 		}
 		files = append(files, path)

@@ -13,6 +13,7 @@ import (
 	"github.com/autosched/autosched/generation/durations"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func newPredictCmd() *cobra.Command {
@@ -74,12 +75,12 @@ func (f *predictFlags) load(ctx context.Context, cmd *cobra.Command) (*predictIn
 	first, last := w.Span()
 	from, to := first, last+1
 	if f.from != "" {
-		if from, err = workload.ParseInstant(w, f.from); err != nil {
+		if from, err = trace.ParseInstant(w, f.from); err != nil {
 			return nil, usageError{fmt.Errorf("--from: %w", err)}
 		}
 	}
 	if f.to != "" {
-		if to, err = workload.ParseInstant(w, f.to); err != nil {
+		if to, err = trace.ParseInstant(w, f.to); err != nil {
 			return nil, usageError{fmt.Errorf("--to: %w", err)}
 		}
 	}

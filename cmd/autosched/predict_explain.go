@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/generation/durations"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func newPredictExplainCmd() *cobra.Command {
@@ -109,7 +109,7 @@ func explainJob(m *durations.Model, in *predictInput, id, at string) (*jobExplai
 	instant := r.Submit
 	if at != "" {
 		var err error
-		if instant, err = workload.ParseInstant(in.trace, at); err != nil {
+		if instant, err = trace.ParseInstant(in.trace, at); err != nil {
 			return nil, usageError{fmt.Errorf("--at: %w", err)}
 		}
 		if instant < r.Submit || instant >= r.Until {

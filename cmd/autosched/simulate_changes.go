@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // changesFlag is the repeatable --set-at.
@@ -48,7 +49,7 @@ func (f *changesFlag) check(s *schedulers.Scheduler, config space.Config) error 
 		if err != nil {
 			return err
 		}
-		if err := workload.CheckInstant(instant); err != nil {
+		if err := trace.CheckInstant(instant); err != nil {
 			return usageError{fmt.Errorf("--set-at: %w", err)}
 		}
 		key, _, _ := strings.Cut(set, "=")
@@ -70,7 +71,7 @@ func (f *changesFlag) changes(w *workload.Workload, s *schedulers.Scheduler, con
 		if err != nil {
 			return nil, err
 		}
-		instant, err := workload.ParseInstant(w, from)
+		instant, err := trace.ParseInstant(w, from)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--set-at: %w", err)}
 		}

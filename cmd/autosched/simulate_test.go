@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // simulated is what simulate reports of a run with some arguments.
@@ -56,7 +57,7 @@ func TestSimulateShowsProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := workload.Sample()
+	w := trace.Sample()
 	run := func(ctx context.Context) (string, error) {
 		var sim simulator.Sim
 		if err := sim.Start(workload.Cluster{Nodes: 20, GPUsPerNode: 8}, w, fifo.New(fifo.Space.Default()), simulator.Options{}); err != nil {
@@ -164,7 +165,7 @@ func TestSimulateToldInVain(t *testing.T) {
 func TestHelpNamesThoseThatAsk(t *testing.T) {
 	help := newSimulateCmd().Long
 	help = help[strings.Index(help, "Of them "):]
-	w := workload.Sample()
+	w := trace.Sample()
 	first, _ := w.Span()
 	w = w.Window(first, first+6*time.Hour)
 	for _, s := range schedulers.All {

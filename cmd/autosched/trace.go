@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // newTraceCmd is "autosched trace": what can be done with a trace alone.
@@ -46,7 +47,7 @@ input.`,
 
 func formatList() string {
 	var b strings.Builder
-	for _, f := range workload.Formats {
+	for _, f := range trace.Formats {
 		name := f.Name
 		for _, line := range wrap(f.About, 66) {
 			fmt.Fprintf(&b, "  %-12s%s\n", name, line)
@@ -87,8 +88,8 @@ func (o *traceInput) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", "", "format to read instead of the one the content says: one of "+formatNames())
 	f.BoolVar(&o.strict, "strict", false, "fail at the first row that must be rejected (default: reject it, count it, go on)")
-	f.IntVar(&o.show, "show", workload.DefaultKeep, "name at most this many rejected rows; all are counted")
-	f.IntVar(&o.maxRows, "max-rows", workload.DefaultMaxRows, "refuse a trace of more rows")
+	f.IntVar(&o.show, "show", trace.DefaultKeep, "name at most this many rejected rows; all are counted")
+	f.IntVar(&o.maxRows, "max-rows", trace.DefaultMaxRows, "refuse a trace of more rows")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	f.StringVar(&o.trace, "trace", "", "the trace, instead of naming it as the argument: a file, files with commas between, or a folder")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -107,8 +108,8 @@ func (o *traceInput) flags(cmd *cobra.Command) {
 }
 
 func formatNames() string {
-	names := make([]string, len(workload.Formats))
-	for i, f := range workload.Formats {
+	names := make([]string, len(trace.Formats))
+	for i, f := range trace.Formats {
 		names[i] = f.Name
 	}
 	return strings.Join(names, ", ")
@@ -116,7 +117,7 @@ func formatNames() string {
 
 // open reads a trace, showing progress on a terminal, and tells of rejected
 // rows and of a synthetic trace on standard error.
-func (o *traceInput) open(cmd *cobra.Command) (*workload.Workload, *workload.ImportReport, error) {
+func (o *traceInput) open(cmd *cobra.Command) (*workload.Workload, *trace.Report, error) {
 	w, report, err := o.read(cmd)
 	if err != nil {
 		return nil, report, err
@@ -140,22 +141,22 @@ func (o *traceInput) open(cmd *cobra.Command) (*workload.Workload, *workload.Imp
 	return w, report, nil
 }
 
-func (o *traceInput) read(cmd *cobra.Command) (*workload.Workload, *workload.ImportReport, error) {
+func (o *traceInput) read(cmd *cobra.Command) (*workload.Workload, *trace.Report, error) {
 	if o.show < 1 || o.maxRows < 1 {
 		return nil, nil, usageError{errors.New("--show and --max-rows: must be positive")}
 	}
-	if o.format != "" && !slices.ContainsFunc(workload.Formats, func(f workload.Format) bool { return f.Name == o.format }) {
+	if o.format != "" && !slices.ContainsFunc(trace.Formats, func(f trace.Format) bool { return f.Name == o.format }) {
 		return nil, nil, usageError{fmt.Errorf("--format: %q is not known; see autosched trace --help", o.format)}
 	}
-	opts := workload.ReadOptions{Context: cmd.Context(), Format: o.format, Strict: o.strict, KeepRejected: o.show, MaxRows: o.maxRows}
+	opts := trace.Options{Context: cmd.Context(), Format: o.format, Strict: o.strict, KeepRejected: o.show, MaxRows: o.maxRows}
 	path := o.trace
 	line := newProgressLine(cmd.ErrOrStderr())
 	defer line.clear()
 	opts.Progress = line.reading(path)
 	if path == "-" {
-		return workload.Read(cmd.InOrStdin(), "stdin", opts)
+		return trace.Read(cmd.InOrStdin(), "stdin", opts)
 	}
-	return workload.Open(path, opts)
+	return trace.Open(path, opts)
 }
 
 func newTraceValidateCmd() *cobra.Command {
@@ -246,12 +247,12 @@ func (o *traceWindow) cut(w *workload.Workload) (*workload.Workload, error) {
 	from, to := first, last+1
 	var err error
 	if o.from != "" {
-		if from, err = workload.ParseInstant(w, o.from); err != nil {
+		if from, err = trace.ParseInstant(w, o.from); err != nil {
 			return nil, usageError{fmt.Errorf("--from: %w", err)}
 		}
 	}
 	if o.to != "" {
-		if to, err = workload.ParseInstant(w, o.to); err != nil {
+		if to, err = trace.ParseInstant(w, o.to); err != nil {
 			return nil, usageError{fmt.Errorf("--to: %w", err)}
 		}
 	}
@@ -296,7 +297,7 @@ func (o *traceInput) wrote(cmd *cobra.Command, out string, w *workload.Workload)
 // writeTrace writes the project's CSV: to a new file that replaces the old one
 // when it is complete, or to standard output for "-".
 func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) error {
-	write := func(out io.Writer) error { return workload.WriteCSV(untilDone{cmd.Context(), out}, w) }
+	write := func(out io.Writer) error { return trace.WriteCSV(untilDone{cmd.Context(), out}, w) }
 	if path == "-" {
 		return write(cmd.OutOrStdout())
 	}
@@ -317,14 +318,14 @@ func (u untilDone) Write(b []byte) (int, error) {
 }
 
 // rejectionsThen names the rejected rows of a trace that could not be read.
-func rejectionsThen(cmd *cobra.Command, report *workload.ImportReport, err error) error {
+func rejectionsThen(cmd *cobra.Command, report *trace.Report, err error) error {
 	if report != nil && report.Rejected > 0 {
 		printRejections(cmd.ErrOrStderr(), report)
 	}
 	return err
 }
 
-func printReport(w io.Writer, r *workload.ImportReport) {
+func printReport(w io.Writer, r *trace.Report) {
 	b := bufio.NewWriter(w)
 	defer b.Flush()
 	name := r.Format
@@ -363,7 +364,7 @@ func printReport(w io.Writer, r *workload.ImportReport) {
 }
 
 // leftOut tells why jobs without fault are not used.
-func leftOut(r *workload.ImportReport) string {
+func leftOut(r *trace.Report) string {
 	var b strings.Builder
 	for i, c := range r.LeftOutReasons {
 		if i > 0 {
@@ -374,7 +375,7 @@ func leftOut(r *workload.ImportReport) string {
 	return b.String()
 }
 
-func printRejections(w io.Writer, r *workload.ImportReport) {
+func printRejections(w io.Writer, r *trace.Report) {
 	fmt.Fprintf(w, "%d of %d rows rejected:\n", r.Rejected, r.Rows)
 	for _, c := range r.Reasons {
 		fmt.Fprintf(w, "  %6d x %s %s\n", c.Rows, c.Field, c.Reason)

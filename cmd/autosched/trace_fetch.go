@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/atomicfile"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // publicTrace is a trace that can be fetched.
@@ -126,7 +126,7 @@ gzip. Its digest is checked if --sha256 tells it, and shown otherwise.`,
 			if err := extract(cmd.Context(), d.part, t.member, o.out, line.show); err != nil {
 				return fmt.Errorf("trace fetch %s: %w", t.name, err)
 			}
-			w, report, err := workload.Open(o.out, workload.ReadOptions{Context: cmd.Context()})
+			w, report, err := trace.Open(o.out, trace.Options{Context: cmd.Context()})
 			if err != nil {
 				return fmt.Errorf("trace fetch %s: what was fetched is no trace: %w", t.name, errors.Join(err, os.Remove(o.out)))
 			}
@@ -136,12 +136,12 @@ gzip. Its digest is checked if --sha256 tells it, and shown otherwise.`,
 			line.clear()
 			if o.json {
 				return printJSON(cmd.OutOrStdout(), struct {
-					Out     string                 `json:"out"`
-					URL     string                 `json:"url"`
-					SHA256  string                 `json:"sha256"`
-					Checked bool                   `json:"sha256_checked"`
-					Licence string                 `json:"licence"`
-					Report  *workload.ImportReport `json:"report"`
+					Out     string        `json:"out"`
+					URL     string        `json:"url"`
+					SHA256  string        `json:"sha256"`
+					Checked bool          `json:"sha256_checked"`
+					Licence string        `json:"licence"`
+					Report  *trace.Report `json:"report"`
 				}{o.out, t.url, digest, t.sha256 != "", t.licence, report})
 			}
 			printReport(cmd.OutOrStdout(), report)

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 const jobLog = `[{"status":"Pass","vc":"v","jobid":"a","submitted_time":"2017-10-07 01:00:00","user":"u","attempts":[{"start_time":"2017-10-07 01:00:10","end_time":"2017-10-07 01:00:20","detail":[{"ip":"m","gpus":["gpu0"]}]}]},
@@ -88,7 +88,7 @@ func TestTraceFetch(t *testing.T) {
 		var got struct {
 			SHA256  string
 			Checked bool `json:"sha256_checked"`
-			Report  workload.ImportReport
+			Report  trace.Report
 		}
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got.SHA256 != digestOf(file) || !got.Checked || got.Report.Jobs != 1 || got.Report.LeftOut != 1 || got.Report.Format != "philly-json" {
 			t.Errorf("%v\n%s", err, text)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func newTraceImportCmd() *cobra.Command {
@@ -125,7 +126,7 @@ func (o *anonymizeFlags) span(key []byte) (time.Duration, error) {
 	case "":
 		return 0, nil
 	case shiftWeeks:
-		return workload.SecretShift(key), nil
+		return trace.SecretShift(key), nil
 	}
 	by, err := time.ParseDuration(o.shift)
 	if err != nil {
@@ -141,7 +142,7 @@ func (o *anonymizeFlags) apply(w *workload.Workload, notices io.Writer) (*worklo
 		if key, err = o.key(notices); err != nil {
 			return nil, err
 		}
-		if w, err = workload.Anonymize(w, workload.AnonymizeOptions{Key: key, KeepTenants: o.keepTenants}); err != nil {
+		if w, err = trace.Anonymize(w, trace.AnonymizeOptions{Key: key, KeepTenants: o.keepTenants}); err != nil {
 			return nil, err
 		}
 		var models []string
@@ -164,7 +165,7 @@ func (o *anonymizeFlags) apply(w *workload.Workload, notices io.Writer) (*worklo
 	if err != nil || by == 0 {
 		return w, err
 	}
-	if w, err = workload.Shift(w, by); err != nil {
+	if w, err = trace.Shift(w, by); err != nil {
 		return nil, usageError{fmt.Errorf("--shift: %w", err)}
 	}
 	return w, nil
@@ -192,8 +193,8 @@ func (o *anonymizeFlags) key(notices io.Writer) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--key-file: %w", err)
 	}
-	if b = bytes.TrimRight(b, "\r\n"); len(b) < workload.MinKey {
-		return nil, fmt.Errorf("--key-file: %s: a key of %d bytes is too short: at least %d; name a file that does not exist to have one made", o.keyFile, len(b), workload.MinKey)
+	if b = bytes.TrimRight(b, "\r\n"); len(b) < trace.MinKey {
+		return nil, fmt.Errorf("--key-file: %s: a key of %d bytes is too short: at least %d; name a file that does not exist to have one made", o.keyFile, len(b), trace.MinKey)
 	}
 	return b, nil
 }

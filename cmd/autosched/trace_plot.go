@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 // mostPoints is how many points of a line can be told apart.
@@ -21,9 +22,9 @@ const mostPoints = 1200
 
 // plotStats draws what trace stats describes: an image, or an HTML page with the
 // image and the numbers.
-func plotStats(path string, w *workload.Workload, s *workload.Stats) error {
+func plotStats(path string, w *workload.Workload, s *stats.Description) error {
 	var rows [][]*plot.Plot
-	for _, pair := range [][2]func(*workload.Workload, *workload.Stats) (*plot.Plot, error){
+	for _, pair := range [][2]func(*workload.Workload, *stats.Description) (*plot.Plot, error){
 		{arrivalsPlot, demandPlot}, {profilePlot, periodsPlot}, {durationsPlot, sizesPlot},
 	} {
 		var row []*plot.Plot
@@ -55,8 +56,8 @@ func days(first time.Time) string {
 	return "days since " + first.Format(time.DateOnly)
 }
 
-func arrivalsPlot(w *workload.Workload, s *workload.Stats) (*plot.Plot, error) {
-	counts, from := workload.Counts(w, time.Hour)
+func arrivalsPlot(w *workload.Workload, s *stats.Description) (*plot.Plot, error) {
+	counts, from := stats.Counts(w, time.Hour)
 	step := len(counts)/mostPoints + 1
 	title := "Jobs submitted per hour"
 	if step > 1 {
@@ -72,13 +73,13 @@ func arrivalsPlot(w *workload.Workload, s *workload.Stats) (*plot.Plot, error) {
 	return p, addLine(p, xys, usedColour, "")
 }
 
-func demandPlot(w *workload.Workload, s *workload.Stats) (*plot.Plot, error) {
+func demandPlot(w *workload.Workload, s *stats.Description) (*plot.Plot, error) {
 	first, last := w.Span()
 	p := newPlot("GPUs in use if no job ever waited", days(s.First), "GPUs")
 	p.Y.Min = 0
 	bin := max(time.Hour, (last-first)/mostPoints)
 	means := make([]float64, (last-first)/bin+1)
-	steps := workload.Demand(w)
+	steps := stats.Demand(w)
 	for i, x := range steps {
 		end := x.At
 		if i+1 < len(steps) {
@@ -109,7 +110,7 @@ func demandPlot(w *workload.Workload, s *workload.Stats) (*plot.Plot, error) {
 	return p, addLine(p, plotter.XYs{{X: 0, Y: cluster}, {X: xys[len(xys)-1].X, Y: cluster}}, limitColour, "cluster")
 }
 
-func profilePlot(_ *workload.Workload, s *workload.Stats) (*plot.Plot, error) {
+func profilePlot(_ *workload.Workload, s *stats.Description) (*plot.Plot, error) {
 	p := newPlot("Arrivals by hour of day, and by weekday", "", "over the mean")
 	var values plotter.Values
 	var names []string
@@ -138,9 +139,9 @@ func profilePlot(_ *workload.Workload, s *workload.Stats) (*plot.Plot, error) {
 
 // periodsPlot gathers frequencies into bins of equal ratio: each point is the
 // share of the variance around its period.
-func periodsPlot(w *workload.Workload, _ *workload.Stats) (*plot.Plot, error) {
-	counts, _ := workload.Counts(w, time.Hour)
-	share := workload.Periodogram(counts, time.Hour)
+func periodsPlot(w *workload.Workload, _ *stats.Description) (*plot.Plot, error) {
+	counts, _ := stats.Counts(w, time.Hour)
+	share := stats.Periodogram(counts, time.Hour)
 	if share == nil {
 		p := newPlot("Periods of arrivals: less than two days, none can be seen", "", "")
 		p.HideAxes()
@@ -175,7 +176,7 @@ func (periodTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-func durationsPlot(w *workload.Workload, s *workload.Stats) (*plot.Plot, error) {
+func durationsPlot(w *workload.Workload, s *stats.Description) (*plot.Plot, error) {
 	p := newPlot("Durations", "seconds, logarithmic", "share of at most so long")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	order := make([]int, w.Len())
@@ -215,7 +216,7 @@ func durationsPlot(w *workload.Workload, s *workload.Stats) (*plot.Plot, error) 
 	return p, nil
 }
 
-func sizesPlot(_ *workload.Workload, s *workload.Stats) (*plot.Plot, error) {
+func sizesPlot(_ *workload.Workload, s *stats.Description) (*plot.Plot, error) {
 	p := newPlot("Sizes", "GPUs of a job, at most", "%")
 	var jobs, service plotter.Values
 	var names []string

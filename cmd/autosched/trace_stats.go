@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 func newTraceStatsCmd() *cobra.Command {
@@ -66,9 +67,9 @@ SVG file, or with the numbers into an HTML page of one file.`,
 			if w, err = o.cut(w); err != nil {
 				return err
 			}
-			s := workload.Describe(w, cluster)
+			s := stats.Describe(w, cluster)
 			if cluster == nil && len(report.Machines) > 0 {
-				s.Load = workload.LoadOn(w, report.Machines)
+				s.Load = stats.LoadOn(w, report.Machines)
 			}
 			if o.plot != "" {
 				if err := plotStats(o.plot, w, &s); err != nil {
@@ -97,7 +98,7 @@ func clusterFlags(cmd *cobra.Command, c *workload.Cluster) {
 // instead of sizes.
 const manyRows = 20
 
-func printStats(out io.Writer, s *workload.Stats) error {
+func printStats(out io.Writer, s *stats.Description) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	label := ""
@@ -140,10 +141,10 @@ func printStats(out io.Writer, s *workload.Stats) error {
 		line("\n%s", head)
 	}
 	sizes := s.Sizes
-	head, name := "GPUs", func(z workload.SizeStats) string { return fmt.Sprintf("%g", z.GPUs) }
+	head, name := "GPUs", func(z stats.Size) string { return fmt.Sprintf("%g", z.GPUs) }
 	if len(sizes) > manyRows {
 		sizes = s.SizeBands
-		head, name = "GPUs to", func(z workload.SizeStats) string {
+		head, name = "GPUs to", func(z stats.Size) string {
 			switch z.GPUs {
 			case 0:
 				return "more"
@@ -193,7 +194,7 @@ func printStats(out io.Writer, s *workload.Stats) error {
 	return w.Flush()
 }
 
-func printLoad(line func(string, ...any), l *workload.LoadStats) {
+func printLoad(line func(string, ...any), l *stats.Load) {
 	if l == nil {
 		return
 	}
@@ -212,7 +213,7 @@ func printLoad(line func(string, ...any), l *workload.LoadStats) {
 }
 
 // printRhythm shows when jobs come: by hour and weekday, and at what periods.
-func printRhythm(out io.Writer, s *workload.Stats) {
+func printRhythm(out io.Writer, s *stats.Description) {
 	fmt.Fprint(out, "\njobs per hour over the mean, by hour of day and by weekday\n")
 	for from := 0; from < 24; from += 12 {
 		var hours, rates strings.Builder
@@ -260,7 +261,7 @@ func printRhythm(out io.Writer, s *workload.Stats) {
 
 var weekdays = [7]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
 
-func bandName(b workload.Band) string {
+func bandName(b stats.Band) string {
 	switch {
 	case b.FromH == 0:
 		return "<" + hours(b.ToH)

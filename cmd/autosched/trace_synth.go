@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
 )
 
 func newTraceSynthCmd() *cobra.Command {
 	var o struct {
 		traceInput
-		workload.SynthOptions
+		synth.Options
 		start, out string
 	}
 	cmd := &cobra.Command{
@@ -59,7 +59,7 @@ trace from being ruled by them.`,
 			line := newProgressLine(cmd.ErrOrStderr())
 			defer line.clear()
 			o.Context, o.Progress = cmd.Context(), func(jobs int) { line.show("%d jobs drawn", jobs) }
-			w, err := workload.Synthesize(o.SynthOptions)
+			w, err := synth.Generate(o.Options)
 			switch {
 			case cmd.Context().Err() != nil:
 				return context.Cause(cmd.Context())
@@ -74,7 +74,7 @@ trace from being ruled by them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", "philly", "published cluster to resemble: one of "+strings.Join(workload.Profiles(), ", "))
+	f.StringVar(&o.Profile, "profile", "philly", "published cluster to resemble: one of "+strings.Join(synth.Profiles(), ", "))
 	f.IntVar(&o.Days, "days", 7, "days of arrivals")
 	f.IntVar(&o.Jobs, "jobs", 0, "number of jobs (default: the profile's rate)")
 	f.Float64Var(&o.Load, "load", 0, "offered load on the cluster, instead of --jobs")
@@ -89,8 +89,8 @@ trace from being ruled by them.`,
 
 func profileHelp() string {
 	var b strings.Builder
-	for _, name := range workload.Profiles() {
-		fmt.Fprintf(&b, "  %-7s %s\n", name, workload.ProfileTitle(name))
+	for _, name := range synth.Profiles() {
+		fmt.Fprintf(&b, "  %-7s %s\n", name, synth.Title(name))
 	}
 	return b.String()
 }

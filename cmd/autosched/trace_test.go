@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/testshared"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // runTrace runs "autosched trace ARGS" as a user does.
@@ -46,8 +47,8 @@ func TestTraceStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s workload.Stats
-	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != workload.Sample().Len() || !s.Synthetic || s.Load != nil {
+	var s stats.Description
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != trace.Sample().Len() || !s.Synthetic || s.Load != nil {
 		t.Errorf("%v: %+v", err, s)
 	}
 	for _, want := range []string{"arrivals_per_5min", "hour_of_day", "strongest", "top_1_percent", "gpu_size_bands"} {
@@ -69,7 +70,7 @@ func TestTraceStats(t *testing.T) {
 // and shares of GPUs; an SVG is the same on every run.
 func TestTraceStatsPlot(t *testing.T) {
 	dir := t.TempDir()
-	data := filepath.Join("..", "..", "workload", "testdata")
+	data := filepath.Join("..", "..", "workload", "trace", "testdata")
 	one := "job_id,submit_time_s,duration_s,num_gpus\na,0,1,1\n"
 	for name, c := range map[string]struct{ trace, stdin, begins string }{
 		"sample.png":  {"sample", "", "\x89PNG"},
@@ -121,7 +122,7 @@ func TestTraceImport(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	w, r, err := workload.Open(path, workload.ReadOptions{Strict: true})
+	w, r, err := trace.Open(path, trace.Options{Strict: true})
 	if err != nil || w.Len() != 2 || !r.Compressed || r.Format != "autosched" {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -134,7 +135,7 @@ func TestTraceImport(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"synthetic": true`) {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if w, _, err = workload.Open(path, workload.ReadOptions{}); err != nil || w.Digest() != workload.Sample().Digest() || !w.Synthetic() {
+	if w, _, err = trace.Open(path, trace.Options{}); err != nil || w.Digest() != trace.Sample().Digest() || !w.Synthetic() {
 		t.Errorf("%v, digest %s", err, w.Digest())
 	}
 
@@ -142,7 +143,7 @@ func TestTraceImport(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "# autosched trace v1 zero=1970-01-01T00:00:00Z\n") || !strings.Contains(notices, "rejected    2") {
 		t.Errorf("%v\n%s\n%s", err, out, notices)
 	}
-	if _, _, err = runTrace(t, badTrace, "import", "-", "--out", path, "--strict"); !errors.Is(err, workload.ErrRejected) {
+	if _, _, err = runTrace(t, badTrace, "import", "-", "--out", path, "--strict"); !errors.Is(err, trace.ErrRejected) {
 		t.Errorf("strict: %v", err)
 	}
 }
@@ -152,12 +153,12 @@ func TestTraceWindow(t *testing.T) {
 	if err != nil || !strings.Contains(notices, "synthetic") {
 		t.Fatal(err, notices)
 	}
-	w, _, err := workload.Read(strings.NewReader(out), "w", workload.ReadOptions{})
+	w, _, err := trace.Read(strings.NewReader(out), "w", trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, last := w.Span()
-	if w.Len() != 446 || first < 86400e9 || last >= 2*86400e9 || !w.Zero().Equal(workload.Sample().Zero()) || !w.Synthetic() {
+	if w.Len() != 446 || first < 86400e9 || last >= 2*86400e9 || !w.Zero().Equal(trace.Sample().Zero()) || !w.Synthetic() {
 		t.Errorf("%d jobs from %v to %v", w.Len(), first, last)
 	}
 	path := filepath.Join(t.TempDir(), "w.csv")
@@ -179,11 +180,11 @@ func TestTraceValidate(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	out, _, err = runTrace(t, "", "validate", "sample", "--json")
-	var r workload.ImportReport
-	if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rejected != 0 || r.Jobs != workload.Sample().Len() {
+	var r trace.Report
+	if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rejected != 0 || r.Jobs != trace.Sample().Len() {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, _, err = runTrace(t, "", "validate", testshared.Path(t, "golden", "simulator", "workloads", "gittins_sample.csv")); !errors.Is(err, workload.ErrFormat) {
+	if _, _, err = runTrace(t, "", "validate", testshared.Path(t, "golden", "simulator", "workloads", "gittins_sample.csv")); !errors.Is(err, trace.ErrFormat) {
 		t.Errorf("no trace: %v", err)
 	}
 }
@@ -260,7 +261,7 @@ func TestTraceImportAnonymize(t *testing.T) {
 	if strings.Contains(stdout+notices, string(secret[:64])) || !strings.Contains(notices, "keep it secret") {
 		t.Errorf("%s%s", stdout, notices)
 	}
-	w, r, err := workload.Open(out, workload.ReadOptions{Strict: true})
+	w, r, err := trace.Open(out, trace.Options{Strict: true})
 	if err != nil || r.Compression != "zstd" {
 		t.Fatal(err, r)
 	}
@@ -301,7 +302,7 @@ func TestTraceImportAnonymize(t *testing.T) {
 }
 
 func TestTraceFormats(t *testing.T) {
-	dir := filepath.Join("..", "..", "workload", "testdata")
+	dir := filepath.Join("..", "..", "workload", "trace", "testdata")
 	pai := filepath.Join(dir, "pai_job_table.csv") + "," + filepath.Join(dir, "pai_task_table.csv")
 	out, _, err := runTrace(t, "", "validate", pai)
 	if err != nil || !strings.Contains(out, "pai2020") || !strings.Contains(out, "left out    1 jobs: 1 because it has no task in the task table") || !strings.Contains(out, "files       pai_job_table.csv, pai_task_table.csv") {

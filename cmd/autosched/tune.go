@@ -18,6 +18,7 @@ import (
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func newTuneCmd() *cobra.Command {
@@ -107,7 +108,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if err != nil {
 				return err
 			}
-			instant, err := workload.ParseInstant(in.trace, at)
+			instant, err := trace.ParseInstant(in.trace, at)
 			if err != nil {
 				return usageError{fmt.Errorf("--at: %w", err)}
 			}

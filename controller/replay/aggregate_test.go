@@ -9,6 +9,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func TestKendall(t *testing.T) {
@@ -50,7 +51,7 @@ func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs,
 
 // On the sample, in rounds: fewer jobs, nearly the same objective.
 func TestStudyAggregate(t *testing.T) {
-	w := workload.Sample()
+	w := trace.Sample()
 	first, last := w.Span()
 	for scheduler := range map[string]bool{"tiresias": true, "themis": true, "lucid": true} {
 		r := study(t, w, scheduler, 14, 6, 3, first, last)
@@ -76,7 +77,7 @@ func TestStudyAggregate(t *testing.T) {
 // survive. Many of Themis's differ by less: which of them is better hangs on less
 // than grouping changes.
 func TestAggregateKeepsRanks(t *testing.T) {
-	w, _, err := workload.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), workload.ReadOptions{})
+	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // BenchmarkRound is one tuning round on one core, from a State at the busiest
@@ -17,7 +18,7 @@ import (
 // four hours each.
 func BenchmarkRound(b *testing.B) {
 	path := testshared.Path(b, "traces/philly/jobs.csv.gz")
-	w, _, err := workload.Open(path, workload.ReadOptions{})
+	w, _, err := trace.Open(path, trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func BenchmarkRound(b *testing.B) {
 
 func instant(b *testing.B, w *workload.Workload, text string) time.Duration {
 	b.Helper()
-	at, err := workload.ParseInstant(w, text)
+	at, err := trace.ParseInstant(w, text)
 	if err != nil {
 		b.Fatal(err)
 	}

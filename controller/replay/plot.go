@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 // figure is a drawing in SVG user units. Every figure is made once wide and
@@ -108,7 +108,7 @@ func cdf(r *Report, sorted [][]float64, w float64) *figure {
 	for _, s := range sorted {
 		if len(s) > 0 {
 			// One job in two hundred may end left of the axis.
-			lo, hi = min(lo, workload.Quantile(s, .005)), max(hi, s[len(s)-1])
+			lo, hi = min(lo, stats.Quantile(s, .005)), max(hi, s[len(s)-1])
 		}
 	}
 	if hi == 0 {
@@ -186,11 +186,11 @@ func gains(r *Report, sorted [][]float64, w float64) *figure {
 		}
 		for k := range points / 2 {
 			p := (float64(k) + .5) / (points / 2)
-			own := workload.Quantile(s, p)
+			own := stats.Quantile(s, p)
 			if own <= 0 {
 				continue
 			}
-			v := min(cut, max(1./cut, workload.Quantile(sorted[base], p)/own))
+			v := min(cut, max(1./cut, stats.Quantile(sorted[base], p)/own))
 			curves[i] = append(curves[i], point{p, v})
 			lo, hi = min(lo, v), max(hi, v)
 		}

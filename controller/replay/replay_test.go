@@ -16,12 +16,13 @@ import (
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // sample is a day of the built-in trace on its cluster, with a day of history.
 func sample(t *testing.T, methods ...string) Options {
 	t.Helper()
-	w, _, err := workload.Open(workload.SampleName, workload.ReadOptions{})
+	w, _, err := trace.Open(trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 // PeriodicScore is how a copied periodic series compares with the periodic
@@ -90,7 +90,7 @@ func EvaluatePeriodic(ctx context.Context, h *History, metric string, r Rolling)
 	}
 	if len(byDay) > 0 {
 		slices.Sort(byDay)
-		s.RelMin, s.RelMed, s.RelMax = byDay[0], workload.Quantile(byDay, 0.5), byDay[len(byDay)-1]
+		s.RelMin, s.RelMed, s.RelMax = byDay[0], stats.Quantile(byDay, 0.5), byDay[len(byDay)-1]
 	}
 	return s, nil
 }

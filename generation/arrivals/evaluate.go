@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/stats"
 )
 
 // Score is how futures compare with what really came, over rolling forecasts.
@@ -183,7 +183,7 @@ func (t *tally) add(at time.Duration, horizon int, futures []Future) {
 		mean += t.totals[k] / float64(len(futures))
 	}
 	slices.Sort(t.totals)
-	lo, median, hi := workload.Quantile(t.totals, 0.1), workload.Quantile(t.totals, 0.5), workload.Quantile(t.totals, 0.9)
+	lo, median, hi := stats.Quantile(t.totals, 0.1), stats.Quantile(t.totals, 0.5), stats.Quantile(t.totals, 0.9)
 	t.n++
 	t.came += came
 	t.median += median
@@ -212,7 +212,7 @@ func (t *tally) add(at time.Duration, horizon int, futures []Future) {
 			t.futureBins[k].add(t.column[k])
 		}
 		slices.Sort(t.column)
-		t.absBin += math.Abs(workload.Quantile(t.column, 0.5) - v)
+		t.absBin += math.Abs(stats.Quantile(t.column, 0.5) - v)
 	}
 }
 
@@ -239,6 +239,6 @@ func (t *tally) score(method string) *Score {
 		byDay = append(byDay, v)
 	}
 	slices.Sort(byDay)
-	s.RelMin, s.RelMed, s.RelMax = byDay[0], workload.Quantile(byDay, 0.5), byDay[len(byDay)-1]
+	s.RelMin, s.RelMed, s.RelMax = byDay[0], stats.Quantile(byDay, 0.5), byDay[len(byDay)-1]
 	return s
 }

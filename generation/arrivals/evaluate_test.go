@@ -9,7 +9,7 @@ import (
 
 	"github.com/autosched/autosched/generation/arrivals"
 	"github.com/autosched/autosched/internal/testshared"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func date(t testing.TB, zero time.Time, text string) time.Duration {
@@ -25,7 +25,7 @@ func date(t testing.TB, zero time.Time, text string) time.Duration {
 // were computed; before it there are a few jobs a day.
 func philly(t testing.TB) *arrivals.History {
 	t.Helper()
-	w, _, err := workload.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), workload.ReadOptions{})
+	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

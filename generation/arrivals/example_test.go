@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/generation/arrivals"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // Two futures of the sample trace from the morning of its third day on.
 func Example() {
-	trace := workload.Sample()
+	trace := trace.Sample()
 	at := 2*24*time.Hour + 9*time.Hour
 	past, err := arrivals.FromJobs(trace.Zero(), trace.Jobs(), at, arrivals.Grid{})
 	if err != nil {

@@ -6,20 +6,20 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/testshared"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // philly is the real trace between two dates, "" for all of it.
 func philly(t testing.TB, from, to string) ([]Record, time.Time) {
 	t.Helper()
-	w, _, err := workload.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), workload.ReadOptions{})
+	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if from != "" {
 		var span [2]time.Duration
 		for i, s := range []string{from, to} {
-			if span[i], err = workload.ParseInstant(w, s); err != nil {
+			if span[i], err = trace.ParseInstant(w, s); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -43,7 +43,7 @@ type room struct {
 	// stands as high as its room or lower.
 	level int
 	// may lists the rooms its code may import besides itself, "*" for all. A
-	// room stands for the rooms below its folder too.
+	// room stands for the rooms below its folder too, but not to one of these.
 	may []string
 }
 
@@ -64,6 +64,9 @@ var rooms = []room{
 	{"simulator", 2, []string{"workload"}},
 	{"causal", 2, []string{"internal/trees", "internal/rng"}},
 	{"space", 1, nil},
+	{"workload/trace", 1, []string{"workload"}},
+	{"workload/synth", 1, []string{"workload"}},
+	{"workload/stats", 1, []string{"workload"}},
 	{"workload", 1, nil},
 	{"internal/rng", 0, nil},
 	{"internal", 0, []string{"internal/rng"}},
@@ -270,7 +273,8 @@ func (r *room) mayImport(to string, kind fileKind) bool {
 		return kind != code
 	}
 	for _, m := range r.may {
-		if m == "*" || within(to, m) {
+		beside := kind == code && within(r.dir, m) && to != m
+		if m == "*" || within(to, m) && !beside {
 			return true
 		}
 	}

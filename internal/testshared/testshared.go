@@ -54,3 +54,11 @@ func Root(t testing.TB) string {
 		dir = up
 	}
 }
+
+// Near fails the test if a figure is not within a tolerance of what is wanted.
+func Near(t testing.TB, what string, got, want, tolerance float64) {
+	t.Helper()
+	if !(got >= want-tolerance && got <= want+tolerance) {
+		t.Errorf("%s: %g, want %g +- %g", what, got, want, tolerance)
+	}
+}

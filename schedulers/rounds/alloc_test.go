@@ -7,6 +7,7 @@ import (
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // A second run on the same memory allocates almost nothing: what the policies
@@ -14,12 +15,12 @@ import (
 func TestRunsReuseMemory(t *testing.T) {
 	c := workload.Cluster{Nodes: 2, GPUsPerNode: 8} // too small, so that jobs wait
 	var jobs []workload.Job
-	for _, j := range workload.Sample().Jobs() {
+	for _, j := range trace.Sample().Jobs() {
 		if j.GPUs.Whole() <= c.TotalGPUs() && len(jobs) < 200 {
 			jobs = append(jobs, j)
 		}
 	}
-	w, err := workload.New("sample", workload.Sample().Zero(), jobs)
+	w, err := workload.New("sample", trace.Sample().Zero(), jobs)
 	if err != nil {
 		t.Fatal(err)
 	}

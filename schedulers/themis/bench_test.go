@@ -11,12 +11,13 @@ import (
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // BenchmarkPhilly replays two weeks of the Philly trace, lightly and heavily
 // loaded.
 func BenchmarkPhilly(b *testing.B) {
-	w, _, err := workload.Open(testshared.Path(b, "traces", "philly", "jobs.csv.gz"), workload.ReadOptions{})
+	w, _, err := trace.Open(testshared.Path(b, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

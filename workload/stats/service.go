@@ -1,0 +1,300 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// Service tells how the GPU-time (service) is spread over jobs. Most of a
+// deep-learning cluster's goes to few jobs.
+type Service struct {
+	// Top1, Top5 and Top10 are the shares of GPU-time of the 1, 5 and 10 % of jobs
+	// that take most.
+	Top1  float64 `json:"top_1_percent"`
+	Top5  float64 `json:"top_5_percent"`
+	Top10 float64 `json:"top_10_percent"`
+	// GPUHours of a job.
+	GPUHours Quantiles `json:"gpu_hours"`
+}
+
+// Waits are the queueing delays that the trace's own cluster had.
+type Waits struct {
+	Known float64 `json:"known"` // share of jobs whose delay is known
+	Quantiles
+}
+
+// Status is the jobs that ended in one way; "unknown" for those of which
+// the trace does not tell.
+type Status struct {
+	Status       string  `json:"status"`
+	Jobs         int     `json:"jobs"`
+	JobShare     float64 `json:"job_share"`
+	GPUTimeShare float64 `json:"gpu_time_share"`
+}
+
+// Users tells how unequal users are.
+type Users struct {
+	Users int `json:"users"`
+	// Top5Jobs and Top5GPUTime are the shares of the 5 % of users (at least one)
+	// that have most of each.
+	Top5Jobs    float64 `json:"top_5_percent_jobs"`
+	Top5GPUTime float64 `json:"top_5_percent_gpu_time"`
+}
+
+// Model is the jobs of one model class, most GPU-time first.
+type Model struct {
+	Model        string  `json:"model"` // empty for those without
+	Jobs         int     `json:"jobs"`
+	JobShare     float64 `json:"job_share"`
+	GPUTimeShare float64 `json:"gpu_time_share"`
+	P50S         float64 `json:"p50_duration_s"`
+}
+
+// sizeBands are the upper ends of bands of sizes, in GPUs; 0 is no end.
+var sizeBands = []float64{.5, .999, 1, 2, 4, 8, 16, 32, 64, 0}
+
+// jobGroup gathers jobs that have something in common.
+type jobGroup struct {
+	durations, waits []float64
+	gpus, gpuHours   float64
+}
+
+func (g *jobGroup) add(j *workload.Job) {
+	g.durations = append(g.durations, j.Duration.Seconds())
+	if j.HasWait {
+		g.waits = append(g.waits, j.Wait.Seconds())
+	}
+	g.gpus += float64(j.GPUs) / 1000
+	g.gpuHours += gpuHours(j)
+}
+
+func (g *jobGroup) jobs() int { return len(g.durations) }
+
+func (g *jobGroup) duration(q float64) float64 {
+	slices.Sort(g.durations)
+	return Quantile(g.durations, q)
+}
+
+func (g *jobGroup) wait(q float64) float64 {
+	if len(g.waits) == 0 {
+		return 0
+	}
+	slices.Sort(g.waits)
+	return Quantile(g.waits, q)
+}
+
+// groups gathers jobs by what key tells of them, in order of first appearance.
+func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys []K, of []*jobGroup) {
+	at := map[K]int{}
+	for i := range jobs {
+		j := &jobs[i]
+		k := key(j)
+		n, ok := at[k]
+		if !ok {
+			n = len(keys)
+			at[k] = n
+			keys, of = append(keys, k), append(of, &jobGroup{})
+		}
+		of[n].add(j)
+	}
+	return keys, of
+}
+
+// describeService fills in what becomes of GPU-time: by size, status, user, model
+// and tenant.
+func (s *Description) describeService(jobs []workload.Job) {
+	n := float64(len(jobs))
+	share := func(g *jobGroup) (jobs, gpuTime float64) { return float64(g.jobs()) / n, g.gpuHours / s.GPUHours }
+
+	sized := func(gpus float64, g *jobGroup) Size {
+		z := Size{GPUs: gpus, Jobs: g.jobs(), P50S: g.duration(.5), P90S: g.duration(.9), WaitP50S: g.wait(.5)}
+		z.JobShare, z.GPUTimeShare = share(g)
+		return z
+	}
+	sizes, ofSize := groups(jobs, func(j *workload.Job) workload.MilliGPU { return j.GPUs })
+	for i, gpus := range sizes {
+		s.Sizes = append(s.Sizes, sized(float64(gpus)/1000, ofSize[i]))
+	}
+	slices.SortFunc(s.Sizes, func(a, b Size) int { return cmp.Compare(a.GPUs, b.GPUs) })
+	band := func(j *workload.Job) int {
+		for i, end := range sizeBands {
+			if end == 0 || float64(j.GPUs) <= 1000*end {
+				return i
+			}
+		}
+		return len(sizeBands) - 1
+	}
+	bands, ofBand := groups(jobs, band)
+	for i := range sizeBands {
+		if k := slices.Index(bands, i); k >= 0 {
+			s.SizeBands = append(s.SizeBands, sized(sizeBands[i], ofBand[k]))
+		}
+	}
+
+	statuses, ofStatus := groups(jobs, func(j *workload.Job) workload.Status { return j.Status })
+	for _, status := range []workload.Status{workload.Completed, workload.Cancelled, workload.Failed, workload.Unknown} {
+		if k := slices.Index(statuses, status); k >= 0 {
+			x := Status{Status: status.String(), Jobs: ofStatus[k].jobs()}
+			if status == workload.Unknown {
+				x.Status = "unknown"
+			}
+			x.JobShare, x.GPUTimeShare = share(ofStatus[k])
+			s.Statuses = append(s.Statuses, x)
+		}
+	}
+
+	if models, ofModel := groups(jobs, func(j *workload.Job) string { return j.Model }); len(models) > 1 || models[0] != "" {
+		for i, model := range models {
+			x := Model{Model: model, Jobs: ofModel[i].jobs(), P50S: ofModel[i].duration(.5)}
+			x.JobShare, x.GPUTimeShare = share(ofModel[i])
+			s.Models = append(s.Models, x)
+		}
+		slices.SortFunc(s.Models, func(a, b Model) int {
+			return cmp.Or(cmp.Compare(b.GPUTimeShare, a.GPUTimeShare), cmp.Compare(a.Model, b.Model))
+		})
+	}
+
+	tenants, ofTenant := groups(jobs, func(j *workload.Job) string { return j.Tenant })
+	for i, name := range tenants {
+		g := ofTenant[i]
+		x := Tenant{Tenant: name, Jobs: g.jobs(), GPUHours: g.gpuHours, MeanGPUs: g.gpus / float64(g.jobs()), P50S: g.duration(.5), WaitP50S: g.wait(.5)}
+		x.JobShare, x.GPUTimeShare = share(g)
+		s.Tenants = append(s.Tenants, x)
+	}
+	slices.SortFunc(s.Tenants, func(a, b Tenant) int {
+		return cmp.Or(cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Tenant, b.Tenant))
+	})
+
+	s.Users = usersOf(jobs, s.GPUHours)
+	service, waits := make([]float64, len(jobs)), []float64(nil)
+	for i := range jobs {
+		service[i] = gpuHours(&jobs[i])
+		if jobs[i].HasWait {
+			waits = append(waits, jobs[i].Wait.Seconds())
+		}
+	}
+	s.Service.GPUHours = quantilesOf(service) // sorts them
+	s.Service.Top1, s.Service.Top5, s.Service.Top10 = topShare(service, .01), topShare(service, .05), topShare(service, .1)
+	if len(waits) > 0 {
+		s.Waits = &Waits{Known: float64(len(waits)) / n, Quantiles: quantilesOf(waits)}
+	}
+}
+
+func usersOf(jobs []workload.Job, all float64) *Users {
+	users, of := groups(jobs, func(j *workload.Job) string { return j.User })
+	var count, hours []float64
+	for i, name := range users {
+		if name != "" {
+			count = append(count, float64(of[i].jobs()))
+			hours = append(hours, of[i].gpuHours)
+		}
+	}
+	if len(count) == 0 {
+		return nil
+	}
+	slices.Sort(count)
+	slices.Sort(hours)
+	return &Users{Users: len(count), Top5Jobs: topShare(count, .05), Top5GPUTime: topShare(hours, .05)}
+}
+
+// topShare is the share of the sum that the largest have of sorted values: a
+// part of them, rounded to whole ones, at least one.
+func topShare(v []float64, part float64) float64 {
+	k := max(1, int(part*float64(len(v))+.5))
+	top, all := 0.0, 0.0
+	for i := len(v) - 1; i >= 0; i-- {
+		if len(v)-i <= k {
+			top += v[i]
+		}
+		all += v[i]
+	}
+	if all == 0 {
+		return 0
+	}
+	return top / all
+}
+
+// LoadOn compares a workload with machines that differ; see Load.
+func LoadOn(w *workload.Workload, machines []workload.MachineGroup) *Load {
+	nodes, gpus, perNode := 0, 0, 0
+	for i, m := range machines {
+		nodes += m.Machines
+		gpus += m.Machines * m.GPUs
+		if i == 0 {
+			perNode = m.GPUs
+		} else if m.GPUs != perNode {
+			perNode = 0
+		}
+	}
+	return loadOf(w, nodes, perNode, gpus)
+}
+
+func loadOf(w *workload.Workload, nodes, perNode, gpus int) *Load {
+	l := &Load{Nodes: nodes, GPUsPerNode: perNode, GPUs: gpus}
+	first, last := w.Span()
+	gpuTime := 0.0
+	for i := range w.Jobs() {
+		j := &w.Jobs()[i]
+		gpuTime += float64(j.Duration.Seconds() * float64(j.GPUs) / 1000)
+		if j.GPUs > workload.GPUs(gpus) {
+			l.Wider++
+		}
+	}
+	if capacity := (last - first).Seconds() * float64(gpus); capacity > 0 {
+		l.Offered = gpuTime / capacity
+	}
+	l.MeanInUse, l.MaxInUse, l.Over = withoutQueue(w, gpus)
+	return l
+}
+
+// DemandStep is the GPUs in use from an instant on.
+type DemandStep struct {
+	At   time.Duration
+	GPUs workload.MilliGPU
+}
+
+// Demand is the GPUs in use over time if no job ever waited, from an empty
+// cluster at the first submission: steps, the last of them to zero GPUs.
+func Demand(w *workload.Workload) []DemandStep {
+	steps := make([]DemandStep, 0, 2*w.Len())
+	for i := range w.Jobs() {
+		j := &w.Jobs()[i]
+		steps = append(steps, DemandStep{j.Submit, j.GPUs}, DemandStep{j.Submit + j.Duration, -j.GPUs})
+	}
+	slices.SortFunc(steps, func(a, b DemandStep) int { return cmp.Compare(a.At, b.At) })
+	out, used := steps[:0], workload.MilliGPU(0)
+	for i, s := range steps {
+		used += s.GPUs
+		if i+1 == len(steps) || steps[i+1].At != s.At {
+			out = append(out, DemandStep{s.At, used})
+		}
+	}
+	return out
+}
+
+// withoutQueue sums up Demand between the first and the last submission.
+func withoutQueue(w *workload.Workload, gpus int) (mean, most, over float64) {
+	first, last := w.Span()
+	steps := Demand(w)
+	area, above := 0.0, 0.0
+	for i := 0; i < len(steps) && steps[i].At <= last; i++ {
+		end := last
+		if i+1 < len(steps) {
+			end = min(last, steps[i+1].At)
+		}
+		span := (end - steps[i].At).Seconds()
+		g := float64(steps[i].GPUs) / 1000
+		area += float64(g * span)
+		most = max(most, g)
+		if steps[i].GPUs > workload.GPUs(gpus) {
+			above += span
+		}
+	}
+	if span := (last - first).Seconds(); span > 0 {
+		mean, over = area/span, above/span
+	}
+	return mean, most, over
+}

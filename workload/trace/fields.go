@@ -1,0 +1,369 @@
+package trace
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// csvRow is a row being made into a job. Its methods check one field each and
+// note the first fault in bad and badReason; what they return is then unused.
+// Reasons are fixed sentences, so that they can be counted.
+type csvRow struct {
+	in        *input
+	names     []string
+	column    []int // position of each name, negative if the trace has none
+	width     int
+	fields    [][]byte
+	bad       int
+	badReason string
+	out       string // why the job is left out
+}
+
+func (r *csvRow) fault(i int, reason string) {
+	if r.badReason == "" {
+		r.bad, r.badReason = i, reason
+	}
+}
+
+func (r *csvRow) ok() bool { return r.badReason == "" }
+
+// leaveOut notes why the job of a row without fault cannot be used: the first
+// reason counts.
+func (r *csvRow) leaveOut(reason string) {
+	if r.out == "" {
+		r.out = reason
+	}
+}
+
+// name is that of a column, as the file has it.
+func (r *csvRow) name(i int) string {
+	name, _, _ := strings.Cut(r.names[i], "/")
+	return name
+}
+
+// value is the field of a column, empty if the trace has no such column.
+func (r *csvRow) value(i int) []byte {
+	if r.column[i] < 0 {
+		return nil
+	}
+	return r.fields[r.column[i]]
+}
+
+func (r *csvRow) id(i int) string {
+	v := r.value(i)
+	if len(v) == 0 {
+		r.fault(i, isEmpty)
+	}
+	return r.in.own(v)
+}
+
+func (r *csvRow) text(i int) string { return r.in.text(r.value(i)) }
+
+// clock reads an RFC 3339 time. It counts from the zero if the trace names it,
+// else from the Unix epoch.
+func (r *csvRow) clock(i int) time.Duration {
+	seconds, nanos, rfc, ok := parseWallClock(r.value(i))
+	if !ok || !rfc { // what is rare: more decimals, or a comma before them
+		t, err := time.Parse(time.RFC3339, string(r.value(i)))
+		if err != nil {
+			r.fault(i, notRFC3339)
+			return 0
+		}
+		seconds, nanos = t.Unix(), t.Nanosecond()
+	}
+	return r.sinceZero(i, seconds, nanos)
+}
+
+// wallClock reads a time of day and date as databases print it, with a zone or
+// without, or seconds since the Unix epoch. It is absent where the trace says so.
+func (r *csvRow) wallClock(i int) (at time.Duration, known bool) {
+	v := r.value(i)
+	if absent(v) {
+		return 0, false
+	}
+	seconds, nanos, _, ok := parseWallClock(v)
+	if !ok {
+		d, reason := parseSeconds(v)
+		if reason != "" {
+			r.fault(i, notClock)
+			return 0, false
+		}
+		seconds = int64(floorBy(int(d), 1e9))
+		nanos = int(int64(d) - 1e9*seconds)
+	}
+	return r.sinceZero(i, seconds, nanos), true
+}
+
+// submitClock is wallClock for a time that must be there.
+func (r *csvRow) submitClock(i int) time.Duration {
+	at, known := r.wallClock(i)
+	if !known {
+		r.fault(i, isEmpty)
+	}
+	return at
+}
+
+func (r *csvRow) sinceZero(i int, seconds int64, nanos int) time.Duration {
+	if r.in.hasZero {
+		s := seconds - r.in.zero.Unix()
+		most := int64(workload.MaxSubmit/time.Second) + 1
+		d := time.Duration(max(-most, min(s, most)))*time.Second + time.Duration(nanos-r.in.zero.Nanosecond())
+		if d > workload.MaxSubmit || d < -workload.MaxSubmit {
+			r.fault(i, tooFar)
+		}
+		return d
+	}
+	if seconds < firstSecond || seconds > lastSecond {
+		r.fault(i, badYears)
+		return 0
+	}
+	return time.Duration(seconds)*time.Second + time.Duration(nanos)
+}
+
+// deadline reads an RFC 3339 time, or nothing for no deadline.
+func (r *csvRow) deadline(i int) time.Duration {
+	if len(r.value(i)) == 0 {
+		return 0
+	}
+	return workload.DeadlineAt(r.clock(i))
+}
+
+// instant reads seconds since the zero.
+func (r *csvRow) instant(i int) time.Duration {
+	d, reason := parseSeconds(r.value(i))
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case d > workload.MaxSubmit || d < -workload.MaxSubmit:
+		r.fault(i, tooFar)
+	}
+	return d
+}
+
+// instantOr is instant where a trace may say nothing.
+func (r *csvRow) instantOr(i int) (at time.Duration, known bool) {
+	if absent(r.value(i)) {
+		return 0, false
+	}
+	return r.instant(i), true
+}
+
+// duration reads positive seconds.
+func (r *csvRow) duration(i int) time.Duration {
+	d, reason := parseSeconds(r.value(i))
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case d <= 0:
+		r.fault(i, "is not positive")
+	case d > workload.MaxDuration:
+		r.fault(i, tooLong)
+	}
+	return d
+}
+
+// runTime reads seconds of a job that ran. A job of no second is left out: the
+// clocks of traces count whole ones, and no simulation has a job without work.
+func (r *csvRow) runTime(i int) time.Duration {
+	d, reason := parseSeconds(r.value(i))
+	if reason != "" {
+		r.fault(i, reason)
+		return 0
+	}
+	return r.ran(i, d)
+}
+
+// ran checks a run time that was computed.
+func (r *csvRow) ran(i int, d time.Duration) time.Duration {
+	switch {
+	case d < 0:
+		r.fault(i, isNegative)
+	case d == 0:
+		r.leaveOut(tooShort)
+	case d > workload.MaxDuration:
+		r.fault(i, tooLong)
+	}
+	return d
+}
+
+// wait is the queueing delay: seconds in a column, if there is one, else the
+// time until start.
+func (r *csvRow) wait(i int, submit, start time.Duration) (time.Duration, bool) {
+	wait := start - submit
+	if !absent(r.value(i)) {
+		d, reason := parseSeconds(r.value(i))
+		if reason != "" {
+			r.fault(i, reason)
+		}
+		wait = d
+	}
+	return wait, wait >= 0 && wait <= workload.MaxDuration // clocks of hosts may differ
+}
+
+// waited reads a queueing delay.
+func (r *csvRow) waited(i int) time.Duration {
+	d, reason := parseSeconds(r.value(i))
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case d < 0:
+		r.fault(i, isNegative)
+	case d > workload.MaxDuration:
+		r.fault(i, tooLong)
+	}
+	return d
+}
+
+// gpusOrNone is gpus where a job may ask for none: it is then left out.
+func (r *csvRow) gpusOrNone(i int) workload.MilliGPU {
+	if absent(r.value(i)) {
+		r.leaveOut(noGPU)
+		return 0
+	}
+	n, reason := parseDecimal(r.value(i), 3)
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case n < 0:
+		r.fault(i, isNegative)
+	case n == 0:
+		r.leaveOut(noGPU)
+	case n > int64(workload.GPUs(workload.MaxGPUs)):
+		r.fault(i, tooWide)
+	}
+	return workload.MilliGPU(n)
+}
+
+// gpus reads a positive number of GPUs with at most three decimals.
+func (r *csvRow) gpus(i int) workload.MilliGPU {
+	n, reason := parseDecimal(r.value(i), 3)
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case n <= 0:
+		r.fault(i, "is not positive")
+	case n > int64(workload.GPUs(workload.MaxGPUs)):
+		r.fault(i, tooWide)
+	}
+	return workload.MilliGPU(n)
+}
+
+func (r *csvRow) status(i int) workload.Status {
+	switch string(r.value(i)) {
+	case "":
+		return workload.Unknown
+	case "completed":
+		return workload.Completed
+	case "cancelled":
+		return workload.Cancelled
+	case "failed":
+		return workload.Failed
+	}
+	r.fault(i, "is not completed, cancelled or failed")
+	return workload.Unknown
+}
+
+func parseSeconds(b []byte) (time.Duration, string) {
+	n, reason := parseDecimal(b, 9)
+	if reason == tooFine { // shorter than a nanosecond: a float, written in full
+		f, err := strconv.ParseFloat(string(b), 64)
+		if err != nil || math.Abs(f) > 9e9 {
+			return 0, outOfRange
+		}
+		return time.Duration(math.Round(f * 1e9)), ""
+	}
+	return time.Duration(n), reason
+}
+
+const (
+	isEmpty    = "is empty"
+	isNegative = "is negative"
+	tooLong    = "is more than ten years"
+	tooWide    = "is more than a million GPUs"
+	notNumber  = "is not a number"
+	tooFine    = "has more decimals than are kept"
+	outOfRange = "is out of range"
+)
+
+// parseDecimal reads a decimal number exactly, times 10^decimals. An exponent
+// is allowed where the result is whole.
+func parseDecimal(b []byte, decimals int) (int64, string) {
+	if len(b) == 0 {
+		return 0, isEmpty
+	}
+	s, negative := b, false
+	if s[0] == '-' || s[0] == '+' {
+		negative, s = s[0] == '-', s[1:]
+	}
+	var n int64
+	digits, point, frac := 0, false, 0
+	for _, c := range s {
+		switch {
+		case c == '.' && !point:
+			point = true
+		case c >= '0' && c <= '9':
+			digits++
+			if point {
+				if frac == decimals {
+					if c != '0' {
+						return 0, tooFineOr(b)
+					}
+					continue
+				}
+				frac++
+			}
+			if n > (math.MaxInt64-9)/10 {
+				return 0, outOfRange
+			}
+			n = n*10 + int64(c-'0')
+		default:
+			return parseExponent(b, decimals)
+		}
+	}
+	if digits == 0 {
+		return 0, notNumber
+	}
+	for ; frac < decimals; frac++ {
+		if n > math.MaxInt64/10 {
+			return 0, outOfRange
+		}
+		n *= 10
+	}
+	if negative {
+		n = -n
+	}
+	return n, ""
+}
+
+func tooFineOr(b []byte) string {
+	if _, err := strconv.ParseFloat(string(b), 64); err != nil {
+		return notNumber
+	}
+	return tooFine
+}
+
+func parseExponent(b []byte, decimals int) (int64, string) {
+	s := string(b)
+	if strings.ContainsAny(s, "xX_") {
+		return 0, notNumber
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	switch {
+	case math.IsInf(f, 0):
+		return 0, outOfRange
+	case err != nil || math.IsNaN(f):
+		return 0, notNumber
+	}
+	f *= math.Pow10(decimals)
+	switch {
+	case math.Abs(f) > 9e18:
+		return 0, outOfRange
+	case f != math.Trunc(f):
+		return 0, tooFine
+	}
+	return int64(f), ""
+}

@@ -1,0 +1,175 @@
+package trace
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// autoschedFormat is the project's own CSV, the one that is written. Its first
+// line is a comment with what no column can hold:
+//
+//	# autosched trace v1 zero=2017-10-09T00:00:00Z synthetic
+//	job_id,user,tenant,key,model,submit_time,duration_s,gpus,status
+//
+// A column deadline (a time, or empty) is written where any job has one, and a
+// column wait_s where any job's queueing delay is known.
+// Without zero= the zero is midnight UTC of the day of the first submission.
+var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals", &table{
+	required: []string{"job_id", "submit_time", "duration_s", "gpus"},
+	optional: []string{"user", "tenant", "key", "model", "status", "deadline", "wait_s"},
+	begin: func(in *input, has func(string) bool) {
+		in.wallClock = !in.hasZero
+		in.hasKeys = in.hasKeys || has("key")
+	},
+	row: func(r *csvRow) workload.Job {
+		j := workload.Job{ID: r.id(0), Submit: r.clock(1), Duration: r.duration(2), GPUs: r.gpus(3),
+			User: r.text(4), Tenant: r.text(5), Key: r.text(6), Model: r.text(7), Status: r.status(8), Deadline: r.deadline(9)}
+		if len(r.value(10)) > 0 {
+			j.Wait, j.HasWait = r.waited(10), true
+		}
+		return j
+	},
+})
+
+const (
+	commentBegin  = "# autosched trace "
+	formatVersion = "v1"
+)
+
+// comment reads a line in front of the header. Foreign comments are skipped.
+func (in *input) comment(line string) error {
+	rest, ok := strings.CutPrefix(line, commentBegin)
+	if !ok {
+		return nil
+	}
+	first := in.jobs.len() == 0 // later files count from the first one's zero
+	words := strings.Fields(rest)
+	if len(words) == 0 || words[0] != formatVersion {
+		return fmt.Errorf("%w: version %q of the autosched format; this program reads %s", ErrFormat, rest, formatVersion)
+	}
+	for _, word := range words[1:] {
+		switch name, value, _ := strings.Cut(word, "="); name {
+		case "zero":
+			t, err := time.Parse(time.RFC3339, value)
+			if err != nil {
+				return fmt.Errorf("%w: zero=%s is not an RFC 3339 time", ErrFormat, excerpt([]byte(value)))
+			}
+			if first {
+				in.zero, in.hasZero = t.UTC(), true
+			}
+		case "synthetic":
+			in.synthetic = true
+		}
+	}
+	return nil
+}
+
+// WriteCSV writes the workload in the project's own format. Reading it back
+// gives a workload of the same digest. It fails where the format cannot hold
+// the workload, naming job and field: texts with line breaks, or times outside
+// the years 0 to 9999.
+func WriteCSV(w io.Writer, wl *workload.Workload) error {
+	zero, jobs := wl.Zero(), wl.Jobs()
+	if y := zero.Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("trace: zero: year %d cannot be written", y)
+	}
+	bw := bufio.NewWriterSize(w, 64<<10)
+	line := append([]byte(commentBegin+formatVersion+" zero="), zero.Format(time.RFC3339Nano)...)
+	if wl.Synthetic() {
+		line = append(line, " synthetic"...)
+	}
+	line = append(line, "\njob_id,user,tenant,key,model,submit_time,duration_s,gpus,status"...)
+	deadlines := slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.Deadline != 0 })
+	if deadlines {
+		line = append(line, ",deadline"...)
+	}
+	waits := slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.HasWait })
+	if waits {
+		line = append(line, ",wait_s"...)
+	}
+	line = append(line, '\n')
+	if _, err := bw.Write(line); err != nil {
+		return err
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		line = line[:0]
+		for _, f := range [...]struct{ name, text string }{{"id", j.ID}, {"user", j.User}, {"tenant", j.Tenant}, {"key", j.Key}, {"model", j.Model}} {
+			if strings.ContainsAny(f.text, "\r\n") {
+				return fmt.Errorf("trace: job %q: %s: a line break cannot be written", j.ID, f.name)
+			}
+			line = append(appendText(line, f.text), ',')
+		}
+		t := zero.Add(j.Submit)
+		if y := t.Year(); y < 0 || y > 9999 {
+			return fmt.Errorf("trace: job %q: submit: year %d cannot be written", j.ID, y)
+		}
+		line = append(t.AppendFormat(line, time.RFC3339Nano), ',')
+		line = append(appendDecimal(line, int64(j.Duration), 9), ',')
+		line = append(appendDecimal(line, int64(j.GPUs), 3), ',')
+		line = append(line, j.Status.String()...)
+		if deadlines {
+			line = append(line, ',')
+			if j.Deadline != 0 {
+				t := zero.Add(j.Deadline)
+				if y := t.Year(); y < 0 || y > 9999 {
+					return fmt.Errorf("trace: job %q: deadline: year %d cannot be written", j.ID, y)
+				}
+				line = t.AppendFormat(line, time.RFC3339Nano)
+			}
+		}
+		if waits {
+			line = append(line, ',')
+			if j.HasWait {
+				line = appendDecimal(line, int64(j.Wait), 9)
+			}
+		}
+		line = append(line, '\n')
+		if len(line)-1 > DefaultMaxLine {
+			return fmt.Errorf("trace: job %s: its row is longer than %d bytes", excerpt([]byte(j.ID)), DefaultMaxLine)
+		}
+		if _, err := bw.Write(line); err != nil {
+			return err
+		}
+	}
+	return bw.Flush()
+}
+
+func appendText(dst []byte, s string) []byte {
+	if s == "" || !strings.ContainsAny(s, "\",") {
+		return append(dst, s...)
+	}
+	dst = append(dst, '"')
+	dst = append(dst, strings.ReplaceAll(s, `"`, `""`)...)
+	return append(dst, '"')
+}
+
+// appendDecimal writes n/10^decimals without trailing zeros.
+func appendDecimal(dst []byte, n int64, decimals int) []byte {
+	pow := int64(1)
+	for range decimals {
+		pow *= 10
+	}
+	if n < 0 {
+		dst, n = append(dst, '-'), -n
+	}
+	dst = strconv.AppendInt(dst, n/pow, 10)
+	frac := n % pow
+	if frac == 0 {
+		return dst
+	}
+	dst = append(dst, '.')
+	for frac > 0 {
+		pow /= 10
+		dst = append(dst, byte('0'+frac/pow))
+		frac %= pow
+	}
+	return dst
+}

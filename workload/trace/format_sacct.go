@@ -1,0 +1,270 @@
+package trace
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// sacctFormat is what Slurm's accounting prints:
+//
+//	sacct -X -a -D -P --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES
+//
+// More columns do no harm. A job has a row per start: a requeue begins another
+// (-D). Their run times add up, as those of Philly's attempts do. Rows of one id
+// are one job if user and name are the same too; ids begin anew after 67 million
+// jobs. A job is submitted when it becomes eligible: until then a dependency, a
+// begin time or a hold keeps it, and no scheduler could start it.
+var sacctFormat = func() Format {
+	t := &table{
+		sep:      '|',
+		required: []string{"JobIDRaw/JobID", "State", "Submit", "Start", "End", "AllocTRES"},
+		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", "Account/Partition", "JobName"},
+		begin: func(in *input, has func(string) bool) {
+			in.wallClock = !in.hasZero
+			if in.state == nil {
+				in.state = &sacctJobs{}
+			}
+			if !has("JobName") {
+				in.state.(*sacctJobs).bare = true
+			}
+		},
+		fold: foldSacct,
+	}
+	f := formatOf("sacct", "Slurm, sacct -X -a -D -P: a row per start of a job, GPUs from AllocTRES, jobs without GPU left out", t)
+	f.finish = finishSacct
+	return f
+}()
+
+type sacctJobs struct {
+	jobs list[sacctJob]
+	at   names   // the ids
+	last []int32 // the last job of an id
+	bare bool    // there is no column of names, and so no keys
+}
+
+type sacctJob struct {
+	workload.Job
+	name    [16]byte      // key of user and name
+	first   time.Duration // start
+	latest  time.Duration // start or submission
+	file    string
+	line    int32
+	rows    int32
+	before  int32 // the job of the same id before, -1 if there is none
+	started bool
+	ended   bool
+}
+
+func foldSacct(r *csvRow) {
+	in := r.in
+	s := in.state.(*sacctJobs)
+	id := r.value(0)
+	switch {
+	case len(id) == 0:
+		r.fault(0, isEmpty)
+	case bytes.IndexByte(id, '.') >= 0:
+		r.leaveOut("it is a step of a job (sacct -X lists none)")
+		return
+	}
+	status, ended := slurmState(r.value(1))
+	submit := r.submitClock(2)
+	start, started := r.wallClock(3)
+	end, hasEnd := r.wallClock(4)
+	if eligible, ok := r.wallClock(6); ok && eligible > submit {
+		submit = eligible
+	}
+	gpus, reason := tresGPUs(r.value(5))
+	if reason != "" {
+		r.fault(5, reason)
+	} else if gpus == 0 {
+		if gpus, reason = tresGPUs(r.value(9)); reason != "" {
+			r.fault(9, reason)
+		}
+	}
+	var run time.Duration
+	switch {
+	case !started:
+	case !absent(r.value(7)):
+		run = r.elapsed(7, parseSeconds)
+	case !absent(r.value(8)):
+		run = r.elapsed(8, parseElapsed)
+	case hasEnd:
+		if run = end - start; run < 0 {
+			r.fault(4, "is before Start")
+		}
+	}
+	if !r.ok() {
+		return
+	}
+	name := workload.NameKey(r.value(10), r.value(12))
+	number, hash := s.at.find(string(id))
+	k := int32(-1)
+	if number >= 0 {
+		for k = s.last[number]; k >= 0 && s.jobs.at(int(k)).name != name; {
+			k = s.jobs.at(int(k)).before
+		}
+	}
+	if k < 0 {
+		k = int32(s.jobs.len())
+		j := sacctJob{Job: workload.Job{ID: in.own(id), User: r.text(10), Tenant: r.text(11), Submit: submit}, name: name, file: in.file, line: int32(in.line), before: -1, latest: submit}
+		if number < 0 {
+			s.at.add(j.ID, hash)
+			s.last = append(s.last, k)
+		} else { // the id serves another job
+			j.before, s.last[number] = s.last[number], k
+			j.ID += "." + strconv.Itoa(int(k))
+		}
+		s.jobs.append(j)
+	}
+	j := s.jobs.at(int(k))
+	j.rows++
+	j.Submit = min(j.Submit, submit)
+	if started && (!j.started || start < j.first) {
+		j.started, j.first = true, start
+	}
+	j.Duration = min(j.Duration+min(run, workload.MaxDuration+1), workload.MaxDuration+1)
+	// Rows may come in any order: the latest tells how the job ended and, if it
+	// held GPUs, how many.
+	at := submit
+	if started {
+		at = max(submit, start)
+	}
+	if at >= j.latest || j.rows == 1 {
+		j.latest, j.Status, j.ended = at, status, ended && (hasEnd || !started)
+		if gpus > 0 {
+			j.GPUs = gpus
+		}
+	} else if j.GPUs == 0 {
+		j.GPUs = gpus
+	}
+}
+
+func (r *csvRow) elapsed(i int, parse func([]byte) (time.Duration, string)) time.Duration {
+	d, reason := parse(r.value(i))
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case d < 0:
+		r.fault(i, isNegative)
+	case d > workload.MaxDuration:
+		r.fault(i, tooLong)
+	}
+	return d
+}
+
+func finishSacct(in *input) error {
+	s := in.state.(*sacctJobs)
+	s.at = names{}
+	for i := range s.jobs.len() {
+		j := s.jobs.at(i)
+		in.report.Merged += int(j.rows) - 1
+		switch {
+		case j.GPUs == 0:
+			in.report.leaveOut(noGPU)
+		case !j.ended:
+			in.report.leaveOut(notEnded)
+		case !j.started:
+			in.report.leaveOut(neverRan)
+		case j.Duration == 0:
+			in.report.leaveOut(tooShort)
+		default:
+			in.file, in.line = j.file, int(j.line)
+			if j.Duration > workload.MaxDuration {
+				in.reject("ElapsedRaw", "adds up to more than ten years", []byte(j.Duration.String()))
+				continue
+			}
+			if wait := j.first - j.Submit; wait >= 0 && wait <= workload.MaxDuration {
+				j.Wait, j.HasWait = wait, true
+			}
+			if !s.bare {
+				hex := j.name
+				j.Key = in.own(hex[:])
+			}
+			in.addOnce(&j.Job)
+		}
+	}
+	in.state = nil
+	return nil
+}
+
+// slurmState maps the state of a Slurm job, as sacct and the traces of Slurm
+// clusters write it, to a status. What follows the first word, such as "by 1000",
+// is left out. A state that is not known is that of a job that has ended, its
+// status unknown.
+func slurmState(b []byte) (status workload.Status, ended bool) {
+	if i := bytes.IndexByte(b, ' '); i > 0 {
+		b = b[:i]
+	}
+	b = bytes.TrimRight(b, "+") // cut off by a narrow column
+	switch string(b) {
+	case "COMPLETED":
+		return workload.Completed, true
+	case "CANCELLED", "PREEMPTED", "REVOKED":
+		return workload.Cancelled, true
+	case "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "OUT_OF_ME", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED":
+		return workload.Failed, true
+	case "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING", "CONFIGURING", "COMPLETING",
+		"STOPPED", "SIGNALING", "STAGE_OUT", "RESV_DEL_HOLD", "POWER_UP_NODE", "RECONFIG_FAIL", "UPDATE_DB":
+		return workload.Unknown, false
+	}
+	return workload.Unknown, true
+}
+
+// tresGPUs finds the GPUs in trackable resources such as
+// billing=2,cpu=2,gres/gpu=4,gres/gpu:a100=4,mem=1G: the total if it is there,
+// else the sum over the types.
+func tresGPUs(b []byte) (workload.MilliGPU, string) {
+	total, typed, hasTotal := int64(0), int64(0), false
+	for len(b) > 0 {
+		item, rest, _ := bytes.Cut(b, []byte{','})
+		b = rest
+		name, amount, _ := bytes.Cut(item, []byte{'='})
+		if !bytes.HasPrefix(name, []byte("gres/gpu")) || len(name) > 8 && name[8] != ':' {
+			continue
+		}
+		n, reason := parseDecimal(amount, 0)
+		switch {
+		case reason != "":
+			return 0, "has a number of GPUs that is no whole number"
+		case n < 0:
+			return 0, "has a negative number of GPUs"
+		case n > workload.MaxGPUs:
+			return 0, tooWide
+		}
+		if len(name) == 8 {
+			total, hasTotal = n, true
+		} else if typed += n; typed > workload.MaxGPUs {
+			return 0, tooWide
+		}
+	}
+	if hasTotal {
+		typed = total
+	}
+	return workload.GPUs(int(typed)), ""
+}
+
+// parseElapsed reads [days-]hours:minutes:seconds.
+func parseElapsed(b []byte) (time.Duration, string) {
+	const reason = "is not a span such as 1-02:03:04"
+	var days int64
+	if i := bytes.IndexByte(b, '-'); i >= 0 {
+		n, bad := parseDecimal(b[:i], 0)
+		if bad != "" || n < 0 || n > 100_000 {
+			return 0, reason
+		}
+		days, b = n, b[i+1:]
+	}
+	if len(b) < 8 || b[len(b)-3] != ':' || b[len(b)-6] != ':' {
+		return 0, reason
+	}
+	hours, bad := parseDecimal(b[:len(b)-6], 0)
+	minutes, ok1 := two(b[len(b)-5:])
+	seconds, ok2 := two(b[len(b)-2:])
+	if bad != "" || hours < 0 || hours > 1_000_000 || !ok1 || !ok2 {
+		return 0, reason
+	}
+	return time.Duration(((24*days+hours)*60+int64(minutes))*60+int64(seconds)) * time.Second, ""
+}

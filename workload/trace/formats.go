@@ -1,0 +1,88 @@
+package trace
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Format is a way to write a trace down. To add one, write a file that holds
+// its reader and add its entry to Formats.
+type Format struct {
+	Name   string // as in Options.Format
+	About  string // one sentence
+	Header string // what it begins with, to show
+	// detect recognises the format by the beginning of the text. The first format
+	// that recognises a text reads it.
+	detect func(head []byte) bool
+	// read gives every row of a file to input.add, input.reject or input.state.
+	read func(*input) error
+	// finish makes jobs of input.state after the last file. It may be nil.
+	finish func(*input) error
+}
+
+// Formats are the known formats, in order of name.
+var Formats = []Format{
+	acmeFormat,
+	autoschedFormat,
+	heliosFormat,
+	pai2020Format,
+	pai2023Format,
+	phillyFormat,
+	phillyJSONFormat,
+	sacctFormat,
+	secondsFormat,
+}
+
+func formatNamed(name string) *Format {
+	for i := range Formats {
+		if Formats[i].Name == name {
+			return &Formats[i]
+		}
+	}
+	return nil
+}
+
+func formatNames() string {
+	names := make([]string, len(Formats))
+	for i := range Formats {
+		names[i] = Formats[i].Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// formatOf is the format of traces that are one table.
+func formatOf(name, about string, t *table) Format {
+	return Format{Name: name, About: about, Header: t.title(), detect: t.matches, read: t.read}
+}
+
+// title is the header as it may be written.
+func (t *table) title() string {
+	sep := ","
+	if t.sep != 0 {
+		sep = string(t.sep)
+	}
+	names := t.names()
+	for i, name := range names {
+		names[i], _, _ = strings.Cut(name, "/")
+	}
+	return strings.Join(names, sep)
+}
+
+// matches tells whether a text begins with the table's header, or with a row of
+// a table that has none.
+func (t *table) matches(head []byte) bool {
+	fields, reason := t.split(bytes.Clone(headerLine(head)), nil)
+	if reason != "" {
+		return false
+	}
+	return t.hasHeader(fields) || t.bare != nil && t.bare(fields)
+}
+
+func (t *table) hasHeader(fields [][]byte) bool {
+	for _, name := range t.required {
+		if columnOf(fields, name) == noColumn {
+			return false
+		}
+	}
+	return true
+}

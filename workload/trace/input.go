@@ -1,0 +1,320 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// input is what a format reads from: bounded lines in; jobs and rejections out.
+type input struct {
+	opts   Options
+	report *Report
+	source *source // of the file being read
+	format *Format
+	file   string // the report's name of the file being read
+	raw    int64  // bytes of the files read before, as they are
+	out    int64  // and after decompression
+	total  int64  // size of all files
+
+	jobs   list[workload.Job]
+	ids    names             // of the jobs
+	texts  map[string]string // equal texts share memory
+	arena  arena             // holds ids
+	nodes  map[string]bool   // names in lists of machines
+	last   time.Duration
+	strict error // the first rejection where none is allowed
+	// state is what a format keeps between rows and files (Format.finish).
+	state any
+
+	line      int // number of the line last read, from 1
+	zero      time.Time
+	hasZero   bool // the trace names its zero; submissions count from it
+	wallClock bool // submissions count from the Unix epoch until they are rebased
+	hasKeys   bool // the trace has a column of keys: jobs without one stay so
+	synthetic bool
+}
+
+func newInput(t traceFiles, opts Options) *input {
+	in := &input{opts: opts, report: &Report{File: t.name}, texts: map[string]string{}}
+	for i := range t.files {
+		if t.files[i].size == 0 && len(t.files) > 1 {
+			in.total = 0
+			break
+		}
+		in.total += t.files[i].size
+	}
+	if len(t.files) > 1 {
+		for i := range t.files {
+			in.report.Files = append(in.report.Files, t.files[i].name)
+		}
+	}
+	return in
+}
+
+func (in *input) run(t traceFiles) (*workload.Workload, error) {
+	for i := range t.files {
+		if err := in.read(&t.files[i], t.folder); err != nil {
+			if len(t.files) > 1 {
+				err = fmt.Errorf("%s: %w", t.files[i].name, err)
+			}
+			return nil, err
+		}
+	}
+	if in.format == nil {
+		if len(in.report.Machines) > 0 {
+			return nil, fmt.Errorf("%w: it lists machines; name the file of the jobs too", ErrNoJobs)
+		}
+		return nil, fmt.Errorf("%w: no file of the folder is a trace; autosched trace --help lists the formats", ErrFormat)
+	}
+	if in.format.finish != nil {
+		if err := in.format.finish(in); err != nil {
+			return nil, err
+		}
+		if in.strict != nil {
+			return nil, in.strict
+		}
+	}
+	if in.jobs.len() == 0 {
+		return nil, in.noJobs()
+	}
+	return in.finish(), nil
+}
+
+// noJobs says why nothing is left.
+func (in *input) noJobs() error {
+	r := in.report
+	switch {
+	case len(r.First) > 0 && r.LeftOut+r.Merged == 0:
+		return fmt.Errorf("%w: all %d rows were rejected, first %s", ErrNoJobs, r.Rejected, r.First[0])
+	case r.LeftOut > 0:
+		most := slices.MaxFunc(r.LeftOutReasons, func(a, b ReasonCount) int { return a.Jobs - b.Jobs })
+		return fmt.Errorf("%w: of %d rows %d were rejected and %d jobs left out, most because: %s", ErrNoJobs, r.Rows, r.Rejected, r.LeftOut, most.Reason)
+	case len(r.First) > 0:
+		return fmt.Errorf("%w: %d of %d rows were rejected, first %s", ErrNoJobs, r.Rejected, r.Rows, r.First[0])
+	}
+	return fmt.Errorf("%w: there is no row below the header", ErrNoJobs)
+}
+
+// read reads one file.
+func (in *input) read(t *traceFile, folder bool) (err error) {
+	f, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in.file, in.line = t.name, 0
+	if in.source, err = newSource(f, in); err != nil {
+		return err
+	}
+	defer in.source.close()
+	read, err := in.detect(folder)
+	if err != nil {
+		return err
+	}
+	if read == nil {
+		in.report.Ignored = append(in.report.Ignored, t.name)
+		in.report.Files = slices.DeleteFunc(in.report.Files, func(name string) bool { return name == t.name })
+	} else {
+		if c := in.source.compression; c != "" && in.report.Compression == "" {
+			in.report.Compressed, in.report.Compression = true, c
+		}
+		if err := read(in); err != nil {
+			return err
+		}
+	}
+	done := in.source
+	in.source = nil
+	in.raw += done.raw.n
+	in.out += done.out
+	if read == nil && in.total > 0 { // what is not read is not work to be done
+		in.total -= max(0, t.size-done.raw.n)
+	}
+	in.progress()
+	return nil
+}
+
+// detect finds the reader of the file: of the format asked for, or of the one
+// that recognises the first lines. All files of a trace have one format, but for
+// lists of machines. Without an error it is nil for a file to be left out.
+func (in *input) detect(folder bool) (func(*input) error, error) {
+	head, err := in.source.peek()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range machineLists {
+		if m.matches(head) {
+			if in.nodes != nil { // another list of the same machines, by other names
+				return nil, nil
+			}
+			in.nodes = map[string]bool{}
+			return m.read, nil
+		}
+	}
+	if in.opts.Format != "" {
+		f := formatNamed(in.opts.Format)
+		if f == nil {
+			return nil, fmt.Errorf("%w: no format is called %q; known are %s", ErrFormat, in.opts.Format, formatNames())
+		}
+		if folder && !f.detect(head) {
+			return nil, nil
+		}
+		in.format, in.report.Format = f, f.Name
+		return f.read, nil
+	}
+	for i := range Formats {
+		f := &Formats[i]
+		if !f.detect(head) {
+			continue
+		}
+		if in.format != nil && in.format != f {
+			return nil, fmt.Errorf("%w: it is %s, but a file before it is %s: a trace has one format; name the files to be read, with commas between them", ErrFormat, f.Name, in.format.Name)
+		}
+		in.format, in.report.Format = f, f.Name
+		return f.read, nil
+	}
+	if folder {
+		return nil, nil
+	}
+	if len(head) == 0 {
+		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
+	}
+	var want strings.Builder
+	for _, f := range Formats {
+		fmt.Fprintf(&want, "\n  %s: %s", f.Name, f.Header)
+	}
+	return nil, fmt.Errorf("%w: it begins with %s; a trace has one of these headers:%s", ErrFormat, excerpt(headerLine(head)), want.String())
+}
+
+// finish sorts, finds the zero and gives keys to jobs that have none.
+func (in *input) finish() *workload.Workload {
+	jobs := in.jobs.slice()
+	in.report.Jobs = len(jobs)
+	workload.SortBySubmit(jobs)
+	zero := in.zero
+	if in.wallClock {
+		first := time.Unix(0, int64(jobs[0].Submit)).UTC()
+		zero = first.Truncate(24 * time.Hour)
+		shift := time.Duration(zero.UnixNano())
+		for i := range jobs {
+			jobs[i].Submit -= shift
+			if d := &jobs[i].Deadline; *d != 0 {
+				*d = workload.DeadlineAt(*d - shift)
+			}
+		}
+	}
+	if !in.hasKeys {
+		assignKeys(jobs, zero)
+	}
+	in.report.Synthetic = in.synthetic
+	in.report.Zero = zero
+	return workload.NewSorted(in.report.File, zero, jobs, in.synthetic)
+}
+
+// next returns the next line without its end, nil at the end of the input. It
+// is valid until the next call. Lines that are too long are rejected here.
+func (in *input) next() ([]byte, error) {
+	for {
+		if in.strict != nil {
+			return nil, in.strict
+		}
+		line, long, err := in.source.line()
+		if err == io.EOF {
+			return nil, nil
+		}
+		in.line++
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", in.line, err)
+		}
+		if !long {
+			return line, nil
+		}
+		if err := in.row(); err != nil {
+			return nil, err
+		}
+		in.reject("line", "is longer than the limit", line)
+	}
+}
+
+// row counts a row of data, used or not.
+func (in *input) row() error {
+	if in.report.Rows >= in.opts.MaxRows {
+		return fmt.Errorf("line %d: %w: more than %d rows", in.line, ErrLimit, in.opts.MaxRows)
+	}
+	in.report.Rows++
+	return nil
+}
+
+func (in *input) reject(field, reason string, value []byte) {
+	in.rejectRow(Rejection{File: in.file, Line: in.line, Field: field, Reason: reason}, value)
+}
+
+func (in *input) rejectRow(x Rejection, value []byte) {
+	if in.strict != nil {
+		return
+	}
+	if in.opts.Strict || len(in.report.First) < in.opts.KeepRejected {
+		x.Value = excerpt(value)
+	}
+	in.report.reject(x, in.opts.KeepRejected)
+	if in.opts.Strict {
+		in.strict = fmt.Errorf("%w: %s", ErrRejected, x)
+	}
+}
+
+// add takes a job whose fields were checked one by one.
+func (in *input) add(j *workload.Job, idField string) {
+	number, hash := in.ids.find(j.ID)
+	if number >= 0 {
+		in.reject(idField, "repeats the id of an earlier row", []byte(j.ID))
+		return
+	}
+	if in.addOnce(j) {
+		in.ids.add(j.ID, hash)
+	}
+}
+
+// addOnce is add for a format that has made sure that no id is used twice.
+func (in *input) addOnce(j *workload.Job) bool {
+	if float64(j.Duration)*float64(j.GPUs.Whole()) > float64(workload.MaxGPUTime) {
+		in.reject("duration_s", "is more GPU-time than can be counted", []byte(j.Duration.String()))
+		return false
+	}
+	if j.Submit < in.last && in.jobs.len() > 0 {
+		in.report.Unsorted++
+	}
+	in.last = j.Submit
+	in.jobs.append(*j)
+	return true
+}
+
+func (in *input) progress() {
+	if in.opts.Progress == nil {
+		return
+	}
+	p := Progress{Bytes: in.raw, Total: in.total, Rows: in.report.Rows}
+	if in.source != nil {
+		p.Bytes += in.source.raw.n
+	}
+	in.opts.Progress(p)
+}
+
+// text shares the memory of equal texts: users, tenants and models recur.
+func (in *input) text(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if s, ok := in.texts[string(b)]; ok {
+		return s
+	}
+	s := in.own(b)
+	in.texts[s] = s
+	return s
+}
+
+// own copies a text that is used once.
+func (in *input) own(b []byte) string { return in.arena.own(b) }

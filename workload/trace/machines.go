@@ -1,0 +1,82 @@
+package trace
+
+import (
+	"bytes"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// machineLists are the lists of machines that come with public traces. Machines
+// without GPUs are left out. Of several lists the first counts: PAI 2023 has two
+// of the same machines, which number them differently.
+var machineLists = tables{
+	// Alibaba PAI 2023: openb_node_list_gpu_node.csv and _all_node.csv.
+	{
+		required: []string{"sn", "gpu", "model"},
+		fold:     func(r *csvRow) { r.machine(0, 1, r.text(2)) },
+	},
+	// Alibaba PAI 2020: pai_machine_spec.csv.
+	{
+		required: []string{"machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"},
+		bare: func(f [][]byte) bool {
+			return len(f) == 5 && isHex(f[0], 16) && !isHex(f[1], 10) && isNumber(f[2]) && isNumber(f[3]) && isNumber(f[4])
+		},
+		fold: func(r *csvRow) { r.machine(0, 4, r.text(1)) },
+	},
+	// Microsoft Philly: cluster_machine_list.
+	{
+		required: []string{"machineId", "number of GPUs", "single GPU mem"},
+		fold:     func(r *csvRow) { r.machine(0, 1, string(bytes.TrimSpace(r.value(2)))) },
+	},
+}
+
+const maxKinds = 1000
+
+// machine counts a machine once, however often it is listed.
+func (r *csvRow) machine(name, i int, model string) {
+	n, reason := parseDecimal(bytes.TrimSpace(r.value(i)), 0)
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case n < 0:
+		r.fault(i, isNegative)
+	case n > 1024:
+		r.fault(i, "is more than 1024 GPUs")
+	}
+	if !r.ok() {
+		return
+	}
+	report := r.in.report
+	report.Merged++ // the row tells of the cluster, not of a job
+	if n == 0 || r.in.nodes[string(r.value(name))] {
+		return
+	}
+	r.in.nodes[string(r.value(name))] = true
+	for k := range report.Machines {
+		if m := &report.Machines[k]; m.GPUs == int(n) && m.Type == model {
+			m.Machines++
+			return
+		}
+	}
+	if len(report.Machines) == maxKinds { // a hostile list: no cluster has so many
+		report.Merged--
+		r.fault(i, "is of yet another kind of machine")
+		return
+	}
+	report.Machines = append(report.Machines, workload.MachineGroup{Machines: 1, GPUs: int(n), Type: model})
+}
+
+// isHex recognises hashed names: hexadecimal digits, at least so many.
+func isHex(b []byte, least int) bool {
+	for _, c := range b {
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
+			return false
+		}
+	}
+	return len(b) >= least
+}
+
+func isNumber(b []byte) bool {
+	_, reason := parseDecimal(b, 9)
+	return reason == ""
+}

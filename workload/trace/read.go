@@ -1,0 +1,132 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// Errors a reader can end with. The error returned wraps one of them and says
+// where and why.
+var (
+	// ErrFormat is for input that is no trace in a known format.
+	ErrFormat = errors.New("not a trace in a known format")
+	// ErrNoJobs is for a trace of which no row could be used.
+	ErrNoJobs = errors.New("no usable job")
+	// ErrRejected is for a rejected row where Options.Strict forbids it.
+	ErrRejected = errors.New("rejected row")
+	// ErrLimit is for input beyond one of the limits of Options.
+	ErrLimit = errors.New("limit exceeded")
+)
+
+// Defaults of Options. The largest public trace is PAI 2020 with 7.5 million
+// instances; Philly's has 117,325 jobs. Lines of public job tables stay below
+// 1 KiB, and their gzip ratio below 20; gzip can reach 1032, zstd more.
+const (
+	DefaultMaxRows  = 20_000_000
+	DefaultMaxLine  = 64 << 10
+	DefaultMaxBytes = 16 << 30
+	DefaultMaxRatio = 200
+	DefaultKeep     = 20
+)
+
+// Options says how to read a trace. The zero value is good for any trace.
+type Options struct {
+	// Context ends the reading early; the error wraps its cause. Default: never.
+	Context context.Context
+	// Format is the name of the format to read, as in Formats. Default: as the
+	// content says.
+	Format string
+	// Strict makes the first rejected row an error (ErrRejected). Default: rows
+	// are rejected, counted and named in the report.
+	Strict bool
+	// Progress is told how far the reading is, about once a MiB and at the end.
+	Progress func(Progress)
+	// KeepRejected is how many rejected rows the report names; all are counted.
+	// Default: DefaultKeep.
+	KeepRejected int
+	// MaxRows, MaxLine (bytes), MaxBytes (after decompression) and MaxRatio
+	// (bytes after decompression over bytes before, checked above 16 MiB) bound
+	// hostile input; MaxRows and MaxBytes count over all files of a trace. A
+	// longer line, or a JSON job longer than 64 lines, is a rejected row, all
+	// else is ErrLimit. Defaults: the constants above.
+	MaxRows  int
+	MaxLine  int
+	MaxBytes int64
+	MaxRatio int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Context == nil {
+		o.Context = context.Background()
+	}
+	if o.KeepRejected <= 0 {
+		o.KeepRejected = DefaultKeep
+	}
+	if o.MaxRows <= 0 {
+		o.MaxRows = DefaultMaxRows
+	}
+	if o.MaxLine <= 0 {
+		o.MaxLine = DefaultMaxLine
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.MaxRatio <= 0 {
+		o.MaxRatio = DefaultMaxRatio
+	}
+	return o
+}
+
+// Progress is how far the reading of a trace is.
+type Progress struct {
+	Bytes int64 // read from the files, before decompression
+	Total int64 // size of the files; 0 if unknown
+	Rows  int   // rows seen
+}
+
+// Open reads a trace, plain, gzip or zstd. path is a file, several files with
+// commas between them, or a folder, of which every file of a known format is
+// read: some traces come as several tables, and logs in one file per month. The
+// path "sample" is the small trace built into the program (Sample); write
+// ./sample for a file of that name. "-" is standard input. The report is nil
+// only if nothing could be read.
+func Open(path string, opts Options) (*workload.Workload, *Report, error) {
+	switch path {
+	case SampleName:
+		return readSample(opts)
+	case "-":
+		return Read(os.Stdin, "stdin", opts)
+	}
+	t, err := locate(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("trace: %w", err)
+	}
+	return read(t, opts)
+}
+
+// Read reads a trace of one file, plain, gzip or zstd, in any known format
+// (Formats). name is the workload's name and the file of the report. The error
+// says what is wrong and where; the report tells what was read until then.
+func Read(r io.Reader, name string, opts Options) (*workload.Workload, *Report, error) {
+	return read(oneFile(r, name, 0), opts)
+}
+
+func read(t traceFiles, opts Options) (*workload.Workload, *Report, error) {
+	in := newInput(t, opts.withDefaults())
+	w, err := in.run(t)
+	in.report.Jobs = max(in.report.Jobs, in.jobs.len())
+	in.report.Bytes = in.out
+	if in.source != nil {
+		in.report.Bytes += in.source.out
+		in.progress()
+	}
+	if err != nil {
+		return nil, in.report, fmt.Errorf("trace %s: %w", t.name, err)
+	}
+	return w, in.report, nil
+}

@@ -1,0 +1,123 @@
+package trace
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// Report tells what became of a trace's rows. Nothing is dropped
+// silently: Rows = Jobs + Rejected + LeftOut + Merged.
+type Report struct {
+	File string `json:"file"`
+	// Files are those read, if there are several; Ignored are those that were not:
+	// files of a folder that are no trace, and all but the first list of machines.
+	Files       []string  `json:"files,omitempty"`
+	Ignored     []string  `json:"ignored_files,omitempty"`
+	Format      string    `json:"format"`
+	Compressed  bool      `json:"compressed"`
+	Compression string    `json:"compression,omitempty"` // "gzip" or "zstd"
+	Synthetic   bool      `json:"synthetic"`
+	Zero        time.Time `json:"zero"`
+	Bytes       int64     `json:"bytes"` // after decompression
+	Rows        int       `json:"rows"`  // below the header; in JSON, the elements
+	Jobs        int       `json:"jobs"`
+	Rejected    int       `json:"rejected"` // rows with a fault
+	// LeftOut is the number of jobs that are without fault but cannot be
+	// replayed: those without GPUs, that never ran or have not ended.
+	LeftOut int `json:"left_out"`
+	// Merged is the number of rows that told more of a job of another row:
+	// attempts, tasks, instances.
+	Merged int `json:"merged"`
+	// Unsorted is the number of jobs submitted before the job of the row above
+	// them. Jobs are sorted by submission; equal ones keep the file's order.
+	Unsorted int `json:"unsorted"`
+	// First are the first rejected rows (Options.KeepRejected of them).
+	First []Rejection `json:"first_rejected,omitempty"`
+	// Reasons count all rejected rows, in order of first appearance.
+	Reasons        []RejectionCount `json:"reasons,omitempty"`
+	LeftOutReasons []ReasonCount    `json:"left_out_reasons,omitempty"`
+	// Machines are those of the trace's own cluster, if a list of them is among
+	// its files.
+	Machines []workload.MachineGroup `json:"machines,omitempty"`
+}
+
+// Rejection is one row that could not be used.
+type Rejection struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`          // from 1, the header included
+	Row    int    `json:"row,omitempty"` // of a JSON array, from 1
+	Field  string `json:"field"`
+	Reason string `json:"reason"`
+	Value  string `json:"value"` // quoted, at most 40 characters
+}
+
+func (r Rejection) String() string {
+	if r.Row > 0 {
+		return fmt.Sprintf("%s:%d: job %d: %s: %s: %s", r.File, r.Line, r.Row, r.Field, r.Value, r.Reason)
+	}
+	return fmt.Sprintf("%s:%d: %s: %s: %s", r.File, r.Line, r.Field, r.Value, r.Reason)
+}
+
+// RejectionCount is how many rows were rejected for one reason.
+type RejectionCount struct {
+	Field  string `json:"field"`
+	Reason string `json:"reason"`
+	Rows   int    `json:"rows"`
+}
+
+// ReasonCount is how many jobs were left out for one reason.
+type ReasonCount struct {
+	Reason string `json:"reason"`
+	Jobs   int    `json:"jobs"`
+}
+
+func (r *Report) reject(x Rejection, keep int) {
+	r.Rejected++
+	if len(r.First) < keep {
+		r.First = append(r.First, x)
+	}
+	for i := range r.Reasons {
+		if c := &r.Reasons[i]; c.Field == x.Field && c.Reason == x.Reason {
+			c.Rows++
+			return
+		}
+	}
+	r.Reasons = append(r.Reasons, RejectionCount{Field: x.Field, Reason: x.Reason, Rows: 1})
+}
+
+// Why jobs are left out. They are fixed sentences, so that they can be counted.
+const (
+	noGPU    = "it asks for no GPU"
+	neverRan = "it never ran"
+	notEnded = "it has not ended"
+	tooShort = "it ran for less than a second"
+)
+
+func (r *Report) leaveOut(reason string) {
+	r.LeftOut++
+	for i := range r.LeftOutReasons {
+		if c := &r.LeftOutReasons[i]; c.Reason == reason {
+			c.Jobs++
+			return
+		}
+	}
+	r.LeftOutReasons = append(r.LeftOutReasons, ReasonCount{Reason: reason, Jobs: 1})
+}
+
+// excerpt quotes the beginning of what was read, safe to print.
+func excerpt(b []byte) string {
+	const most = 40
+	if utf8.RuneCount(b[:min(len(b), 4*most)]) <= most {
+		return strconv.Quote(string(b))
+	}
+	n := 0
+	for i := 0; i < most; i++ {
+		_, size := utf8.DecodeRune(b[n:])
+		n += size
+	}
+	return strconv.Quote(string(b[:n])) + "..."
+}

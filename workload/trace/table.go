@@ -1,0 +1,236 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// table describes a format of lines and fields: columns are found by name, in
+// any order, and columns it does not know are left out.
+type table struct {
+	// sep separates fields. Default: a comma, and fields may be in quotes.
+	sep byte
+	// required and optional columns. A column that goes by several names has
+	// slashes between them: the first one found counts.
+	required []string
+	optional []string
+	// bare recognises the first row of a table without header, whose columns are
+	// then the required ones, in their order. Default: there is a header.
+	bare func(fields [][]byte) bool
+	// begin is told what the header holds; it may be nil.
+	begin func(in *input, has func(column string) bool)
+	// row makes a job of a row. Columns count through required, then optional.
+	// It uses the checks of csvRow, which note the first fault.
+	row func(r *csvRow) workload.Job
+	// fold, instead of row, keeps what a row tells in input.state, unless the row
+	// has a fault.
+	fold func(r *csvRow)
+}
+
+func (t *table) names() []string {
+	return append(t.required[:len(t.required):len(t.required)], t.optional...)
+}
+
+const (
+	noColumn  = -1
+	twoColumn = -2
+)
+
+// columnOf finds a column by its names.
+func columnOf(fields [][]byte, names string) int {
+	for name := range strings.SplitSeq(names, "/") {
+		at := noColumn
+		for c, f := range fields {
+			if string(bytes.TrimSpace(f)) == name {
+				if at >= 0 {
+					return twoColumn
+				}
+				at = c
+			}
+		}
+		if at >= 0 {
+			return at
+		}
+	}
+	return noColumn
+}
+
+func (t *table) read(in *input) error {
+	r := &csvRow{in: in, names: t.names()}
+	line, err := t.header(in, r)
+	for ; err == nil && line != nil; line, err = in.next() {
+		if len(line) == 0 {
+			continue
+		}
+		if err := in.row(); err != nil {
+			return err
+		}
+		t.take(r, line)
+	}
+	return err
+}
+
+// take makes what a row says of it.
+func (t *table) take(r *csvRow, line []byte) {
+	in := r.in
+	var reason string
+	if r.fields, reason = t.split(line, r.fields[:0]); reason != "" {
+		in.reject("line", reason, line)
+		return
+	}
+	if len(r.fields) != r.width {
+		in.reject("line", "has another number of fields than the header", line)
+		return
+	}
+	r.badReason, r.out = "", ""
+	var j workload.Job
+	if t.fold != nil {
+		t.fold(r)
+	} else {
+		j = t.row(r)
+	}
+	switch {
+	case r.badReason != "":
+		in.reject(r.name(r.bad), r.badReason, r.value(r.bad))
+	case r.out != "":
+		in.report.leaveOut(r.out)
+	case t.fold == nil:
+		in.add(&j, r.name(0))
+	}
+}
+
+// header reads comments and the header, finds the columns, and returns the
+// first row, nil if there is none.
+func (t *table) header(in *input, r *csvRow) (row []byte, err error) {
+	for {
+		line, err := in.next()
+		if err != nil {
+			return nil, err
+		}
+		if line == nil {
+			return nil, fmt.Errorf("%w: there is no header", ErrFormat)
+		}
+		if len(line) == 0 {
+			continue
+		}
+		if line[0] == '#' {
+			if err := in.comment(string(line)); err != nil {
+				return nil, fmt.Errorf("line %d: %w", in.line, err)
+			}
+			continue
+		}
+		fields, reason := t.split(bytes.Clone(line), nil)
+		if reason != "" {
+			return nil, fmt.Errorf("%w: line %d: the header %s", ErrFormat, in.line, reason)
+		}
+		r.width = len(fields)
+		r.column = make([]int, len(r.names))
+		if t.bare != nil && t.bare(fields) {
+			for i := range r.column {
+				r.column[i] = i
+			}
+			return line, nil
+		}
+		for i, name := range r.names {
+			r.column[i] = columnOf(fields, name)
+			if r.column[i] == twoColumn {
+				return nil, fmt.Errorf("%w: line %d: the header names %s twice", ErrFormat, in.line, name)
+			}
+			if r.column[i] < 0 && i < len(t.required) {
+				return nil, fmt.Errorf("%w: line %d: the header lacks %s", ErrFormat, in.line, strings.ReplaceAll(name, "/", " or "))
+			}
+			if c := r.column[i]; c >= 0 {
+				r.names[i] = string(bytes.TrimSpace(fields[c])) // as this file has it
+			}
+		}
+		if t.begin != nil {
+			t.begin(in, func(column string) bool { return columnOf(fields, column) >= 0 })
+		}
+		return in.next()
+	}
+}
+
+func (t *table) split(line []byte, dst [][]byte) (fields [][]byte, reason string) {
+	if t.sep == 0 {
+		return splitCSV(line, dst)
+	}
+	for {
+		i := bytes.IndexByte(line, t.sep)
+		if i < 0 {
+			return append(dst, line), ""
+		}
+		dst, line = append(dst, line[:i]), line[i+1:]
+	}
+}
+
+// splitCSV cuts a line at its commas, as RFC 4180 has it but for line breaks in
+// quotes. It changes the line where quotes are doubled. The fields are parts of
+// the line, appended to dst; reason is not empty if the quotes make no sense.
+func splitCSV(line []byte, dst [][]byte) (fields [][]byte, reason string) {
+	for {
+		if len(line) == 0 || line[0] != '"' {
+			i := bytes.IndexByte(line, ',')
+			if i < 0 {
+				return append(dst, line), ""
+			}
+			dst, line = append(dst, line[:i]), line[i+1:]
+			continue
+		}
+		field, i, n := line[1:], 0, 0
+		for {
+			if i >= len(field) {
+				return dst, "has a quote that is not closed"
+			}
+			if field[i] == '"' {
+				if i+1 >= len(field) || field[i+1] != '"' {
+					break
+				}
+				i++
+			}
+			field[n] = field[i]
+			n++
+			i++
+		}
+		dst, line = append(dst, field[:n]), field[i+1:]
+		if len(line) == 0 {
+			return dst, ""
+		}
+		if line[0] != ',' {
+			return dst, "has text after a closing quote"
+		}
+		line = line[1:]
+	}
+}
+
+// tables make a format of several tables: a file is of the first that matches.
+type tables []*table
+
+func (ts tables) matches(head []byte) bool { return ts.of(head) != nil }
+
+func (ts tables) of(head []byte) *table {
+	for _, t := range ts {
+		if t.matches(head) {
+			return t
+		}
+	}
+	return nil
+}
+
+func (ts tables) read(in *input) error {
+	head, err := in.source.peek()
+	if err != nil {
+		return err
+	}
+	t := ts.of(head)
+	if t == nil {
+		var want strings.Builder
+		for _, t := range ts {
+			want.WriteString("\n  " + t.title())
+		}
+		return fmt.Errorf("%w: it begins with %s; its tables are:%s", ErrFormat, excerpt(headerLine(head)), want.String())
+	}
+	return t.read(in)
+}

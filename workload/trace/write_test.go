@@ -1,0 +1,141 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/autosched/autosched/workload"
+)
+
+func genWorkload(t *rapid.T) *workload.Workload {
+	text := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != '\n' && r != '\r' }))
+	// Times of any precision; ties are common.
+	submit := rapid.OneOf(rapid.Int64Range(-5, 5), rapid.Int64Range(-int64(workload.MaxSubmit), int64(workload.MaxSubmit)))
+	n := rapid.IntRange(1, 20).Draw(t, "n")
+	jobs := make([]workload.Job, n)
+	for i := range jobs {
+		jobs[i] = workload.Job{
+			ID: fmt.Sprintf("%s%d", text.Draw(t, "id"), i), User: text.Draw(t, "user"), Tenant: text.Draw(t, "tenant"),
+			Key: text.Draw(t, "key"), Model: text.Draw(t, "model"),
+			Submit:   time.Duration(submit.Draw(t, "submit")),
+			Duration: time.Duration(rapid.Int64Range(1, int64(workload.MaxDuration)).Draw(t, "duration")),
+			GPUs:     workload.MilliGPU(rapid.Int64Range(1, 7000).Draw(t, "gpus")),
+			Status:   workload.Status(rapid.IntRange(0, 3).Draw(t, "status")),
+		}
+		if rapid.Bool().Draw(t, "has a deadline") {
+			jobs[i].Deadline = time.Duration(submit.Draw(t, "deadline"))
+		}
+	}
+	// Between the years 1000 and 9000.
+	zero := time.Unix(rapid.Int64Range(-30610224000, 221845392000).Draw(t, "zero"), rapid.Int64Range(0, 999999999).Draw(t, "zero ns"))
+	w, err := workload.New("rapid", zero, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rapid.Bool().Draw(t, "synthetic") {
+		w = w.AsSynthetic()
+	}
+	return w
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := genWorkload(t)
+		var csv bytes.Buffer
+		if err := WriteCSV(&csv, w); err != nil {
+			t.Fatal(err)
+		}
+		got, r, err := Read(bytes.NewReader(csv.Bytes()), "t.csv", Options{Strict: true})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, csv.String())
+		}
+		if got.Digest() != w.Digest() || got.Synthetic() != w.Synthetic() || r.Rejected != 0 || r.Unsorted != 0 {
+			t.Fatalf("digest %s, was %s; %+v\n%s", got.Digest(), w.Digest(), r, csv.String())
+		}
+		var again bytes.Buffer
+		if err := WriteCSV(&again, got); err != nil || !bytes.Equal(again.Bytes(), csv.Bytes()) {
+			t.Fatalf("written again it differs (%v)", err)
+		}
+	})
+}
+
+func TestWriteRefusesWhatItCannotHold(t *testing.T) {
+	job := workload.Job{ID: "a", Duration: 1, GPUs: 1}
+	for name, c := range map[string]struct {
+		zero time.Time
+		edit func(*workload.Job)
+		says string
+	}{
+		"line break": {time.Unix(0, 0), func(j *workload.Job) { j.User = "a\nb" }, `job "a": user`},
+		"deadline":   {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), func(j *workload.Job) { j.Deadline = 24 * time.Hour }, "deadline: year 10000"},
+		"year":       {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), func(j *workload.Job) { j.Submit = 24 * time.Hour }, "year 10000"},
+		"zero":       {time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC), func(*workload.Job) {}, "zero"},
+		"long":       {time.Unix(0, 0), func(j *workload.Job) { j.Model = strings.Repeat("m", DefaultMaxLine) }, "longer"},
+	} {
+		j := job
+		c.edit(&j)
+		w, err := workload.New("t", c.zero, []workload.Job{j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteCSV(&bytes.Buffer{}, w); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w, err := workload.New("t", time.Unix(0, 0), []workload.Job{job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteCSV(failingWriter{}, w); !errors.Is(err, errDisk) {
+		t.Errorf("write error: %v", err)
+	}
+}
+
+var errDisk = errors.New("disk full")
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errDisk }
+
+func TestParseDecimal(t *testing.T) {
+	for _, c := range []struct {
+		in       string
+		decimals int
+		want     int64
+		reason   string
+	}{
+		{"0", 3, 0, ""}, {"1", 3, 1000, ""}, {"-1.5", 3, -1500, ""}, {"+.25", 3, 250, ""}, {"2.", 3, 2000, ""}, {"0.1250000", 3, 125, ""},
+		{"1e3", 3, 1000000, ""}, {"1.5E-1", 3, 150, ""}, {"0.0001", 3, 0, tooFine}, {"1e-4", 3, 0, tooFine}, {"1.0001x", 3, 0, notNumber},
+		{"9223372036854775807", 0, math.MaxInt64, outOfRange}, {"9223372036.854775", 9, 9223372036854775000, ""}, {"9223372037", 9, 0, outOfRange},
+		{"", 3, 0, isEmpty}, {"-", 3, 0, notNumber}, {"1.2.3", 3, 0, notNumber}, {"1 ", 3, 0, notNumber}, {"Infinity", 3, 0, outOfRange},
+	} {
+		got, reason := parseDecimal([]byte(c.in), c.decimals)
+		if reason != c.reason || reason == "" && got != c.want {
+			t.Errorf("%q: %d %q, want %d %q", c.in, got, reason, c.want, c.reason)
+		}
+	}
+	if d, reason := parseSeconds([]byte("1.23456789012")); reason != "" || d != 1234567890 {
+		t.Errorf("a float in full: %v %q", d, reason)
+	}
+}
+
+func TestFormatsAreDistinct(t *testing.T) {
+	for _, f := range Formats {
+		n := 0
+		for _, g := range Formats {
+			if g.detect([]byte(f.Header + "\n")) {
+				n++
+			}
+		}
+		if n != 1 || f.About == "" || !strings.Contains(formatNames(), f.Name) {
+			t.Errorf("format %s: recognised by %d formats", f.Name, n)
+		}
+	}
+}
