@@ -30,6 +30,7 @@ type Options struct {
 	Workers int
 	Log     *slog.Logger     // nothing is logged if nil
 	Now     func() time.Time // time.Now if nil; for creation times only
+	NewID   func() string    // makes unique ids; crypto/rand.Text if nil
 }
 
 // Service keeps the registered schedulers: their events, their configurations
@@ -110,6 +111,9 @@ func NewService(o Options) (*Service, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = rand.Text
 	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -200,9 +204,9 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	}
 	now := s.o.Now().UTC()
 	reg.Params, reg.Rules = sp.Params(), sp.Rules()
-	sched := Scheduler{Registration: reg, UID: rand.Text(), Created: now, Updated: now, Last: 1, Served: 1}
+	sched := Scheduler{Registration: reg, UID: s.o.NewID(), Created: now, Updated: now, Last: 1, Served: 1}
 	first := &Configuration{
-		Scheduler: reg.ID, UID: rand.Text(), Revision: 1, State: Published, Origin: FromDefault, Config: sp.Default(), Hash: sp.Default().Hash(),
+		Scheduler: reg.ID, UID: s.o.NewID(), Revision: 1, State: Published, Origin: FromDefault, Config: sp.Default(), Hash: sp.Default().Hash(),
 		Created: now, Updated: now, Reason: "the registered defaults",
 	}
 	if _, err := exit(sp, first.Config); err != nil || validateOnly {

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -164,7 +163,7 @@ func (s *Service) publish(c *Change, v *view, config space.Config, origin Origin
 	now := s.o.Now().UTC()
 	c.Scheduler.Last++
 	cfg := &Configuration{
-		Scheduler: v.ID, UID: rand.Text(), Revision: c.Scheduler.Last, State: Published, Origin: origin, Config: config, Hash: config.Hash(),
+		Scheduler: v.ID, UID: s.o.NewID(), Revision: c.Scheduler.Last, State: Published, Origin: origin, Config: config, Hash: config.Hash(),
 		Created: now, Updated: now, Reason: reason, Evidence: evidence,
 	}
 	if v.Mode != Auto && origin == FromTuning {

@@ -3,7 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -25,8 +26,7 @@ func (s *Server) GetCurrentConfiguration(_ context.Context, req *pb.GetCurrentCo
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	// Up to a fifth more, so that callers spread out.
-	out := &pb.GetCurrentConfigurationResponse{PollAfter: durationpb.New(s.pollAfter + rand.N(s.pollAfter/5+1))}
+	out := &pb.GetCurrentConfigurationResponse{PollAfter: durationpb.New(s.pollAfter + s.jitter(s.pollAfter/5+1))}
 	if req.GetIfNoneMatch() != "" && req.GetIfNoneMatch() == etag(c) {
 		out.NotModified = true
 		return out, nil
@@ -170,7 +170,8 @@ func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (co
 	case n > 0 && out.State != controller.AckPartial && out.State != controller.AckApplied:
 		v.add(at+"effective_parameters", "counts only if APPLIED or PARTIALLY_APPLIED")
 	}
-	for id, value := range a.GetEffectiveParameters() {
+	for _, id := range slices.Sorted(maps.Keys(a.GetEffectiveParameters())) {
+		value := a.GetEffectiveParameters()[id]
 		field := fmt.Sprintf("%seffective_parameters[%q]", at, id)
 		p, ok := sp.Param(id)
 		x, why := valueFromProto(value)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -30,7 +31,10 @@ type Options struct {
 	Builtins []controller.Builtin // what can be registered
 	// PollAfter is what polling schedulers are told to wait; 30 s if 0.
 	PollAfter time.Duration
-	Log       *slog.Logger // nothing is logged if nil
+	// Jitter draws what is added to PollAfter, at least 0 and below its argument,
+	// so that callers spread out. Random if nil.
+	Jitter func(below time.Duration) time.Duration
+	Log    *slog.Logger // nothing is logged if nil
 }
 
 // Server serves one controller.
@@ -41,6 +45,7 @@ type Server struct {
 	service   *controller.Service
 	builtins  []controller.Builtin
 	pollAfter time.Duration
+	jitter    func(below time.Duration) time.Duration
 	log       *slog.Logger
 
 	grpc     *grpc.Server
@@ -59,11 +64,14 @@ func New(o Options) *Server {
 	if o.PollAfter <= 0 {
 		o.PollAfter = 30 * time.Second
 	}
+	if o.Jitter == nil {
+		o.Jitter = rand.N[time.Duration]
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		service: o.Service, builtins: o.Builtins, pollAfter: o.PollAfter, log: o.Log,
+		service: o.Service, builtins: o.Builtins, pollAfter: o.PollAfter, jitter: o.Jitter, log: o.Log,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service),
 	}
 	s.grpc = grpc.NewServer(

@@ -60,22 +60,32 @@ type fixture struct {
 	stop   func()
 }
 
+// serve starts a service with the built-in scheduler test. decide is what its
+// rounds decide; nil adopts packing.
 func serve(t *testing.T, decide round.DecideFunc) *fixture {
 	t.Helper()
-	repo, err := store.Open(t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if decide == nil {
 		decide = func(_ context.Context, in round.Input) (round.Decision, error) {
 			return round.Decision{Config: in.Incumbent.With("pack", space.Bool(true)).With("limit", space.Num(0.5)), Adopt: true, Reason: "packed is better", Ratio: 1.5}, nil
 		}
 	}
-	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide})
+	return serveWith(t, t.TempDir(), controller.Options{Decide: decide}, Options{Builtins: []controller.Builtin{testBuiltin}})
+}
+
+// serveWith starts a service on the data in a directory.
+func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fixture {
+	t.Helper()
+	repo, err := store.Open(dir, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Service: service, Builtins: []controller.Builtin{testBuiltin}})
+	co.Store = repo
+	service, err := controller.NewService(co)
+	if err != nil {
+		t.Fatal(err)
+	}
+	so.Service = service
+	s := New(so)
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
