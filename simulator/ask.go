@@ -212,8 +212,11 @@ func (s *Sim) SetRelaxed(id ID, relaxed bool) {
 
 // Placement appends where a running job runs.
 func (s *Sim) Placement(dst []workload.NodeGPUs, id ID) []workload.NodeGPUs {
-	return s.seats(dst, &s.jobs[id])
+	return s.placementOf(dst, &s.jobs[id])
 }
 
 // Free is the number of GPUs nobody holds.
 func (s *Sim) Free() int { return s.place.idle }
+
+// Round is the decision grid of the run, 0 for decisions at every event.
+func (s *Sim) Round() time.Duration { return s.opts.Round }

@@ -41,7 +41,7 @@ type kindKey struct {
 }
 
 // mark says in which epoch something was last found out about a kind.
-type mark struct{ asked, lost uint32 }
+type mark struct{ askedEpoch, failedEpoch uint32 }
 
 const unknownKind = math.MinInt32
 
@@ -129,8 +129,8 @@ func (k *kinds) find(key kindKey) int32 {
 	return i
 }
 
-// waitsNoLonger notes that a job starts.
-func (k *kinds) waitsNoLonger(id ID) {
+// stopsWaiting notes that a job starts.
+func (k *kinds) stopsWaiting(id ID) {
 	if int(id) < len(k.of) && k.of[id] >= 0 {
 		k.of[id] = ^k.of[id]
 	}

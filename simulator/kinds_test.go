@@ -29,7 +29,7 @@ func TestKindsFollowTheirJobs(t *testing.T) {
 				switch rapid.SampledFrom([]string{"starts", "stops", "spreads", "moves", "asks"}).Draw(t, "what") {
 				case "starts":
 					if j.phase == pending {
-						s.kinds.waitsNoLonger(id)
+						s.kinds.stopsWaiting(id)
 						j.phase = running
 					}
 				case "stops":
@@ -128,9 +128,9 @@ func TestStartingWhoRunsPanics(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	s := Sim{jobs: []job{{gpus: 1, members: 1}}}
+	s := Sim{records: records{jobs: []job{{gpus: 1, members: 1}}}}
 	s.kind(0)
-	s.kinds.waitsNoLonger(0)
+	s.kinds.stopsWaiting(0)
 	s.jobs[0].phase = running
-	s.helps(nil, []ID{0})
+	s.canHelp(nil, []ID{0})
 }

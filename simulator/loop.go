@@ -56,7 +56,7 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 			break
 		}
 		s.advance(t)
-		if err := s.happen(t); err != nil {
+		if err := s.processEvents(t); err != nil {
 			return err
 		}
 		s.planAt = s.ceil(t)
@@ -81,7 +81,7 @@ func (s *Sim) decide() error {
 		s.jobs[id].noted = false
 	}
 	s.moves = s.moves[:0]
-	if len(s.heap) > s.crowded {
+	if len(s.heap) > s.sweepAt {
 		s.sweep()
 	}
 	if s.moved < 0 || s.opts.Round <= 0 {
@@ -93,7 +93,7 @@ func (s *Sim) decide() error {
 
 // happen takes everything of an instant in: ends and quanta in order of ID,
 // then arrivals, then the wake-up.
-func (s *Sim) happen(t time.Duration) error {
+func (s *Sim) processEvents(t time.Duration) error {
 	s.due = s.due[:0]
 	for len(s.heap) > 0 && s.heap[0].at == t {
 		s.due = append(s.due, s.heap.pop().id)
@@ -131,7 +131,7 @@ func (s *Sim) happen(t time.Duration) error {
 }
 
 // expect sets the instant of the next arrival.
-func (s *Sim) expect() {
+func (s *Sim) nextArrival() {
 	s.arrives = never
 	if len(s.jobs) < s.total {
 		s.arrives = s.w.Jobs()[len(s.jobs)-int(s.base)].Submit
@@ -145,17 +145,17 @@ func (s *Sim) arrive() error {
 	a := &s.w.Jobs()[id-s.base]
 	s.jobs = append(s.jobs, job{submit: a.Submit, work: a.Duration, left: a.Duration, floor: a.Duration, since: a.Submit, load: s.load, first: -1, rate: 1, share: 1,
 		quantum: never, next: never, gpus: int32(a.GPUs.Whole()), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1})
-	s.expect()
+	s.nextArrival()
 	if err := s.count(id); err != nil {
 		return err
 	}
-	s.enter(&s.jobs[id], 1)
-	s.await(id, 1)
+	s.countActive(&s.jobs[id], 1)
+	s.countWaiting(id, 1)
 	if len(s.jobs) == s.total {
 		s.metrics.lastSubmit(s)
 	}
 	s.policy.Admit(id, Seen{})
-	s.tell(workload.Submitted, id)
+	s.notify(workload.Submitted, id)
 	return nil
 }
 
@@ -231,7 +231,7 @@ func (s *Sim) schedule(id ID) {
 	}
 	j.next = t
 	switch {
-	case s.gathering:
+	case s.deferred:
 	case !s.planning:
 		s.heap.push(heapItem{t, id})
 	case !j.noted:

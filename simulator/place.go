@@ -77,13 +77,14 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// longer is so many bitmaps, with the memory of those there were.
-func longer(level []bitmap, n int) []bitmap {
-	level = level[:min(cap(level), n)]
-	for len(level) < n {
-		level = append(level, bitmap{})
+// longer returns n elements that keep the memory of those there were.
+func longer[T any](s []T, n int) []T {
+	s = s[:min(cap(s), n)]
+	for len(s) < n {
+		var zero T
+		s = append(s, zero)
 	}
-	return level
+	return s
 }
 
 func (b *bitmap) add(i int) {

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -117,159 +116,10 @@ func (p *Plan) Exchange(stop, start []ID) bool {
 }
 
 // Stopped are the jobs that the last Exchange stopped.
-func (p *Plan) Stopped() []ID { return p.s.left }
+func (p *Plan) Stopped() []ID { return p.s.preempted }
 
 // ExchangeInOrder is Exchange with the jobs to start in the order given.
 func (p *Plan) ExchangeInOrder(stop, start []ID) bool { return p.exchange(stop, start, false) }
-
-func (p *Plan) exchange(stop, start []ID, widest bool) bool {
-	s := p.s
-	moved := s.moved
-	s.moved, s.left = -1, s.left[:0]
-	s.exchange(stop, start, widest)
-	if s.moved >= 0 {
-		return true
-	}
-	s.moved = moved
-	return false
-}
-
-func (s *Sim) exchange(stop, start []ID, widest bool) {
-	if s.opts.Peer.QuotaOnly {
-		if widest {
-			s.sortWidest(start)
-		}
-		s.vacateAll(stop)
-		for _, j := range start {
-			s.start(j, int(s.jobs[j].gpus))
-		}
-		s.evictVacated(stop)
-		return
-	}
-	stop = s.unprotected(stop)
-	if !s.helps(stop, start) {
-		return
-	}
-	if widest {
-		s.sortWidest(start)
-	}
-	looked, vacated := false, false
-	s.kinds.epoch++ // as things are, nothing is known to be lost
-	for _, id := range start {
-		k := s.kind(id)
-		if s.kinds.marks[k].lost == s.kinds.epoch {
-			continue
-		}
-		g := int(s.kinds.list[k].key.gpus)
-		if s.start(id, g) {
-			continue
-		}
-		if !vacated && len(stop) > 0 && !looked {
-			s.look(stop)
-			looked = true
-		}
-		if vacated || len(stop) == 0 || !s.reaches(s.kinds.list[k].key) {
-			s.kinds.marks[k].lost = s.kinds.epoch
-			continue
-		}
-		s.kinds.epoch++
-		if len(s.place.could) > 0 {
-			way := s.makeWay(stop, g)
-			found := s.start(id, g)
-			s.goOn(way)
-			if found {
-				continue
-			}
-		}
-		// There are pools or quotas that the count of GPUs does not know.
-		s.vacateAll(stop)
-		vacated = true
-		s.start(id, g)
-	}
-	s.reach.leaveSites()
-	if vacated {
-		s.goOn(stop)
-	}
-}
-
-// goOn lets the vacated of some jobs go on where their GPUs are still free, and
-// makes the others wait.
-func (s *Sim) goOn(stop []ID) {
-	for _, id := range stop {
-		j := &s.jobs[id]
-		if j.vacated && s.reclaim(j) {
-			s.offerAgain(id)
-		}
-	}
-	s.evictVacated(stop)
-}
-
-// mustRun panics if a policy stops a job that does not run.
-func (s *Sim) mustRun(id ID) {
-	if s.jobs[id].phase != running {
-		panic(fmt.Sprintf("simulator: policy stops job %d, which is not running", id))
-	}
-}
-
-// helps reports whether an exchange might start anybody. Gangs at the head of
-// the queues ask again at every event, and the GPUs that they may have are
-// scattered, so this is asked once for all jobs that fit or not together.
-func (s *Sim) helps(stop, start []ID) bool {
-	k := &s.kinds
-	k.epoch++
-	k.asked = k.asked[:0]
-	for _, id := range start {
-		i := s.kind(id)
-		if k.marks[i].asked == k.epoch {
-			continue
-		}
-		k.marks[i].asked = k.epoch
-		k.asked = append(k.asked, i)
-		if key := k.list[i].key; s.tenantMay(key.tenant, int(key.gpus)) && s.finds(key) {
-			return true
-		}
-	}
-	s.look(stop)
-	for _, i := range k.asked {
-		if s.reaches(k.list[i].key) {
-			return true
-		}
-	}
-	return false
-}
-
-// finds reports whether there is a place for a kind of job.
-func (s *Sim) finds(k kindKey) bool {
-	if s.place.mode == Count {
-		return int(k.gpus) <= s.place.idle
-	}
-	if each := int(k.gpus / max(1, k.members)); k.members > 1 && each <= s.place.perNode {
-		places := 0
-		for f, level := range s.place.levels(k.pool) {
-			places += level.n * (f / each)
-		}
-		return places >= int(k.members)
-	}
-	s.scratch = s.place.find(s.scratch[:0], int(k.gpus), k.pool, k.relaxed)
-	return len(s.scratch) > 0
-}
-
-func (s *Sim) vacateAll(stop []ID) {
-	for _, j := range stop {
-		if s.jobs[j].phase == running && !s.protected(j) {
-			s.vacate(j)
-		}
-	}
-}
-
-func (s *Sim) evictVacated(stop []ID) {
-	for _, j := range stop {
-		if s.jobs[j].vacated {
-			s.evict(j)
-			s.left = append(s.left, j)
-		}
-	}
-}
 
 // Event is what Options.Observer is told about a job.
 type Event struct {

@@ -37,7 +37,7 @@ func (s *Sim) leftNow(j *job) time.Duration {
 }
 
 // run sets when a job that now runs will end, from its work left and its speed.
-func (s *Sim) run(id ID) {
+func (s *Sim) scheduleEnd(id ID) {
 	j := &s.jobs[id]
 	span, from := j.left, max(j.mark, j.ready)
 	if j.rate != 1 {
@@ -52,7 +52,7 @@ func (s *Sim) run(id ID) {
 }
 
 // pace sets a job's rate of progress from its place, its GPUs and its partner.
-func (s *Sim) pace(id ID) {
+func (s *Sim) updateRate(id ID) {
 	j := &s.jobs[id]
 	j.rate = j.share
 	if j.spread {

@@ -39,7 +39,7 @@ type tenant struct {
 }
 
 // enrol finds each job's tenant and each tenant's quota.
-func (s *Sim) enrol() error {
+func (s *Sim) initTenants() error {
 	s.tenants, s.common, s.shared = s.tenants[:0], 0, s.cluster.TotalGPUs()
 	s.tenantsOf = s.tenantsOf[:0]
 	if s.opts.Quota == QuotaOff && !s.opts.PerTenant {
@@ -103,17 +103,11 @@ func (s *Sim) tenant(name string) int32 {
 	return int32(n)
 }
 
-// copyTenants copies the tenants of another simulation into this one's memory.
-func (s *Sim) copyTenants(mine []tenant, theirs []tenant) {
-	for len(mine) < len(theirs) {
-		mine = append(mine, tenant{})
-	}
-	s.tenants = mine[:len(theirs)]
-	for i := range theirs {
-		hours := s.tenants[i].usage.hours
-		s.tenants[i] = theirs[i]
-		s.tenants[i].usage.hours = append(hours[:0], theirs[i].usage.hours...)
-	}
+// copyFrom copies a tenant into this one's memory.
+func (t *tenant) copyFrom(src *tenant) {
+	hours := t.usage.hours
+	*t = *src
+	t.usage.hours = append(hours[:0], src.usage.hours...)
 }
 
 // beyond is how many of g more GPUs a tenant that holds some would hold beyond
@@ -139,7 +133,7 @@ func (s *Sim) charge(j *job) {
 		return
 	}
 	t := &s.tenants[j.tenant]
-	s.bill(t)
+	s.accrue(t)
 	s.common += beyond(t.gpus, t.held, int(j.held))
 	t.held += int(j.held)
 }
@@ -149,41 +143,9 @@ func (s *Sim) discharge(j *job) {
 		return
 	}
 	t := &s.tenants[j.tenant]
-	s.bill(t)
+	s.accrue(t)
 	t.held -= int(j.held)
 	s.common -= beyond(t.gpus, t.held, int(j.held))
-}
-
-// await counts a job among the waiting (by 1), or no longer (by -1).
-func (s *Sim) await(id ID, by int) {
-	j := &s.jobs[id]
-	s.waiting += by
-	s.queued += by * int(j.gpus)
-	if s.opts.Attribute {
-		s.kinds.list[s.kind(id)].jobs += by
-	}
-	if by < 0 {
-		s.kinds.waitsNoLonger(id)
-	}
-	if s.opts.Series != nil {
-		s.opts.Series.waiting[sizeOf(int(j.gpus/j.members))] += by
-	}
-	if s.opts.PerTenant {
-		t := &s.tenants[j.tenant]
-		s.bill(t)
-		t.usage.asked += by * int(j.gpus)
-		t.waiting += by
-	}
-}
-
-// enter counts a job among the active (by 1), or no longer (by -1).
-func (s *Sim) enter(j *job, by int) {
-	s.active += by * int(j.members)
-	if s.opts.PerTenant {
-		t := &s.tenants[j.tenant]
-		s.bill(t)
-		t.active += by
-	}
 }
 
 // What a policy may ask about quotas. With QuotaOff there is one tenant, which
@@ -339,7 +301,7 @@ type usageHour struct {
 }
 
 // bill writes down what a tenant held and asked for since the last time.
-func (s *Sim) bill(t *tenant) {
+func (s *Sim) accrue(t *tenant) {
 	u := &t.usage
 	if s.opts.Series != nil && s.opts.Series.EmitTenant != nil {
 		s.opts.Series.tally(t, s.now)

@@ -46,16 +46,16 @@ const (
 
 // forget begins anew: nobody is offered.
 func (r *reach) forget() {
-	r.leaveSites() // a policy may have panicked in an exchange
+	r.resetSites() // a policy may have panicked in an exchange
 	for _, id := range r.jobs {
 		r.marks[id] = unoffered
 	}
 	r.total, r.jobs, r.gone = 0, r.jobs[:0], r.gone[:0]
 }
 
-// look takes in who would stop. Lists that follow each other differ in few
+// offerStops takes in who would stop. Lists that follow each other differ in few
 // places, so what they begin and end with alike is passed over.
-func (s *Sim) look(stop []ID) {
+func (s *Sim) offerStops(stop []ID) {
 	r := &s.reach
 	for _, id := range r.gone {
 		if r.marks[id] == unoffered && s.jobs[id].phase == running { // again
@@ -139,7 +139,7 @@ func (s *Sim) offer(id ID, sign int) {
 
 // reaches reports whether a gang might find a place if those of the last look
 // stopped.
-func (s *Sim) reaches(k kindKey) bool {
+func (s *Sim) couldFit(k kindKey) bool {
 	p, gpus := &s.place, int(k.gpus)
 	switch {
 	case len(p.could) == 0 && p.mode != Count:
@@ -183,23 +183,23 @@ func (s *Sim) reaches(k kindKey) bool {
 	return gpus <= 0
 }
 
-// makeWay stops those of a list that run where a gang would go if all of them
+// clearNodes stops those of a list that run where a gang would go if all of them
 // stopped, and returns them.
-func (s *Sim) makeWay(stop []ID, gpus int) []ID {
+func (s *Sim) clearNodes(stop []ID, gpus int) []ID {
 	r := &s.reach
 	if !r.sited {
 		s.survey(stop)
 	}
 	s.aim(gpus)
-	s.stopped = s.stopped[:0]
+	s.cleared = s.cleared[:0]
 	if len(r.nodes) == 1 {
 		for i := r.first[r.nodes[0]]; i >= 0; i = r.links[i].next {
 			if id := r.links[i].id; s.jobs[id].phase == running {
 				s.vacate(id)
-				s.stopped = append(s.stopped, id)
+				s.cleared = append(s.cleared, id)
 			}
 		}
-		return s.stopped
+		return s.cleared
 	}
 	for _, n := range r.nodes {
 		r.aimed[n] = true
@@ -207,13 +207,13 @@ func (s *Sim) makeWay(stop []ID, gpus int) []ID {
 	for _, id := range stop {
 		if j := &s.jobs[id]; j.phase == running && s.aimedAt(j) {
 			s.vacate(id)
-			s.stopped = append(s.stopped, id)
+			s.cleared = append(s.cleared, id)
 		}
 	}
 	for _, n := range r.nodes {
 		r.aimed[n] = false
 	}
-	return s.stopped
+	return s.cleared
 }
 
 func (s *Sim) aimedAt(j *job) bool {
@@ -241,16 +241,16 @@ func (s *Sim) survey(stop []ID) {
 		switch {
 		case j.phase != running: // stopped by now
 		case j.multi < 0:
-			r.site(j.node, stop[i])
+			r.addToNode(j.node, stop[i])
 		default:
 			for _, n := range s.multi[j.multi] {
-				r.site(int32(n.Node), stop[i])
+				r.addToNode(int32(n.Node), stop[i])
 			}
 		}
 	}
 }
 
-func (r *reach) site(node int32, id ID) {
+func (r *reach) addToNode(node int32, id ID) {
 	if r.first[node] < 0 {
 		r.sites = append(r.sites, node)
 	}
@@ -258,8 +258,8 @@ func (r *reach) site(node int32, id ID) {
 	r.first[node] = int32(len(r.links) - 1)
 }
 
-// leaveSites ends an exchange.
-func (r *reach) leaveSites() {
+// resetSites ends an exchange.
+func (r *reach) resetSites() {
 	if r.sited {
 		for _, n := range r.sites {
 			r.first[n] = -1

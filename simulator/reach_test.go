@@ -15,7 +15,7 @@ import (
 func TestReachIsWhatStoppingGives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := workload.Cluster{Nodes: rapid.IntRange(1, 8).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2")}
-		s := Sim{cluster: c, opts: Options{Models: defaultModels}}
+		s := Sim{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}
 		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
 		s.reach.forget()
 		var running []ID
@@ -37,7 +37,7 @@ func TestReachIsWhatStoppingGives(t *testing.T) {
 					stop = append(stop, id)
 				}
 			}
-			s.look(stop)
+			s.offerStops(stop)
 			checkReach(t, &s, stop)
 			if rapid.Bool().Draw(t, "stop them") {
 				s.vacateAll(stop)
@@ -54,7 +54,7 @@ func drawSeated(t *rapid.T, s *Sim) (ID, bool) {
 	g := rapid.IntRange(1, min(20, s.cluster.TotalGPUs())).Draw(t, "GPUs")
 	id := ID(len(s.jobs))
 	s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, node: -1, multi: -1, partner: -1, tenant: -1, share: 1, relaxed: rapid.Bool().Draw(t, "relaxed")})
-	if !s.seat(id, g) {
+	if !s.allocate(id, g) {
 		s.jobs = s.jobs[:id]
 		return 0, false
 	}
@@ -63,13 +63,13 @@ func drawSeated(t *rapid.T, s *Sim) (ID, bool) {
 }
 
 func checkReach(t *rapid.T, s *Sim, stop []ID) {
-	probe := Sim{cluster: s.cluster, jobs: slices.Clone(s.jobs), multi: s.multi}
+	probe := Sim{inputs: inputs{cluster: s.cluster}, records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}
 	probe.place.copyFrom(&s.place)
 	probe.vacateAll(stop)
 	for g := int32(1); int(g) <= s.cluster.TotalGPUs(); g++ {
 		for _, relaxed := range []bool{false, true} {
 			want := probe.finds(kindKey{gpus: g, relaxed: relaxed})
-			if got := s.reaches(kindKey{gpus: g, relaxed: relaxed}); got != want {
+			if got := s.couldFit(kindKey{gpus: g, relaxed: relaxed}); got != want {
 				t.Fatalf("%d GPUs, relaxed %v: %v, want %v", g, relaxed, got, want)
 			}
 		}
@@ -82,7 +82,7 @@ func checkReach(t *rapid.T, s *Sim, stop []ID) {
 func TestExchangeLeavesNobodyOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := workload.Cluster{Nodes: rapid.IntRange(1, 8).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2")}
-		s := Sim{cluster: c, opts: Options{Models: defaultModels}}
+		s := Sim{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}
 		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
 		s.reach.forget()
 		for range rapid.IntRange(1, 5).Draw(t, "exchanges") {
@@ -121,7 +121,7 @@ func TestExchangeLeavesNobodyOut(t *testing.T) {
 			if held+s.place.idle != c.TotalGPUs() {
 				t.Fatalf("%d GPUs held and %d free of %d", held, s.place.idle, c.TotalGPUs())
 			}
-			probe := Sim{cluster: c, jobs: slices.Clone(s.jobs), multi: s.multi}
+			probe := Sim{inputs: inputs{cluster: c}, records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}
 			probe.place.copyFrom(&s.place)
 			probe.vacateAll(left)
 			for _, id := range start {

@@ -1,6 +1,8 @@
 package simulator
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"time"
 
@@ -103,7 +105,7 @@ func (m *integrals) lastSubmit(s *Sim) {
 	m.busyArrive, m.arrive = m.busy, m.seconds
 	for i := range s.tenants {
 		t := &s.tenants[i]
-		s.bill(t)
+		s.accrue(t)
 		t.usage.arrive = t.usage.held
 	}
 }
@@ -236,4 +238,35 @@ func Describe(out []Outcome) Objectives {
 	sum.P50JCT, sum.P95JCT, sum.P99JCT = stats.Quantile(jct, .5), stats.Quantile(jct, .95), stats.Quantile(jct, .99)
 	sum.P95Queue, sum.P95Rho, sum.MaxRho = stats.Quantile(wait, .95), stats.Quantile(rho, .95), rho[len(rho)-1]
 	return sum
+}
+
+// BySize is a quantity by the number of GPUs that jobs ask for, in the order of
+// SizeNames.
+type BySize [4]float64
+
+// SizeNames are one GPU, up to half a usual node of eight, up to a node, more.
+var SizeNames = [len(BySize{})]string{"1", "2-4", "5-8", "9+"}
+
+// sizeOf is the index of a number of GPUs.
+func sizeOf(gpus int) int {
+	switch {
+	case gpus <= 1:
+		return 0
+	case gpus <= 4:
+		return 1
+	case gpus <= 8:
+		return 2
+	}
+	return 3
+}
+
+// MarshalJSON writes an object with the names of the sizes.
+func (b BySize) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	for i, v := range b {
+		fmt.Fprintf(&out, ",%q:%g", SizeNames[i], v)
+	}
+	out.Bytes()[0] = '{'
+	out.WriteByte('}')
+	return out.Bytes(), nil
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// regather makes the heap of the running jobs' next events.
-func (s *Sim) regather() {
-	s.gathering = false
+// rebuildHeap makes the heap of the running jobs' next events.
+func (s *Sim) rebuildHeap() {
+	s.deferred = false
 	s.heap = s.heap[:0]
 	for i := range s.jobs {
 		if j := &s.jobs[i]; j.phase == running {
@@ -17,7 +17,7 @@ func (s *Sim) regather() {
 		}
 	}
 	s.heap.rebuild()
-	s.crowded = crowdedFrom(len(s.heap))
+	s.sweepAt = sweepLength(len(s.heap))
 }
 
 // sweep takes the stale items out of the heap: of jobs that are stopped again and
@@ -31,12 +31,12 @@ func (s *Sim) sweep() {
 	}
 	s.heap = live
 	s.heap.rebuild()
-	s.crowded = crowdedFrom(len(live))
+	s.sweepAt = sweepLength(len(live))
 }
 
-// crowdedFrom is how many items are too many if there are so many after a sweep:
+// sweepLength is how many items are too many if there are so many after a sweep:
 // sweeping costs as much as what came in between.
-func crowdedFrom(items int) int { return 2*items + 64 }
+func sweepLength(items int) int { return 2*items + 64 }
 
 // restore makes the observed jobs active and tells the policy.
 func (s *Sim) restore(left []time.Duration) {
@@ -45,8 +45,8 @@ func (s *Sim) restore(left []time.Duration) {
 	for i := range observed {
 		crowd += observed[i].Size()
 	}
-	s.gathering = true
-	defer s.regather()
+	s.deferred = true
+	defer s.rebuildHeap()
 	for i := range observed {
 		a := &observed[i]
 		j := &s.jobs[i]
@@ -65,30 +65,30 @@ func (s *Sim) restore(left []time.Duration) {
 		// over the GPUs asked for, and as many jobs as now were active then.
 		j.work += a.Attained / time.Duration(j.gpus)
 		j.load = s.load - float64(float64(crowd)*(s.now-a.Submit).Seconds())
-		s.enter(j, 1)
-		s.await(ID(i), 1)
+		s.countActive(j, 1)
+		s.countWaiting(ID(i), 1)
 	}
 	// Those whose place is reported first, so that nobody takes it from them.
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.place.mode != Count && s.fits(a) {
 			s.SetPool(ID(i), int(s.place.pool[a.Placement[0].Node]))
 			s.occupy(ID(i), a.Placement)
-			s.runOn(ID(i), a)
+			s.restoreRunning(ID(i), a)
 		}
 	}
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
 			if host := s.hostOf(ID(i), a); host >= 0 {
 				s.join(ID(i), host)
-				s.runOn(ID(i), a)
-				s.run(host)
+				s.restoreRunning(ID(i), a)
+				s.scheduleEnd(host)
 			}
 		}
 	}
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
-			if s.seat(ID(i), s.heldBy(a)) {
-				s.runOn(ID(i), a)
+			if s.allocate(ID(i), s.heldBy(a)) {
+				s.restoreRunning(ID(i), a)
 				continue
 			}
 			s.jobs[i].since = s.now // it has to wait from now on
@@ -149,8 +149,8 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob) ID {
 		if j.phase != running || j.shares || j.held != s.jobs[id].gpus {
 			continue
 		}
-		s.scratch = s.seats(s.scratch[:0], j)
-		if !slices.Equal(s.scratch, a.Placement) {
+		s.nodes = s.placementOf(s.nodes[:0], j)
+		if !slices.Equal(s.nodes, a.Placement) {
 			continue
 		}
 		if own, other := s.PairSpeeds(id, ID(i)); own > 0 && other > 0 && own+other > most {
@@ -179,52 +179,47 @@ func (s *Sim) fits(a *workload.ActiveJob) bool {
 
 // runOn makes a seated, observed job run on. What is left of its restart is
 // what its last resume still costs.
-func (s *Sim) runOn(id ID, a *workload.ActiveJob) {
+func (s *Sim) restoreRunning(id ID, a *workload.ActiveJob) {
 	j := &s.jobs[id]
-	s.await(id, -1)
+	s.countWaiting(id, -1)
 	j.phase, j.ready = running, s.restartEnd(a)
-	s.run(id)
+	s.scheduleEnd(id)
 }
 
-// Fork copies the simulation into dst, reusing its memory, and lets it go on
-// under p: Reconfigure on a copy. p must not be in use. Options.Observer is not
-// copied.
+// Fork copies the simulation into dst, reusing its memory, and continues it under
+// p: Reconfigure on a copy. p must not be in use. Options.Observer and
+// Options.Series are not copied.
 func (s *Sim) Fork(dst *Sim, p Policy) {
-	jobs, heap, multi, spare, place, scratch := dst.jobs, dst.heap, dst.multi, dst.spare, dst.place, dst.scratch
-	tenants, tenantOf, tenantsOf, room, kinds := dst.tenants, dst.tenantOf, dst.tenantsOf, dst.room, dst.kinds
-	reach, tell, due, moves := dst.reach, dst.told, dst.due, dst.moves
-	stoppable, stopped, left := dst.stoppable, dst.stopped, dst.left
-	classes, loads := dst.classes, dst.loads
-	*dst = *s
-	dst.classes, dst.loads = classes, loads
-	s.opts.Models.lotteries(&dst.classes, &dst.loads)
+	dst.inputs, dst.counters, dst.report = s.inputs, s.counters, s.report
 	dst.opts.Observer, dst.opts.Series = nil, nil
-	dst.jobs = append(jobs[:0], s.jobs...)
-	dst.heap = heap // made by Reconfigure
-	dst.spare = append(spare[:0], s.spare...)
-	dst.scratch, dst.reach, dst.told, dst.due, dst.moves = scratch, reach, tell, due, moves[:0]
-	dst.stoppable, dst.stopped, dst.left = stoppable, stopped, left
-	dst.copyTenants(tenants, s.tenants)
-	dst.tenantOf, dst.room = tenantOf, room
-	dst.tenantsOf = append(tenantsOf[:0], s.tenantsOf...)
-	dst.kinds = kinds
-	dst.kinds.copyFrom(&s.kinds)
-	for len(multi) < len(s.multi) {
-		multi = append(multi, nil)
-	}
-	dst.multi = multi[:len(s.multi)]
-	for i, m := range s.multi {
-		dst.multi[i] = append(dst.multi[i][:0], m...)
-	}
-	dst.place = place
-	dst.place.copyFrom(&s.place)
+	dst.records.copyFrom(&s.records)
 	dst.reach.forget()
+	dst.planning, dst.moves = false, dst.moves[:0]
 	dst.plan.s = dst
 	dst.Reconfigure(p)
 }
 
+// copyFrom copies records into this memory.
+func (r *records) copyFrom(src *records) {
+	r.jobs = append(r.jobs[:0], src.jobs...)
+	r.multi = longer(r.multi, len(src.multi))
+	for i, m := range src.multi {
+		r.multi[i] = append(r.multi[i][:0], m...)
+	}
+	r.spare = append(r.spare[:0], src.spare...)
+	r.place.copyFrom(&src.place)
+	r.kinds.copyFrom(&src.kinds)
+	r.tenants = longer(r.tenants, len(src.tenants))
+	for i := range src.tenants {
+		r.tenants[i].copyFrom(&src.tenants[i])
+	}
+	r.tenantsOf = append(r.tenantsOf[:0], src.tenantsOf...)
+	r.classes.copyFrom(&src.classes)
+	r.loads.copyFrom(&src.loads)
+}
+
 // told is what a policy hands on about a job.
-type told struct {
+type handover struct {
 	id   ID
 	seen Seen
 }
@@ -233,28 +228,28 @@ type told struct {
 // other settings. By itself it starts and stops nothing: the new policy decides
 // when something happens next or, on a grid, in the next round.
 func (s *Sim) Reconfigure(p Policy) {
-	s.told = s.told[:0]
-	s.gathering = true
+	s.handover = s.handover[:0]
+	s.deferred = true
 	for i := range s.jobs {
 		j := &s.jobs[i]
 		if j.phase != pending && j.phase != running {
 			continue
 		}
-		t := told{id: ID(i)}
+		t := handover{id: ID(i)}
 		if s.report != nil {
 			t.seen = s.report.Report(t.id)
 		}
 		if j.phase == running {
 			j.quantum, j.next = never, j.ends
 		}
-		s.told = append(s.told, t)
+		s.handover = append(s.handover, t)
 	}
 	s.wake = never
 	s.use(p)
-	for _, t := range s.told {
+	for _, t := range s.handover {
 		p.Admit(t.id, t.seen)
 	}
-	s.regather()
+	s.rebuildHeap()
 	s.planNextRound()
 }
 

@@ -65,62 +65,82 @@ type job struct {
 
 // Sim is one simulation. Its memory is reused by the next Start or Resume.
 // It is not safe for concurrent use; forks are independent.
+//
+// Its state is grouped by what a fork does with it (see Fork): inputs are shared,
+// counters and records are copied, buffers belong to one simulation.
 type Sim struct {
+	inputs
+	counters
+	records
+	buffers
+
+	policy Policy
+	quanta Quantumed // policy, nil if it is none
+	report Reporter  // policy, nil if it is none
+	plan   Plan
+}
+
+// inputs are what a run was given. They do not change during a run.
+type inputs struct {
 	opts    Options
 	cluster workload.Cluster
 	w       *workload.Workload // future arrivals
 	state   *workload.State    // the jobs before them, nil after Start
-	policy  Policy
-	quanta  Quantumed
-	report  Reporter
+	base    ID                 // jobs[base:] are the workload's
+	total   int                // jobs, with those to come
+	budget  int                // of events
+}
 
+// counters are values without memory of their own.
+type counters struct {
 	now      time.Duration
 	began    time.Duration
-	jobs     []job         // those submitted
-	total    int           // jobs, with those to come
-	base     ID            // jobs[base:] are the workload's
-	arrives  time.Duration // the next to be submitted, never if there is none
-	active   int
-	waiting  int
-	queued   int // GPUs waited for
-	wake     time.Duration
+	arrives  time.Duration // the next submission, never if there is none
+	wake     time.Duration // requested by the policy, never if it requested none
 	planAt   time.Duration // never if nothing happened since the last plan
-	moved    ID            // whom the last plan started or stopped, -1 for nobody
+	moved    ID            // last job that the present plan started or preempted, -1 for none
+	active   int           // jobs, members of groups counted
+	waiting  int           // jobs
+	queued   int           // GPUs that waiting jobs ask for
+	finished int           // jobs
 	events   int
-	budget   int
-	finished int
+	common   int     // GPUs held beyond quotas
+	shared   int     // GPUs of no quota
+	load     float64 // integral of active jobs over time, in seconds
+	metrics  integrals
+}
 
-	place   placer
-	tenants []tenant
-	common  int // GPUs that are held beyond quotas
-	shared  int // GPUs of no quota
-	room    Room
-	kinds   kinds
-	classes lottery
-	loads   lottery
-	heap    eventHeap
-	crowded int  // items in the heap from which stale ones are taken out
-	due     []ID // scratch of happen
-	multi   [][]workload.NodeGPUs
-	spare   []int32
-	scratch []workload.NodeGPUs
-	// gathering says that next events are noted with their jobs only, until the
-	// heap is made of all of them at once (regather).
-	gathering bool
-	// planning says that a plan is being made: moves are the jobs whose next event
-	// it has changed, perhaps more than once.
-	planning           bool
-	moves              []ID
-	told               []told // scratch of Reconfigure
-	reach              reach
-	stoppable, stopped []ID    // scratch of Exchange
-	left               []ID    // whom the last exchange stopped
-	load               float64 // integral of active jobs over time, in seconds
-	metrics            integrals
-	plan               Plan
-
-	tenantOf  map[string]int32
+// records describe jobs, GPUs and tenants.
+type records struct {
+	jobs      []job                 // those submitted
+	multi     [][]workload.NodeGPUs // placements on several nodes
+	spare     []int32               // unused entries of multi
+	place     placer
+	kinds     kinds
+	tenants   []tenant
 	tenantsOf []int32 // by job, with those to come; empty if tenants do not matter
+	classes   lottery
+	loads     lottery
+}
+
+// buffers are memory that means nothing to another simulation: scratch, and what
+// is made anew from the records.
+type buffers struct {
+	heap     eventHeap // next events of running jobs
+	sweepAt  int       // length from which stale items are removed
+	deferred bool      // next events are only noted in jobs, until rebuildHeap
+	planning bool      // next events are noted in moves, until the plan is complete
+	moves    []ID      // jobs whose next event changed, possibly with repetitions
+
+	reach     reach
+	room      Room
+	tenantOf  map[string]int32 // by name, while a run begins
+	nodes     []workload.NodeGPUs
+	due       []ID       // of one instant
+	handover  []handover // to the next policy
+	stoppable []ID       // not protected
+	cleared   []ID       // vacated by clearNodes
+	preempted []ID       // by the last exchange
 }
 
 // Start begins a run of all of w's jobs on an empty cluster, at the first
@@ -175,10 +195,10 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.now, s.began = at, at
 	s.active, s.waiting, s.queued, s.events, s.finished = 0, 0, 0, 0, 0
 	s.wake, s.planAt = never, never
-	s.planning, s.moves = false, s.moves[:0]
+	s.deferred, s.planning, s.moves = false, false, s.moves[:0]
 	s.load = 0
 	s.metrics = integrals{}
-	s.heap, s.crowded = s.heap[:0], crowdedFrom(0)
+	s.heap, s.sweepAt = s.heap[:0], sweepLength(0)
 	s.multi, s.spare = s.multi[:0], s.spare[:0]
 	s.place.reset(opts.Placement, c)
 	s.reach.forget()
@@ -195,7 +215,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.base, s.total = ID(n), n+len(arrivals)
 	s.jobs = resized(s.jobs, s.total)[:n]
 	clear(s.jobs) // none has ended, as far as the policy can see
-	s.expect()
+	s.nextArrival()
 	most := workload.GPUs(c.TotalGPUs())
 	for i := range arrivals {
 		if a := &arrivals[i]; a.GPUs > most {
@@ -206,7 +226,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	if s.budget == 0 {
 		s.budget = 1000*s.total + 10_000
 	}
-	if err := s.enrol(); err != nil {
+	if err := s.initTenants(); err != nil {
 		return err
 	}
 	s.kinds.reset()

@@ -53,7 +53,7 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 	all := 0.0
 	for i := range s.tenants {
 		t := &s.tenants[i]
-		s.bill(t)
+		s.accrue(t)
 		all += t.usage.held
 		weights[i] = s.weightOf(t)
 		reports[i] = TenantReport{Tenant: t.name, Quota: t.gpus, Weight: weights[i], GPUHours: t.usage.held / 3600}
@@ -75,9 +75,9 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 		r.Objectives = Describe(out[i])
 	}
 	if s.opts.Attribute {
-		s.blame(reports)
+		s.attributeDelays(reports)
 	}
-	s.judge(reports, weights)
+	s.auditFairness(reports, weights)
 	hours, fair := 0, 0
 	for i := range reports {
 		hours += reports[i].Hours
@@ -91,7 +91,7 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 }
 
 // blame says why each tenant's jobs have waited.
-func (s *Sim) blame(reports []TenantReport) {
+func (s *Sim) attributeDelays(reports []TenantReport) {
 	jobs, sums := make([]int, len(reports)), make([][causes]jobTime, len(reports))
 	for i := range s.jobs {
 		jobs[s.jobs[i].tenant]++
@@ -116,7 +116,7 @@ func (s *Sim) weightOf(t *tenant) float64 {
 }
 
 // judge counts each tenant's hours, and the fair ones.
-func (s *Sim) judge(reports []TenantReport, weights []float64) {
+func (s *Sim) auditFairness(reports []TenantReport, weights []float64) {
 	next := make([]int, len(s.tenants)) // each tenant's hours not judged yet
 	var who []int
 	var asked, weight, target []float64

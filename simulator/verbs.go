@@ -17,8 +17,8 @@ func (s *Sim) pack(id, with ID) {
 		panic(fmt.Sprintf("simulator: policy packs job %d with job %d, which does not run alone on as many GPUs", id, with))
 	}
 	s.join(id, with)
-	s.begins(id)
-	s.run(with)
+	s.markRunning(id)
+	s.scheduleEnd(with)
 }
 
 // join seats a job beside its partner and sets both paces.
@@ -27,15 +27,15 @@ func (s *Sim) join(id, with ID) {
 	own, other := s.PairSpeeds(id, with)
 	j.held, j.share, j.shares, j.host = p.held, own, true, false
 	if s.place.mode == Count {
-		s.pace(id)
+		s.updateRate(id)
 	} else {
-		s.scratch = s.seats(s.scratch[:0], p)
-		s.sit(id, s.scratch)
+		s.nodes = s.placementOf(s.nodes[:0], p)
+		s.recordPlacement(id, s.nodes)
 	}
 	s.charge(j)
 	s.settle(p)
 	p.share, p.shares, p.host = other, true, true
-	s.pace(with)
+	s.updateRate(with)
 	j.partner, p.partner = int32(with), int32(id)
 }
 
@@ -50,7 +50,7 @@ func (s *Sim) PairSpeeds(a, b ID) (float64, float64) {
 }
 
 // part lets the partner of a job that leaves have the GPUs alone.
-func (s *Sim) part(j *job) {
+func (s *Sim) unpack(j *job) {
 	with := ID(j.partner)
 	j.share, j.shares, j.partner = 1, false, -1
 	if with < 0 {
@@ -63,8 +63,8 @@ func (s *Sim) part(j *job) {
 	}
 	s.settle(p)
 	p.share, p.shares = 1, false
-	s.pace(with)
-	s.run(with)
+	s.updateRate(with)
+	s.scheduleEnd(with)
 }
 
 // resize moves a running job to another number of GPUs.
@@ -80,7 +80,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	s.settle(j)
 	s.release(id)
 	j.node, j.multi = -1, -1
-	if !s.seat(id, gpus) {
+	if !s.allocate(id, gpus) {
 		*j = was // with its progress unsettled, so that asking rounds nothing
 		j.vacated = true
 		s.retake(j) // nobody took them
@@ -90,8 +90,8 @@ func (s *Sim) resize(id ID, gpus int) bool {
 		s.spare = append(s.spare, was.multi)
 	}
 	j.since, j.ready = s.now, s.now+s.restartCost(gpus)
-	s.run(id)
-	s.tell(workload.Resized, id)
+	s.scheduleEnd(id)
+	s.notify(workload.Resized, id)
 	return true
 }
 

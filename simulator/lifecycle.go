@@ -11,17 +11,17 @@ func (s *Sim) start(id ID, gpus int) bool {
 	if j.phase != pending {
 		panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
 	}
-	if !s.seat(id, gpus) {
+	if !s.allocate(id, gpus) {
 		return false
 	}
-	s.begins(id)
+	s.markRunning(id)
 	return true
 }
 
 // begins makes a job that has its GPUs run.
-func (s *Sim) begins(id ID) {
+func (s *Sim) markRunning(id ID) {
 	j := &s.jobs[id]
-	s.await(id, -1)
+	s.countWaiting(id, -1)
 	j.waited += s.now - j.since
 	j.phase, j.since, j.mark, j.ready, j.quantum = running, s.now, s.now, s.now, never
 	if j.starts == 0 {
@@ -34,8 +34,8 @@ func (s *Sim) begins(id ID) {
 	}
 	j.starts++
 	s.moved = id
-	s.run(id)
-	s.tell(kind, id)
+	s.scheduleEnd(id)
+	s.notify(kind, id)
 }
 
 // vacate frees a running job's GPUs but remembers where they are.
@@ -115,7 +115,7 @@ func (s *Sim) retake(j *job) {
 func (s *Sim) evict(id ID) {
 	j := &s.jobs[id]
 	s.settle(j)
-	s.part(j)
+	s.unpack(j)
 	s.forget(j)
 	j.vacated = false
 	j.phase, j.since, j.next, j.quantum = pending, s.now, never, never
@@ -130,15 +130,15 @@ func (s *Sim) evict(id ID) {
 	j.left += cost
 	j.restart += cost
 	s.moved = id
-	s.await(id, 1)
-	s.tell(workload.Preempted, id)
+	s.countWaiting(id, 1)
+	s.notify(workload.Preempted, id)
 }
 
 func (s *Sim) finish(id ID) {
 	j := &s.jobs[id]
 	s.settle(j)
 	s.release(id)
-	s.part(j)
+	s.unpack(j)
 	s.forget(j)
 	j.phase, j.ends = done, s.now
 	if life := (s.now - j.submit).Seconds(); life > 0 {
@@ -146,16 +146,16 @@ func (s *Sim) finish(id ID) {
 	} else {
 		j.load = float64(s.active)
 	}
-	s.enter(j, -1)
+	s.countActive(j, -1)
 	s.finished++
 	if s.opts.Series != nil {
 		s.opts.Series.ended = append(s.opts.Series.ended, s.outcome(id))
 	}
 	s.policy.Finish(id)
-	s.tell(workload.Finished, id)
+	s.notify(workload.Finished, id)
 }
 
-func (s *Sim) tell(k workload.EventKind, id ID) {
+func (s *Sim) notify(k workload.EventKind, id ID) {
 	if s.opts.Observer == nil {
 		return
 	}
@@ -164,4 +164,36 @@ func (s *Sim) tell(k workload.EventKind, id ID) {
 		e.Seen = s.report.Report(id)
 	}
 	s.opts.Observer(e)
+}
+
+// await counts a job among the waiting (by 1), or no longer (by -1).
+func (s *Sim) countWaiting(id ID, by int) {
+	j := &s.jobs[id]
+	s.waiting += by
+	s.queued += by * int(j.gpus)
+	if s.opts.Attribute {
+		s.kinds.list[s.kind(id)].jobs += by
+	}
+	if by < 0 {
+		s.kinds.stopsWaiting(id)
+	}
+	if s.opts.Series != nil {
+		s.opts.Series.waiting[sizeOf(int(j.gpus/j.members))] += by
+	}
+	if s.opts.PerTenant {
+		t := &s.tenants[j.tenant]
+		s.accrue(t)
+		t.usage.asked += by * int(j.gpus)
+		t.waiting += by
+	}
+}
+
+// enter counts a job among the active (by 1), or no longer (by -1).
+func (s *Sim) countActive(j *job, by int) {
+	s.active += by * int(j.members)
+	if s.opts.PerTenant {
+		t := &s.tenants[j.tenant]
+		s.accrue(t)
+		t.active += by
+	}
 }

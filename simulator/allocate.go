@@ -7,7 +7,7 @@ import (
 )
 
 // seat finds and takes a place for a number of GPUs and sets the speed there.
-func (s *Sim) seat(id ID, g int) bool {
+func (s *Sim) allocate(id ID, g int) bool {
 	j := &s.jobs[id]
 	if !s.allows(j, g) {
 		return false
@@ -19,44 +19,44 @@ func (s *Sim) seat(id ID, g int) bool {
 		s.place.count(g)
 		j.held = int32(g)
 		s.charge(j)
-		s.pace(id)
+		s.updateRate(id)
 		return true
 	}
 	if j.members > 1 && g == int(j.gpus) {
-		return s.seatEach(id)
+		return s.allocateMembers(id)
 	}
-	s.scratch = s.place.find(s.scratch[:0], g, j.pool, j.relaxed)
-	if len(s.scratch) == 0 {
+	s.nodes = s.place.find(s.nodes[:0], g, j.pool, j.relaxed)
+	if len(s.nodes) == 0 {
 		return false
 	}
-	s.occupy(id, s.scratch)
+	s.occupy(id, s.nodes)
 	return true
 }
 
 // seatEach finds a place for every member of a group, or for none.
-func (s *Sim) seatEach(id ID) bool {
+func (s *Sim) allocateMembers(id ID) bool {
 	j := &s.jobs[id]
 	if int(j.gpus) > s.place.total[j.pool] {
 		return false
 	}
 	each, full, ok := int(j.gpus/j.members), s.place.full[j.pool], true
-	s.scratch = s.scratch[:0]
+	s.nodes = s.nodes[:0]
 	for range j.members {
-		from := len(s.scratch)
-		s.scratch = s.place.find(s.scratch, each, j.pool, false)
-		if ok = len(s.scratch) > from; !ok {
+		from := len(s.nodes)
+		s.nodes = s.place.find(s.nodes, each, j.pool, false)
+		if ok = len(s.nodes) > from; !ok {
 			break
 		}
-		for _, n := range s.scratch[from:] {
+		for _, n := range s.nodes[from:] {
 			s.place.take(n.Node, n.GPUs)
 		}
 	}
-	for _, n := range s.scratch { // occupy takes them again, by node
+	for _, n := range s.nodes { // occupy takes them again, by node
 		s.place.give(n.Node, n.GPUs)
 	}
 	s.place.full[j.pool] = full // nothing has changed
 	if ok {
-		s.occupy(id, merged(s.scratch))
+		s.occupy(id, merged(s.nodes))
 	}
 	return ok
 }
@@ -83,11 +83,11 @@ func (s *Sim) occupy(id ID, at []workload.NodeGPUs) {
 		j.held += int32(n.GPUs)
 	}
 	s.charge(j)
-	s.sit(id, at)
+	s.recordPlacement(id, at)
 }
 
 // sit notes where a job is.
-func (s *Sim) sit(id ID, at []workload.NodeGPUs) {
+func (s *Sim) recordPlacement(id ID, at []workload.NodeGPUs) {
 	j := &s.jobs[id]
 	if len(at) == 1 {
 		j.node = int32(at[0].Node)
@@ -107,11 +107,11 @@ func (s *Sim) sit(id ID, at []workload.NodeGPUs) {
 	fewest := (int(j.held) + s.place.perNode - 1) / s.place.perNode
 	j.spread = len(at) > fewest && j.members == 1 // members need not be together
 	j.strayed = j.strayed || j.spread
-	s.pace(id)
+	s.updateRate(id)
 }
 
 // seats is where a job runs (or ran until it was vacated).
-func (s *Sim) seats(dst []workload.NodeGPUs, j *job) []workload.NodeGPUs {
+func (s *Sim) placementOf(dst []workload.NodeGPUs, j *job) []workload.NodeGPUs {
 	switch {
 	case j.multi >= 0:
 		return append(dst, s.multi[j.multi]...)
