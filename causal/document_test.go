@@ -61,19 +61,6 @@ func TestReadDocumentErrors(t *testing.T) {
 	}
 }
 
-func TestGraphOf(t *testing.T) {
-	if _, err := GraphOf([][]Mark{{0, 2}, {0, 0}}); err == nil {
-		t.Error("half an edge was taken")
-	}
-	if _, err := GraphOf([][]Mark{{0, 9}, {1, 0}}); err == nil {
-		t.Error("an unknown mark was taken")
-	}
-	g, err := GraphOf([][]Mark{{0, 2}, {3, 0}})
-	if err != nil || !g.Is(0, 1, Tail, Arrow) || g.Edges() != 1 {
-		t.Errorf("got %v, %v", g, err)
-	}
-}
-
 // FuzzLoaders feeds the readers with anything: they return a sound value or an
 // error, and what they return can be written and read again.
 func FuzzLoaders(f *testing.F) {

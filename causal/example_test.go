@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/autosched/autosched/causal"
@@ -39,13 +40,22 @@ func ExampleLearn() {
 	// order: [quantum preemptions jct]
 }
 
-// What can be known with perfect answers: variable 3 is a hidden cause of 1 and 2.
-func ExampleDiscover() {
-	oracle, err := causal.NewOracle([][]int{{}, {0, 3}, {3}, {}})
-	if err != nil {
-		log.Fatal(err)
+// collider answers for a -> b <- h -> c with h hidden: a and c are independent
+// unless b is given, all other pairs are dependent.
+type collider struct{}
+
+func (collider) Worker() func(x, y int, given []int) causal.Outcome {
+	return func(x, y int, given []int) causal.Outcome {
+		if x == 0 && y == 2 && !slices.Contains(given, 1) {
+			return causal.Outcome{P: 1}
+		}
+		return causal.Outcome{Strength: 1}
 	}
-	r, err := causal.Discover(context.Background(), 3, nil, oracle, causal.SearchOptions{})
+}
+
+// What perfect answers reveal: b is no cause of a or c.
+func ExampleDiscover() {
+	r, err := causal.Discover(context.Background(), 3, nil, collider{}, causal.SearchOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -49,26 +49,6 @@ type Graph struct {
 // NewGraph returns a graph of n variables without edges.
 func NewGraph(n int) *Graph { return &Graph{n: n, marks: make([]Mark, n*n)} }
 
-// GraphOf reads a matrix of marks: e[i][j] is the mark at j.
-func GraphOf(e [][]Mark) (*Graph, error) {
-	g := NewGraph(len(e))
-	for i, row := range e {
-		if len(row) != g.n {
-			return nil, fmt.Errorf("causal: row %d of the matrix has %d marks, not %d", i, len(row), g.n)
-		}
-		for j, m := range row {
-			if m > Tail {
-				return nil, fmt.Errorf("causal: row %d, column %d: there is no mark %d", i, j, m)
-			}
-			if (m == None) != (e[j][i] == None) || i == j && m != None {
-				return nil, fmt.Errorf("causal: row %d, column %d: half an edge", i, j)
-			}
-			g.marks[i*g.n+j] = m
-		}
-	}
-	return g, nil
-}
-
 // Len is the number of variables.
 func (g *Graph) Len() int { return g.n }
 

@@ -69,13 +69,3 @@ func (c *Cache) Put(context string, config space.Config, m Measurement) {
 		delete(c.entries, oldest.key)
 	}
 }
-
-// Len returns how many measurements are remembered.
-func (c *Cache) Len() int {
-	if c == nil {
-		return 0
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.recent.Len()
-}

@@ -130,9 +130,6 @@ func (g *gp) add(x []float64, y float64) {
 	g.n++
 }
 
-// drop removes all points from the n-th on.
-func (g *gp) drop(n int) { g.n = n }
-
 // ready estimates mean and scale after points were added. With keep the scale
 // stays as it was: points made up add no knowledge about it.
 func (g *gp) ready(keep bool) {

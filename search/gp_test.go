@@ -96,7 +96,7 @@ func TestPointsComeAndGo(t *testing.T) {
 			g.add(x[i], y[i])
 		}
 		g.ready(true)
-		g.drop(n)
+		g.n = n
 		g.ready(false)
 		for i := range n {
 			if !slices.Equal(factor[i*g.wide:i*g.wide+i+1], g.l[i*g.wide:i*g.wide+i+1]) || alpha[i] != g.alpha[i] {

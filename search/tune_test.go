@@ -388,8 +388,8 @@ func TestCacheIsBoundedAndForgetsTheOldest(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if c.Len() != 3 {
-		t.Errorf("%d remembered, want 3", c.Len())
+	if c.recent.Len() != 3 {
+		t.Errorf("%d remembered, want 3", c.recent.Len())
 	}
 }
 

@@ -286,5 +286,5 @@ func (r *regression) boost(ctx context.Context, rows [][]float64, inBlock []int,
 		x.Rows++
 	}
 	// Medians: delays have tails in which a few days would outweigh all others.
-	return trees.Boost(ctx, x, y, nil, nil, trees.BoostOptions{Objective: trees.L1, Rounds: 300, Leaves: 31, LearningRate: .03, MinLeaf: 25, Seed: seed})
+	return trees.Boost(ctx, x, y, nil, trees.BoostOptions{Objective: trees.L1, Rounds: 300, Leaves: 31, LearningRate: .03, MinLeaf: 25, Seed: seed})
 }

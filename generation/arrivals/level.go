@@ -80,7 +80,7 @@ func (b *boosted) refit(ctx context.Context) error {
 	if n < boostFirst {
 		return nil
 	}
-	m, err := trees.Boost(ctx, trees.Matrix{Rows: n, Cols: b.features, Data: b.rows}, b.y, nil, nil, trees.BoostOptions{
+	m, err := trees.Boost(ctx, trees.Matrix{Rows: n, Cols: b.features, Data: b.rows}, b.y, nil, trees.BoostOptions{
 		Objective: trees.L1, Rounds: boostRounds, Leaves: boostLeaves, LearningRate: boostRate, MinLeaf: min(boostMinLeaf, n/4),
 		ColumnSample: boostColumns, RowSample: boostSample, L2: 1, Workers: 1,
 	})

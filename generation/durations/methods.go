@@ -80,7 +80,7 @@ func boostOptions(o LearnOptions) trees.BoostOptions {
 	b := boosting
 	b.Seed, b.Workers = o.Seed, o.Workers
 	if o.Progress != nil {
-		b.Progress = func(round int, _ float64) { o.Progress(round, b.Rounds) }
+		b.Progress = func(round int) { o.Progress(round, b.Rounds) }
 	}
 	return b
 }
@@ -90,7 +90,7 @@ func boost(ctx context.Context, e *Examples, o LearnOptions) (*boosted, error) {
 		return nil, err
 	}
 	columns := o.columns()
-	m, err := trees.Boost(ctx, pick(e.X, columns), e.Class, e.Weights, nil, boostOptions(o))
+	m, err := trees.Boost(ctx, pick(e.X, columns), e.Class, e.Weights, boostOptions(o))
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func BenchmarkBoost(b *testing.B) {
 		b.Run(fmt.Sprintf("rows=%d/rounds=%d", s.rows, s.rounds), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{Objective: Softmax, Classes: 6, Rounds: s.rounds}); err != nil {
+				if _, err := Boost(context.Background(), x, y, nil, BoostOptions{Objective: Softmax, Classes: 6, Rounds: s.rounds}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -54,7 +54,7 @@ func BenchmarkBoost(b *testing.B) {
 
 func trained(b *testing.B, rows, rounds int) (*Model, Matrix) {
 	x, y := jobs(rows, 76)
-	m, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{Objective: Softmax, Classes: 6, Rounds: rounds})
+	m, err := Boost(context.Background(), x, y, nil, BoostOptions{Objective: Softmax, Classes: 6, Rounds: rounds})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func BenchmarkBoostSmall(b *testing.B) {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Boost(context.Background(), x, y, nil, nil, BoostOptions{Rounds: 120, Leaves: 15}); err != nil {
+				if _, err := Boost(context.Background(), x, y, nil, BoostOptions{Rounds: 120, Leaves: 15}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 // BoostOptions say how to boost. The zero value of a field means its default.
 type BoostOptions struct {
 	Objective Objective // default L2
-	Alpha     float64   // the quantile, for Quantile; default 0.5
 	Classes   int       // for Softmax, at least 2
 	Rounds    int       // trees per output; default 100
 	Leaves    int       // most leaves of a tree; default 31
@@ -24,14 +23,10 @@ type BoostOptions struct {
 	RowSample    float64 // share of the rows drawn for each round; default 1
 	ColumnSample float64 // share of the columns drawn for each tree; default 1
 
-	// EarlyStop ends training when the loss on the validation sample has not
-	// improved for so many rounds, and keeps the best round's model. 0: never.
-	EarlyStop int
-	Seed      uint64
-	Workers   int // default: all processors; the result does not depend on it
-	// Progress is told the loss after each round (counted from 1): that of the
-	// validation sample if there is one, else of the training rows.
-	Progress func(round int, loss float64)
+	Seed    uint64
+	Workers int // default: all processors; the result does not depend on it
+	// Progress, if set, is called after each round, counted from 1.
+	Progress func(round int)
 }
 
 // The defaults are LightGBM's.
@@ -50,7 +45,6 @@ func (o BoostOptions) withDefaults() BoostOptions {
 	def(&o.Leaves, 31)
 	def(&o.MinLeaf, 20)
 	def(&o.Bins, maxBins)
-	share(&o.Alpha, 0.5)
 	share(&o.LearningRate, 0.1)
 	share(&o.RowSample, 1)
 	share(&o.ColumnSample, 1)
@@ -79,8 +73,6 @@ func (o BoostOptions) check() error {
 	switch {
 	case o.Objective < L2 || o.Objective > Softmax:
 		return bad("objective", int(o.Objective), "one of the objectives")
-	case !(o.Alpha > 0 && o.Alpha < 1):
-		return bad("alpha", o.Alpha, "a quantile between 0 and 1")
 	case o.Objective == Softmax && (o.Classes < 2 || o.Classes > maxClasses):
 		return bad("classes", o.Classes, fmt.Sprintf("2 to %d", maxClasses))
 	case o.Rounds < 1 || o.Rounds > maxRounds:
@@ -99,35 +91,23 @@ func (o BoostOptions) check() error {
 		return bad("row sample", o.RowSample, "a share above 0, at most 1")
 	case !(o.ColumnSample > 0 && o.ColumnSample <= 1):
 		return bad("column sample", o.ColumnSample, "a share above 0, at most 1")
-	case o.EarlyStop < 0:
-		return bad("early stop", o.EarlyStop, "rounds, or 0 for never")
 	}
 	return nil
 }
 
-// Sample is a set of observations. Weights may be nil: all are one then.
-type Sample struct {
-	X       Matrix
-	Y       []float64
-	Weights []float64
-}
-
-// Boost trains gradient-boosted trees. weights and valid may be nil; early
-// stopping needs valid. When ctx ends, so does training, with ctx's error.
+// Boost trains gradient-boosted trees. weights may be nil: all are
+// one then. When ctx ends, so does training, with ctx's error.
 //
 // The order of the rows matters only through RowSample, which draws by index; a
 // row of weight 2 counts as two equal rows, except for MinLeaf and the bins'
 // bounds.
-func Boost(ctx context.Context, x Matrix, y, weights []float64, valid *Sample, o BoostOptions) (*Model, error) {
+func Boost(ctx context.Context, x Matrix, y, weights []float64, o BoostOptions) (*Model, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.EarlyStop > 0 && valid == nil {
-		return nil, fmt.Errorf("trees: early stopping needs a validation sample")
-	}
 	m := &Model{options: o, features: x.Cols, outputs: o.outputs()}
-	return m.train(ctx, x, y, weights, valid, o.Rounds)
+	return m.train(ctx, x, y, weights, o.Rounds)
 }
 
 // Continue returns a model with more rounds, trained on the rows given with the
@@ -140,11 +120,11 @@ func (m *Model) Continue(ctx context.Context, x Matrix, y, weights []float64, ro
 	if x.Cols != m.features {
 		return nil, fmt.Errorf("trees: %d columns for a model of %d features", x.Cols, m.features)
 	}
-	return m.train(ctx, x, y, weights, nil, rounds)
+	return m.train(ctx, x, y, weights, rounds)
 }
 
 // train adds rounds to a copy of m.
-func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, valid *Sample, rounds int) (*Model, error) {
+func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, rounds int) (*Model, error) {
 	o := m.options
 	if err := check(x, y, weights); err != nil {
 		return nil, err
@@ -156,18 +136,6 @@ func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, valid
 	out := *m
 	out.trees = append([]tree(nil), m.trees...)
 	b := &booster{m: &out, t: t, x: x}
-	if valid != nil {
-		if valid.X.Cols != x.Cols {
-			return nil, fmt.Errorf("trees: the validation sample has %d columns, training has %d", valid.X.Cols, x.Cols)
-		}
-		if err := check(valid.X, valid.Y, valid.Weights); err != nil {
-			return nil, fmt.Errorf("%w (validation sample)", err)
-		}
-		b.valid, b.validX = newTarget(o, valid.Y, valid.Weights), valid.X
-		if err := b.valid.check(); err != nil {
-			return nil, fmt.Errorf("%w (validation sample)", err)
-		}
-	}
 	b.start()
 	if err := b.run(ctx, rounds); err != nil {
 		return nil, err
@@ -177,19 +145,16 @@ func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, valid
 
 // booster is one training run.
 type booster struct {
-	m      *Model
-	t      *target
-	x      Matrix
-	valid  *target
-	validX Matrix
+	m *Model
+	t *target
+	x Matrix
 
-	b           *bins
-	growers     []*grower // one per class trained at a time
-	initial     []float64 // what the first round's leaves are raised by, or nil
-	scores      []float64
-	validScores []float64
-	state       []float64 // scores, or probabilities
-	top         []float64 // largest gradient of the first round, by output
+	b       *bins
+	growers []*grower // one per class trained at a time
+	initial []float64 // the constant added to the first round's leaves, or nil
+	scores  []float64
+	state   []float64 // scores, or probabilities
+	top     []float64 // largest gradient of the first round, by output
 }
 
 func (b *booster) start() {
@@ -201,15 +166,10 @@ func (b *booster) start() {
 	if o.Objective == Softmax {
 		b.state = make([]float64, len(b.scores))
 	}
-	if b.valid != nil {
-		b.validScores = make([]float64, b.validX.Rows*k)
-	}
 	if len(m.trees) == 0 {
 		b.initial = b.t.initial()
-		for _, s := range [][]float64{b.scores, b.validScores} {
-			for i := range s {
-				s[i] = b.initial[i%k]
-			}
+		for i := range b.scores {
+			b.scores[i] = b.initial[i%k]
 		}
 	} else {
 		m.predictRawAll(b.x, b.scores, o.Workers)
@@ -238,9 +198,8 @@ func mergeRange(lo, hi []float64, b *bins) ([]float64, []float64) {
 }
 
 func (b *booster) run(ctx context.Context, rounds int) error {
-	m, o, k := b.m, &b.m.options, b.m.outputs
+	m, o := b.m, &b.m.options
 	first := m.Rounds()
-	bestLoss, best := math.Inf(1), first
 	for r := first; r < first+rounds; r++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -249,35 +208,17 @@ func (b *booster) run(ctx context.Context, rounds int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		done := !grew && o.RowSample == 1 && o.ColumnSample == 1
-		if b.valid != nil {
-			loss := b.valid.loss(b.validScores, o.Workers)
-			b.report(r, loss)
-			if loss < bestLoss || r == first {
-				bestLoss, best = loss, r
-			} else if o.EarlyStop > 0 && r-best >= o.EarlyStop {
-				done = true
-			}
-		} else if o.Progress != nil {
-			b.report(r, b.t.loss(b.scores, o.Workers))
+		if o.Progress != nil {
+			o.Progress(r + 1)
 		}
-		if done {
-			break // every further tree would be the same constant, or no better
+		if !grew && o.RowSample == 1 && o.ColumnSample == 1 {
+			break // every further tree would be the same constant
 		}
-	}
-	if o.EarlyStop > 0 && b.valid != nil {
-		m.trees = m.trees[:(best+1)*k]
 	}
 	for i := range b.initial {
-		b.m.trees[i].raise(b.initial[i])
+		m.trees[i].raise(b.initial[i])
 	}
 	return nil
-}
-
-func (b *booster) report(round int, loss float64) {
-	if b.m.options.Progress != nil {
-		b.m.options.Progress(round+1, loss)
-	}
 }
 
 // raise adds a constant to a tree's output.
@@ -326,13 +267,6 @@ func (b *booster) round(ctx context.Context, r int) bool {
 	grew := false
 	for i := range grown {
 		grew = grew || len(grown[i].nodes) > 0
-	}
-	if b.valid != nil {
-		parallelRows(o.Workers, b.validX.Rows, func(_, from, to int) {
-			for c := range grown {
-				grown[c].addAll(b.validX, from, to, b.validScores[c:], k)
-			}
-		})
 	}
 	return grew
 }
@@ -388,12 +322,12 @@ func share(s float64, n int) int {
 	return max(1, int(math.Round(s*float64(n))))
 }
 
-// renew sets the leaves to quantiles of their rows' residuals.
+// renew sets the leaves to medians of their rows' residuals.
 func (b *booster) renew(g *grower) {
 	scratch := make([][]residual, g.workers)
 	parallel(g.workers, len(g.leaves), func(w, i int) {
 		l := &g.leaves[i]
-		v := b.t.quantile(g.rows[l.from:l.to], func(r uint32) float64 {
+		v := b.t.median(g.rows[l.from:l.to], func(r uint32) float64 {
 			return b.t.y[r] - b.scores[r]
 		}, &scratch[w])
 		g.tree.leaves[i] = v * b.m.options.LearningRate

@@ -144,13 +144,6 @@ func (f *ForestModel) Predict(row []float64) (mean, variance float64) {
 	return mean, (between + within) / n
 }
 
-// PredictAll predicts every row of x.
-func (f *ForestModel) PredictAll(x Matrix, mean, variance []float64) {
-	for i := range x.Rows {
-		mean[i], variance[i] = f.Predict(x.Row(i))
-	}
-}
-
 // ClassForestModel predicts the probabilities of classes. It is safe for use by
 // many goroutines.
 type ClassForestModel struct{ forest }

@@ -33,11 +33,10 @@ func TestForestLearns(t *testing.T) {
 			x, y := noisy(5, 1000, 4, 0, f)
 			m := forestOf(t, x, y, nil, o)
 			test, want := noisy(6, 500, 4, 0, f)
-			mean, variance := make([]float64, 500), make([]float64, 500)
-			m.PredictAll(test, mean, variance)
 			sum, base := 0.0, 0.0
 			for i := range want {
-				sum += (mean[i] - want[i]) * (mean[i] - want[i])
+				mean, _ := m.Predict(test.Row(i))
+				sum += (mean - want[i]) * (mean - want[i])
 				base += (want[i] - 7.5) * (want[i] - 7.5)
 			}
 			if sum > 0.03*base {

@@ -240,7 +240,7 @@ func (g *grower) step(sum cell) float64 {
 		return 0
 	}
 	v := -float64(sum.g) * g.fixed.perG / d
-	if g.o.Objective == Poisson || g.o.Objective == Softmax {
+	if g.o.Objective == Softmax {
 		v = max(-maxStep, min(maxStep, v))
 	}
 	return v * g.o.LearningRate

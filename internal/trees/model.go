@@ -2,7 +2,6 @@ package trees
 
 import (
 	"fmt"
-	"math"
 )
 
 // node divides by one feature: values up to the threshold go left. Children
@@ -160,18 +159,15 @@ func (m *Model) Outputs() int { return m.outputs }
 // Rounds is how many rounds of boosting are in the model.
 func (m *Model) Rounds() int { return len(m.trees) / m.outputs }
 
-// Options are those the model was trained with, defaults filled in.
-func (m *Model) Options() BoostOptions { return m.options }
-
-// Predict writes the prediction for a row: the expected target (L2, Poisson),
-// median or quantile, or the classes' probabilities. out has Outputs numbers.
+// Predict writes the prediction for a row: the expected target (L2),
+// the median (L1), or the classes' probabilities. out has Outputs numbers.
 func (m *Model) Predict(row, out []float64) {
-	m.PredictRaw(row, out)
+	m.predictRaw(row, out)
 	m.link(out[:m.outputs])
 }
 
-// PredictRaw writes the sum of the trees before the link (log, softmax).
-func (m *Model) PredictRaw(row, out []float64) {
+// predictRaw writes the sum of the trees before the link (softmax).
+func (m *Model) predictRaw(row, out []float64) {
 	if len(row) != m.features {
 		panic(fmt.Sprintf("trees: a row of %d features for a model of %d", len(row), m.features))
 	}
@@ -186,14 +182,11 @@ func (m *Model) PredictRaw(row, out []float64) {
 // PredictAll predicts every row of x; out has Rows*Outputs numbers. It is much
 // faster than row by row.
 func (m *Model) PredictAll(x Matrix, out []float64) {
-	m.PredictRawAll(x, out)
+	m.predictRawAll(x, out, 1)
 	for i := range x.Rows {
 		m.link(out[i*m.outputs : (i+1)*m.outputs])
 	}
 }
-
-// PredictRawAll is PredictAll before the link.
-func (m *Model) PredictRawAll(x Matrix, out []float64) { m.predictRawAll(x, out, 1) }
 
 // rowBlock is how many rows go through a tree while it is in the cache.
 const rowBlock = 64
@@ -226,10 +219,7 @@ func (t *tree) addAll(x Matrix, from, to int, out []float64, stride int) {
 }
 
 func (m *Model) link(out []float64) {
-	switch m.options.Objective {
-	case Poisson:
-		out[0] = math.Exp(out[0])
-	case Softmax:
+	if m.options.Objective == Softmax {
 		softmax(out, out)
 	}
 }

@@ -10,17 +10,14 @@ import (
 // Objective is the loss that boosting lowers.
 type Objective int
 
-// The objectives. Raw scores are on the scale of the target, except where a
-// link is named.
+// The objectives.
 const (
-	L2       Objective = iota // squared error: the mean
-	L1                        // absolute error: the median
-	Quantile                  // pinball loss at Alpha
-	Poisson                   // counts and rates, log link
-	Softmax                   // classes 0..Classes-1, one score each
+	L2      Objective = iota // squared error: the mean
+	L1                       // absolute error: the median
+	Softmax                  // classes 0..Classes-1, one raw score each
 )
 
-var objectiveNames = [...]string{"regression", "regression_l1", "quantile", "poisson", "multiclass"}
+var objectiveNames = [...]string{"regression", "regression_l1", "multiclass"}
 
 // String is LightGBM's name of the objective.
 func (o Objective) String() string {
@@ -30,15 +27,10 @@ func (o Objective) String() string {
 	return objectiveNames[o]
 }
 
-// poissonStep widens the hessian of the Poisson loss by e^0.7, which keeps its
-// Newton steps from overshooting (LightGBM's poisson_max_delta_step).
-var poissonStep = math.Exp(0.7)
-
 // target holds what a loss is computed from. Scores are row-major, one per
 // output.
 type target struct {
 	kind    Objective
-	alpha   float64
 	outputs int
 	y, w    []float64 // w nil: all one
 	rows    []uint32  // those of positive weight
@@ -46,7 +38,7 @@ type target struct {
 }
 
 func newTarget(o BoostOptions, y, w []float64) *target {
-	t := &target{kind: o.Objective, alpha: o.Alpha, outputs: o.outputs(), y: y, w: w, rows: positive(len(y), w)}
+	t := &target{kind: o.Objective, outputs: o.outputs(), y: y, w: w, rows: positive(len(y), w)}
 	t.total = exactSum(len(t.rows), func(i int) float64 { return t.weight(t.rows[i]) })
 	return t
 }
@@ -61,17 +53,14 @@ func (t *target) weight(row uint32) float64 {
 // check reports targets that the objective cannot have.
 func (t *target) check() error {
 	for i, v := range t.y {
-		switch {
-		case t.kind == Poisson && v < 0:
-			return fmt.Errorf("trees: target of row %d is %g: counts are not negative", i, v)
-		case t.kind == Softmax && (v != math.Trunc(v) || v < 0 || v >= float64(t.outputs)):
+		if t.kind == Softmax && (v != math.Trunc(v) || v < 0 || v >= float64(t.outputs)) {
 			return fmt.Errorf("trees: target of row %d is %g: classes are 0 to %d", i, v, t.outputs-1)
 		}
 	}
 	return nil
 }
 
-// rare is the share or rate that stands for what was never seen.
+// rare is the share of a class without rows.
 const rare = 1e-6
 
 // maxStep bounds a leaf's step where scores are logarithms: nearly certain rows
@@ -82,14 +71,11 @@ const maxStep = 8
 func (t *target) initial() []float64 {
 	out := make([]float64, t.outputs)
 	switch t.kind {
-	case L2, Poisson:
+	case L2:
 		sum := exactSum(len(t.rows), func(i int) float64 { return t.weight(t.rows[i]) * t.y[t.rows[i]] })
 		out[0] = sum / t.total
-		if t.kind == Poisson {
-			out[0] = math.Log(max(out[0], rare))
-		}
-	case L1, Quantile:
-		out[0] = t.quantile(t.rows, func(r uint32) float64 { return t.y[r] }, new([]residual))
+	case L1:
+		out[0] = t.median(t.rows, func(r uint32) float64 { return t.y[r] }, new([]residual))
 	case Softmax:
 		for k := range out {
 			sum := exactSum(len(t.rows), func(i int) float64 {
@@ -136,14 +122,6 @@ func (t *target) gradients(g, h, state []float64, k, from, to int) {
 			g[i], h[i] = w*(s-t.y[i]), w
 		case L1:
 			g[i], h[i] = w*sign(s-t.y[i]), w
-		case Quantile:
-			g[i], h[i] = -t.alpha*w, w
-			if s > t.y[i] {
-				g[i] = (1 - t.alpha) * w
-			}
-		case Poisson:
-			e := math.Exp(s)
-			g[i], h[i] = w*(e-t.y[i]), w*e*poissonStep
 		case Softmax:
 			g[i], h[i] = w*s, w*spread*s*(1-s)
 			if int(t.y[i]) == k {
@@ -163,49 +141,14 @@ func sign(v float64) float64 {
 	return 0
 }
 
-// loss is the mean loss of scores, weighted.
-func (t *target) loss(scores []float64, workers int) float64 {
-	return sumRows(workers, len(t.rows), func(from, to int) float64 {
-		p := make([]float64, t.outputs)
-		sum := 0.0
-		for _, r := range t.rows[from:to] {
-			s, y := scores[int(r)*t.outputs], t.y[r]
-			var l float64
-			switch t.kind {
-			case L2:
-				l = (s - y) * (s - y)
-			case L1:
-				l = math.Abs(s - y)
-			case Quantile:
-				l = t.alpha * (y - s)
-				if s > y {
-					l = (1 - t.alpha) * (s - y)
-				}
-			case Poisson:
-				l = math.Exp(s) - y*s
-			case Softmax:
-				softmax(p, scores[int(r)*t.outputs:int(r+1)*t.outputs])
-				l = -math.Log(max(p[int(y)], 1e-15))
-			}
-			sum += t.weight(r) * l
-		}
-		return sum
-	}) / t.total
-}
-
-// renews says whether leaves take a quantile of their residuals instead of a
+// renews says whether leaves take the median of their residuals instead of a
 // Newton step, because the second derivative of the loss is zero.
-func (t *target) renews() bool { return t.kind == L1 || t.kind == Quantile }
+func (t *target) renews() bool { return t.kind == L1 }
 
 type residual struct{ v, w float64 }
 
-// quantile is the smallest value that has at least the share alpha of the rows'
-// weight at or below it.
-func (t *target) quantile(rows []uint32, value func(uint32) float64, scratch *[]residual) float64 {
-	alpha := t.alpha
-	if t.kind == L1 {
-		alpha = 0.5
-	}
+// median is the smallest value with at least half the rows' weight at or below it.
+func (t *target) median(rows []uint32, value func(uint32) float64, scratch *[]residual) float64 {
 	rs := (*scratch)[:0]
 	for _, r := range rows {
 		rs = append(rs, residual{value(r), t.weight(r)})
@@ -218,7 +161,7 @@ func (t *target) quantile(rows []uint32, value func(uint32) float64, scratch *[]
 	}
 	for _, r := range rs {
 		sum += r.w
-		if sum >= alpha*total {
+		if sum >= 0.5*total {
 			return r.v
 		}
 	}

@@ -72,7 +72,7 @@ func (t *text) options() (BoostOptions, error) {
 		}
 	}
 	for param, dst := range map[string]*float64{
-		"alpha": &o.Alpha, "learning_rate": &o.LearningRate, "lambda_l2": &o.L2,
+		"learning_rate": &o.LearningRate, "lambda_l2": &o.L2,
 		"bagging_fraction": &o.RowSample, "feature_fraction": &o.ColumnSample,
 	} {
 		if v, err := strconv.ParseFloat(t.params[param], 64); err == nil {

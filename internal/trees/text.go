@@ -58,7 +58,7 @@ func (m *Model) WriteLightGBM(w io.Writer, features []string) error {
 	for _, p := range [][2]string{
 		{"boosting", "gbdt"},
 		{"objective", o.Objective.String()},
-		{"alpha", number(o.Alpha)},
+		{"alpha", "0.5"}, // regression_l1 is the median
 		{"num_iterations", strconv.Itoa(m.Rounds())},
 		{"learning_rate", number(o.LearningRate)},
 		{"num_leaves", strconv.Itoa(o.Leaves)},

@@ -1,8 +1,14 @@
 // Package trees learns ensembles of decision trees from columns of numbers:
 // gradient-boosted histogram trees ([Boost]), and forests of randomised trees
-// ([Forest], [ClassForest]) that also say how sure they are. A boosted model is
-// written as LightGBM text, version 3 ([Model.WriteLightGBM]), and served from
-// it ([Load]), so that models LightGBM trained itself can take its place.
+// ([Forest], [ClassForest]) that also say how sure they are.
+//
+// A boosted model has two forms. A [Model] is trained here, and [Model.Continue]
+// trains it further. A [Served] model only predicts: [Load] reads it from LightGBM
+// text, version 3, which [Model.WriteLightGBM] writes, so that a model trained by
+// LightGBM itself can take its place. Load is the only way in for files of others:
+// it checks the whole text and hands the library leaves, which trusts its input, a
+// text written anew from what was checked. [Read] turns a text back into a Model,
+// to continue the training of a model that was saved.
 //
 // Features are float64, NaN is missing, infinities are refused. Every result is
 // the same for a seed whatever the number of workers. Categories, ranking and
@@ -127,9 +133,7 @@ func parallel(workers, n int, f func(worker, i int)) {
 	wg.Wait()
 }
 
-// rowsPerTask is the unit in which loops over rows are shared out and summed:
-// sums of a task are added in the tasks' order, so that the number of workers
-// does not show.
+// rowsPerTask is the unit in which loops over rows are shared out.
 const rowsPerTask = 4096
 
 // parallelRows shares out rows [0, n) in tasks [from, to).
@@ -137,17 +141,6 @@ func parallelRows(workers, n int, f func(task, from, to int)) {
 	parallel(workers, (n+rowsPerTask-1)/rowsPerTask, func(_, t int) {
 		f(t, t*rowsPerTask, min(n, (t+1)*rowsPerTask))
 	})
-}
-
-// sumRows adds what f returns for the tasks that cover [0, n), in their order.
-func sumRows(workers, n int, f func(from, to int) float64) float64 {
-	parts := make([]float64, (n+rowsPerTask-1)/rowsPerTask)
-	parallelRows(workers, n, func(t, from, to int) { parts[t] = f(from, to) })
-	sum := 0.0
-	for _, p := range parts {
-		sum += p
-	}
-	return sum
 }
 
 // exactSum adds n numbers in fixed point: the sum does not depend on their
