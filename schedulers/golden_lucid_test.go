@@ -13,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/internal/peers"
 	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/schedulers/lucid"
 	"github.com/autosched/autosched/simulator"
@@ -34,7 +35,7 @@ func lucidEvery(round time.Duration) simulator.Options {
 
 func lucidTiresias(_ space.Config, g goldenName) simulator.Policy {
 	threshold, _ := strconv.Atoi(g.config["thr"])
-	return lucid.NewTiresias(time.Duration(threshold) * time.Second)
+	return peers.LucidTiresias(time.Duration(threshold) * time.Second)
 }
 
 // runLucid runs Lucid's own policy as its authors' simulator does: first the

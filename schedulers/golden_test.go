@@ -18,8 +18,7 @@ import (
 
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/schedulers/lucid"
-	"github.com/autosched/autosched/schedulers/tiresias"
+	"github.com/autosched/autosched/schedulers/internal/peers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -67,7 +66,7 @@ var fidelities = map[string]fidelity{
 	"lucid.fifo": {scheduler: "fifo", set: []string{"backfill=false"}, options: lucidEvents},
 	"lucid.sjf":  {scheduler: "sjf", set: []string{"backfill=false"}, options: lucidEvents},
 	// Its other policies have a clock of a second, on which restarts are work.
-	"lucid.srtf":     {scheduler: "srtf", options: lucidEvery(time.Second), policy: func(space.Config, goldenName) simulator.Policy { return lucid.NewSRTF() }},
+	"lucid.srtf":     {scheduler: "srtf", options: lucidEvery(time.Second), policy: func(space.Config, goldenName) simulator.Policy { return peers.LucidSRTF() }},
 	"lucid.tiresias": {scheduler: "tiresias", options: lucidEvery(time.Minute), config: []string{"thr"}, policy: lucidTiresias},
 	// Told true durations, with or without its profiler (of s nodes, for t
 	// seconds, for f GPUs per node) and packing. Where jobs share, it
@@ -105,7 +104,7 @@ var (
 // tiresiasOriginal promotes at a multiple of the time run, if the name says so.
 func tiresiasOriginal(c space.Config, g goldenName) simulator.Policy {
 	factor, _ := strconv.ParseFloat(g.config["starve"], 64)
-	return tiresias.NewOriginal(c, tiresias.Quirks{StarveFactor: factor})
+	return peers.Tiresias(c, factor)
 }
 
 // goldenName is a golden file's name, taken apart.

@@ -4,8 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/autosched/autosched/schedulers/sjf"
-	"github.com/autosched/autosched/schedulers/themis"
+	"github.com/autosched/autosched/schedulers/internal/peers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -15,11 +14,11 @@ import (
 // the share of jobs that get offers, which may be less than the parameter can say.
 func titanThemis(c space.Config, g goldenName) simulator.Policy {
 	keep, _ := strconv.ParseFloat(g.config["f"], 64)
-	return themis.NewRounds(c, themis.Quirks{RunningTwice: true, HalfEven: true, CutOffRunOn: true, AddToLease: true, Fraction: 1 - keep})
+	return peers.TitanThemis(time.Duration(c.Get("lease_term").Float()*float64(time.Second)), keep)
 }
 
 // titanShortest chooses by counts.
-func titanShortest(space.Config, goldenName) simulator.Policy { return sjf.NewByCount() }
+func titanShortest(space.Config, goldenName) simulator.Policy { return peers.TitanShortest() }
 
 // titanRounds are TitanSched's options where every round counts.
 var titanRounds = simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true, RestartOutsideService: true, QuotaOnly: true}, EventBudget: 1 << 40,

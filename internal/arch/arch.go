@@ -75,6 +75,9 @@ var rooms = []room{
 // testHelpers may be imported by any test.
 const testHelpers = "internal/testshared"
 
+// testOnly are the packages that only tests import.
+var testOnly = []string{testHelpers, "schedulers/internal/peers", "schedulers/internal/tryout"}
+
 // vague names say nothing about what a package is for.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base"}
 
@@ -266,11 +269,11 @@ func inModule(importPath string) (dir string, ours bool) {
 }
 
 func (r *room) mayImport(to string, kind fileKind) bool {
-	if within(to, r.dir) {
-		return true
+	if kind == code && slices.Contains(testOnly, to) {
+		return false
 	}
-	if within(to, testHelpers) {
-		return kind != code
+	if within(to, r.dir) || to == testHelpers {
+		return true
 	}
 	for _, m := range r.may {
 		beside := kind == code && within(r.dir, m) && to != m

@@ -84,6 +84,8 @@ func TestCheck(t *testing.T) {
 		{"not beside the rooms of api", "api/a.go", file("api"), "lies in no room"},
 
 		{"test data in code", "workload/a.go", file("workload", "internal/testshared"), "workload may not import internal/testshared"},
+		{"a peer's policy in code", "schedulers/a.go", file("schedulers", "schedulers/internal/peers"), "schedulers may not import schedulers/internal/peers"},
+		{"a peer's policy in a test", "schedulers/a_test.go", file("schedulers", "schedulers/internal/peers"), ""},
 		{"test data in a test", "workload/a_test.go", file("workload", "internal/testshared"), ""},
 		{"test data in an external test", "space/a_test.go", file("space_test", "internal/testshared"), ""},
 		{"an internal test is like code", "simulator/a_test.go", file("simulator", "causal"), "simulator may not import causal"},

@@ -9,6 +9,14 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
+// Grow extends records by job so that job j has one. New ones are zero.
+func Grow[T any](records []T, j simulator.ID) []T {
+	if n := int(j) + 1 - len(records); n > 0 {
+		records = append(records, make([]T, n)...)
+	}
+	return records
+}
+
 // Entry is a waiting job. The order is by Key, then ID.
 type Entry struct {
 	Key int64

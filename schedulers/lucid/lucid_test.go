@@ -123,25 +123,6 @@ func TestProfiler(t *testing.T) {
 	ends(t, out, 1000, 1100, 120, 2050)
 }
 
-// The policies of Lucid's simulator, on its clock: a restart of 40 s is work.
-func TestWalks(t *testing.T) {
-	models := simulator.DefaultModels()
-	models.Restart = func(int) time.Duration { return 40 * time.Second }
-	opts := simulator.Options{Models: models, Peer: simulator.Peer{Clock: time.Second, RestartAsWork: true, QuotaOnly: true}, Round: time.Second}
-	jobs := []workload.Job{ask("a", "", 0, 100, 2), ask("b", "", 5, 10, 2)}
-	out := play(t, 1, NewSRTF(), opts, jobs)
-	// b holds the GPUs for 11 s, and a has 95 + 40 left and a second to be found.
-	begins(t, out, 0, 5)
-	ends(t, out, 16+135+1, 16)
-	// A job that attained more than 150 GPU-seconds by a minute goes last.
-	opts.Round = time.Minute
-	out = play(t, 1, NewTiresias(150*time.Second), opts, []workload.Job{ask("a", "", 0, 100, 2), ask("b", "", 5, 10, 2)})
-	begins(t, out, 0, 120)
-	out = play(t, 1, NewTiresias(119*time.Second), opts, []workload.Job{ask("a", "", 0, 100, 2), ask("b", "", 5, 10, 2)})
-	begins(t, out, 0, 60)
-	ends(t, out, 120+40+40+1, 71)
-}
-
 // A fork learns from its past what the original learnt, at the same instants.
 func TestForkLearns(t *testing.T) {
 	var jobs []workload.Job

@@ -23,10 +23,5 @@ func New(c space.Config) simulator.Policy {
 	return &policy{lanes.Line{Key: left, Backfill: c.Get("backfill").Bool()}}
 }
 
-// NewByCount makes the policy that looks past jobs that do not fit and, like
-// TitanSched, chooses by counts of GPUs (lanes.Line.ByCount), to compare with
-// its results.
-func NewByCount() simulator.Policy { return &policy{lanes.Line{Key: left, ByCount: true}} }
-
 // left is the same for as long as a job has not started.
 func left(s *simulator.Sim, j simulator.ID) int64 { return int64(s.JobLeft(j)) }

@@ -2,7 +2,6 @@ package themis_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -160,41 +159,6 @@ func TestConsolidation(t *testing.T) {
 	for set, start := range map[string]time.Duration{"consolidation_threshold=0.01": minutes(10), "consolidation_threshold=1": minutes(1)} {
 		if got := run(t, 2, jobs, simulator.Options{Estimate: told}, set).Outcomes(nil)[2].Start; got != start {
 			t.Errorf("%s: starts at %v, want %v", set, got, start)
-		}
-	}
-}
-
-// In rounds of ten minutes jobs start at these only, and each quirk changes what
-// becomes of some.
-func TestRounds(t *testing.T) {
-	s, err := space.New(themis.Space(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var jobs []job
-	for i := range 60 {
-		jobs = append(jobs, job{submit: 7 * i, minutes: 5 + i*i%97, gpus: 1 + i*7%8})
-	}
-	ends := func(q themis.Quirks) (out []time.Duration) {
-		o := simulator.Options{Estimate: told, Round: minutes(10), Peer: simulator.Peer{QuotaOnly: true}, EventBudget: 1e6}
-		for _, x := range play(t, 2, jobs, o, themis.NewRounds(s.Default(), q)).Outcomes(nil) {
-			if x.Start%minutes(10) != 0 {
-				t.Errorf("%+v: %d starts at %v, between rounds", q, x.ID, x.Start)
-			}
-			out = append(out, x.End)
-		}
-		return out
-	}
-	const f = .45
-	for _, pair := range [][2]themis.Quirks{
-		{{Fraction: f}, {}},
-		{{Fraction: f}, {Fraction: f, RunningTwice: true}},
-		{{Fraction: f}, {Fraction: f, HalfEven: true}},
-		{{Fraction: f}, {Fraction: f, CutOffRunOn: true}},
-		{{Fraction: f, CutOffRunOn: true}, {Fraction: f, CutOffRunOn: true, AddToLease: true}},
-	} {
-		if slices.Equal(ends(pair[0]), ends(pair[1])) {
-			t.Errorf("%+v does as %+v", pair[1], pair[0])
 		}
 	}
 }

@@ -99,19 +99,6 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-func TestOriginalIndex(t *testing.T) {
-	var x originalIndex
-	x.make([]time.Duration{5000 * time.Second, 100 * time.Second, 200 * time.Second})
-	// Below 100 s: two of three end within the quantum, 66.667 %, in
-	// (100 + 200 + 3250) / 3 = 1183 whole seconds; above 100 s one of two in
-	// (200 + 3250) / 2. The last is never among those that end.
-	for s, want := range map[float64]float64{0: 563.5418, 99.5: 563.5418, 100: 289.8551, 250: 0, 4999: 0, 6000: 0} {
-		if got := x.of(seconds(s)); got != want {
-			t.Errorf("after %v s: %v, want %v", s, got, want)
-		}
-	}
-}
-
 func TestGittins(t *testing.T) {
 	two := []ask{{0, 3000, 1}, {500, 600, 1}}
 	short := append(repeat(12, 1000), repeat(8, 100_000)...)
@@ -148,36 +135,6 @@ func TestGittinsLearns(t *testing.T) {
 		jobs = append(jobs, ask{2000, 3000, 16}, ask{2010, 60, 16})
 		if got := play(t, p, 16, nil, jobs, n); got != want {
 			t.Errorf("after %d jobs: %s, want %s", n, got, want)
-		}
-	}
-}
-
-func TestOriginal(t *testing.T) {
-	tests := []struct {
-		name   string
-		gpus   int
-		factor float64
-		jobs   []ask
-		want   string
-		clean  string // what New makes of it
-	}{
-		// At 30 s it foresees the threshold of 100 GPU-s in (100-30)/2 s.
-		{"late demotion", 2, 0, []ask{{0, 1000, 2}, {30, 10, 2}}, "0-1010 65-75", "0-1010 50-60"},
-		// The first job sinks at 100 s. Having run for 100 s it is promoted 200 s
-		// later, ahead of the last arrival.
-		{"starving", 1, 2, []ask{{0, 150, 1}, {50, 90, 1}, {60, 90, 1}, {60, 90, 1}, {60, 90, 1}, {350, 90, 1}},
-			"0-510 100-190 190-280 280-370 370-460 510-600", "0-600 100-190 190-280 280-370 370-460 460-550"},
-		// Stopped at 100 s by the third, the second job is the first to go on at
-		// 120 s: it entered the second queue at 51 s, the first job at 100 s.
-		{"order of entry", 3, 0, []ask{{0, 300, 1}, {1, 300, 2}, {90, 20, 3}, {110, 50, 1}}, "0-370 1-321 100-120 120-170", "0-320 1-371 100-120 120-170"},
-	}
-	for _, tt := range tests {
-		c := configure(t, "queues=2", "queue_thresholds=100", "order=running_first")
-		if got := play(t, NewOriginal(c, Quirks{StarveFactor: tt.factor}), tt.gpus, nil, tt.jobs, 0); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-		if got := play(t, New(c), tt.gpus, nil, tt.jobs, 0); got != tt.clean {
-			t.Errorf("%s, clean: %s, want %s", tt.name, got, tt.clean)
 		}
 	}
 }
