@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/cputime"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -65,12 +66,12 @@ func bench(b *testing.B, do func()) float64 {
 	b.Helper()
 	do()
 	b.ReportAllocs()
-	before, n := cpuTime(), 0
+	before, n := cputime.Process(), 0
 	for b.Loop() {
 		do()
 		n++
 	}
-	ns := float64(cpuTime()-before) / float64(n)
+	ns := float64(cputime.Process()-before) / float64(n)
 	b.ReportMetric(ns/1e6, "cpu-ms/op")
 	return ns
 }

@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
@@ -17,7 +18,7 @@ func newBenchAggregateCmd() *cobra.Command {
 	var f replayFlags
 	var objective string
 	var horizon time.Duration
-	var o replay.AggregateOptions
+	var o lab.AggregateOptions
 	cmd := &cobra.Command{
 		Use:   "aggregate",
 		Short: "Measure what grouping similar jobs saves, and what it costs in rank and result",
@@ -59,7 +60,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 			}
 			line := newProgressLine(cmd.ErrOrStderr())
 			o.Progress = func(done, of int) { line.show("measurement %d of %d", done, of) }
-			r, err := replay.StudyAggregate(cmd.Context(), replay.Options{
+			r, err := lab.StudyAggregate(cmd.Context(), replay.Options{
 				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Objective: objective, Horizon: horizon,
 				Seed: f.seed, Simulate: in.options,
 			}, o)
@@ -86,7 +87,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 	return cmd
 }
 
-func printAggregate(w io.Writer, r *replay.AggregateStudy) error {
+func printAggregate(w io.Writer, r *lab.AggregateStudy) error {
 	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n", r.Trace, r.Scheduler, r.Objective, r.Configs, plural(len(r.Instants), "instant"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")

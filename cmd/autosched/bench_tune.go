@@ -9,8 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/replay"
 )
 
 func newBenchTuneCmd() *cobra.Command {
@@ -18,7 +19,7 @@ func newBenchTuneCmd() *cobra.Command {
 	var t tuneFlags
 	var c configFlag
 	var names []string
-	var o replay.CompareOptions
+	var o lab.CompareOptions
 	cmd := &cobra.Command{
 		Use:   "tune",
 		Short: "Compare searches on the tuning rounds of a trace, with paired tests",
@@ -37,7 +38,7 @@ of the best that the first one found, "without model" after how many, and after 
 processor time, within 1 % of what the same search without a causal model found (name it
 before the one with).
 
-Searches, each perhaps with ` + replay.Causal + ` behind its name, which has a causal model,
+Searches, each perhaps with ` + lab.Causal + ` behind its name, which has a causal model,
 learnt at the instants before, turn proposals down:
 ` + searchList(),
 		Example: `  autosched bench tune --trace sample --nodes 20 --hours 4 --seeds 2 --searches autosched,random,bluefin
@@ -54,8 +55,8 @@ learnt at the instants before, turn proposals down:
 				return usageError{fmt.Errorf("--hours %d, --seeds %d, --time %v: want at least 2, 1 and 0", o.Hours, o.Seeds, o.Time)}
 			}
 			for _, n := range names {
-				if replay.CheckSearch(n) != nil {
-					return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s", n, strings.Join(searchNames(), ", "), replay.Causal)}
+				if lab.CheckSearch(n) != nil {
+					return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s", n, strings.Join(searchNames(), ", "), lab.Causal)}
 				}
 			}
 			var err error
@@ -69,7 +70,7 @@ learnt at the instants before, turn proposals down:
 			o.Searches = names
 			line := newProgressLine(cmd.ErrOrStderr())
 			o.Progress = func(done, of int) { line.show("search %d of %d", done, of) }
-			r, err := replay.Compare(cmd.Context(), replay.Options{
+			r, err := lab.Compare(cmd.Context(), replay.Options{
 				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective, Horizon: t.horizon,
 				Futures: t.futures, Budget: t.budget, Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
 			}, o)
@@ -97,7 +98,7 @@ learnt at the instants before, turn proposals down:
 
 func searchNames() []string {
 	var out []string
-	for _, s := range replay.Searches() {
+	for _, s := range lab.Searches() {
 		out = append(out, s[0])
 	}
 	return out
@@ -105,13 +106,13 @@ func searchNames() []string {
 
 func searchList() string {
 	var b strings.Builder
-	for _, s := range replay.Searches() {
+	for _, s := range lab.Searches() {
 		fmt.Fprintf(&b, "  %-10s %s\n", s[0], s[1])
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func printComparison(w io.Writer, r *replay.Comparison) error {
+func printComparison(w io.Writer, r *lab.Comparison) error {
 	limit := fmt.Sprintf("%d evaluations", r.Budget)
 	if r.TimeS > 0 {
 		limit = fmt.Sprintf("%v of a processor", time.Duration(r.TimeS*float64(time.Second)))

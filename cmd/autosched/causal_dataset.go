@@ -12,7 +12,8 @@ import (
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
-	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/replay"
 )
 
 // trainingFlags say what a training set holds.
@@ -20,7 +21,7 @@ type trainingFlags struct {
 	replayFlags
 	tune    tuneFlags
 	config  configFlag
-	options replay.TrainingOptions
+	options lab.TrainingOptions
 }
 
 func (f *trainingFlags) add(cmd *cobra.Command) {
@@ -36,7 +37,7 @@ func (f *trainingFlags) add(cmd *cobra.Command) {
 }
 
 // train measures what the flags say.
-func (f *trainingFlags) train(cmd *cobra.Command) (*replayInput, *replay.Training, error) {
+func (f *trainingFlags) train(cmd *cobra.Command) (*replayInput, *lab.Training, error) {
 	if f.options.Configs < 1 || f.options.Segment <= 0 || f.options.Stride < 0 {
 		return nil, nil, usageError{fmt.Errorf("--configs %d, --segment %v, --stride %v: want at least 1, above 0 and at least 0", f.options.Configs, f.options.Segment, f.options.Stride)}
 	}
@@ -50,7 +51,7 @@ func (f *trainingFlags) train(cmd *cobra.Command) (*replayInput, *replay.Trainin
 	}
 	line := newProgressLine(cmd.ErrOrStderr())
 	f.options.Progress = func(done, of int) { line.show("configuration %d of %d", done, of) }
-	set, err := replay.Train(cmd.Context(), replay.Options{Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler,
+	set, err := lab.Train(cmd.Context(), replay.Options{Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler,
 		Objective: f.tune.objective, Seed: f.seed, Workers: f.tune.workers, Simulate: in.options}, f.options)
 	line.clear()
 	return in, set, err
@@ -143,7 +144,7 @@ judged against are simulated.`,
 			if (data == "") != (tiers == "") {
 				return usageError{errors.New("--data and --tiers go together: what 'causal dataset' wrote")}
 			}
-			var set *replay.Training
+			var set *lab.Training
 			var err error
 			name := data
 			if data != "" {
@@ -176,7 +177,7 @@ judged against are simulated.`,
 }
 
 // readTraining reads what 'causal dataset' wrote.
-func readTraining(cmd *cobra.Command, data, tiers string) (*replay.Training, error) {
+func readTraining(cmd *cobra.Command, data, tiers string) (*lab.Training, error) {
 	spec, err := readTiers(tiers)
 	if err != nil {
 		return nil, fmt.Errorf("--tiers: %w", err)
@@ -185,14 +186,14 @@ func readTraining(cmd *cobra.Command, data, tiers string) (*replay.Training, err
 	if err != nil {
 		return nil, fmt.Errorf("--data: %w", err)
 	}
-	set, err := replay.NewTraining(t, spec)
+	set, err := lab.NewTraining(t, spec)
 	if err != nil {
 		return nil, fmt.Errorf("--data: %s: %w", data, err)
 	}
 	return set, nil
 }
 
-func printForesight(w io.Writer, scheduler string, f *replay.Foresight) error {
+func printForesight(w io.Writer, scheduler string, f *lab.Foresight) error {
 	fmt.Fprintf(w, "%s, %s: learnt from %d rows of %d pieces (graph of %d edges), judged on %d rows of %d later pieces\n\n",
 		scheduler, f.Objective, f.TrainRows, f.TrainSegments, f.Edges, f.TestRows, f.TestSegments)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -205,7 +206,7 @@ func printForesight(w io.Writer, scheduler string, f *replay.Foresight) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	tries := func(t replay.Tries) {
+	tries := func(t lab.Tries) {
 		fmt.Fprintf(w, "To come within 1 %% of a piece's best, %.1f of its configurations are measured in the model's order, %.1f at random; the best of three is %.1f %% and %.1f %% above it\n",
 			t.Model, t.Random, 100*(t.ModelOf-1), 100*(t.RandomOf-1))
 	}

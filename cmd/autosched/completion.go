@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller/replay"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search/objectives"

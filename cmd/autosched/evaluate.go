@@ -10,9 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/arrivals"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/replay/report"
 	"github.com/autosched/autosched/round"
 )
 
@@ -109,7 +110,7 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 				return err
 			}
 			if out != "" {
-				if err := r.Write(out); err != nil {
+				if err := report.Write(r, out); err != nil {
 					return err
 				}
 			}
@@ -235,7 +236,7 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 		return err
 	}
 	fmt.Fprintln(w, "\nratio = default's average JCT / this method's; above 1 is better; another seed moves what is tuned by up to 0.02.")
-	fmt.Fprintf(w, "%s.\n", r.Headline())
+	fmt.Fprintf(w, "%s.\n", report.Headline(r))
 	if out != "" {
 		fmt.Fprintf(w, "The report is %s/report.html.\n", strings.TrimRight(out, "/"))
 	}

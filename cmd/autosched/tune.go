@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller/replay"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"

@@ -55,6 +55,9 @@ var rooms = []room{
 	// The agent is a scheduler that uses the API: it sees neither the server nor the service.
 	{"api/agent", 6, []string{"api/autosched/v1", "schedulers", "simulator", "space", "workload"}},
 	{"api/server", 6, []string{"api/autosched/v1", "controller", "round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
+	{"lab", 6, []string{"replay", "round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	{"replay", 5, []string{"round", "schedulers", "search", "generation", "simulator", "space", "workload", "internal"}},
 	{"controller", 5, []string{"round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},

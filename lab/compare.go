@@ -1,4 +1,4 @@
-package replay
+package lab
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/autosched/autosched/internal/cputime"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/search/prune"
@@ -144,7 +146,7 @@ func Searches() [][2]string {
 // Compare runs the cluster under one configuration and searches at several
 // instants, with every search on the same futures, and judges what each found
 // on those futures and on what really came.
-func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, error) {
+func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparison, error) {
 	kinds, err := findSearches(c.Searches)
 	if err != nil {
 		return nil, err
@@ -152,39 +154,39 @@ func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, err
 	if c.Hours < 2 || c.Seeds < 1 {
 		return nil, fmt.Errorf("compare: %d hours and %d seeds; want at least 2 and 1", c.Hours, c.Seeds)
 	}
-	e, err := prepare(o)
+	e, err := replay.Prepare(o)
 	if err != nil {
 		return nil, err
 	}
 	if c.Incumbent.IsZero() {
-		c.Incumbent = e.o.Scheduler.Space.Default()
+		c.Incumbent = e.Options.Scheduler.Space.Default()
 	}
-	busy, err := e.busy(ctx, c.Incumbent, c.Hours)
+	instants, err := busy(ctx, e, c.Incumbent, c.Hours)
 	if err != nil {
 		return nil, err
 	}
-	out := &Comparison{Trace: o.Trace.Name(), Scheduler: o.Scheduler.Name, Objective: e.o.Objective, Budget: e.o.Budget, TimeS: c.Time.Seconds(),
-		Futures: e.o.Futures, Seeds: c.Seeds, Reference: kinds[0].name}
-	live, err := e.startLive(c.Incumbent, true)
+	out := &Comparison{Trace: o.Trace.Name(), Scheduler: o.Scheduler.Name, Objective: e.Options.Objective, Budget: e.Options.Budget, TimeS: c.Time.Seconds(),
+		Futures: e.Options.Futures, Seeds: c.Seeds, Reference: kinds[0].name}
+	live, err := e.Start(c.Incumbent, true)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]tally, len(kinds))
-	for n, at := range busy {
-		if err := live.runUntil(ctx, at); err != nil {
+	for n, at := range instants {
+		if err := live.RunUntil(ctx, at); err != nil {
 			return nil, err
 		}
-		out.Hours = append(out.Hours, e.clock(at))
+		out.Hours = append(out.Hours, e.Clock(at))
 		for k := range all {
 			all[k].begin()
 		}
 		for seed := range c.Seeds {
-			m := &moment{round: n*c.Seeds + seed, at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: c.Incumbent, live: live}
-			x, err := round.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
+			m := e.Input(live, n*c.Seeds+seed, at, c.Incumbent)
+			x, err := e.Futures(ctx, m)
 			if err != nil {
 				return nil, err
 			}
-			truth, err := round.NewScorer(e.o.Scheduler, e.o.Cluster, e.truth(m), e.o.Objective, o.Simulate)
+			truth, err := round.NewScorer(e.Options.Scheduler, e.Options.Cluster, []round.Scenario{e.Truth(m)}, e.Options.Objective, o.Simulate)
 			if err != nil {
 				return nil, err
 			}
@@ -194,19 +196,19 @@ func Compare(ctx context.Context, o Options, c CompareOptions) (*Comparison, err
 			}
 			best := make(map[string]float64) // of searches without a model
 			for k, kind := range kinds {
-				r := e.round(x, c.Incumbent, e.seed(m))
+				r := e.Round(x, c.Incumbent, m.Seed)
 				r.Always, r.Cache = true, nil
 				kind.set(r)
 				var pruner *prune.Pruner
 				if kind.prunes {
 					pruner = all[k].pruner(e, seed)
 				}
-				workload := workloadOf(x, e.o.Cluster.TotalGPUs(), e.o.Horizon)
+				workload := workloadOf(x, e.Options.Cluster.TotalGPUs(), e.Options.Horizon)
 				if err := all[k].search(ctx, r, pruner, workload, c.Time, truth, before, kinds[0].name, kind.name, best); err != nil {
-					return nil, fmt.Errorf("%s at %s: %w", kind.name, e.clock(at), err)
+					return nil, fmt.Errorf("%s at %s: %w", kind.name, e.Clock(at), err)
 				}
 				if c.Progress != nil {
-					c.Progress((n*c.Seeds+seed)*len(kinds)+k+1, len(busy)*c.Seeds*len(kinds))
+					c.Progress((n*c.Seeds+seed)*len(kinds)+k+1, len(instants)*c.Seeds*len(kinds))
 				}
 			}
 		}
@@ -237,14 +239,14 @@ func findSearches(names []string) ([]searchKind, error) {
 }
 
 // busy are instants on the grid of intervals at which jobs wait, spread evenly.
-func (e *evaluation) busy(ctx context.Context, incumbent space.Config, want int) ([]time.Duration, error) {
-	live, err := e.startLive(incumbent, false)
+func busy(ctx context.Context, e *replay.Evaluation, incumbent space.Config, want int) ([]time.Duration, error) {
+	live, err := e.Start(incumbent, false)
 	if err != nil {
 		return nil, err
 	}
 	var all []time.Duration
-	for at := e.o.From + e.o.Interval; at < e.o.To; at += e.o.Interval {
-		if err := live.runUntil(ctx, at); err != nil {
+	for at := e.Options.From + e.Options.Interval; at < e.Options.To; at += e.Options.Interval {
+		if err := live.RunUntil(ctx, at); err != nil {
 			return nil, err
 		}
 		if live.Sim.Waiting() > 0 {
@@ -292,9 +294,9 @@ func controllable(m search.Measurement) float64 {
 }
 
 func (t *tally) search(ctx context.Context, r *round.Round, pruner *prune.Pruner, workload []float64, limit time.Duration, truth *round.Scorer, before search.Measurement, reference, name string, best map[string]float64) error {
-	began := processTime()
+	began := cputime.Process()
 	var at []time.Duration // of each trial
-	r.Progress = func(search.Trial) { at = append(at, processTime()-began) }
+	r.Progress = func(search.Trial) { at = append(at, cputime.Process()-began) }
 	spent, stop := ctx, func() {}
 	if limit > 0 {
 		spent, stop = withProcessTime(ctx, began+limit)
@@ -317,7 +319,7 @@ func (t *tally) search(ctx context.Context, r *round.Round, pruner *prune.Pruner
 	if err != nil && !late {
 		return err
 	}
-	t.took += processTime() - began
+	t.took += cputime.Process() - began
 	t.evaluations += int(got.Details["evaluations"])
 	t.searches++
 	if pruning != nil {
@@ -348,7 +350,7 @@ func withProcessTime(ctx context.Context, until time.Duration) (limited context.
 		defer close(done)
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
-		for processTime() < until {
+		for cputime.Process() < until {
 			select {
 			case <-limited.Done():
 				return
@@ -416,12 +418,12 @@ func near(trials []search.Trial, target float64) (n int, ok bool) {
 }
 
 // pruner is the one of a seed's searches, which remembers those before.
-func (t *tally) pruner(e *evaluation, seed int) *prune.Pruner {
+func (t *tally) pruner(e *replay.Evaluation, seed int) *prune.Pruner {
 	if t.pruners == nil {
 		t.pruners = map[int]*prune.Pruner{}
 	}
 	if t.pruners[seed] == nil {
-		t.pruners[seed] = prune.New(e.o.Scheduler.Space, workloadNames(), nil, prune.Options{Seed: uint64(seed)})
+		t.pruners[seed] = prune.New(e.Options.Scheduler.Space, workloadNames(), nil, prune.Options{Seed: uint64(seed)})
 	}
 	return t.pruners[seed]
 }

@@ -43,29 +43,29 @@ func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workloa
 	if at < o.From {
 		return round.Result{}, nil, errors.New("tune: the instant is before the first submission")
 	}
-	e, err := prepare(o)
+	e, err := Prepare(o)
 	if err != nil {
 		return round.Result{}, nil, err
 	}
 	// The live simulation ends at the instant, but the true future needs what
 	// comes after it.
-	e.live = o.Trace.Window(e.start(), at+1+e.o.Horizon)
-	live, err := e.startLive(incumbent, true)
+	e.Workload = o.Trace.Window(e.start(), at+1+e.Options.Horizon)
+	live, err := e.Start(incumbent, true)
 	if err != nil {
 		return round.Result{}, nil, err
 	}
-	if err := live.runUntil(ctx, at); err != nil {
+	if err := live.RunUntil(ctx, at); err != nil {
 		return round.Result{}, nil, err
 	}
-	m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: incumbent, live: live}
-	x := e.truth(m)
+	m := e.Input(live, 0, at, incumbent)
+	x := []round.Scenario{e.Truth(m)}
 	if !t.Truth {
-		x, err = round.Futures(ctx, m.ledger, &m.state, o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), o.Simulate, e.engine)
+		x, err = e.Futures(ctx, m)
 		if err != nil {
 			return round.Result{}, nil, err
 		}
 	}
-	r := e.round(x, incumbent, e.seed(m))
+	r := e.Round(x, incumbent, m.Seed)
 	r.Sampler, r.Progress = t.Sampler, t.Progress
 	if t.Goal != "" {
 		r.Objective = t.Goal
@@ -73,5 +73,5 @@ func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workloa
 	r.Front = t.Front
 	r.Time, r.Record, r.About, r.Resume = t.Time, t.Record, t.About, t.Resume
 	got, err := r.Run(ctx)
-	return got, &m.state, err
+	return got, &m.State, err
 }

@@ -1,4 +1,4 @@
-package replay
+package lab
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
@@ -41,7 +42,7 @@ func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs,
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := StudyAggregate(context.Background(), Options{Trace: w, From: from, To: to, Cluster: workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, Scheduler: s, Seed: 1},
+	r, err := StudyAggregate(context.Background(), replay.Options{Trace: w, From: from, To: to, Cluster: workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, Scheduler: s, Seed: 1},
 		AggregateOptions{Sizes: []int{workload.DefaultGroup}, Configs: configs, Hours: hours})
 	if err != nil {
 		t.Fatal(err)

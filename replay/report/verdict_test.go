@@ -1,16 +1,20 @@
-package replay
+package report
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/autosched/autosched/replay"
+)
 
 // Methods are compared by the objective that was tuned for; a share of zero is
 // no division by it.
 func TestCompareFairness(t *testing.T) {
-	a := &Method{AvgJCT: 10, FTFLe1: .75, P95Rho: 3, MaxRho: 8}
-	b := &Method{AvgJCT: 20, FTFLe1: .875, P95Rho: 2, MaxRho: 2}
-	fair := &Method{FTFLe1: 1}
+	a := &replay.Method{AvgJCT: 10, FTFLe1: .75, P95Rho: 3, MaxRho: 8}
+	b := &replay.Method{AvgJCT: 20, FTFLe1: .875, P95Rho: 2, MaxRho: 2}
+	fair := &replay.Method{FTFLe1: 1}
 	for _, tt := range []struct {
 		objective string
-		x, y      *Method
+		x, y      *replay.Method
 		over      float64
 		figure    string
 	}{
@@ -21,7 +25,7 @@ func TestCompareFairness(t *testing.T) {
 		{"ftf", fair, fair, 1, "0.00 %"},
 		{"ftf", a, fair, 1e6, "0.00 %"},
 	} {
-		r := &Report{Objective: tt.objective}
+		r := &document{&replay.Report{Objective: tt.objective}}
 		if got := r.over(tt.x, tt.y); got != tt.over {
 			t.Errorf("%s: ratio %v, want %v", tt.objective, got, tt.over)
 		}

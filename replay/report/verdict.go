@@ -1,4 +1,4 @@
-package replay
+package report
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 )
@@ -25,7 +26,7 @@ const (
 	roleOracle                // reacts to the future itself
 )
 
-func (m *Method) role() role {
+func roleOf(m *replay.Method) role {
 	switch m.Method {
 	case "default", "preset", "fixed-history":
 		return roleFixed
@@ -48,12 +49,12 @@ type verdict struct {
 	Rows  []comparison
 }
 
-// Headline says in a sentence whether tuning paid, as the report does.
-func (r *Report) Headline() string { return r.verdict().Title }
+// Headline says in a sentence whether tuning paid, as the page does.
+func Headline(r *replay.Report) string { return (&document{r}).verdict().Title }
 
 // comparison of the best adaptive method with another.
 type comparison struct {
-	Method  *Method
+	Method  *replay.Method
 	Means   string // what beating it shows
 	Ratio   float64
 	Text    string // difference, in words
@@ -62,7 +63,7 @@ type comparison struct {
 }
 
 // value is the statistic that was tuned for.
-func (r *Report) value(m *Method) float64 {
+func (r *document) value(m *replay.Method) float64 {
 	switch r.Objective {
 	case "p50_jct":
 		return m.P50JCT
@@ -81,7 +82,7 @@ func (r *Report) value(m *Method) float64 {
 }
 
 // over is the ratio of two methods' values: above 1 if b is better.
-func (r *Report) over(a, b *Method) float64 {
+func (r *document) over(a, b *replay.Method) float64 {
 	x, y := r.value(a), r.value(b)
 	if x == y {
 		return 1 // also where no job is treated unfairly
@@ -90,14 +91,14 @@ func (r *Report) over(a, b *Method) float64 {
 }
 
 // figure is a method's value in words.
-func (r *Report) figure(m *Method) string {
+func (r *document) figure(m *replay.Method) string {
 	if strings.HasSuffix(r.Objective, "rho") || r.Objective == "ftf" {
 		return round.Figure(r.Objective, r.value(m))
 	}
 	return duration(r.value(m))
 }
 
-func (r *Report) objective() string {
+func (r *document) objective() string {
 	switch r.Objective {
 	case "ftf":
 		return "unfair share of jobs (rho above 1)"
@@ -124,18 +125,18 @@ func difference(ratio float64) (text, class string) {
 }
 
 // lowest of the methods that have one of the roles; nil if there is none.
-func (r *Report) lowest(roles ...role) *Method {
-	var best *Method
+func (r *document) lowest(roles ...role) *replay.Method {
+	var best *replay.Method
 	for i := range r.Methods {
 		m := &r.Methods[i]
-		if slices.Contains(roles, m.role()) && (best == nil || r.value(m) < r.value(best)) {
+		if slices.Contains(roles, roleOf(m)) && (best == nil || r.value(m) < r.value(best)) {
 			best = m
 		}
 	}
 	return best
 }
 
-func (r *Report) find(name string) *Method {
+func (r *document) find(name string) *replay.Method {
 	for i := range r.Methods {
 		if r.Methods[i].Method == name {
 			return &r.Methods[i]
@@ -144,7 +145,7 @@ func (r *Report) find(name string) *Method {
 	return nil
 }
 
-func (r *Report) verdict() verdict {
+func (r *document) verdict() verdict {
 	best := r.lowest(roleAdaptive)
 	if best == nil {
 		return r.verdictWithout()
@@ -174,7 +175,7 @@ func (r *Report) verdict() verdict {
 	}
 
 	rival, hindsight, control := r.lowest(roleFixed), r.lowest(roleHindsight), r.find("random-preset")
-	better := func(m *Method) float64 { return r.over(m, best) }
+	better := func(m *replay.Method) float64 { return r.over(m, best) }
 	compared := r.find("preset") != nil || r.find("fixed-history") != nil || hindsight != nil
 	if rival == nil {
 		rival = hindsight
@@ -211,7 +212,7 @@ func (r *Report) verdict() verdict {
 
 	var parts []string
 	for i := range v.Rows {
-		if m := v.Rows[i].Method; m.role() == roleFixed || m.role() == roleHindsight {
+		if m := v.Rows[i].Method; roleOf(m) == roleFixed || roleOf(m) == roleHindsight {
 			parts = append(parts, v.Rows[i].Text+" "+called(m))
 		}
 	}
@@ -225,7 +226,7 @@ func (r *Report) verdict() verdict {
 	v.Text = append(v.Text, first+": "+list(parts)+".")
 	if own := r.find("autosched"); own != nil && own != best {
 		parts = nil
-		for _, m := range []*Method{best, rival} {
+		for _, m := range []*replay.Method{best, rival} {
 			t, _ := difference(r.over(m, own))
 			parts = append(parts, t+" "+called(m))
 		}
@@ -240,7 +241,7 @@ func (r *Report) verdict() verdict {
 }
 
 // verdictWithout is for reports without an adaptive method.
-func (r *Report) verdictWithout() verdict {
+func (r *document) verdictWithout() verdict {
 	v := verdict{Class: "open", Title: "Nothing adaptive was evaluated"}
 	if len(r.Methods) == 0 {
 		v.Text = []string{"The report has no method."}
@@ -262,10 +263,10 @@ func (r *Report) verdictWithout() verdict {
 	return v
 }
 
-func (r *Report) adaptive() int {
+func (r *document) adaptive() int {
 	n := 0
 	for i := range r.Methods {
-		if r.Methods[i].role() == roleAdaptive {
+		if roleOf(&r.Methods[i]) == roleAdaptive {
 			n++
 		}
 	}
@@ -273,7 +274,7 @@ func (r *Report) adaptive() int {
 }
 
 // called names a method in a sentence.
-func called(m *Method) string {
+func called(m *replay.Method) string {
 	switch m.Method {
 	case "default", "preset":
 		return "the " + m.Method
@@ -296,7 +297,7 @@ func list(parts []string) string {
 // bootstrap over the jobs in order of submission, which are paired. Jobs that
 // follow each other share a backlog, hence the blocks, a twentieth of the jobs
 // each. Only averages have one.
-func (r *Report) interval(a, b *Method) (lo, hi float64, ok bool) {
+func (r *document) interval(a, b *replay.Method) (lo, hi float64, ok bool) {
 	const blocks, draws = 20, 1000
 	n := len(a.JCTs)
 	if a == b || n != len(b.JCTs) || n < 10*blocks || r.objective() != "average JCT" {

@@ -1,4 +1,4 @@
-package replay
+package report
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/workload/stats"
 )
 
@@ -93,7 +94,7 @@ func btoi(b bool) int {
 }
 
 // sortedJCTs of each method.
-func (r *Report) sortedJCTs() [][]float64 {
+func (r *document) sortedJCTs() [][]float64 {
 	out := make([][]float64, len(r.Methods))
 	for i := range r.Methods {
 		out[i] = slices.Clone(r.Methods[i].JCTs)
@@ -103,7 +104,7 @@ func (r *Report) sortedJCTs() [][]float64 {
 }
 
 // cdf is the share of jobs that ended within a JCT, which is on a log axis.
-func cdf(r *Report, sorted [][]float64, w float64) *figure {
+func cdf(r *document, sorted [][]float64, w float64) *figure {
 	lo, hi := math.Inf(1), 0.0
 	for _, s := range sorted {
 		if len(s) > 0 {
@@ -171,8 +172,8 @@ func spaced(in []tick, apart float64) []tick {
 }
 
 // gains is the ratio of the default's to each method's JCT at every percentile.
-func gains(r *Report, sorted [][]float64, w float64) *figure {
-	base := slices.IndexFunc(r.Methods, func(m Method) bool { return m.Method == "default" })
+func gains(r *document, sorted [][]float64, w float64) *figure {
+	base := slices.IndexFunc(r.Methods, func(m replay.Method) bool { return m.Method == "default" })
 	if base < 0 || len(sorted[base]) < 20 || len(r.Methods) < 2 {
 		return nil
 	}
@@ -227,7 +228,7 @@ func gains(r *Report, sorted [][]float64, w float64) *figure {
 }
 
 // ratios are bars of the ratio to the default, from 1.
-func ratios(r *Report, w float64) *figure {
+func ratios(r *document, w float64) *figure {
 	lo, hi := .98, 1.02
 	for i := range r.Methods {
 		lo, hi = min(lo, r.Methods[i].RatioToDefault), max(hi, r.Methods[i].RatioToDefault)
@@ -296,7 +297,7 @@ type clock struct {
 }
 
 // clock spans all series and decisions. It is false if there are none.
-func (r *Report) clock() (clock, bool) {
+func (r *document) clock() (clock, bool) {
 	c := clock{lo: math.Inf(1), hi: math.Inf(-1)}
 	see := func(at float64) { c.lo, c.hi = min(c.lo, at), max(c.hi, at) }
 	for i := range r.Methods {
@@ -363,14 +364,14 @@ func (c *clock) window(f *figure, label string) {
 
 // thin takes the highest waiting and the mean busy of runs of samples, so that
 // at most points remain.
-func thin(in []Sample) []Sample {
+func thin(in []replay.Sample) []replay.Sample {
 	if len(in) <= points {
 		return in
 	}
-	out := make([]Sample, 0, points)
+	out := make([]replay.Sample, 0, points)
 	for k := range points {
 		run := in[k*len(in)/points : (k+1)*len(in)/points]
-		s := Sample{AtS: run[0].AtS}
+		s := replay.Sample{AtS: run[0].AtS}
 		busy := 0
 		for _, x := range run {
 			s.Waiting = max(s.Waiting, x.Waiting)
@@ -391,12 +392,12 @@ type load struct {
 	PeakWaiting   int
 }
 
-func loads(r *Report) []load {
+func loads(r *document) []load {
 	c, ok := r.clock()
 	if !ok {
 		return nil
 	}
-	series := make([][]Sample, len(r.Methods))
+	series := make([][]replay.Sample, len(r.Methods))
 	top, base := 1, -1
 	for i := range r.Methods {
 		series[i] = thin(r.Methods[i].Series)
@@ -408,8 +409,8 @@ func loads(r *Report) []load {
 		}
 	}
 	gpus := max(1, r.Cluster.TotalGPUs())
-	waiting := func(s Sample) float64 { return float64(s.Waiting) / float64(top) }
-	busy := func(s Sample) float64 { return min(1, float64(s.BusyGPU)/float64(gpus)) }
+	waiting := func(s replay.Sample) float64 { return float64(s.Waiting) / float64(top) }
+	busy := func(s replay.Sample) float64 { return min(1, float64(s.BusyGPU)/float64(gpus)) }
 	var out []load
 	for i := range r.Methods {
 		if len(series[i]) == 0 {
@@ -419,7 +420,7 @@ func loads(r *Report) []load {
 		for _, s := range series[i] {
 			l.PeakWaiting = max(l.PeakWaiting, s.Waiting)
 		}
-		draw := func(h, bottom float64, label string, share func(Sample) float64) *figure {
+		draw := func(h, bottom float64, label string, share func(replay.Sample) float64) *figure {
 			f := newFigure(narrow, h, 44, 8, 6, bottom, label+" over time under "+l.Name)
 			curve := func(of int, class string, area bool) {
 				var p path
@@ -459,7 +460,7 @@ func loads(r *Report) []load {
 // changes are the configurations in force over time of each method that
 // decides: a bar with a mark where one was adopted, and a dot for each round
 // that kept it.
-func changes(r *Report, w float64) *figure {
+func changes(r *document, w float64) *figure {
 	c, ok := r.clock()
 	if !ok {
 		return nil

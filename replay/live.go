@@ -11,18 +11,18 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// cluster is the live simulation that stands for the real one, and the ledger
-// that a controller keeps of it.
-type cluster struct {
+// Cluster is the live simulation in place of a real cluster, and the ledger that a
+// controller keeps of it.
+type Cluster struct {
 	live.Cluster
 	ledger *workload.Ledger
 	fault  error // of the ledger
 }
 
-// startLive begins the live simulation with the history recalled. Without
+// Start begins the live simulation with the history recalled. Without
 // observed the ledger stays as it is then.
-func (e *evaluation) startLive(incumbent space.Config, observed bool) (*cluster, error) {
-	c := &cluster{ledger: workload.NewLedger(e.o.Cluster)}
+func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, error) {
+	c := &Cluster{ledger: workload.NewLedger(e.Options.Cluster)}
 	if err := e.recall(c.ledger); err != nil {
 		return nil, err
 	}
@@ -31,15 +31,16 @@ func (e *evaluation) startLive(incumbent space.Config, observed bool) (*cluster,
 			c.fault = err
 		}
 	}
-	o := e.o.Simulate
+	o := e.Options.Simulate
 	o.Services = round.Services(c.ledger, e.start())
 	if observed {
 		o.Observer = c.Observe
 	}
-	return c, c.Sim.Start(e.o.Cluster, e.live, e.o.Scheduler.New(incumbent), o)
+	return c, c.Sim.Start(e.Options.Cluster, e.Workload, e.Options.Scheduler.New(incumbent), o)
 }
 
-func (c *cluster) runUntil(ctx context.Context, at time.Duration) error {
+// RunUntil simulates to an instant.
+func (c *Cluster) RunUntil(ctx context.Context, at time.Duration) error {
 	if err := c.Sim.RunUntil(ctx, at); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (c *cluster) runUntil(ctx context.Context, at time.Duration) error {
 // recall puts the history into a ledger: the jobs that had ended by the start,
 // at the times of the trace. Those that had not are not on the cluster, which
 // starts cold, and nobody has seen their end.
-func (e *evaluation) recall(l *workload.Ledger) error {
+func (e *Evaluation) recall(l *workload.Ledger) error {
 	for i := range e.before {
 		j := &e.before[i]
 		end := j.Submit + j.Duration

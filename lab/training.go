@@ -1,4 +1,4 @@
-package replay
+package lab
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/search/prune"
@@ -116,12 +117,12 @@ func workloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
 }
 
 // Train plays configurations on the segments of a window.
-func Train(ctx context.Context, o Options, t TrainingOptions) (*Training, error) {
+func Train(ctx context.Context, o replay.Options, t TrainingOptions) (*Training, error) {
 	if t.Segment <= 0 || t.Configs < 1 {
 		return nil, fmt.Errorf("training: segments of %v and %d configurations each; both must be positive", t.Segment, t.Configs)
 	}
 	o.Horizon = t.Segment
-	e, err := prepare(o)
+	e, err := replay.Prepare(o)
 	if err != nil {
 		return nil, err
 	}
@@ -129,24 +130,24 @@ func Train(ctx context.Context, o Options, t TrainingOptions) (*Training, error)
 		t.Stride = t.Segment
 	}
 	if t.Incumbent.IsZero() {
-		t.Incumbent = e.o.Scheduler.Space.Default()
+		t.Incumbent = e.Options.Scheduler.Space.Default()
 	}
-	live, err := e.startLive(t.Incumbent, true)
+	live, err := e.Start(t.Incumbent, true)
 	if err != nil {
 		return nil, err
 	}
-	b := trainer{e: e, t: t, columns: prune.NewColumns(e.o.Scheduler.Space)}
-	for at := e.o.From; at+t.Segment <= e.o.To; at += t.Stride {
-		if err := live.runUntil(ctx, at); err != nil {
+	b := trainer{e: e, t: t, columns: prune.NewColumns(e.Options.Scheduler.Space)}
+	for at := e.Options.From; at+t.Segment <= e.Options.To; at += t.Stride {
+		if err := live.RunUntil(ctx, at); err != nil {
 			return nil, err
 		}
-		m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: t.Incumbent, live: live}
-		x := e.truth(m)
-		if x[0].Arrivals.Len()+len(x[0].Left) == 0 {
+		m := e.Input(live, 0, at, t.Incumbent)
+		x := e.Truth(m)
+		if x.Jobs() == 0 {
 			continue
 		}
-		b.starts = append(b.starts, e.clock(at))
-		b.segments = append(b.segments, x[0])
+		b.starts = append(b.starts, e.Clock(at))
+		b.segments = append(b.segments, x)
 	}
 	if len(b.segments) == 0 {
 		return nil, fmt.Errorf("training: the window is shorter than a segment of %v", t.Segment)
@@ -170,7 +171,7 @@ var overBase = map[string]string{"avg_queue_s": "queue_change", "restart_s_per_j
 const leastBase = 1e-3
 
 type trainer struct {
-	e        *evaluation
+	e        *replay.Evaluation
 	t        TrainingOptions
 	columns  *prune.Columns
 	segments []round.Scenario
@@ -190,7 +191,7 @@ func (b *trainer) run(ctx context.Context) (*Training, error) {
 	var scorers []*round.Scorer
 	var bases []search.Measurement
 	for i := range b.segments {
-		s, err := round.NewScorer(b.e.o.Scheduler, b.e.o.Cluster, b.segments[i:i+1], b.e.o.Objective, b.e.o.Simulate)
+		s, err := round.NewScorer(b.e.Options.Scheduler, b.e.Options.Cluster, b.segments[i:i+1], b.e.Options.Objective, b.e.Options.Simulate)
 		if err != nil {
 			return nil, err
 		}
@@ -204,12 +205,12 @@ func (b *trainer) run(ctx context.Context) (*Training, error) {
 			return nil, fmt.Errorf("training: the incumbent runs out of events on the segment at %s", b.starts[i])
 		}
 		bases = append(bases, base)
-		configs := search.Spread(b.e.o.Scheduler.Space, round.Seed(b.e.o.Seed, i), b.t.Configs)
+		configs := search.Spread(b.e.Options.Scheduler.Space, round.Seed(b.e.Options.Seed, i), b.t.Configs)
 		for k := range b.t.Configs {
 			rows[i*b.t.Configs+k].config = configs[k]
 		}
 	}
-	workers := b.e.o.Workers
+	workers := b.e.Options.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
@@ -270,7 +271,7 @@ func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Traini
 	}
 	known := make([]segmentFacts, len(b.segments))
 	for i := range known {
-		known[i] = facts(&b.segments[i], b.e.o.Cluster.TotalGPUs(), b.t.Segment)
+		known[i] = facts(&b.segments[i], b.e.Options.Cluster.TotalGPUs(), b.t.Segment)
 	}
 	for i := range good {
 		base := &bases[out.Segments[i]]
@@ -311,13 +312,13 @@ func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Traini
 	for i, n := range good {
 		values[i] = rows[n].m.Values[0] / out.Bases[i]
 	}
-	add(causal.TierObjective, causal.Column{Name: RatioName(b.e.o.Objective), Values: values})
+	add(causal.TierObjective, causal.Column{Name: RatioName(b.e.Options.Objective), Values: values})
 	starts := make([]string, len(good))
 	for i := range good {
 		starts[i] = b.starts[out.Segments[i]]
 	}
-	columns = append(columns, causal.NewCategorical(SegmentColumn, starts), causal.Column{Name: BaseName(b.e.o.Objective), Values: slices.Clone(out.Bases)})
-	out.Spec.Ignore = []string{SegmentColumn, BaseName(b.e.o.Objective)}
+	columns = append(columns, causal.NewCategorical(SegmentColumn, starts), causal.Column{Name: BaseName(b.e.Options.Objective), Values: slices.Clone(out.Bases)})
+	out.Spec.Ignore = []string{SegmentColumn, BaseName(b.e.Options.Objective)}
 	var err error
 	out.Table, err = causal.NewTable(columns...)
 	return out, err

@@ -1,7 +1,7 @@
-// Package replay evaluates tuning methods online: a live simulation stands for
-// the cluster, and every interval a method sees only what a real controller
-// could see, decides, and the live simulation is reconfigured. Its rounds are
-// the controller's own.
+// Package replay evaluates tuning methods on a trace: a live simulation takes the
+// place of the cluster. Every interval a method decides on what a real controller
+// would know, and the live simulation is reconfigured. Its rounds are those of
+// package round, which the service runs too.
 package replay
 
 import (
@@ -154,12 +154,12 @@ type Sample struct {
 
 // Run evaluates the methods one after the other.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	e, err := prepare(o)
+	e, err := Prepare(o)
 	if err != nil {
 		return nil, err
 	}
 	r := e.report()
-	for _, name := range e.o.Methods {
+	for _, name := range e.Options.Methods {
 		m, err := e.run(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("method %s: %w", name, err)

@@ -197,7 +197,7 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 	for _, warmup := range []time.Duration{0, 2 * time.Hour} {
 		o := sample(t)
 		o.Warmup, o.Cluster.Nodes = warmup, 14 // jobs wait
-		e, err := prepare(o)
+		e, err := Prepare(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,12 +205,12 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scorer, err := round.NewScorer(e.o.Scheduler, e.o.Cluster, []round.Scenario{x}, e.o.Objective, e.o.Simulate)
+		scorer, err := round.NewScorer(e.Options.Scheduler, e.Options.Cluster, []round.Scenario{x}, e.Options.Objective, e.Options.Simulate)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, set := range [][]string{nil, {"priority=gittins", "queues=1", "order=submit"}} {
-			c, err := e.o.Scheduler.Space.Parse(e.o.Scheduler.Space.Default(), set)
+			c, err := e.Options.Scheduler.Space.Parse(e.Options.Scheduler.Space.Default(), set)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package replay
+package report
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
@@ -24,22 +25,22 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // tiny is a report with a default, a preset, a control and an adaptive method.
-func tiny() *Report {
-	r := &Report{
+func tiny() *document {
+	r := &document{&replay.Report{
 		Trace: "tiny", Digest: "d1935", From: "2017-10-09T00:00:00Z", To: "2017-10-09T03:00:00Z", Jobs: 3, HistoryJobs: 7,
 		Cluster: workload.Cluster{Nodes: 5, GPUsPerNode: 8}, Load: .8, Scheduler: "tiresias", Objective: "avg_jct", IntervalS: 3600, HorizonS: 14400,
 		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1", JobIDs: []string{"a", "b", "c,d"},
-	}
+	}}
 	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {
-		m := Method{Method: name, Description: "what it does, and why", AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
+		m := replay.Method{Method: name, Description: "what it does, and why", AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
 			RatioToDefault: 4000 / (4000 - 500*float64(i)), Preemptions: i, Utilization: .75, FTFLe1: 1, Configuration: "queues=3 order=submit",
 			JCTs: []float64{60, 1800.25, 9600 - 500*float64(i)}}
 		for k := range 4 {
-			m.Series = append(m.Series, Sample{AtS: float64(3600 * k), Waiting: 3 - k, Running: 1, BusyGPU: 10 * k})
+			m.Series = append(m.Series, replay.Sample{AtS: float64(3600 * k), Waiting: 3 - k, Running: 1, BusyGPU: 10 * k})
 		}
 		if i >= 2 {
 			m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound = 2, 1, 16, .25
-			m.Decisions = []Decision{
+			m.Decisions = []replay.Decision{
 				{At: "2017-10-09T01:00:00Z", AtS: 3600, Reason: "kept: none of 8 configurations is better", Ratio: 1, Configuration: "queues=3 order=submit", Evaluations: 8},
 				{At: "2017-10-09T02:00:00Z", AtS: 7200, Adopted: true, Reason: `adopted: "x", gains 1.2x`, Ratio: 1.2, Configuration: "queues=5 order=submit", Evaluations: 8,
 					Interval: &round.Interval{Low: 1.05, High: 1.4}, Search: round.SearchPortfolio, Why: "as set"},
@@ -51,7 +52,7 @@ func tiny() *Report {
 }
 
 // long has n jobs and k rounds.
-func long(n, k int) *Report {
+func long(n, k int) *document {
 	r := tiny()
 	r.Jobs, r.JobIDs = n, nil
 	for i := range n {
@@ -64,12 +65,12 @@ func long(n, k int) *Report {
 			m.JCTs = append(m.JCTs, float64(10+j*j%5003*(10-i)))
 		}
 		for j := range k {
-			m.Series = append(m.Series, Sample{AtS: float64(3600 * j), Waiting: j * 7 % 50, BusyGPU: j % 41})
+			m.Series = append(m.Series, replay.Sample{AtS: float64(3600 * j), Waiting: j * 7 % 50, BusyGPU: j % 41})
 		}
 		if len(m.Decisions) > 0 {
 			m.Decisions = nil
 			for j := range k {
-				m.Decisions = append(m.Decisions, Decision{At: "2017-10-09T01:00:00Z", AtS: float64(3600 * j), Adopted: j%5 == 0, Reason: "r", Ratio: 1, Configuration: fmt.Sprint("queues=", j%5)})
+				m.Decisions = append(m.Decisions, replay.Decision{At: "2017-10-09T01:00:00Z", AtS: float64(3600 * j), Adopted: j%5 == 0, Reason: "r", Ratio: 1, Configuration: fmt.Sprint("queues=", j%5)})
 			}
 		}
 	}
@@ -79,10 +80,10 @@ func long(n, k int) *Report {
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	r := tiny()
-	if err := r.Write(dir); err != nil {
+	if err := Write(r.Report, dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Write(dir); err != nil {
+	if err := Write(r.Report, dir); err != nil {
 		t.Fatal("over an older report:", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -104,7 +105,7 @@ func TestWrite(t *testing.T) {
 		if _, err := csv.NewReader(bytes.NewReader(got)).ReadAll(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		golden := filepath.Join("testdata", "report", name)
+		golden := filepath.Join("testdata", name)
 		if *update {
 			if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
 				t.Fatal(err)
@@ -125,7 +126,7 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back Report
+	var back replay.Report
 	if err := json.Unmarshal(b, &back); err != nil {
 		t.Fatal(err)
 	}
@@ -139,12 +140,12 @@ func TestWriteIntoAFile(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Report{}).Write(path); err == nil {
+	if err := Write(&replay.Report{}, path); err == nil {
 		t.Error("a report was written into a file")
 	}
 }
 
-func render(t *testing.T, r *Report) string {
+func render(t *testing.T, r *document) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := r.writeHTML(&b); err != nil {
@@ -229,7 +230,7 @@ func TestHTML(t *testing.T) {
 	synthetic := long(5000, 3000)
 	synthetic.Synthetic = true
 	for name, c := range map[string]struct {
-		r    *Report
+		r    *document
 		want []string
 		not  []string
 	}{
@@ -303,10 +304,10 @@ func TestCurves(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	methods := func(values ...any) *Report {
-		r := &Report{Objective: "avg_jct"}
+	methods := func(values ...any) *document {
+		r := &document{&replay.Report{Objective: "avg_jct"}}
 		for i := 0; i < len(values); i += 2 {
-			r.Methods = append(r.Methods, Method{Method: values[i].(string), AvgJCT: values[i+1].(float64), P95JCT: 1000 - values[i+1].(float64)})
+			r.Methods = append(r.Methods, replay.Method{Method: values[i].(string), AvgJCT: values[i+1].(float64), P95JCT: 1000 - values[i+1].(float64)})
 		}
 		return r
 	}
@@ -322,7 +323,7 @@ func TestVerdict(t *testing.T) {
 		m.JCTs[200] += 400 * (m.AvgJCT - 50) // one job makes the difference
 	}
 	for _, c := range []struct {
-		r            *Report
+		r            *document
 		class, title string
 	}{
 		{methods("default", 100., "preset", 90., "autosched", 80.), "good", "Worth it here: 11.1 % shorter than the preset"},

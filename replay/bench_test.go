@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/cputime"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -29,7 +30,7 @@ func BenchmarkRound(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			e, err := prepare(Options{Trace: w, From: from, To: to, Cluster: workload.Cluster{Nodes: 40, GPUsPerNode: 8}, Scheduler: s, Workers: 1, Seed: 1})
+			e, err := Prepare(Options{Trace: w, From: from, To: to, Cluster: workload.Cluster{Nodes: 40, GPUsPerNode: 8}, Scheduler: s, Workers: 1, Seed: 1})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -37,7 +38,7 @@ func BenchmarkRound(b *testing.B) {
 			for _, budget := range []int{10, 40, 160} {
 				b.Run(fmt.Sprintf("configurations=%d", budget), func(b *testing.B) {
 					round := func() {
-						r := e.round(x, incumbent.incumbent, 1)
+						r := e.Round(x, incumbent.Incumbent, 1)
 						r.Budget, r.Cache = budget, nil
 						if _, err := r.Run(context.Background()); err != nil {
 							b.Fatal(err)
@@ -45,13 +46,13 @@ func BenchmarkRound(b *testing.B) {
 					}
 					round() // gets the memory
 					b.ReportAllocs()
-					began, rounds := processTime(), 0
+					began, rounds := cputime.Process(), 0
 					for b.Loop() {
 						round()
 						rounds++
 					}
-					b.ReportMetric(float64(processTime()-began)/float64(rounds)/1e6, "cpu-ms/op")
-					b.ReportMetric(float64(len(incumbent.state.Jobs)), "active")
+					b.ReportMetric(float64(cputime.Process()-began)/float64(rounds)/1e6, "cpu-ms/op")
+					b.ReportMetric(float64(len(incumbent.State.Jobs)), "active")
 				})
 			}
 		})
@@ -69,31 +70,31 @@ func instant(b *testing.B, w *workload.Workload, text string) time.Duration {
 
 // busiest is the scenarios of the hour at which most jobs wait under the
 // default.
-func busiest(b *testing.B, e *evaluation) ([]round.Scenario, *moment) {
+func busiest(b *testing.B, e *Evaluation) ([]round.Scenario, *RoundInput) {
 	b.Helper()
-	first := e.o.Scheduler.Space.Default()
-	look, err := e.startLive(first, false)
+	first := e.Options.Scheduler.Space.Default()
+	look, err := e.Start(first, false)
 	if err != nil {
 		b.Fatal(err)
 	}
-	at, most := e.o.From, -1
-	for t := e.o.From; t < e.o.To; t += e.o.Interval {
-		if err := look.runUntil(context.Background(), t); err != nil {
+	at, most := e.Options.From, -1
+	for t := e.Options.From; t < e.Options.To; t += e.Options.Interval {
+		if err := look.RunUntil(context.Background(), t); err != nil {
 			b.Fatal(err)
 		}
 		if n := look.Sim.Waiting(); n > most {
 			at, most = t, n
 		}
 	}
-	live, err := e.startLive(first, true)
+	live, err := e.Start(first, true)
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := live.runUntil(context.Background(), at); err != nil {
+	if err := live.RunUntil(context.Background(), at); err != nil {
 		b.Fatal(err)
 	}
-	m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: first, live: live}
-	x, err := round.Futures(context.Background(), m.ledger, &m.state, e.o.Trace.Zero(), e.o.Horizon, e.o.Futures, e.seed(m), e.o.Simulate, nil)
+	m := e.Input(live, 0, at, first)
+	x, err := e.Futures(context.Background(), m)
 	if err != nil {
 		b.Fatal(err)
 	}

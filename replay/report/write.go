@@ -1,4 +1,6 @@
-package replay
+// Package report writes an evaluation (package replay) for people and programs: a
+// page, JSON and CSV. It judges what the figures show and draws them.
+package report
 
 import (
 	"encoding/csv"
@@ -10,12 +12,17 @@ import (
 	"strconv"
 
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/replay"
 )
 
-// Write puts the report into a folder, which it makes: report.json,
+// document is a report with what its files say about it.
+type document struct{ *replay.Report }
+
+// Write puts a report into a folder, which it makes: report.json,
 // methods.csv, decisions.csv, jobs.csv and report.html. Each file appears whole
 // or not at all; report.html comes last, so where it is new all are.
-func (r *Report) Write(dir string) error {
+func Write(report *replay.Report, dir string) error {
+	r := &document{report}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -36,15 +43,15 @@ func (r *Report) Write(dir string) error {
 	return nil
 }
 
-func (r *Report) writeJSON(w io.Writer) error {
+func (r *document) writeJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return e.Encode(r.Report)
 }
 
 // writeMethods writes a row for each method. Times are in seconds.
-func (r *Report) writeMethods(w io.Writer) error {
+func (r *document) writeMethods(w io.Writer) error {
 	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s", "ratio_to_default", "preemptions",
 		"utilization", "ftf_le_1", "rounds", "changes", "evaluations", "tuning_s_per_round", "configuration"}}
 	for i := range r.Methods {
@@ -57,7 +64,7 @@ func (r *Report) writeMethods(w io.Writer) error {
 }
 
 // writeDecisions writes a row for each round of each method.
-func (r *Report) writeDecisions(w io.Writer) error {
+func (r *document) writeDecisions(w io.Writer) error {
 	c := csv.NewWriter(w)
 	if err := c.Write([]string{"method", "round", "at", "at_s", "adopted", "ratio", "ratio_low", "ratio_high", "evaluations", "search", "why", "reason", "configuration"}); err != nil {
 		return err
@@ -80,7 +87,7 @@ func (r *Report) writeDecisions(w io.Writer) error {
 
 // writeJobs writes a row for each counted job, in order of submission, with its
 // JCT in seconds under each method.
-func (r *Report) writeJobs(w io.Writer) error {
+func (r *document) writeJobs(w io.Writer) error {
 	c := csv.NewWriter(w)
 	row := []string{"job"}
 	jobs := len(r.JobIDs)

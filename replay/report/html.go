@@ -1,4 +1,4 @@
-package replay
+package report
 
 import (
 	_ "embed"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/replay"
 )
 
 //go:embed report.html.tmpl
@@ -19,7 +21,7 @@ var reportHTML = template.Must(template.New("report").Parse(reportTemplate))
 
 // page is what the template shows.
 type page struct {
-	*Report
+	document
 	Verdict   verdict
 	Facts     []fact
 	Swatches  []swatch
@@ -68,14 +70,14 @@ type cell struct {
 
 type decisionTable struct {
 	Swatch  swatch
-	Method  *Method
+	Method  *replay.Method
 	Summary string
 	Rows    []decisionRow
 	Left    int // rows not shown
 }
 
 type decisionRow struct {
-	Decision
+	replay.Decision
 	Ratio    string
 	Settings []setting
 }
@@ -115,12 +117,12 @@ const (
 	barBox          = 56
 )
 
-func (r *Report) writeHTML(w io.Writer) error {
-	p := page{Report: r, Verdict: r.verdict(), Facts: r.facts(), Stats: r.objective()}
+func (r *document) writeHTML(w io.Writer) error {
+	p := page{document: *r, Verdict: r.verdict(), Facts: r.facts(), Stats: r.objective()}
 	other := 0
 	for i := range r.Methods {
 		m := &r.Methods[i]
-		s := swatch{Of: i, Name: m.Method, Tag: tags[m.role()]}
+		s := swatch{Of: i, Name: m.Method, Tag: tags[roleOf(m)]}
 		if known, ok := slots[m.Method]; ok {
 			s.Slot = known
 		} else {
@@ -153,7 +155,7 @@ func (r *Report) writeHTML(w io.Writer) error {
 	return reportHTML.Execute(w, &p)
 }
 
-func (r *Report) facts() []fact {
+func (r *document) facts() []fact {
 	return []fact{
 		{"Trace", r.Trace, false},
 		{"Window", minute(r.From) + " to " + minute(r.To) + " UTC", false},
@@ -183,16 +185,16 @@ func minute(s string) string {
 
 // table of methods. Every column of times has the unit that fits its longest.
 func (p *page) table() {
-	r := p.Report
+	r := p.document
 	columns := []struct {
 		name, help string
-		of         func(*Method) float64
+		of         func(*replay.Method) float64
 	}{
-		{"avg JCT", "average job completion time", func(m *Method) float64 { return m.AvgJCT }},
-		{"p50", "median JCT", func(m *Method) float64 { return m.P50JCT }},
-		{"p95", "95th percentile of JCT", func(m *Method) float64 { return m.P95JCT }},
-		{"p99", "99th percentile of JCT", func(m *Method) float64 { return m.P99JCT }},
-		{"avg queue", "average queueing delay", func(m *Method) float64 { return m.AvgQueue }},
+		{"avg JCT", "average job completion time", func(m *replay.Method) float64 { return m.AvgJCT }},
+		{"p50", "median JCT", func(m *replay.Method) float64 { return m.P50JCT }},
+		{"p95", "95th percentile of JCT", func(m *replay.Method) float64 { return m.P95JCT }},
+		{"p99", "99th percentile of JCT", func(m *replay.Method) float64 { return m.P99JCT }},
+		{"avg queue", "average queueing delay", func(m *replay.Method) float64 { return m.AvgQueue }},
 	}
 	p.Rows = make([]tableRow, len(r.Methods))
 	for _, c := range columns {
@@ -230,7 +232,7 @@ func (p *page) table() {
 	}
 }
 
-func decisionsOf(m *Method, s swatch) decisionTable {
+func decisionsOf(m *replay.Method, s swatch) decisionTable {
 	t := decisionTable{Swatch: s, Method: m, Summary: fmt.Sprintf("%s rounds, %s changes", grouped(len(m.Decisions)), grouped(m.Changes))}
 	before := ""
 	for _, d := range m.Decisions {

@@ -1,4 +1,4 @@
-package replay
+package lab
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -74,19 +75,19 @@ type AggregateRow struct {
 
 // StudyAggregate measures the same configurations on jobs and on groups of
 // similar ones.
-func StudyAggregate(ctx context.Context, o Options, a AggregateOptions) (*AggregateStudy, error) {
+func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (*AggregateStudy, error) {
 	if a.Configs < 2 || a.Hours < 0 || len(a.Sizes) == 0 {
 		return nil, fmt.Errorf("aggregate: %d configurations, %d hours, sizes %v; want at least 2, 0 and one", a.Configs, a.Hours, a.Sizes)
 	}
-	e, err := prepare(o)
+	e, err := replay.Prepare(o)
 	if err != nil {
 		return nil, err
 	}
-	configs, err := e.configs(a.Configs)
+	configs, err := configs(e, a.Configs)
 	if err != nil {
 		return nil, err
 	}
-	out := &AggregateStudy{Trace: o.Trace.Name(), Scheduler: e.o.Scheduler.Name, Objective: e.o.Objective, Configs: len(configs)}
+	out := &AggregateStudy{Trace: o.Trace.Name(), Scheduler: e.Options.Scheduler.Name, Objective: e.Options.Objective, Configs: len(configs)}
 	for _, size := range append([]int{1}, a.Sizes...) {
 		out.Rows = append(out.Rows, AggregateRow{Size: size, MinTau: 1})
 	}
@@ -98,21 +99,21 @@ func StudyAggregate(ctx context.Context, o Options, a AggregateOptions) (*Aggreg
 				a.Progress(done, instants*len(configs)*(2+len(a.Sizes)))
 			}
 		}
-		full, fullTimes, err := e.measureAll(ctx, x, configs, a.Repeats, progress)
+		full, fullTimes, err := measureAll(ctx, e, x, configs, a.Repeats, progress)
 		if err != nil {
 			return err
 		}
 		for i := range out.Rows {
 			r := &out.Rows[i]
 			began := time.Now()
-			groups := x.Aggregate(e.o.Cluster, r.Size)
+			groups := x.Aggregate(e.Options.Cluster, r.Size)
 			grouping := time.Since(began)
 			if r.Size == 1 {
-				if groups.Arrivals, err = e.jittered(x.Arrivals, uint64(len(out.Instants))); err != nil {
+				if groups.Arrivals, err = jittered(e, x.Arrivals, uint64(len(out.Instants))); err != nil {
 					return err
 				}
 			}
-			values, times, err := e.measureAll(ctx, groups, configs, a.Repeats, progress)
+			values, times, err := measureAll(ctx, e, groups, configs, a.Repeats, progress)
 			if err != nil {
 				return err
 			}
@@ -124,9 +125,9 @@ func StudyAggregate(ctx context.Context, o Options, a AggregateOptions) (*Aggreg
 		return nil
 	}
 	if a.Hours == 0 {
-		err = look(e.clock(e.o.From), round.Scenario{Arrivals: e.live}, 1)
+		err = look(e.Clock(e.Options.From), round.Scenario{Arrivals: e.Workload}, 1)
 	} else {
-		err = e.eachBusy(ctx, a.Hours, func(at time.Duration, x round.Scenario) error { return look(e.clock(at), x, a.Hours) })
+		err = eachBusy(ctx, e, a.Hours, func(at time.Duration, x round.Scenario) error { return look(e.Clock(at), x, a.Hours) })
 	}
 	if err != nil {
 		return nil, err
@@ -142,8 +143,8 @@ func StudyAggregate(ctx context.Context, o Options, a AggregateOptions) (*Aggreg
 }
 
 // jittered is a workload whose jobs come up to a minute later.
-func (e *evaluation) jittered(w *workload.Workload, at uint64) (*workload.Workload, error) {
-	stream := rng.Stream("aggregate-jitter", e.o.Seed, at)
+func jittered(e *replay.Evaluation, w *workload.Workload, at uint64) (*workload.Workload, error) {
+	stream := rng.Stream("aggregate-jitter", e.Options.Seed, at)
 	jobs := slices.Clone(w.Jobs())
 	for i := range jobs {
 		jobs[i].Submit += time.Duration(stream.Int64N(int64(time.Minute)))
@@ -153,22 +154,22 @@ func (e *evaluation) jittered(w *workload.Workload, at uint64) (*workload.Worklo
 
 // eachBusy calls back at instants at which jobs wait under the default, with
 // what is active then and what really comes.
-func (e *evaluation) eachBusy(ctx context.Context, hours int, each func(time.Duration, round.Scenario) error) error {
-	incumbent := e.o.Scheduler.Space.Default()
-	busy, err := e.busy(ctx, incumbent, hours)
+func eachBusy(ctx context.Context, e *replay.Evaluation, hours int, each func(time.Duration, round.Scenario) error) error {
+	incumbent := e.Options.Scheduler.Space.Default()
+	instants, err := busy(ctx, e, incumbent, hours)
 	if err != nil {
 		return err
 	}
-	live, err := e.startLive(incumbent, true)
+	live, err := e.Start(incumbent, true)
 	if err != nil {
 		return err
 	}
-	for _, at := range busy {
-		if err := live.runUntil(ctx, at); err != nil {
+	for _, at := range instants {
+		if err := live.RunUntil(ctx, at); err != nil {
 			return err
 		}
-		m := &moment{at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: incumbent, live: live}
-		if err := each(at, e.truth(m)[0]); err != nil {
+		m := e.Input(live, 0, at, incumbent)
+		if err := each(at, e.Truth(m)); err != nil {
 			return err
 		}
 	}
@@ -176,8 +177,8 @@ func (e *evaluation) eachBusy(ctx context.Context, hours int, each func(time.Dur
 }
 
 // configs are the configurations to be ranked, each once.
-func (e *evaluation) configs(want int) ([]space.Config, error) {
-	s := e.o.Scheduler
+func configs(e *replay.Evaluation, want int) ([]space.Config, error) {
+	s := e.Options.Scheduler
 	var out []space.Config
 	seen := map[string]bool{}
 	add := func(c space.Config) {
@@ -190,7 +191,7 @@ func (e *evaluation) configs(want int) ([]space.Config, error) {
 	for _, p := range s.Presets {
 		add(p.Config)
 	}
-	stream := rng.Stream("aggregate-configurations", e.o.Seed)
+	stream := rng.Stream("aggregate-configurations", e.Options.Seed)
 	x := make([]float64, s.Space.Dims())
 	for tries := 0; len(out) < want; tries++ {
 		if tries == 100*want {
@@ -206,8 +207,8 @@ func (e *evaluation) configs(want int) ([]space.Config, error) {
 
 // measureAll measures every configuration on one scenario, NaN where it
 // exhausts its events, and what each took: the fastest of repeats.
-func (e *evaluation) measureAll(ctx context.Context, x round.Scenario, configs []space.Config, repeats int, progress func()) ([]float64, []time.Duration, error) {
-	scorer, err := round.NewScorer(e.o.Scheduler, e.o.Cluster, []round.Scenario{x}, e.o.Objective, e.o.Simulate)
+func measureAll(ctx context.Context, e *replay.Evaluation, x round.Scenario, configs []space.Config, repeats int, progress func()) ([]float64, []time.Duration, error) {
+	scorer, err := round.NewScorer(e.Options.Scheduler, e.Options.Cluster, []round.Scenario{x}, e.Options.Objective, e.Options.Simulate)
 	if err != nil {
 		return nil, nil, err
 	}

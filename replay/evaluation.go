@@ -16,18 +16,19 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// evaluation is what the methods of one evaluation share.
-type evaluation struct {
-	o       Options
-	live    *workload.Workload // submitted between start and To
-	history []workload.Job     // submitted in the Memory before From
-	before  []workload.Job     // submitted in the Memory before start: what the ledger recalls
-	cache   *search.Cache
-	engine  *generation.Engine // of the method Options.Generate
-	notes   []string
+// Evaluation is what the methods of one evaluation share.
+type Evaluation struct {
+	Options  Options            // with defaults filled in
+	Workload *workload.Workload // submitted from the start of the warm-up to To: what is replayed
+	history  []workload.Job     // submitted in the Memory before From
+	before   []workload.Job     // submitted in the Memory before the start: what the ledger recalls
+	cache    *search.Cache
+	engine   *generation.Engine // of the method Options.Generate
+	notes    []string
 }
 
-func prepare(o Options) (*evaluation, error) {
+// Prepare checks options and fills in their defaults.
+func Prepare(o Options) (*Evaluation, error) {
 	if o.Scheduler == nil {
 		return nil, errors.New("evaluate: no scheduler given")
 	}
@@ -80,10 +81,10 @@ func prepare(o Options) (*evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &evaluation{o: o, engine: engine, cache: search.NewCache(1 << 16)}
-	e.live = o.Trace.Window(e.start(), o.To)
+	e := &Evaluation{Options: o, engine: engine, cache: search.NewCache(1 << 16)}
+	e.Workload = o.Trace.Window(e.start(), o.To)
 	if e.counted().Len() == 0 {
-		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s", o.Trace.Name(), e.clock(o.From), e.clock(o.To))
+		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s", o.Trace.Name(), e.Clock(o.From), e.Clock(o.To))
 	}
 	wide := 0
 	e.history, wide = e.fitting(o.Trace.Window(o.From-round.Memory, o.From).Jobs())
@@ -104,9 +105,9 @@ func prepare(o Options) (*evaluation, error) {
 }
 
 // fitting leaves out jobs wider than the cluster, and counts them.
-func (e *evaluation) fitting(jobs []workload.Job) (fit []workload.Job, wide int) {
+func (e *Evaluation) fitting(jobs []workload.Job) (fit []workload.Job, wide int) {
 	for i := range jobs {
-		if jobs[i].GPUs.Whole() > e.o.Cluster.TotalGPUs() {
+		if jobs[i].GPUs.Whole() > e.Options.Cluster.TotalGPUs() {
 			wide++
 		} else {
 			fit = append(fit, jobs[i])
@@ -115,29 +116,32 @@ func (e *evaluation) fitting(jobs []workload.Job) (fit []workload.Job, wide int)
 	return fit, wide
 }
 
-func (e *evaluation) start() time.Duration { return e.o.From - e.o.Warmup }
+func (e *Evaluation) start() time.Duration { return e.Options.From - e.Options.Warmup }
 
 // counted are the jobs that the results are about.
-func (e *evaluation) counted() *workload.Workload { return e.live.Window(e.o.From, e.o.To) }
+func (e *Evaluation) counted() *workload.Workload {
+	return e.Workload.Window(e.Options.From, e.Options.To)
+}
 
 // rounds is the number of intervals in the window: what the budget of methods
 // that tune once is multiplied with.
-func (e *evaluation) rounds() int {
-	return int((e.o.To - e.o.From + e.o.Interval - 1) / e.o.Interval)
+func (e *Evaluation) rounds() int {
+	return int((e.Options.To - e.Options.From + e.Options.Interval - 1) / e.Options.Interval)
 }
 
-func (e *evaluation) clock(at time.Duration) string {
-	return e.o.Trace.Zero().Add(at).Format(time.RFC3339)
+// Clock is an instant of the trace as RFC 3339.
+func (e *Evaluation) Clock(at time.Duration) string {
+	return e.Options.Trace.Zero().Add(at).Format(time.RFC3339)
 }
 
-func (e *evaluation) tell(s Step) {
-	if e.o.Progress != nil {
-		e.o.Progress(s)
+func (e *Evaluation) tell(s Step) {
+	if e.Options.Progress != nil {
+		e.Options.Progress(s)
 	}
 }
 
-func (e *evaluation) report() *Report {
-	o := e.o
+func (e *Evaluation) report() *Report {
+	o := e.Options
 	work := 0.0
 	var ids []string
 	for _, j := range e.counted().Jobs() {
@@ -145,7 +149,7 @@ func (e *evaluation) report() *Report {
 		work += float64(j.Duration.Seconds() * float64(j.GPUs.Whole()))
 	}
 	return &Report{
-		Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(), From: e.clock(o.From), To: e.clock(o.To),
+		Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(), From: e.Clock(o.From), To: e.Clock(o.To),
 		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
 		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
 		Scheduler: o.Scheduler.Name, Objective: o.Objective, IntervalS: o.Interval.Seconds(), HorizonS: o.Horizon.Seconds(), Futures: o.Futures,
@@ -154,13 +158,13 @@ func (e *evaluation) report() *Report {
 }
 
 // run evaluates one method.
-func (e *evaluation) run(ctx context.Context, name string) (*Method, error) {
+func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 	m, err := findMethod(name)
 	if err != nil {
 		return nil, err
 	}
 	out := &Method{Method: m.name, Description: m.description}
-	incumbent := e.o.Scheduler.Space.Default()
+	incumbent := e.Options.Scheduler.Space.Default()
 	var tune roundFunc
 	spent := time.Duration(0)
 	if m.hold != nil {
@@ -192,33 +196,33 @@ func (e *evaluation) run(ctx context.Context, name string) (*Method, error) {
 
 // replay runs the live simulation to its end, with a round every interval if
 // there is a tune. It returns the time spent deciding.
-func (e *evaluation) replay(ctx context.Context, out *Method, incumbent space.Config, tune roundFunc) (time.Duration, error) {
-	live, err := e.startLive(incumbent, tune != nil)
+func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Config, tune roundFunc) (time.Duration, error) {
+	live, err := e.Start(incumbent, tune != nil)
 	if err != nil {
 		return 0, err
 	}
 	spent := time.Duration(0)
 	arrived := simulator.ID(0)
 	for n := 0; ; n++ {
-		at := e.o.From + time.Duration(n)*e.o.Interval
-		if err := live.runUntil(ctx, at); err != nil {
+		at := e.Options.From + time.Duration(n)*e.Options.Interval
+		if err := live.RunUntil(ctx, at); err != nil {
 			return 0, err
 		}
-		busy := e.o.Cluster.TotalGPUs() - live.Sim.Free()
+		busy := e.Options.Cluster.TotalGPUs() - live.Sim.Free()
 		out.Series = append(out.Series, Sample{AtS: at.Seconds(), Running: live.Sim.Active() - live.Sim.Waiting(), Waiting: live.Sim.Waiting(), BusyGPU: busy})
 		if live.Sim.Done() {
 			break
 		}
 		// Once nothing arrives any more, a configuration matters only while jobs wait.
-		quiet := at >= e.o.To && live.Sim.Waiting() == 0 && arrived == live.Sim.Submitted()
+		quiet := at >= e.Options.To && live.Sim.Waiting() == 0 && arrived == live.Sim.Submitted()
 		arrived = live.Sim.Submitted()
 		if tune == nil || quiet {
 			continue
 		}
 		began := time.Now()
-		r, err := tune(ctx, &moment{round: n, at: at, ledger: live.ledger, state: live.ledger.State(at), incumbent: incumbent, live: live})
+		r, err := tune(ctx, e.Input(live, n, at, incumbent))
 		if err != nil {
-			return 0, fmt.Errorf("round at %s: %w", e.clock(at), err)
+			return 0, fmt.Errorf("round at %s: %w", e.Clock(at), err)
 		}
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -229,10 +233,10 @@ func (e *evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 		if r.Adopt {
 			incumbent = r.Config
 			out.Changes++
-			live.Sim.Reconfigure(e.o.Scheduler.New(incumbent))
+			live.Sim.Reconfigure(e.Options.Scheduler.New(incumbent))
 			live.Applied(at, incumbent.Hash())
 		}
-		d := Decision{At: e.clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
+		d := Decision{At: e.Clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
 			Configuration: incumbent.String(), Evaluations: int(r.Details["evaluations"]), Search: r.Search, Why: r.Why, Candidates: r.Candidates}
 		if !r.Interval.IsZero() {
 			d.Interval = &r.Interval
@@ -254,11 +258,11 @@ func finite(v float64) float64 {
 }
 
 // measure takes the counted jobs' outcomes.
-func (e *evaluation) measure(out *Method, sim *simulator.Sim) {
+func (e *Evaluation) measure(out *Method, sim *simulator.Sim) {
 	all := sim.Outcomes(nil)
 	counted := all[:0]
 	for _, o := range all {
-		if o.Submit >= e.o.From {
+		if o.Submit >= e.Options.From {
 			counted = append(counted, o)
 		}
 	}

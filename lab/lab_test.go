@@ -1,0 +1,25 @@
+package lab
+
+import (
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// sample is a day of the built-in trace on its cluster, with a day of history.
+func sample(t *testing.T) replay.Options {
+	t.Helper()
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := trace.Sample()
+	first, _ := w.Span()
+	first = first.Truncate(24 * time.Hour)
+	return replay.Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour, Cluster: workload.Cluster{Nodes: 20, GPUsPerNode: 8},
+		Scheduler: s, Budget: 10, Futures: 2, Seed: 7}
+}
