@@ -14,24 +14,23 @@ BENCH     ?= .
 BENCHTIME ?= 1s
 
 # How long each fuzz target runs.
-FUZZTIME ?= 3s
+FUZZTIME ?= 1m
 
 # How long the tests of one package may take; go's own 10 minutes are short for
 # the largest ones on a busy machine.
 TEST_TIMEOUT ?= 30m
 
-# Extra flags of `make race`. Under -short the heavy suites leave out their
-# largest inputs.
-RACE_FLAGS ?= -short
+# Extra flags of every `go test`.
+TEST_FLAGS ?=
 
-# Golden results and traces lie beside a checkout, not in it. Tests that need
-# them skip where they are absent; with AUTOSCHED_REQUIRE_SHARED=1 they fail.
 # The seed of the property tests, so that a run can be repeated; 0 draws another
 # each time.
 RAPID_SEED ?= 20171009
 export RAPID_SEED
 
-SHARED := $(or $(AUTOSCHED_SHARED),../shared)
+# Only the race detector needs cgo. One setting for all else, so that the targets
+# share what they compile.
+export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -42,7 +41,7 @@ help: ## Show this list.
 
 .PHONY: build
 build: ## Build bin/autosched.
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/autosched ./cmd/autosched
+	$(GO) build -trimpath -o bin/autosched ./cmd/autosched
 
 .PHONY: demo
 demo: build ## Evaluate adaptive tuning on the sample trace and say where the report lies.
@@ -50,14 +49,18 @@ demo: build ## Evaluate adaptive tuning on the sample trace and say where the re
 
 .PHONY: test
 test: ## Run every test.
-	CGO_ENABLED=0 $(GO) test -timeout $(TEST_TIMEOUT) ./...
+	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 .PHONY: check
-check: test format vet staticcheck race fuzz golden generated ## Run the tests and all other checks.
+check: format vet staticcheck generated test race demo ## Run everything that a change must pass.
+
+.PHONY: long
+long: ## Run the tests with their largest inputs.
+	AUTOSCHED_LONG=1 $(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 .PHONY: bench
 bench: ## Run the benchmarks, each from a small size to a full trace, with allocations.
-	CGO_ENABLED=0 $(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...
 
 .PHONY: proto
 proto: ## Generate the Go code of the gRPC services again (needs protoc).
@@ -76,12 +79,12 @@ vet: ## Run go vet.
 staticcheck: ## Run staticcheck, in the version go.mod names.
 	$(GO) tool staticcheck ./...
 
-# The race detector needs cgo and a C compiler.
+# -short leaves out the largest inputs, which reach no other code.
 .PHONY: race
+race: export CGO_ENABLED := 1
 race: ## Run the tests under the race detector (needs gcc).
 	@if command -v gcc >/dev/null 2>&1; then \
-		echo "CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(RACE_FLAGS) ./..."; \
-		CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(RACE_FLAGS) ./...; \
+		set -x; $(GO) test -race -short -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...; \
 	elif [ -n "$(CI)" ]; then \
 		echo "race: gcc is missing"; exit 1; \
 	else \
@@ -92,7 +95,7 @@ race: ## Run the tests under the race detector (needs gcc).
 # out while it shuts down, without a failing input, proves nothing and is
 # tried once more.
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for a few seconds (FUZZTIME).
+fuzz: ## Run every fuzz target for a minute (FUZZTIME).
 	@mkdir -p out
 	@$(GO) test -list '^Fuzz' ./... >out/fuzz.list || { cat out/fuzz.list; exit 1; }
 	@awk '/^Fuzz/ { t[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, t[i]; n = 0 }' out/fuzz.list | \
@@ -106,19 +109,6 @@ fuzz: ## Run every fuzz target for a few seconds (FUZZTIME).
 			fi; \
 		done; \
 	done
-
-# The packages whose tests compare with the reference data, with -count=1,
-# because the test cache does not see files outside the module.
-.PHONY: golden
-golden: ## Run the golden and end-to-end suites over the reference data.
-	@if [ -d $(SHARED) ]; then \
-		pkgs=$$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | awk '/internal\/testshared/ { print $$1 }'); \
-		AUTOSCHED_REQUIRE_SHARED=1 CGO_ENABLED=0 $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $$pkgs; \
-	elif [ -n "$(AUTOSCHED_REQUIRE_SHARED)" ]; then \
-		echo "golden: $(SHARED) is absent"; exit 1; \
-	else \
-		echo "golden: SKIPPED, $(SHARED) is absent"; \
-	fi
 
 # Compared with a copy rather than by git, so that work in progress can be
 # checked too.

@@ -127,10 +127,10 @@ func TestReference(t *testing.T) {
 		{"venus 2020-07-26..2020-08-09", "2020-07-26", "2020-08-09", venus, false},
 		{"venus 2020-07-01..2020-09-01", "2020-07-01", "2020-09-01", venus, true},
 	} {
-		if w.long && testing.Short() {
-			continue
-		}
 		t.Run(w.name, func(t *testing.T) {
+			if w.long {
+				testshared.Long(t)
+			}
 			h := w.history(t)
 			rows, periodic := references(t, w.name)
 			for _, r := range rows {
@@ -195,15 +195,18 @@ func TestTargets(t *testing.T) {
 		long           bool
 	}{
 		{"philly", "2017-10-09", "2017-11-06", philly, limits{0.74, 0.88}, limits{0.26, 0.27}, false},
-		{"venus", "2020-07-26", "2020-08-09", venus, limits{0.41, 0.46}, limits{}, true},
+		{"venus", "2020-07-26", "2020-08-09", venus, limits{0.41, 0.46}, limits{}, false},
 		{"venus", "2020-07-01", "2020-09-01", venus, limits{0.44, 0.46}, limits{}, true},
 	} {
 		for _, method := range []string{"ridge", arrivals.DefaultMethod} {
-			if testing.Short() && (w.long || method != "ridge") {
-				continue
-			}
 			t.Run(w.name+" "+w.from+" "+method, func(t *testing.T) {
 				t.Parallel()
+				if w.long {
+					testshared.Long(t)
+				}
+				if testing.Short() && (w.name != "philly" || method != "ridge") {
+					t.Skip("ridge on philly is what -short evaluates")
+				}
 				check := func(s *arrivals.Score, want limits) {
 					t.Logf("%s: wape %.3f, of the mean %.3f, bias %.3f, coverage %.3f (%.3f), burstiness %.2f", s.Count, s.WAPE, s.WAPEMean, s.Bias, s.Coverage80, s.Coverage80Mid, s.Burstiness)
 					if s.WAPE > want.wape || s.WAPEMean > want.mean {

@@ -4,7 +4,8 @@
 // They are looked for in the folder that the environment variable
 // AUTOSCHED_SHARED names, by default ../shared beside the repository. A test
 // that needs a missing file is skipped and says so; with
-// AUTOSCHED_REQUIRE_SHARED=1 it fails instead.
+// AUTOSCHED_REQUIRE_SHARED=1 it fails instead. Long marks the inputs that are too
+// large for every change.
 package testshared
 
 import (
@@ -33,6 +34,15 @@ func Path(t testing.TB, elem ...string) string {
 		t.Skipf(hint, name, err)
 	}
 	return p
+}
+
+// Long skips a test unless AUTOSCHED_LONG is 1. It is for inputs that take minutes
+// and reach no code that smaller ones do not.
+func Long(t testing.TB) {
+	t.Helper()
+	if os.Getenv("AUTOSCHED_LONG") != "1" {
+		t.Skip("a large input; AUTOSCHED_LONG=1 runs it")
+	}
 }
 
 // Root returns the repository's root: the nearest folder upwards from the

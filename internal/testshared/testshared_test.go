@@ -26,6 +26,20 @@ func TestPath(t *testing.T) {
 	}
 }
 
+func TestLong(t *testing.T) {
+	for value, want := range map[string]bool{"": true, "0": true, "1": false} {
+		t.Setenv("AUTOSCHED_LONG", value)
+		skipped := false
+		t.Run(value, func(t *testing.T) {
+			defer func() { skipped = t.Skipped() }()
+			Long(t)
+		})
+		if skipped != want {
+			t.Errorf("AUTOSCHED_LONG=%s: skipped is %v, want %v", value, skipped, want)
+		}
+	}
+}
+
 func TestRoot(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(Root(t), "internal", "testshared")); err != nil {
 		t.Error(err)

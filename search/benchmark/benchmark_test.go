@@ -3,6 +3,7 @@ package benchmark
 import (
 	"context"
 	"encoding/csv"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -31,6 +32,9 @@ func run(t *testing.T, objective, sampler string, budget, seeds int) Figures {
 // of what existing samplers reach where those are good.
 func TestDefaultReachesItsNumbers(t *testing.T) {
 	for objective, most := range map[string]float64{"quad2": 0.001, "quad5": 0.0278, "cat4": 0.02, "jctnoisy": 300} {
+		if testing.Short() && objective != "quad2" {
+			continue
+		}
 		f := run(t, objective, search.DefaultSampler, 40, 20)
 		t.Logf("%-9s %.4g, standard error %.2g, median %.4g", objective, f.Mean, f.StandardError(), f.Median)
 		if f.Mean > most {
@@ -41,18 +45,23 @@ func TestDefaultReachesItsNumbers(t *testing.T) {
 
 // It must never be worse than chance, whatever the function.
 func TestDefaultIsNeverWorseThanChance(t *testing.T) {
-	budgets := []int{20, 40}
-	seeds := 10
-	if testing.Short() {
-		budgets, seeds = budgets[1:], 5
-	}
-	for _, budget := range budgets {
+	for _, budget := range []int{20, 40} {
 		for _, objective := range objectives.Names() {
-			f, random := run(t, objective, search.DefaultSampler, budget, seeds), run(t, objective, "random", budget, seeds)
-			t.Logf("%-9s at %d: %.4g, random %.4g", objective, budget, f.Mean, random.Mean)
-			if f.Mean > random.Mean+math.Hypot(f.StandardError(), random.StandardError()) {
-				t.Errorf("%s at %d: mean regret %.4g, of random %.4g", objective, budget, f.Mean, random.Mean)
-			}
+			t.Run(fmt.Sprintf("%s at %d", objective, budget), func(t *testing.T) {
+				t.Parallel()
+				if budget > 20 {
+					testshared.Long(t)
+				}
+				if testing.Short() && objective != "quad2" {
+					t.Skip("quad2 is what -short measures")
+				}
+				const seeds = 10
+				f, random := run(t, objective, search.DefaultSampler, budget, seeds), run(t, objective, "random", budget, seeds)
+				t.Logf("%.4g, random %.4g", f.Mean, random.Mean)
+				if f.Mean > random.Mean+math.Hypot(f.StandardError(), random.StandardError()) {
+					t.Errorf("mean regret %.4g, of random %.4g", f.Mean, random.Mean)
+				}
+			})
 		}
 	}
 }
