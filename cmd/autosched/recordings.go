@@ -49,10 +49,7 @@ func (f *recordFlags) check() error {
 	if f.interval < time.Second {
 		return usageError{fmt.Errorf("--series-interval: %v is less than a second", f.interval)}
 	}
-	if f.plot != "" && !strings.HasSuffix(f.plot, ".png") && !strings.HasSuffix(f.plot, ".svg") {
-		return usageError{fmt.Errorf("--plot: %q is not a .png or .svg file", f.plot)}
-	}
-	return nil
+	return checkPlot(f.plot, ".png", ".svg")
 }
 
 // begin opens the files and hooks into the options of a run.
@@ -198,7 +195,7 @@ func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
 		}
 	}
 	if r.plot != nil {
-		if err := r.plot.Finish(plotRun(r.plot, r.flags.plot, r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs())); err != nil {
+		if err := r.plot.Finish(drawRun(r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs()).Write(r.plot, r.flags.plot)); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -57,8 +56,8 @@ SVG file, or with the numbers into an HTML page of one file.`,
 				}
 				cluster = &o.cluster
 			}
-			if ext := filepath.Ext(o.plot); o.plot != "" && ext != ".png" && ext != ".svg" && ext != ".html" {
-				return usageError{fmt.Errorf("--plot: %q ends neither in .png, .svg nor .html", o.plot)}
+			if err := checkPlot(o.plot, ".png", ".svg", ".html"); err != nil {
+				return err
 			}
 			w, report, err := o.open(cmd)
 			if err != nil {

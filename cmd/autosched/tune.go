@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -80,8 +79,8 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 			if f.trace != "" && at == "" {
 				return usageError{fmt.Errorf("--at is missing: the instant to tune at, RFC 3339 or seconds")}
 			}
-			if ext := filepath.Ext(drawing); drawing != "" && ext != ".png" && ext != ".svg" && ext != ".html" {
-				return usageError{fmt.Errorf("--plot: %q ends neither in .png, .svg nor .html", drawing)}
+			if err := checkPlot(drawing, ".png", ".svg", ".html"); err != nil {
+				return err
 			}
 			if top < 1 {
 				return usageError{fmt.Errorf("--top: %d is not positive", top)}

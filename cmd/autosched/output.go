@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/chart"
+)
+
+// writeFile writes a file that a flag names.
+func writeFile(path, flag string, write func(io.Writer) error) error {
+	if err := atomicfile.Write(path, write); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// checkPlot checks the path of --plot, which names its format.
+func checkPlot(path string, formats ...string) error {
+	if path == "" || slices.Contains(formats, filepath.Ext(path)) {
+		return nil
+	}
+	return usageError{fmt.Errorf("--plot: %q does not end in %s", path, strings.Join(formats, " or "))}
+}
+
+// writePlot writes what --plot names: the picture, or a page with it below a
+// text.
+func writePlot(path string, page chart.Page, synthetic bool) error {
+	if synthetic {
+		page.Name += " (synthetic)"
+	}
+	page.Picture.Label = page.Name
+	return writeFile(path, "--plot", func(out io.Writer) error {
+		if filepath.Ext(path) == ".html" {
+			return page.Write(out)
+		}
+		return page.Picture.Write(out, path)
+	})
+}

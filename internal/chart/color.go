@@ -1,0 +1,69 @@
+package chart
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+)
+
+// Color is an entry of the palette, so that a page can show it in its light and
+// dark schemes.
+type Color struct {
+	entry   uint8
+	clarity float64 // 1 less the opacity, so that the zero Color is opaque
+}
+
+// Colours that are not those of series.
+var (
+	Ink   = Color{}         // text that matters
+	Soft  = Color{entry: 1} // other text, marks
+	Grid  = Color{entry: 2}
+	Paper = Color{entry: 3} // the background
+)
+
+// series are the first entry and the number of colours of series.
+const series, nSeries = 4, 12
+
+// Colours that say something in every chart.
+var (
+	Gray   = Series(0) // what others are compared with
+	Blue   = Series(4)
+	Orange = Series(5) // what was chosen, or is alarming
+)
+
+// palette in the order of entries, as 0xRRGGBB. Neighbouring series differ in
+// lightness as well as in hue.
+var palette = [series + nSeries]struct {
+	name        string
+	light, dark uint32
+}{
+	{"ink", 0x1a1f26, 0xe6e9ee}, {"soft", 0x5a6472, 0x9aa5b4}, {"grid", 0xe4e7ec, 0x272e38}, {"card", 0xffffff, 0x1a1f26},
+	{"c0", 0x6b7280, 0x9aa3b0}, {"c1", 0xb7791f, 0xe6b34a}, {"c2", 0x8c6d4f, 0xc4a484}, {"c3", 0x0891b2, 0x4fc3ea},
+	{"c4", 0x1d4ed8, 0x84a9ff}, {"c5", 0xd4500c, 0xff8a4c}, {"c6", 0xb0408f, 0xf08bd0}, {"c7", 0x00805a, 0x2fd6a0},
+	{"c8", 0x16181d, 0xf4f5f7}, {"c9", 0x7c3aed, 0xb79cff}, {"c10", 0x4d7c0f, 0xa8d05a}, {"c11", 0xbe123c, 0xff7f9d},
+}
+
+// Series is the colour of the i-th series; they repeat after twelve.
+func Series(i int) Color { return Color{entry: uint8(series + i%nSeries)} }
+
+// Fade is the colour with an opacity from 0 to 1.
+func (c Color) Fade(opacity float64) Color { return Color{c.entry, 1 - opacity} }
+
+// RGBA makes it a color.Color of the light scheme.
+func (c Color) RGBA() (r, g, b, a uint32) {
+	v, opacity := palette[c.entry].light, 1-c.clarity
+	part := func(shift int) uint32 { return uint32(float64(v>>shift&0xff) * 0x101 * opacity) }
+	return part(16), part(8), part(0), uint32(opacity * 0xffff)
+}
+
+// CSS declares the palette as variables (--ink, --soft, --grid, --card, --c0 to
+// --c11) for the light and the dark scheme and for print. An HTML page with
+// pictures needs it.
+func CSS() template.CSS {
+	var light, dark strings.Builder
+	for _, p := range palette {
+		fmt.Fprintf(&light, "--%s:#%06x;", p.name, p.light)
+		fmt.Fprintf(&dark, "--%s:#%06x;", p.name, p.dark)
+	}
+	return template.CSS(fmt.Sprintf(":root{%s}\n@media (prefers-color-scheme:dark){:root{%s}}\n@media print{:root{%[1]s}}\n", light.String(), dark.String()))
+}

@@ -1,0 +1,265 @@
+package chart
+
+import (
+	"fmt"
+	"html"
+	"html/template"
+	"io"
+	"path/filepath"
+)
+
+// Picture is charts in rows.
+type Picture struct {
+	Label string  // what is shown, for readers who cannot see it
+	Width float64 // default 1040
+	Rows  []Row
+}
+
+// Row is charts of equal width beside each other; nil leaves a gap.
+type Row struct {
+	Height float64
+	Charts []*Chart
+}
+
+const (
+	gap       = 10 // around a chart
+	titleSize = 14
+	lineSize  = 18 // of a line of text
+)
+
+// plane is a chart's area in pixels.
+type plane struct{ x, y scale }
+
+func (p *plane) place(v Point) Point { return Point{p.x.at(v.X), p.y.at(v.Y)} }
+
+func (p *plane) places(points []Point) []Point {
+	out := make([]Point, len(points))
+	for i, v := range points {
+		if out[i] = v; v.X == v.X && v.Y == v.Y {
+			out[i] = p.place(v)
+		}
+	}
+	return out
+}
+
+// cell is a chart in its place.
+type cell struct {
+	*Chart
+	plane
+	left, top, right, bottom float64 // the edges of its place
+	names                    []Layer // of the legend
+}
+
+// margins are the widths of what stands around a plane.
+type margins struct{ left, right, top, bottom float64 }
+
+func (m *margins) grow(o margins) {
+	m.left, m.right, m.top, m.bottom = max(m.left, o.left), max(m.right, o.right), max(m.top, o.top), max(m.bottom, o.bottom)
+}
+
+func (p *Picture) size() (width, height float64) {
+	if width = p.Width; width == 0 {
+		width = 1040
+	}
+	for _, r := range p.Rows {
+		height += r.Height
+	}
+	return width, height
+}
+
+func (p *Picture) draw(c canvas) {
+	for _, x := range p.cells() {
+		x.draw(c)
+	}
+}
+
+// cells lays out the charts. Planes that stand below each other, in rows of as
+// many charts, have the same left and right edges; those of a row the same top
+// and bottom.
+func (p *Picture) cells() []*cell {
+	width, _ := p.size()
+	type column struct{ of, in int }
+	columns, rows := map[column]*margins{}, make([]margins, len(p.Rows))
+	var cells []*cell
+	top := 0.0
+	for r, row := range p.Rows {
+		wide := width / float64(len(row.Charts))
+		for i, chart := range row.Charts {
+			if chart == nil {
+				continue
+			}
+			x := newCell(chart, wide*float64(i), top, wide*float64(i+1), top+row.Height)
+			cells = append(cells, x)
+			k := column{i, len(row.Charts)}
+			if columns[k] == nil {
+				columns[k] = &margins{}
+			}
+			columns[k].grow(x.margins())
+			rows[r].grow(x.margins())
+		}
+		top += row.Height
+	}
+	n := 0
+	for r, row := range p.Rows {
+		for i, chart := range row.Charts {
+			if chart != nil {
+				of := columns[column{i, len(row.Charts)}]
+				cells[n].settle(margins{of.left, of.right, rows[r].top, rows[r].bottom})
+				n++
+			}
+		}
+	}
+	return cells
+}
+
+func newCell(chart *Chart, left, top, right, bottom float64) *cell {
+	x := &cell{Chart: chart, left: left + gap, top: top + gap/2, right: right - gap, bottom: bottom - gap/2}
+	var xs, ys []float64
+	for _, l := range chart.Layers {
+		for _, p := range l.points() {
+			xs, ys = append(xs, p.X), append(ys, p.Y)
+		}
+		if l.mark().Name != "" {
+			x.names = append(x.names, l)
+		}
+	}
+	x.x, x.y = chart.X.fit(xs), chart.Y.fit(ys)
+	x.settle(margins{})
+	return x
+}
+
+// settle puts the plane within its margins.
+func (x *cell) settle(m margins) {
+	x.x.start, x.x.end = x.left+m.left, x.right-m.right
+	x.y.start, x.y.end = x.bottom-m.bottom, x.top+m.top
+}
+
+func (x *cell) xTicks() []Tick {
+	label, widest := style{size: labelSize}, 20.0
+	for _, t := range x.X.Ticks {
+		widest = max(widest, label.width(t.Label))
+	}
+	if x.X.Ticks == nil {
+		widest = 50
+	}
+	if x.X.Labels {
+		widest = 0
+	}
+	return x.X.ticks(&x.x, widest+6)
+}
+
+func (x *cell) yTicks() []Tick {
+	apart := 1.4 * labelSize
+	if x.Y.Ticks == nil && !x.y.log { // fewer than there is room for are easier to read
+		apart = 34
+	}
+	return x.Y.ticks(&x.y, apart)
+}
+
+func (x *cell) margins() margins {
+	label := style{size: labelSize}
+	m := margins{left: 2, right: 2, top: 4, bottom: 4}
+	for _, t := range x.yTicks() {
+		f := label
+		f.bold = x.Y.Labels
+		m.left = max(m.left, f.width(t.Label)+8)
+	}
+	if x.Y.Name != "" {
+		m.left += lineSize
+	}
+	if ticks := x.xTicks(); len(ticks) > 0 {
+		m.bottom += lineSize
+		// Half of the last label may stand out.
+		m.right = max(m.right, x.x.at(ticks[len(ticks)-1].Value)+label.width(ticks[len(ticks)-1].Label)/2-x.x.end)
+		m.left = max(m.left, x.x.start-x.x.at(ticks[0].Value)+label.width(ticks[0].Label)/2)
+	}
+	if x.X.Name != "" {
+		m.bottom += lineSize
+	}
+	if x.Title != "" {
+		m.top += lineSize + 2
+	}
+	if len(x.names) > 0 {
+		m.top += lineSize
+	}
+	return m
+}
+
+func (x *cell) draw(c canvas) {
+	x.head(c)
+	grid, soft := &Mark{Color: Grid}, &Mark{Color: Soft}
+	for _, t := range x.yTicks() {
+		y := x.y.at(t.Value)
+		f, m := style{size: labelSize, align: Right}, soft
+		if x.Y.Labels {
+			f.bold, m = true, &Mark{Color: Ink}
+		} else {
+			c.line(grid, []Point{{x.x.start, y}, {x.x.end, y}}, 1, nil)
+		}
+		c.text(m, Point{x.x.start - 6, y + 4}, t.Label, f)
+	}
+	for _, t := range x.xTicks() {
+		at := x.x.at(t.Value)
+		if !x.X.Labels {
+			c.line(grid, []Point{{at, x.y.start}, {at, x.y.end}}, 1, nil)
+		}
+		c.text(soft, Point{at, x.y.start + 16}, t.Label, style{size: labelSize, align: Center})
+	}
+	for _, l := range x.Layers {
+		l.draw(c, &x.plane)
+	}
+	if x.X.Name != "" {
+		c.text(soft, Point{(x.x.start + x.x.end) / 2, x.bottom - 4}, x.X.Name, style{size: labelSize, align: Center})
+	}
+	if x.Y.Name != "" {
+		c.text(soft, Point{x.left + 10, (x.y.start + x.y.end) / 2}, x.Y.Name, style{size: labelSize, align: Center, up: true})
+	}
+}
+
+// head draws the title and the legend above the plane.
+func (x *cell) head(c canvas) {
+	y := x.top
+	if x.Title != "" {
+		y += lineSize
+		c.text(&Mark{Color: Ink}, Point{x.left, y - 4}, x.Title, style{size: titleSize, bold: true})
+		y += 2
+	}
+	at, label := x.left, style{size: labelSize}
+	for _, l := range x.names {
+		l.sample(c, at, y+lineSize/2-1)
+		c.text(&Mark{Color: Soft}, Point{at + sampleWidth + 5, y + lineSize/2 + 3}, l.mark().Name, label)
+		at += sampleWidth + 5 + label.width(l.mark().Name) + 16
+	}
+}
+
+// Write writes the picture as the name of its file says: .png, otherwise SVG.
+func (p *Picture) Write(w io.Writer, name string) error {
+	width, height := p.size()
+	if filepath.Ext(name) == ".png" {
+		r := newRaster(width, height)
+		r.area(&Mark{Color: Paper}, Box(0, 0, width, height))
+		p.draw(r)
+		return r.writeTo(w)
+	}
+	s := &svg{}
+	fmt.Fprintf(s, `<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %[1]s %[2]s" role="img" aria-label="%s" font-family="Liberation Sans, Arial, Helvetica, sans-serif" font-size="%d">
+`, pixel(width), pixel(height), html.EscapeString(p.Label), labelSize)
+	s.area(&Mark{Color: Paper}, Box(0, 0, width, height))
+	p.draw(s)
+	s.WriteString("\n</svg>\n")
+	_, err := io.WriteString(w, s.String())
+	return err
+}
+
+// HTML is an SVG element of the given classes, in the colours of CSS and the
+// font of the page.
+func (p *Picture) HTML(class string) template.HTML {
+	width, height := p.size()
+	s := &svg{themed: true}
+	fmt.Fprintf(s, `<svg class="%s" viewBox="0 0 %s %s" role="img" aria-label="%s" font-size="%d">`,
+		html.EscapeString(class), pixel(width), pixel(height), html.EscapeString(p.Label), labelSize)
+	p.draw(s)
+	s.WriteString("</svg>")
+	return template.HTML(s.String()) // every text in it is escaped
+}
