@@ -109,13 +109,16 @@ func (p *lucidWalk) before(a, b *place) bool {
 	return a.entry < b.entry
 }
 
+// sort is by insertion: from plan to plan few jobs change places.
 func (p *lucidWalk) sort() {
 	for i := range p.order {
 		p.order[i].key = p.key(p.order[i].id)
 	}
 	for i := 1; i < len(p.order); i++ {
-		x := p.order[i]
-		k := i
+		if !p.before(&p.order[i], &p.order[i-1]) {
+			continue
+		}
+		x, k := p.order[i], i
 		for ; k > 0 && p.before(&x, &p.order[k-1]); k-- {
 			p.order[k] = p.order[k-1]
 		}
