@@ -12,6 +12,7 @@
 package elastic
 
 import (
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -31,6 +32,9 @@ type Chooser interface {
 	// Gain is the worth of one GPU more for a job that has some. It must not grow
 	// with that number; at 0 or below the job gets no more.
 	Gain(j simulator.ID, gpus int) float64
+	// Kind is a small number that jobs have in common whose gains are the same, -1
+	// for a job whose gains are its own.
+	Kind(j simulator.ID) int
 	// Steady says that gains depend on which jobs are active alone, so that
 	// decisions in which nothing else changed can be left out.
 	Steady() bool
@@ -61,14 +65,28 @@ type Policy struct {
 	wait    lanes.List // by ID
 	quiet   bool       // the last decision, and all before the next change, are the same
 	target  []int32    // by job
+	open    []bool     // by job: its target may grow
+	kinds   []kind     // of the open jobs
+	kindOf  []int      // by Chooser.Kind: one more than its index in kinds, or 0
 	heap    []offer
-	need    []int // scratch of move
+	need    []int // by tenant; scratch of move
 }
 
-// offer is the gain of one more GPU.
+// kind is the open jobs whose gains are the same, in order of ID. Those before
+// index at have targets at which the next GPU is worth low; for the others it is
+// worth high.
+type kind struct {
+	number    int // Chooser.Kind
+	jobs      []simulator.ID
+	at        int
+	high, low float64
+}
+
+// offer is the gain of one more GPU for the next job of a kind.
 type offer struct {
 	gain float64
 	id   simulator.ID
+	kind int
 }
 
 func (a offer) before(b offer) bool { return a.gain > b.gain || a.gain == b.gain && a.id < b.id }
@@ -92,9 +110,7 @@ func (p *Policy) Reset(s *simulator.Sim) {
 // Admit implements simulator.Policy.
 func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.service.Admit(j, seen)
-	for int(j) >= len(p.target) {
-		p.target = append(p.target, 0)
-	}
+	p.target, p.open = lanes.Grow(p.target, j), lanes.Grow(p.open, j)
 	p.active.Insert(lanes.Entry{ID: j})
 	if !p.s.JobRunning(j) {
 		p.wait.Insert(lanes.Entry{ID: j})
@@ -159,9 +175,9 @@ func (p *Policy) decide(plan *simulator.Plan) {
 func (p *Policy) aim() {
 	p.chooser.Prepare(&p.active)
 	room := p.s.Room()
-	p.heap = p.heap[:0]
 	for i := range p.active.Len() {
 		j := p.active.At(i).ID
+		p.open[j] = false
 		switch {
 		case !p.s.JobRunning(j):
 			p.target[j] = 0
@@ -170,61 +186,118 @@ func (p *Policy) aim() {
 			p.target[j] = int32(p.s.JobHeld(j))
 			p.quiet = false
 		default:
-			p.target[j] = 1
-			p.offer(j)
+			p.target[j], p.open[j] = 1, true
 		}
 		room.Keep(j, int(p.target[j]))
 	}
 	refused := false
 	for i := 0; i < p.wait.Len() && room.Left() > 0; i++ {
-		j := p.wait.At(i).ID
-		if !room.Give(j, 1) {
+		if j := p.wait.At(i).ID; room.Give(j, 1) {
+			p.target[j], p.open[j] = 1, true
+		} else {
 			refused = true
-			continue
 		}
-		p.target[j] = 1
-		p.offer(j)
+	}
+	if room.Left() > 0 {
+		p.offer()
 	}
 	for room.Left() > 0 && len(p.heap) > 0 {
-		j := p.heap[0].id
-		gain, more := 0.0, false
-		if room.Give(j, 1) {
-			p.target[j]++
-			gain, more = p.gain(j)
-		} else {
+		if !p.give(room) {
 			refused = true // by its tenant's quota
 		}
-		if more {
-			p.heap[0].gain = gain
-		} else {
-			last := len(p.heap) - 1
-			p.heap[0] = p.heap[last]
-			p.heap = p.heap[:last]
-		}
-		p.down()
 	}
 	if (room.Left() == 0 || refused) && !p.chooser.Steady() {
 		p.quiet = false // otherwise all have what they may have, whatever the gains
 	}
 }
 
-// gain is what a job's next GPU is worth, if it may have one.
-func (p *Policy) gain(j simulator.ID) (float64, bool) {
+// gain is what a job's next GPU is worth, 0 if it may have none.
+func (p *Policy) gain(j simulator.ID) float64 {
 	k := int(p.target[j])
 	if k >= min(p.s.JobGPUs(j)*p.maxScale, p.s.Cluster().TotalGPUs()) {
-		return 0, false
+		return 0
 	}
-	gain := p.chooser.Gain(j, k)
-	return gain, gain > 0
+	return max(0, p.chooser.Gain(j, k))
 }
 
-// offer puts a job's next GPU up, if it may have one.
-func (p *Policy) offer(j simulator.ID) {
-	gain, ok := p.gain(j)
-	if !ok {
-		return
+// offer groups the open jobs by kind and puts each kind's next GPU up.
+func (p *Policy) offer() {
+	for i := range p.kinds {
+		if n := p.kinds[i].number; n >= 0 {
+			p.kindOf[n] = 0
+		}
 	}
-	p.heap = append(p.heap, offer{gain, j})
+	p.kinds, p.heap = p.kinds[:0], p.heap[:0]
+	for i := range p.active.Len() {
+		if j := p.active.At(i).ID; p.open[j] {
+			k := p.kind(j)
+			k.jobs = append(k.jobs, j)
+		}
+	}
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		j := k.jobs[0]
+		if k.high = p.gain(j); k.high > 0 {
+			p.heap = append(p.heap, offer{k.high, j, i})
+			p.up()
+		}
+	}
+}
+
+// kind is the record of a job's kind.
+func (p *Policy) kind(j simulator.ID) *kind {
+	n := p.chooser.Kind(j)
+	if n >= 0 {
+		p.kindOf = lanes.Grow(p.kindOf, simulator.ID(n))
+		if i := p.kindOf[n]; i > 0 {
+			return &p.kinds[i-1]
+		}
+	}
+	p.kinds = slices.Grow(p.kinds, 1)[:len(p.kinds)+1]
+	k := &p.kinds[len(p.kinds)-1]
+	*k = kind{number: n, jobs: k.jobs[:0]}
+	if n >= 0 {
+		p.kindOf[n] = len(p.kinds)
+	}
+	return k
+}
+
+// give gives the GPU with the largest gain, and reports whether the job may have
+// it. If not, the job gets no more.
+func (p *Policy) give(room *simulator.Room) bool {
+	top := &p.heap[0]
+	k, j := &p.kinds[top.kind], top.id
+	given := room.Give(j, 1)
+	if given {
+		p.target[j]++
+		if k.at == 0 || p.target[j] != p.target[k.jobs[0]] { // otherwise it is worth low
+			gain := p.gain(j)
+			if gain >= k.high {
+				top.gain = gain
+				return true
+			}
+			k.low = gain
+		}
+		k.at++
+	} else {
+		k.jobs = slices.Delete(k.jobs, k.at, k.at+1)
+	}
+	if k.at == len(k.jobs) {
+		k.at, k.high, k.low = 0, k.low, 0
+	}
+	if k.high > 0 {
+		top.gain, top.id = k.high, k.jobs[k.at]
+	} else {
+		last := len(p.heap) - 1
+		p.heap[0] = p.heap[last]
+		p.heap = p.heap[:last]
+	}
+	p.down()
+	return given
+}
+
+// up restores the heap above its last element.
+func (p *Policy) up() {
 	for i := len(p.heap) - 1; i > 0; {
 		up := (i - 1) / 2
 		if !p.heap[i].before(p.heap[up]) {

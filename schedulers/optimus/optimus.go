@@ -38,6 +38,7 @@ type chooser struct {
 
 func (c *chooser) Begin(s *simulator.Sim, received *rounds.Service) { c.s, c.service = s, received }
 func (c *chooser) Prepare(*lanes.List)                              {}
+func (c *chooser) Kind(simulator.ID) int                            { return -1 }
 func (c *chooser) Steady() bool                                     { return false }
 
 // rest is the work that the job is expected to still have, in whole seconds:

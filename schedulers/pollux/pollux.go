@@ -44,29 +44,24 @@ func New(c space.Config) simulator.Policy {
 type chooser struct {
 	p, noise float64
 
-	s     *simulator.Sim
-	equal int // share of GPUs
-	// gains are those worked out at this share, by class: jobs of one class that ask
-	// for as many GPUs have the same.
-	gains [][]gains
+	s      *simulator.Sim
+	equal  int // share of GPUs
+	kinds  []kind
+	kindOf []int // by job: one more than its kind, or 0
 }
 
-// gains is what one GPU more than an index is worth, NaN where it is not known
-// yet.
-type gains struct {
-	asked, equal int
-	list         []float64
+// kind is the jobs of one class that ask for as many GPUs: their gains are the
+// same.
+type kind struct {
+	class, asked int
+	equal        int       // share of GPUs at which the gains hold
+	gains        []float64 // of one GPU more than the index; NaN where not known
 }
 
 func (c *chooser) Begin(s *simulator.Sim, _ *rounds.Service) {
-	c.s = s
-	for i := range c.gains {
-		c.gains[i] = c.gains[i][:0] // the models may be others
-	}
-	for len(c.gains) < len(s.Models().Classes) {
-		c.gains = append(c.gains, nil)
-	}
+	c.s, c.kinds, c.kindOf = s, c.kinds[:0], c.kindOf[:0]
 }
+
 func (c *chooser) Steady() bool { return true }
 
 func (c *chooser) Prepare(active *lanes.List) {
@@ -81,40 +76,38 @@ func (c *chooser) goodput(j simulator.ID, gpus int) float64 {
 	return v
 }
 
-// Gain is the growth of the mean's sum: of s^p / p, or of log s where p is 0.
-func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
-	g := c.gainsOf(j)
-	for len(g.list) <= gpus {
-		g.list = append(g.list, math.NaN())
+// Kind implements elastic.Chooser.
+func (c *chooser) Kind(j simulator.ID) int {
+	c.kindOf = lanes.Grow(c.kindOf, j)
+	if c.kindOf[j] == 0 {
+		c.kindOf[j] = 1 + c.find(c.s.JobClass(j), c.s.JobGPUs(j))
 	}
-	if v := g.list[gpus]; !math.IsNaN(v) {
-		return v
-	}
-	v := c.gain(j, gpus)
-	g.list[gpus] = v
-	return v
+	return c.kindOf[j] - 1
 }
 
-// gainsOf is where a job's gains are kept.
-func (c *chooser) gainsOf(j simulator.ID) *gains {
-	class, asked := c.s.JobClass(j), c.s.JobGPUs(j)
-	all := c.gains[class]
-	i := slices.IndexFunc(all, func(g gains) bool { return g.asked == asked })
+func (c *chooser) find(class, asked int) int {
+	i := slices.IndexFunc(c.kinds, func(k kind) bool { return k.class == class && k.asked == asked })
 	if i < 0 {
-		i = len(all)
-		if i < cap(all) {
-			all = all[:i+1] // with its memory
-		} else {
-			all = append(all, gains{})
-		}
-		all[i].asked, all[i].equal = asked, 0
-		c.gains[class] = all
+		i = len(c.kinds)
+		c.kinds = slices.Grow(c.kinds, 1)[:i+1]
+		c.kinds[i] = kind{class: class, asked: asked, gains: c.kinds[i].gains[:0]}
 	}
-	g := &all[i]
-	if g.equal != c.equal {
-		g.equal, g.list = c.equal, g.list[:0]
+	return i
+}
+
+// Gain is the growth of the mean's sum: of s^p / p, or of log s where p is 0.
+func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
+	k := &c.kinds[c.Kind(j)]
+	if k.equal != c.equal {
+		k.equal, k.gains = c.equal, k.gains[:0]
 	}
-	return g
+	for len(k.gains) <= gpus {
+		k.gains = append(k.gains, math.NaN())
+	}
+	if math.IsNaN(k.gains[gpus]) {
+		k.gains[gpus] = c.gain(j, gpus)
+	}
+	return k.gains[gpus]
 }
 
 func (c *chooser) gain(j simulator.ID, gpus int) float64 {
