@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/autosched/autosched/round"
@@ -20,11 +19,9 @@ type TuneOptions struct {
 	// Truth tunes on the true future instead of forecast ones.
 	Truth    bool
 	Progress func(search.Trial)
-	// Time, Record, About and Resume are as in round.Round.
+	// Time and Record are as in round.Round.
 	Time   time.Duration
-	Record io.Writer
-	About  map[string]string
-	Resume *search.Recording
+	Record search.Record
 	// Goal is the text of a round.Goal; "" is Options.Objective. Front is as in
 	// round.Round.
 	Goal  string
@@ -71,7 +68,7 @@ func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workloa
 		r.Objective = t.Goal
 	}
 	r.Front = t.Front
-	r.Time, r.Record, r.About, r.Resume = t.Time, t.Record, t.About, t.Resume
+	r.Time, r.Record = t.Time, t.Record
 	got, err := r.Run(ctx)
 	return got, &m.State, err
 }

@@ -40,7 +40,7 @@ func (g *Goal) ranked(t search.Trial, k int) search.Trial {
 	if k == 0 || !t.OK() {
 		return t
 	}
-	side, _ := t.Measurement.Side(g.Then[k-1].Metric)
+	side, _ := t.Measurement.Metric(g.Then[k-1].Metric)
 	t.Measurement.Values, t.Measurement.Floors = side.Values, side.Floors
 	return t
 }

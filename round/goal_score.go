@@ -78,11 +78,11 @@ func (sc *Scorer) score(f *figures) search.Measurement {
 		}
 	}
 	side := func(name string) {
-		s := search.Side{Name: name, Values: make([]float64, n), Floors: f.floors[name]}
+		s := search.Metric{Name: name, Values: make([]float64, n), Floors: f.floors[name]}
 		for i := range n {
 			s.Values[i] = f.values[name][i][""]
 		}
-		m.Sides = append(m.Sides, s)
+		m.Secondary = append(m.Secondary, s)
 	}
 	for _, r := range sc.goal.Then {
 		side(r.Metric)

@@ -87,8 +87,8 @@ func TestGoalsAreReadAsWritten(t *testing.T) {
 // goalTrial has the objective, a side and a limit on futures that are alike.
 func goalTrial(c space.Config, step int, objective, side, excess float64) search.Trial {
 	four := func(v float64) []float64 { return []float64{v, 2 * v, v, 2 * v} }
-	return search.Trial{Step: step, Config: c, Proposed: search.Proposed{Origin: "test"}, Measurement: search.Measurement{
-		Values: four(objective), Floors: four(0), Sides: []search.Side{{Name: "avg_jct", Values: four(side), Floors: four(0)}},
+	return search.Trial{Step: step, Config: c, Provenance: search.Provenance{Origin: "test"}, Measurement: search.Measurement{
+		Values: four(objective), Floors: four(0), Secondary: []search.Metric{{Name: "avg_jct", Values: four(side), Floors: four(0)}},
 		Limits: []search.Limit{{Name: "p95_queue<=incumbent", Paired: true, Values: four(1 + excess), Bounds: four(1)}}}}
 }
 

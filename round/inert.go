@@ -54,7 +54,7 @@ func (r *Round) withoutInert() (*Round, []string) {
 	n := *r
 	n.Space, n.registered = narrow, r.Space
 	n.Incumbent = move(r.Incumbent, narrow)
-	n.Past = make([]search.Named, len(r.Past))
+	n.Past = make([]search.Preset, len(r.Past))
 	for i, p := range r.Past {
 		p.Config = move(p.Config, narrow)
 		n.Past[i] = p

@@ -242,7 +242,7 @@ func promising(out *Result) []space.Config {
 // candidates are winners to measure beside the default, the incumbent and the
 // presets: in turn the one that won in the situation most like this and the one
 // that won most often, each unlike all before it.
-func (m *experience) candidates(x *situation, sp *space.Space, presets []search.Named, incumbent space.Config, most int) []search.Named {
+func (m *experience) candidates(x *situation, sp *space.Space, presets []search.Preset, incumbent space.Config, most int) []search.Preset {
 	chosen := diverse{sp.Default(), incumbent}
 	for _, p := range presets {
 		chosen = append(chosen, p.Config)
@@ -267,7 +267,7 @@ func (m *experience) candidates(x *situation, sp *space.Space, presets []search.
 		}
 		return m.Winners[b].Round - m.Winners[a].Round
 	})
-	var out []search.Named
+	var out []search.Preset
 	for i := range near {
 		for _, pick := range [...]struct {
 			origin string
@@ -275,7 +275,7 @@ func (m *experience) candidates(x *situation, sp *space.Space, presets []search.
 		}{{"like", near[i]}, {"past", often[i]}} {
 			w := &m.Winners[pick.at]
 			if len(out) < most && chosen.add(w.config) {
-				out = append(out, search.Named{Name: fmt.Sprintf("round-%d", w.Round), Origin: pick.origin, Config: w.config})
+				out = append(out, search.Preset{Name: fmt.Sprintf("round-%d", w.Round), Origin: pick.origin, Config: w.config})
 			}
 		}
 	}

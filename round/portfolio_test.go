@@ -247,7 +247,7 @@ func TestStruck(t *testing.T) {
 	}
 	won := func() (out []bool) {
 		for _, w := range []search.Trial{good, bad} {
-			out = append(out, slices.ContainsFunc(m.candidates(&situation{}, tiresias.Space, nil, base.Config, 9), func(c search.Named) bool { return c.Config.Equal(w.Config) }))
+			out = append(out, slices.ContainsFunc(m.candidates(&situation{}, tiresias.Space, nil, base.Config, 9), func(c search.Preset) bool { return c.Config.Equal(w.Config) }))
 		}
 		return out
 	}

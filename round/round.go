@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/autosched/autosched/schedulers"
@@ -33,7 +32,7 @@ type Round struct {
 	// NoPresets leaves the scheduler's presets out of the portfolio.
 	NoPresets bool
 	// Past are further configurations of the portfolio, after the presets.
-	Past []search.Named
+	Past []search.Preset
 	// Portfolio searches the portfolio only.
 	Portfolio bool
 	// Confirm are futures that nothing was chosen on. If there are any, the best
@@ -53,12 +52,10 @@ type Round struct {
 	Progress func(search.Trial)
 	// Time, if positive, is how long the search may take (search.Options.Time).
 	Time time.Duration
-	// Record, About and Resume are a study's on file (search.Options.Record).
-	Record io.Writer
-	About  map[string]string
-	Resume *search.Recording
+	// Record is the search's; its Space is set by the round.
+	Record search.Record
 	// Front names metrics, each once: the search then looks for what no other configuration
-	// beats in all of them, and every trial has them as search.Sides. What is adopted
+	// beats in all of them, and every trial has them as search.Metrics. What is adopted
 	// is still judged by Objective.
 	Front []string
 
@@ -122,15 +119,16 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 	o := search.Options{
 		Space: r.Space, Evaluate: scorer.Measure, Incumbent: r.Incumbent, Method: r.Sampler, State: r.State,
 		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
-		Front: scorer.others, Time: r.Time, Record: r.Record, RecordSpace: r.registered, About: r.About, Resume: r.Resume,
+		Ranking: search.Ranking{ParetoMetrics: scorer.others}, Time: r.Time, Record: r.Record,
 	}
+	o.Record.Space = r.registered
 	if !r.Always {
-		o.Likely = likely
+		o.Ranking.MinFeasibleProb = likely
 	}
 	for _, x := range r.goal().Then {
-		o.Then = append(o.Then, search.Rank{Side: x.Metric, Within: x.Within})
+		o.Ranking.Tiebreakers = append(o.Ranking.Tiebreakers, search.Tiebreaker{Metric: x.Metric, Within: x.Within})
 	}
-	if r.Cache != nil || r.Record != nil || r.Resume != nil {
+	if r.Cache != nil || r.Record.To != nil || r.Record.Resume != nil {
 		o.Context = scorer.Digest()
 	}
 	o.Reject = func(_ []search.Trial, c space.Config) string {
@@ -203,7 +201,7 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 }
 
 // distinct counts the configurations of a portfolio, each once.
-func distinct(first, second space.Config, presets []search.Named) int {
+func distinct(first, second space.Config, presets []search.Preset) int {
 	seen := map[string]bool{first.Hash(): true, second.Hash(): true}
 	for _, p := range presets {
 		seen[p.Config.Hash()] = true
@@ -213,11 +211,11 @@ func distinct(first, second space.Config, presets []search.Named) int {
 
 // presetsIn are the scheduler's presets as the registered space, which may be
 // narrower than the built-in one, allows them.
-func presetsIn(s *space.Space, b *schedulers.Scheduler) []search.Named {
-	var out []search.Named
+func presetsIn(s *space.Space, b *schedulers.Scheduler) []search.Preset {
+	var out []search.Preset
 	for _, p := range b.Presets {
 		c, _ := s.Project(p.Config)
-		out = append(out, search.Named{Name: p.Name, Config: c})
+		out = append(out, search.Preset{Name: p.Name, Config: c})
 	}
 	return out
 }

@@ -23,7 +23,7 @@ func TestAdoptionRule(t *testing.T) {
 		for i := range floors {
 			floors[i] = 90
 		}
-		return search.Trial{Step: n, Config: at(n), Proposed: search.Proposed{Origin: "test"}, Measurement: search.Measurement{Values: values, Floors: floors}}
+		return search.Trial{Step: n, Config: at(n), Provenance: search.Provenance{Origin: "test"}, Measurement: search.Measurement{Values: values, Floors: floors}}
 	}
 	exhausted := func(t search.Trial) search.Trial { t.Measurement.Exhausted = true; return t }
 	failed := func(t search.Trial) search.Trial { t.Err = "no"; return t }
@@ -85,7 +85,7 @@ func TestNoIntervalOverWhatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	trial := func(n int, values ...float64) search.Trial {
-		return search.Trial{Step: n, Config: sp.Default().With("n", space.Int(n)), Proposed: search.Proposed{Origin: "test"}, Measurement: search.Measurement{Values: values, Floors: make([]float64, len(values))}}
+		return search.Trial{Step: n, Config: sp.Default().With("n", space.Int(n)), Provenance: search.Provenance{Origin: "test"}, Measurement: search.Measurement{Values: values, Floors: make([]float64, len(values))}}
 	}
 	for _, exhausted := range []bool{false, true} {
 		incumbent, candidate := trial(0, 10, 10, 11, 10), trial(1, 8, 8, 9, 8)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -118,7 +119,7 @@ func (c *chooser) next() (config space.Config, x []float64, ok bool) {
 		x     []float64
 		score float64
 	}
-	better := func(a, b found) int { return compare(b.score, a.score) }
+	better := func(a, b found) int { return cmp.Compare(b.score, a.score) }
 	var list []found
 	for i := range c.pool {
 		list = append(list, found{c.pool[i].x, c.pool[i].score})

@@ -135,7 +135,7 @@ func TestSamplersReplay(t *testing.T) {
 				t.Fatalf("%s: %v", e.Name, err)
 			}
 			m, _ := evaluate(context.Background(), g.Config)
-			trial := Trial{Step: len(history), Round: step, Config: g.Config, Measurement: m, Reward: 1 / m.Mean(), Proposed: Proposed{Origin: g.Origin}}
+			trial := Trial{Step: len(history), Round: step, Config: g.Config, Measurement: m, Reward: 1 / m.Mean(), Provenance: Provenance{Origin: g.Origin}}
 			if !known[g.Config.Hash()] {
 				known[g.Config.Hash()] = true
 				history = append(history, trial)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -150,7 +151,7 @@ func (b *forestBatch) fill() {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return compare(b.d.cost[i], b.d.cost[j]) })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(b.d.cost[i], b.d.cost[j]) })
 	for k := range 240 {
 		x := make([]float64, len(b.enc.dims))
 		if k%2 == 0 {
@@ -176,7 +177,7 @@ func (b *forestBatch) next() (c space.Config, x []float64, ok bool) {
 	for _, x := range b.pool {
 		list = append(list, scored{x, b.improvement(x)})
 	}
-	better := func(a, b scored) int { return compare(b.score, a.score) }
+	better := func(a, b scored) int { return cmp.Compare(b.score, a.score) }
 	slices.SortStableFunc(list, better)
 	for k := range min(4, len(list)) {
 		x := slices.Clone(list[k].x)

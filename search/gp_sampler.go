@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -109,21 +110,10 @@ func newChooser(p *proposals, s *surrogate, d *data, history []Trial) *chooser {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return compare(s.smoothed(a), s.smoothed(b)) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.smoothed(a), s.smoothed(b)) })
 	for _, i := range order[:min(5, len(order))] {
 		c.tops = append(c.tops, p.enc.space.Encode(history[d.at[i]].Config))
 	}
 	c.fill()
 	return c
-}
-
-// compare orders numbers that are not NaN.
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -34,7 +35,7 @@ func (c *chooser) knowledge() int {
 		order[i] = i
 		mean[i], variance[i] = c.s.posterior(c.pool[i].v)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return compare(mean[a], mean[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
 	order = order[:min(rivals, len(order))]
 	slope := make([]float64, len(order))
 	best, at := math.Inf(-1), -1

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,36 +9,36 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Limit is something a configuration has to keep to: values that should not be
-// above bounds, future by future, in the mean over the futures.
+// Limit is a constraint: the mean of the values over the futures must not exceed
+// the mean of the bounds.
 type Limit struct {
 	Name string `json:"name"`
-	// Of says whose limit it is, where the name stands for several.
+	// Of names the group that the limit is of, such as a tenant; "" for all.
 	Of string `json:"of,omitempty"`
-	// Paired says that the bounds vary with the futures as the values do, as those
-	// do that come from the incumbent.
+	// Paired says that the bounds vary with the futures as the values do, as bounds
+	// measured on the incumbent do.
 	Paired bool      `json:"paired,omitempty"`
 	Values []float64 `json:"values"`
 	Bounds []float64 `json:"bounds"`
 }
 
-// Side is a metric beside the objective.
-type Side struct {
+// Metric is a figure beside the objective.
+type Metric struct {
 	Name   string    `json:"name"`
 	Values []float64 `json:"values"` // per future
 	Floors []float64 `json:"floors,omitempty"`
 }
 
-// Side returns a metric by name.
-func (m *Measurement) Side(name string) (Side, bool) {
-	i := slices.IndexFunc(m.Sides, func(s Side) bool { return s.Name == name })
+// Metric returns a secondary metric by name.
+func (m *Measurement) Metric(name string) (Metric, bool) {
+	i := slices.IndexFunc(m.Secondary, func(s Metric) bool { return s.Name == name })
 	if i < 0 {
-		return Side{}, false
+		return Metric{}, false
 	}
-	return m.Sides[i], true
+	return m.Secondary[i], true
 }
 
-// Excess is by how much the mean value is above the mean bound, as a share of
+// Excess returns by how much the mean value exceeds the mean bound, as a share of
 // the bound: 0 or less if the limit is kept.
 func (l *Limit) Excess() float64 {
 	value, bound := mean(l.Values), mean(l.Bounds)
@@ -52,14 +51,14 @@ func (l *Limit) Excess() float64 {
 	return min((value-bound)/bound, MaxRatio)
 }
 
-// rounding is what sums of the same numbers may differ by.
+// rounding is the relative difference that sums of the same numbers may have.
 const rounding = 1e-9
 
-// Kept is the probability that the limit would be kept in the mean over many
+// Kept returns the probability that the limit is kept in the mean over many
 // futures like these: Student's t on the logarithm of the ratio of the means,
-// whose variance comes from the futures in pairs, linearised (Cochran, Sampling
-// Techniques, 3rd edition, section 6.4). Where the ratio does not vary, or there
-// is only one, it is 1 or 0.
+// with the linearised variance of paired ratios (Cochran, Sampling Techniques,
+// 3rd edition, section 6.4). It is 1 or 0 if the ratio does not vary or there is
+// one future.
 func (l *Limit) Kept() float64 {
 	n := len(l.Values)
 	value, bound := mean(l.Values), mean(l.Bounds)
@@ -98,8 +97,8 @@ func (m *Measurement) Feasible() bool {
 	return w == nil || w.Excess() <= 0
 }
 
-// Kept is the least probability of a paired limit to be kept; 1 without any. With
-// bounds that are numbers, futures that differ say nothing about the choice.
+// Kept returns the lowest Kept of the paired limits, 1 without any. Against a
+// constant bound, the variance between futures says nothing about the choice.
 func (m *Measurement) Kept() float64 {
 	p := 1.0
 	for i := range m.Limits {
@@ -131,13 +130,13 @@ func (m *Measurement) checkLimits() error {
 			}
 		}
 	}
-	for _, s := range m.Sides {
+	for _, s := range m.Secondary {
 		if s.Name == "" || len(s.Values) != len(m.Values) || len(s.Floors) != 0 && len(s.Floors) != len(s.Values) {
-			return fmt.Errorf("search: side %q has %d values and %d floors, the objective %d", s.Name, len(s.Values), len(s.Floors), len(m.Values))
+			return fmt.Errorf("search: metric %q has %d values and %d floors, the objective %d", s.Name, len(s.Values), len(s.Floors), len(m.Values))
 		}
 		for _, v := range slices.Concat(s.Values, s.Floors) {
 			if !finite(v) {
-				return errors.New("search: side " + s.Name + ": a number that is not finite")
+				return fmt.Errorf("search: metric %q: %v is not a finite number", s.Name, v)
 			}
 		}
 	}
@@ -145,7 +144,7 @@ func (m *Measurement) checkLimits() error {
 }
 
 // Append returns the measurement on further futures as well: values, floors,
-// limits and sides.
+// limits and secondary metrics.
 func (m Measurement) Append(more Measurement) Measurement {
 	m.Exhausted = m.Exhausted || more.Exhausted
 	m.Values = slices.Concat(m.Values, more.Values)
@@ -161,13 +160,13 @@ func (m Measurement) Append(more Measurement) Measurement {
 		limits[i].Bounds = slices.Concat(limits[i].Bounds, l.Bounds)
 	}
 	m.Limits = limits
-	sides := slices.Clone(m.Sides)
-	for _, s := range more.Sides {
-		if i := slices.IndexFunc(sides, func(o Side) bool { return o.Name == s.Name }); i >= 0 {
-			sides[i].Values = slices.Concat(sides[i].Values, s.Values)
-			sides[i].Floors = slices.Concat(sides[i].Floors, s.Floors)
+	metrics := slices.Clone(m.Secondary)
+	for _, s := range more.Secondary {
+		if i := slices.IndexFunc(metrics, func(o Metric) bool { return o.Name == s.Name }); i >= 0 {
+			metrics[i].Values = slices.Concat(metrics[i].Values, s.Values)
+			metrics[i].Floors = slices.Concat(metrics[i].Floors, s.Floors)
 		}
 	}
-	m.Sides = sides
+	m.Secondary = metrics
 	return m
 }

@@ -37,7 +37,7 @@ func limited(ctx context.Context, c space.Config) (Measurement, error) {
 	if err == nil && !m.Exhausted {
 		q := c.Get("queues").Float()
 		m.Limits = []Limit{{Name: "few queues", Values: []float64{q, q}, Bounds: []float64{3, 3}}}
-		m.Sides = []Side{{Name: "cost", Values: m.Values}, {Name: "queues", Values: []float64{7 - q, 7 - q}}}
+		m.Secondary = []Metric{{Name: "cost", Values: m.Values}, {Name: "queues", Values: []float64{7 - q, 7 - q}}}
 	}
 	return m, err
 }
@@ -86,13 +86,13 @@ func TestFront(t *testing.T) {
 		n := rapid.IntRange(0, 12).Draw(t, "trials")
 		for i := range n {
 			v := rapid.SliceOfN(rapid.Float64Range(0, 3), 2, 2).Draw(t, "values")
-			m := Measurement{Values: []float64{1}, Sides: []Side{{Name: "a", Values: v[:1]}, {Name: "b", Values: []float64{math.Round(v[1])}}}}
+			m := Measurement{Values: []float64{1}, Secondary: []Metric{{Name: "a", Values: v[:1]}, {Name: "b", Values: []float64{math.Round(v[1])}}}}
 			m.Exhausted = rapid.IntRange(0, 5).Draw(t, "exhausted") == 0
 			trials = append(trials, Trial{Step: i, Measurement: m})
 		}
 		front := Front(trials, []string{"a", "b"})
 		beats := func(x, y int) bool {
-			a, b := trials[x].Measurement.Sides, trials[y].Measurement.Sides
+			a, b := trials[x].Measurement.Secondary, trials[y].Measurement.Secondary
 			return a[0].Values[0] <= b[0].Values[0] && a[1].Values[0] <= b[1].Values[0]
 		}
 		for i := range trials {
@@ -121,13 +121,13 @@ func TestFrontIsSpread(t *testing.T) {
 	cost := func(_ context.Context, c space.Config) (Measurement, error) {
 		x, y := c.Get("x").Float(), c.Get("y").Float()
 		a, b := x*x+y, (1-x)*(1-x)+y
-		return Measurement{Values: []float64{a}, Sides: []Side{{Name: "a", Values: []float64{a}}, {Name: "b", Values: []float64{b}}}}, nil
+		return Measurement{Values: []float64{a}, Secondary: []Metric{{Name: "a", Values: []float64{a}}, {Name: "b", Values: []float64{b}}}}, nil
 	}
 	// covered is the area below (2, 2) that the front dominates.
 	covered := func(front []string) float64 {
 		area := 0.0
 		for seed := range uint64(4) {
-			r, err := Tune(context.Background(), Options{Space: s, Evaluate: cost, Method: "gp", Budget: 30, Seed: seed, Front: front})
+			r, err := Tune(context.Background(), Options{Space: s, Evaluate: cost, Method: "gp", Budget: 30, Seed: seed, Ranking: Ranking{ParetoMetrics: front}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func dominated(trials []Trial) float64 {
 	slices.Reverse(at)
 	for _, i := range at {
 		m := &trials[i].Measurement
-		if a, b := m.Sides[0].Values[0], m.Sides[1].Values[0]; a < right && b < 2 {
+		if a, b := m.Secondary[0].Values[0], m.Secondary[1].Values[0]; a < right && b < 2 {
 			area += (right - a) * (2 - b)
 			right = a
 		}

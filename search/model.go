@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -84,7 +85,7 @@ func (d *data) thin(size int, nominal []bool) *data {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return compare(d.cost[a], d.cost[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(d.cost[a], d.cost[b]) })
 	away := make([]float64, d.n) // by position in order: squared distance to the nearest taken, -1 once taken
 	for i := range away {
 		away[i] = math.Inf(1)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 
@@ -149,7 +150,7 @@ func spreadRanks(points [][]float64) {
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return compare(points[a][d], points[b][d]) })
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(points[a][d], points[b][d]) })
 		for rank, i := range order {
 			points[i][d] = (float64(rank) + 0.5) / float64(len(points))
 		}

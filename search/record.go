@@ -30,13 +30,12 @@ type Header struct {
 	Context string `json:"context"`
 	Seed    uint64 `json:"seed"`
 	Sampler string `json:"sampler"`
-	// Budget is what the study was planned for first; 0 in records from before they
-	// told.
+	// Budget is the first budget of the study; records of earlier releases have none.
 	Budget    int             `json:"budget,omitempty"`
 	Incumbent json.RawMessage `json:"incumbent"`
 }
 
-// Line is one trial or one rejection, or else the budget that what follows was
+// Line is one trial, one rejection, or the budget that the lines after it were
 // planned for.
 type Line struct {
 	Trial     *Trial     `json:"trial,omitempty"`
@@ -45,26 +44,26 @@ type Line struct {
 }
 
 func (s *study) header() Header {
-	return Header{Version: RecordVersion, About: s.About, Space: cmp.Or(s.RecordSpace, s.Space).Digest(), Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler, Budget: s.planned(),
+	return Header{Version: RecordVersion, About: s.Record.About, Space: cmp.Or(s.Record.Space, s.Space).Digest(), Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler, Budget: s.firstBudget(),
 		Incumbent: json.RawMessage(s.Options.Incumbent.Canonical())}
 }
 
-// planned is the first budget, 0 if a record is resumed that does not tell.
-func (s *study) planned() int {
-	if r := s.Resume; r != nil && r.Header.Sampler == s.result.Sampler && r.Header.Budget == 0 {
+// firstBudget is the first budget of the study, 0 if it resumes a record without it.
+func (s *study) firstBudget() int {
+	if r := s.Record.Resume; r != nil && r.Header.Sampler == s.result.Sampler && r.Header.Budget == 0 {
 		return 0
 	}
-	return s.Budget
+	return s.planned
 }
 
 // write adds a line to the record; the first error ends the study.
 func (s *study) write(line any) {
-	if s.Record == nil || s.recordErr != nil {
+	if s.Record.To == nil || s.recordErr != nil {
 		return
 	}
 	b, err := json.Marshal(line)
 	if err == nil {
-		_, err = s.Record.Write(append(b, '\n'))
+		_, err = s.Record.To.Write(append(b, '\n'))
 	}
 	if err != nil {
 		s.recordErr = fmt.Errorf("search: recording the trials: %w", err)
@@ -273,7 +272,7 @@ func (r *Recording) readBudget(budget int) error {
 	return nil
 }
 
-// proposedText is Proposed as it is read.
+// proposedText is a Provenance as it is read.
 type proposedText struct {
 	Origin     string          `json:"origin"`
 	Prediction *Prediction     `json:"prediction"`

@@ -19,7 +19,7 @@ import (
 // record runs a study with its record.
 func record(t *rapid.T, o Options) (Result, string, error) {
 	var b bytes.Buffer
-	o.Record = &b
+	o.Record.To = &b
 	r, err := Tune(context.Background(), o)
 	return r, b.String(), err
 }
@@ -58,7 +58,7 @@ func TestResume(t *testing.T) {
 			return ladderCost(ctx, c)
 		}
 		var part bytes.Buffer
-		o.Record = &part
+		o.Record.To = &part
 		cut, err := Tune(ctx, o)
 		if err != nil && len(cut.Trials) > 0 && !strings.Contains(err.Error(), "failed") && !strings.Contains(err.Error(), "exhausted") {
 			t.Fatal(err)
@@ -71,11 +71,11 @@ func TestResume(t *testing.T) {
 		if at := strings.LastIndexByte(torn, '\n'); at < 0 {
 			return
 		}
-		if o.Resume, err = ReadRecording(strings.NewReader(torn), "trials.jsonl", s); err != nil {
+		if o.Record.Resume, err = ReadRecording(strings.NewReader(torn), "trials.jsonl", s); err != nil {
 			t.Fatal(err)
 		}
-		if want := strings.LastIndexByte(torn, '\n') + 1; o.Resume.Whole != want {
-			t.Fatalf("%d bytes are whole lines, want %d", o.Resume.Whole, want)
+		if want := strings.LastIndexByte(torn, '\n') + 1; o.Record.Resume.Whole != want {
+			t.Fatalf("%d bytes are whole lines, want %d", o.Record.Resume.Whole, want)
 		}
 		calls.Store(0)
 		o.Evaluate = func(ctx context.Context, c space.Config) (Measurement, error) {
@@ -92,8 +92,8 @@ func TestResume(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the resumed study differs:\n%s", diff)
 		}
-		if n := int(calls.Load()); n != len(want.Trials)-o.Resume.Trials() {
-			t.Fatalf("%d evaluations with %d of %d trials recorded", n, o.Resume.Trials(), len(want.Trials))
+		if n := int(calls.Load()); n != len(want.Trials)-o.Record.Resume.Trials() {
+			t.Fatalf("%d evaluations with %d of %d trials recorded", n, o.Record.Resume.Trials(), len(want.Trials))
 		}
 	})
 }
@@ -103,10 +103,10 @@ func TestResume(t *testing.T) {
 // that is given less is how the longer one begins.
 func TestResumeWithAnotherBudget(t *testing.T) {
 	s := ladder(t)
-	presets := []Named{}
+	presets := []Preset{}
 	for i := range 4 {
 		c, _ := s.Project(space.Values{"queues": space.Int(2 + i)})
-		presets = append(presets, Named{Name: fmt.Sprint(i), Config: c})
+		presets = append(presets, Preset{Name: fmt.Sprint(i), Config: c})
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var calls atomic.Int64
@@ -120,10 +120,10 @@ func TestResumeWithAnotherBudget(t *testing.T) {
 			},
 		}
 		resumed := func(text string, budget int) (Result, string) {
-			o.Budget, o.Resume = budget, nil
+			o.Budget, o.Record.Resume = budget, nil
 			if text != "" {
 				var err error
-				if o.Resume, err = ReadRecording(strings.NewReader(text), "trials.jsonl", s); err != nil {
+				if o.Record.Resume, err = ReadRecording(strings.NewReader(text), "trials.jsonl", s); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -171,7 +171,7 @@ func TestResumeWithAnotherBudget(t *testing.T) {
 func TestRecordingsAreRefused(t *testing.T) {
 	s := ladder(t)
 	var b bytes.Buffer
-	o := Options{Space: s, Evaluate: ladderCost, Context: "here", Seed: 3, Budget: 6, Record: &b, About: map[string]string{"scheduler": "tiresias", "trace": "a"}}
+	o := Options{Space: s, Evaluate: ladderCost, Context: "here", Seed: 3, Budget: 6, Record: Record{To: &b, About: map[string]string{"scheduler": "tiresias", "trace": "a"}}}
 	if _, err := Tune(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -200,14 +200,14 @@ func TestRecordingsAreRefused(t *testing.T) {
 		t.Errorf("in another space: %v", err)
 	}
 	var err error
-	if o.Resume, err = ReadRecording(&b, "f", s); err != nil {
+	if o.Record.Resume, err = ReadRecording(&b, "f", s); err != nil {
 		t.Fatal(err)
 	}
-	o.Record = nil
+	o.Record.To = nil
 	for want, change := range map[string]func(*Options){
 		"f:1: the record is of seed 3, not 4":                  func(o *Options) { o.Seed = 4 },
 		"f:1: the record was measured on another workload":     func(o *Options) { o.Context = "there" },
-		"f:1: the record is of scheduler tiresias, not themis": func(o *Options) { o.About = map[string]string{"scheduler": "themis"} },
+		"f:1: the record is of scheduler tiresias, not themis": func(o *Options) { o.Record.About = map[string]string{"scheduler": "themis"} },
 		`f:1: the record is of the incumbent {"priority":"service",`: func(o *Options) {
 			o.Incumbent, o.Context = s.Default().With("pack", space.Bool(true)), "there" // which the incumbent decides, too
 		},
@@ -247,7 +247,7 @@ func TestTrialsTellWhereTheyComeFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 		projected := 0
-		check := func(config space.Config, p Proposed) {
+		check := func(config space.Config, p Provenance) {
 			if len(p.Narrowed) > 0 {
 				if p.Projected == nil || p.Projected.Equal(config) {
 					t.Errorf("%s: narrowed from %v to %v", method, p.Projected, config)
@@ -262,10 +262,10 @@ func TestTrialsTellWhereTheyComeFrom(t *testing.T) {
 			}
 		}
 		for _, x := range r.Trials {
-			check(x.Config, x.Proposed)
+			check(x.Config, x.Provenance)
 		}
 		for _, x := range r.Rejected {
-			check(x.Config, x.Proposed)
+			check(x.Config, x.Provenance)
 			if x.Origin == "" || x.Reason == "" || x.Round < 1 {
 				t.Errorf("%s: rejection %+v", method, x)
 			}
@@ -318,7 +318,7 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 
 func TestRecordingFails(t *testing.T) {
 	for _, room := range []int{0, 2000} {
-		r, err := Tune(context.Background(), Options{Space: ladder(t), Evaluate: ladderCost, Budget: 20, Record: &fullDisk{room}})
+		r, err := Tune(context.Background(), Options{Space: ladder(t), Evaluate: ladderCost, Budget: 20, Record: Record{To: &fullDisk{room}}})
 		if err == nil || !strings.Contains(err.Error(), "recording the trials: no space left") || len(r.Trials) >= 20 {
 			t.Errorf("room %d: %v after %d trials", room, err, len(r.Trials))
 		}
@@ -328,7 +328,7 @@ func TestRecordingFails(t *testing.T) {
 func FuzzReadRecording(f *testing.F) {
 	s := ladder(f)
 	var b bytes.Buffer
-	if _, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Budget: 12, Seed: 1, Record: &b,
+	if _, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Budget: 12, Seed: 1, Record: Record{To: &b},
 		Reject: func(h []Trial, c space.Config) string {
 			if c.Get("pack").Bool() {
 				return "no"
@@ -353,7 +353,7 @@ func FuzzReadRecording(f *testing.F) {
 		}
 		r.Header.Seed, r.Header.Context = 0, ""
 		r.Header.About = nil
-		got, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Method: "sobol", Budget: 4, Resume: r})
+		got, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Method: "sobol", Budget: 4, Record: Record{Resume: r}})
 		if len(got.Trials) == 0 {
 			t.Fatal(err)
 		}

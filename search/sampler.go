@@ -14,11 +14,11 @@ import (
 type Request struct {
 	// History holds every trial so far in step order, the portfolio included.
 	History []Trial
-	// Rejected are the proposals that were turned down unmeasured.
+	// Rejected are the proposals rejected without a measurement.
 	Rejected []Rejection
 	// Step counts the requests made before in the study.
 	Step int
-	// N is how many configurations are wanted at most.
+	// N is how many configurations may be proposed.
 	N int
 }
 
@@ -33,9 +33,9 @@ type Suggestion struct {
 	Point []float64
 }
 
-// raw are the values at the point before the space's rules were applied; nil if
-// these only left out what is not active.
-func (g *Suggestion) raw(s *space.Space) space.Values {
+// unprojected returns the values at the point before they were projected into the
+// space, nil if projecting only left out inactive parameters.
+func (g *Suggestion) unprojected(s *space.Space) space.Values {
 	if g.Point == nil {
 		return nil
 	}
@@ -61,14 +61,14 @@ type Prediction struct {
 // Sampler proposes configurations to measure.
 type Sampler interface {
 	// Suggest returns from 1 to Request.N valid configurations to be measured
-	// together, or none if it has nothing more to propose for so many. It is a
-	// function of the setup and the request (and, for a Learner, of what it was
-	// told); how many it returns must not depend on the machine.
+	// together, or none if it has nothing more to propose. It is a function of the
+	// setup and the request (and, for a Learner, of what it observed); how many it
+	// returns must not depend on the machine.
 	Suggest(Request) []Suggestion
 }
 
-// Learner is a sampler that must be told what became of each suggestion. After
-// every Suggest exactly one of Observe and Discard is called.
+// Learner is a sampler that observes the trial of each suggestion. After every
+// Suggest exactly one of Observe and Discard is called.
 type Learner interface {
 	Sampler
 	// Observe gets one trial for each configuration of the last suggestion, in
@@ -80,10 +80,10 @@ type Learner interface {
 	State() json.RawMessage
 }
 
-// Explainer is a sampler that can say in words how it goes about a study.
+// Explainer is a sampler that describes in words what it chose.
 type Explainer interface{ Explain() string }
 
-// judge is a sampler whose model can tell which trial is best; -1 if it cannot.
+// judge is a sampler whose model estimates which trial is best; -1 if it cannot.
 type judge interface{ winner([]Trial) int }
 
 // Setup is what a sampler starts from.
@@ -98,9 +98,9 @@ type Setup struct {
 	// 0 means 4, enough for the cores of a small machine and few enough that most
 	// suggestions learn from all others.
 	Batch int
-	// Judged says that proposals may be turned down for what was measured before:
-	// samplers without a model ask for few at once then, too.
-	Judged bool
+	// Filtered says that proposals may be rejected or narrowed on the evidence of
+	// earlier trials: samplers without a model then propose few at once, too.
+	Filtered bool
 }
 
 const defaultBatch = 4
@@ -155,7 +155,7 @@ const spread = 16
 
 // spread is how many points a sampler without a model proposes at once.
 func (s *Setup) spread() int {
-	if s.Judged {
+	if s.Filtered {
 		return min(s.batch(), spread)
 	}
 	return spread

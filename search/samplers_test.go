@@ -31,7 +31,7 @@ func TestSamplersCopeWithAnyHistory(t *testing.T) {
 				continue
 			}
 			known[c.Hash()] = true
-			trial := Trial{Step: len(history), Round: len(history) / 4, Config: c, Proposed: Proposed{Origin: rapid.SampledFrom([]string{"default", e.Name}).Draw(t, "origin")}}
+			trial := Trial{Step: len(history), Round: len(history) / 4, Config: c, Provenance: Provenance{Origin: rapid.SampledFrom([]string{"default", e.Name}).Draw(t, "origin")}}
 			switch rapid.IntRange(0, 5).Draw(t, "kind") {
 			case 0:
 				trial.Err = "fails"

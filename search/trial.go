@@ -21,10 +21,10 @@ type Measurement struct {
 	// Metrics are anything else worth keeping; those that are not finite are
 	// dropped.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
-	// Limits are what the configuration has to keep to, in the same order for every
-	// configuration; Sides are further metrics that it may be chosen by.
-	Limits []Limit `json:"limits,omitempty"`
-	Sides  []Side  `json:"sides,omitempty"`
+	// Limits are the constraints, in the same order for every configuration;
+	// Secondary are the metrics beside the objective that Options.Ranking may name.
+	Limits    []Limit  `json:"limits,omitempty"`
+	Secondary []Metric `json:"sides,omitempty"`
 	// Exhausted says that the evaluation ran out of its event budget; the
 	// configuration is then very bad, whatever Values says.
 	Exhausted bool `json:"exhausted,omitempty"`
@@ -48,7 +48,7 @@ func mean(v []float64) float64 {
 // not finite, and the values of an exhausted evaluation, which count for nothing.
 func (m Measurement) clean() Measurement {
 	if m.Exhausted {
-		m.Values, m.Floors, m.Limits, m.Sides = nil, nil, nil, nil
+		m.Values, m.Floors, m.Limits, m.Secondary = nil, nil, nil, nil
 	}
 	for _, v := range m.Metrics {
 		if !finite(v) {
@@ -93,29 +93,29 @@ func (m Measurement) check(futures int) error {
 // and must return the same measurement for the same configuration.
 type Evaluator func(ctx context.Context, c space.Config) (Measurement, error)
 
-// Proposed is how a configuration came to be proposed.
-type Proposed struct {
+// Provenance is how a configuration came to be proposed.
+type Provenance struct {
 	Origin     string      `json:"origin"`               // default, incumbent, preset:NAME, or the sampler's name
 	Prediction *Prediction `json:"prediction,omitempty"` // of the sampler, before it was measured
-	// Suggested are the values before the space's rules were applied, where those
-	// changed something, Projected the configuration after, where narrowing the
-	// scope changed it again, and Narrowed says why it was narrowed.
+	// Suggested are the values before they were projected into the space, if that
+	// changed them. Projected is the configuration before its scope was narrowed, if
+	// it was, and Narrowed says why.
 	Suggested space.Values  `json:"suggested,omitempty"`
 	Projected *space.Config `json:"projected,omitempty"`
 	Narrowed  []string      `json:"narrowed,omitempty"`
 }
 
-// Trial is one configuration and what came of it.
+// Trial is one configuration with its measurement.
 type Trial struct {
 	Step   int          `json:"step"`   // its index in Result.Trials
 	Round  int          `json:"round"`  // 0 for the portfolio, then the request to the sampler it came from
 	Config space.Config `json:"config"` // as measured
-	Proposed
+	Provenance
 	Measurement Measurement `json:"measurement"`
 	// Reward is the base objective over this one: above 1 is better than the
 	// incumbent. It is 0 for failed and exhausted trials and at most MaxRatio.
 	Reward float64 `json:"reward"`
-	Cached bool    `json:"cached,omitempty"` // served from Options.Cache
+	Cached bool    `json:"cached,omitempty"` // served from the cache
 	Err    string  `json:"error,omitempty"`  // why there is no measurement
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Named is a preset configuration. Its trial's origin is Origin:Name, or
+// Preset is a named configuration. Its trial's origin is Origin:Name, or
 // preset:Name if there is no Origin.
-type Named struct {
+type Preset struct {
 	Name   string
 	Config space.Config
 	Origin string
@@ -31,7 +31,7 @@ type Options struct {
 	Incumbent space.Config
 	// Presets are measured before anything a sampler proposes. They are
 	// projected first, as they may be older than the space.
-	Presets []Named
+	Presets []Preset
 
 	// Method names one of Samplers; "" is DefaultSampler. Sampler, if set, is
 	// used instead.
@@ -56,50 +56,45 @@ type Options struct {
 	// on the machine. The default and the incumbent are measured whatever it is.
 	Time time.Duration
 
-	// Likely is how probable it has to be that a configuration keeps to each paired
-	// limit (Measurement.Kept); 0 asks only that it does so in the mean.
-	Likely float64
-	// Then are sides that trials within reach of the least objective are searched
-	// by. Result.Best goes by the objective alone.
-	Then []Rank
-	// Front names sides of the measurements: suggestions then look for what no
-	// other configuration beats in all of them (see Front), instead of the least
-	// objective.
-	Front []string
+	Ranking Ranking
 
-	// Cache may hold measurements of earlier studies made in the same Context:
-	// a text that names everything but the configuration that decides them.
+	// Cache may hold measurements of earlier studies with the same Context, which
+	// names everything but the configuration that measurements depend on.
 	Cache   *Cache
 	Context string
+	Record  Record
 
-	// Record, if set, gets the study as JSON lines while it goes on: a Header, then
-	// a Line per trial and per rejection in the order they come. About goes into
-	// the header: names that tell people what was tuned.
-	// RecordSpace is the space that the record is of, where Space is a part of it;
-	// nil means Space.
-	Record      io.Writer
-	RecordSpace *space.Space
-	About       map[string]string
-	// Resume, if set, is an earlier record in the same space, Context and Seed.
-	// What it holds is not measured again. If it is of the same Method, too, the
-	// study goes as it was planned: for the budgets that the record names, one after
-	// the other, and then for Budget. So it only ever goes on where it stopped, and
-	// with the same Budget it is the same as without Resume.
-	Resume *Recording
-
-	// Reject, if set, says why a proposal is not worth measuring, "" if it is.
-	// The portfolio is never rejected. It sees the trials measured so far.
+	// Reject, if set, returns why a proposal is not worth measuring, "" if it is.
+	// The portfolio is never rejected. history holds the trials so far.
 	Reject func(history []Trial, c space.Config) string
 
-	// Scope, if set, may change a proposal before it is judged and measured, and
-	// says why: parameters that need not be searched stay as they are. The
-	// portfolio is never changed, nor a proposal that it would make one of those
-	// measured before.
+	// Scope, if set, may change a proposal before Reject sees it, and returns why:
+	// parameters that need not be searched keep their values. The portfolio is never
+	// changed, nor a proposal that would become one measured before.
 	Scope func(history []Trial, c space.Config) (space.Config, []string)
 
 	// Progress, if set, is called after each trial, in step order, from the
 	// goroutine that called Tune.
 	Progress func(Trial)
+}
+
+// Record says where a study is recorded and which record it resumes. The zero
+// value is neither.
+type Record struct {
+	// To, if set, receives the study as JSON lines while it runs: a Header, then a
+	// Line per trial, rejection and further budget.
+	To io.Writer
+	// Space is the space of the record if Options.Space is a part of it; nil means
+	// Options.Space.
+	Space *space.Space
+	// About goes into the header: what was tuned, for people.
+	About map[string]string
+	// Resume, if set, is an earlier record with the same space, Context and Seed. Its
+	// trials are not measured again. If its Method is the same, too, the study runs
+	// as it was planned, for the budgets of the record one after the other and then
+	// for Options.Budget: it continues where it stopped, and with the same budget its
+	// result is that of a study without an interruption.
+	Resume *Recording
 }
 
 // Why a study stopped.
@@ -110,11 +105,11 @@ const (
 	StoppedCancelled = "cancelled" // the context ended
 )
 
-// Rejection is a proposal that Options.Reject turned down.
+// Rejection is a proposal that Options.Reject rejected.
 type Rejection struct {
 	Round  int          `json:"round"` // the request to the sampler it came from
 	Config space.Config `json:"config"`
-	Proposed
+	Provenance
 	Reason string `json:"reason"`
 }
 
@@ -180,14 +175,14 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 	return r, nil
 }
 
-// errTime is why the context ends when Options.Time is up.
+// errTime is the cancellation cause when Options.Time expires.
 var errTime = errors.New("the time is up")
 
 // study is one call of Tune in progress.
 type study struct {
-	Options       // Budget is what the sampler plans for at present
-	target  int   // how many configurations to measure
-	plans   []int // the budgets that are still to come
+	Options
+	planned int   // the budget that the sampler plans for, at most Options.Budget
+	plans   []int // the budgets after it
 	sampler Sampler
 	result  Result
 	seen    map[string]int // trial by configuration hash
@@ -232,13 +227,13 @@ func newStudy(o Options) (*study, error) {
 	if s.result.Sampler == "" {
 		s.result.Sampler = "custom"
 	}
-	s.plan(o.Resume)
-	if err := s.sample(); err != nil {
+	s.plan(o.Record.Resume)
+	if err := s.newSampler(); err != nil {
 		return nil, err
 	}
 	h := s.header()
-	if o.Resume != nil {
-		if err := o.Resume.fits(&h); err != nil {
+	if o.Record.Resume != nil {
+		if err := o.Record.Resume.fits(&h); err != nil {
 			return nil, err
 		}
 	}
@@ -248,32 +243,32 @@ func newStudy(o Options) (*study, error) {
 	return s, nil
 }
 
-// plan sets what budgets the study is planned for, one after the other: a sampler's
-// plan depends on its budget, as the last batch, for one, asks for what promises
-// most. What was planned for a smaller one stays, and is not begun anew.
+// plan sets the budgets that the study is planned for, one after the other. A
+// sampler's plan depends on its budget: the last batch, for one, exploits most. So
+// a study that resumes one of a smaller budget first completes that one's plan.
 func (s *study) plan(was *Recording) {
-	s.target = s.Budget
+	s.planned = s.Budget
 	if was == nil || was.Header.Sampler != s.result.Sampler || was.Header.Budget == 0 {
 		return
 	}
 	s.plans = append([]int{was.Header.Budget}, was.budgets...)
-	if s.target > s.plans[len(s.plans)-1] {
-		s.plans = append(s.plans, s.target)
+	if s.Budget > s.plans[len(s.plans)-1] {
+		s.plans = append(s.plans, s.Budget)
 	}
-	s.Budget, s.plans = s.plans[0], s.plans[1:]
+	s.planned, s.plans = s.plans[0], s.plans[1:]
 }
 
-// extend goes on with the next budget once one is used, and reports whether there
+// extend continues with the next budget once one is used, and reports whether there
 // is one.
 func (s *study) extend(ctx context.Context) bool {
-	if s.result.Stopped != StoppedBudget || s.Budget >= s.target || len(s.plans) == 0 {
+	if s.result.Stopped != StoppedBudget || s.planned >= s.Budget || len(s.plans) == 0 {
 		return false
 	}
-	s.Budget, s.plans = s.plans[0], s.plans[1:]
+	s.planned, s.plans = s.plans[0], s.plans[1:]
 	s.result.Stopped = ""
-	s.write(Line{Budget: s.Budget})
-	if _, learns := s.sampler.(Learner); !learns { // which goes on with what it has learnt
-		if err := s.sample(); err != nil {
+	s.write(Line{Budget: s.planned})
+	if _, learns := s.sampler.(Learner); !learns { // a learner keeps what it has learnt
+		if err := s.newSampler(); err != nil {
 			s.recordErr = err
 			return false
 		}
@@ -288,11 +283,13 @@ func (s *study) extend(ctx context.Context) bool {
 	return s.recordErr == nil
 }
 
-// sample makes the sampler for the present budget, unless one is given.
-func (s *study) sample() (err error) {
+// newSampler makes the sampler for the planned budget, unless one is given.
+func (s *study) newSampler() (err error) {
 	o := &s.Options
 	if o.Sampler == nil {
-		s.sampler, err = NewSampler(o.Method, Setup{Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: o.Budget, Batch: o.Batch, Judged: o.Scope != nil})
+		s.sampler, err = NewSampler(o.Method, Setup{
+			Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: s.planned, Batch: o.Batch, Filtered: o.Scope != nil,
+		})
 	}
 	if e, ok := s.sampler.(Explainer); ok && err == nil {
 		s.result.Choice = e.Explain()
@@ -304,7 +301,7 @@ func (s *study) sample() (err error) {
 type proposal struct {
 	config space.Config
 	hash   string
-	Proposed
+	Provenance
 }
 
 // portfolio lists the configurations that are always measured and the presets
@@ -312,18 +309,18 @@ type proposal struct {
 func (s *study) portfolio() []proposal {
 	var out []proposal
 	listed := map[string]bool{}
-	add := func(c space.Config, from Proposed) {
+	add := func(c space.Config, from Provenance) {
 		if h := c.Hash(); !listed[h] {
 			listed[h] = true
 			out = append(out, proposal{c, h, from})
 		}
 	}
-	add(s.Space.Default(), Proposed{Origin: "default"})
-	add(s.Options.Incumbent, Proposed{Origin: "incumbent"})
+	add(s.Space.Default(), Provenance{Origin: "default"})
+	add(s.Options.Incumbent, Provenance{Origin: "incumbent"})
 	for _, p := range s.Presets {
-		if len(out) < min(s.Budget, s.target) {
+		if len(out) < min(s.planned, s.Budget) {
 			c, changes := s.Space.Project(p.Config)
-			from := Proposed{Origin: cmp.Or(p.Origin, "preset") + ":" + p.Name}
+			from := Provenance{Origin: cmp.Or(p.Origin, "preset") + ":" + p.Name}
 			if len(changes) > 0 {
 				from.Suggested = valuesOf(p.Config)
 			}
@@ -342,113 +339,157 @@ func valuesOf(c space.Config) space.Values {
 	return out
 }
 
-// round asks the sampler once and measures what is new.
+// round is one iteration of Algorithm 1: it samples once, projects, scopes and
+// rejects each suggestion, measures those that are new and updates the sampler.
 func (s *study) round(ctx context.Context) error {
-	left := s.Budget - len(s.result.Trials)
-	room := min(left, s.target-len(s.result.Trials))
-	switch {
-	case context.Cause(ctx) == errTime:
-		s.result.Stopped = StoppedTime
-		return nil
-	case ctx.Err() != nil:
-		s.result.Stopped = StoppedCancelled
-		return nil
-	case left <= 0 || room <= 0:
-		s.result.Stopped = StoppedBudget
-		return nil
-	case float64(len(s.seen)) >= s.Space.Size() || s.stale >= maxStale:
-		s.result.Stopped = StoppedExhausted
+	left := s.planned - len(s.result.Trials)
+	room := min(left, s.Budget-len(s.result.Trials))
+	if s.result.Stopped = s.stop(ctx, room); s.result.Stopped != "" {
 		return nil
 	}
-	suggested := s.sampler.Suggest(Request{History: s.view(), Rejected: s.result.Rejected, Step: s.step, N: left})
-	s.step++
-	if len(suggested) == 0 {
-		s.result.Stopped = StoppedExhausted
-		if _, pairs := s.sampler.(Learner); pairs && left == 1 { // a pair does not fit
-			s.result.Stopped = StoppedBudget
-		}
-		return nil
-	}
-	var fresh []proposal
+	suggested := s.sample(left)
+	proposed := make([]proposal, len(suggested))
 	listed := map[string]bool{}
 	rejected := false
-	effective := make([]space.Config, len(suggested))
-	for i, g := range suggested {
-		c := g.Config
-		if err := s.Space.Check(c); err != nil {
-			return fmt.Errorf("search: sampler %s proposed an invalid configuration: %w", s.result.Sampler, err)
+	var fresh []proposal
+	for i := range suggested {
+		p, err := s.project(&suggested[i])
+		if err == nil {
+			p, err = s.scope(p, listed)
 		}
-		from := Proposed{Origin: cmp.Or(g.Origin, s.result.Sampler), Prediction: g.Prediction, Suggested: g.raw(s.Space)}
-		if s.Scope != nil {
-			c, from.Narrowed = s.Scope(s.result.Trials, c)
-			if err := s.Space.Check(c); err != nil {
-				return fmt.Errorf("search: narrowing the scope made an invalid configuration: %w", err)
-			}
-			if _, known := s.seen[c.Hash()]; known || listed[c.Hash()] {
-				// Measuring it again would teach nothing, and a sampler that is told
-				// nothing would go on proposing the like.
-				c, from.Narrowed = g.Config, nil
-			}
-			if len(from.Narrowed) > 0 {
-				from.Projected = &suggested[i].Config
-			}
+		if err != nil {
+			return err
 		}
-		effective[i] = c
-		h := c.Hash()
-		if _, known := s.seen[h]; known || listed[h] {
+		proposed[i] = p
+		switch {
+		case s.known(p, listed):
 			s.stale++
-			continue
-		}
-		if s.Reject != nil {
-			if why := s.Reject(s.result.Trials, c); why != "" {
-				s.reject(Rejection{Round: s.step, Config: c, Proposed: from, Reason: why})
-				rejected = true
-				continue
+		case s.reject(p):
+			rejected = true
+		default:
+			if listed[p.hash] = true; len(fresh) < room {
+				fresh = append(fresh, p)
 			}
-		}
-		if listed[h] = true; len(fresh) < room {
-			fresh = append(fresh, proposal{c, h, from})
 		}
 	}
 	learner, learns := s.sampler.(Learner)
 	if rejected && learns {
-		learner.Discard() // half a pair says nothing
+		learner.Discard() // half a pair is no estimate
 		return nil
 	}
 	if len(fresh) > 0 {
 		s.stale = 0
 		s.measure(ctx, fresh)
 	}
-	if !learns {
-		return nil
-	}
-	trials := make([]Trial, 0, len(suggested))
-	shown := s.view()
-	for _, c := range effective {
-		if i, ok := s.seen[c.Hash()]; ok {
-			trials = append(trials, shown[i])
-		}
-	}
-	if len(trials) < len(suggested) { // cancelled on the way
-		learner.Discard()
-	} else {
-		learner.Observe(trials)
+	if learns && len(proposed) > 0 {
+		s.update(learner, proposed)
 	}
 	return nil
 }
 
-// reject notes what was turned down.
-func (s *study) reject(r Rejection) {
+// stop returns why the study ends before another round, "" if it does not.
+func (s *study) stop(ctx context.Context, room int) string {
+	switch {
+	case context.Cause(ctx) == errTime:
+		return StoppedTime
+	case ctx.Err() != nil:
+		return StoppedCancelled
+	case room <= 0:
+		return StoppedBudget
+	case float64(len(s.seen)) >= s.Space.Size() || s.stale >= maxStale:
+		return StoppedExhausted
+	}
+	return ""
+}
+
+// sample asks the sampler for at most left configurations. None end the study.
+func (s *study) sample(left int) []Suggestion {
+	out := s.sampler.Suggest(Request{History: s.view(), Rejected: s.result.Rejected, Step: s.step, N: left})
+	s.step++
+	if len(out) == 0 {
+		s.result.Stopped = StoppedExhausted
+		if _, pairs := s.sampler.(Learner); pairs && left == 1 { // a pair does not fit
+			s.result.Stopped = StoppedBudget
+		}
+	}
+	return out
+}
+
+// project returns a suggestion as a proposal: its configuration, which samplers
+// project into the space, with its provenance.
+func (s *study) project(g *Suggestion) (proposal, error) {
+	if err := s.Space.Check(g.Config); err != nil {
+		return proposal{}, fmt.Errorf("search: sampler %s proposed an invalid configuration: %w", s.result.Sampler, err)
+	}
+	return proposal{g.Config, g.Config.Hash(), Provenance{
+		Origin: cmp.Or(g.Origin, s.result.Sampler), Prediction: g.Prediction, Suggested: g.unprojected(s.Space),
+	}}, nil
+}
+
+// scope returns a proposal as Options.Scope changes it. One that would become a
+// known configuration stays as it is: measuring that again would teach nothing,
+// and a sampler that observes nothing would propose the like forever.
+func (s *study) scope(p proposal, listed map[string]bool) (proposal, error) {
+	if s.Scope == nil {
+		return p, nil
+	}
+	c, why := s.Scope(s.result.Trials, p.config)
+	if err := s.Space.Check(c); err != nil {
+		return p, fmt.Errorf("search: narrowing the scope made an invalid configuration: %w", err)
+	}
+	out := proposal{c, c.Hash(), p.Provenance}
+	if s.known(out, listed) {
+		return p, nil
+	}
+	if out.Narrowed = why; len(why) > 0 {
+		out.Projected = &p.config
+	}
+	return out, nil
+}
+
+// known reports whether a configuration was measured before or is listed to be.
+func (s *study) known(p proposal, listed map[string]bool) bool {
+	_, measured := s.seen[p.hash]
+	return measured || listed[p.hash]
+}
+
+// reject reports whether Options.Reject rejects a proposal, and records it.
+func (s *study) reject(p proposal) bool {
+	if s.Reject == nil {
+		return false
+	}
+	why := s.Reject(s.result.Trials, p.config)
+	if why == "" {
+		return false
+	}
+	r := Rejection{Round: s.step, Config: p.config, Provenance: p.Provenance, Reason: why}
 	s.result.Rejected = append(s.result.Rejected, r)
 	s.stale++
 	s.write(Line{Rejection: &r})
+	return true
+}
+
+// update passes a learner the trials of its proposals.
+func (s *study) update(l Learner, proposed []proposal) {
+	trials := make([]Trial, 0, len(proposed))
+	shown := s.view()
+	for _, p := range proposed {
+		if i, ok := s.seen[p.hash]; ok {
+			trials = append(trials, shown[i])
+		}
+	}
+	if len(trials) < len(proposed) { // the context ended
+		l.Discard()
+		return
+	}
+	l.Observe(trials)
 }
 
 // measure evaluates proposals in parallel and records them in order.
 func (s *study) measure(ctx context.Context, batch []proposal) {
 	incumbent := s.Options.Incumbent.Hash()
 	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
-		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Proposed: p.Proposed, Cached: out.cached}
+		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Provenance: p.Provenance, Cached: out.cached}
 		if !out.cached {
 			s.result.Evaluations++
 		}
@@ -530,7 +571,7 @@ func (s *study) finish() Result {
 
 // modelled returns the trial with the best posterior mean.
 func (s *study) modelled(trials []Trial) int {
-	if j, ok := s.sampler.(judge); ok && len(s.Front) == 0 {
+	if j, ok := s.sampler.(judge); ok && len(s.Ranking.ParetoMetrics) == 0 {
 		if at := j.winner(trials); at >= 0 {
 			return at
 		}
@@ -602,7 +643,7 @@ func (s *study) evaluateAll(ctx context.Context, batch []proposal, deliver func(
 
 // evaluate measures one configuration; done is false if the context ended first.
 func (s *study) evaluate(ctx context.Context, c space.Config) (out outcome, done bool) {
-	if out, done = s.Resume.find(c); done {
+	if out, done = s.Record.Resume.find(c); done {
 		return out, true
 	}
 	if ctx.Err() != nil {

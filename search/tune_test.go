@@ -167,7 +167,7 @@ func TestPortfolioComesFirst(t *testing.T) {
 	five, _ := s.Parse(s.Default(), []string{"queues=5"})
 	o := Options{
 		Space: s, Evaluate: ladderCost, Incumbent: incumbent, Budget: 5, Seed: 1, Method: "random",
-		Presets: []Named{{Name: "same", Config: s.Default()}, {Name: "five", Config: five, Origin: "past"}, {Name: "again", Config: five}},
+		Presets: []Preset{{Name: "same", Config: s.Default()}, {Name: "five", Config: five, Origin: "past"}, {Name: "again", Config: five}},
 	}
 	origins := func(o Options) (out []string) {
 		r, err := Tune(context.Background(), o)

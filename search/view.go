@@ -1,19 +1,20 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/autosched/autosched/internal/rng"
 )
 
-// A sampler sees one number per trial. Where there are limits or several
-// objectives, it is shown trials whose values stand for these as well.
+// A sampler minimises one number. With limits, tiebreakers or several objectives
+// it sees trials whose values encode these as well.
 
-// constrained are the trials as what has limits is searched: one that breaks
-// them, or is not likely to keep to them, counts as no better than the incumbent,
-// and the worse the more it breaks them.
-func (s *study) constrained() []Trial {
+// penalised returns the trials with a penalty on those that break a limit or are
+// not likely enough to keep it: they are worse than the incumbent, the more so the
+// larger the violation.
+func (s *study) penalised() []Trial {
 	trials := s.result.Trials
 	out := trials
 	for i := range trials {
@@ -38,17 +39,33 @@ func (s *study) constrained() []Trial {
 	return out
 }
 
-// Rank is a side that decides among trials whose metric before it, at first the
-// objective, is within a share of the least.
-type Rank struct {
-	Side   string
+// Ranking says by what trials are ordered beside the objective. The zero value is
+// the objective alone.
+type Ranking struct {
+	// MinFeasibleProb is the least probability with which a configuration must keep
+	// each paired limit (Measurement.Kept); 0 asks only that it does so in the mean.
+	MinFeasibleProb float64
+	// Tiebreakers order the trials whose objectives are close. Result.Best is chosen
+	// by the objective alone.
+	Tiebreakers []Tiebreaker
+	// ParetoMetrics names secondary metrics: suggestions then look for
+	// configurations that no other dominates in them (see Front) instead of the least
+	// objective.
+	ParetoMetrics []string
+}
+
+// Tiebreaker is a secondary metric that orders the trials whose preceding metric,
+// at first the objective, is at most 1 + Within times the least.
+type Tiebreaker struct {
+	Metric string
 	Within float64
 }
 
-// byRank are the trials with values that order them by all ranks: those within
-// reach of the least objective go below the others, by the next metric, and so
-// on. Each rank has half the room of the one before it.
-func (s *study) byRank(trials []Trial) []Trial {
+// lexicographic returns the trials with values that order them by the objective
+// and all tiebreakers: trials within reach of the least objective come before the
+// others, by the next metric, and so on. Each metric has half the range of values
+// of the one before it.
+func (s *study) lexicographic(trials []Trial) []Trial {
 	out := slices.Clone(trials)
 	cost := make([]float64, len(out))
 	var at []int
@@ -59,12 +76,12 @@ func (s *study) byRank(trials []Trial) []Trial {
 		}
 	}
 	room := 1.0
-	for k := 0; k <= len(s.Then); k++ {
+	for k := 0; k <= len(s.Ranking.Tiebreakers); k++ {
 		low := math.Inf(1)
 		value := make([]float64, len(out))
 		for _, i := range at {
 			if value[i] = out[i].Measurement.Mean(); k > 0 {
-				side, _ := out[i].Measurement.Side(s.Then[k-1].Side)
+				side, _ := out[i].Measurement.Metric(s.Ranking.Tiebreakers[k-1].Metric)
 				value[i] = mean(side.Values)
 			}
 			low = min(low, value[i])
@@ -78,8 +95,8 @@ func (s *study) byRank(trials []Trial) []Trial {
 		if k == 0 {
 			least = low
 		}
-		if room /= 2; k < len(s.Then) {
-			at = slices.DeleteFunc(at, func(i int) bool { return value[i] > (1+s.Then[k].Within)*low })
+		if room /= 2; k < len(s.Ranking.Tiebreakers) {
+			at = slices.DeleteFunc(at, func(i int) bool { return value[i] > (1+s.Ranking.Tiebreakers[k].Within)*low })
 		}
 	}
 	for i := range out {
@@ -95,19 +112,23 @@ func (s *study) byRank(trials []Trial) []Trial {
 	return out
 }
 
-// view is what the sampler is shown. With a front to be found, each request is
-// for another weighting of the objectives (Knowles, ParEGO, IEEE Trans. Evol.
-// Comput. 10, 2006).
+// view returns the trials as the sampler sees them.
 func (s *study) view() []Trial {
 	switch {
-	case len(s.Front) > 0:
-	case len(s.Then) > 0:
-		return s.byRank(s.constrained())
-	default:
-		return s.constrained()
+	case len(s.Ranking.ParetoMetrics) > 0:
+		return s.scalarised()
+	case len(s.Ranking.Tiebreakers) > 0:
+		return s.lexicographic(s.penalised())
 	}
+	return s.penalised()
+}
+
+// scalarised returns the trials with a weighted maximum of the objectives as their
+// value, with other weights for each request (Knowles, ParEGO, IEEE Trans. Evol.
+// Comput. 10, 2006).
+func (s *study) scalarised() []Trial {
 	stream := rng.Stream("front", s.Seed, uint64(s.step))
-	weights, sum := make([]float64, len(s.Front)), 0.0
+	weights, sum := make([]float64, len(s.Ranking.ParetoMetrics)), 0.0
 	for i := range weights { // uniform on the simplex
 		weights[i] = stream.ExpFloat64()
 		sum += weights[i]
@@ -115,7 +136,7 @@ func (s *study) view() []Trial {
 	out := slices.Clone(s.result.Trials)
 	cost := make([]float64, len(out))
 	added := make([]float64, len(out))
-	for i, name := range s.Front {
+	for i, name := range s.Ranking.ParetoMetrics {
 		z := normalised(out, name)
 		for k := range out {
 			w := weights[i] / sum * z[k]
@@ -137,17 +158,17 @@ func (s *study) view() []Trial {
 	return out
 }
 
-// augment is the weight of the sum beside the maximum, so that of two points that
-// are as bad in one objective the one that is better in another counts (ParEGO).
+// augment is the weight of the sum beside the maximum. It orders points with equal
+// maxima by their other objectives (ParEGO).
 const augment = .05
 
-// normalised are the means of a side, 0 for the least of the trials and 1 for the
-// median, so that a few bad ones do not hide the others.
+// normalised returns the means of a metric, scaled to 0 for the least of the trials
+// and 1 for the median, so that a few bad trials do not compress the others.
 func normalised(trials []Trial, name string) []float64 {
 	out := make([]float64, len(trials))
 	var good []float64
 	for i := range trials {
-		if side, ok := trials[i].Measurement.Side(name); ok && trials[i].OK() {
+		if side, ok := trials[i].Measurement.Metric(name); ok && trials[i].OK() {
 			out[i] = mean(side.Values)
 			good = append(good, out[i])
 		}
@@ -170,15 +191,14 @@ func normalised(trials []Trial, name string) []float64 {
 	return out
 }
 
-// winner returns the trial with the best posterior mean of those that keep to the
-// limits; -1 if none does.
+// winner returns the feasible trial with the best posterior mean, -1 without any.
 func (s *study) winner() int {
-	trials := s.constrained()
+	trials := s.penalised()
 	best := s.modelled(trials)
 	if best < 0 || s.keeps(&s.result.Trials[best].Measurement) {
 		return best
 	}
-	// What is likely to keep to them, else what does so on these futures.
+	// Else the best that is likely enough to be feasible, else the best feasible one.
 	for _, keeps := range []func(*Measurement) bool{s.keeps, (*Measurement).Feasible} {
 		best = -1
 		low := math.Inf(1)
@@ -195,24 +215,24 @@ func (s *study) winner() int {
 	return best
 }
 
-// keeps reports whether a measurement keeps to the limits, likely enough.
+// keeps reports whether a measurement keeps the limits, with enough probability.
 func (s *study) keeps(m *Measurement) bool {
-	return m.Feasible() && (s.Likely == 0 || m.Kept() >= s.Likely)
+	return m.Feasible() && (s.Ranking.MinFeasibleProb == 0 || m.Kept() >= s.Ranking.MinFeasibleProb)
 }
 
-// doubt is what not being likely at all to keep to a limit counts as, as a share of
-// its bound: less than any excess that matters.
+// doubt is the penalty on a limit that is kept with probability 0, as a share of its
+// bound: less than any excess that matters.
 const doubt = .05
 
 // violation is the sum of the excesses, and of the doubt about them.
 func (s *study) violation(m *Measurement) float64 {
-	return m.violation() + float64(doubt*max(0, s.Likely-m.Kept()))
+	return m.violation() + float64(doubt*max(0, s.Ranking.MinFeasibleProb-m.Kept()))
 }
 
-// Front returns the indices of the trials that no other beats in every one of the
-// sides: it is nowhere worse and somewhere better, in the means over the
+// Front returns the indices of the trials that no other dominates in the named
+// metrics: none is nowhere worse and somewhere better, in the means over the
 // futures. Trials that break a limit or have no objective are left out, and of
-// equal ones all but the first. They are in order of the first side.
+// equal ones all but the first. They are in order of the first metric.
 func Front(trials []Trial, names []string) []int {
 	var at []int
 	values := make([][]float64, len(trials))
@@ -222,7 +242,7 @@ func Front(trials []Trial, names []string) []int {
 			continue
 		}
 		for _, n := range names {
-			side, ok := t.Measurement.Side(n)
+			side, ok := t.Measurement.Metric(n)
 			if !ok {
 				break
 			}
@@ -245,6 +265,6 @@ func Front(trials []Trial, names []string) []int {
 	out := slices.DeleteFunc(slices.Clone(at), func(i int) bool {
 		return slices.ContainsFunc(at, func(j int) bool { return j != i && beats(values[j], values[i], j < i) })
 	})
-	slices.SortStableFunc(out, func(i, j int) int { return compare(values[i][0], values[j][0]) })
+	slices.SortStableFunc(out, func(i, j int) int { return cmp.Compare(values[i][0], values[j][0]) })
 	return out
 }

@@ -138,8 +138,10 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 				At: instant, Incumbent: incumbent, Sampler: sampler, Truth: truth, Time: within,
 				Progress: func(tr search.Trial) { line.show("trial %d of %d: %s", tr.Step+1, t.budget, tr.Origin) },
 				Goal:     goal.text, Front: goal.pareto,
-				Record: record.to(), Resume: record.from,
-				About: map[string]string{"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": goal.text, "seed": fmt.Sprint(f.seed), "instant": in.trace.Zero().Add(instant).Format(time.RFC3339)},
+				Record: search.Record{To: record.to(), Resume: record.from, About: map[string]string{
+					"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": goal.text, "seed": fmt.Sprint(f.seed),
+					"instant": in.trace.Zero().Add(instant).Format(time.RFC3339),
+				}},
 			})
 			line.clear()
 			if err := errors.Join(err, record.close()); err != nil {

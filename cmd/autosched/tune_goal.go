@@ -100,7 +100,7 @@ func (t *tuneTrial) addGoal(m *search.Measurement) {
 		l := &m.Limits[i]
 		t.Limits = append(t.Limits, tuneLimit{l.Name, l.Of, mean(l.Values), mean(l.Bounds), l.Excess(), l.Kept()})
 	}
-	for _, s := range m.Sides {
+	for _, s := range m.Secondary {
 		if t.Sides == nil {
 			t.Sides = map[string]float64{}
 		}
