@@ -11,6 +11,7 @@ import (
 
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/internal/tryout"
+	"github.com/autosched/autosched/simulator"
 )
 
 var update = flag.Bool("update", false, "write what the policies do into their golden files")
@@ -48,5 +49,15 @@ func TestPolicies(t *testing.T) {
 			}
 			tryout.Check(t, file, s.Space, s.New, *update)
 		})
+	}
+}
+
+// TestClairvoyant: the schedulers that are given true durations are those that are
+// marked.
+func TestClairvoyant(t *testing.T) {
+	for _, s := range schedulers.All {
+		if _, clairvoyant := s.New(s.Space.Default()).(simulator.Clairvoyant); clairvoyant != s.Clairvoyant {
+			t.Errorf("%s: marked %v, the policy asks for true durations: %v", s.Name, s.Clairvoyant, clairvoyant)
+		}
 	}
 }

@@ -557,13 +557,19 @@ func TestResumeReused(t *testing.T) {
 // happened or not.
 type everyRound struct {
 	simulator.Policy
-	s     *simulator.Sim
+	s     *simulator.View
 	round time.Duration
 }
 
-func (p *everyRound) Reset(s *simulator.Sim) {
+func (p *everyRound) Foresee(o *simulator.Oracle) {
+	if c, ok := p.Policy.(simulator.Clairvoyant); ok {
+		c.Foresee(o)
+	}
+}
+
+func (p *everyRound) Reset(s *simulator.View, plan *simulator.Plan) {
 	p.s = s
-	p.Policy.Reset(s)
+	p.Policy.Reset(s, plan)
 }
 
 func (p *everyRound) Quantum(j simulator.ID) {
@@ -575,7 +581,7 @@ func (p *everyRound) Quantum(j simulator.ID) {
 func (p *everyRound) Plan(plan *simulator.Plan) {
 	p.Policy.Plan(plan)
 	if p.s.Active() > 0 {
-		p.s.WakeAt(p.s.Now() + p.round)
+		plan.WakeAt(p.s.Now() + p.round)
 	}
 }
 

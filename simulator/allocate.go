@@ -111,10 +111,10 @@ func (s *Sim) recordPlacement(id ID, at []workload.NodeGPUs) {
 }
 
 // seats is where a job runs (or ran until it was vacated).
-func (s *Sim) placementOf(dst []workload.NodeGPUs, j *job) []workload.NodeGPUs {
+func (v *View) placementOf(dst []workload.NodeGPUs, j *job) []workload.NodeGPUs {
 	switch {
 	case j.multi >= 0:
-		return append(dst, s.multi[j.multi]...)
+		return append(dst, v.multi[j.multi]...)
 	case j.node >= 0:
 		return append(dst, workload.NodeGPUs{Node: int(j.node), GPUs: int(j.held)})
 	}

@@ -3,7 +3,7 @@ package simulator
 import "fmt"
 
 func (p *Plan) exchange(stop, start []ID, widest bool) bool {
-	s := p.s
+	s := p.planned()
 	moved := s.moved
 	s.moved, s.preempted = -1, s.preempted[:0]
 	if s.opts.Peer.QuotaOnly {

@@ -10,11 +10,11 @@ import (
 )
 
 // restless preempts every running job for the waiting ones at every instant.
-type restless struct{ s *Sim }
+type restless struct{ s *View }
 
-func (p *restless) Reset(s *Sim)   { p.s = s }
-func (p *restless) Admit(ID, Seen) {}
-func (p *restless) Finish(ID)      {}
+func (p *restless) Reset(v *View, _ *Plan) { p.s = v }
+func (p *restless) Admit(ID, Seen)         {}
+func (p *restless) Finish(ID)              {}
 func (p *restless) Plan(plan *Plan) {
 	var stop, start []ID
 	for id := range p.s.Submitted() {

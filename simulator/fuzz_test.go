@@ -34,15 +34,16 @@ func (b *supply) bool() bool { return b.upTo(1) == 1 }
 // say, and once they are used up starts whatever fits.
 type whim struct {
 	supply
-	s *simulator.Sim
+	s    *simulator.View
+	plan *simulator.Plan
 }
 
-func (p *whim) Reset(s *simulator.Sim)               { p.s = s }
-func (p *whim) Admit(simulator.ID, simulator.Seen)   {}
-func (p *whim) Finish(simulator.ID)                  {}
-func (p *whim) Quantum(simulator.ID)                 {}
-func (p *whim) soon() time.Duration                  { return p.s.Now() + time.Duration(p.upTo(4000)-1000)*time.Second }
-func (p *whim) Report(j simulator.ID) simulator.Seen { return simulator.Seen{HasLevel: true} }
+func (p *whim) Reset(v *simulator.View, plan *simulator.Plan) { p.s, p.plan = v, plan }
+func (p *whim) Admit(simulator.ID, simulator.Seen)            {}
+func (p *whim) Finish(simulator.ID)                           {}
+func (p *whim) Quantum(simulator.ID)                          {}
+func (p *whim) soon() time.Duration                           { return p.s.Now() + time.Duration(p.upTo(4000)-1000)*time.Second }
+func (p *whim) Report(j simulator.ID) simulator.Seen          { return simulator.Seen{HasLevel: true} }
 
 func (p *whim) Plan(plan *simulator.Plan) {
 	if len(p.supply) == 0 {
@@ -53,7 +54,7 @@ func (p *whim) Plan(plan *simulator.Plan) {
 		}
 		return
 	}
-	p.s.WakeAt(p.soon())
+	p.plan.WakeAt(p.soon())
 	var stop, start []simulator.ID
 	for id := range p.s.Submitted() {
 		if !p.s.JobActive(id) {
@@ -61,7 +62,7 @@ func (p *whim) Plan(plan *simulator.Plan) {
 		}
 		switch p.upTo(7) {
 		case 0:
-			p.s.SetRelaxed(id, p.bool())
+			p.plan.AllowSpread(id, p.bool())
 		case 1, 2:
 			if !p.s.JobRunning(id) {
 				plan.Start(id)
@@ -72,7 +73,7 @@ func (p *whim) Plan(plan *simulator.Plan) {
 			}
 		case 4:
 			if p.s.JobRunning(id) {
-				p.s.SetQuantum(id, p.soon())
+				p.plan.SetQuantum(id, p.soon())
 			}
 		case 5, 6:
 			if p.s.JobRunning(id) {

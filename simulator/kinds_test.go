@@ -18,6 +18,7 @@ func TestKindsFollowTheirJobs(t *testing.T) {
 		var s Sim
 		s.place.mode = Count
 		for range rapid.IntRange(1, 3).Draw(t, "runs") {
+			s.plan.s = &s
 			s.kinds.reset()
 			s.jobs = s.jobs[:0]
 			for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -35,9 +36,9 @@ func TestKindsFollowTheirJobs(t *testing.T) {
 				case "stops":
 					j.phase = pending
 				case "spreads":
-					s.SetRelaxed(id, rapid.Bool().Draw(t, "relaxed"))
+					s.plan.AllowSpread(id, rapid.Bool().Draw(t, "relaxed"))
 				case "moves":
-					s.SetPool(id, rapid.IntRange(0, 2).Draw(t, "pool"))
+					s.plan.SetPool(id, rapid.IntRange(0, 2).Draw(t, "pool"))
 				case "asks":
 					if j.phase == pending {
 						s.kind(id)
@@ -73,9 +74,9 @@ func TestKindsFollowTheirJobs(t *testing.T) {
 // apart is a policy with a pool for the last node.
 type apart struct{ inOrder }
 
-func (p *apart) Reset(s *Sim) {
-	p.inOrder.Reset(s)
-	s.Partition(1)
+func (p *apart) Reset(v *View, plan *Plan) {
+	p.inOrder.Reset(v, plan)
+	plan.Partition(1)
 }
 
 // TestResumedJobsHaveTheKindOfTheirPool: also where their kinds are asked for
@@ -128,7 +129,7 @@ func TestStartingWhoRunsPanics(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	s := Sim{records: records{jobs: []job{{gpus: 1, members: 1}}}}
+	s := Sim{View: View{records: records{jobs: []job{{gpus: 1, members: 1}}}}}
 	s.kind(0)
 	s.kinds.stopsWaiting(0)
 	s.jobs[0].phase = running

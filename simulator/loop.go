@@ -239,19 +239,3 @@ func (s *Sim) schedule(id ID) {
 		s.moves = append(s.moves, id)
 	}
 }
-
-// SetQuantum names the instant at which the policy wants to be called for a
-// running job; it replaces an earlier one. An instant that is not in the future
-// means the next nanosecond.
-func (s *Sim) SetQuantum(id ID, at time.Duration) {
-	j := &s.jobs[id]
-	if j.phase != running {
-		panic(fmt.Sprintf("simulator: policy sets a quantum for job %d, which is not running", id))
-	}
-	j.quantum = max(at, s.now+1)
-	s.schedule(id)
-}
-
-// WakeAt asks for a Plan at an instant, if nothing else brings an earlier one.
-// Several requests keep the earliest.
-func (s *Sim) WakeAt(at time.Duration) { s.wake = min(s.wake, max(at, s.now)) }

@@ -56,17 +56,17 @@ func (s *Sim) preemptionWork(gpus int) time.Duration {
 }
 
 // servedNow is the time since mark in which a running job attained service.
-func (s *Sim) servedNow(j *job) time.Duration {
-	if s.opts.Peer.RestartOutsideService {
-		return s.now - j.mark - s.idleNow(j)
+func (v *View) servedNow(j *job) time.Duration {
+	if v.opts.Peer.RestartOutsideService {
+		return v.now - j.mark - v.idleNow(j)
 	}
-	return s.now - j.mark
+	return v.now - j.mark
 }
 
 // leastLeft is the least work that a running job has left before its end. With a
 // clock, a job may be done before its end.
-func (s *Sim) leastLeft() time.Duration {
-	if s.opts.Peer.Clock > 0 {
+func (v *View) leastLeft() time.Duration {
+	if v.opts.Peer.Clock > 0 {
 		return 0
 	}
 	return 1

@@ -32,7 +32,7 @@ const (
 // per pool and number of free GPUs, so that best fit is a look at a few words.
 //
 // Pools split the nodes: a gang is placed within one. There is one pool unless a
-// policy asks for more (Sim.Partition).
+// policy asks for more (Plan.Partition).
 type placer struct {
 	mode    Placement
 	perNode int

@@ -17,23 +17,23 @@ func (s *Sim) settle(j *job) {
 
 // idleNow is how long a running job has made no progress since mark, because it
 // restarts.
-func (s *Sim) idleNow(j *job) time.Duration {
-	return max(0, min(s.now, j.ready)-j.mark)
+func (v *View) idleNow(j *job) time.Duration {
+	return max(0, min(v.now, j.ready)-j.mark)
 }
 
-func (s *Sim) attainedNow(j *job) time.Duration {
-	return j.attained + s.servedNow(j)*time.Duration(j.held)
+func (v *View) attainedNow(j *job) time.Duration {
+	return j.attained + v.servedNow(j)*time.Duration(j.held)
 }
 
-func (s *Sim) leftNow(j *job) time.Duration {
-	if s.now >= j.ends {
+func (v *View) leftNow(j *job) time.Duration {
+	if v.now >= j.ends {
 		return 0
 	}
-	progress := s.now - j.mark - s.idleNow(j)
+	progress := v.now - j.mark - v.idleNow(j)
 	if j.rate != 1 {
 		progress = time.Duration(math.Round(float64(progress) * j.rate))
 	}
-	return max(s.leastLeft(), j.left-progress)
+	return max(v.leastLeft(), j.left-progress)
 }
 
 // run sets when a job that now runs will end, from its work left and its speed.

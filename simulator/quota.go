@@ -115,15 +115,15 @@ func (t *tenant) copyFrom(src *tenant) {
 func beyond(quota, held, g int) int { return max(0, held+g-max(quota, held)) }
 
 // allows reports whether the quotas let a job have g more GPUs.
-func (s *Sim) allows(j *job, g int) bool { return s.tenantMay(j.tenant, g) }
+func (v *View) allows(j *job, g int) bool { return v.tenantMay(j.tenant, g) }
 
-func (s *Sim) tenantMay(tenant int32, g int) bool {
-	if s.opts.Quota != QuotaStrict {
+func (v *View) tenantMay(tenant int32, g int) bool {
+	if v.opts.Quota != QuotaStrict {
 		return true
 	}
-	t := &s.tenants[tenant]
+	t := &v.tenants[tenant]
 	b := beyond(t.gpus, t.held, g)
-	return b == 0 || s.common+b <= s.shared
+	return b == 0 || v.common+b <= v.shared
 }
 
 // charge counts a job's GPUs as held by its tenant. GPUs that two jobs share
@@ -152,94 +152,94 @@ func (s *Sim) discharge(j *job) {
 // has the whole cluster.
 
 // Quota says whether the virtual clusters bind.
-func (s *Sim) Quota() Quota { return s.opts.Quota }
+func (v *View) Quota() Quota { return v.opts.Quota }
 
 // Tenants is the number of tenants of the run.
-func (s *Sim) Tenants() int {
-	if s.opts.Quota == QuotaOff {
+func (v *View) Tenants() int {
+	if v.opts.Quota == QuotaOff {
 		return 1
 	}
-	return len(s.tenants)
+	return len(v.tenants)
 }
 
 // JobTenant is the job's tenant, an index below Tenants.
-func (s *Sim) JobTenant(id ID) int {
-	if s.opts.Quota == QuotaOff {
+func (v *View) JobTenant(id ID) int {
+	if v.opts.Quota == QuotaOff {
 		return 0
 	}
-	return int(s.jobs[id].tenant)
+	return int(v.jobs[id].tenant)
 }
 
 // TenantQuota is the number of GPUs of a tenant's virtual cluster, 0 if it has
 // none.
-func (s *Sim) TenantQuota(tenant int) int {
-	if s.opts.Quota == QuotaOff {
-		return s.cluster.TotalGPUs()
+func (v *View) TenantQuota(tenant int) int {
+	if v.opts.Quota == QuotaOff {
+		return v.cluster.TotalGPUs()
 	}
-	return s.tenants[tenant].gpus
+	return v.tenants[tenant].gpus
 }
 
 // TenantHeld is the number of GPUs that a tenant's jobs run on.
-func (s *Sim) TenantHeld(tenant int) int {
-	if s.opts.Quota == QuotaOff {
-		return s.cluster.TotalGPUs() - s.place.idle
+func (v *View) TenantHeld(tenant int) int {
+	if v.opts.Quota == QuotaOff {
+		return v.cluster.TotalGPUs() - v.place.idle
 	}
-	return s.tenants[tenant].held
+	return v.tenants[tenant].held
 }
 
 // TenantRoom is the number of GPUs that a tenant may hold beyond what it does,
 // free or not.
-func (s *Sim) TenantRoom(tenant int) int {
-	if s.opts.Quota != QuotaStrict {
-		return s.place.idle
+func (v *View) TenantRoom(tenant int) int {
+	if v.opts.Quota != QuotaStrict {
+		return v.place.idle
 	}
-	t := &s.tenants[tenant]
-	return max(0, t.gpus-t.held) + max(0, s.shared-s.common)
+	t := &v.tenants[tenant]
+	return max(0, t.gpus-t.held) + max(0, v.shared-v.common)
 }
 
 // TenantWeight is the weight that a tenant's virtual cluster declares, 0 if it
 // declares none.
-func (s *Sim) TenantWeight(tenant int) float64 {
-	if s.opts.Quota == QuotaOff {
+func (v *View) TenantWeight(tenant int) float64 {
+	if v.opts.Quota == QuotaOff {
 		return 0
 	}
-	return s.tenants[tenant].weight
+	return v.tenants[tenant].weight
 }
 
 // SharedGPUs is the number of GPUs that are in no quota.
-func (s *Sim) SharedGPUs() int {
-	if s.opts.Quota == QuotaOff {
+func (v *View) SharedGPUs() int {
+	if v.opts.Quota == QuotaOff {
 		return 0
 	}
-	return s.shared
+	return v.shared
 }
 
 // BeyondQuota is the number of GPUs that tenants hold beyond their quotas.
-func (s *Sim) BeyondQuota() int {
-	if s.opts.Quota == QuotaOff {
+func (v *View) BeyondQuota() int {
+	if v.opts.Quota == QuotaOff {
 		return 0
 	}
-	return s.common
+	return v.common
 }
 
 // QuotaAllows reports whether the quotas let a waiting job start now.
-func (s *Sim) QuotaAllows(id ID) bool { return s.allows(&s.jobs[id], int(s.jobs[id].gpus)) }
+func (v *View) QuotaAllows(id ID) bool { return v.allows(&v.jobs[id], int(v.jobs[id].gpus)) }
 
 // Room is what a walk over jobs in order of priority still has to give: the
 // cluster's GPUs and, where quotas are strict, each tenant's.
 type Room struct {
-	s      *Sim
+	v      *View
 	left   int
 	common int
 	held   []int
 }
 
 // Room begins a walk with all GPUs of the cluster. There is one walk at a time.
-func (s *Sim) Room() *Room {
-	r := &s.room
-	r.s, r.left, r.common = s, s.cluster.TotalGPUs(), 0
-	if s.opts.Quota == QuotaStrict {
-		r.held = resized(r.held, len(s.tenants))
+func (v *View) Room() *Room {
+	r := &v.room
+	r.v, r.left, r.common = v, v.cluster.TotalGPUs(), 0
+	if v.opts.Quota == QuotaStrict {
+		r.held = resized(r.held, len(v.tenants))
 		clear(r.held)
 	}
 	return r
@@ -250,16 +250,16 @@ func (r *Room) Left() int { return r.left }
 
 // Take gives a job the GPUs it asks for, if there are enough left of the
 // cluster's and of its tenant's.
-func (r *Room) Take(id ID) bool { return r.Give(id, int(r.s.jobs[id].gpus)) }
+func (r *Room) Take(id ID) bool { return r.Give(id, int(r.v.jobs[id].gpus)) }
 
 // Give gives a job so many GPUs, likewise.
 func (r *Room) Give(id ID, gpus int) bool {
 	if gpus > r.left {
 		return false
 	}
-	if r.s.opts.Quota == QuotaStrict {
-		j := &r.s.jobs[id]
-		if b := beyond(r.s.tenants[j.tenant].gpus, r.held[j.tenant], gpus); b > 0 && r.common+b > r.s.shared {
+	if r.v.opts.Quota == QuotaStrict {
+		j := &r.v.jobs[id]
+		if b := beyond(r.v.tenants[j.tenant].gpus, r.held[j.tenant], gpus); b > 0 && r.common+b > r.v.shared {
 			return false
 		}
 	}
@@ -271,15 +271,15 @@ func (r *Room) Give(id ID, gpus int) bool {
 // jobs that share GPUs, the second takes none of the cluster's.
 func (r *Room) Keep(id ID, gpus int) {
 	r.keep(id, gpus)
-	if partner := r.s.jobs[id].partner; partner >= 0 && ID(partner) < id {
+	if partner := r.v.jobs[id].partner; partner >= 0 && ID(partner) < id {
 		r.left += gpus
 	}
 }
 
 func (r *Room) keep(id ID, gpus int) {
-	if r.s.opts.Quota == QuotaStrict {
-		j := &r.s.jobs[id]
-		r.common += beyond(r.s.tenants[j.tenant].gpus, r.held[j.tenant], gpus)
+	if r.v.opts.Quota == QuotaStrict {
+		j := &r.v.jobs[id]
+		r.common += beyond(r.v.tenants[j.tenant].gpus, r.held[j.tenant], gpus)
 		r.held[j.tenant] += gpus
 	}
 	r.left -= gpus

@@ -16,13 +16,14 @@ import (
 // inOrder starts waiting jobs in order of ID; unless it blocks, it looks past
 // those that find no place.
 type inOrder struct {
-	s      *Sim
+	s      *View
+	plan   *Plan
 	blocks bool
 }
 
-func (p *inOrder) Reset(s *Sim)   { p.s = s }
-func (p *inOrder) Admit(ID, Seen) {}
-func (p *inOrder) Finish(ID)      {}
+func (p *inOrder) Reset(v *View, plan *Plan) { p.s, p.plan = v, plan }
+func (p *inOrder) Admit(ID, Seen)            {}
+func (p *inOrder) Finish(ID)                 {}
 func (p *inOrder) Plan(plan *Plan) {
 	for j := range p.s.Submitted() {
 		if p.s.JobActive(j) && !p.s.JobRunning(j) && !plan.Start(j) && p.blocks {
@@ -132,15 +133,15 @@ func TestQuotaErrors(t *testing.T) {
 
 // chaos starts, stops, resizes and packs jobs as it is told by random numbers.
 type chaos struct {
-	s     *Sim
+	s     *View
 	t     *rapid.T
 	check func()
 	turns int
 }
 
-func (p *chaos) Reset(s *Sim)   { p.s = s }
-func (p *chaos) Admit(ID, Seen) { p.check() }
-func (p *chaos) Finish(ID)      { p.check() }
+func (p *chaos) Reset(v *View, _ *Plan) { p.s = v }
+func (p *chaos) Admit(ID, Seen)         { p.check() }
+func (p *chaos) Finish(ID)              { p.check() }
 
 func (p *chaos) Plan(plan *Plan) {
 	if p.turns++; p.turns > 40 { // enough: let it end
@@ -174,7 +175,7 @@ func (p *chaos) Plan(plan *Plan) {
 		}
 		p.check()
 	}
-	p.s.WakeAt(p.s.Now() + 10*time.Second)
+	plan.WakeAt(p.s.Now() + 10*time.Second)
 }
 
 // TestQuotasBalance: whatever is started, stopped, resized and packed in

@@ -15,7 +15,7 @@ import (
 func TestReachIsWhatStoppingGives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := workload.Cluster{Nodes: rapid.IntRange(1, 8).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2")}
-		s := Sim{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}
+		s := Sim{View: View{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}}
 		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
 		s.reach.forget()
 		var running []ID
@@ -63,7 +63,7 @@ func drawSeated(t *rapid.T, s *Sim) (ID, bool) {
 }
 
 func checkReach(t *rapid.T, s *Sim, stop []ID) {
-	probe := Sim{inputs: inputs{cluster: s.cluster}, records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}
+	probe := Sim{View: View{inputs: inputs{cluster: s.cluster}, records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}}
 	probe.place.copyFrom(&s.place)
 	probe.vacateAll(stop)
 	for g := int32(1); int(g) <= s.cluster.TotalGPUs(); g++ {
@@ -82,7 +82,7 @@ func checkReach(t *rapid.T, s *Sim, stop []ID) {
 func TestExchangeLeavesNobodyOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := workload.Cluster{Nodes: rapid.IntRange(1, 8).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2")}
-		s := Sim{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}
+		s := Sim{View: View{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}}
 		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
 		s.reach.forget()
 		for range rapid.IntRange(1, 5).Draw(t, "exchanges") {
@@ -121,7 +121,7 @@ func TestExchangeLeavesNobodyOut(t *testing.T) {
 			if held+s.place.idle != c.TotalGPUs() {
 				t.Fatalf("%d GPUs held and %d free of %d", held, s.place.idle, c.TotalGPUs())
 			}
-			probe := Sim{inputs: inputs{cluster: c}, records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}
+			probe := Sim{View: View{inputs: inputs{cluster: c}, records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}}
 			probe.place.copyFrom(&s.place)
 			probe.vacateAll(left)
 			for _, id := range start {

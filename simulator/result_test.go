@@ -60,6 +60,6 @@ func TestSlowdown(t *testing.T) {
 type scattered struct{ inOrder }
 
 func (p *scattered) Admit(id ID, seen Seen) {
-	p.s.SetRelaxed(id, true)
+	p.plan.AllowSpread(id, true)
 	p.inOrder.Admit(id, seen)
 }

@@ -71,7 +71,7 @@ func (s *Sim) restore(left []time.Duration) {
 	// Those whose place is reported first, so that nobody takes it from them.
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.place.mode != Count && s.fits(a) {
-			s.SetPool(ID(i), int(s.place.pool[a.Placement[0].Node]))
+			s.setPool(ID(i), s.place.pool[a.Placement[0].Node])
 			s.occupy(ID(i), a.Placement)
 			s.restoreRunning(ID(i), a)
 		}

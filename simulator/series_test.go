@@ -16,10 +16,10 @@ type stops struct {
 	once bool
 }
 
-func (p *stops) Reset(s *Sim) {
-	p.inOrder.Reset(s)
+func (p *stops) Reset(v *View, plan *Plan) {
+	p.inOrder.Reset(v, plan)
 	p.once = false
-	s.WakeAt(p.at)
+	plan.WakeAt(p.at)
 }
 
 func (p *stops) Plan(plan *Plan) {

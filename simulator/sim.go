@@ -65,15 +65,8 @@ type job struct {
 
 // Sim is one simulation. Its memory is reused by the next Start or Resume.
 // It is not safe for concurrent use; forks are independent.
-//
-// Its state is grouped by what a fork does with it (see Fork): inputs are shared,
-// counters and records are copied, buffers belong to one simulation.
 type Sim struct {
-	inputs
-	counters
-	records
-	buffers
-
+	View   // what policies may read
 	policy Policy
 	quanta Quantumed // policy, nil if it is none
 	report Reporter  // policy, nil if it is none
@@ -245,5 +238,24 @@ func (s *Sim) use(p Policy) {
 	s.policy = p
 	s.quanta, _ = p.(Quantumed)
 	s.report, _ = p.(Reporter)
-	p.Reset(s)
+	if c, ok := p.(Clairvoyant); ok {
+		c.Foresee((*Oracle)(&s.View))
+	}
+	p.Reset(&s.View, &s.plan)
 }
+
+// Len is the number of jobs of the run, past, active and future.
+func (s *Sim) Len() int { return s.total }
+
+// Done reports whether every job has ended.
+func (s *Sim) Done() bool { return s.finished == s.total }
+
+// Events is the number of events so far.
+func (s *Sim) Events() int { return s.events }
+
+// Spec is the job as its workload or state describes it. The caller must not
+// change it.
+func (s *Sim) Spec(id ID) *workload.Job { return s.spec(id) }
+
+// JobLeft is the work the job still has to do.
+func (s *Sim) JobLeft(id ID) time.Duration { return s.jobLeft(id) }

@@ -21,15 +21,16 @@ const second = time.Second
 // to do then. At any other, waiting jobs start in order of submission wherever
 // they fit, unless the script says manual.
 type script struct {
-	at     map[time.Duration]func(*simulator.Sim, *simulator.Plan)
+	at     map[time.Duration]func(*simulator.View, *simulator.Plan)
 	manual bool
 
-	s    *simulator.Sim
+	s    *simulator.View
+	plan *simulator.Plan
 	done map[time.Duration]bool
 }
 
-func (p *script) Reset(s *simulator.Sim) {
-	p.s, p.done = s, map[time.Duration]bool{}
+func (p *script) Reset(v *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan, p.done = v, plan, map[time.Duration]bool{}
 	p.wake()
 }
 
@@ -40,7 +41,7 @@ func (p *script) Finish(simulator.ID)                { p.wake() }
 func (p *script) wake() {
 	for at := range p.at {
 		if at > p.s.Now() {
-			p.s.WakeAt(at)
+			p.plan.WakeAt(at)
 		}
 	}
 }
@@ -60,28 +61,28 @@ func (p *script) Plan(plan *simulator.Plan) {
 }
 
 // preempt, start and exchange make the steps of a script.
-func preempt(ids ...simulator.ID) func(*simulator.Sim, *simulator.Plan) {
-	return func(_ *simulator.Sim, p *simulator.Plan) {
+func preempt(ids ...simulator.ID) func(*simulator.View, *simulator.Plan) {
+	return func(_ *simulator.View, p *simulator.Plan) {
 		for _, id := range ids {
 			p.Preempt(id)
 		}
 	}
 }
 
-func start(ids ...simulator.ID) func(*simulator.Sim, *simulator.Plan) {
-	return func(_ *simulator.Sim, p *simulator.Plan) {
+func start(ids ...simulator.ID) func(*simulator.View, *simulator.Plan) {
+	return func(_ *simulator.View, p *simulator.Plan) {
 		for _, id := range ids {
 			p.Start(id)
 		}
 	}
 }
 
-func exchange(stop, start []simulator.ID) func(*simulator.Sim, *simulator.Plan) {
-	return func(_ *simulator.Sim, p *simulator.Plan) { p.Exchange(stop, start) }
+func exchange(stop, start []simulator.ID) func(*simulator.View, *simulator.Plan) {
+	return func(_ *simulator.View, p *simulator.Plan) { p.Exchange(stop, start) }
 }
 
-func both(steps ...func(*simulator.Sim, *simulator.Plan)) func(*simulator.Sim, *simulator.Plan) {
-	return func(s *simulator.Sim, p *simulator.Plan) {
+func both(steps ...func(*simulator.View, *simulator.Plan)) func(*simulator.View, *simulator.Plan) {
+	return func(s *simulator.View, p *simulator.Plan) {
 		for _, step := range steps {
 			step(s, p)
 		}
@@ -135,7 +136,7 @@ func TestRestartCost(t *testing.T) {
 	}{{1, 18 * second}, {2, 22 * second}, {3, 29 * second}, {4, 29 * second}, {7, 29 * second}, {8, 46 * second},
 		{12, 69 * second}, {16, 92 * second}, {64, 368 * second}} {
 		play := func(o simulator.Options) simulator.Outcome {
-			p := &script{at: map[time.Duration]func(*simulator.Sim, *simulator.Plan){100 * second: preempt(0), 200 * second: start(0)}}
+			p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){100 * second: preempt(0), 200 * second: start(0)}}
 			return run(t, workload.Cluster{Nodes: 8, GPUsPerNode: 8}, jobs(t, job{0, 1000 * second, tt.gpus}), p, o)[0]
 		}
 		g := time.Duration(tt.gpus)
@@ -160,7 +161,7 @@ func TestRestartCost(t *testing.T) {
 // TestRestartIsNotSaved: a job stopped in the middle of a restart pays all of
 // the next one.
 func TestRestartIsNotSaved(t *testing.T) {
-	p := &script{at: map[time.Duration]func(*simulator.Sim, *simulator.Plan){
+	p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){
 		100 * second: preempt(0), 200 * second: start(0), 205 * second: preempt(0), 300 * second: start(0)}}
 	o := run(t, oneNode, jobs(t, job{0, 1000 * second, 1}), p, simulator.Options{})[0]
 	if want := 5*second + 18*second; o.Restart != want || o.End != 1000*second+195*second+want {
@@ -192,8 +193,8 @@ func TestSpreadIsSlower(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &script{at: map[time.Duration]func(*simulator.Sim, *simulator.Plan){second: func(s *simulator.Sim, p *simulator.Plan) {
-			s.SetRelaxed(2, true)
+		p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){second: func(s *simulator.View, p *simulator.Plan) {
+			p.AllowSpread(2, true)
 			p.Start(2)
 		}}}
 		c := run(t, twoNodes, w, p, simulator.Options{})[2]
@@ -254,7 +255,7 @@ func TestExchange(t *testing.T) {
 					started = append(started, sim.JobName(e.Job))
 				}
 			}
-			p := &script{at: map[time.Duration]func(*simulator.Sim, *simulator.Plan){10 * second: exchange(append(ids(nil), tt.stop...), append(ids(nil), tt.start...))}}
+			p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){10 * second: exchange(append(ids(nil), tt.stop...), append(ids(nil), tt.start...))}}
 			if err := sim.Start(twoNodes, tt.w, p, o); err != nil {
 				t.Fatal(err)
 			}
@@ -281,7 +282,7 @@ func TestExchange(t *testing.T) {
 }
 
 func TestErrorsNameTheJob(t *testing.T) {
-	restless := &script{at: map[time.Duration]func(*simulator.Sim, *simulator.Plan){}}
+	restless := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){}}
 	for i := range 1000 {
 		restless.at[time.Duration(2*i+1)*second] = both(preempt(1), start(1)) // never gets past its restart
 	}
@@ -294,7 +295,7 @@ func TestErrorsNameTheJob(t *testing.T) {
 		budget bool
 	}{
 		{"too large", jobs(t, job{0, second, 1}, job{0, second, 9}), &script{}, simulator.Options{}, []string{`job "b"`, "9 GPUs", "has 8"}, false},
-		{"stuck", jobs(t, job{0, second, 1}, job{5 * second, second, 3}), &script{manual: true, at: map[time.Duration]func(*simulator.Sim, *simulator.Plan){0: start(0)}},
+		{"stuck", jobs(t, job{0, second, 1}, job{5 * second, second, 3}), &script{manual: true, at: map[time.Duration]func(*simulator.View, *simulator.Plan){0: start(0)}},
 			simulator.Options{}, []string{`job "b"`, "3 GPUs", "5s", "never start"}, false},
 		{"livelock", jobs(t, job{0, second, 1}, job{0, time.Hour, 1}), restless, simulator.Options{EventBudget: 7}, []string{`job "b"`, "7 events", "1h0m0s"}, true},
 		{"livelock on a grid", jobs(t, job{0, second, 1}, job{0, time.Hour, 1}), restless, simulator.Options{EventBudget: 7, Round: second}, []string{`job "b"`, "7 events"}, true},
@@ -360,18 +361,18 @@ type sleepless struct{ *script }
 
 func (p sleepless) Plan(plan *simulator.Plan) {
 	p.script.Plan(plan)
-	p.s.WakeAt(p.s.Now())
+	p.plan.WakeAt(p.s.Now())
 }
 
 // TestPolicyMistakesPanic: a policy that starts what runs, or stops what does
 // not, is broken.
 func TestPolicyMistakesPanic(t *testing.T) {
-	for name, step := range map[string]func(*simulator.Sim, *simulator.Plan){
+	for name, step := range map[string]func(*simulator.View, *simulator.Plan){
 		"starts a running job":            both(start(0), start(0)),
 		"stops a waiting job":             preempt(0),
 		"exchanges a waiting job":         exchange(ids{0}, nil),
 		"stops a job twice":               both(start(0), both(preempt(0), preempt(0))),
-		"sets a quantum of a waiting job": func(s *simulator.Sim, _ *simulator.Plan) { s.SetQuantum(0, 5*second) },
+		"sets a quantum of a waiting job": func(_ *simulator.View, p *simulator.Plan) { p.SetQuantum(0, 5*second) },
 	} {
 		func() {
 			defer func() {
@@ -380,7 +381,7 @@ func TestPolicyMistakesPanic(t *testing.T) {
 				}
 			}()
 			var sim simulator.Sim
-			if err := sim.Start(twoNodes, jobs(t, job{0, second, 1}), &script{at: map[time.Duration]func(*simulator.Sim, *simulator.Plan){0: step}}, simulator.Options{}); err != nil {
+			if err := sim.Start(twoNodes, jobs(t, job{0, second, 1}), &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){0: step}}, simulator.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			_ = sim.Run(context.Background())
@@ -410,11 +411,11 @@ func TestRounds(t *testing.T) {
 func TestQuantum(t *testing.T) {
 	var told []time.Duration
 	p := &quanta{script: script{}, set: map[time.Duration]time.Duration{}, told: &told}
-	p.at = map[time.Duration]func(*simulator.Sim, *simulator.Plan){
-		0: func(s *simulator.Sim, plan *simulator.Plan) {
+	p.at = map[time.Duration]func(*simulator.View, *simulator.Plan){
+		0: func(s *simulator.View, plan *simulator.Plan) {
 			plan.Start(0)
-			s.SetQuantum(0, 50*second)
-			s.SetQuantum(0, 30*second)
+			plan.SetQuantum(0, 50*second)
+			plan.SetQuantum(0, 30*second)
 		},
 	}
 	p.set[30*second] = 20 * second   // the past means the next nanosecond
@@ -434,7 +435,7 @@ type quanta struct {
 func (p *quanta) Quantum(j simulator.ID) {
 	*p.told = append(*p.told, p.s.Now())
 	if next, ok := p.set[p.s.Now()]; ok {
-		p.s.SetQuantum(j, next)
+		p.plan.SetQuantum(j, next)
 	}
 }
 

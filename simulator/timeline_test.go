@@ -45,7 +45,7 @@ type churn struct {
 func (p *churn) Plan(plan *Plan) {
 	p.inOrder.Plan(plan)
 	s := p.s
-	if s.Waiting() == 0 || s.Events()%3 != 0 {
+	if s.Waiting() == 0 || s.events%3 != 0 {
 		return
 	}
 	p.stop, p.start = p.stop[:0], p.start[:0]

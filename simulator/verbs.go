@@ -41,12 +41,12 @@ func (s *Sim) join(id, with ID) {
 
 // PairSpeeds are the shares of their speeds alone that two jobs have on the same
 // GPUs.
-func (s *Sim) PairSpeeds(a, b ID) (float64, float64) {
-	m := s.opts.Models
+func (v *View) PairSpeeds(a, b ID) (float64, float64) {
+	m := v.opts.Models
 	if len(m.Loads) == 0 && m.Pair == nil {
-		return hinge(m.Classes[s.JobClass(a)].Util, m.Classes[s.JobClass(b)].Util)
+		return hinge(m.Classes[v.JobClass(a)].Util, m.Classes[v.JobClass(b)].Util)
 	}
-	return m.PairSpeeds(s.JobLoad(a), s.JobLoad(b))
+	return m.PairSpeeds(v.JobLoad(a), v.JobLoad(b))
 }
 
 // part lets the partner of a job that leaves have the GPUs alone.
@@ -112,7 +112,7 @@ func (s *Sim) protected(id ID) bool {
 		return true
 	}
 	if o.MinRun > 0 && s.now < j.since+o.MinRun {
-		s.WakeAt(j.since + o.MinRun)
+		s.wakeAt(j.since + o.MinRun)
 		return true
 	}
 	return false
@@ -130,37 +130,4 @@ func (s *Sim) unprotected(stop []ID) []ID {
 		}
 	}
 	return s.stoppable
-}
-
-// Partition splits the nodes into pools of so many nodes: rest[i] is pool i+1,
-// and pool 0 takes the others. A node in use leaves its pool when it is empty;
-// until then nothing more is placed on it. A policy calls it in Reset, or in a
-// Plan to change the sizes. It has no effect where GPUs are only counted.
-func (s *Sim) Partition(rest ...int) {
-	if s.place.mode == Count {
-		return
-	}
-	s.place.partition(rest)
-}
-
-// SetPool says in which pool a waiting job's next start looks for GPUs.
-func (s *Sim) SetPool(id ID, pool int) {
-	if s.jobs[id].pool != uint8(pool) {
-		s.change(id, func(j *job) { j.pool = uint8(pool) })
-	}
-}
-
-// PoolGPUs is the number of GPUs, free or not, of the nodes that are to be in a
-// pool.
-func (s *Sim) PoolGPUs(pool int) int {
-	if s.place.mode == Count {
-		return s.cluster.TotalGPUs()
-	}
-	n := 0
-	for _, p := range s.place.next {
-		if int(p) == pool {
-			n++
-		}
-	}
-	return n * s.place.perNode
 }

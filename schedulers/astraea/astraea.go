@@ -46,7 +46,7 @@ type ranker struct {
 	queues float64
 	weight float64
 
-	s       *simulator.Sim
+	s       *simulator.View
 	service *rounds.Service
 	names   map[string]int32 // of tenants: their index
 	tenant  []int32          // by job, -1 if not known yet
@@ -64,7 +64,7 @@ func (a account) share() float64 {
 	return a.received / a.deserved
 }
 
-func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) {
+func (r *ranker) Begin(s *simulator.View, received *rounds.Service) {
 	r.s, r.service = s, received
 	if r.names == nil {
 		r.names = map[string]int32{}
@@ -79,7 +79,7 @@ func (r *ranker) tenantOf(j simulator.ID) int32 {
 		r.tenant = append(r.tenant, -1)
 	}
 	if r.tenant[j] < 0 {
-		name := r.s.Spec(j).Tenant
+		name := r.s.JobTenantName(j)
 		t, ok := r.names[name]
 		if !ok {
 			t = int32(len(r.names))

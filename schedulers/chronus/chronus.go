@@ -56,14 +56,14 @@ const (
 type ranker struct {
 	gpus, share, factor float64
 
-	s        *simulator.Sim
+	s        *simulator.View
 	service  *rounds.Service
 	deadline []time.Duration // by job: none, or unknown until it is asked for
 	first    []bool          // by job: comes before best-effort jobs in this round
 	slo      []lanes.Entry
 }
 
-func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) {
+func (r *ranker) Begin(s *simulator.View, received *rounds.Service) {
 	r.s, r.service = s, received
 	r.deadline, r.first = r.deadline[:0], r.first[:0]
 }
@@ -81,17 +81,16 @@ func (r *ranker) deadlineOf(j simulator.ID) time.Duration {
 }
 
 func (r *ranker) find(j simulator.ID) time.Duration {
-	spec := r.s.Spec(j)
-	if spec.Deadline != 0 {
-		return spec.Deadline
+	if at := r.s.JobDeadline(j); at != 0 {
+		return at
 	}
 	told, ok := r.s.JobEstimate(j)
 	if !ok || r.share <= 0 {
 		return none
 	}
-	key := spec.Key
+	key := r.s.JobKey(j)
 	if key == "" {
-		key = spec.ID
+		key = r.s.JobName(j)
 	}
 	if draw(key) >= r.share {
 		return none

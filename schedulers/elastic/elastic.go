@@ -25,7 +25,7 @@ import (
 type Chooser interface {
 	// Begin is told of the simulation and of the service received in it before
 	// any job.
-	Begin(s *simulator.Sim, received *rounds.Service)
+	Begin(s *simulator.View, received *rounds.Service)
 	// Prepare comes before each decision; active are all active jobs, in order of
 	// ID.
 	Prepare(active *lanes.List)
@@ -58,7 +58,8 @@ type Policy struct {
 	maxScale int
 	chooser  Chooser
 
-	s       *simulator.Sim
+	s       *simulator.View
+	plan    *simulator.Plan
 	grid    rounds.Grid
 	service rounds.Service
 	active  lanes.List // by ID
@@ -97,8 +98,8 @@ func New(c space.Config, chooser Chooser) *Policy {
 }
 
 // Reset implements simulator.Policy.
-func (p *Policy) Reset(s *simulator.Sim) {
-	p.s, p.grid = s, rounds.NewGrid(s, p.interval)
+func (p *Policy) Reset(s *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan, p.grid = s, plan, rounds.NewGrid(s, p.interval)
 	p.active.Reset()
 	p.wait.Reset()
 	p.target = p.target[:0]
@@ -116,7 +117,7 @@ func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 		p.wait.Insert(lanes.Entry{ID: j})
 	}
 	p.quiet = false
-	p.s.WakeAt(p.grid.After(p.s.Now()))
+	p.plan.WakeAt(p.grid.After(p.s.Now()))
 }
 
 // Finish implements simulator.Policy.
@@ -141,7 +142,7 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 		}
 	}
 	if !p.quiet && p.s.Active() > 0 && (!due || p.s.Waiting() < p.s.Active()) {
-		p.s.WakeAt(p.grid.After(p.s.Now()))
+		plan.WakeAt(p.grid.After(p.s.Now()))
 	}
 }
 

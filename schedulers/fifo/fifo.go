@@ -16,5 +16,5 @@ func Space() []space.Param {
 
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
-	return &lanes.Line{Key: func(*simulator.Sim, simulator.ID) int64 { return 0 }, Backfill: c.Get("backfill").Bool()}
+	return &lanes.Line{Key: func(*simulator.View, simulator.ID) int64 { return 0 }, Backfill: c.Get("backfill").Bool()}
 }

@@ -49,7 +49,7 @@ type policy struct {
 	limit float64 // 0 is off
 	packs bool    // some jobs can be packed at that limit
 
-	s     *simulator.Sim
+	s     *simulator.View
 	hosts []simulator.ID // running alone, in order of ID
 	kinds []int          // of the hosts that are left
 }
@@ -58,7 +58,7 @@ type policy struct {
 func (*policy) Shares() {}
 
 // Begin implements rounds.Ranker.
-func (p *policy) Begin(s *simulator.Sim, _ *rounds.Service) {
+func (p *policy) Begin(s *simulator.View, _ *rounds.Service) {
 	p.s = s
 	least := math.Inf(1)
 	for _, c := range s.Models().Classes {

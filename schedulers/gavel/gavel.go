@@ -43,14 +43,14 @@ type ranker struct {
 	length time.Duration
 	byRho  bool
 
-	s       *simulator.Sim
+	s       *simulator.View
 	service *rounds.Service
 	widths  []int
 	level   float64 // GPUs that each job gets over time, if it asks for as many
 	active  int
 }
 
-func (r *ranker) Begin(s *simulator.Sim, received *rounds.Service) { r.s, r.service = s, received }
+func (r *ranker) Begin(s *simulator.View, received *rounds.Service) { r.s, r.service = s, received }
 
 func (r *ranker) Prepare(active *lanes.List) {
 	r.active = active.Len()

@@ -244,7 +244,7 @@ func (l *Lanes) CloseTenant(in int) {
 
 // Split makes lanes differ by tenant if the run's quotas are strict. It is for
 // Reset, before any job is added.
-func (l *Lanes) Split(s *simulator.Sim) {
+func (l *Lanes) Split(s *simulator.View) {
 	l.Tenant = nil
 	if s.Quota() == simulator.QuotaStrict {
 		l.Tenant = s.JobTenant

@@ -7,17 +7,17 @@ import "github.com/autosched/autosched/simulator"
 // tenant has a line of its own.
 type Line struct {
 	// Key orders the jobs, smallest first; ties go by ID.
-	Key func(*simulator.Sim, simulator.ID) int64
+	Key func(*simulator.View, simulator.ID) int64
 	// Backfill looks past jobs that find no place; otherwise the first such job
 	// blocks those behind it.
 	Backfill bool
 
-	s     *simulator.Sim
+	s     *simulator.View
 	queue Lanes
 }
 
 // Reset implements simulator.Policy.
-func (l *Line) Reset(s *simulator.Sim) {
+func (l *Line) Reset(s *simulator.View, _ *simulator.Plan) {
 	l.s = s
 	l.queue.Reset()
 	l.queue.Split(s)

@@ -17,7 +17,7 @@ type Shares struct {
 }
 
 // Reset begins a new walk over all queues in a run.
-func (d *Shares) Reset(s *simulator.Sim) {
+func (d *Shares) Reset(s *simulator.View) {
 	d.Stop, d.Start, d.room = d.Stop[:0], d.Start[:0], nil
 	if s.Quota() == simulator.QuotaStrict {
 		d.room = s.Room()

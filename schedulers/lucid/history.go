@@ -9,7 +9,7 @@ import (
 
 // history is how long jobs ran that have ended, learnt in order of their end.
 type history struct {
-	s     *simulator.Sim
+	s     *simulator.View
 	ended []ended // of jobs that ended before the policy took over
 	next  int
 	byKey map[string]mean
@@ -34,7 +34,7 @@ type mean struct{ sum, n int64 }
 // typical is the run time assumed while nothing is known.
 const typical = time.Hour
 
-func (h *history) reset(s *simulator.Sim) {
+func (h *history) reset(s *simulator.View) {
 	h.s, h.next, h.ended = s, 0, h.ended[:0]
 	if h.byKey == nil {
 		h.byKey, h.like, h.wide = map[string]mean{}, map[likeness]mean{}, map[int]mean{}
@@ -71,11 +71,10 @@ func (h *history) end(j simulator.ID, now time.Duration) {
 func (h *history) add(j simulator.ID) {
 	g := h.s.JobWidth(j)
 	ran := int64(h.s.JobService(j) / time.Duration(g) / time.Second)
-	spec := h.s.Spec(j)
-	if spec.Key != "" {
-		h.byKey[spec.Key] = h.byKey[spec.Key].with(ran)
+	if key := h.s.JobKey(j); key != "" {
+		h.byKey[key] = h.byKey[key].with(ran)
 	}
-	like := likeness{spec.Tenant, g}
+	like := likeness{h.s.JobTenantName(j), g}
 	h.like[like] = h.like[like].with(ran)
 	h.wide[g] = h.wide[g].with(ran)
 }
@@ -84,10 +83,10 @@ func (m mean) with(v int64) mean { return mean{m.sum + v, m.n + 1} }
 
 // estimate is the run time to expect of a job.
 func (h *history) estimate(j simulator.ID) time.Duration {
-	spec, g := h.s.Spec(j), h.s.JobWidth(j)
-	m, ok := h.byKey[spec.Key]
+	g := h.s.JobWidth(j)
+	m, ok := h.byKey[h.s.JobKey(j)]
 	if !ok {
-		m, ok = h.like[likeness{spec.Tenant, g}]
+		m, ok = h.like[likeness{h.s.JobTenantName(j), g}]
 	}
 	if !ok {
 		m, ok = h.wide[g]

@@ -63,7 +63,8 @@ type policy struct {
 	factor    float64
 	loadAbove float64 // jobs per hour; 0 is always
 
-	s        *simulator.Sim
+	s        *simulator.View
+	plan     *simulator.Plan
 	pairs    pairs
 	queue    queue
 	partners []*partners // by width, in order of appearance
@@ -88,8 +89,8 @@ type job struct {
 // Shares marks a simulator.Sharer.
 func (*policy) Shares() {}
 
-func (p *policy) Reset(s *simulator.Sim) {
-	p.s = s
+func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan = s, plan
 	p.pairs.reset(s.Models())
 	p.queue.reset()
 	for _, c := range p.partners {
@@ -97,7 +98,7 @@ func (p *policy) Reset(s *simulator.Sim) {
 	}
 	p.jobs, p.recent, p.counted, p.inHour, p.starts = p.jobs[:0], 0, 0, 0, 0
 	p.past.reset(s)
-	p.profiler.reset(s)
+	p.profiler.reset(s, plan)
 }
 
 func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
@@ -140,8 +141,8 @@ func (p *policy) rank(j simulator.ID) int64 {
 
 // wait puts a job into the main queue.
 func (p *policy) wait(j simulator.ID) {
-	p.s.SetPool(j, 0)
-	p.s.SetRelaxed(j, false) // the policy of which this run is a fork may have relaxed it
+	p.plan.SetPool(j, 0)
+	p.plan.AllowSpread(j, false) // the policy of which this run is a fork may have relaxed it
 	load := int32(unknown)
 	if p.mayShare(j) {
 		load = p.pairs.of(p.s, j)
@@ -226,7 +227,7 @@ func (p *policy) Finish(j simulator.ID) {
 func (p *policy) Quantum(j simulator.ID) { p.profiler.quantum(j) }
 
 func (p *policy) Plan(plan *simulator.Plan) {
-	p.profiler.plan(p, plan)
+	p.profiler.decide(p, plan)
 	if p.queue.total == 0 {
 		return
 	}

@@ -34,7 +34,7 @@ func (p *pairs) reset(m *simulator.Models) {
 }
 
 // of is the index of a job's load.
-func (p *pairs) of(s *simulator.Sim, j simulator.ID) int32 {
+func (p *pairs) of(s *simulator.View, j simulator.ID) int32 {
 	if p.byClass {
 		return int32(s.JobClass(j))
 	}

@@ -22,7 +22,7 @@ import (
 type plain struct{ *policy }
 
 func (p plain) Plan(plan *simulator.Plan) {
-	p.profiler.plan(p.policy, plan)
+	p.profiler.decide(p.policy, plan)
 	share := p.sharing()
 	var all []head
 	for _, l := range p.queue.lanes {

@@ -19,7 +19,8 @@ type profiler struct {
 	time   time.Duration
 	factor int
 
-	s     *simulator.Sim
+	s     *simulator.View
+	plan  *simulator.Plan
 	nodes int // that it could have: fewer than the cluster
 	// GPUs of a node, and of all nodes beside it.
 	perNode, beside int
@@ -48,8 +49,8 @@ func newProfiler(c space.Config) profiler {
 	return profiler{want: int(c.Get("profiler_nodes").Int()), time: time.Duration(c.Get("profiler_time").Float() * float64(time.Second)), factor: int(c.Get("profiler_factor").Int())}
 }
 
-func (p *profiler) reset(s *simulator.Sim) {
-	p.s, p.wide = s, 0
+func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan, p.wide = s, plan, 0
 	for i := range p.queue {
 		p.queue[i].jobs.Reset()
 	}
@@ -61,7 +62,7 @@ func (p *profiler) reset(s *simulator.Sim) {
 	p.perNode = s.Cluster().GPUsPerNode
 	p.beside = (s.Cluster().Nodes - p.nodes) * p.perNode
 	p.open = p.nodes > 0
-	s.Partition(p.nodes)
+	plan.Partition(p.nodes)
 }
 
 // needs reports whether a job finds no place beside the profiler.
@@ -84,11 +85,11 @@ func (p *profiler) admit(j simulator.ID) {
 		// Nobody shares GPUs in the profiler: a pair found there stays one.
 		if p.s.JobPool(j) == pool && p.s.JobStarts(j) == 1 && p.s.JobPartner(j) < 0 {
 			p.state[j] = profiled
-			p.s.SetQuantum(j, p.s.JobSince(j)+p.time)
+			p.plan.SetQuantum(j, p.s.JobSince(j)+p.time)
 		}
 	case p.s.JobStarts(j) == 0:
 		p.state[j] = queued
-		p.s.SetPool(j, pool)
+		p.plan.SetPool(j, pool)
 		p.line(p.s.JobGPUs(j)).jobs.Insert(lanes.Entry{ID: j})
 	}
 }
@@ -124,8 +125,8 @@ func (p *profiler) quantum(j simulator.ID) {
 	}
 }
 
-// plan lets go who has been profiled, and starts others.
-func (p *profiler) plan(main *policy, plan *simulator.Plan) {
+// decide lets go who has been profiled, and starts others.
+func (p *profiler) decide(main *policy, plan *simulator.Plan) {
 	if p.nodes == 0 {
 		return
 	}
@@ -141,9 +142,9 @@ func (p *profiler) plan(main *policy, plan *simulator.Plan) {
 	if open := p.wide == 0; open != p.open {
 		p.open = open
 		if open {
-			p.s.Partition(p.nodes)
+			plan.Partition(p.nodes)
 		} else {
-			p.s.Partition(0)
+			plan.Partition(0)
 		}
 	}
 	for k := range p.queue {
@@ -160,7 +161,7 @@ func (p *profiler) plan(main *policy, plan *simulator.Plan) {
 				return
 			default:
 				p.state[e.ID] = profiled
-				p.s.SetQuantum(e.ID, p.s.Now()+p.time)
+				plan.SetQuantum(e.ID, p.s.Now()+p.time)
 			}
 			l.Remove(e)
 		}

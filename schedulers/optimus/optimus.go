@@ -32,14 +32,14 @@ func New(c space.Config) simulator.Policy {
 
 type chooser struct {
 	least   time.Duration
-	s       *simulator.Sim
+	s       *simulator.View
 	service *rounds.Service
 }
 
-func (c *chooser) Begin(s *simulator.Sim, received *rounds.Service) { c.s, c.service = s, received }
-func (c *chooser) Prepare(*lanes.List)                              {}
-func (c *chooser) Kind(simulator.ID) int                            { return -1 }
-func (c *chooser) Steady() bool                                     { return false }
+func (c *chooser) Begin(s *simulator.View, received *rounds.Service) { c.s, c.service = s, received }
+func (c *chooser) Prepare(*lanes.List)                               {}
+func (c *chooser) Kind(simulator.ID) int                             { return -1 }
+func (c *chooser) Steady() bool                                      { return false }
 
 // rest is the work that the job is expected to still have, in whole seconds:
 // no scheduler tells jobs apart that differ by less, and what was observed of

@@ -44,7 +44,7 @@ func New(c space.Config) simulator.Policy {
 type chooser struct {
 	p, noise float64
 
-	s      *simulator.Sim
+	s      *simulator.View
 	equal  int // share of GPUs
 	kinds  []kind
 	kindOf []int // by job: one more than its kind, or 0
@@ -58,7 +58,7 @@ type kind struct {
 	gains        []float64 // of one GPU more than the index; NaN where not known
 }
 
-func (c *chooser) Begin(s *simulator.Sim, _ *rounds.Service) {
+func (c *chooser) Begin(s *simulator.View, _ *rounds.Service) {
 	c.s, c.kinds, c.kindOf = s, c.kinds[:0], c.kindOf[:0]
 }
 

@@ -48,7 +48,8 @@ type policy struct {
 	weights   string
 	backfill  bool
 
-	s       *simulator.Sim
+	s       *simulator.View
+	plan    *simulator.Plan
 	tenants []tenant
 	stop    []simulator.ID
 	one     [1]simulator.ID
@@ -68,8 +69,8 @@ type tenant struct {
 	shut   bool       // may not borrow any more in this plan
 }
 
-func (p *policy) Reset(s *simulator.Sim) {
-	p.s, p.planned = s, false
+func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan, p.planned = s, plan, false
 	for len(p.tenants) < s.Tenants() {
 		p.tenants = append(p.tenants, tenant{})
 	}
@@ -122,7 +123,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	}
 	p.waits(j)
 	if due := p.s.JobSince(j) + p.grace; !p.planned && due > p.s.Now() && p.s.JobGPUs(j) <= p.tenantOf(j).quota {
-		p.s.WakeAt(due) // it may have been asked for before the run was resumed
+		p.plan.WakeAt(due) // it may have been asked for before the run was resumed
 	}
 }
 
@@ -193,7 +194,7 @@ func (p *policy) reclaim(plan *simulator.Plan, j simulator.ID) bool {
 		return false
 	}
 	if due := p.s.JobSince(j) + p.grace; due > p.s.Now() {
-		p.s.WakeAt(due)
+		p.plan.WakeAt(due)
 		return false
 	}
 	// The fewest borrowers that have enough GPUs, and if their places do not do,

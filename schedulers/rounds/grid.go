@@ -13,7 +13,7 @@ type Grid time.Duration
 
 // NewGrid is the rhythm of a span in a run: rounded up to whole rounds of the
 // run's own decision grid.
-func NewGrid(s *simulator.Sim, span time.Duration) Grid {
+func NewGrid(s *simulator.View, span time.Duration) Grid {
 	span = max(span, 1)
 	if r := s.Round(); r > 0 {
 		span = (span + r - 1) / r * r

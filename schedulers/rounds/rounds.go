@@ -21,7 +21,7 @@ import (
 type Ranker interface {
 	// Begin is told of the simulation and of the service received in it before
 	// any job.
-	Begin(s *simulator.Sim, received *Service)
+	Begin(s *simulator.View, received *Service)
 	// Prepare comes before the ranking of a round; active are all active jobs, in
 	// order of ID.
 	Prepare(active *lanes.List)
@@ -37,7 +37,8 @@ type Policy struct {
 	length time.Duration
 	ranker Ranker
 
-	s           *simulator.Sim
+	s           *simulator.View
+	plan        *simulator.Plan
 	grid        Grid
 	service     Service
 	active      lanes.List // by ID
@@ -56,8 +57,8 @@ type ranked struct {
 func New(length time.Duration, r Ranker) *Policy { return &Policy{length: length, ranker: r} }
 
 // Reset implements simulator.Policy.
-func (p *Policy) Reset(s *simulator.Sim) {
-	p.s, p.grid = s, NewGrid(s, p.length)
+func (p *Policy) Reset(s *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan, p.grid = s, plan, NewGrid(s, p.length)
 	p.active.Reset()
 	p.wait.Reset()
 	p.wait.Split(s)
@@ -75,7 +76,7 @@ func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.active.Insert(lanes.Entry{ID: j})
 	if !p.s.JobRunning(j) {
 		p.waits(j)
-		p.s.WakeAt(p.grid.After(p.s.Now()))
+		p.plan.WakeAt(p.grid.After(p.s.Now()))
 	}
 }
 
@@ -92,7 +93,7 @@ func (p *Policy) Active() *lanes.List { return &p.active }
 func (p *Policy) Queue() *lanes.Lanes { return &p.wait }
 
 // Kind is the lane of a job in the queue: its width, then its class.
-func Kind(s *simulator.Sim, j simulator.ID) int { return s.JobGPUs(j)<<8 | s.JobClass(j) }
+func Kind(s *simulator.View, j simulator.ID) int { return s.JobGPUs(j)<<8 | s.JobClass(j) }
 
 // kinds is the highest kind of jobs of a width.
 func kinds(width int) int { return width<<8 | 0xff }
@@ -115,11 +116,11 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 	if due {
 		p.round(plan)
 	}
-	if plan.Backfills() {
+	if plan.AllowsBackfill() {
 		p.backfill(plan)
 	}
 	if p.s.Waiting() > 0 && (!due || p.s.Waiting() < p.s.Active()) {
-		p.s.WakeAt(p.grid.After(p.s.Now()))
+		plan.WakeAt(p.grid.After(p.s.Now()))
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 // it. It is reported with the jobs' events: whether restarts count cannot be
 // told from these alone.
 type Service struct {
-	s *simulator.Sim
+	s *simulator.View
 	// less is by how much a job's GPU-time held exceeds what was reported of it.
 	less []time.Duration
 }
 
 // Reset begins a run.
-func (v *Service) Reset(s *simulator.Sim) { v.s, v.less = s, v.less[:0] }
+func (v *Service) Reset(s *simulator.View) { v.s, v.less = s, v.less[:0] }
 
 // Admit takes in what is reported of a job.
 func (v *Service) Admit(j simulator.ID, seen simulator.Seen) {

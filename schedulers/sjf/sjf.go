@@ -14,14 +14,20 @@ func Space() []space.Param {
 	return []space.Param{lanes.BackfillParam()}
 }
 
-type policy struct{ lanes.Line }
+type policy struct {
+	lanes.Line
+	oracle *simulator.Oracle
+}
 
-func (*policy) Clairvoyant() {}
+// Foresee implements simulator.Clairvoyant.
+func (p *policy) Foresee(o *simulator.Oracle) { p.oracle = o }
 
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
-	return &policy{lanes.Line{Key: left, Backfill: c.Get("backfill").Bool()}}
+	p := &policy{Line: lanes.Line{Backfill: c.Get("backfill").Bool()}}
+	p.Key = p.left
+	return p
 }
 
 // left is the same for as long as a job has not started.
-func left(s *simulator.Sim, j simulator.ID) int64 { return int64(s.JobLeft(j)) }
+func (p *policy) left(_ *simulator.View, j simulator.ID) int64 { return int64(p.oracle.JobLeft(j)) }

@@ -25,9 +25,10 @@ func New(c space.Config) simulator.Policy {
 type policy struct {
 	byGPUTime bool
 
-	s    *simulator.Sim
-	keys []int64     // by job: its key where it waits, or steadily runs
-	wait lanes.Lanes // by what is left
+	s      *simulator.View
+	oracle *simulator.Oracle
+	keys   []int64     // by job: its key where it waits, or steadily runs
+	wait   lanes.Lanes // by what is left
 	// steady are the running jobs that get closer to their end by as much as time
 	// passes, by the instant of their end: their order stays. The others (those
 	// that restart or are slowed down, or all, if GPUs count) are ranked again and
@@ -37,9 +38,10 @@ type policy struct {
 	chosen lanes.Shares
 }
 
-func (*policy) Clairvoyant() {}
+// Foresee implements simulator.Clairvoyant.
+func (p *policy) Foresee(o *simulator.Oracle) { p.oracle = o }
 
-func (p *policy) Reset(s *simulator.Sim) {
+func (p *policy) Reset(s *simulator.View, _ *simulator.Plan) {
 	p.s = s
 	p.keys = p.keys[:0]
 	p.wait.Reset()
@@ -63,7 +65,7 @@ func (p *policy) Finish(j simulator.ID) { p.leaves(j) }
 
 // left is what jobs are ranked by.
 func (p *policy) left(j simulator.ID) int64 {
-	left := int64(p.s.JobLeft(j))
+	left := int64(p.oracle.JobLeft(j))
 	if p.byGPUTime {
 		g := int64(p.s.JobGPUs(j))
 		if left > math.MaxInt64/g {
@@ -94,7 +96,7 @@ const unsteady = math.MinInt64
 
 func (p *policy) runs(j simulator.ID) {
 	if p.steadies(j) {
-		p.keys[j] = int64(p.s.Now() + p.s.JobLeft(j))
+		p.keys[j] = int64(p.s.Now() + p.oracle.JobLeft(j))
 		p.steady.Insert(p.entry(j))
 		return
 	}
@@ -160,7 +162,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 			}
 		}
 	}
-	if plan.Backfills() {
+	if plan.AllowsBackfill() {
 		p.backfill(plan)
 	}
 }

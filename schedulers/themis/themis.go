@@ -56,7 +56,8 @@ type policy struct {
 	fraction  float64
 	threshold float64
 
-	s           *simulator.Sim
+	s           *simulator.View
+	plan        *simulator.Plan
 	service     rounds.Service
 	leases      []lease // by job
 	widths      []width
@@ -99,8 +100,8 @@ func compare(a, b ranked) int {
 	return 0
 }
 
-func (p *policy) Reset(s *simulator.Sim) {
-	p.s = s
+func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan = s, plan
 	p.service.Reset(s)
 	p.leases, p.place = p.leases[:0], p.place[:0]
 	p.widths, p.running = p.widths[:0], p.running[:0]
@@ -156,7 +157,7 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 		p.leases, p.place = append(p.leases, lease{}), append(p.place, 0)
 	}
 	p.leases[j] = lease{}
-	p.s.SetRelaxed(j, p.relaxed(j))
+	p.plan.AllowSpread(j, p.relaxed(j))
 	if p.s.JobRunning(j) {
 		if seen.LeaseUntil != 0 {
 			p.leases[j] = lease{start: p.s.JobStarts(j), until: seen.LeaseUntil}
@@ -202,7 +203,7 @@ func (p *policy) wake() {
 	}
 	for i := range p.widths {
 		if w := &p.widths[i]; w.running > 0 {
-			p.s.WakeAt(w.offers.After(p.s.Now()))
+			p.plan.WakeAt(w.offers.After(p.s.Now()))
 		}
 	}
 }

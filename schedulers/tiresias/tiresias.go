@@ -57,7 +57,8 @@ type policy struct {
 	starve       time.Duration   // 0 is off
 	pack         float64         // 0 is off
 
-	s      *simulator.Sim
+	s      *simulator.View
+	plan   *simulator.Plan
 	memory []memory // by job
 	past   history  // with the Gittins index only
 	index  index
@@ -85,8 +86,8 @@ type queue struct {
 	wait lanes.Lanes
 }
 
-func (p *policy) Reset(s *simulator.Sim) {
-	p.s = s
+func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan = s, plan
 	p.memory = p.memory[:0]
 	p.starving.Reset()
 	p.still = false
@@ -188,7 +189,7 @@ func (p *policy) runs(j simulator.ID, service time.Duration) {
 			g := time.Duration(p.s.JobWidth(j))
 			rest = (rest + g - 1) / g
 		}
-		p.s.SetQuantum(j, p.s.JobServedFrom(j)+rest)
+		p.plan.SetQuantum(j, p.s.JobServedFrom(j)+rest)
 	}
 }
 
@@ -209,7 +210,7 @@ func (p *policy) until(j simulator.ID, service time.Duration) time.Duration {
 // waits puts a waiting job into its queue.
 func (p *policy) waits(j simulator.ID) {
 	relaxed := p.relaxed(j)
-	p.s.SetRelaxed(j, relaxed)
+	p.plan.AllowSpread(j, relaxed)
 	p.queues[p.memory[j].level].wait.Add(p.s.JobGPUs(j), relaxed, p.entry(j))
 	if !p.starves(j) {
 		return
@@ -221,7 +222,7 @@ func (p *policy) waits(j simulator.ID) {
 // watch asks for a plan when the next job is to be promoted.
 func (p *policy) watch() {
 	if p.starving.Len() > 0 {
-		p.s.WakeAt(time.Duration(p.starving.At(0).Key))
+		p.plan.WakeAt(time.Duration(p.starving.At(0).Key))
 	}
 }
 
@@ -328,10 +329,10 @@ func (p *policy) Plan(plan *simulator.Plan) {
 				}
 			}
 		}
-		if plan.Backfills() && p.backfill(plan) {
+		if plan.AllowsBackfill() && p.backfill(plan) {
 			moved = true
 		}
-		p.still = !moved && !plan.Ripens()
+		p.still = !moved && !plan.RetryAfterMinRun()
 	}
 	p.watch()
 }

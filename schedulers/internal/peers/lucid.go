@@ -32,7 +32,9 @@ type lucidWalk struct {
 	remaining bool // the order is by remaining time, not by threshold and submission
 	threshold time.Duration
 
-	s           *simulator.Sim
+	s           *simulator.View
+	plan        *simulator.Plan
+	oracle      *simulator.Oracle
 	order       []place // as last sorted
 	entered     int64
 	stop, start []simulator.ID
@@ -47,11 +49,11 @@ type place struct {
 	chosen bool // waits and fits the quota
 }
 
-// Clairvoyant implements simulator.Clairvoyant: the remaining time is read.
-func (*lucidWalk) Clairvoyant() {}
+// Foresee implements simulator.Clairvoyant.
+func (p *lucidWalk) Foresee(o *simulator.Oracle) { p.oracle = o }
 
-func (p *lucidWalk) Reset(s *simulator.Sim) {
-	p.s, p.order, p.entered = s, p.order[:0], 0
+func (p *lucidWalk) Reset(s *simulator.View, plan *simulator.Plan) {
+	p.s, p.plan, p.order, p.entered = s, plan, p.order[:0], 0
 }
 
 func (p *lucidWalk) Admit(j simulator.ID, _ simulator.Seen) {
@@ -72,7 +74,7 @@ func (p *lucidWalk) enter(a *place) {
 func (p *lucidWalk) watch(j simulator.ID) {
 	if rest := p.threshold + 1 - p.s.JobAttained(j); rest > 0 {
 		g := time.Duration(p.s.JobGPUs(j))
-		p.s.SetQuantum(j, p.s.Now()+(rest+g-1)/g)
+		p.plan.SetQuantum(j, p.s.Now()+(rest+g-1)/g)
 	}
 }
 
@@ -90,7 +92,7 @@ func (p *lucidWalk) find(j simulator.ID) int {
 
 func (p *lucidWalk) key(j simulator.ID) int64 {
 	if p.remaining {
-		return int64(p.s.JobLeft(j))
+		return int64(p.oracle.JobLeft(j))
 	}
 	k := int64(p.s.JobSubmit(j))
 	if p.s.JobAttained(j) > p.threshold {
@@ -176,7 +178,7 @@ func (p *lucidWalk) foresee() {
 		if a.runs {
 			behind = a.key
 		} else if a.chosen && behind < math.MaxInt64 {
-			p.s.WakeAt(p.s.Now() + time.Duration(behind-a.key) + 1)
+			p.plan.WakeAt(p.s.Now() + time.Duration(behind-a.key) + 1)
 		}
 	}
 }

@@ -47,7 +47,7 @@ type tiresiasSim struct {
 	limits  []time.Duration // GPU-time, or time; one less than queues
 	factor  float64
 
-	s           *simulator.Sim
+	s           *simulator.View
 	table       gittinsTable
 	jobs        []tiresiasJob  // by job
 	active      []simulator.ID // in order of arrival
@@ -66,7 +66,7 @@ type tiresiasJob struct {
 	rank   float64
 }
 
-func (p *tiresiasSim) Reset(s *simulator.Sim) {
+func (p *tiresiasSim) Reset(s *simulator.View, _ *simulator.Plan) {
 	p.s = s
 	p.active, p.jobs = p.active[:0], p.jobs[:0]
 	for i := range p.queues {
@@ -119,7 +119,7 @@ func (p *tiresiasSim) Plan(plan *simulator.Plan) {
 		p.foresee()
 	}
 	if p.next < math.MaxInt64 {
-		p.s.WakeAt(p.next)
+		plan.WakeAt(p.next)
 	}
 }
 

@@ -16,20 +16,22 @@ import (
 func TitanShortest() simulator.Policy { return &titanShortest{} }
 
 type titanShortest struct {
-	s      *simulator.Sim
+	s      *simulator.View
+	oracle *simulator.Oracle
 	queue  lanes.Lanes
 	chosen []simulator.ID
 }
 
-func (*titanShortest) Clairvoyant() {}
+// Foresee implements simulator.Clairvoyant.
+func (p *titanShortest) Foresee(o *simulator.Oracle) { p.oracle = o }
 
-func (p *titanShortest) Reset(s *simulator.Sim) {
+func (p *titanShortest) Reset(s *simulator.View, _ *simulator.Plan) {
 	p.s = s
 	p.queue.Reset()
 }
 
 func (p *titanShortest) entry(j simulator.ID) lanes.Entry {
-	return lanes.Entry{Key: int64(p.s.JobLeft(j)), ID: j}
+	return lanes.Entry{Key: int64(p.oracle.JobLeft(j)), ID: j}
 }
 
 func (p *titanShortest) Admit(j simulator.ID, _ simulator.Seen) {
@@ -88,7 +90,7 @@ type titanThemis struct {
 	keep float64
 	term time.Duration
 
-	s           *simulator.Sim
+	s           *simulator.View
 	jobs        []titanLease // by job
 	wait, run   lanes.List   // by ID
 	last        time.Duration
@@ -106,7 +108,7 @@ type ranked struct {
 	id  simulator.ID
 }
 
-func (p *titanThemis) Reset(s *simulator.Sim) {
+func (p *titanThemis) Reset(s *simulator.View, _ *simulator.Plan) {
 	p.s = s
 	p.jobs = p.jobs[:0]
 	p.wait.Reset()
@@ -135,7 +137,7 @@ func (p *titanThemis) Plan(plan *simulator.Plan) {
 		p.round(plan)
 		p.last = now
 	}
-	p.s.WakeAt(p.s.Now() + p.s.Round())
+	plan.WakeAt(p.s.Now() + p.s.Round())
 }
 
 // accrue adds to what each job deserves.

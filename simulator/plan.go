@@ -1,0 +1,121 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+)
+
+// Plan takes a policy's decisions. Free to Exchange are for Policy.Plan only; the
+// other methods may be called from any method of a policy.
+type Plan struct {
+	s *Sim
+}
+
+// planned is the simulation, within Policy.Plan.
+func (p *Plan) planned() *Sim {
+	if !p.s.planning {
+		panic("simulator: policy decides outside of its Plan")
+	}
+	return p.s
+}
+
+// Free is the number of free GPUs at this point of the plan, of the first pool.
+func (p *Plan) Free() int { return p.s.place.total[0] }
+
+// AllowsBackfill reports whether GPUs that an Exchange left free may go to jobs of
+// lower priority (see Peer.QuotaOnly).
+func (p *Plan) AllowsBackfill() bool { return !p.s.opts.Peer.QuotaOnly }
+
+// RetryAfterMinRun reports whether retrying an Exchange later can succeed without
+// another event, because Protection.MinRun may expire.
+func (p *Plan) RetryAfterMinRun() bool { return p.s.opts.Protect.MinRun > 0 }
+
+// Start runs a waiting job from now on if a place is found, and reports
+// whether it was.
+func (p *Plan) Start(j ID) bool { return p.planned().start(j, int(p.s.jobs[j].gpus)) }
+
+// Grant runs a waiting job on another number of GPUs than it asks for, at the
+// speed that its class's throughput gives, if a place is found.
+func (p *Plan) Grant(j ID, gpus int) bool { return gpus > 0 && p.planned().start(j, gpus) }
+
+// Resize moves a running job to another number of GPUs, which costs a restart,
+// if a place is found; otherwise it stays as it is.
+func (p *Plan) Resize(j ID, gpus int) bool { return p.planned().resize(j, gpus) }
+
+// Share runs a waiting job on the GPUs of a running one of the same width, at
+// the speeds of PairSpeeds. Neither may share already (JobShares). When one of
+// them leaves, the other has the GPUs and its full speed.
+func (p *Plan) Share(j, partner ID) { p.planned().pack(j, partner) }
+
+// Preempt stops a running job and reports whether it did: a protected job goes
+// on (Options.Protect). Its progress stays; resuming costs a restart.
+func (p *Plan) Preempt(j ID) bool {
+	s := p.planned()
+	if s.protected(j) {
+		return false
+	}
+	s.vacate(j)
+	s.evict(j)
+	return true
+}
+
+// Exchange stops the first list's jobs to start the second's, widest first.
+// Nobody is stopped in vain: jobs start on free GPUs where they can, and whoever's
+// GPUs are not taken by those that cannot runs on as if nothing had been (but
+// see Peer.QuotaOnly). Protected jobs run on as well (Options.Protect). The
+// order of both lists changes. It reports whether anybody was stopped or started;
+// JobRunning tells who.
+func (p *Plan) Exchange(stop, start []ID) bool {
+	return p.exchange(stop, start, true)
+}
+
+// Stopped are the jobs that the last Exchange stopped.
+func (p *Plan) Stopped() []ID { return p.s.preempted }
+
+// ExchangeInOrder is Exchange with the jobs to start in the order given.
+func (p *Plan) ExchangeInOrder(stop, start []ID) bool { return p.exchange(stop, start, false) }
+
+// SetQuantum sets the instant of a running job's Quantum call; it replaces an
+// earlier one. An instant that is not in the future means the next nanosecond.
+func (p *Plan) SetQuantum(id ID, at time.Duration) {
+	j := &p.s.jobs[id]
+	if j.phase != running {
+		panic(fmt.Sprintf("simulator: policy sets a quantum for job %d, which is not running", id))
+	}
+	j.quantum = max(at, p.s.now+1)
+	p.s.schedule(id)
+}
+
+// WakeAt requests a Plan at an instant, if nothing else brings an earlier one.
+// Several requests keep the earliest.
+func (p *Plan) WakeAt(at time.Duration) { p.s.wakeAt(at) }
+
+func (s *Sim) wakeAt(at time.Duration) { s.wake = min(s.wake, max(at, s.now)) }
+
+// AllowSpread says whether the job's next start may spread over more nodes than
+// its size needs, if no consolidated place is free. The members of a group always
+// may.
+func (p *Plan) AllowSpread(id ID, allow bool) {
+	j := &p.s.jobs[id]
+	if allow = allow || j.members > 1; j.relaxed != allow {
+		p.s.change(id, func(j *job) { j.relaxed = allow })
+	}
+}
+
+// SetPool says in which pool a waiting job's next start looks for GPUs.
+func (p *Plan) SetPool(id ID, pool int) { p.s.setPool(id, uint8(pool)) }
+
+func (s *Sim) setPool(id ID, pool uint8) {
+	if s.jobs[id].pool != pool {
+		s.change(id, func(j *job) { j.pool = pool })
+	}
+}
+
+// Partition splits the nodes into pools: rest[i] is the number of nodes of pool
+// i+1, and pool 0 has the others. A node in use leaves its pool when it is empty;
+// until then no job starts on it. It has no effect where GPUs are only counted.
+func (p *Plan) Partition(rest ...int) {
+	if p.s.place.mode != Count {
+		p.s.place.partition(rest)
+	}
+}

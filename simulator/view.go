@@ -1,0 +1,242 @@
+package simulator
+
+import (
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// View is what policies may read of a simulation: what a real scheduler knows.
+//
+// The fields are the simulation's state, grouped by what a fork does with them
+// (see Sim.Fork): inputs are shared, counters and records are copied, buffers
+// belong to one simulation.
+type View struct {
+	inputs
+	counters
+	records
+	buffers
+}
+
+// Oracle gives Clairvoyant policies the true durations.
+type Oracle View
+
+// JobLeft is the work the job still has to do.
+func (o *Oracle) JobLeft(id ID) time.Duration { return (*View)(o).jobLeft(id) }
+
+// Now is the current instant.
+func (v *View) Now() time.Duration { return v.now }
+
+// Cluster is the hardware of the run.
+func (v *View) Cluster() workload.Cluster { return v.cluster }
+
+// Active is the number of jobs submitted and not ended, members of groups
+// counted.
+func (v *View) Active() int { return v.active }
+
+// Waiting is the number of active jobs that do not run.
+func (v *View) Waiting() int { return v.waiting }
+
+// Submitted is one more than the highest ID that has become active.
+func (v *View) Submitted() ID { return ID(len(v.jobs)) }
+
+// spec is the job as its workload or state describes it, true duration included.
+func (v *View) spec(id ID) *workload.Job {
+	if id < v.base {
+		return &v.state.Jobs[id].Job
+	}
+	return &v.w.Jobs()[id-v.base]
+}
+
+// JobName is the job's id in its workload.
+func (v *View) JobName(id ID) string { return v.spec(id).ID }
+
+// JobKey is equal for runs of one recurring job, empty if that is not known.
+func (v *View) JobKey(id ID) string { return v.spec(id).Key }
+
+// JobTenantName is the name of the job's tenant, empty if it has none.
+func (v *View) JobTenantName(id ID) string { return v.spec(id).Tenant }
+
+// JobDeadline is the instant by which the job should end, 0 if it has none.
+func (v *View) JobDeadline(id ID) time.Duration { return v.spec(id).Deadline }
+
+// JobGPUs is the gang's width in whole GPUs.
+func (v *View) JobGPUs(id ID) int { return int(v.jobs[id].gpus) }
+
+// JobMembers is how many equal jobs the job stands for (workload.Job.Members),
+// usually 1. What it asks for, holds and receives is theirs together.
+func (v *View) JobMembers(id ID) int { return int(v.jobs[id].members) }
+
+// JobWidth is JobGPUs of one member, which is what a policy compares with
+// settings in GPUs or GPU-time.
+func (v *View) JobWidth(id ID) int {
+	j := &v.jobs[id]
+	if j.members == 1 {
+		return int(j.gpus)
+	}
+	return int(j.gpus / j.members)
+}
+
+// JobService is JobAttained of one member.
+func (v *View) JobService(id ID) time.Duration {
+	attained := v.JobAttained(id)
+	if m := v.jobs[id].members; m > 1 {
+		attained /= time.Duration(m)
+	}
+	return attained
+}
+
+// JobHeld is the number of GPUs the job runs on, 0 if it waits.
+func (v *View) JobHeld(id ID) int {
+	if v.jobs[id].phase != running {
+		return 0
+	}
+	return int(v.jobs[id].held)
+}
+
+// JobShares reports whether a running job shares its GPUs.
+func (v *View) JobShares(id ID) bool { return v.jobs[id].shares }
+
+// JobPartner is who shares the job's GPUs, -1 for nobody.
+func (v *View) JobPartner(id ID) ID { return ID(v.jobs[id].partner) }
+
+// JobRate is a running job's progress per time: 1 on the GPUs it asks for,
+// consolidated and alone.
+func (v *View) JobRate(id ID) float64 { return v.jobs[id].rate }
+
+// JobClass is the job's model class, an index of Models.Classes.
+func (v *View) JobClass(id ID) int {
+	j := &v.jobs[id]
+	if j.class < 0 {
+		spec := v.spec(id)
+		j.class = int16(v.classes.draw(spec.Model, spec.Key))
+	}
+	return int(j.class)
+}
+
+// JobLoad is what the job does to others on its GPUs, an index of Models.Loads.
+func (v *View) JobLoad(id ID) int {
+	j := &v.jobs[id]
+	if j.burden < 0 {
+		spec := v.spec(id)
+		j.burden = int16(v.loads.draw(spec.Model, spec.Key))
+	}
+	return int(j.burden)
+}
+
+// JobPool is the pool in which the job runs, or looks for GPUs.
+func (v *View) JobPool(id ID) int { return int(v.jobs[id].pool) }
+
+// Models are the performance models of the run.
+func (v *View) Models() *Models { return v.opts.Models }
+
+// JobSubmit is the instant of submission.
+func (v *View) JobSubmit(id ID) time.Duration { return v.jobs[id].submit }
+
+// JobRunning reports whether the job holds GPUs.
+func (v *View) JobRunning(id ID) bool { return v.jobs[id].phase == running }
+
+// JobActive reports whether the job was submitted and has not ended.
+func (v *View) JobActive(id ID) bool { return v.jobs[id].phase != done }
+
+// JobEnded is the instant at which the job ended; ok is false if it has not.
+func (v *View) JobEnded(id ID) (at time.Duration, ok bool) {
+	j := &v.jobs[id]
+	return j.ends, j.phase == done
+}
+
+// JobSince is the instant at which the job's present spell of running or
+// waiting began.
+func (v *View) JobSince(id ID) time.Duration { return v.jobs[id].since }
+
+// JobServedFrom is the instant from which a running job attains service: now,
+// or, where a restart does not count as service, its end.
+func (v *View) JobServedFrom(id ID) time.Duration {
+	if v.opts.Peer.RestartOutsideService {
+		return max(v.now, v.jobs[id].ready)
+	}
+	return v.now
+}
+
+// JobReady is the instant from which a running job makes progress in its present
+// spell: until then it restarts.
+func (v *View) JobReady(id ID) time.Duration { return v.jobs[id].ready }
+
+// Clocked reports whether a job may run on though its work is done
+// (Peer.Clock).
+func (v *View) Clocked() bool { return v.opts.Peer.Clock > 0 }
+
+// JobStarts is how often the job was started or resumed.
+func (v *View) JobStarts(id ID) int { return int(v.jobs[id].starts) }
+
+// JobPreemptions is how often the job was stopped.
+func (v *View) JobPreemptions(id ID) int { return int(v.jobs[id].preempts) }
+
+// JobAttained is the GPU-time received until now.
+func (v *View) JobAttained(id ID) time.Duration {
+	j := &v.jobs[id]
+	if j.phase == running {
+		return v.attainedNow(j)
+	}
+	return j.attained
+}
+
+// JobWaited is the time the job has waited in all.
+func (v *View) JobWaited(id ID) time.Duration {
+	j := &v.jobs[id]
+	if j.phase == pending {
+		return j.waited + v.now - j.since
+	}
+	return j.waited
+}
+
+// jobLeft is the work the job still has to do.
+func (v *View) jobLeft(id ID) time.Duration {
+	j := &v.jobs[id]
+	if j.phase == running {
+		return v.leftNow(j)
+	}
+	return j.left
+}
+
+// JobEstimate is how long the scheduler is told the whole job will run; ok is
+// false if it is told nothing (Options.Estimate).
+func (v *View) JobEstimate(id ID) (d time.Duration, ok bool) {
+	if v.opts.Estimate == nil {
+		return 0, false
+	}
+	return v.opts.Estimate(v.spec(id)), true
+}
+
+// Services are the GPU-times that jobs took before the run, in order of their
+// end (Options.Services). The caller must not change them.
+func (v *View) Services() []time.Duration { return v.opts.Services }
+
+// JobSkew is the skew of the job's model class (Class.Skew).
+func (v *View) JobSkew(id ID) float64 { return v.opts.Models.Classes[v.JobClass(id)].Skew }
+
+// Placement appends where a running job runs.
+func (v *View) Placement(dst []workload.NodeGPUs, id ID) []workload.NodeGPUs {
+	return v.placementOf(dst, &v.jobs[id])
+}
+
+// Free is the number of GPUs nobody holds.
+func (v *View) Free() int { return v.place.idle }
+
+// Round is the decision grid of the run, 0 for decisions at every event.
+func (v *View) Round() time.Duration { return v.opts.Round }
+
+// PoolGPUs is the number of GPUs, free or not, of the nodes that are to be in a
+// pool.
+func (v *View) PoolGPUs(pool int) int {
+	if v.place.mode == Count {
+		return v.cluster.TotalGPUs()
+	}
+	n := 0
+	for _, p := range v.place.next {
+		if int(p) == pool {
+			n++
+		}
+	}
+	return n * v.place.perNode
+}
