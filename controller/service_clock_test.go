@@ -180,7 +180,7 @@ func TestStoredWrongClockRecovers(t *testing.T) {
 		}
 		err = repo.Commit(context.Background(), controller.Change{
 			Scheduler: controller.Scheduler{UID: "u", Zero: origin, Last: 1, Served: 1, Round: round, Registration: controller.Registration{
-				ID: "s", Type: "test", Params: sp.Params(), Objective: "avg_jct", Cluster: workload.Cluster{Nodes: 4, GPUsPerNode: 8}, Policy: controller.DefaultPolicy(), Mode: controller.Auto}},
+				ID: "s", Type: "test", Params: sp.Params(), Objective: "avg_jct", Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}},
 			Configurations: []*controller.Configuration{{Scheduler: "s", UID: "c", Revision: 1, State: controller.Published, Origin: controller.FromDefault, Config: sp.Default(), Hash: sp.Default().Hash()}},
 		})
 		if err != nil {

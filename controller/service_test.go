@@ -65,7 +65,7 @@ func (h *harness) close() {
 func (h *harness) register(id string, mode controller.Mode) {
 	h.t.Helper()
 	_, err := h.service.Register(context.Background(), controller.Registration{
-		ID: id, Type: "test", Params: serviceParams, Objective: "avg_jct", Cluster: workload.Cluster{Nodes: 4, GPUsPerNode: 8},
+		ID: id, Type: "test", Params: serviceParams, Objective: "avg_jct", Cluster: workload.Uniform(4, 8),
 		Policy: controller.DefaultPolicy(), Mode: mode,
 	}, nil, false)
 	if err != nil {
@@ -531,7 +531,7 @@ func TestIngestSortsOut(t *testing.T) {
 
 func TestRegisterOnce(t *testing.T) {
 	h := start(t, adopt(byRound))
-	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 8}, Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
 	ctx, req := context.Background(), &controller.Request{ID: "r", Digest: "d"}
 	if _, err := h.service.Register(ctx, reg, req, true); err != nil || len(h.service.Schedulers("", 9)) != 0 {
 		t.Fatalf("validate only: %v", err)

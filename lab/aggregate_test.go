@@ -42,7 +42,7 @@ func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs,
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := StudyAggregate(context.Background(), replay.Options{Trace: w, From: from, To: to, Cluster: workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, Scheduler: s, Seed: 1},
+	r, err := StudyAggregate(context.Background(), replay.Options{Trace: w, From: from, To: to, Cluster: workload.Uniform(nodes, 8), Scheduler: s, Seed: 1},
 		AggregateOptions{Sizes: []int{workload.DefaultGroup}, Configs: configs, Hours: hours})
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/workload"
 )
 
 func compared(t *testing.T, workers int) *Comparison {
 	t.Helper()
 	o := sample(t)
-	o.Cluster.Nodes = 10 // jobs wait
+	o.Cluster = workload.Uniform(10, 8) // jobs wait
 	o.Workers = workers
 	r, err := Compare(context.Background(), o, CompareOptions{Searches: []string{"autosched", "random", "portfolio", "random+causal"}, Hours: 3, Seeds: 2})
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/workload"
 )
 
 func train(t *testing.T, workers int) *Training {
 	t.Helper()
 	o := sample(t)
-	o.Cluster.Nodes, o.Workers = 12, workers
+	o.Cluster, o.Workers = workload.Uniform(12, 8), workers
 	o.From, o.To = o.From-24*time.Hour, o.From+48*time.Hour
 	set, err := Train(context.Background(), o, TrainingOptions{Segment: 12 * time.Hour, Stride: 4 * time.Hour, Configs: 12})
 	if err != nil {

@@ -32,7 +32,7 @@ func sample(t *testing.T, methods ...string) Options {
 	}
 	first, _ := w.Span()
 	first = first.Truncate(24 * time.Hour)
-	return Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour, Cluster: workload.Cluster{Nodes: 20, GPUsPerNode: 8},
+	return Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour, Cluster: workload.Uniform(20, 8),
 		Scheduler: s, Methods: methods, Budget: 10, Futures: 2, Seed: 7}
 }
 
@@ -196,7 +196,7 @@ func TestWarmupScoresWhatCounts(t *testing.T) {
 func TestFixedOracleScoresTheReplay(t *testing.T) {
 	for _, warmup := range []time.Duration{0, 2 * time.Hour} {
 		o := sample(t)
-		o.Warmup, o.Cluster.Nodes = warmup, 14 // jobs wait
+		o.Warmup, o.Cluster = warmup, workload.Uniform(14, 8) // jobs wait
 		e, err := Prepare(o)
 		if err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func TestSmallCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Trace, o.Cluster.Nodes = w, 4
+	o.Trace, o.Cluster = w, workload.Uniform(4, 8)
 	if r := evaluate(t, o); !strings.Contains(strings.Join(r.Notes, " "), "32 GPUs") {
 		t.Errorf("no note about a small cluster: %q", r.Notes)
 	}
@@ -269,8 +269,8 @@ func TestBadOptions(t *testing.T) {
 		"method":    {func(o *Options) { o.Methods = []string{"magic"} }, `"magic"`},
 		"window":    {func(o *Options) { o.To = o.From }, "not after"},
 		"no jobs":   {func(o *Options) { o.From += 1000 * time.Hour; o.To += 1000 * time.Hour }, "no job"},
-		"cluster":   {func(o *Options) { o.Cluster.Nodes = 0 }, "nodes"},
-		"too small": {func(o *Options) { o.Cluster = workload.Cluster{Nodes: 1, GPUsPerNode: 8} }, "asks for"},
+		"cluster":   {func(o *Options) { o.Cluster = workload.Uniform(0, 8) }, "nodes"},
+		"too small": {func(o *Options) { o.Cluster = workload.Uniform(1, 8) }, "asks for"},
 		"objective": {func(o *Options) { o.Objective = "joy" }, `"joy"`},
 		"warmup":    {func(o *Options) { o.Warmup = -1 }, "warmup"},
 		"interval":  {func(o *Options) { o.Interval = -1 }, "interval"},

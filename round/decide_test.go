@@ -17,7 +17,7 @@ import (
 // that fit.
 func shrunk(t *testing.T, down int) (*workload.Ledger, time.Duration) {
 	t.Helper()
-	l := workload.NewLedger(workload.Cluster{Nodes: 5, GPUsPerNode: 8})
+	l := workload.NewLedger(workload.Uniform(5, 8))
 	n := 0
 	apply := func(e workload.Event) {
 		n++

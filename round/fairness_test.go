@@ -19,7 +19,7 @@ func measured(t *testing.T, objective string, x round.Scenario) (value, floor fl
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc, err := round.NewScorer(s, workload.Cluster{Nodes: 1, GPUsPerNode: 8}, []round.Scenario{x}, objective, simulator.Options{})
+	sc, err := round.NewScorer(s, workload.Uniform(1, 8), []round.Scenario{x}, objective, simulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestFairnessObjectives(t *testing.T) {
 // alone for one: 6 hours instead of 11/6. Both are unfair whatever happens now:
 // the second would have ended after 5 hours if it had not waited any more.
 func TestFairnessOfResumedJobs(t *testing.T) {
-	state := &workload.State{At: hours(4), Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 8}}
+	state := &workload.State{At: hours(4), Cluster: workload.Uniform(1, 8)}
 	state.Jobs = []workload.ActiveJob{
 		{Job: workload.Job{ID: "a", GPUs: workload.GPUs(8)}, Running: true, Starts: 1, Since: hours(3), RunTime: hours(1), WaitTime: hours(3),
 			Attained: 8 * hours(1), Held: 8, Placement: []workload.NodeGPUs{{Node: 0, GPUs: 8}}},

@@ -201,7 +201,7 @@ func (sc *Scorer) Digest() string {
 			gpus = max(gpus, state.Cluster.TotalGPUs())
 		}
 	}
-	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.goal, sc.others, sc.cluster, sc.options.Digest(gpus, sc.jobs))
+	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.goal, sc.others, sc.cluster.Groups, sc.cluster.VCs, sc.options.Digest(gpus, sc.jobs))
 	if sc.incumbent != nil {
 		fmt.Fprintln(h, sc.incumbent.config)
 	}
@@ -209,7 +209,7 @@ func (sc *Scorer) Digest() string {
 		x := &sc.scenarios[i]
 		fmt.Fprintln(h, x.CountFrom, x.Warmup, x.Left, x.Services)
 		if x.State != nil {
-			fmt.Fprintln(h, *x.State)
+			fmt.Fprintln(h, *x.State, x.State.Cluster.Groups, x.State.Cluster.VCs)
 		}
 		if x.Arrivals != nil {
 			fmt.Fprintln(h, x.Arrivals.Digest())

@@ -13,7 +13,7 @@ import (
 
 // TestServices: each kind of scenario comes with what had ended when it begins.
 func TestServices(t *testing.T) {
-	l := workload.NewLedger(workload.Cluster{Nodes: 2, GPUsPerNode: 8})
+	l := workload.NewLedger(workload.Uniform(2, 8))
 	sent := 0
 	tell := func(kind workload.EventKind, at time.Duration, id string, gpus int) {
 		sent++

@@ -86,7 +86,7 @@ func BenchmarkPhilly(b *testing.B) {
 	for _, nodes := range []int{100, 70} {
 		for _, x := range contenders() {
 			b.Run(fmt.Sprintf("%d-nodes/%s", nodes, x.name), func(b *testing.B) {
-				benchRun(b, x, workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, w)
+				benchRun(b, x, workload.Uniform(nodes, 8), w)
 			})
 		}
 	}
@@ -96,7 +96,7 @@ func BenchmarkPhilly(b *testing.B) {
 func overloaded(b *testing.B, jobs int) (*workload.Workload, workload.Cluster) {
 	b.Helper()
 	days := max(1, jobs/1000)
-	w, err := synth.Generate(synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Cluster{Nodes: 20, GPUsPerNode: 8}})
+	w, err := synth.Generate(synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Uniform(20, 8)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func overloaded(b *testing.B, jobs int) (*workload.Workload, workload.Cluster) {
 		work += j.Duration.Hours() * float64(j.GPUs.Whole())
 	}
 	nodes := math.Round(work / (1.1 * 24 * float64(days)) / 8)
-	return w, workload.Cluster{Nodes: max(20, int(nodes)), GPUsPerNode: 8}
+	return w, workload.Uniform(max(20, int(nodes)), 8)
 }
 
 var benchSizes = []struct {
@@ -193,14 +193,14 @@ func (x *scene) running() float64 {
 func busy(b *testing.B) scene {
 	b.Helper()
 	w, c := overloaded(b, 30_000)
-	c.Nodes = c.Nodes * 3 / 4
+	c = workload.Uniform(c.Nodes()*3/4, c.GPUsPerNode())
 	return observe(b, w, c, 1000)
 }
 
 // wide is five thousand active jobs on ten thousand nodes.
 func wide(b *testing.B) scene {
 	b.Helper()
-	c := workload.Cluster{Nodes: 10_000, GPUsPerNode: 8}
+	c := workload.Uniform(10_000, 8)
 	w, err := synth.Generate(synth.Options{Days: 2, Jobs: 120_000, Seed: 1, Cluster: c})
 	if err != nil {
 		b.Fatal(err)
@@ -215,7 +215,7 @@ func philly(b *testing.B, nodes, active int) scene {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return observe(b, w, workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, active)
+	return observe(b, w, workload.Uniform(nodes, 8), active)
 }
 
 // BenchmarkResume is one evaluation of a tuning round: hours of arrivals from a

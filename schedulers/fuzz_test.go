@@ -32,7 +32,7 @@ func FuzzSimulate(f *testing.F) {
 			}
 			return
 		}
-		c := trial{scheduler: schedulers.All[int(which)%len(schedulers.All)], w: w, cluster: workload.Cluster{Nodes: 3, GPUsPerNode: 4}}
+		c := trial{scheduler: schedulers.All[int(which)%len(schedulers.All)], w: w, cluster: workload.Uniform(3, 4)}
 		if c.config, err = decode(c.scheduler.Space, config); err != nil {
 			if v := (space.Violations)(nil); !errors.As(err, &v) || len(v) == 0 {
 				t.Fatalf("an error that names nothing: %v", err)

@@ -77,13 +77,13 @@ func runLucid(t *testing.T, g goldenName, w *workload.Workload) map[string]golde
 		}
 		// The profiler's rule: narrow jobs first, in blocking order.
 		aside := &lanes.Line{Key: func(s *simulator.View, j simulator.ID) int64 { return int64(s.JobGPUs(j)) }}
-		for name, r := range runRows(t, workload.Cluster{Nodes: nodes, GPUsPerNode: cluster.GPUsPerNode}, part(t, w, eligible), aside, simulator.Options{Placement: simulator.ConsolidateWhole}) {
+		for name, r := range runRows(t, workload.Uniform(nodes, cluster.GPUsPerNode()), part(t, w, eligible), aside, simulator.Options{Placement: simulator.ConsolidateWhole}) {
 			profiled[name] = r.queue
 			if short[name] {
 				rows[name] = r
 			}
 		}
-		cluster.Nodes -= nodes
+		cluster = workload.Uniform(cluster.Nodes()-nodes, cluster.GPUsPerNode())
 	}
 	var rest []workload.Job
 	for _, j := range w.Jobs() {

@@ -31,9 +31,9 @@ import (
 
 // goldenClusters are the clusters that the workloads ran on.
 var goldenClusters = map[string]workload.Cluster{
-	"w200":     {Nodes: 8, GPUsPerNode: 8},
-	"w1000":    {Nodes: 16, GPUsPerNode: 8},
-	"philly2w": {Nodes: 100, GPUsPerNode: 8},
+	"w200":     workload.Uniform(8, 8),
+	"w1000":    workload.Uniform(16, 8),
+	"philly2w": workload.Uniform(100, 8),
 }
 
 // fidelity is how a scheduler of ours and the loop are set to behave like one

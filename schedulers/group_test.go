@@ -23,7 +23,7 @@ func TestGroupsFareAsTheirMembers(t *testing.T) {
 		jobs = append(jobs, workload.Job{ID: fmt.Sprintf("%03d", i), Key: fmt.Sprintf("k%d", sweep%7), Model: "resnet50", Submit: time.Duration(sweep*400) * time.Second,
 			Duration: time.Duration(600+(sweep*7919)%9000) * time.Second, GPUs: workload.GPUs(1)})
 	}
-	c := workload.Cluster{Nodes: 5, GPUsPerNode: 8}
+	c := workload.Uniform(5, 8)
 	w, err := workload.New("sweeps", time.Time{}, jobs)
 	if err != nil {
 		t.Fatal(err)

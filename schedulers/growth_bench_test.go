@@ -92,7 +92,7 @@ func BenchmarkGrowth(b *testing.B) {
 						w, c = filling(b, size.jobs, size.jobs, growthDays)
 					}
 					if room == "roomy" {
-						c.Nodes = size.jobs / 100
+						c = workload.Uniform(size.jobs/100, c.GPUsPerNode())
 					}
 					note(name, k, benchRun(b, x, c, w))
 				})
@@ -139,7 +139,7 @@ func logRatio(i int) float64 {
 // days, and the cluster on which they are a load of 1.
 func filling(b *testing.B, jobs, users, days int) (*workload.Workload, workload.Cluster) {
 	b.Helper()
-	w, err := synth.Generate(synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Cluster{Nodes: users / 500, GPUsPerNode: 8}})
+	w, err := synth.Generate(synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Uniform(users/500, 8)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -148,5 +148,5 @@ func filling(b *testing.B, jobs, users, days int) (*workload.Workload, workload.
 		j := &w.Jobs()[i]
 		work += j.Duration.Hours() * float64(j.GPUs.Whole())
 	}
-	return w, workload.Cluster{Nodes: max(users/500, int(math.Round(work/(24*float64(days))/8))), GPUsPerNode: 8}
+	return w, workload.Uniform(max(users/500, int(math.Round(work/(24*float64(days))/8))), 8)
 }

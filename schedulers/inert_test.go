@@ -67,7 +67,7 @@ func inertRun(t *testing.T, s *schedulers.Scheduler, at []float64, deadlines, to
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := trial{scheduler: s, config: s.Space.Decode(at), w: w, cluster: workload.Cluster{Nodes: 2, GPUsPerNode: 8}}
+	c := trial{scheduler: s, config: s.Space.Decode(at), w: w, cluster: workload.Uniform(2, 8)}
 	if told {
 		c.opts = simulator.Options{Estimate: func(j *workload.Job) time.Duration { return j.Duration }}
 	}

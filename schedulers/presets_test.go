@@ -43,7 +43,7 @@ func TestPresets(t *testing.T) {
 				seen, names = append(seen, c), append(names, p.Name)
 			}
 			var sim simulator.Sim
-			err := sim.Start(workload.Cluster{Nodes: 2, GPUsPerNode: 8}, w, s.New(p.Config), simulator.Options{})
+			err := sim.Start(workload.Uniform(2, 8), w, s.New(p.Config), simulator.Options{})
 			if err == nil {
 				err = sim.Run(context.Background())
 			}

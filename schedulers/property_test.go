@@ -41,15 +41,15 @@ func TestProperties(t *testing.T) {
 }
 
 func gpusNeverOversubscribed(t *rapid.T, c trial, r *record) {
-	perNode := make([]int, c.cluster.Nodes)
+	perNode := make([]int, c.cluster.Nodes())
 	used := 0
 	r.replay(func(at time.Duration) {
 		if used > c.cluster.TotalGPUs() {
 			t.Fatalf("at %v: %d GPUs in use of %d", at, used, c.cluster.TotalGPUs())
 		}
 		for n, g := range perNode {
-			if g > c.cluster.GPUsPerNode {
-				t.Fatalf("at %v: node %d has %d GPUs in use of %d", at, n, g, c.cluster.GPUsPerNode)
+			if g > c.cluster.GPUsPerNode() {
+				t.Fatalf("at %v: node %d has %d GPUs in use of %d", at, n, g, c.cluster.GPUsPerNode())
 			}
 		}
 	}, func(s spell, sign int) {
@@ -225,7 +225,7 @@ func TestMoreGPUsNeverLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.cluster.Nodes += uniform(1, 3).Draw(t, "more nodes")
+		c.cluster.Groups = []workload.NodeGroup{{Nodes: c.cluster.Nodes() + uniform(1, 3).Draw(t, "more nodes"), GPUsPerNode: c.cluster.GPUsPerNode()}}
 		many, err := c.run(new(simulator.Sim))
 		if err != nil {
 			t.Fatal(err)
@@ -279,7 +279,7 @@ type spell struct {
 func (s *spell) rate(c trial, models *simulator.Models) float64 {
 	class := slices.IndexFunc(models.Classes, func(m simulator.Class) bool { return m.Name == c.job(s.job).Model })
 	rate := 1.0
-	if fewest := (s.held + c.cluster.GPUsPerNode - 1) / c.cluster.GPUsPerNode; len(s.seats) > fewest {
+	if fewest := (s.held + c.cluster.GPUsPerNode() - 1) / c.cluster.GPUsPerNode(); len(s.seats) > fewest {
 		rate /= models.Classes[class].Slowdown
 	}
 	if s.partner >= 0 {
@@ -454,7 +454,7 @@ func drawConfig(t *rapid.T, s *space.Space) space.Config {
 }
 
 func drawCluster(t *rapid.T) workload.Cluster {
-	return workload.Cluster{Nodes: uniform(1, 6).Draw(t, "nodes"), GPUsPerNode: 1 << uniform(0, 3).Draw(t, "GPUs per node, log 2")}
+	return workload.Uniform(uniform(1, 6).Draw(t, "nodes"), 1<<uniform(0, 3).Draw(t, "GPUs per node, log 2"))
 }
 
 // drawWorkload draws gangs of all sizes that fit, with ties, bursts and quiet

@@ -62,7 +62,7 @@ func small(t *testing.T, scheduler string, set []string, gpus int, vcs []workloa
 		t.Fatal(err)
 	}
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Nodes: 1, GPUsPerNode: gpus, VCs: vcs}, w, s.New(config), o); err != nil {
+	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: gpus}}, VCs: vcs}, w, s.New(config), o); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {

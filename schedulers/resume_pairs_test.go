@@ -22,7 +22,7 @@ func TestResumePairsWhoCanShare(t *testing.T) {
 	if own, _ := models.PairSpeeds(at[heavy], at[heavy]); own != 0 {
 		t.Fatalf("two of %s run at %g", heavy, own)
 	}
-	state := &workload.State{At: time.Hour, Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 2}}
+	state := &workload.State{At: time.Hour, Cluster: workload.Uniform(1, 2)}
 	for _, model := range []string{heavy, light, heavy} {
 		state.Jobs = append(state.Jobs, workload.ActiveJob{
 			Job: workload.Job{ID: model + string(rune('a'+len(state.Jobs))), GPUs: workload.GPUs(1), Model: model}, Running: true, Starts: 1, RunTime: time.Hour,

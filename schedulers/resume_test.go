@@ -733,7 +733,7 @@ func TestResumeFromGarbage(t *testing.T) {
 // checkGPUs compares who runs where with what is free.
 func checkGPUs(t *rapid.T, s *simulator.Sim) {
 	used := 0
-	perNode := make([]int, s.Cluster().Nodes)
+	perNode := make([]int, s.Cluster().Nodes())
 	for id := range s.Submitted() {
 		if !s.JobRunning(id) {
 			continue
@@ -756,8 +756,8 @@ func checkGPUs(t *rapid.T, s *simulator.Sim) {
 		t.Fatalf("%d GPUs in use and %d free of %d", used, s.Free(), s.Cluster().TotalGPUs())
 	}
 	for n, g := range perNode {
-		if g > s.Cluster().GPUsPerNode {
-			t.Fatalf("node %d has %d GPUs in use of %d", n, g, s.Cluster().GPUsPerNode)
+		if g > s.Cluster().GPUsPerNode() {
+			t.Fatalf("node %d has %d GPUs in use of %d", n, g, s.Cluster().GPUsPerNode())
 		}
 	}
 }
@@ -790,10 +790,10 @@ func drawGarbage(t *rapid.T, c workload.Cluster) (*workload.State, []time.Durati
 			a.Attained = math.MaxInt64 // what a ledger says when it can count no further
 		}
 		for range uniform(0, 4).Draw(t, "nodes") {
-			a.Placement = append(a.Placement, workload.NodeGPUs{Node: uniform(-1, c.Nodes).Draw(t, "node"), GPUs: uniform(-1, c.GPUsPerNode+1).Draw(t, "GPUs")})
+			a.Placement = append(a.Placement, workload.NodeGPUs{Node: uniform(-1, c.Nodes()).Draw(t, "node"), GPUs: uniform(-1, c.GPUsPerNode()+1).Draw(t, "GPUs")})
 		}
 		if rapid.Bool().Draw(t, "whole") {
-			a.Placement = []workload.NodeGPUs{{Node: uniform(0, c.Nodes-1).Draw(t, "node"), GPUs: a.GPUs.Whole()}}
+			a.Placement = []workload.NodeGPUs{{Node: uniform(0, c.Nodes()-1).Draw(t, "node"), GPUs: a.GPUs.Whole()}}
 		}
 		s.Jobs = append(s.Jobs, a)
 		left[i] = span("left")

@@ -85,7 +85,7 @@ func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load in
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := trial{scheduler: s, config: config, w: w, cluster: workload.Cluster{Nodes: 4, GPUsPerNode: 4, VCs: []workload.VC{{Tenant: "w", GPUs: 4, Weight: 1}, {Tenant: "x", GPUs: 2, Weight: 8}, {Tenant: "y", GPUs: 8, Weight: 1}}}}
+	c := trial{scheduler: s, config: config, w: w, cluster: workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 4, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "w", GPUs: 4, Weight: 1}, {Tenant: "x", GPUs: 2, Weight: 8}, {Tenant: "y", GPUs: 8, Weight: 1}}}}
 	c.opts = simulator.Options{Models: &models, Quota: simulator.QuotaBorrow, Estimate: func(j *workload.Job) time.Duration { return j.Duration + time.Hour }}
 	r, err := c.run(new(simulator.Sim))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 func TestDelaysByHand(t *testing.T) {
 	// Two nodes of 4 GPUs; a may hold 4, b 2, and 2 are in no quota.
-	c := workload.Cluster{Nodes: 2, GPUsPerNode: 4, VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 2}}}
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 2}}}
 	w := jobsOf(t,
 		tenantJob("a", 0, 100, 3),  // node 0
 		tenantJob("b", 0, 200, 3),  // node 1: 2 of its own, 1 of nobody's
@@ -44,7 +44,7 @@ func TestDelaysByHand(t *testing.T) {
 // TestHeadOfLine: behind a blocking head, jobs wait though there is a place;
 // the head itself waits for GPUs.
 func TestHeadOfLine(t *testing.T) {
-	c := workload.Cluster{Nodes: 1, GPUsPerNode: 4}
+	c := workload.Uniform(1, 4)
 	w := jobsOf(t, tenantJob("", 0, 100, 3), tenantJob("", 0, 10, 4), tenantJob("", 50, 10, 1))
 	s := ran(t, c, w, &inOrder{blocks: true}, Options{Attribute: true})
 	d := s.Delays() // 100 s of the head for GPUs, and of the last 50..100 behind it, 100..110 for GPUs

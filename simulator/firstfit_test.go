@@ -26,7 +26,7 @@ func TestFirstFit(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var p placer
-		p.reset(FirstFit, workload.Cluster{Nodes: len(tt.taken), GPUsPerNode: 8})
+		p.reset(FirstFit, workload.Uniform(len(tt.taken), 8))
 		for n, g := range tt.taken {
 			if g > 0 {
 				p.take(n, g)

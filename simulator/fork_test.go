@@ -40,7 +40,7 @@ func TestForkSharesNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := workload.Cluster{Nodes: 3, GPUsPerNode: 4, VCs: []workload.VC{{Tenant: "x", GPUs: 4}, {Tenant: "y", GPUs: 4}}}
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "x", GPUs: 4}, {Tenant: "y", GPUs: 4}}}
 	var s, fork Sim
 	if err := s.Start(c, w, &restless{}, Options{Quota: QuotaBorrow, PerTenant: true, Attribute: true}); err != nil {
 		t.Fatal(err)

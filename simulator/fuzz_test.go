@@ -96,7 +96,7 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte{}, []byte{255, 0, 255, 0}, true)
 	f.Fuzz(func(t *testing.T, input, whims []byte, resume bool) {
 		b := supply(input)
-		c := workload.Cluster{Nodes: 1 + b.upTo(7), GPUsPerNode: 1 + b.upTo(15)}
+		c := workload.Uniform(1+b.upTo(7), 1+b.upTo(15))
 		o := simulator.Options{
 			Placement: simulator.Placement(b.upTo(2)), Round: time.Duration(b.upTo(600)) * time.Second / 2, EventBudget: b.upTo(1000),
 			Peer: simulator.Peer{NoRestartCost: b.bool(), RestartOutsideService: b.bool(), QuotaOnly: b.bool()},
@@ -113,7 +113,7 @@ func FuzzRun(f *testing.F) {
 					Running: b.bool(), Since: state.At - spell, Starts: b.upTo(2), Attained: time.Duration(b.upTo(1000)) * time.Second}
 				a.Submit = a.Since - time.Duration(b.upTo(5000))*time.Second
 				for range b.upTo(3) {
-					a.Placement = append(a.Placement, workload.NodeGPUs{Node: b.upTo(c.Nodes+1) - 1, GPUs: b.upTo(c.GPUsPerNode + 1)})
+					a.Placement = append(a.Placement, workload.NodeGPUs{Node: b.upTo(c.Nodes()+1) - 1, GPUs: b.upTo(c.GPUsPerNode() + 1)})
 				}
 				state.Jobs = append(state.Jobs, a)
 				left = append(left, time.Duration(b.upTo(10_000))*time.Second)
@@ -146,7 +146,7 @@ func FuzzRun(f *testing.F) {
 			// Slower only on more nodes than needed; where an observed job runs is
 			// told by no event.
 			g := sim.JobGPUs(e.Job)
-			if seats := sim.Placement(nil, e.Job); len(seats) > (g+c.GPUsPerNode-1)/c.GPUsPerNode {
+			if seats := sim.Placement(nil, e.Job); len(seats) > (g+c.GPUsPerNode()-1)/c.GPUsPerNode() {
 				slowed[sim.JobName(e.Job)] = true
 			}
 		}
@@ -161,7 +161,7 @@ func FuzzRun(f *testing.F) {
 		}
 		for i := range left {
 			id := simulator.ID(i)
-			if len(sim.Placement(nil, id)) > (sim.JobGPUs(id)+c.GPUsPerNode-1)/c.GPUsPerNode {
+			if len(sim.Placement(nil, id)) > (sim.JobGPUs(id)+c.GPUsPerNode()-1)/c.GPUsPerNode() {
 				slowed[sim.JobName(id)] = true
 			}
 		}

@@ -83,7 +83,7 @@ func (p *apart) Reset(v *View, plan *Plan) {
 // before it is known on which nodes they run.
 func TestResumedJobsHaveTheKindOfTheirPool(t *testing.T) {
 	for _, attribute := range []bool{false, true} {
-		state := &workload.State{At: time.Hour, Cluster: workload.Cluster{Nodes: 2, GPUsPerNode: 8}}
+		state := &workload.State{At: time.Hour, Cluster: workload.Uniform(2, 8)}
 		j := workload.ActiveJob{Job: tenantJob("a", 0, 10_000, 4), Running: true, Since: 0, Starts: 1, Placement: []workload.NodeGPUs{{Node: 1, GPUs: 4}}}
 		j.ID = "j"
 		state.Jobs = append(state.Jobs, j)
@@ -107,7 +107,7 @@ func TestResumedJobsHaveTheKindOfTheirPool(t *testing.T) {
 func TestRunsAfterAPanicBeginAnew(t *testing.T) {
 	s := new(Sim)
 	w := jobsOf(t, tenantJob("a", 0, 100, 4), tenantJob("a", 1, 100, 4))
-	c := workload.Cluster{Nodes: 1, GPUsPerNode: 8}
+	c := workload.Uniform(1, 8)
 	if err := s.Start(c, w, new(inOrder), Options{}); err != nil {
 		t.Fatal(err)
 	}

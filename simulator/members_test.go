@@ -10,7 +10,7 @@ import (
 
 // A group fares as its members would that came together, on GPUs of any nodes.
 func TestGroupFaresAsItsMembers(t *testing.T) {
-	c := workload.Cluster{Nodes: 4, GPUsPerNode: 2}
+	c := workload.Uniform(4, 2)
 	play := func(jobs ...workload.Job) []Outcome {
 		t.Helper()
 		w, err := workload.New("w", time.Time{}, jobs)
@@ -56,7 +56,7 @@ func TestGroupFaresAsItsMembers(t *testing.T) {
 
 // A group that finds no place for one member starts none and takes nothing.
 func TestGroupStartsWholeOrNot(t *testing.T) {
-	c := workload.Cluster{Nodes: 2, GPUsPerNode: 4}
+	c := workload.Uniform(2, 4)
 	w, err := workload.New("w", time.Time{}, []workload.Job{
 		{ID: "a", Duration: time.Hour, GPUs: workload.GPUs(3)},
 		{ID: "b", Submit: 1, Duration: time.Hour, GPUs: workload.GPUs(3)},

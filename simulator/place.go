@@ -125,19 +125,19 @@ func (b *bitmap) next(i int) int {
 }
 
 func (p *placer) reset(mode Placement, c workload.Cluster) {
-	p.mode, p.perNode, p.idle = mode, c.GPUsPerNode, c.TotalGPUs()
+	p.mode, p.perNode, p.idle = mode, c.GPUsPerNode(), c.TotalGPUs()
 	p.total, p.full = append(p.total[:0], p.idle), append(p.full[:0], 0)
 	p.could = p.could[:0]
 	if mode == Count {
 		return
 	}
-	p.free, p.pool, p.next = resized(p.free, c.Nodes), resized(p.pool, c.Nodes), resized(p.next, c.Nodes)
+	p.free, p.pool, p.next = resized(p.free, c.Nodes()), resized(p.pool, c.Nodes()), resized(p.next, c.Nodes())
 	clear(p.pool)
 	clear(p.next)
 	p.grow(1)
 	for n := range p.free {
-		p.free[n] = uint16(c.GPUsPerNode)
-		p.level[c.GPUsPerNode].add(n)
+		p.free[n] = uint16(c.GPUsPerNode())
+		p.level[c.GPUsPerNode()].add(n)
 	}
 	p.offerNone()
 }

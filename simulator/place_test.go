@@ -10,7 +10,7 @@ import (
 // nodes makes a placer of 8-GPU nodes with the given numbers of free GPUs.
 func nodes(mode Placement, free ...int) *placer {
 	p := new(placer)
-	p.reset(mode, workload.Cluster{Nodes: len(free), GPUsPerNode: 8})
+	p.reset(mode, workload.Uniform(len(free), 8))
 	for n, f := range free {
 		if f < 8 {
 			p.take(n, 8-f)

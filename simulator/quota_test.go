@@ -63,7 +63,7 @@ func ran(t testing.TB, c workload.Cluster, w *workload.Workload, p Policy, o Opt
 
 // twoTenants has 8 GPUs: 3 of a's, 3 of b's, 2 in no quota.
 func twoTenants() workload.Cluster {
-	return workload.Cluster{Nodes: 1, GPUsPerNode: 8, VCs: []workload.VC{{Tenant: "a", GPUs: 3}, {Tenant: "b", GPUs: 3}}}
+	return workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8}}, VCs: []workload.VC{{Tenant: "a", GPUs: 3}, {Tenant: "b", GPUs: 3}}}
 }
 
 // starts are the instants at which the jobs first started, in seconds.
@@ -184,7 +184,7 @@ func (p *chaos) Plan(plan *Plan) {
 // of time agrees with the jobs' own.
 func TestQuotasBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := workload.Cluster{Nodes: 3, GPUsPerNode: 4, VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 5}}}
+		c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 5}}}
 		jobs := make([]workload.Job, rapid.IntRange(1, 15).Draw(t, "jobs"))
 		for i := range jobs {
 			jobs[i] = tenantJob(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant"), rapid.IntRange(0, 300).Draw(t, "submit"),

@@ -14,7 +14,7 @@ import (
 // stopped.
 func TestReachIsWhatStoppingGives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := workload.Cluster{Nodes: rapid.IntRange(1, 8).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2")}
+		c := workload.Uniform(rapid.IntRange(1, 8).Draw(t, "nodes"), 1<<rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2"))
 		s := Sim{View: View{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}}
 		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
 		s.reach.forget()
@@ -81,7 +81,7 @@ func checkReach(t *rapid.T, s *Sim, stop []ID) {
 // somebody, and no GPU is held twice.
 func TestExchangeLeavesNobodyOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := workload.Cluster{Nodes: rapid.IntRange(1, 8).Draw(t, "nodes"), GPUsPerNode: 1 << rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2")}
+		c := workload.Uniform(rapid.IntRange(1, 8).Draw(t, "nodes"), 1<<rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2"))
 		s := Sim{View: View{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}}
 		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
 		s.reach.forget()

@@ -38,7 +38,7 @@ func TestSeriesByHand(t *testing.T) {
 		tenantJob("", 60, 60, 4),  // waits until 180, ends at 240
 	)
 	var got []Sample
-	s := ran(t, workload.Cluster{Nodes: 2, GPUsPerNode: 2}, w, &inOrder{}, Options{Series: &Series{Interval: 100 * time.Second, Emit: func(x Sample) { got = append(got, x) }}})
+	s := ran(t, workload.Uniform(2, 2), w, &inOrder{}, Options{Series: &Series{Interval: 100 * time.Second, Emit: func(x Sample) { got = append(got, x) }}})
 	s.opts.Series.Flush(s)
 	want := []Sample{
 		{At: 30, Span: 70, Running: (30 + 40*2) / 70., Waiting: 40 / 70., WaitingBySize: BySize{0, 40 / 70., 0, 0}, GPUs: (30 + 40*2) / 70., Queued: 160 / 70., Fragmentation: 0, Utilization: 110 / 280.},
@@ -76,7 +76,7 @@ func TestSeriesAddsUp(t *testing.T) {
 		seconds, gpus, waiting, fragmented, last = seconds+d, gpus+x.GPUs*d, waiting+x.Waiting*d, fragmented+x.Fragmentation*d, x
 		ended, jct = ended+x.Ended.Jobs, jct+x.Ended.AvgJCT*float64(x.Ended.Jobs)
 	}}
-	s := ran(t, workload.Cluster{Nodes: 2, GPUsPerNode: 2}, w, &stops{at: 100 * time.Second}, Options{Series: series})
+	s := ran(t, workload.Uniform(2, 2), w, &stops{at: 100 * time.Second}, Options{Series: series})
 	series.Flush(s)
 	sum := s.Summarize()
 	held := 0.0
@@ -99,7 +99,7 @@ func TestSeriesAddsUp(t *testing.T) {
 
 func TestSeriesMustHaveAnInterval(t *testing.T) {
 	w := jobsOf(t, tenantJob("", 0, 5, 1))
-	if err := new(Sim).Start(workload.Cluster{Nodes: 1, GPUsPerNode: 1}, w, &inOrder{}, Options{Series: &Series{}}); err == nil {
+	if err := new(Sim).Start(workload.Uniform(1, 1), w, &inOrder{}, Options{Series: &Series{}}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -110,7 +110,7 @@ func TestForkHasNoSeries(t *testing.T) {
 	n := 0
 	w := jobsOf(t, tenantJob("", 0, 500, 1), tenantJob("", 1, 500, 1))
 	var s, fork Sim
-	if err := s.Start(workload.Cluster{Nodes: 1, GPUsPerNode: 1}, w, &inOrder{}, Options{Series: &Series{Interval: time.Second, Emit: func(Sample) { n++ }}}); err != nil {
+	if err := s.Start(workload.Uniform(1, 1), w, &inOrder{}, Options{Series: &Series{Interval: time.Second, Emit: func(Sample) { n++ }}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.RunUntil(context.Background(), 10*time.Second); err != nil {
@@ -137,7 +137,7 @@ func TestSeriesByTenant(t *testing.T) {
 	var whole []Sample
 	var got []TenantSample
 	series := &Series{Interval: 100 * time.Second, Emit: func(x Sample) { whole = append(whole, x) }, EmitTenant: func(x TenantSample) { got = append(got, x) }}
-	s := ran(t, workload.Cluster{Nodes: 1, GPUsPerNode: 2}, w, &inOrder{}, Options{Series: series, PerTenant: true})
+	s := ran(t, workload.Uniform(1, 2), w, &inOrder{}, Options{Series: series, PerTenant: true})
 	series.Flush(s)
 	want := []TenantSample{
 		{At: 0, Span: 100, Tenant: "a", Running: .4, Waiting: .4, GPUs: .8, Queued: .8},
@@ -166,7 +166,7 @@ func TestSeriesByTenant(t *testing.T) {
 			t.Errorf("at %v the tenants leave %+v", x.At, x)
 		}
 	}
-	if err := new(Sim).Start(workload.Cluster{Nodes: 1, GPUsPerNode: 2}, w, &inOrder{}, Options{Series: series}); err == nil {
+	if err := new(Sim).Start(workload.Uniform(1, 2), w, &inOrder{}, Options{Series: series}); err == nil {
 		t.Error("tenants' series without tenants: no error")
 	}
 }

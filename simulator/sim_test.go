@@ -124,8 +124,8 @@ func run(t testing.TB, c workload.Cluster, w *workload.Workload, p simulator.Pol
 }
 
 var (
-	oneNode  = workload.Cluster{Nodes: 1, GPUsPerNode: 4}
-	twoNodes = workload.Cluster{Nodes: 2, GPUsPerNode: 4}
+	oneNode  = workload.Uniform(1, 4)
+	twoNodes = workload.Uniform(2, 4)
 )
 
 // TestRestartCost: a job of 1000 s is stopped at 100 s and resumed at 200 s.
@@ -137,7 +137,7 @@ func TestRestartCost(t *testing.T) {
 		{12, 69 * second}, {16, 92 * second}, {64, 368 * second}} {
 		play := func(o simulator.Options) simulator.Outcome {
 			p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){100 * second: preempt(0), 200 * second: start(0)}}
-			return run(t, workload.Cluster{Nodes: 8, GPUsPerNode: 8}, jobs(t, job{0, 1000 * second, tt.gpus}), p, o)[0]
+			return run(t, workload.Uniform(8, 8), jobs(t, job{0, 1000 * second, tt.gpus}), p, o)[0]
 		}
 		g := time.Duration(tt.gpus)
 		for _, v := range []struct {
@@ -330,7 +330,7 @@ func TestErrorsNameTheJob(t *testing.T) {
 	if err := sim.Start(twoNodes, none, &script{}, simulator.Options{}); err == nil || !strings.Contains(err.Error(), "nobody's") {
 		t.Errorf("a workload without jobs: %v", err)
 	}
-	if err := sim.Start(workload.Cluster{Nodes: 1}, jobs(t, job{0, second, 1}), &script{}, simulator.Options{}); err == nil {
+	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1}}}, jobs(t, job{0, second, 1}), &script{}, simulator.Options{}); err == nil {
 		t.Error("a cluster without GPUs was taken")
 	}
 	state := &workload.State{At: 100 * second, Cluster: twoNodes}

@@ -32,7 +32,7 @@ func TestMaxMin(t *testing.T) {
 // TestTenantsByHand: 4 GPUs, quotas 3 and 1, for three hours.
 func TestTenantsByHand(t *testing.T) {
 	const h = 3600
-	c := workload.Cluster{Nodes: 1, GPUsPerNode: 4, VCs: []workload.VC{{Tenant: "b", GPUs: 3}, {Tenant: "a", GPUs: 1}}}
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "b", GPUs: 3}, {Tenant: "a", GPUs: 1}}}
 	w := jobsOf(t,
 		tenantJob("a", 0, 2*h, 2),   // runs 0..2h
 		tenantJob("b", 0, 2*h, 2),   // runs 0..2h

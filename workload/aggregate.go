@@ -127,7 +127,7 @@ func steps(d time.Duration) int32 {
 // grouping assigns jobs to groups, in one pass.
 type grouping struct {
 	size    int // GPUs
-	cluster Cluster
+	perNode int
 	quota   map[string]int         // by tenant, nil without quotas
 	members [][]int                // by group
 	open    map[likeness]openGroup // the last of its kind
@@ -140,7 +140,7 @@ type openGroup struct {
 }
 
 func newGrouping(c Cluster, size, jobs int) *grouping {
-	g := &grouping{size: min(size, c.TotalGPUs()/clusterShare), cluster: c, members: make([][]int, 0, jobs), open: map[likeness]openGroup{}, rest: map[MilliGPU]time.Duration{}}
+	g := &grouping{size: min(size, c.TotalGPUs()/clusterShare), perNode: c.GPUsPerNode(), members: make([][]int, 0, jobs), open: map[likeness]openGroup{}, rest: map[MilliGPU]time.Duration{}}
 	if len(c.VCs) > 0 {
 		g.quota = map[string]int{}
 		for _, v := range c.VCs {
@@ -155,7 +155,7 @@ func (g *grouping) alone(i int) { g.members = append(g.members, []int{i}) }
 // add puts job i into the open group of its kind, or into a new one.
 func (g *grouping) add(i int, j *Job, like likeness, at, length time.Duration) {
 	width := j.GPUs.Whole()
-	if j.Members > 1 || j.Deadline != 0 || j.GPUs%1000 != 0 || width > min(g.size/2, g.cluster.GPUsPerNode) {
+	if j.Members > 1 || j.Deadline != 0 || j.GPUs%1000 != 0 || width > min(g.size/2, g.perNode) {
 		g.alone(i)
 		return
 	}

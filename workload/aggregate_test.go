@@ -43,7 +43,7 @@ func gpuTime(jobs []Job) (sum time.Duration) {
 func TestAggregateKeepsWhatCounts(t *testing.T) {
 	shrunk := false
 	rapid.Check(t, func(t *rapid.T) {
-		c := Cluster{Nodes: rapid.SampledFrom([]int{1, 4, 60}).Draw(t, "nodes"), GPUsPerNode: 8}
+		c := Uniform(rapid.SampledFrom([]int{1, 4, 60}).Draw(t, "nodes"), 8)
 		w, err := New("any", time.Time{}, anyJobs(t, 16))
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestAggregateKeepsWhatCounts(t *testing.T) {
 }
 
 func TestAggregateGroupsTheSimilar(t *testing.T) {
-	c := Cluster{Nodes: 10, GPUsPerNode: 8}
+	c := Uniform(10, 8)
 	job := func(id string, submit, seconds, gpus int) Job {
 		return Job{ID: id, Submit: time.Duration(submit) * time.Second, Duration: time.Duration(seconds) * time.Second, GPUs: GPUs(gpus)}
 	}
@@ -127,7 +127,7 @@ func TestAggregateGroupsTheSimilar(t *testing.T) {
 
 func TestAggregateState(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	s := &State{At: 100_000 * time.Second, Cluster: Cluster{Nodes: 60, GPUsPerNode: 8}}
+	s := &State{At: 100_000 * time.Second, Cluster: Uniform(60, 8)}
 	var left []time.Duration
 	free := 0
 	for i := range 400 {
@@ -201,7 +201,7 @@ func BenchmarkAggregate(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Aggregate(Cluster{Nodes: 60, GPUsPerNode: 8}, w, DefaultGroup)
+				Aggregate(Uniform(60, 8), w, DefaultGroup)
 			}
 		})
 	}

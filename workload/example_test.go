@@ -9,7 +9,7 @@ import (
 
 // The state of a cluster follows from its events, in whatever order they come.
 func ExampleLedger() {
-	l := workload.NewLedger(workload.Cluster{Nodes: 2, GPUsPerNode: 8})
+	l := workload.NewLedger(workload.Uniform(2, 8))
 	for _, e := range []workload.Event{
 		{ID: "2", Kind: workload.Started, Time: 90 * time.Second, Job: workload.Job{ID: "a"}},
 		{ID: "1", Kind: workload.Submitted, Time: 60 * time.Second, Job: workload.Job{ID: "a", GPUs: workload.GPUs(4)}},

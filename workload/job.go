@@ -125,56 +125,6 @@ func (j *Job) Validate() error {
 	return nil
 }
 
-// Cluster is the hardware a workload runs on: equal nodes of equal GPUs.
-type Cluster struct {
-	Nodes       int    `json:"nodes"`
-	GPUsPerNode int    `json:"gpus_per_node"`
-	NodeType    string `json:"node_type,omitempty"`
-	// VCs are quotas of GPUs by tenant. Empty means one pool for all: a trace's
-	// tenant column does not by itself split the cluster.
-	VCs []VC `json:"vcs,omitempty"`
-}
-
-// VC is a virtual cluster: a tenant's quota in whole GPUs.
-type VC struct {
-	Tenant string `json:"tenant"`
-	GPUs   int    `json:"gpus"`
-	// Weight is the tenant's share of what is divided between tenants, relative
-	// to the others'. 0 means none is declared: quotas take its place.
-	Weight float64 `json:"weight,omitempty"`
-}
-
-// SmallCluster is the size in GPUs up to which tuning has little to gain
-// (DESIGN section 9).
-const SmallCluster = 32
-
-// TotalGPUs of all nodes.
-func (c Cluster) TotalGPUs() int { return c.Nodes * c.GPUsPerNode }
-
-// Validate refuses clusters without GPUs or too large to count.
-func (c Cluster) Validate() error {
-	switch {
-	case c.Nodes <= 0:
-		return fmt.Errorf("cluster: nodes: %d is not positive", c.Nodes)
-	case c.GPUsPerNode <= 0:
-		return fmt.Errorf("cluster: gpus per node: %d is not positive", c.GPUsPerNode)
-	case c.GPUsPerNode > 1024:
-		return fmt.Errorf("cluster: gpus per node: %d is more than 1024", c.GPUsPerNode)
-	case c.Nodes > 1_000_000:
-		return fmt.Errorf("cluster: nodes: %d is more than 1,000,000", c.Nodes)
-	}
-	return nil
-}
-
-func (c Cluster) String() string { return fmt.Sprintf("%d nodes x %d GPUs", c.Nodes, c.GPUsPerNode) }
-
-// MachineGroup is a number of equal machines of a trace's own cluster.
-type MachineGroup struct {
-	Machines int    `json:"machines"`
-	GPUs     int    `json:"gpus"` // of each
-	Type     string `json:"type,omitempty"`
-}
-
 // Workload is a list of jobs in order of submission. It is read-only once
 // made and may be shared by any number of simulations.
 type Workload struct {

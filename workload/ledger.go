@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 )
 
@@ -305,26 +306,68 @@ func (l *Ledger) drop(r *record) {
 	delete(l.jobs, r.id)
 }
 
-// clusterAt is the cluster registered, less its nodes that went down, or the
-// nodes that came up if these are more: a scheduler may tell of all its nodes
-// or only of failures.
+// clusterAt is the cluster registered, each group less its nodes that are down,
+// or its nodes that are up if these are more: a scheduler may report all its
+// nodes or only failures. The size reported for a node overrides its group's.
 func (l *Ledger) clusterAt(at time.Duration) Cluster {
 	c := l.cluster
-	up, down, gpus := 0, 0, 0
-	for _, events := range l.nodes {
-		i := sort.Search(len(events), func(i int) bool { return events[i].time > at })
-		switch {
-		case i == 0:
-		case events[i-1].up:
-			up++
-			gpus = max(gpus, events[i-1].gpus)
-		default:
-			down++
+	if len(l.nodes) == 0 {
+		return c
+	}
+	c.Groups = slices.Clone(c.Groups)
+	if len(c.Groups) == 0 {
+		c.Groups = make([]NodeGroup, 1)
+	}
+	type count struct{ up, down, gpus int }
+	of := make([]count, len(c.Groups))
+	for name := range l.nodes {
+		e := l.nodeAt(name, at)
+		if e == nil {
+			continue
+		}
+		n := &of[max(0, l.groupOf(name, e))]
+		if e.up {
+			n.up++
+			n.gpus = max(n.gpus, e.gpus)
+		} else {
+			n.down++
 		}
 	}
-	c.Nodes = max(up, c.Nodes-down, 0)
-	if gpus > 0 {
-		c.GPUsPerNode = gpus
+	for i, n := range of {
+		g := &c.Groups[i]
+		g.Nodes = max(n.up, g.Nodes-n.down, 0)
+		if n.gpus > 0 {
+			g.GPUsPerNode = n.gpus
+		}
 	}
 	return c
+}
+
+// nodeAt is the last event of a node until an instant, nil if there is none.
+func (l *Ledger) nodeAt(name string, at time.Duration) *nodeEvent {
+	events := l.nodes[name]
+	i := sort.Search(len(events), func(i int) bool { return events[i].time > at })
+	if i == 0 {
+		return nil
+	}
+	return &events[i-1]
+}
+
+// groupOf is the group of a node: that of its number in the registered cluster,
+// if its name is one, or the first group of nodes of the size reported. It is -1
+// if neither is known.
+func (l *Ledger) groupOf(name string, e *nodeEvent) int {
+	groups := l.cluster.Groups
+	if len(groups) <= 1 {
+		return 0
+	}
+	if n, err := strconv.Atoi(name); err == nil {
+		if g := l.cluster.GroupOf(n); g >= 0 {
+			return g
+		}
+	}
+	if e == nil || e.gpus == 0 {
+		return -1
+	}
+	return slices.IndexFunc(groups, func(g NodeGroup) bool { return g.GPUsPerNode == e.gpus })
 }

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var testCluster = Cluster{Nodes: 4, GPUsPerNode: 8}
+var testCluster = Uniform(4, 8)
 
 func apply(t rapid.TB, l *Ledger, events ...Event) {
 	t.Helper()
@@ -161,9 +161,46 @@ func TestLedgerCountsNodes(t *testing.T) {
 		at          time.Duration
 		nodes, gpus int
 	}{{failures, 9, 4, 8}, {failures, 10, 3, 8}, {failures, 20, 4, 8}, {all, 0, 4, 4}, {all, 4, 5, 4}, {all, 10, 4, 4}} {
-		if got := c.l.State(c.at).Cluster; got.Nodes != c.nodes || got.GPUsPerNode != c.gpus {
+		if got := c.l.State(c.at).Cluster; got.Nodes() != c.nodes || got.GPUsPerNode() != c.gpus {
 			t.Errorf("at %d: %v, want %d x %d", c.at, got, c.nodes, c.gpus)
 		}
+	}
+}
+
+// Nodes of a cluster of groups are counted and numbered by group: by their
+// number, or by their size.
+func TestLedgerCountsNodesByGroup(t *testing.T) {
+	c := Cluster{Groups: []NodeGroup{{Nodes: 2, GPUsPerNode: 8}, {Nodes: 3, GPUsPerNode: 4}}}
+	l := NewLedger(c)
+	node := func(kind EventKind, name string, at, gpus int) Event {
+		return Event{ID: fmt.Sprint(kind, name, at), Kind: kind, Time: time.Duration(at), Node: name, NodeGPUs: gpus}
+	}
+	run := func(job string, at int, nodes ...NodeShare) []Event {
+		started := ev(Started, job, 0)
+		started.Time, started.Placement = time.Duration(at), nodes
+		return []Event{{ID: "s" + job, Kind: Submitted, Time: time.Duration(at), Job: Job{ID: job, GPUs: GPUs(1)}}, started}
+	}
+	apply(t, l, node(NodeUp, "four", 1, 4), node(NodeUp, "eight", 1, 8), node(NodeDown, "4", 2, 0), node(NodeDown, "eight", 3, 0))
+	apply(t, l, run("a", 1, NodeShare{Node: "four", GPUs: 1})...)
+	apply(t, l, run("b", 1, NodeShare{Node: "eight", GPUs: 1})...)
+	apply(t, l, run("c", 1, NodeShare{Node: "1", GPUs: 1})...)
+	for _, w := range []struct {
+		at            time.Duration
+		eights, fours int
+		placed        []int
+	}{{1, 2, 3, []int{2, 0, 1}}, {2, 2, 2, []int{2, 0, 1}}, {3, 1, 2, []int{1, -1, 0}}} {
+		s := l.State(w.at)
+		if s.Cluster.Groups[0].Nodes != w.eights || s.Cluster.Groups[1].Nodes != w.fours {
+			t.Errorf("at %d: %v", w.at, s.Cluster)
+		}
+		for i, want := range w.placed {
+			if got := s.Jobs[i].Placement; len(got) != 1 || got[0].Node != want {
+				t.Errorf("at %d: job %s runs on %v, want node %d", w.at, s.Jobs[i].ID, got, want)
+			}
+		}
+	}
+	if c.Groups[0].Nodes != 2 || c.Groups[1].Nodes != 3 {
+		t.Errorf("the registered cluster became %v", c)
 	}
 }
 

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"slices"
-	"sort"
 	"strconv"
 )
 
@@ -23,6 +22,9 @@ func (l *Ledger) name(p []NodeShare) []NodeGPUs {
 	return out
 }
 
+// nodeRange is the numbers of a group's nodes; those below free are taken.
+type nodeRange struct{ free, end int }
+
 // number gives the nodes on which a state's jobs run their numbers, below the
 // cluster's number of nodes. Nodes told to be up come first; those that only
 // placements name get what is left, unless they are told to be down. A name that
@@ -42,24 +44,39 @@ func (l *Ledger) number(s *State) {
 	slices.Sort(placed)
 	placed = slices.Compact(placed)
 	var up []string
-	told := map[string]bool{}
-	for name, events := range l.nodes {
-		if i := sort.Search(len(events), func(i int) bool { return events[i].time > s.At }); i > 0 {
-			told[name] = true
-			if events[i-1].up {
+	known := map[string]*nodeEvent{}
+	for name := range l.nodes {
+		if e := l.nodeAt(name, s.At); e != nil {
+			known[name] = e
+			if e.up {
 				up = append(up, name)
 			}
 		}
 	}
 	slices.Sort(up)
-	placed = slices.DeleteFunc(placed, func(name string) bool { return told[name] })
+	placed = slices.DeleteFunc(placed, func(name string) bool { return known[name] != nil })
 
+	// A node takes a number of its group, any number if its group is unknown.
+	ranges := make([]nodeRange, 0, len(s.Cluster.Groups)+1)
+	total := 0
+	for i := range s.Cluster.Groups {
+		n := s.Cluster.Groups[i].Nodes
+		ranges = append(ranges, nodeRange{total, total + n})
+		total += n
+	}
+	ranges = append(ranges, nodeRange{0, total})
+	rangeOf := func(name string) *nodeRange {
+		if g := l.groupOf(name, known[name]); g >= 0 {
+			return &ranges[g]
+		}
+		return &ranges[len(ranges)-1]
+	}
 	number := make(map[string]int, len(up)+len(placed))
-	taken := make([]bool, s.Cluster.Nodes)
-	free := 0 // none below it
+	taken := make([]bool, total)
 	for _, names := range [][]string{up, placed} {
 		for _, name := range names {
-			if n, err := strconv.Atoi(name); err == nil && n >= 0 && n < len(taken) && strconv.Itoa(n) == name && !taken[n] {
+			n, err := strconv.Atoi(name)
+			if r := rangeOf(name); err == nil && n >= r.free && n < r.end && strconv.Itoa(n) == name && !taken[n] {
 				number[name], taken[n] = n, true
 			}
 		}
@@ -67,13 +84,13 @@ func (l *Ledger) number(s *State) {
 			if _, ok := number[name]; ok {
 				continue
 			}
-			for free < len(taken) && taken[free] {
-				free++
+			r := rangeOf(name)
+			for r.free < r.end && taken[r.free] {
+				r.free++
 			}
-			if free == len(taken) {
-				break
+			if r.free < r.end {
+				number[name], taken[r.free] = r.free, true
 			}
-			number[name], taken[free] = free, true
 		}
 	}
 	all := make([]NodeGPUs, 0, shares)

@@ -158,8 +158,11 @@ func run(ctx context.Context, o Options) (*Report, error) {
 
 // register creates the scheduler, or goes on with the one there is.
 func (a *agent) register(ctx context.Context) error {
+	if n := len(a.o.Cluster.Groups); n != 1 {
+		return fmt.Errorf("emulate: cluster: has %d groups of nodes, and the service registers one", n)
+	}
 	spec := &pb.SchedulerSpec{SchedulerType: a.o.Scheduler.Name, Mode: a.o.Mode, Rollout: a.o.Rollout,
-		Cluster: &pb.Cluster{Nodes: int32(a.o.Cluster.Nodes), GpusPerNode: int32(a.o.Cluster.GPUsPerNode)}}
+		Cluster: &pb.Cluster{Nodes: int32(a.o.Cluster.Nodes()), GpusPerNode: int32(a.o.Cluster.GPUsPerNode())}}
 	if spec.Mode == pb.SchedulerSpec_MODE_UNSPECIFIED {
 		spec.Mode = pb.SchedulerSpec_AUTO
 	}

@@ -37,7 +37,7 @@ func TestRunChecksBeforeItRegisters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Conn: nobody{t}, ID: "x", Scheduler: s, Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 8}, Workload: w, Speedup: 1}
+	o := Options{Conn: nobody{t}, ID: "x", Scheduler: s, Cluster: workload.Uniform(1, 8), Workload: w, Speedup: 1}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), `job "wide" asks for 9 GPUs`) {
 		t.Error(err)
 	}

@@ -33,7 +33,7 @@ func FuzzEvent(f *testing.F) {
 			}
 			return
 		}
-		l := workload.NewLedger(workload.Cluster{Nodes: 1, GPUsPerNode: 8})
+		l := workload.NewLedger(workload.Uniform(1, 8))
 		if _, err := l.Apply(e); err != nil {
 			if field, why := eventFault(err); field == "" || why == "" {
 				t.Fatal(err)
@@ -53,7 +53,7 @@ func FuzzRegistration(f *testing.F) {
 	}
 	r := request("s", pb.SchedulerSpec_AUTO)
 	r.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "test", Objective: "avg_jct",
-		Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 8}, Policy: controller.DefaultPolicy()}}, controller.Status{}, sp).GetSpec()
+		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy()}}, controller.Status{}, sp).GetSpec()
 	b, err := proto.Marshal(r)
 	if err != nil {
 		f.Fatal(err)

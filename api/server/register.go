@@ -38,7 +38,7 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	sched, spec := req.GetScheduler(), req.GetScheduler().GetSpec()
 	reg := controller.Registration{
 		ID: req.GetSchedulerId(), DisplayName: sched.GetDisplayName(), Type: spec.GetSchedulerType(),
-		Cluster: workload.Cluster{Nodes: int(spec.GetCluster().GetNodes()), GPUsPerNode: int(spec.GetCluster().GetGpusPerNode())},
+		Cluster: workload.Uniform(int(spec.GetCluster().GetNodes()), int(spec.GetCluster().GetGpusPerNode())),
 	}
 	if err := CheckID(reg.ID); err != nil {
 		v.add("scheduler_id", "%v", err)
@@ -243,7 +243,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	spec := &pb.SchedulerSpec{
 		SchedulerType: c.Type,
 		Objective:     objectiveToProto(c.Objective),
-		Cluster:       &pb.Cluster{Nodes: int32(c.Cluster.Nodes), GpusPerNode: int32(c.Cluster.GPUsPerNode)},
+		Cluster:       &pb.Cluster{Nodes: int32(c.Cluster.Nodes()), GpusPerNode: int32(c.Cluster.GPUsPerNode())},
 		Mode:          pb.SchedulerSpec_RECOMMEND,
 		Rollout: &pb.RolloutPolicy{
 			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: c.Policy.MinRatio, Horizon: durationpb.New(c.Policy.Horizon),

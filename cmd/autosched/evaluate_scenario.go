@@ -75,9 +75,9 @@ func (s *scenario) set(cmd *cobra.Command, f *replayFlags) {
 		f.to = s.End
 	}
 	if !given("nodes") {
-		f.cluster.Nodes = s.Nodes
+		f.cluster.Groups[0].Nodes = s.Nodes
 	}
 	if !given("gpus-per-node") {
-		f.cluster.GPUsPerNode = s.GPUsPerNode
+		f.cluster.Groups[0].GPUsPerNode = s.GPUsPerNode
 	}
 }

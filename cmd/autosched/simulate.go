@@ -102,8 +102,8 @@ policy=finish_time_fairness, gavel ask; a note tells if none did.`,
 				return err
 			}
 			r := simulateReport{
-				Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Scheduler: in.scheduler.Name, Configuration: config, Nodes: f.cluster.Nodes,
-				GPUsPerNode: f.cluster.GPUsPerNode, Seed: f.seed, Summary: sim.Summarize(), Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
+				Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Scheduler: in.scheduler.Name, Configuration: config, Nodes: f.cluster.Nodes(),
+				GPUsPerNode: f.cluster.GPUsPerNode(), Seed: f.seed, Summary: sim.Summarize(), Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
 			}
 			r.Tenants, r.Compliance = sim.TenantReports()
 			if f.json {

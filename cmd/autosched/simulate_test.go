@@ -60,7 +60,7 @@ func TestSimulateShowsProgress(t *testing.T) {
 	w := trace.Sample()
 	run := func(ctx context.Context) (string, error) {
 		var sim simulator.Sim
-		if err := sim.Start(workload.Cluster{Nodes: 20, GPUsPerNode: 8}, w, fifo.New(fifo.Space.Default()), simulator.Options{}); err != nil {
+		if err := sim.Start(workload.Uniform(20, 8), w, fifo.New(fifo.Space.Default()), simulator.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		var out eager
@@ -188,7 +188,7 @@ func TestHelpNamesThoseThatAsk(t *testing.T) {
 				return j.Duration
 			}}
 			var sim simulator.Sim
-			if err := sim.Start(workload.Cluster{Nodes: 6, GPUsPerNode: 8}, w, s.New(c), o); err != nil {
+			if err := sim.Start(workload.Uniform(6, 8), w, s.New(c), o); err != nil {
 				t.Fatal(err)
 			}
 			if err := sim.Run(context.Background()); err != nil {

@@ -353,7 +353,7 @@ func printReport(w io.Writer, r *trace.Report) {
 		fmt.Fprintf(b, "merged      %d rows that tell more of another row's job or of machines\n", r.Merged)
 	}
 	for _, m := range r.Machines {
-		fmt.Fprintf(b, "machines    %d x %d GPUs %s\n", m.Machines, m.GPUs, m.Type)
+		fmt.Fprintf(b, "machines    %d x %d GPUs %s\n", m.Nodes, m.GPUsPerNode, m.GPUModel)
 	}
 	if r.Unsorted > 0 {
 		fmt.Fprintf(b, "unsorted    %d, now sorted by submission\n", r.Unsorted)

@@ -66,10 +66,10 @@ SVG file, or with the numbers into an HTML page of one file.`,
 			if w, err = o.cut(w); err != nil {
 				return err
 			}
-			s := stats.Describe(w, cluster)
 			if cluster == nil && len(report.Machines) > 0 {
-				s.Load = stats.LoadOn(w, report.Machines)
+				cluster = &workload.Cluster{Groups: report.Machines}
 			}
+			s := stats.Describe(w, cluster)
 			if o.plot != "" {
 				if err := plotStats(o.plot, w, &s); err != nil {
 					return err
@@ -89,8 +89,9 @@ SVG file, or with the numbers into an HTML page of one file.`,
 }
 
 func clusterFlags(cmd *cobra.Command, c *workload.Cluster) {
-	cmd.Flags().IntVar(&c.Nodes, "nodes", 0, "nodes of the cluster")
-	cmd.Flags().IntVar(&c.GPUsPerNode, "gpus-per-node", 8, "GPUs of each node")
+	*c = workload.Uniform(0, 0)
+	cmd.Flags().IntVar(&c.Groups[0].Nodes, "nodes", 0, "nodes of the cluster")
+	cmd.Flags().IntVar(&c.Groups[0].GPUsPerNode, "gpus-per-node", 8, "GPUs of each node")
 }
 
 // manyRows is from where on a table shows the first of its rows only, or bands

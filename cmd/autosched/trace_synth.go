@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/synth"
 )
 
@@ -53,8 +54,8 @@ trace from being ruled by them.`,
 				}
 			}
 			o.Zero = zero
-			if o.Cluster.Nodes == 0 { // no cluster: the GPUs per node are but a default
-				o.Cluster.GPUsPerNode = 0
+			if o.Cluster.Nodes() == 0 { // no cluster: the GPUs per node are but a default
+				o.Cluster = workload.Cluster{}
 			}
 			line := newProgressLine(cmd.ErrOrStderr())
 			defer line.clear()

@@ -261,7 +261,7 @@ func TestKnown(t *testing.T) {
 // TestObserved builds the history from a scheduler's events.
 func TestObserved(t *testing.T) {
 	const m = time.Minute
-	l := workload.NewLedger(workload.Cluster{Nodes: 1, GPUsPerNode: 8})
+	l := workload.NewLedger(workload.Uniform(1, 8))
 	n := 0
 	event := func(kind workload.EventKind, id string, at time.Duration) {
 		n++

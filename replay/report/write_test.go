@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func tiny() *document {
 	r := &document{&replay.Report{
 		Trace: "tiny", Digest: "d1935", From: "2017-10-09T00:00:00Z", To: "2017-10-09T03:00:00Z", Jobs: 3, HistoryJobs: 7,
-		Cluster: workload.Cluster{Nodes: 5, GPUsPerNode: 8}, Load: .8, Scheduler: "tiresias", Objective: "avg_jct", IntervalS: 3600, HorizonS: 14400,
+		Cluster: workload.Uniform(5, 8), Load: .8, Scheduler: "tiresias", Objective: "avg_jct", IntervalS: 3600, HorizonS: 14400,
 		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1", JobIDs: []string{"a", "b", "c,d"},
 	}}
 	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {

@@ -44,7 +44,7 @@ func BenchmarkPhilly(b *testing.B) {
 				policy := lucid.New(config)
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := sim.Start(workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, w, policy, simulator.Options{}); err != nil {
+					if err := sim.Start(workload.Uniform(nodes, 8), w, policy, simulator.Options{}); err != nil {
 						b.Fatal(err)
 					}
 					if err := sim.Run(context.Background()); err != nil {

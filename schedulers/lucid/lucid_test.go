@@ -35,7 +35,7 @@ func play(t *testing.T, nodes int, p simulator.Policy, o simulator.Options, jobs
 		t.Fatal(err)
 	}
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Nodes: nodes, GPUsPerNode: 2}, w, p, o); err != nil {
+	if err := sim.Start(workload.Uniform(nodes, 2), w, p, o); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {
@@ -145,7 +145,7 @@ func TestForkLearns(t *testing.T) {
 		}
 		for _, at := range []float64{60, 500, 999, 1800, 2600} {
 			var sim, fork simulator.Sim
-			if err := sim.Start(workload.Cluster{Nodes: 3, GPUsPerNode: 2}, w, New(config), simulator.Options{}); err != nil {
+			if err := sim.Start(workload.Uniform(3, 2), w, New(config), simulator.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := sim.RunUntil(context.Background(), tryout.Seconds(at)); err != nil {

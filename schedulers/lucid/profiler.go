@@ -55,12 +55,12 @@ func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {
 		p.queue[i].jobs.Reset()
 	}
 	p.state, p.over = p.state[:0], p.over[:0]
-	p.nodes = min(p.want, s.Cluster().Nodes-1)
+	p.nodes = min(p.want, s.Cluster().Nodes()-1)
 	if s.PoolGPUs(pool) == s.Cluster().TotalGPUs() {
 		p.nodes = 0 // GPUs are only counted: there are no nodes to set apart
 	}
-	p.perNode = s.Cluster().GPUsPerNode
-	p.beside = (s.Cluster().Nodes - p.nodes) * p.perNode
+	p.perNode = s.Cluster().GPUsPerNode()
+	p.beside = (s.Cluster().Nodes() - p.nodes) * p.perNode
 	p.open = p.nodes > 0
 	plan.Partition(p.nodes)
 }

@@ -29,7 +29,7 @@ func TestNoAllocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := pooling.New(s.Default())
-	c := workload.Cluster{Nodes: 20, GPUsPerNode: 8, VCs: []workload.VC{{Tenant: "a", GPUs: 100}, {Tenant: "b", GPUs: 40}, {Tenant: "c", GPUs: 10}}}
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 20, GPUsPerNode: 8}}, VCs: []workload.VC{{Tenant: "a", GPUs: 100}, {Tenant: "b", GPUs: 40}, {Tenant: "c", GPUs: 10}}}
 	var sim simulator.Sim
 	preemptions := 0
 	run := func() {

@@ -45,7 +45,7 @@ func play(t *testing.T, o simulator.Options, vcs []workload.VC, set []string, jo
 	models.Restart = func(int) time.Duration { return 10 * time.Second }
 	o.Models = &models
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Nodes: 1, GPUsPerNode: 8, VCs: vcs}, w, pooling.New(c), o); err != nil {
+	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8}}, VCs: vcs}, w, pooling.New(c), o); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {

@@ -13,7 +13,7 @@ import (
 // A second run on the same memory allocates almost nothing: what the policies
 // on this base and on elastic's need is kept.
 func TestRunsReuseMemory(t *testing.T) {
-	c := workload.Cluster{Nodes: 2, GPUsPerNode: 8} // too small, so that jobs wait
+	c := workload.Uniform(2, 8) // too small, so that jobs wait
 	var jobs []workload.Job
 	for _, j := range trace.Sample().Jobs() {
 		if j.GPUs.Whole() <= c.TotalGPUs() && len(jobs) < 200 {

@@ -39,7 +39,7 @@ func play(t *testing.T, nodes int, jobs []job, o simulator.Options, p simulator.
 	}
 	sim := new(simulator.Sim)
 	o.Peer.NoRestartCost = true
-	if err := sim.Start(workload.Cluster{Nodes: nodes, GPUsPerNode: 8}, w, p, o); err != nil {
+	if err := sim.Start(workload.Uniform(nodes, 8), w, p, o); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {

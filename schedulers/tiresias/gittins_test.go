@@ -45,7 +45,7 @@ func play(t *testing.T, p simulator.Policy, gpus int, past []time.Duration, jobs
 		t.Fatal(err)
 	}
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Nodes: 1, GPUsPerNode: gpus}, w, p, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Services: past}); err != nil {
+	if err := sim.Start(workload.Uniform(1, gpus), w, p, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Services: past}); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {
@@ -153,7 +153,7 @@ func TestSteadyState(t *testing.T) {
 		p := New(configure(t, "priority="+priority, "order=submit"))
 		var sim simulator.Sim
 		run := func() {
-			if err := sim.Start(workload.Cluster{Nodes: 4, GPUsPerNode: 8}, w, p, simulator.Options{}); err != nil {
+			if err := sim.Start(workload.Uniform(4, 8), w, p, simulator.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := sim.Run(context.Background()); err != nil {

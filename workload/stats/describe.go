@@ -167,7 +167,7 @@ func Describe(w *workload.Workload, cluster *workload.Cluster) Description {
 	s.Batches = batchesOf(w)
 	s.Recurrence = recurrence(jobs)
 	if cluster != nil {
-		s.Load = loadOf(w, cluster.Nodes, cluster.GPUsPerNode, cluster.TotalGPUs())
+		s.Load = loadOf(w, cluster)
 	}
 	return s
 }

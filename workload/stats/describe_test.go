@@ -32,7 +32,7 @@ func TestDescribePhilly(t *testing.T) {
 		}
 		return w.Window(a, b)
 	}
-	all, dense, paper := Describe(w, nil), Describe(window("2017-09-25", "2017-11-06T00:00:00Z"), nil), Describe(window("2017-09-22", "2017-10-06"), &workload.Cluster{Nodes: 100, GPUsPerNode: 8})
+	all, dense, paper := Describe(w, nil), Describe(window("2017-09-25", "2017-11-06T00:00:00Z"), nil), Describe(window("2017-09-22", "2017-10-06"), new(workload.Uniform(100, 8)))
 	band := func(p Periods, from float64) float64 {
 		for _, b := range p.Bands {
 			if b.FromH == from {
@@ -253,7 +253,7 @@ func TestDemand(t *testing.T) {
 		if got != want || steps[len(steps)-1].GPUs != 0 {
 			t.Fatalf("%d milli-GPU-seconds, want %d: %+v", got, want, steps)
 		}
-		if l := LoadOn(w, []workload.MachineGroup{{Machines: 2, GPUs: 4, Type: "a"}, {Machines: 1, GPUs: 8, Type: "b"}}); l.GPUs != 16 || l.Nodes != 3 || l.GPUsPerNode != 0 || l.MaxInUse < l.MeanInUse || l.Over > 1 {
+		if l := Describe(w, &workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4}, {Nodes: 1, GPUsPerNode: 8}}}).Load; l.GPUs != 16 || l.Nodes != 3 || l.GPUsPerNode != 0 || l.MaxInUse < l.MeanInUse || l.Over > 1 {
 			t.Fatalf("%+v", l)
 		}
 	})

@@ -217,23 +217,15 @@ func topShare(v []float64, part float64) float64 {
 	return top / all
 }
 
-// LoadOn compares a workload with machines that differ; see Load.
-func LoadOn(w *workload.Workload, machines []workload.MachineGroup) *Load {
-	nodes, gpus, perNode := 0, 0, 0
-	for i, m := range machines {
-		nodes += m.Machines
-		gpus += m.Machines * m.GPUs
-		if i == 0 {
-			perNode = m.GPUs
-		} else if m.GPUs != perNode {
-			perNode = 0
+func loadOf(w *workload.Workload, c *workload.Cluster) *Load {
+	gpus := c.TotalGPUs()
+	l := &Load{Nodes: c.Nodes(), GPUsPerNode: c.GPUsPerNode(), GPUs: gpus}
+	for i := range c.Groups {
+		if c.Groups[i].GPUsPerNode != l.GPUsPerNode {
+			l.GPUsPerNode = 0
+			break
 		}
 	}
-	return loadOf(w, nodes, perNode, gpus)
-}
-
-func loadOf(w *workload.Workload, nodes, perNode, gpus int) *Load {
-	l := &Load{Nodes: nodes, GPUsPerNode: perNode, GPUs: gpus}
 	first, last := w.Span()
 	gpuTime := 0.0
 	for i := range w.Jobs() {

@@ -118,7 +118,7 @@ func TestGenerateKeepsItsBounds(t *testing.T) {
 		o := Options{
 			Profile: rapid.SampledFrom(Profiles()).Draw(t, "profile"),
 			Days:    rapid.IntRange(1, 5).Draw(t, "days"), Seed: rapid.Uint64().Draw(t, "seed"),
-			Cluster:     workload.Cluster{Nodes: rapid.IntRange(1, 10).Draw(t, "nodes"), GPUsPerNode: rapid.IntRange(1, 8).Draw(t, "gpus")},
+			Cluster:     workload.Uniform(rapid.IntRange(1, 10).Draw(t, "nodes"), rapid.IntRange(1, 8).Draw(t, "gpus")),
 			MaxDuration: rapid.SampledFrom([]time.Duration{0, time.Hour, 24 * time.Hour}).Draw(t, "longest"),
 		}
 		if rapid.Bool().Draw(t, "by load") {
@@ -170,7 +170,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{Options{Days: 1, Jobs: -1}, "jobs"},
 		{Options{Days: 1, Jobs: 1, Load: 1}, "jobs, load"},
 		{Options{Days: 1, Load: 1}, "nodes"},
-		{Options{Days: 1, Load: -1, Cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 1}}, "load"},
+		{Options{Days: 1, Load: -1, Cluster: workload.Uniform(1, 1)}, "load"},
 		{Options{Days: 1, MaxDuration: time.Second}, "duration"},
 	} {
 		if _, err := Generate(c.o); err == nil || !strings.Contains(err.Error(), c.says) {

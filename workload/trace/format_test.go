@@ -80,8 +80,8 @@ func TestFormatsSharedTraces(t *testing.T) {
 	// The folder: pods, and two lists of the machines, of which the first counts.
 	machines, gpus := 0, 0
 	for _, m := range r.Machines {
-		machines += m.Machines
-		gpus += m.Machines * m.GPUs
+		machines += m.Nodes
+		gpus += m.Nodes * m.GPUsPerNode
 	}
 	if r.Jobs != 4132 || r.LeftOut != 1221 || machines != 1213 || gpus != 6212 || len(r.Files) != 2 || w.Name() != "pai2023" {
 		t.Errorf("%d jobs, %d left out, %d machines, %d GPUs, files %v", r.Jobs, r.LeftOut, machines, gpus, r.Files)
@@ -253,7 +253,7 @@ func TestPAITablesJoin(t *testing.T) {
 	}
 	w, r, err := Open(dir, Options{Strict: true})
 	check(w, r, err)
-	if !reflect.DeepEqual(r.Ignored, []string{"README.md", "pai_sensor_table.csv"}) || len(r.Files) != 6 || !reflect.DeepEqual(r.Machines, []workload.MachineGroup{{Machines: 1, GPUs: 2, Type: "T4"}}) {
+	if !reflect.DeepEqual(r.Ignored, []string{"README.md", "pai_sensor_table.csv"}) || len(r.Files) != 6 || !reflect.DeepEqual(r.Machines, []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 2, GPUModel: "T4"}}) {
 		t.Errorf("files %v, ignored %v, machines %v", r.Files, r.Ignored, r.Machines)
 	}
 	if !reflect.DeepEqual(r.LeftOutReasons, []ReasonCount{{notEnded, 1}, {"it tags a job that is not in the job table", 2}}) {

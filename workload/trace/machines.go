@@ -40,7 +40,7 @@ func (r *csvRow) machine(name, i int, model string) {
 		r.fault(i, reason)
 	case n < 0:
 		r.fault(i, isNegative)
-	case n > 1024:
+	case n > workload.MaxGPUsPerNode:
 		r.fault(i, "is more than 1024 GPUs")
 	}
 	if !r.ok() {
@@ -53,8 +53,8 @@ func (r *csvRow) machine(name, i int, model string) {
 	}
 	r.in.nodes[string(r.value(name))] = true
 	for k := range report.Machines {
-		if m := &report.Machines[k]; m.GPUs == int(n) && m.Type == model {
-			m.Machines++
+		if m := &report.Machines[k]; m.GPUsPerNode == int(n) && m.GPUModel == model {
+			m.Nodes++
 			return
 		}
 	}
@@ -63,7 +63,7 @@ func (r *csvRow) machine(name, i int, model string) {
 		r.fault(i, "is of yet another kind of machine")
 		return
 	}
-	report.Machines = append(report.Machines, workload.MachineGroup{Machines: 1, GPUs: int(n), Type: model})
+	report.Machines = append(report.Machines, workload.NodeGroup{Nodes: 1, GPUsPerNode: int(n), GPUModel: model})
 }
 
 // isHex recognises hashed names: hexadecimal digits, at least so many.

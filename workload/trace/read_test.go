@@ -102,9 +102,9 @@ func TestReadSharedTraces(t *testing.T) {
 		load float64
 		c    workload.Cluster
 	}{
-		"w200.csv":        {200, 1.3, workload.Cluster{Nodes: 8, GPUsPerNode: 8}},
-		"w1000.csv":       {1000, 1.2, workload.Cluster{Nodes: 16, GPUsPerNode: 8}},
-		"philly2w.csv.gz": {13085, .8, workload.Cluster{Nodes: 100, GPUsPerNode: 8}},
+		"w200.csv":        {200, 1.3, workload.Uniform(8, 8)},
+		"w1000.csv":       {1000, 1.2, workload.Uniform(16, 8)},
+		"philly2w.csv.gz": {13085, .8, workload.Uniform(100, 8)},
 	} {
 		w, r, err := Open(testshared.Path(t, "golden", "simulator", "workloads", name), Options{Strict: true})
 		if err != nil {

@@ -42,7 +42,7 @@ type Report struct {
 	LeftOutReasons []ReasonCount    `json:"left_out_reasons,omitempty"`
 	// Machines are those of the trace's own cluster, if a list of them is among
 	// its files.
-	Machines []workload.MachineGroup `json:"machines,omitempty"`
+	Machines []workload.NodeGroup `json:"machines,omitempty"`
 }
 
 // Rejection is one row that could not be used.

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the built-in sample anew")
 
 // sampleOptions made the built-in sample: the tests make it again and compare.
 var sampleOptions = synth.Options{
-	Profile: "philly", Days: 3, Load: 1.4, Cluster: workload.Cluster{Nodes: 20, GPUsPerNode: 8},
+	Profile: "philly", Days: 3, Load: 1.4, Cluster: workload.Uniform(20, 8),
 	MaxDuration: 4 * 24 * time.Hour, Seed: 42,
 }
 

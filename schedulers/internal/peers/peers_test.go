@@ -22,7 +22,7 @@ func play(t *testing.T, p simulator.Policy, gpus int, o simulator.Options, jobs 
 		t.Fatal(err)
 	}
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Nodes: 1, GPUsPerNode: gpus}, w, p, o); err != nil {
+	if err := sim.Start(workload.Uniform(1, gpus), w, p, o); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {

@@ -66,7 +66,7 @@ type example struct {
 
 func parse(t *testing.T, input string) *example {
 	t.Helper()
-	e := &example{cluster: workload.Cluster{Nodes: 1, GPUsPerNode: 4}, options: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}
+	e := &example{cluster: workload.Uniform(1, 4), options: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}
 	number := func(s string) float64 {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil {
@@ -82,7 +82,7 @@ func parse(t *testing.T, input string) *example {
 		}
 		switch f[0] {
 		case "cluster":
-			e.cluster.Nodes, e.cluster.GPUsPerNode = int(number(f[1])), int(number(f[3]))
+			e.cluster = workload.Uniform(int(number(f[1])), int(number(f[3])))
 		case "set":
 			e.sets = append(e.sets, f[1:]...)
 		case "restarts":

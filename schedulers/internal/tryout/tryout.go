@@ -43,7 +43,7 @@ func (r Trial) Run(t *testing.T) ([]simulator.Outcome, simulator.Summary) {
 		opts.Estimate = func(j *workload.Job) time.Duration { return j.Duration }
 	}
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Nodes: 1, GPUsPerNode: r.GPUs}, w, r.New(config), opts); err != nil {
+	if err := sim.Start(workload.Uniform(1, r.GPUs), w, r.New(config), opts); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {

@@ -1,0 +1,154 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Cluster is the hardware a workload runs on.
+type Cluster struct {
+	// Groups are the nodes. A node's number counts from 0 through the groups in
+	// order: the first group has the lowest numbers.
+	Groups []NodeGroup `json:"groups"`
+	// VCs are quotas of GPUs by tenant. Empty means one pool for all: a trace's
+	// tenant column does not by itself split the cluster.
+	VCs []VC `json:"vcs,omitempty"`
+}
+
+// NodeGroup is a number of equal nodes. Fields that are zero are unknown.
+type NodeGroup struct {
+	Name        string `json:"name,omitempty"`
+	Nodes       int    `json:"nodes"`
+	GPUsPerNode int    `json:"gpus_per_node"`
+	GPUModel    string `json:"gpu_model,omitempty"`
+	// Partition is the set of nodes that jobs ask for by name: a partition of
+	// Slurm, a node pool of Kubernetes.
+	Partition string            `json:"partition,omitempty"`
+	CPUs      int               `json:"cpus,omitempty"`         // of each node
+	Memory    int64             `json:"memory_bytes,omitempty"` // of each node
+	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+// VC is a virtual cluster: a tenant's quota in whole GPUs.
+type VC struct {
+	Tenant string `json:"tenant"`
+	GPUs   int    `json:"gpus"`
+	// Weight is the tenant's share of what is divided between tenants, relative
+	// to the others'. 0 means none is declared: quotas take its place.
+	Weight float64 `json:"weight,omitempty"`
+}
+
+// SmallCluster is the size in GPUs up to which tuning has little to gain.
+const SmallCluster = 32
+
+// Limits of a cluster.
+const (
+	MaxNodes       = 1_000_000
+	MaxGPUsPerNode = 1024
+)
+
+// Uniform is a cluster of one group of nodes.
+func Uniform(nodes, gpusPerNode int) Cluster {
+	return Cluster{Groups: []NodeGroup{{Nodes: nodes, GPUsPerNode: gpusPerNode}}}
+}
+
+// Nodes is the number of nodes of all groups.
+func (c Cluster) Nodes() int {
+	n := 0
+	for i := range c.Groups {
+		n += c.Groups[i].Nodes
+	}
+	return n
+}
+
+// TotalGPUs is the number of GPUs of all nodes.
+func (c Cluster) TotalGPUs() int {
+	n := 0
+	for i := range c.Groups {
+		n += c.Groups[i].Nodes * c.Groups[i].GPUsPerNode
+	}
+	return n
+}
+
+// GPUsPerNode is the number of GPUs of the largest node.
+func (c Cluster) GPUsPerNode() int {
+	most := 0
+	for i := range c.Groups {
+		most = max(most, c.Groups[i].GPUsPerNode)
+	}
+	return most
+}
+
+// GroupOf returns the index of the group of a node, -1 if there is no such node.
+func (c Cluster) GroupOf(node int) int {
+	if node < 0 {
+		return -1
+	}
+	for i := range c.Groups {
+		if node < c.Groups[i].Nodes {
+			return i
+		}
+		node -= c.Groups[i].Nodes
+	}
+	return -1
+}
+
+// Validate refuses clusters without GPUs or too large to count. A group may be
+// empty, as when all its nodes are down, but not all groups.
+func (c Cluster) Validate() error {
+	nodes := 0
+	for i := range c.Groups {
+		if err := c.Groups[i].validate(); err != nil {
+			if len(c.Groups) > 1 {
+				return fmt.Errorf("cluster: group %d (%q): %w", i, c.Groups[i].Name, err)
+			}
+			return fmt.Errorf("cluster: %w", err)
+		}
+		nodes = min(nodes+c.Groups[i].Nodes, MaxNodes+1)
+	}
+	switch {
+	case nodes <= 0:
+		return fmt.Errorf("cluster: nodes: %d is not positive", nodes)
+	case nodes > MaxNodes:
+		return fmt.Errorf("cluster: nodes: is more than 1,000,000")
+	}
+	return nil
+}
+
+func (g *NodeGroup) validate() error {
+	switch {
+	case g.Nodes < 0:
+		return fmt.Errorf("nodes: %d is not positive", g.Nodes)
+	case g.Nodes > MaxNodes:
+		return fmt.Errorf("nodes: %d is more than 1,000,000", g.Nodes)
+	case g.GPUsPerNode <= 0 && g.Nodes > 0:
+		return fmt.Errorf("gpus per node: %d is not positive", g.GPUsPerNode)
+	case g.GPUsPerNode > MaxGPUsPerNode:
+		return fmt.Errorf("gpus per node: %d is more than 1024", g.GPUsPerNode)
+	case g.CPUs < 0:
+		return fmt.Errorf("cpus: %d is negative", g.CPUs)
+	case g.Memory < 0:
+		return fmt.Errorf("memory: %d bytes is negative", g.Memory)
+	}
+	return nil
+}
+
+// String lists the groups: "20 nodes x 8 GPUs", or "2 nodes x 8 A100 GPUs + ...".
+func (c Cluster) String() string {
+	var b strings.Builder
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		if i > 0 {
+			b.WriteString(" + ")
+		}
+		fmt.Fprintf(&b, "%d nodes x %d ", g.Nodes, g.GPUsPerNode)
+		if g.GPUModel != "" {
+			b.WriteString(g.GPUModel + " ")
+		}
+		b.WriteString("GPUs")
+	}
+	if b.Len() == 0 {
+		return "0 nodes"
+	}
+	return b.String()
+}
