@@ -2,6 +2,8 @@ package controller
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/autosched/autosched/controller/rollout"
 )
 
 // Metrics of the service for Prometheus. Their labels are ids of registered
@@ -69,13 +71,13 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		gauge(descPaused, indicator(c.Paused))
 		gauge(descAuto, indicator(c.Mode == Auto))
 		gauge(descWatchers, float64(st.Watchers))
-		gauge(descOffered, float64(c.Served))
-		gauge(descAcknowledged, float64(c.Acknowledged))
+		gauge(descOffered, float64(c.OfferedRevision))
+		gauge(descAcknowledged, float64(c.AcknowledgedRevision))
 		configs, err := s.Configurations(id, 0, 1<<30)
 		if err != nil {
 			return
 		}
-		states := map[ConfigState]int{Proposed: 0, Published: 0, RolledOut: 0, Superseded: 0, Rejected: 0}
+		states := map[rollout.RevisionState]int{rollout.Proposed: 0, rollout.Published: 0, rollout.RolledOut: 0, rollout.Superseded: 0, rollout.Rejected: 0}
 		for _, one := range configs {
 			states[one.State]++
 		}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -104,7 +105,7 @@ func (h *harness) rounds(id string, n int64) controller.Status {
 	}
 }
 
-func (h *harness) current(id string) *controller.Configuration {
+func (h *harness) current(id string) *rollout.Configuration {
 	h.t.Helper()
 	c, err := h.service.Current(id)
 	if err != nil {
@@ -113,9 +114,9 @@ func (h *harness) current(id string) *controller.Configuration {
 	return c
 }
 
-func (h *harness) ack(id string, revision int64, state controller.AckState) int64 {
+func (h *harness) ack(id string, revision int64, state rollout.AckState) int64 {
 	h.t.Helper()
-	_, now, err := h.service.Acknowledge(context.Background(), id, revision, controller.Ack{State: state})
+	_, now, err := h.service.Acknowledge(context.Background(), id, revision, rollout.Ack{State: state})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestRoundsRunOnEventTime(t *testing.T) {
 	if second.Round != 14 || len(second.State.Jobs) != 5 {
 		t.Errorf("second input: round %d with %d jobs", second.Round, len(second.State.Jobs))
 	}
-	if c := h.current("s"); c.Revision != 1 || c.Origin != controller.FromDefault {
+	if c := h.current("s"); c.Revision != 1 || c.Origin != rollout.FromDefault {
 		t.Errorf("current is %+v", c)
 	}
 	h.service.Close()
@@ -251,10 +252,10 @@ func TestModes(t *testing.T) {
 		h.submit(id, 2*time.Hour+1)
 		h.rounds(id, 2)
 	}
-	if c := h.current("auto"); c.Revision != 3 || c.State != controller.Published || c.Config.Get("queues").Int() != 3 || c.Evidence.Incumbent != 1 {
+	if c := h.current("auto"); c.Revision != 3 || c.State != rollout.Published || c.Config.Get("queues").Int() != 3 || c.Evidence.Incumbent != 1 {
 		t.Errorf("auto runs %+v", c)
 	}
-	if c, _ := h.service.Configuration("auto", 2); c.State != controller.Superseded {
+	if c, _ := h.service.Configuration("auto", 2); c.State != rollout.Superseded {
 		t.Errorf("auto's revision 2 is %s", c.State)
 	}
 	if c := h.current("rec"); c.Revision != 1 {
@@ -262,14 +263,14 @@ func TestModes(t *testing.T) {
 	}
 	// Round 1 proposes 2 queues, round 2 the default of 3, which runs already.
 	proposed, err := h.service.Configuration("rec", 2)
-	if err != nil || proposed.State != controller.Proposed {
+	if err != nil || proposed.State != rollout.Proposed {
 		t.Fatalf("revision 2 is %+v, %v", proposed, err)
 	}
 	if _, err := h.service.Configuration("rec", 3); !errors.Is(err, controller.ErrNotFound) {
 		t.Error("what runs already was proposed")
 	}
 	// The operator applied the proposal: now it is in force.
-	if now := h.ack("rec", 2, controller.AckApplied); now != 2 || h.current("rec").State != controller.RolledOut {
+	if now := h.ack("rec", 2, rollout.AckApplied); now != 2 || h.current("rec").State != rollout.RolledOut {
 		t.Errorf("after the acknowledgement %d is current", now)
 	}
 	if all, _ := h.service.Configurations("auto", 0, 2); len(all) != 2 || all[0].Revision != 3 || all[1].Revision != 2 {
@@ -293,24 +294,24 @@ func TestRefusedValuesAreParked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	h.ack("s", 1, controller.AckApplied)
+	h.ack("s", 1, rollout.AckApplied)
 	h.submit("s", 0)
 	h.submit("s", time.Hour+1)
 	h.rounds("s", 1)
-	<-w.C
+	<-w.Changed()
 	if c := w.Current(); c.Revision != 2 {
 		t.Fatalf("watcher sees revision %d", c.Revision)
 	}
-	if now := h.ack("s", 2, controller.AckFailed); now != 2 {
+	if now := h.ack("s", 2, rollout.AckFailed); now != 2 {
 		t.Errorf("a failure took the offer back: %d", now)
 	}
-	if now := h.ack("s", 2, controller.AckRejected); now != 1 {
+	if now := h.ack("s", 2, rollout.AckRejected); now != 1 {
 		t.Errorf("after the refusal %d is current, want the last acknowledged", now)
 	}
-	if now := h.ack("s", 2, controller.AckRejected); now != 1 {
+	if now := h.ack("s", 2, rollout.AckRejected); now != 1 {
 		t.Errorf("after the repeated refusal %d is current", now)
 	}
-	if _, _, err := h.service.Acknowledge(context.Background(), "s", 2, controller.Ack{State: controller.AckApplied}); !errors.Is(err, controller.ErrRefused) {
+	if _, _, err := h.service.Acknowledge(context.Background(), "s", 2, rollout.Ack{State: rollout.AckApplied}); !errors.Is(err, rollout.ErrRefused) {
 		t.Errorf("applying what was refused: %v", err)
 	}
 	h.submit("s", 2*time.Hour+1)
@@ -334,21 +335,21 @@ func TestRefusedValuesAreParked(t *testing.T) {
 func TestRefusalAfterAnotherInstanceApplied(t *testing.T) {
 	h := start(t, adopt(byRound))
 	h.register("s", controller.Auto)
-	h.ack("s", 1, controller.AckApplied)
+	h.ack("s", 1, rollout.AckApplied)
 	h.submit("s", 0)
 	h.submit("s", time.Hour+1)
 	h.rounds("s", 1)
-	h.ack("s", 2, controller.AckApplied)
-	if now := h.ack("s", 2, controller.AckRejected); now != 3 {
+	h.ack("s", 2, rollout.AckApplied)
+	if now := h.ack("s", 2, rollout.AckRejected); now != 3 {
 		t.Fatalf("%d is current, want a new revision", now)
 	}
 	one, _ := h.service.Configuration("s", 1)
-	if c := h.current("s"); c.Hash != one.Hash || c.Origin != controller.FromRestore || c.State != controller.Published {
+	if c := h.current("s"); c.Hash != one.Hash || c.Origin != rollout.FromRestore || c.State != rollout.Published {
 		t.Errorf("current is %+v", c)
 	}
 	// Everything refused: nothing is offered, and that is an error to say so.
-	h.ack("s", 3, controller.AckRejected)
-	if _, err := h.service.Current("s"); !errors.Is(err, controller.ErrNoCurrent) {
+	h.ack("s", 3, rollout.AckRejected)
+	if _, err := h.service.Current("s"); !errors.Is(err, rollout.ErrNoCurrent) {
 		t.Errorf("everything was refused, current gives %v", err)
 	}
 	// Tuning goes on from the defaults.
@@ -366,7 +367,7 @@ func TestPartialApplicationIsTheIncumbent(t *testing.T) {
 		return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 	})
 	h.register("s", controller.Auto)
-	_, _, err := h.service.Acknowledge(context.Background(), "s", 1, controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"queues": space.Int(2)}})
+	_, _, err := h.service.Acknowledge(context.Background(), "s", 1, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(2)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,22 +404,22 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 		}
 	}
 	h.submit("s", 0)
-	h.ack("s", 1, controller.AckApplied)
+	h.ack("s", 1, rollout.AckApplied)
 	round(1, 1, 3) // publishes 2: 2 queues
-	h.ack("s", 2, controller.AckFailed)
+	h.ack("s", 2, rollout.AckFailed)
 	h.submit("s", 2*time.Hour+1)
 	st := h.rounds("s", 2) // three queues as revision 3 are what runs, and not what is offered
 	if c := h.current("s"); seen.Load() != 3 || c.Revision != 3 || c.Evidence.Incumbent != 1 {
 		t.Errorf("%+v, %s", c, st.LastDecision)
 	}
-	_, _, err := h.service.Acknowledge(context.Background(), "s", 3, controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"queues": space.Int(8)}})
+	_, _, err := h.service.Acknowledge(context.Background(), "s", 3, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(8)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	applied("c3", 2*time.Hour+2, "3") // says nothing new
 	round(3, 3, 8)
 	applied("c4", 3*time.Hour+2, "4")
-	if c := h.current("s"); c.State != controller.RolledOut || c.Ack.State != controller.AckApplied || !c.Ack.Applied.Equal(origin.Add(3*time.Hour+2)) {
+	if c := h.current("s"); c.State != rollout.RolledOut || c.Ack.State != rollout.AckApplied || !c.Ack.Applied.Equal(origin.Add(3*time.Hour+2)) {
 		t.Errorf("after its event %+v, %+v", c, c.Ack)
 	}
 	round(4, 4, 4)
@@ -426,7 +427,7 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 	applied("c1", 4*time.Hour+3, "1")   // history
 	round(5, 4, 4)
 	// Effective values outside the space are no incumbent: what was sent is.
-	_, _, err = h.service.Acknowledge(context.Background(), "s", 6, controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"queues": space.Int(80)}})
+	_, _, err = h.service.Acknowledge(context.Background(), "s", 6, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(80)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -436,14 +437,14 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 func TestRepeatedAcknowledgementChangesNothing(t *testing.T) {
 	h := start(t, adopt(byRound))
 	h.register("s", controller.Auto)
-	for _, state := range []controller.AckState{controller.AckFailed, controller.AckApplied, controller.AckRejected} {
+	for _, state := range []rollout.AckState{rollout.AckFailed, rollout.AckApplied, rollout.AckRejected} {
 		h.ack("s", 1, state)
 		c, _ := h.service.Configuration("s", 1)
 		before, _, _ := h.service.Scheduler("s")
 		time.Sleep(time.Millisecond)
 		h.ack("s", 1, state)
 		after, _, _ := h.service.Scheduler("s")
-		if again, _ := h.service.Configuration("s", 1); again != c || !after.Updated.Equal(before.Updated) || after.Served != before.Served || after.Acknowledged != before.Acknowledged {
+		if again, _ := h.service.Configuration("s", 1); again != c || !after.Updated.Equal(before.Updated) || after.OfferedRevision != before.OfferedRevision || after.AcknowledgedRevision != before.AcknowledgedRevision {
 			t.Errorf("%s again: %+v became %+v", state, before, after)
 		}
 	}
@@ -495,7 +496,7 @@ func TestRestartContinues(t *testing.T) {
 	h.submit("s", 0)
 	h.submit("s", time.Hour+1)
 	h.rounds("s", 1)
-	h.ack("s", 2, controller.AckApplied)
+	h.ack("s", 2, rollout.AckApplied)
 	block.Store(true)
 	h.submit("s", 2*time.Hour+1) // this round is cut
 	h.close()
@@ -506,7 +507,7 @@ func TestRestartContinues(t *testing.T) {
 		t.Errorf("the round saw %d jobs, want 2", seen.Load())
 	}
 	c, st, err := h.service.Scheduler("s")
-	if err != nil || c.Acknowledged != 2 || c.Served != 3 || st.Events != 3 || !c.Zero.Equal(origin) {
+	if err != nil || c.AcknowledgedRevision != 2 || c.OfferedRevision != 3 || st.Events != 3 || !c.Zero.Equal(origin) {
 		t.Errorf("after the restart %+v, %+v, %v", c, st, err)
 	}
 	res, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("e1", 0), submission("new", 0)})
@@ -556,5 +557,37 @@ func TestRegisterOnce(t *testing.T) {
 	var v space.Violations
 	if _, err := h.service.Register(ctx, reg, nil, false); !errors.As(err, &v) {
 		t.Errorf("a broken space: %v", err)
+	}
+}
+
+// A decision that panics may have changed the ledger: the next round sees what is
+// on disk, with the events that came meanwhile.
+func TestALedgerIsRebuiltAfterAPanic(t *testing.T) {
+	deciding, ingested := make(chan struct{}), make(chan struct{})
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		if in.Round == 1 {
+			close(deciding)
+			<-ingested
+			in.Ledger.Forget(1000 * time.Hour)
+			in.Ledger.Apply(workload.Event{ID: "none", Kind: workload.Submitted, Time: time.Hour, Job: workload.Job{ID: "none", GPUs: 1}})
+			panic("half way")
+		}
+		return keep(ctx, in)
+	})
+	h.register("s", controller.Auto)
+	for i := range 3 {
+		h.submit("s", time.Duration(i+1)*time.Minute)
+	}
+	h.submit("s", time.Hour+1)
+	<-deciding
+	h.submit("s", time.Hour+2)
+	close(ingested)
+	if st := h.rounds("s", 1); st.Failures != 1 || !strings.Contains(st.LastError, "half way") {
+		t.Errorf("%+v", st)
+	}
+	h.submit("s", time.Hour+1) // an event of its own
+	h.submit("s", 2*time.Hour+1)
+	if st := h.rounds("s", 2); st.LastDecision != "kept: round 2 of 6 jobs" || st.Events != 7 {
+		t.Errorf("%+v", st)
 	}
 }

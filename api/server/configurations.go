@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/space"
 )
 
@@ -98,7 +98,7 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest, stream 
 			return s.statusOf(stream.Context().Err())
 		case <-s.draining:
 			return errDraining
-		case <-watcher.C:
+		case <-watcher.Changed():
 			err = sendCurrent()
 		case <-timer.C:
 			err = send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Heartbeat_{Heartbeat: &pb.WatchConfigurationsResponse_Heartbeat{}}})
@@ -110,9 +110,9 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest, stream 
 	}
 }
 
-var ackStates = map[pb.Acknowledgement_State]controller.AckState{
-	pb.Acknowledgement_APPLIED: controller.AckApplied, pb.Acknowledgement_PARTIALLY_APPLIED: controller.AckPartial,
-	pb.Acknowledgement_REJECTED: controller.AckRejected, pb.Acknowledgement_FAILED: controller.AckFailed,
+var ackStates = map[pb.Acknowledgement_State]rollout.AckState{
+	pb.Acknowledgement_APPLIED: rollout.AckApplied, pb.Acknowledgement_PARTIALLY_APPLIED: rollout.AckPartial,
+	pb.Acknowledgement_REJECTED: rollout.AckRejected, pb.Acknowledgement_FAILED: rollout.AckFailed,
 }
 
 // AcknowledgeConfiguration records what became of a revision.
@@ -145,10 +145,10 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context, req *pb.Acknowled
 }
 
 // ackFromProto checks an acknowledgement of a configuration and converts it.
-func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (controller.Ack, error) {
+func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (rollout.Ack, error) {
 	const at = "acknowledgement."
 	var v violations
-	out := controller.Ack{State: ackStates[a.GetState()], Error: a.GetError(), Instance: a.GetInstanceId()}
+	out := rollout.Ack{State: ackStates[a.GetState()], Error: a.GetError(), Instance: a.GetInstanceId()}
 	if out.State == "" {
 		v.add(at+"state", "is required: APPLIED, PARTIALLY_APPLIED, REJECTED or FAILED")
 	}
@@ -165,9 +165,9 @@ func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (co
 		out.Applied = t.AsTime()
 	}
 	switch n := len(a.GetEffectiveParameters()); {
-	case n == 0 && out.State == controller.AckPartial:
+	case n == 0 && out.State == rollout.AckPartial:
 		v.add(at+"effective_parameters", "is required if PARTIALLY_APPLIED: the values in force that differ")
-	case n > 0 && out.State != controller.AckPartial && out.State != controller.AckApplied:
+	case n > 0 && out.State != rollout.AckPartial && out.State != rollout.AckApplied:
 		v.add(at+"effective_parameters", "counts only if APPLIED or PARTIALLY_APPLIED")
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.GetEffectiveParameters())) {
@@ -184,7 +184,7 @@ func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (co
 			v.add(field, "%s is not a value of it: want %s", x, p.Range())
 		case x.Equal(sent.Get(id)):
 			// As sent: nothing to remember.
-		case out.State == controller.AckApplied:
+		case out.State == rollout.AckApplied:
 			v.add(field, "%s is not what was sent, %s: want state PARTIALLY_APPLIED", x, sent.Get(id))
 		default:
 			if out.Effective == nil {
@@ -239,18 +239,18 @@ func (s *Server) ListConfigurations(_ context.Context, req *pb.ListConfiguration
 
 // etag identifies a revision in its present state: the values behind a poll
 // change only with the revision.
-func etag(c *controller.Configuration) string { return fmt.Sprintf("%d-%.16s", c.Revision, c.Hash) }
+func etag(c *rollout.Configuration) string { return fmt.Sprintf("%d-%.16s", c.Revision, c.Hash) }
 
-var configStates = map[controller.ConfigState]pb.Configuration_State{
-	controller.Proposed: pb.Configuration_PROPOSED, controller.Published: pb.Configuration_PUBLISHED, controller.RolledOut: pb.Configuration_ROLLED_OUT,
-	controller.Superseded: pb.Configuration_SUPERSEDED, controller.Rejected: pb.Configuration_REJECTED,
+var configStates = map[rollout.RevisionState]pb.Configuration_State{
+	rollout.Proposed: pb.Configuration_PROPOSED, rollout.Published: pb.Configuration_PUBLISHED, rollout.RolledOut: pb.Configuration_ROLLED_OUT,
+	rollout.Superseded: pb.Configuration_SUPERSEDED, rollout.Rejected: pb.Configuration_REJECTED,
 }
 
-var origins = map[controller.Origin]pb.Configuration_Origin{
-	controller.FromDefault: pb.Configuration_DEFAULT, controller.FromTuning: pb.Configuration_TUNED, controller.FromRestore: pb.Configuration_RESTORED,
+var origins = map[rollout.Origin]pb.Configuration_Origin{
+	rollout.FromDefault: pb.Configuration_DEFAULT, rollout.FromTuning: pb.Configuration_TUNED, rollout.FromRestore: pb.Configuration_RESTORED,
 }
 
-func configurationToProto(c *controller.Configuration) *pb.Configuration {
+func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	sp := c.Config.Space()
 	out := &pb.Configuration{
 		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision, State: configStates[c.State], Origin: origins[c.Origin],

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/store"
 )
 
@@ -27,11 +28,11 @@ var reasons = []struct {
 	{controller.ErrNotFound, codes.NotFound, "NOT_FOUND"},
 	{controller.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
 	{controller.ErrRequestReuse, codes.AlreadyExists, "REQUEST_ID_REUSED"},
-	{controller.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
-	{controller.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
+	{rollout.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
+	{rollout.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
 	{errEtag, codes.Aborted, "ETAG_MISMATCH"},
-	{controller.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},
-	{controller.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
+	{rollout.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},
+	{rollout.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},

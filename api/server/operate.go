@@ -7,6 +7,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 )
 
 var errEtag = errors.New("the scheduler was changed since its etag was read; read it again")
@@ -157,7 +158,7 @@ func (s *Server) RollbackConfiguration(ctx context.Context, req *pb.RollbackConf
 	if req.GetFromRevision() < 0 {
 		return nil, s.statusOf(invalid("from_revision", "%d is negative", req.GetFromRevision()))
 	}
-	c, err := s.service.Rollback(ctx, id, controller.Back{To: req.GetRevision(), From: req.GetFromRevision(), Park: req.GetPark()})
+	c, err := s.service.Rollback(ctx, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(), Park: req.GetPark()})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
@@ -199,7 +199,7 @@ func TestEvidenceIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := configurationToProto(&controller.Configuration{Scheduler: "s", Revision: 2, Config: sp.Default(), Evidence: &controller.Evidence{
+	got := configurationToProto(&rollout.Configuration{Scheduler: "s", Revision: 2, Config: sp.Default(), Evidence: &rollout.Evidence{
 		Ratio: 1.2, Interval: round.Interval{Low: 1.1, High: 1.3}, Search: "full", Why: "cold start", Incumbent: 1,
 	}}).GetEvidence()
 	if got.GetRatioLow() != 1.1 || got.GetRatioHigh() != 1.3 || got.GetSearch() != "full" || got.GetSearchReason() != "cold start" || got.GetIncumbentRevision() != 1 {

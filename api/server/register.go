@@ -269,8 +269,8 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision, LastError: st.LastError},
 	}
-	if c.Served > 0 {
-		out.CurrentConfiguration = configurationName(c.ID, c.Served)
+	if c.OfferedRevision > 0 {
+		out.CurrentConfiguration = configurationName(c.ID, c.OfferedRevision)
 	}
 	if !st.EventTime.IsZero() {
 		out.Status.EventTime = timestamppb.New(st.EventTime)

@@ -13,6 +13,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/space"
 )
 
@@ -30,18 +31,18 @@ var errRevision = errors.New("store: revision out of order")
 // configRecord is a configuration as stored: its values in canonical form, the
 // hash of which is kept beside them.
 type configRecord struct {
-	UID      string                 `json:"uid"`
-	Revision int64                  `json:"revision"`
-	State    controller.ConfigState `json:"state"`
-	Origin   controller.Origin      `json:"origin"`
-	Values   json.RawMessage        `json:"values"`
-	Hash     string                 `json:"sha256"`
-	Created  time.Time              `json:"created"`
-	Updated  time.Time              `json:"updated"`
-	Reason   string                 `json:"reason,omitempty"`
-	Evidence *controller.Evidence   `json:"evidence,omitempty"`
-	Ack      *controller.Ack        `json:"ack,omitempty"`
-	Left     int64                  `json:"left,omitempty"`
+	UID      string                `json:"uid"`
+	Revision int64                 `json:"revision"`
+	State    rollout.RevisionState `json:"state"`
+	Origin   rollout.Origin        `json:"origin"`
+	Values   json.RawMessage       `json:"values"`
+	Hash     string                `json:"sha256"`
+	Created  time.Time             `json:"created"`
+	Updated  time.Time             `json:"updated"`
+	Reason   string                `json:"reason,omitempty"`
+	Evidence *rollout.Evidence     `json:"evidence,omitempty"`
+	Ack      *rollout.Ack          `json:"ack,omitempty"`
+	Left     int64                 `json:"left,omitempty"`
 }
 
 func revisionKey(revision int64) []byte {
@@ -90,7 +91,7 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	return storageError(err)
 }
 
-func putConfig(tx *bolt.Tx, scheduler []byte, cfg *controller.Configuration) error {
+func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error {
 	b, err := bucket(tx, configsBucket, string(scheduler))
 	if err != nil {
 		return err
@@ -160,14 +161,14 @@ func loadScheduler(tx *bolt.Tx, s controller.Scheduler) (controller.Saved, error
 		if cfg.Hash() != c.Hash {
 			return fmt.Errorf("its SHA-256 is %s, recorded is %s", cfg.Hash(), c.Hash)
 		}
-		out.Configurations = append(out.Configurations, &controller.Configuration{
+		out.Configurations = append(out.Configurations, &rollout.Configuration{
 			Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg, Hash: c.Hash,
 			Created: c.Created, Updated: c.Updated, Reason: c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left,
 		})
 		return nil
 	})
-	if n := int64(len(out.Configurations)); err == nil && n != s.Last {
-		err = &CorruptError{File: configFile, Bucket: configsBucket + "/" + s.ID, Why: fmt.Sprintf("it has %d revisions, the scheduler's record says %d", n, s.Last)}
+	if n := int64(len(out.Configurations)); err == nil && n != s.LastRevision {
+		err = &CorruptError{File: configFile, Bucket: configsBucket + "/" + s.ID, Why: fmt.Sprintf("it has %d revisions, the scheduler's record says %d", n, s.LastRevision)}
 	}
 	return out, err
 }

@@ -50,7 +50,7 @@ func crashChild(dir string) {
 	}
 	last := int64(0)
 	if len(saved) > 0 {
-		last = saved[0].Scheduler.Last
+		last = saved[0].Scheduler.LastRevision
 	}
 	ctx := context.Background()
 	for w := range 3 {
@@ -131,7 +131,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		}
 		now := int64(0)
 		if len(saved) > 0 {
-			now = saved[0].Scheduler.Last
+			now = saved[0].Scheduler.LastRevision
 		}
 		if now < lastAcked || now < lastSeen {
 			t.Fatalf("kill %d: revision %d after %d was acknowledged and %d was seen", kill, now, lastAcked, lastSeen)

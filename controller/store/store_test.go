@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -46,9 +47,9 @@ func change(t testing.TB, sp *space.Space, revision int64) controller.Change {
 	}
 	at := time.Unix(1_700_000_000+revision, 0).UTC()
 	return controller.Change{
-		Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "t", Params: sp.Params(), Rules: sp.Rules()}, UID: "u", Created: at, Updated: at, Last: revision, Served: revision},
-		Configurations: []*controller.Configuration{{
-			Scheduler: "s", UID: fmt.Sprint("c", revision), Revision: revision, State: controller.Published, Origin: controller.FromTuning,
+		Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "t", Params: sp.Params(), Rules: sp.Rules()}, UID: "u", Created: at, Updated: at, Revisions: rollout.Revisions{LastRevision: revision, OfferedRevision: revision}},
+		Configurations: []*rollout.Configuration{{
+			Scheduler: "s", UID: fmt.Sprint("c", revision), Revision: revision, State: rollout.Published, Origin: rollout.FromTuning,
 			Config: c, Hash: c.Hash(), Created: at, Updated: at, Reason: "test",
 		}},
 	}
@@ -73,10 +74,10 @@ func TestWhatWasCommittedIsLoaded(t *testing.T) {
 	r := open(t, dir)
 	first, second := change(t, sp, 1), change(t, sp, 2)
 	first.Request = &controller.Request{ID: "r1", Digest: "d", Scheduler: "s"}
-	second.Ack = &controller.Ack{State: controller.AckPartial, Effective: map[string]space.Value{"thresholds": space.Nums(7)}}
+	second.Ack = &rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"thresholds": space.Nums(7)}}
 	second.AckRevision = 1
 	acked := *first.Configurations[0]
-	acked.Ack, acked.State = second.Ack, controller.RolledOut
+	acked.Ack, acked.State = second.Ack, rollout.RolledOut
 	second.Configurations = append(second.Configurations, &acked)
 	for _, c := range []controller.Change{first, second} {
 		if err := r.Commit(ctx, c); err != nil {
@@ -102,7 +103,7 @@ func TestWhatWasCommittedIsLoaded(t *testing.T) {
 		t.Fatalf("loaded %+v, %+v", saved, requests)
 	}
 	got := saved[0].Configurations
-	if got[0].State != controller.RolledOut || got[0].Ack == nil || !got[0].Ack.Effective["thresholds"].Equal(space.Nums(7)) {
+	if got[0].State != rollout.RolledOut || got[0].Ack == nil || !got[0].Ack.Effective["thresholds"].Equal(space.Nums(7)) {
 		t.Errorf("revision 1 is %+v", got[0])
 	}
 	if !got[1].Config.Equal(second.Configurations[0].Config) || got[1].Hash != second.Configurations[0].Hash {
@@ -131,7 +132,7 @@ func TestRevisionsOnlyGoForward(t *testing.T) {
 		t.Errorf("other values for revision 2: %v", err)
 	}
 	saved, _, err := r.Load()
-	if err != nil || len(saved[0].Configurations) != 2 || saved[0].Scheduler.Last != 2 {
+	if err != nil || len(saved[0].Configurations) != 2 || saved[0].Scheduler.LastRevision != 2 {
 		t.Errorf("a refused change left %+v, %v", saved, err)
 	}
 }

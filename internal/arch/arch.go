@@ -58,6 +58,8 @@ var rooms = []room{
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
 	{"lab", 6, []string{"replay", "round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"replay", 5, []string{"round", "schedulers", "search", "generation", "simulator", "space", "workload", "internal"}},
+	{"controller/watch", 0, nil},
+	{"controller/rollout", 5, []string{"round", "space"}},
 	{"controller", 5, []string{"round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
@@ -18,7 +19,7 @@ func better(_ context.Context, in round.Input) (round.Decision, error) {
 	return round.Decision{Config: in.Incumbent.With("queues", space.Int(n+1)), Adopt: true, Reason: "more queues", Ratio: 1.2}, nil
 }
 
-func queues(c *controller.Configuration) int { return c.Config.Get("queues").Int() }
+func queues(c *rollout.Configuration) int { return c.Config.Get("queues").Int() }
 
 func (h *harness) modify(id string, f func(*controller.Scheduler) error) controller.Scheduler {
 	h.t.Helper()
@@ -46,19 +47,19 @@ func TestApproveAProposal(t *testing.T) {
 	defer w.Close()
 	for range 2 { // to say it again changes nothing
 		got, err := h.service.Approve(ctx, "s", 2)
-		if err != nil || got.State != controller.Published || h.current("s").Revision != 2 {
+		if err != nil || got.State != rollout.Published || h.current("s").Revision != 2 {
 			t.Fatalf("approved: %+v, %v", got, err)
 		}
 	}
 	select {
-	case <-w.C:
+	case <-w.Changed():
 	default:
 		t.Error("a watcher was not told")
 	}
-	if first, _ := h.service.Configuration("s", 1); first.State != controller.Superseded {
+	if first, _ := h.service.Configuration("s", 1); first.State != rollout.Superseded {
 		t.Errorf("revision 1 is %s", first.State)
 	}
-	if _, err := h.service.Approve(ctx, "s", 1); !errors.Is(err, controller.ErrState) {
+	if _, err := h.service.Approve(ctx, "s", 1); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("a superseded revision was approved: %v", err)
 	}
 	if _, err := h.service.Approve(ctx, "s", 9); !errors.Is(err, controller.ErrNotFound) {
@@ -66,7 +67,7 @@ func TestApproveAProposal(t *testing.T) {
 	}
 	h.close()
 	h.open()
-	if c := h.current("s"); c.Revision != 2 || c.State != controller.Published {
+	if c := h.current("s"); c.Revision != 2 || c.State != rollout.Published {
 		t.Errorf("after a restart: revision %d, %s", c.Revision, c.State)
 	}
 }
@@ -77,15 +78,15 @@ func TestRollbackSentAgain(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)
 	ctx := context.Background()
-	h.ack("s", 1, controller.AckApplied)
+	h.ack("s", 1, rollout.AckApplied)
 	h.submit("s", 30*time.Minute)
 	for n := int64(1); n <= 2; n++ {
 		h.submit("s", time.Duration(n)*time.Hour+time.Minute)
 		h.rounds("s", n)
-		h.ack("s", n+1, controller.AckApplied)
+		h.ack("s", n+1, rollout.AckApplied)
 	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
-	state := func(revision int64) controller.ConfigState {
+	state := func(revision int64) rollout.RevisionState {
 		t.Helper()
 		c, err := h.service.Configuration("s", revision)
 		if err != nil {
@@ -95,32 +96,32 @@ func TestRollbackSentAgain(t *testing.T) {
 	}
 	back := func(revision int64, park bool) {
 		t.Helper()
-		got, err := h.service.Rollback(ctx, "s", controller.Back{To: revision, Park: park})
+		got, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: revision, Park: park})
 		if err != nil || got.Revision != 4 || queues(got) != 4 || h.current("s") != got {
 			t.Fatalf("went back to %+v, %v", got, err)
 		}
 	}
 	back(0, false)
 	back(0, false)
-	h.ack("s", 4, controller.AckApplied)
+	h.ack("s", 4, rollout.AckApplied)
 	back(0, false)
 	h.close()
 	h.open()
 	back(0, false)
-	if state(3) == controller.Rejected {
+	if state(3) == rollout.Rejected {
 		t.Error("revision 3 is parked, which nobody asked for")
 	}
 	for range 2 {
 		back(0, true)
 		back(2, true)
-		if state(3) != controller.Rejected || state(2) == controller.Rejected || state(1) == controller.Rejected {
+		if state(3) != rollout.Rejected || state(2) == rollout.Rejected || state(1) == rollout.Rejected {
 			t.Errorf("to be parked was revision 3: they are %s, %s, %s", state(1), state(2), state(3))
 		}
 	}
-	if further, err := h.service.Rollback(ctx, "s", controller.Back{To: 1, Park: true}); err != nil || further.Revision != 5 || queues(further) != 3 || state(4) != controller.Rejected {
+	if further, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1, Park: true}); err != nil || further.Revision != 5 || queues(further) != 3 || state(4) != rollout.Rejected {
 		t.Errorf("further back: %+v, %v; revision 4 is %s", further, err, state(4))
 	}
-	if again, err := h.service.Rollback(ctx, "s", controller.Back{To: 1, Park: true}); err != nil || again.Revision != 5 || state(1) == controller.Rejected {
+	if again, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1, Park: true}); err != nil || again.Revision != 5 || state(1) == rollout.Rejected {
 		t.Errorf("further back again: %+v, %v", again, err)
 	}
 }
@@ -129,61 +130,61 @@ func TestRollback(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)
 	ctx := context.Background()
-	if _, err := h.service.Rollback(ctx, "s", controller.Back{}); !errors.Is(err, controller.ErrState) {
+	if _, err := h.service.Rollback(ctx, "s", rollout.Rollback{}); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("went back from the defaults: %v", err)
 	}
-	h.ack("s", 1, controller.AckApplied)
+	h.ack("s", 1, rollout.AckApplied)
 	h.submit("s", 30*time.Minute)
 	for n := int64(1); n <= 2; n++ {
 		h.submit("s", time.Duration(n)*time.Hour+time.Minute)
 		h.rounds("s", n)
-		h.ack("s", n+1, controller.AckApplied)
+		h.ack("s", n+1, rollout.AckApplied)
 	}
 	if c := h.current("s"); c.Revision != 3 || queues(c) != 5 {
 		t.Fatalf("revision %d has %d queues", c.Revision, queues(c))
 	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
 
-	got, err := h.service.Rollback(ctx, "s", controller.Back{Park: true})
+	got, err := h.service.Rollback(ctx, "s", rollout.Rollback{Park: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Revision != 4 || queues(got) != 4 || got.Origin != controller.FromRestore || h.current("s") != got {
+	if got.Revision != 4 || queues(got) != 4 || got.Origin != rollout.FromRestore || h.current("s") != got {
 		t.Errorf("went back to %+v", got)
 	}
-	if bad, _ := h.service.Configuration("s", 3); bad.State != controller.Rejected {
+	if bad, _ := h.service.Configuration("s", 3); bad.State != rollout.Rejected {
 		t.Errorf("revision 3 is %s, not parked", bad.State)
 	}
-	if _, _, err := h.service.Acknowledge(ctx, "s", 3, controller.Ack{State: controller.AckApplied, Instance: "late"}); !errors.Is(err, controller.ErrRefused) {
+	if _, _, err := h.service.Acknowledge(ctx, "s", 3, rollout.Ack{State: rollout.AckApplied, Instance: "late"}); !errors.Is(err, rollout.ErrRefused) {
 		t.Errorf("a parked revision was acknowledged: %v", err)
 	}
-	if again, err := h.service.Rollback(ctx, "s", controller.Back{To: 2}); err != nil || again.Revision != 4 {
+	if again, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 2}); err != nil || again.Revision != 4 {
 		t.Errorf("to the same values: %+v, %v", again, err)
 	}
-	if _, err := h.service.Rollback(ctx, "s", controller.Back{To: 3}); !errors.Is(err, controller.ErrRefused) {
+	if _, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 3}); !errors.Is(err, rollout.ErrRefused) {
 		t.Errorf("to parked values: %v", err)
 	}
-	if first, err := h.service.Rollback(ctx, "s", controller.Back{To: 1}); err != nil || first.Revision != 5 || queues(first) != 3 {
+	if first, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1}); err != nil || first.Revision != 5 || queues(first) != 3 {
 		t.Errorf("to the defaults: %+v, %v", first, err)
 	}
 	// Who looked at revision 3 goes back from nothing else.
-	for _, b := range []controller.Back{{From: 3}, {From: 4, To: 2}, {From: 6}, {From: 3, To: 1, Park: true}} {
-		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, controller.ErrChanged) || h.current("s").Revision != 5 {
+	for _, b := range []rollout.Rollback{{From: 3}, {From: 4, To: 2}, {From: 6}, {From: 3, To: 1, Park: true}} {
+		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, rollout.ErrChanged) || h.current("s").Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
-	for _, b := range []controller.Back{{}, {From: 4}, {From: 4, To: 1}} { // sent again
+	for _, b := range []rollout.Rollback{{}, {From: 4}, {From: 4, To: 1}} { // sent again
 		if c, err := h.service.Rollback(ctx, "s", b); err != nil || c.Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
-	for _, b := range []controller.Back{{From: 5}, {From: 5, Park: true}} { // further back, but where to?
-		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, controller.ErrState) || h.current("s").Revision != 5 {
+	for _, b := range []rollout.Rollback{{From: 5}, {From: 5, Park: true}} { // further back, but where to?
+		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, rollout.ErrState) || h.current("s").Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
 	// The search hears of what is parked, and nothing reaches it again.
-	h.ack("s", 5, controller.AckApplied)
+	h.ack("s", 5, rollout.AckApplied)
 	h.close()
 	h.decide = func(_ context.Context, in round.Input) (round.Decision, error) {
 		if len(in.Refused) != 1 || !in.Refused[0].Get("queues").Equal(space.Int(5)) {
@@ -268,14 +269,14 @@ func TestModify(t *testing.T) {
 	h.submit("s", 30*time.Minute)
 	h.submit("s", 2*time.Hour+time.Minute)
 	h.rounds("s", 1)
-	h.ack("s", 2, controller.AckApplied)
+	h.ack("s", 2, rollout.AckApplied)
 	s := h.modify("s", func(s *controller.Scheduler) error {
 		s.Policy.UpdateInterval = 90 * time.Minute
-		s.ID, s.Served = "other", 7 // not for an operator to change
+		s.ID, s.OfferedRevision = "other", 7 // not for an operator to change
 		return nil
 	})
-	if s.ID != "s" || s.Served != 2 || s.Round != 1 {
-		t.Errorf("%s serves revision %d, round %d", s.ID, s.Served, s.Round)
+	if s.ID != "s" || s.OfferedRevision != 2 || s.Round != 1 {
+		t.Errorf("%s serves revision %d, round %d", s.ID, s.OfferedRevision, s.Round)
 	}
 	h.submit("s", 2*time.Hour+59*time.Minute) // the next is due at three o'clock
 	if _, st, _ := h.service.Scheduler("s"); st.Rounds != 1 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -179,9 +180,9 @@ func TestStoredWrongClockRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = repo.Commit(context.Background(), controller.Change{
-			Scheduler: controller.Scheduler{UID: "u", Zero: origin, Last: 1, Served: 1, Round: round, Registration: controller.Registration{
+			Scheduler: controller.Scheduler{UID: "u", Zero: origin, Revisions: rollout.Revisions{LastRevision: 1, OfferedRevision: 1}, Round: round, Registration: controller.Registration{
 				ID: "s", Type: "test", Params: sp.Params(), Objective: "avg_jct", Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}},
-			Configurations: []*controller.Configuration{{Scheduler: "s", UID: "c", Revision: 1, State: controller.Published, Origin: controller.FromDefault, Config: sp.Default(), Hash: sp.Default().Hash()}},
+			Configurations: []*rollout.Configuration{{Scheduler: "s", UID: "c", Revision: 1, State: rollout.Published, Origin: rollout.FromDefault, Config: sp.Default(), Hash: sp.Default().Hash()}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,120 @@
+package controller
+
+import (
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
+)
+
+// An event clock bounds how far one event may move it, so that a single wrong
+// clock does not stop the rounds:
+//
+//   - An event more than maxAhead beyond the latest is rejected, and one before the
+//     horizon, to which no later round looks back, is late.
+//   - If several such events in a row agree on another time, it is the clock that
+//     is wrong, or the scheduler was away: the clock is set to their time. To set
+//     it back takes as many as hold it where it is, so that a backfill does not.
+//
+// Events beyond a clock that was set back no longer count.
+const (
+	maxAhead = 7 * 24 * time.Hour
+	agreeing = 10   // events that set the clock: more than one that is repeated or a stray few
+	holding  = 1000 // the most it takes to set it back
+)
+
+// eventClock is a scheduler's event time, that of its latest event. It is a
+// value: no clock but its own. Times count from the scheduler's Zero.
+type eventClock struct {
+	running bool          // there was an event
+	latest  time.Duration // of the events; what the clock was set to before the first
+	held    int           // events that agree with latest
+	strays  strays
+}
+
+// strays are events in a row that do not fit the clock and agree on another
+// time, within maxAhead from one to the next.
+type strays struct {
+	ids         map[string]struct{} // at most holding
+	first, last time.Duration
+}
+
+// advance moves the clock by an event that counts.
+func (c *eventClock) advance(at time.Duration) {
+	switch {
+	case !c.running || at > c.latest+maxAhead:
+		c.held = 1
+	case at >= c.latest-maxAhead:
+		c.held++
+	}
+	if !c.running || at > c.latest {
+		c.latest = at
+	}
+	c.running = true
+}
+
+// window returns the times that count, from the horizon to the end, in a batch
+// of events at the times given. The first batch of all sets both.
+func (c *eventClock) window(times []time.Duration, horizon time.Duration) (from, end time.Duration) {
+	clock := c.latest
+	if !c.running {
+		clock = begin(times)
+		horizon = clock - round.Retention
+	}
+	return horizon, reach(clock, times)
+}
+
+// stray notes events in a row that do not fit the clock, and reports the time
+// they agree on once there are enough to set the clock to it.
+func (c *eventClock) stray(events []workload.Event) (to time.Duration, enough bool) {
+	for i := range events {
+		s, at := &c.strays, events[i].Time
+		if len(s.ids) == 0 || at < s.first-maxAhead || at > s.last+maxAhead {
+			*s = strays{ids: map[string]struct{}{}, first: at, last: at}
+		}
+		s.first, s.last = min(s.first, at), max(s.last, at)
+		if len(s.ids) < holding {
+			s.ids[events[i].ID] = struct{}{}
+		}
+	}
+	need := agreeing
+	if c.strays.last < c.latest {
+		need = min(max(need, c.held), holding)
+	}
+	return c.strays.last, len(c.strays.ids) >= need
+}
+
+// reach is how far a clock gets by the times given: in order, each counts if it is
+// no more than maxAhead beyond the clock by then.
+func reach(clock time.Duration, times []time.Duration) time.Duration {
+	for _, at := range slices.Sorted(slices.Values(times)) {
+		if at > clock+maxAhead {
+			break
+		}
+		clock = max(clock, at)
+	}
+	return clock
+}
+
+// begin finds the first of the times that a first batch agrees on: those that no
+// gap of more than maxAhead parts from the median.
+func begin(times []time.Duration) time.Duration {
+	times = slices.Sorted(slices.Values(times))
+	i := (len(times) - 1) / 2
+	for i > 0 && times[i]-times[i-1] <= maxAhead {
+		i--
+	}
+	return times[i]
+}
+
+// dueRound is the last round whose instant, its number times the interval, lies
+// before an event time: what happened at the instant itself belongs to it.
+func dueRound(at, interval time.Duration) int64 {
+	at--
+	n := int64(at / interval)
+	if at < 0 && at%interval != 0 {
+		n--
+	}
+	return n
+}

@@ -1,0 +1,157 @@
+package controller
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/controller/watch"
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// managed is a registered scheduler in memory.
+//
+// Locks are taken in this order, left first, and never the other way:
+//
+//	Service.turn < ingesting < committing < watchers
+//	               ingesting < mu < Service.mu
+//	                           mu < watchers
+//	Service.creating < Service.mu
+//
+// committing and mu are never held together. Only committing and ingesting are
+// held while the store writes.
+type managed struct {
+	id       string
+	space    *space.Space
+	snapshot atomic.Pointer[snapshot] // replaced with committing held
+	watchers watch.Hub
+
+	committing sync.Mutex // one Change at a time
+	ingesting  sync.Mutex // one batch at a time; its holder replaces history and moves its clock
+
+	mu       sync.Mutex // guards what follows
+	history  *history
+	pending  []workload.Event   // in history, but not yet in its ledger
+	deciding bool               // a round has the ledger and the engine
+	broken   bool               // a decision panicked; the ledger waits to be rebuilt
+	setting  bool               // the clock is being set: no round begins
+	engine   *generation.Engine // nil until the first round
+	status   Status             // of rounds
+}
+
+// history is what a scheduler's events tell, all of it rebuilt from disk at a
+// start. Times count from the scheduler's Zero.
+type history struct {
+	ids    map[string]time.Duration // of events since the horizon, and their times
+	ledger *workload.Ledger
+	clock  eventClock
+	events int64
+	last   time.Duration // latest time of an event
+}
+
+func newHistory(c workload.Cluster) *history {
+	return &history{ids: map[string]time.Duration{}, ledger: workload.NewLedger(c)}
+}
+
+// record notes an event that counts, all but in the ledger. It reports false for
+// one that is known.
+func (h *history) record(e *workload.Event) bool {
+	if _, dup := h.ids[e.ID]; dup {
+		return false
+	}
+	h.ids[e.ID] = e.Time
+	h.clock.advance(e.Time)
+	if h.events == 0 || e.Time > h.last {
+		h.last = e.Time
+	}
+	h.events++
+	return true
+}
+
+// forget drops the ids of events before the horizon. Such events are late by now,
+// whether they are known or not.
+func (h *history) forget(horizon time.Duration) {
+	for id, at := range h.ids {
+		if at < horizon {
+			delete(h.ids, id)
+		}
+	}
+}
+
+func newManaged(one Saved) *managed {
+	m := &managed{id: one.Scheduler.ID, space: one.Space, history: newHistory(one.Scheduler.Cluster)}
+	m.snapshot.Store(&snapshot{Scheduler: one.Scheduler, configs: one.Configurations})
+	return m
+}
+
+// append notes stored events. Those that come while a round has the ledger enter
+// it when the round is over.
+func (m *managed) append(events []workload.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range events {
+		if m.history.record(&events[i]) {
+			m.pending = append(m.pending, events[i])
+		}
+	}
+	m.applyPending()
+}
+
+// applyPending brings the ledger up to date, unless a round has it. mu is held.
+func (m *managed) applyPending() {
+	if m.deciding || m.broken {
+		return
+	}
+	for i := range m.pending {
+		apply(m.history.ledger, m.pending[i])
+	}
+	m.pending = nil
+}
+
+// snapshot is what readers see of a scheduler. It is never changed, only
+// replaced.
+type snapshot struct {
+	Scheduler
+	configs []*rollout.Configuration // by revision, from 1
+}
+
+func (v *snapshot) rollout() rollout.State {
+	return rollout.State{Scheduler: v.ID, Revisions: v.Revisions, Configurations: v.configs}
+}
+
+// config returns a revision, or nil.
+func (v *snapshot) config(revision int64) *rollout.Configuration {
+	state := v.rollout()
+	return state.Configuration(revision)
+}
+
+// step returns the change that an event of the rollout makes, nil for none.
+func (v *snapshot) step(e rollout.Event, now time.Time) (*Change, error) {
+	next, changed, err := rollout.Step(v.rollout(), e, now)
+	if err != nil || len(changed) == 0 {
+		return nil, err
+	}
+	c := &Change{Scheduler: v.Scheduler, Configurations: changed}
+	c.Scheduler.Revisions = next.Revisions
+	switch e := e.(type) {
+	case rollout.Acknowledge:
+		c.AckRevision, c.Ack = e.Revision, next.Configuration(e.Revision).Ack
+	case rollout.Confirm:
+		c.AckRevision, c.Ack = e.Revision, next.Configuration(e.Revision).Ack
+	}
+	return c, nil
+}
+
+// roundTime is the instant of the last round. The clock is never before it.
+func (v *snapshot) roundTime() time.Duration {
+	return time.Duration(v.Round) * v.Policy.UpdateInterval
+}
+
+// horizon is the event time before which nothing counts any more.
+func (v *snapshot) horizon() time.Duration {
+	return v.roundTime() - round.Retention
+}

@@ -1,0 +1,51 @@
+package controller
+
+import (
+	"context"
+	"time"
+)
+
+// Modify changes what may change of a scheduler after its registration: its
+// display name, mode, objective, policy, and whether its tuning is paused. f
+// changes a copy of the present scheduler; the rest of what it changes is
+// ignored, and if it returns an error nothing changes. With validateOnly nothing
+// is stored and what would be is returned.
+//
+// A round under way that decided for another objective, or while tuning was not
+// paused yet, is dropped.
+func (s *Service) Modify(ctx context.Context, id string, validateOnly bool, f func(*Scheduler) error) (Scheduler, error) {
+	m, err := s.find(id)
+	if err != nil {
+		return Scheduler{}, err
+	}
+	var planned Scheduler
+	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+		wanted := v.Scheduler
+		if err := f(&wanted); err != nil {
+			return nil, err
+		}
+		next := v.Scheduler
+		next.DisplayName, next.Mode, next.Objective = wanted.DisplayName, wanted.Mode, wanted.Objective
+		next.Policy, next.Paused = wanted.Policy, wanted.Paused
+		if next.Policy.UpdateInterval != v.Policy.UpdateInterval {
+			// The last of the new rounds that is no later than the last one decided.
+			next.Round = dueRound(time.Duration(v.Round)*v.Policy.UpdateInterval+1, next.Policy.UpdateInterval)
+		}
+		planned = next
+		same := next.DisplayName == v.DisplayName && next.Mode == v.Mode && next.Objective == v.Objective &&
+			next.Policy == v.Policy && next.Paused == v.Paused
+		if validateOnly || same {
+			return nil, nil
+		}
+		return &Change{Scheduler: next}, nil
+	})
+	if err != nil || validateOnly {
+		return planned, err
+	}
+	s.o.Log.Info("scheduler modified", "scheduler", id, "mode", planned.Mode, "objective", planned.Objective,
+		"paused", planned.Paused, "interval", planned.Policy.UpdateInterval)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.startRound(m)
+	return m.snapshot.Load().Scheduler, nil
+}

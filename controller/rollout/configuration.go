@@ -1,0 +1,116 @@
+package rollout
+
+import (
+	"maps"
+	"time"
+
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
+)
+
+// RevisionState is where a revision stands.
+type RevisionState string
+
+// The states of a revision.
+const (
+	Proposed   RevisionState = "proposed"   // waits for approval
+	Published  RevisionState = "published"  // offered, not acknowledged yet
+	RolledOut  RevisionState = "rolled_out" // acknowledged as applied
+	Superseded RevisionState = "superseded" // a later revision took its place
+	Rejected   RevisionState = "rejected"   // its values are parked
+)
+
+// Origin is why a revision exists.
+type Origin string
+
+// The origins of revisions.
+const (
+	FromDefault Origin = "default"
+	FromTuning  Origin = "tuned"
+	FromRestore Origin = "restored"
+)
+
+// Configuration is one revision of a scheduler's configuration. It is never
+// changed, only replaced by one that differs in State, Updated and Ack.
+type Configuration struct {
+	Scheduler string
+	UID       string // set by the caller of Step
+	Revision  int64
+	State     RevisionState
+	Origin    Origin
+	Config    space.Config
+	Hash      string
+	Created   time.Time
+	Updated   time.Time
+	Reason    string
+	Evidence  *Evidence // of FromTuning
+	Ack       *Ack      // the last one
+	// Left is the revision that a Rollback went back from to this one, 0 if it is
+	// here for another reason.
+	Left int64
+}
+
+// Evidence is what the round behind a revision found.
+type Evidence struct {
+	Round     int64     `json:"round"`
+	At        time.Time `json:"at"`
+	Seed      uint64    `json:"seed"`
+	Ratio     float64   `json:"ratio"`
+	Incumbent int64     `json:"incumbent"`
+	// Interval of Ratio; both 0 if there were too few futures. Search is what was
+	// searched, and Why the reason for it.
+	Interval round.Interval     `json:"interval,omitzero"`
+	Search   string             `json:"search,omitempty"`
+	Why      string             `json:"why,omitempty"`
+	Details  map[string]float64 `json:"details,omitempty"`
+	// Candidates are what the round measured, in order.
+	Candidates []round.Candidate `json:"candidates,omitempty"`
+}
+
+// AckState is the outcome of a revision at its scheduler.
+type AckState string
+
+// The outcomes.
+const (
+	AckApplied  AckState = "applied"
+	AckPartial  AckState = "partially_applied"
+	AckRejected AckState = "rejected"
+	AckFailed   AckState = "failed"
+)
+
+// Ack is an acknowledgement.
+type Ack struct {
+	State     AckState               `json:"state"`
+	Effective map[string]space.Value `json:"effective,omitempty"` // values that differ from the revision's
+	Error     string                 `json:"error,omitempty"`
+	Applied   time.Time              `json:"applied"`
+	Instance  string                 `json:"instance,omitempty"`
+	Received  time.Time              `json:"received"` // set by Step
+}
+
+// applied reports whether the revision took effect, with its values or others.
+func (a *Ack) applied() bool { return a != nil && (a.State == AckApplied || a.State == AckPartial) }
+
+// same reports whether two acknowledgements agree in all but Received.
+func (a *Ack) same(o Ack) bool {
+	return a.State == o.State && a.Error == o.Error && a.Instance == o.Instance && a.Applied.Equal(o.Applied) &&
+		maps.EqualFunc(a.Effective, o.Effective, space.Value.Equal)
+}
+
+// Effective is the configuration as the scheduler applied it, or as it was
+// offered if what was applied is outside the space.
+func (c *Configuration) Effective(sp *space.Space) space.Config {
+	if c.Ack == nil || c.Ack.State != AckPartial {
+		return c.Config
+	}
+	config := c.Config
+	for id, value := range c.Ack.Effective {
+		if _, ok := sp.Param(id); ok {
+			config = config.With(id, value)
+		}
+	}
+	if sp.Check(config) != nil {
+		return c.Config
+	}
+	return config
+}

@@ -1,0 +1,230 @@
+package controller
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// startRound starts the newest round that is due, unless one is under way: that
+// one looks again when it ends, so rounds passed meanwhile become one. m.mu is
+// held.
+func (s *Service) startRound(m *managed) {
+	v := m.snapshot.Load()
+	if m.deciding || m.setting || v.Paused || v.Zero.IsZero() || !m.history.clock.running {
+		return
+	}
+	due := roundID{number: dueRound(m.history.clock.latest, v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval, clockSet: v.ClockSet}
+	if due.number <= v.Round {
+		return
+	}
+	s.mu.RLock()
+	closed := s.closed
+	if !closed {
+		s.wg.Add(1) // Close sets closed before it waits
+	}
+	s.mu.RUnlock()
+	if closed {
+		return
+	}
+	m.deciding = true
+	go func() {
+		defer s.wg.Done()
+		start := time.Now() // for operators; nothing is decided by it
+		text, err := s.runRound(m, due)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.deciding = false
+		m.applyPending()
+		m.history.forget(m.snapshot.Load().horizon())
+		if s.ctx.Err() != nil {
+			return
+		}
+		s.roundDuration.WithLabelValues(m.id).Observe(time.Since(start).Seconds())
+		m.status.Rounds++
+		m.status.LastDecision, m.status.LastError = text, ""
+		if err != nil {
+			m.status.LastError = err.Error()
+			m.status.Failures++
+			s.o.Log.Error("round failed", "scheduler", m.id, "round", due.number, "err", err)
+		} else {
+			s.o.Log.Info("round decided", "scheduler", m.id, "round", due.number, "decision", text)
+		}
+		s.startRound(m)
+	}()
+}
+
+// roundID identifies a round: its number, in intervals of event time, by a clock
+// that had been set so often.
+type roundID struct {
+	number   int64
+	interval time.Duration
+	clockSet int64
+}
+
+func (r roundID) at() time.Duration { return time.Duration(r.number) * r.interval }
+
+// runRound decides one round and publishes the winner. A round that failed counts
+// as decided: the next one is due an interval later. It counts for nothing if the
+// clock was set meanwhile.
+func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-s.ctx.Done():
+		return "", s.ctx.Err()
+	}
+	v := m.snapshot.Load()
+	state := v.rollout()
+	basis := state.Basis()
+	d, decideErr := s.decide(m, v, id)
+	if s.ctx.Err() != nil {
+		return "", s.ctx.Err()
+	}
+	err = s.commit(s.ctx, m, func(now *snapshot) (*Change, error) {
+		switch {
+		case now.ClockSet != id.clockSet:
+			text = "dropped: the event clock was set while the round was decided"
+			return nil, nil
+		case now.Paused:
+			text = "dropped: tuning was paused while the round was decided"
+			return nil, nil
+		case now.Objective != v.Objective:
+			text = "dropped: the objective was changed while the round was decided"
+			return nil, nil
+		}
+		c := &Change{Scheduler: now.Scheduler}
+		if decideErr == nil {
+			c, text = s.adopt(now, basis, &d, v.evidence(id, basis, &d))
+			if json.Valid(d.Experience) {
+				c.Scheduler.Experience = d.Experience
+			}
+		}
+		c.Scheduler.Round = id.number
+		if now.Policy.UpdateInterval != id.interval {
+			c.Scheduler.Round = max(now.Round, dueRound(id.at()+1, now.Policy.UpdateInterval))
+		}
+		return c, nil
+	})
+	if decideErr != nil {
+		return "", decideErr
+	}
+	return text, err
+}
+
+// decide runs the decision of a round on a scheduler's ledger, which is its own
+// until it returns. A decision that panics may leave the ledger and the engine
+// half changed: they are rebuilt, at the latest by the next round.
+func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision, err error) {
+	ledger, err := s.takeLedger(m, id)
+	if err != nil || ledger == nil {
+		return d, err
+	}
+	if m.engine == nil {
+		m.engine, _ = generation.NewEngine(v.Zero, generation.DefaultMethod) // which is known
+	}
+	state := v.rollout()
+	incumbent := m.space.Default()
+	if running := state.Running(); running != nil {
+		incumbent = running.Effective(m.space)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("controller: decision panicked: %v", p)
+			m.mu.Lock()
+			m.engine, m.broken = nil, true
+			m.mu.Unlock()
+			if again := s.rebuild(m); again != nil {
+				err = fmt.Errorf("%w; %w", err, again)
+			}
+		}
+	}()
+	p := v.Policy
+	d, err = s.o.Decide(s.ctx, round.Input{
+		Scheduler: v.Type, Space: m.space, Objective: v.Objective,
+		State: ledger.State(id.at()), Ledger: ledger, Engine: m.engine, Zero: v.Zero,
+		Incumbent: incumbent, Refused: state.Parked(), Seed: p.Seed, Round: int(id.number), Experience: v.Experience,
+		Settings: round.Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers, MinRatio: p.MinRatio},
+	})
+	ledger.Forget(id.at() - round.Retention) // no later round looks further back
+	if err == nil && d.Adopt {
+		err = checkDecision(m.space, &d)
+	}
+	return d, err
+}
+
+// takeLedger returns the ledger for a round to decide on, nil if the clock was
+// set since: what the round forgets is then not for the ledger to forget.
+func (s *Service) takeLedger(m *managed, id roundID) (*workload.Ledger, error) {
+	m.mu.Lock()
+	broken := m.broken
+	m.mu.Unlock()
+	if broken {
+		if err := s.rebuild(m); err != nil {
+			return nil, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.snapshot.Load().ClockSet != id.clockSet {
+		return nil, nil
+	}
+	return m.history.ledger, nil
+}
+
+// adopt is the change that a decision makes to the rollout, and what it says.
+func (s *Service) adopt(v *snapshot, basis rollout.Basis, d *round.Decision, found *rollout.Evidence) (*Change, string) {
+	keep := &Change{Scheduler: v.Scheduler}
+	if !d.Adopt {
+		return keep, "kept: " + d.Reason
+	}
+	state := v.rollout()
+	if err := state.CheckAdoption(d.Config, basis); err != nil {
+		return keep, "kept: " + err.Error()
+	}
+	c, err := v.step(rollout.Publish{
+		Config: d.Config, Origin: rollout.FromTuning, Reason: d.Reason, Evidence: found, Propose: v.Mode != Auto,
+	}, s.now())
+	if err != nil {
+		return keep, "kept: " + err.Error()
+	}
+	published := c.Configurations[len(c.Configurations)-1]
+	return c, fmt.Sprintf("%s as revision %d: %s", published.State, published.Revision, d.Reason)
+}
+
+// evidence is what a round on the state found.
+func (v *snapshot) evidence(id roundID, basis rollout.Basis, d *round.Decision) *rollout.Evidence {
+	return &rollout.Evidence{
+		Round: id.number, At: v.Zero.Add(id.at()), Seed: v.Policy.Seed, Ratio: d.Ratio, Incumbent: basis.Running,
+		Interval: d.Interval, Search: d.Search, Why: d.Why, Details: finite(d.Details), Candidates: d.Candidates,
+	}
+}
+
+// checkDecision turns the decision's configuration into one of the registered
+// space, or says why it is none.
+func checkDecision(sp *space.Space, d *round.Decision) error {
+	config, err := validateOutgoing(sp, d.Config)
+	if err != nil {
+		return err
+	}
+	if math.IsNaN(d.Ratio) || math.IsInf(d.Ratio, 0) {
+		return fmt.Errorf("controller: decision has ratio %v", d.Ratio)
+	}
+	d.Config = config
+	return nil
+}
+
+// finite leaves out what JSON cannot hold.
+func finite(m map[string]float64) map[string]float64 {
+	m = maps.Clone(m)
+	maps.DeleteFunc(m, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	return m
+}

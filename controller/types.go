@@ -1,0 +1,121 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Errors of Service, besides those of package rollout. All but ErrClosed come
+// wrapped, with the scheduler they are about.
+var (
+	ErrClosed       = errors.New("the service is closed")
+	ErrNotFound     = rollout.ErrNotFound // of a scheduler or a revision
+	ErrExists       = errors.New("already exists")
+	ErrRequestReuse = errors.New("request id was used for another request")
+	ErrOutsideSpace = errors.New("configuration is outside the registered space")
+)
+
+// Mode says where a better configuration goes.
+type Mode string
+
+// The modes.
+const (
+	Recommend Mode = "recommend" // recorded as proposed
+	Auto      Mode = "auto"      // offered to the scheduler
+)
+
+// Policy says when a scheduler's rounds run and what they ask for.
+type Policy struct {
+	UpdateInterval time.Duration `json:"update_interval"`
+	MinRatio       float64       `json:"min_ratio"`
+	Horizon        time.Duration `json:"horizon"`
+	Futures        int           `json:"futures"`
+	Budget         int           `json:"budget"`
+	Seed           uint64        `json:"seed"`
+}
+
+// DefaultPolicy decides hourly.
+func DefaultPolicy() Policy {
+	return Policy{UpdateInterval: time.Hour, MinRatio: 1.05, Horizon: 4 * time.Hour, Futures: 4, Budget: 40}
+}
+
+// Registration is what an operator says of a scheduler.
+type Registration struct {
+	ID          string           `json:"id"`
+	DisplayName string           `json:"display_name,omitempty"`
+	Type        string           `json:"type"`
+	Params      []space.Param    `json:"params"`
+	Rules       []space.Rule     `json:"rules"`
+	Objective   string           `json:"objective"`
+	Cluster     workload.Cluster `json:"cluster"`
+	Policy      Policy           `json:"policy"`
+	Mode        Mode             `json:"mode"`
+}
+
+// Scheduler is a registered scheduler as stored.
+type Scheduler struct {
+	Registration
+	UID     string    `json:"uid"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+	// Zero is instant 0 of the scheduler's ledger: the midnight (UTC) before the
+	// first event. The zero Time before there is one.
+	Zero time.Time `json:"zero"`
+	rollout.Revisions
+	// Round is the last round decided; rounds begin after the first event's.
+	Round int64 `json:"round"`
+	// Paused keeps rounds from being decided; events are still ingested.
+	Paused bool `json:"paused,omitempty"`
+	// ClockSet counts how often events that agreed set the event clock.
+	ClockSet int64 `json:"clock_set,omitempty"`
+	// Experience is what the rounds so far found, for the next one.
+	Experience json.RawMessage `json:"experience,omitempty"`
+}
+
+// Status is where the service stands with a scheduler.
+type Status struct {
+	EventTime time.Time // zero before the first event
+	Events    int64
+	// Rounds that ended since the service started, and how many of them failed.
+	Rounds, Failures int64
+	Watchers         int
+	LastDecision     string
+	LastError        string
+}
+
+// Request remembers a mutation by its caller's id.
+type Request struct {
+	ID        string `json:"id"`
+	Digest    string `json:"digest"` // of the content
+	Scheduler string `json:"scheduler"`
+}
+
+// Change is written whole or not at all.
+type Change struct {
+	Scheduler      Scheduler
+	Configurations []*rollout.Configuration
+	Ack            *rollout.Ack // of AckRevision
+	AckRevision    int64        // 0 without Ack
+	Request        *Request
+}
+
+// Saved is what a store holds of one scheduler.
+type Saved struct {
+	Scheduler      Scheduler
+	Space          *space.Space             // of the scheduler's parameters and rules
+	Configurations []*rollout.Configuration // by revision, from 1
+}
+
+// Store keeps what Service must not lose. Writes that return nil are durable.
+type Store interface {
+	Commit(ctx context.Context, c Change) error
+	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error
+	Load() (saved []Saved, requests []Request, err error)
+	ReplayEvents(apply func(scheduler string, e workload.Event) error) error
+}
