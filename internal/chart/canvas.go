@@ -34,7 +34,10 @@ type style struct {
 	halo  bool // on paper, so that it can be read over lines
 }
 
-const labelSize = 12
+const (
+	labelSize   = 12
+	targetWidth = 8
+)
 
 // fonts of PNG files. They also measure the text of SVG, whose font the reader's
 // machine chooses: widths of common sans-serif fonts differ little.
@@ -108,6 +111,11 @@ func (s *svg) path(points []Point) {
 }
 
 func (s *svg) line(m *Mark, points []Point, width float64, dash []float64) {
+	if s.themed && m.Tip != "" && len(points) == 2 && width < targetWidth { // hard to point at
+		s.line(&Mark{Color: m.Color}, points, width, dash)
+		m = &Mark{Class: m.Class, Tip: m.Tip, Color: Ink.Fade(0)}
+		width = targetWidth
+	}
 	s.path(points)
 	s.class(m)
 	s.WriteString(` fill="none"`)

@@ -162,7 +162,7 @@ func (x *cell) margins() margins {
 	for _, t := range x.yTicks() {
 		f := label
 		f.bold = x.Y.Labels
-		m.left = max(m.left, f.width(t.Label)+8)
+		m.left = max(m.left, 1.06*f.width(t.Label)+8) // the reader's font may be wider
 	}
 	if x.Y.Name != "" {
 		m.left += lineSize

@@ -10,13 +10,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/replay"
 )
 
 //go:embed report.html.tmpl
 var reportTemplate string
 
-// html/template escapes by context, also inside SVG; nothing is marked safe.
+// html/template escapes by context. Marked safe are the pictures and the palette
+// of package chart, which escapes the text in them.
 var reportHTML = template.Must(template.New("report").Parse(reportTemplate))
 
 // page is what the template shows.
@@ -27,12 +29,13 @@ type page struct {
 	Swatches  []swatch
 	Columns   []column
 	Rows      []tableRow
-	CDF       []*figure
-	Gains     []*figure
-	Ratios    []*figure
+	CDF       *figure
+	Gains     *figure
+	Ratios    *figure
 	Loads     []load
 	PeakGPUs  int
-	Changes   []*figure
+	Changes   *figure
+	Palette   template.CSS
 	Decisions []decisionTable
 	Defs      []definition
 	Stats     string // what was tuned for
@@ -49,6 +52,15 @@ type swatch struct {
 	Name string
 	Slot int
 	Tag  string
+}
+
+// Dash is the dash pattern of the method's curves.
+func (s swatch) Dash() string {
+	var out []string
+	for _, d := range s.dash() {
+		out = append(out, number(d))
+	}
+	return strings.Join(out, " ")
 }
 
 type column struct{ Name, Unit, Help string }
@@ -136,23 +148,23 @@ func (r *document) writeHTML(w io.Writer) error {
 		}
 	}
 	p.table()
-	sorted := r.sortedJCTs()
-	for _, width := range []float64{wide, narrow} {
-		if f := cdf(r, sorted, width); f != nil {
-			p.CDF = append(p.CDF, f)
-		}
-		if f := gains(r, sorted, width); f != nil {
-			p.Gains = append(p.Gains, f)
-		}
-		if len(r.Methods) > 0 {
-			p.Ratios = append(p.Ratios, ratios(r, width))
-		}
-		if f := changes(r, width); f != nil {
-			p.Changes = append(p.Changes, f)
-		}
-	}
-	p.Loads, p.PeakGPUs = loads(r), r.Cluster.TotalGPUs()
+	p.draw()
 	return reportHTML.Execute(w, &p)
+}
+
+func (p *page) draw() {
+	p.Palette, p.PeakGPUs = chart.CSS(), p.Cluster.TotalGPUs()
+	sorted := p.sortedJCTs()
+	if c := p.cdf(sorted); c != nil {
+		p.CDF = newFigure("Share of jobs by job completion time, one curve for each method", 380, func(float64) *chart.Chart { return c })
+	}
+	if c := p.gains(sorted); c != nil {
+		p.Gains = newFigure("Ratio of the default's to each method's job completion time at every percentile", 310, func(float64) *chart.Chart { return c })
+	}
+	if n := len(p.Methods); n > 0 {
+		p.Ratios = newFigure("Ratio of the default's to each method's average job completion time", float64(ratioRow*n+54), p.ratios)
+	}
+	p.Loads, p.Changes = p.loads(), p.changes()
 }
 
 func (r *document) facts() []fact {
@@ -172,6 +184,14 @@ func (r *document) facts() []fact {
 		{"Simulator", r.Simulator, false},
 		{"Trace digest", r.Digest, true},
 	}
+}
+
+// round1 is a coordinate in tenths.
+func round1(v float64) float64 {
+	if v = math.Round(v*10) / 10; v != v || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
 }
 
 // minute is an instant to the minute, as it is if it cannot be read.

@@ -2,95 +2,73 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/workload/stats"
 )
 
-// figure is a drawing in SVG user units. Every figure is made once wide and
-// once narrow, so that its text keeps its size on a phone.
-type figure struct {
-	Wide                     bool
-	W, H                     float64
-	Label                    string // for those who do not see it
-	Left, Top, Right, Bottom float64
-	X, Y                     []tick
-	XName                    string
-	Bands                    []box  // behind everything
-	Marks                    []tick // labelled vertical lines
-	Lines                    []line
-	Boxes                    []box
-	Texts                    []text
-}
-
-type tick struct {
-	At    float64
-	Label string
-}
-
-type line struct {
-	Of    int // index of the method
-	Class string
-	D     string
-	Title string
-}
-
-type box struct {
-	Of         int
-	Class      string
-	X, Y, W, H float64
-	Title      string
-}
-
-type text struct {
-	Of    int
-	Class string
-	X, Y  float64
-	S     string
-}
-
 const (
-	wide   = 1040
+	wide   = 1100
 	narrow = 360
 	points = 200 // of a curve, at most
 )
 
-func newFigure(w, h, left, right, top, bottom float64, label string) *figure {
-	return &figure{Wide: w > narrow, W: w, H: h, Left: left, Top: top, Right: w - right, Bottom: h - bottom, Label: label}
-}
+// figure is a picture made once wide and once narrow, so that its text keeps its
+// size on a phone.
+type figure [2]template.HTML
 
-// x and y map a share of the axis, 0 to 1, to a place.
-func (f *figure) x(share float64) float64 { return round1(f.Left + float64((f.Right-f.Left)*share)) }
-func (f *figure) y(share float64) float64 { return round1(f.Bottom - float64((f.Bottom-f.Top)*share)) }
-
-// round1 keeps the file small, and equal wherever it is made.
-func round1(v float64) float64 {
-	if v = math.Round(v*10) / 10; v != v || math.IsInf(v, 0) {
-		return 0
+func newFigure(label string, height float64, draw func(width float64) *chart.Chart) *figure {
+	picture := func(width float64, class string) template.HTML {
+		p := chart.Picture{Label: label, Width: width, Rows: []chart.Row{{Height: height, Charts: []*chart.Chart{draw(width)}}}}
+		return p.HTML(class)
 	}
-	return v
+	return &figure{picture(wide, "fig wide"), picture(narrow, "fig narrow")}
 }
 
-// path draws through points.
-type path struct{ b strings.Builder }
-
-func (p *path) to(x, y float64) {
-	p.b.WriteByte("LM"[btoi(p.b.Len() == 0)])
-	p.b.WriteString(strconv.FormatFloat(round1(x), 'f', -1, 64))
-	p.b.WriteByte(' ')
-	p.b.WriteString(strconv.FormatFloat(round1(y), 'f', -1, 64))
+// curve is a line in the colour and dashes of a method. Unchecking the method
+// hides it.
+func (s *swatch) curve(points []chart.Point) *chart.Line {
+	return &chart.Line{Mark: chart.Mark{Class: s.class("curve"), Tip: s.Name, Color: s.color()}, Points: points, Width: 2, Dash: s.dash()}
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
+func (s *swatch) color() chart.Color { return chart.Series(s.Slot) }
+
+// class is that of an element of the method.
+func (s *swatch) class(kind string) string { return kind + " m" + strconv.Itoa(s.Of) }
+
+// dash tells methods apart that have similar colours.
+func (s *swatch) dash() []float64 {
+	switch {
+	case s.Slot == slots["random-preset"]:
+		return []float64{2, 3}
+	case s.Slot == slots["fixed-history"]:
+		return []float64{11, 3, 2, 3}
+	case s.Slot == slots["fixed-oracle"]:
+		return []float64{8, 3}
+	case s.Slot == slots["oracle"]:
+		return []float64{5, 4}
+	case s.Slot >= len(slots):
+		return []float64{3, 2}
 	}
-	return 0
+	return nil
+}
+
+var inf = math.Inf(1)
+
+// vertical is a dashed line that marks a place on the horizontal axis.
+func vertical(x float64) *chart.Line {
+	return &chart.Line{Mark: chart.Mark{Color: chart.Soft}, Points: []chart.Point{{X: x, Y: -inf}, {X: x, Y: inf}}, Width: 1, Dash: []float64{3, 3}}
+}
+
+// noiseBand is what a ratio within the noise would lie in.
+func noiseBand(points []chart.Point) *chart.Area {
+	return &chart.Area{Mark: chart.Mark{Color: chart.Soft.Fade(.13)}, Points: points}
 }
 
 // sortedJCTs of each method.
@@ -103,9 +81,9 @@ func (r *document) sortedJCTs() [][]float64 {
 	return out
 }
 
-// cdf is the share of jobs that ended within a JCT, which is on a log axis.
-func cdf(r *document, sorted [][]float64, w float64) *figure {
-	lo, hi := math.Inf(1), 0.0
+// cdf is the share of jobs that ended within a JCT.
+func (p *page) cdf(sorted [][]float64) *chart.Chart {
+	lo, hi := inf, 0.0
 	for _, s := range sorted {
 		if len(s) > 0 {
 			// One job in two hundred may end left of the axis.
@@ -116,168 +94,95 @@ func cdf(r *document, sorted [][]float64, w float64) *figure {
 		return nil
 	}
 	lo = max(lo, 1)
-	hi = max(hi, lo*10)
-	f := newFigure(w, 380, 48, 14, 12, 46, "Share of jobs by job completion time, one curve for each method")
-	f.XName = "job completion time (log scale)"
-	at := func(v float64) float64 { return f.x(math.Log(max(v, lo)/lo) / math.Log(hi/lo)) }
-	for _, t := range durations {
-		if v := t.Seconds(); v >= lo && v <= hi {
-			f.X = append(f.X, tick{at(v), short(t)})
-		}
-	}
-	f.X = spaced(f.X, 34)
-	for p := 0; p <= 100; p += 20 {
-		f.Y = append(f.Y, tick{f.y(float64(p) / 100), fmt.Sprintf("%d %%", p)})
+	c := &chart.Chart{
+		X: chart.Axis{Name: "job completion time, logarithmic", Log: true, Min: lo, Max: max(hi, lo*10), Ticks: chart.DurationTicks()},
+		Y: chart.Axis{Name: "% of jobs", Max: 100},
 	}
 	for i, s := range sorted {
 		if len(s) == 0 {
 			continue
 		}
-		var p path
 		n := min(points, len(s))
-		p.to(at(s[0]), f.y(0))
+		curve := []chart.Point{{X: s[0]}}
 		for k := range n {
 			j := ((k+1)*len(s) - 1) / n // the last is the longest
-			p.to(at(s[j]), f.y(float64(j+1)/float64(len(s))))
+			curve = append(curve, chart.Point{X: s[j], Y: 100 * float64(j+1) / float64(len(s))})
 		}
-		f.Lines = append(f.Lines, line{Of: i, Class: "curve", D: p.b.String(), Title: r.Methods[i].Method})
+		c.Layers = append(c.Layers, p.Swatches[i].curve(curve))
 	}
-	return f
-}
-
-var durations = []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 10 * time.Hour, 24 * time.Hour, 3 * 24 * time.Hour,
-	10 * 24 * time.Hour, 30 * 24 * time.Hour, 100 * 24 * time.Hour, 1000 * 24 * time.Hour}
-
-func short(d time.Duration) string {
-	switch {
-	case d >= 24*time.Hour:
-		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d >= time.Minute:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	}
-	return fmt.Sprintf("%ds", d/time.Second)
-}
-
-// spaced drops ticks that would touch the one before.
-func spaced(in []tick, apart float64) []tick {
-	var out []tick
-	for _, t := range in {
-		if len(out) == 0 || t.At-out[len(out)-1].At >= apart {
-			out = append(out, t)
-		}
-	}
-	return out
+	return c
 }
 
 // gains is the ratio of the default's to each method's JCT at every percentile.
-func gains(r *document, sorted [][]float64, w float64) *figure {
-	base := slices.IndexFunc(r.Methods, func(m replay.Method) bool { return m.Method == "default" })
-	if base < 0 || len(sorted[base]) < 20 || len(r.Methods) < 2 {
+func (p *page) gains(sorted [][]float64) *chart.Chart {
+	base := slices.IndexFunc(p.Methods, func(m replay.Method) bool { return m.Method == "default" })
+	if base < 0 || len(sorted[base]) < 20 || len(p.Methods) < 2 {
 		return nil
 	}
 	const cut = 8
 	lo, hi := 1/1.05, 1.05
-	type point struct{ p, ratio float64 }
-	curves := make([][]point, len(sorted))
+	c := &chart.Chart{
+		X:      chart.Axis{Name: "percentile of job completion time", Max: 100},
+		Y:      chart.Axis{Name: "ratio to default", Log: true},
+		Layers: []chart.Layer{noiseBand(chart.Box(-inf, 1/noise, inf, noise))},
+	}
 	for i, s := range sorted {
 		if len(s) == 0 || i == base {
 			continue
 		}
+		var curve []chart.Point
 		for k := range points / 2 {
-			p := (float64(k) + .5) / (points / 2)
-			own := stats.Quantile(s, p)
+			at := (float64(k) + .5) / (points / 2)
+			own := stats.Quantile(s, at)
 			if own <= 0 {
 				continue
 			}
-			v := min(cut, max(1./cut, stats.Quantile(sorted[base], p)/own))
-			curves[i] = append(curves[i], point{p, v})
+			v := min(cut, max(1./cut, stats.Quantile(sorted[base], at)/own))
+			curve = append(curve, chart.Point{X: 100 * at, Y: v})
 			lo, hi = min(lo, v), max(hi, v)
 		}
+		c.Layers = append(c.Layers, p.Swatches[i].curve(curve))
 	}
-	f := newFigure(w, 300, 48, 14, 12, 46, "Ratio of the default's to each method's job completion time at every percentile")
-	f.XName = "percentile of job completion time"
-	at := func(v float64) float64 { return f.y(math.Log(v/lo) / math.Log(hi/lo)) }
-	step := 10
-	if !f.Wide {
-		step = 20
-	}
-	for p := 0; p <= 100; p += step {
-		f.X = append(f.X, tick{f.x(float64(p) / 100), "p" + strconv.Itoa(p)})
+	c.Y.Min, c.Y.Max = lo, hi
+	for at := 0; at <= 100; at += 10 {
+		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: float64(at), Label: "p" + strconv.Itoa(at)})
 	}
 	for _, v := range []float64{1, .125, .25, .5, .7, .8, .9, 1.1, 1.25, 1.5, 2, 3, 4, 6, 8} {
-		y := at(v)
-		if v < lo || v > hi || slices.ContainsFunc(f.Y, func(t tick) bool { return math.Abs(t.At-y) < 16 }) {
-			continue
-		}
-		f.Y = append(f.Y, tick{y, strconv.FormatFloat(v, 'g', -1, 64)})
+		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', -1, 64)})
 	}
-	f.Bands = append(f.Bands, box{Class: "noise", X: f.Left, Y: at(noise), W: round1(f.Right - f.Left), H: round1(at(1/noise) - at(noise))})
-	for i, c := range curves {
-		if len(c) == 0 {
-			continue
-		}
-		var p path
-		for _, q := range c {
-			p.to(f.x(q.p), at(q.ratio))
-		}
-		f.Lines = append(f.Lines, line{Of: i, Class: "curve", D: p.b.String(), Title: r.Methods[i].Method})
-	}
-	return f
+	return c
 }
+
+const ratioRow = 26 // height of a bar's row
 
 // ratios are bars of the ratio to the default, from 1.
-func ratios(r *document, w float64) *figure {
+func (p *page) ratios(width float64) *chart.Chart {
 	lo, hi := .98, 1.02
-	for i := range r.Methods {
-		lo, hi = min(lo, r.Methods[i].RatioToDefault), max(hi, r.Methods[i].RatioToDefault)
+	for i := range p.Methods {
+		lo, hi = min(lo, p.Methods[i].RatioToDefault), max(hi, p.Methods[i].RatioToDefault)
 	}
-	row, left, right := 26., 130., 60.
-	if w <= narrow {
-		left, right = 114, 44
+	hi += (hi - lo) * 50 / (width - 150) // room for the number
+	c := &chart.Chart{
+		X:      chart.Axis{Name: "ratio to default, above 1 is better", Min: lo, Max: hi},
+		Y:      chart.Axis{Min: -.5, Max: float64(len(p.Methods)) - .5, Labels: true},
+		Layers: []chart.Layer{noiseBand(chart.Box(1/noise, -inf, noise, inf))},
 	}
-	f := newFigure(w, row*float64(len(r.Methods))+44, left, right, 6, 38, "Ratio of the default's to each method's average job completion time")
-	f.XName = "default's average JCT / this method's; above 1 is better"
-	if !f.Wide {
-		f.XName = "ratio to default, above 1 is better"
+	if width > narrow {
+		c.X.Name = "default's average JCT / this method's; above 1 is better"
 	}
-	at := func(v float64) float64 { return f.x((v - lo) / (hi - lo)) }
-	for _, v := range nice(lo, hi, map[bool]int{true: 8, false: 4}[f.Wide]) {
-		f.X = append(f.X, tick{at(v), strconv.FormatFloat(v, 'g', 4, 64)})
+	for i := range p.Methods {
+		m, s := &p.Methods[i], &p.Swatches[i]
+		y := float64(len(p.Methods) - 1 - i)
+		from, to := min(1, m.RatioToDefault), max(1, m.RatioToDefault)
+		to = max(to, from+(hi-lo)/500) // so that it can be seen
+		tip := fmt.Sprintf("%s: %.4f, average JCT %s", m.Method, m.RatioToDefault, duration(m.AvgJCT))
+		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{Value: y, Label: clip(m.Method, 16)})
+		c.Layers = append(c.Layers,
+			&chart.Area{Mark: chart.Mark{Tip: tip, Color: s.color()}, Points: chart.Box(from, y-.3, to, y+.3)},
+			&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: to, Y: y}, Text: ratio(m.RatioToDefault), DX: 6, DY: 4})
 	}
-	f.Bands = append(f.Bands, box{Class: "noise", X: at(1 / noise), Y: f.Top, W: round1(at(noise) - at(1/noise)), H: round1(f.Bottom - f.Top)})
-	for i := range r.Methods {
-		m := &r.Methods[i]
-		y := f.Top + row*float64(i)
-		a, b := at(min(1, m.RatioToDefault)), at(max(1, m.RatioToDefault))
-		f.Boxes = append(f.Boxes, box{Of: i, Class: "bar", X: a, Y: y + 5, W: round1(max(1.5, b-a)), H: row - 10,
-			Title: fmt.Sprintf("%s: %.4f, average JCT %s", m.Method, m.RatioToDefault, duration(m.AvgJCT))})
-		f.Texts = append(f.Texts, text{i, "name", f.Left - 8, y + row/2 + 4, clip(m.Method, 16)}, text{i, "val", round1(b + 6), y + row/2 + 4, fmt.Sprintf("%.3f", m.RatioToDefault)})
-	}
-	f.Marks = append(f.Marks, tick{at(1), ""})
-	return f
-}
-
-// nice are round numbers within lo and hi, about n of them.
-func nice(lo, hi float64, n int) []float64 {
-	if !(hi > lo) || math.IsInf(hi-lo, 0) {
-		return nil
-	}
-	raw := (hi - lo) / float64(n)
-	unit := math.Pow(10, math.Floor(math.Log10(raw)))
-	step := 10 * unit
-	for _, k := range []float64{1, 2, 5} {
-		if k*unit >= raw {
-			step = k * unit
-			break
-		}
-	}
-	var out []float64
-	for k := math.Ceil(lo / step); k*step <= hi; k++ {
-		out = append(out, k*step)
-	}
-	return out
+	c.Layers = append(c.Layers, vertical(1))
+	return c
 }
 
 // clip shortens a name to n characters.
@@ -288,7 +193,7 @@ func clip(s string, n int) string {
 	return s
 }
 
-// clock is the time axis that all figures over time share.
+// clock is the axis of all figures over time.
 type clock struct {
 	lo, hi  float64 // seconds since the trace's zero
 	end     float64 // of the window
@@ -298,7 +203,7 @@ type clock struct {
 
 // clock spans all series and decisions. It is false if there are none.
 func (r *document) clock() (clock, bool) {
-	c := clock{lo: math.Inf(1), hi: math.Inf(-1)}
+	c := clock{lo: inf, hi: -inf}
 	see := func(at float64) { c.lo, c.hi = min(c.lo, at), max(c.hi, at) }
 	for i := range r.Methods {
 		for _, s := range r.Methods[i].Series {
@@ -321,10 +226,8 @@ func (r *document) clock() (clock, bool) {
 	return c, true
 }
 
-func (c *clock) share(at float64) float64 { return (at - c.lo) / (c.hi - c.lo) }
-
-// ticks are about n round instants.
-func (c *clock) ticks(f *figure, n int) []tick {
+// axis has about n ticks at round instants.
+func (c *clock) axis(name string, n int) chart.Axis {
 	const day = 86400
 	step := 3600.
 	for _, s := range []float64{900, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, day, 2 * day, 4 * day, 7 * day, 14 * day, 28 * day, 91 * day, 364 * day} {
@@ -335,30 +238,28 @@ func (c *clock) ticks(f *figure, n int) []tick {
 	}
 	origin := c.lo
 	if c.aligned {
-		origin = c.lo - float64(c.zero.Add(time.Duration(c.lo*1e9)).Sub(c.zero.Add(time.Duration(c.lo*1e9)).Truncate(24*time.Hour)).Seconds())
+		begin := c.zero.Add(time.Duration(c.lo * 1e9))
+		origin -= begin.Sub(begin.Truncate(24 * time.Hour)).Seconds()
 	}
-	var out []tick
+	out := chart.Axis{Name: name, Min: c.lo, Max: c.hi}
 	for k := 0.; origin+k*step <= c.hi; k++ {
 		at := origin + k*step
-		if at < c.lo {
-			continue
-		}
-		label := "+" + short(time.Duration((at-c.lo)*1e9))
+		label := "+" + chart.ShortDuration(time.Duration((at-c.lo)*1e9))
 		if c.aligned {
 			t := c.zero.Add(time.Duration(at * 1e9))
 			if label = t.Format("15:04"); label == "00:00" || step >= day {
 				label = t.Format("Jan 2")
 			}
 		}
-		out = append(out, tick{f.x(c.share(at)), label})
+		out.Ticks = append(out.Ticks, chart.Tick{Value: at, Label: label})
 	}
-	return spaced(out, 40)
+	return out
 }
 
 // window marks where the jobs that count stop arriving.
-func (c *clock) window(f *figure, label string) {
+func (c *clock) window(to *chart.Chart) {
 	if c.end > c.lo && c.end < c.hi {
-		f.Marks = append(f.Marks, tick{f.x(c.share(c.end)), label})
+		to.Layers = append(to.Layers, vertical(c.end))
 	}
 }
 
@@ -383,143 +284,146 @@ func thin(in []replay.Sample) []replay.Sample {
 	return out
 }
 
-// loads are two small figures for each method: jobs waiting and GPUs busy over
-// time, with the default in grey behind. Scales are the same for all.
+// load is the jobs waiting and GPUs busy over time under one method.
 type load struct {
-	Of            int
-	Name          string
-	Waiting, Busy *figure
-	PeakWaiting   int
+	Swatch      swatch
+	PeakWaiting int
+	Figure      template.HTML
 }
 
-func loads(r *document) []load {
-	c, ok := r.clock()
+// loads has the same scales for all methods, and the default in grey behind
+// each.
+func (p *page) loads() []load {
+	c, ok := p.clock()
 	if !ok {
 		return nil
 	}
-	series := make([][]replay.Sample, len(r.Methods))
-	top, base := 1, -1
-	for i := range r.Methods {
-		series[i] = thin(r.Methods[i].Series)
+	series := make([][]replay.Sample, len(p.Methods))
+	top, base := 1, []replay.Sample(nil)
+	for i := range p.Methods {
+		series[i] = thin(p.Methods[i].Series)
 		for _, s := range series[i] {
 			top = max(top, s.Waiting)
 		}
-		if r.Methods[i].Method == "default" && len(series[i]) > 0 {
-			base = i
+		if p.Methods[i].Method == "default" {
+			base = series[i]
 		}
 	}
-	gpus := max(1, r.Cluster.TotalGPUs())
-	waiting := func(s replay.Sample) float64 { return float64(s.Waiting) / float64(top) }
-	busy := func(s replay.Sample) float64 { return min(1, float64(s.BusyGPU)/float64(gpus)) }
+	gpus := max(1, p.Cluster.TotalGPUs())
 	var out []load
-	for i := range r.Methods {
-		if len(series[i]) == 0 {
+	for i, samples := range series {
+		if len(samples) == 0 {
 			continue
 		}
-		l := load{Of: i, Name: r.Methods[i].Method}
-		for _, s := range series[i] {
+		l := load{Swatch: p.Swatches[i]}
+		for _, s := range samples {
 			l.PeakWaiting = max(l.PeakWaiting, s.Waiting)
 		}
-		draw := func(h, bottom float64, label string, share func(replay.Sample) float64) *figure {
-			f := newFigure(narrow, h, 44, 8, 6, bottom, label+" over time under "+l.Name)
-			curve := func(of int, class string, area bool) {
-				var p path
-				x := series[of]
-				if area {
-					p.to(f.x(c.share(x[0].AtS)), f.Bottom)
+		draw := func(y chart.Axis, of func(replay.Sample) int) *chart.Chart {
+			curve := func(samples []replay.Sample) (out []chart.Point) {
+				for _, s := range samples {
+					out = append(out, chart.Point{X: s.AtS, Y: float64(of(s))})
 				}
-				for _, s := range x {
-					p.to(f.x(c.share(s.AtS)), f.y(share(s)))
-				}
-				if area {
-					p.to(f.x(c.share(x[len(x)-1].AtS)), f.Bottom)
-				}
-				f.Lines = append(f.Lines, line{Of: of, Class: class, D: p.b.String()})
+				return out
 			}
-			curve(i, "area", true)
-			if base >= 0 && base != i {
-				curve(base, "behind", false)
-			}
-			curve(i, "curve thin", false)
-			return f
+			own := curve(samples)
+			d := &chart.Chart{X: c.axis("", 6), Y: y, Layers: []chart.Layer{
+				&chart.Area{Mark: chart.Mark{Color: l.Swatch.color().Fade(.16)}, Points: chart.Under(own)},
+				&chart.Line{Mark: chart.Mark{Color: chart.Gray.Fade(.85)}, Points: curve(base), Width: 1},
+				&chart.Line{Mark: chart.Mark{Color: l.Swatch.color()}, Points: own},
+			}}
+			c.window(d)
+			return d
 		}
-		l.Waiting = draw(110, 8, "Jobs waiting", waiting)
-		for _, v := range nice(0, float64(top), 3) {
-			l.Waiting.Y = append(l.Waiting.Y, tick{l.Waiting.y(v / float64(top)), strconv.FormatFloat(v, 'f', -1, 64)})
+		waiting := draw(chart.Axis{Name: "jobs waiting", Max: float64(top)}, func(s replay.Sample) int { return s.Waiting })
+		waiting.X.Ticks = []chart.Tick{} // those below are for both
+		busy := draw(chart.Axis{Name: "GPUs busy", Max: float64(gpus)}, func(s replay.Sample) int { return s.BusyGPU })
+		picture := chart.Picture{
+			Label: "Jobs waiting and GPUs busy over time under " + l.Swatch.Name,
+			Width: narrow,
+			Rows:  []chart.Row{{Height: 125, Charts: []*chart.Chart{waiting}}, {Height: 135, Charts: []*chart.Chart{busy}}},
 		}
-		c.window(l.Waiting, "")
-		l.Busy = draw(88, 22, "GPUs busy", busy)
-		l.Busy.Y = []tick{{l.Busy.y(0), "0"}, {l.Busy.y(.5), strconv.Itoa(gpus / 2)}, {l.Busy.y(1), strconv.Itoa(gpus)}}
-		l.Busy.X = c.ticks(l.Busy, 6)
-		c.window(l.Busy, "")
+		l.Figure = picture.HTML("fig")
 		out = append(out, l)
 	}
 	return out
 }
 
+const (
+	laneHeight = 58. // of a method in changes
+	laneBar    = 16.
+)
+
 // changes are the configurations in force over time of each method that
-// decides: a bar with a mark where one was adopted, and a dot for each round
-// that kept it.
-func changes(r *document, w float64) *figure {
-	c, ok := r.clock()
-	if !ok {
+// decides: a bar with a tall mark where one was adopted, and a short mark below
+// for each round that kept it. It is nil if none decides.
+func (p *page) changes() *figure {
+	c, ok := p.clock()
+	var deciding []int
+	for i := range p.Methods {
+		if len(p.Methods[i].Decisions) > 0 {
+			deciding = append(deciding, i)
+		}
+	}
+	if !ok || len(deciding) == 0 {
 		return nil
 	}
-	var who []int
-	for i := range r.Methods {
-		if len(r.Methods[i].Decisions) > 0 {
-			who = append(who, i)
+	height := laneHeight * float64(len(deciding))
+	return newFigure("When each method changed the configuration", height+54, func(width float64) *chart.Chart {
+		ticks := 14
+		if width <= narrow {
+			ticks = 5
 		}
+		d := &chart.Chart{X: c.axis("time of the round (UTC)", ticks), Y: chart.Axis{Max: height, Ticks: []chart.Tick{}}}
+		c.window(d)
+		for n, i := range deciding {
+			d.Layers = append(d.Layers, p.lane(i, &c, height-laneHeight*float64(n))...)
+		}
+		return d
+	})
+}
+
+// lane is one method of changes, below top.
+func (p *page) lane(i int, c *clock, top float64) []chart.Layer {
+	m, s := &p.Methods[i], &p.Swatches[i]
+	bar := top - 22 // its upper edge
+	out := []chart.Layer{&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: -inf, Y: top - 12}, Bold: true,
+		Text: fmt.Sprintf("%s: %d changes in %d rounds", clip(m.Method, 24), m.Changes, len(m.Decisions))}}
+	last := c.hi
+	if k := len(m.Series); k > 0 {
+		last = m.Series[k-1].AtS
 	}
-	if len(who) == 0 {
-		return nil
+	// The stretches of one configuration, alternately shaded.
+	begin, shade := 0, .18
+	for k := 1; k <= len(m.Decisions); k++ {
+		if k < len(m.Decisions) && !m.Decisions[k].Adopted {
+			continue
+		}
+		d := &m.Decisions[begin]
+		end, until := last, "the end"
+		if k < len(m.Decisions) {
+			end, until = m.Decisions[k].AtS, m.Decisions[k].At
+		}
+		tip := fmt.Sprintf("%s, %s until %s: %s", m.Method, d.At, until, d.Configuration)
+		out = append(out, &chart.Area{Mark: chart.Mark{Class: "held", Tip: tip, Color: s.color().Fade(shade)}, Points: chart.Box(d.AtS, bar, max(end, d.AtS), bar-laneBar)})
+		begin, shade = k, .54-shade
 	}
-	const row, bar = 58., 16.
-	f := newFigure(w, row*float64(len(who))+44, 10, 10, 4, 40, "When each method changed the configuration")
-	f.X = c.ticks(f, map[bool]int{true: 14, false: 5}[f.Wide])
-	f.XName = "time of the round (UTC)"
-	c.window(f, "")
-	for n, i := range who {
-		m := &r.Methods[i]
-		y := f.Top + row*float64(n)
-		f.Texts = append(f.Texts, text{i, "lane", f.Left, y + 12, fmt.Sprintf("%s: %d changes in %d rounds", clip(m.Method, 24), m.Changes, len(m.Decisions))})
-		y += 22
-		last := c.hi
-		if k := len(m.Series); k > 0 {
-			last = m.Series[k-1].AtS
-		}
-		// The stretches of one configuration, alternately shaded.
-		begin, shade := 0, 0
-		for k := 1; k <= len(m.Decisions); k++ {
-			if k < len(m.Decisions) && !m.Decisions[k].Adopted {
-				continue
-			}
-			d := &m.Decisions[begin]
-			end, until := last, "the end"
-			if k < len(m.Decisions) {
-				end, until = m.Decisions[k].AtS, m.Decisions[k].At
-			}
-			a, b := f.x(c.share(d.AtS)), f.x(c.share(end))
-			f.Boxes = append(f.Boxes, box{Of: i, Class: "held" + strconv.Itoa(shade), X: a, Y: y, W: round1(max(0, b-a)), H: bar,
-				Title: fmt.Sprintf("%s, %s until %s: %s", m.Method, d.At, until, d.Configuration)})
-			begin, shade = k, 1-shade
-		}
-		for k := range m.Decisions {
-			d := &m.Decisions[k]
-			x := f.x(c.share(d.AtS))
-			if d.Adopted {
-				f.Boxes = append(f.Boxes, box{Of: i, Class: "adopted", X: round1(x - 1.25), Y: y - 4, W: 2.5, H: bar + 8,
-					Title: fmt.Sprintf("%s, ratio %s: %s. %s", d.At, ratio(d.Ratio), d.Reason, d.Configuration)})
-				continue
-			}
-			b := box{Of: i, Class: "kept", X: round1(x - .75), Y: y + bar + 4, W: 1.5, H: 5}
+	for k := range m.Decisions {
+		d := &m.Decisions[k]
+		mark := &chart.Line{Mark: chart.Mark{Class: "event", Color: chart.Soft.Fade(.65)}, Width: 1.5}
+		if d.Adopted {
+			mark.Color, mark.Width = s.color(), 2.5
+			mark.Points = []chart.Point{{X: d.AtS, Y: bar + 4}, {X: d.AtS, Y: bar - laneBar - 4}}
+			mark.Tip = fmt.Sprintf("%s, ratio %s: %s. %s", d.At, ratio(d.Ratio), d.Reason, d.Configuration)
+		} else {
+			mark.Points = []chart.Point{{X: d.AtS, Y: bar - laneBar - 4}, {X: d.AtS, Y: bar - laneBar - 9}}
 			if len(m.Decisions) <= tips {
-				b.Title = fmt.Sprintf("%s, ratio %s: %s", d.At, ratio(d.Ratio), d.Reason)
+				mark.Tip = fmt.Sprintf("%s, ratio %s: %s", d.At, ratio(d.Ratio), d.Reason)
 			}
-			f.Boxes = append(f.Boxes, b)
 		}
+		out = append(out, mark)
 	}
-	return f
+	return out
 }
 
 // tips is how many rounds a method may have for the kept ones to be explained
@@ -527,6 +431,3 @@ func changes(r *document, w float64) *figure {
 const tips = 600
 
 func ratio(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
-
-// Mid of the axis, for its name.
-func (f *figure) Mid() float64 { return round1((f.Left + f.Right) / 2) }
