@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/autosched/autosched/workload"
 )
@@ -162,6 +163,7 @@ func (s *Sim) notify(k workload.EventKind, id ID) {
 	e := Event{Kind: k, Time: s.now, Job: id}
 	if s.report != nil && k != workload.Finished && k != workload.Submitted {
 		e.Seen = s.report.Report(id)
+		e.Seen.LevelAttained *= time.Duration(s.jobs[id].members) // as workload.Event has it
 	}
 	s.opts.Observer(e)
 }

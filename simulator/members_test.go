@@ -77,7 +77,7 @@ func TestGroupStartsWholeOrNot(t *testing.T) {
 	if s.JobRunning(2) || !s.JobRunning(3) || !s.JobRunning(4) || s.Free() != 0 || s.Active() != 6 {
 		t.Errorf("pairs run: %v, %d GPUs free, %d active", s.JobRunning(2), s.Free(), s.Active())
 	}
-	if s.JobMembers(2) != 2 || s.JobWidth(2) != 2 || s.JobGPUs(2) != 4 {
+	if s.JobMembers(2) != 2 || s.JobGPUs(2) != 2 || s.JobDemand(2) != 4 {
 		t.Error("what is asked about a group")
 	}
 	if err := s.Run(context.Background()); err != nil {

@@ -179,7 +179,7 @@ func (s *Sim) waitedBySize(seconds float64) (by BySize) {
 		if ID(i) < s.base {
 			waited = max(0, waited-s.state.Jobs[i].WaitTime)
 		}
-		by[sizeOf(s.JobWidth(ID(i)))] += waited.Seconds()
+		by[sizeOf(s.JobGPUs(ID(i)))] += waited.Seconds()
 	}
 	for k := range by {
 		by[k] /= seconds

@@ -100,6 +100,7 @@ func (s *Sim) restore(left []time.Duration) {
 		if a.Running && seen.HasLevel {
 			seen.LevelAttained += s.served(a) // it was reported when the spell began
 		}
+		seen.LevelAttained /= time.Duration(s.jobs[i].members) // as JobAttained
 		s.policy.Admit(ID(i), seen)
 	}
 }

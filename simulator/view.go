@@ -60,16 +60,9 @@ func (v *View) JobTenantName(id ID) string { return v.spec(id).Tenant }
 // JobDeadline is the instant by which the job should end, 0 if it has none.
 func (v *View) JobDeadline(id ID) time.Duration { return v.spec(id).Deadline }
 
-// JobGPUs is the gang's width in whole GPUs.
-func (v *View) JobGPUs(id ID) int { return int(v.jobs[id].gpus) }
-
-// JobMembers is how many equal jobs the job stands for (workload.Job.Members),
-// usually 1. What it asks for, holds and receives is theirs together.
-func (v *View) JobMembers(id ID) int { return int(v.jobs[id].members) }
-
-// JobWidth is JobGPUs of one member, which is what a policy compares with
-// settings in GPUs or GPU-time.
-func (v *View) JobWidth(id ID) int {
+// JobGPUs is the gang's width in whole GPUs, of one member where the job stands
+// for several (JobMembers): what a policy compares with its settings.
+func (v *View) JobGPUs(id ID) int {
 	j := &v.jobs[id]
 	if j.members == 1 {
 		return int(j.gpus)
@@ -77,14 +70,17 @@ func (v *View) JobWidth(id ID) int {
 	return int(j.gpus / j.members)
 }
 
-// JobService is JobAttained of one member.
-func (v *View) JobService(id ID) time.Duration {
-	attained := v.JobAttained(id)
-	if m := v.jobs[id].members; m > 1 {
-		attained /= time.Duration(m)
-	}
-	return attained
-}
+// JobDemand is the number of GPUs that must be free to start the job: JobGPUs of
+// all its members.
+func (v *View) JobDemand(id ID) int { return int(v.jobs[id].gpus) }
+
+// JobMembers is the number of equal jobs that the job stands for
+// (workload.Job.Members), usually 1: its weight in statistics over jobs.
+func (v *View) JobMembers(id ID) int { return int(v.jobs[id].members) }
+
+// MaySpread reports whether the job's next start may spread over more nodes than
+// its size needs (Plan.AllowSpread).
+func (v *View) MaySpread(id ID) bool { return v.jobs[id].relaxed }
 
 // JobHeld is the number of GPUs the job runs on, 0 if it waits.
 func (v *View) JobHeld(id ID) int {
@@ -172,13 +168,17 @@ func (v *View) JobStarts(id ID) int { return int(v.jobs[id].starts) }
 // JobPreemptions is how often the job was stopped.
 func (v *View) JobPreemptions(id ID) int { return int(v.jobs[id].preempts) }
 
-// JobAttained is the GPU-time received until now.
+// JobAttained is the GPU-time received until now, by each member like JobGPUs.
 func (v *View) JobAttained(id ID) time.Duration {
 	j := &v.jobs[id]
+	attained := j.attained
 	if j.phase == running {
-		return v.attainedNow(j)
+		attained = v.attainedNow(j)
 	}
-	return j.attained
+	if j.members > 1 {
+		attained /= time.Duration(j.members)
+	}
+	return attained
 }
 
 // JobWaited is the time the job has waited in all.

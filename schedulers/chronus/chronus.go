@@ -132,7 +132,7 @@ func (r *ranker) Prepare(active *lanes.List) {
 	slices.SortFunc(r.slo, byDeadline)
 	quota := int(r.gpus * float64(r.s.Cluster().TotalGPUs()))
 	for _, e := range r.slo {
-		if g := r.s.JobGPUs(e.ID); g <= quota {
+		if g := r.s.JobDemand(e.ID); g <= quota {
 			quota -= g
 			r.first[e.ID] = true
 		}

@@ -137,7 +137,7 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 	}
 	for i := 0; i < p.wait.Len() && plan.Free() > 0; {
 		j := p.wait.At(i).ID
-		if !p.grant(plan, j, min(p.s.JobGPUs(j), plan.Free())) {
+		if !p.grant(plan, j, min(p.s.JobDemand(j), plan.Free())) {
 			i++
 		}
 	}
@@ -215,7 +215,7 @@ func (p *Policy) aim() {
 // gain is what a job's next GPU is worth, 0 if it may have none.
 func (p *Policy) gain(j simulator.ID) float64 {
 	k := int(p.target[j])
-	if k >= min(p.s.JobGPUs(j)*p.maxScale, p.s.Cluster().TotalGPUs()) {
+	if k >= min(p.s.JobDemand(j)*p.maxScale, p.s.Cluster().TotalGPUs()) {
 		return 0
 	}
 	return max(0, p.chooser.Gain(j, k))

@@ -59,7 +59,7 @@ func (r *ranker) Prepare(active *lanes.List) {
 	}
 	r.widths = r.widths[:0]
 	for i := range active.Len() {
-		r.widths = append(r.widths, r.s.JobGPUs(active.At(i).ID))
+		r.widths = append(r.widths, r.s.JobDemand(active.At(i).ID))
 	}
 	slices.Sort(r.widths)
 	r.level = fill(r.widths, r.s.Cluster().TotalGPUs())
@@ -83,7 +83,7 @@ func (r *ranker) Rank(j simulator.ID) float64 {
 	if r.byRho {
 		return -r.rho(j, age)
 	}
-	due := min(1, r.level/float64(r.s.JobGPUs(j))) * age
+	due := min(1, r.level/float64(r.s.JobDemand(j))) * age
 	if due <= 0 {
 		return 0
 	}
@@ -98,7 +98,7 @@ func (r *ranker) rho(j simulator.ID, age float64) float64 {
 		total = told
 	}
 	total = max(total, ran+r.length) // it is not done yet
-	share := float64(r.s.JobGPUs(j)) * float64(r.active) / float64(r.s.Cluster().TotalGPUs())
+	share := float64(r.s.JobDemand(j)) * float64(r.active) / float64(r.s.Cluster().TotalGPUs())
 	return (age + (total - ran).Seconds()) / float64(total.Seconds()*max(1, share))
 }
 

@@ -26,7 +26,7 @@ func (l *Line) Reset(s *simulator.View, _ *simulator.Plan) {
 // Admit implements simulator.Policy.
 func (l *Line) Admit(j simulator.ID, _ simulator.Seen) {
 	if !l.s.JobRunning(j) {
-		l.queue.Add(l.s.JobGPUs(j), false, Entry{Key: l.Key(l.s, j), ID: j})
+		l.queue.Add(l.s.JobDemand(j), false, Entry{Key: l.Key(l.s, j), ID: j})
 	}
 }
 

@@ -69,8 +69,8 @@ func (h *history) end(j simulator.ID, now time.Duration) {
 }
 
 func (h *history) add(j simulator.ID) {
-	g := h.s.JobWidth(j)
-	ran := int64(h.s.JobService(j) / time.Duration(g) / time.Second)
+	g := h.s.JobGPUs(j)
+	ran := int64(h.s.JobAttained(j) / time.Duration(g) / time.Second)
 	if key := h.s.JobKey(j); key != "" {
 		h.byKey[key] = h.byKey[key].with(ran)
 	}
@@ -83,7 +83,7 @@ func (m mean) with(v int64) mean { return mean{m.sum + v, m.n + 1} }
 
 // estimate is the run time to expect of a job.
 func (h *history) estimate(j simulator.ID) time.Duration {
-	g := h.s.JobWidth(j)
+	g := h.s.JobGPUs(j)
 	m, ok := h.byKey[h.s.JobKey(j)]
 	if !ok {
 		m, ok = h.like[likeness{h.s.JobTenantName(j), g}]

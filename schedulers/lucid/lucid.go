@@ -133,7 +133,7 @@ func (p *policy) rank(j simulator.ID) int64 {
 	if p.byTime {
 		return v
 	}
-	if g := int64(p.s.JobWidth(j)); v <= math.MaxInt64/g {
+	if g := int64(p.s.JobGPUs(j)); v <= math.MaxInt64/g {
 		return v * g
 	}
 	return math.MaxInt64
@@ -147,13 +147,13 @@ func (p *policy) wait(j simulator.ID) {
 	if p.mayShare(j) {
 		load = p.pairs.of(p.s, j)
 	}
-	p.queue.add(p.of(p.s.JobGPUs(j)), load, lanes.Entry{Key: p.jobs[j].key, ID: j})
+	p.queue.add(p.of(p.s.JobDemand(j)), load, lanes.Entry{Key: p.jobs[j].key, ID: j})
 }
 
 // mayShare reports whether a job is one whose load is known and that fits a
 // node. What a job has run since it left the profiler does not matter.
 func (p *policy) mayShare(j simulator.ID) bool {
-	if p.pairs.limit == Off || p.s.JobGPUs(j) > p.profiler.perNode {
+	if p.pairs.limit == Off || p.s.JobDemand(j) > p.profiler.perNode {
 		return false
 	}
 	return p.profiler.nodes == 0 || p.profiled(j)
@@ -175,7 +175,7 @@ func (p *policy) offer(j simulator.ID) {
 		return
 	}
 	p.jobs[j].offers = true
-	p.of(p.s.JobGPUs(j)).add(p.partner(j))
+	p.of(p.s.JobDemand(j)).add(p.partner(j))
 }
 
 func (p *policy) partner(j simulator.ID) partner {
@@ -195,7 +195,7 @@ func (p *policy) began(j simulator.ID) {
 func (p *policy) withdraw(j simulator.ID) {
 	if p.jobs[j].offers {
 		p.jobs[j].offers = false
-		p.of(p.s.JobGPUs(j)).remove(p.partner(j))
+		p.of(p.s.JobDemand(j)).remove(p.partner(j))
 	}
 }
 

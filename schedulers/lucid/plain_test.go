@@ -70,7 +70,7 @@ func (p plain) Plan(plan *simulator.Plan) {
 func (p plain) search(x head) simulator.ID {
 	best := partner{job: -1}
 	for j := range simulator.ID(len(p.jobs)) {
-		if !p.jobs[j].offers || p.s.JobGPUs(j) != x.lane.partners.width || x.lane.load == unknown {
+		if !p.jobs[j].offers || p.s.JobDemand(j) != x.lane.partners.width || x.lane.load == unknown {
 			continue
 		}
 		if c := p.partner(j); c.key >= float64(x.Key)/p.factor && p.pairs.fit(x.lane.load, c.load) && (best.job < 0 || c.before(&best)) {

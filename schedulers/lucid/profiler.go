@@ -67,7 +67,7 @@ func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {
 
 // needs reports whether a job finds no place beside the profiler.
 func (p *profiler) needs(j simulator.ID) bool {
-	return p.s.JobGPUs(j) > p.beside
+	return p.s.JobDemand(j) > p.beside
 }
 
 // admit takes a job in, if it is to be profiled or is.
@@ -80,7 +80,7 @@ func (p *profiler) admit(j simulator.ID) {
 	case p.nodes == 0:
 	case p.needs(j):
 		p.wide++
-	case p.s.JobWidth(j) > p.nodes*p.factor || p.s.JobGPUs(j) > p.nodes*p.perNode:
+	case p.s.JobGPUs(j) > p.nodes*p.factor || p.s.JobDemand(j) > p.nodes*p.perNode:
 	case p.s.JobRunning(j):
 		// Nobody shares GPUs in the profiler: a pair found there stays one.
 		if p.s.JobPool(j) == pool && p.s.JobStarts(j) == 1 && p.s.JobPartner(j) < 0 {
@@ -90,7 +90,7 @@ func (p *profiler) admit(j simulator.ID) {
 	case p.s.JobStarts(j) == 0:
 		p.state[j] = queued
 		p.plan.SetPool(j, pool)
-		p.line(p.s.JobGPUs(j)).jobs.Insert(lanes.Entry{ID: j})
+		p.line(p.s.JobDemand(j)).jobs.Insert(lanes.Entry{ID: j})
 	}
 }
 

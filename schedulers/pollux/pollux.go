@@ -70,7 +70,7 @@ func (c *chooser) Prepare(active *lanes.List) {
 
 func (c *chooser) goodput(j simulator.ID, gpus int) float64 {
 	v := c.s.Models().Throughput(c.s.JobClass(j), gpus)
-	if batch := float64(gpus) / float64(c.s.JobGPUs(j)); batch > 1 {
+	if batch := float64(gpus) / float64(c.s.JobDemand(j)); batch > 1 {
 		v *= (c.noise + 1) / (c.noise + batch)
 	}
 	return v
@@ -80,7 +80,7 @@ func (c *chooser) goodput(j simulator.ID, gpus int) float64 {
 func (c *chooser) Kind(j simulator.ID) int {
 	c.kindOf = lanes.Grow(c.kindOf, j)
 	if c.kindOf[j] == 0 {
-		c.kindOf[j] = 1 + c.find(c.s.JobClass(j), c.s.JobGPUs(j))
+		c.kindOf[j] = 1 + c.find(c.s.JobClass(j), c.s.JobDemand(j))
 	}
 	return c.kindOf[j] - 1
 }

@@ -122,13 +122,13 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 		return
 	}
 	p.waits(j)
-	if due := p.s.JobSince(j) + p.grace; !p.planned && due > p.s.Now() && p.s.JobGPUs(j) <= p.tenantOf(j).quota {
+	if due := p.s.JobSince(j) + p.grace; !p.planned && due > p.s.Now() && p.s.JobDemand(j) <= p.tenantOf(j).quota {
 		p.plan.WakeAt(due) // it may have been asked for before the run was resumed
 	}
 }
 
 func (p *policy) waits(j simulator.ID) {
-	t, g := p.tenantOf(j), p.s.JobGPUs(j)
+	t, g := p.tenantOf(j), p.s.JobDemand(j)
 	t.wait.Add(g, false, lanes.Entry{ID: j})
 	if g <= t.quota {
 		t.claim += g
@@ -137,7 +137,7 @@ func (p *policy) waits(j simulator.ID) {
 
 // runs notes that a waiting job has been started; it is out of its lane.
 func (p *policy) runs(j simulator.ID) {
-	t, g := p.tenantOf(j), p.s.JobGPUs(j)
+	t, g := p.tenantOf(j), p.s.JobDemand(j)
 	if g <= t.quota {
 		t.claim -= g
 	}
@@ -199,7 +199,7 @@ func (p *policy) reclaim(plan *simulator.Plan, j simulator.ID) bool {
 	}
 	// The fewest borrowers that have enough GPUs, and if their places do not do,
 	// all of them: nobody is stopped in vain.
-	need := p.s.JobGPUs(j) - plan.Free()
+	need := p.s.JobDemand(j) - plan.Free()
 	for _, enough := range [...]int{need, math.MaxInt} {
 		if p.borrowers(enough); len(p.stop) == 0 {
 			continue
@@ -258,7 +258,7 @@ func (p *policy) borrowers(enough int) {
 		for _, wide := range [...]bool{false, true} {
 			for k := t.run.Len() - 1; k >= 0 && over > 0 && enough > 0; k-- {
 				j := t.run.At(k).ID
-				g := p.s.JobGPUs(j)
+				g := p.s.JobDemand(j)
 				if g > excess != wide {
 					continue
 				}

@@ -93,7 +93,7 @@ func (p *Policy) Active() *lanes.List { return &p.active }
 func (p *Policy) Queue() *lanes.Lanes { return &p.wait }
 
 // Kind is the lane of a job in the queue: its width, then its class.
-func Kind(s *simulator.View, j simulator.ID) int { return s.JobGPUs(j)<<8 | s.JobClass(j) }
+func Kind(s *simulator.View, j simulator.ID) int { return s.JobDemand(j)<<8 | s.JobClass(j) }
 
 // kinds is the highest kind of jobs of a width.
 func kinds(width int) int { return width<<8 | 0xff }

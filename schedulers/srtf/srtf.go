@@ -77,17 +77,17 @@ func (p *policy) left(j simulator.ID) int64 {
 }
 
 func (p *policy) entry(j simulator.ID) lanes.Entry {
-	return lanes.Entry{Key: p.keys[j], ID: j, Width: int32(p.s.JobGPUs(j))}
+	return lanes.Entry{Key: p.keys[j], ID: j, Width: int32(p.s.JobDemand(j))}
 }
 
 func (p *policy) waits(j simulator.ID) {
 	p.keys[j] = p.left(j)
-	p.wait.Add(p.s.JobGPUs(j), false, p.entry(j))
+	p.wait.Add(p.s.JobDemand(j), false, p.entry(j))
 }
 
 // starts moves a job that waited to the running ones.
 func (p *policy) starts(j simulator.ID) {
-	p.wait.Remove(p.s.JobGPUs(j), false, p.entry(j))
+	p.wait.Remove(p.s.JobDemand(j), false, p.entry(j))
 	p.runs(j)
 }
 

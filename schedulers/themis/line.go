@@ -7,11 +7,10 @@ import (
 )
 
 // lane is the waiting jobs that find a place or not together: those of as many
-// GPUs (of groups: and as wide members), of the same tenant where quotas are
-// strict, and that may be spread or not.
+// GPUs, of the same tenant where quotas are strict, and that may be spread or not.
 type lane struct {
-	gpus    int
-	width   int // of a member
+	demand  int // GPUs to be free for a start
+	gpus    int // of the gang
 	relaxed bool
 	tenant  int
 	jobs    []waiting // in any order
@@ -40,7 +39,7 @@ func (p *policy) outlook(j simulator.ID) (total, rest time.Duration) {
 func (p *policy) rho(j simulator.ID) float64 {
 	total, rest := p.outlook(j)
 	age := p.s.Now() - p.s.JobSubmit(j)
-	return (age + rest).Seconds() / float64(total.Seconds()*p.crowd(p.s.JobWidth(j)))
+	return (age + rest).Seconds() / float64(total.Seconds()*p.crowd(p.s.JobGPUs(j)))
 }
 
 // crowd is how many times longer a job of so many GPUs takes on an equal share
@@ -50,16 +49,16 @@ func (p *policy) crowd(gpus int) float64 {
 }
 
 func (p *policy) laneOf(j simulator.ID) *lane {
-	gpus, width, relaxed, tenant := p.s.JobGPUs(j), p.s.JobWidth(j), p.relaxed(j), 0
+	demand, gpus, relaxed, tenant := p.s.JobDemand(j), p.s.JobGPUs(j), p.s.MaySpread(j), 0
 	if p.s.Quota() == simulator.QuotaStrict {
 		tenant = p.s.JobTenant(j)
 	}
 	for i := range p.wait {
-		if l := &p.wait[i]; l.gpus == gpus && l.width == width && l.relaxed == relaxed && l.tenant == tenant {
+		if l := &p.wait[i]; l.demand == demand && l.gpus == gpus && l.relaxed == relaxed && l.tenant == tenant {
 			return l
 		}
 	}
-	p.wait = append(p.wait, lane{gpus: gpus, width: width, relaxed: relaxed, tenant: tenant})
+	p.wait = append(p.wait, lane{demand: demand, gpus: gpus, relaxed: relaxed, tenant: tenant})
 	return &p.wait[len(p.wait)-1]
 }
 
@@ -93,7 +92,7 @@ func (p *policy) backfill(plan *simulator.Plan) {
 		var who ranked
 		for i := range p.wait {
 			l := &p.wait[i]
-			if l.closed || len(l.jobs) == 0 || l.gpus > plan.Free() {
+			if l.closed || len(l.jobs) == 0 || l.demand > plan.Free() {
 				continue
 			}
 			if r := p.best(l); best < 0 || r.before(who) {
@@ -122,6 +121,6 @@ func (p *policy) best(l *lane) ranked {
 			top = r
 		}
 	}
-	top.rho /= p.crowd(l.width)
+	top.rho /= p.crowd(l.gpus)
 	return top
 }

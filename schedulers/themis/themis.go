@@ -112,7 +112,7 @@ func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 
 // widthOf is the record of a job's width.
 func (p *policy) widthOf(j simulator.ID) *width {
-	g := p.s.JobWidth(j)
+	g := p.s.JobGPUs(j)
 	for i := range p.widths {
 		if p.widths[i].gpus == g {
 			return &p.widths[i]
@@ -133,7 +133,7 @@ func (p *policy) until(j simulator.ID) time.Duration {
 	if n := p.s.JobStarts(j); l.start != n {
 		*l = lease{start: n, until: p.s.JobSince(j) + p.widthOf(j).length}
 		if n > 1 {
-			l.until += p.s.Models().Restart(p.s.JobHeld(j) / p.s.JobMembers(j))
+			l.until += p.s.Models().Restart(p.s.JobHeld(j))
 		}
 		if l.until == 0 {
 			l.until = -1 // 0 is reported where there is none; no offer lies between
@@ -157,7 +157,7 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 		p.leases, p.place = append(p.leases, lease{}), append(p.place, 0)
 	}
 	p.leases[j] = lease{}
-	p.plan.AllowSpread(j, p.relaxed(j))
+	p.plan.AllowSpread(j, p.threshold > 0 && p.s.JobSkew(j) <= p.threshold)
 	if p.s.JobRunning(j) {
 		if seen.LeaseUntil != 0 {
 			p.leases[j] = lease{start: p.s.JobStarts(j), until: seen.LeaseUntil}
@@ -167,12 +167,6 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 		p.waits(j)
 	}
 	p.wake()
-}
-
-// relaxed reports whether a job may be spread, as the members of a group always
-// may.
-func (p *policy) relaxed(j simulator.ID) bool {
-	return p.s.JobMembers(j) > 1 || p.threshold > 0 && p.s.JobSkew(j) <= p.threshold
 }
 
 func (p *policy) Finish(j simulator.ID) {

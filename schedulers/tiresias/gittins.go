@@ -146,12 +146,17 @@ func (h *history) begin(s *simulator.View, ended []simulator.ID) []simulator.ID 
 		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
 	})
 	for _, j := range ended {
-		for range s.JobMembers(j) {
-			h.services = append(h.services, s.JobService(j))
-		}
+		h.add(s, j)
 	}
 	h.learnt, h.next = 0, firstSample
 	return ended[:0]
+}
+
+// add notes the service of a job that has ended.
+func (h *history) add(s *simulator.View, j simulator.ID) {
+	for range s.JobMembers(j) {
+		h.services = append(h.services, s.JobAttained(j))
+	}
 }
 
 // due reports whether the index is to be learnt, from which part of the

@@ -76,7 +76,7 @@ type policy struct {
 }
 
 type memory struct {
-	forgot time.Duration // GPU-time attained (of one member) before the last promotion
+	forgot time.Duration // GPU-time attained before the last promotion
 	key    int32         // of the Gittins index
 	level  int8
 }
@@ -109,9 +109,9 @@ func (p *policy) empty() {
 
 // service is what the thresholds are compared with.
 func (p *policy) service(j simulator.ID) time.Duration {
-	v := p.s.JobService(j) - p.memory[j].forgot
+	v := p.s.JobAttained(j) - p.memory[j].forgot
 	if p.byTime {
-		v /= time.Duration(p.s.JobWidth(j))
+		v /= time.Duration(p.s.JobGPUs(j))
 	}
 	return v
 }
@@ -130,7 +130,7 @@ func (p *policy) levelOf(service time.Duration) int8 {
 // Report implements simulator.Reporter: a promotion forgets service, which a
 // job's events alone do not tell.
 func (p *policy) Report(j simulator.ID) simulator.Seen {
-	return simulator.Seen{LevelAttained: p.s.JobAttained(j) - p.memory[j].forgot*time.Duration(p.s.JobMembers(j)), HasLevel: true}
+	return simulator.Seen{LevelAttained: p.s.JobAttained(j) - p.memory[j].forgot, HasLevel: true}
 }
 
 func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
@@ -140,10 +140,10 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	m := &p.memory[j]
 	*m = memory{}
 	if seen.HasLevel {
-		m.forgot = p.s.JobService(j) - seen.LevelAttained/time.Duration(p.s.JobMembers(j))
+		m.forgot = p.s.JobAttained(j) - seen.LevelAttained
 	}
 	service := p.rank(j)
-	p.still = p.still && !p.gittins && p.s.JobGPUs(j) > p.rest
+	p.still = p.still && !p.gittins && p.s.JobDemand(j) > p.rest
 	if p.s.JobRunning(j) {
 		p.runs(j, service)
 		return
@@ -167,7 +167,7 @@ func (p *policy) rank(j simulator.ID) time.Duration {
 
 // lift makes a job that is in no queue belong to the first, with no service.
 func (p *policy) lift(j simulator.ID) {
-	p.memory[j].forgot = p.s.JobService(j)
+	p.memory[j].forgot = p.s.JobAttained(j)
 	p.rank(j)
 }
 
@@ -186,7 +186,7 @@ func (p *policy) runs(j simulator.ID, service time.Duration) {
 	if until := p.until(j, service); until < math.MaxInt64 {
 		rest := until - service
 		if !p.byTime {
-			g := time.Duration(p.s.JobWidth(j))
+			g := time.Duration(p.s.JobGPUs(j))
 			rest = (rest + g - 1) / g
 		}
 		p.plan.SetQuantum(j, p.s.JobServedFrom(j)+rest)
@@ -209,9 +209,8 @@ func (p *policy) until(j simulator.ID, service time.Duration) time.Duration {
 
 // waits puts a waiting job into its queue.
 func (p *policy) waits(j simulator.ID) {
-	relaxed := p.relaxed(j)
-	p.plan.AllowSpread(j, relaxed)
-	p.queues[p.memory[j].level].wait.Add(p.s.JobGPUs(j), relaxed, p.entry(j))
+	p.plan.AllowSpread(j, p.pack > 0 && p.s.JobSkew(j) <= p.pack)
+	p.queues[p.memory[j].level].wait.Add(p.s.JobDemand(j), p.s.MaySpread(j), p.entry(j))
 	if !p.starves(j) {
 		return
 	}
@@ -226,16 +225,10 @@ func (p *policy) watch() {
 	}
 }
 
-// relaxed reports whether a job may be spread, as the members of a group always
-// may.
-func (p *policy) relaxed(j simulator.ID) bool {
-	return p.s.JobMembers(j) > 1 || p.pack > 0 && p.s.JobSkew(j) <= p.pack
-}
-
 // entry is a job's place in its queue: all have the same key without the Gittins
 // index, and are in order of submission.
 func (p *policy) entry(j simulator.ID) lanes.Entry {
-	return lanes.Entry{Key: int64(p.memory[j].key), ID: j, Width: int32(p.s.JobGPUs(j))}
+	return lanes.Entry{Key: int64(p.memory[j].key), ID: j, Width: int32(p.s.JobDemand(j))}
 }
 
 // leaves takes a job that ran out of its queue.
@@ -247,9 +240,7 @@ func (p *policy) Finish(j simulator.ID) {
 	p.still = false
 	p.leaves(j)
 	if p.gittins {
-		for range p.s.JobMembers(j) {
-			p.past.services = append(p.past.services, p.s.JobService(j))
-		}
+		p.past.add(p.s, j)
 	}
 }
 
@@ -282,7 +273,7 @@ func (p *policy) learn() {
 		if p.s.JobRunning(j) {
 			p.runs(j, service)
 		} else {
-			p.queues[p.memory[j].level].wait.Add(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+			p.queues[p.memory[j].level].wait.Add(p.s.JobDemand(j), p.s.MaySpread(j), p.entry(j))
 		}
 	}
 }
@@ -307,10 +298,10 @@ func (p *policy) promote() {
 		if !p.s.JobActive(j) || p.s.JobRunning(j) || m.level == 0 || p.s.JobSince(j)+p.starve != at {
 			continue
 		}
-		p.queues[m.level].wait.Remove(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+		p.queues[m.level].wait.Remove(p.s.JobDemand(j), p.s.MaySpread(j), p.entry(j))
 		p.lift(j)
 		p.still = false
-		p.queues[0].wait.Add(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+		p.queues[0].wait.Add(p.s.JobDemand(j), p.s.MaySpread(j), p.entry(j))
 	}
 }
 
@@ -365,7 +356,7 @@ func (p *policy) choose() {
 func (p *policy) settle(plan *simulator.Plan) {
 	for _, j := range p.chosen.Start {
 		if p.s.JobRunning(j) {
-			p.queues[p.memory[j].level].wait.Remove(p.s.JobGPUs(j), p.relaxed(j), p.entry(j))
+			p.queues[p.memory[j].level].wait.Remove(p.s.JobDemand(j), p.s.MaySpread(j), p.entry(j))
 			p.runs(j, p.service(j))
 		}
 	}
