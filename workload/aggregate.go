@@ -14,8 +14,8 @@ import (
 // width of one member with their settings, and objectives count a group as often
 // as it has members.
 //
-// Similar are jobs that ask for the same number of GPUs and are of the same model
-// (and tenant, if the cluster has quotas), of durations within a factor of
+// Similar are jobs that ask for the same number of GPUs, of the same GPU model and
+// partition, and are of the same model (and tenant, if the cluster has quotas), of durations within a factor of
 // 1 + tolerance, submitted within tolerance times their duration and
 // arrivalGrace of each other. Active jobs are compared by the time they have
 // left, and by the service a member has received, within the same factor; running
@@ -115,7 +115,8 @@ func AggregateState(s *State, left []time.Duration, size int) (*State, []time.Du
 type likeness struct {
 	gpus            MilliGPU
 	model, tenant   string
-	length, service int32 // in steps; service is -1 for none
+	nodes           [2]string // GPU model and partition asked for
+	length, service int32     // in steps; service is -1 for none
 	running, leased bool
 }
 
@@ -159,7 +160,7 @@ func (g *grouping) add(i int, j *Job, like likeness, at, length time.Duration) {
 		g.alone(i)
 		return
 	}
-	like.gpus, like.model = j.GPUs, j.Model
+	like.gpus, like.model, like.nodes = j.GPUs, j.Model, [2]string{j.GPUModel, j.Partition}
 	size := g.size
 	if g.quota != nil {
 		like.tenant = j.Tenant
@@ -190,6 +191,9 @@ func (g *grouping) merge(jobs []Job, members []int) Job {
 	for _, i := range members {
 		after += jobs[i].Submit - jobs[members[0]].Submit
 		work += jobs[i].Duration
+		if i != members[0] {
+			j.ask(&jobs[i].Request)
+		}
 		if jobs[i].Status != j.Status {
 			j.Status = Unknown
 		}
@@ -198,6 +202,13 @@ func (g *grouping) merge(jobs []Job, members []int) Job {
 	j.Duration = g.share(j.GPUs, work, len(members))
 	j.grow(len(members))
 	return j
+}
+
+// ask adds what another member asks for.
+func (j *Job) ask(r *Request) {
+	j.MilliCPUs += r.MilliCPUs
+	j.Memory += r.Memory
+	j.TimeLimit = max(j.TimeLimit, r.TimeLimit)
 }
 
 // grow makes a job stand for several like it.
@@ -229,6 +240,9 @@ func (g *grouping) mergeActive(jobs []ActiveJob, left []time.Duration, members [
 		}
 		a.Starts, a.Preemptions, a.Resizes = max(a.Starts, b.Starts), max(a.Preemptions, b.Preemptions), max(a.Resizes, b.Resizes)
 		work += left[i]
+		if b != first {
+			a.ask(&b.Request)
+		}
 		if b.Running {
 			a.Held += b.GPUs.Whole()
 			a.Placement = addNode(a.Placement, b.Placement[0])

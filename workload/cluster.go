@@ -15,7 +15,8 @@ type Cluster struct {
 	VCs []VC `json:"vcs,omitempty"`
 }
 
-// NodeGroup is a number of equal nodes. Fields that are zero are unknown.
+// NodeGroup is a number of equal nodes. Fields that are zero are unknown: any
+// job fits them.
 type NodeGroup struct {
 	Name        string `json:"name,omitempty"`
 	Nodes       int    `json:"nodes"`

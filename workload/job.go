@@ -84,7 +84,28 @@ type Job struct {
 	// Members is how many equal jobs the job stands for (see Aggregate), that
 	// start, stop and end together, each on its share of GPUs; 0 and 1 are itself.
 	Members int
+	Request
 }
+
+// Request is what a job asks for besides GPUs. A field that is zero asks for
+// nothing.
+type Request struct {
+	// GPUModel and Partition are those of the nodes that the job may run on, as
+	// NodeGroup names them.
+	GPUModel  string
+	Partition string
+	// MilliCPUs and Memory (bytes) are sums over the job's nodes.
+	MilliCPUs int64
+	Memory    int64
+	// TimeLimit is the run time after which the cluster ends the job.
+	TimeLimit time.Duration
+}
+
+// Limits of a Request: sums over the jobs of a cluster must fit an int64.
+const (
+	MaxMilliCPUs = 1_000_000_000
+	MaxMemory    = 1 << 50 // 1 PiB
+)
 
 // DeadlineAt is the Job.Deadline for an instant that is one, since the zero: at
 // the zero itself a nanosecond keeps it apart from none.
@@ -119,6 +140,12 @@ func (j *Job) Validate() error {
 		return fmt.Errorf("members: %g GPUs cannot be shared by %d jobs", float64(j.GPUs)/1000, j.Members)
 	case j.Deadline > MaxSubmit || j.Deadline < -MaxSubmit:
 		return fmt.Errorf("deadline: %v is more than a hundred years from the workload's zero", j.Deadline)
+	case j.MilliCPUs < 0 || j.MilliCPUs > MaxMilliCPUs:
+		return fmt.Errorf("cpus: %g is not between 0 and a million", float64(j.MilliCPUs)/1000)
+	case j.Memory < 0 || j.Memory > MaxMemory:
+		return fmt.Errorf("memory: %d bytes is not between 0 and 2^50", j.Memory)
+	case j.TimeLimit < 0 || j.TimeLimit > MaxDuration:
+		return fmt.Errorf("time limit: %v is not between 0 and ten years", j.TimeLimit)
 	case float64(j.Duration)*float64(j.GPUs.Whole()) > float64(MaxGPUTime):
 		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted", j.GPUs.Whole(), j.Duration)
 	}
@@ -252,22 +279,38 @@ func digestOf(w *Workload) string {
 	h := sha256.New()
 	buf := make([]byte, 0, 4096)
 	num := func(v int64) { buf = binary.LittleEndian.AppendUint64(buf, uint64(v)) }
+	text := func(s string) {
+		num(int64(len(s)))
+		buf = append(buf, s...)
+	}
 	num(w.zero.Unix())
 	num(int64(w.zero.Nanosecond()))
 	for i := range w.jobs {
 		j := &w.jobs[i]
 		for _, s := range [...]string{j.ID, j.User, j.Tenant, j.Key, j.Model} {
-			num(int64(len(s)))
-			buf = append(buf, s...)
+			text(s)
 		}
 		num(int64(j.Submit))
 		num(int64(j.Duration))
 		num(int64(j.GPUs))
-		if j.Deadline == 0 {
-			num(int64(j.Status))
-		} else { // marked, so that digests of jobs without deadlines stay what they were
-			num(int64(j.Status) | 1<<8)
+		// What few jobs have is marked beside the status.
+		status := int64(j.Status)
+		if j.Deadline != 0 {
+			status |= 1 << 8
+		}
+		if j.Request != (Request{}) {
+			status |= 1 << 9
+		}
+		num(status)
+		if j.Deadline != 0 {
 			num(int64(j.Deadline))
+		}
+		if r := &j.Request; *r != (Request{}) {
+			text(r.GPUModel)
+			text(r.Partition)
+			num(r.MilliCPUs)
+			num(r.Memory)
+			num(int64(r.TimeLimit))
 		}
 		if j.Members > 1 { // likewise: no string is so long
 			num(-int64(j.Members))

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,9 @@ func TestJobValidate(t *testing.T) {
 		"duration":       func(j *Job) { j.Duration = 0 },
 		"duration: 8760": func(j *Job) { j.Duration = MaxDuration + time.Hour },
 		"submit":         func(j *Job) { j.Submit = -MaxSubmit - 1 },
+		"cpus":           func(j *Job) { j.MilliCPUs = -1 },
+		"memory":         func(j *Job) { j.Memory = MaxMemory + 1 },
+		"time limit":     func(j *Job) { j.TimeLimit = MaxDuration + 1 },
 		"gpus, duration": func(j *Job) { j.GPUs, j.Duration = GPUs(MaxGPUs), MaxDuration },
 	} {
 		j := good
@@ -34,6 +38,41 @@ func TestWholeGPUs(t *testing.T) {
 			t.Errorf("%d milli-GPUs are %d whole ones, want %d", m, got, want)
 		}
 	}
+}
+
+// Every field of a job but its wait is part of the digest.
+func TestDigestCoversJobs(t *testing.T) {
+	digest := func(j Job) string { return NewSorted("t", time.Unix(0, 0), []Job{j}, false).Digest() }
+	job := Job{ID: "a", User: "u", Duration: 5, GPUs: 1000}
+	seen := map[string]string{digest(job): "nothing"}
+	var change func(v reflect.Value, path string)
+	change = func(v reflect.Value, path string) {
+		for i := range v.NumField() {
+			name := path + v.Type().Field(i).Name
+			f := v.Field(i)
+			old := reflect.ValueOf(f.Interface())
+			switch f.Kind() {
+			case reflect.Struct:
+				change(f, name+".")
+				continue
+			case reflect.String:
+				f.SetString("other")
+			case reflect.Bool:
+				f.SetBool(true)
+			case reflect.Uint8:
+				f.SetUint(3)
+			default:
+				f.SetInt(7)
+			}
+			d := digest(job)
+			if other, same := seen[d]; same != (name == "Wait" || name == "HasWait") {
+				t.Errorf("%s: the digest is that of another %s: %v", name, other, same)
+			}
+			seen[d] = name
+			f.Set(old)
+		}
+	}
+	change(reflect.ValueOf(&job).Elem(), "")
 }
 
 func TestNewWorkload(t *testing.T) {

@@ -18,6 +18,7 @@ const (
 	flagHasLevel = 1
 	flagAttained = 2       // the event tells the attained service, after the placement
 	flagDeadline = 8       // the job has a deadline, at the end
+	flagRequest  = 16      // the job asks for more than GPUs, after the deadline
 	flagNamed    = 4       // nodes of the placement have names; numbers before there was the flag
 	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
 )
@@ -43,6 +44,9 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if e.Job.Deadline != 0 {
 		flags |= flagDeadline
+	}
+	if e.Job.Request != (workload.Request{}) {
+		flags |= flagRequest
 	}
 	if len(e.Placement) > 0 {
 		flags |= flagNamed
@@ -72,6 +76,13 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if e.Job.Deadline != 0 {
 		num(int64(e.Job.Deadline))
+	}
+	if q := &e.Job.Request; *q != (workload.Request{}) {
+		str(q.GPUModel)
+		str(q.Partition)
+		num(q.MilliCPUs)
+		num(q.Memory)
+		num(int64(q.TimeLimit))
 	}
 	return dst
 }
@@ -120,6 +131,9 @@ func decodeEvent(b []byte) (workload.Event, error) {
 	}
 	if b[1]&flagDeadline != 0 {
 		e.Job.Deadline = time.Duration(r.num())
+	}
+	if b[1]&flagRequest != 0 {
+		e.Job.Request = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(), TimeLimit: time.Duration(r.num())}
 	}
 	if r.bad || len(r.b) != 0 {
 		return e, errEventEncoding

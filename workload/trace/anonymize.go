@@ -28,7 +28,7 @@ const MinKey = 16
 // tenants, and keys, which are hashes of names that could be guessed. A pseudonym
 // is an HMAC-SHA-256 of what it stands for, of 80 bits for job ids and 64 for the
 // rest, so that equal names stay equal and recurrence is as it was. Model classes,
-// times, sizes and status stay: they are what a trace is for, and who knows a
+// partitions, times, sizes and status stay: they are what a trace is for, and who knows a
 // job's exact times can still find it. Shift moves the times.
 func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, error) {
 	if len(o.Key) < MinKey {

@@ -252,6 +252,23 @@ func (r *csvRow) gpus(i int) workload.MilliGPU {
 	return workload.MilliGPU(n)
 }
 
+// atMost reads a number that is not negative, times 10^decimals, or nothing for 0.
+func (r *csvRow) atMost(i, decimals int, most int64) int64 {
+	if absent(r.value(i)) {
+		return 0
+	}
+	n, reason := parseDecimal(r.value(i), decimals)
+	switch {
+	case reason != "":
+		r.fault(i, reason)
+	case n < 0:
+		r.fault(i, isNegative)
+	case n > most:
+		r.fault(i, outOfRange)
+	}
+	return n
+}
+
 func (r *csvRow) status(i int) workload.Status {
 	switch string(r.value(i)) {
 	case "":

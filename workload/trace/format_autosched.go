@@ -18,12 +18,13 @@ import (
 //	# autosched trace v1 zero=2017-10-09T00:00:00Z synthetic
 //	job_id,user,tenant,key,model,submit_time,duration_s,gpus,status
 //
-// A column deadline (a time, or empty) is written where any job has one, and a
-// column wait_s where any job's queueing delay is known.
+// A column deadline (a time, or empty) is written where any job has one, a column
+// wait_s where any job's queueing delay is known, and the columns gpu_model,
+// partition, cpus, memory_bytes and time_limit_s where any job asks for such.
 // Without zero= the zero is midnight UTC of the day of the first submission.
 var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals", &table{
 	required: []string{"job_id", "submit_time", "duration_s", "gpus"},
-	optional: []string{"user", "tenant", "key", "model", "status", "deadline", "wait_s"},
+	optional: []string{"user", "tenant", "key", "model", "status", "deadline", "wait_s", "gpu_model", "partition", "cpus", "memory_bytes", "time_limit_s"},
 	begin: func(in *input, has func(string) bool) {
 		in.wallClock = !in.hasZero
 		in.hasKeys = in.hasKeys || has("key")
@@ -34,6 +35,8 @@ var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 sub
 		if len(r.value(10)) > 0 {
 			j.Wait, j.HasWait = r.waited(10), true
 		}
+		j.Request = workload.Request{GPUModel: r.text(11), Partition: r.text(12), MilliCPUs: r.atMost(13, 3, workload.MaxMilliCPUs),
+			Memory: r.atMost(14, 0, workload.MaxMemory), TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration)))}
 		return j
 	},
 })
@@ -86,13 +89,12 @@ func WriteCSV(w io.Writer, wl *workload.Workload) error {
 		line = append(line, " synthetic"...)
 	}
 	line = append(line, "\njob_id,user,tenant,key,model,submit_time,duration_s,gpus,status"...)
-	deadlines := slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.Deadline != 0 })
-	if deadlines {
-		line = append(line, ",deadline"...)
-	}
-	waits := slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.HasWait })
-	if waits {
-		line = append(line, ",wait_s"...)
+	var columns []optionalColumn
+	for _, c := range optionalColumns {
+		if slices.ContainsFunc(jobs, func(j workload.Job) bool { return c.has(&j) }) {
+			columns = append(columns, c)
+			line = append(append(line, ','), c.name...)
+		}
 	}
 	line = append(line, '\n')
 	if _, err := bw.Write(line); err != nil {
@@ -101,34 +103,20 @@ func WriteCSV(w io.Writer, wl *workload.Workload) error {
 	for i := range jobs {
 		j := &jobs[i]
 		line = line[:0]
-		for _, f := range [...]struct{ name, text string }{{"id", j.ID}, {"user", j.User}, {"tenant", j.Tenant}, {"key", j.Key}, {"model", j.Model}} {
-			if strings.ContainsAny(f.text, "\r\n") {
-				return fmt.Errorf("trace: job %q: %s: a line break cannot be written", j.ID, f.name)
-			}
-			line = append(appendText(line, f.text), ',')
+		if err := writable(zero, j); err != nil {
+			return fmt.Errorf("trace: job %q: %w", j.ID, err)
 		}
-		t := zero.Add(j.Submit)
-		if y := t.Year(); y < 0 || y > 9999 {
-			return fmt.Errorf("trace: job %q: submit: year %d cannot be written", j.ID, y)
+		for _, text := range [...]string{j.ID, j.User, j.Tenant, j.Key, j.Model} {
+			line = append(appendText(line, text), ',')
 		}
-		line = append(t.AppendFormat(line, time.RFC3339Nano), ',')
+		line = append(zero.Add(j.Submit).AppendFormat(line, time.RFC3339Nano), ',')
 		line = append(appendDecimal(line, int64(j.Duration), 9), ',')
 		line = append(appendDecimal(line, int64(j.GPUs), 3), ',')
 		line = append(line, j.Status.String()...)
-		if deadlines {
+		for _, c := range columns {
 			line = append(line, ',')
-			if j.Deadline != 0 {
-				t := zero.Add(j.Deadline)
-				if y := t.Year(); y < 0 || y > 9999 {
-					return fmt.Errorf("trace: job %q: deadline: year %d cannot be written", j.ID, y)
-				}
-				line = t.AppendFormat(line, time.RFC3339Nano)
-			}
-		}
-		if waits {
-			line = append(line, ',')
-			if j.HasWait {
-				line = appendDecimal(line, int64(j.Wait), 9)
+			if c.has(j) {
+				line = c.write(line, zero, j)
 			}
 		}
 		line = append(line, '\n')
@@ -140,6 +128,57 @@ func WriteCSV(w io.Writer, wl *workload.Workload) error {
 		}
 	}
 	return bw.Flush()
+}
+
+// optionalColumn is a column that is written where any job has it.
+type optionalColumn struct {
+	name  string
+	has   func(*workload.Job) bool
+	write func(dst []byte, zero time.Time, j *workload.Job) []byte
+}
+
+var optionalColumns = []optionalColumn{
+	{"deadline", func(j *workload.Job) bool { return j.Deadline != 0 }, func(dst []byte, zero time.Time, j *workload.Job) []byte {
+		return zero.Add(j.Deadline).AppendFormat(dst, time.RFC3339Nano)
+	}},
+	numberColumn("wait_s", 9, func(j *workload.Job) (int64, bool) { return int64(j.Wait), j.HasWait }),
+	textColumn("gpu_model", func(j *workload.Job) string { return j.GPUModel }),
+	textColumn("partition", func(j *workload.Job) string { return j.Partition }),
+	numberColumn("cpus", 3, func(j *workload.Job) (int64, bool) { return j.MilliCPUs, j.MilliCPUs != 0 }),
+	numberColumn("memory_bytes", 0, func(j *workload.Job) (int64, bool) { return j.Memory, j.Memory != 0 }),
+	numberColumn("time_limit_s", 9, func(j *workload.Job) (int64, bool) { return int64(j.TimeLimit), j.TimeLimit != 0 }),
+}
+
+func textColumn(name string, of func(*workload.Job) string) optionalColumn {
+	return optionalColumn{name, func(j *workload.Job) bool { return of(j) != "" },
+		func(dst []byte, _ time.Time, j *workload.Job) []byte { return appendText(dst, of(j)) }}
+}
+
+func numberColumn(name string, decimals int, of func(*workload.Job) (int64, bool)) optionalColumn {
+	return optionalColumn{name, func(j *workload.Job) bool { _, has := of(j); return has },
+		func(dst []byte, _ time.Time, j *workload.Job) []byte {
+			n, _ := of(j)
+			return appendDecimal(dst, n, decimals)
+		}}
+}
+
+// writable names the field of a job that the format cannot hold.
+func writable(zero time.Time, j *workload.Job) error {
+	for _, f := range [...]struct{ name, text string }{{"id", j.ID}, {"user", j.User}, {"tenant", j.Tenant}, {"key", j.Key}, {"model", j.Model},
+		{"gpu model", j.GPUModel}, {"partition", j.Partition}} {
+		if strings.ContainsAny(f.text, "\r\n") {
+			return fmt.Errorf("%s: a line break cannot be written", f.name)
+		}
+	}
+	for _, f := range [...]struct {
+		name string
+		at   time.Duration
+	}{{"submit", j.Submit}, {"deadline", j.Deadline}} {
+		if y := zero.Add(f.at).Year(); y < 0 || y > 9999 {
+			return fmt.Errorf("%s: year %d cannot be written", f.name, y)
+		}
+	}
+	return nil
 }
 
 func appendText(dst []byte, s string) []byte {

@@ -9,11 +9,12 @@ import (
 // local and name no zone. Jobs that ask for no GPU are left out.
 var heliosFormat = formatOf("helios", "SenseTime Helios, cluster_log.csv: local times, users and virtual clusters, CPU jobs left out", &table{
 	required: []string{"job_id", "user", "vc", "gpu_num", "state", "submit_time", "start_time", "end_time", "duration"},
-	optional: []string{"queue", "jobname/job_name"},
+	optional: []string{"queue", "jobname/job_name", "cpu_num"},
 	begin:    beginWallClock,
 	row: func(r *csvRow) workload.Job {
 		j := workload.Job{ID: r.id(0), User: r.text(1), Tenant: r.text(2), GPUs: r.gpusOrNone(3)}
 		r.datedRun(&j, 4, 5, 6, 7, 8, 9)
+		j.MilliCPUs = r.atMost(11, 3, workload.MaxMilliCPUs)
 		if name := r.value(10); len(name) > 0 { // the published logs have none
 			hex := workload.NameKey(r.value(1), name)
 			j.Key = r.in.text(hex[:])
@@ -27,7 +28,7 @@ var heliosFormat = formatOf("helios", "SenseTime Helios, cluster_log.csv: local 
 // Times name their zone. The type of a job stands for its model class.
 var acmeFormat = formatOf("acme", "Shanghai AI Laboratory Acme, trace_seren.csv and trace_kalos.csv: times with zone, users and job types, CPU jobs left out", &table{
 	required: []string{"job_id", "user", "gpu_num", "type", "state", "submit_time", "start_time", "end_time", "duration", "gpu_time"},
-	optional: []string{"queue"},
+	optional: []string{"queue", "cpu_num"},
 	begin:    beginWallClock,
 	row: func(r *csvRow) workload.Job {
 		j := workload.Job{ID: r.id(0), User: r.text(1), GPUs: r.gpusOrNone(2)}
@@ -35,6 +36,7 @@ var acmeFormat = formatOf("acme", "Shanghai AI Laboratory Acme, trace_seren.csv 
 			j.Model = r.text(3)
 		}
 		r.datedRun(&j, 4, 5, 6, 7, 8, 10)
+		j.MilliCPUs = r.atMost(11, 3, workload.MaxMilliCPUs)
 		return j
 	},
 })

@@ -13,6 +13,7 @@ import (
 // beside it is read for its machines.
 var pai2023Format = formatOf("pai2023", "Alibaba PAI 2023, openb_pod_list: seconds from an unknown zero, shares of GPUs, CPU pods left out", &table{
 	required: []string{"name", "num_gpu", "gpu_milli", "pod_phase", "creation_time", "deletion_time", "scheduled_time"},
+	optional: []string{"cpu_milli", "memory_mib"},
 	begin: func(in *input, _ func(string) bool) {
 		if !in.hasZero {
 			in.zero = time.Unix(0, 0).UTC()
@@ -30,6 +31,8 @@ var pai2023Format = formatOf("pai2023", "Alibaba PAI 2023, openb_pod_list: secon
 		default:
 			j.GPUs = j.GPUs / 1000 * workload.MilliGPU(share)
 		}
+		j.MilliCPUs = r.atMost(7, 0, workload.MaxMilliCPUs)
+		j.Memory = r.atMost(8, 0, workload.MaxMemory>>20) << 20
 		switch string(r.value(3)) {
 		case "Succeeded":
 			j.Status = workload.Completed

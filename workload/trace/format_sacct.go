@@ -21,7 +21,7 @@ var sacctFormat = func() Format {
 	t := &table{
 		sep:      '|',
 		required: []string{"JobIDRaw/JobID", "State", "Submit", "Start", "End", "AllocTRES"},
-		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", "Account/Partition", "JobName"},
+		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", "Account/Partition", "JobName", "Partition", "TimelimitRaw"},
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
 			if in.state == nil {
@@ -134,12 +134,22 @@ func foldSacct(r *csvRow) {
 	}
 	if at >= j.latest || j.rows == 1 {
 		j.latest, j.Status, j.ended = at, status, ended && (hasEnd || !started)
+		j.Partition, j.TimeLimit = r.text(13), timeLimit(r.value(14))
 		if gpus > 0 {
 			j.GPUs = gpus
 		}
 	} else if j.GPUs == 0 {
 		j.GPUs = gpus
 	}
+}
+
+// timeLimit reads minutes. UNLIMITED and Partition_Limit are none.
+func timeLimit(b []byte) time.Duration {
+	minutes, reason := parseDecimal(b, 0)
+	if reason != "" || minutes < 0 || minutes > int64(workload.MaxDuration/time.Minute) {
+		return 0
+	}
+	return time.Duration(minutes) * time.Minute
 }
 
 func (r *csvRow) elapsed(i int, parse func([]byte) (time.Duration, string)) time.Duration {

@@ -34,20 +34,23 @@ func TestFormatsPublishedRows(t *testing.T) {
 			// Two attempts, 01:12:09..01:13:23 and 01:13:30..53:39:42 later; submitted 30 s before the first.
 			Submit: 71*time.Minute + 39*time.Second, Duration: 74*time.Second + (53*3600+39*60+42)*time.Second, GPUs: workload.GPUs(8), Status: workload.Completed, Wait: 30 * time.Second, HasWait: true}},
 		{in("helios_cluster_log.csv"), "helios", "2020-06-09T00:00:00Z", 3, 0, workload.Job{ID: "1425511", User: "uXBbc", Tenant: "vcJkd",
-			Submit: 18*time.Hour + 41*time.Minute + time.Second, Duration: 36848 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true}},
+			Submit: 18*time.Hour + 41*time.Minute + time.Second, Duration: 36848 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
 		// 00:18:22+08:00 is 16:18:22 UTC of the day before.
 		{in("acme_trace_seren.csv"), "acme", "2023-02-28T00:00:00Z", 2, 0, workload.Job{ID: "5778432", User: "u5907",
-			Submit: 16*time.Hour + 18*time.Minute + 22*time.Second, Duration: 117 * time.Second, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 32 * time.Second, HasWait: true}},
+			Submit: 16*time.Hour + 18*time.Minute + 22*time.Second, Duration: 117 * time.Second, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 32 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 128_000}}},
 		{in("acme_trace_kalos.csv"), "acme", "2023-05-17T00:00:00Z", 2, 0, workload.Job{ID: "dlctk696s0jbvitv", User: "uf794",
-			Submit: 11*time.Hour + 58*time.Second, Duration: 18 * time.Second, GPUs: workload.GPUs(64), Status: workload.Failed, Wait: 10 * time.Second, HasWait: true}},
+			Submit: 11*time.Hour + 58*time.Second, Duration: 18 * time.Second, GPUs: workload.GPUs(64), Status: workload.Failed, Wait: 10 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 960_000}}},
 		// The rows belong to different jobs: only the task says how many GPUs it has.
 		{in("pai_job_table.csv", "pai_task_table.csv", "pai_instance_table.csv"), "pai2020", "1970-01-01T08:00:00Z", 1, 2, workload.Job{ID: "4f057009a5d481acec67b088",
 			Submit: 1739162 * time.Second, Duration: 38 * time.Second, GPUs: 500, Status: workload.Completed, HasWait: true}},
-		{in("pai2023_pods.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1, workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true}},
-		{in("pai2023_pods.csv", "pai2023_nodes.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1, workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true}},
+		{in("pai2023_pods.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1, workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
+			Request: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}}},
+		{in("pai2023_pods.csv", "pai2023_nodes.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1, workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
+			Request: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}}},
 		// 46 completed jobs; 13 were requeued and had not started again.
 		{in("sacct.psv"), "sacct", "2026-11-21T00:00:00Z", 46, 13, workload.Job{ID: "1", User: "root", Tenant: "teama",
-			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true}},
+			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true,
+			Request: workload.Request{Partition: "train", TimeLimit: 10 * time.Minute}}},
 	} {
 		t.Run(c.format+" "+filepath.Base(c.path), func(t *testing.T) {
 			w, r, err := Open(c.path, Options{Strict: true})
@@ -119,7 +122,7 @@ func TestFormatsRows(t *testing.T) {
 		field, reason string       // or rejected
 		want          workload.Job // or the job, without id, user, tenant, key and submission
 	}{
-		"helios":                 {text: helios + "1,u,v,8,1,1,TIMEOUT,2020-06-09 18:41:01,2020-06-09 18:41:11,2020-06-10 18:41:11,86400,10\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 10 * time.Second, HasWait: true}},
+		"helios":                 {text: helios + "1,u,v,8,1,1,TIMEOUT,2020-06-09 18:41:01,2020-06-09 18:41:11,2020-06-10 18:41:11,86400,10\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 10 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
 		"helios, no GPU":         {text: helios + "1,u,v,0,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0\n", out: noGPU},
 		"helios, never started":  {text: helios + "1,u,v,1,1,1,CANCELLED,2020-06-09 18:41:01,,2020-06-10 04:55:09,0,0\n", out: neverRan},
 		"helios, running":        {text: helios + "1,u,v,1,1,1,RUNNING,2020-06-09 18:41:01,2020-06-09 18:41:01,None,5,0\n", out: notEnded},
@@ -129,9 +132,9 @@ func TestFormatsRows(t *testing.T) {
 		"helios, odd GPUs":       {text: helios + "1,u,v,many,1,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,1,0\n", field: "gpu_num", reason: notNumber},
 		"philly, raw":            {text: "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-07 01:00:10,60,8,480,7f04ca\n", want: workload.Job{Submit: 10 * time.Second, Duration: time.Minute, GPUs: workload.GPUs(8)}},
 		"philly, no time of day": {text: "job_id,submit_time,duration_s,num_gpus,vc\na,2017-10-07,60,8,7f04ca\n", field: "submit_time", reason: notClock},
-		"acme, a type":           {text: acme + "1,u,1,8,1,Pretrain,NODE_FAIL,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 00:01:09+08:00,60.0,,1\n", want: workload.Job{Model: "Pretrain", Duration: time.Minute, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 9 * time.Second, HasWait: true}},
-		"acme, unknown state":    {text: acme + "1,u,1,8,1,Other,ODD,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 00:01:09+08:00,60.0,-3,1\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(8)}},
-		"pods, a share":          {text: pods + "p,1,1,1,460,,LS,Succeeded,100,300,130\n", want: workload.Job{Duration: 170 * time.Second, GPUs: 460, Status: workload.Completed, Wait: 30 * time.Second, HasWait: true}},
+		"acme, a type":           {text: acme + "1,u,1,8,1,Pretrain,NODE_FAIL,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 00:01:09+08:00,60.0,,1\n", want: workload.Job{Model: "Pretrain", Duration: time.Minute, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 9 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
+		"acme, unknown state":    {text: acme + "1,u,1,8,1,Other,ODD,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 00:01:09+08:00,60.0,-3,1\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(8), Request: workload.Request{MilliCPUs: 1000}}},
+		"pods, a share":          {text: pods + "p,1,1,1,460,,LS,Succeeded,100,300,130\n", want: workload.Job{Duration: 170 * time.Second, GPUs: 460, Status: workload.Completed, Wait: 30 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1, Memory: 1 << 20}}},
 		"pods, never scheduled":  {text: pods + "p,1,1,2,1000,,LS,Pending,100,300,\n", out: neverRan},
 		"pods, running":          {text: pods + "p,1,1,2,1000,,LS,Running,100,,100\n", out: notEnded},
 		"pods, no GPU":           {text: pods + "p,1,1,0,0,,LS,Running,100,200,100\n", out: noGPU},

@@ -22,7 +22,7 @@ func genWorkload(t *rapid.T) *workload.Workload {
 	jobs := make([]workload.Job, n)
 	for i := range jobs {
 		jobs[i] = workload.Job{
-			ID: fmt.Sprintf("%s%d", text.Draw(t, "id"), i), User: text.Draw(t, "user"), Tenant: text.Draw(t, "tenant"),
+			ID: fmt.Sprintf("%s#%d", text.Draw(t, "id"), i), User: text.Draw(t, "user"), Tenant: text.Draw(t, "tenant"),
 			Key: text.Draw(t, "key"), Model: text.Draw(t, "model"),
 			Submit:   time.Duration(submit.Draw(t, "submit")),
 			Duration: time.Duration(rapid.Int64Range(1, int64(workload.MaxDuration)).Draw(t, "duration")),
@@ -31,6 +31,11 @@ func genWorkload(t *rapid.T) *workload.Workload {
 		}
 		if rapid.Bool().Draw(t, "has a deadline") {
 			jobs[i].Deadline = time.Duration(submit.Draw(t, "deadline"))
+		}
+		if rapid.Bool().Draw(t, "has a request") {
+			jobs[i].Request = workload.Request{GPUModel: text.Draw(t, "gpu model"), Partition: text.Draw(t, "partition"),
+				MilliCPUs: rapid.Int64Range(0, workload.MaxMilliCPUs).Draw(t, "cpus"), Memory: rapid.Int64Range(0, workload.MaxMemory).Draw(t, "memory"),
+				TimeLimit: time.Duration(rapid.Int64Range(0, int64(workload.MaxDuration)).Draw(t, "time limit"))}
 		}
 	}
 	// Between the years 1000 and 9000.
