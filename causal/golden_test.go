@@ -71,8 +71,11 @@ func goldenData(t testing.TB, name string) (*Table, *goldenTruth) {
 func TestGolden(t *testing.T) {
 	t.Run("ci", testGoldenCI)
 	t.Run("oracle", testGoldenOracle)
-	t.Run("ref", testGoldenRef)
 	t.Run("reuse", testGoldenReuse)
+	if testing.Short() {
+		return
+	}
+	t.Run("ref", testGoldenRef)
 	t.Run("order", testGoldenOrder)
 }
 

@@ -78,6 +78,9 @@ func TestStudyAggregate(t *testing.T) {
 // survive. Many of Themis's differ by less: which of them is better hangs on less
 // than grouping changes.
 func TestAggregateKeepsRanks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("evaluates four days of a real trace")
+	}
 	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)

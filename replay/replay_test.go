@@ -105,6 +105,9 @@ func TestSameForAnyWorkers(t *testing.T) {
 // instant: what is submitted later, and how long jobs last that have not ended.
 // Decisions up to then must be the same; the oracle's are not.
 func TestNobodySeesTheFuture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("evaluates five methods twice")
+	}
 	o := sample(t, "random-preset", "selftune", "selftune+", "autosched", "oracle")
 	o.Always = true // so that what measures best is what is decided
 	at := o.From + 8*time.Hour
@@ -318,7 +321,11 @@ func TestTune(t *testing.T) {
 		}
 		return r.Trials
 	}
-	for _, s := range search.Samplers {
+	samplers := search.Samplers
+	if testing.Short() {
+		samplers = samplers[:1]
+	}
+	for _, s := range samplers {
 		trials := tune(s.Name, false)
 		if len(trials) > o.Budget {
 			t.Errorf("%s: %d trials", s.Name, len(trials))

@@ -287,6 +287,9 @@ func TestInertNeedsCertainty(t *testing.T) {
 // TestNarrowKeepsWhatMatters: a parameter whose true effect is among the two
 // largest is never fixed.
 func TestNarrowKeepsWhatMatters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fits models to large tables")
+	}
 	for name, top := range map[string][]string{"sched14_tiresias": {"queue_threshold", "pack_limit"}, "sched10_lucid": {"profiler_gpus", "profile_time"}} {
 		table, s := load(t, name)
 		m := fit(t, table, s, Options{})

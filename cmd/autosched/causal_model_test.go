@@ -14,6 +14,9 @@ import (
 // TestCausalModelAnswers asks a table whose makings are known: the delay is the
 // number of queues, the JCT 100 and ten times the delay.
 func TestCausalModelAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	data, tiers := writeRuns(t, t.TempDir())
 	ask := func(into any, args ...string) {
 		t.Helper()
@@ -112,6 +115,9 @@ func TestCausalModelAnswers(t *testing.T) {
 }
 
 func TestCausalModelTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	data, tiers := writeRuns(t, dir)
 	graph := filepath.Join(dir, "graph.json")
@@ -169,7 +175,7 @@ func TestCausalModelErrors(t *testing.T) {
 		{"compare --data DATA --a 1 --b 1", 2, "both row 1"},
 		{"compare --data DATA --a 1 --b 0", 2, "rows 1 to 400"},
 	} {
-		args := strings.Fields(strings.ReplaceAll(tt.args, "DATA", data+" --tiers "+tiers))
+		args := strings.Fields(strings.ReplaceAll(tt.args, "DATA", data+" --tiers "+tiers+" --boosted=false"))
 		code, _, errs := command(append([]string{"causal"}, args...)...)
 		if code != tt.code || !strings.Contains(errs, tt.want) {
 			t.Errorf("%s: exit %d, %q; want %d, %q", tt.args, code, errs, tt.code, tt.want)

@@ -78,6 +78,9 @@ func understood(args []string) string {
 // documentation and examples, and checks that there is such a command with such
 // flags.
 func TestPrintedCommandLinesAreTaken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	seen := 0
 	check := func(where, text string) {
 		for _, args := range commandLines(text) {

@@ -21,6 +21,9 @@ func predict(t *testing.T, want int, args ...string) (stdout, stderr string) {
 }
 
 func TestPredictTrainExplain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	file := filepath.Join(t.TempDir(), "durations.model")
 	out, _ := predict(t, 0, "train", "--trace", "sample", "--out", file, "--json")
 	var trained struct {
@@ -60,6 +63,9 @@ func TestPredictTrainExplain(t *testing.T) {
 // TestPredictRefit: a refit leaves the file as it is, or names the model in it as
 // the parent of a better one.
 func TestPredictRefit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	file := filepath.Join(t.TempDir(), "durations.model")
 	predict(t, 0, "train", "--trace", "sample", "--to", "2017-10-11", "--out", file)
 	type told struct {

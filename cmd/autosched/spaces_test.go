@@ -90,6 +90,9 @@ func TestSchedulerSpacesMisuse(t *testing.T) {
 // TestEverySettingRuns sets every parameter of every scheduler as 'scheduler
 // spaces' prints its values, and runs.
 func TestEverySettingRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	trace := filepath.Join(t.TempDir(), "t.csv")
 	rows := "job_id,submit_time_s,duration_s,num_gpus,vc\na,0,4000,8,x\nb,10,3000,4,y\nc,20,500,1,x\nd,30,600,2,y\ne,40,700,1,y\n"
 	if err := os.WriteFile(trace, []byte(rows), 0o644); err != nil {

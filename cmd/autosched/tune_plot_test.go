@@ -11,6 +11,9 @@ import (
 // TestTunePlot: each format is what it says, draws what was varied, and the same
 // search gives the same bytes.
 func TestTunePlot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	args := func(path string) []string {
 		return []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set", "queues=1", "--budget", "14", "--futures", "3", "--sampler", "auto", "--plot", path}

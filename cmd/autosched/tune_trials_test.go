@@ -55,6 +55,9 @@ func TestTuneResumeWithInertParameters(t *testing.T) {
 // TestTuneResume: a search that goes on from the first lines of its record ends
 // with the same record and the same report, for any number of workers.
 func TestTuneResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
 	args := func(more ...string) []string {
@@ -184,6 +187,9 @@ func TestTuneResume(t *testing.T) {
 // last one if there are several, and a note tells of trials that a smaller one does
 // not look at.
 func TestTuneResumeBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
 	run := func(more ...string) (trials int, errs string) {
