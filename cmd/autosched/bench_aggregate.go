@@ -54,7 +54,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 			if horizon <= 0 {
 				return usageError{fmt.Errorf("--horizon: %v is not positive", horizon)}
 			}
-			in, err := f.load(cmd.Context(), cmd)
+			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,6 @@ groups but every job up to a minute later: what ranks are worth.`,
 	fl := cmd.Flags()
 	fl.DurationVar(&horizon, "horizon", replay.DefaultHorizon, "with --hours, arrivals for this long belong to a round")
 	fl.IntSliceVar(&o.Sizes, "sizes", []int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup}, "sizes of groups to compare, in GPUs, comma-separated")
-	formerly(cmd, map[string]string{"size": "sizes"})
 	fl.IntVar(&o.Configs, "configs", 24, "configurations to rank")
 	fl.IntVar(&o.Hours, "hours", 0, "busy instants to look at (0: the whole window at once)")
 	fl.IntVar(&o.Repeats, "repeats", 2, "times each measurement is timed; the fastest counts")

@@ -48,7 +48,7 @@ Samplers:
 			if budget < 1 || seeds < 1 || workers < 0 {
 				return usageError{fmt.Errorf("--budget %d, --seeds %d, --workers %d: want at least 1, 1 and 0", budget, seeds, workers)}
 			}
-			if err := cmp.Or(checkList(cmd, "objectives", names), checkList(cmd, "samplers", samplers)); err != nil {
+			if err := cmp.Or(checkList(cmd.Flags().Changed, "objectives", names), checkList(cmd.Flags().Changed, "samplers", samplers)); err != nil {
 				return err
 			}
 			if slices.Equal(names, []string{"all"}) {
@@ -109,7 +109,6 @@ Samplers:
 	fl.IntVar(&seeds, "seeds", 20, "studies per function and sampler")
 	fl.IntVar(&workers, "workers", 0, "studies at a time (0: one per processor); changes nothing but the time")
 	fl.BoolVar(&asJSON, "json", false, "print JSON for programs")
-	formerly(cmd, map[string]string{"objective": "objectives", "sampler": "samplers"})
 	return cmd
 }
 

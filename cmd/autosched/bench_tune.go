@@ -45,7 +45,7 @@ learnt at the instants before, turn proposals down:
   autosched bench tune --trace jobs.csv.gz --from 2017-10-09 --to 2017-10-12 --nodes 40 --scheduler lucid --time 500ms --budget 1000 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkList(cmd, "searches", names); err != nil {
+			if err := checkList(cmd.Flags().Changed, "searches", names); err != nil {
 				return err
 			}
 			if err := t.check(); err != nil { // all this before a long trace is read
@@ -63,7 +63,7 @@ learnt at the instants before, turn proposals down:
 			if _, o.Incumbent, err = f.configured(&c); err != nil {
 				return err
 			}
-			in, err := f.load(cmd.Context(), cmd)
+			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (f *trainingFlags) train(cmd *cobra.Command) (*replayInput, *lab.Training, 
 	if _, f.options.Incumbent, err = f.configured(&f.config); err != nil { // before a long trace is read
 		return nil, nil, err
 	}
-	in, err := f.load(cmd.Context(), cmd)
+	in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // visitCommands calls f for every command of the tree.
@@ -263,12 +264,30 @@ func TestNoSuchCommand(t *testing.T) {
 	}
 }
 
-// TestFormerFlags: the names that lists had before they were plural.
-func TestFormerFlags(t *testing.T) {
-	for _, line := range []string{"forecast eval --method paper --samples 3", "generate --samples 3", "bench search --objective quad2 --sampler auto", "bench aggregate --size 4", "scheduler register --update-interval 1h"} {
-		if why := understood(strings.Fields(line)); why != "" {
-			t.Errorf("%s: %s", line, why)
+// TestFlagGroups: a command with many flags lists each under a heading, once.
+func TestFlagGroups(t *testing.T) {
+	grouped := 0
+	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+		cmd.InitDefaultHelpFlag()
+		text := flagUsages(cmd.LocalFlags())
+		if !strings.Contains(text, "\nWorkload flags:") {
+			return
 		}
+		grouped++
+		if strings.Contains(text, "\nOther flags:") {
+			t.Errorf("%s: flags without a heading: %s", cmd.CommandPath(), text[strings.Index(text, "\nOther flags:"):])
+		}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if n := strings.Count(text, "--"+f.Name+" "); n == 0 {
+				t.Errorf("%s: --%s is not in its help", cmd.CommandPath(), f.Name)
+			}
+		})
+		if _, out, _ := command(append(strings.Fields(cmd.CommandPath())[1:], "--help")...); !strings.Contains(out, text) {
+			t.Errorf("%s --help does not list flags by group:\n%s", cmd.CommandPath(), out)
+		}
+	})
+	if grouped < 4 {
+		t.Errorf("%d commands list flags by group", grouped)
 	}
 }
 

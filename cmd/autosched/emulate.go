@@ -59,7 +59,7 @@ Start 'autosched serve' first. Watch what it decides with
 				return err
 			}
 			defer conn.Close()
-			in, err := f.load(cmd.Context(), cmd)
+			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

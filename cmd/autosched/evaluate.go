@@ -71,13 +71,13 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 			if cmd.Flags().Changed("methods") {
 				compared = splitList(methods)
 			}
-			if err := checkList(cmd, "methods", compared); err != nil {
+			if err := checkList(cmd.Flags().Changed, "methods", compared); err != nil {
 				return err
 			}
 			if err := replay.CheckMethods(compared); err != nil {
 				return usageError{fmt.Errorf("--%w", err)}
 			}
-			in, err := f.load(cmd.Context(), cmd)
+			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -69,9 +68,8 @@ type replayInput struct {
 	options   simulator.Options
 }
 
-// load checks the flags and reads the trace. Remarks go to the command's
-// standard error.
-func (f *replayFlags) load(ctx context.Context, cmd *cobra.Command) (*replayInput, error) {
+// load checks the flags and reads the trace. Notes for people go to notes.
+func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, error) {
 	if f.trace == "" {
 		return nil, usageError{fmt.Errorf(`--trace is missing: name a trace file, or "sample"`)}
 	}
@@ -95,11 +93,11 @@ func (f *replayFlags) load(ctx context.Context, cmd *cobra.Command) (*replayInpu
 	if err := cmp.Or(checkInstant("from", f.from), checkInstant("to", f.to)); err != nil {
 		return nil, err
 	}
-	if in.trace, err = openTrace(ctx, cmd, f.trace); err != nil { // all this before a long trace is read
+	if in.trace, err = openTrace(ctx, notes, f.trace); err != nil { // after all checks that need no trace
 		return nil, err
 	}
 	if f.skipWider {
-		if in.trace, err = withoutWider(cmd, in.trace, f.cluster); err != nil {
+		if in.trace, err = withoutWider(notes, in.trace, f.cluster); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +119,7 @@ func (f *replayFlags) load(ctx context.Context, cmd *cobra.Command) (*replayInpu
 	}
 	f.quota.divide(&f.cluster, in.trace.Jobs())
 	if n := f.cluster.TotalGPUs(); n <= workload.SmallCluster {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n, workload.SmallCluster)
+		fmt.Fprintf(notes, "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n, workload.SmallCluster)
 	}
 	return in, nil
 }
@@ -150,7 +148,7 @@ func (f *replayFlags) configured(c *configFlag) (*schedulers.Scheduler, space.Co
 }
 
 // withoutWider leaves out jobs that can never run.
-func withoutWider(cmd *cobra.Command, w *workload.Workload, c workload.Cluster) (*workload.Workload, error) {
+func withoutWider(notes io.Writer, w *workload.Workload, c workload.Cluster) (*workload.Workload, error) {
 	var fit []workload.Job
 	for _, j := range w.Jobs() {
 		if j.GPUs.Whole() <= c.TotalGPUs() {
@@ -160,7 +158,7 @@ func withoutWider(cmd *cobra.Command, w *workload.Workload, c workload.Cluster) 
 	if len(fit) == w.Len() {
 		return w, nil
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "note: %d of %d jobs ask for more GPUs than the cluster has and are left out\n", w.Len()-len(fit), w.Len())
+	fmt.Fprintf(notes, "note: %d of %d jobs ask for more GPUs than the cluster has and are left out\n", w.Len()-len(fit), w.Len())
 	if len(fit) == 0 {
 		return nil, fmt.Errorf("every job of %s asks for more GPUs than %s has", w.Name(), c)
 	}
@@ -193,21 +191,19 @@ func (f *replayFlags) simulate() (simulator.Options, error) {
 	return o, nil
 }
 
-// openTrace reads a trace and says on standard error what it left out and that
-// it is synthetic.
-func openTrace(ctx context.Context, cmd *cobra.Command, path string) (*workload.Workload, error) {
-	line := newProgressLine(cmd.ErrOrStderr())
+// openTrace reads a trace and notes rejected rows and that it is synthetic.
+func openTrace(ctx context.Context, notes io.Writer, path string) (*workload.Workload, error) {
+	line := newProgressLine(notes)
 	w, report, err := trace.Open(path, trace.Options{Context: ctx, KeepRejected: 1, Progress: line.reading(path)})
 	line.clear()
 	if err != nil {
 		return nil, err
 	}
-	stderr := cmd.ErrOrStderr()
 	if report != nil && report.Rejected > 0 {
-		fmt.Fprintf(stderr, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path, report.Rejected, report.Rows, report.First[0])
+		fmt.Fprintf(notes, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path, report.Rejected, report.Rows, report.First[0])
 	}
 	if w.Synthetic() {
-		fmt.Fprintf(stderr, "note: %s is synthetic\n", path)
+		fmt.Fprintf(notes, "note: %s is synthetic\n", path)
 	}
 	return w, nil
 }
@@ -273,69 +269,4 @@ func readConfig(path string, sp *space.Space) (space.Config, error) {
 		}
 	}
 	return c, nil
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
-// progressLine rewrites one line of a terminal. Elsewhere it adds a line now and
-// then, so that a log tells that work goes on.
-type progressLine struct {
-	w    io.Writer
-	on   bool // a terminal
-	last time.Time
-	wide int
-}
-
-const (
-	redraw  = 100 * time.Millisecond
-	logLine = 10 * time.Second
-)
-
-func newProgressLine(w io.Writer) *progressLine {
-	p := &progressLine{w: w, last: time.Now()}
-	if f, ok := w.(*os.File); ok {
-		if info, err := f.Stat(); err == nil {
-			p.on = info.Mode()&os.ModeCharDevice != 0
-		}
-	}
-	return p
-}
-
-func (p *progressLine) show(format string, args ...any) {
-	every := redraw
-	if !p.on {
-		every = logLine
-	}
-	if time.Since(p.last) < every {
-		return
-	}
-	p.last = time.Now()
-	line := fmt.Sprintf(format, args...)
-	if !p.on {
-		fmt.Fprintln(p.w, line)
-		return
-	}
-	fmt.Fprintf(p.w, "\r%-*s", p.wide, line)
-	p.wide = max(p.wide, len(line))
-}
-
-// reading shows how much of a trace is read.
-func (p *progressLine) reading(path string) func(trace.Progress) {
-	return func(x trace.Progress) {
-		if x.Total > 0 {
-			p.show("reading %s: %d %%, %d rows", path, 100*x.Bytes/x.Total, x.Rows)
-		} else {
-			p.show("reading %s: %d rows", path, x.Rows)
-		}
-	}
-}
-
-func (p *progressLine) clear() {
-	if p.on && p.wide > 0 {
-		fmt.Fprintf(p.w, "\r%*s\r", p.wide, "")
-	}
 }

@@ -107,7 +107,6 @@ paper takes a similarity and a series after a colon, with a comma between them:
 	f.IntVar(&o.rolling.Futures, "futures", arrivals.DefaultFutures, "futures of each forecast")
 	f.Uint64Var(&o.rolling.Seed, "seed", 1, "seed of the futures")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
-	formerly(cmd, map[string]string{"method": "methods", "samples": "futures"})
 	_ = cmd.RegisterFlagCompletionFunc("count", cobra.FixedCompletions([]string{arrivals.CountJobs, arrivals.CountBatches}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("compare", cobra.FixedCompletions([]string{"fig8", "table5"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -278,7 +277,7 @@ func (in *forecastInput) clock(at time.Duration) string {
 func (o *forecastEval) open(ctx context.Context, cmd *cobra.Command) (*forecastInput, error) {
 	w, bin, counts, err := o.counts()
 	if errors.Is(err, arrivals.ErrNotCounts) {
-		w, err = openTrace(ctx, cmd, o.trace)
+		w, err = openTrace(ctx, cmd.ErrOrStderr(), o.trace)
 	}
 	if err != nil {
 		return nil, err

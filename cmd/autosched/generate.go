@@ -53,7 +53,7 @@ jobs with what is left of them at --at, then the arrivals.`,
 			if err := method.Check(); err != nil {
 				return usageError{fmt.Errorf("--generate: %w", err)}
 			}
-			w, err := openTrace(cmd.Context(), cmd, path)
+			w, err := openTrace(cmd.Context(), cmd.ErrOrStderr(), path)
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,6 @@ jobs with what is left of them at --at, then the arrivals.`,
 	fl.StringVar(&at, "at", "", "instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (required)")
 	fl.DurationVar(&tune.horizon, "horizon", time.Hour, "how far ahead jobs arrive")
 	fl.IntVar(&samples, "futures", 4, "futures to draw")
-	formerly(cmd, map[string]string{"samples": "futures"})
 	fl.Uint64Var(&seed, "seed", 1, "seed of the draws")
 	addGenerate(cmd, &tune.generate)
 	fl.StringVarP(&out, "out", "o", "", "folder to write the futures to")

@@ -107,6 +107,7 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 	}
 	groups(root)
 	completeValues(root)
+	groupFlags(root)
 	return root
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,6 +11,21 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 )
+
+// show prints the result of a command: as JSON for programs, or by print for
+// people.
+func show(w io.Writer, asJSON bool, result any, print func(io.Writer) error) error {
+	if asJSON {
+		return printJSON(w, result)
+	}
+	return print(w)
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
 
 // writeFile writes a file that a flag names.
 func writeFile(path, flag string, write func(io.Writer) error) error {

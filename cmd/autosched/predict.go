@@ -68,7 +68,7 @@ func (f *predictFlags) load(ctx context.Context, cmd *cobra.Command) (*predictIn
 	if f.workers < 0 {
 		return nil, usageError{fmt.Errorf("--workers: %d is negative", f.workers)}
 	}
-	w, err := openTrace(ctx, cmd, f.trace)
+	w, err := openTrace(ctx, cmd.ErrOrStderr(), f.trace)
 	if err != nil {
 		return nil, err
 	}

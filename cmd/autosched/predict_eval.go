@@ -48,7 +48,7 @@ but those it has learnt from.`,
 			default:
 				o.Methods = splitList(methods)
 			}
-			if err := checkList(cmd, "methods", o.Methods); err != nil {
+			if err := checkList(cmd.Flags().Changed, "methods", o.Methods); err != nil {
 				return err
 			}
 			for _, name := range o.Methods {

@@ -111,7 +111,6 @@ to the scheduler.`,
 	fl.StringVar(&r.objective, "objective", "", "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to p99_jct<=1.1*incumbent' (docs/tune.md)")
 	fl.DurationVar(&r.interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.BoolVar(&r.validateOnly, "validate-only", false, "check only, store nothing")
-	formerly(cmd, map[string]string{"update-interval": "interval"})
 	fl.StringVar(&r.requestID, "request-id", "", "makes it safe to send the same registration again")
 	return cmd
 }

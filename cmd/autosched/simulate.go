@@ -65,7 +65,7 @@ policy=finish_time_fairness, gavel ask; a note tells if none did.`,
 			if err := later.check(scheduler, config); err != nil {
 				return err
 			}
-			in, err := f.load(cmd.Context(), cmd)
+			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // groups makes every command that only has commands below it behave alike: alone
@@ -73,17 +72,6 @@ func newHelpCmd() *cobra.Command {
 	}
 }
 
-// formerly lets a command take flags by the names they once had. They are in no
-// help.
-func formerly(cmd *cobra.Command, now map[string]string) {
-	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if n, ok := now[name]; ok {
-			name = n
-		}
-		return pflag.NormalizedName(name)
-	})
-}
-
 // splitList splits a list that is given to one flag, with commas between.
 func splitList(text string) []string {
 	var out []string
@@ -93,10 +81,10 @@ func splitList(text string) []string {
 	return out
 }
 
-// checkList refuses the list of a flag that is given without a name in it, or
-// with nothing before, after or between commas.
-func checkList(cmd *cobra.Command, flag string, list []string) error {
-	if cmd.Flags().Changed(flag) && (len(list) == 0 || slices.Contains(list, "")) {
+// checkList refuses a list that is empty although its flag is given, and empty
+// names.
+func checkList(given func(flag string) bool, flag string, list []string) error {
+	if given(flag) && (len(list) == 0 || slices.Contains(list, "")) {
 		return usageError{fmt.Errorf("--%s: a name is missing; want names with commas between them", flag)}
 	}
 	return nil

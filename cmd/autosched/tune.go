@@ -67,7 +67,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --resume trials.jsonl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkList(cmd, "pareto", goal.pareto); err != nil {
+			if err := checkList(cmd.Flags().Changed, "pareto", goal.pareto); err != nil {
 				return err
 			}
 			if err := goal.parse(&t.objective); err != nil {
@@ -103,7 +103,7 @@ smaller than the incumbent's), queue the mean queueing delay.`,
 				return err
 			}
 			defer record.close()
-			in, err := f.load(cmd.Context(), cmd)
+			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
