@@ -10,6 +10,7 @@ import (
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // Foresight is how well a causal model, learnt on the earlier segments of a
@@ -203,9 +204,9 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 			}
 			return out
 		}
-		rank := model.Spearman(pick(blend), pick(measured))
+		rank := stats.Spearman(pick(blend), pick(measured))
 		f.Rank += rank
-		f.RankDirect += model.Spearman(pick(direct), pick(measured))
+		f.RankDirect += stats.Spearman(pick(direct), pick(measured))
 		f.Tries.add(pick(blend), pick(measured))
 		sorted := slices.Sorted(slices.Values(pick(measured)))
 		spread := sorted[len(sorted)*9/10] / sorted[len(sorted)/10]

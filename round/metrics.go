@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
-	"github.com/autosched/autosched/workload/stats"
 )
 
 // Objectives are the metrics that a scheduler can be tuned for by name; lower is
@@ -33,19 +33,19 @@ type metric struct {
 // metrics by name. Queue is the queueing delay, all spells of it; deadline_misses
 // is the share that end late of the jobs that have a deadline, 0 if none has.
 var metrics = map[string]metric{
-	"avg_jct":          {jct, jctFloor, mean, "s", false},
+	"avg_jct":          {jct, jctFloor, stats.Mean, "s", false},
 	"p50_jct":          {jct, jctFloor, quantile(.5), "s", false},
 	"p95_jct":          {jct, jctFloor, quantile(.95), "s", false},
 	"p99_jct":          {jct, jctFloor, quantile(.99), "s", false},
 	"ftf":              {rho, rhoFloor, unfair, "%", false},
 	"p95_rho":          {rho, rhoFloor, quantile(.95), "", false},
 	"max_rho":          {rho, rhoFloor, slices.Max[[]float64], "", false},
-	"avg_queue":        {queue, queueFloor, mean, "s", false},
+	"avg_queue":        {queue, queueFloor, stats.Mean, "s", false},
 	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false},
 	missesMetric:       {late, lateFloor, shareKnown, "%", false},
-	"tenant_avg_jct":   {jct, jctFloor, mean, "s", true},
+	"tenant_avg_jct":   {jct, jctFloor, stats.Mean, "s", true},
 	"tenant_p95_jct":   {jct, jctFloor, quantile(.95), "s", true},
-	"tenant_avg_queue": {queue, queueFloor, mean, "s", true},
+	"tenant_avg_queue": {queue, queueFloor, stats.Mean, "s", true},
 	"tenant_p95_queue": {queue, queueFloor, quantile(.95), "s", true},
 }
 
@@ -85,14 +85,6 @@ func queueFloor(o *simulator.Outcome, x *Scenario) float64 {
 		return 0
 	}
 	return min(x.State.Jobs[o.ID].WaitTime.Seconds(), o.Wait.Seconds())
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }
 
 // shareKnown is the mean of the values that are not negative, 0 if all are.

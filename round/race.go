@@ -8,9 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/search"
 )
 
@@ -86,16 +86,12 @@ func interval(incumbent, candidate search.Measurement) Interval {
 	for i, floor := range incumbent.Floors {
 		a[i], b[i] = incumbent.Values[i]-floor, candidate.Values[i]-floor
 	}
-	ma, mb := mean(a), mean(b)
+	ma, mb := stats.Mean(a), stats.Mean(b)
 	if !(ma > 0 && mb > 0) {
 		return Interval{}
 	}
-	d := make([]float64, n)
-	for i := range d {
-		d[i] = a[i]/ma - b[i]/mb
-	}
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(.975)
-	half := t * stat.StdDev(d, nil) / math.Sqrt(float64(n))
+	half := t * stats.RatioSD(a, b) / math.Sqrt(float64(n))
 	return Interval{Low: min(search.MaxRatio, ma/mb*math.Exp(-half)), High: min(search.MaxRatio, ma/mb*math.Exp(half))}
 }
 

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
-	"github.com/autosched/autosched/workload/stats"
 )
 
 // situation is the workload that a round met, in a few numbers. What was good in
@@ -90,7 +91,7 @@ func shapeOf(ended []workload.Finish) (scale float64, s shape) {
 		}
 		logs = append(logs, math.Log(max(1, service)))
 		total += service
-		s.Sizes[sizeClass(g)] += service
+		s.Sizes[simulator.SizeClass(g)] += service
 	}
 	s.Jobs = len(logs)
 	if s.Jobs == 0 {
@@ -99,24 +100,12 @@ func shapeOf(ended []workload.Finish) (scale float64, s shape) {
 	for i := range s.Sizes {
 		s.Sizes[i] /= total
 	}
-	scale = mean(logs)
+	scale = stats.Mean(logs)
 	slices.Sort(logs)
 	for i, q := range shapeQuantiles {
 		s.Spread[i] = stats.Quantile(logs, q) - scale
 	}
 	return scale, s
-}
-
-func sizeClass(gpus int) int {
-	switch {
-	case gpus <= 1:
-		return 0
-	case gpus <= 4:
-		return 1
-	case gpus <= 8:
-		return 2
-	}
-	return 3
 }
 
 // distance of two shapes: the mean difference of the logarithms of quantiles,

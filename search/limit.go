@@ -5,8 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // Limit is a constraint: the mean of the values over the futures must not exceed
@@ -64,11 +65,7 @@ func (l *Limit) Kept() float64 {
 	value, bound := mean(l.Values), mean(l.Bounds)
 	sd := 0.0
 	if n > 1 && value > 0 && bound > 0 {
-		d := make([]float64, n)
-		for i := range d {
-			d[i] = l.Values[i]/value - l.Bounds[i]/bound
-		}
-		sd = stat.StdDev(d, nil)
+		sd = stats.RatioSD(l.Values, l.Bounds)
 	}
 	if sd <= rounding {
 		if l.Excess() > 0 {

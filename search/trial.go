@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/space"
 )
 
@@ -33,15 +34,12 @@ type Measurement struct {
 // Mean returns the mean objective over the futures.
 func (m Measurement) Mean() float64 { return mean(m.Values) }
 
+// mean is 0 without values, such as floors.
 func mean(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
 	}
-	var sum float64
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(len(v))
+	return stats.Mean(v)
 }
 
 // clean returns m without numbers that could not be stored: metrics that are

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/workload"
-	"github.com/autosched/autosched/workload/stats"
 )
 
 // PastRun is what became of a job that has ended, as a history tells.

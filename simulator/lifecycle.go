@@ -180,7 +180,7 @@ func (s *Sim) countWaiting(id ID, by int) {
 		s.kinds.stopsWaiting(id)
 	}
 	if s.opts.Series != nil {
-		s.opts.Series.waiting[sizeOf(int(j.gpus/j.members))] += by
+		s.opts.Series.waiting[SizeClass(int(j.gpus/j.members))] += by
 	}
 	if s.opts.PerTenant {
 		t := &s.tenants[j.tenant]

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/workload/stats"
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // Outcome is what became of one job.
@@ -179,7 +179,7 @@ func (s *Sim) waitedBySize(seconds float64) (by BySize) {
 		if ID(i) < s.base {
 			waited = max(0, waited-s.state.Jobs[i].WaitTime)
 		}
-		by[sizeOf(s.JobGPUs(ID(i)))] += waited.Seconds()
+		by[SizeClass(s.JobGPUs(ID(i)))] += waited.Seconds()
 	}
 	for k := range by {
 		by[k] /= seconds
@@ -247,8 +247,8 @@ type BySize [4]float64
 // SizeNames are one GPU, up to half a usual node of eight, up to a node, more.
 var SizeNames = [len(BySize{})]string{"1", "2-4", "5-8", "9+"}
 
-// sizeOf is the index of a number of GPUs.
-func sizeOf(gpus int) int {
+// SizeClass returns the index of a number of GPUs.
+func SizeClass(gpus int) int {
 	switch {
 	case gpus <= 1:
 		return 0

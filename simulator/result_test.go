@@ -30,7 +30,7 @@ func TestWaitingBySize(t *testing.T) {
 	}
 	wait := BySize{}
 	for _, o := range s.Outcomes(nil) {
-		wait[sizeOf(o.GPUs)] += o.Wait.Seconds()
+		wait[SizeClass(o.GPUs)] += o.Wait.Seconds()
 	}
 	for k := range wait {
 		if got := sum.WaitingBySize[k] * sum.Makespan; math.Abs(got-wait[k]) > 1e-9 {

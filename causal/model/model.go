@@ -9,6 +9,7 @@ import (
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // Structure is the causal graph that a model follows, by the columns of a table.
@@ -396,7 +397,7 @@ func (m *Model) judge(perFold []variant) {
 			constant[r] = mean
 		}
 		m.errors[k] = Errors{Objective: m.name(o), Structural: relative(structural[k], measured), Direct: relative(direct[k], measured),
-			Blend: relative(blended, measured), Mean: relative(constant, measured), Weight: m.blend[k], Family: m.direct[k].family, Rank: Spearman(blended, measured)}
+			Blend: relative(blended, measured), Mean: relative(constant, measured), Weight: m.blend[k], Family: m.direct[k].family, Rank: stats.Spearman(blended, measured)}
 		squares := 0.0
 		for r := range measured {
 			d := m.direct[k].y(blended[r]) - m.direct[k].y(measured[r])
@@ -431,24 +432,16 @@ func (m *Model) weigh(structural, direct, measured []float64) float64 {
 	least, best := math.Inf(1), 0
 	for i, w := range blends {
 		errs = append(errs, perBlock(w))
-		if e := mean(errs[i]); e < least {
+		if e := stats.Mean(errs[i]); e < least {
 			least, best = e, i
 		}
 	}
 	for i, w := range blends {
-		if len(m.o.Groups) > 0 && mean(errs[i])-least <= standardError(errs[i], errs[best]) {
+		if len(m.o.Groups) > 0 && stats.Mean(errs[i])-least <= standardError(errs[i], errs[best]) {
 			return w
 		}
 	}
 	return blends[best]
-}
-
-func mean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(len(v))
 }
 
 func mix(a, b []float64, w float64) []float64 {

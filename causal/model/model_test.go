@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/internal/testshared"
 )
 
@@ -142,7 +143,7 @@ func TestEffectsRankAsTruth(t *testing.T) {
 			got, want = append(got, e.ACE), append(want, high-low)
 			t.Logf("%s: %s %.0f [%.0f, %.0f], in truth %.0f", name, e.Parameter, e.ACE, e.Low, e.High, high-low)
 		}
-		if rho := Spearman(got, want); rho < .9 {
+		if rho := stats.Spearman(got, want); rho < .9 {
 			t.Errorf("%s: Spearman %.2f, want at least 0.9", name, rho)
 		}
 	}

@@ -3,7 +3,6 @@ package model
 import (
 	"fmt"
 	"math"
-	"sort"
 
 	"github.com/autosched/autosched/causal"
 )
@@ -145,43 +144,4 @@ func (m *Model) checkValue(column int, v float64) error {
 		return fmt.Errorf("%s: %v is not the index of one of its %d levels", c.Name, v, len(c.Levels))
 	}
 	return nil
-}
-
-// Spearman is the rank correlation of two series; 0 if one is constant.
-func Spearman(a, b []float64) float64 {
-	x, y := ranks(a), ranks(b)
-	n := float64(len(x))
-	mean := (n + 1) / 2
-	var xy, xx, yy float64
-	for i := range x {
-		u, v := x[i]-mean, y[i]-mean
-		xy += float64(u * v)
-		xx += float64(u * u)
-		yy += float64(v * v)
-	}
-	if xx == 0 || yy == 0 {
-		return 0
-	}
-	return xy / math.Sqrt(float64(xx*yy))
-}
-
-// ranks are average ranks from 1.
-func ranks(a []float64) []float64 {
-	by := make([]int, len(a))
-	for i := range by {
-		by[i] = i
-	}
-	sort.SliceStable(by, func(i, j int) bool { return a[by[i]] < a[by[j]] })
-	out := make([]float64, len(a))
-	for i := 0; i < len(by); {
-		j := i
-		for j < len(by) && a[by[j]] == a[by[i]] {
-			j++
-		}
-		for _, k := range by[i:j] {
-			out[k] = float64(i+j+1) / 2
-		}
-		i = j
-	}
-	return out
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/workload/stats"
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // PeriodicScore is how a copied periodic series compares with the periodic

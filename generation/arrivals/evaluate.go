@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/workload/stats"
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // Score is how futures compare with what really came, over rolling forecasts.

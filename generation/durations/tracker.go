@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/internal/pq"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -27,7 +28,7 @@ type Tracker struct {
 	jobs           []tracked
 	groups         []group
 	batches        []batch
-	passing        crossings
+	passing        pq.Queue[crossing]
 }
 
 // tracked is what Tracker keeps of a job.
@@ -169,8 +170,7 @@ func (t *Tracker) Advance(at time.Duration) {
 // pass moves the jobs that have run into their next bin by an instant.
 func (t *Tracker) pass(at time.Duration) {
 	for len(t.passing) > 0 && t.passing[0].at <= at {
-		i := t.passing[0].job
-		t.passing.pop()
+		i := t.passing.Pop().job
 		if j := &t.jobs[i]; !j.ended {
 			t.move(j, -1)
 			j.bin++
@@ -198,7 +198,7 @@ func (t *Tracker) watch(i int32) {
 	}
 	bound := binBounds[j.bin]
 	if ran := r.Ran.Seconds(); ran >= bound {
-		t.passing.push(crossing{r.Begin + time.Duration(float64(r.Until-r.Begin)*(bound/ran)), i})
+		t.passing.Push(crossing{r.Begin + time.Duration(float64(r.Until-r.Begin)*(bound/ran)), i})
 	}
 }
 
@@ -268,46 +268,11 @@ func (g *group) latest(n int32) int32 {
 	return g.recent[(g.ended-n)%recentEnds]
 }
 
-// crossings is a heap of the instants at which running jobs leave their bins, the
-// earliest first.
-type crossings []crossing
-
+// crossing is the instant at which a running job leaves its bin.
 type crossing struct {
 	at  time.Duration
 	job int32
 }
 
-func (h *crossings) push(c crossing) {
-	*h = append(*h, c)
-	s := *h
-	for i := len(s) - 1; i > 0; {
-		up := (i - 1) / 2
-		if s[up].at <= s[i].at {
-			break
-		}
-		s[up], s[i] = s[i], s[up]
-		i = up
-	}
-}
-
-func (h *crossings) pop() {
-	s := *h
-	n := len(s) - 1
-	s[0] = s[n]
-	s = s[:n]
-	*h = s
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= n {
-			return
-		}
-		if down+1 < n && s[down+1].at < s[down].at {
-			down++
-		}
-		if s[i].at <= s[down].at {
-			return
-		}
-		s[i], s[down] = s[down], s[i]
-		i = down
-	}
-}
+// Before implements pq.Orderable.
+func (c crossing) Before(d crossing) bool { return c.at < d.at }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/replay"
-	"github.com/autosched/autosched/workload/stats"
 )
 
 const (

@@ -17,6 +17,7 @@ import (
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 )
@@ -241,7 +242,7 @@ func (s *Study) rank() (r float64, ok bool) {
 	if len(s.predicted) < rankTrials {
 		return 0, false
 	}
-	return model.Spearman(s.predicted, s.measured), true
+	return stats.Spearman(s.predicted, s.measured), true
 }
 
 // Audit is a rejected proposal that is measured to check the rejection.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -177,27 +178,10 @@ func gpuHours(j *workload.Job) float64 {
 }
 
 func quantilesOf(v []float64) Quantiles {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
+	mean := stats.Mean(v)
 	slices.Sort(v)
-	return Quantiles{P10: Quantile(v, .1), P25: Quantile(v, .25), P50: Quantile(v, .5), P75: Quantile(v, .75), P90: Quantile(v, .9),
-		P95: Quantile(v, .95), P99: Quantile(v, .99), Max: v[len(v)-1], Mean: sum / float64(len(v))}
-}
-
-// Quantile of sorted values, interpolated linearly between the neighbours (the
-// definition numpy uses by default). NaN if there are none.
-func Quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	at := q * float64(len(sorted)-1)
-	lo := int(at)
-	if lo+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[lo] + float64((at-float64(lo))*(sorted[lo+1]-sorted[lo]))
+	return Quantiles{P10: stats.Quantile(v, .1), P25: stats.Quantile(v, .25), P50: stats.Quantile(v, .5), P75: stats.Quantile(v, .75), P90: stats.Quantile(v, .9),
+		P95: stats.Quantile(v, .95), P99: stats.Quantile(v, .99), Max: v[len(v)-1], Mean: mean}
 }
 
 func floorDiv(a, b int64) int64 {

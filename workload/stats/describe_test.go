@@ -259,26 +259,6 @@ func TestDemand(t *testing.T) {
 	})
 }
 
-func TestQuantile(t *testing.T) {
-	// numpy.quantile of the same.
-	ten := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
-	for _, tt := range []struct {
-		v       []float64
-		q, want float64
-	}{
-		{ten, 0, 1}, {ten, 1, 10}, {ten, .5, 5.5}, {ten, .95, 9.55}, {ten, .99, 9.91}, {ten, .25, 3.25},
-		{[]float64{7}, 0, 7}, {[]float64{7}, .5, 7}, {[]float64{7}, 1, 7},
-		{[]float64{0, 10}, .3, 3}, {[]float64{1, 1, 1, 5}, .5, 1},
-	} {
-		if got := Quantile(tt.v, tt.q); math.Abs(got-tt.want) > 1e-12 {
-			t.Errorf("quantile %v of %v: %v, want %v", tt.q, tt.v, got, tt.want)
-		}
-	}
-	if !math.IsNaN(Quantile(nil, .5)) {
-		t.Error("nothing has a median")
-	}
-}
-
 func TestDescribeNothing(t *testing.T) {
 	w, err := workload.New("none", time.Unix(0, 0), nil)
 	if err != nil {

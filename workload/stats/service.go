@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -75,7 +76,7 @@ func (g *jobGroup) jobs() int { return len(g.durations) }
 
 func (g *jobGroup) duration(q float64) float64 {
 	slices.Sort(g.durations)
-	return Quantile(g.durations, q)
+	return stats.Quantile(g.durations, q)
 }
 
 func (g *jobGroup) wait(q float64) float64 {
@@ -83,7 +84,7 @@ func (g *jobGroup) wait(q float64) float64 {
 		return 0
 	}
 	slices.Sort(g.waits)
-	return Quantile(g.waits, q)
+	return stats.Quantile(g.waits, q)
 }
 
 // groups gathers jobs by what key tells of them, in order of first appearance.

@@ -1,0 +1,86 @@
+// Package stats has the statistics that gonum lacks, or sums in another order than
+// results that are kept to the last bit allow.
+package stats
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Mean returns the mean of values, added in their order; NaN without any.
+func Mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// Quantile returns the quantile q of sorted values, interpolated linearly between
+// the neighbours: definition 7 of Hyndman and Fan (The American Statistician 50,
+// 1996), the default of numpy and R, which gonum does not have. NaN without values.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := q * float64(len(sorted)-1)
+	lo := int(at)
+	if lo+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[lo] + (at-float64(lo))*(sorted[lo+1]-sorted[lo])
+}
+
+// Spearman returns the rank correlation of two series, 0 if one is constant.
+func Spearman(a, b []float64) float64 {
+	x, y := Ranks(a), Ranks(b)
+	mean := float64(len(x)+1) / 2
+	var xy, xx, yy float64
+	for i := range x {
+		u, v := x[i]-mean, y[i]-mean
+		xy += u * v
+		xx += u * u
+		yy += v * v
+	}
+	if xx == 0 || yy == 0 {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// Ranks returns the ranks of values from 1; equal values get their mean rank.
+func Ranks(v []float64) []float64 {
+	order := make([]int, len(v))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(v[i], v[j]) })
+	out := make([]float64, len(v))
+	for i := 0; i < len(order); {
+		j := i
+		for j < len(order) && v[order[j]] == v[order[i]] {
+			j++
+		}
+		for _, k := range order[i:j] {
+			out[k] = float64(i+j+1) / 2
+		}
+		i = j
+	}
+	return out
+}
+
+// RatioSD returns the standard deviation of a pair's contribution to the logarithm
+// of the ratio of two positive means, linearised (Cochran, Sampling Techniques,
+// 3rd edition, section 6.4). Over the square root of the number of pairs it is the
+// standard error, with one degree of freedom less than pairs.
+func RatioSD(a, b []float64) float64 {
+	ma, mb := Mean(a), Mean(b)
+	d := make([]float64, len(a))
+	for i := range d {
+		d[i] = a[i]/ma - b[i]/mb
+	}
+	return stat.StdDev(d, nil)
+}
