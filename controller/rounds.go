@@ -149,7 +149,7 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 	}()
 	p := v.Policy
 	d, err = s.o.Decide(s.ctx, round.Input{
-		Scheduler: v.Type, Space: m.space, Objective: v.Objective,
+		Scheduler: v.Type, Space: m.space, Objective: v.Objective, Simulator: v.Simulation.options(),
 		State: ledger.State(id.at()), Ledger: ledger, Engine: m.engine, Zero: v.Zero,
 		Incumbent: incumbent, Refused: state.Parked(), Seed: p.Seed, Round: int(id.number), Experience: v.Experience,
 		Settings: round.Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers, MinRatio: p.MinRatio},

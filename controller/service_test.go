@@ -16,6 +16,7 @@ import (
 	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -589,5 +590,48 @@ func TestALedgerIsRebuiltAfterAPanic(t *testing.T) {
 	h.submit("s", 2*time.Hour+1)
 	if st := h.rounds("s", 2); st.LastDecision != "kept: round 2 of 6 jobs" || st.Events != 7 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// Rounds simulate a scheduler as it was registered, after a restart too.
+func TestSimulationBelongsToTheRegistration(t *testing.T) {
+	var mu sync.Mutex
+	protected := map[string]simulator.Protection{}
+	models := map[string]bool{}
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		protected[in.Objective], models[in.Objective] = in.Simulator.Protect, in.Simulator.Models != nil
+		return keep(ctx, in)
+	})
+	for i, c := range []struct {
+		objective string
+		s         controller.Simulation
+	}{
+		{"avg_jct", controller.Simulation{}},
+		{"p99_jct", controller.Simulation{MaxPreemptions: 3, MinRun: time.Minute, Models: simulator.DefaultModelSpec()}},
+	} {
+		_, err := h.service.Register(t.Context(), controller.Registration{
+			ID: fmt.Sprint("s", i), Type: "test", Params: serviceParams, Objective: c.objective, Cluster: workload.Uniform(4, 8),
+			Policy: controller.DefaultPolicy(), Mode: controller.Auto, Simulation: c.s,
+		}, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.close()
+	h.open()
+	for _, id := range []string{"s0", "s1"} {
+		h.submit(id, time.Minute)
+		h.submit(id, time.Hour+1)
+		h.rounds(id, 1)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if p := protected["avg_jct"]; p != (simulator.Protection{}) || models["avg_jct"] {
+		t.Errorf("a registration without a simulation has %+v, models %v", p, models["avg_jct"])
+	}
+	if p := protected["p99_jct"]; p != (simulator.Protection{MaxPreemptions: 3, MinRun: time.Minute}) || !models["p99_jct"] {
+		t.Errorf("%+v, models %v", p, models["p99_jct"])
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -56,6 +57,28 @@ type Registration struct {
 	Cluster     workload.Cluster `json:"cluster"`
 	Policy      Policy           `json:"policy"`
 	Mode        Mode             `json:"mode"`
+	Simulation  Simulation       `json:"simulation"`
+}
+
+// Simulation says how rounds simulate a scheduler and its cluster. The zero
+// Simulation is the simulator's default.
+type Simulation struct {
+	// MaxPreemptions and MinRun bound what preemption may do to a job
+	// (simulator.Protection).
+	MaxPreemptions int           `json:"max_preemptions,omitempty"`
+	MinRun         time.Duration `json:"min_run,omitempty"`
+	// Models are performance models, restart costs among them; nil for the
+	// built-in ones.
+	Models *simulator.ModelSpec `json:"models,omitempty"`
+}
+
+// options are the simulator's.
+func (s *Simulation) options() simulator.Options {
+	o := simulator.Options{Protect: simulator.Protection{MaxPreemptions: s.MaxPreemptions, MinRun: s.MinRun}}
+	if s.Models != nil {
+		o.Models = s.Models.Models()
+	}
+	return o
 }
 
 // Scheduler is a registered scheduler as stored.

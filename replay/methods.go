@@ -201,7 +201,8 @@ func autoSched(e *Evaluation) roundFunc {
 			Incumbent: m.Incumbent, Seed: e.Options.Seed, Round: m.Round, Experience: experience, Engine: e.engine,
 			Settings: round.Settings{Horizon: e.Options.Horizon, Futures: e.Options.Futures, Budget: e.Options.Budget, Workers: e.Options.Workers, MinRatio: e.Options.MinRatio,
 				Search: e.Options.Search, Always: e.Options.Always},
-		}, e.Options.Simulate)
+			Simulator: e.Options.Simulate,
+		})
 		experience = out.Experience
 		return out, err
 	}

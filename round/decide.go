@@ -6,21 +6,18 @@ import (
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/simulator"
 )
 
-// Decider is the DecideFunc of the product, on a simulator set by o: it makes
-// futures from the ledger and searches on them.
-func Decider(o simulator.Options) DecideFunc {
-	return func(ctx context.Context, in Input) (Decision, error) {
-		r, err := Decide(ctx, in, o)
-		return r.Decision, err
-	}
+// DecideOnline is the DecideFunc of the product: Decide without its evidence.
+func DecideOnline(ctx context.Context, in Input) (Decision, error) {
+	r, err := Decide(ctx, in)
+	return r.Decision, err
 }
 
-// Decide makes a round's decision with its evidence. The online service
-// and the method autosched of an evaluation both come here.
-func Decide(ctx context.Context, in Input, o simulator.Options) (Result, error) {
+// Decide makes a round's decision with its evidence: it forecasts futures from
+// the ledger and searches on them. The online service and the method autosched of
+// an evaluation both come here.
+func Decide(ctx context.Context, in Input) (Result, error) {
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
 		return Result{}, err
@@ -33,12 +30,12 @@ func Decide(ctx context.Context, in Input, o simulator.Options) (Result, error) 
 	if !in.Always {
 		count *= 2 // the second half is for those that were best on the first
 	}
-	scenarios, err := Futures(ctx, in.Ledger, &in.State, in.Zero, in.Horizon, count, seed, o, in.Engine)
+	scenarios, err := Futures(ctx, in.Ledger, &in.State, in.Zero, in.Horizon, count, seed, in.Simulator, in.Engine)
 	if err != nil {
 		return Result{}, err
 	}
 	r := Round{
-		Scheduler: s, Space: in.Space, Objective: in.Objective, Cluster: in.State.Cluster, Scenarios: scenarios[:in.Futures], Confirm: scenarios[in.Futures:], Options: o,
+		Scheduler: s, Space: in.Space, Objective: in.Objective, Cluster: in.State.Cluster, Scenarios: scenarios[:in.Futures], Confirm: scenarios[in.Futures:], Options: in.Simulator,
 		Incumbent: in.Incumbent, Refused: in.Refused, Budget: in.Budget, Workers: in.Workers, MinRatio: in.MinRatio, Always: in.Always, Seed: seed,
 	}
 	before, x := recall(in.Experience, in.Space), meet(in.Ledger, &in.State, in.Zero)

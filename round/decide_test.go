@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -50,7 +49,7 @@ func TestDecideOnAShrunkCluster(t *testing.T) {
 		r, err := Decide(context.Background(), Input{
 			Scheduler: s.Name, Space: s.Space, Objective: "avg_jct", State: l.State(at), Ledger: l, Zero: time.Unix(0, 0), Incumbent: s.Space.Default(),
 			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6, MinRatio: 1.05},
-		}, simulator.Options{})
+		})
 		if err != nil {
 			t.Fatalf("%d nodes down: %v", down, err)
 		}
@@ -81,7 +80,7 @@ func TestDecideWithoutDeadlines(t *testing.T) {
 		r, err := Decide(context.Background(), Input{
 			Scheduler: s.Name, Space: s.Space, Objective: "avg_jct subject to deadline_misses<=5%", State: l.State(at), Ledger: l, Zero: time.Unix(0, 0), Incumbent: s.Space.Default(),
 			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 2, MinRatio: 1.05},
-		}, simulator.Options{})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

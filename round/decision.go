@@ -8,6 +8,7 @@ import (
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -38,6 +39,8 @@ type Input struct {
 	Engine *generation.Engine
 	// Zero is the wall-clock time of the ledger's instant 0.
 	Zero time.Time
+	// Simulator says how the scheduler is simulated.
+	Simulator simulator.Options
 	// Incumbent is the configuration in force.
 	Incumbent space.Config
 	// Refused are configurations that the scheduler will not run.

@@ -197,7 +197,7 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 			got, err := Decide(context.Background(), Input{
 				Scheduler: "tiresias", Space: x.scheduler.Space, Objective: "avg_jct", State: x.state, Ledger: x.ledger, Zero: x.w.Zero(), Incumbent: incumbent,
 				Round: hour, Experience: handed, Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Workers: workers, MinRatio: 1.001},
-			}, simulator.Options{})
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -55,6 +55,10 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 		v.add("scheduler.spec.cluster.gpus_per_node", "%d is not from 1 to 1024", n)
 	}
 	reg.Policy = policyFromProto(spec.GetRollout(), &v)
+	reg.Simulation = s.simulated
+	if spec.GetSimulation() != nil {
+		reg.Simulation = simulationFromProto(spec.GetSimulation(), &v)
+	}
 	builtin := s.builtin(reg.Type)
 	if builtin == nil {
 		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s", reg.Type, strings.Join(s.builtinNames(), ", "))
@@ -250,6 +254,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 			Futures: int32(c.Policy.Futures), TrialBudget: int32(c.Policy.Budget), Seed: c.Policy.Seed,
 		},
 	}
+	spec.Simulation = simulationToProto(&c.Simulation)
 	if c.Mode == controller.Auto {
 		spec.Mode = pb.SchedulerSpec_AUTO
 	}

@@ -29,6 +29,8 @@ import (
 type Options struct {
 	Service  *controller.Service  // required
 	Builtins []controller.Builtin // what can be registered
+	// Simulation is recorded for registrations that name none.
+	Simulation controller.Simulation
 	// PollAfter is what polling schedulers are told to wait; 30 s if 0.
 	PollAfter time.Duration
 	// Jitter draws what is added to PollAfter, at least 0 and below its argument,
@@ -44,6 +46,7 @@ type Server struct {
 
 	service   *controller.Service
 	builtins  []controller.Builtin
+	simulated controller.Simulation
 	pollAfter time.Duration
 	jitter    func(below time.Duration) time.Duration
 	log       *slog.Logger
@@ -71,7 +74,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		service: o.Service, builtins: o.Builtins, pollAfter: o.PollAfter, jitter: o.Jitter, log: o.Log,
+		service: o.Service, builtins: o.Builtins, simulated: o.Simulation, pollAfter: o.PollAfter, jitter: o.Jitter, log: o.Log,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service),
 	}
 	s.grpc = grpc.NewServer(

@@ -231,6 +231,24 @@ func TestSchedulerSpecRoundTrip(t *testing.T) {
 	}
 }
 
+// What the service was started with is recorded at a registration that names no
+// simulation.
+func TestSimulationDefaults(t *testing.T) {
+	f := serveWith(t, t.TempDir(), controller.Options{Decide: round.DecideOnline}, Options{
+		Builtins: []controller.Builtin{testBuiltin}, Simulation: controller.Simulation{MaxPreemptions: 2, MinRun: time.Minute},
+	})
+	got := f.create("a", pb.SchedulerSpec_AUTO).GetSpec().GetSimulation()
+	if got.GetMaxPreemptions() != 2 || got.GetMinRun().AsDuration() != time.Minute || got.GetModels() != nil {
+		t.Errorf("recorded %v", got)
+	}
+	r := request("b", pb.SchedulerSpec_AUTO)
+	r.Scheduler.Spec.Simulation = &pb.Simulation{MaxPreemptions: 5}
+	other, err := f.tuning.CreateScheduler(background(t), r)
+	if err != nil || !proto.Equal(other.GetSpec().GetSimulation(), r.Scheduler.Spec.Simulation) {
+		t.Errorf("%v, %v", other.GetSpec().GetSimulation(), err)
+	}
+}
+
 func TestBadFieldsAreNamed(t *testing.T) {
 	f := serve(t, nil)
 	ctx := background(t)

@@ -16,7 +16,6 @@ import (
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/simulator"
 )
 
 // defaultAddress is where the service listens and where clients look for it.
@@ -49,8 +48,8 @@ Everything is kept in one directory: config.db with schedulers, configurations
 and acknowledgements, and one events-YYYYMMDD.db a day. One process has it at a
 time. Old event files may be removed while the service is stopped.
 
-If the schedulers protect jobs from being stopped, --max-preemptions and
---min-run say so: rounds then simulate it.
+How rounds simulate a scheduler belongs to its registration. --max-preemptions
+and --min-run are recorded for registrations that do not say.
 
 With --operations it answers HTTP on another address: /metrics for Prometheus,
 /healthz while the process lives, /readyz until it is told to stop.
@@ -119,9 +118,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	decide := o.decide
 	if decide == nil {
-		var options simulator.Options               // jobs are as protected as the schedulers are said to protect them
-		options.Protect, _ = o.protect.protection() // checked
-		decide = round.Decider(options)
+		decide = round.DecideOnline
 	}
 	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide, Workers: o.workers, Log: log})
 	if err != nil {
@@ -141,7 +138,10 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 			return errors.Join(fmt.Errorf("--operations: %w", err), listener.Close())
 		}
 	}
-	s := server.New(server.Options{Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log})
+	s := server.New(server.Options{
+		Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log,
+		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun},
+	})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
 	if operations != nil {

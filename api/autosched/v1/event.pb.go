@@ -22,7 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What happened.
+// What happened. The service's workload.EventKind has the same numbers; a test
+// holds them together.
 type Event_Kind int32
 
 const (

@@ -10,6 +10,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -357,7 +358,10 @@ type SchedulerSpec struct {
 	// Required. The cluster as registered; node events change it later.
 	Cluster *Cluster `protobuf:"bytes,8,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// RECOMMEND if unset.
-	Mode          SchedulerSpec_Mode `protobuf:"varint,9,opt,name=mode,proto3,enum=autosched.v1.SchedulerSpec_Mode" json:"mode,omitempty"`
+	Mode SchedulerSpec_Mode `protobuf:"varint,9,opt,name=mode,proto3,enum=autosched.v1.SchedulerSpec_Mode" json:"mode,omitempty"`
+	// How rounds simulate the scheduler. If unset, as the service was started with
+	// (serve --max-preemptions, --min-run), recorded at registration.
+	Simulation    *Simulation `protobuf:"bytes,13,opt,name=simulation,proto3" json:"simulation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -441,6 +445,79 @@ func (x *SchedulerSpec) GetMode() SchedulerSpec_Mode {
 	return SchedulerSpec_MODE_UNSPECIFIED
 }
 
+func (x *SchedulerSpec) GetSimulation() *Simulation {
+	if x != nil {
+		return x.Simulation
+	}
+	return nil
+}
+
+// Simulation says how rounds simulate a scheduler and its cluster.
+type Simulation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How often a job may be preempted; 0 means any number.
+	MaxPreemptions int32 `protobuf:"varint,1,opt,name=max_preemptions,json=maxPreemptions,proto3" json:"max_preemptions,omitempty"`
+	// How long a started job runs at least before it may be preempted: at most 7
+	// days.
+	MinRun *durationpb.Duration `protobuf:"bytes,2,opt,name=min_run,json=minRun,proto3" json:"min_run,omitempty"`
+	// Performance models, restart costs among them, in the format that
+	// "autosched models show --json" prints. Sections it lacks are as built in.
+	Models        *structpb.Struct `protobuf:"bytes,3,opt,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Simulation) Reset() {
+	*x = Simulation{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Simulation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Simulation) ProtoMessage() {}
+
+func (x *Simulation) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
+func (*Simulation) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Simulation) GetMaxPreemptions() int32 {
+	if x != nil {
+		return x.MaxPreemptions
+	}
+	return 0
+}
+
+func (x *Simulation) GetMinRun() *durationpb.Duration {
+	if x != nil {
+		return x.MinRun
+	}
+	return nil
+}
+
+func (x *Simulation) GetModels() *structpb.Struct {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
 // Cluster is equal nodes of equal GPUs.
 type Cluster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -454,7 +531,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -466,7 +543,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -479,7 +556,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Cluster) GetNodes() int32 {
@@ -510,7 +587,7 @@ type ObjectiveSpec struct {
 
 func (x *ObjectiveSpec) Reset() {
 	*x = ObjectiveSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +599,7 @@ func (x *ObjectiveSpec) String() string {
 func (*ObjectiveSpec) ProtoMessage() {}
 
 func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +612,7 @@ func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectiveSpec.ProtoReflect.Descriptor instead.
 func (*ObjectiveSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ObjectiveSpec) GetKind() isObjectiveSpec_Kind {
@@ -612,7 +689,7 @@ type RolloutPolicy struct {
 
 func (x *RolloutPolicy) Reset() {
 	*x = RolloutPolicy{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +701,7 @@ func (x *RolloutPolicy) String() string {
 func (*RolloutPolicy) ProtoMessage() {}
 
 func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +714,7 @@ func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutPolicy.ProtoReflect.Descriptor instead.
 func (*RolloutPolicy) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RolloutPolicy) GetUpdateInterval() *durationpb.Duration {
@@ -700,7 +777,7 @@ type CreateSchedulerRequest struct {
 
 func (x *CreateSchedulerRequest) Reset() {
 	*x = CreateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +789,7 @@ func (x *CreateSchedulerRequest) String() string {
 func (*CreateSchedulerRequest) ProtoMessage() {}
 
 func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +802,7 @@ func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*CreateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CreateSchedulerRequest) GetScheduler() *Scheduler {
@@ -774,7 +851,7 @@ type UpdateSchedulerRequest struct {
 
 func (x *UpdateSchedulerRequest) Reset() {
 	*x = UpdateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +863,7 @@ func (x *UpdateSchedulerRequest) String() string {
 func (*UpdateSchedulerRequest) ProtoMessage() {}
 
 func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +876,7 @@ func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UpdateSchedulerRequest) GetScheduler() *Scheduler {
@@ -833,7 +910,7 @@ type PauseTuningRequest struct {
 
 func (x *PauseTuningRequest) Reset() {
 	*x = PauseTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +922,7 @@ func (x *PauseTuningRequest) String() string {
 func (*PauseTuningRequest) ProtoMessage() {}
 
 func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +935,7 @@ func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTuningRequest.ProtoReflect.Descriptor instead.
 func (*PauseTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PauseTuningRequest) GetName() string {
@@ -878,7 +955,7 @@ type ResumeTuningRequest struct {
 
 func (x *ResumeTuningRequest) Reset() {
 	*x = ResumeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +967,7 @@ func (x *ResumeTuningRequest) String() string {
 func (*ResumeTuningRequest) ProtoMessage() {}
 
 func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +980,7 @@ func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTuningRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResumeTuningRequest) GetName() string {
@@ -923,7 +1000,7 @@ type GetSchedulerRequest struct {
 
 func (x *GetSchedulerRequest) Reset() {
 	*x = GetSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1012,7 @@ func (x *GetSchedulerRequest) String() string {
 func (*GetSchedulerRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1025,7 @@ func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetSchedulerRequest) GetName() string {
@@ -970,7 +1047,7 @@ type ListSchedulersRequest struct {
 
 func (x *ListSchedulersRequest) Reset() {
 	*x = ListSchedulersRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1059,7 @@ func (x *ListSchedulersRequest) String() string {
 func (*ListSchedulersRequest) ProtoMessage() {}
 
 func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1072,7 @@ func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulersRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListSchedulersRequest) GetPageSize() int32 {
@@ -1023,7 +1100,7 @@ type ListSchedulersResponse struct {
 
 func (x *ListSchedulersResponse) Reset() {
 	*x = ListSchedulersResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1112,7 @@ func (x *ListSchedulersResponse) String() string {
 func (*ListSchedulersResponse) ProtoMessage() {}
 
 func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1125,7 @@ func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulersResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListSchedulersResponse) GetSchedulers() []*Scheduler {
@@ -1080,7 +1157,7 @@ type IngestEventsRequest struct {
 
 func (x *IngestEventsRequest) Reset() {
 	*x = IngestEventsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1169,7 @@ func (x *IngestEventsRequest) String() string {
 func (*IngestEventsRequest) ProtoMessage() {}
 
 func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1182,7 @@ func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsRequest.ProtoReflect.Descriptor instead.
 func (*IngestEventsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *IngestEventsRequest) GetParent() string {
@@ -1148,7 +1225,7 @@ type IngestEventsResponse struct {
 
 func (x *IngestEventsResponse) Reset() {
 	*x = IngestEventsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1237,7 @@ func (x *IngestEventsResponse) String() string {
 func (*IngestEventsResponse) ProtoMessage() {}
 
 func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1250,7 @@ func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsResponse.ProtoReflect.Descriptor instead.
 func (*IngestEventsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *IngestEventsResponse) GetSequence() int64 {
@@ -1226,7 +1303,7 @@ type RejectedEvent struct {
 
 func (x *RejectedEvent) Reset() {
 	*x = RejectedEvent{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1315,7 @@ func (x *RejectedEvent) String() string {
 func (*RejectedEvent) ProtoMessage() {}
 
 func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1328,7 @@ func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedEvent.ProtoReflect.Descriptor instead.
 func (*RejectedEvent) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RejectedEvent) GetIndex() int32 {
@@ -1286,7 +1363,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x03\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x03\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -1316,7 +1393,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"roundCount\x12#\n" +
 	"\rlast_decision\x18\x04 \x01(\tR\flastDecision\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x05 \x01(\tR\tlastError\"\xe1\x03\n" +
+	"last_error\x18\x05 \x01(\tR\tlastError\"\x9b\x04\n" +
 	"\rSchedulerSpec\x12;\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
@@ -1326,11 +1403,19 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x0escheduler_type\x18\x05 \x01(\tR\rschedulerType\x125\n" +
 	"\arollout\x18\x06 \x01(\v2\x1b.autosched.v1.RolloutPolicyR\arollout\x12/\n" +
 	"\acluster\x18\b \x01(\v2\x15.autosched.v1.ClusterR\acluster\x124\n" +
-	"\x04mode\x18\t \x01(\x0e2 .autosched.v1.SchedulerSpec.ModeR\x04mode\";\n" +
+	"\x04mode\x18\t \x01(\x0e2 .autosched.v1.SchedulerSpec.ModeR\x04mode\x128\n" +
+	"\n" +
+	"simulation\x18\r \x01(\v2\x18.autosched.v1.SimulationR\n" +
+	"simulation\";\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tRECOMMEND\x10\x01\x12\b\n" +
-	"\x04AUTO\x10\x03\"\x04\b\x02\x10\x02J\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\a\x10\b\"C\n" +
+	"\x04AUTO\x10\x03\"\x04\b\x02\x10\x02J\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\a\x10\b\"\x9a\x01\n" +
+	"\n" +
+	"Simulation\x12'\n" +
+	"\x0fmax_preemptions\x18\x01 \x01(\x05R\x0emaxPreemptions\x122\n" +
+	"\amin_run\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06minRun\x12/\n" +
+	"\x06models\x18\x03 \x01(\v2\x17.google.protobuf.StructR\x06models\"C\n" +
 	"\aCluster\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x05R\x05nodes\x12\"\n" +
 	"\rgpus_per_node\x18\x02 \x01(\x05R\vgpusPerNode\"L\n" +
@@ -1410,73 +1495,78 @@ func file_autosched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(Scheduler_State)(0),           // 0: autosched.v1.Scheduler.State
 	(SchedulerSpec_Mode)(0),        // 1: autosched.v1.SchedulerSpec.Mode
 	(*Scheduler)(nil),              // 2: autosched.v1.Scheduler
 	(*SchedulerStatus)(nil),        // 3: autosched.v1.SchedulerStatus
 	(*SchedulerSpec)(nil),          // 4: autosched.v1.SchedulerSpec
-	(*Cluster)(nil),                // 5: autosched.v1.Cluster
-	(*ObjectiveSpec)(nil),          // 6: autosched.v1.ObjectiveSpec
-	(*RolloutPolicy)(nil),          // 7: autosched.v1.RolloutPolicy
-	(*CreateSchedulerRequest)(nil), // 8: autosched.v1.CreateSchedulerRequest
-	(*UpdateSchedulerRequest)(nil), // 9: autosched.v1.UpdateSchedulerRequest
-	(*PauseTuningRequest)(nil),     // 10: autosched.v1.PauseTuningRequest
-	(*ResumeTuningRequest)(nil),    // 11: autosched.v1.ResumeTuningRequest
-	(*GetSchedulerRequest)(nil),    // 12: autosched.v1.GetSchedulerRequest
-	(*ListSchedulersRequest)(nil),  // 13: autosched.v1.ListSchedulersRequest
-	(*ListSchedulersResponse)(nil), // 14: autosched.v1.ListSchedulersResponse
-	(*IngestEventsRequest)(nil),    // 15: autosched.v1.IngestEventsRequest
-	(*IngestEventsResponse)(nil),   // 16: autosched.v1.IngestEventsResponse
-	(*RejectedEvent)(nil),          // 17: autosched.v1.RejectedEvent
-	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
-	(*ParameterSpec)(nil),          // 19: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),   // 20: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),  // 22: google.protobuf.FieldMask
-	(*Event)(nil),                  // 23: autosched.v1.Event
+	(*Simulation)(nil),             // 5: autosched.v1.Simulation
+	(*Cluster)(nil),                // 6: autosched.v1.Cluster
+	(*ObjectiveSpec)(nil),          // 7: autosched.v1.ObjectiveSpec
+	(*RolloutPolicy)(nil),          // 8: autosched.v1.RolloutPolicy
+	(*CreateSchedulerRequest)(nil), // 9: autosched.v1.CreateSchedulerRequest
+	(*UpdateSchedulerRequest)(nil), // 10: autosched.v1.UpdateSchedulerRequest
+	(*PauseTuningRequest)(nil),     // 11: autosched.v1.PauseTuningRequest
+	(*ResumeTuningRequest)(nil),    // 12: autosched.v1.ResumeTuningRequest
+	(*GetSchedulerRequest)(nil),    // 13: autosched.v1.GetSchedulerRequest
+	(*ListSchedulersRequest)(nil),  // 14: autosched.v1.ListSchedulersRequest
+	(*ListSchedulersResponse)(nil), // 15: autosched.v1.ListSchedulersResponse
+	(*IngestEventsRequest)(nil),    // 16: autosched.v1.IngestEventsRequest
+	(*IngestEventsResponse)(nil),   // 17: autosched.v1.IngestEventsResponse
+	(*RejectedEvent)(nil),          // 18: autosched.v1.RejectedEvent
+	(*timestamppb.Timestamp)(nil),  // 19: google.protobuf.Timestamp
+	(*ParameterSpec)(nil),          // 20: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),   // 21: autosched.v1.DependencyConstraint
+	(*durationpb.Duration)(nil),    // 22: google.protobuf.Duration
+	(*structpb.Struct)(nil),        // 23: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),  // 24: google.protobuf.FieldMask
+	(*Event)(nil),                  // 25: autosched.v1.Event
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	4,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
 	0,  // 1: autosched.v1.Scheduler.state:type_name -> autosched.v1.Scheduler.State
-	18, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
-	18, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
+	19, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
+	19, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
 	3,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	18, // 5: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	19, // 6: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	20, // 7: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	6,  // 8: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	7,  // 9: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	5,  // 10: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	19, // 5: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	20, // 6: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	21, // 7: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	7,  // 8: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	8,  // 9: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	6,  // 10: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
 	1,  // 11: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	21, // 12: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	21, // 13: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	2,  // 14: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 15: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	22, // 16: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 17: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	23, // 18: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	17, // 19: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	8,  // 20: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	12, // 21: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	13, // 22: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	9,  // 23: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	10, // 24: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	11, // 25: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	15, // 26: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 27: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 28: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	14, // 29: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	2,  // 30: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 31: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	2,  // 32: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	16, // 33: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	5,  // 12: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	22, // 13: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	23, // 14: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	22, // 15: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	22, // 16: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	2,  // 17: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	2,  // 18: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	24, // 19: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 20: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	25, // 21: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	18, // 22: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	9,  // 23: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	13, // 24: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	14, // 25: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	10, // 26: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	11, // 27: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	12, // 28: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	16, // 29: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	2,  // 30: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 31: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	15, // 32: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	2,  // 33: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 34: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	2,  // 35: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	17, // 36: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	30, // [30:37] is the sub-list for method output_type
+	23, // [23:30] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -1486,7 +1576,7 @@ func file_autosched_v1_scheduler_proto_init() {
 	}
 	file_autosched_v1_event_proto_init()
 	file_autosched_v1_parameter_proto_init()
-	file_autosched_v1_scheduler_proto_msgTypes[4].OneofWrappers = []any{
+	file_autosched_v1_scheduler_proto_msgTypes[5].OneofWrappers = []any{
 		(*ObjectiveSpec_MetricId)(nil),
 		(*ObjectiveSpec_Goal)(nil),
 	}
@@ -1496,7 +1586,7 @@ func file_autosched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_scheduler_proto_rawDesc), len(file_autosched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
