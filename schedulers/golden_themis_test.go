@@ -14,7 +14,7 @@ import (
 // the share of jobs that get offers, which may be less than the parameter can say.
 func titanThemis(c space.Config, g goldenName) simulator.Policy {
 	keep, _ := strconv.ParseFloat(g.config["f"], 64)
-	return peers.TitanThemis(time.Duration(c.Get("lease_term").Float()*float64(time.Second)), keep)
+	return peers.TitanThemis(c.Get("lease_term").Duration(), keep)
 }
 
 // titanShortest chooses by counts.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Value is one immutable parameter value: a number, a boolean, a text, a list
@@ -76,6 +77,10 @@ func (v Value) Float() float64 {
 	}
 	return v.num
 }
+
+// Duration returns a number of seconds, as a KindDuration holds, or 0 for anything
+// else.
+func (v Value) Duration() time.Duration { return time.Duration(v.Float() * float64(time.Second)) }
 
 // Int returns a number without its fraction, or 0 for anything else.
 func (v Value) Int() int {

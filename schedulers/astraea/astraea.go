@@ -15,7 +15,6 @@ package astraea
 
 import (
 	"math"
-	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/schedulers/rounds"
@@ -38,7 +37,7 @@ func Space() []space.Param {
 
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
-	return rounds.New(time.Duration(c.Get("lease_term").Float()*float64(time.Second)),
+	return rounds.New(c.Get("lease_term").Duration(),
 		&ranker{queues: c.Get("queues").Float(), weight: c.Get("tenant_weight").Float()})
 }
 
@@ -48,8 +47,8 @@ type ranker struct {
 
 	s       *simulator.View
 	service *rounds.Service
-	names   map[string]int32 // of tenants: their index
-	tenant  []int32          // by job, -1 if not known yet
+	names   map[string]int32 // of tenants: one more than their index
+	tenant  []int32          // by job: one more than its index, 0 if not known yet
 	account []account        // by tenant
 	equal   float64          // GPUs
 }
@@ -75,19 +74,15 @@ func (r *ranker) Begin(s *simulator.View, received *rounds.Service) {
 
 // tenantOf is the index of a job's tenant.
 func (r *ranker) tenantOf(j simulator.ID) int32 {
-	for int(j) >= len(r.tenant) {
-		r.tenant = append(r.tenant, -1)
-	}
-	if r.tenant[j] < 0 {
+	r.tenant = lanes.Grow(r.tenant, j)
+	if r.tenant[j] == 0 {
 		name := r.s.JobTenantName(j)
-		t, ok := r.names[name]
-		if !ok {
-			t = int32(len(r.names))
-			r.names[name] = t
+		if r.names[name] == 0 {
+			r.names[name] = int32(len(r.names) + 1)
 		}
-		r.tenant[j] = t
+		r.tenant[j] = r.names[name]
 	}
-	return r.tenant[j]
+	return r.tenant[j] - 1
 }
 
 func (r *ranker) Prepare(active *lanes.List) {

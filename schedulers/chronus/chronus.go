@@ -44,47 +44,48 @@ func Space() []space.Param {
 
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
-	return rounds.New(time.Duration(c.Get("lease_term").Float()*float64(time.Second)),
+	return rounds.New(c.Get("lease_term").Duration(),
 		&ranker{gpus: c.Get("slo_gpus").Float(), share: c.Get("slo_share").Float(), factor: c.Get("slo_factor").Float()})
 }
 
-const (
-	none    = time.Duration(math.MaxInt64)
-	unknown = time.Duration(math.MinInt64)
-)
+// none is the deadline of best-effort jobs.
+const none = time.Duration(math.MaxInt64)
 
 type ranker struct {
 	gpus, share, factor float64
 
-	s        *simulator.View
-	service  *rounds.Service
-	deadline []time.Duration // by job: none, or unknown until it is asked for
-	first    []bool          // by job: comes before best-effort jobs in this round
-	slo      []lanes.Entry
+	s       *simulator.View
+	service *rounds.Service
+	jobs    []job         // by job
+	slo     []lanes.Entry // jobs with a feasible deadline
+}
+
+type job struct {
+	deadline time.Duration // 0 until it is asked for
+	first    bool          // comes before best-effort jobs in this round
 }
 
 func (r *ranker) Begin(s *simulator.View, received *rounds.Service) {
 	r.s, r.service = s, received
-	r.deadline, r.first = r.deadline[:0], r.first[:0]
+	r.jobs = r.jobs[:0]
 }
 
 // deadlineOf is the instant by which the job should end, none for best-effort
 // jobs.
 func (r *ranker) deadlineOf(j simulator.ID) time.Duration {
-	for int(j) >= len(r.deadline) {
-		r.deadline, r.first = append(r.deadline, unknown), append(r.first, false)
+	r.jobs = lanes.Grow(r.jobs, j)
+	x := &r.jobs[j]
+	if x.deadline == 0 {
+		x.deadline = r.find(j)
 	}
-	if r.deadline[j] == unknown {
-		r.deadline[j] = r.find(j)
-	}
-	return r.deadline[j]
+	return x.deadline
 }
 
 func (r *ranker) find(j simulator.ID) time.Duration {
 	if at := r.s.JobDeadline(j); at != 0 {
 		return at
 	}
-	told, ok := r.s.JobEstimate(j)
+	estimate, ok := r.s.JobEstimate(j)
 	if !ok || r.share <= 0 {
 		return none
 	}
@@ -95,7 +96,7 @@ func (r *ranker) find(j simulator.ID) time.Duration {
 	if draw(key) >= r.share {
 		return none
 	}
-	return r.s.JobSubmit(j) + time.Duration(float64(told)*r.factor)
+	return r.s.JobSubmit(j) + time.Duration(float64(estimate)*r.factor)
 }
 
 // draw is a number from 0 to 1 that is the same for equal keys. The hash alone
@@ -113,8 +114,8 @@ func draw(key string) float64 {
 // feasible reports whether a deadline can be met from now on.
 func (r *ranker) feasible(j simulator.ID, deadline time.Duration) bool {
 	rest := time.Duration(1)
-	if told, ok := r.s.JobEstimate(j); ok {
-		rest = max(rest, told-r.service.Received(j))
+	if estimate, ok := r.s.JobEstimate(j); ok {
+		rest = max(rest, estimate-r.service.Received(j))
 	}
 	return r.s.Now() <= deadline-rest
 }
@@ -124,37 +125,27 @@ func (r *ranker) Prepare(active *lanes.List) {
 	for i := range active.Len() {
 		j := active.At(i).ID
 		d := r.deadlineOf(j)
-		r.first[j] = false
+		r.jobs[j].first = false
 		if d != none && r.feasible(j, d) {
 			r.slo = append(r.slo, lanes.Entry{Key: int64(d), ID: j})
 		}
 	}
-	slices.SortFunc(r.slo, byDeadline)
+	slices.SortFunc(r.slo, lanes.Entry.Compare)
 	quota := int(r.gpus * float64(r.s.Cluster().TotalGPUs()))
 	for _, e := range r.slo {
 		if g := r.s.JobDemand(e.ID); g <= quota {
 			quota -= g
-			r.first[e.ID] = true
+			r.jobs[e.ID].first = true
 		}
 	}
-}
-
-func byDeadline(a, b lanes.Entry) int {
-	switch {
-	case a.Key < b.Key:
-		return -1
-	case a.Key > b.Key:
-		return 1
-	}
-	return int(a.ID - b.ID)
 }
 
 // beforeAll is earlier than any deadline is late, in seconds.
 const beforeAll = 1e11
 
 func (r *ranker) Rank(j simulator.ID) float64 {
-	if r.first[j] {
-		return r.deadline[j].Seconds() - beforeAll
+	if x := r.jobs[j]; x.first {
+		return x.deadline.Seconds() - beforeAll
 	}
 	return r.service.Attained(j).Seconds()
 }

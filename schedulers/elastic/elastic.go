@@ -94,7 +94,7 @@ func (a offer) before(b offer) bool { return a.gain > b.gain || a.gain == b.gain
 
 // New makes the policy of a configuration with the parameters above.
 func New(c space.Config, chooser Chooser) *Policy {
-	return &Policy{interval: time.Duration(c.Get("interval").Float() * float64(time.Second)), maxScale: c.Get("max_scale").Int(), chooser: chooser}
+	return &Policy{interval: c.Get("interval").Duration(), maxScale: c.Get("max_scale").Int(), chooser: chooser}
 }
 
 // Reset implements simulator.Policy.

@@ -17,7 +17,6 @@ package gandiva
 
 import (
 	"math"
-	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/schedulers/rounds"
@@ -40,7 +39,7 @@ func Space() []space.Param {
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
 	p := &policy{limit: c.Get("packing_limit").Float()}
-	p.Policy = rounds.New(time.Duration(c.Get("slice").Float()*float64(time.Second)), p)
+	p.Policy = rounds.New(c.Get("slice").Duration(), p)
 	return p
 }
 

@@ -35,7 +35,7 @@ func Space() []space.Param {
 
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
-	length := time.Duration(c.Get("round_length").Float() * float64(time.Second))
+	length := c.Get("round_length").Duration()
 	return rounds.New(length, &ranker{length: length, byRho: c.Get("policy").Text() == "finish_time_fairness"})
 }
 

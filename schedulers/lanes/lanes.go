@@ -4,6 +4,7 @@
 package lanes
 
 import (
+	"cmp"
 	"sort"
 
 	"github.com/autosched/autosched/simulator"
@@ -27,6 +28,11 @@ type Entry struct {
 
 // Before reports whether e comes first.
 func (e Entry) Before(o Entry) bool { return e.Key < o.Key || e.Key == o.Key && e.ID < o.ID }
+
+// Compare orders entries like Before, for package slices.
+func (e Entry) Compare(o Entry) int {
+	return cmp.Or(cmp.Compare(e.Key, o.Key), cmp.Compare(e.ID, o.ID))
+}
 
 // List is a sorted list that is cheap to change at both ends.
 type List struct {

@@ -6,6 +6,19 @@ import (
 	"math/bits"
 )
 
+// A Roster is a sorted list cut into blocks of at most blockSize entries.
+//
+// Invariants: block k holds blocks[k].n > 0 entries in order, last[k] is its last
+// entry and gpus[k] the sum of its entries' widths; all entries of a block come
+// before those of the next; held and total are the sums over all blocks. sums is
+// either empty or a Fenwick tree over gpus: sums[i-1] is the sum of gpus over the
+// i&-i blocks up to block i-1. Opening or closing a block empties it, and before
+// makes it anew when it is next asked for.
+//
+// So Divide passes blocks whose jobs all fit the quota without looking at them:
+// plans of a million jobs take time in proportion to the logarithm of the running
+// jobs (docs/speed.md, Growth).
+
 // blockSize is the most entries of a block of a Roster: enough to pass most of a
 // cluster's jobs in a few steps, few enough that an insertion moves little.
 const blockSize = 32

@@ -6,6 +6,16 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
+// A walk with a quota merges the running jobs (a Roster) and the waiting jobs (the
+// heads of Lanes) of each queue in order of priority, and gives every job that fits
+// the rest of the quota its GPUs.
+//
+// Invariants: the quota left is the quota less the GPUs of the jobs passed that
+// fitted; a Cursor's rest is the sum of GPUs of the running jobs from it on, so that
+// a walk in which all of these fit ends at once. Only the order of jobs that compete
+// for the rest of the quota matters, so running jobs are passed in blocks
+// (Roster.pass) while they all fit. Tenants' strict quotas need a look at every job.
+
 // Shares is who gets GPUs in a walk with a quota over jobs in order of priority:
 // Start are waiting jobs that get some, Stop running ones that do not. Whoever
 // asks for more than is left is passed over.

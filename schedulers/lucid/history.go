@@ -1,6 +1,7 @@
 package lucid
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -48,10 +49,7 @@ func (h *history) reset(s *simulator.View) {
 		}
 	}
 	slices.SortFunc(h.ended, func(a, b ended) int {
-		if a.at != b.at {
-			return int(min(max(a.at-b.at, -1), 1))
-		}
-		return int(a.job - b.job)
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.job, b.job))
 	})
 }
 

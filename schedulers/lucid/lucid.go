@@ -102,9 +102,7 @@ func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 }
 
 func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
-	for int(j) >= len(p.jobs) {
-		p.jobs = append(p.jobs, job{partner: -1})
-	}
+	p.jobs = lanes.Grow(p.jobs, j)
 	d, ok := p.s.JobEstimate(j)
 	if !ok {
 		p.past.learn(p.s.JobSubmit(j))

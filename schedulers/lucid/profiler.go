@@ -46,7 +46,7 @@ const (
 )
 
 func newProfiler(c space.Config) profiler {
-	return profiler{want: int(c.Get("profiler_nodes").Int()), time: time.Duration(c.Get("profiler_time").Float() * float64(time.Second)), factor: int(c.Get("profiler_factor").Int())}
+	return profiler{want: int(c.Get("profiler_nodes").Int()), time: c.Get("profiler_time").Duration(), factor: int(c.Get("profiler_factor").Int())}
 }
 
 func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {
@@ -72,9 +72,7 @@ func (p *profiler) needs(j simulator.ID) bool {
 
 // admit takes a job in, if it is to be profiled or is.
 func (p *profiler) admit(j simulator.ID) {
-	for int(j) >= len(p.state) {
-		p.state = append(p.state, outside)
-	}
+	p.state = lanes.Grow(p.state, j)
 	p.state[j] = outside
 	switch {
 	case p.nodes == 0:

@@ -27,7 +27,7 @@ func Space() []space.Param {
 
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
-	return elastic.New(c, &chooser{least: time.Duration(c.Get("interval").Float() * float64(time.Second))})
+	return elastic.New(c, &chooser{least: c.Get("interval").Duration()})
 }
 
 type chooser struct {

@@ -33,7 +33,7 @@ import (
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
 	return &policy{
-		grace:     time.Duration(c.Get("grace").Float() * float64(time.Second)),
+		grace:     c.Get("grace").Duration(),
 		lend:      c.Get("lend").Float(),
 		guarantee: c.Get("guarantee").Float(),
 		weights:   c.Get("weights").Text(),

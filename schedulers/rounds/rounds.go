@@ -10,6 +10,7 @@
 package rounds
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -70,9 +71,7 @@ func (p *Policy) Reset(s *simulator.View, plan *simulator.Plan) {
 // Admit implements simulator.Policy.
 func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.service.Admit(j, seen)
-	for int(j) >= len(p.line) {
-		p.line = append(p.line, 0)
-	}
+	p.line = lanes.Grow(p.line, j)
 	p.active.Insert(lanes.Entry{ID: j})
 	if !p.s.JobRunning(j) {
 		p.waits(j)
@@ -175,15 +174,7 @@ func (p *Policy) round(plan *simulator.Plan) {
 	}
 }
 
-func compare(a, b ranked) int {
-	switch {
-	case a.key < b.key:
-		return -1
-	case a.key > b.key:
-		return 1
-	}
-	return int(a.id - b.id)
-}
+func compare(a, b ranked) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id)) }
 
 // backfill gives free GPUs to whoever waits and fits there.
 func (p *Policy) backfill(plan *simulator.Plan) {

@@ -3,6 +3,7 @@ package rounds
 import (
 	"time"
 
+	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/simulator"
 )
 
@@ -20,9 +21,7 @@ func (v *Service) Reset(s *simulator.View) { v.s, v.less = s, v.less[:0] }
 
 // Admit takes in what is reported of a job.
 func (v *Service) Admit(j simulator.ID, seen simulator.Seen) {
-	for int(j) >= len(v.less) {
-		v.less = append(v.less, 0)
-	}
+	v.less = lanes.Grow(v.less, j)
 	v.less[j] = 0
 	if seen.HasLevel {
 		v.less[j] = v.s.JobAttained(j) - seen.LevelAttained

@@ -51,9 +51,7 @@ func (p *policy) Reset(s *simulator.View, _ *simulator.Plan) {
 }
 
 func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
-	for int(j) >= len(p.keys) {
-		p.keys = append(p.keys, 0)
-	}
+	p.keys = lanes.Grow(p.keys, j)
 	if p.s.JobRunning(j) {
 		p.runs(j)
 	} else {

@@ -95,7 +95,7 @@ func (p *policy) backfill(plan *simulator.Plan) {
 			if l.closed || len(l.jobs) == 0 || l.demand > plan.Free() {
 				continue
 			}
-			if r := p.best(l); best < 0 || r.before(who) {
+			if r := p.best(l); best < 0 || compare(r, who) < 0 {
 				best, who = i, r
 			}
 		}
@@ -117,7 +117,7 @@ func (p *policy) best(l *lane) ranked {
 	top := ranked{id: -1}
 	for i := range l.jobs {
 		w := &l.jobs[i]
-		if r := (ranked{(now + w.base) / w.total, w.id}); top.id < 0 || r.before(top) {
+		if r := (ranked{(now + w.base) / w.total, w.id}); top.id < 0 || compare(r, top) < 0 {
 			top = r
 		}
 	}

@@ -26,9 +26,11 @@
 package themis
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/schedulers/rounds"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -41,14 +43,12 @@ const shortest = time.Minute
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
 	return &policy{
-		term:      seconds(c.Get("lease_term").Float()),
+		term:      c.Get("lease_term").Duration(),
 		byService: c.Get("lease_priority").Text() == "service",
 		fraction:  c.Get("fraction").Float(),
 		threshold: c.Get("consolidation_threshold").Float(),
 	}
 }
-
-func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
 type policy struct {
 	term      time.Duration
@@ -87,18 +87,8 @@ type ranked struct {
 	id  simulator.ID
 }
 
-// before orders the largest rho first, ties by ID.
-func (a ranked) before(b ranked) bool { return a.rho > b.rho || a.rho == b.rho && a.id < b.id }
-
-func compare(a, b ranked) int {
-	switch {
-	case a.before(b):
-		return -1
-	case b.before(a):
-		return 1
-	}
-	return 0
-}
+// compare orders the largest rho first, ties by ID.
+func compare(a, b ranked) int { return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.id, b.id)) }
 
 func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 	p.s, p.plan = s, plan
@@ -153,9 +143,7 @@ func (p *policy) Report(j simulator.ID) simulator.Seen {
 
 func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.service.Admit(j, seen)
-	for int(j) >= len(p.leases) {
-		p.leases, p.place = append(p.leases, lease{}), append(p.place, 0)
-	}
+	p.leases, p.place = lanes.Grow(p.leases, j), lanes.Grow(p.place, j)
 	p.leases[j] = lease{}
 	p.plan.AllowSpread(j, p.threshold > 0 && p.s.JobSkew(j) <= p.threshold)
 	if p.s.JobRunning(j) {

@@ -149,11 +149,12 @@ func TestSteadyState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := workload.Uniform(4, 8)
 	for _, priority := range []string{"service", "time", "gittins"} {
 		p := New(configure(t, "priority="+priority, "order=submit"))
 		var sim simulator.Sim
 		run := func() {
-			if err := sim.Start(workload.Uniform(4, 8), w, p, simulator.Options{}); err != nil {
+			if err := sim.Start(c, w, p, simulator.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := sim.Run(context.Background()); err != nil {

@@ -35,7 +35,7 @@ func newPolicy(c space.Config) *policy {
 		gittins:      c.Get("priority").Text() == "gittins",
 		byTime:       c.Get("priority").Text() == "time",
 		runningFirst: c.Get("order").Text() == "running_first",
-		starve:       seconds(c.Get("starve_limit").Float()),
+		starve:       c.Get("starve_limit").Duration(),
 		pack:         c.Get("pack_limit").Float(),
 	}
 	if c.Has("queue_thresholds") {
@@ -134,9 +134,7 @@ func (p *policy) Report(j simulator.ID) simulator.Seen {
 }
 
 func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
-	for int(j) >= len(p.memory) {
-		p.memory = append(p.memory, memory{})
-	}
+	p.memory = lanes.Grow(p.memory, j)
 	m := &p.memory[j]
 	*m = memory{}
 	if seen.HasLevel {
