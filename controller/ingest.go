@@ -117,7 +117,7 @@ type received struct {
 // validate tells valid events from invalid ones.
 func validate(events []workload.Event) (valid []received, invalid []RejectedEvent) {
 	for i := range events {
-		if err := validateEvent(&events[i]); err != nil {
+		if err := events[i].Validate(); err != nil {
 			invalid = append(invalid, RejectedEvent{Index: i, ID: events[i].ID, Err: err})
 		} else {
 			valid = append(valid, received{events[i], i})
@@ -270,7 +270,7 @@ func (s *Service) replay(schedulers map[string]*snapshot) (map[string]*history, 
 	}
 	count := func(h *history, e workload.Event) {
 		if h.record(&e) {
-			apply(h.ledger, e)
+			h.ledger.Apply(e)
 		}
 	}
 	err := s.o.Store.ReplayEvents(func(id string, e workload.Event) error {
@@ -306,11 +306,3 @@ func (s *Service) replay(schedulers map[string]*snapshot) (map[string]*history, 
 	}
 	return out, nil
 }
-
-// validateEvent returns what is wrong with an event by itself.
-func validateEvent(e *workload.Event) error {
-	_, err := workload.NewLedger(workload.Cluster{}).Apply(*e)
-	return err
-}
-
-func apply(l *workload.Ledger, e workload.Event) { _, _ = l.Apply(e) }

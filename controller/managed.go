@@ -107,7 +107,7 @@ func (m *managed) applyPending() {
 		return
 	}
 	for i := range m.pending {
-		apply(m.history.ledger, m.pending[i])
+		m.history.ledger.Apply(m.pending[i])
 	}
 	m.pending = nil
 }

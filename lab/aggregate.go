@@ -165,7 +165,7 @@ func eachBusy(ctx context.Context, e *replay.Evaluation, hours int, each func(ti
 		return err
 	}
 	for _, at := range instants {
-		if err := live.RunUntil(ctx, at); err != nil {
+		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return err
 		}
 		m := e.Input(live, 0, at, incumbent)

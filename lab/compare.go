@@ -173,7 +173,7 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 	}
 	all := make([]tally, len(kinds))
 	for n, at := range instants {
-		if err := live.RunUntil(ctx, at); err != nil {
+		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return nil, err
 		}
 		out.Hours = append(out.Hours, e.Clock(at))
@@ -246,7 +246,7 @@ func busy(ctx context.Context, e *replay.Evaluation, incumbent space.Config, wan
 	}
 	var all []time.Duration
 	for at := e.Options.From + e.Options.Interval; at < e.Options.To; at += e.Options.Interval {
-		if err := live.RunUntil(ctx, at); err != nil {
+		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return nil, err
 		}
 		if live.Sim.Waiting() > 0 {

@@ -138,7 +138,7 @@ func Train(ctx context.Context, o replay.Options, t TrainingOptions) (*Training,
 	}
 	b := trainer{e: e, t: t, columns: prune.NewColumns(e.Options.Scheduler.Space)}
 	for at := e.Options.From; at+t.Segment <= e.Options.To; at += t.Stride {
-		if err := live.RunUntil(ctx, at); err != nil {
+		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return nil, err
 		}
 		m := e.Input(live, 0, at, t.Incumbent)

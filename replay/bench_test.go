@@ -79,7 +79,7 @@ func busiest(b *testing.B, e *Evaluation) ([]round.Scenario, *RoundInput) {
 	}
 	at, most := e.Options.From, -1
 	for t := e.Options.From; t < e.Options.To; t += e.Options.Interval {
-		if err := look.RunUntil(context.Background(), t); err != nil {
+		if err := look.Sim.RunUntil(context.Background(), t); err != nil {
 			b.Fatal(err)
 		}
 		if n := look.Sim.Waiting(); n > most {
@@ -90,7 +90,7 @@ func busiest(b *testing.B, e *Evaluation) ([]round.Scenario, *RoundInput) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := live.RunUntil(context.Background(), at); err != nil {
+	if err := live.Sim.RunUntil(context.Background(), at); err != nil {
 		b.Fatal(err)
 	}
 	m := e.Input(live, 0, at, first)

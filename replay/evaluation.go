@@ -205,7 +205,7 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 	arrived := simulator.ID(0)
 	for n := 0; ; n++ {
 		at := e.Options.From + time.Duration(n)*e.Options.Interval
-		if err := live.RunUntil(ctx, at); err != nil {
+		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return 0, err
 		}
 		busy := e.Options.Cluster.TotalGPUs() - live.Sim.Free()

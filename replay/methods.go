@@ -109,20 +109,16 @@ func holdHistory(ctx context.Context, e *Evaluation) (choice, error) {
 }
 
 func holdOracle(ctx context.Context, e *Evaluation) (choice, error) {
-	x, err := e.window()
-	if err != nil {
-		return choice{}, err
-	}
-	return e.tuneOnce(ctx, "fixed-oracle", x)
+	return e.tuneOnce(ctx, "fixed-oracle", e.window())
 }
 
 // window is what is replayed, as a scenario. Past services are those of the live
 // simulation: without, policies that learn from them would be judged otherwise
 // than they are replayed.
-func (e *Evaluation) window() (round.Scenario, error) {
+func (e *Evaluation) window() round.Scenario {
 	l := workload.NewLedger(e.Options.Cluster)
-	err := e.recall(l)
-	return round.Scenario{Arrivals: e.Workload, Services: round.Services(l, e.start()), Warmup: e.Options.Warmup > 0, CountFrom: e.Options.From}, err
+	e.recall(l)
+	return round.Scenario{Arrivals: e.Workload, Services: round.Services(l, e.start()), Warmup: e.Options.Warmup > 0, CountFrom: e.Options.From}
 }
 
 // manyEvaluations is the budget above which a method that tunes once spreads its

@@ -204,11 +204,7 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := e.window()
-		if err != nil {
-			t.Fatal(err)
-		}
-		scorer, err := round.NewScorer(e.Options.Scheduler, e.Options.Cluster, []round.Scenario{x}, e.Options.Objective, e.Options.Simulate)
+		scorer, err := round.NewScorer(e.Options.Scheduler, e.Options.Cluster, []round.Scenario{e.window()}, e.Options.Objective, e.Options.Simulate)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workloa
 	if err != nil {
 		return round.Result{}, nil, err
 	}
-	if err := live.RunUntil(ctx, at); err != nil {
+	if err := live.Sim.RunUntil(ctx, at); err != nil {
 		return round.Result{}, nil, err
 	}
 	m := e.Input(live, 0, at, incumbent)

@@ -43,9 +43,10 @@ func observe(t testing.TB, at time.Duration, o simulator.Options) *observed {
 		t.Fatal(err)
 	}
 	x.Send = func(e workload.Event) {
-		if _, err := x.ledger.Apply(e); err != nil {
+		if err := e.Validate(); err != nil {
 			t.Fatal(err)
 		}
+		x.ledger.Apply(e)
 	}
 	o.Observer = x.Observe
 	if err := x.Sim.Start(c, w, x.scheduler.New(x.scheduler.Space.Default()), o); err != nil {

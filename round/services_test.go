@@ -21,9 +21,10 @@ func TestServices(t *testing.T) {
 		if kind == workload.Submitted {
 			e.Job.GPUs = workload.GPUs(gpus)
 		}
-		if _, err := l.Apply(e); err != nil {
+		if err := e.Validate(); err != nil {
 			t.Fatal(err)
 		}
+		l.Apply(e)
 	}
 	for i, j := range []struct {
 		start, end time.Duration

@@ -106,9 +106,10 @@ func startLive(t *rapid.T, c trial) *live {
 			out.Placement = workload.Shares(l.sim.Placement(nil, e.Job))
 			out.Job.GPUs = workload.GPUs(l.sim.JobHeld(e.Job))
 		}
-		if _, err := l.ledger.Apply(out); err != nil {
+		if err := out.Validate(); err != nil {
 			t.Fatal(err)
 		}
+		l.ledger.Apply(out)
 	}
 	if err := l.sim.Start(c.cluster, c.w, l.policy, l.opts); err != nil {
 		t.Fatal(err)

@@ -58,6 +58,47 @@ type Event struct {
 	Revision string
 }
 
+// OfJob reports whether the event is about a job.
+func (k EventKind) OfJob() bool { return k >= Submitted && k <= Finished }
+
+// OfNode reports whether the event is about a node.
+func (k EventKind) OfNode() bool { return k == NodeUp || k == NodeDown }
+
+// Validate names the first field that makes no sense by itself: "field: why".
+func (e *Event) Validate() error {
+	switch {
+	case e.ID == "":
+		return fmt.Errorf("event_id: is required")
+	case e.Kind == EventUnknown || int(e.Kind) >= len(eventNames):
+		return fmt.Errorf("kind: %d is not a known kind of event", e.Kind)
+	case e.Time > MaxSubmit || e.Time < -MaxSubmit:
+		return fmt.Errorf("time: is more than a hundred years from the zero")
+	case e.Kind.OfJob() && e.Job.ID == "":
+		return fmt.Errorf("job.job_id: is required")
+	case e.Kind.OfNode() && e.Node == "":
+		return fmt.Errorf("node: is required")
+	case (e.Kind == Submitted || e.Kind == Resized) && (e.Job.GPUs <= 0 || e.Job.GPUs > GPUs(MaxGPUs)):
+		return fmt.Errorf("job.gpus: %g is not between 0 and %d", float64(e.Job.GPUs)/1000, MaxGPUs)
+	case e.Job.Status > Failed:
+		return fmt.Errorf("job.end_status: %d is not known", e.Job.Status)
+	case e.NodeGPUs < 0 || e.NodeGPUs > MaxGPUsPerNode:
+		return fmt.Errorf("node.gpus: %d is not from 0 to %d", e.NodeGPUs, MaxGPUsPerNode)
+	case e.LevelAttained < 0:
+		return fmt.Errorf("level_attained: %v is negative", e.LevelAttained)
+	case e.Attained < 0:
+		return fmt.Errorf("attained_service: %v is negative", e.Attained)
+	}
+	for i, p := range e.Placement {
+		switch {
+		case p.Node == "":
+			return fmt.Errorf("placement[%d].node_id: is required", i)
+		case p.GPUs <= 0 || p.GPUs > MaxGPUsPerNode:
+			return fmt.Errorf("placement[%d].gpus: %d is not from 1 to %d", i, p.GPUs, MaxGPUsPerNode)
+		}
+	}
+	return nil
+}
+
 // NodeShare is a share of a node by the name that node events give it.
 type NodeShare struct {
 	Node string

@@ -14,9 +14,11 @@ func ExampleLedger() {
 		{ID: "2", Kind: workload.Started, Time: 90 * time.Second, Job: workload.Job{ID: "a"}},
 		{ID: "1", Kind: workload.Submitted, Time: 60 * time.Second, Job: workload.Job{ID: "a", GPUs: workload.GPUs(4)}},
 	} {
-		if _, err := l.Apply(e); err != nil {
+		if err := e.Validate(); err != nil {
 			fmt.Println(err)
+			return
 		}
+		l.Apply(e)
 	}
 	a := l.State(100 * time.Second).Jobs[0]
 	fmt.Println(a.ID, a.Running, "waited", a.WaitTime, "received", a.Attained, "of GPU-time")

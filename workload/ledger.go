@@ -2,7 +2,6 @@ package workload
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 	"strconv"
@@ -23,12 +22,10 @@ type Finish struct {
 // held grows until Forget. It is not for concurrent use.
 type Ledger struct {
 	cluster Cluster
-	seen    map[string]struct{}
 	jobs    map[string]*record
 	nodes   map[string][]nodeEvent // in order of (time, id)
 	names   []string               // of nodes that placements name
 	named   map[string]int         // places in names
-	others  []nodeEvent            // ids of node and configuration events, to be forgotten
 	horizon time.Duration          // Forget's
 	forgot  bool
 
@@ -73,56 +70,33 @@ type nodeEvent struct {
 // NewLedger starts without events. The cluster is the one registered; node
 // events change its number of nodes.
 func NewLedger(c Cluster) *Ledger {
-	return &Ledger{cluster: c, seen: map[string]struct{}{}, jobs: map[string]*record{}, nodes: map[string][]nodeEvent{}, named: map[string]int{}}
+	return &Ledger{cluster: c, jobs: map[string]*record{}, nodes: map[string][]nodeEvent{}, named: map[string]int{}}
 }
 
-// Apply takes one event in. It reports false for an event it does not need,
-// because its id is known or its job is forgotten, and an error for an event
-// that makes no sense by itself: the field is named.
-func (l *Ledger) Apply(e Event) (bool, error) {
-	if e.ID == "" {
-		return false, fmt.Errorf("event_id: is empty")
-	}
-	if e.Time > MaxSubmit || e.Time < -MaxSubmit {
-		return false, fmt.Errorf("time: more than a hundred years from the zero")
-	}
-	if _, dup := l.seen[e.ID]; dup {
-		return false, nil
-	}
-	switch e.Kind {
-	case NodeUp, NodeDown, ConfigApplied:
-		if e.Kind != ConfigApplied && e.Node == "" {
-			return false, fmt.Errorf("node: is empty")
-		}
+// Apply adds an event that is valid (Event.Validate). It reports false for one
+// that changes nothing: an event applied before, one before the horizon of a job
+// or node that is forgotten, or one of a configuration.
+func (l *Ledger) Apply(e Event) bool {
+	switch {
+	case e.Kind.OfNode():
 		if l.tooOld(e.Time) {
-			return false, nil
+			return false
 		}
-		n := nodeEvent{time: e.Time, id: e.ID, up: e.Kind == NodeUp, gpus: e.NodeGPUs}
-		l.others = append(l.others, n)
-		if e.Kind != ConfigApplied {
-			l.nodes[e.Node] = insert(l.nodes[e.Node], n, nodeEvent.compare)
-		}
-	case Submitted, Started, Preempted, Resumed, Resized, Finished:
-		if e.Job.ID == "" {
-			return false, fmt.Errorf("job.job_id: is empty")
-		}
-		if (e.Kind == Submitted || e.Kind == Resized) && (e.Job.GPUs <= 0 || e.Job.GPUs > GPUs(MaxGPUs)) {
-			return false, fmt.Errorf("job.gpus: %g is not between 0 and %d", float64(e.Job.GPUs)/1000, MaxGPUs)
-		}
+		events, added := insert(l.nodes[e.Node], nodeEvent{time: e.Time, id: e.ID, up: e.Kind == NodeUp, gpus: e.NodeGPUs}, nodeEvent.compare)
+		l.nodes[e.Node] = events
+		return added
+	case e.Kind.OfJob():
 		if l.jobs[e.Job.ID] == nil && l.tooOld(e.Time) {
-			return false, nil
+			return false
 		}
-		l.applyJob(&e)
-	default:
-		return false, fmt.Errorf("kind: %d is not a known kind of event", e.Kind)
+		return l.applyJob(&e)
 	}
-	l.seen[e.ID] = struct{}{}
-	return true, nil
+	return false
 }
 
 func (l *Ledger) tooOld(t time.Duration) bool { return l.forgot && t < l.horizon }
 
-func (l *Ledger) applyJob(e *Event) {
+func (l *Ledger) applyJob(e *Event) bool {
 	r := l.jobs[e.Job.ID]
 	if r == nil {
 		r = &record{id: e.Job.ID}
@@ -136,12 +110,12 @@ func (l *Ledger) applyJob(e *Event) {
 		j.Duration = 0
 		je.job = &j
 	}
-	if e.Kind != Submitted && e.Kind != Finished {
-		r.events = insert(r.events, je, jobEvent.compare)
-		return
+	events, added := insert(r.events, je, jobEvent.compare)
+	r.events = events
+	if !added || e.Kind != Submitted && e.Kind != Finished {
+		return added
 	}
 	l.unlist(r)
-	r.events = insert(r.events, je, jobEvent.compare)
 	r.submitted, r.ended = nil, false
 	for i := range r.events {
 		if ev := &r.events[i]; ev.kind == Submitted && r.submitted == nil {
@@ -159,17 +133,18 @@ func (l *Ledger) applyJob(e *Event) {
 		}
 	}
 	l.list(r)
+	return true
 }
 
 func (l *Ledger) list(r *record) {
 	if r.submitted == nil {
 		return
 	}
-	l.arrivals = insert(l.arrivals, r, bySubmit)
+	l.arrivals, _ = insert(l.arrivals, r, bySubmit)
 	if r.ended {
-		l.finished = insert(l.finished, r, byEnd)
+		l.finished, _ = insert(l.finished, r, byEnd)
 	} else {
-		l.active = insert(l.active, r, bySubmit)
+		l.active, _ = insert(l.active, r, bySubmit)
 	}
 }
 
@@ -205,14 +180,17 @@ func (e nodeEvent) compare(o nodeEvent) int {
 	return cmp.Or(cmp.Compare(e.time, o.time), cmp.Compare(e.id, o.id))
 }
 
-// insert keeps a sorted slice sorted. Events mostly come in order: it looks at
-// the end first.
-func insert[T any](s []T, v T, compare func(a, b T) int) []T {
-	if n := len(s); n == 0 || compare(s[n-1], v) <= 0 {
-		return append(s, v)
+// insert adds v to a sorted slice that does not have it. Events mostly come in
+// order: it looks at the end first.
+func insert[T any](s []T, v T, compare func(a, b T) int) (out []T, added bool) {
+	if n := len(s); n == 0 || compare(s[n-1], v) < 0 {
+		return append(s, v), true
 	}
-	i, _ := slices.BinarySearchFunc(s, v, compare)
-	return slices.Insert(s, i, v)
+	i, found := slices.BinarySearchFunc(s, v, compare)
+	if found {
+		return s, false
+	}
+	return slices.Insert(s, i, v), true
 }
 
 func remove[T any](s []T, v T, compare func(a, b T) int) []T {
@@ -275,21 +253,15 @@ func (l *Ledger) Forget(before time.Duration) int {
 	l.forgot, l.horizon = true, before
 	n := sort.Search(len(l.finished), func(i int) bool { return l.finished[i].end >= before })
 	for _, r := range l.finished[:n] {
-		l.drop(r)
+		delete(l.jobs, r.id)
 	}
 	l.finished = slices.Clone(l.finished[n:])
 	l.arrivals = slices.DeleteFunc(l.arrivals, func(r *record) bool { return l.jobs[r.id] != r })
 	for _, r := range l.jobs {
 		if r.submitted == nil && r.events[len(r.events)-1].time < before {
-			l.drop(r)
+			delete(l.jobs, r.id)
 		}
 	}
-	l.others = slices.DeleteFunc(l.others, func(e nodeEvent) bool {
-		if e.time < before {
-			delete(l.seen, e.id)
-		}
-		return e.time < before
-	})
 	for name, events := range l.nodes {
 		// The last event before the instant still says whether the node is up.
 		if i := sort.Search(len(events), func(i int) bool { return events[i].time >= before }); i > 1 {
@@ -297,13 +269,6 @@ func (l *Ledger) Forget(before time.Duration) int {
 		}
 	}
 	return n
-}
-
-func (l *Ledger) drop(r *record) {
-	for i := range r.events {
-		delete(l.seen, r.events[i].id)
-	}
-	delete(l.jobs, r.id)
 }
 
 // clusterAt is the cluster registered, each group less its nodes that are down,

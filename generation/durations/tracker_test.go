@@ -266,9 +266,10 @@ func TestObserved(t *testing.T) {
 	event := func(kind workload.EventKind, id string, at time.Duration) {
 		n++
 		e := workload.Event{ID: fmt.Sprint(n), Kind: kind, Time: at, Job: workload.Job{ID: id, Tenant: "x", GPUs: workload.GPUs(1)}}
-		if _, err := l.Apply(e); err != nil {
+		if err := e.Validate(); err != nil {
 			t.Fatal(err)
 		}
+		l.Apply(e)
 	}
 	event(workload.Submitted, "old", 0)
 	event(workload.Started, "old", 0)
