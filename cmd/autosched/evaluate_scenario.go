@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
-
-	"github.com/spf13/cobra"
 )
 
 // scenario is an entry of a scenario file: a window of a trace and a cluster to
 // replay it on.
 type scenario struct {
 	Name        string `json:"name"`
-	Trace       string `json:"trace"` // what it is of, part of a path
+	Trace       string `json:"trace"` // part of the path of its trace
 	Start       string `json:"start"`
 	End         string `json:"end"`
 	Nodes       int    `json:"nodes"`
@@ -55,19 +53,17 @@ func readScenario(arg string) (*scenario, error) {
 	return nil, usageError{fmt.Errorf("--scenario: %s has no %q; there are %s", path, name, strings.Join(names, ", "))}
 }
 
-// of says that a trace does not seem to be the one the scenario is of, "" if it
-// does.
-func (s *scenario) of(trace string) string {
+// differs says that the trace does not seem to be that of the scenario; it is
+// empty if it does.
+func (s *scenario) differs(trace string) string {
 	if strings.Contains(strings.ToLower(trace), strings.ToLower(s.Trace)) {
 		return ""
 	}
 	return fmt.Sprintf("scenario %s is of the trace %s, and --trace is %s: its window and cluster may not suit it", s.Name, s.Trace, trace)
 }
 
-// set takes window and cluster from the scenario, but for what was given as a
-// flag.
-func (s *scenario) set(cmd *cobra.Command, f *replayFlags) {
-	given := cmd.Flags().Changed
+// set takes the window and the cluster from the scenario, unless a flag is given.
+func (s *scenario) set(given func(flag string) bool, f *replayFlags) {
 	if !given("from") {
 		f.from = s.Start
 	}
