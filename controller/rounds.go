@@ -216,7 +216,7 @@ func checkDecision(sp *space.Space, d *round.Decision) error {
 		return err
 	}
 	if math.IsNaN(d.Ratio) || math.IsInf(d.Ratio, 0) {
-		return fmt.Errorf("controller: decision has ratio %v", d.Ratio)
+		return fmt.Errorf("controller: ratio %v of the decision is not finite", d.Ratio)
 	}
 	d.Config = config
 	return nil

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -230,7 +229,7 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 			return err
 		}
 		if cfg.Revision > c.Scheduler.LastRevision {
-			return errors.New("controller: revision beyond the scheduler's last")
+			return fmt.Errorf("controller: scheduler %q: revision %d is beyond the last, %d", m.id, cfg.Revision, c.Scheduler.LastRevision)
 		}
 		if cfg.UID == "" {
 			cfg.UID = s.o.NewID()

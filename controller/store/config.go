@@ -26,7 +26,7 @@ const (
 	requestsBucket   = "requests"
 )
 
-var errRevision = errors.New("store: revision out of order")
+var errRevision = errors.New("revisions are numbered without gaps and keep their values")
 
 // configRecord is a configuration as stored: its values in canonical form, the
 // hash of which is kept beside them.
@@ -103,7 +103,8 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 			return &CorruptError{File: configFile, Bucket: configsBucket + "/" + string(scheduler), Key: fmt.Sprint(cfg.Revision), Why: err.Error()}
 		}
 		if before.Hash != cfg.Hash || before.UID != cfg.UID {
-			return fmt.Errorf("%w: revision %d of %s has other values", errRevision, cfg.Revision, scheduler)
+			return fmt.Errorf("store: scheduler %q: revision %d is stored with SHA-256 %.16s and uid %s, not %.16s and %s: %w",
+				scheduler, cfg.Revision, before.Hash, before.UID, cfg.Hash, cfg.UID, errRevision)
 		}
 	} else {
 		next := int64(1)
@@ -111,7 +112,7 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 			next = int64(binary.BigEndian.Uint64(last)) + 1
 		}
 		if cfg.Revision != next {
-			return fmt.Errorf("%w: %d is not the next revision of %s", errRevision, cfg.Revision, scheduler)
+			return fmt.Errorf("store: scheduler %q: revision %d does not follow the last, want %d: %w", scheduler, cfg.Revision, next, errRevision)
 		}
 	}
 	return putJSON(tx, key, configRecord{
