@@ -17,7 +17,7 @@ type Builtin struct {
 
 // Narrow replaces built-in parameters by narrower ones and adds rules. Fields
 // of the violations count within what was given: parameters[0].min_value is of
-// params[0]. What the whole is worth, space.New tells.
+// params[0]. Whether the result is a valid space is for space.New to check.
 func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Param, []space.Rule, space.Violations) {
 	var v space.Violations
 	merged := slices.Clone(b.Params)
@@ -29,7 +29,8 @@ func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Para
 			for k := range b.Params {
 				ids[k] = b.Params[k].ID
 			}
-			v = append(v, space.Violation{Field: field + ".id", Description: fmt.Sprintf("%s has no parameter %q, only %s", b.Name, p.ID, strings.Join(ids, ", "))})
+			v = append(v, space.Violation{Field: field + ".id", Description: fmt.Sprintf("%s has no parameter %q, only %s",
+				b.Name, p.ID, strings.Join(ids, ", "))})
 			continue
 		}
 		if slices.ContainsFunc(params[:i], func(q space.Param) bool { return q.ID == p.ID }) {
@@ -79,7 +80,8 @@ func beyond(outer, p *space.Param, field string) (v space.Violations) {
 			add(fmt.Sprintf(".categories[%d]", k), "%q is not %s", c, outer.Range())
 		}
 	}
-	if p.Kind == space.KindOrdinal && !slices.IsSortedFunc(p.Categories, func(a, b string) int { return slices.Index(outer.Categories, a) - slices.Index(outer.Categories, b) }) {
+	if p.Kind == space.KindOrdinal && !slices.IsSortedFunc(p.Categories,
+		func(a, b string) int { return slices.Index(outer.Categories, a) - slices.Index(outer.Categories, b) }) {
 		add(".categories", "are not in the built-in order, %s", outer.Range())
 	}
 	for k, s := range p.Special {

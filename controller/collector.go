@@ -44,7 +44,8 @@ func newRoundDuration() *prometheus.HistogramVec {
 // Describe is part of prometheus.Collector.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged, descConfigurations, descRounds,
+		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged, descConfigurations,
+		descRounds,
 	} {
 		ch <- d
 	}
@@ -77,7 +78,8 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		if err != nil {
 			return
 		}
-		states := map[rollout.RevisionState]int{rollout.Proposed: 0, rollout.Published: 0, rollout.RolledOut: 0, rollout.Superseded: 0, rollout.Rejected: 0}
+		states := map[rollout.RevisionState]int{rollout.Proposed: 0, rollout.Published: 0, rollout.RolledOut: 0,
+			rollout.Superseded: 0, rollout.Rejected: 0}
 		for _, one := range configs {
 			states[one.State]++
 		}

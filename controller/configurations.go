@@ -54,7 +54,8 @@ func (s *Service) Configurations(id string, below int64, limit int) ([]*rollout.
 
 // Acknowledge records the outcome of a revision at its scheduler. It returns the
 // revision and what the scheduler should run now (0 if it refused all).
-func (s *Service) Acknowledge(ctx context.Context, id string, revision int64, ack rollout.Ack) (*rollout.Configuration, int64, error) {
+func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
+	ack rollout.Ack) (*rollout.Configuration, int64, error) {
 	m, err := s.find(id)
 	if err != nil {
 		return nil, 0, err
@@ -64,7 +65,8 @@ func (s *Service) Acknowledge(ctx context.Context, id string, revision int64, ac
 		return nil, 0, err
 	}
 	if changed {
-		s.o.Log.Info("configuration acknowledged", "scheduler", id, "revision", revision, "ack", ack.State, "instance", ack.Instance, "error", ack.Error)
+		s.o.Log.Info("configuration acknowledged", "scheduler", id, "revision", revision, "ack", ack.State, "instance",
+			ack.Instance, "error", ack.Error)
 	}
 	v := m.snapshot.Load()
 	return v.config(revision), v.OfferedRevision, nil

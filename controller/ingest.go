@@ -216,7 +216,8 @@ func (s *Service) setClock(ctx context.Context, m *managed, to time.Duration) er
 		return err
 	}
 	v := m.snapshot.Load()
-	s.o.Log.Warn("event clock set by events that agree", "scheduler", m.id, "from", v.Zero.Add(m.history.clock.latest), "to", v.Zero.Add(to))
+	s.o.Log.Warn("event clock set by events that agree", "scheduler", m.id, "from", v.Zero.Add(m.history.clock.latest),
+		"to", v.Zero.Add(to))
 	h, err := s.readHistory(m)
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 //
 // A round under way that decided for another objective, or while tuning was not
 // paused yet, is dropped.
-func (s *Service) Modify(ctx context.Context, id string, validateOnly bool, f func(*Scheduler) error) (Scheduler, error) {
+func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
+	f func(*Scheduler) error) (Scheduler, error) {
 	m, err := s.find(id)
 	if err != nil {
 		return Scheduler{}, err

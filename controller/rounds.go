@@ -22,7 +22,8 @@ func (s *Service) startRound(m *managed) {
 	if m.deciding || m.setting || v.Paused || v.Zero.IsZero() || !m.history.clock.running {
 		return
 	}
-	due := roundID{number: dueRound(m.history.clock.latest, v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval, clockSet: v.ClockSet}
+	due := roundID{number: dueRound(m.history.clock.latest, v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
+		clockSet: v.ClockSet}
 	if due.number <= v.Round {
 		return
 	}
@@ -152,7 +153,8 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 		Scheduler: v.Type, Space: m.space, Objective: v.Objective, Simulator: v.Simulation.options(),
 		State: ledger.State(id.at()), Ledger: ledger, Engine: m.engine, Zero: v.Zero,
 		Incumbent: incumbent, Refused: state.Parked(), Seed: p.Seed, Round: int(id.number), Experience: v.Experience,
-		Settings: round.Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers, MinRatio: p.MinRatio},
+		Settings: round.Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers,
+			MinRatio: p.MinRatio},
 	})
 	ledger.Forget(id.at() - round.Retention) // no later round looks further back
 	if err == nil && d.Adopt {
@@ -181,7 +183,8 @@ func (s *Service) takeLedger(m *managed, id roundID) (*workload.Ledger, error) {
 }
 
 // adopt is the change that a decision makes to the rollout, and what it says.
-func (s *Service) adopt(v *snapshot, basis rollout.Basis, d *round.Decision, found *rollout.Evidence) (*Change, string) {
+func (s *Service) adopt(v *snapshot, basis rollout.Basis, d *round.Decision,
+	found *rollout.Evidence) (*Change, string) {
 	keep := &Change{Scheduler: v.Scheduler}
 	if !d.Adopt {
 		return keep, "kept: " + d.Reason

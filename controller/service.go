@@ -64,7 +64,8 @@ func NewService(o Options) (*Service, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &Service{o: o, turn: make(chan struct{}, 1), schedulers: map[string]*managed{}, requests: map[string]Request{}, roundDuration: newRoundDuration()}
+	s := &Service{o: o, turn: make(chan struct{}, 1), schedulers: map[string]*managed{}, requests: map[string]Request{},
+		roundDuration: newRoundDuration()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	saved, requests, err := o.Store.Load()
 	if err != nil {
@@ -229,7 +230,8 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 			return err
 		}
 		if cfg.Revision > c.Scheduler.LastRevision {
-			return fmt.Errorf("controller: scheduler %q: revision %d is beyond the last, %d", m.id, cfg.Revision, c.Scheduler.LastRevision)
+			return fmt.Errorf("controller: scheduler %q: revision %d is beyond the last, %d", m.id, cfg.Revision,
+				c.Scheduler.LastRevision)
 		}
 		if cfg.UID == "" {
 			cfg.UID = s.o.NewID()

@@ -40,11 +40,11 @@ type Options struct {
 	Rollout *pb.RolloutPolicy
 	// Speedup is emulated time over real time, above 0 and at most MaxSpeedup.
 	Speedup float64
-	// Progress is told about twenty times a second.
+	// Progress is called about twenty times a second.
 	Progress func(Progress)
-	// Applied is told of every configuration put into force.
+	// Applied is called for every configuration put into force.
 	Applied func(Applied)
-	// Lost is told when the service went away; the emulation waits for it.
+	// Lost is called when the service went away; the emulation waits for it.
 	Lost func(error)
 }
 
@@ -119,10 +119,12 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &agent{o: o, name: "schedulers/" + o.ID, tuning: pb.NewTuningServiceClient(o.Conn), config: pb.NewConfigurationServiceClient(o.Conn)}
+	a := &agent{o: o, name: "schedulers/" + o.ID, tuning: pb.NewTuningServiceClient(o.Conn),
+		config: pb.NewConfigurationServiceClient(o.Conn)}
 	a.report.Scheduler = a.name
 	// What cannot be emulated is not registered: jobs wider than the cluster.
-	if err := a.live.Sim.Start(o.Cluster, o.Workload, o.Scheduler.New(o.Scheduler.Space.Default()), o.Simulate); err != nil {
+	if err := a.live.Sim.Start(o.Cluster, o.Workload, o.Scheduler.New(o.Scheduler.Space.Default()),
+		o.Simulate); err != nil {
 		return nil, err
 	}
 	if err := a.register(ctx); err != nil {
@@ -178,12 +180,15 @@ func (a *agent) register(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("emulate: %w", err)
 	}
-	if got := there.Spec.Cluster; there.Spec.SchedulerType != spec.SchedulerType || got.GetNodes() != spec.Cluster.Nodes || got.GetGpusPerNode() != spec.Cluster.GpusPerNode {
-		return fmt.Errorf("emulate: %s is registered as %s on %d nodes x %d GPUs, not as %s on %s: use another id", a.name, there.Spec.SchedulerType,
+	if got := there.Spec.Cluster; there.Spec.SchedulerType != spec.SchedulerType || got.GetNodes() != spec.Cluster.Nodes ||
+		got.GetGpusPerNode() != spec.Cluster.GpusPerNode {
+		return fmt.Errorf("emulate: %s is registered as %s on %d nodes x %d GPUs, not as %s on %s: use another id", a.name,
+			there.Spec.SchedulerType,
 			got.GetNodes(), got.GetGpusPerNode(), spec.SchedulerType, a.o.Cluster)
 	}
 	if there.Status.GetEventCount() > 0 {
-		return fmt.Errorf("emulate: %s has events already, and an emulation starts from an empty cluster: use another id", a.name)
+		return fmt.Errorf("emulate: %s has events already, and an emulation starts from an empty cluster: use another id",
+			a.name)
 	}
 	return nil
 }
@@ -202,7 +207,8 @@ func (a *agent) loop(ctx context.Context, first time.Duration) error {
 			return nil
 		}
 		if a.o.Progress != nil {
-			a.o.Progress(Progress{At: a.wall(at), Active: a.live.Sim.Active(), Waiting: a.live.Sim.Waiting(), Events: a.report.Events})
+			a.o.Progress(Progress{At: a.wall(at), Active: a.live.Sim.Active(), Waiting: a.live.Sim.Waiting(),
+				Events: a.report.Events})
 		}
 		select {
 		case <-ctx.Done():
@@ -258,8 +264,9 @@ func (a *agent) applied(ctx context.Context, at time.Duration, offer *pb.Configu
 	if a.o.Applied != nil {
 		a.o.Applied(x)
 	}
-	return a.acknowledge(ctx, offer, &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED, EffectiveParameters: offer.Parameters,
-		AppliedTime: timestamppb.New(a.wall(at)), InstanceId: "emulated"})
+	return a.acknowledge(ctx, offer, &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED,
+		EffectiveParameters: offer.Parameters,
+		AppliedTime:         timestamppb.New(a.wall(at)), InstanceId: "emulated"})
 }
 
 func (a *agent) acknowledge(ctx context.Context, offer *pb.Configuration, ack *pb.Acknowledgement) error {
@@ -305,7 +312,7 @@ func step(real time.Duration, speedup float64) time.Duration {
 }
 
 // flush sends what has been collected, as far as the service keeps up: beyond
-// that, sending would wait for answers that nobody receives.
+// that, sending would block on answers that are not received.
 func (a *agent) flush() error {
 	if a.fault != nil {
 		return a.fault
@@ -339,11 +346,13 @@ func (a *agent) answered(sequence int64) {
 
 var kinds = map[workload.EventKind]pb.Event_Kind{
 	workload.Submitted: pb.Event_SUBMITTED, workload.Started: pb.Event_STARTED, workload.Preempted: pb.Event_PREEMPTED,
-	workload.Resumed: pb.Event_RESUMED, workload.Resized: pb.Event_RESIZED, workload.Finished: pb.Event_FINISHED, workload.ConfigApplied: pb.Event_CONFIG_APPLIED,
+	workload.Resumed: pb.Event_RESUMED, workload.Resized: pb.Event_RESIZED, workload.Finished: pb.Event_FINISHED,
+	workload.ConfigApplied: pb.Event_CONFIG_APPLIED,
 }
 
 var ends = map[workload.Status]pb.JobDetails_EndStatus{
-	workload.Completed: pb.JobDetails_COMPLETED, workload.Cancelled: pb.JobDetails_CANCELLED, workload.Failed: pb.JobDetails_FAILED,
+	workload.Completed: pb.JobDetails_COMPLETED, workload.Cancelled: pb.JobDetails_CANCELLED,
+	workload.Failed: pb.JobDetails_FAILED,
 }
 
 // collect turns an event of the emulated cluster into a message.

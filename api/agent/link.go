@@ -30,11 +30,13 @@ func (a *agent) connect(ctx context.Context, how ...grpc.CallOption) (_ *link, e
 			cut()
 		}
 	}()
-	l := &link{acks: make(chan *pb.IngestEventsResponse, inFlight+1), offers: make(chan *pb.Configuration, 1), failed: make(chan error, 2), cut: cut}
+	l := &link{acks: make(chan *pb.IngestEventsResponse, inFlight+1), offers: make(chan *pb.Configuration, 1),
+		failed: make(chan error, 2), cut: cut}
 	if l.stream, err = a.tuning.IngestEvents(ctx, how...); err != nil {
 		return nil, fmt.Errorf("emulate: event stream: %w", err)
 	}
-	watch, err := a.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: a.name, SendInitialEvents: true}, how...)
+	watch, err := a.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: a.name,
+		SendInitialEvents: true}, how...)
 	if err != nil {
 		return nil, fmt.Errorf("emulate: watch: %w", err)
 	}

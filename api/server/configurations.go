@@ -17,7 +17,8 @@ import (
 )
 
 // GetCurrentConfiguration returns what the scheduler should run.
-func (s *Server) GetCurrentConfiguration(_ context.Context, req *pb.GetCurrentConfigurationRequest) (*pb.GetCurrentConfigurationResponse, error) {
+func (s *Server) GetCurrentConfiguration(_ context.Context,
+	req *pb.GetCurrentConfigurationRequest) (*pb.GetCurrentConfigurationResponse, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -44,7 +45,8 @@ const (
 // WatchConfigurations streams what the scheduler should run. There is no queue
 // behind it: a slow receiver finds the newest revision when it is ready for
 // one.
-func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest, stream pb.ConfigurationService_WatchConfigurationsServer) error {
+func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
+	stream pb.ConfigurationService_WatchConfigurationsServer) error {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
 		return s.statusOf(err)
@@ -79,7 +81,8 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest, stream 
 			return nil // after a refusal: the scheduler still runs what it had
 		}
 		mark.Revision = now.Revision
-		return send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Configuration{Configuration: configurationToProto(now)}})
+		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: configurationToProto(now)}
+		return send(&pb.WatchConfigurationsResponse{Event: event})
 	}
 	if now := watcher.Current(); now != nil && req.GetResumeToken() == "" && !req.GetSendInitialEvents() {
 		mark.Revision = now.Revision
@@ -87,7 +90,8 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest, stream 
 	if err := sendCurrent(); err != nil {
 		return err
 	}
-	if err := send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Bookmark_{Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}}); err != nil {
+	bookmark := &pb.WatchConfigurationsResponse_Bookmark_{Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}
+	if err := send(&pb.WatchConfigurationsResponse{Event: bookmark}); err != nil {
 		return err
 	}
 	timer := time.NewTimer(heartbeat)
@@ -101,7 +105,8 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest, stream 
 		case <-watcher.Changed():
 			err = sendCurrent()
 		case <-timer.C:
-			err = send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Heartbeat_{Heartbeat: &pb.WatchConfigurationsResponse_Heartbeat{}}})
+			alive := &pb.WatchConfigurationsResponse_Heartbeat_{Heartbeat: &pb.WatchConfigurationsResponse_Heartbeat{}}
+			err = send(&pb.WatchConfigurationsResponse{Event: alive})
 		}
 		if err != nil {
 			return err
@@ -115,8 +120,9 @@ var ackStates = map[pb.Acknowledgement_State]rollout.AckState{
 	pb.Acknowledgement_REJECTED: rollout.AckRejected, pb.Acknowledgement_FAILED: rollout.AckFailed,
 }
 
-// AcknowledgeConfiguration records what became of a revision.
-func (s *Server) AcknowledgeConfiguration(ctx context.Context, req *pb.AcknowledgeConfigurationRequest) (*pb.AcknowledgeConfigurationResponse, error) {
+// AcknowledgeConfiguration records the outcome of a revision at its scheduler.
+func (s *Server) AcknowledgeConfiguration(ctx context.Context,
+	req *pb.AcknowledgeConfigurationRequest) (*pb.AcknowledgeConfigurationResponse, error) {
 	id, revision, err := parseConfiguration("name", req.GetName())
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -210,7 +216,8 @@ func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationReq
 }
 
 // ListConfigurations lists revisions, newest first.
-func (s *Server) ListConfigurations(_ context.Context, req *pb.ListConfigurationsRequest) (*pb.ListConfigurationsResponse, error) {
+func (s *Server) ListConfigurations(_ context.Context,
+	req *pb.ListConfigurationsRequest) (*pb.ListConfigurationsResponse, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -242,18 +249,21 @@ func (s *Server) ListConfigurations(_ context.Context, req *pb.ListConfiguration
 func etag(c *rollout.Configuration) string { return fmt.Sprintf("%d-%.16s", c.Revision, c.Hash) }
 
 var configStates = map[rollout.RevisionState]pb.Configuration_State{
-	rollout.Proposed: pb.Configuration_PROPOSED, rollout.Published: pb.Configuration_PUBLISHED, rollout.RolledOut: pb.Configuration_ROLLED_OUT,
+	rollout.Proposed: pb.Configuration_PROPOSED, rollout.Published: pb.Configuration_PUBLISHED,
+	rollout.RolledOut:  pb.Configuration_ROLLED_OUT,
 	rollout.Superseded: pb.Configuration_SUPERSEDED, rollout.Rejected: pb.Configuration_REJECTED,
 }
 
 var origins = map[rollout.Origin]pb.Configuration_Origin{
-	rollout.FromDefault: pb.Configuration_DEFAULT, rollout.FromTuning: pb.Configuration_TUNED, rollout.FromRestore: pb.Configuration_RESTORED,
+	rollout.FromDefault: pb.Configuration_DEFAULT, rollout.FromTuning: pb.Configuration_TUNED,
+	rollout.FromRestore: pb.Configuration_RESTORED,
 }
 
 func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	sp := c.Config.Space()
 	out := &pb.Configuration{
-		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision, State: configStates[c.State], Origin: origins[c.Origin],
+		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision, State: configStates[c.State],
+		Origin:     origins[c.Origin],
 		Parameters: map[string]*structpb.Value{}, ContentHash: c.Hash, Etag: etag(c),
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated), Reason: c.Reason,
 	}
@@ -263,7 +273,8 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	}
 	if e := c.Evidence; e != nil {
 		out.Evidence = &pb.TuningEvidence{
-			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio, IncumbentRevision: e.Incumbent, Details: e.Details,
+			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio,
+			IncumbentRevision: e.Incumbent, Details: e.Details,
 			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: e.Search, SearchReason: e.Why,
 		}
 	}

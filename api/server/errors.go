@@ -42,7 +42,7 @@ var reasons = []struct {
 }
 
 // statusOf turns any error into what the caller gets. What is not foreseen is
-// logged and not told.
+// logged, and the caller learns only that.
 func (s *Server) statusOf(err error) error {
 	if err == nil {
 		return nil

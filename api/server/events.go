@@ -31,7 +31,8 @@ func eventFromProto(e *pb.Event) (out workload.Event, field, why string) {
 	isJob := out.Kind >= workload.Submitted && out.Kind <= workload.Finished
 	isNode := out.Kind == workload.NodeUp || out.Kind == workload.NodeDown
 	for _, t := range []struct{ field, text string }{
-		{"event_id", out.ID}, {"job.job_id", job.GetJobId()}, {"job.user", job.GetUser()}, {"job.tenant", job.GetTenant()}, {"job.key", job.GetKey()},
+		{"event_id", out.ID}, {"job.job_id", job.GetJobId()}, {"job.user", job.GetUser()}, {"job.tenant", job.GetTenant()},
+		{"job.key", job.GetKey()},
 		{"job.model", job.GetModel()}, {"node.node_id", e.GetNode().GetNodeId()},
 	} {
 		if len(t.text) > maxText {
@@ -92,9 +93,11 @@ func eventFromProto(e *pb.Event) (out workload.Event, field, why string) {
 		out.Placement = append(out.Placement, workload.NodeShare{Node: p.GetNodeId(), GPUs: int(p.GetGpus())})
 	}
 	if isJob {
-		out.Job = workload.Job{ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()), Status: workload.Status(job.GetEndStatus())}
+		out.Job = workload.Job{ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()),
+			Status: workload.Status(job.GetEndStatus())}
 		if out.Kind == workload.Submitted {
-			out.Job.User, out.Job.Tenant, out.Job.Key, out.Job.Model = job.GetUser(), job.GetTenant(), job.GetKey(), job.GetModel()
+			out.Job.User, out.Job.Tenant, out.Job.Key, out.Job.Model = job.GetUser(), job.GetTenant(), job.GetKey(),
+				job.GetModel()
 			if t := job.GetDeadlineTime(); t != nil {
 				at, ok := sinceEpoch(t)
 				if !ok {

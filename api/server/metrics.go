@@ -37,7 +37,8 @@ func newMetrics(service prometheus.Collector) *metrics {
 			Name: "autosched_rpc_duration_seconds", Help: "Latency of unary requests.", Buckets: buckets,
 		}, []string{"method"}),
 		ingest: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "autosched_ingest_duration_seconds", Help: "Latency of event batches, from receipt until they are durable.", Buckets: buckets,
+			Name: "autosched_ingest_duration_seconds", Help: "Latency of event batches, from receipt until they are durable.",
+			Buckets: buckets,
 		}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "autosched_events_total", Help: "Events received, by result: accepted, duplicate, late or rejected.",
@@ -51,7 +52,8 @@ func newMetrics(service prometheus.Collector) *metrics {
 }
 
 // unary counts and times a request.
-func (m *metrics) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (m *metrics) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler) (any, error) {
 	start, method := time.Now(), path.Base(info.FullMethod)
 	resp, err := handle(ctx, req)
 	m.requests.WithLabelValues(method, status.Code(err).String()).Inc()
@@ -60,7 +62,8 @@ func (m *metrics) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 }
 
 // stream counts a stream when it ends. How long it was open is the client's choice.
-func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	handle grpc.StreamHandler) error {
 	err := handle(srv, stream)
 	m.requests.WithLabelValues(path.Base(info.FullMethod), status.Code(err).String()).Inc()
 	return err

@@ -24,8 +24,12 @@ var updates = []struct {
 	{"spec.objective.metric_id", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
 	{"spec.objective.goal", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
 	{"spec.rollout", func(to, from *controller.Scheduler) { to.Policy = from.Policy }},
-	{"spec.rollout.update_interval", func(to, from *controller.Scheduler) { to.Policy.UpdateInterval = from.Policy.UpdateInterval }},
-	{"spec.rollout.min_controllable_ratio", func(to, from *controller.Scheduler) { to.Policy.MinRatio = from.Policy.MinRatio }},
+	{"spec.rollout.update_interval", func(to, from *controller.Scheduler) {
+		to.Policy.UpdateInterval = from.Policy.UpdateInterval
+	}},
+	{"spec.rollout.min_controllable_ratio", func(to, from *controller.Scheduler) {
+		to.Policy.MinRatio = from.Policy.MinRatio
+	}},
 	{"spec.rollout.horizon", func(to, from *controller.Scheduler) { to.Policy.Horizon = from.Policy.Horizon }},
 	{"spec.rollout.futures", func(to, from *controller.Scheduler) { to.Policy.Futures = from.Policy.Futures }},
 	{"spec.rollout.trial_budget", func(to, from *controller.Scheduler) { to.Policy.Budget = from.Policy.Budget }},
@@ -56,7 +60,7 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
 		return invalid("update_mask", "is required: some of %s", strings.Join(paths, ", "))
 	}
-	// All fields are read; of those that count, what is wrong is told.
+	// All fields are read; violations count only where the mask names the field.
 	var found violations
 	spec := req.GetScheduler().GetSpec()
 	asked := controller.Scheduler{}
@@ -114,7 +118,8 @@ func (s *Server) pause(ctx context.Context, name string, paused bool) (*pb.Sched
 	})
 }
 
-func (s *Server) modify(ctx context.Context, id string, validateOnly bool, f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
+func (s *Server) modify(ctx context.Context, id string, validateOnly bool,
+	f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
 	c, err := s.service.Modify(ctx, id, validateOnly, f)
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -134,7 +139,8 @@ func (s *Server) modify(ctx context.Context, id string, validateOnly bool, f fun
 }
 
 // ApproveConfiguration offers a proposal to the scheduler.
-func (s *Server) ApproveConfiguration(ctx context.Context, req *pb.ApproveConfigurationRequest) (*pb.Configuration, error) {
+func (s *Server) ApproveConfiguration(ctx context.Context,
+	req *pb.ApproveConfigurationRequest) (*pb.Configuration, error) {
 	id, revision, err := parseConfiguration("name", req.GetName())
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -147,7 +153,8 @@ func (s *Server) ApproveConfiguration(ctx context.Context, req *pb.ApproveConfig
 }
 
 // RollbackConfiguration offers earlier values again.
-func (s *Server) RollbackConfiguration(ctx context.Context, req *pb.RollbackConfigurationRequest) (*pb.Configuration, error) {
+func (s *Server) RollbackConfiguration(ctx context.Context,
+	req *pb.RollbackConfigurationRequest) (*pb.Configuration, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -158,7 +165,8 @@ func (s *Server) RollbackConfiguration(ctx context.Context, req *pb.RollbackConf
 	if req.GetFromRevision() < 0 {
 		return nil, s.statusOf(invalid("from_revision", "%d is negative", req.GetFromRevision()))
 	}
-	c, err := s.service.Rollback(ctx, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(), Park: req.GetPark()})
+	c, err := s.service.Rollback(ctx, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(),
+		Park: req.GetPark()})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -61,7 +61,8 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	}
 	builtin := s.builtin(reg.Type)
 	if builtin == nil {
-		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s", reg.Type, strings.Join(s.builtinNames(), ", "))
+		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s", reg.Type,
+			strings.Join(s.builtinNames(), ", "))
 		return reg, v
 	}
 	reg.Objective = objectiveFromProto(spec, &v)
@@ -250,7 +251,8 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		Cluster:       &pb.Cluster{Nodes: int32(c.Cluster.Nodes()), GpusPerNode: int32(c.Cluster.GPUsPerNode())},
 		Mode:          pb.SchedulerSpec_RECOMMEND,
 		Rollout: &pb.RolloutPolicy{
-			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: c.Policy.MinRatio, Horizon: durationpb.New(c.Policy.Horizon),
+			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: c.Policy.MinRatio,
+			Horizon: durationpb.New(c.Policy.Horizon),
 			Futures: int32(c.Policy.Futures), TrialBudget: int32(c.Policy.Budget), Seed: c.Policy.Seed,
 		},
 	}
@@ -272,7 +274,8 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		Name: schedulerName(c.ID), Uid: c.UID, DisplayName: c.DisplayName, Spec: spec, State: state,
 		Etag:       schedulerEtag(&c),
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
-		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision, LastError: st.LastError},
+		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision,
+			LastError: st.LastError},
 	}
 	if c.OfferedRevision > 0 {
 		out.CurrentConfiguration = configurationName(c.ID, c.OfferedRevision)

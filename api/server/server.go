@@ -31,7 +31,7 @@ type Options struct {
 	Builtins []controller.Builtin // what can be registered
 	// Simulation is recorded for registrations that name none.
 	Simulation controller.Simulation
-	// PollAfter is what polling schedulers are told to wait; 30 s if 0.
+	// PollAfter is the interval that polling schedulers are asked to keep; 30 s if 0.
 	PollAfter time.Duration
 	// Jitter draws what is added to PollAfter, at least 0 and below its argument,
 	// so that callers spread out. Random if nil.
@@ -74,14 +74,16 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		service: o.Service, builtins: o.Builtins, simulated: o.Simulation, pollAfter: o.PollAfter, jitter: o.Jitter, log: o.Log,
+		service: o.Service, builtins: o.Builtins, simulated: o.Simulation, pollAfter: o.PollAfter, jitter: o.Jitter,
+		log:    o.Log,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service),
 	}
 	s.grpc = grpc.NewServer(
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(20*time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}), // finds half-open watchers
+		// Finds half-open watchers.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.ChainUnaryInterceptor(s.metrics.unary, s.recoverUnary),
 		grpc.ChainStreamInterceptor(s.metrics.stream, s.recoverStream),
 	)
@@ -89,7 +91,8 @@ func New(o Options) *Server {
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
-	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName, pb.ConfigurationService_ServiceDesc.ServiceName} {
+	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName,
+		pb.ConfigurationService_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	return s
@@ -147,12 +150,14 @@ func (s *Server) builtinNames() []string {
 }
 
 // recoverUnary keeps a handler's panic from ending the process.
-func (s *Server) recoverUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
+func (s *Server) recoverUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler) (resp any, err error) {
 	defer s.recovered(info.FullMethod, &err)
 	return handle(ctx, req)
 }
 
-func (s *Server) recoverStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+func (s *Server) recoverStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	handle grpc.StreamHandler) (err error) {
 	defer s.recovered(info.FullMethod, &err)
 	return handle(srv, stream)
 }

@@ -54,7 +54,8 @@ func paramFromProto(p *pb.ParameterSpec, field string, v *violations) space.Para
 		out.Kind = space.KindBool
 	case *pb.ParameterSpec_ArraySpec:
 		a := t.ArraySpec
-		out.Array = &space.Array{Length: a.GetLengthParameterId(), Offset: int(a.GetLengthOffset()), Max: int(a.GetMaxLength())}
+		out.Array = &space.Array{Length: a.GetLengthParameterId(), Offset: int(a.GetLengthOffset()),
+			Max: int(a.GetMaxLength())}
 		switch e := a.GetElementValueSpec().(type) {
 		case *pb.ArraySpec_DoubleValueSpec:
 			setDouble(&out, e.DoubleValueSpec)
@@ -63,7 +64,8 @@ func paramFromProto(p *pb.ParameterSpec, field string, v *violations) space.Para
 		case *pb.ArraySpec_DurationValueSpec:
 			setDuration(&out, e.DurationValueSpec)
 		default:
-			v.add(field+".array_spec.element_value_spec", "is required: double_value_spec, integer_value_spec or duration_value_spec")
+			v.add(field+".array_spec.element_value_spec",
+				"is required: double_value_spec, integer_value_spec or duration_value_spec")
 		}
 	default:
 		v.add(field+".parameter_value_spec", "is required, such as integer_value_spec")
@@ -76,7 +78,8 @@ func paramFromProto(p *pb.ParameterSpec, field string, v *violations) space.Para
 		v.add(field+".scale_type", "%d is not known", p.GetScaleType())
 	}
 	for _, s := range p.GetSpecialValues() {
-		out.Special = append(out.Special, space.Special{Value: s.GetValue(), Name: s.GetDisplayName(), Weight: s.GetSamplingWeight()})
+		out.Special = append(out.Special, space.Special{Value: s.GetValue(), Name: s.GetDisplayName(),
+			Weight: s.GetSamplingWeight()})
 	}
 	var why string
 	if out.Default, why = valueFromProto(p.GetDefaultValue()); why != "" {
@@ -106,13 +109,15 @@ func paramToProto(p *space.Param) *pb.ParameterSpec {
 		out.ScaleType = pb.ParameterSpec_LOG
 	}
 	for _, s := range p.Special {
-		out.SpecialValues = append(out.SpecialValues, &pb.SpecialValue{Value: s.Value, DisplayName: s.Name, SamplingWeight: s.Weight})
+		out.SpecialValues = append(out.SpecialValues, &pb.SpecialValue{Value: s.Value, DisplayName: s.Name,
+			SamplingWeight: s.Weight})
 	}
 	double := &pb.DoubleValueSpec{MinValue: p.Min, MaxValue: p.Max, Step: p.Step}
 	integer := &pb.IntegerValueSpec{MinValue: int64(p.Min), MaxValue: int64(p.Max), Step: int64(p.Step)}
 	duration := &pb.DurationValueSpec{MinValue: p.Min, MaxValue: p.Max, Step: p.Step}
 	if p.Array != nil {
-		a := &pb.ArraySpec{LengthParameterId: p.Array.Length, LengthOffset: int32(p.Array.Offset), MaxLength: int32(p.Array.Max)}
+		a := &pb.ArraySpec{LengthParameterId: p.Array.Length, LengthOffset: int32(p.Array.Offset),
+			MaxLength: int32(p.Array.Max)}
 		switch p.Kind {
 		case space.KindInt:
 			a.ElementValueSpec = &pb.ArraySpec_IntegerValueSpec{IntegerValueSpec: integer}
@@ -132,9 +137,11 @@ func paramToProto(p *space.Param) *pb.ParameterSpec {
 	case space.KindBool:
 		out.ParameterValueSpec = &pb.ParameterSpec_BooleanValueSpec{BooleanValueSpec: &pb.BooleanValueSpec{}}
 	case space.KindOrdinal:
-		out.ParameterValueSpec = &pb.ParameterSpec_OrdinalValueSpec{OrdinalValueSpec: &pb.OrdinalValueSpec{Values: p.Categories}}
+		ordinal := &pb.OrdinalValueSpec{Values: p.Categories}
+		out.ParameterValueSpec = &pb.ParameterSpec_OrdinalValueSpec{OrdinalValueSpec: ordinal}
 	case space.KindCategorical:
-		out.ParameterValueSpec = &pb.ParameterSpec_CategoricalValueSpec{CategoricalValueSpec: &pb.CategoricalValueSpec{Values: p.Categories}}
+		categorical := &pb.CategoricalValueSpec{Values: p.Categories}
+		out.ParameterValueSpec = &pb.ParameterSpec_CategoricalValueSpec{CategoricalValueSpec: categorical}
 	default:
 		out.ParameterValueSpec = &pb.ParameterSpec_DoubleValueSpec{DoubleValueSpec: double}
 	}
@@ -150,7 +157,8 @@ func ruleFromProto(c *pb.DependencyConstraint, field string, v *violations) spac
 	case *pb.DependencyConstraint_Activation:
 		a := r.Activation
 		c := conditionFromProto(a, field+".activation", v)
-		out.Activation = &space.Activation{Param: a.GetParameterId(), When: a.GetWhenParameterId(), Op: c.Op, Value: c.Value, Values: c.Values}
+		out.Activation = &space.Activation{Param: a.GetParameterId(), When: a.GetWhenParameterId(), Op: c.Op, Value: c.Value,
+			Values: c.Values}
 	case *pb.DependencyConstraint_Linear:
 		out.Linear = &space.Linear{Max: r.Linear.GetMaxValue()}
 		for _, t := range r.Linear.GetTerms() {
@@ -196,11 +204,13 @@ func conditionFromProto(from comparison, field string, v *violations) space.Cond
 func ruleToProto(r *space.Rule, sp *space.Space) *pb.DependencyConstraint {
 	out := &pb.DependencyConstraint{ConstraintId: r.ID, Description: r.Description}
 	if o := r.Ordering; o != nil {
-		out.Rule = &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: o.Params, MinRatio: o.MinRatio, MinGap: o.MinGap}}
+		out.Rule = &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: o.Params, MinRatio: o.MinRatio,
+			MinGap: o.MinGap}}
 	}
 	if a := r.Activation; a != nil {
 		value, values := comparedToProto(sp, a.When, a.Value, a.Values)
-		rule := &pb.ActivationRule{ParameterId: a.Param, WhenParameterId: a.When, Operator: operatorOf(a.Op), Value: value, Values: values}
+		rule := &pb.ActivationRule{ParameterId: a.Param, WhenParameterId: a.When, Operator: operatorOf(a.Op), Value: value,
+			Values: values}
 		out.Rule = &pb.DependencyConstraint_Activation{Activation: rule}
 	}
 	if l := r.Linear; l != nil {
@@ -214,7 +224,8 @@ func ruleToProto(r *space.Rule, sp *space.Space) *pb.DependencyConstraint {
 		rule := &pb.ForbiddenClause{}
 		for _, c := range f.All {
 			value, values := comparedToProto(sp, c.Param, c.Value, c.Values)
-			rule.Conditions = append(rule.Conditions, &pb.ForbiddenClause_Condition{ParameterId: c.Param, Operator: operatorOf(c.Op), Value: value, Values: values})
+			rule.Conditions = append(rule.Conditions, &pb.ForbiddenClause_Condition{ParameterId: c.Param,
+				Operator: operatorOf(c.Op), Value: value, Values: values})
 		}
 		out.Rule = &pb.DependencyConstraint_Forbidden{Forbidden: rule}
 	}
@@ -222,7 +233,8 @@ func ruleToProto(r *space.Rule, sp *space.Space) *pb.DependencyConstraint {
 }
 
 // comparedToProto writes what a parameter is compared with.
-func comparedToProto(sp *space.Space, param string, value space.Value, values []space.Value) (one *structpb.Value, all []*structpb.Value) {
+func comparedToProto(sp *space.Space, param string, value space.Value,
+	values []space.Value) (one *structpb.Value, all []*structpb.Value) {
 	p, _ := sp.Param(param)
 	for _, x := range values {
 		all = append(all, valueToProto(&p, x))
@@ -259,8 +271,10 @@ func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int)
 		return parametersField, false
 	}
 	if rule {
-		rest = strings.NewReplacer(".id", ".constraint_id", ".ordering.params", ".ordering.parameter_ids", ".activation.param", ".activation.parameter_id",
-			".activation.when", ".activation.when_parameter_id", ".activation.op", ".activation.operator", ".forbidden.all", ".forbidden.conditions",
+		rest = strings.NewReplacer(".id", ".constraint_id", ".ordering.params", ".ordering.parameter_ids",
+			".activation.param", ".activation.parameter_id",
+			".activation.when", ".activation.when_parameter_id", ".activation.op", ".activation.operator", ".forbidden.all",
+			".forbidden.conditions",
 			".param", ".parameter_id", ".op", ".operator").Replace(rest)
 		return fmt.Sprintf("%s[%d]%s", constraintsField, i, rest), true
 	}

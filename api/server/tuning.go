@@ -132,7 +132,8 @@ var errDraining = status.Error(codes.Unavailable, "the service is shutting down;
 
 // ingest takes one batch in. id is the scheduler of the stream, settled by its
 // first request.
-func (s *Server) ingest(ctx context.Context, id *string, req *pb.IngestEventsRequest) (*pb.IngestEventsResponse, error) {
+func (s *Server) ingest(ctx context.Context, id *string,
+	req *pb.IngestEventsRequest) (*pb.IngestEventsResponse, error) {
 	if req.GetParent() != "" || *id == "" {
 		parent, err := parseScheduler("parent", req.GetParent())
 		if err != nil {
@@ -166,7 +167,8 @@ func (s *Server) ingest(ctx context.Context, id *string, req *pb.IngestEventsReq
 	}
 	s.metrics.ingest.Observe(time.Since(start).Seconds())
 	for name, n := range map[string]int{
-		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late, "rejected": len(result.Rejected) + len(out.RejectedEvents),
+		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late,
+		"rejected": len(result.Rejected) + len(out.RejectedEvents),
 	} {
 		s.metrics.events.WithLabelValues(*id, name).Add(float64(n))
 	}
@@ -175,7 +177,8 @@ func (s *Server) ingest(ctx context.Context, id *string, req *pb.IngestEventsReq
 	for _, r := range result.Rejected {
 		field, why := eventFault(r.Err)
 		out.RejectedEvents = append(out.RejectedEvents, &pb.RejectedEvent{
-			Index: int32(places[r.Index]), EventId: r.ID, Field: fmt.Sprintf("events[%d].%s", places[r.Index], field), Description: why,
+			Index: int32(places[r.Index]), EventId: r.ID, Field: fmt.Sprintf("events[%d].%s", places[r.Index], field),
+			Description: why,
 		})
 	}
 	return out, nil

@@ -77,7 +77,9 @@ func (s *State) Parked() []space.Config {
 
 // parked reports whether values are parked.
 func (s *State) parked(hash string) bool {
-	return slices.ContainsFunc(s.Configurations, func(c *Configuration) bool { return c.State == Rejected && c.Hash == hash })
+	return slices.ContainsFunc(s.Configurations, func(c *Configuration) bool {
+		return c.State == Rejected && c.Hash == hash
+	})
 }
 
 // lastGood is the newest revision that the scheduler applied, or else the
@@ -200,7 +202,8 @@ func (t *transition) publish(e Publish) *Configuration {
 	}
 	t.LastRevision++
 	c := &Configuration{
-		Scheduler: t.Scheduler, Revision: t.LastRevision, State: Published, Origin: e.Origin, Config: e.Config, Hash: e.Config.Hash(),
+		Scheduler: t.Scheduler, Revision: t.LastRevision, State: Published, Origin: e.Origin, Config: e.Config,
+		Hash:    e.Config.Hash(),
 		Created: t.at, Updated: t.at, Reason: e.Reason, Evidence: e.Evidence,
 	}
 	if e.Propose {
@@ -297,8 +300,8 @@ func (t *transition) fallBack(refused *Configuration) {
 	switch {
 	case good == nil:
 	case wasRunning:
-		reason := fmt.Sprintf("revision %d was refused by one instance after another had applied it; these are the values of revision %d",
-			refused.Revision, good.Revision)
+		reason := fmt.Sprintf("revision %d was refused by one instance after another had applied it; "+
+			"these are the values of revision %d", refused.Revision, good.Revision)
 		t.publish(Publish{Config: good.Config, Origin: FromRestore, Reason: reason})
 	default:
 		t.OfferedRevision = good.Revision
@@ -372,10 +375,11 @@ func (e Rollback) apply(t *transition) error {
 	case e.To != 0 && to == nil:
 		return t.notFound(e.To)
 	case e.From != 0 && e.From != from.Revision && (e.From != from.Left || to != nil && to.Hash != from.Hash):
-		return fmt.Errorf("%w: revision %d of scheduler %q, not %d; nothing was changed", ErrChanged, from.Revision, t.Scheduler, e.From)
+		return fmt.Errorf("%w: revision %d of scheduler %q, not %d; nothing was changed", ErrChanged, from.Revision,
+			t.Scheduler, e.From)
 	case e.To == 0 && from.Left != 0 && e.From == from.Revision:
-		return fmt.Errorf("%w: revision %d of scheduler %q itself came of going back from revision %d; name the revision to go back to",
-			ErrState, from.Revision, t.Scheduler, from.Left)
+		return fmt.Errorf("%w: revision %d of scheduler %q itself came of going back from revision %d; "+
+			"name the revision to go back to", ErrState, from.Revision, t.Scheduler, from.Left)
 	case e.To == 0 && from.Left != 0:
 		t.parkLeft(from, e.Park)
 		return nil
@@ -389,7 +393,8 @@ func (e Rollback) apply(t *transition) error {
 		t.parkLeft(from, e.Park)
 		return nil
 	}
-	reason := fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision, to.Revision)
+	reason := fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision,
+		to.Revision)
 	t.publish(Publish{Config: to.Config, Origin: FromRestore, Reason: reason}).Left = from.Revision
 	if e.Park {
 		t.park(from)
