@@ -109,7 +109,7 @@ func (t *Tries) add(predicted, measured []float64) {
 	for k, v := range sorted {
 		p := left // of none before it having been drawn
 		next := left * max(0, n-float64(k)-float64(three)) / (n - float64(k))
-		expected += float64((p - next) * v)
+		expected += (p - next) * v
 		left = next
 	}
 	t.RandomOf += expected / best

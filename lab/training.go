@@ -74,12 +74,12 @@ func facts(x *round.Scenario, cluster int, length time.Duration) segmentFacts {
 	for _, j := range x.Arrivals.Jobs() {
 		f.arrivals++
 		f.gpus += float64(j.GPUs.Whole())
-		f.work += float64(j.Duration.Hours() * float64(j.GPUs.Whole()))
+		f.work += j.Duration.Hours() * float64(j.GPUs.Whole())
 	}
 	if x.State != nil {
 		f.active = float64(len(x.State.Jobs))
 		for i, left := range x.Left {
-			f.backlog += float64(left.Hours() * float64(x.State.Jobs[i].GPUs.Whole()))
+			f.backlog += left.Hours() * float64(x.State.Jobs[i].GPUs.Whole())
 		}
 	}
 	return f

@@ -146,7 +146,7 @@ func (e *Evaluation) report() *Report {
 	var ids []string
 	for _, j := range e.counted().Jobs() {
 		ids = append(ids, j.ID)
-		work += float64(j.Duration.Seconds() * float64(j.GPUs.Whole()))
+		work += j.Duration.Seconds() * float64(j.GPUs.Whole())
 	}
 	return &Report{
 		Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(), From: e.Clock(o.From), To: e.Clock(o.To),

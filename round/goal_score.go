@@ -73,8 +73,8 @@ func (sc *Scorer) score(f *figures) search.Measurement {
 	for _, t := range sc.goal.Terms {
 		scale := sc.scale(t)
 		for i := range n {
-			m.Values[i] += float64(scale * f.values[t.Metric][i][""])
-			m.Floors[i] += float64(scale * f.floors[t.Metric][i])
+			m.Values[i] += scale * f.values[t.Metric][i][""]
+			m.Floors[i] += scale * f.floors[t.Metric][i]
 		}
 	}
 	side := func(name string) {
@@ -142,7 +142,7 @@ func (sc *Scorer) limits(c Constraint, f *figures) []search.Limit {
 			}
 			bound := c.Slack
 			if relative {
-				bound += float64(c.Factor * sc.incumbent.raw.values[c.Metric][i][t])
+				bound += c.Factor * sc.incumbent.raw.values[c.Metric][i][t]
 			}
 			l.Values, l.Bounds = append(l.Values, value), append(l.Bounds, bound)
 		}

@@ -176,8 +176,8 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 		}
 		for k := range p.out {
 			n := float64(p.out[k].Members)
-			preemptions += float64(n * float64(p.out[k].Preemptions))
-			wait += float64(n * p.out[k].Wait.Seconds())
+			preemptions += n * float64(p.out[k].Preemptions)
+			wait += n * p.out[k].Wait.Seconds()
 			jobs += n
 		}
 		if sc.AllMetrics {

@@ -117,7 +117,7 @@ func (b *BlueFin) draw() {
 	var norm float64
 	for i := range u {
 		u[i] = rng.NormFloat64()
-		norm += float64(u[i] * u[i])
+		norm += u[i] * u[i]
 	}
 	if norm = math.Sqrt(norm); norm == 0 {
 		u[0], norm = 1, 1
@@ -140,9 +140,9 @@ func (b *BlueFin) Center() []float64 { return b.point(0) }
 func (b *BlueFin) point(radius float64) []float64 {
 	out := make([]float64, len(b.axes))
 	for i, a := range b.axes {
-		v := b.state.Center[i] + float64(radius*b.state.Direction[i])
+		v := b.state.Center[i] + radius*b.state.Direction[i]
 		if !b.opts.Raw {
-			v = a.Low + float64(v*(a.High-a.Low))
+			v = a.Low + v*(a.High-a.Low)
 		}
 		v = min(max(a.Low, v), a.High)
 		if a.Step != 0 {
@@ -184,7 +184,7 @@ func (b *BlueFin) Update(plus, minus float64) {
 		gradient := float64(len(b.axes)) * g * s.Direction[i] / (points * s.Delta)
 		step := s.Eta * gradient
 		if b.opts.RMSProp {
-			s.Squares[i] = float64(rmsAlpha*s.Squares[i]) + float64((1-rmsAlpha)*gradient*gradient)
+			s.Squares[i] = rmsAlpha*s.Squares[i] + (1-rmsAlpha)*gradient*gradient
 			step = s.Eta * gradient / (math.Sqrt(s.Squares[i]) + rmsEpsilon)
 		}
 		center[i] = b.inside(i, center[i]+step)
@@ -196,7 +196,7 @@ func (b *BlueFin) Update(plus, minus float64) {
 	s.Center = center
 	s.Radius = s.Delta // the next points keep this round's radius
 	s.Round++
-	s.Eta = b.opts.Eta / (1 + float64(b.opts.Decay*float64(s.Round)))
+	s.Eta = b.opts.Eta / (1 + b.opts.Decay*float64(s.Round))
 	s.Delta = math.Sqrt(s.Eta)
 	b.draw()
 }

@@ -149,7 +149,7 @@ func (s *study) scalarised() []Trial {
 		if !out[k].OK() {
 			continue
 		}
-		v := 1 + cost[k] + float64(augment*added[k])
+		v := 1 + cost[k] + augment*added[k]
 		if !s.keeps(m) {
 			v += 1 + s.violation(m)
 		}
@@ -226,7 +226,7 @@ const doubt = .05
 
 // violation is the sum of the excesses, and of the doubt about them.
 func (s *study) violation(m *Measurement) float64 {
-	return m.violation() + float64(doubt*max(0, s.Ranking.MinFeasibleProb-m.Kept()))
+	return m.violation() + doubt*max(0, s.Ranking.MinFeasibleProb-m.Kept())
 }
 
 // Front returns the indices of the trials that no other dominates in the named

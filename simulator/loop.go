@@ -211,7 +211,7 @@ func (s *Sim) advance(t time.Duration) {
 		return
 	}
 	dt := (t - s.now).Seconds()
-	s.load += float64(float64(s.active) * dt)
+	s.load += float64(s.active) * dt
 	s.metrics.add(s, dt)
 	if s.opts.Attribute {
 		s.attribute(t - s.now)

@@ -214,7 +214,7 @@ func (c *scaling) at(gpus int) float64 {
 		i++
 	}
 	slope := (c[i] - c[i-1]) / (scalingGPUs[i] - scalingGPUs[i-1])
-	return c[i-1] + float64((k-scalingGPUs[i-1])*slope)
+	return c[i-1] + (k-scalingGPUs[i-1])*slope
 }
 
 // communicationHeavy is the slowdown when spread from which a class scales like

@@ -390,7 +390,7 @@ func (c *ScalingCurve) At(gpus int) float64 {
 		i++
 	}
 	slope := (c.Speed[i] - c.Speed[i-1]) / (c.GPUs[i] - c.GPUs[i-1])
-	return c.Speed[i-1] + float64((k-c.GPUs[i-1])*slope)
+	return c.Speed[i-1] + (k-c.GPUs[i-1])*slope
 }
 
 // CurveOf is the curve of a class.

@@ -32,7 +32,7 @@ func (m *Models) PairSpeeds(a, b int) (float64, float64) {
 // - 1) above full use, fitted to Lucid's measurements of 1,388 pairs
 // (SIMULATOR 4.1).
 func hinge(a, b float64) (float64, float64) {
-	v := .985 - float64(.368*max(0, a+b-1))
+	v := .985 - .368*max(0, a+b-1)
 	return v, v
 }
 

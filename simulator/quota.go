@@ -321,9 +321,9 @@ func (s *Sim) accrue(t *tenant) {
 			u.hours = append(u.hours, usageHour{hour: hour})
 		}
 		h := &u.hours[len(u.hours)-1]
-		held := float64(float64(t.held) * dt)
+		held := float64(t.held) * dt
 		h.held += held
-		h.asked += held + float64(float64(u.asked)*dt)
+		h.asked += held + float64(u.asked)*dt
 		u.held += held
 		u.mark = to
 	}

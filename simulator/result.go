@@ -93,11 +93,11 @@ type integrals struct {
 
 func (m *integrals) add(s *Sim, dt float64) {
 	m.seconds += dt
-	m.busy += float64(float64(s.cluster.TotalGPUs()-s.place.idle) * dt)
+	m.busy += float64(s.cluster.TotalGPUs()-s.place.idle) * dt
 	if s.waiting > 0 {
-		m.waiting += float64(float64(s.waiting) * dt)
-		m.queued += float64(float64(s.queued) * dt)
-		m.fragmented += float64(float64(s.place.fragmented()) * dt)
+		m.waiting += float64(s.waiting) * dt
+		m.queued += float64(s.queued) * dt
+		m.fragmented += float64(s.place.fragmented()) * dt
 	}
 }
 
@@ -219,7 +219,7 @@ func Describe(out []Outcome) Objectives {
 				sum.DeadlineMisses++
 			}
 		}
-		sum.RestartGPUHours += float64(o.Restart.Hours() * float64(o.GPUs))
+		sum.RestartGPUHours += o.Restart.Hours() * float64(o.GPUs)
 		first, last = min(first, o.Submit), max(last, o.End)
 	}
 	n := float64(sum.Jobs)

@@ -64,7 +64,7 @@ func (s *Sim) restore(left []time.Duration) {
 		// For the finish-time fairness: the work before is the GPU-time received
 		// over the GPUs asked for, and as many jobs as now were active then.
 		j.work += a.Attained / time.Duration(j.gpus)
-		j.load = s.load - float64(float64(crowd)*(s.now-a.Submit).Seconds())
+		j.load = s.load - float64(crowd)*(s.now-a.Submit).Seconds()
 		s.countActive(j, 1)
 		s.countWaiting(ID(i), 1)
 	}

@@ -102,14 +102,14 @@ func (r *Series) add(s *Sim, until time.Duration) {
 		end := min(until, r.next)
 		dt := (end - now).Seconds()
 		m := &r.sums
-		m.Running += float64(float64(s.active-s.waiting) * dt)
-		m.Waiting += float64(float64(s.waiting) * dt)
+		m.Running += float64(s.active-s.waiting) * dt
+		m.Waiting += float64(s.waiting) * dt
 		for k, n := range r.waiting {
-			m.WaitingBySize[k] += float64(float64(n) * dt)
+			m.WaitingBySize[k] += float64(n) * dt
 		}
-		m.GPUs += float64(float64(s.cluster.TotalGPUs()-s.place.idle) * dt)
-		m.Queued += float64(float64(s.queued) * dt)
-		m.Fragmentation += float64(float64(fragmented) * dt)
+		m.GPUs += float64(s.cluster.TotalGPUs()-s.place.idle) * dt
+		m.Queued += float64(s.queued) * dt
+		m.Fragmentation += float64(fragmented) * dt
 		if now = end; now == r.next && now < until {
 			r.close(s, now)
 		}
@@ -120,10 +120,10 @@ func (r *Series) add(s *Sim, until time.Duration) {
 func (r *Series) tally(t *tenant, until time.Duration) {
 	u := &t.sums
 	if dt := (until - u.mark).Seconds(); dt > 0 && t.active > 0 {
-		u.running += float64(float64(t.active-t.waiting) * dt)
-		u.waiting += float64(float64(t.waiting) * dt)
-		u.gpus += float64(float64(t.held) * dt)
-		u.queued += float64(float64(t.usage.asked) * dt)
+		u.running += float64(t.active-t.waiting) * dt
+		u.waiting += float64(t.waiting) * dt
+		u.gpus += float64(t.held) * dt
+		u.queued += float64(t.usage.asked) * dt
 	}
 	u.mark = until
 }
@@ -138,7 +138,7 @@ func (r *Series) close(s *Sim, at time.Duration) {
 		m.WaitingBySize[k] /= d
 	}
 	m.Ended = Describe(r.ended)
-	m.Fragmentation /= float64(d * float64(r.total))
+	m.Fragmentation /= d * float64(r.total)
 	m.Utilization = m.GPUs / float64(r.total)
 	r.Emit(m)
 	if r.EmitTenant != nil {

@@ -143,7 +143,7 @@ func (s *Sim) auditFairness(reports []TenantReport, weights []float64) {
 			held := s.tenants[i].usage.hours[next[i]].held
 			next[i]++
 			reports[i].Hours++
-			if off := held - target[k]; max(off, -off) <= float64(fairWithin*target[k]) {
+			if off := held - target[k]; max(off, -off) <= fairWithin*target[k] {
 				reports[i].FairHours++
 			}
 		}

@@ -133,12 +133,12 @@ func (s *Space) lower(l *Linear, values []Value, effort int) {
 		case v.kind == numberValue && p.special(v.num) == nil:
 			end := s.chainEnd(i, 0, values, t.Coefficient > 0)
 			ends[i] = Num(end)
-			least += float64(t.Coefficient * (end - v.num))
+			least += t.Coefficient * (end - v.num)
 		case v.kind == listValue:
 			nums := make([]float64, len(v.nums))
 			for k, x := range v.nums {
 				nums[k] = s.chainEnd(i, k, values, t.Coefficient > 0)
-				least += float64(t.Coefficient * (nums[k] - x))
+				least += t.Coefficient * (nums[k] - x)
 			}
 			ends[i] = Value{kind: listValue, nums: nums}
 		}
@@ -215,7 +215,7 @@ func (s *Space) move(values, ends []Value, share float64, effort int) {
 // toward returns the value of p that lies share of the way from x to end, or a
 // little further: on a step, or with few digits.
 func (p *Param) toward(x, end, share float64) float64 {
-	v := x + float64(share*(end-x))
+	v := x + share*(end-x)
 	low, high := min(x, end), max(x, end)
 	if share >= 1 || !(v > low && v < high) {
 		if share <= 0 {

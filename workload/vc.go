@@ -46,7 +46,7 @@ func AutoVCs(jobs []Job, gpus int) []VC {
 			at[j.Tenant] = k
 			vcs, time, widest = append(vcs, VC{Tenant: j.Tenant}), append(time, 0), append(widest, 0)
 		}
-		time[k] += float64(j.Duration.Seconds() * float64(j.GPUs.Whole()))
+		time[k] += j.Duration.Seconds() * float64(j.GPUs.Whole())
 		widest[k] = max(widest[k], j.GPUs.Whole())
 	}
 	need, all := 0, 0.0
@@ -68,7 +68,7 @@ func AutoVCs(jobs []Job, gpus int) []VC {
 	for again := true; again; {
 		again = false
 		for _, k := range order {
-			if !short[k] && float64(float64(left)*time[k]) < float64(float64(widest[k])*all) {
+			if !short[k] && float64(left)*time[k] < float64(widest[k])*all {
 				short[k], again = true, true
 				vcs[k].GPUs = widest[k]
 				left -= widest[k]

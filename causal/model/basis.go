@@ -40,7 +40,7 @@ func newScale(c *causal.Column, useLog bool) scale {
 	squares := 0.0
 	for _, v := range c.Values {
 		d := s.to(v) - s.mean
-		squares += float64(d * d)
+		squares += d * d
 	}
 	s.sd = math.Sqrt(squares / n)
 	if !(s.sd > 1e-12*max(1, math.Abs(s.mean))) {
@@ -68,8 +68,8 @@ func skewness(values []float64, to func(float64) float64) float64 {
 	var second, third float64
 	for _, v := range values {
 		d := to(v) - mean
-		second += float64(d*d) / n
-		third += float64(d*d*d) / n
+		second += d * d / n
+		third += d * d * d / n
 	}
 	return third / math.Pow(max(second, math.SmallestNonzeroFloat64), 1.5)
 }
@@ -158,7 +158,7 @@ func (b *basis) expand(row, out []float64) {
 	at := 1
 	for _, p := range b.parents {
 		if b.scales[p].levels == 0 {
-			out[k] = float64(out[at] * out[at])
+			out[k] = out[at] * out[at]
 			k++
 		}
 		at += b.width(p)
@@ -172,7 +172,7 @@ func (b *basis) expand(row, out []float64) {
 		for _, q := range b.parents[:i] {
 			for u := range b.width(p) {
 				for v := range b.width(q) {
-					out[k] = float64(out[at+u] * out[before+v])
+					out[k] = out[at+u] * out[before+v]
 					k++
 				}
 			}

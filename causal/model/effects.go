@@ -48,7 +48,7 @@ func (m *Model) levels(column int) []float64 {
 		low := int(at)
 		v := values[low]
 		if low+1 < len(values) {
-			v += float64((at - float64(low)) * (values[low+1] - v))
+			v += (at - float64(low)) * (values[low+1] - v)
 		}
 		out = append(out, v)
 	}
@@ -127,7 +127,7 @@ func (m *Model) Effects(objective string) ([]Effect, error) {
 		squares := 0.0
 		for b := range m.boots {
 			d := means[high][b+1] - means[low][b+1] - e.ACE
-			squares += float64(d*d) / float64(len(m.boots))
+			squares += d * d / float64(len(m.boots))
 		}
 		const q95 = 1.6448536269514722
 		sd := math.Sqrt(squares)
@@ -289,7 +289,7 @@ func (m *Model) deviation(column int) float64 {
 	}
 	for _, row := range m.rows {
 		d := row[column] - mean
-		squares += float64(d*d) / n
+		squares += d * d / n
 	}
 	return max(math.Sqrt(squares), 1e-12)
 }

@@ -34,31 +34,31 @@ func (g *gram) row(x []float64, y float64) {
 			if !g.lent {
 				into := g.xx[k : k+i+1]
 				for j, w := range x[:i+1] {
-					into[j] += float64(v * w)
+					into[j] += v * w
 				}
 			}
-			g.xy[i] += float64(v * y)
+			g.xy[i] += v * y
 		}
 		k += i + 1
 	}
-	g.yy += float64(y * y)
+	g.yy += y * y
 }
 
 // add adds another, times a weight.
 func (g *gram) add(o *gram, w float64) {
 	into := g.xx[:len(o.xx)]
 	for i, v := range o.xx {
-		into[i] += float64(w * v)
+		into[i] += w * v
 	}
 	g.addTarget(o, w)
 }
 
 // addTarget adds all but the products of the regressors.
 func (g *gram) addTarget(o *gram, w float64) {
-	g.n += float64(w * o.n)
-	g.yy += float64(w * o.yy)
+	g.n += w * o.n
+	g.yy += w * o.yy
 	for i, v := range o.xy {
-		g.xy[i] += float64(w * v)
+		g.xy[i] += w * v
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *solver) solve(g *gram, q int, lambda float64, coef []float64) {
 func (s *solver) factor(g *gram, q int, lambda float64) {
 	n := q * (q + 1) / 2
 	s.l = append(s.l[:0], g.xx[:n]...)
-	penalty := float64(lambda * g.n)
+	penalty := lambda * g.n
 	for i := range q {
 		row := i * (i + 1) / 2
 		diagonal := s.l[row+i]
@@ -102,7 +102,7 @@ func (s *solver) factor(g *gram, q int, lambda float64) {
 			v := s.l[row+j]
 			a, b := s.l[row:row+j], s.l[other:other+j]
 			for k, w := range a {
-				v -= float64(w * b[k])
+				v -= w * b[k]
 			}
 			if d := s.l[other+j]; d > 0 {
 				s.l[row+j] = v / d
@@ -112,7 +112,7 @@ func (s *solver) factor(g *gram, q int, lambda float64) {
 		}
 		v := s.l[row+i]
 		for k := range i {
-			v -= float64(s.l[row+k] * s.l[row+k])
+			v -= s.l[row+k] * s.l[row+k]
 		}
 		if v > 1e-10*diagonal && v > 0 {
 			s.l[row+i] = math.Sqrt(v)
@@ -134,7 +134,7 @@ func (s *solver) back(xy, coef []float64) {
 		}
 		v := s.x[i]
 		for k := range i {
-			v -= float64(s.l[row+k] * s.x[k])
+			v -= s.l[row+k] * s.x[k]
 		}
 		s.x[i] = v / s.l[row+i]
 	}
@@ -146,7 +146,7 @@ func (s *solver) back(xy, coef []float64) {
 		}
 		v := s.x[i]
 		for k := i + 1; k < q; k++ {
-			v -= float64(s.l[k*(k+1)/2+i] * s.x[k])
+			v -= s.l[k*(k+1)/2+i] * s.x[k]
 		}
 		s.x[i] = v / d
 	}
@@ -156,7 +156,7 @@ func (s *solver) back(xy, coef []float64) {
 func dot(a, b []float64) float64 {
 	sum := 0.0
 	for i, v := range a {
-		sum += float64(v * b[i])
+		sum += v * b[i]
 	}
 	return sum
 }

@@ -401,7 +401,7 @@ func (m *Model) judge(perFold []variant) {
 		squares := 0.0
 		for r := range measured {
 			d := m.direct[k].y(blended[r]) - m.direct[k].y(measured[r])
-			squares += float64(d * d)
+			squares += d * d
 		}
 		m.spread[k] = math.Sqrt(squares / float64(n))
 	}
@@ -447,7 +447,7 @@ func (m *Model) weigh(structural, direct, measured []float64) float64 {
 func mix(a, b []float64, w float64) []float64 {
 	out := make([]float64, len(a))
 	for i := range a {
-		out[i] = float64(w*a[i]) + float64((1-w)*b[i])
+		out[i] = w*a[i] + (1-w)*b[i]
 	}
 	return out
 }

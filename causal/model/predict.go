@@ -80,7 +80,7 @@ func (m *Model) heads(v *variant, k int, p []float64, buf *buffer) (structural, 
 
 func (m *Model) mean(v *variant, k int, p []float64, buf *buffer) float64 {
 	s, d := m.heads(v, k, p, buf)
-	return float64(m.blend[k]*s) + float64((1-m.blend[k])*d)
+	return m.blend[k]*s + (1-m.blend[k])*d
 }
 
 // Predict an objective at points, each as wide as the table.
@@ -106,12 +106,12 @@ func (m *Model) predict(k int, p []float64, buf *buffer) Prediction {
 	m.propagate(&m.all, p, buf)
 	out.Structural = buf.row[m.objectives[k]]
 	out.Direct = r.predict(&m.all.direct[k], p, buf.x)
-	out.Mean = float64(m.blend[k]*out.Structural) + float64((1-m.blend[k])*out.Direct)
+	out.Mean = m.blend[k]*out.Structural + (1-m.blend[k])*out.Direct
 	middle := r.y(out.Mean)
-	squares := float64(m.spread[k] * m.spread[k])
+	squares := m.spread[k] * m.spread[k]
 	for b := range m.boots {
 		d := r.y(m.mean(&m.boots[b], k, p, buf)) - middle
-		squares += float64(d*d) / float64(len(m.boots))
+		squares += d * d / float64(len(m.boots))
 	}
 	out.log, out.spread = r.log, math.Sqrt(squares)
 	const q95 = 1.6448536269514722

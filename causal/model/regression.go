@@ -254,7 +254,7 @@ func standardError(a, b []float64) float64 {
 	}
 	for i := range a {
 		d := a[i] - b[i] - mean
-		squares += float64(d * d)
+		squares += d * d
 	}
 	return math.Sqrt(squares / (n - 1) / n)
 }

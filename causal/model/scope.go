@@ -180,8 +180,8 @@ func (m *Model) whatIf(k int, incumbent Point, columns []int, buf *buffer) []bou
 			now := m.mean(&m.boots[n], k, p, buf)
 			d := now - b.mean
 			g := (before[n] - now) - (was - b.mean)
-			sd += float64(d*d) / float64(len(m.boots))
-			gain += float64(g*g) / float64(len(m.boots))
+			sd += d * d / float64(len(m.boots))
+			gain += g * g / float64(len(m.boots))
 		}
 		b.low, b.high = b.mean-z90*math.Sqrt(sd), b.mean+z90*math.Sqrt(sd)
 		if slices.ContainsFunc(columns, func(c int) bool { return p[c] != incumbent[c] }) {

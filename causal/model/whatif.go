@@ -101,7 +101,7 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 	squares := 0.0
 	for b := range m.boots {
 		d := r.y(m.intervene(&m.boots[b], at, set, o, false, buf)) - r.y(out.After)
-		squares += float64(d*d) / float64(len(m.boots))
+		squares += d * d / float64(len(m.boots))
 	}
 	sd := math.Sqrt(squares)
 	out.Low, out.High = r.value(r.y(low)-q95*sd), r.value(r.y(high)+q95*sd)

@@ -85,7 +85,7 @@ func meanDemand(w *workload.Workload) ([]float64, time.Duration) {
 		for at := x.At; at < end && int((at-first)/bin) < len(means); {
 			k := (at - first) / bin
 			to := min(end, first+(k+1)*bin)
-			means[k] += float64(float64(x.GPUs) / 1000 * (float64(to-at) / float64(bin)))
+			means[k] += float64(x.GPUs) / 1000 * (float64(to-at) / float64(bin))
 			at = to
 		}
 	}
@@ -155,7 +155,7 @@ func durationsChart(w *workload.Workload, s *stats.Description) *chart.Chart {
 	step := len(jobs)/mostPoints + 1
 	for n := range jobs {
 		j := &jobs[n]
-		done += float64(float64(j.GPUs) / 1000 * j.Duration.Hours())
+		done += float64(j.GPUs) / 1000 * j.Duration.Hours()
 		if (n+1)%step == 0 || n == 0 || n == len(jobs)-1 {
 			x := max(j.Duration.Seconds(), .1)
 			byJobs = append(byJobs, chart.Point{X: x, Y: float64(n+1) / float64(len(jobs))})

@@ -145,7 +145,7 @@ func (n *network) forward(dst, row []float64) {
 func dot(w, x []float64) float64 {
 	s := 0.
 	for k, v := range x {
-		s += float64(w[k] * v) // rounded, so that no machine fuses it
+		s += w[k] * v
 	}
 	return s
 }
@@ -163,10 +163,10 @@ func (n *network) accumulate(gradient, back, row []float64, class int, weight fl
 	for c, d := range p {
 		d *= weight
 		for k, v := range below {
-			g[c*len(below)+k] += float64(d * v)
+			g[c*len(below)+k] += d * v
 		}
 		for h := range back {
-			back[h] += float64(d * w[c*len(below)+h])
+			back[h] += d * w[c*len(below)+h]
 		}
 	}
 	for h, d := range back {
@@ -174,7 +174,7 @@ func (n *network) accumulate(gradient, back, row []float64, class int, weight fl
 			continue
 		}
 		for k, v := range n.in {
-			gradient[h*len(n.in)+k] += float64(d * v)
+			gradient[h*len(n.in)+k] += d * v
 		}
 	}
 }

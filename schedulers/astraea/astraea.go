@@ -103,11 +103,11 @@ func (r *ranker) Prepare(active *lanes.List) {
 			a.age = max(age, 1) // its oldest job comes first
 		}
 		a.received += r.service.Attained(j).Seconds()
-		a.deserved += float64(float64(r.s.JobGPUs(j)) * age)
+		a.deserved += float64(r.s.JobGPUs(j)) * age
 	}
 	for t := range r.account {
 		a := &r.account[t]
-		a.deserved = min(a.deserved, float64(gpus/float64(tenants)*a.age))
+		a.deserved = min(a.deserved, gpus/float64(tenants)*a.age)
 	}
 }
 
@@ -115,12 +115,12 @@ func (r *ranker) age(j simulator.ID) float64 { return (r.s.Now() - r.s.JobSubmit
 
 // own is a job's account.
 func (r *ranker) own(j simulator.ID) account {
-	return account{received: r.service.Attained(j).Seconds(), deserved: float64(min(float64(r.s.JobGPUs(j)), r.equal) * r.age(j))}
+	return account{received: r.service.Attained(j).Seconds(), deserved: min(float64(r.s.JobGPUs(j)), r.equal) * r.age(j)}
 }
 
 // Rank is the queue, and in it running jobs before waiting ones.
 func (r *ranker) Rank(j simulator.ID) float64 {
-	share := float64(r.weight*r.account[r.tenantOf(j)].share()) + float64((1-r.weight)*r.own(j).share())
+	share := r.weight*r.account[r.tenantOf(j)].share() + (1-r.weight)*r.own(j).share()
 	queue := min(math.Floor(share*r.queues), r.queues-1)
 	if !r.s.JobRunning(j) {
 		queue += .5

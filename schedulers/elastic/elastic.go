@@ -335,7 +335,7 @@ func (p *Policy) pays(j simulator.ID) bool {
 	m := p.s.Models()
 	now, then := p.Speed(j, p.s.JobHeld(j)), p.Speed(j, int(p.target[j]))
 	kept := max(p.s.Now()-p.s.JobSince(j), time.Duration(p.grid))
-	return float64((then-now)*kept.Seconds()) > float64(then*m.Restart(int(p.target[j])).Seconds())
+	return (then-now)*kept.Seconds() > then*m.Restart(int(p.target[j])).Seconds()
 }
 
 // Speed is a job's throughput on a number of GPUs.

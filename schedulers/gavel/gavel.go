@@ -99,7 +99,7 @@ func (r *ranker) rho(j simulator.ID, age float64) float64 {
 	}
 	total = max(total, ran+r.length) // it is not done yet
 	share := float64(r.s.JobDemand(j)) * float64(r.active) / float64(r.s.Cluster().TotalGPUs())
-	return (age + (total - ran).Seconds()) / float64(total.Seconds()*max(1, share))
+	return (age + (total - ran).Seconds()) / (total.Seconds() * max(1, share))
 }
 
 func (r *ranker) Line(j simulator.ID) int64 { return int64(r.service.Received(j)) }

@@ -56,6 +56,6 @@ func (c *chooser) rest(j simulator.ID) time.Duration {
 func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
 	m, class := c.s.Models(), c.s.JobClass(j)
 	asked := m.Throughput(class, c.s.JobDemand(j))
-	rest := float64(c.rest(j).Seconds() * asked)
+	rest := c.rest(j).Seconds() * asked
 	return rest/m.Throughput(class, gpus) - rest/m.Throughput(class, gpus+1)
 }

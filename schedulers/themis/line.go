@@ -39,7 +39,7 @@ func (p *policy) outlook(j simulator.ID) (total, rest time.Duration) {
 func (p *policy) rho(j simulator.ID) float64 {
 	total, rest := p.outlook(j)
 	age := p.s.Now() - p.s.JobSubmit(j)
-	return (age + rest).Seconds() / float64(total.Seconds()*p.crowd(p.s.JobGPUs(j)))
+	return (age + rest).Seconds() / (total.Seconds() * p.crowd(p.s.JobGPUs(j)))
 }
 
 // crowd is how many times longer a job of so many GPUs takes on an equal share

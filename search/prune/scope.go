@@ -174,7 +174,7 @@ func (s *Study) apply(values space.Values, n *Scoped) string {
 func squeeze(s *space.Space, n *model.Narrowing, v float64) space.Value {
 	p, _ := s.Param(n.Parameter)
 	share := (v - p.Min) / (p.Max - p.Min)
-	out := n.Low + float64(share*(n.High-n.Low))
+	out := n.Low + share*(n.High-n.Low)
 	if p.Log && n.Low > 0 {
 		share = math.Log(v/p.Min) / math.Log(p.Max/p.Min)
 		out = n.Low * math.Exp(share*math.Log(n.High/n.Low))

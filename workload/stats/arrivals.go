@@ -86,7 +86,7 @@ func perBin(w *workload.Workload, jobs []workload.Job, bin time.Duration, counts
 	bins := float64(a.Bins)
 	a.Mean = float64(n) / bins
 	a.Empty = 1 - float64(full)/bins
-	if variance := squares/bins - float64(a.Mean*a.Mean); variance > 0 {
+	if variance := squares/bins - a.Mean*a.Mean; variance > 0 {
 		a.CV = math.Sqrt(variance) / a.Mean
 		a.VarOverMean = variance / a.Mean
 	}
@@ -219,7 +219,7 @@ func Periodogram(counts []float64, bin time.Duration) []float64 {
 	share, sum := make([]float64, len(coeffs)), 0.0
 	for k := 1; k < len(coeffs); k++ {
 		re, im := real(coeffs[k]), imag(coeffs[k])
-		share[k] = float64(re*re) + float64(im*im)
+		share[k] = re*re + im*im
 		if 2*k < n { // each frequency but the highest stands for two
 			share[k] *= 2
 		}

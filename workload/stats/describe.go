@@ -174,7 +174,7 @@ func Describe(w *workload.Workload, cluster *workload.Cluster) Description {
 }
 
 func gpuHours(j *workload.Job) float64 {
-	return float64(float64(j.GPUs)/1000*j.Duration.Seconds()) / 3600
+	return float64(j.GPUs) / 1000 * j.Duration.Seconds() / 3600
 }
 
 func quantilesOf(v []float64) Quantiles {
@@ -249,7 +249,7 @@ func recurrence(jobs []workload.Job) Recurrence {
 		j := &jobs[i]
 		ln := math.Log(j.Duration.Seconds())
 		sum += ln
-		squares += float64(ln * ln)
+		squares += ln * ln
 		if j.Key == "" {
 			continue
 		}
@@ -263,18 +263,18 @@ func recurrence(jobs []workload.Job) Recurrence {
 		}
 		k.n++
 		k.sum += ln
-		k.squares += float64(ln * ln)
+		k.squares += ln * ln
 	}
 	r.Keys = len(order)
 	r.Seen = float64(seen) / n
-	r.LnSD = math.Sqrt(max(0, squares/n-float64((sum/n)*(sum/n))))
+	r.LnSD = math.Sqrt(max(0, squares/n-(sum/n)*(sum/n)))
 	within, in, over := 0.0, 0, 0
 	for _, k := range order {
 		if k.n > 10 {
 			over += k.n
 		}
 		if k.n >= 2 {
-			within += max(0, k.squares-float64(k.sum*k.sum)/float64(k.n))
+			within += max(0, k.squares-k.sum*k.sum/float64(k.n))
 			in += k.n - 1
 		}
 	}

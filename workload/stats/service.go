@@ -231,7 +231,7 @@ func loadOf(w *workload.Workload, c *workload.Cluster) *Load {
 	gpuTime := 0.0
 	for i := range w.Jobs() {
 		j := &w.Jobs()[i]
-		gpuTime += float64(j.Duration.Seconds() * float64(j.GPUs) / 1000)
+		gpuTime += j.Duration.Seconds() * float64(j.GPUs) / 1000
 		if j.GPUs > workload.GPUs(gpus) {
 			l.Wider++
 		}
@@ -280,7 +280,7 @@ func withoutQueue(w *workload.Workload, gpus int) (mean, most, over float64) {
 		}
 		span := (end - steps[i].At).Seconds()
 		g := float64(steps[i].GPUs) / 1000
-		area += float64(g * span)
+		area += g * span
 		most = max(most, g)
 		if steps[i].GPUs > workload.GPUs(gpus) {
 			above += span

@@ -72,7 +72,7 @@ func (p *profile) sharpen() {
 	}
 	// The mean of a normal's distribution function over points up to z.
 	upTo := func(z float64) float64 {
-		return float64(z*(1+math.Erf(z/math.Sqrt2))/2) + math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
+		return z*(1+math.Erf(z/math.Sqrt2))/2 + math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
 	}
 	base := slices.Clone(d.CDF)
 	for range 30 {
@@ -82,7 +82,7 @@ func (p *profile) sharpen() {
 			blurred[k] = base[0] * (1 + math.Erf(above(0)/math.Sqrt2)) / 2
 			for i := 1; i < len(base); i++ {
 				from, to := above(i-1), above(i)
-				blurred[k] += float64((base[i] - base[i-1]) * (upTo(from) - upTo(to)) / (from - to))
+				blurred[k] += (base[i] - base[i-1]) * (upTo(from) - upTo(to)) / (from - to)
 			}
 		}
 		for k := range base {
@@ -126,7 +126,7 @@ func (p *profile) stretch() {
 func meanOf(x, cdf []float64) float64 {
 	sum := cdf[0] * x[0]
 	for i := 1; i < len(x); i++ {
-		sum += float64((cdf[i] - cdf[i-1]) * (x[i] - x[i-1]) / math.Log(x[i]/x[i-1]))
+		sum += (cdf[i] - cdf[i-1]) * (x[i] - x[i-1]) / math.Log(x[i]/x[i-1])
 	}
 	return sum
 }
@@ -291,8 +291,8 @@ func (p *profile) timeAbove(i int) float64 {
 	above, all := 0.0, cdf[0]*x[0]
 	for k := 1; k < len(x); k++ {
 		density := (cdf[k] - cdf[k-1]) / math.Log(x[k]/x[k-1])
-		all += float64(density * (x[k] - x[k-1]))
-		above += float64(density * max(0, x[k]-max(x[k-1], split)))
+		all += density * (x[k] - x[k-1])
+		above += density * max(0, x[k]-max(x[k-1], split))
 	}
 	return above / all
 }
@@ -302,7 +302,7 @@ func at(x, cdf []float64, v float64) float64 {
 	for k := 1; k < len(x); k++ {
 		if v <= x[k] {
 			w := math.Log(max(v, x[k-1])/x[k-1]) / math.Log(x[k]/x[k-1])
-			return cdf[k-1] + float64(w*(cdf[k]-cdf[k-1]))
+			return cdf[k-1] + w*(cdf[k]-cdf[k-1])
 		}
 	}
 	return 1
@@ -362,7 +362,7 @@ func (x *groupGenerator) group() {
 	ln := math.Log(p.Duration.XS[c.point])
 	if c.point > 0 {
 		below := math.Log(p.Duration.XS[c.point-1])
-		ln = below + float64(g.rng.Float64()*(ln-below))
+		ln = below + g.rng.Float64()*(ln-below)
 	}
 	user := pick(x.users.cum, g.rng.Float64())
 	hour := pick(g.slots, g.rng.Float64())
@@ -426,7 +426,7 @@ func (x *groupGenerator) again(hour int) int {
 	if day > 0 {
 		low = g.slots[day*24-1]
 	}
-	return pick(g.slots, (low+float64(g.rng.Float64()*x.day(day)))/g.slots[len(g.slots)-1])
+	return pick(g.slots, (low+g.rng.Float64()*x.day(day))/g.slots[len(g.slots)-1])
 }
 
 // day is the rate of a day.

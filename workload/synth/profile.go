@@ -161,7 +161,7 @@ const usersPerTenant = 12
 // lnDuration is ln(seconds) at a quantile, for odds.
 func (d *profileDuration) ln(odds, u float64) float64 {
 	longer := 1 - u
-	longer /= odds - float64((odds-1)*longer)
+	longer /= odds - (odds-1)*longer
 	return math.Log(logInterp(d.CDF, d.XS, 1-longer))
 }
 

@@ -186,7 +186,7 @@ func newGenerator(p *profile, o Options) *generator {
 	sum := 0.0
 	for i := range g.slots {
 		t := g.zero.Add(time.Duration(i) * time.Hour)
-		sum += float64(p.Hours[t.Hour()] * p.Days[(int(t.Weekday())+6)%7])
+		sum += p.Hours[t.Hour()] * p.Days[(int(t.Weekday())+6)%7]
 		g.slots[i] = sum
 	}
 	if o.Load > 0 {
@@ -275,7 +275,7 @@ func (g *generator) duration(ln, sd float64) (int64, bool) {
 	for range 8 {
 		noise := g.rng.NormFloat64() * sd
 		// The mean of exp(noise) is exp(sd^2/2): take it out.
-		d := math.Round(math.Exp(ln + noise - float64(sd*sd)/2))
+		d := math.Round(math.Exp(ln + noise - sd*sd/2))
 		if d <= longest {
 			return int64(math.Max(1, d)), true
 		}
@@ -318,5 +318,5 @@ func logInterp(rank, value []float64, u float64) float64 {
 		return value[len(value)-1]
 	}
 	w := (u - rank[i-1]) / (rank[i] - rank[i-1])
-	return math.Exp(math.Log(value[i-1]) + float64(w*math.Log(value[i]/value[i-1])))
+	return math.Exp(math.Log(value[i-1]) + w*math.Log(value[i]/value[i-1]))
 }

@@ -147,7 +147,7 @@ func (p *titanThemis) accrue(now time.Duration) {
 		for i := range list.Len() {
 			j := list.At(i).ID
 			span := min(now-p.s.JobSubmit(j), p.s.Round())
-			p.jobs[j].deserved += float64(min(share, float64(p.s.JobGPUs(j))) * span.Seconds())
+			p.jobs[j].deserved += min(share, float64(p.s.JobGPUs(j))) * span.Seconds()
 		}
 	}
 }
@@ -170,8 +170,8 @@ func (p *titanThemis) rho(j simulator.ID) float64 {
 	rivals := float64(2 * p.run.Len())
 	own := max(1, math.Floor(min(float64(p.s.Cluster().TotalGPUs())/(rivals+1e-3), g)))
 	received := attained.Seconds()
-	alone := float64(ran*deserved)/(received+1e-3) + (staying - ran) + float64(left*g)/own
-	shared := staying + float64(left*received)/(deserved+1e-3)
+	alone := ran*deserved/(received+1e-3) + (staying - ran) + left*g/own
+	shared := staying + left*received/(deserved+1e-3)
 	return shared / alone
 }
 
