@@ -63,7 +63,9 @@ func engine(t testing.TB, m generation.Method) *generation.Engine {
 	return e
 }
 
-var engineMethods = []generation.Method{"", "repeat", "last-hour", "paper", "knn/history", "ensemble/predicted"}
+// engineMethods combine methods for arrivals and durations; "" is the default,
+// ensemble/predicted.
+var engineMethods = []generation.Method{"", "repeat", "last-hour", "paper", "knn/history"}
 
 func TestEngineFutures(t *testing.T) {
 	for _, m := range engineMethods {

@@ -119,7 +119,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 
 func background(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
