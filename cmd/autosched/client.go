@@ -43,10 +43,17 @@ func addServerFlag(cmd *cobra.Command, server *string) {
 	cmd.PersistentFlags().StringVar(server, "server", defaultAddress, "address of the service, host:port")
 }
 
-// dial makes a connection, which is used as soon as there is a call.
-func dial(server string) (*grpc.ClientConn, error) {
+func checkServer(server string) error {
 	if _, _, err := net.SplitHostPort(server); err != nil && !strings.Contains(server, ":/") { // as in unix:/run/autosched
-		return nil, usageError{fmt.Errorf("--server: %q is not host:port", server)}
+		return usageError{fmt.Errorf("--server: %q is not host:port", server)}
+	}
+	return nil
+}
+
+// dial makes a connection, which the first call opens.
+func dial(server string) (*grpc.ClientConn, error) {
+	if err := checkServer(server); err != nil {
+		return nil, err
 	}
 	retry := backoff.DefaultConfig
 	retry.MaxDelay = 2 * time.Second // for a watch that waits for the service
@@ -82,6 +89,32 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 	return plainError(f.server, run(ctx, &client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)}))
 }
 
+// about calls the service about the scheduler that the arguments name.
+func (f *clientFlags) about(cmd *cobra.Command, args []string, run func(ctx context.Context, c *client, name string) error) error {
+	name, err := schedulerArg(args)
+	if err != nil {
+		return err
+	}
+	return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error { return run(ctx, c, name) })
+}
+
+// show prints an answer of the service: as JSON for programs, or by print for
+// people.
+func (f *clientFlags) show(cmd *cobra.Command, answer proto.Message, print func(io.Writer) error) error {
+	if f.json {
+		return printProto(cmd.OutOrStdout(), answer, false)
+	}
+	return print(cmd.OutOrStdout())
+}
+
+// say is show for an answer of one line.
+func (f *clientFlags) say(cmd *cobra.Command, answer proto.Message, format string, args ...any) error {
+	return f.show(cmd, answer, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return err
+	})
+}
+
 // plainError says what the service answered in words for people, one bad field
 // a line.
 func plainError(server string, err error) error {
@@ -111,8 +144,7 @@ func plainError(server string, err error) error {
 	return errors.New(st.Message())
 }
 
-// reason is what a transport failed of, without the names of the layers that
-// handed it on.
+// reason is why a transport failed, without the names of the layers above it.
 func reason(err error) string {
 	var inner interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &inner) {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,29 +17,25 @@ func newConfigApproveCmd(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve SCHEDULER",
 		Short: "Offer a proposed configuration to the scheduler",
-		Long: `In mode recommend a round's better configuration is only proposed. Approving it
-offers it to the scheduler, which gets it by its watch or at its next poll and
-acknowledges it. Without --revision it is the proposal that stands, the newest;
-'autosched config get SCHEDULER --revision N' shows why it was made.`,
+		Long: `In mode recommend a round only proposes a better configuration. Approving it
+offers it to the scheduler, which receives it by its watch or at its next poll and
+acknowledges it. Without --revision the newest proposal is approved; 'autosched
+config get SCHEDULER --revision N' shows the reason for it.`,
 		Example: `  autosched config list tiresias
   autosched config approve tiresias
   autosched config approve tiresias --revision 4`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := schedulerArg(args)
-			if err != nil {
-				return err
-			}
 			if revision < 0 {
 				return usageError{fmt.Errorf("--revision: %d is negative", revision)}
 			}
-			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) (err error) {
 				if revision == 0 {
 					if revision, err = c.proposal(ctx, name); err != nil {
 						return err
 					}
 				}
-				got, err := c.config.ApproveConfiguration(ctx, &pb.ApproveConfigurationRequest{Name: fmt.Sprintf("%s/configurations/%d", name, revision)})
+				got, err := c.config.ApproveConfiguration(ctx, &pb.ApproveConfigurationRequest{Name: revisionName(name, revision)})
 				if err != nil {
 					return err
 				}
@@ -69,34 +68,31 @@ func newConfigRollbackCmd(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback SCHEDULER",
 		Short: "Go back to the values of an earlier revision",
-		Long: `Offers the values of an earlier revision to the scheduler again, under a new
-revision. Without --revision they are those of the newest other one that the
-scheduler applied, or else the registered defaults. Sent again it changes
-nothing: to go back further, name the --revision.
+		Long: `Offers the values of an earlier revision to the scheduler again, as a new revision.
+Without --revision they are those of the newest other revision that the scheduler
+applied, or else the registered defaults. A second rollback changes nothing: to go
+back further, name the --revision.
 
-A round may put another configuration in the place of the one you looked at: name
-that with --from, and nothing is changed if another is on offer by now.
+A round may have replaced the configuration you looked at: name that one with
+--from, and nothing changes if another is on offer.
 
-In mode auto a later round may find the values gone back from again: --park
-keeps them from ever being offered to this scheduler, and 'autosched scheduler
-pause' stops rounds altogether.`,
+In mode auto a later round may find the discarded values again: --park never
+offers them to this scheduler, and 'autosched scheduler pause' stops rounds.`,
 		Example: `  autosched config rollback tiresias --park
   autosched config rollback tiresias --from 7
   autosched config rollback tiresias --revision 1`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := schedulerArg(args)
-			if err != nil {
-				return err
-			}
 			switch {
 			case revision < 0:
 				return usageError{fmt.Errorf("--revision: %d is negative", revision)}
 			case from < 0:
 				return usageError{fmt.Errorf("--from: %d is negative", from)}
 			}
-			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				got, err := c.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: name, Revision: revision, FromRevision: from, Park: park})
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				got, err := c.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{
+					Parent: name, Revision: revision, FromRevision: from, Park: park,
+				})
 				if err != nil {
 					return err
 				}
@@ -105,15 +101,57 @@ pause' stops rounds altogether.`,
 		},
 	}
 	cmd.Flags().Int64Var(&revision, "revision", 0, "revision to go back to (default: the last other one that was applied)")
-	cmd.Flags().Int64Var(&from, "from", 0, "revision to go back from; fails if another is on offer by now (default: whatever is on offer)")
-	cmd.Flags().BoolVar(&park, "park", false, "never offer the values gone back from again")
+	cmd.Flags().Int64Var(&from, "from", 0, "revision to go back from; fails if another is on offer (default: the one on offer)")
+	cmd.Flags().BoolVar(&park, "park", false, "never offer the discarded values again")
 	return cmd
 }
 
 func (f *clientFlags) offered(cmd *cobra.Command, c *pb.Configuration) error {
-	if f.json {
-		return printProto(cmd.OutOrStdout(), c, false)
+	return f.say(cmd, c, "the scheduler should run revision %d: %s", c.GetRevision(), valuesLine(c))
+}
+
+func newConfigAckCmd(f *clientFlags) *cobra.Command {
+	var revision int64
+	var state, why string
+	cmd := &cobra.Command{
+		ValidArgsFunction: registered(f),
+		Use:               "ack SCHEDULER --revision N --state applied|rejected|failed",
+		Short:             "Acknowledge a revision on a scheduler's behalf",
+		Long: `Schedulers acknowledge revisions over the API. Use this command for schedulers
+that do not, and for proposals (mode recommend) that you have applied by hand:
+tuning compares with an applied revision from then on. To have the scheduler
+apply a proposal, approve it.
+
+  applied   it is in force
+  rejected  it is refused: its values are never offered to this scheduler again
+  failed    it could not be applied this time`,
+		Example: "  autosched config ack tiresias --revision 4 --state applied",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if revision < 1 {
+				return usageError{errors.New("--revision is missing: name the revision")}
+			}
+			if !slices.Contains([]string{"applied", "rejected", "failed"}, state) {
+				return usageError{fmt.Errorf("--state: %q is not applied, rejected or failed", state)}
+			}
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				got, err := c.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{
+					Name: revisionName(name, revision),
+					Acknowledgement: &pb.Acknowledgement{
+						State: pb.Acknowledgement_State(pb.Acknowledgement_State_value[strings.ToUpper(state)]),
+						Error: why, InstanceId: "autosched config ack",
+					},
+				})
+				if err != nil {
+					return err
+				}
+				return f.say(cmd, got, "revision %d is %s; the scheduler should run revision %s", revision,
+					enumWord(got.GetConfiguration().GetState()), orDash(shortName(got.GetCurrentConfiguration())))
+			})
+		},
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "the scheduler should run revision %d: %s\n", c.GetRevision(), valuesLine(c))
-	return err
+	fl := cmd.Flags()
+	fl.Int64Var(&revision, "revision", 0, "the revision (required)")
+	fl.StringVar(&state, "state", "", "applied, rejected or failed (required)")
+	fl.StringVar(&why, "error", "", "why, if not applied")
+	return cmd
 }

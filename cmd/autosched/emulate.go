@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -14,23 +16,29 @@ import (
 	"github.com/autosched/autosched/api/server"
 )
 
+// emulateOptions are the flags of emulate.
+type emulateOptions struct {
+	replay   replayFlags
+	server   string
+	id       string
+	mode     string
+	speedup  float64
+	interval time.Duration
+	budget   int32
+}
+
 func newEmulateCmd() *cobra.Command {
-	var f replayFlags
-	var server, id, mode string
-	var speedup float64
-	var interval time.Duration
-	var budget int32
+	var o emulateOptions
 	cmd := &cobra.Command{
 		Use:   "emulate",
 		Short: "Run an emulated scheduler and cluster against a service",
-		Long: `Plays a scheduler on an emulated cluster that a trace feeds, in accelerated
-time: it registers with the service, streams its job events, watches
-for configurations, puts them into force and acknowledges them, until the last
-job has ended. Tuning rounds run on the scheduler's own time, so a fast cluster
-needs no second clock. Nothing is registered if a job does not fit the cluster.
-If the service goes away the emulated cluster stands still until it is back, and
-what was not acknowledged is sent again. Ctrl-C ends it; what the service has
-taken in stays.
+		Long: `Runs a scheduler on an emulated cluster that replays a trace in accelerated time:
+it registers with the service, streams its job events, watches configurations,
+applies and acknowledges them, until the last job has ended. Tuning rounds run on
+the scheduler's own time, so a fast cluster needs no second clock. Nothing is
+registered if a job does not fit the cluster. If the service goes away the
+emulated cluster stands still until it is back, and unacknowledged events are sent
+again. Ctrl-C ends it; the service keeps what it received.
 
 Start 'autosched serve' first. Watch what it decides with
 'autosched config watch --wait'.`,
@@ -38,71 +46,75 @@ Start 'autosched serve' first. Watch what it decides with
   autosched emulate --trace sample --nodes 20 --gpus-per-node 8 --id demo --speedup 7200`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !(speedup > 0 && speedup <= agent.MaxSpeedup) {
-				return usageError{fmt.Errorf("--speedup: %g is not above 0 and at most %d", speedup, int(agent.MaxSpeedup))}
-			}
-			switch { // what the service would take for its own default, too
-			case interval <= 0:
-				return usageError{fmt.Errorf("--interval: %v is not positive", interval)}
-			case budget <= 0:
-				return usageError{fmt.Errorf("--budget: %d is not positive", budget)}
-			}
-			registeredMode, err := modeOf(mode)
-			if err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
-			if err := checkID(id); err != nil {
-				return err
-			}
-			conn, err := dial(server)
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
-				return err
+				return plainError(o.server, err)
 			}
-			defer conn.Close()
-			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			w := in.trace.Window(in.from, in.to)
-			if w.Len() == 0 {
-				return fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
-			}
-			line := newProgressLine(cmd.ErrOrStderr())
-			r, err := agent.Run(cmd.Context(), agent.Options{
-				Conn: conn, ID: id, Mode: registeredMode, Scheduler: in.scheduler, Cluster: f.cluster, Workload: w, Simulate: in.options, Speedup: speedup,
-				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(interval), TrialBudget: budget, Seed: f.seed},
-				Progress: func(p agent.Progress) {
-					line.show("%s: %d jobs active, %d of them waiting, %d events acknowledged", p.At.Format(time.DateTime), p.Active, p.Waiting, p.Events)
-				},
-				Lost: func(err error) {
-					line.clear()
-					fmt.Fprintf(cmd.ErrOrStderr(), "the service at %s went away (%s); waiting for it\n", server, reason(err))
-				},
-				Applied: func(a agent.Applied) {
-					line.clear()
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: revision %d in force: %s\n", a.At.Format(time.RFC3339), a.Revision, a.Config)
-				},
-			})
-			line.clear()
-			if err != nil {
-				return plainError(server, err)
-			}
-			if f.json {
-				return printJSON(cmd.OutOrStdout(), r)
-			}
-			return printEmulation(cmd.OutOrStdout(), r)
+			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return printEmulation(w, r) })
 		},
 	}
-	f.add(cmd)
-	f.addTo(cmd)
+	o.replay.add(cmd)
+	o.replay.addTo(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&server, "server", defaultAddress, "address of the service, host:port")
-	fl.StringVar(&mode, "mode", "auto", "what the service does with better configurations: auto (offers them), recommend (proposes them to an operator)")
-	fl.StringVar(&id, "id", "emulated", "id to register the scheduler under")
-	fl.Float64Var(&speedup, "speedup", 3600, fmt.Sprintf("emulated time over real time, at most %d: 3600 plays an hour in a second", int(agent.MaxSpeedup)))
-	fl.DurationVar(&interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
-	fl.Int32Var(&budget, "budget", 40, "evaluations per tuning round")
+	fl.StringVar(&o.server, "server", defaultAddress, "address of the service, host:port")
+	fl.StringVar(&o.mode, "mode", "auto", "what the service does with better configurations: auto (offers them), recommend (proposes them to an operator)")
+	fl.StringVar(&o.id, "id", "emulated", "id to register the scheduler under")
+	fl.Float64Var(&o.speedup, "speedup", 3600, fmt.Sprintf("emulated time over real time, at most %d: 3600 plays an hour in a second", int(agent.MaxSpeedup)))
+	fl.DurationVar(&o.interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
+	fl.Int32Var(&o.budget, "budget", 40, "evaluations per tuning round")
 	return cmd
+}
+
+// check checks all that needs no trace.
+func (o *emulateOptions) check() error {
+	switch {
+	case !(o.speedup > 0 && o.speedup <= agent.MaxSpeedup):
+		return usageError{fmt.Errorf("--speedup: %g is not above 0 and at most %d", o.speedup, int(agent.MaxSpeedup))}
+	case o.interval <= 0: // the service would take 0 for its default
+		return usageError{fmt.Errorf("--interval: %v is not positive", o.interval)}
+	case o.budget <= 0:
+		return usageError{fmt.Errorf("--budget: %d is not positive", o.budget)}
+	}
+	_, err := modeOf(o.mode)
+	return cmp.Or(err, checkID(o.id), checkServer(o.server))
+}
+
+// run emulates until the last job has ended. Notes and progress go to notes.
+func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Report, error) {
+	conn, err := dial(o.server)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	in, err := o.replay.load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	w := in.trace.Window(in.from, in.to)
+	if w.Len() == 0 {
+		return nil, fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
+	}
+	mode, _ := modeOf(o.mode) // checked
+	line := newProgressLine(notes)
+	defer line.clear()
+	return agent.Run(ctx, agent.Options{
+		Conn: conn, ID: o.id, Mode: mode, Scheduler: in.scheduler, Cluster: o.replay.cluster, Workload: w, Simulate: in.options, Speedup: o.speedup,
+		Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(o.interval), TrialBudget: o.budget, Seed: o.replay.seed},
+		Progress: func(p agent.Progress) {
+			line.show("%s: %d jobs active, %d of them waiting, %d events acknowledged", p.At.Format(time.DateTime), p.Active, p.Waiting, p.Events)
+		},
+		Lost: func(err error) {
+			line.clear()
+			fmt.Fprintf(notes, "the service at %s went away (%s); waiting for it\n", o.server, reason(err))
+		},
+		Applied: func(a agent.Applied) {
+			line.clear()
+			fmt.Fprintf(notes, "%s: revision %d in force: %s\n", a.At.Format(time.RFC3339), a.Revision, a.Config)
+		},
+	})
 }
 
 func checkID(id string) error {

@@ -8,17 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sort"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
@@ -27,7 +23,7 @@ func newSchedulerCmd() *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
 		Use:   "scheduler",
-		Short: "Register schedulers with the service and look at them",
+		Short: "Register and inspect schedulers of the service",
 	}
 	f.add(cmd)
 	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f), newSchedulerUpdateCmd(&f),
@@ -36,6 +32,9 @@ func newSchedulerCmd() *cobra.Command {
 	return cmd
 }
 
+const objectiveUsage = "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to p99_jct<=1.1*incumbent' (docs/tune.md)"
+
+// registerFlags are those of scheduler register.
 type registerFlags struct {
 	builtin      string
 	id           string
@@ -52,11 +51,11 @@ func newSchedulerRegisterCmd(f *clientFlags) *cobra.Command {
 	var r registerFlags
 	cmd := &cobra.Command{
 		Use:   "register [FILE]",
-		Short: "Register a scheduler: what may be tuned, on which cluster, and what for",
+		Short: "Register a scheduler: its parameters, cluster and objective",
 		Long: `Registers a scheduler with the service and publishes its default values as
 revision 1. Either name a built-in kind of scheduler with --builtin, or give a
 FILE (YAML or JSON, - for standard input) with the fields of autosched.v1's
-Scheduler; flags override it. What is left out is as built in:
+Scheduler; flags override it. Missing fields are those of the built-in kind:
 
   name: schedulers/prod
   spec:
@@ -70,8 +69,8 @@ Scheduler; flags override it. What is left out is as built in:
         integer_value_spec: {min_value: 3, max_value: 5}
         default_value: 3
 
-The answer of 'autosched scheduler get NAME --json' is such a file. All bad
-fields are named at once; --validate-only stores nothing.
+The output of 'autosched scheduler get NAME --json' is such a file. All invalid
+fields are reported at once; --validate-only stores nothing.
 
 Modes: recommend records better configurations as proposals, auto offers them
 to the scheduler.`,
@@ -94,25 +93,28 @@ to the scheduler.`,
 				if err != nil {
 					return err
 				}
-				if r.validateOnly && !f.json {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid; nothing was stored\n", got.GetName())
-					return err
+				if r.validateOnly {
+					return f.say(cmd, got, "%s is valid; nothing was stored", got.GetName())
 				}
 				return f.showScheduler(cmd, got)
 			})
 		},
 	}
+	r.add(cmd)
+	return cmd
+}
+
+func (r *registerFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&r.builtin, "builtin", "", "built-in kind of scheduler, such as tiresias")
 	fl.StringVar(&r.id, "id", "", "id of the scheduler (default: the file's name field, or the kind)")
 	fl.Int32Var(&r.nodes, "nodes", 0, "nodes of the cluster")
 	fl.Int32Var(&r.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
 	fl.StringVar(&r.mode, "mode", "", "recommend or auto")
-	fl.StringVar(&r.objective, "objective", "", "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to p99_jct<=1.1*incumbent' (docs/tune.md)")
+	fl.StringVar(&r.objective, "objective", "", objectiveUsage)
 	fl.DurationVar(&r.interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.BoolVar(&r.validateOnly, "validate-only", false, "check only, store nothing")
 	fl.StringVar(&r.requestID, "request-id", "", "makes it safe to send the same registration again")
-	return cmd
 }
 
 // request builds the registration from file and flags.
@@ -217,18 +219,13 @@ func readScheduler(stdin io.Reader, path string) (*pb.Scheduler, error) {
 func newSchedulerGetCmd(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NAME",
-		Short: "Show a scheduler: its space, its cluster and what the last round decided",
-		Long: `Shows what is registered of a scheduler (parameters, rules, cluster, when rounds
-run and what they ask for), the latest event's time, and what the last tuning
-round decided.`,
+		Short: "Show a scheduler: its space, its cluster and its last decision",
+		Long: `Shows a scheduler's registration (parameters, rules, cluster, rounds), the time
+of its latest event, and the decision of the last tuning round.`,
 		Example:           "  autosched scheduler get tiresias\n  autosched scheduler get tiresias --json",
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := schedulerArg(args)
-			if err != nil {
-				return err
-			}
-			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
 				if err != nil {
 					return err
@@ -244,123 +241,40 @@ func newSchedulerListCmd(f *clientFlags) *cobra.Command {
 		Use:   "list",
 		Short: "List the registered schedulers",
 		Long: `Lists the schedulers that are registered with the service, with their mode,
-their cluster and how many events have come in.`,
+their cluster and the number of ingested events.`,
 		Example: "  autosched scheduler list",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				all := &pb.ListSchedulersResponse{}
-				for page := ""; ; {
-					got, err := c.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page})
-					if err != nil {
-						return err
-					}
-					all.Schedulers = append(all.Schedulers, got.GetSchedulers()...)
-					if page = got.GetNextPageToken(); page == "" {
-						break
-					}
+				all, err := c.schedulers(ctx)
+				if err != nil {
+					return err
 				}
-				if f.json {
-					return printProto(cmd.OutOrStdout(), all, false)
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "NAME\tKIND\tMODE\tCLUSTER\tREVISION\tEVENTS\tEVENT TIME")
-				for _, s := range all.GetSchedulers() {
-					spec := s.GetSpec()
-					fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s),
-						spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode(), orDash(shortName(s.GetCurrentConfiguration())),
-						s.GetStatus().GetEventCount(), eventTime(s))
-				}
-				return w.Flush()
+				return f.show(cmd, all, func(w io.Writer) error { return printSchedulers(w, all) })
 			})
 		},
 	}
 }
 
-// modeWord is a scheduler's mode, and whether its tuning is paused.
-func modeWord(s *pb.Scheduler) string {
-	word := enumWord(s.GetSpec().GetMode())
-	if s.GetState() == pb.Scheduler_PAUSED {
-		word += ", paused"
+// schedulers lists all registered schedulers.
+func (c *client) schedulers(ctx context.Context) (*pb.ListSchedulersResponse, error) {
+	all := &pb.ListSchedulersResponse{}
+	for page := ""; ; {
+		got, err := c.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page})
+		if err != nil {
+			return nil, err
+		}
+		all.Schedulers = append(all.Schedulers, got.GetSchedulers()...)
+		if page = got.GetNextPageToken(); page == "" {
+			return all, nil
+		}
 	}
-	return word
 }
 
-func eventTime(s *pb.Scheduler) string {
-	if t := s.GetStatus().GetEventTime(); t != nil {
-		return t.AsTime().Format(time.RFC3339)
-	}
-	return "-"
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// objectiveSpec is what the service is told to improve: a metric, or a goal.
+// objectiveSpec is what rounds improve: a metric, or a goal.
 func objectiveSpec(text string) *pb.ObjectiveSpec {
 	if strings.ContainsAny(text, " *+<") {
 		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: text}}
 	}
 	return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: text}}
-}
-
-func printScheduler(out io.Writer, s *pb.Scheduler) error {
-	spec, st := s.GetSpec(), s.GetStatus()
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
-	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
-	r := spec.GetRollout()
-	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n", spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(), r.GetUpdateInterval().AsDuration(), r.GetMinControllableRatio())
-	fmt.Fprintf(w, "current\trevision %s\n", orDash(shortName(s.GetCurrentConfiguration())))
-	fmt.Fprintf(w, "events\t%d, until %s\n", st.GetEventCount(), eventTime(s))
-	if st.GetLastDecision() != "" {
-		fmt.Fprintf(w, "last round\t%s\n", st.GetLastDecision())
-	}
-	if st.GetLastError() != "" {
-		fmt.Fprintf(w, "last error\t%s\n", st.GetLastError())
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
-	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT\tDESCRIPTION")
-	for _, p := range spec.GetParameters() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), valueText(p.GetDefaultValue()), orDash(p.GetUnit()), p.GetDescription())
-	}
-	return w.Flush()
-}
-
-// valueText is a value as people write it.
-func valueText(v *structpb.Value) string {
-	if v == nil {
-		return "-"
-	}
-	if n, ok := v.GetKind().(*structpb.Value_NumberValue); ok {
-		return strconv.FormatFloat(n.NumberValue, 'f', -1, 64)
-	}
-	if l := v.GetListValue(); l != nil {
-		if len(l.GetValues()) == 0 {
-			return "none"
-		}
-		parts := make([]string, len(l.GetValues()))
-		for i, one := range l.GetValues() {
-			parts[i] = valueText(one)
-		}
-		return strings.Join(parts, ",")
-	}
-	return fmt.Sprint(v.AsInterface())
-}
-
-// sortedKeys are a map's keys in order.
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -14,12 +15,21 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
+// updateFlags are those of scheduler update.
+type updateFlags struct {
+	displayName  string
+	mode         string
+	objective    string
+	interval     time.Duration
+	horizon      time.Duration
+	minRatio     float64
+	futures      int32
+	budget       int32
+	validateOnly bool
+}
+
 func newSchedulerUpdateCmd(f *clientFlags) *cobra.Command {
-	var displayName, mode, objective string
-	var interval, horizon time.Duration
-	var minRatio float64
-	var futures, budget int32
-	var validateOnly bool
+	var u updateFlags
 	cmd := &cobra.Command{
 		Use:   "update NAME",
 		Short: "Change how a scheduler is tuned: its mode, objective, or rounds",
@@ -32,53 +42,67 @@ register the scheduler under another id.`,
   autosched scheduler update tiresias --objective 'avg_jct subject to p99_jct<=1.1*incumbent'`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := schedulerArg(args)
+			req, err := u.request(cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
-			policy := &pb.RolloutPolicy{UpdateInterval: durationpb.New(interval), Horizon: durationpb.New(horizon), MinControllableRatio: minRatio, Futures: futures, TrialBudget: budget}
-			spec := &pb.SchedulerSpec{Rollout: policy, Objective: objectiveSpec(objective)}
-			if spec.Mode, err = modeOf(mode); err != nil {
-				return err
-			}
-			mask := &fieldmaskpb.FieldMask{}
-			for _, one := range []struct{ flag, path string }{
-				{"display-name", "display_name"}, {"mode", "spec.mode"}, {"objective", "spec.objective"}, {"interval", "spec.rollout.update_interval"},
-				{"min-ratio", "spec.rollout.min_controllable_ratio"}, {"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"}, {"budget", "spec.rollout.trial_budget"},
-			} {
-				if cmd.Flags().Changed(one.flag) {
-					mask.Paths = append(mask.Paths, one.path)
-				}
-			}
-			if len(mask.Paths) == 0 {
-				return usageError{errors.New("nothing to change: name it by a flag, such as --mode auto")}
-			}
-			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				got, err := c.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
-					Scheduler: &pb.Scheduler{Name: name, DisplayName: displayName, Spec: spec}, UpdateMask: mask, ValidateOnly: validateOnly,
-				})
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				req.Scheduler.Name = name
+				got, err := c.tuning.UpdateScheduler(ctx, req)
 				if err != nil {
 					return err
 				}
-				if validateOnly && !f.json {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s would be updated; nothing was stored\n", got.GetName())
-					return err
+				if u.validateOnly {
+					return f.say(cmd, got, "%s would be updated; nothing was stored", got.GetName())
 				}
 				return f.showScheduler(cmd, got)
 			})
 		},
 	}
-	fl := cmd.Flags()
-	fl.StringVar(&displayName, "display-name", "", "name for people")
-	fl.StringVar(&mode, "mode", "", "recommend or auto")
-	fl.StringVar(&objective, "objective", "", "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to p99_jct<=1.1*incumbent' (docs/tune.md)")
-	fl.DurationVar(&interval, "interval", 0, "event time between tuning rounds, such as 1h")
-	fl.Float64Var(&minRatio, "min-ratio", 0, "least gain on the controllable part that replaces the incumbent")
-	fl.DurationVar(&horizon, "horizon", 0, "arrivals forecast for this long belong to a future")
-	fl.Int32Var(&futures, "futures", 0, "futures that every candidate is played on")
-	fl.Int32Var(&budget, "budget", 0, "evaluations per round")
-	fl.BoolVar(&validateOnly, "validate-only", false, "check only, store nothing")
+	u.add(cmd)
 	return cmd
+}
+
+func (u *updateFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&u.displayName, "display-name", "", "name for people")
+	fl.StringVar(&u.mode, "mode", "", "recommend or auto")
+	fl.StringVar(&u.objective, "objective", "", objectiveUsage)
+	fl.DurationVar(&u.interval, "interval", 0, "event time between tuning rounds, such as 1h")
+	fl.Float64Var(&u.minRatio, "min-ratio", 0, "least gain on the controllable part that replaces the incumbent")
+	fl.DurationVar(&u.horizon, "horizon", 0, "arrivals forecast for this long belong to a future")
+	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
+	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
+	fl.BoolVar(&u.validateOnly, "validate-only", false, "check only, store nothing")
+}
+
+// request is the update of the fields whose flags are given, without the name of
+// the scheduler.
+func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateSchedulerRequest, error) {
+	mode, err := modeOf(u.mode)
+	if err != nil {
+		return nil, err
+	}
+	mask := &fieldmaskpb.FieldMask{}
+	for _, one := range []struct{ flag, path string }{
+		{"display-name", "display_name"}, {"mode", "spec.mode"}, {"objective", "spec.objective"},
+		{"interval", "spec.rollout.update_interval"}, {"min-ratio", "spec.rollout.min_controllable_ratio"},
+		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"}, {"budget", "spec.rollout.trial_budget"},
+	} {
+		if given(one.flag) {
+			mask.Paths = append(mask.Paths, one.path)
+		}
+	}
+	if len(mask.Paths) == 0 {
+		return nil, usageError{errors.New("nothing to change: name it by a flag, such as --mode auto")}
+	}
+	spec := &pb.SchedulerSpec{Mode: mode, Objective: objectiveSpec(u.objective), Rollout: &pb.RolloutPolicy{
+		UpdateInterval: durationpb.New(u.interval), Horizon: durationpb.New(u.horizon), MinControllableRatio: u.minRatio,
+		Futures: u.futures, TrialBudget: u.budget,
+	}}
+	return &pb.UpdateSchedulerRequest{
+		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Spec: spec}, UpdateMask: mask, ValidateOnly: u.validateOnly,
+	}, nil
 }
 
 // modeOf reads --mode; nothing is no mode.
@@ -93,36 +117,25 @@ func modeOf(text string) (pb.SchedulerSpec_Mode, error) {
 }
 
 func (f *clientFlags) showScheduler(cmd *cobra.Command, s *pb.Scheduler) error {
-	if f.json {
-		return printProto(cmd.OutOrStdout(), s, false)
-	}
-	return printScheduler(cmd.OutOrStdout(), s)
+	return f.show(cmd, s, func(w io.Writer) error { return printScheduler(w, s) })
 }
 
 func newSchedulerPauseCmd(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause NAME",
-		Short: "Stop tuning rounds of a scheduler, until it is resumed",
-		Long: `Keeps tuning rounds from being decided. Events are taken in and configurations
-are served as before, and may be approved and rolled back. A round under way is
-dropped.`,
+		Short: "Stop tuning rounds of a scheduler until it is resumed",
+		Long: `Stops tuning rounds. Events are ingested and configurations are served as before,
+and may be approved and rolled back. A round under way is dropped.`,
 		Example:           "  autosched scheduler pause tiresias",
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := schedulerArg(args)
-			if err != nil {
-				return err
-			}
-			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name})
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printProto(cmd.OutOrStdout(), got, false)
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "tuning of %s is paused; it keeps revision %s\n", shortName(name), orDash(shortName(got.GetCurrentConfiguration())))
-				return err
+				return f.say(cmd, got, "tuning of %s is paused; it keeps revision %s",
+					shortName(name), orDash(shortName(got.GetCurrentConfiguration())))
 			})
 		},
 	}
@@ -131,26 +144,18 @@ dropped.`,
 func newSchedulerResumeCmd(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume NAME",
-		Short: "Let tuning rounds of a paused scheduler go on",
-		Long: `Ends a pause. If rounds have passed meanwhile, one is decided at once: the latest
-that is due.`,
+		Short: "Resume tuning rounds of a paused scheduler",
+		Long: `Ends a pause. If rounds were due meanwhile, the latest of them is decided at
+once.`,
 		Example:           "  autosched scheduler resume tiresias",
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := schedulerArg(args)
-			if err != nil {
-				return err
-			}
-			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: name})
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return printProto(cmd.OutOrStdout(), got, false)
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "tuning of %s goes on\n", shortName(name))
-				return err
+				return f.say(cmd, got, "tuning of %s goes on", shortName(name))
 			})
 		},
 	}

@@ -41,8 +41,8 @@ func (f *changesFlag) split(text string) (instant, set string, err error) {
 	return text[:at], text[at+1:], nil
 }
 
-// check finds what is wrong whatever the trace is. Values that rules tie to others
-// are left to changes.
+// check checks all that needs no trace. changes checks values that rules tie to
+// others.
 func (f *changesFlag) check(s *schedulers.Scheduler, config space.Config) error {
 	for _, text := range f.texts {
 		instant, set, err := f.split(text)
@@ -62,8 +62,8 @@ func (f *changesFlag) check(s *schedulers.Scheduler, config space.Config) error 
 	return nil
 }
 
-// changes are the flag's, in order of time. Each starts from what holds before
-// it.
+// changes are those of the flag in order of time. Each starts from the configuration
+// before it.
 func (f *changesFlag) changes(w *workload.Workload, s *schedulers.Scheduler, config space.Config) ([]change, error) {
 	var out []change
 	for _, text := range f.texts {
@@ -99,8 +99,8 @@ type changeReport struct {
 	Configuration space.Config `json:"configuration"`
 }
 
-// play runs to the end, reconfiguring on the way, and reports the changes that
-// were made. Those that come after the last job has ended are named on stderr.
+// play runs to the end and reconfigures on the way. It returns the changes that were
+// made; those after the end of the last job are noted.
 func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, changes []change, r *recorder, line *progressLine) ([]changeReport, error) {
 	defer line.clear()
 	ctx = followed{ctx, sim, line}
@@ -121,11 +121,11 @@ func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, chan
 	return made, sim.Run(ctx)
 }
 
-// followed shows how far a run is whenever it asks whether to go on, which it does
-// every few thousand events. To stop it for a look would round its sums otherwise.
-// Its Err reads the run and writes a line, so only the goroutine of the run may ask:
-// it goes to a Sim alone, and no context is derived from it, which would ask from a
-// goroutine of its own.
+// followed shows the progress of a run whenever the run checks its context, which
+// it does every few thousand events. Stopping the run to look would round its sums
+// differently. Err reads the run and writes a line, so only the goroutine of the run
+// may call it: pass it to a Sim alone and derive no context from it, which would call
+// Err from another goroutine.
 type followed struct {
 	context.Context
 	sim  *simulator.Sim

@@ -6,19 +6,26 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
-// toldFlag is --told: what the scheduler is told of run times.
+// toldFlag is --told: the run times that the scheduler knows.
 type toldFlag struct {
 	text  string
 	sigma float64
 }
 
-// mostWrong bounds the error of what is told: beyond it, it tells nothing.
+// mostWrong bounds the error of run times: beyond it they say nothing.
 const mostWrong = 10
+
+func (f *toldFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.text, "told", "none",
+		"run times that the scheduler knows: none, exact, or exact times a lognormal error of this sigma (0.7: two of three within a factor of 2)")
+}
 
 // check reads the flag.
 func (f *toldFlag) check() error {
@@ -33,7 +40,7 @@ func (f *toldFlag) check() error {
 	return nil
 }
 
-// estimate is Options.Estimate for some jobs, nil if nothing is told.
+// estimate is Options.Estimate for some jobs, nil if no run time is known.
 func (f *toldFlag) estimate(jobs []workload.Job, seed uint64) func(*workload.Job) time.Duration {
 	switch {
 	case f.text == "none":
@@ -41,23 +48,23 @@ func (f *toldFlag) estimate(jobs []workload.Job, seed uint64) func(*workload.Job
 	case f.sigma == 0:
 		return func(j *workload.Job) time.Duration { return j.Duration }
 	}
-	told := make(map[string]time.Duration, len(jobs))
+	estimates := make(map[string]time.Duration, len(jobs))
 	r := rng.Stream("told", seed)
 	for i := range jobs {
 		d := float64(jobs[i].Duration) * math.Exp(f.sigma*r.NormFloat64())
-		told[jobs[i].ID] = time.Duration(max(1, min(d, float64(workload.MaxDuration))))
+		estimates[jobs[i].ID] = time.Duration(max(1, min(d, float64(workload.MaxDuration))))
 	}
-	return func(j *workload.Job) time.Duration { return told[j.ID] }
+	return func(j *workload.Job) time.Duration { return estimates[j.ID] }
 }
 
-// noteAsking tells afterwards whether the scheduler asked for a run time: some
-// do so under some configurations only.
+// noteAsking reports, after the run, whether the scheduler asked for a run time:
+// some do so under some configurations only.
 func noteAsking(o *simulator.Options) *bool {
 	asked := new(bool)
-	if tell := o.Estimate; tell != nil {
+	if estimate := o.Estimate; estimate != nil {
 		o.Estimate = func(j *workload.Job) time.Duration {
 			*asked = true
-			return tell(j)
+			return estimate(j)
 		}
 	}
 	return asked

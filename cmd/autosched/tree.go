@@ -89,3 +89,13 @@ func checkList(given func(flag string) bool, flag string, list []string) error {
 	}
 	return nil
 }
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && cmd.Flags().Lookup("trace") != nil {
+		return usageError{fmt.Errorf("%s takes no arguments; for a trace say --trace %s", called(cmd), args[0])}
+	}
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments, only flags; what is %q?", called(cmd), args[0])}
+	}
+	return nil
+}

@@ -10,10 +10,9 @@ import (
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/simulator"
-	"github.com/autosched/autosched/workload"
 )
 
-// recordFlags are what simulate may write of a run over time.
+// recordFlags name the files that simulate writes about a run.
 type recordFlags struct {
 	series, tenants, timeline, plot, jobs string
 	interval                              time.Duration
@@ -24,25 +23,24 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.series, "series", "", "write running and waiting jobs (those also by GPUs), GPUs in use and queued, fragmentation, utilisation (means over each interval), preemptions so far, and the objectives of the jobs that ended in it to this CSV file (.gz: compressed)")
 	fl.StringVar(&f.tenants, "series-by-tenant", "", "write each tenant's running and waiting jobs, GPUs held and queued (means over each interval in which it has jobs), preemptions so far, and the objectives of its jobs that ended to this CSV file (.gz: compressed)")
 	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute, "interval of --series, --series-by-tenant and --plot")
-	fl.StringVar(&f.timeline, "timeline", "", "write who ran where and when in Chrome trace format, which opens in Perfetto, to this JSON file (.gz: compressed)")
-	fl.StringVar(&f.jobs, "jobs-out", "", "write what became of every job to this CSV file (.gz: compressed)")
+	fl.StringVar(&f.timeline, "timeline", "", "write which job ran where and when to this JSON file in Chrome trace format, which opens in Perfetto (.gz: compressed)")
+	fl.StringVar(&f.jobs, "jobs-out", "", "write the outcome of every job to this CSV file (.gz: compressed)")
 	fl.StringVar(&f.plot, "plot", "", "draw GPUs in use and queued over time and the JCTs to this .png or .svg file")
 }
 
-// recorder follows one run. Its zero value follows nothing.
+// recorder writes the files of one run.
 type recorder struct {
-	flags   *recordFlags
-	sim     *simulator.Sim
-	series  *atomicfile.File
-	tenants *atomicfile.File
-	line    *atomicfile.File
-	jobs    *atomicfile.File
-	plot    *atomicfile.File
-	drawn   *simulator.Timeline
-	samples []simulator.Sample
-	row     []byte
-	err     error // of series
-	failed  error // of tenants
+	flags  *recordFlags
+	sim    *simulator.Sim
+	opened []*atomicfile.File
+	// nil if the flag is not given
+	series, tenants, timeline, jobs, plot *atomicfile.File
+
+	events    *simulator.Timeline
+	samples   []simulator.Sample
+	row       []byte
+	seriesErr error
+	tenantErr error
 }
 
 func (f *recordFlags) check() error {
@@ -52,72 +50,65 @@ func (f *recordFlags) check() error {
 	return checkPlot(f.plot, ".png", ".svg")
 }
 
-// begin opens the files and hooks into the options of a run.
+// begin opens the files and adds what fills them to the options of a run.
 func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Options) (_ *recorder, err error) {
 	r := &recorder{flags: f, sim: sim}
-	defer func() {
-		if err != nil {
-			r.abort()
+	open := func(flag, path string) *atomicfile.File {
+		if path == "" || err != nil {
+			return nil
 		}
-	}()
-	if f.series != "" {
-		if r.series, err = atomicfile.Create(f.series); err != nil {
-			return nil, fmt.Errorf("--series: %w", err)
+		var file *atomicfile.File
+		if file, err = atomicfile.Create(path); err != nil {
+			err = fmt.Errorf("%s: %w", flag, err)
+			return nil
 		}
-		_, r.err = io.WriteString(r.series, "start_s,seconds,running_jobs,waiting_jobs,gpus_in_use,gpus_queued,fragmentation,utilization,preemptions,"+sizeColumns()+","+endedColumns+"\n")
+		r.opened = append(r.opened, file)
+		return file
 	}
-	if f.tenants != "" {
-		if r.tenants, err = atomicfile.Create(f.tenants); err != nil {
-			return nil, fmt.Errorf("--series-by-tenant: %w", err)
-		}
-		_, r.failed = io.WriteString(r.tenants, "start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions,"+endedColumns+"\n")
+	r.series, r.tenants = open("--series", f.series), open("--series-by-tenant", f.tenants)
+	r.jobs, r.plot, r.timeline = open("--jobs-out", f.jobs), open("--plot", f.plot), open("--timeline", f.timeline)
+	if err != nil {
+		r.abort()
+		return nil, err
 	}
-	for _, x := range []struct {
-		flag, path string
-		file       **atomicfile.File
-	}{{"--jobs-out", f.jobs, &r.jobs}, {"--plot", f.plot, &r.plot}} {
-		if x.path == "" {
-			continue
-		}
-		if *x.file, err = atomicfile.Create(x.path); err != nil {
-			return nil, fmt.Errorf("%s: %w", x.flag, err)
-		}
-	}
-	if f.series != "" || f.tenants != "" || f.plot != "" {
+	if r.series != nil || r.tenants != nil || r.plot != nil {
 		o.Series = &simulator.Series{Interval: f.interval, Emit: r.sample}
 	}
-	if f.tenants != "" {
-		o.Series.EmitTenant = r.tenant
+	if r.series != nil {
+		_, r.seriesErr = io.WriteString(r.series, "start_s,seconds,running_jobs,waiting_jobs,gpus_in_use,gpus_queued,"+
+			"fragmentation,utilization,preemptions,"+sizeColumns()+","+endedColumns+"\n")
 	}
-	if f.timeline != "" {
-		if r.line, err = atomicfile.Create(f.timeline); err != nil {
-			return nil, fmt.Errorf("--timeline: %w", err)
-		}
-		r.drawn = simulator.NewTimeline(r.line, sim, zero)
-		o.Observer = r.drawn.Observe
+	if r.tenants != nil {
+		o.Series.EmitTenant = r.tenant
+		_, r.tenantErr = io.WriteString(r.tenants,
+			"start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions,"+endedColumns+"\n")
+	}
+	if r.timeline != nil {
+		r.events = simulator.NewTimeline(r.timeline, sim, zero)
+		o.Observer = r.events.Observe
 	}
 	return r, nil
 }
 
-// abort leaves nothing of the files of a run that did not end.
+// abort discards the files of a run that did not end.
 func (r *recorder) abort() {
-	for _, s := range []*atomicfile.File{r.series, r.tenants, r.line, r.jobs, r.plot} {
-		s.Abort()
+	for _, f := range r.opened {
+		f.Abort()
 	}
 }
 
-// mark notes a change of configuration at the run's present instant.
+// mark adds a change of configuration to the timeline, at the run's present time.
 func (r *recorder) mark(name, text string) {
-	if r.drawn != nil {
-		r.drawn.Mark(name, text)
+	if r.events != nil {
+		r.events.Mark(name, text)
 	}
 }
 
 func (r *recorder) sample(x simulator.Sample) {
-	if r.flags.plot != "" {
+	if r.plot != nil {
 		r.samples = append(r.samples, x)
 	}
-	if r.series == nil || r.err != nil {
+	if r.series == nil || r.seriesErr != nil {
 		return
 	}
 	r.row = fmt.Appendf(r.row[:0], "%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), x.Running, x.Waiting, x.GPUs, x.Queued, x.Fragmentation, x.Utilization, x.Preemptions)
@@ -125,20 +116,20 @@ func (r *recorder) sample(x simulator.Sample) {
 		r.row = fmt.Appendf(r.row, ",%.6g", n)
 	}
 	r.row = appendEnded(r.row, &x.Ended)
-	_, r.err = r.series.Write(r.row)
+	_, r.seriesErr = r.series.Write(r.row)
 }
 
 func (r *recorder) tenant(x simulator.TenantSample) {
-	if r.failed != nil {
+	if r.tenantErr != nil {
 		return
 	}
 	r.row = fmt.Appendf(r.row[:0], "%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), csvField(x.Tenant), x.Running, x.Waiting, x.GPUs, x.Queued, x.Preemptions)
 	r.row = appendEnded(r.row, &x.Ended)
-	_, r.failed = r.tenants.Write(r.row)
+	_, r.tenantErr = r.tenants.Write(r.row)
 }
 
-// endedColumns are of the jobs that ended in an interval; all but the first are
-// empty where none did.
+// endedColumns describe the jobs that ended in an interval; all but the first are
+// empty if none did.
 const endedColumns = "ended_jobs,avg_jct_s,p50_jct_s,p95_jct_s,p99_jct_s,avg_queue_s,p95_queue_s,ftf_le_1,p95_rho,max_rho,slowdown,spread_share,restart_gpu_hours,deadline_jobs,deadline_misses"
 
 func appendEnded(row []byte, o *simulator.Objectives) []byte {
@@ -169,34 +160,29 @@ func csvField(s string) string {
 	return s
 }
 
-// end completes the files of a run that is over.
-func (r *recorder) end(o *simulator.Options, cluster workload.Cluster) error {
+// end completes the files of a run that ended.
+func (r *recorder) end(o *simulator.Options, gpus int) error {
 	if o.Series != nil {
 		o.Series.Flush(r.sim)
 	}
-	if r.series != nil {
-		if err := r.series.Finish(r.err); err != nil {
-			return fmt.Errorf("--series: %w", err)
+	for _, x := range []struct {
+		flag string
+		file *atomicfile.File
+		fill func() error
+	}{
+		{"--series", r.series, func() error { return r.seriesErr }},
+		{"--series-by-tenant", r.tenants, func() error { return r.tenantErr }},
+		{"--timeline", r.timeline, func() error { return r.events.Close() }},
+		{"--jobs-out", r.jobs, func() error { return writeOutcomes(r.jobs, r.sim) }},
+		{"--plot", r.plot, func() error {
+			return drawRun(r.samples, r.sim.Outcomes(nil), gpus).Write(r.plot, r.flags.plot)
+		}},
+	} {
+		if x.file == nil {
+			continue
 		}
-	}
-	if r.tenants != nil {
-		if err := r.tenants.Finish(r.failed); err != nil {
-			return fmt.Errorf("--series-by-tenant: %w", err)
-		}
-	}
-	if r.drawn != nil {
-		if err := r.line.Finish(r.drawn.Close()); err != nil {
-			return fmt.Errorf("--timeline: %w", err)
-		}
-	}
-	if r.jobs != nil {
-		if err := r.jobs.Finish(writeOutcomes(r.jobs, r.sim)); err != nil {
-			return fmt.Errorf("--jobs-out: %w", err)
-		}
-	}
-	if r.plot != nil {
-		if err := r.plot.Finish(drawRun(r.samples, r.sim.Outcomes(nil), cluster.TotalGPUs()).Write(r.plot, r.flags.plot)); err != nil {
-			return fmt.Errorf("--plot: %w", err)
+		if err := x.file.Finish(x.fill()); err != nil {
+			return fmt.Errorf("%s: %w", x.flag, err)
 		}
 	}
 	return nil

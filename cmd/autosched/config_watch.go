@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+func newConfigWatchCmd(f *clientFlags) *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		ValidArgsFunction: registered(f),
+		Use:               "watch SCHEDULER",
+		Short:             "Follow the configuration a scheduler should run",
+		Long: `Prints the current configuration and then every new one, a line each, until it
+is interrupted. If the service goes away, the watch continues once it is back.
+With --wait it may be started first: it waits until the service answers and the
+scheduler is registered. With --json every line is an autosched.v1
+Configuration.`,
+		Example: "  autosched config watch tiresias\n  autosched config watch demo --wait",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := schedulerArg(args)
+			if err != nil {
+				return err
+			}
+			return f.call(cmd.Context(), true, func(ctx context.Context, c *client) error {
+				w := watch{
+					client: c, name: name, server: f.server, wait: wait, json: f.json, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(),
+				}
+				return w.run(ctx)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the scheduler is registered")
+	return cmd
+}
+
+// watch follows one scheduler over any number of streams.
+type watch struct {
+	*client
+	name, server string
+	wait, json   bool
+	out, notes   io.Writer
+	token        string // of the last event; empty before the first
+}
+
+// run follows until the context ends, also if the service goes away and comes
+// back.
+func (w *watch) run(ctx context.Context) error {
+	for waiting := false; ; {
+		err := w.follow(ctx)
+		if ctx.Err() != nil {
+			return nil // interrupted: that is how a watch ends
+		}
+		code := status.Code(err)
+		switch {
+		case w.token == "" && w.wait && (code == codes.NotFound || code == codes.Unavailable):
+			if !waiting {
+				fmt.Fprintf(w.notes, "waiting until %s is registered with the service at %s\n", shortName(w.name), w.server)
+			}
+			waiting = true
+		case w.token == "" || code != codes.Unavailable:
+			return err
+		default:
+			fmt.Fprintln(w.notes, "the service went away; trying again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// follow prints what one stream sends.
+func (w *watch) follow(ctx context.Context) error {
+	stream, err := w.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: w.name, ResumeToken: w.token, SendInitialEvents: w.token == ""})
+	if err != nil {
+		return err
+	}
+	for {
+		got, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		w.token = got.GetResumeToken()
+		c := got.GetConfiguration()
+		switch {
+		case c == nil:
+		case w.json:
+			err = printProto(w.out, c, true)
+		default:
+			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n", c.GetCreateTime().AsTime().Format(time.RFC3339), c.GetRevision(), enumWord(c.GetState()), valuesLine(c), c.GetReason())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

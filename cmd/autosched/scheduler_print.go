@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tKIND\tMODE\tCLUSTER\tREVISION\tEVENTS\tEVENT TIME")
+	for _, s := range all.GetSchedulers() {
+		spec := s.GetSpec()
+		fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s),
+			spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode(), orDash(shortName(s.GetCurrentConfiguration())),
+			s.GetStatus().GetEventCount(), eventTime(s))
+	}
+	return w.Flush()
+}
+
+func printScheduler(out io.Writer, s *pb.Scheduler) error {
+	spec, st := s.GetSpec(), s.GetStatus()
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
+	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
+	r := spec.GetRollout()
+	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n", spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(), r.GetUpdateInterval().AsDuration(), r.GetMinControllableRatio())
+	fmt.Fprintf(w, "current\trevision %s\n", orDash(shortName(s.GetCurrentConfiguration())))
+	fmt.Fprintf(w, "events\t%d, until %s\n", st.GetEventCount(), eventTime(s))
+	if st.GetLastDecision() != "" {
+		fmt.Fprintf(w, "last round\t%s\n", st.GetLastDecision())
+	}
+	if st.GetLastError() != "" {
+		fmt.Fprintf(w, "last error\t%s\n", st.GetLastError())
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT\tDESCRIPTION")
+	for _, p := range spec.GetParameters() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), valueText(p.GetDefaultValue()), orDash(p.GetUnit()), p.GetDescription())
+	}
+	return w.Flush()
+}
+
+// modeWord is a scheduler's mode, and whether its tuning is paused.
+func modeWord(s *pb.Scheduler) string {
+	word := enumWord(s.GetSpec().GetMode())
+	if s.GetState() == pb.Scheduler_PAUSED {
+		word += ", paused"
+	}
+	return word
+}
+
+func eventTime(s *pb.Scheduler) string {
+	if t := s.GetStatus().GetEventTime(); t != nil {
+		return t.AsTime().Format(time.RFC3339)
+	}
+	return "-"
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// valueText is a value as people write it.
+func valueText(v *structpb.Value) string {
+	if v == nil {
+		return "-"
+	}
+	if n, ok := v.GetKind().(*structpb.Value_NumberValue); ok {
+		return strconv.FormatFloat(n.NumberValue, 'f', -1, 64)
+	}
+	if l := v.GetListValue(); l != nil {
+		if len(l.GetValues()) == 0 {
+			return "none"
+		}
+		parts := make([]string, len(l.GetValues()))
+		for i, one := range l.GetValues() {
+			parts[i] = valueText(one)
+		}
+		return strings.Join(parts, ",")
+	}
+	return fmt.Sprint(v.AsInterface())
+}
+
+// sortedKeys are a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
