@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +132,9 @@ func TestReference(t *testing.T) {
 			if w.long {
 				testshared.Long(t)
 			}
+			if testing.Short() && !strings.HasPrefix(w.name, "philly") {
+				t.Skip("under -short, philly is enough")
+			}
 			h := w.history(t)
 			rows, periodic := references(t, w.name)
 			for _, r := range rows {
@@ -187,6 +191,9 @@ func TestReference(t *testing.T) {
 // error than every method before them, totals without bias, intervals that cover.
 // The limits on error leave 0.01 to 0.03 to what is measured (docs/forecast.md).
 func TestTargets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("forecasts every hour of weeks")
+	}
 	type limits struct{ wape, mean float64 }
 	for _, w := range []struct {
 		name, from, to string
@@ -203,9 +210,6 @@ func TestTargets(t *testing.T) {
 				t.Parallel()
 				if w.long {
 					testshared.Long(t)
-				}
-				if testing.Short() && (w.name != "philly" || method != "ridge") {
-					t.Skip("ridge on philly is what -short evaluates")
 				}
 				check := func(s *arrivals.Score, want limits) {
 					t.Logf("%s: wape %.3f, of the mean %.3f, bias %.3f, coverage %.3f (%.3f), burstiness %.2f", s.Count, s.WAPE, s.WAPEMean, s.Bias, s.Coverage80, s.Coverage80Mid, s.Burstiness)
