@@ -29,14 +29,14 @@ type evidence struct {
 // optimization performs great in high dimensions, ICML 2024, on why it must grow
 // with it), noise anything from nothing to the whole signal.
 const (
-	lengthPrior  = 0.35
-	lengthSD     = 0.7
-	noisePrior   = -8.0
-	noiseSD      = 3.0
-	minNoise     = -16.0
-	manoisePrior = 1.0
-	minLength    = -3.5
-	maxLength    = 5.0
+	lengthPrior = 0.35
+	lengthSD    = 0.7
+	noisePrior  = -8.0
+	noiseSD     = 3.0
+	minNoise    = -16.0
+	maxNoise    = 1.0
+	minLength   = -3.5
+	maxLength   = 5.0
 )
 
 func newEvidence(nominal []bool, x []float64, n int) *evidence {
@@ -85,7 +85,7 @@ func (e *evidence) at(h, grad []float64) float64 {
 		grad[f] = -off / lengthSD
 		e.wsum[f] = 0
 	}
-	noise := math.Exp(within(h[d], minNoise, manoisePrior))
+	noise := math.Exp(within(h[d], minNoise, maxNoise))
 	off := (h[d] - noisePrior) / noiseSD
 	sum -= 0.5 * off * off
 	grad[d] = -off / noiseSD
@@ -157,7 +157,7 @@ func (e *evidence) at(h, grad []float64) float64 {
 			grad[f] += -2 * e.weights[f] * e.wsum[f]
 		}
 	}
-	if h[d] > minNoise && h[d] < manoisePrior {
+	if h[d] > minNoise && h[d] < maxNoise {
 		grad[d] += 0.5 * noise * trace
 	}
 	return sum
@@ -267,5 +267,5 @@ func (h *hyper) apply(g *gp) {
 	for f := range d {
 		g.weights[f] = math.Exp(-2 * within(h.h[f], minLength, maxLength))
 	}
-	g.noise = math.Exp(within(h.h[d], minNoise, manoisePrior))
+	g.noise = math.Exp(within(h.h[d], minNoise, maxNoise))
 }

@@ -82,7 +82,8 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 	}
 	o := m.objectives[k]
 	m.propagate(&m.all, p, buf)
-	out := Answer{Objective: objective, Before: buf.row[o], Head: "structural", Identified: true, Moves: m.moves(k, p, at, set, settings, buf)}
+	out := Answer{Objective: objective, Before: buf.row[o], Head: "structural", Identified: true}
+	out.Moves = m.moves(k, p, at, set, settings, buf) // which overwrites buf
 	for c := range set {
 		for _, v := range m.order {
 			if slices.Contains(m.s.Parents[v], c) && m.reaches(v, o) && m.confounded(c, v) {
