@@ -16,10 +16,10 @@ import (
 func TestServiceHandsOnExperience(t *testing.T) {
 	var got []string
 	h := start(t, func(_ context.Context, in round.Input) (round.Decision, error) {
-		got = append(got, string(in.Experience))
-		d := round.Decision{Config: in.Incumbent, Reason: "test", Ratio: 1, Experience: json.RawMessage(fmt.Sprintf(`{"round":%d}`, in.Round))}
+		got = append(got, string(in.History))
+		d := round.Decision{Config: in.Incumbent, Reason: "test", Ratio: 1, History: json.RawMessage(fmt.Sprintf(`{"round":%d}`, in.Round))}
 		if in.Round == 13 {
-			d.Experience = json.RawMessage("{")
+			d.History = json.RawMessage("{")
 		}
 		return d, nil
 	})

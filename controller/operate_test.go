@@ -228,7 +228,7 @@ func TestPauseAndResume(t *testing.T) {
 func TestRoundsUnderWayAreDropped(t *testing.T) {
 	begun, goOn := make(chan string, 4), make(chan struct{}, 4)
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
-		begun <- in.Objective
+		begun <- in.Goal.String()
 		select {
 		case <-goOn:
 		case <-ctx.Done():

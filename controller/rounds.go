@@ -3,7 +3,6 @@ package controller
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"time"
 
@@ -105,8 +104,8 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 		c := &Change{Scheduler: now.Scheduler}
 		if decideErr == nil {
 			c, text = s.adopt(now, basis, &d, v.evidence(id, basis, &d))
-			if json.Valid(d.Experience) {
-				c.Scheduler.Experience = d.Experience
+			if json.Valid(d.History) {
+				c.Scheduler.Experience = d.History
 			}
 		}
 		c.Scheduler.Round = id.number
@@ -148,13 +147,17 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 			}
 		}
 	}()
-	p := v.Policy
+	settings := v.Policy.Settings
+	settings.Workers = s.o.Workers
+	goal, err := round.ParseGoal(v.Objective)
+	if err != nil {
+		return d, err
+	}
 	d, err = s.o.Decide(s.ctx, round.Input{
-		Scheduler: v.Type, Space: m.space, Objective: v.Objective, Simulator: v.Simulation.options(),
-		State: ledger.State(id.at()), Ledger: ledger, Engine: m.engine, Zero: v.Zero,
-		Incumbent: incumbent, Refused: state.Parked(), Seed: p.Seed, Round: int(id.number), Experience: v.Experience,
-		Settings: round.Settings{Horizon: p.Horizon, Futures: p.Futures, Budget: p.Budget, Workers: s.o.Workers,
-			MinRatio: p.MinRatio},
+		Snapshot:  round.Snapshot{State: ledger.State(id.at()), Ledger: ledger, Zero: v.Zero, Simulator: v.Simulation.options()},
+		Settings:  settings,
+		Scheduler: v.Type, Space: m.space, Goal: goal, Engine: m.engine,
+		Incumbent: incumbent, Refused: state.Parked(), Round: int(id.number), History: v.Experience,
 	})
 	ledger.Forget(id.at() - round.Retention) // no later round looks further back
 	if err == nil && d.Adopt {
@@ -207,7 +210,7 @@ func (s *Service) adopt(v *snapshot, basis rollout.Basis, d *round.Decision,
 func (v *snapshot) evidence(id roundID, basis rollout.Basis, d *round.Decision) *rollout.Evidence {
 	return &rollout.Evidence{
 		Round: id.number, At: v.Zero.Add(id.at()), Seed: v.Policy.Seed, Ratio: d.Ratio, Incumbent: basis.Running,
-		Interval: d.Interval, Search: d.Search, Why: d.Why, Details: finite(d.Details), Candidates: d.Candidates,
+		Interval: d.Interval, Search: d.Search, Why: d.Why, Stats: d.Stats, Candidates: d.Candidates,
 	}
 }
 
@@ -223,11 +226,4 @@ func checkDecision(sp *space.Space, d *round.Decision) error {
 	}
 	d.Config = config
 	return nil
-}
-
-// finite leaves out what JSON cannot hold.
-func finite(m map[string]float64) map[string]float64 {
-	m = maps.Clone(m)
-	maps.DeleteFunc(m, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
-	return m
 }

@@ -601,7 +601,7 @@ func TestSimulationBelongsToTheRegistration(t *testing.T) {
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		protected[in.Objective], models[in.Objective] = in.Simulator.Protect, in.Simulator.Models != nil
+		protected[in.Goal.String()], models[in.Goal.String()] = in.Simulator.Protect, in.Simulator.Models != nil
 		return keep(ctx, in)
 	})
 	for i, c := range []struct {

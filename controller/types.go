@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -34,16 +35,12 @@ const (
 // Policy says when a scheduler's rounds run and what they ask for.
 type Policy struct {
 	UpdateInterval time.Duration `json:"update_interval"`
-	MinRatio       float64       `json:"min_ratio"`
-	Horizon        time.Duration `json:"horizon"`
-	Futures        int           `json:"futures"`
-	Budget         int           `json:"budget"`
-	Seed           uint64        `json:"seed"`
+	round.Settings
 }
 
 // DefaultPolicy decides hourly.
 func DefaultPolicy() Policy {
-	return Policy{UpdateInterval: time.Hour, MinRatio: 1.05, Horizon: 4 * time.Hour, Futures: 4, Budget: 40}
+	return Policy{UpdateInterval: round.DefaultInterval, Settings: round.DefaultSettings()}
 }
 
 // Registration is what an operator says of a scheduler.

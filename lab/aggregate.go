@@ -87,7 +87,7 @@ func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (
 	if err != nil {
 		return nil, err
 	}
-	out := &AggregateStudy{Trace: o.Trace.Name(), Scheduler: e.Options.Scheduler.Name, Objective: e.Options.Objective, Configs: len(configs)}
+	out := &AggregateStudy{Trace: o.Trace.Name(), Scheduler: e.Options.Scheduler.Name, Objective: e.Options.Goal.String(), Configs: len(configs)}
 	for _, size := range append([]int{1}, a.Sizes...) {
 		out.Rows = append(out.Rows, AggregateRow{Size: size, MinTau: 1})
 	}
@@ -208,7 +208,7 @@ func configs(e *replay.Evaluation, want int) ([]space.Config, error) {
 // measureAll measures every configuration on one scenario, NaN where it
 // exhausts its events, and what each took: the fastest of repeats.
 func measureAll(ctx context.Context, e *replay.Evaluation, x round.Scenario, configs []space.Config, repeats int, progress func()) ([]float64, []time.Duration, error) {
-	scorer, err := round.NewScorer(e.Options.Scheduler, e.Options.Cluster, []round.Scenario{x}, e.Options.Objective, e.Options.Simulate)
+	scorer, err := e.Scorer(x)
 	if err != nil {
 		return nil, nil, err
 	}

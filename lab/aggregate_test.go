@@ -8,6 +8,7 @@ import (
 
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
@@ -42,7 +43,7 @@ func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs,
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := StudyAggregate(context.Background(), replay.Options{Trace: w, From: from, To: to, Cluster: workload.Uniform(nodes, 8), Scheduler: s, Seed: 1},
+	r, err := StudyAggregate(context.Background(), replay.Options{Trace: w, From: from, To: to, Cluster: workload.Uniform(nodes, 8), Scheduler: s, Settings: round.Settings{Seed: 1}},
 		AggregateOptions{Sizes: []int{workload.DefaultGroup}, Configs: configs, Hours: hours})
 	if err != nil {
 		t.Fatal(err)

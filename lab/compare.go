@@ -114,7 +114,7 @@ type searchKind struct {
 func searchKinds() []searchKind {
 	kinds := []searchKind{
 		{name: "autosched", description: "presets, then the default sampler", set: func(*round.Round) {}},
-		{name: "portfolio", description: "the presets only", set: func(r *round.Round) { r.Portfolio = true }},
+		{name: "portfolio", description: "the presets only", set: func(r *round.Round) { r.Search = round.SearchPortfolio }},
 	}
 	for _, s := range search.Samplers {
 		kinds = append(kinds, searchKind{name: s.Name, description: s.Description + ", without presets", set: func(r *round.Round) {
@@ -165,7 +165,7 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 	if err != nil {
 		return nil, err
 	}
-	out := &Comparison{Trace: o.Trace.Name(), Scheduler: o.Scheduler.Name, Objective: e.Options.Objective, Budget: e.Options.Budget, TimeS: c.Time.Seconds(),
+	out := &Comparison{Trace: o.Trace.Name(), Scheduler: o.Scheduler.Name, Objective: e.Options.Goal.String(), Budget: e.Options.Budget, TimeS: c.Time.Seconds(),
 		Futures: e.Options.Futures, Seeds: c.Seeds, Reference: kinds[0].name}
 	live, err := e.Start(c.Incumbent, true)
 	if err != nil {
@@ -186,7 +186,7 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 			if err != nil {
 				return nil, err
 			}
-			truth, err := round.NewScorer(e.Options.Scheduler, e.Options.Cluster, []round.Scenario{e.Truth(m)}, e.Options.Objective, o.Simulate)
+			truth, err := e.Scorer(e.Truth(m))
 			if err != nil {
 				return nil, err
 			}
@@ -320,7 +320,7 @@ func (t *tally) search(ctx context.Context, r *round.Round, pruner *prune.Pruner
 		return err
 	}
 	t.took += cputime.Process() - began
-	t.evaluations += int(got.Details["evaluations"])
+	t.evaluations += got.Stats.Evaluations
 	t.searches++
 	if pruning != nil {
 		t.audit(pruning)

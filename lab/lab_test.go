@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
@@ -21,5 +22,5 @@ func sample(t *testing.T) replay.Options {
 	first, _ := w.Span()
 	first = first.Truncate(24 * time.Hour)
 	return replay.Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour, Cluster: workload.Uniform(20, 8),
-		Scheduler: s, Budget: 10, Futures: 2, Seed: 7}
+		Scheduler: s, Settings: round.Settings{Budget: 10, Futures: 2, Seed: 7}}
 }

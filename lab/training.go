@@ -191,7 +191,7 @@ func (b *trainer) run(ctx context.Context) (*Training, error) {
 	var scorers []*round.Scorer
 	var bases []search.Measurement
 	for i := range b.segments {
-		s, err := round.NewScorer(b.e.Options.Scheduler, b.e.Options.Cluster, b.segments[i:i+1], b.e.Options.Objective, b.e.Options.Simulate)
+		s, err := b.e.Scorer(b.segments[i])
 		if err != nil {
 			return nil, err
 		}
@@ -312,13 +312,13 @@ func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Traini
 	for i, n := range good {
 		values[i] = rows[n].m.Values[0] / out.Bases[i]
 	}
-	add(causal.TierObjective, causal.Column{Name: RatioName(b.e.Options.Objective), Values: values})
+	add(causal.TierObjective, causal.Column{Name: RatioName(b.e.Options.Goal.String()), Values: values})
 	starts := make([]string, len(good))
 	for i := range good {
 		starts[i] = b.starts[out.Segments[i]]
 	}
-	columns = append(columns, causal.NewCategorical(SegmentColumn, starts), causal.Column{Name: BaseName(b.e.Options.Objective), Values: slices.Clone(out.Bases)})
-	out.Spec.Ignore = []string{SegmentColumn, BaseName(b.e.Options.Objective)}
+	columns = append(columns, causal.NewCategorical(SegmentColumn, starts), causal.Column{Name: BaseName(b.e.Options.Goal.String()), Values: slices.Clone(out.Bases)})
+	out.Spec.Ignore = []string{SegmentColumn, BaseName(b.e.Options.Goal.String())}
 	var err error
 	out.Table, err = causal.NewTable(columns...)
 	return out, err

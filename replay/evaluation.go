@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +26,17 @@ type Evaluation struct {
 	notes    []string
 }
 
-// Prepare checks options and fills in their defaults.
+// Prepare checks options and fills in their defaults. The goal must be one of
+// round.Objectives, by which methods can be compared afterwards.
 func Prepare(o Options) (*Evaluation, error) {
+	e, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	return e, round.CheckObjective(e.Options.Goal.String())
+}
+
+func prepare(o Options) (*Evaluation, error) {
 	if o.Scheduler == nil {
 		return nil, errors.New("evaluate: no scheduler given")
 	}
@@ -41,11 +49,8 @@ func Prepare(o Options) (*Evaluation, error) {
 	if o.Warmup < 0 {
 		return nil, fmt.Errorf("evaluate: warmup: %v is negative", o.Warmup)
 	}
-	if o.Objective == "" {
-		o.Objective = round.Objectives[0]
-	}
-	if err := round.CheckObjective(o.Objective); err != nil {
-		return nil, err
+	if o.Goal.IsZero() {
+		o.Goal = round.Minimise(round.Objectives[0])
 	}
 	if len(o.Methods) == 0 {
 		o.Methods = MethodNames()
@@ -59,22 +64,11 @@ func Prepare(o Options) (*Evaluation, error) {
 		return nil, fmt.Errorf("evaluate: interval: %v is negative", o.Interval)
 	}
 	if o.Interval == 0 {
-		o.Interval = DefaultInterval
+		o.Interval = round.DefaultInterval
 	}
-	if o.Horizon <= 0 {
-		o.Horizon = DefaultHorizon
-	}
-	if o.Futures <= 0 {
-		o.Futures = DefaultFutures
-	}
-	if o.Budget <= 0 {
-		o.Budget = DefaultBudget
-	}
-	if o.MinRatio <= 0 {
-		o.MinRatio = DefaultMinRatio
-	}
-	o.Search = cmp.Or(o.Search, round.SearchAuto)
-	if err := round.CheckSearch(o.Search); err != nil {
+	o.Settings = o.Settings.WithDefaults()
+	var err error
+	if o.Search, err = round.ParseSearch(string(o.Search)); err != nil {
 		return nil, err
 	}
 	engine, err := generation.NewEngine(o.Trace.Zero(), o.Generate)
@@ -152,7 +146,7 @@ func (e *Evaluation) report() *Report {
 		Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(), From: e.Clock(o.From), To: e.Clock(o.To),
 		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
 		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
-		Scheduler: o.Scheduler.Name, Objective: o.Objective, IntervalS: o.Interval.Seconds(), HorizonS: o.Horizon.Seconds(), Futures: o.Futures,
+		Scheduler: o.Scheduler.Name, Objective: o.Goal.String(), IntervalS: o.Interval.Seconds(), HorizonS: o.Horizon.Seconds(), Futures: o.Futures,
 		Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search, Seed: o.Seed, Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
 	}
 }
@@ -229,7 +223,7 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 		}
 		spent += time.Since(began)
 		out.Rounds++
-		out.Evaluations += int(r.Details["evaluations"])
+		out.Evaluations += r.Stats.Evaluations
 		if r.Adopt {
 			incumbent = r.Config
 			out.Changes++
@@ -237,7 +231,7 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 			live.Applied(at, incumbent.Hash())
 		}
 		d := Decision{At: e.Clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
-			Configuration: incumbent.String(), Evaluations: int(r.Details["evaluations"]), Search: r.Search, Why: r.Why, Candidates: r.Candidates}
+			Configuration: incumbent.String(), Evaluations: r.Stats.Evaluations, Search: r.Search, Why: r.Why, Candidates: r.Candidates}
 		if !r.Interval.IsZero() {
 			d.Interval = &r.Interval
 		}

@@ -34,10 +34,8 @@ type choice struct {
 
 // RoundInput is what a round of a method is decided on.
 type RoundInput struct {
+	round.Snapshot
 	Round     int
-	At        time.Duration
-	Ledger    *workload.Ledger
-	State     workload.State
 	Incumbent space.Config
 	Seed      uint64 // of futures and search, the same for all methods
 	live      *Cluster
@@ -45,7 +43,8 @@ type RoundInput struct {
 
 // Input is that of round n of a live simulation that has run until at.
 func (e *Evaluation) Input(live *Cluster, n int, at time.Duration, incumbent space.Config) *RoundInput {
-	return &RoundInput{Round: n, At: at, Ledger: live.ledger, State: live.ledger.State(at), Incumbent: incumbent, Seed: round.Seed(e.Options.Seed, n), live: live}
+	now := round.Snapshot{State: live.ledger.State(at), Ledger: live.ledger, Zero: e.Options.Trace.Zero(), Simulator: e.Options.Simulate}
+	return &RoundInput{Snapshot: now, Round: n, Incumbent: incumbent, Seed: round.Seed(e.Options.Seed, n), live: live}
 }
 
 type roundFunc func(context.Context, *RoundInput) (round.Result, error)
@@ -142,7 +141,7 @@ func (e *Evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario
 		e.tell(Step{Method: name, Trials: done, Of: budget})
 	}
 	got, err := r.Run(ctx)
-	return choice{config: got.Config, evaluations: int(got.Details["evaluations"]), took: time.Since(began)}, err
+	return choice{config: got.Config, evaluations: got.Stats.Evaluations, took: time.Since(began)}, err
 }
 
 func randomPreset(e *Evaluation) roundFunc {
@@ -185,21 +184,19 @@ func selfTunePlus(e *Evaluation) roundFunc {
 }
 
 func (e *Evaluation) onLastHour(m *RoundInput) (*round.Round, error) {
-	x, err := round.LastHour(m.Ledger, &m.State, e.Options.Trace.Zero(), e.Options.Futures, m.Seed, e.Options.Simulate)
+	x, err := m.LastHour(e.Options.Futures, m.Seed)
 	return e.Round(x, m.Incumbent, m.Seed), err
 }
 
 func autoSched(e *Evaluation) roundFunc {
-	var experience json.RawMessage
+	var history json.RawMessage
 	return func(ctx context.Context, m *RoundInput) (round.Result, error) {
 		out, err := round.Decide(ctx, round.Input{
-			Scheduler: e.Options.Scheduler.Name, Space: e.Options.Scheduler.Space, Objective: e.Options.Objective, State: m.State, Ledger: m.Ledger, Zero: e.Options.Trace.Zero(),
-			Incumbent: m.Incumbent, Seed: e.Options.Seed, Round: m.Round, Experience: experience, Engine: e.engine,
-			Settings: round.Settings{Horizon: e.Options.Horizon, Futures: e.Options.Futures, Budget: e.Options.Budget, Workers: e.Options.Workers, MinRatio: e.Options.MinRatio,
-				Search: e.Options.Search, Always: e.Options.Always},
-			Simulator: e.Options.Simulate,
+			Snapshot: m.Snapshot, Settings: e.Options.Settings,
+			Scheduler: e.Options.Scheduler.Name, Space: e.Options.Scheduler.Space, Goal: e.Options.Goal,
+			Incumbent: m.Incumbent, Round: m.Round, History: history, Engine: e.engine,
 		})
-		experience = out.Experience
+		history = out.History
 		return out, err
 	}
 }
@@ -212,14 +209,14 @@ func oracle(e *Evaluation) roundFunc {
 
 // Futures are the scenarios forecast for a round.
 func (e *Evaluation) Futures(ctx context.Context, m *RoundInput) ([]round.Scenario, error) {
-	return round.Futures(ctx, m.Ledger, &m.State, e.Options.Trace.Zero(), e.Options.Horizon, e.Options.Futures, m.Seed, e.Options.Simulate, e.engine)
+	return m.Forecast(ctx, e.engine, e.Options.Horizon, e.Options.Futures, m.Seed)
 }
 
 // Truth is the scenario that really follows.
 func (e *Evaluation) Truth(m *RoundInput) round.Scenario {
 	sim := &m.live.Sim
-	x := round.Scenario{State: &m.State, Arrivals: e.Workload.Window(m.At+1, m.At+1+e.Options.Horizon),
-		Services: round.Services(m.Ledger, m.At)}
+	x := round.Scenario{State: &m.State, Arrivals: e.Workload.Window(m.State.At+1, m.State.At+1+e.Options.Horizon),
+		Services: round.Services(m.Ledger, m.State.At)}
 	left := map[string]time.Duration{}
 	for j := range sim.Submitted() {
 		if sim.JobActive(j) {
@@ -232,13 +229,23 @@ func (e *Evaluation) Truth(m *RoundInput) round.Scenario {
 	return x
 }
 
+// Problem is what the methods tune.
+func (e *Evaluation) Problem(incumbent space.Config) round.Problem {
+	o := &e.Options
+	return round.Problem{Scheduler: o.Scheduler, Space: o.Scheduler.Space, Cluster: o.Cluster, Options: o.Simulate, Goal: o.Goal, Incumbent: incumbent}
+}
+
+// Scorer measures configurations on scenarios.
+func (e *Evaluation) Scorer(scenarios ...round.Scenario) (*round.Scorer, error) {
+	p := e.Problem(e.Options.Scheduler.Space.Default())
+	return round.NewScorer(&p, scenarios)
+}
+
 // Round fills in what all methods share.
 func (e *Evaluation) Round(x []round.Scenario, incumbent space.Config, seed uint64) *round.Round {
-	return &round.Round{
-		Scheduler: e.Options.Scheduler, Space: e.Options.Scheduler.Space, Objective: e.Options.Objective, Cluster: e.Options.Cluster, Scenarios: x, Options: e.Options.Simulate,
-		Incumbent: incumbent, Budget: e.Options.Budget, Workers: e.Options.Workers, MinRatio: e.Options.MinRatio, Always: e.Options.Always, Seed: seed,
-		Cache: e.cache,
-	}
+	r := &round.Round{Problem: e.Problem(incumbent), Settings: e.Options.Settings, Scenarios: x, Cache: e.cache}
+	r.Seed, r.Search = seed, round.SearchFull
+	return r
 }
 
 // Methods are the names and descriptions of the table, in its order.

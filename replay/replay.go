@@ -29,34 +29,19 @@ type Options struct {
 	// Scheduler whose configurations are tuned.
 	Scheduler *schedulers.Scheduler
 	Methods   []string
-	Objective string
-	// Interval between rounds, Horizon and Futures of each, Budget of
-	// evaluations per round; one evaluation is one configuration on all futures.
+	// Goal of the rounds; the zero value is the first of round.Objectives.
+	Goal round.Goal
+	// Interval between rounds; 0 is round.DefaultInterval.
 	Interval time.Duration
-	Horizon  time.Duration
-	Futures  int
-	Budget   int
-	MinRatio float64
+	// Settings of the rounds, defaults where they are zero. Search is the method
+	// autosched's.
+	round.Settings
 	// Generate says how futures are made; empty is generation.DefaultMethod.
 	Generate generation.Method
-	// Search is one of round.Searches, for the method autosched; "" is auto.
-	Search   string
-	Always   bool // adopt the best on average, whatever it gains
-	Seed     uint64
-	Workers  int
 	Simulate simulator.Options
 	// Progress is told after every round of every method.
 	Progress func(Step)
 }
-
-// Defaults of DESIGN sections 4 and 8.
-const (
-	DefaultInterval = time.Hour
-	DefaultHorizon  = 4 * time.Hour
-	DefaultFutures  = 4
-	DefaultBudget   = 40
-	DefaultMinRatio = 1.05
-)
 
 // Step is how far a method is.
 type Step struct {
@@ -80,19 +65,19 @@ type Report struct {
 	Cluster     workload.Cluster `json:"cluster"`
 	// Load is the GPU-time submitted over capacity in the window, or in an hour if
 	// the window is shorter.
-	Load      float64  `json:"load"`
-	Scheduler string   `json:"scheduler"`
-	Objective string   `json:"objective"`
-	IntervalS float64  `json:"interval_s"`
-	HorizonS  float64  `json:"horizon_s"`
-	Futures   int      `json:"futures"`
-	Budget    int      `json:"budget"`
-	MinRatio  float64  `json:"min_ratio"`
-	Search    string   `json:"search"` // of the method autosched
-	Seed      uint64   `json:"seed"`
-	Simulator string   `json:"simulator"`
-	Notes     []string `json:"notes,omitempty"`
-	Methods   []Method `json:"methods"`
+	Load      float64      `json:"load"`
+	Scheduler string       `json:"scheduler"`
+	Objective string       `json:"objective"`
+	IntervalS float64      `json:"interval_s"`
+	HorizonS  float64      `json:"horizon_s"`
+	Futures   int          `json:"futures"`
+	Budget    int          `json:"budget"`
+	MinRatio  float64      `json:"min_ratio"`
+	Search    round.Search `json:"search"` // of the method autosched
+	Seed      uint64       `json:"seed"`
+	Simulator string       `json:"simulator"`
+	Notes     []string     `json:"notes,omitempty"`
+	Methods   []Method     `json:"methods"`
 	// JobIDs of the counted jobs, in order of submission.
 	JobIDs []string `json:"-"`
 }
@@ -138,8 +123,8 @@ type Decision struct {
 	// Interval of Ratio, of methods that measure on enough futures.
 	Interval *round.Interval `json:"interval,omitempty"`
 	// Search is what the round searched and Why why, where it chose.
-	Search string `json:"search,omitempty"`
-	Why    string `json:"why,omitempty"`
+	Search round.Search `json:"search,omitempty"`
+	Why    string       `json:"why,omitempty"`
 	// Candidates are what was measured, of a method that measures.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
 }

@@ -33,7 +33,7 @@ func sample(t *testing.T, methods ...string) Options {
 	first, _ := w.Span()
 	first = first.Truncate(24 * time.Hour)
 	return Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour, Cluster: workload.Uniform(20, 8),
-		Scheduler: s, Methods: methods, Budget: 10, Futures: 2, Seed: 7}
+		Scheduler: s, Methods: methods, Settings: round.Settings{Budget: 10, Futures: 2, Seed: 7}}
 }
 
 func evaluate(t *testing.T, o Options) *Report {
@@ -204,7 +204,7 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scorer, err := round.NewScorer(e.Options.Scheduler, e.Options.Cluster, []round.Scenario{e.window()}, e.Options.Objective, e.Options.Simulate)
+		scorer, err := e.Scorer(e.window())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestBadOptions(t *testing.T) {
 		"no jobs":   {func(o *Options) { o.From += 1000 * time.Hour; o.To += 1000 * time.Hour }, "no job"},
 		"cluster":   {func(o *Options) { o.Cluster = workload.Uniform(0, 8) }, "nodes"},
 		"too small": {func(o *Options) { o.Cluster = workload.Uniform(1, 8) }, "asks for"},
-		"objective": {func(o *Options) { o.Objective = "joy" }, `"joy"`},
+		"objective": {func(o *Options) { o.Goal = round.Minimise("joy") }, `"joy"`},
 		"warmup":    {func(o *Options) { o.Warmup = -1 }, "warmup"},
 		"interval":  {func(o *Options) { o.Interval = -1 }, "interval"},
 	} {

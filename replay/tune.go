@@ -22,9 +22,7 @@ type TuneOptions struct {
 	// Time and Record are as in round.Round.
 	Time   time.Duration
 	Record search.Record
-	// Goal is the text of a round.Goal; "" is Options.Objective. Front is as in
-	// round.Round.
-	Goal  string
+	// Front is as in round.Round.
 	Front []string
 }
 
@@ -34,13 +32,10 @@ type TuneOptions struct {
 func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workload.State, error) {
 	at, incumbent := t.At, t.Incumbent
 	o.To = at + 1
-	if o.Horizon <= 0 {
-		o.Horizon = DefaultHorizon
-	}
 	if at < o.From {
 		return round.Result{}, nil, errors.New("tune: the instant is before the first submission")
 	}
-	e, err := Prepare(o)
+	e, err := prepare(o)
 	if err != nil {
 		return round.Result{}, nil, err
 	}
@@ -64,9 +59,6 @@ func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workloa
 	}
 	r := e.Round(x, incumbent, m.Seed)
 	r.Sampler, r.Progress = t.Sampler, t.Progress
-	if t.Goal != "" {
-		r.Objective = t.Goal
-	}
 	r.Front = t.Front
 	r.Time, r.Record = t.Time, t.Record
 	got, err := r.Run(ctx)

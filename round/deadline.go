@@ -6,11 +6,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// missesMetric is the only metric that goes by deadlines.
+// missesMetric is the only metric that depends on deadlines.
 const missesMetric = "deadline_misses"
 
-// NoDeadlineNote says that the metric tells nothing, where Result.NoDeadline is
-// set.
+// NoDeadlineNote is for people where Result.NoDeadline is set.
 const NoDeadlineNote = "no job has a deadline: " + missesMetric + " is 0 for all configurations"
 
 // HasDeadline reports whether a job has one.
@@ -24,12 +23,12 @@ func (x *Scenario) hasDeadline() bool {
 }
 
 func (r *Round) hasDeadline() bool {
-	return slices.ContainsFunc(slices.Concat(r.Scenarios, r.Confirm), func(x Scenario) bool { return x.hasDeadline() })
+	return slices.ContainsFunc(slices.Concat(r.Scenarios, r.HeldOut), func(x Scenario) bool { return x.hasDeadline() })
 }
 
-// countsMisses reports whether what the round is for names the deadlines missed.
+// countsMisses reports whether the goal or Front names the deadlines missed.
 func (r *Round) countsMisses() bool {
-	g := r.goal()
+	g := &r.Goal
 	return g.names(missesMetric) || slices.Contains(r.Front, missesMetric) ||
 		slices.ContainsFunc(g.Constraints, func(c Constraint) bool { return c.Metric == missesMetric })
 }

@@ -24,7 +24,7 @@ func TestDeadlineMisses(t *testing.T) {
 	config := x.scheduler.Space.Default()
 	measure := func() (values, floors []float64) {
 		t.Helper()
-		sc, err := NewScorer(x.scheduler, state.Cluster, scenarios, "deadline_misses", simulator.Options{})
+		sc, err := NewScorer(&Problem{Scheduler: x.scheduler, Cluster: state.Cluster, Goal: Minimise("deadline_misses")}, scenarios)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestRoundWithoutDeadlines(t *testing.T) {
 		{"avg_jct", nil, false, false},
 	} {
 		r := tuningRound(t, x)
-		r.Objective, r.Front, r.Budget, r.Portfolio = tt.objective, tt.front, 2, true
+		r.Goal, r.Front, r.Budget, r.Search = goal(t, tt.objective), tt.front, 2, SearchPortfolio
 		if tt.deadlines {
 			r.Scenarios = due
 		}

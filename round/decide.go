@@ -3,10 +3,108 @@ package round
 import (
 	"context"
 	"encoding/json"
+	"math"
 
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
 )
+
+// DecideFunc makes one tuning round's decision: what to run from now on, and
+// whether it is worth a change. The same input gives the same decision, for any
+// number of workers. It must return soon after its context ends.
+type DecideFunc func(ctx context.Context, in Input) (Decision, error)
+
+// Input is what a round is decided on.
+type Input struct {
+	Snapshot
+	Settings
+	// Scheduler is the built-in type whose simulated policy evaluates
+	// configurations, such as "tiresias".
+	Scheduler string
+	// Space is the scheduler's registered space, perhaps narrower than the
+	// built-in's.
+	Space *space.Space
+	Goal  Goal
+	// Incumbent is the configuration in force.
+	Incumbent space.Config
+	// Refused are configurations that the scheduler will not run.
+	Refused []space.Config
+	// Engine keeps what was learnt from the ledger in earlier rounds, to save time;
+	// nil is a fresh one. It is not used by others until DecideFunc returns.
+	Engine *generation.Engine
+	// Round counts update intervals of event time since the ledger's zero.
+	Round int
+	// History is the Decision.History of the round before; none for the first. What
+	// cannot be read is ignored.
+	History json.RawMessage
+}
+
+// Decision is a round's outcome.
+type Decision struct {
+	// Config is the best configuration found, the incumbent if none was better.
+	Config space.Config
+	// Adopt says that Config should replace the incumbent, by the adoption rule
+	// (Round.adopt).
+	Adopt bool
+	// Reason says why or why not, in a sentence for people.
+	Reason string
+	// Ratio is the incumbent's controllable objective over that of the best
+	// candidate, whether it was adopted or not; above 1 is better. 1 if there is
+	// no candidate.
+	Ratio float64
+	// Interval is the 95 % confidence interval of Ratio over the futures; the zero
+	// Interval if there are too few.
+	Interval Interval
+	// Search is SearchPortfolio or SearchFull, Why says why, in a sentence for
+	// people. Both are empty if there was nothing to measure on.
+	Search Search
+	Why    string
+	// Candidates are what was measured, in order.
+	Candidates []Candidate
+	// History is for the next round: what won so far, and in what situations. It
+	// changes what is measured, not how it is judged.
+	History json.RawMessage
+	Stats   Stats
+}
+
+// Stats count what a round did.
+type Stats struct {
+	// Evaluations are configurations measured, those of the race included.
+	Evaluations int `json:"evaluations"`
+	// WiderThanCluster counts active jobs left out because they ask for more GPUs
+	// than the cluster has.
+	WiderThanCluster int `json:"jobs_wider_than_cluster,omitempty"`
+	// Raced are the configurations measured on held-out futures.
+	Raced int `json:"raced,omitempty"`
+	// Trials of the search.
+	Trials int `json:"trials"`
+}
+
+// Candidate is a configuration that a round measured.
+type Candidate struct {
+	// Origin says where it comes from: default, incumbent, preset:NAME, like:round-N
+	// or past:round-N (a winner of that round, remembered because the situation was
+	// the one most like the present or because it won most often), or a sampler.
+	Origin string `json:"origin"`
+	// Ratio is that of Decision, on the futures that were searched on: 0 if it could
+	// not be measured.
+	Ratio float64 `json:"ratio"`
+	// Agrees says that it is better than the incumbent in every one of them.
+	Agrees bool `json:"agrees,omitempty"`
+}
+
+// candidates lists trials, compared with the incumbent.
+func candidates(trials []search.Trial, incumbent search.Trial) []Candidate {
+	out := make([]Candidate, len(trials))
+	for i, t := range trials {
+		g := search.Gain(t, incumbent)
+		out[i] = Candidate{Origin: t.Origin, Ratio: math.Round(1e4*g.Ratio) / 1e4, Agrees: g.BetterInEvery}
+	}
+	return out
+}
 
 // DecideOnline is the DecideFunc of the product: Decide without its evidence.
 func DecideOnline(ctx context.Context, in Input) (Decision, error) {
@@ -14,9 +112,8 @@ func DecideOnline(ctx context.Context, in Input) (Decision, error) {
 	return r.Decision, err
 }
 
-// Decide makes a round's decision with its evidence: it forecasts futures from
-// the ledger and searches on them. The online service and the method autosched of
-// an evaluation both come here.
+// Decide is the product's round: it samples futures from the ledger, searches on
+// them and applies the adoption rule.
 func Decide(ctx context.Context, in Input) (Result, error) {
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
@@ -25,41 +122,42 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	if err := in.State.Cluster.Validate(); err != nil {
 		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
 	}
-	seed := Seed(in.Seed, in.Round)
-	count := in.Futures
+	in.Seed = Seed(in.Seed, in.Round)
+	n := in.Futures
 	if !in.Always {
-		count *= 2 // the second half is for those that were best on the first
+		n *= 2 // the second half is held out
 	}
-	scenarios, err := Futures(ctx, in.Ledger, &in.State, in.Zero, in.Horizon, count, seed, in.Simulator, in.Engine)
+	futures, err := in.Forecast(ctx, in.Engine, in.Horizon, n, in.Seed)
 	if err != nil {
 		return Result{}, err
 	}
-	r := Round{
-		Scheduler: s, Space: in.Space, Objective: in.Objective, Cluster: in.State.Cluster, Scenarios: scenarios[:in.Futures], Confirm: scenarios[in.Futures:], Options: in.Simulator,
-		Incumbent: in.Incumbent, Refused: in.Refused, Budget: in.Budget, Workers: in.Workers, MinRatio: in.MinRatio, Always: in.Always, Seed: seed,
-	}
-	before, x := recall(in.Experience, in.Space), meet(in.Ledger, &in.State, in.Zero)
-	what, why := before.search(in.Search, &x, in.Incumbent.Equal(in.Space.Default()))
+	before, now := loadHistory(in.History, in.Space), in.describe()
+	var why string
+	in.Search, why = before.search(in.Search, &now, in.Incumbent.Equal(in.Space.Default()))
 	presets := presetsIn(in.Space, s)
-	r.Portfolio = what == SearchPortfolio
 	most := pastInFull
-	if r.Portfolio {
+	if in.Search == SearchPortfolio {
 		most = portfolioSize - 2 - min(presetsKept, len(presets))
 	}
-	r.Past = before.candidates(&x, in.Space, presets, in.Incumbent, most)
+	r := Round{
+		Problem: Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
+			Incumbent: in.Incumbent, Refused: in.Refused},
+		Settings: in.Settings, Scenarios: futures[:in.Futures], HeldOut: futures[in.Futures:],
+		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most),
+	}
 	out, err := r.Run(ctx)
-	if out.Experience = in.Experience; err == nil && len(out.Trials) > 0 {
+	if out.History = in.History; err == nil && len(out.Trials) > 0 {
 		if note := InertNote(out.Inert); note != "" {
 			why += "; " + note
 		}
 		if out.NoDeadline {
 			why += "; " + NoDeadlineNote
 		}
-		out.Search, out.Why = what, why
-		out.Experience, err = json.Marshal(before.after(in.Round, &x, s, &out))
+		out.Search, out.Why = in.Search, why
+		out.History, err = json.Marshal(before.after(in.Round, &now, s, &out))
 	}
 	if _, wide := fitting(&in.State); wide > 0 && err == nil {
-		out.Details["jobs_wider_than_cluster"] = float64(wide)
+		out.Stats.WiderThanCluster = wide
 	}
 	return out, err
 }

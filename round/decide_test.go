@@ -48,13 +48,14 @@ func TestDecideOnAShrunkCluster(t *testing.T) {
 	for _, down := range []int{0, 2, 5} {
 		l, at := shrunk(t, down)
 		r, err := Decide(context.Background(), Input{
-			Scheduler: s.Name, Space: s.Space, Objective: "avg_jct", State: l.State(at), Ledger: l, Zero: time.Unix(0, 0), Incumbent: s.Space.Default(),
+			Snapshot:  Snapshot{State: l.State(at), Ledger: l, Zero: time.Unix(0, 0)},
+			Scheduler: s.Name, Space: s.Space, Goal: Minimise("avg_jct"), Incumbent: s.Space.Default(),
 			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6, MinRatio: 1.05},
 		})
 		if err != nil {
 			t.Fatalf("%d nodes down: %v", down, err)
 		}
-		switch wide := r.Details["jobs_wider_than_cluster"]; {
+		switch wide := r.Stats.WiderThanCluster; {
 		case down == 0 && wide != 0, down == 2 && wide != 1:
 			t.Errorf("%d nodes down: %v jobs are said to be too wide", down, wide)
 		case down == 5 && (r.Adopt || !strings.Contains(r.Reason, "no node")):
@@ -80,7 +81,8 @@ func TestDecideWithoutDeadlines(t *testing.T) {
 		}
 		l.Apply(e)
 		r, err := Decide(context.Background(), Input{
-			Scheduler: s.Name, Space: s.Space, Objective: "avg_jct subject to deadline_misses<=5%", State: l.State(at), Ledger: l, Zero: time.Unix(0, 0), Incumbent: s.Space.Default(),
+			Snapshot:  Snapshot{State: l.State(at), Ledger: l, Zero: time.Unix(0, 0)},
+			Scheduler: s.Name, Space: s.Space, Goal: goal(t, "avg_jct subject to deadline_misses<=5%"), Incumbent: s.Space.Default(),
 			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 2, MinRatio: 1.05},
 		})
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -19,7 +18,7 @@ func measured(t *testing.T, objective string, x round.Scenario) (value, floor fl
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc, err := round.NewScorer(s, workload.Uniform(1, 8), []round.Scenario{x}, objective, simulator.Options{})
+	sc, err := round.NewScorer(&round.Problem{Scheduler: s, Cluster: workload.Uniform(1, 8), Goal: round.Minimise(objective)}, []round.Scenario{x})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,9 +90,9 @@ func TestFairnessOfResumedJobs(t *testing.T) {
 	}
 }
 
-func TestFigure(t *testing.T) {
+func TestFormatMetric(t *testing.T) {
 	for objective, want := range map[string]string{"ftf": "12.50 %", "max_rho": "0.125", "p95_rho": "0.125", "avg_jct": "0 s"} {
-		if got := round.Figure(objective, .125); got != want {
+		if got := round.FormatMetric(objective, .125); got != want {
 			t.Errorf("%s: %s, want %s", objective, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,22 +10,21 @@ import (
 	"time"
 )
 
-// Goal is what a search is to achieve: an objective, and what must be kept to.
-// Its text is
+// Goal is what a search minimises, and constraints on it. Parse its text once, at the
+// edge (ParseGoal):
 //
 //	OBJECTIVE [subject to CONSTRAINT, CONSTRAINT ...]
 //
 // An objective is a metric (avg_jct), a weighted sum of metrics, each as a ratio
-// to the incumbent's (0.7*avg_jct + 0.3*p99_jct), or metrics in order of rank
-// (p99_jct within 2% then avg_jct): of the configurations whose first metric is
-// within so much of the best, 1 % if nothing is said, the one whose second is
-// lowest. A constraint bounds a metric by a multiple of the incumbent's, a
+// to the incumbent's (0.7*avg_jct + 0.3*p99_jct), or metrics in lexicographic order with
+// tolerances (p99_jct within 2% then avg_jct): of the configurations whose first metric
+// is within 2 % of the best (1 % if omitted), the one whose second is lowest. A constraint bounds a metric by a multiple of the incumbent's, a
 // number or both: p99_jct <= 1.1*incumbent, avg_queue <= 30m,
 // tenant_p95_queue <= 1.1*incumbent + 60s.
 type Goal struct {
 	// Terms of a weighted sum; one of weight 1 is the metric itself.
 	Terms []Term
-	// Then are the metrics that rank after the objective.
+	// Then are the metrics after the objective, in lexicographic order.
 	Then        []Rank
 	Constraints []Constraint
 }
@@ -42,16 +42,15 @@ type Rank struct {
 	Metric string
 }
 
-// Constraint asks that a metric stays within Factor times the incumbent's plus
-// Slack. For a tenants' metric it must hold for each of them.
+// Constraint bounds a metric by Factor times the incumbent's plus Slack. For a tenants'
+// metric it holds for each tenant.
 type Constraint struct {
 	Metric string
 	Factor float64
 	Slack  float64
 }
 
-// defaultWithin is what makes no difference: less than simulations with other
-// seeds differ by.
+// defaultWithin is the default tolerance, less than the variation between seeds.
 const defaultWithin = .01
 
 const subjectTo = "subject to"
@@ -252,8 +251,27 @@ func metricNamed(name string) (id string, ok bool) {
 	return id, ok
 }
 
-// Plain is the metric of a goal that is nothing but one; "" for others.
-func (g *Goal) Plain() string {
+// Minimise is the goal of a single metric.
+func Minimise(metric string) Goal { return Goal{Terms: []Term{{Weight: 1, Metric: metric}}} }
+
+// check refuses a goal that ParseGoal cannot have made.
+func (g *Goal) check() error {
+	if g.IsZero() {
+		return errors.New("objective: none given")
+	}
+	for _, t := range g.Terms {
+		if _, err := ParseMetric(t.Metric); err != nil {
+			return fmt.Errorf("objective: %w", err)
+		}
+	}
+	return nil
+}
+
+// IsZero reports whether g has no objective.
+func (g *Goal) IsZero() bool { return len(g.Terms) == 0 }
+
+// Metric is the objective if it is a single metric; "" for a weighted sum.
+func (g *Goal) Metric() string {
 	if len(g.Terms) == 1 {
 		return g.Terms[0].Metric
 	}

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,31 +11,31 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// incumbentFigures are what goals compare with.
-type incumbentFigures struct {
-	config space.Config
-	raw    *figures
+// reference is the incumbent with its metrics, which goals compare with.
+type reference struct {
+	config  space.Config
+	figures *figures
 }
 
 // CompareWith measures the configuration that the goal is relative to, if it is.
-// It is called before the first measurement. Where the incumbent does not end,
-// constraints relative to it bind nobody, and weighted sums are relative to the
+// It is called before the first measurement. If the incumbent exhausts its events,
+// constraints relative to it are dropped, and weighted sums are relative to the
 // default instead.
 func (sc *Scorer) CompareWith(ctx context.Context, incumbent space.Config) error {
 	if !sc.goal.relative() {
 		return nil
 	}
-	raw, err := sc.play(ctx, incumbent)
+	f, err := sc.play(ctx, incumbent)
 	if err != nil {
 		return err
 	}
-	sc.incumbent = &incumbentFigures{incumbent, raw}
-	if raw.exhausted && len(sc.goal.Terms) > 1 {
+	sc.incumbent = &reference{incumbent, f}
+	if f.exhausted && len(sc.goal.Terms) > 1 {
 		standard, err := sc.play(ctx, incumbent.Space().Default())
 		if err != nil {
 			return err
 		}
-		sc.incumbent.raw = &figures{exhausted: true, values: standard.values, floors: standard.floors}
+		sc.incumbent.figures = &figures{exhausted: true, values: standard.values}
 	}
 	return nil
 }
@@ -73,22 +74,19 @@ func (sc *Scorer) score(f *figures) search.Measurement {
 	for _, t := range sc.goal.Terms {
 		scale := sc.scale(t)
 		for i := range n {
-			m.Values[i] += scale * f.values[t.Metric][i][""]
-			m.Floors[i] += scale * f.floors[t.Metric][i]
+			m.Values[i] += scale * f.values[t.Metric].all[i]
+			m.Floors[i] += scale * f.values[t.Metric].floors[i]
 		}
 	}
-	side := func(name string) {
-		s := search.Metric{Name: name, Values: make([]float64, n), Floors: f.floors[name]}
-		for i := range n {
-			s.Values[i] = f.values[name][i][""]
-		}
-		m.Secondary = append(m.Secondary, s)
+	secondary := func(name string) {
+		v := f.values[name]
+		m.Secondary = append(m.Secondary, search.Metric{Name: name, Values: slices.Clone(v.all), Floors: v.floors})
 	}
 	for _, r := range sc.goal.Then {
-		side(r.Metric)
+		secondary(r.Metric)
 	}
 	for _, name := range sc.others {
-		side(name)
+		secondary(name)
 	}
 	for _, c := range sc.goal.Constraints {
 		m.Limits = append(m.Limits, sc.limits(c, f)...)
@@ -103,8 +101,8 @@ func (sc *Scorer) scale(t Term) float64 {
 	}
 	sum := 0.0
 	if sc.incumbent != nil {
-		for _, v := range sc.incumbent.raw.values[t.Metric] {
-			sum += v[""]
+		for _, v := range sc.incumbent.figures.values[t.Metric].all {
+			sum += v
 		}
 	}
 	if sum <= 0 { // nothing to be relative to
@@ -113,55 +111,57 @@ func (sc *Scorer) scale(t Term) float64 {
 	return t.Weight * float64(len(sc.scenarios)) / sum
 }
 
-// limits are a constraint's values and bounds in the scenarios, one for each
-// tenant if it is about tenants.
+// limits are a constraint's values and bounds in the scenarios, one limit for each
+// tenant if it is on a tenants' metric.
 func (sc *Scorer) limits(c Constraint, f *figures) []search.Limit {
 	relative := c.Factor > 0
-	if relative && (sc.incumbent == nil || sc.incumbent.raw.exhausted) {
+	if relative && (sc.incumbent == nil || sc.incumbent.figures.exhausted) {
 		return nil
 	}
-	names := map[string]bool{}
-	for _, v := range f.values[c.Metric] {
+	bound := func(of func(*metricValues) float64) float64 {
+		if !relative {
+			return c.Slack
+		}
+		return c.Slack + c.Factor*of(sc.incumbent.figures.values[c.Metric])
+	}
+	values := f.values[c.Metric]
+	if !metrics[c.Metric].tenants {
+		l := search.Limit{Name: c.String(), Paired: relative, Values: slices.Clone(values.all)}
+		for i := range values.all {
+			l.Bounds = append(l.Bounds, bound(func(v *metricValues) float64 { return v.all[i] }))
+		}
+		return []search.Limit{l}
+	}
+	tenants := map[string]bool{}
+	for _, v := range values.byTenant {
 		for t := range v {
-			names[t] = true
+			tenants[t] = true
 		}
 	}
 	var out []search.Limit
-	for _, t := range slices.Sorted(maps.Keys(names)) {
-		l := search.Limit{Name: c.String(), Paired: relative}
-		if metrics[c.Metric].tenants {
-			l.Of = t
-			if t == "" {
-				l.Of = "no tenant"
+	for _, t := range slices.Sorted(maps.Keys(tenants)) {
+		l := search.Limit{Name: c.String(), Paired: relative, Of: cmp.Or(t, "no tenant")}
+		for i, v := range values.byTenant {
+			if value, ok := v[t]; ok { // the tenant has a job in this scenario
+				l.Values = append(l.Values, value)
+				l.Bounds = append(l.Bounds, bound(func(v *metricValues) float64 { return v.byTenant[i][t] }))
 			}
-		}
-		for i, v := range f.values[c.Metric] {
-			value, ok := v[t]
-			if !ok {
-				continue // the tenant has no job there
-			}
-			bound := c.Slack
-			if relative {
-				bound += c.Factor * sc.incumbent.raw.values[c.Metric][i][t]
-			}
-			l.Values, l.Bounds = append(l.Values, value), append(l.Bounds, bound)
 		}
 		out = append(out, l)
 	}
 	return out
 }
 
-// setUp makes a round's scorer measure what its goal needs.
-func (sc *Scorer) setUp(ctx context.Context, r *Round) error {
-	for _, name := range r.Front {
-		metric, err := ParseMetric(name)
-		switch {
-		case err != nil:
-			return fmt.Errorf("front: %w", err)
-		case slices.Contains(sc.others, metric):
-			return fmt.Errorf("front: %s is named twice", metric)
-		}
-		sc.others = append(sc.others, metric)
+// Add has a further metric measured, as a search.Metric. It is called before the first
+// measurement.
+func (sc *Scorer) Add(name string) error {
+	metric, err := ParseMetric(name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("front: %w", err)
+	case slices.Contains(sc.others, metric):
+		return fmt.Errorf("front: %s is named twice", metric)
 	}
-	return sc.CompareWith(ctx, r.Incumbent)
+	sc.others = append(sc.others, metric)
+	return nil
 }

@@ -84,6 +84,16 @@ func TestGoalsAreReadAsWritten(t *testing.T) {
 	})
 }
 
+// goal parses a text.
+func goal(t testing.TB, text string) Goal {
+	t.Helper()
+	g, err := ParseGoal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // goalTrial has the objective, a side and a limit on futures that are alike.
 func goalTrial(c space.Config, step int, objective, side, excess float64) search.Trial {
 	four := func(v float64) []float64 { return []float64{v, 2 * v, v, 2 * v} }
@@ -115,16 +125,16 @@ func TestGoalRule(t *testing.T) {
 		{"the second among those as good in the first", true, []row{{100, 50, 0}, {80, 60, 0}, {80.5, 55, 0}}, 2, "(p99_jct"},
 		{"too little in both", true, []row{{100, 50, 0}, {100, 49, 0}}, 0, "less than 1.050x"},
 	} {
-		r := Round{Incumbent: sp.Default(), MinRatio: 1.05, Objective: "p99_jct"}
+		r := Round{Problem: Problem{Goal: Minimise("p99_jct"), Incumbent: sp.Default()}, Settings: Settings{MinRatio: 1.05}}
 		if tt.then {
-			r.Objective = "p99_jct then avg_jct"
+			r.Goal = goal(t, "p99_jct then avg_jct")
 		}
 		out := Result{Decision: Decision{Config: sp.Default(), Ratio: 1}}
 		for i, x := range tt.rows {
 			out.Trials = append(out.Trials, goalTrial(sp.Default().With("n", space.Int(i)), i, x.objective, x.side, x.excess))
 		}
 		out.Incumbent = out.Trials[0]
-		r.choose(&out, r.better(&out, false), false, -1)
+		r.adopt(&out, r.better(&out, false), false, -1)
 		if got := out.Config.Get("n").Int(); got != tt.want || out.Adopt != (tt.want != 0) || !strings.Contains(out.Reason, tt.reason) {
 			t.Errorf("%s: %d, adopt %v: %s; want %d: %s", tt.name, got, out.Adopt, out.Reason, tt.want, tt.reason)
 		}
@@ -132,10 +142,10 @@ func TestGoalRule(t *testing.T) {
 	// Kept on average, but as likely as not.
 	trial := goalTrial(sp.Default().With("n", space.Int(1)), 1, 80, 1, 0)
 	trial.Measurement.Limits[0].Values = []float64{1.3, 1.3, .7, 2.6}
-	r := Round{Incumbent: sp.Default(), MinRatio: 1.05, Objective: "p99_jct"}
+	r := Round{Problem: Problem{Goal: Minimise("p99_jct"), Incumbent: sp.Default()}, Settings: Settings{MinRatio: 1.05}}
 	base := goalTrial(sp.Default(), 0, 100, 1, 0)
 	out := Result{Decision: Decision{Config: sp.Default()}, Incumbent: base, Trials: []search.Trial{base, trial}}
-	if r.choose(&out, r.better(&out, false), false, -1); out.Adopt || !strings.Contains(out.Reason, "may break a constraint; it keeps to") {
+	if r.adopt(&out, r.better(&out, false), false, -1); out.Adopt || !strings.Contains(out.Reason, "may break a constraint; it keeps to") {
 		t.Errorf("adopt %v: %s", out.Adopt, out.Reason)
 	}
 }
@@ -147,12 +157,14 @@ func TestWeightedSumsAreRatios(t *testing.T) {
 	}
 	raw := func(avg, p99 float64) *figures {
 		return &figures{
-			values: map[string][]perTenant{"avg_jct": {{"": avg}, {"": 3 * avg}}, "p99_jct": {{"": p99}, {"": 3 * p99}}},
-			floors: map[string][]float64{"avg_jct": {avg / 2, avg}, "p99_jct": {p99 / 2, p99}},
+			values: map[string]*metricValues{
+				"avg_jct": {all: []float64{avg, 3 * avg}, floors: []float64{avg / 2, avg}},
+				"p99_jct": {all: []float64{p99, 3 * p99}, floors: []float64{p99 / 2, p99}},
+			},
 		}
 	}
-	sc := &Scorer{goal: g, scenarios: make([]Scenario, 2), incumbent: &incumbentFigures{raw: raw(100, 1000)}}
-	if m := sc.score(sc.incumbent.raw); math.Abs(m.Mean()-1) > 1e-12 {
+	sc := &Scorer{goal: g, scenarios: make([]Scenario, 2), incumbent: &reference{figures: raw(100, 1000)}}
+	if m := sc.score(sc.incumbent.figures); math.Abs(m.Mean()-1) > 1e-12 {
 		t.Errorf("the incumbent is %v, want 1", m.Mean())
 	}
 	if m := sc.score(raw(80, 1000)); math.Abs(m.Mean()-(.75*.8+.25)) > 1e-12 || len(m.Floors) != 2 {
@@ -172,9 +184,10 @@ func TestGoalsThatTheirTextCannotHold(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for objective, want := range map[string]string{
-		"avg_jct": "s", "p95_wait subject to ftf<=5%": "s", "ftf": "share", "max_rho": "ratio", "avg_jct + p99_jct": "ratio", "p99_jct then max_rho": "s", "jct": "",
+		"avg_jct": "s", "p95_wait subject to ftf<=5%": "s", "ftf": "share", "max_rho": "ratio", "avg_jct + p99_jct": "ratio", "p99_jct then max_rho": "s",
 	} {
-		if got := Unit(objective); got != want {
+		g := goal(t, objective)
+		if got := g.Unit(); got != want {
 			t.Errorf("%s is in %q, want %q", objective, got, want)
 		}
 	}

@@ -1,170 +1,263 @@
 package round
 
 import (
-	"context"
-	"time"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
 
-	"github.com/autosched/autosched/generation"
-	"github.com/autosched/autosched/generation/durations"
-	"github.com/autosched/autosched/simulator"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
 )
 
-// Memory is how far back durations are learnt from, and ArrivalMemory arrivals;
-// Retention is what a round may look back in all.
 const (
-	Memory        = 7 * 24 * time.Hour
-	ArrivalMemory = 28 * 24 * time.Hour
-	Retention     = ArrivalMemory + generation.Window
+	// portfolioSize bounds the portfolio, the default and the incumbent included: the
+	// more configurations are compared on few futures, the larger the selection bias
+	// (docs/search-rounds.md#portfolio).
+	portfolioSize = 16
+	// presetsKept of them at most are presets, so that some are from history.
+	presetsKept = 10
+	// pastInFull is how many winners a search of the whole space starts from.
+	pastInFull = 4
+	// winnersKept, shapesKept and excludedKept bound the history.
+	winnersKept  = 32
+	shapesKept   = 32
+	excludedKept = 64
+	// runnersUpKept of a search of the whole space are remembered with its winner.
+	runnersUpKept = 3
+	// minDistance is the least mean absolute difference, in the unit cube, of
+	// configurations worth measuring both.
+	minDistance = .02
 )
 
-// knowledge is a ledger as it looks at an instant, in the terms of generation.
-type knowledge struct {
-	at      time.Duration
-	ledger  *workload.Ledger
-	gpus    int // of the cluster
-	restart func(gpus int) time.Duration
-	// The work done by the jobs that ended within Memory, and by the active ones.
-	ended  map[string]time.Duration
-	active map[string]time.Duration
-	past   []generation.Past
+// history is what a round knows from the rounds before it. It is a function of these
+// alone, so decisions replay.
+type history struct {
+	Version int `json:"version"`
+	// Full counts the searches of the whole space, Shapes are the job mixes of those
+	// with enough finished jobs, oldest first.
+	Full   int     `json:"full"`
+	Shapes []shape `json:"shapes,omitempty"`
+	// Winners other than the default and the presets, which are always candidates.
+	Winners []winner `json:"winners,omitempty"`
+	// Excluded are hashes of winners that exhausted their events on a later round's
+	// scenarios where others did not, oldest first. They are never candidates again.
+	Excluded []string `json:"struck,omitempty"`
 }
 
-// Services are the GPU-times held by the jobs that ended within Memory of an
-// instant, in order of their end.
-func Services(l *workload.Ledger, at time.Duration) []time.Duration {
-	ended := l.Finishes(at-Memory, at+1)
-	out := make([]time.Duration, len(ended))
-	for i := range ended {
-		out[i] = ended[i].RunTime * time.Duration(ended[i].GPUs.Whole())
-	}
-	return out
+// historyVersion changes with the meaning of history; other versions are ignored.
+const historyVersion = 1
+
+type winner struct {
+	Config json.RawMessage `json:"config"`
+	// Situation is that of the last round it won, Round its number, Wins the number of
+	// rounds it won.
+	Situation situation `json:"met"`
+	Round     int       `json:"round"`
+	Wins      int       `json:"wins"`
+	// config is Config in the round's space.
+	config space.Config
 }
 
-func know(l *workload.Ledger, state *workload.State, o simulator.Options) *knowledge {
-	models := o.Models
-	if models == nil {
-		models = simulator.DefaultModels()
+// loadHistory reads a history. Winners outside the space are dropped.
+func loadHistory(text json.RawMessage, sp *space.Space) *history {
+	h := &history{Version: historyVersion}
+	var old history
+	if len(text) == 0 || json.Unmarshal(text, &old) != nil || old.Version != historyVersion {
+		return h
 	}
-	k := &knowledge{at: state.At, gpus: state.Cluster.TotalGPUs(), ledger: l, restart: models.Restart, ended: map[string]time.Duration{}, active: map[string]time.Duration{}}
-	if o.Peer.NoRestartCost {
-		k.restart = func(int) time.Duration { return 0 }
+	h.Full, h.Shapes, h.Excluded = old.Full, old.Shapes, old.Excluded
+	for _, w := range old.Winners {
+		c, err := sp.ParseJSON(w.Config)
+		if err != nil {
+			continue
+		}
+		w.config = c
+		h.Winners = append(h.Winners, w)
 	}
-	// Ends at the instant itself are known.
-	for _, f := range l.Finishes(state.At-Memory, state.At+1) {
-		ran := k.work(f.RunTime, f.Starts, f.GPUs.Whole())
-		k.ended[f.ID] = ran
-		k.past = append(k.past, generation.Past{Job: f.Job, Ran: ran, Ended: true})
-	}
-	for i := range state.Jobs {
-		a := &state.Jobs[i]
-		k.active[a.ID] = k.work(a.RunTime, a.Starts, a.GPUs.Whole())
-	}
-	return k
+	return h
 }
 
-// work is what a job has done in the time it held its GPUs: restarts make no
-// progress. How much a spread placement slowed it down is not known.
-func (k *knowledge) work(held time.Duration, starts, gpus int) time.Duration {
-	if starts > 1 {
-		held -= time.Duration(starts-1) * k.restart(gpus)
+// search decides what a round in situation x searches, and says why.
+func (h *history) search(setting Search, x *situation, atDefault bool) (what Search, why string) {
+	switch setting {
+	case SearchFull, SearchPortfolio:
+		return setting, "as set"
 	}
-	return max(0, held)
+	if h.Full == 0 {
+		return SearchFull, "cold start: no search before"
+	}
+	if atDefault {
+		return SearchFull, "cold start: the default is in force"
+	}
+	if x.Shape.Jobs < leastJobs {
+		return SearchPortfolio, fmt.Sprintf("%d jobs that ended are too few to tell the workload's shape", x.Shape.Jobs)
+	}
+	nearest := math.Inf(1)
+	for i := range h.Shapes {
+		nearest = min(nearest, x.Shape.distance(&h.Shapes[i]))
+	}
+	switch {
+	case math.IsInf(nearest, 1):
+		return SearchFull, "the workload's shape is known for the first time"
+	case nearest > shapeChange:
+		return SearchFull, fmt.Sprintf("the workload's shape is %.2f from the nearest one searched for", nearest)
+	}
+	return SearchPortfolio, fmt.Sprintf("the workload's shape is %.2f from one searched for", nearest)
 }
 
-// past of a job, by what is known of it now.
-func (k *knowledge) of(j workload.Job) generation.Past {
-	if ran, ok := k.ended[j.ID]; ok {
-		return generation.Past{Job: j, Ran: ran, Ended: true}
+// after is the history for the next round.
+func (h *history) after(round int, x *situation, s *schedulers.Scheduler, out *Result) *history {
+	if len(out.Trials) == 0 {
+		return h
 	}
-	return generation.Past{Job: j, Ran: k.active[j.ID]}
+	next := &history{Version: historyVersion, Full: h.Full, Shapes: slices.Clone(h.Shapes), Winners: slices.Clone(h.Winners), Excluded: slices.Clone(h.Excluded)}
+	next.exclude(out)
+	if out.Best.OK() {
+		next.win(round, x, s, out.Best.Config, 1)
+	}
+	if out.Search == SearchFull {
+		next.Full++
+		if x.Shape.Jobs >= leastJobs {
+			next.Shapes = append(next.Shapes, x.Shape)
+			next.Shapes = next.Shapes[max(0, len(next.Shapes)-shapesKept):]
+		}
+		for _, c := range runnersUp(out) {
+			next.win(round, x, s, c, 0)
+		}
+	}
+	// The ones that won least go first, of these the oldest.
+	for len(next.Winners) > winnersKept {
+		last := 0
+		for i := range next.Winners {
+			a, b := &next.Winners[i], &next.Winners[last]
+			if a.Wins < b.Wins || a.Wins == b.Wins && a.Round < b.Round {
+				last = i
+			}
+		}
+		next.Winners = slices.Delete(next.Winners, last, last+1)
+	}
+	return next
 }
 
-func (k *knowledge) activeIn(s *workload.State) []generation.Past {
-	out := make([]generation.Past, len(s.Jobs))
-	for i := range s.Jobs {
-		out[i] = k.of(s.Jobs[i].Job)
+// exclude drops winners that exhausted their events in a round, unless every
+// configuration did.
+func (h *history) exclude(out *Result) {
+	if !slices.ContainsFunc(out.Trials, func(t search.Trial) bool { return t.OK() }) {
+		return
 	}
-	return out
+	for _, t := range out.Trials {
+		if !t.Measurement.Exhausted {
+			continue
+		}
+		hash := t.Config.Hash()
+		won := func(w winner) bool { return w.config.Equal(t.Config) }
+		if slices.ContainsFunc(h.Winners, won) && !slices.Contains(h.Excluded, hash) {
+			h.Winners = slices.DeleteFunc(h.Winners, won)
+			h.Excluded = append(h.Excluded, hash)
+		}
+	}
+	h.Excluded = h.Excluded[max(0, len(h.Excluded)-excludedKept):]
 }
 
-func (k *knowledge) arrivals(from, to time.Duration) []generation.Past {
-	var out []generation.Past
-	for _, j := range k.ledger.Arrivals(from, to) {
-		if j.GPUs.Whole() <= k.gpus {
-			out = append(out, k.of(j))
+// win remembers a configuration.
+func (h *history) win(round int, x *situation, s *schedulers.Scheduler, c space.Config, wins int) {
+	if c.Equal(c.Space().Default()) || slices.Contains(h.Excluded, c.Hash()) {
+		return
+	}
+	for _, p := range presetsIn(c.Space(), s) {
+		if p.Config.Equal(c) {
+			return
+		}
+	}
+	w := winner{config: c, Situation: *x, Round: round, Wins: wins}
+	var err error
+	if w.Config, err = json.Marshal(c); err != nil {
+		return // not of numbers that JSON has: no space lets them through
+	}
+	for i := range h.Winners {
+		if h.Winners[i].config.Equal(c) {
+			w.Wins += h.Winners[i].Wins
+			h.Winners[i] = w
+			return
+		}
+	}
+	h.Winners = append(h.Winners, w)
+}
+
+// runnersUp are trials that were better than the incumbent on average, dissimilar to
+// each other and to the winner, the best first.
+func runnersUp(out *Result) []space.Config {
+	var better []search.Trial
+	for _, t := range out.Trials {
+		if t.OK() && search.Gain(t, out.Incumbent).Plain > 1 {
+			better = append(better, t)
+		}
+	}
+	slices.SortStableFunc(better, func(a, b search.Trial) int {
+		return cmp.Compare(a.Measurement.Mean(), b.Measurement.Mean())
+	})
+	chosen := dissimilar{out.Best.Config}
+	for _, t := range better {
+		if len(chosen) <= runnersUpKept {
+			chosen.add(t.Config)
+		}
+	}
+	return chosen[1:]
+}
+
+// candidates are winners to measure besides the default, the incumbent and the
+// presets: alternately the one that won in the most similar situation and the one that
+// won most often, each dissimilar to all before it.
+func (h *history) candidates(x *situation, sp *space.Space, presets []search.Preset, incumbent space.Config, most int) []search.Preset {
+	chosen := dissimilar{sp.Default(), incumbent}
+	for _, p := range presets {
+		chosen = append(chosen, p.Config)
+	}
+	near, often := make([]int, len(h.Winners)), make([]int, len(h.Winners))
+	far := make([]float64, len(h.Winners))
+	for i := range h.Winners {
+		near[i], often[i], far[i] = i, i, x.distance(&h.Winners[i].Situation)
+	}
+	slices.SortStableFunc(near, func(a, b int) int {
+		return cmp.Or(cmp.Compare(far[a], far[b]), h.Winners[b].Round-h.Winners[a].Round)
+	})
+	slices.SortStableFunc(often, func(a, b int) int {
+		return cmp.Or(h.Winners[b].Wins-h.Winners[a].Wins, h.Winners[b].Round-h.Winners[a].Round)
+	})
+	var out []search.Preset
+	for i := range near {
+		for _, pick := range [...]struct {
+			origin string
+			at     int
+		}{{"like", near[i]}, {"past", often[i]}} {
+			w := &h.Winners[pick.at]
+			if len(out) < most && chosen.add(w.config) {
+				out = append(out, search.Preset{Name: fmt.Sprintf("round-%d", w.Round), Origin: pick.origin, Config: w.config})
+			}
 		}
 	}
 	return out
 }
 
-// fitting is a state without the jobs that ask for more GPUs than the cluster
-// has, now that some of it may be down: no configuration can run them, and they
-// say nothing about any. out counts them.
-func fitting(s *workload.State) (fit *workload.State, out int) {
-	total := s.Cluster.TotalGPUs()
-	c := *s
-	c.Jobs = nil
-	for i := range s.Jobs {
-		if s.Jobs[i].GPUs.Whole() > total {
-			out++
-		} else {
-			c.Jobs = append(c.Jobs, s.Jobs[i])
+// dissimilar is a list of configurations at least minDistance apart.
+type dissimilar []space.Config
+
+// add appends c if it is far enough from all others.
+func (d *dissimilar) add(c space.Config) bool {
+	x := c.Space().Encode(c)
+	for _, o := range *d {
+		y := c.Space().Encode(o)
+		sum := 0.0
+		for i := range x {
+			sum += math.Abs(x[i] - y[i])
+		}
+		if sum < minDistance*float64(len(x)) || o.Equal(c) {
+			return false
 		}
 	}
-	if out == 0 {
-		return s, 0
-	}
-	return &c, out
-}
-
-// Futures are the scenarios a round is scored on: what is active now with
-// remaining durations, and arrivals until the horizon, as an engine foresees
-// them. Jobs wider than the cluster are left out. Without an engine a fresh one
-// of the default method is used.
-func Futures(ctx context.Context, l *workload.Ledger, state *workload.State, zero time.Time, horizon time.Duration, count int, seed uint64, o simulator.Options, e *generation.Engine) ([]Scenario, error) {
-	if e == nil {
-		var err error
-		if e, err = generation.NewEngine(zero, generation.DefaultMethod); err != nil {
-			return nil, err
-		}
-	}
-	state, _ = fitting(state)
-	k := know(l, state, o)
-	h := generation.History{Records: durations.Observed(l, state.At, Memory, k.work)}
-	for _, j := range l.Arrivals(state.At-ArrivalMemory, state.At) {
-		if j.GPUs.Whole() <= k.gpus {
-			h.Submitted = append(h.Submitted, j)
-		}
-	}
-	futures, err := e.Futures(ctx, generation.Request{
-		At: state.At, Zero: zero, Active: k.activeIn(state), Recent: k.arrivals(state.At-generation.Window, state.At),
-		Durations: generation.Learn(k.past), Horizon: horizon, Count: count, Seed: seed,
-	}, h)
-	return scenarios(futures, state, Services(l, state.At)), err
-}
-
-// LastHour is what SelfTune tunes on: the hour before the state's instant, from
-// the state at its beginning, replayed to the end of its last job. Durations of
-// jobs that have not ended by now are drawn from history.
-func LastHour(l *workload.Ledger, state *workload.State, zero time.Time, count int, seed uint64, o simulator.Options) ([]Scenario, error) {
-	k := know(l, state, o)
-	before := l.State(state.At - generation.Window)
-	before.Cluster = state.Cluster // as it is now
-	then, _ := fitting(&before)
-	ran := make([]time.Duration, len(then.Jobs))
-	for i := range then.Jobs {
-		a := &then.Jobs[i]
-		ran[i] = k.work(a.RunTime, a.Starts, a.GPUs.Whole())
-	}
-	replays, err := generation.Replay(zero, k.activeIn(then), ran, k.arrivals(then.At+1, state.At+1), generation.Learn(k.past), count, seed)
-	return scenarios(replays, then, Services(l, then.At)), err
-}
-
-func scenarios(futures []generation.Future, state *workload.State, services []time.Duration) []Scenario {
-	out := make([]Scenario, len(futures))
-	for i, f := range futures {
-		out[i] = Scenario{State: state, Left: f.Left, Arrivals: f.Arrivals, Services: services}
-	}
-	return out
+	*d = append(*d, c)
+	return true
 }

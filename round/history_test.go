@@ -1,145 +1,412 @@
 package round
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
-// TestWorkFromEvents: from its events alone, what a job has done is known, but
-// for restarts that were cut short: they are taken for whole ones.
-func TestWorkFromEvents(t *testing.T) {
-	for _, free := range []bool{false, true} {
-		o := simulator.Options{Peer: simulator.Peer{NoRestartCost: free}}
-		x := observe(t, 14*time.Hour, o)
-		k := know(x.ledger, &x.state, o)
-		ended, resumed, exact := 0, 0, 0
-		for i := range x.w.Jobs() {
-			j := &x.w.Jobs()[i]
-			id := simulator.ID(i)
-			if j.Submit > x.state.At {
-				continue
-			}
-			p := k.of(*j)
-			done := j.Duration
-			if x.Sim.JobActive(id) {
-				done -= x.Sim.JobLeft(id)
-			}
-			restarts := time.Duration(max(0, x.Sim.JobStarts(id)-1)) * simulator.DefaultModels().Restart(j.GPUs.Whole())
-			if free {
-				restarts = 0
-			}
-			if p.Ran > done || p.Ran < done-restarts {
-				t.Errorf("%s did %v, known as %v, started %d times", j.ID, done, p.Ran, x.Sim.JobStarts(id))
-			}
-			if p.Ended == x.Sim.JobActive(id) {
-				t.Errorf("%s: ended %v, active %v", j.ID, p.Ended, x.Sim.JobActive(id))
-			}
-			if p.Ended {
-				ended++
-			}
-			if x.Sim.JobStarts(id) > 1 {
-				resumed++
-				if p.Ran == done {
-					exact++
-				}
-			}
+// ended draws jobs whose GPU-times are log-normal around a mean, with a
+// deviation of the logarithm, in equal shares of 1, 4 and 16 GPUs or of 1.
+func ended(n int, mean time.Duration, deviation float64, wide bool, seed uint64) []workload.Finish {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := make([]workload.Finish, n)
+	for i := range out {
+		gpus := 1
+		if wide {
+			gpus = []int{1, 4, 16}[i%3]
 		}
-		if ended < 50 || resumed < 20 || exact < resumed*3/4 {
-			t.Errorf("%d jobs ended, %d were resumed, the work of %d of them is exact", ended, resumed, exact)
+		service := mean.Seconds() * math.Exp(deviation*r.NormFloat64())
+		out[i] = workload.Finish{Job: workload.Job{GPUs: workload.GPUs(gpus)}, RunTime: time.Duration(service / float64(gpus) * 1e9)}
+	}
+	return out
+}
+
+// TestShapeChange: what counts as another shape of the workload, and what not.
+func TestShapeChange(t *testing.T) {
+	_, usual := shapeOf(ended(300, time.Hour, 2, true, 1))
+	tests := []struct {
+		name   string
+		now    []workload.Finish
+		change bool
+	}{
+		{"another draw", ended(300, time.Hour, 2, true, 2), false},
+		{"few jobs", ended(leastJobs, time.Hour, 2, true, 3), false},
+		{"ten times as many", ended(3000, time.Hour, 2, true, 4), false},
+		{"a twentieth of the length", ended(300, 3*time.Minute, 2, true, 5), false},
+		{"nearly equal jobs", ended(300, time.Hour, .3, true, 6), true},
+		{"far more diverse", ended(300, time.Hour, 4, true, 7), true},
+		{"only narrow ones, otherwise the same", ended(300, time.Hour, 2, false, 8), false},
+	}
+	for _, tt := range tests {
+		if _, s := shapeOf(tt.now); (s.distance(&usual) > shapeChange) != tt.change {
+			t.Errorf("%s: distance %.2f, a change from %.2f", tt.name, s.distance(&usual), shapeChange)
+		}
+	}
+	if d := usual.distance(&usual); d != 0 {
+		t.Errorf("a shape is %v from itself", d)
+	}
+}
+
+func TestShapeOfNothing(t *testing.T) {
+	for _, jobs := range [][]workload.Finish{nil, {{Job: workload.Job{GPUs: workload.GPUs(2)}}}} {
+		if scale, s := shapeOf(jobs); scale != 0 || s != (shape{}) {
+			t.Errorf("%d jobs that never ran have shape %+v, scale %v", len(jobs), s, scale)
 		}
 	}
 }
 
-func TestFutures(t *testing.T) {
-	x := observe(t, 14*time.Hour, simulator.Options{})
-	at := x.state.At
-	first := x.futures(t, 3)
-	if len(first) != 3 {
-		t.Fatalf("%d futures", len(first))
+// TestWhatIsSearched is the table of modes.
+func TestWhatIsSearched(t *testing.T) {
+	_, usual := shapeOf(ended(300, time.Hour, 2, true, 1))
+	_, equal := shapeOf(ended(300, time.Hour, .3, true, 1))
+	_, few := shapeOf(ended(20, time.Hour, .3, true, 1))
+	met := func(full int, shapes ...shape) *history { return &history{Full: full, Shapes: shapes} }
+	tests := []struct {
+		name      string
+		setting   Search
+		before    *history
+		now       shape
+		atDefault bool
+		want      Search
+		why       string
+	}{
+		{"nothing known", "", met(0), usual, false, SearchFull, "cold start: no search"},
+		{"default in force", SearchAuto, met(1, usual), usual, true, SearchFull, "cold start: the default"},
+		{"default in force for long", SearchAuto, met(99, usual), usual, true, SearchFull, "cold start: the default"},
+		{"as ever", SearchAuto, met(1, usual), usual, false, SearchPortfolio, "0.00 from one"},
+		{"as once", "", met(2, equal, usual), equal, false, SearchPortfolio, "0.00 from one"},
+		{"another shape", "", met(1, usual), equal, false, SearchFull, "from the nearest"},
+		{"another shape, of few jobs", "", met(1, usual), few, false, SearchPortfolio, "too few"},
+		{"first shape", "", met(1), usual, false, SearchFull, "first time"},
+		{"told to", SearchFull, met(9, usual), usual, false, SearchFull, "as set"},
+		{"told not to", SearchPortfolio, met(0), usual, true, SearchPortfolio, "as set"},
 	}
-	came := x.w.Window(at-time.Hour, at).Len()
-	for i, s := range first {
-		if s.State != &x.state || len(s.Left) != len(x.state.Jobs) {
-			t.Fatalf("future %d has %d remaining durations for %d jobs", i, len(s.Left), len(x.state.Jobs))
-		}
-		for k, left := range s.Left {
-			if left <= 0 {
-				t.Errorf("future %d: %s has %v left", i, x.state.Jobs[k].ID, left)
-			}
-		}
-		if got := s.Arrivals.Len(); got != 2*came {
-			t.Errorf("future %d: %d arrivals in two hours, %d in the last one", i, got, came)
-		}
-		if lo, hi := s.Arrivals.Span(); lo < at || hi >= at+2*time.Hour {
-			t.Errorf("future %d: arrivals from %v to %v", i, lo-at, hi-at)
-		}
-	}
-}
-
-// TestFuturesKnowNoFuture: jobs that come later, and how long active ones really
-// take, change nothing.
-func TestFuturesKnowNoFuture(t *testing.T) {
-	x := observe(t, 14*time.Hour, simulator.Options{})
-	want := x.futures(t, 2)
-	y := observe(t, 14*time.Hour, simulator.Options{})
-	if err := y.Sim.RunUntil(t.Context(), 18*time.Hour); err != nil { // the ledger goes on, the state stays
-		t.Fatal(err)
-	}
-	for i := range y.state.Jobs {
-		if y.state.Jobs[i].Duration != 0 {
-			t.Fatalf("the state tells that %s takes %v", y.state.Jobs[i].ID, y.state.Jobs[i].Duration)
-		}
-	}
-	got := y.futures(t, 2)
-	for i := range want {
-		if len(want[i].Left) != len(got[i].Left) || want[i].Arrivals.Digest() != got[i].Arrivals.Digest() {
-			t.Fatalf("future %d depends on what came later", i)
-		}
-		for k := range want[i].Left {
-			if want[i].Left[k] != got[i].Left[k] {
-				t.Errorf("future %d: %s has %v left, or %v when later events are known", i, x.state.Jobs[k].ID, want[i].Left[k], got[i].Left[k])
-			}
+	for _, tt := range tests {
+		what, why := tt.before.search(tt.setting, &situation{Shape: tt.now}, tt.atDefault)
+		if what != tt.want || !strings.Contains(why, tt.why) {
+			t.Errorf("%s: %s (%s), want %s (%s)", tt.name, what, why, tt.want, tt.why)
 		}
 	}
 }
 
-// TestLastHour: what SelfTune tunes on is the past hour, with what is known of
-// it by now.
-func TestLastHour(t *testing.T) {
-	x := observe(t, 14*time.Hour, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}})
-	at := x.state.At
-	replays, err := LastHour(x.ledger, &x.state, x.w.Zero(), 2, 1, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}})
+// trialOf a configuration with the same value in two futures.
+func trialOf(x *observed, value float64, set ...string) search.Trial {
+	c, err := x.scheduler.Space.Parse(x.scheduler.Space.Default(), set)
+	if err != nil {
+		panic(err)
+	}
+	return search.Trial{Config: c, Measurement: search.Measurement{Values: []float64{value, value}, Floors: []float64{1, 1}}}
+}
+
+// TestHistory: winners are remembered with what they met, survive being
+// stored, come back where it is met again, and are never more than there is room
+// for.
+func TestHistory(t *testing.T) {
+	tiresias, err := schedulers.Find("tiresias")
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth := map[string]*workload.Job{}
-	for i := range x.w.Jobs() {
-		truth[x.w.Jobs()[i].ID] = &x.w.Jobs()[i]
+	x := &observed{scheduler: tiresias}
+	sp := tiresias.Space
+	base := trialOf(x, 10)
+	busy := situation{Arrivals: 2, Backlog: 3, Hour: 12, Scale: 8}
+	idle := situation{Arrivals: .1, Hour: 3, Scale: 8}
+	win := func(m *history, round int, at situation, searched Search, best search.Trial, others ...search.Trial) *history {
+		out := Result{Trials: append([]search.Trial{base, best}, others...), Best: best, Incumbent: base}
+		out.Search = searched
+		return m.after(round, &at, tiresias, &out)
 	}
-	active := map[string]bool{}
-	for i := range x.state.Jobs {
-		active[x.state.Jobs[i].ID] = true
+	first := trialOf(x, 5, "queues=2", "queue_thresholds=500")
+	second := trialOf(x, 6, "queues=4", "queue_thresholds=500,90000,400000")
+	m := win(loadHistory(nil, sp), 1, busy, SearchFull, first, second, trialOf(x, 7, "queues=2", "queue_thresholds=501"), trialOf(x, 11, "queues=6"))
+	m = win(m, 2, idle, SearchPortfolio, base)
+	if m.Full != 1 || len(m.Shapes) != 0 || len(m.Winners) != 2 || m.Winners[0].Wins != 1 || m.Winners[1].Wins != 0 {
+		t.Fatalf("after two rounds: %+v", m)
 	}
-	for i, r := range replays {
-		if r.State.At != at-time.Hour || len(r.Left) != len(r.State.Jobs) {
-			t.Fatalf("replay %d begins at %v, %d remaining durations for %d jobs", i, r.State.At, len(r.Left), len(r.State.Jobs))
+	third := trialOf(x, 4, "queues=1", "order=submit")
+	m = win(m, 3, idle, SearchPortfolio, third)
+	m = win(m, 4, idle, SearchPortfolio, third)
+
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := loadHistory(text, sp)
+	if diff := cmp.Diff(m, again, cmp.AllowUnexported(winner{}, history{}, situation{}, shape{})); diff != "" {
+		t.Errorf("stored and read back:\n%s", diff)
+	}
+	names := func(at situation, most int) (out []string) {
+		for _, c := range again.candidates(&at, sp, nil, sp.Default(), most) {
+			out = append(out, c.Origin+":"+c.Name+" "+c.Config.Get("queues").String())
 		}
-		if want := x.w.Window(at-time.Hour+1, at+1).Len(); r.Arrivals.Len() != want {
-			t.Errorf("replay %d: %d arrivals, %d came", i, r.Arrivals.Len(), want)
+		return out
+	}
+	if got, want := names(busy, 9), []string{"like:round-1 2", "past:round-3 1", "like:round-1 4"}; !slices.Equal(got, slices.Replace(want, 1, 2, "past:round-4 1")) {
+		t.Errorf("busy: %q", got)
+	}
+	if got := names(idle, 1); len(got) != 1 || got[0] != "like:round-4 1" {
+		t.Errorf("idle: %q", got)
+	}
+	for _, broken := range []string{"", "{", `{"version":99,"full":3}`, `{"version":1,"winners":[{"config":{"queues":99}}]}`} {
+		if m := loadHistory(json.RawMessage(broken), sp); len(m.Winners) != 0 || m.Full == 3 {
+			t.Errorf("%q is read as %+v", broken, m)
 		}
-		for k := range r.State.Jobs {
-			a := &r.State.Jobs[k]
-			if done := truth[a.ID].Duration - a.RunTime; !active[a.ID] && r.Left[k] != max(done, time.Second) {
-				t.Errorf("replay %d: %s had %v left, replayed with %v", i, a.ID, done, r.Left[k])
+	}
+
+	r := rand.New(rand.NewPCG(1, 2))
+	for round := range 100 {
+		c := randomConfig(r, sp)
+		best := search.Trial{Config: c, Measurement: base.Measurement}
+		m = win(m, 10+round, busy, SearchPortfolio, best)
+	}
+	if len(m.Winners) != winnersKept || !slices.ContainsFunc(m.Winners, func(w winner) bool { return w.Wins == 2 }) {
+		t.Errorf("%d winners kept of 103, that which won twice among them: %v", len(m.Winners), m.Winners)
+	}
+	if got := m.candidates(&busy, sp, presetsIn(sp, tiresias), sp.Default(), 6); len(got) != 6 {
+		t.Errorf("%d candidates", len(got))
+	}
+}
+
+// TestRoundsLearnFromRounds: rounds that hand on their history search the
+// whole space at first and the portfolio later, within their budget, and decide
+// the same for any number of workers.
+func TestRoundsLearnFromRounds(t *testing.T) {
+	run := func(workers int) (out []string) {
+		incumbent, handed := schedulers.All[0].Space.Default(), json.RawMessage(nil)
+		for hour := 6; hour <= 14; hour += 2 {
+			x := observe(t, time.Duration(hour)*time.Hour, simulator.Options{})
+			if hour == 6 {
+				incumbent = x.scheduler.Space.Default()
+			} else if incumbent.Equal(x.scheduler.Space.Default()) {
+				incumbent = x.scheduler.Presets[0].Config // somebody set it
 			}
-		}
-		for _, j := range r.Arrivals.Jobs() {
-			if !active[j.ID] && j.Duration != truth[j.ID].Duration {
-				t.Errorf("replay %d: %s took %v, replayed with %v", i, j.ID, truth[j.ID].Duration, j.Duration)
+			got, err := Decide(context.Background(), Input{
+				Snapshot:  x.snapshot(),
+				Scheduler: "tiresias", Space: x.scheduler.Space, Goal: Minimise("avg_jct"), Incumbent: incumbent,
+				Round: hour, History: handed, Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Workers: workers, MinRatio: 1.001},
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
+			if n := got.Stats.Evaluations; n > 24 {
+				t.Errorf("%v evaluations of 24", n)
+			}
+			if got.Search == SearchPortfolio && len(got.Trials) > portfolioSize {
+				t.Errorf("a portfolio of %d", len(got.Trials))
+			}
+			if err := explained(got); err != nil {
+				t.Errorf("at %d h: %v", hour, err)
+			}
+			incumbent, handed = got.Config, got.History
+			out = append(out, string(got.Search)+" "+evidence(t, got))
 		}
+		return out
+	}
+	one := run(1)
+	if !strings.HasPrefix(one[0], string(SearchFull)) || !strings.HasPrefix(one[len(one)-1], string(SearchPortfolio)) {
+		t.Errorf("the first searched %s, the last %s", one[0], one[len(one)-1])
+	}
+	if diff := cmp.Diff(one, run(3)); diff != "" {
+		t.Errorf("three workers decide otherwise than one:\n%s", diff)
+	}
+}
+
+// TestExcluded: a winner that is livelocked on the futures of a later round is a
+// candidate no more, whatever it wins, across a restart too; if all are livelocked,
+// nothing is held against any.
+func TestExcluded(t *testing.T) {
+	tiresias, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &observed{scheduler: tiresias}
+	base, good, bad := trialOf(x, 10), trialOf(x, 6, "queues=2", "queue_thresholds=500"), trialOf(x, 5, "queues=2", "queue_thresholds=90000", "starve_limit=600")
+	stuck := func(t search.Trial) search.Trial { t.Measurement.Exhausted = true; return t }
+	m := loadHistory(nil, tiresias.Space)
+	round := func(best search.Trial, others ...search.Trial) {
+		out := Result{Trials: append([]search.Trial{best}, others...), Best: best, Incumbent: base}
+		next := m.after(1, &situation{}, tiresias, &out)
+		text, err := json.Marshal(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = loadHistory(text, tiresias.Space)
+	}
+	won := func() (out []bool) {
+		for _, w := range []search.Trial{good, bad} {
+			out = append(out, slices.ContainsFunc(m.candidates(&situation{}, tiresias.Space, nil, base.Config, 9), func(c search.Preset) bool { return c.Config.Equal(w.Config) }))
+		}
+		return out
+	}
+	round(good, base)
+	round(bad, base, good)
+	if got := won(); !got[0] || !got[1] {
+		t.Fatalf("after two wins: %v", got)
+	}
+	round(search.Trial{Err: "none"}, stuck(base), stuck(good), stuck(bad))
+	round(stuck(base), stuck(good), stuck(bad))
+	if got := won(); !got[0] || !got[1] {
+		t.Errorf("nobody ended, and yet: %v", got)
+	}
+	round(base, good, stuck(bad))
+	round(bad, base)
+	if got := won(); !got[0] || got[1] {
+		t.Errorf("a winner that livelocked is a candidate: %v", got)
+	}
+	r := rand.New(rand.NewPCG(3, 1))
+	for range 3 * excludedKept {
+		c := search.Trial{Config: randomConfig(r, tiresias.Space), Measurement: base.Measurement}
+		round(c, base)
+		round(base, stuck(c))
+	}
+	if len(m.Excluded) != excludedKept {
+		t.Errorf("%d are excluded, room is for %d", len(m.Excluded), excludedKept)
+	}
+}
+
+// explained checks that a round's record says of every configuration that was
+// measured where it comes from and what it was found to gain.
+func explained(r Result) error {
+	if len(r.Candidates) != len(r.Trials) || len(r.Candidates) == 0 {
+		return fmt.Errorf("%d candidates of %d trials", len(r.Candidates), len(r.Trials))
+	}
+	kinds := map[string]int{}
+	for i, c := range r.Candidates {
+		kind, _, _ := strings.Cut(c.Origin, ":")
+		kinds[kind]++
+		if g := search.Gain(r.Trials[i], r.Incumbent); math.Abs(c.Ratio-g.Ratio) > 1e-3 && r.Stats.Raced == 0 {
+			return fmt.Errorf("%s is said to gain %v, it is %v", c.Origin, c.Ratio, g.Ratio)
+		}
+		if c.Origin == "incumbent" && c.Agrees {
+			return errors.New("the incumbent is better than itself")
+		}
+	}
+	switch {
+	case r.Candidates[0].Origin != "default" || kinds["preset"] == 0:
+		return fmt.Errorf("no default or no preset among %v", kinds)
+	case r.Search == SearchPortfolio && (kinds["like"]+kinds["past"] == 0 || len(kinds) > 5):
+		return fmt.Errorf("a portfolio of %v", kinds)
+	case r.Search == SearchFull && kinds["like"]+kinds["past"] > pastInFull:
+		return fmt.Errorf("a search of the whole space began with %v", kinds)
+	}
+	return nil
+}
+
+// TestRace: what was only lucky on the futures of the search is not adopted.
+func TestRace(t *testing.T) {
+	x := observe(t, 12*time.Hour, simulator.Options{})
+	all := x.futures(t, 6)
+	r := tuningRound(t, x)
+	var err error
+	if r.Incumbent, err = r.Space.Parse(r.Incumbent, []string{"queues=1"}); err != nil {
+		t.Fatal(err)
+	}
+	r.Scenarios, r.HeldOut = all[:2], all[2:]
+	got, err := r.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Adopt || len(got.Best.Measurement.Values) != 6 || len(got.Incumbent.Measurement.Values) != 6 {
+		t.Fatalf("adopted %v on %d futures: %s", got.Adopt, len(got.Best.Measurement.Values), got.Reason)
+	}
+	if n := got.Stats.Evaluations; n > r.Budget || got.Stats.Raced < 2 {
+		t.Errorf("%v evaluations of %d, %v raced", n, r.Budget, got.Stats.Raced)
+	}
+	for i := range r.Scenarios {
+		if got.Best.Measurement.Values[i] >= got.Incumbent.Measurement.Values[i] {
+			t.Error("adopted what is not better in every future searched on")
+		}
+	}
+	if got.Interval.Low > got.Ratio || got.Interval.High < got.Ratio || got.Interval.Low <= 0 {
+		t.Errorf("ratio %v outside its interval %+v", got.Ratio, got.Interval)
+	}
+	// The whole is the parts' values in order.
+	both := tuningRound(t, x)
+	both.Incumbent, both.Scenarios = r.Incumbent, all
+	s, err := NewScorer(&both.Problem, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.Measure(context.Background(), got.Config)
+	if err != nil || !slices.Equal(want.Values, got.Best.Measurement.Values) || !slices.Equal(want.Floors, got.Best.Measurement.Floors) {
+		t.Errorf("raced %v, measured at once %v, error %v", got.Best.Measurement.Values, want.Values, err)
+	}
+	// Equal jobs all at once are the one thing that no queue is better for.
+	var equal []workload.Job
+	for i := range 240 {
+		equal = append(equal, workload.Job{ID: strings.Repeat("x", i+1), Submit: time.Duration(i) * time.Second, Duration: 3 * time.Hour, GPUs: workload.GPUs(1)})
+	}
+	w, err := workload.New("equal", x.w.Zero(), equal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.HeldOut = []Scenario{{Arrivals: w}}
+	if got, err = r.Run(context.Background()); err != nil || got.Adopt || !strings.Contains(got.Reason, "not chosen on") {
+		t.Errorf("adopted what was lucky: %+v, error %v", got.Decision, err)
+	}
+	// Nothing to race on is no race.
+	r.HeldOut = []Scenario{{}}
+	if got, err = r.Run(context.Background()); err != nil || got.Stats.Raced != 0 || !got.Adopt {
+		t.Errorf("%+v, error %v", got.Decision, err)
+	}
+}
+
+// TestInterval: Student's t by hand, and how often it covers the truth.
+func TestInterval(t *testing.T) {
+	m := func(v ...float64) search.Measurement {
+		f := make([]float64, len(v))
+		for i := range f {
+			f[i] = 100
+		}
+		return search.Measurement{Values: v, Floors: f}
+	}
+	// Parts 20, 20, 20 and 10, 10, 10: no doubt that it is 2.
+	if x := interval(m(120, 120, 120), m(110, 110, 110)); math.Abs(x.Low-2) > 1e-12 || math.Abs(x.High-2) > 1e-12 {
+		t.Errorf("no spread: %+v", x)
+	}
+	// Parts 10, 20, 30 and 10, 10, 10: d = -.5, 0, .5, t(2, .975) = 4.3027.
+	half := 4.302652729911275 * .5 / math.Sqrt(3)
+	if x := interval(m(110, 120, 130), m(110, 110, 110)); math.Abs(x.Low-2*math.Exp(-half)) > 1e-9 || math.Abs(x.High-2*math.Exp(half)) > 1e-9 {
+		t.Errorf("%+v", x)
+	}
+	for name, x := range map[string]Interval{
+		"two futures": interval(m(120, 120), m(110, 110)), "nothing above the floor": interval(m(120, 120, 120), m(100, 100, 100)),
+		"other futures": interval(m(120, 120, 120), m(110, 110, 110, 110)), "no floors": interval(search.Measurement{Values: []float64{1, 2, 3}}, m(1, 2, 3)),
+	} {
+		if !x.IsZero() {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	covered, runs := 0, 2000
+	for range runs {
+		var a, b []float64
+		for range 8 {
+			load := math.Exp(.5 * r.NormFloat64())
+			b = append(b, 100+10*load*math.Exp(.1*r.NormFloat64()))
+			a = append(a, 100+12*load*math.Exp(.1*r.NormFloat64()))
+		}
+		if x := interval(m(a...), m(b...)); x.Low <= 1.2 && 1.2 <= x.High {
+			covered++
+		}
+	}
+	// Four standard errors of a proportion, and 2 % for so few futures.
+	if share := float64(covered) / float64(runs); math.Abs(share-.95) > .02+4*math.Sqrt(.95*.05/float64(runs)) {
+		t.Errorf("the interval covers the truth in %.3f of all cases", share)
 	}
 }

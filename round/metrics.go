@@ -12,12 +12,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Objectives are the metrics that a scheduler can be tuned for by name; lower is
-// better. They are statistics of the JCT, in seconds, and of the finish-time
-// fairness rho (simulator.Outcome): ftf is the share of jobs above 1, which
-// Themis keeps small. Their floors are the same statistics of the jobs that
-// never wait: no configuration brings a job that has waited too long already to
-// a rho below. Goals know more: see Metrics.
+// Objectives are the metrics that an evaluation can minimise: statistics of the JCT, in
+// seconds, and of the finish-time fairness rho (simulator.Outcome); ftf is the share of
+// jobs with rho above 1, which Themis minimises. Their floors are the same statistics
+// if no job waited from now on. Goals know more: see Metrics.
 var Objectives = []string{"avg_jct", "p50_jct", "p95_jct", "p99_jct", "ftf", "p95_rho", "max_rho"}
 
 // metric is a statistic of a run's jobs.
@@ -30,8 +28,8 @@ type metric struct {
 	tenants bool
 }
 
-// metrics by name. Queue is the queueing delay, all spells of it; deadline_misses
-// is the share that end late of the jobs that have a deadline, 0 if none has.
+// metrics by name. Queue is the total queueing delay; deadline_misses is the share of
+// jobs with a deadline that end after it, 0 if none has one.
 var metrics = map[string]metric{
 	"avg_jct":          {jct, jctFloor, stats.Mean, "s", false},
 	"p50_jct":          {jct, jctFloor, quantile(.5), "s", false},
@@ -49,7 +47,7 @@ var metrics = map[string]metric{
 	"tenant_p95_queue": {queue, queueFloor, quantile(.95), "s", true},
 }
 
-// Metrics are the names of what goals can be made of.
+// Metrics are the names of the metrics of goals.
 func Metrics() []string { return slices.Sorted(maps.Keys(metrics)) }
 
 func jct(o *simulator.Outcome) float64                   { return o.JCT().Seconds() }
@@ -118,14 +116,10 @@ func unfair(values []float64) float64 {
 	return float64(n) / float64(len(values))
 }
 
-// Figure writes a value of an objective for people: a metric in its unit, and a
-// weighted sum, which is a ratio to the incumbent's, as a number.
-func Figure(objective string, v float64) string {
-	g, err := ParseGoal(objective)
-	if err != nil {
-		return fmt.Sprintf("%g", v)
-	}
-	m, ok := metrics[g.Plain()]
+// FormatMetric formats a value of a metric in its unit, and of anything else, such as a
+// weighted sum of ratios to the incumbent's, as a number.
+func FormatMetric(name string, v float64) string {
+	m, ok := metrics[name]
 	switch {
 	case !ok:
 		return fmt.Sprintf("%.4f", v)
@@ -137,14 +131,13 @@ func Figure(objective string, v float64) string {
 	return fmt.Sprintf("%.0f s", v)
 }
 
-// Unit of an objective's values: s, share (of the jobs), or ratio, which rho and
+// Format formats a value of the goal's objective.
+func (g *Goal) Format(v float64) string { return FormatMetric(g.Metric(), v) }
+
+// Unit of the objective's values: s, share (of the jobs), or ratio, which rho and
 // weighted sums are.
-func Unit(objective string) string {
-	g, err := ParseGoal(objective)
-	if err != nil {
-		return ""
-	}
-	m, ok := metrics[g.Plain()]
+func (g *Goal) Unit() string {
+	m, ok := metrics[g.Metric()]
 	switch {
 	case !ok || m.unit == "":
 		return "ratio"
@@ -162,15 +155,24 @@ func CheckObjective(name string) error {
 	return nil
 }
 
-// perTenant is a metric's value in a scenario: of all jobs under the name "", or
-// of each tenant's.
-type perTenant map[string]float64
+// metricValues are a metric by scenario: of all jobs with the floors, or, for a
+// tenants' metric, of each tenant's jobs.
+type metricValues struct {
+	all, floors []float64
+	byTenant    []map[string]float64
+}
 
-// figure computes a metric of the outcomes.
-func (p *player) figure(m *metric, x *Scenario) perTenant {
-	if !m.tenants {
-		return perTenant{"": m.to(p.each(m.of))}
+// add computes a metric of the outcomes on a scenario.
+func (v *metricValues) add(m *metric, p *player, x *Scenario) {
+	if m.tenants {
+		v.byTenant = append(v.byTenant, p.byTenant(m, x))
+		return
 	}
+	v.all = append(v.all, m.to(p.each(m.of)))
+	v.floors = append(v.floors, m.to(p.each(func(o *simulator.Outcome) float64 { return m.floor(o, x) })))
+}
+
+func (p *player) byTenant(m *metric, x *Scenario) map[string]float64 {
 	values := map[string][]float64{}
 	for i := range p.out {
 		o := &p.out[i]
@@ -179,7 +181,7 @@ func (p *player) figure(m *metric, x *Scenario) perTenant {
 			values[t] = append(values[t], m.of(o))
 		}
 	}
-	out := perTenant{}
+	out := map[string]float64{}
 	for t, v := range values {
 		out[t] = m.to(v)
 	}

@@ -13,50 +13,52 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Round is one tuning round on given scenarios: search, then the adoption rule.
-// Service and evaluation differ in where the scenarios come from, not here.
-type Round struct {
+// Problem is what is tuned, and for what: a scheduler's configurations on a cluster,
+// compared with the one in force by a goal.
+type Problem struct {
 	Scheduler *schedulers.Scheduler
 	Space     *space.Space
-	Objective string // the text of a Goal
 	Cluster   workload.Cluster
-	Scenarios []Scenario
 	Options   simulator.Options
+	Goal      Goal
 	Incumbent space.Config
-	Refused   []space.Config
+	// Refused are configurations that the scheduler will not run.
+	Refused []space.Config
+}
+
+// Round is one tuning round on given scenarios: search, then the adoption rule.
+// Service and evaluation differ in where the scenarios come from, not here. Of
+// Settings it ignores Horizon and Futures, and SearchAuto is SearchFull.
+type Round struct {
+	Problem
+	Settings
+	// Scenarios are searched on. HeldOut are futures that nothing is chosen on: if
+	// there are any, the best candidates and the incumbent are measured on them too,
+	// and what is adopted must be better there on average. Selecting the best of many
+	// on few futures is biased (winner's curse); held-out futures remove the bias.
+	Scenarios []Scenario
+	HeldOut   []Scenario
 	// Sampler names the search.Samplers entry that suggests what the portfolio
 	// (default, incumbent, presets) leaves of the budget; "" is the default one.
 	// State continues one that learns.
 	Sampler string
 	State   json.RawMessage
-	// NoPresets leaves the scheduler's presets out of the portfolio.
+	// NoPresets leaves the scheduler's presets out of the portfolio. Past are further
+	// configurations of the portfolio, after the presets.
 	NoPresets bool
-	// Past are further configurations of the portfolio, after the presets.
-	Past []search.Preset
-	// Portfolio searches the portfolio only.
-	Portfolio bool
-	// Confirm are futures that nothing was chosen on. If there are any, the best
-	// candidates and the incumbent are played on them too, and what is adopted must
-	// be better there on average: the best of many on few futures is the luckiest.
-	Confirm  []Scenario
-	Budget   int
-	Workers  int
-	MinRatio float64
-	// Always replaces the incumbent by whatever measured best, as the paper does.
-	Always bool
-	Seed   uint64
-	// Pruner, if set, rejects proposals and narrows the scope of the search.
+	Past      []search.Preset
+	// Pruner, if set, rejects proposals that are not worth measuring.
 	Pruner Pruner
 	// Cache, if set, holds measurements of rounds on the same scenarios.
 	Cache    *search.Cache
 	Progress func(search.Trial)
-	// Time, if positive, is how long the search may take (search.Options.Time).
+	// Time, if positive, bounds the search (search.Options.Time).
 	Time time.Duration
-	// Record is the search's; its Space is set by the round.
+	// Record is the search's; the round sets its Space.
 	Record search.Record
-	// Front names metrics, each once: the search then looks for what no other configuration
-	// beats in all of them, and every trial has them as search.Metrics. What is adopted
-	// is still judged by Objective.
+	// Front names metrics, each once: the search is then for the Pareto front of all of
+	// them, and every trial has them as search.Metrics. What is adopted is still judged
+	// by the goal.
 	Front []string
 
 	registered *space.Space // that Space is a part of (withoutInert); nil if it is all of it
@@ -90,7 +92,7 @@ type Result struct {
 	NoDeadline bool
 }
 
-// Run searches and decides. With nothing to play on it keeps the incumbent and
+// Run searches and decides. With nothing to measure on it keeps the incumbent and
 // says so.
 func (r *Round) Run(ctx context.Context) (Result, error) {
 	narrow, inert := r.withoutInert()
@@ -104,8 +106,8 @@ func (r *Round) Run(ctx context.Context) (Result, error) {
 }
 
 func (r *Round) run(ctx context.Context) (Result, error) {
-	out := Result{Decision: Decision{Config: r.Incumbent, Ratio: 1, Details: map[string]float64{}}}
-	scorer, err := NewScorer(r.Scheduler, r.Cluster, r.Scenarios, r.Objective, r.Options)
+	out := Result{Decision: Decision{Config: r.Incumbent, Ratio: 1}}
+	measure, err := r.measure(ctx, r.Scenarios)
 	if errors.Is(err, errNothing) {
 		out.Reason = "nothing runs, waits or is expected"
 		return out, nil
@@ -113,53 +115,8 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 	if err != nil {
 		return out, err
 	}
-	if err := scorer.setUp(ctx, r); err != nil {
-		return out, err
-	}
-	o := search.Options{
-		Space: r.Space, Evaluate: scorer.Measure, Incumbent: r.Incumbent, Method: r.Sampler, State: r.State,
-		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
-		Ranking: search.Ranking{ParetoMetrics: scorer.others}, Time: r.Time, Record: r.Record,
-	}
-	o.Record.Space = r.registered
-	if !r.Always {
-		o.Ranking.MinFeasibleProb = likely
-	}
-	for _, x := range r.goal().Then {
-		o.Ranking.Tiebreakers = append(o.Ranking.Tiebreakers, search.Tiebreaker{Metric: x.Metric, Within: x.Within})
-	}
-	if r.Cache != nil || r.Record.To != nil || r.Record.Resume != nil {
-		o.Context = scorer.Digest()
-	}
-	o.Reject = func(_ []search.Trial, c space.Config) string {
-		if r.refuses(c) {
-			return "the scheduler refused it"
-		}
-		return ""
-	}
-	if r.Pruner != nil {
-		refused := o.Reject
-		o.Scope = r.Pruner.Scope
-		o.Reject = func(history []search.Trial, c space.Config) string {
-			if why := refused(history, c); why != "" {
-				return why
-			}
-			return r.Pruner.Reject(history, c)
-		}
-	}
-	if !r.NoPresets {
-		o.Presets = presetsIn(r.Space, r.Scheduler)
-	}
-	o.Presets = append(o.Presets, r.Past...)
-	kept := 0 // for the race
-	if len(r.Confirm) > 0 && !r.Always && r.Budget >= 8 {
-		kept = min(racers, r.Budget/4)
-		o.Budget -= kept
-	}
-	if r.Portfolio {
-		o.Budget = min(max(1, o.Budget), distinct(r.Space.Default(), r.Incumbent, o.Presets))
-	}
-	found, err := search.Tune(ctx, o)
+	racing := r.racers()
+	found, err := search.Tune(ctx, r.searchOptions(measure, racing))
 	if err != nil && !allExhausted(found.Trials) {
 		return out, err
 	}
@@ -168,36 +125,124 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 			return out, err
 		}
 	}
-	out.Trials, out.State = found.Trials, found.State
-	out.Stopped, out.Sampler, out.Choice = found.Stopped, found.Sampler, found.Choice
-	if r.Portfolio {
+	out.take(&found)
+	if r.Search == SearchPortfolio {
 		out.Sampler, out.Choice = "", ""
 	}
+	expected := found.Best
+	if r.Always {
+		expected = -1 // the best as measured
+	}
+	better, raced, err := r.confirm(ctx, &out, expected, racing)
+	if err != nil {
+		return out, err
+	}
+	if raced {
+		expected = -1 // the race saw more futures than the search
+	}
+	r.adopt(&out, better, raced, expected)
+	return out, nil
+}
+
+// measure returns what measures configurations on scenarios; errNothing if these
+// have no job.
+func (r *Round) measure(ctx context.Context, scenarios []Scenario) (*Scorer, error) {
+	s, err := NewScorer(&r.Problem, scenarios)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range r.Front {
+		if err := s.Add(name); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.CompareWith(ctx, r.Incumbent)
+}
+
+// racers is how many configurations are to be measured on the held-out futures, out
+// of the budget; 0 for no race.
+func (r *Round) racers() int {
+	if len(r.HeldOut) == 0 || r.Always || r.Budget < leastToRace {
+		return 0
+	}
+	return min(mostRacers, r.Budget/4)
+}
+
+// searchOptions are those of the search on the scenarios, which leaves a part of the
+// budget for a race.
+func (r *Round) searchOptions(measure *Scorer, racing int) search.Options {
+	o := search.Options{
+		Space: r.Space, Evaluate: measure.Measure, Incumbent: r.Incumbent, Presets: r.portfolio(), Method: r.Sampler, State: r.State,
+		Budget: r.Budget - racing, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
+		Ranking: search.Ranking{ParetoMetrics: measure.others}, Time: r.Time, Record: r.Record, Reject: r.reject,
+	}
+	o.Record.Space = r.registered
+	if !r.Always {
+		o.Ranking.MinFeasibleProb = likely
+	}
+	for _, x := range r.Goal.Then {
+		o.Ranking.Tiebreakers = append(o.Ranking.Tiebreakers, search.Tiebreaker{Metric: x.Metric, Within: x.Within})
+	}
+	if r.Cache != nil || r.Record.To != nil || r.Record.Resume != nil {
+		o.Context = measure.Digest()
+	}
+	if r.Pruner != nil {
+		o.Scope = r.Pruner.Scope
+	}
+	if r.Search == SearchPortfolio {
+		o.Budget = min(max(1, o.Budget), distinct(r.Space.Default(), r.Incumbent, o.Presets))
+	}
+	return o
+}
+
+// portfolio is measured before anything is sampled, besides the default and the
+// incumbent.
+func (r *Round) portfolio() []search.Preset {
+	var out []search.Preset
+	if !r.NoPresets {
+		out = presetsIn(r.Space, r.Scheduler)
+	}
+	return append(out, r.Past...)
+}
+
+// reject says why a proposal is not worth measuring, "" if it is.
+func (r *Round) reject(history []search.Trial, c space.Config) string {
+	switch {
+	case r.refuses(c):
+		return "the scheduler refused it"
+	case r.Pruner != nil:
+		return r.Pruner.Reject(history, c)
+	}
+	return ""
+}
+
+// take records what a search found.
+func (out *Result) take(found *search.Result) {
+	out.Trials, out.State = found.Trials, found.State
+	out.Stopped, out.Sampler, out.Choice = found.Stopped, found.Sampler, found.Choice
 	if found.Incumbent >= 0 {
 		out.Incumbent = found.Trials[found.Incumbent]
 	}
 	out.Candidates = candidates(out.Trials, out.Incumbent)
-	out.Details["trials"] = float64(len(found.Trials))
-	out.Details["evaluations"] = float64(found.Evaluations)
-	expected, raced := found.Best, false
-	if r.Always {
-		expected = -1 // the best as measured
+	out.Stats.Trials, out.Stats.Evaluations = len(found.Trials), found.Evaluations
+}
+
+// confirm returns the trials that may replace the incumbent: of those better in
+// enough of the scenarios, the ones that won the race on held-out futures. raced is
+// false where there was no race; then all scenarios must agree.
+func (r *Round) confirm(ctx context.Context, out *Result, expected, racing int) (better []search.Trial, raced bool, err error) {
+	if racing == 0 || !out.Incumbent.OK() {
+		return r.better(out, false), false, nil
 	}
-	racing := kept > 0 && out.Incumbent.OK()
-	agreed := r.better(&out, racing)
-	if racing && len(agreed) > 0 {
-		won, err := r.race(ctx, &out, agreed, expected, kept)
-		if err != nil {
-			return out, err
-		}
-		if raced = won != nil; raced { // they have been seen on more futures than the search saw
-			agreed, expected = won, -1
-		} else {
-			agreed = r.better(&out, false)
-		}
+	candidates := r.better(out, true)
+	if len(candidates) == 0 {
+		return nil, false, nil
 	}
-	r.choose(&out, agreed, raced, expected)
-	return out, nil
+	won, err := r.race(ctx, out, candidates, expected, racing)
+	if errors.Is(err, errNothing) {
+		return r.better(out, false), false, nil
+	}
+	return won, true, err
 }
 
 // distinct counts the configurations of a portfolio, each once.

@@ -16,8 +16,7 @@ import (
 )
 
 func tuningRound(t *testing.T, x *observed) *Round {
-	return &Round{Scheduler: x.scheduler, Space: x.scheduler.Space, Objective: "avg_jct", Cluster: x.state.Cluster, Scenarios: x.futures(t, 2),
-		Incumbent: x.scheduler.Space.Default(), Budget: 16, MinRatio: 1.0001, Seed: 3}
+	return &Round{Problem: x.problem("avg_jct"), Scenarios: x.futures(t, 2), Settings: Settings{Budget: 16, MinRatio: 1.0001, Seed: 3}}
 }
 
 // evidence is all that a round found, as text.

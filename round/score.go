@@ -17,13 +17,13 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Scenario is one thing a configuration is played on: jobs that are active at
-// an instant with the work they have left, and jobs that arrive.
+// Scenario is a workload to measure configurations on: jobs that are active at an
+// instant with their remaining work, and jobs that arrive.
 type Scenario struct {
 	State    *workload.State // nil: an empty cluster
 	Left     []time.Duration
 	Arrivals *workload.Workload
-	// Services are what past jobs took, for policies that learn from it
+	// Services are the GPU-times of past jobs, for policies that learn from them
 	// (simulator.Options.Services).
 	Services []time.Duration
 	// Warmup says that jobs submitted before CountFrom run but do not count.
@@ -31,14 +31,14 @@ type Scenario struct {
 	CountFrom time.Duration
 }
 
-// eventsPerJob bounds an evaluation: configurations that need more (a good one
-// stays below 8) are livelocked, for instance by thresholds below the restart
-// cost with a short starve limit.
+// eventsPerJob bounds a simulation. Good configurations need fewer than 8; those that
+// need more are livelocked, for instance by thresholds below the restart cost with a
+// short starve limit.
 const eventsPerJob = 16
 
-// Scorer plays configurations of a scheduler on scenarios, each until its last
-// job ends, and measures the objective over exactly those jobs (DESIGN section
-// 4). It is safe for concurrent use.
+// Scorer simulates configurations of a scheduler on scenarios, each until its last
+// job ends, and measures the goal over exactly those jobs. It is safe for concurrent
+// use.
 type Scorer struct {
 	scheduler *schedulers.Scheduler
 	cluster   workload.Cluster
@@ -47,7 +47,7 @@ type Scorer struct {
 	others    []string // further metrics to measure
 	options   simulator.Options
 	players   sync.Pool
-	incumbent *incumbentFigures // nil where the goal is not relative to one
+	incumbent *reference // nil where the goal is not relative to one
 	// AllMetrics has every metric of MetricNames measured, not only the two that
 	// cost nothing. It is set before the first measurement.
 	AllMetrics bool
@@ -65,14 +65,13 @@ type player struct {
 	begin  simulator.ID // jobs before it were active when the run began
 }
 
-// NewScorer takes scenarios on a cluster and the text of a goal. Scenarios
-// without jobs are left out; there must be one with.
-func NewScorer(s *schedulers.Scheduler, c workload.Cluster, scenarios []Scenario, objective string, o simulator.Options) (*Scorer, error) {
-	goal, err := ParseGoal(objective)
-	if err != nil {
+// NewScorer takes a problem and scenarios to measure on. Scenarios without jobs are
+// left out; there must be one with.
+func NewScorer(p *Problem, scenarios []Scenario) (*Scorer, error) {
+	if err := p.Goal.check(); err != nil {
 		return nil, err
 	}
-	sc := &Scorer{scheduler: s, cluster: c, goal: goal, options: o}
+	sc := &Scorer{scheduler: p.Scheduler, cluster: p.Cluster, goal: p.Goal, options: p.Options}
 	sc.options.Observer = nil
 	for _, x := range scenarios {
 		if x.Jobs() > 0 {
@@ -86,12 +85,12 @@ func NewScorer(s *schedulers.Scheduler, c workload.Cluster, scenarios []Scenario
 	return sc, nil
 }
 
-// errNothing is returned where there is no job to play on.
+// errNothing is returned where the scenarios have no job.
 var errNothing = errors.New("no active job and no arrival to play on")
 
-// Aggregate returns the scenario with similar jobs in groups (see
-// workload.Aggregate), as a cheaper thing to play on. x is not changed. cluster
-// counts where x has no state.
+// Aggregate returns the scenario with similar jobs in groups (workload.Aggregate),
+// which is cheaper to simulate. x is not changed. cluster is used where x has no
+// state.
 func (x Scenario) Aggregate(cluster workload.Cluster, size int) Scenario {
 	if x.State != nil {
 		cluster = x.State.Cluster
@@ -115,32 +114,35 @@ func (x *Scenario) Jobs() int {
 // Measure is a search.Evaluator.
 func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measurement, error) {
 	if sc.incumbent != nil && sc.incumbent.config.Equal(c) && !sc.AllMetrics {
-		return sc.score(sc.incumbent.raw), nil
+		return sc.score(sc.incumbent.figures), nil
 	}
-	raw, err := sc.play(ctx, c)
+	f, err := sc.play(ctx, c)
 	if err != nil {
 		return search.Measurement{}, err
 	}
-	return sc.score(raw), nil
+	return sc.score(f), nil
 }
 
-// figures are what one configuration's runs came to.
+// figures are the metrics of a configuration. If one of its simulations exhausted its
+// events, values lack scenarios.
 type figures struct {
 	exhausted bool
-	values    map[string][]perTenant // by metric, then scenario
-	floors    map[string][]float64
-	metrics   map[string]float64
+	values    map[string]*metricValues // of the goal's metrics
+	metrics   map[string]float64       // of MetricNames, means over the scenarios
 }
 
-// play runs a configuration on every scenario.
+// play simulates a configuration on every scenario.
 func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 	p := sc.players.Get().(*player)
 	defer sc.players.Put(p)
-	f := &figures{values: map[string][]perTenant{}, floors: map[string][]float64{}, metrics: map[string]float64{}}
+	f := &figures{values: map[string]*metricValues{}, metrics: map[string]float64{}}
 	preemptions, wait, jobs := 0.0, 0.0, 0.0
 	sums := map[string]float64{}
 	policy := sc.scheduler.New(c)
 	wanted := sc.wanted()
+	for _, name := range wanted {
+		f.values[name] = &metricValues{}
+	}
 	for i := range sc.scenarios {
 		x := &sc.scenarios[i]
 		o := sc.options
@@ -169,10 +171,7 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 		p.begin = simulator.ID(len(x.Left))
 		for _, name := range wanted {
 			m := metrics[name]
-			f.values[name] = append(f.values[name], p.figure(&m, x))
-			if !m.tenants {
-				f.floors[name] = append(f.floors[name], m.to(p.each(func(o *simulator.Outcome) float64 { return m.floor(o, x) })))
-			}
+			f.values[name].add(&m, p, x)
 		}
 		for k := range p.out {
 			n := float64(p.out[k].Members)
@@ -239,7 +238,7 @@ func (sc *Scorer) jobs(yield func(*workload.Job) bool) {
 	}
 }
 
-// each is a figure of every outcome, of a group's as often as it has members.
+// each is a value of every outcome, repeated for each member of a group.
 func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
 	p.values = p.values[:0]
 	for i := range p.out {
@@ -251,8 +250,8 @@ func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
 	return p.values
 }
 
-// describe adds the metrics that are looked at where they are asked for. Jobs
-// before arrived were active when the run began.
+// describe adds the metrics that cost extra time. Jobs before arrived were active when
+// the simulation began.
 func (p *player) describe(sums map[string]float64, arrived simulator.ID) {
 	s := p.sim.Summarize()
 	sums["spread_share"] += s.SpreadShare

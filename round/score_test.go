@@ -62,9 +62,19 @@ func observe(t testing.TB, at time.Duration, o simulator.Options) *observed {
 	return x
 }
 
+func (x *observed) snapshot() Snapshot {
+	return Snapshot{State: x.state, Ledger: x.ledger, Zero: x.w.Zero()}
+}
+
+func (x *observed) problem(metric string) Problem {
+	s := x.scheduler
+	return Problem{Scheduler: s, Space: s.Space, Cluster: x.state.Cluster, Goal: Minimise(metric), Incumbent: s.Space.Default()}
+}
+
 func (x *observed) futures(t testing.TB, count int) []Scenario {
 	t.Helper()
-	s, err := Futures(context.Background(), x.ledger, &x.state, x.w.Zero(), 2*time.Hour, count, 1, simulator.Options{}, nil)
+	now := x.snapshot()
+	s, err := now.Forecast(context.Background(), nil, 2*time.Hour, count, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +100,7 @@ func TestFloorsBoundValues(t *testing.T) {
 	for _, objective := range Objectives {
 		var floors []float64
 		for _, s := range schedulers.All {
-			scorer, err := NewScorer(s, scenarios[0].State.Cluster, scenarios, objective, simulator.Options{})
+			scorer, err := NewScorer(&Problem{Scheduler: s, Cluster: scenarios[0].State.Cluster, Goal: Minimise(objective)}, scenarios)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +142,7 @@ func TestScorerMeasuresEveryJob(t *testing.T) {
 	scenarios := x.futures(t, 2)
 	config := x.scheduler.Presets[0].Config
 	for _, objective := range Objectives {
-		scorer, err := NewScorer(x.scheduler, x.state.Cluster, scenarios, objective, simulator.Options{})
+		scorer, err := NewScorer(&Problem{Scheduler: x.scheduler, Cluster: x.state.Cluster, Goal: Minimise(objective)}, scenarios)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +174,8 @@ func TestScorerMeasuresEveryJob(t *testing.T) {
 // TestScorerIsConcurrent: many at once measure what one alone does.
 func TestScorerIsConcurrent(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
-	scorer, err := NewScorer(x.scheduler, x.state.Cluster, x.futures(t, 2), "avg_jct", simulator.Options{})
+	problem := x.problem("avg_jct")
+	scorer, err := NewScorer(&problem, x.futures(t, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +211,8 @@ func TestLivelockIsExhausted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scorer, err := NewScorer(x.scheduler, x.state.Cluster, x.futures(t, 2), "avg_jct", simulator.Options{})
+	problem := x.problem("avg_jct")
+	scorer, err := NewScorer(&problem, x.futures(t, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,14 +229,15 @@ func TestNewScorerRefuses(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	c := x.state.Cluster
 	some := x.futures(t, 1)
-	if _, err := NewScorer(x.scheduler, c, some, "throughput", simulator.Options{}); err == nil || !strings.Contains(err.Error(), "avg_jct") {
+	unknown, problem := x.problem("throughput"), x.problem("avg_jct")
+	if _, err := NewScorer(&unknown, some); err == nil || !strings.Contains(err.Error(), "avg_jct") {
 		t.Errorf("an objective there is not: %v", err)
 	}
 	empty := Scenario{State: &workload.State{Cluster: c}}
-	if _, err := NewScorer(x.scheduler, c, []Scenario{empty, {}}, "avg_jct", simulator.Options{}); !errors.Is(err, errNothing) {
+	if _, err := NewScorer(&problem, []Scenario{empty, {}}); !errors.Is(err, errNothing) {
 		t.Errorf("nothing to play on: %v", err)
 	}
-	scorer, err := NewScorer(x.scheduler, c, []Scenario{empty, some[0], {Arrivals: some[0].Arrivals}}, "avg_jct", simulator.Options{})
+	scorer, err := NewScorer(&problem, []Scenario{empty, some[0], {Arrivals: some[0].Arrivals}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,13 +270,13 @@ func TestDigestTellsModels(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	futures := x.futures(t, 1)
 	digest := func(change func(*simulator.ModelSpec)) string {
-		var o simulator.Options
+		problem := x.problem("avg_jct")
 		if change != nil {
 			spec := simulator.DefaultModelSpec()
 			change(spec)
-			o.Models = spec.Models()
+			problem.Options.Models = spec.Models()
 		}
-		scorer, err := NewScorer(x.scheduler, x.state.Cluster, futures, "avg_jct", o)
+		scorer, err := NewScorer(&problem, futures)
 		if err != nil {
 			t.Fatal(err)
 		}

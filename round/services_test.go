@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -46,15 +45,15 @@ func TestServices(t *testing.T) {
 		t.Errorf("services are %v, want %v", got, want)
 	}
 
-	state := l.State(at)
-	futures, err := Futures(context.Background(), l, &state, time.Time{}, time.Hour, 1, 1, simulator.Options{}, nil)
+	now := Snapshot{State: l.State(at), Ledger: l}
+	futures, err := now.Forecast(context.Background(), nil, time.Hour, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := futures[0].Services; !slices.Equal(got, Services(l, at)) {
 		t.Errorf("futures come with services %v", got)
 	}
-	hour, err := LastHour(l, &state, time.Time{}, 1, 1, simulator.Options{})
+	hour, err := now.LastHour(1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

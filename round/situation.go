@@ -11,11 +11,11 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// situation is the workload that a round met, in a few numbers. What was good in
-// a situation is a candidate in those like it.
+// situation summarises the workload of a round. Winners in a situation are candidates
+// in similar ones.
 type situation struct {
-	// Arrivals is the GPUs that the jobs of the last hour ask for, Backlog those
-	// that waiting jobs ask for, both over the cluster's.
+	// Arrivals are the GPUs requested by the jobs of the last hour, Backlog those
+	// requested by waiting jobs, both as multiples of the cluster's.
 	Arrivals float64 `json:"arrivals"`
 	Backlog  float64 `json:"backlog"`
 	// Hour of the day, UTC.
@@ -25,56 +25,52 @@ type situation struct {
 	Shape shape   `json:"shape"`
 }
 
-// shape is what kinds of jobs there are, whatever their number and scale: how
-// their GPU-times spread, and whether it is large or small jobs that hold the
-// GPUs. It is what a configuration must fit: more load, other tenants or jobs ten
-// times as long leave a ladder of queues as good as it was, but one for jobs
-// within a wide range of lengths is bad for equal ones.
+// shape is the job mix independent of load and time scale: the distribution of
+// GPU-time and the share of GPU-time by job size. Thresholds of a priority queue are
+// tuned to it: more load or ten times longer jobs leave them as good as before, equal
+// jobs do not.
 type shape struct {
-	// Spread holds quantiles of the logarithm of the GPU-time, less its mean. Less
-	// the median it would jump whenever a sweep of equal jobs ends.
+	// Spread holds quantiles of the logarithm of the GPU-time minus its mean. Relative
+	// to the median, it would jump whenever a sweep of equal jobs ends.
 	Spread [len(shapeQuantiles)]float64 `json:"spread"`
 	// Sizes is the share of GPU-time by GPUs asked for: 1, 2 to 4, 5 to 8, more.
 	Sizes [4]float64 `json:"sizes"`
-	// Jobs that ended, from which this is known.
+	// Jobs that ended within shapeWindow.
 	Jobs int `json:"jobs"`
 }
 
-// shapeQuantiles leave out the ends: a restart takes half a minute anyway, and a
-// few jobs that run for weeks end at any time.
+// shapeQuantiles leave out the tails: jobs shorter than a restart, and the few that
+// run for weeks.
 var shapeQuantiles = [...]float64{.1, .2, .3, .4, .5, .6, .7, .8, .9}
 
-// shapeWindow is how far back jobs tell of the shape: long enough for a few
-// hundred, short enough to notice a new one within the day.
+// shapeWindow is the window of finished jobs that the shape is computed from: long
+// enough for a few hundred, short enough to notice a change within the day.
 const shapeWindow = 12 * time.Hour
 
-// leastJobs is how many jobs must have ended for a shape to be believed. From 100,
-// quantiles are known to about a fifth of the standard deviation.
+// leastJobs is the sample size from which a shape is used: with 100 jobs the standard
+// error of a quantile is about a fifth of the standard deviation.
 const leastJobs = 100
 
-// shapeChange is the distance from which shapes count as different. Of 1018
-// hours of the Philly trace, which differ by 0.2 from one to the next and by 1.2
-// from one day to the next, 27 are further than this from all hours that were
-// found to be different before; of hours of equal jobs (three lengths within a
-// factor of 12), half are from any given Philly hour.
+// shapeChange is the distance from which shapes count as different
+// (docs/search-rounds.md#shape).
 const shapeChange = 1.0
 
-// meet describes what is known of a cluster at the state's instant.
-func meet(l *workload.Ledger, s *workload.State, zero time.Time) situation {
-	at := s.At
-	gpus := float64(max(1, s.Cluster.TotalGPUs()))
+// describe summarises the cluster's load and job mix at State.At.
+func (s *Snapshot) describe() situation {
+	at, jobs := s.State.At, s.State.Jobs
+	gpus := float64(max(1, s.State.Cluster.TotalGPUs()))
 	var x situation
-	for _, j := range l.Arrivals(at-generation.Window, at) {
+	for _, j := range s.Ledger.Arrivals(at-generation.Window, at) {
 		x.Arrivals += float64(j.GPUs.Whole()) / gpus
 	}
-	for i := range s.Jobs {
-		if !s.Jobs[i].Running {
-			x.Backlog += float64(s.Jobs[i].GPUs.Whole()) / gpus
+	for i := range jobs {
+		if !jobs[i].Running {
+			x.Backlog += float64(jobs[i].GPUs.Whole()) / gpus
 		}
 	}
-	clock := zero.Add(at).UTC()
+	clock := s.Zero.Add(at).UTC()
 	x.Hour = float64(clock.Hour()) + float64(clock.Minute())/60
-	x.Scale, x.Shape = shapeOf(l.Finishes(at-shapeWindow, at+1))
+	x.Scale, x.Shape = shapeOf(s.Ledger.Finishes(at-shapeWindow, at+1))
 	return x
 }
 
@@ -108,10 +104,9 @@ func shapeOf(ended []workload.Finish) (scale float64, s shape) {
 	return scale, s
 }
 
-// distance of two shapes: the mean difference of the logarithms of quantiles,
-// about the area between the distributions of the logarithm of the GPU-time
-// once their means are laid on each other, plus the share of the GPU-time that
-// went to jobs of another size.
+// distance of two shapes: the mean absolute difference of Spread, which approximates
+// the Wasserstein-1 distance between the centred distributions of log GPU-time, plus
+// the total variation distance of Sizes.
 func (s *shape) distance(o *shape) float64 {
 	d := 0.0
 	for i := range s.Spread {
@@ -123,9 +118,9 @@ func (s *shape) distance(o *shape) float64 {
 	return d
 }
 
-// distance of two situations. The units are about what makes a difference: a
-// change of shape by shapeChange, twice or half the arrivals, a backlog that
-// grew by the cluster's size, half a day, GPU-times ten times as long.
+// distance of two situations. One unit is a difference of shapeChange in shape, a
+// factor of two in arrivals, a backlog larger by the cluster's size, half a day, or a
+// factor of ten in GPU-time.
 func (x *situation) distance(o *situation) float64 {
 	hours := math.Abs(x.Hour - o.Hour)
 	return x.Shape.distance(&o.Shape)/shapeChange +

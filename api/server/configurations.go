@@ -13,6 +13,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
 
@@ -273,9 +274,8 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	}
 	if e := c.Evidence; e != nil {
 		out.Evidence = &pb.TuningEvidence{
-			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio,
-			IncumbentRevision: e.Incumbent, Details: e.Details,
-			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: e.Search, SearchReason: e.Why,
+			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio, IncumbentRevision: e.Incumbent, Details: statsToProto(e.Stats),
+			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: string(e.Search), SearchReason: e.Why,
 		}
 	}
 	if a := c.Ack; a != nil {
@@ -297,6 +297,21 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 			}
 		}
 		out.Acknowledgement = ack
+	}
+	return out
+}
+
+// statsToProto names the counts of a round; nil if there are none.
+func statsToProto(s round.Stats) map[string]float64 {
+	if s == (round.Stats{}) {
+		return nil
+	}
+	out := map[string]float64{"trials": float64(s.Trials), "evaluations": float64(s.Evaluations)}
+	if s.Raced > 0 {
+		out["raced"] = float64(s.Raced)
+	}
+	if s.WiderThanCluster > 0 {
+		out["jobs_wider_than_cluster"] = float64(s.WiderThanCluster)
 	}
 	return out
 }

@@ -61,8 +61,8 @@ groups but every job up to a minute later: what ranks are worth.`,
 			line := newProgressLine(cmd.ErrOrStderr())
 			o.Progress = func(done, of int) { line.show("measurement %d of %d", done, of) }
 			r, err := lab.StudyAggregate(cmd.Context(), replay.Options{
-				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Objective: objective, Horizon: horizon,
-				Seed: f.seed, Simulate: in.options,
+				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Goal: round.Minimise(objective),
+				Settings: round.Settings{Horizon: horizon, Seed: f.seed}, Simulate: in.options,
 			}, o)
 			line.clear()
 			if err != nil {
@@ -78,7 +78,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 	f.addTo(cmd)
 	addObjective(cmd, &objective)
 	fl := cmd.Flags()
-	fl.DurationVar(&horizon, "horizon", replay.DefaultHorizon, "with --hours, arrivals for this long belong to a round")
+	fl.DurationVar(&horizon, "horizon", round.DefaultSettings().Horizon, "with --hours, arrivals for this long belong to a round")
 	fl.IntSliceVar(&o.Sizes, "sizes", []int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup}, "sizes of groups to compare, in GPUs, comma-separated")
 	fl.IntVar(&o.Configs, "configs", 24, "configurations to rank")
 	fl.IntVar(&o.Hours, "hours", 0, "busy instants to look at (0: the whole window at once)")

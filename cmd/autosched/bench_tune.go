@@ -12,6 +12,7 @@ import (
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/lab"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 )
 
 func newBenchTuneCmd() *cobra.Command {
@@ -71,8 +72,8 @@ learnt at the instants before, turn proposals down:
 			line := newProgressLine(cmd.ErrOrStderr())
 			o.Progress = func(done, of int) { line.show("search %d of %d", done, of) }
 			r, err := lab.Compare(cmd.Context(), replay.Options{
-				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Objective: t.objective, Horizon: t.horizon,
-				Futures: t.futures, Budget: t.budget, Seed: f.seed, Generate: generation.Method(t.generate), Workers: t.workers, Simulate: in.options,
+				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Goal: round.Minimise(t.objective),
+				Settings: t.seeded(f.seed), Generate: generation.Method(t.generate), Simulate: in.options,
 			}, o)
 			line.clear()
 			if err != nil {
@@ -86,7 +87,7 @@ learnt at the instants before, turn proposals down:
 	}
 	f.add(cmd)
 	f.addTo(cmd)
-	t.addSearch(cmd, replay.DefaultBudget)
+	t.addSearch(cmd)
 	c.add(cmd)
 	fl := cmd.Flags()
 	fl.StringSliceVar(&names, "searches", searchNames(), "searches to compare, comma-separated; the first is the reference")

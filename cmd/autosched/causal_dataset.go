@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/lab"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 )
 
 // trainingFlags say what a training set holds.
@@ -30,7 +31,7 @@ func (f *trainingFlags) add(cmd *cobra.Command) {
 	f.config.add(cmd)
 	fl := cmd.Flags()
 	addObjective(cmd, &f.tune.objective)
-	fl.IntVar(&f.tune.workers, "workers", 0, "configurations measured at a time (0: one per processor); results do not depend on it")
+	fl.IntVar(&f.tune.settings.Workers, "workers", 0, "configurations measured at a time (0: one per processor); results do not depend on it")
 	fl.DurationVar(&f.options.Segment, "segment", 24*time.Hour, "length of the pieces of the window that configurations are played on")
 	fl.DurationVar(&f.options.Stride, "stride", 6*time.Hour, "from one piece's begin to the next's (0: --segment)")
 	fl.IntVar(&f.options.Configs, "configs", 15, "configurations per piece, others on each")
@@ -52,7 +53,7 @@ func (f *trainingFlags) train(cmd *cobra.Command) (*replayInput, *lab.Training, 
 	line := newProgressLine(cmd.ErrOrStderr())
 	f.options.Progress = func(done, of int) { line.show("configuration %d of %d", done, of) }
 	set, err := lab.Train(cmd.Context(), replay.Options{Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler,
-		Objective: f.tune.objective, Seed: f.seed, Workers: f.tune.workers, Simulate: in.options}, f.options)
+		Goal: round.Minimise(f.tune.objective), Settings: f.tune.seeded(f.seed), Simulate: in.options}, f.options)
 	line.clear()
 	return in, set, err
 }

@@ -22,7 +22,6 @@ type evaluateOptions struct {
 	replay   replayFlags
 	round    tuneFlags
 	methods  string
-	search   string
 	scenario string
 	out      string
 	warmup   time.Duration
@@ -78,15 +77,15 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
 	o.replay.add(cmd)
 	o.replay.addTo(cmd)
-	o.round.add(cmd, replay.DefaultBudget)
+	o.round.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")
-	fl.StringVar(&o.search, "search", round.SearchAuto, "what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
-	_ = cmd.RegisterFlagCompletionFunc("search", oneOf(round.Searches...))
+	fl.StringVar((*string)(&o.round.settings.Search), "search", string(round.SearchAuto), "what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
+	_ = cmd.RegisterFlagCompletionFunc("search", oneOf(round.SearchNames()...))
 	fl.StringVar(&o.scenario, "scenario", "", "FILE:NAME, window and cluster as a JSON file of scenarios has them: --from, --to, --nodes and --gpus-per-node, unless given")
 	fl.StringVarP(&o.out, "out", "o", "", "folder for the report: report.html, report.json, methods.csv, decisions.csv, jobs.csv")
 	fl.DurationVar(&o.warmup, "warmup", 0, "start the live simulation this much before --from")
-	fl.DurationVar(&o.interval, "interval", replay.DefaultInterval, "time between rounds")
+	fl.DurationVar(&o.interval, "interval", round.DefaultInterval, "time between rounds")
 }
 
 // check checks all that needs no trace, and reads the scenario.
@@ -102,11 +101,12 @@ func (o *evaluateOptions) check() error {
 	if err := o.round.check(); err != nil {
 		return err
 	}
+	_, badSearch := round.ParseSearch(string(o.round.settings.Search))
 	switch {
 	case o.interval <= 0:
 		return usageError{fmt.Errorf("--interval: %v is not positive", o.interval)}
-	case round.CheckSearch(o.search) != nil:
-		return usageError{fmt.Errorf("--%w", round.CheckSearch(o.search))}
+	case badSearch != nil:
+		return usageError{fmt.Errorf("--%w", badSearch)}
 	case o.warmup < 0:
 		return usageError{fmt.Errorf("--warmup: %v is negative", o.warmup)}
 	}
@@ -140,9 +140,8 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	line := newProgressLine(notes)
 	r, err := replay.Run(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Warmup: o.warmup, Cluster: o.replay.cluster, Scheduler: in.scheduler,
-		Objective: o.round.objective, Methods: o.compared, Interval: o.interval, Horizon: o.round.horizon, Futures: o.round.futures,
-		Budget: o.round.budget, MinRatio: o.round.minRatio, Search: o.search, Always: o.round.always, Seed: o.replay.seed,
-		Generate: generation.Method(o.round.generate), Workers: o.round.workers, Simulate: in.options, Progress: evaluationProgress(line),
+		Goal: round.Minimise(o.round.objective), Methods: o.compared, Interval: o.interval, Settings: o.round.seeded(o.replay.seed),
+		Generate: generation.Method(o.round.generate), Simulate: in.options, Progress: evaluationProgress(line),
 	})
 	line.clear()
 	if err == nil && o.out != "" {

@@ -46,8 +46,8 @@ jobs with what is left of them at --at, then the arrivals.`,
 				return usageError{fmt.Errorf("--at is missing: the instant to look ahead from, RFC 3339 or seconds")}
 			case samples < 1 || samples > mostFutures:
 				return usageError{fmt.Errorf("--futures: %d is not from 1 to %d", samples, mostFutures)}
-			case tune.horizon <= 0:
-				return usageError{fmt.Errorf("--horizon: %v is not positive", tune.horizon)}
+			case tune.settings.Horizon <= 0:
+				return usageError{fmt.Errorf("--horizon: %v is not positive", tune.settings.Horizon)}
 			}
 			method := generation.Method(tune.generate)
 			if err := method.Check(); err != nil {
@@ -69,12 +69,12 @@ jobs with what is left of them at --at, then the arrivals.`,
 			if len(history.Submitted) == 0 {
 				return usageError{fmt.Errorf("--at (%s): no job of %s was submitted before", at, w.Name())}
 			}
-			request.Horizon, request.Count, request.Seed = tune.horizon, samples, seed
+			request.Horizon, request.Count, request.Seed = tune.settings.Horizon, samples, seed
 			futures, err := engine.Futures(cmd.Context(), request, history)
 			if err != nil {
 				return err
 			}
-			r := newGenerateReport(w, instant, tune.horizon, string(method), &request, futures)
+			r := newGenerateReport(w, instant, tune.settings.Horizon, string(method), &request, futures)
 			if out != "" {
 				if r.Files, err = writeFutures(out, w, instant, &request, futures); err != nil {
 					return err
@@ -89,7 +89,7 @@ jobs with what is left of them at --at, then the arrivals.`,
 	fl := cmd.Flags()
 	fl.StringVar(&path, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
 	fl.StringVar(&at, "at", "", "instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (required)")
-	fl.DurationVar(&tune.horizon, "horizon", time.Hour, "how far ahead jobs arrive")
+	fl.DurationVar(&tune.settings.Horizon, "horizon", time.Hour, "how far ahead jobs arrive")
 	fl.IntVar(&samples, "futures", 4, "futures to draw")
 	fl.Uint64Var(&seed, "seed", 1, "seed of the draws")
 	addGenerate(cmd, &tune.generate)

@@ -96,7 +96,7 @@ how many times smaller than the incumbent's), queue the mean queueing delay.`,
 func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
 	o.replay.add(cmd)
-	o.round.add(cmd, replay.DefaultBudget)
+	o.round.add(cmd)
 	o.study.add(cmd)
 	o.config.add(cmd)
 	o.goal.add(cmd)
@@ -115,10 +115,10 @@ func (o *tuneOptions) check() error {
 	if err := checkList(o.given, "pareto", o.goal.pareto); err != nil {
 		return err
 	}
-	if err := o.goal.parse(&o.round.objective); err != nil {
+	if err := o.goal.parse(o.round.objective); err != nil {
 		return err
 	}
-	if err := o.round.check(); err != nil {
+	if err := o.round.checkSettings(); err != nil {
 		return err
 	}
 	if err := checkPlot(o.plot, ".png", ".svg", ".html"); err != nil {
@@ -162,21 +162,22 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		return nil, err
 	}
 	budget := o.budget(study)
+	settings := o.round.seeded(o.replay.seed)
+	settings.Budget = budget
 	if study.from != nil {
 		study.accepted = func() { fmt.Fprintf(notes, "note: %s\n", study.used(o.sampler, budget)) }
 	}
 	line := newProgressLine(notes)
 	began := time.Now()
 	got, state, err := replay.Tune(ctx, replay.Options{
-		Trace: in.trace, From: in.from, Cluster: o.replay.cluster, Scheduler: in.scheduler, Objective: o.round.objective, Horizon: o.round.horizon,
-		Futures: o.round.futures, Budget: budget, MinRatio: o.round.minRatio, Always: o.round.always, Seed: o.replay.seed,
-		Generate: generation.Method(o.round.generate), Workers: o.round.workers, Simulate: in.options,
+		Trace: in.trace, From: in.from, Cluster: o.replay.cluster, Scheduler: in.scheduler, Goal: o.goal.goal,
+		Settings: settings, Generate: generation.Method(o.round.generate), Simulate: in.options,
 	}, replay.TuneOptions{
 		At: at, Incumbent: o.incumbent, Sampler: o.sampler, Truth: o.truth, Time: o.within,
 		Progress: func(t search.Trial) { line.show("trial %d of %d: %s", t.Step+1, budget, t.Origin) },
-		Goal:     o.goal.text, Front: o.goal.pareto,
+		Front:    o.goal.pareto,
 		Record: search.Record{To: study.to(), Resume: study.from, About: map[string]string{
-			"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": o.goal.text, "seed": fmt.Sprint(o.replay.seed),
+			"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": o.goal.goal.String(), "seed": fmt.Sprint(o.replay.seed),
 			"instant": in.trace.Zero().Add(at).Format(time.RFC3339),
 		}},
 	})
@@ -216,9 +217,9 @@ func (o *tuneOptions) instant(in *replayInput) (time.Duration, error) {
 // evaluations as --time has room for.
 func (o *tuneOptions) budget(study *studyFile) int {
 	if o.given("budget") {
-		return o.round.budget
+		return o.round.settings.Budget
 	}
-	budget := o.round.budget
+	budget := o.round.settings.Budget
 	if o.within > 0 {
 		budget = timedBudget
 	}

@@ -3,46 +3,47 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/arrivals"
-	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 )
 
 // tuneFlags say what a tuning round may cost and asks for.
 type tuneFlags struct {
 	objective string
-	horizon   time.Duration
-	futures   int
-	budget    int
-	workers   int
-	minRatio  float64
-	always    bool
+	settings  round.Settings
 	generate  string
 }
 
-func (t *tuneFlags) add(cmd *cobra.Command, budget int) {
-	t.addSearch(cmd, budget)
+func (t *tuneFlags) add(cmd *cobra.Command) {
+	t.addSearch(cmd)
 	fl := cmd.Flags()
-	fl.Float64Var(&t.minRatio, "min-ratio", replay.DefaultMinRatio, "least gain on the controllable part that replaces the incumbent")
-	fl.BoolVar(&t.always, "always", false, "replace the incumbent by the best on average whatever it gains, as the paper does")
+	fl.Float64Var(&t.settings.MinRatio, "min-ratio", t.settings.MinRatio, "least gain on the controllable part that replaces the incumbent")
+	fl.BoolVar(&t.settings.Always, "always", false, "replace the incumbent by the best on average whatever it gains, as the paper does")
 }
 
 // addSearch adds what a search needs, without the rule by which its result is
 // adopted.
-func (t *tuneFlags) addSearch(cmd *cobra.Command, budget int) {
-	t.minRatio = replay.DefaultMinRatio
+func (t *tuneFlags) addSearch(cmd *cobra.Command) {
+	t.settings = round.DefaultSettings()
+	s := &t.settings
 	fl := cmd.Flags()
 	addObjective(cmd, &t.objective)
-	fl.DurationVar(&t.horizon, "horizon", replay.DefaultHorizon, "arrivals forecast for this long belong to a future")
-	fl.IntVar(&t.futures, "futures", replay.DefaultFutures, "futures that every candidate is played on")
+	fl.DurationVar(&s.Horizon, "horizon", s.Horizon, "arrivals forecast for this long belong to a future")
+	fl.IntVar(&s.Futures, "futures", s.Futures, "futures that every candidate is played on")
 	addGenerate(cmd, &t.generate)
-	fl.IntVar(&t.budget, "budget", budget, "evaluations per round; one is a configuration on all futures")
-	fl.IntVar(&t.workers, "workers", 0, "evaluations at a time (0: one per processor); results do not depend on it")
+	fl.IntVar(&s.Budget, "budget", s.Budget, "evaluations per round; one is a configuration on all futures")
+	fl.IntVar(&s.Workers, "workers", 0, "evaluations at a time (0: one per processor); results do not depend on it")
+}
+
+// seeded are the settings with a seed.
+func (t *tuneFlags) seeded(seed uint64) round.Settings {
+	s := t.settings
+	s.Seed = seed
+	return s
 }
 
 func addObjective(cmd *cobra.Command, objective *string) {
@@ -68,23 +69,30 @@ func generateMethods() []string {
 // mostFutures bounds what is drawn and kept in memory; some ten are enough.
 const mostFutures = 1000
 
+// check refuses what is not one of round.Objectives, too.
 func (t *tuneFlags) check() error {
+	if err := round.CheckObjective(t.objective); err != nil {
+		return usageError{fmt.Errorf("--%w", err)}
+	}
+	return t.checkSettings()
+}
+
+func (t *tuneFlags) checkSettings() error {
 	if err := generation.Method(t.generate).Check(); err != nil {
 		return usageError{fmt.Errorf("--generate: %w", err)}
 	}
+	s := &t.settings
 	switch {
-	case round.CheckObjective(t.objective) != nil:
-		return usageError{fmt.Errorf("--%w", round.CheckObjective(t.objective))}
-	case t.horizon <= 0:
-		return usageError{fmt.Errorf("--horizon: %v is not positive", t.horizon)}
-	case t.futures < 1 || t.futures > mostFutures:
-		return usageError{fmt.Errorf("--futures: %d is not from 1 to %d", t.futures, mostFutures)}
-	case t.budget <= 0:
-		return usageError{fmt.Errorf("--budget: %d is not positive", t.budget)}
-	case t.workers < 0:
-		return usageError{fmt.Errorf("--workers: %d is negative", t.workers)}
-	case !(t.minRatio >= 1):
-		return usageError{fmt.Errorf("--min-ratio: %g is below 1: it would adopt configurations that are worse", t.minRatio)}
+	case s.Horizon <= 0:
+		return usageError{fmt.Errorf("--horizon: %v is not positive", s.Horizon)}
+	case s.Futures < 1 || s.Futures > mostFutures:
+		return usageError{fmt.Errorf("--futures: %d is not from 1 to %d", s.Futures, mostFutures)}
+	case s.Budget <= 0:
+		return usageError{fmt.Errorf("--budget: %d is not positive", s.Budget)}
+	case s.Workers < 0:
+		return usageError{fmt.Errorf("--workers: %d is negative", s.Workers)}
+	case !(s.MinRatio >= 1):
+		return usageError{fmt.Errorf("--min-ratio: %g is below 1: it would adopt configurations that are worse", s.MinRatio)}
 	}
 	return nil
 }

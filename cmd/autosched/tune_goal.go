@@ -15,7 +15,7 @@ type goalFlags struct {
 	subjectTo []string
 	pareto    []string
 
-	text string // of the goal, after parse
+	goal round.Goal // after parse
 }
 
 func (f *goalFlags) add(cmd *cobra.Command) {
@@ -28,10 +28,9 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 	fl.StringSliceVar(&f.pareto, "pareto", nil, "two or more metrics: search for, and show, the configurations that no other beats in all of them")
 }
 
-// parse checks the flags and makes the goal. It leaves a metric that stands alone
-// in *objective.
-func (f *goalFlags) parse(objective *string) error {
-	g, err := round.ParseGoal(*objective)
+// parse checks the flags and makes the goal.
+func (f *goalFlags) parse(objective string) error {
+	g, err := round.ParseGoal(objective)
 	if err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
@@ -56,9 +55,6 @@ func (f *goalFlags) parse(objective *string) error {
 			return usageError{fmt.Errorf("--pareto: %s is named twice", f.pareto[i])}
 		}
 	}
-	f.text = g.String()
-	if *objective = g.Terms[0].Metric; round.CheckObjective(*objective) != nil {
-		*objective = round.Objectives[0] // of the queueing delay: the goal is what counts
-	}
+	f.goal = g
 	return nil
 }

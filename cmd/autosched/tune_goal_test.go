@@ -147,7 +147,7 @@ func TestTuneWithoutDeadlines(t *testing.T) {
 // TestTuneTableBoundsRatios: where next to nothing of the controllable part is left,
 // the table says no more than the verdict.
 func TestTuneTableBoundsRatios(t *testing.T) {
-	r := tuneReport{Objective: "ftf", Ratio: search.MaxRatio, Interval: &round.Interval{Low: 1.5, High: search.MaxRatio},
+	r := tuneReport{Objective: "ftf", goal: round.Minimise("ftf"), Ratio: search.MaxRatio, Interval: &round.Interval{Low: 1.5, High: search.MaxRatio},
 		Trials: []tuneTrial{{Origin: "gp", Objective: .125, Floor: .125, Ratio: search.MaxRatio}, {Origin: "default", Objective: .25, Floor: .125, Ratio: 1, Step: 1}}}
 	var out strings.Builder
 	if err := r.print(&out, 15); err != nil {

@@ -31,7 +31,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		case x.Error != "":
 			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t%s\t%s\n", x.Step, x.Origin, x.Error, r.empty(), x.Config)
 		default:
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%s)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, round.Figure(r.Objective, x.Objective), round.Figure(r.Objective, x.Objective-x.Floor), round.Factor(x.Ratio), x.Queue, every, r.cells(x), x.Config)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%s)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, r.goal.Format(x.Objective), r.goal.Format(x.Objective-x.Floor), round.Factor(x.Ratio), x.Queue, every, r.cells(x), x.Config)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -66,12 +66,8 @@ func (r *tuneReport) shown() []string {
 	if len(r.Metrics) > 0 {
 		return r.Metrics
 	}
-	g, err := round.ParseGoal(r.Objective)
-	if err != nil {
-		return nil
-	}
 	var out []string
-	for _, rank := range g.Then {
+	for _, rank := range r.goal.Then {
 		out = append(out, rank.Metric)
 	}
 	return out
@@ -93,7 +89,7 @@ func (r *tuneReport) empty() string { return strings.Repeat("\t", strings.Count(
 func (r *tuneReport) cells(t *tuneTrial) string {
 	out := ""
 	for _, m := range r.shown() {
-		out += "\t" + round.Figure(m, t.Sides[m])
+		out += "\t" + round.FormatMetric(m, t.Sides[m])
 	}
 	if !r.constrained() {
 		return out
@@ -144,7 +140,7 @@ func (r *tuneReport) printFront(w io.Writer, top int) error {
 		x := &r.Trials[i]
 		fmt.Fprintf(t, "%d\t%s", x.Step, x.Origin)
 		for _, m := range r.Metrics {
-			fmt.Fprintf(t, "\t%s", round.Figure(m, x.Sides[m]))
+			fmt.Fprintf(t, "\t%s", round.FormatMetric(m, x.Sides[m]))
 		}
 		fmt.Fprintf(t, "\t%s\n", x.Config)
 	}

@@ -12,12 +12,13 @@ import (
 
 // tuneReport is the result of tune, the trials best first.
 type tuneReport struct {
-	Trace     string `json:"trace"`
-	Synthetic bool   `json:"synthetic"`
-	At        string `json:"at"`
-	Scheduler string `json:"scheduler"`
-	Objective string `json:"objective"`
-	// Unit of the trials' objective, floor and values (round.Unit).
+	Trace     string     `json:"trace"`
+	Synthetic bool       `json:"synthetic"`
+	At        string     `json:"at"`
+	Scheduler string     `json:"scheduler"`
+	Objective string     `json:"objective"`
+	goal      round.Goal // of Objective
+	// Unit of the trials' objective, floor and values (round.Goal.Unit).
 	Unit        string  `json:"unit"`
 	ActiveJobs  int     `json:"active_jobs"`
 	WaitingJobs int     `json:"waiting_jobs"`
@@ -119,7 +120,7 @@ type tuneLimit struct {
 
 // describe adds what the goal asks for.
 func (r *tuneReport) describe(got *round.Result, f *goalFlags) {
-	r.Objective, r.Unit, r.Metrics = f.text, round.Unit(f.text), f.pareto
+	r.goal, r.Objective, r.Unit, r.Metrics = f.goal, f.goal.String(), f.goal.Unit(), f.pareto
 	if len(f.pareto) > 0 {
 		r.Front = search.Front(got.Trials, f.pareto)
 	}

@@ -59,10 +59,10 @@ type Evidence struct {
 	Incumbent int64     `json:"incumbent"`
 	// Interval of Ratio; both 0 if there were too few futures. Search is what was
 	// searched, and Why the reason for it.
-	Interval round.Interval     `json:"interval,omitzero"`
-	Search   string             `json:"search,omitempty"`
-	Why      string             `json:"why,omitempty"`
-	Details  map[string]float64 `json:"details,omitempty"`
+	Interval round.Interval `json:"interval,omitzero"`
+	Search   round.Search   `json:"search,omitempty"`
+	Why      string         `json:"why,omitempty"`
+	Stats    round.Stats    `json:"details,omitzero"`
 	// Candidates are what the round measured, in order.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
 }

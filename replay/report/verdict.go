@@ -93,7 +93,7 @@ func (r *document) over(a, b *replay.Method) float64 {
 // figure is a method's value in words.
 func (r *document) figure(m *replay.Method) string {
 	if strings.HasSuffix(r.Objective, "rho") || r.Objective == "ftf" {
-		return round.Figure(r.Objective, r.value(m))
+		return round.FormatMetric(r.Objective, r.value(m))
 	}
 	return duration(r.value(m))
 }

@@ -76,7 +76,7 @@ func (r *document) writeDecisions(w io.Writer) error {
 				low, high = number(d.Interval.Low), number(d.Interval.High)
 			}
 			if err := c.Write([]string{r.Methods[i].Method, strconv.Itoa(n), d.At, number(d.AtS), strconv.FormatBool(d.Adopted), number(d.Ratio), low, high,
-				strconv.Itoa(d.Evaluations), d.Search, d.Why, d.Reason, d.Configuration}); err != nil {
+				strconv.Itoa(d.Evaluations), string(d.Search), d.Why, d.Reason, d.Configuration}); err != nil {
 				return err
 			}
 		}

@@ -61,9 +61,9 @@ func TestAdoptionRule(t *testing.T) {
 			if always {
 				want = tt.always
 			}
-			r := Round{Incumbent: at(0), Refused: tt.refused, MinRatio: 1.05, Always: always}
+			r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: at(0), Refused: tt.refused}, Settings: Settings{MinRatio: 1.05, Always: always}}
 			out := Result{Decision: Decision{Config: at(0), Ratio: 1}, Trials: tt.trials, Incumbent: tt.trials[0]}
-			r.choose(&out, r.better(&out, false), false, -1)
+			r.adopt(&out, r.better(&out, false), false, -1)
 			if !out.Config.Equal(at(want)) || out.Adopt != (want != 0) {
 				t.Errorf("%s, always %v: %v, adopt %v (%s); want %v", tt.name, always, out.Config, out.Adopt, out.Reason, at(want))
 			}
@@ -90,9 +90,9 @@ func TestNoIntervalOverWhatDoesNotEnd(t *testing.T) {
 	for _, exhausted := range []bool{false, true} {
 		incumbent, candidate := trial(0, 10, 10, 11, 10), trial(1, 8, 8, 9, 8)
 		incumbent.Measurement.Exhausted = exhausted
-		r := Round{Incumbent: incumbent.Config, MinRatio: 1.05}
+		r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: incumbent.Config}, Settings: Settings{MinRatio: 1.05}}
 		out := Result{Decision: Decision{Config: incumbent.Config, Ratio: 1}, Trials: []search.Trial{incumbent, candidate}, Incumbent: incumbent}
-		r.choose(&out, []search.Trial{candidate}, true, -1)
+		r.adopt(&out, []search.Trial{candidate}, true, -1)
 		if !out.Adopt || out.Interval.IsZero() != exhausted {
 			t.Errorf("exhausted %v: adopt %v, interval %+v, %s", exhausted, out.Adopt, out.Interval, out.Reason)
 		}
@@ -124,7 +124,7 @@ func TestWhoRaces(t *testing.T) {
 		{"in two of three", []float64{5, 5, 11}, false, false},
 	} {
 		incumbent := trial(0, slices.Repeat([]float64{10}, len(tt.values))...)
-		r := Round{Incumbent: incumbent.Config, Objective: "avg_jct", MinRatio: 1.05}
+		r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: incumbent.Config}, Settings: Settings{MinRatio: 1.05}}
 		out := Result{Trials: []search.Trial{incumbent, trial(1, tt.values...)}, Incumbent: incumbent}
 		if races, alone := len(r.better(&out, true)) == 1, len(r.better(&out, false)) == 1; races != tt.races || alone != tt.alone {
 			t.Errorf("%s: races %v, is adopted without %v", tt.name, races, alone)

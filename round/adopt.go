@@ -1,0 +1,129 @@
+package round
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+)
+
+// agreement is the share of the scenarios searched on in which a candidate must be
+// better than the incumbent to enter the race (docs/search-rounds.md#agreement).
+const agreement = .75
+
+// adopt applies the adoption rule: of the candidates that are better than the
+// incumbent (Round.better, Round.race), the best replaces it if the ratio of the
+// controllable parts is at least MinRatio. Agreement of the scenarios, held-out
+// futures and a bar on what a configuration can change at all keep a search on few
+// futures from adopting noise. An incumbent that breaks a constraint is replaced by
+// the best that meets all, whatever it gains. expected is the step of the trial that
+// the search expects to be best, or -1.
+func (r *Round) adopt(out *Result, better []search.Trial, raced bool, expected int) {
+	out.Best = out.Incumbent
+	best := r.lowest(better, expected)
+	if best == nil {
+		out.Reason = r.whyNone(out, raced)
+		return
+	}
+	t, broken := *best, breaks(&out.Incumbent)
+	gain, rank := r.Goal.gain(t, out.Incumbent, r.MinRatio)
+	out.Ratio = gain.Ratio
+	was, now := r.Goal.ranked(out.Incumbent, rank).Measurement, r.Goal.ranked(t, rank).Measurement
+	if out.Incumbent.OK() {
+		out.Interval = interval(was, now)
+	}
+	name := r.Goal.name(rank)
+	before, after := r.Goal.formatRank(rank, was.Mean()), r.Goal.formatRank(rank, now.Mean())
+	switch {
+	case t.Config.Equal(r.Incumbent):
+		out.Reason = noneBetter(out)
+		return
+	case broken:
+		out.Reason = fmt.Sprintf("the one in force %s; %s keeps to all constraints (%s %s -> %s)%s",
+			describeLimit(out.Incumbent.Measurement.Worst()), t.Origin, name, before, after, tightest(&t))
+	case !r.Always && !(out.Ratio >= r.MinRatio):
+		out.Reason = fmt.Sprintf("%s would gain %.3fx on the controllable part, less than %.3fx", t.Origin, out.Ratio, r.MinRatio)
+		return
+	case !out.Incumbent.OK():
+		out.Reason = fmt.Sprintf("%s ends (%s %s), the one in force does not", t.Origin, name, after)
+	default:
+		out.Reason = fmt.Sprintf("%s gains %s on the controllable part (%s %s -> %s)%s", t.Origin, Factor(out.Ratio), name, before, after, tightest(&t))
+	}
+	out.Config, out.Best, out.Adopt = t.Config, t, true
+}
+
+// better are the trials that may replace the incumbent: those that meet the
+// constraints and are better in every scenario. If they are to race on held-out
+// futures, it is enough to be better in a share of agreement of the scenarios with a
+// gain of MinRatio. With Always, or if the incumbent breaks a constraint, every trial
+// that meets the constraints may.
+func (r *Round) better(out *Result, racing bool) []search.Trial {
+	anything := r.Always || breaks(&out.Incumbent)
+	var found []search.Trial
+	for _, t := range out.Trials {
+		if !t.OK() || r.refuses(t.Config) || !r.meets(&t) {
+			continue
+		}
+		gain, rank := r.Goal.gain(t, out.Incumbent, r.MinRatio)
+		if anything || gain.BetterInEvery || racing && rank == 0 && gain.Ratio >= r.MinRatio && agrees(&t, &out.Incumbent) {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// agrees reports whether a trial is better than another in a share of agreement of
+// the scenarios.
+func agrees(t, than *search.Trial) bool {
+	n := 0
+	for i, v := range t.Measurement.Values {
+		if i < len(than.Measurement.Values) && v < than.Measurement.Values[i] {
+			n++
+		}
+	}
+	return float64(n) >= agreement*float64(len(t.Measurement.Values))
+}
+
+// lowest is the trial with the lowest objective of those that can be run and meet the
+// constraints on average, or the one at step expected if it is among them. It is nil
+// if there is none.
+func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
+	if len(r.Goal.Then) > 0 {
+		expected = -1 // of the first metric
+	}
+	var can []search.Trial
+	for i := range trials {
+		if t := &trials[i]; t.OK() && !r.refuses(t.Config) && t.Measurement.Feasible() {
+			can = append(can, *t)
+		}
+	}
+	can = r.Goal.first(can)
+	last := len(r.Goal.Then)
+	var best *search.Trial
+	for i := range can {
+		t := &can[i]
+		if best == nil || t.Step == expected || best.Step != expected && r.Goal.ranked(*t, last).Measurement.Mean() < r.Goal.ranked(*best, last).Measurement.Mean() {
+			best = t
+		}
+	}
+	return best
+}
+
+func (r *Round) refuses(c space.Config) bool { return slices.ContainsFunc(r.Refused, c.Equal) }
+
+// likely is the least probability, estimated from the scenarios, with which an adopted
+// configuration meets each constraint relative to the incumbent. On four futures that
+// is a margin of one standard error. Absolute constraints must be met in the mean.
+const likely = .8
+
+// meets reports whether a trial meets the constraints: on average, and unless Always
+// is set, with the probability likely.
+func (r *Round) meets(t *search.Trial) bool {
+	return t.Measurement.Feasible() && (r.Always || t.Measurement.Kept() >= likely)
+}
+
+// breaks reports whether the incumbent is known to break a constraint.
+func breaks(incumbent *search.Trial) bool {
+	return incumbent.OK() && !incumbent.Measurement.Feasible()
+}
