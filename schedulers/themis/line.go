@@ -6,30 +6,29 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// lane is the waiting jobs that find a place or not together: those of as many
-// GPUs, of the same tenant where quotas are strict, and that may be spread or not.
+// lane is the waiting jobs of one kind, which find a place or not together: those
+// of one width, of one tenant where quotas are strict, and that may spread or not.
 type lane struct {
-	demand  int // GPUs to be free for a start
+	demand  int // GPUs that must be free
 	gpus    int // of the gang
 	relaxed bool
 	tenant  int
 	jobs    []waiting // in any order
-	closed  bool      // none found a place, and nobody has left since
+	closed  bool      // the last attempt failed, and no GPUs were freed since
 }
 
-// waiting is a waiting job with what its rho is made of, in seconds: at an
-// instant it is (instant + base) / total, and the same factor for all of the
-// lane.
+// waiting is a waiting job with the terms of its rho in seconds: at an instant rho
+// is (instant + base) / total, over the contention of the lane.
 type waiting struct {
 	id          simulator.ID
 	base, total float64
 }
 
-// outlook is how long a job will have run in all, and how long it still will.
+// outlook estimates a job's total and remaining run time.
 func (p *policy) outlook(j simulator.ID) (total, rest time.Duration) {
 	ran := p.service.Received(j)
-	if told, ok := p.s.JobEstimate(j); ok && told > ran {
-		return told, told - ran
+	if estimate, ok := p.s.JobEstimate(j); ok && estimate > ran {
+		return estimate, estimate - ran
 	}
 	rest = max(ran, p.widthOf(j).length)
 	return ran + rest, rest
@@ -39,12 +38,12 @@ func (p *policy) outlook(j simulator.ID) (total, rest time.Duration) {
 func (p *policy) rho(j simulator.ID) float64 {
 	total, rest := p.outlook(j)
 	age := p.s.Now() - p.s.JobSubmit(j)
-	return (age + rest).Seconds() / (total.Seconds() * p.crowd(p.s.JobGPUs(j)))
+	return (age + rest).Seconds() / (total.Seconds() * p.contention(p.s.JobGPUs(j)))
 }
 
-// crowd is how many times longer a job of so many GPUs takes on an equal share
-// of the cluster than on what it asks for.
-func (p *policy) crowd(gpus int) float64 {
+// contention is the run time of a job on an equal share of the cluster over that on
+// the GPUs it asks for.
+func (p *policy) contention(gpus int) float64 {
 	return max(1, float64(gpus)*float64(p.s.Active())/float64(p.s.Cluster().TotalGPUs()))
 }
 
@@ -62,65 +61,65 @@ func (p *policy) laneOf(j simulator.ID) *lane {
 	return &p.wait[len(p.wait)-1]
 }
 
-// waits puts a job into its lane.
-func (p *policy) waits(j simulator.ID) {
+// addWaiting adds a job to its lane.
+func (p *policy) addWaiting(j simulator.ID) {
 	l := p.laneOf(j)
 	total, rest := p.outlook(j)
-	p.place[j] = int32(len(l.jobs))
+	p.index[j] = int32(len(l.jobs))
 	l.jobs = append(l.jobs, waiting{j, (rest - p.s.JobSubmit(j)).Seconds(), total.Seconds()})
 }
 
-// leaveLane takes a job out of its lane.
-func (p *policy) leaveLane(j simulator.ID) {
+// removeWaiting removes a job from its lane.
+func (p *policy) removeWaiting(j simulator.ID) {
 	l := p.laneOf(j)
-	i, last := p.place[j], l.jobs[len(l.jobs)-1]
-	l.jobs[i], p.place[last.id] = last, i
+	i, last := p.index[j], l.jobs[len(l.jobs)-1]
+	l.jobs[i], p.index[last.id] = last, i
 	l.jobs = l.jobs[:len(l.jobs)-1]
 }
 
-// reopen is for when GPUs become free.
+// reopen lets all lanes try again after GPUs were freed.
 func (p *policy) reopen() {
 	for i := range p.wait {
 		p.wait[i].closed = false
 	}
 }
 
-// backfill gives free GPUs to the largest rho that finds a place, and so on.
+// backfill starts the waiting jobs that find a place, largest rho first.
 func (p *policy) backfill(plan *simulator.Plan) {
 	for {
 		best := -1
-		var who ranked
+		var first bid
 		for i := range p.wait {
 			l := &p.wait[i]
 			if l.closed || len(l.jobs) == 0 || l.demand > plan.Free() {
 				continue
 			}
-			if r := p.best(l); best < 0 || compare(r, who) < 0 {
-				best, who = i, r
+			if r := p.best(l); best < 0 || compare(r, first) < 0 {
+				best, first = i, r
 			}
 		}
 		if best < 0 {
 			return
 		}
-		if !plan.Start(who.id) {
+		if !plan.Start(first.id) {
 			p.wait[best].closed = true
 			continue
 		}
-		p.leaveLane(who.id)
-		p.runs(who.id)
+		p.removeWaiting(first.id)
+		p.addRunning(first.id)
 	}
 }
 
 // best is the job of a lane with the largest rho.
-func (p *policy) best(l *lane) ranked {
+func (p *policy) best(l *lane) bid {
 	now := p.s.Now().Seconds()
-	top := ranked{id: -1}
+	top := bid{id: -1}
 	for i := range l.jobs {
 		w := &l.jobs[i]
-		if r := (ranked{(now + w.base) / w.total, w.id}); top.id < 0 || compare(r, top) < 0 {
+		if r := (bid{(now + w.base) / w.total, w.id}); top.id < 0 || compare(r, top) < 0 {
 			top = r
 		}
 	}
-	top.rho /= p.crowd(l.gpus)
+	top.rho /= p.contention(l.gpus)
 	return top
 }
