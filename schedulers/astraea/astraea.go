@@ -1,16 +1,15 @@
 // Package astraea is Astraea (Ye et al., TPDS 2021): long-term fairness of
-// GPU-time between tenants and between jobs. At the end of each lease term the
-// jobs run that have received the least of the GPU-time they deserved since
-// they were submitted; tenants are compared in the same way.
+// GPU-time between tenants and between jobs. In each lease term the jobs run that
+// received the smallest share of the GPU-time they deserved since submission;
+// tenants are compared in the same way.
 //
-// What a job deserves is an equal share of the cluster for as long as it has
-// been there, or its GPUs if that is less. The account of a tenant is that of
-// its active jobs: what ended is forgotten, because a controller that observes
-// the cluster does not see it either, and the paper's sliding history with it.
-// Shares are kept in a number of queues, so that small differences stop nobody:
-// within a queue running jobs come before waiting ones. The paper's planning of
-// leases over future slots is left out; terms begin at the same instants for
-// all.
+// A job deserves an equal share of the cluster since its submission, or its GPUs
+// if that is less. A tenant's account is that of its active jobs: ended jobs, and
+// the paper's sliding history, are left out, because a controller that observes
+// the cluster does not see them. Shares are discretised into queues, in which
+// running jobs come before waiting ones, so that small differences preempt no job.
+// The paper's planning of leases over future slots is left out; terms begin at
+// the same instants for all jobs.
 package astraea
 
 import (
@@ -22,8 +21,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Space is Astraea's parameters: the two of AutoSched's Table 1 and how much
-// tenants count.
+// Space is Astraea's parameters: the two of AutoSched's Table 1 and the weight of
+// the tenant's share.
 func Space() []space.Param {
 	return []space.Param{
 		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s", Default: space.Num(1200),
@@ -50,10 +49,11 @@ type ranker struct {
 	names   map[string]int32 // of tenants: one more than their index
 	tenant  []int32          // by job: one more than its index, 0 if not known yet
 	account []account        // by tenant
-	equal   float64          // GPUs
+	equal   float64          // GPUs of an equal share
 }
 
-// account is GPU-time in seconds, and for how long a tenant has had jobs.
+// account is GPU-seconds received and deserved, and the seconds since the oldest
+// active job was submitted.
 type account struct{ received, deserved, age float64 }
 
 func (a account) share() float64 {
@@ -100,7 +100,7 @@ func (r *ranker) Prepare(active *lanes.List) {
 		age := r.age(j)
 		if a.age == 0 {
 			tenants++
-			a.age = max(age, 1) // its oldest job comes first
+			a.age = max(age, 1) // jobs are in order of submission
 		}
 		a.received += r.service.Attained(j).Seconds()
 		a.deserved += float64(r.s.JobGPUs(j)) * age
@@ -113,12 +113,12 @@ func (r *ranker) Prepare(active *lanes.List) {
 
 func (r *ranker) age(j simulator.ID) float64 { return (r.s.Now() - r.s.JobSubmit(j)).Seconds() }
 
-// own is a job's account.
+// own returns a job's account.
 func (r *ranker) own(j simulator.ID) account {
 	return account{received: r.service.Attained(j).Seconds(), deserved: min(float64(r.s.JobGPUs(j)), r.equal) * r.age(j)}
 }
 
-// Rank is the queue, and in it running jobs before waiting ones.
+// Rank returns the queue; within it, running jobs come before waiting ones.
 func (r *ranker) Rank(j simulator.ID) float64 {
 	share := r.weight*r.account[r.tenantOf(j)].share() + (1-r.weight)*r.own(j).share()
 	queue := min(math.Floor(share*r.queues), r.queues-1)

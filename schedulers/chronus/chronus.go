@@ -1,19 +1,20 @@
 // Package chronus is Chronus (Gao et al., SoCC 2021): jobs with deadlines (SLO
-// jobs) and best-effort jobs share a cluster by leases. At the end of each lease
-// term the SLO jobs that can still meet their deadline come first, the earliest
-// deadline first; best-effort jobs fill what is left, least GPU-time received
-// first. An SLO job that can no longer meet its deadline is one of these, and so
-// is one beyond the share of the cluster that SLO jobs may have.
+// jobs) and best-effort jobs share a cluster by leases. In each lease term the SLO
+// jobs with a feasible deadline come first, the earliest deadline first; the rest
+// of the GPUs goes to best-effort jobs, least attained service first. SLO jobs with
+// an infeasible deadline, and those beyond the share of the cluster that SLO jobs
+// may have, count as best-effort jobs.
 //
-// Chronus packs lease blocks by a mixed-integer program and asks it on
-// submission whether a deadline can be promised; this is its greedy form, which
-// promises nothing. Terms begin at the same instants for all. Whether a deadline
-// can be met follows from what the scheduler was told of the run time; told
-// nothing, a job is given up when the deadline has passed. Profiling is left out.
+// Chronus packs lease blocks by a mixed-integer program and admits an SLO job only
+// if its deadline can be guaranteed; this is its greedy form, which guarantees
+// none. Terms begin at the same instants for all jobs. A deadline is feasible if
+// the estimated run time (simulator.Options.Estimate) fits before it; without an
+// estimate, until it has passed. Profiling is left out.
 //
-// Where a trace has no deadlines, a share of the jobs can be given some, by
-// their key, so that recurring jobs agree: at a multiple of the run time told.
-// They matter to this scheduler alone; the metrics count declared deadlines.
+// Where a trace has no deadlines, a share of the jobs can be given synthetic ones,
+// at a multiple of the estimated run time. Jobs are drawn by their key, so that
+// recurring jobs agree. Synthetic deadlines matter to this scheduler alone; the
+// metrics count declared deadlines.
 package chronus
 
 import (
@@ -61,7 +62,7 @@ type ranker struct {
 }
 
 type job struct {
-	deadline time.Duration // 0 until it is asked for
+	deadline time.Duration // declared or synthetic; 0 until it is asked for
 	first    bool          // comes before best-effort jobs in this round
 }
 
@@ -70,7 +71,7 @@ func (r *ranker) Begin(s *simulator.View, received *rounds.Service) {
 	r.jobs = r.jobs[:0]
 }
 
-// deadlineOf is the instant by which the job should end, none for best-effort
+// deadlineOf returns the instant by which a job should end, none for best-effort
 // jobs.
 func (r *ranker) deadlineOf(j simulator.ID) time.Duration {
 	r.jobs = lanes.Grow(r.jobs, j)
@@ -99,9 +100,8 @@ func (r *ranker) find(j simulator.ID) time.Duration {
 	return r.s.JobSubmit(j) + time.Duration(float64(estimate)*r.factor)
 }
 
-// draw is a number from 0 to 1 that is the same for equal keys. The hash alone
-// leaves short keys that differ in the last letter close together; what follows
-// it is the finaliser of MurmurHash3.
+// draw hashes a key to a number from 0 to 1. FNV alone maps short keys that differ
+// in the last letter to close numbers, so the finaliser of MurmurHash3 follows.
 func draw(key string) float64 {
 	h := fnv.New32a()
 	h.Write([]byte(key))
@@ -111,7 +111,7 @@ func draw(key string) float64 {
 	return float64(x^x>>16) / (1 << 32)
 }
 
-// feasible reports whether a deadline can be met from now on.
+// feasible reports whether a deadline can be met if the job runs from now on.
 func (r *ranker) feasible(j simulator.ID, deadline time.Duration) bool {
 	rest := time.Duration(1)
 	if estimate, ok := r.s.JobEstimate(j); ok {
@@ -140,7 +140,7 @@ func (r *ranker) Prepare(active *lanes.List) {
 	}
 }
 
-// beforeAll is earlier than any deadline is late, in seconds.
+// beforeAll ranks SLO jobs before all others, in seconds.
 const beforeAll = 1e11
 
 func (r *ranker) Rank(j simulator.ID) float64 {
@@ -150,8 +150,8 @@ func (r *ranker) Rank(j simulator.ID) float64 {
 	return r.service.Attained(j).Seconds()
 }
 
-// Line has SLO jobs first, by deadline, whether they can still meet it or not:
-// it must not change while a job waits.
+// Line orders SLO jobs first, by deadline, whether it is feasible or not: the key
+// must not change while a job waits.
 func (r *ranker) Line(j simulator.ID) int64 {
 	if d := r.deadlineOf(j); d != none && r.gpus > 0 {
 		return int64(d/2) + math.MinInt64/2

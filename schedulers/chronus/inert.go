@@ -1,13 +1,13 @@
 package chronus
 
-// Inert names the parameters that make no difference where no job has a deadline
-// of its own, or schedulers are told no run times.
-func Inert(deadlines, told bool) []string {
+// Inert returns the parameters without effect, by whether some jobs have declared
+// deadlines and whether run times are estimated (simulator.Options.Estimate).
+func Inert(deadlines, estimates bool) []string {
 	switch {
-	case told:
+	case estimates:
 		return nil
 	case deadlines:
-		return []string{"slo_share", "slo_factor"} // only jobs whose run time is told are given a deadline
+		return []string{"slo_share", "slo_factor"} // synthetic deadlines need estimates
 	}
 	return []string{"slo_gpus", "slo_share", "slo_factor"}
 }

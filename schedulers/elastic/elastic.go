@@ -1,14 +1,13 @@
-// Package elastic is the base of schedulers that choose how many GPUs each job
-// runs on. At every multiple of an interval all jobs that run get one GPU, then
-// the waiting ones in order of submission while there are any, and then the
-// rest goes one by one to the job with the largest gain.
+// Package elastic is the base of schedulers that choose the number of GPUs of each
+// job. At every multiple of an interval the GPUs are divided anew: each running job
+// gets one, then each waiting job in order of submission, and the rest goes one by
+// one to the job with the largest gain.
 //
-// Nobody is stopped for another. A job keeps its number of GPUs for one
-// interval of progress at least (a restart comes on top); it grows only where the
-// restart loses less than more GPUs gain over as long again as it has kept its
-// number, and shrinks only where others take what it gives up. Between decisions
-// free GPUs start waiting jobs, in order of submission, on up to as many as they
-// ask for.
+// No job is preempted. A job keeps its number of GPUs for at least one interval of
+// progress (a restart comes on top). It grows only where the restart costs less
+// than the additional GPUs gain over a time as long as it has kept its number, and
+// shrinks only where others take the GPUs. Between decisions free GPUs start
+// waiting jobs, in order of submission, on at most the GPUs they ask for.
 package elastic
 
 import (
@@ -21,32 +20,30 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Chooser is what one scheduler has of its own.
+// Chooser is the part of an elastic scheduler that differs from others.
 type Chooser interface {
-	// Begin is told of the simulation and of the service received in it before
-	// any job.
+	// Begin starts a run. It precedes all other calls.
 	Begin(s *simulator.View, received *rounds.Service)
-	// Prepare comes before each decision; active are all active jobs, in order of
-	// ID.
+	// Prepare precedes each decision; active holds all active jobs in order of ID.
 	Prepare(active *lanes.List)
-	// Gain is the worth of one GPU more for a job that has some. It must not grow
-	// with that number; at 0 or below the job gets no more.
+	// Gain returns the worth of one more GPU to a job with a number of GPUs. It must
+	// not grow with that number; at 0 or below the job gets no more.
 	Gain(j simulator.ID, gpus int) float64
-	// Kind is a small number that jobs have in common whose gains are the same, -1
-	// for a job whose gains are its own.
+	// Kind returns a small number that jobs with equal gains share, -1 for a job
+	// whose gains are its own.
 	Kind(j simulator.ID) int
-	// Steady says that gains depend on which jobs are active alone, so that
-	// decisions in which nothing else changed can be left out.
+	// Steady reports whether gains depend only on the set of active jobs, so that a
+	// decision on the same set can be skipped.
 	Steady() bool
 }
 
-// IntervalParam is the time between decisions.
+// IntervalParam is the parameter of the time between decisions.
 func IntervalParam(def, low float64) space.Param {
 	return space.Param{ID: "interval", Module: "scheduling", Kind: space.KindDuration, Min: low, Max: 7200, Log: true, Unit: "s", Default: space.Num(def),
 		Description: "time between decisions on how many GPUs each job runs on; a job keeps its number for as much progress"}
 }
 
-// MaxScaleParam bounds growth.
+// MaxScaleParam is the parameter that bounds growth.
 func MaxScaleParam() space.Param {
 	return space.Param{ID: "max_scale", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 16, Default: space.Int(2),
 		Description: "most GPUs a job runs on, in multiples of what it asks for"}
@@ -64,7 +61,7 @@ type Policy struct {
 	service rounds.Service
 	active  lanes.List // by ID
 	wait    lanes.List // by ID
-	quiet   bool       // the last decision, and all before the next change, are the same
+	quiet   bool       // decisions are the same until jobs come or go
 	target  []int32    // by job
 	open    []bool     // by job: its target may grow
 	kinds   []kind     // of the open jobs
@@ -73,9 +70,8 @@ type Policy struct {
 	need    []int // by tenant; scratch of move
 }
 
-// kind is the open jobs whose gains are the same, in order of ID. Those before
-// index at have targets at which the next GPU is worth low; for the others it is
-// worth high.
+// kind is the open jobs with equal gains, in order of ID. The next GPU is worth low
+// to the jobs before index at, which had theirs already, and high to the others.
 type kind struct {
 	number    int // Chooser.Kind
 	jobs      []simulator.ID
@@ -83,7 +79,7 @@ type kind struct {
 	high, low float64
 }
 
-// offer is the gain of one more GPU for the next job of a kind.
+// offer is the gain of one more GPU to the next job of a kind.
 type offer struct {
 	gain float64
 	id   simulator.ID
@@ -146,7 +142,7 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 	}
 }
 
-// grant starts a waiting job on so many GPUs, or half of that and so on.
+// grant starts a waiting job on a number of GPUs, or half of it, and so on.
 func (p *Policy) grant(plan *simulator.Plan, j simulator.ID, gpus int) bool {
 	for ; gpus > 0; gpus /= 2 {
 		if plan.Grant(j, gpus) {
@@ -158,7 +154,7 @@ func (p *Policy) grant(plan *simulator.Plan, j simulator.ID, gpus int) bool {
 	return false
 }
 
-// held reports whether a running job's number of GPUs may not change yet.
+// held reports whether a running job must keep its number of GPUs for now.
 func (p *Policy) held(j simulator.ID) bool {
 	return p.s.Now() < p.s.JobSince(j)+time.Duration(p.grid)+p.s.Models().Restart(p.s.JobHeld(j))
 }
@@ -208,11 +204,11 @@ func (p *Policy) aim() {
 		}
 	}
 	if (room.Left() == 0 || refused) && !p.chooser.Steady() {
-		p.quiet = false // otherwise all have what they may have, whatever the gains
+		p.quiet = false // otherwise every job has its most, whatever the gains
 	}
 }
 
-// gain is what a job's next GPU is worth, 0 if it may have none.
+// gain is the worth of a job's next GPU, 0 if it may have none.
 func (p *Policy) gain(j simulator.ID) float64 {
 	k := int(p.target[j])
 	if k >= min(p.s.JobDemand(j)*p.maxScale, p.s.Cluster().TotalGPUs()) {
@@ -263,15 +259,15 @@ func (p *Policy) kind(j simulator.ID) *kind {
 	return k
 }
 
-// give gives the GPU with the largest gain, and reports whether the job may have
-// it. If not, the job gets no more.
+// give offers a GPU to the job with the largest gain and reports whether its
+// tenant's quota allows it. If not, the job gets no more.
 func (p *Policy) give(room *simulator.Room) bool {
 	top := &p.heap[0]
 	k, j := &p.kinds[top.kind], top.id
 	given := room.Give(j, 1)
 	if given {
 		p.target[j]++
-		if k.at == 0 || p.target[j] != p.target[k.jobs[0]] { // otherwise it is worth low
+		if k.at == 0 || p.target[j] != p.target[k.jobs[0]] { // otherwise the gain is low, as it was for that one
 			gain := p.gain(j)
 			if gain >= k.high {
 				top.gain = gain
@@ -327,10 +323,9 @@ func (p *Policy) down() {
 	}
 }
 
-// pays reports whether a job gains more on its target than the restart there
-// loses. How long it will be left there is not known: as long again, it is
-// assumed, as it has been left where it is. So no job is moved in vain often, and
-// none stays small for good.
+// pays reports whether a job gains more on its target than the restart costs. It
+// is assumed to stay there for as long as it has kept its present number, so that
+// few restarts are in vain and no job stays small forever.
 func (p *Policy) pays(j simulator.ID) bool {
 	m := p.s.Models()
 	now, then := p.Speed(j, p.s.JobHeld(j)), p.Speed(j, int(p.target[j]))
@@ -357,7 +352,7 @@ func (p *Policy) move(plan *simulator.Plan) bool {
 		case more <= 0:
 		case held > 0 && !p.pays(j):
 			p.target[j] = int32(held)
-			p.quiet = false // it will in time
+			p.quiet = false // it pays later
 		default:
 			need += more
 			p.need[p.s.JobTenant(j)] += more

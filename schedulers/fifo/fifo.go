@@ -1,6 +1,6 @@
-// Package fifo starts jobs in order of submission and never stops one. With
-// backfill it looks past a job that finds no place; without, that job blocks
-// those behind it (head of line).
+// Package fifo is first in, first out without preemption: jobs start in order of
+// submission. With backfill, jobs behind one that finds no place may start; without,
+// it blocks them (head-of-line blocking).
 package fifo
 
 import (

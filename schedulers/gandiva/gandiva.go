@@ -1,18 +1,18 @@
-// Package gandiva is Gandiva (Xiao et al., OSDI 2018): when there is more to run
-// than fits, jobs take turns on the GPUs, a slice of time each, and jobs that
-// leave GPUs idle are packed two to a set of GPUs.
+// Package gandiva is Gandiva (Xiao et al., OSDI 2018): jobs time-slice the GPUs of
+// an overloaded cluster, and jobs that leave GPUs idle are packed two to a set of
+// GPUs.
 //
-// Every slice, whoever has waited longest since it last ran takes the place of
+// After every slice the jobs that have waited longest since they last ran replace
 // those that have run longest. A job that waits while no GPUs are free joins a
-// running one of the same width if the two together keep a GPU busy for at most
-// the packing limit and are faster together than in turns; a pair stays until
-// one of the two ends, and is not sliced meanwhile. Gandiva measures utilisation
-// and undoes bad packings; here utilisation is that of the model class. Its
-// switch within a second is left out: a job that gets its turn pays a restart
-// like any other. So are migration for locality and grow-shrink.
+// running job of the same width if their utilisations sum to at most the packing
+// limit and the two progress faster together than in turns; a pair stays until one
+// of them ends, and is not sliced meanwhile. Gandiva measures utilisation and
+// undoes bad packings; here utilisation is that of the model class. Its
+// suspend-resume within a second is left out: a resumed job pays a restart like
+// any other. So are migration for locality and grow-shrink.
 //
-// Who shares GPUs with whom is not observed: events tell a job's nodes. A run
-// resumed from them pairs jobs again by place and width.
+// Which jobs share GPUs is not observed: events give a job's nodes. A run resumed
+// from them pairs jobs again by place and width.
 package gandiva
 
 import (
@@ -45,12 +45,12 @@ func New(c space.Config) simulator.Policy {
 
 type policy struct {
 	*rounds.Policy
-	limit float64 // 0 is off
-	packs bool    // some jobs can be packed at that limit
+	limit float64 // of the sum of utilisations; 0 is off
+	packs bool    // the limit allows some pair
 
 	s     *simulator.View
 	hosts []simulator.ID // running alone, in order of ID
-	kinds []int          // of the hosts that are left
+	kinds []int          // rounds.Kind by host
 }
 
 // Shares marks a simulator.Sharer.
@@ -69,7 +69,7 @@ func (p *policy) Begin(s *simulator.View, _ *rounds.Service) {
 // Prepare implements rounds.Ranker.
 func (p *policy) Prepare(*lanes.List) {}
 
-// ahead puts all that wait before all that run, in seconds.
+// ahead ranks all waiting jobs before all running jobs, in seconds.
 const ahead = 1e11
 
 // Rank implements rounds.Ranker: the longest wait first, the longest run last.
@@ -92,7 +92,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	}
 }
 
-// pack puts waiting jobs beside running ones.
+// pack starts waiting jobs on the GPUs of running jobs.
 func (p *policy) pack(plan *simulator.Plan) {
 	p.gather()
 	queue := p.Queue()
@@ -107,7 +107,7 @@ func (p *policy) pack(plan *simulator.Plan) {
 			host = p.hostFor(e.ID)
 		}
 		if host < 0 {
-			queue.Close(in) // nor for others of its kind
+			queue.Close(in) // the others of the kind fit nowhere either
 			continue
 		}
 		queue.Take(in)
@@ -129,8 +129,8 @@ func (p *policy) gather() {
 	}
 }
 
-// hostFor is the position of the first host that a job can be packed with, or
-// -1. Jobs of the same kind have the same answer.
+// hostFor returns the index of the first host that a job fits, or -1. Hosts of one
+// kind in a row are the same to it.
 func (p *policy) hostFor(j simulator.ID) int {
 	kind, last := rounds.Kind(p.s, j), -1
 	for i, k := range p.kinds {

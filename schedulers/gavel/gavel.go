@@ -1,16 +1,15 @@
 // Package gavel is Gavel (Narayanan et al., OSDI 2020) on a cluster of equal
-// GPUs: time is cut into rounds, and in each the jobs run that are furthest
-// behind what the policy wants them to have.
+// GPUs: time is divided into rounds, and each round runs the jobs whose received
+// time lags most behind their allocation.
 //
-// Gavel computes the wanted share of time of each job by a linear program over
-// the throughput on each type of GPU. Here all GPUs are equal, so max_min has a
-// closed form: the program gives every job the same number of GPUs over time, or
-// all that it asks for if that is less (water-filling). Jobs run in order of the
-// time they received over the time they were due, as in Gavel's round-based
-// mechanism (section 5). finish_time_fairness is its greedy form: the jobs with
-// the largest expected finish-time fairness run, where the rest of the run time
-// is what the scheduler was told, or, told nothing, as long as the job has
-// already run. Space sharing (packing) is left out.
+// Gavel computes each job's allocation by a linear program over the throughput on
+// each type of GPU. With equal GPUs max_min has a closed form: every job gets the
+// same number of GPUs over time, or all it asks for if that is less
+// (water-filling). Jobs run in order of the time received over the time due, as in
+// Gavel's round-based mechanism (section 5). finish_time_fairness is greedy: the
+// jobs with the largest expected finish-time fairness run, where the remaining run
+// time follows from the estimate (simulator.Options.Estimate) or, without one,
+// equals the time the job has run. Space sharing (packing) is left out.
 package gavel
 
 import (
@@ -65,8 +64,8 @@ func (r *ranker) Prepare(active *lanes.List) {
 	r.level = fill(r.widths, r.s.Cluster().TotalGPUs())
 }
 
-// fill is the level to which water poured over jobs of sorted widths rises:
-// nobody gets more than his width, all others the same.
+// fill is the water level of a number of GPUs poured over jobs of sorted widths:
+// narrower jobs get their width, all others the level.
 func fill(widths []int, gpus int) float64 {
 	rest := gpus
 	for i, w := range widths {
@@ -90,12 +89,12 @@ func (r *ranker) Rank(j simulator.ID) float64 {
 	return r.service.Received(j).Seconds() / due
 }
 
-// rho is the expected finish time over that on an own share of the cluster.
+// rho is the expected finish time over that on an equal share of the cluster.
 func (r *ranker) rho(j simulator.ID, age float64) float64 {
 	ran := r.service.Received(j)
 	total := 2 * ran
-	if told, ok := r.s.JobEstimate(j); ok {
-		total = told
+	if estimate, ok := r.s.JobEstimate(j); ok {
+		total = estimate
 	}
 	total = max(total, ran+r.length) // it is not done yet
 	share := float64(r.s.JobDemand(j)) * float64(r.active) / float64(r.s.Cluster().TotalGPUs())

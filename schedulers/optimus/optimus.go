@@ -1,13 +1,13 @@
 // Package optimus is Optimus (Peng et al., EuroSys 2018): at every interval each
-// job gets one worker, and then one more goes, again and again, to the job whose
-// expected completion time it shortens the most.
+// job gets one worker, and each further worker goes to the job whose expected
+// completion time it reduces most.
 //
-// Optimus fits each job's convergence and speed while it trains. Here the speed
-// on a number of GPUs is the model of the run, and the rest of the work follows
-// from what the scheduler was told of the run time; told nothing, it expects as
-// much again as the job has received, one interval at least. The service
-// received counts as work at the speed per GPU that the job asked for. A worker
-// is one GPU; parameter servers and their placement are left out.
+// Optimus fits each job's convergence and speed while it trains. Here the speed on
+// a number of GPUs is that of the simulator's models, and the remaining work
+// follows from the estimated run time (simulator.Options.Estimate); without one it
+// equals the work done, at least one interval. Attained service counts as work at
+// the speed on the GPUs the job asks for. A worker is one GPU; parameter servers
+// and their placement are left out.
 package optimus
 
 import (
@@ -41,18 +41,17 @@ func (c *chooser) Prepare(*lanes.List)                               {}
 func (c *chooser) Kind(simulator.ID) int                             { return -1 }
 func (c *chooser) Steady() bool                                      { return false }
 
-// rest is the work that the job is expected to still have, in whole seconds:
-// no scheduler tells jobs apart that differ by less, and what was observed of
-// them is not as exact.
+// rest is the expected remaining work in whole seconds. Observed service is no more
+// exact than that.
 func (c *chooser) rest(j simulator.ID) time.Duration {
 	done := c.service.Received(j)
-	if told, ok := c.s.JobEstimate(j); ok {
-		return max(told-done, c.least).Round(time.Second)
+	if estimate, ok := c.s.JobEstimate(j); ok {
+		return max(estimate-done, c.least).Round(time.Second)
 	}
 	return max(done, c.least).Round(time.Second)
 }
 
-// Gain is the time that one more GPU saves.
+// Gain returns the completion time that one more GPU saves, in seconds.
 func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
 	m, class := c.s.Models(), c.s.JobClass(j)
 	asked := m.Throughput(class, c.s.JobDemand(j))

@@ -1,16 +1,14 @@
-// Package pollux is Pollux (Qiao et al., OSDI 2021): GPUs are shared out so
-// that the power mean of all jobs' speedups is largest. A job's speedup is its
-// goodput (throughput times statistical efficiency) over that on an equal share
-// of the cluster; the exponent p trades the sum of speedups (1) for fairness
-// (below 0).
+// Package pollux is Pollux (Qiao et al., OSDI 2021): GPUs are allocated to maximise
+// the power mean of all jobs' speedups. A job's speedup is its goodput (throughput
+// times statistical efficiency) over that on an equal share of the cluster; the
+// exponent p trades the sum of speedups (1) for fairness (below 0).
 //
-// Instead of a genetic search over placements, GPUs go one by one to the job
-// for which the next adds most to the mean, which for these concave goodputs is
-// the optimum of the relaxed problem. Batch sizes grow with the GPUs beyond
-// those asked for; the gradient noise scale, which Pollux measures while a job
-// trains, is a parameter and the same for all. Jobs progress by throughput, so
-// statistical efficiency only makes the scheduler careful. The restart penalty
-// is the rule of package elastic.
+// Instead of a genetic search over placements, GPUs go one by one to the job whose
+// next GPU adds most to the mean, which for concave goodputs is the optimum of the
+// relaxed problem. Batch sizes grow with the GPUs beyond those asked for. The
+// gradient noise scale, which Pollux measures while a job trains, is a parameter
+// and the same for all jobs. Jobs progress by throughput, so statistical efficiency
+// only limits their growth. The restart penalty is the rule of package elastic.
 package pollux
 
 import (
@@ -45,17 +43,16 @@ type chooser struct {
 	p, noise float64
 
 	s      *simulator.View
-	equal  int // share of GPUs
+	equal  int // GPUs of an equal share
 	kinds  []kind
 	kindOf []int // by job: one more than its kind, or 0
 }
 
-// kind is the jobs of one class that ask for as many GPUs: their gains are the
-// same.
+// kind is the jobs of one class and one width, which have equal gains.
 type kind struct {
 	class, asked int
-	equal        int       // share of GPUs at which the gains hold
-	gains        []float64 // of one GPU more than the index; NaN where not known
+	equal        int       // the equal share at which gains were computed
+	gains        []float64 // of the next GPU, by number of GPUs; NaN where not computed
 }
 
 func (c *chooser) Begin(s *simulator.View, _ *rounds.Service) {
@@ -95,7 +92,8 @@ func (c *chooser) find(class, asked int) int {
 	return i
 }
 
-// Gain is the growth of the mean's sum: of s^p / p, or of log s where p is 0.
+// Gain returns the growth of the sum behind the mean: of s^p / p, or of log s where
+// p is 0.
 func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
 	k := &c.kinds[c.Kind(j)]
 	if k.equal != c.equal {

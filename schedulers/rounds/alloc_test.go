@@ -10,8 +10,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// A second run on the same memory allocates almost nothing: what the policies
-// on this base and on elastic's need is kept.
+// Policies on this base and on package elastic reuse their memory in a second run.
 func TestRunsReuseMemory(t *testing.T) {
 	c := workload.Uniform(2, 8) // too small, so that jobs wait
 	var jobs []workload.Job
@@ -41,7 +40,7 @@ func TestRunsReuseMemory(t *testing.T) {
 		}
 		run()
 		if sim.Summarize().AvgQueue == 0 {
-			t.Fatal("nobody waits")
+			t.Fatal("no job waits")
 		}
 		if n := testing.AllocsPerRun(3, run); n > 10 {
 			t.Errorf("%s: %g allocations per run of %d jobs", name, n, w.Len())

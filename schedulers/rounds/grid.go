@@ -6,13 +6,13 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// Grid is a rhythm: instants that are whole multiples of a span, counted from
-// the workload's zero. It has no memory, so that a run resumed or forked at any
-// instant falls into the same step.
+// Grid is the instants that are whole multiples of a span, counted from the
+// workload's zero. It has no state, so that a run resumed or forked at any instant
+// keeps the same grid.
 type Grid time.Duration
 
-// NewGrid is the rhythm of a span in a run: rounded up to whole rounds of the
-// run's own decision grid.
+// NewGrid returns the grid of a span in a run, rounded up to whole multiples of
+// simulator.Options.Round.
 func NewGrid(s *simulator.View, span time.Duration) Grid {
 	span = max(span, 1)
 	if r := s.Round(); r > 0 {
@@ -21,7 +21,7 @@ func NewGrid(s *simulator.View, span time.Duration) Grid {
 	return Grid(span)
 }
 
-// On reports whether an instant is on the grid.
+// On reports whether t is on the grid.
 func (g Grid) On(t time.Duration) bool { return t%time.Duration(g) == 0 }
 
 // After is the first instant of the grid after t.

@@ -1,12 +1,12 @@
-// Package rounds is the base of schedulers that share out the cluster in
-// rounds: at every multiple of a span all active jobs are ranked, the first
-// that fit a quota of all GPUs (and their tenant's, where those are strict) run,
-// and running ones behind them are stopped.
+// Package rounds is the base of round-based schedulers. At every multiple of the
+// round length all active jobs are ranked; in order of rank, jobs that fit a quota
+// of all GPUs (and of their tenant's GPUs, where quotas are strict) run, and
+// running jobs that do not fit are preempted.
 //
-// A job that was started keeps its GPUs for one span of progress at least
-// (a restart comes on top), so that no length of round can make jobs pay
-// restarts for ever. Between rounds nobody is stopped; GPUs that become free go
-// to the waiting jobs in a fixed order, as they fit.
+// A started job keeps its GPUs for at least one round of progress (a restart
+// comes on top), so that short rounds do not make jobs restart forever. Between
+// rounds no job is preempted; freed GPUs go to waiting jobs in a fixed order, as
+// they fit.
 package rounds
 
 import (
@@ -18,18 +18,17 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// Ranker is what one scheduler has of its own.
+// Ranker is the part of a round-based scheduler that differs from others.
 type Ranker interface {
-	// Begin is told of the simulation and of the service received in it before
-	// any job.
+	// Begin starts a run. It precedes all other calls.
 	Begin(s *simulator.View, received *Service)
-	// Prepare comes before the ranking of a round; active are all active jobs, in
+	// Prepare precedes the ranking of a round; active holds all active jobs in
 	// order of ID.
 	Prepare(active *lanes.List)
-	// Rank of a job in this round: smallest first, ties by ID.
+	// Rank returns a job's rank in this round: smallest first, ties by ID.
 	Rank(j simulator.ID) float64
-	// Line orders the waiting jobs between rounds, smallest first. It is asked
-	// when the job begins to wait.
+	// Line returns the key by which waiting jobs are ordered between rounds, smallest
+	// first. It is called when the job begins to wait.
 	Line(j simulator.ID) int64
 }
 
@@ -54,7 +53,7 @@ type ranked struct {
 	id  simulator.ID
 }
 
-// New makes a policy with rounds of a length.
+// New makes a policy with rounds of the given length.
 func New(length time.Duration, r Ranker) *Policy { return &Policy{length: length, ranker: r} }
 
 // Reset implements simulator.Policy.
@@ -74,7 +73,7 @@ func (p *Policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.line = lanes.Grow(p.line, j)
 	p.active.Insert(lanes.Entry{ID: j})
 	if !p.s.JobRunning(j) {
-		p.waits(j)
+		p.enqueue(j)
 		p.plan.WakeAt(p.grid.After(p.s.Now()))
 	}
 }
@@ -85,24 +84,25 @@ func (p *Policy) Finish(j simulator.ID) { p.active.Remove(lanes.Entry{ID: j}) }
 // Report implements simulator.Reporter.
 func (p *Policy) Report(j simulator.ID) simulator.Seen { return p.service.Report(j) }
 
-// Active are the active jobs in order of ID. The caller must not change them.
+// Active returns the active jobs in order of ID. The caller must not change them.
 func (p *Policy) Active() *lanes.List { return &p.active }
 
-// Queue are the waiting jobs, in lanes of Kind. Whoever starts one takes it out.
+// Queue returns the waiting jobs, in lanes by Kind. The caller removes the jobs it
+// starts.
 func (p *Policy) Queue() *lanes.Lanes { return &p.wait }
 
-// Kind is the lane of a job in the queue: its width, then its class.
+// Kind is the lane of a job in the queue: its width, then its model class.
 func Kind(s *simulator.View, j simulator.ID) int { return s.JobDemand(j)<<8 | s.JobClass(j) }
 
-// kinds is the highest kind of jobs of a width.
+// kinds is the highest Kind of a width.
 func kinds(width int) int { return width<<8 | 0xff }
 
-func (p *Policy) waits(j simulator.ID) {
+func (p *Policy) enqueue(j simulator.ID) {
 	p.line[j] = p.ranker.Line(j)
 	p.wait.Add(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
 }
 
-func (p *Policy) runs(j simulator.ID) {
+func (p *Policy) unqueue(j simulator.ID) {
 	p.wait.Remove(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
 }
 
@@ -123,7 +123,7 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 	}
 }
 
-// held reports whether a running job may not be stopped yet: it has not had
+// held reports whether a running job may not be preempted yet: it has not made
 // one round of progress.
 func (p *Policy) held(j simulator.ID) bool {
 	until := p.s.JobSince(j) + time.Duration(p.grid)
@@ -133,8 +133,8 @@ func (p *Policy) held(j simulator.ID) bool {
 	return p.s.Now() < until
 }
 
-// round ranks the jobs that are free to be moved and exchanges them. Those that
-// share GPUs stay.
+// round ranks the jobs that may move and exchanges them. Jobs that share GPUs
+// stay.
 func (p *Policy) round(plan *simulator.Plan) {
 	p.ranker.Prepare(&p.active)
 	p.order, p.stop, p.start = p.order[:0], p.stop[:0], p.start[:0]
@@ -159,24 +159,24 @@ func (p *Policy) round(plan *simulator.Plan) {
 		}
 	}
 	if len(p.start) == 0 {
-		return // nobody needs the GPUs of those that could be stopped
+		return // no waiting job needs the GPUs
 	}
 	plan.Exchange(p.stop, p.start)
 	for _, j := range p.start {
 		if p.s.JobRunning(j) {
-			p.runs(j)
+			p.unqueue(j)
 		}
 	}
 	for _, j := range p.stop {
 		if !p.s.JobRunning(j) {
-			p.waits(j)
+			p.enqueue(j)
 		}
 	}
 }
 
 func compare(a, b ranked) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id)) }
 
-// backfill gives free GPUs to whoever waits and fits there.
+// backfill starts waiting jobs that fit the free GPUs.
 func (p *Policy) backfill(plan *simulator.Plan) {
 	if plan.Free() == 0 {
 		return

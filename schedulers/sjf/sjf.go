@@ -1,6 +1,5 @@
-// Package sjf starts the job with the shortest duration first and never stops
-// one. It is told the true durations (simulator.Clairvoyant), so it is a
-// baseline, not a scheduler to deploy.
+// Package sjf is shortest job first without preemption. It knows true durations
+// (simulator.Clairvoyant), so it is a baseline, not a scheduler to deploy.
 package sjf
 
 import (

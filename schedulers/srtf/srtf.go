@@ -1,6 +1,6 @@
-// Package srtf runs the jobs with the least remaining time, or GPU-time, and
-// stops others for them. It is told the true durations
-// (simulator.Clairvoyant), so it is a baseline, not a scheduler to deploy.
+// Package srtf is preemptive shortest remaining time, or GPU-time, first. It knows
+// true durations (simulator.Clairvoyant), so it is a baseline, not a scheduler to
+// deploy.
 package srtf
 
 import (
@@ -27,12 +27,11 @@ type policy struct {
 
 	s      *simulator.View
 	oracle *simulator.Oracle
-	keys   []int64     // by job: its key where it waits, or steadily runs
-	wait   lanes.Lanes // by what is left
-	// steady are the running jobs that get closer to their end by as much as time
-	// passes, by the instant of their end: their order stays. The others (those
-	// that restart or are slowed down, or all, if GPUs count) are ranked again and
-	// again.
+	keys   []int64     // by job: its key while it waits or is steady
+	wait   lanes.Lanes // by remaining time, or GPU-time
+	// steady are the running jobs at full speed, by the instant of their end, so that
+	// their order does not change. others (jobs that restart or are slowed down, or all
+	// running jobs, by GPU-time) are ranked anew in every plan.
 	steady lanes.Roster
 	others []lanes.Entry
 	chosen lanes.Shares
@@ -61,7 +60,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 
 func (p *policy) Finish(j simulator.ID) { p.leaves(j) }
 
-// left is what jobs are ranked by.
+// left is the remaining time, or GPU-time.
 func (p *policy) left(j simulator.ID) int64 {
 	left := int64(p.oracle.JobLeft(j))
 	if p.byGPUTime {
@@ -83,17 +82,17 @@ func (p *policy) waits(j simulator.ID) {
 	p.wait.Add(p.s.JobDemand(j), false, p.entry(j))
 }
 
-// starts moves a job that waited to the running ones.
+// starts moves a job from the waiting to the running jobs.
 func (p *policy) starts(j simulator.ID) {
 	p.wait.Remove(p.s.JobDemand(j), false, p.entry(j))
 	p.runs(j)
 }
 
-// unsteady is no job's key.
+// unsteady is the key of the jobs in others.
 const unsteady = math.MinInt64
 
 func (p *policy) runs(j simulator.ID) {
-	if p.steadies(j) {
+	if p.isSteady(j) {
 		p.keys[j] = int64(p.s.Now() + p.oracle.JobLeft(j))
 		p.steady.Insert(p.entry(j))
 		return
@@ -102,11 +101,11 @@ func (p *policy) runs(j simulator.ID) {
 	p.others = append(p.others, p.entry(j))
 }
 
-func (p *policy) steadies(j simulator.ID) bool {
+func (p *policy) isSteady(j simulator.ID) bool {
 	return !p.byGPUTime && p.s.JobRate(j) == 1 && p.s.JobReady(j) <= p.s.Now() && !p.s.Clocked()
 }
 
-// leaves takes out a job that ran.
+// leaves removes a running job.
 func (p *policy) leaves(j simulator.ID) {
 	if p.keys[j] != unsteady {
 		p.steady.Remove(p.entry(j))
@@ -120,17 +119,16 @@ func (p *policy) leaves(j simulator.ID) {
 	}
 }
 
-// rank orders the other running jobs, after taking out those that run steadily
-// by now.
+// rank sorts others, after moving the jobs that have become steady.
 func (p *policy) rank() {
 	n := 0
 	for _, e := range p.others {
-		if p.steadies(e.ID) {
+		if p.isSteady(e.ID) {
 			p.runs(e.ID)
 			continue
 		}
 		e.Key = p.left(e.ID)
-		// Few change places from one time to the next.
+		// By insertion: few jobs change places from plan to plan.
 		i := n
 		for ; i > 0 && e.Before(p.others[i-1]); i-- {
 			p.others[i] = p.others[i-1]
@@ -165,12 +163,12 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	}
 }
 
-// choose walks all jobs in order with a quota of all GPUs.
+// choose walks all jobs in order with a quota of all GPUs (lanes.Shares).
 func (p *policy) choose() {
 	p.chosen.Reset(p.s)
 	quota := p.s.Cluster().TotalGPUs()
 	at := lanes.From(&p.steady)
-	// keep passes the steady jobs that come before one with so much left.
+	// keep passes the steady jobs before an entry.
 	keep := func(before lanes.Entry) {
 		before.Key += int64(p.s.Now())
 		quota = p.chosen.Keep(&p.steady, &at, before, quota)
@@ -207,7 +205,7 @@ func (p *policy) choose() {
 	p.chosen.Keep(&p.steady, &at, lanes.Last, quota)
 }
 
-// backfill gives what the chosen could not use to whoever fits there.
+// backfill starts waiting jobs on the GPUs that the chosen jobs could not use.
 func (p *policy) backfill(plan *simulator.Plan) {
 	if plan.Free() == 0 || p.s.Waiting() == 0 {
 		return
