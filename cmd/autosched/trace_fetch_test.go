@@ -123,7 +123,7 @@ func TestTraceFetchRefuses(t *testing.T) {
 		"digest":    {good, strings.Repeat("0", 64), 0, "expected is 000", false},
 		"pointer":   {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:2037\nsize 1055988361\n"), "", 0, "media.githubusercontent.com", false},
 		"member":    {archiveOf(t, "something_else"), "", 0, "no file called cluster_job_log", true},
-		"no trace":  {[]byte("hello"), "", 0, "what was fetched is no trace", true},
+		"no trace":  {[]byte("hello"), "", 0, "the download is no trace", true},
 		"cut gzip":  {cut(good), "", 0, "unexpected EOF", true},
 		"not found": {good, "", http.StatusNotFound, "404 Not Found; --url names another address", false},
 		"forbidden": {good, "", http.StatusForbidden, "403", false},
@@ -154,118 +154,6 @@ func TestTraceFetchRefuses(t *testing.T) {
 		if _, _, err := runTrace(t, "", append([]string{"fetch"}, args...)...); !errors.As(err, new(usageError)) {
 			t.Errorf("%v: %v", args, err)
 		}
-	}
-}
-
-// What servers and networks do to a download, and that it arrives.
-func TestDownload(t *testing.T) {
-	file := make([]byte, 1<<20)
-	r := rand.NewChaCha8([32]byte{2})
-	if _, err := r.Read(file); err != nil {
-		t.Fatal(err)
-	}
-	part := func(w http.ResponseWriter, n int) { // a connection that breaks after n bytes
-		w.Header().Set("Content-Length", fmt.Sprint(len(file)))
-		w.WriteHeader(http.StatusOK)
-		w.Write(file[:n])
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	for name, c := range map[string]struct {
-		bend     func(n int32, w http.ResponseWriter, r *http.Request) bool
-		size     int64
-		requests int32
-		says     string
-	}{
-		"at once":       {nil, 1 << 20, 1, ""},
-		"size unknown":  {nil, 0, 1, ""},
-		"without range": {func(n int32, w http.ResponseWriter, r *http.Request) bool { r.Header.Del("Range"); return false }, 1 << 20, 1, ""},
-		"breaks": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
-			if n == 1 {
-				part(w, 400_000)
-			}
-			if got := r.Header.Get("Range"); n == 2 && !strings.HasPrefix(got, "bytes=4000") {
-				t.Errorf("second request for %q", got)
-			}
-			return false
-		}, 1 << 20, 2, ""},
-		"breaks, changed": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
-			if n == 1 {
-				w.Header().Set("ETag", `"old"`)
-				part(w, 400_000)
-			}
-			return false
-		}, 1 << 20, 2, ""},
-		"breaks, no range": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
-			if n == 1 {
-				part(w, 400_000)
-			}
-			r.Header.Del("Range")
-			return false
-		}, 0, 2, ""},
-		"breaks, wrong range": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
-			if n == 1 {
-				part(w, 400_000)
-			}
-			if n == 2 {
-				w.Header().Set("Content-Range", "bytes 5-9/10")
-				w.WriteHeader(http.StatusPartialContent)
-				return true
-			}
-			return false
-		}, 0, 3, ""},
-		"busy": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
-			if n < 3 {
-				w.WriteHeader([]int{0, 503, 429}[n])
-			}
-			return n < 3
-		}, 0, 3, ""},
-		"stalls": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
-			if n == 1 {
-				w.Header().Set("Content-Length", fmt.Sprint(len(file)))
-				w.Write(file[:1000])
-				w.(http.Flusher).Flush()
-				<-r.Context().Done()
-				return true
-			}
-			return false
-		}, 1 << 20, 2, ""},
-		"always busy": {func(n int32, w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(500); return true }, 0, 3, "500 Internal Server Error (tried 3 times)"},
-		"too small":   {nil, 1<<20 + 1, 1, "it has 1048576 bytes, expected are 1048577"},
-		"too large": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
-			w.Write(file[:600_000])
-			w.(http.Flusher).Flush() // chunked: no length is told
-			w.Write(file[:600_000])
-			return true
-		}, 1 << 20, 1, "larger than 1048576 bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			url, requests := serve(t, file, c.bend)
-			d := &download{url: url, part: filepath.Join(t.TempDir(), "x.part"), size: c.size, show: func(string, ...any) {}, tries: 3, pause: time.Millisecond}
-			if name == "stalls" {
-				d.stall = time.Second // longer than any busy machine pauses
-			}
-			err := d.run(t.Context())
-			if c.says != "" {
-				if err == nil || !strings.Contains(err.Error(), c.says) {
-					t.Errorf("%v", err)
-				}
-			} else {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if b, err := os.ReadFile(d.part); err != nil || !bytes.Equal(b, file) {
-					t.Errorf("%v, %d bytes", err, len(b))
-				}
-				// Again: it is there, and a server is at most asked whether that is all.
-				if err := d.run(t.Context()); err != nil {
-					t.Errorf("again: %v", err)
-				}
-			}
-			if n := requests.Load(); n < c.requests || n > c.requests+1 {
-				t.Errorf("%d requests, want %d", n, c.requests)
-			}
-		})
 	}
 }
 

@@ -72,6 +72,7 @@ var rooms = []room{
 	{"workload/trace", 1, []string{"workload"}},
 	{"workload/synth", 1, []string{"workload"}},
 	{"workload/stats", 1, []string{"workload", "internal/stats"}},
+	{"workload/fetch", 1, []string{"internal/atomicfile"}},
 	{"workload", 1, nil},
 	{"internal/rng", 0, nil},
 	{"internal", 0, []string{"internal/rng"}},
