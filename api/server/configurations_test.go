@@ -266,8 +266,8 @@ func TestEventNumbersAgree(t *testing.T) {
 	} {
 		e := submitted("1", 0)
 		e.Kind, e.Node, e.ConfigurationRevision = kind, &pb.NodeDetails{NodeId: "n", Gpus: 8}, 3
-		if got, field, why := eventFromProto(e); got.Kind != want || why != "" {
-			t.Errorf("%v became %v: %s %s", kind, got.Kind, field, why)
+		if got, f := convert(e); got.Kind != want || f != nil {
+			t.Errorf("%v became %v: %v", kind, got.Kind, f)
 		}
 	}
 	for end, want := range map[pb.JobDetails_EndStatus]workload.Status{
@@ -275,7 +275,7 @@ func TestEventNumbersAgree(t *testing.T) {
 	} {
 		e := submitted("1", 0)
 		e.Kind, e.Job.EndStatus = pb.Event_FINISHED, end
-		if got, _, _ := eventFromProto(e); got.Job.Status != want {
+		if got, _ := convert(e); got.Job.Status != want {
 			t.Errorf("%v became %v", end, got.Job.Status)
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/workload"
 )
@@ -19,109 +22,108 @@ const (
 	lastYear  = 2068 // so that any two times are less than a hundred years apart
 )
 
-// eventFromProto converts an event, times since the Unix epoch. field and why
-// name the first thing that makes no sense; why is "" if nothing does.
-func eventFromProto(e *pb.Event) (out workload.Event, field, why string) {
-	out.ID = e.GetEventId()
-	out.Kind = workload.EventKind(0)
-	if k := e.GetKind(); k > pb.Event_KIND_UNSPECIFIED && k <= pb.Event_CONFIG_APPLIED {
-		out.Kind = workload.EventKind(k) // the same numbers, held together by a test
+// fault is what is wrong with an event.
+type fault struct{ field, why string }
+
+// eventFromProto converts an event, times since the Unix epoch. It finds what has
+// no counterpart in a workload.Event; Validate of that finds the rest.
+func eventFromProto(e *pb.Event) (workload.Event, *fault) {
+	job, node := e.GetJob(), e.GetNode()
+	out := workload.Event{
+		// Kinds and states have the same numbers; a test holds them together.
+		ID: e.GetEventId(), Kind: workload.EventKind(e.GetKind()),
+		HasLevel: e.GetLevelAttained() != nil, HasAttained: e.GetAttainedService() != nil,
 	}
-	job := e.GetJob()
-	isJob := out.Kind >= workload.Submitted && out.Kind <= workload.Finished
-	isNode := out.Kind == workload.NodeUp || out.Kind == workload.NodeDown
+	c := converter{}
+	if k := e.GetKind(); k < 0 || k > pb.Event_CONFIG_APPLIED {
+		c.add("kind", fmt.Sprintf("%d is not a known kind of event", k))
+	}
+	if end := job.GetEndStatus(); end < 0 || end > pb.JobDetails_FAILED {
+		c.add("job.end_status", fmt.Sprintf("%d is not known", end))
+	}
 	for _, t := range []struct{ field, text string }{
 		{"event_id", out.ID}, {"job.job_id", job.GetJobId()}, {"job.user", job.GetUser()}, {"job.tenant", job.GetTenant()},
-		{"job.key", job.GetKey()},
-		{"job.model", job.GetModel()}, {"node.node_id", e.GetNode().GetNodeId()},
+		{"job.key", job.GetKey()}, {"job.model", job.GetModel()}, {"node.node_id", node.GetNodeId()},
 	} {
-		if len(t.text) > maxText {
-			return out, t.field, fmt.Sprintf("is longer than %d bytes", maxText)
-		}
+		c.text(t.field, t.text)
 	}
-	switch {
-	case out.ID == "":
-		return out, "event_id", "is required"
-	case out.Kind == workload.EventUnknown:
-		return out, "kind", fmt.Sprintf("%d is not a known kind of event", e.GetKind())
-	case e.GetSchedulerTime() == nil:
-		return out, "scheduler_time", "is required"
-	case isJob && job.GetJobId() == "":
-		return out, "job.job_id", "is required"
-	case isNode && e.GetNode().GetNodeId() == "":
-		return out, "node.node_id", "is required"
-	case out.Kind == workload.ConfigApplied && e.GetConfigurationRevision() <= 0:
-		return out, "configuration_revision", fmt.Sprintf("%d is not a revision", e.GetConfigurationRevision())
-	case job.GetEndStatus() < 0 || job.GetEndStatus() > pb.JobDetails_FAILED:
-		return out, "job.end_status", fmt.Sprintf("%d is not known", job.GetEndStatus())
-	case e.GetNode().GetGpus() < 0 || e.GetNode().GetGpus() > 1024:
-		return out, "node.gpus", fmt.Sprintf("%d is not from 0 to 1024", e.GetNode().GetGpus())
-	case out.Kind == workload.NodeUp && e.GetNode().GetGpus() == 0:
-		return out, "node.gpus", "is required on NODE_UP"
+	out.Time = c.time("scheduler_time", e.GetSchedulerTime())
+	if e.GetSchedulerTime() == nil {
+		c.add("scheduler_time", "is required")
 	}
-	var ok bool
-	if out.Time, ok = sinceEpoch(e.GetSchedulerTime()); !ok {
-		return out, "scheduler_time", fmt.Sprintf("is not between the years %d and %d", firstYear, lastYear)
-	}
-	if t := e.GetLeaseExpireTime(); t != nil {
-		if out.LeaseUntil, ok = sinceEpoch(t); !ok {
-			return out, "lease_expire_time", fmt.Sprintf("is not between the years %d and %d", firstYear, lastYear)
-		}
-	}
-	if d := e.GetLevelAttained(); d != nil {
-		if d.CheckValid() != nil || d.AsDuration() < 0 || d.AsDuration() == math.MaxInt64 {
-			return out, "level_attained", "is not a duration from 0 to 292 years"
-		}
-		out.LevelAttained, out.HasLevel = d.AsDuration(), true
-	}
-	if d := e.GetAttainedService(); d != nil {
-		if d.CheckValid() != nil || d.AsDuration() < 0 || d.AsDuration() == math.MaxInt64 {
-			return out, "attained_service", "is not a duration from 0 to 292 years"
-		}
-		out.Attained, out.HasAttained = d.AsDuration(), true
-	}
+	out.LeaseUntil = c.time("lease_expire_time", e.GetLeaseExpireTime())
+	out.LevelAttained = c.duration("level_attained", e.GetLevelAttained())
+	out.Attained = c.duration("attained_service", e.GetAttainedService())
 	for i, p := range e.GetPlacement() {
-		switch id := p.GetNodeId(); {
-		case id == "":
-			return out, fmt.Sprintf("placement[%d].node_id", i), "is required"
-		case len(id) > maxText:
-			return out, fmt.Sprintf("placement[%d].node_id", i), fmt.Sprintf("is longer than %d bytes", maxText)
-		}
-		if p.GetGpus() <= 0 || p.GetGpus() > 1024 {
-			return out, fmt.Sprintf("placement[%d].gpus", i), fmt.Sprintf("%d is not from 1 to 1024", p.GetGpus())
-		}
+		c.text(fmt.Sprintf("placement[%d].node_id", i), p.GetNodeId())
 		out.Placement = append(out.Placement, workload.NodeShare{Node: p.GetNodeId(), GPUs: int(p.GetGpus())})
 	}
-	if isJob {
-		out.Job = workload.Job{ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()),
-			Status: workload.Status(job.GetEndStatus())}
-		if out.Kind == workload.Submitted {
-			out.Job.User, out.Job.Tenant, out.Job.Key, out.Job.Model = job.GetUser(), job.GetTenant(), job.GetKey(),
-				job.GetModel()
-			if t := job.GetDeadlineTime(); t != nil {
-				at, ok := sinceEpoch(t)
-				if !ok {
-					return out, "job.deadline_time", fmt.Sprintf("is not between the years %d and %d", firstYear, lastYear)
-				}
-				out.Job.Deadline = workload.DeadlineAt(at)
-			}
+	if out.Kind.OfJob() {
+		out.Job = workload.Job{
+			ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()),
+			Status: workload.Status(job.GetEndStatus()),
 		}
 	}
-	if isNode {
-		out.Node, out.NodeGPUs = e.GetNode().GetNodeId(), int(e.GetNode().GetGpus())
+	if out.Kind == workload.Submitted {
+		out.Job.User, out.Job.Tenant = job.GetUser(), job.GetTenant()
+		out.Job.Key, out.Job.Model = job.GetKey(), job.GetModel()
+		if at := job.GetDeadlineTime(); at != nil {
+			out.Job.Deadline = workload.DeadlineAt(c.time("job.deadline_time", at))
+		}
 	}
-	if r := e.GetConfigurationRevision(); r > 0 {
-		out.Revision = strconv.FormatInt(r, 10)
+	if out.Kind.OfNode() {
+		out.Node, out.NodeGPUs = node.GetNodeId(), int(node.GetGpus())
 	}
-	return out, "", ""
+	if out.Kind == workload.NodeUp && out.NodeGPUs == 0 {
+		c.add("node.gpus", "is required on NODE_UP")
+	}
+	revision := e.GetConfigurationRevision()
+	if revision > 0 {
+		out.Revision = strconv.FormatInt(revision, 10)
+	} else if out.Kind == workload.ConfigApplied {
+		c.add("configuration_revision", fmt.Sprintf("%d is not a revision", revision))
+	}
+	return out, c.first
 }
 
-type timestamp interface {
-	CheckValid() error
-	AsTime() time.Time
+// converter keeps the first fault of an event.
+type converter struct{ first *fault }
+
+func (c *converter) add(field, why string) {
+	if c.first == nil {
+		c.first = &fault{field, why}
+	}
 }
 
-func sinceEpoch(t timestamp) (time.Duration, bool) {
+func (c *converter) text(field, s string) {
+	if len(s) > maxText {
+		c.add(field, fmt.Sprintf("is longer than %d bytes", maxText))
+	}
+}
+
+// time is since the Unix epoch, 0 for none.
+func (c *converter) time(field string, t *timestamppb.Timestamp) time.Duration {
+	if t == nil {
+		return 0
+	}
+	at, ok := sinceEpoch(t)
+	if !ok {
+		c.add(field, fmt.Sprintf("is not between the years %d and %d", firstYear, lastYear))
+	}
+	return at
+}
+
+func (c *converter) duration(field string, d *durationpb.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	if d.CheckValid() != nil || d.AsDuration() < 0 || d.AsDuration() == math.MaxInt64 {
+		c.add(field, "is not a duration from 0 to 292 years")
+	}
+	return d.AsDuration()
+}
+
+func sinceEpoch(t *timestamppb.Timestamp) (time.Duration, bool) {
 	if t.CheckValid() != nil {
 		return 0, false
 	}
@@ -132,12 +134,12 @@ func sinceEpoch(t timestamp) (time.Duration, bool) {
 	return time.Duration(at.UnixNano()), true
 }
 
-// eventFault splits what a ledger says of an event ("field: why") and names the
-// field as the API does.
-func eventFault(err error) (field, why string) {
+// faultOf splits the error of an invalid event ("field: why") and names the field
+// as the API does.
+func faultOf(err error) *fault {
 	field, why, ok := strings.Cut(err.Error(), ": ")
 	if !ok {
-		return "kind", err.Error()
+		return &fault{"kind", err.Error()}
 	}
 	switch field {
 	case "time":
@@ -147,5 +149,5 @@ func eventFault(err error) (field, why string) {
 	case "node":
 		field = "node.node_id"
 	}
-	return field, why
+	return &fault{field, why}
 }

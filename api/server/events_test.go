@@ -13,6 +13,17 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
+// convert converts an event and validates it, as the service does.
+func convert(e *pb.Event) (workload.Event, *fault) {
+	out, f := eventFromProto(e)
+	if f == nil {
+		if err := out.Validate(); err != nil {
+			f = faultOf(err)
+		}
+	}
+	return out, f
+}
+
 func TestEventPlacementAndAttainedService(t *testing.T) {
 	start := func(edit func(*pb.Event)) *pb.Event {
 		e := submitted("1", 0)
@@ -21,11 +32,11 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 		edit(e)
 		return e
 	}
-	e, field, why := eventFromProto(start(func(*pb.Event) {}))
-	if why != "" || len(e.Placement) != 2 || e.Placement[1] != (workload.NodeShare{Node: "rack-2", GPUs: 1}) || !e.HasAttained || e.Attained != time.Hour {
-		t.Errorf("%+v, %s: %s", e, field, why)
+	e, f := convert(start(func(*pb.Event) {}))
+	if f != nil || len(e.Placement) != 2 || e.Placement[1] != (workload.NodeShare{Node: "rack-2", GPUs: 1}) || !e.HasAttained || e.Attained != time.Hour {
+		t.Errorf("%+v, %v", e, f)
 	}
-	if e, _, _ := eventFromProto(start(func(e *pb.Event) { e.AttainedService = nil })); e.HasAttained {
+	if e, _ := convert(start(func(e *pb.Event) { e.AttainedService = nil })); e.HasAttained {
 		t.Error("attained service told from nowhere")
 	}
 	for want, edit := range map[string]func(*pb.Event){
@@ -34,8 +45,8 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 		"placement[1].gpus":    func(e *pb.Event) { e.Placement[1].Gpus = 0 },
 		"attained_service":     func(e *pb.Event) { e.AttainedService.Seconds = -1 },
 	} {
-		if _, field, why := eventFromProto(start(edit)); field != want || why == "" {
-			t.Errorf("%s: %s: %s", want, field, why)
+		if _, f := convert(start(edit)); f == nil || f.field != want || f.why == "" {
+			t.Errorf("%s: %v", want, f)
 		}
 	}
 }
@@ -44,21 +55,21 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 func TestEventDeadline(t *testing.T) {
 	e := submitted("1", 0)
 	e.Job.DeadlineTime = timestamppb.New(e.GetSchedulerTime().AsTime().Add(90 * time.Minute))
-	got, field, why := eventFromProto(e)
-	if why != "" || got.Job.Deadline != got.Time+90*time.Minute {
-		t.Errorf("%+v, %s: %s", got, field, why)
+	got, f := convert(e)
+	if f != nil || got.Job.Deadline != got.Time+90*time.Minute {
+		t.Errorf("%+v, %v", got, f)
 	}
 	e.Job.DeadlineTime = timestamppb.New(time.Unix(0, 0))
-	if got, field, why := eventFromProto(e); why != "" || got.Job.Deadline == 0 {
-		t.Errorf("a deadline in the first instant of 1970: %+v, %s: %s", got, field, why)
+	if got, f := convert(e); f != nil || got.Job.Deadline == 0 {
+		t.Errorf("a deadline in the first instant of 1970: %+v, %v", got, f)
 	}
 	e.Job.DeadlineTime = timestamppb.New(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC))
-	if _, field, why := eventFromProto(e); field != "job.deadline_time" || why == "" {
-		t.Errorf("%s: %s", field, why)
+	if _, f := convert(e); f == nil || f.field != "job.deadline_time" || f.why == "" {
+		t.Errorf("%v", f)
 	}
 	e.Kind = pb.Event_STARTED
-	if got, field, why := eventFromProto(e); why != "" || got.Job.Deadline != 0 {
-		t.Errorf("%+v, %s: %s", got, field, why)
+	if got, f := convert(e); f != nil || got.Job.Deadline != 0 {
+		t.Errorf("%+v, %v", got, f)
 	}
 }
 

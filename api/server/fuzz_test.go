@@ -26,16 +26,10 @@ func FuzzEvent(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		e, field, why := eventFromProto(&m)
-		if why != "" {
-			if field == "" {
-				t.Fatalf("no field is named: %s", why)
-			}
-			return
-		}
-		if err := e.Validate(); err != nil {
-			if field, why := eventFault(err); field == "" || why == "" {
-				t.Fatal(err)
+		e, f := convert(&m)
+		if f != nil {
+			if f.field == "" || f.why == "" {
+				t.Fatalf("it names no field: %+v", f)
 			}
 			return
 		}

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -148,17 +150,20 @@ func (s *Server) ingest(ctx context.Context, id *string,
 		return nil, invalid("events", "%d are more than %d", n, maxBatch)
 	}
 	out := &pb.IngestEventsResponse{Sequence: req.GetSequence()}
+	reject := func(i int, f *fault) {
+		out.RejectedEvents = append(out.RejectedEvents, &pb.RejectedEvent{
+			Index: int32(i), EventId: req.GetEvents()[i].GetEventId(),
+			Field: fmt.Sprintf("events[%d].%s", i, f.field), Description: f.why,
+		})
+	}
 	events := make([]workload.Event, 0, len(req.GetEvents()))
 	places := make([]int, 0, len(req.GetEvents()))
 	for i, e := range req.GetEvents() {
-		event, field, why := eventFromProto(e)
-		if why != "" {
-			out.RejectedEvents = append(out.RejectedEvents, &pb.RejectedEvent{
-				Index: int32(i), EventId: e.GetEventId(), Field: fmt.Sprintf("events[%d].%s", i, field), Description: why,
-			})
-			continue
+		if event, fault := eventFromProto(e); fault != nil {
+			reject(i, fault)
+		} else {
+			events, places = append(events, event), append(places, i)
 		}
-		events, places = append(events, event), append(places, i)
 	}
 	start := time.Now()
 	result, err := s.service.Ingest(ctx, *id, events)
@@ -166,20 +171,19 @@ func (s *Server) ingest(ctx context.Context, id *string,
 		return nil, err
 	}
 	s.metrics.ingest.Observe(time.Since(start).Seconds())
+	for _, r := range result.Rejected {
+		reject(places[r.Index], faultOf(r.Err))
+	}
+	slices.SortFunc(out.RejectedEvents, func(a,
+		b *pb.RejectedEvent) int {
+		return cmp.Compare(a.GetIndex(), b.GetIndex())
+	})
 	for name, n := range map[string]int{
-		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late,
-		"rejected": len(result.Rejected) + len(out.RejectedEvents),
+		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late, "rejected": len(out.RejectedEvents),
 	} {
 		s.metrics.events.WithLabelValues(*id, name).Add(float64(n))
 	}
 	out.AcceptedCount, out.DuplicateCount = int32(result.Accepted), int32(result.Duplicates)
 	out.LateCount = int32(result.Late)
-	for _, r := range result.Rejected {
-		field, why := eventFault(r.Err)
-		out.RejectedEvents = append(out.RejectedEvents, &pb.RejectedEvent{
-			Index: int32(places[r.Index]), EventId: r.ID, Field: fmt.Sprintf("events[%d].%s", places[r.Index], field),
-			Description: why,
-		})
-	}
 	return out, nil
 }
