@@ -216,15 +216,20 @@ func (b *BlueFin) State() BlueFinState {
 func (b *BlueFin) Restore(s BlueFinState) error {
 	n := len(b.axes)
 	if len(s.Center) != n || len(s.Direction) != n || s.Squares != nil && len(s.Squares) != n {
-		return fmt.Errorf("search: a bluefin state of %d numbers for %d axes", len(s.Center), n)
+		return fmt.Errorf("search: bluefin state: %d, %d and %d numbers for %d axes", len(s.Center), len(s.Direction), len(s.Squares), n)
 	}
 	for _, v := range slices.Concat(s.Center, s.Direction, s.Squares, []float64{s.Eta, s.Delta, s.Radius}) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return errors.New("search: a bluefin state with numbers that are not finite")
+			return fmt.Errorf("search: bluefin state: %v is not a finite number", v)
 		}
 	}
-	if s.Eta <= 0 || s.Delta <= 0 || s.Round < 0 {
-		return errors.New("search: a bluefin state with a step, radius or round that cannot be")
+	switch {
+	case s.Eta <= 0:
+		return fmt.Errorf("search: bluefin state: eta is %g, want a step above 0", s.Eta)
+	case s.Delta <= 0:
+		return fmt.Errorf("search: bluefin state: delta is %g, want a radius above 0", s.Delta)
+	case s.Round < 0:
+		return fmt.Errorf("search: bluefin state: round is %d, want 0 or more", s.Round)
 	}
 	b.state = s
 	b.state = b.State() // share nothing with the caller

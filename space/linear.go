@@ -50,8 +50,8 @@ func (l *Linear) String() string {
 	return b.String()
 }
 
-// sum adds up the terms and their sizes. It is written so that no product can
-// be fused with its sum: the bits are the same on every processor.
+// sum adds up the terms and their sizes. The conversions keep products from being
+// fused with the sum, so that every architecture agrees on what is valid.
 func (s *Space) sum(l *Linear, values []Value) (sum, size float64) {
 	for _, t := range l.Terms {
 		i := s.index[t.Param]
@@ -119,9 +119,8 @@ func (s *Space) checkLinear(l *Linear, at string, v *Violations) {
 	}
 }
 
-// lower changes values so that the sum comes down to the bound. Effort from 0
-// on moves them further than just far enough, up to all the way: other rules
-// may have undone an earlier attempt.
+// lower changes values so that the sum comes down to the bound. Effort is an index
+// of margins.
 func (s *Space) lower(l *Linear, values []Value, effort int) {
 	ends := make([]Value, len(values))
 	sum, _ := s.sum(l, values)
@@ -150,9 +149,8 @@ func (s *Space) lower(l *Linear, values []Value, effort int) {
 	s.move(values, ends, share, effort)
 }
 
-// lowerAll changes the values of all linear rules at once, towards their
-// defaults. It returns false if the defaults break a rule: then there is no
-// such way.
+// lowerAll moves the values of all linear rules at once towards their defaults. It
+// returns false if the defaults break a rule.
 func (s *Space) lowerAll(values []Value, effort int) bool {
 	ends := make([]Value, len(values))
 	target := slices.Clone(values)
@@ -169,7 +167,7 @@ func (s *Space) lowerAll(values []Value, effort int) bool {
 			}
 			end, _ := s.projectOne(i, Value{}, values)
 			if end.kind == numberValue && p.special(end.num) != nil {
-				continue // no way leads to a special value
+				continue // a special value is not a point of the range
 			}
 			ends[i], target[i] = end, end
 		}
@@ -191,10 +189,17 @@ func (s *Space) lowerAll(values []Value, effort int) bool {
 	return true
 }
 
-// move takes every value that has an end a share of the way to it, or more
-// with greater effort.
+// margins are the shares of the remaining way to its end that a value moves beyond
+// what a rule needs, by attempt. The first is none. The second is a hundred times
+// what rounding to six digits can give back. The last is the whole way, with
+// lowerAll to the defaults, which obey every rule: so linear rules alone always end.
+// Each of the others is ten to thirty times the one before, which keeps attempts few
+// and the overshoot bounded.
+var margins = [...]float64{0, 0.001, 0.03, 0.3, 1}
+
+// move moves every value that has an end a share of the way to it, and a margin
+// beyond.
 func (s *Space) move(values, ends []Value, share float64, effort int) {
-	margins := [...]float64{0, 0.001, 0.03, 0.3, 1}
 	share = min(max(share, 0), 1)
 	share += (1 - share) * margins[min(effort, len(margins)-1)]
 	for i := range values {

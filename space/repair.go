@@ -5,14 +5,16 @@ import (
 	"slices"
 )
 
-// Linear and forbidden rules reach across parameters that are settled apart, so
-// they are applied after everything else, and everything else again after them.
+// Linear and forbidden rules span parameters that are settled one by one, so they
+// are applied after everything else, and everything else again after them.
 
-// maxRepairs bounds how often each rule is applied: one that is still broken
-// after its hardest attempt will not be mended by another. maxSettles bounds
-// all of them together, for specifications with hundreds of rules.
 const (
-	maxRepairs = 6
+	// maxRepairs bounds how often each rule is applied: a linear rule once alone and
+	// then with each of the margins, the last of which is the defaults. If the rule is
+	// still broken after that, another kind of rule undoes the repair.
+	maxRepairs = 1 + len(margins)
+	// maxSettles bounds the repairs of all rules together, for specifications with
+	// hundreds of them.
 	maxSettles = 200
 )
 
@@ -27,13 +29,13 @@ func (s *Space) firstBroken(values []Value) int {
 	return -1
 }
 
-// repair makes settled values obey the rules from broken on.
+// repair makes settled values obey the rules from the broken one on.
 func (s *Space) repair(raw, values []Value, why []string, broken int) ([]Value, []string) {
 	if out, reasons, ok := s.mend(raw, values, why, broken); ok {
 		return out, reasons
 	}
-	// The rules pull against each other: defaults for what they name, then for
-	// what the rules name that breaks, and so on.
+	// The repairs undo each other: reset the parameters that a broken rule names to
+	// their defaults, then those of the rules which that breaks, and so on.
 	kept := slices.Clone(raw)
 	values, why = s.settle(raw)
 	for range s.across {
@@ -61,8 +63,8 @@ func (s *Space) repair(raw, values []Value, why []string, broken int) ([]Value, 
 	return slices.Clone(s.initial.values), why
 }
 
-// mend applies broken rules one after the other until none is; ok is false if
-// that did not end.
+// mend applies broken rules one after the other until none is broken; ok is false
+// if the attempts run out.
 func (s *Space) mend(raw, values []Value, why []string, broken int) (out []Value, reasons []string, ok bool) {
 	attempts := make([]int, len(s.rules))
 	by := make([]string, len(s.params)) // the rule that moved a value
@@ -71,7 +73,7 @@ func (s *Space) mend(raw, values []Value, why []string, broken int) (out []Value
 		r := &s.rules[broken]
 		moved := slices.Clone(values)
 		if n := attempts[broken]; r.Linear != nil {
-			// A rule that is broken again pulls against another.
+			// A rule that is broken again conflicts with another: move both.
 			if n == 0 || !s.lowerAll(moved, n-1) {
 				s.lower(r.Linear, moved, n)
 			}
@@ -83,7 +85,7 @@ func (s *Space) mend(raw, values []Value, why []string, broken int) (out []Value
 			if !moved[i].Equal(values[i]) {
 				by[i] = r.ID
 			}
-			if !moved[i].IsZero() { // what is not active now may come back
+			if !moved[i].IsZero() { // inactive parameters may become active again
 				current[i] = moved[i]
 			}
 		}
@@ -99,8 +101,8 @@ func (s *Space) mend(raw, values []Value, why []string, broken int) (out []Value
 	return nil, nil, false
 }
 
-// evade changes values so that one condition of the combination ends. The
-// attempt-th choice is taken, from the last condition on.
+// evade changes a value so that one condition of the combination no longer holds:
+// the attempt-th that can be changed, from the last on.
 func (s *Space) evade(f *Forbidden, values []Value, attempt int) bool {
 	var choices []int
 	for k := len(f.All) - 1; k >= 0; k-- {

@@ -2,8 +2,11 @@ package space
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func num(id string, lo, hi, def float64) Param {
@@ -233,4 +236,69 @@ func TestCyclesAreTold(t *testing.T) {
 			t.Errorf("what only depends on a cycle is reported: %v", err)
 		}
 	}
+}
+
+// TestLinearRulesEnd: linear rules alone are mended by moving values, never by
+// giving up for the defaults, however they conflict: the last of the margins is the
+// defaults. No value moves back beyond them.
+func TestLinearRulesEnd(t *testing.T) {
+	tried := 0
+	rapid.Check(t, func(t *rapid.T) {
+		params := make([]Param, rapid.IntRange(2, 5).Draw(t, "params"))
+		for i := range params {
+			params[i] = Param{ID: fmt.Sprintf("p%d", i), Kind: KindFloat, Min: -10, Max: 10, Default: Num(rapid.Float64Range(-9, 9).Draw(t, "default"))}
+			if rapid.Bool().Draw(t, "integer") {
+				params[i].Kind, params[i].Default = KindInt, Num(math.Round(params[i].Default.num))
+			}
+		}
+		var rules []Rule
+		for k := range rapid.IntRange(1, 4).Draw(t, "rules") {
+			l := &Linear{Max: rapid.SampledFrom([]float64{0, .1, 2}).Draw(t, "room")}
+			for i := range params {
+				c := rapid.SampledFrom([]float64{-2, -1, -.1, .1, 1, 2}).Draw(t, "coefficient")
+				l.Terms = append(l.Terms, Term{params[i].ID, c})
+				l.Max += c * params[i].Default.num
+			}
+			rules = append(rules, Rule{ID: fmt.Sprintf("l%d", k), Linear: l})
+		}
+		s, err := New(params, rules)
+		if err != nil {
+			t.Skip(err)
+		}
+		raw := make([]Value, len(params))
+		for i := range raw {
+			raw[i] = Num(params[i].decodeNumber(rapid.Float64Range(0, 1).Draw(t, "raw")))
+		}
+		values, why := s.settle(raw)
+		broken := s.firstBroken(values)
+		if broken < 0 {
+			return
+		}
+		tried++
+		if _, _, ok := s.mend(raw, values, why, broken); !ok {
+			t.Fatalf("the rules %v are not mended from %v", rules, values)
+		}
+	})
+	if tried < 10 && !testing.Short() {
+		t.Errorf("rules were broken %d times only", tried)
+	}
+}
+
+// TestLinearMovesNoFurtherThanNeeded: a single rule is met to six digits.
+func TestLinearMovesNoFurtherThanNeeded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := rapid.Float64Range(.1, 5).Draw(t, "coefficient")
+		s, err := New([]Param{
+			{ID: "x", Kind: KindFloat, Min: 1, Max: 10, Default: Num(1)}, {ID: "y", Kind: KindFloat, Min: 1, Max: 10, Default: Num(1)},
+		}, []Rule{{ID: "sum", Linear: &Linear{Terms: []Term{{"x", 1}, {"y", c}}, Max: 1.2 * (1 + c)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, y := rapid.Float64Range(2, 10).Draw(t, "x"), rapid.Float64Range(2, 10).Draw(t, "y")
+		got, changes := s.Project(Values{"x": Num(x), "y": Num(y)})
+		sum := got.Get("x").Float() + c*got.Get("y").Float()
+		if bound := 1.2 * (1 + c); sum > bound*(1+1e-9) || sum < bound*(1-1e-4) || len(changes) == 0 {
+			t.Fatalf("(%g, %g) became %v: the sum is %g, the bound %g", x, y, got, sum, bound)
+		}
+	})
 }
