@@ -102,6 +102,9 @@ func TestEngineFutures(t *testing.T) {
 // TestEngineMovesDeadlines: a job that comes again should end as long after it was
 // submitted as before.
 func TestEngineMovesDeadlines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes futures by every method")
+	}
 	for _, m := range engineMethods {
 		_, r, h := moment(t, 40*time.Hour, 2, 1)
 		for i := range h.Submitted {

@@ -7,6 +7,9 @@ import (
 )
 
 func TestGenerate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := filepath.Join(t.TempDir(), "futures")
 	code, out, errs := command("generate", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--horizon", "2h", "--futures", "3", "--out", dir, "--json")
 	if code != 0 {

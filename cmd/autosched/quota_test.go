@@ -94,6 +94,9 @@ func TestQuotaFlagsRefused(t *testing.T) {
 // TestTuneAndEvaluateWithQuotas: rounds and the live cluster obey quotas and
 // protect jobs too.
 func TestTuneAndEvaluateWithQuotas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, args := range [][]string{
 		{"tune", "--at", "2017-10-10T12:00:00Z", "--budget", "6"},
 		{"evaluate", "--from", "2017-10-10T00:00:00Z", "--to", "2017-10-10T04:00:00Z", "--methods", "preset,autosched", "--budget", "4"},

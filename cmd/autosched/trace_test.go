@@ -69,6 +69,9 @@ func TestTraceStats(t *testing.T) {
 // Plots of an ordinary trace, of the smallest there is, and of one with machines
 // and shares of GPUs; an SVG is the same on every run.
 func TestTraceStatsPlot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	data := filepath.Join("..", "..", "workload", "trace", "testdata")
 	one := "job_id,submit_time_s,duration_s,num_gpus\na,0,1,1\n"

@@ -48,6 +48,9 @@ func tuneGoal(t *testing.T, more ...string) goalReport {
 // TestTuneConstraints: what is adopted keeps to them, though something better
 // does not.
 func TestTuneConstraints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	r := tuneGoal(t, "--subject-to", "p99_jct<=1.001*incumbent", "--subject-to", "tenant_p95_wait<=1.5*incumbent+1h")
 	if r.Objective != "avg_jct subject to p99_jct<=1.001*incumbent, tenant_p95_queue<=1.5*incumbent+3600s" {
 		t.Errorf("objective %q", r.Objective)
@@ -80,6 +83,9 @@ func TestTuneConstraints(t *testing.T) {
 }
 
 func TestTunePareto(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	path := filepath.Join(t.TempDir(), "front.svg")
 	r := tuneGoal(t, "--pareto", "avg_jct,p95_wait", "--plot", path, "--seed", "3")
 	if len(r.Front) < 2 {
@@ -102,6 +108,9 @@ func TestTunePareto(t *testing.T) {
 }
 
 func TestTuneWeighted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	r := tuneGoal(t, "--objective", "3*avg_jct+p99_jct")
 	if !r.Adopt || !strings.Contains(r.Reason, "0.75*avg_jct + 0.25*p99_jct 1.0000 -> 0.") {
 		t.Errorf("adopt %v: %s", r.Adopt, r.Reason)
@@ -135,6 +144,9 @@ func TestTuneGoalMisuse(t *testing.T) {
 
 // TestTuneWithoutDeadlines: a note tells that the misses tell nothing.
 func TestTuneWithoutDeadlines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const note = "note: no job has a deadline: deadline_misses is 0 for all configurations\n"
 	for objective, want := range map[string]bool{"deadline_misses": true, "avg_jct": false} {
 		code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--budget", "2", "--futures", "1", "--objective", objective)

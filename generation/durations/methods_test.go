@@ -46,6 +46,9 @@ func TestMethods(t *testing.T) {
 	columns := append(Columns(TheJob, Calendar), column("near_p0"))
 	for _, m := range Methods {
 		t.Run(m.Name, func(t *testing.T) {
+			if testing.Short() && m.Name == "mlp" {
+				t.Skip("takes seconds in one goroutine")
+			}
 			c, err := m.Learn(context.Background(), train, LearnOptions{Seed: 1, Columns: columns})
 			if err != nil {
 				t.Fatal(err)

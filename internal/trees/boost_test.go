@@ -213,6 +213,9 @@ func loss(m *Model, x Matrix, y []float64) float64 {
 }
 
 func TestLossFalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains large models")
+	}
 	for _, o := range []BoostOptions{
 		{Objective: L2}, {Objective: L1}, {Objective: Softmax, Classes: 3},
 	} {
