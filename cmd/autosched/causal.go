@@ -101,12 +101,17 @@ func writeGraph(cmd *cobra.Command, path string, d *causal.Document, write func(
 	if err := write(&b, d); err != nil {
 		return err
 	}
+	return writeOut(cmd, path, &b)
+}
+
+// writeOut writes a text to the file that --out names, or to standard output.
+func writeOut(cmd *cobra.Command, path string, text *bytes.Buffer) error {
 	if path == "" || path == "-" {
-		_, err := b.WriteTo(cmd.OutOrStdout())
+		_, err := text.WriteTo(cmd.OutOrStdout())
 		return err
 	}
 	return writeFile(path, "--out", func(w io.Writer) error {
-		_, err := b.WriteTo(w)
+		_, err := text.WriteTo(w)
 		return err
 	})
 }

@@ -12,9 +12,23 @@ import (
 	"github.com/autosched/autosched/causal/model"
 )
 
+// compareOptions are the flags of causal compare.
+type compareOptions struct {
+	model modelFlags
+	a, b  int
+	given func(flag string) bool
+}
+
+// comparison is what causal compare answers.
+type comparison struct {
+	Model       modelJSON          `json:"model"`
+	A           int                `json:"row_a"`
+	B           int                `json:"row_b"`
+	Comparisons []model.Comparison `json:"comparisons"`
+}
+
 func newCausalCompareCmd() *cobra.Command {
-	var f modelFlags
-	var a, b int
+	var o compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare --data FILE.csv --tiers FILE.json --a ROW --b ROW",
 		Short: "Explain why two runs differ",
@@ -30,59 +44,67 @@ effect past all metrics.`,
   autosched causal compare --data runs.csv --tiers tiers.json --a 17 --b 42 --objective avg_jct_over_incumbent --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("a") || !cmd.Flags().Changed("b") {
-				return usageError{errors.New("--a and --b name the two rows of the data to compare; the first row is 1")}
+			if err := o.check(); err != nil {
+				return err
 			}
-			if a == b {
-				return usageError{fmt.Errorf("--a and --b are both row %d: name two", a)}
-			}
-			l, err := f.learn(cmd)
+			l, c, err := o.run(cmd)
 			if err != nil {
 				return err
 			}
-			p, err := l.row("a", a)
-			if err != nil {
-				return err
-			}
-			q, err := l.row("b", b)
-			if err != nil {
-				return err
-			}
-			var all []model.Comparison
-			for _, o := range l.objectives {
-				c, err := l.Compare(o, p, q, f.seed)
-				if err != nil {
-					return err
-				}
-				all = append(all, c)
-			}
-			if f.json {
-				return printJSON(cmd.OutOrStdout(), struct {
-					Model       modelJSON          `json:"model"`
-					A           int                `json:"row_a"`
-					B           int                `json:"row_b"`
-					Comparisons []model.Comparison `json:"comparisons"`
-				}{l.head("a and b are as in the rows, all else is predicted"), a, b, all})
-			}
-			return l.printComparison(cmd.OutOrStdout(), a, b, all)
+			return show(cmd.OutOrStdout(), o.model.json, c, func(w io.Writer) error { return l.printComparison(w, c) })
 		},
 	}
-	f.add(cmd)
-	cmd.Flags().IntVar(&a, "a", 0, "row of the data, the first is 1 (required)")
-	cmd.Flags().IntVar(&b, "b", 0, "row to compare it with (required)")
+	o.model.add(cmd)
+	o.given = cmd.Flags().Changed
+	cmd.Flags().IntVar(&o.a, "a", 0, "row of the data, the first is 1 (required)")
+	cmd.Flags().IntVar(&o.b, "b", 0, "row to compare it with (required)")
 	return cmd
 }
 
-func (l *learnt) printComparison(w io.Writer, rowA, rowB int, all []model.Comparison) error {
+func (o *compareOptions) check() error {
+	if !o.given("a") || !o.given("b") {
+		return usageError{errors.New("--a and --b name the two rows of the data to compare; the first row is 1")}
+	}
+	if o.a == o.b {
+		return usageError{fmt.Errorf("--a and --b are both row %d: name two", o.a)}
+	}
+	return nil
+}
+
+func (o *compareOptions) run(cmd *cobra.Command) (*learnt, *comparison, error) {
+	l, err := o.model.learn(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := l.row("a", o.a)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := l.row("b", o.b)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &comparison{Model: l.head("a and b are as in the rows, all else is predicted"), A: o.a, B: o.b}
+	for _, objective := range l.objectives {
+		x, err := l.Compare(objective, p, q, o.model.seed)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Comparisons = append(c.Comparisons, x)
+	}
+	return l, c, nil
+}
+
+func (l *learnt) printComparison(w io.Writer, x *comparison) error {
 	if err := l.print(w, "What is called predicted was not measured; data are the rows'."); err != nil {
 		return err
 	}
-	for i, c := range all {
+	for i, c := range x.Comparisons {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(t, "%s\tROW %d\tROW %d\tDIFFERENCE\n", strings.ToUpper(c.Objective), rowA, rowB)
+		fmt.Fprintf(t, "%s\tROW %d\tROW %d\tDIFFERENCE\n", strings.ToUpper(c.Objective), x.A, x.B)
 		fmt.Fprintf(t, "data\t%s\t%s\t%s\n", short(c.A), short(c.B), signed(c.A-c.B))
 		fmt.Fprintf(t, "predicted\t%s\t%s\t%s\n", short(c.PredictedA), short(c.PredictedB), signed(c.PredictedA-c.PredictedB))
 		if err := t.Flush(); err != nil {
@@ -90,7 +112,7 @@ func (l *learnt) printComparison(w io.Writer, rowA, rowB int, all []model.Compar
 		}
 		fmt.Fprintln(w)
 		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(t, "BECAUSE OF\tROW %d\tROW %d\tADDS (PREDICTED)\tBY WAY OF\n", rowA, rowB)
+		fmt.Fprintf(t, "BECAUSE OF\tROW %d\tROW %d\tADDS (PREDICTED)\tBY WAY OF\n", x.A, x.B)
 		for _, s := range c.Shares {
 			var ways []string
 			for _, v := range s.Via {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -17,14 +18,18 @@ import (
 // defaultDeadline bounds learning unless the user asks for another time.
 const defaultDeadline = 2 * time.Minute
 
+// learnGraphOptions are the flags of causal learn.
+type learnGraphOptions struct {
+	data, tiers, mode, out, group string
+
+	json  bool
+	keep  float64
+	learn causal.LearnOptions
+	given func(flag string) bool
+}
+
 func newCausalLearnCmd() *cobra.Command {
-	var f struct {
-		data, tiers, mode, out string
-		group                  string
-		noPDS, json            bool
-		keep                   float64
-	}
-	var o causal.LearnOptions
+	var o learnGraphOptions
 	cmd := &cobra.Command{
 		Use:   "learn --data FILE.csv --tiers FILE.json",
 		Short: "Learn a causal graph from measured configurations",
@@ -62,80 +67,19 @@ is marked as not complete and has edges too many.`,
   autosched causal learn --data runs.csv --tiers tiers.json --out graph.json && autosched causal show graph.json --format html --out graph.html`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fl := cmd.Flags()
-			switch {
-			case f.data == "":
-				return usageError{errors.New("--data is missing: name a CSV file of measured configurations")}
-			case fl.Changed("alpha") && !(o.Alpha > 0 && o.Alpha < 1):
-				return usageError{fmt.Errorf("--alpha: %v is not between 0 and 1", o.Alpha)}
-			case o.Bootstrap < 0:
-				return usageError{fmt.Errorf("--bootstrap: %d is negative", o.Bootstrap)}
-			case !(f.keep >= 0 && f.keep <= 1):
-				return usageError{fmt.Errorf("--keep: %v is not between 0 and 1", f.keep)}
-			case o.Budget < 0:
-				return usageError{fmt.Errorf("--deadline: %v is negative", o.Budget)}
-			case fl.Changed("max-cond") && o.MaxCond < 1:
-				return usageError{fmt.Errorf("--max-cond: %d is not positive", o.MaxCond)}
-			case fl.Changed("pds-max") && o.PDSMax < 1:
-				return usageError{fmt.Errorf("--pds-max: %d is not positive; --no-pds leaves the stage out", o.PDSMax)}
-			case fl.Changed("bins") && (o.Bins < 2 || o.Bins > 64):
-				return usageError{fmt.Errorf("--bins: %d is not within 2 and 64", o.Bins)}
+			if err := o.check(); err != nil {
+				return err
 			}
-			if _, err := causal.ParseTest(o.Test); err != nil {
-				return usageError{fmt.Errorf("--test: %w", err)}
-			}
-			switch causal.Mode(f.mode) {
-			case "", causal.ModeTiers, causal.ModeStrict3, causal.ModeNone:
-			default:
-				return usageError{fmt.Errorf("--mode: %q is not tiers, strict3 or none", f.mode)}
-			}
-			if o.Keep = f.keep; f.keep == 0 {
-				o.Keep = -1 // 0 is the default of the options
-			}
-			spec := &causal.Spec{Mode: causal.ModeNone}
-			if f.tiers != "" {
-				var err error
-				if spec, err = readTiers(f.tiers); err != nil {
-					return fmt.Errorf("--tiers: %w", err)
-				}
-			} else {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: without --tiers nothing is known of the variables; few edges will have a direction")
-			}
-			if f.mode != "" {
-				spec.Mode = causal.Mode(f.mode)
-			}
-			table, err := readTable(cmd, f.data, spec.Types)
-			if err != nil {
-				return fmt.Errorf("--data: %w", err)
-			}
-			if f.group != "" {
-				k := table.Index(f.group)
-				if k < 0 {
-					return usageError{fmt.Errorf("--group: the data have no column %q; they have %s", f.group, strings.Join(table.Names(), ", "))}
-				}
-				o.Groups = groupsOf(table.Column(k))
-				if !slices.Contains(spec.Ignore, f.group) {
-					spec.Ignore = append(spec.Ignore, f.group)
-				}
-			}
-			progress := newProgressLine(cmd.ErrOrStderr())
-			var one sync.Mutex
-			o.Progress = func(stage string, done, total int) {
-				one.Lock()
-				defer one.Unlock()
-				progress.show("%s: %d of %d", stage, done, total)
-			}
-			d, err := causal.Learn(cmd.Context(), table, spec, o)
-			progress.clear()
+			d, err := o.run(cmd)
 			if err != nil {
 				return err
 			}
-			if f.out != "" {
-				if err := writeGraph(cmd, f.out, d, writeDocument); err != nil {
+			if o.out != "" {
+				if err := writeGraph(cmd, o.out, d, writeDocument); err != nil {
 					return err
 				}
 			}
-			if f.json {
+			if o.json {
 				for _, text := range d.Warnings { // a table shows them itself
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", text)
 				}
@@ -144,28 +88,115 @@ is marked as not complete and has edges too many.`,
 			return render.Table(cmd.OutOrStdout(), d)
 		},
 	}
+	o.add(cmd)
+	return cmd
+}
+
+func (o *learnGraphOptions) add(cmd *cobra.Command) {
+	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringVar(&f.data, "data", "", "CSV of measured configurations, - for standard input (required)")
-	fl.StringVar(&f.tiers, "tiers", "", "JSON of what is known of the columns")
-	fl.StringVar(&f.mode, "mode", "", "how much the tiers forbid: tiers, strict3 or none (default: the file's, else tiers)")
-	fl.StringVar(&o.Test, "test", causal.TestBFX2, "test of independence: "+strings.Join(causal.TestNames(), ", "))
-	fl.Float64Var(&o.Alpha, "alpha", 0, "p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
-	fl.IntVar(&o.MaxCond, "max-cond", 0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
-	fl.IntVar(&o.PDSMax, "pds-max", 0, "largest set of the possible-d-sep stage (default 2 with bfx2, else 3)")
-	fl.BoolVar(&o.NoPDS, "no-pds", false, "leave the possible-d-sep stage out: faster, an edge too many now and then")
-	fl.BoolVar(&o.MaxP, "maxp", false, "let the largest p-value choose separating sets: nothing depends on the columns' order then, for some more tests")
-	fl.BoolVar(&o.Selection, "selection-bias", false, "allow for rows selected by an effect of the variables")
-	fl.IntVar(&o.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
-	fl.IntVar(&o.Bootstrap, "bootstrap", 0, "samples of the rows that tell how often an edge is found; 20 do (default: none)")
-	fl.Float64Var(&f.keep, "keep", 0.5, "share of the bootstrap samples that an edge must be found in; 0 keeps all")
-	fl.StringVar(&f.group, "group", "", "column that says which rows belong together (one day's runs): the bootstrap draws them together, and the graph leaves it out")
-	fl.Uint64Var(&o.Seed, "seed", 1, "seed of the bootstrap")
-	fl.DurationVar(&o.Budget, "deadline", defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
-	fl.StringVarP(&f.out, "out", "o", "", "file to write the graph to, as JSON for 'causal show'")
-	fl.BoolVar(&f.json, "json", false, "print the graph as JSON instead of a table")
+	fl.StringVar(&o.data, "data", "", "CSV of measured configurations, - for standard input (required)")
+	fl.StringVar(&o.tiers, "tiers", "", "JSON of what is known of the columns")
+	fl.StringVar(&o.mode, "mode", "", "how much the tiers forbid: tiers, strict3 or none (default: the file's, else tiers)")
+	fl.StringVar(&o.learn.Test, "test", causal.TestBFX2, "test of independence: "+strings.Join(causal.TestNames(), ", "))
+	fl.Float64Var(&o.learn.Alpha, "alpha", 0, "p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
+	fl.IntVar(&o.learn.MaxCond, "max-cond", 0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
+	fl.IntVar(&o.learn.PDSMax, "pds-max", 0, "largest set of the possible-d-sep stage (default 2 with bfx2, else 3)")
+	fl.BoolVar(&o.learn.NoPDS, "no-pds", false, "leave the possible-d-sep stage out: faster, an edge too many now and then")
+	fl.BoolVar(&o.learn.MaxP, "maxp", false, "let the largest p-value choose separating sets: nothing depends on the columns' order then, for some more tests")
+	fl.BoolVar(&o.learn.Selection, "selection-bias", false, "allow for rows selected by an effect of the variables")
+	fl.IntVar(&o.learn.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
+	fl.IntVar(&o.learn.Bootstrap, "bootstrap", 0, "samples of the rows that tell how often an edge is found; 20 do (default: none)")
+	fl.Float64Var(&o.keep, "keep", 0.5, "share of the bootstrap samples that an edge must be found in; 0 keeps all")
+	fl.StringVar(&o.group, "group", "", "column that says which rows belong together (one day's runs): the bootstrap draws them together, and the graph leaves it out")
+	fl.Uint64Var(&o.learn.Seed, "seed", 1, "seed of the bootstrap")
+	fl.DurationVar(&o.learn.Budget, "deadline", defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
+	fl.StringVarP(&o.out, "out", "o", "", "file to write the graph to, as JSON for 'causal show'")
+	fl.BoolVar(&o.json, "json", false, "print the graph as JSON instead of a table")
 	_ = cmd.RegisterFlagCompletionFunc("test", cobra.FixedCompletions(causal.TestNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"tiers", "strict3", "none"}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
+}
+
+func (o *learnGraphOptions) check() error {
+	l := &o.learn
+	switch {
+	case o.data == "":
+		return usageError{errors.New("--data is missing: name a CSV file of measured configurations")}
+	case o.given("alpha") && !(l.Alpha > 0 && l.Alpha < 1):
+		return usageError{fmt.Errorf("--alpha: %v is not between 0 and 1", l.Alpha)}
+	case l.Bootstrap < 0:
+		return usageError{fmt.Errorf("--bootstrap: %d is negative", l.Bootstrap)}
+	case !(o.keep >= 0 && o.keep <= 1):
+		return usageError{fmt.Errorf("--keep: %v is not between 0 and 1", o.keep)}
+	case l.Budget < 0:
+		return usageError{fmt.Errorf("--deadline: %v is negative", l.Budget)}
+	case o.given("max-cond") && l.MaxCond < 1:
+		return usageError{fmt.Errorf("--max-cond: %d is not positive", l.MaxCond)}
+	case o.given("pds-max") && l.PDSMax < 1:
+		return usageError{fmt.Errorf("--pds-max: %d is not positive; --no-pds leaves the stage out", l.PDSMax)}
+	case o.given("bins") && (l.Bins < 2 || l.Bins > 64):
+		return usageError{fmt.Errorf("--bins: %d is not within 2 and 64", l.Bins)}
+	}
+	if _, err := causal.ParseTest(l.Test); err != nil {
+		return usageError{fmt.Errorf("--test: %w", err)}
+	}
+	switch causal.Mode(o.mode) {
+	case "", causal.ModeTiers, causal.ModeStrict3, causal.ModeNone:
+	default:
+		return usageError{fmt.Errorf("--mode: %q is not tiers, strict3 or none", o.mode)}
+	}
+	if l.Keep = o.keep; o.keep == 0 {
+		l.Keep = -1 // 0 is the default of the options
+	}
+	return nil
+}
+
+// run reads the data and learns.
+func (o *learnGraphOptions) run(cmd *cobra.Command) (*causal.Document, error) {
+	spec, err := o.spec(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	table, err := readTable(cmd, o.data, spec.Types)
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	if o.group != "" {
+		k := table.Index(o.group)
+		if k < 0 {
+			return nil, usageError{fmt.Errorf("--group: the data have no column %q; they have %s", o.group, strings.Join(table.Names(), ", "))}
+		}
+		o.learn.Groups = groupsOf(table.Column(k))
+		if !slices.Contains(spec.Ignore, o.group) {
+			spec.Ignore = append(spec.Ignore, o.group)
+		}
+	}
+	line := newProgressLine(cmd.ErrOrStderr())
+	defer line.clear()
+	var one sync.Mutex
+	o.learn.Progress = func(stage string, done, total int) {
+		one.Lock()
+		defer one.Unlock()
+		line.show("%s: %d of %d", stage, done, total)
+	}
+	return causal.Learn(cmd.Context(), table, spec, o.learn)
+}
+
+// spec returns what is known of the columns.
+func (o *learnGraphOptions) spec(notes io.Writer) (*causal.Spec, error) {
+	spec := &causal.Spec{Mode: causal.ModeNone}
+	if o.tiers == "" {
+		fmt.Fprintln(notes, "note: without --tiers nothing is known of the variables; few edges will have a direction")
+	} else {
+		var err error
+		if spec, err = readTiers(o.tiers); err != nil {
+			return nil, fmt.Errorf("--tiers: %w", err)
+		}
+	}
+	if o.mode != "" {
+		spec.Mode = causal.Mode(o.mode)
+	}
+	return spec, nil
 }
 
 // groupsOf numbers the values of a column.

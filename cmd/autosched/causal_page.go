@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -35,10 +34,16 @@ var panelTemplate = template.Must(template.New("panel").Funcs(template.FuncMap{"
 {{end}}</table>{{end}}</div></div>
 <noscript><p>The sliders need scripts.</p></noscript>`))
 
+// pageOptions are the flags of causal page.
+type pageOptions struct {
+	model      modelFlags
+	out, title string
+	at         int
+	given      func(flag string) bool
+}
+
 func newCausalPageCmd() *cobra.Command {
-	var f modelFlags
-	var out, title string
-	var at int
+	var o pageOptions
 	cmd := &cobra.Command{
 		Use:   "page --data FILE.csv --tiers FILE.json --out FILE.html",
 		Short: "Write a page to explore graph and model, with sliders that act as do()",
@@ -56,52 +61,52 @@ written out, the effects and the point before.`,
   autosched causal page --data runs.csv --tiers tiers.json --graph graph.json --at 17 --out model.html`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := f.learn(cmd)
+			page, err := o.run(cmd)
 			if err != nil {
 				return err
 			}
-			base, where := l.Typical(), "the typical row (medians)"
-			if cmd.Flags().Changed("at") {
-				if base, err = l.row("at", at); err != nil {
-					return err
-				}
-				where = fmt.Sprintf("row %d of the data, as predicted", at)
-			}
-			panel, err := l.panel(base, where)
-			if err != nil {
-				return err
-			}
-			var b bytes.Buffer
-			if f.json {
-				err = printJSON(&b, struct {
-					Model modelJSON        `json:"model"`
-					At    string           `json:"at"`
-					Graph *causal.Document `json:"graph"`
-					Panel any              `json:"panel"`
-				}{l.head("predicted"), where, l.document, panel.Data})
-			} else {
-				err = render.HTML(&b, l.document, render.PageOptions{Title: title, Panels: []render.Panel{*panel}})
-			}
-			if err != nil {
-				return err
-			}
-			if out == "" || out == "-" {
-				_, err := b.WriteTo(cmd.OutOrStdout())
-				return err
-			}
-			return writeFile(out, "--out", func(w io.Writer) error {
-				_, err := b.WriteTo(w)
-				return err
-			})
+			return writeOut(cmd, o.out, page)
 		},
 	}
-	f.addModel(cmd)
+	o.model.addModel(cmd)
+	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.BoolVar(&f.json, "json", false, "print what the page is made of as JSON instead")
-	fl.StringVarP(&out, "out", "o", "", "file to write (default: standard output)")
-	fl.StringVar(&title, "title", "Causal model", "title of the page")
-	fl.IntVar(&at, "at", 0, "row of the data to start from, the first is 1 (default: a typical one)")
+	fl.BoolVar(&o.model.json, "json", false, "print what the page is made of as JSON instead")
+	fl.StringVarP(&o.out, "out", "o", "", "file to write (default: standard output)")
+	fl.StringVar(&o.title, "title", "Causal model", "title of the page")
+	fl.IntVar(&o.at, "at", 0, "row of the data to start from, the first is 1 (default: a typical one)")
 	return cmd
+}
+
+// run makes the page, or its parts as JSON.
+func (o *pageOptions) run(cmd *cobra.Command) (*bytes.Buffer, error) {
+	l, err := o.model.learn(cmd)
+	if err != nil {
+		return nil, err
+	}
+	base, where := l.Typical(), "the typical row (medians)"
+	if o.given("at") {
+		if base, err = l.row("at", o.at); err != nil {
+			return nil, err
+		}
+		where = fmt.Sprintf("row %d of the data, as predicted", o.at)
+	}
+	panel, err := l.panel(base, where)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if o.model.json {
+		err = printJSON(&b, struct {
+			Model modelJSON        `json:"model"`
+			At    string           `json:"at"`
+			Graph *causal.Document `json:"graph"`
+			Panel any              `json:"panel"`
+		}{l.head("predicted"), where, l.document, panel.Data})
+	} else {
+		err = render.HTML(&b, l.document, render.PageOptions{Title: o.title, Panels: []render.Panel{*panel}})
+	}
+	return &b, err
 }
 
 // panel is the part of the page about the model.

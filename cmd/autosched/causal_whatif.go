@@ -26,6 +26,9 @@ type whatIf struct {
 	// context only.
 	Counterfactual []counterfactual `json:"counterfactual,omitempty"`
 	Notes          []string         `json:"notes,omitempty"`
+
+	point    model.Point // before
+	settings []model.Setting
 }
 
 type counterfactual struct {
@@ -34,10 +37,16 @@ type counterfactual struct {
 	WouldHave float64 `json:"would_have_been"`
 }
 
+// whatIfOptions are the flags of causal whatif.
+type whatIfOptions struct {
+	model     modelFlags
+	set, base []string
+	at        int
+	given     func(flag string) bool
+}
+
 func newCausalWhatIfCmd() *cobra.Command {
-	var f modelFlags
-	var set, base []string
-	var at int
+	var o whatIfOptions
 	cmd := &cobra.Command{
 		Use:   "whatif --data FILE.csv --tiers FILE.json --set COLUMN=VALUE",
 		Short: "Predict what setting parameters, or holding a metric, would do",
@@ -60,74 +69,92 @@ is set, that of the mean.`,
   autosched causal whatif --data runs.csv --tiers tiers.json --base offered_load=2 --set fragmentation=0.1 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(set) == 0 {
+			if len(o.set) == 0 {
 				return usageError{errors.New("--set is missing: name what to set, as in --set queues=3")}
 			}
-			l, err := f.learn(cmd)
+			l, w, err := o.run(cmd)
 			if err != nil {
 				return err
 			}
-			p, where := l.Typical(), "the typical row (medians)"
-			if cmd.Flags().Changed("at") {
-				if p, err = l.row("at", at); err != nil {
-					return err
-				}
-				where = fmt.Sprintf("row %d of the data", at)
-			}
-			bases, err := l.values("base", base)
-			if err != nil {
-				return err
-			}
-			settings, err := l.values("set", set)
-			if err != nil {
-				return err
-			}
-			inputs := l.Inputs()
-			for _, b := range bases {
-				if !slices.Contains(inputs, b.Column) {
-					return usageError{fmt.Errorf("--base: %s is predicted, not given; there are %s", b.Column, strings.Join(inputs, ", "))}
-				}
-				p[l.table.Index(b.Column)] = b.Value
-			}
-			if len(bases) > 0 {
-				where += ", with " + strings.Join(base, ", ")
-			}
-			w := whatIf{Model: l.head("before and after are predicted; data are as in the rows"), At: where, Set: map[string]string{}, Base: map[string]string{}}
-			for _, s := range settings {
-				w.Set[s.Column] = l.Text(s.Column, s.Value)
-			}
-			for _, column := range inputs {
-				w.Base[column] = l.Text(column, p[l.table.Index(column)])
-			}
-			w.Notes = l.beyond(append(bases, settings...))
-			for _, o := range l.objectives {
-				if slices.ContainsFunc(settings, func(s model.Setting) bool { return s.Column == o }) {
-					return usageError{fmt.Errorf("--set: %s is the objective; set what leads to it", o)}
-				}
-				a, err := l.Do(o, p, settings)
-				if err != nil {
-					return err
-				}
-				w.Answers = append(w.Answers, a)
-			}
-			chosen := !slices.ContainsFunc(settings, func(s model.Setting) bool { return !slices.Contains(inputs, s.Column) })
-			if cmd.Flags().Changed("at") && chosen && len(bases) == 0 {
-				if w.Counterfactual, err = l.counterfactual(p, settings); err != nil {
-					return err
-				}
-			}
-			if f.json {
-				return printJSON(cmd.OutOrStdout(), w)
-			}
-			return l.printWhatIf(cmd.OutOrStdout(), &w, settings, p)
+			return show(cmd.OutOrStdout(), o.model.json, w, func(out io.Writer) error { return l.printWhatIf(out, w) })
 		},
 	}
-	f.add(cmd)
+	o.model.add(cmd)
+	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringArrayVar(&set, "set", nil, "column=value to set, a category by its name; repeat for more (required)")
-	fl.StringArrayVar(&base, "base", nil, "column=value of the point before; repeat for more")
-	fl.IntVar(&at, "at", 0, "row of the data to start from, the first is 1 (default: a typical one)")
+	fl.StringArrayVar(&o.set, "set", nil, "column=value to set, a category by its name; repeat for more (required)")
+	fl.StringArrayVar(&o.base, "base", nil, "column=value of the point before; repeat for more")
+	fl.IntVar(&o.at, "at", 0, "row of the data to start from, the first is 1 (default: a typical one)")
 	return cmd
+}
+
+// run predicts every objective before and after the settings.
+func (o *whatIfOptions) run(cmd *cobra.Command) (*learnt, *whatIf, error) {
+	l, err := o.model.learn(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	point, where, err := o.start(l)
+	if err != nil {
+		return nil, nil, err
+	}
+	bases, err := l.values("base", o.base)
+	if err != nil {
+		return nil, nil, err
+	}
+	settings, err := l.values("set", o.set)
+	if err != nil {
+		return nil, nil, err
+	}
+	inputs := l.Inputs()
+	for _, b := range bases {
+		if !slices.Contains(inputs, b.Column) {
+			return nil, nil, usageError{fmt.Errorf("--base: %s is predicted, not given; there are %s", b.Column, strings.Join(inputs, ", "))}
+		}
+		point[l.table.Index(b.Column)] = b.Value
+	}
+	w := &whatIf{
+		Model: l.head("before and after are predicted; data are as in the rows"), At: where,
+		Set: map[string]string{}, Base: map[string]string{}, point: point, settings: settings,
+	}
+	for _, s := range settings {
+		w.Set[s.Column] = l.Text(s.Column, s.Value)
+	}
+	for _, column := range inputs {
+		w.Base[column] = l.Text(column, point[l.table.Index(column)])
+	}
+	w.Notes = l.beyond(append(bases, settings...))
+	for _, objective := range l.objectives {
+		if slices.ContainsFunc(settings, func(s model.Setting) bool { return s.Column == objective }) {
+			return nil, nil, usageError{fmt.Errorf("--set: %s is the objective; set what leads to it", objective)}
+		}
+		a, err := l.Do(objective, point, settings)
+		if err != nil {
+			return nil, nil, err
+		}
+		w.Answers = append(w.Answers, a)
+	}
+	chosen := !slices.ContainsFunc(settings, func(s model.Setting) bool { return !slices.Contains(inputs, s.Column) })
+	if o.given("at") && chosen && len(bases) == 0 {
+		w.Counterfactual, err = l.counterfactual(point, settings)
+	}
+	return l, w, err
+}
+
+// start returns the point before, and how to call it.
+func (o *whatIfOptions) start(l *learnt) (model.Point, string, error) {
+	point, where := l.Typical(), "the typical row (medians)"
+	if o.given("at") {
+		var err error
+		if point, err = l.row("at", o.at); err != nil {
+			return nil, "", err
+		}
+		where = fmt.Sprintf("row %d of the data", o.at)
+	}
+	if len(o.base) > 0 {
+		where += ", with " + strings.Join(o.base, ", ")
+	}
+	return point, where, nil
 }
 
 // beyond notes values outside of what the data have.
@@ -155,15 +182,15 @@ func (l *learnt) counterfactual(p model.Point, settings []model.Setting) ([]coun
 	return out, nil
 }
 
-func (l *learnt) printWhatIf(w io.Writer, x *whatIf, settings []model.Setting, p model.Point) error {
+func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 	if err := l.print(w, "What is called predicted was not measured; data are the rows'."); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "At %s:\n", x.At)
-	for _, s := range settings {
+	for _, s := range x.settings {
 		before := "predicted"
 		if _, given := x.Base[s.Column]; given {
-			before = "was " + l.Text(s.Column, p[l.table.Index(s.Column)])
+			before = "was " + l.Text(s.Column, x.point[l.table.Index(s.Column)])
 		}
 		fmt.Fprintf(w, "  do(%s = %s)   (%s)\n", s.Column, l.Text(s.Column, s.Value), before)
 	}
