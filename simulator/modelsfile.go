@@ -135,11 +135,10 @@ func (f *ModelSpec) Complete() *ModelSpec {
 	return &out
 }
 
-// maxModels bounds a models file in bytes, and maxKinds its classes and loads.
-const (
-	maxModels = 16 << 20
-	maxKinds  = 256 // a job holds an index of a byte
-)
+// MaxClasses bounds the classes, and the loads, of a models file.
+const MaxClasses = 256
+
+const maxModels = 16 << 20 // bytes of a models file
 
 // ReadModels reads a models file. Unknown fields are refused, and an error names
 // the field that is wrong.
@@ -355,8 +354,8 @@ func (p *PairSpec) validate() error {
 }
 
 func count(field string, n int) error {
-	if n == 0 || n > maxKinds {
-		return fmt.Errorf("%s: has %d entries, want 1 to %d", field, n, maxKinds)
+	if n == 0 || n > MaxClasses {
+		return fmt.Errorf("%s: has %d entries, want 1 to %d", field, n, MaxClasses)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/controller/store"
-	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/simulator/calibrate"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -59,7 +59,7 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 			if err != nil {
 				return fmt.Errorf("--events: %w", err)
 			}
-			spec, learned, left, err := simulator.LearnModels(runs)
+			spec, learned, left, err := calibrate.Models(runs)
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 	return cmd
 }
 
-func readRuns(path string, perNode int) ([]simulator.PastRun, error) {
+func readRuns(path string, perNode int) ([]calibrate.Run, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func readRuns(path string, perNode int) ([]simulator.PastRun, error) {
 }
 
 // runsOfService reads the events of all schedulers.
-func runsOfService(dir string, perNode int) (runs []simulator.PastRun, err error) {
+func runsOfService(dir string, perNode int) (runs []calibrate.Run, err error) {
 	if found, _ := filepath.Glob(filepath.Join(dir, "events-*.db")); len(found) == 0 {
 		return nil, fmt.Errorf("%s has no events of a service", dir)
 	}
@@ -114,10 +114,10 @@ func runsOfService(dir string, perNode int) (runs []simulator.PastRun, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	by := map[string]*simulator.PastRuns{}
+	by := map[string]*calibrate.Collector{}
 	err = r.ReplayEvents(func(scheduler string, e workload.Event) error {
 		if by[scheduler] == nil {
-			by[scheduler] = &simulator.PastRuns{PerNode: perNode}
+			by[scheduler] = &calibrate.Collector{PerNode: perNode}
 		}
 		by[scheduler].Add(e)
 		return nil
@@ -130,7 +130,7 @@ func runsOfService(dir string, perNode int) (runs []simulator.PastRun, err error
 
 // runsOfCSV reads what writeOutcomes writes; columns may be in any order, and
 // others are ignored.
-func runsOfCSV(in io.Reader) ([]simulator.PastRun, error) {
+func runsOfCSV(in io.Reader) ([]calibrate.Run, error) {
 	r := csv.NewReader(in)
 	head, err := r.Read()
 	if err != nil {
@@ -145,7 +145,7 @@ func runsOfCSV(in io.Reader) ([]simulator.PastRun, error) {
 			return nil, fmt.Errorf("column %s is missing", name)
 		}
 	}
-	var runs []simulator.PastRun
+	var runs []calibrate.Run
 	for {
 		row, err := r.Read()
 		if err == io.EOF {
@@ -158,7 +158,7 @@ func runsOfCSV(in io.Reader) ([]simulator.PastRun, error) {
 		bad := func(column string) error {
 			return fmt.Errorf("line %d: %s: %q is not what belongs here", line, column, row[at[column]])
 		}
-		run := simulator.PastRun{Key: row[at["key"]], Model: row[at["model"]]}
+		run := calibrate.Run{Key: row[at["key"]], Model: row[at["model"]]}
 		if run.GPUs, err = strconv.Atoi(row[at["gpus"]]); err != nil || run.GPUs < 1 || run.GPUs > workload.MaxGPUs {
 			return nil, bad("gpus")
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/simulator/calibrate"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -81,9 +82,9 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 	}
 	code, out, _ = command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"), "--json")
 	var got struct {
-		LeftOut simulator.LeftOut `json:"left_out"`
+		LeftOut calibrate.LeftOut `json:"left_out"`
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.LeftOut != (simulator.LeftOut{NoKey: 4, Both: 3, Restarted: 2, NoModel: 20, NoTime: 1, FewPlain: 30, FewDisturbed: 7}) {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.LeftOut != (calibrate.LeftOut{NoKey: 4, Both: 3, Restarted: 2, NoModel: 20, NoTime: 1, FewPlain: 30, FewDisturbed: 7}) {
 		t.Errorf("exit %d, %+v, %v", code, got, err)
 	}
 	if err := os.WriteFile(runs, []byte("key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat(",,1,100,1,false\n", 9)), 0o644); err != nil {
@@ -149,7 +150,7 @@ func TestModelsLearnRoundTrip(t *testing.T) {
 	done, learnt := filepath.Join(dir, "done.csv"), filepath.Join(dir, "learnt.json")
 	real := play("--models", write("truth.json", truth.String()), "--jobs-out", done)
 	code, text, errs = command("models", "learn", "--events", done, "--out", learnt, "--json")
-	var got struct{ Learned []simulator.Learned }
+	var got struct{ Learned []calibrate.Estimate }
 	if code != 0 || json.Unmarshal([]byte(text), &got) != nil {
 		t.Fatalf("exit %d: %s", code, errs)
 	}

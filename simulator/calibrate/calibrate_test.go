@@ -1,4 +1,4 @@
-package simulator
+package calibrate
 
 import (
 	"testing"
@@ -7,10 +7,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestLearnByHand tells events of recurring jobs: 100 s undisturbed, 130 s with
+// TestModelsByHand reports events of recurring jobs: 100 s undisturbed, 130 s with
 // a stop, 150 s spread.
-func TestLearnByHand(t *testing.T) {
-	p := PastRuns{PerNode: 4}
+func TestModelsByHand(t *testing.T) {
+	p := Collector{PerNode: 4}
 	tell := func(id string, kind workload.EventKind, at int, nodes int) {
 		e := workload.Event{Kind: kind, Time: time.Duration(at) * time.Second, Job: workload.Job{ID: id, Key: "k", Model: "vgg19", GPUs: workload.GPUs(2)}}
 		for n := range nodes {
@@ -40,7 +40,7 @@ func TestLearnByHand(t *testing.T) {
 	if len(p.Runs) != 3*minRuns {
 		t.Fatalf("%d runs", len(p.Runs))
 	}
-	spec, learned, left, err := LearnModels(p.Runs)
+	spec, learned, left, err := Models(p.Runs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestLearnByHand(t *testing.T) {
 	if left != (LeftOut{}) {
 		t.Errorf("%v", left)
 	}
-	if _, _, left, err := LearnModels(p.Runs[:3]); err == nil || left.FewPlain != 3 {
+	if _, _, left, err := Models(p.Runs[:3]); err == nil || left.FewPlain != 3 {
 		t.Errorf("from three runs: %v, %v", err, left)
 	}
 }
