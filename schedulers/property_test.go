@@ -48,8 +48,8 @@ func gpusNeverOversubscribed(t *rapid.T, c trial, r *record) {
 			t.Fatalf("at %v: %d GPUs in use of %d", at, used, c.cluster.TotalGPUs())
 		}
 		for n, g := range perNode {
-			if g > c.cluster.GPUsPerNode() {
-				t.Fatalf("at %v: node %d has %d GPUs in use of %d", at, n, g, c.cluster.GPUsPerNode())
+			if most := c.groupOf(n).GPUsPerNode; g > most {
+				t.Fatalf("at %v: node %d has %d GPUs in use of %d", at, n, g, most)
 			}
 		}
 	}, func(s spell, sign int) {
@@ -66,18 +66,24 @@ func gpusNeverOversubscribed(t *rapid.T, c trial, r *record) {
 	}
 }
 
+// gangsWhole: all GPUs of a job are on nodes of one group, which has the model and
+// the partition that the job asks for.
 func gangsWhole(t *rapid.T, c trial, r *record) {
 	if c.opts.Placement == simulator.Count {
 		return // there are no nodes to look at
 	}
 	for _, s := range r.spells {
-		sum, nodes := 0, map[int]bool{}
+		sum, nodes, job := 0, map[int]bool{}, c.job(s.job)
 		for _, p := range s.seats {
 			if p.GPUs <= 0 || nodes[p.Node] {
-				t.Fatalf("%s is placed on %v", c.job(s.job).ID, s.seats)
+				t.Fatalf("%s is placed on %v", job.ID, s.seats)
 			}
 			nodes[p.Node] = true
 			sum += p.GPUs
+			g := c.groupOf(p.Node)
+			if g != c.groupOf(s.seats[0].Node) || job.GPUModel != "" && job.GPUModel != g.GPUModel || job.Partition != "" && job.Partition != g.Partition {
+				t.Fatalf("%s asks for model %q and partition %q and runs on %v of %v", job.ID, job.GPUModel, job.Partition, s.seats, c.cluster)
+			}
 		}
 		if sum != s.held {
 			t.Fatalf("%s holds %d GPUs and runs on %v", c.job(s.job).ID, s.held, s.seats)
@@ -279,8 +285,11 @@ type spell struct {
 func (s *spell) rate(c trial, models *simulator.Models) float64 {
 	class := slices.IndexFunc(models.Classes, func(m simulator.Class) bool { return m.Name == c.job(s.job).Model })
 	rate := 1.0
-	if fewest := (s.held + c.cluster.GPUsPerNode() - 1) / c.cluster.GPUsPerNode(); len(s.seats) > fewest {
-		rate /= models.Classes[class].Slowdown
+	if len(s.seats) > 0 {
+		perNode := c.groupOf(s.seats[0].Node).GPUsPerNode
+		if fewest := (s.held + perNode - 1) / perNode; len(s.seats) > fewest {
+			rate /= models.Classes[class].Slowdown
+		}
 	}
 	if s.partner >= 0 {
 		rate *= s.share
@@ -390,7 +399,7 @@ func forEach(t *testing.T, property func(*rapid.T, trial, *simulator.Sim)) {
 }
 
 func drawTrial(t *rapid.T, s *schedulers.Scheduler) trial {
-	c := trial{scheduler: s, config: drawConfig(t, s.Space), cluster: drawCluster(t)}
+	c := trial{scheduler: s, config: drawConfig(t, s.Space), cluster: drawGroups(t)}
 	c.w = drawWorkload(t, c.cluster)
 	c.opts = simulator.Options{
 		Placement: []simulator.Placement{simulator.ConsolidateFewest, simulator.ConsolidateWhole, simulator.Count, simulator.FirstFit}[uniform(0, 3).Draw(t, "placement")],
@@ -401,6 +410,9 @@ func drawTrial(t *rapid.T, s *schedulers.Scheduler) trial {
 			RestartOutsideService: rapid.Bool().Draw(t, "restart outside service"),
 			QuotaOnly:             rapid.Bool().Draw(t, "quota only"),
 		},
+	}
+	if len(c.cluster.Groups) > 1 && c.opts.Placement == simulator.Count {
+		c.opts.Placement = simulator.ConsolidateFewest
 	}
 	drawQuotas(t, &c)
 	return c
@@ -457,8 +469,29 @@ func drawCluster(t *rapid.T) workload.Cluster {
 	return workload.Uniform(uniform(1, 6).Draw(t, "nodes"), 1<<uniform(0, 3).Draw(t, "GPUs per node, log 2"))
 }
 
+// drawGroups draws clusters of one group or, every other, of several.
+func drawGroups(t *rapid.T) workload.Cluster {
+	c := drawCluster(t)
+	if rapid.Bool().Draw(t, "one group") {
+		return c
+	}
+	for range uniform(1, 2).Draw(t, "more groups") {
+		c.Groups = append(c.Groups, drawCluster(t).Groups...)
+	}
+	for i := range c.Groups {
+		c.Groups[i].GPUModel = []string{"", "A100", "V100"}[uniform(0, 2).Draw(t, "GPU model")]
+		c.Groups[i].Partition = []string{"", "batch"}[uniform(0, 1).Draw(t, "partition")]
+	}
+	return c
+}
+
+// groupOf is the group of a node.
+func (c *trial) groupOf(node int) *workload.NodeGroup {
+	return &c.cluster.Groups[c.cluster.GroupOf(node)]
+}
+
 // drawWorkload draws gangs of all sizes that fit, with ties, bursts and quiet
-// times; some ask for a fraction of a GPU.
+// times; some ask for a fraction of a GPU, and some for a kind of node.
 func drawWorkload(t *rapid.T, c workload.Cluster) *workload.Workload {
 	classes := defaultModels.Classes
 	jobs := make([]workload.Job, uniform(1, 40).Draw(t, "jobs"))
@@ -466,9 +499,21 @@ func drawWorkload(t *rapid.T, c workload.Cluster) *workload.Workload {
 	gap := uniform(0, 3000).Draw(t, "longest gap")
 	for i := range jobs {
 		at += time.Duration(max(0, uniform(-gap, gap).Draw(t, "gap"))) * time.Second
-		gpus := workload.GPUs(uniform(1, c.TotalGPUs()).Draw(t, "GPUs"))
+		group := &c.Groups[0]
+		var request workload.Request
+		if len(c.Groups) > 1 {
+			group = &c.Groups[uniform(0, len(c.Groups)-1).Draw(t, "group")]
+			if rapid.Bool().Draw(t, "asks for the model") {
+				request.GPUModel = group.GPUModel
+			}
+			if rapid.Bool().Draw(t, "asks for the partition") {
+				request.Partition = group.Partition
+			}
+		}
+		most := group.Nodes * group.GPUsPerNode
+		gpus := workload.GPUs(uniform(1, most).Draw(t, "GPUs"))
 		if uniform(0, 2).Draw(t, "small") > 0 {
-			gpus = workload.MilliGPU(uniform(1, 1000*min(8, c.TotalGPUs())).Draw(t, "milli-GPUs"))
+			gpus = workload.MilliGPU(uniform(1, 1000*min(8, most)).Draw(t, "milli-GPUs"))
 		}
 		work := time.Duration(uniform(1, 20000).Draw(t, "seconds")) * time.Second
 		switch uniform(0, 7).Draw(t, "odd") {
@@ -477,7 +522,7 @@ func drawWorkload(t *rapid.T, c workload.Cluster) *workload.Workload {
 		case 7:
 			work += time.Duration(uniform(1, int(time.Second)).Draw(t, "nanoseconds"))
 		}
-		jobs[i] = workload.Job{ID: fmt.Sprintf("job-%d", i), Submit: at, Duration: work, GPUs: gpus,
+		jobs[i] = workload.Job{ID: fmt.Sprintf("job-%d", i), Submit: at, Duration: work, GPUs: gpus, Request: request,
 			Model: classes[uniform(0, len(classes)-1).Draw(t, "model")].Name}
 	}
 	w, err := workload.New("random", time.Time{}, jobs)

@@ -753,8 +753,8 @@ func checkGPUs(t *rapid.T, s *simulator.Sim) {
 			t.Fatalf("%s holds %d GPUs and runs on %v", s.JobName(id), s.JobHeld(id), seats)
 		}
 	}
-	if used+s.Free() != s.Cluster().TotalGPUs() {
-		t.Fatalf("%d GPUs in use and %d free of %d", used, s.Free(), s.Cluster().TotalGPUs())
+	if used+s.Free() != s.TotalGPUs() {
+		t.Fatalf("%d GPUs in use and %d free of %d", used, s.Free(), s.TotalGPUs())
 	}
 	for n, g := range perNode {
 		if g > s.Cluster().GPUsPerNode() {

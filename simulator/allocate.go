@@ -13,7 +13,7 @@ func (s *Sim) allocate(id ID, g int) bool {
 		return false
 	}
 	if s.place.mode == Count {
-		if g > s.place.idle {
+		if !s.place.counts(g, s.where(j)) {
 			return false
 		}
 		s.place.count(g)
@@ -25,7 +25,7 @@ func (s *Sim) allocate(id ID, g int) bool {
 	if j.members > 1 && g == int(j.gpus) {
 		return s.allocateMembers(id)
 	}
-	s.nodes = s.place.find(s.nodes[:0], g, j.pool, j.relaxed)
+	s.nodes = s.place.find(s.nodes[:0], g, j.pool, j.relaxed, s.where(j))
 	if len(s.nodes) == 0 {
 		return false
 	}
@@ -36,14 +36,16 @@ func (s *Sim) allocate(id ID, g int) bool {
 // seatEach finds a place for every member of a group, or for none.
 func (s *Sim) allocateMembers(id ID) bool {
 	j := &s.jobs[id]
-	if int(j.gpus) > s.place.total[j.pool] {
+	where := s.where(j)
+	if int(j.gpus) > s.place.total(j.pool, where) {
 		return false
 	}
-	each, full, ok := int(j.gpus/j.members), s.place.full[j.pool], true
+	each, ok := int(j.gpus/j.members), true
+	s.full = append(s.full[:0], s.place.full...)
 	s.nodes = s.nodes[:0]
 	for range j.members {
 		from := len(s.nodes)
-		s.nodes = s.place.find(s.nodes, each, j.pool, false)
+		s.nodes = s.place.find(s.nodes, each, j.pool, false, where)
 		if ok = len(s.nodes) > from; !ok {
 			break
 		}
@@ -54,7 +56,7 @@ func (s *Sim) allocateMembers(id ID) bool {
 	for _, n := range s.nodes { // occupy takes them again, by node
 		s.place.give(n.Node, n.GPUs)
 	}
-	s.place.full[j.pool] = full // nothing has changed
+	copy(s.place.full, s.full) // nothing has changed
 	if ok {
 		s.occupy(id, merged(s.nodes))
 	}
@@ -104,7 +106,8 @@ func (s *Sim) recordPlacement(id ID, at []workload.NodeGPUs) {
 		}
 		s.multi[j.multi] = append(s.multi[j.multi][:0], at...)
 	}
-	fewest := (int(j.held) + s.place.perNode - 1) / s.place.perNode
+	perNode := s.place.gpus(at[0].Node)
+	fewest := (int(j.held) + perNode - 1) / perNode
 	j.spread = len(at) > fewest && j.members == 1 // members need not be together
 	j.strayed = j.strayed || j.spread
 	s.updateRate(id)
@@ -119,4 +122,13 @@ func (v *View) placementOf(dst []workload.NodeGPUs, j *job) []workload.NodeGPUs 
 		return append(dst, workload.NodeGPUs{Node: int(j.node), GPUs: int(j.held)})
 	}
 	return dst
+}
+
+// where is the index of a job's constraint. Without constraints it does not look
+// at the job.
+func (v *View) where(j *job) uint16 {
+	if len(v.place.constraints) == 1 {
+		return 0
+	}
+	return j.where
 }

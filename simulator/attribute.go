@@ -57,12 +57,12 @@ func (s *Sim) cause(k *kindKey) Cause {
 		return CauseQuota
 	}
 	if s.place.mode == Count {
-		if g > s.place.idle {
+		if !s.place.counts(g, k.where) {
 			return CausePriority
 		}
 		return CauseHeadOfLine
 	}
-	if g > s.place.total[k.pool] {
+	if g > s.place.total(k.pool, k.where) {
 		return CausePriority
 	}
 	if !s.finds(*k) {

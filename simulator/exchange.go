@@ -137,16 +137,12 @@ func (s *Sim) canHelp(stop, start []ID) bool {
 // finds reports whether there is a place for a kind of job.
 func (s *Sim) finds(k kindKey) bool {
 	if s.place.mode == Count {
-		return int(k.gpus) <= s.place.idle
+		return s.place.counts(int(k.gpus), k.where)
 	}
 	if each := int(k.gpus / max(1, k.members)); k.members > 1 && each <= s.place.perNode {
-		places := 0
-		for f, level := range s.place.levels(k.pool) {
-			places += level.n * (f / each)
-		}
-		return places >= int(k.members)
+		return s.place.places(each, k.pool, k.where) >= int(k.members)
 	}
-	s.nodes = s.place.find(s.nodes[:0], int(k.gpus), k.pool, k.relaxed)
+	s.nodes = s.place.find(s.nodes[:0], int(k.gpus), k.pool, k.relaxed, k.where)
 	return len(s.nodes) > 0
 }
 

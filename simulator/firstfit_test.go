@@ -32,7 +32,7 @@ func TestFirstFit(t *testing.T) {
 				p.take(n, g)
 			}
 		}
-		if got := fmt.Sprint(p.find(nil, tt.gpus, 0, false)); got != tt.want {
+		if got := fmt.Sprint(p.find(nil, tt.gpus, 0, false, 0)); got != tt.want {
 			t.Errorf("%d GPUs beside %v: %s, want %s", tt.gpus, tt.taken, got, tt.want)
 		}
 	}

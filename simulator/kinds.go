@@ -38,6 +38,7 @@ type kindKey struct {
 	tenant  int32
 	pool    uint8
 	relaxed bool
+	where   uint16 // index in placer.constraints
 }
 
 // mark says in which epoch something was last found out about a kind.
@@ -111,7 +112,7 @@ func (s *Sim) findKind(id ID) int32 {
 		k.of[id] = ^k.of[id] // it waits again
 		return k.of[id]
 	}
-	k.of[id] = k.find(kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed})
+	k.of[id] = k.find(kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed, s.where(j)})
 	return k.of[id]
 }
 

@@ -144,7 +144,7 @@ func (s *Sim) arrive() error {
 	id := ID(len(s.jobs))
 	a := &s.w.Jobs()[id-s.base]
 	s.jobs = append(s.jobs, job{submit: a.Submit, work: a.Duration, left: a.Duration, floor: a.Duration, since: a.Submit, load: s.load, first: -1, rate: 1, share: 1,
-		quantum: never, next: never, gpus: int32(a.GPUs.Whole()), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1})
+		quantum: never, next: never, gpus: int32(a.GPUs.Whole()), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1, where: s.constraintOf(a)})
 	s.nextArrival()
 	if err := s.count(id); err != nil {
 		return err

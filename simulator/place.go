@@ -1,13 +1,14 @@
 package simulator
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/autosched/autosched/workload"
 )
 
-// Placement is how a gang's GPUs are found.
+// Placement is how a gang's GPUs are found. A gang is placed on nodes of one group.
+// Of several groups that it may run on, it gets the one where it needs the fewest
+// nodes, then the one that leaves the fewest GPUs free on its node, then the first.
 type Placement uint8
 
 const (
@@ -19,135 +20,202 @@ const (
 	// node must be empty (Lucid's consolidate).
 	ConsolidateWhole
 	// Count only counts GPUs: no nodes, no fragmentation (the Tiresias
-	// simulator's count scheme).
+	// simulator's count scheme). It takes a cluster of one group.
 	Count
 	// FirstFit puts a gang on the first node that can hold it, and a larger one
 	// on the first empty nodes and the first other node with room for the rest
 	// (the Tiresias simulator's yarn scheme, without its limits on CPUs and
-	// memory, which the nodes it comes with do not reach).
+	// memory, which the nodes it comes with do not reach). Of several groups, the
+	// first that has a place is taken.
 	FirstFit
 )
 
-// placer keeps which node has how many free GPUs. Nodes are kept in one bitmap
-// per pool and number of free GPUs, so that best fit is a look at a few words.
+// placer keeps the free GPUs of nodes. Nodes of one group in one pool are a cell.
+// A cell has a bitmap of nodes per number of free GPUs, so that best fit looks at a
+// few words.
 //
 // Pools split the nodes: a gang is placed within one. There is one pool unless a
 // policy asks for more (Plan.Partition).
 type placer struct {
 	mode    Placement
-	perNode int
+	perNode int // GPUs of a node of the largest group
+	groups  []group
+	groupOf []uint16 // by node; empty if there is one group
 	free    []uint16 // by node
 	pool    []uint8  // by node
-	// next is the pool a node joins once it is empty. Until then it drains:
-	// nothing more is placed on it.
+	// next is the pool that a node joins once it is empty. Until then it drains: no
+	// job starts on it.
 	next  []uint8
-	total []int    // by pool: free GPUs on nodes that do not drain
-	idle  int      // free GPUs of all nodes
-	level []bitmap // by pool, then free GPUs
+	idle  int    // free GPUs of all nodes
+	cells []cell // by pool, then group
 	// full has bit g set if a gang of g GPUs found no consolidated place in the
-	// pool since GPUs were last given back.
-	full []uint64
-	// could counts nodes by the GPUs that they would have free if the jobs offered
+	// cell since GPUs were last given back.
+	full  []uint64
+	level []bitmap // of the cells
+	// constraints are what jobs ask of nodes; the first asks for nothing.
+	constraints          []constraint
+	byModel, byPartition bool // some group names its model, its partition
+
+	// could counts nodes by the GPUs that they would have free if the offered jobs
 	// (by node) gave up theirs. It is empty where that is not kept: where GPUs are
-	// only counted, or pools divide the nodes.
+	// only counted, or there are several cells.
 	could   []int32
 	offered []uint16
 
 	want []int // scratch of partition
 }
 
-// bitmap is a set of nodes with a summary word per 64 words.
-type bitmap struct {
-	words, sums []uint64
-	n           int
+// group is a number of equal nodes.
+type group struct{ first, nodes, perNode int }
+
+// cell is the nodes of a group that are in a pool.
+type cell struct {
+	first   int // node of the group
+	perNode int
+	total   int      // free GPUs on nodes that do not drain
+	level   []bitmap // by free GPUs: nodes that do not drain, counted from the first
 }
 
-func (b *bitmap) reset(size int) {
-	b.words = resized(b.words, (size+63)/64)
-	b.sums = resized(b.sums, (len(b.words)+63)/64)
-	clear(b.words)
-	clear(b.sums)
-	b.n = 0
-}
-
-func resized[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
-}
-
-// longer returns n elements that keep the memory of those there were.
-func longer[T any](s []T, n int) []T {
-	s = s[:min(cap(s), n)]
-	for len(s) < n {
-		var zero T
-		s = append(s, zero)
-	}
-	return s
-}
-
-func (b *bitmap) add(i int) {
-	b.words[i>>6] |= 1 << (i & 63)
-	b.sums[i>>12] |= 1 << (i >> 6 & 63)
-	b.n++
-}
-
-func (b *bitmap) remove(i int) {
-	w := i >> 6
-	if b.words[w] &^= 1 << (i & 63); b.words[w] == 0 {
-		b.sums[w>>6] &^= 1 << (w & 63)
-	}
-	b.n--
-}
-
-// next returns the lowest member that is at least i, or -1.
-func (b *bitmap) next(i int) int {
-	w := i >> 6
-	if w >= len(b.words) {
-		return -1
-	}
-	if x := b.words[w] >> (i & 63); x != 0 {
-		return i + bits.TrailingZeros64(x)
-	}
-	w++
-	for s := w >> 6; s < len(b.sums); s++ {
-		x := b.sums[s]
-		if s == w>>6 {
-			x = x >> (w & 63) << (w & 63)
-		}
-		if x != 0 {
-			w = s<<6 + bits.TrailingZeros64(x)
-			return w<<6 + bits.TrailingZeros64(b.words[w])
-		}
-	}
-	return -1
+// constraint is what a job asks of its nodes.
+type constraint struct {
+	model, partition string
+	groups           []uint16 // that satisfy it
 }
 
 func (p *placer) reset(mode Placement, c workload.Cluster) {
 	p.mode, p.perNode, p.idle = mode, c.GPUsPerNode(), c.TotalGPUs()
-	p.total, p.full = append(p.total[:0], p.idle), append(p.full[:0], 0)
+	p.groups, p.groupOf = p.groups[:0], p.groupOf[:0]
+	p.byModel, p.byPartition = false, false
+	nodes := 0
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		p.groups = append(p.groups, group{nodes, g.Nodes, g.GPUsPerNode})
+		nodes += g.Nodes
+		p.byModel, p.byPartition = p.byModel || g.GPUModel != "", p.byPartition || g.Partition != ""
+	}
+	p.constraints = p.constraints[:0]
+	p.constraint(&c, "", "")
 	p.could = p.could[:0]
+	p.layout(1)
 	if mode == Count {
+		for i := range p.cells {
+			p.cells[i].total = p.groups[i].nodes * p.groups[i].perNode
+		}
 		return
 	}
-	p.free, p.pool, p.next = resized(p.free, c.Nodes()), resized(p.pool, c.Nodes()), resized(p.next, c.Nodes())
+	p.free, p.pool, p.next = resized(p.free, nodes), resized(p.pool, nodes), resized(p.next, nodes)
 	clear(p.pool)
 	clear(p.next)
-	p.grow(1)
-	for n := range p.free {
-		p.free[n] = uint16(c.GPUsPerNode())
-		p.level[c.GPUsPerNode()].add(n)
+	for i, g := range p.groups {
+		for n := g.first; n < g.first+g.nodes; n++ {
+			p.free[n] = uint16(g.perNode)
+			if len(p.groups) > 1 {
+				p.groupOf = append(p.groupOf, uint16(i))
+			}
+		}
+		c := &p.cells[i]
+		c.total = g.nodes * g.perNode
+		for n := range g.nodes {
+			c.level[g.perNode].add(n)
+		}
 	}
 	p.offerNone()
 }
 
-// offerNone begins to keep what could be free, with nobody offered.
+// constraint is the index of a constraint. A model or partition is ignored where no
+// group names its own: the cluster's are not known.
+func (p *placer) constraint(c *workload.Cluster, model, partition string) uint16 {
+	if !p.byModel {
+		model = ""
+	}
+	if !p.byPartition {
+		partition = ""
+	}
+	for i := range p.constraints {
+		if x := &p.constraints[i]; x.model == model && x.partition == partition {
+			return uint16(i)
+		}
+	}
+	n := len(p.constraints)
+	p.constraints = longer(p.constraints, n+1)
+	x := &p.constraints[n]
+	x.model, x.partition, x.groups = model, partition, x.groups[:0]
+	for i := range c.Groups {
+		if g := &c.Groups[i]; (model == "" || model == g.GPUModel) && (partition == "" || partition == g.Partition) {
+			x.groups = append(x.groups, uint16(i))
+		}
+	}
+	return uint16(n)
+}
+
+// capacity is the number of GPUs that a job with a constraint can hold at most on
+// an empty cluster. Members of a job may run on different groups.
+func (p *placer) capacity(where uint16, members int) int {
+	most := 0
+	for _, i := range p.constraints[where].groups {
+		if g := p.groups[i].nodes * p.groups[i].perNode; members > 1 {
+			most += g
+		} else {
+			most = max(most, g)
+		}
+	}
+	return most
+}
+
+// satisfies reports whether a node satisfies a constraint.
+func (p *placer) satisfies(node int, where uint16) bool {
+	return where == 0 || p.grouped(p.group(node), where)
+}
+
+// grouped reports whether a group's nodes satisfy a constraint.
+func (p *placer) grouped(group int, where uint16) bool {
+	return slices.Contains(p.constraints[where].groups, uint16(group))
+}
+
+func (p *placer) group(node int) int {
+	if len(p.groups) == 1 {
+		return 0
+	}
+	return int(p.groupOf[node])
+}
+
+// layout makes the cells of a number of pools, empty.
+func (p *placer) layout(pools int) {
+	p.cells, p.full = resized(p.cells, pools*len(p.groups)), resized(p.full, pools*len(p.groups))
+	clear(p.full)
+	levels := 0
+	for _, g := range p.groups {
+		levels += g.perNode + 1
+	}
+	if p.mode == Count {
+		levels = 0
+	}
+	p.level = longer(p.level, pools*levels)
+	at := 0
+	for i := range p.cells {
+		g := &p.groups[i%len(p.groups)]
+		p.cells[i] = cell{first: g.first, perNode: g.perNode}
+		if p.mode == Count {
+			continue
+		}
+		p.cells[i].level = p.level[at : at+g.perNode+1]
+		at += g.perNode + 1
+		for f := range p.cells[i].level {
+			p.cells[i].level[f].reset(g.nodes)
+		}
+	}
+}
+
+// offerNone begins to keep what could be free, with no job offered, if there is one
+// cell.
 func (p *placer) offerNone() {
 	p.could, p.offered = p.could[:0], resized(p.offered, len(p.free))
 	clear(p.offered)
-	for f := range p.perNode + 1 {
-		p.could = append(p.could, int32(p.level[f].n))
+	if len(p.cells) > 1 {
+		return
+	}
+	for _, l := range p.cells[0].level {
+		p.could = append(p.could, int32(l.n))
 	}
 }
 
@@ -175,25 +243,13 @@ func (p *placer) move(node, was int) {
 	}
 }
 
-// grow makes the bitmaps of a number of pools, empty.
-func (p *placer) grow(pools int) {
-	size := pools * (p.perNode + 1)
-	p.level = longer(p.level, size)
-	for i := range p.level {
-		p.level[i].reset(len(p.free))
-	}
-}
-
-// partition makes the pools after the first have so many nodes each; the first
-// takes what they leave. Nodes in use change pools when they become empty. Among
-// equals the last nodes leave first.
+// partition makes the pools after the first have numbers of nodes; the first takes
+// what they leave. Nodes in use change pools when they become empty. Among equals
+// the last nodes leave first.
 func (p *placer) partition(rest []int) {
 	p.could = p.could[:0]
 	pools := 1 + len(rest)
-	p.grow(pools)
-	p.total, p.full = resized(p.total, pools), resized(p.full, pools)
-	clear(p.total)
-	clear(p.full)
+	p.layout(pools)
 	p.want = append(append(p.want[:0], 0), rest...)
 	want := p.want
 	for n := range p.pool {
@@ -205,7 +261,7 @@ func (p *placer) partition(rest []int) {
 	// Members stay, then empty nodes of the first pool join, then any.
 	for _, pass := range [...]func(n, to int) bool{
 		func(n, to int) bool { return int(p.pool[n]) == to },
-		func(n, to int) bool { return int(p.free[n]) == p.perNode },
+		func(n, to int) bool { return int(p.free[n]) == p.gpus(n) },
 		func(n, to int) bool { return true },
 	} {
 		for to := 1; to < pools; to++ {
@@ -218,38 +274,53 @@ func (p *placer) partition(rest []int) {
 		}
 	}
 	for n := range p.free {
-		if int(p.free[n]) == p.perNode {
+		if int(p.free[n]) == p.gpus(n) {
 			p.pool[n] = p.next[n]
 		}
 		if p.pool[n] == p.next[n] {
-			p.at(n).add(n)
-			p.total[p.pool[n]] += int(p.free[n])
+			c := &p.cells[p.cell(n)]
+			c.level[p.free[n]].add(n - c.first)
+			c.total += int(p.free[n])
 		}
 	}
 }
 
-// at is the bitmap of a node that does not drain.
-func (p *placer) at(n int) *bitmap {
-	return &p.level[int(p.pool[n])*(p.perNode+1)+int(p.free[n])]
+// cell is the index of a node's cell.
+func (p *placer) cell(node int) int {
+	if len(p.groups) == 1 {
+		return int(p.pool[node])
+	}
+	return int(p.pool[node])*len(p.groups) + int(p.groupOf[node])
 }
 
-func (p *placer) levels(pool uint8) []bitmap {
-	return p.level[int(pool)*(p.perNode+1) : (int(pool)+1)*(p.perNode+1)]
-}
+// gpus is the number of GPUs of a node, free or not.
+func (p *placer) gpus(node int) int { return p.groups[p.group(node)].perNode }
 
 func (p *placer) copyFrom(src *placer) {
-	level := p.level
-	free, pool, next, total, full, could, offered, want := p.free, p.pool, p.next, p.total, p.full, p.could, p.offered, p.want
+	mine := *p
 	*p = *src
-	p.free, p.pool, p.next = append(free[:0], src.free...), append(pool[:0], src.pool...), append(next[:0], src.next...)
-	p.total, p.full = append(total[:0], src.total...), append(full[:0], src.full...)
-	p.could, p.offered, p.want = could[:0], offered, want
-	p.level = longer(level, len(src.level))
+	p.groups, p.groupOf = append(mine.groups[:0], src.groups...), append(mine.groupOf[:0], src.groupOf...)
+	p.free, p.pool, p.next = append(mine.free[:0], src.free...), append(mine.pool[:0], src.pool...), append(mine.next[:0], src.next...)
+	p.full = append(mine.full[:0], src.full...)
+	p.could, p.offered, p.want = mine.could[:0], mine.offered, mine.want
+	p.constraints = longer(mine.constraints, len(src.constraints))
+	for i := range src.constraints {
+		d, s := &p.constraints[i], &src.constraints[i]
+		d.model, d.partition, d.groups = s.model, s.partition, append(d.groups[:0], s.groups...)
+	}
+	p.level = longer(mine.level, len(src.level))
 	for i := range src.level {
 		d, s := &p.level[i], &src.level[i]
 		d.words = append(d.words[:0], s.words...)
 		d.sums = append(d.sums[:0], s.sums...)
 		d.n = s.n
+	}
+	p.cells = append(mine.cells[:0], src.cells...)
+	at := 0
+	for i := range p.cells {
+		n := len(p.cells[i].level)
+		p.cells[i].level = p.level[at : at+n]
+		at += n
 	}
 	if len(src.could) > 0 {
 		p.offerNone()
@@ -258,47 +329,80 @@ func (p *placer) copyFrom(src *placer) {
 
 func (p *placer) take(node, gpus int) {
 	p.idle -= gpus
-	pool := p.pool[node]
-	if p.next[node] != pool {
+	if p.next[node] != p.pool[node] {
 		p.free[node] -= uint16(gpus)
 		return
 	}
 	was := p.most(node)
-	p.at(node).remove(node)
-	p.free[node] -= uint16(gpus)
-	p.at(node).add(node)
-	p.total[pool] -= gpus
+	c, f := &p.cells[p.cell(node)], int(p.free[node])
+	c.level[f].remove(node - c.first)
+	c.level[f-gpus].add(node - c.first)
+	c.total -= gpus
+	p.free[node] = uint16(f - gpus)
 	p.move(node, was)
 }
 
 func (p *placer) give(node, gpus int) {
-	pool := p.pool[node]
-	if p.next[node] == pool {
-		was := p.most(node)
-		p.at(node).remove(node)
-		p.free[node] += uint16(gpus)
-		p.idle += gpus
-		p.at(node).add(node)
-		p.total[pool] += gpus
-		p.full[pool] = 0
-		p.move(node, was)
+	p.idle += gpus
+	f := int(p.free[node]) + gpus
+	if p.next[node] != p.pool[node] {
+		p.free[node] = uint16(f)
+		if perNode := p.gpus(node); f == perNode { // it has drained
+			p.pool[node] = p.next[node]
+			i := p.cell(node)
+			c := &p.cells[i]
+			c.level[f].add(node - c.first)
+			c.total += perNode
+			p.full[i] = 0
+		}
 		return
 	}
-	p.free[node] += uint16(gpus)
-	p.idle += gpus
-	if int(p.free[node]) == p.perNode {
-		pool = p.next[node]
-		p.pool[node] = pool
-		p.at(node).add(node)
-		p.total[pool] += p.perNode
-		p.full[pool] = 0
-	}
+	was := p.most(node)
+	i := p.cell(node)
+	c := &p.cells[i]
+	c.level[f-gpus].remove(node - c.first)
+	c.level[f].add(node - c.first)
+	c.total += gpus
+	p.full[i] = 0
+	p.free[node] = uint16(f)
+	p.move(node, was)
 }
 
 // count takes or gives back GPUs where only their number counts.
 func (p *placer) count(gpus int) {
 	p.idle -= gpus
-	p.total[0] -= gpus
+	p.cells[0].total -= gpus
+}
+
+// counts reports whether a number of GPUs is free, where only that counts, for a job
+// with a constraint.
+func (p *placer) counts(gpus int, where uint16) bool {
+	return gpus <= p.idle && (where == 0 || p.grouped(0, where))
+}
+
+// total is the number of free GPUs in a pool, on nodes that do not drain and satisfy
+// a constraint.
+func (p *placer) total(pool uint8, where uint16) int {
+	if len(p.groups) == 1 && where == 0 {
+		return p.cells[pool].total
+	}
+	n := 0
+	for _, g := range p.constraints[where].groups {
+		n += p.cells[int(pool)*len(p.groups)+int(g)].total
+	}
+	return n
+}
+
+// places is the number of gangs of a number of GPUs, each on one node, that could
+// start in a pool on nodes that satisfy a constraint.
+func (p *placer) places(gpus int, pool uint8, where uint16) int {
+	n := 0
+	for _, g := range p.constraints[where].groups {
+		for f, level := range p.cells[int(pool)*len(p.groups)+int(g)].level {
+			n += level.n * (f / gpus)
+		}
+	}
+	return n
 }
 
 // fragmented is the number of free GPUs on partly used nodes.
@@ -306,114 +410,159 @@ func (p *placer) fragmented() int {
 	if p.mode == Count {
 		return 0
 	}
-	empty := 0
-	for i := p.perNode; i < len(p.level); i += p.perNode + 1 {
-		empty += p.level[i].n
+	n := p.idle
+	for i := range p.cells {
+		if c := &p.cells[i]; c.perNode > 0 {
+			n -= c.level[c.perNode].n * c.perNode
+		}
 	}
-	return p.idle - empty*p.perNode
+	return n
+}
+
+// find appends to dst where a gang would go, without taking it. An empty dst
+// means that it does not fit.
+func (p *placer) find(dst []workload.NodeGPUs, gpus int, pool uint8, relaxed bool, where uint16) []workload.NodeGPUs {
+	if len(p.groups) == 1 && where == 0 {
+		if d := p.consolidated(dst, gpus, int(pool)); len(d) > len(dst) || !relaxed {
+			return d
+		}
+		return p.cells[pool].emptiest(dst, gpus, len(p.free))
+	}
+	d := p.findAmong(dst, gpus, pool, where, p.consolidated)
+	if len(d) == len(dst) && relaxed {
+		d = p.findAmong(dst, gpus, pool, where, func(dst []workload.NodeGPUs, gpus, i int) []workload.NodeGPUs {
+			return p.cells[i].emptiest(dst, gpus, len(p.free))
+		})
+	}
+	return d
+}
+
+// findAmong appends the best of the places that a way to find them finds in the
+// groups that satisfy a constraint.
+func (p *placer) findAmong(dst []workload.NodeGPUs, gpus int, pool uint8, where uint16, in func(dst []workload.NodeGPUs, gpus, cell int) []workload.NodeGPUs) []workload.NodeGPUs {
+	start, nodes, left := len(dst), 0, 0
+	for _, g := range p.constraints[where].groups {
+		from := len(dst)
+		dst = in(dst, gpus, int(pool)*len(p.groups)+int(g))
+		n := len(dst) - from
+		if n == 0 {
+			continue
+		}
+		rest := int(p.free[dst[from].Node]) - dst[from].GPUs
+		if nodes == 0 || n < nodes || n == nodes && n == 1 && rest < left {
+			nodes, left = n, rest
+			dst = append(dst[:start], dst[from:]...)
+		} else {
+			dst = dst[:from]
+		}
+		if p.mode == FirstFit {
+			break
+		}
+	}
+	return dst
+}
+
+// consolidated appends where a gang would go in a cell on as few nodes as it needs.
+func (p *placer) consolidated(dst []workload.NodeGPUs, gpus, i int) []workload.NodeGPUs {
+	c := &p.cells[i]
+	if gpus > c.total || gpus <= 63 && p.full[i]&(1<<gpus) != 0 {
+		return dst
+	}
+	d := dst
+	switch {
+	case gpus > c.perNode:
+		d = c.consolidate(dst, gpus, p.mode)
+	case p.mode == FirstFit:
+		d = c.one(dst, c.firstFit(gpus, 0), gpus)
+	default:
+		d = c.one(dst, c.bestFit(gpus), gpus)
+	}
+	if len(d) == len(dst) && gpus <= 63 {
+		p.full[i] |= 1 << gpus
+	}
+	return d
+}
+
+// one appends a place on one node of the cell, unless that is negative.
+func (c *cell) one(dst []workload.NodeGPUs, node, gpus int) []workload.NodeGPUs {
+	if node < 0 {
+		return dst
+	}
+	return append(dst, workload.NodeGPUs{Node: c.first + node, GPUs: gpus})
 }
 
 // bestFit is the node with the fewest free GPUs that has at least gpus, lowest
 // index first, or -1.
-func (p *placer) bestFit(gpus int, pool uint8) int {
-	level := p.levels(pool)
-	for f := gpus; f <= p.perNode; f++ {
-		if level[f].n > 0 {
-			return level[f].next(0)
+func (c *cell) bestFit(gpus int) int {
+	for f := gpus; f <= c.perNode; f++ {
+		if c.level[f].n > 0 {
+			return c.level[f].next(0)
 		}
 	}
 	return -1
 }
 
 // firstFit is the lowest node with at least gpus free from node from on, or -1.
-func (p *placer) firstFit(gpus, from int, pool uint8) int {
+func (c *cell) firstFit(gpus, from int) int {
 	first := -1
-	for f, level := gpus, p.levels(pool); f <= p.perNode; f++ {
-		if n := level[f].next(from); n >= 0 && (first < 0 || n < first) {
+	for f := gpus; f <= c.perNode; f++ {
+		if n := c.level[f].next(from); n >= 0 && (first < 0 || n < first) {
 			first = n
 		}
 	}
 	return first
 }
 
+// consolidate places a gang larger than a node on as few nodes as its size needs.
+func (c *cell) consolidate(dst []workload.NodeGPUs, gpus int, mode Placement) []workload.NodeGPUs {
+	switch {
+	case mode == FirstFit:
+		return c.wholeFirst(dst, gpus)
+	case mode == ConsolidateWhole && c.level[c.perNode].n < gpus/c.perNode:
+		return dst
+	}
+	return c.emptiest(dst, gpus, (gpus+c.perNode-1)/c.perNode)
+}
+
 // wholeFirst takes the first empty nodes for as many full nodes as a gang
 // larger than one has, and the first other node that holds the rest.
-func (p *placer) wholeFirst(dst []workload.NodeGPUs, gpus int, pool uint8) []workload.NodeGPUs {
+func (c *cell) wholeFirst(dst []workload.NodeGPUs, gpus int) []workload.NodeGPUs {
 	start := len(dst)
-	empty := &p.levels(pool)[p.perNode]
-	for n := -1; gpus >= p.perNode; gpus -= p.perNode {
+	empty := &c.level[c.perNode]
+	for n := -1; gpus >= c.perNode; gpus -= c.perNode {
 		if n = empty.next(n + 1); n < 0 {
 			return dst[:start]
 		}
-		dst = append(dst, workload.NodeGPUs{Node: n, GPUs: p.perNode})
+		dst = c.one(dst, n, c.perNode)
 	}
 	if gpus == 0 {
 		return dst
 	}
 	taken := dst[start:]
-	n := p.firstFit(gpus, 0, pool)
-	for n >= 0 && slices.ContainsFunc(taken, func(t workload.NodeGPUs) bool { return t.Node == n }) {
-		n = p.firstFit(gpus, n+1, pool)
+	n := c.firstFit(gpus, 0)
+	for n >= 0 && slices.ContainsFunc(taken, func(t workload.NodeGPUs) bool { return t.Node == c.first+n }) {
+		n = c.firstFit(gpus, n+1)
 	}
 	if n < 0 {
 		return dst[:start]
 	}
-	return append(dst, workload.NodeGPUs{Node: n, GPUs: gpus})
-}
-
-// find appends to dst where a gang would go, without taking it. An empty dst
-// means that it does not fit.
-func (p *placer) find(dst []workload.NodeGPUs, gpus int, pool uint8, relaxed bool) []workload.NodeGPUs {
-	if gpus > p.total[pool] {
-		return dst
-	}
-	if gpus > 63 || p.full[pool]&(1<<gpus) == 0 {
-		if gpus <= p.perNode {
-			n := -1
-			if p.mode == FirstFit {
-				n = p.firstFit(gpus, 0, pool)
-			} else {
-				n = p.bestFit(gpus, pool)
-			}
-			if n >= 0 {
-				return append(dst, workload.NodeGPUs{Node: n, GPUs: gpus})
-			}
-		} else if d := p.consolidate(dst, gpus, pool); len(d) > len(dst) {
-			return d
-		}
-		if gpus <= 63 {
-			p.full[pool] |= 1 << gpus
-		}
-	}
-	if relaxed {
-		return p.emptiest(dst, gpus, pool, len(p.free))
-	}
-	return dst
-}
-
-func (p *placer) consolidate(dst []workload.NodeGPUs, gpus int, pool uint8) []workload.NodeGPUs {
-	if p.mode == FirstFit {
-		return p.wholeFirst(dst, gpus, pool)
-	}
-	need := (gpus + p.perNode - 1) / p.perNode
-	if p.mode == ConsolidateWhole && p.levels(pool)[p.perNode].n < gpus/p.perNode {
-		return dst
-	}
-	return p.emptiest(dst, gpus, pool, need)
+	return c.one(dst, n, gpus)
 }
 
 // emptiest fills nodes in order of most free GPUs, then index, and gives up if
 // more than limit are needed.
-func (p *placer) emptiest(dst []workload.NodeGPUs, gpus int, pool uint8, limit int) []workload.NodeGPUs {
+func (c *cell) emptiest(dst []workload.NodeGPUs, gpus, limit int) []workload.NodeGPUs {
+	if gpus > c.total {
+		return dst
+	}
 	start := len(dst)
-	level := p.levels(pool)
-	for f := p.perNode; f > 0; f-- {
-		for n := level[f].next(0); n >= 0; n = level[f].next(n + 1) {
+	for f := c.perNode; f > 0; f-- {
+		for n := c.level[f].next(0); n >= 0; n = c.level[f].next(n + 1) {
 			if len(dst)-start == limit {
 				return dst[:start]
 			}
 			k := min(f, gpus)
-			dst = append(dst, workload.NodeGPUs{Node: n, GPUs: k})
+			dst = c.one(dst, n, k)
 			if gpus -= k; gpus == 0 {
 				return dst
 			}

@@ -59,7 +59,7 @@ func TestPlacement(t *testing.T) {
 		for mode, want := range map[Placement]string{a: tt.whole, b: tt.fewest} {
 			p := nodes(mode, tt.free...)
 			got := ""
-			for _, n := range p.find(nil, tt.gpus, 0, tt.relaxed) {
+			for _, n := range p.find(nil, tt.gpus, 0, tt.relaxed, 0) {
 				got += fmt.Sprintf(" %d:%d", n.Node, n.GPUs)
 			}
 			if got == "" {
@@ -76,14 +76,14 @@ func TestPlacement(t *testing.T) {
 // back, and refusing the consolidated place does not refuse the spread one.
 func TestPlacementRemembersRefusals(t *testing.T) {
 	p := nodes(ConsolidateFewest, 4, 4, 4)
-	if got := p.find(nil, 6, 0, false); len(got) != 0 {
+	if got := p.find(nil, 6, 0, false, 0); len(got) != 0 {
 		t.Fatalf("6 GPUs at %v", got)
 	}
-	if got := p.find(nil, 6, 0, true); len(got) != 2 {
+	if got := p.find(nil, 6, 0, true, 0); len(got) != 2 {
 		t.Errorf("spread, 6 GPUs go to two nodes, not %v", got)
 	}
 	p.give(1, 2)
-	if got := p.find(nil, 6, 0, false); len(got) != 1 || got[0].Node != 1 {
+	if got := p.find(nil, 6, 0, false, 0); len(got) != 1 || got[0].Node != 1 {
 		t.Errorf("2 more free on node 1: %v", got)
 	}
 }
@@ -96,15 +96,15 @@ func TestPlacementOnManyNodes(t *testing.T) {
 		free := make([]int, n)
 		free[at] = 3
 		p := nodes(ConsolidateFewest, free...)
-		if got := p.find(nil, 2, 0, false); len(got) != 1 || got[0].Node != at {
+		if got := p.find(nil, 2, 0, false, 0); len(got) != 1 || got[0].Node != at {
 			t.Errorf("the only node with room is %d, found %v", at, got)
 		}
-		if got := p.find(nil, 4, 0, true); len(got) != 0 {
+		if got := p.find(nil, 4, 0, true, 0); len(got) != 0 {
 			t.Errorf("4 GPUs found at %v with 3 free", got)
 		}
 		p.take(at, 3)
 		p.give(n-1, 5)
-		if got := p.find(nil, 2, 0, false); len(got) != 1 || got[0].Node != n-1 {
+		if got := p.find(nil, 2, 0, false, 0); len(got) != 1 || got[0].Node != n-1 {
 			t.Errorf("the only node with room is the last, found %v", got)
 		}
 	}

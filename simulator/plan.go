@@ -20,7 +20,7 @@ func (p *Plan) planned() *Sim {
 }
 
 // Free is the number of free GPUs at this point of the plan, of the first pool.
-func (p *Plan) Free() int { return p.s.place.total[0] }
+func (p *Plan) Free() int { return p.s.place.total(0, 0) }
 
 // AllowsBackfill reports whether GPUs that an Exchange left free may go to jobs of
 // lower priority (see Peer.QuotaOnly).

@@ -40,7 +40,7 @@ type tenant struct {
 
 // enrol finds each job's tenant and each tenant's quota.
 func (s *Sim) initTenants() error {
-	s.tenants, s.common, s.shared = s.tenants[:0], 0, s.cluster.TotalGPUs()
+	s.tenants, s.common, s.shared = s.tenants[:0], 0, s.gpus
 	s.tenantsOf = s.tenantsOf[:0]
 	if s.opts.Quota == QuotaOff && !s.opts.PerTenant {
 		return nil
@@ -66,7 +66,7 @@ func (s *Sim) initTenants() error {
 		s.shared -= v.GPUs
 	}
 	if s.shared < 0 {
-		return fmt.Errorf("simulate: the virtual clusters' quotas add up to %d GPUs and the cluster has %d", s.cluster.TotalGPUs()-s.shared, s.cluster.TotalGPUs())
+		return fmt.Errorf("simulate: the virtual clusters' quotas add up to %d GPUs and the cluster has %d", s.gpus-s.shared, s.gpus)
 	}
 	for i := range s.total {
 		spec := s.Spec(ID(i))
@@ -174,7 +174,7 @@ func (v *View) JobTenant(id ID) int {
 // none.
 func (v *View) TenantQuota(tenant int) int {
 	if v.opts.Quota == QuotaOff {
-		return v.cluster.TotalGPUs()
+		return v.gpus
 	}
 	return v.tenants[tenant].gpus
 }
@@ -182,7 +182,7 @@ func (v *View) TenantQuota(tenant int) int {
 // TenantHeld is the number of GPUs that a tenant's jobs run on.
 func (v *View) TenantHeld(tenant int) int {
 	if v.opts.Quota == QuotaOff {
-		return v.cluster.TotalGPUs() - v.place.idle
+		return v.gpus - v.place.idle
 	}
 	return v.tenants[tenant].held
 }
@@ -237,7 +237,7 @@ type Room struct {
 // Room begins a walk with all GPUs of the cluster. There is one walk at a time.
 func (v *View) Room() *Room {
 	r := &v.room
-	r.v, r.left, r.common = v, v.cluster.TotalGPUs(), 0
+	r.v, r.left, r.common = v, v.gpus, 0
 	if v.opts.Quota == QuotaStrict {
 		r.held = resized(r.held, len(v.tenants))
 		clear(r.held)

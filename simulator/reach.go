@@ -143,8 +143,8 @@ func (s *Sim) couldFit(k kindKey) bool {
 	p, gpus := &s.place, int(k.gpus)
 	switch {
 	case len(p.could) == 0 && p.mode != Count:
-		return true // there are pools
-	case gpus > p.total[0]+s.reach.total:
+		return true // there are several cells
+	case gpus > p.total(0, 0)+s.reach.total:
 		return false
 	case p.mode == Count:
 		return true
@@ -297,7 +297,7 @@ func (s *Sim) aim(gpus int) {
 	slices.SortFunc(r.nodes, func(a, b int32) int { return cmp.Or(p.most(int(b))-p.most(int(a)), int(a-b)) })
 	k := 0
 	for f := p.perNode; f > 0 && gpus > 0; f-- {
-		free := p.level[f].n
+		free := p.cells[0].level[f].n
 		for _, n := range r.nodes {
 			if int(p.free[n]) == f {
 				free-- // it is among those that follow

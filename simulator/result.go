@@ -75,7 +75,7 @@ func (s *Sim) outcome(id ID) Outcome {
 	if s.opts.Peer.RestartOutsideJCT {
 		o.End -= j.restart
 	}
-	alone := float64(j.work) * max(1, float64(j.gpus/j.members)*j.load/float64(s.cluster.TotalGPUs()))
+	alone := float64(j.work) * max(1, float64(j.gpus/j.members)*j.load/float64(s.gpus))
 	o.Rho = float64(o.JCT()) / alone
 	return o
 }
@@ -93,7 +93,7 @@ type integrals struct {
 
 func (m *integrals) add(s *Sim, dt float64) {
 	m.seconds += dt
-	m.busy += float64(s.cluster.TotalGPUs()-s.place.idle) * dt
+	m.busy += float64(s.gpus-s.place.idle) * dt
 	if s.waiting > 0 {
 		m.waiting += float64(s.waiting) * dt
 		m.queued += float64(s.queued) * dt
@@ -158,7 +158,7 @@ type Summary struct {
 // until now.
 func (s *Sim) Summarize() Summary {
 	sum := Summary{Objectives: Describe(s.Outcomes(nil)), Events: s.events}
-	total := float64(s.cluster.TotalGPUs())
+	total := float64(s.gpus)
 	if m := s.metrics; m.seconds > 0 {
 		if m.arrive > 0 {
 			sum.Utilization = m.busyArrive / (m.arrive * total)

@@ -53,7 +53,7 @@ func (s *Sim) restore(left []time.Duration) {
 		spell := s.now - a.Since
 		*j = job{submit: a.Submit, work: max(1, left[i]), left: max(1, left[i]), mark: s.now, since: a.Since, first: -1, waited: a.WaitTime,
 			attained: a.Attained, quantum: never, next: never, rate: 1, gpus: int32(min(a.GPUs.Whole(), workload.MaxGPUs)), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(ID(i)), share: 1,
-			starts: int32(a.Starts), preempts: int32(a.Preemptions), class: -1, burden: -1}
+			starts: int32(a.Starts), preempts: int32(a.Preemptions), class: -1, burden: -1, where: s.constraintOf(&a.Job)}
 		if a.Starts > 0 {
 			j.first = a.Submit
 		}
@@ -70,7 +70,7 @@ func (s *Sim) restore(left []time.Duration) {
 	}
 	// Those whose place is reported first, so that nobody takes it from them.
 	for i := range observed {
-		if a := &observed[i]; a.Running && s.place.mode != Count && s.fits(a) {
+		if a := &observed[i]; a.Running && s.place.mode != Count && s.fits(ID(i), a) {
 			s.setPool(ID(i), s.place.pool[a.Placement[0].Node])
 			s.occupy(ID(i), a.Placement)
 			s.restoreRunning(ID(i), a)
@@ -151,7 +151,7 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob) ID {
 			continue
 		}
 		s.nodes = s.placementOf(s.nodes[:0], j)
-		if !slices.Equal(s.nodes, a.Placement) {
+		if !slices.Equal(s.nodes, a.Placement) || !s.JobMayJoin(id, ID(i)) {
 			continue
 		}
 		if own, other := s.PairSpeeds(id, ID(i)); own > 0 && other > 0 && own+other > most {
@@ -161,11 +161,15 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob) ID {
 	return host
 }
 
-// fits checks a reported placement against the job and what is free.
-func (s *Sim) fits(a *workload.ActiveJob) bool {
+// fits checks a reported placement against the job and what is free. Nodes must
+// satisfy the job's constraint and be of one group.
+func (s *Sim) fits(id ID, a *workload.ActiveJob) bool {
 	sum := 0
 	for k, n := range a.Placement {
 		if n.Node < 0 || n.Node >= len(s.place.free) || n.GPUs <= 0 || n.GPUs > int(s.place.free[n.Node]) {
+			return false
+		}
+		if !s.place.satisfies(n.Node, s.where(&s.jobs[id])) || a.Size() == 1 && s.place.group(n.Node) != s.place.group(a.Placement[0].Node) {
 			return false
 		}
 		for _, m := range a.Placement[:k] {

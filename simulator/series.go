@@ -107,7 +107,7 @@ func (r *Series) add(s *Sim, until time.Duration) {
 		for k, n := range r.waiting {
 			m.WaitingBySize[k] += float64(n) * dt
 		}
-		m.GPUs += float64(s.cluster.TotalGPUs()-s.place.idle) * dt
+		m.GPUs += float64(s.gpus-s.place.idle) * dt
 		m.Queued += float64(s.queued) * dt
 		m.Fragmentation += float64(fragmented) * dt
 		if now = end; now == r.next && now < until {

@@ -60,7 +60,8 @@ type job struct {
 	load     float64       // integral of the number of active jobs at submission; once done, its mean since
 	starts   int32
 	preempts int32
-	strayed  bool // spread in some spell
+	strayed  bool   // spread in some spell
+	where    uint16 // index in placer.constraints
 }
 
 // Sim is one simulation. Its memory is reused by the next Start or Resume.
@@ -77,6 +78,7 @@ type Sim struct {
 type inputs struct {
 	opts    Options
 	cluster workload.Cluster
+	gpus    int                // of the cluster
 	w       *workload.Workload // future arrivals
 	state   *workload.State    // the jobs before them, nil after Start
 	base    ID                 // jobs[base:] are the workload's
@@ -129,6 +131,7 @@ type buffers struct {
 	room      Room
 	tenantOf  map[string]int32 // by name, while a run begins
 	nodes     []workload.NodeGPUs
+	full      []uint64   // of allocateMembers
 	due       []ID       // of one instant
 	handover  []handover // to the next policy
 	stoppable []ID       // not protected
@@ -177,13 +180,16 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	if opts.Peer.Clock < 0 {
 		return fmt.Errorf("simulate: clock: %v is negative", opts.Peer.Clock)
 	}
+	if opts.Placement == Count && len(c.Groups) > 1 {
+		return fmt.Errorf("simulate: placement by counts takes a cluster of one group of nodes, this is %v", c)
+	}
 	if opts.Series != nil {
 		if err := opts.Series.validate(&opts); err != nil {
 			return err
 		}
 		opts.Series.begin(c.TotalGPUs())
 	}
-	s.opts, s.cluster, s.w, s.state = opts, c, w, state
+	s.opts, s.cluster, s.gpus, s.w, s.state = opts, c, c.TotalGPUs(), w, state
 	opts.Models.lotteries(&s.classes, &s.loads)
 	s.now, s.began = at, at
 	s.active, s.waiting, s.queued, s.events, s.finished = 0, 0, 0, 0, 0
@@ -209,10 +215,9 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.jobs = resized(s.jobs, s.total)[:n]
 	clear(s.jobs) // none has ended, as far as the policy can see
 	s.nextArrival()
-	most := workload.GPUs(c.TotalGPUs())
 	for i := range arrivals {
-		if a := &arrivals[i]; a.GPUs > most {
-			return fmt.Errorf("simulate: job %q asks for %d GPUs and the cluster has %d: leave it out (--skip-wider) or enlarge the cluster", a.ID, a.GPUs.Whole(), c.TotalGPUs())
+		if err := s.checkFits(&arrivals[i]); err != nil {
+			return err
 		}
 	}
 	s.budget = opts.EventBudget
@@ -229,6 +234,34 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 		s.planNextRound() // a decision may have been due between rounds
 	}
 	return nil
+}
+
+// checkFits refuses a job that no group of nodes can ever hold.
+func (s *Sim) checkFits(j *workload.Job) error {
+	where := s.constraintOf(j)
+	if j.GPUs <= workload.GPUs(s.place.capacity(where, j.Size())) {
+		return nil
+	}
+	total := s.gpus
+	if where == 0 && len(s.cluster.Groups) == 1 {
+		return fmt.Errorf("simulate: job %q asks for %d GPUs and the cluster has %d: leave it out (--skip-wider) or enlarge the cluster", j.ID, j.GPUs.Whole(), total)
+	}
+	asked := fmt.Sprintf("%d GPUs", j.GPUs.Whole())
+	if j.GPUModel != "" {
+		asked += fmt.Sprintf(" of model %q", j.GPUModel)
+	}
+	if j.Partition != "" {
+		asked += fmt.Sprintf(" in partition %q", j.Partition)
+	}
+	return fmt.Errorf("simulate: job %q asks for %s, which no group of nodes has; the cluster is %v: leave it out or enlarge a group", j.ID, asked, s.cluster)
+}
+
+// constraintOf is the index of what a job asks of its nodes.
+func (s *Sim) constraintOf(j *workload.Job) uint16 {
+	if j.GPUModel == "" && j.Partition == "" {
+		return 0
+	}
+	return s.place.constraint(&s.cluster, j.GPUModel, j.Partition)
 }
 
 var defaultModels = DefaultModels()

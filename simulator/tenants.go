@@ -138,7 +138,7 @@ func (s *Sim) auditFairness(reports []TenantReport, weights []float64) {
 		}
 		from := max(s.began, time.Duration(hour)*time.Hour)
 		to := min(s.now, time.Duration(hour+1)*time.Hour)
-		target = maxMin(target[:0], float64(s.cluster.TotalGPUs())*(to-from).Seconds(), asked, weight)
+		target = maxMin(target[:0], float64(s.gpus)*(to-from).Seconds(), asked, weight)
 		for k, i := range who {
 			held := s.tenants[i].usage.hours[next[i]].held
 			next[i]++

@@ -30,6 +30,9 @@ func (v *View) Now() time.Duration { return v.now }
 // Cluster is the hardware of the run.
 func (v *View) Cluster() workload.Cluster { return v.cluster }
 
+// TotalGPUs is the number of GPUs of the cluster.
+func (v *View) TotalGPUs() int { return v.gpus }
+
 // Active is the number of jobs submitted and not ended, members of groups
 // counted.
 func (v *View) Active() int { return v.active }
@@ -118,6 +121,37 @@ func (v *View) JobLoad(id ID) int {
 		j.burden = int16(v.loads.draw(spec.Model, spec.Key))
 	}
 	return int(j.burden)
+}
+
+// JobConstraint is what the job asks of its nodes, 0 for nothing: of jobs with equal
+// constraints, each finds a place where another of its size does.
+func (v *View) JobConstraint(id ID) int { return int(v.where(&v.jobs[id])) }
+
+// JobMost is the number of GPUs that the job could hold at most on an empty cluster.
+func (v *View) JobMost(id ID) int {
+	j := &v.jobs[id]
+	return v.place.capacity(v.where(j), int(j.members))
+}
+
+// JobMayJoin reports whether a job may run on the nodes of a running one.
+func (v *View) JobMayJoin(id, host ID) bool {
+	where := v.where(&v.jobs[id])
+	if where == 0 {
+		return true
+	}
+	h := &v.jobs[host]
+	switch {
+	case v.place.mode == Count:
+		return v.place.grouped(0, where)
+	case h.multi < 0:
+		return v.place.satisfies(int(h.node), where)
+	}
+	for _, n := range v.multi[h.multi] {
+		if !v.place.satisfies(n.Node, where) {
+			return false
+		}
+	}
+	return true
 }
 
 // JobPool is the pool in which the job runs, or looks for GPUs.
@@ -230,13 +264,13 @@ func (v *View) Round() time.Duration { return v.opts.Round }
 // pool.
 func (v *View) PoolGPUs(pool int) int {
 	if v.place.mode == Count {
-		return v.cluster.TotalGPUs()
+		return v.gpus
 	}
 	n := 0
-	for _, p := range v.place.next {
+	for node, p := range v.place.next {
 		if int(p) == pool {
-			n++
+			n += v.place.gpus(node)
 		}
 	}
-	return n * v.place.perNode
+	return n
 }

@@ -86,7 +86,7 @@ func (r *ranker) tenantOf(j simulator.ID) int32 {
 }
 
 func (r *ranker) Prepare(active *lanes.List) {
-	gpus := float64(r.s.Cluster().TotalGPUs())
+	gpus := float64(r.s.TotalGPUs())
 	r.equal = gpus / float64(active.Len())
 	r.account = r.account[:0]
 	tenants := 0

@@ -131,7 +131,7 @@ func (r *ranker) Prepare(active *lanes.List) {
 		}
 	}
 	slices.SortFunc(r.slo, lanes.Entry.Compare)
-	quota := int(r.gpus * float64(r.s.Cluster().TotalGPUs()))
+	quota := int(r.gpus * float64(r.s.TotalGPUs()))
 	for _, e := range r.slo {
 		if g := r.s.JobDemand(e.ID); g <= quota {
 			quota -= g

@@ -211,7 +211,7 @@ func (p *Policy) aim() {
 // gain is the worth of a job's next GPU, 0 if it may have none.
 func (p *Policy) gain(j simulator.ID) float64 {
 	k := int(p.target[j])
-	if k >= min(p.s.JobDemand(j)*p.maxScale, p.s.Cluster().TotalGPUs()) {
+	if k >= min(p.s.JobDemand(j)*p.maxScale, p.s.JobMost(j)) {
 		return 0
 	}
 	return max(0, p.chooser.Gain(j, k))
@@ -244,6 +244,9 @@ func (p *Policy) offer() {
 // kind is the record of a job's kind.
 func (p *Policy) kind(j simulator.ID) *kind {
 	n := p.chooser.Kind(j)
+	if p.s.JobConstraint(j) > 0 {
+		n = -1 // it may have fewer GPUs (JobMost)
+	}
 	if n >= 0 {
 		p.kindOf = lanes.Grow(p.kindOf, simulator.ID(n))
 		if i := p.kindOf[n]; i > 0 {

@@ -134,8 +134,8 @@ func (p *policy) gather() {
 func (p *policy) hostFor(j simulator.ID) int {
 	kind, last := rounds.Kind(p.s, j), -1
 	for i, k := range p.kinds {
-		if k>>8 != kind>>8 || k == last {
-			continue // another width, or known not to fit
+		if k>>8 != kind>>8 || k == last || !p.s.JobMayJoin(j, p.hosts[i]) {
+			continue // another width, known not to fit, or on other nodes
 		}
 		if p.fits(j, p.hosts[i]) {
 			return i

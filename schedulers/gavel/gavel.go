@@ -61,7 +61,7 @@ func (r *ranker) Prepare(active *lanes.List) {
 		r.widths = append(r.widths, r.s.JobDemand(active.At(i).ID))
 	}
 	slices.Sort(r.widths)
-	r.level = fill(r.widths, r.s.Cluster().TotalGPUs())
+	r.level = fill(r.widths, r.s.TotalGPUs())
 }
 
 // fill is the water level of a number of GPUs poured over jobs of sorted widths:
@@ -97,7 +97,7 @@ func (r *ranker) rho(j simulator.ID, age float64) float64 {
 		total = estimate
 	}
 	total = max(total, ran+r.length) // it is not done yet
-	share := float64(r.s.JobDemand(j)) * float64(r.active) / float64(r.s.Cluster().TotalGPUs())
+	share := float64(r.s.JobDemand(j)) * float64(r.active) / float64(r.s.TotalGPUs())
 	return (age + (total - ran).Seconds()) / (total.Seconds() * max(1, share))
 }
 

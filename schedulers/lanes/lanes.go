@@ -1,6 +1,7 @@
 // Package lanes keeps the waiting jobs of a queue so that walking them with a
-// quota is cheap: one sorted list per kind of job (width, and whether it may be
-// spread), so that a job that does not fit hides all of its kind at once.
+// quota is cheap: one sorted list per kind of job (width, whether it may be spread,
+// what it asks of its nodes), so that a job that does not fit hides all of its kind
+// at once.
 package lanes
 
 import (
@@ -98,9 +99,8 @@ func (l *List) Reset() { l.items, l.head = l.items[:0], 0 }
 
 // Lanes are the waiting jobs of one queue.
 type Lanes struct {
-	// Tenant tells a job's tenant where what holds for one tenant's job does not
-	// hold for another's, as under strict quotas; nil where it does not matter.
-	Tenant func(simulator.ID) int
+	s      *simulator.View // nil: lanes differ by width and spread only
+	strict bool            // lanes differ by tenant
 
 	lanes []lane
 	busy  []int32 // the lanes with jobs
@@ -110,12 +110,13 @@ type Lanes struct {
 }
 
 type lane struct {
-	width   int
-	relaxed bool
-	tenant  int
-	list    List
-	at      int   // cursor of the walk
-	busy    int32 // index in Lanes.busy, if there are jobs
+	width      int
+	relaxed    bool
+	tenant     int
+	constraint int
+	list       List
+	at         int   // cursor of the walk
+	busy       int32 // index in Lanes.busy, if there are jobs
 }
 
 // head is the next job of a lane that a walk has not passed yet.
@@ -141,16 +142,19 @@ func (l *Lanes) Len() int { return l.total }
 func (l *Lanes) GPUs() int { return l.gpus }
 
 func (l *Lanes) lane(width int, relaxed bool, j simulator.ID) int32 {
-	tenant := 0
-	if l.Tenant != nil {
-		tenant = l.Tenant(j)
+	tenant, constraint := 0, 0
+	if l.s != nil {
+		constraint = l.s.JobConstraint(j)
+	}
+	if l.strict {
+		tenant = l.s.JobTenant(j)
 	}
 	for i := range l.lanes {
-		if x := &l.lanes[i]; x.width == width && x.relaxed == relaxed && x.tenant == tenant {
+		if x := &l.lanes[i]; x.width == width && x.relaxed == relaxed && x.tenant == tenant && x.constraint == constraint {
 			return int32(i)
 		}
 	}
-	l.lanes = append(l.lanes, lane{width: width, relaxed: relaxed, tenant: tenant})
+	l.lanes = append(l.lanes, lane{width: width, relaxed: relaxed, tenant: tenant, constraint: constraint})
 	return int32(len(l.lanes) - 1)
 }
 
@@ -248,13 +252,10 @@ func (l *Lanes) CloseTenant(in int) {
 	}
 }
 
-// Split makes lanes differ by tenant if the run's quotas are strict. It is for
-// Reset, before any job is added.
+// Split makes lanes differ by what jobs ask of their nodes and, if the run's quotas
+// are strict, by tenant. It is for Reset, before any job is added.
 func (l *Lanes) Split(s *simulator.View) {
-	l.Tenant = nil
-	if s.Quota() == simulator.QuotaStrict {
-		l.Tenant = s.JobTenant
-	}
+	l.s, l.strict = s, s.Quota() == simulator.QuotaStrict
 }
 
 // Take removes the job that Next returned; the walk goes on behind it.

@@ -35,7 +35,7 @@ func (l *Line) Finish(simulator.ID) {}
 
 // Plan implements simulator.Policy.
 func (l *Line) Plan(p *simulator.Plan) {
-	limit := l.s.Cluster().TotalGPUs()
+	limit := l.s.TotalGPUs()
 	l.queue.Walk()
 	for p.Free() > 0 {
 		if l.Backfill {

@@ -145,7 +145,7 @@ func (p *policy) wait(j simulator.ID) {
 	if p.mayShare(j) {
 		load = p.pairs.of(p.s, j)
 	}
-	p.queue.add(p.of(p.s.JobDemand(j)), load, lanes.Entry{Key: p.jobs[j].key, ID: j})
+	p.queue.add(p.of(p.s.JobDemand(j)), load, p.s.JobConstraint(j), lanes.Entry{Key: p.jobs[j].key, ID: j})
 }
 
 // mayShare reports whether a job is one whose load is known and that fits a
@@ -258,7 +258,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 func (p *policy) begin(plan *simulator.Plan, h head, share bool) bool {
 	j, with := h.ID, simulator.ID(-1)
 	if share && p.eager {
-		with = p.mate(h.lane, h.Key)
+		with = p.mate(h)
 	}
 	if with < 0 && plan.Start(j) {
 		p.began(j)
@@ -266,7 +266,7 @@ func (p *policy) begin(plan *simulator.Plan, h head, share bool) bool {
 		return true
 	}
 	if with < 0 && share && !p.eager {
-		with = p.mate(h.lane, h.Key)
+		with = p.mate(h)
 	}
 	if with < 0 {
 		return false
@@ -293,14 +293,15 @@ func (p *policy) sharing() bool {
 }
 
 // mate is the first possible partner for a job of a lane, -1 if there is none.
-func (p *policy) mate(l *lane, key int64) simulator.ID {
+func (p *policy) mate(h head) simulator.ID {
+	l, key := h.lane, h.Key
 	if l.load == unknown {
 		return -1
 	}
 	from := l.unseen(key)
 	least := float64(key) / p.factor
 	for i := from; i < len(l.partners.list); i++ {
-		if x := &l.partners.list[i]; x.key >= least && p.pairs.fit(l.load, x.load) {
+		if x := &l.partners.list[i]; x.key >= least && p.pairs.fit(l.load, x.load) && p.s.JobMayJoin(h.ID, x.job) {
 			return x.job
 		}
 	}

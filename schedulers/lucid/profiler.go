@@ -56,8 +56,11 @@ func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {
 	}
 	p.state, p.over = p.state[:0], p.over[:0]
 	p.nodes = min(p.want, s.Cluster().Nodes()-1)
-	if s.PoolGPUs(pool) == s.Cluster().TotalGPUs() {
+	if s.PoolGPUs(pool) == s.TotalGPUs() {
 		p.nodes = 0 // GPUs are only counted: there are no nodes to set apart
+	}
+	if len(s.Cluster().Groups) > 1 {
+		p.nodes = 0 // which jobs fit beside the profiler would depend on its nodes
 	}
 	p.perNode = s.Cluster().GPUsPerNode()
 	p.beside = (s.Cluster().Nodes() - p.nodes) * p.perNode

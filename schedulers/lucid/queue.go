@@ -17,13 +17,14 @@ type queue struct {
 	total int
 }
 
-// lane is the waiting jobs of a kind: of a width, and with the same load, or
-// without one that is known.
+// lane is the waiting jobs of a kind: of a width, with the same load, or without
+// one that is known, that ask the same of their nodes.
 type lane struct {
-	partners *partners // of the width
-	load     int32     // unknown for those that must not share
-	list     lanes.List
-	at       int // cursor of the walk
+	partners   *partners // of the width
+	load       int32     // unknown for those that must not share
+	constraint int
+	list       lanes.List
+	at         int // cursor of the walk
 	// Jobs with keys from failed on have found no partner among those that were
 	// there when the partners were in state seen.
 	failed int64
@@ -46,19 +47,19 @@ func (q *queue) reset() {
 	q.total = 0
 }
 
-func (q *queue) lane(c *partners, load int32) *lane {
+func (q *queue) lane(c *partners, load int32, constraint int) *lane {
 	for _, l := range q.lanes {
-		if l.partners == c && l.load == load {
+		if l.partners == c && l.load == load && l.constraint == constraint {
 			return l
 		}
 	}
-	l := &lane{partners: c, load: load}
+	l := &lane{partners: c, load: load, constraint: constraint}
 	q.lanes = append(q.lanes, l)
 	return l
 }
 
-func (q *queue) add(c *partners, load int32, e lanes.Entry) {
-	q.lane(c, load).list.Insert(e)
+func (q *queue) add(c *partners, load int32, constraint int, e lanes.Entry) {
+	q.lane(c, load, constraint).list.Insert(e)
 	q.total++
 }
 

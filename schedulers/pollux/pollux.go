@@ -62,7 +62,7 @@ func (c *chooser) Begin(s *simulator.View, _ *rounds.Service) {
 func (c *chooser) Steady() bool { return true }
 
 func (c *chooser) Prepare(active *lanes.List) {
-	c.equal = max(1, c.s.Cluster().TotalGPUs()/active.Len())
+	c.equal = max(1, c.s.TotalGPUs()/active.Len())
 }
 
 func (c *chooser) goodput(j simulator.ID, gpus int) float64 {

@@ -79,6 +79,7 @@ func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 	for i := range p.tenants {
 		t := &p.tenants[i]
 		t.wait.Reset()
+		t.wait.Split(s)
 		t.run.Reset()
 		t.quota, t.claim = s.TenantQuota(i), 0
 		t.keep = min(t.quota, int(math.Ceil(p.guarantee*float64(t.quota))))

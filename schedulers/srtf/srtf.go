@@ -166,7 +166,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 // choose walks all jobs in order with a quota of all GPUs (lanes.Shares).
 func (p *policy) choose() {
 	p.chosen.Reset(p.s)
-	quota := p.s.Cluster().TotalGPUs()
+	quota := p.s.TotalGPUs()
 	at := lanes.From(&p.steady)
 	// keep passes the steady jobs before an entry.
 	keep := func(before lanes.Entry) {

@@ -7,14 +7,16 @@ import (
 )
 
 // lane is the waiting jobs of one kind, which find a place or not together: those
-// of one width, of one tenant where quotas are strict, and that may spread or not.
+// of one width, of one tenant where quotas are strict, that may spread or not, and
+// that ask the same of their nodes.
 type lane struct {
-	demand  int // GPUs that must be free
-	gpus    int // of the gang
-	relaxed bool
-	tenant  int
-	jobs    []waiting // in any order
-	closed  bool      // the last attempt failed, and no GPUs were freed since
+	demand     int // GPUs that must be free
+	gpus       int // of the gang
+	relaxed    bool
+	tenant     int
+	constraint int
+	jobs       []waiting // in any order
+	closed     bool      // the last attempt failed, and no GPUs were freed since
 }
 
 // waiting is a waiting job with the terms of its rho in seconds: at an instant rho
@@ -44,20 +46,20 @@ func (p *policy) rho(j simulator.ID) float64 {
 // contention is the run time of a job on an equal share of the cluster over that on
 // the GPUs it asks for.
 func (p *policy) contention(gpus int) float64 {
-	return max(1, float64(gpus)*float64(p.s.Active())/float64(p.s.Cluster().TotalGPUs()))
+	return max(1, float64(gpus)*float64(p.s.Active())/float64(p.s.TotalGPUs()))
 }
 
 func (p *policy) laneOf(j simulator.ID) *lane {
-	demand, gpus, relaxed, tenant := p.s.JobDemand(j), p.s.JobGPUs(j), p.s.MaySpread(j), 0
+	key := lane{demand: p.s.JobDemand(j), gpus: p.s.JobGPUs(j), relaxed: p.s.MaySpread(j), constraint: p.s.JobConstraint(j)}
 	if p.s.Quota() == simulator.QuotaStrict {
-		tenant = p.s.JobTenant(j)
+		key.tenant = p.s.JobTenant(j)
 	}
 	for i := range p.wait {
-		if l := &p.wait[i]; l.demand == demand && l.gpus == gpus && l.relaxed == relaxed && l.tenant == tenant {
+		if l := &p.wait[i]; l.demand == key.demand && l.gpus == key.gpus && l.relaxed == key.relaxed && l.tenant == key.tenant && l.constraint == key.constraint {
 			return l
 		}
 	}
-	p.wait = append(p.wait, lane{demand: demand, gpus: gpus, relaxed: relaxed, tenant: tenant})
+	p.wait = append(p.wait, key)
 	return &p.wait[len(p.wait)-1]
 }
 

@@ -330,7 +330,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 // and stop. Whoever does not fit the rest of the quota is passed over.
 func (p *policy) choose() {
 	p.chosen.Reset(p.s)
-	quota := p.s.Cluster().TotalGPUs()
+	quota := p.s.TotalGPUs()
 	waiting, held := 0, 0 // in this queue and those below
 	for i := range p.queues {
 		waiting += p.queues[i].wait.Len()

@@ -134,7 +134,7 @@ func (p *lucidWalk) Plan(plan *simulator.Plan) {
 	}
 	p.sort()
 	p.stop, p.start = p.stop[:0], p.start[:0]
-	quota := p.s.Cluster().TotalGPUs()
+	quota := p.s.TotalGPUs()
 	for i := range p.order {
 		a := &p.order[i]
 		g := p.s.JobGPUs(a.id)

@@ -168,7 +168,7 @@ func (p *tiresiasSim) move(j simulator.ID, level int) {
 // running ones.
 func (p *tiresiasSim) exchange(plan *simulator.Plan) {
 	p.stop, p.start = p.stop[:0], p.start[:0]
-	quota := p.s.Cluster().TotalGPUs()
+	quota := p.s.TotalGPUs()
 	for _, queue := range p.queues {
 		if p.gittins {
 			slices.SortStableFunc(queue, func(a, b simulator.ID) int {

@@ -142,7 +142,7 @@ func (p *titanThemis) Plan(plan *simulator.Plan) {
 
 // accrue adds to what each job deserves.
 func (p *titanThemis) accrue(now time.Duration) {
-	share := float64(p.s.Cluster().TotalGPUs()) / (float64(p.s.Active()) + 1e-3)
+	share := float64(p.s.TotalGPUs()) / (float64(p.s.Active()) + 1e-3)
 	for _, list := range []*lanes.List{&p.wait, &p.run} {
 		for i := range list.Len() {
 			j := list.At(i).ID
@@ -168,7 +168,7 @@ func (p *titanThemis) rho(j simulator.ID) float64 {
 		left = max(0, (estimate - each).Seconds())
 	}
 	rivals := float64(2 * p.run.Len())
-	own := max(1, math.Floor(min(float64(p.s.Cluster().TotalGPUs())/(rivals+1e-3), g)))
+	own := max(1, math.Floor(min(float64(p.s.TotalGPUs())/(rivals+1e-3), g)))
 	received := attained.Seconds()
 	alone := ran*deserved/(received+1e-3) + (staying - ran) + left*g/own
 	shared := staying + left*received/(deserved+1e-3)

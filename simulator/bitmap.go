@@ -1,0 +1,71 @@
+package simulator
+
+import "math/bits"
+
+// bitmap is a set of nodes with a summary word per 64 words.
+type bitmap struct {
+	words, sums []uint64
+	n           int
+}
+
+func (b *bitmap) reset(size int) {
+	b.words = resized(b.words, (size+63)/64)
+	b.sums = resized(b.sums, (len(b.words)+63)/64)
+	clear(b.words)
+	clear(b.sums)
+	b.n = 0
+}
+
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// longer returns n elements that keep the memory of those there were.
+func longer[T any](s []T, n int) []T {
+	s = s[:min(cap(s), n)]
+	for len(s) < n {
+		var zero T
+		s = append(s, zero)
+	}
+	return s
+}
+
+func (b *bitmap) add(i int) {
+	b.words[i>>6] |= 1 << (i & 63)
+	b.sums[i>>12] |= 1 << (i >> 6 & 63)
+	b.n++
+}
+
+func (b *bitmap) remove(i int) {
+	w := i >> 6
+	if b.words[w] &^= 1 << (i & 63); b.words[w] == 0 {
+		b.sums[w>>6] &^= 1 << (w & 63)
+	}
+	b.n--
+}
+
+// next returns the lowest member that is at least i, or -1.
+func (b *bitmap) next(i int) int {
+	w := i >> 6
+	if w >= len(b.words) {
+		return -1
+	}
+	if x := b.words[w] >> (i & 63); x != 0 {
+		return i + bits.TrailingZeros64(x)
+	}
+	w++
+	for s := w >> 6; s < len(b.sums); s++ {
+		x := b.sums[s]
+		if s == w>>6 {
+			x = x >> (w & 63) << (w & 63)
+		}
+		if x != 0 {
+			w = s<<6 + bits.TrailingZeros64(x)
+			return w<<6 + bits.TrailingZeros64(b.words[w])
+		}
+	}
+	return -1
+}
