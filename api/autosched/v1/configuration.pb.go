@@ -146,7 +146,7 @@ func (Configuration_Origin) EnumDescriptor() ([]byte, []int) {
 	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{0, 1}
 }
 
-// What became of it.
+// The outcome.
 type Acknowledgement_State int32
 
 const (
@@ -1048,7 +1048,7 @@ type RollbackConfigurationRequest struct {
 	Park bool `protobuf:"varint,3,opt,name=park,proto3" json:"park,omitempty"`
 	// The revision that the caller means to go back from. If set and another one is
 	// on offer by now, which did not come of this very rollback, the request fails
-	// with ABORTED and changes nothing. If it itself came of a rollback, name the
+	// with ABORTED and changes nothing. If it itself came from a rollback, name the
 	// revision to go back to: without it the request fails with
 	// FAILED_PRECONDITION.
 	FromRevision  int64 `protobuf:"varint,4,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`

@@ -32,7 +32,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // ConfigurationService is what a scheduler talks to: it polls or watches the
-// configuration to run, and says what became of it. Everything is served from
+// configuration to run, and acknowledges it. Everything is served from
 // memory.
 type ConfigurationServiceClient interface {
 	// GetCurrentConfiguration returns the configuration that the scheduler should
@@ -42,7 +42,7 @@ type ConfigurationServiceClient interface {
 	// run, in order of revision, at least once. A watcher that falls behind gets
 	// only the newest one.
 	WatchConfigurations(ctx context.Context, in *WatchConfigurationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchConfigurationsResponse], error)
-	// AcknowledgeConfiguration tells what became of a revision. A refused
+	// AcknowledgeConfiguration records the outcome of a revision. A refused
 	// revision is parked: its values are never offered to this scheduler again,
 	// and the current configuration stays the last one acknowledged. Tuning rounds
 	// compare with the last revision acknowledged as in force, or the defaults
@@ -60,7 +60,7 @@ type ConfigurationServiceClient interface {
 	// RollbackConfiguration offers the values of an earlier revision again, under
 	// a new revision, which is returned. It may be sent again safely, which is why
 	// it has no request_id: to go back to the values on offer changes nothing, nor
-	// does revision 0 while what is on offer came of going back. park, if it was not
+	// does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// GetConfiguration returns one revision, proposed ones included.
@@ -161,7 +161,7 @@ func (c *configurationServiceClient) ListConfigurations(ctx context.Context, in 
 // for forward compatibility.
 //
 // ConfigurationService is what a scheduler talks to: it polls or watches the
-// configuration to run, and says what became of it. Everything is served from
+// configuration to run, and acknowledges it. Everything is served from
 // memory.
 type ConfigurationServiceServer interface {
 	// GetCurrentConfiguration returns the configuration that the scheduler should
@@ -171,7 +171,7 @@ type ConfigurationServiceServer interface {
 	// run, in order of revision, at least once. A watcher that falls behind gets
 	// only the newest one.
 	WatchConfigurations(*WatchConfigurationsRequest, grpc.ServerStreamingServer[WatchConfigurationsResponse]) error
-	// AcknowledgeConfiguration tells what became of a revision. A refused
+	// AcknowledgeConfiguration records the outcome of a revision. A refused
 	// revision is parked: its values are never offered to this scheduler again,
 	// and the current configuration stays the last one acknowledged. Tuning rounds
 	// compare with the last revision acknowledged as in force, or the defaults
@@ -189,7 +189,7 @@ type ConfigurationServiceServer interface {
 	// RollbackConfiguration offers the values of an earlier revision again, under
 	// a new revision, which is returned. It may be sent again safely, which is why
 	// it has no request_id: to go back to the values on offer changes nothing, nor
-	// does revision 0 while what is on offer came of going back. park, if it was not
+	// does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error)
 	// GetConfiguration returns one revision, proposed ones included.

@@ -171,7 +171,7 @@ type Event struct {
 	// emulated or accelerated cluster needs no second clock. From 1970 to 2068.
 	//
 	// Wrong clocks are kept from moving that time: an event more than 7 days after
-	// the latest one is rejected (any first event will do), and one more than 7
+	// the latest one is rejected (any first event will do), and one more than 28
 	// days and an hour before the last tuning round is too late to count. If ten
 	// such events in a row agree on another time, within 7 days from one to the
 	// next, the time is set to theirs, and they count from the tenth on: the
@@ -319,7 +319,7 @@ type JobDetails struct {
 	// On FINISHED.
 	EndStatus JobDetails_EndStatus `protobuf:"varint,7,opt,name=end_status,json=endStatus,proto3,enum=autosched.v1.JobDetails_EndStatus" json:"end_status,omitempty"`
 	// When the job should have ended, in the scheduler's own time, for schedulers
-	// that go by deadlines. From 1970 to 2068. On SUBMITTED. Optional.
+	// that use deadlines. From 1970 to 2068. On SUBMITTED. Optional.
 	DeadlineTime  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_time,json=deadlineTime,proto3" json:"deadline_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,9 +29,9 @@ type Scheduler_State int32
 
 const (
 	Scheduler_STATE_UNSPECIFIED Scheduler_State = 0
-	// Events are taken in and tuning rounds run.
+	// Events are ingested and tuning rounds run.
 	Scheduler_ACTIVE Scheduler_State = 2
-	// Events are taken in; no tuning rounds run.
+	// Events are ingested; no tuning rounds run.
 	Scheduler_PAUSED Scheduler_State = 3
 )
 
@@ -262,7 +262,7 @@ type SchedulerStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The latest event's scheduler time.
 	EventTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=event_time,json=eventTime,proto3" json:"event_time,omitempty"`
-	// Events taken in, repeated ones not counted.
+	// Events ingested, repeated ones not counted.
 	EventCount int64 `protobuf:"varint,2,opt,name=event_count,json=eventCount,proto3" json:"event_count,omitempty"`
 	// Tuning rounds decided since the service started.
 	RoundCount int64 `protobuf:"varint,3,opt,name=round_count,json=roundCount,proto3" json:"round_count,omitempty"`

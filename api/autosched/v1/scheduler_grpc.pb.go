@@ -31,7 +31,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TuningService registers schedulers and takes in what happens on their
+// TuningService registers schedulers and ingests the events of their
 // clusters.
 type TuningServiceClient interface {
 	// CreateScheduler registers a scheduler and publishes its default values as
@@ -48,13 +48,13 @@ type TuningServiceClient interface {
 	// for another objective is dropped and decided again.
 	UpdateScheduler(ctx context.Context, in *UpdateSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
 	// PauseTuning keeps tuning rounds from being decided, until ResumeTuning.
-	// Events are taken in, and configurations served, approved and rolled back, as
+	// Events are ingested, and configurations served, approved and rolled back, as
 	// before. To pause what is paused changes nothing.
 	PauseTuning(ctx context.Context, in *PauseTuningRequest, opts ...grpc.CallOption) (*Scheduler, error)
 	// ResumeTuning ends a pause. If rounds have passed meanwhile, one is decided at
 	// once.
 	ResumeTuning(ctx context.Context, in *ResumeTuningRequest, opts ...grpc.CallOption) (*Scheduler, error)
-	// IngestEvents takes in a scheduler's job and cluster events. Each request is
+	// IngestEvents stores a scheduler's job and cluster events. Each request is
 	// answered, in order, once its events are on disk: what has not been answered
 	// must be sent again, and may be sent again safely.
 	IngestEvents(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[IngestEventsRequest, IngestEventsResponse], error)
@@ -145,7 +145,7 @@ type TuningService_IngestEventsClient = grpc.BidiStreamingClient[IngestEventsReq
 // All implementations must embed UnimplementedTuningServiceServer
 // for forward compatibility.
 //
-// TuningService registers schedulers and takes in what happens on their
+// TuningService registers schedulers and ingests the events of their
 // clusters.
 type TuningServiceServer interface {
 	// CreateScheduler registers a scheduler and publishes its default values as
@@ -162,13 +162,13 @@ type TuningServiceServer interface {
 	// for another objective is dropped and decided again.
 	UpdateScheduler(context.Context, *UpdateSchedulerRequest) (*Scheduler, error)
 	// PauseTuning keeps tuning rounds from being decided, until ResumeTuning.
-	// Events are taken in, and configurations served, approved and rolled back, as
+	// Events are ingested, and configurations served, approved and rolled back, as
 	// before. To pause what is paused changes nothing.
 	PauseTuning(context.Context, *PauseTuningRequest) (*Scheduler, error)
 	// ResumeTuning ends a pause. If rounds have passed meanwhile, one is decided at
 	// once.
 	ResumeTuning(context.Context, *ResumeTuningRequest) (*Scheduler, error)
-	// IngestEvents takes in a scheduler's job and cluster events. Each request is
+	// IngestEvents stores a scheduler's job and cluster events. Each request is
 	// answered, in order, once its events are on disk: what has not been answered
 	// must be sent again, and may be sent again safely.
 	IngestEvents(grpc.BidiStreamingServer[IngestEventsRequest, IngestEventsResponse]) error
