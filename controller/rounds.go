@@ -129,7 +129,7 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 		return d, err
 	}
 	if m.engine == nil {
-		m.engine, _ = generation.NewEngine(v.Zero, generation.DefaultMethod) // which is known
+		m.engine = generation.NewEngine(v.Zero, generation.Method{})
 	}
 	state := v.rollout()
 	incumbent := m.space.Default()

@@ -16,66 +16,56 @@ import (
 
 // moment is a request on the embedded sample at an instant, as it would be on a
 // cluster without queues.
-func moment(t testing.TB, at time.Duration, count int, seed uint64) (*workload.Workload, generation.Request, generation.History) {
+func moment(t testing.TB, at time.Duration, count int, seed uint64) (*workload.Workload, generation.Request) {
 	t.Helper()
 	return momentOf(t, trace.Sample(), at, count, seed)
 }
 
-func momentOf(t testing.TB, w *workload.Workload, at time.Duration, count int, seed uint64) (*workload.Workload, generation.Request, generation.History) {
+func momentOf(t testing.TB, w *workload.Workload, at time.Duration, count int, seed uint64) (*workload.Workload, generation.Request) {
 	t.Helper()
 	first, _ := w.Span()
 	at += first
 	jobs := w.Window(first, at).Jobs()
-	h := generation.History{Submitted: jobs, Records: durations.Known(durations.Unqueued(jobs), at)}
-	r := generation.Request{At: at, Zero: w.Zero(), Horizon: 4 * time.Hour, Count: count, Seed: seed}
-	var ended []generation.Past
-	for i := range h.Records {
-		p := generation.Past{Job: *h.Records[i].Job, Ran: h.Records[i].Ran, Ended: h.Records[i].Ended}
-		p.Duration = 0
-		if p.Submit >= at-generation.Window {
-			r.Recent = append(r.Recent, p)
-		}
-		if p.Ended {
-			ended = append(ended, p)
-		} else {
-			r.Active = append(r.Active, p)
+	r := generation.Request{At: at, Submitted: jobs, Records: durations.Known(durations.Unqueued(jobs), at), Horizon: 4 * time.Hour, Count: count, Seed: seed}
+	for _, j := range r.Records {
+		if !j.Ended {
+			r.Active = append(r.Active, j)
 		}
 	}
-	r.Durations = generation.Learn(ended)
-	return w, r, h
+	return w, r
 }
 
-func foresee(t testing.TB, e *generation.Engine, r generation.Request, h generation.History) []generation.Future {
+func foresee(t testing.TB, e *generation.Engine, r generation.Request) []generation.Future {
 	t.Helper()
-	futures, err := e.Futures(context.Background(), r, h)
+	futures, err := e.Futures(context.Background(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return futures
 }
 
-func engine(t testing.TB, m generation.Method) *generation.Engine {
+func engine(t testing.TB, method string) *generation.Engine {
 	t.Helper()
-	e, err := generation.NewEngine(trace.Sample().Zero(), m)
+	m, err := generation.ParseMethod(method)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return generation.NewEngine(trace.Sample().Zero(), m)
 }
 
 // engineMethods combine methods for arrivals and durations; "" is the default,
 // ensemble/predicted.
-var engineMethods = []generation.Method{"", "repeat", "last-hour", "paper", "knn/history"}
+var engineMethods = []string{"", "repeat", "last-hour", "paper", "knn/history"}
 
 func TestEngineFutures(t *testing.T) {
 	for _, m := range engineMethods {
-		t.Run(string(m), func(t *testing.T) {
-			_, r, h := moment(t, 40*time.Hour, 5, 1)
+		t.Run(m, func(t *testing.T) {
+			_, r := moment(t, 40*time.Hour, 5, 1)
 			past := map[string]bool{}
-			for _, j := range h.Submitted {
+			for _, j := range r.Submitted {
 				past[j.ID] = true
 			}
-			futures := foresee(t, engine(t, m), r, h)
+			futures := foresee(t, engine(t, m), r)
 			if len(futures) != 5 {
 				t.Fatalf("%d futures", len(futures))
 			}
@@ -106,14 +96,11 @@ func TestEngineMovesDeadlines(t *testing.T) {
 		t.Skip("makes futures by every method")
 	}
 	for _, m := range engineMethods {
-		_, r, h := moment(t, 40*time.Hour, 2, 1)
-		for i := range h.Submitted {
-			h.Submitted[i].Deadline = h.Submitted[i].Submit + time.Duration(i%2)*3*time.Hour - time.Minute
+		_, r := moment(t, 40*time.Hour, 2, 1)
+		for i := range r.Submitted {
+			r.Submitted[i].Deadline = r.Submitted[i].Submit + time.Duration(i%2)*3*time.Hour - time.Minute
 		}
-		for i := range r.Recent {
-			r.Recent[i].Deadline = r.Recent[i].Submit + 3*time.Hour - time.Minute
-		}
-		for k, f := range foresee(t, engine(t, m), r, h) {
+		for k, f := range foresee(t, engine(t, m), r) {
 			for _, j := range f.Arrivals.Jobs() {
 				if after := j.Deadline - j.Submit; after != 3*time.Hour-time.Minute && after != -time.Minute {
 					t.Fatalf("%q, future %d: a deadline %v after the submission", m, k, after)
@@ -140,8 +127,8 @@ func TestEngineForgetsNothingAndRemembersNothing(t *testing.T) {
 	for _, m := range engineMethods {
 		used := engine(t, m)
 		for _, hour := range []time.Duration{30, 49, 33} {
-			_, r, h := momentOf(t, w, hour*time.Hour, 3, 9)
-			got, want := foresee(t, used, r, h), foresee(t, engine(t, m), r, h)
+			_, r := momentOf(t, w, hour*time.Hour, 3, 9)
+			got, want := foresee(t, used, r), foresee(t, engine(t, m), r)
 			for k := range got {
 				if diff := cmp.Diff(want[k].Left, got[k].Left); diff != "" {
 					t.Fatalf("%s at hour %d, future %d (-fresh +used):\n%s", m, hour, k, diff)
@@ -157,15 +144,15 @@ func TestEngineForgetsNothingAndRemembersNothing(t *testing.T) {
 // TestEngineKeepsBatchesTogether: jobs that come again in a batch have the
 // durations they had.
 func TestEngineKeepsBatchesTogether(t *testing.T) {
-	_, r, h := moment(t, 60*time.Hour, 8, 2)
+	_, r := moment(t, 60*time.Hour, 8, 2)
 	ran := map[string]time.Duration{}
-	for _, rec := range h.Records {
+	for _, rec := range r.Records {
 		if rec.Ended {
 			ran[rec.ID] = max(rec.Ran, time.Second)
 		}
 	}
 	jobs := 0
-	for _, f := range foresee(t, engine(t, "knn"), r, h) {
+	for _, f := range foresee(t, engine(t, "knn"), r) {
 		for _, j := range f.Arrivals.Jobs() {
 			name, _, _ := strings.Cut(j.ID, "+")
 			if d, ok := ran[name]; ok && d != j.Duration {
@@ -181,43 +168,46 @@ func TestEngineKeepsBatchesTogether(t *testing.T) {
 
 // TestEngineWithoutHistory repeats the last hour until there is a day of history.
 func TestEngineWithoutHistory(t *testing.T) {
-	_, r, h := moment(t, 5*time.Hour, 2, 3)
-	got, want := foresee(t, engine(t, "ensemble"), r, h), foresee(t, engine(t, "repeat"), r, h)
+	_, r := moment(t, 5*time.Hour, 2, 3)
+	got, want := foresee(t, engine(t, "ensemble"), r), foresee(t, engine(t, "repeat"), r)
 	for k := range got {
 		if diff := cmp.Diff(want[k].Arrivals.Jobs(), got[k].Arrivals.Jobs()); diff != "" {
 			t.Errorf("future %d:\n%s", k, diff)
 		}
 	}
-	r.Active, r.Recent = nil, nil
-	if f := foresee(t, engine(t, ""), r, generation.History{}); f[0].Arrivals.Len() != 0 || len(f[0].Left) != 0 {
+	r = generation.Request{At: r.At, Horizon: r.Horizon, Count: r.Count}
+	if f := foresee(t, engine(t, ""), r); f[0].Arrivals.Len() != 0 || len(f[0].Left) != 0 {
 		t.Errorf("%+v", f[0])
 	}
 }
 
 func TestEngineRefuses(t *testing.T) {
-	for _, m := range []generation.Method{"magic", "knn/magic", "repeat/", "/predicted", "a/b/c"} {
-		_, err := generation.NewEngine(time.Time{}, m)
+	for _, m := range []string{"magic", "knn/magic", "repeat/", "/predicted", "a/b/c"} {
+		parsed, err := generation.ParseMethod(m)
+		if again, e := generation.ParseMethod(parsed.String()); err == nil && (e != nil || again.String() != parsed.String()) {
+			t.Errorf("%q is %s, and that is %s", m, parsed, again)
+		}
 		if bad := m == "magic" || m == "knn/magic" || m == "a/b/c"; bad != (err != nil) {
 			t.Errorf("%q: %v", m, err)
 		}
 	}
-	_, r, h := moment(t, 40*time.Hour, 2, 3)
+	_, r := moment(t, 40*time.Hour, 2, 3)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := engine(t, "ensemble/predicted").Futures(ctx, r, h); err == nil {
+	if _, err := engine(t, "ensemble/predicted").Futures(ctx, r); err == nil {
 		t.Error("a cancelled engine answers")
 	}
 }
 
 func BenchmarkEngine(b *testing.B) {
-	for _, m := range []generation.Method{"repeat/history", "ensemble/history", "ensemble/predicted"} {
-		b.Run(string(m), func(b *testing.B) {
-			_, r, h := moment(b, 60*time.Hour, 4, 2)
+	for _, m := range []string{"repeat/history", "ensemble/history", "ensemble/predicted"} {
+		b.Run(m, func(b *testing.B) {
+			_, r := moment(b, 60*time.Hour, 4, 2)
 			e := engine(b, m)
-			foresee(b, e, r, h)
+			foresee(b, e, r)
 			b.ReportAllocs()
 			for b.Loop() {
-				foresee(b, e, r, h)
+				foresee(b, e, r)
 			}
 		})
 	}

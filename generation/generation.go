@@ -3,37 +3,18 @@
 // that will arrive. Not one future but several, drawn with a seed, so that all
 // candidates of a round meet the same ones.
 //
-// An [Engine] forecasts arrivals (package arrivals) and predicts durations
-// (package durations). Plainer ways stay: arrivals that repeat the last hour, and
-// durations drawn from history, given how long the job has run (Durations). It
-// knows no scheduler and reads no job's true duration.
+// An [Engine] forecasts arrivals (package arrivals) and draws durations (package
+// durations). It knows no scheduler and reads no job's true duration.
 package generation
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"github.com/autosched/autosched/generation/durations"
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/workload"
 )
-
-// Past is a job of the recent past as a controller knows it.
-type Past struct {
-	workload.Job // Duration is zero
-	// Ran is the work it has done: run time without restarts.
-	Ran time.Duration
-	// Ended says that it has done all its work.
-	Ended bool
-}
-
-// Drawer draws whole durations: [Durations] from history alone,
-// [durations.Outlook] by predicted class.
-type Drawer interface {
-	// Draw gives a whole duration for a job that has run for ran already, always
-	// longer than that.
-	Draw(r *rand.Rand, j *workload.Job, ran time.Duration) time.Duration
-}
 
 // Future is one way things may go on.
 type Future struct {
@@ -43,61 +24,20 @@ type Future struct {
 	Arrivals *workload.Workload
 }
 
-// Window is the length of the past that is repeated.
-const Window = time.Hour
-
-// Request is what futures are made from.
+// Request is what futures are made from: what is known at an instant.
 type Request struct {
-	At   time.Duration
-	Zero time.Time
+	At time.Duration
 	// Active are the unfinished jobs, in the order of the state.
-	Active []Past
-	// Recent are the jobs submitted in the Window before At.
-	Recent []Past
-	// Durations are drawn from; see Learn.
-	Durations Drawer
+	Active []durations.Record
+	// Records are the ended and the active jobs in order of submission, from which
+	// durations are learnt.
+	Records []durations.Record
+	// Submitted are the jobs of the past in order of submission, from which
+	// arrivals are forecast.
+	Submitted []workload.Job
 	Horizon   time.Duration
 	Count     int
 	Seed      uint64
-}
-
-// Repeat draws futures in which the last hour's arrivals come again and again
-// until the horizon. Active jobs and repeated ones that have not ended get
-// durations from history; so do, in all but the first repetition, those that
-// have, because the next job of a kind is not the last one.
-func Repeat(r Request) ([]Future, error) {
-	futures := make([]Future, r.Count)
-	for k := range futures {
-		f := &futures[k]
-		f.Left = r.left(k)
-		draw := rng.Stream("arrivals", r.Seed, uint64(k))
-		var jobs []workload.Job
-		for n := 1; time.Duration(n-1)*Window < r.Horizon; n++ {
-			for i := range r.Recent {
-				p := &r.Recent[i]
-				j := again(p.Job, p.Submit+time.Duration(n)*Window)
-				if j.Submit < r.At || j.Submit >= r.At+r.Horizon {
-					continue
-				}
-				j.ID = fmt.Sprintf("%s+%dh", j.ID, n)
-				switch {
-				case p.Ended && n == 1:
-					j.Duration = max(p.Ran, time.Second)
-				case p.Ended:
-					j.Duration = r.Durations.Draw(draw, &p.Job, 0)
-				default:
-					j.Duration = r.Durations.Draw(draw, &p.Job, p.Ran)
-				}
-				jobs = append(jobs, j)
-			}
-		}
-		w, err := workload.New(fmt.Sprintf("future %d", k), r.Zero, jobs)
-		if err != nil {
-			return nil, fmt.Errorf("generation: %w", err)
-		}
-		f.Arrivals = w
-	}
-	return futures, nil
 }
 
 // again is a job that is submitted anew: a deadline is as long after it as before.
@@ -109,39 +49,37 @@ func again(j workload.Job, at time.Duration) workload.Job {
 	return j
 }
 
-// left draws the work left of the active jobs in a future.
-func (r *Request) left(future int) []time.Duration {
-	draw := rng.Stream("remaining", r.Seed, uint64(future))
-	out := make([]time.Duration, len(r.Active))
-	for i := range r.Active {
-		out[i] = r.Durations.Draw(draw, &r.Active[i].Job, r.Active[i].Ran) - r.Active[i].Ran
-	}
-	return out
+// Past is a window that is replayed: the state at its begin and what arrived in it.
+type Past struct {
+	Active []durations.Record
+	// Ran is the work that each active job had done at the window's begin.
+	Ran      []time.Duration
+	Arrivals []durations.Record
 }
 
-// Replay draws completions of a past window instead of futures: its state's
-// jobs and its arrivals, with known durations where jobs have ended and drawn
-// ones where they have not. ranThen[i] is what active[i] had done at the state's
-// instant.
-func Replay(zero time.Time, active []Past, ranThen []time.Duration, arrivals []Past, d Drawer, count int, seed uint64) ([]Future, error) {
+// Replay draws completions of a past window instead of futures. Jobs that have
+// ended keep their durations; those of the others are drawn from the history at
+// the present.
+func Replay(zero time.Time, past Past, history []durations.Record, count int, seed uint64) ([]Future, error) {
+	known := durations.FromHistory(history)
 	futures := make([]Future, count)
 	for k := range futures {
 		f := &futures[k]
 		draw := rng.Stream("replay", seed, uint64(k))
-		total := func(p *Past) time.Duration {
-			if p.Ended {
-				return max(p.Ran, time.Second)
+		total := func(r *durations.Record) time.Duration {
+			if r.Ended {
+				return max(r.Ran, time.Second)
 			}
-			return d.Draw(draw, &p.Job, p.Ran)
+			return known.Draw(draw, r.Job, r.Ran)
 		}
-		f.Left = make([]time.Duration, len(active))
-		for i := range active {
-			f.Left[i] = max(time.Second, total(&active[i])-ranThen[i])
+		f.Left = make([]time.Duration, len(past.Active))
+		for i := range past.Active {
+			f.Left[i] = max(time.Second, total(&past.Active[i])-past.Ran[i])
 		}
-		jobs := make([]workload.Job, len(arrivals))
-		for i := range arrivals {
-			jobs[i] = arrivals[i].Job
-			jobs[i].Duration = total(&arrivals[i])
+		jobs := make([]workload.Job, len(past.Arrivals))
+		for i := range past.Arrivals {
+			jobs[i] = *past.Arrivals[i].Job
+			jobs[i].Duration = total(&past.Arrivals[i])
 		}
 		w, err := workload.New(fmt.Sprintf("replay %d", k), zero, jobs)
 		if err != nil {

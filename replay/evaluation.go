@@ -71,11 +71,7 @@ func prepare(o Options) (*Evaluation, error) {
 	if o.Search, err = round.ParseSearch(string(o.Search)); err != nil {
 		return nil, err
 	}
-	engine, err := generation.NewEngine(o.Trace.Zero(), o.Generate)
-	if err != nil {
-		return nil, err
-	}
-	e := &Evaluation{Options: o, engine: engine, cache: search.NewCache(1 << 16)}
+	e := &Evaluation{Options: o, engine: generation.NewEngine(o.Trace.Zero(), o.Generate), cache: search.NewCache(1 << 16)}
 	e.Workload = o.Trace.Window(e.start(), o.To)
 	if e.counted().Len() == 0 {
 		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s", o.Trace.Name(), e.Clock(o.From), e.Clock(o.To))

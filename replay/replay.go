@@ -36,7 +36,7 @@ type Options struct {
 	// Settings of the rounds, defaults where they are zero. Search is the method
 	// autosched's.
 	round.Settings
-	// Generate says how futures are made; empty is generation.DefaultMethod.
+	// Generate says how futures are made.
 	Generate generation.Method
 	Simulate simulator.Options
 	// Progress is told after every round of every method.

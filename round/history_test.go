@@ -188,9 +188,9 @@ func TestHistory(t *testing.T) {
 func TestRoundsLearnFromRounds(t *testing.T) {
 	run := func(workers int) (out []string) {
 		incumbent, handed := schedulers.All[0].Space.Default(), json.RawMessage(nil)
-		for hour := 6; hour <= 14; hour += 2 {
+		for hour := 7; hour <= 15; hour += 2 {
 			x := observe(t, time.Duration(hour)*time.Hour, simulator.Options{})
-			if hour == 6 {
+			if hour == 7 {
 				incumbent = x.scheduler.Space.Default()
 			} else if incumbent.Equal(x.scheduler.Space.Default()) {
 				incumbent = x.scheduler.Presets[0].Config // somebody set it

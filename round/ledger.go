@@ -2,6 +2,7 @@ package round
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/generation"
@@ -15,7 +16,7 @@ import (
 const (
 	Memory        = 7 * 24 * time.Hour
 	ArrivalMemory = 28 * 24 * time.Hour
-	Retention     = ArrivalMemory + generation.Window
+	Retention     = ArrivalMemory + time.Hour
 )
 
 // Snapshot is what is known of a cluster at an instant.
@@ -31,18 +32,6 @@ type Snapshot struct {
 	Simulator simulator.Options
 }
 
-// ledgerView is a ledger up to an instant, in the terms of package generation.
-type ledgerView struct {
-	at      time.Duration
-	ledger  *workload.Ledger
-	gpus    int // of the cluster
-	restart func(gpus int) time.Duration
-	// The work done by the jobs that ended within Memory, and by the active ones.
-	ended  map[string]time.Duration
-	active map[string]time.Duration
-	past   []generation.Past
-}
-
 // Services are the GPU-times held by the jobs that ended within Memory of an
 // instant, in order of their end.
 func Services(l *workload.Ledger, at time.Duration) []time.Duration {
@@ -54,59 +43,48 @@ func Services(l *workload.Ledger, at time.Duration) []time.Duration {
 	return out
 }
 
-func viewLedger(l *workload.Ledger, state *workload.State, o simulator.Options) *ledgerView {
-	models := o.Models
+// work returns what a job has done in the time it held its GPUs: restarts make no
+// progress. How much a spread placement slowed it down is not known.
+func (s *Snapshot) work() func(held time.Duration, starts, gpus int) time.Duration {
+	models := s.Simulator.Models
 	if models == nil {
 		models = simulator.DefaultModels()
 	}
-	v := &ledgerView{at: state.At, gpus: state.Cluster.TotalGPUs(), ledger: l, restart: models.Restart, ended: map[string]time.Duration{}, active: map[string]time.Duration{}}
-	if o.Peer.NoRestartCost {
-		v.restart = func(int) time.Duration { return 0 }
+	return func(held time.Duration, starts, gpus int) time.Duration {
+		if starts > 1 && !s.Simulator.Peer.NoRestartCost {
+			held -= time.Duration(starts-1) * models.Restart(gpus)
+		}
+		return max(0, held)
 	}
-	// Ends at the instant itself are known.
-	for _, f := range l.Finishes(state.At-Memory, state.At+1) {
-		ran := v.work(f.RunTime, f.Starts, f.GPUs.Whole())
-		v.ended[f.ID] = ran
-		v.past = append(v.past, generation.Past{Job: f.Job, Ran: ran, Ended: true})
-	}
-	for i := range state.Jobs {
-		a := &state.Jobs[i]
-		v.active[a.ID] = v.work(a.RunTime, a.Starts, a.GPUs.Whole())
-	}
-	return v
 }
 
-// work is what a job has done in the time it held its GPUs: restarts make no
-// progress. How much a spread placement slowed it down is not known.
-func (v *ledgerView) work(held time.Duration, starts, gpus int) time.Duration {
-	if starts > 1 {
-		held -= time.Duration(starts-1) * v.restart(gpus)
-	}
-	return max(0, held)
+// records are the jobs that ended within Memory and the active ones.
+func (s *Snapshot) records() []durations.Record {
+	return durations.Observed(s.Ledger, s.State.At, Memory, s.work())
 }
 
-// past of a job, by what is known of it now.
-func (v *ledgerView) of(j workload.Job) generation.Past {
-	if ran, ok := v.ended[j.ID]; ok {
-		return generation.Past{Job: j, Ran: ran, Ended: true}
-	}
-	return generation.Past{Job: j, Ran: v.active[j.ID]}
+// arrivals are the jobs submitted in [from, to) that fit the cluster.
+func (s *Snapshot) arrivals(from, to time.Duration) []workload.Job {
+	total := s.State.Cluster.TotalGPUs()
+	return slices.DeleteFunc(s.Ledger.Arrivals(from, to), func(j workload.Job) bool { return j.GPUs.Whole() > total })
 }
 
-func (v *ledgerView) activeIn(s *workload.State) []generation.Past {
-	out := make([]generation.Past, len(s.Jobs))
-	for i := range s.Jobs {
-		out[i] = v.of(s.Jobs[i].Job)
+// byID are the records of jobs.
+type byID map[string]*durations.Record
+
+func index(records []durations.Record) byID {
+	out := make(byID, len(records))
+	for i := range records {
+		out[records[i].ID] = &records[i]
 	}
 	return out
 }
 
-func (v *ledgerView) arrivals(from, to time.Duration) []generation.Past {
-	var out []generation.Past
-	for _, j := range v.ledger.Arrivals(from, to) {
-		if j.GPUs.Whole() <= v.gpus {
-			out = append(out, v.of(j))
-		}
+// active returns the records of a state's jobs.
+func (r byID) active(s *workload.State) []durations.Record {
+	out := make([]durations.Record, len(s.Jobs))
+	for i := range s.Jobs {
+		out[i] = *r[s.Jobs[i].ID]
 	}
 	return out
 }
@@ -136,23 +114,14 @@ func fitting(s *workload.State) (fit *workload.State, out int) {
 // is a fresh one of the default method.
 func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon time.Duration, n int, seed uint64) ([]Scenario, error) {
 	if e == nil {
-		var err error
-		if e, err = generation.NewEngine(s.Zero, generation.DefaultMethod); err != nil {
-			return nil, err
-		}
+		e = generation.NewEngine(s.Zero, generation.Method{})
 	}
 	state, _ := fitting(&s.State)
-	v := viewLedger(s.Ledger, state, s.Simulator)
-	h := generation.History{Records: durations.Observed(s.Ledger, state.At, Memory, v.work)}
-	for _, j := range s.Ledger.Arrivals(state.At-ArrivalMemory, state.At) {
-		if j.GPUs.Whole() <= v.gpus {
-			h.Submitted = append(h.Submitted, j)
-		}
-	}
+	records := s.records()
 	futures, err := e.Futures(ctx, generation.Request{
-		At: state.At, Zero: s.Zero, Active: v.activeIn(state), Recent: v.arrivals(state.At-generation.Window, state.At),
-		Durations: generation.Learn(v.past), Horizon: horizon, Count: n, Seed: seed,
-	}, h)
+		At: state.At, Active: index(records).active(state), Records: records, Submitted: s.arrivals(state.At-ArrivalMemory, state.At),
+		Horizon: horizon, Count: n, Seed: seed,
+	})
 	return scenarios(futures, state, Services(s.Ledger, state.At)), err
 }
 
@@ -160,16 +129,20 @@ func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon t
 // beginning to the end of its last job: what SelfTune tunes on. Durations of jobs
 // that have not ended are drawn from history.
 func (s *Snapshot) LastHour(n int, seed uint64) ([]Scenario, error) {
-	v := viewLedger(s.Ledger, &s.State, s.Simulator)
-	before := s.Ledger.State(s.State.At - generation.Window)
+	before := s.Ledger.State(s.State.At - time.Hour)
 	before.Cluster = s.State.Cluster // as it is now
 	then, _ := fitting(&before)
-	ran := make([]time.Duration, len(then.Jobs))
+	records, work := s.records(), s.work()
+	known := index(records)
+	past := generation.Past{Active: known.active(then), Ran: make([]time.Duration, len(then.Jobs))}
 	for i := range then.Jobs {
 		a := &then.Jobs[i]
-		ran[i] = v.work(a.RunTime, a.Starts, a.GPUs.Whole())
+		past.Ran[i] = work(a.RunTime, a.Starts, a.GPUs.Whole())
 	}
-	replays, err := generation.Replay(s.Zero, v.activeIn(then), ran, v.arrivals(then.At+1, s.State.At+1), generation.Learn(v.past), n, seed)
+	for _, j := range s.arrivals(then.At+1, s.State.At+1) {
+		past.Arrivals = append(past.Arrivals, *known[j.ID])
+	}
+	replays, err := generation.Replay(s.Zero, past, records, n, seed)
 	return scenarios(replays, then, Services(s.Ledger, then.At)), err
 }
 

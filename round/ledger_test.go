@@ -14,7 +14,7 @@ func TestWorkFromEvents(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		o := simulator.Options{Peer: simulator.Peer{NoRestartCost: free}}
 		x := observe(t, 14*time.Hour, o)
-		k := viewLedger(x.ledger, &x.state, o)
+		k := index((&Snapshot{State: x.state, Ledger: x.ledger, Simulator: o}).records())
 		ended, resumed, exact := 0, 0, 0
 		for i := range x.w.Jobs() {
 			j := &x.w.Jobs()[i]
@@ -22,7 +22,7 @@ func TestWorkFromEvents(t *testing.T) {
 			if j.Submit > x.state.At {
 				continue
 			}
-			p := k.of(*j)
+			p := k[j.ID]
 			done := j.Duration
 			if x.Sim.JobActive(id) {
 				done -= x.Sim.JobLeft(id)

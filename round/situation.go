@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -60,7 +59,7 @@ func (s *Snapshot) describe() situation {
 	at, jobs := s.State.At, s.State.Jobs
 	gpus := float64(max(1, s.State.Cluster.TotalGPUs()))
 	var x situation
-	for _, j := range s.Ledger.Arrivals(at-generation.Window, at) {
+	for _, j := range s.Ledger.Arrivals(at-time.Hour, at) {
 		x.Arrivals += float64(j.GPUs.Whole()) / gpus
 	}
 	for i := range jobs {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/lab"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -73,7 +72,7 @@ learnt at the instants before, turn proposals down:
 			o.Progress = func(done, of int) { line.show("search %d of %d", done, of) }
 			r, err := lab.Compare(cmd.Context(), replay.Options{
 				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Goal: round.Minimise(t.objective),
-				Settings: t.seeded(f.seed), Generate: generation.Method(t.generate), Simulate: in.options,
+				Settings: t.seeded(f.seed), Generate: t.method, Simulate: in.options,
 			}, o)
 			line.clear()
 			if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
 	"github.com/autosched/autosched/round"
@@ -141,7 +140,7 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	r, err := replay.Run(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Warmup: o.warmup, Cluster: o.replay.cluster, Scheduler: in.scheduler,
 		Goal: round.Minimise(o.round.objective), Methods: o.compared, Interval: o.interval, Settings: o.round.seeded(o.replay.seed),
-		Generate: generation.Method(o.round.generate), Simulate: in.options, Progress: evaluationProgress(line),
+		Generate: o.round.method, Simulate: in.options, Progress: evaluationProgress(line),
 	})
 	line.clear()
 	if err == nil && o.out != "" {

@@ -189,10 +189,11 @@ func (o *forecastEval) run(cmd *cobra.Command) error {
 	}
 	forecasters := make([]*arrivals.Forecaster, len(names))
 	for i, n := range names {
-		if _, err := arrivals.New(arrivals.Options{Method: n}); err != nil {
+		method, err := arrivals.Parse(n)
+		if err != nil {
 			return usageError{fmt.Errorf("--methods: %w", err)}
 		}
-		if forecasters[i], err = arrivals.New(arrivals.Options{Method: n, Horizon: o.horizon}); err != nil {
+		if forecasters[i], err = arrivals.New(arrivals.Options{Method: method, Horizon: o.horizon}); err != nil {
 			return usageError{fmt.Errorf("--horizon: %w", err)}
 		}
 	}

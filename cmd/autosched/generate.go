@@ -49,8 +49,8 @@ jobs with what is left of them at --at, then the arrivals.`,
 			case tune.settings.Horizon <= 0:
 				return usageError{fmt.Errorf("--horizon: %v is not positive", tune.settings.Horizon)}
 			}
-			method := generation.Method(tune.generate)
-			if err := method.Check(); err != nil {
+			method, err := generation.ParseMethod(tune.generate)
+			if err != nil {
 				return usageError{fmt.Errorf("--generate: %w", err)}
 			}
 			w, err := openTrace(cmd.Context(), cmd.ErrOrStderr(), path)
@@ -61,20 +61,16 @@ jobs with what is left of them at --at, then the arrivals.`,
 			if err != nil {
 				return usageError{fmt.Errorf("--at: %w", err)}
 			}
-			engine, err := generation.NewEngine(w.Zero(), method)
-			if err != nil {
-				return err
-			}
-			request, history := lookBack(w, instant)
-			if len(history.Submitted) == 0 {
+			request := lookBack(w, instant)
+			if len(request.Submitted) == 0 {
 				return usageError{fmt.Errorf("--at (%s): no job of %s was submitted before", at, w.Name())}
 			}
 			request.Horizon, request.Count, request.Seed = tune.settings.Horizon, samples, seed
-			futures, err := engine.Futures(cmd.Context(), request, history)
+			futures, err := generation.NewEngine(w.Zero(), method).Futures(cmd.Context(), request)
 			if err != nil {
 				return err
 			}
-			r := newGenerateReport(w, instant, tune.settings.Horizon, string(method), &request, futures)
+			r := newGenerateReport(w, instant, tune.settings.Horizon, tune.generate, &request, futures)
 			if out != "" {
 				if r.Files, err = writeFutures(out, w, instant, &request, futures); err != nil {
 					return err
@@ -100,26 +96,15 @@ jobs with what is left of them at --at, then the arrivals.`,
 
 // lookBack is what was known of a trace at an instant, on a cluster without
 // queues.
-func lookBack(w *workload.Workload, at time.Duration) (generation.Request, generation.History) {
-	h := generation.History{Submitted: w.Window(at-round.ArrivalMemory, at).Jobs()}
-	h.Records = durations.Known(durations.Unqueued(w.Window(at-round.ArrivalMemory, at).Jobs()), at)
-	r := generation.Request{At: at, Zero: w.Zero()}
-	var ended []generation.Past
-	for i := range h.Records {
-		p := generation.Past{Job: *h.Records[i].Job, Ran: h.Records[i].Ran, Ended: h.Records[i].Ended}
-		p.Duration = 0
-		if p.Submit >= at-generation.Window {
-			r.Recent = append(r.Recent, p)
-		}
-		switch {
-		case !p.Ended:
-			r.Active = append(r.Active, p)
-		case h.Records[i].Until >= at-round.Memory:
-			ended = append(ended, p)
+func lookBack(w *workload.Workload, at time.Duration) generation.Request {
+	jobs := w.Window(at-round.ArrivalMemory, at).Jobs()
+	r := generation.Request{At: at, Submitted: jobs, Records: durations.Known(durations.Unqueued(jobs), at)}
+	for _, j := range r.Records {
+		if !j.Ended {
+			r.Active = append(r.Active, j)
 		}
 	}
-	r.Durations = generation.Learn(ended)
-	return r, h
+	return r
 }
 
 // generateReport describes futures, and what really came.
@@ -191,7 +176,7 @@ func writeFutures(dir string, w *workload.Workload, at time.Duration, r *generat
 	for k, f := range futures {
 		var jobs []workload.Job
 		for i, a := range r.Active {
-			j := a.Job
+			j := *a.Job
 			j.Submit, j.Duration = at, max(time.Second, f.Left[i])
 			jobs = append(jobs, j)
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -171,7 +170,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	began := time.Now()
 	got, state, err := replay.Tune(ctx, replay.Options{
 		Trace: in.trace, From: in.from, Cluster: o.replay.cluster, Scheduler: in.scheduler, Goal: o.goal.goal,
-		Settings: settings, Generate: generation.Method(o.round.generate), Simulate: in.options,
+		Settings: settings, Generate: o.round.method, Simulate: in.options,
 	}, replay.TuneOptions{
 		At: at, Incumbent: o.incumbent, Sampler: o.sampler, Truth: o.truth, Time: o.within,
 		Progress: func(t search.Trial) { line.show("trial %d of %d: %s", t.Step+1, budget, t.Origin) },

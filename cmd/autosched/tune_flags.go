@@ -16,6 +16,7 @@ type tuneFlags struct {
 	objective string
 	settings  round.Settings
 	generate  string
+	method    generation.Method // of generate, set by check
 }
 
 func (t *tuneFlags) add(cmd *cobra.Command) {
@@ -52,14 +53,14 @@ func addObjective(cmd *cobra.Command, objective *string) {
 }
 
 func addGenerate(cmd *cobra.Command, method *string) {
-	cmd.Flags().StringVar(method, "generate", string(generation.DefaultMethod), "how futures are made, ARRIVALS/DURATIONS: "+
+	cmd.Flags().StringVar(method, "generate", generation.DefaultMethod, "how futures are made, ARRIVALS/DURATIONS: "+
 		strings.Join(generateMethods(), ", ")+"; "+generation.HistoryDurations+" or "+generation.PredictedDurations)
 	_ = cmd.RegisterFlagCompletionFunc("generate", cobra.FixedCompletions(generateMethods(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // generateMethods are the ways to forecast arrivals.
 func generateMethods() []string {
-	out := []string{generation.RepeatArrivals}
+	var out []string
 	for _, m := range arrivals.Methods {
 		out = append(out, m.Name)
 	}
@@ -78,7 +79,8 @@ func (t *tuneFlags) check() error {
 }
 
 func (t *tuneFlags) checkSettings() error {
-	if err := generation.Method(t.generate).Check(); err != nil {
+	var err error
+	if t.method, err = generation.ParseMethod(t.generate); err != nil {
 		return usageError{fmt.Errorf("--generate: %w", err)}
 	}
 	s := &t.settings

@@ -117,9 +117,9 @@ func Evaluate(ctx context.Context, h *History, f *Forecaster, r Rolling) (jobs, 
 			r.Progress(i+1, steps)
 		}
 	}
-	jobs = tallies[0].score(f.name())
+	jobs = tallies[0].score(f.choice.String())
 	if len(tallies) > 1 {
-		batches = tallies[1].score(f.name())
+		batches = tallies[1].score(f.choice.String())
 	}
 	return jobs, batches, nil
 }

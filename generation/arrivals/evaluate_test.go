@@ -59,7 +59,11 @@ func venus(t testing.TB) *arrivals.History {
 
 func evaluate(t testing.TB, h *arrivals.History, method, from, to string) (jobs, batches *arrivals.Score) {
 	t.Helper()
-	f, err := arrivals.New(arrivals.Options{Method: method})
+	choice, err := arrivals.Parse(method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := arrivals.New(arrivals.Options{Method: choice})
 	if err != nil {
 		t.Fatal(err)
 	}

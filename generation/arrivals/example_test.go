@@ -18,7 +18,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	f, err := arrivals.New(arrivals.Options{Method: "knn", Horizon: time.Hour})
+	method, err := arrivals.Parse("knn")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	f, err := arrivals.New(arrivals.Options{Method: method, Horizon: time.Hour})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -28,8 +28,12 @@ type Method struct {
 // DefaultMethod is the one that back-tests prefer.
 const DefaultMethod = "ensemble"
 
+// Repeat is the method that needs no history but the last hour.
+const Repeat = "repeat"
+
 // Methods in order of sophistication.
 var Methods = []Method{
+	{Repeat, "the last hour again, or what there is of it", nil, newRepeat},
 	{"last-hour", "the last hour again", nil, newLastHour},
 	{"paper", "the place in history whose periodic part is most like the last hour's (AutoSched, ICS 2024)", paperVariants, newPaper},
 	{"knn", "one of the 25 places most like the last hour", nil, newNeighbours},
@@ -46,11 +50,62 @@ type source interface {
 	draws(h *History) ([]draw, error)
 }
 
+// Choice is a method with its variants. The zero value is DefaultMethod.
+type Choice struct {
+	method   *Method
+	variants []string
+}
+
+// Parse reads a name of Methods, with variants after a colon, several with commas
+// between them. An empty text is DefaultMethod.
+func Parse(text string) (Choice, error) {
+	name, variants, _ := strings.Cut(cmp.Or(text, DefaultMethod), ":")
+	i := slices.IndexFunc(Methods, func(m Method) bool { return m.Name == name })
+	if i < 0 {
+		var names []string
+		for _, m := range Methods {
+			names = append(names, m.Name)
+		}
+		return Choice{}, fmt.Errorf("arrivals: method %q is not one of %s", name, strings.Join(names, ", "))
+	}
+	c := Choice{method: &Methods[i]}
+	if variants != "" {
+		c.variants = strings.Split(variants, ",")
+	}
+	for _, v := range c.variants {
+		if !slices.Contains(c.method.Variants, v) {
+			if c.method.Variants == nil {
+				return Choice{}, fmt.Errorf("arrivals: method %s has no variants", name)
+			}
+			return Choice{}, fmt.Errorf("arrivals: %q is not a variant of method %s; these are, several with commas between them: %s", v, name, strings.Join(c.method.Variants, ", "))
+		}
+	}
+	if _, err := c.method.new(c.variants, 12, 12); err != nil {
+		return Choice{}, err
+	}
+	return c, nil
+}
+
+// Method is the method chosen.
+func (c Choice) Method() Method {
+	if c.method == nil {
+		i := slices.IndexFunc(Methods, func(m Method) bool { return m.Name == DefaultMethod })
+		return Methods[i]
+	}
+	return *c.method
+}
+
+// String is the text that Parse reads.
+func (c Choice) String() string {
+	if len(c.variants) == 0 {
+		return c.Method().Name
+	}
+	return c.Method().Name + ":" + strings.Join(c.variants, ",")
+}
+
 // Options of a forecaster. The zero value is good.
 type Options struct {
-	// Method is a name of Methods, with variants after a colon; default
-	// DefaultMethod.
-	Method string
+	Method Choice
 	// Horizon is how far futures go, in whole bins; default an hour.
 	Horizon time.Duration
 }
@@ -62,8 +117,8 @@ const MaxHorizon = 7 * day
 // days, so that forecasting hour after hour costs little; what it answers depends
 // on the history it is given alone. It is not safe for concurrent use.
 type Forecaster struct {
+	choice  Choice
 	method  Method
-	variant []string
 	horizon time.Duration
 
 	source   source
@@ -75,32 +130,9 @@ type Forecaster struct {
 
 // New makes a forecaster. An error names the option.
 func New(o Options) (*Forecaster, error) {
-	name, variants, _ := strings.Cut(cmp.Or(o.Method, DefaultMethod), ":")
-	i := slices.IndexFunc(Methods, func(m Method) bool { return m.Name == name })
-	if i < 0 {
-		var names []string
-		for _, m := range Methods {
-			names = append(names, m.Name)
-		}
-		return nil, fmt.Errorf("arrivals: method %q is not one of %s", name, strings.Join(names, ", "))
-	}
-	f := &Forecaster{method: Methods[i], horizon: cmp.Or(o.Horizon, time.Hour)}
-	if variants != "" {
-		f.variant = strings.Split(variants, ",")
-	}
-	for _, v := range f.variant {
-		if !slices.Contains(f.method.Variants, v) {
-			if f.method.Variants == nil {
-				return nil, fmt.Errorf("arrivals: method %s has no variants", name)
-			}
-			return nil, fmt.Errorf("arrivals: %q is not a variant of method %s; these are, several with commas between them: %s", v, name, strings.Join(f.method.Variants, ", "))
-		}
-	}
+	f := &Forecaster{choice: o.Method, method: o.Method.Method(), horizon: cmp.Or(o.Horizon, time.Hour)}
 	if f.horizon <= 0 || f.horizon > MaxHorizon {
 		return nil, fmt.Errorf("arrivals: horizon %v is not positive, or longer than %v", f.horizon, MaxHorizon)
-	}
-	if _, err := f.method.new(f.variant, 12, 12); err != nil {
-		return nil, err
 	}
 	return f, nil
 }
@@ -120,7 +152,7 @@ func (f *Forecaster) Learn(ctx context.Context, h *History) error {
 	}
 	days := h.bins() / (24 * h.perHour())
 	if !f.learned || days < f.days || h.print(f.days*24*h.perHour()) != f.print {
-		s, err := f.method.new(f.variant, h.perHour(), int(f.horizon/h.bin))
+		s, err := f.method.new(f.choice.variants, h.perHour(), int(f.horizon/h.bin))
 		if err != nil {
 			return err
 		}
@@ -196,12 +228,4 @@ func (f *Forecaster) Sample(ctx context.Context, h *History, n int, seed uint64)
 
 func stream(seed uint64, future int) *rand.Rand {
 	return rng.Stream("arrivals of a future", seed, uint64(future))
-}
-
-// name is the method with its variants, as New takes it.
-func (f *Forecaster) name() string {
-	if len(f.variant) == 0 {
-		return f.method.Name
-	}
-	return f.method.Name + ":" + strings.Join(f.variant, ",")
 }

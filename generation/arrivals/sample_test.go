@@ -51,7 +51,14 @@ func sample(t interface{ Fatal(...any) }, f *Forecaster, h *History, n int, seed
 }
 
 func forecaster(t interface{ Fatal(...any) }, method string, horizon time.Duration) *Forecaster {
-	f, err := New(Options{Method: method, Horizon: horizon})
+	choice, err := Parse(method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if choice.String() != method {
+		t.Fatal(method, "is", choice)
+	}
+	f, err := New(Options{Method: choice, Horizon: horizon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +243,12 @@ func TestTotalsAreMet(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, o := range []Options{{Method: "magic"}, {Method: "ridge:fast"}, {Method: "paper:loud"}, {Method: "paper:cosine,pearson"}, {Method: "paper:periodic,original"}, {Horizon: -1}, {Horizon: 8 * day}} {
+	for _, text := range []string{"magic", "ridge:fast", "paper:loud", "paper:cosine,pearson", "paper:periodic,original"} {
+		if c, err := Parse(text); err == nil {
+			t.Errorf("%s accepted as %s", text, c)
+		}
+	}
+	for _, o := range []Options{{Horizon: -1}, {Horizon: 8 * day}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v accepted", o)
 		}

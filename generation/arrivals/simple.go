@@ -3,14 +3,19 @@ package arrivals
 import "context"
 
 // lastHour repeats the last hour.
-type lastHour struct{ perHour int }
+type lastHour struct {
+	perHour int
+	part    bool // also where history is shorter
+}
 
-func newLastHour(_ []string, perHour, _ int) (source, error) { return lastHour{perHour}, nil }
+func newLastHour(_ []string, perHour, _ int) (source, error) { return lastHour{perHour, false}, nil }
+
+func newRepeat(_ []string, perHour, _ int) (source, error) { return lastHour{perHour, true}, nil }
 
 func (lastHour) learn(context.Context, *History) error { return nil }
 
 func (s lastHour) draws(h *History) ([]draw, error) {
-	if h.bins() < s.perHour {
+	if h.bins() < s.perHour && !(s.part && h.HasJobs()) {
 		return nil, nil
 	}
 	return []draw{{edge: h.bins() - s.perHour, weight: 1, span: s.perHour}}, nil

@@ -29,11 +29,17 @@ type Outlook struct {
 	draws  *Draws
 }
 
+// FromHistory is an Outlook that knows no more than what ended jobs like a job
+// took.
+func FromHistory(history []Record) *Outlook {
+	return &Outlook{places: map[string]int32{}, draws: NewDraws(history)}
+}
+
 // At predicts the class of every job of a history that has not ended, and of jobs
 // that are about to arrive: these are taken to arrive together, just after the
 // instant. The history ends at the instant and is in order of submission.
 func (p *Predictor) At(history []Record, arriving []workload.Job, at time.Duration) (*Outlook, error) {
-	o := &Outlook{places: map[string]int32{}, draws: NewDraws(history)}
+	o := FromHistory(history)
 	if p.model == nil {
 		return o, nil
 	}
