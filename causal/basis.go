@@ -15,7 +15,7 @@ import (
 // one correlation matrix: after that a test costs the same for any number of rows.
 //
 // The entries of the matrix are computed when a test first asks for them, most
-// never are. Each is one number whoever computes it, so it does not matter who.
+// never are. Each is the same number from whichever goroutine computes it.
 type basis struct {
 	rows    int
 	blocks  []block // by variable
@@ -32,7 +32,7 @@ type basis struct {
 // part in products.
 type block struct{ first, n, linear int }
 
-// basisOptions tell the members of the family apart.
+// basisOptions select a member of the family.
 type basisOptions struct {
 	degree   int
 	products bool // pairwise products of the conditioning variables join them

@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/internal/rng"
 )
 
-// bootstrap counts what samples of the rows say of every edge.
+// bootstrap counts the bootstrap samples that have each edge.
 type bootstrap struct {
 	n       int
 	samples int   // finished

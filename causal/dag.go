@@ -28,10 +28,10 @@ type Arc struct {
 	ConfoundingPossible bool
 }
 
-// An Assumption is what was made of an edge whose marks leave it open.
+// An Assumption resolves an edge whose marks leave its direction open.
 type Assumption struct {
 	I, J int
-	// From is the edge as learned and To what became of it: "-->" from I to J, "<--",
+	// From is the edge as learned and To as resolved: "-->" from I to J, "<--",
 	// "<->" or "dropped".
 	From, To string
 	Reason   string
@@ -77,7 +77,7 @@ func Resolve(r *Result, t *Table, order []int) *DAG {
 		}
 	}
 	v.breakCycles()
-	// The strongest first: what is certain should not yield to what is not.
+	// The strongest first, so that certain edges do not yield to uncertain ones.
 	slices.SortStableFunc(open, func(a, b [2]int) int {
 		return cmp.Compare(r.Evidence(b[0], b[1]).Strength, r.Evidence(a[0], a[1]).Strength)
 	})

@@ -58,7 +58,7 @@ type Result struct {
 	search *search
 }
 
-// Discover runs FCI on n variables with what a test says of their independence.
+// Discover runs FCI on n variables with a test of their independence.
 // knowledge may be nil. It returns the context's error if that was cancelled, but
 // a result, not complete, if time ran out.
 func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o SearchOptions) (*Result, error) {

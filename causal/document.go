@@ -142,7 +142,7 @@ type DAGEdge struct {
 type Resolution struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
-	// From is the edge as learned, To what became of it ("-->", "<--", "<->", "dropped").
+	// From is the edge as learned, To as resolved ("-->", "<--", "<->", "dropped").
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Reason says why.

@@ -19,7 +19,7 @@ type Outcome struct {
 	// given the others, in 0..1 (Linfoot, "An informational measure of
 	// correlation", 1957).
 	Strength float64
-	// Untestable is set where the rows are too few for so many parameters; it
+	// Untestable is set where the rows are too few for the parameters; it
 	// counts neither way.
 	Untestable bool
 }
@@ -33,7 +33,7 @@ type Independence interface {
 
 // Names of the tests that Learn knows. The oracle is no test of data.
 const (
-	// TestBFX2, the default, tells any smooth dependence of mixed variables: second
+	// TestBFX2, the default, detects any smooth dependence of mixed variables: second
 	// degree functions, and products of the conditioning variables.
 	TestBFX2 = "bfx2"
 	// TestBF3 uses third degree functions of the ranks of each variable, without products.

@@ -52,7 +52,7 @@ type LearnOptions struct {
 }
 
 const (
-	// minRows is where Learn gives up: fewer rows tell nothing.
+	// minRows is the fewest rows that Learn accepts.
 	minRows = 20
 	// fewRows is below which sets are kept small.
 	fewRows = 300

@@ -10,7 +10,7 @@ type orientation struct {
 	selection  bool
 	arrowsOnly bool // leave out the rules that only give tails
 	// steps is what is left for the searches for paths, so that a dense graph
-	// cannot take forever; spent tells that it ran out.
+	// cannot take forever; spent says that it ran out.
 	steps int
 	spent bool
 }

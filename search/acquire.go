@@ -29,7 +29,7 @@ func logH(z float64) float64 {
 	return -0.5*z*z - halfLog2Pi - 2*math.Log(-z) + math.Log1p(-3/(z*z))
 }
 
-// candidate is a point with what the surrogate says of it.
+// candidate is a point with its posterior.
 type candidate struct {
 	x     []float64 // in the cube
 	f     []float64 // features
@@ -39,8 +39,8 @@ type candidate struct {
 
 func (k *candidate) config(e *encoder) space.Config { return e.space.Decode(k.x) }
 
-// chooser finds the points that a surrogate makes promising: a pool of points
-// is scored, the best of them are improved by small changes.
+// chooser maximises the acquisition function over a pool of points, the best of
+// which are improved by local search.
 type chooser struct {
 	*proposals
 	s    *surrogate
@@ -51,8 +51,8 @@ type chooser struct {
 	feat []float64
 }
 
-// effort says how many points are looked at, fewer in a larger history as each
-// costs more.
+// effort is how many points are scored: fewer in a larger history, where each costs
+// more.
 func effort(n int) (pool, climb int) {
 	switch {
 	case n <= 60:
@@ -83,7 +83,7 @@ func (c *chooser) loss(x []float64) float64 {
 	return -c.s.guess(c.feat, c.tmp)
 }
 
-// fill draws the pool: half anywhere, half around the best points, or all
+// fill draws the pool: half uniformly, half around the best points, or all
 // configurations of a small space.
 func (c *chooser) fill() {
 	size, _ := effort(c.s.n)
@@ -112,8 +112,8 @@ func (c *chooser) fill() {
 	}
 }
 
-// next returns the point with the highest expected improvement that was found;
-// ok is false if there is nothing new.
+// next returns the point with the highest expected improvement found; ok is false
+// if no point is new.
 func (c *chooser) next() (config space.Config, x []float64, ok bool) {
 	type found struct {
 		x     []float64
@@ -150,8 +150,8 @@ func (c *chooser) next() (config space.Config, x []float64, ok bool) {
 	return config, nil, false
 }
 
-// exploit returns the point with the lowest posterior mean that was found; ok
-// is false if that was measured before.
+// exploit returns the point with the lowest posterior mean found; ok is false if it
+// was measured before.
 func (c *chooser) exploit() (config space.Config, x []float64, ok bool) {
 	value := math.Inf(-1)
 	look := func(at []float64) {
@@ -175,8 +175,8 @@ func (c *chooser) exploit() (config space.Config, x []float64, ok bool) {
 	return config, x, ok
 }
 
-// cover returns the most promising point with a level that was never tried; ok
-// is false if there is none.
+// cover returns the point with the highest expected improvement among those with an
+// untried level; ok is false if there is none.
 func (c *chooser) cover(history []Trial) (config space.Config, x []float64, ok bool) {
 	dim, at, missing := c.enc.missing(history)
 	if !missing {

@@ -14,10 +14,9 @@ type autoSampler struct {
 	why   string
 }
 
-// Where a model stops being worth it: fewer evaluations than fewModel leave it
-// nothing to learn from, more dimensions than mostDims make it slow, and from
-// tailFrom trials on its global view has little to add to a search around the
-// best.
+// When a model does not pay: with fewer evaluations than fewModel it has too little
+// data, with more dimensions than mostDims it is slow, and after tailFrom trials it
+// improves little on a local search around the best.
 const (
 	fewModel = 10
 	mostDims = 64
@@ -59,7 +58,7 @@ func searched(s *space.Space) (dims, categories int) {
 	return dims, categories
 }
 
-// suits says what a Gaussian process was chosen for.
+// suits says in words why a Gaussian process was chosen.
 func suits(s Setup) string {
 	dims, categories := searched(s.Space)
 	count := func(n int, one, many string) string {

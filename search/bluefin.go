@@ -19,7 +19,7 @@ type Axis struct {
 
 // BlueFinOptions are the settings of SelfTune's Python version 2; the zero
 // value is its defaults but for feedback: two points rather than one, which its
-// authors advise wherever the same environment can be asked twice.
+// authors advise where the same environment can be measured twice.
 type BlueFinOptions struct {
 	OnePoint bool
 	// Eta is the step size, 0 means 0.01. Delta is the radius of the first
@@ -52,9 +52,9 @@ type BlueFinState struct {
 	Squares   []float64 `json:"squares,omitempty"`
 }
 
-// BlueFin maximises a reward by bandit gradient ascent: it keeps a centre, asks
-// for the reward at the centre plus and minus a small random step, and moves
-// the centre along it.
+// BlueFin maximises a reward by bandit gradient ascent: it measures the reward at
+// its centre plus and minus a small random step, and moves the centre along that
+// step.
 type BlueFin struct {
 	axes  []Axis // bounds and start in steps
 	opts  BlueFinOptions
@@ -99,7 +99,7 @@ func NewBlueFin(axes []Axis, opts BlueFinOptions, seed uint64) (*BlueFin, error)
 }
 
 // inside keeps coordinate w a radius away from the bounds of axis i. Where
-// that is impossible the upper bound wins, as numpy's clip has it.
+// that is impossible the upper bound wins, as in numpy.clip.
 func (b *BlueFin) inside(i int, w float64) float64 {
 	low, high := 0.0, 1.0
 	if b.opts.Raw {
@@ -108,8 +108,7 @@ func (b *BlueFin) inside(i int, w float64) float64 {
 	return min(max(w, low+b.state.Delta), high-b.state.Delta)
 }
 
-// draw makes the next direction, which depends on the seed and how many were
-// drawn before.
+// draw makes the next direction, a function of the seed and the number of draws.
 func (b *BlueFin) draw() {
 	rng := rand.New(rand.NewPCG(b.state.Seed, b.state.Draws))
 	b.state.Draws++

@@ -7,14 +7,13 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// blueFinPlus is BlueFin with what breaks on schedulers' spaces mended. It
-// starts from the best of a spread design, moves the centre to whatever measured
-// better, and shrinks the radius with time. Each dimension has a radius of its
-// own, never less than a level; the gradient divides by how far the pair really
-// lies apart after rounding and projection, so that a perturbation that was
-// swallowed moves nothing; differences are scaled by their usual size.
-// Categories, booleans and special values are held within a pair and chosen
-// between pairs by a bandit.
+// blueFinPlus adapts BlueFin to schedulers' spaces. It starts from the best point of
+// a space-filling design, moves the centre towards better trials, and shrinks the
+// radius with time. Each dimension has its own radius, at least a level; the
+// gradient is divided by the distance of the pair after rounding and projection, so
+// that a perturbation that was rounded away moves nothing; differences are scaled by
+// their root mean square. Categories, booleans and special values are constant
+// within a pair and chosen between pairs by a bandit.
 type blueFinPlus struct {
 	Setup
 	enc *encoder
@@ -35,14 +34,14 @@ func newBlueFinPlus(s Setup) *blueFinPlus {
 	return &blueFinPlus{Setup: s, enc: newEncoder(s.Space), all: s.enumerate()}
 }
 
-// plusState is what the history leads to.
+// plusState is the state after a history.
 type plusState struct {
 	center []float64
 	best   int // trial
 	pairs  int
 }
 
-// replay walks through the history as it was learnt.
+// replay computes the state from the history.
 func (s *blueFinPlus) replay(history []Trial) plusState {
 	st := plusState{best: -1}
 	usual := 0.0 // mean square of the differences so far
@@ -155,7 +154,7 @@ func (s *blueFinPlus) Suggest(q Request) []Suggestion {
 
 // choose sets the held dimensions of base by upper confidence bounds: the best
 // of each value so far, in units of the spread of all trials, plus a bonus for
-// what was seldom tried (Auer, Cesa-Bianchi and Fischer, 2002).
+// values rarely tried (Auer, Cesa-Bianchi and Fischer, 2002).
 func (s *blueFinPlus) choose(base []float64, history []Trial, p *proposals, st plusState) {
 	var good []*Trial
 	low, high := math.Inf(1), math.Inf(-1)

@@ -7,8 +7,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// maxLevels is how many values a dimension may have and still be walked level by
-// level; with more, a level is hardly different from its neighbour.
+// maxLevels is the largest number of values with which a dimension is discrete to
+// the models.
 const maxLevels = 64
 
 // dimension is one axis of the unit cube as the models see it.
@@ -29,8 +29,8 @@ type dimension struct {
 }
 
 // encoder turns points of a space's cube into features for a distance: numbers
-// from 0 to 1 and codes of categories. What does not exist in a configuration is
-// in the middle, where Encode puts it, so that it adds no distance.
+// from 0 to 1 and codes of categories. Inactive parameters are in the middle, where
+// Encode puts them, so that they add no distance.
 type encoder struct {
 	space    *space.Space
 	dims     []dimension
@@ -186,7 +186,7 @@ func (d *dimension) move(x, sigma float64, rng *rand.Rand) float64 {
 		return x
 	}
 	if d.special > 0 {
-		// In and out of the special values now and then.
+		// Sometimes to or from a special value.
 		switch in := x < d.special; {
 		case in && rng.Float64() < 0.7:
 			return d.special + rng.Float64()*(1-d.special)

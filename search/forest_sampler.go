@@ -23,8 +23,8 @@ type forestSampler struct {
 	cols   int
 }
 
-// Trees of a forest, the fewest trials in a leaf and the most trials it is grown
-// from: more of either rank candidates no better and cost more time.
+// Trees of a forest, the fewest trials in a leaf and the most trials that it is
+// grown from. More of either do not rank candidates better.
 const (
 	forestTrees = 24
 	forestLeaf  = 1
@@ -102,7 +102,7 @@ func (s *forestSampler) Suggest(q Request) []Suggestion {
 		p.take(c)
 		mean, variance := b.predict(x)
 		out = append(out, Suggestion{Config: c, Prediction: warping.prediction(mean, variance), Point: slices.Clone(x)})
-		b.x, b.y = append(b.x, b.row...), append(b.y, mean) // believe it, so that the next goes elsewhere
+		b.x, b.y = append(b.x, b.row...), append(b.y, mean) // as if measured, so that the next point is another
 	}
 	return out
 }
@@ -145,7 +145,7 @@ func (b *forestBatch) improvement(x []float64) float64 {
 	return logEI(mean, variance, b.best)
 }
 
-// fill draws points: half anywhere, half around the best trials.
+// fill draws points: half uniformly, half around the best trials.
 func (b *forestBatch) fill() {
 	order := make([]int, b.d.n)
 	for i := range order {

@@ -131,7 +131,7 @@ func (g *gp) add(x []float64, y float64) {
 }
 
 // ready estimates mean and scale after points were added. With keep the scale
-// stays as it was: points made up add no knowledge about it.
+// stays as it was: fantasised points carry no information about it.
 func (g *gp) ready(keep bool) {
 	n := g.n
 	one, z := g.one[:n], g.z[:n]

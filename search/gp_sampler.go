@@ -9,10 +9,10 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// gpSampler models the objective by a Gaussian process and asks for a batch at
-// a time. Half of a batch is what would teach most about where the optimum is
-// (the knowledge gradient, which goes on learning under noise), half is what is
-// expected to improve most. The last batch begins with the model's best guess.
+// gpSampler models the objective by a Gaussian process and proposes batches. Half of
+// a batch maximises the knowledge gradient, which keeps exploring under noise, half
+// the expected improvement. The last batch begins with the point of the lowest
+// posterior mean.
 type gpSampler struct {
 	Setup
 	enc    *encoder
@@ -58,11 +58,11 @@ func (s *gpSampler) Suggest(q Request) []Suggestion {
 	return out
 }
 
-// maxRejected is how many of the latest rejections bend the model.
+// maxRejected is how many of the latest rejections enter the model.
 const maxRejected = 50
 
-// avoid makes the model expect the worst of rejected configurations, so that it
-// moves away from them; otherwise it would propose their neighbours for ever.
+// avoid adds rejected configurations to the model with the worst cost. Otherwise it
+// would propose their neighbours forever.
 func (s *gpSampler) avoid(d *data, rejected []Rejection) {
 	if len(rejected) == 0 {
 		return

@@ -24,9 +24,9 @@ const rivals = 50
 // knowledge returns the index in the pool of the point whose measurement is
 // expected to lower the least posterior mean most (Frazier, Powell and Dayanik,
 // The knowledge-gradient policy for correlated normal beliefs, INFORMS J.
-// Computing 21, 2009). It counts what a noisy measurement teaches about other
-// points, so it spreads measurements where they tell most rather than around
-// the best. -1 if every point of the pool is known.
+// Computing 21, 2009). It accounts for the information that a noisy measurement has
+// about other points, so it does not only measure around the best. -1 if every point
+// of the pool is known.
 func (c *chooser) knowledge() int {
 	n := c.s.n
 	mean, variance := make([]float64, len(c.pool)), make([]float64, len(c.pool))

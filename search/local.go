@@ -8,10 +8,10 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// localSampler looks around the best trial: numbers move by a step that grows
-// with every success and shrinks with every failure, categories and levels flip
-// one or two at a time. It costs next to nothing and refines what others found,
-// for the tail of a large budget.
+// localSampler searches around the best trial: numbers move by a step that grows
+// with every success and shrinks with every failure, categories and levels change
+// one or two at a time. It is cheap and refines the result of other samplers at the
+// end of a large budget.
 type localSampler struct {
 	Setup
 	enc *encoder
@@ -33,7 +33,7 @@ const (
 
 var localShrink = math.Pow(localGrow, -0.25)
 
-// replay returns the best trial and the step that the history led to.
+// replay returns the best trial and the step after a history.
 func (s *localSampler) replay(history []Trial) (best int, step float64) {
 	best, step = -1, localStep
 	for i := range history {
@@ -45,7 +45,7 @@ func (s *localSampler) replay(history []Trial) (best int, step float64) {
 		case t.Origin == localOrigin:
 			step *= localShrink
 		}
-		if step < localLeast { // nothing left to refine: look further afield
+		if step < localLeast { // converged: restart with a larger step
 			step = localStep
 		}
 		if better {

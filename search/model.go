@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// data is a history as a model reads it: features and one cost per trial.
+// data is a history in features, with one cost per trial.
 type data struct {
 	x    []float64 // n rows of features
 	n, d int
@@ -15,13 +15,11 @@ type data struct {
 	at   []int // which trial of the history
 }
 
-// mostCost is the cost beyond which all are equally bad: its square must stay a
-// number.
+// mostCost bounds costs, so that their squares are finite.
 const mostCost = 1e100
 
-// gather reads trials. Those without an objective count as bad as the worst
-// that has one, so that a model keeps away from them without being bent by an
-// invented number.
+// gather encodes trials. Those without an objective get the cost of the worst trial
+// that has one: a model avoids them without being distorted by an arbitrary number.
 func (e *encoder) gather(trials []Trial) *data {
 	d := &data{n: len(trials), d: e.features}
 	d.x = make([]float64, d.n*d.d)
@@ -75,8 +73,7 @@ func (d *data) goods() []float64 {
 
 // thin returns at most size trials that lie far apart, half of them from the
 // better half: the best one first, then always the one farthest from those
-// taken. Late trials crowd around the best and tell little that one of them does
-// not.
+// taken. Late trials are close to the best and largely redundant.
 func (d *data) thin(size int, nominal []bool) *data {
 	if d.n <= size {
 		return d
@@ -138,17 +135,15 @@ func (d *data) thin(size int, nominal []bool) *data {
 	return out
 }
 
-// fitSize is how many trials the hyper-parameters are fitted to at most: the
-// cost grows with the cube, the benefit hardly at all.
+// fitSize is the largest number of trials that hyper-parameters are fitted to: the
+// cost grows with its cube.
 const fitSize = 64
 
-// modelSize is how many trials the model itself has at most: with more, each
-// suggestion costs more and is hardly better.
+// modelSize is the largest number of trials in the model itself.
 const modelSize = 128
 
-// fitter finds hyper-parameters for growing histories. What it finds depends on
-// the history alone: it fits at fixed sizes, each from where the one before
-// ended.
+// fitter fits hyper-parameters to growing histories. The result is a function of the
+// history: it fits at fixed sizes, each starting from the previous fit.
 type fitter struct {
 	nominal []bool
 	done    int // the size last fitted
@@ -200,8 +195,8 @@ func (f *fitter) once(d *data) {
 	f.done = schedule(d.n)
 }
 
-// contender is how much evidence may speak against a kernel and warp for them to be
-// refitted between the rounds in which all are.
+// contender is the largest log evidence ratio to the best at which a kernel and warp
+// are refitted in the rounds that do not refit all.
 const contender = 3
 
 // step fits every kernel and warp whenever the size doubled, otherwise those
@@ -245,7 +240,7 @@ func (f *fitter) step(d *data, n int) {
 			}
 		}
 	}
-	if f.best.h == nil { // the warp in use no longer suits the data
+	if f.best.h == nil { // the warp cannot be used on these data
 		f.best = f.options[warpNone][matern52]
 	}
 }
@@ -328,7 +323,7 @@ func (w *warping) prediction(mean, variance float64) *Prediction {
 const fewest = 8
 
 // pick returns the trial with the best posterior mean: where measurements are
-// noisy, the luckiest is not the best. -1 if no trial has an objective.
+// noisy, the lowest is not the best. -1 if no trial has an objective.
 func (f *fitter) pick(e *encoder, trials []Trial) int {
 	best, good := luckiest(trials)
 	if good < fewest || e.features == 0 {
@@ -340,8 +335,8 @@ func (f *fitter) pick(e *encoder, trials []Trial) int {
 	d = d.thin(4*modelSize, f.nominal)
 	m.build(e.nominal, h, d, 0)
 	if r, ok := m.twins(d); ok && r < m.noise/10 {
-		// A cliff looks like noise to the model, but what lies side by side was
-		// measured alike.
+		// The model takes a discontinuity for noise, but neighbours were measured
+		// alike.
 		m.noise = max(r, jitter)
 		m.refactor()
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// proposals keeps suggestions apart from each other and from the history.
+// proposals generates suggestions that differ from each other and from the history.
 type proposals struct {
 	enc  *encoder
-	seen map[string]bool // hashes of what is no longer wanted
+	seen map[string]bool // hashes of configurations not to propose
 	rng  *rand.Rand
 	all  []space.Config // all configurations of a small space
 }
@@ -27,7 +27,7 @@ func newProposals(e *encoder, all []space.Config, q Request, rng *rand.Rand) *pr
 	return p
 }
 
-// take marks a configuration as no longer wanted.
+// take excludes a configuration from further proposals.
 func (p *proposals) take(c space.Config) { p.seen[c.Hash()] = true }
 
 // fresh returns the configuration at x; ok is false if it is known.
@@ -44,8 +44,8 @@ const (
 	mostEnumerable = 16384
 )
 
-// enumerate lists the configurations of a space of few; nil if there are more,
-// or if the rules leave so few of many that finding them would take long.
+// enumerate lists the configurations of a small space, nil if there are too many, or
+// if the rules leave so few of many that finding them takes long.
 func (s *Setup) enumerate() []space.Config {
 	limit := min(max(enumerable, 4*s.Budget), mostEnumerable)
 	if !(s.Space.Size() <= float64(limit)) {
@@ -88,7 +88,7 @@ func (p *proposals) anything(x []float64) (c space.Config, ok bool) {
 	return c, false
 }
 
-// climb improves x in place by so many small changes and returns its value.
+// climb improves x in place by steps random changes and returns its value.
 func (p *proposals) climb(f func(x []float64) float64, x []float64, value float64, steps int) float64 {
 	y := make([]float64, len(x))
 	sigma := 0.1
@@ -106,11 +106,11 @@ func (p *proposals) climb(f func(x []float64) float64, x []float64, value float6
 	return value
 }
 
-// design returns points to learn from: a Sobol sequence whose coordinates are
-// replaced by their ranks, so that every level of a small integer and every
-// category is met: at most half of what is left, except that a model wants eight
-// trials. Presets do not make it smaller: they lie close together, and a model
-// that knows little else stays with them.
+// design returns an initial design: a Sobol sequence whose coordinates are replaced
+// by their ranks, so that every level of a small integer and every category occurs.
+// It takes at most half of the budget left, but at least the eight trials that a
+// model needs. Presets do not replace it: they lie close together, and a model of
+// them alone does not explore.
 func (p *proposals) design(seed uint64, q Request) []Suggestion {
 	dims := len(p.enc.dims)
 	n := min(max(dims+3, 7), 12)

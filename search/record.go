@@ -74,7 +74,7 @@ func (s *study) write(line any) {
 type Recording struct {
 	Name   string // of the file, for errors
 	Header Header
-	// Whole is how many bytes of the file are whole lines: what follows was being
+	// Whole is how many bytes of the file are whole lines. A line after them was being
 	// written when the process died.
 	Whole   int
 	budgets []int               // after Header.Budget
@@ -89,7 +89,7 @@ type recorded struct {
 // Trials is how many trials it holds.
 func (r *Recording) Trials() int { return len(r.trials) }
 
-// Budget is what the study was planned for last, 0 if the record does not tell.
+// Budget is the last budget of the study, 0 if the record has none.
 func (r *Recording) Budget() int {
 	if n := len(r.budgets); n > 0 {
 		return r.budgets[n-1]
@@ -169,7 +169,7 @@ func (r *Recording) readHeader(text []byte, s *space.Space) error {
 	return nil
 }
 
-// of tells what the record says of itself.
+// of describes the record by its header.
 func (r *Recording) of() string {
 	var b bytes.Buffer
 	for _, k := range slices.Sorted(maps.Keys(r.Header.About)) {
@@ -262,7 +262,7 @@ func (r *Recording) readLine(text []byte, line int, s *space.Space) error {
 	return nil
 }
 
-// readBudget takes in that a study went on for a larger budget.
+// readBudget reads that a study continued with a larger budget.
 func (r *Recording) readBudget(budget int) error {
 	before := r.Budget()
 	if before == 0 || budget <= before {

@@ -122,13 +122,20 @@ type Entry struct {
 // Samplers lists every sampler in name order.
 var Samplers = []Entry{
 	{"auto", "one of the others, chosen by the space and the budget", newAuto},
-	{"bluefin", "two-point bandit gradient from the incumbent, as SelfTune does", func(s Setup) (Sampler, error) { return NewBlueFinSampler(s, BlueFinOptions{}) }},
-	{bluefinPlusName, "bluefin with its faults mended; categories by a bandit", func(s Setup) (Sampler, error) { return newBlueFinPlus(s), nil }},
-	{"forest", "expected improvement under randomised trees, with random points between", func(s Setup) (Sampler, error) { return newForestSampler(s), nil }},
-	{"gp", "most promising and most telling points under a Gaussian process", func(s Setup) (Sampler, error) { return newGPSampler(s), nil }},
-	{"local", "small changes of the best, the cheaper the later in a large budget", func(s Setup) (Sampler, error) { return newLocalSampler(s), nil }},
-	{"random", "independent uniform points", func(s Setup) (Sampler, error) { return newRandom(s), nil }},
-	{"sobol", "points spread evenly by a scrambled Sobol sequence", func(s Setup) (Sampler, error) { return newSobolSampler(s), nil }},
+	{"bluefin", "two-point bandit gradient from the incumbent, as SelfTune does", newBlueFin},
+	{bluefinPlusName, "bluefin adapted to schedulers' spaces; categories by a bandit", infallible(newBlueFinPlus)},
+	{"forest", "expected improvement under randomised trees, with random points in between", infallible(newForestSampler)},
+	{"gp", "knowledge gradient and expected improvement under a Gaussian process", infallible(newGPSampler)},
+	{"local", "local search around the best, for the end of a large budget", infallible(newLocalSampler)},
+	{"random", "independent uniform points", infallible(newRandom)},
+	{"sobol", "points spread evenly by a scrambled Sobol sequence", infallible(newSobolSampler)},
+}
+
+func newBlueFin(s Setup) (Sampler, error) { return NewBlueFinSampler(s, BlueFinOptions{}) }
+
+// infallible adapts a constructor that cannot fail.
+func infallible[S Sampler](make func(Setup) S) func(Setup) (Sampler, error) {
+	return func(s Setup) (Sampler, error) { return make(s), nil }
 }
 
 // DefaultSampler is used where none is named.

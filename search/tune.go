@@ -118,8 +118,8 @@ type Result struct {
 	Trials []Trial `json:"trials"` // in step order, each configuration once
 	// Best is the trial whose objective is expected to be lowest, given how it and
 	// those like it were measured: where measurements are noisy, the lowest is
-	// more likely to be lucky than good. Without noise it is the lowest one. It
-	// keeps to the limits, if there are any.
+	// biased (winner's curse). Without noise it is the lowest one. It keeps the
+	// limits, if there are any.
 	// Incumbent and Default are where those were measured (one trial may be all
 	// three). -1 where there is none.
 	Best        int             `json:"best"`
@@ -197,8 +197,8 @@ type study struct {
 	recordErr error
 }
 
-// maxStale is how many proposals in a row may bring nothing new. Drawing at
-// random, it misses one of 100 configurations with probability 4e-5.
+// maxStale is how many proposals in a row may be known already. Random sampling then
+// misses one of 100 configurations with probability 4e-5.
 const maxStale = 1000
 
 func newStudy(o Options) (*study, error) {
@@ -522,7 +522,7 @@ func (s *study) measure(ctx context.Context, batch []proposal) {
 	})
 	for _, t := range s.result.Trials {
 		if t.OK() {
-			s.setBase(t) // no incumbent came: the first good trial stands in
+			s.setBase(t) // without an incumbent: the first good trial
 			break
 		}
 	}
@@ -548,7 +548,7 @@ func (s *study) settle() {
 	}
 }
 
-// report tells of a trial, with its reward.
+// report records a trial with its reward and calls Progress.
 func (s *study) report(t Trial) {
 	s.write(Line{Trial: &t})
 	if s.Progress != nil {
@@ -559,7 +559,7 @@ func (s *study) report(t Trial) {
 // finish picks the winner.
 func (s *study) finish() Result {
 	r := &s.result
-	for ; s.settled < len(r.Trials); s.settled++ { // nothing good came at all
+	for ; s.settled < len(r.Trials); s.settled++ { // without any good trial
 		s.report(r.Trials[s.settled])
 	}
 	r.Best = s.winner()
@@ -605,8 +605,8 @@ type outcome struct {
 }
 
 // evaluateAll runs a batch on the workers and delivers the outcomes in order
-// from this goroutine. From the first on that the end of the context cut off,
-// they are left out, so that what was measured is how the whole study begins.
+// from this goroutine. It drops the first one that the end of the context cut off
+// and all after it, so that the trials are a prefix of the whole study's.
 func (s *study) evaluateAll(ctx context.Context, batch []proposal, deliver func(proposal, outcome)) {
 	type numbered struct {
 		i    int

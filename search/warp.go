@@ -22,7 +22,8 @@ type warping struct {
 	center, unit float64
 }
 
-// fitWarp fits a warp to values in the order of time; ok is false if it cannot be used on them.
+// fitWarp fits a warp to values in the order of time; ok is false if it cannot be
+// used on them.
 func fitWarp(w warp, values []float64) (out warping, ok bool) {
 	out = warping{warp: w, unit: 1}
 	if len(values) == 0 {
@@ -36,7 +37,7 @@ func fitWarp(w warp, values []float64) (out warping, ok bool) {
 			return out, false
 		}
 	case warpTail:
-		// Early trials are spread; later ones crowd around the best.
+		// Early trials are spread out; later ones lie around the best.
 		early := slices.Sorted(slices.Values(values[:min(len(values), 24)]))
 		out.low = low
 		out.knee = early[len(early)/4] - low

@@ -373,7 +373,7 @@ func (r *specReader) value(n *node, at string, p *Param) Value {
 
 // LoadConfig reads a configuration from YAML or JSON: values by parameter id,
 // or a document that has them under parameters, as the service answers. What
-// is not set or not allowed is projected, and changes says what became of it;
+// is not set or not allowed is projected, and changes lists what changed;
 // values may be written as [Space.Parse] reads them. A name that the space does
 // not have is an error.
 func (s *Space) LoadConfig(text []byte) (c Config, changes []Change, err error) {

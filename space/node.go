@@ -40,7 +40,7 @@ func (k nodeKind) String() string {
 // maxDepth bounds how deep a document nests. A specification needs six levels.
 const maxDepth = 32
 
-// parseDocument reads YAML, or JSON, which is told by its first character.
+// parseDocument reads YAML or JSON, recognised by its first character.
 // JSON is not read as YAML: it may have tabs and escapes that YAML refuses.
 func parseDocument(text []byte) (*node, error) {
 	if trimmed := bytes.TrimLeft(text, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(text) {

@@ -40,13 +40,13 @@ type Scope struct {
 	// Delta is the share of the objective below which a gain counts as none;
 	// default 0.01.
 	Delta float64
-	// KeepFree is how many parameters stay free whatever speaks against them: so
-	// many that promise most, and so many whose effects are the surest; default 2.
+	// KeepFree is how many parameters stay free in any case: this many of the largest
+	// possible gains, and this many of the surest effects; default 2.
 	KeepFree int
 }
 
-// pairs is how many pairs of parameters, those with the largest effects, are
-// looked at together.
+// pairs is how many pairs of parameters, those with the largest effects, are tried
+// together.
 const pairs = 5
 
 // z90 makes the confidence bounds of scope narrowing.

@@ -31,7 +31,7 @@ type Update struct {
 	// Error is the mean relative error with which the new rows were predicted
 	// before they were learnt, by objective.
 	Error map[string]float64 `json:"error"`
-	// Drifted names the objectives that no longer follow the model.
+	// Drifted names the objectives that do not follow the model any more.
 	Drifted []string `json:"drifted,omitempty"`
 	// Reset says that all rows before these ones were forgotten, because of that.
 	Reset bool `json:"reset,omitempty"`

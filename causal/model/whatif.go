@@ -25,13 +25,13 @@ type Answer struct {
 	// may account for its edges, they also cover the answer without these.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Identified is false in that case: the data cannot tell.
+	// Identified is false in that case: the effect is not identified by the data.
 	Identified bool `json:"identified"`
 	// Head is where the answer comes from: "blend", or "structural" where metrics
 	// are set.
 	Head string `json:"head"`
-	// Moves are what the structural head says of the metrics between the settings
-	// and the objective, causes first: why the answer is what it is.
+	// Moves are the structural head's predictions of the metrics between the settings
+	// and the objective, causes first: they explain the answer.
 	Moves []Move `json:"moves,omitempty"`
 }
 

@@ -121,7 +121,7 @@ func number(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', -1, 64)
 }
 
-// meaning says what an edge tells.
+// meaning returns what an edge means in words.
 func meaning(e causal.Edge) string {
 	e = downwards(e)
 	a, b := e.Source, e.Target

@@ -127,7 +127,7 @@ func hints(d *causal.Document) []string {
 	return out
 }
 
-// dependentInputs says of each input which others it depends on, in the nodes'
+// dependentInputs lists for each input the others that it depends on, in the nodes'
 // order and every pair once.
 func dependentInputs(d *causal.Document) []string {
 	with := map[string][]string{}

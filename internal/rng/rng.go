@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 )
 
-// Stream is the generator for a purpose, told apart by a name and numbers (a
+// Stream is the generator for a purpose, identified by a name and numbers (a
 // run's seed, a round, a future).
 func Stream(purpose string, seed uint64, more ...uint64) *rand.Rand {
 	h := fnv.New64a()

@@ -40,7 +40,7 @@ func Read(r io.Reader) (*Model, error) {
 	return m, nil
 }
 
-// options are the training options that a file tells.
+// options are the training options in a file.
 func (t *text) options() (BoostOptions, error) {
 	var o BoostOptions
 	if t.average {

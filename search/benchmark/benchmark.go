@@ -56,7 +56,7 @@ func Regret(ctx context.Context, o *objectives.Objective, sampler string, budget
 	return o.Regret(r.Trials[r.Best].Config), r.Choice, nil
 }
 
-// Run measures a sampler on an objective with seeds 1 to seeds, on so many
+// Run measures a sampler on an objective with seeds 1 to seeds, on that many
 // workers; how many changes nothing but the time.
 func Run(ctx context.Context, o *objectives.Objective, sampler string, budget, seeds, workers int) (Figures, error) {
 	f := Figures{Objective: o.Name, Sampler: sampler, Budget: budget, Seeds: seeds, Regrets: make([]float64, seeds)}
