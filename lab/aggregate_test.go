@@ -53,6 +53,9 @@ func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs,
 
 // On the sample, in rounds: fewer jobs, nearly the same objective.
 func TestStudyAggregate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures configurations on groups of several widths")
+	}
 	w := trace.Sample()
 	first, last := w.Span()
 	for scheduler := range map[string]bool{"tiresias": true, "themis": true, "lucid": true} {
