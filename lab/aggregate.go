@@ -27,11 +27,11 @@ type AggregateOptions struct {
 	Hours int
 	// Repeats is how often each measurement is timed; the fastest counts.
 	Repeats int
-	// Progress is told after every configuration.
+	// Progress is called after every configuration.
 	Progress func(done, of int)
 }
 
-// AggregateStudy is what the trace aggregator saves and what it costs.
+// AggregateStudy is the speed-up of the trace aggregator and the loss of accuracy.
 type AggregateStudy struct {
 	Trace     string   `json:"trace"`
 	Scheduler string   `json:"scheduler"`
@@ -288,8 +288,8 @@ func Kendall(a, b []float64) float64 {
 	return tau
 }
 
-// worthIt is the share by which two configurations' objectives differ if it
-// matters which is better: another seed moves an evaluation by as much.
+// worthIt is the relative difference of two objectives from which it matters which is
+// better: that between seeds.
 const worthIt = .01
 
 // kendallApart is Kendall of the pairs that differ by more than a share in the

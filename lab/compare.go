@@ -34,7 +34,7 @@ type CompareOptions struct {
 	Time time.Duration
 	// Incumbent is in force all the time.
 	Incumbent space.Config
-	// Progress is told after every search.
+	// Progress is called after every search.
 	Progress func(done, of int)
 }
 
@@ -57,8 +57,8 @@ type Comparison struct {
 // incumbent's over winner's, above 1 is better.
 type ComparedSearch struct {
 	Search string `json:"search"`
-	// OnFutures is measured on the futures that were searched on, OnTruth on what
-	// really came.
+	// OnFutures is measured on the futures that were searched on, OnTruth on the actual
+	// future.
 	OnFutures float64 `json:"ratio_on_futures"`
 	OnTruth   float64 `json:"ratio_on_truth"`
 	// AgainstReference is this search's controllable part over the reference's,
@@ -143,9 +143,9 @@ func Searches() [][2]string {
 	return out
 }
 
-// Compare runs the cluster under one configuration and searches at several
-// instants, with every search on the same futures, and judges what each found
-// on those futures and on what really came.
+// Compare runs the cluster under one configuration and searches at several instants,
+// with every search on the same futures. It measures the winners on those futures and
+// on the actual future.
 func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparison, error) {
 	kinds, err := findSearches(c.Searches)
 	if err != nil {
@@ -281,8 +281,8 @@ func (t *tally) begin() {
 	t.futures, t.truth = append(t.futures, 0), append(t.truth, 0)
 }
 
-// leastControllable keeps ratios finite where a winner leaves nothing to win:
-// this share of the objective counts as nothing.
+// leastControllable, a share of the objective, is the least controllable part, which
+// keeps ratios finite.
 const leastControllable = 1e-3
 
 func controllable(m search.Measurement) float64 {
@@ -341,8 +341,8 @@ func (t *tally) search(ctx context.Context, r *round.Round, pruner *prune.Pruner
 	return nil
 }
 
-// withProcessTime ends a context once the process has used so much processor
-// time. Call stop when it is no longer needed.
+// withProcessTime cancels a context once the process has used processor time until.
+// Call stop to release it.
 func withProcessTime(ctx context.Context, until time.Duration) (limited context.Context, stop func()) {
 	limited, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -32,7 +32,7 @@ type Foresight struct {
 	Mean           float64 `json:"error_mean"`
 	IncumbentOnly  float64 `json:"error_incumbent_only"`
 	// Rank is the mean over segments of Spearman's correlation of predicted and
-	// measured: whether configurations are told apart.
+	// measured objectives.
 	Rank       float64 `json:"rank_correlation"`
 	RankDirect float64 `json:"rank_correlation_direct"`
 	// Spread is the mean over the segments judged on of the ratio of the 90 % to
@@ -41,8 +41,8 @@ type Foresight struct {
 	// Differ is of the segments where that ratio is above differs: on the others
 	// configurations are as good as each other, and there is no order to find.
 	Differ Differing `json:"where_configurations_differ"`
-	// Tries is what the model saves who measures a segment's configurations in its
-	// order, the most promising first, instead of at random.
+	// Tries compares measuring a segment's configurations in the order of the
+	// predictions with a random order.
 	Tries Tries `json:"tries"`
 	// Weight of the structural head, and family of the direct one.
 	Weight   float64          `json:"weight_structural"`
@@ -97,7 +97,7 @@ func (t *Tries) add(predicted, measured []float64) {
 		}
 	}
 	n := float64(len(sorted))
-	t.Random += (n + 1) / float64(good+1) // the first of so many good ones among n
+	t.Random += (n + 1) / float64(good+1) // expected position of the first of good items among n
 	three := min(3, len(order))
 	least := math.Inf(1)
 	for _, i := range order[:three] {

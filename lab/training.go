@@ -30,15 +30,15 @@ type TrainingOptions struct {
 	Configs int
 	// Incumbent is in force while the cluster runs from segment to segment.
 	Incumbent space.Config
-	// Progress is told after every configuration.
+	// Progress is called after every configuration.
 	Progress func(done, of int)
 }
 
-// Training is what configurations did to segments of a trace, as the causal
-// model learns from it.
+// Training is a training set for the causal model: configurations measured on segments
+// of a trace.
 type Training struct {
-	// Table and Spec are what there is to learn from. The columns SegmentColumn and
-	// that of BaseName are there to be told from, and ignored in learning.
+	// Table and Spec are the input of causal.Learn, which ignores the columns
+	// SegmentColumn and BaseName.
 	Table *causal.Table
 	Spec  *causal.Spec
 	// Segments are the indexes of the rows' segments, and Starts when those begin.
@@ -156,15 +156,13 @@ func Train(ctx context.Context, o replay.Options, t TrainingOptions) (*Training,
 }
 
 // RatioName is the column of an objective over what it is under the incumbent:
-// the workload's own run times cancel out, so that one model serves long and
-// short jobs, and rewards of a search are ratios too.
+// run times cancel out, so that one model serves long and short jobs; rewards of a
+// search are ratios too.
 func RatioName(objective string) string { return objective + "_over_incumbent" }
 
-// overBase are the metrics of which the change from the incumbent's is taken, as
-// a multiple of the incumbent's objective, with the names of those: what jobs lose
-// more adds up to the objective's ratio then. Without the difference a metric
-// would go with how busy a segment is while the ratio does not, which looks as if
-// the metric were no cause of it.
+// overBase maps metrics to the column of their difference from the incumbent's, as a
+// multiple of the incumbent's objective, so that they add up to the objective's ratio.
+// The raw metric is confounded by the load of the segment, the ratio is not.
 var overBase = map[string]string{"avg_queue_s": "queue_change", "restart_s_per_job": "restart_change"}
 
 // leastBase keeps objectives that can be zero, such as a share of jobs, finite.

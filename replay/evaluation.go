@@ -113,8 +113,8 @@ func (e *Evaluation) counted() *workload.Workload {
 	return e.Workload.Window(e.Options.From, e.Options.To)
 }
 
-// rounds is the number of intervals in the window: what the budget of methods
-// that tune once is multiplied with.
+// rounds is the number of intervals in the window, by which the budget of methods that
+// tune once is multiplied.
 func (e *Evaluation) rounds() int {
 	return int((e.Options.To - e.Options.From + e.Options.Interval - 1) / e.Options.Interval)
 }
@@ -175,7 +175,7 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 	}
 	spent += took
 	if m.hold != nil && out.Evaluations > 0 {
-		out.Rounds = e.rounds() // what its budget stands for
+		out.Rounds = e.rounds() // whose budget it used
 	}
 	if out.Rounds > 0 {
 		out.TuningPerRound = spent.Seconds() / float64(out.Rounds)
@@ -203,7 +203,7 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 		if live.Sim.Done() {
 			break
 		}
-		// Once nothing arrives any more, a configuration matters only while jobs wait.
+		// After the last arrival a configuration matters only while jobs wait.
 		quiet := at >= e.Options.To && live.Sim.Waiting() == 0 && arrived == live.Sim.Submitted()
 		arrived = live.Sim.Submitted()
 		if tune == nil || quiet {
@@ -239,7 +239,7 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 	return spent, nil
 }
 
-// finite keeps ratios within what JSON can say.
+// finite replaces values that JSON cannot hold.
 func finite(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
@@ -247,7 +247,7 @@ func finite(v float64) float64 {
 	return max(0, min(v, 1e9))
 }
 
-// measure takes the counted jobs' outcomes.
+// measure summarises the outcomes of the counted jobs.
 func (e *Evaluation) measure(out *Method, sim *simulator.Sim) {
 	all := sim.Outcomes(nil)
 	counted := all[:0]

@@ -31,8 +31,8 @@ func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, err
 }
 
 // recall puts the history into a ledger: the jobs that had ended by the start,
-// at the times of the trace. Those that had not are not on the cluster, which
-// starts cold, and nobody has seen their end.
+// at the times of the trace. Jobs that had not ended are left out: the cluster starts
+// empty, and their end is unknown.
 func (e *Evaluation) recall(l *workload.Ledger) {
 	for i := range e.before {
 		j := &e.before[i]

@@ -18,8 +18,8 @@ import (
 // set.
 type method struct {
 	name, description string
-	// hold chooses one configuration before the replay and keeps it. It returns
-	// what it cost, and a remark if it could not do what its name says.
+	// hold chooses one configuration before the replay. It returns its cost, and a
+	// remark if it could not do what its name says.
 	hold func(context.Context, *Evaluation) (choice, error)
 	// tune makes the function that decides every round.
 	tune func(*Evaluation) roundFunc
@@ -97,7 +97,7 @@ func holdHistory(ctx context.Context, e *Evaluation) (choice, error) {
 	}
 	jobs := append([]workload.Job(nil), e.history...)
 	for i := range jobs {
-		// What had not ended by then had only shown so much of its duration.
+		// Of jobs still running at From only the elapsed time is known.
 		jobs[i].Duration = min(jobs[i].Duration, max(time.Second, e.Options.From-jobs[i].Submit))
 	}
 	w, err := workload.New("history", e.Options.Trace.Zero(), jobs)
@@ -111,9 +111,8 @@ func holdOracle(ctx context.Context, e *Evaluation) (choice, error) {
 	return e.tuneOnce(ctx, "fixed-oracle", e.window())
 }
 
-// window is what is replayed, as a scenario. Past services are those of the live
-// simulation: without, policies that learn from them would be judged otherwise
-// than they are replayed.
+// window is the replayed workload as a scenario. Past services are those of the live
+// simulation, so that policies that learn from them decide as in the replay.
 func (e *Evaluation) window() round.Scenario {
 	l := workload.NewLedger(e.Options.Cluster)
 	e.recall(l)
@@ -121,9 +120,8 @@ func (e *Evaluation) window() round.Scenario {
 }
 
 // manyEvaluations is the budget above which a method that tunes once spreads its
-// evaluations evenly: a model of more trials costs more than measuring more. Up to
-// it, a model found better configurations than as many spread evenly (tight: average
-// JCT 15,220 s against 15,349 s in 336).
+// evaluations evenly over the space, as fitting a model to more trials costs more than
+// measuring more (docs/evaluation.md#tuning-once).
 const manyEvaluations = 400
 
 // tuneOnce spends all rounds' budget on one scenario.
@@ -156,7 +154,7 @@ func randomPreset(e *Evaluation) roundFunc {
 	}
 }
 
-// selfTune keeps the sampler's centre from round to round, and knows no preset.
+// selfTune keeps the sampler's centre from round to round and has no presets.
 func selfTune(e *Evaluation) roundFunc {
 	var state json.RawMessage
 	return func(ctx context.Context, m *RoundInput) (round.Result, error) {
@@ -212,7 +210,7 @@ func (e *Evaluation) Futures(ctx context.Context, m *RoundInput) ([]round.Scenar
 	return m.Forecast(ctx, e.engine, e.Options.Horizon, e.Options.Futures, m.Seed)
 }
 
-// Truth is the scenario that really follows.
+// Truth is the scenario of the trace itself: actual arrivals and remaining durations.
 func (e *Evaluation) Truth(m *RoundInput) round.Scenario {
 	sim := &m.live.Sim
 	x := round.Scenario{State: &m.State, Arrivals: e.Workload.Window(m.State.At+1, m.State.At+1+e.Options.Horizon),
@@ -241,7 +239,7 @@ func (e *Evaluation) Scorer(scenarios ...round.Scenario) (*round.Scorer, error) 
 	return round.NewScorer(&p, scenarios)
 }
 
-// Round fills in what all methods share.
+// Round is a round with what all methods share.
 func (e *Evaluation) Round(x []round.Scenario, incumbent space.Config, seed uint64) *round.Round {
 	r := &round.Round{Problem: e.Problem(incumbent), Settings: e.Options.Settings, Scenarios: x, Cache: e.cache}
 	r.Seed, r.Search = seed, round.SearchFull

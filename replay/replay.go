@@ -39,7 +39,7 @@ type Options struct {
 	// Generate says how futures are made.
 	Generate generation.Method
 	Simulate simulator.Options
-	// Progress is told after every round of every method.
+	// Progress is called after every round of every method.
 	Progress func(Step)
 }
 
@@ -82,7 +82,7 @@ type Report struct {
 	JobIDs []string `json:"-"`
 }
 
-// Method is what became of the workload under one method.
+// Method is the outcome of the workload under one method.
 type Method struct {
 	Method      string  `json:"method"`
 	Description string  `json:"description"`

@@ -9,16 +9,16 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Inert names the parameters of a scheduler that make no difference where jobs
-// have deadlines or not, and run times are told or not.
-func Inert(s *schedulers.Scheduler, deadlines, told bool) []string {
+// Inert names the parameters of a scheduler that have no effect, given whether jobs have
+// deadlines and whether run times are reported.
+func Inert(s *schedulers.Scheduler, deadlines, reported bool) []string {
 	if s.Inert == nil {
 		return nil
 	}
-	return s.Inert(deadlines, told)
+	return s.Inert(deadlines, reported)
 }
 
-// InertNote says of parameters that they make no difference, "" of none.
+// InertNote says that parameters have no effect; "" without parameters.
 func InertNote(ids []string) string {
 	if len(ids) == 0 {
 		return ""
@@ -26,13 +26,12 @@ func InertNote(ids []string) string {
 	return strings.Join(ids, ", ") + " stay as they are: no deadline or run time told lets them make a difference"
 }
 
-// withoutInert is the round in a space in which parameters that make no difference
-// in its scenarios can only be what they are in the incumbent, so that no
-// measurement is spent on them. It names them; if there are none, or the sampler
-// goes on in later rounds, it is the round itself.
+// withoutInert fixes the parameters that have no effect in the round's scenarios at the
+// incumbent's values, so that no measurement is spent on them, and names them. It is the
+// round itself if there are none, or if the sampler continues in later rounds.
 func (r *Round) withoutInert() (*Round, []string) {
 	if strings.HasPrefix(r.Sampler, "bluefin") || r.State != nil {
-		return r, nil // it goes on from round to round, in coordinates of the space
+		return r, nil // its state is in coordinates of the space
 	}
 	inert := Inert(r.Scheduler, r.hasDeadline(), r.Options.Estimate != nil)
 	if len(inert) == 0 || r.Space.Check(r.Incumbent) != nil {
@@ -62,8 +61,7 @@ func (r *Round) withoutInert() (*Round, []string) {
 	return &n, held
 }
 
-// move is a configuration in another space of the same parameters, changed as
-// that asks for.
+// move projects a configuration into another space of the same parameters.
 func move(c space.Config, to *space.Space) space.Config {
 	values := space.Values{}
 	for _, id := range c.IDs() {

@@ -11,8 +11,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Memory is how far back durations are learnt from, and ArrivalMemory arrivals;
-// Retention is what a round may look back in all.
+// Memory is how far back durations are learnt from, ArrivalMemory arrivals, and
+// Retention the most a round looks back.
 const (
 	Memory        = 7 * 24 * time.Hour
 	ArrivalMemory = 28 * 24 * time.Hour
@@ -43,8 +43,8 @@ func Services(l *workload.Ledger, at time.Duration) []time.Duration {
 	return out
 }
 
-// work returns what a job has done in the time it held its GPUs: restarts make no
-// progress. How much a spread placement slowed it down is not known.
+// work returns the progress of a job in the time it held its GPUs, without restarts. The
+// slowdown by a spread placement is not known.
 func (s *Snapshot) work() func(held time.Duration, starts, gpus int) time.Duration {
 	models := s.Simulator.Models
 	if models == nil {
@@ -89,9 +89,8 @@ func (r byID) active(s *workload.State) []durations.Record {
 	return out
 }
 
-// fitting is a state without the jobs that ask for more GPUs than the cluster
-// has, now that some of it may be down: no configuration can run them, and they
-// say nothing about any. out counts them.
+// fitting drops the jobs that ask for more GPUs than the cluster has at present, which
+// no configuration can run. out counts them.
 func fitting(s *workload.State) (fit *workload.State, out int) {
 	total := s.Cluster.TotalGPUs()
 	c := *s

@@ -11,11 +11,11 @@ import (
 	"github.com/autosched/autosched/search"
 )
 
-// noise is the relative difference below which two results are the same: over
-// six seeds, methods that tune on the built-in sample moved by up to 0.03.
+// noise is the ratio below which two results count as equal: about the variation of
+// tuning methods between seeds.
 const noise = 1.02
 
-// role is what a method stands for in a comparison.
+// role of a method in a comparison.
 type role int
 
 const (

@@ -9,12 +9,12 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Cluster turns what happens in a simulation that stands for a cluster into the
-// events a scheduler would send, for a ledger or for the service.
+// Cluster is a simulation in place of a real cluster. It sends the events that a
+// scheduler would send to a ledger or to the service.
 type Cluster struct {
 	Sim  simulator.Sim
 	Send func(workload.Event)
-	// Revision is the configuration in force, told with every event.
+	// Revision is the configuration in force; every event names it.
 	Revision string
 
 	sent int
@@ -29,7 +29,7 @@ func (l *Cluster) Observe(e simulator.Event) {
 	switch e.Kind {
 	case workload.Submitted:
 		out.Job = *spec
-		out.Job.Duration = 0 // nobody tells
+		out.Job.Duration = 0 // unknown until the end
 		out.Job.Status = workload.Unknown
 	case workload.Started, workload.Resumed:
 		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))
@@ -42,7 +42,7 @@ func (l *Cluster) Observe(e simulator.Event) {
 	l.send(out)
 }
 
-// Applied tells that a configuration took effect.
+// Applied sends that a configuration took effect.
 func (l *Cluster) Applied(at time.Duration, revision string) {
 	l.Revision = revision
 	l.send(workload.Event{Kind: workload.ConfigApplied, Time: at, Revision: revision})
