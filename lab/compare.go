@@ -172,6 +172,7 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 		return nil, err
 	}
 	all := make([]tally, len(kinds))
+	done := 0
 	for n, at := range instants {
 		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return nil, err
@@ -181,34 +182,17 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 			all[k].begin()
 		}
 		for seed := range c.Seeds {
-			m := e.Input(live, n*c.Seeds+seed, at, c.Incumbent)
-			x, err := e.Futures(ctx, m)
+			in := e.Input(live, n*c.Seeds+seed, at, c.Incumbent)
+			shared, err := newMatch(ctx, e, in, kinds[0].name)
 			if err != nil {
 				return nil, err
 			}
-			truth, err := e.Scorer(e.Truth(m))
-			if err != nil {
-				return nil, err
-			}
-			before, err := truth.Measure(ctx, c.Incumbent)
-			if err != nil {
-				return nil, err
-			}
-			best := make(map[string]float64) // of searches without a model
 			for k, kind := range kinds {
-				r := e.Round(x, c.Incumbent, m.Seed)
-				r.Always, r.Cache = true, nil
-				kind.set(r)
-				var pruner *prune.Pruner
-				if kind.prunes {
-					pruner = all[k].pruner(e, seed)
-				}
-				workload := workloadOf(x, e.Options.Cluster.TotalGPUs(), e.Options.Horizon)
-				if err := all[k].search(ctx, r, pruner, workload, c.Time, truth, before, kinds[0].name, kind.name, best); err != nil {
+				if err := all[k].search(ctx, kind, shared, seed, c.Time); err != nil {
 					return nil, fmt.Errorf("%s at %s: %w", kind.name, e.Clock(at), err)
 				}
-				if c.Progress != nil {
-					c.Progress((n*c.Seeds+seed)*len(kinds)+k+1, len(instants)*c.Seeds*len(kinds))
+				if done++; c.Progress != nil {
+					c.Progress(done, len(instants)*c.Seeds*len(kinds))
 				}
 			}
 		}
@@ -217,6 +201,32 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 		out.Searches = append(out.Searches, all[k].report(kind.name, &all[0]))
 	}
 	return out, nil
+}
+
+// match is what the searches of one seed at one instant share.
+type match struct {
+	e         *replay.Evaluation
+	in        *replay.RoundInput
+	futures   []round.Scenario
+	workload  []float64          // that a pruner gets
+	truth     *round.Scorer      // of the actual future
+	before    search.Measurement // of the incumbent in truth
+	reference string
+	best      map[string]float64 // objectives found, by search without a model
+}
+
+func newMatch(ctx context.Context, e *replay.Evaluation, in *replay.RoundInput, reference string) (*match, error) {
+	x := &match{e: e, in: in, reference: reference, best: map[string]float64{}}
+	var err error
+	if x.futures, err = e.Futures(ctx, in); err != nil {
+		return nil, err
+	}
+	x.workload = workloadOf(x.futures, e.Options.Cluster.TotalGPUs(), e.Options.Horizon)
+	if x.truth, err = e.Scorer(e.Truth(in)); err != nil {
+		return nil, err
+	}
+	x.before, err = x.truth.Measure(ctx, in.Incumbent)
+	return x, err
 }
 
 func findSearches(names []string) ([]searchKind, error) {
@@ -293,7 +303,12 @@ func controllable(m search.Measurement) float64 {
 	return sum / float64(len(m.Values))
 }
 
-func (t *tally) search(ctx context.Context, r *round.Round, pruner *prune.Pruner, workload []float64, limit time.Duration, truth *round.Scorer, before search.Measurement, reference, name string, best map[string]float64) error {
+// search runs one search and adds what it found. limit, if positive, bounds its
+// processor time.
+func (t *tally) search(ctx context.Context, kind searchKind, x *match, seed int, limit time.Duration) error {
+	r := x.e.Round(x.futures, x.in.Incumbent, x.in.Seed)
+	r.Always, r.Cache = true, nil
+	kind.set(r)
 	began := cputime.Process()
 	var at []time.Duration // of each trial
 	r.Progress = func(search.Trial) { at = append(at, cputime.Process()-began) }
@@ -302,9 +317,9 @@ func (t *tally) search(ctx context.Context, r *round.Round, pruner *prune.Pruner
 		spent, stop = withProcessTime(ctx, began+limit)
 	}
 	var pruning *prune.Study
-	if pruner != nil {
+	if kind.prunes {
 		var err error
-		if pruning, err = pruner.Begin(spent, r.Incumbent, workload); err != nil {
+		if pruning, err = t.pruner(x.e, seed).Begin(spent, r.Incumbent, x.workload); err != nil {
 			stop()
 			return err
 		}
@@ -325,18 +340,18 @@ func (t *tally) search(ctx context.Context, r *round.Round, pruner *prune.Pruner
 	if pruning != nil {
 		t.audit(pruning)
 	}
-	t.match(got, at, reference, name, best)
+	t.match(got, at, x.reference, kind.name, x.best)
 	if !got.Best.OK() || !got.Incumbent.OK() {
 		return nil // no time for two configurations: the incumbent stays
 	}
-	after, err := truth.Measure(ctx, got.Config)
+	after, err := x.truth.Measure(ctx, got.Config)
 	if err != nil {
 		return err
 	}
 	last := len(t.futures) - 1
 	t.futures[last] += math.Log(controllable(got.Incumbent.Measurement) / controllable(got.Best.Measurement))
-	if !after.Exhausted && !before.Exhausted {
-		t.truth[last] += math.Log(controllable(before) / controllable(after))
+	if !after.Exhausted && !x.before.Exhausted {
+		t.truth[last] += math.Log(controllable(x.before) / controllable(after))
 	}
 	return nil
 }

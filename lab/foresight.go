@@ -133,49 +133,76 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 		}
 	}
 	if len(train) < model.MinRows || len(test) == 0 {
-		return nil, errors.New("training: too few segments to learn from some and judge on others: take a longer window, shorter segments or more configurations")
+		return nil, errors.New("training: too few segments to learn from some and judge on others: " +
+			"take a longer window, shorter segments or more configurations")
 	}
-	learnt := t.Table.Select(train)
-	for i := range learnt.Len() {
-		if c := learnt.Column(i); t.Spec.Tiers[c.Name] == causal.TierObjective && slices.Min(c.Values) == slices.Max(c.Values) {
-			return nil, fmt.Errorf("training: %s is %g in every row to learn from: configurations make no difference there; take a busier window or fewer nodes", c.Name, c.Values[0])
+	m, graph, err := t.fit(ctx, train, learn, fit)
+	if err != nil {
+		return nil, err
+	}
+	got, err := t.predict(m, train, test)
+	if err != nil {
+		return nil, err
+	}
+	e := m.Errors()[0]
+	f := &Foresight{
+		Objective: m.Objectives()[0], TrainRows: len(train), TrainSegments: cut, TestRows: len(test), TestSegments: len(t.Starts) - cut,
+		Error: relative(got.blend, got.measured), DirectOnly: relative(got.direct, got.measured),
+		StructuralOnly: relative(got.structural, got.measured), Mean: relative(got.mean, got.measured),
+		IncumbentOnly: relative(got.incumbent, got.measured),
+		Weight:        e.Weight, Family: e.Family, Edges: len(graph.Edges), Document: graph,
+	}
+	f.rank(got)
+	return f, nil
+}
+
+// fit learns a graph on some rows and a model along it.
+func (t *Training) fit(ctx context.Context, rows []int, learn causal.LearnOptions, fit model.Options) (*model.Model, *causal.Document, error) {
+	table := t.Table.Select(rows)
+	for i := range table.Len() {
+		if c := table.Column(i); t.Spec.Tiers[c.Name] == causal.TierObjective && slices.Min(c.Values) == slices.Max(c.Values) {
+			return nil, nil, fmt.Errorf("training: %s is %g in every row to learn from: configurations make no difference there; "+
+				"take a busier window or fewer nodes", c.Name, c.Values[0])
 		}
 	}
-	d, err := causal.Learn(ctx, learnt, t.Spec, learn)
+	graph, err := causal.Learn(ctx, table, t.Spec, learn)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s, err := model.Follow(learnt, d)
+	structure, err := model.Follow(table, graph)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	fit.LogObjectives = true
-	for _, r := range train {
+	for _, r := range rows {
 		fit.Groups = append(fit.Groups, t.Segments[r])
 	}
-	m, err := model.Fit(ctx, learnt, s, fit)
-	if err != nil {
-		return nil, err
-	}
+	m, err := model.Fit(ctx, table, structure, fit)
+	return m, graph, err
+}
+
+// predictions of the objective on the rows judged on, by the model, its heads and the
+// two baselines of Foresight.
+type predictions struct {
+	segment                   []int
+	measured                  []float64
+	blend, direct, structural []float64
+	mean, incumbent           []float64
+}
+
+func (t *Training) predict(m *model.Model, train, test []int) (*predictions, error) {
 	objective := m.Objectives()[0]
 	column := t.Table.Index(objective)
 	points := make([]model.Point, len(test))
-	measured, base := make([]float64, len(test)), make([]float64, len(test))
-	segment := make([]int, len(test))
 	for k, r := range test {
-		p := make(model.Point, t.Table.Len())
-		for i := range p {
-			p[i] = t.Table.Column(i).Values[r]
+		points[k] = make(model.Point, t.Table.Len())
+		for i := range points[k] {
+			points[k][i] = t.Table.Column(i).Values[r]
 		}
-		points[k], measured[k], base[k], segment[k] = p, p[column], t.Bases[r], t.Segments[r]
 	}
 	got, err := m.Predict(objective, points)
 	if err != nil {
 		return nil, err
-	}
-	blend, direct, structural := make([]float64, len(got)), make([]float64, len(got)), make([]float64, len(got))
-	for k, p := range got {
-		blend[k], direct[k], structural[k] = p.Mean, p.Direct, p.Structural
 	}
 	mean := 0.0
 	var ratios []float64
@@ -185,18 +212,24 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 		ratios = append(ratios, v)
 	}
 	slices.Sort(ratios)
-	ratio := ratios[len(ratios)/2]
-	constant, ratioed := make([]float64, len(test)), make([]float64, len(test))
-	for k := range test {
-		constant[k], ratioed[k] = mean/base[k], ratio
+	p := &predictions{}
+	for k, r := range test {
+		p.segment = append(p.segment, t.Segments[r])
+		p.measured = append(p.measured, points[k][column])
+		p.blend = append(p.blend, got[k].Mean)
+		p.direct = append(p.direct, got[k].Direct)
+		p.structural = append(p.structural, got[k].Structural)
+		p.mean = append(p.mean, mean/t.Bases[r])
+		p.incumbent = append(p.incumbent, ratios[len(ratios)/2])
 	}
-	e := m.Errors()[0]
-	f := &Foresight{Objective: objective, TrainRows: len(train), TrainSegments: cut, TestRows: len(test), TestSegments: len(t.Starts) - cut,
-		Error: relative(blend, measured), DirectOnly: relative(direct, measured), StructuralOnly: relative(structural, measured),
-		Mean: relative(constant, measured), IncumbentOnly: relative(ratioed, measured), Weight: e.Weight, Family: e.Family, Edges: len(d.Edges), Document: d}
+	return p, nil
+}
+
+// rank judges the order of configurations within each segment.
+func (f *Foresight) rank(p *predictions) {
 	segments := 0.0
 	var where []int // rows of segments on which configurations differ
-	for _, rows := range bySegment(segment) {
+	for _, rows := range bySegment(p.segment) {
 		pick := func(from []float64) []float64 {
 			out := make([]float64, len(rows))
 			for i, r := range rows {
@@ -204,18 +237,19 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 			}
 			return out
 		}
-		rank := stats.Spearman(pick(blend), pick(measured))
+		measured, predicted := pick(p.measured), pick(p.blend)
+		rank := stats.Spearman(predicted, measured)
 		f.Rank += rank
-		f.RankDirect += stats.Spearman(pick(direct), pick(measured))
-		f.Tries.add(pick(blend), pick(measured))
-		sorted := slices.Sorted(slices.Values(pick(measured)))
+		f.RankDirect += stats.Spearman(pick(p.direct), measured)
+		f.Tries.add(predicted, measured)
+		sorted := slices.Sorted(slices.Values(measured))
 		spread := sorted[len(sorted)*9/10] / sorted[len(sorted)/10]
 		f.Spread += spread
 		segments++
 		if spread > differs {
 			f.Differ.Segments++
 			f.Differ.Rank += rank
-			f.Differ.Tries.add(pick(blend), pick(measured))
+			f.Differ.Tries.add(predicted, measured)
 			where = append(where, rows...)
 		}
 	}
@@ -224,13 +258,12 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 		f.Differ.Rank /= float64(f.Differ.Segments)
 		f.Differ.Tries.over(float64(f.Differ.Segments))
 		for _, r := range where {
-			f.Differ.Error += math.Abs(blend[r]-measured[r]) / measured[r] / float64(n)
-			f.Differ.IncumbentOnly += math.Abs(ratio-measured[r]) / measured[r] / float64(n)
+			f.Differ.Error += math.Abs(p.blend[r]-p.measured[r]) / p.measured[r] / float64(n)
+			f.Differ.IncumbentOnly += math.Abs(p.incumbent[r]-p.measured[r]) / p.measured[r] / float64(n)
 		}
 	}
 	f.Rank, f.RankDirect, f.Spread = f.Rank/segments, f.RankDirect/segments, f.Spread/segments
 	f.Tries.over(segments)
-	return f, nil
 }
 
 func bySegment(segment []int) [][]int {
