@@ -145,12 +145,33 @@ func (r *document) find(name string) *replay.Method {
 	return nil
 }
 
+// verdict judges the best adaptive method against the best that an operator could hold
+// fixed, the control and hindsight.
 func (r *document) verdict() verdict {
 	best := r.lowest(roleAdaptive)
 	if best == nil {
 		return r.verdictWithout()
 	}
-	v := verdict{Best: best.Method}
+	v := verdict{Best: best.Method, Rows: r.comparisons(best)}
+	rival := r.lowest(roleFixed)
+	if rival == nil {
+		rival = r.lowest(roleHindsight)
+	}
+	if rival == nil {
+		v.Class, v.Title = "open", "Undecided: nothing to compare "+best.Method+" with"
+		v.Text = []string{fmt.Sprintf("%s has an %s of %s (ratio to the default %.3f); neither the default nor a fixed configuration was evaluated beside it.",
+			best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
+		return v
+	}
+	v.Class, v.Title = r.judge(best, rival)
+	v.Text = r.explain(best, rival, v.Rows)
+	return v
+}
+
+// comparisons of the best adaptive method with those that it should beat, as far as
+// they were evaluated.
+func (r *document) comparisons(best *replay.Method) []comparison {
+	var rows []comparison
 	for _, c := range [...]struct{ name, means string }{
 		{"default", "what leaving everything alone costs"},
 		{"preset", "what a recommended configuration would do without tuning"},
@@ -171,49 +192,47 @@ func (r *document) verdict() verdict {
 				row.Class = "same"
 			}
 		}
-		v.Rows = append(v.Rows, row)
+		rows = append(rows, row)
 	}
+	return rows
+}
 
-	rival, hindsight, control := r.lowest(roleFixed), r.lowest(roleHindsight), r.find("random-preset")
+// judge says whether the best adaptive method is worth it, the first reason against it
+// that holds.
+func (r *document) judge(best, rival *replay.Method) (class, title string) {
 	better := func(m *replay.Method) float64 { return r.over(m, best) }
+	hindsight, control := r.lowest(roleHindsight), r.find("random-preset")
 	compared := r.find("preset") != nil || r.find("fixed-history") != nil || hindsight != nil
-	if rival == nil {
-		rival = hindsight
-	}
 	where := "here"
 	if r.Synthetic {
 		where = "on this synthetic workload"
-	}
-	if rival == nil {
-		v.Class, v.Title = "open", "Undecided: nothing to compare "+best.Method+" with"
-		v.Text = []string{fmt.Sprintf("%s has an %s of %s (ratio to the default %.3f); neither the default nor a fixed configuration was evaluated beside it.",
-			best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
-		return v
 	}
 	lo, _, known := r.interval(best, rival)
 	text, _ := difference(better(rival))
 	gain := strings.TrimSuffix(text, " than")
 	switch {
 	case better(rival) <= 1/noise:
-		v.Class, v.Title = "bad", fmt.Sprintf("Not worth it %s: simply keeping %s is better", where, called(rival))
+		return "bad", fmt.Sprintf("Not worth it %s: simply keeping %s is better", where, called(rival))
 	case better(rival) < noise:
-		v.Class, v.Title = "bad", fmt.Sprintf("Not worth it %s: no gain over simply keeping %s", where, called(rival))
+		return "bad", fmt.Sprintf("Not worth it %s: no gain over simply keeping %s", where, called(rival))
 	case !compared:
-		v.Class, v.Title = "open", "Better than the default, but no preset or tuned fixed configuration was evaluated"
+		return "open", "Better than the default, but no preset or tuned fixed configuration was evaluated"
 	case control != nil && better(control) < noise:
-		v.Class, v.Title = "bad", fmt.Sprintf("Not shown %s: presets drawn at random do as well", where)
+		return "bad", fmt.Sprintf("Not shown %s: presets drawn at random do as well", where)
 	case known && lo <= 1:
-		v.Class, v.Title = "open", fmt.Sprintf("Not shown %s: %s than %s, but that may be chance", where, gain, called(rival))
+		return "open", fmt.Sprintf("Not shown %s: %s than %s, but that may be chance", where, gain, called(rival))
 	case hindsight != nil && better(hindsight) < noise:
-		v.Class, v.Title = "open", fmt.Sprintf("A gain %s over what could be chosen beforehand, none over the best fixed configuration", where)
-	default:
-		v.Class, v.Title = "good", fmt.Sprintf("Worth it %s: %s than %s", where, gain, called(rival))
+		return "open", fmt.Sprintf("A gain %s over what could be chosen beforehand, none over the best fixed configuration", where)
 	}
+	return "good", fmt.Sprintf("Worth it %s: %s than %s", where, gain, called(rival))
+}
 
+// explain gives the figures behind a judgement, in sentences.
+func (r *document) explain(best, rival *replay.Method, rows []comparison) []string {
 	var parts []string
-	for i := range v.Rows {
-		if m := v.Rows[i].Method; roleOf(m) == roleFixed || roleOf(m) == roleHindsight {
-			parts = append(parts, v.Rows[i].Text+" "+called(m))
+	for i := range rows {
+		if m := rows[i].Method; roleOf(m) == roleFixed || roleOf(m) == roleHindsight {
+			parts = append(parts, rows[i].Text+" "+called(m))
 		}
 	}
 	first := fmt.Sprintf("%s has an %s of %s", best.Method, r.objective(), r.figure(best))
@@ -223,21 +242,20 @@ func (r *document) verdict() verdict {
 	if n := r.adaptive(); n > 1 {
 		first = fmt.Sprintf("The best of %d adaptive methods, %s", n, first)
 	}
-	v.Text = append(v.Text, first+": "+list(parts)+".")
+	out := []string{first + ": " + list(parts) + "."}
 	if own := r.find("autosched"); own != nil && own != best {
 		parts = nil
 		for _, m := range []*replay.Method{best, rival} {
 			t, _ := difference(r.over(m, own))
 			parts = append(parts, t+" "+called(m))
 		}
-		v.Text = append(v.Text, "autosched itself is "+list(parts)+".")
+		out = append(out, "autosched itself is "+list(parts)+".")
 	}
-	if control != nil {
-		t, _ := difference(better(control))
-		s := "The random-preset control tells how much of that any change would have brought: " + best.Method + " is " + t + " it."
-		v.Text = append(v.Text, s)
+	if control := r.find("random-preset"); control != nil {
+		t, _ := difference(r.over(control, best))
+		out = append(out, "The random-preset control tells how much of that any change would have brought: "+best.Method+" is "+t+" it.")
 	}
-	return v
+	return out
 }
 
 // verdictWithout is for reports without an adaptive method.

@@ -1,7 +1,10 @@
 package report
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/autosched/autosched/replay"
 )
@@ -32,5 +35,80 @@ func TestCompareFairness(t *testing.T) {
 		if got := r.figure(tt.y); got != tt.figure {
 			t.Errorf("%s: %q, want %q", tt.objective, got, tt.figure)
 		}
+	}
+}
+
+// TestExplain: a judgement comes with the figures behind it.
+func TestExplain(t *testing.T) {
+	r := &document{&replay.Report{Objective: "avg_jct"}}
+	for _, m := range []struct {
+		name string
+		jct  float64
+	}{{"default", 100}, {"preset", 90}, {"random-preset", 95}, {"selftune", 80}, {"autosched", 85}, {"oracle", 79}} {
+		r.Methods = append(r.Methods, replay.Method{Method: m.name, AvgJCT: m.jct, RatioToDefault: 100 / m.jct})
+	}
+	v := r.verdict()
+	want := []string{
+		"The best of 2 adaptive methods, selftune has an average JCT of 1 min 20 s: 20.0 % shorter than the default and 11.1 % shorter than the preset.",
+		"autosched itself is 6.2 % longer than selftune and 5.6 % shorter than the preset.",
+		"The random-preset control tells how much of that any change would have brought: selftune is 15.8 % shorter than it.",
+	}
+	if diff := cmp.Diff(want, v.Text); diff != "" {
+		t.Error(diff)
+	}
+	var rows []string
+	for _, c := range v.Rows {
+		rows = append(rows, c.Method.Method+" "+c.Class)
+	}
+	if diff := cmp.Diff([]string{"default good", "preset good", "random-preset good", "oracle same"}, rows); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestMethodsAreKnown: the page says of every method of an evaluation what it sees, and
+// has a colour of its own for it.
+func TestMethodsAreKnown(t *testing.T) {
+	taken := map[int]string{}
+	for _, name := range replay.MethodNames() {
+		slot, ok := slots[name]
+		if !ok || sees[name] == "" {
+			t.Errorf("%s: slot %v, sees %q", name, ok, sees[name])
+		}
+		if taken[slot] != "" {
+			t.Errorf("%s has the colour of %s", name, taken[slot])
+		}
+		taken[slot] = name
+	}
+}
+
+// TestThin: a run of samples keeps its peak and its mean load.
+func TestThin(t *testing.T) {
+	in := make([]replay.Sample, 2*points)
+	for i := range in {
+		in[i] = replay.Sample{AtS: float64(i), Waiting: i % 2 * i, BusyGPU: 4 * (i % 2)}
+	}
+	out := thin(in)
+	if len(out) != points || out[0] != (replay.Sample{AtS: 0, Waiting: 1, BusyGPU: 2}) || out[1].Waiting != 3 || out[1].AtS != 2 {
+		t.Errorf("%d samples, %+v", len(out), out[:2])
+	}
+	if short := thin(in[:points]); &short[0] != &in[0] {
+		t.Error("a short series is copied")
+	}
+}
+
+// TestUnitOf: columns have the unit of their longest time, with digits for 1 %.
+func TestUnitOf(t *testing.T) {
+	for top, want := range map[float64]string{30: "s 2", 119: "s 1", 120: "min 3", 7199: "min 1", 7200: "h 3", 4 * 86400: "d 3", 2e6: "d 2"} {
+		if name, _, digits := unitOf(top); fmt.Sprint(name, " ", digits) != want {
+			t.Errorf("%v s: %s %d, want %s", top, name, digits, want)
+		}
+	}
+}
+
+// TestSettings: changed settings are marked, none without a configuration before.
+func TestSettings(t *testing.T) {
+	got := fmt.Sprint(settings("", "a=1 b=2"), settings("a=1 b=2", "a=1 b=3"))
+	if want := "[{a=1 false} {b=2 false}] [{a=1 false} {b=3 true}]"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

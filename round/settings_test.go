@@ -1,0 +1,101 @@
+package round
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+)
+
+// TestStoredForms: settings and counts are stored with schedulers and revisions.
+func TestStoredForms(t *testing.T) {
+	s := DefaultSettings()
+	s.Seed, s.Workers, s.Search, s.Always = 3, 8, SearchFull, true
+	for _, tt := range []struct {
+		value any
+		want  string
+	}{
+		{s, `{"min_ratio":1.05,"horizon":14400000000000,"futures":4,"budget":40,"seed":3}`},
+		{Stats{Trials: 40, Evaluations: 44, Raced: 4, WiderThanCluster: 2}, `{"evaluations":44,"jobs_wider_than_cluster":2,"raced":4,"trials":40}`},
+		{Stats{Trials: 6, Evaluations: 6}, `{"evaluations":6,"trials":6}`},
+	} {
+		if got, err := json.Marshal(tt.value); err != nil || string(got) != tt.want {
+			t.Errorf("%s, %v; want %s", got, err, tt.want)
+		}
+	}
+}
+
+func TestWithDefaults(t *testing.T) {
+	if got := (Settings{}).WithDefaults(); got != DefaultSettings() {
+		t.Errorf("none given: %+v", got)
+	}
+	given := Settings{MinRatio: 1.2, Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3, Search: SearchFull, Always: true}
+	if got := given.WithDefaults(); got != given {
+		t.Errorf("all given: %+v", got)
+	}
+}
+
+func TestParseSearch(t *testing.T) {
+	for text, want := range map[string]Search{"": SearchAuto, "auto": SearchAuto, "portfolio": SearchPortfolio, "full": SearchFull} {
+		if got, err := ParseSearch(text); got != want || err != nil {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+	if _, err := ParseSearch("all"); err == nil || !strings.Contains(err.Error(), `"all" is not known; there are auto, portfolio, full`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestRacers: a race takes at most a quarter of the budget, and there is none without
+// held-out futures, with Always or on a small budget.
+func TestRacers(t *testing.T) {
+	held := []Scenario{{}}
+	for _, tt := range []struct {
+		name string
+		r    Round
+		want int
+	}{
+		{"default budget", Round{HeldOut: held, Settings: Settings{Budget: 40}}, 4},
+		{"a quarter", Round{HeldOut: held, Settings: Settings{Budget: 12}}, 3},
+		{"least", Round{HeldOut: held, Settings: Settings{Budget: 8}}, 2},
+		{"too small", Round{HeldOut: held, Settings: Settings{Budget: 7}}, 0},
+		{"nothing held out", Round{Settings: Settings{Budget: 40}}, 0},
+		{"always", Round{HeldOut: held, Settings: Settings{Budget: 40, Always: true}}, 0},
+	} {
+		if got := tt.r.racers(); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// pruneAll rejects every proposal.
+type pruneAll struct{}
+
+func (pruneAll) Reject([]search.Trial, space.Config) string { return "pruned" }
+func (pruneAll) Scope(_ []search.Trial, c space.Config) (space.Config, []string) {
+	return c, nil
+}
+func (pruneAll) Finish([]search.Trial) error { return nil }
+
+// TestReject: what the scheduler refused is rejected whatever a pruner says.
+func TestReject(t *testing.T) {
+	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, other := sp.Default(), sp.Default().With("n", space.Int(1))
+	r := Round{Problem: Problem{Refused: []space.Config{refused}}}
+	if got := r.reject(nil, refused); got != "the scheduler refused it" {
+		t.Errorf("refused: %q", got)
+	}
+	if got := r.reject(nil, other); got != "" {
+		t.Errorf("not refused: %q", got)
+	}
+	r.Pruner = pruneAll{}
+	if got := r.reject(nil, refused) + ", " + r.reject(nil, other); got != "the scheduler refused it, pruned" {
+		t.Errorf("with a pruner: %q", got)
+	}
+}
