@@ -24,7 +24,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
-// clientFlags are what commands that talk to the service share.
+// clientFlags are those of commands that call the service.
 type clientFlags struct {
 	server  string
 	timeout time.Duration
@@ -44,7 +44,8 @@ func addServerFlag(cmd *cobra.Command, server *string) {
 }
 
 func checkServer(server string) error {
-	if _, _, err := net.SplitHostPort(server); err != nil && !strings.Contains(server, ":/") { // as in unix:/run/autosched
+	if _, _, err := net.SplitHostPort(server); err != nil &&
+		!strings.Contains(server, ":/") { // as in unix:/run/autosched
 		return usageError{fmt.Errorf("--server: %q is not host:port", server)}
 	}
 	return nil
@@ -86,11 +87,13 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 		ctx, cancel = context.WithTimeout(ctx, f.timeout)
 		defer cancel()
 	}
-	return plainError(f.server, run(ctx, &client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)}))
+	return plainError(f.server, run(ctx,
+		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.
-func (f *clientFlags) about(cmd *cobra.Command, args []string, run func(ctx context.Context, c *client, name string) error) error {
+func (f *clientFlags) about(cmd *cobra.Command, args []string,
+	run func(ctx context.Context, c *client, name string) error) error {
 	name, err := schedulerArg(args)
 	if err != nil {
 		return err
@@ -124,7 +127,8 @@ func plainError(server string, err error) error {
 	}
 	switch st.Code() {
 	case codes.Unavailable:
-		return fmt.Errorf("cannot reach the service at %s: %s\nis 'autosched serve' running there?", server, reason(err))
+		return fmt.Errorf("cannot reach the service at %s: %s\nis 'autosched serve' running there?", server,
+			reason(err))
 	case codes.Canceled:
 		return context.Canceled
 	case codes.DeadlineExceeded:

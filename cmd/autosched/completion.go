@@ -20,7 +20,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// complete says what a shell may offer for a flag's value.
+// complete offers values of a flag to a shell.
 type complete = cobra.CompletionFunc
 
 // oneOf offers names.
@@ -28,7 +28,7 @@ func oneOf(names ...string) complete {
 	return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// listOf offers names for a list with commas between, each once.
+// listOf offers names for a comma-separated list, each once.
 func listOf(names ...string) complete {
 	return func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 		before := text[:strings.LastIndexByte(text, ',')+1]
@@ -73,8 +73,8 @@ func presets(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCom
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// settings offers the parameters of the scheduler, and the values of those that
-// have names.
+// settings offers the parameters of the scheduler, and the values of categorical
+// ones.
 func settings(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 	s := chosen(cmd)
 	if s == nil {
@@ -99,8 +99,8 @@ func settings(cmd *cobra.Command, _ []string, text string) ([]string, cobra.Shel
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// goals offers the simulator's objectives, where it is not columns of a table
-// that are meant.
+// goals offers the simulator's objectives, unless the flag names columns of a
+// table.
 func goals(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if cmd.Flag("data") != nil && cmd.Flag("scheduler") == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -108,7 +108,7 @@ func goals(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompD
 	return round.Objectives, cobra.ShellCompDirectiveNoFileComp
 }
 
-// registered offers the schedulers that the service knows, if it answers soon.
+// registered offers the schedulers of the service, if it answers within a second.
 func registered(f *clientFlags) complete {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var out []string
@@ -128,8 +128,8 @@ func registered(f *clientFlags) complete {
 	}
 }
 
-// values says by a flag's name what its values are. A command that means
-// something else by the name registers its own.
+// values completes flags by name. A command whose flag means something else
+// registers its own.
 func values() map[string]complete {
 	var methods []string
 	for _, m := range replay.Methods() {
@@ -163,8 +163,7 @@ func values() map[string]complete {
 	}
 }
 
-// completeValues lets shells complete the values of all flags that have a list
-// of them.
+// completeValues registers the completion of all flags with known values.
 func completeValues(root *cobra.Command) {
 	known := values()
 	var visit func(top string, cmd *cobra.Command)

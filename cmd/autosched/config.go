@@ -23,7 +23,8 @@ proposal, or roll back. SCHEDULER is the name a scheduler is registered under;
 		Short: "Inspect, follow, approve and roll back configurations",
 	}
 	f.add(cmd)
-	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f))
+	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f),
+		newConfigRollbackCmd(&f), newConfigAckCmd(&f))
 	return cmd
 }
 
@@ -75,14 +76,16 @@ func (c *client) configuration(ctx context.Context, scheduler string, revision i
 
 func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", shortName(s.GetName()), c.GetRevision(), enumWord(c.GetState()))
+	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", shortName(s.GetName()), c.GetRevision(),
+		enumWord(c.GetState()))
 	fmt.Fprintf(w, "because\t%s\n", orDash(c.GetReason()))
 	if e := c.GetEvidence(); e != nil {
 		interval := ""
 		if e.GetRatioHigh() > 0 {
 			interval = fmt.Sprintf(" (%.3f to %.3f)", e.GetRatioLow(), e.GetRatioHigh())
 		}
-		fmt.Fprintf(w, "simulated\tcontrollable ratio %.3f%s over revision %d, for %s\n", e.GetControllableRatio(), interval, e.GetIncumbentRevision(), e.GetSchedulerTime().AsTime().Format(time.RFC3339))
+		fmt.Fprintf(w, "simulated\tcontrollable ratio %.3f%s over revision %d, for %s\n", e.GetControllableRatio(),
+			interval, e.GetIncumbentRevision(), e.GetSchedulerTime().AsTime().Format(time.RFC3339))
 		if e.GetSearch() != "" {
 			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), orDash(e.GetSearchReason()))
 		}
@@ -101,7 +104,8 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	fmt.Fprintln(w, "PARAMETER\tVALUE\tDEFAULT\tUNIT")
 	for _, p := range s.GetSpec().GetParameters() {
 		if v := c.GetParameters()[p.GetParameterId()]; v != nil {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), valueText(v), valueText(p.GetDefaultValue()), orDash(p.GetUnit()))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), valueText(v), valueText(p.GetDefaultValue()),
+				orDash(p.GetUnit()))
 		}
 	}
 	return w.Flush()
@@ -143,7 +147,8 @@ get SCHEDULER --revision N' shows the reason for one.`,
 				return usageError{fmt.Errorf("--limit: %d is not from 1 to 1000", limit)}
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: name, PageSize: limit})
+				got, err := c.config.ListConfigurations(ctx,
+					&pb.ListConfigurationsRequest{Parent: name, PageSize: limit})
 				if err != nil {
 					return err
 				}

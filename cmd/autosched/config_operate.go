@@ -35,7 +35,8 @@ config get SCHEDULER --revision N' shows the reason for it.`,
 						return err
 					}
 				}
-				got, err := c.config.ApproveConfiguration(ctx, &pb.ApproveConfigurationRequest{Name: revisionName(name, revision)})
+				got, err := c.config.ApproveConfiguration(ctx,
+					&pb.ApproveConfigurationRequest{Name: revisionName(name, revision)})
 				if err != nil {
 					return err
 				}
@@ -59,7 +60,8 @@ func (c *client) proposal(ctx context.Context, scheduler string) (int64, error) 
 			return one.GetRevision(), nil
 		}
 	}
-	return 0, fmt.Errorf("no configuration of %s is proposed; 'autosched config list %s' shows what there is", shortName(scheduler), shortName(scheduler))
+	return 0, fmt.Errorf("no configuration of %s is proposed; 'autosched config list %s' shows what there is",
+		shortName(scheduler), shortName(scheduler))
 }
 
 func newConfigRollbackCmd(f *clientFlags) *cobra.Command {
@@ -100,8 +102,10 @@ offers them to this scheduler, and 'autosched scheduler pause' stops rounds.`,
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&revision, "revision", 0, "revision to go back to (default: the last other one that was applied)")
-	cmd.Flags().Int64Var(&from, "from", 0, "revision to go back from; fails if another is on offer (default: the one on offer)")
+	cmd.Flags().Int64Var(&revision, "revision", 0,
+		"revision to go back to (default: the last other one that was applied)")
+	cmd.Flags().Int64Var(&from, "from", 0,
+		"revision to go back from; fails if another is on offer (default: the one on offer)")
 	cmd.Flags().BoolVar(&park, "park", false, "never offer the discarded values again")
 	return cmd
 }

@@ -32,7 +32,8 @@ Configuration.`,
 			}
 			return f.call(cmd.Context(), true, func(ctx context.Context, c *client) error {
 				w := watch{
-					client: c, name: name, server: f.server, wait: wait, json: f.json, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(),
+					client: c, name: name, server: f.server, wait: wait, json: f.json, out: cmd.OutOrStdout(),
+					notes: cmd.ErrOrStderr(),
 				}
 				return w.run(ctx)
 			})
@@ -63,7 +64,8 @@ func (w *watch) run(ctx context.Context) error {
 		switch {
 		case w.token == "" && w.wait && (code == codes.NotFound || code == codes.Unavailable):
 			if !waiting {
-				fmt.Fprintf(w.notes, "waiting until %s is registered with the service at %s\n", shortName(w.name), w.server)
+				fmt.Fprintf(w.notes, "waiting until %s is registered with the service at %s\n", shortName(w.name),
+					w.server)
 			}
 			waiting = true
 		case w.token == "" || code != codes.Unavailable:
@@ -81,7 +83,8 @@ func (w *watch) run(ctx context.Context) error {
 
 // follow prints what one stream sends.
 func (w *watch) follow(ctx context.Context) error {
-	stream, err := w.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: w.name, ResumeToken: w.token, SendInitialEvents: w.token == ""})
+	stream, err := w.config.WatchConfigurations(ctx,
+		&pb.WatchConfigurationsRequest{Parent: w.name, ResumeToken: w.token, SendInitialEvents: w.token == ""})
 	if err != nil {
 		return err
 	}
@@ -97,7 +100,9 @@ func (w *watch) follow(ctx context.Context) error {
 		case w.json:
 			err = printProto(w.out, c, true)
 		default:
-			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n", c.GetCreateTime().AsTime().Format(time.RFC3339), c.GetRevision(), enumWord(c.GetState()), valuesLine(c), c.GetReason())
+			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n",
+				c.GetCreateTime().AsTime().Format(time.RFC3339), c.GetRevision(), enumWord(c.GetState()),
+				valuesLine(c), c.GetReason())
 		}
 		if err != nil {
 			return err

@@ -60,9 +60,12 @@ Start 'autosched serve' first. Watch what it decides with
 	o.replay.addTo(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.server, "server", defaultAddress, "address of the service, host:port")
-	fl.StringVar(&o.mode, "mode", "auto", "what the service does with better configurations: auto (offers them), recommend (proposes them to an operator)")
+	fl.StringVar(&o.mode, "mode", "auto",
+		"what the service does with better configurations: auto (offers them), recommend (proposes them to an "+
+			"operator)")
 	fl.StringVar(&o.id, "id", "emulated", "id to register the scheduler under")
-	fl.Float64Var(&o.speedup, "speedup", 3600, fmt.Sprintf("emulated time over real time, at most %d: 3600 plays an hour in a second", int(agent.MaxSpeedup)))
+	fl.Float64Var(&o.speedup, "speedup", 3600,
+		fmt.Sprintf("emulated time over real time, at most %d: 3600 plays an hour in a second", int(agent.MaxSpeedup)))
 	fl.DurationVar(&o.interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
 	fl.Int32Var(&o.budget, "budget", 40, "evaluations per tuning round")
 	return cmd
@@ -101,10 +104,13 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 	line := newProgressLine(notes)
 	defer line.clear()
 	return agent.Run(ctx, agent.Options{
-		Conn: conn, ID: o.id, Mode: mode, Scheduler: in.scheduler, Cluster: o.replay.cluster, Workload: w, Simulate: in.options, Speedup: o.speedup,
-		Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(o.interval), TrialBudget: o.budget, Seed: o.replay.seed},
+		Conn: conn, ID: o.id, Mode: mode, Scheduler: in.scheduler, Cluster: o.replay.cluster, Workload: w,
+		Simulate: in.options, Speedup: o.speedup,
+		Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(o.interval), TrialBudget: o.budget,
+			Seed: o.replay.seed},
 		Progress: func(p agent.Progress) {
-			line.show("%s: %d jobs active, %d of them waiting, %d events acknowledged", p.At.Format(time.DateTime), p.Active, p.Waiting, p.Events)
+			line.show("%s: %d jobs active, %d of them waiting, %d events acknowledged", p.At.Format(time.DateTime),
+				p.Active, p.Waiting, p.Events)
 		},
 		Lost: func(err error) {
 			line.clear()

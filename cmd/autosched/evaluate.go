@@ -65,7 +65,8 @@ moves a method that tunes by up to 2 %, one tuned on little history by up to
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return printEvaluation(w, r, o.out) })
+			return show(cmd.OutOrStdout(), o.replay.json, r,
+				func(w io.Writer) error { return printEvaluation(w, r, o.out) })
 		},
 	}
 	o.add(cmd)
@@ -79,10 +80,15 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.round.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")
-	fl.StringVar((*string)(&o.round.settings.Search), "search", string(round.SearchAuto), "what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
+	fl.StringVar((*string)(&o.round.settings.Search), "search", string(round.SearchAuto),
+		"what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, "+
+			"then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
 	_ = cmd.RegisterFlagCompletionFunc("search", oneOf(round.SearchNames()...))
-	fl.StringVar(&o.scenario, "scenario", "", "FILE:NAME, window and cluster as a JSON file of scenarios has them: --from, --to, --nodes and --gpus-per-node, unless given")
-	fl.StringVarP(&o.out, "out", "o", "", "folder for the report: report.html, report.json, methods.csv, decisions.csv, jobs.csv")
+	fl.StringVar(&o.scenario, "scenario", "",
+		"FILE:NAME, window and cluster as a JSON file of scenarios has them: --from, --to, --nodes and "+
+			"--gpus-per-node, unless given")
+	fl.StringVarP(&o.out, "out", "o", "",
+		"folder for the report: report.html, report.json, methods.csv, decisions.csv, jobs.csv")
 	fl.DurationVar(&o.warmup, "warmup", 0, "start the live simulation this much before --from")
 	fl.DurationVar(&o.interval, "interval", round.DefaultInterval, "time between rounds")
 }
@@ -139,7 +145,8 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	line := newProgressLine(notes)
 	r, err := replay.Run(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Warmup: o.warmup, Cluster: o.replay.cluster, Scheduler: in.scheduler,
-		Goal: round.Minimise(o.round.objective), Methods: o.compared, Interval: o.interval, Settings: o.round.seeded(o.replay.seed),
+		Goal: round.Minimise(o.round.objective), Methods: o.compared, Interval: o.interval,
+		Settings: o.round.seeded(o.replay.seed),
 		Generate: o.round.method, Simulate: in.options, Progress: evaluationProgress(line),
 	})
 	line.clear()
@@ -171,7 +178,8 @@ func methodHelp() string {
 }
 
 func printEvaluation(w io.Writer, r *replay.Report, out string) error {
-	fmt.Fprintf(w, "%s%s, %s .. %s\n%d jobs (%d in history) on %s, load %.2f, scheduler %s\n", r.Trace, label(r.Synthetic), r.From, r.To,
+	fmt.Fprintf(w, "%s%s, %s .. %s\n%d jobs (%d in history) on %s, load %.2f, scheduler %s\n", r.Trace,
+		label(r.Synthetic), r.From, r.To,
 		r.Jobs, r.HistoryJobs, r.Cluster, r.Load, r.Scheduler)
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "Note: %s\n", n)
@@ -180,13 +188,15 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "method\tavg JCT s\tp50\tp95\tp99\tqueue s\tratio\tpreempt\trounds\tchanges\tevals\ts/round\t")
 	for _, m := range r.Methods {
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%d\t%d\t%d\t%d\t%.3f\t\n", m.Method, m.AvgJCT, m.P50JCT, m.P95JCT, m.P99JCT, m.AvgQueue,
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%d\t%d\t%d\t%d\t%.3f\t\n", m.Method, m.AvgJCT,
+			m.P50JCT, m.P95JCT, m.P99JCT, m.AvgQueue,
 			m.RatioToDefault, m.Preemptions, m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\nratio = default's average JCT / this method's; above 1 is better; another seed moves what is tuned by up to 0.02.")
+	fmt.Fprintln(w, "\nratio = default's average JCT / this method's; above 1 is better; another seed moves what is "+
+		"tuned by up to 0.02.")
 	fmt.Fprintf(w, "%s.\n", report.Headline(r))
 	if out != "" {
 		fmt.Fprintf(w, "The report is %s/report.html.\n", strings.TrimRight(out, "/"))

@@ -59,7 +59,8 @@ func (s *scenario) differs(trace string) string {
 	if strings.Contains(strings.ToLower(trace), strings.ToLower(s.Trace)) {
 		return ""
 	}
-	return fmt.Sprintf("scenario %s is of the trace %s, and --trace is %s: its window and cluster may not suit it", s.Name, s.Trace, trace)
+	return fmt.Sprintf("scenario %s is of the trace %s, and --trace is %s: its window and cluster may not suit it",
+		s.Name, s.Trace, trace)
 }
 
 // set takes the window and the cluster from the scenario, unless a flag is given.

@@ -18,10 +18,13 @@ var flagGroups = []struct {
 	{"Cluster", []string{"nodes", "gpus-per-node", "placement", "interconnect", "models", "quota"}},
 	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "round", "max-preemptions", "min-run"}},
 	{"Goal", []string{"objective", "subject-to", "pareto", "min-ratio", "always"}},
-	{"Search", []string{"methods", "search", "searches", "sampler", "budget", "time", "interval", "generate", "horizon", "futures", "truth",
-		"workers", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "data", "train", "boosted"}},
+	{"Search", []string{"methods", "search", "searches", "sampler", "budget", "time", "interval", "generate",
+		"horizon", "futures", "truth",
+		"workers", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "data", "train",
+		"boosted"}},
 	{"Service", []string{"server", "timeout", "id", "mode", "speedup"}},
-	{"Output", []string{"json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant", "series-interval", "timeline", "tiers", "help"}},
+	{"Output", []string{"json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant",
+		"series-interval", "timeline", "tiers", "help"}},
 }
 
 // groupFlags makes --help list the flags of commands that replay a trace on a

@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// replayFlags are what commands that replay a trace on a cluster share.
+// replayFlags are those of commands that replay a trace on a cluster.
 type replayFlags struct {
 	trace     string
 	from, to  string
@@ -38,21 +38,27 @@ type replayFlags struct {
 func (f *replayFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
-	fl.StringVar(&f.from, "from", "", "first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (default: the trace's first)")
+	fl.StringVar(&f.from, "from", "",
+		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
+			"36h (default: the trace's first)")
 	f.cluster = workload.Uniform(0, 0)
 	fl.IntVar(&f.cluster.Groups[0].Nodes, "nodes", 20, "nodes of the cluster")
 	fl.IntVar(&f.cluster.Groups[0].GPUsPerNode, "gpus-per-node", 8, "GPUs of a node")
 	fl.StringVar(&f.scheduler, "scheduler", "tiresias", "scheduler: "+strings.Join(schedulers.Names(), ", "))
 	fl.DurationVar(&f.round, "round", 0, "decide only on this grid, as round-based schedulers do (0: at every event)")
-	fl.StringVar(&f.placement, "placement", "fewest", "how gangs are placed: fewest (nodes), whole (all but the last node empty), count (only count GPUs)")
-	fl.BoolVar(&f.skipWider, "skip-wider", false, "leave out jobs that ask for more GPUs than the cluster has, and say how many")
+	fl.StringVar(&f.placement, "placement", "fewest",
+		"how gangs are placed: fewest (nodes), whole (all but the last node empty), count (only count GPUs)")
+	fl.BoolVar(&f.skipWider, "skip-wider", false,
+		"leave out jobs that ask for more GPUs than the cluster has, and say how many")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of everything random")
 	fl.BoolVar(&f.json, "json", false, "print JSON for programs")
 	f.quota.add(cmd)
 	f.models.add(cmd)
 	f.protect.add(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("scheduler", cobra.FixedCompletions(schedulers.Names(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("placement", cobra.FixedCompletions([]string{"fewest", "whole", "count"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("scheduler",
+		cobra.FixedCompletions(schedulers.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("placement",
+		cobra.FixedCompletions([]string{"fewest", "whole", "count"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // addTo adds the end of the window, for commands that have one.
@@ -60,7 +66,7 @@ func (f *replayFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.to, "to", "", "submissions count before it (default: after the trace's last)")
 }
 
-// replayInput is what the flags stand for.
+// replayInput is the meaning of the flags.
 type replayInput struct {
 	trace     *workload.Workload
 	from, to  time.Duration
@@ -115,17 +121,18 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	}
 	if in.to <= in.from {
 		clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
-		return nil, usageError{fmt.Errorf("--to (%s) is not after --from (%s); %s has submissions from %s to %s", clock(in.to), clock(in.from), f.trace, clock(first), clock(last))}
+		return nil, usageError{fmt.Errorf("--to (%s) is not after --from (%s); %s has submissions from %s to %s",
+			clock(in.to), clock(in.from), f.trace, clock(first), clock(last))}
 	}
 	f.quota.divide(&f.cluster, in.trace.Jobs())
 	if n := f.cluster.TotalGPUs(); n <= workload.SmallCluster {
-		fmt.Fprintf(notes, "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n, workload.SmallCluster)
+		fmt.Fprintf(notes, "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n,
+			workload.SmallCluster)
 	}
 	return in, nil
 }
 
-// checkInstant checks what a flag says of an instant as far as that goes without
-// the trace; "" says nothing.
+// checkInstant checks the text of an instant without its trace; "" is none.
 func checkInstant(flag, text string) error {
 	if text == "" {
 		return nil
@@ -136,8 +143,7 @@ func checkInstant(flag, text string) error {
 	return nil
 }
 
-// configured are the scheduler and the configuration that the flags name, for
-// commands that begin with one.
+// configured are the scheduler and the configuration that the flags name.
 func (f *replayFlags) configured(c *configFlag) (*schedulers.Scheduler, space.Config, error) {
 	s, err := schedulers.Find(f.scheduler)
 	if err != nil {
@@ -147,7 +153,7 @@ func (f *replayFlags) configured(c *configFlag) (*schedulers.Scheduler, space.Co
 	return s, config, err
 }
 
-// withoutWider leaves out jobs that can never run.
+// withoutWider leaves out jobs that ask for more GPUs than the cluster has.
 func withoutWider(notes io.Writer, w *workload.Workload, c workload.Cluster) (*workload.Workload, error) {
 	var fit []workload.Job
 	for _, j := range w.Jobs() {
@@ -158,7 +164,8 @@ func withoutWider(notes io.Writer, w *workload.Workload, c workload.Cluster) (*w
 	if len(fit) == w.Len() {
 		return w, nil
 	}
-	fmt.Fprintf(notes, "note: %d of %d jobs ask for more GPUs than the cluster has and are left out\n", w.Len()-len(fit), w.Len())
+	fmt.Fprintf(notes, "note: %d of %d jobs ask for more GPUs than the cluster has and are left out\n",
+		w.Len()-len(fit), w.Len())
 	if len(fit) == 0 {
 		return nil, fmt.Errorf("every job of %s asks for more GPUs than %s has", w.Name(), c)
 	}
@@ -200,7 +207,8 @@ func openTrace(ctx context.Context, notes io.Writer, path string) (*workload.Wor
 		return nil, err
 	}
 	if report != nil && report.Rejected > 0 {
-		fmt.Fprintf(notes, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path, report.Rejected, report.Rows, report.First[0])
+		fmt.Fprintf(notes, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path,
+			report.Rejected, report.Rows, report.First[0])
 	}
 	if w.Synthetic() {
 		fmt.Fprintf(notes, "note: %s is synthetic\n", path)
@@ -216,9 +224,12 @@ type configFlag struct {
 }
 
 func (f *configFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.set, "set", nil, "key=value of a parameter, repeatable; arrays as 3250,7200; the rest keeps its default")
+	cmd.Flags().StringArrayVar(&f.set, "set", nil,
+		"key=value of a parameter, repeatable; arrays as 3250,7200; the rest keeps its default")
 	cmd.Flags().StringVar(&f.preset, "preset", "", "start from this preset of the scheduler instead of its default")
-	cmd.Flags().StringVar(&f.file, "config", "", "start from the configuration in this YAML or JSON file: values by parameter, or what 'autosched config get --json' prints")
+	cmd.Flags().StringVar(&f.file, "config", "",
+		"start from the configuration in this YAML or JSON file: values by parameter, or what 'autosched config get "+
+			"--json' prints")
 }
 
 func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
@@ -242,7 +253,8 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 			}
 		}
 		if !found {
-			return base, usageError{fmt.Errorf("--preset: %q is not a preset of %s; there are %s", f.preset, s.Name, strings.Join(names, ", "))}
+			return base, usageError{fmt.Errorf("--preset: %q is not a preset of %s; there are %s", f.preset, s.Name,
+				strings.Join(names, ", "))}
 		}
 	}
 	c, err := s.Space.Parse(base, f.set)
@@ -252,8 +264,7 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 	return c, nil
 }
 
-// readConfig reads a configuration that may leave out parameters, but not break a
-// rule.
+// readConfig reads a configuration, which may omit parameters but break no rule.
 func readConfig(path string, sp *space.Space) (space.Config, error) {
 	text, err := readText(os.Stdin, path)
 	if err != nil {

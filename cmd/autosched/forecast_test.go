@@ -22,7 +22,7 @@ func TestForecastEval(t *testing.T) {
 		}
 		return out
 	}
-	out := run("--method", "knn", "--json")
+	out := run("--methods", "knn", "--json")
 	var one map[string]any
 	if err := json.Unmarshal([]byte(out), &one); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestForecastEval(t *testing.T) {
 	if one["method"] != "knn" || one["count"] != "jobs" || one["forecasts"] != 36.0 || one["synthetic"] != true {
 		t.Errorf("%v", one)
 	}
-	if again := run("--method", "knn", "--json"); again != out {
+	if again := run("--methods", "knn", "--json"); again != out {
 		t.Error("the same command, other figures")
 	}
 	all := run("--methods", "all", "--futures", "10", "--count", "batches")
@@ -77,7 +77,7 @@ func counted(t *testing.T) string {
 }
 
 func TestForecastEvalOfCounts(t *testing.T) {
-	code, out, errs := command("forecast", "eval", "--trace", counted(t), "--from", "2020-01-03", "--to", "2020-01-04", "--method", "last-hour", "--history-from", "2020-01-02")
+	code, out, errs := command("forecast", "eval", "--trace", counted(t), "--from", "2020-01-03", "--to", "2020-01-04", "--methods", "last-hour", "--history-from", "2020-01-02")
 	if code != 0 || !strings.Contains(out, "24 forecasts") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
@@ -104,11 +104,11 @@ func TestForecastMisuse(t *testing.T) {
 		{"forecast eval --trace sample --from 2017-10-11 --to 2017-12-10", 1, "last day"},
 		{"forecast eval --trace sample --from 2016-10-11 --to 2017-10-10", 1, "before the history"},
 		{"forecast eval --trace sample --history-from 2017-10-12" + window, 2, "--history-from"},
-		{"forecast eval --trace sample --method magic" + window, 2, "--methods: "},
+		{"forecast eval --trace sample --methods magic" + window, 2, "--methods: "},
 		{"forecast eval --trace sample --horizon 9000h" + window, 2, "--horizon: "},
-		{"forecast eval --trace sample --method paper:loud" + window, 2, "manhattan"},
+		{"forecast eval --trace sample --methods paper:loud" + window, 2, "manhattan"},
 		{"forecast eval --trace sample --compare fig9" + window, 2, "table5"},
-		{"forecast eval --trace sample --compare fig8 --method knn" + window, 2, "--method"},
+		{"forecast eval --trace sample --compare fig8 --methods knn" + window, 2, "--methods"},
 		{"forecast eval --trace sample --count users" + window, 2, "--count"},
 		{"forecast eval --trace sample --futures 0" + window, 2, "--futures"},
 		{"forecast eval --trace sample --horizon 0s" + window, 2, ""},
@@ -133,8 +133,8 @@ func TestForecastEvalOnRealTraces(t *testing.T) {
 		args  string
 		wape  string
 	}{
-		{[]string{"traces", "philly", "jobs.csv.gz"}, "--from 2017-09-22 --to 2017-10-06 --history-from 2017-09-18 --method last-hour", "0.797"},
-		{[]string{"traces", "helios-venus", "throughput.csv.gz"}, "--from 2020-07-26 --to 2020-08-09 --method last-hour", "0.474"},
+		{[]string{"traces", "philly", "jobs.csv.gz"}, "--from 2017-09-22 --to 2017-10-06 --history-from 2017-09-18 --methods last-hour", "0.797"},
+		{[]string{"traces", "helios-venus", "throughput.csv.gz"}, "--from 2020-07-26 --to 2020-08-09 --methods last-hour", "0.474"},
 	} {
 		path := testshared.Path(t, c.trace...)
 		code, out, errs := command(append(strings.Fields("forecast eval "+c.args), "--trace", path)...)

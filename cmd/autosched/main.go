@@ -1,5 +1,5 @@
-// Command autosched keeps the knobs of deep-learning-training schedulers set
-// for the workload that is about to come. `autosched help` lists what it does.
+// Command autosched tunes the configuration of deep-learning-training schedulers
+// to the workload expected next. `autosched help` lists its commands.
 package main
 
 import (
@@ -45,35 +45,37 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-func newRootCmd() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "autosched",
-		Short: "Keep the knobs of deep-learning-training schedulers set for the workload that is about to come",
-		Long: `AutoSched tunes the configuration of deep-learning-training schedulers to the
-workload that is about to come: it forecasts futures from job events, plays
-candidate configurations on them in a fast simulator, and changes the
-scheduler's configuration only if a candidate wins on nearly all of them, and on
-others that it was not chosen on.
+const rootHelp = `AutoSched tunes the configuration of deep-learning-training schedulers to the
+workload expected next: it forecasts futures from job events, simulates candidate
+configurations on them, and changes the scheduler's configuration only if a
+candidate beats the current one on most sampled futures and again on held-out
+futures.
 
 Offline, evaluate what tuning would have gained on a trace:
   autosched trace stats --trace sample
   autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
 
-See what is coming, and learn why a configuration is better:
+Forecast the workload, and learn why a configuration is better:
   autosched forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --methods all
   autosched predict eval --trace sample
   autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
   autosched causal effects --data runs.csv --tiers tiers.json --group segment --log
 
-Online, run the service, let a scheduler (here an emulated one) use it, and look
-after it:
+Online, run the service, let a scheduler (here an emulated one) use it, and
+operate it:
   autosched serve --dir data
   autosched emulate --trace sample --nodes 20 --gpus-per-node 8
   autosched config list emulated
   autosched config rollback emulated
 
-Exit codes: 0 success, 1 failure, 2 misuse.`,
+Exit codes: 0 success, 1 failure, 2 misuse.`
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "autosched",
+		Short:         "Tune the configuration of deep-learning-training schedulers to the workload expected next",
+		Long:          rootHelp,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -111,7 +113,7 @@ Exit codes: 0 success, 1 failure, 2 misuse.`,
 	return root
 }
 
-// version is what the build knows of itself.
+// version is that of the build.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

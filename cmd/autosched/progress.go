@@ -9,8 +9,8 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// progressLine rewrites one line of a terminal. Elsewhere it adds a line now and
-// then, so that a log tells that work goes on.
+// progressLine rewrites one line of a terminal. Elsewhere it adds a line every ten
+// seconds, so that a log shows progress.
 type progressLine struct {
 	w    io.Writer
 	on   bool // a terminal

@@ -22,23 +22,27 @@ var quotaNames = []string{"off", "strict", "borrow"}
 
 func (f *quotaFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringArrayVar(&f.vcs, "vc", nil, `a tenant's virtual cluster, tenant=GPUs or tenant=GPUs:weight, repeatable; "auto" divides the cluster by the tenants' shares of the trace's GPU-time; GPUs in no quota are shared`)
-	fl.StringVar(&f.quota, "quota", "off", "what virtual clusters mean: off (one pool for all), strict (a tenant holds its quota, and shared GPUs beyond it), borrow (anything that is free)")
+	fl.StringArrayVar(&f.vcs, "vc", nil,
+		"a tenant's virtual cluster, tenant=GPUs or tenant=GPUs:weight, repeatable; \"auto\" divides the cluster by "+
+			"the tenants' shares of the trace's GPU-time; GPUs in no quota are shared")
+	fl.StringVar(&f.quota, "quota", "off",
+		"what virtual clusters mean: off (one pool for all), strict (a tenant holds its quota, and shared GPUs "+
+			"beyond it), borrow (anything that is free)")
 	_ = cmd.RegisterFlagCompletionFunc("quota", cobra.FixedCompletions(quotaNames, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (f *quotaFlags) auto() bool { return len(f.vcs) == 1 && f.vcs[0] == "auto" }
 
-// divide gives the cluster the virtual clusters that its trace asks for, if the
-// flags leave them to it.
+// divide derives the virtual clusters from the jobs of the trace if the flag is
+// auto.
 func (f *quotaFlags) divide(c *workload.Cluster, jobs []workload.Job) {
 	if f.auto() {
 		c.VCs = workload.AutoVCs(jobs, c.TotalGPUs())
 	}
 }
 
-// check gives the options the meaning of virtual clusters, and the cluster those
-// that are named.
+// check sets the quota mode of the options and the virtual clusters of the
+// cluster.
 func (f *quotaFlags) check(c *workload.Cluster, o *simulator.Options) error {
 	mode := slices.Index(quotaNames, f.quota)
 	if mode < 0 {
@@ -69,7 +73,7 @@ func (f *quotaFlags) check(c *workload.Cluster, o *simulator.Options) error {
 	return nil
 }
 
-// protectFlags bound what preemption may do to a job.
+// protectFlags bound preemption of a job.
 type protectFlags struct {
 	maxPreemptions int
 	minRun         time.Duration
@@ -77,7 +81,8 @@ type protectFlags struct {
 
 func (f *protectFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.IntVar(&f.maxPreemptions, "max-preemptions", 0, "a job that was stopped this often is not stopped again (0: any number)")
+	fl.IntVar(&f.maxPreemptions, "max-preemptions", 0,
+		"a job that was stopped this often is not stopped again (0: any number)")
 	fl.DurationVar(&f.minRun, "min-run", 0, "a job that was started runs at least this long before it is stopped")
 }
 

@@ -26,13 +26,15 @@ func newSchedulerCmd() *cobra.Command {
 		Short: "Register and inspect schedulers of the service",
 	}
 	f.add(cmd)
-	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f), newSchedulerUpdateCmd(&f),
+	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f),
+		newSchedulerUpdateCmd(&f),
 		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerSpacesCmd(&f),
 		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f))
 	return cmd
 }
 
-const objectiveUsage = "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to p99_jct<=1.1*incumbent' (docs/tune.md)"
+const objectiveUsage = "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to " +
+	"p99_jct<=1.1*incumbent' (docs/tune.md)"
 
 // registerFlags are those of scheduler register.
 type registerFlags struct {
@@ -169,7 +171,8 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 	if id == "" {
 		id = spec.SchedulerType
 	}
-	return &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id, ValidateOnly: r.validateOnly, RequestId: r.requestID}, nil
+	return &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id, ValidateOnly: r.validateOnly,
+		RequestId: r.requestID}, nil
 }
 
 // maxSpec bounds a specification file.
@@ -211,7 +214,8 @@ func readScheduler(stdin io.Reader, path string) (*pb.Scheduler, error) {
 	s := &pb.Scheduler{}
 	if err := protojson.Unmarshal(asJSON, s); err != nil {
 		// protojson varies a space in its texts on purpose.
-		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
+		return nil, fmt.Errorf("%s: %s", path,
+			strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
 	}
 	return s, nil
 }

@@ -90,7 +90,8 @@ func diffSpaces(cmd *cobra.Command, args []string, asJSON bool) error {
 	differences := space.DiffSpaces(spaces[0], spaces[1])
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), map[string]any{
-			"a": spaces[0].Digest(), "b": spaces[1].Digest(), "differences": append([]space.Difference{}, differences...),
+			"a": spaces[0].Digest(), "b": spaces[1].Digest(),
+			"differences": append([]space.Difference{}, differences...),
 		})
 	}
 	return printDifferences(cmd.OutOrStdout(), "FIELD", args, differences)
@@ -115,7 +116,8 @@ func diffConfigs(cmd *cobra.Command, args []string, sp *space.Space, presets []s
 	differences := space.DiffConfigs(reports[0].Effective, reports[1].Effective)
 	w := cmd.OutOrStdout()
 	if asJSON {
-		return printJSON(w, map[string]any{"a": reports[0], "b": reports[1], "differences": append([]space.Difference{}, differences...)})
+		return printJSON(w, map[string]any{"a": reports[0], "b": reports[1],
+			"differences": append([]space.Difference{}, differences...)})
 	}
 	if err := printDifferences(w, "PARAMETER", args, differences); err != nil {
 		return err
@@ -137,7 +139,8 @@ func diffConfigs(cmd *cobra.Command, args []string, sp *space.Space, presets []s
 }
 
 // configOf reads one configuration: default, a preset or a file.
-func configOf(stdin io.Reader, arg string, sp *space.Space, presets []schedulers.Preset) (space.Config, []space.Change, error) {
+func configOf(stdin io.Reader, arg string, sp *space.Space, presets []schedulers.Preset) (space.Config, []space.Change,
+	error) {
 	if arg == "default" {
 		return sp.Default(), nil, nil
 	}

@@ -20,7 +20,8 @@ func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
 	for _, s := range all.GetSchedulers() {
 		spec := s.GetSpec()
 		fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s),
-			spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode(), orDash(shortName(s.GetCurrentConfiguration())),
+			spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode(),
+			orDash(shortName(s.GetCurrentConfiguration())),
 			s.GetStatus().GetEventCount(), eventTime(s))
 	}
 	return w.Flush()
@@ -32,7 +33,9 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
 	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
 	r := spec.GetRollout()
-	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n", spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(), r.GetUpdateInterval().AsDuration(), r.GetMinControllableRatio())
+	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n",
+		spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(), r.GetUpdateInterval().AsDuration(),
+		r.GetMinControllableRatio())
 	fmt.Fprintf(w, "current\trevision %s\n", orDash(shortName(s.GetCurrentConfiguration())))
 	fmt.Fprintf(w, "events\t%d, until %s\n", st.GetEventCount(), eventTime(s))
 	if st.GetLastDecision() != "" {
@@ -47,7 +50,8 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintln(out)
 	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT\tDESCRIPTION")
 	for _, p := range spec.GetParameters() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), valueText(p.GetDefaultValue()), orDash(p.GetUnit()), p.GetDescription())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), valueText(p.GetDefaultValue()), orDash(p.GetUnit()),
+			p.GetDescription())
 	}
 	return w.Flush()
 }

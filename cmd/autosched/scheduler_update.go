@@ -87,7 +87,8 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 	for _, one := range []struct{ flag, path string }{
 		{"display-name", "display_name"}, {"mode", "spec.mode"}, {"objective", "spec.objective"},
 		{"interval", "spec.rollout.update_interval"}, {"min-ratio", "spec.rollout.min_controllable_ratio"},
-		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"}, {"budget", "spec.rollout.trial_budget"},
+		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"},
+		{"budget", "spec.rollout.trial_budget"},
 	} {
 		if given(one.flag) {
 			mask.Paths = append(mask.Paths, one.path)
@@ -97,11 +98,13 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		return nil, usageError{errors.New("nothing to change: name it by a flag, such as --mode auto")}
 	}
 	spec := &pb.SchedulerSpec{Mode: mode, Objective: objectiveSpec(u.objective), Rollout: &pb.RolloutPolicy{
-		UpdateInterval: durationpb.New(u.interval), Horizon: durationpb.New(u.horizon), MinControllableRatio: u.minRatio,
-		Futures: u.futures, TrialBudget: u.budget,
+		UpdateInterval: durationpb.New(u.interval), Horizon: durationpb.New(u.horizon),
+		MinControllableRatio: u.minRatio,
+		Futures:              u.futures, TrialBudget: u.budget,
 	}}
 	return &pb.UpdateSchedulerRequest{
-		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Spec: spec}, UpdateMask: mask, ValidateOnly: u.validateOnly,
+		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Spec: spec}, UpdateMask: mask,
+		ValidateOnly: u.validateOnly,
 	}, nil
 }
 

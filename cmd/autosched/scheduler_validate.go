@@ -18,13 +18,9 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-func newSchedulerValidateCmd(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "validate FILE",
-		Short: "Check a file that says what can be tuned of a scheduler",
-		Long: `Checks a FILE (YAML or JSON, - for standard input) and shows the space it
-describes, or everything that is wrong with it, each with its field and line.
-Needs no running service. FILE is one of two things:
+const validateHelp = `Checks a FILE (YAML or JSON, - for standard input) and shows the space it
+describes, or all its violations with field and line. Needs no running service.
+FILE is one of two things:
 
 A space of its own, with the fields parameters and rules:
 
@@ -53,7 +49,13 @@ A space of its own, with the fields parameters and rules:
       forbidden: {all: [{param: queues, op: ">", value: 4}, {param: effort, op: "==", value: high}]}
 
 Kinds: float, int, bool, categorical, ordinal, duration. Or a registration, as
-'autosched scheduler register' takes it; it is told by its field spec.`,
+'autosched scheduler register' takes it; it is recognised by its field spec.`
+
+func newSchedulerValidateCmd(f *clientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE",
+		Short: "Check a file that describes a parameter space or a registration",
+		Long:  validateHelp,
 		Example: `  autosched scheduler validate space.yaml
   autosched scheduler validate prod.yaml --json
   autosched scheduler spaces tiresias --json | jq '.schedulers[0].space' | autosched scheduler validate -`,
@@ -86,7 +88,7 @@ Kinds: float, int, bool, categorical, ordinal, duration. Or a registration, as
 	}
 }
 
-// readText reads a file that people write, or standard input.
+// readText reads a small file, or standard input for "-".
 func readText(stdin io.Reader, path string) ([]byte, error) {
 	in := stdin
 	if path != "-" {
@@ -121,7 +123,7 @@ func loadSpace(text []byte, path string) (*space.Space, error) {
 	return server.CheckRegistration(builtins(), &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id})
 }
 
-// listViolations is the error for people: one line for each thing wrong.
+// listViolations is an error with a line for each violation.
 func listViolations(path string, err error) error {
 	var v space.Violations
 	if !errors.As(err, &v) {
@@ -139,9 +141,10 @@ func listViolations(path string, err error) error {
 // countLimit bounds how many configurations are counted one by one.
 const countLimit = 20_000
 
-// sizeText says how large a space is.
+// sizeText is the size of a space in words.
 func sizeText(sp *space.Space) string {
-	text := plural(len(sp.Params()), "parameter") + ", " + plural(len(sp.Rules()), "rule") + ", " + plural(sp.Dims(), "dimension") + ", "
+	text := plural(len(sp.Params()), "parameter") + ", " + plural(len(sp.Rules()), "rule") + ", " +
+		plural(sp.Dims(), "dimension") + ", "
 	switch n, exact := configurations(sp); {
 	case exact:
 		return text + plural(int(n), "configuration")
@@ -152,7 +155,7 @@ func sizeText(sp *space.Space) string {
 	}
 }
 
-// configurations counts what a space holds, or bounds it from above.
+// configurations counts the configurations of a space, or bounds them from above.
 func configurations(sp *space.Space) (n float64, exact bool) {
 	if all, complete := sp.Enumerate(countLimit); complete {
 		return float64(len(all)), true

@@ -37,22 +37,22 @@ func newServeCmd() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the service: take events in, tune, and tell schedulers what to run",
+		Short: "Run the service: ingest events, tune, and publish configurations",
 		Long: `Serves the gRPC API (autosched.v1, with health checks and reflection). Schedulers
-are registered with it, stream their job events to it, and poll or watch the
-configuration to run. Whenever a scheduler's event time passes its update
-interval, a tuning round decides: a better configuration is proposed (mode
-recommend) or offered to the scheduler (mode auto).
+register, stream their job events, and poll or watch the configuration to run.
+When a scheduler's event time passes its update interval, a tuning round decides:
+a better configuration is proposed (mode recommend) or offered to the scheduler
+(mode auto).
 
-Everything is kept in one directory: config.db with schedulers, configurations
-and acknowledgements, and one events-YYYYMMDD.db a day. One process has it at a
+One directory holds all state: config.db with schedulers, configurations and
+acknowledgements, and one events-YYYYMMDD.db a day. One process opens it at a
 time. Old event files may be removed while the service is stopped.
 
 How rounds simulate a scheduler belongs to its registration. --max-preemptions
-and --min-run are recorded for registrations that do not say.
+and --min-run are recorded for registrations without their own.
 
-With --operations it answers HTTP on another address: /metrics for Prometheus,
-/healthz while the process lives, /readyz until it is told to stop.
+With --operations it serves HTTP on another address: /metrics for Prometheus,
+/healthz while the process lives, /readyz until it stops.
 
 Connections are neither encrypted nor authenticated: listen on addresses that
 only trusted hosts reach. SIGINT or SIGTERM stops: health checks say
@@ -70,14 +70,17 @@ NOT_SERVING, streams end, and calls under way get --drain to finish.`,
 			if o.verbose {
 				level = slog.LevelDebug
 			}
-			return o.run(cmd.Context(), slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
+			return o.run(cmd.Context(),
+				slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
 	fl.StringVar(&o.listen, "listen", defaultAddress, "address to listen on, host:port; port 0 takes a free one")
-	fl.StringVar(&o.operations, "operations", "", "address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
-	fl.IntVar(&o.workers, "workers", 0, "simulations a round runs at once (0: one per processor); no influence on what it decides")
+	fl.StringVar(&o.operations, "operations", "",
+		"address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
+	fl.IntVar(&o.workers, "workers", 0,
+		"simulations a round runs at once (0: one per processor); no influence on what it decides")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "how long polling schedulers are told to wait")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.BoolVar(&o.verbose, "verbose", false, "log more")
@@ -150,7 +153,8 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		defer web.Close()
 		log.Info("answering /metrics, /healthz and /readyz", "address", operations.Addr().String())
 	}
-	log.Info("serving", "address", listener.Addr().String(), "dir", o.dir, "schedulers", len(service.Schedulers("", 1<<30)), "took", time.Since(began).Round(time.Millisecond))
+	log.Info("serving", "address", listener.Addr().String(), "dir", o.dir, "schedulers",
+		len(service.Schedulers("", 1<<30)), "took", time.Since(began).Round(time.Millisecond))
 	select {
 	case err := <-served:
 		return err

@@ -21,7 +21,8 @@ import (
 type changesFlag struct{ texts []string }
 
 func (f *changesFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.texts, "set-at", nil, "INSTANT:key=value, a parameter that is changed while the run goes on, repeatable; INSTANT as in --from")
+	cmd.Flags().StringArrayVar(&f.texts, "set-at", nil,
+		"INSTANT:key=value, a parameter that is changed while the run goes on, repeatable; INSTANT as in --from")
 }
 
 // change is a configuration that holds from an instant on.
@@ -101,7 +102,8 @@ type changeReport struct {
 
 // play runs to the end and reconfigures on the way. It returns the changes that were
 // made; those after the end of the last job are noted.
-func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, changes []change, r *recorder, line *progressLine) ([]changeReport, error) {
+func play(ctx context.Context, sim *simulator.Sim, s *schedulers.Scheduler, changes []change, r *recorder,
+	line *progressLine) ([]changeReport, error) {
 	defer line.clear()
 	ctx = followed{ctx, sim, line}
 	var made []changeReport
@@ -133,6 +135,7 @@ type followed struct {
 }
 
 func (f followed) Err() error {
-	f.line.show("%d of %d jobs submitted, %d active, %d of them waiting", f.sim.Submitted(), f.sim.Len(), f.sim.Active(), f.sim.Waiting())
+	f.line.show("%d of %d jobs submitted, %d active, %d of them waiting", f.sim.Submitted(), f.sim.Len(),
+		f.sim.Active(), f.sim.Waiting())
 	return f.Context.Err()
 }

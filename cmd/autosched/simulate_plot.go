@@ -44,7 +44,8 @@ func usageChart(samples []simulator.Sample, gpus int) *chart.Chart {
 			&chart.Area{Mark: chart.Mark{Color: chart.Blue.Fade(.12)}, Points: chart.Under(used)},
 			&chart.Line{Mark: chart.Mark{Name: "queued", Color: chart.Orange}, Points: chart.Steps(queued, end)},
 			&chart.Line{Mark: chart.Mark{Name: "in use", Color: chart.Blue}, Points: used},
-			&chart.Line{Mark: chart.Mark{Name: "GPUs of the cluster", Color: chart.Gray}, Points: level(float64(gpus)), Dash: dashed},
+			&chart.Line{Mark: chart.Mark{Name: "GPUs of the cluster", Color: chart.Gray}, Points: level(float64(gpus)),
+				Dash: dashed},
 		},
 	}
 }

@@ -39,7 +39,8 @@ func (r *simulateReport) print(w io.Writer) error {
 	row("fragmentation", "%.1f %% of GPUs free on partly used nodes while jobs wait", 100*r.Fragmentation)
 	row("rho <= 1", "%.1f %% of jobs (p95 %.2f, max %.2f)", 100*r.FTFLe1, r.P95Rho, r.MaxRho)
 	row("preemptions", "%d (%.0f GPU-hours of restarts)", r.Preemptions, r.RestartGPUHours)
-	row("slowdown on GPUs", "%.3f times the run time at full speed, %.1f %% of jobs spread", r.Slowdown, 100*r.SpreadShare)
+	row("slowdown on GPUs", "%.3f times the run time at full speed, %.1f %% of jobs spread", r.Slowdown,
+		100*r.SpreadShare)
 	if r.DeadlineJobs > 0 {
 		row("deadlines", "%.1f %% of %d missed", 100*r.DeadlineMisses, r.DeadlineJobs)
 	}
@@ -54,7 +55,8 @@ func (r *simulateReport) print(w io.Writer) error {
 func (r *simulateReport) printTenants(w io.Writer) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\trho<=1\tpreemptions\tGPU-hours\tshare\tof quota\tfair hours\t")
+	fmt.Fprintln(t, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue "+
+		"s\tp95\trho<=1\tpreemptions\tGPU-hours\tshare\tof quota\tfair hours\t")
 	for i := range r.Tenants {
 		x := &r.Tenants[i]
 		name, used := x.Tenant, "-"
@@ -64,7 +66,8 @@ func (r *simulateReport) printTenants(w io.Writer) error {
 		if x.Quota > 0 {
 			used = fmt.Sprintf("%.1f %%", 100*x.QuotaUtilization)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%g\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f %%\t%d\t%.0f\t%.1f %%\t%s\t%d of %d\t\n", name, x.Quota, x.Weight, x.Jobs, x.AvgJCT, x.P95JCT, x.AvgQueue,
+		fmt.Fprintf(t, "%s\t%d\t%g\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f %%\t%d\t%.0f\t%.1f %%\t%s\t%d of %d\t\n", name,
+			x.Quota, x.Weight, x.Jobs, x.AvgJCT, x.P95JCT, x.AvgQueue,
 			x.P95Queue, 100*x.FTFLe1, x.Preemptions, x.GPUHours, 100*x.Share, used, x.FairHours, x.Hours)
 	}
 	return t.Flush()
@@ -82,10 +85,12 @@ func label(synthetic bool) string {
 // seconds since the trace's zero.
 func writeOutcomes(out io.Writer, sim *simulator.Sim) error {
 	w := csv.NewWriter(out)
-	w.Write([]string{"job_id", "tenant", "submit_s", "gpus", "start_s", "end_s", "jct_s", "queue_s", "preemptions", "restart_s", "rho", "key", "model", "strayed", "held_s"})
+	w.Write([]string{"job_id", "tenant", "submit_s", "gpus", "start_s", "end_s", "jct_s", "queue_s", "preemptions",
+		"restart_s", "rho", "key", "model", "strayed", "held_s"})
 	for _, o := range sim.Outcomes(nil) {
 		spec := sim.Spec(o.ID)
-		w.Write([]string{spec.ID, spec.Tenant, secs(o.Submit), strconv.Itoa(o.GPUs), secs(o.Start), secs(o.End), secs(o.JCT()), secs(o.Wait),
+		w.Write([]string{spec.ID, spec.Tenant, secs(o.Submit), strconv.Itoa(o.GPUs), secs(o.Start), secs(o.End),
+			secs(o.JCT()), secs(o.Wait),
 			strconv.Itoa(o.Preemptions), secs(o.Restart), strconv.FormatFloat(o.Rho, 'g', 6, 64), spec.Key, spec.Model,
 			strconv.FormatBool(o.Strayed), secs(o.Attained / time.Duration(o.GPUs))})
 	}

@@ -20,10 +20,19 @@ type recordFlags struct {
 
 func (f *recordFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.series, "series", "", "write running and waiting jobs (those also by GPUs), GPUs in use and queued, fragmentation, utilisation (means over each interval), preemptions so far, and the objectives of the jobs that ended in it to this CSV file (.gz: compressed)")
-	fl.StringVar(&f.tenants, "series-by-tenant", "", "write each tenant's running and waiting jobs, GPUs held and queued (means over each interval in which it has jobs), preemptions so far, and the objectives of its jobs that ended to this CSV file (.gz: compressed)")
-	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute, "interval of --series, --series-by-tenant and --plot")
-	fl.StringVar(&f.timeline, "timeline", "", "write which job ran where and when to this JSON file in Chrome trace format, which opens in Perfetto (.gz: compressed)")
+	fl.StringVar(&f.series, "series", "",
+		"write running and waiting jobs (those also by GPUs), GPUs in use and queued, fragmentation, utilisation "+
+			"(means over each interval), preemptions so far, and the objectives of the jobs that ended in it to this "+
+			"CSV file (.gz: compressed)")
+	fl.StringVar(&f.tenants, "series-by-tenant", "",
+		"write each tenant's running and waiting jobs, GPUs held and queued (means over each interval in which it "+
+			"has jobs), preemptions so far, and the objectives of its jobs that ended to this CSV file (.gz: "+
+			"compressed)")
+	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute,
+		"interval of --series, --series-by-tenant and --plot")
+	fl.StringVar(&f.timeline, "timeline", "",
+		"write which job ran where and when to this JSON file in Chrome trace format, which opens in Perfetto (.gz: "+
+			"compressed)")
 	fl.StringVar(&f.jobs, "jobs-out", "", "write the outcome of every job to this CSV file (.gz: compressed)")
 	fl.StringVar(&f.plot, "plot", "", "draw GPUs in use and queued over time and the JCTs to this .png or .svg file")
 }
@@ -111,7 +120,8 @@ func (r *recorder) sample(x simulator.Sample) {
 	if r.series == nil || r.seriesErr != nil {
 		return
 	}
-	r.row = fmt.Appendf(r.row[:0], "%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), x.Running, x.Waiting, x.GPUs, x.Queued, x.Fragmentation, x.Utilization, x.Preemptions)
+	r.row = fmt.Appendf(r.row[:0], "%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), x.Running,
+		x.Waiting, x.GPUs, x.Queued, x.Fragmentation, x.Utilization, x.Preemptions)
 	for _, n := range x.WaitingBySize {
 		r.row = fmt.Appendf(r.row, ",%.6g", n)
 	}
@@ -123,21 +133,24 @@ func (r *recorder) tenant(x simulator.TenantSample) {
 	if r.tenantErr != nil {
 		return
 	}
-	r.row = fmt.Appendf(r.row[:0], "%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), csvField(x.Tenant), x.Running, x.Waiting, x.GPUs, x.Queued, x.Preemptions)
+	r.row = fmt.Appendf(r.row[:0], "%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), csvField(x.Tenant),
+		x.Running, x.Waiting, x.GPUs, x.Queued, x.Preemptions)
 	r.row = appendEnded(r.row, &x.Ended)
 	_, r.tenantErr = r.tenants.Write(r.row)
 }
 
 // endedColumns describe the jobs that ended in an interval; all but the first are
 // empty if none did.
-const endedColumns = "ended_jobs,avg_jct_s,p50_jct_s,p95_jct_s,p99_jct_s,avg_queue_s,p95_queue_s,ftf_le_1,p95_rho,max_rho,slowdown,spread_share,restart_gpu_hours,deadline_jobs,deadline_misses"
+const endedColumns = "ended_jobs,avg_jct_s,p50_jct_s,p95_jct_s,p99_jct_s,avg_queue_s,p95_queue_s,ftf_le_1," +
+	"p95_rho,max_rho,slowdown,spread_share,restart_gpu_hours,deadline_jobs,deadline_misses"
 
 func appendEnded(row []byte, o *simulator.Objectives) []byte {
 	row = fmt.Appendf(row, ",%d", o.Jobs)
 	if o.Jobs == 0 {
 		return fmt.Append(row, strings.Repeat(",", strings.Count(endedColumns, ",")), "\n")
 	}
-	for _, v := range []float64{o.AvgJCT, o.P50JCT, o.P95JCT, o.P99JCT, o.AvgQueue, o.P95Queue, o.FTFLe1, o.P95Rho, o.MaxRho, o.Slowdown, o.SpreadShare, o.RestartGPUHours, float64(o.DeadlineJobs), o.DeadlineMisses} {
+	for _, v := range []float64{o.AvgJCT, o.P50JCT, o.P95JCT, o.P99JCT, o.AvgQueue, o.P95Queue, o.FTFLe1, o.P95Rho,
+		o.MaxRho, o.Slowdown, o.SpreadShare, o.RestartGPUHours, float64(o.DeadlineJobs), o.DeadlineMisses} {
 		row = fmt.Appendf(row, ",%.6g", v)
 	}
 	return append(row, '\n')

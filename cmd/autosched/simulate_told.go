@@ -24,7 +24,8 @@ const mostWrong = 10
 
 func (f *toldFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.text, "told", "none",
-		"run times that the scheduler knows: none, exact, or exact times a lognormal error of this sigma (0.7: two of three within a factor of 2)")
+		"run times that the scheduler knows: none, exact, or exact times a lognormal error of this sigma (0.7: two "+
+			"of three within a factor of 2)")
 }
 
 // check reads the flag.
@@ -35,7 +36,8 @@ func (f *toldFlag) check() error {
 	}
 	var err error
 	if f.sigma, err = strconv.ParseFloat(f.text, 64); err != nil || !(f.sigma > 0 && f.sigma <= mostWrong) {
-		return usageError{fmt.Errorf("--told: %q is not none, exact or a number above 0, at most %d", f.text, mostWrong)}
+		return usageError{fmt.Errorf("--told: %q is not none, exact or a number above 0, at most %d", f.text,
+			mostWrong)}
 	}
 	return nil
 }

@@ -19,11 +19,11 @@ import (
 func newSchedulerSpacesCmd(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "spaces [NAME]",
-		Short: "Show what can be tuned of each built-in scheduler, or of one",
+		Short: "Show the parameter space of each built-in scheduler, or of one",
 		Long: `Shows the parameter space of each built-in scheduler, or of the one named:
-parameters with their defaults, ranges and units, what they depend on, and the
-presets that tuning tries first. Needs no running service. What is printed of a
-preset is what it changes of the default; its name is for --preset.`,
+parameters with their defaults, ranges and units, their dependencies, and the
+presets that tuning tries first. Needs no running service. A preset is printed as
+its difference from the default; --preset takes its name.`,
 		Example: `  autosched scheduler spaces
   autosched scheduler spaces tiresias --json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -81,7 +81,8 @@ func printSpacesJSON(w io.Writer, all []*schedulers.Scheduler) error {
 		if err != nil {
 			return err
 		}
-		r := spaceReport{Name: s.Name, Title: s.Title, Paper: s.Paper, Clairvoyant: s.Clairvoyant, Space: text, Default: s.Space.Default(), Presets: []presetReport{}}
+		r := spaceReport{Name: s.Name, Title: s.Title, Paper: s.Paper, Clairvoyant: s.Clairvoyant, Space: text,
+			Default: s.Space.Default(), Presets: []presetReport{}}
 		for _, p := range s.Presets {
 			r.Presets = append(r.Presets, presetReport{p.Name, p.Config})
 		}
@@ -104,7 +105,8 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 	}
 	if always := round.Inert(s, true, false); len(always) > 0 {
 		fmt.Fprintf(w, "  tuning, which tells no run times, leaves %s alone", strings.Join(always, ", "))
-		more := slices.DeleteFunc(round.Inert(s, false, false), func(id string) bool { return slices.Contains(always, id) })
+		more := slices.DeleteFunc(round.Inert(s, false, false),
+			func(id string) bool { return slices.Contains(always, id) })
 		if len(more) > 0 {
 			fmt.Fprintf(w, ", and %s where no job has a deadline", strings.Join(more, ", "))
 		}
@@ -118,8 +120,8 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 	return nil
 }
 
-// printParameters shows a space: its parameters, what they depend on, and what
-// becomes of values that break a rule.
+// printParameters prints a space: parameters, dependencies, and how values that
+// break a rule are projected.
 func printParameters(w io.Writer, sp *space.Space) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	params := sp.Params()
@@ -132,14 +134,16 @@ func printParameters(w io.Writer, sp *space.Space) error {
 		if unit == "" && p.Kind == space.KindDuration {
 			unit = "s"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", p.ID, p.Format(p.Default), p.Range(), orDash(unit), orDash(p.Module), p.Description)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", p.ID, p.Format(p.Default), p.Range(), orDash(unit),
+			orDash(p.Module), p.Description)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for i := range params {
 		if a := params[i].Array; a != nil {
-			fmt.Fprintf(w, "  depends: %s has as many values as %s%s, at most %d\n", params[i].ID, a.Length, offset(a.Offset), a.Max)
+			fmt.Fprintf(w, "  depends: %s has as many values as %s%s, at most %d\n", params[i].ID, a.Length,
+				offset(a.Offset), a.Max)
 		}
 	}
 	for _, r := range sp.Rules() {
@@ -159,7 +163,8 @@ func offset(n int) string {
 	return fmt.Sprintf(" %+d", n)
 }
 
-// difference is what a configuration changes of another, as --set reads it.
+// difference is the settings in which a configuration differs from base, as --set
+// reads them.
 func difference(c, base space.Config, params []space.Param) string {
 	var parts []string
 	for i := range params {

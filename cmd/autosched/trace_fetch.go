@@ -58,7 +58,8 @@ or gzip. Its digest is checked against --sha256, and shown without one.`,
 			}
 			i := slices.Index(names, args[0])
 			if i < 0 {
-				return usageError{fmt.Errorf("trace fetch: %q is not known; there is %s", args[0], strings.Join(names, ", "))}
+				return usageError{fmt.Errorf("trace fetch: %q is not known; there is %s", args[0],
+					strings.Join(names, ", "))}
 			}
 			o.source = fetch.Sources[i]
 			return nil
@@ -76,8 +77,10 @@ or gzip. Its digest is checked against --sha256, and shown without one.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "", "another address of the archive or of the job log")
-	f.StringVar(&o.sha256, "sha256", "", "SHA-256 that the download must have (default: the known one; with --url none)")
-	f.StringVarP(&o.out, "out", "o", "", "file to write, compressed if it ends in .gz or .zst (default: the trace's name)")
+	f.StringVar(&o.sha256, "sha256", "",
+		"SHA-256 that the download must have (default: the known one; with --url none)")
+	f.StringVarP(&o.out, "out", "o", "",
+		"file to write, compressed if it ends in .gz or .zst (default: the trace's name)")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
 }
@@ -131,7 +134,8 @@ func (o *fetchOptions) run(ctx context.Context, notes io.Writer) (*fetchReport, 
 	}
 	w, report, err := trace.Open(o.out, trace.Options{Context: ctx})
 	if err != nil {
-		return nil, fmt.Errorf("trace fetch %s: the download is no trace: %w", o.source.Name, errors.Join(err, os.Remove(o.out)))
+		return nil, fmt.Errorf("trace fetch %s: the download is no trace: %w", o.source.Name,
+			errors.Join(err, os.Remove(o.out)))
 	}
 	if err := d.Remove(); err != nil {
 		return nil, err

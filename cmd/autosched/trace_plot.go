@@ -24,7 +24,8 @@ func plotStats(path string, w *workload.Workload, s *stats.Description) error {
 	}
 	picture := &chart.Picture{Width: 1240}
 	for _, row := range [][]*chart.Chart{
-		{arrivalsChart(w), demandChart(w, s)}, {profileChart(s), periodsChart(w)}, {durationsChart(w, s), sizesChart(s)},
+		{arrivalsChart(w), demandChart(w, s)}, {profileChart(s), periodsChart(w)},
+		{durationsChart(w, s), sizesChart(s)},
 	} {
 		picture.Rows = append(picture.Rows, chart.Row{Height: 320, Charts: row})
 	}
@@ -38,7 +39,8 @@ func days(first time.Time) string {
 
 // blue is a chart of one blue curve.
 func blue(title string, x, y chart.Axis, curve []chart.Point) *chart.Chart {
-	return &chart.Chart{Title: title, X: x, Y: y, Layers: []chart.Layer{&chart.Line{Mark: chart.Mark{Color: chart.Blue}, Points: curve}}}
+	return &chart.Chart{Title: title, X: x, Y: y,
+		Layers: []chart.Layer{&chart.Line{Mark: chart.Mark{Color: chart.Blue}, Points: curve}}}
 }
 
 func arrivalsChart(w *workload.Workload) *chart.Chart {
@@ -53,7 +55,8 @@ func arrivalsChart(w *workload.Workload) *chart.Chart {
 		most = append(most, chart.Point{X: float64(i) / 24, Y: slices.Max(counts[i:min(len(counts), i+step)])})
 	}
 	end := float64(len(counts)) / 24
-	return blue(title, chart.Axis{Name: days(from), Max: end}, chart.Axis{Name: "jobs", Include: []float64{0}}, chart.Steps(most, end))
+	return blue(title, chart.Axis{Name: days(from), Max: end}, chart.Axis{Name: "jobs", Include: []float64{0}},
+		chart.Steps(most, end))
 }
 
 func demandChart(w *workload.Workload, s *stats.Description) *chart.Chart {
@@ -63,9 +66,11 @@ func demandChart(w *workload.Workload, s *stats.Description) *chart.Chart {
 	for i, m := range means {
 		curve = append(curve, chart.Point{X: float64(i) * bin.Hours() / 24, Y: m})
 	}
-	c := blue("GPUs in use if no job ever waited", chart.Axis{Name: days(s.First), Max: end}, chart.Axis{Name: "GPUs", Include: []float64{0}}, chart.Steps(curve, end))
+	c := blue("GPUs in use if no job ever waited", chart.Axis{Name: days(s.First), Max: end},
+		chart.Axis{Name: "GPUs", Include: []float64{0}}, chart.Steps(curve, end))
 	if s.Load != nil {
-		c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "GPUs of the cluster", Color: chart.Gray}, Points: level(float64(s.Load.GPUs)), Dash: dashed})
+		c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "GPUs of the cluster", Color: chart.Gray},
+			Points: level(float64(s.Load.GPUs)), Dash: dashed})
 	}
 	return c
 }
@@ -127,7 +132,8 @@ func periodsChart(w *workload.Workload) *chart.Chart {
 	share := stats.Periodogram(counts, time.Hour)
 	none := []chart.Tick{}
 	if share == nil {
-		return &chart.Chart{Title: "Periods of arrivals: less than two days, none can be seen", X: chart.Axis{Ticks: none}, Y: chart.Axis{Ticks: none}}
+		return &chart.Chart{Title: "Periods of arrivals: less than two days, none can be seen",
+			X: chart.Axis{Ticks: none}, Y: chart.Axis{Ticks: none}}
 	}
 	n := 2 * (len(share) - 1)
 	const bins = 60
@@ -144,7 +150,8 @@ func periodsChart(w *workload.Workload) *chart.Chart {
 	for _, h := range []float64{2, 6, 12, 24, 72, 168, 720, 8760} { // the periods people know
 		x.Ticks = append(x.Ticks, chart.Tick{Value: h, Label: hours(h)})
 	}
-	return blue("Periods of arrivals, counted per hour", x, chart.Axis{Name: "% of the variance", Include: []float64{0}}, curve)
+	return blue("Periods of arrivals, counted per hour", x,
+		chart.Axis{Name: "% of the variance", Include: []float64{0}}, curve)
 }
 
 func durationsChart(w *workload.Workload, s *stats.Description) *chart.Chart {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// groups makes every command that only has commands below it behave alike: alone
-// it shows its help, with anything else it says that there is no such command.
+// groups lets every command that has subcommands show its help if it is called
+// alone, and refuse unknown subcommands.
 func groups(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		groups(sub)
@@ -34,13 +34,13 @@ func groups(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// called is how a command is called, without the name of the program.
+// called is the command line of a command without the name of the program.
 func called(cmd *cobra.Command) string {
 	return strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")
 }
 
-// newHelpCmd is "autosched help COMMAND", which unlike cobra's own refuses what
-// is no command.
+// newHelpCmd is "autosched help COMMAND", which unlike cobra's refuses unknown
+// commands.
 func newHelpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]...",
@@ -72,7 +72,7 @@ func newHelpCmd() *cobra.Command {
 	}
 }
 
-// splitList splits a list that is given to one flag, with commas between.
+// splitList splits the comma-separated list of a flag.
 func splitList(text string) []string {
 	var out []string
 	for one := range strings.SplitSeq(text, ",") {

@@ -100,11 +100,17 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.config.add(cmd)
 	o.goal.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (required)")
-	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler, "what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
+	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span "+
+		"since it such as 36h (required)")
+	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler,
+		"what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
 	fl.BoolVar(&o.truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
-	fl.StringVar(&o.plot, "plot", "", "draw the search into this .png, .svg or .html file: best so far, parallel coordinates, and the objective by parameter")
-	fl.DurationVar(&o.within, "time", 0, fmt.Sprintf("how long to search (0: only --budget counts; with it --budget is at least %d unless given); the result then depends on the machine", timedBudget))
+	fl.StringVar(&o.plot, "plot", "",
+		"draw the search into this .png, .svg or .html file: best so far, parallel coordinates, and the objective by "+
+			"parameter")
+	fl.DurationVar(&o.within, "time", 0,
+		fmt.Sprintf("how long to search (0: only --budget counts; with it --budget is at least %d unless given); the "+
+			"result then depends on the machine", timedBudget))
 	fl.IntVar(&o.top, "top", 15, "trials to print, best first")
 	_ = cmd.RegisterFlagCompletionFunc("sampler", oneOf(samplerNames()...))
 }
@@ -139,7 +145,8 @@ func (o *tuneOptions) check() error {
 		return err
 	}
 	o.incumbent = incumbent
-	if _, err := search.NewSampler(o.sampler, search.Setup{Space: scheduler.Space, Start: scheduler.Space.Default()}); err != nil {
+	if _, err := search.NewSampler(o.sampler,
+		search.Setup{Space: scheduler.Space, Start: scheduler.Space.Default()}); err != nil {
 		return usageError{fmt.Errorf("--sampler: %w", err)}
 	}
 	return nil
@@ -176,7 +183,8 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		Progress: func(t search.Trial) { line.show("trial %d of %d: %s", t.Step+1, budget, t.Origin) },
 		Front:    o.goal.pareto,
 		Record: search.Record{To: study.to(), Resume: study.from, About: map[string]string{
-			"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": o.goal.goal.String(), "seed": fmt.Sprint(o.replay.seed),
+			"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": o.goal.goal.String(),
+			"seed":    fmt.Sprint(o.replay.seed),
 			"instant": in.trace.Zero().Add(at).Format(time.RFC3339),
 		}},
 	})

@@ -22,8 +22,10 @@ type tuneFlags struct {
 func (t *tuneFlags) add(cmd *cobra.Command) {
 	t.addSearch(cmd)
 	fl := cmd.Flags()
-	fl.Float64Var(&t.settings.MinRatio, "min-ratio", t.settings.MinRatio, "least gain on the controllable part that replaces the incumbent")
-	fl.BoolVar(&t.settings.Always, "always", false, "replace the incumbent by the best on average whatever it gains, as the paper does")
+	fl.Float64Var(&t.settings.MinRatio, "min-ratio", t.settings.MinRatio,
+		"least gain on the controllable part that replaces the incumbent")
+	fl.BoolVar(&t.settings.Always, "always", false,
+		"replace the incumbent by the best on average whatever it gains, as the paper does")
 }
 
 // addSearch adds what a search needs, without the rule by which its result is
@@ -48,14 +50,18 @@ func (t *tuneFlags) seeded(seed uint64) round.Settings {
 }
 
 func addObjective(cmd *cobra.Command, objective *string) {
-	cmd.Flags().StringVar(objective, "objective", round.Objectives[0], "what to minimise: "+strings.Join(round.Objectives, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("objective", cobra.FixedCompletions(round.Objectives, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(objective, "objective", round.Objectives[0],
+		"what to minimise: "+strings.Join(round.Objectives, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("objective",
+		cobra.FixedCompletions(round.Objectives, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func addGenerate(cmd *cobra.Command, method *string) {
-	cmd.Flags().StringVar(method, "generate", generation.DefaultMethod, "how futures are made, ARRIVALS/DURATIONS: "+
-		strings.Join(generateMethods(), ", ")+"; "+generation.HistoryDurations+" or "+generation.PredictedDurations)
-	_ = cmd.RegisterFlagCompletionFunc("generate", cobra.FixedCompletions(generateMethods(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(method, "generate", generation.DefaultMethod,
+		"how futures are made, ARRIVALS/DURATIONS: "+
+			strings.Join(generateMethods(), ", ")+"; "+generation.HistoryDurations+" or "+generation.PredictedDurations)
+	_ = cmd.RegisterFlagCompletionFunc("generate",
+		cobra.FixedCompletions(generateMethods(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // generateMethods are the ways to forecast arrivals.
@@ -94,7 +100,8 @@ func (t *tuneFlags) checkSettings() error {
 	case s.Workers < 0:
 		return usageError{fmt.Errorf("--workers: %d is negative", s.Workers)}
 	case !(s.MinRatio >= 1):
-		return usageError{fmt.Errorf("--min-ratio: %g is below 1: it would adopt configurations that are worse", s.MinRatio)}
+		return usageError{fmt.Errorf("--min-ratio: %g is below 1: it would adopt configurations that are worse",
+			s.MinRatio)}
 	}
 	return nil
 }

@@ -31,8 +31,10 @@ func (d *tuneDrawing) front() *chart.Chart {
 	// Bad configurations far away would hide the front.
 	right := within(all, front, func(x chart.Point) float64 { return x.X })
 	top := within(all, front, func(x chart.Point) float64 { return x.Y })
-	c := &chart.Chart{Title: "Configurations that no other beats", X: chart.Axis{Name: r.Metrics[0]}, Y: chart.Axis{Name: r.Metrics[1]}}
-	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "front of these two", Color: chart.Blue}, Points: chart.Steps(steps, steps[len(steps)-1].X)})
+	c := &chart.Chart{Title: "Configurations that no other beats", X: chart.Axis{Name: r.Metrics[0]},
+		Y: chart.Axis{Name: r.Metrics[1]}}
+	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "front of these two", Color: chart.Blue},
+		Points: chart.Steps(steps, steps[len(steps)-1].X)})
 	c.Layers = append(c.Layers, d.dots(func(i int) chart.Point {
 		if all[i].X > right || all[i].Y > top {
 			return chart.Point{X: math.NaN(), Y: math.NaN()}

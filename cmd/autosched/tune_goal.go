@@ -21,11 +21,16 @@ type goalFlags struct {
 func (f *goalFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	if o := fl.Lookup("objective"); o != nil {
-		o.Usage = "what to minimise: a metric (" + strings.Join(round.Metrics(), ", ") + "; the tenants' only as constraints), " +
-			"a weighted sum of ratios to the incumbent's (0.7*avg_jct+0.3*p99_jct), or metrics in order of rank (p99_jct within 2% then avg_jct)"
+		o.Usage = "what to minimise: a metric (" + strings.Join(round.Metrics(), ", ") +
+			"; the tenants' only as constraints), " +
+			"a weighted sum of ratios to the incumbent's (0.7*avg_jct+0.3*p99_jct), or metrics in order of rank " +
+			"(p99_jct within 2% then avg_jct)"
 	}
-	fl.StringArrayVar(&f.subjectTo, "subject-to", nil, "constraint METRIC<=BOUND, repeatable: a multiple of the incumbent's, a number or both (p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)")
-	fl.StringSliceVar(&f.pareto, "pareto", nil, "two or more metrics: search for, and show, the configurations that no other beats in all of them")
+	fl.StringArrayVar(&f.subjectTo, "subject-to", nil,
+		"constraint METRIC<=BOUND, repeatable: a multiple of the incumbent's, a number or both "+
+			"(p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)")
+	fl.StringSliceVar(&f.pareto, "pareto", nil,
+		"two or more metrics: search for, and show, the configurations that no other beats in all of them")
 }
 
 // parse checks the flags and makes the goal.

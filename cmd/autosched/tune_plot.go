@@ -23,7 +23,8 @@ func plotTune(path string, r *tuneReport, top int) error {
 	if len(r.Front) > 0 {
 		first = append(first, d.front())
 	}
-	picture := &chart.Picture{Width: 1240, Rows: []chart.Row{{Height: 300, Charts: first}, {Height: 360, Charts: []*chart.Chart{d.parallel()}}}}
+	picture := &chart.Picture{Width: 1240,
+		Rows: []chart.Row{{Height: 300, Charts: first}, {Height: 360, Charts: []*chart.Chart{d.parallel()}}}}
 	const columns = 4
 	var slices4 [columns]*chart.Chart
 	for i := range d.axes {
@@ -37,7 +38,8 @@ func plotTune(path string, r *tuneReport, top int) error {
 	if err := r.print(&text, top); err != nil {
 		return err
 	}
-	return writePlot(path, chart.Page{Name: fmt.Sprintf("%s: %s at %s", r.Trace, r.Scheduler, r.At), Text: text.String(), Picture: picture}, r.Synthetic)
+	return writePlot(path, chart.Page{Name: fmt.Sprintf("%s: %s at %s", r.Trace, r.Scheduler, r.At),
+		Text: text.String(), Picture: picture}, r.Synthetic)
 }
 
 // tuneDrawing is a search as it is drawn.
@@ -207,10 +209,13 @@ func (d *tuneDrawing) bestSoFar() *chart.Chart {
 		low = min(low, t.Objective)
 		best = append(best, chart.Point{X: float64(t.Step + 1), Y: low})
 		if t.Config.Equal(d.report.Incumbent) {
-			c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "incumbent", Color: chart.Gray}, Points: level(t.Objective), Dash: dashed})
+			c.Layers = append(c.Layers,
+				&chart.Line{Mark: chart.Mark{Name: "incumbent", Color: chart.Gray}, Points: level(t.Objective),
+					Dash: dashed})
 		}
 	}
-	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "best so far", Color: chart.Blue}, Points: chart.Steps(best, best[len(best)-1].X)})
+	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "best so far", Color: chart.Blue},
+		Points: chart.Steps(best, best[len(best)-1].X)})
 	c.Layers = append(c.Layers, d.dots(func(i int) chart.Point {
 		return chart.Point{X: float64(d.trials[i].Step + 1), Y: d.trials[i].Objective}
 	})...)
@@ -234,7 +239,8 @@ func (d *tuneDrawing) parallel() *chart.Chart {
 	for _, a := range d.axes {
 		axes = append(axes, chart.Dimension{Name: a.name, Ticks: chart.Spread(a.labels, .08)})
 	}
-	axes = append(axes, chart.Dimension{Name: d.report.Objective + d.unit(), Ticks: []chart.Tick{{Value: 0, Label: chart.Compact(lo)}, {Value: 1, Label: chart.Compact(hi)}}})
+	axes = append(axes, chart.Dimension{Name: d.report.Objective + d.unit(),
+		Ticks: []chart.Tick{{Value: 0, Label: chart.Compact(lo)}, {Value: 1, Label: chart.Compact(hi)}}})
 	var lines []chart.Polyline
 	for _, i := range d.order {
 		l := chart.Polyline{Mark: chart.Mark{Color: d.shade(i)}, Width: 1}
@@ -253,7 +259,8 @@ func (d *tuneDrawing) parallel() *chart.Chart {
 // slice draws the objective against one dimension.
 func (d *tuneDrawing) slice(k int) *chart.Chart {
 	a := &d.axes[k]
-	c := &chart.Chart{Title: a.name, X: chart.Axis{Min: -.04, Max: 1.04, Ticks: chart.Spread(a.labels, .2)}, Y: d.objective()}
+	c := &chart.Chart{Title: a.name, X: chart.Axis{Min: -.04, Max: 1.04, Ticks: chart.Spread(a.labels, .2)},
+		Y: d.objective()}
 	if lo, hi := a.labels[0].Value, a.labels[len(a.labels)-1].Value; hi-lo < 1 { // of the range only what was tried
 		c.X.Min, c.X.Max = lo-.04*(hi-lo), hi+.04*(hi-lo)
 		c.X.Ticks = chart.Spread(a.labels, .2*(hi-lo))

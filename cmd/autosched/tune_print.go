@@ -11,7 +11,8 @@ import (
 )
 
 func (r *tuneReport) print(w io.Writer, top int) error {
-	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %d of them waiting\n\n", r.Trace, label(r.Synthetic), r.At, r.ActiveJobs, r.WaitingJobs)
+	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %d of them waiting\n\n", r.Trace, label(r.Synthetic), r.At,
+		r.ActiveJobs, r.WaitingJobs)
 	fmt.Fprintf(w, "%s\n\n", goalLine(r.Objective))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "step\torigin\tobjective\tcontrollable\tqueue s\tin every future"+r.columns()+"\tconfiguration")
@@ -31,7 +32,8 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		case x.Error != "":
 			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t%s\t%s\n", x.Step, x.Origin, x.Error, r.empty(), x.Config)
 		default:
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%s)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, r.goal.Format(x.Objective), r.goal.Format(x.Objective-x.Floor), round.Factor(x.Ratio), x.Queue, every, r.cells(x), x.Config)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%s)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, r.goal.Format(x.Objective),
+				r.goal.Format(x.Objective-x.Floor), round.Factor(x.Ratio), x.Queue, every, r.cells(x), x.Config)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -46,7 +48,8 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		fmt.Fprintf(w, "  %s\n", r.Best)
 	}
 	if r.Interval != nil {
-		fmt.Fprintf(w, "The ratio on the controllable part is %s, with 95 %% confidence between %s and %s as far as the futures tell.\n", round.Factor(r.Ratio), round.Factor(r.Interval.Low), round.Factor(r.Interval.High))
+		fmt.Fprintf(w, "The ratio on the controllable part is %s, with 95 %% confidence between %s and %s as far as "+
+			"the futures tell.\n", round.Factor(r.Ratio), round.Factor(r.Interval.Low), round.Factor(r.Interval.High))
 	}
 	if err := r.printFront(w, top); err != nil {
 		return err
@@ -128,7 +131,8 @@ func (r *tuneReport) printFront(w io.Writer, top int) error {
 	if len(r.Metrics) == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%d of %d configurations are beaten by no other in all of %s:\n\n", len(r.Front), len(r.Trials), strings.Join(r.Metrics, ", "))
+	fmt.Fprintf(w, "\n%d of %d configurations are beaten by no other in all of %s:\n\n", len(r.Front), len(r.Trials),
+		strings.Join(r.Metrics, ", "))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "step\torigin\t%s\tconfiguration\n", strings.Join(r.Metrics, "\t"))
 	for n, step := range r.Front {

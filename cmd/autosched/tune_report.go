@@ -62,10 +62,13 @@ type tuneTrial struct {
 	kept   float64            // the least probability of a constraint relative to the incumbent
 }
 
-func newTuneReport(in *replayInput, state *workload.State, got *round.Result, incumbent space.Config, wall time.Duration) *tuneReport {
+func newTuneReport(in *replayInput, state *workload.State, got *round.Result, incumbent space.Config,
+	wall time.Duration) *tuneReport {
 	r := &tuneReport{
-		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), At: in.trace.Zero().Add(state.At).Format(time.RFC3339), Scheduler: in.scheduler.Name,
-		ActiveJobs: len(state.Jobs), Adopt: got.Adopt, Reason: got.Reason, Ratio: got.Ratio, Incumbent: incumbent, Best: got.Config, Wall: wall.Seconds(),
+		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(),
+		At: in.trace.Zero().Add(state.At).Format(time.RFC3339), Scheduler: in.scheduler.Name,
+		ActiveJobs: len(state.Jobs), Adopt: got.Adopt, Reason: got.Reason, Ratio: got.Ratio, Incumbent: incumbent,
+		Best: got.Config, Wall: wall.Seconds(),
 	}
 	r.Stopped, r.Sampler, r.Choice, r.Inert = got.Stopped, got.Sampler, got.Choice, got.Inert
 	if !got.Interval.IsZero() {
@@ -78,8 +81,10 @@ func newTuneReport(in *replayInput, state *workload.State, got *round.Result, in
 	}
 	for _, t := range got.Trials {
 		g := search.Gain(t, got.Incumbent)
-		x := tuneTrial{Step: t.Step, Origin: t.Origin, Objective: t.Measurement.Mean(), Ratio: g.Ratio, Every: g.BetterInEvery, Values: t.Measurement.Values,
-			Queue: t.Measurement.Metrics["avg_queue_s"], Exhausted: t.Measurement.Exhausted, Error: t.Err, Config: t.Config}
+		x := tuneTrial{Step: t.Step, Origin: t.Origin, Objective: t.Measurement.Mean(), Ratio: g.Ratio,
+			Every: g.BetterInEvery, Values: t.Measurement.Values,
+			Queue: t.Measurement.Metrics["avg_queue_s"], Exhausted: t.Measurement.Exhausted, Error: t.Err,
+			Config: t.Config}
 		for _, v := range t.Measurement.Floors {
 			x.Floor += v / float64(len(t.Measurement.Floors))
 		}

@@ -14,28 +14,32 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// studyFlags are the files of a study: where its trials go and come from.
+// studyFlags name the files of a study: those that its trials are written to and
+// read from.
 type studyFlags struct {
 	trials, resume string
 }
 
 func (f *studyFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.trials, "trials", "", "write the trials and rejections to this file as they come, as JSON lines")
-	fl.StringVar(&f.resume, "resume", "", "go on from a file that --trials wrote, to its budget unless --budget is given, which may be larger: what it holds is not measured again, with the same budget the result is that of a run without a break; new trials go to the same file, or to that of --trials")
+	fl.StringVar(&f.trials, "trials", "", "write trials and rejections to this file as they are measured, as JSON lines")
+	fl.StringVar(&f.resume, "resume", "",
+		"continue a file that --trials wrote, to its budget or to --budget, which may be larger: its trials are not "+
+			"measured again, and with the same budget the result is that of an uninterrupted run; new trials go to "+
+			"the same file, or to that of --trials")
 }
 
-// studyFile is a study's record that is being read and written.
+// studyFile is the record of a study, read and written.
 type studyFile struct {
 	from *search.Recording // nil if there is none
 	out  *os.File          // nil if there is none
 	path string
-	had  []byte // what the file has from at on
+	had  []byte // content of the file from at on
 	at   int64
-	line int  // that is written next, from 1
-	made bool // there was no file
-	// accepted, if set, is called when the record that is resumed proves to be of
-	// this search.
+	line int  // number of the next line, from 1
+	made bool // the file did not exist
+	// accepted, if set, is called when the resumed record proves to be of this
+	// search.
 	accepted func()
 }
 
@@ -67,7 +71,8 @@ func (f *studyFlags) open(in *space.Space) (*studyFile, error) {
 	if s.had == nil {
 		info, err := s.out.Stat()
 		if err == nil && info.Size() > 0 {
-			err = fmt.Errorf("%s holds something already and is not overwritten: name another file, or go on from it with --resume %s", s.path, s.path)
+			err = fmt.Errorf("%s holds something already and is not overwritten: name another file, or go on from it "+
+				"with --resume %s", s.path, s.path)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("--trials: %w", err), s.out.Close())
@@ -86,7 +91,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// to is where the record goes, nil for nowhere.
+// to is the destination of the record, nil for none.
 func (s *studyFile) to() io.Writer {
 	if s.out == nil {
 		return nil
@@ -94,20 +99,22 @@ func (s *studyFile) to() io.Writer {
 	return s
 }
 
-// Write passes over what the file has already, and goes on behind it. Half a line
-// at the end is written anew; a whole one that differs stays, and ends the search.
+// Write skips lines that the file has and appends after them. It replaces an
+// incomplete line at the end; a complete line that differs stays and ends the search.
 func (s *studyFile) Write(line []byte) (int, error) {
 	s.line++
 	if bytes.HasPrefix(s.had, line) {
-		s.tellAccepted()
+		s.reportAccepted()
 		s.had = s.had[len(line):]
 		s.at += int64(len(line))
 		return len(line), nil
 	}
 	if bytes.IndexByte(s.had, '\n') >= 0 {
-		return 0, fmt.Errorf("%s:%d: another line would come here, as of another --sampler, or another --budget where the first line tells none, and what was measured would be lost: the file is left as it is; go on in a file of its own with --trials", s.path, s.line-1)
+		return 0, fmt.Errorf("%s:%d: another line would come here, as of another --sampler, or another --budget "+
+			"where the first line tells none, and what was measured would be lost: the file is left as it is; go on "+
+			"in a file of its own with --trials", s.path, s.line-1)
 	}
-	s.tellAccepted()
+	s.reportAccepted()
 	if s.had != nil {
 		s.had = nil
 		if err := s.out.Truncate(s.at); err != nil {
@@ -119,15 +126,15 @@ func (s *studyFile) Write(line []byte) (int, error) {
 	return n, err
 }
 
-func (s *studyFile) tellAccepted() {
+func (s *studyFile) reportAccepted() {
 	if s.accepted != nil {
 		s.accepted()
 		s.accepted = nil
 	}
 }
 
-// budget is that of the record that is resumed where none is given; standard where
-// it tells none, and at least that in a search that ends by time.
+// budget is that of the resumed record, or standard if it has none; at least
+// standard in a search that ends by time.
 func (s *studyFile) budget(standard int, timed bool) int {
 	if n := s.from.Budget(); n > 0 && !(timed && n < standard) {
 		return n
@@ -135,7 +142,7 @@ func (s *studyFile) budget(standard int, timed bool) int {
 	return standard
 }
 
-// used says what a search by a sampler makes of the record that it resumes.
+// used says how a search resumes the record.
 func (s *studyFile) used(sampler string, budget int) string {
 	if n := s.from.Trials(); n > budget && s.from.Header.Sampler == sampler {
 		return fmt.Sprintf("%s holds %d trials, --budget %d looks at the first %d", s.from.Name, n, budget, budget)
@@ -143,8 +150,7 @@ func (s *studyFile) used(sampler string, budget int) string {
 	return fmt.Sprintf("%d trials of %s are not measured again", s.from.Trials(), s.from.Name)
 }
 
-// hint says how to go on after an interruption; the file does not tell the time that
-// the search was to take.
+// hint says how to continue after an interruption; the file does not hold --time.
 func (s *studyFile) hint(budget int, within time.Duration) string {
 	if s.out == nil {
 		return ""
@@ -156,7 +162,7 @@ func (s *studyFile) hint(budget int, within time.Duration) string {
 	return hint
 }
 
-// close may be called twice. A file that was made for nothing goes.
+// close may be called twice. It removes a new file that stayed empty.
 func (s *studyFile) close() error {
 	if s.out == nil {
 		return nil

@@ -130,7 +130,8 @@ func LogTicks(lo, hi float64) []Tick {
 }
 
 // durations are the ticks of an axis of durations.
-var durations = []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 10 * time.Hour, 24 * time.Hour,
+var durations = []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
+	10 * time.Hour, 24 * time.Hour,
 	3 * 24 * time.Hour, 10 * 24 * time.Hour, 30 * 24 * time.Hour, 100 * 24 * time.Hour, 1000 * 24 * time.Hour}
 
 // DurationTicks are for a logarithmic axis of seconds.

@@ -160,7 +160,8 @@ func (d *Dots) draw(c canvas, p *plane) {
 
 func (t *Text) draw(c canvas, p *plane) {
 	at := p.place(t.At)
-	c.text(&t.Mark, Point{at.X + t.DX, at.Y + t.DY}, t.Text, style{size: labelSize, bold: t.Bold, align: t.Align, halo: true})
+	c.text(&t.Mark, Point{at.X + t.DX, at.Y + t.DY}, t.Text,
+		style{size: labelSize, bold: t.Bold, align: t.Align, halo: true})
 }
 
 const sampleWidth = 18

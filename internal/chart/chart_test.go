@@ -25,16 +25,19 @@ func sample() *Picture {
 		X:     Axis{Name: "time, days"}, Y: Axis{Name: "GPUs", Include: []float64{0}},
 		Layers: []Layer{
 			&Area{Mark: Mark{Color: Gray.Fade(.2)}, Points: Box(-inf, 2, inf, 3)},
-			&Line{Mark: Mark{Name: "used", Color: Blue, Class: "m1", Tip: `a "tip"`}, Points: []Point{{0, 1}, {1, 4}, {2, nan}, {3, 2}, {4, 3}}},
+			&Line{Mark: Mark{Name: "used", Color: Blue, Class: "m1", Tip: `a "tip"`},
+				Points: []Point{{0, 1}, {1, 4}, {2, nan}, {3, 2}, {4, 3}}},
 			&Line{Mark: Mark{Name: "limit", Color: Soft}, Points: []Point{{-inf, 5}, {inf, 5}}, Dash: []float64{4, 3}},
 			&Dots{Mark: Mark{Name: "chosen", Color: Orange}, Points: []Point{{1, 4}, {nan, 2}}},
 			&Text{Mark: Mark{Color: Ink}, At: Point{3, 2}, Text: "<here>", Align: Center},
 		},
 	}
 	return &Picture{Label: "a < b", Width: 800, Rows: []Row{
-		{Height: 200, Charts: []*Chart{lines, {X: Axis{Log: true}, Layers: []Layer{&Dots{Points: []Point{{0, 1}, {10, 1e7}}}}}}},
+		{Height: 200, Charts: []*Chart{lines,
+			{X: Axis{Log: true}, Layers: []Layer{&Dots{Points: []Point{{0, 1}, {10, 1e7}}}}}}},
 		{Height: 150, Charts: []*Chart{lines, nil}},
-		{Height: 150, Charts: []*Chart{Parallel("p", []Dimension{{"x", []Tick{{0, "lo"}}}, {"y", nil}}, []Polyline{{At: []float64{0, 1}}, {At: []float64{nan, .5}}})}},
+		{Height: 150, Charts: []*Chart{Parallel("p", []Dimension{{"x", []Tick{{0, "lo"}}}, {"y", nil}},
+			[]Polyline{{At: []float64{0, 1}}, {At: []float64{nan, .5}}})}},
 		{Height: 100, Charts: []*Chart{{}}},
 	}}
 }
@@ -91,7 +94,8 @@ func TestSVG(t *testing.T) {
 func TestHTML(t *testing.T) {
 	doc := string(sample().HTML("fig wide"))
 	text := wellFormed(t, doc)
-	if !strings.Contains(text, `a "tip"`) || !strings.Contains(doc, `class="m1"`) || !strings.HasPrefix(doc, `<svg class="fig wide"`) {
+	if !strings.Contains(text, `a "tip"`) || !strings.Contains(doc, `class="m1"`) ||
+		!strings.HasPrefix(doc, `<svg class="fig wide"`) {
 		t.Errorf("classes or tips: %.400s", doc)
 	}
 	css := string(CSS())
@@ -112,7 +116,8 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := b.String()
-	if !strings.Contains(doc, "<h1>&lt;trace&gt;</h1>") || !strings.Contains(doc, "1 &lt; 2") || strings.Count(doc, "<svg") != 1 {
+	if !strings.Contains(doc, "<h1>&lt;trace&gt;</h1>") || !strings.Contains(doc, "1 &lt; 2") ||
+		strings.Count(doc, "<svg") != 1 {
 		t.Errorf("%.2000s", doc)
 	}
 	if regexp.MustCompile(`ZgotmplZ|src=|href=|<script|url\(`).MatchString(doc) {
@@ -149,15 +154,19 @@ func TestPNG(t *testing.T) {
 // too.
 func TestAligned(t *testing.T) {
 	p := sample()
-	p.Rows[1].Charts[0] = &Chart{Y: Axis{Ticks: []Tick{{1, "a long label of an axis"}}}, Layers: []Layer{&Dots{Points: []Point{{0, 0}, {1, 2}}}}}
+	p.Rows[1].Charts[0] = &Chart{Y: Axis{Ticks: []Tick{{1, "a long label of an axis"}}},
+		Layers: []Layer{&Dots{Points: []Point{{0, 0}, {1, 2}}}}}
 	c := p.cells()
 	above, beside, below := c[0], c[1], c[2]
-	if above.x.start != below.x.start || above.x.end != below.x.end || above.y.start != beside.y.start || above.y.end != beside.y.end {
+	if above.x.start != below.x.start || above.x.end != below.x.end || above.y.start != beside.y.start ||
+		above.y.end != beside.y.end {
 		t.Errorf("planes %+v beside %+v above %+v", above.plane, beside.plane, below.plane)
 	}
 	for i, x := range c {
-		if !(x.left <= x.x.start && x.x.start < x.x.end && x.x.end <= x.right && x.top <= x.y.end && x.y.end < x.y.start && x.y.start <= x.bottom) {
-			t.Errorf("chart %d: the plane %+v is not in its place %v to %v, %v to %v", i, x.plane, x.left, x.right, x.top, x.bottom)
+		if !(x.left <= x.x.start && x.x.start < x.x.end && x.x.end <= x.right && x.top <= x.y.end &&
+			x.y.end < x.y.start && x.y.start <= x.bottom) {
+			t.Errorf("chart %d: the plane %+v is not in its place %v to %v, %v to %v", i, x.plane, x.left, x.right,
+				x.top, x.bottom)
 		}
 	}
 }
@@ -191,12 +200,14 @@ func TestTicks(t *testing.T) {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", .012345: "0.0123", 999: "999", 1234: "1.23k", 12345: "12.3k", 2.97e6: "2.97M", 2e10: "20G", -5000: "-5k"} {
+	for v, want := range map[float64]string{0: "0", .012345: "0.0123", 999: "999", 1234: "1.23k", 12345: "12.3k",
+		2.97e6: "2.97M", 2e10: "20G", -5000: "-5k"} {
 		if got := Compact(v); got != want {
 			t.Errorf("%v is written %s, want %s", v, got, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{time.Second: "1s", 90 * time.Second: "1m", 24 * time.Hour: "1d", 10 * time.Hour: "10h"} {
+	for d, want := range map[time.Duration]string{time.Second: "1s", 90 * time.Second: "1m", 24 * time.Hour: "1d",
+		10 * time.Hour: "10h"} {
 		if got := ShortDuration(d); got != want {
 			t.Errorf("%v is written %s, want %s", d, got, want)
 		}

@@ -37,7 +37,8 @@ var palette = [series + nSeries]struct {
 	name        string
 	light, dark uint32
 }{
-	{"ink", 0x1a1f26, 0xe6e9ee}, {"soft", 0x5a6472, 0x9aa5b4}, {"grid", 0xe4e7ec, 0x272e38}, {"card", 0xffffff, 0x1a1f26},
+	{"ink", 0x1a1f26, 0xe6e9ee}, {"soft", 0x5a6472, 0x9aa5b4}, {"grid", 0xe4e7ec, 0x272e38},
+	{"card", 0xffffff, 0x1a1f26},
 	{"c0", 0x6b7280, 0x9aa3b0}, {"c1", 0xb7791f, 0xe6b34a}, {"c2", 0x8c6d4f, 0xc4a484}, {"c3", 0x0891b2, 0x4fc3ea},
 	{"c4", 0x1d4ed8, 0x84a9ff}, {"c5", 0xd4500c, 0xff8a4c}, {"c6", 0xb0408f, 0xf08bd0}, {"c7", 0x00805a, 0x2fd6a0},
 	{"c8", 0x16181d, 0xf4f5f7}, {"c9", 0x7c3aed, 0xb79cff}, {"c10", 0x4d7c0f, 0xa8d05a}, {"c11", 0xbe123c, 0xff7f9d},
@@ -65,5 +66,6 @@ func CSS() template.CSS {
 		fmt.Fprintf(&light, "--%s:#%06x;", p.name, p.light)
 		fmt.Fprintf(&dark, "--%s:#%06x;", p.name, p.dark)
 	}
-	return template.CSS(fmt.Sprintf(":root{%s}\n@media (prefers-color-scheme:dark){:root{%s}}\n@media print{:root{%[1]s}}\n", light.String(), dark.String()))
+	return template.CSS(fmt.Sprintf(":root{%s}\n@media (prefers-color-scheme:dark){:root{%s}}\n@media "+
+		"print{:root{%[1]s}}\n", light.String(), dark.String()))
 }

@@ -16,7 +16,8 @@ type Polyline struct {
 // Parallel draws items as lines through their values on parallel axes.
 func Parallel(title string, dimensions []Dimension, items []Polyline) *Chart {
 	last := float64(len(dimensions) - 1)
-	c := &Chart{Title: title, X: Axis{Min: -.05, Max: last + .6, Ticks: []Tick{}}, Y: Axis{Min: -.04, Max: 1.16, Ticks: []Tick{}}}
+	c := &Chart{Title: title, X: Axis{Min: -.05, Max: last + .6, Ticks: []Tick{}},
+		Y: Axis{Min: -.04, Max: 1.16, Ticks: []Tick{}}}
 	for _, item := range items {
 		l := &Line{Mark: item.Mark, Width: item.Width}
 		for k, v := range item.At {
@@ -29,7 +30,8 @@ func Parallel(title string, dimensions []Dimension, items []Polyline) *Chart {
 		c.Layers = append(c.Layers, &Line{Mark: Mark{Color: Soft}, Points: []Point{{x, 0}, {x, 1}}, Width: 1},
 			&Text{Mark: Mark{Color: Ink}, At: Point{x, 1}, Text: d.Name, DX: -2, DY: -above, Bold: true})
 		for _, t := range d.Ticks {
-			c.Layers = append(c.Layers, &Text{Mark: Mark{Color: Soft}, At: Point{x, t.Value}, Text: t.Label, DX: 4, DY: 4})
+			c.Layers = append(c.Layers,
+				&Text{Mark: Mark{Color: Soft}, At: Point{x, t.Value}, Text: t.Label, DX: 4, DY: 4})
 		}
 	}
 	return c

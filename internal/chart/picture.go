@@ -54,7 +54,8 @@ type cell struct {
 type margins struct{ left, right, top, bottom float64 }
 
 func (m *margins) grow(o margins) {
-	m.left, m.right, m.top, m.bottom = max(m.left, o.left), max(m.right, o.right), max(m.top, o.top), max(m.bottom, o.bottom)
+	m.left, m.right, m.top, m.bottom = max(m.left, o.left), max(m.right, o.right), max(m.top, o.top),
+		max(m.bottom, o.bottom)
 }
 
 func (p *Picture) size() (width, height float64) {
@@ -212,7 +213,8 @@ func (x *cell) draw(c canvas) {
 		c.text(soft, Point{(x.x.start + x.x.end) / 2, x.bottom - 4}, x.X.Name, style{size: labelSize, align: Center})
 	}
 	if x.Y.Name != "" {
-		c.text(soft, Point{x.left + 10, (x.y.start + x.y.end) / 2}, x.Y.Name, style{size: labelSize, align: Center, up: true})
+		c.text(soft, Point{x.left + 10, (x.y.start + x.y.end) / 2}, x.Y.Name,
+			style{size: labelSize, align: Center, up: true})
 	}
 }
 

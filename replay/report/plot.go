@@ -25,7 +25,8 @@ type figure [2]template.HTML
 
 func newFigure(label string, height float64, draw func(width float64) *chart.Chart) *figure {
 	picture := func(width float64, class string) template.HTML {
-		p := chart.Picture{Label: label, Width: width, Rows: []chart.Row{{Height: height, Charts: []*chart.Chart{draw(width)}}}}
+		p := chart.Picture{Label: label, Width: width,
+			Rows: []chart.Row{{Height: height, Charts: []*chart.Chart{draw(width)}}}}
 		return p.HTML(class)
 	}
 	return &figure{picture(wide, "fig wide"), picture(narrow, "fig narrow")}
@@ -34,7 +35,8 @@ func newFigure(label string, height float64, draw func(width float64) *chart.Cha
 // curve is a line in the colour and dashes of a method. Unchecking the method
 // hides it.
 func (s *swatch) curve(points []chart.Point) *chart.Line {
-	return &chart.Line{Mark: chart.Mark{Class: s.class("curve"), Tip: s.Name, Color: s.color()}, Points: points, Width: 2, Dash: s.dash()}
+	return &chart.Line{Mark: chart.Mark{Class: s.class("curve"), Tip: s.Name, Color: s.color()}, Points: points,
+		Width: 2, Dash: s.dash()}
 }
 
 func (s *swatch) color() chart.Color { return chart.Series(s.Slot) }
@@ -63,7 +65,8 @@ var inf = math.Inf(1)
 
 // vertical is a dashed line that marks a place on the horizontal axis.
 func vertical(x float64) *chart.Line {
-	return &chart.Line{Mark: chart.Mark{Color: chart.Soft}, Points: []chart.Point{{X: x, Y: -inf}, {X: x, Y: inf}}, Width: 1, Dash: []float64{3, 3}}
+	return &chart.Line{Mark: chart.Mark{Color: chart.Soft}, Points: []chart.Point{{X: x, Y: -inf}, {X: x, Y: inf}},
+		Width: 1, Dash: []float64{3, 3}}
 }
 
 // noiseBand is what a ratio within the noise would lie in.
@@ -95,7 +98,8 @@ func (p *page) cdf(sorted [][]float64) *chart.Chart {
 	}
 	lo = max(lo, 1)
 	c := &chart.Chart{
-		X: chart.Axis{Name: "job completion time, logarithmic", Log: true, Min: lo, Max: max(hi, lo*10), Ticks: chart.DurationTicks()},
+		X: chart.Axis{Name: "job completion time, logarithmic", Log: true, Min: lo, Max: max(hi, lo*10),
+			Ticks: chart.DurationTicks()},
 		Y: chart.Axis{Name: "% of jobs", Max: 100},
 	}
 	for i, s := range sorted {
@@ -179,7 +183,8 @@ func (p *page) ratios(width float64) *chart.Chart {
 		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{Value: y, Label: clip(m.Method, 16)})
 		c.Layers = append(c.Layers,
 			&chart.Area{Mark: chart.Mark{Tip: tip, Color: s.color()}, Points: chart.Box(from, y-.3, to, y+.3)},
-			&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: to, Y: y}, Text: ratio(m.RatioToDefault), DX: 6, DY: 4})
+			&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: to, Y: y},
+				Text: ratio(m.RatioToDefault), DX: 6, DY: 4})
 	}
 	c.Layers = append(c.Layers, vertical(1))
 	return c
@@ -230,7 +235,8 @@ func (r *document) clock() (clock, bool) {
 func (c *clock) axis(name string, n int) chart.Axis {
 	const day = 86400
 	step := 3600.
-	for _, s := range []float64{900, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, day, 2 * day, 4 * day, 7 * day, 14 * day, 28 * day, 91 * day, 364 * day} {
+	for _, s := range []float64{900, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, day, 2 * day, 4 * day, 7 * day,
+		14 * day, 28 * day, 91 * day, 364 * day} {
 		step = s
 		if (c.hi-c.lo)/s <= float64(n) {
 			break
@@ -335,13 +341,15 @@ func (p *page) loads() []load {
 			c.window(d)
 			return d
 		}
-		waiting := draw(chart.Axis{Name: "jobs waiting", Max: float64(top)}, func(s replay.Sample) int { return s.Waiting })
+		waiting := draw(chart.Axis{Name: "jobs waiting", Max: float64(top)},
+			func(s replay.Sample) int { return s.Waiting })
 		waiting.X.Ticks = []chart.Tick{} // those below are for both
 		busy := draw(chart.Axis{Name: "GPUs busy", Max: float64(gpus)}, func(s replay.Sample) int { return s.BusyGPU })
 		picture := chart.Picture{
 			Label: "Jobs waiting and GPUs busy over time under " + l.Swatch.Name,
 			Width: narrow,
-			Rows:  []chart.Row{{Height: 125, Charts: []*chart.Chart{waiting}}, {Height: 135, Charts: []*chart.Chart{busy}}},
+			Rows: []chart.Row{{Height: 125, Charts: []*chart.Chart{waiting}},
+				{Height: 135, Charts: []*chart.Chart{busy}}},
 		}
 		l.Figure = picture.HTML("fig")
 		out = append(out, l)
@@ -374,7 +382,8 @@ func (p *page) changes() *figure {
 		if width <= narrow {
 			ticks = 5
 		}
-		d := &chart.Chart{X: c.axis("time of the round (UTC)", ticks), Y: chart.Axis{Max: height, Ticks: []chart.Tick{}}}
+		d := &chart.Chart{X: c.axis("time of the round (UTC)", ticks),
+			Y: chart.Axis{Max: height, Ticks: []chart.Tick{}}}
 		c.window(d)
 		for n, i := range deciding {
 			d.Layers = append(d.Layers, p.lane(i, &c, height-laneHeight*float64(n))...)
@@ -387,7 +396,8 @@ func (p *page) changes() *figure {
 func (p *page) lane(i int, c *clock, top float64) []chart.Layer {
 	m, s := &p.Methods[i], &p.Swatches[i]
 	bar := top - 22 // its upper edge
-	out := []chart.Layer{&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: -inf, Y: top - 12}, Bold: true,
+	out := []chart.Layer{&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: -inf, Y: top - 12},
+		Bold: true,
 		Text: fmt.Sprintf("%s: %d changes in %d rounds", clip(m.Method, 24), m.Changes, len(m.Decisions))}}
 	last := c.hi
 	if k := len(m.Series); k > 0 {
@@ -405,7 +415,8 @@ func (p *page) lane(i int, c *clock, top float64) []chart.Layer {
 			end, until = m.Decisions[k].AtS, m.Decisions[k].At
 		}
 		tip := fmt.Sprintf("%s, %s until %s: %s", m.Method, d.At, until, d.Configuration)
-		out = append(out, &chart.Area{Mark: chart.Mark{Class: "held", Tip: tip, Color: s.color().Fade(shade)}, Points: chart.Box(d.AtS, bar, max(end, d.AtS), bar-laneBar)})
+		out = append(out, &chart.Area{Mark: chart.Mark{Class: "held", Tip: tip, Color: s.color().Fade(shade)},
+			Points: chart.Box(d.AtS, bar, max(end, d.AtS), bar-laneBar)})
 		begin, shade = k, .54-shade
 	}
 	for k := range m.Decisions {

@@ -155,7 +155,8 @@ func (d *Download) answer(resp *http.Response, have int64) (from, total int64, e
 		from, total, ok := contentRange(resp.Header.Get("Content-Range"))
 		if !ok || from != have {
 			os.Remove(d.tag()) // begin anew next time
-			return 0, 0, fmt.Errorf("%s: asked to go on at byte %d, the server answers %q", d.URL, have, resp.Header.Get("Content-Range"))
+			return 0, 0, fmt.Errorf("%s: asked to go on at byte %d, the server answers %q", d.URL, have,
+				resp.Header.Get("Content-Range"))
 		}
 		return from, total, nil
 	case code == http.StatusOK:
@@ -274,15 +275,18 @@ func (d *Download) check(ctx context.Context) (digest string, err error) {
 	defer f.Close()
 	head := make([]byte, len(lfsPointer))
 	if n, _ := f.ReadAt(head, 0); bytes.Equal(head[:n], lfsPointer) {
-		return "", errors.Join(fmt.Errorf("%s gives a Git LFS pointer, not the file: GitHub has the file itself at media.githubusercontent.com/media", d.URL), d.Remove())
+		return "", errors.Join(fmt.Errorf("%s gives a Git LFS pointer, not the file: GitHub has the file itself at "+
+			"media.githubusercontent.com/media", d.URL), d.Remove())
 	}
 	h := sha256.New()
-	if _, err := io.Copy(h, &watched{ctx: ctx, r: f, show: func(n int64) { d.Show("checking: %d MB", n/1e6) }}); err != nil {
+	if _, err := io.Copy(h, &watched{ctx: ctx, r: f,
+		show: func(n int64) { d.Show("checking: %d MB", n/1e6) }}); err != nil {
 		return "", err
 	}
 	digest = hex.EncodeToString(h.Sum(nil))
 	if d.SHA256 != "" && digest != d.SHA256 {
-		return "", errors.Join(fmt.Errorf("%s: its SHA-256 is %s, expected is %s; it has been deleted", d.URL, digest, d.SHA256), d.Remove())
+		return "", errors.Join(fmt.Errorf("%s: its SHA-256 is %s, expected is %s; it has been deleted", d.URL, digest,
+			d.SHA256), d.Remove())
 	}
 	return digest, nil
 }

@@ -31,14 +31,15 @@ type Source struct {
 // Sources are the known public traces. Size and digest are those in the Git LFS
 // pointer of the repository (trace-data.tar.gz at 9425c49).
 var Sources = []Source{{
-	Name:    "philly",
-	About:   "Microsoft Philly, 117,325 jobs of 2017; an archive of 1.06 GB, of which the job log (38 MB) is kept",
-	URL:     "https://media.githubusercontent.com/media/msr-fiddle/philly-traces/master/trace-data.tar.gz",
-	Size:    1_055_988_361,
-	SHA256:  "2037ccf63a725a02be718b0e1aeee6142c90b7f62d0d849295120e9f6ba13d2c",
-	Member:  "cluster_job_log",
-	File:    "philly.json.gz",
-	Licence: "Microsoft Philly trace, CC-BY-4.0: cite Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads, USENIX ATC 2019",
+	Name:   "philly",
+	About:  "Microsoft Philly, 117,325 jobs of 2017; an archive of 1.06 GB, of which the job log (38 MB) is kept",
+	URL:    "https://media.githubusercontent.com/media/msr-fiddle/philly-traces/master/trace-data.tar.gz",
+	Size:   1_055_988_361,
+	SHA256: "2037ccf63a725a02be718b0e1aeee6142c90b7f62d0d849295120e9f6ba13d2c",
+	Member: "cluster_job_log",
+	File:   "philly.json.gz",
+	Licence: "Microsoft Philly trace, CC-BY-4.0: cite Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters " +
+		"for DNN Training Workloads, USENIX ATC 2019",
 }}
 
 // maxJobLog bounds what is extracted.
@@ -65,7 +66,8 @@ func (d *Download) extract(ctx context.Context) (err error) {
 	var log io.Reader = in
 	// A tar file has its magic word at 257.
 	if head, _ := in.Peek(262); len(head) == 262 && string(head[257:]) == "ustar" {
-		archive := tar.NewReader(&watched{ctx: ctx, r: in, show: func(n int64) { d.Show("looking for %s: %d MB of the archive", d.Member, n>>20) }})
+		archive := tar.NewReader(&watched{ctx: ctx, r: in,
+			show: func(n int64) { d.Show("looking for %s: %d MB of the archive", d.Member, n>>20) }})
 		for log = nil; log == nil; {
 			h, err := archive.Next()
 			if err == io.EOF {
@@ -83,7 +85,8 @@ func (d *Download) extract(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(out, io.LimitReader(&watched{ctx: ctx, r: log, show: func(n int64) { d.Show("extracting %s: %d MB", d.Member, n>>20) }}, maxJobLog+1))
+	n, err := io.Copy(out, io.LimitReader(&watched{ctx: ctx, r: log,
+		show: func(n int64) { d.Show("extracting %s: %d MB", d.Member, n>>20) }}, maxJobLog+1))
 	if err == nil && n > maxJobLog {
 		err = errTooLarge
 	}

@@ -25,7 +25,8 @@ func digestOf(b []byte) string {
 }
 
 // serve answers as a file server does, with what bend changes.
-func serve(t *testing.T, file []byte, bend func(n int32, w http.ResponseWriter, r *http.Request) (done bool)) (url string, requests *atomic.Int32) {
+func serve(t *testing.T, file []byte,
+	bend func(n int32, w http.ResponseWriter, r *http.Request) (done bool)) (url string, requests *atomic.Int32) {
 	t.Helper()
 	requests = new(atomic.Int32)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,9 +61,13 @@ func TestDownload(t *testing.T) {
 		requests int32
 		says     string
 	}{
-		"at once":       {nil, 1 << 20, 1, ""},
-		"size unknown":  {nil, 0, 1, ""},
-		"without range": {func(n int32, w http.ResponseWriter, r *http.Request) bool { r.Header.Del("Range"); return false }, 1 << 20, 1, ""},
+		"at once":      {nil, 1 << 20, 1, ""},
+		"size unknown": {nil, 0, 1, ""},
+		"without range": {func(n int32, w http.ResponseWriter,
+			r *http.Request) bool {
+			r.Header.Del("Range")
+			return false
+		}, 1 << 20, 1, ""},
 		"breaks": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
 			if n == 1 {
 				part(w, 400_000)
@@ -113,8 +118,9 @@ func TestDownload(t *testing.T) {
 			}
 			return false
 		}, 1 << 20, 2, ""},
-		"always busy": {func(n int32, w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(500); return true }, 0, 3, "500 Internal Server Error (tried 3 times)"},
-		"too small":   {nil, 1<<20 + 1, 1, "it has 1048576 bytes, expected are 1048577"},
+		"always busy": {func(n int32, w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(500); return true },
+			0, 3, "500 Internal Server Error (tried 3 times)"},
+		"too small": {nil, 1<<20 + 1, 1, "it has 1048576 bytes, expected are 1048577"},
 		"too large": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
 			w.Write(file[:600_000])
 			w.(http.Flusher).Flush() // chunked: no length is told
@@ -125,7 +131,8 @@ func TestDownload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, requests := serve(t, file, c.bend)
 			d := &Download{
-				Source: Source{URL: url, Size: c.size}, To: filepath.Join(t.TempDir(), "x"), Show: func(string, ...any) {},
+				Source: Source{URL: url, Size: c.size}, To: filepath.Join(t.TempDir(), "x"),
+				Show:  func(string, ...any) {},
 				tries: 3, pause: time.Millisecond,
 			}
 			if name == "stalls" {
@@ -203,7 +210,8 @@ func TestRun(t *testing.T) {
 	} {
 		url, _ := serve(t, c.file, nil)
 		d := &Download{
-			Source: Source{URL: url, Member: c.member, SHA256: c.sha256}, To: filepath.Join(t.TempDir(), "trace"), Show: func(string, ...any) {},
+			Source: Source{URL: url, Member: c.member, SHA256: c.sha256}, To: filepath.Join(t.TempDir(), "trace"),
+			Show: func(string, ...any) {},
 		}
 		digest, err := d.Run(t.Context())
 		if c.says != "" {
