@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -14,11 +15,16 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
+// benchAggregateOptions are the flags of bench aggregate.
+type benchAggregateOptions struct {
+	replay    replayFlags
+	objective string
+	horizon   time.Duration
+	study     lab.AggregateOptions
+}
+
 func newBenchAggregateCmd() *cobra.Command {
-	var f replayFlags
-	var objective string
-	var horizon time.Duration
-	var o lab.AggregateOptions
+	var o benchAggregateOptions
 	cmd := &cobra.Command{
 		Use:   "aggregate",
 		Short: "Measure what grouping similar jobs saves, and what it costs in rank and result",
@@ -40,50 +46,62 @@ groups but every job up to a minute later: what ranks are worth.`,
   autosched bench aggregate --trace jobs.csv.gz --from 2017-10-09 --to 2017-10-23 --nodes 60 --scheduler lucid --hours 8 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Configs < 2 || o.Hours < 0 || o.Repeats < 1 {
-				return usageError{fmt.Errorf("--configs %d, --hours %d, --repeats %d: want at least 2, 0 and 1", o.Configs, o.Hours, o.Repeats)}
+			if err := o.check(); err != nil {
+				return err
 			}
-			for _, v := range o.Sizes {
-				if v < 2 {
-					return usageError{fmt.Errorf("--sizes: %d is below 2: nothing would be grouped", v)}
-				}
-			}
-			if err := round.CheckObjective(objective); err != nil {
-				return usageError{fmt.Errorf("--%w", err)}
-			}
-			if horizon <= 0 {
-				return usageError{fmt.Errorf("--horizon: %v is not positive", horizon)}
-			}
-			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			line := newProgressLine(cmd.ErrOrStderr())
-			o.Progress = func(done, of int) { line.show("measurement %d of %d", done, of) }
-			r, err := lab.StudyAggregate(cmd.Context(), replay.Options{
-				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Goal: round.Minimise(objective),
-				Settings: round.Settings{Horizon: horizon, Seed: f.seed}, Simulate: in.options,
-			}, o)
-			line.clear()
-			if err != nil {
-				return err
-			}
-			if f.json {
-				return printJSON(cmd.OutOrStdout(), r)
-			}
-			return printAggregate(cmd.OutOrStdout(), r)
+			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return printAggregate(w, r) })
 		},
 	}
-	f.add(cmd)
-	f.addTo(cmd)
-	addObjective(cmd, &objective)
+	o.replay.add(cmd)
+	o.replay.addTo(cmd)
+	addObjective(cmd, &o.objective)
 	fl := cmd.Flags()
-	fl.DurationVar(&horizon, "horizon", round.DefaultSettings().Horizon, "with --hours, arrivals for this long belong to a round")
-	fl.IntSliceVar(&o.Sizes, "sizes", []int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup}, "sizes of groups to compare, in GPUs, comma-separated")
-	fl.IntVar(&o.Configs, "configs", 24, "configurations to rank")
-	fl.IntVar(&o.Hours, "hours", 0, "busy instants to look at (0: the whole window at once)")
-	fl.IntVar(&o.Repeats, "repeats", 2, "times each measurement is timed; the fastest counts")
+	fl.DurationVar(&o.horizon, "horizon", round.DefaultSettings().Horizon, "with --hours, arrivals for this long belong to a round")
+	fl.IntSliceVar(&o.study.Sizes, "sizes", []int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup}, "sizes of groups to compare, in GPUs, comma-separated")
+	fl.IntVar(&o.study.Configs, "configs", 24, "configurations to rank")
+	fl.IntVar(&o.study.Hours, "hours", 0, "busy instants to look at (0: the whole window at once)")
+	fl.IntVar(&o.study.Repeats, "repeats", 2, "times each measurement is timed; the fastest counts")
 	return cmd
+}
+
+// check checks all that needs no trace.
+func (o *benchAggregateOptions) check() error {
+	s := &o.study
+	if s.Configs < 2 || s.Hours < 0 || s.Repeats < 1 {
+		return usageError{fmt.Errorf("--configs %d, --hours %d, --repeats %d: want at least 2, 0 and 1", s.Configs, s.Hours, s.Repeats)}
+	}
+	for _, v := range s.Sizes {
+		if v < 2 {
+			return usageError{fmt.Errorf("--sizes: %d is below 2: nothing would be grouped", v)}
+		}
+	}
+	if err := round.CheckObjective(o.objective); err != nil {
+		return usageError{fmt.Errorf("--%w", err)}
+	}
+	if o.horizon <= 0 {
+		return usageError{fmt.Errorf("--horizon: %v is not positive", o.horizon)}
+	}
+	return nil
+}
+
+// run studies. Notes and progress go to notes.
+func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*lab.AggregateStudy, error) {
+	in, err := o.replay.load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	line := newProgressLine(notes)
+	defer line.clear()
+	o.study.Progress = func(done, of int) { line.show("measurement %d of %d", done, of) }
+	return lab.StudyAggregate(ctx, replay.Options{
+		Trace: in.trace, From: in.from, To: in.to, Cluster: o.replay.cluster, Scheduler: in.scheduler,
+		Goal:     round.Minimise(o.objective),
+		Settings: round.Settings{Horizon: o.horizon, Seed: o.replay.seed}, Simulate: in.options,
+	}, o.study)
 }
 
 func printAggregate(w io.Writer, r *lab.AggregateStudy) error {

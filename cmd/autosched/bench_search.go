@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -20,10 +21,18 @@ import (
 // publishedObjectives are those with published figures.
 var publishedObjectives = []string{"quad2", "quad5", "cat4", "jctnoisy"}
 
+// benchSearchOptions are the flags of bench search.
+type benchSearchOptions struct {
+	objectives, samplers   []string
+	budget, seeds, workers int
+	json                   bool
+
+	given     func(flag string) bool
+	functions []*objectives.Objective // after check
+}
+
 func newBenchSearchCmd() *cobra.Command {
-	var names, samplers []string
-	var budget, seeds, workers int
-	var asJSON bool
+	var o benchSearchOptions
 	cmd := &cobra.Command{
 		Use:   "search",
 		Short: "Measure samplers on functions with a known optimum, beside published figures",
@@ -45,71 +54,83 @@ Samplers:
   autosched bench search --objectives all --samplers all --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if budget < 1 || seeds < 1 || workers < 0 {
-				return usageError{fmt.Errorf("--budget %d, --seeds %d, --workers %d: want at least 1, 1 and 0", budget, seeds, workers)}
-			}
-			if err := cmp.Or(checkList(cmd.Flags().Changed, "objectives", names), checkList(cmd.Flags().Changed, "samplers", samplers)); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
-			if slices.Equal(names, []string{"all"}) {
-				names = objectives.Names()
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
 			}
-			if slices.Equal(samplers, []string{"all"}) {
-				samplers = samplerNames()
-			}
-			var chosen []*objectives.Objective
-			for _, n := range names {
-				o, err := objectives.Find(n)
-				if err != nil {
-					return usageError{fmt.Errorf("--objectives: %w", err)}
-				}
-				chosen = append(chosen, o)
-			}
-			for _, s := range samplers {
-				if !slices.Contains(samplerNames(), s) {
-					return usageError{fmt.Errorf("--samplers: %q is not known; there are %s", s, strings.Join(samplerNames(), ", "))}
-				}
-			}
-			if workers == 0 {
-				workers = runtime.GOMAXPROCS(0)
-			}
-			var r searchBench
-			line := newProgressLine(cmd.ErrOrStderr())
-			for _, o := range chosen {
-				for _, s := range samplers {
-					line.show("%s on %s, %d of %d", s, o.Name, len(r.Results)+1, len(chosen)*len(samplers))
-					f, err := benchmark.Run(cmd.Context(), o, s, budget, seeds, workers)
-					if err != nil {
-						line.clear()
-						return err
-					}
-					f.Regrets = nil
-					r.Results = append(r.Results, f)
-				}
-				for _, f := range benchmark.Published() {
-					if f.Objective == o.Name && f.Budget == budget {
-						r.Published = append(r.Published, f)
-					}
-				}
-			}
-			line.clear()
-			if asJSON {
-				if len(r.Results) == 1 {
-					r.Figures = &r.Results[0]
-				}
-				return printJSON(cmd.OutOrStdout(), r)
-			}
-			return r.print(cmd.OutOrStdout(), names)
+			return show(cmd.OutOrStdout(), o.json, r, func(w io.Writer) error { return r.print(w, o.objectives) })
 		},
 	}
+	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringSliceVar(&names, "objectives", publishedObjectives, "functions, comma-separated, or all")
-	fl.StringSliceVar(&samplers, "samplers", []string{search.DefaultSampler, "random"}, "samplers, comma-separated, or all")
-	fl.IntVar(&budget, "budget", 40, "evaluations of a study")
-	fl.IntVar(&seeds, "seeds", 20, "studies per function and sampler")
-	fl.IntVar(&workers, "workers", 0, "studies at a time (0: one per processor); changes nothing but the time")
-	fl.BoolVar(&asJSON, "json", false, "print JSON for programs")
+	fl.StringSliceVar(&o.objectives, "objectives", publishedObjectives, "functions, comma-separated, or all")
+	fl.StringSliceVar(&o.samplers, "samplers", []string{search.DefaultSampler, "random"}, "samplers, comma-separated, or all")
+	fl.IntVar(&o.budget, "budget", 40, "evaluations of a study")
+	fl.IntVar(&o.seeds, "seeds", 20, "studies per function and sampler")
+	fl.IntVar(&o.workers, "workers", 0, "studies at a time (0: one per processor); changes nothing but the time")
+	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
+}
+
+func (o *benchSearchOptions) check() error {
+	if o.budget < 1 || o.seeds < 1 || o.workers < 0 {
+		return usageError{fmt.Errorf("--budget %d, --seeds %d, --workers %d: want at least 1, 1 and 0", o.budget, o.seeds, o.workers)}
+	}
+	if err := cmp.Or(checkList(o.given, "objectives", o.objectives), checkList(o.given, "samplers", o.samplers)); err != nil {
+		return err
+	}
+	if slices.Equal(o.objectives, []string{"all"}) {
+		o.objectives = objectives.Names()
+	}
+	if slices.Equal(o.samplers, []string{"all"}) {
+		o.samplers = samplerNames()
+	}
+	for _, n := range o.objectives {
+		f, err := objectives.Find(n)
+		if err != nil {
+			return usageError{fmt.Errorf("--objectives: %w", err)}
+		}
+		o.functions = append(o.functions, f)
+	}
+	for _, s := range o.samplers {
+		if !slices.Contains(samplerNames(), s) {
+			return usageError{fmt.Errorf("--samplers: %q is not known; there are %s", s, strings.Join(samplerNames(), ", "))}
+		}
+	}
+	if o.workers == 0 {
+		o.workers = runtime.GOMAXPROCS(0)
+	}
+	return nil
+}
+
+// run measures every sampler on every function. Progress goes to notes.
+func (o *benchSearchOptions) run(ctx context.Context, notes io.Writer) (*searchBench, error) {
+	r := &searchBench{}
+	line := newProgressLine(notes)
+	defer line.clear()
+	for _, f := range o.functions {
+		for _, s := range o.samplers {
+			line.show("%s on %s, %d of %d", s, f.Name, len(r.Results)+1, len(o.functions)*len(o.samplers))
+			figures, err := benchmark.Run(ctx, f, s, o.budget, o.seeds, o.workers)
+			if err != nil {
+				return nil, err
+			}
+			figures.Regrets = nil
+			r.Results = append(r.Results, figures)
+		}
+		for _, p := range benchmark.Published() {
+			if p.Objective == f.Name && p.Budget == o.budget {
+				r.Published = append(r.Published, p)
+			}
+		}
+	}
+	if len(r.Results) == 1 {
+		r.Figures = &r.Results[0]
+	}
+	return r, nil
 }
 
 func objectiveList() string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -14,12 +15,17 @@ import (
 	"github.com/autosched/autosched/round"
 )
 
+// benchTuneOptions are the flags of bench tune.
+type benchTuneOptions struct {
+	replay  replayFlags
+	round   tuneFlags
+	config  configFlag
+	compare lab.CompareOptions
+	given   func(flag string) bool
+}
+
 func newBenchTuneCmd() *cobra.Command {
-	var f replayFlags
-	var t tuneFlags
-	var c configFlag
-	var names []string
-	var o lab.CompareOptions
+	var o benchTuneOptions
 	cmd := &cobra.Command{
 		Use:   "tune",
 		Short: "Compare searches on the tuning rounds of a trace, with paired tests",
@@ -45,55 +51,65 @@ learnt at the instants before, turn proposals down:
   autosched bench tune --trace jobs.csv.gz --from 2017-10-09 --to 2017-10-12 --nodes 40 --scheduler lucid --time 500ms --budget 1000 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkList(cmd.Flags().Changed, "searches", names); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
-			if err := t.check(); err != nil { // all this before a long trace is read
-				return err
-			}
-			if o.Hours < 2 || o.Seeds < 1 || o.Time < 0 {
-				return usageError{fmt.Errorf("--hours %d, --seeds %d, --time %v: want at least 2, 1 and 0", o.Hours, o.Seeds, o.Time)}
-			}
-			for _, n := range names {
-				if lab.CheckSearch(n) != nil {
-					return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s", n, strings.Join(searchNames(), ", "), lab.Causal)}
-				}
-			}
-			var err error
-			if _, o.Incumbent, err = f.configured(&c); err != nil {
-				return err
-			}
-			in, err := f.load(cmd.Context(), cmd.ErrOrStderr())
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			o.Searches = names
-			line := newProgressLine(cmd.ErrOrStderr())
-			o.Progress = func(done, of int) { line.show("search %d of %d", done, of) }
-			r, err := lab.Compare(cmd.Context(), replay.Options{
-				Trace: in.trace, From: in.from, To: in.to, Cluster: f.cluster, Scheduler: in.scheduler, Goal: round.Minimise(t.objective),
-				Settings: t.seeded(f.seed), Generate: t.method, Simulate: in.options,
-			}, o)
-			line.clear()
-			if err != nil {
-				return err
-			}
-			if f.json {
-				return printJSON(cmd.OutOrStdout(), r)
-			}
-			return printComparison(cmd.OutOrStdout(), r)
+			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return printComparison(w, r) })
 		},
 	}
-	f.add(cmd)
-	f.addTo(cmd)
-	t.addSearch(cmd)
-	c.add(cmd)
+	o.replay.add(cmd)
+	o.replay.addTo(cmd)
+	o.round.addSearch(cmd)
+	o.config.add(cmd)
+	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringSliceVar(&names, "searches", searchNames(), "searches to compare, comma-separated; the first is the reference")
-	fl.IntVar(&o.Hours, "hours", 10, "instants to tune at")
-	fl.IntVar(&o.Seeds, "seeds", 5, "searches per instant, each with its own futures")
-	fl.DurationVar(&o.Time, "time", 0, "processor time of each search (0: only --budget counts); results then depend on the machine")
+	fl.StringSliceVar(&o.compare.Searches, "searches", searchNames(), "searches to compare, comma-separated; the first is the reference")
+	fl.IntVar(&o.compare.Hours, "hours", 10, "instants to tune at")
+	fl.IntVar(&o.compare.Seeds, "seeds", 5, "searches per instant, each with its own futures")
+	fl.DurationVar(&o.compare.Time, "time", 0, "processor time of each search (0: only --budget counts); results then depend on the machine")
 	return cmd
+}
+
+// check checks all that needs no trace.
+func (o *benchTuneOptions) check() error {
+	c := &o.compare
+	if err := checkList(o.given, "searches", c.Searches); err != nil {
+		return err
+	}
+	if err := o.round.check(); err != nil {
+		return err
+	}
+	if c.Hours < 2 || c.Seeds < 1 || c.Time < 0 {
+		return usageError{fmt.Errorf("--hours %d, --seeds %d, --time %v: want at least 2, 1 and 0", c.Hours, c.Seeds, c.Time)}
+	}
+	for _, n := range c.Searches {
+		if lab.CheckSearch(n) != nil {
+			return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s", n, strings.Join(searchNames(), ", "), lab.Causal)}
+		}
+	}
+	var err error
+	_, c.Incumbent, err = o.replay.configured(&o.config)
+	return err
+}
+
+// run compares. Notes and progress go to notes.
+func (o *benchTuneOptions) run(ctx context.Context, notes io.Writer) (*lab.Comparison, error) {
+	in, err := o.replay.load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	line := newProgressLine(notes)
+	defer line.clear()
+	o.compare.Progress = func(done, of int) { line.show("search %d of %d", done, of) }
+	return lab.Compare(ctx, replay.Options{
+		Trace: in.trace, From: in.from, To: in.to, Cluster: o.replay.cluster, Scheduler: in.scheduler,
+		Goal: round.Minimise(o.round.objective), Settings: o.round.seeded(o.replay.seed),
+		Generate: o.round.method, Simulate: in.options,
+	}, o.compare)
 }
 
 func searchNames() []string {

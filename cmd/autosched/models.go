@@ -111,90 +111,113 @@ to be changed and given to --models of simulate, evaluate and tune.`,
 // shownGPUs are the numbers of GPUs that tables have a column or row for.
 var shownGPUs = []int{1, 2, 4, 8, 16, 32, 64}
 
-func printModels(w io.Writer, m *simulator.ModelSpec) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	title := func(name, source string) {
-		t.Flush()
-		if source == "" {
-			source = "not named"
-		}
-		fmt.Fprintf(w, "%s\n  source: %s\n", name, source)
-	}
-	gpus := func(name string) {
-		fmt.Fprintf(t, "  %s\t", name)
-		for _, g := range shownGPUs {
-			fmt.Fprintf(t, "%d GPU\t", g)
-		}
-		fmt.Fprintln(t)
-	}
-	title("Restart: GPUs held without progress when a stopped job resumes", m.Restart.Source)
-	gpus("")
-	fmt.Fprint(t, "  seconds\t")
-	for _, g := range shownGPUs {
-		fmt.Fprintf(t, "%.4g\t", m.Restart.Cost(g).Seconds())
-	}
-	fmt.Fprint(t, "\n\n")
+// modelsTable prints models, one table per section.
+type modelsTable struct {
+	w io.Writer
+	t *tabwriter.Writer
+}
 
-	title("Model classes: run time when spread over more nodes than needed", m.Classes.Source)
+func printModels(w io.Writer, m *simulator.ModelSpec) error {
+	p := modelsTable{w, tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)}
+	p.restart(m)
+	p.classes(m)
+	p.scaling(m)
+	p.sharing(m)
+	return p.t.Flush()
+}
+
+// title begins a section.
+func (p *modelsTable) title(name, source string) {
+	p.t.Flush()
+	if source == "" {
+		source = "not named"
+	}
+	fmt.Fprintf(p.w, "%s\n  source: %s\n", name, source)
+}
+
+// gpus is the header of a table by number of GPUs.
+func (p *modelsTable) gpus(name string) {
+	fmt.Fprintf(p.t, "  %s\t", name)
+	for _, g := range shownGPUs {
+		fmt.Fprintf(p.t, "%d GPU\t", g)
+	}
+	fmt.Fprintln(p.t)
+}
+
+func (p *modelsTable) restart(m *simulator.ModelSpec) {
+	p.title("Restart: GPUs held without progress when a stopped job resumes", m.Restart.Source)
+	p.gpus("")
+	fmt.Fprint(p.t, "  seconds\t")
+	for _, g := range shownGPUs {
+		fmt.Fprintf(p.t, "%.4g\t", m.Restart.Cost(g).Seconds())
+	}
+	fmt.Fprint(p.t, "\n\n")
+}
+
+func (p *modelsTable) classes(m *simulator.ModelSpec) {
+	p.title("Model classes: run time when spread over more nodes than needed", m.Classes.Source)
 	total := 0
 	for _, c := range m.Classes.List {
 		total += c.Weight
 	}
-	fmt.Fprint(t, "  class\tskew\tspread slowdown\t")
+	fmt.Fprint(p.t, "  class\tskew\tspread slowdown\t")
 	interconnects := m.Classes.Interconnects()
 	for _, name := range interconnects {
 		if name == m.Classes.Interconnect {
 			name += " *"
 		}
-		fmt.Fprintf(t, "on %s\t", name)
+		fmt.Fprintf(p.t, "on %s\t", name)
 	}
-	fmt.Fprintln(t, "utilisation\tdrawn for\tscaling\t")
+	fmt.Fprintln(p.t, "utilisation\tdrawn for\tscaling\t")
 	for i := range m.Classes.List {
 		c := &m.Classes.List[i]
-		fmt.Fprintf(t, "  %s\t%.3g\t%.3g\t", c.Name, c.Skew, c.Slowdown)
+		fmt.Fprintf(p.t, "  %s\t%.3g\t%.3g\t", c.Name, c.Skew, c.Slowdown)
 		for _, name := range interconnects {
-			fmt.Fprintf(t, "%.3g\t", c.SlowdownOn(name))
+			fmt.Fprintf(p.t, "%.3g\t", c.SlowdownOn(name))
 		}
-		fmt.Fprintf(t, "%.3g\t%.1f %%\t%s\t\n", c.Util, 100*float64(c.Weight)/float64(total), m.CurveOf(c).Name)
+		fmt.Fprintf(p.t, "%.3g\t%.1f %%\t%s\t\n", c.Util, 100*float64(c.Weight)/float64(total), m.CurveOf(c).Name)
 	}
-	fmt.Fprintln(t)
+	fmt.Fprintln(p.t)
+}
 
-	title("Scaling: throughput relative to one GPU", m.Scaling.Source)
-	gpus("curve")
+func (p *modelsTable) scaling(m *simulator.ModelSpec) {
+	p.title("Scaling: throughput relative to one GPU", m.Scaling.Source)
+	p.gpus("curve")
 	for i := range m.Scaling.Curves {
 		c := &m.Scaling.Curves[i]
-		fmt.Fprintf(t, "  %s\t", c.Name)
+		fmt.Fprintf(p.t, "  %s\t", c.Name)
 		for _, g := range shownGPUs {
-			fmt.Fprintf(t, "%.4g\t", c.At(g))
+			fmt.Fprintf(p.t, "%.4g\t", c.At(g))
 		}
-		fmt.Fprintln(t)
+		fmt.Fprintln(p.t)
 	}
-	fmt.Fprintln(t)
+	fmt.Fprintln(p.t)
+}
 
+func (p *modelsTable) sharing(m *simulator.ModelSpec) {
 	if len(m.Pairs.Speeds) == 0 {
-		title("Sharing: speed by utilisation, 0.985 - 0.368 x (sum - 1) above full use", m.Pairs.Source)
-		fmt.Fprintln(t, "  load\tutilisation\tmemory MB\tshare score\tweight\t")
+		p.title("Sharing: speed by utilisation, 0.985 - 0.368 x (sum - 1) above full use", m.Pairs.Source)
+		fmt.Fprintln(p.t, "  load\tutilisation\tmemory MB\tshare score\tweight\t")
 		for _, l := range m.Pairs.Loads {
-			fmt.Fprintf(t, "  %s\t%.3g\t%.0f\t%d\t%d\t\n", l.Name, l.Util, l.Mem, l.Score, l.Weight)
+			fmt.Fprintf(p.t, "  %s\t%.3g\t%.0f\t%d\t%d\t\n", l.Name, l.Util, l.Mem, l.Score, l.Weight)
 		}
-		return t.Flush()
+		return
 	}
-	title("Sharing: % of the speed alone of a row's load beside a column's, . if they do not fit", m.Pairs.Source)
-	fmt.Fprint(t, "  load\tscore\t")
+	p.title("Sharing: % of the speed alone of a row's load beside a column's, . if they do not fit", m.Pairs.Source)
+	fmt.Fprint(p.t, "  load\tscore\t")
 	for i := range m.Pairs.Loads {
-		fmt.Fprintf(t, "%d\t", i+1)
+		fmt.Fprintf(p.t, "%d\t", i+1)
 	}
-	fmt.Fprintln(t)
+	fmt.Fprintln(p.t)
 	for i, l := range m.Pairs.Loads {
-		fmt.Fprintf(t, "  %d %s\t%d\t", i+1, l.Name, l.Score)
+		fmt.Fprintf(p.t, "  %d %s\t%d\t", i+1, l.Name, l.Score)
 		for _, v := range m.Pairs.Speeds[i] {
 			if v == 0 {
-				fmt.Fprint(t, ".\t")
+				fmt.Fprint(p.t, ".\t")
 			} else {
-				fmt.Fprintf(t, "%.0f\t", 100*v)
+				fmt.Fprintf(p.t, "%.0f\t", 100*v)
 			}
 		}
-		fmt.Fprintln(t)
+		fmt.Fprintln(p.t)
 	}
-	return t.Flush()
 }
