@@ -635,3 +635,53 @@ func TestSimulationBelongsToTheRegistration(t *testing.T) {
 		t.Errorf("%+v, models %v", p, models["p99_jct"])
 	}
 }
+
+// unreadable is a store whose events cannot be read for a while.
+type unreadable struct {
+	controller.Store
+	failing atomic.Bool
+}
+
+func (u *unreadable) ReplayEvents(apply func(string, workload.Event) error) error {
+	if u.failing.Load() {
+		return errors.New("unreadable")
+	}
+	return u.Store.ReplayEvents(apply)
+}
+
+// A ledger that could not be rebuilt after a panic is left alone: the rounds fail
+// until it can.
+func TestABrokenLedgerIsNotUsed(t *testing.T) {
+	files, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unreadable{Store: files}
+	decided := 0
+	h := &harness{t: t, repo: files}
+	h.service, err = controller.NewService(controller.Options{Store: u, Decide: func(ctx context.Context, in round.Input) (round.Decision, error) {
+		if decided++; decided == 1 {
+			in.Ledger.Forget(1000 * time.Hour)
+			panic("half way")
+		}
+		return keep(ctx, in)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	h.register("s", controller.Auto)
+	u.failing.Store(true)
+	h.submit("s", time.Minute)
+	for n, want := range []string{"controller: decision panicked: half way; controller: unreadable", "controller: unreadable"} {
+		h.submit("s", time.Duration(n+1)*time.Hour+1)
+		if st := h.rounds("s", int64(n+1)); st.LastError != want {
+			t.Errorf("after %d rounds %+v, want the error %q", n+1, st, want)
+		}
+	}
+	u.failing.Store(false)
+	h.submit("s", 9*time.Hour+1)
+	if st := h.rounds("s", 3); st.LastDecision != "kept: round 9 of 3 jobs" || st.LastError != "" {
+		t.Errorf("%+v", st)
+	}
+}
