@@ -98,7 +98,8 @@ func newBasis(t *Table, o basisOptions) (*basis, string, error) {
 		}
 	}
 	if b.columns > maxBasis {
-		return nil, "", fmt.Errorf("the categories are so many that they take %d columns, more than %d: group some", b.columns, maxBasis)
+		return nil, "", fmt.Errorf("the categories are so many that they take %d columns, more than %d: group some",
+			b.columns, maxBasis)
 	}
 	b.mean = make([]atomic.Uint64, b.columns)
 	b.sd = make([]atomic.Uint64, b.columns)

@@ -141,7 +141,8 @@ func (v *resolver) breakCycles() {
 		}
 		a := v.arcs[worst]
 		v.arcs = slices.Delete(v.arcs, worst, worst+1)
-		v.assume(min(a.From, a.To), max(a.From, a.To), "dropped", "it closes a cycle of causes and has the weakest evidence of its edges: a sign of too few rows")
+		v.assume(min(a.From, a.To), max(a.From, a.To), "dropped",
+			"it closes a cycle of causes and has the weakest evidence of its edges: a sign of too few rows")
 	}
 }
 

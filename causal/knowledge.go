@@ -166,7 +166,8 @@ func (s *Spec) Bind(names []string) (*Knowledge, error) {
 		for i, name := range names {
 			tier, ok := s.Tiers[name]
 			if !ok {
-				return nil, fmt.Errorf("tiers: column %q has no tier: give it one of %s, or put it under \"ignore\"", name, strings.Join(TierNames(), ", "))
+				return nil, fmt.Errorf("tiers: column %q has no tier: give it one of %s, or put it under \"ignore\"", name,
+					strings.Join(TierNames(), ", "))
 			}
 			k.Tier[i] = tierRank[tier]
 			k.Exogenous[i] = k.Tier[i] == 0
@@ -214,7 +215,8 @@ func (k *Knowledge) Check(names []string) error {
 	}
 	n := len(names)
 	if k.Tier != nil && len(k.Tier) != n || k.Exogenous != nil && len(k.Exogenous) != n {
-		return fmt.Errorf("causal: knowledge of %d tiers and %d exogenous flags does not fit %d variables", len(k.Tier), len(k.Exogenous), n)
+		return fmt.Errorf("causal: knowledge of %d tiers and %d exogenous flags does not fit %d variables", len(k.Tier),
+			len(k.Exogenous), n)
 	}
 	for _, pairs := range [][][2]int{k.Forbidden, k.Required} {
 		for _, p := range pairs {
@@ -229,7 +231,8 @@ func (k *Knowledge) Check(names []string) error {
 	r := k.rules(n)
 	for _, p := range k.Required {
 		if r.forbids(p[0], p[1]) {
-			return fmt.Errorf("knowledge contradicts itself: %q is required to cause %q, but %s", names[p[0]], names[p[1]], k.why(p[0], p[1], names))
+			return fmt.Errorf("knowledge contradicts itself: %q is required to cause %q, but %s", names[p[0]], names[p[1]],
+				k.why(p[0], p[1], names))
 		}
 	}
 	return k.checkCycles(names)
@@ -267,7 +270,8 @@ func (k *Knowledge) checkCycles(names []string) error {
 					return fmt.Errorf("knowledge contradicts itself: the required pairs lead from %q back to it", names[from])
 				}
 				if r.forbids(from, p[1]) {
-					return fmt.Errorf("knowledge contradicts itself: required pairs lead from %q to %q, but %s", names[from], names[p[1]], k.why(from, p[1], names))
+					return fmt.Errorf("knowledge contradicts itself: required pairs lead from %q to %q, but %s", names[from],
+						names[p[1]], k.why(from, p[1], names))
 				}
 				seen[p[1]] = true
 				stack = append(stack, p[1])
@@ -287,7 +291,8 @@ type rules struct {
 }
 
 func (k *Knowledge) rules(n int) *rules {
-	r := &rules{n: n, forbid: make([]bool, n*n), require: make([]bool, n*n), exogenous: make([]bool, n), tier: make([]int, n)}
+	r := &rules{n: n, forbid: make([]bool, n*n), require: make([]bool, n*n), exogenous: make([]bool, n),
+		tier: make([]int, n)}
 	if k == nil {
 		return r
 	}
@@ -295,7 +300,8 @@ func (k *Knowledge) rules(n int) *rules {
 	copy(r.tier, k.Tier)
 	for i := range n {
 		for j := range n {
-			r.forbid[i*n+j] = i != j && (r.exogenous[j] || r.tier[i] > r.tier[j] || k.Tier != nil && r.tier[i] == r.tier[j] && k.WithinForbidden[r.tier[i]])
+			r.forbid[i*n+j] = i != j && (r.exogenous[j] || r.tier[i] > r.tier[j] || k.Tier != nil &&
+				r.tier[i] == r.tier[j] && k.WithinForbidden[r.tier[i]])
 		}
 	}
 	for _, p := range k.Forbidden {

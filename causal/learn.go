@@ -97,7 +97,8 @@ func (o LearnOptions) withDefaults(rows int) LearnOptions {
 }
 
 func (o *LearnOptions) search() SearchOptions {
-	return SearchOptions{Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, NoPDS: o.NoPDS, MaxP: o.MaxP, Selection: o.Selection, Workers: o.Workers, Progress: o.Progress}
+	return SearchOptions{Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, NoPDS: o.NoPDS, MaxP: o.MaxP,
+		Selection: o.Selection, Workers: o.Workers, Progress: o.Progress}
 }
 
 // Learn finds the causal graph of a table. Columns without variation, and all but
@@ -165,7 +166,8 @@ func (in *input) warn(format string, args ...any) {
 func prepare(t *Table, spec *Spec) (*input, error) {
 	in := &input{}
 	if t.Rows() < minRows {
-		return nil, fmt.Errorf("%d rows are too few to learn causes from: measure at least %d, better %d", t.Rows(), minRows, fewRows)
+		return nil, fmt.Errorf("%d rows are too few to learn causes from: measure at least %d, better %d", t.Rows(),
+			minRows, fewRows)
 	}
 	// The whole spec is checked first, so that a wrong name is not taken for one of
 	// a column left out.
@@ -199,7 +201,8 @@ func prepare(t *Table, spec *Spec) (*input, error) {
 				loser = twin
 				kept = append(slices.DeleteFunc(kept, func(k int) bool { return k == twin }), i)
 			}
-			in.warn("columns %q and %q carry the same information, nothing can tell their effects apart: %q is left out", other.Name, c.Name, t.Column(loser).Name)
+			in.warn("columns %q and %q carry the same information, nothing can tell their effects apart: %q is left out",
+				other.Name, c.Name, t.Column(loser).Name)
 			dropped = append(dropped, t.Column(loser).Name)
 			continue
 		}
@@ -208,9 +211,11 @@ func prepare(t *Table, spec *Spec) (*input, error) {
 	slices.Sort(kept)
 	switch {
 	case len(kept) < 2:
-		return nil, fmt.Errorf("only %d of %d columns can be learned from: %s", len(kept), t.Len(), strings.Join(append(in.warnings, "two are needed"), "; "))
+		return nil, fmt.Errorf("only %d of %d columns can be learned from: %s", len(kept), t.Len(),
+			strings.Join(append(in.warnings, "two are needed"), "; "))
 	case len(kept) > MaxVariables:
-		return nil, fmt.Errorf("%d columns are more than the %d a graph can have: put some under \"ignore\"", len(kept), MaxVariables)
+		return nil, fmt.Errorf("%d columns are more than the %d a graph can have: put some under \"ignore\"", len(kept),
+			MaxVariables)
 	}
 	in.table = t.Columns(kept)
 	in.spec = spec.without(append(dropped, spec.Ignore...))
@@ -230,7 +235,8 @@ func (s *Spec) without(names []string) *Spec {
 	pairs := func(list [][2]string) [][2]string {
 		return slices.DeleteFunc(slices.Clone(list), func(p [2]string) bool { return gone(p[0]) || gone(p[1]) })
 	}
-	out := &Spec{Mode: s.Mode, Tiers: map[string]string{}, Forbidden: pairs(s.Forbidden), Required: pairs(s.Required), Order: without(s.Order, names)}
+	out := &Spec{Mode: s.Mode, Tiers: map[string]string{}, Forbidden: pairs(s.Forbidden), Required: pairs(s.Required),
+		Order: without(s.Order, names)}
 	for name, tier := range s.Tiers {
 		if !gone(name) {
 			out.Tiers[name] = tier
@@ -340,7 +346,8 @@ func describe(whole *Table, in *input, r *Result, boot *bootstrap, o LearnOption
 			case e.Conflict && in.know.exogenous(i) && in.know.exogenous(j):
 				d.DependentInputs = append(d.DependentInputs, Dependence{names[i], names[j], shown(e.P)})
 			case e.Conflict:
-				d.Conflicts = append(d.Conflicts, Conflict{names[i], names[j], shown(e.P), pick(names, e.Set), conflictHint(in.spec, names[i], names[j])})
+				d.Conflicts = append(d.Conflicts,
+					Conflict{names[i], names[j], shown(e.P), pick(names, e.Set), conflictHint(in.spec, names[i], names[j])})
 			}
 		}
 	}

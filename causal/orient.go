@@ -156,7 +156,8 @@ func (o *orientation) r2() (changed bool) {
 				continue
 			}
 			for _, b := range o.Neighbours(a) {
-				if b != c && o.At(a, b) == Arrow && o.At(b, c) == Arrow && (o.At(b, a) == Tail || o.At(c, b) == Tail) && o.arrow(a, c) {
+				if b != c && o.At(a, b) == Arrow && o.At(b, c) == Arrow && (o.At(b, a) == Tail || o.At(c, b) == Tail) &&
+					o.arrow(a, c) {
 					changed = true
 					break
 				}

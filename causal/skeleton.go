@@ -59,11 +59,13 @@ type pair struct {
 }
 
 func newSearch(n int, r *rules, test Independence, alpha float64, maxP bool, workers int) *search {
-	s := &search{n: n, rules: r, test: test, alpha: alpha, maxP: maxP, workers: max(1, workers), observe: func(string, int, int) {}}
+	s := &search{n: n, rules: r, test: test, alpha: alpha, maxP: maxP, workers: max(1, workers),
+		observe: func(string, int, int) {}}
 	s.adjacent = make([]set, n)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
-			p := pair{i: i, j: j, weakP: -1, strength: 1, fiat: r.forbidsEdge(i, j), required: r.requires(i, j) || r.requires(j, i)}
+			p := pair{i: i, j: j, weakP: -1, strength: 1, fiat: r.forbidsEdge(i, j), required: r.requires(i, j) ||
+				r.requires(j, i)}
 			if !p.fiat {
 				s.adjacent[i] = s.adjacent[i].with(j)
 				s.adjacent[j] = s.adjacent[j].with(i)

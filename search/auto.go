@@ -31,7 +31,8 @@ func newAuto(s Setup) (Sampler, error) {
 	case s.Budget > 0 && s.Budget < fewModel:
 		a.main, a.name, a.why = newSobolSampler(s), "sobol", fmt.Sprintf("%d evaluations are too few for a model", s.Budget)
 	case dims > mostDims:
-		a.main, a.name, a.why = newForestSampler(s), "forest", fmt.Sprintf("%d dimensions are too many for a Gaussian process", dims)
+		a.main, a.name, a.why = newForestSampler(s), "forest",
+			fmt.Sprintf("%d dimensions are too many for a Gaussian process", dims)
 	default:
 		a.main, a.name, a.why = newGPSampler(s), "gp", suits(s)
 	}

@@ -215,7 +215,8 @@ func (b *BlueFin) State() BlueFinState {
 func (b *BlueFin) Restore(s BlueFinState) error {
 	n := len(b.axes)
 	if len(s.Center) != n || len(s.Direction) != n || s.Squares != nil && len(s.Squares) != n {
-		return fmt.Errorf("search: bluefin state: %d, %d and %d numbers for %d axes", len(s.Center), len(s.Direction), len(s.Squares), n)
+		return fmt.Errorf("search: bluefin state: %d, %d and %d numbers for %d axes", len(s.Center), len(s.Direction),
+			len(s.Squares), n)
 	}
 	for _, v := range slices.Concat(s.Center, s.Direction, s.Squares, []float64{s.Eta, s.Delta, s.Radius}) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

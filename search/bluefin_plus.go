@@ -48,7 +48,8 @@ func (s *blueFinPlus) replay(history []Trial) plusState {
 	for i := 0; i < len(history); i++ {
 		t := &history[i]
 		better := t.OK() && (st.best < 0 || t.Measurement.Mean() < history[st.best].Measurement.Mean())
-		if pair := i > 0 && t.Origin == bluefinPlusName && history[i-1].Origin == bluefinPlusName && history[i-1].Round == t.Round; pair {
+		if pair := i > 0 && t.Origin == bluefinPlusName && history[i-1].Origin == bluefinPlusName &&
+			history[i-1].Round == t.Round; pair {
 			st.pairs++
 			if p := &history[i-1]; t.OK() && p.OK() {
 				usual = s.move(st.center, p, t, usual)
@@ -143,7 +144,8 @@ func (s *blueFinPlus) Suggest(q Request) []Suggestion {
 		a, okA := p.fresh(plus)
 		b, okB := p.fresh(minus)
 		if okA && okB && !a.Equal(b) {
-			return []Suggestion{{Config: a, Origin: bluefinPlusName, Point: plus}, {Config: b, Origin: bluefinPlusName, Point: minus}}
+			return []Suggestion{{Config: a, Origin: bluefinPlusName, Point: plus},
+				{Config: b, Origin: bluefinPlusName, Point: minus}}
 		}
 	}
 	if c, ok := p.anything(base); ok { // nothing left to pair near here

@@ -73,7 +73,8 @@ func (s *forestSampler) Suggest(q Request) []Suggestion {
 		warping, _ = fitWarp(warpNone, goods)
 	}
 	d = d.thin(forestSize, s.enc.nominal)
-	b := &forestBatch{forestSampler: s, p: p, q: q, d: d, warping: warping, features: make([]float64, s.enc.features), row: make([]float64, s.cols)}
+	b := &forestBatch{forestSampler: s, p: p, q: q, d: d, warping: warping, features: make([]float64, s.enc.features),
+		row: make([]float64, s.cols)}
 	n := min(q.N, s.batch())
 	b.x = make([]float64, 0, (d.n+n)*s.cols)
 	for i := range d.n {
@@ -126,7 +127,8 @@ type forestBatch struct {
 func (b *forestBatch) grow() {
 	var err error
 	b.forest, err = trees.Forest(trees.Matrix{Rows: len(b.y), Cols: b.cols, Data: b.x}, b.y, nil,
-		trees.ForestOptions{Trees: forestTrees, MinLeaf: forestLeaf, MaxFeatures: (b.cols + 1) / 2, RandomCuts: true, Workers: 1, Seed: b.p.rng.Uint64()})
+		trees.ForestOptions{Trees: forestTrees, MinLeaf: forestLeaf, MaxFeatures: (b.cols + 1) / 2, RandomCuts: true,
+			Workers: 1, Seed: b.p.rng.Uint64()})
 	if err != nil {
 		panic("search: a forest of finite features: " + err.Error())
 	}

@@ -50,7 +50,8 @@ func (s *gpSampler) Suggest(q Request) []Suggestion {
 		}
 		c.take(config)
 		mean, variance := c.predict(x)
-		out = append(out, Suggestion{Config: config, Prediction: s.s.warping.prediction(mean, variance), Point: slices.Clone(x)})
+		out = append(out, Suggestion{Config: config, Prediction: s.s.warping.prediction(mean, variance),
+			Point: slices.Clone(x)})
 		if len(out) < n {
 			c.believe(x)
 		}
@@ -102,7 +103,8 @@ func (s *gpSampler) one(c *chooser, q Request, k int) (config space.Config, x []
 
 // newChooser prepares the choice of a batch by a surrogate of d.
 func newChooser(p *proposals, s *surrogate, d *data, history []Trial) *chooser {
-	c := &chooser{proposals: p, s: s, best: math.Inf(1), tmp: make([]float64, s.wide), feat: make([]float64, p.enc.features)}
+	c := &chooser{proposals: p, s: s, best: math.Inf(1), tmp: make([]float64, s.wide),
+		feat: make([]float64, p.enc.features)}
 	var order []int
 	for i, ok := range d.good {
 		if ok {

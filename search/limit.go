@@ -123,13 +123,15 @@ func (m *Measurement) checkLimits() error {
 		}
 		for i := range l.Values {
 			if !finite(l.Values[i]) || !finite(l.Bounds[i]) || l.Values[i] < 0 || l.Bounds[i] < 0 {
-				return fmt.Errorf("search: limit %q: value %v and bound %v, want finite numbers from 0", l.Name, l.Values[i], l.Bounds[i])
+				return fmt.Errorf("search: limit %q: value %v and bound %v, want finite numbers from 0", l.Name, l.Values[i],
+					l.Bounds[i])
 			}
 		}
 	}
 	for _, s := range m.Secondary {
 		if s.Name == "" || len(s.Values) != len(m.Values) || len(s.Floors) != 0 && len(s.Floors) != len(s.Values) {
-			return fmt.Errorf("search: metric %q has %d values and %d floors, the objective %d", s.Name, len(s.Values), len(s.Floors), len(m.Values))
+			return fmt.Errorf("search: metric %q has %d values and %d floors, the objective %d", s.Name, len(s.Values),
+				len(s.Floors), len(m.Values))
 		}
 		for _, v := range slices.Concat(s.Values, s.Floors) {
 			if !finite(v) {

@@ -44,7 +44,8 @@ type Line struct {
 }
 
 func (s *study) header() Header {
-	return Header{Version: RecordVersion, About: s.Record.About, Space: cmp.Or(s.Record.Space, s.Space).Digest(), Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler, Budget: s.firstBudget(),
+	return Header{Version: RecordVersion, About: s.Record.About, Space: cmp.Or(s.Record.Space, s.Space).Digest(),
+		Context: s.Context, Seed: s.Seed, Sampler: s.result.Sampler, Budget: s.firstBudget(),
 		Incumbent: json.RawMessage(s.Options.Incumbent.Canonical())}
 }
 

@@ -288,7 +288,8 @@ func (s *study) newSampler() (err error) {
 	o := &s.Options
 	if o.Sampler == nil {
 		s.sampler, err = NewSampler(o.Method, Setup{
-			Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: s.planned, Batch: o.Batch, Filtered: o.Scope != nil,
+			Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: s.planned, Batch: o.Batch,
+			Filtered: o.Scope != nil,
 		})
 	}
 	if e, ok := s.sampler.(Explainer); ok && err == nil {

@@ -104,7 +104,8 @@ func (s *Space) checkOrder(r *Rule, values []Value, sound []bool, v *Violations)
 	prevField, prev, any := "", 0.0, false
 	step := func(field string, x float64) {
 		if any && !r.Ordering.allows(prev, x) {
-			v.add(field, "%s must be above %s = %s%s (rule %s)", formatNumber(x), prevField, formatNumber(prev), r.Ordering.margin(), r.ID)
+			v.add(field, "%s must be above %s = %s%s (rule %s)", formatNumber(x), prevField, formatNumber(prev),
+				r.Ordering.margin(), r.ID)
 		}
 		prevField, prev, any = field, x, true
 	}

@@ -96,7 +96,8 @@ func DiffSpaces(a, b *Space) []Difference {
 	for _, id := range union(idsA, idsB) {
 		x, had := rulesA[id]
 		y, has := rulesB[id]
-		if from, to := x.String(), y.String(); !had || !has || from != to || fieldText(fieldsOf(x)) != fieldText(fieldsOf(y)) {
+		if from, to := x.String(), y.String(); !had || !has || from != to ||
+			fieldText(fieldsOf(x)) != fieldText(fieldsOf(y)) {
 			if had && has && from == to {
 				from, to = x.Description, y.Description
 			}

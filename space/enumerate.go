@@ -65,7 +65,8 @@ func (s *Space) enumerate(yield func(Config) bool, step func() bool) {
 	if !s.Finite() {
 		return
 	}
-	e := &enumerator{space: s, values: make([]Value, len(s.params)), due: make([][]int, len(s.units)), yield: yield, step: step}
+	e := &enumerator{space: s, values: make([]Value, len(s.params)), due: make([][]int, len(s.units)), yield: yield,
+		step: step}
 	unitOf := make([]int, len(s.params))
 	for u := range s.units {
 		for _, i := range s.units[u].params {

@@ -185,7 +185,8 @@ func (s *Space) narrowLinear(rule *Rule, b []bounds) (narrowed bool, reason stri
 	}
 	room := l.Max - least + 1e-6*max(size, math.Abs(l.Max))
 	if room < 0 {
-		return false, fmt.Sprintf("rule %s asks for %s, but the sum is at least %s%s", rule.ID, l, formatNumber(roundDigits(least, readable)), given(by, rule.ID))
+		return false, fmt.Sprintf("rule %s asks for %s, but the sum is at least %s%s", rule.ID, l,
+			formatNumber(roundDigits(least, readable)), given(by, rule.ID))
 	}
 	for _, t := range l.Terms {
 		at := &b[s.index[t.Param]]

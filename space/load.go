@@ -156,7 +156,8 @@ func (r *specReader) document(n *node) (params []Param, rules []Rule) {
 	return params, rules
 }
 
-var paramFields = []string{"id", "module", "unit", "description", "kind", "min_value", "max_value", "step", "log", "categories", "special_values", "array", "default_value"}
+var paramFields = []string{"id", "module", "unit", "description", "kind", "min_value", "max_value", "step", "log",
+	"categories", "special_values", "array", "default_value"}
 
 func (r *specReader) param(n *node, at string) (p Param) {
 	// The kind first: it decides how numbers are read.
@@ -233,36 +234,38 @@ func (r *specReader) array(n *node, at string) *Array {
 }
 
 func (r *specReader) rule(n *node, at string) (out Rule) {
-	r.fields(n, at, []string{"id", "description", "activation", "ordering", "linear", "forbidden"}, func(name, field string, n *node) {
-		switch name {
-		case "id":
-			out.ID = r.text(n, field)
-		case "description":
-			out.Description = r.text(n, field)
-		case "activation":
-			a := &Activation{}
-			c := r.condition(n, field, "when", func(name, field string, n *node) { a.Param = r.text(n, field) }, "param")
-			a.When, a.Op, a.Value, a.Values = c.Param, c.Op, c.Value, c.Values
-			out.Activation = a
-		case "ordering":
-			out.Ordering = r.ordering(n, field)
-		case "linear":
-			out.Linear = r.linear(n, field)
-		case "forbidden":
-			out.Forbidden = &Forbidden{}
-			r.fields(n, field, []string{"all"}, func(_, field string, n *node) {
-				r.list(n, field, func(n *node, field string) {
-					out.Forbidden.All = append(out.Forbidden.All, r.condition(n, field, "param", nil))
+	r.fields(n, at, []string{"id", "description", "activation", "ordering", "linear", "forbidden"},
+		func(name, field string, n *node) {
+			switch name {
+			case "id":
+				out.ID = r.text(n, field)
+			case "description":
+				out.Description = r.text(n, field)
+			case "activation":
+				a := &Activation{}
+				c := r.condition(n, field, "when", func(name, field string, n *node) { a.Param = r.text(n, field) }, "param")
+				a.When, a.Op, a.Value, a.Values = c.Param, c.Op, c.Value, c.Values
+				out.Activation = a
+			case "ordering":
+				out.Ordering = r.ordering(n, field)
+			case "linear":
+				out.Linear = r.linear(n, field)
+			case "forbidden":
+				out.Forbidden = &Forbidden{}
+				r.fields(n, field, []string{"all"}, func(_, field string, n *node) {
+					r.list(n, field, func(n *node, field string) {
+						out.Forbidden.All = append(out.Forbidden.All, r.condition(n, field, "param", nil))
+					})
 				})
-			})
-		}
-	})
+			}
+		})
 	return out
 }
 
 // condition reads a comparison whose parameter is named by a field; other
 // fields go to more.
-func (r *specReader) condition(n *node, at, param string, more func(name, field string, n *node), others ...string) (c Condition) {
+func (r *specReader) condition(n *node, at, param string, more func(name, field string, n *node),
+	others ...string) (c Condition) {
 	r.fields(n, at, append(others, param, "op", "value", "values"), func(name, field string, n *node) {
 		switch name {
 		case param:
@@ -378,7 +381,8 @@ func (r *specReader) value(n *node, at string, p *Param) Value {
 // not have is an error.
 func (s *Space) LoadConfig(text []byte) (c Config, changes []Change, err error) {
 	if len(text) > MaxDocument {
-		return Config{}, nil, Violations{{Field: "document", Description: fmt.Sprintf("is larger than %d MiB", MaxDocument>>20)}}
+		return Config{}, nil, Violations{{Field: "document",
+			Description: fmt.Sprintf("is larger than %d MiB", MaxDocument>>20)}}
 	}
 	root, err := parseDocument(text)
 	if err != nil {
@@ -388,7 +392,8 @@ func (s *Space) LoadConfig(text []byte) (c Config, changes []Change, err error) 
 		root = root.items[i]
 	}
 	if root.kind != mapNode {
-		return Config{}, nil, Violations{{Field: "document", Description: "is " + root.kind.String() + ", want values by parameter"}}
+		return Config{}, nil, Violations{{Field: "document", Description: "is " + root.kind.String() +
+			", want values by parameter"}}
 	}
 	r := &specReader{lines: map[string]int{}}
 	raw := Values{}

@@ -77,7 +77,8 @@ func (s *Space) explain(i int, raw, values []Value) Violations {
 		return found
 	}
 	p := &s.params[i]
-	return Violations{{Field: p.ID, Description: fmt.Sprintf("%s does not fit the other values and would become %s", p.Format(raw[i]), p.Format(values[i]))}}
+	return Violations{{Field: p.ID, Description: fmt.Sprintf("%s does not fit the other values and would become %s",
+		p.Format(raw[i]), p.Format(values[i]))}}
 }
 
 func (v *Violations) addAll(more Violations) {

@@ -285,7 +285,8 @@ func (s *Space) checkOrdering(rule int, ordered map[string]int, at string, v *Vi
 	if len(chain) < 2 && (len(chain) == 0 || chain[0].Array == nil) {
 		v.add(at+".params", "want one array or at least two single parameters")
 	}
-	if len(*v) > before || slices.ContainsFunc(chain, func(p *Param) bool { return !(p.Max >= p.Min) || p.levelsUnsound() }) {
+	if len(*v) > before || slices.ContainsFunc(chain,
+		func(p *Param) bool { return !(p.Max >= p.Min) || p.levelsUnsound() }) {
 		return
 	}
 	ceiling := make([]float64, len(chain))

@@ -28,7 +28,8 @@ func newScale(c *causal.Column, useLog bool) scale {
 	if c.Kind == causal.Categorical {
 		return scale{levels: len(c.Levels)}
 	}
-	s := scale{log: useLog && spans(c.Values) && math.Abs(skewness(c.Values, math.Log)) < math.Abs(skewness(c.Values, func(v float64) float64 { return v })), low: math.Inf(1), top: math.Inf(-1)}
+	s := scale{log: useLog && spans(c.Values) && math.Abs(skewness(c.Values, math.Log)) < math.Abs(skewness(c.Values,
+		func(v float64) float64 { return v })), low: math.Inf(1), top: math.Inf(-1)}
 	n := float64(len(c.Values))
 	sum := 0.0
 	for _, v := range c.Values {

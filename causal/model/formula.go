@@ -72,7 +72,8 @@ func (m *Model) Formula() (*Formula, error) {
 		c, s := m.table.Column(i), &m.scales[i]
 		low, high := m.Range(c.Name)
 		whole := !slices.ContainsFunc(m.rows, func(row []float64) bool { return row[i] != math.Trunc(row[i]) })
-		f.Columns = append(f.Columns, FormulaColumn{Name: c.Name, Tier: m.s.Tiers[i], Levels: c.Levels, Log: s.log, Mean: s.mean, SD: s.sd, Low: s.low, Top: s.top, Least: low, Most: high, Whole: whole})
+		f.Columns = append(f.Columns, FormulaColumn{Name: c.Name, Tier: m.s.Tiers[i], Levels: c.Levels, Log: s.log,
+			Mean: s.mean, SD: s.sd, Low: s.low, Top: s.top, Least: low, Most: high, Whole: whole})
 	}
 	for _, n := range m.order {
 		node, err := m.formula(m.nodes[n], func(v *variant) *fitted { return &v.nodes[n] })

@@ -73,10 +73,12 @@ type Model struct {
 	blocks []int       // that each is in
 	seen   int         // rows ever learnt
 
-	all    variant   // on all rows
-	boots  []variant // on bootstrap samples of the blocks
-	blend  []float64 // weight of the structural head, by objective
-	spread []float64 // standard deviation of the out-of-fold errors, by objective: of logarithms if the objective is fitted so
+	all   variant   // on all rows
+	boots []variant // on bootstrap samples of the blocks
+	blend []float64 // weight of the structural head, by objective
+	// spread is the standard deviation of the out-of-fold errors by objective, of its
+	// logarithm if LogObjectives.
+	spread []float64
 	errors []Errors
 	drift  []drift
 
@@ -118,7 +120,8 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 		o.MaxRows = 20000
 	}
 	if o.Bootstrap < 0 || o.MaxRows < MinRows || o.HalfLife < 0 {
-		return nil, fmt.Errorf("causal/model: bootstrap %d, rows %d, half-life %g; want at least 0, %d and 0", o.Bootstrap, o.MaxRows, o.HalfLife, MinRows)
+		return nil, fmt.Errorf("causal/model: bootstrap %d, rows %d, half-life %g; want at least 0, %d and 0",
+			o.Bootstrap, o.MaxRows, o.HalfLife, MinRows)
 	}
 	if t.Rows() < MinRows {
 		return nil, fmt.Errorf("causal/model: %d rows; at least %d are needed", t.Rows(), MinRows)
@@ -217,7 +220,8 @@ func (m *Model) arrange() error {
 			return !slices.ContainsFunc(s.Parents[v], func(p int) bool { return !done[p] })
 		})
 		if next < 0 {
-			return fmt.Errorf("causal/model: %q and others cause each other, or have parents without a tier", t.Column(rest[0]).Name)
+			return fmt.Errorf("causal/model: %q and others cause each other, or have parents without a tier",
+				t.Column(rest[0]).Name)
 		}
 		done[rest[next]] = true
 		m.order = append(m.order, rest[next])
@@ -396,8 +400,10 @@ func (m *Model) judge(perFold []variant) {
 		for r := range constant {
 			constant[r] = mean
 		}
-		m.errors[k] = Errors{Objective: m.name(o), Structural: relative(structural[k], measured), Direct: relative(direct[k], measured),
-			Blend: relative(blended, measured), Mean: relative(constant, measured), Weight: m.blend[k], Family: m.direct[k].family, Rank: stats.Spearman(blended, measured)}
+		m.errors[k] = Errors{Objective: m.name(o), Structural: relative(structural[k], measured),
+			Direct: relative(direct[k], measured),
+			Blend:  relative(blended, measured), Mean: relative(constant, measured), Weight: m.blend[k],
+			Family: m.direct[k].family, Rank: stats.Spearman(blended, measured)}
 		squares := 0.0
 		for r := range measured {
 			d := m.direct[k].y(blended[r]) - m.direct[k].y(measured[r])

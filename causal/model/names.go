@@ -25,7 +25,8 @@ func (m *Model) Value(column, text string) (float64, error) {
 		return 0, fmt.Errorf("there is no column %q; there are %s", column, strings.Join(m.names(m.known()), ", "))
 	}
 	if m.s.Tiers[i] == "" {
-		return 0, fmt.Errorf("column %q is not in the graph, so that nothing is known of what it does; there are %s", column, strings.Join(m.names(m.known()), ", "))
+		return 0, fmt.Errorf("column %q is not in the graph, so that nothing is known of what it does; there are %s",
+			column, strings.Join(m.names(m.known()), ", "))
 	}
 	c := m.table.Column(i)
 	if c.Kind == causal.Categorical {

@@ -69,7 +69,8 @@ type fitted struct {
 }
 
 func newRegression(t *causal.Table, target int, parents []int, scales []scale) *regression {
-	r := &regression{target: target, basis: newBasis(parents, scales), low: math.Inf(1), top: math.Inf(-1), blocks: make([]gram, blocks)}
+	r := &regression{target: target, basis: newBasis(parents, scales), low: math.Inf(1), top: math.Inf(-1),
+		blocks: make([]gram, blocks)}
 	r.log = spans(t.Column(target).Values)
 	for b := range r.blocks {
 		r.blocks[b] = newGram(r.basis.all)
@@ -88,7 +89,8 @@ func (r *regression) borrow(of *regression) {
 
 // alike reports whether two regressions differ in their targets only.
 func (r *regression) alike(o *regression) bool {
-	return sameSlice(r.basis.parents, o.basis.parents) && r.family == o.family && r.lambda == o.lambda && r.family != Boosted
+	return sameSlice(r.basis.parents, o.basis.parents) && r.family == o.family && r.lambda == o.lambda &&
+		r.family != Boosted
 }
 
 // scratch is how many numbers predict and learn need room for.
@@ -176,7 +178,8 @@ func (r *regression) bounds() (low, top float64) {
 // error is within one standard error of the best one's, row by row, the
 // simplest. (Squares would count little but the few worst days.) It returns the
 // solutions without each fold.
-func (r *regression) choose(ctx context.Context, rows [][]float64, inBlock []int, families []Family, seed uint64) ([]fitted, error) {
+func (r *regression) choose(ctx context.Context, rows [][]float64, inBlock []int, families []Family,
+	seed uint64) ([]fitted, error) {
 	type candidate struct {
 		family Family
 		lambda float64
@@ -272,7 +275,8 @@ func (r *regression) fit(ctx context.Context, rows [][]float64, inBlock []int, s
 }
 
 // boost trains trees on all rows but a fold's.
-func (r *regression) boost(ctx context.Context, rows [][]float64, inBlock []int, fold int, seed uint64) (*trees.Model, error) {
+func (r *regression) boost(ctx context.Context, rows [][]float64, inBlock []int, fold int,
+	seed uint64) (*trees.Model, error) {
 	x := trees.Matrix{Cols: len(r.basis.parents)}
 	var y []float64
 	for n, row := range rows {
@@ -286,5 +290,6 @@ func (r *regression) boost(ctx context.Context, rows [][]float64, inBlock []int,
 		x.Rows++
 	}
 	// Medians: delays have tails in which a few days would outweigh all others.
-	return trees.Boost(ctx, x, y, nil, trees.BoostOptions{Objective: trees.L1, Rounds: 300, Leaves: 31, LearningRate: .03, MinLeaf: 25, Seed: seed})
+	return trees.Boost(ctx, x, y, nil,
+		trees.BoostOptions{Objective: trees.L1, Rounds: 300, Leaves: 31, LearningRate: .03, MinLeaf: 25, Seed: seed})
 }

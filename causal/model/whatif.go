@@ -77,7 +77,8 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 	buf := m.buffer()
 	if !metrics {
 		after := m.predict(k, at, buf)
-		return Answer{Objective: objective, Before: m.mean(&m.all, k, p, buf), After: after.Mean, Low: after.Low, High: after.High, Identified: true, Head: "blend",
+		return Answer{Objective: objective, Before: m.mean(&m.all, k, p, buf), After: after.Mean, Low: after.Low,
+			High: after.High, Identified: true, Head: "blend",
 			Moves: m.moves(k, p, at, set, settings, buf)}, nil
 	}
 	o := m.objectives[k]
@@ -118,7 +119,8 @@ func (m *Model) moves(k int, p, at []float64, set map[int]float64, settings []Se
 	m.intervene(&m.all, at, set, o, false, buf)
 	var out []Move
 	for _, n := range m.order {
-		if n == o || !m.reaches(n, o) || !slices.ContainsFunc(settings, func(s Setting) bool { return m.reaches(m.table.Index(s.Column), n) }) {
+		if n == o || !m.reaches(n, o) ||
+			!slices.ContainsFunc(settings, func(s Setting) bool { return m.reaches(m.table.Index(s.Column), n) }) {
 			continue
 		}
 		out = append(out, Move{m.name(n), before[n], buf.row[n]})
@@ -252,7 +254,8 @@ func (m *Model) Compare(objective string, a, b Point, seed uint64) (Comparison, 
 	}
 	buf := m.buffer()
 	o := m.objectives[k]
-	out := Comparison{Objective: objective, A: a[o], B: b[o], PredictedA: m.mean(&m.all, k, a, buf), PredictedB: m.mean(&m.all, k, b, buf)}
+	out := Comparison{Objective: objective, A: a[o], B: b[o], PredictedA: m.mean(&m.all, k, a, buf),
+		PredictedB: m.mean(&m.all, k, b, buf)}
 	out.Unexplained = (out.A - out.B) - (out.PredictedA - out.PredictedB)
 	var differ []int
 	for _, c := range m.roots {
@@ -344,6 +347,9 @@ func (m *Model) via(k, column int, a, b Point, contribution float64, buf *buffer
 	for i := range out {
 		out[i].Contribution += (contribution - total) * math.Abs(out[i].Contribution) / sum
 	}
-	slices.SortStableFunc(out, func(x, y Via) int { return cmp.Compare(math.Abs(y.Contribution), math.Abs(x.Contribution)) })
+	slices.SortStableFunc(out, func(x,
+		y Via) int {
+		return cmp.Compare(math.Abs(y.Contribution), math.Abs(x.Contribution))
+	})
 	return out
 }

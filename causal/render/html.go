@@ -110,7 +110,8 @@ func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 	}
 	return pageTemplate.Execute(out, map[string]any{
 		"Title": title, "Doc": d, "SVG": template.HTML(svg.String()), "Data": template.JS(encoded),
-		"Style": template.CSS(svgStyle), "Panels": o.Panels, "Summary": summary(d), "HasDAG": d.DAG != nil, "Inputs": dependentInputs(d),
+		"Style": template.CSS(svgStyle), "Panels": o.Panels, "Summary": summary(d), "HasDAG": d.DAG != nil,
+		"Inputs": dependentInputs(d),
 	})
 }
 
@@ -120,7 +121,8 @@ func summary(d *causal.Document) string {
 	if l == nil {
 		return fmt.Sprintf("%d variables, %d edges.", len(d.Nodes), len(d.Edges))
 	}
-	s := fmt.Sprintf("%d variables, %d edges, learned from %d measured rows (test %s, alpha %g", len(d.Nodes), len(d.Edges), l.Rows, l.Test, l.Alpha)
+	s := fmt.Sprintf("%d variables, %d edges, learned from %d measured rows (test %s, alpha %g", len(d.Nodes),
+		len(d.Edges), l.Rows, l.Test, l.Alpha)
 	if l.Bootstrap > 0 {
 		s += fmt.Sprintf(", %d bootstrap samples; numbers on edges: share of samples that have it", l.Bootstrap)
 	}

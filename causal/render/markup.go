@@ -14,7 +14,8 @@ import (
 
 // tierColours fill the boxes; the tier is written too.
 var tierColours = map[string]string{
-	causal.TierContext: "#e8e8e8", causal.TierConfig: "#cfe2ff", causal.TierMetric: "#fff3cd", causal.TierObjective: "#f8d7da", "": "#ffffff",
+	causal.TierContext: "#e8e8e8", causal.TierConfig: "#cfe2ff", causal.TierMetric: "#fff3cd",
+	causal.TierObjective: "#f8d7da", "": "#ffffff",
 }
 
 // DOT writes a graph for Graphviz: a cluster for each tier, marks at both ends of
@@ -44,7 +45,8 @@ func DOT(out io.Writer, d *causal.Document) error {
 	ends := map[causal.Mark]string{causal.Circle: "odot", causal.Arrow: "normal", causal.Tail: "none"}
 	for _, e := range sortedEdges(d) {
 		e = downwards(e)
-		fmt.Fprintf(w, "  %s -> %s [dir=both, arrowtail=%s, arrowhead=%s", quote(e.Source), quote(e.Target), ends[e.MarkSource], ends[e.MarkTarget])
+		fmt.Fprintf(w, "  %s -> %s [dir=both, arrowtail=%s, arrowhead=%s", quote(e.Source), quote(e.Target),
+			ends[e.MarkSource], ends[e.MarkTarget])
 		if e.MarkSource == causal.Arrow && e.MarkTarget == causal.Arrow {
 			fmt.Fprint(w, ", style=dashed, constraint=false")
 		}
@@ -107,7 +109,8 @@ func Mermaid(out io.Writer, d *causal.Document) error {
 	}
 	links := map[[2]causal.Mark]string{
 		{causal.Tail, causal.Arrow}: "-->", {causal.Circle, causal.Arrow}: "-.->", {causal.Arrow, causal.Arrow}: "<-->",
-		{causal.Circle, causal.Circle}: "o--o", {causal.Tail, causal.Tail}: "---", {causal.Tail, causal.Circle}: "--o", {causal.Circle, causal.Tail}: "o--",
+		{causal.Circle, causal.Circle}: "o--o", {causal.Tail, causal.Tail}: "---", {causal.Tail, causal.Circle}: "--o",
+		{causal.Circle, causal.Tail}: "o--",
 	}
 	for _, e := range sortedEdges(d) {
 		e = downwards(e)
@@ -127,7 +130,8 @@ func GraphML(out io.Writer, d *causal.Document) error {
 	fmt.Fprint(w, xml.Header, `<graphml xmlns="http://graphml.graphdrawing.org/xmlns">`, "\n")
 	for _, k := range [][3]string{
 		{"node", "label", "string"}, {"node", "tier", "string"}, {"node", "type", "string"},
-		{"edge", "mark_source", "string"}, {"edge", "mark_target", "string"}, {"edge", "p", "double"}, {"edge", "strength", "double"},
+		{"edge", "mark_source", "string"}, {"edge", "mark_target", "string"}, {"edge", "p", "double"},
+		{"edge", "strength", "double"},
 		{"edge", "boot_freq", "double"}, {"edge", "visible", "boolean"},
 	} {
 		fmt.Fprintf(w, `  <key id="%s" for="%s" attr.name="%s" attr.type="%s"/>`+"\n", k[1], k[0], k[1], k[2])

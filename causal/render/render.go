@@ -35,7 +35,8 @@ func Formats() []Format {
 		{"csv", "an edge a line", CSV},
 		{"matrix", "marks as numbers, coded as by R's pcalg", Matrix},
 		{"svg", "a picture", SVG},
-		{"html", "a page to explore, without anything to install", func(w io.Writer, d *causal.Document) error { return HTML(w, d, PageOptions{}) }},
+		{"html", "a page to explore, without anything to install",
+			func(w io.Writer, d *causal.Document) error { return HTML(w, d, PageOptions{}) }},
 	}
 }
 

@@ -148,7 +148,8 @@ func (p *picture) curve(pair [2]int, roomFrom, roomTo float64) string {
 	from, to, level := p.ends(pair)
 	if level {
 		lift := arcLift(from, to)
-		return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", from.x, from.y-roomFrom, from.x, from.y-lift, to.x, to.y-lift, to.x, to.y-roomTo)
+		return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", from.x, from.y-roomFrom, from.x, from.y-lift, to.x,
+			to.y-lift, to.x, to.y-roomTo)
 	}
 	var s strings.Builder
 	at := from
@@ -282,7 +283,8 @@ func (p *picture) nodes(w *strings.Builder) {
 			class += " lonely"
 		}
 		fmt.Fprintf(w, `<g class="%s" data-node="%d"><rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6" fill="%s"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text></g>`+"\n",
-			class, i, at.x-at.w/2, top(at.row), at.w, boxHeight, tierColours[n.Tier], at.x, top(at.row)+boxHeight/2+4, escape(printable(n.ID)))
+			class, i, at.x-at.w/2, top(at.row), at.w, boxHeight, tierColours[n.Tier], at.x, top(at.row)+boxHeight/2+4,
+			escape(printable(n.ID)))
 	}
 }
 
@@ -300,7 +302,8 @@ func title(e causal.Edge) string {
 func evidence(e causal.Edge) []string {
 	var out []string
 	if e.Strength != nil {
-		out = append(out, fmt.Sprintf("strength %.2f (0 none, 1 exact), the least that any of %d sets left", *e.Strength, e.Tests))
+		out = append(out, fmt.Sprintf("strength %.2f (0 none, 1 exact), the least that any of %d sets left", *e.Strength,
+			e.Tests))
 	}
 	if e.P != nil {
 		given := "nothing"

@@ -18,7 +18,8 @@ import (
 func Table(out io.Writer, d *causal.Document) error {
 	w := bufio.NewWriter(out)
 	if l := d.Learning; l != nil {
-		fmt.Fprintf(w, "%d variables, %d edges from %d rows: test %s, alpha %g, sets up to %d, %d tests", len(d.Nodes), len(d.Edges), l.Rows, l.Test, l.Alpha, l.MaxCond, l.Tests)
+		fmt.Fprintf(w, "%d variables, %d edges from %d rows: test %s, alpha %g, sets up to %d, %d tests", len(d.Nodes),
+			len(d.Edges), l.Rows, l.Test, l.Alpha, l.MaxCond, l.Tests)
 		if l.Bootstrap > 0 {
 			fmt.Fprintf(w, ", %d bootstrap samples", l.Bootstrap)
 		}
@@ -107,7 +108,8 @@ func edgeTable(out io.Writer, edges []causal.Edge) {
 		if e.Visible {
 			visible = "visible"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s", printable(e.Source), causal.Arrows(e.MarkSource, e.MarkTarget), printable(e.Target), short(e.Strength), short(e.P), given, visible)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s", printable(e.Source), causal.Arrows(e.MarkSource, e.MarkTarget),
+			printable(e.Target), short(e.Strength), short(e.P), given, visible)
 		if frequency {
 			fmt.Fprintf(t, "\t%s\t%s", short(e.BootFreq), short(e.BootMarks))
 		}
@@ -235,11 +237,13 @@ func ReadTetrad(in io.Reader) (*causal.Document, error) {
 // CSV writes an edge a line, with its evidence.
 func CSV(out io.Writer, d *causal.Document) error {
 	w := csv.NewWriter(out)
-	_ = w.Write([]string{"source", "edge", "target", "mark_source", "mark_target", "p", "given", "tests", "strength", "boot_freq", "boot_marks", "visible"})
+	_ = w.Write([]string{"source", "edge", "target", "mark_source", "mark_target", "p", "given", "tests", "strength",
+		"boot_freq", "boot_marks", "visible"})
 	for _, e := range sortedEdges(d) {
 		_ = w.Write([]string{
 			e.Source, causal.Arrows(e.MarkSource, e.MarkTarget), e.Target, e.MarkSource.String(), e.MarkTarget.String(),
-			number(e.P), strings.Join(e.Given, " "), strconv.Itoa(e.Tests), number(e.Strength), number(e.BootFreq), number(e.BootMarks), strconv.FormatBool(e.Visible),
+			number(e.P), strings.Join(e.Given, " "), strconv.Itoa(e.Tests), number(e.Strength), number(e.BootFreq),
+			number(e.BootMarks), strconv.FormatBool(e.Visible),
 		})
 	}
 	w.Flush()

@@ -198,7 +198,8 @@ func (g *forestGrower) grow() forestTree {
 		copy(g.rows, g.s.positive)
 	}
 	root := g.node(g.rows, 0)
-	return forestTree{root, g.nodes[g.firstNode:len(g.nodes):len(g.nodes)], g.leaves[g.firstLeaf:len(g.leaves):len(g.leaves)]}
+	return forestTree{root, g.nodes[g.firstNode:len(g.nodes):len(g.nodes)],
+		g.leaves[g.firstLeaf:len(g.leaves):len(g.leaves)]}
 }
 
 // maxForestDepth bounds the recursion where cuts keep splitting off single

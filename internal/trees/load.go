@@ -103,7 +103,8 @@ func (s *Served) Predict(row, out []float64) error {
 // PredictRaw writes the sum of the trees before the link.
 func (s *Served) PredictRaw(row, out []float64) (err error) {
 	if len(row) != s.features || len(out) < s.outputs {
-		return fmt.Errorf("trees: %d features and room for %d numbers: the model has %d and %d", len(row), len(out), s.features, s.outputs)
+		return fmt.Errorf("trees: %d features and room for %d numbers: the model has %d and %d", len(row), len(out),
+			s.features, s.outputs)
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -276,7 +276,8 @@ func (t *text) header(f fields) (int, error) {
 	}
 	n := len(strings.Fields(sizes))
 	if n == 0 || n%t.classes != 0 || n > maxTrees {
-		return 0, fmt.Errorf("tree_sizes lists %d trees: want a multiple of num_class, %d, and at most %d", n, t.classes, maxTrees)
+		return 0, fmt.Errorf("tree_sizes lists %d trees: want a multiple of num_class, %d, and at most %d", n, t.classes,
+			maxTrees)
 	}
 	if names := strings.Fields(f["feature_names"]); len(names) > 0 {
 		if len(names) != t.features {
@@ -443,7 +444,8 @@ func (t *textTree) sets(f fields) error {
 		}
 		c := int(t.threshold[i])
 		if t.threshold[i] != float64(c) || c < 0 || c >= t.categories {
-			return fmt.Errorf("threshold of node %d is %g: want one of the tree's %d category sets", i, t.threshold[i], t.categories)
+			return fmt.Errorf("threshold of node %d is %g: want one of the tree's %d category sets", i, t.threshold[i],
+				t.categories)
 		}
 		empty := true
 		for _, bits := range t.catSet[t.catBound[c]:t.catBound[c+1]] {

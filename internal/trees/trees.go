@@ -60,7 +60,8 @@ func check(x Matrix, y, weights []float64) error {
 	}
 	for i, v := range x.Data {
 		if math.IsInf(v, 0) {
-			return fmt.Errorf("trees: row %d, column %d is infinite: bound the feature, or mark it missing with NaN", i/x.Cols, i%x.Cols)
+			return fmt.Errorf("trees: row %d, column %d is infinite: bound the feature, or mark it missing with NaN",
+				i/x.Cols, i%x.Cols)
 		}
 	}
 	for i, v := range y {

@@ -36,7 +36,8 @@ var errFails = errors.New("the configuration fails")
 
 // Regret runs one study of an objective and returns the regret of the
 // configuration it returns, and what a sampler that chooses has chosen and why.
-func Regret(ctx context.Context, o *objectives.Objective, sampler string, budget int, seed uint64) (regret float64, choice string, err error) {
+func Regret(ctx context.Context, o *objectives.Objective, sampler string, budget int, seed uint64) (regret float64,
+	choice string, err error) {
 	r, err := search.Tune(ctx, search.Options{
 		Space: o.Space(), Method: sampler, Budget: budget, Seed: seed, Workers: 1,
 		Evaluate: func(_ context.Context, c space.Config) (search.Measurement, error) {

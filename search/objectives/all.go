@@ -40,10 +40,12 @@ var usual = []Objective{
 	},
 	{
 		Name: "cat4", Description: "two categories, each policy with an optimum of its own",
-		Params: []space.Param{category("policy", "fifo", "sjf", "las", "gittins"), float("x", 0, 1, 0.5), integer("k", 1, 16, 8), category("b", "off", "on")},
+		Params: []space.Param{category("policy", "fifo", "sjf", "las", "gittins"), float("x", 0, 1, 0.5),
+			integer("k", 1, 16, 8), category("b", "off", "on")},
 		Cost: func(v []float64) float64 {
 			p := int(v[0])
-			r := [4]float64{.35, .15, .05, 0}[p] + sq(v[1]-[4]float64{.5, .3, .2, .85}[p]) + sq((v[2]-[4]float64{8, 4, 12, 3}[p])/15)
+			r := [4]float64{.35, .15, .05, 0}[p] + sq(v[1]-[4]float64{.5, .3, .2, .85}[p]) +
+				sq((v[2]-[4]float64{8, 4, 12, 3}[p])/15)
 			if v[3] == 0 {
 				r += .1
 			}
@@ -52,7 +54,8 @@ var usual = []Objective{
 	},
 	{
 		Name: "jctnoisy", Description: "seconds of job completion time with 5 % noise, a log scale and a cliff",
-		Params:  []space.Param{logScale(float("thr", 60, 36000, 3600)), integer("queues", 1, 6, 3), float("ratio", 1, 20, 4), integer("cap", 1, 32, 16)},
+		Params: []space.Param{logScale(float("thr", 60, 36000, 3600)), integer("queues", 1, 6, 3),
+			float("ratio", 1, 20, 4), integer("cap", 1, 32, 16)},
 		Optimum: 10000, Noise: 0.05,
 		Cost: func(v []float64) float64 {
 			r := 1 + 2*sq(share(v[0], 60, 36000)-.42) + .15*sq((v[1]-2)/5) + .4*sq((v[2]-6)/19) + .8*sq((v[3]-20)/31)
@@ -66,13 +69,18 @@ var usual = []Objective{
 		Name: "branch", Description: "a category that decides which numbers exist, one of them on a log scale",
 		Params: []space.Param{
 			category("kind", "lease", "ladder", "plain"), logScale(float("lease", 10, 10000, 100)), integer("steps", 1, 12, 6),
-			float("ratio", 1, 20, 10), {ID: "pack", Kind: space.KindBool, Default: space.Bool(false)}, float("limit", 0, 1, 0.5), float("age", 0, 1, 0.5),
+			float("ratio", 1, 20, 10), {ID: "pack", Kind: space.KindBool, Default: space.Bool(false)},
+			float("limit", 0, 1, 0.5), float("age", 0, 1, 0.5),
 		},
 		Rules: []space.Rule{
-			{ID: "of_lease", Activation: &space.Activation{Param: "lease", When: "kind", Op: space.Equal, Value: space.Text("lease")}},
-			{ID: "of_ladder", Activation: &space.Activation{Param: "steps", When: "kind", Op: space.Equal, Value: space.Text("ladder")}},
-			{ID: "ladder_too", Activation: &space.Activation{Param: "ratio", When: "kind", Op: space.Equal, Value: space.Text("ladder")}},
-			{ID: "of_pack", Activation: &space.Activation{Param: "limit", When: "pack", Op: space.Equal, Value: space.Bool(true)}},
+			{ID: "of_lease", Activation: &space.Activation{Param: "lease", When: "kind", Op: space.Equal,
+				Value: space.Text("lease")}},
+			{ID: "of_ladder", Activation: &space.Activation{Param: "steps", When: "kind", Op: space.Equal,
+				Value: space.Text("ladder")}},
+			{ID: "ladder_too", Activation: &space.Activation{Param: "ratio", When: "kind", Op: space.Equal,
+				Value: space.Text("ladder")}},
+			{ID: "of_pack", Activation: &space.Activation{Param: "limit", When: "pack", Op: space.Equal,
+				Value: space.Bool(true)}},
 		},
 		Optimum: 100,
 		Cost: func(v []float64) float64 {
@@ -97,8 +105,10 @@ var usual = []Objective{
 		Name: "ladder", Description: "an increasing array as long as an integer says, and a limit that can be off",
 		Params: []space.Param{
 			category("priority", "service", "time"), integer("queues", 1, 6, 3),
-			{ID: "thresholds", Kind: space.KindFloat, Min: 60, Max: 1e6, Log: true, Array: &space.Array{Length: "queues", Offset: -1, Max: 5}, Default: space.Nums(3250, 7200)},
-			{ID: "starve", Kind: space.KindDuration, Min: 600, Max: 86400, Log: true, Special: []space.Special{{Value: 0, Name: "off"}}, Default: space.Num(3600)},
+			{ID: "thresholds", Kind: space.KindFloat, Min: 60, Max: 1e6, Log: true,
+				Array: &space.Array{Length: "queues", Offset: -1, Max: 5}, Default: space.Nums(3250, 7200)},
+			{ID: "starve", Kind: space.KindDuration, Min: 600, Max: 86400, Log: true,
+				Special: []space.Special{{Value: 0, Name: "off"}}, Default: space.Num(3600)},
 		},
 		Rules:   []space.Rule{{ID: "increase", Ordering: &space.Ordering{Params: []string{"thresholds"}, MinRatio: 1.1}}},
 		Optimum: 1000,
@@ -124,7 +134,8 @@ var usual = []Objective{
 	},
 	{
 		Name: "cliff", Description: "a good region behind a cliff on a log scale, fifty times worse before it",
-		Params:  []space.Param{logScale(float("quantum", 1, 10000, 1000)), logScale(float("restart", 1, 1000, 30)), integer("levels", 1, 8, 2), float("share", 0, 1, 0.5)},
+		Params: []space.Param{logScale(float("quantum", 1, 10000, 1000)), logScale(float("restart", 1, 1000, 30)),
+			integer("levels", 1, 8, 2), float("share", 0, 1, 0.5)},
 		Optimum: 500,
 		Cost: func(v []float64) float64 {
 			q, r := share(v[0], 1, 10000), share(v[1], 1, 1000)
@@ -136,15 +147,18 @@ var usual = []Objective{
 	},
 	{
 		Name: "noise20", Description: "six numbers under 20 % noise",
-		Params:  []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), float("c", 0, 1, .5), integer("d", 0, 10, 5), integer("e", 1, 4, 2), category("f", "x", "y", "z")},
+		Params: []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), float("c", 0, 1, .5), integer("d", 0, 10, 5),
+			integer("e", 1, 4, 2), category("f", "x", "y", "z")},
 		Optimum: 1000, Noise: 0.2,
 		Cost: func(v []float64) float64 {
-			return 1000 * (1 + sq(v[0]-.7) + 1.5*sq(v[1]-.25) + .3*sq(v[2]-.5) + sq((v[3]-8)/10) + .2*sq((v[4]-3)/3) + [3]float64{.3, 0, .5}[int(v[5])])
+			return 1000 * (1 + sq(v[0]-.7) + 1.5*sq(v[1]-.25) + .3*sq(v[2]-.5) + sq((v[3]-8)/10) + .2*sq((v[4]-3)/3) +
+				[3]float64{.3, 0, .5}[int(v[5])])
 		},
 	},
 	{
 		Name: "bound", Description: "six parameters whose optimum lies in a corner",
-		Params: []space.Param{float("a", 0, 1, .5), float("b", -1, 1, 0), logScale(float("c", 1, 1000, 30)), integer("d", 0, 20, 10), float("e", 0, 10, 5), integer("f", 1, 5, 3)},
+		Params: []space.Param{float("a", 0, 1, .5), float("b", -1, 1, 0), logScale(float("c", 1, 1000, 30)),
+			integer("d", 0, 20, 10), float("e", 0, 10, 5), integer("f", 1, 5, 3)},
 		Cost: func(v []float64) float64 {
 			return (1 - v[0]) + .5*(v[1]+1) + .7*share(v[2], 1, 1000) + .6*(1-v[3]/20) + .4*sq(v[4]/10) + .3*(5-v[5])/4
 		},
@@ -156,7 +170,8 @@ var usual = []Objective{
 			integer("e", 0, 1, 0), integer("f", 0, 2, 1), integer("g", 0, 3, 2), integer("h", 0, 4, 1),
 		},
 		Cost: func(v []float64) float64 {
-			r := .3*(1-v[0]) + .2*sq((v[1]-2)/2) + .5*sq((v[2]-3)/3) + .6*sq((v[3]-v[1]-2)/4) + .2*v[4]*(1-v[0]) + .3*sq((v[5]-v[4])/2) + .4*sq((v[6])/3) + .3*sq((v[7]-4+v[6])/4)
+			r := .3*(1-v[0]) + .2*sq((v[1]-2)/2) + .5*sq((v[2]-3)/3) + .6*sq((v[3]-v[1]-2)/4) + .2*v[4]*(1-v[0]) +
+				.3*sq((v[5]-v[4])/2) + .4*sq((v[6])/3) + .3*sq((v[7]-4+v[6])/4)
 			if v[4] == 0 {
 				r += .1
 			}
@@ -165,13 +180,15 @@ var usual = []Objective{
 	},
 	{
 		Name: "hartmann6", Description: "six numbers with several valleys (Hartmann's function, shifted to be positive)",
-		Params:  []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), float("c", 0, 1, .5), float("d", 0, 1, .5), float("e", 0, 1, .5), float("f", 0, 1, .5)},
+		Params: []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), float("c", 0, 1, .5), float("d", 0, 1, .5),
+			float("e", 0, 1, .5), float("f", 0, 1, .5)},
 		Optimum: 4 - 3.32236801141551,
 		Cost:    hartmann6,
 	},
 	{
 		Name: "crash", Description: "a smooth bowl whose best side borders on configurations that fail",
-		Params:  []space.Param{float("a", 0, 1, .2), float("b", 0, 1, .2), integer("c", 0, 10, 3), category("d", "safe", "fast")},
+		Params: []space.Param{float("a", 0, 1, .2), float("b", 0, 1, .2), integer("c", 0, 10, 3),
+			category("d", "safe", "fast")},
 		Optimum: 10,
 		Cost: func(v []float64) float64 {
 			if v[0]+v[1] > 1.2 || v[3] == 1 && v[2] > 8 {
@@ -187,25 +204,31 @@ var usual = []Objective{
 	{
 		Name: "wide12", Description: "twelve parameters of which four matter",
 		Params: []space.Param{
-			float("a", 0, 1, .5), float("b", 0, 1, .5), logScale(float("c", 1, 100, 10)), integer("d", 0, 10, 5), float("e", 0, 1, .5), float("f", 0, 1, .5),
-			integer("g", 1, 4, 2), category("h", "x", "y", "z"), float("i", 0, 1, .5), integer("j", 0, 20, 10), float("k", 0, 1, .5), {ID: "l", Kind: space.KindBool, Default: space.Bool(false)},
+			float("a", 0, 1, .5), float("b", 0, 1, .5), logScale(float("c", 1, 100, 10)), integer("d", 0, 10, 5),
+			float("e", 0, 1, .5), float("f", 0, 1, .5),
+			integer("g", 1, 4, 2), category("h", "x", "y", "z"), float("i", 0, 1, .5), integer("j", 0, 20, 10),
+			float("k", 0, 1, .5), {ID: "l", Kind: space.KindBool, Default: space.Bool(false)},
 		},
 		Optimum: 100,
 		Cost: func(v []float64) float64 {
-			return 100 * (1 + sq(v[0]-.9) + .8*sq(share(v[2], 1, 100)-.15) + .6*sq((v[3]-8)/10) + [3]float64{.2, .1, 0}[int(v[7])] + .01*sq(v[8]-.5) + .01*sq(v[4]-v[5]))
+			return 100 * (1 + sq(v[0]-.9) + .8*sq(share(v[2], 1, 100)-.15) + .6*sq((v[3]-8)/10) +
+				[3]float64{.2, .1, 0}[int(v[7])] + .01*sq(v[8]-.5) + .01*sq(v[4]-v[5]))
 		},
 	},
 	{
 		Name: "plateaus", Description: "ten parameters with plateaus and steps, three of them categories of six",
 		Params: []space.Param{
-			category("a", "p", "q", "r", "s", "t", "u"), category("b", "p", "q", "r", "s", "t", "u"), category("c", "p", "q", "r", "s", "t", "u"),
-			float("d", 0, 1, .5), float("e", 0, 1, .5), logScale(float("f", 1, 1000, 30)), integer("g", 1, 20, 10), integer("h", 1, 8, 4), float("i", 0, 1, .5),
+			category("a", "p", "q", "r", "s", "t", "u"), category("b", "p", "q", "r", "s", "t", "u"),
+			category("c", "p", "q", "r", "s", "t", "u"),
+			float("d", 0, 1, .5), float("e", 0, 1, .5), logScale(float("f", 1, 1000, 30)), integer("g", 1, 20, 10),
+			integer("h", 1, 8, 4), float("i", 0, 1, .5),
 			{ID: "j", Kind: space.KindBool, Default: space.Bool(false)},
 		},
 		Optimum: 100,
 		Cost: func(v []float64) float64 {
 			// Distance to the best plateau in steps, one per parameter.
-			steps := math.Floor(6*math.Abs(v[3]-.8)) + math.Floor(4*math.Abs(share(v[5], 1, 1000)-.3)) + math.Floor(math.Abs(v[6]-15)/4)
+			steps := math.Floor(6*math.Abs(v[3]-.8)) + math.Floor(4*math.Abs(share(v[5], 1, 1000)-.3)) +
+				math.Floor(math.Abs(v[6]-15)/4)
 			r := .1*steps + [6]float64{.5, .2, 0, .3, .4, .1}[int(v[0])]
 			if v[0] == 2 { // what suits one policy does not suit another
 				r += .05 * math.Floor(5*math.Abs(v[4]-.2))
@@ -264,8 +287,10 @@ func many30() []space.Param {
 // hartmann6 is 4 minus the six-dimensional Hartmann function (Dixon and Szegö,
 // Towards Global Optimisation 2, 1978).
 func hartmann6(v []float64) float64 {
-	a := [4][6]float64{{10, 3, 17, 3.5, 1.7, 8}, {.05, 10, 17, .1, 8, 14}, {3, 3.5, 1.7, 10, 17, 8}, {17, 8, .05, 10, .1, 14}}
-	p := [4][6]float64{{1312, 1696, 5569, 124, 8283, 5886}, {2329, 4135, 8307, 3736, 1004, 9991}, {2348, 1451, 3522, 2883, 3047, 6650}, {4047, 8828, 8732, 5743, 1091, 381}}
+	a := [4][6]float64{{10, 3, 17, 3.5, 1.7, 8}, {.05, 10, 17, .1, 8, 14}, {3, 3.5, 1.7, 10, 17, 8},
+		{17, 8, .05, 10, .1, 14}}
+	p := [4][6]float64{{1312, 1696, 5569, 124, 8283, 5886}, {2329, 4135, 8307, 3736, 1004, 9991},
+		{2348, 1451, 3522, 2883, 3047, 6650}, {4047, 8828, 8732, 5743, 1091, 381}}
 	alpha := [4]float64{1, 1.2, 3, 3.2}
 	sum := 4.0
 	for i := range a {

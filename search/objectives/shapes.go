@@ -54,18 +54,22 @@ var shapes = []Objective{
 	},
 	{
 		Name: "stairs", Description: "five numbers that count in steps only, some of them coupled",
-		Params:  []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), logScale(float("c", 1, 1e4, 100)), float("d", 0, 1, .5), integer("e", 0, 100, 50)},
+		Params: []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), logScale(float("c", 1, 1e4, 100)),
+			float("d", 0, 1, .5), integer("e", 0, 100, 50)},
 		Optimum: 10,
 		Cost: func(v []float64) float64 {
 			step := func(x float64, n float64) float64 { return math.Floor(n*math.Abs(x)) / n }
-			return 10 + 5*step(v[0]-.83, 8) + 4*step(v[1]-v[0]/2, 6) + 3*step(share(v[2], 1, 1e4)-.21, 10) + 2*step(v[3]-.5, 5) + 3*step((v[4]-7)/100, 9)
+			return 10 + 5*step(v[0]-.83, 8) + 4*step(v[1]-v[0]/2, 6) + 3*step(share(v[2], 1, 1e4)-.21, 10) +
+				2*step(v[3]-.5, 5) + 3*step((v[4]-7)/100, 9)
 		},
 	},
 	{
 		Name: "cats6", Description: "six categories of five, in pairs that suit each other, and one number",
 		Params: []space.Param{
-			category("a", "p", "q", "r", "s", "t"), category("b", "p", "q", "r", "s", "t"), category("c", "p", "q", "r", "s", "t"),
-			category("d", "p", "q", "r", "s", "t"), category("e", "p", "q", "r", "s", "t"), category("f", "p", "q", "r", "s", "t"), float("x", 0, 1, .5),
+			category("a", "p", "q", "r", "s", "t"), category("b", "p", "q", "r", "s", "t"),
+			category("c", "p", "q", "r", "s", "t"),
+			category("d", "p", "q", "r", "s", "t"), category("e", "p", "q", "r", "s", "t"),
+			category("f", "p", "q", "r", "s", "t"), float("x", 0, 1, .5),
 		},
 		Optimum: 20,
 		Cost: func(v []float64) float64 {
@@ -79,11 +83,13 @@ var shapes = []Objective{
 	},
 	{
 		Name: "tails", Description: "noise with heavy tails that grows with the cost",
-		Params:  []space.Param{logScale(float("a", 1, 1000, 30)), float("b", 0, 1, .5), integer("c", 1, 8, 4), category("d", "x", "y", "z")},
+		Params: []space.Param{logScale(float("a", 1, 1000, 30)), float("b", 0, 1, .5), integer("c", 1, 8, 4),
+			category("d", "x", "y", "z")},
 		Optimum: 1000, HeavyTails: true,
 		NoiseAt: func(v []float64) float64 { return .04 + .15*math.Abs(share(v[0], 1, 1000)-.6) },
 		Cost: func(v []float64) float64 {
-			return 1000 * (1 + 1.5*sq(share(v[0], 1, 1000)-.6) + sq(v[1]-.2) + .6*sq((v[2]-3)/7) + [3]float64{.15, .3, 0}[int(v[3])])
+			return 1000 * (1 + 1.5*sq(share(v[0], 1, 1000)-.6) + sq(v[1]-.2) + .6*sq((v[2]-3)/7) +
+				[3]float64{.15, .3, 0}[int(v[3])])
 		},
 	},
 	{
@@ -137,14 +143,19 @@ var shapes = []Objective{
 		Name: "deep", Description: "parameters that exist only three decisions down",
 		Params: []space.Param{
 			category("mode", "plain", "adaptive", "learned"), {ID: "history", Kind: space.KindBool, Default: space.Bool(false)},
-			category("model", "mean", "quantile"), float("quantile", 0, 1, .5), integer("window", 1, 50, 10), logScale(float("decay", 1e-3, 1, .1)), float("weight", 0, 1, .5),
+			category("model", "mean", "quantile"), float("quantile", 0, 1, .5), integer("window", 1, 50, 10),
+			logScale(float("decay", 1e-3, 1, .1)), float("weight", 0, 1, .5),
 		},
 		Rules: []space.Rule{
-			{ID: "r1", Activation: &space.Activation{Param: "history", When: "mode", Op: space.Equal, Value: space.Text("learned")}},
+			{ID: "r1", Activation: &space.Activation{Param: "history", When: "mode", Op: space.Equal,
+				Value: space.Text("learned")}},
 			{ID: "r2", Activation: &space.Activation{Param: "model", When: "history", Op: space.Equal, Value: space.Bool(true)}},
-			{ID: "r3", Activation: &space.Activation{Param: "quantile", When: "model", Op: space.Equal, Value: space.Text("quantile")}},
-			{ID: "r4", Activation: &space.Activation{Param: "window", When: "history", Op: space.Equal, Value: space.Bool(true)}},
-			{ID: "r5", Activation: &space.Activation{Param: "decay", When: "mode", Op: space.Equal, Value: space.Text("adaptive")}},
+			{ID: "r3", Activation: &space.Activation{Param: "quantile", When: "model", Op: space.Equal,
+				Value: space.Text("quantile")}},
+			{ID: "r4", Activation: &space.Activation{Param: "window", When: "history", Op: space.Equal,
+				Value: space.Bool(true)}},
+			{ID: "r5", Activation: &space.Activation{Param: "decay", When: "mode", Op: space.Equal,
+				Value: space.Text("adaptive")}},
 		},
 		Optimum: 100,
 		Cost: func(v []float64) float64 {
@@ -169,7 +180,8 @@ var shapes = []Objective{
 		Name: "rungs", Description: "three to six thresholds in increasing order, a factor of two apart, and a share that they leave",
 		Params: []space.Param{
 			integer("n", 3, 6, 3),
-			{ID: "t", Kind: space.KindFloat, Min: 1, Max: 1e5, Log: true, Array: &space.Array{Length: "n", Max: 6}, Default: space.Nums(4, 64, 1024)},
+			{ID: "t", Kind: space.KindFloat, Min: 1, Max: 1e5, Log: true, Array: &space.Array{Length: "n", Max: 6},
+				Default: space.Nums(4, 64, 1024)},
 			float("share", 0, 1, .5),
 		},
 		Rules:   []space.Rule{{ID: "increase", Ordering: &space.Ordering{Params: []string{"t"}, MinRatio: 2}}},
@@ -194,7 +206,8 @@ var shapes = []Objective{
 	},
 	{
 		Name: "steep", Description: "four numbers, costs from 1 to a billion",
-		Params:  []space.Param{float("a", 0, 1, .8), float("b", 0, 1, .8), float("c", 0, 1, .2), logScale(float("d", 1, 100, 50))},
+		Params: []space.Param{float("a", 0, 1, .8), float("b", 0, 1, .8), float("c", 0, 1, .2),
+			logScale(float("d", 1, 100, 50))},
 		Optimum: 1,
 		Cost: func(v []float64) float64 {
 			return math.Exp(9 * (sq(v[0]-.25) + sq(v[1]-.4) + sq(v[2]-.9) + sq(share(v[3], 1, 100)-.3)) * 1.2)
@@ -215,7 +228,8 @@ var shapes = []Objective{
 			for i := range 6 {
 				x, n, c := v[3*i], v[3*i+1]/4, int(v[3*i+2])
 				w := [6]float64{1, .8, .4, .2, .1, .05}[i]
-				r += w * (sq(x-[3]float64{.2, .5, .8}[c]) + .5*sq(n-[3]float64{.25, 1, .5}[(c+i)%3]) + [3]float64{.1, .2, 0}[(c+i)%3])
+				r += w * (sq(x-[3]float64{.2, .5, .8}[c]) + .5*sq(n-[3]float64{.25, 1, .5}[(c+i)%3]) +
+					[3]float64{.1, .2, 0}[(c+i)%3])
 			}
 			return 100 * r
 		},

@@ -67,7 +67,8 @@ func NewColumns(s *space.Space) *Columns {
 				levels = append(levels, specialName(v))
 			}
 			slices.Sort(levels)
-			c.columns = append(c.columns, configColumn{name: p.ID + "_state", param: p, state: true, levels: slices.Compact(levels)})
+			c.columns = append(c.columns, configColumn{name: p.ID + "_state", param: p, state: true,
+				levels: slices.Compact(levels)})
 		}
 	}
 	return c
