@@ -101,11 +101,11 @@ func (b *boosted) level(x []float64) float64 {
 	return b.out[0]
 }
 
-// stacked is a weighted mean of members. The weights are not negative, add up to
+// stacked is a weighted mean of two members. The weights are not negative, add up to
 // one, and are the best of that kind on what the members forecast before the
 // outcomes were known.
 type stacked struct {
-	members []levelModel
+	members [2]levelModel
 	weights []float64
 	// moments of the members' errors, row-major, fading as the ridge's.
 	errors []float64
@@ -113,13 +113,8 @@ type stacked struct {
 	open map[int][]float64
 }
 
-func newStacked(members ...levelModel) *stacked {
-	n := len(members)
-	s := &stacked{members: members, weights: make([]float64, n), errors: make([]float64, n*n), open: map[int][]float64{}}
-	for i := range s.weights {
-		s.weights[i] = 1 / float64(n)
-	}
-	return s
+func newStacked(a, b levelModel) *stacked {
+	return &stacked{members: [...]levelModel{a, b}, weights: []float64{.5, .5}, errors: make([]float64, 4), open: map[int][]float64{}}
 }
 
 func (s *stacked) learn(x []float64, t int, y float64) {
@@ -143,7 +138,7 @@ func (s *stacked) refit(ctx context.Context) error {
 			return err
 		}
 	}
-	s.weights = simplex(s.errors, s.weights)
+	s.weights = bestWeights(s.errors, s.weights)
 	fade := math.Exp2(-1 / ridgeHalfLife)
 	for i := range s.errors {
 		s.errors[i] *= fade
@@ -170,96 +165,16 @@ func (s *stacked) level(x []float64) float64 {
 	return v
 }
 
-// simplex minimises w' e w over weights that are not negative and add up to one,
-// for a few members: it tries every subset, whose optimum without the sign
-// constraint is a linear system. Where nothing is known it keeps old.
-func simplex(e, old []float64) []float64 {
-	n := len(old)
-	var trace float64
-	for i := range n {
-		trace += e[i*n+i]
-	}
-	if trace == 0 {
+// bestWeights minimises w' e w over the weights of two members that are not negative
+// and add up to one: the optimum of a parabola, clipped. A small ridge keeps the
+// weights of members that err alike apart from the edges. Where nothing is known it
+// keeps old.
+func bestWeights(e, old []float64) []float64 {
+	if e[0]+e[3] == 0 {
 		return old
 	}
-	best, bestLoss := old, math.Inf(1)
-	for set := 1; set < 1<<n; set++ {
-		var in []int
-		for i := range n {
-			if set>>i&1 == 1 {
-				in = append(in, i)
-			}
-		}
-		k := len(in)
-		// Minimise v' e v under sum v = 1: e v is proportional to ones.
-		a := make([]float64, k*(k+1))
-		for i, p := range in {
-			for j, q := range in {
-				a[i*(k+1)+j] = e[p*n+q]
-			}
-			a[i*(k+1)+i] += 1e-9 + 1e-6*e[p*n+p]
-			a[i*(k+1)+k] = 1
-		}
-		v, ok := eliminate(a, k)
-		if !ok {
-			continue
-		}
-		var sum float64
-		for _, x := range v {
-			sum += x
-		}
-		w := make([]float64, n)
-		feasible := sum > 0
-		for i, p := range in {
-			w[p] = v[i] / sum
-			feasible = feasible && w[p] >= 0
-		}
-		if !feasible {
-			continue
-		}
-		var loss float64
-		for i := range n {
-			for j := range n {
-				loss += w[i] * e[i*n+j] * w[j]
-			}
-		}
-		if loss < bestLoss {
-			best, bestLoss = w, loss
-		}
-	}
-	return best
-}
-
-// eliminate solves the k equations of a, whose last column is the right side, by
-// Gauss with pivots.
-func eliminate(a []float64, k int) ([]float64, bool) {
-	w := k + 1
-	for c := range k {
-		p := c
-		for r := c + 1; r < k; r++ {
-			if math.Abs(a[r*w+c]) > math.Abs(a[p*w+c]) {
-				p = r
-			}
-		}
-		if a[p*w+c] == 0 {
-			return nil, false
-		}
-		for j := range w {
-			a[c*w+j], a[p*w+j] = a[p*w+j], a[c*w+j]
-		}
-		for r := range k {
-			if r == c {
-				continue
-			}
-			f := a[r*w+c] / a[c*w+c]
-			for j := c; j < w; j++ {
-				a[r*w+j] -= f * a[c*w+j]
-			}
-		}
-	}
-	v := make([]float64, k)
-	for i := range v {
-		v[i] = a[i*w+k] / a[i*w+i]
-	}
-	return v, true
+	ridge := func(v float64) float64 { return v + 1e-9 + 1e-6*v }
+	a, b, c := ridge(e[0]), ridge(e[3]), e[1]
+	w := max(0, min((b-c)/(a+b-2*c), 1))
+	return []float64{w, 1 - w}
 }

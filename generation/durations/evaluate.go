@@ -264,8 +264,6 @@ func featuresOf(c Classifier) int {
 		return len(c.columns)
 	case *forest:
 		return len(c.columns)
-	case *network:
-		return len(c.columns)
 	case *similar, *elapsed:
 		return 1
 	}

@@ -35,16 +35,11 @@ type Method struct {
 // DefaultMethod is the name of the one that predicts unless another is asked for.
 const DefaultMethod = "boosted"
 
-// Methods are what can predict classes: the product's and the paper's Table 3.
+// Methods are what can predict classes: the product's, and baselines of the paper's
+// Table 3.
 var Methods = []Method{
 	{DefaultMethod, "gradient-boosted trees", func(ctx context.Context, e *Examples, o LearnOptions) (Classifier, error) { return boost(ctx, e, o) }},
 	{"forest", "random forest of 200 trees", learnForest},
-	{"logistic", "multinomial logistic regression", func(ctx context.Context, e *Examples, o LearnOptions) (Classifier, error) {
-		return learnNetwork(ctx, e, o, 0)
-	}},
-	{"mlp", "neural network with one hidden layer of 32", func(ctx context.Context, e *Examples, o LearnOptions) (Classifier, error) {
-		return learnNetwork(ctx, e, o, 32)
-	}},
 	{"similar", "median of the latest similar jobs that ran longer", learnSimilar},
 	{"elapsed", "the most frequent class of jobs that ran longer", learnElapsed},
 	{"majority", "the most frequent class", learnMajority},
