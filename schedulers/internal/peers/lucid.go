@@ -45,6 +45,7 @@ type place struct {
 	key    int64
 	entry  int64 // counts the beginnings of waits and runs
 	id     simulator.ID
+	gpus   int32
 	runs   bool
 	chosen bool // waits and fits the quota
 }
@@ -57,14 +58,14 @@ func (p *lucidWalk) Reset(s *simulator.View, plan *simulator.Plan) {
 }
 
 func (p *lucidWalk) Admit(j simulator.ID, _ simulator.Seen) {
-	p.order = append(p.order, place{id: j})
+	p.order = append(p.order, place{id: j, gpus: int32(p.s.JobGPUs(j))})
 	p.enter(&p.order[len(p.order)-1])
 }
 
 // enter puts a job behind all that wait, or run, with the same key.
 func (p *lucidWalk) enter(a *place) {
 	p.entered++
-	a.entry, a.runs = p.entered, p.s.JobRunning(a.id)
+	a.key, a.entry, a.runs = p.key(a.id), p.entered, p.s.JobRunning(a.id)
 	if a.runs && !p.remaining {
 		p.watch(a.id)
 	}
@@ -114,7 +115,9 @@ func (p *lucidWalk) before(a, b *place) bool {
 // sort is by insertion: from plan to plan few jobs change places.
 func (p *lucidWalk) sort() {
 	for i := range p.order {
-		p.order[i].key = p.key(p.order[i].id)
+		if a := &p.order[i]; a.runs { // the keys of waiting jobs do not change
+			a.key = p.key(a.id)
+		}
 	}
 	for i := 1; i < len(p.order); i++ {
 		if !p.before(&p.order[i], &p.order[i-1]) {
@@ -137,7 +140,7 @@ func (p *lucidWalk) Plan(plan *simulator.Plan) {
 	quota := p.s.TotalGPUs()
 	for i := range p.order {
 		a := &p.order[i]
-		g := p.s.JobGPUs(a.id)
+		g := int(a.gpus)
 		fits := g <= quota
 		a.chosen = fits && !a.runs
 		if fits {
@@ -154,20 +157,23 @@ func (p *lucidWalk) Plan(plan *simulator.Plan) {
 	}
 	plan.ExchangeInOrder(p.stop, p.start)
 	p.change(p.stop, false)
-	p.change(p.start, true)
-	if p.remaining {
+	if !p.change(p.start, true) && p.remaining {
 		p.foresee()
 	}
 }
 
 // change enters those of the jobs that now run, or now wait, in the order of the
-// exchange.
-func (p *lucidWalk) change(jobs []simulator.ID, run bool) {
+// exchange, and reports whether all do.
+func (p *lucidWalk) change(jobs []simulator.ID, run bool) bool {
+	all := true
 	for _, j := range jobs {
 		if p.s.JobRunning(j) == run {
 			p.enter(&p.order[p.find(j)])
+		} else {
+			all = false
 		}
 	}
+	return all
 }
 
 // foresee asks for a plan when a running job overtakes one that was chosen and

@@ -91,6 +91,7 @@ type titanThemis struct {
 	term time.Duration
 
 	s           *simulator.View
+	total       float64      // GPUs
 	jobs        []titanLease // by job
 	wait, run   lanes.List   // by ID
 	last        time.Duration
@@ -99,6 +100,7 @@ type titanThemis struct {
 }
 
 type titanLease struct {
+	gpus     float64
 	deserved float64 // GPU-seconds
 	from     time.Duration
 }
@@ -109,7 +111,7 @@ type ranked struct {
 }
 
 func (p *titanThemis) Reset(s *simulator.View, _ *simulator.Plan) {
-	p.s = s
+	p.s, p.total = s, float64(s.TotalGPUs())
 	p.jobs = p.jobs[:0]
 	p.wait.Reset()
 	p.run.Reset()
@@ -118,7 +120,7 @@ func (p *titanThemis) Reset(s *simulator.View, _ *simulator.Plan) {
 
 func (p *titanThemis) Admit(j simulator.ID, _ simulator.Seen) {
 	p.jobs = lanes.Grow(p.jobs, j)
-	p.jobs[j] = titanLease{from: p.s.JobSince(j)}
+	p.jobs[j] = titanLease{gpus: float64(p.s.JobGPUs(j)), from: p.s.JobSince(j)}
 	if p.s.JobRunning(j) {
 		p.run.Insert(lanes.Entry{ID: j})
 	} else {
@@ -142,23 +144,23 @@ func (p *titanThemis) Plan(plan *simulator.Plan) {
 
 // accrue adds to what each job deserves.
 func (p *titanThemis) accrue(now time.Duration) {
-	share := float64(p.s.TotalGPUs()) / (float64(p.s.Active()) + 1e-3)
+	share := p.total / (float64(p.s.Active()) + 1e-3)
 	for _, list := range []*lanes.List{&p.wait, &p.run} {
 		for i := range list.Len() {
 			j := list.At(i).ID
+			x := &p.jobs[j]
 			span := min(now-p.s.JobSubmit(j), p.s.Round())
-			p.jobs[j].deserved += min(share, float64(p.s.JobGPUs(j))) * span.Seconds()
+			x.deserved += min(share, x.gpus) * span.Seconds()
 		}
 	}
 }
 
 // rho is the finish time on what the job attains over that on its share.
 func (p *titanThemis) rho(j simulator.ID) float64 {
-	deserved := p.jobs[j].deserved
+	deserved, g := p.jobs[j].deserved, p.jobs[j].gpus
 	if deserved == 0 {
 		return 1
 	}
-	g := float64(p.s.JobGPUs(j))
 	attained := p.s.JobAttained(j)
 	each := attained / time.Duration(p.s.JobGPUs(j))
 	ran := each.Seconds()
@@ -168,7 +170,7 @@ func (p *titanThemis) rho(j simulator.ID) float64 {
 		left = max(0, (estimate - each).Seconds())
 	}
 	rivals := float64(2 * p.run.Len())
-	own := max(1, math.Floor(min(float64(p.s.TotalGPUs())/(rivals+1e-3), g)))
+	own := max(1, math.Floor(min(p.total/(rivals+1e-3), g)))
 	received := attained.Seconds()
 	alone := ran*deserved/(received+1e-3) + (staying - ran) + left*g/own
 	shared := staying + left*received/(deserved+1e-3)
