@@ -6,7 +6,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// seat finds and takes a place for a number of GPUs and sets the speed there.
+// allocate finds and takes a number of GPUs for a job and sets its rate there.
 func (s *Sim) allocate(id ID, g int) bool {
 	j := &s.jobs[id]
 	if !s.allows(j, g) {
@@ -33,7 +33,7 @@ func (s *Sim) allocate(id ID, g int) bool {
 	return true
 }
 
-// seatEach finds a place for every member of a group, or for none.
+// allocateMembers finds a place for every member of a group, or for none.
 func (s *Sim) allocateMembers(id ID) bool {
 	j := &s.jobs[id]
 	where := s.where(j)
@@ -88,7 +88,7 @@ func (s *Sim) occupy(id ID, at []workload.NodeGPUs) {
 	s.recordPlacement(id, at)
 }
 
-// sit notes where a job is.
+// recordPlacement notes where a job runs.
 func (s *Sim) recordPlacement(id ID, at []workload.NodeGPUs) {
 	j := &s.jobs[id]
 	if len(at) == 1 {
@@ -113,7 +113,7 @@ func (s *Sim) recordPlacement(id ID, at []workload.NodeGPUs) {
 	s.updateRate(id)
 }
 
-// seats is where a job runs (or ran until it was vacated).
+// placementOf is where a job runs (or ran until it was vacated).
 func (v *View) placementOf(dst []workload.NodeGPUs, j *job) []workload.NodeGPUs {
 	switch {
 	case j.multi >= 0:

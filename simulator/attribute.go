@@ -38,8 +38,8 @@ func (t *jobTime) add(jobs int, dt time.Duration) {
 
 func (t jobTime) seconds() float64 { return float64(t.s) + float64(t.ns)/1e9 }
 
-// attribute blames what everybody waits for during the coming span, in which
-// nothing happens.
+// attribute charges the coming span, in which nothing happens, to the causes for
+// which jobs wait.
 func (s *Sim) attribute(dt time.Duration) {
 	if s.waiting == 0 {
 		return
@@ -83,7 +83,7 @@ type Delay struct {
 // Delays says why jobs have waited since the run began; they are kept with
 // Options.Attribute. Together they are all queueing delay: each instant of each
 // job's waiting has one cause, the first of quota, priority, fragmentation and
-// head of line that holds for the job by itself.
+// head of line that holds for the job alone.
 func (s *Sim) Delays() []Delay {
 	var sums [causes]jobTime
 	for i := range s.kinds.list {
@@ -99,7 +99,7 @@ func plus(a, b [causes]jobTime) [causes]jobTime {
 	return a
 }
 
-// delaysOf is what the sums of waiting are for so many jobs.
+// delaysOf converts sums of waiting to means over a number of jobs.
 func delaysOf(sums [causes]jobTime, jobs int) []Delay {
 	var total jobTime
 	for _, d := range sums {

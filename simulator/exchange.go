@@ -88,7 +88,7 @@ func (s *Sim) exchangeByCount(stop, start []ID, widest bool) {
 	s.evictVacated(stop)
 }
 
-// goOn lets the vacated of some jobs go on where their GPUs are still free, and
+// resumeVacated lets vacated jobs continue where their GPUs are still free, and
 // makes the others wait.
 func (s *Sim) resumeVacated(stop []ID) {
 	for _, id := range stop {
@@ -107,9 +107,9 @@ func (s *Sim) mustRun(id ID) {
 	}
 }
 
-// helps reports whether an exchange might start anybody. Gangs at the head of
-// the queues ask again at every event, and the GPUs that they may have are
-// scattered, so this is asked once for all jobs that fit or not together.
+// canHelp reports whether an exchange might start a job. Gangs at the head of the
+// queues ask again at every event while the GPUs that they could have are scattered,
+// so this is decided once per kind of job.
 func (s *Sim) canHelp(stop, start []ID) bool {
 	k := &s.kinds
 	k.epoch++
@@ -134,7 +134,7 @@ func (s *Sim) canHelp(stop, start []ID) bool {
 	return false
 }
 
-// finds reports whether there is a place for a kind of job.
+// finds reports whether a kind of job finds a place.
 func (s *Sim) finds(k kindKey) bool {
 	if s.place.mode == Count {
 		return s.place.counts(int(k.gpus), k.where)

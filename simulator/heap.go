@@ -47,9 +47,8 @@ func (h eventHeap) rebuild() {
 	}
 }
 
-// sink puts an item where it belongs below a free place. Which of four is the
-// least is a coin toss that no processor foresees, so it is found without
-// branches: that halves the time.
+// sink puts an item where it belongs below a free place. Which of four items is the
+// least is unpredictable, so it is found without branches.
 func (q eventHeap) sink(i int, x heapItem) {
 	for {
 		c := 4*i + 1

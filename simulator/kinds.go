@@ -5,23 +5,30 @@ import (
 	"math"
 )
 
-// kinds are the waiting jobs by what they wait for. What holds for one job of a
-// kind (whether it finds a place, what keeps it waiting) holds for all, and plans
-// look at many jobs of few kinds: they see their indexes only, not their records.
+// kinds groups waiting jobs by what decides whether they find a place (kindKey). A
+// plan ranks many jobs of few kinds, so what is found out about one job (that it
+// fits, that it failed, why it waits) is remembered for its kind, and a walk over
+// jobs reads one index per job instead of its record.
+//
+// Invariant: for a waiting job whose kind was asked for, of is its index in list,
+// whose key equals the job's fields; a change of such a field resets it to unknown
+// (change). rank orders kinds by decreasing width, with equal ranks for equal
+// widths. A mark holds for the current epoch only: a new epoch begins where GPUs may
+// have become free.
 type kinds struct {
 	list []kind
 	at   map[kindKey]int32
-	near [64]int32 // where a key was found last, by some of its bits
+	near [64]int32 // index of the key last found, by a hash of it
 	// of is by job: the index of a waiting job's kind, ^ of it while it does not
 	// wait, or unknown.
 	of []int32
-	// rank is by kind: how many wider widths there are.
+	// rank is by kind: the number of wider widths.
 	rank   []int32
 	widths int
 	count  []int32 // scratch of sortWidest
 	sorted []ID    // likewise
 
-	asked []int32 // scratch of helps: the kinds
+	asked []int32 // scratch of canHelp: kinds
 	marks []mark  // by kind
 	epoch uint32
 }
@@ -41,7 +48,7 @@ type kindKey struct {
 	where   uint16 // index in placer.constraints
 }
 
-// mark says in which epoch something was last found out about a kind.
+// mark has the epochs in which a kind was last asked for, and last failed to start.
 type mark struct{ askedEpoch, failedEpoch uint32 }
 
 const unknownKind = math.MinInt32
@@ -54,7 +61,8 @@ func (k *kinds) reset() {
 
 func (k *kinds) copyFrom(src *kinds) {
 	k.reset()
-	k.list, k.of, k.rank, k.widths = append(k.list, src.list...), append(k.of, src.of...), append(k.rank, src.rank...), src.widths
+	k.list, k.of = append(k.list, src.list...), append(k.of, src.of...)
+	k.rank, k.widths = append(k.rank, src.rank...), src.widths
 	k.marks = resized(k.marks, len(k.list))
 	clear(k.marks)
 	if k.at == nil {
@@ -116,7 +124,7 @@ func (s *Sim) findKind(id ID) int32 {
 	return k.of[id]
 }
 
-// find is the index of a kind, which is new if it was not there.
+// find is the index of a kind, which is added if it is new.
 func (k *kinds) find(key kindKey) int32 {
 	near := &k.near[uint32(key.gpus^key.tenant<<3)%uint32(len(k.near))]
 	if i := *near; int(i) < len(k.list) && k.list[i].key == key {
@@ -137,7 +145,7 @@ func (k *kinds) stopsWaiting(id ID) {
 	}
 }
 
-// change makes a change that may make a job one of another kind.
+// change applies a change that may move a job to another kind.
 func (s *Sim) change(id ID, change func(j *job)) {
 	j := &s.jobs[id]
 	counted := s.opts.Attribute && j.phase == pending

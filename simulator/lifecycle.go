@@ -19,7 +19,7 @@ func (s *Sim) start(id ID, gpus int) bool {
 	return true
 }
 
-// begins makes a job that has its GPUs run.
+// markRunning starts a job that has its GPUs.
 func (s *Sim) markRunning(id ID) {
 	j := &s.jobs[id]
 	s.countWaiting(id, -1)
@@ -75,7 +75,7 @@ func (s *Sim) forget(j *job) {
 	j.node, j.multi = -1, -1
 }
 
-// reclaim lets a vacated job run on if its GPUs are still free and its tenant
+// reclaim lets a vacated job continue if its GPUs are still free and its tenant
 // may still have them, and reports whether it does.
 func (s *Sim) reclaim(j *job) bool {
 	if s.allows(j, int(j.held)) {
@@ -168,7 +168,7 @@ func (s *Sim) notify(k workload.EventKind, id ID) {
 	s.opts.Observer(e)
 }
 
-// await counts a job among the waiting (by 1), or no longer (by -1).
+// countWaiting counts a job among the waiting (by 1), or no longer (by -1).
 func (s *Sim) countWaiting(id ID, by int) {
 	j := &s.jobs[id]
 	s.waiting += by
@@ -190,7 +190,7 @@ func (s *Sim) countWaiting(id ID, by int) {
 	}
 }
 
-// enter counts a job among the active (by 1), or no longer (by -1).
+// countActive counts a job among the active (by 1), or no longer (by -1).
 func (s *Sim) countActive(j *job, by int) {
 	s.active += by * int(j.members)
 	if s.opts.PerTenant {

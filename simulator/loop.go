@@ -44,7 +44,7 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 			if asked {
 				return s.stuck()
 			}
-			// Nothing will happen by itself: ask once more before giving up.
+			// No event is left: ask the policy once more before giving up.
 			asked = true
 			if err := s.decide(); err != nil {
 				return err
@@ -67,8 +67,8 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 	return nil
 }
 
-// decide asks the policy for a plan. Having moved somebody, it may want to move
-// more the next time, so the next round is not skipped.
+// decide asks the policy for a plan. A plan that moved a job may be followed by
+// another that moves more, so the next round is not skipped.
 func (s *Sim) decide() error {
 	s.planAt, s.moved = never, -1
 	s.planning = true
@@ -88,10 +88,10 @@ func (s *Sim) decide() error {
 		return nil
 	}
 	s.planAt = s.ceil(s.now + 1)
-	return s.count(s.moved) // so that going round in circles ends
+	return s.count(s.moved) // so that a livelock ends
 }
 
-// happen takes everything of an instant in: ends and quanta in order of ID,
+// processEvents processes the events of an instant: ends and quanta in order of ID,
 // then arrivals, then the wake-up.
 func (s *Sim) processEvents(t time.Duration) error {
 	s.due = s.due[:0]
@@ -130,7 +130,7 @@ func (s *Sim) processEvents(t time.Duration) error {
 	return nil
 }
 
-// expect sets the instant of the next arrival.
+// nextArrival sets the instant of the next arrival.
 func (s *Sim) nextArrival() {
 	s.arrives = never
 	if len(s.jobs) < s.total {
@@ -143,13 +143,14 @@ func (s *Sim) nextArrival() {
 func (s *Sim) arrive() error {
 	id := ID(len(s.jobs))
 	a := &s.w.Jobs()[id-s.base]
-	s.jobs = append(s.jobs, job{submit: a.Submit, work: a.Duration, left: a.Duration, floor: a.Duration, since: a.Submit, load: s.load, first: -1, rate: 1, share: 1,
-		quantum: never, next: never, gpus: int32(a.GPUs.Whole()), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1, where: s.constraintOf(a)})
+	s.jobs = append(s.jobs, s.newJob(id, a))
+	j := &s.jobs[id]
+	j.work, j.left, j.floor, j.since, j.load = a.Duration, a.Duration, a.Duration, a.Submit, s.load
 	s.nextArrival()
 	if err := s.count(id); err != nil {
 		return err
 	}
-	s.countActive(&s.jobs[id], 1)
+	s.countActive(j, 1)
 	s.countWaiting(id, 1)
 	if len(s.jobs) == s.total {
 		s.metrics.lastSubmit(s)
@@ -157,6 +158,16 @@ func (s *Sim) arrive() error {
 	s.policy.Admit(id, Seen{})
 	s.notify(workload.Submitted, id)
 	return nil
+}
+
+// newJob is the record of a job that waits, but for its times.
+func (s *Sim) newJob(id ID, spec *workload.Job) job {
+	return job{
+		submit: spec.Submit, first: -1, quantum: never, next: never,
+		gpus: int32(min(spec.GPUs.Whole(), workload.MaxGPUs)), members: int32(spec.Size()), relaxed: spec.Size() > 1,
+		node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1, where: s.constraintOf(spec),
+		rate: 1, share: 1,
+	}
 }
 
 // count counts an event, of a job or, with -1, of the policy alone.
@@ -170,7 +181,9 @@ func (s *Sim) count(id ID) error {
 				id = i
 			}
 		}
-		return fmt.Errorf("%w after %d events at %v: job %q has %v of %v left", ErrBudget, s.budget, s.now, s.JobName(id), s.jobs[id].left, s.jobs[id].work)
+		j := &s.jobs[id]
+		return fmt.Errorf("%w after %d events at %v: job %q has %v of %v left",
+			ErrBudget, s.budget, s.now, s.JobName(id), j.left, j.work)
 	}
 	return nil
 }
@@ -178,7 +191,8 @@ func (s *Sim) count(id ID) error {
 func (s *Sim) stuck() error {
 	for i := range s.jobs {
 		if j := &s.jobs[i]; j.phase == pending {
-			return fmt.Errorf("simulate: job %q (%d GPUs, waiting since %v) can never start: nothing runs or arrives any more and the policy does not start it", s.JobName(ID(i)), j.gpus, j.since)
+			return fmt.Errorf("simulate: job %q (%d GPUs, waiting since %v) can never start: "+
+				"nothing runs or arrives any more and the policy does not start it", s.JobName(ID(i)), j.gpus, j.since)
 		}
 	}
 	for i := range s.jobs {

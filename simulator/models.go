@@ -19,7 +19,7 @@ type Models struct {
 	// Classes are the model classes, drawn by weight for jobs that name none.
 	Classes []Class
 	// Loads are what jobs do to others on their GPUs, drawn by weight for jobs that
-	// name none; without any, Class.Util tells.
+	// name none; without any, Class.Util is used.
 	Loads []Load
 	// Pair is the shares of their speeds alone that jobs of two loads have on the
 	// same GPUs, 0 if they do not fit together; nil follows Load.Util.
@@ -49,7 +49,7 @@ type Class struct {
 // in the Tiresias simulator; slowdowns rounded from the Pollux and Sia
 // placement measurements on 50 Gb/s Ethernet (low-skew convolutional networks
 // 1.1, communication-heavy ones 2.0). Weights give three in ten jobs to the
-// communication-heavy classes; no public trace tells the true share. Throughput
+// communication-heavy classes; no public trace has the true share. Throughput
 // on other numbers of GPUs is the table in scaling.go; loads and the speeds of
 // pairs are Gavel's, measured on single V100s.
 func DefaultModels() *Models {

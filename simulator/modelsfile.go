@@ -63,7 +63,7 @@ type ModelClass struct {
 
 // PairSpec is Models.Loads and, if Speeds is not empty, Models.Pair: the share
 // of its speed alone that a row's load has beside a column's, 0 if they do not
-// fit. Without, utilisation tells.
+// fit. Without, speeds follow utilisation.
 type PairSpec struct {
 	Source string      `json:"source"`
 	Loads  []ModelLoad `json:"loads"`
@@ -96,13 +96,16 @@ type ScalingCurve struct {
 // DefaultModelSpec is DefaultModels as tables.
 func DefaultModelSpec() *ModelSpec {
 	m := DefaultModels()
-	classes := &ClassSpec{Source: "skews: tensor sizes in the Tiresias simulator; slowdowns: rounded from the Pollux and Sia placement measurements, on T4 GPUs with 50 Gb/s Ethernet (ethernet), RTX 2080 Ti GPUs, eight per node (pcie), and A100 GPUs with NVLink (nvlink); utilisation and weights: assumed"}
+	classes := &ClassSpec{Source: "skews: tensor sizes in the Tiresias simulator; slowdowns: rounded from the " +
+		"Pollux and Sia placement measurements, on T4 GPUs with 50 Gb/s Ethernet (ethernet), RTX 2080 Ti GPUs, eight per " +
+		"node (pcie), and A100 GPUs with NVLink (nvlink); utilisation and weights: assumed"}
 	for _, c := range m.Classes {
 		on := map[string]float64{"ethernet": 1.1, "pcie": 1.02, "nvlink": 1}
 		if c.Slowdown >= communicationHeavy {
 			on = map[string]float64{"ethernet": 2, "pcie": 1.1, "nvlink": 1}
 		}
-		classes.List = append(classes.List, ModelClass{Name: c.Name, Skew: c.Skew, Slowdown: c.Slowdown, On: on, Util: c.Util, Weight: c.Weight})
+		classes.List = append(classes.List, ModelClass{
+			Name: c.Name, Skew: c.Skew, Slowdown: c.Slowdown, On: on, Util: c.Util, Weight: c.Weight})
 	}
 	loads, speeds := gavelLoads()
 	pairs := &PairSpec{Source: "Gavel (Narayanan et al., OSDI 2020), single V100s", Speeds: speeds}
@@ -110,10 +113,14 @@ func DefaultModelSpec() *ModelSpec {
 		pairs.Loads = append(pairs.Loads, ModelLoad(l))
 	}
 	return &ModelSpec{
-		Restart: &RestartSpec{Source: "TitanSched", Steps: []RestartStep{{1, 18}, {2, 22}, {3, 29}, {8, 46}}, Proportional: true},
+		Restart: &RestartSpec{
+			Source: "TitanSched", Steps: []RestartStep{{1, 18}, {2, 22}, {3, 29}, {8, 46}}, Proportional: true},
 		Classes: classes, Pairs: pairs,
-		Scaling: &ScalingSpec{Source: "AdaptDL's measurements for Pollux (Qiao et al., OSDI 2021), T4 GPUs, 50 Gb/s Ethernet", Curves: []ScalingCurve{
-			{"scales_well", slices.Clone(scalingGPUs[:]), slices.Clone(scalesWell[:])}, {"scales_badly", slices.Clone(scalingGPUs[:]), slices.Clone(scalesBadly[:])}}},
+		Scaling: &ScalingSpec{
+			Source: "AdaptDL's measurements for Pollux (Qiao et al., OSDI 2021), T4 GPUs, 50 Gb/s Ethernet",
+			Curves: []ScalingCurve{
+				{"scales_well", slices.Clone(scalingGPUs[:]), slices.Clone(scalesWell[:])},
+				{"scales_badly", slices.Clone(scalingGPUs[:]), slices.Clone(scalesBadly[:])}}},
 	}
 }
 
@@ -188,7 +195,8 @@ func (f *ModelSpec) Write(w io.Writer) error {
 // Validate names the first field that no simulation can use.
 func (f *ModelSpec) Validate() error {
 	c := f.Complete()
-	for _, section := range []func() error{c.Restart.validate, c.Scaling.validate, func() error { return c.Classes.validate(c.Scaling) }, c.Pairs.validate} {
+	classes := func() error { return c.Classes.validate(c.Scaling) }
+	for _, section := range []func() error{c.Restart.validate, c.Scaling.validate, classes, c.Pairs.validate} {
 		if err := section(); err != nil {
 			return fmt.Errorf("models: %w", err)
 		}
@@ -284,7 +292,8 @@ func (c *ClassSpec) validate(curves *ScalingSpec) error {
 		return errors.New("classes.list: all weights are 0")
 	}
 	if names := c.Interconnects(); c.Interconnect != "" && !slices.Contains(names, c.Interconnect) {
-		return fmt.Errorf("classes.interconnect: no class has a slowdown on %q; there are %s", c.Interconnect, cmp.Or(strings.Join(names, ", "), "none"))
+		return fmt.Errorf("classes.interconnect: no class has a slowdown on %q; there are %s", c.Interconnect,
+			cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	return nil
 }

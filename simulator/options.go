@@ -21,15 +21,14 @@ type Options struct {
 	Round time.Duration
 	// Models default to DefaultModels().
 	Models *Models
-	// EventBudget bounds the events of a run, so that a configuration that makes
-	// jobs pay restarts for ever ends. 0 means 1,000 per job and 10,000 more.
+	// EventBudget bounds the events of a run, so that a livelocked configuration
+	// ends. 0 means 1,000 per job and 10,000 more.
 	EventBudget int
-	// Estimate is what the scheduler is told about how long a job will run, by
-	// itself on the GPUs it asks for; nil tells nothing. It must not change while
-	// the run lasts.
+	// Estimate is the run time of a job that is reported to the scheduler, alone on
+	// the GPUs it asks for; nil reports none. It must not change during the run.
 	Estimate func(*workload.Job) time.Duration
 	// Services are the GPU-times that past jobs took, in order of their end, for
-	// policies that learn from history. They must not change while the run lasts.
+	// policies that learn from history. They must not change during the run.
 	Services []time.Duration
 	// Protect bounds what preemption may do to a job.
 	Protect Protection

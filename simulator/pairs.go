@@ -29,8 +29,7 @@ func (m *Models) PairSpeeds(a, b int) (float64, float64) {
 }
 
 // hinge is the speed of two jobs by their utilisation alone: .985 - .368 x (sum
-// - 1) above full use, fitted to Lucid's measurements of 1,388 pairs
-// (SIMULATOR 4.1).
+// - 1) above full use, fitted to Lucid's measurements of 1,388 pairs.
 func hinge(a, b float64) (float64, float64) {
 	v := .985 - .368*max(0, a+b-1)
 	return v, v
@@ -47,7 +46,7 @@ var gavelTable string
 // speeds of all its pairs that fit, both sides: from .70 it is light, from .65
 // medium. (Lucid's own bounds, .95 and .85, are for pairs measured on a later
 // GPU; by them nearly all of these are heavy.) All weigh the same when drawn: no
-// public trace tells what jobs run.
+// public trace names the models of its jobs.
 func gavelLoads() ([]Load, [][]float64) {
 	var loads []Load
 	var speeds [][]float64

@@ -300,7 +300,8 @@ func (p *placer) copyFrom(src *placer) {
 	mine := *p
 	*p = *src
 	p.groups, p.groupOf = append(mine.groups[:0], src.groups...), append(mine.groupOf[:0], src.groupOf...)
-	p.free, p.pool, p.next = append(mine.free[:0], src.free...), append(mine.pool[:0], src.pool...), append(mine.next[:0], src.next...)
+	p.free = append(mine.free[:0], src.free...)
+	p.pool, p.next = append(mine.pool[:0], src.pool...), append(mine.next[:0], src.next...)
 	p.full = append(mine.full[:0], src.full...)
 	p.could, p.offered, p.want = mine.could[:0], mine.offered, mine.want
 	p.constraints = longer(mine.constraints, len(src.constraints))
@@ -439,7 +440,8 @@ func (p *placer) find(dst []workload.NodeGPUs, gpus int, pool uint8, relaxed boo
 
 // findAmong appends the best of the places that a way to find them finds in the
 // groups that satisfy a constraint.
-func (p *placer) findAmong(dst []workload.NodeGPUs, gpus int, pool uint8, where uint16, in func(dst []workload.NodeGPUs, gpus, cell int) []workload.NodeGPUs) []workload.NodeGPUs {
+func (p *placer) findAmong(dst []workload.NodeGPUs, gpus int, pool uint8, where uint16,
+	in func(dst []workload.NodeGPUs, gpus, cell int) []workload.NodeGPUs) []workload.NodeGPUs {
 	start, nodes, left := len(dst), 0, 0
 	for _, g := range p.constraints[where].groups {
 		from := len(dst)

@@ -30,25 +30,24 @@ func (p *Plan) AllowsBackfill() bool { return !p.s.opts.Peer.QuotaOnly }
 // another event, because Protection.MinRun may expire.
 func (p *Plan) RetryAfterMinRun() bool { return p.s.opts.Protect.MinRun > 0 }
 
-// Start runs a waiting job from now on if a place is found, and reports
-// whether it was.
+// Start starts a waiting job if it finds a place, and reports whether it did.
 func (p *Plan) Start(j ID) bool { return p.planned().start(j, int(p.s.jobs[j].gpus)) }
 
-// Grant runs a waiting job on another number of GPUs than it asks for, at the
-// speed that its class's throughput gives, if a place is found.
+// Grant starts a waiting job on another number of GPUs than it asks for, at the
+// speed that follows from its class's throughput, if it finds a place.
 func (p *Plan) Grant(j ID, gpus int) bool { return gpus > 0 && p.planned().start(j, gpus) }
 
 // Resize moves a running job to another number of GPUs, which costs a restart,
 // if a place is found; otherwise it stays as it is.
 func (p *Plan) Resize(j ID, gpus int) bool { return p.planned().resize(j, gpus) }
 
-// Share runs a waiting job on the GPUs of a running one of the same width, at
+// Share starts a waiting job on the GPUs of a running one of the same width, at
 // the speeds of PairSpeeds. Neither may share already (JobShares). When one of
 // them leaves, the other has the GPUs and its full speed.
 func (p *Plan) Share(j, partner ID) { p.planned().pack(j, partner) }
 
-// Preempt stops a running job and reports whether it did: a protected job goes
-// on (Options.Protect). Its progress stays; resuming costs a restart.
+// Preempt stops a running job and reports whether it did: a protected job continues
+// (Options.Protect). Its progress stays; resuming costs a restart.
 func (p *Plan) Preempt(j ID) bool {
 	s := p.planned()
 	if s.protected(j) {
@@ -59,17 +58,16 @@ func (p *Plan) Preempt(j ID) bool {
 	return true
 }
 
-// Exchange stops the first list's jobs to start the second's, widest first.
-// Nobody is stopped in vain: jobs start on free GPUs where they can, and whoever's
-// GPUs are not taken by those that cannot runs on as if nothing had been (but
-// see Peer.QuotaOnly). Protected jobs run on as well (Options.Protect). The
-// order of both lists changes. It reports whether anybody was stopped or started;
-// JobRunning tells who.
+// Exchange preempts jobs of the first list to start those of the second, widest
+// first. A job starts on free GPUs if it can, and a job whose GPUs are not needed is
+// not preempted (but see Peer.QuotaOnly); neither are protected jobs
+// (Options.Protect). The order of both lists changes. It reports whether a job was
+// preempted or started; JobRunning has the outcome.
 func (p *Plan) Exchange(stop, start []ID) bool {
 	return p.exchange(stop, start, true)
 }
 
-// Stopped are the jobs that the last Exchange stopped.
+// Stopped are the jobs that the last Exchange preempted.
 func (p *Plan) Stopped() []ID { return p.s.preempted }
 
 // ExchangeInOrder is Exchange with the jobs to start in the order given.

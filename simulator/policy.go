@@ -9,17 +9,17 @@ import (
 // ID is a job in a run: an index in order of submission. Ties break by it.
 type ID int32
 
-// Policy decides who runs. One value serves one simulation at a time; Reset
+// Policy decides which jobs run. One value serves one simulation at a time; Reset
 // makes it new.
 type Policy interface {
 	// Reset begins a run. The policy keeps v to read and p to set alarms and to
 	// direct placement; no job is active yet.
 	Reset(v *View, p *Plan)
-	// Admit tells that a job became active: it was submitted now (Seen is zero
+	// Admit reports that a job became active: it was submitted now (Seen is zero
 	// and JobStarts is 0), or the run resumes from an observed state in which it
 	// is already running or waiting. Jobs come in order of ID.
 	Admit(j ID, seen Seen)
-	// Finish tells that a running job ended.
+	// Finish reports that a running job ended.
 	Finish(j ID)
 	// Plan proposes what to start and stop, after everything of an instant has
 	// happened. Proposing nothing is fine.
@@ -28,11 +28,11 @@ type Policy interface {
 
 // Quantumed is a policy that sets quanta and is called when they are over.
 type Quantumed interface {
-	// Quantum tells that the instant set for a running job has come.
+	// Quantum reports that the instant set for a running job has come.
 	Quantum(j ID)
 }
 
-// Reporter is a policy with memory about jobs beyond what their events tell.
+// Reporter is a policy that remembers more about jobs than their events record.
 // What it reports travels with the job's events and comes back to Admit.
 type Reporter interface {
 	Report(j ID) Seen
@@ -62,7 +62,7 @@ type Seen struct {
 	LeaseUntil time.Duration
 }
 
-// Event is what Options.Observer is told about a job.
+// Event is an event of a job, for Options.Observer.
 type Event struct {
 	Kind workload.EventKind // Submitted, Started, Preempted, Resumed, Finished
 	Time time.Duration

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// settle counts a running job's progress and service up to now. It is done
-// where its pace changes and at the end of a spell only, so that asking about a job never changes how its
-// progress is rounded.
+// settle counts a running job's progress and service up to now. It is done only
+// where the rate changes and at the end of a spell, so that reading a job never
+// changes how its progress is rounded.
 func (s *Sim) settle(j *job) {
 	j.attained = s.attainedNow(j)
 	j.left = s.leftNow(j)
@@ -36,12 +36,12 @@ func (v *View) leftNow(j *job) time.Duration {
 	return max(v.leastLeft(), j.left-progress)
 }
 
-// run sets when a job that now runs will end, from its work left and its speed.
+// scheduleEnd sets the end of a job that now runs, from its work left and its speed.
 func (s *Sim) scheduleEnd(id ID) {
 	j := &s.jobs[id]
 	span, from := j.left, max(j.mark, j.ready)
 	if j.rate != 1 {
-		// One that makes next to no progress does not end by itself.
+		// A job with next to no progress has no end.
 		span = never - max(from, 0)
 		if spell := math.Ceil(float64(j.left) / j.rate); spell < float64(span) {
 			span = time.Duration(spell)
@@ -51,7 +51,7 @@ func (s *Sim) scheduleEnd(id ID) {
 	s.schedule(id)
 }
 
-// pace sets a job's rate of progress from its place, its GPUs and its partner.
+// updateRate sets a job's rate of progress from its place, its GPUs and its partner.
 func (s *Sim) updateRate(id ID) {
 	j := &s.jobs[id]
 	j.rate = j.share

@@ -38,7 +38,7 @@ type tenant struct {
 	sums            tenantSums // with Options.Series
 }
 
-// enrol finds each job's tenant and each tenant's quota.
+// initTenants finds each job's tenant and each tenant's quota.
 func (s *Sim) initTenants() error {
 	s.tenants, s.common, s.shared = s.tenants[:0], 0, s.gpus
 	s.tenantsOf = s.tenantsOf[:0]
@@ -66,7 +66,8 @@ func (s *Sim) initTenants() error {
 		s.shared -= v.GPUs
 	}
 	if s.shared < 0 {
-		return fmt.Errorf("simulate: the virtual clusters' quotas add up to %d GPUs and the cluster has %d", s.gpus-s.shared, s.gpus)
+		return fmt.Errorf("simulate: the virtual clusters' quotas add up to %d GPUs and the cluster has %d",
+			s.gpus-s.shared, s.gpus)
 	}
 	for i := range s.total {
 		spec := s.Spec(ID(i))
@@ -88,7 +89,7 @@ func (s *Sim) tenantAt(id ID) int32 {
 	return s.tenantsOf[id]
 }
 
-// tenant is the index of a tenant, enrolled if it is new.
+// tenant is the index of a tenant, added if it is new.
 func (s *Sim) tenant(name string) int32 {
 	if t, ok := s.tenantOf[name]; ok {
 		return t
@@ -98,7 +99,8 @@ func (s *Sim) tenant(name string) int32 {
 		s.tenants = append(s.tenants, tenant{})
 	}
 	s.tenants = s.tenants[:n+1]
-	s.tenants[n] = tenant{name: name, usage: usage{hours: s.tenants[n].usage.hours[:0], mark: s.now}, sums: tenantSums{mark: s.now}}
+	hours := s.tenants[n].usage.hours[:0]
+	s.tenants[n] = tenant{name: name, usage: usage{hours: hours, mark: s.now}, sums: tenantSums{mark: s.now}}
 	s.tenantOf[name] = int32(n)
 	return int32(n)
 }
@@ -252,7 +254,7 @@ func (r *Room) Left() int { return r.left }
 // cluster's and of its tenant's.
 func (r *Room) Take(id ID) bool { return r.Give(id, int(r.v.jobs[id].gpus)) }
 
-// Give gives a job so many GPUs, likewise.
+// Give gives a job a number of GPUs, likewise.
 func (r *Room) Give(id ID, gpus int) bool {
 	if gpus > r.left {
 		return false
@@ -267,7 +269,7 @@ func (r *Room) Give(id ID, gpus int) bool {
 	return true
 }
 
-// Keep lets a running job keep so many GPUs, whether there is room or not. Of two
+// Keep lets a running job keep a number of GPUs, whether there is room or not. Of two
 // jobs that share GPUs, the second takes none of the cluster's.
 func (r *Room) Keep(id ID, gpus int) {
 	r.keep(id, gpus)
@@ -300,7 +302,7 @@ type usageHour struct {
 	held, asked float64 // GPU-seconds; what is held was also asked for
 }
 
-// bill writes down what a tenant held and asked for since the last time.
+// accrue adds up what a tenant held and asked for since the last time.
 func (s *Sim) accrue(t *tenant) {
 	u := &t.usage
 	if s.opts.Series != nil && s.opts.Series.EmitTenant != nil {

@@ -6,33 +6,43 @@ import (
 	"slices"
 )
 
-// reach is what would be free if some running jobs stopped: an upper bound on
-// it, as a job may be protected or leave its GPUs to a partner. It tells whether
-// an Exchange is worth trying. Most of those that policies offer to stop are the
-// same from one event to the next, so it is kept and changed by the difference;
-// the placer keeps how many nodes could have how many GPUs (placer.could).
+// reach bounds from above the GPUs that preempting the offered jobs would free, so
+// that an Exchange that cannot start a job is refused without trying it.
+//
+// Invariant: marks has each job that is offered and still holds its GPUs; total is
+// the sum of their GPUs; placer.offered has their GPUs by node, and placer.could[f]
+// counts the nodes on which min(free + offered, GPUs of the node) is f. It is a
+// bound because an offered job may be protected, or leave its GPUs to a partner.
+//
+// Policies offer nearly the same jobs from one event to the next, so offerStops
+// changes it by the difference, in time proportional to that and not to the offers.
+// Within an exchange, links lists the offered jobs by node, so that only the nodes
+// that a gang would get are cleared (clearNodes).
+//
+// It is kept for one cell only (placer.could is empty otherwise); with pools or
+// several groups of nodes every gang is assumed to fit.
 type reach struct {
-	total int     // GPUs of the jobs offered
-	jobs  []ID    // those offered, each once, and some of the gone
+	total int     // GPUs of the offered jobs
+	jobs  []ID    // the last list offered, each job once
 	marks []offer // by job
-	gone  []ID    // those offered no more since the last look
+	gone  []ID    // jobs that gave up their GPUs since the last list
 
-	named []ID    // scratch of look
+	named []ID    // scratch of offerStops
 	nodes []int32 // scratch of aim
 	aimed []bool  // by node, false between uses
 
-	// Of an exchange, once it is to make way: the nodes with jobs that may stop,
-	// and by node the first of these, in the order of the list; -1 between uses.
+	// Of an exchange, once it clears nodes: the nodes with offered jobs, and by node
+	// the first of its links, in the order of the list; -1 between uses.
 	sites []int32
 	first []int32
 	links []link
 	sited bool
 }
 
-// link is a job that may stop on a node.
+// link is an offered job on a node.
 type link struct {
 	id   ID
-	next int32 // in links, of the same node; -1 if it is the last
+	next int32 // in links, on the same node; -1 if it is the last
 }
 
 // offer says whether a job is offered.
@@ -41,10 +51,10 @@ type offer uint8
 const (
 	unoffered offer = iota
 	offered
-	doubtful // unless it is named again
+	doubtful // withdrawn unless it is named again
 )
 
-// forget begins anew: nobody is offered.
+// forget withdraws all offers.
 func (r *reach) forget() {
 	r.resetSites() // a policy may have panicked in an exchange
 	for _, id := range r.jobs {
@@ -53,8 +63,8 @@ func (r *reach) forget() {
 	r.total, r.jobs, r.gone = 0, r.jobs[:0], r.gone[:0]
 }
 
-// offerStops takes in who would stop. Lists that follow each other differ in few
-// places, so what they begin and end with alike is passed over.
+// offerStops updates the set of offered jobs. Successive lists share long prefixes
+// and suffixes, which are skipped.
 func (s *Sim) offerStops(stop []ID) {
 	r := &s.reach
 	for _, id := range r.gone {
@@ -104,7 +114,7 @@ func (s *Sim) offerStops(stop []ID) {
 	r.jobs = slices.Replace(r.jobs, head, len(r.jobs)-tail, r.named...)
 }
 
-// withdraw is for a job that gives up its GPUs.
+// withdraw ends the offer of a job that gives up its GPUs.
 func (s *Sim) withdraw(id ID) {
 	if r := &s.reach; int(id) < len(r.marks) && r.marks[id] == offered {
 		s.offer(id, -1)
@@ -113,8 +123,7 @@ func (s *Sim) withdraw(id ID) {
 	}
 }
 
-// offerAgain is for a job of the last look that gave up its GPUs and has them
-// back.
+// offerAgain restores the offer of a job that gave up its GPUs and has them back.
 func (s *Sim) offerAgain(id ID) {
 	if r := &s.reach; int(id) < len(r.marks) && r.marks[id] != offered {
 		r.marks[id] = offered
@@ -137,8 +146,7 @@ func (s *Sim) offer(id ID, sign int) {
 	}
 }
 
-// reaches reports whether a gang might find a place if those of the last look
-// stopped.
+// couldFit reports whether a gang might find a place if all offered jobs stopped.
 func (s *Sim) couldFit(k kindKey) bool {
 	p, gpus := &s.place, int(k.gpus)
 	switch {
@@ -183,8 +191,8 @@ func (s *Sim) couldFit(k kindKey) bool {
 	return gpus <= 0
 }
 
-// clearNodes stops those of a list that run where a gang would go if all of them
-// stopped, and returns them.
+// clearNodes vacates the offered jobs on the nodes that a gang would get if all of
+// them stopped, and returns them.
 func (s *Sim) clearNodes(stop []ID, gpus int) []ID {
 	r := &s.reach
 	if !r.sited {
@@ -228,7 +236,7 @@ func (s *Sim) aimedAt(j *job) bool {
 	return false
 }
 
-// survey finds the nodes that the jobs of a list run on, and who is there.
+// survey lists the offered jobs by node.
 func (s *Sim) survey(stop []ID) {
 	r := &s.reach
 	r.sited = true
@@ -239,7 +247,7 @@ func (s *Sim) survey(stop []ID) {
 	for i := len(stop) - 1; i >= 0; i-- {
 		j := &s.jobs[stop[i]]
 		switch {
-		case j.phase != running: // stopped by now
+		case j.phase != running: // preempted by now
 		case j.multi < 0:
 			r.addToNode(j.node, stop[i])
 		default:
@@ -268,20 +276,19 @@ func (r *reach) resetSites() {
 	}
 }
 
-// aim finds which nodes of those who may stop a gang would be placed on, if it
-// finds no place without.
+// aim finds the nodes with offered jobs on which a gang would be placed.
 func (s *Sim) aim(gpus int) {
 	r, p := &s.reach, &s.place
 	r.nodes = r.nodes[:0]
-	// The node with the fewest that are enough, the lowest of these; or, of all with
-	// enough, the lowest.
+	// The node with the fewest GPUs that are enough, the lowest of these; by first fit
+	// the lowest of all with enough.
 	best, tight := uint64(math.MaxUint64), uint64(1)
 	if p.mode == FirstFit {
 		tight = 0
 	}
 	for _, n := range r.sites {
 		most := min(int(p.free[n])+int(p.offered[n]), p.perNode)
-		if most >= gpus && p.offered[n] > 0 { // otherwise all have stopped there
+		if most >= gpus && p.offered[n] > 0 { // otherwise all offered jobs there have stopped
 			best = min(best, tight*uint64(most)<<32|uint64(n))
 		}
 	}

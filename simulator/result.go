@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// Outcome is what became of one job.
+// Outcome is the result of one job.
 type Outcome struct {
 	ID     ID
 	Submit time.Duration
@@ -28,7 +28,7 @@ type Outcome struct {
 	Strayed     bool // spread in some spell
 	// Rho is the finish-time fairness JCT / T_id, where T_id is the run time
 	// times max(1, GPUs x mean number of active jobs over its life / GPUs of the
-	// cluster): above 1 is worse than an equal share (Themis; DESIGN section 9).
+	// cluster): above 1 is worse than an equal share (Themis).
 	// For a job that was active when the run resumed, the run time before it is
 	// taken to be the GPU-time received over the GPUs asked for (restarts and slow
 	// places included), and the active jobs before it as many as at that instant.
@@ -66,11 +66,14 @@ func (s *Sim) Outcomes(dst []Outcome) []Outcome {
 	return dst
 }
 
-// outcome is what became of a job that has ended.
+// outcome is the result of a job that has ended.
 func (s *Sim) outcome(id ID) Outcome {
 	j := &s.jobs[id]
-	o := Outcome{ID: id, Submit: j.submit, Start: j.first, End: j.ends, Wait: j.waited, Restart: j.restart, Attained: j.attained,
-		Floor: j.floor, Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed, Deadline: s.Spec(id).Deadline}
+	o := Outcome{
+		ID: id, Submit: j.submit, Start: j.first, End: j.ends, Deadline: s.spec(id).Deadline,
+		Wait: j.waited, Restart: j.restart, Attained: j.attained, Floor: j.floor, Preemptions: int(j.preempts),
+		GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
+	}
 	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(j.work)
 	if s.opts.Peer.RestartOutsideJCT {
 		o.End -= j.restart
@@ -171,7 +174,7 @@ func (s *Sim) Summarize() Summary {
 	return sum
 }
 
-// waitedBySize is the mean number of waiting jobs by size over so many seconds:
+// waitedBySize is the mean number of waiting jobs by size over a span in seconds:
 // the integral of a number of jobs is the sum of their times.
 func (s *Sim) waitedBySize(seconds float64) (by BySize) {
 	for i := range s.jobs {

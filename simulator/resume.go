@@ -20,8 +20,8 @@ func (s *Sim) rebuildHeap() {
 	s.sweepAt = sweepLength(len(s.heap))
 }
 
-// sweep takes the stale items out of the heap: of jobs that are stopped again and
-// again there are soon many more than jobs.
+// sweep removes stale items from the heap: jobs that are preempted often leave many
+// more of them than there are jobs.
 func (s *Sim) sweep() {
 	live := s.heap[:0]
 	for _, x := range s.heap {
@@ -34,11 +34,11 @@ func (s *Sim) sweep() {
 	s.sweepAt = sweepLength(len(live))
 }
 
-// sweepLength is how many items are too many if there are so many after a sweep:
-// sweeping costs as much as what came in between.
+// sweepLength is the length of the heap at which it is swept again: sweeping costs in
+// proportion to the items added in between.
 func sweepLength(items int) int { return 2*items + 64 }
 
-// restore makes the observed jobs active and tells the policy.
+// restore makes the observed jobs active and admits them to the policy.
 func (s *Sim) restore(left []time.Duration) {
 	observed := s.state.Jobs
 	crowd := 0
@@ -51,9 +51,9 @@ func (s *Sim) restore(left []time.Duration) {
 		a := &observed[i]
 		j := &s.jobs[i]
 		spell := s.now - a.Since
-		*j = job{submit: a.Submit, work: max(1, left[i]), left: max(1, left[i]), mark: s.now, since: a.Since, first: -1, waited: a.WaitTime,
-			attained: a.Attained, quantum: never, next: never, rate: 1, gpus: int32(min(a.GPUs.Whole(), workload.MaxGPUs)), members: int32(a.Size()), relaxed: a.Size() > 1, node: -1, multi: -1, partner: -1, tenant: s.tenantAt(ID(i)), share: 1,
-			starts: int32(a.Starts), preempts: int32(a.Preemptions), class: -1, burden: -1, where: s.constraintOf(&a.Job)}
+		*j = s.newJob(ID(i), &a.Job)
+		j.work, j.left, j.mark, j.since, j.waited = max(1, left[i]), max(1, left[i]), s.now, a.Since, a.WaitTime
+		j.attained, j.starts, j.preempts = a.Attained, int32(a.Starts), int32(a.Preemptions)
 		if a.Starts > 0 {
 			j.first = a.Submit
 		}
@@ -68,7 +68,7 @@ func (s *Sim) restore(left []time.Duration) {
 		s.countActive(j, 1)
 		s.countWaiting(ID(i), 1)
 	}
-	// Those whose place is reported first, so that nobody takes it from them.
+	// Jobs with a reported placement first, so that no other takes their GPUs.
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.place.mode != Count && s.fits(ID(i), a) {
 			s.setPool(ID(i), s.place.pool[a.Placement[0].Node])
@@ -169,7 +169,10 @@ func (s *Sim) fits(id ID, a *workload.ActiveJob) bool {
 		if n.Node < 0 || n.Node >= len(s.place.free) || n.GPUs <= 0 || n.GPUs > int(s.place.free[n.Node]) {
 			return false
 		}
-		if !s.place.satisfies(n.Node, s.where(&s.jobs[id])) || a.Size() == 1 && s.place.group(n.Node) != s.place.group(a.Placement[0].Node) {
+		if !s.place.satisfies(n.Node, s.where(&s.jobs[id])) {
+			return false
+		}
+		if a.Size() == 1 && s.place.group(n.Node) != s.place.group(a.Placement[0].Node) {
 			return false
 		}
 		for _, m := range a.Placement[:k] {
@@ -182,7 +185,7 @@ func (s *Sim) fits(id ID, a *workload.ActiveJob) bool {
 	return sum == s.heldBy(a)
 }
 
-// runOn makes a seated, observed job run on. What is left of its restart is
+// restoreRunning continues an observed job on the GPUs allocated to it. What is left of its restart is
 // what its last resume still costs.
 func (s *Sim) restoreRunning(id ID, a *workload.ActiveJob) {
 	j := &s.jobs[id]
@@ -223,7 +226,7 @@ func (r *records) copyFrom(src *records) {
 	r.loads.copyFrom(&src.loads)
 }
 
-// told is what a policy hands on about a job.
+// handover is what a policy reports about a job to the next.
 type handover struct {
 	id   ID
 	seen Seen

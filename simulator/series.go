@@ -81,7 +81,8 @@ func (r *Series) validate(o *Options) error {
 
 // begin makes a series new.
 func (r *Series) begin(total int) {
-	*r = Series{Interval: r.Interval, Emit: r.Emit, EmitTenant: r.EmitTenant, total: total, order: r.order[:0], ended: r.ended[:0], some: r.some}
+	*r = Series{Interval: r.Interval, Emit: r.Emit, EmitTenant: r.EmitTenant, total: total,
+		order: r.order[:0], ended: r.ended[:0], some: r.some}
 }
 
 // add counts the time from now to an instant, in which nothing changes.
@@ -166,7 +167,8 @@ func (r *Series) closeTenants(s *Sim, at time.Duration) {
 					r.some = append(r.some, r.ended[k])
 				}
 			}
-			r.EmitTenant(TenantSample{At: r.from, Span: at - r.from, Tenant: t.name, Running: u.running / d, Waiting: u.waiting / d, GPUs: u.gpus / d, Queued: u.queued / d,
+			r.EmitTenant(TenantSample{At: r.from, Span: at - r.from, Tenant: t.name,
+				Running: u.running / d, Waiting: u.waiting / d, GPUs: u.gpus / d, Queued: u.queued / d,
 				Preemptions: t.stopped, Ended: Describe(r.some)})
 		}
 		t.sums = tenantSums{mark: at}

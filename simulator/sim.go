@@ -19,8 +19,8 @@ const (
 )
 
 // job is the loop's record of a job. Times are instants unless they say span.
-// It is three cache lines: what plans ask about jobs, what changes with a job's
-// pace, and the rest.
+// It is three cache lines: what plans read of jobs, what changes with a job's rate,
+// and the rest.
 type job struct {
 	next    time.Duration // its event in the heap
 	ends    time.Duration // if it runs on; when it did, once it is done
@@ -32,7 +32,7 @@ type job struct {
 	multi   int32 // index in Sim.multi, -1 if none
 	partner int32 // on the same GPUs, -1 if none
 	tenant  int32 // index in Sim.tenants, -1 if they do not matter
-	class   int16 // index of Models.Classes, -1 until somebody asks
+	class   int16 // index of Models.Classes, -1 until it is drawn
 	burden  int16 // index of Models.Loads, likewise
 	phase   phase
 	pool    uint8
@@ -161,13 +161,15 @@ func (s *Sim) Resume(state *workload.State, left []time.Duration, w *workload.Wo
 	}
 	if w != nil && w.Len() > 0 {
 		if first, _ := w.Span(); first < state.At {
-			return fmt.Errorf("resume: job %q is submitted at %v, before the state's instant %v", w.Jobs()[0].ID, first, state.At)
+			return fmt.Errorf("resume: job %q is submitted at %v, before the state's instant %v",
+				w.Jobs()[0].ID, first, state.At)
 		}
 	}
 	return s.begin(state.At, state.Cluster, state, left, w, p, opts)
 }
 
-func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State, left []time.Duration, w *workload.Workload, p Policy, opts Options) error {
+func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State, left []time.Duration,
+	w *workload.Workload, p Policy, opts Options) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	}
 	s.base, s.total = ID(n), n+len(arrivals)
 	s.jobs = resized(s.jobs, s.total)[:n]
-	clear(s.jobs) // none has ended, as far as the policy can see
+	clear(s.jobs) // to a policy, none has ended
 	s.nextArrival()
 	for i := range arrivals {
 		if err := s.checkFits(&arrivals[i]); err != nil {
@@ -244,7 +246,8 @@ func (s *Sim) checkFits(j *workload.Job) error {
 	}
 	total := s.gpus
 	if where == 0 && len(s.cluster.Groups) == 1 {
-		return fmt.Errorf("simulate: job %q asks for %d GPUs and the cluster has %d: leave it out (--skip-wider) or enlarge the cluster", j.ID, j.GPUs.Whole(), total)
+		return fmt.Errorf("simulate: job %q asks for %d GPUs and the cluster has %d: "+
+			"leave it out (--skip-wider) or enlarge the cluster", j.ID, j.GPUs.Whole(), total)
 	}
 	asked := fmt.Sprintf("%d GPUs", j.GPUs.Whole())
 	if j.GPUModel != "" {
@@ -253,7 +256,8 @@ func (s *Sim) checkFits(j *workload.Job) error {
 	if j.Partition != "" {
 		asked += fmt.Sprintf(" in partition %q", j.Partition)
 	}
-	return fmt.Errorf("simulate: job %q asks for %s, which no group of nodes has; the cluster is %v: leave it out or enlarge a group", j.ID, asked, s.cluster)
+	return fmt.Errorf("simulate: job %q asks for %s, which no group of nodes has; the cluster is %v: "+
+		"leave it out or enlarge a group", j.ID, asked, s.cluster)
 }
 
 // constraintOf is the index of what a job asks of its nodes.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TenantReport is what became of a tenant's jobs. Spans are in seconds.
+// TenantReport sums up a tenant's jobs. Spans are in seconds.
 type TenantReport struct {
 	Tenant string  `json:"tenant"`
 	Quota  int     `json:"quota_gpus"`
@@ -39,9 +39,9 @@ const fairWithin = .05
 // its target. They are kept with Options.PerTenant.
 //
 // A tenant's target is the weighted max-min fair part of the cluster's GPU-time
-// in that hour: nobody gets more than it asks for (what it holds and what its
+// in that hour: no tenant gets more than it asks for (what it holds and what its
 // waiting jobs ask for), and what is left is divided by weight between those
-// who ask for more. The weight is what the virtual cluster declares, else its
+// that ask for more. The weight is what the virtual cluster declares, else its
 // quota; without any virtual cluster all weigh the same, and beside virtual
 // clusters a tenant of weight zero gets what the others leave.
 func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
@@ -90,7 +90,7 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 	return reports, compliance
 }
 
-// blame says why each tenant's jobs have waited.
+// attributeDelays says why each tenant's jobs have waited.
 func (s *Sim) attributeDelays(reports []TenantReport) {
 	jobs, sums := make([]int, len(reports)), make([][causes]jobTime, len(reports))
 	for i := range s.jobs {
@@ -115,9 +115,9 @@ func (s *Sim) weightOf(t *tenant) float64 {
 	return float64(t.gpus)
 }
 
-// judge counts each tenant's hours, and the fair ones.
+// auditFairness counts each tenant's hours, and the fair ones.
 func (s *Sim) auditFairness(reports []TenantReport, weights []float64) {
-	next := make([]int, len(s.tenants)) // each tenant's hours not judged yet
+	next := make([]int, len(s.tenants)) // each tenant's hours not counted yet
 	var who []int
 	var asked, weight, target []float64
 	for {
@@ -151,7 +151,7 @@ func (s *Sim) auditFairness(reports []TenantReport, weights []float64) {
 }
 
 // maxMin appends the weighted max-min fair division of an amount: by weight, to
-// nobody more than asked. Those of weight zero divide evenly what is left.
+// none more than asked. Those of weight zero divide evenly what is left.
 func maxMin(dst []float64, amount float64, asked, weight []float64) []float64 {
 	start := len(dst)
 	for range asked {
@@ -173,7 +173,7 @@ func maxMin(dst []float64, amount float64, asked, weight []float64) []float64 {
 				order = append(order, i)
 			}
 		}
-		// Who asks for the least by weight is served first.
+		// The least demand by weight is served first.
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(asked[a]/w(a), asked[b]/w(b)) })
 		rest = resized(rest, len(order))
 		sum := 0.0

@@ -53,17 +53,19 @@ type nodeTrack struct {
 
 // colours are names that trace viewers reserve; a tenant has one by order of
 // appearance.
-var colours = [...]string{"thread_state_running", "rail_response", "rail_animation", "thread_state_iowait", "cq_build_passed", "rail_load",
+var colours = [...]string{"thread_state_running", "rail_response", "rail_animation", "thread_state_iowait",
+	"cq_build_passed", "rail_load",
 	"thread_state_runnable", "cq_build_running", "generic_work", "vsync_highlight_color", "startup", "good"}
 
 // NewTimeline begins a trace of sim, whose instants count from zero.
 func NewTimeline(w io.Writer, sim *Sim, zero time.Time) *Timeline {
-	t := &Timeline{sim: sim, zero: zero, w: bufio.NewWriterSize(w, 64<<10), spells: map[ID]*spell{}, nodes: map[int]*nodeTrack{}, tenants: map[string]int{}}
+	t := &Timeline{sim: sim, zero: zero, w: bufio.NewWriterSize(w, 64<<10),
+		spells: map[ID]*spell{}, nodes: map[int]*nodeTrack{}, tenants: map[string]int{}}
 	t.write(`{"displayTimeUnit":"ms","traceEvents":[`)
 	return t
 }
 
-// Observe takes an event in.
+// Observe processes an event.
 func (t *Timeline) Observe(e Event) {
 	t.until(e.Time)
 	switch e.Kind {
@@ -80,7 +82,7 @@ func (t *Timeline) Observe(e Event) {
 }
 
 // until seats what was opened at instants before one. Of one instant, starts may
-// be told before the preemptions that make room for them.
+// be reported before the preemptions that make room for them.
 func (t *Timeline) until(at time.Duration) {
 	if at == t.now {
 		return
@@ -94,7 +96,8 @@ func (t *Timeline) until(at time.Duration) {
 }
 
 func (t *Timeline) open(id ID, resume bool) {
-	s := &spell{from: t.now, at: t.sim.Placement(nil, id), rate: t.sim.JobRate(id), shares: t.sim.JobShares(id), resume: resume}
+	s := &spell{from: t.now, at: t.sim.Placement(nil, id), resume: resume,
+		rate: t.sim.JobRate(id), shares: t.sim.JobShares(id)}
 	if len(s.at) == 0 {
 		s.at = []workload.NodeGPUs{{Node: 0, GPUs: t.sim.JobHeld(id)}}
 	}
@@ -142,11 +145,14 @@ func (t *Timeline) end(id ID, why string) {
 	spec := t.sim.Spec(id)
 	for i, n := range s.at {
 		t.nodes[n.Node].taken[s.slots[i]] = false
-		t.event(traceEvent{Name: sliceName(spec), Phase: "X", Time: t.micros(s.from), Span: micro(t.now - s.from), Process: n.Node + 1, Thread: s.slots[i] + 1,
-			Category: category(spec), Colour: t.colour(spec.Tenant), Args: &traceArgs{Job: spec.ID, Tenant: spec.Tenant, User: spec.User, Model: spec.Model,
+		t.event(traceEvent{Name: sliceName(spec), Phase: "X", Time: t.micros(s.from), Span: micro(t.now - s.from),
+			Process: n.Node + 1, Thread: s.slots[i] + 1,
+			Category: category(spec), Colour: t.colour(spec.Tenant),
+			Args: &traceArgs{Job: spec.ID, Tenant: spec.Tenant, User: spec.User, Model: spec.Model,
 				GPUs: n.GPUs, Nodes: len(s.at), Rate: s.rate, Shares: s.shares, Resumed: s.resume, End: why}})
 		if why == "preempted" {
-			t.event(traceEvent{Name: "preempted", Phase: "i", Scope: "t", Time: t.micros(t.now), Process: n.Node + 1, Thread: s.slots[i] + 1, Category: "preemption",
+			t.event(traceEvent{Name: "preempted", Phase: "i", Scope: "t", Time: t.micros(t.now),
+				Process: n.Node + 1, Thread: s.slots[i] + 1, Category: "preemption",
 				Args: &traceArgs{Job: spec.ID, Tenant: spec.Tenant, GPUs: n.GPUs}})
 		}
 	}
@@ -156,7 +162,8 @@ func (t *Timeline) end(id ID, why string) {
 // configuration, at the simulation's present instant.
 func (t *Timeline) Mark(name, text string) {
 	t.until(t.sim.Now())
-	t.event(traceEvent{Name: name, Phase: "i", Scope: "g", Time: t.micros(t.sim.Now()), Process: 1, Thread: 1, Category: "configuration", Args: &traceArgs{Text: text}})
+	t.event(traceEvent{Name: name, Phase: "i", Scope: "g", Time: t.micros(t.sim.Now()),
+		Process: 1, Thread: 1, Category: "configuration", Args: &traceArgs{Text: text}})
 }
 
 // Close ends what is still open at the simulation's present instant, and the

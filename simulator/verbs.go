@@ -24,7 +24,7 @@ func (s *Sim) pack(id, with ID) {
 	s.scheduleEnd(with)
 }
 
-// join seats a job beside its partner and sets both paces.
+// join places a job beside its partner and sets both rates.
 func (s *Sim) join(id, with ID) {
 	j, p := &s.jobs[id], &s.jobs[with]
 	own, other := s.PairSpeeds(id, with)
@@ -52,7 +52,7 @@ func (v *View) PairSpeeds(a, b ID) (float64, float64) {
 	return m.PairSpeeds(v.JobLoad(a), v.JobLoad(b))
 }
 
-// part lets the partner of a job that leaves have the GPUs alone.
+// unpack leaves the GPUs of a job that ends or stops to its partner.
 func (s *Sim) unpack(j *job) {
 	with := ID(j.partner)
 	j.share, j.shares, j.partner = 1, false, -1
@@ -86,7 +86,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	if !s.allocate(id, gpus) {
 		*j = was // with its progress unsettled, so that asking rounds nothing
 		j.vacated = true
-		s.retake(j) // nobody took them
+		s.retake(j) // they are still free
 		return false
 	}
 	if was.multi >= 0 {
@@ -98,7 +98,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	return true
 }
 
-// Protection keeps schedulers from stopping jobs that have suffered enough.
+// Protection bounds what preemption may do to a job.
 type Protection struct {
 	// MaxPreemptions is how often a job may be stopped; 0 means any number.
 	MaxPreemptions int

@@ -96,7 +96,7 @@ func (v *View) JobHeld(id ID) int {
 // JobShares reports whether a running job shares its GPUs.
 func (v *View) JobShares(id ID) bool { return v.jobs[id].shares }
 
-// JobPartner is who shares the job's GPUs, -1 for nobody.
+// JobPartner is the job that shares the job's GPUs, -1 for none.
 func (v *View) JobPartner(id ID) ID { return ID(v.jobs[id].partner) }
 
 // JobRate is a running job's progress per time: 1 on the GPUs it asks for,
@@ -233,8 +233,8 @@ func (v *View) jobLeft(id ID) time.Duration {
 	return j.left
 }
 
-// JobEstimate is how long the scheduler is told the whole job will run; ok is
-// false if it is told nothing (Options.Estimate).
+// JobEstimate is the reported run time of the whole job; ok is false if none is
+// reported (Options.Estimate).
 func (v *View) JobEstimate(id ID) (d time.Duration, ok bool) {
 	if v.opts.Estimate == nil {
 		return 0, false
@@ -254,7 +254,7 @@ func (v *View) Placement(dst []workload.NodeGPUs, id ID) []workload.NodeGPUs {
 	return v.placementOf(dst, &v.jobs[id])
 }
 
-// Free is the number of GPUs nobody holds.
+// Free is the number of free GPUs.
 func (v *View) Free() int { return v.place.idle }
 
 // Round is the decision grid of the run, 0 for decisions at every event.

@@ -52,7 +52,8 @@ func (n LeftOut) String() string {
 		n   int
 		why string
 	}{
-		{n.NoKey, "without a key"}, {n.Both, "stopped and spread"}, {n.Restarted, "stopped more than once"}, {n.NoModel, "spread without a model"},
+		{n.NoKey, "without a key"}, {n.Both, "stopped and spread"}, {n.Restarted, "stopped more than once"},
+		{n.NoModel, "spread without a model"},
 		{n.NoTime, "without time on GPUs"}, {n.FewPlain, fmt.Sprintf("of keys with fewer than %d undisturbed", minBase)},
 		{n.FewDisturbed, fmt.Sprintf("of fewer than the %d of an estimate", minRuns)},
 	} {
@@ -115,7 +116,8 @@ func Models(runs []Run) (*simulator.ModelSpec, []Estimate, LeftOut, error) {
 	restarts := setRestarts(spec.Restart, costs, &left)
 	spreads := setSlowdowns(spec.Classes, slowdowns, &left)
 	if len(restarts)+len(spreads) == 0 {
-		return nil, nil, left, fmt.Errorf("nothing to learn from %d runs: it takes keys with %d undisturbed runs and %d stopped or spread ones; %v", len(runs), minBase, minRuns, left)
+		return nil, nil, left, fmt.Errorf("nothing to learn from %d runs: "+
+			"it takes keys with %d undisturbed runs and %d stopped or spread ones; %v", len(runs), minBase, minRuns, left)
 	}
 	learned := &simulator.ModelSpec{}
 	if len(restarts) > 0 {
@@ -150,7 +152,8 @@ func undisturbed(runs []Run) map[group]float64 {
 
 // disturbances are the costs of restarts in seconds by step, and the slowdowns of
 // spread runs by model.
-func disturbances(runs []Run, steps []simulator.RestartStep) (costs [][]float64, slowdowns map[string][]float64, left LeftOut) {
+func disturbances(runs []Run, steps []simulator.RestartStep) (
+	costs [][]float64, slowdowns map[string][]float64, left LeftOut) {
 	base := undisturbed(runs)
 	costs, slowdowns = make([][]float64, len(steps)), map[string][]float64{}
 	for _, r := range runs {
