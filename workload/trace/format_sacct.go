@@ -58,58 +58,86 @@ type sacctJob struct {
 	ended   bool
 }
 
-func foldSacct(r *csvRow) {
-	in := r.in
-	s := in.state.(*sacctJobs)
-	id := r.value(0)
+// sacctRow is one start of a job, as a row of sacct has it.
+type sacctRow struct {
+	id             []byte
+	name           [16]byte // key of user and name
+	user, account  string
+	partition      string
+	status         workload.Status
+	submit, start  time.Duration // submission, or eligibility if that is later
+	started, ended bool
+	run            time.Duration
+	gpus           workload.MilliGPU
+	limit          time.Duration
+}
+
+// sacct reads a row. It is not ok where r has a fault or leaves the row out.
+func (r *csvRow) sacct() (row sacctRow, ok bool) {
+	row.id = r.value(0)
 	switch {
-	case len(id) == 0:
+	case len(row.id) == 0:
 		r.fault(0, isEmpty)
-	case bytes.IndexByte(id, '.') >= 0:
+	case bytes.IndexByte(row.id, '.') >= 0:
 		r.leaveOut("it is a step of a job (sacct -X lists none)")
-		return
+		return row, false
 	}
-	status, ended := slurmState(r.value(1))
-	submit := r.submitClock(2)
-	start, started := r.wallClock(3)
-	end, hasEnd := r.wallClock(4)
-	if eligible, ok := r.wallClock(6); ok && eligible > submit {
-		submit = eligible
+	var hasEnd, over bool
+	var end time.Duration
+	row.status, over = slurmState(r.value(1))
+	row.submit = r.submitClock(2)
+	row.start, row.started = r.wallClock(3)
+	end, hasEnd = r.wallClock(4)
+	row.ended = over && (hasEnd || !row.started)
+	if eligible, ok := r.wallClock(6); ok && eligible > row.submit {
+		row.submit = eligible
 	}
-	gpus, reason := tresGPUs(r.value(5))
-	if reason != "" {
+	var reason string
+	if row.gpus, reason = tresGPUs(r.value(5)); reason != "" {
 		r.fault(5, reason)
-	} else if gpus == 0 {
-		if gpus, reason = tresGPUs(r.value(9)); reason != "" {
+	} else if row.gpus == 0 {
+		if row.gpus, reason = tresGPUs(r.value(9)); reason != "" {
 			r.fault(9, reason)
 		}
 	}
-	var run time.Duration
 	switch {
-	case !started:
+	case !row.started:
 	case !absent(r.value(7)):
-		run = r.elapsed(7, parseSeconds)
+		row.run = r.elapsed(7, parseSeconds)
 	case !absent(r.value(8)):
-		run = r.elapsed(8, parseElapsed)
+		row.run = r.elapsed(8, parseElapsed)
 	case hasEnd:
-		if run = end - start; run < 0 {
+		if row.run = end - row.start; row.run < 0 {
 			r.fault(4, "is before Start")
 		}
 	}
 	if !r.ok() {
+		return row, false
+	}
+	row.name = workload.NameKey(r.value(10), r.value(12))
+	row.user, row.account, row.partition, row.limit = r.text(10), r.text(11), r.text(13), timeLimit(r.value(14))
+	return row, true
+}
+
+// foldSacct adds a row to its job.
+func foldSacct(r *csvRow) {
+	row, ok := r.sacct()
+	if !ok {
 		return
 	}
-	name := workload.NameKey(r.value(10), r.value(12))
-	number, hash := s.at.find(string(id))
+	in := r.in
+	s := in.state.(*sacctJobs)
+	number, hash := s.at.find(string(row.id))
 	k := int32(-1)
 	if number >= 0 {
-		for k = s.last[number]; k >= 0 && s.jobs.at(int(k)).name != name; {
+		for k = s.last[number]; k >= 0 && s.jobs.at(int(k)).name != row.name; {
 			k = s.jobs.at(int(k)).before
 		}
 	}
 	if k < 0 {
 		k = int32(s.jobs.len())
-		j := sacctJob{Job: workload.Job{ID: in.own(id), User: r.text(10), Tenant: r.text(11), Submit: submit}, name: name, file: in.file, line: int32(in.line), before: -1, latest: submit}
+		j := sacctJob{Job: workload.Job{ID: in.own(row.id), User: row.user, Tenant: row.account, Submit: row.submit}, name: row.name,
+			file: in.file, line: int32(in.line), before: -1, latest: row.submit}
 		if number < 0 {
 			s.at.add(j.ID, hash)
 			s.last = append(s.last, k)
@@ -121,25 +149,25 @@ func foldSacct(r *csvRow) {
 	}
 	j := s.jobs.at(int(k))
 	j.rows++
-	j.Submit = min(j.Submit, submit)
-	if started && (!j.started || start < j.first) {
-		j.started, j.first = true, start
+	j.Submit = min(j.Submit, row.submit)
+	if row.started && (!j.started || row.start < j.first) {
+		j.started, j.first = true, row.start
 	}
-	j.Duration = min(j.Duration+min(run, workload.MaxDuration+1), workload.MaxDuration+1)
+	j.Duration = min(j.Duration+min(row.run, workload.MaxDuration+1), workload.MaxDuration+1)
 	// Rows may come in any order: the latest tells how the job ended and, if it
 	// held GPUs, how many.
-	at := submit
-	if started {
-		at = max(submit, start)
+	at := row.submit
+	if row.started {
+		at = max(row.submit, row.start)
 	}
 	if at >= j.latest || j.rows == 1 {
-		j.latest, j.Status, j.ended = at, status, ended && (hasEnd || !started)
-		j.Partition, j.TimeLimit = r.text(13), timeLimit(r.value(14))
-		if gpus > 0 {
-			j.GPUs = gpus
+		j.latest, j.Status, j.ended = at, row.status, row.ended
+		j.Partition, j.TimeLimit = row.partition, row.limit
+		if row.gpus > 0 {
+			j.GPUs = row.gpus
 		}
 	} else if j.GPUs == 0 {
-		j.GPUs = gpus
+		j.GPUs = row.gpus
 	}
 }
 
