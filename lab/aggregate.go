@@ -77,7 +77,8 @@ type AggregateRow struct {
 // similar ones.
 func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (*AggregateStudy, error) {
 	if a.Configs < 2 || a.Hours < 0 || len(a.Sizes) == 0 {
-		return nil, fmt.Errorf("aggregate: %d configurations, %d hours, sizes %v; want at least 2, 0 and one", a.Configs, a.Hours, a.Sizes)
+		return nil, fmt.Errorf("aggregate: %d configurations, %d hours, sizes %v; want at least 2, 0 and one",
+			a.Configs, a.Hours, a.Sizes)
 	}
 	e, err := replay.Prepare(o)
 	if err != nil {
@@ -87,7 +88,8 @@ func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (
 	if err != nil {
 		return nil, err
 	}
-	out := &AggregateStudy{Trace: o.Trace.Name(), Scheduler: e.Options.Scheduler.Name, Objective: e.Options.Goal.String(), Configs: len(configs)}
+	out := &AggregateStudy{Trace: o.Trace.Name(), Scheduler: e.Options.Scheduler.Name,
+		Objective: e.Options.Goal.String(), Configs: len(configs)}
 	for _, size := range append([]int{1}, a.Sizes...) {
 		out.Rows = append(out.Rows, AggregateRow{Size: size, MinTau: 1})
 	}
@@ -127,7 +129,9 @@ func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (
 	if a.Hours == 0 {
 		err = look(e.Clock(e.Options.From), round.Scenario{Arrivals: e.Workload}, 1)
 	} else {
-		err = eachBusy(ctx, e, a.Hours, func(at time.Duration, x round.Scenario) error { return look(e.Clock(at), x, a.Hours) })
+		err = eachBusy(ctx, e, a.Hours, func(at time.Duration, x round.Scenario) error {
+			return look(e.Clock(at), x, a.Hours)
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -154,7 +158,8 @@ func jittered(e *replay.Evaluation, w *workload.Workload, at uint64) (*workload.
 
 // eachBusy calls back at instants at which jobs wait under the default, with
 // what is active then and what really comes.
-func eachBusy(ctx context.Context, e *replay.Evaluation, hours int, each func(time.Duration, round.Scenario) error) error {
+func eachBusy(ctx context.Context, e *replay.Evaluation, hours int,
+	each func(time.Duration, round.Scenario) error) error {
 	incumbent := e.Options.Scheduler.Space.Default()
 	instants, err := busy(ctx, e, incumbent, hours)
 	if err != nil {
@@ -207,7 +212,8 @@ func configs(e *replay.Evaluation, want int) ([]space.Config, error) {
 
 // measureAll measures every configuration on one scenario, NaN where it
 // exhausts its events, and what each took: the fastest of repeats.
-func measureAll(ctx context.Context, e *replay.Evaluation, x round.Scenario, configs []space.Config, repeats int, progress func()) ([]float64, []time.Duration, error) {
+func measureAll(ctx context.Context, e *replay.Evaluation, x round.Scenario, configs []space.Config, repeats int,
+	progress func()) ([]float64, []time.Duration, error) {
 	scorer, err := e.Scorer(x)
 	if err != nil {
 		return nil, nil, err

@@ -117,9 +117,10 @@ func searchKinds() []searchKind {
 		{name: "portfolio", description: "the presets only", set: func(r *round.Round) { r.Search = round.SearchPortfolio }},
 	}
 	for _, s := range search.Samplers {
-		kinds = append(kinds, searchKind{name: s.Name, description: s.Description + ", without presets", set: func(r *round.Round) {
-			r.Sampler, r.NoPresets = s.Name, true
-		}})
+		kinds = append(kinds, searchKind{name: s.Name, description: s.Description + ", without presets",
+			set: func(r *round.Round) {
+				r.Sampler, r.NoPresets = s.Name, true
+			}})
 	}
 	return kinds
 }
@@ -165,7 +166,8 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 	if err != nil {
 		return nil, err
 	}
-	out := &Comparison{Trace: o.Trace.Name(), Scheduler: o.Scheduler.Name, Objective: e.Options.Goal.String(), Budget: e.Options.Budget, TimeS: c.Time.Seconds(),
+	out := &Comparison{Trace: o.Trace.Name(), Scheduler: o.Scheduler.Name, Objective: e.Options.Goal.String(),
+		Budget: e.Options.Budget, TimeS: c.Time.Seconds(),
 		Futures: e.Options.Futures, Seeds: c.Seeds, Reference: kinds[0].name}
 	live, err := e.Start(c.Incumbent, true)
 	if err != nil {
@@ -264,7 +266,8 @@ func busy(ctx context.Context, e *replay.Evaluation, incumbent space.Config, wan
 		}
 	}
 	if len(all) < want {
-		return nil, fmt.Errorf("compare: jobs wait at %d instants of the window only, not at %d: there is little to search for", len(all), want)
+		return nil, fmt.Errorf("compare: jobs wait at %d instants of the window only, not at %d: "+
+			"there is little to search for", len(all), want)
 	}
 	out := make([]time.Duration, want)
 	for i := range out {
@@ -444,7 +447,8 @@ func (t *tally) pruner(e *replay.Evaluation, seed int) *prune.Pruner {
 }
 
 func (t *tally) report(name string, reference *tally) ComparedSearch {
-	out := ComparedSearch{Search: name, Evaluations: float64(t.evaluations) / float64(t.searches), Seconds: t.took.Seconds() / float64(t.searches)}
+	out := ComparedSearch{Search: name, Evaluations: float64(t.evaluations) / float64(t.searches),
+		Seconds: t.took.Seconds() / float64(t.searches)}
 	seeds := float64(t.searches) / float64(len(t.futures))
 	out.OnFutures = math.Exp(stat.Mean(t.futures, nil) / seeds)
 	out.OnTruth = math.Exp(stat.Mean(t.truth, nil) / seeds)

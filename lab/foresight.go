@@ -122,7 +122,8 @@ func (t *Tries) over(n float64) {
 
 // Foresee learns graph and model on the first share of the segments and judges
 // them on the others.
-func (t *Training) Foresee(ctx context.Context, share float64, learn causal.LearnOptions, fit model.Options) (*Foresight, error) {
+func (t *Training) Foresee(ctx context.Context, share float64, learn causal.LearnOptions,
+	fit model.Options) (*Foresight, error) {
 	cut := int(math.Round(share * float64(len(t.Starts))))
 	var train, test []int
 	for r, s := range t.Segments {
@@ -146,7 +147,8 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 	}
 	e := m.Errors()[0]
 	f := &Foresight{
-		Objective: m.Objectives()[0], TrainRows: len(train), TrainSegments: cut, TestRows: len(test), TestSegments: len(t.Starts) - cut,
+		Objective: m.Objectives()[0], TrainRows: len(train), TrainSegments: cut,
+		TestRows: len(test), TestSegments: len(t.Starts) - cut,
 		Error: relative(got.blend, got.measured), DirectOnly: relative(got.direct, got.measured),
 		StructuralOnly: relative(got.structural, got.measured), Mean: relative(got.mean, got.measured),
 		IncumbentOnly: relative(got.incumbent, got.measured),
@@ -157,12 +159,14 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 }
 
 // fit learns a graph on some rows and a model along it.
-func (t *Training) fit(ctx context.Context, rows []int, learn causal.LearnOptions, fit model.Options) (*model.Model, *causal.Document, error) {
+func (t *Training) fit(ctx context.Context, rows []int, learn causal.LearnOptions,
+	fit model.Options) (*model.Model, *causal.Document, error) {
 	table := t.Table.Select(rows)
 	for i := range table.Len() {
-		if c := table.Column(i); t.Spec.Tiers[c.Name] == causal.TierObjective && slices.Min(c.Values) == slices.Max(c.Values) {
-			return nil, nil, fmt.Errorf("training: %s is %g in every row to learn from: configurations make no difference there; "+
-				"take a busier window or fewer nodes", c.Name, c.Values[0])
+		if c := table.Column(i); t.Spec.Tiers[c.Name] == causal.TierObjective &&
+			slices.Min(c.Values) == slices.Max(c.Values) {
+			return nil, nil, fmt.Errorf("training: %s is %g in every row to learn from: "+
+				"configurations make no difference there; take a busier window or fewer nodes", c.Name, c.Values[0])
 		}
 	}
 	graph, err := causal.Learn(ctx, table, t.Spec, learn)

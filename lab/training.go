@@ -119,7 +119,8 @@ func workloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
 // Train plays configurations on the segments of a window.
 func Train(ctx context.Context, o replay.Options, t TrainingOptions) (*Training, error) {
 	if t.Segment <= 0 || t.Configs < 1 {
-		return nil, fmt.Errorf("training: segments of %v and %d configurations each; both must be positive", t.Segment, t.Configs)
+		return nil, fmt.Errorf("training: segments of %v and %d configurations each; both must be positive",
+			t.Segment, t.Configs)
 	}
 	o.Horizon = t.Segment
 	e, err := replay.Prepare(o)
@@ -315,7 +316,8 @@ func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Traini
 	for i := range good {
 		starts[i] = b.starts[out.Segments[i]]
 	}
-	columns = append(columns, causal.NewCategorical(SegmentColumn, starts), causal.Column{Name: BaseName(b.e.Options.Goal.String()), Values: slices.Clone(out.Bases)})
+	columns = append(columns, causal.NewCategorical(SegmentColumn, starts),
+		causal.Column{Name: BaseName(b.e.Options.Goal.String()), Values: slices.Clone(out.Bases)})
 	out.Spec.Ignore = []string{SegmentColumn, BaseName(b.e.Options.Goal.String())}
 	var err error
 	out.Table, err = causal.NewTable(columns...)
@@ -328,7 +330,8 @@ func NewTraining(t *causal.Table, spec *causal.Spec) (*Training, error) {
 	out := &Training{Table: t, Spec: spec}
 	s := t.Index(SegmentColumn)
 	if s < 0 || t.Column(s).Kind != causal.Categorical {
-		return nil, fmt.Errorf("training: the table has no column %q with the beginnings of segments: write it with 'autosched causal dataset'", SegmentColumn)
+		return nil, fmt.Errorf("training: the table has no column %q with the beginnings of segments: "+
+			"write it with 'autosched causal dataset'", SegmentColumn)
 	}
 	var objective string
 	for _, name := range t.Names() {
@@ -338,12 +341,14 @@ func NewTraining(t *causal.Table, spec *causal.Spec) (*Training, error) {
 	}
 	base := t.Index(BaseName(objective))
 	if objective == "" || base < 0 {
-		return nil, fmt.Errorf("training: the table has no objective %q with a column %q: write it with 'autosched causal dataset'", RatioName("X"), BaseName("X"))
+		return nil, fmt.Errorf("training: the table has no objective %q with a column %q: "+
+			"write it with 'autosched causal dataset'", RatioName("X"), BaseName("X"))
 	}
 	last := -1.0
 	for r, v := range t.Column(s).Values {
 		if v < last { // levels are sorted, and times sort as texts
-			return nil, fmt.Errorf("training: row %d: segment %s comes after a later one; sort the rows by segment", r+1, t.Column(s).Levels[int(v)])
+			return nil, fmt.Errorf("training: row %d: segment %s comes after a later one; sort the rows by segment",
+				r+1, t.Column(s).Levels[int(v)])
 		}
 		last = v
 		out.Segments = append(out.Segments, int(v))

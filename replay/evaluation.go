@@ -74,22 +74,27 @@ func prepare(o Options) (*Evaluation, error) {
 	e := &Evaluation{Options: o, engine: generation.NewEngine(o.Trace.Zero(), o.Generate), cache: search.NewCache(1 << 16)}
 	e.Workload = o.Trace.Window(e.start(), o.To)
 	if e.counted().Len() == 0 {
-		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s", o.Trace.Name(), e.Clock(o.From), e.Clock(o.To))
+		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s",
+			o.Trace.Name(), e.Clock(o.From), e.Clock(o.To))
 	}
 	wide := 0
 	e.history, wide = e.fitting(o.Trace.Window(o.From-round.Memory, o.From).Jobs())
 	e.before, _ = e.fitting(o.Trace.Window(e.start()-round.Memory, e.start()).Jobs())
 	if wide > 0 {
-		e.notes = append(e.notes, fmt.Sprintf("%d jobs of the history ask for more GPUs than the cluster has and are left out.", wide))
+		e.notes = append(e.notes, fmt.Sprintf(
+			"%d jobs of the history ask for more GPUs than the cluster has and are left out.", wide))
 	}
 	if len(e.history) == 0 {
-		e.notes = append(e.notes, "There is no history before the window: durations are unknown until jobs end, and fixed-history holds the default.")
+		e.notes = append(e.notes, "There is no history before the window: "+
+			"durations are unknown until jobs end, and fixed-history holds the default.")
 	}
-	if note := round.InertNote(round.Inert(o.Scheduler, round.HasDeadline(o.Trace.Jobs()), o.Simulate.Estimate != nil)); note != "" {
+	inert := round.Inert(o.Scheduler, round.HasDeadline(o.Trace.Jobs()), o.Simulate.Estimate != nil)
+	if note := round.InertNote(inert); note != "" {
 		e.notes = append(e.notes, note+".")
 	}
 	if g := o.Cluster.TotalGPUs(); g <= workload.SmallCluster {
-		e.notes = append(e.notes, fmt.Sprintf("The cluster has %d GPUs; with %d or fewer there is little to gain from tuning.", g, workload.SmallCluster))
+		e.notes = append(e.notes, fmt.Sprintf(
+			"The cluster has %d GPUs; with %d or fewer there is little to gain from tuning.", g, workload.SmallCluster))
 	}
 	return e, nil
 }
@@ -139,11 +144,13 @@ func (e *Evaluation) report() *Report {
 		work += j.Duration.Seconds() * float64(j.GPUs.Whole())
 	}
 	return &Report{
-		Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(), From: e.Clock(o.From), To: e.Clock(o.To),
+		Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(),
+		From: e.Clock(o.From), To: e.Clock(o.To),
 		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
 		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
-		Scheduler: o.Scheduler.Name, Objective: o.Goal.String(), IntervalS: o.Interval.Seconds(), HorizonS: o.Horizon.Seconds(), Futures: o.Futures,
-		Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search, Seed: o.Seed, Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
+		Scheduler: o.Scheduler.Name, Objective: o.Goal.String(), IntervalS: o.Interval.Seconds(),
+		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search, Seed: o.Seed,
+		Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
 	}
 }
 
@@ -186,7 +193,8 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 
 // replay runs the live simulation to its end, with a round every interval if
 // there is a tune. It returns the time spent deciding.
-func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Config, tune roundFunc) (time.Duration, error) {
+func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Config,
+	tune roundFunc) (time.Duration, error) {
 	live, err := e.Start(incumbent, tune != nil)
 	if err != nil {
 		return 0, err
@@ -199,7 +207,8 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 			return 0, err
 		}
 		busy := e.Options.Cluster.TotalGPUs() - live.Sim.Free()
-		out.Series = append(out.Series, Sample{AtS: at.Seconds(), Running: live.Sim.Active() - live.Sim.Waiting(), Waiting: live.Sim.Waiting(), BusyGPU: busy})
+		out.Series = append(out.Series, Sample{AtS: at.Seconds(), Running: live.Sim.Active() - live.Sim.Waiting(),
+			Waiting: live.Sim.Waiting(), BusyGPU: busy})
 		if live.Sim.Done() {
 			break
 		}
@@ -227,7 +236,8 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 			live.Applied(at, incumbent.Hash())
 		}
 		d := Decision{At: e.Clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
-			Configuration: incumbent.String(), Evaluations: r.Stats.Evaluations, Search: r.Search, Why: r.Why, Candidates: r.Candidates}
+			Configuration: incumbent.String(), Evaluations: r.Stats.Evaluations,
+			Search: r.Search, Why: r.Why, Candidates: r.Candidates}
 		if !r.Interval.IsZero() {
 			d.Interval = &r.Interval
 		}

@@ -43,7 +43,8 @@ type RoundInput struct {
 
 // Input is that of round n of a live simulation that has run until at.
 func (e *Evaluation) Input(live *Cluster, n int, at time.Duration, incumbent space.Config) *RoundInput {
-	now := round.Snapshot{State: live.ledger.State(at), Ledger: live.ledger, Zero: e.Options.Trace.Zero(), Simulator: e.Options.Simulate}
+	now := round.Snapshot{State: live.ledger.State(at), Ledger: live.ledger, Zero: e.Options.Trace.Zero(),
+		Simulator: e.Options.Simulate}
 	return &RoundInput{Snapshot: now, Round: n, Incumbent: incumbent, Seed: round.Seed(e.Options.Seed, n), live: live}
 }
 
@@ -57,8 +58,10 @@ var methods = []method{
 	{name: "fixed-history", description: "tuned once on the days before the window, held", hold: holdHistory},
 	{name: "fixed-oracle", description: "tuned once on the window itself, held (the paper's Fixed)", hold: holdOracle},
 	{name: "selftune", description: "two-point BlueFin on the last hour, every round", tune: selfTune},
-	{name: "selftune+", description: "presets and the whole space searched on the last hour, every round", tune: selfTunePlus},
-	{name: "autosched", description: "the product's round: portfolio or whole space (--search) on forecast futures", tune: autoSched},
+	{name: "selftune+", description: "presets and the whole space searched on the last hour, every round",
+		tune: selfTunePlus},
+	{name: "autosched", description: "the product's round: portfolio or whole space (--search) on forecast futures",
+		tune: autoSched},
 	{name: "oracle", description: "the same on the true future, every round (greedy, so not a bound)", tune: oracle},
 }
 
@@ -86,7 +89,8 @@ func holdDefault(_ context.Context, e *Evaluation) (choice, error) {
 
 func holdPreset(_ context.Context, e *Evaluation) (choice, error) {
 	if len(e.Options.Scheduler.Presets) == 0 {
-		return choice{config: e.Options.Scheduler.Space.Default(), remark: "the scheduler declares no preset: its default is held"}, nil
+		return choice{config: e.Options.Scheduler.Space.Default(),
+			remark: "the scheduler declares no preset: its default is held"}, nil
 	}
 	return choice{config: e.Options.Scheduler.Presets[0].Config, remark: e.Options.Scheduler.Presets[0].Name}, nil
 }
@@ -116,7 +120,8 @@ func holdOracle(ctx context.Context, e *Evaluation) (choice, error) {
 func (e *Evaluation) window() round.Scenario {
 	l := workload.NewLedger(e.Options.Cluster)
 	e.recall(l)
-	return round.Scenario{Arrivals: e.Workload, Services: round.Services(l, e.start()), Warmup: e.Options.Warmup > 0, CountFrom: e.Options.From}
+	return round.Scenario{Arrivals: e.Workload, Services: round.Services(l, e.start()), Warmup: e.Options.Warmup > 0,
+		CountFrom: e.Options.From}
 }
 
 // manyEvaluations is the budget above which a method that tunes once spreads its
@@ -230,7 +235,8 @@ func (e *Evaluation) Truth(m *RoundInput) round.Scenario {
 // Problem is what the methods tune.
 func (e *Evaluation) Problem(incumbent space.Config) round.Problem {
 	o := &e.Options
-	return round.Problem{Scheduler: o.Scheduler, Space: o.Scheduler.Space, Cluster: o.Cluster, Options: o.Simulate, Goal: o.Goal, Incumbent: incumbent}
+	return round.Problem{Scheduler: o.Scheduler, Space: o.Scheduler.Space, Cluster: o.Cluster, Options: o.Simulate,
+		Goal: o.Goal, Incumbent: incumbent}
 }
 
 // Scorer measures configurations on scenarios.

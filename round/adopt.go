@@ -43,12 +43,14 @@ func (r *Round) adopt(out *Result, better []search.Trial, raced bool, expected i
 		out.Reason = fmt.Sprintf("the one in force %s; %s keeps to all constraints (%s %s -> %s)%s",
 			describeLimit(out.Incumbent.Measurement.Worst()), t.Origin, name, before, after, tightest(&t))
 	case !r.Always && !(out.Ratio >= r.MinRatio):
-		out.Reason = fmt.Sprintf("%s would gain %.3fx on the controllable part, less than %.3fx", t.Origin, out.Ratio, r.MinRatio)
+		out.Reason = fmt.Sprintf("%s would gain %.3fx on the controllable part, less than %.3fx",
+			t.Origin, out.Ratio, r.MinRatio)
 		return
 	case !out.Incumbent.OK():
 		out.Reason = fmt.Sprintf("%s ends (%s %s), the one in force does not", t.Origin, name, after)
 	default:
-		out.Reason = fmt.Sprintf("%s gains %s on the controllable part (%s %s -> %s)%s", t.Origin, Factor(out.Ratio), name, before, after, tightest(&t))
+		out.Reason = fmt.Sprintf("%s gains %s on the controllable part (%s %s -> %s)%s",
+			t.Origin, Factor(out.Ratio), name, before, after, tightest(&t))
 	}
 	out.Config, out.Best, out.Adopt = t.Config, t, true
 }
@@ -99,11 +101,11 @@ func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
 		}
 	}
 	can = r.Goal.first(can)
-	last := len(r.Goal.Then)
+	value := func(t *search.Trial) float64 { return r.Goal.ranked(*t, len(r.Goal.Then)).Measurement.Mean() }
 	var best *search.Trial
 	for i := range can {
 		t := &can[i]
-		if best == nil || t.Step == expected || best.Step != expected && r.Goal.ranked(*t, last).Measurement.Mean() < r.Goal.ranked(*best, last).Measurement.Mean() {
+		if best == nil || t.Step == expected || best.Step != expected && value(t) < value(best) {
 			best = t
 		}
 	}

@@ -18,7 +18,8 @@ func HasDeadline(jobs []workload.Job) bool {
 }
 
 func (x *Scenario) hasDeadline() bool {
-	return x.State != nil && slices.ContainsFunc(x.State.Jobs, func(j workload.ActiveJob) bool { return j.Deadline != 0 }) ||
+	return x.State != nil && slices.ContainsFunc(x.State.Jobs,
+		func(j workload.ActiveJob) bool { return j.Deadline != 0 }) ||
 		x.Arrivals != nil && HasDeadline(x.Arrivals.Jobs())
 }
 

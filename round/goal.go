@@ -18,8 +18,8 @@ import (
 // An objective is a metric (avg_jct), a weighted sum of metrics, each as a ratio
 // to the incumbent's (0.7*avg_jct + 0.3*p99_jct), or metrics in lexicographic order with
 // tolerances (p99_jct within 2% then avg_jct): of the configurations whose first metric
-// is within 2 % of the best (1 % if omitted), the one whose second is lowest. A constraint bounds a metric by a multiple of the incumbent's, a
-// number or both: p99_jct <= 1.1*incumbent, avg_queue <= 30m,
+// is within 2 % of the best (1 % if omitted), the one whose second is lowest. A
+// constraint bounds a metric by a multiple of the incumbent's, a number or both: p99_jct <= 1.1*incumbent, avg_queue <= 30m,
 // tenant_p95_queue <= 1.1*incumbent + 60s.
 type Goal struct {
 	// Terms of a weighted sum; one of weight 1 is the metric itself.
@@ -139,7 +139,8 @@ func (g *Goal) parseTerms(text string) error {
 		} else {
 			v, err := strconv.ParseFloat(strings.TrimSpace(weight), 64)
 			if err != nil || !(v > 0) || math.IsInf(v, 0) {
-				return fmt.Errorf("objective: weight %q: want a positive number, as in 0.7*avg_jct + 0.3*p99_jct", strings.TrimSpace(weight))
+				return fmt.Errorf("objective: weight %q: want a positive number, as in 0.7*avg_jct + 0.3*p99_jct",
+					strings.TrimSpace(weight))
 			}
 			t.Weight = v
 		}
@@ -171,7 +172,8 @@ func ParseConstraint(text string) (Constraint, error) {
 		return c, fmt.Errorf("constraint %q: want METRIC<=BOUND, as in p99_jct<=1.1*incumbent", text)
 	}
 	if c.Metric, ok = metricNamed(name); !ok {
-		return c, fmt.Errorf("constraint: %q is not known; there are %s", strings.TrimSpace(name), strings.Join(Metrics(), ", "))
+		return c, fmt.Errorf("constraint: %q is not known; there are %s",
+			strings.TrimSpace(name), strings.Join(Metrics(), ", "))
 	}
 	var err error
 	seen := map[bool]bool{}

@@ -113,7 +113,8 @@ func (h *history) after(round int, x *situation, s *schedulers.Scheduler, out *R
 	if len(out.Trials) == 0 {
 		return h
 	}
-	next := &history{Version: historyVersion, Full: h.Full, Shapes: slices.Clone(h.Shapes), Winners: slices.Clone(h.Winners), Excluded: slices.Clone(h.Excluded)}
+	next := &history{Version: historyVersion, Full: h.Full, Shapes: slices.Clone(h.Shapes),
+		Winners: slices.Clone(h.Winners), Excluded: slices.Clone(h.Excluded)}
 	next.exclude(out)
 	if out.Best.OK() {
 		next.win(round, x, s, out.Best.Config, 1)
@@ -211,7 +212,8 @@ func runnersUp(out *Result) []space.Config {
 // candidates are winners to measure besides the default, the incumbent and the
 // presets: alternately the one that won in the most similar situation and the one that
 // won most often, each dissimilar to all before it.
-func (h *history) candidates(x *situation, sp *space.Space, presets []search.Preset, incumbent space.Config, most int) []search.Preset {
+func (h *history) candidates(x *situation, sp *space.Space, presets []search.Preset, incumbent space.Config,
+	most int) []search.Preset {
 	chosen := dissimilar{sp.Default(), incumbent}
 	for _, p := range presets {
 		chosen = append(chosen, p.Config)

@@ -111,15 +111,17 @@ func fitting(s *workload.State) (fit *workload.State, out int) {
 // Forecast samples n futures: what is active now with remaining durations, and
 // arrivals until the horizon. Jobs wider than the cluster are left out. A nil engine
 // is a fresh one of the default method.
-func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon time.Duration, n int, seed uint64) ([]Scenario, error) {
+func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon time.Duration, n int,
+	seed uint64) ([]Scenario, error) {
 	if e == nil {
 		e = generation.NewEngine(s.Zero, generation.Method{})
 	}
 	state, _ := fitting(&s.State)
 	records := s.records()
 	futures, err := e.Futures(ctx, generation.Request{
-		At: state.At, Active: index(records).active(state), Records: records, Submitted: s.arrivals(state.At-ArrivalMemory, state.At),
-		Horizon: horizon, Count: n, Seed: seed,
+		At: state.At, Active: index(records).active(state), Records: records,
+		Submitted: s.arrivals(state.At-ArrivalMemory, state.At),
+		Horizon:   horizon, Count: n, Seed: seed,
 	})
 	return scenarios(futures, state, Services(s.Ledger, state.At)), err
 }

@@ -26,7 +26,8 @@ const leastToRace = 8
 // held-out futures. It returns the trials that were better there too, with the
 // measurements of both, and appends those of the incumbent to out.Incumbent.
 // errNothing if the held-out futures have no job.
-func (r *Round) race(ctx context.Context, out *Result, candidates []search.Trial, expected, most int) ([]search.Trial, error) {
+func (r *Round) race(ctx context.Context, out *Result, candidates []search.Trial,
+	expected, most int) ([]search.Trial, error) {
 	field := slices.Clone(candidates)
 	slices.SortStableFunc(field, func(a, b search.Trial) int {
 		switch {
@@ -49,7 +50,8 @@ func (r *Round) race(ctx context.Context, out *Result, candidates []search.Trial
 	won := []search.Trial{}
 	for i := range field {
 		field[i].Measurement = field[i].Measurement.Append(fresh[i])
-		if i > 0 && field[i].OK() && fresh[i].Feasible() && (fresh[0].Exhausted || !fresh[0].Feasible() || r.Goal.betterOnAverage(&fresh[i], &fresh[0])) {
+		if i > 0 && field[i].OK() && fresh[i].Feasible() &&
+			(fresh[0].Exhausted || !fresh[0].Feasible() || r.Goal.betterOnAverage(&fresh[i], &fresh[0])) {
 			won = append(won, field[i])
 		}
 	}

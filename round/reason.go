@@ -13,7 +13,8 @@ func (r *Round) whyNone(out *Result, raced bool) string {
 	top := r.lowest(out.Trials, -1)
 	switch {
 	case top == nil && anyInfeasible(out.Trials):
-		return noneFeasible(slices.DeleteFunc(slices.Clone(out.Trials), func(t search.Trial) bool { return r.refuses(t.Config) || !t.OK() }))
+		return noneFeasible(slices.DeleteFunc(slices.Clone(out.Trials),
+			func(t search.Trial) bool { return r.refuses(t.Config) || !t.OK() }))
 	case top == nil:
 		return "no candidate could be measured"
 	case !r.meets(top):
@@ -44,14 +45,16 @@ func noneBetter(out *Result) string {
 func noneFeasible(trials []search.Trial) string {
 	var nearest *search.Trial
 	for i := range trials {
-		if t := &trials[i]; t.OK() && (nearest == nil || t.Measurement.Worst().Excess() < nearest.Measurement.Worst().Excess()) {
+		if t := &trials[i]; t.OK() && (nearest == nil ||
+			t.Measurement.Worst().Excess() < nearest.Measurement.Worst().Excess()) {
 			nearest = t
 		}
 	}
 	if nearest == nil {
 		return "no candidate could be measured"
 	}
-	return fmt.Sprintf("none of %d configurations keeps to the constraints, so the one in force stays; the nearest (%s) %s",
+	return fmt.Sprintf("none of %d configurations keeps to the constraints, "+
+		"so the one in force stays; the nearest (%s) %s",
 		len(trials), nearest.Origin, describeLimit(nearest.Measurement.Worst()))
 }
 
@@ -80,7 +83,8 @@ func tightest(t *search.Trial) string {
 	var l *search.Limit
 	for i := range t.Measurement.Limits {
 		x := &t.Measurement.Limits[i]
-		if l == nil || x.Paired && !l.Paired || x.Paired == l.Paired && (x.Kept() < l.Kept() || x.Kept() == l.Kept() && x.Excess() > l.Excess()) {
+		if l == nil || x.Paired && !l.Paired ||
+			x.Paired == l.Paired && (x.Kept() < l.Kept() || x.Kept() == l.Kept() && x.Excess() > l.Excess()) {
 			l = x
 		}
 	}

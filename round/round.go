@@ -172,7 +172,8 @@ func (r *Round) racers() int {
 // budget for a race.
 func (r *Round) searchOptions(measure *Scorer, racing int) search.Options {
 	o := search.Options{
-		Space: r.Space, Evaluate: measure.Measure, Incumbent: r.Incumbent, Presets: r.portfolio(), Method: r.Sampler, State: r.State,
+		Space: r.Space, Evaluate: measure.Measure, Incumbent: r.Incumbent, Presets: r.portfolio(),
+		Method: r.Sampler, State: r.State,
 		Budget: r.Budget - racing, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
 		Ranking: search.Ranking{ParetoMetrics: measure.others}, Time: r.Time, Record: r.Record, Reject: r.reject,
 	}
@@ -230,7 +231,8 @@ func (out *Result) take(found *search.Result) {
 // confirm returns the trials that may replace the incumbent: of those better in
 // enough of the scenarios, the ones that won the race on held-out futures. raced is
 // false where there was no race; then all scenarios must agree.
-func (r *Round) confirm(ctx context.Context, out *Result, expected, racing int) (better []search.Trial, raced bool, err error) {
+func (r *Round) confirm(ctx context.Context, out *Result,
+	expected, racing int) (better []search.Trial, raced bool, err error) {
 	if racing == 0 || !out.Incumbent.OK() {
 		return r.better(out, false), false, nil
 	}

@@ -55,7 +55,8 @@ type Scorer struct {
 
 // MetricNames are the intermediate metrics of a measurement with AllMetrics: how
 // a configuration changes the objectives. Times are in seconds.
-var MetricNames = []string{"avg_queue_s", "restart_s_per_job", "slowdown", "preemptions_per_job", "spread_share", "fragmentation"}
+var MetricNames = []string{"avg_queue_s", "restart_s_per_job", "slowdown", "preemptions_per_job", "spread_share",
+	"fragmentation"}
 
 // player is the memory of one evaluation.
 type player struct {
@@ -200,7 +201,8 @@ func (sc *Scorer) Digest() string {
 			gpus = max(gpus, state.Cluster.TotalGPUs())
 		}
 	}
-	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.goal, sc.others, sc.cluster.Groups, sc.cluster.VCs, sc.options.Digest(gpus, sc.jobs))
+	fmt.Fprintln(h, simulator.Version, sc.scheduler.Name, sc.goal, sc.others, sc.cluster.Groups, sc.cluster.VCs,
+		sc.options.Digest(gpus, sc.jobs))
 	if sc.incumbent != nil {
 		fmt.Fprintln(h, sc.incumbent.config)
 	}

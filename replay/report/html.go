@@ -105,7 +105,8 @@ type definition struct {
 }
 
 // slots fix a colour for each known method, in every report; others follow.
-var slots = map[string]int{"default": 0, "preset": 1, "random-preset": 2, "fixed-history": 3, "fixed-oracle": 4, "selftune": 5, "selftune+": 6, "autosched": 7, "oracle": 8}
+var slots = map[string]int{"default": 0, "preset": 1, "random-preset": 2, "fixed-history": 3, "fixed-oracle": 4,
+	"selftune": 5, "selftune+": 6, "autosched": 7, "oracle": 8}
 
 const otherSlots = 3
 
@@ -156,13 +157,16 @@ func (p *page) draw() {
 	p.Palette, p.PeakGPUs = chart.CSS(), p.Cluster.TotalGPUs()
 	sorted := p.sortedJCTs()
 	if c := p.cdf(sorted); c != nil {
-		p.CDF = newFigure("Share of jobs by job completion time, one curve for each method", 380, func(float64) *chart.Chart { return c })
+		p.CDF = newFigure("Share of jobs by job completion time, one curve for each method", 380,
+			func(float64) *chart.Chart { return c })
 	}
 	if c := p.gains(sorted); c != nil {
-		p.Gains = newFigure("Ratio of the default's to each method's job completion time at every percentile", 310, func(float64) *chart.Chart { return c })
+		p.Gains = newFigure("Ratio of the default's to each method's job completion time at every percentile", 310,
+			func(float64) *chart.Chart { return c })
 	}
 	if n := len(p.Methods); n > 0 {
-		p.Ratios = newFigure("Ratio of the default's to each method's average job completion time", float64(ratioRow*n+54), p.ratios)
+		p.Ratios = newFigure("Ratio of the default's to each method's average job completion time", float64(ratioRow*n+54),
+			p.ratios)
 	}
 	p.Loads, p.Changes = p.loads(), p.changes()
 }
@@ -226,7 +230,8 @@ func (p *page) table() {
 		p.Columns = append(p.Columns, column{c.name, unit, c.help})
 		for i := range r.Methods {
 			v := c.of(&r.Methods[i])
-			p.Rows[i].Cells = append(p.Rows[i].Cells, cell{strconv.FormatFloat(v/size, 'f', digits, 64), v == best && len(r.Methods) > 1})
+			text := strconv.FormatFloat(v/size, 'f', digits, 64)
+			p.Rows[i].Cells = append(p.Rows[i].Cells, cell{text, v == best && len(r.Methods) > 1})
 		}
 	}
 	lo, hi := 1., 1.05
@@ -247,13 +252,15 @@ func (p *page) table() {
 				tuning = "< 0.001"
 			}
 		}
-		row.Rest = []string{fmt.Sprintf("%.1f", 100*m.Utilization), fmt.Sprintf("%.1f", 100*m.FTFLe1), grouped(m.Preemptions), grouped(m.Rounds), grouped(m.Changes),
+		row.Rest = []string{fmt.Sprintf("%.1f", 100*m.Utilization), fmt.Sprintf("%.1f", 100*m.FTFLe1),
+			grouped(m.Preemptions), grouped(m.Rounds), grouped(m.Changes),
 			grouped(m.Evaluations), tuning}
 	}
 }
 
 func decisionsOf(m *replay.Method, s swatch) decisionTable {
-	t := decisionTable{Swatch: s, Method: m, Summary: fmt.Sprintf("%s rounds, %s changes", grouped(len(m.Decisions)), grouped(m.Changes))}
+	summary := fmt.Sprintf("%s rounds, %s changes", grouped(len(m.Decisions)), grouped(m.Changes))
+	t := decisionTable{Swatch: s, Method: m, Summary: summary}
 	before := ""
 	for _, d := range m.Decisions {
 		if len(t.Rows) == maxDecisionRows {

@@ -159,7 +159,8 @@ func (r *document) verdict() verdict {
 	}
 	if rival == nil {
 		v.Class, v.Title = "open", "Undecided: nothing to compare "+best.Method+" with"
-		v.Text = []string{fmt.Sprintf("%s has an %s of %s (ratio to the default %.3f); neither the default nor a fixed configuration was evaluated beside it.",
+		v.Text = []string{fmt.Sprintf("%s has an %s of %s (ratio to the default %.3f); "+
+			"neither the default nor a fixed configuration was evaluated beside it.",
 			best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
 		return v
 	}
@@ -222,7 +223,8 @@ func (r *document) judge(best, rival *replay.Method) (class, title string) {
 	case known && lo <= 1:
 		return "open", fmt.Sprintf("Not shown %s: %s than %s, but that may be chance", where, gain, called(rival))
 	case hindsight != nil && better(hindsight) < noise:
-		return "open", fmt.Sprintf("A gain %s over what could be chosen beforehand, none over the best fixed configuration", where)
+		return "open", fmt.Sprintf("A gain %s over what could be chosen beforehand, none over the best fixed configuration",
+			where)
 	}
 	return "good", fmt.Sprintf("Worth it %s: %s than %s", where, gain, called(rival))
 }
@@ -253,7 +255,8 @@ func (r *document) explain(best, rival *replay.Method, rows []comparison) []stri
 	}
 	if control := r.find("random-preset"); control != nil {
 		t, _ := difference(r.over(control, best))
-		out = append(out, "The random-preset control tells how much of that any change would have brought: "+best.Method+" is "+t+" it.")
+		out = append(out, "The random-preset control tells how much of that any change would have brought: "+
+			best.Method+" is "+t+" it.")
 	}
 	return out
 }

@@ -52,12 +52,14 @@ func (r *document) writeJSON(w io.Writer) error {
 
 // writeMethods writes a row for each method. Times are in seconds.
 func (r *document) writeMethods(w io.Writer) error {
-	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s", "ratio_to_default", "preemptions",
-		"utilization", "ftf_le_1", "rounds", "changes", "evaluations", "tuning_s_per_round", "configuration"}}
+	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
+		"ratio_to_default", "preemptions", "utilization", "ftf_le_1", "rounds", "changes", "evaluations", "tuning_s_per_round", "configuration"}}
 	for i := range r.Methods {
 		m := &r.Methods[i]
-		rows = append(rows, []string{m.Method, m.Description, number(m.AvgJCT), number(m.P50JCT), number(m.P95JCT), number(m.P99JCT), number(m.AvgQueue),
-			number(m.RatioToDefault), strconv.Itoa(m.Preemptions), number(m.Utilization), number(m.FTFLe1), strconv.Itoa(m.Rounds), strconv.Itoa(m.Changes),
+		rows = append(rows, []string{m.Method, m.Description, number(m.AvgJCT), number(m.P50JCT), number(m.P95JCT),
+			number(m.P99JCT), number(m.AvgQueue),
+			number(m.RatioToDefault), strconv.Itoa(m.Preemptions), number(m.Utilization), number(m.FTFLe1),
+			strconv.Itoa(m.Rounds), strconv.Itoa(m.Changes),
 			strconv.Itoa(m.Evaluations), number(m.TuningPerRound), m.Configuration})
 	}
 	return csv.NewWriter(w).WriteAll(rows)
@@ -66,7 +68,8 @@ func (r *document) writeMethods(w io.Writer) error {
 // writeDecisions writes a row for each round of each method.
 func (r *document) writeDecisions(w io.Writer) error {
 	c := csv.NewWriter(w)
-	if err := c.Write([]string{"method", "round", "at", "at_s", "adopted", "ratio", "ratio_low", "ratio_high", "evaluations", "search", "why", "reason", "configuration"}); err != nil {
+	if err := c.Write([]string{"method", "round", "at", "at_s", "adopted", "ratio", "ratio_low", "ratio_high",
+		"evaluations", "search", "why", "reason", "configuration"}); err != nil {
 		return err
 	}
 	for i := range r.Methods {
@@ -75,7 +78,8 @@ func (r *document) writeDecisions(w io.Writer) error {
 			if d.Interval != nil {
 				low, high = number(d.Interval.Low), number(d.Interval.High)
 			}
-			if err := c.Write([]string{r.Methods[i].Method, strconv.Itoa(n), d.At, number(d.AtS), strconv.FormatBool(d.Adopted), number(d.Ratio), low, high,
+			if err := c.Write([]string{r.Methods[i].Method, strconv.Itoa(n), d.At, number(d.AtS),
+				strconv.FormatBool(d.Adopted), number(d.Ratio), low, high,
 				strconv.Itoa(d.Evaluations), string(d.Search), d.Why, d.Reason, d.Configuration}); err != nil {
 				return err
 			}
