@@ -19,6 +19,9 @@ var together = map[string][]string{"chronus": {"slo_share=0.5"}, "lucid": {"shar
 // some workload, from the default or a preset, some value of it changes what
 // becomes of the jobs.
 func TestEverySettingMatters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs every setting of every scheduler")
+	}
 	for _, s := range schedulers.All {
 		bases := []space.Config{s.Space.Default()}
 		if set := together[s.Name]; set != nil {

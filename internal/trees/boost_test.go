@@ -90,6 +90,9 @@ func sameAsServed(t *testing.T, m *Model, x Matrix) {
 }
 
 func TestServedEqualsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains large models")
+	}
 	for _, o := range []BoostOptions{
 		{Objective: L2}, {Objective: L1},
 		{Objective: Softmax, Classes: 3, RowSample: 0.7, ColumnSample: 0.6},

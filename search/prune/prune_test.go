@@ -66,6 +66,9 @@ func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o fu
 // TestPrunerSavesMeasurements: what it has learnt lets a study do without most
 // hopeless measurements, and those it audits were hopeless.
 func TestPrunerSavesMeasurements(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tunes many times")
+	}
 	p := New(wide(t), []string{"load"}, nil, Options{Seed: 1})
 	hopeless := func(trials []search.Trial) (n int) {
 		for i := range trials {
@@ -252,6 +255,9 @@ func TestScopeIsReleasedWhereStuck(t *testing.T) {
 // TestScopeEndsOnDrift: when what parameters do is no longer what it was, what was
 // concluded from it is dropped.
 func TestScopeEndsOnDrift(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tunes many times")
+	}
 	got := narrowed(t, Options{TTL: 1000, Release: 1e-9, Patience: 1000}, func(step int, c space.Config) float64 {
 		if step < 16 {
 			return wideCost(1, c)

@@ -332,6 +332,9 @@ func TestPhillyTargets(t *testing.T) {
 
 // Every profile holds in a week as well: what is drawn is spread evenly.
 func TestShortTracesResemble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("generates nine weeks")
+	}
 	for _, name := range []string{"acme", "helios", "pai"} {
 		p := loadProfile(name)
 		for seed := range uint64(3) {
