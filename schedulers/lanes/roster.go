@@ -17,7 +17,7 @@ import (
 //
 // So Divide passes blocks whose jobs all fit the quota without looking at them:
 // plans of a million jobs take time in proportion to the logarithm of the running
-// jobs (docs/speed.md, Growth).
+// jobs (docs/notes/speed.md).
 
 // blockSize is the most entries of a block of a Roster: enough to pass most of a
 // cluster's jobs in a few steps, few enough that an insertion moves little.
