@@ -43,7 +43,7 @@ type Event struct {
 	// Placement is where the job runs, on Started, Resumed and Resized.
 	Placement []NodeShare
 	// Attained is the job's attained service until Time as its scheduler counts
-	// it, in GPU-time, where HasAttained says that it is told.
+	// it, in GPU-time, if HasAttained.
 	Attained    time.Duration
 	HasAttained bool
 	// LevelAttained and LeaseUntil are as in ActiveJob, where HasLevel and a

@@ -32,7 +32,7 @@ const (
 	MaxGPUTime = time.Duration(math.MaxInt64 / 4)
 )
 
-// Status is how a job ended, as its trace tells.
+// Status is how a job ended, as its trace reports.
 type Status uint8
 
 // The states a trace reports. Unknown is for traces without a status.
@@ -74,7 +74,7 @@ type Job struct {
 	Duration time.Duration
 	GPUs     MilliGPU
 	Status   Status
-	// HasWait tells that Wait is known: the queueing delay the job had in the
+	// HasWait says that Wait is known: the queueing delay the job had in the
 	// cluster its trace comes from, from when it could run until its first start.
 	// It describes that cluster; no simulation uses it, nor does the digest.
 	HasWait bool
@@ -203,7 +203,7 @@ func (w *Workload) Jobs() []Job { return w.jobs }
 // Len is the number of jobs.
 func (w *Workload) Len() int { return len(w.jobs) }
 
-// Synthetic reports whether a generator made the workload. Whoever shows it
+// Synthetic reports whether a generator made the workload. What shows it
 // says so.
 func (w *Workload) Synthetic() bool { return w.synthetic }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Finish is a job that ended, as its events tell.
+// Finish is a job that ended, as its events report it.
 type Finish struct {
 	Job
 	End     time.Duration
@@ -16,7 +16,7 @@ type Finish struct {
 	Starts  int
 }
 
-// Ledger folds events into State and history. What it tells depends on the set
+// Ledger folds events into State and history. Its answers depend on the set
 // of events only: they may come in any order, late or twice. The cost of an
 // answer grows with the jobs it speaks of, not with all jobs ever; the memory
 // held grows until Forget. It is not for concurrent use.
@@ -38,7 +38,7 @@ type Ledger struct {
 type record struct {
 	id     string
 	events []jobEvent // in order of (time, rank, id)
-	// What the first Submitted and the first Finished tell; nil and false if
+	// From the first Submitted and the first Finished; nil and false if
 	// there is none.
 	submitted *jobEvent
 	ended     bool
@@ -160,7 +160,7 @@ func (l *Ledger) unlist(r *record) {
 	}
 }
 
-// bySubmit orders jobs by submission. Ties go by the id of the event that told
+// bySubmit orders jobs by submission. Ties break by the id of the event that submitted
 // of it, so that the order does not depend on which came first.
 func bySubmit(a, b *record) int {
 	return cmp.Or(cmp.Compare(a.submitted.time, b.submitted.time), cmp.Compare(a.submitted.id, b.submitted.id), cmp.Compare(a.id, b.id))

@@ -26,8 +26,8 @@ func (l *Ledger) name(p []NodeShare) []NodeGPUs {
 type nodeRange struct{ free, end int }
 
 // number gives the nodes on which a state's jobs run their numbers, below the
-// cluster's number of nodes. Nodes told to be up come first; those that only
-// placements name get what is left, unless they are told to be down. A name that
+// cluster's number of nodes. Nodes reported up come first; those that only
+// placements name get what is left, unless they are reported down. A name that
 // is a free number is that number; the others follow in order of name.
 func (l *Ledger) number(s *State) {
 	var placed []string

@@ -3,20 +3,20 @@ package workload
 import "time"
 
 // State is what a controller can know of a cluster at an instant, built from
-// job and cluster events alone (Ledger.State): who is active, what each has
+// job and cluster events alone (Ledger.State): which jobs are active, what each has
 // received, and where it runs. It holds no duration: how long a job still runs
 // is for the caller to predict.
 type State struct {
 	At      time.Duration // since the workload's zero
 	Cluster Cluster
 	// Jobs are the active ones in order of submission; ties go by the id of the
-	// event that told of it.
+	// event that submitted it.
 	Jobs []ActiveJob
 }
 
-// ActiveJob is an unfinished job as its events tell.
+// ActiveJob is an unfinished job as its events report it.
 type ActiveJob struct {
-	// Job has Duration zero: nobody knows it yet.
+	// Job has Duration zero: it is not known yet.
 	Job
 	Running bool
 	// Since is the instant at which the present spell began: the last start,
@@ -27,8 +27,8 @@ type ActiveJob struct {
 	// held GPUs, also while a restart makes no progress.
 	RunTime  time.Duration
 	WaitTime time.Duration
-	// Attained is the GPU-time received until State.At: what its scheduler told
-	// last, if it does, and the GPUs held since then, or ever, times how long.
+	// Attained is GPU-time received up to State.At: the scheduler's last report, if
+	// any, plus GPUs held x time since.
 	Attained    time.Duration
 	Starts      int // first start and resumes
 	Preemptions int

@@ -63,7 +63,7 @@ func AutoVCs(jobs []Job, gpus int) []VC {
 		clear(widest)
 	}
 	// Those whose share is less than their widest job get that; the others divide
-	// what is left, until nobody else falls short.
+	// what is left, until no other tenant falls short.
 	left, short := gpus, make([]bool, len(vcs))
 	for again := true; again; {
 		again = false

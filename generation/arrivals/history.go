@@ -119,8 +119,8 @@ func FromJobs(zero time.Time, jobs []workload.Job, end time.Duration, g Grid) (*
 	return h, nil
 }
 
-// FromCounts is the history of a trace that only counts arrivals: so many in
-// each bin from first on. Batches and jobs of its futures are unknown.
+// FromCounts is the history of a trace that only counts arrivals: counts[i]
+// in bin i from first on. Batches and jobs of its futures are unknown.
 func FromCounts(zero time.Time, first time.Duration, counts []int, g Grid) (*History, error) {
 	g, err := g.check()
 	if err != nil {

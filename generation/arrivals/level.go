@@ -7,12 +7,12 @@ import (
 	"github.com/autosched/autosched/internal/trees"
 )
 
-// A levelModel forecasts the logarithm of a count. It is told origins in order
+// A levelModel forecasts the logarithm of a count. It gets origins in order
 // of time as their outcomes become known, and refits once a day.
 type levelModel interface {
 	learn(x []float64, t int, y float64)
 	refit(ctx context.Context) error
-	// foresee forecasts at an origin, of which learn will be told the outcome.
+	// foresee forecasts at an origin, whose outcome learn gets later.
 	foresee(x []float64, t int) float64
 	// level forecasts anywhere.
 	level(x []float64) float64

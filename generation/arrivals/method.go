@@ -20,7 +20,7 @@ type Method struct {
 	About string
 	// Variants are what may follow the name after a colon, if anything.
 	Variants []string
-	// new makes the source of draws for counts of so many bins an hour and a
+	// new makes the source of draws for counts of perHour bins an hour and a
 	// horizon in bins.
 	new func(variants []string, perHour, horizon int) (source, error)
 }

@@ -69,7 +69,7 @@ func (r *ridge) refit() {
 	for i := range r.sd {
 		r.sd[i] = 0
 		v := m[(i+1)*w+i+1]/n - mean(i+1)*mean(i+1)
-		if v > 1e-10 { // else it has not changed so far, and tells nothing
+		if v > 1e-10 { // else it has not changed so far, and says nothing
 			r.sd[i] = math.Sqrt(v)
 		}
 	}

@@ -29,7 +29,7 @@ type EvaluateOptions struct {
 	Workers int
 	// Columns of Features to learn from; default DefaultColumns.
 	Columns []int
-	// Progress is told what is being done, and how much of it is.
+	// Progress gets what is being done, and how much of it is.
 	Progress func(what string, done, of int)
 }
 
@@ -116,7 +116,7 @@ type evaluation struct {
 	usual   []Classifier // the most frequent class of the questions learnt from, by kind
 }
 
-func (v *evaluation) tell(what string, done, of int) {
+func (v *evaluation) progress(what string, done, of int) {
 	if v.o.Progress != nil {
 		v.o.Progress(what, done, of)
 	}
@@ -125,7 +125,7 @@ func (v *evaluation) tell(what string, done, of int) {
 func (v *evaluation) all() (*Evaluation, error) {
 	at := v.history[v.cut].Submit
 	known := Known(v.history[:v.cut], at)
-	v.tell("features", 0, 1)
+	v.progress("features", 0, 1)
 	var err error
 	if v.lessons, err = Lessons(v.ctx, known, v.zero, v.o.Seed); err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (e *Evaluation) method(name string) *MethodScore {
 func (v *evaluation) score(m *Method, label string, columns []int) (Classifier, *MethodScore, error) {
 	s := &MethodScore{Method: label}
 	began := v.now()
-	o := LearnOptions{Columns: columns, Seed: v.o.Seed, Workers: v.o.Workers, Progress: func(done, of int) { v.tell(label, done, of) }}
+	o := LearnOptions{Columns: columns, Seed: v.o.Seed, Workers: v.o.Workers, Progress: func(done, of int) { v.progress(label, done, of) }}
 	c, err := m.Learn(v.ctx, v.lessons, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", m.Name, err)

@@ -38,8 +38,8 @@ func (r *Record) ranAt(at time.Duration) time.Duration {
 
 // Unqueued is the history of a trace on a cluster without queues, as predictors
 // are compared on: every job begins when it is submitted and ends after its
-// duration. Whoever asks about an instant must not look beyond it; Tracker sees
-// to that.
+// duration. A question about an instant must not look beyond it; Tracker
+// ensures that.
 func Unqueued(jobs []workload.Job) []Record {
 	out := make([]Record, len(jobs))
 	for i := range jobs {
@@ -65,7 +65,7 @@ func Known(history []Record, at time.Duration) []Record {
 	return out
 }
 
-// Observed is the history that a scheduler's events tell at an instant: the jobs
+// Observed is the history that a scheduler's events report at an instant: the jobs
 // that ended within memory before it, and the active ones. work says what a job
 // has done in the time it held its GPUs: restarts make no progress. Nil takes all
 // of that time.

@@ -22,7 +22,7 @@ type LearnOptions struct {
 	Columns []int
 	Seed    uint64
 	Workers int // default: all processors
-	// Progress is told how much of the training is done.
+	// Progress gets how much of the training is done.
 	Progress func(done, of int)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Predictor predicts durations for a running system, which gives it the history as
-// its events tell it (Observed). The Outlooks it gives are not bound to it.
+// its events report it (Observed). The Outlooks it gives are not bound to it.
 type Predictor struct {
 	zero  time.Time
 	model *Model

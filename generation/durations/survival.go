@@ -149,7 +149,7 @@ func classes(r *row, hazard *[Bins]float64, from uint8) {
 
 // similar is the median duration, in seconds, of the latest jobs that ran longer
 // than a job has, of its key, its width, its tenant or of everybody: the first of
-// these that has three. NaN if nobody ran longer.
+// these that has three. NaN if no job ran longer.
 func (t *Tracker) similar(i int32, ran time.Duration) float64 {
 	const enough = 3
 	q := &t.jobs[i]

@@ -14,7 +14,7 @@ import (
 // none is the place of a job, group or batch that does not exist.
 const none = int32(-1)
 
-// Tracker passes over a history once, in time, and tells of any job that has been
+// Tracker passes over a history once, in time, and gives the features of any job that has been
 // submitted what a predictor may know of it at that instant (Row). Nothing that
 // happens later reaches it: a job's duration shows only once the job has ended. An
 // event costs O(1), a row O(K + near) time and no memory.
@@ -51,7 +51,7 @@ type batch struct {
 	sumLn, sumLn2 float64 // of ended jobs
 }
 
-// group is what the jobs of a tenant tell; or of a tenant with the same number of
+// group is statistics of the jobs of a tenant; or of a tenant with the same number of
 // GPUs (a width), of a key, of a user, or of everybody.
 type group struct {
 	last    int32 // arrival
@@ -89,7 +89,7 @@ func (c *counts) add(bin uint8, weight, halfLife float64) {
 	c.bins[bin] += weight * c.unit
 }
 
-// A job that ended counts half when so many more have; batches likewise.
+// A job that ended counts half when as many more have; batches likewise.
 const (
 	jobsHalfLife = 100
 	evenHalfLife = 20

@@ -23,7 +23,7 @@ type Bins struct {
 	Empty       float64 `json:"empty"` // share of bins without any
 }
 
-// Profile tells when jobs are submitted: jobs per hour in each hour of the
+// Profile is when jobs are submitted: jobs per hour in each hour of the
 // day and on each day of the week (Monday first), over the mean of all. The clock
 // is the trace's own where it names no zone, else UTC. An hour or a day the
 // workload does not cover has 0.
@@ -32,7 +32,7 @@ type Profile struct {
 	Weekday [7]float64  `json:"weekday"`
 }
 
-// Periods tell at which periods the number of submissions swings, by a
+// Periods are the periods of the number of submissions, by a
 // Fourier transform over whole days from the hour of the first submission.
 type Periods struct {
 	BinS  float64 `json:"bin_s"`

@@ -90,13 +90,13 @@ type Batches struct {
 	MeanSize float64  `json:"mean_size"`
 	MaxSize  int      `json:"max_size"`
 	Single   float64  `json:"single"` // share of batches that are one job
-	// JobsIn2, 10 and 100 are the shares of jobs in batches of at least so many.
+	// JobsIn2, 10 and 100 are the shares of jobs in batches of at least 2, 10 and 100.
 	JobsIn2   float64 `json:"jobs_in_2"`
 	JobsIn10  float64 `json:"jobs_in_10"`
 	JobsIn100 float64 `json:"jobs_in_100"`
 }
 
-// Recurrence tells how often keys come back. Jobs without a key count as
+// Recurrence is how often keys recur. Jobs without a key count as
 // not recurring.
 type Recurrence struct {
 	Keys int `json:"keys"`

@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Service tells how the GPU-time (service) is spread over jobs. Most of a
+// Service is how the GPU-time (service) is distributed over jobs. Most of a
 // deep-learning cluster's goes to few jobs.
 type Service struct {
 	// Top1, Top5 and Top10 are the shares of GPU-time of the 1, 5 and 10 % of jobs
@@ -28,7 +28,7 @@ type Waits struct {
 }
 
 // Status is the jobs that ended in one way; "unknown" for those of which
-// the trace does not tell.
+// the trace has no status.
 type Status struct {
 	Status       string  `json:"status"`
 	Jobs         int     `json:"jobs"`
@@ -36,7 +36,7 @@ type Status struct {
 	GPUTimeShare float64 `json:"gpu_time_share"`
 }
 
-// Users tells how unequal users are.
+// Users is how unequal users are.
 type Users struct {
 	Users int `json:"users"`
 	// Top5Jobs and Top5GPUTime are the shares of the 5 % of users (at least one)
@@ -87,7 +87,7 @@ func (g *jobGroup) wait(q float64) float64 {
 	return stats.Quantile(g.waits, q)
 }
 
-// groups gathers jobs by what key tells of them, in order of first appearance.
+// groups gathers jobs by key, in order of first appearance.
 func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys []K, of []*jobGroup) {
 	at := map[K]int{}
 	for i := range jobs {

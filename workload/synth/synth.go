@@ -41,7 +41,7 @@ type Options struct {
 	Seed uint64
 	// Context ends the drawing early. Default: never.
 	Context context.Context
-	// Progress is told how many jobs were drawn, now and then. Default: nobody is.
+	// Progress gets the number of jobs drawn, now and then. It may be nil.
 	Progress func(jobs int)
 }
 
@@ -87,15 +87,15 @@ func Generate(o Options) (*workload.Workload, error) {
 	if p.Model == "groups" {
 		draw = newGroups(g).group
 	}
-	for told := 0; !g.done(); {
+	for reported := 0; !g.done(); {
 		draw()
-		if len(g.jobs)-told >= step {
-			told = len(g.jobs)
+		if len(g.jobs)-reported >= step {
+			reported = len(g.jobs)
 			if err := context.Cause(o.Context); err != nil {
 				return nil, fmt.Errorf("synthesize: %w", err)
 			}
 			if o.Progress != nil {
-				o.Progress(told)
+				o.Progress(reported)
 			}
 		}
 		if g.idle > 10_000 {
@@ -249,9 +249,9 @@ func (g *generator) template(class, day int) (t template, ok bool) {
 		tenants = g.p.Batches.wide
 	}
 	n := pick(tenants.cum, g.rng.Float64())
-	who := g.rng.Float64()
+	u := g.rng.Float64()
 	t.tenant = tenants.names[n]
-	t.user = fmt.Sprintf("%s-u%02d", t.tenant, 1+int(who*who*usersPerTenant)) // few users submit most
+	t.user = fmt.Sprintf("%s-u%02d", t.tenant, 1+int(u*u*usersPerTenant)) // few users submit most
 	t.lnDuration = g.p.Duration.ln(s.Odds, quantile)
 	g.serial++
 	t.key = workload.KeyOf(t.user, int64(t.gpus), g.serial)

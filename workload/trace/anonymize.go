@@ -14,8 +14,8 @@ import (
 // AnonymizeOptions say how names are hidden.
 type AnonymizeOptions struct {
 	// Key of the HMAC, at least MinKey bytes. The same key gives the same
-	// pseudonyms, so that traces of one cluster can be joined; without it nobody
-	// can tell whether a pseudonym stands for a name he guesses.
+	// pseudonyms, so that traces of one cluster can be joined; without it a
+	// guessed name cannot be checked against a pseudonym.
 	Key []byte
 	// KeepTenants leaves tenants as they are, for quotas that name them.
 	KeepTenants bool
@@ -28,8 +28,8 @@ const MinKey = 16
 // tenants, and keys, which are hashes of names that could be guessed. A pseudonym
 // is an HMAC-SHA-256 of what it stands for, of 80 bits for job ids and 64 for the
 // rest, so that equal names stay equal and recurrence is as it was. Model classes,
-// partitions, times, sizes and status stay: they are what a trace is for, and who knows a
-// job's exact times can still find it. Shift moves the times.
+// partitions, times, sizes and status stay: they are what a trace is for, and a
+// job can still be found by its exact times. Shift moves the times.
 func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, error) {
 	if len(o.Key) < MinKey {
 		return nil, fmt.Errorf("anonymize: a key of %d bytes is too short: at least %d", len(o.Key), MinKey)

@@ -5,7 +5,7 @@ import "time"
 // parseWallClock reads a time of the shape 2006-01-02T15:04:05, a blank instead of
 // the T allowed, with at most nine decimals and perhaps a zone (Z, +07:00,
 // +0700). Without a zone the wall clock is taken for UTC. seconds count from
-// the Unix epoch. rfc3339 tells whether a zone is there and the shape is exactly
+// the Unix epoch. rfc3339 reports whether a zone is there and the shape is exactly
 // that of RFC 3339.
 func parseWallClock(b []byte) (seconds int64, nanos int, rfc3339, ok bool) {
 	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[13] != ':' || b[16] != ':' || b[10] != 'T' && b[10] != ' ' {

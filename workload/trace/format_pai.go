@@ -56,8 +56,8 @@ var pai2023Format = formatOf("pai2023", "Alibaba PAI 2023, openb_pod_list: secon
 
 // pai2020Format is Alibaba's MLaaS trace (Weng et al., NSDI 2022; data CC-BY-4.0
 // from clusterdata cluster-trace-gpu-v2020): a job has tasks, a task equal
-// instances. The job table says who and when, the task table how many GPUs; the
-// instance table makes starts exact, and group tags tell which jobs recur and
+// instances. The job table has user and times, the task table the GPUs; the
+// instance table makes starts exact, and group tags say which jobs recur and
 // what model some train. The public tables have no header.
 //
 // A job's GPUs are those of all instances of all its tasks. It ran from its first
@@ -186,7 +186,7 @@ func (s *paiSpan) add(start time.Duration, started bool, end time.Duration, ende
 	}
 }
 
-// paiJob is the job that a row without fault tells of, nil for other rows.
+// paiJob is the job of a row without fault, nil for other rows.
 func (r *csvRow) paiJob() *paiJob {
 	name := r.value(0)
 	if len(name) == 0 {

@@ -154,7 +154,7 @@ func foldSacct(r *csvRow) {
 		j.started, j.first = true, row.start
 	}
 	j.Duration = min(j.Duration+min(row.run, workload.MaxDuration+1), workload.MaxDuration+1)
-	// Rows may come in any order: the latest tells how the job ended and, if it
+	// Rows may come in any order: the latest says how the job ended and, if it
 	// held GPUs, how many.
 	at := row.submit
 	if row.started {

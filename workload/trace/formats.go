@@ -68,7 +68,7 @@ func (t *table) title() string {
 	return strings.Join(names, sep)
 }
 
-// matches tells whether a text begins with the table's header, or with a row of
+// matches reports whether a text begins with the table's header, or with a row of
 // a table that has none.
 func (t *table) matches(head []byte) bool {
 	fields, reason := t.split(bytes.Clone(headerLine(head)), nil)

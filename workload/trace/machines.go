@@ -47,7 +47,7 @@ func (r *csvRow) machine(name, i int, model string) {
 		return
 	}
 	report := r.in.report
-	report.Merged++ // the row tells of the cluster, not of a job
+	report.Merged++ // the row describes the cluster, not a job
 	if n == 0 || r.in.nodes[string(r.value(name))] {
 		return
 	}
@@ -58,7 +58,7 @@ func (r *csvRow) machine(name, i int, model string) {
 			return
 		}
 	}
-	if len(report.Machines) == maxKinds { // a hostile list: no cluster has so many
+	if len(report.Machines) == maxKinds { // a hostile list: no cluster has as many kinds
 		report.Merged--
 		r.fault(i, "is of yet another kind of machine")
 		return
@@ -66,7 +66,7 @@ func (r *csvRow) machine(name, i int, model string) {
 	report.Machines = append(report.Machines, workload.NodeGroup{Nodes: 1, GPUsPerNode: int(n), GPUModel: model})
 }
 
-// isHex recognises hashed names: hexadecimal digits, at least so many.
+// isHex recognises hashed names: hexadecimal digits, at least least of them.
 func isHex(b []byte, least int) bool {
 	for _, c := range b {
 		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {

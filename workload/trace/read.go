@@ -44,7 +44,7 @@ type Options struct {
 	// Strict makes the first rejected row an error (ErrRejected). Default: rows
 	// are rejected, counted and named in the report.
 	Strict bool
-	// Progress is told how far the reading is, about once a MiB and at the end.
+	// Progress gets how far the reading is, about once a MiB and at the end.
 	Progress func(Progress)
 	// KeepRejected is how many rejected rows the report names; all are counted.
 	// Default: DefaultKeep.
@@ -111,7 +111,7 @@ func Open(path string, opts Options) (*workload.Workload, *Report, error) {
 
 // Read reads a trace of one file, plain, gzip or zstd, in any known format
 // (Formats). name is the workload's name and the file of the report. The error
-// says what is wrong and where; the report tells what was read until then.
+// says what is wrong and where; the report has what was read until then.
 func Read(r io.Reader, name string, opts Options) (*workload.Workload, *Report, error) {
 	return read(oneFile(r, name, 0), opts)
 }

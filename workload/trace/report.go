@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Report tells what became of a trace's rows. Nothing is dropped
+// Report counts the rows of a trace by outcome. Nothing is dropped
 // silently: Rows = Jobs + Rejected + LeftOut + Merged.
 type Report struct {
 	File string `json:"file"`
@@ -29,7 +29,7 @@ type Report struct {
 	// LeftOut is the number of jobs that are without fault but cannot be
 	// replayed: those without GPUs, that never ran or have not ended.
 	LeftOut int `json:"left_out"`
-	// Merged is the number of rows that told more of a job of another row:
+	// Merged is the number of rows that belong to the job of another row:
 	// attempts, tasks, instances.
 	Merged int `json:"merged"`
 	// Unsorted is the number of jobs submitted before the job of the row above

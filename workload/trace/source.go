@@ -19,7 +19,7 @@ type source struct {
 	unzip       io.Reader
 	compression string // "gzip", "zstd", or "" for none
 	out         int64  // bytes after decompression
-	told        int64
+	reported    int64  // bytes at the last Progress
 	close       func()
 }
 
@@ -94,8 +94,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	if m.compression != "" && m.out > ratioFrom && m.out/int64(opts.MaxRatio) > m.raw.n {
 		return 0, fmt.Errorf("%w: decompresses to more than %d times its size; if it can be trusted, decompress it first", ErrLimit, opts.MaxRatio)
 	}
-	if m.out-m.told >= 1<<20 {
-		m.told = m.out
+	if m.out-m.reported >= 1<<20 {
+		m.reported = m.out
 		m.in.progress()
 	}
 	if err != nil && err != io.EOF {

@@ -13,19 +13,19 @@ import (
 type table struct {
 	// sep separates fields. Default: a comma, and fields may be in quotes.
 	sep byte
-	// required and optional columns. A column that goes by several names has
+	// required and optional columns. A column with several names has
 	// slashes between them: the first one found counts.
 	required []string
 	optional []string
 	// bare recognises the first row of a table without header, whose columns are
 	// then the required ones, in their order. Default: there is a header.
 	bare func(fields [][]byte) bool
-	// begin is told what the header holds; it may be nil.
+	// begin gets the columns that the header has; it may be nil.
 	begin func(in *input, has func(column string) bool)
 	// row makes a job of a row. Columns count through required, then optional.
 	// It uses the checks of csvRow, which note the first fault.
 	row func(r *csvRow) workload.Job
-	// fold, instead of row, keeps what a row tells in input.state, unless the row
+	// fold, instead of row, adds a row to input.state, unless the row
 	// has a fault.
 	fold func(r *csvRow)
 }
