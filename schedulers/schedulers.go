@@ -37,13 +37,12 @@ type Scheduler struct {
 	// Presets are good configurations to try before any search; the first is the
 	// one recommended.
 	Presets []Preset
-	// Clairvoyant schedulers are told true durations: baselines, not for
-	// deployment.
+	// Clairvoyant schedulers know true durations: baselines, not for deployment.
 	Clairvoyant bool
-	// Inert names the parameters, numbers all, that make no difference where no job
-	// has a deadline, or no run times are told (simulator.Options.Estimate). Nil
-	// means that there are none.
-	Inert func(deadlines, told bool) []string
+	// Inert returns the numeric parameters without effect, by whether some jobs have
+	// deadlines and whether run times are estimated (simulator.Options.Estimate). Nil
+	// means none.
+	Inert func(deadlines, estimates bool) []string
 }
 
 // Preset is a named configuration.
@@ -89,7 +88,7 @@ func tiresiasPresets() []Preset {
 	return out
 }
 
-// Find returns the scheduler of a name. The error lists the names there are.
+// Find returns the scheduler of a name. The error lists the known names.
 func Find(name string) (*Scheduler, error) {
 	for _, s := range All {
 		if s.Name == name {

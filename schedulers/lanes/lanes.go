@@ -1,7 +1,7 @@
-// Package lanes keeps the waiting jobs of a queue so that walking them with a
-// quota is cheap: one sorted list per kind of job (width, whether it may be spread,
-// what it asks of its nodes), so that a job that does not fit hides all of its kind
-// at once.
+// Package lanes is priority queues of jobs for policies that walk them with a quota
+// of GPUs. Waiting jobs are in lanes, a sorted list per kind of job (width, whether
+// it may spread, what it asks of its nodes), so that a job that does not fit closes
+// its whole kind; running jobs are in a Roster.
 package lanes
 
 import (
@@ -23,7 +23,7 @@ func Grow[T any](records []T, j simulator.ID) []T {
 type Entry struct {
 	Key int64
 	ID  simulator.ID
-	// Width may carry the job's GPUs along, for walks that want them at hand.
+	// Width is the job's GPUs where a walk needs them, otherwise 0.
 	Width int32
 }
 
@@ -74,7 +74,7 @@ func (l *List) Insert(e Entry) {
 	live[i] = e
 }
 
-// Remove takes an entry out. It panics if it is not there.
+// Remove removes an entry. It panics if the entry is not in the list.
 func (l *List) Remove(e Entry) {
 	i := l.find(e)
 	live := l.items[l.head:]
@@ -106,7 +106,7 @@ type Lanes struct {
 	busy  []int32 // the lanes with jobs
 	walk  []head
 	total int // jobs
-	gpus  int // they ask for
+	gpus  int // demand of all jobs
 }
 
 type lane struct {
@@ -119,7 +119,7 @@ type lane struct {
 	busy       int32 // index in Lanes.busy, if there are jobs
 }
 
-// head is the next job of a lane that a walk has not passed yet.
+// head is the next job of a lane in a walk.
 type head struct {
 	Entry
 	width int
@@ -138,7 +138,7 @@ func (l *Lanes) Reset() {
 // Len is the number of waiting jobs.
 func (l *Lanes) Len() int { return l.total }
 
-// GPUs is the number of GPUs that the waiting jobs ask for.
+// GPUs is the demand of all waiting jobs.
 func (l *Lanes) GPUs() int { return l.gpus }
 
 func (l *Lanes) lane(width int, relaxed bool, j simulator.ID) int32 {
@@ -158,7 +158,7 @@ func (l *Lanes) lane(width int, relaxed bool, j simulator.ID) int32 {
 	return int32(len(l.lanes) - 1)
 }
 
-// Add lets a job wait.
+// Add adds a waiting job.
 func (l *Lanes) Add(width int, relaxed bool, e Entry) {
 	i := l.lane(width, relaxed, e.ID)
 	x := &l.lanes[i]
@@ -171,7 +171,7 @@ func (l *Lanes) Add(width int, relaxed bool, e Entry) {
 	l.gpus += width
 }
 
-// Remove takes a job out.
+// Remove removes a job.
 func (l *Lanes) Remove(width int, relaxed bool, e Entry) {
 	l.remove(l.lane(width, relaxed, e.ID), e)
 }
@@ -188,8 +188,8 @@ func (l *Lanes) remove(i int32, e Entry) {
 	}
 }
 
-// Walk begins a new walk from the head. A walk must not be mixed with changes
-// other than Take.
+// Walk starts a new walk from the head. During a walk only Take may change the
+// lanes.
 func (l *Lanes) Walk() {
 	l.walk = l.walk[:0]
 	for _, i := range l.busy {
@@ -199,9 +199,9 @@ func (l *Lanes) Walk() {
 	}
 }
 
-// Next is the first job not passed yet that asks for at most limit GPUs; in is
-// to be handed to Skip, Take or Close before Next is called again. ok is false
-// if there is none.
+// Next returns the first job not passed yet whose width is at most limit. Skip,
+// Take or Close must be called with in before the next call. ok is false if there
+// is no such job.
 func (l *Lanes) Next(limit int) (e Entry, width, in int, ok bool) {
 	if in = l.first(limit); in < 0 {
 		return
@@ -220,7 +220,7 @@ func (l *Lanes) first(limit int) int {
 	return in
 }
 
-// advance shows the next job of a lane, or hides it behind its last.
+// advance goes on to the next job of a lane, or closes the lane after its last.
 func (l *Lanes) advance(in int) {
 	if x := &l.lanes[l.walk[in].lane]; x.at < x.list.Len() {
 		l.walk[in].Entry = x.list.At(x.at)
@@ -229,20 +229,20 @@ func (l *Lanes) advance(in int) {
 	l.Close(in)
 }
 
-// Skip passes the job that Next returned.
+// Skip passes the job that Next returned; it keeps waiting.
 func (l *Lanes) Skip(in int) {
 	l.lanes[l.walk[in].lane].at++
 	l.advance(in)
 }
 
-// Close hides a lane for the rest of the walk.
+// Close ends the walk of a lane.
 func (l *Lanes) Close(in int) {
 	last := len(l.walk) - 1
 	l.walk[in] = l.walk[last]
 	l.walk = l.walk[:last]
 }
 
-// CloseTenant hides all lanes of a lane's tenant for the rest of the walk.
+// CloseTenant ends the walk of all lanes of a lane's tenant.
 func (l *Lanes) CloseTenant(in int) {
 	tenant := l.lanes[l.walk[in].lane].tenant
 	for i := len(l.walk) - 1; i >= 0; i-- {

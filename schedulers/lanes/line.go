@@ -2,13 +2,13 @@ package lanes
 
 import "github.com/autosched/autosched/simulator"
 
-// Line is the policy of non-preemptive schedulers: waiting jobs in order of a
-// key, smallest first, started as places are found. Under strict quotas each
-// tenant has a line of its own.
+// Line is a non-preemptive policy with one priority queue: waiting jobs start in
+// order of a key, smallest first, as they find places. Under strict quotas each
+// tenant has a queue of its own.
 type Line struct {
 	// Key orders the jobs, smallest first; ties go by ID.
 	Key func(*simulator.View, simulator.ID) int64
-	// Backfill looks past jobs that find no place; otherwise the first such job
+	// Backfill lets jobs start before one that finds no place; otherwise that job
 	// blocks those behind it.
 	Backfill bool
 

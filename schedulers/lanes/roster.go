@@ -19,12 +19,12 @@ import (
 // plans of a million jobs take time in proportion to the logarithm of the running
 // jobs (docs/notes/speed.md).
 
-// blockSize is the most entries of a block of a Roster: enough to pass most of a
-// cluster's jobs in a few steps, few enough that an insertion moves little.
+// blockSize bounds the entries of a block: large enough that a walk passes most
+// running jobs in a few steps, small enough that an insertion moves little.
 const blockSize = 32
 
-// Roster is a sorted list of running jobs in blocks that know how many GPUs
-// their jobs hold, so that a walk with a quota passes many blocks at once.
+// Roster is a sorted list of running jobs in blocks with sums of their GPUs, so that
+// a walk with a quota passes many blocks at once.
 type Roster struct {
 	blocks []*block
 	last   []Entry // by block
@@ -53,7 +53,7 @@ func (r *Roster) Reset() {
 	r.total, r.held = 0, 0
 }
 
-// find is the first block whose last entry is not before e; there may be none.
+// find returns the first block whose last entry is not before e, or len(blocks).
 func (r *Roster) find(e Entry) int {
 	n := len(r.blocks)
 	if n == 0 || r.last[n-1].Before(e) {
@@ -70,7 +70,7 @@ func (r *Roster) find(e Entry) int {
 	return low
 }
 
-// seek is find from a block that is not behind it, in steps that double.
+// seek is find by galloping from a block that is not behind it.
 func (r *Roster) seek(from int, e Entry) int {
 	low, high := from, from
 	for step := 1; high < len(r.blocks) && r.last[high].Before(e); step *= 2 {
@@ -88,7 +88,7 @@ func (r *Roster) seek(from int, e Entry) int {
 	return low
 }
 
-// in is where e is, or belongs, in a block.
+// in returns the index of e in a block, or that at which it belongs.
 func (b *block) in(e Entry) int {
 	low, high := 0, b.n
 	for low < high {
@@ -131,7 +131,7 @@ func (r *Roster) Insert(e Entry) {
 	r.total++
 }
 
-// add changes how many GPUs a block's jobs hold.
+// add changes the GPUs of a block.
 func (r *Roster) add(k, gpus int) {
 	r.held += gpus
 	r.gpus[k] += gpus
@@ -140,7 +140,7 @@ func (r *Roster) add(k, gpus int) {
 	}
 }
 
-// sum makes the tree of the blocks' GPUs, if there is none.
+// sum makes sums if it is empty.
 func (r *Roster) sum() {
 	if len(r.sums) == len(r.blocks) {
 		return
@@ -153,7 +153,7 @@ func (r *Roster) sum() {
 	}
 }
 
-// before is how many GPUs the jobs of the first k blocks hold.
+// before returns the GPUs of the first k blocks.
 func (r *Roster) before(k int) int {
 	r.sum()
 	gpus := 0
@@ -163,9 +163,9 @@ func (r *Roster) before(k int) int {
 	return gpus
 }
 
-// pass goes from a block, before which the jobs hold a number of GPUs, to at most
-// another while all jobs on the way hold no more than so many together, and
-// returns where that ends and how many they hold.
+// pass advances from block from to at most block to while the passed blocks hold at
+// most gpus together, and returns where it ends and the GPUs passed. before is the
+// GPUs of the blocks before from.
 func (r *Roster) pass(from, to, before, gpus int) (k, held int) {
 	if to-from <= 4 {
 		for k = from; k < to && held+r.gpus[k] <= gpus; k++ {
@@ -189,7 +189,7 @@ func (r *Roster) pass(from, to, before, gpus int) (k, held int) {
 	return k, sum - before
 }
 
-// open makes a new block of the upper entries of the one before it.
+// open inserts block k with the upper n entries of the block before it.
 func (r *Roster) open(k, n int) {
 	var b *block
 	if s := len(r.spare); s > 0 {
@@ -221,7 +221,7 @@ func (r *Roster) open(k, n int) {
 	r.sums = r.sums[:0]
 }
 
-// Remove takes a job out. It panics if it is not there.
+// Remove removes a job. It panics if the job is not in the roster.
 func (r *Roster) Remove(e Entry) {
 	k := r.find(e)
 	i := 0
@@ -250,7 +250,7 @@ func (r *Roster) Remove(e Entry) {
 // Last comes after all jobs.
 var Last = Entry{Key: math.MaxInt64, ID: math.MaxInt32}
 
-// All are the jobs in order. The roster must not change meanwhile.
+// All iterates over the jobs in order. The roster must not change meanwhile.
 func (r *Roster) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for _, b := range r.blocks {

@@ -16,17 +16,17 @@ import (
 // for the rest of the quota matters, so running jobs are passed in blocks
 // (Roster.pass) while they all fit. Tenants' strict quotas need a look at every job.
 
-// Shares is who gets GPUs in a walk with a quota over jobs in order of priority:
-// Start are waiting jobs that get some, Stop running ones that do not. Whoever
-// asks for more than is left is passed over.
+// Shares is the result of a walk with a quota: Start lists the waiting jobs that
+// fit, Stop the running jobs that do not. Jobs wider than the rest of the quota are
+// passed over.
 type Shares struct {
 	Stop, Start []simulator.ID
-	// room is asked too where tenants have quotas of their own. Lanes are split by
-	// tenant then (Lanes.Split).
+	// room is the tenants' quotas where these are strict, otherwise nil. Lanes are
+	// then split by tenant (Lanes.Split).
 	room *simulator.Room
 }
 
-// Reset begins a new walk over all queues in a run.
+// Reset starts a new walk over all queues of a run.
 func (d *Shares) Reset(s *simulator.View) {
 	d.Stop, d.Start, d.room = d.Stop[:0], d.Start[:0], nil
 	if s.Quota() == simulator.QuotaStrict {
@@ -40,17 +40,17 @@ func (d *Shares) Strict() bool { return d.room != nil }
 // May takes a job's GPUs from its tenant's quota, if that is strict.
 func (d *Shares) May(j simulator.ID) bool { return d.room == nil || d.room.Take(j) }
 
-// Cursor is a place in a walk over a roster, which must not change meanwhile.
+// Cursor is a position in a roster, which must not change during the walk.
 type Cursor struct {
 	block, item int
 	rest        int // GPUs that are held from there on
 }
 
-// From is the cursor at a roster's begin.
+// From returns the cursor at the start of a roster.
 func From(r *Roster) Cursor { return Cursor{rest: r.held} }
 
-// Keep goes on to an entry, gives the running jobs before it their GPUs from a
-// quota and returns the rest of it.
+// Keep advances the cursor to an entry, gives the running jobs before it their GPUs
+// from a quota and returns the rest of the quota.
 func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
 	if at.rest == 0 {
 		return quota
@@ -103,9 +103,9 @@ func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
 	return quota
 }
 
-// keep gives some running jobs their GPUs from a quota, as Keep does where tenants
-// have none, and returns how many they hold and the rest of the quota. Who fits is
-// a coin toss that no processor foresees, so it does without branches.
+// keep gives running jobs their GPUs from a quota, without tenants' quotas, and
+// returns the GPUs that they hold and the rest of the quota. Whether a job fits is
+// unpredictable, so the loop is branch-free.
 func (d *Shares) keep(jobs []Entry, quota int) (held, rest int) {
 	n := len(d.Stop)
 	d.Stop = slices.Grow(d.Stop, len(jobs))
@@ -126,8 +126,8 @@ func (d *Shares) keep(jobs []Entry, quota int) (held, rest int) {
 	return held, quota
 }
 
-// Divide gives a quota of GPUs to the jobs of a queue and returns the rest of
-// it. Running and waiting jobs are in one order, or all running ones come first.
+// Divide gives a quota of GPUs to the jobs of a queue and returns the rest of it.
+// Running and waiting jobs are in one order, or all running jobs come first.
 func (d *Shares) Divide(quota int, run *Roster, wait *Lanes, runningFirst bool) int {
 	at := From(run)
 	near := 0 // no further than the block that the next waiting job's place is in
@@ -142,8 +142,8 @@ func (d *Shares) Divide(quota int, run *Roster, wait *Lanes, runningFirst bool) 
 				break
 			}
 			h := &wait.walk[in]
-			// Where the running jobs that come before it, and some more, can go on
-			// beside it, its place among them does not matter.
+			// If the job and all running jobs up to the end of its block fit the quota,
+			// its place among them does not matter.
 			ahead := at.rest
 			if h.width > quota-ahead && d.room == nil {
 				near = run.seek(near, h.Entry)

@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// history is how long jobs ran that have ended, learnt in order of their end.
+// history is the run times of ended jobs, learnt in order of their end.
 type history struct {
 	s     *simulator.View
 	ended []ended // of jobs that ended before the policy took over
@@ -23,13 +23,13 @@ type ended struct {
 	job simulator.ID
 }
 
-// likeness is what jobs of a tenant and a width have in common.
+// likeness is a tenant and a width.
 type likeness struct {
 	tenant string
 	gpus   int
 }
 
-// mean of whole seconds, which add up without rounding.
+// mean is of whole seconds, which add up without rounding.
 type mean struct{ sum, n int64 }
 
 // typical is the run time assumed while nothing is known.
@@ -53,8 +53,8 @@ func (h *history) reset(s *simulator.View) {
 	})
 }
 
-// learn takes the ends up to an instant in, so that a policy that takes over
-// knows at each submission what one that had always been there knew.
+// learn adds the jobs that ended up to an instant, so that after a fork the policy
+// knows at each submission what it would have known without.
 func (h *history) learn(until time.Duration) {
 	for ; h.next < len(h.ended) && h.ended[h.next].at <= until; h.next++ {
 		h.add(h.ended[h.next].job)
@@ -79,7 +79,7 @@ func (h *history) add(j simulator.ID) {
 
 func (m mean) with(v int64) mean { return mean{m.sum + v, m.n + 1} }
 
-// estimate is the run time to expect of a job.
+// estimate is the expected run time of a job.
 func (h *history) estimate(j simulator.ID) time.Duration {
 	g := h.s.JobGPUs(j)
 	m, ok := h.byKey[h.s.JobKey(j)]

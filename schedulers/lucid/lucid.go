@@ -1,24 +1,25 @@
 // Package lucid is the non-preemptive, packing scheduler of Lucid (Hu et al.,
 // ASPLOS 2023). A new job of moderate width first runs on nodes set apart, the
 // profiler, for a short time. Short jobs end there; the others are stopped and
-// wait in the main queue, shortest estimated run time times GPUs first. Whoever
+// wait in the main queue, shortest estimated run time times GPUs first. A job that
 // finds no place there may share the GPUs of a running job of the same width, if
 // the two are light enough together (their share scores, their memory, and more
-// done than in turns), and if it does not outlast its partner by much. At most two jobs share.
+// progress than in turns), and if it does not outlast its partner by much. At most
+// two jobs share.
 //
 // What is simplified: progress in the profiler counts, and going on costs a
 // restart. With a profiler, only jobs that went through it may share GPUs:
 // share scores are those of the job's load in the models (simulator.Load), known
 // exactly once profiled; without one they are known from the start. Run times
-// are those the scheduler is told (simulator.Options.Estimate), otherwise the
+// are estimates (simulator.Options.Estimate), otherwise the
 // mean of what jobs that ended before took, of the same key, else of the same
 // tenant and width, else of the same width. The load by which sharing is
 // switched is what was submitted in the last hour, not a forecast. While a job
 // waits or runs that is wider than the cluster without the profiler, there is
 // none.
 //
-// Resuming, it does not know what it learnt from jobs that had ended, how many
-// of these were submitted in the last hour, and which nodes were the profiler's.
+// A resumed run does not know the run times learnt from jobs that had ended, how
+// many of these were submitted in the last hour, and the profiler's nodes.
 package lucid
 
 import (
@@ -30,7 +31,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Quirks are settings that only the simulator published by Lucid's authors has.
+// Quirks are behaviours of the simulator published by Lucid's authors.
 type Quirks struct {
 	// BlockApart lets the first job that finds no place block the others while
 	// sharing is off.
@@ -43,7 +44,7 @@ type Quirks struct {
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy { return NewOriginal(c, Quirks{}) }
 
-// NewOriginal makes it with quirks, to compare with the original's results.
+// NewOriginal makes the policy with quirks, to compare with that simulator.
 func NewOriginal(c space.Config, q Quirks) simulator.Policy {
 	return &policy{
 		quirks:    q,
@@ -72,8 +73,8 @@ type policy struct {
 	past     history
 	profiler profiler
 	starts   int64
-	// The first job submitted within the last hour, and the first not counted;
-	// those between are so many, members of groups counted.
+	// Jobs from recent to before counted were submitted within the last hour: inHour
+	// in number, weighted by JobMembers.
 	recent, counted simulator.ID
 	inHour          int
 }
@@ -81,7 +82,7 @@ type policy struct {
 type job struct {
 	estimate time.Duration // of the run time, when submitted
 	key      int64
-	partner  simulator.ID // -1 for nobody
+	partner  simulator.ID // shares its GPUs, or -1
 	offers   bool         // is among the partners
 	started  int64        // counts starts, with Quirks.PlanOrder
 }
@@ -137,7 +138,7 @@ func (p *policy) rank(j simulator.ID) int64 {
 	return math.MaxInt64
 }
 
-// wait puts a job into the main queue.
+// wait adds a job to the main queue.
 func (p *policy) wait(j simulator.ID) {
 	p.plan.SetPool(j, 0)
 	p.plan.AllowSpread(j, false) // the policy of which this run is a fork may have relaxed it
@@ -148,8 +149,7 @@ func (p *policy) wait(j simulator.ID) {
 	p.queue.add(p.of(p.s.JobDemand(j)), load, p.s.JobConstraint(j), lanes.Entry{Key: p.jobs[j].key, ID: j})
 }
 
-// mayShare reports whether a job is one whose load is known and that fits a
-// node. What a job has run since it left the profiler does not matter.
+// mayShare reports whether a job's load is known and the job fits a node.
 func (p *policy) mayShare(j simulator.ID) bool {
 	if p.pairs.limit == Off || p.s.JobDemand(j) > p.profiler.perNode {
 		return false
@@ -157,8 +157,8 @@ func (p *policy) mayShare(j simulator.ID) bool {
 	return p.profiler.nodes == 0 || p.profiled(j)
 }
 
-// profiled reports whether a job has been through the profiler, which is the
-// only place where jobs are stopped.
+// profiled reports whether a job has been through the profiler. Jobs are preempted
+// nowhere else.
 func (p *policy) profiled(j simulator.ID) bool {
 	n := p.s.JobStarts(j)
 	if p.s.JobRunning(j) {
@@ -167,7 +167,7 @@ func (p *policy) profiled(j simulator.ID) bool {
 	return n > 0
 }
 
-// offer makes a running job that is alone on its GPUs a possible partner.
+// offer adds a running job without a partner to the possible partners.
 func (p *policy) offer(j simulator.ID) {
 	if p.jobs[j].offers || p.s.JobShares(j) || !p.mayShare(j) {
 		return
@@ -197,7 +197,7 @@ func (p *policy) withdraw(j simulator.ID) {
 	}
 }
 
-// of is the partners of a width.
+// of returns the possible partners of a width.
 func (p *policy) of(width int) *partners {
 	for _, c := range p.partners {
 		if c.width == width {
@@ -247,8 +247,8 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		case blocks:
 			return
 		default:
-			// The jobs behind of the same kind find no place either. None of this width
-			// starts alone any more, which could be their partner.
+			// Jobs behind of the same kind find no place either: no job of this width
+			// starts alone any more, so there are no new partners.
 			p.queue.close(in)
 		}
 	}
@@ -292,7 +292,7 @@ func (p *policy) sharing() bool {
 	return float64(p.inHour) > p.loadAbove
 }
 
-// mate is the first possible partner for a job of a lane, -1 if there is none.
+// mate returns the first possible partner for a job of a lane, or -1.
 func (p *policy) mate(h head) simulator.ID {
 	l, key := h.lane, h.Key
 	if l.load == unknown {

@@ -12,8 +12,8 @@ import (
 // pool is the nodes of the profiler.
 const pool = 1
 
-// profiler runs new jobs for a short time on nodes of its own, narrow ones
-// first; one that finds no place blocks those behind it, which are not narrower.
+// profiler runs new jobs for a short time on nodes of its own, narrow jobs first. A
+// job that finds no place blocks those behind it, which are at least as wide.
 type profiler struct {
 	want   int // nodes
 	time   time.Duration
@@ -21,11 +21,11 @@ type profiler struct {
 
 	s     *simulator.View
 	plan  *simulator.Plan
-	nodes int // that it could have: fewer than the cluster
+	nodes int // want, but fewer than the cluster's
 	// GPUs of a node, and of all nodes beside it.
 	perNode, beside int
 	open            bool
-	wide            int     // active jobs that need the nodes
+	wide            int     // active jobs that need the profiler's nodes
 	queue           []line  // by width
 	state           []stage // by job
 	over            []simulator.ID
@@ -68,12 +68,12 @@ func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {
 	plan.Partition(p.nodes)
 }
 
-// needs reports whether a job finds no place beside the profiler.
+// needs reports whether a job is wider than the nodes beside the profiler.
 func (p *profiler) needs(j simulator.ID) bool {
 	return p.s.JobDemand(j) > p.beside
 }
 
-// admit takes a job in, if it is to be profiled or is.
+// admit adds a job that is to be profiled, or is being profiled.
 func (p *profiler) admit(j simulator.ID) {
 	p.state = lanes.Grow(p.state, j)
 	p.state[j] = outside
@@ -83,7 +83,7 @@ func (p *profiler) admit(j simulator.ID) {
 		p.wide++
 	case p.s.JobGPUs(j) > p.nodes*p.factor || p.s.JobDemand(j) > p.nodes*p.perNode:
 	case p.s.JobRunning(j):
-		// Nobody shares GPUs in the profiler: a pair found there stays one.
+		// Jobs do not share GPUs in the profiler: a pair found there stays a pair.
 		if p.s.JobPool(j) == pool && p.s.JobStarts(j) == 1 && p.s.JobPartner(j) < 0 {
 			p.state[j] = profiled
 			p.plan.SetQuantum(j, p.s.JobSince(j)+p.time)
@@ -95,7 +95,7 @@ func (p *profiler) admit(j simulator.ID) {
 	}
 }
 
-// line is the line of a width.
+// line returns the queue of a width.
 func (p *profiler) line(gpus int) *line {
 	i, ok := slices.BinarySearchFunc(p.queue, gpus, func(l line, g int) int { return l.gpus - g })
 	if !ok {
@@ -156,7 +156,7 @@ func (p *profiler) decide(main *policy, plan *simulator.Plan) {
 			case !p.open:
 				p.release(main, e.ID)
 			case !p.s.QuotaAllows(e.ID):
-				i++ // nobody waits behind another tenant's quota
+				i++ // a tenant's quota does not block other tenants
 				continue
 			case !plan.Start(e.ID):
 				return
@@ -169,7 +169,7 @@ func (p *profiler) decide(main *policy, plan *simulator.Plan) {
 	}
 }
 
-// release hands a job over to the main queue.
+// release moves a job to the main queue.
 func (p *profiler) release(main *policy, j simulator.ID) {
 	p.state[j] = outside
 	main.jobs[j].key = main.rank(j)

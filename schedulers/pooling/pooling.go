@@ -53,15 +53,15 @@ type policy struct {
 	tenants []tenant
 	stop    []simulator.ID
 	one     [1]simulator.ID
-	idle    int // that all tenants leave to others
+	idle    int // GPUs of quotas that may be borrowed; -1 if not computed
 	planned bool
 }
 
-// tenant is what is known of a tenant.
+// tenant is the state of a tenant.
 type tenant struct {
 	quota  int
 	keep   int // never lent
-	most   int // that all others could ever lend together
+	most   int // GPUs that all others could ever lend together
 	weight float64
 	wait   lanes.Lanes
 	claim  int        // GPUs asked for by waiting jobs that fit the quota
@@ -92,7 +92,7 @@ func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 	}
 }
 
-// weight divides borrowed GPUs. A tenant without any gets the least of all.
+// weight is a tenant's weight in the division of borrowed GPUs, at least 1e-9.
 func (p *policy) weight(tenant int) float64 {
 	w := 1.0
 	if p.weights != "equal" {
@@ -103,7 +103,7 @@ func (p *policy) weight(tenant int) float64 {
 	return max(w, 1e-9)
 }
 
-// lent is how many of idle GPUs are lent.
+// lent is the number of idle GPUs that are lent.
 func (p *policy) lent(idle int) int {
 	if p.s.Quota() != simulator.QuotaBorrow {
 		return 0
@@ -124,7 +124,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	}
 	p.waits(j)
 	if due := p.s.JobSince(j) + p.grace; !p.planned && due > p.s.Now() && p.s.JobDemand(j) <= p.tenantOf(j).quota {
-		p.plan.WakeAt(due) // it may have been asked for before the run was resumed
+		p.plan.WakeAt(due) // the request may precede the resumption
 	}
 }
 
@@ -136,7 +136,7 @@ func (p *policy) waits(j simulator.ID) {
 	}
 }
 
-// runs notes that a waiting job has been started; it is out of its lane.
+// runs moves a started job, removed from its lane, to the running jobs.
 func (p *policy) runs(j simulator.ID) {
 	t, g := p.tenantOf(j), p.s.JobDemand(j)
 	if g <= t.quota {
@@ -158,8 +158,8 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	p.borrow(plan)
 }
 
-// own starts a tenant's jobs that its quota has room for, and reclaims what is
-// lent for those that have waited long enough.
+// own starts a tenant's jobs that fit its quota, and reclaims lent GPUs for those
+// that have waited for the grace time.
 func (p *policy) own(plan *simulator.Plan, tenant int) {
 	t := &p.tenants[tenant]
 	if t.wait.Len() == 0 {
@@ -181,15 +181,15 @@ func (p *policy) own(plan *simulator.Plan, tenant int) {
 			p.runs(e.ID)
 			continue
 		}
-		// The first of a width is the one whose grace counts for those behind it.
+		// The grace time of the first job of a width holds for those behind it.
 		if t.wait.Close(in); !p.backfill {
 			return
 		}
 	}
 }
 
-// reclaim starts a job that its tenant's quota has room for on GPUs of
-// borrowers, if it is due and a place can be made.
+// reclaim starts a job that fits its tenant's quota on GPUs of borrowers, if its
+// grace time is over and preemption can make a place.
 func (p *policy) reclaim(plan *simulator.Plan, j simulator.ID) bool {
 	if p.s.BeyondQuota() == 0 {
 		return false
@@ -198,8 +198,8 @@ func (p *policy) reclaim(plan *simulator.Plan, j simulator.ID) bool {
 		p.plan.WakeAt(due)
 		return false
 	}
-	// The fewest borrowers that have enough GPUs, and if their places do not do,
-	// all of them: nobody is stopped in vain.
+	// First the fewest borrowers with enough GPUs; if their nodes do not suffice, all
+	// of them. Exchange preempts none in vain.
 	need := p.s.JobDemand(j) - plan.Free()
 	for _, enough := range [...]int{need, math.MaxInt} {
 		if p.borrowers(enough); len(p.stop) == 0 {
@@ -219,8 +219,8 @@ func (p *policy) reclaim(plan *simulator.Plan, j simulator.ID) bool {
 	return false
 }
 
-// stopped moves a job that no longer runs. The order of the running list is by
-// the start of the spell that is over.
+// stopped moves a preempted job to the waiting jobs. The running list is ordered
+// by the start of the spell that ended.
 func (p *policy) stopped(j simulator.ID) {
 	t := p.tenantOf(j)
 	for k := t.run.Len() - 1; k >= 0; k-- {
@@ -232,9 +232,9 @@ func (p *policy) stopped(j simulator.ID) {
 	p.waits(j)
 }
 
-// borrowers lists whom to stop to have a number of GPUs, whoever is to keep
-// running if possible first: jobs of tenants that hold more than their quotas,
-// down to these. Jobs no wider than what their tenant borrows are preferred.
+// borrowers lists the jobs to preempt for a number of GPUs, the last choice first:
+// jobs of tenants above their quotas, down to the quotas. Jobs no wider than what
+// their tenant borrows are preferred.
 func (p *policy) borrowers(enough int) {
 	p.stop = p.stop[:0]
 	for i := range p.tenants {
@@ -269,14 +269,14 @@ func (p *policy) borrowers(enough int) {
 			}
 		}
 	}
-	// Exchange lets the first of the list run on first: the last to be chosen.
+	// Exchange spares the first of the list first: the last choice.
 	for a, b := 0, len(p.stop)-1; a < b; a, b = a+1, b-1 {
 		p.stop[a], p.stop[b] = p.stop[b], p.stop[a]
 	}
 }
 
-// leaves is the number of GPUs that a tenant leaves to others: what it neither
-// holds nor asks for, nor keeps.
+// leaves is the number of GPUs that a tenant lends: neither held, nor asked for,
+// nor guaranteed.
 func (p *policy) leaves(tenant int) int {
 	t := &p.tenants[tenant]
 	claim := t.claim
@@ -289,8 +289,8 @@ func (p *policy) leaves(tenant int) int {
 	return p.lent(max(0, t.quota-max(t.keep, p.s.TenantHeld(tenant)+claim)))
 }
 
-// borrow starts jobs beyond their quotas: those of the tenant that holds the
-// least beyond its quota for its weight first.
+// borrow starts jobs beyond their quotas, first of the tenant that holds the least
+// beyond its quota for its weight.
 func (p *policy) borrow(plan *simulator.Plan) {
 	for i := range p.tenants {
 		p.tenants[i].shut = p.tenants[i].wait.Len() == 0

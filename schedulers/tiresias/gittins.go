@@ -24,7 +24,7 @@ const (
 
 // Of the past jobs that reached a step of the index, seven in ten reach the
 // next, so that most jobs see few steps and the long ones, where the index
-// matters, are told apart. Beyond the last step fewer than eight are left to
+// matters, are distinguished. Beyond the last step fewer than eight are left to
 // learn from. Steps at even quantiles cost three times as much and are worse.
 const (
 	stepReach = 0.7
@@ -129,7 +129,7 @@ func (x *index) at(attained time.Duration) (key int32, until time.Duration) {
 type history struct {
 	services []time.Duration
 	learnt   int
-	next     int // learn when there are so many
+	next     int // number of services at which to learn
 }
 
 // begin takes what was known before the run, and what has ended in it so far.

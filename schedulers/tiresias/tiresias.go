@@ -9,13 +9,13 @@
 //
 // With the Gittins index (section 3.2.2) the jobs of a queue are in order of how
 // likely they are to end soon for the service that takes, which is learnt from
-// the services that past jobs took: those given (simulator.Options.Services)
-// and those that end in the run. Without any it is the order of submission.
+// the services of past jobs: those given (simulator.Options.Services) and those of
+// jobs that end in the run. Without any it is the order of submission.
 //
-// Unlike the original release, levels change exactly when a threshold is
-// reached, the starve limit is an absolute time (AutoSched section 5.3),
-// spreading slows a job down, and the index is constant over steps of service,
-// so that it changes at instants known ahead. NewOriginal is the release's way.
+// Unlike the original release (schedulers/internal/peers), levels change exactly
+// when a threshold is reached, the starve limit is an absolute time (AutoSched
+// section 5.3), spreading slows a job down, and the index is constant over steps of
+// service, so that it changes at instants known ahead.
 package tiresias
 
 import (
@@ -68,9 +68,9 @@ type policy struct {
 	// at which they are promoted; entries of jobs that run again by then are stale.
 	starving lanes.List
 	chosen   lanes.Shares
-	// still says that the last plan moved nobody and that nothing happened since
-	// but arrivals that ask for more than rest, what the first queue left of the
-	// quota. They come last there, so that choosing again would give the same.
+	// still means that the last plan moved no job and that only jobs wider than rest,
+	// the quota left after the first queue, arrived since. They come last in that
+	// queue, so that choosing again would give the same.
 	still bool
 	rest  int
 }
@@ -127,8 +127,8 @@ func (p *policy) levelOf(service time.Duration) int8 {
 	return level
 }
 
-// Report implements simulator.Reporter: a promotion forgets service, which a
-// job's events alone do not tell.
+// Report implements simulator.Reporter: a promotion resets service, which does not
+// follow from a job's events.
 func (p *policy) Report(j simulator.ID) simulator.Seen {
 	return simulator.Seen{LevelAttained: p.s.JobAttained(j) - p.memory[j].forgot, HasLevel: true}
 }
@@ -152,8 +152,8 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.waits(j)
 }
 
-// rank finds the queue of a job that is in none, and its place in it, and returns
-// the service that tells.
+// rank sets the level and the key of a job that is in no queue, and returns the
+// service from which they follow.
 func (p *policy) rank(j simulator.ID) time.Duration {
 	m, service := &p.memory[j], p.service(j)
 	m.level = p.levelOf(service)
@@ -163,18 +163,18 @@ func (p *policy) rank(j simulator.ID) time.Duration {
 	return service
 }
 
-// lift makes a job that is in no queue belong to the first, with no service.
+// lift promotes a job that is in no queue to the first level, with no service.
 func (p *policy) lift(j simulator.ID) {
 	p.memory[j].forgot = p.s.JobAttained(j)
 	p.rank(j)
 }
 
-// starves reports whether a waiting job goes back to the first queue in time.
+// starves reports whether a waiting job will be promoted at the starve limit.
 func (p *policy) starves(j simulator.ID) bool {
 	return p.starve > 0 && p.memory[j].level > 0 && p.s.JobStarts(j) > 0
 }
 
-// runs puts a running job with a service into its queue.
+// runs adds a running job to its queue.
 func (p *policy) runs(j simulator.ID, service time.Duration) {
 	level := p.memory[j].level
 	p.queues[level].run.Insert(p.entry(j))
@@ -191,8 +191,7 @@ func (p *policy) runs(j simulator.ID, service time.Duration) {
 	}
 }
 
-// until is the service at which a job that has received some is to be looked at
-// again.
+// until is the service at which a job's level or key changes next.
 func (p *policy) until(j simulator.ID, service time.Duration) time.Duration {
 	until := time.Duration(math.MaxInt64)
 	if level := int(p.memory[j].level); level < len(p.limits) {
@@ -205,7 +204,7 @@ func (p *policy) until(j simulator.ID, service time.Duration) time.Duration {
 	return until
 }
 
-// waits puts a waiting job into its queue.
+// waits adds a waiting job to its queue.
 func (p *policy) waits(j simulator.ID) {
 	p.plan.AllowSpread(j, p.pack > 0 && p.s.JobSkew(j) <= p.pack)
 	p.queues[p.memory[j].level].wait.Add(p.s.JobDemand(j), p.s.MaySpread(j), p.entry(j))
@@ -216,7 +215,7 @@ func (p *policy) waits(j simulator.ID) {
 	p.watch()
 }
 
-// watch asks for a plan when the next job is to be promoted.
+// watch requests a plan at the next promotion.
 func (p *policy) watch() {
 	if p.starving.Len() > 0 {
 		p.plan.WakeAt(time.Duration(p.starving.At(0).Key))
@@ -229,7 +228,7 @@ func (p *policy) entry(j simulator.ID) lanes.Entry {
 	return lanes.Entry{Key: int64(p.memory[j].key), ID: j, Width: int32(p.s.JobDemand(j))}
 }
 
-// leaves takes a job that ran out of its queue.
+// leaves removes a running job from its queue.
 func (p *policy) leaves(j simulator.ID) {
 	p.queues[p.memory[j].level].run.Remove(p.entry(j))
 }
@@ -242,7 +241,7 @@ func (p *policy) Finish(j simulator.ID) {
 	}
 }
 
-// learn makes the index anew if enough jobs have ended, and ranks all by it.
+// learn rebuilds the index if enough jobs have ended, and ranks all jobs by it.
 func (p *policy) learn() {
 	sample, ok := p.past.due()
 	if !ok {
@@ -276,14 +275,14 @@ func (p *policy) learn() {
 	}
 }
 
-// Quantum lets a job that reached its threshold sink.
+// Quantum demotes a job that reached its threshold.
 func (p *policy) Quantum(j simulator.ID) {
 	p.still = false
 	p.leaves(j)
 	p.runs(j, p.rank(j))
 }
 
-// promote lifts the jobs that have waited too long.
+// promote promotes the jobs that reached the starve limit.
 func (p *policy) promote() {
 	for p.starving.Len() > 0 {
 		a := p.starving.At(0)
@@ -326,8 +325,8 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	p.watch()
 }
 
-// choose walks the queues with a quota of all GPUs and lists who should start
-// and stop. Whoever does not fit the rest of the quota is passed over.
+// choose walks the queues with a quota of all GPUs and lists the jobs to start and
+// to stop. Jobs that do not fit the rest of the quota are passed over.
 func (p *policy) choose() {
 	p.chosen.Reset(p.s)
 	quota := p.s.TotalGPUs()
@@ -364,8 +363,8 @@ func (p *policy) settle(plan *simulator.Plan) {
 	}
 }
 
-// backfill gives what the chosen jobs could not use to whoever fits there, and
-// reports whether anybody does.
+// backfill starts waiting jobs on the GPUs that the chosen jobs could not use, and
+// reports whether it started any.
 func (p *policy) backfill(plan *simulator.Plan) bool {
 	started := false
 	for i := range p.queues {

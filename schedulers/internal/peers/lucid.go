@@ -9,7 +9,7 @@ import (
 )
 
 // LucidSRTF is the preemptive shortest remaining time first of the simulator that
-// Lucid's authors published. It is told true durations, orders waiting and running
+// Lucid's authors published. It knows true durations, orders waiting and running
 // jobs together, waiting ones first among equals, and decides again whenever a
 // running job overtakes a waiting one in a way that matters. It wants an
 // Options.Round of a second.

@@ -12,7 +12,7 @@ import (
 
 // TitanShortest is the shortest-first of TitanSched. It chooses the waiting jobs
 // that fit the number of free GPUs, shortest first, and places them widest first;
-// those that find no place wait on. It is told true durations.
+// those that find no place wait on. It knows true durations.
 func TitanShortest() simulator.Policy { return &titanShortest{} }
 
 type titanShortest struct {

@@ -18,7 +18,7 @@ type Trial struct {
 	New    func(space.Config) simulator.Policy
 	Set    []string // parameters, as name=value
 	GPUs   int
-	// Told says whether the scheduler is told run times.
+	// Told gives the scheduler true run times as estimates.
 	Told bool
 	Jobs []workload.Job
 }
@@ -52,7 +52,7 @@ func (r Trial) Run(t *testing.T) ([]simulator.Outcome, simulator.Summary) {
 	return sim.Outcomes(nil), sim.Summarize()
 }
 
-// Job asks for GPUs at an instant in seconds, and runs for so many.
+// Job makes a job of a submission and a run time in seconds, and a number of GPUs.
 func Job(id string, submit, seconds float64, gpus int) workload.Job {
 	return workload.Job{ID: id, Submit: Seconds(submit), Duration: Seconds(seconds), GPUs: workload.GPUs(gpus), Model: "resnet50"}
 }
