@@ -107,19 +107,11 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 			return nil, err
 		}
 	}
-	first, last := in.trace.Span()
-	in.from, in.to = first, last+1
-	if f.from != "" {
-		if in.from, err = trace.ParseInstant(in.trace, f.from); err != nil {
-			return nil, usageError{fmt.Errorf("--from: %w", err)}
-		}
-	}
-	if f.to != "" {
-		if in.to, err = trace.ParseInstant(in.trace, f.to); err != nil {
-			return nil, usageError{fmt.Errorf("--to: %w", err)}
-		}
+	if in.from, in.to, err = window(in.trace, f.from, f.to); err != nil {
+		return nil, err
 	}
 	if in.to <= in.from {
+		first, last := in.trace.Span()
 		clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
 		return nil, usageError{fmt.Errorf("--to (%s) is not after --from (%s); %s has submissions from %s to %s",
 			clock(in.to), clock(in.from), f.trace, clock(first), clock(last))}
@@ -141,6 +133,24 @@ func checkInstant(flag, text string) error {
 		return usageError{fmt.Errorf("--%s: %w", flag, err)}
 	}
 	return nil
+}
+
+// window reads --from and --to on a trace; "" is its first submission, and after
+// its last.
+func window(w *workload.Workload, fromText, toText string) (from, to time.Duration, err error) {
+	from, to = w.Span()
+	to++
+	if fromText != "" {
+		if from, err = trace.ParseInstant(w, fromText); err != nil {
+			return 0, 0, usageError{fmt.Errorf("--from: %w", err)}
+		}
+	}
+	if toText != "" {
+		if to, err = trace.ParseInstant(w, toText); err != nil {
+			return 0, 0, usageError{fmt.Errorf("--to: %w", err)}
+		}
+	}
+	return from, to, nil
 }
 
 // configured are the scheduler and the configuration that the flags name.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,87 +14,113 @@ import (
 	"github.com/autosched/autosched/generation/durations"
 )
 
+// predictEvalOptions are the flags of predict eval.
+type predictEvalOptions struct {
+	predictFlags
+	methods, model string
+	share          float64
+	ablate         bool
+
+	given    func(flag string) bool
+	evaluate durations.EvaluateOptions // after check
+}
+
 func newPredictEvalCmd() *cobra.Command {
-	var f predictFlags
-	var methods, model string
-	var share float64
-	var ablate bool
+	var o predictEvalOptions
 	cmd := &cobra.Command{
 		Use:   "eval --trace TRACE",
 		Short: "Score predictions on the later jobs of a trace",
-		Long: `Eval learns from the jobs submitted first (70 %) and asks about the others, at four
-kinds of instants:
+		Long: `Eval learns from the jobs submitted first (70 %) and queries the predictors about
+the others, at four kinds of instants:
 
 ` + kindList() + `
-What a predictor scores depends on the kind more than on the predictor, so that
-each is shown beside the most frequent class (of that kind's questions in
-training) and the elapsed-time rule (the most frequent class of jobs that ran
-longer), and for undecided questions separately: those about jobs that have run
-for less than 4 h, so that their class is open. ECE is the calibration error; KS
-the distance (Kolmogorov-Smirnov) of remaining times drawn by class from the true
-ones of these held-back jobs, beside that of times drawn from history alone.
+Scores depend more on the kind of query than on the predictor. Each is therefore
+shown beside the most frequent class (of that kind's queries in training) and the
+elapsed-time rule (the most frequent class of jobs that ran longer), and apart for
+undecided queries: those about jobs that have run for less than 4 h, so that their
+class is open. ECE is the expected calibration error; KS the Kolmogorov-Smirnov
+distance between remaining times drawn by class and the true ones of the held-out
+jobs, beside that of times drawn from history alone.
 
-With --model nothing is learnt: the model is asked about every job of the window
-but those it has learnt from.`,
+With --model no model is trained: the given one is scored on every job of the
+window except those of its training.`,
 		Example: `  autosched predict eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
   autosched predict eval --trace jobs.csv.gz --methods all --ablate
   autosched predict eval --trace jobs.csv.gz --model durations.model --json | jq .queries`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := durations.EvaluateOptions{TrainShare: share, Ablate: ablate, Seed: f.seed, Workers: f.workers}
-			switch {
-			case share <= 0 || share >= 1:
-				return usageError{fmt.Errorf("--train-share: %g is not between 0 and 1", share)}
-			case methods == "all":
-				o.Methods = methodNames()
-			default:
-				o.Methods = splitList(methods)
-			}
-			if err := checkList(cmd.Flags().Changed, "methods", o.Methods); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
-			for _, name := range o.Methods {
-				if _, err := durations.MethodNamed(name); err != nil {
-					return usageError{fmt.Errorf("--methods: %w", err)}
-				}
-			}
-			if model != "" {
-				if cmd.Flags().Changed("methods") || cmd.Flags().Changed("train-share") || ablate {
-					return usageError{fmt.Errorf("--model: is asked as it is; --methods, --train-share and --ablate learn others")}
-				}
-				var err error
-				if o.Model, err = readModel(model); err != nil {
-					return fmt.Errorf("--model: %w", err)
-				}
-			}
-			in, err := f.load(cmd.Context(), cmd)
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			line := newProgressLine(cmd.ErrOrStderr())
-			defer line.clear()
-			o.Progress = func(what string, done, of int) { line.show("%s: %d of %d", what, done, of) }
-			got, err := durations.Evaluate(cmd.Context(), in.history, in.trace.Zero(), o, time.Now)
-			if err != nil {
-				return err
-			}
-			line.clear()
-			r := evalReport{Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Cut: in.trace.Clock(got.CutAt), Seed: f.seed, Evaluation: got}
-			if f.json {
-				return printJSON(cmd.OutOrStdout(), r)
-			}
-			return r.print(cmd.OutOrStdout())
+			return show(cmd.OutOrStdout(), o.json, r, r.print)
 		},
 	}
-	f.add(cmd)
+	o.given = cmd.Flags().Changed
+	o.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&methods, "methods", durations.DefaultMethod, "methods to compare, comma-separated, the first in detail: "+strings.Join(methodNames(), ", ")+", or all")
-	fl.Float64Var(&share, "train-share", .7, "share of the jobs, the first submitted, to learn from")
-	fl.BoolVar(&ablate, "ablate", false, "also learn without each part of the features, and from the paper's alone")
-	fl.StringVar(&model, "model", "", "model file to ask instead of learning one")
+	fl.StringVar(&o.methods, "methods", durations.DefaultMethod,
+		"methods to compare, comma-separated, the first in detail: "+strings.Join(methodNames(), ", ")+", or all")
+	fl.Float64Var(&o.share, "train-share", .7, "share of the jobs, the first submitted, to learn from")
+	fl.BoolVar(&o.ablate, "ablate", false,
+		"also learn without each part of the features, and from those of the AutoSched paper alone")
+	fl.StringVar(&o.model, "model", "", "model file to score instead of learning one")
 	return cmd
 }
 
+// check checks the flags and reads the model.
+func (o *predictEvalOptions) check() error {
+	o.evaluate = durations.EvaluateOptions{TrainShare: o.share, Ablate: o.ablate, Seed: o.seed, Workers: o.workers}
+	e := &o.evaluate
+	switch {
+	case !(o.share > 0 && o.share < 1):
+		return usageError{fmt.Errorf("--train-share: %g is not between 0 and 1", o.share)}
+	case o.methods == "all":
+		e.Methods = methodNames()
+	default:
+		e.Methods = splitList(o.methods)
+	}
+	if err := checkList(o.given, "methods", e.Methods); err != nil {
+		return err
+	}
+	for _, name := range e.Methods {
+		if _, err := durations.MethodNamed(name); err != nil {
+			return usageError{fmt.Errorf("--methods: %w", err)}
+		}
+	}
+	if err := o.predictFlags.check(); err != nil || o.model == "" {
+		return err
+	}
+	if o.given("methods") || o.given("train-share") || o.ablate {
+		return usageError{errors.New("--model: is asked as it is; --methods, --train-share and --ablate learn others")}
+	}
+	var err error
+	if e.Model, err = readModel(o.model); err != nil {
+		return fmt.Errorf("--model: %w", err)
+	}
+	return nil
+}
+
+// run learns and scores. Notes and progress go to notes.
+func (o *predictEvalOptions) run(ctx context.Context, notes io.Writer) (*evalReport, error) {
+	in, err := o.load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	line := newProgressLine(notes)
+	defer line.clear()
+	e := o.evaluate
+	e.Progress = func(what string, done, of int) { line.show("%s: %d of %d", what, done, of) }
+	got, err := durations.Evaluate(ctx, in.history, in.trace.Zero(), e, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &evalReport{Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Cut: in.trace.Clock(got.CutAt),
+		Seed: o.seed, Evaluation: got}, nil
+}
 func kindList() string {
 	var b strings.Builder
 	for _, k := range durations.Kinds {
@@ -118,14 +146,17 @@ type evalReport struct {
 }
 
 func (r *evalReport) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s%s: learnt from %d jobs (%d questions), asked about %d submitted from %s\n\n", r.Trace, label(r.Synthetic), r.TrainJobs, r.Lessons, r.TestJobs, r.Cut.Format(time.RFC3339))
+	fmt.Fprintf(out, "%s%s: learnt from %d jobs (%d questions), asked about %d submitted from %s\n\n", r.Trace,
+		label(r.Synthetic), r.TrainJobs, r.Lessons, r.TestJobs, r.Cut.Format(time.RFC3339))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "query\tn\taccuracy\tlog-loss\tECE\tmajority\telapsed\tKS\thistory's\tundecided: n\taccuracy\tlog-loss\tmajority\telapsed\t")
+	fmt.Fprintln(w, "query\tn\taccuracy\tlog-loss\tECE\tmajority\telapsed\tKS\thistory's\t"+
+		"undecided: n\taccuracy\tlog-loss\tmajority\telapsed\t")
 	for i := range r.Queries {
 		q := &r.Queries[i]
 		u := &q.Undecided
-		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t\n", q.Kind, q.N, q.Accuracy, q.LogLoss, q.ECE, q.Majority, q.Elapsed, q.KS, q.KSHistory,
-			u.N, u.Accuracy, u.LogLoss, u.Majority, u.Elapsed)
+		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t", q.Kind, q.N, q.Accuracy, q.LogLoss,
+			q.ECE, q.Majority, q.Elapsed, q.KS, q.KSHistory)
+		fmt.Fprintf(w, "%d\t%.3f\t%.3f\t%.3f\t%.3f\t\n", u.N, u.Accuracy, u.LogLoss, u.Majority, u.Elapsed)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,74 +17,97 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
+// predictExplainOptions are the flags of predict explain.
+type predictExplainOptions struct {
+	predictFlags
+	model, job, at string
+	top            int
+
+	learnt *durations.Model // of --model, after check
+}
+
 func newPredictExplainCmd() *cobra.Command {
-	var f predictFlags
-	var model, job, at string
-	var top int
+	var o predictExplainOptions
 	cmd := &cobra.Command{
 		Use:   "explain [--model FILE] [--trace TRACE] [--job ID [--at INSTANT]]",
-		Short: "Show what a model goes by, and why it says what it says of a job",
-		Long: `Explain prints which features a model's trees gain most from: those of --model, or
-of a model learnt from --trace.
+		Short: "Show the feature importance of a model, and explain its prediction for a job",
+		Long: `Explain prints the features from which a model's trees gain most: the model of
+--model, or one trained on --trace.
 
-With --job it asks the model about one job of the trace, at its submission or at
---at, and shows the features that matter: how much of the predicted class's
-probability would be lost (or gained, if negative) if that feature alone had its
-typical value instead.`,
+With --job it predicts one job of the trace, at its submission or at --at, and
+shows the features that matter: how much probability the predicted class would
+lose (or gain, if negative) if that feature alone had its typical value instead.`,
 		Example: `  autosched predict explain --model durations.model
   autosched predict explain --model durations.model --trace jobs.csv.gz --job philly-012345 --at 2017-10-05T12:00:00Z`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case model == "" && f.trace == "":
-				return usageError{fmt.Errorf("name a model file with --model, or a trace to learn one from with --trace")}
-			case job != "" && f.trace == "":
-				return usageError{fmt.Errorf("--job: --trace is missing: the trace that the job is of")}
-			case at != "" && job == "":
-				return usageError{fmt.Errorf("--at: --job is missing: the job to ask about")}
-			case top < 1:
-				return usageError{fmt.Errorf("--top: %d is not positive", top)}
+			if err := o.check(); err != nil {
+				return err
 			}
-			var m *durations.Model
-			var in *predictInput
-			var err error
-			if model != "" {
-				if m, err = readModel(model); err != nil {
-					return fmt.Errorf("--model: %w", err)
-				}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
 			}
-			if f.trace != "" {
-				if in, err = f.load(cmd.Context(), cmd); err != nil {
-					return err
-				}
-			}
-			if m == nil {
-				line := newProgressLine(cmd.ErrOrStderr())
-				defer line.clear()
-				if m, err = durations.Train(cmd.Context(), in.history, in.trace.Zero(), in.trace.Name(), f.learn(line)); err != nil {
-					return err
-				}
-				line.clear()
-			}
-			r := explainReport{Version: m.Version, Trained: m.Trained, Importance: m.Weights()}
-			if job != "" {
-				if r.Job, err = explainJob(m, in, job, at); err != nil {
-					return err
-				}
-			}
-			if f.json {
-				return printJSON(cmd.OutOrStdout(), r)
-			}
-			return r.print(cmd.OutOrStdout(), m, top)
+			return show(cmd.OutOrStdout(), o.json, r, func(w io.Writer) error { return r.print(w, o.top) })
 		},
 	}
-	f.add(cmd)
+	o.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&model, "model", "", "model file (default: learn one from the trace)")
-	fl.StringVar(&job, "job", "", "job to ask about")
-	fl.StringVar(&at, "at", "", "instant to ask at, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h (default: the job's submission)")
-	fl.IntVar(&top, "top", 15, "features to show")
+	fl.StringVar(&o.model, "model", "", "model file (default: learn one from the trace)")
+	fl.StringVar(&o.job, "job", "", "job to predict")
+	fl.StringVar(&o.at, "at", "",
+		"instant of the prediction, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h "+
+			"(default: the job's submission)")
+	fl.IntVar(&o.top, "top", 15, "features to show")
 	return cmd
+}
+
+// check checks the flags and reads the model.
+func (o *predictExplainOptions) check() error {
+	switch {
+	case o.model == "" && o.trace == "":
+		return usageError{errors.New("name a model file with --model, or a trace to learn one from with --trace")}
+	case o.job != "" && o.trace == "":
+		return usageError{errors.New("--job: --trace is missing: the trace that the job is of")}
+	case o.at != "" && o.job == "":
+		return usageError{errors.New("--at: --job is missing: the job to ask about")}
+	case o.top < 1:
+		return usageError{fmt.Errorf("--top: %d is not positive", o.top)}
+	}
+	if err := cmp.Or(o.checkWindow(), checkInstant("at", o.at)); err != nil || o.model == "" {
+		return err
+	}
+	var err error
+	if o.learnt, err = readModel(o.model); err != nil {
+		return fmt.Errorf("--model: %w", err)
+	}
+	return nil
+}
+
+// run explains the model, or its prediction for a job. Notes and progress go to
+// notes.
+func (o *predictExplainOptions) run(ctx context.Context, notes io.Writer) (*explainReport, error) {
+	var in *predictInput
+	var err error
+	if o.trace != "" {
+		if in, err = o.load(ctx, notes); err != nil {
+			return nil, err
+		}
+	}
+	m := o.learnt
+	if m == nil {
+		line := newProgressLine(notes)
+		m, err = durations.Train(ctx, in.history, in.trace.Zero(), in.trace.Name(), o.learn(line))
+		line.clear()
+		if err != nil {
+			return nil, err
+		}
+	}
+	r := &explainReport{Version: m.Version, Trained: m.Trained, Importance: m.Weights(), model: m}
+	if o.job != "" {
+		r.Job, err = explainJob(m, in, o.job, o.at)
+	}
+	return r, err
 }
 
 type explainReport struct {
@@ -89,6 +115,8 @@ type explainReport struct {
 	Trained    durations.Window   `json:"trained"`
 	Importance []durations.Weight `json:"importance"`
 	Job        *jobExplained      `json:"job,omitempty"`
+
+	model *durations.Model
 }
 
 type jobExplained struct {
@@ -100,6 +128,7 @@ type jobExplained struct {
 	Reasons   []durations.Reason `json:"reasons"`
 }
 
+// explainJob predicts a job at an instant, "" for its submission.
 func explainJob(m *durations.Model, in *predictInput, id, at string) (*jobExplained, error) {
 	n := slices.IndexFunc(in.history, func(r durations.Record) bool { return r.ID == id })
 	if n < 0 {
@@ -113,7 +142,8 @@ func explainJob(m *durations.Model, in *predictInput, id, at string) (*jobExplai
 			return nil, usageError{fmt.Errorf("--at: %w", err)}
 		}
 		if instant < r.Submit || instant >= r.Until {
-			return nil, usageError{fmt.Errorf("--at: %s runs from %s to %s", id, in.trace.Clock(r.Submit).Format(time.RFC3339), in.trace.Clock(r.Until).Format(time.RFC3339))}
+			return nil, usageError{fmt.Errorf("--at: %s runs from %s to %s", id,
+				in.trace.Clock(r.Submit).Format(time.RFC3339), in.trace.Clock(r.Until).Format(time.RFC3339))}
 		}
 	}
 	t, err := durations.NewTracker(in.history, in.trace.Zero())
@@ -127,7 +157,8 @@ func explainJob(m *durations.Model, in *predictInput, id, at string) (*jobExplai
 	if err != nil {
 		return nil, err
 	}
-	out := &jobExplained{ID: id, At: in.trace.Clock(instant), P: map[string]float64{}, Actual: durations.ClassNames[durations.ClassOf(r.Ran)], Reasons: reasons}
+	out := &jobExplained{ID: id, At: in.trace.Clock(instant), P: map[string]float64{},
+		Actual: durations.ClassNames[durations.ClassOf(r.Ran)], Reasons: reasons}
 	best := 0
 	for c, v := range p {
 		out.P[durations.ClassNames[c]] = v
@@ -139,33 +170,33 @@ func explainJob(m *durations.Model, in *predictInput, id, at string) (*jobExplai
 	return out, nil
 }
 
-func (r *explainReport) print(w io.Writer, m *durations.Model, top int) error {
-	if r.Job == nil {
-		if err := printModel(w, m); err != nil {
-			return err
-		}
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "\nFEATURE\tPART\tSHARE OF THE GAIN")
-		for i, x := range r.Importance {
-			if i == top {
-				fmt.Fprintf(t, "... %d more\n", len(r.Importance)-top)
-				break
-			}
-			fmt.Fprintf(t, "%s\t%s\t%.1f %%\n", x.Feature, x.Part, 100*x.Share)
-		}
-		return t.Flush()
+func (r *explainReport) print(w io.Writer, top int) error {
+	if r.Job != nil {
+		return r.Job.print(w, top)
 	}
-	j := r.Job
+	if err := printModel(w, r.model); err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\nFEATURE\tPART\tSHARE OF THE GAIN")
+	for i, x := range r.Importance {
+		if i == top {
+			fmt.Fprintf(t, "... %d more\n", len(r.Importance)-top)
+			break
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.1f %%\n", x.Feature, x.Part, 100*x.Share)
+	}
+	return t.Flush()
+}
+
+func (j *jobExplained) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s at %s: predicted %s; it ran %s\n\n", j.ID, j.At.Format(time.RFC3339), j.Predicted, j.Actual)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range durations.ClassNames {
 		fmt.Fprintf(t, "%s\t%.3f\n", c, j.P[c])
 	}
 	fmt.Fprintln(t, "\nFEATURE\tPART\tVALUE\tTYPICAL\tEFFECT")
-	for i, x := range j.Reasons {
-		if i == top {
-			break
-		}
+	for _, x := range j.Reasons[:min(top, len(j.Reasons))] {
 		value := "unknown"
 		if !x.Missing {
 			value = featureText(x.Feature, x.Value)
@@ -181,25 +212,4 @@ func featureText(name string, v float64) string {
 		return span(math.Expm1(v))
 	}
 	return fmt.Sprintf("%.3g", v)
-}
-
-func printModel(w io.Writer, m *durations.Model) error {
-	fmt.Fprintf(w, "model %s", m.Version)
-	if m.Trained.Jobs == 0 {
-		fmt.Fprintf(w, ": LightGBM text of %d features, without a header\n", len(m.Features))
-		return nil
-	}
-	fmt.Fprintf(w, ": %d features, learnt from %d jobs submitted from %s to %s\n", len(m.Features), m.Trained.Jobs, m.Trained.From.Format(time.RFC3339), m.Trained.To.Format(time.RFC3339))
-	if m.Parent != "" {
-		fmt.Fprintf(w, "refitted from %s\n", m.Parent)
-	}
-	fmt.Fprintf(w, "scores on the %d jobs held back after them:\n", m.Held.Jobs)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "query\tn\taccuracy\tlog-loss\tECE\t")
-	for _, k := range durations.Kinds {
-		if s, ok := m.Scores[k.Name]; ok {
-			fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\t%.3f\t\n", k.Name, s.N, s.Accuracy, s.LogLoss, s.ECE)
-		}
-	}
-	return t.Flush()
 }
