@@ -9,50 +9,52 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// basis is a family of tests on functions of the variables: a categorical
-// variable becomes indicators, a numeric one Legendre polynomials. Two variables
-// are tested by Wilks' lambda of their functions given those of the others, from
-// one correlation matrix: after that a test costs the same for any number of rows.
+// basis is a family of conditional-independence tests on basis functions of the
+// variables: indicators for a categorical variable, Legendre polynomials for a
+// numeric one. A test is Wilks' lambda of the functions of two variables given those
+// of the conditioning variables. Tests share one correlation matrix, so that the
+// cost of a test with known correlations does not depend on the number of rows.
 //
-// The entries of the matrix are computed when a test first asks for them, most
-// never are. Each is the same number from whichever goroutine computes it.
+// Each entry of the matrix is computed when a test first needs it; most are never
+// needed. An entry does not depend on which goroutine computes it.
 type basis struct {
 	rows    int
 	blocks  []block // by variable
 	base    [][]float64
-	factors [][2]int // of product column k, whose id is len(base)+k
-	first   []int    // [a*p+b], a < b: id of the first product of the two
+	factors [][2]int // factors of product column k, whose id is len(base)+k
+	first   []int    // [a*p+b], a < b: id of the first product of a and b
 	columns int
 
-	mean, sd []atomic.Uint64 // by column, bits; sd is 0 where unknown, -1 of a constant
-	corr     []atomic.Uint64 // [i*columns+j], i <= j, bits; 0 where unknown
+	mean, sd []atomic.Uint64 // by column, as bits; sd is 0 if not yet computed, -1 for a constant
+	corr     []atomic.Uint64 // [i*columns+j], i <= j, as bits; 0 if not yet computed
 }
 
-// block is a variable's range of base columns. The first linear of them take
-// part in products.
+// block is a variable's range of base columns. Its first linear columns are used in
+// products.
 type block struct{ first, n, linear int }
 
-// basisOptions select a member of the family.
+// basisOptions selects a member of the family.
 type basisOptions struct {
 	degree   int
-	products bool // pairwise products of the conditioning variables join them
+	products bool // add pairwise products of the conditioning variables
 	rank     bool // embed ranks rather than clipped values
-	linear   bool // keep numbers as they are: neither clipped nor ranked
+	linear   bool // use numbers as they are, neither clipped nor ranked
 }
 
 const (
-	// clipAt bounds standardised values, so that a few outliers do not rule the
+	// clipAt bounds standardised values, so that a few outliers do not dominate the
 	// polynomials.
 	clipAt = 4
-	// maxBasis is how many columns a basis may have: 128 MiB of correlations.
+	// maxBasis is the largest number of columns of a basis: 128 MiB of correlations.
 	maxBasis = 4096
-	// chunk is how many rows are worked on at a time: what a test needs of them
-	// fits the cache.
+	// chunk is the number of rows processed at a time: a test's columns of a chunk fit
+	// the cache.
 	chunk = 256
 )
 
-// newBasis embeds the columns of a table. It returns a remark if something had
-// to be left out.
+// newBasis returns the basis of a table's columns and, if products had to be
+// omitted, a remark about it. It returns an error for a constant column or more than
+// maxBasis columns.
 func newBasis(t *Table, o basisOptions) (*basis, string, error) {
 	b := &basis{rows: t.Rows()}
 	for i := range t.Len() {
@@ -123,8 +125,9 @@ func (b *basis) addProducts() {
 	b.columns += len(b.factors)
 }
 
-// embed turns numbers into Legendre polynomials of a value in [-1, 1], fewer
-// than the degree asked for if there are few distinct ones; none of a constant.
+// embed returns Legendre polynomials of the values mapped to [-1, 1], of degrees 1
+// to o.degree or to the number of distinct values less one. It returns nil for a
+// constant.
 func embed(values []float64, o basisOptions) [][]float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	distinct := len(slices.Compact(slices.Clone(sorted)))
@@ -140,7 +143,7 @@ func embed(values []float64, o basisOptions) [][]float64 {
 		for r, v := range values {
 			lo, _ := slices.BinarySearch(sorted, v)
 			hi, _ := slices.BinarySearch(sorted[lo:], math.Nextafter(v, math.Inf(1)))
-			rank := float64(lo) + float64(hi+1)/2 // of ties the average, from 1
+			rank := float64(lo) + float64(hi+1)/2 // ties share their average rank; ranks start at 1
 			u[r] = 2*(rank-0.5)/n - 1
 		}
 	default:
@@ -168,7 +171,7 @@ func embed(values []float64, o basisOptions) [][]float64 {
 	return out
 }
 
-// unit maps values to -1..1, however large or small they are; ok is false of a
+// unit maps values to [-1, 1] without overflow or underflow; ok is false for a
 // constant.
 func unit(values []float64) (out []float64, ok bool) {
 	lo, hi := slices.Min(values), slices.Max(values)
@@ -183,7 +186,7 @@ func unit(values []float64) (out []float64, ok bool) {
 	return out, true
 }
 
-// standardised maps values to mean 0 and variance 1; ok is false of a constant.
+// standardised scales values to mean 0 and variance 1; ok is false for a constant.
 func standardised(values []float64) (z []float64, ok bool) {
 	z, ok = unit(values) // keeps the squares in range
 	if !ok {
@@ -204,7 +207,7 @@ func standardised(values []float64) (z []float64, ok bool) {
 	return z, true
 }
 
-// Worker implements Independence.
+// Worker implements [Independence].
 func (b *basis) Worker() func(x, y int, given []int) Outcome {
 	w := &basisWorker{basis: b, slot: make([]int32, b.columns)}
 	return w.test
@@ -213,10 +216,10 @@ func (b *basis) Worker() func(x, y int, given []int) Outcome {
 type basisWorker struct {
 	*basis
 	wilks
-	columns []int // of the test at hand
+	columns []int // of the current test
 
 	missing [][2]int
-	slot    []int32 // of a column in the chunk, 1 up; 0 if it is not in it
+	slot    []int32 // by column: 1 + its index in loaded, 0 if not loaded
 	loaded  []int
 	data    [][]float64
 	buffer  []float64
@@ -242,7 +245,7 @@ func (w *basisWorker) test(x, y int, given []int) Outcome {
 	w.addBlock(x)
 	w.addBlock(y)
 	w.standardise()
-	// Constant columns, products of categories that exclude each other, go.
+	// Drop constant columns: products of mutually exclusive categories.
 	ns := len(w.columns) - w.blocks[x].n - w.blocks[y].n
 	kept := w.columns[:0]
 	dropped := 0
@@ -266,7 +269,7 @@ func (w *basisWorker) addBlock(v int) {
 	}
 }
 
-// standardise finds mean and deviation of columns that have none yet.
+// standardise computes the missing means and deviations of the test's columns.
 func (w *basisWorker) standardise() {
 	w.missing = w.missing[:0]
 	for _, id := range w.columns {
@@ -287,8 +290,7 @@ func (w *basisWorker) standardise() {
 	for k := range means {
 		means[k] /= n
 	}
-	// Deviations in a second pass: a rare category's square is no difference of
-	// large numbers.
+	// Deviations take a second pass: E[x^2] - E[x]^2 cancels for a rare category.
 	sums := make([]float64, len(w.missing))
 	w.pass(func(k int, a, _ []float64) {
 		mean := means[k]
@@ -298,7 +300,7 @@ func (w *basisWorker) standardise() {
 	})
 	for k, pair := range w.missing {
 		sd := math.Sqrt(sums[k] / n)
-		if sd < 1e-12 { // in units where the column spans at most 2
+		if sd < 1e-12 { // columns span at most 2
 			sd = -1
 		}
 		w.mean[pair[0]].Store(math.Float64bits(means[k]))
@@ -306,7 +308,7 @@ func (w *basisWorker) standardise() {
 	}
 }
 
-// correlations fills the lower triangle of the test's matrix.
+// correlations fills the correlation matrix of the test's columns.
 func (w *basisWorker) correlations() {
 	ids := w.columns
 	size := len(ids)
@@ -336,7 +338,7 @@ func (w *basisWorker) correlations() {
 			v = (sums[k]/float64(w.rows) - number(w.mean, a)*number(w.mean, b)) / (number(w.sd, a) * number(w.sd, b))
 		}
 		if v == 0 {
-			v = math.Copysign(0, -1) // 0 bits stand for unknown
+			v = math.Copysign(0, -1) // bits 0 mean not yet computed
 		}
 		w.corr[a*w.basis.columns+b].Store(math.Float64bits(v))
 	}
@@ -348,8 +350,8 @@ func (w *basisWorker) correlations() {
 	}
 }
 
-// pass goes over the rows in chunks and calls add for every missing pair with
-// the values of its two columns.
+// pass reads the rows in chunks and calls add with the values of the two columns of
+// each missing pair.
 func (w *basisWorker) pass(add func(k int, a, b []float64)) {
 	w.loaded = w.loaded[:0]
 	for _, pair := range w.missing {

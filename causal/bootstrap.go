@@ -12,16 +12,16 @@ import (
 	"github.com/autosched/autosched/internal/rng"
 )
 
-// bootstrap counts the bootstrap samples that have each edge.
+// bootstrap counts, by edge, the bootstrap samples that contain it.
 type bootstrap struct {
 	n       int
 	samples int   // finished
-	edge    []int // [i*n+j], i < j: samples with an edge
-	same    []int // those with the marks of the graph at hand
+	edge    []int // [i*n+j], i < j: samples in which i and j are adjacent
+	same    []int // samples whose edge has the same marks as the learned graph
 }
 
-// runBootstrap learns a graph from each of several draws of the rows, with
-// replacement. It returns the counts of the draws that time allowed.
+// runBootstrap learns a graph from each of o.Bootstrap resamples of the rows and
+// counts their edges. If the deadline passes, only finished samples count.
 func runBootstrap(ctx context.Context, in *input, g *Graph, o LearnOptions) (*bootstrap, error) {
 	n := in.table.Len()
 	graphs := make([]*Graph, o.Bootstrap)
@@ -73,11 +73,12 @@ func runBootstrap(ctx context.Context, in *input, g *Graph, o LearnOptions) (*bo
 	return b, nil
 }
 
-// bootstrapSample learns the graph of one draw, nil if time ran out.
+// bootstrapSample learns the graph of sample k; it returns nil if the deadline
+// passes.
 func bootstrapSample(ctx context.Context, in *input, k uint64, o LearnOptions) (*Graph, error) {
 	rows := drawRows(rng.Stream("causal bootstrap", o.Seed, k), in.table.Rows(), o.Groups)
 	sample := in.table.Select(rows)
-	// A rare value may be missing from a draw: such a column has no edges in it.
+	// A sample may lack a rare value. A column that is constant in it has no edges.
 	var kept []int
 	for i := range sample.Len() {
 		if sample.Column(i).varies() {
@@ -119,21 +120,20 @@ func bootstrapSample(ctx context.Context, in *input, k uint64, o LearnOptions) (
 	return out, nil
 }
 
-// rate writes the frequencies of an edge into it and reports whether there are
-// any.
-func (b *bootstrap) rate(e *Edge, i, j int) bool {
+// setFrequencies sets the bootstrap frequencies of the edge between i and j, i < j.
+// It reports whether there are any samples.
+func (b *bootstrap) setFrequencies(e *Edge, i, j int) bool {
 	if b == nil || b.samples == 0 {
 		return false
 	}
-	edge := shown(float64(b.edge[i*b.n+j]) / float64(b.samples))
-	same := shown(float64(b.same[i*b.n+j]) / float64(b.samples))
+	edge := roundStored(float64(b.edge[i*b.n+j]) / float64(b.samples))
+	same := roundStored(float64(b.same[i*b.n+j]) / float64(b.samples))
 	e.BootFreq, e.BootMarks = &edge, &same
 	return true
 }
 
-// drawRows draws as many rows as there are, or as many groups as there are with
-// all their rows, with replacement, and returns them ascending: any order does,
-// this one reads memory in turn.
+// drawRows samples n rows, or as many groups of rows as there are, with replacement.
+// It returns the rows ascending, for sequential memory access.
 func drawRows(r *rand.Rand, n int, groups []int) []int {
 	rows := make([]int, 0, n)
 	if groups == nil {

@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// contingency tests counts of categories, numeric columns cut into quantile
-// bins: G squared or Pearson's chi squared, summed over the strata that occur.
+// contingency is Pearson's chi-squared test or the G-test (G^2) on contingency
+// tables, summed over the observed strata of the conditioning variables. Numeric
+// columns are cut into quantile bins.
 type contingency struct {
 	pearson bool
 	codes   [][]int32
 	levels  []int
 }
 
-// defaultBins is into how many quantile bins numbers are cut.
+// defaultBins is the default number of quantile bins of a numeric column.
 const defaultBins = 4
 
 func newContingency(t *Table, pearson bool, bins int) (*contingency, error) {
@@ -39,8 +40,8 @@ func newContingency(t *Table, pearson bool, bins int) (*contingency, error) {
 	return c, nil
 }
 
-// discretise fills codes with quantile bins and returns their number. Up to as
-// many distinct values as bins are a category each.
+// discretise fills codes with the quantile bins of values and returns the number of
+// bins. With no more distinct values than bins, each value is a category.
 func discretise(codes []int32, values []float64, bins int) int {
 	sorted := slices.Sorted(slices.Values(values))
 	distinct := slices.Compact(slices.Clone(sorted))
@@ -53,7 +54,7 @@ func discretise(codes []int32, values []float64, bins int) int {
 	}
 	edges := make([]float64, bins-1)
 	for k := range edges {
-		// Linear between order statistics, the value at an edge above it.
+		// Quantiles interpolate linearly; a value at an edge belongs to the bin above.
 		at := float64(k+1) / float64(bins) * float64(len(sorted)-1)
 		lo := int(at)
 		hi := min(lo+1, len(sorted)-1)
@@ -69,7 +70,7 @@ func discretise(codes []int32, values []float64, bins int) int {
 	return bins
 }
 
-// Worker implements Independence.
+// Worker implements [Independence].
 func (c *contingency) Worker() func(x, y int, given []int) Outcome {
 	w := &contingencyWorker{contingency: c}
 	return w.test
@@ -79,9 +80,9 @@ type contingencyWorker struct {
 	*contingency
 	stratum []int32
 	relabel map[int64]int32
-	// The rows in the order of their strata, and where each begins.
+	// Rows ordered by stratum, and the start of each stratum.
 	order, start, next []int32
-	// Of the stratum at hand.
+	// Counts of the current stratum.
 	counts, row, column []int32
 }
 
@@ -90,8 +91,8 @@ func (w *contingencyWorker) test(x, y int, given []int) Outcome {
 	nx, ny := w.levels[x], w.levels[y]
 	cells := nx * ny
 	rows := len(w.codes[x])
-	// Strata can be as many as rows: sort rows into them rather than keep a table
-	// of each.
+	// There can be as many strata as rows: sort rows by stratum instead of keeping a
+	// table per stratum.
 	start := growInt(&w.start, strata+1)
 	clear(start)
 	for _, s := range w.stratum {
@@ -131,7 +132,7 @@ func (w *contingencyWorker) test(x, y int, given []int) Outcome {
 			}
 		}
 		if usedRows < 2 || usedColumns < 2 {
-			continue // no degree of freedom, and everything as expected
+			continue // no degrees of freedom; observed counts equal expected ones
 		}
 		df += (usedRows - 1) * (usedColumns - 1)
 		total := float64(len(members))
@@ -157,8 +158,8 @@ func (w *contingencyWorker) test(x, y int, given []int) Outcome {
 	return Outcome{P: chi2Survival(stat, df), Stat: stat, DF: df, Strength: math.Sqrt(-math.Expm1(-stat / float64(rows)))}
 }
 
-// strata numbers the combinations of the given variables in the order in which
-// they occur, for every row, and returns how many there are.
+// strata numbers the combinations of values of the given variables, row by row, in
+// order of appearance, and returns their number.
 func (w *contingencyWorker) strata(given []int) int {
 	rows := len(w.codes[0])
 	stratum := growInt(&w.stratum, rows)

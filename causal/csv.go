@@ -13,14 +13,15 @@ import (
 	"unicode"
 )
 
-// Limits of ReadCSV, so that a wrong file is refused rather than filling memory.
+// Limits of [ReadCSV], which bound memory.
 const (
 	maxColumns = 1024
 	maxCells   = 1 << 26 // 512 MiB of numbers
 	maxLevels  = 4096
 )
 
-// OpenCSV is ReadCSV of a file, gzipped if its name ends in .gz.
+// OpenCSV reads a CSV file as [ReadCSV] does. A file whose name ends in .gz is
+// decompressed.
 func OpenCSV(path string, kinds map[string]Kind) (*Table, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -43,10 +44,10 @@ func OpenCSV(path string, kinds map[string]Kind) (*Table, error) {
 	return t, nil
 }
 
-// ReadCSV reads a table with a header. A column whose values are all numbers is
-// numeric, one without any number categorical; one that has both is refused
-// unless kinds names its type. Empty cells, NaN and infinities are refused by
-// line and column.
+// ReadCSV reads a table with a header line. A column whose values are all numbers is
+// numeric; a column without numbers is categorical; a column with both is an error
+// unless kinds names its type. Empty cells, NaN and infinities are errors with line
+// and column.
 func ReadCSV(r io.Reader, kinds map[string]Kind) (*Table, error) {
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
@@ -106,7 +107,7 @@ type columnReader struct {
 	values   []float64 // numbers, or codes in order of appearance
 	code     map[string]int
 	words    []string
-	fraction bool // some value is no whole number
+	fraction bool // some value is not an integer
 }
 
 func (c *columnReader) add(cell string) error {
@@ -167,7 +168,7 @@ func (c *columnReader) column() Column {
 		}
 		return Column{Name: c.name, Kind: kind, Values: c.values}
 	}
-	out := NewCategorical(c.name, c.words) // sorts, and gives the new code of each word
+	out := NewCategorical(c.name, c.words) // sorts the words; below, codes are renumbered
 	for r, v := range c.values {
 		c.values[r] = out.Values[int(v)]
 	}
@@ -175,7 +176,7 @@ func (c *columnReader) column() Column {
 	return out
 }
 
-// WriteCSV writes what ReadCSV reads.
+// WriteCSV writes the table in the form that [ReadCSV] reads.
 func (t *Table) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(t.Names()); err != nil {

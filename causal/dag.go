@@ -6,33 +6,33 @@ import (
 	"slices"
 )
 
-// A DAG is a directed graph to compute with, made of a learned graph by
-// assumptions that it lists.
+// A DAG is a directed acyclic graph resolved from a learned graph, with the
+// assumptions made.
 type DAG struct {
 	// Order holds the variables, causes first.
 	Order []int
-	// Arcs are the directed edges, by effect and then cause.
+	// Arcs are the directed edges, sorted by effect, then cause.
 	Arcs []Arc
-	// Correlated pairs share a hidden cause: their noise goes together, but neither
-	// is a parent of the other.
+	// Correlated pairs share a hidden cause: their noise is correlated, and neither is
+	// a parent of the other.
 	Correlated [][2]int
-	// Assumed says what was assumed, in the order in which it was.
+	// Assumed lists the assumptions in the order in which they were made.
 	Assumed []Assumption
 }
 
 // An Arc is a directed edge.
 type Arc struct {
 	From, To int
-	// ConfoundingPossible: a hidden common cause may account for some of the
-	// effect, or all of it.
+	// ConfoundingPossible is true if a hidden common cause may account for all or part
+	// of the effect.
 	ConfoundingPossible bool
 }
 
 // An Assumption resolves an edge whose marks leave its direction open.
 type Assumption struct {
 	I, J int
-	// From is the edge as learned and To as resolved: "-->" from I to J, "<--",
-	// "<->" or "dropped".
+	// From is the learned edge, as Arrows draws it, and To the resolved one: "-->"
+	// from I to J, "<--", "<->" or "dropped".
 	From, To string
 	Reason   string
 }
@@ -41,18 +41,19 @@ type Assumption struct {
 type resolver struct {
 	result *Result
 	table  *Table
-	order  []int // the user's, causes first
+	order  []int // given by the caller, causes first
 	n      int
 	arcs   []Arc
 	dag    *DAG
 }
 
-// Resolve makes a DAG of a learned graph. Edges with an arrow at one end are
-// directed, those with two become correlated noise. Undirected ones follow order
-// (causes first, may be nil), else the direction in which what the cause leaves
-// unexplained depends less on it, else the order of the variables; the strongest
-// come first, and no cycle is made. If the edges directed by the data make one,
-// which happens in small samples, its weakest is dropped.
+// Resolve turns a learned graph into a DAG. An edge with one arrowhead is directed;
+// a bidirected edge becomes correlated noise. Any other edge is directed by order
+// (causes first; may be nil), else in the direction in which the effect's residual
+// depends less on the cause, else by column order. These edges are directed in
+// descending order of strength; a direction that would close a cycle is reversed. If
+// the edges that the data direct contain a cycle, as happens in small samples, its
+// weakest edge is dropped.
 func Resolve(r *Result, t *Table, order []int) *DAG {
 	n := r.Graph.Len()
 	v := &resolver{result: r, table: t, order: order, n: n, dag: &DAG{}}
@@ -77,7 +78,8 @@ func Resolve(r *Result, t *Table, order []int) *DAG {
 		}
 	}
 	v.breakCycles()
-	// The strongest first, so that certain edges do not yield to uncertain ones.
+	// Strong edges first: a weaker, later one is reversed where it would close a
+	// cycle.
 	slices.SortStableFunc(open, func(a, b [2]int) int {
 		return cmp.Compare(r.Evidence(b[0], b[1]).Strength, r.Evidence(a[0], a[1]).Strength)
 	})
@@ -97,7 +99,8 @@ func (v *resolver) assume(i, j int, to, reason string) {
 	v.dag.Assumed = append(v.dag.Assumed, Assumption{i, j, Arrows(g.At(j, i), g.At(i, j)), to, reason})
 }
 
-// directed takes over an edge whose marks make i the cause of j.
+// directed adds the arc i to j if the marks make i the cause of j, and reports
+// whether it did.
 func (v *resolver) directed(i, j int) bool {
 	atI, atJ := v.result.Graph.At(j, i), v.result.Graph.At(i, j)
 	switch {
@@ -115,7 +118,7 @@ func (v *resolver) directed(i, j int) bool {
 	return true
 }
 
-// note records the direction i to j, the earlier variable named first.
+// note records the direction i to j as an assumption, the earlier variable first.
 func (v *resolver) note(i, j int, reason string) {
 	if i < j {
 		v.assume(i, j, "-->", reason)
@@ -154,7 +157,7 @@ func (v *resolver) weaker(a, b Arc) bool {
 	return x.Strength < y.Strength
 }
 
-// reaches reports whether arcs lead from a to b.
+// reaches reports whether a directed path leads from a to b.
 func (v *resolver) reaches(a, b int) bool {
 	var seen set
 	stack := []int{a}
@@ -177,7 +180,7 @@ func (v *resolver) reaches(a, b int) bool {
 	return false
 }
 
-// direct chooses a direction for an edge without one.
+// direct chooses a direction for an edge whose marks leave it open.
 func (v *resolver) direct(i, j int) {
 	from, to := i, j
 	var reason string
@@ -203,7 +206,7 @@ func (v *resolver) direct(i, j int) {
 	v.note(from, to, reason)
 }
 
-// sorted returns the variables, causes first, those of equal rank by index.
+// sorted returns the variables in topological order, ties by index.
 func (v *resolver) sorted() []int {
 	waiting := make([]int, v.n)
 	for _, a := range v.arcs {

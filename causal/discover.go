@@ -8,59 +8,59 @@ import (
 	"time"
 )
 
-// SearchOptions say how far Discover goes. The zero value asks for the whole
-// search, without limits, at alpha 0.01.
+// SearchOptions configures Discover. The zero value runs the whole search, without
+// limits, at alpha 0.01.
 type SearchOptions struct {
-	// Alpha is the p-value above which two variables count as independent, 0.01 if
-	// zero.
+	// Alpha is the significance level: two variables count as independent at a larger
+	// p-value. Zero means 0.01.
 	Alpha float64
-	// MaxCond is the largest set of neighbours to condition on; 0 for no limit.
+	// MaxCond is the largest number of neighbours to condition on; 0 means no limit.
 	MaxCond int
-	// PDSMax is the largest set of the possible-d-sep stage; 0 for no limit.
+	// PDSMax is the largest conditioning set of the possible-d-sep stage; 0 means no
+	// limit.
 	PDSMax int
-	// NoPDS leaves that stage out: faster, at the price of an edge too many now and
-	// then.
+	// NoPDS skips that stage, which saves time and may leave an edge too many.
 	NoPDS bool
-	// MaxP takes, of the separating sets of one size, the one with the largest
-	// p-value rather than the first: the result then does not depend on the order
-	// of the variables, for some more tests.
+	// MaxP selects, among the separating sets of one size, the one with the largest
+	// p-value instead of the first. The result then does not depend on the order of
+	// the variables, at the cost of more tests.
 	MaxP bool
-	// Selection allows for data selected by a common effect (rules R5 to R7).
+	// Selection allows for selection bias (rules R5 to R7).
 	Selection bool
-	// arrowsOnly leaves out R8 to R10, to compare with results that lack them.
+	// arrowsOnly skips R8 to R10, for comparison with results that lack them.
 	arrowsOnly bool
-	// Budget is how long the search may take; 0 for no limit. When it, or the
-	// context's deadline, runs out, the result is that of the last finished depth.
+	// Budget limits the search's time; 0 means no limit. When it or the context's
+	// deadline expires, the result is that of the last finished depth.
 	Budget time.Duration
-	// Workers is how many goroutines test, 0 for one a processor. The result does
-	// not depend on it.
+	// Workers is the number of goroutines; 0 means GOMAXPROCS. The result does not
+	// depend on it.
 	Workers int
-	// Progress, if set, is called from several goroutines with how many of the
-	// stage's pairs are done.
+	// Progress, if set, is called from several goroutines with the number of a stage's
+	// pairs that are done.
 	Progress func(stage string, done, total int)
 }
 
-// A Result is a learned graph with the reasons for it, by index.
+// A Result is a learned graph with its evidence, by index of variable.
 type Result struct {
 	Graph *Graph
-	// Complete is false if time ran out, and Stopped says where.
+	// Complete is false if the deadline passed, and Stopped names the stage where it
+	// did.
 	Complete bool
 	Stopped  string
-	// Depth is how many sizes of conditioning sets were finished, from 0.
+	// Depth is the number of finished sizes of conditioning sets; the first size is 0.
 	Depth int
-	// Tests is how many distinct tests were done, and Untestable how many of them
-	// had too few rows to say anything.
+	// Tests is the number of distinct tests run; Untestable of them had too few rows.
 	Tests, Untestable int
-	// Cut says that the search for paths, which gives tails, was given up: there
-	// may be circles that could be tails.
-	Cut bool
+	// PathsCut is true if the search for uncovered paths (R5, R9, R10) reached its
+	// limit: some circles could be tails.
+	PathsCut bool
 
 	search *search
 }
 
-// Discover runs FCI on n variables with a test of their independence.
-// knowledge may be nil. It returns the context's error if that was cancelled, but
-// a result, not complete, if time ran out.
+// Discover runs FCI on n variables with a test of conditional independence. k may be
+// nil. If the deadline passes, it returns an incomplete result; if the context is
+// cancelled, it returns the context's error.
 func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o SearchOptions) (*Result, error) {
 	if n < 1 || n > MaxVariables {
 		return nil, fmt.Errorf("causal: %d variables: there must be 1 to %d; leave some out", n, MaxVariables)
@@ -114,7 +114,7 @@ func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o Sea
 		return nil, err
 	}
 	orient.run()
-	r.Graph, r.Cut = orient.Graph, orient.spent
+	r.Graph, r.PathsCut = orient.Graph, orient.exhausted
 	for k := range s.pairs {
 		r.Tests += s.pairs[k].tests
 		r.Untestable += s.pairs[k].untestable
@@ -124,25 +124,27 @@ func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o Sea
 
 func (r *Result) stop(where string) { r.Complete, r.Stopped = false, where }
 
-// Evidence is what is known of a pair of variables.
+// Evidence is the evidence for or against an edge between two variables.
 type Evidence struct {
-	// Separated says that the pair is independent given Set, with probability P.
-	// Otherwise Set is the conditioning set that gave the largest P.
+	// Separated is true if the pair is independent given Set, with p-value P.
+	// Otherwise Set is the conditioning set with the largest P.
 	Separated bool
 	Set       []int
 	P         float64
-	// Tests is how many sets were tried; with none there is no P and no Set.
+	// Tests is the number of conditioning sets tried. If it is 0, P and Set are not
+	// set.
 	Tests int
-	// Strength is the least dependence that any set left, in 0..1.
+	// Strength is the smallest dependence given any set, in 0..1.
 	Strength float64
-	// Conflict says that knowledge keeps the pair apart but no set does.
+	// Conflict is true if the knowledge forbids the edge but no set separates the
+	// pair.
 	Conflict bool
 }
 
-// Evidence returns what the search found out about i and j.
+// Evidence returns the evidence on the pair i and j.
 func (r *Result) Evidence(i, j int) Evidence {
 	p := r.search.at(i, j)
-	e := Evidence{Separated: p.separated, Tests: p.tests, Conflict: p.fiat && !p.separated, Strength: p.strength}
+	e := Evidence{Separated: p.separated, Tests: p.tests, Conflict: p.forbidden && !p.separated, Strength: p.strength}
 	switch {
 	case p.separated:
 		e.Set, e.P = p.sep.list(), p.p
@@ -154,10 +156,10 @@ func (r *Result) Evidence(i, j int) Evidence {
 	return e
 }
 
-// Visible reports whether i --> j is an edge that no hidden common cause of the
-// two can account for (Zhang, "Causal reasoning with ancestral graphs", 2008): i
-// is exogenous, or some variable apart from j has an arrow at i, or a path of
-// colliders into i whose vertices are all parents of j.
+// Visible reports whether i --> j is a visible edge: no hidden common cause of the
+// two can account for it (Zhang, "Causal reasoning with ancestral graphs", 2008).
+// That holds if i is exogenous, or if a variable separated from j has an arrowhead
+// at i, directly or by a collider path into i whose vertices are all parents of j.
 func (r *Result) Visible(i, j int) bool {
 	g := r.Graph
 	if !g.Is(i, j, Tail, Arrow) {
@@ -176,7 +178,7 @@ func (r *Result) Visible(i, j int) bool {
 			if seen.has(c) || g.At(c, v) != Arrow {
 				continue
 			}
-			if o.apart(c, j) {
+			if o.separated(c, j) {
 				return true
 			}
 			if g.At(v, c) == Arrow && g.Is(c, j, Tail, Arrow) {

@@ -129,7 +129,7 @@ func TestSound(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !r.Complete || r.Cut || r.Untestable > 0 {
+				if !r.Complete || r.PathsCut || r.Untestable > 0 {
 					t.Fatal("the search was cut short")
 				}
 				run := seen.Worker()

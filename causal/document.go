@@ -11,31 +11,32 @@ import (
 // Schema names the format of a Document.
 const Schema = "causal-graph/v1"
 
-// A Document is a learned graph as it is stored and shown: variables by name,
-// with the evidence for every edge. Its JSON is canonical: the same result gives
-// the same bytes.
+// A Document is a learned graph as it is stored and rendered: variables by name,
+// with the evidence for every edge. Its JSON is canonical: equal results have equal
+// bytes.
 type Document struct {
 	Schema string `json:"schema"`
 	Nodes  []Node `json:"nodes"`
 	Edges  []Edge `json:"edges"`
-	// Dropped are edges that too few of the bootstrap samples had.
+	// Dropped are the edges found in too few bootstrap samples.
 	Dropped []Edge `json:"dropped,omitempty"`
-	// Separations are the pairs found independent, and given what.
+	// Separations are the independent pairs with their separating sets.
 	Separations []Separation `json:"separations,omitempty"`
-	// Conflicts are pairs that the knowledge forbids to be adjacent though no set
-	// separates them: the data contradict the knowledge.
+	// Conflicts are pairs whose edge the knowledge forbids though no set separates
+	// them: the data contradict the knowledge.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
-	// DependentInputs are pairs of config and context variables that were not
+	// DependentInputs are pairs of config and context variables that are not
 	// independent of each other. That is no contradiction (a busy day has much of
-	// everything), but their effects are harder to tell apart.
+	// everything), but their effects are harder to separate.
 	DependentInputs []Dependence `json:"dependent_inputs,omitempty"`
-	// DAG is the directed graph made of the edges.
+	// DAG is the directed graph resolved from the edges.
 	DAG *DAGDocument `json:"dag,omitempty"`
-	// Knowledge is what was known beforehand.
+	// Knowledge is the prior knowledge used.
 	Knowledge *Spec `json:"knowledge,omitempty"`
-	// Learning says how the graph was learned. Nil if it was not.
+	// Learning describes how the graph was learned; nil for a graph that was not
+	// learned.
 	Learning *Learning `json:"learning,omitempty"`
-	// Warnings are what a reader must know before trusting the graph.
+	// Warnings limit how far the graph can be trusted.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -46,30 +47,30 @@ type Node struct {
 	Type Kind   `json:"type"`
 }
 
-// An Edge joins two variables, the earlier one as source.
+// An Edge joins two variables; the earlier one is the source.
 type Edge struct {
 	Source     string `json:"source"`
 	Target     string `json:"target"`
 	MarkSource Mark   `json:"mark_source"`
 	MarkTarget Mark   `json:"mark_target"`
-	// P is the largest p-value that any conditioning set gave the pair, and Given
-	// that set: the weakest evidence for the edge. Nil without a test.
+	// P is the largest p-value of any conditioning set, and Given that set: the
+	// weakest evidence for the edge. Nil if the pair was not tested.
 	P     *float64 `json:"p,omitempty"`
 	Given []string `json:"given,omitempty"`
-	// Tests is how many conditioning sets were tried.
+	// Tests is the number of conditioning sets tried.
 	Tests int `json:"tests,omitempty"`
-	// Strength is the informational correlation sqrt(1 - exp(-2 I)) given the set
-	// that leaves least of it, in 0..1: |partial correlation| if all is linear.
+	// Strength is the smallest informational correlation sqrt(1 - exp(-2 I)) given any
+	// set, in 0..1: the absolute partial correlation for linear dependence.
 	Strength *float64 `json:"strength,omitempty"`
-	// BootFreq is the share of bootstrap samples with an edge between the two, and
-	// BootMarks the share with these very marks.
+	// BootFreq is the share of bootstrap samples in which the two are adjacent, and
+	// BootMarks the share with the same marks.
 	BootFreq  *float64 `json:"boot_freq,omitempty"`
 	BootMarks *float64 `json:"boot_marks,omitempty"`
-	// Visible is set for directed edges that no hidden common cause can blur.
+	// Visible is true for a directed edge that no hidden common cause can account for.
 	Visible bool `json:"visible,omitempty"`
 }
 
-// A Separation says that two variables are independent given others.
+// A Separation is a pair of variables that are independent given others.
 type Separation struct {
 	A     string   `json:"a"`
 	B     string   `json:"b"`
@@ -77,55 +78,55 @@ type Separation struct {
 	P     float64  `json:"p"`
 }
 
-// A Conflict is a pair that knowledge says is not adjacent, but nothing
-// separates.
+// A Conflict is a pair whose edge the knowledge forbids though no set separates it.
 type Conflict struct {
 	A string `json:"a"`
 	B string `json:"b"`
-	// P is the largest p-value of the conditioning sets tried, and Given that set.
+	// P is the largest p-value of any conditioning set, and Given that set.
 	P     float64  `json:"p"`
 	Given []string `json:"given"`
-	// Hint says what the conflict usually means.
+	// Hint is the usual cause of such a conflict.
 	Hint string `json:"hint"`
 }
 
-// A Dependence is a pair of inputs that nothing separates.
+// A Dependence is a pair of inputs that no set separates.
 type Dependence struct {
 	A string `json:"a"`
 	B string `json:"b"`
-	// P is the largest p-value of the conditioning sets tried.
+	// P is the largest p-value of any conditioning set.
 	P float64 `json:"p"`
 }
 
-// Learning says how a graph was learned.
+// Learning describes how a graph was learned.
 type Learning struct {
 	Test      string  `json:"test"`
 	Alpha     float64 `json:"alpha"`
 	MaxCond   int     `json:"max_cond"`
-	PDSMax    int     `json:"pds_max"` // 0: that stage is left out
-	Policy    string  `json:"policy"`  // which separating set counts: first or maxp
+	PDSMax    int     `json:"pds_max"` // 0 if the stage was skipped
+	Policy    string  `json:"policy"`  // choice of the separating set: first or maxp
 	Rows      int     `json:"rows"`
 	DataHash  string  `json:"data_hash,omitempty"`
-	Tests     int     `json:"tests"` // distinct tests done
+	Tests     int     `json:"tests"` // distinct tests run
 	Bootstrap int     `json:"bootstrap,omitempty"`
 	// Keep is the bootstrap frequency below which edges are dropped.
 	Keep float64 `json:"keep,omitempty"`
 	Seed uint64  `json:"seed,omitempty"`
-	// Complete is false if time ran out: the graph is right as far as it goes, but
-	// has edges too many and circles where more time gives marks.
+	// Complete is false if the deadline passed: more time would remove edges and turn
+	// circles into arrows or tails.
 	Complete bool `json:"complete"`
-	// Stopped says where time ran out.
+	// Stopped names the stage in which the deadline passed.
 	Stopped string `json:"stopped,omitempty"`
 }
 
-// DAGDocument is a DAG by names.
+// DAGDocument is a [DAG] with variables by name.
 type DAGDocument struct {
 	Edges []DAGEdge `json:"edges"`
 	// Correlated pairs share a hidden cause; neither is a parent of the other.
 	Correlated [][2]string `json:"correlated,omitempty"`
 	// Order lists the variables, causes first.
 	Order []string `json:"order"`
-	// Resolved says what was assumed where the graph leaves a question open.
+	// Resolved lists the assumptions made where the learned graph leaves a direction
+	// open.
 	Resolved []Resolution `json:"resolved,omitempty"`
 }
 
@@ -133,23 +134,23 @@ type DAGDocument struct {
 type DAGEdge struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
-	// ConfoundingPossible: a hidden common cause may account for some of the
-	// effect, or all of it.
+	// ConfoundingPossible is true if a hidden common cause may account for all or part
+	// of the effect.
 	ConfoundingPossible bool `json:"confounding_possible,omitempty"`
 }
 
-// A Resolution is an assumption made about one edge.
+// A Resolution is an assumption about one edge.
 type Resolution struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
-	// From is the edge as learned, To as resolved ("-->", "<--", "<->", "dropped").
+	// From is the learned edge, To the resolved one ("-->", "<--", "<->", "dropped").
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Reason says why.
+	// Reason states why.
 	Reason string `json:"reason"`
 }
 
-// Names returns the ids of the nodes.
+// Names returns the names of the nodes, in order.
 func (d *Document) Names() []string {
 	names := make([]string, len(d.Nodes))
 	for i := range d.Nodes {
@@ -158,7 +159,7 @@ func (d *Document) Names() []string {
 	return names
 }
 
-// Graph returns the edges as a graph over the nodes in their order.
+// Graph returns the edges as a graph over the nodes, in order.
 func (d *Document) Graph() *Graph {
 	index := make(map[string]int, len(d.Nodes))
 	for i := range d.Nodes {
@@ -171,11 +172,11 @@ func (d *Document) Graph() *Graph {
 	return g
 }
 
-// maxDocument is the largest graph file ReadDocument takes.
+// maxDocument is the largest graph file ReadDocument accepts, in bytes.
 const maxDocument = 64 << 20
 
-// ReadDocument reads the JSON of a graph and checks it. Of a graph made by hand
-// only schema, nodes and edges are needed.
+// ReadDocument reads and checks the JSON of a graph. A hand-written graph needs only
+// schema, nodes and edges.
 func ReadDocument(r io.Reader) (*Document, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
 	if err != nil {
@@ -211,19 +212,30 @@ func (d *Document) check() error {
 		}
 		index[n.ID] = i
 	}
-	known := func(where string, names ...string) error {
-		for _, name := range names {
-			if _, ok := index[name]; !ok {
-				return fmt.Errorf("%s: there is no node %q", where, name)
-			}
-		}
-		return nil
+	if err := d.checkEdges(index); err != nil {
+		return err
 	}
+	if err := d.checkPairs(index); err != nil {
+		return err
+	}
+	if d.Knowledge != nil {
+		if err := d.Knowledge.check(); err != nil {
+			return fmt.Errorf("knowledge: %w", err)
+		}
+	}
+	if d.DAG != nil {
+		return d.DAG.check(index)
+	}
+	return nil
+}
+
+// checkEdges checks Edges and Dropped; index maps names to nodes.
+func (d *Document) checkEdges(index map[string]int) error {
 	seen := map[[2]int]bool{}
 	for list, edges := range [][]Edge{d.Edges, d.Dropped} {
 		for i, e := range edges {
 			where := fmt.Sprintf("%s[%d]", []string{"edges", "dropped"}[list], i)
-			if err := known(where, append([]string{e.Source, e.Target}, e.Given...)...); err != nil {
+			if err := checkNames(index, where, append([]string{e.Source, e.Target}, e.Given...)...); err != nil {
 				return err
 			}
 			a, b := index[e.Source], index[e.Target]
@@ -244,33 +256,40 @@ func (d *Document) check() error {
 			seen[pair] = true
 		}
 	}
+	return nil
+}
+
+// checkPairs checks the names of separations, conflicts and dependent inputs.
+func (d *Document) checkPairs(index map[string]int) error {
 	for i, s := range d.Separations {
-		if err := known(fmt.Sprintf("separations[%d]", i), append([]string{s.A, s.B}, s.Given...)...); err != nil {
+		if err := checkNames(index, fmt.Sprintf("separations[%d]", i), append([]string{s.A, s.B}, s.Given...)...); err != nil {
 			return err
 		}
 	}
 	for i, c := range d.Conflicts {
-		if err := known(fmt.Sprintf("conflicts[%d]", i), append([]string{c.A, c.B}, c.Given...)...); err != nil {
+		if err := checkNames(index, fmt.Sprintf("conflicts[%d]", i), append([]string{c.A, c.B}, c.Given...)...); err != nil {
 			return err
 		}
 	}
 	for i, p := range d.DependentInputs {
-		if err := known(fmt.Sprintf("dependent_inputs[%d]", i), p.A, p.B); err != nil {
+		if err := checkNames(index, fmt.Sprintf("dependent_inputs[%d]", i), p.A, p.B); err != nil {
 			return err
 		}
-	}
-	if d.Knowledge != nil {
-		if err := d.Knowledge.check(); err != nil {
-			return fmt.Errorf("knowledge: %w", err)
-		}
-	}
-	if d.DAG != nil {
-		return d.DAG.check(index)
 	}
 	return nil
 }
 
-// check makes sure that the order is one of the nodes and that edges follow it.
+func checkNames(index map[string]int, where string, names ...string) error {
+	for _, name := range names {
+		if _, ok := index[name]; !ok {
+			return fmt.Errorf("%s: there is no node %q", where, name)
+		}
+	}
+	return nil
+}
+
+// check requires that the order is a permutation of the nodes and every edge follows
+// it.
 func (d *DAGDocument) check(index map[string]int) error {
 	place := make(map[string]int, len(d.Order))
 	for i, name := range d.Order {
@@ -325,8 +344,8 @@ func (d *Document) Write(w io.Writer) error {
 	return e.Encode(d)
 }
 
-// NewDocument describes a bare graph: names, tiers and edges without evidence.
-// tiers may be nil.
+// NewDocument returns a document of names, tiers and edges without evidence. kinds
+// and tiers may be nil.
 func NewDocument(g *Graph, names []string, kinds []Kind, tiers map[string]string) *Document {
 	d := &Document{Schema: Schema, Nodes: make([]Node, len(names)), Edges: []Edge{}}
 	for i, name := range names {
@@ -345,14 +364,14 @@ func NewDocument(g *Graph, names []string, kinds []Kind, tiers map[string]string
 	return d
 }
 
-// shown rounds a number to what is worth storing: six digits.
-func shown(v float64) float64 {
+// roundStored rounds a number to six significant digits.
+func roundStored(v float64) float64 {
 	if v == 0 || math.IsInf(v, 0) {
 		return v
 	}
 	scale := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(v))))
 	if math.IsInf(scale, 0) || scale == 0 {
-		return 0 // below 1e-302: nothing
+		return 0 // below 1e-302
 	}
 	return math.Round(v*scale) / scale
 }

@@ -33,7 +33,7 @@ func newFisherZ(t *Table) (*fisherZ, error) {
 	return f, nil
 }
 
-// Worker implements Independence.
+// Worker implements [Independence].
 func (f *fisherZ) Worker() func(x, y int, given []int) Outcome {
 	var w wilks
 	return func(x, y int, given []int) Outcome { return f.test(&w, x, y, given) }
@@ -70,12 +70,12 @@ func (f *fisherZ) test(w *wilks, x, y int, given []int) Outcome {
 	r := c[(ns+1)*size+ns] / math.Sqrt(vx*vy)
 	r = math.Copysign(min(math.Abs(r), 1-0x1p-52), r)
 	z := math.Sqrt(float64(f.rows-ns-3)) * math.Abs(math.Atanh(r))
-	// Not 2(1-Phi), which is 0 past 8.3.
+	// Erfc rather than 2(1-Phi), which is 0 beyond z = 8.3.
 	return Outcome{P: math.Erfc(z / math.Sqrt2), Stat: z, Strength: math.Abs(r)}
 }
 
-// singular is the test where the variables determine each other: it counts only
-// directions that have variance.
+// singular runs the test with Wilks' lambda where variables determine each other:
+// only directions with variance count.
 func (f *fisherZ) singular(w *wilks, x, y int, given []int) Outcome {
 	ns := len(given)
 	size := ns + 2

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// A Mark is what an edge has at one of its ends.
+// A Mark is the mark at one end of an edge.
 type Mark uint8
 
-// The codes are those of the adjacency matrices of R's pcalg.
+// The values are those of pcalg's adjacency matrices.
 const (
 	None   Mark = iota // no edge
-	Circle             // arrow in some of the models that fit, tail in others
-	Arrow              // this end is no cause of the other
-	Tail               // this end is a cause of the other
+	Circle             // arrow in some models that fit, tail in others
+	Arrow              // this end does not cause the other
+	Tail               // this end causes the other
 )
 
 var markNames = []string{"none", "circle", "arrow", "tail"}
@@ -25,10 +25,10 @@ func (m Mark) String() string {
 	return fmt.Sprintf("Mark(%d)", m)
 }
 
-// MarshalText writes circle, arrow or tail.
+// MarshalText returns the mark's name: circle, arrow or tail.
 func (m Mark) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses circle, arrow or tail.
 func (m *Mark) UnmarshalText(text []byte) error {
 	for i, name := range markNames {
 		if i > 0 && name == string(text) {
@@ -39,27 +39,27 @@ func (m *Mark) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is not a mark; use circle, arrow or tail", text)
 }
 
-// A Graph is a mixed graph: at most one edge between two variables, with a mark
-// at each end.
+// A Graph is a mixed graph: at most one edge between two variables, with a mark at
+// each end.
 type Graph struct {
 	n     int
-	marks []Mark // at [i*n+j] the mark at j of the edge between i and j
+	marks []Mark // [i*n+j]: mark at j of the edge between i and j
 }
 
 // NewGraph returns a graph of n variables without edges.
 func NewGraph(n int) *Graph { return &Graph{n: n, marks: make([]Mark, n*n)} }
 
-// Len is the number of variables.
+// Len returns the number of variables.
 func (g *Graph) Len() int { return g.n }
 
-// At returns the mark at j of the edge between i and j, None without an edge.
+// At returns the mark at j of the edge between i and j, or None if there is no edge.
 func (g *Graph) At(i, j int) Mark { return g.marks[i*g.n+j] }
 
 // Adjacent reports whether there is an edge between i and j.
 func (g *Graph) Adjacent(i, j int) bool { return g.marks[i*g.n+j] != None }
 
-// Set puts an edge between i and j with a mark at each, or takes it away with
-// None at both.
+// Set puts an edge with marks atI and atJ between i and j; None at both ends removes
+// it.
 func (g *Graph) Set(i, j int, atI, atJ Mark) {
 	if i == j || (atI == None) != (atJ == None) {
 		panic(fmt.Sprintf("causal: Set(%d, %d, %v, %v)", i, j, atI, atJ))
@@ -67,15 +67,15 @@ func (g *Graph) Set(i, j int, atI, atJ Mark) {
 	g.marks[j*g.n+i], g.marks[i*g.n+j] = atI, atJ
 }
 
-// mark changes one end of an edge.
+// mark sets the mark at j of the edge between i and j.
 func (g *Graph) mark(i, j int, atJ Mark) { g.marks[i*g.n+j] = atJ }
 
-// Is reports whether the edge between i and j has these marks at i and at j.
+// Is reports whether the edge between i and j has mark atI at i and atJ at j.
 func (g *Graph) Is(i, j int, atI, atJ Mark) bool {
 	return g.marks[j*g.n+i] == atI && g.marks[i*g.n+j] == atJ
 }
 
-// Clone returns a copy.
+// Clone returns a deep copy.
 func (g *Graph) Clone() *Graph {
 	return &Graph{n: g.n, marks: append([]Mark(nil), g.marks...)}
 }
@@ -93,7 +93,7 @@ func markBytes(marks []Mark) []byte {
 	return b
 }
 
-// Neighbours returns the variables that have an edge with i, ascending.
+// Neighbours returns the variables adjacent to i, ascending.
 func (g *Graph) Neighbours(i int) []int {
 	var out []int
 	for j := range g.n {
@@ -117,7 +117,7 @@ func (g *Graph) Edges() int {
 	return n
 }
 
-// Matrix returns the marks: at [i][j] the one at j.
+// Matrix returns the marks: [i][j] is the mark at j of the edge between i and j.
 func (g *Graph) Matrix() [][]Mark {
 	out := make([][]Mark, g.n)
 	for i := range out {
@@ -126,7 +126,7 @@ func (g *Graph) Matrix() [][]Mark {
 	return out
 }
 
-// Format writes the edges one a line, "a o-> b", the earlier variable first.
+// Format writes one edge a line, such as "a o-> b", the earlier variable first.
 func (g *Graph) Format(names []string) string {
 	var b strings.Builder
 	for i := range g.n {
@@ -139,7 +139,7 @@ func (g *Graph) Format(names []string) string {
 	return b.String()
 }
 
-// Arrows draws an edge by its marks at the left and at the right: "o->".
+// Arrows returns the drawing of an edge with the given marks, such as "o->".
 func Arrows(left, right Mark) string {
 	l := map[Mark]string{Circle: "o", Arrow: "<", Tail: "-"}[left]
 	r := map[Mark]string{Circle: "o", Arrow: ">", Tail: "-"}[right]

@@ -6,56 +6,56 @@ import (
 	"strings"
 )
 
-// An Outcome is what a test of conditional independence found.
+// An Outcome is the result of a test of conditional independence.
 type Outcome struct {
-	// P is the probability of data that look at least as dependent if the two are
-	// independent.
+	// P is the p-value: the probability, under independence, of data at least as
+	// dependent.
 	P float64
-	// Stat is the test's statistic with DF degrees of freedom. That of fisherz is
-	// standard normal and has none.
+	// Stat is the test's statistic and DF its degrees of freedom. The statistic of
+	// fisherz is standard normal and has no DF.
 	Stat float64
 	DF   int
 	// Strength is the informational correlation sqrt(1 - exp(-2 I)) of the two
-	// given the others, in 0..1 (Linfoot, "An informational measure of
+	// variables given the others, in 0..1 (Linfoot, "An informational measure of
 	// correlation", 1957).
 	Strength float64
-	// Untestable is set where the rows are too few for the parameters; it
-	// counts neither way.
+	// Untestable is true if there are too few rows for the parameters. Such a test
+	// counts neither for nor against independence.
 	Untestable bool
 }
 
-// Independence tests whether variables are independent given others.
+// Independence tests conditional independence of variables.
 type Independence interface {
-	// Worker returns a function for one goroutine that tests x and y, x < y, given
-	// the variables of an ascending list.
+	// Worker returns a function that tests x and y, x < y, given an ascending list of
+	// variables. The function is for a single goroutine.
 	Worker() func(x, y int, given []int) Outcome
 }
 
-// Names of the tests that Learn knows. The oracle is no test of data.
+// Names of the tests that [Learn] accepts.
 const (
-	// TestBFX2, the default, detects any smooth dependence of mixed variables: second
-	// degree functions, and products of the conditioning variables.
+	// TestBFX2, the default, detects smooth dependence of mixed variables with
+	// functions of degree 2 and products of the conditioning variables.
 	TestBFX2 = "bfx2"
-	// TestBF3 uses third degree functions of the ranks of each variable, without products.
+	// TestBF3 uses functions of degree 3 of each variable's ranks, without products.
 	TestBF3 = "bf3"
-	// TestDG is linear, with indicators for categories (degenerate Gaussian;
-	// Andrews et al., "Learning high-dimensional directed acyclic graphs with mixed
+	// TestDG is linear, with indicators for categories (degenerate Gaussian; Andrews
+	// et al., "Learning high-dimensional directed acyclic graphs with mixed
 	// data-types", 2019).
 	TestDG = "dg"
-	// TestFisherZ is linear; categories count as their numbers.
+	// TestFisherZ is linear and treats category codes as numbers.
 	TestFisherZ = "fisherz"
-	// TestG2 and TestChi2 count categories, numbers cut into quantile bins.
+	// TestG2 and TestChi2 use contingency tables, with numbers cut into quantile bins.
 	TestG2   = "g2"
 	TestChi2 = "chi2"
 )
 
-// TestNames lists the tests of data.
+// TestNames returns the names of the tests.
 func TestNames() []string {
 	return []string{TestBFX2, TestBF3, TestDG, TestFisherZ, TestG2, TestChi2}
 }
 
-// ParseTest returns the name that TestNames has for a test; gsq and chisq, as
-// causal-learn calls them, are g2 and chi2.
+// ParseTest returns the name in TestNames of a test. It accepts causal-learn's gsq
+// and chisq for g2 and chi2.
 func ParseTest(name string) (string, error) {
 	switch name {
 	case "gsq":
@@ -69,8 +69,9 @@ func ParseTest(name string) (string, error) {
 	return "", fmt.Errorf("%q is not a test; there are %s", name, strings.Join(TestNames(), ", "))
 }
 
-// NewTest prepares a test of the columns of a table, none of them constant. bins
-// is for g2 and chi2, 0 for 4. The remark, if any, says what had to be left out.
+// NewTest returns the named test on the columns of a table, none of which may be
+// constant. bins applies to g2 and chi2; 0 means 4. The remark, if not empty, states
+// what was omitted.
 func NewTest(name string, t *Table, bins int) (test Independence, remark string, err error) {
 	if bins == 0 {
 		bins = defaultBins

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Tiers of the three-layer model. Context variables describe the workload that a
-// configuration met; nothing the system does changes them.
+// Tiers of the three-layer model. Context variables describe the workload of a run;
+// the system does not affect them.
 const (
 	TierConfig    = "config"
 	TierContext   = "context"
@@ -18,50 +18,50 @@ const (
 	TierObjective = "objective"
 )
 
-// tierRank orders the tiers: a variable is no cause of one in a lower tier.
+// tierRank orders the tiers: no variable causes one of a lower rank.
 var tierRank = map[string]int{TierConfig: 0, TierContext: 0, TierMetric: 1, TierObjective: 2}
 
-// TierNames lists the tiers from causes to effects.
+// TierNames returns the tiers from causes to effects.
 func TierNames() []string { return []string{TierContext, TierConfig, TierMetric, TierObjective} }
 
-// A Mode says how much the tiers forbid.
+// A Mode selects what the tiers forbid.
 type Mode string
 
 const (
-	// ModeTiers, the default: config and context are exogenous, objectives cause
-	// nothing, metrics may cause each other, and a configuration may change an
-	// objective past all metrics.
+	// ModeTiers, the default: config and context are exogenous, objectives have no
+	// effects, metrics may cause each other, and config and context may affect an
+	// objective directly.
 	ModeTiers Mode = "tiers"
-	// ModeStrict3 also forbids edges between metrics and from config or context
-	// straight to an objective.
+	// ModeStrict3 also forbids edges between metrics, and from config or context
+	// directly to an objective.
 	ModeStrict3 Mode = "strict3"
-	// ModeNone uses the tiers to arrange the picture only.
+	// ModeNone uses the tiers only to lay out the rendered graph.
 	ModeNone Mode = "none"
 )
 
-// Spec is what is known of the variables beforehand, by name: a tiers file.
+// Spec is prior knowledge of the variables, by name, as a tiers file states it.
 type Spec struct {
-	// Mode is ModeTiers if empty, ModeNone if there are no tiers either.
+	// Mode defaults to ModeTiers, or to ModeNone without tiers.
 	Mode Mode `json:"mode,omitempty"`
-	// Tiers gives the tier of every column.
+	// Tiers maps every column to its tier.
 	Tiers map[string]string `json:"tiers"`
-	// Types overrides the types seen in the data: cont, int or cat.
+	// Types overrides the types inferred from the data: cont, int or cat.
 	Types map[string]Kind `json:"types,omitempty"`
-	// Ignore names columns that are left out.
+	// Ignore names columns to leave out.
 	Ignore []string `json:"ignore,omitempty"`
-	// Forbidden pairs: the first is no cause of the second.
+	// Forbidden pairs: the first does not cause the second.
 	Forbidden [][2]string `json:"forbidden,omitempty"`
 	// Required pairs: the first is a direct cause of the second.
 	Required [][2]string `json:"required,omitempty"`
-	// Order lists metrics from causes to effects, to direct edges that the data
-	// leave undirected.
+	// Order lists metrics from causes to effects. It directs edges that the data leave
+	// undirected.
 	Order []string `json:"order,omitempty"`
 }
 
-// maxSpec is the largest tiers file ReadSpec takes.
+// maxSpec is the largest tiers file ReadSpec accepts, in bytes.
 const maxSpec = 1 << 20
 
-// ReadSpec reads a tiers file. Unknown fields are refused.
+// ReadSpec reads and checks a tiers file. Unknown fields are errors.
 func ReadSpec(r io.Reader) (*Spec, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxSpec+1))
 	if err != nil {
@@ -77,7 +77,7 @@ func ReadSpec(r io.Reader) (*Spec, error) {
 	return s, s.check()
 }
 
-// strictJSON decodes one value and nothing after it.
+// strictJSON decodes exactly one value, without unknown fields.
 func strictJSON(data []byte, v any) error {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.DisallowUnknownFields()
@@ -118,26 +118,28 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// Knowledge is a Spec bound to the columns of a table: by index.
+// Knowledge is a [Spec] with columns by index.
 //
-// That i is forbidden to cause j is meant of ancestors: i is no cause of j, not
-// even through others.
+// Forbidden, tiers and exogeneity concern ancestors: if i is forbidden to cause j,
+// it does not cause j through other variables either.
 type Knowledge struct {
-	// Tier orders the variables: none causes one of a lower tier. Nil without
+	// Tier is the rank of every variable: none causes one of a lower rank. Nil without
 	// tiers.
 	Tier []int
-	// WithinForbidden are tiers whose variables do not cause each other.
+	// WithinForbidden holds the tiers whose variables do not cause each other.
 	WithinForbidden map[int]bool
-	// Exogenous variables have no cause among the others, hidden or not.
+	// Exogenous marks variables without causes among the others, hidden causes
+	// included.
 	Exogenous []bool
-	// Forbidden and Required pairs: cause, effect.
+	// Forbidden and Required are pairs of cause and effect.
 	Forbidden, Required [][2]int
 }
 
 func (k *Knowledge) exogenous(i int) bool { return k.Exogenous != nil && k.Exogenous[i] }
 
-// Bind relates a spec to the columns of a table. Every column needs a tier
-// unless the mode is ModeNone, and every name in the spec a column.
+// Bind resolves the names of a spec to columns. It returns an error if a name is not
+// a column, if a column has no tier (unless the mode is ModeNone), or if the
+// knowledge contradicts itself.
 func (s *Spec) Bind(names []string) (*Knowledge, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -208,7 +210,8 @@ func (s *Spec) Bind(names []string) (*Knowledge, error) {
 	return k, k.Check(names)
 }
 
-// Check refuses knowledge that contradicts itself.
+// Check returns an error if the knowledge contradicts itself or does not fit the
+// variables.
 func (k *Knowledge) Check(names []string) error {
 	if k == nil {
 		return nil
@@ -238,7 +241,7 @@ func (k *Knowledge) Check(names []string) error {
 	return k.checkCycles(names)
 }
 
-// why names the rule by which i is no cause of j.
+// why names the rule that forbids i to cause j.
 func (k *Knowledge) why(i, j int, names []string) string {
 	switch {
 	case slices.Contains(k.Forbidden, [2]int{i, j}):
@@ -251,8 +254,8 @@ func (k *Knowledge) why(i, j int, names []string) string {
 	return "variables of their tier do not cause each other"
 }
 
-// checkCycles looks for a required cycle, and for a pair that is forbidden
-// though required pairs lead from one to the other.
+// checkCycles returns an error for a cycle of required pairs, and for a forbidden
+// pair that a path of required pairs connects.
 func (k *Knowledge) checkCycles(names []string) error {
 	n := len(names)
 	r := k.rules(n)
@@ -281,10 +284,10 @@ func (k *Knowledge) checkCycles(names []string) error {
 	return nil
 }
 
-// rules is knowledge as tables for quick questions.
+// rules is Knowledge as lookup tables.
 type rules struct {
 	n         int
-	forbid    []bool // [i*n+j]: i is no ancestor of j
+	forbid    []bool // [i*n+j]: i is not an ancestor of j
 	require   []bool
 	exogenous []bool
 	tier      []int
@@ -313,7 +316,7 @@ func (k *Knowledge) rules(n int) *rules {
 	return r
 }
 
-// forbids reports whether i is known to be no cause of j.
+// forbids reports whether i is known not to cause j.
 func (r *rules) forbids(i, j int) bool { return r.forbid[i*r.n+j] }
 
 // forbidsEdge reports whether i and j are known not to be adjacent.

@@ -9,62 +9,62 @@ import (
 	"time"
 )
 
-// LearnOptions are how Learn searches. The zero value is the recommended way.
+// LearnOptions configures Learn. The zero value is recommended.
 type LearnOptions struct {
-	// Test is the test of independence, TestBFX2 if empty.
+	// Test is the test of conditional independence; empty means TestBFX2.
 	Test string
-	// Alpha is the p-value above which two variables count as independent: if zero
-	// 0.01 for up to 5,000 rows and 0.001 above, where tests see effects too small
-	// to matter.
+	// Alpha is the significance level: two variables count as independent at a larger
+	// p-value. Zero means 0.01 for up to 5,000 rows and 0.001 for more, where tests
+	// detect effects too small to matter.
 	Alpha float64
-	// MaxCond is the largest conditioning set: if zero 4, and 2 for fewer than 300
-	// rows, which do not bear more.
+	// MaxCond is the largest conditioning set. Zero means 4, or 2 below 300 rows,
+	// where tests with larger sets lack power.
 	MaxCond int
-	// PDSMax is the largest set of the possible-d-sep stage: if zero 2 with TestBFX2,
-	// else 3.
+	// PDSMax is the largest conditioning set of the possible-d-sep stage. Zero means 2
+	// with TestBFX2, otherwise 3.
 	PDSMax int
-	// NoPDS leaves that stage out.
+	// NoPDS skips that stage.
 	NoPDS bool
-	// MaxP and Selection are those of SearchOptions.
+	// MaxP and Selection are as in SearchOptions.
 	MaxP, Selection bool
-	// Bins is into how many quantile bins TestG2 and TestChi2 cut numbers, 4 if zero.
+	// Bins is the number of quantile bins of TestG2 and TestChi2; 0 means 4.
 	Bins int
-	// Bootstrap is how many times rows are drawn anew to see how often an edge is
-	// found; 0 for not at all. 20 do.
+	// Bootstrap is the number of bootstrap samples that estimate how often an edge is
+	// found; 0 disables the bootstrap, 20 is usually enough.
 	Bootstrap int
-	// Keep is the share of the bootstrap samples that an edge must be found in to be
-	// kept: 0.5 if zero, none if negative.
+	// Keep is the share of bootstrap samples that must contain an edge to keep it.
+	// Zero means 0.5; a negative value keeps every edge.
 	Keep float64
-	// Groups, if set, has a number for every row: rows of one group are drawn
-	// together. Runs on one day's workload, say, are not independent of each other,
-	// and frequencies from single rows would flatter what that day suggests.
+	// Groups, if set, has a group number per row; the bootstrap resamples whole
+	// groups. Rows of one group, such as runs on one day's workload, are not
+	// independent: resampling single rows would overstate the frequencies.
 	Groups []int
-	// Seed is of the bootstrap's draws.
+	// Seed seeds the bootstrap's samples.
 	Seed uint64
-	// Budget is how long learning may take, the bootstrap included; 0 for no limit.
+	// Budget limits the time of learning, bootstrap included; 0 means no limit.
 	Budget time.Duration
-	// Workers is how many goroutines work, 0 for one a processor. The result does
-	// not depend on it.
+	// Workers is the number of goroutines; 0 means GOMAXPROCS. The result does not
+	// depend on it.
 	Workers int
-	// Progress, if set, is called from several goroutines with how much of a stage
-	// is done.
+	// Progress, if set, is called from several goroutines with the progress of a
+	// stage.
 	Progress func(stage string, done, total int)
 }
 
 const (
 	// minRows is the fewest rows that Learn accepts.
 	minRows = 20
-	// fewRows is below which sets are kept small.
+	// fewRows is the number of rows below which MaxCond defaults to 2.
 	fewRows = 300
-	// manyRows is above which alpha is smaller.
+	// manyRows is the number of rows above which Alpha defaults to 0.001.
 	manyRows = 5000
-	// minPerLevel is how many rows a category needs on average.
+	// minPerLevel is the smallest average number of rows a category.
 	minPerLevel = 5
-	// maxCategories is how many categories a column may have in a graph.
+	// maxCategories is the largest number of categories of a column.
 	maxCategories = 64
-	// sameColumn is the correlation from which two columns count as one.
-	sameColumn = 1 - 1e-9
-	// defaultKeep is the bootstrap frequency that edges need.
+	// duplicateCorrelation is the correlation from which two columns are duplicates.
+	duplicateCorrelation = 1 - 1e-9
+	// defaultKeep is the default of LearnOptions.Keep.
 	defaultKeep = 0.5
 )
 
@@ -101,10 +101,10 @@ func (o *LearnOptions) search() SearchOptions {
 		Selection: o.Selection, Workers: o.Workers, Progress: o.Progress}
 }
 
-// Learn finds the causal graph of a table. Columns without variation, and all but
-// one of columns that carry the same information, are left out with a warning.
-// If time runs out the graph is marked as not complete; if the context is
-// cancelled there is none.
+// Learn learns the causal graph of a table. Constant columns, and all but one of
+// several columns with the same information, are left out with a warning. If the
+// deadline passes, the document is marked as incomplete; if the context is
+// cancelled, Learn returns its error.
 func Learn(ctx context.Context, t *Table, spec *Spec, o LearnOptions) (*Document, error) {
 	if spec == nil {
 		spec = &Spec{Mode: ModeNone}
@@ -149,10 +149,10 @@ func Learn(ctx context.Context, t *Table, spec *Spec, o LearnOptions) (*Document
 	return describe(t, in, r, boot, o), nil
 }
 
-// input is a table made fit for learning.
+// input is a table prepared for learning.
 type input struct {
 	table    *Table
-	spec     *Spec // of these columns
+	spec     *Spec // of the table's columns
 	know     *Knowledge
 	warnings []string
 }
@@ -161,16 +161,15 @@ func (in *input) warn(format string, args ...any) {
 	in.warnings = append(in.warnings, fmt.Sprintf(format, args...))
 }
 
-// prepare checks a table against a spec and leaves out what cannot be learned
-// from.
+// prepare checks a table against a spec and leaves out ignored, constant and
+// duplicate columns, the latter two with a warning.
 func prepare(t *Table, spec *Spec) (*input, error) {
 	in := &input{}
 	if t.Rows() < minRows {
 		return nil, fmt.Errorf("%d rows are too few to learn causes from: measure at least %d, better %d", t.Rows(),
 			minRows, fewRows)
 	}
-	// The whole spec is checked first, so that a wrong name is not taken for one of
-	// a column left out.
+	// Check the whole spec first: below, names of left-out columns are accepted.
 	if _, err := spec.without(spec.Ignore).Bind(without(t.Names(), spec.Ignore)); err != nil {
 		return nil, err
 	}
@@ -194,12 +193,12 @@ func prepare(t *Table, spec *Spec) (*input, error) {
 		if k := len(c.Levels); c.Kind == Categorical && (k > maxCategories || k*minPerLevel > t.Rows()) {
 			return nil, fmt.Errorf("column %q has %d categories in %d rows: a category needs at least %d rows on average, and there may be %d; group some, declare the column numeric, or put it under \"ignore\"", c.Name, k, t.Rows(), minPerLevel, maxCategories)
 		}
-		if twin := in.twin(t, kept, i, spec); twin >= 0 {
-			other := t.Column(twin)
+		if same := in.duplicate(t, kept, i, spec); same >= 0 {
+			other := t.Column(same)
 			loser := i
-			if twinRank(spec, c.Name) > twinRank(spec, other.Name) {
-				loser = twin
-				kept = append(slices.DeleteFunc(kept, func(k int) bool { return k == twin }), i)
+			if duplicateRank(spec, c.Name) > duplicateRank(spec, other.Name) {
+				loser = same
+				kept = append(slices.DeleteFunc(kept, func(k int) bool { return k == same }), i)
 			}
 			in.warn("columns %q and %q carry the same information, nothing can tell their effects apart: %q is left out",
 				other.Name, c.Name, t.Column(loser).Name)
@@ -229,7 +228,7 @@ func without(names, drop []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(drop, name) })
 }
 
-// without returns the spec of the other columns.
+// without returns the spec without the named columns.
 func (s *Spec) without(names []string) *Spec {
 	gone := func(name string) bool { return slices.Contains(names, name) }
 	pairs := func(list [][2]string) [][2]string {
@@ -253,15 +252,15 @@ func (s *Spec) without(names []string) *Spec {
 	return out
 }
 
-// varies reports whether a column has two different values.
+// varies reports whether a column has two distinct values.
 func (c *Column) varies() bool {
 	lo, hi := slices.Min(c.Values), slices.Max(c.Values)
-	return hi/2-lo/2 > 0 // halved: neither overflows nor is lost
+	return hi/2-lo/2 > 0 // halved against overflow
 }
 
-// twinRank says which of two equal columns to keep: what is set or wanted rather
-// than what lies between.
-func twinRank(s *Spec, name string) int {
+// duplicateRank ranks duplicate columns by which to keep: objectives, then inputs,
+// then metrics.
+func duplicateRank(s *Spec, name string) int {
 	switch s.Tiers[name] {
 	case TierObjective:
 		return 2
@@ -271,10 +270,10 @@ func twinRank(s *Spec, name string) int {
 	return 0
 }
 
-// twin returns a kept column that carries the same information as column i, -1
-// if there is none: numbers that are a linear function of each other, or
-// categories that are other names for the same.
-func (in *input) twin(t *Table, kept []int, i int, spec *Spec) int {
+// duplicate returns the index of a kept column with the same information as column
+// i, or -1: numbers that are a linear function of each other, or categories that
+// differ in their names only.
+func (in *input) duplicate(t *Table, kept []int, i int, spec *Spec) int {
 	c := t.Column(i)
 	for _, k := range kept {
 		other := t.Column(k)
@@ -292,7 +291,7 @@ func sameCategories(a, b *Column) bool {
 	if len(a.Levels) != len(b.Levels) {
 		return false
 	}
-	as := make([]int, len(a.Levels)) // 1 up
+	as := make([]int, len(a.Levels)) // matching level of b plus 1; 0 if unmatched
 	taken := make([]bool, len(b.Levels))
 	for r, v := range a.Values {
 		x, y := int(v), int(b.Values[r])
@@ -309,10 +308,10 @@ func sameCategories(a, b *Column) bool {
 func sameNumbers(a, b *Column) bool {
 	x, okX := standardised(a.Values)
 	y, okY := standardised(b.Values)
-	return okX && okY && math.Abs(dot(x, y))/float64(len(x)) >= sameColumn
+	return okX && okY && math.Abs(dot(x, y))/float64(len(x)) >= duplicateCorrelation
 }
 
-// describe writes down what was learned.
+// describe returns the document of a learned graph.
 func describe(whole *Table, in *input, r *Result, boot *bootstrap, o LearnOptions) *Document {
 	names := in.table.Names()
 	kinds := make([]Kind, len(names))
@@ -320,65 +319,90 @@ func describe(whole *Table, in *input, r *Result, boot *bootstrap, o LearnOption
 		kinds[i] = in.table.Column(i).Kind
 	}
 	d := NewDocument(NewGraph(len(names)), names, kinds, in.spec.Tiers)
-	// What the bootstrap drops goes first: whether an edge is visible depends on
-	// others.
+	// Drop edges first: the visibility of an edge depends on other edges.
+	kept := d.dropUnstable(r, boot, names, o.Keep)
+	d.describePairs(kept, in, boot)
+	var order []int
+	for _, name := range in.spec.Order {
+		order = append(order, slices.Index(names, name))
+	}
+	d.DAG = Resolve(kept, in.table, order).document(names)
+	d.Knowledge = in.spec
+	d.Learning = learning(whole, r, boot, o)
+	in.warnOf(d, r, o)
+	d.Warnings = in.warnings
+	return d
+}
+
+// dropUnstable adds the edges with a bootstrap frequency below keep to d.Dropped
+// and returns the result without them.
+func (d *Document) dropUnstable(r *Result, boot *bootstrap, names []string, keep float64) *Result {
 	kept := *r
 	kept.Graph = r.Graph.Clone()
 	for i := range names {
 		for j := i + 1; j < len(names); j++ {
-			if edge := r.edge(i, j, names); r.Graph.Adjacent(i, j) && boot.rate(&edge, i, j) && *edge.BootFreq < o.Keep {
+			if edge := r.edge(i, j, names); r.Graph.Adjacent(i, j) && boot.setFrequencies(&edge, i, j) && *edge.BootFreq < keep {
 				kept.Graph.Set(i, j, None, None)
 				edge.Visible = false
 				d.Dropped = append(d.Dropped, edge)
 			}
 		}
 	}
+	return &kept
+}
+
+// describePairs adds every pair's edge, separation or conflict to the document.
+func (d *Document) describePairs(r *Result, in *input, boot *bootstrap) {
+	names := in.table.Names()
 	for i := range names {
 		for j := i + 1; j < len(names); j++ {
 			e := r.Evidence(i, j)
 			switch {
-			case kept.Graph.Adjacent(i, j):
-				edge := kept.edge(i, j, names)
-				boot.rate(&edge, i, j)
+			case r.Graph.Adjacent(i, j):
+				edge := r.edge(i, j, names)
+				boot.setFrequencies(&edge, i, j)
 				d.Edges = append(d.Edges, edge)
 			case e.Separated:
-				d.Separations = append(d.Separations, Separation{names[i], names[j], pick(names, e.Set), shown(e.P)})
+				d.Separations = append(d.Separations, Separation{names[i], names[j], pick(names, e.Set), roundStored(e.P)})
 			case e.Conflict && in.know.exogenous(i) && in.know.exogenous(j):
-				d.DependentInputs = append(d.DependentInputs, Dependence{names[i], names[j], shown(e.P)})
+				d.DependentInputs = append(d.DependentInputs, Dependence{names[i], names[j], roundStored(e.P)})
 			case e.Conflict:
-				d.Conflicts = append(d.Conflicts,
-					Conflict{names[i], names[j], shown(e.P), pick(names, e.Set), conflictHint(in.spec, names[i], names[j])})
+				d.Conflicts = append(d.Conflicts, Conflict{names[i], names[j], roundStored(e.P), pick(names, e.Set),
+					conflictHint(in.spec, names[i], names[j])})
 			}
 		}
 	}
-	var order []int
-	for _, name := range in.spec.Order {
-		order = append(order, slices.Index(names, name))
-	}
-	d.DAG = Resolve(&kept, in.table, order).document(names)
-	d.Knowledge = in.spec
-	d.Learning = &Learning{
+}
+
+// learning returns the description of how r was learned from the table whole.
+func learning(whole *Table, r *Result, boot *bootstrap, o LearnOptions) *Learning {
+	l := &Learning{
 		Test: o.Test, Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, Policy: "first",
 		Rows: whole.Rows(), DataHash: whole.Hash(), Tests: r.Tests, Complete: r.Complete, Stopped: r.Stopped,
 	}
 	if o.NoPDS {
-		d.Learning.PDSMax = 0
+		l.PDSMax = 0
 	}
 	if o.MaxP {
-		d.Learning.Policy = "maxp"
+		l.Policy = "maxp"
 	}
+	if boot != nil {
+		l.Bootstrap, l.Keep, l.Seed = boot.samples, max(o.Keep, 0), o.Seed
+		l.Complete = l.Complete && boot.samples == o.Bootstrap
+	}
+	return l
+}
+
+// warnOf warns about what limits the trust in the document.
+func (in *input) warnOf(d *Document, r *Result, o LearnOptions) {
 	if !r.Complete {
 		in.warn("time ran out %s: edges are too many and marks too few", r.Stopped)
 	}
-	if boot != nil {
-		d.Learning.Bootstrap, d.Learning.Keep, d.Learning.Seed = boot.samples, max(o.Keep, 0), o.Seed
-		if boot.samples < o.Bootstrap {
-			d.Learning.Complete = false
-			in.warn("time ran out after %d of %d bootstrap samples", boot.samples, o.Bootstrap)
-		}
-		if n := len(d.Dropped); n > 0 {
-			in.warn("%d edges were found in fewer than %.0f %% of the bootstrap samples and are dropped", n, 100*o.Keep)
-		}
+	if o.Bootstrap > d.Learning.Bootstrap {
+		in.warn("time ran out after %d of %d bootstrap samples", d.Learning.Bootstrap, o.Bootstrap)
+	}
+	if n := len(d.Dropped); n > 0 {
+		in.warn("%d edges were found in fewer than %.0f %% of the bootstrap samples and are dropped", n, 100*o.Keep)
 	}
 	if n := len(d.DependentInputs); n > 0 {
 		in.warn("%d pairs of config or context variables were not set independently of each other: their effects are harder to tell apart", n)
@@ -389,11 +413,9 @@ func describe(whole *Table, in *input, r *Result, boot *bootstrap, o LearnOption
 	if r.Untestable > 0 {
 		in.warn("%d of %d tests had too few rows for their number of parameters and count neither way: there may be edges too many", r.Untestable, r.Tests)
 	}
-	if r.Cut {
+	if r.PathsCut {
 		in.warn("the graph is so dense that the search for paths was given up: circles may stand where tails could")
 	}
-	d.Warnings = in.warnings
-	return d
 }
 
 func (r *Result) edge(i, j int, names []string) Edge {
@@ -403,13 +425,13 @@ func (r *Result) edge(i, j int, names []string) Edge {
 		Tests: e.Tests, Visible: r.Visible(i, j) || r.Visible(j, i),
 	}
 	if e.Tests > 0 {
-		p, strength := shown(e.P), shown(e.Strength)
+		p, strength := roundStored(e.P), roundStored(e.Strength)
 		edge.P, edge.Strength, edge.Given = &p, &strength, pick(names, e.Set)
 	}
 	return edge
 }
 
-// conflictHint says what usually lies behind a conflict.
+// conflictHint returns the usual cause of a conflict.
 func conflictHint(s *Spec, a, b string) string {
 	tiers := []string{s.Tiers[a], s.Tiers[b]}
 	slices.Sort(tiers)
@@ -424,7 +446,7 @@ func conflictHint(s *Spec, a, b string) string {
 	return "knowledge keeps the two apart, but nothing in the data does: look at the forbidden pairs"
 }
 
-// document puts names to a DAG.
+// document returns the DAG with names in place of indices.
 func (d *DAG) document(names []string) *DAGDocument {
 	out := &DAGDocument{Edges: []DAGEdge{}, Order: pick(names, d.Order)}
 	for _, a := range d.Arcs {

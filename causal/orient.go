@@ -1,31 +1,32 @@
 package causal
 
-// orientation puts marks on a skeleton (Zhang 2008, whose rules the methods are
-// named after). a *-> b stands for any mark at a and an arrow at b.
+// orientation orients the edges of a skeleton (Zhang 2008; methods are named after
+// its rules). a *-> b stands for any mark at a and an arrow at b.
 type orientation struct {
 	*Graph
 	search *search
 	rules  *rules
-	// selection adds the rules for data that were selected by a common effect.
+	// selection enables the rules for selection bias, R5 to R7.
 	selection  bool
-	arrowsOnly bool // leave out the rules that only give tails
-	// steps is what is left for the searches for paths, so that a dense graph
-	// cannot take forever; spent says that it ran out.
-	steps int
-	spent bool
+	arrowsOnly bool // skip R8 to R10, which only give tails
+	// steps is the remaining number of vertices that path searches may visit, which
+	// bounds the time on a dense graph; exhausted is true when it has reached 0.
+	steps     int
+	exhausted bool
 }
 
-// maxSteps is how many vertices the searches for uncovered paths may visit
-// together: a second or so.
+// maxSteps is the number of vertices that all searches for uncovered paths of a
+// graph may visit: about a second.
 const maxSteps = 20_000_000
 
-// apart reports whether a and c are not adjacent, with a set known that
-// separates them. Pairs kept apart by knowledge alone say nothing about others.
-func (o *orientation) apart(a, c int) bool {
+// separated reports whether a known set separates a and c. A pair whose edge the
+// knowledge forbids has no separating set and does not count.
+func (o *orientation) separated(a, c int) bool {
 	return a != c && !o.Adjacent(a, c) && o.search.at(a, c).separated
 }
 
-// reset puts circles on every edge of the skeleton, and what knowledge says.
+// reset puts circles on every edge of the skeleton, then the marks that follow from
+// knowledge.
 func (o *orientation) reset() {
 	for i := range o.n {
 		for j := range o.n {
@@ -60,7 +61,7 @@ func (o *orientation) mayPoint(i, j int) bool {
 	return m == Arrow || m == Circle && !o.rules.requires(j, i)
 }
 
-// arrow makes the circle at j an arrow.
+// arrow turns a circle at j into an arrow and reports whether it did.
 func (o *orientation) arrow(i, j int) bool {
 	if o.At(i, j) != Circle || !o.mayPoint(i, j) {
 		return false
@@ -69,7 +70,7 @@ func (o *orientation) arrow(i, j int) bool {
 	return true
 }
 
-// tail makes the circle at j a tail.
+// tail turns a circle at j into a tail and reports whether it did.
 func (o *orientation) tail(i, j int) bool {
 	if o.At(i, j) != Circle {
 		return false
@@ -78,7 +79,7 @@ func (o *orientation) tail(i, j int) bool {
 	return true
 }
 
-// cause makes b -> c of b o-* c.
+// cause orients b o-* c as b -> c and reports whether it did.
 func (o *orientation) cause(b, c int) bool {
 	if o.At(c, b) != Circle || !o.mayPoint(b, c) {
 		return false
@@ -88,15 +89,15 @@ func (o *orientation) cause(b, c int) bool {
 	return true
 }
 
-// colliders is R0: of a *-* b *-* c, a and c apart, b not in what separates
-// them, b is an effect of both. All are found before the first is marked.
+// colliders applies R0: in a *-* b *-* c, with a and c separated by a set without b,
+// b is a collider. All colliders are found before the first is marked.
 func (o *orientation) colliders() {
 	var found [][3]int
 	for b := range o.n {
 		near := o.Neighbours(b)
 		for k, a := range near {
 			for _, c := range near[k+1:] {
-				if o.apart(a, c) && !o.search.at(a, c).sep.has(b) {
+				if o.separated(a, c) && !o.search.at(a, c).sep.has(b) {
 					found = append(found, [3]int{a, b, c})
 				}
 			}
@@ -111,7 +112,7 @@ func (o *orientation) colliders() {
 	}
 }
 
-// run applies R1 to R10.
+// run applies R1 to R10 until none applies.
 func (o *orientation) run() {
 	o.steps = maxSteps
 	for {
@@ -130,7 +131,7 @@ func (o *orientation) run() {
 	}
 }
 
-// r1: a *-> b o-* c, a and c apart: b -> c.
+// r1: a *-> b o-* c, a and c separated: b -> c.
 func (o *orientation) r1() (changed bool) {
 	for b := range o.n {
 		for _, c := range o.Neighbours(b) {
@@ -138,7 +139,7 @@ func (o *orientation) r1() (changed bool) {
 				continue
 			}
 			for _, a := range o.Neighbours(b) {
-				if a != c && o.At(a, b) == Arrow && o.apart(a, c) && o.cause(b, c) {
+				if a != c && o.At(a, b) == Arrow && o.separated(a, c) && o.cause(b, c) {
 					changed = true
 					break
 				}
@@ -167,7 +168,7 @@ func (o *orientation) r2() (changed bool) {
 	return changed
 }
 
-// r3: a *-> b <-* c, a *-o t o-* c, a and c apart, t *-o b: t *-> b.
+// r3: a *-> b <-* c, a *-o t o-* c, a and c separated, t *-o b: t *-> b.
 func (o *orientation) r3() (changed bool) {
 	for b := range o.n {
 		near := o.Neighbours(b)
@@ -189,7 +190,7 @@ func (o *orientation) hasR3(b, t int, near []int) bool {
 			continue
 		}
 		for _, c := range near[k+1:] {
-			if c != t && o.At(c, b) == Arrow && o.At(c, t) == Circle && o.apart(a, c) {
+			if c != t && o.At(c, b) == Arrow && o.At(c, t) == Circle && o.separated(a, c) {
 				return true
 			}
 		}
@@ -197,10 +198,10 @@ func (o *orientation) hasR3(b, t int, near []int) bool {
 	return false
 }
 
-// r4: a path t, ..., a, b, c discriminates b if t and c are apart and all
-// between t and b are colliders on it and causes of c. With b o-* c: if b is in
-// what separates t and c then b -> c, else a <-> b <-> c. It stops at the first
-// that it can mark.
+// r4: a path t, ..., a, b, c discriminates b if t and c are separated and every
+// vertex between t and b is a collider on it and a parent of c. With b o-* c: if b
+// is in the separating set of t and c then b -> c, else a <-> b <-> c. It returns
+// after the first edge that it orients.
 func (o *orientation) r4() bool {
 	for b := range o.n {
 		for _, c := range o.Neighbours(b) {
@@ -228,7 +229,7 @@ func (o *orientation) discriminate(a, b, c int) bool {
 				continue
 			}
 			seen = seen.with(t)
-			if o.apart(t, c) {
+			if o.separated(t, c) {
 				if o.search.at(t, c).sep.has(b) {
 					if o.cause(b, c) {
 						return true
@@ -246,8 +247,8 @@ func (o *orientation) discriminate(a, b, c int) bool {
 	return false
 }
 
-// r5: a o-o b with an uncovered path of circles a, g, ..., h, b, a and h apart,
-// b and g apart: all of them are tails at both ends.
+// r5: a o-o b with an uncovered circle path a, g, ..., h, b, with a and h as well as
+// b and g separated: all these edges get tails at both ends.
 func (o *orientation) r5() {
 	circles := func(u, v int) bool { return o.Is(u, v, Circle, Circle) }
 	for a := range o.n {
@@ -256,10 +257,10 @@ func (o *orientation) r5() {
 				continue
 			}
 			for _, g := range o.Neighbours(a) {
-				if !circles(a, g) || !o.apart(g, b) {
+				if !circles(a, g) || !o.separated(g, b) {
 					continue
 				}
-				path := o.uncovered([]int{a, g}, set(0).with(a).with(g), b, circles, func(h int) bool { return o.apart(a, h) })
+				path := o.uncovered([]int{a, g}, set(0).with(a).with(g), b, circles, func(h int) bool { return o.separated(a, h) })
 				if path == nil {
 					continue
 				}
@@ -278,12 +279,12 @@ func (o *orientation) r6() bool {
 	return o.tails(func(a, b, c int) bool { return o.Is(a, b, Tail, Tail) })
 }
 
-// r7: a --o b o-* c, a and c apart: a tail at b.
+// r7: a --o b o-* c, a and c separated: a tail at b.
 func (o *orientation) r7() bool {
-	return o.tails(func(a, b, c int) bool { return o.Is(a, b, Tail, Circle) && o.apart(a, c) })
+	return o.tails(func(a, b, c int) bool { return o.Is(a, b, Tail, Circle) && o.separated(a, c) })
 }
 
-// tails makes the circle at b of b o-* c a tail where some a fits.
+// tails turns the circle at b of b o-* c into a tail if fits accepts some a.
 func (o *orientation) tails(fits func(a, b, c int) bool) (changed bool) {
 	for b := range o.n {
 		for _, c := range o.Neighbours(b) {
@@ -301,7 +302,7 @@ func (o *orientation) tails(fits func(a, b, c int) bool) (changed bool) {
 	return changed
 }
 
-// open calls fits for every a o-> c and makes the circle a tail where it agrees.
+// open turns the circle at a of every a o-> c that fits accepts into a tail.
 func (o *orientation) open(fits func(a, c int) bool) (changed bool) {
 	for a := range o.n {
 		for _, c := range o.Neighbours(a) {
@@ -331,11 +332,11 @@ func (o *orientation) towards(u, v int) bool {
 }
 
 // r9: a o-> c and an uncovered possibly directed path a, b, ..., c, b and c
-// apart: a -> c.
+// separated: a -> c.
 func (o *orientation) r9() bool {
 	return o.open(func(a, c int) bool {
 		for _, b := range o.Neighbours(a) {
-			if b != c && o.towards(a, b) && o.apart(b, c) &&
+			if b != c && o.towards(a, b) && o.separated(b, c) &&
 				o.uncovered([]int{a, b}, set(0).with(a).with(b), c, o.towards, nil) != nil {
 				return true
 			}
@@ -344,8 +345,8 @@ func (o *orientation) r9() bool {
 	})
 }
 
-// r10: a o-> c, b -> c <- d, uncovered possibly directed paths from a to b over
-// m and from a to d over w (m may be b and w d), m and w apart: a -> c.
+// r10: a o-> c, b -> c <- d, uncovered possibly directed paths from a to b through m
+// and from a to d through w (m may be b and w d), m and w separated: a -> c.
 func (o *orientation) r10() bool {
 	return o.open(func(a, c int) bool {
 		var causes set
@@ -367,8 +368,8 @@ func (o *orientation) r10() bool {
 		}
 		for k, m := range over {
 			for _, w := range over[k+1:] {
-				// Two different causes of c, one on each way.
-				if o.apart(m, w) && (reach[m]|reach[w])&((reach[m]|reach[w])-1) != 0 {
+				// The two paths reach two distinct parents of c.
+				if o.separated(m, w) && (reach[m]|reach[w])&((reach[m]|reach[w])-1) != 0 {
 					return true
 				}
 			}
@@ -377,8 +378,8 @@ func (o *orientation) r10() bool {
 	})
 }
 
-// reach returns which of the targets an uncovered possibly directed path over
-// a and m gets to, m itself included.
+// reach returns the targets that an uncovered possibly directed path from a through
+// m reaches, m itself included.
 func (o *orientation) reach(a, m int, targets set) set {
 	var out set
 	if targets.has(m) {
@@ -392,21 +393,22 @@ func (o *orientation) reach(a, m int, targets set) set {
 	return out
 }
 
-// uncovered extends a path to one that ends in goal, every step allowed and
-// every three vertices in a row with the outer two apart. The vertex before goal
-// must pass before, if that is given. It is a search in depth: in breadth, with
-// each vertex visited once, it would miss paths.
+// uncovered extends a path to goal. step must allow every edge, and of three
+// consecutive vertices the outer two must be separated. before, if not nil, must
+// accept the vertex before goal. It is a depth-first search: breadth-first search
+// that visits each vertex once misses paths. It returns nil without such a path, or
+// when o.steps is exhausted.
 func (o *orientation) uncovered(path []int, on set, goal int, step func(u, v int) bool, before func(int) bool) []int {
 	u, v := path[len(path)-2], path[len(path)-1]
 	if o.steps--; o.steps < 0 {
-		o.spent = true
+		o.exhausted = true
 		return nil
 	}
-	if step(v, goal) && o.apart(u, goal) && (before == nil || before(v)) {
+	if step(v, goal) && o.separated(u, goal) && (before == nil || before(v)) {
 		return append(path, goal)
 	}
 	for _, next := range o.Neighbours(v) {
-		if next == goal || on.has(next) || !step(v, next) || !o.apart(u, next) {
+		if next == goal || on.has(next) || !step(v, next) || !o.separated(u, next) {
 			continue
 		}
 		if found := o.uncovered(append(path, next), on.with(next), goal, step, before); found != nil {
@@ -416,12 +418,12 @@ func (o *orientation) uncovered(path []int, on set, goal int, step func(u, v int
 	return nil
 }
 
-// possibleDSep returns for every variable those reachable by a path on which
-// every inner vertex is a collider or joins two that are adjacent.
+// possibleDSep returns for every variable the variables reachable by a path on which
+// every inner vertex is a collider or has adjacent neighbours on the path.
 func (o *orientation) possibleDSep() []set {
 	out := make([]set, o.n)
 	for x := range o.n {
-		seen := make([]set, o.n) // by vertex: the vertices it was entered from
+		seen := make([]set, o.n) // by vertex: the predecessors it was entered from
 		type step struct{ from, at int }
 		var walk []step
 		for _, v := range o.Neighbours(x) {

@@ -4,15 +4,15 @@ import (
 	"slices"
 )
 
-// ridge keeps the normal equations solvable where regressors determine each
-// other; they are standardised.
+// ridge is added to the diagonal of the normal equations of standardised regressors,
+// to keep them solvable where regressors determine each other.
 const ridge = 1e-8
 
-// residuals returns how well the edge between i and j fits either direction: the
-// p-values of independence of a cause and of what it leaves unexplained in its
-// effect (the idea of additive noise models; Hoyer et al., "Nonlinear causal
-// discovery with additive noise models", 2009). What is known to cause either of
-// the two takes part in the regressions. ok is false if one of them is no number.
+// residuals tests both directions of the edge between i and j: forth and back are
+// the p-values of independence of cause and residual for i -> j and j -> i (additive
+// noise models: Hoyer et al., "Nonlinear causal discovery with additive noise
+// models", 2009). The known causes of both take part in the regressions. ok is false
+// if either variable is categorical or a regression is impossible.
 func (v *resolver) residuals(i, j int) (forth, back float64, ok bool) {
 	if v.table == nil || v.table.Column(i).Kind == Categorical || v.table.Column(j).Kind == Categorical {
 		return 0, 0, false
@@ -29,8 +29,8 @@ func (v *resolver) residuals(i, j int) (forth, back float64, ok bool) {
 	return one, two, ok1 && ok2
 }
 
-// residual regresses y on functions of x and of the known causes and tests the
-// rest against x.
+// residual regresses y on functions of x and of the known causes. It returns the
+// p-value of independence of x and the residual.
 func (v *resolver) residual(x, y int, known []int) (float64, bool) {
 	basis, _, err := newBasis(v.table.Columns(append([]int{x}, known...)), basisOptions{degree: 3})
 	if err != nil {
@@ -58,7 +58,7 @@ func (v *resolver) residual(x, y int, known []int) (float64, bool) {
 	return test.Worker()(0, 1, nil).P, true
 }
 
-// regress returns what a linear regression on standardised columns leaves of y.
+// regress returns the residual of y in a linear regression on standardised columns.
 func regress(columns [][]float64, y []float64) []float64 {
 	m := len(columns)
 	size := m + 1

@@ -7,20 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// search finds which variables are adjacent: for every pair it looks for a set
-// given which the two are independent.
+// search finds the skeleton: it looks for a separating set of every pair.
 type search struct {
 	n       int
 	rules   *rules
 	test    Independence
 	alpha   float64
-	maxP    bool // of the sets of one size take the one of largest p, not the first
+	maxP    bool // of the separating sets of one size use the one of largest p-value, not the first
 	workers int
 
-	pairs    []pair  // i < j, in order
-	adjacent []set   // by variable, as of the last finished depth
-	drawn    [][]set // by depth and variable: the neighbours that sets were drawn from
-	observe  func(stage string, done, total int)
+	pairs      []pair  // i < j, in order
+	adjacent   []set   // by variable, after the last finished depth
+	adjacentAt [][]set // by depth and variable: the neighbours at the start of the depth
+	observe    func(stage string, done, total int)
 }
 
 // set is a set of variables.
@@ -41,21 +40,21 @@ func (s set) list() []int {
 	return out
 }
 
-// pair is what is known of two variables.
+// pair is the state of a pair of variables.
 type pair struct {
-	i, j     int
-	fiat     bool // not adjacent by knowledge
-	required bool // adjacent by knowledge
-	// separated says that sep makes them independent, with probability p.
+	i, j      int
+	forbidden bool // the knowledge forbids the edge
+	required  bool // the knowledge requires the edge
+	// separated is true if the pair is independent given sep, with p-value p.
 	separated bool
 	sep       set
 	p         float64
-	// Of all sets tried: the largest p-value, its set, and the least strength.
+	// Over all sets tried: the largest p-value, its set, and the smallest strength.
 	weakP      float64
 	weakSet    set
 	strength   float64
 	tests      int // sets tried
-	untestable int // of them, those for which there are too few rows
+	untestable int // sets with too few rows to test
 }
 
 func newSearch(n int, r *rules, test Independence, alpha float64, maxP bool, workers int) *search {
@@ -64,9 +63,9 @@ func newSearch(n int, r *rules, test Independence, alpha float64, maxP bool, wor
 	s.adjacent = make([]set, n)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
-			p := pair{i: i, j: j, weakP: -1, strength: 1, fiat: r.forbidsEdge(i, j), required: r.requires(i, j) ||
+			p := pair{i: i, j: j, weakP: -1, strength: 1, forbidden: r.forbidsEdge(i, j), required: r.requires(i, j) ||
 				r.requires(j, i)}
-			if !p.fiat {
+			if !p.forbidden {
 				s.adjacent[i] = s.adjacent[i].with(j)
 				s.adjacent[j] = s.adjacent[j].with(i)
 			}
@@ -76,23 +75,23 @@ func newSearch(n int, r *rules, test Independence, alpha float64, maxP bool, wor
 	return s
 }
 
-// at returns the pair of two variables.
+// at returns the pair of i and j.
 func (s *search) at(i, j int) *pair {
 	i, j = min(i, j), max(i, j)
 	return &s.pairs[i*s.n-i*(i+1)/2+j-i-1]
 }
 
-// edge reports whether a pair is still adjacent.
-func (p *pair) edge() bool { return !p.fiat && !p.separated }
+// edge reports whether the pair is still adjacent.
+func (p *pair) edge() bool { return !p.forbidden && !p.separated }
 
-// skeleton removes edges given sets of 0, 1, ... maxCond neighbours (PC-stable:
-// Colombo and Maathuis, "Order-independent constraint-based causal structure
-// learning", 2014). Pairs that knowledge keeps apart are searched too, for the
-// set that tells why. It returns the depths that were finished, less than all if
-// the context ended.
+// skeleton removes edges by tests given sets of 0, 1, ... maxCond neighbours
+// (PC-stable: Colombo and Maathuis, "Order-independent constraint-based causal
+// structure learning", 2014). Pairs whose edge the knowledge forbids are tested too,
+// for their separating sets. It returns the number of finished depths; finished is
+// false if the context ended.
 func (s *search) skeleton(ctx context.Context, maxCond int) (depths int, finished bool) {
 	for d := 0; d <= maxCond; d++ {
-		s.drawn = append(s.drawn, append([]set(nil), s.adjacent...))
+		s.adjacentAt = append(s.adjacentAt, append([]set(nil), s.adjacent...))
 		var open []*pair
 		for k := range s.pairs {
 			p := &s.pairs[k]
@@ -113,7 +112,7 @@ func (s *search) skeleton(ctx context.Context, maxCond int) (depths int, finishe
 			w.subsets(s.candidates(d, p.j, p.i), d, func(z set) bool { return z.within(first) })
 		})
 		if !done {
-			s.drawn = s.drawn[:d]
+			s.adjacentAt = s.adjacentAt[:d]
 			return d, false
 		}
 		s.remove(open)
@@ -122,10 +121,10 @@ func (s *search) skeleton(ctx context.Context, maxCond int) (depths int, finishe
 	return depths, true
 }
 
-// candidates are the neighbours of x that may help to separate it from y, at a
-// depth.
+// candidates returns the neighbours of x at a depth that may belong to a set
+// separating x from y.
 func (s *search) candidates(depth, x, y int) set {
-	c := s.drawn[depth][x].without(y)
+	c := s.adjacentAt[depth][x].without(y)
 	for _, z := range c.list() {
 		if s.rules.forbids(z, x) {
 			c = c.without(z)
@@ -134,7 +133,7 @@ func (s *search) candidates(depth, x, y int) set {
 	return c
 }
 
-// remove takes separated pairs out of the adjacency.
+// remove removes the edges of separated pairs.
 func (s *search) remove(pairs []*pair) {
 	for _, p := range pairs {
 		if p.separated {
@@ -144,9 +143,9 @@ func (s *search) remove(pairs []*pair) {
 	}
 }
 
-// possibleDSep removes edges given sets out of the variables that may lie on a
-// path that neighbours do not block, in sizes 1..most. near holds those of each
-// variable. It reports false, having changed nothing, if the context ended.
+// possibleDSep removes edges by tests given sets of 1 to most variables from near,
+// the possible-d-sep set of each variable. It reports whether it finished; if the
+// context ended, it changes no edge.
 func (s *search) possibleDSep(ctx context.Context, near []set, most int) bool {
 	var open []*pair
 	for k := range s.pairs {
@@ -154,14 +153,14 @@ func (s *search) possibleDSep(ctx context.Context, near []set, most int) bool {
 			open = append(open, p)
 		}
 	}
-	last := s.adjacent // unchanged until all are done
+	last := s.adjacent // not modified until all pairs are tested
 	done := s.each(ctx, "possible-d-sep", open, func(w *worker, p *pair) {
 		w.start(p)
 		var before set
 		for k, side := range []int{p.i, p.j} {
 			from := s.mayPrecede(near[side], p)
 			known := func(z set) bool {
-				return z.within(last[side]) && z.len() < len(s.drawn) || s.tried(p, z) || k == 1 && z.within(before)
+				return z.within(last[side]) && z.len() < len(s.adjacentAt) || s.tried(p, z) || k == 1 && z.within(before)
 			}
 			for size := 1; size <= min(most, from.len()); size++ {
 				w.subsets(from, size, known)
@@ -175,8 +174,8 @@ func (s *search) possibleDSep(ctx context.Context, near []set, most int) bool {
 	return done
 }
 
-// mayPrecede leaves out the pair itself and variables of higher tiers than both:
-// what is an effect of both cannot separate them.
+// mayPrecede returns from without the pair itself and without variables of higher
+// tiers than both: a common effect cannot separate the pair.
 func (s *search) mayPrecede(from set, p *pair) set {
 	top := max(s.rules.tier[p.i], s.rules.tier[p.j])
 	from = from.without(p.i).without(p.j)
@@ -188,14 +187,14 @@ func (s *search) mayPrecede(from set, p *pair) set {
 	return from
 }
 
-// tried reports whether the skeleton stage tested a pair given this set.
+// tried reports whether the skeleton stage tested the pair given z.
 func (s *search) tried(p *pair, z set) bool {
 	d := z.len()
-	return d < len(s.drawn) && (z.within(s.candidates(d, p.i, p.j)) || z.within(s.candidates(d, p.j, p.i)))
+	return d < len(s.adjacentAt) && (z.within(s.candidates(d, p.i, p.j)) || z.within(s.candidates(d, p.j, p.i)))
 }
 
-// each calls do for every pair, on as many goroutines as there are workers. If
-// the context ends it takes back what was found and returns false.
+// each calls do for every pair, on s.workers goroutines. If the context ends, it
+// discards the pairs' separations and returns false.
 func (s *search) each(ctx context.Context, stage string, pairs []*pair, do func(*worker, *pair)) bool {
 	var next, done atomic.Int64
 	var group sync.WaitGroup
@@ -222,7 +221,7 @@ func (s *search) each(ctx context.Context, stage string, pairs []*pair, do func(
 	return false
 }
 
-// worker tests one pair after another.
+// worker tests pairs on one goroutine.
 type worker struct {
 	*search
 	ctx   context.Context
@@ -237,8 +236,9 @@ func (w *worker) start(p *pair) { w.pair, w.best = p, -1 }
 
 func (w *worker) stopped() bool { return w.ctx.Err() != nil }
 
-// subsets tests the pair given the subsets of one size, in lexicographic order,
-// but for those already known, until it is separated or the context ends.
+// subsets tests the pair given the subsets of from of one size, in lexicographic
+// order, except the known ones, until a set separates the pair (with maxP, through
+// all sets) or the context ends.
 func (w *worker) subsets(from set, size int, known func(set) bool) {
 	list := from.list()
 	if w.pair.separated && !w.maxP || size > len(list) {
@@ -275,7 +275,7 @@ func (w *worker) subsets(from set, size int, known func(set) bool) {
 	}
 }
 
-// try tests the pair given one set and reports whether it is separated.
+// try tests the pair given one set and reports whether the set separates it.
 func (w *worker) try(s set) bool {
 	p := w.pair
 	o := w.run(p.i, p.j, w.given)

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// MaxVariables is how many columns Learn takes: a conditioning set is one word
-// of bits.
+// MaxVariables is the largest number of columns of a graph: a conditioning set is a
+// 64-bit word.
 const MaxVariables = 64
 
-// A Kind says how the values of a column are to be read.
+// A Kind is the type of a column's values.
 type Kind uint8
 
 const (
 	// Continuous values are real numbers.
 	Continuous Kind = iota
-	// Integer values are whole numbers, treated as numbers.
+	// Integer values are whole numbers, treated as real numbers.
 	Integer
-	// Categorical values are names without an order.
+	// Categorical values are unordered categories.
 	Categorical
 )
 
@@ -36,7 +36,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", k)
 }
 
-// ParseKind reads cont, int or cat.
+// ParseKind parses cont, int or cat.
 func ParseKind(s string) (Kind, error) {
 	if i := slices.Index(kindNames, s); i >= 0 {
 		return Kind(i), nil
@@ -44,33 +44,34 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("%q is not a type; use one of %s", s, strings.Join(kindNames, ", "))
 }
 
-// MarshalText writes the name that ParseKind reads.
+// MarshalText returns the name that [ParseKind] parses.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText is ParseKind.
+// UnmarshalText parses as [ParseKind] does.
 func (k *Kind) UnmarshalText(text []byte) (err error) {
 	*k, err = ParseKind(string(text))
 	return err
 }
 
-// A Column is one variable, with a value for every row.
+// A Column is one variable, with a value per row.
 type Column struct {
 	Name string
 	Kind Kind
-	// Values are numbers. Those of a categorical column are indexes of Levels.
+	// Values holds the values; those of a categorical column are indices into Levels.
 	Values []float64
-	// Levels are the categories that occur, sorted.
+	// Levels holds the categories, sorted.
 	Levels []string
 }
 
-// A Table holds columns of equal length. Neither is changed once it is made.
+// A Table holds columns of equal length. It is immutable.
 type Table struct {
 	columns []Column
 	rows    int
 }
 
-// NewTable checks columns and makes a table of them. Values must be finite. The
-// slices are kept, not copied.
+// NewTable returns a table of the columns. It returns an error for missing or
+// duplicate names, unequal lengths, values that are not finite, or invalid levels.
+// It keeps the slices without copying them.
 func NewTable(columns ...Column) (*Table, error) {
 	if len(columns) == 0 {
 		return nil, errors.New("causal: a table without columns")
@@ -110,7 +111,7 @@ func (c *Column) check() error {
 	return nil
 }
 
-// NewCategorical makes a categorical column of names.
+// NewCategorical returns a categorical column of the given values.
 func NewCategorical(name string, values []string) Column {
 	levels := slices.Compact(slices.Sorted(slices.Values(values)))
 	c := Column{Name: name, Kind: Categorical, Levels: levels, Values: make([]float64, len(values))}
@@ -121,16 +122,16 @@ func NewCategorical(name string, values []string) Column {
 	return c
 }
 
-// Rows is the number of rows.
+// Rows returns the number of rows.
 func (t *Table) Rows() int { return t.rows }
 
-// Len is the number of columns.
+// Len returns the number of columns.
 func (t *Table) Len() int { return len(t.columns) }
 
-// Column returns column i, to be read only.
+// Column returns column i, which must not be modified.
 func (t *Table) Column(i int) *Column { return &t.columns[i] }
 
-// Names returns the names of the columns.
+// Names returns the names of the columns, in order.
 func (t *Table) Names() []string {
 	names := make([]string, len(t.columns))
 	for i := range t.columns {
@@ -139,13 +140,12 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Index returns the position of a column, -1 if there is none of that name.
+// Index returns the index of the named column, or -1.
 func (t *Table) Index(name string) int {
 	return slices.IndexFunc(t.columns, func(c Column) bool { return c.Name == name })
 }
 
-// Select returns the table of the given rows, in that order; a row may come more
-// than once.
+// Select returns a table of the given rows, in that order; rows may repeat.
 func (t *Table) Select(rows []int) *Table {
 	out := &Table{columns: make([]Column, len(t.columns)), rows: len(rows)}
 	for i := range t.columns {
@@ -160,7 +160,7 @@ func (t *Table) Select(rows []int) *Table {
 	return out
 }
 
-// Columns returns the table of the given columns, in that order, sharing their
+// Columns returns a table of the given columns, in that order. It shares their
 // values.
 func (t *Table) Columns(columns []int) *Table {
 	out := &Table{columns: make([]Column, len(columns)), rows: t.rows}
@@ -170,7 +170,7 @@ func (t *Table) Columns(columns []int) *Table {
 	return out
 }
 
-// Hash identifies the content: names, kinds, levels and values, in order.
+// Hash returns the SHA-256 of names, kinds, levels and values, in order.
 func (t *Table) Hash() string {
 	h := sha256.New()
 	var b [8]byte
@@ -193,7 +193,7 @@ func (t *Table) Hash() string {
 		}
 		for _, v := range c.Values {
 			if v == 0 {
-				v = 0 // of both signs
+				v = 0 // 0 and -0 are equal
 			}
 			number(math.Float64bits(v))
 		}

@@ -11,18 +11,18 @@ import (
 
 const (
 	// zeroVariance is the share of a standardised direction's variance below which
-	// it counts as explained in full by others.
+	// other variables determine it.
 	zeroVariance = 1e-9
-	// wellConditioned is how large the trace of an inverse correlation matrix may
-	// be for a Cholesky factor to serve. It bounds the smallest eigenvalue by its
-	// inverse from below, so the rank is full with a margin of 1,000 over
-	// zeroVariance; beyond it the eigenvalues decide.
+	// wellConditioned is the largest trace of an inverse correlation matrix for which
+	// the Cholesky factor is used. The smallest eigenvalue is at least the inverse of
+	// the trace, so the rank is full with a margin of 1,000 over zeroVariance; beyond
+	// it the eigenvalues determine the rank.
 	wellConditioned = 1e6
 )
 
-// wilks tests two blocks of variables given a third by their correlations.
+// wilks tests two blocks of variables given a third, by their correlations.
 type wilks struct {
-	c      []float64 // the correlation matrix, rows of [given, x, y]; overwritten
+	c      []float64 // correlation matrix, rows [given, x, y]; overwritten
 	t      []float64 // scratch: inverse factors
 	wx, wy []float64
 	m, mm  []float64
@@ -32,7 +32,7 @@ type wilks struct {
 	eigenWork []float64
 }
 
-// grow returns s with room for n values, their content undefined.
+// grow resizes s to n values, of undefined content.
 func grow(s *[]float64, n int) []float64 {
 	if cap(*s) < n {
 		*s = make([]float64, n+n/2)
@@ -41,14 +41,13 @@ func grow(s *[]float64, n int) []float64 {
 	return *s
 }
 
-// matrix returns room for the correlations of size variables.
+// matrix returns storage for the correlations of size variables.
 func (w *wilks) matrix(size int) []float64 { return grow(&w.c, size*size) }
 
-// test computes Wilks' lambda of the nx variables after the first ns and the ny
-// after those, given the first ns, with Bartlett's factor (Bartlett, "Further
-// aspects of the theory of multiple regression", 1938). Directions without
-// variance of their own are left out, so that exact relations, common in a
-// simulator's data, do no harm.
+// test computes Wilks' lambda of blocks x (nx variables) and y (ny) given the first
+// ns variables, with Bartlett's factor (Bartlett, "Further aspects of the theory of
+// multiple regression", 1938). It leaves out directions without residual variance,
+// so that exact relations, common in simulated data, do no harm.
 func (w *wilks) test(ns, nx, ny, rows int) Outcome {
 	size := ns + nx + ny
 	rank := w.partial(ns, size)
@@ -65,7 +64,7 @@ func (w *wilks) test(ns, nx, ny, rows int) Outcome {
 	if factor <= 0 || rows-1-rank < rx+ry {
 		return Outcome{P: 1, Untestable: true}
 	}
-	// Columns of x by rows of y: m = wx * cov(x, y) * wy'.
+	// m is rx by ry: wx * cov(x, y) * wy'.
 	m := grow(&w.m, rx*ry)
 	for i := range rx {
 		for j := range ry {
@@ -86,9 +85,9 @@ func (w *wilks) test(ns, nx, ny, rows int) Outcome {
 	return Outcome{P: chi2Survival(stat, df), Stat: stat, DF: df, Strength: math.Sqrt(-math.Expm1(ln))}
 }
 
-// partial takes the first ns of size variables out of the rest: afterwards the
-// lower triangle of the rest holds their covariances given the first. It returns
-// the rank of the first.
+// partial regresses the first ns of size variables out of the rest, whose lower
+// triangle then holds their partial covariances. It returns the rank of the first
+// ns.
 func (w *wilks) partial(ns, size int) int {
 	if ns == 0 {
 		return 0
@@ -106,7 +105,7 @@ func (w *wilks) partial(ns, size int) int {
 	}
 	values := w.eigen(v, ns)
 	rank := 0
-	// The scores of the rest on each direction that has variance.
+	// Subtract the rest's scores on each direction with variance.
 	for k, value := range values {
 		if value <= zeroVariance {
 			continue
@@ -130,9 +129,9 @@ func (w *wilks) partial(ns, size int) int {
 	return rank
 }
 
-// whiten fills dst, n columns wide, with rows that turn n variables into
-// uncorrelated ones of unit variance, and returns how many there are. c is the
-// lower triangle of their covariance.
+// whiten fills dst, with rows of n columns, with a transformation of n variables to
+// uncorrelated ones of unit variance, and returns its rank. c is the lower triangle
+// of their covariance.
 func (w *wilks) whiten(dst, c []float64, n, stride int) int {
 	if n == 1 {
 		if c[0] <= zeroVariance {
@@ -178,8 +177,8 @@ func (w *wilks) whiten(dst, c []float64, n, stride int) int {
 	return rank
 }
 
-// lnLambda is the sum of ln(1 - s^2) over the singular values s of m, rx by ry:
-// the canonical correlations.
+// lnLambda returns the sum of ln(1 - s^2) over the singular values s of m, rx by ry,
+// which are the canonical correlations.
 func (w *wilks) lnLambda(m []float64, rx, ry int) float64 {
 	n, inner := min(rx, ry), max(rx, ry)
 	mm := grow(&w.mm, n*n)
@@ -206,7 +205,7 @@ func (w *wilks) lnLambda(m []float64, rx, ry int) float64 {
 	return ln
 }
 
-// eigen replaces the symmetric a, n by n, by its eigenvectors in columns and
+// eigen replaces the symmetric n by n matrix a by its eigenvectors in columns and
 // returns the eigenvalues, ascending.
 func (w *wilks) eigen(a []float64, n int) []float64 {
 	values := grow(&w.values, n)
@@ -218,9 +217,9 @@ func (w *wilks) eigen(a []float64, n int) []float64 {
 	return values
 }
 
-// choleskyPartial factors the first n rows and columns of the symmetric matrix
-// whose lower triangle is in c, and puts into the rest what remains of it. It
-// reports false if the first n are not positive definite.
+// choleskyPartial factors the first n rows and columns of the symmetric matrix whose
+// lower triangle is in c, and replaces the rest by its Schur complement. It returns
+// false if the first n are not positive definite.
 func choleskyPartial(c []float64, n, size int) bool {
 	for i := range size {
 		row := c[i*size : i*size+size]
@@ -250,9 +249,9 @@ func choleskyPartial(c []float64, n, size int) bool {
 	return true
 }
 
-// inverseTrace fills t, n by n, with the transposed inverse of the Cholesky
-// factor in the first n rows of l, and returns the trace of the inverse of what
-// was factored.
+// inverseTrace fills t, n by n, with the transposed inverse of the Cholesky factor
+// in the first n rows of l. It returns the trace of the inverse of the factored
+// matrix.
 func inverseTrace(l, t []float64, n, size int) float64 {
 	trace := 0.0
 	for k := range n {
@@ -274,7 +273,7 @@ func inverseTrace(l, t []float64, n, size int) float64 {
 	return trace
 }
 
-// chi2Survival is the probability that a chi-squared variable exceeds x.
+// chi2Survival returns the probability that a chi-squared variable exceeds x.
 func chi2Survival(x float64, df int) float64 {
 	if x <= 0 {
 		return 1
