@@ -80,6 +80,9 @@ func TestCompareRefuses(t *testing.T) {
 }
 
 func TestComparisonIsJSON(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares methods over several windows")
+	}
 	b, err := json.Marshal(compared(t, 2))
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,9 @@ import (
 // TestRoundLeavesInertParametersAlone: what cannot make a difference stays as it
 // is in all that a round measures; with deadlines, what they decide is searched.
 func TestRoundLeavesInertParametersAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decides many rounds")
+	}
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	chronus, err := schedulers.Find("chronus")
 	if err != nil {

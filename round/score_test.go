@@ -92,11 +92,10 @@ func randomConfig(r *rand.Rand, s *space.Space) space.Config {
 // TestFloorsBoundValues: no configuration of any scheduler gets below the
 // floor, and it is the same for all of them.
 func TestFloorsBoundValues(t *testing.T) {
-	scenarios := observe(t, 14*time.Hour, simulator.Options{}).futures(t, 3)
-	configs := 8
 	if testing.Short() {
-		configs = 2
+		t.Skip("plays eight configurations of every scheduler")
 	}
+	scenarios := observe(t, 14*time.Hour, simulator.Options{}).futures(t, 3)
 	for _, objective := range Objectives {
 		var floors []float64
 		for _, s := range schedulers.All {
@@ -105,7 +104,7 @@ func TestFloorsBoundValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := rand.New(rand.NewPCG(1, 1))
-			for range configs {
+			for range 8 {
 				c := randomConfig(r, s.Space)
 				m, err := scorer.Measure(context.Background(), c)
 				if err != nil {

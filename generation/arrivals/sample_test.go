@@ -167,6 +167,9 @@ func TestForecastersAreFunctions(t *testing.T) {
 // TestColdStart: a history of nothing, a moment, an hour or a day is enough for
 // an answer, and what there is comes again.
 func TestColdStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("learns from histories of up to a month by every method")
+	}
 	one := []workload.Job{job(0, "a", 30*time.Minute)}
 	for _, method := range names() {
 		f := forecaster(t, method, 4*time.Hour)
