@@ -19,7 +19,7 @@ func TestGenerate(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Futures) != 3 || len(r.Files) != 3 || r.Active == 0 || r.Truth.LeftGPUHours <= 0 || !r.Synthetic {
+	if len(r.Drawn) != 3 || len(r.Files) != 3 || r.Active == 0 || r.Truth.LeftGPUHours <= 0 || !r.Synthetic {
 		t.Errorf("%+v", r)
 	}
 	for k, f := range r.Files {
@@ -30,8 +30,8 @@ func TestGenerate(t *testing.T) {
 		var s struct {
 			Jobs int `json:"jobs"`
 		}
-		if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != r.Active+r.Futures[k].Arrivals {
-			t.Errorf("%s: %v, %d jobs, want %d and %d", f, err, s.Jobs, r.Active, r.Futures[k].Arrivals)
+		if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != r.Active+r.Drawn[k].Arrivals {
+			t.Errorf("%s: %v, %d jobs, want %d and %d", f, err, s.Jobs, r.Active, r.Drawn[k].Arrivals)
 		}
 	}
 	for _, bad := range [][]string{{}, {"--trace", "sample"}, {"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--futures", "0"},

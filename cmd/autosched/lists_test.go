@@ -62,6 +62,7 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"predict eval --from noon", "--from"},
 		{"predict eval --methods none", "--methods"},
 		{"predict explain --job x --at noon", "--at"},
+		{"generate --at noon", "--at"},
 		{"forecast eval --from noon --to 0", "--from"},
 		{"forecast eval --from 0 --to 1 --history-from noon", "--history-from"},
 		{"simulate --told some", "--told"},
