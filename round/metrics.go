@@ -14,13 +14,14 @@ import (
 
 // Objectives are the metrics that an evaluation can minimise: statistics of the JCT, in
 // seconds, and of the finish-time fairness rho (simulator.Outcome); ftf is the share of
-// jobs with rho above 1, which Themis minimises. Their floors are the same statistics
-// if no job waited from now on. Goals know more: see Metrics.
+// jobs with rho above 1, which Themis minimises. Goals know more: see Metrics.
 var Objectives = []string{"avg_jct", "p50_jct", "p95_jct", "p99_jct", "ftf", "p95_rho", "max_rho"}
 
 // metric is a statistic of a run's jobs.
 type metric struct {
-	of    func(*simulator.Outcome) float64
+	of func(*simulator.Outcome) float64
+	// floor is a lower bound on of, equal for all configurations: nothing can be
+	// gained below the statistic of the floors.
 	floor func(*simulator.Outcome, *Scenario) float64
 	to    func([]float64) float64
 	unit  string // s, % (a share) or none
@@ -35,9 +36,9 @@ var metrics = map[string]metric{
 	"p50_jct":          {jct, jctFloor, quantile(.5), "s", false},
 	"p95_jct":          {jct, jctFloor, quantile(.95), "s", false},
 	"p99_jct":          {jct, jctFloor, quantile(.99), "s", false},
-	"ftf":              {rho, rhoFloor, unfair, "%", false},
-	"p95_rho":          {rho, rhoFloor, quantile(.95), "", false},
-	"max_rho":          {rho, rhoFloor, slices.Max[[]float64], "", false},
+	"ftf":              {rho, noFloor, unfair, "%", false},
+	"p95_rho":          {rho, noFloor, quantile(.95), "", false},
+	"max_rho":          {rho, noFloor, slices.Max[[]float64], "", false},
 	"avg_queue":        {queue, queueFloor, stats.Mean, "s", false},
 	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false},
 	missesMetric:       {late, lateFloor, shareKnown, "%", false},
@@ -52,9 +53,13 @@ func Metrics() []string { return slices.Sorted(maps.Keys(metrics)) }
 
 func jct(o *simulator.Outcome) float64                   { return o.JCT().Seconds() }
 func jctFloor(o *simulator.Outcome, _ *Scenario) float64 { return o.Floor.Seconds() }
-func rho(o *simulator.Outcome) float64                   { return o.Rho }
-func rhoFloor(o *simulator.Outcome, _ *Scenario) float64 { return o.RhoFloor() }
-func queue(o *simulator.Outcome) float64                 { return o.Wait.Seconds() }
+
+// noFloor is the floor where no useful bound is known: gains count on the whole metric.
+// Rho is relative to the mean number of active jobs, which the configuration decides.
+func noFloor(*simulator.Outcome, *Scenario) float64 { return 0 }
+
+func rho(o *simulator.Outcome) float64   { return o.Rho }
+func queue(o *simulator.Outcome) float64 { return o.Wait.Seconds() }
 
 // late is 1 for a job that ends after its deadline, 0 for one that ends in time,
 // and -1 for one that has none.
@@ -62,7 +67,7 @@ func late(o *simulator.Outcome) float64 {
 	return afterDeadline(o, o.End)
 }
 
-// lateFloor is late of a job that never waits.
+// lateFloor is late of a job that ends as early as it can.
 func lateFloor(o *simulator.Outcome, _ *Scenario) float64 {
 	return afterDeadline(o, o.Submit+o.Floor)
 }

@@ -263,8 +263,8 @@ func (p *player) describe(sums map[string]float64, arrived simulator.ID) {
 	for i := range p.out {
 		o := &p.out[i]
 		restart += o.Restart.Seconds()
-		if o.ID >= arrived && o.Floor > 0 {
-			slow += (o.JCT() - o.Wait - o.Restart).Seconds() / o.Floor.Seconds()
+		if o.ID >= arrived {
+			slow += o.Slowdown
 			fresh++
 		}
 	}

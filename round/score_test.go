@@ -3,7 +3,6 @@ package round
 import (
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -87,51 +86,6 @@ func randomConfig(r *rand.Rand, s *space.Space) space.Config {
 		x[i] = r.Float64()
 	}
 	return s.Decode(x)
-}
-
-// TestFloorsBoundValues: no configuration of any scheduler gets below the
-// floor, and it is the same for all of them.
-func TestFloorsBoundValues(t *testing.T) {
-	if testing.Short() {
-		t.Skip("plays eight configurations of every scheduler")
-	}
-	scenarios := observe(t, 14*time.Hour, simulator.Options{}).futures(t, 3)
-	for _, objective := range Objectives {
-		var floors []float64
-		for _, s := range schedulers.All {
-			scorer, err := NewScorer(&Problem{Scheduler: s, Cluster: scenarios[0].State.Cluster, Goal: Minimise(objective)}, scenarios)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := rand.New(rand.NewPCG(1, 1))
-			for range 8 {
-				c := randomConfig(r, s.Space)
-				m, err := scorer.Measure(context.Background(), c)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if m.Exhausted {
-					continue
-				}
-				for k := range m.Values {
-					if !(m.Floors[k] >= 0) || !(m.Floors[k] <= m.Values[k]) || math.IsInf(m.Values[k], 0) {
-						t.Errorf("%s, %s %v: %v on future %d with a floor of %v", s.Name, objective, c, m.Values[k], k, m.Floors[k])
-					}
-				}
-				// T_id counts the jobs active in a job's life, and so does the floor of
-				// its rho: that one depends on the configuration.
-				if !strings.HasSuffix(objective, "_jct") {
-					continue
-				}
-				if floors == nil {
-					floors = m.Floors
-				}
-				if diff := cmp.Diff(floors, m.Floors); diff != "" {
-					t.Errorf("%s, %s %v has other floors:\n%s", s.Name, objective, c, diff)
-				}
-			}
-		}
-	}
 }
 
 // TestScorerMeasuresEveryJob: the objective is over the jobs active at the

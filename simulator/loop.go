@@ -145,7 +145,8 @@ func (s *Sim) arrive() error {
 	a := &s.w.Jobs()[id-s.base]
 	s.jobs = append(s.jobs, s.newJob(id, a))
 	j := &s.jobs[id]
-	j.work, j.left, j.floor, j.since, j.load = a.Duration, a.Duration, a.Duration, a.Submit, s.load
+	j.work, j.left, j.since, j.load = a.Duration, a.Duration, a.Submit, s.load
+	j.floor = s.least(id, 0)
 	s.nextArrival()
 	if err := s.count(id); err != nil {
 		return err

@@ -24,8 +24,8 @@ type Models struct {
 	// Pair is the shares of their speeds alone that jobs of two loads have on the
 	// same GPUs, 0 if they do not fit together; nil follows Load.Util.
 	Pair func(a, b int) (float64, float64)
-	// Speed is the throughput of a class on a number of GPUs relative to one GPU;
-	// nil is linear.
+	// Speed is the throughput of a class on a number of GPUs relative to one GPU. It
+	// does not fall with the number; nil is linear.
 	Speed func(class, gpus int) float64
 }
 

@@ -44,6 +44,13 @@ type Sharer interface {
 	Shares()
 }
 
+// Elastic is a policy that runs jobs on more GPUs than they ask for.
+type Elastic interface {
+	// MaxScale returns the most GPUs that a job runs on under any configuration of the
+	// policy, in multiples of what it asks for.
+	MaxScale() int
+}
+
 // Clairvoyant is a policy that needs true durations, which no real scheduler
 // knows: a baseline.
 type Clairvoyant interface {

@@ -51,6 +51,21 @@ func (s *Sim) scheduleEnd(id ID) {
 	s.schedule(id)
 }
 
+// least is a lower bound on the time that a waiting job, or one observed on a number
+// of GPUs, still takes: without waiting and restarts, alone, consolidated, and on the
+// most GPUs that the policy gives it.
+func (s *Sim) least(id ID, held int) time.Duration {
+	j := &s.jobs[id]
+	most := max(held, int(j.gpus))
+	if e, ok := s.policy.(Elastic); ok {
+		most = max(most, min(e.MaxScale()*int(j.gpus), s.JobMost(id)))
+	}
+	if most == int(j.gpus) {
+		return j.left
+	}
+	return time.Duration(float64(j.left) / s.opts.Models.speedup(s.JobClass(id), int(j.gpus), most))
+}
+
 // updateRate sets a job's rate of progress from its place, its GPUs and its partner.
 func (s *Sim) updateRate(id ID) {
 	j := &s.jobs[id]

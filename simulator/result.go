@@ -20,7 +20,7 @@ type Outcome struct {
 	Wait        time.Duration // all spells
 	Restart     time.Duration // GPUs held without progress
 	Attained    time.Duration // GPU-time
-	Floor       time.Duration // the JCT if it had never waited from the run's begin (or its submission) on
+	Floor       time.Duration // the least JCT that any configuration of the policy could have given it (Sim.least)
 	Preemptions int
 	GPUs        int
 	Members     int  // equal jobs that it stands for, 1 is itself
@@ -43,15 +43,6 @@ type Outcome struct {
 
 // Missed reports whether the job ended after its deadline.
 func (o *Outcome) Missed() bool { return o.Deadline != 0 && o.End > o.Deadline }
-
-// RhoFloor is the rho that the job would have had if it had never waited from
-// the run's begin (or its submission) on, next to as many active jobs.
-func (o *Outcome) RhoFloor() float64 {
-	if o.JCT() <= 0 {
-		return o.Rho
-	}
-	return o.Rho * min(1, float64(o.Floor)/float64(o.JCT()))
-}
 
 // JCT is the job completion time.
 func (o *Outcome) JCT() time.Duration { return o.End - o.Submit }

@@ -60,7 +60,11 @@ func (s *Sim) restore(left []time.Duration) {
 		if !a.Running {
 			j.waited -= spell
 		}
-		j.floor = s.now - a.Submit + j.left
+		held := 0
+		if a.Running {
+			held = s.heldBy(a)
+		}
+		j.floor = s.now - a.Submit + s.least(ID(i), held)
 		// For the finish-time fairness: the work before is the GPU-time received
 		// over the GPUs asked for, and as many jobs as now were active then.
 		j.work += a.Attained / time.Duration(j.gpus)

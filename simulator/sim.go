@@ -56,7 +56,7 @@ type job struct {
 	work     time.Duration // span; all of it, at rate 1
 	first    time.Duration // first start
 	restart  time.Duration // span held without progress
-	floor    time.Duration // elapsed and left when the run began (or at submission)
+	floor    time.Duration // span; the least JCT, see Outcome.Floor
 	load     float64       // integral of the number of active jobs at submission; once done, its mean since
 	starts   int32
 	preempts int32

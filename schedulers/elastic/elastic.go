@@ -43,9 +43,12 @@ func IntervalParam(def, low float64) space.Param {
 		Description: "time between decisions on how many GPUs each job runs on; a job keeps its number for as much progress"}
 }
 
+// mostScale is the largest value of the parameter max_scale.
+const mostScale = 16
+
 // MaxScaleParam is the parameter that bounds growth.
 func MaxScaleParam() space.Param {
-	return space.Param{ID: "max_scale", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 16, Default: space.Int(2),
+	return space.Param{ID: "max_scale", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: mostScale, Default: space.Int(2),
 		Description: "most GPUs a job runs on, in multiples of what it asks for"}
 }
 
@@ -124,6 +127,9 @@ func (p *Policy) Finish(j simulator.ID) {
 
 // Report implements simulator.Reporter.
 func (p *Policy) Report(j simulator.ID) simulator.Seen { return p.service.Report(j) }
+
+// MaxScale implements simulator.Elastic.
+func (p *Policy) MaxScale() int { return mostScale }
 
 // Plan implements simulator.Policy.
 func (p *Policy) Plan(plan *simulator.Plan) {
