@@ -156,7 +156,9 @@ type fetchReport struct {
 }
 
 func (r *fetchReport) print(out io.Writer) error {
-	printReport(out, r.Report)
+	if err := printReport(out, r.Report); err != nil {
+		return err
+	}
 	state := "as expected"
 	if !r.Checked {
 		state = "not checked"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -19,21 +20,23 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
+// traceImportOptions are the flags of trace import.
+type traceImportOptions struct {
+	input     traceInput
+	anonymize anonymizeFlags
+	out       string
+}
+
 func newTraceImportCmd() *cobra.Command {
-	var o struct {
-		traceInput
-		anonymizeFlags
-		out string
-	}
+	var o traceImportOptions
 	cmd := &cobra.Command{
 		Use:   "import TRACE --out FILE",
-		Short: "Read a trace in any known format and write the project's own CSV",
-		Long: `Import reads a trace, checks every row, and writes the usable jobs as the
-project's own CSV, in order of submission. Rows with a fault are rejected,
-counted and named with file, line, field and reason. Jobs without fault that no
-simulation can replay are left out and counted: those without GPU, that never ran
-or have not ended. Nothing is dropped silently: rows = jobs + rejected + left out
-+ merged.
+		Short: "Convert a trace from any known format to AutoSched's CSV",
+		Long: `Import reads a trace, checks every row, and writes the usable jobs as AutoSched's
+own CSV, in order of submission. Faulty rows are rejected, counted and named with
+file, line, field and reason. Valid jobs that no simulation can replay are left
+out and counted: those without GPU, that never ran or have not ended. Nothing is
+dropped silently: rows = jobs + rejected + left out + merged.
 
 The file is compressed if its name ends in .gz or .zst. It replaces an existing
 file once it is complete. --out - writes to standard output, the report then goes
@@ -41,55 +44,84 @@ to standard error.
 
 --anonymize replaces job ids, users, tenants and recurrence keys (which are hashes
 of user and job names) by pseudonyms, an HMAC of each. Equal names stay equal, so
-that the trace behaves as it did. Model classes, times, sizes and status stay. The
-key comes from --key-file, which is made with a new key if it does not exist: keep
-it to give later traces the same pseudonyms, and keep it secret. Without
---key-file a key is drawn and forgotten. The key is never shown.
+that the trace behaves the same. Model classes, times, sizes and status stay. The
+key comes from --key-file, which is created with a new key if it does not exist:
+keep it to give later traces the same pseudonyms, and keep it secret. Without
+--key-file a random key is used once and not stored. The key is never shown.
 
 --shift moves all times, by a span (-8760h), or by "weeks": a number of whole
-weeks, one to eleven years back, that only the key tells, so that hour of day and
-day of the week stay.`,
+weeks, one to eleven years back, derived from the key; hour of day and day of the
+week stay.`,
 		Example: `  autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
   sacct -X -a -D -P -S 2026-01-01 --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES |
     autosched trace import - --out slurm.csv.gz
   autosched trace import pai_job_table.csv,pai_task_table.csv,pai_instance_table.csv --out pai.csv.gz
   autosched trace import slurm.psv --anonymize --key-file cluster.key --shift weeks --out shared.csv.zst`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.out == "" {
-				return usageError{errors.New("trace import: --out is missing; to check a trace only, use trace validate")}
-			}
 			if err := o.check(); err != nil {
-				return usageError{err}
+				return err
 			}
-			w, report, err := o.read(cmd)
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
-				return rejectionsThen(cmd, report, err)
-			}
-			if w, err = o.apply(w, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			if err := writeTrace(cmd, o.out, w); err != nil {
+			if err := writeTrace(cmd, o.out, r.workload); err != nil {
 				return err
 			}
-			to := cmd.OutOrStdout()
-			if o.out == "-" {
-				to = cmd.ErrOrStderr()
-			}
-			if o.json {
-				return printJSON(to, report)
-			}
-			printReport(to, report)
-			fmt.Fprintf(to, "written to  %s\n", o.out)
-			return nil
+			return show(besideTrace(cmd, o.out), o.input.json, r, r.print)
 		},
 	}
-	o.traceInput.flags(cmd)
-	o.anonymizeFlags.flags(cmd)
-	cmd.Flags().StringVarP(&o.out, "out", "o", "", "file to write, compressed if it ends in .gz or .zst, - for standard output")
+	o.input.add(cmd)
+	o.anonymize.add(cmd)
+	cmd.Flags().StringVarP(&o.out, "out", "o", "",
+		"file to write, compressed if it ends in .gz or .zst, - for standard output")
 	return cmd
 }
 
-// anonymizeFlags say what of a trace is hidden.
+// check checks all that needs no trace.
+func (o *traceImportOptions) check() error {
+	if o.out == "" {
+		return usageError{errors.New("trace import: --out is missing; to check a trace only, use trace validate")}
+	}
+	if err := o.anonymize.check(); err != nil {
+		return usageError{err}
+	}
+	return o.input.check()
+}
+
+// run reads the trace, and anonymizes it where the flags say so. Notes and rejected
+// rows go to notes.
+func (o *traceImportOptions) run(ctx context.Context, notes io.Writer) (*traceImport, error) {
+	w, report, err := o.input.read(ctx, notes)
+	if err != nil {
+		if report != nil && report.Rejected > 0 {
+			printRejections(notes, report)
+		}
+		return nil, err
+	}
+	if w, err = o.anonymize.apply(w, notes); err != nil {
+		return nil, err
+	}
+	return &traceImport{report, o.out, w}, nil
+}
+
+// traceImport is the result of trace import.
+type traceImport struct {
+	*trace.Report
+
+	out      string
+	workload *workload.Workload
+}
+
+func (r *traceImport) print(w io.Writer) error {
+	if err := printReport(w, r.Report); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "written to  %s\n", r.out)
+	return err
+}
+
+// anonymizeFlags say what to hide of a trace.
 type anonymizeFlags struct {
 	anonymize   bool
 	keyFile     string
@@ -97,12 +129,14 @@ type anonymizeFlags struct {
 	shift       string
 }
 
-func (o *anonymizeFlags) flags(cmd *cobra.Command) {
+func (o *anonymizeFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.anonymize, "anonymize", false, "replace job ids, users, tenants and recurrence keys by pseudonyms")
-	f.StringVar(&o.keyFile, "key-file", "", "file that holds the key of the pseudonyms, made if it does not exist (default: a key that is forgotten)")
-	f.BoolVar(&o.keepTenants, "keep-tenants", false, "leave the names of tenants as they are")
-	f.StringVar(&o.shift, "shift", "", `move all times by a span such as -8760h, or by "weeks" that only the key tells`)
+	f.StringVar(&o.keyFile, "key-file", "",
+		"file with the key of the pseudonyms, created if it does not exist (default: a random key, not stored)")
+	f.BoolVar(&o.keepTenants, "keep-tenants", false, "keep the names of tenants")
+	f.StringVar(&o.shift, "shift", "",
+		`move all times by a span such as -8760h, or by "weeks": whole weeks derived from the key`)
 }
 
 const shiftWeeks = "weeks"
@@ -120,7 +154,7 @@ func (o *anonymizeFlags) check() error {
 	return err
 }
 
-// span is how far times are moved.
+// span is how far times are moved; key is needed for weeks only.
 func (o *anonymizeFlags) span(key []byte) (time.Duration, error) {
 	switch o.shift {
 	case "":
@@ -135,30 +169,19 @@ func (o *anonymizeFlags) span(key []byte) (time.Duration, error) {
 	return by, nil
 }
 
-func (o *anonymizeFlags) apply(w *workload.Workload, notices io.Writer) (*workload.Workload, error) {
+// apply anonymizes and shifts a trace.
+func (o *anonymizeFlags) apply(w *workload.Workload, notes io.Writer) (*workload.Workload, error) {
 	var key []byte
 	var err error
 	if o.anonymize {
-		if key, err = o.key(notices); err != nil {
+		if key, err = o.key(notes); err != nil {
 			return nil, err
 		}
 		if w, err = trace.Anonymize(w, trace.AnonymizeOptions{Key: key, KeepTenants: o.keepTenants}); err != nil {
 			return nil, err
 		}
-		var models []string
-		for i := range w.Jobs() {
-			if m := w.Jobs()[i].Model; m != "" && !slices.Contains(models, m) {
-				models = append(models, m)
-				if len(models) > 10 {
-					break
-				}
-			}
-		}
-		if len(models) > 10 {
-			models[10] = "..."
-		}
-		if len(models) > 0 {
-			fmt.Fprintf(notices, "note: model classes are kept: %s\n", strings.Join(models, ", "))
+		if models := modelNames(w.Jobs(), 10); len(models) > 0 {
+			fmt.Fprintf(notes, "note: model classes are kept: %s\n", strings.Join(models, ", "))
 		}
 	}
 	by, err := o.span(key)
@@ -171,8 +194,25 @@ func (o *anonymizeFlags) apply(w *workload.Workload, notices io.Writer) (*worklo
 	return w, nil
 }
 
-// key reads the key from its file, makes the file, or draws a key.
-func (o *anonymizeFlags) key(notices io.Writer) ([]byte, error) {
+// modelNames are the first model classes of jobs, at most limit, with "..." in
+// place of the others.
+func modelNames(jobs []workload.Job, limit int) []string {
+	var names []string
+	for i := range jobs {
+		m := jobs[i].Model
+		if m == "" || slices.Contains(names, m) {
+			continue
+		}
+		if len(names) == limit {
+			return append(names, "...")
+		}
+		names = append(names, m)
+	}
+	return names
+}
+
+// key reads the key from its file, creates the file, or draws a key.
+func (o *anonymizeFlags) key(notes io.Writer) ([]byte, error) {
 	if o.keyFile == "" {
 		return newKey(), nil
 	}
@@ -187,14 +227,15 @@ func (o *anonymizeFlags) key(notices io.Writer) ([]byte, error) {
 		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 			return nil, fmt.Errorf("--key-file: %w", err)
 		}
-		fmt.Fprintf(notices, "note: a new key is in %s: keep it secret\n", o.keyFile)
+		fmt.Fprintf(notes, "note: a new key is in %s: keep it secret\n", o.keyFile)
 		return key, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--key-file: %w", err)
 	}
 	if b = bytes.TrimRight(b, "\r\n"); len(b) < trace.MinKey {
-		return nil, fmt.Errorf("--key-file: %s: a key of %d bytes is too short: at least %d; name a file that does not exist to have one made", o.keyFile, len(b), trace.MinKey)
+		return nil, fmt.Errorf("--key-file: %s: a key of %d bytes is too short: at least %d; name a file that does not "+
+			"exist to have one made", o.keyFile, len(b), trace.MinKey)
 	}
 	return b, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/autosched/autosched/workload/stats"
 )
 
-// mostPoints is how many points of a line can be told apart.
+// mostPoints bounds the points of a line: more cannot be distinguished.
 const mostPoints = 1200
 
 // plotStats draws what trace stats describes.
@@ -189,14 +189,7 @@ func sizesChart(s *stats.Description) *chart.Chart {
 		}
 		x := float64(i)
 		c.Layers = append(c.Layers, bar(x-.2, .36, 100*z.JobShare, jobs), bar(x+.2, .36, 100*z.GPUTimeShare, service))
-		name := fmt.Sprintf("%g", z.GPUs)
-		switch z.GPUs {
-		case 0:
-			name = "more"
-		case .999:
-			name = "<1"
-		}
-		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: x, Label: name})
+		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: x, Label: bandSize(z.GPUs)})
 	}
 	return c
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -12,28 +13,31 @@ import (
 	"github.com/autosched/autosched/workload/synth"
 )
 
+// traceSynthOptions are the flags of trace synth.
+type traceSynthOptions struct {
+	synth.Options // with the zero and the cluster after check
+	start, out    string
+	json          bool
+}
+
 func newTraceSynthCmd() *cobra.Command {
-	var o struct {
-		traceInput
-		synth.Options
-		start, out string
-	}
+	var o traceSynthOptions
 	cmd := &cobra.Command{
 		Use:   "synth --days N --out FILE",
 		Short: "Generate a trace that resembles a published one",
 		Long: `Synth draws a trace from published statistics: durations, GPUs and GPU-time by
 size, batches (sweeps) or recurring jobs, daily and weekly arrivals, users,
-tenants and status. The trace is labelled synthetic, and whatever is computed
-from it says so. The same options give the same trace. Profiles:
+tenants and status. The trace is labelled synthetic, and so is every result
+computed from it. The same options give the same trace. Profiles:
 
 ` + profileHelp() + `
---load sets the GPU-time asked for over what --nodes of --gpus-per-node have: at
-0.8 jobs seldom queue, above 1 they must. --jobs sets their number instead.
-Without either the profile's own rate counts. Given a cluster, no job is wider
-than it.
+--load sets the offered load: the requested GPU-time over the capacity of --nodes
+of --gpus-per-node. At 0.8 jobs seldom queue, above 1 they must. --jobs sets their
+number instead. Without either the profile's own rate counts. Given a cluster, no
+job is wider than it.
 
-A few jobs run for weeks, as they do in reality. --max-duration keeps a short
-trace from being ruled by them.`,
+A few jobs run for weeks, as they do in reality. --max-duration keeps them from
+dominating a short trace.`,
 		Example: `  autosched trace synth --profile philly --days 14 --load 1.2 --nodes 70 --gpus-per-node 8 --seed 1 --out philly-like.csv.gz
   autosched trace synth --profile pai --days 7 --jobs 5000 --seed 3 -o pai-like.csv.gz
   autosched trace synth --days 3 --jobs 2000 --max-duration 96h | autosched trace stats -`,
@@ -44,48 +48,66 @@ trace from being ruled by them.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.json && o.out == "-" {
-				return usageError{fmt.Errorf("trace synth: --json needs --out FILE: standard output holds the trace")}
-			}
-			zero, err := time.Parse(time.DateOnly, o.start)
-			if err != nil {
-				if zero, err = time.Parse(time.RFC3339, o.start); err != nil {
-					return usageError{fmt.Errorf("--start: %q is neither a date (2017-10-09) nor an RFC 3339 time", o.start)}
-				}
-			}
-			o.Zero = zero
-			if o.Cluster.Nodes() == 0 { // no cluster: the GPUs per node are but a default
-				o.Cluster = workload.Cluster{}
-			}
-			line := newProgressLine(cmd.ErrOrStderr())
-			defer line.clear()
-			o.Context, o.Progress = cmd.Context(), func(jobs int) { line.show("%d jobs drawn", jobs) }
-			w, err := synth.Generate(o.Options)
-			switch {
-			case cmd.Context().Err() != nil:
-				return context.Cause(cmd.Context())
-			case err != nil:
-				return usageError{err}
-			}
-			line.clear()
-			if err := writeTrace(cmd, o.out, w); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
-			return o.wrote(cmd, o.out, w)
+			w, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return writeAndShow(cmd, o.out, o.json, w)
 		},
 	}
+	o.add(cmd)
+	return cmd
+}
+
+func (o *traceSynthOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", "philly", "published cluster to resemble: one of "+strings.Join(synth.Profiles(), ", "))
+	f.StringVar(&o.Profile, "profile", "philly",
+		"published cluster to resemble: one of "+strings.Join(synth.Profiles(), ", "))
 	f.IntVar(&o.Days, "days", 7, "days of arrivals")
 	f.IntVar(&o.Jobs, "jobs", 0, "number of jobs (default: the profile's rate)")
 	f.Float64Var(&o.Load, "load", 0, "offered load on the cluster, instead of --jobs")
 	f.DurationVar(&o.MaxDuration, "max-duration", 0, "longest job (default: the profile's)")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of all draws")
-	f.StringVar(&o.start, "start", "2017-10-09", "date or RFC 3339 time of the first instant, a Monday by default")
+	f.StringVar(&o.start, "start", "2017-10-09",
+		"date or RFC 3339 time of the first instant, a Monday by default")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	f.StringVarP(&o.out, "out", "o", "-", "file to write, gzip if it ends in .gz, - for standard output")
 	clusterFlags(cmd, &o.Cluster)
-	return cmd
+}
+
+func (o *traceSynthOptions) check() error {
+	if err := checkOut("synth", o.out, o.json); err != nil {
+		return err
+	}
+	var err error
+	if o.Zero, err = time.Parse(time.DateOnly, o.start); err != nil {
+		if o.Zero, err = time.Parse(time.RFC3339, o.start); err != nil {
+			return usageError{fmt.Errorf("--start: %q is neither a date (2017-10-09) nor an RFC 3339 time", o.start)}
+		}
+	}
+	if o.Cluster.Nodes() == 0 { // no cluster: --gpus-per-node has a default
+		o.Cluster = workload.Cluster{}
+	}
+	return nil
+}
+
+// run draws the trace. Progress goes to notes.
+func (o *traceSynthOptions) run(ctx context.Context, notes io.Writer) (*workload.Workload, error) {
+	line := newProgressLine(notes)
+	defer line.clear()
+	options := o.Options
+	options.Context, options.Progress = ctx, func(jobs int) { line.show("%d jobs drawn", jobs) }
+	w, err := synth.Generate(options)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, usageError{err}
+	}
+	return w, nil
 }
 
 func profileHelp() string {
