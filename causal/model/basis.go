@@ -6,22 +6,21 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// slack is how far beyond the range of the training rows, as a share of it, an
-// input may lie before it is taken for the end of that range: a quadratic is
-// nothing to extrapolate with.
-const slack = .1
+// rangeMargin is how far outside the range of the training rows, as a share of its
+// width, values may lie before they are clamped: a quadratic does not extrapolate.
+const rangeMargin = .1
 
-// logRange is the ratio of largest to smallest value above which a positive
-// variable is predicted by its logarithm, and an input taken by it if it is less
-// skewed then: thresholds and times span magnitudes.
+// logRange is the ratio of largest to smallest value above which a positive target
+// is fitted by its logarithm, and a positive input is log-transformed if that makes
+// it less skewed: thresholds and times span orders of magnitude.
 const logRange = 20
 
-// scale turns a variable's values into what regressions take.
+// scale maps a variable's values to regressors.
 type scale struct {
-	levels   int // of a categorical variable, else 0
+	levels   int // number of categories; 0 for a numeric variable
 	log      bool
 	mean, sd float64
-	low, top float64 // of what the training rows have, after log
+	low, top float64 // clamping range, after log
 }
 
 func newScale(c *causal.Column, useLog bool) scale {
@@ -45,9 +44,9 @@ func newScale(c *causal.Column, useLog bool) scale {
 	}
 	s.sd = math.Sqrt(squares / n)
 	if !(s.sd > 1e-12*max(1, math.Abs(s.mean))) {
-		s.sd = 1 // constant: its z is zero
+		s.sd = 1 // a constant has z = 0
 	}
-	margin := slack * (s.top - s.low)
+	margin := rangeMargin * (s.top - s.low)
 	s.low, s.top = s.low-margin, s.top+margin
 	return s
 }
@@ -60,7 +59,7 @@ func spans(values []float64) bool {
 	return low > 0 && top > logRange*low
 }
 
-// skewness is the third standardised moment of values after a transformation.
+// skewness returns the third standardised moment of the transformed values.
 func skewness(values []float64, to func(float64) float64) float64 {
 	n, mean := float64(len(values)), 0.0
 	for _, v := range values {
@@ -84,13 +83,13 @@ func (s *scale) to(v float64) float64 {
 
 func (s *scale) z(v float64) float64 { return (min(max(s.to(v), s.low), s.top) - s.mean) / s.sd }
 
-// maxProducts is the number of parents up to which a quadratic has products of
-// two of them.
+// maxProducts is the largest number of parents for which a quadratic has pairwise
+// products.
 const maxProducts = 8
 
-// basis expands a node's parents into regressors: 1, then the linear ones (z of
-// a numeric parent, an indicator per level but the first of a categorical one),
-// then squares and products. A linear regression uses the first part only.
+// basis expands a node's parents into regressors: 1, then the linear ones (z of a
+// numeric parent; an indicator for each level but the first of a categorical one),
+// then squares and products. A linear regression uses the first two parts.
 type basis struct {
 	parents []int
 	scales  []scale // by column
@@ -125,7 +124,7 @@ func (b *basis) width(column int) int {
 	return 1
 }
 
-// size is the number of regressors of a family.
+// size returns the number of regressors of a family.
 func (b *basis) size(f Family) int {
 	if f == Quadratic {
 		return b.all
@@ -133,8 +132,8 @@ func (b *basis) size(f Family) int {
 	return b.linear
 }
 
-// expand writes the regressors of a row, of which out holds as many as it is
-// long: b.linear or b.all.
+// expand writes the first len(out) regressors of a row to out; len(out) is b.linear
+// or b.all.
 func (b *basis) expand(row, out []float64) {
 	out[0] = 1
 	k := 1

@@ -1,20 +1,20 @@
-// Package model predicts objectives from configurations and the workload they
-// meet, along a causal graph, and says why: effects, paths, what-ifs,
+// Package model predicts objectives from configurations and their workload along a
+// causal graph, and explains the predictions: effects, paths, what-ifs,
 // counterfactuals and comparisons.
 //
-// Every metric and objective is a regression on its parents in the graph
-// (linear, quadratic or boosted trees, by cross-validation). Predicting with all
-// of them in causal order is the structural head. The direct head regresses each
-// objective on configuration and context alone. As configurations are chosen from
-// outside, the direct head is right whatever is hidden; the structural head
-// varies less and explains. Predictions blend the two by cross-validation, and a
-// bootstrap gives their spread.
+// Every metric and objective is a regression on its parents in the graph (linear,
+// quadratic or boosted trees, chosen by cross-validation). The structural head
+// evaluates all of them in causal order. The direct head regresses each objective on
+// configuration and context alone. As configurations are set from outside, the
+// direct head is unbiased by hidden variables; the structural head has less variance
+// and explains. Predictions blend the two with a weight chosen by cross-validation,
+// and a bootstrap gives their spread.
 //
-// Rankings of parameters by average causal effect use the direct head, paths the
-// structural one: a hidden load biases the structural effects, and a missed edge
-// makes one zero.
+// Parameters are ranked by average causal effect on the direct head, and paths by
+// the structural head: a hidden variable biases structural effects, and a missing
+// edge makes them zero.
 //
-// Sources: AutoSched (Gao et al., ICS 2024) sections 3.3 and 4.3; Unicorn (Iqbal
-// et al., EuroSys 2022) for effects of paths; Pearl, "Causality" (2009), for do()
-// and counterfactuals.
+// Sources: AutoSched (Gao et al., ICS 2024) sections 3.3 and 4.3; Unicorn (Iqbal et
+// al., EuroSys 2022) for path effects; Pearl, "Causality" (2009), for do() and
+// counterfactuals.
 package model

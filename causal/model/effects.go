@@ -9,24 +9,25 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// averaged is how many rows, evenly taken, effects are averages over.
-const averaged = 400
+// maxSample is the largest number of rows over which effects are averaged.
+const maxSample = 400
 
-// sample is the rows that effects are averaged over.
+// sample returns up to maxSample evenly spaced rows, over which effects are
+// averaged.
 func (m *Model) sample() [][]float64 {
-	if len(m.rows) <= averaged {
+	if len(m.rows) <= maxSample {
 		return m.rows
 	}
-	out := make([][]float64, averaged)
+	out := make([][]float64, maxSample)
 	for i := range out {
-		out[i] = m.rows[i*len(m.rows)/averaged]
+		out[i] = m.rows[i*len(m.rows)/maxSample]
 	}
 	return out
 }
 
-// levels are the values at which a variable's effect is looked at: all
-// categories, all values of a number that has up to five, else its 5, 25, 50, 75
-// and 95 % quantiles.
+// levels returns the values at which a variable's effect is evaluated: all
+// categories, all values of a numeric variable with up to five, otherwise its 5, 25,
+// 50, 75 and 95 % quantiles.
 func (m *Model) levels(column int) []float64 {
 	var values []float64
 	if l := m.scales[column].levels; l > 0 {
@@ -55,10 +56,10 @@ func (m *Model) levels(column int) []float64 {
 	return slices.Compact(out)
 }
 
-// Level is an effect at one value of a variable.
+// Level is the mean objective at one value of a variable.
 type Level struct {
 	Value float64 `json:"value"`
-	// Name of a category.
+	// Name is the category; empty for numbers.
 	Name string  `json:"name,omitempty"`
 	Mean float64 `json:"mean"`
 }
@@ -71,32 +72,32 @@ func (m *Model) level(column int, v, mean float64) Level {
 	return l
 }
 
-// Effect is the average causal effect of a parameter on an objective: how far
-// the objective's mean moves between the best and the worst of its values, all
-// else being as in the rows.
+// Effect is the average causal effect of a parameter on an objective: the difference
+// between the objective's means at the parameter's worst and best values, all else
+// as in the rows.
 type Effect struct {
 	Parameter string `json:"parameter"`
 	Objective string `json:"objective"`
-	// ACE is the largest mean minus the smallest, in the objective's units, and
-	// Percent that of the mean objective.
+	// ACE is the largest mean minus the smallest, in the objective's units; Percent is
+	// its share of the mean objective.
 	ACE     float64 `json:"ace"`
 	Percent float64 `json:"percent"`
-	// Low and High bound it at 90 % by the bootstrap; effects are ranked by Low.
+	// Low and High are the 90 % bootstrap interval of ACE; effects are ranked by Low.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Direction is the mean at the highest value minus that at the lowest; 0 for
+	// Direction is the mean at the highest value minus the mean at the lowest; 0 for
 	// categories.
 	Direction float64 `json:"direction"`
 	Levels    []Level `json:"levels"`
-	// Inert parameters have no path to the objective in the graph that may be causal,
-	// and no effect that is sure to be above zero.
+	// Inert parameters have no possibly causal path to the objective, and an effect
+	// whose interval includes 0.
 	Inert bool `json:"inert"`
-	// Connected says that there is a directed path.
+	// Connected is true if a directed path leads to the objective.
 	Connected bool `json:"connected"`
 }
 
-// Effects of every parameter on an objective, by the direct head, the surest
-// first.
+// Effects returns the effect of every parameter on an objective, by the direct head,
+// in descending order of Low.
 func (m *Model) Effects(objective string) ([]Effect, error) {
 	k, err := m.objective(objective)
 	if err != nil {
@@ -144,8 +145,9 @@ func (m *Model) Effects(objective string) ([]Effect, error) {
 	return out, nil
 }
 
-// directMeans are means over rows of the direct head with a column set to each
-// of some values: by value, then by variant, that of all rows first.
+// directMeans returns the direct head's means over rows with a column set to each
+// value: [value][variant], where variant 0 is the fit to all rows and the others are
+// bootstrap fits.
 func (m *Model) directMeans(k int, rows [][]float64, column int, values []float64) [][]float64 {
 	buf := m.buffer()
 	out := make([][]float64, len(values))
@@ -157,7 +159,7 @@ func (m *Model) directMeans(k int, rows [][]float64, column int, values []float6
 			out[i][0] += m.direct[k].predict(&m.all.direct[k], buf.row, buf.x)
 			for b := range m.boots {
 				if b >= folds && m.direct[k].family == Boosted {
-					break // the folds again, see solve
+					break // variants repeat the folds, see solve
 				}
 				out[i][b+1] += m.direct[k].predict(&m.boots[b].direct[k], buf.row, buf.x)
 			}
@@ -174,7 +176,7 @@ func (m *Model) directMeans(k int, rows [][]float64, column int, values []float6
 	return out
 }
 
-// children by column.
+// children returns each column's effects.
 func (m *Model) children() [][]int {
 	out := make([][]int, m.table.Len())
 	for _, v := range m.order {
@@ -187,7 +189,8 @@ func (m *Model) children() [][]int {
 
 func (m *Model) reaches(from, to int) bool { return m.leads(m.children(), from, to) }
 
-// mayReach goes along all that may be causal.
+// mayReach reports whether a path of Parents and MayCause edges leads from one
+// column to another.
 func (m *Model) mayReach(from, to int) bool {
 	children := m.children()
 	for _, e := range m.s.MayCause {
@@ -215,22 +218,22 @@ func (m *Model) leads(children [][]int, from, to int) bool {
 // Path is a directed path from a parameter to an objective.
 type Path struct {
 	Nodes []string `json:"nodes"`
-	// Effect is how far the objective's mean moves when the parameter takes its
-	// values and acts along this path only, in the objective's units.
+	// Effect is the range of the objective's mean over the parameter's values when the
+	// parameter acts along this path only, in the objective's units.
 	Effect float64 `json:"effect"`
-	// Strength is the mean over the edges of how far the effect moves its node, in
-	// standard deviations (Unicorn's path effect, made free of units).
+	// Strength is the mean over the edges of the edge's effect in standard deviations
+	// of its target (Unicorn's path effect, made dimensionless).
 	Strength float64 `json:"strength"`
-	// Confounded: a hidden cause may account for some edge of it.
+	// Confounded is true if a hidden cause may account for an edge of the path.
 	Confounded bool `json:"confounded,omitempty"`
 }
 
-// maxPaths bounds the paths looked at: graphs of many metrics have very many.
+// maxPaths bounds the paths enumerated: their number grows exponentially.
 const maxPaths = 2000
 
-// Paths from parameters to an objective along the graph, by the structural
-// head, those with the largest effect first, at most top of them. A parameter
-// may be named, or "" for all.
+// Paths returns the directed paths from a parameter, or from every parameter if it
+// is empty, to an objective: at most top, in descending order of effect on the
+// structural head.
 func (m *Model) Paths(objective, parameter string, top int) ([]Path, error) {
 	k, err := m.objective(objective)
 	if err != nil {
@@ -267,11 +270,11 @@ func (m *Model) Paths(objective, parameter string, top int) ([]Path, error) {
 	strength := map[[2]int]float64{}
 	var out []Path
 	for _, path := range paths {
-		p := Path{Nodes: m.names(path), Effect: m.along(path)}
+		p := Path{Nodes: m.names(path), Effect: m.pathEffect(path)}
 		for i := 1; i < len(path); i++ {
 			e := [2]int{path[i-1], path[i]}
 			if _, ok := strength[e]; !ok {
-				strength[e] = m.along(path[i-1:i+1]) / m.deviation(path[i])
+				strength[e] = m.pathEffect(path[i-1:i+1]) / m.deviation(path[i])
 			}
 			p.Strength += strength[e] / float64(len(path)-1)
 			p.Confounded = p.Confounded || m.s.Confounded != nil && m.s.Confounded(e[0], e[1])
@@ -294,9 +297,9 @@ func (m *Model) deviation(column int) float64 {
 	return max(math.Sqrt(squares), 1e-12)
 }
 
-// along is the range over the first node's values of the mean of the last node,
-// if only the nodes of a path react.
-func (m *Model) along(path []int) float64 {
+// pathEffect returns the range of the last node's mean over the first node's values,
+// if only the nodes of the path respond.
+func (m *Model) pathEffect(path []int) float64 {
 	rows := m.sample()
 	if len(rows) > 100 {
 		rows = rows[:100:100]
@@ -307,8 +310,8 @@ func (m *Model) along(path []int) float64 {
 		mean := 0.0
 		for _, row := range rows {
 			m.propagate(&m.all, row, buf)
-			// A node of the path sees that the one before it has moved; its other
-			// parents have not, be they on the path or not.
+			// Each node of the path responds to its predecessor on the path only; its
+			// other parents keep their values even if they are on the path.
 			before, was := path[0], buf.row[path[0]]
 			buf.row[before] = v
 			for _, n := range path[1:] {
@@ -324,15 +327,16 @@ func (m *Model) along(path []int) float64 {
 	return max(0, high-low)
 }
 
-// Interaction of two parameters: how far the effect of both differs from the
-// sum of their effects, at most, in the objective's units.
+// Interaction is the largest deviation of the joint effect of two parameters from
+// the sum of their effects, in the objective's units.
 type Interaction struct {
 	A     string  `json:"a"`
 	B     string  `json:"b"`
 	Index float64 `json:"index"`
 }
 
-// Interactions of all pairs of parameters on an objective, the strongest first.
+// Interactions returns the interactions of all pairs of parameters on an objective,
+// in descending order.
 func (m *Model) Interactions(objective string) ([]Interaction, error) {
 	k, err := m.objective(objective)
 	if err != nil {
@@ -343,7 +347,7 @@ func (m *Model) Interactions(objective string) ([]Interaction, error) {
 		rows = rows[:100:100]
 	}
 	buf := m.buffer()
-	// mean with columns set; -1 sets nothing.
+	// mean returns the objective's mean with columns a and b set; -1 sets none.
 	mean := func(a int, x float64, b int, y float64) float64 {
 		sum := 0.0
 		for _, row := range rows {

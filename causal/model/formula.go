@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// Formula is a model written out, to be evaluated elsewhere: by a page, say. Its
-// numbers follow Predict and Do exactly.
+// Formula is a model in closed form, for evaluation elsewhere, such as by a web
+// page. It gives the results of Predict and Do exactly.
 type Formula struct {
 	Columns []FormulaColumn `json:"columns"`
-	// Nodes are the metrics and objectives along the graph, causes first.
+	// Nodes are the metrics and objectives, causes first.
 	Nodes []FormulaNode `json:"nodes"`
-	// Objectives are blends of their node and a direct head.
+	// Objectives are blends of a node and a direct head.
 	Objectives []FormulaObjective `json:"objectives"`
 }
 
-// FormulaColumn says how a column's value v becomes a regressor:
-// z = (clamp(log v or v, Low, Top) - Mean) / SD, or an indicator for every level
-// but the first.
+// FormulaColumn defines how a column's value v becomes a regressor: z = (clamp(log v
+// or v, Low, Top) - Mean) / SD, or an indicator for every level but the first.
 type FormulaColumn struct {
 	Name   string   `json:"name"`
 	Tier   string   `json:"tier"`
@@ -31,41 +30,42 @@ type FormulaColumn struct {
 	SD     float64  `json:"sd"`
 	Low    float64  `json:"low"`
 	Top    float64  `json:"top"`
-	// Least and Most are the range in the rows.
+	// Least and Most are the smallest and largest values in the rows.
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
 	Whole bool    `json:"whole,omitempty"`
 }
 
-// FormulaNode is a regression: clamp(sum of coefficients times regressors, Low,
-// Top), of which the exponential is the value if Log. The regressors are 1, z or
+// FormulaNode is a regression: y = clamp(sum of coefficients times regressors, Low,
+// Top); the value is exp(y) if Log, otherwise y. The regressors are 1, then z or
 // indicators of the parents in turn, then, if there are as many coefficients, the
-// squares of the numeric ones, then products (later parent with each before it).
+// squares of the numeric parents, then products (each parent with every earlier
+// one).
 type FormulaNode struct {
 	Column  int     `json:"column"`
 	Parents []int   `json:"parents"`
 	Log     bool    `json:"log,omitempty"`
 	Low     float64 `json:"low"`
 	Top     float64 `json:"top"`
-	// Coef are of the fit to all rows, then of the bootstrap's.
+	// Coef holds the coefficients of the fit to all rows, then of the bootstrap fits.
 	Coef [][]float64 `json:"coef"`
-	// Confounded are the parents a hidden cause may stand behind.
+	// Confounded lists the parents with a possible hidden common cause.
 	Confounded []int `json:"confounded,omitempty"`
-	// Text is the equation for people, its largest terms.
+	// Text is the equation with its largest terms, for readers.
 	Text string `json:"text"`
 }
 
-// FormulaObjective is an objective.
+// FormulaObjective is an objective's blend.
 type FormulaObjective struct {
 	Direct FormulaNode `json:"direct"`
-	// Weight of the structural head, and Spread of a measurement about the
-	// prediction, in the units of the direct head's fit.
+	// Weight is the weight of the structural head. Spread is the standard deviation of
+	// a measurement about the prediction, in the units of the direct head's fit.
 	Weight float64 `json:"weight"`
 	Spread float64 `json:"spread"`
 }
 
-// Formula writes the model out. Trees have no formula: models that chose them are
-// refused.
+// Formula returns the model in closed form. It returns an error for a model that
+// contains trees.
 func (m *Model) Formula() (*Formula, error) {
 	f := &Formula{}
 	for i := range m.table.Len() {
@@ -114,10 +114,11 @@ func (m *Model) formula(r *regression, of func(*variant) *fitted) (FormulaNode, 
 	return n, nil
 }
 
-// shownTerms is how many terms an equation for people has.
-const shownTerms = 6
+// maxTerms is the number of terms of an equation for readers.
+const maxTerms = 6
 
-// equation is the largest terms of a regression, with numbers as z-scores.
+// equation returns the largest terms of a regression as text, with numbers as
+// z-scores.
 func (m *Model) equation(r *regression, coef []float64) string {
 	names := m.terms(&r.basis)
 	by := make([]int, 0, len(coef))
@@ -133,7 +134,7 @@ func (m *Model) equation(r *regression, coef []float64) string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 	b.WriteString(name + " = " + number(coef[0]))
 	for i, k := range by {
-		if i == shownTerms {
+		if i == maxTerms {
 			fmt.Fprintf(&b, " and %d smaller terms", len(by)-i)
 			break
 		}
@@ -146,7 +147,7 @@ func (m *Model) equation(r *regression, coef []float64) string {
 	return b.String()
 }
 
-// terms names the regressors of a basis, in their order.
+// terms returns the names of a basis's regressors, in order.
 func (m *Model) terms(b *basis) []string {
 	out := []string{"1"}
 	of := func(p, w int) string {

@@ -2,25 +2,25 @@ package model
 
 import "math"
 
-// gram is what a least-squares fit needs of any number of rows: sums of products
-// of the regressors, of them with the target, and of the target with itself. It
-// can be added, taken away and faded, which makes updates, cross-validation and
-// bootstrap cheap.
+// gram holds the sufficient statistics of a least-squares fit: sums of products of
+// the regressors with each other and with the target, and of the target's squares.
+// Statistics can be added, subtracted and decayed, which makes updates,
+// cross-validation and the bootstrap cheap.
 type gram struct {
 	n  float64
 	xx []float64 // lower triangle, row by row
 	xy []float64
 	yy float64
-	// lent says that xx is another gram's, of the same regressors and rows, which
-	// keeps it.
-	lent bool
+	// shared is true if xx belongs to, and is updated by, another gram of the same
+	// regressors and rows.
+	shared bool
 }
 
 func newGram(q int) gram { return gram{xx: make([]float64, q*(q+1)/2), xy: make([]float64, q)} }
 
 func (g *gram) reset() {
 	g.n, g.yy = 0, 0
-	if !g.lent {
+	if !g.shared {
 		clear(g.xx)
 	}
 	clear(g.xy)
@@ -31,7 +31,7 @@ func (g *gram) row(x []float64, y float64) {
 	k := 0
 	for i, v := range x {
 		if v != 0 {
-			if !g.lent {
+			if !g.shared {
 				into := g.xx[k : k+i+1]
 				for j, w := range x[:i+1] {
 					into[j] += v * w
@@ -44,7 +44,7 @@ func (g *gram) row(x []float64, y float64) {
 	g.yy += y * y
 }
 
-// add adds another, times a weight.
+// add adds w times o.
 func (g *gram) add(o *gram, w float64) {
 	into := g.xx[:len(o.xx)]
 	for i, v := range o.xx {
@@ -53,7 +53,7 @@ func (g *gram) add(o *gram, w float64) {
 	g.addTarget(o, w)
 }
 
-// addTarget adds all but the products of the regressors.
+// addTarget adds w times o, except for xx.
 func (g *gram) addTarget(o *gram, w float64) {
 	g.n += w * o.n
 	g.yy += w * o.yy
@@ -65,7 +65,7 @@ func (g *gram) addTarget(o *gram, w float64) {
 func (g *gram) fade(by float64) {
 	g.n *= by
 	g.yy *= by
-	if !g.lent {
+	if !g.shared {
 		for i := range g.xx {
 			g.xx[i] *= by
 		}
@@ -75,18 +75,18 @@ func (g *gram) fade(by float64) {
 	}
 }
 
-// solver is the memory of a solution.
+// solver is the workspace of a ridge regression.
 type solver struct{ l, x []float64 }
 
-// solve finds the ridge regression on the first q regressors into coef: the
-// penalty is lambda per row on all but the constant. Regressors that bring
-// nothing new get no weight.
+// solve writes the ridge regression on the first q regressors to coef. The penalty
+// is lambda per row on all coefficients but the constant's. Regressors that are
+// linear combinations of earlier ones get coefficient 0.
 func (s *solver) solve(g *gram, q int, lambda float64, coef []float64) {
 	s.factor(g, q, lambda)
 	s.back(g.xy[:q], coef)
 }
 
-// factor is the first half, which does not depend on the target.
+// factor computes the Cholesky factor, which does not depend on the target.
 func (s *solver) factor(g *gram, q int, lambda float64) {
 	n := q * (q + 1) / 2
 	s.l = append(s.l[:0], g.xx[:n]...)
@@ -117,12 +117,12 @@ func (s *solver) factor(g *gram, q int, lambda float64) {
 		if v > 1e-10*diagonal && v > 0 {
 			s.l[row+i] = math.Sqrt(v)
 		} else {
-			s.l[row+i] = 0 // a combination of those before
+			s.l[row+i] = 0 // a linear combination of earlier regressors
 		}
 	}
 }
 
-// back is the second half.
+// back solves for coef by forward and back substitution.
 func (s *solver) back(xy, coef []float64) {
 	q := len(xy)
 	s.x = append(s.x[:0], xy...)

@@ -12,51 +12,51 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// Structure is the causal graph that a model follows, by the columns of a table.
+// Structure is the causal graph of a model, by column of a table.
 type Structure struct {
-	// Tier of each column: causal.TierContext, TierConfig, TierMetric or
-	// TierObjective. Columns of an empty tier are left out.
+	// Tiers holds the tier of each column: causal.TierContext, TierConfig, TierMetric
+	// or TierObjective. Columns with an empty tier are left out.
 	Tiers []string
-	// Parents of each column: causes of metrics and objectives. Those of context
-	// and configuration are ignored.
+	// Parents holds the causes of each metric and objective. Those of context and
+	// configuration are ignored.
 	Parents [][]int
-	// Confounded says that a hidden cause may account for the edge, so that
-	// setting its source is not sure to act along it. Nil: no edge is.
+	// Confounded reports whether a hidden common cause may account for an edge, so
+	// that setting the cause may have no effect along it. Nil means that no edge is
+	// confounded.
 	Confounded func(cause, effect int) bool
-	// MayCause are further pairs of cause and effect that the graph learned does not
-	// rule out, where Parents follow a guess. What reaches an objective along them is
-	// not inert.
+	// MayCause holds further pairs of cause and effect that the learned graph does not
+	// rule out. A parameter that reaches an objective along them is not inert.
 	MayCause [][2]int
 }
 
-// Options of Fit. The zero value means the defaults.
+// Options configures [Fit]. The zero value is ready to use.
 type Options struct {
-	// Families tried for every variable; default Linear and Quadratic.
+	// Families are the candidates for every variable; default Linear and Quadratic.
 	Families []Family
-	// Bootstrap is the number of refits behind intervals; default 20.
+	// Bootstrap is the number of bootstrap fits; default 20.
 	Bootstrap int
 	Seed      uint64
-	// HalfLife is after how many further rows a row counts half; 0: never.
+	// HalfLife is the number of further rows after which a row has half its weight; 0
+	// means no decay.
 	HalfLife float64
-	// Groups, if set, are of the rows that Fit gets: rows of a group, such as a day,
-	// are left out and drawn together, so that errors are those on a new day.
-	// Without, and for rows that come later, every row is its own.
+	// Groups, if set, has a group number per row of Fit's table: cross-validation and
+	// the bootstrap keep the rows of a group, such as a day, together, so that errors
+	// are those on a new day. Rows of Update are their own groups.
 	Groups []int
-	// LogObjectives fits the logarithms of objectives that are positive: where
-	// relative errors count.
+	// LogObjectives fits the logarithms of positive objectives, for relative errors.
 	LogObjectives bool
-	// MaxRows bounds the rows remembered one by one, over which effects are
-	// averaged; default 20,000, the latest.
+	// MaxRows is the number of latest rows kept, over which effects are averaged;
+	// default 20,000.
 	MaxRows int
 }
 
-// MinRows is the fewest rows Fit takes: two a fold.
+// MinRows is the fewest rows that Fit accepts: two per fold.
 const MinRows = 2 * folds
 
-// Model predicts objectives from configuration and context. Predicting is safe
-// from several goroutines; Update is not.
+// Model predicts objectives from configuration and context. Predictions are safe for
+// concurrent use; Update is not.
 type Model struct {
-	table  *causal.Table // of the first rows: names, kinds, levels
+	table  *causal.Table // names, kinds and levels; the rows of Fit
 	s      Structure
 	o      Options
 	scales []scale
@@ -69,46 +69,46 @@ type Model struct {
 	nodes  []*regression // by column, nil for roots
 	direct []*regression // by objective
 
-	rows   [][]float64 // the latest
-	blocks []int       // that each is in
-	seen   int         // rows ever learnt
+	rows   [][]float64 // latest rows
+	blocks []int       // block of each row
+	seen   int         // rows learned in total
 
-	all   variant   // on all rows
-	boots []variant // on bootstrap samples of the blocks
+	all   variant   // fit to all rows
+	boots []variant // fits to bootstrap samples of the blocks
 	blend []float64 // weight of the structural head, by objective
-	// spread is the standard deviation of the out-of-fold errors by objective, of its
-	// logarithm if LogObjectives.
+	// spread is the standard deviation of the out-of-fold errors by objective, in the
+	// units of the direct head's fit.
 	spread []float64
 	errors []Errors
 	drift  []drift
 
-	wide int // scratch
+	wide int // size of the scratch buffer
 }
 
-// variant is a solution of every regression.
+// variant holds a fit of every regression.
 type variant struct {
 	nodes  []fitted // by column
 	direct []fitted // by objective
 }
 
-// Errors are out-of-fold relative errors |predicted - measured| / |measured| of
-// an objective, as means over rows.
+// Errors holds an objective's out-of-fold relative errors |predicted - measured| /
+// |measured|, averaged over rows.
 type Errors struct {
 	Objective  string  `json:"objective"`
 	Structural float64 `json:"structural"`
 	Direct     float64 `json:"direct"`
 	Blend      float64 `json:"blend"`
-	// Mean is the error of always predicting the mean.
+	// Mean is the error of predicting the mean.
 	Mean float64 `json:"mean"`
-	// Weight of the structural head in the blend.
+	// Weight is the weight of the structural head in the blend.
 	Weight float64 `json:"weight"`
-	// Family of the direct head.
+	// Family is the family of the direct head.
 	Family Family `json:"family"`
-	// Rank is Spearman's correlation of blend and measurement.
+	// Rank is Spearman's correlation of the blend with the measurements.
 	Rank float64 `json:"rank_correlation"`
 }
 
-// Fit learns a model. Rows are in the order in which they were measured.
+// Fit fits a model to the rows of t, which are in order of measurement.
 func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, error) {
 	if len(o.Families) == 0 {
 		o.Families = []Family{Linear, Quadratic}
@@ -143,7 +143,7 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 	for k, v := range m.objectives {
 		r := newRegression(t, v, m.roots, m.scales)
 		if k > 0 {
-			r.borrow(m.direct[0])
+			r.shareProducts(m.direct[0])
 		}
 		m.direct = append(m.direct, r)
 	}
@@ -160,9 +160,8 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 	return m, m.refit(ctx)
 }
 
-// inBlocks puts groups into blocks so that those that come one after the other,
-// such as days that overlap or are alike, are in the same fold: what is left out
-// is then a stretch of time.
+// inBlocks assigns groups to blocks such that consecutive groups, such as similar or
+// overlapping days, are in the same fold: each fold leaves out contiguous groups.
 func inBlocks(groups []int) []int {
 	at := map[int]int{}
 	for _, g := range groups {
@@ -179,7 +178,7 @@ func inBlocks(groups []int) []int {
 	return out
 }
 
-// arrange checks the structure and sorts it.
+// arrange checks the structure and sorts the columns by role and causal order.
 func (m *Model) arrange() error {
 	t, s := m.table, m.s
 	if len(s.Tiers) != t.Len() || len(s.Parents) != t.Len() {
@@ -238,7 +237,8 @@ func (m *Model) regressions() []*regression {
 	return append(out, m.direct...)
 }
 
-// learn takes rows into every regression, in blocks or in turn.
+// learn adds rows to every regression, each to its block or, without inBlock, to the
+// blocks in turn.
 func (m *Model) learn(t *causal.Table, inBlock []int) {
 	x := make([]float64, m.wide)
 	all := m.regressions()
@@ -260,7 +260,7 @@ func (m *Model) learn(t *causal.Table, inBlock []int) {
 	}
 }
 
-// refit chooses families and blends, and solves.
+// refit chooses families, penalties and blends by cross-validation, and fits.
 func (m *Model) refit(ctx context.Context) error {
 	perFold := make([]variant, folds)
 	for f := range perFold {
@@ -283,12 +283,13 @@ func (m *Model) refit(ctx context.Context) error {
 			}
 		}
 	}
-	m.judge(perFold)
+	m.crossValidate(perFold)
 	return m.solve(ctx, perFold)
 }
 
-// solve fits every regression on all rows and on bootstrap samples of the
-// blocks. Trees are not refitted for those: the folds stand in.
+// solve fits every regression to all rows and to bootstrap samples of the blocks.
+// Trees are not refitted to the samples: the fits of the folds, or without them the
+// previous ones, serve.
 func (m *Model) solve(ctx context.Context, perFold []variant) error {
 	m.all = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
 	old := m.boots
@@ -315,7 +316,7 @@ func (m *Model) solve(ctx context.Context, perFold []variant) error {
 		put(&m.all, f)
 		q := r.basis.size(r.family)
 		g := newGram(r.basis.all)
-		again := k > 0 && r.alike(all[k-1]) // then the factors are, too
+		again := k > 0 && r.sameDesign(all[k-1]) // then the Cholesky factors are the same
 		if !again {
 			factors = make([]solver, len(m.boots))
 		}
@@ -354,7 +355,7 @@ func (m *Model) solve(ctx context.Context, perFold []variant) error {
 	return nil
 }
 
-// draws says how often each bootstrap sample takes each block.
+// draws returns how often each bootstrap sample contains each block.
 func (m *Model) draws() [][]int {
 	r := rng.Stream("causal bootstrap", m.o.Seed)
 	out := make([][]int, m.o.Bootstrap)
@@ -367,12 +368,12 @@ func (m *Model) draws() [][]int {
 	return out
 }
 
-// blends are the weights of the structural head that are tried.
-var blends = []float64{0, .25, .5, .75, 1}
+// weights are the candidate weights of the structural head.
+var weights = []float64{0, .25, .5, .75, 1}
 
-// judge predicts every row by the variant that has not seen it, chooses the
-// blends and measures the errors.
-func (m *Model) judge(perFold []variant) {
+// crossValidate predicts every row out of fold, chooses the blends and computes the
+// errors.
+func (m *Model) crossValidate(perFold []variant) {
 	n := len(m.rows)
 	m.blend = make([]float64, len(m.objectives))
 	m.spread = make([]float64, len(m.objectives))
@@ -394,7 +395,7 @@ func (m *Model) judge(perFold []variant) {
 			measured[r] = row[o]
 			mean += row[o] / float64(n)
 		}
-		m.blend[k] = m.weigh(structural[k], direct[k], measured)
+		m.blend[k] = m.chooseWeight(structural[k], direct[k], measured)
 		blended := mix(structural[k], direct[k], m.blend[k])
 		constant := make([]float64, n)
 		for r := range constant {
@@ -414,11 +415,11 @@ func (m *Model) judge(perFold []variant) {
 	m.drift = make([]drift, len(m.objectives))
 }
 
-// weigh chooses the weight of the structural head, that with the least error. Where
-// rows come in groups, which later ones may be unlike, it is the least weight whose
-// error is within one standard error of that, block by block: the direct head is
-// right whatever is hidden, the graph has to earn its part.
-func (m *Model) weigh(structural, direct, measured []float64) float64 {
+// chooseWeight returns the structural head's weight of least error. With groups,
+// whose later ones may differ, it returns the smallest weight within one standard
+// error of that, by block: the direct head is unbiased by hidden variables, so the
+// structural one needs evidence.
+func (m *Model) chooseWeight(structural, direct, measured []float64) float64 {
 	perBlock := func(w float64) []float64 {
 		sums, rows := make([]float64, blocks), make([]float64, blocks)
 		for r, p := range mix(structural, direct, w) {
@@ -436,18 +437,18 @@ func (m *Model) weigh(structural, direct, measured []float64) float64 {
 	}
 	var errs [][]float64
 	least, best := math.Inf(1), 0
-	for i, w := range blends {
+	for i, w := range weights {
 		errs = append(errs, perBlock(w))
 		if e := stats.Mean(errs[i]); e < least {
 			least, best = e, i
 		}
 	}
-	for i, w := range blends {
+	for i, w := range weights {
 		if len(m.o.Groups) > 0 && stats.Mean(errs[i])-least <= standardError(errs[i], errs[best]) {
 			return w
 		}
 	}
-	return blends[best]
+	return weights[best]
 }
 
 func mix(a, b []float64, w float64) []float64 {
@@ -458,7 +459,7 @@ func mix(a, b []float64, w float64) []float64 {
 	return out
 }
 
-// relative is the mean of |predicted - measured| / |measured|.
+// relative returns the mean of |predicted - measured| / |measured|.
 func relative(predicted, measured []float64) float64 {
 	sum := 0.0
 	for i, v := range measured {
@@ -469,13 +470,13 @@ func relative(predicted, measured []float64) float64 {
 
 func (m *Model) name(column int) string { return m.table.Column(column).Name }
 
-// Errors are the out-of-fold errors of every objective.
+// Errors returns the out-of-fold errors of every objective.
 func (m *Model) Errors() []Errors { return slices.Clone(m.errors) }
 
-// Objectives are the names of the objectives, in the order of their columns.
+// Objectives returns the names of the objectives, in column order.
 func (m *Model) Objectives() []string { return m.names(m.objectives) }
 
-// Parameters are the names of the configuration columns.
+// Parameters returns the names of the configuration columns.
 func (m *Model) Parameters() []string { return m.names(m.config) }
 
 func (m *Model) names(columns []int) []string {
@@ -486,10 +487,10 @@ func (m *Model) names(columns []int) []string {
 	return out
 }
 
-// Rows is how many rows were learnt, ever.
+// Rows returns the number of rows learned since Fit or the last reset.
 func (m *Model) Rows() int { return m.seen }
 
-// objective finds an objective by name.
+// objective returns the index of the named objective.
 func (m *Model) objective(name string) (int, error) {
 	for k, o := range m.objectives {
 		if m.name(o) == name {

@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// Row is a row of a table as a point.
+// Row returns row r of a table as a point.
 func Row(t *causal.Table, r int) Point {
 	out := make(Point, t.Len())
 	for i := range out {
@@ -18,15 +18,15 @@ func Row(t *causal.Table, r int) Point {
 	return out
 }
 
-// Value reads a value of a column: a category by its name, else a number.
+// Value parses a value of a column: the name of a category, or a number.
 func (m *Model) Value(column, text string) (float64, error) {
 	i := m.table.Index(column)
 	if i < 0 {
-		return 0, fmt.Errorf("there is no column %q; there are %s", column, strings.Join(m.names(m.known()), ", "))
+		return 0, fmt.Errorf("there is no column %q; there are %s", column, strings.Join(m.names(m.inGraph()), ", "))
 	}
 	if m.s.Tiers[i] == "" {
 		return 0, fmt.Errorf("column %q is not in the graph, so that nothing is known of what it does; there are %s",
-			column, strings.Join(m.names(m.known()), ", "))
+			column, strings.Join(m.names(m.inGraph()), ", "))
 	}
 	c := m.table.Column(i)
 	if c.Kind == causal.Categorical {
@@ -46,7 +46,7 @@ func (m *Model) Value(column, text string) (float64, error) {
 	return v, nil
 }
 
-// Text writes a value as Value reads it, numbers to a few digits.
+// Text formats a value in the form that Value parses, numbers with five digits.
 func (m *Model) Text(column string, v float64) string {
 	if i := m.table.Index(column); i >= 0 {
 		if c := m.table.Column(i); c.Kind == causal.Categorical && v >= 0 && int(v) < len(c.Levels) {
@@ -56,11 +56,11 @@ func (m *Model) Text(column string, v float64) string {
 	return strconv.FormatFloat(v, 'g', 5, 64)
 }
 
-// known are the columns that have a tier.
-func (m *Model) known() []int { return slices.Concat(m.roots, m.order) }
+// inGraph returns the columns that have a tier.
+func (m *Model) inGraph() []int { return slices.Concat(m.roots, m.order) }
 
-// Range is the smallest and the largest value of a column in the rows, between
-// which the model was learnt. It has no meaning for categories.
+// Range returns the smallest and largest value of a numeric column in the rows kept,
+// or 0, 0 for an unknown column.
 func (m *Model) Range(column string) (low, high float64) {
 	i := m.table.Index(column)
 	if i < 0 || len(m.rows) == 0 {
@@ -73,8 +73,8 @@ func (m *Model) Range(column string) (low, high float64) {
 	return low, high
 }
 
-// Typical is the point of the median of every number, rounded up to one that
-// occurs, and the most frequent of every category.
+// Typical returns the point with the upper median of every numeric column and the
+// most frequent category of every categorical one.
 func (m *Model) Typical() Point {
 	out := make(Point, m.table.Len())
 	values := make([]float64, len(m.rows))
@@ -99,10 +99,10 @@ func (m *Model) Typical() Point {
 	return out
 }
 
-// Inputs are the names of the context and configuration columns.
+// Inputs returns the names of the context and configuration columns.
 func (m *Model) Inputs() []string { return m.names(m.roots) }
 
-// Metrics are the names of the metrics, causes first.
+// Metrics returns the names of the metrics, causes first.
 func (m *Model) Metrics() []string {
 	var out []string
 	for _, n := range m.order {

@@ -7,22 +7,22 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// Point is a row of a model's table, of which predictions read the context and
-// configuration columns. Categorical values are indexes of the column's levels.
+// Point is a row of a model's table. Predictions read its context and configuration
+// columns. Categorical values are indices of the column's levels.
 type Point []float64
 
-// Prediction of an objective at a point.
+// Prediction is a prediction of an objective at a point, in its units.
 type Prediction struct {
-	// Mean is the blend of the two heads.
+	// Mean blends the structural and the direct head.
 	Mean float64 `json:"mean"`
-	// SD is the standard deviation of a measurement about it: what the bootstrap
-	// refits disagree on, and the out-of-fold error.
+	// SD is the standard deviation of a measurement about Mean: the bootstrap's spread
+	// and the out-of-fold error combined.
 	SD float64 `json:"sd"`
 	// Low, Median and High are the 5, 50 and 95 % quantiles.
 	Low    float64 `json:"q05"`
 	Median float64 `json:"q50"`
 	High   float64 `json:"q95"`
-	// Structural and Direct are the two heads'.
+	// Structural and Direct are the predictions of the two heads.
 	Structural float64 `json:"structural"`
 	Direct     float64 `json:"direct"`
 
@@ -30,7 +30,7 @@ type Prediction struct {
 	spread float64 // in the units of the fit
 }
 
-// Below is the probability that a measurement lies below a value.
+// Below returns the probability that a measurement is below value.
 func (p Prediction) Below(value float64) float64 {
 	at, middle := value, p.Mean
 	if p.log {
@@ -48,7 +48,7 @@ func (p Prediction) Below(value float64) float64 {
 	return .5 * math.Erfc(-(at-middle)/(p.spread*math.Sqrt2))
 }
 
-// buffer is the memory of a prediction.
+// buffer is the workspace of a prediction.
 type buffer struct {
 	row, x []float64
 }
@@ -57,8 +57,8 @@ func (m *Model) buffer() *buffer {
 	return &buffer{row: make([]float64, m.table.Len()), x: make([]float64, m.wide)}
 }
 
-// propagate predicts metrics and objectives in causal order from a point's
-// context and configuration, into buf.row.
+// propagate predicts metrics and objectives in causal order from a point's context
+// and configuration, and writes them to buf.row.
 func (m *Model) propagate(v *variant, p []float64, buf *buffer) {
 	copy(buf.row, p)
 	for _, n := range m.order {
@@ -66,7 +66,7 @@ func (m *Model) propagate(v *variant, p []float64, buf *buffer) {
 	}
 }
 
-// heads are the two predictions of objective k by a variant.
+// heads returns a variant's two predictions of objective k.
 func (m *Model) heads(v *variant, k int, p []float64, buf *buffer) (structural, direct float64) {
 	if m.blend[k] > 0 {
 		m.propagate(v, p, buf)
@@ -83,7 +83,8 @@ func (m *Model) mean(v *variant, k int, p []float64, buf *buffer) float64 {
 	return m.blend[k]*s + (1-m.blend[k])*d
 }
 
-// Predict an objective at points, each as wide as the table.
+// Predict predicts an objective at points, each with a value per column of the
+// table.
 func (m *Model) Predict(objective string, points []Point) ([]Prediction, error) {
 	k, err := m.objective(objective)
 	if err != nil {
@@ -117,7 +118,7 @@ func (m *Model) predict(k int, p []float64, buf *buffer) Prediction {
 	const q95 = 1.6448536269514722
 	out.Low, out.Median, out.High = r.value(middle-q95*out.spread), out.Mean, r.value(middle+q95*out.spread)
 	out.SD = out.spread
-	if r.log { // of a log-normal, to first order
+	if r.log { // first-order approximation for a log-normal
 		out.SD = out.spread * out.Mean
 	}
 	return out

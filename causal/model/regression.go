@@ -9,18 +9,17 @@ import (
 	"github.com/autosched/autosched/internal/trees"
 )
 
-// Family is a kind of regression.
+// Family is a family of regressions.
 type Family uint8
 
-// The families, simplest first.
+// The families, in increasing complexity.
 const (
 	// Linear is a ridge regression on z-scores and indicators.
 	Linear Family = iota
-	// Quadratic adds squares and, for up to eight parents, products of two.
+	// Quadratic adds squares and, for up to eight parents, pairwise products.
 	Quadratic
-	// Boosted is gradient-boosted trees: 300 of 31 leaves at rate 0.03, of 25 rows
-	// at least. On days of simulated schedulers that is a tenth better than 150 of 15
-	// at 0.08; twice as many, or smaller leaves, are not better out of fold.
+	// Boosted is gradient-boosted trees: 300 trees of up to 31 leaves with at least 25
+	// rows, learning rate 0.03 (docs/notes/causal-model.md).
 	Boosted
 )
 
@@ -36,33 +35,33 @@ func (f Family) String() string {
 	return fmt.Sprintf("Family(%d)", uint8(f))
 }
 
-// MarshalText writes the name.
+// MarshalText returns the family's name.
 func (f Family) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// ridges are the penalties per row that cross-validation chooses from.
+// ridges are the candidate penalties per row.
 var ridges = []float64{1e-6, 1e-3, 1e-2, 1e-1}
 
-// Blocks of rows are what the bootstrap draws and cross-validation leaves out:
-// block b is in fold b modulo folds.
+// The bootstrap resamples blocks of rows, and cross-validation leaves them out:
+// block b is in fold b mod folds.
 const (
 	blocks = 40
 	folds  = 5
 )
 
-// regression is one variable's regression on others.
+// regression is the regression of one variable on its parents.
 type regression struct {
 	target int
-	log    bool // the target is fitted by its logarithm
+	log    bool // fit the target's logarithm
 	basis  basis
 	blocks []gram
 	total  gram
 	family Family
 	lambda float64
-	// low and top bound predictions, in the units of the fit.
+	// low and top are the target's range, in the units of the fit.
 	low, top float64
 }
 
-// fitted is a regression's solution on some of the rows.
+// fitted is a regression's fit to some of the rows.
 type fitted struct {
 	coef  []float64
 	trees *trees.Model
@@ -79,24 +78,25 @@ func newRegression(t *causal.Table, target int, parents []int, scales []scale) *
 	return r
 }
 
-// borrow takes over the products of the regressors of another regression on the
-// same columns, which must learn every row first.
-func (r *regression) borrow(of *regression) {
+// shareProducts makes r use the regressor products of another regression on the same
+// columns, which must add every row before r does.
+func (r *regression) shareProducts(of *regression) {
 	for b := range r.blocks {
-		r.blocks[b].xx, r.blocks[b].lent = of.blocks[b].xx, true
+		r.blocks[b].xx, r.blocks[b].shared = of.blocks[b].xx, true
 	}
 }
 
-// alike reports whether two regressions differ in their targets only.
-func (r *regression) alike(o *regression) bool {
+// sameDesign reports whether two regressions differ in their targets only, so that
+// their Cholesky factors are equal.
+func (r *regression) sameDesign(o *regression) bool {
 	return sameSlice(r.basis.parents, o.basis.parents) && r.family == o.family && r.lambda == o.lambda &&
 		r.family != Boosted
 }
 
-// scratch is how many numbers predict and learn need room for.
+// scratch returns the size of the scratch buffer that predict and learnAll need.
 func (r *regression) scratch() int { return max(r.basis.all, len(r.basis.parents)) }
 
-// y is a target value in the units of the fit.
+// y converts a target value to the units of the fit.
 func (r *regression) y(v float64) float64 {
 	if r.log {
 		return math.Log(max(v, math.SmallestNonzeroFloat64))
@@ -111,8 +111,8 @@ func (r *regression) value(y float64) float64 {
 	return y
 }
 
-// learnAll adds a row to a block of every regression. Direct heads have the same
-// regressors, which are expanded once.
+// learnAll adds a row to a block of every regression. Consecutive regressions with
+// the same parents, such as the direct heads, share one expansion.
 func learnAll(all []*regression, row []float64, block int, x []float64) {
 	for k, r := range all {
 		if k == 0 || !sameSlice(r.basis.parents, all[k-1].basis.parents) {
@@ -133,8 +133,8 @@ func (r *regression) sum() {
 	}
 }
 
-// without is the rows outside of a fold.
-func (r *regression) without(fold int, g *gram) {
+// sumWithout sets g to the statistics of the rows outside a fold.
+func (r *regression) sumWithout(fold int, g *gram) {
 	g.reset()
 	g.add(&r.total, 1)
 	for b := fold; b < blocks; b += folds {
@@ -142,8 +142,7 @@ func (r *regression) without(fold int, g *gram) {
 	}
 }
 
-// predict gives a value in the target's own units, no farther outside of what
-// was seen than a little, and not below zero if nothing was.
+// predict returns a prediction in the target's units, clamped to bounds.
 func (r *regression) predict(f *fitted, row, x []float64) float64 {
 	var y float64
 	switch {
@@ -164,9 +163,10 @@ func (r *regression) predict(f *fitted, row, x []float64) float64 {
 	return r.value(min(max(y, low), top))
 }
 
-// bounds of predictions, in the units of the fit.
+// bounds returns the range of predictions, in the units of the fit: the target's
+// range with a margin, and not negative if the target never was.
 func (r *regression) bounds() (low, top float64) {
-	margin := slack * (r.top - r.low)
+	margin := rangeMargin * (r.top - r.low)
 	low, top = r.low-margin, r.top+margin
 	if !r.log && r.low >= 0 {
 		low = max(0, low)
@@ -174,10 +174,10 @@ func (r *regression) bounds() (low, top float64) {
 	return low, top
 }
 
-// choose picks family and penalty by cross-validation: of those whose absolute
-// error is within one standard error of the best one's, row by row, the
-// simplest. (Squares would count little but the few worst days.) It returns the
-// solutions without each fold.
+// choose selects family and penalty by cross-validation: the simplest candidate
+// whose mean absolute error is within one standard error of the best. (Squared
+// errors would be dominated by the few worst days.) It returns the fits without each
+// fold.
 func (r *regression) choose(ctx context.Context, rows [][]float64, inBlock []int, families []Family,
 	seed uint64) ([]fitted, error) {
 	type candidate struct {
@@ -195,7 +195,7 @@ func (r *regression) choose(ctx context.Context, rows [][]float64, inBlock []int
 			}
 			continue
 		}
-		for i := len(ridges) - 1; i >= 0; i-- { // the stronger the simpler
+		for i := len(ridges) - 1; i >= 0; i-- { // stronger penalties are simpler
 			all = append(all, &candidate{family: f, lambda: ridges[i]})
 		}
 	}
@@ -213,7 +213,7 @@ func (r *regression) choose(ctx context.Context, rows [][]float64, inBlock []int
 				}
 				fit.trees = m
 			} else {
-				r.without(fold, &g)
+				r.sumWithout(fold, &g)
 				fit.coef = make([]float64, r.basis.size(c.family))
 				s.solve(&g, len(fit.coef), c.lambda, fit.coef)
 			}
@@ -245,7 +245,7 @@ func (r *regression) choose(ctx context.Context, rows [][]float64, inBlock []int
 	return best.fits, nil
 }
 
-// standardError is that of the mean difference of two series.
+// standardError returns the standard error of the mean difference of two series.
 func standardError(a, b []float64) float64 {
 	n := float64(len(a))
 	if n < 2 {
@@ -262,7 +262,7 @@ func standardError(a, b []float64) float64 {
 	return math.Sqrt(squares / (n - 1) / n)
 }
 
-// fit solves on all rows.
+// fit fits the regression to all rows.
 func (r *regression) fit(ctx context.Context, rows [][]float64, inBlock []int, seed uint64) (fitted, error) {
 	if r.family == Boosted {
 		m, err := r.boost(ctx, rows, inBlock, -1, seed)
@@ -289,7 +289,7 @@ func (r *regression) boost(ctx context.Context, rows [][]float64, inBlock []int,
 		y = append(y, r.y(row[r.target]))
 		x.Rows++
 	}
-	// Medians: delays have tails in which a few days would outweigh all others.
+	// Medians are robust to the tails of delays, where a few days would dominate.
 	return trees.Boost(ctx, x, y, nil,
 		trees.BoostOptions{Objective: trees.L1, Rounds: 300, Leaves: 31, LearningRate: .03, MinLeaf: 25, Seed: seed})
 }

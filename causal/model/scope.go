@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Narrowing is what the model says need not be searched, with the reason.
+// Narrowing is a reduction of a parameter's search range, with its reason.
 type Narrowing struct {
 	Parameter string `json:"parameter"`
-	// Op is "fix" (to Value), "interval" (Low to High) or "exclude" (the levels of
+	// Op is "fix" (at Value), "interval" (Low to High) or "exclude" (the levels in
 	// Excluded).
 	Op       string    `json:"op"`
 	Value    float64   `json:"value,omitempty"`
@@ -17,45 +17,45 @@ type Narrowing struct {
 	High     float64   `json:"high,omitempty"`
 	Excluded []float64 `json:"excluded,omitempty"`
 	Reason   string    `json:"reason"`
-	// ACE is the parameter's effect with its 90 % bounds, and GainBound how much of
-	// the objective changing the parameter, alone or with one that it may interact
-	// with, could at best save.
+	// ACE is the parameter's effect with its 90 % interval. GainBound is an upper
+	// bound of the reduction of the objective by changing the parameter, alone or
+	// together with one that it may interact with.
 	ACE       float64 `json:"ace"`
 	ACELow    float64 `json:"ace_low"`
 	ACEHigh   float64 `json:"ace_high"`
 	GainBound float64 `json:"gain_bound"`
-	// Paths are the strongest ones to the objective.
+	// Paths are the paths of largest effect to the objective.
 	Paths []Path `json:"paths,omitempty"`
 }
 
 // Reasons of a narrowing.
 const (
-	Inert  = "inert"   // no path that may be causal to the objective, and no sure effect
-	NoGain = "no gain" // no value promises more than a little
-	Narrow = "narrow"  // values outside are worse than the best for sure
+	Inert  = "inert"   // no possibly causal path to the objective, and no significant effect
+	NoGain = "no gain" // no value's gain bound exceeds Scope.Delta
+	Narrow = "narrow"  // values outside are significantly worse than the best
 )
 
-// Scope options.
+// Scope configures [Model.Narrow]. The zero value is ready to use.
 type Scope struct {
-	// Delta is the share of the objective below which a gain counts as none;
-	// default 0.01.
+	// Delta is the share of the objective below which a gain is negligible; default
+	// 0.01.
 	Delta float64
-	// KeepFree is how many parameters stay free in any case: this many of the largest
-	// possible gains, and this many of the surest effects; default 2.
+	// KeepFree is the number of parameters with the largest gain bounds, and of those
+	// with the most significant effects, that are never fixed; default 2.
 	KeepFree int
 }
 
-// pairs is how many pairs of parameters, those with the largest effects, are tried
-// together.
-const pairs = 5
+// maxPairs is the number of pairs of parameters, those with the largest effects,
+// that are changed together.
+const maxPairs = 5
 
-// z90 makes the confidence bounds of scope narrowing.
+// z90 is the 95 % quantile of the standard normal, for 90 % intervals.
 const z90 = 1.64
 
-// Narrow says which parameters need not be searched around an incumbent: inert
-// ones, those whose best what-if gain is too small even by its upper bound, and
-// parts of the others' ranges that are worse than the best for sure (AutoSched,
-// Algorithm 1, lines 14-16).
+// Narrow returns the parameters, or parts of their ranges, that the search around an
+// incumbent may leave out: inert parameters, parameters whose what-if gain is
+// negligible even by its upper bound, and values that are significantly worse than
+// the best (AutoSched, Algorithm 1, lines 14-16).
 func (m *Model) Narrow(objective string, incumbent Point, s Scope) ([]Narrowing, error) {
 	k, err := m.objective(objective)
 	if err != nil {
@@ -76,16 +76,16 @@ func (m *Model) Narrow(objective string, incumbent Point, s Scope) ([]Narrowing,
 	}
 	buf := m.buffer()
 	base := math.Abs(m.mean(&m.all, k, incumbent, buf))
-	type view struct {
+	type candidate struct {
 		column int
 		gain   float64
 		n      Narrowing
-		what   []bounded
+		what   []estimate
 	}
 	gains, whats := m.gains(k, incumbent, effects, buf)
-	var all []view
+	var all []candidate
 	for i, c := range m.config {
-		v := view{column: c, what: whats[i], gain: gains[i]}
+		v := candidate{column: c, what: whats[i], gain: gains[i]}
 		at := slices.IndexFunc(effects, func(e Effect) bool { return e.Parameter == m.name(c) })
 		e := &effects[at]
 		v.n = Narrowing{Parameter: e.Parameter, ACE: e.ACE, ACELow: e.Low, ACEHigh: e.High, GainBound: v.gain}
@@ -99,7 +99,7 @@ func (m *Model) Narrow(objective string, incumbent Point, s Scope) ([]Narrowing,
 		}
 		all = append(all, v)
 	}
-	slices.SortStableFunc(all, func(a, b view) int { return cmp.Compare(b.gain, a.gain) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
 	var out []Narrowing
 	for i, v := range all {
 		sure := slices.IndexFunc(effects, func(e Effect) bool { return e.Parameter == v.n.Parameter }) < s.KeepFree
@@ -112,10 +112,10 @@ func (m *Model) Narrow(objective string, incumbent Point, s Scope) ([]Narrowing,
 	return out, nil
 }
 
-// gains are the upper bounds of what changing each parameter could save: alone,
-// or as its part of what it could together with another. The what-ifs of each
-// alone come with them.
-func (m *Model) gains(k int, incumbent Point, effects []Effect, buf *buffer) (gains []float64, whats [][]bounded) {
+// gains returns, by parameter, an upper bound of the reduction by changing it, alone
+// or as its share of a joint change with another, and the what-ifs of changing it
+// alone.
+func (m *Model) gains(k int, incumbent Point, effects []Effect, buf *buffer) (gains []float64, whats [][]estimate) {
 	index := map[string]int{}
 	for i, c := range m.config {
 		index[m.name(c)] = i
@@ -129,13 +129,13 @@ func (m *Model) gains(k int, incumbent Point, effects []Effect, buf *buffer) (ga
 	by := slices.Clone(effects)
 	slices.SortStableFunc(by, func(a, b Effect) int { return cmp.Compare(b.ACE, a.ACE) })
 	alone := slices.Clone(gains)
-	looked := 0
-	for b := 1; b < len(by); b++ { // the largest with the next, and so on
+	tried := 0
+	for b := 1; b < len(by); b++ { // pairs in descending order of effects
 		for a := range b {
-			if looked == pairs {
+			if tried == maxPairs {
 				return gains, whats
 			}
-			looked++
+			tried++
 			i, j := index[by[a].Parameter], index[by[b].Parameter]
 			both := 0.0
 			for _, w := range m.whatIf(k, incumbent, []int{m.config[i], m.config[j]}, buf) {
@@ -148,13 +148,13 @@ func (m *Model) gains(k int, incumbent Point, effects []Effect, buf *buffer) (ga
 	return gains, whats
 }
 
-// bounded is a what-if mean with its confidence bounds, and the upper bound of
-// the gain over the incumbent.
-type bounded struct{ value, mean, low, high, gain float64 }
+// estimate is a what-if mean at a value with its 90 % interval, and the upper bound
+// of the gain over the incumbent.
+type estimate struct{ value, mean, low, high, gain float64 }
 
-// whatIf looks at the levels of a column, or at all pairs of those of two, of
-// which value is the first's.
-func (m *Model) whatIf(k int, incumbent Point, columns []int, buf *buffer) []bounded {
+// whatIf evaluates the levels of a column, or all pairs of levels of two columns;
+// value is the first column's.
+func (m *Model) whatIf(k int, incumbent Point, columns []int, buf *buffer) []estimate {
 	points := []Point{incumbent}
 	for _, c := range columns {
 		var next []Point
@@ -172,9 +172,9 @@ func (m *Model) whatIf(k int, incumbent Point, columns []int, buf *buffer) []bou
 	for n := range m.boots {
 		before[n] = m.mean(&m.boots[n], k, incumbent, buf)
 	}
-	out := make([]bounded, len(points))
+	out := make([]estimate, len(points))
 	for i, p := range points {
-		b := bounded{value: p[columns[0]], mean: m.mean(&m.all, k, p, buf)}
+		b := estimate{value: p[columns[0]], mean: m.mean(&m.all, k, p, buf)}
 		sd, gain := 0.0, 0.0
 		for n := range m.boots {
 			now := m.mean(&m.boots[n], k, p, buf)
@@ -192,11 +192,12 @@ func (m *Model) whatIf(k int, incumbent Point, columns []int, buf *buffer) []bou
 	return out
 }
 
-// leastRange is the share of a parameter's levels that narrowing leaves.
+// leastRange is the smallest share of a parameter's range that narrowing leaves.
 const leastRange = .2
 
-// dominated narrows a parameter to the values that may be the best.
-func (m *Model) dominated(column int, what []bounded, n *Narrowing) {
+// dominated restricts a parameter to the values that are not significantly worse
+// than the best.
+func (m *Model) dominated(column int, what []estimate, n *Narrowing) {
 	best := math.Inf(1)
 	for _, w := range what {
 		best = min(best, w.high)
@@ -217,8 +218,8 @@ func (m *Model) dominated(column int, what []bounded, n *Narrowing) {
 	case m.scales[column].levels > 0:
 		n.Op, n.Excluded, n.Reason = "exclude", out, Narrow
 	case first > 0 || last < len(what)-1:
-		// Up to the neighbours, which were looked at and are worse: the best may lie
-		// between.
+		// Extend the interval to the neighbouring, worse levels: the best value may lie
+		// between levels.
 		low, high := what[max(0, first-1)].value, what[min(len(what)-1, last+1)].value
 		all := what[len(what)-1].value - what[0].value
 		if high-low >= leastRange*all && high-low < all {

@@ -7,9 +7,8 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// Follow is the structure of a learned graph, for a table that has its columns.
-// Columns the graph does not know are left out; where the graph has no DAG there
-// is no structural head to speak of, and that is an error.
+// Follow returns the structure of a learned graph for a table with its columns.
+// Columns that are not in the graph get no tier. A graph without a DAG is an error.
 func Follow(t *causal.Table, d *causal.Document) (Structure, error) {
 	if d.DAG == nil {
 		return Structure{}, fmt.Errorf("causal/model: the graph has no directed form; learn it again from its data")

@@ -9,38 +9,37 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// drift counts how often an objective's latest measurements were far from what
-// was predicted.
+// drift records which recent updates of an objective deviated from the predictions.
 type drift struct {
-	far   []bool // of the latest updates, latest last
-	began []int  // the number of the first row of each
+	far   []bool // of the latest updates, in order
+	began []int  // number of the first row of each
 }
 
-// Drift is declared when in driftOf of the last driftIn updates a measurement
-// was more than driftSDs standard deviations from its prediction, or their mean
-// was.
+// An objective has drifted if driftOf of its last driftIn updates deviated: a single
+// measurement by more than driftSDs standard deviations, or the mean of several by
+// more than driftSDs*sqrt(2) standard errors.
 const (
 	driftSDs = 3
 	driftOf  = 5
 	driftIn  = 10
 )
 
-// Update says what an update did.
+// Update is the outcome of [Model.Update].
 type Update struct {
 	Rows int `json:"rows"`
-	// Error is the mean relative error with which the new rows were predicted
-	// before they were learnt, by objective.
+	// Error is the mean relative error of predicting the new rows before learning
+	// them, by objective.
 	Error map[string]float64 `json:"error"`
-	// Drifted names the objectives that do not follow the model any more.
+	// Drifted names the objectives that deviate persistently from the predictions.
 	Drifted []string `json:"drifted,omitempty"`
-	// Reset says that all rows before these ones were forgotten, because of that.
+	// Reset is true if the model dropped the rows before the drift.
 	Reset bool `json:"reset,omitempty"`
 }
 
-// Update learns further rows: a table of the same columns, categories by the
-// same levels. Families, penalties and blends stay as they are (Refit chooses
-// anew); old rows fade by Options.HalfLife. If an objective has drifted, what was
-// learnt before the change is forgotten.
+// Update adds rows of a table with the same columns and levels. Families, penalties
+// and blends stay (Refit chooses them again); earlier rows decay by
+// Options.HalfLife. If an objective has drifted, the rows before the drift are
+// dropped and the model is refitted.
 func (m *Model) Update(ctx context.Context, t *causal.Table) (Update, error) {
 	if err := m.same(t); err != nil {
 		return Update{}, err
@@ -49,7 +48,7 @@ func (m *Model) Update(ctx context.Context, t *causal.Table) (Update, error) {
 	if t.Rows() == 0 {
 		return u, nil
 	}
-	since := m.foresee(t, &u)
+	since := m.detectDrift(t, &u)
 	if m.o.HalfLife > 0 {
 		by := math.Exp2(-float64(t.Rows()) / m.o.HalfLife)
 		for _, r := range m.regressions() {
@@ -69,10 +68,10 @@ func (m *Model) Update(ctx context.Context, t *causal.Table) (Update, error) {
 	return u, m.solve(ctx, nil)
 }
 
-// Refit chooses families, penalties and blends anew from the rows remembered.
+// Refit chooses families, penalties and blends again from the rows kept.
 func (m *Model) Refit(ctx context.Context) error { return m.refit(ctx) }
 
-// forget starts again from some rows.
+// forget drops all rows but the given ones.
 func (m *Model) forget(rows [][]float64) {
 	rows = slices.Clone(rows)
 	m.blocks = m.blocks[:0]
@@ -93,9 +92,9 @@ func (m *Model) forget(rows [][]float64) {
 	m.rows, m.seen = rows, len(rows)
 }
 
-// foresee predicts rows before they are learnt. It returns the number of the
-// row with which a drift began.
-func (m *Model) foresee(t *causal.Table, u *Update) int {
+// detectDrift predicts rows before they are learned. It sets u.Error and u.Drifted
+// and returns the number of the row at which a drift began, or of the first new row.
+func (m *Model) detectDrift(t *causal.Table, u *Update) int {
 	since := m.seen
 	buf := m.buffer()
 	row := make([]float64, t.Len())
@@ -112,7 +111,7 @@ func (m *Model) foresee(t *causal.Table, u *Update) int {
 			z += d / float64(t.Rows())
 			far = far || t.Rows() == 1 && math.Abs(d) > driftSDs
 		}
-		// The mean of many is known better than one.
+		// Several measurements are tested by their mean, against its standard error.
 		far = far || t.Rows() > 1 && math.Abs(z)*math.Sqrt(float64(t.Rows())) > driftSDs*math.Sqrt(2)
 		u.Error[m.name(o)] = sum / float64(t.Rows())
 		d := &m.drift[k]
@@ -135,7 +134,7 @@ func (m *Model) foresee(t *causal.Table, u *Update) int {
 	return since
 }
 
-// same checks that a table has the columns of the model's.
+// same returns an error unless a table has the model's columns and levels.
 func (m *Model) same(t *causal.Table) error {
 	if t.Len() != m.table.Len() {
 		return fmt.Errorf("causal/model: %d columns, the model has %d", t.Len(), m.table.Len())

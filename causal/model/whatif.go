@@ -9,42 +9,42 @@ import (
 	"github.com/autosched/autosched/internal/rng"
 )
 
-// Setting sets a column, as do() does.
+// Setting sets a column to a value, as do() does.
 type Setting struct {
 	Column string  `json:"column"`
 	Value  float64 `json:"value"`
 }
 
-// Answer to a what-if question about an objective.
+// Answer is the answer to a what-if question about an objective, in its units.
 type Answer struct {
 	Objective string `json:"objective"`
-	// Before is the prediction at the point, After with the settings.
+	// Before is the prediction at the point, After the prediction with the settings.
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
-	// Low and High bound After at 90 %; where a metric was set and a hidden cause
-	// may account for its edges, they also cover the answer without these.
+	// Low and High are the 90 % interval of After. If the effect is not identified,
+	// they also cover the prediction without the confounded edges.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Identified is false in that case: the effect is not identified by the data.
+	// Identified is false if a metric was set and a hidden common cause may account
+	// for an edge from it towards the objective.
 	Identified bool `json:"identified"`
-	// Head is where the answer comes from: "blend", or "structural" where metrics
-	// are set.
+	// Head is the head used: "blend", or "structural" if metrics are set.
 	Head string `json:"head"`
-	// Moves are the structural head's predictions of the metrics between the settings
-	// and the objective, causes first: they explain the answer.
+	// Moves explain the answer: the structural head's predictions of the metrics
+	// between settings and objective, causes first.
 	Moves []Move `json:"moves,omitempty"`
 }
 
-// Move of a metric under a setting, as predicted.
+// Move is a metric's predicted change under the settings.
 type Move struct {
 	Metric string  `json:"metric"`
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
 }
 
-// Do predicts an objective at a point with columns set. Setting configuration is
-// always identified, as it is chosen from outside. Setting a metric cuts what
-// causes it.
+// Do predicts an objective at a point with columns set. The effect of setting
+// configuration or context is identified, as these are exogenous. Setting a metric
+// removes its dependence on its causes.
 func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error) {
 	k, err := m.objective(objective)
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 	o := m.objectives[k]
 	m.propagate(&m.all, p, buf)
 	out := Answer{Objective: objective, Before: buf.row[o], Head: "structural", Identified: true}
-	out.Moves = m.moves(k, p, at, set, settings, buf) // which overwrites buf
+	out.Moves = m.moves(k, p, at, set, settings, buf) // overwrites buf
 	for c := range set {
 		for _, v := range m.order {
 			if slices.Contains(m.s.Parents[v], c) && m.reaches(v, o) && m.confounded(c, v) {
@@ -110,8 +110,8 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 	return out, nil
 }
 
-// moves are the metrics between settings and objective k, at a point and with the
-// settings.
+// moves returns the predictions of the metrics between settings and objective k, at
+// point p and with the settings.
 func (m *Model) moves(k int, p, at []float64, set map[int]float64, settings []Setting, buf *buffer) []Move {
 	o := m.objectives[k]
 	m.propagate(&m.all, p, buf)
@@ -132,8 +132,8 @@ func (m *Model) confounded(cause, effect int) bool {
 	return m.s.Confounded != nil && m.s.Confounded(cause, effect)
 }
 
-// intervene predicts a column with metrics set. cut says that edges a hidden
-// cause may account for do not carry what was set.
+// intervene predicts a column with metrics set. With cut, confounded edges do not
+// carry the set values.
 func (m *Model) intervene(v *variant, p []float64, set map[int]float64, column int, cut bool, buf *buffer) float64 {
 	m.propagate(v, p, buf)
 	natural := slices.Clone(buf.row)
@@ -161,9 +161,9 @@ func (m *Model) intervene(v *variant, p []float64, set map[int]float64, column i
 	return buf.row[column]
 }
 
-// Counterfactual is what metrics and objectives would have been in a measured
-// run with parameters changed, all that is not modelled being as it was: each
-// variable's residual stays. The row has all columns measured.
+// Counterfactual returns the metrics and objectives that a measured run would have
+// had with other configuration or context, keeping every variable's residual.
+// measured must have a value in every column of the graph.
 func (m *Model) Counterfactual(measured Point, settings []Setting) (Point, error) {
 	if err := m.check(measured); err != nil {
 		return nil, fmt.Errorf("causal/model: %w", err)
@@ -198,50 +198,49 @@ func (m *Model) Counterfactual(measured Point, settings []Setting) (Point, error
 	return slices.Clone(buf.row), nil
 }
 
-// Comparison says why an objective differs between two measured runs.
+// Comparison explains the difference of an objective between two measured runs.
 type Comparison struct {
 	Objective string `json:"objective"`
-	// A and B are measured, PredictedA and PredictedB the blend's.
+	// A and B are the measurements, PredictedA and PredictedB the blended predictions.
 	A          float64 `json:"a"`
 	B          float64 `json:"b"`
 	PredictedA float64 `json:"predicted_a"`
 	PredictedB float64 `json:"predicted_b"`
-	// Shares sum up to PredictedA - PredictedB, the largest first.
+	// Shares sum to PredictedA - PredictedB, in descending order of magnitude.
 	Shares []Share `json:"shares"`
-	// Unexplained is the rest of A - B.
+	// Unexplained is A - B minus PredictedA - PredictedB.
 	Unexplained float64 `json:"unexplained"`
 }
 
-// Share is what one parameter, or part of the context, contributes to a
-// difference.
+// Share is the contribution of one configuration or context column to a difference.
 type Share struct {
 	Column string  `json:"column"`
 	A      float64 `json:"a"`
 	B      float64 `json:"b"`
-	// NameA and NameB are those of categories.
+	// NameA and NameB are the categories, for a categorical column.
 	NameA string `json:"name_a,omitempty"`
 	NameB string `json:"name_b,omitempty"`
-	// Contribution to A's objective minus B's, in its units (Shapley).
+	// Contribution is the column's Shapley value, in the objective's units.
 	Contribution float64 `json:"contribution"`
-	// Via splits it by the node that the column acts on first, as the structural
-	// head sees it.
+	// Via splits the contribution by the column's children in the graph, on the
+	// structural head.
 	Via []Via `json:"via,omitempty"`
 }
 
-// Via is the part of a share that goes through a node; Node is the objective
-// itself for a direct edge.
+// Via is the part of a contribution through a node; a direct edge's Node is the
+// objective itself.
 type Via struct {
 	Node         string  `json:"node"`
 	Contribution float64 `json:"contribution"`
 }
 
-// permutations bounds the orders in which differences are substituted. Up to
-// five differences have fewer, and then all are.
+// permutations is the number of orders sampled for more than five differences; for
+// up to five, all orders are used.
 const permutations = 200
 
-// Compare explains the difference of an objective between two measured runs by
-// the differences of their configurations and contexts: substituted one after
-// the other, in every order or many, and averaged.
+// Compare explains the difference of an objective between two measured runs by the
+// differences of their configurations and contexts: Shapley values over the orders
+// of substituting them.
 func (m *Model) Compare(objective string, a, b Point, seed uint64) (Comparison, error) {
 	k, err := m.objective(objective)
 	if err != nil {
@@ -290,7 +289,7 @@ func (m *Model) Compare(objective string, a, b Point, seed uint64) (Comparison, 
 	return out, nil
 }
 
-// orders are all permutations of up to five things, else many drawn ones.
+// orders returns all permutations of up to five items, or random ones of more.
 func orders(n int, seed uint64) [][]int {
 	var out [][]int
 	if n > 5 {
@@ -316,8 +315,8 @@ func orders(n int, seed uint64) [][]int {
 	return out
 }
 
-// via splits a contribution over the children of a column: how far each alone
-// would carry the change to the objective, scaled to sum up.
+// via splits a contribution over the children of a column, starting with the effect
+// of each child alone.
 func (m *Model) via(k, column int, a, b Point, contribution float64, buf *buffer) []Via {
 	o := m.objectives[k]
 	m.propagate(&m.all, b, buf)
@@ -338,8 +337,7 @@ func (m *Model) via(k, column int, a, b Point, contribution float64, buf *buffer
 	if sum == 0 {
 		return nil
 	}
-	// Effects of either sign keep theirs; what they do not explain is shared out
-	// by their size.
+	// Distribute the remainder in proportion to the effects' magnitudes.
 	total := 0.0
 	for _, v := range out {
 		total += v.Contribution

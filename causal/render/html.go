@@ -17,33 +17,32 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// PageOptions add to a page.
+// PageOptions configures [HTML].
 type PageOptions struct {
-	// Title is the page's, "Causal graph" if empty.
+	// Title is the page's title; default "Causal graph".
 	Title string
-	// Panels stand below the graph: what a performance model knows of effects, say.
+	// Panels are shown below the graph, such as the effects of a performance model.
 	Panels []Panel
 }
 
-// A Panel is a part of a page that its caller brings along. When the reader
-// selects a node or an edge the page sends the document an event "causal:select"
-// with {node: "id"} or {source: "id", target: "id"} as its detail, and null when
-// nothing is selected any more.
+// A Panel is a caller's part of a page. When the reader selects a node or an edge,
+// the document receives an event "causal:select" with detail {node: "id"} or
+// {source: "id", target: "id"}; when the selection is cleared, the detail is null.
 type Panel struct {
 	Title string
 	HTML  template.HTML
-	// Data is handed to Script as JSON.
+	// Data is passed to Script as JSON.
 	Data any
 	// Script is the body of a function of (element, data), called once.
 	Script template.JS
 }
 
-// pageNode and pageEdge are what the page's script knows.
+// pageNode and pageEdge are the page script's data.
 type pageNode struct {
 	ID    string   `json:"id"`
 	Tier  string   `json:"tier"`
 	Type  string   `json:"type"`
-	Apart []string `json:"apart"` // what it is independent of, and given what
+	Apart []string `json:"apart"` // independent variables with their separating sets
 }
 
 type pageEdge struct {
@@ -66,9 +65,8 @@ type pagePanel struct {
 	Data any `json:"data"`
 }
 
-// HTML writes a page that shows a graph: as learned and as a DAG, with the
-// evidence of every edge and the ways from a parameter to the objectives. It
-// loads nothing from elsewhere.
+// HTML writes a self-contained page with a graph as learned and as a DAG, the
+// evidence of every edge and the paths from a parameter to the objectives.
 func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 	p, err := newPicture(d)
 	if err != nil {
@@ -76,7 +74,7 @@ func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 	}
 	data := pageData{Edges: map[string][]pageEdge{"pag": p.pageEdges(d)}, Panels: []pagePanel{}}
 	for _, n := range d.Nodes {
-		data.Nodes = append(data.Nodes, pageNode{n.ID, n.Tier, n.Type.String(), p.apart(n.ID)})
+		data.Nodes = append(data.Nodes, pageNode{n.ID, n.Tier, n.Type.String(), p.separations(n.ID)})
 	}
 	var svg strings.Builder
 	p.open(&svg)
@@ -100,7 +98,7 @@ func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 	for _, panel := range o.Panels {
 		data.Panels = append(data.Panels, pagePanel{panel.Data})
 	}
-	encoded, err := json.Marshal(data) // escapes what would end the script
+	encoded, err := json.Marshal(data) // escapes characters that would end the script
 	if err != nil {
 		return err
 	}
@@ -115,7 +113,7 @@ func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 	})
 }
 
-// summary says in a line how the graph was learned.
+// summary returns a line on how the graph was learned.
 func summary(d *causal.Document) string {
 	l := d.Learning
 	if l == nil {
@@ -140,8 +138,8 @@ func (p *picture) pageEdges(d *causal.Document) []pageEdge {
 	return out
 }
 
-// apart lists what a node was found independent of, the first few.
-func (p *picture) apart(id string) []string {
+// separations returns the separations of a node as text.
+func (p *picture) separations(id string) []string {
 	out := []string{}
 	for _, s := range p.d.Separations {
 		other := s.B

@@ -8,47 +8,47 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// Sizes of the picture, in pixels.
+// Sizes in pixels.
 const (
-	charWidth  = 7.3 // of the font, roughly
+	charWidth  = 7.3 // average width of a character
 	boxPadding = 12.0
 	boxHeight  = 28.0
 	boxGap     = 22.0
 	rowGap     = 84.0
-	bendWidth  = 8.0 // that a line passing a row takes
+	bendWidth  = 8.0 // room for an edge that passes through a row
 	marginX    = 96.0
 	marginY    = 24.0
 	maxPerRow  = 12
 )
 
-// place is where a node is drawn, or where a long edge passes a row.
+// place is the place of a node, or of a long edge where it passes through a row.
 type place struct {
-	node int // -1 of an edge that passes
+	node int // -1 for a passing edge
 	row  int
 	w    float64
-	x    float64 // of the middle
+	x    float64 // centre
 }
 
-// layout is a drawing: tiers from top to bottom, within a tier causes above
-// effects, crossings few.
+// layout is a layered drawing with few crossings: tiers from top to bottom, and
+// causes above effects within a tier.
 type layout struct {
-	places []place // the nodes first, by index
+	places []place // nodes first, by index
 	rows   [][]int // places from left to right
-	routes [][]int // by edge: the places it passes, from the upper end to the lower
+	routes [][]int // by edge: places from the upper node to the lower one
 	width  float64
 	height float64
 	bands  []band
 }
 
-// band is the part of the picture that a tier takes.
+// band is the vertical range of a tier.
 type band struct {
 	tier   string
 	top    float64
 	bottom float64
 }
 
-// arrange lays out the nodes of a document for a set of edges, which may be those
-// of its graph and its DAG together.
+// arrange lays out the nodes of a document for a set of edges, such as those of its
+// graph and of its DAG together.
 func arrange(d *causal.Document, edges [][2]int) *layout {
 	l := &layout{}
 	l.assignRows(d, edges)
@@ -71,8 +71,8 @@ func arrange(d *causal.Document, edges [][2]int) *layout {
 	return l
 }
 
-// assignRows gives a tier as many rows as its longest chain of causes has, more
-// if a row gets too full.
+// assignRows gives each tier a row per level of its longest chain of causes, and
+// splits rows of more than maxPerRow nodes.
 func (l *layout) assignRows(d *causal.Document, edges [][2]int) {
 	for i := range d.Nodes {
 		w := float64(len([]rune(printable(d.Nodes[i].ID))))*charWidth + 2*boxPadding
@@ -105,8 +105,8 @@ func (l *layout) assignRows(d *causal.Document, edges [][2]int) {
 	l.height = marginY + float64(len(l.rows)-1)*rowGap + boxHeight + marginY
 }
 
-// chains returns how many causes of the same tier stand above each node, along
-// the longest chain of the DAG or, without one, of directed edges.
+// chains returns the length, up to 8, of the longest chain of causes of the same
+// tier above each node: along the DAG or, without one, along directed edges.
 func chains(d *causal.Document, edges [][2]int) []int {
 	depth := make([]int, len(d.Nodes))
 	index := indexOf(d)
@@ -122,7 +122,7 @@ func chains(d *causal.Document, edges [][2]int) []int {
 			}
 		}
 	}
-	// As many rounds as a chain can be long; a graph made by hand may have cycles.
+	// Longest paths by relaxation; the bound ends it for cyclic hand-made graphs.
 	for range min(len(depth), 8) {
 		for _, a := range arcs {
 			if d.Nodes[a[0]].Tier == d.Nodes[a[1]].Tier {
@@ -144,9 +144,10 @@ func (l *layout) neighbours() [][]int {
 	return near
 }
 
-// order sorts the rows by the middle of their neighbours in the row before, down
-// and up in turn, and keeps the order with the fewest crossings (Sugiyama et
-// al., "Methods for visual understanding of hierarchical system structures", 1981).
+// order sorts each row by its neighbours' mean position in the adjacent row, in
+// alternating downward and upward sweeps, and keeps the order with the fewest
+// crossings (Sugiyama et al., "Methods for visual understanding of hierarchical
+// system structures", 1981).
 func (l *layout) order(near [][]int) {
 	const sweeps = 16
 	for _, row := range l.rows {
@@ -179,7 +180,7 @@ func (l *layout) order(near [][]int) {
 				if n > 0 {
 					middle[p] = sum / float64(n)
 				}
-				if len(near[p]) == 0 { // out of the way
+				if len(near[p]) == 0 { // to the right end
 					middle[p] = math.Inf(1)
 				}
 			}
@@ -210,7 +211,7 @@ func (l *layout) positions() []int {
 	return at
 }
 
-// crossings counts pairs of lines between neighbouring rows that cross.
+// crossings returns the number of crossings of lines between adjacent rows.
 func (l *layout) crossings(at []int) int {
 	lines := make([][][2]int, len(l.rows))
 	for _, route := range l.routes {
@@ -233,8 +234,7 @@ func (l *layout) crossings(at []int) int {
 	return n
 }
 
-// position moves every place towards the middle of its neighbours, as far as
-// those beside it allow.
+// position moves every place towards its neighbours' mean x without overlaps.
 func (l *layout) position(near [][]int) {
 	for _, row := range l.rows {
 		x := 0.0
@@ -242,7 +242,7 @@ func (l *layout) position(near [][]int) {
 			l.places[p].x = x + l.places[p].w/2
 			x += l.places[p].w + boxGap
 		}
-		for _, p := range row { // about the middle
+		for _, p := range row { // centre the row
 			l.places[p].x -= x / 2
 		}
 	}
@@ -256,7 +256,7 @@ func (l *layout) position(near [][]int) {
 			wish := make([]float64, len(row))
 			for i, p := range row {
 				wish[i] = l.places[p].x
-				if len(near[p]) == 0 && i > 0 { // beside its neighbour
+				if len(near[p]) == 0 && i > 0 { // next to its predecessor
 					q := l.places[row[i-1]]
 					wish[i] = q.x + (q.w+l.places[p].w)/2 + boxGap
 				}
@@ -281,13 +281,12 @@ func (l *layout) position(near [][]int) {
 	l.width = right - left + marginX + boxGap
 }
 
-// settle puts a row as near to its wishes as possible, in the sum of squares,
-// with room between: runs that would overlap move as one (pool adjacent
-// violators).
+// settle places a row as near to its desired positions as possible in least squares,
+// without overlaps, by isotonic regression (pool adjacent violators).
 func (l *layout) settle(row []int, wish []float64) {
 	type run struct {
 		from, n int
-		sum     float64 // of wishes less offsets
+		sum     float64 // of desired positions minus offsets
 	}
 	offset := make([]float64, len(row))
 	for i := 1; i < len(row); i++ {
@@ -312,5 +311,5 @@ func (l *layout) settle(row []int, wish []float64) {
 	}
 }
 
-// top is the upper edge of a row's boxes.
+// top returns the upper edge of a row's boxes.
 func top(row int) float64 { return marginY + float64(row)*rowGap }

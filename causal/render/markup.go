@@ -12,15 +12,15 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// tierColours fill the boxes; the tier is written too.
+// tierColours are the fill colours of the boxes; tiers are labelled too.
 var tierColours = map[string]string{
 	causal.TierContext: "#e8e8e8", causal.TierConfig: "#cfe2ff", causal.TierMetric: "#fff3cd",
 	causal.TierObjective: "#f8d7da", "": "#ffffff",
 }
 
-// DOT writes a graph for Graphviz: a cluster for each tier, marks at both ends of
-// the edges, hidden causes dashed, the width by strength, and how often the
-// bootstrap found the edge as label.
+// DOT writes a graph for Graphviz: tiers as clusters, marks at both ends of an edge,
+// dashed edges for hidden causes, widths by strength, and bootstrap frequencies as
+// labels.
 func DOT(out io.Writer, d *causal.Document) error {
 	w := bufio.NewWriter(out)
 	quote := func(s string) string {
@@ -62,7 +62,7 @@ func DOT(out io.Writer, d *causal.Document) error {
 	return w.Flush()
 }
 
-// width is how thick an edge is drawn: 1 to 4.
+// width returns the line width of an edge, 1 to 4, by strength.
 func width(e causal.Edge) float64 {
 	if e.Strength == nil {
 		return 1.5
@@ -70,14 +70,13 @@ func width(e causal.Edge) float64 {
 	return 1 + 3**e.Strength
 }
 
-// plainID matches the names that Mermaid takes as they are, unless they are
-// words of its own.
+// plainID matches names that Mermaid accepts unquoted, except its reserved words.
 var plainID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 var mermaidWords = regexp.MustCompile(`(?i)^(end|graph|flowchart|subgraph|style|class|classdef|click|linkstyle|direction|default|call|href|[ox])$`)
 
-// Mermaid writes a flowchart for Markdown. Mermaid has no half circles: an edge
-// with a circle at the cause is dotted, one with circles at both ends has them.
+// Mermaid writes a flowchart for Markdown. Mermaid has no circle at one end only: an
+// edge with a circle at the cause is dotted, an edge with two circles has both.
 func Mermaid(out io.Writer, d *causal.Document) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintln(w, "flowchart TD")
@@ -124,7 +123,7 @@ func Mermaid(out io.Writer, d *causal.Document) error {
 	return w.Flush()
 }
 
-// GraphML writes a graph with its marks and evidence as attributes.
+// GraphML writes a graph with marks and evidence as attributes.
 func GraphML(out io.Writer, d *causal.Document) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprint(w, xml.Header, `<graphml xmlns="http://graphml.graphdrawing.org/xmlns">`, "\n")

@@ -1,6 +1,6 @@
-// Package render draws causal graphs: as text for people and for other tools
-// (Tetrad, pcalg, Graphviz, Gephi, Mermaid, spreadsheets), as SVG, and as a page
-// of HTML that needs nothing but a browser. Marks are drawn, colours only help.
+// Package render draws causal graphs as text, in the formats of other tools (Tetrad,
+// pcalg, Graphviz, Gephi, Mermaid, spreadsheets), as SVG, and as a self-contained
+// HTML page. Marks are drawn; colours only repeat what they say.
 package render
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// A Format is one way to write a graph.
+// A Format is an output format.
 type Format struct {
 	Name string
-	// Is says what it is, in a line.
+	// Is is a one-line description.
 	Is    string
 	Write func(io.Writer, *causal.Document) error
 }
 
-// Formats lists the ways to write a graph.
+// Formats returns the output formats.
 func Formats() []Format {
 	return []Format{
 		{"table", "edges with their evidence, for people", Table},
@@ -40,7 +40,7 @@ func Formats() []Format {
 	}
 }
 
-// Find returns the format of a name.
+// Find returns the named format.
 func Find(name string) (Format, error) {
 	var names []string
 	for _, f := range Formats() {
@@ -52,9 +52,9 @@ func Find(name string) (Format, error) {
 	return Format{}, fmt.Errorf("%q is not a format; there are %s", name, strings.Join(names, ", "))
 }
 
-// AsDAG returns the directed graph of a document as edges to draw: directed ones
-// with a tail and an arrow, correlated pairs with two arrows. Evidence stays with
-// the edges.
+// AsDAG returns a document whose edges are those of the DAG: a directed edge has a
+// tail and an arrow, a correlated pair two arrows. Edges keep their evidence. It
+// returns an error for a document without a DAG.
 func AsDAG(d *causal.Document) (*causal.Document, error) {
 	if d.DAG == nil {
 		return nil, fmt.Errorf("the graph holds no DAG: learn writes one")
@@ -83,7 +83,8 @@ func AsDAG(d *causal.Document) (*causal.Document, error) {
 	return &out, nil
 }
 
-// downwards turns an edge so that it leads to an effect, where one end is one.
+// downwards swaps the ends of an edge with an arrow at its source only, so that it
+// leads from cause to effect.
 func downwards(e causal.Edge) causal.Edge {
 	if e.MarkSource == causal.Arrow && e.MarkTarget != causal.Arrow {
 		e.Source, e.Target, e.MarkSource, e.MarkTarget = e.Target, e.Source, e.MarkTarget, e.MarkSource
@@ -91,8 +92,8 @@ func downwards(e causal.Edge) causal.Edge {
 	return e
 }
 
-// tiers returns the tiers that occur, from causes to effects, "" for nodes
-// without one, and the nodes of each.
+// tiers returns the tiers in use, from causes to effects ("" for nodes without one),
+// and the nodes of each.
 func tiers(d *causal.Document) (names []string, nodes map[string][]int) {
 	nodes = map[string][]int{}
 	for i := range d.Nodes {
@@ -107,7 +108,7 @@ func tiers(d *causal.Document) (names []string, nodes map[string][]int) {
 	return names, nodes
 }
 
-// printable returns a name that cannot disturb a terminal.
+// printable returns a name without terminal control characters.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -122,7 +123,7 @@ func number(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', -1, 64)
 }
 
-// meaning returns what an edge means in words.
+// meaning returns the meaning of an edge in words.
 func meaning(e causal.Edge) string {
 	e = downwards(e)
 	a, b := e.Source, e.Target
@@ -147,7 +148,7 @@ func meaning(e causal.Edge) string {
 	return fmt.Sprintf("%s causes %s, or the rows were selected by something that it influences.", a, b)
 }
 
-// indexOf maps ids to positions.
+// indexOf maps names to node indices.
 func indexOf(d *causal.Document) map[string]int {
 	index := make(map[string]int, len(d.Nodes))
 	for i := range d.Nodes {
@@ -156,7 +157,7 @@ func indexOf(d *causal.Document) map[string]int {
 	return index
 }
 
-// sortedEdges returns the edges by their nodes' order.
+// sortedEdges returns the edges sorted by the indices of their nodes.
 func sortedEdges(d *causal.Document) []causal.Edge {
 	index := indexOf(d)
 	edges := slices.Clone(d.Edges)
@@ -168,7 +169,7 @@ func sortedEdges(d *causal.Document) []causal.Edge {
 	return edges
 }
 
-// Read reads a graph: the JSON of a document, or the text of Tetrad.
+// Read reads a graph: a document's JSON, or Tetrad's text.
 func Read(in io.Reader) (*causal.Document, error) {
 	r := bufio.NewReader(in)
 	for {
@@ -179,7 +180,7 @@ func Read(in io.Reader) (*causal.Document, error) {
 		if b == ' ' || b == '\t' || b == '\r' || b == '\n' {
 			continue
 		}
-		_ = r.UnreadByte() // just read
+		_ = r.UnreadByte() // cannot fail after a read
 		if b == '{' {
 			return causal.ReadDocument(r)
 		}

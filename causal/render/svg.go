@@ -12,8 +12,8 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// SVG writes a picture of a graph: tiers from top to bottom, marks at the ends of
-// the lines, hidden causes dashed, strong edges thick.
+// SVG writes a drawing of a graph: tiers from top to bottom, marks at the ends of
+// the lines, hidden causes dashed, line widths by strength.
 func SVG(out io.Writer, d *causal.Document) error {
 	p, err := newPicture(d)
 	if err != nil {
@@ -30,13 +30,13 @@ func SVG(out io.Writer, d *causal.Document) error {
 	return err
 }
 
-// What a picture can hold and still be read, and arranged in a second or so.
+// Limits of a readable drawing, which also bound the time of its layout.
 const (
 	maxDrawnNodes = 200
 	maxDrawnEdges = 1500
 )
 
-// svgStyle is what a picture needs by itself; a page adds to it.
+// svgStyle is the style of a standalone drawing; pages add to it.
 const svgStyle = `
 svg { background: #fff; font: 12px "DejaVu Sans", Verdana, Helvetica, sans-serif }
 .line { fill: none; stroke: #444 }
@@ -52,15 +52,15 @@ svg { background: #fff; font: 12px "DejaVu Sans", Verdana, Helvetica, sans-serif
 .freq { fill: #333; font-size: 10px; paint-order: stroke; stroke: #fff; stroke-width: 3px }
 `
 
-// picture places a document's graph. Edges of its DAG join the same pairs, so one
-// arrangement serves both.
+// picture is the layout of a document's graph. Edges of its DAG join the same pairs,
+// so both share the layout.
 type picture struct {
 	d      *causal.Document
 	index  map[string]int
 	layout *layout
-	route  map[[2]int][]int // by pair, from the upper node down
-	ports  map[port]float64 // where lines end, off the middle of a box
-	label  map[[2]int]point // where a line is labelled
+	route  map[[2]int][]int // by pair: places from the upper node down
+	ports  map[port]float64 // offset of a line's end from the centre of its box
+	label  map[[2]int]point // position of a line's label
 }
 
 type point struct{ x, y float64 }
@@ -94,13 +94,13 @@ func (p *picture) pair(e causal.Edge) [2]int {
 	return [2]int{min(a, b), max(a, b)}
 }
 
-// level reports whether a route joins two boxes of one row.
+// level reports whether a route joins two boxes of the same row.
 func (p *picture) level(route []int) bool {
 	return p.layout.places[route[0]].row == p.layout.places[route[len(route)-1]].row
 }
 
-// findPorts spreads the lines at each side of a box in the order of where they
-// come from.
+// findPorts distributes the lines at each side of a box, sorted by where they come
+// from.
 func (p *picture) findPorts(pairs [][2]int) {
 	type side struct {
 		node  int
@@ -128,8 +128,8 @@ func (p *picture) findPorts(pairs [][2]int) {
 	}
 }
 
-// ends returns where the line of a pair begins and ends, at boxes, and whether
-// both are on upper sides.
+// ends returns the ends of a pair's line at its boxes; level is true if both are at
+// upper sides.
 func (p *picture) ends(pair [2]int) (from, to point, level bool) {
 	r := p.route[pair]
 	first, last := r[0], r[len(r)-1]
@@ -142,8 +142,8 @@ func (p *picture) ends(pair [2]int) (from, to point, level bool) {
 	return from, point{b.x + p.ports[port{last, pair, true}], top(b.row)}, level
 }
 
-// curve is the line of a pair from the upper node down, shortened at both ends to
-// leave room for marks. Lines leave and reach boxes vertically.
+// curve returns the path of a pair's line from the upper node down, shortened at
+// both ends by the room for marks. Lines meet boxes vertically.
 func (p *picture) curve(pair [2]int, roomFrom, roomTo float64) string {
 	from, to, level := p.ends(pair)
 	if level {
@@ -172,23 +172,23 @@ func (p *picture) curve(pair [2]int, roomFrom, roomTo float64) string {
 	return s.String()
 }
 
-// arcLift is how far a line between boxes of one row rises.
+// arcLift returns the height of a line between boxes of the same row.
 func arcLift(from, to point) float64 { return 18 + math.Min(26, math.Abs(to.x-from.x)*0.08) }
 
-// placeLabels finds room on the lines for their labels, clear of each other where
+// placeLabels positions the labels on their lines, away from each other where
 // possible.
 func (p *picture) placeLabels(pairs [][2]int) {
 	var taken []point
 	for _, pair := range pairs {
 		from, to, level := p.ends(pair)
 		r := p.route[pair]
-		if len(r) > 2 { // on the last stretch
+		if len(r) > 2 { // on the last segment
 			q := p.layout.places[r[len(r)-2]]
 			from = point{q.x, top(q.row) + boxHeight}
 		}
 		best, clear := point{}, -1.0
 		for _, t := range []float64{0.5, 0.35, 0.65, 0.25, 0.75} {
-			s := t * t * (3 - 2*t) // of the curve, whose ends are vertical
+			s := t * t * (3 - 2*t) // x of a curve with vertical ends
 			at := point{from.x + s*(to.x-from.x), from.y + t*(to.y-from.y) + 3}
 			if level {
 				at = point{from.x + s*(to.x-from.x), from.y - 3*t*(1-t)*arcLift(from, to)}
@@ -224,7 +224,7 @@ func (p *picture) bands(w *strings.Builder) {
 	}
 }
 
-// edges draws lines in a group of a class.
+// edges draws the lines of edges in a group of the given class.
 func (p *picture) edges(w *strings.Builder, class string, edges []causal.Edge) {
 	fmt.Fprintf(w, `<g class="edges %s">`+"\n", class)
 	for k, e := range edges {
@@ -251,13 +251,12 @@ func (p *picture) edges(w *strings.Builder, class string, edges []causal.Edge) {
 	w.WriteString("</g>\n")
 }
 
-// markRoom is how long a mark is.
+// markRoom is the length of a mark.
 var markRoom = map[causal.Mark]float64{causal.Circle: 8, causal.Arrow: 9}
 
-// drawMark draws the end of a line at a box: at its upper side, or its lower. A
-// tail is the bare line.
+// drawMark draws the mark at a box's upper or lower side. A tail is the bare line.
 func drawMark(w *strings.Builder, m causal.Mark, at point, upper bool) {
-	away := 1.0 // from the box
+	away := 1.0 // direction away from the box
 	if upper {
 		away = -1
 	}
@@ -288,7 +287,7 @@ func (p *picture) nodes(w *strings.Builder) {
 	}
 }
 
-// title is what hovering over an edge shows.
+// title returns the tooltip of an edge.
 func title(e causal.Edge) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s\n%s", e.Source, causal.Arrows(e.MarkSource, e.MarkTarget), e.Target, meaning(e))
@@ -298,7 +297,7 @@ func title(e causal.Edge) string {
 	return b.String()
 }
 
-// evidence says in words what an edge rests on.
+// evidence returns the evidence for an edge in words.
 func evidence(e causal.Edge) []string {
 	var out []string
 	if e.Strength != nil {
@@ -323,6 +322,6 @@ func evidence(e causal.Edge) []string {
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a builder does not fail
+	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder does not fail
 	return b.String()
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// Table writes a graph for people: how it was learned, its edges with their
-// evidence, and what there is to know before trusting it.
+// Table writes a graph as text: how it was learned, its edges with their evidence,
+// and warnings.
 func Table(out io.Writer, d *causal.Document) error {
 	w := bufio.NewWriter(out)
 	if l := d.Learning; l != nil {
@@ -118,7 +118,7 @@ func edgeTable(out io.Writer, edges []causal.Edge) {
 	_ = t.Flush() // the buffer below keeps the error
 }
 
-// hints lists what conflicts may mean, each once, in their order.
+// hints returns the distinct hints of the conflicts, in order.
 func hints(d *causal.Document) []string {
 	var out []string
 	for _, c := range d.Conflicts {
@@ -129,8 +129,8 @@ func hints(d *causal.Document) []string {
 	return out
 }
 
-// dependentInputs lists for each input the others that it depends on, in the nodes'
-// order and every pair once.
+// dependentInputs returns for each input, in node order, the inputs that it depends
+// on; each pair appears once.
 func dependentInputs(d *causal.Document) []string {
 	with := map[string][]string{}
 	for _, p := range d.DependentInputs {
@@ -159,7 +159,7 @@ func unconnected(d *causal.Document) []string {
 	return out
 }
 
-// Tetrad writes the text that Tetrad, py-tetrad and causal-learn exchange.
+// Tetrad writes the text format of Tetrad, py-tetrad and causal-learn.
 func Tetrad(out io.Writer, d *causal.Document) error {
 	names := d.Names()
 	for _, name := range names {
@@ -175,7 +175,7 @@ func Tetrad(out io.Writer, d *causal.Document) error {
 	return w.Flush()
 }
 
-// ReadTetrad reads a graph as Tetrad, py-tetrad and causal-learn write it.
+// ReadTetrad reads the text format of Tetrad, py-tetrad and causal-learn.
 func ReadTetrad(in io.Reader) (*causal.Document, error) {
 	const limit = 16 << 20
 	d := &causal.Document{Schema: causal.Schema, Nodes: []causal.Node{}, Edges: []causal.Edge{}}
@@ -192,7 +192,7 @@ func ReadTetrad(in io.Reader) (*causal.Document, error) {
 		case text == "Graph Nodes:" || text == "Graph Edges:":
 			section = text
 		case strings.HasPrefix(text, "Graph ") && strings.HasSuffix(text, ":"):
-			section = "" // attributes: nothing of the graph itself
+			section = "" // attributes, which are not part of the graph
 		case section == "Graph Nodes:":
 			for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == ',' }) {
 				name = strings.TrimSpace(name)
@@ -234,7 +234,7 @@ func ReadTetrad(in io.Reader) (*causal.Document, error) {
 	return d, nil
 }
 
-// CSV writes an edge a line, with its evidence.
+// CSV writes one edge a line, with its evidence.
 func CSV(out io.Writer, d *causal.Document) error {
 	w := csv.NewWriter(out)
 	_ = w.Write([]string{"source", "edge", "target", "mark_source", "mark_target", "p", "given", "tests", "strength",
@@ -250,9 +250,9 @@ func CSV(out io.Writer, d *causal.Document) error {
 	return w.Error()
 }
 
-// Matrix writes the marks as comma-separated numbers with the names around: in
-// row a and column b the mark at b of the edge between a and b, 0 without one, 1
-// a circle, 2 an arrow, 3 a tail.
+// Matrix writes the marks as CSV with a header row and column of names: row a,
+// column b holds the mark at b of the edge between a and b: 0 for no edge, 1 for a
+// circle, 2 for an arrow, 3 for a tail.
 func Matrix(out io.Writer, d *causal.Document) error {
 	w := csv.NewWriter(out)
 	names := d.Names()
