@@ -6,13 +6,13 @@ import (
 )
 
 // Modify changes what may change of a scheduler after its registration: its
-// display name, mode, objective, policy, and whether its tuning is paused. f
-// changes a copy of the present scheduler; the rest of what it changes is
+// display name, mode, objective, policy, simulation, and whether its tuning is
+// paused. f changes a copy of the present scheduler; the rest of what it changes is
 // ignored, and if it returns an error nothing changes. With validateOnly nothing
 // is stored and what would be is returned.
 //
-// A round under way that decided for another objective, or while tuning was not
-// paused yet, is dropped.
+// A round under way that decided for another objective or simulation, or while
+// tuning was not paused yet, is dropped.
 func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 	f func(*Scheduler) error) (Scheduler, error) {
 	m, err := s.find(id)
@@ -27,14 +27,14 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 		}
 		next := v.Scheduler
 		next.DisplayName, next.Mode, next.Objective = wanted.DisplayName, wanted.Mode, wanted.Objective
-		next.Policy, next.Paused = wanted.Policy, wanted.Paused
+		next.Policy, next.Simulation, next.Paused = wanted.Policy, wanted.Simulation, wanted.Paused
 		if next.Policy.UpdateInterval != v.Policy.UpdateInterval {
 			// The last of the new rounds that is no later than the last one decided.
 			next.Round = dueRound(time.Duration(v.Round)*v.Policy.UpdateInterval+1, next.Policy.UpdateInterval)
 		}
 		planned = next
 		same := next.DisplayName == v.DisplayName && next.Mode == v.Mode && next.Objective == v.Objective &&
-			next.Policy == v.Policy && next.Paused == v.Paused
+			next.Policy == v.Policy && next.Simulation.equal(&v.Simulation) && next.Paused == v.Paused
 		if validateOnly || same {
 			return nil, nil
 		}

@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
 
@@ -224,11 +226,11 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 // TestRoundsUnderWayAreDropped: what was decided before an operator paused, or
-// wanted another objective, is not published.
+// wanted another objective or simulation, is not published.
 func TestRoundsUnderWayAreDropped(t *testing.T) {
 	begun, goOn := make(chan string, 4), make(chan struct{}, 4)
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
-		begun <- in.Goal.String()
+		begun <- fmt.Sprint(in.Goal, in.Simulator.Protect)
 		select {
 		case <-goOn:
 		case <-ctx.Done():
@@ -241,15 +243,26 @@ func TestRoundsUnderWayAreDropped(t *testing.T) {
 	<-begun
 	h.modify("s", func(s *controller.Scheduler) error { s.Objective = "p99_jct"; return nil })
 	goOn <- struct{}{}
-	if o := <-begun; o != "p99_jct" { // decided again
+	if o := <-begun; o != "p99_jct {0 0s}" { // decided again
 		t.Errorf("the round was decided for %s", o)
 	}
 	if h.current("s").Revision != 1 {
 		t.Error("what was decided for another objective is offered")
 	}
+	h.modify("s", func(s *controller.Scheduler) error {
+		s.Simulation = controller.Simulation{MaxPreemptions: 2, Models: simulator.DefaultModelSpec()}
+		return nil
+	})
+	goOn <- struct{}{}
+	if o := <-begun; o != "p99_jct {2 0s}" {
+		t.Errorf("the round was decided for %s", o)
+	}
+	if h.current("s").Revision != 1 {
+		t.Error("what was decided by another simulation is offered")
+	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
 	goOn <- struct{}{}
-	if st := h.rounds("s", 2); !strings.Contains(st.LastDecision, "paused") || h.current("s").Revision != 1 {
+	if st := h.rounds("s", 3); !strings.Contains(st.LastDecision, "paused") || h.current("s").Revision != 1 {
 		t.Errorf("%q, revision %d", st.LastDecision, h.current("s").Revision)
 	}
 }
@@ -318,5 +331,25 @@ func TestIntervalIsChangedWhileARoundWaits(t *testing.T) {
 	h.rounds("s", 1)
 	if s, _, _ := h.service.Scheduler("s"); s.Round != 0 {
 		t.Errorf("round %d of six hours counts as decided after three", s.Round)
+	}
+}
+
+// TestModifyKeepsTheSimulation: it is stored, and models that are the same are no
+// change.
+func TestModifyKeepsTheSimulation(t *testing.T) {
+	h := start(t, better)
+	h.register("s", controller.Auto)
+	set := func(s *controller.Scheduler) error {
+		s.Simulation = controller.Simulation{MinRun: time.Minute, Models: simulator.DefaultModelSpec()}
+		return nil
+	}
+	first := h.modify("s", set)
+	if again := h.modify("s", set); !again.Updated.Equal(first.Updated) {
+		t.Error("the same simulation counts as a change")
+	}
+	h.close()
+	h.open()
+	if s, _, err := h.service.Scheduler("s"); err != nil || s.Simulation.MinRun != time.Minute || s.Simulation.Models == nil {
+		t.Errorf("after a restart %+v, %v", s.Simulation, err)
 	}
 }

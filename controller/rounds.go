@@ -100,6 +100,9 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 		case now.Objective != v.Objective:
 			text = "dropped: the objective was changed while the round was decided"
 			return nil, nil
+		case !now.Simulation.equal(&v.Simulation):
+			text = "dropped: the simulation was changed while the round was decided"
+			return nil, nil
 		}
 		c := &Change{Scheduler: now.Scheduler}
 		if decideErr == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/autosched/autosched/controller/rollout"
@@ -68,6 +69,8 @@ type Simulation struct {
 	// built-in ones.
 	Models *simulator.ModelSpec `json:"models,omitempty"`
 }
+
+func (s *Simulation) equal(other *Simulation) bool { return reflect.DeepEqual(s, other) }
 
 // options are the simulator's.
 func (s *Simulation) options() simulator.Options {

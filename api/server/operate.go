@@ -34,9 +34,15 @@ var updates = []struct {
 	{"spec.rollout.futures", func(to, from *controller.Scheduler) { to.Policy.Futures = from.Policy.Futures }},
 	{"spec.rollout.trial_budget", func(to, from *controller.Scheduler) { to.Policy.Budget = from.Policy.Budget }},
 	{"spec.rollout.seed", func(to, from *controller.Scheduler) { to.Policy.Seed = from.Policy.Seed }},
+	{"spec.simulation", func(to, from *controller.Scheduler) { to.Simulation = from.Simulation }},
+	{"spec.simulation.max_preemptions", func(to, from *controller.Scheduler) {
+		to.Simulation.MaxPreemptions = from.Simulation.MaxPreemptions
+	}},
+	{"spec.simulation.min_run", func(to, from *controller.Scheduler) { to.Simulation.MinRun = from.Simulation.MinRun }},
+	{"spec.simulation.models", func(to, from *controller.Scheduler) { to.Simulation.Models = from.Simulation.Models }},
 }
 
-// UpdateScheduler changes how a scheduler is tuned.
+// UpdateScheduler changes how a scheduler is tuned and simulated.
 func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := parseScheduler("scheduler.name", req.GetScheduler().GetName())
 	if err != nil {
@@ -68,6 +74,7 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	checkDisplayName(asked.DisplayName, &found)
 	asked.Mode = modeFromProto(spec, &found)
 	asked.Policy = policyFromProto(spec.GetRollout(), &found)
+	asked.Simulation = s.simulationFromProto(spec.GetSimulation(), &found)
 	if b := s.builtin(c.Type); b != nil {
 		asked.Objective = objectiveFromProto(spec, &found)
 	} else { // registered by a version that had it

@@ -6,10 +6,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -103,6 +107,60 @@ func TestUpdateScheduler(t *testing.T) {
 		_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{})
 		return err
 	})
+}
+
+// TestUpdateSimulation: whole, by field, and back to what the service was started with.
+func TestUpdateSimulation(t *testing.T) {
+	f := serveWith(t, t.TempDir(), controller.Options{Decide: round.DecideOnline}, Options{
+		Builtins: []controller.Builtin{testBuiltin}, Simulation: controller.Simulation{MaxPreemptions: 2, MinRun: time.Minute},
+	})
+	made := f.create("s", pb.SchedulerSpec_AUTO)
+	update := func(sim *pb.Simulation, paths ...string) (*pb.Simulation, error) {
+		got, err := f.tuning.UpdateScheduler(background(t), &pb.UpdateSchedulerRequest{
+			Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Simulation: sim}},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: paths},
+		})
+		return got.GetSpec().GetSimulation(), err
+	}
+	models := func(text string) *structpb.Struct {
+		out := &structpb.Struct{}
+		if err := protojson.Unmarshal([]byte(text), out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	costly := models(`{"restart": {"source": "measured", "steps": [{"gpus": 1, "seconds": 60}], "proportional_beyond": false}}`)
+	asked := &pb.Simulation{MaxPreemptions: 7, MinRun: durationpb.New(time.Hour), Models: costly}
+	for _, step := range []struct {
+		sim   *pb.Simulation
+		paths []string
+		want  *pb.Simulation
+	}{
+		{asked, []string{"spec.simulation.min_run"}, &pb.Simulation{MaxPreemptions: 2, MinRun: asked.MinRun}},
+		{asked, []string{"spec.simulation.models", "spec.simulation.max_preemptions"}, asked},
+		{&pb.Simulation{}, []string{"spec.simulation.models"}, &pb.Simulation{MaxPreemptions: 7, MinRun: asked.MinRun}},
+		{asked, []string{"spec.simulation"}, asked},
+		{asked, []string{"spec.mode"}, asked},
+		{&pb.Simulation{MaxPreemptions: 3}, []string{"spec.simulation"}, &pb.Simulation{MaxPreemptions: 3}},
+		{nil, []string{"spec.simulation"}, &pb.Simulation{MaxPreemptions: 2, MinRun: durationpb.New(time.Minute)}},
+	} {
+		if got, err := update(step.sim, step.paths...); err != nil || !proto.Equal(got, step.want) {
+			t.Errorf("%v of %v: %v, %v, want %v", step.paths, step.sim, got, err, step.want)
+		}
+	}
+	for field, bad := range map[string]*pb.Simulation{
+		"max_preemptions": {MaxPreemptions: -1},
+		"min_run":         {MinRun: durationpb.New(8 * 24 * time.Hour)},
+		"models":          {Models: models(`{"restart": {"source": "", "steps": []}}`)},
+	} {
+		field = "spec.simulation." + field
+		for _, path := range []string{"spec.simulation", field} {
+			refuses(t, codes.InvalidArgument, "scheduler."+field, func() error { _, err := update(bad, path); return err })
+		}
+		if _, err := update(bad, "spec.rollout"); err != nil { // not named by the mask
+			t.Error(err)
+		}
+	}
 }
 
 func TestPauseTuning(t *testing.T) {

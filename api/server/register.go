@@ -55,10 +55,7 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 		v.add("scheduler.spec.cluster.gpus_per_node", "%d is not from 1 to 1024", n)
 	}
 	reg.Policy = policyFromProto(spec.GetRollout(), &v)
-	reg.Simulation = s.simulated
-	if spec.GetSimulation() != nil {
-		reg.Simulation = simulationFromProto(spec.GetSimulation(), &v)
-	}
+	reg.Simulation = s.simulationFromProto(spec.GetSimulation(), &v)
 	builtin := s.builtin(reg.Type)
 	if builtin == nil {
 		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s", reg.Type,

@@ -15,7 +15,11 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-func simulationFromProto(p *pb.Simulation, v *violations) controller.Simulation {
+// simulationFromProto is Options.Simulation if p is nil.
+func (s *Server) simulationFromProto(p *pb.Simulation, v *violations) controller.Simulation {
+	if p == nil {
+		return s.simulated
+	}
 	const at = "scheduler.spec.simulation."
 	out := controller.Simulation{MaxPreemptions: int(p.GetMaxPreemptions())}
 	if out.MaxPreemptions < 0 {

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -31,12 +33,20 @@ func TestOperate(t *testing.T) {
 	if _, err := call(newSchedulerCmd(), "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", "s"); err != nil {
 		t.Fatal(err)
 	}
+	costs := filepath.Join(t.TempDir(), "costs.json")
+	restart := `{"restart": {"source": "measured", "steps": [{"gpus": 1, "seconds": 60}], "proportional_beyond": false}}`
+	if err := os.WriteFile(costs, []byte(restart), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		cmd  *cobra.Command
 		args string
 		says string
 	}{
 		{newSchedulerCmd(), "update s --mode auto --validate-only", "nothing was stored"},
+		{newSchedulerCmd(), "update s --max-preemptions 3 --models " + costs, "simulated  at most 3 preemptions of a job; models of its own for restart"},
+		{newSchedulerCmd(), "update s --min-run 10m", "at most 3 preemptions of a job; no preemption in the first 10m0s; models of its own for restart"},
+		{newSchedulerCmd(), "update s --max-preemptions 0 --models=", "simulated  no preemption in the first 10m0s\n"},
 		{newSchedulerCmd(), "get s", "(tiresias, recommend)"},
 		{newSchedulerCmd(), "update s --mode auto --interval 30m --min-ratio 1.1", "every 30m0s, from a controllable ratio of 1.1"},
 		{newSchedulerCmd(), "update s --objective avg_queue --json", `"metricId": "avg_queue"`},
@@ -57,6 +67,9 @@ func TestOperate(t *testing.T) {
 	}{
 		{newSchedulerCmd(), "update s", "nothing to change"},
 		{newSchedulerCmd(), "update s --mode sometimes", "--mode"},
+		{newSchedulerCmd(), "update s --max-preemptions -1", "--max-preemptions"},
+		{newSchedulerCmd(), "update s --min-run 200h", "scheduler.spec.simulation.min_run: 200h0m0s is not from 0s to 168h0m0s"},
+		{newSchedulerCmd(), "update s --models none.json", "--models"},
 		{newSchedulerCmd(), "update s --futures 100", "scheduler.spec.rollout.futures: 100 is not from 1 to 64"},
 		{newSchedulerCmd(), "update s --objective joy", "scheduler.spec.objective.metric_id"},
 		{newSchedulerCmd(), "pause none", "not found"},

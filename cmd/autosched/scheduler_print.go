@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -36,6 +38,9 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n",
 		spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(), r.GetUpdateInterval().AsDuration(),
 		r.GetMinControllableRatio())
+	if text := simulationText(spec.GetSimulation()); text != "" {
+		fmt.Fprintf(w, "simulated\t%s\n", text)
+	}
 	fmt.Fprintf(w, "current\trevision %s\n", orDash(shortName(s.GetCurrentConfiguration())))
 	fmt.Fprintf(w, "events\t%d, until %s\n", st.GetEventCount(), eventTime(s))
 	if st.GetLastDecision() != "" {
@@ -54,6 +59,22 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 			p.GetDescription())
 	}
 	return w.Flush()
+}
+
+// simulationText says in what a scheduler's simulation differs from the default, "" if
+// in nothing.
+func simulationText(s *pb.Simulation) string {
+	var parts []string
+	if n := s.GetMaxPreemptions(); n > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d preemptions of a job", n))
+	}
+	if d := s.GetMinRun().AsDuration(); d > 0 {
+		parts = append(parts, fmt.Sprintf("no preemption in the first %v", d))
+	}
+	if sections := slices.Sorted(maps.Keys(s.GetModels().GetFields())); len(sections) > 0 {
+		parts = append(parts, "models of its own for "+strings.Join(sections, ", "))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // modeWord is a scheduler's mode, and whether its tuning is paused.

@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
@@ -25,6 +29,8 @@ type updateFlags struct {
 	minRatio     float64
 	futures      int32
 	budget       int32
+	protect      protectFlags
+	models       string
 	validateOnly bool
 }
 
@@ -32,13 +38,14 @@ func newSchedulerUpdateCmd(f *clientFlags) *cobra.Command {
 	var u updateFlags
 	cmd := &cobra.Command{
 		Use:   "update NAME",
-		Short: "Change how a scheduler is tuned: its mode, objective, or rounds",
+		Short: "Change how a scheduler is tuned: its mode, objective, rounds, or how they simulate it",
 		Long: `Changes what is named by a flag and leaves the rest as it is; it counts from the
 next round on. What may be tuned and the cluster stay as registered: for others,
 register the scheduler under another id.`,
 		Example: `  autosched scheduler update tiresias --mode auto
   autosched scheduler update tiresias --interval 30m --min-ratio 1.1
   autosched scheduler update tiresias --objective p95_jct --validate-only
+  autosched scheduler update tiresias --min-run 10m --models measured.json
   autosched scheduler update tiresias --objective 'avg_jct subject to p99_jct<=1.1*incumbent'`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,6 +80,9 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.DurationVar(&u.horizon, "horizon", 0, "arrivals forecast for this long belong to a future")
 	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
 	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
+	u.protect.add(cmd)
+	fl.StringVar(&u.models, "models", "", "performance models that rounds use: a JSON file, as "+
+		"'autosched models show --json' prints; empty: the built-in ones")
 	fl.BoolVar(&u.validateOnly, "validate-only", false, "check only, store nothing")
 }
 
@@ -88,7 +98,8 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		{"display-name", "display_name"}, {"mode", "spec.mode"}, {"objective", "spec.objective"},
 		{"interval", "spec.rollout.update_interval"}, {"min-ratio", "spec.rollout.min_controllable_ratio"},
 		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"},
-		{"budget", "spec.rollout.trial_budget"},
+		{"budget", "spec.rollout.trial_budget"}, {"max-preemptions", "spec.simulation.max_preemptions"},
+		{"min-run", "spec.simulation.min_run"}, {"models", "spec.simulation.models"},
 	} {
 		if given(one.flag) {
 			mask.Paths = append(mask.Paths, one.path)
@@ -97,15 +108,43 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 	if len(mask.Paths) == 0 {
 		return nil, usageError{errors.New("nothing to change: name it by a flag, such as --mode auto")}
 	}
-	spec := &pb.SchedulerSpec{Mode: mode, Objective: objectiveSpec(u.objective), Rollout: &pb.RolloutPolicy{
+	simulation, err := u.simulation()
+	if err != nil {
+		return nil, err
+	}
+	spec := &pb.SchedulerSpec{Mode: mode, Objective: objectiveSpec(u.objective), Simulation: simulation}
+	spec.Rollout = &pb.RolloutPolicy{
 		UpdateInterval: durationpb.New(u.interval), Horizon: durationpb.New(u.horizon),
 		MinControllableRatio: u.minRatio,
 		Futures:              u.futures, TrialBudget: u.budget,
-	}}
+	}
 	return &pb.UpdateSchedulerRequest{
 		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Spec: spec}, UpdateMask: mask,
 		ValidateOnly: u.validateOnly,
 	}, nil
+}
+
+func (u *updateFlags) simulation() (*pb.Simulation, error) {
+	protect, err := u.protect.protection()
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.Simulation{
+		MaxPreemptions: int32(min(protect.MaxPreemptions, math.MaxInt32)), MinRun: durationpb.New(protect.MinRun),
+	}
+	if u.models == "" {
+		return out, nil
+	}
+	models, err := (&modelsFlag{path: u.models}).read()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(models)
+	if err != nil {
+		return nil, err
+	}
+	out.Models = &structpb.Struct{}
+	return out, protojson.Unmarshal(text, out.Models)
 }
 
 // modeOf reads --mode; nothing is no mode.

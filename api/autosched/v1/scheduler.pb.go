@@ -839,9 +839,10 @@ type UpdateSchedulerRequest struct {
 	// taken. If etag is set and not the scheduler's present one, the request fails
 	// with ABORTED.
 	Scheduler *Scheduler `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	// Required: display_name, spec.mode, spec.objective, spec.rollout, or single
-	// fields of spec.rollout, such as spec.rollout.update_interval. A field that
-	// is named and not set gets its default.
+	// Required: display_name, spec.mode, spec.objective, spec.rollout,
+	// spec.simulation, or single fields of the latter two, such as
+	// spec.rollout.update_interval. A field that is named and not set gets its
+	// default.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
 	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`

@@ -43,9 +43,9 @@ type TuningServiceClient interface {
 	// ListSchedulers lists schedulers in order of name.
 	ListSchedulers(ctx context.Context, in *ListSchedulersRequest, opts ...grpc.CallOption) (*ListSchedulersResponse, error)
 	// UpdateScheduler changes how a scheduler is tuned: its display name, mode,
-	// objective and rollout policy. What may be tuned, and the cluster, stay as
-	// registered. A changed policy counts from the next round on; a round under way
-	// for another objective is dropped and decided again.
+	// objective, rollout policy and simulation. What may be tuned, and the cluster,
+	// stay as registered. A changed policy counts from the next round on; a round
+	// under way for another objective or simulation is dropped and decided again.
 	UpdateScheduler(ctx context.Context, in *UpdateSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
 	// PauseTuning keeps tuning rounds from being decided, until ResumeTuning.
 	// Events are ingested, and configurations served, approved and rolled back, as
@@ -157,9 +157,9 @@ type TuningServiceServer interface {
 	// ListSchedulers lists schedulers in order of name.
 	ListSchedulers(context.Context, *ListSchedulersRequest) (*ListSchedulersResponse, error)
 	// UpdateScheduler changes how a scheduler is tuned: its display name, mode,
-	// objective and rollout policy. What may be tuned, and the cluster, stay as
-	// registered. A changed policy counts from the next round on; a round under way
-	// for another objective is dropped and decided again.
+	// objective, rollout policy and simulation. What may be tuned, and the cluster,
+	// stay as registered. A changed policy counts from the next round on; a round
+	// under way for another objective or simulation is dropped and decided again.
 	UpdateScheduler(context.Context, *UpdateSchedulerRequest) (*Scheduler, error)
 	// PauseTuning keeps tuning rounds from being decided, until ResumeTuning.
 	// Events are ingested, and configurations served, approved and rolled back, as
