@@ -2,10 +2,10 @@ package space
 
 import "fmt"
 
-// Check says everything that is wrong with a configuration, as a [Violations];
-// nil if it is valid. It never changes or completes anything and shares with
-// Project only the comparisons of values and rules, so that it can stand guard
-// over what Project made: nothing that Check refuses may leave the process.
+// Check returns a [Violations] with everything that is wrong with a configuration,
+// or nil if it is valid. It never changes or completes anything. It shares with
+// [Space.Project] only the comparisons of values and rules, so that it guards what
+// Project returns: no configuration that Check refuses may leave the process.
 func (s *Space) Check(c Config) error {
 	var v Violations
 	if c.space == nil {
@@ -13,7 +13,7 @@ func (s *Space) Check(c Config) error {
 		return v
 	}
 	if c.space != s {
-		// Another space's configuration is judged by the names of its values.
+		// The names in a configuration of another space may be unknown here.
 		for _, id := range c.IDs() {
 			if _, ok := s.index[id]; !ok {
 				v.add(id, "there is no such parameter")
@@ -64,7 +64,7 @@ func (s *Space) Check(c Config) error {
 			s.checkOrder(&s.rules[r], values, sound, &v)
 		}
 	}
-	if len(v) == 0 { // sums and combinations of unsound values say nothing
+	if len(v) == 0 { // sums and combinations of invalid values are meaningless
 		for _, r := range s.across {
 			s.checkAcross(&s.rules[r], values, &v)
 		}
@@ -72,14 +72,14 @@ func (s *Space) Check(c Config) error {
 	return v.err()
 }
 
-// checkAcross checks one linear or forbidden rule over sound values.
+// checkAcross checks one linear or forbidden rule on valid values.
 func (s *Space) checkAcross(r *Rule, values []Value, v *Violations) {
 	if s.obeys(r, values) {
 		return
 	}
 	if l := r.Linear; l != nil {
 		sum, _ := s.sum(l, values)
-		v.add(l.Terms[0].Param, "%s is broken: the sum is %s (rule %s)", l, formatNumber(roundDigits(sum, readable)), r.ID)
+		v.add(l.Terms[0].Param, "%s is broken: the sum is %s (rule %s)", l, formatNumber(roundDigits(sum, maxDigits)), r.ID)
 		return
 	}
 	v.add(r.Forbidden.All[len(r.Forbidden.All)-1].Param, "%s is forbidden (rule %s)", r.Forbidden, r.ID)
@@ -99,7 +99,7 @@ func (s *Space) obeys(r *Rule, values []Value) bool {
 	return false
 }
 
-// checkOrder checks one ordering over the values that are sound by themselves.
+// checkOrder checks one ordering on the values that are valid by themselves.
 func (s *Space) checkOrder(r *Rule, values []Value, sound []bool, v *Violations) {
 	prevField, prev, any := "", 0.0, false
 	step := func(field string, x float64) {
@@ -124,7 +124,7 @@ func (s *Space) checkOrder(r *Rule, values []Value, sound []bool, v *Violations)
 	}
 }
 
-// margin describes how far apart an ordering keeps its values.
+// margin describes the minimum distance of an ordering's values.
 func (o *Ordering) margin() string {
 	switch {
 	case o.MinRatio > 1 && o.MinGap > 0:
@@ -137,7 +137,7 @@ func (o *Ordering) margin() string {
 	return ""
 }
 
-// activeWhen describes what parameter i needs to exist.
+// activeWhen describes the conditions under which parameter i is active.
 func (s *Space) activeWhen(i int) string {
 	out := ""
 	for _, c := range s.active[i] {

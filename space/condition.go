@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Condition compares a parameter with a value. It does not hold for a
-// parameter that is not active.
+// Condition compares a parameter with a value. It is false for an inactive
+// parameter.
 type Condition struct {
 	Param string `json:"param"`
 	Op    Op     `json:"op"`
@@ -17,11 +17,11 @@ type Condition struct {
 	Values []Value `json:"values,omitempty"`
 }
 
-// Op compares a parameter with a value.
+// Op is a comparison operator.
 type Op string
 
-// The comparisons. Categories and booleans only know Equal, NotEqual and In;
-// the values of an ordinal parameter compare in the order they are listed.
+// The operators. Categories and booleans support only Equal, NotEqual and In; the
+// values of an ordinal parameter are ordered as listed.
 const (
 	Equal        Op = "=="
 	NotEqual     Op = "!="
@@ -63,8 +63,8 @@ func (c *Condition) holds(p *Param, v Value) bool {
 	return false
 }
 
-// rank is what ordered comparisons compare: the number, or the place of an
-// ordinal value in its list.
+// rank returns the sort key of ordered comparisons: a number itself, or the index of
+// an ordinal value.
 func (p *Param) rank(v Value) float64 {
 	if p.Kind == KindOrdinal {
 		return float64(slices.Index(p.Categories, v.text))
@@ -72,7 +72,7 @@ func (p *Param) rank(v Value) float64 {
 	return v.num
 }
 
-// text is the condition as people write it: starve_limit > 0.
+// text returns the condition as text, such as "starve_limit > 0".
 func (c *Condition) text() string {
 	if c.Op == In {
 		parts := make([]string, len(c.Values))
@@ -84,8 +84,9 @@ func (c *Condition) text() string {
 	return fmt.Sprintf("%s %s %s", c.Param, c.Op, c.Value)
 }
 
-// check looks at a condition and returns the index of its parameter. Texts
-// that stand for numbers become the numbers. field names the parameter's field.
+// checkCondition checks a condition and returns the index of its parameter. It
+// converts texts that stand for numbers. at is the condition's path, and field the
+// name of its parameter field.
 func (s *Space) checkCondition(c *Condition, at, field string, v *Violations) (on int, ok bool) {
 	before := len(*v)
 	on, known := s.index[c.Param]
@@ -125,12 +126,12 @@ func (s *Space) checkCondition(c *Condition, at, field string, v *Violations) (o
 	case !p.Kind.numeric():
 		v.add(at+".op", "%s cannot compare a %s parameter", c.Op, p.Kind)
 	case c.Value.kind != numberValue || math.IsNaN(c.Value.num):
-		v.add(at+".value", "must be a number") // any will do, in the range or not
+		v.add(at+".value", "must be a number") // it may lie outside the range
 	}
 	return on, len(*v) == before
 }
 
-// always reports whether every value that p may have meets the condition.
+// always reports whether every value of p meets the condition.
 func (c *Condition) always(p *Param) bool {
 	switch {
 	case p.Kind == KindBool:
@@ -158,8 +159,8 @@ func (c *Condition) always(p *Param) bool {
 	return true
 }
 
-// escape returns the value of p nearest to v that does not meet the condition:
-// the default if that is one and p is not a number.
+// escape returns the value of p nearest to v that does not meet the condition; for a
+// category the default is nearest. It returns false if there is none.
 func (c *Condition) escape(p *Param, v Value) (Value, bool) {
 	var best Value
 	distance := math.Inf(1)
@@ -184,15 +185,15 @@ func (c *Condition) escape(p *Param, v Value) (Value, bool) {
 			try(Num(x), math.Abs(x-v.num))
 		}
 		for _, x := range p.Special {
-			// Special values have a meaning of their own: none is near.
+			// Special values are unordered: they are a last resort.
 			try(Num(x.Value), math.MaxFloat64)
 		}
 	}
 	return best, distance < math.Inf(1)
 }
 
-// around lists the values of a numeric p in its range among which the nearest
-// that does not meet the condition is: next to v and to what v is compared with.
+// around returns candidates for escape in the range of a numeric p: its ends, and
+// values next to v and to the condition's value.
 func (c *Condition) around(p *Param, v float64) []float64 {
 	out := []float64{p.Min, p.Max}
 	near := func(x float64) {
@@ -200,17 +201,17 @@ func (c *Condition) around(p *Param, v float64) []float64 {
 		out = append(out, p.snap(x))
 		if step := p.grid(); step != 0 {
 			k := int(math.Round((x - p.Min) / step))
-			// One more on each side than there are values to step over.
+			// One more on each side than the values that may be excluded.
 			for d := 1; d <= len(c.Values)+2; d++ {
 				out = append(out, p.level(k-d), p.level(k+d))
 			}
 			return
 		}
 		for d := 1; d <= len(c.Values)+1; d++ {
-			// Numbers that can be read, as far as there are.
+			// Numbers with few digits, where there are any.
 			gap := float64(d) * max(math.Abs(x), (p.Max-p.Min)*1e-3) * 1e-4
 			for _, y := range []float64{x - gap, x + gap} {
-				if y = roundDigits(y, readable); y > p.Min && y < p.Max {
+				if y = roundDigits(y, maxDigits); y > p.Min && y < p.Max {
 					out = append(out, y)
 				}
 			}

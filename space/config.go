@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// Config is an immutable set of values for the parameters of one space.
-// Parameters that are not active have no value. The zero Config is empty.
+// Config is an immutable set of values of the parameters of one space. Inactive
+// parameters have no value. The zero Config is empty.
 type Config struct {
 	space  *Space
 	values []Value // by parameter index; never written after creation
 }
 
-// Space returns the space the configuration belongs to, nil for the zero Config.
+// Space returns the configuration's space, nil for the zero Config.
 func (c Config) Space() *Space { return c.space }
 
 // IsZero reports whether c is the zero Config.
 func (c Config) IsZero() bool { return c.space == nil }
 
-// Get returns a parameter's value; it is zero if the parameter is not active
-// or not known.
+// Get returns a parameter's value, zero if the parameter is inactive or unknown.
 func (c Config) Get(id string) Value {
 	if c.space != nil {
 		if i, ok := c.space.index[id]; ok {
@@ -35,7 +34,7 @@ func (c Config) Get(id string) Value {
 // Has reports whether a parameter has a value.
 func (c Config) Has(id string) bool { return !c.Get(id).IsZero() }
 
-// IDs returns the parameters that have a value, in the order of the space.
+// IDs returns the parameters that have a value, in the space's order.
 func (c Config) IDs() []string {
 	var ids []string
 	for i, v := range c.values {
@@ -46,9 +45,8 @@ func (c Config) IDs() []string {
 	return ids
 }
 
-// With returns a copy with one value replaced, or removed if v is zero. The
-// result is neither projected nor checked. It panics if the space has no such
-// parameter.
+// With returns a copy with one value replaced, or removed if v is zero. The result
+// is neither projected nor checked. With panics if the space has no such parameter.
 func (c Config) With(id string, v Value) Config {
 	if c.space == nil {
 		panic("space: With on a configuration without a space")
@@ -62,7 +60,8 @@ func (c Config) With(id string, v Value) Config {
 	return Config{space: c.space, values: values}
 }
 
-// Equal reports whether both have the same values under the same names.
+// Equal reports whether both have the same values under the same names; their spaces
+// may differ.
 func (c Config) Equal(o Config) bool {
 	if c.space == o.space {
 		return slices.EqualFunc(c.values, o.values, Value.Equal)
@@ -70,8 +69,8 @@ func (c Config) Equal(o Config) bool {
 	return c.Canonical() == o.Canonical()
 }
 
-// Canonical returns the one text of the configuration: a JSON object in the
-// order of the space with the shortest numbers.
+// Canonical returns the canonical JSON object: keys in the space's order, and the
+// shortest numbers that parse to the same values.
 func (c Config) Canonical() string { return string(c.appendJSON(nil)) }
 
 // Hash returns the SHA-256 of Canonical in hexadecimal.
@@ -80,7 +79,7 @@ func (c Config) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// MarshalJSON writes Canonical. [Space.ParseJSON] reads it.
+// MarshalJSON returns Canonical. [Space.ParseJSON] parses it.
 func (c Config) MarshalJSON() ([]byte, error) { return c.appendJSON(nil), nil }
 
 func (c Config) appendJSON(b []byte) []byte {
@@ -101,7 +100,7 @@ func (c Config) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// String returns "k=v k=v" as [Space.Parse] reads it.
+// String returns "k=v k=v", which [Space.Parse] parses.
 func (c Config) String() string {
 	var b strings.Builder
 	for i, v := range c.values {

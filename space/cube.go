@@ -2,26 +2,26 @@ package space
 
 import "math"
 
-// readable is how many significant digits a number from the unit cube has: the
-// sixth digit of a threshold changes nothing, and people read and type them.
-const readable = 6
+// maxDigits is the number of significant digits of numbers from the unit cube: more
+// digits of a threshold have no effect and are hard to read and type.
+const maxDigits = 6
 
-// Dim describes one dimension of the unit cube.
+// Dim is a dimension of the unit cube.
 type Dim struct {
-	Param string // the parameter it belongs to
-	Index int    // the element of an array, else 0
-	// Levels is how many different values it has, special values included; 0
-	// means any number.
+	Param string // parameter of the dimension
+	Index int    // index of an array's element, otherwise 0
+	// Levels is the number of distinct values, special values included; 0 means a
+	// continuous dimension.
 	Levels int
-	// Categorical says that the levels have no order.
+	// Categorical is true if the levels are unordered.
 	Categorical bool
 }
 
-// Dims returns the number of dimensions of the unit cube: one per parameter
-// and, for an array, one per element it can have.
+// Dims returns the number of dimensions of the unit cube: one per parameter, and for
+// an array one per possible element.
 func (s *Space) Dims() int { return len(s.dims) }
 
-// Dim describes dimension i.
+// Dim returns dimension i.
 func (s *Space) Dim(i int) Dim { return s.dims[i] }
 
 func (s *Space) listDims() []Dim {
@@ -48,8 +48,8 @@ func (s *Space) listDims() []Dim {
 	return dims
 }
 
-// Size returns the product of all levels: an upper bound on the number of
-// different configurations, infinite if a parameter takes any number.
+// Size returns the product of the levels of all dimensions: an upper bound on the
+// number of distinct configurations, infinite with a continuous dimension.
 func (s *Space) Size() float64 {
 	n := 1.0
 	for _, d := range s.dims {
@@ -61,11 +61,11 @@ func (s *Space) Size() float64 {
 	return n
 }
 
-// Decode returns the configuration at a point of the unit cube, projected.
-// Values with levels get bins of equal width (equal width in the logarithm on
-// a log scale), special values get their weight, and other numbers are rounded
-// to six significant digits. Coordinates outside [0,1] are moved to its edge,
-// NaN to 0.5. It panics if x has the wrong length.
+// Decode returns the projected configuration at a point of the unit cube. Discrete
+// values have bins of equal width (on a log scale, of equal width in the logarithm),
+// special values have bins of their weight, and continuous values are rounded to six
+// significant digits. Coordinates are clamped to [0, 1]; NaN counts as 0.5. Decode
+// panics if x has the wrong length.
 func (s *Space) Decode(x []float64) Config {
 	if len(x) != len(s.dims) {
 		panic("space: Decode wants one coordinate per dimension")
@@ -74,8 +74,8 @@ func (s *Space) Decode(x []float64) Config {
 	return Config{space: s, values: values}
 }
 
-// Values returns what is at a point of the unit cube before projection: Decode
-// is the projection of it. It panics if x has the wrong length.
+// Values returns the values at a point of the unit cube before projection; Decode
+// projects them. It panics if x has the wrong length.
 func (s *Space) Values(x []float64) Values {
 	if len(x) != len(s.dims) {
 		panic("space: Values wants one coordinate per dimension")
@@ -108,10 +108,9 @@ func (s *Space) raw(x []float64) []Value {
 }
 
 // Encode returns a point of the unit cube that Decode maps to c, for every
-// configuration Decode can return (but for numbers that rules squeeze into less
-// room than six digits show) and every valid one whose numbers have at
-// most six significant digits; others come back rounded. Coordinates that
-// nothing depends on are 0.5.
+// configuration from Decode (unless rules leave a number less room than six digits
+// resolve) and every valid one whose numbers have at most six significant digits;
+// other numbers come back rounded. Coordinates without effect are 0.5.
 func (s *Space) Encode(c Config) []float64 {
 	x := make([]float64, 0, len(s.dims))
 	for i := range s.params {
@@ -142,7 +141,7 @@ func unit01(x float64) float64 {
 	return min(max(x, 0), 1)
 }
 
-// bin returns which of n equal bins of [0,1] holds x.
+// bin returns the index of the bin that holds x, of n equal bins of [0, 1].
 func bin(x float64, n int) int { return min(int(x*float64(n)), n-1) }
 
 // middle returns the middle of bin k of n.
@@ -207,14 +206,14 @@ func (p *Param) decodeNumber(x float64) float64 {
 		return p.level(bin(x, p.levels()))
 	case p.Log:
 		v := logBetween(p.Min, p.Max, x)
-		return min(max(roundDigits(v, readable), p.Min), p.Max)
+		return min(max(roundDigits(v, maxDigits), p.Min), p.Max)
 	}
 	width := p.Max - p.Min
 	v := p.Min + x*width
 	if math.Abs(v) < width*1e-9 {
-		v = 0 // what is left of a difference of large numbers
+		v = 0 // rounding error of a cancellation
 	}
-	return min(max(roundDigits(v, readable), p.Min), p.Max)
+	return min(max(roundDigits(v, maxDigits), p.Min), p.Max)
 }
 
 // encodeNumber maps the range of p onto [0,1].
@@ -233,8 +232,8 @@ func (p *Param) encodeNumber(v float64) float64 {
 	return (v - p.Min) / (p.Max - p.Min)
 }
 
-// logBetween returns the number that lies share x of the way from low to high
-// on a log scale; logShare is its inverse.
+// logBetween returns the number at share x between low and high on a log scale;
+// logShare is its inverse.
 func logBetween(low, high, x float64) float64 {
 	a, b := math.Log(low), math.Log(high)
 	return math.Exp(a + x*(b-a))
@@ -245,5 +244,5 @@ func logShare(low, high, v float64) float64 {
 	return unit01((math.Log(v) - a) / (b - a))
 }
 
-// LogMiddle is the middle of a range on a log scale.
+// LogMiddle returns the middle of a range on a log scale.
 func LogMiddle(low, high float64) float64 { return logBetween(low, high, 0.5) }

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// Difference is one thing in which two configurations or two spaces differ. An
-// empty text says that one of them has no such thing.
+// Difference is a difference between two configurations or two spaces. An empty text
+// means that one side lacks the field.
 type Difference struct {
-	// Field is a parameter's id of two configurations. Of two spaces it is a
-	// path by name, such as queues.max_value or rules.not_both.
+	// Field is a parameter's id for configurations; for spaces it is a path by name,
+	// such as queues.max_value or rules.not_both.
 	Field string `json:"field"`
 	From  string `json:"from"`
 	To    string `json:"to"`
 }
 
-// DiffConfigs lists the parameters whose values differ, in the order of a's
-// space and then of what only b has. Values are as people write them; a
-// parameter that is not active on one side has none there.
+// DiffConfigs returns the parameters whose values differ: those of a's space in
+// order, then those that only b has. Values are formatted for readers; an inactive
+// parameter's text is empty.
 func DiffConfigs(a, b Config) []Difference {
 	var out []Difference
 	ids := a.IDs()
@@ -27,7 +27,7 @@ func DiffConfigs(a, b Config) []Difference {
 			ids = append(ids, id)
 		}
 	}
-	if a.space != nil { // the order of the space also for what a has not
+	if a.space != nil { // space order, also for parameters that a lacks
 		slices.SortStableFunc(ids, func(x, y string) int { return place(a.space, x) - place(a.space, y) })
 	}
 	for _, id := range ids {
@@ -38,7 +38,7 @@ func DiffConfigs(a, b Config) []Difference {
 	return out
 }
 
-// place is where a parameter stands in a space; unknown ones come last.
+// place returns the index of a parameter in a space; unknown ones come last.
 func place(s *Space, id string) int {
 	if i, ok := s.index[id]; ok {
 		return i
@@ -59,9 +59,8 @@ func (c Config) text(id string) string {
 	return "none"
 }
 
-// DiffSpaces lists what two specifications say differently, parameters before
-// rules. Only what may be set and what depends on what counts, not the order in
-// which it is listed.
+// DiffSpaces returns the differences of two specifications, parameters before rules.
+// The order of parameters and rules does not count.
 func DiffSpaces(a, b *Space) []Difference {
 	var out []Difference
 	each := func(prefix string, x, y map[string]any, order []string) {
@@ -107,7 +106,7 @@ func DiffSpaces(a, b *Space) []Difference {
 	return out
 }
 
-// union is a, then what only b has.
+// union returns a followed by the elements that only b has.
 func union(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, x := range b {
@@ -118,7 +117,7 @@ func union(a, b []string) []string {
 	return out
 }
 
-// fieldsOf are the fields of a parameter or a rule by their names in JSON.
+// fieldsOf returns the fields of a parameter or rule by JSON name.
 func fieldsOf(x any) map[string]any {
 	b, err := json.Marshal(x)
 	if err != nil {

@@ -1,18 +1,18 @@
-// Package space describes what can be set on a scheduler and keeps every
-// setting within its rules.
+// Package space describes the parameters of a scheduler and keeps every
+// configuration within their rules.
 //
 // A [Space] is a list of parameters (floats, integers, booleans, categories,
-// ordinals, durations in seconds, and arrays whose length is another parameter)
-// and a list of rules between them: a parameter may exist only while another
-// has a certain value ([Activation]), values may have to increase ([Ordering]),
-// a weighted sum may be bounded ([Linear]), and a combination of values may be
-// ruled out ([Forbidden]). A [Config] is one set of values; it is immutable,
-// and has one canonical text and one hash.
+// ordinals, durations in seconds, and arrays whose length is another parameter) and
+// a list of rules between them: a parameter may be active only while another has a
+// certain value ([Activation]), values may have to increase ([Ordering]), a weighted
+// sum may be bounded ([Linear]), and a combination of values may be forbidden
+// ([Forbidden]). A [Config] is one set of values; it is immutable and has a
+// canonical text and a hash.
 //
-// Four functions do most of the work. [Load] reads a specification and says
-// everything that is wrong with it. [Space.Check] says what is wrong with a
-// configuration and never changes it. [Space.Project] turns anything at all
-// into a valid configuration and says what it changed; every kind of rule says
-// how. [Space.Decode] maps the unit cube, where samplers live, onto valid
-// configurations. A finite space can also be listed ([Space.Enumerate]).
+// Four functions do most of the work. [Load] reads a specification and reports
+// everything wrong with it. [Space.Check] reports what is wrong with a configuration
+// and never changes it. [Space.Project] turns any values into a valid configuration
+// and reports the changes; the documentation of each kind of rule defines its
+// projection. [Space.Decode] maps the unit cube, in which samplers work, to valid
+// configurations. [Space.Enumerate] lists a finite space.
 package space

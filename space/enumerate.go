@@ -2,8 +2,8 @@ package space
 
 import "iter"
 
-// Finite reports whether the space has finitely many configurations: every
-// parameter has a step, a list, or one value.
+// Finite reports whether the space has finitely many configurations: every parameter
+// has a step, a list, or a single value.
 func (s *Space) Finite() bool {
 	for _, d := range s.dims {
 		if d.Levels == 0 {
@@ -13,22 +13,21 @@ func (s *Space) Finite() bool {
 	return true
 }
 
-// All yields every configuration of a finite space exactly once, in the order
-// of the levels of its parameters, the last to be settled changing fastest.
-// What does not exist in a configuration is not varied in it, so there are as
-// many as [Config.Hash] has values. Of a space that is not finite it yields
-// nothing.
+// All yields every configuration of a finite space exactly once, in the order of the
+// parameters' levels; the last parameter in dependency order changes fastest.
+// Inactive parameters are not varied, so all hashes are distinct. All yields nothing
+// for an infinite space.
 //
-// The time between two configurations is not bounded where rules leave few of
-// many: use [Space.Enumerate] where that matters.
+// Where rules exclude most combinations, the time between two configurations is
+// unbounded; [Space.Enumerate] bounds it.
 func (s *Space) All() iter.Seq[Config] {
 	return func(yield func(Config) bool) { s.enumerate(yield, func() bool { return true }) }
 }
 
-// Enumerate returns every configuration of the space, each once, as [Space.All]
-// yields them. complete is false, and the list what was found so far, if there
-// are more than limit, if finding them would take more than 100 steps for each
-// of the limit, or if the space is not finite.
+// Enumerate returns the configurations in the order of [Space.All]. complete is
+// false, and the list partial, if there are more than limit or if the search takes
+// more than 100 steps per configuration of the limit; an infinite space returns nil,
+// false.
 func (s *Space) Enumerate(limit int) (all []Config, complete bool) {
 	if !s.Finite() {
 		return nil, false
@@ -50,17 +49,17 @@ func (s *Space) Enumerate(limit int) (all []Config, complete bool) {
 	return all, complete
 }
 
-// enumerator walks through the configurations depth first.
+// enumerator visits the configurations depth first.
 type enumerator struct {
 	space  *Space
 	values []Value
-	due    [][]int // by unit: the rules whose parameters are all settled after it
+	due    [][]int // by unit: rules whose parameters are all set once the unit is
 	yield  func(Config) bool
 	step   func() bool
 }
 
-// enumerate yields until either function returns false. step is called for
-// every value tried.
+// enumerate yields configurations until either function returns false. It calls step
+// for every value tried.
 func (s *Space) enumerate(yield func(Config) bool, step func() bool) {
 	if !s.Finite() {
 		return
@@ -89,12 +88,12 @@ func (s *Space) enumerate(yield func(Config) bool, step func() bool) {
 	e.unit(0)
 }
 
-// slot is one number, name or element to be set.
+// slot is one value or array element to set.
 type slot struct {
 	param, element int // element is -1 for a single value
 }
 
-// unit sets the values of unit u and those after it in every way there is. It
+// unit sets the values of unit u and of those after it in every possible way. It
 // returns false to stop.
 func (e *enumerator) unit(u int) bool {
 	s := e.space
@@ -127,7 +126,8 @@ func (e *enumerator) unit(u int) bool {
 	return e.slot(u, slots, 0, o, ceilings)
 }
 
-// slot sets slot number k of a unit in every way there is.
+// slot sets slots k and later of a unit in every possible way. It returns false to
+// stop.
 func (e *enumerator) slot(u int, slots []slot, k int, o *Ordering, ceilings []float64) bool {
 	s := e.space
 	if k == len(slots) {
@@ -183,7 +183,7 @@ func (e *enumerator) slot(u int, slots []slot, k int, o *Ordering, ceilings []fl
 	return true
 }
 
-// number is what a slot of an ordering holds.
+// number returns the value in a slot of an ordering.
 func (e *enumerator) number(at slot) float64 {
 	if at.element >= 0 {
 		return e.values[at.param].nums[at.element]
@@ -191,7 +191,7 @@ func (e *enumerator) number(at slot) float64 {
 	return e.values[at.param].num
 }
 
-// cloneValues copies values, lists included: those of an enumerator change.
+// cloneValues copies values and their lists, which an enumerator modifies.
 func cloneValues(values []Value) []Value {
 	out := make([]Value, len(values))
 	for i, v := range values {

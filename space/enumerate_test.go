@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Everything that Decode can return of a finite space is enumerated, once, and
-// nothing else.
+// TestEnumerateIsWhatDecodeReturns checks that Enumerate returns exactly the
+// configurations that Decode can return, each once.
 func TestEnumerateIsWhatDecodeReturns(t *testing.T) {
 	const limit = 3000
 	complete := 0
@@ -52,7 +52,7 @@ func TestEnumerateIsWhatDecodeReturns(t *testing.T) {
 	}
 }
 
-// Small spaces, counted by hand.
+// TestEnumerateCounts compares with counts made by hand.
 func TestEnumerateCounts(t *testing.T) {
 	list := whole("list", 1, 5, 0)
 	list.Array, list.Default = &Array{Length: "n", Max: 3}, Nums(1)
@@ -91,7 +91,7 @@ func TestEnumerateCounts(t *testing.T) {
 	}
 }
 
-// Rules that leave almost nothing of a large space must not take for ever.
+// TestEnumerateIsBounded enumerates a large space of which rules exclude almost all.
 func TestEnumerateIsBounded(t *testing.T) {
 	var params []Param
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {

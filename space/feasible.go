@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// A space must have a default that obeys every rule, so that there is always
-// somewhere to go. Where it has not, New says whether another default would do
-// or nothing would. All of that is bounded: a proof by narrowing ranges, then
-// every configuration of a small space, then a few hundred tries.
+// The default must obey every rule, so that projection always has a result. If it
+// does not, New reports another valid default, or that there is none, or that it
+// found none. The search for one is bounded: interval narrowing for a proof that
+// there is none, then every configuration of a small space, otherwise a few hundred
+// points.
 const (
 	maxNarrowings = 50
 	maxExact      = 20_000
 	maxTries      = 300
 )
 
-// checkDefault sets the configuration of defaults and checks it.
+// checkDefault sets the default configuration and checks it.
 func (s *Space) checkDefault(v *Violations) {
 	defaults := make([]Value, len(s.params))
 	for i := range s.params {
@@ -61,16 +62,17 @@ func (s *Space) checkDefault(v *Violations) {
 	}
 }
 
-// findValid looks for a configuration that obeys every rule, near the defaults
-// first. exact says that it looked at all there are.
+// findValid searches a configuration that obeys every rule, first near the defaults.
+// exact is true if it examined the whole space; tried is the number of
+// configurations examined.
 func (s *Space) findValid(defaults []Value) (found Config, exact bool, tried int) {
-	mended := func(raw []Value) bool {
+	try := func(raw []Value) bool {
 		tried++
 		values, why := s.settle(raw)
 		broken := s.firstBroken(values)
 		if broken >= 0 {
 			var ok bool
-			if values, _, ok = s.mend(raw, values, why, broken); !ok {
+			if values, _, ok = s.applyBroken(raw, values, why, broken); !ok {
 				return false
 			}
 		}
@@ -81,7 +83,7 @@ func (s *Space) findValid(defaults []Value) (found Config, exact bool, tried int
 		found = c
 		return true
 	}
-	if mended(defaults) {
+	if try(defaults) {
 		return found, false, tried
 	}
 	if n := s.Size(); n <= maxExact {
@@ -90,28 +92,29 @@ func (s *Space) findValid(defaults []Value) (found Config, exact bool, tried int
 		}
 		return Config{}, true, int(n)
 	}
-	// Points spread evenly: multiples of the golden ratio's relatives.
+	// A Kronecker sequence of square roots fills the cube evenly.
 	x := make([]float64, len(s.dims))
 	for k := range maxTries {
 		for d := range x {
 			_, x[d] = math.Modf(float64(k+1) * math.Sqrt(float64(2+d)))
 		}
-		if mended(s.raw(x)) {
+		if try(s.raw(x)) {
 			return found, false, tried
 		}
 	}
 	return Config{}, false, tried
 }
 
-// bounds are what rules leave of a parameter's range.
+// bounds is the range that rules leave to a parameter's term.
 type bounds struct {
 	low, high float64
-	fixed     bool     // other values, or none, are possible: it stays as it is
+	fixed     bool     // special values or inactivity are possible: the range cannot be narrowed
 	by        []string // rules that narrowed it
 }
 
-// contradiction proves, if it can, that no configuration obeys every rule: a
-// combination that is always met, or ranges that the rules narrow to nothing.
+// contradiction returns a proof that no configuration obeys every rule, or "" if it
+// finds none: a forbidden combination that always holds, or ranges that rules narrow
+// to nothing.
 func (s *Space) contradiction() string {
 	always := make([]bool, len(s.params))
 	for i := range always {
@@ -153,7 +156,7 @@ func (s *Space) contradiction() string {
 	return ""
 }
 
-// contribution is the range of what parameter i can add to a sum, per unit of
+// contribution returns the range of parameter i's contribution to a sum, per unit of
 // its coefficient.
 func (s *Space) contribution(i int, always bool) bounds {
 	p := &s.params[i]
@@ -169,7 +172,8 @@ func (s *Space) contribution(i int, always bool) bounds {
 	return bounds{low: p.Min, high: p.Max}
 }
 
-// narrowLinear narrows ranges by what a sum leaves to each of its terms.
+// narrowLinear narrows the range of each term of a sum to what the other terms
+// leave.
 func (s *Space) narrowLinear(rule *Rule, b []bounds) (narrowed bool, reason string) {
 	l := rule.Linear
 	least, size := 0.0, 0.0
@@ -186,7 +190,7 @@ func (s *Space) narrowLinear(rule *Rule, b []bounds) (narrowed bool, reason stri
 	room := l.Max - least + 1e-6*max(size, math.Abs(l.Max))
 	if room < 0 {
 		return false, fmt.Sprintf("rule %s asks for %s, but the sum is at least %s%s", rule.ID, l,
-			formatNumber(roundDigits(least, readable)), given(by, rule.ID))
+			formatNumber(roundDigits(least, maxDigits)), given(by, rule.ID))
 	}
 	for _, t := range l.Terms {
 		at := &b[s.index[t.Param]]
@@ -209,7 +213,7 @@ func (s *Space) narrowLinear(rule *Rule, b []bounds) (narrowed bool, reason stri
 	return narrowed, ""
 }
 
-// narrowOrdering narrows ranges by what comes before and after.
+// narrowOrdering narrows ranges by the ranges before and after them in an ordering.
 func (s *Space) narrowOrdering(rule *Rule, b []bounds) (narrowed bool, reason string) {
 	o := rule.Ordering
 	prev := -1
@@ -248,7 +252,7 @@ func (b *bounds) because(by []string, rule string) {
 	b.by = slices.Compact(b.by)
 }
 
-// given names the rules that led to a conclusion, besides one.
+// given names the rules of a proof, except one.
 func given(by []string, except string) string {
 	by = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(by))), func(r string) bool { return r == except })
 	if len(by) == 0 {

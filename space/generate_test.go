@@ -20,8 +20,8 @@ func spaces() *rapid.Generator[*Space] {
 				return s
 			}
 			for _, v := range err.(Violations) {
-				// Drawn blindly: whether there is room, and whether the default
-				// obeys linear and forbidden rules.
+				// Drawn without regard to whether there is room and whether the
+				// default obeys linear and forbidden rules.
 				if !strings.HasPrefix(v.Description, "there is no room") && v.Field != "default" && v.Field != "rules" {
 					t.Fatalf("drawn specification refused: %v", err)
 				}
@@ -198,7 +198,7 @@ func drawRange(t *rapid.T, id string) Param {
 	return p
 }
 
-// anything draws values no scheduler would send.
+// anything draws arbitrary values, valid or not.
 func anything(s *Space) *rapid.Generator[Values] {
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e308, -1e308, 5e-324, 0.3, 1, 2, 3}
 	num := rapid.OneOf(rapid.SampledFrom(odd), rapid.Float64Range(-150, 150), rapid.Float64())

@@ -7,28 +7,27 @@ import (
 	"strings"
 )
 
-// Linear bounds a weighted sum: the terms add up to at most Max. A term whose
-// parameter is not active, or has a special value, counts as 0; that of an
-// array counts the sum of its elements. For a lower bound, negate both sides.
+// Linear bounds a weighted sum: the terms add up to at most Max. The term of an
+// inactive parameter, or of one with a special value, is 0; that of an array uses
+// the sum of its elements. For a lower bound, negate both sides.
 //
-// Projection: every value moves the same share of the way from where it is to
-// the end of its range that lowers the sum (within an ordering: as far as the
-// ordering lets all of them go), just far enough. Values on a step go on to
-// the next one, others are rounded to six digits. Where that breaks another
-// linear rule, the values of all of them move the same share of the way to
-// their defaults instead.
+// Projection: every value moves the same share of the distance to the end of its
+// range that lowers the sum (within an ordering, to the end that the ordering
+// permits), just far enough. Values with a step move on to the next step, others are
+// rounded to six digits. If that breaks another linear rule, the values of all
+// linear rules move the same share of the distance to their defaults instead.
 type Linear struct {
 	Terms []Term  `json:"terms"`
 	Max   float64 `json:"max_value"`
 }
 
-// Term is one summand of a [Linear] rule.
+// Term is one term of a [Linear] rule.
 type Term struct {
 	Param       string  `json:"param"`
 	Coefficient float64 `json:"coefficient"`
 }
 
-// String is the rule as people write it: 2 a - b <= 8.
+// String returns the rule as text, such as "2 a - b <= 8".
 func (l *Linear) String() string {
 	var b strings.Builder
 	for i, t := range l.Terms {
@@ -50,8 +49,8 @@ func (l *Linear) String() string {
 	return b.String()
 }
 
-// sum adds up the terms and their sizes. The conversions keep products from being
-// fused with the sum, so that every architecture agrees on what is valid.
+// sum returns the sum of the terms and of their magnitudes. The conversions prevent
+// fused multiply-add, so that all architectures agree on validity.
 func (s *Space) sum(l *Linear, values []Value) (sum, size float64) {
 	for _, t := range l.Terms {
 		i := s.index[t.Param]
@@ -72,8 +71,8 @@ func (s *Space) sum(l *Linear, values []Value) (sum, size float64) {
 	return sum, size
 }
 
-// fits reports whether the terms stay within the bound. The rounding of the
-// products is forgiven, as that of an ordering is.
+// fits reports whether the sum is within the bound, up to rounding errors of the
+// products.
 func (s *Space) fits(l *Linear, values []Value) bool {
 	sum, size := s.sum(l, values)
 	return sum <= l.Max+slack*max(size, math.Abs(l.Max))
@@ -119,8 +118,8 @@ func (s *Space) checkLinear(l *Linear, at string, v *Violations) {
 	}
 }
 
-// lower changes values so that the sum comes down to the bound. Effort is an index
-// of margins.
+// lower moves values towards the ends of their ranges until the sum meets the bound.
+// effort is an index into margins.
 func (s *Space) lower(l *Linear, values []Value, effort int) {
 	ends := make([]Value, len(values))
 	sum, _ := s.sum(l, values)
@@ -149,7 +148,7 @@ func (s *Space) lower(l *Linear, values []Value, effort int) {
 	s.move(values, ends, share, effort)
 }
 
-// lowerAll moves the values of all linear rules at once towards their defaults. It
+// lowerAll moves the values of all linear rules towards their defaults at once. It
 // returns false if the defaults break a rule.
 func (s *Space) lowerAll(values []Value, effort int) bool {
 	ends := make([]Value, len(values))
@@ -189,16 +188,16 @@ func (s *Space) lowerAll(values []Value, effort int) bool {
 	return true
 }
 
-// margins are the shares of the remaining way to its end that a value moves beyond
-// what a rule needs, by attempt. The first is none. The second is a hundred times
-// what rounding to six digits can give back. The last is the whole way, with
-// lowerAll to the defaults, which obey every rule: so linear rules alone always end.
-// Each of the others is ten to thirty times the one before, which keeps attempts few
-// and the overshoot bounded.
+// margins are, by attempt, the shares of the remaining distance by which values move
+// beyond what a rule needs. The first is zero. The second is a hundred times what
+// rounding to six digits can undo. The last is the whole distance, which with
+// lowerAll reaches the defaults, which obey every rule: so linear rules alone always
+// terminate. The factors of ten to thirty between the others keep attempts few and
+// the overshoot bounded.
 var margins = [...]float64{0, 0.001, 0.03, 0.3, 1}
 
-// move moves every value that has an end a share of the way to it, and a margin
-// beyond.
+// move moves every value with an end by a share of the distance to it, plus a
+// margin.
 func (s *Space) move(values, ends []Value, share float64, effort int) {
 	share = min(max(share, 0), 1)
 	share += (1 - share) * margins[min(effort, len(margins)-1)]
@@ -217,8 +216,8 @@ func (s *Space) move(values, ends []Value, share float64, effort int) {
 	}
 }
 
-// toward returns the value of p that lies share of the way from x to end, or a
-// little further: on a step, or with few digits.
+// toward returns the value of p at a share of the distance from x to end, or a
+// little beyond: on a step, or with few digits.
 func (p *Param) toward(x, end, share float64) float64 {
 	v := x + share*(end-x)
 	low, high := min(x, end), max(x, end)
@@ -235,16 +234,16 @@ func (p *Param) toward(x, end, share float64) float64 {
 		}
 		return min(p.level(int(math.Ceil(k-slack))), end)
 	}
-	r := roundDigits(v, readable)
-	if (r-v)*(end-x) < 0 { // rounded back
+	r := roundDigits(v, maxDigits)
+	if (r-v)*(end-x) < 0 { // rounding moved it back
 		back := math.Copysign(max(math.Abs(v)*1e-5, math.Abs(end-x)*1e-9), end-x)
-		r = roundDigits(v+back, readable)
+		r = roundDigits(v+back, maxDigits)
 	}
 	return min(max(r, low), high)
 }
 
-// chainEnd returns the least or greatest value that element k of parameter i
-// can be given beside the others of its ordering.
+// chainEnd returns the least or greatest value that element k of parameter i can
+// take within its ordering.
 func (s *Space) chainEnd(i, k int, values []Value, least bool) float64 {
 	p := &s.params[i]
 	o := s.orderingOf(i)
@@ -282,7 +281,7 @@ func (s *Space) chainEnd(i, k int, values []Value, least bool) float64 {
 	return v
 }
 
-// orderingOf returns the ordering that holds parameter i, nil if none does.
+// orderingOf returns the ordering of parameter i, or nil.
 func (s *Space) orderingOf(i int) *Ordering {
 	if !s.ordered[i] {
 		return nil

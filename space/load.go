@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// MaxDocument is the size up to which Load reads a specification: a thousand
+// MaxDocument is the largest specification that Load accepts, in bytes: a thousand
 // times the largest known one.
 const MaxDocument = 4 << 20
 
-// Load reads a specification from YAML or JSON and returns its space. The
-// fields are those of [Param] and [Rule] as JSON has them; numbers of duration
-// parameters may be written as 10m or 2h, and special values by their names:
+// Load reads a specification from YAML or JSON and returns its space. Its fields are
+// the JSON fields of [Param] and [Rule]. Numbers of duration parameters may be
+// written as 10m or 2h, and special values by name:
 //
 //	parameters:
 //	  - {id: queues, kind: int, min_value: 1, max_value: 6, default_value: 3}
@@ -32,8 +32,8 @@ const MaxDocument = 4 << 20
 //	        - {param: queues, op: "==", value: 6}
 //	        - {param: starve_limit, op: "==", value: "off"}
 //
-// The error is a [Violations] that lists everything wrong with the document,
-// with fields and lines. An unknown field is wrong.
+// The error is a [Violations] that lists everything wrong with the document, with
+// fields and lines. Unknown fields are errors.
 func Load(text []byte) (*Space, error) {
 	if len(text) > MaxDocument {
 		return nil, Violations{{Field: "document", Description: fmt.Sprintf("is larger than %d MiB", MaxDocument>>20)}}
@@ -54,7 +54,7 @@ func Load(text []byte) (*Space, error) {
 	return s, nil
 }
 
-// beside leaves out what follows from parts that could not be read.
+// beside drops violations that follow from parts that could not be read.
 func (r *specReader) beside(found Violations) Violations {
 	if len(r.v) == 0 {
 		return found
@@ -68,13 +68,14 @@ func (r *specReader) beside(found Violations) Violations {
 	})
 }
 
-// part is the parameter or rule that a field belongs to.
+// part returns the parameter or rule of a field path.
 func part(field string) string {
 	head, _, _ := strings.Cut(field, ".")
 	return head
 }
 
-// at fills in the lines of fields, or of what holds them.
+// at sets the lines of violations from their fields, or from the nearest enclosing
+// field.
 func (v Violations) at(lines map[string]int) Violations {
 	for i := range v {
 		for field := v[i].Field; field != "" && v[i].Line == 0; {
@@ -85,14 +86,13 @@ func (v Violations) at(lines map[string]int) Violations {
 	return v
 }
 
-// specReader turns nodes into a specification and collects what is wrong.
+// specReader converts nodes to a specification and collects violations.
 type specReader struct {
 	v     Violations
 	lines map[string]int // by field
 }
 
-// fields goes through the fields of a table. set returns false for a name it
-// does not know.
+// fields calls set for the fields of a table. set returns false for an unknown name.
 func (r *specReader) fields(n *node, at string, known []string, set func(name, field string, n *node)) {
 	r.lines[at] = n.line
 	if n.kind != mapNode {
@@ -114,14 +114,14 @@ func (r *specReader) fields(n *node, at string, known []string, set func(name, f
 		case slices.Index(n.keys, name) < i:
 			r.v.add(field, "is set twice")
 		case n.items[i].kind == nullNode:
-			// As if it were not there.
+			// A null counts as absent.
 		default:
 			set(name, field, n.items[i])
 		}
 	}
 }
 
-// list goes through the items of a list.
+// list calls each for the items of a list.
 func (r *specReader) list(n *node, at string, each func(n *node, field string)) {
 	if n.kind != listNode {
 		r.v.add(at, "is %s, want a list", n.kind)
@@ -160,7 +160,7 @@ var paramFields = []string{"id", "module", "unit", "description", "kind", "min_v
 	"categories", "special_values", "array", "default_value"}
 
 func (r *specReader) param(n *node, at string) (p Param) {
-	// The kind first: it decides how numbers are read.
+	// Read the kind first: it determines how numbers are parsed.
 	kinded := false
 	for i := range n.keys {
 		if n.kind == mapNode && n.keys[i] == "kind" {
@@ -262,8 +262,8 @@ func (r *specReader) rule(n *node, at string) (out Rule) {
 	return out
 }
 
-// condition reads a comparison whose parameter is named by a field; other
-// fields go to more.
+// condition reads a comparison whose parameter is in the field named param; more
+// handles the other fields.
 func (r *specReader) condition(n *node, at, param string, more func(name, field string, n *node),
 	others ...string) (c Condition) {
 	r.fields(n, at, append(others, param, "op", "value", "values"), func(name, field string, n *node) {
@@ -320,8 +320,8 @@ func (r *specReader) linear(n *node, at string) *Linear {
 	return out
 }
 
-// text reads a text. Numbers and booleans count as what was written: an
-// ordinal parameter may list 2, 8, 32.
+// text reads a text. Numbers and booleans count as written: an ordinal parameter may
+// list 2, 8, 32.
 func (r *specReader) text(n *node, at string) string {
 	if n.kind != scalarNode {
 		r.v.add(at, "is %s, want text", n.kind)
@@ -336,8 +336,7 @@ func (r *specReader) bool(n *node, at string) bool {
 	return n.value.Bool()
 }
 
-// number reads a number; one of a duration parameter p may be a text such as
-// 10m.
+// number reads a number; for a duration parameter p it accepts texts such as 10m.
 func (r *specReader) number(n *node, at string, p *Param) float64 {
 	v := n.value
 	if p != nil && p.Kind == KindDuration {
@@ -358,7 +357,7 @@ func (r *specReader) int(n *node, at string) int {
 	return int(v)
 }
 
-// value reads a parameter's value, as text where the parameter has names.
+// value reads a parameter's value: a text if the parameter has names.
 func (r *specReader) value(n *node, at string, p *Param) Value {
 	switch {
 	case n.kind == scalarNode && p != nil && p.Kind.named():
@@ -374,11 +373,10 @@ func (r *specReader) value(n *node, at string, p *Param) Value {
 	return Nums(nums...)
 }
 
-// LoadConfig reads a configuration from YAML or JSON: values by parameter id,
-// or a document that has them under parameters, as the service answers. What
-// is not set or not allowed is projected, and changes lists what changed;
-// values may be written as [Space.Parse] reads them. A name that the space does
-// not have is an error.
+// LoadConfig reads a configuration from YAML or JSON: values by parameter id, or a
+// document with them under "parameters", as in the service's responses. Missing and
+// invalid values are projected, and changes lists the differences. Values may be
+// written as for [Space.Parse]. An unknown name is an error.
 func (s *Space) LoadConfig(text []byte) (c Config, changes []Change, err error) {
 	if len(text) > MaxDocument {
 		return Config{}, nil, Violations{{Field: "document",

@@ -18,7 +18,7 @@ func serving(t testing.TB) []byte {
 	return b
 }
 
-// A document says in YAML what the same space says in JSON.
+// TestLoad checks that YAML and JSON documents give equal spaces.
 func TestLoad(t *testing.T) {
 	s, err := Load(serving(t))
 	if err != nil {
@@ -59,7 +59,7 @@ func TestLoadedLadderEqualsItsJSON(t *testing.T) {
 	}
 }
 
-// Every mistake is named, with its field and line.
+// TestLoadErrors checks the field and line of every error.
 func TestLoadErrors(t *testing.T) {
 	const param = "parameters:\n  - {id: a, kind: int, min_value: 0, max_value: 5, default_value: 1}\n"
 	tests := []struct{ name, text, want string }{
@@ -143,8 +143,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// FuzzLoad feeds documents: what is accepted keeps a space's promises, and
-// reads back from its JSON as the same.
+// FuzzLoad checks the invariants of accepted documents and their JSON round trip.
 func FuzzLoad(f *testing.F) {
 	f.Add(serving(f))
 	b, err := os.ReadFile("testdata/ladder.json")
@@ -153,7 +152,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// The way a store reads it.
+		// As a store reads it.
 		if stored := new(Space); json.Unmarshal(b, stored) == nil {
 			if err := stored.Check(stored.Default()); err != nil {
 				t.Fatalf("accepted a space whose default is invalid: %v", err)

@@ -14,14 +14,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// node is a document's part, read from YAML or JSON, with its line.
+// node is a node of a YAML or JSON document.
 type node struct {
 	line  int
 	kind  nodeKind
-	value Value  // of a scalar: a number, true or false, or a text
+	value Value  // of a scalar: number, boolean or text
 	text  string // of a scalar, as written
 	keys  []string
-	items []*node // of a list, or the values of keys
+	items []*node // items of a list, or values of a table's keys
 }
 
 type nodeKind uint8
@@ -37,11 +37,11 @@ func (k nodeKind) String() string {
 	return [...]string{"nothing", "a single value", "a list", "a table of fields"}[k]
 }
 
-// maxDepth bounds how deep a document nests. A specification needs six levels.
+// maxDepth bounds the nesting of a document. A specification needs six levels.
 const maxDepth = 32
 
-// parseDocument reads YAML or JSON, recognised by its first character.
-// JSON is not read as YAML: it may have tabs and escapes that YAML refuses.
+// parseDocument parses YAML or JSON, distinguished by the first character. JSON has
+// its own parser because it may contain tabs and escapes that YAML refuses.
 func parseDocument(text []byte) (*node, error) {
 	if trimmed := bytes.TrimLeft(text, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(text) {
 		p := &jsonReader{text: text, dec: json.NewDecoder(bytes.NewReader(text)), line: 1}
@@ -62,8 +62,8 @@ func parseDocument(text []byte) (*node, error) {
 	return yamlNode(&root, 0)
 }
 
-// yamlNode converts one node. Aliases are refused: a few lines of them can
-// stand for billions.
+// yamlNode converts one node. Aliases are errors: a few lines of them can expand to
+// billions of nodes.
 func yamlNode(y *yaml.Node, depth int) (*node, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("line %d: nested more than %d levels deep", y.Line, maxDepth)
@@ -107,8 +107,8 @@ func yamlNode(y *yaml.Node, depth int) (*node, error) {
 
 var yamlNumber = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 
-// scalar reads what a YAML scalar holds. Numbers are decimal only: what YAML
-// 1.1 reads as octal or sexagesimal has surprised everyone.
+// scalar reads a YAML scalar. Numbers are decimal only: YAML 1.1's octal and
+// sexagesimal numbers are surprising.
 func (n *node) scalar(y *yaml.Node) error {
 	n.kind, n.text = scalarNode, y.Value
 	quoted := y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
@@ -131,11 +131,11 @@ func (n *node) scalar(y *yaml.Node) error {
 	return nil
 }
 
-// jsonReader builds nodes from the tokens of a valid JSON text.
+// jsonReader builds nodes from the tokens of a valid JSON document.
 type jsonReader struct {
 	text []byte
 	dec  *json.Decoder
-	at   int64 // up to where lines are counted
+	at   int64 // lines are counted up to this offset
 	line int
 }
 
@@ -174,7 +174,7 @@ func (r *jsonReader) value(depth int) (*node, error) {
 				if err != nil {
 					return nil, err
 				}
-				n.keys = append(n.keys, key.(string)) // the only token there can be
+				n.keys = append(n.keys, key.(string)) // the only possible token here
 			}
 			item, err := r.value(depth + 1)
 			if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// order sorts the parameters so that each comes after those that decide
-// whether it exists and how long it is. It reports cycles.
+// order sorts the parameters topologically: each comes after those that its activity
+// and length depend on. It reports cycles.
 func (s *Space) order(v *Violations) bool {
 	unitOf := make([]int, len(s.params))
 	for i := range unitOf {
@@ -55,13 +55,13 @@ func (s *Space) order(v *Violations) bool {
 	return true
 }
 
-// need is one reason why a parameter comes after another.
+// need is a dependency of a parameter on another.
 type need struct {
 	param, on int
 	rule      *Rule // nil: the array's length
 }
 
-// needs lists what the parameters of a unit come after.
+// needs returns the dependencies of a unit's parameters.
 func (s *Space) needs(u unit) (out []need) {
 	for _, i := range u.params {
 		if l := s.length[i]; l >= 0 {
@@ -74,15 +74,14 @@ func (s *Space) needs(u unit) (out []need) {
 	return out
 }
 
-// reportCycles says of each parameter that needs itself by what way, the
-// shortest there is.
+// reportCycles reports, for each parameter that depends on itself, a shortest cycle.
 func (s *Space) reportCycles(units []unit, unitOf []int, settled []bool, v *Violations) {
 	for start := range units {
 		if settled[start] {
 			continue
 		}
-		// Breadth first from start until it is met again. by holds the need
-		// through which a unit was reached.
+		// Breadth-first search from start until it reaches start again. by holds the
+		// dependency by which a unit was reached.
 		by := make([]*need, len(units))
 		from := make([]int, len(units))
 		queue := []int{start}
@@ -97,7 +96,7 @@ func (s *Space) reportCycles(units []unit, unitOf []int, settled []bool, v *Viol
 			}
 		}
 		if by[start] == nil {
-			continue // it only depends on a cycle, which is reported
+			continue // it depends on a cycle that is reported elsewhere
 		}
 		var steps []need
 		for u := start; ; {
@@ -106,7 +105,7 @@ func (s *Space) reportCycles(units []unit, unitOf []int, settled []bool, v *Viol
 				break
 			}
 		}
-		// Backwards: the last step comes first.
+		// The steps are in reverse order.
 		var text []string
 		for k := len(steps) - 1; k >= 0; k-- {
 			text = append(text, s.needText(steps[k]))

@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// Ordering makes values strictly increase: the elements of one array, or
-// several single parameters in the order listed (those not active are skipped).
-// The next value is at least the previous one times MinRatio and plus MinGap.
+// Ordering makes values strictly increase: the elements of one array, or several
+// single parameters in the order listed, without inactive ones. Each value is at
+// least the previous one times MinRatio, and at least the previous one plus MinGap.
 //
-// Projection: values are sorted, then each is raised just as far as the one
-// before it requires, and lowered where those after it would run out of room.
+// Projection: values are sorted, then each is raised as far as the one before it
+// requires, and lowered where those after it would otherwise not fit.
 type Ordering struct {
 	Params   []string `json:"params"`
 	MinRatio float64  `json:"min_ratio,omitempty"` // 0 means 1
 	MinGap   float64  `json:"min_gap,omitempty"`
 }
 
-// slack forgives the rounding of ratios and gaps: 1100 may follow 1000 at
-// ratio 1.1 though 1000*1.1 is a little more than 1100 in binary.
+// slack is the relative tolerance for rounding of ratios and gaps: 1100 may follow
+// 1000 at ratio 1.1 although 1000*1.1 is slightly more than 1100 in binary.
 const slack = 1e-9
 
-// after returns the least value that may follow prev, before slack.
+// after returns the least value that may follow prev, without slack.
 func (o *Ordering) after(prev float64) float64 {
 	return max(prev*max(o.MinRatio, 1), prev+o.MinGap)
 }
 
-// allows reports whether next may follow prev. It is monotone: whatever may
-// follow prev may follow anything smaller.
+// allows reports whether next may follow prev. It is monotone: if next may follow
+// prev, it may follow any smaller value.
 func (o *Ordering) allows(prev, next float64) bool {
 	least := o.after(prev)
 	if least >= 0 {
@@ -53,8 +53,8 @@ func (o *Ordering) lowest(p *Param, prev float64) float64 {
 		}
 		return p.level(k)
 	}
-	// A readable number a little above the bound, if there is one.
-	for _, v := range []float64{roundDigits(least, readable), roundDigits(least+math.Abs(least)*1e-5, readable), least} {
+	// Prefer a number with few digits slightly above the bound.
+	for _, v := range []float64{roundDigits(least, maxDigits), roundDigits(least+math.Abs(least)*1e-5, maxDigits), least} {
 		if o.allows(prev, v) {
 			return v
 		}
@@ -62,9 +62,8 @@ func (o *Ordering) lowest(p *Param, prev float64) float64 {
 	return math.Nextafter(least, math.Inf(1))
 }
 
-// highest returns the greatest value of p that next may follow, -Inf if there
-// is none. If round is set it returns the greatest with few digits, as far as
-// there is one.
+// highest returns the greatest value of p that next may follow, or -Inf. If round is
+// set, it prefers one with few digits.
 func (o *Ordering) highest(p *Param, next float64, round bool) float64 {
 	if !o.allows(p.Min, next) {
 		return math.Inf(-1)
@@ -82,7 +81,7 @@ func (o *Ordering) highest(p *Param, next float64, round bool) float64 {
 		return p.level(k)
 	}
 	if round {
-		for _, v := range []float64{roundDigits(most, readable), roundDigits(most-math.Abs(most)*1e-5, readable)} {
+		for _, v := range []float64{roundDigits(most, maxDigits), roundDigits(most-math.Abs(most)*1e-5, maxDigits)} {
 			if v >= p.Min && v <= p.Max && o.allows(v, next) {
 				return v
 			}
@@ -94,8 +93,8 @@ func (o *Ordering) highest(p *Param, next float64, round bool) float64 {
 	return most
 }
 
-// ceilings fills dst with the greatest value each of a chain of parameters may
-// have so that those after it still fit. It returns false if there is no room.
+// ceilings fills dst with the greatest value of each parameter of a chain that
+// leaves room for those after it. It returns false if there is no room.
 func (o *Ordering) ceilings(dst []float64, chain []*Param, round bool) bool {
 	for i := len(chain) - 1; i >= 0; i-- {
 		if i == len(chain)-1 {
@@ -120,10 +119,9 @@ func (o *Ordering) obeyed(vals []float64) bool {
 	return true
 }
 
-// arrange changes vals, each already a value of its parameter, until they obey
-// the ordering. Values that obey it already stay as they are. What it returns
-// has few digits wherever there is room for that, so that people can read it
-// and the unit cube can express it.
+// arrange changes vals, each a valid value of its parameter, until they obey the
+// ordering, and reports whether it changed any. Where there is room, the results
+// have few digits, so that the unit cube can represent them.
 func (o *Ordering) arrange(vals []float64, chain []*Param) (changed bool) {
 	if o.obeyed(vals) {
 		return false
@@ -144,7 +142,7 @@ func (o *Ordering) arrange(vals []float64, chain []*Param) (changed bool) {
 	return true
 }
 
-// String says what the ordering asks for.
+// String describes the ordering.
 func (o *Ordering) String() string {
 	text := strings.Join(o.Params, " < ") + " increase"
 	if len(o.Params) == 1 {

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Kind says what a parameter's values are.
+// Kind is the kind of a parameter's values.
 type Kind uint8
 
-// The kinds of parameter.
+// The kinds of parameters.
 const (
 	KindFloat Kind = iota
 	KindInt
 	KindBool
 	KindCategorical
-	KindDuration // seconds
-	KindOrdinal  // names that have an order, such as low, medium, high
+	KindDuration // in seconds
+	KindOrdinal  // ordered names, such as low, medium, high
 )
 
 var kindNames = []string{"float", "int", "bool", "categorical", "duration", "ordinal"}
@@ -32,7 +32,7 @@ func (k Kind) String() string {
 	return "kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// MarshalText writes the kind's name.
+// MarshalText returns the kind's name.
 func (k Kind) MarshalText() ([]byte, error) {
 	if int(k) >= len(kindNames) {
 		return nil, fmt.Errorf("space: unknown parameter kind %d", k)
@@ -40,7 +40,7 @@ func (k Kind) MarshalText() ([]byte, error) {
 	return []byte(kindNames[k]), nil
 }
 
-// UnmarshalText reads the kind's name.
+// UnmarshalText parses the kind's name.
 func (k *Kind) UnmarshalText(b []byte) error {
 	i := slices.Index(kindNames, string(b))
 	if i < 0 {
@@ -52,58 +52,57 @@ func (k *Kind) UnmarshalText(b []byte) error {
 
 func (k Kind) numeric() bool { return k == KindFloat || k == KindInt || k == KindDuration }
 
-// named reports whether values are names out of a list.
+// named reports whether values are names from a list.
 func (k Kind) named() bool { return k == KindCategorical || k == KindOrdinal }
 
-// Param is one thing that can be set.
+// Param is one parameter.
 type Param struct {
 	ID          string `json:"id"`
 	Module      string `json:"module,omitempty"` // admission, scheduling, placement or workload
-	Unit        string `json:"unit,omitempty"`   // for people; durations are in seconds whatever it says
+	Unit        string `json:"unit,omitempty"`   // for display; durations are always in seconds
 	Description string `json:"description,omitempty"`
 	Kind        Kind   `json:"kind"`
 
-	// Min and Max bound numbers and the elements of arrays, both included.
+	// Min and Max bound numbers and array elements, inclusive.
 	Min float64 `json:"min_value,omitempty"`
 	Max float64 `json:"max_value,omitempty"`
-	// Step allows only Min, Min+Step, ... Max. 0 means 1 for integers and any
-	// value for the others.
+	// Step restricts values to Min, Min+Step, ... Max. Zero means 1 for integers and
+	// no restriction for other kinds.
 	Step float64 `json:"step,omitempty"`
-	// Log searches orders of magnitude rather than values; Min must be above 0.
+	// Log searches on a log scale; Min must be above 0.
 	Log bool `json:"log,omitempty"`
 
-	// Categories are the names of a categorical parameter, or of an ordinal one
-	// from the least to the greatest.
+	// Categories are the names of a categorical parameter, or of an ordinal one in
+	// ascending order.
 	Categories []string  `json:"categories,omitempty"`
 	Special    []Special `json:"special_values,omitempty"`
 	// Array makes the parameter a list of numbers of this Kind.
 	Array *Array `json:"array,omitempty"`
 
-	// Default is the safe value. It is required.
+	// Default is the value of the default configuration. It is required.
 	Default Value `json:"default_value"`
 }
 
-// Special is a value outside [Min, Max] with a meaning of its own, such as
-// 0 for "off".
+// Special is a value outside [Min, Max] with its own meaning, such as 0 for "off".
 type Special struct {
 	Value float64 `json:"value"`
 	Name  string  `json:"name,omitempty"`
-	// Weight is the share of samples that get this value. 0 means 0.1: often
-	// enough to be met within ten samples, rare enough to leave the range.
+	// Weight is the share of the unit interval for this value. Zero means 0.1: about
+	// one in ten samples, which leaves most to the range.
 	Weight float64 `json:"weight,omitempty"`
 }
 
 const defaultSpecialWeight = 0.1
 
-// Array says how long a list is: the integer parameter Length plus Offset. Max
-// is the longest it can become, and the number of dimensions it is searched in.
+// Array defines the length of a list: the integer parameter Length plus Offset. Max
+// is the greatest length and the number of dimensions.
 type Array struct {
 	Length string `json:"length"`
 	Offset int    `json:"offset,omitempty"`
 	Max    int    `json:"max_length"`
 }
 
-// grid returns the distance between values, 0 where any value is allowed.
+// grid returns the distance between values, 0 for a continuous range.
 func (p *Param) grid() float64 {
 	if p.Kind == KindInt && p.Step == 0 {
 		return 1
@@ -111,13 +110,13 @@ func (p *Param) grid() float64 {
 	return p.Step
 }
 
-// levels returns how many values a gridded range has.
+// levels returns the number of values of a gridded range.
 func (p *Param) levels() int {
 	return int(math.Round((p.Max-p.Min)/p.grid())) + 1
 }
 
-// count returns how many values the range of a finite p has, and place the
-// number of one of them.
+// count returns the number of values in the range of a finite p, and place the index
+// of one of them.
 func (p *Param) count() int {
 	if p.grid() == 0 {
 		return 1
@@ -132,8 +131,8 @@ func (p *Param) place(v float64) int {
 	return int(math.Round((v - p.Min) / p.grid()))
 }
 
-// level returns value number k of the grid. Multiples of steps such as 0.1
-// are cleaned of their binary dust, so that 0.3 is written 0.3.
+// level returns value k of the grid. It rounds multiples of steps such as 0.1, so
+// that 0.3 is exactly 0.3.
 func (p *Param) level(k int) float64 {
 	switch n := p.levels(); {
 	case k <= 0:
@@ -148,7 +147,7 @@ func (p *Param) level(k int) float64 {
 	return roundDigits(v, 12)
 }
 
-// snap returns the allowed number nearest to a finite v.
+// snap returns the valid number nearest to a finite v.
 func (p *Param) snap(v float64) float64 {
 	v = min(max(v, p.Min), p.Max)
 	if p.grid() == 0 {
@@ -166,7 +165,7 @@ func (p *Param) special(v float64) *Special {
 	return nil
 }
 
-// want returns the kind of Value the parameter holds.
+// want returns the kind of Value that the parameter holds.
 func (p *Param) want() valueKind {
 	switch {
 	case p.Array != nil:
@@ -179,8 +178,8 @@ func (p *Param) want() valueKind {
 	return numberValue
 }
 
-// fault says what is wrong with v as a value of p on its own, "" if nothing.
-// Lengths of arrays and rules are not looked at.
+// fault describes what is wrong with v as a value of p, "" if nothing. It ignores
+// array lengths and rules.
 func (p *Param) fault(v Value) string {
 	if v.kind != p.want() {
 		return fmt.Sprintf("is %s, want %s", v.kind, p.want())
@@ -196,7 +195,7 @@ func (p *Param) fault(v Value) string {
 	return ""
 }
 
-// numberFault says what is wrong with one number of p.
+// numberFault describes what is wrong with one number of p, "" if nothing.
 func (p *Param) numberFault(v float64) string {
 	switch {
 	case p.special(v) != nil:
@@ -211,8 +210,7 @@ func (p *Param) numberFault(v float64) string {
 	return ""
 }
 
-// Range describes what may be set, for people: "60 to 1e+06 GPU-s" or
-// "one of fifo, las".
+// Range describes the valid values: "60 to 1e+06 GPU-s" or "one of fifo, las".
 func (p *Param) Range() string {
 	switch p.Kind {
 	case KindBool:
@@ -245,8 +243,8 @@ func (p *Param) Range() string {
 	return b.String()
 }
 
-// Format writes a value of p as people do and as [Space.Parse] reads it:
-// durations with their unit, special values by name.
+// Format formats a value of p in the form that [Space.Parse] accepts: durations with
+// their unit, special values by name.
 func (p *Param) Format(v Value) string {
 	if v.kind == numberValue {
 		if s := p.special(v.num); s != nil && s.Name != "" {
@@ -259,7 +257,7 @@ func (p *Param) Format(v Value) string {
 	return v.String()
 }
 
-// formatSeconds writes whole seconds as 90m or 1h0m30s and others as a number.
+// formatSeconds formats whole seconds as 90m or 1h0m30s, and others as a number.
 func formatSeconds(v float64) string {
 	if v != math.Trunc(v) || math.Abs(v) > 1e9 {
 		return formatNumber(v)
@@ -274,8 +272,8 @@ func formatSeconds(v float64) string {
 	return s
 }
 
-// parseNumber reads one number of p: a number, a duration such as 10m, or the
-// name of a special value.
+// parseNumber parses one number of p: a number, a duration such as 10m, or the name
+// of a special value.
 func (p *Param) parseNumber(s string) (float64, bool) {
 	s = strings.TrimSpace(s)
 	for _, special := range p.Special {
@@ -294,7 +292,7 @@ func (p *Param) parseNumber(s string) (float64, bool) {
 	return 0, false
 }
 
-// parse reads a value of p as people write it.
+// parse parses a value of p.
 func (p *Param) parse(s string) (Value, bool) {
 	s = strings.TrimSpace(s)
 	switch {
@@ -329,8 +327,8 @@ func (p *Param) parse(s string) (Value, bool) {
 	return Num(n), ok
 }
 
-// normalise turns text that stands for a number ("10m", "off") into the number
-// and leaves everything else alone.
+// normalise converts text that stands for a number ("10m", "off") and returns any
+// other value unchanged.
 func (p *Param) normalise(v Value) Value {
 	if v.kind == textValue && p.want() == numberValue {
 		if n, ok := p.parseNumber(v.text); ok {

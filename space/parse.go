@@ -13,10 +13,10 @@ import (
 //
 //	queues=4  queue_thresholds=3250,7200,20000  starve_limit=off  lease=10m
 //
-// What was not assigned follows: arrays are extended or cut to their length,
-// parameters that become active get their defaults. What was assigned must
-// stand as it is; if it cannot, the error is a [Violations] that names the
-// parameter and what it may be.
+// Unassigned parameters adapt: arrays are extended or cut to their length, and
+// parameters that become active take their defaults. Assigned values must be valid
+// as they are; otherwise the error is a [Violations] that names the parameter and
+// its valid values.
 func (s *Space) Parse(base Config, sets []string) (Config, error) {
 	var v Violations
 	raw := make([]Value, len(s.params))
@@ -68,8 +68,8 @@ func (s *Space) Parse(base Config, sets []string) (Config, error) {
 	return c, s.Check(c)
 }
 
-// explain says why parameter i could not keep its raw value beside the values
-// that everything else was given.
+// explain returns why parameter i could not keep its raw value beside the values of
+// the other parameters.
 func (s *Space) explain(i int, raw, values []Value) Violations {
 	with := Config{space: s, values: append([]Value(nil), values...)}
 	with.values[i] = raw[i]
@@ -95,9 +95,9 @@ func (s *Space) ids() []string {
 	return ids
 }
 
-// ParseJSON reads a configuration as [Config.MarshalJSON] writes it; durations
-// may also be texts such as "10m" and special values their names. Nothing is
-// completed or corrected: the configuration must be whole and valid.
+// ParseJSON parses a configuration in the form of [Config.MarshalJSON]; durations
+// may also be texts such as "10m", and special values their names. The configuration
+// must be complete and valid: nothing is corrected.
 func (s *Space) ParseJSON(b []byte) (Config, error) {
 	var v Violations
 	values := make([]Value, len(s.params))
@@ -110,7 +110,7 @@ func (s *Space) ParseJSON(b []byte) (Config, error) {
 		if err != nil {
 			return Config{}, Violations{{Field: "configuration", Description: err.Error()}}
 		}
-		id := key.(string) // the only token there can be before a colon
+		id := key.(string) // the only possible token before a colon
 		var x Value
 		if err := dec.Decode(&x); err != nil {
 			return Config{}, Violations{{Field: id, Description: err.Error()}}
@@ -141,19 +141,19 @@ func (s *Space) ParseJSON(b []byte) (Config, error) {
 	return c, nil
 }
 
-// document is a space as JSON.
+// document is the JSON form of a space.
 type document struct {
 	Parameters []Param `json:"parameters"`
 	Rules      []Rule  `json:"rules,omitempty"`
 }
 
-// MarshalJSON writes the specification, which UnmarshalJSON reads.
+// MarshalJSON returns the specification in the form that UnmarshalJSON parses.
 func (s *Space) MarshalJSON() ([]byte, error) {
 	return json.Marshal(document{Parameters: s.params, Rules: s.rules})
 }
 
 // Digest returns the SHA-256 of the specification's JSON in hexadecimal. It
-// names the space in logs, caches and stored searches.
+// identifies the space in logs, caches and stored searches.
 func (s *Space) Digest() string {
 	b, err := s.MarshalJSON()
 	if err != nil {
@@ -163,8 +163,8 @@ func (s *Space) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// UnmarshalJSON reads and checks a specification; unknown fields are errors.
-// It must not be used on a space that already has configurations.
+// UnmarshalJSON parses and checks a specification; unknown fields are errors. It
+// must not be called on a space that already has configurations.
 func (s *Space) UnmarshalJSON(b []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()

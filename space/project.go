@@ -5,27 +5,26 @@ import (
 	"slices"
 )
 
-// Source gives raw values by parameter id. A [Config] is one, and so is
-// [Values].
+// Source provides raw values by parameter id. [Config] and [Values] implement it.
 type Source interface{ Get(id string) Value }
 
-// Values is a Source made of a map.
+// Values is a map of values that implements [Source].
 type Values map[string]Value
 
 // Get returns the value of id, zero if there is none.
 func (v Values) Get(id string) Value { return v[id] }
 
-// Change is one value that Project had to alter.
+// Change is one value that Project changed.
 type Change struct {
 	Param string `json:"param"`
 	From  Value  `json:"from"`
 	To    Value  `json:"to"`
-	// Rule is the id of the rule that asked for it, or one of missing, type,
+	// Rule is the id of the rule that required the change, or one of missing, type,
 	// range, step and length for the parameter's own limits.
 	Rule string `json:"rule"`
 }
 
-// Reasons of a Change that no rule asked for.
+// Values of Change.Rule without a rule.
 const (
 	changeMissing = "missing"
 	changeType    = "type"
@@ -34,16 +33,16 @@ const (
 	changeLength  = "length"
 )
 
-// Project returns a valid configuration close to raw, and what it changed.
-// It accepts anything: missing values and values of the wrong type become the
-// default, numbers move to the nearest allowed one, arrays are cut or extended
-// to their length, every rule that is broken is applied as its kind says
-// ([Activation], [Ordering], [Linear], [Forbidden]), and unknown names are
-// ignored. A valid configuration comes back unchanged.
+// Project returns a valid configuration close to raw, and the changes. It accepts
+// any input: missing values and values of the wrong type become the default, numbers
+// move to the nearest valid one, arrays are cut or extended to their length, broken
+// rules are applied as their kind defines ([Activation], [Ordering], [Linear],
+// [Forbidden]), and unknown names are ignored. A valid configuration is returned
+// unchanged.
 //
-// Rules that pull against each other are applied in turn, harder each time. If
-// that ends nowhere, the parameters of the rules still broken take their
-// defaults, and at the very last all do: so there is always an answer.
+// Conflicting rules are applied in turn, with growing margins. If that does not
+// converge, the parameters of the rules still broken take their defaults, and
+// finally all parameters do, so that there is always a result.
 func (s *Space) Project(raw Source) (Config, []Change) {
 	from := make([]Value, len(s.params))
 	for i := range s.params {
@@ -70,8 +69,8 @@ func (s *Space) project(raw []Value) (values []Value, why []string) {
 	return values, why
 }
 
-// settle applies everything but linear and forbidden rules, which obey only
-// once the values they compare are known.
+// settle applies all rules but the linear and forbidden ones, which need the settled
+// values.
 func (s *Space) settle(raw []Value) (values []Value, why []string) {
 	values = make([]Value, len(s.params))
 	why = make([]string, len(s.params))
@@ -93,7 +92,8 @@ func (s *Space) settle(raw []Value) (values []Value, why []string) {
 	return values, why
 }
 
-// projectOne makes raw a value that parameter i allows on its own.
+// projectOne returns the valid value of parameter i for raw, and the reason if it
+// differs.
 func (s *Space) projectOne(i int, raw Value, values []Value) (Value, string) {
 	p := &s.params[i]
 	raw = p.normalise(raw)
@@ -118,7 +118,7 @@ func (s *Space) projectOne(i int, raw Value, values []Value) (Value, string) {
 	return raw, ""
 }
 
-// projectNumber moves v to the nearest allowed number.
+// projectNumber returns the valid number nearest to v.
 func (p *Param) projectNumber(v, fallback float64) (float64, string) {
 	switch {
 	case p.special(v) != nil:
@@ -131,8 +131,7 @@ func (p *Param) projectNumber(v, fallback float64) (float64, string) {
 	return p.snap(v), changeStep
 }
 
-// projectArray cuts or extends a list to its length and makes each element
-// allowed.
+// projectArray cuts or extends a list to its length and projects each element.
 func (s *Space) projectArray(i int, raw Value, values []Value) (Value, string) {
 	p, want := &s.params[i], s.arrayLength(i, values)
 	nums, why := raw.nums, ""
@@ -162,9 +161,9 @@ func (s *Space) projectArray(i int, raw Value, values []Value) (Value, string) {
 	return Value{kind: listValue, nums: out}, why
 }
 
-// extend returns the next element of a list that became longer: the default's
-// where that continues upwards, otherwise the step (on a log scale the ratio)
-// between the last two, repeated.
+// extend returns the next element of a list: the default's if it is greater than the
+// last one, otherwise the last one plus the last step (on a log scale, times the
+// last ratio).
 func (p *Param) extend(nums []float64) float64 {
 	n := len(nums)
 	if d := p.Default.nums; n < len(d) && (n == 0 || d[n] > nums[n-1]) {
@@ -189,15 +188,15 @@ func (p *Param) extend(nums []float64) float64 {
 		}
 		v = nums[n-1] + gap
 	}
-	return p.snap(roundDigits(min(max(v, p.Min), p.Max), readable))
+	return p.snap(roundDigits(min(max(v, p.Min), p.Max), maxDigits))
 }
 
-// projectOrder applies an ordering to the active values of a unit.
+// projectOrder applies a unit's ordering to its active values.
 func (s *Space) projectOrder(u unit, values []Value, why []string) {
 	o, id := u.ordering.Ordering, u.ordering.ID
 	var chain []*Param
 	if i := u.params[0]; s.params[i].Array != nil {
-		nums := values[i].nums // made by projectArray, so ours to change
+		nums := values[i].nums // allocated by projectArray, so safe to modify
 		for range nums {
 			chain = append(chain, &s.params[i])
 		}

@@ -90,7 +90,7 @@ func TestTextAndJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// Orderings are monotone in what they allow; projection relies on it.
+// TestOrderingIsMonotone checks the monotonicity that projection relies on.
 func TestOrderingIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		num := rapid.Float64Range(-1e6, 1e6)
@@ -105,8 +105,8 @@ func TestOrderingIsMonotone(t *testing.T) {
 	})
 }
 
-// Whatever numbers a specification holds, New either refuses it or the space
-// keeps its promises.
+// TestExtremeSpecifications checks that New refuses a specification with extreme
+// numbers or returns a space that keeps its invariants.
 func TestExtremeSpecifications(t *testing.T) {
 	extreme := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, 1, -1, 3, 0.1, 1e-300, 5e-324, 1e15, 1 << 53, 1e300, math.MaxFloat64, -math.MaxFloat64, math.Inf(1), math.NaN()}))
 	accepted := 0

@@ -5,21 +5,20 @@ import (
 	"slices"
 )
 
-// Linear and forbidden rules span parameters that are settled one by one, so they
-// are applied after everything else, and everything else again after them.
+// Linear and forbidden rules span several units, so they are applied to settled
+// values, and every repair settles the values again.
 
 const (
-	// maxRepairs bounds how often each rule is applied: a linear rule once alone and
-	// then with each of the margins, the last of which is the defaults. If the rule is
-	// still broken after that, another kind of rule undoes the repair.
+	// maxRepairs is the number of times each rule is applied: a linear rule once
+	// alone, then with each margin, the last of which reaches the defaults. If the
+	// rule is broken after that, a rule of another kind undoes the repair.
 	maxRepairs = 1 + len(margins)
 	// maxSettles bounds the repairs of all rules together, for specifications with
-	// hundreds of them.
+	// hundreds of rules.
 	maxSettles = 200
 )
 
-// firstBroken returns the first linear or forbidden rule that values break, -1
-// if there is none.
+// firstBroken returns the first linear or forbidden rule that values break, or -1.
 func (s *Space) firstBroken(values []Value) int {
 	for _, r := range s.across {
 		if !s.obeys(&s.rules[r], values) {
@@ -29,13 +28,14 @@ func (s *Space) firstBroken(values []Value) int {
 	return -1
 }
 
-// repair makes settled values obey the rules from the broken one on.
+// repair makes settled values obey all rules; broken is the first rule that they
+// break.
 func (s *Space) repair(raw, values []Value, why []string, broken int) ([]Value, []string) {
-	if out, reasons, ok := s.mend(raw, values, why, broken); ok {
+	if out, reasons, ok := s.applyBroken(raw, values, why, broken); ok {
 		return out, reasons
 	}
-	// The repairs undo each other: reset the parameters that a broken rule names to
-	// their defaults, then those of the rules which that breaks, and so on.
+	// The repairs undo each other: reset the parameters that a broken rule depends on
+	// to their defaults, then those of the rules that this breaks, and so on.
 	kept := slices.Clone(raw)
 	values, why = s.settle(raw)
 	for range s.across {
@@ -43,7 +43,7 @@ func (s *Space) repair(raw, values []Value, why []string, broken int) ([]Value, 
 		if r < 0 {
 			return values, why
 		}
-		for _, i := range s.named(&s.rules[r]) {
+		for _, i := range s.dependencies(&s.rules[r]) {
 			kept[i] = s.params[i].Default
 		}
 		values, why = s.settle(kept)
@@ -63,17 +63,17 @@ func (s *Space) repair(raw, values []Value, why []string, broken int) ([]Value, 
 	return slices.Clone(s.initial.values), why
 }
 
-// mend applies broken rules one after the other until none is broken; ok is false
-// if the attempts run out.
-func (s *Space) mend(raw, values []Value, why []string, broken int) (out []Value, reasons []string, ok bool) {
+// applyBroken applies broken rules one after another until none is broken; ok is
+// false if the attempts run out or a forbidden combination has no escape.
+func (s *Space) applyBroken(raw, values []Value, why []string, broken int) (out []Value, reasons []string, ok bool) {
 	attempts := make([]int, len(s.rules))
-	by := make([]string, len(s.params)) // the rule that moved a value
+	by := make([]string, len(s.params)) // rule that changed the value
 	current := slices.Clone(raw)
 	for range min(maxRepairs*len(s.across), maxSettles) {
 		r := &s.rules[broken]
 		moved := slices.Clone(values)
 		if n := attempts[broken]; r.Linear != nil {
-			// A rule that is broken again conflicts with another: move both.
+			// A rule that is broken again conflicts with another: move the values of both.
 			if n == 0 || !s.lowerAll(moved, n-1) {
 				s.lower(r.Linear, moved, n)
 			}
@@ -101,8 +101,9 @@ func (s *Space) mend(raw, values []Value, why []string, broken int) (out []Value
 	return nil, nil, false
 }
 
-// evade changes a value so that one condition of the combination no longer holds:
-// the attempt-th that can be changed, from the last on.
+// evade changes a value so that a condition of the combination no longer holds: the
+// attempt-th changeable condition, from the last one, cyclically. It returns false
+// if none is changeable.
 func (s *Space) evade(f *Forbidden, values []Value, attempt int) bool {
 	var choices []int
 	for k := len(f.All) - 1; k >= 0; k-- {
@@ -121,9 +122,9 @@ func (s *Space) evade(f *Forbidden, values []Value, attempt int) bool {
 	return true
 }
 
-// named lists the parameters of a linear or forbidden rule and those whose
-// values decide whether they exist, how long they are or where they may lie.
-func (s *Space) named(r *Rule) []int {
+// dependencies returns the parameters of a linear or forbidden rule and those that
+// determine their activity, length or ordering.
+func (s *Space) dependencies(r *Rule) []int {
 	var out []int
 	listed := make([]bool, len(s.params))
 	var add func(i int)

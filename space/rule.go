@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Rule is one dependency between parameters. Exactly one of Activation,
-// Ordering, Linear and Forbidden is set. Each says how Project makes a
-// configuration obey it; [Rule.Projection] has it for people.
+// Rule is one constraint between parameters. Exactly one of Activation, Ordering,
+// Linear and Forbidden is set. Each kind defines its projection; [Rule.Projection]
+// describes it.
 type Rule struct {
 	ID          string      `json:"id"`
 	Description string      `json:"description,omitempty"`
@@ -18,7 +18,7 @@ type Rule struct {
 	Forbidden   *Forbidden  `json:"forbidden,omitempty"`
 }
 
-// kinds counts how many of the alternatives are set.
+// kinds returns the number of kinds that are set.
 func (r *Rule) kinds() (n int) {
 	for _, set := range []bool{r.Activation != nil, r.Ordering != nil, r.Linear != nil, r.Forbidden != nil} {
 		if set {
@@ -28,7 +28,7 @@ func (r *Rule) kinds() (n int) {
 	return n
 }
 
-// String says what the rule asks for, for people.
+// String describes the rule.
 func (r *Rule) String() string {
 	switch {
 	case r.Activation != nil:
@@ -44,7 +44,7 @@ func (r *Rule) String() string {
 	return ""
 }
 
-// Projection says what becomes of a configuration that breaks the rule.
+// Projection describes how a configuration that breaks the rule is projected.
 func (r *Rule) Projection() string {
 	switch {
 	case r.Activation != nil:
@@ -59,12 +59,11 @@ func (r *Rule) Projection() string {
 	return ""
 }
 
-// Activation makes Param exist only while "When Op Value" holds. Several
-// activations of one parameter must all hold, and a condition on a parameter
-// that is itself not active does not hold.
+// Activation makes Param active only while "When Op Value" holds. All activations of
+// a parameter must hold, and a condition on an inactive parameter does not hold.
 //
-// Projection: a parameter that is not active is removed; one that becomes
-// active without a value gets its default.
+// Projection: an inactive parameter's value is removed; a parameter that becomes
+// active without a value takes its default.
 type Activation struct {
 	Param string `json:"param"`
 	When  string `json:"when"`
@@ -78,18 +77,16 @@ func (a *Activation) condition() Condition {
 	return Condition{Param: a.When, Op: a.Op, Value: a.Value, Values: a.Values}
 }
 
-// Forbidden rules out a combination: not all of the conditions may hold at
-// once.
+// Forbidden excludes a combination: its conditions must not all hold.
 //
-// Projection: the parameter of the last condition moves to the nearest value
-// that does not meet it (a category goes to its default, or to the nearest in
-// its list); where there is none, or that breaks another rule, the condition
-// before it is tried.
+// Projection: the parameter of the last condition moves to the nearest value that
+// does not meet it (a category to its default, or to the nearest name in its list).
+// If there is none, or if it breaks another rule, the condition before is tried.
 type Forbidden struct {
 	All []Condition `json:"all"`
 }
 
-// String is the combination: a = x and b > 1.
+// String returns the combination as text, such as "a = x and b > 1".
 func (f *Forbidden) String() string {
 	parts := make([]string, len(f.All))
 	for i := range f.All {
@@ -98,7 +95,7 @@ func (f *Forbidden) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// clone returns a copy that shares nothing with r.
+// clone returns a deep copy.
 func (r Rule) clone() Rule {
 	if r.Activation != nil {
 		a := *r.Activation

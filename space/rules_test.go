@@ -42,7 +42,7 @@ func must(t testing.TB, params []Param, rules ...Rule) *Space {
 	return s
 }
 
-// What each rule says about its projection, seen on values that break it.
+// TestProjectionOfRules projects values that break each kind of rule.
 func TestProjectionOfRules(t *testing.T) {
 	off := num("limit", 1, 10, 2)
 	off.Special = []Special{{Value: 0, Name: "off"}}
@@ -112,7 +112,8 @@ func TestProjectionOfRules(t *testing.T) {
 	}
 }
 
-// Where rules leave nothing but the default, that is what anything becomes.
+// TestProjectionToTheOnlyConfiguration projects onto a space whose only valid
+// configuration is the default.
 func TestProjectionToTheOnlyConfiguration(t *testing.T) {
 	params := []Param{whole("a", 0, 3, 1), whole("b", 0, 3, 2), one("k", "x", "x", "y", "z")}
 	var rules []Rule
@@ -154,7 +155,7 @@ func TestCheckNamesTheRule(t *testing.T) {
 	}
 }
 
-// Every rule can be read, and says what it does.
+// TestRuleTexts checks the descriptions of rules and of their projections.
 func TestRuleTexts(t *testing.T) {
 	for want, r := range map[string]Rule{
 		"b exists while a > 1": activation("r", "b", "a", Greater, Num(1)),
@@ -169,8 +170,8 @@ func TestRuleTexts(t *testing.T) {
 	}
 }
 
-// A space that nothing satisfies is refused with the reason; one with a bad
-// default is told what would do.
+// TestUnsatisfiable checks that an unsatisfiable space is refused with the reason, and
+// that the error about a bad default suggests a valid one.
 func TestUnsatisfiable(t *testing.T) {
 	three := []Param{num("a", 0, 10, 0), num("b", 0, 10, 0), num("c", 0, 10, 0)}
 	tests := []struct {
@@ -209,7 +210,7 @@ func TestUnsatisfiable(t *testing.T) {
 	}
 }
 
-func TestCyclesAreTold(t *testing.T) {
+func TestCyclesAreReported(t *testing.T) {
 	list := num("list", 0, 10, 0)
 	list.Array, list.Default = &Array{Length: "n", Max: 3}, Nums(1)
 	tests := []struct {
@@ -238,9 +239,9 @@ func TestCyclesAreTold(t *testing.T) {
 	}
 }
 
-// TestLinearRulesEnd: linear rules alone are mended by moving values, never by
-// giving up for the defaults, however they conflict: the last of the margins is the
-// defaults. No value moves back beyond them.
+// TestLinearRulesEnd checks that conflicting linear rules alone are resolved by
+// moving values, without the final fallback to the defaults: the last margin reaches
+// the defaults. No value moves beyond them.
 func TestLinearRulesEnd(t *testing.T) {
 	tried := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -275,8 +276,8 @@ func TestLinearRulesEnd(t *testing.T) {
 			return
 		}
 		tried++
-		if _, _, ok := s.mend(raw, values, why, broken); !ok {
-			t.Fatalf("the rules %v are not mended from %v", rules, values)
+		if _, _, ok := s.applyBroken(raw, values, why, broken); !ok {
+			t.Fatalf("the rules %v are not resolved from %v", rules, values)
 		}
 	})
 	if tried < 10 && !testing.Short() {
@@ -284,7 +285,7 @@ func TestLinearRulesEnd(t *testing.T) {
 	}
 }
 
-// TestLinearMovesNoFurtherThanNeeded: a single rule is met to six digits.
+// TestLinearMovesNoFurtherThanNeeded checks that a single rule is met to six digits.
 func TestLinearMovesNoFurtherThanNeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.Float64Range(.1, 5).Draw(t, "coefficient")

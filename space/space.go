@@ -2,38 +2,38 @@ package space
 
 import "slices"
 
-// Space is a checked list of parameters and rules. It is immutable and safe
-// for concurrent use.
+// Space is a valid list of parameters and rules. It is immutable and safe for
+// concurrent use.
 type Space struct {
 	params []Param
 	rules  []Rule
 
 	index   map[string]int
-	active  [][]condition // by parameter: all must hold
-	ordered []bool        // by parameter: some ordering holds it
+	active  [][]condition // by parameter: conditions that must all hold
+	ordered []bool        // by parameter: it has an ordering
 	length  []int         // by parameter: index of the array's length parameter, -1 for none
-	units   []unit        // in the order values must be settled
-	across  []int         // linear and forbidden rules
+	units   []unit        // in dependency order
+	across  []int         // indices of linear and forbidden rules
 	dims    []Dim
 	initial Config
 }
 
-// condition is what an activation compares, with its parameter looked up.
+// condition is an activation's condition with the index of its parameter.
 type condition struct {
 	Condition
 	on   int
 	rule *Rule
 }
 
-// unit is a group of parameters whose values are settled together: the
-// parameters of one ordering, or a single one.
+// unit is a group of parameters that are set together: those of one ordering, or a
+// single one.
 type unit struct {
 	params   []int
 	ordering *Rule
 }
 
-// New checks a specification and returns its space. The error is a
-// [Violations] that lists everything wrong with it.
+// New checks a specification and returns its space. The error is a [Violations] that
+// lists everything wrong with it.
 func New(params []Param, rules []Rule) (*Space, error) {
 	s := &Space{index: make(map[string]int, len(params))}
 	for _, p := range params {
@@ -61,14 +61,14 @@ func New(params []Param, rules []Rule) (*Space, error) {
 	return s, nil
 }
 
-// Params returns the parameters in order. What they point to belongs to the
+// Params returns the parameters in order. Slices and pointers in them belong to the
 // space and must not be modified; the same holds for Rules and Param.
 func (s *Space) Params() []Param { return slices.Clone(s.params) }
 
 // Rules returns the rules in order.
 func (s *Space) Rules() []Rule { return slices.Clone(s.rules) }
 
-// Param returns one parameter.
+// Param returns the named parameter and whether it exists.
 func (s *Space) Param(id string) (Param, bool) {
 	i, ok := s.index[id]
 	if !ok {
@@ -77,10 +77,10 @@ func (s *Space) Param(id string) (Param, bool) {
 	return s.params[i], true
 }
 
-// Default returns the configuration of all defaults.
+// Default returns the configuration of default values.
 func (s *Space) Default() Config { return s.initial }
 
-// isActive reports whether parameter i exists given the values settled so far.
+// isActive reports whether parameter i is active given the values set so far.
 func (s *Space) isActive(i int, values []Value) bool {
 	if l := s.length[i]; l >= 0 && values[l].IsZero() {
 		return false
@@ -93,7 +93,7 @@ func (s *Space) isActive(i int, values []Value) bool {
 	return true
 }
 
-// arrayLength returns how long array i must be.
+// arrayLength returns the required length of array i.
 func (s *Space) arrayLength(i int, values []Value) int {
 	a := s.params[i].Array
 	return min(max(values[s.length[i]].Int()+a.Offset, 0), a.Max)

@@ -153,8 +153,8 @@ func TestParseJSONIsStrict(t *testing.T) {
 	}
 }
 
-// The canonical text and hash are stored and compared across versions, so
-// they must never change.
+// TestCanonicalIsPinned pins the canonical text and hash, which are stored and
+// compared across versions.
 func TestCanonicalIsPinned(t *testing.T) {
 	s := tiresias(t)
 	c := s.Default()
@@ -186,8 +186,8 @@ func TestCheckIsIndependent(t *testing.T) {
 	}
 }
 
-// Equal bins: every level of a small range gets the same share of the cube,
-// and special values get their weight.
+// TestDecodeShares checks that every level of a small range has the same share of the
+// cube, and special values have their weight.
 func TestDecodeShares(t *testing.T) {
 	s := tiresias(t)
 	const n = 6000

@@ -7,18 +7,17 @@ import (
 	"slices"
 )
 
-// maxEntries bounds the parameters and the rules of a space. The largest known
-// scheduler has a few dozen; what takes longer than a moment to check is an
-// attack or a mistake.
+// maxEntries bounds the number of parameters and of rules, so that checking a
+// specification is fast. The largest known scheduler has a few dozen.
 const maxEntries = 500
 
-// maxLevels bounds the values of a gridded parameter, so that counting them in
-// floating point is exact.
+// maxLevels bounds the number of values of a gridded parameter, so that floating
+// point counts them exactly.
 const maxLevels = 1 << 53
 
 var idPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,62}$`)
 
-// build checks the specification and fills in what is derived from it.
+// build checks the specification and computes the derived fields.
 func (s *Space) build() error {
 	var v Violations
 	if len(s.params) > maxEntries {
@@ -75,7 +74,7 @@ func (s *Space) build() error {
 		}
 	}
 	if len(v) > 0 {
-		return v // what follows relies on sound parts
+		return v // the following checks rely on valid parts
 	}
 	if !s.order(&v) {
 		return v
@@ -85,7 +84,7 @@ func (s *Space) build() error {
 	return v.err()
 }
 
-// check looks at one parameter on its own.
+// check checks a parameter by itself.
 func (p *Param) check(at string, v *Violations) {
 	before := len(*v)
 	switch {
@@ -129,7 +128,7 @@ func (p *Param) check(at string, v *Violations) {
 	}
 }
 
-// checkRange looks at the numbers of a numeric parameter.
+// checkRange checks the numbers of a numeric parameter.
 func (p *Param) checkRange(at string, v *Violations) {
 	before := len(*v)
 	for _, f := range []struct {
@@ -190,7 +189,7 @@ func (p *Param) checkRange(at string, v *Violations) {
 	}
 }
 
-// checkArray looks up the parameter that gives array i its length.
+// checkArray returns the index of the parameter that determines array i's length.
 func (s *Space) checkArray(i int, at string, v *Violations) int {
 	a := s.params[i].Array
 	if a == nil {
@@ -295,7 +294,8 @@ func (s *Space) checkOrdering(rule int, ordered map[string]int, at string, v *Vi
 	}
 }
 
-// levelsUnsound reports whether the grid of p, already reported, cannot be counted.
+// levelsUnsound reports whether the grid of p is invalid, as reported before, and
+// cannot be counted.
 func (p *Param) levelsUnsound() bool {
 	return p.grid() < 0 || p.grid() > 0 && !((p.Max-p.Min)/p.grid() < maxLevels)
 }

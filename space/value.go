@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Value is one immutable parameter value: a number, a boolean, a text, a list
-// of numbers, or nothing (the zero Value: a parameter that is not active).
+// Value is one immutable parameter value: a number, a boolean, a text or a list of
+// numbers. The zero Value is the value of an inactive parameter.
 type Value struct {
 	kind valueKind
 	num  float64 // also 0 or 1 for a boolean
@@ -33,13 +33,13 @@ func (k valueKind) String() string {
 	return [...]string{"nothing", "a number", "true or false", "text", "a list of numbers"}[k]
 }
 
-// Num returns a number.
+// Num returns a number value.
 func Num(v float64) Value { return Value{kind: numberValue, num: positiveZero(v)} }
 
-// Int returns a whole number; it equals the Num of the same size.
+// Int returns a number value; it equals Num of the same number.
 func Int(v int) Value { return Value{kind: numberValue, num: float64(v)} }
 
-// Bool returns a boolean.
+// Bool returns a boolean value.
 func Bool(v bool) Value {
 	if v {
 		return Value{kind: boolValue, num: 1}
@@ -47,10 +47,10 @@ func Bool(v bool) Value {
 	return Value{kind: boolValue}
 }
 
-// Text returns a text, which names a category.
+// Text returns a text value, the name of a category.
 func Text(v string) Value { return Value{kind: textValue, text: v} }
 
-// Nums returns a list of numbers, copied.
+// Nums returns a list value with a copy of v.
 func Nums(v ...float64) Value {
 	nums := make([]float64, len(v))
 	for i, x := range v {
@@ -59,7 +59,7 @@ func Nums(v ...float64) Value {
 	return Value{kind: listValue, nums: nums}
 }
 
-// positiveZero makes -0 and 0 one value, so that equal values hash alike.
+// positiveZero maps -0 to 0, so that equal values have equal hashes.
 func positiveZero(v float64) float64 {
 	if v == 0 {
 		return 0
@@ -67,10 +67,10 @@ func positiveZero(v float64) float64 {
 	return v
 }
 
-// IsZero reports whether v holds nothing.
+// IsZero reports whether v is the zero Value.
 func (v Value) IsZero() bool { return v.kind == noValue }
 
-// Float returns a number, or 0 for anything else.
+// Float returns the number of v, or 0 for other kinds.
 func (v Value) Float() float64 {
 	if v.kind != numberValue {
 		return 0
@@ -78,11 +78,10 @@ func (v Value) Float() float64 {
 	return v.num
 }
 
-// Duration returns a number of seconds, as a KindDuration holds, or 0 for anything
-// else.
+// Duration returns the number of v as seconds, or 0 for other kinds.
 func (v Value) Duration() time.Duration { return time.Duration(v.Float() * float64(time.Second)) }
 
-// Int returns a number without its fraction, or 0 for anything else.
+// Int returns the number of v truncated to an integer, or 0 for other kinds.
 func (v Value) Int() int {
 	if v.kind != numberValue || math.IsNaN(v.num) {
 		return 0
@@ -90,13 +89,13 @@ func (v Value) Int() int {
 	return int(v.num)
 }
 
-// Bool returns a boolean, or false for anything else.
+// Bool returns the boolean of v, or false for other kinds.
 func (v Value) Bool() bool { return v.kind == boolValue && v.num != 0 }
 
-// Text returns a text, or "" for anything else.
+// Text returns the text of v, or "" for other kinds.
 func (v Value) Text() string { return v.text }
 
-// Floats returns a copy of a list, or nil for anything else.
+// Floats returns a copy of the list of v, or nil for other kinds.
 func (v Value) Floats() []float64 {
 	if v.kind != listValue {
 		return nil
@@ -104,18 +103,18 @@ func (v Value) Floats() []float64 {
 	return append(make([]float64, 0, len(v.nums)), v.nums...)
 }
 
-// Len returns the length of a list, or 0 for anything else.
+// Len returns the length of the list of v, or 0 for other kinds.
 func (v Value) Len() int { return len(v.nums) }
 
-// At returns element i of a list.
+// At returns element i of the list of v.
 func (v Value) At(i int) float64 { return v.nums[i] }
 
-// Equal reports whether both hold the same kind of value and the same value.
+// Equal reports whether v and o have the same kind and value.
 func (v Value) Equal(o Value) bool {
 	return v.kind == o.kind && v.num == o.num && v.text == o.text && slices.Equal(v.nums, o.nums)
 }
 
-// String returns the value as people write it: 3, true, las, 3250,7200.
+// String returns the value as text: 3, true, las, or 3250,7200.
 func (v Value) String() string {
 	switch v.kind {
 	case numberValue:
@@ -134,7 +133,7 @@ func (v Value) String() string {
 	return ""
 }
 
-// MarshalJSON writes a number, true or false, a string, an array or null.
+// MarshalJSON returns a number, a boolean, a string, an array or null.
 func (v Value) MarshalJSON() ([]byte, error) { return v.appendJSON(nil), nil }
 
 func (v Value) appendJSON(b []byte) []byte {
@@ -144,7 +143,7 @@ func (v Value) appendJSON(b []byte) []byte {
 	case boolValue:
 		return strconv.AppendBool(b, v.num != 0)
 	case textValue:
-		q, _ := json.Marshal(v.text) // a string always marshals
+		q, _ := json.Marshal(v.text) // marshalling a string cannot fail
 		return append(b, q...)
 	case listValue:
 		b = append(b, '[')
@@ -159,7 +158,7 @@ func (v Value) appendJSON(b []byte) []byte {
 	return append(b, "null"...)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON parses what MarshalJSON returns.
 func (v *Value) UnmarshalJSON(b []byte) error {
 	var decoded any
 	if err := json.Unmarshal(b, &decoded); err != nil {
@@ -190,8 +189,8 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// appendNumber writes the shortest text that reads back as the same number;
-// what JSON cannot hold becomes null.
+// appendNumber appends the shortest text that parses to v; NaN and infinities become
+// null.
 func appendNumber(b []byte, v float64) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return append(b, "null"...)
@@ -206,8 +205,7 @@ func formatNumber(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// roundDigits returns v rounded to n significant decimal digits, so that what
-// a search proposes can be read and typed by people.
+// roundDigits returns v rounded to n significant decimal digits.
 func roundDigits(v float64, n int) float64 {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return v

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Violation is one thing that is wrong, and where.
+// Violation is one error in a specification or configuration.
 type Violation struct {
 	// Field is a path: parameters[3].min_value or rules[0].ordering.params in a
 	// specification, queues or queue_thresholds[1] in a configuration.
 	Field       string `json:"field"`
 	Description string `json:"description"`
-	// Line is where a document that was read has it, 0 if not known.
+	// Line is the line in the source document, 0 if unknown.
 	Line int `json:"line,omitempty"`
 }
 
-// Violations is the error of New, Check, Parse and their relatives. It holds
-// everything found, not only the first.
+// Violations is the error type of New, Load, Check and Parse. It holds every
+// violation found.
 type Violations []Violation
 
-// String is "line 12: field: what is wrong".
+// String returns "line 12: field: description".
 func (v Violation) String() string {
 	if v.Line > 0 {
 		return fmt.Sprintf("line %d: %s: %s", v.Line, v.Field, v.Description)
@@ -40,7 +40,7 @@ func (v *Violations) add(field, format string, args ...any) {
 	*v = append(*v, Violation{Field: field, Description: fmt.Sprintf(format, args...)})
 }
 
-// err returns v as an error, nil when nothing is wrong.
+// err returns v as an error, or nil if it is empty.
 func (v Violations) err() error {
 	if len(v) == 0 {
 		return nil
