@@ -1,6 +1,6 @@
 package controller
 
-// Remembered is how many event ids a scheduler's events are told apart by.
+// Remembered is the number of event ids kept to recognise duplicates.
 func (s *Service) Remembered(id string) int {
 	m, err := s.find(id)
 	if err != nil {

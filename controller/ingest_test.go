@@ -24,7 +24,7 @@ func keep(_ context.Context, in round.Input) (round.Decision, error) {
 	return round.Decision{Config: in.Incumbent, Reason: fmt.Sprintf("round %d of %d jobs", in.Round, len(in.State.Jobs)), Ratio: 1}, nil
 }
 
-// send ingests one submission an hour and returns what became of them.
+// send ingests one submission an hour and returns the outcome.
 func (h *harness) send(id string, from time.Duration, n int) (sum controller.IngestResult) {
 	h.t.Helper()
 	for i := range n {
@@ -72,7 +72,7 @@ func TestOneWrongClockStopsNothing(t *testing.T) {
 	h.register("s", controller.Auto)
 	h.send("s", time.Minute, 5)
 	h.decided("s", 4)
-	// Alone and among others, and sent again until somebody gives up.
+	// Alone and among others, and sent again until either side gives up.
 	for range 20 {
 		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("far", wrong)})
 		if err != nil || r.Accepted != 0 || len(r.Rejected) != 1 || !strings.HasPrefix(r.Rejected[0].Err.Error(), "time: is more than 7 days after the latest event, 2017-10-01T04:01:00Z") {

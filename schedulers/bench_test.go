@@ -92,7 +92,7 @@ func BenchmarkPhilly(b *testing.B) {
 	}
 }
 
-// overloaded draws so many jobs and a cluster on which they are a load of 1.1.
+// overloaded draws jobs and a cluster on which they are a load of 1.1.
 func overloaded(b *testing.B, jobs int) (*workload.Workload, workload.Cluster) {
 	b.Helper()
 	days := max(1, jobs/1000)
@@ -132,7 +132,7 @@ type scene struct {
 	w     *workload.Workload
 }
 
-// observe runs a live cluster until so many jobs are active.
+// observe runs a live cluster until the given number of jobs is active.
 func observe(b *testing.B, w *workload.Workload, c workload.Cluster, active int) scene {
 	b.Helper()
 	s, err := schedulers.Find("tiresias")
@@ -209,7 +209,7 @@ func wide(b *testing.B) scene {
 	return observe(b, w, c, 5000)
 }
 
-// philly is the Philly trace on so many nodes, when so many jobs are active.
+// philly is the Philly trace at the instant with the given number of active jobs.
 func philly(b *testing.B, nodes, active int) scene {
 	b.Helper()
 	w, _, err := trace.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), trace.Options{})

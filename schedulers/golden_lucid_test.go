@@ -182,7 +182,7 @@ func lucidLoads(t *testing.T, name string) (loads []simulator.Load, pair func(a,
 }
 
 // lucidSlack is a second where the original's results depend on how it rounds
-// work left: where jobs share on a busy cluster, or for so many of them that
+// work left: where jobs share on a busy cluster, or for so long that
 // idle seconds were skipped.
 func lucidSlack(g goldenName) time.Duration {
 	if g.workload == "w200" || g.flags["nopack"] {

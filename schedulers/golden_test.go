@@ -89,7 +89,7 @@ var fidelities = map[string]fidelity{
 	// nor in the JCT; it stops jobs for others that then find no place.
 	"titan.fifo-backfill": {scheduler: "fifo", set: []string{"backfill=true"}, options: titan, config: []string{"dt"}},
 	"titan.tiresias":      {scheduler: "tiresias", set: []string{"priority=service", "order=submit", "starve_limit=0"}, options: titan, config: []string{"q", "dt"}},
-	// Its shortest-first chooses by counts of GPUs and stops nobody.
+	// Its shortest-first chooses by counts of GPUs and preempts no job.
 	"titan.srtf-nonpreempt": {scheduler: "sjf", options: titan, config: []string{"dt"}, policy: titanShortest},
 	"titan.themis":          {scheduler: "themis", set: []string{"lease_priority=time"}, options: titanRounds, config: []string{"lease", "f", "dt"}, policy: titanThemis},
 }

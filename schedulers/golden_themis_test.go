@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// titanThemis is told true durations and has the peer's ways. Its names tell
+// titanThemis knows true durations and follows the peer. Its names give
 // the share of jobs that get offers, which may be less than the parameter can say.
 func titanThemis(c space.Config, g goldenName) simulator.Policy {
 	keep, _ := strconv.ParseFloat(g.config["f"], 64)

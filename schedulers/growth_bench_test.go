@@ -18,8 +18,8 @@ var growthSizes = []struct {
 	jobs int
 }{{"10k", 10_000}, {"100k", 100_000}, {"1M", 1_000_000}}
 
-// The fewest of the long ones come in fewer days, as nobody draws jobs of more
-// than ten years.
+// The fewest of the long ones come in fewer days, as jobs of more than
+// ten years are not drawn.
 const growthDays, longDays = 40, 36
 
 // growing are the configurations whose cost is followed: FIFO, Tiresias with each
@@ -135,7 +135,7 @@ func logRatio(i int) float64 {
 	return math.Log(float64(growthSizes[i].jobs)) / math.Log(float64(growthSizes[0].jobs))
 }
 
-// filling draws jobs of some days, of users of a cluster for so many in forty
+// filling draws jobs of some days, of the users of a cluster of forty
 // days, and the cluster on which they are a load of 1.
 func filling(b *testing.B, jobs, users, days int) (*workload.Workload, workload.Cluster) {
 	b.Helper()

@@ -19,8 +19,8 @@ func TestInertSettingsAreInert(t *testing.T) {
 		if s.Inert == nil {
 			continue
 		}
-		for _, tt := range []struct{ deadlines, told bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
-			inert := s.Inert(tt.deadlines, tt.told)
+		for _, tt := range []struct{ deadlines, estimates bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+			inert := s.Inert(tt.deadlines, tt.estimates)
 			r := rand.New(rand.NewPCG(1, 2))
 			changed := false
 			for range 10 {
@@ -40,19 +40,19 @@ func TestInertSettingsAreInert(t *testing.T) {
 							base[d] = r.Float64()
 						}
 					}
-					all[k] = inertRun(t, s, base, tt.deadlines, tt.told)
+					all[k] = inertRun(t, s, base, tt.deadlines, tt.estimates)
 				}
 				changed = changed || !bytes.Equal(all[0], all[1])
 			}
 			if changed == (len(inert) > 0) {
-				t.Errorf("%s, deadlines %v, told %v: %v named, and changing them changes something: %v", s.Name, tt.deadlines, tt.told, inert, changed)
+				t.Errorf("%s, deadlines %v, estimates %v: %v named, and changing them changes something: %v", s.Name, tt.deadlines, tt.estimates, inert, changed)
 			}
 		}
 	}
 }
 
 // inertRun plays 80 jobs under the configuration at a place in the cube.
-func inertRun(t *testing.T, s *schedulers.Scheduler, at []float64, deadlines, told bool) []byte {
+func inertRun(t *testing.T, s *schedulers.Scheduler, at []float64, deadlines, estimates bool) []byte {
 	t.Helper()
 	var jobs []workload.Job
 	for i := range 80 {
@@ -68,7 +68,7 @@ func inertRun(t *testing.T, s *schedulers.Scheduler, at []float64, deadlines, to
 		t.Fatal(err)
 	}
 	c := trial{scheduler: s, config: s.Space.Decode(at), w: w, cluster: workload.Uniform(2, 8)}
-	if told {
+	if estimates {
 		c.opts = simulator.Options{Estimate: func(j *workload.Job) time.Duration { return j.Duration }}
 	}
 	r, err := c.run(new(simulator.Sim))

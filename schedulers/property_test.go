@@ -352,8 +352,8 @@ func (c *trial) run(sim *simulator.Sim) (*record, error) {
 }
 
 // replay moves every spell's GPUs in and out, in order of time, and calls
-// settled after each instant: within one, whoever starts may be told before
-// whoever makes room.
+// settled after each instant: within one, a start may be reported before the
+// stop that makes room for it.
 func (r *record) replay(settled func(time.Duration), move func(spell, int)) {
 	ends := map[time.Duration][]spell{}
 	begins := map[time.Duration][]spell{}

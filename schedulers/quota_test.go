@@ -73,7 +73,7 @@ func small(t *testing.T, scheduler string, set []string, gpus int, vcs []workloa
 
 // TestPriorityWithinAQuota: a tenant that holds all its quota has its urgent job
 // stop its own other one, while the other tenant's GPUs are idle or busy; and
-// nobody waits behind another tenant's full quota.
+// no job waits behind another tenant's full quota.
 func TestPriorityWithinAQuota(t *testing.T) {
 	vcs := []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 4}}
 	o := simulator.Options{Quota: simulator.QuotaStrict, Peer: simulator.Peer{NoRestartCost: true}}

@@ -20,7 +20,7 @@ import (
 )
 
 // What a controller can observe of a cluster at an instant must be enough to go
-// on from it (DESIGN section 4): the live simulation below stands for the
+// on from it: the live simulation below stands for the
 // cluster, its observer for the events a scheduler sends, and a ledger for what
 // the controller keeps of them.
 
@@ -248,7 +248,7 @@ var rounded = map[string]string{
 	"pollux":  "the speed on a number of GPUs is what it decides by",
 }
 
-// diff compares what became of an interrupted run with what should have.
+// diff compares the outcome of an interrupted run with that of one without interruption.
 func (c trial) diff(want, got any) string {
 	if rounded[c.scheduler.Name] == "" {
 		return cmp.Diff(want, got)
@@ -279,7 +279,7 @@ var paired = map[string]string{
 }
 
 // unobserved are settings with which a scheduler depends on nothing that an
-// observation lacks, provided that it is told how long jobs run: Lucid counts
+// observation lacks, provided that run times are reported: Lucid counts
 // and learns from jobs that have ended, and nodes leave its profiler when they
 // are empty.
 var unobserved = map[string][]string{"lucid": {"share_load=0", "profiler_nodes=0"}}
@@ -397,7 +397,7 @@ func TestResumeContinues(t *testing.T) {
 	})
 }
 
-// TestResumeUnderAnotherConfiguration: a candidate played on what was observed
+// TestResumeUnderAnotherConfiguration: a candidate simulated from what was observed
 // does what the cluster does when it is given that candidate at that instant.
 // This is what makes the scores of a tuning round mean something.
 func TestResumeUnderAnotherConfiguration(t *testing.T) {
@@ -405,9 +405,9 @@ func TestResumeUnderAnotherConfiguration(t *testing.T) {
 		part := startLive(t, c)
 		part.runTo(t, at)
 		state, left := part.observe(t, c)
-		// A promotion of a waiting job is no event, so it is told only when the job
+		// A promotion of a waiting job is no event, so it is reported only when the job
 		// starts next. The same configuration promotes it again at once; for
-		// another one it has to be told here.
+		// another one it has to be reported here.
 		if p, ok := part.policy.(simulator.Reporter); ok {
 			for i := range state.Jobs {
 				if a := &state.Jobs[i]; !a.Running && a.HasLevel {
@@ -464,14 +464,14 @@ func look(s *simulator.Sim, p simulator.Policy) map[string]view {
 	return out
 }
 
-// TestReconfigureStopsNothing: by itself it starts and stops nobody, and
+// TestReconfigureStopsNothing: by itself it starts and stops no job, and
 // progress, service and what a policy remembers of it stay.
 func TestReconfigureStopsNothing(t *testing.T) {
 	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration, _ *simulator.Sim) {
 		part := startLive(t, c)
 		part.runTo(t, at)
 		before := look(&part.sim, part.policy)
-		told := part.log.count()
+		happened := part.log.count()
 		config := observable(t, c.scheduler, drawConfig(t, c.scheduler.Space))
 		next := c.scheduler.New(config)
 		part.sim.Reconfigure(next)
@@ -488,21 +488,21 @@ func TestReconfigureStopsNothing(t *testing.T) {
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Fatalf("(-before +after):\n%s", diff)
 		}
-		if now := part.log.count(); now != told {
-			t.Fatalf("%d happenings before, %d after", told, now)
+		if now := part.log.count(); now != happened {
+			t.Fatalf("%d happenings before, %d after", happened, now)
 		}
 		if c.opts.Round > 0 {
 			return // a decision may be due now
 		}
 		part.runTo(t, at)
-		if now := part.log.count(); now != told {
-			t.Fatalf("nothing has happened since, yet %d happenings became %d", told, now)
+		if now := part.log.count(); now != happened {
+			t.Fatalf("nothing has happened since, yet %d happenings became %d", happened, now)
 		}
 	})
 }
 
-// TestForkIsIndependent: neither the fork nor its source sees what becomes of
-// the other, and two forks are equal.
+// TestForkIsIndependent: neither the fork nor its source sees the other's
+// progress, and two forks are equal.
 func TestForkIsIndependent(t *testing.T) {
 	forEachInterrupted(t, func(t *rapid.T, c trial, whole *live, at time.Duration, used *simulator.Sim) {
 		part := startLive(t, c)

@@ -15,9 +15,9 @@ import (
 // together are settings that others need.
 var together = map[string][]string{"chronus": {"slo_share=0.5"}, "lucid": {"share_limit=4", "share_when=always", "profiler_nodes=0"}}
 
-// TestEverySettingMatters: no parameter of a scheduler is there for nothing. On
-// some workload, from the default or a preset, some value of it changes what
-// becomes of the jobs.
+// TestEverySettingMatters: every parameter of a scheduler has an effect. On
+// some workload, from the default or a preset, some value of it changes the
+// outcome.
 func TestEverySettingMatters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs every setting of every scheduler")

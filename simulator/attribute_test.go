@@ -13,16 +13,16 @@ func TestDelaysByHand(t *testing.T) {
 	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 2}}}
 	w := jobsOf(t,
 		tenantJob("a", 0, 100, 3),  // node 0
-		tenantJob("b", 0, 200, 3),  // node 1: 2 of its own, 1 of nobody's
-		tenantJob("b", 10, 10, 2),  // needs 2 of nobody's and 1 is left: until 200
+		tenantJob("b", 0, 200, 3),  // node 1: 2 of its own, 1 outside quotas
+		tenantJob("b", 10, 10, 2),  // needs 2 outside quotas and 1 is left: until 200
 		tenantJob("a", 20, 10, 2),  // runs 100..110
 		tenantJob("a", 30, 10, 4),  // runs 200..210
-		tenantJob("c", 40, 500, 1), // has no quota: the last of nobody's, on node 0
+		tenantJob("c", 40, 500, 1), // has no quota: the last outside quotas, on node 0
 	)
 	s := ran(t, c, w, &inOrder{}, Options{Quota: QuotaStrict, Attribute: true})
-	// Job 3 needs one of nobody's, which is there until c comes, and a GPU is free
+	// Job 3 needs one outside quotas, which is there until c comes, and a GPU is free
 	// on each node: fragmentation 20..40. Then quota, until job 0 ends. Job 4
-	// needs 3 of nobody's until 100 and 2 until 110: quota. From then on it has
+	// needs 3 outside quotas until 100 and 2 until 110: quota. From then on it has
 	// its quota, 3 GPUs are free beside c and 1 beside job 1: fragmentation until
 	// node 1 is empty at 200, when job 2 goes beside c.
 	want := map[Cause]float64{

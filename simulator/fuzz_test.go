@@ -144,7 +144,7 @@ func FuzzRun(f *testing.F) {
 				t.Fatalf("%d GPUs free of %d", sim.Free(), c.TotalGPUs())
 			}
 			// Slower only on more nodes than needed; where an observed job runs is
-			// told by no event.
+			// reported by no event.
 			g := sim.JobGPUs(e.Job)
 			if seats := sim.Placement(nil, e.Job); len(seats) > (g+c.GPUsPerNode()-1)/c.GPUsPerNode() {
 				slowed[sim.JobName(e.Job)] = true

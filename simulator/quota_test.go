@@ -87,7 +87,7 @@ func TestQuotasByHand(t *testing.T) {
 		quota Quota
 		want  string
 	}{
-		// Off and borrowing give the free GPUs to whoever comes: 3+2+1+1 at 0, so
+		// Off and borrowing give the free GPUs to the first to come: 3+2+1+1 at 0, so
 		// that b, whose quota that was, waits until 100.
 		{QuotaOff, "0 0 0 0 100"},
 		{QuotaBorrow, "0 0 0 0 100"},
@@ -131,7 +131,7 @@ func TestQuotaErrors(t *testing.T) {
 	}
 }
 
-// chaos starts, stops, resizes and packs jobs as it is told by random numbers.
+// chaos starts, stops, resizes and packs jobs at random.
 type chaos struct {
 	s     *View
 	t     *rapid.T
@@ -180,7 +180,7 @@ func (p *chaos) Plan(plan *Plan) {
 
 // TestQuotasBalance: whatever is started, stopped, resized and packed in
 // whatever order, each tenant is charged for exactly what its jobs hold, what is
-// beyond quotas adds up, and in the end nobody holds anything. The bookkeeping
+// beyond quotas adds up, and in the end no tenant holds anything. The bookkeeping
 // of time agrees with the jobs' own.
 func TestQuotasBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -76,10 +76,10 @@ func checkReach(t *rapid.T, s *Sim, stop []ID) {
 	}
 }
 
-// TestExchangeLeavesNobodyOut: who was to start and did not would find no place
-// even if all that were to stop and did not had stopped, nobody stops but for
-// somebody, and no GPU is held twice.
-func TestExchangeLeavesNobodyOut(t *testing.T) {
+// TestExchangeStartsAllThatFit: a job that was to start and did not would find no
+// place even if every offered job had stopped, no job stops without another that
+// starts, and no GPU is held twice.
+func TestExchangeStartsAllThatFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := workload.Uniform(rapid.IntRange(1, 8).Draw(t, "nodes"), 1<<rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2"))
 		s := Sim{View: View{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}}

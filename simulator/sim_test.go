@@ -406,11 +406,11 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestQuantum: a job is told of at the instant set, the later setting wins, and
+// TestQuantum: a job's quantum is reported at the instant set, the later setting wins, and
 // an end comes first.
 func TestQuantum(t *testing.T) {
-	var told []time.Duration
-	p := &quanta{script: script{}, set: map[time.Duration]time.Duration{}, told: &told}
+	var notified []time.Duration
+	p := &quanta{script: script{}, set: map[time.Duration]time.Duration{}, notified: &notified}
 	p.at = map[time.Duration]func(*simulator.View, *simulator.Plan){
 		0: func(s *simulator.View, plan *simulator.Plan) {
 			plan.Start(0)
@@ -421,19 +421,19 @@ func TestQuantum(t *testing.T) {
 	p.set[30*second] = 20 * second   // the past means the next nanosecond
 	p.set[30*second+1] = 90 * second // after its end
 	out := run(t, oneNode, jobs(t, job{0, 60 * second, 1}), p, simulator.Options{})
-	if diff := cmp.Diff([]time.Duration{30 * second, 30*second + 1}, told); diff != "" || out[0].End != 60*second {
-		t.Errorf("ended at %v, told (-want +got):\n%s", out[0].End, diff)
+	if diff := cmp.Diff([]time.Duration{30 * second, 30*second + 1}, notified); diff != "" || out[0].End != 60*second {
+		t.Errorf("ended at %v, notified (-want +got):\n%s", out[0].End, diff)
 	}
 }
 
 type quanta struct {
 	script
-	set  map[time.Duration]time.Duration
-	told *[]time.Duration
+	set      map[time.Duration]time.Duration
+	notified *[]time.Duration
 }
 
 func (p *quanta) Quantum(j simulator.ID) {
-	*p.told = append(*p.told, p.s.Now())
+	*p.notified = append(*p.notified, p.s.Now())
 	if next, ok := p.set[p.s.Now()]; ok {
 		p.plan.SetQuantum(j, next)
 	}

@@ -35,8 +35,7 @@ type parsedTrace struct {
 	}
 }
 
-// churn starts what fits and stops somebody for the first waiting job now and
-// then, by exchange.
+// churn starts what fits and sometimes stops a job for the first waiting one, by exchange.
 type churn struct {
 	inOrder
 	stop, start []ID

@@ -150,7 +150,7 @@ func TestEventValidate(t *testing.T) {
 	}
 }
 
-// Events that change nothing are told from those that do.
+// Events that change nothing are distinguished from those that do.
 func TestLedgerReportsRepetitions(t *testing.T) {
 	l := NewLedger(testCluster)
 	submitted, up := ev(Submitted, "a", 0), Event{ID: "up", Kind: NodeUp, Node: "n", NodeGPUs: 8}
@@ -239,13 +239,13 @@ func TestLedgerNumbersNodes(t *testing.T) {
 		events [][]Event
 		want   string // node numbers of jobs a, b, ...
 	}{
-		"numbers stand for themselves":    {[][]Event{run("a", "3", "0"), run("b", "2")}, "[3 0] [2]"},
-		"no such number":                  {[][]Event{run("a", "1"), run("b", "4"), run("c", "01")}, "[1] [2] [0]"},
-		"more nodes than there are":       {[][]Event{run("a", "v", "w", "x"), run("b", "z", "y")}, "[0 1 2] [-1 3]"},
-		"names in order":                  {[][]Event{run("a", "x"), run("b", "w", "x")}, "[1] [0 1]"},
-		"joined with all the node events": {[][]Event{run("a", "rack-b"), run("b", "rack-d"), {node(NodeUp, "rack-a"), node(NodeUp, "rack-b"), node(NodeUp, "rack-c"), node(NodeUp, "rack-d")}}, "[1] [3]"},
-		"unknown among all that are told": {[][]Event{run("a", "0"), {node(NodeUp, "a"), node(NodeUp, "b"), node(NodeUp, "c"), node(NodeUp, "d")}, run("b", "d")}, "[-1] [3]"},
-		"down":                            {[][]Event{run("a", "0"), run("b", "3"), {node(NodeDown, "0")}}, "[-1] [0]"},
+		"numbers stand for themselves":        {[][]Event{run("a", "3", "0"), run("b", "2")}, "[3 0] [2]"},
+		"no such number":                      {[][]Event{run("a", "1"), run("b", "4"), run("c", "01")}, "[1] [2] [0]"},
+		"more nodes than there are":           {[][]Event{run("a", "v", "w", "x"), run("b", "z", "y")}, "[0 1 2] [-1 3]"},
+		"names in order":                      {[][]Event{run("a", "x"), run("b", "w", "x")}, "[1] [0 1]"},
+		"joined with all the node events":     {[][]Event{run("a", "rack-b"), run("b", "rack-d"), {node(NodeUp, "rack-a"), node(NodeUp, "rack-b"), node(NodeUp, "rack-c"), node(NodeUp, "rack-d")}}, "[1] [3]"},
+		"unknown among all that are reported": {[][]Event{run("a", "0"), {node(NodeUp, "a"), node(NodeUp, "b"), node(NodeUp, "c"), node(NodeUp, "d")}, run("b", "d")}, "[-1] [3]"},
+		"down":                                {[][]Event{run("a", "0"), run("b", "3"), {node(NodeDown, "0")}}, "[-1] [0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLedger(testCluster)
@@ -267,12 +267,12 @@ func TestLedgerNumbersNodes(t *testing.T) {
 	}
 }
 
-func TestLedgerTakesAttainedServiceAsTold(t *testing.T) {
+func TestLedgerTakesReportedService(t *testing.T) {
 	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	l := NewLedger(testCluster)
-	told := ev(Preempted, "a", 10)
-	told.Attained, told.HasAttained = s(7), true // it does not count restarts
-	apply(t, l, ev(Submitted, "a", 0), ev(Started, "a", 0), told, ev(Resumed, "a", 20))
+	reported := ev(Preempted, "a", 10)
+	reported.Attained, reported.HasAttained = s(7), true // it does not count restarts
+	apply(t, l, ev(Submitted, "a", 0), ev(Started, "a", 0), reported, ev(Resumed, "a", 20))
 	for at, want := range map[int]time.Duration{5: s(10), 15: s(7), 25: s(17)} {
 		if a := l.State(s(at)).Jobs[0]; a.Attained != want {
 			t.Errorf("at %d s: attained %v, want %v", at, a.Attained, want)

@@ -9,8 +9,8 @@ import "time"
 type State struct {
 	At      time.Duration // since the workload's zero
 	Cluster Cluster
-	// Jobs are the active ones in order of submission; ties go by the id of the
-	// event that submitted it.
+	// Jobs are the active ones in order of submission, then of the id of the
+	// event that submitted them.
 	Jobs []ActiveJob
 }
 

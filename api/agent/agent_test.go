@@ -15,15 +15,15 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// nobody is a service that must not be called.
-type nobody struct{ t *testing.T }
+// uncalled is a service that fails the test when it is called.
+type uncalled struct{ t *testing.T }
 
-func (n nobody) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
+func (n uncalled) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
 	n.t.Errorf("called %s", method)
 	return errors.New("nobody")
 }
 
-func (n nobody) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+func (n uncalled) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	n.t.Errorf("called %s", method)
 	return nil, errors.New("nobody")
 }
@@ -37,7 +37,7 @@ func TestRunChecksBeforeItRegisters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Conn: nobody{t}, ID: "x", Scheduler: s, Cluster: workload.Uniform(1, 8), Workload: w, Speedup: 1}
+	o := Options{Conn: uncalled{t}, ID: "x", Scheduler: s, Cluster: workload.Uniform(1, 8), Workload: w, Speedup: 1}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), `job "wide" asks for 9 GPUs`) {
 		t.Error(err)
 	}

@@ -73,8 +73,8 @@ func TestEventDeadline(t *testing.T) {
 	}
 }
 
-// TestTimesAreNamedAlike: every instant of the API is called something_time.
-func TestTimesAreNamedAlike(t *testing.T) {
+// TestTimesHaveTheSameNames: every instant of the API is called something_time.
+func TestTimesHaveTheSameNames(t *testing.T) {
 	seen := 0
 	var look func(protoreflect.MessageDescriptors)
 	look = func(messages protoreflect.MessageDescriptors) {

@@ -252,7 +252,7 @@ func refuses(t *testing.T, code codes.Code, field string, call func() error) {
 	}
 }
 
-func TestEvidenceIsTold(t *testing.T) {
+func TestEvidenceIsReported(t *testing.T) {
 	sp, err := space.New(testBuiltin.Params, testBuiltin.Rules)
 	if err != nil {
 		t.Fatal(err)

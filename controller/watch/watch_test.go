@@ -20,7 +20,7 @@ func received(s *Subscription) int {
 
 func TestChangesCoalesce(t *testing.T) {
 	var h Hub
-	h.Notify() // of nobody
+	h.Notify() // without subscribers
 	a, b := h.Subscribe(), h.Subscribe()
 	if n := received(a); n != 0 {
 		t.Errorf("woken %d times before a change", n)

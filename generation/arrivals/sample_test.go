@@ -278,8 +278,8 @@ func TestLearnStops(t *testing.T) {
 	}
 }
 
-// TestBatchesCanBeFoundAgain: whoever groups a future's jobs into batches finds
-// about as many as it says, though batches of a tenant may meet.
+// TestBatchesCanBeFoundAgain: grouping a future's jobs into batches finds about as
+// many as it names, although batches of a tenant may overlap.
 func TestBatchesCanBeFoundAgain(t *testing.T) {
 	h := mustHistory(t, time.Time{}, busy(1, 12), 12*day)
 	f := forecaster(t, "ridge", time.Hour)

@@ -114,7 +114,7 @@ func (j *tracked) next(way int) int32 {
 }
 
 // hazards of the bins: the share of those at risk that ended in each. Those that
-// run in a bin are at risk for half of it. The prior counts for so many jobs; nil
+// run in a bin are at risk for half of it. The prior weighs as much as that number of jobs; nil
 // is an even one. dst may be prior.
 func hazards(dst *[Bins]float64, ended *counts, running, prior *[Bins]float64, strength float64) {
 	atRisk := 0.

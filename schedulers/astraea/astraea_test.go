@@ -29,7 +29,7 @@ func TestTenantsOrJobs(t *testing.T) {
 	}
 }
 
-// With one queue nobody is stopped.
+// With one queue no job is preempted.
 func TestOneQueue(t *testing.T) {
 	_, sum := tryout.Trial{Params: Space(), New: New, Set: []string{"lease_term=60", "queues=1"}, GPUs: 1,
 		Jobs: []workload.Job{tryout.Job("a", 0, 6000, 1), tryout.Job("b", 0, 6000, 1)}}.Run(t)

@@ -11,24 +11,24 @@ import (
 // (without, but earlier) both wait.
 func TestDeadlines(t *testing.T) {
 	for name, c := range map[string]struct {
-		deadline float64
-		told     bool
-		set      []string
-		first    string
-		misses   float64
+		deadline  float64
+		estimates bool
+		set       []string
+		first     string
+		misses    float64
 	}{
-		"in reach":                 {deadline: 2000, told: true, first: "b"},
-		"out of reach":             {deadline: 1000, told: true, first: "c", misses: 1},
-		"not known to be":          {deadline: 1000, first: "b", misses: 1},
-		"no GPUs for deadlines":    {deadline: 2000, told: true, set: []string{"slo_gpus=0"}, first: "c"},
-		"none":                     {told: true, first: "c"},
-		"drawn, b's is earlier":    {told: true, set: []string{"slo_share=1", "slo_factor=3"}, first: "b"},
-		"drawn only where told":    {set: []string{"slo_share=1", "slo_factor=3"}, first: "c"},
-		"drawn from nobody at all": {told: true, set: []string{"slo_share=0", "slo_factor=3"}, first: "c"},
+		"in reach":                  {deadline: 2000, estimates: true, first: "b"},
+		"out of reach":              {deadline: 1000, estimates: true, first: "c", misses: 1},
+		"not known to be":           {deadline: 1000, first: "b", misses: 1},
+		"no GPUs for deadlines":     {deadline: 2000, estimates: true, set: []string{"slo_gpus=0"}, first: "c"},
+		"none":                      {estimates: true, first: "c"},
+		"drawn, b's is earlier":     {estimates: true, set: []string{"slo_share=1", "slo_factor=3"}, first: "b"},
+		"drawn only with estimates": {set: []string{"slo_share=1", "slo_factor=3"}, first: "c"},
+		"drawn from no job":         {estimates: true, set: []string{"slo_share=0", "slo_factor=3"}, first: "c"},
 	} {
 		b := tryout.Job("b", 100, 600, 1)
 		b.Deadline = tryout.Seconds(c.deadline)
-		out, sum := tryout.Trial{Params: Space(), New: New, Set: append([]string{"lease_term=600"}, c.set...), GPUs: 1, Told: c.told,
+		out, sum := tryout.Trial{Params: Space(), New: New, Set: append([]string{"lease_term=600"}, c.set...), GPUs: 1, Estimates: c.estimates,
 			Jobs: []workload.Job{tryout.Job("a", 0, 3000, 1), tryout.Job("c", 50, 900, 1), b}}.Run(t)
 		first := "c"
 		if out[2].Start < out[1].Start {

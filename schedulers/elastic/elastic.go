@@ -334,7 +334,7 @@ func (p *Policy) down() {
 
 // pays reports whether a job gains more on its target than the restart costs. It
 // is assumed to stay there for as long as it has kept its present number, so that
-// few restarts are in vain and no job stays small forever.
+// few restarts are wasted and no job stays small forever.
 func (p *Policy) pays(j simulator.ID) bool {
 	m := p.s.Models()
 	now, then := p.Speed(j, p.s.JobHeld(j)), p.Speed(j, int(p.target[j]))

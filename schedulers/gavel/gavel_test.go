@@ -20,7 +20,7 @@ func TestTurns(t *testing.T) {
 // By finish-time fairness the short job comes first: a wait of 600 s is more for
 // it.
 func TestShortJobSuffersMore(t *testing.T) {
-	out, _ := tryout.Trial{Params: Space(), New: New, Set: []string{"round_length=600", "policy=finish_time_fairness"}, GPUs: 1, Told: true,
+	out, _ := tryout.Trial{Params: Space(), New: New, Set: []string{"round_length=600", "policy=finish_time_fairness"}, GPUs: 1, Estimates: true,
 		Jobs: []workload.Job{tryout.Job("a", 0, 6000, 1), tryout.Job("long", 1, 6000, 1), tryout.Job("short", 2, 1200, 1)}}.Run(t)
 	tryout.Near(t, "short starts", out[2].Start, 600)
 	if out[1].Start <= out[2].Start {

@@ -128,7 +128,7 @@ func tell(t *rapid.T, c workload.Cluster, w *workload.Workload, o simulator.Opti
 func drawRun(t *rapid.T) (workload.Cluster, *workload.Workload, simulator.Options) {
 	c := workload.Uniform(rapid.IntRange(1, 4).Draw(t, "nodes"), 1<<rapid.IntRange(0, 2).Draw(t, "log2"))
 	o := simulator.Options{Models: drawModels(t), Peer: simulator.Peer{NoRestartCost: rapid.Bool().Draw(t, "free restarts"), GuestStaysSlow: rapid.Bool().Draw(t, "slow guests")}}
-	if rapid.Bool().Draw(t, "told") {
+	if rapid.Bool().Draw(t, "estimates") {
 		o.Estimate = func(j *workload.Job) time.Duration { return j.Duration.Round(10 * time.Minute) }
 	}
 	jobs := drawJobs(t, c, o.Models)

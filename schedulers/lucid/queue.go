@@ -118,7 +118,7 @@ func (q *queue) close(in int) {
 type partners struct {
 	width   int
 	list    []partner
-	version int32   // changes when somebody joins before who was there already
+	version int32   // changes when a partner joins ahead of an earlier one
 	top     partner // the last that ever joined
 }
 

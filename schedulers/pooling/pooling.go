@@ -199,7 +199,7 @@ func (p *policy) reclaim(plan *simulator.Plan, j simulator.ID) bool {
 		return false
 	}
 	// First the fewest borrowers with enough GPUs; if their nodes do not suffice, all
-	// of them. Exchange preempts none in vain.
+	// of them. Exchange preempts none without need.
 	need := p.s.JobDemand(j) - plan.Free()
 	for _, enough := range [...]int{need, math.MaxInt} {
 		if p.borrowers(enough); len(p.stop) == 0 {

@@ -58,7 +58,7 @@ func play(t *testing.T, p simulator.Policy, gpus int, past []time.Duration, jobs
 	return strings.Join(out, " ")
 }
 
-// repeat is n services of so many seconds.
+// repeat is n services of s seconds.
 func repeat(n int, s float64) []time.Duration {
 	out := make([]time.Duration, n)
 	for i := range out {
@@ -71,7 +71,7 @@ func TestIndex(t *testing.T) {
 	var x index
 	x.learn(append(repeat(10, 100_000), repeat(10, 1000)...))
 	// Of 20 at the start 10 end within the quantum, in 10 x 1000 s, and 10 do
-	// not; nobody past 1,000 s ends within a quantum.
+	// not; no job past 1,000 s ends within a quantum.
 	if got, want := x.value(0), 10/(10*1000+10*3250.); got != want {
 		t.Errorf("index of a new job: %v, want %v", got, want)
 	}

@@ -123,7 +123,7 @@ func TestDownload(t *testing.T) {
 		"too small": {nil, 1<<20 + 1, 1, "it has 1048576 bytes, expected are 1048577"},
 		"too large": {func(n int32, w http.ResponseWriter, r *http.Request) bool {
 			w.Write(file[:600_000])
-			w.(http.Flusher).Flush() // chunked: no length is told
+			w.(http.Flusher).Flush() // chunked: no length is sent
 			w.Write(file[:600_000])
 			return true
 		}, 1 << 20, 1, "larger than 1048576 bytes"},

@@ -104,7 +104,7 @@ func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys 
 	return keys, of
 }
 
-// describeService fills in what becomes of GPU-time: by size, status, user, model
+// describeService fills in where GPU-time went: by size, status, user, model
 // and tenant.
 func (s *Description) describeService(jobs []workload.Job) {
 	n := float64(len(jobs))

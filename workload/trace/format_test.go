@@ -100,7 +100,7 @@ func TestFormatsSharedTraces(t *testing.T) {
 	}
 }
 
-// One row of each format at a time, and what becomes of it.
+// One row of each format at a time, and how it is read.
 func TestFormatsRows(t *testing.T) {
 	const (
 		helios = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"

@@ -27,7 +27,7 @@ import (
 //	vc x 3                                # tenant, GPUs[, weight]
 //	quota borrow                          # or strict
 //	restarts                              # cost what they cost; nothing if not said
-//	told                                  # the scheduler is told run times
+//	told                                  # run times are reported to the scheduler
 //	budget 100                            # events
 //	reconfigure 150 queues=2              # from an instant on
 //
@@ -130,8 +130,7 @@ func parse(t *testing.T, input string) *example {
 	return e
 }
 
-// play tells what happens, one line per event, and in the end what became of
-// each job.
+// play prints one line per event, and in the end the outcome of each job.
 func (e *example) play(t *testing.T, s *space.Space, policy func(space.Config) simulator.Policy) string {
 	t.Helper()
 	config := func(sets []string) space.Config {

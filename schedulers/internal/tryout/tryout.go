@@ -18,12 +18,12 @@ type Trial struct {
 	New    func(space.Config) simulator.Policy
 	Set    []string // parameters, as name=value
 	GPUs   int
-	// Told gives the scheduler true run times as estimates.
-	Told bool
-	Jobs []workload.Job
+	// Estimates gives the scheduler true run times as estimates.
+	Estimates bool
+	Jobs      []workload.Job
 }
 
-// Run makes the run and returns what became of the jobs, in order.
+// Run makes the run and returns the outcomes of the jobs, in order.
 func (r Trial) Run(t *testing.T) ([]simulator.Outcome, simulator.Summary) {
 	t.Helper()
 	s, err := space.New(r.Params, nil)
@@ -39,7 +39,7 @@ func (r Trial) Run(t *testing.T) ([]simulator.Outcome, simulator.Summary) {
 		t.Fatal(err)
 	}
 	opts := simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}
-	if r.Told {
+	if r.Estimates {
 		opts.Estimate = func(j *workload.Job) time.Duration { return j.Duration }
 	}
 	var sim simulator.Sim
@@ -60,8 +60,8 @@ func Job(id string, submit, seconds float64, gpus int) workload.Job {
 // Seconds is a span or an instant.
 func Seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
-// Near fails the test unless an instant is within a millisecond of so many
-// seconds.
+// Near fails the test unless an instant is within a millisecond of the given
+// number of seconds.
 func Near(t *testing.T, what string, got time.Duration, seconds float64) {
 	t.Helper()
 	if d := got - Seconds(seconds); d > time.Millisecond || d < -time.Millisecond {
