@@ -33,7 +33,7 @@ func newCausalLearnCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "learn --data FILE.csv --tiers FILE.json",
 		Short: "Learn a causal graph from measured configurations",
-		Long: `Finds the graph by FCI, which allows for causes that nobody measured: it removes
+		Long: `Finds the graph by FCI, which allows for unmeasured causes: it removes
 the edges between variables that are independent given others, and marks those
 that stay as far as the data tell.
 

@@ -58,7 +58,7 @@ type learnt struct {
 	table      *causal.Table
 	document   *causal.Document
 	objectives []string
-	data       string // as people are told
+	data       string // as shown to the user
 }
 
 // learn reads the files and learns.

@@ -272,7 +272,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-func TestSmallClusterIsTold(t *testing.T) {
+func TestSmallClusterIsNoted(t *testing.T) {
 	_, _, errs := command("simulate", "--trace", "sample", "--nodes", "4", "--gpus-per-node", "8")
 	if !strings.Contains(errs, "little to gain") {
 		t.Errorf("32 GPUs: %q", errs)

@@ -14,7 +14,7 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Workload", []string{"trace", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "told", "seed"}},
+	{"Workload", []string{"trace", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "estimates", "seed"}},
 	{"Cluster", []string{"nodes", "gpus-per-node", "placement", "interconnect", "models", "quota"}},
 	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "round", "max-preemptions", "min-run"}},
 	{"Goal", []string{"objective", "subject-to", "pareto", "min-ratio", "always"}},

@@ -23,8 +23,8 @@ func TestEmptyNames(t *testing.T) {
 	}
 }
 
-// TestFlagsAreCheckedBeforeTheTrace: nobody waits for a long trace to be read to
-// be told of a flag.
+// TestFlagsAreCheckedBeforeTheTrace: a wrong flag is reported before a long trace is
+// read.
 func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"tune", "--at is missing"},
@@ -69,7 +69,7 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"trace window --to noon", "--to"},
 		{"forecast eval --from noon --to 0", "--from"},
 		{"forecast eval --from 0 --to 1 --history-from noon", "--history-from"},
-		{"simulate --told some", "--told"},
+		{"simulate --estimates some", "--estimates"},
 		{"simulate --set-at bad", "--set-at"},
 		{"simulate --set-at noon:queues=2", `--set-at: instant "noon"`},
 		{"simulate --set-at :queues=2", `--set-at: instant ""`},

@@ -97,7 +97,7 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 }
 
 // TestModelsLearnRoundTrip: on a cluster where restarts and spreading cost what
-// no built-in model says, both are learnt from what became of recurring jobs,
+// no built-in model says, both are learnt from the outcomes of recurring jobs,
 // and simulating with what was learnt comes close to that cluster.
 func TestModelsLearnRoundTrip(t *testing.T) {
 	dir := t.TempDir()

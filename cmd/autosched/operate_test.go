@@ -141,8 +141,8 @@ func serveProcess(t *testing.T, dir, listen string) (*exec.Cmd, string) {
 }
 
 // TestKilledServiceKeepsWhatItAnswered kills the service while events come in and
-// rounds run, again and again. Every event and configuration that a client was
-// told of is there afterwards, and revisions only go forward.
+// rounds run, again and again. Every event and configuration that a client got
+// an answer about is there afterwards, and revisions only go forward.
 func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the service several times")
@@ -151,7 +151,7 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	origin := time.Date(2024, 1, 1, 9, 0, 0, 0, time.UTC)
-	told := int64(0)            // events answered
+	answered := int64(0)        // events
 	known := map[int64]string{} // revisions seen, their hashes
 	sent := 0
 	for life := range 5 {
@@ -174,8 +174,8 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.GetStatus().GetEventCount(); got < told || got > int64(sent) {
-			t.Fatalf("life %d: %d events are left of %d sent and %d answered", life, got, sent, told)
+		if got := s.GetStatus().GetEventCount(); got < answered || got > int64(sent) {
+			t.Fatalf("life %d: %d events are left of %d sent and %d answered", life, got, sent, answered)
 		}
 		list, err := config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 1000})
 		if err != nil {
@@ -222,7 +222,7 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 			if err != nil {
 				break
 			}
-			told += int64(answer.GetAcceptedCount())
+			answered += int64(answer.GetAcceptedCount())
 			if c, err := config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: "schedulers/s"}); err == nil {
 				known[c.GetConfiguration().GetRevision()] = c.GetConfiguration().GetContentHash()
 			}
@@ -231,10 +231,10 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 		_ = serve.Wait()
 		_ = conn.Close()
 	}
-	if told == 0 {
+	if answered == 0 {
 		t.Error("no event was answered before a kill")
 	}
-	t.Logf("%d events answered, %d revisions", told, len(known))
+	t.Logf("%d events answered, %d revisions", answered, len(known))
 }
 
 // TestEmulationOutlivesTheService kills the service under an emulated scheduler

@@ -68,7 +68,7 @@ func TestPredictRefit(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "durations.model")
 	predict(t, 0, "train", "--trace", "sample", "--to", "2017-10-11", "--out", file)
-	type told struct {
+	type summary struct {
 		Replaced bool    `json:"replaced"`
 		Version  string  `json:"version"`
 		Parent   string  `json:"parent"`
@@ -80,7 +80,7 @@ func TestPredictRefit(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _ := predict(t, 0, "train", "--trace", "sample", "--out", file, "--refit", "--json")
-	var got told
+	var got summary
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}

@@ -191,16 +191,16 @@ func TestWatchWaitsForRegistration(t *testing.T) {
 	address, _ := startServe(t, t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var seen, told lockedBuffer
+	var seen, notes lockedBuffer
 	watched := make(chan error, 1)
 	go func() {
 		cmd := newConfigCmd()
 		cmd.SetArgs([]string{"watch", "later", "--wait", "--server", address})
 		cmd.SetOut(&seen)
-		cmd.SetErr(&told)
+		cmd.SetErr(&notes)
 		watched <- cmd.ExecuteContext(ctx)
 	}()
-	eventually(t, told.String, "waiting until later is registered")
+	eventually(t, notes.String, "waiting until later is registered")
 	args := []string{"register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", "later", "--server", address}
 	if err := runClient(ctx, newSchedulerCmd(), "", io.Discard, args...); err != nil {
 		t.Fatal(err)
@@ -275,8 +275,8 @@ func TestServiceCommandsRefuse(t *testing.T) {
 		args  []string
 		says  string
 	}{
-		{newConfigCmd(), "", []string{"get", "nobody", "--server", address}, `scheduler "nobody": not found`},
-		{newConfigCmd(), "", []string{"watch", "nobody", "--server", address}, "not found"},
+		{newConfigCmd(), "", []string{"get", "unknown", "--server", address}, `scheduler "unknown": not found`},
+		{newConfigCmd(), "", []string{"watch", "unknown", "--server", address}, "not found"},
 		{newSchedulerCmd(), "", []string{"register", "--builtin", "magic", "--nodes", "0", "--gpus-per-node", "8", "--nodes", "1", "--server", address}, "  scheduler.spec.scheduler_type: \"magic\" is not known: want one of"},
 		{newSchedulerCmd(), "spec: {nonsense: 1}", []string{"register", "-", "--server", address}, "nonsense"},
 		{newSchedulerCmd(), "a: [", []string{"register", "-", "--server", address}, "yaml"},

@@ -14,11 +14,11 @@ import (
 
 // simulateOptions are the flags of simulate.
 type simulateOptions struct {
-	replay  replayFlags
-	config  configFlag
-	changes changesFlag
-	record  recordFlags
-	told    toldFlag
+	replay    replayFlags
+	config    configFlag
+	changes   changesFlag
+	record    recordFlags
+	estimates estimatesFlag
 
 	start space.Config // after check
 }
@@ -44,14 +44,14 @@ compliance is the share of all (tenant, hour) with demand in which the tenant
 held GPU-time within 5 % of its weighted max-min fair share. --json has all
 metrics of each tenant too; docs/simulator.md says what each means.
 
-Schedulers know no run times unless --told gives them: with exact, those of a
+Schedulers know no run times unless --estimates gives them: with exact, those of a
 perfect predictor. Of them chronus, lucid, optimus, themis and, with
 policy=finish_time_fairness, gavel use run times; a note says if none did.`,
 		Example: `  autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler fifo --set backfill=true
   autosched simulate --trace jobs.csv.gz --nodes 100 --gpus-per-node 8 --scheduler tiresias \
       --set queues=4 --set queue_thresholds=3600,36000,360000 --jobs-out jobs-done.csv
   autosched simulate --trace sample --scheduler tiresias --preset ladder-7200x6 --json
-  autosched simulate --trace sample --nodes 12 --scheduler chronus --told 0.7 --set slo_share=0.3
+  autosched simulate --trace sample --nodes 12 --scheduler chronus --estimates 0.7 --set slo_share=0.3
   autosched simulate --trace sample --nodes 12 --scheduler themis --set-at 2017-10-10T06:00:00Z:lease_term=300 \
       --timeline run.json.gz`,
 		Args: noArgs,
@@ -71,7 +71,7 @@ policy=finish_time_fairness, gavel use run times; a note says if none did.`,
 	o.config.add(cmd)
 	o.changes.add(cmd)
 	o.record.add(cmd)
-	o.told.add(cmd)
+	o.estimates.add(cmd)
 	return cmd
 }
 
@@ -80,7 +80,7 @@ func (o *simulateOptions) check() error {
 	if err := o.record.check(); err != nil {
 		return err
 	}
-	if err := o.told.check(); err != nil {
+	if err := o.estimates.check(); err != nil {
 		return err
 	}
 	scheduler, config, err := o.replay.configured(&o.config)
@@ -108,7 +108,7 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	}
 	var sim simulator.Sim
 	in.options.PerTenant, in.options.Attribute = true, true
-	in.options.Estimate = o.told.estimate(w.Jobs(), o.replay.seed)
+	in.options.Estimate = o.estimates.estimate(w.Jobs(), o.replay.seed)
 	asked := noteAsking(&in.options)
 	recorder, err := o.record.begin(&sim, in.trace.Zero(), &in.options)
 	if err != nil {
@@ -126,7 +126,7 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	}
 	wall := time.Since(began)
 	if in.options.Estimate != nil && !*asked {
-		fmt.Fprintf(notes, "note: %s asked for no run time: --told made no difference\n", in.scheduler.Name)
+		fmt.Fprintf(notes, "note: %s asked for no run time: --estimates made no difference\n", in.scheduler.Name)
 	}
 	if err := recorder.end(&in.options, cluster.TotalGPUs()); err != nil {
 		return nil, err

@@ -38,8 +38,8 @@ func unzip(t *testing.T, path string) []byte {
 	return text
 }
 
-// TestRecordings compares the series and the timeline of a run with what became
-// of its jobs.
+// TestRecordings compares the series and the timeline of a run with the
+// outcomes of its jobs.
 func TestRecordings(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -58,7 +58,7 @@ func TestRecordings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report.Preemptions == 0 {
-		t.Fatal("nobody was preempted: the test is of no use")
+		t.Fatal("no job was preempted: the test shows nothing")
 	}
 	sum := func(rows [][]string, value func(col func(string) float64) float64) (total float64) {
 		index := map[string]int{}
@@ -223,7 +223,7 @@ func TestModelsShow(t *testing.T) {
 }
 
 // TestModelsLearn plants models, simulates recurring jobs under them, and learns
-// the models back from what became of the jobs: restarts from a scheduler that
+// the models back from the outcomes: restarts from a scheduler that
 // stops jobs of any width, slowdowns from one that spreads them.
 func TestModelsLearn(t *testing.T) {
 	dir := t.TempDir()

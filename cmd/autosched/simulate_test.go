@@ -39,7 +39,7 @@ func simulated(t *testing.T, args ...string) (r struct {
 	return r, errs
 }
 
-// eager is the writer of a progress line that shows all it is told.
+// eager is the writer of a progress line that shows every update.
 type eager struct {
 	strings.Builder
 	line progressLine
@@ -146,16 +146,16 @@ func TestSetAtMisuse(t *testing.T) {
 	}
 }
 
-// TestSimulateToldInVain: who does not ask for run times is not changed by them,
+// TestSimulateUnusedRunTimes: who does not ask for run times is not changed by them,
 // and that is said.
-func TestSimulateToldInVain(t *testing.T) {
+func TestSimulateUnusedRunTimes(t *testing.T) {
 	for scheduler, asks := range map[string]bool{"tiresias": false, "fifo": false, "lucid": true} {
-		code, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", scheduler, "--told", "exact", "--json")
-		if want := "note: " + scheduler + " asked for no run time: --told made no difference"; code != 0 || strings.Contains(errs, want) == asks {
+		code, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", scheduler, "--estimates", "exact", "--json")
+		if want := "note: " + scheduler + " asked for no run time: --estimates made no difference"; code != 0 || strings.Contains(errs, want) == asks {
 			t.Errorf("%s: exit %d, %s", scheduler, code, errs)
 		}
 	}
-	if _, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", "fifo", "--json"); strings.Contains(errs, "--told") {
+	if _, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", "fifo", "--json"); strings.Contains(errs, "--estimates") {
 		t.Error(errs)
 	}
 }

@@ -98,7 +98,7 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 	}
 	fmt.Fprintln(w)
 	if s.Clairvoyant {
-		fmt.Fprintln(w, "  is told true run times: a baseline, not for deployment")
+		fmt.Fprintln(w, "  knows true run times: a baseline, not for deployment")
 	}
 	if err := printParameters(w, s.Space); err != nil {
 		return err

@@ -110,7 +110,7 @@ func TestEverySettingRuns(t *testing.T) {
 					}
 				}
 				c := s.Space.Decode(x)
-				args := []string{"simulate", "--trace", trace, "--nodes", "2", "--scheduler", s.Name, "--vc", "auto", "--quota", "borrow", "--told", "0.5", "--json"}
+				args := []string{"simulate", "--trace", trace, "--nodes", "2", "--scheduler", s.Name, "--vc", "auto", "--quota", "borrow", "--estimates", "0.5", "--json"}
 				// What the value needs besides, such as the length of an array.
 				for k := range params {
 					if q := &params[k]; c.Has(q.ID) && (q.ID == p.ID || !c.Get(q.ID).Equal(q.Default)) {

@@ -101,7 +101,7 @@ func TestTraceFetch(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "p.json")); err != nil || string(b) != jobLog {
 		t.Errorf("%v, %q", err, b)
 	}
-	// The log itself, and one whose digest nobody told.
+	// The log itself, and one without a digest.
 	url, _ = serve(t, []byte(jobLog), nil)
 	text, _, err := runTrace(t, "", "fetch", "philly", "--url", url, "--out", filepath.Join(dir, "q.json.gz"))
 	if err != nil || !strings.Contains(text, digestOf([]byte(jobLog))+" (not checked)") || !strings.Contains(text, "CC-BY-4.0") {

@@ -13,8 +13,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// toldFlag is --told: the run times that the scheduler knows.
-type toldFlag struct {
+// estimatesFlag is --estimates: the run times that the scheduler knows.
+type estimatesFlag struct {
 	text  string
 	sigma float64
 }
@@ -22,28 +22,28 @@ type toldFlag struct {
 // mostWrong bounds the error of run times: beyond it they say nothing.
 const mostWrong = 10
 
-func (f *toldFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.text, "told", "none",
-		"run times that the scheduler knows: none, exact, or exact times a lognormal error of this sigma (0.7: two "+
+func (f *estimatesFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.text, "estimates", "none",
+		"run-time estimates that the scheduler gets: none, exact, or exact times a lognormal error of this sigma (0.7: two "+
 			"of three within a factor of 2)")
 }
 
 // check reads the flag.
-func (f *toldFlag) check() error {
+func (f *estimatesFlag) check() error {
 	switch f.text {
 	case "none", "exact":
 		return nil
 	}
 	var err error
 	if f.sigma, err = strconv.ParseFloat(f.text, 64); err != nil || !(f.sigma > 0 && f.sigma <= mostWrong) {
-		return usageError{fmt.Errorf("--told: %q is not none, exact or a number above 0, at most %d", f.text,
+		return usageError{fmt.Errorf("--estimates: %q is not none, exact or a number above 0, at most %d", f.text,
 			mostWrong)}
 	}
 	return nil
 }
 
 // estimate is Options.Estimate for some jobs, nil if no run time is known.
-func (f *toldFlag) estimate(jobs []workload.Job, seed uint64) func(*workload.Job) time.Duration {
+func (f *estimatesFlag) estimate(jobs []workload.Job, seed uint64) func(*workload.Job) time.Duration {
 	switch {
 	case f.text == "none":
 		return nil
