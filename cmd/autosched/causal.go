@@ -18,7 +18,7 @@ import (
 func newCausalCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "causal",
-		Short: "Learn which parameters change which metrics and objectives, and look at it",
+		Short: "Learn and inspect causal models of parameters, metrics and objectives",
 		Long: `From a table of measured configurations (a row each: what was set, the workload it
 met, what the system did, how good that was) learn a causal graph: which
 parameters change which metrics, and which metrics change the objectives.
@@ -35,7 +35,8 @@ runs differ.
   autosched causal compare --data runs.csv --tiers tiers.json --a 17 --b 42
   autosched causal page --data runs.csv --tiers tiers.json --out model.html`,
 	}
-	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalForeseeCmd(), newCausalLearnCmd(), newCausalPageCmd(), newCausalShowCmd(), newCausalWhatIfCmd())
+	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalForeseeCmd(),
+		newCausalLearnCmd(), newCausalPageCmd(), newCausalShowCmd(), newCausalWhatIfCmd())
 	return cmd
 }
 

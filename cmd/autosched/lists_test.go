@@ -46,6 +46,8 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"bench tune --set queues=99", "--set"},
 		{"causal dataset --out x --tiers y --segment 0s", "--segment"},
 		{"causal dataset --out x --tiers y --preset none", "--preset"},
+		{"causal dataset --out x --tiers y --objective none", "--objective"},
+		{"causal foresee --workers -1", "--workers"},
 		{"emulate --mode none", "--mode"},
 		{"emulate --interval 0s", "--interval"},
 		{"emulate --budget 0", "--budget"},

@@ -17,28 +17,32 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
+// modelsLearnOptions are the flags of models learn.
+type modelsLearnOptions struct {
+	events, out string
+	perNode     int
+	json        bool
+}
+
 func newModelsLearnCmd() *cobra.Command {
-	var events, out string
-	var perNode int
-	var asJSON bool
+	var o modelsLearnOptions
 	cmd := &cobra.Command{
 		Use:   "learn --events FILE|DIR --out FILE",
 		Short: "Learn restart costs and spread slowdowns from recorded jobs",
 		Long: `Estimates performance models from recurring jobs of a history and writes a
 models file. Runs of one key and width should take equally long, so
 
-  restart cost       what a run stopped once held its GPUs beyond the median
-                     of the key's undisturbed runs; median by width
+  restart cost       the time on GPUs of a run that was preempted once, beyond
+                     the median of the key's undisturbed runs; median by width
   spread slowdown    a run over more nodes than needed, over that median;
                      median by model, for jobs that name one
 
-A key needs 3 undisturbed runs and an estimate 8 disturbed ones; below that the
-built-in number stays. Left out, and counted, also where nothing is learnt, are runs
-without a key, runs stopped more than once (the next stop may have cut a restart
-short), runs both stopped and spread (nobody knows for how much of its time such a
-run was spread), spread ones without a model, and what is too few. Of a service's
-events only jobs that completed, whose beginning is told and that were never resized
-are runs.
+A key needs 3 undisturbed runs and an estimate 8 disturbed ones; otherwise the
+built-in number stays. Ignored and counted are runs without a key, runs preempted
+more than once (the next preemption may have cut a restart short), runs both
+preempted and spread (the time that such a run was spread is unknown), spread ones
+without a model, and groups that are too small. Of a service's events only
+completed jobs with a known start that were never resized are runs.
 
 The history is the directory of 'autosched serve' (while no service runs on it), or
 the CSV that 'autosched simulate --jobs-out' writes.`,
@@ -47,43 +51,65 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
   autosched models show --models models.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case events == "":
-				return usageError{errors.New("--events is missing: name a service's directory, or a CSV of jobs")}
-			case out == "":
-				return usageError{errors.New("--out is missing: name the models file to write")}
-			case perNode < 1:
-				return usageError{fmt.Errorf("--gpus-per-node: %d is not positive", perNode)}
+			if err := o.check(); err != nil {
+				return err
 			}
-			runs, err := readRuns(events, perNode)
-			if err != nil {
-				return fmt.Errorf("--events: %w", err)
-			}
-			spec, learned, left, err := calibrate.Models(runs)
+			r, err := o.run()
 			if err != nil {
 				return err
 			}
-			if err := writeFile(out, "--out", spec.Write); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"runs": len(runs), "learned": learned, "left_out": left})
-			}
-			for _, l := range learned {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %.3g, from %d of %d runs\n", l.What, l.Value, l.Runs, len(runs))
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), left)
-			return err
+			return show(cmd.OutOrStdout(), o.json, r, r.print)
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&events, "events", "", "directory of the service, or CSV written by simulate --jobs-out (required)")
-	fl.StringVarP(&out, "out", "o", "", "models file to write (required)")
-	fl.IntVar(&perNode, "gpus-per-node", 8, "GPUs of a node, which tells what is spread in a service's events")
-	fl.BoolVar(&asJSON, "json", false, "print JSON for programs")
+	fl.StringVar(&o.events, "events", "", "directory of the service, or CSV written by simulate --jobs-out (required)")
+	fl.StringVarP(&o.out, "out", "o", "", "models file to write (required)")
+	fl.IntVar(&o.perNode, "gpus-per-node", 8, "GPUs of a node, which defines spread jobs of a service's events")
+	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
 }
 
+func (o *modelsLearnOptions) check() error {
+	switch {
+	case o.events == "":
+		return usageError{errors.New("--events is missing: name a service's directory, or a CSV of jobs")}
+	case o.out == "":
+		return usageError{errors.New("--out is missing: name the models file to write")}
+	case o.perNode < 1:
+		return usageError{fmt.Errorf("--gpus-per-node: %d is not positive", o.perNode)}
+	}
+	return nil
+}
+
+// run learns from the history and writes the models file.
+func (o *modelsLearnOptions) run() (*modelsLearnReport, error) {
+	runs, err := readRuns(o.events, o.perNode)
+	if err != nil {
+		return nil, fmt.Errorf("--events: %w", err)
+	}
+	spec, learned, left, err := calibrate.Models(runs)
+	if err != nil {
+		return nil, err
+	}
+	return &modelsLearnReport{learned, left, len(runs)}, writeFile(o.out, "--out", spec.Write)
+}
+
+// modelsLearnReport is the result of models learn.
+type modelsLearnReport struct {
+	Learned []calibrate.Estimate `json:"learned"`
+	LeftOut calibrate.LeftOut    `json:"left_out"`
+	Runs    int                  `json:"runs"`
+}
+
+func (r *modelsLearnReport) print(w io.Writer) error {
+	for _, l := range r.Learned {
+		fmt.Fprintf(w, "%s: %.3g, from %d of %d runs\n", l.What, l.Value, l.Runs, r.Runs)
+	}
+	_, err := fmt.Fprintln(w, r.LeftOut)
+	return err
+}
+
+// readRuns reads the directory of a service, or a CSV of jobs.
 func readRuns(path string, perNode int) ([]calibrate.Run, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -159,7 +185,8 @@ func runsOfCSV(in io.Reader) ([]calibrate.Run, error) {
 			return fmt.Errorf("line %d: %s: %q is not what belongs here", line, column, row[at[column]])
 		}
 		run := calibrate.Run{Key: row[at["key"]], Model: row[at["model"]]}
-		if run.GPUs, err = strconv.Atoi(row[at["gpus"]]); err != nil || run.GPUs < 1 || run.GPUs > workload.MaxGPUs {
+		run.GPUs, err = strconv.Atoi(row[at["gpus"]])
+		if err != nil || run.GPUs < 1 || run.GPUs > workload.MaxGPUs {
 			return nil, bad("gpus")
 		}
 		if run.Stops, err = strconv.Atoi(row[at["preemptions"]]); err != nil || run.Stops < 0 {
