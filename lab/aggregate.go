@@ -14,18 +14,18 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// AggregateOptions say how groups of similar jobs are compared with the jobs.
+// AggregateOptions configure StudyAggregate.
 type AggregateOptions struct {
-	// Sizes of groups (workload.Aggregate) to look at.
+	// Sizes of groups (workload.Aggregate) to compare.
 	Sizes []int
-	// Configs is how many configurations are ranked: the default, the presets,
-	// then random ones.
+	// Configs is the number of configurations ranked: the default, the presets, then
+	// random ones.
 	Configs int
-	// Hours is how many instants of the window are looked at, spread evenly over
-	// those at which jobs wait, each with what is active and what comes within the
-	// horizon. 0 looks at the whole window at once, from an empty cluster.
+	// Hours is the number of instants of the window, spread evenly over those at which
+	// jobs wait, each with the active jobs and the arrivals within the horizon. 0 is
+	// the whole window at once, from an empty cluster.
 	Hours int
-	// Repeats is how often each measurement is timed; the fastest counts.
+	// Repeats is the number of times each measurement is timed; the fastest counts.
 	Repeats int
 	// Progress is called after every configuration.
 	Progress func(done, of int)
@@ -38,8 +38,8 @@ type AggregateStudy struct {
 	Objective string   `json:"objective"`
 	Configs   int      `json:"configurations"`
 	Instants  []string `json:"instants"`
-	// Rows are by size; the first, of size 1, has no groups but every job
-	// submitted up to a minute later: what ranks are worth.
+	// Rows are by size. The first, of size 1, has no groups but every job submitted up
+	// to a minute later: the noise of the ranks.
 	Rows []AggregateRow `json:"rows"`
 }
 
@@ -52,15 +52,15 @@ type AggregateRow struct {
 	// objectives on the groups and on the jobs; MinTau the least of an instant.
 	Tau    float64 `json:"tau"`
 	MinTau float64 `json:"min_tau"`
-	// TauApart is the same of the pairs that differ by more than 1 % on the jobs, for
-	// which the rank is worth something; Apart is their share of all pairs.
+	// TauApart is the same over the pairs that differ by more than 1 % on the jobs;
+	// Apart is their share of all pairs.
 	TauApart float64 `json:"tau_apart"`
 	Apart    float64 `json:"apart"`
-	// Lost is by how much the configuration that is best on the groups is worse
-	// on the jobs than the best there; MostLost the most of an instant.
+	// Lost is how much worse, as a share, the best configuration on the groups is on
+	// the jobs than the best there; MostLost is the largest of an instant.
 	Lost     float64 `json:"objective_lost"`
 	MostLost float64 `json:"most_lost"`
-	// Bias is by how much the objective is larger on the groups, in the mean over
+	// Bias is the relative excess of the objective on the groups, the mean over
 	// configurations.
 	Bias float64 `json:"bias"`
 	// Speedup is the time to measure a configuration on the jobs over that on the
@@ -94,7 +94,7 @@ func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (
 		out.Rows = append(out.Rows, AggregateRow{Size: size, MinTau: 1})
 	}
 	done := 0
-	look := func(at string, x round.Scenario, instants int) error {
+	study := func(at string, x round.Scenario, instants int) error {
 		out.Instants = append(out.Instants, at)
 		progress := func() {
 			if done++; a.Progress != nil {
@@ -127,10 +127,10 @@ func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (
 		return nil
 	}
 	if a.Hours == 0 {
-		err = look(e.Clock(e.Options.From), round.Scenario{Arrivals: e.Workload}, 1)
+		err = study(e.Clock(e.Options.From), round.Scenario{Arrivals: e.Workload}, 1)
 	} else {
 		err = eachBusy(ctx, e, a.Hours, func(at time.Duration, x round.Scenario) error {
-			return look(e.Clock(at), x, a.Hours)
+			return study(e.Clock(at), x, a.Hours)
 		})
 	}
 	if err != nil {
@@ -146,7 +146,7 @@ func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (
 	return out, nil
 }
 
-// jittered is a workload whose jobs come up to a minute later.
+// jittered returns a workload whose jobs are submitted up to a minute later.
 func jittered(e *replay.Evaluation, w *workload.Workload, at uint64) (*workload.Workload, error) {
 	stream := rng.Stream("aggregate-jitter", e.Options.Seed, at)
 	jobs := slices.Clone(w.Jobs())
@@ -156,8 +156,8 @@ func jittered(e *replay.Evaluation, w *workload.Workload, at uint64) (*workload.
 	return workload.New(w.Name(), w.Zero(), jobs)
 }
 
-// eachBusy calls back at instants at which jobs wait under the default, with
-// what is active then and what really comes.
+// eachBusy calls back at instants at which jobs wait under the default, with the active
+// jobs and the true arrivals.
 func eachBusy(ctx context.Context, e *replay.Evaluation, hours int,
 	each func(time.Duration, round.Scenario) error) error {
 	incumbent := e.Options.Scheduler.Space.Default()
@@ -181,7 +181,7 @@ func eachBusy(ctx context.Context, e *replay.Evaluation, hours int,
 	return nil
 }
 
-// configs are the configurations to be ranked, each once.
+// configs returns the configurations to rank, each once.
 func configs(e *replay.Evaluation, want int) ([]space.Config, error) {
 	s := e.Options.Scheduler
 	var out []space.Config
@@ -272,7 +272,7 @@ func (r *AggregateRow) compare(full, groups []float64) {
 		}
 	}
 	tau, lost := Kendall(full, groups), 0.0
-	tauApart, pairs := kendallApart(full, groups, worthIt)
+	tauApart, pairs := kendallApart(full, groups, indifference)
 	r.TauApart += tauApart
 	r.Apart += float64(pairs) / max(1, float64(n*(n-1)/2))
 	if best >= 0 && full[best] > 0 {
@@ -285,21 +285,20 @@ func (r *AggregateRow) compare(full, groups []float64) {
 	r.Bias += bias / float64(max(n, 1))
 }
 
-// Kendall is the rank correlation tau-a of two series: the share of pairs that
-// both order the same way less that of those they order differently. Pairs that
-// are equal in the first, up to a part in 1e9, say nothing and are left out, as
-// are those with NaN; without any pair it is 1.
+// Kendall returns the rank correlation tau-a of two series: the share of concordant
+// pairs minus that of discordant ones. Pairs that are equal in the first, up to a part
+// in 1e9, and pairs with NaN are left out; without any pair it is 1.
 func Kendall(a, b []float64) float64 {
 	tau, _ := kendallApart(a, b, 1e-9)
 	return tau
 }
 
-// worthIt is the relative difference of two objectives from which it matters which is
-// better: that between seeds.
-const worthIt = .01
+// indifference is the relative difference below which two objectives count as equal:
+// the variation between seeds.
+const indifference = .01
 
-// kendallApart is Kendall of the pairs that differ by more than a share in the
-// first series, and how many there are.
+// kendallApart returns Kendall over the pairs that differ by more than a share in the
+// first series, and the number of these pairs.
 func kendallApart(a, b []float64, share float64) (tau float64, pairs int) {
 	score := 0
 	for i := range a {

@@ -23,8 +23,8 @@ func TestKendall(t *testing.T) {
 		{[]float64{1, 2, 3}, []float64{10, 20, 30}, 1},
 		{[]float64{1, 2, 3}, []float64{3, 2, 1}, -1},
 		{[]float64{1, 2, 3, 4}, []float64{1, 2, 4, 3}, 4. / 6},
-		{[]float64{1, 1, 2}, []float64{5, 7, 9}, 1},      // a pair that says nothing
-		{[]float64{1, 2, 3}, []float64{1, 1, 2}, 2. / 3}, // a pair not told apart
+		{[]float64{1, 1, 2}, []float64{5, 7, 9}, 1},      // a pair equal in the first series
+		{[]float64{1, 2, 3}, []float64{1, 1, 2}, 2. / 3}, // a pair equal in the second series
 		{[]float64{1, nan, 3}, []float64{1, 2, nan}, 1},  // no pair
 		{[]float64{1, nan, 3}, []float64{2, 2, 1}, -1},
 	} {
@@ -77,10 +77,9 @@ func TestStudyAggregate(t *testing.T) {
 	}
 }
 
-// On four contended days of the Philly trace, choosing by groups loses next to
-// nothing, and where two configurations differ by more than 1 % their ranks
-// survive. Many of Themis's differ by less: which of them is better hangs on less
-// than grouping changes.
+// On four contended days of the Philly trace, choosing by groups loses little,
+// and pairs of configurations that differ by more than 1 % keep their order. Many of
+// Themis's differ by less, and grouping changes their order.
 func TestAggregateKeepsRanks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("evaluates four days of a real trace")
@@ -93,10 +92,10 @@ func TestAggregateKeepsRanks(t *testing.T) {
 	for scheduler, tau := range map[string]float64{"tiresias": .75, "themis": .5} {
 		g := study(t, w, scheduler, 40, 12, 0, from, from+4*24*time.Hour).Rows[1]
 		if g.TauApart < .8 || g.Apart < .5 {
-			t.Errorf("%s: of pairs that differ by more than 1 %% (%.2f of all) ranks are %.2f alike, want .8", scheduler, g.Apart, g.TauApart)
+			t.Errorf("%s: of pairs that differ by more than 1 %% (%.2f of all) tau is %.2f, want .8", scheduler, g.Apart, g.TauApart)
 		}
 		if g.Tau < tau || g.Lost > .02 || g.JobsOut > .4*g.JobsIn {
-			t.Errorf("%s: %+v, want ranks at least %.2f alike", scheduler, g, tau)
+			t.Errorf("%s: %+v, want tau of at least %.2f", scheduler, g, tau)
 		}
 	}
 }

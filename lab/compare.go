@@ -20,17 +20,16 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// CompareOptions say how searches are compared round by round.
+// CompareOptions configure Compare.
 type CompareOptions struct {
 	// Searches by name, see [Searches]; the first is the reference that the
 	// others are tested against.
 	Searches []string
-	// Hours is how many instants of the window are tuned at, spread evenly over
-	// those at which jobs wait; Seeds how often each.
+	// Hours is the number of instants tuned at, spread evenly over those at which jobs
+	// wait; Seeds the number of searches at each.
 	Hours, Seeds int
-	// Time, if positive, is how much processor time each search may spend;
-	// Options.Budget is then only a bound. Results depend on the machine, but not
-	// on what else it does.
+	// Time, if positive, bounds the processor time of each search; Options.Budget
+	// bounds it too. Results then depend on the machine, but not on its load.
 	Time time.Duration
 	// Incumbent is in force all the time.
 	Incumbent space.Config
@@ -38,7 +37,7 @@ type CompareOptions struct {
 	Progress func(done, of int)
 }
 
-// Comparison is what several searches found on the same rounds.
+// Comparison is the result of several searches on the same rounds.
 type Comparison struct {
 	Trace     string           `json:"trace"`
 	Scheduler string           `json:"scheduler"`
@@ -73,29 +72,29 @@ type ComparedSearch struct {
 	// Evaluations and Seconds of processor time per search.
 	Evaluations float64 `json:"evaluations"`
 	Seconds     float64 `json:"seconds"`
-	// EvaluationsToMatch is after how many evaluations a configuration was found
-	// whose objective is within 1 % of the best the reference found; searches that
-	// never did count with all of theirs. Matched is the share that did.
+	// EvaluationsToMatch is the number of evaluations until a configuration was found
+	// whose objective is within 1 % of the reference's best; searches that found none
+	// count with all of theirs. Matched is the share that found one.
 	EvaluationsToMatch float64 `json:"evaluations_to_match"`
 	Matched            float64 `json:"matched"`
-	// Plain is the same against what this very search found without a causal model,
-	// with the processor time that it took: what a model saves at equal quality.
+	// Plain is the same against the best of this search without a causal model, with
+	// the processor time: the saving by a model at equal quality.
 	Plain ToMatch `json:"to_match_without_model"`
-	// Rejected proposals per search, of those that were audited the share that was
-	// rightly so, and how many were.
+	// Rejected is the number of rejected proposals per search, Audits the number of
+	// those measured to check the rejection, AuditsRight the share confirmed.
 	Rejected    float64 `json:"rejected,omitempty"`
 	AuditsRight float64 `json:"audits_right,omitempty"`
 	Audits      int     `json:"audits,omitempty"`
 }
 
-// HourRatios are what a search gained at one instant: geometric means over seeds.
+// HourRatios are the gains of a search at one instant: geometric means over seeds.
 type HourRatios struct {
 	OnFutures float64 `json:"ratio_on_futures"`
 	OnTruth   float64 `json:"ratio_on_truth"`
 }
 
-// ToMatch is what a search spent, on average, until it had a configuration within
-// 1 % of the best that another found; all it had if it never did.
+// ToMatch is the mean cost of a search until it had a configuration within 1 % of the
+// best of another search; the whole search if it found none.
 type ToMatch struct {
 	Evaluations float64 `json:"evaluations"`
 	Seconds     float64 `json:"seconds"`
@@ -109,7 +108,7 @@ type searchKind struct {
 	prunes            bool // by a causal model that remembers earlier instants
 }
 
-// searchKinds lists what can be compared: the product's search, its portfolio
+// searchKinds lists the searches to compare: the product's search, its portfolio
 // alone, and each sampler on its own from the incumbent.
 func searchKinds() []searchKind {
 	kinds := []searchKind{
@@ -125,17 +124,17 @@ func searchKinds() []searchKind {
 	return kinds
 }
 
-// Causal may follow the name of a search: a causal model, learnt at the instants
-// before, turns proposals down.
+// Causal is a suffix of the name of a search: a causal model, learnt at earlier
+// instants, rejects proposals.
 const Causal = "+causal"
 
-// CheckSearch refuses names that cannot be compared.
+// CheckSearch fails on a name that is not one of Searches.
 func CheckSearch(name string) error {
 	_, err := findSearches([]string{name})
 	return err
 }
 
-// Searches are the names and descriptions of what can be compared.
+// Searches returns the names and descriptions of the searches to compare.
 func Searches() [][2]string {
 	var out [][2]string
 	for _, k := range searchKinds() {
@@ -250,7 +249,7 @@ func findSearches(names []string) ([]searchKind, error) {
 	return out, nil
 }
 
-// busy are instants on the grid of intervals at which jobs wait, spread evenly.
+// busy returns instants on the grid of intervals at which jobs wait, spread evenly.
 func busy(ctx context.Context, e *replay.Evaluation, incumbent space.Config, want int) ([]time.Duration, error) {
 	live, err := e.Start(incumbent, false)
 	if err != nil {
@@ -276,7 +275,7 @@ func busy(ctx context.Context, e *replay.Evaluation, incumbent space.Config, wan
 	return out, nil
 }
 
-// tally is a search's results: logarithms of ratios by hour.
+// tally holds a search's results: logarithms of ratios by hour.
 type tally struct {
 	pruners          map[int]*prune.Pruner // by seed
 	toMatch, matched int
@@ -306,8 +305,8 @@ func controllable(m search.Measurement) float64 {
 	return sum / float64(len(m.Values))
 }
 
-// search runs one search and adds what it found. limit, if positive, bounds its
-// processor time.
+// search runs one search and adds its result. limit, if positive, bounds its processor
+// time.
 func (t *tally) search(ctx context.Context, kind searchKind, x *match, seed int, limit time.Duration) error {
 	r := x.e.Round(x.futures, x.in.Incumbent, x.in.Seed)
 	r.Always, r.Cache = true, nil
@@ -393,8 +392,8 @@ func (t *tally) audit(s *prune.Study) {
 	}
 }
 
-// match counts the evaluations that it took to come near the reference's best, and
-// near that of the search without a model.
+// match counts the evaluations until the search was near the reference's best, and near
+// that of the search without a model.
 func (t *tally) match(got round.Result, at []time.Duration, reference, name string, best map[string]float64) {
 	if _, known := best[name]; !known {
 		best[name] = math.Inf(1)
@@ -424,8 +423,8 @@ func (t *tally) match(got round.Result, at []time.Duration, reference, name stri
 	}
 }
 
-// near is how many trials it took to come within 1 % of an objective, all if none
-// did.
+// near returns the number of trials until one was within 1 % of an objective, all if
+// none was.
 func near(trials []search.Trial, target float64) (n int, ok bool) {
 	for n, x := range trials {
 		if x.OK() && x.Measurement.Mean() <= 1.01*target {
@@ -435,7 +434,7 @@ func near(trials []search.Trial, target float64) (n int, ok bool) {
 	return len(trials), false
 }
 
-// pruner is the one of a seed's searches, which remembers those before.
+// pruner returns the pruner of a seed, which has learnt from the searches before.
 func (t *tally) pruner(e *replay.Evaluation, seed int) *prune.Pruner {
 	if t.pruners == nil {
 		t.pruners = map[int]*prune.Pruner{}

@@ -1,5 +1,5 @@
 // Package lab holds experiments on rounds and their parts: searches compared round
-// by round (Compare), the trace aggregator (StudyAggregate), futures beside the true
-// one (DrawFutures), and training sets for a causal model with a test of what it
-// predicts (Train, Training.Foresee). No product path imports it.
+// by round (Compare), the trace aggregator (StudyAggregate), futures compared with the
+// true one (DrawFutures), and training sets for a causal model with a test of its
+// predictions (Train, Training.Foresee). The service and evaluations do not import it.
 package lab

@@ -13,20 +13,20 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// Foresight is how well a causal model, learnt on the earlier segments of a
-// training set, predicts configurations it has not seen on the later ones.
+// Foresight is the accuracy of a causal model, learnt on the earlier segments of a
+// training set, for configurations of the later ones.
 type Foresight struct {
 	Objective string `json:"objective"`
-	// Rows and segments learnt from and judged on.
+	// Rows and segments of the training and the test part.
 	TrainRows     int `json:"train_rows"`
 	TrainSegments int `json:"train_segments"`
 	TestRows      int `json:"test_rows"`
 	TestSegments  int `json:"test_segments"`
 	// Error is the mean of |predicted - measured| / measured.
 	Error float64 `json:"error"`
-	// Others for comparison: the direct and the structural head alone, the mean
-	// objective of the training rows, and the incumbent's on the segment times the
-	// training rows' median ratio, which knows the workload but no configuration.
+	// Errors of baselines: the direct and the structural head alone, the mean objective
+	// of the training rows, and the incumbent's on the segment times the training rows'
+	// median ratio, which depends on the workload but on no configuration.
 	DirectOnly     float64 `json:"error_direct_only"`
 	StructuralOnly float64 `json:"error_structural_only"`
 	Mean           float64 `json:"error_mean"`
@@ -35,11 +35,11 @@ type Foresight struct {
 	// measured objectives.
 	Rank       float64 `json:"rank_correlation"`
 	RankDirect float64 `json:"rank_correlation_direct"`
-	// Spread is the mean over the segments judged on of the ratio of the 90 % to
-	// the 10 % quantile of the objective: how far configurations differ at all.
+	// Spread is the mean over the test segments of the ratio of the 90 % to the 10 %
+	// quantile of the objective.
 	Spread float64 `json:"spread"`
-	// Differ is of the segments where that ratio is above differs: on the others
-	// configurations are as good as each other, and there is no order to find.
+	// Differ is restricted to the segments where that ratio is above differs: on the
+	// others configurations are equally good, and have no order.
 	Differ Differing `json:"where_configurations_differ"`
 	// Tries compares measuring a segment's configurations in the order of the
 	// predictions with a random order.
@@ -67,17 +67,18 @@ type Differing struct {
 
 // Tries are means over segments.
 type Tries struct {
-	// Random and Model are how many of a segment's configurations are measured until
-	// one is within 1 % of the best of them: at random, as is to be expected, and in
-	// the order of the predictions.
+	// Random and Model are the numbers of a segment's configurations measured until one
+	// is within 1 % of the best of them: expected in random order, and in the order of
+	// the predictions.
 	Random float64 `json:"random"`
 	Model  float64 `json:"model"`
-	// RandomOf and ModelOf are the best of the first three over the best of all.
+	// RandomOf and ModelOf are the ratios of the best of the first three to the best of
+	// all.
 	RandomOf float64 `json:"best_of_three_random"`
 	ModelOf  float64 `json:"best_of_three_model"`
 }
 
-// add takes in a segment's predicted and measured objectives.
+// add adds a segment with its predicted and measured objectives.
 func (t *Tries) add(predicted, measured []float64) {
 	order := make([]int, len(measured))
 	for i := range order {
@@ -104,10 +105,10 @@ func (t *Tries) add(predicted, measured []float64) {
 		least = min(least, measured[i])
 	}
 	t.ModelOf += least / best
-	// The k-th best is the best of three if the others are of those after it.
+	// The k-th best is the best of three if the other two rank after it.
 	left, expected := 1.0, 0.0
 	for k, v := range sorted {
-		p := left // of none before it having been drawn
+		p := left // probability that none before it is drawn
 		next := left * max(0, n-float64(k)-float64(three)) / (n - float64(k))
 		expected += (p - next) * v
 		left = next
@@ -120,8 +121,8 @@ func (t *Tries) over(n float64) {
 	t.Random, t.Model, t.RandomOf, t.ModelOf = t.Random/n, t.Model/n, t.RandomOf/n, t.ModelOf/n
 }
 
-// Foresee learns graph and model on the first share of the segments and judges
-// them on the others.
+// Foresee learns graph and model on the first share of the segments and tests them on
+// the others.
 func (t *Training) Foresee(ctx context.Context, share float64, learn causal.LearnOptions,
 	fit model.Options) (*Foresight, error) {
 	cut := int(math.Round(share * float64(len(t.Starts))))
@@ -185,8 +186,8 @@ func (t *Training) fit(ctx context.Context, rows []int, learn causal.LearnOption
 	return m, graph, err
 }
 
-// predictions of the objective on the rows judged on, by the model, its heads and the
-// two baselines of Foresight.
+// predictions are those of the objective on the test rows by the model, its heads and
+// the two baselines of Foresight.
 type predictions struct {
 	segment                   []int
 	measured                  []float64
@@ -229,7 +230,7 @@ func (t *Training) predict(m *model.Model, train, test []int) (*predictions, err
 	return p, nil
 }
 
-// rank judges the order of configurations within each segment.
+// rank scores the order of configurations within each segment.
 func (f *Foresight) rank(p *predictions) {
 	segments := 0.0
 	var where []int // rows of segments on which configurations differ

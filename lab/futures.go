@@ -13,7 +13,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// FuturesOptions say which futures DrawFutures draws.
+// FuturesOptions configure DrawFutures.
 type FuturesOptions struct {
 	At      time.Duration
 	Horizon time.Duration // jobs arrive until At + Horizon
@@ -22,7 +22,7 @@ type FuturesOptions struct {
 	Seed    uint64
 }
 
-// Futures are futures of a trace at an instant, beside the true one.
+// Futures are sampled futures of a trace at an instant, with the true one.
 type Futures struct {
 	Active int      `json:"active_jobs"`
 	Drawn  []Future `json:"futures"`
@@ -33,9 +33,10 @@ type Futures struct {
 	futures []generation.Future
 }
 
-// Future sums up a future.
+// Future summarises a future.
 type Future struct {
-	// LeftGPUHours are of the active jobs, the rest of the jobs that arrive.
+	// LeftGPUHours is the remaining work of the active jobs; the other fields are of
+	// the arrivals.
 	LeftGPUHours float64 `json:"left_gpu_hours"`
 	Arrivals     int     `json:"arrivals"`
 	Batches      int     `json:"batches"`
@@ -43,11 +44,11 @@ type Future struct {
 	MedianS      float64 `json:"median_duration_s"`
 }
 
-// ErrNoPast is that no job was submitted before the instant.
+// ErrNoPast is returned if no job was submitted before the instant.
 var ErrNoPast = errors.New("lab: no job was submitted before the instant")
 
-// DrawFutures draws futures from what is known of a trace at an instant, on a
-// cluster without queues.
+// DrawFutures samples futures from the part of a trace known at an instant, as if jobs
+// never queued.
 func DrawFutures(ctx context.Context, w *workload.Workload, o FuturesOptions) (*Futures, error) {
 	past := w.Window(o.At-round.ArrivalMemory, o.At).Jobs()
 	if len(past) == 0 {
@@ -69,13 +70,13 @@ func DrawFutures(ctx context.Context, w *workload.Workload, o FuturesOptions) (*
 		return nil, err
 	}
 	for _, d := range f.futures {
-		f.Drawn = append(f.Drawn, sumUp(r.Active, d.Left, d.Arrivals.Jobs()))
+		f.Drawn = append(f.Drawn, summarise(r.Active, d.Left, d.Arrivals.Jobs()))
 	}
-	f.Truth = sumUp(r.Active, f.left(), w.Window(o.At, o.At+o.Horizon).Jobs())
+	f.Truth = summarise(r.Active, f.left(), w.Window(o.At, o.At+o.Horizon).Jobs())
 	return f, nil
 }
 
-// left is the true work left of each active job.
+// left returns the true remaining work of each active job.
 func (f *Futures) left() []time.Duration {
 	total := map[string]time.Duration{}
 	for _, j := range f.trace.Jobs() {
@@ -88,7 +89,7 @@ func (f *Futures) left() []time.Duration {
 	return left
 }
 
-func sumUp(active []durations.Record, left []time.Duration, arrivals []workload.Job) Future {
+func summarise(active []durations.Record, left []time.Duration, arrivals []workload.Job) Future {
 	s := Future{Arrivals: len(arrivals)}
 	for i := range left {
 		s.LeftGPUHours += left[i].Hours() * float64(active[i].GPUs.Whole())
@@ -109,7 +110,7 @@ func sumUp(active []durations.Record, left []time.Duration, arrivals []workload.
 	return s
 }
 
-// Trace is future k as a trace: the active jobs with the work left of them,
+// Trace returns future k as a trace: the active jobs with their remaining work,
 // submitted at the instant, then the arrivals.
 func (f *Futures) Trace(k int) (*workload.Workload, error) {
 	var jobs []workload.Job

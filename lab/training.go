@@ -19,12 +19,12 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// TrainingOptions say what a training set holds.
+// TrainingOptions configure Train.
 type TrainingOptions struct {
 	// Segment is the length of the pieces of the window that configurations are
-	// played on, each from the state in which the cluster is then.
+	// measured on, each from the state of the cluster at its beginning.
 	Segment time.Duration
-	// Stride is from one segment's begin to the next's; 0 is Segment.
+	// Stride is the time between the beginnings of segments; 0 is Segment.
 	Stride time.Duration
 	// Configs per segment, spread over the space by a Sobol sequence of its own.
 	Configs int
@@ -51,9 +51,9 @@ type Training struct {
 	Exhausted int
 }
 
-// contexts are the columns that describe the workload of a segment. All of them
-// can be computed from forecast futures too, on which a tuning round measures the
-// incumbent first.
+// contexts are the columns that describe the workload of a segment. All of them can be
+// computed from sampled futures too, on which a tuning round measures the incumbent
+// first.
 var contexts = []struct {
 	name string
 	of   func(*segmentFacts) float64
@@ -85,7 +85,7 @@ func facts(x *round.Scenario, cluster int, length time.Duration) segmentFacts {
 	return f
 }
 
-// SegmentColumn names the segment of a row by when it begins.
+// SegmentColumn is the column of the beginning of the row's segment.
 const SegmentColumn = "segment"
 
 // BaseName is the column of an objective under the incumbent on the row's segment.
@@ -100,11 +100,11 @@ func workloadNames() []string {
 	return out
 }
 
-// measured is how many of the contexts, the last ones, come from measuring the
+// measured is the number of contexts, the last ones, that need a measurement of the
 // incumbent.
 const measured = 2
 
-// workloadOf are their means over scenarios.
+// workloadOf returns their means over scenarios.
 func workloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
 	out := make([]float64, len(contexts)-measured)
 	for i := range x {
@@ -116,7 +116,7 @@ func workloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
 	return out
 }
 
-// Train plays configurations on the segments of a window.
+// Train measures configurations on the segments of a window.
 func Train(ctx context.Context, o replay.Options, t TrainingOptions) (*Training, error) {
 	if t.Segment <= 0 || t.Configs < 1 {
 		return nil, fmt.Errorf("training: segments of %v and %d configurations each; both must be positive",
@@ -324,8 +324,7 @@ func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Traini
 	return out, err
 }
 
-// NewTraining takes a table that Train made, read again from where it was
-// written.
+// NewTraining returns the training set of a table written by Train.
 func NewTraining(t *causal.Table, spec *causal.Spec) (*Training, error) {
 	out := &Training{Table: t, Spec: spec}
 	s := t.Index(SegmentColumn)

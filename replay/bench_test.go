@@ -14,9 +14,8 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// BenchmarkRound is one tuning round on one core, from a State at the busiest
-// hour of the scenario philly-quick: so many configurations on four futures of
-// four hours each.
+// BenchmarkRound is one tuning round on one core, from a State at the busiest hour of
+// the scenario philly-quick: configurations measured on four futures of four hours.
 func BenchmarkRound(b *testing.B) {
 	path := testshared.Path(b, "traces/philly/jobs.csv.gz")
 	w, _, err := trace.Open(path, trace.Options{})

@@ -15,12 +15,12 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Evaluation is what the methods of one evaluation share.
+// Evaluation is the state that the methods of one evaluation share.
 type Evaluation struct {
 	Options  Options            // with defaults filled in
-	Workload *workload.Workload // submitted from the start of the warm-up to To: what is replayed
+	Workload *workload.Workload // replayed: submitted from the start of the warm-up to To
 	history  []workload.Job     // submitted in the Memory before From
-	before   []workload.Job     // submitted in the Memory before the start: what the ledger recalls
+	before   []workload.Job     // submitted in the Memory before the start, for the ledger
 	cache    *search.Cache
 	engine   *generation.Engine // of the method Options.Generate
 	notes    []string
@@ -99,7 +99,7 @@ func prepare(o Options) (*Evaluation, error) {
 	return e, nil
 }
 
-// fitting leaves out jobs wider than the cluster, and counts them.
+// fitting returns the jobs that fit the cluster and the number of those that do not.
 func (e *Evaluation) fitting(jobs []workload.Job) (fit []workload.Job, wide int) {
 	for i := range jobs {
 		if jobs[i].GPUs.Whole() > e.Options.Cluster.TotalGPUs() {
@@ -113,23 +113,23 @@ func (e *Evaluation) fitting(jobs []workload.Job) (fit []workload.Job, wide int)
 
 func (e *Evaluation) start() time.Duration { return e.Options.From - e.Options.Warmup }
 
-// counted are the jobs that the results are about.
+// counted returns the jobs that count.
 func (e *Evaluation) counted() *workload.Workload {
 	return e.Workload.Window(e.Options.From, e.Options.To)
 }
 
-// rounds is the number of intervals in the window, by which the budget of methods that
-// tune once is multiplied.
+// rounds returns the number of intervals in the window. Methods that tune once get the
+// budgets of all.
 func (e *Evaluation) rounds() int {
 	return int((e.Options.To - e.Options.From + e.Options.Interval - 1) / e.Options.Interval)
 }
 
-// Clock is an instant of the trace as RFC 3339.
+// Clock formats an instant of the trace as RFC 3339.
 func (e *Evaluation) Clock(at time.Duration) string {
 	return e.Options.Trace.Zero().Add(at).Format(time.RFC3339)
 }
 
-func (e *Evaluation) tell(s Step) {
+func (e *Evaluation) progress(s Step) {
 	if e.Options.Progress != nil {
 		e.Options.Progress(s)
 	}
@@ -182,17 +182,17 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 	}
 	spent += took
 	if m.hold != nil && out.Evaluations > 0 {
-		out.Rounds = e.rounds() // whose budget it used
+		out.Rounds = e.rounds() // it used their budgets
 	}
 	if out.Rounds > 0 {
 		out.TuningPerRound = spent.Seconds() / float64(out.Rounds)
 	}
-	e.tell(Step{Method: name, Rounds: out.Rounds, Of: out.Rounds, Done: true})
+	e.progress(Step{Method: name, Rounds: out.Rounds, Of: out.Rounds, Done: true})
 	return out, nil
 }
 
-// replay runs the live simulation to its end, with a round every interval if
-// there is a tune. It returns the time spent deciding.
+// replay runs the live simulation to its end, with a round every interval if tune is
+// not nil. It returns the wall time of the decisions.
 func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Config,
 	tune roundFunc) (time.Duration, error) {
 	live, err := e.Start(incumbent, tune != nil)
@@ -212,7 +212,7 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 		if live.Sim.Done() {
 			break
 		}
-		// After the last arrival a configuration matters only while jobs wait.
+		// Without arrivals to come, a configuration matters only while jobs wait.
 		quiet := at >= e.Options.To && live.Sim.Waiting() == 0 && arrived == live.Sim.Submitted()
 		arrived = live.Sim.Submitted()
 		if tune == nil || quiet {
@@ -242,7 +242,7 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 			d.Interval = &r.Interval
 		}
 		out.Decisions = append(out.Decisions, d)
-		e.tell(Step{Method: out.Method, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
+		e.progress(Step{Method: out.Method, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
 	}
 	out.Configuration = incumbent.String()
 	e.measure(out, &live.Sim)

@@ -9,15 +9,15 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Cluster is the live simulation in place of a real cluster, and the ledger that a
-// controller keeps of it.
+// Cluster is the live simulation in place of a real cluster, with the ledger of its
+// events.
 type Cluster struct {
 	live.Cluster
 	ledger *workload.Ledger
 }
 
-// Start begins the live simulation with the history recalled. Without
-// observed the ledger stays as it is then.
+// Start begins the live simulation with the history in the ledger. Unless observed, the
+// ledger gets no further events.
 func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, error) {
 	c := &Cluster{ledger: workload.NewLedger(e.Options.Cluster)}
 	e.recall(c.ledger)

@@ -19,7 +19,7 @@ import (
 type method struct {
 	name, description string
 	// hold chooses one configuration before the replay. It returns its cost, and a
-	// remark if it could not do what its name says.
+	// remark if it had to choose otherwise than its name says.
 	hold func(context.Context, *Evaluation) (choice, error)
 	// tune makes the function that decides every round.
 	tune func(*Evaluation) roundFunc
@@ -32,7 +32,7 @@ type choice struct {
 	remark      string
 }
 
-// RoundInput is what a round of a method is decided on.
+// RoundInput is the input of a method's round.
 type RoundInput struct {
 	round.Snapshot
 	Round     int
@@ -41,7 +41,7 @@ type RoundInput struct {
 	live      *Cluster
 }
 
-// Input is that of round n of a live simulation that has run until at.
+// Input returns the input of round n, decided at the instant at.
 func (e *Evaluation) Input(live *Cluster, n int, at time.Duration, incumbent space.Config) *RoundInput {
 	now := round.Snapshot{State: live.ledger.State(at), Ledger: live.ledger, Zero: e.Options.Trace.Zero(),
 		Simulator: e.Options.Simulate}
@@ -65,7 +65,7 @@ var methods = []method{
 	{name: "oracle", description: "the same on the true future, every round (greedy, so not a bound)", tune: oracle},
 }
 
-// MethodNames in the order of the table.
+// MethodNames returns the names in the order of the table.
 func MethodNames() []string {
 	var out []string
 	for _, m := range methods {
@@ -141,7 +141,7 @@ func (e *Evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario
 	}
 	r.Progress = func(search.Trial) {
 		done++
-		e.tell(Step{Method: name, Trials: done, Of: budget})
+		e.progress(Step{Method: name, Trials: done, Of: budget})
 	}
 	got, err := r.Run(ctx)
 	return choice{config: got.Config, evaluations: got.Stats.Evaluations, took: time.Since(began)}, err
@@ -159,7 +159,7 @@ func randomPreset(e *Evaluation) roundFunc {
 	}
 }
 
-// selfTune keeps the sampler's centre from round to round and has no presets.
+// selfTune keeps BlueFin's centre from round to round and measures no presets.
 func selfTune(e *Evaluation) roundFunc {
 	var state json.RawMessage
 	return func(ctx context.Context, m *RoundInput) (round.Result, error) {
@@ -210,12 +210,12 @@ func oracle(e *Evaluation) roundFunc {
 	}
 }
 
-// Futures are the scenarios forecast for a round.
+// Futures returns the sampled futures of a round.
 func (e *Evaluation) Futures(ctx context.Context, m *RoundInput) ([]round.Scenario, error) {
 	return m.Forecast(ctx, e.engine, e.Options.Horizon, e.Options.Futures, m.Seed)
 }
 
-// Truth is the scenario of the trace itself: actual arrivals and remaining durations.
+// Truth returns the scenario of the trace itself: true arrivals and remaining durations.
 func (e *Evaluation) Truth(m *RoundInput) round.Scenario {
 	sim := &m.live.Sim
 	x := round.Scenario{State: &m.State, Arrivals: e.Workload.Window(m.State.At+1, m.State.At+1+e.Options.Horizon),
@@ -232,27 +232,27 @@ func (e *Evaluation) Truth(m *RoundInput) round.Scenario {
 	return x
 }
 
-// Problem is what the methods tune.
+// Problem returns the tuning problem of all methods.
 func (e *Evaluation) Problem(incumbent space.Config) round.Problem {
 	o := &e.Options
 	return round.Problem{Scheduler: o.Scheduler, Space: o.Scheduler.Space, Cluster: o.Cluster, Options: o.Simulate,
 		Goal: o.Goal, Incumbent: incumbent}
 }
 
-// Scorer measures configurations on scenarios.
+// Scorer returns a scorer of configurations on scenarios.
 func (e *Evaluation) Scorer(scenarios ...round.Scenario) (*round.Scorer, error) {
 	p := e.Problem(e.Options.Scheduler.Space.Default())
 	return round.NewScorer(&p, scenarios)
 }
 
-// Round is a round with what all methods share.
+// Round returns a round with the settings of all methods.
 func (e *Evaluation) Round(x []round.Scenario, incumbent space.Config, seed uint64) *round.Round {
 	r := &round.Round{Problem: e.Problem(incumbent), Settings: e.Options.Settings, Scenarios: x, Cache: e.cache}
 	r.Seed, r.Search = seed, round.SearchFull
 	return r
 }
 
-// Methods are the names and descriptions of the table, in its order.
+// Methods returns the names and descriptions of the table, in its order.
 func Methods() [][2]string {
 	var out [][2]string
 	for _, m := range methods {
@@ -261,7 +261,7 @@ func Methods() [][2]string {
 	return out
 }
 
-// CheckMethods refuses names that are not in the table.
+// CheckMethods fails on a name that is not in the table.
 func CheckMethods(names []string) error {
 	for _, n := range names {
 		if _, err := findMethod(n); err != nil {

@@ -1,7 +1,7 @@
 // Package replay evaluates tuning methods on a trace: a live simulation takes the
-// place of the cluster. Every interval a method decides on what a real controller
-// would know, and the live simulation is reconfigured. Its rounds are those of
-// package round, which the service runs too.
+// place of the cluster. Every interval a method decides on the events so far, as the
+// service does, and the live simulation is reconfigured. Both run the rounds of package
+// round.
 package replay
 
 import (
@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// Trace holds the jobs to replay and the history before them.
 	Trace *workload.Workload
-	// From and To bound the submissions that count. They are run to their end,
-	// with tuning going on.
+	// From and To bound the submissions of the jobs that count. The replay ends when
+	// the last of them ends.
 	From, To time.Duration
 	// Warmup starts the live simulation earlier; its jobs run but do not count.
 	Warmup  time.Duration
@@ -36,14 +36,14 @@ type Options struct {
 	// Settings of the rounds, defaults where they are zero. Search is the method
 	// autosched's.
 	round.Settings
-	// Generate says how futures are made.
+	// Generate is the method that samples futures.
 	Generate generation.Method
 	Simulate simulator.Options
 	// Progress is called after every round of every method.
 	Progress func(Step)
 }
 
-// Step is how far a method is.
+// Step is the progress of a method.
 type Step struct {
 	Method string
 	At     time.Duration
@@ -122,10 +122,10 @@ type Decision struct {
 	Evaluations   int     `json:"evaluations"`
 	// Interval of Ratio, of methods that measure on enough futures.
 	Interval *round.Interval `json:"interval,omitempty"`
-	// Search is what the round searched and Why why, where it chose.
+	// Search is what the round searched, Why the reason, of methods that choose.
 	Search round.Search `json:"search,omitempty"`
 	Why    string       `json:"why,omitempty"`
-	// Candidates are what was measured, of a method that measures.
+	// Candidates are the configurations measured, of methods that measure.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
 }
 

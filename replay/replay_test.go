@@ -108,22 +108,22 @@ func TestSameForAnyWorkers(t *testing.T) {
 	}
 }
 
-// TestNobodySeesTheFuture changes everything that cannot be known at an
-// instant: what is submitted later, and how long jobs last that have not ended.
-// Decisions up to then must be the same; the oracle's are not.
-func TestNobodySeesTheFuture(t *testing.T) {
+// TestDecisionsAreCausal changes everything that is unknown at an instant: later
+// submissions, and the durations of jobs that have not ended. Decisions up to then must
+// be the same; the oracle's are not.
+func TestDecisionsAreCausal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("evaluates five methods twice")
 	}
 	o := sample(t, "random-preset", "selftune", "selftune+", "autosched", "oracle")
-	o.Always = true // so that what measures best is what is decided
+	o.Always = true // so that the best measurement is adopted
 	at := o.From + 8*time.Hour
 	var jobs []workload.Job
 	for _, j := range o.Trace.Jobs() {
 		if j.Submit > at {
 			j.Duration = j.Duration/3 + time.Second
 		}
-		// Nobody can have ended by then who runs longer than since its submission.
+		// A job that runs longer than since its submission cannot have ended by then.
 		if j.Submit >= o.From && j.Submit+j.Duration > at {
 			j.Duration = 2*j.Duration + time.Hour
 		}
@@ -148,7 +148,7 @@ func TestNobodySeesTheFuture(t *testing.T) {
 		diff := cmp.Diff(known(a.Methods[i]), known(b.Methods[i]))
 		if name := a.Methods[i].Method; name == "oracle" {
 			if diff == "" {
-				t.Error("the oracle decides alike in two different futures: this test shows nothing")
+				t.Error("the oracle decides the same in two different futures: this test shows nothing")
 			}
 		} else if diff != "" {
 			t.Errorf("%s knows the future:\n%s", name, diff)
@@ -182,9 +182,9 @@ func TestWarmup(t *testing.T) {
 	}
 }
 
-// TestWarmupScoresWhatCounts: history is what lies before From, however long the
-// warm-up; and what is tuned on the window in hindsight is at least as good as
-// what its search began with.
+// TestWarmupScoresWhatCounts: the history ends at From, however long the warm-up; and a
+// configuration tuned on the window in hindsight is at least as good as those that its
+// search began with.
 func TestWarmupScoresWhatCounts(t *testing.T) {
 	o := sample(t, "default", "preset", "fixed-oracle")
 	o.Warmup, o.Budget = 24*time.Hour, 4
@@ -199,10 +199,8 @@ func TestWarmupScoresWhatCounts(t *testing.T) {
 	}
 }
 
-// TestWideHistory: a job of the history that the cluster cannot run is left out
-// and said to be.
-// TestFixedOracleScoresTheReplay: what fixed-oracle chooses by is what the live
-// simulation of the choice gives, for policies that learn from past jobs too.
+// TestFixedOracleScoresTheReplay: the objective that fixed-oracle minimises equals that
+// of the live simulation, for policies that learn from past jobs too.
 func TestFixedOracleScoresTheReplay(t *testing.T) {
 	for _, warmup := range []time.Duration{0, 2 * time.Hour} {
 		o := sample(t)
@@ -235,6 +233,7 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 	}
 }
 
+// TestWideHistory: jobs of the history wider than the cluster are left out, with a note.
 func TestWideHistory(t *testing.T) {
 	o := sample(t, "default", "fixed-history", "autosched", "selftune")
 	o.To = o.From + 2*time.Hour

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TuneOptions say what one round is to do.
+// TuneOptions configure Tune.
 type TuneOptions struct {
 	At        time.Duration // the instant to tune at
 	Incumbent space.Config
@@ -26,9 +26,8 @@ type TuneOptions struct {
 	Front []string
 }
 
-// Tune is one round at an instant of the trace: the cluster has run since
-// Options.From under the incumbent, and the search is for what is coming.
-// Options.To and Methods are not looked at.
+// Tune runs one round at an instant of the trace. The cluster has run since
+// Options.From under the incumbent. Options.To and Methods are ignored.
 func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workload.State, error) {
 	at, incumbent := t.At, t.Incumbent
 	o.To = at + 1
@@ -39,8 +38,8 @@ func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workloa
 	if err != nil {
 		return round.Result{}, nil, err
 	}
-	// The live simulation ends at the instant, but the true future needs what
-	// comes after it.
+	// The live simulation ends at the instant, but the true future needs later
+	// arrivals.
 	e.Workload = o.Trace.Window(e.start(), at+1+e.Options.Horizon)
 	live, err := e.Start(incumbent, true)
 	if err != nil {

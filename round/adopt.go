@@ -17,7 +17,7 @@ const agreement = .75
 // controllable parts is at least MinRatio. Agreement of the scenarios, held-out
 // futures and a bar on what a configuration can change at all keep a search on few
 // futures from adopting noise. An incumbent that breaks a constraint is replaced by
-// the best that meets all, whatever it gains. expected is the step of the trial that
+// the best that satisfies all, whatever it gains. expected is the step of the trial that
 // the search expects to be best, or -1.
 func (r *Round) adopt(out *Result, better []search.Trial, raced bool, expected int) {
 	out.Best = out.Incumbent
@@ -55,16 +55,16 @@ func (r *Round) adopt(out *Result, better []search.Trial, raced bool, expected i
 	out.Config, out.Best, out.Adopt = t.Config, t, true
 }
 
-// better are the trials that may replace the incumbent: those that meet the
+// better returns the trials that may replace the incumbent: those that satisfy the
 // constraints and are better in every scenario. If they are to race on held-out
 // futures, it is enough to be better in a share of agreement of the scenarios with a
 // gain of MinRatio. With Always, or if the incumbent breaks a constraint, every trial
-// that meets the constraints may.
+// that satisfies the constraints is returned.
 func (r *Round) better(out *Result, racing bool) []search.Trial {
 	anything := r.Always || breaks(&out.Incumbent)
 	var found []search.Trial
 	for _, t := range out.Trials {
-		if !t.OK() || r.refuses(t.Config) || !r.meets(&t) {
+		if !t.OK() || r.refuses(t.Config) || !r.satisfies(&t) {
 			continue
 		}
 		gain, rank := r.Goal.gain(t, out.Incumbent, r.MinRatio)
@@ -87,12 +87,11 @@ func agrees(t, than *search.Trial) bool {
 	return float64(n) >= agreement*float64(len(t.Measurement.Values))
 }
 
-// lowest is the trial with the lowest objective of those that can be run and meet the
-// constraints on average, or the one at step expected if it is among them. It is nil
-// if there is none.
+// lowest returns the feasible trial with the lowest objective that the scheduler has
+// not refused, or the one at step expected if it is among them; nil if there is none.
 func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
 	if len(r.Goal.Then) > 0 {
-		expected = -1 // of the first metric
+		expected = -1 // it is expected to be best by the first metric only
 	}
 	var can []search.Trial
 	for i := range trials {
@@ -114,15 +113,16 @@ func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
 
 func (r *Round) refuses(c space.Config) bool { return slices.ContainsFunc(r.Refused, c.Equal) }
 
-// likely is the least probability, estimated from the scenarios, with which an adopted
-// configuration meets each constraint relative to the incumbent. On four futures that
-// is a margin of one standard error. Absolute constraints must be met in the mean.
-const likely = .8
+// minFeasibleProb is the least probability, estimated from the scenarios, with which an
+// adopted configuration satisfies each constraint relative to the incumbent. On four
+// futures that is a margin of one standard error. Absolute constraints must hold in the
+// mean.
+const minFeasibleProb = .8
 
-// meets reports whether a trial meets the constraints: on average, and unless Always
-// is set, with the probability likely.
-func (r *Round) meets(t *search.Trial) bool {
-	return t.Measurement.Feasible() && (r.Always || t.Measurement.Kept() >= likely)
+// satisfies reports whether a trial satisfies the constraints: on average and, unless
+// Always is set, with probability minFeasibleProb.
+func (r *Round) satisfies(t *search.Trial) bool {
+	return t.Measurement.Feasible() && (r.Always || t.Measurement.Kept() >= minFeasibleProb)
 }
 
 // breaks reports whether the incumbent is known to break a constraint.

@@ -9,8 +9,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// TestAdoptionRule is DESIGN section 8: better in every future, and at least the
-// ratio asked for on the part that a configuration can change.
+// TestAdoptionRule: an adopted configuration is better in every future, by at least
+// MinRatio on the controllable part.
 func TestAdoptionRule(t *testing.T) {
 	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
 	if err != nil {
@@ -52,8 +52,8 @@ func TestAdoptionRule(t *testing.T) {
 		{"the best used up its events", []search.Trial{measured(0, 100, 100), exhausted(measured(1, 91, 91)), measured(2, 95, 95)}, nil, 2, "2.000x", 2},
 		{"the best could not be measured", []search.Trial{measured(0, 100, 100), failed(measured(1, 91, 91))}, nil, 0, "none of 2", 0},
 		{"the incumbent used up its events", []search.Trial{exhausted(measured(0, 1, 1)), measured(1, 5000, 6000), measured(2, 5000, 5999)}, nil, 2, "the one in force does not", 2},
-		{"nobody could be measured", []search.Trial{exhausted(measured(0, 1, 1)), failed(measured(1, 1, 1)), exhausted(measured(2, 1, 1))}, nil, 0, "no candidate could be measured", 0},
-		{"whoever could is refused", []search.Trial{exhausted(measured(0, 1, 1)), measured(1, 1, 1)}, []space.Config{at(1)}, 0, "no candidate could be measured", 0},
+		{"none could be measured", []search.Trial{exhausted(measured(0, 1, 1)), failed(measured(1, 1, 1)), exhausted(measured(2, 1, 1))}, nil, 0, "no candidate could be measured", 0},
+		{"the one that could is refused", []search.Trial{exhausted(measured(0, 1, 1)), measured(1, 1, 1)}, []space.Config{at(1)}, 0, "no candidate could be measured", 0},
 	}
 	for _, tt := range tests {
 		for _, always := range []bool{false, true} {
@@ -77,9 +77,9 @@ func TestAdoptionRule(t *testing.T) {
 	}
 }
 
-// TestNoIntervalOverWhatDoesNotEnd: an incumbent that ran out of events was played
-// in part only, so nothing is said about by how much it was beaten.
-func TestNoIntervalOverWhatDoesNotEnd(t *testing.T) {
+// TestNoIntervalOverExhaustedIncumbent: an incumbent that exhausted its event budget was
+// simulated in part only, so the gain over it has no interval.
+func TestNoIntervalOverExhaustedIncumbent(t *testing.T) {
 	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +99,9 @@ func TestNoIntervalOverWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// TestWhoRaces: before a race three of four futures and the bar are enough, without
-// one it takes all.
-func TestWhoRaces(t *testing.T) {
+// TestRaceEntry: a candidate enters the race if it is better in three of four futures
+// and by MinRatio; without a race it must be better in all.
+func TestRaceEntry(t *testing.T) {
 	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 // missesMetric is the only metric that depends on deadlines.
 const missesMetric = "deadline_misses"
 
-// NoDeadlineNote is for people where Result.NoDeadline is set.
+// NoDeadlineNote is the note to print if Result.NoDeadline is set.
 const NoDeadlineNote = "no job has a deadline: " + missesMetric + " is 0 for all configurations"
 
 // HasDeadline reports whether a job has one.

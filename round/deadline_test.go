@@ -9,8 +9,8 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// TestDeadlineMisses is a share of the jobs that have a deadline, as the simulator
-// counts it, and its floor what nothing can help.
+// TestDeadlineMisses: the metric is a share of the jobs that have a deadline, as the
+// simulator counts it, and its floor counts the deadlines that no configuration meets.
 func TestDeadlineMisses(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	scenarios := x.futures(t, 2)
@@ -56,8 +56,8 @@ func TestDeadlineMisses(t *testing.T) {
 	check("no deadlines", 0, 0)
 }
 
-// TestRoundWithoutDeadlines tells where what it is for goes by deadlines and no
-// job has one.
+// TestRoundWithoutDeadlines: NoDeadline is set if the goal or the front names deadlines
+// and no job has one.
 func TestRoundWithoutDeadlines(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	due := x.futures(t, 2)

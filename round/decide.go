@@ -12,8 +12,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// DecideFunc makes one tuning round's decision: what to run from now on, and
-// whether it is worth a change. The same input gives the same decision, for any
+// DecideFunc decides one tuning round: which configuration is best, and whether it is
+// worth a change. The same input gives the same decision, for any
 // number of workers. It must return soon after its context ends.
 type DecideFunc func(ctx context.Context, in Input) (Decision, error)
 
@@ -30,15 +30,15 @@ type Input struct {
 	Goal  Goal
 	// Incumbent is the configuration in force.
 	Incumbent space.Config
-	// Refused are configurations that the scheduler will not run.
+	// Refused are configurations that the scheduler refuses to run.
 	Refused []space.Config
-	// Engine keeps what was learnt from the ledger in earlier rounds, to save time;
-	// nil is a fresh one. It is not used by others until DecideFunc returns.
+	// Engine caches the models learnt from the ledger in earlier rounds; nil is a fresh
+	// one. It is not safe for concurrent use.
 	Engine *generation.Engine
 	// Round counts update intervals of event time since the ledger's zero.
 	Round int
-	// History is the Decision.History of the round before; none for the first. What
-	// cannot be read is ignored.
+	// History is the Decision.History of the previous round, empty for the first. An
+	// unreadable one is ignored.
 	History json.RawMessage
 }
 
@@ -46,10 +46,10 @@ type Input struct {
 type Decision struct {
 	// Config is the best configuration found, the incumbent if none was better.
 	Config space.Config
-	// Adopt says that Config should replace the incumbent, by the adoption rule
+	// Adopt reports whether Config should replace the incumbent, by the adoption rule
 	// (Round.adopt).
 	Adopt bool
-	// Reason says why or why not, in a sentence for people.
+	// Reason explains Adopt in a sentence.
 	Reason string
 	// Ratio is the incumbent's controllable objective over that of the best
 	// candidate, whether it was adopted or not; above 1 is better. 1 if there is
@@ -58,19 +58,19 @@ type Decision struct {
 	// Interval is the 95 % confidence interval of Ratio over the futures; the zero
 	// Interval if there are too few.
 	Interval Interval
-	// Search is SearchPortfolio or SearchFull, Why says why, in a sentence for
-	// people. Both are empty if there was nothing to measure on.
+	// Search is SearchPortfolio or SearchFull, and Why the reason in a sentence. Both
+	// are empty if the scenarios have no job.
 	Search Search
 	Why    string
 	// Candidates are what was measured, in order.
 	Candidates []Candidate
-	// History is for the next round: what won so far, and in what situations. It
-	// changes what is measured, not how it is judged.
+	// History is for the next round: past winners with the situations they won in. It
+	// changes what is measured, not the adoption rule.
 	History json.RawMessage
 	Stats   Stats
 }
 
-// Stats count what a round did.
+// Stats counts the work of a round.
 type Stats struct {
 	// Evaluations are configurations measured, those of the race included.
 	Evaluations int `json:"evaluations"`
@@ -85,18 +85,18 @@ type Stats struct {
 
 // Candidate is a configuration that a round measured.
 type Candidate struct {
-	// Origin says where it comes from: default, incumbent, preset:NAME, like:round-N
-	// or past:round-N (a winner of that round, remembered because the situation was
-	// the one most like the present or because it won most often), or a sampler.
+	// Origin is default, incumbent, preset:NAME, like:round-N or past:round-N (a winner
+	// of that round: of the most similar situation, or the most frequent one), or the
+	// name of a sampler.
 	Origin string `json:"origin"`
-	// Ratio is that of Decision, on the futures that were searched on: 0 if it could
-	// not be measured.
+	// Ratio is that of Decision on the futures searched on; 0 if it could not be
+	// measured.
 	Ratio float64 `json:"ratio"`
-	// Agrees says that it is better than the incumbent in every one of them.
+	// Agrees reports whether it is better than the incumbent in every one of them.
 	Agrees bool `json:"agrees,omitempty"`
 }
 
-// candidates lists trials, compared with the incumbent.
+// candidates compares trials with the incumbent.
 func candidates(trials []search.Trial, incumbent search.Trial) []Candidate {
 	out := make([]Candidate, len(trials))
 	for i, t := range trials {
@@ -162,8 +162,8 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	return out, err
 }
 
-// Seed is the seed of a round's futures and search. Neighbouring seeds and
-// rounds share nothing.
+// Seed returns the seed of a round's futures and search. Streams of different seeds and
+// rounds are independent.
 func Seed(seed uint64, round int) uint64 {
 	return rng.Stream("round", seed, uint64(round)).Uint64()
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// shrunk is a ledger of a cluster that lost nodes below what a job asks for: a
-// job that waits for all of it, one that was cancelled within the hour, and ones
-// that fit.
+// shrunk is a ledger of a cluster that lost nodes, so that a waiting job and one
+// cancelled within the hour are wider than it; others fit.
 func shrunk(t *testing.T, down int) (*workload.Ledger, time.Duration) {
 	t.Helper()
 	l := workload.NewLedger(workload.Uniform(5, 8))
@@ -66,8 +65,8 @@ func TestDecideOnAShrunkCluster(t *testing.T) {
 	}
 }
 
-// TestDecideWithoutDeadlines: a round for a goal that goes by deadlines says so
-// where no job has one.
+// TestDecideWithoutDeadlines: a round whose goal names deadlines notes that no job has
+// one.
 func TestDecideWithoutDeadlines(t *testing.T) {
 	s, err := schedulers.Find("tiresias")
 	if err != nil {

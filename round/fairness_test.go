@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// measured plays one scenario under fifo.
+// measured simulates one scenario under fifo.
 func measured(t *testing.T, objective string, x round.Scenario) (value, floor float64) {
 	t.Helper()
 	s, err := schedulers.Find("fifo")

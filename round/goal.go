@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Goal is what a search minimises, and constraints on it. Parse its text once, at the
-// edge (ParseGoal):
+// Goal is the objective that a search minimises, with constraints. Its text (ParseGoal)
+// is
 //
 //	OBJECTIVE [subject to CONSTRAINT, CONSTRAINT ...]
 //
@@ -19,8 +19,8 @@ import (
 // to the incumbent's (0.7*avg_jct + 0.3*p99_jct), or metrics in lexicographic order with
 // tolerances (p99_jct within 2% then avg_jct): of the configurations whose first metric
 // is within 2 % of the best (1 % if omitted), the one whose second is lowest. A
-// constraint bounds a metric by a multiple of the incumbent's, a number or both: p99_jct <= 1.1*incumbent, avg_queue <= 30m,
-// tenant_p95_queue <= 1.1*incumbent + 60s.
+// constraint bounds a metric by a multiple of the incumbent's, a number or both:
+// p99_jct <= 1.1*incumbent, avg_queue <= 30m, tenant_p95_queue <= 1.1*incumbent + 60s.
 type Goal struct {
 	// Terms of a weighted sum; one of weight 1 is the metric itself.
 	Terms []Term
@@ -55,7 +55,7 @@ const defaultWithin = .01
 
 const subjectTo = "subject to"
 
-// ParseGoal reads a goal. Errors say what is wrong where.
+// ParseGoal reads a goal. Errors name the part that is wrong.
 func ParseGoal(text string) (Goal, error) {
 	var g Goal
 	objective, rest, constrained := strings.Cut(text, subjectTo)
@@ -64,7 +64,7 @@ func ParseGoal(text string) (Goal, error) {
 	for i, r := range ranks {
 		metric, tolerance, has := strings.Cut(r, " within ")
 		if has && i == len(ranks)-1 {
-			return g, fmt.Errorf("objective: %q: nothing follows that it is to be within", strings.TrimSpace(r))
+			return g, fmt.Errorf("objective: %q: want then and a metric after a tolerance", strings.TrimSpace(r))
 		}
 		if i == 0 {
 			if err := g.parseTerms(metric); err != nil {
@@ -202,7 +202,7 @@ func ParseConstraint(text string) (Constraint, error) {
 	return c, nil
 }
 
-// largest number of a constraint: no metric comes near it, and texts stay short.
+// largest number of a constraint: above all metrics, and short as a text.
 const largest = 1e15
 
 // parseAmount reads a number of a metric's unit: seconds also as 5m, shares also
@@ -248,7 +248,7 @@ func ParseMetric(name string) (string, error) {
 }
 
 func metricNamed(name string) (id string, ok bool) {
-	id = strings.Replace(strings.TrimSpace(name), "wait", "queue", 1) // as some call the queueing delay
+	id = strings.Replace(strings.TrimSpace(name), "wait", "queue", 1) // a synonym
 	_, ok = metrics[id]
 	return id, ok
 }
@@ -256,7 +256,7 @@ func metricNamed(name string) (id string, ok bool) {
 // Minimise is the goal of a single metric.
 func Minimise(metric string) Goal { return Goal{Terms: []Term{{Weight: 1, Metric: metric}}} }
 
-// check refuses a goal that ParseGoal cannot have made.
+// check fails on a goal that ParseGoal cannot return.
 func (g *Goal) check() error {
 	if g.IsZero() {
 		return errors.New("objective: none given")
@@ -314,7 +314,7 @@ func (g Goal) String() string {
 	return b.String()
 }
 
-// number without an exponent, to ten decimal places.
+// number formats v without an exponent, to ten decimal places.
 func number(v float64) string {
 	if v < 1e5 { // beyond it there are hardly more places
 		v = math.Round(v*1e10) / 1e10

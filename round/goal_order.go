@@ -6,7 +6,8 @@ import (
 	"github.com/autosched/autosched/search"
 )
 
-// ranked is a trial as seen by metric k of a goal's ranks: 0 is the objective.
+// ranked returns a trial with metric k of a goal's ranks as its objective: 0 is the
+// objective itself.
 func (g *Goal) ranked(t search.Trial, k int) search.Trial {
 	if k == 0 || !t.OK() {
 		return t

@@ -11,14 +11,14 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// reference is the incumbent with its metrics, which goals compare with.
+// reference is the incumbent with the metrics that relative goals refer to.
 type reference struct {
 	config  space.Config
 	figures *figures
 }
 
-// CompareWith measures the configuration that the goal is relative to, if it is.
-// It is called before the first measurement. If the incumbent exhausts its events,
+// CompareWith measures the configuration that a relative goal refers to. Call it before
+// the first measurement. If the incumbent exhausts its events,
 // constraints relative to it are dropped, and weighted sums are relative to the
 // default instead.
 func (sc *Scorer) CompareWith(ctx context.Context, incumbent space.Config) error {
@@ -40,7 +40,7 @@ func (sc *Scorer) CompareWith(ctx context.Context, incumbent space.Config) error
 	return nil
 }
 
-// wanted are the metrics to be computed, each once.
+// wanted returns the metrics to compute, each once.
 func (sc *Scorer) wanted() []string {
 	var out []string
 	add := func(name string) {
@@ -94,7 +94,8 @@ func (sc *Scorer) score(f *figures) search.Measurement {
 	return m
 }
 
-// scale of a term: of a sum, so that the incumbent's mean counts as the weight.
+// scale returns the factor of a term: in a sum, the incumbent's mean counts as the
+// weight.
 func (sc *Scorer) scale(t Term) float64 {
 	if len(sc.goal.Terms) == 1 {
 		return 1
@@ -105,7 +106,7 @@ func (sc *Scorer) scale(t Term) float64 {
 			sum += v
 		}
 	}
-	if sum <= 0 { // nothing to be relative to
+	if sum <= 0 { // no incumbent to refer to
 		return t.Weight
 	}
 	return t.Weight * float64(len(sc.scenarios)) / sum
@@ -152,8 +153,8 @@ func (sc *Scorer) limits(c Constraint, f *figures) []search.Limit {
 	return out
 }
 
-// Add has a further metric measured, as a search.Metric. It is called before the first
-// measurement.
+// Add makes Measure return a further metric, as a search.Metric. Call it before the
+// first measurement.
 func (sc *Scorer) Add(name string) error {
 	metric, err := ParseMetric(name)
 	switch {

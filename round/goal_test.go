@@ -47,7 +47,7 @@ func TestParseGoal(t *testing.T) {
 		"NaN*avg_jct":                     `objective: weight "NaN"`,
 		"avg_jct+avg_jct":                 "objective: avg_jct is named twice",
 		"avg_jct then avg_jct":            "objective: avg_jct is named twice",
-		"avg_jct within 2%":               "nothing follows",
+		"avg_jct within 2%":               "want then and a metric",
 		"avg_jct within 2 then ftf":       `objective: within "2": want a share such as 2%`,
 		"avg_jct subject to":              "constraint",
 		"avg_jct subject to p99_jct":      `constraint "p99_jct": want METRIC<=BOUND`,
@@ -94,7 +94,7 @@ func goal(t testing.TB, text string) Goal {
 	return g
 }
 
-// goalTrial has the objective, a side and a limit on futures that are alike.
+// goalTrial has the objective, a secondary metric and a limit, equal on all futures.
 func goalTrial(c space.Config, step int, objective, side, excess float64) search.Trial {
 	four := func(v float64) []float64 { return []float64{v, 2 * v, v, 2 * v} }
 	return search.Trial{Step: step, Config: c, Provenance: search.Provenance{Origin: "test"}, Measurement: search.Measurement{
@@ -139,7 +139,7 @@ func TestGoalRule(t *testing.T) {
 			t.Errorf("%s: %d, adopt %v: %s; want %d: %s", tt.name, got, out.Adopt, out.Reason, tt.want, tt.reason)
 		}
 	}
-	// Kept on average, but as likely as not.
+	// Kept on average, but with a probability of one half.
 	trial := goalTrial(sp.Default().With("n", space.Int(1)), 1, 80, 1, 0)
 	trial.Measurement.Limits[0].Values = []float64{1.3, 1.3, .7, 2.6}
 	r := Round{Problem: Problem{Goal: Minimise("p99_jct"), Incumbent: sp.Default()}, Settings: Settings{MinRatio: 1.05}}
@@ -172,8 +172,8 @@ func TestWeightedSumsAreRatios(t *testing.T) {
 	}
 }
 
-// TestGoalsThatTheirTextCannotHold: a text is what is stored, so it must be read
-// again.
+// TestGoalsThatTheirTextCannotHold: goals are stored as texts, so ParseGoal must accept
+// the text of every goal.
 func TestGoalsThatTheirTextCannotHold(t *testing.T) {
 	for _, text := range []string{"0.00000000001*avg_jct+p99_jct", "avg_jct subject to p99_jct<=0.00000000001*incumbent"} {
 		if g, err := ParseGoal(text); err == nil {

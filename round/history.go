@@ -32,8 +32,8 @@ const (
 	minDistance = .02
 )
 
-// history is what a round knows from the rounds before it. It is a function of these
-// alone, so decisions replay.
+// history is the knowledge that a round has from earlier rounds. It is a function of
+// these alone, so decisions replay.
 type history struct {
 	Version int `json:"version"`
 	// Full counts the searches of the whole space, Shapes are the job mixes of those
@@ -42,8 +42,9 @@ type history struct {
 	Shapes []shape `json:"shapes,omitempty"`
 	// Winners other than the default and the presets, which are always candidates.
 	Winners []winner `json:"winners,omitempty"`
-	// Excluded are hashes of winners that exhausted their events on a later round's
-	// scenarios where others did not, oldest first. They are never candidates again.
+	// Excluded are hashes of winners that exhausted their event budget on a later
+	// round's scenarios where others did not, oldest first. They are never candidates
+	// again.
 	Excluded []string `json:"struck,omitempty"`
 }
 
@@ -80,7 +81,7 @@ func loadHistory(text json.RawMessage, sp *space.Space) *history {
 	return h
 }
 
-// search decides what a round in situation x searches, and says why.
+// search decides what a round in situation x searches, and returns the reason.
 func (h *history) search(setting Search, x *situation, atDefault bool) (what Search, why string) {
 	switch setting {
 	case SearchFull, SearchPortfolio:
@@ -93,7 +94,7 @@ func (h *history) search(setting Search, x *situation, atDefault bool) (what Sea
 		return SearchFull, "cold start: the default is in force"
 	}
 	if x.Shape.Jobs < leastJobs {
-		return SearchPortfolio, fmt.Sprintf("%d jobs that ended are too few to tell the workload's shape", x.Shape.Jobs)
+		return SearchPortfolio, fmt.Sprintf("%d jobs that ended are too few to determine the workload's shape", x.Shape.Jobs)
 	}
 	nearest := math.Inf(1)
 	for i := range h.Shapes {
@@ -129,7 +130,7 @@ func (h *history) after(round int, x *situation, s *schedulers.Scheduler, out *R
 			next.win(round, x, s, c, 0)
 		}
 	}
-	// The ones that won least go first, of these the oldest.
+	// Those with the fewest wins are dropped first, of these the oldest.
 	for len(next.Winners) > winnersKept {
 		last := 0
 		for i := range next.Winners {
@@ -163,7 +164,7 @@ func (h *history) exclude(out *Result) {
 	h.Excluded = h.Excluded[max(0, len(h.Excluded)-excludedKept):]
 }
 
-// win remembers a configuration.
+// win adds a configuration with a number of wins.
 func (h *history) win(round int, x *situation, s *schedulers.Scheduler, c space.Config, wins int) {
 	if c.Equal(c.Space().Default()) || slices.Contains(h.Excluded, c.Hash()) {
 		return
@@ -176,7 +177,7 @@ func (h *history) win(round int, x *situation, s *schedulers.Scheduler, c space.
 	w := winner{config: c, Situation: *x, Round: round, Wins: wins}
 	var err error
 	if w.Config, err = json.Marshal(c); err != nil {
-		return // not of numbers that JSON has: no space lets them through
+		return // a value that JSON cannot hold; no space allows one
 	}
 	for i := range h.Winners {
 		if h.Winners[i].config.Equal(c) {

@@ -36,7 +36,7 @@ func ended(n int, mean time.Duration, deviation float64, wide bool, seed uint64)
 	return out
 }
 
-// TestShapeChange: what counts as another shape of the workload, and what not.
+// TestShapeChange: which workloads count as another shape.
 func TestShapeChange(t *testing.T) {
 	_, usual := shapeOf(ended(300, time.Hour, 2, true, 1))
 	tests := []struct {
@@ -70,8 +70,8 @@ func TestShapeOfNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsSearched is the table of modes.
-func TestWhatIsSearched(t *testing.T) {
+// TestSearchModes is the table of modes.
+func TestSearchModes(t *testing.T) {
 	_, usual := shapeOf(ended(300, time.Hour, 2, true, 1))
 	_, equal := shapeOf(ended(300, time.Hour, .3, true, 1))
 	_, few := shapeOf(ended(20, time.Hour, .3, true, 1))
@@ -93,8 +93,8 @@ func TestWhatIsSearched(t *testing.T) {
 		{"another shape", "", met(1, usual), equal, false, SearchFull, "from the nearest"},
 		{"another shape, of few jobs", "", met(1, usual), few, false, SearchPortfolio, "too few"},
 		{"first shape", "", met(1), usual, false, SearchFull, "first time"},
-		{"told to", SearchFull, met(9, usual), usual, false, SearchFull, "as set"},
-		{"told not to", SearchPortfolio, met(0), usual, true, SearchPortfolio, "as set"},
+		{"set to full", SearchFull, met(9, usual), usual, false, SearchFull, "as set"},
+		{"set to portfolio", SearchPortfolio, met(0), usual, true, SearchPortfolio, "as set"},
 	}
 	for _, tt := range tests {
 		what, why := tt.before.search(tt.setting, &situation{Shape: tt.now}, tt.atDefault)
@@ -113,9 +113,8 @@ func trialOf(x *observed, value float64, set ...string) search.Trial {
 	return search.Trial{Config: c, Measurement: search.Measurement{Values: []float64{value, value}, Floors: []float64{1, 1}}}
 }
 
-// TestHistory: winners are remembered with what they met, survive being
-// stored, come back where it is met again, and are never more than there is room
-// for.
+// TestHistory: winners are kept with their situation, survive storage, are candidates
+// again in similar situations, and are bounded in number.
 func TestHistory(t *testing.T) {
 	tiresias, err := schedulers.Find("tiresias")
 	if err != nil {
@@ -193,7 +192,7 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 			if hour == 7 {
 				incumbent = x.scheduler.Space.Default()
 			} else if incumbent.Equal(x.scheduler.Space.Default()) {
-				incumbent = x.scheduler.Presets[0].Config // somebody set it
+				incumbent = x.scheduler.Presets[0].Config // set by an operator
 			}
 			got, err := Decide(context.Background(), Input{
 				Snapshot:  x.snapshot(),
@@ -226,9 +225,8 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 	}
 }
 
-// TestExcluded: a winner that is livelocked on the futures of a later round is a
-// candidate no more, whatever it wins, across a restart too; if all are livelocked,
-// nothing is held against any.
+// TestExcluded: a winner that is livelocked on the futures of a later round is excluded
+// for good, also after a restart; if all are livelocked, none is excluded.
 func TestExcluded(t *testing.T) {
 	tiresias, err := schedulers.Find("tiresias")
 	if err != nil {
@@ -279,8 +277,8 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// explained checks that a round's record says of every configuration that was
-// measured where it comes from and what it was found to gain.
+// explained checks that a round's record has the origin and the ratio of every
+// configuration measured.
 func explained(r Result) error {
 	if len(r.Candidates) != len(r.Trials) || len(r.Candidates) == 0 {
 		return fmt.Errorf("%d candidates of %d trials", len(r.Candidates), len(r.Trials))
@@ -307,7 +305,7 @@ func explained(r Result) error {
 	return nil
 }
 
-// TestRace: what was only lucky on the futures of the search is not adopted.
+// TestRace: a candidate that is better on the futures of the search only is not adopted.
 func TestRace(t *testing.T) {
 	x := observe(t, 12*time.Hour, simulator.Options{})
 	all := x.futures(t, 6)
@@ -346,7 +344,7 @@ func TestRace(t *testing.T) {
 	if err != nil || !slices.Equal(want.Values, got.Best.Measurement.Values) || !slices.Equal(want.Floors, got.Best.Measurement.Floors) {
 		t.Errorf("raced %v, measured at once %v, error %v", got.Best.Measurement.Values, want.Values, err)
 	}
-	// Equal jobs all at once are the one thing that no queue is better for.
+	// Of equal jobs submitted at once, no ladder of queues ends any sooner on average.
 	var equal []workload.Job
 	for i := range 240 {
 		equal = append(equal, workload.Job{ID: strings.Repeat("x", i+1), Submit: time.Duration(i) * time.Second, Duration: 3 * time.Hour, GPUs: workload.GPUs(1)})
@@ -356,10 +354,10 @@ func TestRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.HeldOut = []Scenario{{Arrivals: w}}
-	if got, err = r.Run(context.Background()); err != nil || got.Adopt || !strings.Contains(got.Reason, "not chosen on") {
+	if got, err = r.Run(context.Background()); err != nil || got.Adopt || !strings.Contains(got.Reason, "held-out futures") {
 		t.Errorf("adopted what was lucky: %+v, error %v", got.Decision, err)
 	}
-	// Nothing to race on is no race.
+	// Without held-out futures there is no race.
 	r.HeldOut = []Scenario{{}}
 	if got, err = r.Run(context.Background()); err != nil || got.Stats.Raced != 0 || !got.Adopt {
 		t.Errorf("%+v, error %v", got.Decision, err)

@@ -23,7 +23,7 @@ func InertNote(ids []string) string {
 	if len(ids) == 0 {
 		return ""
 	}
-	return strings.Join(ids, ", ") + " stay as they are: no deadline or run time told lets them make a difference"
+	return strings.Join(ids, ", ") + " keep the incumbent's values: without deadlines or estimates of run times they have no effect"
 }
 
 // withoutInert fixes the parameters that have no effect in the round's scenarios at the
@@ -31,7 +31,7 @@ func InertNote(ids []string) string {
 // round itself if there are none, or if the sampler continues in later rounds.
 func (r *Round) withoutInert() (*Round, []string) {
 	if strings.HasPrefix(r.Sampler, "bluefin") || r.State != nil {
-		return r, nil // its state is in coordinates of the space
+		return r, nil // the sampler's state is in coordinates of the space
 	}
 	inert := Inert(r.Scheduler, r.hasDeadline(), r.Options.Estimate != nil)
 	if len(inert) == 0 || r.Space.Check(r.Incumbent) != nil {
@@ -47,7 +47,7 @@ func (r *Round) withoutInert() (*Round, []string) {
 		}
 	}
 	narrow, err := space.New(params, r.Space.Rules())
-	if err != nil || len(held) == 0 { // a rule ties them to others
+	if err != nil || len(held) == 0 { // a rule relates them to others
 		return r, nil
 	}
 	n := *r

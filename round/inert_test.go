@@ -11,8 +11,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestRoundLeavesInertParametersAlone: what cannot make a difference stays as it
-// is in all that a round measures; with deadlines, what they decide is searched.
+// TestRoundLeavesInertParametersAlone: parameters without an effect keep the incumbent's
+// values in all trials; with deadlines, those that depend on deadlines are searched.
 func TestRoundLeavesInertParametersAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("decides many rounds")
@@ -77,8 +77,8 @@ func TestRoundLeavesInertParametersAlone(t *testing.T) {
 	}
 }
 
-// TestSamplersThatGoOnKeepTheirSpace: what a sampler has learnt in one round is
-// in coordinates of the whole space, though the next has other inert parameters.
+// TestSamplersThatGoOnKeepTheirSpace: the state of a sampler is in coordinates of the
+// whole space, as the next round may have other inert parameters.
 func TestSamplersThatGoOnKeepTheirSpace(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	chronus, err := schedulers.Find("chronus")

@@ -8,8 +8,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestWorkFromEvents: from its events alone, what a job has done is known, but
-// for restarts that were cut short: they are taken for whole ones.
+// TestWorkFromEvents: the progress of a job follows from its events, except that
+// interrupted restarts count as complete.
 func TestWorkFromEvents(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		o := simulator.Options{Peer: simulator.Peer{NoRestartCost: free}}
@@ -79,8 +79,8 @@ func TestFutures(t *testing.T) {
 	}
 }
 
-// TestFuturesKnowNoFuture: jobs that come later, and how long active ones really
-// take, change nothing.
+// TestFuturesKnowNoFuture: futures do not depend on later arrivals nor on the true
+// durations of active jobs.
 func TestFuturesKnowNoFuture(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	want := x.futures(t, 2)
@@ -106,8 +106,7 @@ func TestFuturesKnowNoFuture(t *testing.T) {
 	}
 }
 
-// TestLastHour: what SelfTune tunes on is the past hour, with what is known of
-// it by now.
+// TestLastHour: SelfTune tunes on the past hour, with the durations known by now.
 func TestLastHour(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}})
 	at := x.state.At

@@ -121,8 +121,8 @@ func unfair(values []float64) float64 {
 	return float64(n) / float64(len(values))
 }
 
-// FormatMetric formats a value of a metric in its unit, and of anything else, such as a
-// weighted sum of ratios to the incumbent's, as a number.
+// FormatMetric formats a value of a metric in its unit, and any other value, such as a
+// weighted sum of ratios, as a number.
 func FormatMetric(name string, v float64) string {
 	m, ok := metrics[name]
 	switch {

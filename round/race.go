@@ -15,17 +15,17 @@ import (
 	"github.com/autosched/autosched/search"
 )
 
-// mostRacers is how many configurations are measured on held-out futures, the
-// incumbent included, but a quarter of the budget at most.
+// mostRacers bounds the configurations measured on held-out futures, the incumbent
+// included. A quarter of the budget bounds them too.
 const mostRacers = 4
 
 // leastToRace is the smallest budget with a race.
 const leastToRace = 8
 
-// race measures the incumbent and the best of the candidates, most in all, on the
+// race measures the incumbent and the best candidates, most of them in all, on the
 // held-out futures. It returns the trials that were better there too, with the
-// measurements of both, and appends those of the incumbent to out.Incumbent.
-// errNothing if the held-out futures have no job.
+// measurements of both sets of futures, and appends those of the incumbent to
+// out.Incumbent. It fails with errNothing if the held-out futures have no job.
 func (r *Round) race(ctx context.Context, out *Result, candidates []search.Trial,
 	expected, most int) ([]search.Trial, error) {
 	field := slices.Clone(candidates)

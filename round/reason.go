@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/search"
 )
 
-// whyNone says why no candidate may replace the incumbent.
+// whyNone explains why no candidate may replace the incumbent.
 func (r *Round) whyNone(out *Result, raced bool) string {
 	top := r.lowest(out.Trials, -1)
 	switch {
@@ -17,12 +17,12 @@ func (r *Round) whyNone(out *Result, raced bool) string {
 			func(t search.Trial) bool { return r.refuses(t.Config) || !t.OK() }))
 	case top == nil:
 		return "no candidate could be measured"
-	case !r.meets(top):
+	case !r.satisfies(top):
 		return fmt.Sprintf("the best on average (%s) may break a constraint%s", top.Origin, tightest(top))
 	case raced && breaks(&out.Incumbent):
-		return fmt.Sprintf("the best (%s) does not keep to the constraints on futures it was not chosen on", top.Origin)
+		return fmt.Sprintf("the best (%s) does not keep to the constraints on held-out futures", top.Origin)
 	case raced:
-		return fmt.Sprintf("the best (%s) is not better on futures it was not chosen on", top.Origin)
+		return fmt.Sprintf("the best (%s) is not better on held-out futures", top.Origin)
 	case out.Incumbent.OK() && top.Measurement.Mean() >= out.Incumbent.Measurement.Mean():
 		return noneBetter(out)
 	}
@@ -41,7 +41,7 @@ func noneBetter(out *Result) string {
 	return text
 }
 
-// noneFeasible says that no trial meets the constraints, and which comes closest.
+// noneFeasible says that no trial satisfies the constraints, and which comes closest.
 func noneFeasible(trials []search.Trial) string {
 	var nearest *search.Trial
 	for i := range trials {
@@ -58,7 +58,7 @@ func noneFeasible(trials []search.Trial) string {
 		len(trials), nearest.Origin, describeLimit(nearest.Measurement.Worst()))
 }
 
-// describeLimit says by how much a limit is met or broken.
+// describeLimit says by how much a limit is kept or broken.
 func describeLimit(l *search.Limit) string {
 	of := l.Name
 	if l.Of != "" {
@@ -78,7 +78,7 @@ func describeLimit(l *search.Limit) string {
 	}
 }
 
-// tightest describes the limit that is nearest to being broken; "" if there is none.
+// tightest describes the limit with the least margin; "" if there is none.
 func tightest(t *search.Trial) string {
 	var l *search.Limit
 	for i := range t.Measurement.Limits {
@@ -94,8 +94,8 @@ func tightest(t *search.Trial) string {
 	return "; it " + describeLimit(l)
 }
 
-// Factor formats a ratio on the controllable part. Above 1000, where almost none of it
-// is left, the number means nothing.
+// Factor formats a ratio of controllable parts. Above 1000 almost none is left, and the
+// number has no meaning.
 func Factor(r float64) string {
 	if r > 1000 {
 		return "more than 1000x"

@@ -13,8 +13,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Problem is what is tuned, and for what: a scheduler's configurations on a cluster,
-// compared with the one in force by a goal.
+// Problem is a tuning problem: a scheduler's configurations on a cluster, compared with
+// the incumbent by a goal.
 type Problem struct {
 	Scheduler *schedulers.Scheduler
 	Space     *space.Space
@@ -22,7 +22,7 @@ type Problem struct {
 	Options   simulator.Options
 	Goal      Goal
 	Incumbent space.Config
-	// Refused are configurations that the scheduler will not run.
+	// Refused are configurations that the scheduler refuses to run.
 	Refused []space.Config
 }
 
@@ -92,8 +92,7 @@ type Result struct {
 	NoDeadline bool
 }
 
-// Run searches and decides. With nothing to measure on it keeps the incumbent and
-// says so.
+// Run searches and decides. If no scenario has a job, it keeps the incumbent.
 func (r *Round) Run(ctx context.Context) (Result, error) {
 	narrow, inert := r.withoutInert()
 	out, err := narrow.run(ctx)
@@ -125,7 +124,7 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 			return out, err
 		}
 	}
-	out.take(&found)
+	out.record(&found)
 	if r.Search == SearchPortfolio {
 		out.Sampler, out.Choice = "", ""
 	}
@@ -144,8 +143,7 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 	return out, nil
 }
 
-// measure returns what measures configurations on scenarios; errNothing if these
-// have no job.
+// measure returns a scorer of the scenarios, errNothing if these have no job.
 func (r *Round) measure(ctx context.Context, scenarios []Scenario) (*Scorer, error) {
 	s, err := NewScorer(&r.Problem, scenarios)
 	if err != nil {
@@ -159,8 +157,8 @@ func (r *Round) measure(ctx context.Context, scenarios []Scenario) (*Scorer, err
 	return s, s.CompareWith(ctx, r.Incumbent)
 }
 
-// racers is how many configurations are to be measured on the held-out futures, out
-// of the budget; 0 for no race.
+// racers returns how many configurations to measure on the held-out futures, out of
+// the budget; 0 for no race.
 func (r *Round) racers() int {
 	if len(r.HeldOut) == 0 || r.Always || r.Budget < leastToRace {
 		return 0
@@ -168,8 +166,8 @@ func (r *Round) racers() int {
 	return min(mostRacers, r.Budget/4)
 }
 
-// searchOptions are those of the search on the scenarios, which leaves a part of the
-// budget for a race.
+// searchOptions returns the options of the search on the scenarios, which leaves a part
+// of the budget for a race.
 func (r *Round) searchOptions(measure *Scorer, racing int) search.Options {
 	o := search.Options{
 		Space: r.Space, Evaluate: measure.Measure, Incumbent: r.Incumbent, Presets: r.portfolio(),
@@ -179,7 +177,7 @@ func (r *Round) searchOptions(measure *Scorer, racing int) search.Options {
 	}
 	o.Record.Space = r.registered
 	if !r.Always {
-		o.Ranking.MinFeasibleProb = likely
+		o.Ranking.MinFeasibleProb = minFeasibleProb
 	}
 	for _, x := range r.Goal.Then {
 		o.Ranking.Tiebreakers = append(o.Ranking.Tiebreakers, search.Tiebreaker{Metric: x.Metric, Within: x.Within})
@@ -196,7 +194,7 @@ func (r *Round) searchOptions(measure *Scorer, racing int) search.Options {
 	return o
 }
 
-// portfolio is measured before anything is sampled, besides the default and the
+// portfolio returns what is measured before any sample, besides the default and the
 // incumbent.
 func (r *Round) portfolio() []search.Preset {
 	var out []search.Preset
@@ -206,7 +204,7 @@ func (r *Round) portfolio() []search.Preset {
 	return append(out, r.Past...)
 }
 
-// reject says why a proposal is not worth measuring, "" if it is.
+// reject returns why a proposal is not worth measuring, "" if it is.
 func (r *Round) reject(history []search.Trial, c space.Config) string {
 	switch {
 	case r.refuses(c):
@@ -217,8 +215,8 @@ func (r *Round) reject(history []search.Trial, c space.Config) string {
 	return ""
 }
 
-// take records what a search found.
-func (out *Result) take(found *search.Result) {
+// record takes over the result of a search.
+func (out *Result) record(found *search.Result) {
 	out.Trials, out.State = found.Trials, found.State
 	out.Stopped, out.Sampler, out.Choice = found.Stopped, found.Sampler, found.Choice
 	if found.Incumbent >= 0 {
@@ -256,8 +254,8 @@ func distinct(first, second space.Config, presets []search.Preset) int {
 	return len(seen)
 }
 
-// presetsIn are the scheduler's presets as the registered space, which may be
-// narrower than the built-in one, allows them.
+// presetsIn returns the scheduler's presets projected into the registered space, which
+// may be narrower than the built-in one.
 func presetsIn(s *space.Space, b *schedulers.Scheduler) []search.Preset {
 	var out []search.Preset
 	for _, p := range b.Presets {

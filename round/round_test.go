@@ -19,7 +19,7 @@ func tuningRound(t *testing.T, x *observed) *Round {
 	return &Round{Problem: x.problem("avg_jct"), Scenarios: x.futures(t, 2), Settings: Settings{Budget: 16, MinRatio: 1.0001, Seed: 3}}
 }
 
-// evidence is all that a round found, as text.
+// evidence is the result of a round as text.
 func evidence(t *testing.T, r Result) string {
 	t.Helper()
 	r.Reason += "."
@@ -58,8 +58,8 @@ func TestWorkersDoNotDecide(t *testing.T) {
 	}
 }
 
-// TestRoundObeysItsRule: what is adopted was measured, is better in every future
-// by the ratio asked for, and was not refused.
+// TestRoundObeysItsRule: an adopted configuration was measured, is better in every
+// future by MinRatio, and was not refused.
 func TestRoundObeysItsRule(t *testing.T) {
 	x := observe(t, 8*time.Hour, simulator.Options{})
 	r := tuningRound(t, x)
@@ -83,7 +83,7 @@ func TestRoundObeysItsRule(t *testing.T) {
 			t.Fatalf("%v was never measured", got.Config)
 		}
 		if gain := search.Gain(got.Trials[at], got.Incumbent); !gain.BetterInEvery || gain.Ratio < r.MinRatio || gain.Ratio != got.Ratio {
-			t.Errorf("adopted with %+v, told %v", gain, got.Ratio)
+			t.Errorf("adopted with %+v, reported %v", gain, got.Ratio)
 		}
 		if slices.ContainsFunc(r.Refused, got.Config.Equal) {
 			t.Fatalf("%v was refused before", got.Config)

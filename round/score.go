@@ -26,7 +26,7 @@ type Scenario struct {
 	// Services are the GPU-times of past jobs, for policies that learn from them
 	// (simulator.Options.Services).
 	Services []time.Duration
-	// Warmup says that jobs submitted before CountFrom run but do not count.
+	// Warmup reports whether jobs submitted before CountFrom run without counting.
 	Warmup    bool
 	CountFrom time.Duration
 }
@@ -48,26 +48,26 @@ type Scorer struct {
 	options   simulator.Options
 	players   sync.Pool
 	incumbent *reference // nil where the goal is not relative to one
-	// AllMetrics has every metric of MetricNames measured, not only the two that
-	// cost nothing. It is set before the first measurement.
+	// AllMetrics makes Measure compute every metric of MetricNames, not only the two
+	// that take no extra time. Set it before the first measurement.
 	AllMetrics bool
 }
 
-// MetricNames are the intermediate metrics of a measurement with AllMetrics: how
-// a configuration changes the objectives. Times are in seconds.
+// MetricNames are the intermediate metrics of a measurement with AllMetrics, through
+// which a configuration changes the objectives. Times are in seconds.
 var MetricNames = []string{"avg_queue_s", "restart_s_per_job", "slowdown", "preemptions_per_job", "spread_share",
 	"fragmentation"}
 
-// player is the memory of one evaluation.
+// player holds the buffers of one evaluation.
 type player struct {
 	sim    simulator.Sim
 	out    []simulator.Outcome
 	values []float64
-	begin  simulator.ID // jobs before it were active when the run began
+	begin  simulator.ID // of the first arrival; the jobs before were active at the start
 }
 
-// NewScorer takes a problem and scenarios to measure on. Scenarios without jobs are
-// left out; there must be one with.
+// NewScorer returns a scorer of a problem on the scenarios that have jobs. It fails if
+// none has.
 func NewScorer(p *Problem, scenarios []Scenario) (*Scorer, error) {
 	if err := p.Goal.check(); err != nil {
 		return nil, err
@@ -86,12 +86,12 @@ func NewScorer(p *Problem, scenarios []Scenario) (*Scorer, error) {
 	return sc, nil
 }
 
-// errNothing is returned where the scenarios have no job.
-var errNothing = errors.New("no active job and no arrival to play on")
+// errNothing is returned if the scenarios have no job.
+var errNothing = errors.New("no active job and no arrival to simulate")
 
-// Aggregate returns the scenario with similar jobs in groups (workload.Aggregate),
-// which is cheaper to simulate. x is not changed. cluster is used where x has no
-// state.
+// Aggregate returns the scenario with similar jobs merged into groups
+// (workload.Aggregate), which is faster to simulate. It does not modify x. cluster is
+// used if x has no state.
 func (x Scenario) Aggregate(cluster workload.Cluster, size int) Scenario {
 	if x.State != nil {
 		cluster = x.State.Cluster
@@ -103,7 +103,7 @@ func (x Scenario) Aggregate(cluster workload.Cluster, size int) Scenario {
 	return x
 }
 
-// Jobs is the number of jobs and groups in it.
+// Jobs returns the number of jobs and groups.
 func (x *Scenario) Jobs() int {
 	n := len(x.Left)
 	if x.Arrivals != nil {
@@ -192,7 +192,7 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 	return f, nil
 }
 
-// Digest names everything but the configuration that decides a measurement.
+// Digest identifies everything but the configuration that a measurement depends on.
 func (sc *Scorer) Digest() string {
 	h := sha256.New()
 	gpus := sc.cluster.TotalGPUs()
@@ -240,7 +240,7 @@ func (sc *Scorer) jobs(yield func(*workload.Job) bool) {
 	}
 }
 
-// each is a value of every outcome, repeated for each member of a group.
+// each returns a value of every outcome, repeated for each member of a group.
 func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
 	p.values = p.values[:0]
 	for i := range p.out {
@@ -252,8 +252,8 @@ func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
 	return p.values
 }
 
-// describe adds the metrics that cost extra time. Jobs before arrived were active when
-// the simulation began.
+// describe adds the metrics that take extra time. Jobs before arrived were active at
+// the start.
 func (p *player) describe(sums map[string]float64, arrived simulator.ID) {
 	s := p.sim.Summarize()
 	sums["spread_share"] += s.SpreadShare

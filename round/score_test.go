@@ -20,8 +20,8 @@ import (
 	"github.com/autosched/autosched/workload/synth"
 )
 
-// observed is a busy cluster under Tiresias at an instant: what its ledger
-// tells, and the simulation, which knows the truth.
+// observed is a busy cluster under Tiresias at an instant: its ledger, and the
+// simulation, which has the true durations.
 type observed struct {
 	live.Cluster
 	w         *workload.Workload
@@ -89,7 +89,7 @@ func randomConfig(r *rand.Rand, s *space.Space) space.Config {
 }
 
 // TestScorerMeasuresEveryJob: the objective is over the jobs active at the
-// instant and those that arrive, all of them played to their end.
+// instant and those that arrive, all of them simulated to their end.
 func TestScorerMeasuresEveryJob(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	scenarios := x.futures(t, 2)
@@ -124,7 +124,7 @@ func TestScorerMeasuresEveryJob(t *testing.T) {
 	}
 }
 
-// TestScorerIsConcurrent: many at once measure what one alone does.
+// TestScorerIsConcurrent: concurrent measurements equal sequential ones.
 func TestScorerIsConcurrent(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	problem := x.problem("avg_jct")
@@ -217,8 +217,7 @@ func unfairShare(sim *simulator.Sim) float64 {
 	return n / float64(len(out))
 }
 
-// TestDigestTellsModels: measurements made with other models are not taken for
-// those of a scorer, and those made with the same are.
+// TestDigestTellsModels: the digest depends on the performance models.
 func TestDigestTellsModels(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	futures := x.futures(t, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestServices: each kind of scenario comes with what had ended when it begins.
+// TestServices: each kind of scenario has the services of the jobs ended at its start.
 func TestServices(t *testing.T) {
 	l := workload.NewLedger(workload.Uniform(2, 8))
 	sent := 0

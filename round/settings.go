@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Settings say what a round may cost and when it adopts.
+// Settings bound the cost of a round and its adoptions.
 type Settings struct {
 	// MinRatio is the least controllable ratio (Decision.Ratio) of an adopted
 	// configuration.
 	MinRatio float64 `json:"min_ratio"`
-	// Horizon is how far arrivals are forecast, Futures how many futures every
-	// configuration is measured on.
+	// Horizon is the time that arrivals are forecast for, Futures the number of futures
+	// that every configuration is measured on.
 	Horizon time.Duration `json:"horizon"`
 	Futures int           `json:"futures"`
-	// Budget is how many configurations are measured.
+	// Budget is the number of configurations measured.
 	Budget int `json:"budget"`
-	// Seed of everything random; Decide mixes the round's number into it.
+	// Seed of all random draws; Decide mixes the round's number into it.
 	Seed uint64 `json:"seed"`
-	// Workers measure at the same time; 0 is one per processor. It has no influence
-	// on the decision.
+	// Workers is the number of concurrent measurements; 0 is one per processor. The
+	// decision does not depend on it.
 	Workers int `json:"-"`
-	// Search is what is measured besides the default and the incumbent; the zero
+	// Search selects what is measured besides the default and the incumbent; the zero
 	// value is SearchAuto.
 	Search Search `json:"-"`
-	// Always adopts what is best on average whatever it gains, as the paper does;
-	// for evaluations only.
+	// Always adopts the best on average, whatever it gains, as the paper does; for
+	// evaluations only.
 	Always bool `json:"-"`
 }
 
@@ -39,7 +39,7 @@ func DefaultSettings() Settings {
 	return Settings{MinRatio: 1.05, Horizon: 4 * time.Hour, Futures: 4, Budget: 40}
 }
 
-// WithDefaults replaces what is not positive by the default.
+// WithDefaults replaces settings that are not positive by the defaults.
 func (s Settings) WithDefaults() Settings {
 	d := DefaultSettings()
 	if s.MinRatio > 0 {
@@ -58,17 +58,17 @@ func (s Settings) WithDefaults() Settings {
 	return d
 }
 
-// Search is what a round searches.
+// Search selects the configurations that a round measures.
 type Search string
 
 const (
 	// SearchAuto searches the whole space at a cold start and when the shape of
 	// the workload is new, and the portfolio otherwise.
 	SearchAuto Search = "auto"
-	// SearchPortfolio measures the default, the incumbent, the scheduler's presets
-	// and winners of earlier rounds, and nothing else.
+	// SearchPortfolio measures only the default, the incumbent, the scheduler's presets
+	// and winners of earlier rounds.
 	SearchPortfolio Search = "portfolio"
-	// SearchFull measures these, then what a sampler suggests.
+	// SearchFull measures these, then the proposals of a sampler.
 	SearchFull Search = "full"
 )
 

@@ -80,7 +80,8 @@ func (pruneAll) Scope(_ []search.Trial, c space.Config) (space.Config, []string)
 }
 func (pruneAll) Finish([]search.Trial) error { return nil }
 
-// TestReject: what the scheduler refused is rejected whatever a pruner says.
+// TestReject: configurations that the scheduler refused are rejected with or without a
+// pruner.
 func TestReject(t *testing.T) {
 	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
 	if err != nil {

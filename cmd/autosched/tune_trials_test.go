@@ -27,7 +27,7 @@ func TestTuneResumeWithInertParameters(t *testing.T) {
 	run := func(more ...string) string {
 		t.Helper()
 		code, out, errs := command(append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--scheduler", "chronus", "--budget", "6", "--futures", "1", "--json"}, more...)...)
-		if code != 0 || !strings.Contains(errs, "note: slo_gpus, slo_share, slo_factor stay as they are") {
+		if code != 0 || !strings.Contains(errs, "note: slo_gpus, slo_share, slo_factor keep the incumbent's values") {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
 		return withoutWall(out)

@@ -21,7 +21,7 @@ var reportTemplate string
 // of package chart, which escapes the text in them.
 var reportHTML = template.Must(template.New("report").Parse(reportTemplate))
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	document
 	Verdict   verdict
@@ -38,7 +38,7 @@ type page struct {
 	Palette   template.CSS
 	Decisions []decisionTable
 	Defs      []definition
-	Stats     string // what was tuned for
+	Stats     string // the objective
 }
 
 type fact struct {
@@ -112,17 +112,17 @@ const otherSlots = 3
 
 var tags = map[role]string{roleHindsight: "hindsight", roleControl: "control", roleOracle: "sees the future"}
 
-// sees is what a method may know.
+// sees describes the information that a method uses.
 var sees = map[string]string{
 	"default":       "Nothing of the workload.",
 	"preset":        "Nothing of the workload: the scheduler's authors recommend it.",
-	"random-preset": "Nothing: it draws. What it gains, any change would gain.",
+	"random-preset": "Nothing: it draws at random. Its gain is that of changing at all.",
 	"fixed-history": "Jobs submitted in the week before the window, once.",
-	"fixed-oracle":  "The whole window beforehand, durations included. Nobody can run it; it shows what the best fixed configuration is about worth.",
-	"selftune":      "Job events so far: what was submitted in the last hour, with durations as far as they have been seen.",
+	"fixed-oracle":  "The whole window beforehand, durations included. It cannot be run online; it estimates the gain of the best fixed configuration.",
+	"selftune":      "Job events so far: the jobs submitted in the last hour, with durations as far as they are known.",
 	"selftune+":     "The same as selftune, with AutoSched's search and presets.",
 	"autosched":     "Job events so far, from which it forecasts the arrivals and durations of the next hours.",
-	"oracle":        "The true arrivals and durations of the next hours. Nobody can run it. It decides greedily each round, so it is not a bound.",
+	"oracle":        "The true arrivals and durations of the next hours. It cannot be run online. It decides greedily each round, so it is not a bound.",
 }
 
 const (

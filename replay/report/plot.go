@@ -44,7 +44,7 @@ func (s *swatch) color() chart.Color { return chart.Series(s.Slot) }
 // class is that of an element of the method.
 func (s *swatch) class(kind string) string { return kind + " m" + strconv.Itoa(s.Of) }
 
-// dash tells methods apart that have similar colours.
+// dash distinguishes methods that have similar colours.
 func (s *swatch) dash() []float64 {
 	switch {
 	case s.Slot == slots["random-preset"]:
@@ -69,7 +69,7 @@ func vertical(x float64) *chart.Line {
 		Width: 1, Dash: []float64{3, 3}}
 }
 
-// noiseBand is what a ratio within the noise would lie in.
+// noiseBand shades the ratios within the noise.
 func noiseBand(points []chart.Point) *chart.Area {
 	return &chart.Area{Mark: chart.Mark{Color: chart.Soft.Fade(.13)}, Points: points}
 }
@@ -178,7 +178,7 @@ func (p *page) ratios(width float64) *chart.Chart {
 		m, s := &p.Methods[i], &p.Swatches[i]
 		y := float64(len(p.Methods) - 1 - i)
 		from, to := min(1, m.RatioToDefault), max(1, m.RatioToDefault)
-		to = max(to, from+(hi-lo)/500) // so that it can be seen
+		to = max(to, from+(hi-lo)/500) // wide enough to be visible
 		tip := fmt.Sprintf("%s: %.4f, average JCT %s", m.Method, m.RatioToDefault, duration(m.AvgJCT))
 		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{Value: y, Label: clip(m.Method, 16)})
 		c.Layers = append(c.Layers,
@@ -269,8 +269,8 @@ func (c *clock) window(to *chart.Chart) {
 	}
 }
 
-// thin takes the highest waiting and the mean busy of runs of samples, so that
-// at most points remain.
+// thin reduces runs of samples to the highest waiting and the mean busy, so that at most
+// points remain.
 func thin(in []replay.Sample) []replay.Sample {
 	if len(in) <= points {
 		return in
@@ -363,8 +363,8 @@ const (
 )
 
 // changes are the configurations in force over time of each method that
-// decides: a bar with a tall mark where one was adopted, and a short mark below
-// for each round that kept it. It is nil if none decides.
+// decides: a bar with a tall mark at each adoption, and a short mark below for each
+// round that kept the incumbent. It is nil if none decides.
 func (p *page) changes() *figure {
 	c, ok := p.clock()
 	var deciding []int
@@ -437,8 +437,8 @@ func (p *page) lane(i int, c *clock, top float64) []chart.Layer {
 	return out
 }
 
-// tips is how many rounds a method may have for the kept ones to be explained
-// in the figure; above, they would touch.
+// tips is the largest number of rounds of a method with a tooltip for those that kept
+// the incumbent; with more the marks would touch.
 const tips = 600
 
 func ratio(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }

@@ -19,11 +19,11 @@ const noise = 1.02
 type role int
 
 const (
-	roleAdaptive  role = iota // an operator can run it, and it reacts
-	roleFixed                 // an operator can run it: held from the start
-	roleHindsight             // held, but chosen with knowledge of the window
-	roleControl               // changes without looking
-	roleOracle                // reacts to the future itself
+	roleAdaptive  role = iota // causal, decides every round
+	roleFixed                 // causal, one configuration
+	roleHindsight             // one configuration, chosen with knowledge of the window
+	roleControl               // changes at random
+	roleOracle                // decides every round with knowledge of the future
 )
 
 func roleOf(m *replay.Method) role {
@@ -40,7 +40,7 @@ func roleOf(m *replay.Method) role {
 	return roleAdaptive
 }
 
-// verdict is what the numbers say about adaptive tuning.
+// verdict is the conclusion about adaptive tuning.
 type verdict struct {
 	Class string // good, bad or open
 	Title string
@@ -49,20 +49,20 @@ type verdict struct {
 	Rows  []comparison
 }
 
-// Headline says in a sentence whether tuning paid, as the page does.
+// Headline returns the verdict's title: whether tuning was worth it.
 func Headline(r *replay.Report) string { return (&document{r}).verdict().Title }
 
 // comparison of the best adaptive method with another.
 type comparison struct {
 	Method  *replay.Method
-	Means   string // what beating it shows
+	Means   string // what a gain over it shows
 	Ratio   float64
 	Text    string // difference, in words
 	Class   string
 	Between string // interval of the ratio
 }
 
-// value is the statistic that was tuned for.
+// value returns the objective of a method.
 func (r *document) value(m *replay.Method) float64 {
 	switch r.Objective {
 	case "p50_jct":
@@ -85,7 +85,7 @@ func (r *document) value(m *replay.Method) float64 {
 func (r *document) over(a, b *replay.Method) float64 {
 	x, y := r.value(a), r.value(b)
 	if x == y {
-		return 1 // also where no job is treated unfairly
+		return 1 // also if both are 0
 	}
 	return min(x/y, search.MaxRatio)
 }
@@ -113,7 +113,7 @@ func (r *document) objective() string {
 	return "average JCT"
 }
 
-// difference says how a compares with b, given b / a.
+// difference describes how a compares with b, given b / a.
 func difference(ratio float64) (text, class string) {
 	switch {
 	case ratio >= noise:
@@ -145,8 +145,8 @@ func (r *document) find(name string) *replay.Method {
 	return nil
 }
 
-// verdict judges the best adaptive method against the best that an operator could hold
-// fixed, the control and hindsight.
+// verdict compares the best adaptive method with the best fixed one, the control and
+// hindsight.
 func (r *document) verdict() verdict {
 	best := r.lowest(roleAdaptive)
 	if best == nil {
@@ -169,8 +169,7 @@ func (r *document) verdict() verdict {
 	return v
 }
 
-// comparisons of the best adaptive method with those that it should beat, as far as
-// they were evaluated.
+// comparisons compares the best adaptive method with its evaluated alternatives.
 func (r *document) comparisons(best *replay.Method) []comparison {
 	var rows []comparison
 	for _, c := range [...]struct{ name, means string }{
@@ -198,8 +197,8 @@ func (r *document) comparisons(best *replay.Method) []comparison {
 	return rows
 }
 
-// judge says whether the best adaptive method is worth it, the first reason against it
-// that holds.
+// judge returns whether the best adaptive method is worth it, with the first reason
+// against it that holds.
 func (r *document) judge(best, rival *replay.Method) (class, title string) {
 	better := func(m *replay.Method) float64 { return r.over(m, best) }
 	hindsight, control := r.lowest(roleHindsight), r.find("random-preset")
@@ -229,7 +228,7 @@ func (r *document) judge(best, rival *replay.Method) (class, title string) {
 	return "good", fmt.Sprintf("Worth it %s: %s than %s", where, gain, called(rival))
 }
 
-// explain gives the figures behind a judgement, in sentences.
+// explain returns the figures behind a verdict, in sentences.
 func (r *document) explain(best, rival *replay.Method, rows []comparison) []string {
 	var parts []string
 	for i := range rows {
@@ -255,15 +254,15 @@ func (r *document) explain(best, rival *replay.Method, rows []comparison) []stri
 	}
 	if control := r.find("random-preset"); control != nil {
 		t, _ := difference(r.over(control, best))
-		out = append(out, "The random-preset control tells how much of that any change would have brought: "+
+		out = append(out, "The random-preset control shows how much of that comes from changing at all: "+
 			best.Method+" is "+t+" it.")
 	}
 	return out
 }
 
-// verdictWithout is for reports without an adaptive method.
+// verdictWithout returns the verdict of a report without an adaptive method.
 func (r *document) verdictWithout() verdict {
-	v := verdict{Class: "open", Title: "Nothing adaptive was evaluated"}
+	v := verdict{Class: "open", Title: "No adaptive method was evaluated"}
 	if len(r.Methods) == 0 {
 		v.Text = []string{"The report has no method."}
 		return v
@@ -275,11 +274,11 @@ func (r *document) verdictWithout() verdict {
 		}
 	}
 	if len(r.Methods) == 1 {
-		v.Text = []string{fmt.Sprintf("Only %s was evaluated: %s of %s, ratio to the default %.3f. There is nothing to compare it with.", best.Method,
+		v.Text = []string{fmt.Sprintf("Only %s was evaluated: %s of %s, ratio to the default %.3f. There is no method to compare it with.", best.Method,
 			r.objective(), r.figure(best), best.RatioToDefault)}
 		return v
 	}
-	v.Text = []string{fmt.Sprintf("Of the %d methods evaluated, %s has the lowest %s: %s, ratio to the default %.3f. None of them tunes while it runs on what a controller could know.",
+	v.Text = []string{fmt.Sprintf("Of the %d methods evaluated, %s has the lowest %s: %s, ratio to the default %.3f. None of them tunes every round on the events so far.",
 		len(r.Methods), best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
 	return v
 }

@@ -51,7 +51,7 @@ func TestExplain(t *testing.T) {
 	want := []string{
 		"The best of 2 adaptive methods, selftune has an average JCT of 1 min 20 s: 20.0 % shorter than the default and 11.1 % shorter than the preset.",
 		"autosched itself is 6.2 % longer than selftune and 5.6 % shorter than the preset.",
-		"The random-preset control tells how much of that any change would have brought: selftune is 15.8 % shorter than it.",
+		"The random-preset control shows how much of that comes from changing at all: selftune is 15.8 % shorter than it.",
 	}
 	if diff := cmp.Diff(want, v.Text); diff != "" {
 		t.Error(diff)

@@ -1,5 +1,5 @@
-// Package report writes an evaluation (package replay) for people and programs: a
-// page, JSON and CSV. It judges what the figures show and draws them.
+// Package report writes an evaluation (package replay) as a page, JSON and CSV, with
+// figures and a verdict.
 package report
 
 import (
@@ -15,12 +15,12 @@ import (
 	"github.com/autosched/autosched/replay"
 )
 
-// document is a report with what its files say about it.
+// document is a report with the derived texts of its files.
 type document struct{ *replay.Report }
 
-// Write puts a report into a folder, which it makes: report.json,
-// methods.csv, decisions.csv, jobs.csv and report.html. Each file appears whole
-// or not at all; report.html comes last, so where it is new all are.
+// Write writes a report into a folder, which it creates: report.json, methods.csv,
+// decisions.csv, jobs.csv and report.html. Each file is replaced atomically, report.html
+// last: if it is new, so are the others.
 func Write(report *replay.Report, dir string) error {
 	r := &document{report}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

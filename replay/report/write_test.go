@@ -235,7 +235,7 @@ func TestHTML(t *testing.T) {
 		not  []string
 	}{
 		"tiny":       {tiny(), []string{"Worth it here: 28.6 % shorter than the preset", "Changes of configuration", "How to read"}, []string{"SYNTHETIC"}},
-		"one method": {one, []string{"Nothing adaptive was evaluated", "Only default was evaluated"}, []string{"Changes of configuration", "against the alternatives"}},
+		"one method": {one, []string{"No adaptive method was evaluated", "Only default was evaluated"}, []string{"Changes of configuration", "against the alternatives"}},
 		"no method":  {none, []string{"The report has no method"}, []string{"Ratio to default</h2>"}},
 		"no data":    {bare, []string{"Worth it"}, []string{"Job completion times</h2>", "The cluster over time"}},
 		"fixed only": {fixed, []string{"Of the 2 methods evaluated, preset has the lowest"}, []string{"Decisions</h2>"}},
@@ -335,7 +335,7 @@ func TestVerdict(t *testing.T) {
 			"A gain here over what could be chosen beforehand, none over the best fixed configuration"},
 		{methods("default", 100., "autosched", 80.), "open", "Better than the default, but no preset or tuned fixed configuration was evaluated"},
 		{methods("autosched", 80.), "open", "Undecided: nothing to compare autosched with"},
-		{methods("default", 100., "oracle", 80.), "open", "Nothing adaptive was evaluated"},
+		{methods("default", 100., "oracle", 80.), "open", "No adaptive method was evaluated"},
 		{methods("default", 100., "preset", 90., "selftune", 80., "autosched", 85.), "good", "Worth it here: 11.1 % shorter than the preset"},
 		{p95, "bad", "Not worth it here: simply keeping the default is better"},
 		{uncertain, "open", "Not shown here: 11.1 % shorter than the preset, but that may be chance"},
