@@ -1,13 +1,11 @@
 package causal
 
 import (
-	"compress/gzip"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"unicode"
@@ -19,30 +17,6 @@ const (
 	maxCells   = 1 << 26 // 512 MiB of numbers
 	maxLevels  = 4096
 )
-
-// OpenCSV reads a CSV file as [ReadCSV] does. A file whose name ends in .gz is
-// decompressed.
-func OpenCSV(path string, kinds map[string]Kind) (*Table, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		defer z.Close()
-		r = z
-	}
-	t, err := ReadCSV(r, kinds)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return t, nil
-}
 
 // ReadCSV reads a table with a header line. A column whose values are all numbers is
 // numeric; a column without numbers is categorical; a column with both is an error

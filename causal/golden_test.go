@@ -61,7 +61,7 @@ func goldenData(t testing.TB, name string) (*Table, *goldenTruth) {
 	t.Helper()
 	truth := &goldenTruth{}
 	readJSON(t, testshared.Path(t, "golden", "causal", "truth", name+".json"), truth)
-	table, err := OpenCSV(testshared.Path(t, "golden", "causal", "data", name+".csv.gz"), truth.Types)
+	table, err := ReadCSV(testshared.Open(t, "golden", "causal", "data", name+".csv.gz"), truth.Types)
 	if err != nil {
 		t.Fatal(err)
 	}

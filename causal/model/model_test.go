@@ -26,7 +26,7 @@ func load(t testing.TB, name string) (*causal.Table, Structure) {
 	t.Helper()
 	var x truth
 	read(t, testshared.Path(t, "golden", "causal", "truth", name+".json"), &x)
-	table, err := causal.OpenCSV(testshared.Path(t, "golden", "causal", "data", name+".csv.gz"), x.Types)
+	table, err := causal.ReadCSV(testshared.Open(t, "golden", "causal", "data", name+".csv.gz"), x.Types)
 	if err != nil {
 		t.Fatal(err)
 	}

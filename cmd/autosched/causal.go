@@ -2,12 +2,7 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,55 +37,15 @@ runs differ.
 
 // readTable reads a table, "-" for standard input.
 func readTable(cmd *cobra.Command, path string, kinds map[string]causal.Kind) (*causal.Table, error) {
-	if path == "-" {
-		t, err := causal.ReadCSV(cmd.InOrStdin(), kinds)
-		if err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
-		}
-		return t, nil
-	}
-	return causal.OpenCSV(filepath.Clean(path), kinds)
+	return readInput(cmd, path, func(r io.Reader) (*causal.Table, error) { return causal.ReadCSV(r, kinds) })
 }
 
 // readTiers reads a tiers file.
-func readTiers(path string) (*causal.Spec, error) {
-	f, err := os.Open(filepath.Clean(path))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	spec, err := causal.ReadSpec(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return spec, nil
-}
+func readTiers(path string) (*causal.Spec, error) { return readFile(path, causal.ReadSpec) }
 
-// readGraph reads the JSON of a graph or the text of Tetrad, gzipped if the name
-// ends in .gz, "-" for standard input.
+// readGraph reads the JSON of a graph or the text of Tetrad, "-" for standard input.
 func readGraph(cmd *cobra.Command, path string) (*causal.Document, error) {
-	in := cmd.InOrStdin()
-	if path != "-" {
-		f, err := os.Open(filepath.Clean(path))
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	if strings.HasSuffix(path, ".gz") {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		defer z.Close()
-		in = z
-	}
-	d, err := render.Read(in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return d, nil
+	return readInput(cmd, path, render.Read)
 }
 
 func writeDocument(w io.Writer, d *causal.Document) error { return d.Write(w) }

@@ -10,7 +10,7 @@ import (
 // TestCausalFromTrace goes from a trace to a graph and a judged model.
 func TestCausalFromTrace(t *testing.T) {
 	dir := t.TempDir()
-	data, tiers := filepath.Join(dir, "runs.csv"), filepath.Join(dir, "tiers.json")
+	data, tiers := filepath.Join(dir, "runs.csv.zst"), filepath.Join(dir, "tiers.json.gz")
 	trace := []string{"--trace", "sample", "--nodes", "10", "--to", "2017-10-10T12:00:00Z", "--segment", "6h", "--stride", "3h", "--configs", "10", "--json"}
 	code, out, errs := command(append([]string{"causal", "dataset", "--out", data, "--tiers", tiers}, trace...)...)
 	if code != 0 {

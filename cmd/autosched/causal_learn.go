@@ -42,7 +42,7 @@ that stay as far as the data tell.
   a <-> b   neither causes the other: something hidden moves both
   a o-o b   not known
 
-The data are CSV with a header, gzipped if the name ends in .gz. A column of
+The data are CSV with a header. Files may be plain, gzip or zstd. A column of
 numbers is numeric, one of words categorical; missing values are refused.
 
 The tiers file gives each column its place, and what else is known:

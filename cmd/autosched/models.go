@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -42,14 +40,9 @@ func (f *modelsFlag) read() (*simulator.ModelSpec, error) {
 	if f.path == "" {
 		return simulator.DefaultModelSpec(), nil
 	}
-	in, err := os.Open(filepath.Clean(f.path))
+	spec, err := readFile(f.path, simulator.ReadModels)
 	if err != nil {
 		return nil, fmt.Errorf("--models: %w", err)
-	}
-	defer in.Close()
-	spec, err := simulator.ReadModels(in)
-	if err != nil {
-		return nil, fmt.Errorf("--models: %s: %w", f.path, err)
 	}
 	return spec, nil
 }

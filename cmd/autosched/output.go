@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 )
@@ -33,6 +35,32 @@ func writeFile(path, flag string, write func(io.Writer) error) error {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return nil
+}
+
+// readFile reads a file, which may be compressed.
+func readFile[T any](path string, read func(io.Reader) (*T, error)) (*T, error) {
+	in, err := atomicfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	v, err := read(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
+}
+
+// readInput reads a file, or standard input if the path is "-".
+func readInput[T any](cmd *cobra.Command, path string, read func(io.Reader) (*T, error)) (*T, error) {
+	if path != "-" {
+		return readFile(path, read)
+	}
+	v, err := read(cmd.InOrStdin())
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return v, nil
 }
 
 // checkPlot checks the path of --plot, which names its format.

@@ -1,12 +1,15 @@
 // Package atomicfile writes a file so that its path holds either the old
 // content or all of the new: a temporary file in the same folder is filled,
-// synced and renamed. A path that ends in .gz or .zst is compressed.
+// synced and renamed. A path that ends in .gz or .zst is compressed; Open reads it
+// again.
 package atomicfile
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -139,3 +142,44 @@ func Write(path string, write func(io.Writer) error) error {
 	defer f.Abort() // if write panics
 	return f.Finish(write(f))
 }
+
+// maxWindow bounds the memory of a decoder: what zstd --long takes.
+const maxWindow = 128 << 20
+
+// Open opens a file for reading. What gzip or zstd wrote is decompressed, whatever the
+// file's name.
+func Open(path string) (io.ReadCloser, error) {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReader(f)
+	head, err := in.Peek(4)
+	if err != nil && err != io.EOF {
+		return nil, errors.Join(err, f.Close())
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: gzip: %w", path, err), f.Close())
+		}
+		return opened{z, f}, nil
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: zstd: %w", path, err), f.Close())
+		}
+		return opened{z.IOReadCloser(), f}, nil
+	}
+	return opened{io.NopCloser(in), f}, nil
+}
+
+// opened is a file's content and the file.
+type opened struct {
+	io.ReadCloser
+	file *os.File
+}
+
+// Close closes both.
+func (o opened) Close() error { return errors.Join(o.ReadCloser.Close(), o.file.Close()) }

@@ -197,3 +197,54 @@ func TestDevice(t *testing.T) {
 		t.Errorf("a write to %s is reported as done", full)
 	}
 }
+
+// TestOpen reads what Write wrote, also under another name, and says what is wrong with
+// a damaged file.
+func TestOpen(t *testing.T) {
+	for _, name := range []string{"x.csv", "x.csv.gz", "x.csv.zst"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := atomicfile.Write(path, writeText); err != nil {
+			t.Fatal(err)
+		}
+		renamed := filepath.Join(t.TempDir(), "y")
+		if err := os.Rename(path, renamed); err != nil {
+			t.Fatal(err)
+		}
+		in, err := atomicfile.Open(renamed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(in)
+		if err != nil || string(got) != text {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if err := in.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	dir := t.TempDir()
+	for name, content := range map[string]string{"empty": "", "one": "x", "five": "hello"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in, err := atomicfile.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(in); err != nil || string(got) != content {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		in.Close()
+	}
+	bad := filepath.Join(dir, "bad")
+	if err := os.WriteFile(bad, []byte("\x1f\x8bno gzip at all"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := atomicfile.Open(bad); !errors.Is(err, gzip.ErrHeader) || !strings.Contains(err.Error(), bad) {
+		t.Errorf("damaged: %v", err)
+	}
+	if _, err := atomicfile.Open(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing: %v", err)
+	}
+}

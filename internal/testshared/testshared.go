@@ -9,6 +9,8 @@
 package testshared
 
 import (
+	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +36,25 @@ func Path(t testing.TB, elem ...string) string {
 		t.Skipf(hint, name, err)
 	}
 	return p
+}
+
+// Open opens a file of the reference data, as Path finds it, until the test ends. It is
+// decompressed if its name ends in .gz.
+func Open(t testing.TB, elem ...string) io.Reader {
+	t.Helper()
+	f, err := os.Open(Path(t, elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if !strings.HasSuffix(f.Name(), ".gz") {
+		return f
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
 }
 
 // Long skips a test unless AUTOSCHED_LONG is 1. It is for inputs that take minutes
