@@ -23,7 +23,7 @@ type predictExplainOptions struct {
 	model, job, at string
 	top            int
 
-	learnt *durations.Model // of --model, after check
+	loaded *durations.Model // of --model, after check
 }
 
 func newPredictExplainCmd() *cobra.Command {
@@ -78,7 +78,7 @@ func (o *predictExplainOptions) check() error {
 		return err
 	}
 	var err error
-	if o.learnt, err = readModel(o.model); err != nil {
+	if o.loaded, err = readModel(o.model); err != nil {
 		return fmt.Errorf("--model: %w", err)
 	}
 	return nil
@@ -94,7 +94,7 @@ func (o *predictExplainOptions) run(ctx context.Context, notes io.Writer) (*expl
 			return nil, err
 		}
 	}
-	m := o.learnt
+	m := o.loaded
 	if m == nil {
 		line := newProgressLine(notes)
 		m, err = durations.Train(ctx, in.history, in.trace.Zero(), in.trace.Name(), o.learn(line))
