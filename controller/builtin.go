@@ -29,8 +29,9 @@ func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Para
 			for k := range b.Params {
 				ids[k] = b.Params[k].ID
 			}
-			v = append(v, space.Violation{Field: field + ".id", Description: fmt.Sprintf("%s has no parameter %q, only %s",
-				b.Name, p.ID, strings.Join(ids, ", "))})
+			v = append(v, space.Violation{Field: field + ".id",
+				Description: fmt.Sprintf("%s has no parameter %q, only %s",
+					b.Name, p.ID, strings.Join(ids, ", "))})
 			continue
 		}
 		if slices.ContainsFunc(params[:i], func(q space.Param) bool { return q.ID == p.ID }) {
@@ -86,7 +87,8 @@ func beyond(outer, p *space.Param, field string) (v space.Violations) {
 	}
 	for k, s := range p.Special {
 		if !slices.ContainsFunc(outer.Special, func(o space.Special) bool { return o.Value == s.Value }) {
-			add(fmt.Sprintf(".special_values[%d].value", k), "%v has no meaning of its own, want %s", s.Value, outer.Range())
+			add(fmt.Sprintf(".special_values[%d].value", k), "%v has no meaning of its own, want %s",
+				s.Value, outer.Range())
 		}
 	}
 	if p.Array != nil {

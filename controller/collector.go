@@ -44,7 +44,8 @@ func newRoundDuration() *prometheus.HistogramVec {
 // Describe is part of prometheus.Collector.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged, descConfigurations,
+		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged,
+		descConfigurations,
 		descRounds,
 	} {
 		ch <- d

@@ -101,7 +101,8 @@ func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (
 	}
 	v := m.snapshot.Load()
 	if changed {
-		s.o.Log.Info("configuration rolled back", "scheduler", id, "to", r.To, "revision", v.OfferedRevision, "park", r.Park)
+		s.o.Log.Info("configuration rolled back", "scheduler", id, "to", r.To, "revision", v.OfferedRevision, "park",
+			r.Park)
 	}
 	return v.config(v.OfferedRevision), nil
 }

@@ -67,7 +67,8 @@ func TestClockWindow(t *testing.T) {
 	} {
 		from, end := c.clock.window(hours(c.batch...), 3*time.Hour)
 		if from != hours(c.from)[0] || end != hours(c.end)[0] {
-			t.Errorf("clock at %v, %v: from %v to %v, want %d h to %d h", c.clock.latest, c.batch, from, end, c.from, c.end)
+			t.Errorf("clock at %v, %v: from %v to %v, want %d h to %d h",
+				c.clock.latest, c.batch, from, end, c.from, c.end)
 		}
 	}
 }
@@ -94,11 +95,13 @@ func TestStraysSetTheClock(t *testing.T) {
 		{"ten ahead", clockAt(0), strays(10, 1000), 1009, true},
 		{"ten that do not agree", clockAt(0), append(strays(5, 1000), strays(5, 3000)...), 3004, false},
 		{"ten after others", clockAt(0), append(strays(5, 1000), strays(10, 3000)...), 3009, true},
-		{"one, ten times", clockAt(0), append(append(strays(1, 1000), strays(1, 1000)...), strays(8, 1000)...), 1007, false},
+		{"one, ten times", clockAt(0), append(append(strays(1, 1000), strays(1, 1000)...), strays(8, 1000)...), 1007,
+			false},
 		{"ten behind one event", clockAt(10000), strays(10, 0), 9, true},
 		{"ten behind fifty", busy, strays(10, 0), 9, false},
 		{"fifty behind fifty", &eventClock{running: true, latest: busy.latest, held: 50}, strays(50, 0), 49, true},
-		{"a thousand behind more", &eventClock{running: true, latest: hours(10000)[0], held: 5000}, strays(1000, 0), 999, true},
+		{"a thousand behind more", &eventClock{running: true, latest: hours(10000)[0], held: 5000}, strays(1000, 0),
+			999, true},
 	} {
 		to, enough := c.clock.stray(c.events)
 		if to != hours(c.to)[0] || enough != c.enough {

@@ -17,7 +17,8 @@ func TestServiceHandsOnExperience(t *testing.T) {
 	var got []string
 	h := start(t, func(_ context.Context, in round.Input) (round.Decision, error) {
 		got = append(got, string(in.History))
-		d := round.Decision{Config: in.Incumbent, Reason: "test", Ratio: 1, History: json.RawMessage(fmt.Sprintf(`{"round":%d}`, in.Round))}
+		d := round.Decision{Config: in.Incumbent, Reason: "test",
+			Ratio: 1, History: json.RawMessage(fmt.Sprintf(`{"round":%d}`, in.Round))}
 		if in.Round == 13 {
 			d.History = json.RawMessage("{")
 		}

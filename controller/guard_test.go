@@ -16,7 +16,8 @@ func TestDueRound(t *testing.T) {
 	for _, c := range []struct {
 		at   time.Duration
 		want int64
-	}{{0, -1}, {1, 0}, {time.Hour, 0}, {time.Hour + 1, 1}, {2 * time.Hour, 1}, {-1, -1}, {-time.Hour, -2}, {1 - time.Hour, -1}} {
+	}{{0, -1}, {1, 0}, {time.Hour, 0}, {time.Hour + 1, 1}, {2 * time.Hour, 1}, {-1, -1}, {-time.Hour, -2},
+		{1 - time.Hour, -1}} {
 		if got := dueRound(c.at, time.Hour); got != c.want {
 			t.Errorf("at %v round %d is due, want %d", c.at, got, c.want)
 		}
@@ -28,9 +29,11 @@ func TestDueRound(t *testing.T) {
 func TestTheExitLetsOnlyTheSpacePass(t *testing.T) {
 	sp, err := space.New([]space.Param{
 		{ID: "n", Kind: space.KindInt, Min: 1, Max: 4, Default: space.Int(2)},
-		{ID: "t", Kind: space.KindFloat, Min: 10, Max: 1000, Log: true, Array: &space.Array{Length: "n", Offset: -1, Max: 3}, Default: space.Nums(100)},
+		{ID: "t", Kind: space.KindFloat, Min: 10, Max: 1000, Log: true,
+			Array: &space.Array{Length: "n", Offset: -1, Max: 3}, Default: space.Nums(100)},
 		{ID: "o", Kind: space.KindCategorical, Categories: []string{"a", "b"}, Default: space.Text("a")},
-		{ID: "x", Kind: space.KindFloat, Min: 0.5, Max: 1, Special: []space.Special{{Value: 0, Name: "off"}}, Default: space.Num(1)},
+		{ID: "x", Kind: space.KindFloat, Min: 0.5, Max: 1, Special: []space.Special{{Value: 0, Name: "off"}},
+			Default: space.Num(1)},
 	}, []space.Rule{
 		{ID: "up", Ordering: &space.Ordering{Params: []string{"t"}}},
 		{ID: "x_if_b", Activation: &space.Activation{Param: "x", When: "o", Op: space.Equal, Value: space.Text("b")}},
@@ -41,14 +44,18 @@ func TestTheExitLetsOnlyTheSpacePass(t *testing.T) {
 	valid := func(c space.Config) bool {
 		n, x, o := c.Get("n").Float(), c.Get("x"), c.Get("o").Text()
 		ts := c.Get("t").Floats()
-		kinds := c.Get("n").Equal(space.Num(n)) && c.Get("t").Equal(space.Nums(ts...)) && c.Get("o").Equal(space.Text(o)) && (x.IsZero() || x.Equal(space.Num(x.Float())))
-		ok := kinds && n == math.Trunc(n) && n >= 1 && n <= 4 && float64(len(ts)) == n-1 && (o == "a" || o == "b") && x.IsZero() == (o == "a")
+		kinds := c.Get("n").Equal(space.Num(n)) && c.Get("t").Equal(space.Nums(ts...)) &&
+			c.Get("o").Equal(space.Text(o)) && (x.IsZero() || x.Equal(space.Num(x.Float())))
+		ok := kinds && n == math.Trunc(n) && n >= 1 && n <= 4 && float64(len(ts)) == n-1 && (o == "a" || o == "b") &&
+			x.IsZero() == (o == "a")
 		for i, v := range ts {
 			ok = ok && v >= 10 && v <= 1000 && (i == 0 || v > ts[i-1])
 		}
 		return ok && (x.IsZero() || x.Float() == 0 || x.Float() >= 0.5 && x.Float() <= 1)
 	}
-	number := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Copysign(0, -1), 0, 1, 2, 3, 4, 10, 50, 1000, 0.5, 5e-324}))
+	number := rapid.OneOf(rapid.Float64(),
+		rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Copysign(0, -1), 0, 1, 2, 3, 4, 10, 50, 1000, 0.5,
+			5e-324}))
 	value := rapid.Custom(func(t *rapid.T) space.Value {
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
 		case 0:
@@ -89,25 +96,30 @@ func TestTheExitLetsOnlyTheSpacePass(t *testing.T) {
 
 func TestNarrowKeepsWhatIsBuiltIn(t *testing.T) {
 	b := Builtin{Name: "b", Params: []space.Param{
-		{ID: "n", Module: "scheduling", Unit: "queues", Description: "d", Kind: space.KindInt, Min: 1, Max: 9, Step: 2, Default: space.Int(3)},
+		{ID: "n", Module: "scheduling", Unit: "queues", Description: "d",
+			Kind: space.KindInt, Min: 1, Max: 9, Step: 2, Default: space.Int(3)},
 		{ID: "o", Kind: space.KindCategorical, Categories: []string{"a", "b"}, Default: space.Text("a")},
 	}}
-	params, rules, v := b.Narrow([]space.Param{{ID: "n", Kind: space.KindInt, Min: 3, Max: 5, Default: space.Int(5)}}, []space.Rule{{ID: "r"}})
+	params, rules, v := b.Narrow([]space.Param{{ID: "n", Kind: space.KindInt, Min: 3, Max: 5, Default: space.Int(5)}},
+		[]space.Rule{{ID: "r"}})
 	if len(v) > 0 || len(params) != 2 || len(rules) != 1 {
 		t.Fatal(params, rules, v)
 	}
-	if n := params[0]; n.Max != 5 || n.Step != 2 || n.Module != "scheduling" || n.Unit != "queues" || n.Description != "d" || !n.Default.Equal(space.Int(5)) {
+	if n := params[0]; n.Max != 5 || n.Step != 2 || n.Module != "scheduling" || n.Unit != "queues" ||
+		n.Description != "d" || !n.Default.Equal(space.Int(5)) {
 		t.Errorf("narrowed to %+v", n)
 	}
 	if b.Params[0].Max != 9 {
 		t.Error("the built-in changed")
 	}
-	_, _, v = b.Narrow([]space.Param{{ID: "o", Kind: space.KindCategorical, Categories: []string{"a", "z"}}, {ID: "n", Kind: space.KindFloat}, {ID: "q"}, {ID: "o", Kind: space.KindCategorical}}, nil)
+	_, _, v = b.Narrow([]space.Param{{ID: "o", Kind: space.KindCategorical, Categories: []string{"a", "z"}},
+		{ID: "n", Kind: space.KindFloat}, {ID: "q"}, {ID: "o", Kind: space.KindCategorical}}, nil)
 	var fields []string
 	for _, one := range v {
 		fields = append(fields, one.Field)
 	}
-	if want := []string{"parameters[0].categories[1]", "parameters[1].kind", "parameters[2].id", "parameters[3].id"}; !slices.Equal(fields, want) {
+	if want := []string{"parameters[0].categories[1]", "parameters[1].kind", "parameters[2].id",
+		"parameters[3].id"}; !slices.Equal(fields, want) {
 		t.Errorf("fields %v, want %v", fields, want)
 	}
 }

@@ -33,7 +33,8 @@ func BenchmarkRestart(b *testing.B) {
 				return repo, s
 			}
 			repo, s := open()
-			reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+			reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams,
+				Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
 			if _, err := s.Register(context.Background(), reg, nil, false); err != nil {
 				b.Fatal(err)
 			}

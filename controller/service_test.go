@@ -52,7 +52,8 @@ func (h *harness) open() {
 	if h.repo, err = store.Open(h.dir, store.Options{}); err != nil {
 		h.t.Fatal(err)
 	}
-	if h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide, Workers: 1}); err != nil {
+	if h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide,
+		Workers: 1}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -86,7 +87,8 @@ func (h *harness) submit(id string, at time.Duration) {
 }
 
 func submission(id string, at time.Duration) workload.Event {
-	return workload.Event{ID: id, Kind: workload.Submitted, Time: time.Duration(origin.UnixNano()) + at, Job: workload.Job{ID: "job-" + id, GPUs: workload.GPUs(1)}}
+	return workload.Event{ID: id, Kind: workload.Submitted, Time: time.Duration(origin.UnixNano()) + at,
+		Job: workload.Job{ID: "job-" + id, GPUs: workload.GPUs(1)}}
 }
 
 // rounds waits until a scheduler has had a number of rounds.
@@ -127,7 +129,8 @@ func (h *harness) ack(id string, revision int64, state rollout.AckState) int64 {
 // adopt always adopts a number of queues that the round gives.
 func adopt(queues func(in round.Input) int) round.DecideFunc {
 	return func(_ context.Context, in round.Input) (round.Decision, error) {
-		return round.Decision{Config: in.Incumbent.With("queues", space.Int(queues(in))), Adopt: true, Reason: "test", Ratio: 1.2}, nil
+		return round.Decision{Config: in.Incumbent.With("queues", space.Int(queues(in))), Adopt: true, Reason: "test",
+			Ratio: 1.2}, nil
 	}
 }
 
@@ -163,7 +166,8 @@ func TestRoundsRunOnEventTime(t *testing.T) {
 		t.Fatalf("%d decisions, want 2: passed rounds become one", len(inputs))
 	}
 	first, second := inputs[0], inputs[1]
-	if first.Round != 11 || first.State.At != 11*time.Hour || !first.Zero.Equal(origin) || len(first.State.Jobs) != 3 || first.Scheduler != "test" || first.MinRatio != 1.05 {
+	if first.Round != 11 || first.State.At != 11*time.Hour || !first.Zero.Equal(origin) || len(first.State.Jobs) != 3 ||
+		first.Scheduler != "test" || first.MinRatio != 1.05 {
 		t.Errorf("first input %+v", first)
 	}
 	if second.Round != 14 || len(second.State.Jobs) != 5 {
@@ -253,7 +257,8 @@ func TestModes(t *testing.T) {
 		h.submit(id, 2*time.Hour+1)
 		h.rounds(id, 2)
 	}
-	if c := h.current("auto"); c.Revision != 3 || c.State != rollout.Published || c.Config.Get("queues").Int() != 3 || c.Evidence.Incumbent != 1 {
+	if c := h.current("auto"); c.Revision != 3 || c.State != rollout.Published || c.Config.Get("queues").Int() != 3 ||
+		c.Evidence.Incumbent != 1 {
 		t.Errorf("auto runs %+v", c)
 	}
 	if c, _ := h.service.Configuration("auto", 2); c.State != rollout.Superseded {
@@ -312,7 +317,8 @@ func TestRefusedValuesAreParked(t *testing.T) {
 	if now := h.ack("s", 2, rollout.AckRejected); now != 1 {
 		t.Errorf("after the repeated refusal %d is current", now)
 	}
-	if _, _, err := h.service.Acknowledge(context.Background(), "s", 2, rollout.Ack{State: rollout.AckApplied}); !errors.Is(err, rollout.ErrRefused) {
+	if _, _, err := h.service.Acknowledge(context.Background(), "s",
+		2, rollout.Ack{State: rollout.AckApplied}); !errors.Is(err, rollout.ErrRefused) {
 		t.Errorf("applying what was refused: %v", err)
 	}
 	h.submit("s", 2*time.Hour+1)
@@ -368,7 +374,8 @@ func TestPartialApplicationIsTheIncumbent(t *testing.T) {
 		return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 	})
 	h.register("s", controller.Auto)
-	_, _, err := h.service.Acknowledge(context.Background(), "s", 1, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(2)}})
+	_, _, err := h.service.Acknowledge(context.Background(), "s",
+		1, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(2)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,12 +401,15 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 		h.rounds("s", n)
 		c := h.current("s")
 		if seen.Load() != queues || c.Revision != n+1 || c.Evidence.Incumbent != revision {
-			t.Errorf("round %d: compared with %d queues, published %+v with %+v; want %d queues of revision %d", n, seen.Load(), c, c.Evidence, queues, revision)
+			t.Errorf("round %d: compared with %d queues, published %+v with %+v; want %d queues of revision %d",
+				n, seen.Load(), c, c.Evidence, queues, revision)
 		}
 	}
 	applied := func(id string, at time.Duration, revision string) {
 		t.Helper()
-		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{{ID: id, Kind: workload.ConfigApplied, Time: time.Duration(origin.UnixNano()) + at, Revision: revision}})
+		r, err := h.service.Ingest(context.Background(), "s",
+			[]workload.Event{{ID: id, Kind: workload.ConfigApplied, Time: time.Duration(origin.UnixNano()) + at,
+				Revision: revision}})
 		if err != nil || r.Accepted != 1 {
 			t.Fatal(r, err)
 		}
@@ -413,14 +423,16 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 	if c := h.current("s"); seen.Load() != 3 || c.Revision != 3 || c.Evidence.Incumbent != 1 {
 		t.Errorf("%+v, %s", c, st.LastDecision)
 	}
-	_, _, err := h.service.Acknowledge(context.Background(), "s", 3, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(8)}})
+	_, _, err := h.service.Acknowledge(context.Background(), "s",
+		3, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(8)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	applied("c3", 2*time.Hour+2, "3") // says nothing new
 	round(3, 3, 8)
 	applied("c4", 3*time.Hour+2, "4")
-	if c := h.current("s"); c.State != rollout.RolledOut || c.Ack.State != rollout.AckApplied || !c.Ack.Applied.Equal(origin.Add(3*time.Hour+2)) {
+	if c := h.current("s"); c.State != rollout.RolledOut || c.Ack.State != rollout.AckApplied ||
+		!c.Ack.Applied.Equal(origin.Add(3*time.Hour+2)) {
 		t.Errorf("after its event %+v, %+v", c, c.Ack)
 	}
 	round(4, 4, 4)
@@ -428,7 +440,8 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 	applied("c1", 4*time.Hour+3, "1")   // history
 	round(5, 4, 4)
 	// Effective values outside the space are no incumbent: what was sent is.
-	_, _, err = h.service.Acknowledge(context.Background(), "s", 6, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(80)}})
+	_, _, err = h.service.Acknowledge(context.Background(), "s",
+		6, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(80)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,14 +458,17 @@ func TestRepeatedAcknowledgementChangesNothing(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		h.ack("s", 1, state)
 		after, _, _ := h.service.Scheduler("s")
-		if again, _ := h.service.Configuration("s", 1); again != c || !after.Updated.Equal(before.Updated) || after.OfferedRevision != before.OfferedRevision || after.AcknowledgedRevision != before.AcknowledgedRevision {
+		if again, _ := h.service.Configuration("s", 1); again != c || !after.Updated.Equal(before.Updated) ||
+			after.OfferedRevision != before.OfferedRevision ||
+			after.AcknowledgedRevision != before.AcknowledgedRevision {
 			t.Errorf("%s again: %+v became %+v", state, before, after)
 		}
 	}
 }
 
 func TestNothingOutsideTheSpaceIsPublished(t *testing.T) {
-	other, err := space.New([]space.Param{{ID: "queues", Kind: space.KindInt, Min: 1, Max: 1000, Default: space.Int(500)}}, nil)
+	other, err := space.New([]space.Param{{ID: "queues",
+		Kind: space.KindInt, Min: 1, Max: 1000, Default: space.Int(500)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -522,7 +538,8 @@ func TestIngestSortsOut(t *testing.T) {
 	h.register("s", controller.Auto)
 	bad := submission("bad", 0)
 	bad.Job.GPUs = 0
-	res, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("1", 0), bad, submission("1", time.Hour), submission("2", 0)})
+	res, err := h.service.Ingest(context.Background(), "s",
+		[]workload.Event{submission("1", 0), bad, submission("1", time.Hour), submission("2", 0)})
 	if err != nil || res.Accepted != 2 || res.Duplicates != 1 || len(res.Rejected) != 1 || res.Rejected[0].Index != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -533,7 +550,8 @@ func TestIngestSortsOut(t *testing.T) {
 
 func TestRegisterOnce(t *testing.T) {
 	h := start(t, adopt(byRound))
-	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Cluster: workload.Uniform(1, 8),
+		Policy: controller.DefaultPolicy(), Mode: controller.Auto}
 	ctx, req := context.Background(), &controller.Request{ID: "r", Digest: "d"}
 	if _, err := h.service.Register(ctx, reg, req, true); err != nil || len(h.service.Schedulers("", 9)) != 0 {
 		t.Fatalf("validate only: %v", err)
@@ -548,7 +566,8 @@ func TestRegisterOnce(t *testing.T) {
 	if err != nil || again.UID != first.UID {
 		t.Errorf("the same request again: %v, %v", again.UID, err)
 	}
-	if _, err := h.service.Register(ctx, reg, &controller.Request{ID: "r", Digest: "other"}, false); !errors.Is(err, controller.ErrRequestReuse) {
+	if _, err := h.service.Register(ctx, reg, &controller.Request{ID: "r", Digest: "other"}, false); !errors.Is(err,
+		controller.ErrRequestReuse) {
 		t.Errorf("another request of the same id: %v", err)
 	}
 	if _, err := h.service.Register(ctx, reg, nil, false); !errors.Is(err, controller.ErrExists) {
@@ -570,7 +589,8 @@ func TestALedgerIsRebuiltAfterAPanic(t *testing.T) {
 			close(deciding)
 			<-ingested
 			in.Ledger.Forget(1000 * time.Hour)
-			in.Ledger.Apply(workload.Event{ID: "none", Kind: workload.Submitted, Time: time.Hour, Job: workload.Job{ID: "none", GPUs: 1}})
+			in.Ledger.Apply(workload.Event{ID: "none",
+				Kind: workload.Submitted, Time: time.Hour, Job: workload.Job{ID: "none", GPUs: 1}})
 			panic("half way")
 		}
 		return keep(ctx, in)
@@ -609,10 +629,12 @@ func TestSimulationBelongsToTheRegistration(t *testing.T) {
 		s         controller.Simulation
 	}{
 		{"avg_jct", controller.Simulation{}},
-		{"p99_jct", controller.Simulation{MaxPreemptions: 3, MinRun: time.Minute, Models: simulator.DefaultModelSpec()}},
+		{"p99_jct", controller.Simulation{MaxPreemptions: 3, MinRun: time.Minute,
+			Models: simulator.DefaultModelSpec()}},
 	} {
 		_, err := h.service.Register(t.Context(), controller.Registration{
-			ID: fmt.Sprint("s", i), Type: "test", Params: serviceParams, Objective: c.objective, Cluster: workload.Uniform(4, 8),
+			ID: fmt.Sprint("s", i), Type: "test",
+			Params: serviceParams, Objective: c.objective, Cluster: workload.Uniform(4, 8),
 			Policy: controller.DefaultPolicy(), Mode: controller.Auto, Simulation: c.s,
 		}, nil, false)
 		if err != nil {
@@ -631,7 +653,8 @@ func TestSimulationBelongsToTheRegistration(t *testing.T) {
 	if p := protected["avg_jct"]; p != (simulator.Protection{}) || models["avg_jct"] {
 		t.Errorf("a registration without a simulation has %+v, models %v", p, models["avg_jct"])
 	}
-	if p := protected["p99_jct"]; p != (simulator.Protection{MaxPreemptions: 3, MinRun: time.Minute}) || !models["p99_jct"] {
+	if p := protected["p99_jct"]; p != (simulator.Protection{MaxPreemptions: 3, MinRun: time.Minute}) ||
+		!models["p99_jct"] {
 		t.Errorf("%+v, models %v", p, models["p99_jct"])
 	}
 }
@@ -659,13 +682,14 @@ func TestABrokenLedgerIsNotUsed(t *testing.T) {
 	u := &unreadable{Store: files}
 	decided := 0
 	h := &harness{t: t, repo: files}
-	h.service, err = controller.NewService(controller.Options{Store: u, Decide: func(ctx context.Context, in round.Input) (round.Decision, error) {
-		if decided++; decided == 1 {
-			in.Ledger.Forget(1000 * time.Hour)
-			panic("half way")
-		}
-		return keep(ctx, in)
-	}})
+	h.service, err = controller.NewService(controller.Options{Store: u,
+		Decide: func(ctx context.Context, in round.Input) (round.Decision, error) {
+			if decided++; decided == 1 {
+				in.Ledger.Forget(1000 * time.Hour)
+				panic("half way")
+			}
+			return keep(ctx, in)
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -673,7 +697,8 @@ func TestABrokenLedgerIsNotUsed(t *testing.T) {
 	h.register("s", controller.Auto)
 	u.failing.Store(true)
 	h.submit("s", time.Minute)
-	for n, want := range []string{"controller: decision panicked: half way; controller: unreadable", "controller: unreadable"} {
+	for n, want := range []string{"controller: decision panicked: half way; controller: unreadable",
+		"controller: unreadable"} {
 		h.submit("s", time.Duration(n+1)*time.Hour+1)
 		if st := h.rounds("s", int64(n+1)); st.LastError != want {
 			t.Errorf("after %d rounds %+v, want the error %q", n+1, st, want)

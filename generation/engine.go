@@ -37,7 +37,8 @@ type Method struct {
 func ParseMethod(text string) (Method, error) {
 	arrive, last, _ := strings.Cut(text, "/")
 	if last != "" && last != HistoryDurations && last != PredictedDurations {
-		return Method{}, fmt.Errorf("generation: durations %q are not %s or %s", last, HistoryDurations, PredictedDurations)
+		return Method{}, fmt.Errorf("generation: durations %q are not %s or %s",
+			last, HistoryDurations, PredictedDurations)
 	}
 	choice, err := arrivals.Parse(arrive)
 	if err != nil {

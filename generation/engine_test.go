@@ -21,12 +21,14 @@ func moment(t testing.TB, at time.Duration, count int, seed uint64) (*workload.W
 	return momentOf(t, trace.Sample(), at, count, seed)
 }
 
-func momentOf(t testing.TB, w *workload.Workload, at time.Duration, count int, seed uint64) (*workload.Workload, generation.Request) {
+func momentOf(t testing.TB, w *workload.Workload, at time.Duration, count int, seed uint64) (*workload.Workload,
+	generation.Request) {
 	t.Helper()
 	first, _ := w.Span()
 	at += first
 	jobs := w.Window(first, at).Jobs()
-	r := generation.Request{At: at, Submitted: jobs, Records: durations.Known(durations.Unqueued(jobs), at), Horizon: 4 * time.Hour, Count: count, Seed: seed}
+	r := generation.Request{At: at, Submitted: jobs, Records: durations.Known(durations.Unqueued(jobs), at),
+		Horizon: 4 * time.Hour, Count: count, Seed: seed}
 	for _, j := range r.Records {
 		if !j.Ended {
 			r.Active = append(r.Active, j)
@@ -184,7 +186,8 @@ func TestEngineWithoutHistory(t *testing.T) {
 func TestEngineRefuses(t *testing.T) {
 	for _, m := range []string{"magic", "knn/magic", "repeat/", "/predicted", "a/b/c"} {
 		parsed, err := generation.ParseMethod(m)
-		if again, e := generation.ParseMethod(parsed.String()); err == nil && (e != nil || again.String() != parsed.String()) {
+		if again, e := generation.ParseMethod(parsed.String()); err == nil &&
+			(e != nil || again.String() != parsed.String()) {
 			t.Errorf("%q is %s, and that is %s", m, parsed, again)
 		}
 		if bad := m == "magic" || m == "knn/magic" || m == "a/b/c"; bad != (err != nil) {

@@ -16,7 +16,8 @@ import (
 
 // record is what is known of a job.
 func record(id string, submit, ran time.Duration, ended bool) durations.Record {
-	return durations.Record{Job: &workload.Job{ID: id, Key: "k", Tenant: "x", GPUs: workload.GPUs(2), Submit: submit}, Begin: submit, Until: submit + ran, Ran: ran, Ended: ended}
+	return durations.Record{Job: &workload.Job{ID: id, Key: "k", Tenant: "x", GPUs: workload.GPUs(2), Submit: submit},
+		Begin: submit, Until: submit + ran, Ran: ran, Ended: ended}
 }
 
 // ended are 200 jobs that ran for first, first+1, ... seconds.
@@ -33,8 +34,10 @@ func ended(first int) []durations.Record {
 func hour() generation.Request {
 	at := 10 * time.Hour
 	old, young := record("old", time.Hour, 2*time.Hour, false), record("young", at-10*time.Minute, time.Minute, false)
-	recent := []durations.Record{record("first", at-time.Hour, 30*time.Minute, true), record("second", at-30*time.Minute, 0, true), young, record("last", at-1, 5*time.Second, true)}
-	r := generation.Request{At: at, Active: []durations.Record{old, young}, Records: append(append(ended(1000), old), recent...),
+	recent := []durations.Record{record("first", at-time.Hour, 30*time.Minute, true),
+		record("second", at-30*time.Minute, 0, true), young, record("last", at-1, 5*time.Second, true)}
+	r := generation.Request{At: at, Active: []durations.Record{old, young},
+		Records: append(append(ended(1000), old), recent...),
 		Horizon: 150 * time.Minute, Count: 3, Seed: 7}
 	for _, p := range recent {
 		r.Submitted = append(r.Submitted, *p.Job)
@@ -81,17 +84,20 @@ func TestRepeat(t *testing.T) {
 					t.Errorf("future %d: %+v repeats %+v", k, j, p)
 				}
 				if p.Deadline == 0 && j.Deadline != 0 || p.Deadline != 0 && j.Deadline-j.Submit != p.Deadline-p.Submit {
-					t.Errorf("future %d: %s has a deadline %v after its submission, and its repetition %v", k, name, p.Deadline-p.Submit, j.Deadline-j.Submit)
+					t.Errorf("future %d: %s has a deadline %v after its submission, and its repetition %v",
+						k, name, p.Deadline-p.Submit, j.Deadline-j.Submit)
 				}
 			}
 		}
 		// Two and a half hours: the first half of the hour comes a third time, and
 		// what came at its very begin starts each.
-		want := "first+1h0m0s second+1h0m0s young+1h0m0s last+1h0m0s first+2h0m0s second+2h0m0s young+2h0m0s last+2h0m0s first+3h0m0s"
+		want := "first+1h0m0s second+1h0m0s young+1h0m0s last+1h0m0s first+2h0m0s second+2h0m0s young+2h0m0s " +
+			"last+2h0m0s first+3h0m0s"
 		if got := strings.Join(came, " "); got != want {
 			t.Errorf("future %d: %s, want %s", k, got, want)
 		}
-		for i, want := range map[int]time.Duration{0: 30 * time.Minute, 1: time.Second, 3: 5 * time.Second, 4: 30 * time.Minute} {
+		for i, want := range map[int]time.Duration{0: 30 * time.Minute, 1: time.Second, 3: 5 * time.Second,
+			4: 30 * time.Minute} {
 			if j := f.Arrivals.Jobs()[i]; j.Duration != want {
 				t.Errorf("future %d: %s takes %v, want %v", k, j.ID, j.Duration, want)
 			}
@@ -157,9 +163,11 @@ func TestRepeatWithoutHistory(t *testing.T) {
 // TestReplay: what is known stays, what is not is drawn, for an hour ago.
 func TestReplay(t *testing.T) {
 	past := generation.Past{
-		Active:   []durations.Record{record("ended", time.Hour, 3*time.Hour, true), record("runs", time.Hour, 4*time.Hour, false), record("killed early", time.Hour, time.Hour, true)},
-		Ran:      []time.Duration{time.Hour, 2 * time.Hour, time.Hour},
-		Arrivals: []durations.Record{record("came and ended", time.Hour, time.Minute, true), record("came", time.Hour, 10*time.Minute, false)},
+		Active: []durations.Record{record("ended", time.Hour, 3*time.Hour, true),
+			record("runs", time.Hour, 4*time.Hour, false), record("killed early", time.Hour, time.Hour, true)},
+		Ran: []time.Duration{time.Hour, 2 * time.Hour, time.Hour},
+		Arrivals: []durations.Record{record("came and ended", time.Hour, time.Minute, true),
+			record("came", time.Hour, 10*time.Minute, false)},
 	}
 	replays, err := generation.Replay(time.Time{}, past, ended(20000), 4, 3)
 	if err != nil {

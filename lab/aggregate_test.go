@@ -37,13 +37,16 @@ func TestKendall(t *testing.T) {
 	}
 }
 
-func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs, hours int, from, to time.Duration) *AggregateStudy {
+func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs, hours int, from,
+	to time.Duration) *AggregateStudy {
 	t.Helper()
 	s, err := schedulers.Find(scheduler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := StudyAggregate(context.Background(), replay.Options{Trace: w, From: from, To: to, Cluster: workload.Uniform(nodes, 8), Scheduler: s, Settings: round.Settings{Seed: 1}},
+	r, err := StudyAggregate(context.Background(),
+		replay.Options{Trace: w, From: from, To: to, Cluster: workload.Uniform(nodes, 8), Scheduler: s,
+			Settings: round.Settings{Seed: 1}},
 		AggregateOptions{Sizes: []int{workload.DefaultGroup}, Configs: configs, Hours: hours})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +95,8 @@ func TestAggregateKeepsRanks(t *testing.T) {
 	for scheduler, tau := range map[string]float64{"tiresias": .75, "themis": .5} {
 		g := study(t, w, scheduler, 40, 12, 0, from, from+4*24*time.Hour).Rows[1]
 		if g.TauApart < .8 || g.Apart < .5 {
-			t.Errorf("%s: of pairs that differ by more than 1 %% (%.2f of all) tau is %.2f, want .8", scheduler, g.Apart, g.TauApart)
+			t.Errorf("%s: of pairs that differ by more than 1 %% (%.2f of all) tau is %.2f, want .8",
+				scheduler, g.Apart, g.TauApart)
 		}
 		if g.Tau < tau || g.Lost > .02 || g.JobsOut > .4*g.JobsIn {
 			t.Errorf("%s: %+v, want tau of at least %.2f", scheduler, g, tau)

@@ -113,7 +113,9 @@ type searchKind struct {
 func searchKinds() []searchKind {
 	kinds := []searchKind{
 		{name: "autosched", description: "presets, then the default sampler", set: func(*round.Round) {}},
-		{name: "portfolio", description: "the presets only", set: func(r *round.Round) { r.Search = round.SearchPortfolio }},
+		{name: "portfolio", description: "the presets only", set: func(r *round.Round) {
+			r.Search = round.SearchPortfolio
+		}},
 	}
 	for _, s := range search.Samplers {
 		kinds = append(kinds, searchKind{name: s.Name, description: s.Description + ", without presets",

@@ -16,7 +16,8 @@ func compared(t *testing.T, workers int) *Comparison {
 	o := sample(t)
 	o.Cluster = workload.Uniform(10, 8) // jobs wait
 	o.Workers = workers
-	r, err := Compare(context.Background(), o, CompareOptions{Searches: []string{"autosched", "random", "portfolio", "random+causal"}, Hours: 3, Seeds: 2})
+	r, err := Compare(context.Background(), o,
+		CompareOptions{Searches: []string{"autosched", "random", "portfolio", "random+causal"}, Hours: 3, Seeds: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func TestCompare(t *testing.T) {
 		if s.OnFutures < 1 || s.OnTruth <= 0 || s.Evaluations < 2 || s.Evaluations > 10 {
 			t.Errorf("%+v", s)
 		}
-		if p := s.Plain; p.Evaluations < 1 || p.Evaluations > 10 || p.Matched > 1 || !strings.HasSuffix(s.Search, Causal) && p.Matched < 1 {
+		if p := s.Plain; p.Evaluations < 1 || p.Evaluations > 10 || p.Matched > 1 ||
+			!strings.HasSuffix(s.Search, Causal) && p.Matched < 1 {
 			t.Errorf("to match what it finds without a model: %+v", s)
 		}
 		if s.P < 0 || s.P > 1 || s.PTruth < 0 || s.PTruth > 1 {
@@ -69,11 +71,13 @@ func TestCompareRefuses(t *testing.T) {
 	}{
 		"no search":      {CompareOptions{Hours: 2, Seeds: 1}, "no search named"},
 		"unknown search": {CompareOptions{Searches: []string{"magic"}, Hours: 2, Seeds: 1}, `no search "magic"`},
-		"unknown causal": {CompareOptions{Searches: []string{"magic+causal"}, Hours: 2, Seeds: 1}, `no search "magic+causal"`},
+		"unknown causal": {CompareOptions{Searches: []string{"magic+causal"}, Hours: 2, Seeds: 1},
+			`no search "magic+causal"`},
 		"one hour":       {CompareOptions{Searches: []string{"random"}, Hours: 1, Seeds: 1}, "at least 2"},
 		"too many hours": {CompareOptions{Searches: []string{"random"}, Hours: 1000, Seeds: 1}, "jobs wait at"},
 	} {
-		if _, err := Compare(context.Background(), sample(t), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Compare(context.Background(), sample(t), c.o); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

@@ -21,6 +21,7 @@ func sample(t *testing.T) replay.Options {
 	w := trace.Sample()
 	first, _ := w.Span()
 	first = first.Truncate(24 * time.Hour)
-	return replay.Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour, Cluster: workload.Uniform(20, 8),
+	return replay.Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour,
+		Cluster:   workload.Uniform(20, 8),
 		Scheduler: s, Settings: round.Settings{Budget: 10, Futures: 2, Seed: 7}}
 }

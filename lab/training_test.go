@@ -20,7 +20,8 @@ func train(t *testing.T, workers int) *Training {
 	o := sample(t)
 	o.Cluster, o.Workers = workload.Uniform(12, 8), workers
 	o.From, o.To = o.From-24*time.Hour, o.From+48*time.Hour
-	set, err := Train(context.Background(), o, TrainingOptions{Segment: 12 * time.Hour, Stride: 4 * time.Hour, Configs: 12})
+	set, err := Train(context.Background(), o,
+		TrainingOptions{Segment: 12 * time.Hour, Stride: 4 * time.Hour, Configs: 12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,8 @@ func TestTrain(t *testing.T) {
 	if n := len(set.Starts); n != 16 {
 		t.Fatalf("%d segments, want 16", n)
 	}
-	if rows := set.Table.Rows() + set.Exhausted; rows != 16*12 || len(set.Bases) != set.Table.Rows() || len(set.Segments) != set.Table.Rows() {
+	if rows := set.Table.Rows() + set.Exhausted; rows != 16*12 || len(set.Bases) != set.Table.Rows() ||
+		len(set.Segments) != set.Table.Rows() {
 		t.Fatalf("%d rows, %d exhausted", set.Table.Rows(), set.Exhausted)
 	}
 	for i, n := range set.Table.Names() {
@@ -52,7 +54,8 @@ func TestTrain(t *testing.T) {
 			t.Errorf("%s never changes", n)
 		}
 	}
-	for _, want := range []string{"queues", "queue_thresholds_5", "starve_limit_state", "offered_load", "queue_change", RatioName("avg_jct")} {
+	for _, want := range []string{"queues", "queue_thresholds_5", "starve_limit_state", "offered_load", "queue_change",
+		RatioName("avg_jct")} {
 		if set.Table.Index(want) < 0 {
 			t.Errorf("no column %s among %v", want, set.Table.Names())
 		}
@@ -61,7 +64,8 @@ func TestTrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(set.Bases, again.Bases); diff != "" || !slices.Equal(set.Segments, again.Segments) || !slices.Equal(set.Starts, again.Starts) {
+	if diff := cmp.Diff(set.Bases, again.Bases); diff != "" || !slices.Equal(set.Segments, again.Segments) ||
+		!slices.Equal(set.Starts, again.Starts) {
 		t.Errorf("read again: %s, segments %v, starts %v", diff, again.Segments, again.Starts)
 	}
 }
@@ -114,7 +118,8 @@ func TestForesee(t *testing.T) {
 	if f.Error >= f.Mean || f.Error > .5 || f.Rank < 0 {
 		t.Errorf("%+v", f)
 	}
-	if d := f.Differ; d.Segments == 0 || d.Segments > f.TestSegments || d.Rows == 0 || d.Rows > f.TestRows || d.Error <= 0 || d.IncumbentOnly <= 0 {
+	if d := f.Differ; d.Segments == 0 || d.Segments > f.TestSegments || d.Rows == 0 || d.Rows > f.TestRows ||
+		d.Error <= 0 || d.IncumbentOnly <= 0 {
 		t.Errorf("where configurations differ: %+v", d)
 	}
 	if f.Document == nil || len(f.Document.Nodes) == 0 {
@@ -144,7 +149,8 @@ func TestTrainRefuses(t *testing.T) {
 	for r := range c.Values {
 		c.Values[r] = 1
 	}
-	if _, err := idle.Foresee(context.Background(), .7, causal.LearnOptions{}, model.Options{}); err == nil || !strings.Contains(err.Error(), "configurations make no difference") {
+	if _, err := idle.Foresee(context.Background(), .7, causal.LearnOptions{}, model.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "configurations make no difference") {
 		t.Errorf("an objective that never changes: %v", err)
 	}
 }
@@ -161,7 +167,8 @@ func TestTries(t *testing.T) {
 	}
 	tries.add([]float64{1, 1}, []float64{2, 2}) // fewer than three
 	tries.over(2)
-	if diff := cmp.Diff(Tries{Random: 1.5, Model: 1.5, RandomOf: (want.RandomOf + 1) / 2, ModelOf: 1}, tries, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+	if diff := cmp.Diff(Tries{Random: 1.5, Model: 1.5, RandomOf: (want.RandomOf + 1) / 2, ModelOf: 1}, tries,
+		cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Error(diff)
 	}
 }

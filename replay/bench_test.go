@@ -29,7 +29,8 @@ func BenchmarkRound(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			e, err := Prepare(Options{Trace: w, From: from, To: to, Cluster: workload.Uniform(40, 8), Scheduler: s, Settings: round.Settings{Workers: 1, Seed: 1}})
+			e, err := Prepare(Options{Trace: w, From: from, To: to, Cluster: workload.Uniform(40, 8), Scheduler: s,
+				Settings: round.Settings{Workers: 1, Seed: 1}})
 			if err != nil {
 				b.Fatal(err)
 			}

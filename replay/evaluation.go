@@ -71,7 +71,8 @@ func prepare(o Options) (*Evaluation, error) {
 	if o.Search, err = round.ParseSearch(string(o.Search)); err != nil {
 		return nil, err
 	}
-	e := &Evaluation{Options: o, engine: generation.NewEngine(o.Trace.Zero(), o.Generate), cache: search.NewCache(1 << 16)}
+	e := &Evaluation{Options: o, engine: generation.NewEngine(o.Trace.Zero(), o.Generate),
+		cache: search.NewCache(1 << 16)}
 	e.Workload = o.Trace.Window(e.start(), o.To)
 	if e.counted().Len() == 0 {
 		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s",
@@ -149,7 +150,8 @@ func (e *Evaluation) report() *Report {
 		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
 		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
 		Scheduler: o.Scheduler.Name, Objective: o.Goal.String(), IntervalS: o.Interval.Seconds(),
-		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search, Seed: o.Seed,
+		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search,
+		Seed:      o.Seed,
 		Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
 	}
 }

@@ -97,7 +97,8 @@ func holdPreset(_ context.Context, e *Evaluation) (choice, error) {
 
 func holdHistory(ctx context.Context, e *Evaluation) (choice, error) {
 	if len(e.history) == 0 {
-		return choice{config: e.Options.Scheduler.Space.Default(), remark: "there is no history: the default is held"}, nil
+		return choice{config: e.Options.Scheduler.Space.Default(), remark: "there is no history: the default is held"},
+			nil
 	}
 	jobs := append([]workload.Job(nil), e.history...)
 	for i := range jobs {

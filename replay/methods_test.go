@@ -17,7 +17,8 @@ func TestMethodsAreWhole(t *testing.T) {
 			t.Errorf("%s: holds %v, tunes %v, is described as %q", m.name, m.hold != nil, m.tune != nil, m.description)
 		}
 	}
-	if err := CheckMethods([]string{"default", "magic"}); err == nil || !strings.Contains(err.Error(), `"magic" is not known; there are default,`) {
+	if err := CheckMethods([]string{"default", "magic"}); err == nil ||
+		!strings.Contains(err.Error(), `"magic" is not known; there are default,`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -32,7 +33,8 @@ func TestDefaults(t *testing.T) {
 	}
 	want := round.DefaultSettings()
 	want.Seed, want.Search = 7, round.SearchAuto
-	if e.Options.Settings != want || e.Options.Interval != round.DefaultInterval || e.Options.Goal.String() != "avg_jct" {
+	if e.Options.Settings != want || e.Options.Interval != round.DefaultInterval ||
+		e.Options.Goal.String() != "avg_jct" {
 		t.Errorf("%+v every %v for %s", e.Options.Settings, e.Options.Interval, e.Options.Goal)
 	}
 	o.Search = "everything"
@@ -54,7 +56,8 @@ func TestHeldConfigurations(t *testing.T) {
 	bare := *o.Scheduler
 	bare.Presets = nil
 	e.Options.Scheduler = &bare
-	if c, err = holdPreset(context.Background(), e); err != nil || !c.config.Equal(bare.Space.Default()) || !strings.Contains(c.remark, "no preset") {
+	if c, err = holdPreset(context.Background(), e); err != nil || !c.config.Equal(bare.Space.Default()) ||
+		!strings.Contains(c.remark, "no preset") {
 		t.Errorf("without presets: %s (%s), %v", c.config, c.remark, err)
 	}
 }

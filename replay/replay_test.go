@@ -56,7 +56,8 @@ func TestEveryMethodRuns(t *testing.T) {
 		if m.AvgJCT <= 0 || len(m.JCTs) != r.Jobs || m.RatioToDefault <= 0 {
 			t.Errorf("%s: average JCT %v of %d jobs, ratio %v", m.Method, m.AvgJCT, len(m.JCTs), m.RatioToDefault)
 		}
-		tunes := map[string]bool{"random-preset": true, "selftune": true, "selftune+": true, "autosched": true, "oracle": true}[m.Method]
+		tunes := map[string]bool{"random-preset": true, "selftune": true, "selftune+": true, "autosched": true,
+			"oracle": true}[m.Method]
 		if tunes != (len(m.Decisions) > 0) {
 			t.Errorf("%s has %d decisions", m.Method, len(m.Decisions))
 		}
@@ -237,7 +238,8 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 func TestWideHistory(t *testing.T) {
 	o := sample(t, "default", "fixed-history", "autosched", "selftune")
 	o.To = o.From + 2*time.Hour
-	jobs := append([]workload.Job{{ID: "wide", Submit: o.From - 10*time.Minute, Duration: time.Minute, GPUs: workload.GPUs(1000)}}, o.Trace.Jobs()...)
+	jobs := append([]workload.Job{{ID: "wide", Submit: o.From - 10*time.Minute, Duration: time.Minute,
+		GPUs: workload.GPUs(1000)}}, o.Trace.Jobs()...)
 	w, err := workload.New("wide", o.Trace.Zero(), jobs)
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +312,8 @@ func TestTune(t *testing.T) {
 	o.From -= 24 * time.Hour
 	o.Budget = 20
 	tune := func(sampler string, truth bool) []search.Trial {
-		r, state, err := Tune(context.Background(), o, TuneOptions{At: o.From + 30*time.Hour, Incumbent: incumbent, Sampler: sampler, Truth: truth})
+		r, state, err := Tune(context.Background(), o,
+			TuneOptions{At: o.From + 30*time.Hour, Incumbent: incumbent, Sampler: sampler, Truth: truth})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,8 @@ func (r *Round) better(out *Result, racing bool) []search.Trial {
 			continue
 		}
 		gain, rank := r.Goal.gain(t, out.Incumbent, r.MinRatio)
-		if anything || gain.BetterInEvery || racing && rank == 0 && gain.Ratio >= r.MinRatio && agrees(&t, &out.Incumbent) {
+		if anything || gain.BetterInEvery || racing && rank == 0 && gain.Ratio >= r.MinRatio &&
+			agrees(&t, &out.Incumbent) {
 			found = append(found, t)
 		}
 	}

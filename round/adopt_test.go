@@ -23,7 +23,8 @@ func TestAdoptionRule(t *testing.T) {
 		for i := range floors {
 			floors[i] = 90
 		}
-		return search.Trial{Step: n, Config: at(n), Provenance: search.Provenance{Origin: "test"}, Measurement: search.Measurement{Values: values, Floors: floors}}
+		return search.Trial{Step: n, Config: at(n), Provenance: search.Provenance{Origin: "test"},
+			Measurement: search.Measurement{Values: values, Floors: floors}}
 	}
 	exhausted := func(t search.Trial) search.Trial { t.Measurement.Exhausted = true; return t }
 	failed := func(t search.Trial) search.Trial { t.Err = "no"; return t }
@@ -38,22 +39,36 @@ func TestAdoptionRule(t *testing.T) {
 	}{
 		{"nothing else", []search.Trial{measured(0, 100, 100)}, nil, 0, "none of 1", 0},
 		{"better in every future", []search.Trial{measured(0, 100, 110), measured(1, 98, 105)}, nil, 1, "1.304x", 1},
-		{"by a hundredth of the whole, but a fifth of what can be changed", []search.Trial{measured(0, 100, 100), measured(1, 98, 98)}, nil, 1, "1.250x", 1},
-		{"better in every future, but by too little", []search.Trial{measured(0, 100, 100), measured(1, 99.6, 99.6)}, nil, 0, "less than 1.050x", 1},
+		{"by a hundredth of the whole, but a fifth of what can be changed",
+			[]search.Trial{measured(0, 100, 100), measured(1, 98, 98)}, nil, 1, "1.250x", 1},
+		{"better in every future, but by too little",
+			[]search.Trial{measured(0, 100, 100), measured(1, 99.6, 99.6)}, nil, 0, "less than 1.050x", 1},
 		{"just enough", []search.Trial{measured(0, 111, 111), measured(1, 110, 110)}, nil, 1, "1.050x", 1},
-		{"much better on average, worse in one future", []search.Trial{measured(0, 100, 200), measured(1, 100.1, 95)}, nil, 0, "not better in enough futures", 1},
-		{"much better on average, equal in one future", []search.Trial{measured(0, 100, 200), measured(1, 100, 95)}, nil, 0, "not better in enough futures", 1},
-		{"the best on average is not the best that is better everywhere", []search.Trial{measured(0, 100, 200), measured(1, 101, 92), measured(2, 98, 150), measured(3, 99, 140)},
+		{"much better on average, worse in one future",
+			[]search.Trial{measured(0, 100, 200), measured(1, 100.1, 95)}, nil, 0, "not better in enough futures", 1},
+		{"much better on average, equal in one future",
+			[]search.Trial{measured(0, 100, 200), measured(1, 100, 95)}, nil, 0, "not better in enough futures", 1},
+		{"the best on average is not the best that is better everywhere",
+			[]search.Trial{measured(0, 100, 200), measured(1, 101, 92), measured(2, 98, 150), measured(3, 99, 140)},
 			nil, 3, "2.034x", 1},
 		{"worse", []search.Trial{measured(0, 100, 100), measured(1, 101, 101)}, nil, 0, "none of 2", 0},
 		{"equal", []search.Trial{measured(0, 100, 100), measured(1, 100, 100)}, nil, 0, "none of 2", 0},
-		{"the best is refused, the next is taken", []search.Trial{measured(0, 100, 100), measured(1, 92, 92), measured(2, 95, 95)}, []space.Config{at(7), at(1)}, 2, "2.000x", 2},
-		{"all that is better is refused", []search.Trial{measured(0, 100, 100), measured(1, 92, 92), measured(2, 95, 95)}, []space.Config{at(1), at(2)}, 0, "none of 3", 0},
-		{"the best used up its events", []search.Trial{measured(0, 100, 100), exhausted(measured(1, 91, 91)), measured(2, 95, 95)}, nil, 2, "2.000x", 2},
-		{"the best could not be measured", []search.Trial{measured(0, 100, 100), failed(measured(1, 91, 91))}, nil, 0, "none of 2", 0},
-		{"the incumbent used up its events", []search.Trial{exhausted(measured(0, 1, 1)), measured(1, 5000, 6000), measured(2, 5000, 5999)}, nil, 2, "the one in force does not", 2},
-		{"none could be measured", []search.Trial{exhausted(measured(0, 1, 1)), failed(measured(1, 1, 1)), exhausted(measured(2, 1, 1))}, nil, 0, "no candidate could be measured", 0},
-		{"the one that could is refused", []search.Trial{exhausted(measured(0, 1, 1)), measured(1, 1, 1)}, []space.Config{at(1)}, 0, "no candidate could be measured", 0},
+		{"the best is refused, the next is taken",
+			[]search.Trial{measured(0, 100, 100), measured(1, 92, 92), measured(2, 95, 95)},
+			[]space.Config{at(7), at(1)}, 2, "2.000x", 2},
+		{"all that is better is refused", []search.Trial{measured(0, 100, 100), measured(1, 92, 92),
+			measured(2, 95, 95)}, []space.Config{at(1), at(2)}, 0, "none of 3", 0},
+		{"the best used up its events", []search.Trial{measured(0, 100, 100), exhausted(measured(1, 91, 91)),
+			measured(2, 95, 95)}, nil, 2, "2.000x", 2},
+		{"the best could not be measured", []search.Trial{measured(0, 100, 100), failed(measured(1, 91, 91))}, nil, 0,
+			"none of 2", 0},
+		{"the incumbent used up its events",
+			[]search.Trial{exhausted(measured(0, 1, 1)), measured(1, 5000, 6000), measured(2, 5000, 5999)}, nil, 2,
+			"the one in force does not", 2},
+		{"none could be measured", []search.Trial{exhausted(measured(0, 1, 1)), failed(measured(1, 1, 1)),
+			exhausted(measured(2, 1, 1))}, nil, 0, "no candidate could be measured", 0},
+		{"the one that could is refused", []search.Trial{exhausted(measured(0, 1, 1)), measured(1, 1, 1)},
+			[]space.Config{at(1)}, 0, "no candidate could be measured", 0},
 	}
 	for _, tt := range tests {
 		for _, always := range []bool{false, true} {
@@ -61,14 +76,17 @@ func TestAdoptionRule(t *testing.T) {
 			if always {
 				want = tt.always
 			}
-			r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: at(0), Refused: tt.refused}, Settings: Settings{MinRatio: 1.05, Always: always}}
+			r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: at(0), Refused: tt.refused},
+				Settings: Settings{MinRatio: 1.05, Always: always}}
 			out := Result{Decision: Decision{Config: at(0), Ratio: 1}, Trials: tt.trials, Incumbent: tt.trials[0]}
 			r.adopt(&out, r.better(&out, false), false, -1)
 			if !out.Config.Equal(at(want)) || out.Adopt != (want != 0) {
-				t.Errorf("%s, always %v: %v, adopt %v (%s); want %v", tt.name, always, out.Config, out.Adopt, out.Reason, at(want))
+				t.Errorf("%s, always %v: %v, adopt %v (%s); want %v",
+					tt.name, always, out.Config, out.Adopt, out.Reason, at(want))
 			}
 			if !out.Best.Config.Equal(out.Config) {
-				t.Errorf("%s, always %v: the evidence is of %v, the decision for %v", tt.name, always, out.Best.Config, out.Config)
+				t.Errorf("%s, always %v: the evidence is of %v, the decision for %v",
+					tt.name, always, out.Best.Config, out.Config)
 			}
 			if !always && !strings.Contains(out.Reason, tt.reason) {
 				t.Errorf("%s: %q does not say %q", tt.name, out.Reason, tt.reason)
@@ -85,13 +103,17 @@ func TestNoIntervalOverExhaustedIncumbent(t *testing.T) {
 		t.Fatal(err)
 	}
 	trial := func(n int, values ...float64) search.Trial {
-		return search.Trial{Step: n, Config: sp.Default().With("n", space.Int(n)), Provenance: search.Provenance{Origin: "test"}, Measurement: search.Measurement{Values: values, Floors: make([]float64, len(values))}}
+		return search.Trial{Step: n, Config: sp.Default().With("n", space.Int(n)),
+			Provenance:  search.Provenance{Origin: "test"},
+			Measurement: search.Measurement{Values: values, Floors: make([]float64, len(values))}}
 	}
 	for _, exhausted := range []bool{false, true} {
 		incumbent, candidate := trial(0, 10, 10, 11, 10), trial(1, 8, 8, 9, 8)
 		incumbent.Measurement.Exhausted = exhausted
-		r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: incumbent.Config}, Settings: Settings{MinRatio: 1.05}}
-		out := Result{Decision: Decision{Config: incumbent.Config, Ratio: 1}, Trials: []search.Trial{incumbent, candidate}, Incumbent: incumbent}
+		r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: incumbent.Config},
+			Settings: Settings{MinRatio: 1.05}}
+		out := Result{Decision: Decision{Config: incumbent.Config, Ratio: 1},
+			Trials: []search.Trial{incumbent, candidate}, Incumbent: incumbent}
 		r.adopt(&out, []search.Trial{candidate}, true, -1)
 		if !out.Adopt || out.Interval.IsZero() != exhausted {
 			t.Errorf("exhausted %v: adopt %v, interval %+v, %s", exhausted, out.Adopt, out.Interval, out.Reason)
@@ -107,7 +129,8 @@ func TestRaceEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	trial := func(n int, values ...float64) search.Trial {
-		return search.Trial{Step: n, Config: sp.Default().With("n", space.Int(n)), Measurement: search.Measurement{Values: values, Floors: make([]float64, len(values))}}
+		return search.Trial{Step: n, Config: sp.Default().With("n", space.Int(n)),
+			Measurement: search.Measurement{Values: values, Floors: make([]float64, len(values))}}
 	}
 	for _, tt := range []struct {
 		name         string
@@ -124,9 +147,11 @@ func TestRaceEntry(t *testing.T) {
 		{"in two of three", []float64{5, 5, 11}, false, false},
 	} {
 		incumbent := trial(0, slices.Repeat([]float64{10}, len(tt.values))...)
-		r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: incumbent.Config}, Settings: Settings{MinRatio: 1.05}}
+		r := Round{Problem: Problem{Goal: Minimise("avg_jct"), Incumbent: incumbent.Config},
+			Settings: Settings{MinRatio: 1.05}}
 		out := Result{Trials: []search.Trial{incumbent, trial(1, tt.values...)}, Incumbent: incumbent}
-		if races, alone := len(r.better(&out, true)) == 1, len(r.better(&out, false)) == 1; races != tt.races || alone != tt.alone {
+		if races, alone := len(r.better(&out, true)) == 1, len(r.better(&out, false)) == 1; races != tt.races ||
+			alone != tt.alone {
 			t.Errorf("%s: races %v, is adopted without %v", tt.name, races, alone)
 		}
 	}

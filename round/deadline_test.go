@@ -24,7 +24,8 @@ func TestDeadlineMisses(t *testing.T) {
 	config := x.scheduler.Space.Default()
 	measure := func() (values, floors []float64) {
 		t.Helper()
-		sc, err := NewScorer(&Problem{Scheduler: x.scheduler, Cluster: state.Cluster, Goal: Minimise("deadline_misses")}, scenarios)
+		sc, err := NewScorer(&Problem{Scheduler: x.scheduler, Cluster: state.Cluster,
+			Goal: Minimise("deadline_misses")}, scenarios)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +40,8 @@ func TestDeadlineMisses(t *testing.T) {
 		values, floors := measure()
 		for i := range scenarios {
 			if values[i] != value || floors[i] != floor {
-				t.Errorf("%s, future %d: %g missed, %g at least, want %g and %g", what, i, values[i], floors[i], value, floor)
+				t.Errorf("%s, future %d: %g missed, %g at least, want %g and %g",
+					what, i, values[i], floors[i], value, floor)
 			}
 		}
 	}

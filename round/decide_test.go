@@ -28,11 +28,15 @@ func shrunk(t *testing.T, down int) (*workload.Ledger, time.Duration) {
 	at := 3 * time.Hour
 	for i := range 30 {
 		id := fmt.Sprintf("small-%d", i)
-		apply(workload.Event{Kind: workload.Submitted, Time: at - time.Hour + time.Duration(i+1)*time.Minute, Job: workload.Job{ID: id, GPUs: workload.GPUs(4)}})
+		apply(workload.Event{Kind: workload.Submitted, Time: at - time.Hour + time.Duration(i+1)*time.Minute,
+			Job: workload.Job{ID: id, GPUs: workload.GPUs(4)}})
 	}
-	apply(workload.Event{Kind: workload.Submitted, Time: time.Hour, Job: workload.Job{ID: "wide", GPUs: workload.GPUs(40)}})
-	apply(workload.Event{Kind: workload.Submitted, Time: at - 30*time.Minute, Job: workload.Job{ID: "gone", GPUs: workload.GPUs(40)}})
-	apply(workload.Event{Kind: workload.Finished, Time: at - 20*time.Minute, Job: workload.Job{ID: "gone", Status: workload.Cancelled}})
+	apply(workload.Event{Kind: workload.Submitted, Time: time.Hour,
+		Job: workload.Job{ID: "wide", GPUs: workload.GPUs(40)}})
+	apply(workload.Event{Kind: workload.Submitted, Time: at - 30*time.Minute,
+		Job: workload.Job{ID: "gone", GPUs: workload.GPUs(40)}})
+	apply(workload.Event{Kind: workload.Finished, Time: at - 20*time.Minute,
+		Job: workload.Job{ID: "gone", Status: workload.Cancelled}})
 	for i := range down {
 		apply(workload.Event{Kind: workload.NodeDown, Time: 2 * time.Hour, Node: fmt.Sprint(i), NodeGPUs: 8})
 	}
@@ -74,15 +78,17 @@ func TestDecideWithoutDeadlines(t *testing.T) {
 	}
 	for _, deadline := range []time.Duration{0, 5 * time.Hour} {
 		l, at := shrunk(t, 0)
-		e := workload.Event{ID: "due", Kind: workload.Submitted, Time: at - time.Minute, Job: workload.Job{ID: "due", GPUs: workload.GPUs(1), Deadline: deadline}}
+		e := workload.Event{ID: "due", Kind: workload.Submitted, Time: at - time.Minute,
+			Job: workload.Job{ID: "due", GPUs: workload.GPUs(1), Deadline: deadline}}
 		if err := e.Validate(); err != nil {
 			t.Fatal(err)
 		}
 		l.Apply(e)
 		r, err := Decide(context.Background(), Input{
 			Snapshot:  Snapshot{State: l.State(at), Ledger: l, Zero: time.Unix(0, 0)},
-			Scheduler: s.Name, Space: s.Space, Goal: goal(t, "avg_jct subject to deadline_misses<=5%"), Incumbent: s.Space.Default(),
-			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 2, MinRatio: 1.05},
+			Scheduler: s.Name, Space: s.Space, Goal: goal(t, "avg_jct subject to deadline_misses<=5%"),
+			Incumbent: s.Space.Default(),
+			Settings:  Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 2, MinRatio: 1.05},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,8 @@ func measured(t *testing.T, objective string, x round.Scenario) (value, floor fl
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc, err := round.NewScorer(&round.Problem{Scheduler: s, Cluster: workload.Uniform(1, 8), Goal: round.Minimise(objective)}, []round.Scenario{x})
+	sc, err := round.NewScorer(&round.Problem{Scheduler: s, Cluster: workload.Uniform(1, 8),
+		Goal: round.Minimise(objective)}, []round.Scenario{x})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,8 @@ func TestFairnessObjectives(t *testing.T) {
 func TestFairnessOfResumedJobs(t *testing.T) {
 	state := &workload.State{At: hours(4), Cluster: workload.Uniform(1, 8)}
 	state.Jobs = []workload.ActiveJob{
-		{Job: workload.Job{ID: "a", GPUs: workload.GPUs(8)}, Running: true, Starts: 1, Since: hours(3), RunTime: hours(1), WaitTime: hours(3),
+		{Job: workload.Job{ID: "a", GPUs: workload.GPUs(8)}, Running: true, Starts: 1, Since: hours(3),
+			RunTime: hours(1), WaitTime: hours(3),
 			Attained: 8 * hours(1), Held: 8, Placement: []workload.NodeGPUs{{Node: 0, GPUs: 8}}},
 		{Job: workload.Job{ID: "b", GPUs: workload.GPUs(8)}, Since: 0, WaitTime: hours(4)},
 	}
@@ -90,7 +92,8 @@ func TestFairnessOfResumedJobs(t *testing.T) {
 }
 
 func TestFormatMetric(t *testing.T) {
-	for objective, want := range map[string]string{"ftf": "12.50 %", "max_rho": "0.125", "p95_rho": "0.125", "avg_jct": "0 s"} {
+	for objective, want := range map[string]string{"ftf": "12.50 %", "max_rho": "0.125", "p95_rho": "0.125",
+		"avg_jct": "0 s"} {
 		if got := round.FormatMetric(objective, .125); got != want {
 			t.Errorf("%s: %s, want %s", objective, got, want)
 		}

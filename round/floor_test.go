@@ -51,7 +51,8 @@ func TestFloorsBoundValues(t *testing.T) {
 func floorScenarios(t *testing.T, s *schedulers.Scheduler, r *rand.Rand, seed uint64, at time.Duration) []Scenario {
 	t.Helper()
 	c := workload.Uniform(3, 8)
-	w, err := synth.Generate(synth.Options{Days: 1, Load: 1 + 1.5*r.Float64(), Cluster: c, MaxDuration: 6 * time.Hour, Seed: seed})
+	w, err := synth.Generate(synth.Options{Days: 1, Load: 1 + 1.5*r.Float64(), Cluster: c, MaxDuration: 6 * time.Hour,
+		Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,8 @@ func floorScenarios(t *testing.T, s *schedulers.Scheduler, r *rand.Rand, seed ui
 	}
 	cluster, ledger := live.Cluster{}, workload.NewLedger(c)
 	cluster.Send = func(e workload.Event) { ledger.Apply(e) }
-	if err := cluster.Sim.Start(c, w, s.New(randomConfig(r, s.Space)), simulator.Options{Observer: cluster.Observe}); err != nil {
+	if err := cluster.Sim.Start(c, w, s.New(randomConfig(r, s.Space)),
+		simulator.Options{Observer: cluster.Observe}); err != nil {
 		t.Fatal(err)
 	}
 	if err := cluster.Sim.RunUntil(context.Background(), at); err != nil {
@@ -168,7 +170,8 @@ func TestFloorOfElasticJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := Scenario{State: tt.state, Left: []time.Duration{time.Hour}}
-		scorer, err := NewScorer(&Problem{Scheduler: s, Cluster: tt.state.Cluster, Goal: Minimise("avg_jct")}, []Scenario{x})
+		scorer, err := NewScorer(&Problem{Scheduler: s, Cluster: tt.state.Cluster, Goal: Minimise("avg_jct")},
+			[]Scenario{x})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -242,7 +242,8 @@ func ParseMetric(name string) (string, error) {
 		known := slices.DeleteFunc(Metrics(), func(m string) bool { return metrics[m].tenants })
 		return "", fmt.Errorf("%q is not known; there are %s", strings.TrimSpace(name), strings.Join(known, ", "))
 	case metrics[id].tenants:
-		return "", fmt.Errorf("%s is one value for each tenant: it can only be a constraint, as in %s<=1.1*incumbent", id, id)
+		return "", fmt.Errorf("%s is one value for each tenant: it can only be a constraint, as in %s<=1.1*incumbent",
+			id, id)
 	}
 	return id, nil
 }

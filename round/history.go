@@ -94,7 +94,8 @@ func (h *history) search(setting Search, x *situation, atDefault bool) (what Sea
 		return SearchFull, "cold start: the default is in force"
 	}
 	if x.Shape.Jobs < leastJobs {
-		return SearchPortfolio, fmt.Sprintf("%d jobs that ended are too few to determine the workload's shape", x.Shape.Jobs)
+		return SearchPortfolio, fmt.Sprintf("%d jobs that ended are too few to determine the workload's shape",
+			x.Shape.Jobs)
 	}
 	nearest := math.Inf(1)
 	for i := range h.Shapes {
@@ -238,7 +239,8 @@ func (h *history) candidates(x *situation, sp *space.Space, presets []search.Pre
 		}{{"like", near[i]}, {"past", often[i]}} {
 			w := &h.Winners[pick.at]
 			if len(out) < most && chosen.add(w.config) {
-				out = append(out, search.Preset{Name: fmt.Sprintf("round-%d", w.Round), Origin: pick.origin, Config: w.config})
+				out = append(out, search.Preset{Name: fmt.Sprintf("round-%d", w.Round), Origin: pick.origin,
+					Config: w.config})
 			}
 		}
 	}

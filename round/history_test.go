@@ -31,7 +31,8 @@ func ended(n int, mean time.Duration, deviation float64, wide bool, seed uint64)
 			gpus = []int{1, 4, 16}[i%3]
 		}
 		service := mean.Seconds() * math.Exp(deviation*r.NormFloat64())
-		out[i] = workload.Finish{Job: workload.Job{GPUs: workload.GPUs(gpus)}, RunTime: time.Duration(service / float64(gpus) * 1e9)}
+		out[i] = workload.Finish{Job: workload.Job{GPUs: workload.GPUs(gpus)},
+			RunTime: time.Duration(service / float64(gpus) * 1e9)}
 	}
 	return out
 }
@@ -110,7 +111,8 @@ func trialOf(x *observed, value float64, set ...string) search.Trial {
 	if err != nil {
 		panic(err)
 	}
-	return search.Trial{Config: c, Measurement: search.Measurement{Values: []float64{value, value}, Floors: []float64{1, 1}}}
+	return search.Trial{Config: c, Measurement: search.Measurement{Values: []float64{value, value},
+		Floors: []float64{1, 1}}}
 }
 
 // TestHistory: winners are kept with their situation, survive storage, are candidates
@@ -125,14 +127,16 @@ func TestHistory(t *testing.T) {
 	base := trialOf(x, 10)
 	busy := situation{Arrivals: 2, Backlog: 3, Hour: 12, Scale: 8}
 	idle := situation{Arrivals: .1, Hour: 3, Scale: 8}
-	win := func(m *history, round int, at situation, searched Search, best search.Trial, others ...search.Trial) *history {
+	win := func(m *history, round int, at situation, searched Search, best search.Trial,
+		others ...search.Trial) *history {
 		out := Result{Trials: append([]search.Trial{base, best}, others...), Best: best, Incumbent: base}
 		out.Search = searched
 		return m.after(round, &at, tiresias, &out)
 	}
 	first := trialOf(x, 5, "queues=2", "queue_thresholds=500")
 	second := trialOf(x, 6, "queues=4", "queue_thresholds=500,90000,400000")
-	m := win(loadHistory(nil, sp), 1, busy, SearchFull, first, second, trialOf(x, 7, "queues=2", "queue_thresholds=501"), trialOf(x, 11, "queues=6"))
+	m := win(loadHistory(nil, sp), 1, busy, SearchFull, first, second,
+		trialOf(x, 7, "queues=2", "queue_thresholds=501"), trialOf(x, 11, "queues=6"))
 	m = win(m, 2, idle, SearchPortfolio, base)
 	if m.Full != 1 || len(m.Shapes) != 0 || len(m.Winners) != 2 || m.Winners[0].Wins != 1 || m.Winners[1].Wins != 0 {
 		t.Fatalf("after two rounds: %+v", m)
@@ -155,13 +159,15 @@ func TestHistory(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := names(busy, 9), []string{"like:round-1 2", "past:round-3 1", "like:round-1 4"}; !slices.Equal(got, slices.Replace(want, 1, 2, "past:round-4 1")) {
+	if got, want := names(busy, 9), []string{"like:round-1 2", "past:round-3 1",
+		"like:round-1 4"}; !slices.Equal(got, slices.Replace(want, 1, 2, "past:round-4 1")) {
 		t.Errorf("busy: %q", got)
 	}
 	if got := names(idle, 1); len(got) != 1 || got[0] != "like:round-4 1" {
 		t.Errorf("idle: %q", got)
 	}
-	for _, broken := range []string{"", "{", `{"version":99,"full":3}`, `{"version":1,"winners":[{"config":{"queues":99}}]}`} {
+	for _, broken := range []string{"", "{", `{"version":99,"full":3}`,
+		`{"version":1,"winners":[{"config":{"queues":99}}]}`} {
 		if m := loadHistory(json.RawMessage(broken), sp); len(m.Winners) != 0 || m.Full == 3 {
 			t.Errorf("%q is read as %+v", broken, m)
 		}
@@ -197,7 +203,8 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 			got, err := Decide(context.Background(), Input{
 				Snapshot:  x.snapshot(),
 				Scheduler: "tiresias", Space: x.scheduler.Space, Goal: Minimise("avg_jct"), Incumbent: incumbent,
-				Round: hour, History: handed, Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Workers: workers, MinRatio: 1.001},
+				Round: hour, History: handed,
+				Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Workers: workers, MinRatio: 1.001},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -233,7 +240,8 @@ func TestExcluded(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := &observed{scheduler: tiresias}
-	base, good, bad := trialOf(x, 10), trialOf(x, 6, "queues=2", "queue_thresholds=500"), trialOf(x, 5, "queues=2", "queue_thresholds=90000", "starve_limit=600")
+	base, good, bad := trialOf(x, 10), trialOf(x, 6, "queues=2", "queue_thresholds=500"),
+		trialOf(x, 5, "queues=2", "queue_thresholds=90000", "starve_limit=600")
 	stuck := func(t search.Trial) search.Trial { t.Measurement.Exhausted = true; return t }
 	m := loadHistory(nil, tiresias.Space)
 	round := func(best search.Trial, others ...search.Trial) {
@@ -247,7 +255,10 @@ func TestExcluded(t *testing.T) {
 	}
 	won := func() (out []bool) {
 		for _, w := range []search.Trial{good, bad} {
-			out = append(out, slices.ContainsFunc(m.candidates(&situation{}, tiresias.Space, nil, base.Config, 9), func(c search.Preset) bool { return c.Config.Equal(w.Config) }))
+			out = append(out, slices.ContainsFunc(m.candidates(&situation{}, tiresias.Space, nil, base.Config, 9),
+				func(c search.Preset) bool {
+					return c.Config.Equal(w.Config)
+				}))
 		}
 		return out
 	}
@@ -341,20 +352,23 @@ func TestRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, err := s.Measure(context.Background(), got.Config)
-	if err != nil || !slices.Equal(want.Values, got.Best.Measurement.Values) || !slices.Equal(want.Floors, got.Best.Measurement.Floors) {
+	if err != nil || !slices.Equal(want.Values, got.Best.Measurement.Values) ||
+		!slices.Equal(want.Floors, got.Best.Measurement.Floors) {
 		t.Errorf("raced %v, measured at once %v, error %v", got.Best.Measurement.Values, want.Values, err)
 	}
 	// Of equal jobs submitted at once, no ladder of queues ends any sooner on average.
 	var equal []workload.Job
 	for i := range 240 {
-		equal = append(equal, workload.Job{ID: strings.Repeat("x", i+1), Submit: time.Duration(i) * time.Second, Duration: 3 * time.Hour, GPUs: workload.GPUs(1)})
+		equal = append(equal, workload.Job{ID: strings.Repeat("x", i+1), Submit: time.Duration(i) * time.Second,
+			Duration: 3 * time.Hour, GPUs: workload.GPUs(1)})
 	}
 	w, err := workload.New("equal", x.w.Zero(), equal)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.HeldOut = []Scenario{{Arrivals: w}}
-	if got, err = r.Run(context.Background()); err != nil || got.Adopt || !strings.Contains(got.Reason, "held-out futures") {
+	if got, err = r.Run(context.Background()); err != nil || got.Adopt ||
+		!strings.Contains(got.Reason, "held-out futures") {
 		t.Errorf("adopted what was lucky: %+v, error %v", got.Decision, err)
 	}
 	// Without held-out futures there is no race.
@@ -379,12 +393,15 @@ func TestInterval(t *testing.T) {
 	}
 	// Parts 10, 20, 30 and 10, 10, 10: d = -.5, 0, .5, t(2, .975) = 4.3027.
 	half := 4.302652729911275 * .5 / math.Sqrt(3)
-	if x := interval(m(110, 120, 130), m(110, 110, 110)); math.Abs(x.Low-2*math.Exp(-half)) > 1e-9 || math.Abs(x.High-2*math.Exp(half)) > 1e-9 {
+	if x := interval(m(110, 120, 130), m(110, 110, 110)); math.Abs(x.Low-2*math.Exp(-half)) > 1e-9 ||
+		math.Abs(x.High-2*math.Exp(half)) > 1e-9 {
 		t.Errorf("%+v", x)
 	}
 	for name, x := range map[string]Interval{
-		"two futures": interval(m(120, 120), m(110, 110)), "nothing above the floor": interval(m(120, 120, 120), m(100, 100, 100)),
-		"other futures": interval(m(120, 120, 120), m(110, 110, 110, 110)), "no floors": interval(search.Measurement{Values: []float64{1, 2, 3}}, m(1, 2, 3)),
+		"two futures":             interval(m(120, 120), m(110, 110)),
+		"nothing above the floor": interval(m(120, 120, 120), m(100, 100, 100)),
+		"other futures":           interval(m(120, 120, 120), m(110, 110, 110, 110)),
+		"no floors":               interval(search.Measurement{Values: []float64{1, 2, 3}}, m(1, 2, 3)),
 	} {
 		if !x.IsZero() {
 			t.Errorf("%s: %+v", name, x)

@@ -23,7 +23,8 @@ func InertNote(ids []string) string {
 	if len(ids) == 0 {
 		return ""
 	}
-	return strings.Join(ids, ", ") + " keep the incumbent's values: without deadlines or estimates of run times they have no effect"
+	return strings.Join(ids, ", ") +
+		" keep the incumbent's values: without deadlines or estimates of run times they have no effect"
 }
 
 // withoutInert fixes the parameters that have no effect in the round's scenarios at the

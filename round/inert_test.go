@@ -87,7 +87,8 @@ func TestSamplersThatGoOnKeepTheirSpace(t *testing.T) {
 	}
 	for _, sampler := range []string{"bluefin", "bluefin+"} {
 		r := tuningRound(t, x)
-		r.Scheduler, r.Space, r.Incumbent, r.Budget, r.Sampler = chronus, chronus.Space, chronus.Space.Default(), 6, sampler
+		r.Scheduler, r.Space, r.Incumbent, r.Budget, r.Sampler = chronus, chronus.Space, chronus.Space.Default(), 6,
+			sampler
 		got, err := r.Run(context.Background())
 		if err != nil {
 			t.Fatal(err)

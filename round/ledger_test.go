@@ -100,7 +100,8 @@ func TestFuturesKnowNoFuture(t *testing.T) {
 		}
 		for k := range want[i].Left {
 			if want[i].Left[k] != got[i].Left[k] {
-				t.Errorf("future %d: %s has %v left, or %v when later events are known", i, x.state.Jobs[k].ID, want[i].Left[k], got[i].Left[k])
+				t.Errorf("future %d: %s has %v left, or %v when later events are known",
+					i, x.state.Jobs[k].ID, want[i].Left[k], got[i].Left[k])
 			}
 		}
 	}
@@ -110,7 +111,8 @@ func TestFuturesKnowNoFuture(t *testing.T) {
 func TestLastHour(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}})
 	at := x.state.At
-	replays, err := (&Snapshot{State: x.state, Ledger: x.ledger, Zero: x.w.Zero(), Simulator: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}).LastHour(2, 1)
+	replays, err := (&Snapshot{State: x.state, Ledger: x.ledger, Zero: x.w.Zero(),
+		Simulator: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}).LastHour(2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,8 @@ func TestLastHour(t *testing.T) {
 	}
 	for i, r := range replays {
 		if r.State.At != at-time.Hour || len(r.Left) != len(r.State.Jobs) {
-			t.Fatalf("replay %d begins at %v, %d remaining durations for %d jobs", i, r.State.At, len(r.Left), len(r.State.Jobs))
+			t.Fatalf("replay %d begins at %v, %d remaining durations for %d jobs",
+				i, r.State.At, len(r.Left), len(r.State.Jobs))
 		}
 		if want := x.w.Window(at-time.Hour+1, at+1).Len(); r.Arrivals.Len() != want {
 			t.Errorf("replay %d: %d arrivals, %d came", i, r.Arrivals.Len(), want)

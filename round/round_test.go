@@ -16,7 +16,8 @@ import (
 )
 
 func tuningRound(t *testing.T, x *observed) *Round {
-	return &Round{Problem: x.problem("avg_jct"), Scenarios: x.futures(t, 2), Settings: Settings{Budget: 16, MinRatio: 1.0001, Seed: 3}}
+	return &Round{Problem: x.problem("avg_jct"), Scenarios: x.futures(t, 2),
+		Settings: Settings{Budget: 16, MinRatio: 1.0001, Seed: 3}}
 }
 
 // evidence is the result of a round as text.
@@ -82,7 +83,8 @@ func TestRoundObeysItsRule(t *testing.T) {
 		if at < 0 {
 			t.Fatalf("%v was never measured", got.Config)
 		}
-		if gain := search.Gain(got.Trials[at], got.Incumbent); !gain.BetterInEvery || gain.Ratio < r.MinRatio || gain.Ratio != got.Ratio {
+		if gain := search.Gain(got.Trials[at], got.Incumbent); !gain.BetterInEvery || gain.Ratio < r.MinRatio ||
+			gain.Ratio != got.Ratio {
 			t.Errorf("adopted with %+v, reported %v", gain, got.Ratio)
 		}
 		if slices.ContainsFunc(r.Refused, got.Config.Equal) {

@@ -67,7 +67,8 @@ func (x *observed) snapshot() Snapshot {
 
 func (x *observed) problem(metric string) Problem {
 	s := x.scheduler
-	return Problem{Scheduler: s, Space: s.Space, Cluster: x.state.Cluster, Goal: Minimise(metric), Incumbent: s.Space.Default()}
+	return Problem{Scheduler: s, Space: s.Space, Cluster: x.state.Cluster, Goal: Minimise(metric),
+		Incumbent: s.Space.Default()}
 }
 
 func (x *observed) futures(t testing.TB, count int) []Scenario {
@@ -95,7 +96,8 @@ func TestScorerMeasuresEveryJob(t *testing.T) {
 	scenarios := x.futures(t, 2)
 	config := x.scheduler.Presets[0].Config
 	for _, objective := range Objectives {
-		scorer, err := NewScorer(&Problem{Scheduler: x.scheduler, Cluster: x.state.Cluster, Goal: Minimise(objective)}, scenarios)
+		scorer, err := NewScorer(&Problem{Scheduler: x.scheduler, Cluster: x.state.Cluster, Goal: Minimise(objective)},
+			scenarios)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +107,8 @@ func TestScorerMeasuresEveryJob(t *testing.T) {
 		}
 		for k, s := range scenarios {
 			var sim simulator.Sim
-			if err := sim.Resume(s.State, s.Left, s.Arrivals, x.scheduler.New(config), simulator.Options{}); err != nil {
+			if err := sim.Resume(s.State, s.Left, s.Arrivals, x.scheduler.New(config),
+				simulator.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := sim.Run(context.Background()); err != nil {
@@ -115,8 +118,9 @@ func TestScorerMeasuresEveryJob(t *testing.T) {
 			if sum.Jobs != len(s.State.Jobs)+s.Arrivals.Len() {
 				t.Errorf("%d jobs ended of %d active and %d to come", sum.Jobs, len(s.State.Jobs), s.Arrivals.Len())
 			}
-			want := map[string]float64{"avg_jct": sum.AvgJCT, "p50_jct": sum.P50JCT, "p95_jct": sum.P95JCT, "p99_jct": sum.P99JCT,
-				"ftf": unfairShare(&sim), "p95_rho": sum.P95Rho, "max_rho": sum.MaxRho}[objective]
+			want := map[string]float64{"avg_jct": sum.AvgJCT, "p50_jct": sum.P50JCT, "p95_jct": sum.P95JCT,
+				"p99_jct": sum.P99JCT,
+				"ftf":     unfairShare(&sim), "p95_rho": sum.P95Rho, "max_rho": sum.MaxRho}[objective]
 			if m.Values[k] != want {
 				t.Errorf("%s on future %d: %v, want %v", objective, k, m.Values[k], want)
 			}
@@ -160,7 +164,8 @@ func TestScorerIsConcurrent(t *testing.T) {
 // limit are no error, but a measurement that cannot win.
 func TestLivelockIsExhausted(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{})
-	config, err := x.scheduler.Space.Parse(x.scheduler.Space.Default(), []string{"queues=2", "queue_thresholds=60", "starve_limit=300", "order=submit"})
+	config, err := x.scheduler.Space.Parse(x.scheduler.Space.Default(),
+		[]string{"queues=2", "queue_thresholds=60", "starve_limit=300", "order=submit"})
 	if err != nil {
 		t.Fatal(err)
 	}

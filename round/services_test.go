@@ -41,7 +41,8 @@ func TestServices(t *testing.T) {
 		tell(workload.Finished, j.end, id, j.gpus)
 	}
 	at := Memory + 4*time.Hour
-	if got, want := Services(l, at), []time.Duration{3 * time.Hour, 12 * time.Hour, 4 * time.Hour}; !slices.Equal(got, want) {
+	if got, want := Services(l, at),
+		[]time.Duration{3 * time.Hour, 12 * time.Hour, 4 * time.Hour}; !slices.Equal(got, want) {
 		t.Errorf("services are %v, want %v", got, want)
 	}
 

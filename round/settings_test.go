@@ -19,7 +19,8 @@ func TestStoredForms(t *testing.T) {
 		want  string
 	}{
 		{s, `{"min_ratio":1.05,"horizon":14400000000000,"futures":4,"budget":40,"seed":3}`},
-		{Stats{Trials: 40, Evaluations: 44, Raced: 4, WiderThanCluster: 2}, `{"evaluations":44,"jobs_wider_than_cluster":2,"raced":4,"trials":40}`},
+		{Stats{Trials: 40, Evaluations: 44, Raced: 4, WiderThanCluster: 2},
+			`{"evaluations":44,"jobs_wider_than_cluster":2,"raced":4,"trials":40}`},
 		{Stats{Trials: 6, Evaluations: 6}, `{"evaluations":6,"trials":6}`},
 	} {
 		if got, err := json.Marshal(tt.value); err != nil || string(got) != tt.want {
@@ -32,19 +33,22 @@ func TestWithDefaults(t *testing.T) {
 	if got := (Settings{}).WithDefaults(); got != DefaultSettings() {
 		t.Errorf("none given: %+v", got)
 	}
-	given := Settings{MinRatio: 1.2, Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3, Search: SearchFull, Always: true}
+	given := Settings{MinRatio: 1.2, Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3, Search: SearchFull,
+		Always: true}
 	if got := given.WithDefaults(); got != given {
 		t.Errorf("all given: %+v", got)
 	}
 }
 
 func TestParseSearch(t *testing.T) {
-	for text, want := range map[string]Search{"": SearchAuto, "auto": SearchAuto, "portfolio": SearchPortfolio, "full": SearchFull} {
+	for text, want := range map[string]Search{"": SearchAuto, "auto": SearchAuto, "portfolio": SearchPortfolio,
+		"full": SearchFull} {
 		if got, err := ParseSearch(text); got != want || err != nil {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}
 	}
-	if _, err := ParseSearch("all"); err == nil || !strings.Contains(err.Error(), `"all" is not known; there are auto, portfolio, full`) {
+	if _, err := ParseSearch("all"); err == nil ||
+		!strings.Contains(err.Error(), `"all" is not known; there are auto, portfolio, full`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -22,8 +22,10 @@ func FuzzSimulate(f *testing.F) {
 	f.Add(head+"a,0,10,1,x\nb,1,1e-9,2,y\nc,5,100,8,\n", "queues=4 queue_thresholds=100,200,300", byte(12), byte(0))
 	f.Add(head+"a,0,315360000,1,x\nb,1,3600,8,y\n", "lease_term=60", byte(11), byte(3))
 	f.Add(head+"a,3000000000,1,1,x\nb,-3000000000,1,8,y\n", "interval=60\nmax_scale: 16", byte(6), byte(2))
-	f.Add(head+"a,0,100,0.25,x\na,0,100,1,x\nb,9e9,NaN,1000000000,y\n", `{"share_limit":4,"profiler_nodes":1}`, byte(5), byte(1))
-	f.Add("job_id,submit_time,duration_s,gpus,tenant,deadline\na,2017-10-09T00:00:00Z,10,1,x,2017-10-09T00:00:05Z\n", "grace=0", byte(8), byte(4))
+	f.Add(head+"a,0,100,0.25,x\na,0,100,1,x\nb,9e9,NaN,1000000000,y\n", `{"share_limit":4,"profiler_nodes":1}`,
+		byte(5), byte(1))
+	f.Add("job_id,submit_time,duration_s,gpus,tenant,deadline\na,2017-10-09T00:00:00Z,10,1,x,2017-10-09T00:00:05Z\n",
+		"grace=0", byte(8), byte(4))
 	f.Fuzz(func(t *testing.T, jobs, config string, which, options byte) {
 		w, _, err := trace.Read(strings.NewReader(jobs), "fuzz", trace.Options{MaxRows: 100})
 		if err != nil {
@@ -42,8 +44,11 @@ func FuzzSimulate(f *testing.F) {
 		if err := c.scheduler.Space.Check(c.config); err != nil {
 			t.Fatalf("%q became %v: %v", config, c.config, err)
 		}
-		c.opts = simulator.Options{EventBudget: 20_000, Placement: simulator.Placement(options % 4), PerTenant: true, Attribute: true,
-			Round: time.Duration(options>>2&3) * time.Minute, Protect: simulator.Protection{MaxPreemptions: int(options >> 4 & 3), MinRun: time.Duration(options>>6) * time.Hour}}
+		c.opts = simulator.Options{EventBudget: 20_000, Placement: simulator.Placement(options % 4), PerTenant: true,
+			Attribute: true,
+			Round:     time.Duration(options>>2&3) * time.Minute,
+			Protect: simulator.Protection{MaxPreemptions: int(options >> 4 & 3),
+				MinRun: time.Duration(options>>6) * time.Hour}}
 		var sim simulator.Sim
 		r, err := c.run(&sim)
 		if err != nil {

@@ -20,7 +20,8 @@ func TestGroupsFareAsTheirMembers(t *testing.T) {
 	var jobs []workload.Job
 	for i := range 240 {
 		sweep := i / 4
-		jobs = append(jobs, workload.Job{ID: fmt.Sprintf("%03d", i), Key: fmt.Sprintf("k%d", sweep%7), Model: "resnet50", Submit: time.Duration(sweep*400) * time.Second,
+		jobs = append(jobs, workload.Job{ID: fmt.Sprintf("%03d", i), Key: fmt.Sprintf("k%d", sweep%7),
+			Model: "resnet50", Submit: time.Duration(sweep*400) * time.Second,
 			Duration: time.Duration(600+(sweep*7919)%9000) * time.Second, GPUs: workload.GPUs(1)})
 	}
 	c := workload.Uniform(5, 8)

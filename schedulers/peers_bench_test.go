@@ -49,7 +49,8 @@ func BenchmarkPeers(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			w := readGoldenWorkload(b, filepath.Join(testshared.Path(b, "golden", "simulator"), "workloads"), g.workload)
+			w := readGoldenWorkload(b, filepath.Join(testshared.Path(b, "golden", "simulator"), "workloads"),
+				g.workload)
 			policy, opts := g.make(b)
 			var sim simulator.Sim
 			ns := bench(b, func() {

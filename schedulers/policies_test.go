@@ -41,7 +41,8 @@ func TestPolicies(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(file, []byte(strings.ReplaceAll(firstExample, "NAME", s.Name)), 0o644); err != nil {
+				if err := os.WriteFile(file, []byte(strings.ReplaceAll(firstExample, "NAME", s.Name)),
+					0o644); err != nil {
 					t.Fatal(err)
 				}
 			case err != nil:

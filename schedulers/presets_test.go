@@ -20,8 +20,9 @@ var baselines = []string{"fifo", "sjf", "srtf"}
 func TestPresets(t *testing.T) {
 	var jobs []workload.Job
 	for i := range 40 {
-		jobs = append(jobs, workload.Job{ID: string(rune('A' + i)), Submit: time.Duration(i) * time.Minute, Duration: time.Duration(1+i*7%60) * time.Minute,
-			GPUs: workload.GPUs([]int{1, 2, 4, 16}[i%4]), Tenant: string(rune('x' + i%3))})
+		jobs = append(jobs, workload.Job{ID: string(rune('A' + i)), Submit: time.Duration(i) * time.Minute,
+			Duration: time.Duration(1+i*7%60) * time.Minute,
+			GPUs:     workload.GPUs([]int{1, 2, 4, 16}[i%4]), Tenant: string(rune('x' + i%3))})
 	}
 	w, err := workload.New("presets", time.Time{}, jobs)
 	if err != nil {

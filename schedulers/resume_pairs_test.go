@@ -25,7 +25,8 @@ func TestResumePairsWhoCanShare(t *testing.T) {
 	state := &workload.State{At: time.Hour, Cluster: workload.Uniform(1, 2)}
 	for _, model := range []string{heavy, light, heavy} {
 		state.Jobs = append(state.Jobs, workload.ActiveJob{
-			Job: workload.Job{ID: model + string(rune('a'+len(state.Jobs))), GPUs: workload.GPUs(1), Model: model}, Running: true, Starts: 1, RunTime: time.Hour,
+			Job:     workload.Job{ID: model + string(rune('a'+len(state.Jobs))), GPUs: workload.GPUs(1), Model: model},
+			Running: true, Starts: 1, RunTime: time.Hour,
 			Placement: []workload.NodeGPUs{{Node: 0, GPUs: 1}},
 		})
 	}

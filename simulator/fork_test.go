@@ -33,14 +33,16 @@ func (p *restless) Plan(plan *Plan) {
 func TestForkSharesNoMemory(t *testing.T) {
 	var jobs []workload.Job
 	for i := range 30 {
-		jobs = append(jobs, workload.Job{ID: string(rune('a' + i)), Tenant: string(rune('x' + i%3)), Submit: time.Duration(i) * time.Minute, Duration: time.Hour,
+		jobs = append(jobs, workload.Job{ID: string(rune('a' + i)), Tenant: string(rune('x' + i%3)),
+			Submit: time.Duration(i) * time.Minute, Duration: time.Hour,
 			GPUs: workload.GPUs(1 + i%11), Status: workload.Completed})
 	}
 	w, err := workload.New("fork", time.Time{}, jobs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "x", GPUs: 4}, {Tenant: "y", GPUs: 4}}}
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 4}},
+		VCs: []workload.VC{{Tenant: "x", GPUs: 4}, {Tenant: "y", GPUs: 4}}}
 	var s, fork Sim
 	if err := s.Start(c, w, &restless{}, Options{Quota: QuotaBorrow, PerTenant: true, Attribute: true}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 
 // threeGroups are nodes 0-1 with 4 V100s, 2-3 with 8 A100s, 4 with 8 A100s in
 // partition "large".
-var threeGroups = workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4, GPUModel: "V100"}, {Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"}, {Nodes: 1, GPUsPerNode: 8, GPUModel: "A100", Partition: "large"}}}
+var threeGroups = workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4, GPUModel: "V100"},
+	{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"}, {Nodes: 1, GPUsPerNode: 8, GPUModel: "A100", Partition: "large"}}}
 
 // TestPlacementByGroups: a gang gets nodes of one group that satisfies what it asks
 // for: the group where it needs the fewest nodes, then the fullest node, then the
@@ -74,14 +75,17 @@ func TestJobsThatFitNoGroup(t *testing.T) {
 		want    []string // parts of the error; nil for none
 	}{
 		{threeGroups, 16, workload.Request{}, nil},
-		{threeGroups, 17, workload.Request{}, []string{`"wide"`, "17 GPUs", "2 nodes x 4 V100 GPUs + 2 nodes x 8 A100 GPUs"}},
+		{threeGroups, 17, workload.Request{},
+			[]string{`"wide"`, "17 GPUs", "2 nodes x 4 V100 GPUs + 2 nodes x 8 A100 GPUs"}},
 		{threeGroups, 9, workload.Request{GPUModel: "V100"}, []string{`"wide"`, `9 GPUs of model "V100"`}},
-		{threeGroups, 9, workload.Request{GPUModel: "A100", Partition: "large"}, []string{`9 GPUs of model "A100" in partition "large"`}},
+		{threeGroups, 9, workload.Request{GPUModel: "A100", Partition: "large"},
+			[]string{`9 GPUs of model "A100" in partition "large"`}},
 		{threeGroups, 1, workload.Request{GPUModel: "H100"}, []string{`1 GPUs of model "H100"`}},
 		{workload.Uniform(2, 8), 16, workload.Request{GPUModel: "H100", Partition: "large"}, nil},
 		{workload.Uniform(2, 8), 17, workload.Request{}, []string{"asks for 17 GPUs and the cluster has 16"}},
 	} {
-		w, err := workload.New("fits", time.Time{}, []workload.Job{{ID: "wide", Duration: time.Hour, GPUs: workload.GPUs(tt.gpus), Request: tt.request}})
+		w, err := workload.New("fits", time.Time{},
+			[]workload.Job{{ID: "wide", Duration: time.Hour, GPUs: workload.GPUs(tt.gpus), Request: tt.request}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +112,8 @@ func TestEqualGroupsPlaceAsOne(t *testing.T) {
 		perNode := rapid.IntRange(1, 8).Draw(t, "GPUs per node")
 		var c workload.Cluster
 		for range rapid.IntRange(2, 4).Draw(t, "groups") {
-			c.Groups = append(c.Groups, workload.NodeGroup{Nodes: rapid.IntRange(0, 3).Draw(t, "nodes"), GPUsPerNode: perNode})
+			c.Groups = append(c.Groups,
+				workload.NodeGroup{Nodes: rapid.IntRange(0, 3).Draw(t, "nodes"), GPUsPerNode: perNode})
 		}
 		c.Groups[0].Nodes++
 		mode := []Placement{ConsolidateFewest, ConsolidateWhole, FirstFit}[rapid.IntRange(0, 2).Draw(t, "placement")]
@@ -135,8 +140,10 @@ func TestEqualGroupsPlaceAsOne(t *testing.T) {
 				several.take(a[0].Node, g)
 				jobs = append(jobs, held{a[0].Node, g})
 			}
-			if one.idle != several.idle || one.fragmented() != several.fragmented() || one.total(0, 0) != several.total(0, 0) {
-				t.Fatalf("%d, %d and %d GPUs are free, fragmented and placeable of one group, %d, %d and %d of %d", one.idle, one.fragmented(), one.total(0, 0),
+			if one.idle != several.idle || one.fragmented() != several.fragmented() ||
+				one.total(0, 0) != several.total(0, 0) {
+				t.Fatalf("%d, %d and %d GPUs are free, fragmented and placeable of one group, %d, %d and %d of %d",
+					one.idle, one.fragmented(), one.total(0, 0),
 					several.idle, several.fragmented(), several.total(0, 0), len(c.Groups))
 			}
 		}

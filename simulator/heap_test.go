@@ -18,7 +18,8 @@ func TestHeapGivesItemsInOrder(t *testing.T) {
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
 			id := ID(rapid.IntRange(0, len(s.jobs)-1).Draw(t, "job"))
 			j := &s.jobs[id]
-			switch rapid.SampledFrom([]string{"push", "push", "push", "stop", "pop", "sweep", "rebuild"}).Draw(t, "what") {
+			switch rapid.SampledFrom([]string{"push", "push", "push", "stop", "pop", "sweep", "rebuild"}).Draw(t,
+				"what") {
 			case "push": // what the job had before is stale
 				j.next = time.Duration(rapid.Int64Range(-50, 50).Draw(t, "at"))
 				s.heap.push(heapItem{j.next, id})

@@ -27,7 +27,8 @@ func TestGroupFaresAsItsMembers(t *testing.T) {
 		return s.Outcomes(nil)
 	}
 	job := func(id string, submit, seconds, gpus, members int) workload.Job {
-		return workload.Job{ID: id, Key: "k", Submit: time.Duration(submit) * time.Second, Duration: time.Duration(seconds) * time.Second, GPUs: workload.GPUs(gpus * members), Members: members}
+		return workload.Job{ID: id, Key: "k", Submit: time.Duration(submit) * time.Second,
+			Duration: time.Duration(seconds) * time.Second, GPUs: workload.GPUs(gpus * members), Members: members}
 	}
 	// One GPU of every node is taken: four single GPUs are free on four nodes.
 	var busy []workload.Job
@@ -37,19 +38,22 @@ func TestGroupFaresAsItsMembers(t *testing.T) {
 	for i := range 8 {
 		busy = append(busy, job("x"+string(rune('a'+i)), 1, 100+100*(i%2), 1, 1))
 	}
-	alone := play(append(busy, job("a", 2, 500, 1, 1), job("b", 2, 500, 1, 1), job("c", 2, 500, 1, 1), job("d", 2, 500, 1, 1))...)
+	alone := play(append(busy, job("a", 2, 500, 1, 1), job("b", 2, 500, 1, 1), job("c", 2, 500, 1, 1),
+		job("d", 2, 500, 1, 1))...)
 	group := play(append(busy, job("a", 2, 500, 1, 4))...)
 	g := group[len(group)-1]
 	if g.Members != 4 || g.GPUs != 4 || g.Spread {
 		t.Errorf("group %+v", g)
 	}
 	for _, o := range alone[len(alone)-4:] {
-		if o.End != g.End || o.Start != g.Start || o.Wait != g.Wait || o.Attained*4 != g.Attained || o.Floor != g.Floor || o.Rho != g.Rho {
+		if o.End != g.End || o.Start != g.Start || o.Wait != g.Wait || o.Attained*4 != g.Attained ||
+			o.Floor != g.Floor || o.Rho != g.Rho {
 			t.Errorf("alone %+v\nin a group %+v", o, g)
 		}
 	}
 	one, four := Describe(alone), Describe(group)
-	if one.Jobs != four.Jobs || one.AvgJCT != four.AvgJCT || one.P95JCT != four.P95JCT || one.FTFLe1 != four.FTFLe1 || one.AvgQueue != four.AvgQueue {
+	if one.Jobs != four.Jobs || one.AvgJCT != four.AvgJCT || one.P95JCT != four.P95JCT || one.FTFLe1 != four.FTFLe1 ||
+		one.AvgQueue != four.AvgQueue {
 		t.Errorf("described as %+v\nand %+v", one, four)
 	}
 }
@@ -60,7 +64,8 @@ func TestGroupStartsWholeOrNot(t *testing.T) {
 	w, err := workload.New("w", time.Time{}, []workload.Job{
 		{ID: "a", Duration: time.Hour, GPUs: workload.GPUs(3)},
 		{ID: "b", Submit: 1, Duration: time.Hour, GPUs: workload.GPUs(3)},
-		{ID: "pairs", Submit: 2, Duration: time.Hour, GPUs: workload.GPUs(4), Members: 2}, // two are free, one on each node
+		// two are free, one on each node
+		{ID: "pairs", Submit: 2, Duration: time.Hour, GPUs: workload.GPUs(4), Members: 2},
 		{ID: "c", Submit: 3, Duration: time.Minute, GPUs: workload.GPUs(1)},
 		{ID: "d", Submit: 4, Duration: time.Minute, GPUs: workload.GPUs(1)},
 	})

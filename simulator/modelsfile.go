@@ -97,7 +97,8 @@ type ScalingCurve struct {
 func DefaultModelSpec() *ModelSpec {
 	m := DefaultModels()
 	classes := &ClassSpec{Source: "skews: tensor sizes in the Tiresias simulator; slowdowns: rounded from the " +
-		"Pollux and Sia placement measurements, on T4 GPUs with 50 Gb/s Ethernet (ethernet), RTX 2080 Ti GPUs, eight per " +
+		"Pollux and Sia placement measurements, on T4 GPUs with 50 Gb/s Ethernet (ethernet), RTX 2080 Ti GPUs, " +
+		"eight per " +
 		"node (pcie), and A100 GPUs with NVLink (nvlink); utilisation and weights: assumed"}
 	for _, c := range m.Classes {
 		on := map[string]float64{"ethernet": 1.1, "pcie": 1.02, "nvlink": 1}

@@ -67,26 +67,32 @@ func TestModelsBadInput(t *testing.T) {
 		`{} {}`:                  "more after",
 		`{"restarts":{}}`:        `"restarts"`,
 		`{"restart":{"stps":1}}`: `"stps"`,
-		`{"restart":{"steps":[{"gpus":1,"seconds":"x"}]}}`:                                               "restart.steps.seconds",
-		`{"restart":{"steps":[]}}`:                                                                       "restart.steps",
-		`{"restart":{"steps":[{"gpus":1,"seconds":-1}]}}`:                                                "restart.steps[0].seconds",
-		`{"restart":{"steps":[{"gpus":1,"seconds":1},{"gpus":1,"seconds":2}]}}`:                          "restart.steps[1].gpus",
-		`{"classes":{"list":[]}}`:                                                                        "classes.list",
-		`{"classes":{"list":[` + strings.Replace(class, "1.2", "0.9", 1) + `}]}}`:                        "classes.list[0].spread_slowdown",
-		`{"classes":{"list":[` + strings.Replace(class, `weight":1`, `weight":0`, 1) + `}]}}`:            "weights",
-		`{"classes":{"list":[` + class + `},` + class + `}]}}`:                                           "classes.list[1].name",
-		`{"classes":{"list":[` + class + `,"scaling":"magic"}]}}`:                                        "classes.list[0].scaling",
-		`{"classes":{"list":[` + class + `,"spread_slowdown_on":{"torus":0.5}}]}}`:                       "classes.list[0].spread_slowdown_on.torus",
-		`{"classes":{"list":[` + class + `,"spread_slowdown_on":{"":1}}]}}`:                              "classes.list[0].spread_slowdown_on",
-		`{"classes":{"interconnect":"ring","list":[` + class + `,"spread_slowdown_on":{"torus":1.5}}]}}`: "classes.interconnect",
-		`{"pairs":{"loads":[{"name":"a","weight":1}],"speeds":[[1,1]]}}`:                                 "pairs.speeds[0]",
-		`{"pairs":{"loads":[{"name":"a","weight":1}],"speeds":[[2]]}}`:                                   "pairs.speeds[0][0]",
-		`{"pairs":{"loads":[{"name":"a","weight":1,"share_score":3}]}}`:                                  "pairs.loads[0].share_score",
-		`{"pairs":{"loads":[{"name":"a","weight":1},{"name":"b"}],"speeds":[[1,0],[0.5,1]]}}`:            "pairs.speeds[1][0]",
-		`{"scaling":{"curves":[]}}`:                                                                      "scaling.curves",
-		`{"scaling":{"curves":[{"name":"a","gpus":[1,2],"speed":[1]}]}}`:                                 "scaling.curves[0].speed",
-		`{"scaling":{"curves":[{"name":"a","gpus":[1,2],"speed":[1,0.5]}]}}`:                             "scaling.curves[0].speed[1]",
-		`{"scaling":{"curves":[{"name":"a","gpus":[2],"speed":[1]}]}}`:                                   "scaling.curves[0].gpus",
+		`{"restart":{"steps":[{"gpus":1,"seconds":"x"}]}}`:                      "restart.steps.seconds",
+		`{"restart":{"steps":[]}}`:                                              "restart.steps",
+		`{"restart":{"steps":[{"gpus":1,"seconds":-1}]}}`:                       "restart.steps[0].seconds",
+		`{"restart":{"steps":[{"gpus":1,"seconds":1},{"gpus":1,"seconds":2}]}}`: "restart.steps[1].gpus",
+		`{"classes":{"list":[]}}`:                                               "classes.list",
+		`{"classes":{"list":[` + strings.Replace(class, "1.2", "0.9", 1) +
+			`}]}}`: "classes.list[0].spread_slowdown",
+		`{"classes":{"list":[` + strings.Replace(class, `weight":1`, `weight":0`, 1) + `}]}}`: "weights",
+		`{"classes":{"list":[` + class + `},` + class +
+			`}]}}`: "classes.list[1].name",
+		`{"classes":{"list":[` + class +
+			`,"scaling":"magic"}]}}`: "classes.list[0].scaling",
+		`{"classes":{"list":[` + class +
+			`,"spread_slowdown_on":{"torus":0.5}}]}}`: "classes.list[0].spread_slowdown_on.torus",
+		`{"classes":{"list":[` + class +
+			`,"spread_slowdown_on":{"":1}}]}}`: "classes.list[0].spread_slowdown_on",
+		`{"classes":{"interconnect":"ring","list":[` + class +
+			`,"spread_slowdown_on":{"torus":1.5}}]}}`: "classes.interconnect",
+		`{"pairs":{"loads":[{"name":"a","weight":1}],"speeds":[[1,1]]}}`:                      "pairs.speeds[0]",
+		`{"pairs":{"loads":[{"name":"a","weight":1}],"speeds":[[2]]}}`:                        "pairs.speeds[0][0]",
+		`{"pairs":{"loads":[{"name":"a","weight":1,"share_score":3}]}}`:                       "pairs.loads[0].share_score",
+		`{"pairs":{"loads":[{"name":"a","weight":1},{"name":"b"}],"speeds":[[1,0],[0.5,1]]}}`: "pairs.speeds[1][0]",
+		`{"scaling":{"curves":[]}}`:                                          "scaling.curves",
+		`{"scaling":{"curves":[{"name":"a","gpus":[1,2],"speed":[1]}]}}`:     "scaling.curves[0].speed",
+		`{"scaling":{"curves":[{"name":"a","gpus":[1,2],"speed":[1,0.5]}]}}`: "scaling.curves[0].speed[1]",
+		`{"scaling":{"curves":[{"name":"a","gpus":[2],"speed":[1]}]}}`:       "scaling.curves[0].gpus",
 	} {
 		if _, err := ReadModels(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
@@ -101,7 +107,8 @@ func TestInterconnect(t *testing.T) {
 		{"name":"a","spread_slowdown":1.5,"spread_slowdown_on":{"torus":1.2,"ring":3},"weight":1},
 		{"name":"b","spread_slowdown":1.4,"spread_slowdown_on":{"ring":2},"weight":1},
 		{"name":"c","spread_slowdown":1.3,"spread_slowdown_on":{},"weight":1}]}}`
-	for interconnect, want := range map[string][]float64{"torus": {1.2, 1.4, 1.3}, "ring": {3, 2, 1.3}, "": {1.5, 1.4, 1.3}} {
+	for interconnect, want := range map[string][]float64{"torus": {1.2, 1.4, 1.3}, "ring": {3, 2, 1.3},
+		"": {1.5, 1.4, 1.3}} {
 		f, err := ReadModels(strings.NewReader(strings.Replace(text, "torus", interconnect, 1)))
 		if err != nil {
 			t.Fatal(err)
@@ -163,10 +170,17 @@ func TestSlowdownsAreMeasured(t *testing.T) {
 // it was.
 func FuzzReadModels(f *testing.F) {
 	f.Add([]byte(`{}`))
-	f.Add([]byte(`{"classes":{"interconnect":"i","list":[{"name":"x","spread_slowdown":1.2,"spread_slowdown_on":{"i":2},"weight":1},{"name":"y","spread_slowdown":1,"spread_slowdown_on":{}}]}}`))
-	f.Add([]byte(`{"classes":{"source":"s","list":[{"name":"x","skew":0.1,"spread_slowdown":1.2,"utilization":0.5,"weight":1}]}}`))
-	f.Add([]byte(`{"pairs":{"loads":[{"name":"a","weight":1},{"name":"b","utilization":1}],"speeds":[[1,0.5],[0.4,1]]}}`))
-	f.Add([]byte(`{"scaling":{"curves":[{"name":"a","gpus":[1],"speed":[1]}]},"restart":{"steps":[{"gpus":1,"seconds":3}],"proportional_beyond":true}}`))
+	f.Add(
+		[]byte(
+			`{"classes":{"interconnect":"i","list":[{"name":"x","spread_slowdown":1.2,"spread_slowdown_on":{"i":2},"weight":1},{"name":"y","spread_slowdown":1,"spread_slowdown_on":{}}]}}`))
+	f.Add(
+		[]byte(
+			`{"classes":{"source":"s","list":[{"name":"x","skew":0.1,"spread_slowdown":1.2,"utilization":0.5,"weight":1}]}}`))
+	f.Add(
+		[]byte(`{"pairs":{"loads":[{"name":"a","weight":1},{"name":"b","utilization":1}],"speeds":[[1,0.5],[0.4,1]]}}`))
+	f.Add(
+		[]byte(
+			`{"scaling":{"curves":[{"name":"a","gpus":[1],"speed":[1]}]},"restart":{"steps":[{"gpus":1,"seconds":3}],"proportional_beyond":true}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		spec, err := ReadModels(bytes.NewReader(text))
 		if err != nil {

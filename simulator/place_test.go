@@ -40,7 +40,8 @@ func TestPlacement(t *testing.T) {
 
 		{"two nodes' worth needs two empty nodes", []int{8, 7, 8, 8}, 16, false, "0:8 2:8", "0:8 2:8"},
 		{"and waits for the second", []int{8, 7, 7, 7}, 16, false, "-", "-"},
-		{"12 is an empty node and half of the next in order of most free", []int{6, 8, 5, 4}, 12, false, "1:8 0:4", "1:8 0:4"},
+		{"12 is an empty node and half of the next in order of most free", []int{6, 8, 5, 4}, 12, false, "1:8 0:4",
+			"1:8 0:4"},
 		{"12 splits a second empty node", []int{4, 8, 8}, 12, false, "1:8 2:4", "1:8 2:4"},
 		{"12 as 6+6 is two nodes, the fewest, but not whole ones", []int{6, 6, 6}, 12, false, "-", "0:6 1:6"},
 		{"12 as 7+5", []int{1, 7, 5, 6}, 12, false, "-", "1:7 3:5"},

@@ -74,7 +74,8 @@ func (s *Sim) initTenants() error {
 		t := s.tenant(spec.Tenant)
 		s.tenantsOf = append(s.tenantsOf, t)
 		if most := s.shared + s.tenants[t].gpus; s.opts.Quota == QuotaStrict && spec.GPUs.Whole() > most {
-			return fmt.Errorf("simulate: job %q asks for %d GPUs, %w: %q may hold %d; raise its quota or leave the job out",
+			return fmt.Errorf(
+				"simulate: job %q asks for %d GPUs, %w: %q may hold %d; raise its quota or leave the job out",
 				spec.ID, spec.GPUs.Whole(), ErrQuota, spec.Tenant, most)
 		}
 	}

@@ -18,7 +18,8 @@ func TestBySizeJSON(t *testing.T) {
 // TestWaitingBySize: one node of ten GPUs, one wide job after another; those of
 // one GPU start at once.
 func TestWaitingBySize(t *testing.T) {
-	w := jobsOf(t, tenantJob("", 0, 100, 9), tenantJob("", 0, 100, 10), tenantJob("", 50, 100, 6), tenantJob("", 60, 100, 4), tenantJob("", 100, 100, 2))
+	w := jobsOf(t, tenantJob("", 0, 100, 9), tenantJob("", 0, 100, 10), tenantJob("", 50, 100, 6),
+		tenantJob("", 60, 100, 4), tenantJob("", 100, 100, 2))
 	s := ran(t, workload.Uniform(1, 10), w, &inOrder{}, Options{})
 	sum := s.Summarize()
 	all := 0.0
@@ -44,7 +45,8 @@ func TestWaitingBySize(t *testing.T) {
 func TestSlowdown(t *testing.T) {
 	m := DefaultModels()
 	m.Classes = []Class{{Name: "even", Slowdown: 2, Weight: 1}}
-	s := ran(t, workload.Uniform(2, 3), jobsOf(t, tenantJob("", 0, 500, 2), tenantJob("", 0, 500, 2), tenantJob("", 1, 100, 2)), &scattered{}, Options{Models: m})
+	s := ran(t, workload.Uniform(2, 3), jobsOf(t, tenantJob("", 0, 500, 2), tenantJob("", 0, 500, 2),
+		tenantJob("", 1, 100, 2)), &scattered{}, Options{Models: m})
 	for i, want := range []float64{1, 1, 2} {
 		if got := s.Outcomes(nil)[i].Slowdown; math.Abs(got-want) > 1e-9 {
 			t.Errorf("job %d: slowdown %g, want %g", i, got, want)

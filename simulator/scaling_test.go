@@ -23,7 +23,8 @@ func TestScaling(t *testing.T) {
 		c    *scaling
 		gpus int
 		want float64
-	}{{&scalesWell, 1, 1}, {&scalesWell, 4, 3.63}, {&scalesWell, 10, 7.26}, {&scalesWell, 16, 10.89}, {&scalesBadly, 10, 4.235}, {&scalesBadly, 28, 7.64}} {
+	}{{&scalesWell, 1, 1}, {&scalesWell, 4, 3.63}, {&scalesWell, 10, 7.26}, {&scalesWell, 16, 10.89},
+		{&scalesBadly, 10, 4.235}, {&scalesBadly, 28, 7.64}} {
 		if got := c.c.at(c.gpus); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d GPUs: %g, want %g", c.gpus, got, c.want)
 		}

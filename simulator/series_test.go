@@ -38,14 +38,20 @@ func TestSeriesByHand(t *testing.T) {
 		tenantJob("", 60, 60, 4),  // waits until 180, ends at 240
 	)
 	var got []Sample
-	s := ran(t, workload.Uniform(2, 2), w, &inOrder{}, Options{Series: &Series{Interval: 100 * time.Second, Emit: func(x Sample) { got = append(got, x) }}})
+	s := ran(t, workload.Uniform(2, 2), w, &inOrder{},
+		Options{Series: &Series{Interval: 100 * time.Second, Emit: func(x Sample) {
+			got = append(got, x)
+		}}})
 	s.opts.Series.Flush(s)
 	want := []Sample{
-		{At: 30, Span: 70, Running: (30 + 40*2) / 70., Waiting: 40 / 70., WaitingBySize: BySize{0, 40 / 70., 0, 0}, GPUs: (30 + 40*2) / 70., Queued: 160 / 70., Fragmentation: 0, Utilization: 110 / 280.},
+		{At: 30, Span: 70, Running: (30 + 40*2) / 70., Waiting: 40 / 70., WaitingBySize: BySize{0, 40 / 70., 0, 0},
+			GPUs: (30 + 40*2) / 70., Queued: 160 / 70., Fragmentation: 0, Utilization: 110 / 280.},
 		// 100..150 two run on a node, 150..180 one, with one GPU free beside it; then all.
-		{At: 100, Span: 100, Running: 1.5, Waiting: .8, WaitingBySize: BySize{0, .8, 0, 0}, GPUs: (100 + 30 + 80) / 100., Queued: 3.2, Fragmentation: 30 / 400., Utilization: 210 / 400.,
+		{At: 100, Span: 100, Running: 1.5, Waiting: .8, WaitingBySize: BySize{0, .8, 0, 0},
+			GPUs: (100 + 30 + 80) / 100., Queued: 3.2, Fragmentation: 30 / 400., Utilization: 210 / 400.,
 			Ended: Objectives{Jobs: 2, AvgJCT: 120}},
-		{At: 200, Span: 40, Running: 1, GPUs: 4, Utilization: 1, Ended: Objectives{Jobs: 1, AvgJCT: 180, AvgQueue: 120}},
+		{At: 200, Span: 40, Running: 1, GPUs: 4, Utilization: 1,
+			Ended: Objectives{Jobs: 1, AvgJCT: 180, AvgQueue: 120}},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d samples: %+v", len(got), got)
@@ -54,9 +60,12 @@ func TestSeriesByHand(t *testing.T) {
 		x.At, x.Span = x.At*time.Second, x.Span*time.Second
 		g := got[i]
 		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
-		if g.At != x.At || g.Span != x.Span || g.Preemptions != x.Preemptions || !near(g.Running, x.Running) || !near(g.Waiting, x.Waiting) || !near(g.GPUs, x.GPUs) ||
-			!near(g.Queued, x.Queued) || !near(g.Fragmentation, x.Fragmentation) || !near(g.Utilization, x.Utilization) || !near(g.WaitingBySize[1], x.WaitingBySize[1]) ||
-			g.WaitingBySize[0]+g.WaitingBySize[2]+g.WaitingBySize[3] != 0 || g.Ended.Jobs != x.Ended.Jobs || !near(g.Ended.AvgJCT, x.Ended.AvgJCT) || !near(g.Ended.AvgQueue, x.Ended.AvgQueue) {
+		if g.At != x.At || g.Span != x.Span || g.Preemptions != x.Preemptions || !near(g.Running, x.Running) ||
+			!near(g.Waiting, x.Waiting) || !near(g.GPUs, x.GPUs) ||
+			!near(g.Queued, x.Queued) || !near(g.Fragmentation, x.Fragmentation) ||
+			!near(g.Utilization, x.Utilization) || !near(g.WaitingBySize[1], x.WaitingBySize[1]) ||
+			g.WaitingBySize[0]+g.WaitingBySize[2]+g.WaitingBySize[3] != 0 || g.Ended.Jobs != x.Ended.Jobs ||
+			!near(g.Ended.AvgJCT, x.Ended.AvgJCT) || !near(g.Ended.AvgQueue, x.Ended.AvgQueue) {
 			t.Errorf("%d: %+v, want %+v", i, g, x)
 		}
 	}
@@ -64,7 +73,8 @@ func TestSeriesByHand(t *testing.T) {
 
 // TestSeriesAddsUp compares a series with the summary of the run.
 func TestSeriesAddsUp(t *testing.T) {
-	w := jobsOf(t, tenantJob("", 0, 500, 2), tenantJob("", 10, 333, 1), tenantJob("", 20, 77, 3), tenantJob("", 700, 10, 1))
+	w := jobsOf(t, tenantJob("", 0, 500, 2), tenantJob("", 10, 333, 1), tenantJob("", 20, 77, 3),
+		tenantJob("", 700, 10, 1))
 	var gpus, waiting, fragmented, seconds float64
 	ended, jct := 0, 0.0
 	last := Sample{}
@@ -73,7 +83,8 @@ func TestSeriesAddsUp(t *testing.T) {
 			t.Errorf("a gap between %v and %v", last.At+last.Span, x.At)
 		}
 		d := x.Span.Seconds()
-		seconds, gpus, waiting, fragmented, last = seconds+d, gpus+x.GPUs*d, waiting+x.Waiting*d, fragmented+x.Fragmentation*d, x
+		seconds, gpus, waiting, fragmented, last = seconds+d, gpus+x.GPUs*d, waiting+x.Waiting*d,
+			fragmented+x.Fragmentation*d, x
 		ended, jct = ended+x.Ended.Jobs, jct+x.Ended.AvgJCT*float64(x.Ended.Jobs)
 	}}
 	s := ran(t, workload.Uniform(2, 2), w, &stops{at: 100 * time.Second}, Options{Series: series})
@@ -86,7 +97,8 @@ func TestSeriesAddsUp(t *testing.T) {
 	for _, x := range []struct {
 		name      string
 		got, want float64
-	}{{"GPU-time", gpus, held}, {"waiting", waiting / seconds, sum.AvgWaiting}, {"fragmentation", fragmented / seconds, sum.Fragmentation}, {"preemptions", float64(last.Preemptions), 1},
+	}{{"GPU-time", gpus, held}, {"waiting", waiting / seconds, sum.AvgWaiting},
+		{"fragmentation", fragmented / seconds, sum.Fragmentation}, {"preemptions", float64(last.Preemptions), 1},
 		{"ended", float64(ended), float64(sum.Jobs)}, {"JCT", jct, sum.AvgJCT * float64(sum.Jobs)}} {
 		if math.Abs(x.got-x.want) > 1e-9*(1+x.want) {
 			t.Errorf("%s: %g, want %g", x.name, x.got, x.want)
@@ -110,7 +122,10 @@ func TestForkHasNoSeries(t *testing.T) {
 	n := 0
 	w := jobsOf(t, tenantJob("", 0, 500, 1), tenantJob("", 1, 500, 1))
 	var s, fork Sim
-	if err := s.Start(workload.Uniform(1, 1), w, &inOrder{}, Options{Series: &Series{Interval: time.Second, Emit: func(Sample) { n++ }}}); err != nil {
+	if err := s.Start(workload.Uniform(1, 1), w, &inOrder{},
+		Options{Series: &Series{Interval: time.Second, Emit: func(Sample) {
+			n++
+		}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.RunUntil(context.Background(), 10*time.Second); err != nil {
@@ -136,7 +151,9 @@ func TestSeriesByTenant(t *testing.T) {
 	)
 	var whole []Sample
 	var got []TenantSample
-	series := &Series{Interval: 100 * time.Second, Emit: func(x Sample) { whole = append(whole, x) }, EmitTenant: func(x TenantSample) { got = append(got, x) }}
+	series := &Series{Interval: 100 * time.Second, Emit: func(x Sample) {
+		whole = append(whole, x)
+	}, EmitTenant: func(x TenantSample) { got = append(got, x) }}
 	s := ran(t, workload.Uniform(1, 2), w, &inOrder{}, Options{Series: series, PerTenant: true})
 	series.Flush(s)
 	want := []TenantSample{
@@ -151,7 +168,8 @@ func TestSeriesByTenant(t *testing.T) {
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
 	for i, x := range want {
 		g := got[i]
-		if g.At != x.At*time.Second || g.Span != x.Span*time.Second || g.Tenant != x.Tenant || !near(g.Running, x.Running) || !near(g.Waiting, x.Waiting) ||
+		if g.At != x.At*time.Second || g.Span != x.Span*time.Second || g.Tenant != x.Tenant ||
+			!near(g.Running, x.Running) || !near(g.Waiting, x.Waiting) ||
 			!near(g.GPUs, x.GPUs) || !near(g.Queued, x.Queued) || g.Preemptions != 0 || g.Ended.Jobs != x.Ended.Jobs {
 			t.Errorf("%d: %+v, want %+v", i, g, x)
 		}
@@ -159,7 +177,8 @@ func TestSeriesByTenant(t *testing.T) {
 	for _, x := range whole {
 		for _, g := range got {
 			if g.At == x.At {
-				x.Running, x.Waiting, x.GPUs, x.Queued = x.Running-g.Running, x.Waiting-g.Waiting, x.GPUs-g.GPUs, x.Queued-g.Queued
+				x.Running, x.Waiting, x.GPUs, x.Queued = x.Running-g.Running, x.Waiting-g.Waiting, x.GPUs-g.GPUs,
+					x.Queued-g.Queued
 			}
 		}
 		if !near(x.Running, 0) || !near(x.Waiting, 0) || !near(x.GPUs, 0) || !near(x.Queued, 0) {

@@ -32,7 +32,8 @@ func TestMaxMin(t *testing.T) {
 // TestTenantsByHand: 4 GPUs, quotas 3 and 1, for three hours.
 func TestTenantsByHand(t *testing.T) {
 	const h = 3600
-	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "b", GPUs: 3}, {Tenant: "a", GPUs: 1}}}
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 4}},
+		VCs: []workload.VC{{Tenant: "b", GPUs: 3}, {Tenant: "a", GPUs: 1}}}
 	w := jobsOf(t,
 		tenantJob("a", 0, 2*h, 2),   // runs 0..2h
 		tenantJob("b", 0, 2*h, 2),   // runs 0..2h
@@ -52,10 +53,14 @@ func TestTenantsByHand(t *testing.T) {
 	}
 	// The first of each has rho 2 h / (2 h x 2 GPUs x 2.5 jobs / 4 GPUs) = .8.
 	for i, want := range []TenantReport{
-		{Tenant: "a", Quota: 1, Weight: 1, Objectives: Objectives{Jobs: 2, AvgJCT: (2*h + h/2) / 2., P50JCT: (2*h + h/2) / 2., P95JCT: h/2 + .95*1.5*h, P99JCT: h/2 + .99*1.5*h,
-			Makespan: 2.5 * h, FTFLe1: 1, MaxRho: 1, P95Rho: .8 + .95*.2, Slowdown: 1}, GPUHours: 4.5, Share: 4.5 / 9.5, QuotaUtilization: 2, Hours: 3, FairHours: 2},
-		{Tenant: "b", Quota: 3, Weight: 3, Objectives: Objectives{Jobs: 2, AvgJCT: (2*h + 1.5*h) / 2, P50JCT: (2*h + 1.5*h) / 2, P95JCT: 1.5*h + .95*.5*h, P99JCT: 1.5*h + .99*.5*h,
-			AvgQueue: h / 2, P95Queue: .95 * h, Makespan: 2.5 * h, FTFLe1: .5, MaxRho: 2.25, P95Rho: .8 + .95*1.45, Slowdown: 1}, GPUHours: 5, Share: 5 / 9.5,
+		{Tenant: "a", Quota: 1, Weight: 1, Objectives: Objectives{Jobs: 2, AvgJCT: (2*h + h/2) / 2.,
+			P50JCT: (2*h + h/2) / 2., P95JCT: h/2 + .95*1.5*h, P99JCT: h/2 + .99*1.5*h,
+			Makespan: 2.5 * h, FTFLe1: 1, MaxRho: 1, P95Rho: .8 + .95*.2, Slowdown: 1}, GPUHours: 4.5, Share: 4.5 / 9.5,
+			QuotaUtilization: 2, Hours: 3, FairHours: 2},
+		{Tenant: "b", Quota: 3, Weight: 3, Objectives: Objectives{Jobs: 2, AvgJCT: (2*h + 1.5*h) / 2,
+			P50JCT: (2*h + 1.5*h) / 2, P95JCT: 1.5*h + .95*.5*h, P99JCT: 1.5*h + .99*.5*h,
+			AvgQueue: h / 2, P95Queue: .95 * h, Makespan: 2.5 * h, FTFLe1: .5, MaxRho: 2.25, P95Rho: .8 + .95*1.45,
+			Slowdown: 1}, GPUHours: 5, Share: 5 / 9.5,
 			QuotaUtilization: 2. / 3, Hours: 3, FairHours: 2},
 	} {
 		if got := reports[i]; fmt.Sprintf("%.9v", got) != fmt.Sprintf("%.9v", want) {
@@ -71,7 +76,8 @@ func TestTenantsByHand(t *testing.T) {
 	// a's, 1.95 is and 1.9 and 1.8 are not.
 	for weight, want := range map[float64]float64{2.05: 1, 2.1: 5. / 6, 2.2: 4. / 6} {
 		c.VCs[0].Weight, c.VCs[1].Weight = weight, 4-weight
-		if _, got := ran(t, c, w, &inOrder{}, Options{Quota: QuotaBorrow, PerTenant: true}).TenantReports(); math.Abs(got-want) > 1e-12 {
+		if _, got := ran(t, c, w, &inOrder{},
+			Options{Quota: QuotaBorrow, PerTenant: true}).TenantReports(); math.Abs(got-want) > 1e-12 {
 			t.Errorf("target %g: compliance is %g, want %g", weight, got, want)
 		}
 	}

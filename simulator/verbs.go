@@ -14,10 +14,12 @@ func (s *Sim) pack(id, with ID) {
 	case j.phase != pending:
 		panic(fmt.Sprintf("simulator: policy packs job %d, which is not waiting", id))
 	case p.phase != running || p.shares || p.held != j.gpus:
-		panic(fmt.Sprintf("simulator: policy packs job %d with job %d, which does not run alone on as many GPUs", id, with))
+		panic(fmt.Sprintf("simulator: policy packs job %d with job %d, which does not run alone on as many GPUs",
+			id, with))
 	}
 	if !s.JobMayJoin(id, with) {
-		panic(fmt.Sprintf("simulator: policy packs job %d with job %d, which runs on nodes that it may not run on", id, with))
+		panic(fmt.Sprintf("simulator: policy packs job %d with job %d, which runs on nodes that it may not run on",
+			id, with))
 	}
 	s.join(id, with)
 	s.markRunning(id)

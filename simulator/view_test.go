@@ -14,7 +14,8 @@ func TestViewIsReadOnly(t *testing.T) {
 	view := reflect.TypeFor[*View]()
 	for i := range view.NumMethod() {
 		m := view.Method(i)
-		for _, verb := range []string{"Set", "Start", "Resume", "Run", "Fork", "Reconfigure", "Partition", "Allow", "Wake"} {
+		for _, verb := range []string{"Set", "Start", "Resume", "Run", "Fork", "Reconfigure", "Partition", "Allow",
+			"Wake"} {
 			if strings.HasPrefix(m.Name, verb) {
 				t.Errorf("View.%s changes the simulation", m.Name)
 			}
@@ -22,7 +23,9 @@ func TestViewIsReadOnly(t *testing.T) {
 		for k := range m.Type.NumOut() {
 			for out := m.Type.Out(k); ; out = out.Elem() {
 				switch out {
-				case reflect.TypeFor[workload.Job](), reflect.TypeFor[workload.ActiveJob](), reflect.TypeFor[workload.Workload](), reflect.TypeFor[workload.State](), reflect.TypeFor[Sim](), reflect.TypeFor[Outcome]():
+				case reflect.TypeFor[workload.Job](), reflect.TypeFor[workload.ActiveJob](),
+					reflect.TypeFor[workload.Workload](), reflect.TypeFor[workload.State](), reflect.TypeFor[Sim](),
+					reflect.TypeFor[Outcome]():
 					t.Errorf("View.%s returns a %v, which tells true durations or runs", m.Name, out)
 				}
 				if kind := out.Kind(); kind != reflect.Pointer && kind != reflect.Slice {

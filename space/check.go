@@ -79,7 +79,8 @@ func (s *Space) checkAcross(r *Rule, values []Value, v *Violations) {
 	}
 	if l := r.Linear; l != nil {
 		sum, _ := s.sum(l, values)
-		v.add(l.Terms[0].Param, "%s is broken: the sum is %s (rule %s)", l, formatNumber(roundDigits(sum, maxDigits)), r.ID)
+		v.add(l.Terms[0].Param, "%s is broken: the sum is %s (rule %s)",
+			l, formatNumber(roundDigits(sum, maxDigits)), r.ID)
 		return
 	}
 	v.add(r.Forbidden.All[len(r.Forbidden.All)-1].Param, "%s is forbidden (rule %s)", r.Forbidden, r.ID)

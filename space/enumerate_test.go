@@ -64,13 +64,19 @@ func TestEnumerateCounts(t *testing.T) {
 		rules  []Rule
 		want   int
 	}{
-		{"a product", []Param{whole("a", 1, 6, 1), one("k", "x", "x", "y"), {ID: "b", Kind: KindBool, Default: Bool(true)}}, nil, 24},
+		{"a product", []Param{whole("a", 1, 6, 1), one("k", "x", "x", "y"),
+			{ID: "b", Kind: KindBool, Default: Bool(true)}}, nil, 24},
 		{"special values", []Param{off}, nil, 4},
-		{"what does not exist is not varied", []Param{one("k", "x", "x", "y"), whole("a", 1, 6, 1)}, []Rule{activation("r", "a", "k", Equal, Text("x"))}, 7},
-		{"increasing lists: C(5,0)+C(5,1)+C(5,2)+C(5,3)", []Param{whole("n", 0, 3, 1), list}, []Rule{{ID: "o", Ordering: &Ordering{Params: []string{"list"}}}}, 1 + 5 + 10 + 10},
+		{"what does not exist is not varied", []Param{one("k", "x", "x", "y"), whole("a", 1, 6, 1)},
+			[]Rule{activation("r", "a", "k", Equal, Text("x"))}, 7},
+		{"increasing lists: C(5,0)+C(5,1)+C(5,2)+C(5,3)", []Param{whole("n", 0, 3, 1), list},
+			[]Rule{{ID: "o", Ordering: &Ordering{Params: []string{"list"}}}}, 1 + 5 + 10 + 10},
 		{"lists in any order", []Param{whole("n", 0, 3, 1), list}, nil, 1 + 5 + 25 + 125},
-		{"a sum", []Param{whole("a", 0, 3, 0), whole("b", 0, 3, 0)}, []Rule{linear("r", 3, Term{"a", 1}, Term{"b", 1})}, 10},
-		{"a combination", []Param{whole("a", 0, 3, 0), whole("b", 0, 3, 0)}, []Rule{never("r", Condition{Param: "a", Op: Greater, Value: Int(1)}, Condition{Param: "b", Op: Equal, Value: Int(0)})}, 14},
+		{"a sum", []Param{whole("a", 0, 3, 0), whole("b", 0, 3, 0)}, []Rule{linear("r", 3, Term{"a", 1}, Term{"b", 1})},
+			10},
+		{"a combination", []Param{whole("a", 0, 3, 0), whole("b", 0, 3, 0)},
+			[]Rule{never("r", Condition{Param: "a", Op: Greater, Value: Int(1)},
+				Condition{Param: "b", Op: Equal, Value: Int(0)})}, 14},
 	}
 	for _, test := range tests {
 		s := must(t, test.params, test.rules...)
@@ -112,7 +118,8 @@ func TestEnumerateIsBounded(t *testing.T) {
 
 func BenchmarkEnumerate(b *testing.B) {
 	for _, n := range []int{10, 30, 100} {
-		s := must(b, []Param{whole("a", 1, n, 1), whole("b", 1, n, 1), whole("c", 1, 10, 1)}, linear("r", float64(n), Term{"a", 1}, Term{"b", 1}))
+		s := must(b, []Param{whole("a", 1, n, 1), whole("b", 1, n, 1), whole("c", 1, 10, 1)},
+			linear("r", float64(n), Term{"a", 1}, Term{"b", 1}))
 		b.Run(formatNumber(float64(n)), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -10,7 +10,8 @@ import (
 // after which a starving job is promoted (0 is off).
 func ladder() *space.Space {
 	s, err := space.New([]space.Param{
-		{ID: "priority", Kind: space.KindCategorical, Categories: []string{"service", "time"}, Default: space.Text("service")},
+		{ID: "priority", Kind: space.KindCategorical, Categories: []string{"service", "time"},
+			Default: space.Text("service")},
 		{ID: "queues", Kind: space.KindInt, Min: 1, Max: 6, Default: space.Int(3)},
 		{ID: "queue_thresholds", Kind: space.KindFloat, Unit: "GPU-s", Min: 60, Max: 1e6, Log: true,
 			Array: &space.Array{Length: "queues", Offset: -1, Max: 5}, Default: space.Nums(3250, 7200)},
@@ -18,7 +19,8 @@ func ladder() *space.Space {
 			Special: []space.Special{{Value: 0, Name: "off", Weight: 0.25}}, Default: space.Num(0)},
 	}, []space.Rule{
 		{ID: "thresholds_increase", Ordering: &space.Ordering{Params: []string{"queue_thresholds"}, MinRatio: 1.1}},
-		{ID: "starving_needs_queues", Activation: &space.Activation{Param: "starve_limit", When: "queues", Op: space.GreaterEqual, Value: space.Int(2)}},
+		{ID: "starving_needs_queues", Activation: &space.Activation{Param: "starve_limit", When: "queues",
+			Op: space.GreaterEqual, Value: space.Int(2)}},
 	})
 	if err != nil {
 		panic(err)

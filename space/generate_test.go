@@ -38,7 +38,8 @@ func drawSpec(t *rapid.T) (params []Param, rules []Rule) {
 	for i := 1; i < n; i++ {
 		if rapid.Bool().Draw(t, "activated") {
 			on := params[rapid.IntRange(0, i-1).Draw(t, "on")]
-			a := &Activation{Param: params[i].ID, When: on.ID, Op: rapid.SampledFrom([]Op{Equal, NotEqual}).Draw(t, "op"), Value: on.Default}
+			a := &Activation{Param: params[i].ID, When: on.ID,
+				Op: rapid.SampledFrom([]Op{Equal, NotEqual}).Draw(t, "op"), Value: on.Default}
 			if on.Kind.numeric() || on.Kind == KindOrdinal {
 				a.Op = rapid.SampledFrom([]Op{Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual}).Draw(t, "op")
 			}
@@ -78,9 +79,11 @@ func drawSpec(t *rapid.T) (params []Param, rules []Rule) {
 			}
 			params, ids = append(params, p), append(ids, p.ID)
 		}
-		rules = append(rules, Rule{ID: "o_increase", Ordering: &Ordering{Params: ids, MinGap: rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "o gap")}})
+		rules = append(rules, Rule{ID: "o_increase",
+			Ordering: &Ordering{Params: ids, MinGap: rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "o gap")}})
 		if rapid.Bool().Draw(t, "optional") {
-			rules = append(rules, Rule{ID: "o1_when", Activation: &Activation{Param: "o1", When: "p0", Op: Equal, Value: params[0].Default}})
+			rules = append(rules, Rule{ID: "o1_when",
+				Activation: &Activation{Param: "o1", When: "p0", Op: Equal, Value: params[0].Default}})
 		}
 	}
 	for k := range rapid.IntRange(0, 2).Draw(t, "linear") {
@@ -160,12 +163,14 @@ func drawParam(t *rapid.T, id string) Param {
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 2:
 		levels := []string{"low", "mid", "high", "max"}[:rapid.IntRange(1, 4).Draw(t, "levels")]
-		return Param{ID: id, Kind: KindOrdinal, Categories: levels, Default: Text(rapid.SampledFrom(levels).Draw(t, "default"))}
+		return Param{ID: id, Kind: KindOrdinal, Categories: levels,
+			Default: Text(rapid.SampledFrom(levels).Draw(t, "default"))}
 	case 0:
 		return Param{ID: id, Kind: KindBool, Default: Bool(rapid.Bool().Draw(t, "default"))}
 	case 1:
 		categories := []string{"a", "b", "c d", "é\"x"}[:rapid.IntRange(1, 4).Draw(t, "categories")]
-		return Param{ID: id, Kind: KindCategorical, Categories: categories, Default: Text(categories[len(categories)-1])}
+		return Param{ID: id, Kind: KindCategorical, Categories: categories,
+			Default: Text(categories[len(categories)-1])}
 	}
 	p := drawRange(t, id)
 	if rapid.Bool().Draw(t, "special") {
@@ -200,7 +205,8 @@ func drawRange(t *rapid.T, id string) Param {
 
 // anything draws arbitrary values, valid or not.
 func anything(s *Space) *rapid.Generator[Values] {
-	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e308, -1e308, 5e-324, 0.3, 1, 2, 3}
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e308, -1e308, 5e-324, 0.3, 1, 2,
+		3}
 	num := rapid.OneOf(rapid.SampledFrom(odd), rapid.Float64Range(-150, 150), rapid.Float64())
 	return rapid.Custom(func(t *rapid.T) Values {
 		raw := Values{}

@@ -243,7 +243,9 @@ func (r *specReader) rule(n *node, at string) (out Rule) {
 				out.Description = r.text(n, field)
 			case "activation":
 				a := &Activation{}
-				c := r.condition(n, field, "when", func(name, field string, n *node) { a.Param = r.text(n, field) }, "param")
+				c := r.condition(n, field, "when", func(name, field string, n *node) {
+					a.Param = r.text(n, field)
+				}, "param")
 				a.When, a.Op, a.Value, a.Values = c.Param, c.Op, c.Value, c.Values
 				out.Activation = a
 			case "ordering":

@@ -24,7 +24,8 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "policy=las queues=3 thresholds=3250,7200 starve_limit=off lease=10m effort=mid batch=8 reserve=0.1 lend=0.5 preempt=true"
+	want := "policy=las queues=3 thresholds=3250,7200 starve_limit=off lease=10m effort=mid batch=8 reserve=0.1 " +
+		"lend=0.5 preempt=true"
 	if got := s.Default().String(); got != want {
 		t.Errorf("default %s, want %s", got, want)
 	}
@@ -39,8 +40,10 @@ func TestLoad(t *testing.T) {
 	if err != nil || again.Digest() != s.Digest() {
 		t.Errorf("its JSON reads back as another: %v", err)
 	}
-	c, changes := s.Project(Values{"policy": Text("fifo"), "reserve": Num(0.9), "lend": Num(0.9), "lease": Num(60), "effort": Text("high"), "queues": Int(1)})
-	if got, want := c.String(), "policy=fifo queues=1 thresholds= lease=1m effort=mid batch=8 reserve=0.5 lend=0.5 preempt=false"; got != want {
+	c, changes := s.Project(Values{"policy": Text("fifo"), "reserve": Num(0.9), "lend": Num(0.9), "lease": Num(60),
+		"effort": Text("high"), "queues": Int(1)})
+	if got, want := c.String(),
+		"policy=fifo queues=1 thresholds= lease=1m effort=mid batch=8 reserve=0.5 lend=0.5 preempt=false"; got != want {
 		t.Errorf("projected to %s\nwant %s\nby %v", got, want, changes)
 	}
 }
@@ -69,26 +72,57 @@ func TestLoadErrors(t *testing.T) {
 		{"bad YAML", "parameters: [\n", "document: line 1: did not find expected node content"},
 		{"several documents", param + "---\n" + param, "document: want one document, not several"},
 		{"aliases", "parameters:\n  - &x {id: a}\n  - *x\n", "document: line 3: anchors and aliases are not supported"},
-		{"deep", strings.Repeat("[", 40) + strings.Repeat("]", 40), "document: line 1: nested more than 32 levels deep"},
+		{"deep", strings.Repeat("[", 40) + strings.Repeat("]", 40),
+			"document: line 1: nested more than 32 levels deep"},
 		{"no parameters", "rules: []\n", "parameters: at least one is needed"},
 		{"unknown fields", param + "rule: []\n", "line 3: rule: there is no such field, want one of parameters, rules"},
-		{"twice", "parameters:\n  - {id: a, id: b, kind: bool, default_value: true}\n", "line 2: parameters[0].id: is set twice"},
-		{"kind", "parameters:\n  - id: a\n    kind: integer\n    default_value: 1\n", `line 3: parameters[0].kind: unknown parameter kind "integer", want one of float, int, bool, categorical, duration, ordinal`},
-		{"no kind", "parameters:\n  - id: a\n    default_value: 1\n", "line 2: parameters[0].kind: is required: float, int"},
-		{"not a number", "parameters:\n  - id: a\n    kind: int\n    min_value: few\n    max_value: 3\n    default_value: 1\n", "line 4: parameters[0].min_value: want a number"},
-		{"not a list", "parameters:\n  - id: a\n    kind: categorical\n    categories: x\n    default_value: x\n", "line 4: parameters[0].categories: is a single value, want a list"},
-		{"a value's range", "parameters:\n  - id: a\n    kind: int\n    min_value: 0\n    max_value: 3\n    default_value: 7\n", "line 6: parameters[0].default_value: 7 is out of range"},
-		{"a rule's parameter", param + "rules:\n  - id: r\n    activation:\n      param: b\n      when: a\n      op: \">\"\n      value: 1\n", "line 6: rules[0].activation.param: there is no parameter \"b\""},
-		{"an unquoted operator", param + "rules:\n  - id: r\n    activation:\n      param: a\n      when: a\n      op: >\n      value: 1\n", `rules[0].activation.op: unknown comparison ""`},
-		{"two kinds of rule", param + "rules:\n  - {id: r, linear: {terms: [{param: a, coefficient: 1}], max_value: 3}, ordering: {params: [a]}}\n", "line 4: rules[0]: want exactly one of activation, ordering, linear and forbidden"},
-		{"bad terms", param + "rules:\n  - id: r\n    linear:\n      terms:\n        - {param: a, coefficient: 0}\n        - {param: x, coefficient: 1}\n        - {param: a, coefficient: 1}\n      max_value: 3\n",
-			"line 7: rules[0].linear.terms[0].coefficient: must be finite and not 0; line 8: rules[0].linear.terms[1].param: there is no parameter \"x\"; line 9: rules[0].linear.terms[2].param: \"a\" is already in terms[0]"},
-		{"forbidden nothing", param + "rules:\n  - {id: r, forbidden: {all: []}}\n", "line 4: rules[0].forbidden.all: at least one condition is needed"},
-		{"forbidden unknown", param + "rules:\n  - {id: r, forbidden: {all: [{param: a, op: \"==\", value: 9}]}}\n", "line 4: rules[0].forbidden.all[0].value: a 9 is out of range"},
-		{"everything at once", "parameters:\n  - {id: a, kind: int, min_value: 5, max_value: 1}\n  - {id: b, kind: size}\n  - {id: c, kind: bool}\n",
-			"line 3: parameters[1].kind: unknown parameter kind \"size\", want one of float, int, bool, categorical, duration, ordinal; line 2: parameters[0].max_value: 1 is below min_value 5; line 4: parameters[2].default_value: is required"},
-		{"JSON", "{\"parameters\": [\n\t{\"id\": \"a\", \"kind\": \"int\",\n\t \"min_value\": true, \"default_value\": 1}]}", "line 3: parameters[0].min_value: want a number"},
-		{"JSON number", `{"parameters": [{"id": "a", "kind": "int", "min_value": 1e999, "default_value": 1}]}`, "document: line 1: 1e999 is too large a number"},
+		{"twice", "parameters:\n  - {id: a, id: b, kind: bool, default_value: true}\n",
+			"line 2: parameters[0].id: is set twice"},
+		{"kind", "parameters:\n  - id: a\n    kind: integer\n    default_value: 1\n",
+			`line 3: parameters[0].kind: unknown parameter kind "integer", want one of float, int, bool, categorical, duration, ordinal`},
+		{"no kind", "parameters:\n  - id: a\n    default_value: 1\n",
+			"line 2: parameters[0].kind: is required: float, int"},
+		{"not a number",
+			"parameters:\n  - id: a\n    kind: int\n    min_value: few\n    max_value: 3\n    default_value: 1\n",
+			"line 4: parameters[0].min_value: want a number"},
+		{"not a list", "parameters:\n  - id: a\n    kind: categorical\n    categories: x\n    default_value: x\n",
+			"line 4: parameters[0].categories: is a single value, want a list"},
+		{"a value's range",
+			"parameters:\n  - id: a\n    kind: int\n    min_value: 0\n    max_value: 3\n    default_value: 7\n",
+			"line 6: parameters[0].default_value: 7 is out of range"},
+		{"a rule's parameter",
+			param +
+				"rules:\n  - id: r\n    activation:\n      param: b\n      when: a\n      op: \">\"\n      value: 1\n",
+			"line 6: rules[0].activation.param: there is no parameter \"b\""},
+		{"an unquoted operator",
+			param + "rules:\n  - id: r\n    activation:\n      param: a\n      when: a\n      op: >\n      value: 1\n",
+			`rules[0].activation.op: unknown comparison ""`},
+		{"two kinds of rule",
+			param +
+				"rules:\n  - {id: r, linear: {terms: [{param: a, coefficient: 1}], max_value: 3}, ordering: " +
+				"{params: [a]}}\n", "line 4: rules[0]: want exactly one of activation, ordering, linear and forbidden"},
+		{"bad terms",
+			param +
+				"rules:\n  - id: r\n    linear:\n      terms:\n        - {param: a, coefficient: 0}\n        - " +
+				"{param: x, coefficient: 1}\n        - {param: a, coefficient: 1}\n      max_value: 3\n",
+			"line 7: rules[0].linear.terms[0].coefficient: must be finite and not 0; line 8: " +
+				"rules[0].linear.terms[1].param: there is no parameter \"x\"; line 9: " +
+				"rules[0].linear.terms[2].param: \"a\" is already in terms[0]"},
+		{"forbidden nothing", param + "rules:\n  - {id: r, forbidden: {all: []}}\n",
+			"line 4: rules[0].forbidden.all: at least one condition is needed"},
+		{"forbidden unknown", param + "rules:\n  - {id: r, forbidden: {all: [{param: a, op: \"==\", value: 9}]}}\n",
+			"line 4: rules[0].forbidden.all[0].value: a 9 is out of range"},
+		{"everything at once",
+			"parameters:\n  - {id: a, kind: int, min_value: 5, max_value: 1}\n  - {id: b, kind: size}\n  - {id: " +
+				"c, kind: bool}\n",
+			"line 3: parameters[1].kind: unknown parameter kind \"size\", want one of float, int, bool, " +
+				"categorical, duration, ordinal; line 2: parameters[0].max_value: 1 is below min_value 5; line " +
+				"4: parameters[2].default_value: is required"},
+		{"JSON",
+			"{\"parameters\": [\n\t{\"id\": \"a\", \"kind\": \"int\",\n\t \"min_value\": true, \"default_value\": 1}]}",
+			"line 3: parameters[0].min_value: want a number"},
+		{"JSON number", `{"parameters": [{"id": "a", "kind": "int", "min_value": 1e999, "default_value": 1}]}`,
+			"document: line 1: 1e999 is too large a number"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -112,7 +146,8 @@ func TestDiff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Difference{{"queues", "3", "1"}, {"thresholds", "3250,7200", "none"}, {"starve_limit", "off", ""}, {"lease", "10m", "20m"}, {"effort", "mid", "high"}}
+	want := []Difference{{"queues", "3", "1"}, {"thresholds", "3250,7200", "none"}, {"starve_limit", "off", ""},
+		{"lease", "10m", "20m"}, {"effort", "mid", "high"}}
 	if diff := cmp.Diff(want, DiffConfigs(s.Default(), c)); diff != "" {
 		t.Error(diff)
 	}
@@ -120,7 +155,8 @@ func TestDiff(t *testing.T) {
 		t.Errorf("differs from itself: %v", d)
 	}
 
-	changed := strings.NewReplacer("max_value: 6", "max_value: 5", "  - {id: preempt, kind: bool, default_value: true}\n", "", "max_value: 1}\n", "max_value: 0.9}\n",
+	changed := strings.NewReplacer("max_value: 6", "max_value: 5",
+		"  - {id: preempt, kind: bool, default_value: true}\n", "", "max_value: 1}\n", "max_value: 0.9}\n",
 		"nobody starves", "none starves").Replace(string(serving(t)))
 	cut := strings.Index(changed, "  - id: no_fifo_preemption")
 	other, err := Load([]byte(changed[:cut] + "  - {id: extra, ordering: {params: [reserve, lend]}}\n"))

@@ -114,7 +114,8 @@ func (s *Space) reportCycles(units []unit, unitOf []int, settled []bool, v *Viol
 				next = steps[k-1]
 			}
 			if at := steps[k].on; at != next.param {
-				text = append(text, fmt.Sprintf("%s is ordered with %s (rule %s)", s.params[at].ID, s.params[next.param].ID,
+				text = append(text, fmt.Sprintf("%s is ordered with %s (rule %s)",
+					s.params[at].ID, s.params[next.param].ID,
 					units[unitOf[at]].ordering.ID))
 			}
 		}

@@ -54,7 +54,8 @@ func (o *Ordering) lowest(p *Param, prev float64) float64 {
 		return p.level(k)
 	}
 	// Prefer a number with few digits slightly above the bound.
-	for _, v := range []float64{roundDigits(least, maxDigits), roundDigits(least+math.Abs(least)*1e-5, maxDigits), least} {
+	for _, v := range []float64{roundDigits(least, maxDigits), roundDigits(least+math.Abs(least)*1e-5, maxDigits),
+		least} {
 		if o.allows(prev, v) {
 			return v
 		}

@@ -52,9 +52,11 @@ func (r *Rule) Projection() string {
 	case r.Ordering != nil:
 		return "the values are sorted, then each is moved just as far as those beside it require"
 	case r.Linear != nil:
-		return "every value moves the same share of the way to the end of its range that lowers the sum, just far enough"
+		return "every value moves the same share of the way to the end of its range that lowers the sum, just " +
+			"far enough"
 	case r.Forbidden != nil:
-		return "the parameter named last moves to the nearest value that ends the combination, or the one before it if there is none"
+		return "the parameter named last moves to the nearest value that ends the combination, or the one before " +
+			"it if there is none"
 	}
 	return ""
 }

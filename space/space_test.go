@@ -39,34 +39,70 @@ func TestNewListsEveryViolation(t *testing.T) {
 	}{
 		{"duplicate and bad ids", []Param{num("a", 0, 1, 0), num("a", 0, 1, 0), num("b c", 0, 1, 0)}, nil,
 			[]string{`parameters[1].id: "a" is already`, `parameters[2].id: "b c" is not a name`}},
-		{"numbers", []Param{num("a", math.NaN(), 1, 0), num("b", 2, 1, 1), num("c", 0, math.Inf(1), 0), num("d", -math.MaxFloat64, math.MaxFloat64, 0)}, nil,
-			[]string{"parameters[0].min_value: must be finite", "parameters[1].max_value: 1 is below", "parameters[2].max_value: must be finite", "parameters[3].max_value: max_value - min_value"}},
+		{"numbers", []Param{num("a", math.NaN(), 1, 0), num("b", 2, 1, 1), num("c", 0, math.Inf(1), 0),
+			num("d", -math.MaxFloat64, math.MaxFloat64, 0)}, nil,
+			[]string{"parameters[0].min_value: must be finite", "parameters[1].max_value: 1 is below",
+				"parameters[2].max_value: must be finite", "parameters[3].max_value: max_value - min_value"}},
 		{"log needs a positive minimum", []Param{with(num("a", 0, 1, 0), func(p *Param) { p.Log = true })}, nil,
 			[]string{"parameters[0].min_value: 0 must be above 0"}},
-		{"step divides", []Param{with(num("a", 0, 1, 0), func(p *Param) { p.Step = 0.3 }), with(num("b", 0, 1, 0.15), func(p *Param) { p.Step = 0.1 })}, nil,
+		{"step divides", []Param{with(num("a", 0, 1, 0), func(p *Param) {
+			p.Step = 0.3
+		}), with(num("b", 0, 1, 0.15), func(p *Param) { p.Step = 0.1 })}, nil,
 			[]string{"parameters[0].step: 0.3 does not divide", "parameters[1].default_value: 0.15 is not on a step"}},
-		{"integers", []Param{{ID: "a", Kind: KindInt, Min: 0.5, Max: 3, Default: Int(1)}, {ID: "b", Kind: KindInt, Max: 3, Default: Num(1.5)}, {ID: "c", Kind: KindInt, Max: 3}, {ID: "d", Kind: KindInt, Max: 3, Default: Text("x")}}, nil,
-			[]string{"parameters[0].min_value: 0.5 must be a whole", "parameters[1].default_value: 1.5 is not on a step", "parameters[2].default_value: is required", "parameters[3].default_value: is text"}},
-		{"categories", []Param{{ID: "a", Kind: KindCategorical, Default: Text("x")}, {ID: "b", Kind: KindCategorical, Categories: []string{"x", "", "x"}, Default: Text("x")}, {ID: "c", Kind: KindCategorical, Categories: []string{"x"}, Default: Text("y")}, {ID: "d", Kind: KindBool, Max: 1, Default: Bool(true)}}, nil,
-			[]string{"parameters[0].categories: at least one", "parameters[1].categories[1]: must not be empty", "parameters[1].categories[2]: \"x\" is listed twice", "parameters[2].default_value: \"y\" is not one of x", "parameters[3]: a bool parameter has no range"}},
-		{"special values", []Param{with(num("a", 0, 1, 0), func(p *Param) { p.Special = []Special{{Value: 0.5}, {Value: 2, Weight: 0.5}, {Value: 2, Weight: 1.5}} })}, nil,
-			[]string{"parameters[0].special_values[0].value: 0.5 is inside", "parameters[0].special_values[2].value: 2 is listed twice", "parameters[0].special_values[2].weight: 1.5", "parameters[0].special_values: weights add up"}},
-		{"arrays", []Param{with(num("a", 0, 1, 0), func(p *Param) { p.Array = &Array{Length: "nope", Max: 3}; p.Default = Nums() }),
+		{"integers", []Param{{ID: "a", Kind: KindInt, Min: 0.5, Max: 3, Default: Int(1)},
+			{ID: "b", Kind: KindInt, Max: 3, Default: Num(1.5)}, {ID: "c", Kind: KindInt, Max: 3},
+			{ID: "d", Kind: KindInt, Max: 3, Default: Text("x")}}, nil,
+			[]string{"parameters[0].min_value: 0.5 must be a whole",
+				"parameters[1].default_value: 1.5 is not on a step", "parameters[2].default_value: is required",
+				"parameters[3].default_value: is text"}},
+		{"categories", []Param{{ID: "a", Kind: KindCategorical, Default: Text("x")},
+			{ID: "b", Kind: KindCategorical, Categories: []string{"x", "", "x"}, Default: Text("x")},
+			{ID: "c", Kind: KindCategorical, Categories: []string{"x"}, Default: Text("y")},
+			{ID: "d", Kind: KindBool, Max: 1, Default: Bool(true)}}, nil,
+			[]string{"parameters[0].categories: at least one", "parameters[1].categories[1]: must not be empty",
+				"parameters[1].categories[2]: \"x\" is listed twice",
+				"parameters[2].default_value: \"y\" is not one of x", "parameters[3]: a bool parameter has no range"}},
+		{"special values", []Param{with(num("a", 0, 1, 0), func(p *Param) {
+			p.Special = []Special{{Value: 0.5}, {Value: 2, Weight: 0.5}, {Value: 2, Weight: 1.5}}
+		})}, nil,
+			[]string{"parameters[0].special_values[0].value: 0.5 is inside",
+				"parameters[0].special_values[2].value: 2 is listed twice",
+				"parameters[0].special_values[2].weight: 1.5", "parameters[0].special_values: weights add up"}},
+		{"arrays", []Param{with(num("a", 0, 1, 0), func(p *Param) {
+			p.Array = &Array{Length: "nope", Max: 3}
+			p.Default = Nums()
+		}),
 			with(num("b", 0, 1, 0), func(p *Param) { p.Array = &Array{Length: "a", Max: 3}; p.Default = Nums() }),
 			with(num("c", 0, 1, 0), func(p *Param) { p.Array = &Array{Length: "n", Max: 3}; p.Default = Nums(0, 2) }),
 			{ID: "n", Kind: KindInt, Max: 4, Default: Int(2)}}, nil,
-			[]string{"parameters[2].default_value[1]: 2 is out of range", "parameters[0].array.length: there is no parameter", "parameters[1].array.length: \"a\" must be a single integer", "parameters[2].array.max_length: lengths from 0 to 4"}},
-		{"rules", []Param{num("a", 0, 1, 0), {ID: "k", Kind: KindCategorical, Categories: []string{"x"}, Default: Text("x")}}, []Rule{
-			{ID: "r"}, activation("r", "q", "w", Equal, Int(1)), activation("s", "a", "k", Less, Text("x")), activation("t", "a", "k", Equal, Text("z")), activation("u", "a", "k", "~", Text("x")), activation("v", "a", "k", In, Text("x"))},
-			[]string{"rules[0]: want exactly one", "rules[1].id: \"r\" is already", "rules[1].activation.param: there is no", "rules[1].activation.when: there is no", "rules[2].activation.op: < cannot compare", "rules[3].activation.value: k \"z\" is not one of", "rules[4].activation.op: unknown", "rules[5].activation.values: at least one"}},
+			[]string{"parameters[2].default_value[1]: 2 is out of range",
+				"parameters[0].array.length: there is no parameter",
+				"parameters[1].array.length: \"a\" must be a single integer",
+				"parameters[2].array.max_length: lengths from 0 to 4"}},
+		{"rules", []Param{num("a", 0, 1, 0),
+			{ID: "k", Kind: KindCategorical, Categories: []string{"x"}, Default: Text("x")}}, []Rule{
+			{ID: "r"}, activation("r", "q", "w", Equal, Int(1)), activation("s", "a", "k", Less, Text("x")),
+			activation("t", "a", "k", Equal, Text("z")), activation("u", "a", "k", "~", Text("x")),
+			activation("v", "a", "k", In, Text("x"))},
+			[]string{"rules[0]: want exactly one", "rules[1].id: \"r\" is already",
+				"rules[1].activation.param: there is no", "rules[1].activation.when: there is no",
+				"rules[2].activation.op: < cannot compare", "rules[3].activation.value: k \"z\" is not one of",
+				"rules[4].activation.op: unknown", "rules[5].activation.values: at least one"}},
 		{"orderings", []Param{num("a", 0, 1, 0), num("b", 0, 1, 0.5), num("c", 0, 1, 1)}, []Rule{
-			{ID: "r", Ordering: &Ordering{Params: []string{"a", "b"}, MinGap: -1}}, {ID: "s", Ordering: &Ordering{Params: []string{"b", "nope"}}}, {ID: "t", Ordering: &Ordering{Params: []string{"c"}, MinRatio: 0.5}}},
-			[]string{"rules[0].ordering.min_gap: must", "rules[1].ordering.params[0]: \"b\" is already ordered", "rules[1].ordering.params[1]: there is no", "rules[1].ordering.params: want one array", "rules[2].ordering.min_ratio: must", "rules[2].ordering.params: want one array"}},
-		{"no room", []Param{num("a", 0, 1, 0), num("b", 0, 1, 1)}, []Rule{{ID: "r", Ordering: &Ordering{Params: []string{"a", "b"}, MinGap: 2}}},
+			{ID: "r", Ordering: &Ordering{Params: []string{"a", "b"}, MinGap: -1}},
+			{ID: "s", Ordering: &Ordering{Params: []string{"b", "nope"}}},
+			{ID: "t", Ordering: &Ordering{Params: []string{"c"}, MinRatio: 0.5}}},
+			[]string{"rules[0].ordering.min_gap: must", "rules[1].ordering.params[0]: \"b\" is already ordered",
+				"rules[1].ordering.params[1]: there is no", "rules[1].ordering.params: want one array",
+				"rules[2].ordering.min_ratio: must", "rules[2].ordering.params: want one array"}},
+		{"no room", []Param{num("a", 0, 1, 0), num("b", 0, 1, 1)},
+			[]Rule{{ID: "r", Ordering: &Ordering{Params: []string{"a", "b"}, MinGap: 2}}},
 			[]string{"rules[0].ordering: there is no room"}},
-		{"cycle", []Param{num("a", 0, 1, 0), num("b", 0, 1, 0), num("c", 0, 1, 0)}, []Rule{activation("r", "a", "b", Equal, Num(0)), activation("s", "b", "a", Equal, Num(0))},
+		{"cycle", []Param{num("a", 0, 1, 0), num("b", 0, 1, 0), num("c", 0, 1, 0)},
+			[]Rule{activation("r", "a", "b", Equal, Num(0)), activation("s", "b", "a", Equal, Num(0))},
 			[]string{`parameters[0]: "a" depends on itself`, `parameters[1]: "b" depends on itself`}},
-		{"default breaks a rule", []Param{num("a", 0, 1, 0.5), num("b", 0, 1, 0.5)}, []Rule{{ID: "r", Ordering: &Ordering{Params: []string{"a", "b"}}}},
+		{"default breaks a rule", []Param{num("a", 0, 1, 0.5), num("b", 0, 1, 0.5)},
+			[]Rule{{ID: "r", Ordering: &Ordering{Params: []string{"a", "b"}}}},
 			[]string{"default: b: 0.5 must be above a = 0.5 (rule r)"}},
 	}
 	for _, test := range tests {
@@ -100,15 +136,21 @@ func TestParse(t *testing.T) {
 		{"", "priority=service queues=3 queue_thresholds=3250,7200 starve_limit=off order=submit"},
 		{"queues=1", "priority=service queues=1 queue_thresholds= starve_limit=off order=submit"},
 		{"queues=2", "priority=service queues=2 queue_thresholds=3250 starve_limit=off order=submit"},
-		{"queues=6", "priority=service queues=6 queue_thresholds=3250,7200,15950.8,35337.2,78285.6 starve_limit=off order=submit"},
-		{"queues=4 queue_thresholds=3250,7200,20000", "priority=service queues=4 queue_thresholds=3250,7200,20000 starve_limit=off order=submit"},
+		{"queues=6",
+			"priority=service queues=6 queue_thresholds=3250,7200,15950.8,35337.2,78285.6 starve_limit=off order=submit"},
+		{"queues=4 queue_thresholds=3250,7200,20000",
+			"priority=service queues=4 queue_thresholds=3250,7200,20000 starve_limit=off order=submit"},
 		{"starve_limit=OFF", "priority=service queues=3 queue_thresholds=3250,7200 starve_limit=off order=submit"},
-		{"starve_limit=10m", "priority=service queues=3 queue_thresholds=3250,7200 starve_limit=10m starve_ratio=8 order=submit"},
-		{"starve_limit=5400 starve_ratio=2", "priority=service queues=3 queue_thresholds=3250,7200 starve_limit=1h30m starve_ratio=2 order=submit"},
+		{"starve_limit=10m",
+			"priority=service queues=3 queue_thresholds=3250,7200 starve_limit=10m starve_ratio=8 order=submit"},
+		{"starve_limit=5400 starve_ratio=2",
+			"priority=service queues=3 queue_thresholds=3250,7200 starve_limit=1h30m starve_ratio=2 order=submit"},
 		{"starve_ratio=2", "error: starve_ratio: is not active: it needs starve_limit > 0"},
 		{"starve_limit=10", "error: starve_limit: 10 is out of range, want 60 to 86400 seconds or 0 (off)"},
 		{"queue_thresholds=30,60", "error: queue_thresholds[0]: 30 is out of range, want 60 to 1000000 GPU-s"},
-		{"queue_thresholds=7200,3250", "error: queue_thresholds[1]: 3250 must be above queue_thresholds[0] = 7200 by a factor of 1.1 (rule thresholds_increase)"},
+		{"queue_thresholds=7200,3250",
+			"error: queue_thresholds[1]: 3250 must be above queue_thresholds[0] = 7200 by a factor of 1.1 (rule " +
+				"thresholds_increase)"},
 		{"queue_thresholds=100,200,300", "error: queue_thresholds: has 3 values, want 2 (queues is 3)"},
 		{"queues=3.5", "error: queues: 3.5 is not on a step, want 1 to 6, whole numbers"},
 		{"queues=many", `error: queues: cannot read "many", want 1 to 6`},
@@ -158,7 +200,8 @@ func TestParseJSONIsStrict(t *testing.T) {
 func TestCanonicalIsPinned(t *testing.T) {
 	s := tiresias(t)
 	c := s.Default()
-	if got, want := c.Canonical(), `{"priority":"service","queues":3,"queue_thresholds":[3250,7200],"starve_limit":0,"order":"submit"}`; got != want {
+	if got, want := c.Canonical(),
+		`{"priority":"service","queues":3,"queue_thresholds":[3250,7200],"starve_limit":0,"order":"submit"}`; got != want {
 		t.Errorf("canonical\n got %s\nwant %s", got, want)
 	}
 	if got, want := c.Hash(), "9f3e7abca10980ea1b687b0d5bcfb6f97792ff34e42be4f545d995800114671f"; got != want {
@@ -171,7 +214,8 @@ func TestCanonicalIsPinned(t *testing.T) {
 
 func TestCheckIsIndependent(t *testing.T) {
 	s := tiresias(t)
-	c := s.Default().With("queues", Int(4)).With("order", Text("lifo")).With("starve_limit", Num(math.NaN())).With("priority", Value{})
+	c := s.Default().With("queues", Int(4)).With("order", Text("lifo")).With("starve_limit",
+		Num(math.NaN())).With("priority", Value{})
 	want := Violations{
 		{Field: "priority", Description: "is missing, want one of service, time"},
 		{Field: "queue_thresholds", Description: "has 2 values, want 3 (queues is 4)"},
@@ -215,7 +259,8 @@ func TestDecodeShares(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	s := tiresias(f)
-	for _, seed := range []string{"queues=4", "queue_thresholds=[3250, 7200]", "starve_limit=10m starve_ratio=2", "queues=1e300", "=", "queue_thresholds=,", "starve_limit=-0"} {
+	for _, seed := range []string{"queues=4", "queue_thresholds=[3250, 7200]", "starve_limit=10m starve_ratio=2",
+		"queues=1e300", "=", "queue_thresholds=,", "starve_limit=-0"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -162,7 +162,8 @@ func (p *Param) checkRange(at string, v *Violations) {
 		if n >= maxLevels || p.Kind != KindInt && step < 1e-11*max(math.Abs(p.Min), math.Abs(p.Max)) {
 			v.add(at+".step", "%s is too small for the range", formatNumber(step))
 		} else if math.Abs(n-math.Round(n)) > min(1e-9*n, 1e-3) {
-			v.add(at+".step", "%s does not divide max_value - min_value = %s", formatNumber(step), formatNumber(p.Max-p.Min))
+			v.add(at+".step", "%s does not divide max_value - min_value = %s",
+				formatNumber(step), formatNumber(p.Max-p.Min))
 		}
 	}
 	if p.Array != nil && len(p.Special) > 0 {
@@ -185,7 +186,8 @@ func (p *Param) checkRange(at string, v *Violations) {
 		weight += sp.Weight
 	}
 	if weight > 0.95 {
-		v.add(at+".special_values", "weights add up to %s, which leaves less than 0.05 to the range", formatNumber(weight))
+		v.add(at+".special_values", "weights add up to %s, which leaves less than 0.05 to the range",
+			formatNumber(weight))
 	}
 }
 

@@ -22,7 +22,8 @@ func anyJobs(t *rapid.T, widest int) []Job {
 		for range rapid.IntRange(1, 9).Draw(t, "jobs") {
 			j := Job{ID: fmt.Sprintf("j%d", len(jobs)), Tenant: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tenant"),
 				Submit: at + time.Duration(rapid.IntRange(0, 300).Draw(t, "after"))*time.Second, GPUs: gpus,
-				Duration: time.Duration(rapid.IntRange(length, 2*length).Draw(t, "duration"))*time.Second + time.Duration(len(jobs))}
+				Duration: time.Duration(rapid.IntRange(length, 2*length).Draw(t, "duration"))*time.Second +
+					time.Duration(len(jobs))}
 			if rapid.IntRange(0, 20).Draw(t, "deadline") == 0 {
 				j.Deadline = j.Submit + 2*j.Duration
 			}
@@ -68,7 +69,8 @@ func TestAggregateKeepsWhatCounts(t *testing.T) {
 			if i > 0 && j.Submit < out.Jobs()[i-1].Submit {
 				t.Fatal("not in order of submission")
 			}
-			if j.Size() > 1 && (j.GPUs.Whole() > size || j.GPUs.Whole()*clusterShare > c.TotalGPUs() || j.Deadline != 0) {
+			if j.Size() > 1 && (j.GPUs.Whole() > size || j.GPUs.Whole()*clusterShare > c.TotalGPUs() ||
+				j.Deadline != 0) {
 				t.Fatalf("group %+v", *j)
 			}
 		}
@@ -95,14 +97,16 @@ func TestAggregateKeepsWhatCounts(t *testing.T) {
 func TestAggregateGroupsTheSimilar(t *testing.T) {
 	c := Uniform(10, 8)
 	job := func(id string, submit, seconds, gpus int) Job {
-		return Job{ID: id, Submit: time.Duration(submit) * time.Second, Duration: time.Duration(seconds) * time.Second, GPUs: GPUs(gpus)}
+		return Job{ID: id, Submit: time.Duration(submit) * time.Second, Duration: time.Duration(seconds) * time.Second,
+			GPUs: GPUs(gpus)}
 	}
 	w, err := New("w", time.Time{}, []Job{
 		job("a", 0, 1000, 1), job("b", 10, 1100, 1), job("c", 20, 1060, 1), // alike
-		job("d", 30, 9000, 1),                                                                              // longer
-		job("e", 40, 1000, 2),                                                                              // wider
-		job("f", 5000, 1000, 1),                                                                            // later
-		job("g", 5001, 1000, 1), job("h", 5002, 1000, 1), job("i", 5003, 1000, 1), job("j", 5004, 1000, 1), // one too many
+		job("d", 30, 9000, 1),   // longer
+		job("e", 40, 1000, 2),   // wider
+		job("f", 5000, 1000, 1), // later
+		// one too many
+		job("g", 5001, 1000, 1), job("h", 5002, 1000, 1), job("i", 5003, 1000, 1), job("j", 5004, 1000, 1),
 		job("k", 5005, 1000, 8), job("l", 5006, 1000, 8), // wide
 	})
 	if err != nil {
@@ -110,9 +114,11 @@ func TestAggregateGroupsTheSimilar(t *testing.T) {
 	}
 	var got []string
 	for _, j := range Aggregate(c, w, 4).Jobs() {
-		got = append(got, fmt.Sprintf("%s:%dx%d@%v+%v", j.ID, j.Size(), j.GPUs.Whole()/j.Size(), j.Submit, j.Duration.Round(time.Millisecond)))
+		got = append(got, fmt.Sprintf("%s:%dx%d@%v+%v",
+			j.ID, j.Size(), j.GPUs.Whole()/j.Size(), j.Submit, j.Duration.Round(time.Millisecond)))
 	}
-	want := []string{"a:3x1@10s+17m33.333s", "d:1x1@30s+2h30m0s", "e:1x2@40s+16m40s", "f:4x1@1h23m21.5s+16m40s", "j:1x1@1h23m24s+16m40s", "k:1x8@1h23m25s+16m40s", "l:1x8@1h23m26s+16m40s"}
+	want := []string{"a:3x1@10s+17m33.333s", "d:1x1@30s+2h30m0s", "e:1x2@40s+16m40s", "f:4x1@1h23m21.5s+16m40s",
+		"j:1x1@1h23m24s+16m40s", "k:1x8@1h23m25s+16m40s", "l:1x8@1h23m26s+16m40s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
@@ -131,7 +137,9 @@ func TestAggregateState(t *testing.T) {
 	var left []time.Duration
 	free := 0
 	for i := range 400 {
-		a := ActiveJob{Job: Job{ID: fmt.Sprint(i), Submit: time.Duration(i*200) * time.Second, GPUs: GPUs(1 + r.IntN(2))}, Since: time.Duration(i*210) * time.Second, WaitTime: time.Duration(i) * time.Second}
+		a := ActiveJob{Job: Job{ID: fmt.Sprint(i), Submit: time.Duration(i*200) * time.Second,
+			GPUs: GPUs(1 + r.IntN(2))}, Since: time.Duration(i*210) * time.Second,
+			WaitTime: time.Duration(i) * time.Second}
 		if r.IntN(2) == 0 && free+a.GPUs.Whole() <= 480 {
 			a.Running, a.Held, a.Starts = true, a.GPUs.Whole(), 1
 			a.Placement = []NodeGPUs{{Node: free / 8, GPUs: a.Held}}
@@ -192,7 +200,8 @@ func BenchmarkAggregate(b *testing.B) {
 		r := rand.New(rand.NewPCG(1, 2))
 		var jobs []Job
 		for i := range n {
-			jobs = append(jobs, Job{ID: fmt.Sprint(i), Submit: time.Duration(i*20) * time.Second, GPUs: GPUs(1 << r.IntN(3)), Duration: time.Duration(r.ExpFloat64()*3600)*time.Second + 1})
+			jobs = append(jobs, Job{ID: fmt.Sprint(i), Submit: time.Duration(i*20) * time.Second,
+				GPUs: GPUs(1 << r.IntN(3)), Duration: time.Duration(r.ExpFloat64()*3600)*time.Second + 1})
 		}
 		w, err := New("w", time.Time{}, jobs)
 		if err != nil {

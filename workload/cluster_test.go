@@ -10,12 +10,14 @@ func TestClusterValidate(t *testing.T) {
 	groups := func(g ...NodeGroup) Cluster { return Cluster{Groups: g} }
 	for field, c := range map[string]Cluster{
 		"": Uniform(1, 1), "nodes": Uniform(0, 1), "gpus per node": Uniform(1, 0), "more than 1024": Uniform(1, 2000),
-		"more than 1,000,000":                    Uniform(math.MaxInt, 1),
-		"nodes: is more":                         groups(NodeGroup{Nodes: MaxNodes, GPUsPerNode: 1}, NodeGroup{Nodes: 1, GPUsPerNode: 1}),
-		"nodes: 0 is not positive":               groups(),
-		`group 1 ("b"): gpus per node: 0 is not`: groups(NodeGroup{Nodes: 1, GPUsPerNode: 1}, NodeGroup{Name: "b", Nodes: 1}),
-		"cpus: -1 is negative":                   groups(NodeGroup{Nodes: 1, GPUsPerNode: 1, CPUs: -1}),
-		"memory: -1 bytes is negative":           groups(NodeGroup{Nodes: 1, GPUsPerNode: 1, Memory: -1}),
+		"more than 1,000,000": Uniform(math.MaxInt, 1),
+		"nodes: is more": groups(NodeGroup{Nodes: MaxNodes, GPUsPerNode: 1},
+			NodeGroup{Nodes: 1, GPUsPerNode: 1}),
+		"nodes: 0 is not positive": groups(),
+		`group 1 ("b"): gpus per node: 0 is not`: groups(NodeGroup{Nodes: 1, GPUsPerNode: 1},
+			NodeGroup{Name: "b", Nodes: 1}),
+		"cpus: -1 is negative":         groups(NodeGroup{Nodes: 1, GPUsPerNode: 1, CPUs: -1}),
+		"memory: -1 bytes is negative": groups(NodeGroup{Nodes: 1, GPUsPerNode: 1, Memory: -1}),
 	} {
 		if err := c.Validate(); (err == nil) != (field == "") || err != nil && !strings.Contains(err.Error(), field) {
 			t.Errorf("%q: %v: %v", field, c, err)
@@ -24,7 +26,8 @@ func TestClusterValidate(t *testing.T) {
 }
 
 func TestClusterOfGroups(t *testing.T) {
-	c := Cluster{Groups: []NodeGroup{{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"}, {GPUsPerNode: 16}, {Nodes: 3, GPUsPerNode: 4}}}
+	c := Cluster{Groups: []NodeGroup{{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"}, {GPUsPerNode: 16},
+		{Nodes: 3, GPUsPerNode: 4}}}
 	if err := c.Validate(); err != nil {
 		t.Error(err)
 	}

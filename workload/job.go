@@ -147,7 +147,8 @@ func (j *Job) Validate() error {
 	case j.TimeLimit < 0 || j.TimeLimit > MaxDuration:
 		return fmt.Errorf("time limit: %v is not between 0 and ten years", j.TimeLimit)
 	case float64(j.Duration)*float64(j.GPUs.Whole()) > float64(MaxGPUTime):
-		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted", j.GPUs.Whole(), j.Duration)
+		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted",
+			j.GPUs.Whole(), j.Duration)
 	}
 	return nil
 }

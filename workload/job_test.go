@@ -77,14 +77,16 @@ func TestDigestCoversJobs(t *testing.T) {
 
 func TestNewWorkload(t *testing.T) {
 	zero := time.Date(2020, 1, 1, 12, 0, 0, 0, time.FixedZone("", 3600))
-	w, err := New("n", zero, []Job{{ID: "b", Submit: 2, Duration: 1, GPUs: 1}, {ID: "c", Submit: 1, Duration: 1, GPUs: 1}, {ID: "a", Submit: 2, Duration: 1, GPUs: 1}})
+	w, err := New("n", zero, []Job{{ID: "b", Submit: 2, Duration: 1, GPUs: 1},
+		{ID: "c", Submit: 1, Duration: 1, GPUs: 1}, {ID: "a", Submit: 2, Duration: 1, GPUs: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if j := w.Jobs(); j[0].ID != "c" || j[1].ID != "b" || j[2].ID != "a" {
 		t.Errorf("order %v", j)
 	}
-	if first, last := w.Span(); first != 1 || last != 2 || w.Zero().Hour() != 11 || !w.Clock(time.Hour).Equal(zero.Add(time.Hour)) {
+	if first, last := w.Span(); first != 1 || last != 2 || w.Zero().Hour() != 11 ||
+		!w.Clock(time.Hour).Equal(zero.Add(time.Hour)) {
 		t.Errorf("span %v..%v, zero %v", first, last, w.Zero())
 	}
 	// The digest names results: it must never change.
@@ -94,7 +96,8 @@ func TestNewWorkload(t *testing.T) {
 	if w.AsSynthetic().Digest() != w.Digest() || !w.AsSynthetic().Synthetic() || w.Synthetic() {
 		t.Error("the label changes the digest, or the workload")
 	}
-	for says, jobs := range map[string][]Job{"gpus": {{ID: "a", Duration: 1}}, "used twice": {{ID: "a", Duration: 1, GPUs: 1}, {ID: "a", Duration: 1, GPUs: 1}}} {
+	for says, jobs := range map[string][]Job{"gpus": {{ID: "a", Duration: 1}},
+		"used twice": {{ID: "a", Duration: 1, GPUs: 1}, {ID: "a", Duration: 1, GPUs: 1}}} {
 		if _, err := New("n", zero, jobs); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 func TestParseVC(t *testing.T) {
-	for s, want := range map[string]VC{"a=8": {Tenant: "a", GPUs: 8}, "x=y=0": {Tenant: "x=y"}, "b=16:2.5": {Tenant: "b", GPUs: 16, Weight: 2.5}, "=4": {GPUs: 4}} {
+	for s, want := range map[string]VC{"a=8": {Tenant: "a", GPUs: 8}, "x=y=0": {Tenant: "x=y"},
+		"b=16:2.5": {Tenant: "b", GPUs: 16, Weight: 2.5}, "=4": {GPUs: 4}} {
 		if got, err := ParseVC(s); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", s, got, err)
 		}
@@ -61,8 +62,9 @@ func TestAutoVCsAddUp(t *testing.T) {
 		jobs := make([]Job, rapid.IntRange(1, 20).Draw(t, "jobs"))
 		widest := map[string]int{}
 		for i := range jobs {
-			jobs[i] = Job{Tenant: rapid.StringMatching(`[a-h]`).Draw(t, "tenant"), Duration: time.Duration(rapid.Int64Range(1, int64(MaxDuration)).Draw(t, "duration")),
-				GPUs: GPUs(rapid.IntRange(1, gpus).Draw(t, "width"))}
+			jobs[i] = Job{Tenant: rapid.StringMatching(`[a-h]`).Draw(t, "tenant"),
+				Duration: time.Duration(rapid.Int64Range(1, int64(MaxDuration)).Draw(t, "duration")),
+				GPUs:     GPUs(rapid.IntRange(1, gpus).Draw(t, "width"))}
 			widest[jobs[i].Tenant] = max(widest[jobs[i].Tenant], jobs[i].GPUs.Whole())
 		}
 		need := 0

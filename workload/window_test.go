@@ -19,7 +19,8 @@ func TestWindowsPartition(t *testing.T) {
 		})
 		a, b := cut.Draw(t, "a"), cut.Draw(t, "b")
 		n := 0
-		for _, part := range []*workload.Workload{w.Window(-workload.MaxSubmit, a), w.Window(a, b), w.Window(max(a, b), workload.MaxSubmit)} {
+		for _, part := range []*workload.Workload{w.Window(-workload.MaxSubmit, a), w.Window(a, b),
+			w.Window(max(a, b), workload.MaxSubmit)} {
 			for _, j := range part.Jobs() {
 				if j.ID != w.Jobs()[n].ID {
 					t.Fatalf("job %d is %s, want %s", n, j.ID, w.Jobs()[n].ID)

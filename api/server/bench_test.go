@@ -49,7 +49,8 @@ func benchServer(b *testing.B, conns int, decide round.DecideFunc) []*grpc.Clien
 		}
 		_ = repo.Close()
 	})
-	if _, err := pb.NewTuningServiceClient(out[0]).CreateScheduler(context.Background(), request("s", pb.SchedulerSpec_AUTO)); err != nil {
+	if _, err := pb.NewTuningServiceClient(out[0]).CreateScheduler(context.Background(),
+		request("s", pb.SchedulerSpec_AUTO)); err != nil {
 		b.Fatal(err)
 	}
 	return out
@@ -120,7 +121,8 @@ func BenchmarkFanOut(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			for i := range watchers {
-				stream, err := pb.NewConfigurationServiceClient(conns[i%len(conns)]).WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s"})
+				stream, err := pb.NewConfigurationServiceClient(conns[i%len(conns)]).WatchConfigurations(ctx,
+					&pb.WatchConfigurationsRequest{Parent: "schedulers/s"})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -145,7 +147,8 @@ func BenchmarkFanOut(b *testing.B) {
 			}
 			hour := 0
 			send := func() {
-				req := &pb.IngestEventsRequest{Parent: "schedulers/s", Events: []*pb.Event{submitted(fmt.Sprint(hour), time.Duration(hour)*time.Hour+time.Second)}}
+				req := &pb.IngestEventsRequest{Parent: "schedulers/s",
+					Events: []*pb.Event{submitted(fmt.Sprint(hour), time.Duration(hour)*time.Hour+time.Second)}}
 				hour++
 				if err := events.Send(req); err != nil {
 					b.Fatal(err)

@@ -55,7 +55,8 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	heartbeat := defaultHeartbeat
 	if d := req.GetHeartbeatInterval(); d != nil {
 		if heartbeat = d.AsDuration(); d.CheckValid() != nil || heartbeat < minHeartbeat || heartbeat > maxHeartbeat {
-			return s.statusOf(invalid("heartbeat_interval", "%v is not from %v to %v", heartbeat, minHeartbeat, maxHeartbeat))
+			return s.statusOf(invalid("heartbeat_interval", "%v is not from %v to %v",
+				heartbeat, minHeartbeat, maxHeartbeat))
 		}
 	}
 	c, _, err := s.service.Scheduler(id)
@@ -263,7 +264,8 @@ var origins = map[rollout.Origin]pb.Configuration_Origin{
 func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	sp := c.Config.Space()
 	out := &pb.Configuration{
-		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision, State: configStates[c.State],
+		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision,
+		State:      configStates[c.State],
 		Origin:     origins[c.Origin],
 		Parameters: map[string]*structpb.Value{}, ContentHash: c.Hash, Etag: etag(c),
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated), Reason: c.Reason,
@@ -274,7 +276,8 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	}
 	if e := c.Evidence; e != nil {
 		out.Evidence = &pb.TuningEvidence{
-			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio, IncumbentRevision: e.Incumbent, Details: statsToProto(e.Stats),
+			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio,
+			IncumbentRevision: e.Incumbent, Details: statsToProto(e.Stats),
 			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: string(e.Search), SearchReason: e.Why,
 		}
 	}

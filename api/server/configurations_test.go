@@ -42,7 +42,8 @@ func (f *fixture) watch(ctx context.Context, r *pb.WatchConfigurationsRequest) f
 
 func (f *fixture) acknowledge(name string, state pb.Acknowledgement_State) *pb.AcknowledgeConfigurationResponse {
 	f.t.Helper()
-	got, err := f.config.AcknowledgeConfiguration(background(f.t), &pb.AcknowledgeConfigurationRequest{Name: name, Acknowledgement: &pb.Acknowledgement{State: state}})
+	got, err := f.config.AcknowledgeConfiguration(background(f.t),
+		&pb.AcknowledgeConfigurationRequest{Name: name, Acknowledgement: &pb.Acknowledgement{State: state}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -61,21 +62,26 @@ func TestPollWatchAcknowledge(t *testing.T) {
 	if err != nil || first.GetConfiguration().GetRevision() != 1 || first.GetPollAfter().AsDuration() < 30*time.Second {
 		t.Fatal(first, err)
 	}
-	if p := first.GetConfiguration().GetParameters(); p["queues"].GetNumberValue() != 3 || len(p["thresholds"].GetListValue().GetValues()) != 2 || p["limit"] != nil || p["order"].GetStringValue() != "submit" {
+	if p := first.GetConfiguration().GetParameters(); p["queues"].GetNumberValue() != 3 ||
+		len(p["thresholds"].GetListValue().GetValues()) != 2 || p["limit"] != nil ||
+		p["order"].GetStringValue() != "submit" {
 		t.Errorf("parameters %v", p)
 	}
-	same, err := f.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: "schedulers/s", IfNoneMatch: first.GetConfiguration().GetEtag()})
+	same, err := f.config.GetCurrentConfiguration(ctx,
+		&pb.GetCurrentConfigurationRequest{Name: "schedulers/s", IfNoneMatch: first.GetConfiguration().GetEtag()})
 	if err != nil || !same.GetNotModified() || same.GetConfiguration() != nil {
 		t.Error(same, err)
 	}
-	_, err = f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: &pb.Acknowledgement{
-		State: pb.Acknowledgement_APPLIED, EffectiveParameters: first.GetConfiguration().GetParameters(), // as sent
-	}})
+	_, err = f.config.AcknowledgeConfiguration(ctx,
+		&pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: &pb.Acknowledgement{
+			State: pb.Acknowledgement_APPLIED, EffectiveParameters: first.GetConfiguration().GetParameters(), // as sent
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	next := f.watch(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s", SendInitialEvents: true, HeartbeatInterval: durationpb.New(time.Second)})
+	next := f.watch(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s",
+		SendInitialEvents: true, HeartbeatInterval: durationpb.New(time.Second)})
 	if got := next(); got.GetConfiguration().GetRevision() != 1 {
 		t.Fatal(got)
 	}
@@ -92,17 +98,21 @@ func TestPollWatchAcknowledge(t *testing.T) {
 		pushed = next()
 	}
 	c := pushed.GetConfiguration()
-	if c.GetRevision() != 2 || c.GetState() != pb.Configuration_PUBLISHED || c.GetOrigin() != pb.Configuration_TUNED || c.GetParameters()["queues"].GetNumberValue() != 2 || c.GetEvidence().GetRound() != 1 {
+	if c.GetRevision() != 2 || c.GetState() != pb.Configuration_PUBLISHED || c.GetOrigin() != pb.Configuration_TUNED ||
+		c.GetParameters()["queues"].GetNumberValue() != 2 || c.GetEvidence().GetRound() != 1 {
 		t.Fatal(pushed)
 	}
 	token := pushed.GetResumeToken()
 
 	// Refused: parked, and no watcher hears of it again.
 	refused := f.acknowledge(c.GetName(), pb.Acknowledgement_REJECTED)
-	if refused.GetConfiguration().GetState() != pb.Configuration_REJECTED || refused.GetCurrentConfiguration() != "schedulers/s/configurations/1" {
+	if refused.GetConfiguration().GetState() != pb.Configuration_REJECTED ||
+		refused.GetCurrentConfiguration() != "schedulers/s/configurations/1" {
 		t.Errorf("after the refusal: %v", refused)
 	}
-	_, err = f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: c.GetName(), Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
+	_, err = f.config.AcknowledgeConfiguration(ctx,
+		&pb.AcknowledgeConfigurationRequest{Name: c.GetName(),
+			Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
 	wantCode(t, err, codes.FailedPrecondition)
 	f.ingest("s", submitted("3", 2*time.Hour+time.Second)) // three queues: what runs
 	f.ingest("s", submitted("4", 3*time.Hour+time.Second)) // four
@@ -110,7 +120,8 @@ func TestPollWatchAcknowledge(t *testing.T) {
 	for pushed.GetHeartbeat() != nil {
 		pushed = next()
 	}
-	if pushed.GetConfiguration().GetRevision() != 3 || pushed.GetConfiguration().GetParameters()["queues"].GetNumberValue() != 4 {
+	if pushed.GetConfiguration().GetRevision() != 3 ||
+		pushed.GetConfiguration().GetParameters()["queues"].GetNumberValue() != 4 {
 		t.Fatal(pushed)
 	}
 
@@ -130,7 +141,8 @@ func TestPollWatchAcknowledge(t *testing.T) {
 	if err != nil || len(list.GetConfigurations()) != 2 || list.GetConfigurations()[0].GetRevision() != 3 {
 		t.Fatal(list, err)
 	}
-	list, err = f.config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 2, PageToken: list.GetNextPageToken()})
+	list, err = f.config.ListConfigurations(ctx,
+		&pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 2, PageToken: list.GetNextPageToken()})
 	if err != nil || len(list.GetConfigurations()) != 1 || list.GetNextPageToken() != "" {
 		t.Error(list, err)
 	}
@@ -229,24 +241,37 @@ func TestBadRequestsOfConfigurations(t *testing.T) {
 	}{
 		{nil, "acknowledgement.state"},
 		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED}, "acknowledgement.effective_parameters"},
-		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED, EffectiveParameters: map[string]*structpb.Value{"nope": structpb.NewNumberValue(1)}}, `acknowledgement.effective_parameters["nope"]`},
-		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED, EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewStringValue("1")}}, `acknowledgement.effective_parameters["queues"]`},
-		{&pb.Acknowledgement{State: pb.Acknowledgement_APPLIED, EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(1)}}, `acknowledgement.effective_parameters["queues"]`},
-		{&pb.Acknowledgement{State: pb.Acknowledgement_FAILED, EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(3)}}, "acknowledgement.effective_parameters"},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED,
+			EffectiveParameters: map[string]*structpb.Value{"nope": structpb.NewNumberValue(1)}},
+			`acknowledgement.effective_parameters["nope"]`},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED,
+			EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewStringValue("1")}},
+			`acknowledgement.effective_parameters["queues"]`},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_APPLIED,
+			EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(1)}},
+			`acknowledgement.effective_parameters["queues"]`},
+		{&pb.Acknowledgement{State: pb.Acknowledgement_FAILED,
+			EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(3)}},
+			"acknowledgement.effective_parameters"},
 	} {
-		_, err := f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: c.ack})
+		_, err := f.config.AcknowledgeConfiguration(ctx,
+			&pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: c.ack})
 		if got := fields(t, err); len(got) != 1 || got[0] != c.want {
 			t.Errorf("fields %v, want %s", got, c.want)
 		}
 	}
-	got, err := f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: &pb.Acknowledgement{
-		State: pb.Acknowledgement_PARTIALLY_APPLIED, InstanceId: "i-1", Error: "no such queue", EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(77)},
-	}})
-	if err != nil || got.GetConfiguration().GetState() != pb.Configuration_ROLLED_OUT || got.GetConfiguration().GetAcknowledgement().GetEffectiveParameters()["queues"].GetNumberValue() != 77 {
+	got, err := f.config.AcknowledgeConfiguration(ctx,
+		&pb.AcknowledgeConfigurationRequest{Name: "schedulers/s/configurations/1", Acknowledgement: &pb.Acknowledgement{
+			State: pb.Acknowledgement_PARTIALLY_APPLIED, InstanceId: "i-1", Error: "no such queue",
+			EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(77)},
+		}})
+	if err != nil || got.GetConfiguration().GetState() != pb.Configuration_ROLLED_OUT ||
+		got.GetConfiguration().GetAcknowledgement().GetEffectiveParameters()["queues"].GetNumberValue() != 77 {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []*pb.WatchConfigurationsRequest{
-		{Parent: "s"}, {Parent: "schedulers/s", ResumeToken: "x"}, {Parent: "schedulers/s", HeartbeatInterval: durationpb.New(time.Millisecond)},
+		{Parent: "s"}, {Parent: "schedulers/s", ResumeToken: "x"},
+		{Parent: "schedulers/s", HeartbeatInterval: durationpb.New(time.Millisecond)},
 		{Parent: "schedulers/s", ResumeToken: token{Of: "someone else", Revision: 3}.String()},
 	} {
 		stream, err := f.config.WatchConfigurations(ctx, bad)
@@ -260,8 +285,10 @@ func TestBadRequestsOfConfigurations(t *testing.T) {
 // The kinds and states of events are numbered alike in proto and workload.
 func TestEventNumbersAgree(t *testing.T) {
 	for kind, want := range map[pb.Event_Kind]workload.EventKind{
-		pb.Event_SUBMITTED: workload.Submitted, pb.Event_STARTED: workload.Started, pb.Event_PREEMPTED: workload.Preempted, pb.Event_RESUMED: workload.Resumed,
-		pb.Event_RESIZED: workload.Resized, pb.Event_FINISHED: workload.Finished, pb.Event_NODE_UP: workload.NodeUp, pb.Event_NODE_DOWN: workload.NodeDown,
+		pb.Event_SUBMITTED: workload.Submitted, pb.Event_STARTED: workload.Started,
+		pb.Event_PREEMPTED: workload.Preempted, pb.Event_RESUMED: workload.Resumed,
+		pb.Event_RESIZED: workload.Resized, pb.Event_FINISHED: workload.Finished, pb.Event_NODE_UP: workload.NodeUp,
+		pb.Event_NODE_DOWN:      workload.NodeDown,
 		pb.Event_CONFIG_APPLIED: workload.ConfigApplied,
 	} {
 		e := submitted("1", 0)
@@ -271,7 +298,8 @@ func TestEventNumbersAgree(t *testing.T) {
 		}
 	}
 	for end, want := range map[pb.JobDetails_EndStatus]workload.Status{
-		pb.JobDetails_COMPLETED: workload.Completed, pb.JobDetails_CANCELLED: workload.Cancelled, pb.JobDetails_FAILED: workload.Failed,
+		pb.JobDetails_COMPLETED: workload.Completed, pb.JobDetails_CANCELLED: workload.Cancelled,
+		pb.JobDetails_FAILED: workload.Failed,
 	} {
 		e := submitted("1", 0)
 		e.Kind, e.Job.EndStatus = pb.Event_FINISHED, end

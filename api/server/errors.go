@@ -56,7 +56,8 @@ func (s *Server) statusOf(err error) error {
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
-			return withDetails(status.New(r.code, err.Error()), &errdetails.ErrorInfo{Reason: r.reason, Domain: errorDomain})
+			return withDetails(status.New(r.code, err.Error()),
+				&errdetails.ErrorInfo{Reason: r.reason, Domain: errorDomain})
 		}
 	}
 	s.log.Error("request failed", "err", err)

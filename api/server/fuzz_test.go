@@ -14,7 +14,8 @@ import (
 // FuzzEvent: no message makes conversion panic, and what it lets through has
 // times and sizes that a ledger can count with.
 func FuzzEvent(f *testing.F) {
-	for _, e := range []*pb.Event{submitted("1", 0), {EventId: "2", Kind: pb.Event_NODE_UP, Node: &pb.NodeDetails{NodeId: "n", Gpus: 8}}} {
+	for _, e := range []*pb.Event{submitted("1", 0),
+		{EventId: "2", Kind: pb.Event_NODE_UP, Node: &pb.NodeDetails{NodeId: "n", Gpus: 8}}} {
 		b, err := proto.Marshal(e)
 		if err != nil {
 			f.Fatal(err)
@@ -47,7 +48,8 @@ func FuzzRegistration(f *testing.F) {
 		f.Fatal(err)
 	}
 	r := request("s", pb.SchedulerSpec_AUTO)
-	r.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "test", Objective: "avg_jct",
+	r.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: controller.Registration{ID: "s",
+		Type: "test", Objective: "avg_jct",
 		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy()}}, controller.Status{}, sp).GetSpec()
 	b, err := proto.Marshal(r)
 	if err != nil {
@@ -72,7 +74,8 @@ func FuzzRegistration(f *testing.F) {
 			t.Fatal(err)
 		}
 		again := proto.Clone(&m).(*pb.CreateSchedulerRequest)
-		again.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: reg}, controller.Status{}, sp).GetSpec()
+		again.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: reg}, controller.Status{},
+			sp).GetSpec()
 		if _, err := s.registration(again); err != nil {
 			t.Fatalf("what the service answers does not register: %v", err)
 		}

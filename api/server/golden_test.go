@@ -72,7 +72,8 @@ func TestGolden(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if got.String() != string(text) {
-				t.Errorf("%s differs (go test -update writes it):\n%s", file, firstDifference(got.String(), string(text)))
+				t.Errorf("%s differs (go test -update writes it):\n%s",
+					file, firstDifference(got.String(), string(text)))
 			}
 		})
 	}
@@ -91,7 +92,8 @@ type conversation struct {
 var goldenBuiltin = controller.Builtin{
 	Name: "small",
 	Params: []space.Param{
-		{ID: "queues", Kind: space.KindInt, Min: 1, Max: 8, Default: space.Int(3), Description: "number of priority queues"},
+		{ID: "queues", Kind: space.KindInt, Min: 1, Max: 8, Default: space.Int(3),
+			Description: "number of priority queues"},
 		{ID: "order", Kind: space.KindCategorical, Categories: []string{"fifo", "las"}, Default: space.Text("fifo")},
 	},
 }
@@ -102,7 +104,8 @@ func (c *conversation) start() {
 	}
 	decide := func(_ context.Context, in round.Input) (round.Decision, error) {
 		return round.Decision{
-			Config: in.Incumbent.With("queues", space.Int(1+in.Round)), Adopt: true, Ratio: 1.25, Reason: "average JCT 25 % lower",
+			Config: in.Incumbent.With("queues", space.Int(1+in.Round)), Adopt: true, Ratio: 1.25,
+			Reason:   "average JCT 25 % lower",
 			Interval: round.Interval{Low: 1.1, High: 1.4}, Search: "portfolio", Why: "the workload is as before",
 		}, nil
 	}
@@ -172,7 +175,8 @@ func (c *conversation) step(text string) string {
 
 // method finds an RPC of either service by its name.
 func (c *conversation) method(name string) protoreflect.MethodDescriptor {
-	for _, file := range []protoreflect.FileDescriptor{pb.File_autosched_v1_scheduler_proto, pb.File_autosched_v1_configuration_proto} {
+	for _, file := range []protoreflect.FileDescriptor{pb.File_autosched_v1_scheduler_proto,
+		pb.File_autosched_v1_configuration_proto} {
 		if m := file.Services().Get(0).Methods().ByName(protoreflect.Name(name)); m != nil {
 			return m
 		}

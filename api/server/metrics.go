@@ -31,13 +31,15 @@ func newMetrics(service prometheus.Collector) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "autosched_rpc_requests_total", Help: "Requests that ended, by method and gRPC code; a stream is one request.",
+			Name: "autosched_rpc_requests_total",
+			Help: "Requests that ended, by method and gRPC code; a stream is one request.",
 		}, []string{"method", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "autosched_rpc_duration_seconds", Help: "Latency of unary requests.", Buckets: buckets,
 		}, []string{"method"}),
 		ingest: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "autosched_ingest_duration_seconds", Help: "Latency of event batches, from receipt until they are durable.",
+			Name:    "autosched_ingest_duration_seconds",
+			Help:    "Latency of event batches, from receipt until they are durable.",
 			Buckets: buckets,
 		}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -74,7 +76,8 @@ func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamSer
 // the server is shutting down.
 func (s *Server) Operations() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{Registry: s.metrics.registry}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry,
+		promhttp.HandlerOpts{Registry: s.metrics.registry}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		select {

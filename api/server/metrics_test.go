@@ -69,20 +69,23 @@ func TestMetrics(t *testing.T) {
 		a, b       string
 	}{
 		{"events", "Events in the scheduler's ledger.", "3", "0"},
-		{"last_event_timestamp_seconds", "Scheduler time of the latest event since the Unix epoch; 0 before the first.", "1.7040744e+09", "0"},
+		{"last_event_timestamp_seconds", "Scheduler time of the latest event since the Unix epoch; 0 before the first.",
+			"1.7040744e+09", "0"},
 		{"paused", "1 while tuning is paused.", "0", "1"},
 		{"auto", "1 in mode AUTO.", "1", "0"},
 		{"watchers", "Open watches of the scheduler's configuration.", "0", "0"},
 		{"offered_revision", "Revision offered to the scheduler; 0 if it refused all.", "2", "1"},
-		{"acknowledged_revision", "Newest revision the scheduler acknowledged as applied; 0 before the first.", "0", "0"},
+		{"acknowledged_revision", "Newest revision the scheduler acknowledged as applied; 0 before the first.", "0",
+			"0"},
 	} {
 		name := "autosched_scheduler_" + gauge.name
 		compare(name, fmt.Sprintf("# HELP %s %s\n# TYPE %s gauge\n%s{scheduler=\"a\"} %s\n%s{scheduler=\"b\"} %s\n",
 			name, gauge.help, name, name, gauge.a, name, gauge.b))
 	}
 	for name, series := range map[string]int{
-		"autosched_round_duration_seconds": 1, "autosched_rpc_duration_seconds": 3, "autosched_ingest_duration_seconds": 1,
-		"go_goroutines": 1, "process_start_time_seconds": 1,
+		"autosched_round_duration_seconds": 1, "autosched_rpc_duration_seconds": 3,
+		"autosched_ingest_duration_seconds": 1,
+		"go_goroutines":                     1, "process_start_time_seconds": 1,
 	} {
 		if n, err := testutil.GatherAndCount(f.server.metrics.registry, name); err != nil || n != series {
 			t.Errorf("%s: %d series, want %d; %v", name, n, series, err)

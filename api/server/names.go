@@ -43,7 +43,8 @@ func parseScheduler(field, name string) (string, error) {
 func parseConfiguration(field, name string) (string, int64, error) {
 	parent, rev, ok := strings.Cut(name, configurationsSegment)
 	revision, err := strconv.ParseInt(rev, 10, 64)
-	if id, idOK := strings.CutPrefix(parent, schedulersPrefix); ok && idOK && schedulerID.MatchString(id) && err == nil &&
+	if id, idOK := strings.CutPrefix(parent, schedulersPrefix); ok && idOK && schedulerID.MatchString(id) &&
+		err == nil &&
 		revision > 0 && strconv.FormatInt(revision, 10) == rev {
 		return id, revision, nil
 	}

@@ -3,10 +3,12 @@ package server
 import "testing"
 
 func TestConfigurationsHaveOneName(t *testing.T) {
-	if id, revision, err := parseConfiguration("name", configurationName("s", 12)); id != "s" || revision != 12 || err != nil {
+	if id, revision, err := parseConfiguration("name", configurationName("s", 12)); id != "s" || revision != 12 ||
+		err != nil {
 		t.Error(id, revision, err)
 	}
-	for _, rev := range []string{"+001", "+1", "001", "0", "-1", "", " 1", "1/", "1.0", "0x1", "1_0", "9223372036854775808"} {
+	for _, rev := range []string{"+001", "+1", "001", "0", "-1", "", " 1", "1/", "1.0", "0x1", "1_0",
+		"9223372036854775808"} {
 		if id, revision, err := parseConfiguration("name", "schedulers/s/configurations/"+rev); err == nil {
 			t.Errorf("%q is revision %d of %s", rev, revision, id)
 		}

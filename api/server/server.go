@@ -81,7 +81,8 @@ func New(o Options) *Server {
 	s.grpc = grpc.NewServer(
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(20*time.Second),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
+			PermitWithoutStream: true}),
 		// Finds half-open watchers.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.ChainUnaryInterceptor(s.metrics.unary, s.recoverUnary),

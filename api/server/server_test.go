@@ -35,19 +35,26 @@ var testBuiltin = controller.Builtin{
 	Name: "test",
 	Params: []space.Param{
 		{ID: "queues", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 6, Default: space.Int(3)},
-		{ID: "thresholds", Kind: space.KindFloat, Min: 60, Max: 1e6, Log: true, Array: &space.Array{Length: "queues", Offset: -1, Max: 5}, Default: space.Nums(3250, 7200)},
-		{ID: "order", Kind: space.KindCategorical, Categories: []string{"submit", "running_first"}, Default: space.Text("submit")},
+		{ID: "thresholds", Kind: space.KindFloat, Min: 60, Max: 1e6, Log: true,
+			Array: &space.Array{Length: "queues", Offset: -1, Max: 5}, Default: space.Nums(3250, 7200)},
+		{ID: "order", Kind: space.KindCategorical, Categories: []string{"submit", "running_first"},
+			Default: space.Text("submit")},
 		{ID: "pack", Kind: space.KindBool, Default: space.Bool(false)},
 		{ID: "limit", Kind: space.KindFloat, Min: 0.1, Max: 1, Default: space.Num(0.5)},
-		{ID: "starve", Kind: space.KindDuration, Min: 60, Max: 86400, Special: []space.Special{{Value: 0, Name: "off"}}, Default: space.Num(0)},
+		{ID: "starve", Kind: space.KindDuration, Min: 60, Max: 86400, Special: []space.Special{{Value: 0, Name: "off"}},
+			Default: space.Num(0)},
 		{ID: "effort", Kind: space.KindOrdinal, Categories: []string{"low", "mid", "high"}, Default: space.Text("mid")},
 	},
 	Rules: []space.Rule{
 		{ID: "increase", Ordering: &space.Ordering{Params: []string{"thresholds"}}},
-		{ID: "limit_if_pack", Activation: &space.Activation{Param: "limit", When: "pack", Op: space.Equal, Value: space.Bool(true)}},
-		{ID: "budget", Linear: &space.Linear{Terms: []space.Term{{Param: "queues", Coefficient: 0.1}, {Param: "limit", Coefficient: 1}}, Max: 1.2}},
+		{ID: "limit_if_pack", Activation: &space.Activation{Param: "limit", When: "pack",
+			Op: space.Equal, Value: space.Bool(true)}},
+		{ID: "budget", Linear: &space.Linear{Terms: []space.Term{{Param: "queues", Coefficient: 0.1},
+			{Param: "limit", Coefficient: 1}}, Max: 1.2}},
 		{ID: "lazy_packing", Forbidden: &space.Forbidden{All: []space.Condition{
-			{Param: "pack", Op: space.Equal, Value: space.Bool(true)}, {Param: "effort", Op: space.LessEqual, Value: space.Text("low")}, {Param: "order", Op: space.In, Values: []space.Value{space.Text("submit")}}}}},
+			{Param: "pack", Op: space.Equal, Value: space.Bool(true)},
+			{Param: "effort", Op: space.LessEqual, Value: space.Text("low")},
+			{Param: "order", Op: space.In, Values: []space.Value{space.Text("submit")}}}}},
 	},
 }
 
@@ -66,10 +73,12 @@ func serve(t *testing.T, decide round.DecideFunc) *fixture {
 	t.Helper()
 	if decide == nil {
 		decide = func(_ context.Context, in round.Input) (round.Decision, error) {
-			return round.Decision{Config: in.Incumbent.With("pack", space.Bool(true)).With("limit", space.Num(0.5)), Adopt: true, Reason: "packed is better", Ratio: 1.5}, nil
+			return round.Decision{Config: in.Incumbent.With("pack", space.Bool(true)).With("limit", space.Num(0.5)),
+				Adopt: true, Reason: "packed is better", Ratio: 1.5}, nil
 		}
 	}
-	return serveWith(t, t.TempDir(), controller.Options{Decide: decide}, Options{Builtins: []controller.Builtin{testBuiltin}})
+	return serveWith(t, t.TempDir(), controller.Options{Decide: decide},
+		Options{Builtins: []controller.Builtin{testBuiltin}})
 }
 
 // serveWith starts a service on the data in a directory.
@@ -94,7 +103,8 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, server: s, conn: conn, tuning: pb.NewTuningServiceClient(conn), config: pb.NewConfigurationServiceClient(conn)}
+	f := &fixture{t: t, server: s, conn: conn, tuning: pb.NewTuningServiceClient(conn),
+		config: pb.NewConfigurationServiceClient(conn)}
 	stopped := false
 	f.stop = func() {
 		if stopped {
@@ -163,7 +173,8 @@ func (f *fixture) ingest(id string, events ...*pb.Event) *pb.IngestEventsRespons
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if err := stream.Send(&pb.IngestEventsRequest{Parent: "schedulers/" + id, Sequence: 7, Events: events}); err != nil {
+	if err := stream.Send(&pb.IngestEventsRequest{Parent: "schedulers/" + id, Sequence: 7,
+		Events: events}); err != nil {
 		f.t.Fatal(err)
 	}
 	if err := stream.CloseSend(); err != nil {
@@ -181,8 +192,9 @@ func (f *fixture) ingest(id string, events ...*pb.Event) *pb.IngestEventsRespons
 
 func submitted(id string, at time.Duration) *pb.Event {
 	return &pb.Event{
-		EventId: id, Kind: pb.Event_SUBMITTED, SchedulerTime: timestamppb.New(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).Add(at)),
-		Job: &pb.JobDetails{JobId: "j" + id, MilliGpus: 1000},
+		EventId: id, Kind: pb.Event_SUBMITTED,
+		SchedulerTime: timestamppb.New(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).Add(at)),
+		Job:           &pb.JobDetails{JobId: "j" + id, MilliGpus: 1000},
 	}
 }
 
@@ -215,14 +227,18 @@ func TestSchedulerSpecRoundTrip(t *testing.T) {
 	f := serve(t, nil)
 	ctx := background(t)
 	got := f.create("a", pb.SchedulerSpec_AUTO)
-	if len(got.GetSpec().GetParameters()) != len(testBuiltin.Params) || len(got.GetSpec().GetConstraints()) != len(testBuiltin.Rules) {
+	if len(got.GetSpec().GetParameters()) != len(testBuiltin.Params) ||
+		len(got.GetSpec().GetConstraints()) != len(testBuiltin.Rules) {
 		t.Fatalf("spec %v", got.GetSpec())
 	}
-	if got.GetSpec().GetObjective().GetMetricId() != "avg_jct" || got.GetSpec().GetRollout().GetMinControllableRatio() != 1.05 || got.GetCurrentConfiguration() != "schedulers/a/configurations/1" {
+	if got.GetSpec().GetObjective().GetMetricId() != "avg_jct" ||
+		got.GetSpec().GetRollout().GetMinControllableRatio() != 1.05 ||
+		got.GetCurrentConfiguration() != "schedulers/a/configurations/1" {
 		t.Errorf("defaults are not filled in: %v", got)
 	}
 	// What the service answers registers the same again.
-	second, err := f.tuning.CreateScheduler(ctx, &pb.CreateSchedulerRequest{SchedulerId: "b", Scheduler: &pb.Scheduler{Spec: got.GetSpec()}})
+	second, err := f.tuning.CreateScheduler(ctx,
+		&pb.CreateSchedulerRequest{SchedulerId: "b", Scheduler: &pb.Scheduler{Spec: got.GetSpec()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +251,8 @@ func TestSchedulerSpecRoundTrip(t *testing.T) {
 // simulation.
 func TestSimulationDefaults(t *testing.T) {
 	f := serveWith(t, t.TempDir(), controller.Options{Decide: round.DecideOnline}, Options{
-		Builtins: []controller.Builtin{testBuiltin}, Simulation: controller.Simulation{MaxPreemptions: 2, MinRun: time.Minute},
+		Builtins:   []controller.Builtin{testBuiltin},
+		Simulation: controller.Simulation{MaxPreemptions: 2, MinRun: time.Minute},
 	})
 	got := f.create("a", pb.SchedulerSpec_AUTO).GetSpec().GetSimulation()
 	if got.GetMaxPreemptions() != 2 || got.GetMinRun().AsDuration() != time.Minute || got.GetModels() != nil {
@@ -254,14 +271,18 @@ func TestBadFieldsAreNamed(t *testing.T) {
 	ctx := background(t)
 	number := structpb.NewNumberValue
 	integer := func(id string, lo, hi int64, def float64) *pb.ParameterSpec {
-		return &pb.ParameterSpec{ParameterId: id, DefaultValue: number(def), ParameterValueSpec: &pb.ParameterSpec_IntegerValueSpec{IntegerValueSpec: &pb.IntegerValueSpec{MinValue: lo, MaxValue: hi}}}
+		return &pb.ParameterSpec{ParameterId: id, DefaultValue: number(def),
+			ParameterValueSpec: &pb.ParameterSpec_IntegerValueSpec{IntegerValueSpec: &pb.IntegerValueSpec{MinValue: lo,
+				MaxValue: hi}}}
 	}
 	thresholds := func(length string, lo float64) *pb.ParameterSpec {
 		list, _ := structpb.NewList([]any{3250.0, 7200.0})
-		return &pb.ParameterSpec{ParameterId: "thresholds", DefaultValue: structpb.NewListValue(list), ParameterValueSpec: &pb.ParameterSpec_ArraySpec{ArraySpec: &pb.ArraySpec{
-			LengthParameterId: length, LengthOffset: -1, MaxLength: 5,
-			ElementValueSpec: &pb.ArraySpec_DoubleValueSpec{DoubleValueSpec: &pb.DoubleValueSpec{MinValue: lo, MaxValue: 1e6}},
-		}}}
+		return &pb.ParameterSpec{ParameterId: "thresholds", DefaultValue: structpb.NewListValue(list),
+			ParameterValueSpec: &pb.ParameterSpec_ArraySpec{ArraySpec: &pb.ArraySpec{
+				LengthParameterId: length, LengthOffset: -1, MaxLength: 5,
+				ElementValueSpec: &pb.ArraySpec_DoubleValueSpec{DoubleValueSpec: &pb.DoubleValueSpec{MinValue: lo,
+					MaxValue: 1e6}},
+			}}}
 	}
 	params := func(p ...*pb.ParameterSpec) func(*pb.CreateSchedulerRequest) {
 		return func(r *pb.CreateSchedulerRequest) { r.Scheduler.Spec.Parameters = p }
@@ -272,59 +293,93 @@ func TestBadFieldsAreNamed(t *testing.T) {
 		want string
 	}{
 		{"id", func(r *pb.CreateSchedulerRequest) { r.SchedulerId = "Upper" }, "scheduler_id"},
-		{"no spec", func(r *pb.CreateSchedulerRequest) { r.Scheduler = nil }, "scheduler.spec.cluster.nodes scheduler.spec.cluster.gpus_per_node scheduler.spec.scheduler_type"},
-		{"type", func(r *pb.CreateSchedulerRequest) { r.Scheduler.Spec.SchedulerType = "x" }, "scheduler.spec.scheduler_type"},
+		{"no spec", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler = nil
+		}, "scheduler.spec.cluster.nodes scheduler.spec.cluster.gpus_per_node scheduler.spec.scheduler_type"},
+		{"type", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.SchedulerType = "x"
+		}, "scheduler.spec.scheduler_type"},
 		{"objective", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "fun"}}
 		}, "scheduler.spec.objective.metric_id"},
 		{"goal", func(r *pb.CreateSchedulerRequest) {
-			r.Scheduler.Spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "avg_jct subject to fun<=1"}}
+			r.Scheduler.Spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "avg_jct subject " +
+				"to fun<=1"}}
 		}, "scheduler.spec.objective.goal"},
 		{"long goal", func(r *pb.CreateSchedulerRequest) {
-			r.Scheduler.Spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: strings.Repeat("avg_jct + ", 200)}}
+			r.Scheduler.Spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: strings.Repeat(
+				"avg_jct + ", 200)}}
 		}, "scheduler.spec.objective.goal"},
 		{"rollout", func(r *pb.CreateSchedulerRequest) {
-			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{UpdateInterval: durationpb.New(time.Second), MinControllableRatio: 0.5, Futures: -1}
-		}, "scheduler.spec.rollout.update_interval scheduler.spec.rollout.min_controllable_ratio scheduler.spec.rollout.futures"},
-		{"beyond the built-in", params(integer("queues", 0, 9, 3)), "scheduler.spec.parameters[0].integer_value_spec.min_value scheduler.spec.parameters[0].integer_value_spec.max_value"},
-		{"upside down", params(thresholds("queues", 60), integer("queues", 5, 3, 3)), "scheduler.spec.parameters[1].integer_value_spec.max_value"},
+			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{UpdateInterval: durationpb.New(time.Second),
+				MinControllableRatio: 0.5, Futures: -1}
+		}, "scheduler.spec.rollout.update_interval scheduler.spec.rollout.min_controllable_ratio " +
+			"scheduler.spec.rollout.futures"},
+		{"beyond the built-in", params(integer("queues", 0, 9, 3)),
+			"scheduler.spec.parameters[0].integer_value_spec.min_value " +
+				"scheduler.spec.parameters[0].integer_value_spec.max_value"},
+		{"upside down", params(thresholds("queues", 60), integer("queues", 5, 3, 3)),
+			"scheduler.spec.parameters[1].integer_value_spec.max_value"},
 		{"default", params(integer("queues", 1, 3, 4)), "scheduler.spec.parameters[0].default_value"},
-		{"no default", params(&pb.ParameterSpec{ParameterId: "pack", ParameterValueSpec: &pb.ParameterSpec_BooleanValueSpec{}}), "scheduler.spec.parameters[0].default_value"},
+		{"no default", params(&pb.ParameterSpec{ParameterId: "pack",
+			ParameterValueSpec: &pb.ParameterSpec_BooleanValueSpec{}}), "scheduler.spec.parameters[0].default_value"},
 		{"unknown parameter", params(integer("quues", 1, 3, 3)), "scheduler.spec.parameters[0].parameter_id"},
-		{"twice", params(integer("queues", 1, 3, 3), integer("queues", 1, 3, 3)), "scheduler.spec.parameters[1].parameter_id"},
+		{"twice", params(integer("queues", 1, 3, 3), integer("queues", 1, 3, 3)),
+			"scheduler.spec.parameters[1].parameter_id"},
 		{"another kind", params(integer("order", 1, 3, 3)), "scheduler.spec.parameters[0].integer_value_spec"},
-		{"no kind", params(&pb.ParameterSpec{ParameterId: "queues"}), "scheduler.spec.parameters[0].parameter_value_spec"},
-		{"array", params(thresholds("order", 1)), "scheduler.spec.parameters[0].array_spec.double_value_spec.min_value scheduler.spec.parameters[0].array_spec.length_parameter_id"},
+		{"no kind", params(&pb.ParameterSpec{ParameterId: "queues"}),
+			"scheduler.spec.parameters[0].parameter_value_spec"},
+		{"array", params(thresholds("order", 1)),
+			"scheduler.spec.parameters[0].array_spec.double_value_spec.min_value " +
+				"scheduler.spec.parameters[0].array_spec.length_parameter_id"},
 		{"category", params(&pb.ParameterSpec{ParameterId: "order", DefaultValue: structpb.NewStringValue("lifo"),
 			ParameterValueSpec: &pb.ParameterSpec_CategoricalValueSpec{CategoricalValueSpec: &pb.CategoricalValueSpec{Values: []string{"submit", "lifo"}}}}),
 			"scheduler.spec.parameters[0].categorical_value_spec.values[1]"},
 		{"rule", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{
-				{ConstraintId: "x", Rule: &pb.DependencyConstraint_Activation{Activation: &pb.ActivationRule{ParameterId: "order", WhenParameterId: "nothing", Operator: pb.ActivationRule_EQUAL}}},
-				{ConstraintId: "increase", Rule: &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: []string{"thresholds"}, MinGap: 5}}},
+				{ConstraintId: "x",
+					Rule: &pb.DependencyConstraint_Activation{Activation: &pb.ActivationRule{ParameterId: "order",
+						WhenParameterId: "nothing", Operator: pb.ActivationRule_EQUAL}}},
+				{ConstraintId: "increase",
+					Rule: &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: []string{"thresholds"}, MinGap: 5}}},
 			}
-		}, "scheduler.spec.constraints[0].activation.when_parameter_id scheduler.spec.constraints[1].constraint_id scheduler.spec.constraints[1].ordering.parameter_ids[0] scheduler.spec.constraints[1].ordering.parameter_ids"},
-		{"the order of an ordinal", params(&pb.ParameterSpec{ParameterId: "effort", DefaultValue: structpb.NewStringValue("mid"),
-			ParameterValueSpec: &pb.ParameterSpec_OrdinalValueSpec{OrdinalValueSpec: &pb.OrdinalValueSpec{Values: []string{"mid", "low"}}}}),
+		}, "scheduler.spec.constraints[0].activation.when_parameter_id " +
+			"scheduler.spec.constraints[1].constraint_id scheduler.spec.constraints[1].ordering.parameter_ids[0] " +
+			"scheduler.spec.constraints[1].ordering.parameter_ids"},
+		{"the order of an ordinal",
+			params(&pb.ParameterSpec{ParameterId: "effort", DefaultValue: structpb.NewStringValue("mid"),
+				ParameterValueSpec: &pb.ParameterSpec_OrdinalValueSpec{OrdinalValueSpec: &pb.OrdinalValueSpec{Values: []string{"mid", "low"}}}}),
 			"scheduler.spec.parameters[0].ordinal_value_spec.values"},
 		{"linear and forbidden", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{
-				{ConstraintId: "l", Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "order", Coefficient: 1}, {ParameterId: "limit"}}}}},
-				{ConstraintId: "f", Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{Conditions: []*pb.ForbiddenClause_Condition{
-					{ParameterId: "effort", Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")}, {ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
+				{ConstraintId: "l",
+					Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "order", Coefficient: 1}, {ParameterId: "limit"}}}}},
+				{ConstraintId: "f",
+					Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{Conditions: []*pb.ForbiddenClause_Condition{
+						{ParameterId: "effort",
+							Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")},
+						{ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
 				{ConstraintId: "n"},
 			}
 		}, "scheduler.spec.constraints[2].rule"},
 		{"linear and forbidden", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{
-				{ConstraintId: "l", Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "order", Coefficient: 1}, {ParameterId: "limit"}}}}},
-				{ConstraintId: "f", Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{Conditions: []*pb.ForbiddenClause_Condition{
-					{ParameterId: "effort", Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")}, {ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
+				{ConstraintId: "l",
+					Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "order", Coefficient: 1}, {ParameterId: "limit"}}}}},
+				{ConstraintId: "f",
+					Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{Conditions: []*pb.ForbiddenClause_Condition{
+						{ParameterId: "effort",
+							Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")},
+						{ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
 			}
-		}, "scheduler.spec.constraints[0].linear.terms[0].parameter_id scheduler.spec.constraints[0].linear.terms[1].coefficient scheduler.spec.constraints[1].forbidden.conditions[0].value" +
-			" scheduler.spec.constraints[1].forbidden.conditions[1].parameter_id scheduler.spec.constraints[1].forbidden.conditions[2].operator"},
+		}, "scheduler.spec.constraints[0].linear.terms[0].parameter_id " +
+			"scheduler.spec.constraints[0].linear.terms[1].coefficient " +
+			"scheduler.spec.constraints[1].forbidden.conditions[0].value" +
+			" scheduler.spec.constraints[1].forbidden.conditions[1].parameter_id " +
+			"scheduler.spec.constraints[1].forbidden.conditions[2].operator"},
 		{"a contradiction", func(r *pb.CreateSchedulerRequest) {
-			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{{ConstraintId: "l", Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "queues", Coefficient: 1}}}}}}
+			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{{ConstraintId: "l",
+				Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "queues", Coefficient: 1}}}}}}
 		}, "scheduler.spec.parameters scheduler.spec.constraints"},
 		{"built-in parts that no longer fit", params(integer("queues", 2, 3, 2)), "scheduler.spec.parameters"},
 	} {
@@ -340,7 +395,8 @@ func TestBadFieldsAreNamed(t *testing.T) {
 			}
 		})
 	}
-	if got, err := f.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{}); err != nil || len(got.GetSchedulers()) != 0 {
+	if got, err := f.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{}); err != nil ||
+		len(got.GetSchedulers()) != 0 {
 		t.Errorf("something was stored: %v, %v", got, err)
 	}
 }
@@ -402,11 +458,13 @@ func TestIngestAnswersBatches(t *testing.T) {
 	noTime := submitted("4", 0)
 	noTime.SchedulerTime = nil
 	far := submitted("5", 200*365*24*time.Hour)
-	got := f.ingest("s", submitted("1", 0), submitted("2", time.Minute), submitted("1", 0), noTime, noGPUs, far, &pb.Event{EventId: "6", Kind: 99})
+	got := f.ingest("s", submitted("1", 0), submitted("2", time.Minute), submitted("1", 0), noTime, noGPUs, far,
+		&pb.Event{EventId: "6", Kind: 99})
 	if got.GetAcceptedCount() != 2 || got.GetDuplicateCount() != 1 {
 		t.Errorf("answer %v", got)
 	}
-	want := map[string]string{"3": "events[4].job.milli_gpus", "4": "events[3].scheduler_time", "5": "events[5].scheduler_time", "6": "events[6].kind"}
+	want := map[string]string{"3": "events[4].job.milli_gpus", "4": "events[3].scheduler_time",
+		"5": "events[5].scheduler_time", "6": "events[6].kind"}
 	for _, r := range got.GetRejectedEvents() {
 		if want[r.GetEventId()] != r.GetField() || r.GetDescription() == "" {
 			t.Errorf("rejected %v", r)
@@ -416,21 +474,25 @@ func TestIngestAnswersBatches(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("not rejected: %v", want)
 	}
-	if got := f.ingest("s", submitted("1", 0), submitted("7", 0)); got.GetAcceptedCount() != 1 || got.GetDuplicateCount() != 1 {
+	if got := f.ingest("s", submitted("1", 0), submitted("7", 0)); got.GetAcceptedCount() != 1 ||
+		got.GetDuplicateCount() != 1 {
 		t.Errorf("sent again: %v", got)
 	}
 	got = f.ingest("s", submitted("8", -40*24*time.Hour), submitted("9", 8*24*time.Hour), submitted("2", time.Minute))
-	if got.GetLateCount() != 1 || got.GetDuplicateCount() != 1 || len(got.GetRejectedEvents()) != 1 || got.GetRejectedEvents()[0].GetField() != "events[1].scheduler_time" {
+	if got.GetLateCount() != 1 || got.GetDuplicateCount() != 1 || len(got.GetRejectedEvents()) != 1 ||
+		got.GetRejectedEvents()[0].GetField() != "events[1].scheduler_time" {
 		t.Errorf("too late and too early: %v", got)
 	}
 	s, err := f.tuning.GetScheduler(background(t), &pb.GetSchedulerRequest{Name: "schedulers/s"})
-	if err != nil || s.GetStatus().GetEventCount() != 3 || !s.GetStatus().GetEventTime().AsTime().Equal(submitted("", time.Minute).GetSchedulerTime().AsTime()) {
+	if err != nil || s.GetStatus().GetEventCount() != 3 ||
+		!s.GetStatus().GetEventTime().AsTime().Equal(submitted("", time.Minute).GetSchedulerTime().AsTime()) {
 		t.Errorf("status %v, %v", s.GetStatus(), err)
 	}
 	for _, c := range []struct {
 		first, second string
 		code          codes.Code
-	}{{"", "", codes.InvalidArgument}, {"schedulers/nobody", "", codes.NotFound}, {"schedulers/s", "schedulers/other", codes.InvalidArgument}} {
+	}{{"", "", codes.InvalidArgument}, {"schedulers/nobody", "", codes.NotFound},
+		{"schedulers/s", "schedulers/other", codes.InvalidArgument}} {
 		stream, err := f.tuning.IngestEvents(background(t))
 		if err != nil {
 			t.Fatal(err)
@@ -460,7 +522,8 @@ func TestHealthAndReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
+	if err := stream.Send(
+		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := stream.Recv()
@@ -472,7 +535,8 @@ func TestHealthAndReflection(t *testing.T) {
 
 	// While draining, health says so to who still asks.
 	f.server.health.Shutdown()
-	if got, err := healthpb.NewHealthClient(f.conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil || got.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+	if got, err := healthpb.NewHealthClient(f.conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil ||
+		got.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -485,7 +549,8 @@ func TestErrorsOfNoHandlerLeak(t *testing.T) {
 		panic("secret")
 	}()
 	wantCode(t, err, codes.Internal)
-	if strings.Contains(err.Error(), "secret") || strings.Contains(f.server.statusOf(fmt.Errorf("secret")).Error(), "secret") {
+	if strings.Contains(err.Error(), "secret") ||
+		strings.Contains(f.server.statusOf(fmt.Errorf("secret")).Error(), "secret") {
 		t.Error("the inside is told to callers")
 	}
 	wantCode(t, f.server.statusOf(fmt.Errorf("x: %w", store.ErrFull)), codes.ResourceExhausted)

@@ -21,7 +21,8 @@ const (
 )
 
 var operators = map[pb.ActivationRule_Operator]space.Op{
-	pb.ActivationRule_EQUAL: space.Equal, pb.ActivationRule_NOT_EQUAL: space.NotEqual, pb.ActivationRule_LESS: space.Less,
+	pb.ActivationRule_EQUAL: space.Equal, pb.ActivationRule_NOT_EQUAL: space.NotEqual,
+	pb.ActivationRule_LESS:          space.Less,
 	pb.ActivationRule_LESS_OR_EQUAL: space.LessEqual, pb.ActivationRule_GREATER: space.Greater,
 	pb.ActivationRule_GREATER_OR_EQUAL: space.GreaterEqual, pb.ActivationRule_IN: space.In,
 }
@@ -38,7 +39,8 @@ func operatorOf(op space.Op) pb.ActivationRule_Operator {
 // paramFromProto reads one parameter. What it cannot say in space's terms goes
 // to v; the rest is for space to judge.
 func paramFromProto(p *pb.ParameterSpec, field string, v *violations) space.Param {
-	out := space.Param{ID: p.GetParameterId(), Module: p.GetModule(), Unit: p.GetUnit(), Description: p.GetDescription()}
+	out := space.Param{ID: p.GetParameterId(), Module: p.GetModule(), Unit: p.GetUnit(),
+		Description: p.GetDescription()}
 	switch t := p.GetParameterValueSpec().(type) {
 	case *pb.ParameterSpec_DoubleValueSpec:
 		setDouble(&out, t.DoubleValueSpec)
@@ -93,7 +95,8 @@ func setDouble(p *space.Param, s *pb.DoubleValueSpec) {
 }
 
 func setInteger(p *space.Param, s *pb.IntegerValueSpec) {
-	p.Kind, p.Min, p.Max, p.Step = space.KindInt, float64(s.GetMinValue()), float64(s.GetMaxValue()), float64(s.GetStep())
+	p.Kind, p.Min, p.Max, p.Step = space.KindInt, float64(s.GetMinValue()), float64(s.GetMaxValue()),
+		float64(s.GetStep())
 }
 
 func setDuration(p *space.Param, s *pb.DurationValueSpec) {
@@ -157,12 +160,14 @@ func ruleFromProto(c *pb.DependencyConstraint, field string, v *violations) spac
 	case *pb.DependencyConstraint_Activation:
 		a := r.Activation
 		c := conditionFromProto(a, field+".activation", v)
-		out.Activation = &space.Activation{Param: a.GetParameterId(), When: a.GetWhenParameterId(), Op: c.Op, Value: c.Value,
+		out.Activation = &space.Activation{Param: a.GetParameterId(), When: a.GetWhenParameterId(), Op: c.Op,
+			Value:  c.Value,
 			Values: c.Values}
 	case *pb.DependencyConstraint_Linear:
 		out.Linear = &space.Linear{Max: r.Linear.GetMaxValue()}
 		for _, t := range r.Linear.GetTerms() {
-			out.Linear.Terms = append(out.Linear.Terms, space.Term{Param: t.GetParameterId(), Coefficient: t.GetCoefficient()})
+			out.Linear.Terms = append(out.Linear.Terms,
+				space.Term{Param: t.GetParameterId(), Coefficient: t.GetCoefficient()})
 		}
 	case *pb.DependencyConstraint_Forbidden:
 		out.Forbidden = &space.Forbidden{}
@@ -204,12 +209,14 @@ func conditionFromProto(from comparison, field string, v *violations) space.Cond
 func ruleToProto(r *space.Rule, sp *space.Space) *pb.DependencyConstraint {
 	out := &pb.DependencyConstraint{ConstraintId: r.ID, Description: r.Description}
 	if o := r.Ordering; o != nil {
-		out.Rule = &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: o.Params, MinRatio: o.MinRatio,
-			MinGap: o.MinGap}}
+		out.Rule = &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: o.Params,
+			MinRatio: o.MinRatio,
+			MinGap:   o.MinGap}}
 	}
 	if a := r.Activation; a != nil {
 		value, values := comparedToProto(sp, a.When, a.Value, a.Values)
-		rule := &pb.ActivationRule{ParameterId: a.Param, WhenParameterId: a.When, Operator: operatorOf(a.Op), Value: value,
+		rule := &pb.ActivationRule{ParameterId: a.Param, WhenParameterId: a.When, Operator: operatorOf(a.Op),
+			Value:  value,
 			Values: values}
 		out.Rule = &pb.DependencyConstraint_Activation{Activation: rule}
 	}
@@ -273,7 +280,8 @@ func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int)
 	if rule {
 		rest = strings.NewReplacer(".id", ".constraint_id", ".ordering.params", ".ordering.parameter_ids",
 			".activation.param", ".activation.parameter_id",
-			".activation.when", ".activation.when_parameter_id", ".activation.op", ".activation.operator", ".forbidden.all",
+			".activation.when", ".activation.when_parameter_id", ".activation.op", ".activation.operator",
+			".forbidden.all",
 			".forbidden.conditions",
 			".param", ".parameter_id", ".op", ".operator").Replace(rest)
 		return fmt.Sprintf("%s[%d]%s", constraintsField, i, rest), true

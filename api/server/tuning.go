@@ -179,7 +179,8 @@ func (s *Server) ingest(ctx context.Context, id *string,
 		return cmp.Compare(a.GetIndex(), b.GetIndex())
 	})
 	for name, n := range map[string]int{
-		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late, "rejected": len(out.RejectedEvents),
+		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late,
+		"rejected": len(out.RejectedEvents),
 	} {
 		s.metrics.events.WithLabelValues(*id, name).Add(float64(n))
 	}

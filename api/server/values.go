@@ -68,7 +68,8 @@ func sameShape(p *space.Param, v *structpb.Value) bool {
 	case *structpb.Value_StringValue:
 		return p.Kind == space.KindCategorical || p.Kind == space.KindOrdinal
 	case *structpb.Value_NumberValue:
-		return p.Array == nil && p.Kind != space.KindBool && p.Kind != space.KindCategorical && p.Kind != space.KindOrdinal
+		return p.Array == nil && p.Kind != space.KindBool && p.Kind != space.KindCategorical &&
+			p.Kind != space.KindOrdinal
 	}
 	return false
 }

@@ -46,7 +46,8 @@ func byHand(t *testing.T, confounded func(cause, effect int) bool) *Model {
 		t.Fatal(err)
 	}
 	return linear(t, table, Structure{
-		Tiers: []string{causal.TierContext, causal.TierConfig, causal.TierConfig, causal.TierConfig, causal.TierMetric, causal.TierMetric, causal.TierObjective},
+		Tiers: []string{causal.TierContext, causal.TierConfig, causal.TierConfig, causal.TierConfig, causal.TierMetric,
+			causal.TierMetric, causal.TierObjective},
 		Parents: [][]int{
 			handM1: {handLoad, handA, handB}, handM2: {handB, handM1}, handCost: {handA, handM1, handM2},
 		},
@@ -97,7 +98,8 @@ func TestPathsByHand(t *testing.T) {
 	hidden := func(cause, effect int) bool { return cause == handM1 && effect == handM2 }
 	m := byHand(t, hidden)
 	// The product of the coefficients times the range of the parameter.
-	want := map[string]float64{"a cost": 20, "a m1 cost": 20, "a m1 m2 cost": 16, "b m1 cost": 5, "b m1 m2 cost": 4, "b m2 cost": 1}
+	want := map[string]float64{"a cost": 20, "a m1 cost": 20, "a m1 m2 cost": 16, "b m1 cost": 5, "b m1 m2 cost": 4,
+		"b m2 cost": 1}
 	paths, err := m.Paths("cost", "", 10)
 	if err != nil {
 		t.Fatal(err)
@@ -160,11 +162,13 @@ func TestDoByHand(t *testing.T) {
 	}{
 		{"nothing", nil, 127, "blend", nil, true},
 		{"a parameter", []Setting{{"a", 2}}, 183, "blend", []Move{{"m1", 3, 7}, {"m2", 12, 28}}, true},
-		{"parameter and context", []Setting{{"a", 2}, {"load", 0}}, 156, "blend", []Move{{"m1", 3, 4}, {"m2", 12, 16}}, true},
+		{"parameter and context", []Setting{{"a", 2}, {"load", 0}}, 156, "blend",
+			[]Move{{"m1", 3, 4}, {"m2", 12, 16}}, true},
 		{"a parameter without effect", []Setting{{"idle", 1}}, 127, "blend", nil, true},
 		// m1's causes no longer act on it.
 		{"a metric", []Setting{{"m1", 10}}, 190, "structural", []Move{{"m1", 3, 10}, {"m2", 12, 40}}, true},
-		{"a metric and its cause", []Setting{{"m1", 10}, {"a", 2}}, 210, "structural", []Move{{"m1", 3, 10}, {"m2", 12, 40}}, true},
+		{"a metric and its cause", []Setting{{"m1", 10}, {"a", 2}}, 210, "structural",
+			[]Move{{"m1", 3, 10}, {"m2", 12, 40}}, true},
 		{"the last metric", []Setting{{"m2", 0}}, 115, "structural", []Move{{"m2", 12, 0}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -289,11 +293,13 @@ func TestShapleyByHand(t *testing.T) {
 		u, v := float64(i%2), float64(i/2%2)
 		x, y, cost = append(x, u), append(y, v), append(cost, 50+4*u+12*u*v)
 	}
-	table, err := causal.NewTable(causal.Column{Name: "x", Values: x}, causal.Column{Name: "y", Values: y}, causal.Column{Name: "cost", Values: cost})
+	table, err := causal.NewTable(causal.Column{Name: "x", Values: x}, causal.Column{Name: "y", Values: y},
+		causal.Column{Name: "cost", Values: cost})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierConfig, causal.TierObjective}, Parents: [][]int{2: {0, 1}}}, Options{})
+	m := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierConfig, causal.TierObjective},
+		Parents: [][]int{2: {0, 1}}}, Options{})
 	c, err := m.Compare("cost", Point{1, 1, 66}, Point{0, 0, 50}, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,8 @@ func (m *Model) Formula() (*Formula, error) {
 
 func (m *Model) formula(r *regression, of func(*variant) *fitted) (FormulaNode, error) {
 	if r.family == Boosted {
-		return FormulaNode{}, fmt.Errorf("causal/model: %s is predicted by trees, which have no formula", m.name(r.target))
+		return FormulaNode{}, fmt.Errorf("causal/model: %s is predicted by trees, which have no formula",
+			m.name(r.target))
 	}
 	low, top := r.bounds()
 	n := FormulaNode{Column: r.target, Parents: slices.Clone(r.basis.parents), Log: r.log, Low: low, Top: top}

@@ -182,7 +182,8 @@ func inBlocks(groups []int) []int {
 func (m *Model) arrange() error {
 	t, s := m.table, m.s
 	if len(s.Tiers) != t.Len() || len(s.Parents) != t.Len() {
-		return fmt.Errorf("causal/model: %d columns, %d tiers and %d lists of parents", t.Len(), len(s.Tiers), len(s.Parents))
+		return fmt.Errorf("causal/model: %d columns, %d tiers and %d lists of parents",
+			t.Len(), len(s.Tiers), len(s.Parents))
 	}
 	var rest []int
 	for i, tier := range s.Tiers {
@@ -193,7 +194,8 @@ func (m *Model) arrange() error {
 			m.roots, m.config = append(m.roots, i), append(m.config, i)
 		case causal.TierMetric, causal.TierObjective:
 			if t.Column(i).Kind == causal.Categorical {
-				return fmt.Errorf("causal/model: %s %q is categorical; only numbers can be predicted", tier, t.Column(i).Name)
+				return fmt.Errorf("causal/model: %s %q is categorical; only numbers can be predicted",
+					tier, t.Column(i).Name)
 			}
 			rest = append(rest, i)
 			if tier == causal.TierObjective {

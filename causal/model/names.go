@@ -32,7 +32,8 @@ func (m *Model) Value(column, text string) (float64, error) {
 	if c.Kind == causal.Categorical {
 		k, ok := slices.BinarySearch(c.Levels, text)
 		if !ok {
-			return 0, fmt.Errorf("%s: %q is none of the categories in the data: %s", column, text, strings.Join(c.Levels, ", "))
+			return 0, fmt.Errorf("%s: %q is none of the categories in the data: %s",
+				column, text, strings.Join(c.Levels, ", "))
 		}
 		return float64(k), nil
 	}

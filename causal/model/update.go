@@ -143,7 +143,8 @@ func (m *Model) same(t *causal.Table) error {
 		a, b := m.table.Column(i), t.Column(i)
 		if a.Name != b.Name || (a.Kind == causal.Categorical) != (b.Kind == causal.Categorical) ||
 			!slices.Equal(a.Levels, b.Levels) {
-			return fmt.Errorf("causal/model: column %d is %q (%v, %d levels), in the model %q (%v, %d levels)", i+1, b.Name,
+			return fmt.Errorf("causal/model: column %d is %q (%v, %d levels), in the model %q (%v, %d levels)",
+				i+1, b.Name,
 				b.Kind, len(b.Levels), a.Name, a.Kind, len(a.Levels))
 		}
 	}

@@ -71,7 +71,8 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 			set[c] = s.Value
 			metrics = true
 		default:
-			return Answer{}, fmt.Errorf("causal/model: column %q has no tier, so that setting it says nothing", s.Column)
+			return Answer{}, fmt.Errorf("causal/model: column %q has no tier, so that setting it says nothing",
+				s.Column)
 		}
 	}
 	buf := m.buffer()

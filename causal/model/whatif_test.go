@@ -34,13 +34,15 @@ func toy(t testing.TB, rows int, shift float64) (*causal.Table, Structure) {
 		cost = append(cost, c)
 	}
 	column := func(name string, v []float64) causal.Column { return causal.Column{Name: name, Values: v} }
-	table, err := causal.NewTable(column("load", load), column("x", x), column("useless", useless), causal.NewCategorical("kind", kind),
+	table, err := causal.NewTable(column("load", load), column("x", x), column("useless", useless),
+		causal.NewCategorical("kind", kind),
 		column("metric", metric), column("cost", cost))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return table, Structure{
-		Tiers:   []string{causal.TierContext, causal.TierConfig, causal.TierConfig, causal.TierConfig, causal.TierMetric, causal.TierObjective},
+		Tiers: []string{causal.TierContext, causal.TierConfig, causal.TierConfig, causal.TierConfig,
+			causal.TierMetric, causal.TierObjective},
 		Parents: [][]int{nil, nil, nil, nil, {0, 1}, {3, 4}},
 	}
 }
@@ -79,7 +81,8 @@ func TestToy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(paths) != 2 || !slices.Equal(paths[0].Nodes, []string{"x", "metric", "cost"}) || !slices.Equal(paths[1].Nodes, []string{"kind", "cost"}) {
+	if len(paths) != 2 || !slices.Equal(paths[0].Nodes, []string{"x", "metric", "cost"}) ||
+		!slices.Equal(paths[1].Nodes, []string{"kind", "cost"}) {
 		t.Errorf("paths: %+v", paths)
 	}
 	if paths[0].Effect < 180 || paths[0].Effect > 230 || paths[0].Strength <= 0 || paths[0].Confounded {
@@ -102,7 +105,8 @@ func TestDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 500 + 5*30 - 100.0; math.Abs(a.After-want) > 10 || a.Low > want || a.High < want || !a.Identified || a.Head != "blend" {
+	if want := 500 + 5*30 - 100.0; math.Abs(a.After-want) > 10 || a.Low > want || a.High < want || !a.Identified ||
+		a.Head != "blend" {
 		t.Errorf("%+v, want about %g", a, want)
 	}
 	if want := 500 + 5*(25+30.0); math.Abs(a.Before-want) > 10 {
@@ -229,11 +233,13 @@ func TestNarrowSeesPairs(t *testing.T) {
 		a[i], b[i], x[i] = float64(r.IntN(2)), float64(r.IntN(2)), r.Float64()
 		cost[i] = 500 + 100*x[i] + 60*a[i] + 60*b[i] - 200*a[i]*b[i] + r.NormFloat64()
 	}
-	table, err := causal.NewTable(causal.Column{Name: "a", Values: a}, causal.Column{Name: "b", Values: b}, causal.Column{Name: "x", Values: x}, causal.Column{Name: "cost", Values: cost})
+	table, err := causal.NewTable(causal.Column{Name: "a", Values: a}, causal.Column{Name: "b", Values: b},
+		causal.Column{Name: "x", Values: x}, causal.Column{Name: "cost", Values: cost})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierConfig, causal.TierConfig, causal.TierObjective}, Parents: [][]int{nil, nil, nil, {0, 1, 2}}}, Options{})
+	m := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierConfig, causal.TierConfig,
+		causal.TierObjective}, Parents: [][]int{nil, nil, nil, {0, 1, 2}}}, Options{})
 	got, err := m.Narrow("cost", Point{0, 0, .5, 0}, Scope{KeepFree: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +296,8 @@ func TestNarrowKeepsWhatMatters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits models to large tables")
 	}
-	for name, top := range map[string][]string{"sched14_tiresias": {"queue_threshold", "pack_limit"}, "sched10_lucid": {"profiler_gpus", "profile_time"}} {
+	for name, top := range map[string][]string{"sched14_tiresias": {"queue_threshold", "pack_limit"},
+		"sched10_lucid": {"profiler_gpus", "profile_time"}} {
 		table, s := load(t, name)
 		m := fit(t, table, s, Options{})
 		for r := range 20 {
@@ -400,9 +407,12 @@ func TestBelowIsCalibrated(t *testing.T) {
 func TestFitRefuses(t *testing.T) {
 	table, s := toy(t, 40, 0)
 	cyclic := Structure{Tiers: s.Tiers, Parents: [][]int{nil, nil, nil, nil, {5}, {4}}}
-	noConfig := Structure{Tiers: []string{"context", "context", "context", "context", "metric", "objective"}, Parents: s.Parents}
-	noObjective := Structure{Tiers: []string{"context", "config", "config", "config", "metric", "metric"}, Parents: s.Parents}
-	category := Structure{Tiers: []string{"context", "config", "config", "metric", "metric", "objective"}, Parents: s.Parents}
+	noConfig := Structure{Tiers: []string{"context", "context", "context", "context", "metric", "objective"},
+		Parents: s.Parents}
+	noObjective := Structure{Tiers: []string{"context", "config", "config", "config", "metric", "metric"},
+		Parents: s.Parents}
+	category := Structure{Tiers: []string{"context", "config", "config", "metric", "metric", "objective"},
+		Parents: s.Parents}
 	for name, c := range map[string]struct {
 		t    *causal.Table
 		s    Structure
@@ -415,7 +425,8 @@ func TestFitRefuses(t *testing.T) {
 		"category":     {table, category, `"kind" is categorical`},
 		"wrong length": {table, Structure{Tiers: s.Tiers[:3], Parents: s.Parents}, "3 tiers"},
 	} {
-		if _, err := Fit(context.Background(), c.t, c.s, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Fit(context.Background(), c.t, c.s, Options{}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -441,7 +452,8 @@ func TestConstantAndCollinear(t *testing.T) {
 	for i := range x {
 		twice[i] = 2 * x[i]
 	}
-	all, err := causal.NewTable(*table.Column(0), *table.Column(1), causal.Column{Name: "useless", Values: make([]float64, len(x))}, *table.Column(3), *table.Column(4), *table.Column(5),
+	all, err := causal.NewTable(*table.Column(0), *table.Column(1), causal.Column{Name: "useless",
+		Values: make([]float64, len(x))}, *table.Column(3), *table.Column(4), *table.Column(5),
 		causal.Column{Name: "twice", Values: twice})
 	if err != nil {
 		t.Fatal(err)

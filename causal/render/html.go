@@ -87,7 +87,8 @@ func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 		}
 		for i := range dag.Edges {
 			if _, ok := p.route[p.pair(dag.Edges[i])]; !ok {
-				return fmt.Errorf("the DAG joins %q and %q, which the graph does not", dag.Edges[i].Source, dag.Edges[i].Target)
+				return fmt.Errorf("the DAG joins %q and %q, which the graph does not",
+					dag.Edges[i].Source, dag.Edges[i].Target)
 			}
 		}
 		p.edges(&svg, "dag", dag.Edges)

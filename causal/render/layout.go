@@ -151,7 +151,9 @@ func (l *layout) neighbours() [][]int {
 func (l *layout) order(near [][]int) {
 	const sweeps = 16
 	for _, row := range l.rows {
-		slices.SortStableFunc(row, func(a, b int) int { return cmp.Compare(min(1, len(near[b])), min(1, len(near[a]))) })
+		slices.SortStableFunc(row, func(a, b int) int {
+			return cmp.Compare(min(1, len(near[b])), min(1, len(near[a])))
+		})
 	}
 	best, fewest := cloneRows(l.rows), math.MaxInt
 	for sweep := 0; sweep <= sweeps; sweep++ {

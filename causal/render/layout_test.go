@@ -64,7 +64,8 @@ func TestLayout(t *testing.T) {
 		for i := range n {
 			for j := range n {
 				if layered && rank(i) < rank(j) && l.places[i].row >= l.places[j].row {
-					t.Fatalf("%d of a tier before %d stands in row %d, that in row %d", i, j, l.places[i].row, l.places[j].row)
+					t.Fatalf("%d of a tier before %d stands in row %d, that in row %d",
+						i, j, l.places[i].row, l.places[j].row)
 				}
 			}
 		}

@@ -27,7 +27,8 @@ func DOT(out io.Writer, d *causal.Document) error {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ").Replace(s) + `"`
 	}
 	fmt.Fprintln(w, "digraph G {")
-	fmt.Fprintln(w, `  rankdir=TB; node [shape=box, style="rounded,filled", fontname="Helvetica"]; edge [fontname="Helvetica", fontsize=9];`)
+	fmt.Fprintln(w,
+		`  rankdir=TB; node [shape=box, style="rounded,filled", fontname="Helvetica"]; edge [fontname="Helvetica", fontsize=9];`)
 	names, nodes := tiers(d)
 	for _, tier := range names {
 		indent, end := "  ", "\n"
@@ -73,7 +74,8 @@ func width(e causal.Edge) float64 {
 // plainID matches names that Mermaid accepts unquoted, except its reserved words.
 var plainID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
-var mermaidWords = regexp.MustCompile(`(?i)^(end|graph|flowchart|subgraph|style|class|classdef|click|linkstyle|direction|default|call|href|[ox])$`)
+var mermaidWords = regexp.MustCompile(
+	`(?i)^(end|graph|flowchart|subgraph|style|class|classdef|click|linkstyle|direction|default|call|href|[ox])$`)
 
 // Mermaid writes a flowchart for Markdown. Mermaid has no circle at one end only: an
 // edge with a circle at the cause is dotted, an edge with two circles has both.

@@ -138,7 +138,9 @@ func meaning(e causal.Edge) string {
 	case [2]causal.Mark{causal.Arrow, causal.Arrow}:
 		return fmt.Sprintf("Neither causes the other: something hidden moves both %s and %s.", a, b)
 	case [2]causal.Mark{causal.Circle, causal.Circle}:
-		return fmt.Sprintf("%s and %s depend on each other; the data do not tell which is the cause, or whether something hidden moves both.", a, b)
+		return fmt.Sprintf(
+			"%s and %s depend on each other; the data do not tell which is the cause, or whether something "+
+				"hidden moves both.", a, b)
 	case [2]causal.Mark{causal.Tail, causal.Tail}:
 		return fmt.Sprintf("The rows were selected by something that %s and %s both influence.", a, b)
 	}

@@ -37,26 +37,36 @@ func sample() *causal.Document {
 	return &causal.Document{
 		Schema: causal.Schema,
 		Nodes: []causal.Node{
-			{ID: "load", Tier: causal.TierContext}, {ID: "queues", Tier: causal.TierConfig, Type: causal.Integer}, {ID: "unused", Tier: causal.TierConfig, Type: causal.Categorical},
-			{ID: "delay", Tier: causal.TierMetric}, {ID: "end", Tier: causal.TierMetric}, {ID: "p<95>", Tier: causal.TierMetric},
+			{ID: "load", Tier: causal.TierContext}, {ID: "queues", Tier: causal.TierConfig, Type: causal.Integer},
+			{ID: "unused", Tier: causal.TierConfig, Type: causal.Categorical},
+			{ID: "delay", Tier: causal.TierMetric}, {ID: "end", Tier: causal.TierMetric},
+			{ID: "p<95>", Tier: causal.TierMetric},
 			{ID: "jct", Tier: causal.TierObjective},
 		},
 		Edges: []causal.Edge{
 			evident, e("load", "delay", causal.Tail, causal.Arrow), e("delay", "end", causal.Circle, causal.Circle),
-			e("delay", "p<95>", causal.Arrow, causal.Arrow), e("end", "p<95>", causal.Arrow, causal.Circle), e("jct", "delay", causal.Arrow, causal.Tail),
+			e("delay", "p<95>", causal.Arrow, causal.Arrow), e("end", "p<95>", causal.Arrow, causal.Circle),
+			e("jct", "delay", causal.Arrow, causal.Tail),
 		},
-		Dropped:         []causal.Edge{{Source: "load", Target: "jct", MarkSource: causal.Tail, MarkTarget: causal.Arrow, BootFreq: ptr(0.3)}},
-		Separations:     []causal.Separation{{A: "load", B: "queues", Given: []string{}, P: 0.7}},
-		Conflicts:       []causal.Conflict{{A: "jct", B: "end", Given: []string{}, Hint: "metrics affect each other"}, {A: "jct", B: "load", Given: []string{}, Hint: "a direct effect"}, {A: "end", B: "unused", Given: []string{}, Hint: "metrics affect each other"}},
-		DependentInputs: []causal.Dependence{{A: "load", B: "queues", P: 1e-5}, {A: "load", B: "unused", P: 1e-6}, {A: "queues", B: "unused", P: 1e-7}},
-		Warnings:        []string{"the data contradict the knowledge in 1 pairs"},
-		Learning:        &causal.Learning{Test: causal.TestBFX2, Alpha: 0.01, MaxCond: 4, PDSMax: 2, Rows: 500, Tests: 99, Bootstrap: 20, Complete: true},
+		Dropped: []causal.Edge{{Source: "load", Target: "jct",
+			MarkSource: causal.Tail, MarkTarget: causal.Arrow, BootFreq: ptr(0.3)}},
+		Separations: []causal.Separation{{A: "load", B: "queues", Given: []string{}, P: 0.7}},
+		Conflicts: []causal.Conflict{{A: "jct", B: "end", Given: []string{}, Hint: "metrics affect each other"},
+			{A: "jct", B: "load", Given: []string{}, Hint: "a direct effect"},
+			{A: "end", B: "unused", Given: []string{}, Hint: "metrics affect each other"}},
+		DependentInputs: []causal.Dependence{{A: "load", B: "queues", P: 1e-5}, {A: "load", B: "unused", P: 1e-6},
+			{A: "queues", B: "unused", P: 1e-7}},
+		Warnings: []string{"the data contradict the knowledge in 1 pairs"},
+		Learning: &causal.Learning{Test: causal.TestBFX2, Alpha: 0.01, MaxCond: 4, PDSMax: 2, Rows: 500, Tests: 99,
+			Bootstrap: 20, Complete: true},
 		DAG: &causal.DAGDocument{
-			Edges: []causal.DAGEdge{{Source: "load", Target: "delay"}, {Source: "queues", Target: "delay"}, {Source: "delay", Target: "end", ConfoundingPossible: true},
+			Edges: []causal.DAGEdge{{Source: "load", Target: "delay"}, {Source: "queues", Target: "delay"},
+				{Source: "delay", Target: "end", ConfoundingPossible: true},
 				{Source: "p<95>", Target: "end", ConfoundingPossible: true}, {Source: "delay", Target: "jct"}},
 			Correlated: [][2]string{{"delay", "p<95>"}},
 			Order:      []string{"load", "queues", "unused", "delay", "p<95>", "end", "jct"},
-			Resolved:   []causal.Resolution{{Source: "delay", Target: "end", From: "o-o", To: "-->", Reason: "the data do not tell"}},
+			Resolved: []causal.Resolution{{Source: "delay", Target: "end", From: "o-o", To: "-->",
+				Reason: "the data do not tell"}},
 		},
 	}
 }
@@ -67,7 +77,9 @@ func TestFormats(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			d := sample()
 			if f.Name == "tetrad" || f.Name == "mermaid" {
-				d.Edges = append(d.Edges, causal.Edge{Source: "load", Target: "end", MarkSource: causal.Circle, MarkTarget: causal.Tail}, causal.Edge{Source: "queues", Target: "end", MarkSource: causal.Tail, MarkTarget: causal.Tail})
+				d.Edges = append(d.Edges,
+					causal.Edge{Source: "load", Target: "end", MarkSource: causal.Circle, MarkTarget: causal.Tail},
+					causal.Edge{Source: "queues", Target: "end", MarkSource: causal.Tail, MarkTarget: causal.Tail})
 			}
 			var got bytes.Buffer
 			if err := f.Write(&got, d); err != nil {
@@ -174,7 +186,8 @@ func TestTetradRoundTrip(t *testing.T) {
 		t.Errorf("read back\n%s", back.Graph().Format(back.Names()))
 	}
 	d.Nodes[0].ID = "a b"
-	if err := Tetrad(io.Discard, &causal.Document{Nodes: d.Nodes}); err == nil || !strings.Contains(err.Error(), `"a b"`) {
+	if err := Tetrad(io.Discard, &causal.Document{Nodes: d.Nodes}); err == nil ||
+		!strings.Contains(err.Error(), `"a b"`) {
 		t.Errorf("a name with a space: %v", err)
 	}
 }
@@ -211,7 +224,9 @@ func TestAsDAG(t *testing.T) {
 	if got := d.Graph().Format(d.Names()); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if e := d.Edges[slices.IndexFunc(d.Edges, func(e causal.Edge) bool { return e.Source == "queues" })]; e.BootFreq == nil {
+	if e := d.Edges[slices.IndexFunc(d.Edges, func(e causal.Edge) bool {
+		return e.Source == "queues"
+	})]; e.BootFreq == nil {
 		t.Error("the evidence is gone")
 	}
 	if _, err := AsDAG(&causal.Document{}); err == nil {
@@ -221,16 +236,19 @@ func TestAsDAG(t *testing.T) {
 
 // hostile has names that try to break out of whatever holds them.
 func hostile() *causal.Document {
-	names := []string{`</script><script>alert(1)</script>`, `"]; evil [label="`, "line\nbreak", "]]>&amp;", `a'b\c`, "end", "x", "\x1b[31mred", "ünï ćode", "v0", "<!--"}
+	names := []string{`</script><script>alert(1)</script>`, `"]; evil [label="`, "line\nbreak", "]]>&amp;", `a'b\c`,
+		"end", "x", "\x1b[31mred", "ünï ćode", "v0", "<!--"}
 	d := &causal.Document{Schema: causal.Schema}
 	for i, name := range names {
 		d.Nodes = append(d.Nodes, causal.Node{ID: name, Tier: causal.TierNames()[i%4]})
 		if i > 0 {
-			d.Edges = append(d.Edges, causal.Edge{Source: names[i-1], Target: name, MarkSource: causal.Circle, MarkTarget: causal.Arrow, Given: []string{names[0]}, P: ptr(0.001)})
+			d.Edges = append(d.Edges, causal.Edge{Source: names[i-1], Target: name, MarkSource: causal.Circle,
+				MarkTarget: causal.Arrow, Given: []string{names[0]}, P: ptr(0.001)})
 		}
 	}
 	d.Warnings = []string{"<b>not bold</b>"}
-	d.DAG = &causal.DAGDocument{Edges: []causal.DAGEdge{}, Order: names, Resolved: []causal.Resolution{{Source: names[0], Target: names[1], From: "o->", To: "<i>", Reason: "</li>"}}}
+	d.DAG = &causal.DAGDocument{Edges: []causal.DAGEdge{}, Order: names,
+		Resolved: []causal.Resolution{{Source: names[0], Target: names[1], From: "o->", To: "<i>", Reason: "</li>"}}}
 	return d
 }
 
@@ -329,12 +347,15 @@ func checkPage(t *testing.T, text []byte, d *causal.Document) {
 func TestPage(t *testing.T) {
 	d := sample()
 	var out bytes.Buffer
-	err := HTML(&out, d, PageOptions{Title: "Tiresias <1>", Panels: []Panel{{Title: "Effects", HTML: "<p>of queues</p>", Data: map[string]string{"a": "</script>"}, Script: "element.dataset.ready = data.a;"}}})
+	err := HTML(&out, d, PageOptions{Title: "Tiresias <1>",
+		Panels: []Panel{{Title: "Effects", HTML: "<p>of queues</p>",
+			Data: map[string]string{"a": "</script>"}, Script: "element.dataset.ready = data.a;"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkPage(t, out.Bytes(), d)
-	for _, want := range []string{"Tiresias &lt;1&gt;", "<p>of queues</p>", "element.dataset.ready", `\u003c/script\u003e`} {
+	for _, want := range []string{"Tiresias &lt;1&gt;", "<p>of queues</p>", "element.dataset.ready",
+		`\u003c/script\u003e`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

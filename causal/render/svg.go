@@ -73,9 +73,13 @@ type port struct {
 
 func newPicture(d *causal.Document) (*picture, error) {
 	if len(d.Nodes) > maxDrawnNodes || len(d.Edges) > maxDrawnEdges {
-		return nil, fmt.Errorf("a picture of %d variables and %d edges tells nothing: it holds %d and %d; choose another format", len(d.Nodes), len(d.Edges), maxDrawnNodes, maxDrawnEdges)
+		return nil,
+			fmt.Errorf(
+				"a picture of %d variables and %d edges tells nothing: it holds %d and %d; choose another format",
+				len(d.Nodes), len(d.Edges), maxDrawnNodes, maxDrawnEdges)
 	}
-	p := &picture{d: d, index: indexOf(d), route: map[[2]int][]int{}, ports: map[port]float64{}, label: map[[2]int]point{}}
+	p := &picture{d: d, index: indexOf(d), route: map[[2]int][]int{}, ports: map[port]float64{},
+		label: map[[2]int]point{}}
 	var pairs [][2]int
 	for _, e := range sortedEdges(d) {
 		pairs = append(pairs, p.pair(e))
@@ -148,7 +152,8 @@ func (p *picture) curve(pair [2]int, roomFrom, roomTo float64) string {
 	from, to, level := p.ends(pair)
 	if level {
 		lift := arcLift(from, to)
-		return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", from.x, from.y-roomFrom, from.x, from.y-lift, to.x,
+		return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f",
+			from.x, from.y-roomFrom, from.x, from.y-lift, to.x,
 			to.y-lift, to.x, to.y-roomTo)
 	}
 	var s strings.Builder
@@ -210,7 +215,8 @@ func (p *picture) placeLabels(pairs [][2]int) {
 }
 
 func (p *picture) open(w *strings.Builder) {
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="causal graph">`+"\n",
+	fmt.Fprintf(w,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-label="causal graph">`+"\n",
 		p.layout.width, p.layout.height, p.layout.width, p.layout.height)
 }
 
@@ -219,7 +225,8 @@ func (p *picture) bands(w *strings.Builder) {
 		if b.tier == "" {
 			continue
 		}
-		fmt.Fprintf(w, `<rect class="band" x="4" y="%.1f" width="%.1f" height="%.1f" rx="8"/><text class="band-name" x="12" y="%.1f">%s</text>`+"\n",
+		fmt.Fprintf(w,
+			`<rect class="band" x="4" y="%.1f" width="%.1f" height="%.1f" rx="8"/><text class="band-name" x="12" y="%.1f">%s</text>`+"\n",
 			b.top-10, p.layout.width-8, b.bottom-b.top+20, b.top+18, b.tier)
 	}
 }
@@ -237,14 +244,16 @@ func (p *picture) edges(w *strings.Builder, class string, edges []causal.Edge) {
 		if first == causal.Arrow && last == causal.Arrow {
 			style += " hidden-cause"
 		}
-		fmt.Fprintf(w, `<g class="%s" data-edge="%d"><title>%s</title><path class="hit" d="%s"/><path class="line" d="%s" stroke-width="%.2f"/>`,
+		fmt.Fprintf(w,
+			`<g class="%s" data-edge="%d"><title>%s</title><path class="hit" d="%s"/><path class="line" d="%s" stroke-width="%.2f"/>`,
 			style, k, escape(title(e)), p.curve(pair, 0, 0), p.curve(pair, markRoom[first], markRoom[last]), width(e))
 		from, to, level := p.ends(pair)
 		drawMark(w, first, from, level)
 		drawMark(w, last, to, true)
 		if e.BootFreq != nil && *e.BootFreq < 1 {
 			at := p.label[pair]
-			fmt.Fprintf(w, `<text class="freq" x="%.1f" y="%.1f" text-anchor="middle">%.2f</text>`, at.x, at.y, *e.BootFreq)
+			fmt.Fprintf(w, `<text class="freq" x="%.1f" y="%.1f" text-anchor="middle">%.2f</text>`,
+				at.x, at.y, *e.BootFreq)
 		}
 		w.WriteString("</g>\n")
 	}
@@ -281,7 +290,8 @@ func (p *picture) nodes(w *strings.Builder) {
 		if !joined[i] {
 			class += " lonely"
 		}
-		fmt.Fprintf(w, `<g class="%s" data-node="%d"><rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6" fill="%s"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text></g>`+"\n",
+		fmt.Fprintf(w,
+			`<g class="%s" data-node="%d"><rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6" fill="%s"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text></g>`+"\n",
 			class, i, at.x-at.w/2, top(at.row), at.w, boxHeight, tierColours[n.Tier], at.x, top(at.row)+boxHeight/2+4,
 			escape(printable(n.ID)))
 	}
@@ -301,7 +311,8 @@ func title(e causal.Edge) string {
 func evidence(e causal.Edge) []string {
 	var out []string
 	if e.Strength != nil {
-		out = append(out, fmt.Sprintf("strength %.2f (0 none, 1 exact), the least that any of %d sets left", *e.Strength,
+		out = append(out, fmt.Sprintf("strength %.2f (0 none, 1 exact), the least that any of %d sets left",
+			*e.Strength,
 			e.Tests))
 	}
 	if e.P != nil {

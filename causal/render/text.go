@@ -63,13 +63,16 @@ func Table(out io.Writer, d *causal.Document) error {
 	if d.DAG != nil && len(d.DAG.Resolved) > 0 {
 		fmt.Fprintln(w, "\nassumed, to get a directed graph:")
 		for _, r := range d.DAG.Resolved {
-			fmt.Fprintf(w, "  %s %s %s  becomes %s: %s\n", printable(r.Source), r.From, printable(r.Target), r.To, r.Reason)
+			fmt.Fprintf(w, "  %s %s %s  becomes %s: %s\n",
+				printable(r.Source), r.From, printable(r.Target), r.To, r.Reason)
 		}
 	}
 	if lonely := unconnected(d); len(lonely) > 0 {
 		fmt.Fprintf(w, "\nwithout an edge: %s\n", strings.Join(lonely, ", "))
 	}
-	fmt.Fprintln(w, "\n-->  causes    o->  causes, or something hidden moves both    <->  something hidden moves both\no-o  not known. visible: no hidden cause can blur the effect. p: the largest of all sets tried, and the set.")
+	fmt.Fprintln(w,
+		"\n-->  causes    o->  causes, or something hidden moves both    <->  something hidden moves both\no-o  "+
+			"not known. visible: no hidden cause can blur the effect. p: the largest of all sets tried, and the set.")
 	return w.Flush()
 }
 
@@ -164,7 +167,8 @@ func Tetrad(out io.Writer, d *causal.Document) error {
 	names := d.Names()
 	for _, name := range names {
 		if strings.ContainsAny(name, "; \t\r\n,") {
-			return fmt.Errorf("the text of Tetrad cannot hold the name %q: it separates names by spaces, commas and semicolons", name)
+			return fmt.Errorf(
+				"the text of Tetrad cannot hold the name %q: it separates names by spaces, commas and semicolons", name)
 		}
 	}
 	w := bufio.NewWriter(out)
@@ -218,7 +222,8 @@ func ReadTetrad(in io.Reader) (*causal.Document, error) {
 				return nil, fmt.Errorf("line %d: %q is not an edge such as o->", line, f[2])
 			}
 			if pair := [2]int{min(a, b), max(a, b)}; a == b || joined[pair] {
-				return nil, fmt.Errorf("line %d: a second edge between %q and %q, or one of a node with itself", line, f[1], f[3])
+				return nil, fmt.Errorf("line %d: a second edge between %q and %q, or one of a node with itself",
+					line, f[1], f[3])
 			} else {
 				joined[pair] = true
 			}

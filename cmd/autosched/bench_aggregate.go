@@ -60,8 +60,11 @@ groups but every job up to a minute later: what ranks are worth.`,
 	o.replay.addTo(cmd)
 	addObjective(cmd, &o.objective)
 	fl := cmd.Flags()
-	fl.DurationVar(&o.horizon, "horizon", round.DefaultSettings().Horizon, "with --hours, arrivals for this long belong to a round")
-	fl.IntSliceVar(&o.study.Sizes, "sizes", []int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup}, "sizes of groups to compare, in GPUs, comma-separated")
+	fl.DurationVar(&o.horizon, "horizon", round.DefaultSettings().Horizon,
+		"with --hours, arrivals for this long belong to a round")
+	fl.IntSliceVar(&o.study.Sizes, "sizes",
+		[]int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup},
+		"sizes of groups to compare, in GPUs, comma-separated")
 	fl.IntVar(&o.study.Configs, "configs", 24, "configurations to rank")
 	fl.IntVar(&o.study.Hours, "hours", 0, "busy instants to look at (0: the whole window at once)")
 	fl.IntVar(&o.study.Repeats, "repeats", 2, "times each measurement is timed; the fastest counts")
@@ -72,7 +75,8 @@ groups but every job up to a minute later: what ranks are worth.`,
 func (o *benchAggregateOptions) check() error {
 	s := &o.study
 	if s.Configs < 2 || s.Hours < 0 || s.Repeats < 1 {
-		return usageError{fmt.Errorf("--configs %d, --hours %d, --repeats %d: want at least 2, 0 and 1", s.Configs, s.Hours, s.Repeats)}
+		return usageError{fmt.Errorf("--configs %d, --hours %d, --repeats %d: want at least 2, 0 and 1",
+			s.Configs, s.Hours, s.Repeats)}
 	}
 	for _, v := range s.Sizes {
 		if v < 2 {
@@ -105,7 +109,8 @@ func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*lab.
 }
 
 func printAggregate(w io.Writer, r *lab.AggregateStudy) error {
-	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n", r.Trace, r.Scheduler, r.Objective, r.Configs, plural(len(r.Instants), "instant"))
+	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n",
+		r.Trace, r.Scheduler, r.Objective, r.Configs, plural(len(r.Instants), "instant"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")
 	for _, x := range r.Rows {
@@ -113,7 +118,9 @@ func printAggregate(w io.Writer, r *lab.AggregateStudy) error {
 		if x.Size == 1 {
 			size = "later"
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f %%\t%.2f %%\t%.2f %%\t%+.1f %%\t%.2f\t\n", size, x.JobsIn, x.JobsOut, x.Tau, x.MinTau, x.TauApart, 100*x.Apart, 100*x.Lost, 100*x.MostLost, 100*x.Bias, x.Speedup)
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f %%\t%.2f %%\t%.2f %%\t%+.1f %%\t%.2f\t\n",
+			size, x.JobsIn, x.JobsOut, x.Tau, x.MinTau, x.TauApart, 100*x.Apart, 100*x.Lost, 100*x.MostLost, 100*x.Bias,
+			x.Speedup)
 	}
 	return t.Flush()
 }

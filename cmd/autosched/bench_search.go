@@ -67,7 +67,8 @@ Samplers:
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
 	fl.StringSliceVar(&o.objectives, "objectives", publishedObjectives, "functions, comma-separated, or all")
-	fl.StringSliceVar(&o.samplers, "samplers", []string{search.DefaultSampler, "random"}, "samplers, comma-separated, or all")
+	fl.StringSliceVar(&o.samplers, "samplers", []string{search.DefaultSampler, "random"},
+		"samplers, comma-separated, or all")
 	fl.IntVar(&o.budget, "budget", 40, "evaluations of a study")
 	fl.IntVar(&o.seeds, "seeds", 20, "studies per function and sampler")
 	fl.IntVar(&o.workers, "workers", 0, "studies at a time (0: one per processor); changes nothing but the time")
@@ -77,9 +78,11 @@ Samplers:
 
 func (o *benchSearchOptions) check() error {
 	if o.budget < 1 || o.seeds < 1 || o.workers < 0 {
-		return usageError{fmt.Errorf("--budget %d, --seeds %d, --workers %d: want at least 1, 1 and 0", o.budget, o.seeds, o.workers)}
+		return usageError{fmt.Errorf("--budget %d, --seeds %d, --workers %d: want at least 1, 1 and 0",
+			o.budget, o.seeds, o.workers)}
 	}
-	if err := cmp.Or(checkList(o.given, "objectives", o.objectives), checkList(o.given, "samplers", o.samplers)); err != nil {
+	if err := cmp.Or(checkList(o.given, "objectives", o.objectives),
+		checkList(o.given, "samplers", o.samplers)); err != nil {
 		return err
 	}
 	if slices.Equal(o.objectives, []string{"all"}) {
@@ -97,7 +100,8 @@ func (o *benchSearchOptions) check() error {
 	}
 	for _, s := range o.samplers {
 		if !slices.Contains(samplerNames(), s) {
-			return usageError{fmt.Errorf("--samplers: %q is not known; there are %s", s, strings.Join(samplerNames(), ", "))}
+			return usageError{fmt.Errorf("--samplers: %q is not known; there are %s",
+				s, strings.Join(samplerNames(), ", "))}
 		}
 	}
 	if o.workers == 0 {
@@ -165,7 +169,8 @@ func (r *searchBench) print(w io.Writer, names []string) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(t, "sampler\tmean\tstd error\tmedian\tseeds\t\t")
 		row := func(f *benchmark.Figures, note string) {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t\n", f.Sampler, figure(f.Mean), figure(f.StandardError()), figure(f.Median), f.Seeds, note)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t\n",
+				f.Sampler, figure(f.Mean), figure(f.StandardError()), figure(f.Median), f.Seeds, note)
 		}
 		for k := range r.Results {
 			if r.Results[k].Objective == name {

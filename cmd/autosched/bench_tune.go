@@ -67,10 +67,12 @@ learnt at the instants before, turn proposals down:
 	o.config.add(cmd)
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringSliceVar(&o.compare.Searches, "searches", searchNames(), "searches to compare, comma-separated; the first is the reference")
+	fl.StringSliceVar(&o.compare.Searches, "searches",
+		searchNames(), "searches to compare, comma-separated; the first is the reference")
 	fl.IntVar(&o.compare.Hours, "hours", 10, "instants to tune at")
 	fl.IntVar(&o.compare.Seeds, "seeds", 5, "searches per instant, each with its own futures")
-	fl.DurationVar(&o.compare.Time, "time", 0, "processor time of each search (0: only --budget counts); results then depend on the machine")
+	fl.DurationVar(&o.compare.Time, "time",
+		0, "processor time of each search (0: only --budget counts); results then depend on the machine")
 	return cmd
 }
 
@@ -84,11 +86,13 @@ func (o *benchTuneOptions) check() error {
 		return err
 	}
 	if c.Hours < 2 || c.Seeds < 1 || c.Time < 0 {
-		return usageError{fmt.Errorf("--hours %d, --seeds %d, --time %v: want at least 2, 1 and 0", c.Hours, c.Seeds, c.Time)}
+		return usageError{fmt.Errorf("--hours %d, --seeds %d, --time %v: want at least 2, 1 and 0",
+			c.Hours, c.Seeds, c.Time)}
 	}
 	for _, n := range c.Searches {
 		if lab.CheckSearch(n) != nil {
-			return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s", n, strings.Join(searchNames(), ", "), lab.Causal)}
+			return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s",
+				n, strings.Join(searchNames(), ", "), lab.Causal)}
 		}
 	}
 	var err error
@@ -133,15 +137,19 @@ func printComparison(w io.Writer, r *lab.Comparison) error {
 	if r.TimeS > 0 {
 		limit = fmt.Sprintf("%v of a processor", time.Duration(r.TimeS*float64(time.Second)))
 	}
-	fmt.Fprintf(w, "%s, %s, %s: %d instants x %d seeds, %s per search on %d futures\n\n", r.Trace, r.Scheduler, r.Objective, len(r.Hours), r.Seeds, limit, r.Futures)
+	fmt.Fprintf(w, "%s, %s, %s: %d instants x %d seeds, %s per search on %d futures\n\n",
+		r.Trace, r.Scheduler, r.Objective, len(r.Hours), r.Seeds, limit, r.Futures)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "search\ton futures\tin truth\tvs %s\tp\tvs in truth\tp\tevaluations\tto match\twithout model\tin s\ts\trejected\taudits right\t\n", r.Reference)
+	fmt.Fprintf(t,
+		"search\ton futures\tin truth\tvs %s\tp\tvs in truth\tp\tevaluations\tto match\twithout model\tin "+
+			"s\ts\trejected\taudits right\t\n", r.Reference)
 	for _, s := range r.Searches {
 		audits := ""
 		if s.Audits > 0 {
 			audits = fmt.Sprintf("%.0f %% of %d", 100*s.AuditsRight, s.Audits)
 		}
-		fmt.Fprintf(t, "%s\t%.4f\t%.4f\t%.4f\t%.3f\t%.4f\t%.3f\t%.1f\t%.1f\t%.1f\t%.3f\t%.3f\t%.1f\t%s\t\n", s.Search, s.OnFutures, s.OnTruth, s.AgainstReference, s.P, s.AgainstReferenceTruth, s.PTruth,
+		fmt.Fprintf(t, "%s\t%.4f\t%.4f\t%.4f\t%.3f\t%.4f\t%.3f\t%.1f\t%.1f\t%.1f\t%.3f\t%.3f\t%.1f\t%s\t\n",
+			s.Search, s.OnFutures, s.OnTruth, s.AgainstReference, s.P, s.AgainstReferenceTruth, s.PTruth,
 			s.Evaluations, s.EvaluationsToMatch, s.Plain.Evaluations, s.Plain.Seconds, s.Seconds, s.Rejected, audits)
 	}
 	return t.Flush()

@@ -52,7 +52,8 @@ func writeDocument(w io.Writer, d *causal.Document) error { return d.Write(w) }
 
 // writeGraph writes a graph to a file, or to standard output without one. What
 // cannot be written leaves no file behind.
-func writeGraph(cmd *cobra.Command, path string, d *causal.Document, write func(io.Writer, *causal.Document) error) error {
+func writeGraph(cmd *cobra.Command, path string, d *causal.Document,
+	write func(io.Writer, *causal.Document) error) error {
 	var b bytes.Buffer
 	if err := write(&b, d); err != nil {
 		return err

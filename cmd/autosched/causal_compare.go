@@ -106,7 +106,8 @@ func (l *learnt) printComparison(w io.Writer, x *comparison) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(t, "%s\tROW %d\tROW %d\tDIFFERENCE\n", strings.ToUpper(c.Objective), x.A, x.B)
 		fmt.Fprintf(t, "data\t%s\t%s\t%s\n", short(c.A), short(c.B), signed(c.A-c.B))
-		fmt.Fprintf(t, "predicted\t%s\t%s\t%s\n", short(c.PredictedA), short(c.PredictedB), signed(c.PredictedA-c.PredictedB))
+		fmt.Fprintf(t, "predicted\t%s\t%s\t%s\n",
+			short(c.PredictedA), short(c.PredictedB), signed(c.PredictedA-c.PredictedB))
 		if err := t.Flush(); err != nil {
 			return err
 		}
@@ -125,7 +126,8 @@ func (l *learnt) printComparison(w io.Writer, x *comparison) error {
 			if ways == nil {
 				ways = []string{"no way in the graph"}
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Column, l.Text(s.Column, s.A), l.Text(s.Column, s.B), signed(s.Contribution), strings.Join(ways, ", "))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Column, l.Text(s.Column, s.A), l.Text(s.Column, s.B),
+				signed(s.Contribution), strings.Join(ways, ", "))
 		}
 		fmt.Fprintf(t, "unexplained\t\t\t%s\t\n", signed(c.Unexplained))
 		if err := t.Flush(); err != nil {

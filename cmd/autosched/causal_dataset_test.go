@@ -11,7 +11,8 @@ import (
 func TestCausalFromTrace(t *testing.T) {
 	dir := t.TempDir()
 	data, tiers := filepath.Join(dir, "runs.csv.zst"), filepath.Join(dir, "tiers.json.gz")
-	trace := []string{"--trace", "sample", "--nodes", "10", "--to", "2017-10-10T12:00:00Z", "--segment", "6h", "--stride", "3h", "--configs", "10", "--json"}
+	trace := []string{"--trace", "sample", "--nodes", "10", "--to", "2017-10-10T12:00:00Z", "--segment", "6h",
+		"--stride", "3h", "--configs", "10", "--json"}
 	code, out, errs := command(append([]string{"causal", "dataset", "--out", data, "--tiers", tiers}, trace...)...)
 	if code != 0 {
 		t.Fatal(errs)
@@ -23,7 +24,8 @@ func TestCausalFromTrace(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Rows < 40 || len(made.Columns) < 15 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if code, out, errs := command("causal", "learn", "--data", data, "--tiers", tiers, "--json"); code != 0 || !strings.Contains(out, "queue_change") {
+	if code, out, errs := command("causal", "learn", "--data", data, "--tiers", tiers, "--json"); code != 0 ||
+		!strings.Contains(out, "queue_change") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	code, out, errs = command(append([]string{"causal", "foresee", "--boosted=false"}, trace...)...)
@@ -35,7 +37,8 @@ func TestCausalFromTrace(t *testing.T) {
 		Mean  float64 `json:"error_mean"`
 		Rows  int     `json:"test_rows"`
 	}
-	if err := json.Unmarshal([]byte(out), &judged); err != nil || judged.Rows == 0 || !(judged.Error > 0) || judged.Error >= judged.Mean {
+	if err := json.Unmarshal([]byte(out), &judged); err != nil || judged.Rows == 0 || !(judged.Error > 0) ||
+		judged.Error >= judged.Mean {
 		t.Errorf("%v: %s", err, out)
 	}
 	// The table written has all that judging takes.
@@ -47,10 +50,12 @@ func TestCausalFromTrace(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	if err := json.Unmarshal([]byte(out), &again); err != nil || again.Error != judged.Error || again.Rows != judged.Rows {
+	if err := json.Unmarshal([]byte(out), &again); err != nil || again.Error != judged.Error ||
+		again.Rows != judged.Rows {
 		t.Errorf("%v: %+v from the file, %+v before", err, again, judged)
 	}
-	for _, bad := range [][]string{{"foresee", "--data", data}, {"dataset", "--trace", "sample"}, {"foresee", "--trace", "sample", "--train", "1"}, {"foresee", "--trace", "sample", "--configs", "0"}} {
+	for _, bad := range [][]string{{"foresee", "--data", data}, {"dataset", "--trace", "sample"},
+		{"foresee", "--trace", "sample", "--train", "1"}, {"foresee", "--trace", "sample", "--configs", "0"}} {
 		if code, _, _ := command(append([]string{"causal"}, bad...)...); code != 2 {
 			t.Errorf("%v: exit code %d, want 2", bad, code)
 		}

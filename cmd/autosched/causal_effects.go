@@ -62,7 +62,9 @@ differs, at most, from the sum of theirs.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.model.json, x, func(w io.Writer) error { return l.printEffects(w, x.Objectives) })
+			return show(cmd.OutOrStdout(), o.model.json, x, func(w io.Writer) error {
+				return l.printEffects(w, x.Objectives)
+			})
 		},
 	}
 	o.model.add(cmd)
@@ -154,7 +156,8 @@ func (x *objectiveEffects) printParameters(w io.Writer) error {
 		case !e.Connected:
 			note = "no way in the graph"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.1f %%\t%s to %s\t%s\t%s\t%s\n", e.Parameter, short(e.ACE), e.Percent, short(e.Low), short(e.High), levelText(e.Levels[low]), levelText(e.Levels[high]), note)
+		fmt.Fprintf(t, "%s\t%s\t%.1f %%\t%s to %s\t%s\t%s\t%s\n", e.Parameter, short(e.ACE), e.Percent, short(e.Low),
+			short(e.High), levelText(e.Levels[low]), levelText(e.Levels[high]), note)
 	}
 	if err := t.Flush(); err != nil {
 		return err

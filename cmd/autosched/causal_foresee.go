@@ -52,7 +52,9 @@ are therefore shown apart. All measurements are simulated.`,
 			if name == "" {
 				name = o.replay.scheduler
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return printForesight(w, name, r) })
+			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error {
+				return printForesight(w, name, r)
+			})
 		},
 	}
 	o.add(cmd)

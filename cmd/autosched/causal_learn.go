@@ -97,24 +97,37 @@ func (o *learnGraphOptions) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&o.data, "data", "", "CSV of measured configurations, - for standard input (required)")
 	fl.StringVar(&o.tiers, "tiers", "", "JSON of what is known of the columns")
-	fl.StringVar(&o.mode, "mode", "", "how much the tiers forbid: tiers, strict3 or none (default: the file's, else tiers)")
-	fl.StringVar(&o.learn.Test, "test", causal.TestBFX2, "test of independence: "+strings.Join(causal.TestNames(), ", "))
-	fl.Float64Var(&o.learn.Alpha, "alpha", 0, "p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
-	fl.IntVar(&o.learn.MaxCond, "max-cond", 0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
+	fl.StringVar(&o.mode, "mode", "",
+		"how much the tiers forbid: tiers, strict3 or none (default: the file's, else tiers)")
+	fl.StringVar(&o.learn.Test, "test", causal.TestBFX2,
+		"test of independence: "+strings.Join(causal.TestNames(), ", "))
+	fl.Float64Var(&o.learn.Alpha, "alpha", 0,
+		"p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
+	fl.IntVar(&o.learn.MaxCond, "max-cond",
+		0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
 	fl.IntVar(&o.learn.PDSMax, "pds-max", 0, "largest set of the possible-d-sep stage (default 2 with bfx2, else 3)")
-	fl.BoolVar(&o.learn.NoPDS, "no-pds", false, "leave the possible-d-sep stage out: faster, an edge too many now and then")
-	fl.BoolVar(&o.learn.MaxP, "maxp", false, "let the largest p-value choose separating sets: nothing depends on the columns' order then, for some more tests")
+	fl.BoolVar(&o.learn.NoPDS, "no-pds", false,
+		"leave the possible-d-sep stage out: faster, an edge too many now and then")
+	fl.BoolVar(&o.learn.MaxP, "maxp", false,
+		"let the largest p-value choose separating sets: nothing depends on the columns' order then, for some "+
+			"more tests")
 	fl.BoolVar(&o.learn.Selection, "selection-bias", false, "allow for rows selected by an effect of the variables")
 	fl.IntVar(&o.learn.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
-	fl.IntVar(&o.learn.Bootstrap, "bootstrap", 0, "samples of the rows that tell how often an edge is found; 20 do (default: none)")
+	fl.IntVar(&o.learn.Bootstrap, "bootstrap", 0,
+		"samples of the rows that tell how often an edge is found; 20 do (default: none)")
 	fl.Float64Var(&o.keep, "keep", 0.5, "share of the bootstrap samples that an edge must be found in; 0 keeps all")
-	fl.StringVar(&o.group, "group", "", "column that says which rows belong together (one day's runs): the bootstrap draws them together, and the graph leaves it out")
+	fl.StringVar(&o.group, "group", "",
+		"column that says which rows belong together (one day's runs): the bootstrap draws them together, and "+
+			"the graph leaves it out")
 	fl.Uint64Var(&o.learn.Seed, "seed", 1, "seed of the bootstrap")
-	fl.DurationVar(&o.learn.Budget, "deadline", defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
+	fl.DurationVar(&o.learn.Budget, "deadline",
+		defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
 	fl.StringVarP(&o.out, "out", "o", "", "file to write the graph to, as JSON for 'causal show'")
 	fl.BoolVar(&o.json, "json", false, "print the graph as JSON instead of a table")
-	_ = cmd.RegisterFlagCompletionFunc("test", cobra.FixedCompletions(causal.TestNames(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"tiers", "strict3", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("test",
+		cobra.FixedCompletions(causal.TestNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("mode",
+		cobra.FixedCompletions([]string{"tiers", "strict3", "none"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (o *learnGraphOptions) check() error {
@@ -164,7 +177,8 @@ func (o *learnGraphOptions) run(cmd *cobra.Command) (*causal.Document, error) {
 	if o.group != "" {
 		k := table.Index(o.group)
 		if k < 0 {
-			return nil, usageError{fmt.Errorf("--group: the data have no column %q; they have %s", o.group, strings.Join(table.Names(), ", "))}
+			return nil, usageError{fmt.Errorf("--group: the data have no column %q; they have %s",
+				o.group, strings.Join(table.Names(), ", "))}
 		}
 		o.learn.Groups = groupsOf(table.Column(k))
 		if !slices.Contains(spec.Ignore, o.group) {

@@ -37,8 +37,12 @@ func (f *modelFlags) addModel(cmd *cobra.Command) {
 	fl.StringVar(&f.tiers, "tiers", "", "JSON of what is known of the columns (required without --graph)")
 	fl.StringVar(&f.graph, "graph", "", "graph that 'causal learn' wrote (default: learn one from the data)")
 	fl.StringVar(&f.objective, "objective", "", "objective to look at (default: all)")
-	fl.StringVar(&f.group, "group", "", "column that says which rows belong together (one day's runs): errors and intervals are those for a new group then")
-	fl.BoolVar(&f.log, "log", false, "fit the logarithms of positive objectives, where relative errors count; otherwise done only for those that span more than a factor of 20")
+	fl.StringVar(&f.group, "group", "",
+		"column that says which rows belong together (one day's runs): errors and intervals are those for a new "+
+			"group then")
+	fl.BoolVar(&f.log, "log", false,
+		"fit the logarithms of positive objectives, where relative errors count; otherwise done only for those "+
+			"that span more than a factor of 20")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of the bootstrap")
 }
 
@@ -67,7 +71,10 @@ func (f *modelFlags) learn(cmd *cobra.Command) (*learnt, error) {
 	case f.data == "":
 		return nil, usageError{errors.New("--data is missing: name a CSV file of runs")}
 	case f.tiers == "" && f.graph == "":
-		return nil, usageError{errors.New("--tiers is missing: name the JSON file that says which columns are config, context, metric and objective; or --graph, a graph learned with them")}
+		return nil,
+			usageError{errors.New(
+				"--tiers is missing: name the JSON file that says which columns are config, context, metric and " +
+					"objective; or --graph, a graph learned with them")}
 	}
 	spec := &causal.Spec{}
 	var err error
@@ -96,7 +103,8 @@ func (f *modelFlags) learn(cmd *cobra.Command) (*learnt, error) {
 	if f.group != "" {
 		k := out.table.Index(f.group)
 		if k < 0 {
-			return nil, usageError{fmt.Errorf("--group: the data have no column %q; they have %s", f.group, strings.Join(out.table.Names(), ", "))}
+			return nil, usageError{fmt.Errorf("--group: the data have no column %q; they have %s",
+				f.group, strings.Join(out.table.Names(), ", "))}
 		}
 		o.Groups = groupsOf(out.table.Column(k))
 		learn.Groups = o.Groups
@@ -130,7 +138,8 @@ func (f *modelFlags) learn(cmd *cobra.Command) (*learnt, error) {
 	out.objectives = out.Objectives()
 	if f.objective != "" {
 		if !slices.Contains(out.objectives, f.objective) {
-			return nil, usageError{fmt.Errorf("--objective: %q is not an objective of the data; there are %s", f.objective, strings.Join(out.objectives, ", "))}
+			return nil, usageError{fmt.Errorf("--objective: %q is not an objective of the data; there are %s",
+				f.objective, strings.Join(out.objectives, ", "))}
 		}
 		out.objectives = []string{f.objective}
 	}
@@ -161,7 +170,8 @@ func (l *learnt) values(flag string, settings []string) ([]model.Setting, error)
 // row reads the number of a row of the data, from 1.
 func (l *learnt) row(flag string, n int) (model.Point, error) {
 	if n < 1 || n > l.table.Rows() {
-		return nil, usageError{fmt.Errorf("--%s: %s has rows 1 to %d (the header is none), not %d", flag, l.data, l.table.Rows(), n)}
+		return nil, usageError{fmt.Errorf("--%s: %s has rows 1 to %d (the header is none), not %d",
+			flag, l.data, l.table.Rows(), n)}
 	}
 	return model.Row(l.table, n-1), nil
 }
@@ -183,7 +193,9 @@ func (l *learnt) head(numbers string) modelJSON {
 
 // judged are the errors of the objectives looked at.
 func (l *learnt) judged() []model.Errors {
-	return slices.DeleteFunc(l.Errors(), func(e model.Errors) bool { return !slices.Contains(l.objectives, e.Objective) })
+	return slices.DeleteFunc(l.Errors(), func(e model.Errors) bool {
+		return !slices.Contains(l.objectives, e.Objective)
+	})
 }
 
 // notMuchBetter is the share of the mean's error above which a model is not
@@ -192,18 +204,24 @@ const notMuchBetter = .9
 
 // print says what the model is and how far it is off.
 func (l *learnt) print(w io.Writer, numbers string) error {
-	fmt.Fprintf(w, "Model learnt from %d rows of %s, along a graph of %d edges. %s\n\n", l.table.Rows(), l.data, len(l.document.Edges), numbers)
+	fmt.Fprintf(w, "Model learnt from %d rows of %s, along a graph of %d edges. %s\n\n",
+		l.table.Rows(), l.data, len(l.document.Edges), numbers)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ERROR ON ROWS LEFT OUT\tMODEL\tDIRECT ONLY\tGRAPH ONLY\tTHE MEAN\tRANK CORRELATION\tDIRECT HEAD\tSHARE OF THE GRAPH")
+	fmt.Fprintln(t,
+		"ERROR ON ROWS LEFT OUT\tMODEL\tDIRECT ONLY\tGRAPH ONLY\tTHE MEAN\tRANK CORRELATION\tDIRECT HEAD\tSHARE "+
+			"OF THE GRAPH")
 	for _, e := range l.judged() {
-		fmt.Fprintf(t, "%s\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.2f\t%s\t%.0f %%\n", e.Objective, 100*e.Blend, 100*e.Direct, 100*e.Structural, 100*e.Mean, e.Rank, e.Family, 100*e.Weight)
+		fmt.Fprintf(t, "%s\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.2f\t%s\t%.0f %%\n",
+			e.Objective, 100*e.Blend, 100*e.Direct, 100*e.Structural, 100*e.Mean, e.Rank, e.Family, 100*e.Weight)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, e := range l.judged() {
 		if e.Blend > notMuchBetter*e.Mean {
-			fmt.Fprintf(w, "warning: the model of %s is hardly better than the mean: take nothing below for more than a hint\n", e.Objective)
+			fmt.Fprintf(w,
+				"warning: the model of %s is hardly better than the mean: take nothing below for more than a hint\n",
+				e.Objective)
 		}
 	}
 	_, err := fmt.Fprintln(w)

@@ -20,7 +20,8 @@ func TestCausalModelAnswers(t *testing.T) {
 	data, tiers := writeRuns(t, t.TempDir())
 	ask := func(into any, args ...string) {
 		t.Helper()
-		code, out, errs := command(append([]string{"causal", args[0], "--data", data, "--tiers", tiers, "--json"}, args[1:]...)...)
+		code, out, errs := command(append([]string{"causal", args[0], "--data", data, "--tiers", tiers, "--json"},
+			args[1:]...)...)
 		if code != 0 {
 			t.Fatal(errs)
 		}
@@ -50,7 +51,8 @@ func TestCausalModelAnswers(t *testing.T) {
 		}
 	}
 	ask(&effects, "effects")
-	if e := effects.Model.Errors[0]; effects.Model.Rows != 400 || effects.Model.Numbers != "predicted" || e.Blend > .5*e.Mean || e.Rank < .8 {
+	if e := effects.Model.Errors[0]; effects.Model.Rows != 400 || effects.Model.Numbers != "predicted" ||
+		e.Blend > .5*e.Mean || e.Rank < .8 {
 		t.Errorf("%+v", effects.Model)
 	}
 	o := effects.Objectives[0]
@@ -131,7 +133,8 @@ func TestCausalModelTables(t *testing.T) {
 	} {
 		args := strings.Fields(tt.args)
 		// The graph says what the columns are, so that no tiers are needed.
-		code, out, errs := command(append([]string{"causal", args[0], "--data", data, "--graph", graph}, args[1:]...)...)
+		code, out, errs := command(append([]string{"causal", args[0], "--data", data, "--graph", graph},
+			args[1:]...)...)
 		if code != 0 {
 			t.Fatal(errs)
 		}
@@ -164,12 +167,14 @@ func TestCausalModelErrors(t *testing.T) {
 		{"whatif --data DATA", 2, "--set is missing"},
 		{"whatif --data DATA --set queues", 2, `"queues" is not column=value`},
 		{"whatif --data DATA --set lanes=2", 2, `no column "lanes"; there are queues, verbose, delay, jct`},
-		{"whatif --data DATA --set verbose=maybe", 2, `verbose: "maybe" is none of the categories in the data: no, yes`},
+		{"whatif --data DATA --set verbose=maybe",
+			2, `verbose: "maybe" is none of the categories in the data: no, yes`},
 		{"whatif --data DATA --set queues=many", 2, `queues: "many" is not a finite number`},
 		{"whatif --data DATA --set queues=NaN", 2, "not a finite number"},
 		{"whatif --data DATA --set queues=2 --set queues=3", 2, "queues is given twice"},
 		{"whatif --data DATA --set jct=2", 2, "jct is the objective"},
-		{"whatif --data DATA --set queues=2 --base delay=3", 2, "delay is predicted, not given; there are queues, verbose"},
+		{"whatif --data DATA --set queues=2 --base delay=3",
+			2, "delay is predicted, not given; there are queues, verbose"},
 		{"whatif --data DATA --set queues=2 --at 401", 2, "rows 1 to 400"},
 		{"compare --data DATA --a 1", 2, "--a and --b"},
 		{"compare --data DATA --a 1 --b 1", 2, "both row 1"},

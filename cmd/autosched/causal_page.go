@@ -22,7 +22,10 @@ var (
 	panelScript string
 )
 
-var panelTemplate = template.Must(template.New("panel").Funcs(template.FuncMap{"percent": func(v float64) float64 { return 100 * v }}).Parse(`<p>Move what is set: everything after is predicted, nothing was measured. Before is {{.At}}. Hold a metric to see what follows from it alone.</p>
+var panelTemplate = template.Must(template.New("panel").Funcs(template.FuncMap{"percent": func(v float64) float64 {
+	return 100 * v
+}}).Parse(
+	`<p>Move what is set: everything after is predicted, nothing was measured. Before is {{.At}}. Hold a metric to see what follows from it alone.</p>
 <p>On rows left out the model is off by {{range $i, $e := .Errors}}{{if $i}}; {{end}}{{printf "%.1f" (percent $e.Blend)}} % for <code>{{$e.Objective}}</code> (always predicting the mean: {{printf "%.1f" (percent $e.Mean)}} %, rank correlation {{printf "%.2f" $e.Rank}}){{end}}.</p>
 <div style="display:flex;flex-wrap:wrap;gap:2rem"><div>
 <table class="inputs"><tr><th>set</th><th></th><th></th><th></th></tr></table><p><button>as before</button></p></div><div>
@@ -133,7 +136,8 @@ func (l *learnt) panel(base model.Point, where string) (*render.Panel, error) {
 		effects = append(effects, objectiveEffects{Objective: o, Effects: e})
 	}
 	var b bytes.Buffer
-	if err := panelTemplate.Execute(&b, map[string]any{"At": where, "Errors": l.judged(), "Effects": effects}); err != nil {
+	if err := panelTemplate.Execute(&b,
+		map[string]any{"At": where, "Errors": l.judged(), "Effects": effects}); err != nil {
 		return nil, err
 	}
 	return &render.Panel{

@@ -20,14 +20,16 @@ func TestCausalPage(t *testing.T) {
 	dir := t.TempDir()
 	data, tiers := writeRuns(t, dir)
 	out := filepath.Join(dir, "page.html")
-	if code, text, errs := command("causal", "page", "--data", data, "--tiers", tiers, "--at", "3", "--title", "A <model>", "--out", out); code != 0 || text != "" {
+	if code, text, errs := command("causal", "page", "--data", data, "--tiers", tiers, "--at", "3", "--title",
+		"A <model>", "--out", out); code != 0 || text != "" {
 		t.Fatalf("exit %d: %s%s", code, text, errs)
 	}
 	page, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"A &lt;model&gt;", "row 3 of the data", "const evaluator", `"parents":[`, "z(queues)", "always predicting the mean", "inert"} {
+	for _, want := range []string{"A &lt;model&gt;", "row 3 of the data", "const evaluator", `"parents":[`, "z(queues)",
+		"always predicting the mean", "inert"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has no %q", want)
 		}
@@ -54,7 +56,8 @@ func TestCausalPage(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &made); err != nil {
 		t.Fatal(err)
 	}
-	if p := made.Panel; made.Model.Numbers != "predicted" || !strings.HasPrefix(made.At, "row 3") || len(made.Graph.Edges) != 2 || len(p.Formula.Nodes) != 2 || len(p.Base) != 4 || len(p.Effects) != 1 {
+	if p := made.Panel; made.Model.Numbers != "predicted" || !strings.HasPrefix(made.At, "row 3") ||
+		len(made.Graph.Edges) != 2 || len(p.Formula.Nodes) != 2 || len(p.Base) != 4 || len(p.Effects) != 1 {
 		t.Errorf("%+v", made)
 	}
 	if code, _, errs := command("causal", "page", "--data", data, "--tiers", tiers, "--boosted"); code != 2 {

@@ -24,7 +24,8 @@ func writeRuns(t *testing.T, dir string) (data, tiers string) {
 		delay[i] = queues[i] + r.NormFloat64()
 		jct[i] = 100 + 10*delay[i] + 5*r.NormFloat64()
 	}
-	table, err := causal.NewTable(causal.Column{Name: "queues", Kind: causal.Integer, Values: queues}, causal.NewCategorical("verbose", verbose),
+	table, err := causal.NewTable(causal.Column{Name: "queues", Kind: causal.Integer, Values: queues},
+		causal.NewCategorical("verbose", verbose),
 		causal.Column{Name: "delay", Values: delay}, causal.Column{Name: "jct", Values: jct})
 	if err != nil {
 		t.Fatal(err)
@@ -48,29 +49,35 @@ func TestCausal(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	for _, want := range []string{"4 variables, 2 edges from 400 rows", "5 bootstrap samples", "queues  -->  delay", "delay   -->  jct", "without an edge: verbose"} {
+	for _, want := range []string{"4 variables, 2 edges from 400 rows", "5 bootstrap samples", "queues  -->  delay",
+		"delay   -->  jct", "without an edge: verbose"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("learn printed no %q:\n%s", want, out)
 		}
 	}
-	code, out, errs = command("causal", "learn", "--data", data, "--group", "verbose", "--bootstrap", "3", "--keep", "0")
+	code, out, errs = command("causal", "learn", "--data", data, "--group", "verbose", "--bootstrap", "3", "--keep",
+		"0")
 	if code != 0 || strings.Contains(out, "verbose") || !strings.Contains(out, "3 bootstrap samples") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	var d causal.Document
-	code, out, errs = command("causal", "learn", "--data", data, "--tiers", tiers, "--test", "fisherz", "--alpha", "0.05", "--json")
+	code, out, errs = command("causal", "learn", "--data", data, "--tiers", tiers, "--test", "fisherz", "--alpha",
+		"0.05", "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.Schema != causal.Schema || d.Learning.Test != "fisherz" || d.Learning.Alpha != 0.05 || !d.Learning.Complete || !strings.HasPrefix(d.Learning.DataHash, "sha256:") {
+	if d.Schema != causal.Schema || d.Learning.Test != "fisherz" || d.Learning.Alpha != 0.05 || !d.Learning.Complete ||
+		!strings.HasPrefix(d.Learning.DataHash, "sha256:") {
 		t.Errorf("learning %+v", d.Learning)
 	}
 	for format, want := range map[string]string{
-		"table": "queues  -->  delay", "json": `"mark_target": "arrow"`, "dot": `"queues" -> "delay"`, "graphml": "<graphml", "mermaid": "queues --> delay",
-		"tetrad": "1. queues --> delay", "csv": "queues,-->,delay,tail,arrow", "matrix": "delay,3,0,0,2", "svg": "<svg", "html": "<!DOCTYPE html>",
+		"table": "queues  -->  delay", "json": `"mark_target": "arrow"`, "dot": `"queues" -> "delay"`,
+		"graphml": "<graphml", "mermaid": "queues --> delay",
+		"tetrad": "1. queues --> delay", "csv": "queues,-->,delay,tail,arrow", "matrix": "delay,3,0,0,2", "svg": "<svg",
+		"html": "<!DOCTYPE html>",
 	} {
 		code, out, errs := command("causal", "show", graph, "--format", format)
 		if code != 0 || !strings.Contains(out, want) {
@@ -78,7 +85,8 @@ func TestCausal(t *testing.T) {
 		}
 	}
 	page := filepath.Join(dir, "graph.html")
-	if code, out, errs := command("causal", "show", graph, "--format", "html", "--view", "dag", "--out", page); code != 0 || out != "" {
+	if code, out, errs := command("causal", "show", graph, "--format", "html", "--view", "dag", "--out",
+		page); code != 0 || out != "" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "</html>") {

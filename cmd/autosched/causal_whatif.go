@@ -109,7 +109,8 @@ func (o *whatIfOptions) run(cmd *cobra.Command) (*learnt, *whatIf, error) {
 	inputs := l.Inputs()
 	for _, b := range bases {
 		if !slices.Contains(inputs, b.Column) {
-			return nil, nil, usageError{fmt.Errorf("--base: %s is predicted, not given; there are %s", b.Column, strings.Join(inputs, ", "))}
+			return nil, nil, usageError{fmt.Errorf("--base: %s is predicted, not given; there are %s",
+				b.Column, strings.Join(inputs, ", "))}
 		}
 		point[l.table.Index(b.Column)] = b.Value
 	}
@@ -162,7 +163,10 @@ func (l *learnt) beyond(settings []model.Setting) []string {
 	var out []string
 	for _, s := range settings {
 		if low, high := l.Range(s.Column); s.Value < low || s.Value > high {
-			out = append(out, fmt.Sprintf("%s: %s is outside of the data, which have %s to %s: little beyond that is taken for the end of the range", s.Column, short(s.Value), short(low), short(high)))
+			out = append(out,
+				fmt.Sprintf(
+					"%s: %s is outside of the data, which have %s to %s: little beyond that is taken for the end "+
+						"of the range", s.Column, short(s.Value), short(low), short(high)))
 		}
 	}
 	return out
@@ -208,7 +212,8 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 		if a.Head == "structural" {
 			head = "the graph"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s (%+.1f %%)\t%s to %s\t%s\t%s\n", a.Objective, short(a.Before), short(a.After), signed(a.After-a.Before), 100*(a.After/a.Before-1), short(a.Low), short(a.High), identified, head)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s (%+.1f %%)\t%s to %s\t%s\t%s\n", a.Objective, short(a.Before), short(a.After),
+			signed(a.After-a.Before), 100*(a.After/a.Before-1), short(a.Low), short(a.High), identified, head)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -127,7 +127,8 @@ func documents(t *testing.T) []string {
 			return err
 		case d.IsDir() && slices.Contains([]string{".git", "out", "bin", "testdata"}, d.Name()):
 			return fs.SkipDir
-		case !d.IsDir() && slices.Contains([]string{".md", ".sh"}, filepath.Ext(p)) && d.Name() != "CHANGELOG.md" && d.Name() != "generate.sh":
+		case !d.IsDir() && slices.Contains([]string{".md", ".sh"}, filepath.Ext(p)) && d.Name() != "CHANGELOG.md" &&
+			d.Name() != "generate.sh":
 			out = append(out, p)
 		}
 		return nil
@@ -158,7 +159,8 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile("(?:^|[\\s`(\\[/|'])--([a-z][a-z0-9-]*)").FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile("(?:^|[\\s`(\\[/|'])--([a-z][a-z0-9-]*)").FindAllStringSubmatch(
+			string(text), -1) {
 			if !flags[m[1]] {
 				t.Errorf("%s names --%s, which no command has", doc, m[1])
 			}
@@ -173,18 +175,23 @@ func TestExamplesRun(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	t.Chdir(t.TempDir())
-	if code, _, errs := command("causal", "dataset", "--trace", "sample", "--nodes", "12", "--from", "2017-10-10", "--out", "runs.csv", "--tiers", "tiers.json"); code != 0 {
+	if code, _, errs := command("causal", "dataset", "--trace", "sample", "--nodes", "12", "--from", "2017-10-10",
+		"--out", "runs.csv", "--tiers", "tiers.json"); code != 0 {
 		t.Fatal(errs)
 	}
-	if code, _, errs := command("causal", "learn", "--data", "runs.csv", "--tiers", "tiers.json", "--group", "segment", "--out", "graph.json"); code != 0 {
+	if code, _, errs := command("causal", "learn", "--data", "runs.csv", "--tiers", "tiers.json", "--group", "segment",
+		"--out", "graph.json"); code != 0 {
 		t.Fatal(errs)
 	}
 	// Those measure for longer than a test should.
 	long := []string{"autosched bench", "autosched causal foresee", "autosched evaluate", "autosched forecast"}
-	missing := regexp.MustCompile(`runs\.csv\.gz|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|events data|--server|trace (stats|import) - |serve|emulate|register|scheduler (get|list|validate|update|pause|resume) |config |scenario|trials\.jsonl`)
+	missing := regexp.MustCompile(
+		`runs\.csv\.gz|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|events data|--server|trace (stats|import) - |serve|emulate|register|scheduler (get|list|validate|update|pause|resume) |config |scenario|trials\.jsonl`)
 	ran := 0
 	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
-		if slices.ContainsFunc(long, func(p string) bool { return strings.HasPrefix(cmd.CommandPath(), p) }) || strings.Contains(cmd.CommandPath(), "completion") {
+		if slices.ContainsFunc(long, func(p string) bool {
+			return strings.HasPrefix(cmd.CommandPath(), p)
+		}) || strings.Contains(cmd.CommandPath(), "completion") {
 			return
 		}
 		for _, args := range commandLines(cmd.Example) {
@@ -214,7 +221,9 @@ func TestEveryResultIsThereForPrograms(t *testing.T) {
 	// They print nothing to work with, or a page.
 	without := []string{"autosched serve", "autosched causal page", "autosched help", "autosched completion"}
 	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
-		if cmd.HasSubCommands() || slices.ContainsFunc(without, func(p string) bool { return strings.HasPrefix(cmd.CommandPath(), p) }) {
+		if cmd.HasSubCommands() || slices.ContainsFunc(without, func(p string) bool {
+			return strings.HasPrefix(cmd.CommandPath(), p)
+		}) {
 			return
 		}
 		if cmd.Flag("json") == nil {
@@ -246,14 +255,17 @@ func TestCompletion(t *testing.T) {
 		{"help tr", "trace"},
 	} {
 		code, out, errs := command(append([]string{"__complete"}, strings.Fields(c.args)...)...)
-		if code != 0 || !slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool { return l == c.want || strings.HasPrefix(l, c.want+"\t") }) {
+		if code != 0 || !slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool {
+			return l == c.want || strings.HasPrefix(l, c.want+"\t")
+		}) {
 			t.Errorf("%s: exit %d, %q %s; want %q", c.args, code, out, errs, c.want)
 		}
 	}
 }
 
 func TestNoSuchCommand(t *testing.T) {
-	for _, args := range []string{"tarce", "bench foo", "trace foo", "completion foo", "help foo", "help trace foo", "scheduler regster", "completion bash extra"} {
+	for _, args := range []string{"tarce", "bench foo", "trace foo", "completion foo", "help foo", "help trace foo",
+		"scheduler regster", "completion bash extra"} {
 		code, out, errs := command(strings.Fields(args)...)
 		if code != 2 || out != "" || errs == "" {
 			t.Errorf("autosched %s: exit %d, %q, %q", args, code, out, errs)
@@ -282,7 +294,8 @@ func TestFlagGroups(t *testing.T) {
 				t.Errorf("%s: --%s is not in its help", cmd.CommandPath(), f.Name)
 			}
 		})
-		if _, out, _ := command(append(strings.Fields(cmd.CommandPath())[1:], "--help")...); !strings.Contains(out, text) {
+		if _, out, _ := command(append(strings.Fields(cmd.CommandPath())[1:], "--help")...); !strings.Contains(out,
+			text) {
 			t.Errorf("%s --help does not list flags by group:\n%s", cmd.CommandPath(), out)
 		}
 	})

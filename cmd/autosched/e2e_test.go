@@ -72,7 +72,8 @@ func TestEndToEnd(t *testing.T) {
 	}
 
 	// A day of the sample, a few hours a second, rounds every two hours.
-	emulate := process(t, "emulate", "--server", server, "--id", "e2e", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14",
+	emulate := process(t, "emulate", "--server", server, "--id", "e2e", "--trace", "sample", "--to",
+		"2017-10-10T00:00:00Z", "--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "2h", "--budget", "12", "--json")
 	var out, errs bytes.Buffer
 	emulate.Stdout, emulate.Stderr = &out, &errs
@@ -139,7 +140,8 @@ func command(args ...string) (code int, stdout, stderr string) {
 
 func TestSimulateJSON(t *testing.T) {
 	jobs := filepath.Join(t.TempDir(), "jobs.csv")
-	code, out, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--gpus-per-node", "8", "--scheduler", "tiresias",
+	code, out, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--gpus-per-node", "8", "--scheduler",
+		"tiresias",
 		"--set", "queues=4", "--set", "queue_thresholds=3600,36000,360000", "--jobs-out", jobs, "--json")
 	if code != 0 {
 		t.Fatal(errs)
@@ -148,7 +150,8 @@ func TestSimulateJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"jobs", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s", "makespan_s", "preemptions", "utilization", "ftf_le_1", "events", "wall_s"} {
+	for _, key := range []string{"jobs", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
+		"makespan_s", "preemptions", "utilization", "ftf_le_1", "events", "wall_s"} {
 		if _, ok := got[key].(float64); !ok {
 			t.Errorf("%s: %v is not a number", key, got[key])
 		}
@@ -167,8 +170,10 @@ func TestSimulateJSON(t *testing.T) {
 
 func TestEvaluateJSON(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "report")
-	code, out, errs := command("evaluate", "--trace", "sample", "--from", "2017-10-10T00:00:00Z", "--to", "2017-10-10T06:00:00Z", "--nodes", "20",
-		"--gpus-per-node", "8", "--scheduler", "tiresias", "--methods", "preset,autosched", "--budget", "8", "--seed", "3", "--out", dir, "--json")
+	code, out, errs := command("evaluate", "--trace", "sample", "--from", "2017-10-10T00:00:00Z", "--to",
+		"2017-10-10T06:00:00Z", "--nodes", "20",
+		"--gpus-per-node", "8", "--scheduler", "tiresias", "--methods", "preset,autosched", "--budget", "8", "--seed",
+		"3", "--out", dir, "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -182,7 +187,8 @@ func TestEvaluateJSON(t *testing.T) {
 		t.Fatalf("methods: %v", got.Methods)
 	}
 	for _, m := range got.Methods {
-		for _, key := range []string{"avg_jct_s", "p95_jct_s", "ratio_to_default", "rounds", "changes", "evaluations", "tuning_s_per_round"} {
+		for _, key := range []string{"avg_jct_s", "p95_jct_s", "ratio_to_default", "rounds", "changes", "evaluations",
+			"tuning_s_per_round"} {
 			if _, ok := m[key].(float64); !ok {
 				t.Errorf("%v: %s: %v is not a number", m["method"], key, m[key])
 			}
@@ -196,7 +202,8 @@ func TestEvaluateJSON(t *testing.T) {
 }
 
 func TestTuneJSON(t *testing.T) {
-	args := []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--gpus-per-node", "8", "--set", "queues=1", "--budget", "12", "--json"}
+	args := []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--gpus-per-node",
+		"8", "--set", "queues=1", "--budget", "12", "--json"}
 	code, out, errs := command(args...)
 	if code != 0 {
 		t.Fatal(errs)

@@ -36,7 +36,9 @@ func readScenario(arg string) (*scenario, error) {
 		return nil, fmt.Errorf("--scenario: %s: %w", path, err)
 	}
 	if len(file.Scenarios) == 0 {
-		return nil, fmt.Errorf(`--scenario: %s has no scenarios; want {"scenarios": [{"name": ..., "start": ..., "end": ..., "nodes": ..., "gpus_per_node": ...}]}`, path)
+		return nil,
+			fmt.Errorf(
+				`--scenario: %s has no scenarios; want {"scenarios": [{"name": ..., "start": ..., "end": ..., "nodes": ..., "gpus_per_node": ...}]}`, path)
 	}
 	var names []string
 	for i := range file.Scenarios {

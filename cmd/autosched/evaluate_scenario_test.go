@@ -19,7 +19,8 @@ func TestEvaluateScenario(t *testing.T) {
 	}
 	evaluate := func(args ...string) string {
 		t.Helper()
-		code, out, errs := command(append([]string{"evaluate", "--trace", "sample", "--methods", "default", "--json"}, args...)...)
+		code, out, errs := command(append([]string{"evaluate", "--trace", "sample", "--methods", "default", "--json"},
+			args...)...)
 		if code != 0 {
 			t.Fatal(errs)
 		}
@@ -34,7 +35,8 @@ func TestEvaluateScenario(t *testing.T) {
 	}
 	note := "note: scenario other is of the trace philly, and --trace is "
 	for arg, want := range map[string]bool{file + ":other": true, file + ":six-hours": false} {
-		if code, _, errs := command("evaluate", "--trace", "sample", "--methods", "default", "--scenario", arg); code != 0 || strings.Contains(errs, note) != want {
+		if code, _, errs := command("evaluate", "--trace", "sample", "--methods", "default", "--scenario",
+			arg); code != 0 || strings.Contains(errs, note) != want {
 			t.Errorf("%s: exit %d, %s", arg, code, errs)
 		}
 	}
@@ -44,10 +46,12 @@ func TestEvaluateScenario(t *testing.T) {
 	}
 	for arg, want := range map[string]string{
 		empty + ":x": `empty.json has no scenarios; want {"scenarios": [`,
-		file:         "FILE:NAME", file + ":": "FILE:NAME", file + ":nine": "other, six-hours, lame", file + ":lame": "lacks",
+		file:         "FILE:NAME", file + ":": "FILE:NAME", file + ":nine": "other, six-hours, lame",
+		file + ":lame": "lacks",
 		filepath.Join(t.TempDir(), "none.json") + ":x": "no such file",
 	} {
-		if code, _, errs := command("evaluate", "--trace", "sample", "--scenario", arg); code == 0 || !strings.Contains(errs, want) {
+		if code, _, errs := command("evaluate", "--trace", "sample", "--scenario", arg); code == 0 ||
+			!strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s; want %q", arg, code, errs, want)
 		}
 	}

@@ -52,8 +52,9 @@ func (o *forecastEvalOptions) open(ctx context.Context, notes io.Writer) (*forec
 		// After the last day of the trace arrivals are unknown, not absent.
 		const day = 24 * time.Hour
 		if end := last - (last%day+day)%day + day; o.rolling.To > end {
-			return nil, fmt.Errorf("forecast eval: --to (%s) is after the trace's last day: its last job was submitted "+
-				"at %s", o.to, w.Clock(last).Format(time.RFC3339))
+			return nil,
+				fmt.Errorf("forecast eval: --to (%s) is after the trace's last day: its last job was submitted "+
+					"at %s", o.to, w.Clock(last).Format(time.RFC3339))
 		}
 		if o.since != "" {
 			first = since

@@ -42,12 +42,14 @@ func TestForecastEval(t *testing.T) {
 		t.Error("the same command, other figures")
 	}
 	all := run("--methods", "all", "--futures", "10", "--count", "batches")
-	for _, want := range []string{"batches from 2017-10-10", "last-hour", "paper", "knn", "ridge", "boosted", "ensemble", "cover 80"} {
+	for _, want := range []string{"batches from 2017-10-10", "last-hour", "paper", "knn", "ridge", "boosted",
+		"ensemble", "cover 80"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}
 	}
-	if fig := run("--compare", "fig8", "--futures", "1"); !strings.Contains(fig, "paper:relative,original") || !strings.Contains(fig, "seen the future") {
+	if fig := run("--compare", "fig8", "--futures", "1"); !strings.Contains(fig, "paper:relative,original") ||
+		!strings.Contains(fig, "seen the future") {
 		t.Error(fig)
 	}
 	var table struct {
@@ -56,7 +58,8 @@ func TestForecastEval(t *testing.T) {
 			WAPE   float64 `json:"wape"`
 		} `json:"results"`
 	}
-	if err := json.Unmarshal([]byte(run("--compare", "table5", "--futures", "1", "--json")), &table); err != nil || len(table.Results) != 10 || table.Results[0].WAPE == 0 {
+	if err := json.Unmarshal([]byte(run("--compare", "table5", "--futures", "1", "--json")), &table); err != nil ||
+		len(table.Results) != 10 || table.Results[0].WAPE == 0 {
 		t.Errorf("table 5: %v, %+v", err, table)
 	}
 }
@@ -77,7 +80,8 @@ func counted(t *testing.T) string {
 }
 
 func TestForecastEvalOfCounts(t *testing.T) {
-	code, out, errs := command("forecast", "eval", "--trace", counted(t), "--from", "2020-01-03", "--to", "2020-01-04", "--methods", "last-hour", "--history-from", "2020-01-02")
+	code, out, errs := command("forecast", "eval", "--trace", counted(t), "--from", "2020-01-03", "--to", "2020-01-04",
+		"--methods", "last-hour", "--history-from", "2020-01-02")
 	if code != 0 || !strings.Contains(out, "24 forecasts") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
@@ -133,8 +137,10 @@ func TestForecastEvalOnRealTraces(t *testing.T) {
 		args  string
 		wape  string
 	}{
-		{[]string{"traces", "philly", "jobs.csv.gz"}, "--from 2017-09-22 --to 2017-10-06 --history-from 2017-09-18 --methods last-hour", "0.797"},
-		{[]string{"traces", "helios-venus", "throughput.csv.gz"}, "--from 2020-07-26 --to 2020-08-09 --methods last-hour", "0.474"},
+		{[]string{"traces", "philly", "jobs.csv.gz"},
+			"--from 2017-09-22 --to 2017-10-06 --history-from 2017-09-18 --methods last-hour", "0.797"},
+		{[]string{"traces", "helios-venus", "throughput.csv.gz"},
+			"--from 2020-07-26 --to 2020-08-09 --methods last-hour", "0.474"},
 	} {
 		path := testshared.Path(t, c.trace...)
 		code, out, errs := command(append(strings.Fields("forecast eval "+c.args), "--trace", path)...)

@@ -11,7 +11,8 @@ func TestGenerate(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	dir := filepath.Join(t.TempDir(), "futures")
-	code, out, errs := command("generate", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--horizon", "2h", "--futures", "3", "--out", dir, "--json")
+	code, out, errs := command("generate", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--horizon", "2h",
+		"--futures", "3", "--out", dir, "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -34,8 +35,10 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("%s: %v, %d jobs, want %d and %d", f, err, s.Jobs, r.Active, r.Drawn[k].Arrivals)
 		}
 	}
-	for _, bad := range [][]string{{}, {"--trace", "sample"}, {"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--futures", "0"},
-		{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--generate", "magic"}, {"--trace", "sample", "--at", "2000-10-10T12:00:00Z"}} {
+	for _, bad := range [][]string{{}, {"--trace", "sample"},
+		{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--futures", "0"},
+		{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--generate", "magic"},
+		{"--trace", "sample", "--at", "2000-10-10T12:00:00Z"}} {
 		if code, _, _ := command(append([]string{"generate"}, bad...)...); code != 2 {
 			t.Errorf("%v: exit code %d", bad, code)
 		}

@@ -11,7 +11,8 @@ import (
 // TestEmptyNames: a list without a name is a mistake, not a request for all.
 func TestEmptyNames(t *testing.T) {
 	for _, c := range []struct{ command, flag string }{
-		{"evaluate --trace sample", "--methods"}, {"predict eval --trace sample", "--methods"}, {"bench search", "--objectives"}, {"bench search", "--samplers"},
+		{"evaluate --trace sample", "--methods"}, {"predict eval --trace sample", "--methods"},
+		{"bench search", "--objectives"}, {"bench search", "--samplers"},
 		{"bench tune --trace sample", "--searches"}, {"tune --trace sample --at 2017-10-10", "--pareto"},
 	} {
 		for _, list := range []string{"", ",", "a,", "a,,b"} {
@@ -76,7 +77,8 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"simulate --set-at noon:queues=2", `--set-at: instant "noon"`},
 		{"simulate --set-at :queues=2", `--set-at: instant ""`},
 		{"simulate --set-at 0:queus=2", "--set-at: queus: there is no such parameter"},
-		{"tune --at noon", `--at: instant "noon": is neither an RFC 3339 time (2017-10-09T12:00:00Z), nor a date, nor seconds since the trace's zero, nor a span such as 36h`},
+		{"tune --at noon",
+			`--at: instant "noon": is neither an RFC 3339 time (2017-10-09T12:00:00Z), nor a date, nor seconds since the trace's zero, nor a span such as 36h`},
 	} {
 		args := append(strings.Fields(c.args), "--trace", "/there/is/no/such/trace.csv")
 		if code, _, errs := command(args...); code != 2 || !strings.Contains(errs, c.says) {
@@ -93,7 +95,8 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "trials.jsonl")
-	if code, _, errs := command("tune", "--at", "0", "--trials", path, "--trace", "/there/is/no/such/trace.csv"); code != 1 || !strings.Contains(errs, "trace.csv") {
+	if code, _, errs := command("tune", "--at", "0", "--trials", path, "--trace",
+		"/there/is/no/such/trace.csv"); code != 1 || !strings.Contains(errs, "trace.csv") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {

@@ -58,7 +58,8 @@ func TestModelsLearnFromService(t *testing.T) {
 	if code != 0 || !strings.Contains(text, "restart from 1 GPUs on (s): 25, from 10 of 20 runs") {
 		t.Fatalf("exit %d: %s%s", code, text, errs)
 	}
-	if code, _, errs := command("models", "learn", "--events", t.TempDir(), "--out", out); code != 1 || !strings.Contains(errs, "no events") {
+	if code, _, errs := command("models", "learn", "--events", t.TempDir(), "--out", out); code != 1 ||
+		!strings.Contains(errs, "no events") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
@@ -68,30 +69,39 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	text := "key,model,gpus,held_s,preemptions,strayed\n" +
 		strings.Repeat("k,,1,100,0,false\n", 5) + strings.Repeat("k,,1,130,1,false\n", 9) + // learnt from
-		strings.Repeat(",,1,100,2,true\n", 4) + strings.Repeat("k,,1,100,2,true\n", 2) + "k,,1,100,1,true\n" + strings.Repeat("k,,1,100,3,false\n", 2) +
-		strings.Repeat("k,,1,150,0,true\n", 20) + strings.Repeat("rare,,1,130,1,false\n", 30) + "k,,1,0,0,false\n" + strings.Repeat("k,vgg16,1,150,0,true\n", 7)
+		strings.Repeat(",,1,100,2,true\n", 4) + strings.Repeat("k,,1,100,2,true\n", 2) + "k,,1,100,1,true\n" +
+		strings.Repeat("k,,1,100,3,false\n", 2) +
+		strings.Repeat("k,,1,150,0,true\n", 20) + strings.Repeat("rare,,1,130,1,false\n", 30) + "k,,1,0,0,false\n" +
+		strings.Repeat("k,vgg16,1,150,0,true\n", 7)
 	runs := filepath.Join(dir, "runs.csv")
 	if err := os.WriteFile(runs, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs := command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"))
 	if want := "from 9 of 81 runs\n" +
-		"left out: 4 without a key, 3 stopped and spread, 2 stopped more than once, 20 spread without a model, 1 without time on GPUs, " +
-		"30 of keys with fewer than 3 undisturbed, 7 of fewer than the 8 of an estimate\n"; code != 0 || !strings.HasSuffix(out, want) {
+		"left out: 4 without a key, 3 stopped and spread, 2 stopped more than once, 20 spread without a model, 1 " +
+		"without time on GPUs, " +
+		"30 of keys with fewer than 3 undisturbed, 7 of fewer than the 8 of an estimate\n"; code != 0 ||
+		!strings.HasSuffix(out, want) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	code, out, _ = command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"), "--json")
 	var got struct {
 		LeftOut calibrate.LeftOut `json:"left_out"`
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.LeftOut != (calibrate.LeftOut{NoKey: 4, Both: 3, Restarted: 2, NoModel: 20, NoTime: 1, FewPlain: 30, FewDisturbed: 7}) {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 ||
+		got.LeftOut != (calibrate.LeftOut{NoKey: 4, Both: 3, Restarted: 2, NoModel: 20, NoTime: 1, FewPlain: 30,
+			FewDisturbed: 7}) {
 		t.Errorf("exit %d, %+v, %v", code, got, err)
 	}
-	if err := os.WriteFile(runs, []byte("key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat(",,1,100,1,false\n", 9)), 0o644); err != nil {
+	if err := os.WriteFile(runs,
+		[]byte("key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat(",,1,100,1,false\n", 9)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs = command("models", "learn", "--events", runs, "--out", filepath.Join(dir, "none.json"))
-	if code != 1 || !strings.Contains(errs, "nothing to learn from 9 runs: ") || !strings.Contains(errs, "left out: 9 without a key\n") {
+	if code != 1 || !strings.Contains(errs, "nothing to learn from 9 runs: ") ||
+		!strings.Contains(errs, "left out: 9 without a key\n") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -108,7 +118,8 @@ func TestModelsLearnRoundTrip(t *testing.T) {
 		key := i * 7 % 24
 		gpus := []int{1, 2, 4, 6}[key%4]
 		at = at.Add(time.Duration(150+i*37%400) * time.Second)
-		fmt.Fprintf(&trace, "j%04d,%s,%d,%d,k%d,%s\n", i, at.Format(time.RFC3339), 1500+key*150, gpus, key, []string{"vgg16", "resnet50"}[key/4%2])
+		fmt.Fprintf(&trace, "j%04d,%s,%d,%d,k%d,%s\n",
+			i, at.Format(time.RFC3339), 1500+key*150, gpus, key, []string{"vgg16", "resnet50"}[key/4%2])
 	}
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -138,7 +149,8 @@ func TestModelsLearnRoundTrip(t *testing.T) {
 	}
 	play := func(more ...string) float64 {
 		t.Helper()
-		code, text, errs := command(append([]string{"simulate", "--trace", jobs, "--nodes", "4", "--scheduler", "tiresias", "--set", "pack_limit=0.2", "--json"}, more...)...)
+		code, text, errs := command(append([]string{"simulate", "--trace", jobs, "--nodes", "4", "--scheduler",
+			"tiresias", "--set", "pack_limit=0.2", "--json"}, more...)...)
 		var r struct {
 			AvgJCT float64 `json:"avg_jct_s"`
 		}

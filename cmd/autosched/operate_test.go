@@ -30,7 +30,8 @@ func TestOperate(t *testing.T) {
 		err := runClient(t.Context(), cmd, "", &out, append(args, "--server", address)...)
 		return out.String(), err
 	}
-	if _, err := call(newSchedulerCmd(), "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", "s"); err != nil {
+	if _, err := call(newSchedulerCmd(), "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8",
+		"--id", "s"); err != nil {
 		t.Fatal(err)
 	}
 	costs := filepath.Join(t.TempDir(), "costs.json")
@@ -44,11 +45,14 @@ func TestOperate(t *testing.T) {
 		says string
 	}{
 		{newSchedulerCmd(), "update s --mode auto --validate-only", "nothing was stored"},
-		{newSchedulerCmd(), "update s --max-preemptions 3 --models " + costs, "simulated  at most 3 preemptions of a job; models of its own for restart"},
-		{newSchedulerCmd(), "update s --min-run 10m", "at most 3 preemptions of a job; no preemption in the first 10m0s; models of its own for restart"},
+		{newSchedulerCmd(), "update s --max-preemptions 3 --models " + costs,
+			"simulated  at most 3 preemptions of a job; models of its own for restart"},
+		{newSchedulerCmd(), "update s --min-run 10m",
+			"at most 3 preemptions of a job; no preemption in the first 10m0s; models of its own for restart"},
 		{newSchedulerCmd(), "update s --max-preemptions 0 --models=", "simulated  no preemption in the first 10m0s\n"},
 		{newSchedulerCmd(), "get s", "(tiresias, recommend)"},
-		{newSchedulerCmd(), "update s --mode auto --interval 30m --min-ratio 1.1", "every 30m0s, from a controllable ratio of 1.1"},
+		{newSchedulerCmd(), "update s --mode auto --interval 30m --min-ratio 1.1",
+			"every 30m0s, from a controllable ratio of 1.1"},
 		{newSchedulerCmd(), "update s --objective avg_queue --json", `"metricId": "avg_queue"`},
 		{newSchedulerCmd(), "update s --objective p95_jct --json", `"metricId": "p95_jct"`},
 		{newSchedulerCmd(), "pause s", "keeps revision 1"},
@@ -68,7 +72,8 @@ func TestOperate(t *testing.T) {
 		{newSchedulerCmd(), "update s", "nothing to change"},
 		{newSchedulerCmd(), "update s --mode sometimes", "--mode"},
 		{newSchedulerCmd(), "update s --max-preemptions -1", "--max-preemptions"},
-		{newSchedulerCmd(), "update s --min-run 200h", "scheduler.spec.simulation.min_run: 200h0m0s is not from 0s to 168h0m0s"},
+		{newSchedulerCmd(), "update s --min-run 200h",
+			"scheduler.spec.simulation.min_run: 200h0m0s is not from 0s to 168h0m0s"},
 		{newSchedulerCmd(), "update s --models none.json", "--models"},
 		{newSchedulerCmd(), "update s --futures 100", "scheduler.spec.rollout.futures: 100 is not from 1 to 64"},
 		{newSchedulerCmd(), "update s --objective joy", "scheduler.spec.objective.metric_id"},
@@ -111,7 +116,8 @@ func TestServeOperations(t *testing.T) {
 	if _, err := http.Get("http://" + address + "/healthz"); err == nil {
 		t.Error("it answers after its end")
 	}
-	if code, _, errs := command("serve", "--dir", "x", "--operations", "nowhere"); code != 2 || !strings.Contains(errs, "--operations") {
+	if code, _, errs := command("serve", "--dir", "x", "--operations", "nowhere"); code != 2 ||
+		!strings.Contains(errs, "--operations") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }
@@ -162,10 +168,13 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 		}
 		tuning, config := pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)
 		if life == 0 {
-			_, err := tuning.CreateScheduler(ctx, &pb.CreateSchedulerRequest{SchedulerId: "s", Scheduler: &pb.Scheduler{Spec: &pb.SchedulerSpec{
-				SchedulerType: "tiresias", Mode: pb.SchedulerSpec_AUTO, Cluster: &pb.Cluster{Nodes: 1, GpusPerNode: 8},
-				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(10 * time.Minute), Futures: 1, TrialBudget: 3},
-			}}})
+			_, err := tuning.CreateScheduler(ctx,
+				&pb.CreateSchedulerRequest{SchedulerId: "s", Scheduler: &pb.Scheduler{Spec: &pb.SchedulerSpec{
+					SchedulerType: "tiresias", Mode: pb.SchedulerSpec_AUTO,
+					Cluster: &pb.Cluster{Nodes: 1, GpusPerNode: 8},
+					Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(10 * time.Minute), Futures: 1,
+						TrialBudget: 3},
+				}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +186,8 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 		if got := s.GetStatus().GetEventCount(); got < answered || got > int64(sent) {
 			t.Fatalf("life %d: %d events are left of %d sent and %d answered", life, got, sent, answered)
 		}
-		list, err := config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 1000})
+		list, err := config.ListConfigurations(ctx,
+			&pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,8 +220,9 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 			for range 5 {
 				id := fmt.Sprint("e", sent)
 				req.Events = append(req.Events, &pb.Event{
-					EventId: id, Kind: pb.Event_SUBMITTED, SchedulerTime: timestamppb.New(origin.Add(time.Duration(sent) * 20 * time.Second)),
-					Job: &pb.JobDetails{JobId: id, Tenant: "vc", MilliGpus: 1000 * int64(1+sent%8)},
+					EventId: id, Kind: pb.Event_SUBMITTED,
+					SchedulerTime: timestamppb.New(origin.Add(time.Duration(sent) * 20 * time.Second)),
+					Job:           &pb.JobDetails{JobId: id, Tenant: "vc", MilliGpus: 1000 * int64(1+sent%8)},
 				})
 				sent++
 			}
@@ -223,7 +234,8 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 				break
 			}
 			answered += int64(answer.GetAcceptedCount())
-			if c, err := config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: "schedulers/s"}); err == nil {
+			if c, err := config.GetCurrentConfiguration(ctx,
+				&pb.GetCurrentConfigurationRequest{Name: "schedulers/s"}); err == nil {
 				known[c.GetConfiguration().GetRevision()] = c.GetConfiguration().GetContentHash()
 			}
 		}
@@ -250,7 +262,8 @@ func TestEmulationOutlivesTheService(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		cmd := newEmulateCmd()
-		cmd.SetArgs([]string{"--server", address, "--trace", "sample", "--to", "2017-10-09T08:00:00Z", "--nodes", "14", "--gpus-per-node", "8",
+		cmd.SetArgs([]string{"--server", address, "--trace", "sample", "--to", "2017-10-09T08:00:00Z", "--nodes", "14",
+			"--gpus-per-node", "8",
 			"--speedup", "100000", "--interval", "4h", "--budget", "3", "--id", "s", "--json"})
 		cmd.SetOut(&out)
 		cmd.SetErr(&log)
@@ -280,6 +293,7 @@ func TestEmulationOutlivesTheService(t *testing.T) {
 	defer conn.Close()
 	s, err := pb.NewTuningServiceClient(conn).GetScheduler(t.Context(), &pb.GetSchedulerRequest{Name: "schedulers/s"})
 	if err != nil || s.GetStatus().GetEventCount() != report.Events || report.Events < 100 {
-		t.Errorf("the service knows %d events, the scheduler sent %d: %v", s.GetStatus().GetEventCount(), report.Events, err)
+		t.Errorf("the service knows %d events, the scheduler sent %d: %v",
+			s.GetStatus().GetEventCount(), report.Events, err)
 	}
 }

@@ -43,10 +43,12 @@ func TestPredictTrainExplain(t *testing.T) {
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("trained again, the file differs (%v)", err)
 	}
-	if out, _ = predict(t, 0, "explain", "--model", file); !strings.Contains(out, trained.Version) || !strings.Contains(out, "SHARE OF THE GAIN") {
+	if out, _ = predict(t, 0, "explain", "--model", file); !strings.Contains(out, trained.Version) ||
+		!strings.Contains(out, "SHARE OF THE GAIN") {
 		t.Errorf("explain says\n%s", out)
 	}
-	if out, _ = predict(t, 0, "eval", "--trace", "sample", "--model", file, "--json"); !strings.Contains(out, `"model `+trained.Version) {
+	if out, _ = predict(t, 0, "eval", "--trace", "sample", "--model",
+		file, "--json"); !strings.Contains(out, `"model `+trained.Version) {
 		t.Errorf("eval of the model says\n%s", out)
 	}
 	if err := os.WriteFile(file, before[:len(before)-2000], 0o600); err != nil {
@@ -88,7 +90,8 @@ func TestPredictRefit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Old == 0 || got.New == 0 || got.Replaced != (got.New <= got.Old) || got.Replaced == bytes.Equal(before, after) {
+	if got.Old == 0 || got.New == 0 || got.Replaced != (got.New <= got.Old) ||
+		got.Replaced == bytes.Equal(before, after) {
 		t.Errorf("%+v", got)
 	}
 	if got.Replaced && (got.Parent == "" || !strings.Contains(string(before[:200]), got.Parent)) {
@@ -123,7 +126,8 @@ func TestPredictEval(t *testing.T) {
 			t.Errorf("%s lacks a number:\n%s", q.Query, out)
 		}
 	}
-	if table, _ := predict(t, 0, "eval", "--trace", "sample", "--methods", "similar"); !strings.Contains(table, "hourly-4h") {
+	if table, _ := predict(t, 0, "eval", "--trace", "sample", "--methods",
+		"similar"); !strings.Contains(table, "hourly-4h") {
 		t.Errorf("table\n%s", table)
 	}
 }

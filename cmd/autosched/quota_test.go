@@ -38,7 +38,8 @@ type quotaResult struct {
 
 func simulateTenants(t *testing.T, args ...string) quotaResult {
 	t.Helper()
-	code, out, errs := command(append([]string{"simulate", "--trace", twoTenantTrace(t), "--nodes", "1", "--gpus-per-node", "8", "--scheduler", "fifo", "--json"}, args...)...)
+	code, out, errs := command(append([]string{"simulate", "--trace", twoTenantTrace(t), "--nodes", "1",
+		"--gpus-per-node", "8", "--scheduler", "fifo", "--json"}, args...)...)
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -52,19 +53,23 @@ func simulateTenants(t *testing.T, args ...string) quotaResult {
 func TestSimulateQuotas(t *testing.T) {
 	// One pool: b waits 3000 s for a's two jobs, for GPUs.
 	off := simulateTenants(t, "--vc", "a=4", "--vc", "b=4:2")
-	if off.AvgQueue != 1000 || off.Causes[1].Cause != "fragmentation" || off.Causes[2].Cause != "priority" || off.Causes[2].Share != 1 {
+	if off.AvgQueue != 1000 || off.Causes[1].Cause != "fragmentation" || off.Causes[2].Cause != "priority" ||
+		off.Causes[2].Share != 1 {
 		t.Errorf("one pool: %+v", off)
 	}
 	// Strict: b starts at once and a's second job waits for the first.
 	strict := simulateTenants(t, "--vc", "a=4", "--vc", "b=4:2", "--quota", "strict")
-	if strict.AvgQueue != 1200 || strict.Causes[0].Cause != "quota" || strict.Causes[0].Share != 1 || math.Abs(strict.Causes[0].Seconds-1200) > 1e-9 {
+	if strict.AvgQueue != 1200 || strict.Causes[0].Cause != "quota" || strict.Causes[0].Share != 1 ||
+		math.Abs(strict.Causes[0].Seconds-1200) > 1e-9 {
 		t.Errorf("strict: %+v", strict)
 	}
-	if len(strict.Tenants) != 2 || strict.Tenants[0].Tenant != "a" || strict.Tenants[0].Quota != 4 || strict.Tenants[0].Jobs != 2 || strict.Tenants[0].Queue != 1800 || strict.Tenants[1].Queue != 0 {
+	if len(strict.Tenants) != 2 || strict.Tenants[0].Tenant != "a" || strict.Tenants[0].Quota != 4 ||
+		strict.Tenants[0].Jobs != 2 || strict.Tenants[0].Queue != 1800 || strict.Tenants[1].Queue != 0 {
 		t.Errorf("strict: %+v", strict.Tenants)
 	}
 	// By GPU-time a has two thirds of 8 GPUs: 5 and 3, but b's job needs 4.
-	if auto := simulateTenants(t, "--vc", "auto", "--quota", "strict"); auto.Tenants[0].Quota != 4 || auto.Tenants[1].Quota != 4 {
+	if auto := simulateTenants(t, "--vc", "auto", "--quota", "strict"); auto.Tenants[0].Quota != 4 ||
+		auto.Tenants[1].Quota != 4 {
 		t.Errorf("auto: %+v", auto.Tenants)
 	}
 }
@@ -79,14 +84,17 @@ func TestQuotaFlagsRefused(t *testing.T) {
 		"add up to 9":       {"--vc", "a=4", "--vc", "b=5"},
 		"--max-preemptions": {"--max-preemptions", "-1"},
 		"--min-run":         {"--min-run", "-1s"},
-		`job "3" asks for 4 GPUs, more GPUs than its tenant may ever hold: "b" may hold 2`: {"--vc", "a=6", "--vc", "b=2", "--quota", "strict"},
+		`job "3" asks for 4 GPUs, more GPUs than its tenant may ever hold: "b" may hold 2`: {"--vc", "a=6", "--vc",
+			"b=2", "--quota", "strict"},
 	} {
-		code, _, errs := command(append([]string{"simulate", "--trace", trace, "--nodes", "1", "--gpus-per-node", "8"}, args...)...)
+		code, _, errs := command(append([]string{"simulate", "--trace", trace, "--nodes", "1", "--gpus-per-node", "8"},
+			args...)...)
 		if code == 0 || !strings.Contains(errs, want) {
 			t.Errorf("%v: code %d, %q; want %q", args, code, errs, want)
 		}
 	}
-	if code, _, errs := command("serve", "--dir", t.TempDir(), "--min-run", "-1s"); code != 2 || !strings.Contains(errs, "--min-run") {
+	if code, _, errs := command("serve", "--dir", t.TempDir(), "--min-run", "-1s"); code != 2 ||
+		!strings.Contains(errs, "--min-run") {
 		t.Errorf("serve: code %d, %q", code, errs)
 	}
 }
@@ -99,10 +107,12 @@ func TestTuneAndEvaluateWithQuotas(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"tune", "--at", "2017-10-10T12:00:00Z", "--budget", "6"},
-		{"evaluate", "--from", "2017-10-10T00:00:00Z", "--to", "2017-10-10T04:00:00Z", "--methods", "preset,autosched", "--budget", "4"},
+		{"evaluate", "--from", "2017-10-10T00:00:00Z", "--to", "2017-10-10T04:00:00Z", "--methods", "preset,autosched",
+			"--budget", "4"},
 	} {
 		run := func(more ...string) (int, string, string) {
-			return command(append(append(args, "--trace", "sample", "--nodes", "20", "--gpus-per-node", "8", "--json"), more...)...)
+			return command(append(append(args, "--trace", "sample", "--nodes", "20", "--gpus-per-node", "8", "--json"),
+				more...)...)
 		}
 		code, free, errs := run()
 		if code != 0 {

@@ -34,7 +34,8 @@ func TestSchedulerValidate(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	for _, want := range []string{"is valid: 2 parameters, 1 rule, 2 dimensions, 11 configurations", "one of low < mid < high",
+	for _, want := range []string{"is valid: 2 parameters, 1 rule, 2 dimensions, 11 configurations",
+		"one of low < mid < high",
 		"never queues > 3 and effort == high; if broken, the parameter named last moves"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
@@ -58,9 +59,11 @@ func TestSchedulerValidate(t *testing.T) {
 }
 
 func TestSchedulerValidateNamesEverything(t *testing.T) {
-	bad := file(t, "bad.yaml", strings.NewReplacer("max_value: 4", "max_value: 0", "ordinal", "size", "value: high", "value: 3").Replace(smallSpace))
+	bad := file(t, "bad.yaml", strings.NewReplacer("max_value: 4", "max_value: 0", "ordinal", "size", "value: high",
+		"value: 3").Replace(smallSpace))
 	code, _, errs := command("scheduler", "validate", bad)
-	for _, want := range []string{"line 2: parameters[0].max_value: 0 is below min_value 1", `line 3: parameters[1].kind: unknown parameter kind "size"`} {
+	for _, want := range []string{"line 2: parameters[0].max_value: 0 is below min_value 1",
+		`line 3: parameters[1].kind: unknown parameter kind "size"`} {
 		if code != 1 || !strings.Contains(errs, want) {
 			t.Errorf("exit %d, %q is missing in\n%s", code, want, errs)
 		}
@@ -70,23 +73,30 @@ func TestSchedulerValidateNamesEverything(t *testing.T) {
 		Valid      bool
 		Violations space.Violations
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 1 || got.Valid || len(got.Violations) < 2 || got.Violations[0].Line == 0 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 1 || got.Valid || len(got.Violations) < 2 ||
+		got.Violations[0].Line == 0 {
 		t.Errorf("exit %d, %v, %+v", code, err, got)
 	}
 
-	registration := "name: schedulers/x\nspec:\n  scheduler_type: tiresias\n  cluster: {nodes: 2, gpus_per_node: 8}\n  parameters:\n" +
+	registration := "name: schedulers/x\nspec:\n  scheduler_type: tiresias\n  cluster: {nodes: 2, gpus_per_node: " +
+		"8}\n  parameters:\n" +
 		"    - {parameter_id: queues, integer_value_spec: {min_value: 1, max_value: 9}, default_value: 3}\n"
-	if code, _, errs := command("scheduler", "validate", file(t, "reg.yaml", registration)); code != 1 || !strings.Contains(errs, "scheduler.spec.parameters[0].integer_value_spec.max_value: 9 is above the built-in range") {
+	if code, _, errs := command("scheduler", "validate", file(t, "reg.yaml", registration)); code != 1 ||
+		!strings.Contains(errs,
+			"scheduler.spec.parameters[0].integer_value_spec.max_value: 9 is above the built-in range") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
-	if code, out, errs := command("scheduler", "validate", file(t, "reg.yaml", strings.ReplaceAll(registration, "9}", "4}"))); code != 0 || !strings.Contains(out, "1 to 4") {
+	if code, out, errs := command("scheduler", "validate",
+		file(t, "reg.yaml", strings.ReplaceAll(registration, "9}", "4}"))); code != 0 ||
+		!strings.Contains(out, "1 to 4") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
 
 func TestSchedulerDiff(t *testing.T) {
 	a := file(t, "a.yaml", smallSpace)
-	b := file(t, "b.json", `{"parameters": [{"id": "queues", "kind": "int", "min_value": 1, "max_value": 5, "default_value": 2}]}`)
+	b := file(t, "b.json",
+		`{"parameters": [{"id": "queues", "kind": "int", "min_value": 1, "max_value": 5, "default_value": 2}]}`)
 	for _, c := range []struct {
 		args string
 		want []string
@@ -94,8 +104,11 @@ func TestSchedulerDiff(t *testing.T) {
 		{a + " " + b, []string{"queues.max_value  4", "effort", "rules.costly"}},
 		{"fifo fifo", []string{"no difference"}},
 		{"default ladder-7200x6 --scheduler tiresias", []string{"queues            3", "7200,43200,259200,1555200"}},
-		{"default " + file(t, "c.yaml", "queues: 9\neffort: high\n") + " --space " + a, []string{"queues     2        4", "queues=9 is in effect 4 (range)", "effort=high is in effect mid (costly)"}},
-		{"default " + file(t, "c.json", `{"name": "x", "parameters": {"queues": 3}}`) + " --space " + a, []string{"queues     2        3"}},
+		{"default " + file(t, "c.yaml", "queues: 9\neffort: high\n") + " --space " + a,
+			[]string{"queues     2        4", "queues=9 is in effect 4 (range)",
+				"effort=high is in effect mid (costly)"}},
+		{"default " + file(t, "c.json", `{"name": "x", "parameters": {"queues": 3}}`) + " --space " + a,
+			[]string{"queues     2        3"}},
 	} {
 		code, out, errs := command(append([]string{"scheduler", "diff"}, strings.Fields(c.args)...)...)
 		for _, want := range c.want {
@@ -109,7 +122,8 @@ func TestSchedulerDiff(t *testing.T) {
 		B           struct{ Effective map[string]any }
 		Differences []space.Difference
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || len(got.Differences) != 1 || got.B.Effective["effort"] != "mid" {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || len(got.Differences) != 1 ||
+		got.B.Effective["effort"] != "mid" {
 		t.Errorf("exit %d, %v, %s", code, err, out)
 	}
 }
@@ -125,11 +139,13 @@ func TestSchedulerDiffMisuse(t *testing.T) {
 		{"diff - -", 2, "only one"},
 		{"diff default default --scheduler x", 2, "x"},
 		{"diff nothing nothing --scheduler tiresias", 1, "names no preset"},
-		{"diff default " + file(t, "c.yaml", "colour: red") + " --space " + a, 1, "line 1: colour: there is no such field, want one of queues, effort"},
+		{"diff default " + file(t, "c.yaml", "colour: red") + " --space " + a, 1,
+			"line 1: colour: there is no such field, want one of queues, effort"},
 		{"validate", 2, "want one FILE"},
 		{"validate no-such-file", 1, "no-such-file"},
 	} {
-		if code, _, errs := command(append([]string{"scheduler"}, strings.Fields(c.args)...)...); code != c.code || !strings.Contains(errs, c.want) {
+		if code, _, errs := command(append([]string{"scheduler"}, strings.Fields(c.args)...)...); code != c.code ||
+			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d, %s", c.args, code, errs)
 		}
 	}

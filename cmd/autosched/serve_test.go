@@ -100,11 +100,13 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		}
 		return out.String()
 	}
-	out := run(newSchedulerCmd(), "", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--mode", "auto", "--id", "prod", "--validate-only")
+	out := run(newSchedulerCmd(), "", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8",
+		"--mode", "auto", "--id", "prod", "--validate-only")
 	if !strings.Contains(out, "schedulers/prod is valid; nothing was stored") {
 		t.Error(out)
 	}
-	out = run(newSchedulerCmd(), "", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--mode", "auto", "--id", "prod")
+	out = run(newSchedulerCmd(), "", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8",
+		"--mode", "auto", "--id", "prod")
 	for _, want := range []string{"prod (tiresias, auto)", "4 nodes x 8 GPUs", "queue_thresholds", "3250,7200"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -114,18 +116,22 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 	spec := run(newSchedulerCmd(), "", "get", "prod", "--json")
 	run(newSchedulerCmd(), spec, "register", "-", "--id", "copy")
 	yaml := filepath.Join(t.TempDir(), "s.yaml")
-	text := "name: schedulers/narrow\nspec:\n  scheduler_type: tiresias\n  cluster: {nodes: 2, gpus_per_node: 8}\n  rollout: {update_interval: 1800s}\n" +
-		"  parameters:\n  - parameter_id: queues\n    integer_value_spec: {min_value: 2, max_value: 4}\n    default_value: 3\n"
+	text := "name: schedulers/narrow\nspec:\n  scheduler_type: tiresias\n  cluster: {nodes: 2, gpus_per_node: " +
+		"8}\n  rollout: {update_interval: 1800s}\n" +
+		"  parameters:\n  - parameter_id: queues\n    integer_value_spec: {min_value: 2, max_value: 4}\n    " +
+		"default_value: 3\n"
 	if err := os.WriteFile(yaml, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out := run(newSchedulerCmd(), "", "register", yaml); !strings.Contains(out, "every 30m0s") {
 		t.Error(out)
 	}
-	if out := run(newSchedulerCmd(), "", "list"); strings.Count(out, "tiresias") != 3 || !strings.Contains(out, "narrow") {
+	if out := run(newSchedulerCmd(), "", "list"); strings.Count(out, "tiresias") != 3 ||
+		!strings.Contains(out, "narrow") {
 		t.Error(out)
 	}
-	if out := run(newConfigCmd(), "", "get", "prod"); !strings.Contains(out, "prod revision 1 (published)") || !strings.Contains(out, "running_first") {
+	if out := run(newConfigCmd(), "", "get", "prod"); !strings.Contains(out, "prod revision 1 (published)") ||
+		!strings.Contains(out, "running_first") {
 		t.Error(out)
 	}
 
@@ -150,7 +156,8 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 	req := &pb.IngestEventsRequest{Parent: "schedulers/prod"}
 	for i := range 61 {
 		id := string(rune('A' + i))
-		req.Events = append(req.Events, &pb.Event{EventId: id, Kind: pb.Event_SUBMITTED, Job: &pb.JobDetails{JobId: id, Tenant: "vc", MilliGpus: 1000 * int64(1+i%8)},
+		req.Events = append(req.Events, &pb.Event{EventId: id, Kind: pb.Event_SUBMITTED,
+			Job:           &pb.JobDetails{JobId: id, Tenant: "vc", MilliGpus: 1000 * int64(1+i%8)},
 			SchedulerTime: timestamppb.New(time.Date(2024, 1, 1, 9, i, 1, 0, time.UTC))})
 	}
 	if err := stream.Send(req); err != nil {
@@ -165,13 +172,15 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		t.Errorf("the round failed: %s", decision)
 	}
 
-	if out := run(newConfigCmd(), "", "ack", "prod", "--revision", "1", "--state", "applied"); !strings.Contains(out, "the scheduler should run revision") {
+	if out := run(newConfigCmd(), "", "ack", "prod", "--revision", "1", "--state",
+		"applied"); !strings.Contains(out, "the scheduler should run revision") {
 		t.Error(out)
 	}
 	var list struct {
 		Configurations []struct{ Name string }
 	}
-	if err := json.Unmarshal([]byte(run(newConfigCmd(), "", "list", "prod", "--json")), &list); err != nil || len(list.Configurations) == 0 {
+	if err := json.Unmarshal([]byte(run(newConfigCmd(), "", "list", "prod", "--json")), &list); err != nil ||
+		len(list.Configurations) == 0 {
 		t.Error(list, err)
 	}
 
@@ -201,7 +210,8 @@ func TestWatchWaitsForRegistration(t *testing.T) {
 		watched <- cmd.ExecuteContext(ctx)
 	}()
 	eventually(t, notes.String, "waiting until later is registered")
-	args := []string{"register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", "later", "--server", address}
+	args := []string{"register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", "later",
+		"--server", address}
 	if err := runClient(ctx, newSchedulerCmd(), "", io.Discard, args...); err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +224,14 @@ func TestWatchWaitsForRegistration(t *testing.T) {
 
 func TestEmulate(t *testing.T) {
 	address, _ := startServe(t, t.TempDir())
-	args := []string{"--server", address, "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--interval", "12h", "--budget", "2"}
+	args := []string{"--server", address, "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14",
+		"--gpus-per-node", "8", "--interval", "12h", "--budget", "2"}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out bytes.Buffer
-	if err := runClient(ctx, newEmulateCmd(), "", &out, append(args, "--id", "fast", "--speedup", "1e6")...); err != nil || !strings.Contains(out.String(), "events acknowledged") {
+	if err := runClient(ctx, newEmulateCmd(), "",
+		&out, append(args, "--id", "fast", "--speedup", "1e6")...); err != nil ||
+		!strings.Contains(out.String(), "events acknowledged") {
 		t.Errorf("as fast as can be: %v\n%s", err, out.String())
 	}
 	// Interrupted, it ends at once.
@@ -258,7 +271,8 @@ func TestServiceCommandsRefuse(t *testing.T) {
 		{newServeCmd(), []string{"--dir", "x", "--drain", "0s"}, "--drain"},
 		{newSchedulerCmd(), []string{"register"}, "name a FILE"},
 		{newSchedulerCmd(), []string{"register", "--builtin", "tiresias"}, "--nodes"},
-		{newSchedulerCmd(), []string{"register", "--builtin", "tiresias", "--nodes", "1", "--gpus-per-node", "8", "--mode", "x"}, "--mode"},
+		{newSchedulerCmd(), []string{"register", "--builtin", "tiresias", "--nodes", "1", "--gpus-per-node", "8",
+			"--mode", "x"}, "--mode"},
 		{newSchedulerCmd(), []string{"get"}, "name of one scheduler"},
 		{newConfigCmd(), []string{"get", "a", "b"}, "name of one scheduler"},
 		{newConfigCmd(), []string{"ack", "a", "--revision", "1"}, "--state"},
@@ -277,7 +291,9 @@ func TestServiceCommandsRefuse(t *testing.T) {
 	}{
 		{newConfigCmd(), "", []string{"get", "unknown", "--server", address}, `scheduler "unknown": not found`},
 		{newConfigCmd(), "", []string{"watch", "unknown", "--server", address}, "not found"},
-		{newSchedulerCmd(), "", []string{"register", "--builtin", "magic", "--nodes", "0", "--gpus-per-node", "8", "--nodes", "1", "--server", address}, "  scheduler.spec.scheduler_type: \"magic\" is not known: want one of"},
+		{newSchedulerCmd(), "", []string{"register", "--builtin", "magic", "--nodes", "0", "--gpus-per-node", "8",
+			"--nodes", "1", "--server", address},
+			"  scheduler.spec.scheduler_type: \"magic\" is not known: want one of"},
 		{newSchedulerCmd(), "spec: {nonsense: 1}", []string{"register", "-", "--server", address}, "nonsense"},
 		{newSchedulerCmd(), "a: [", []string{"register", "-", "--server", address}, "yaml"},
 		{newConfigCmd(), "", []string{"get", "x", "--server", "127.0.0.1:1"}, "is 'autosched serve' running there?"},

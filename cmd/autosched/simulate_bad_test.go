@@ -23,7 +23,8 @@ func TestRunThatFailsLeavesFilesAlone(t *testing.T) {
 	if err := os.Symlink(at("jobs.csv"), at("link.csv")); err != nil {
 		t.Skip(err)
 	}
-	args := []string{"simulate", "--trace", trace, "--nodes", "2", "--series", at("new.csv"), "--jobs-out", at("link.csv"), "--timeline", at("run.json.gz"), "--plot", at("p.svg")}
+	args := []string{"simulate", "--trace", trace, "--nodes", "2", "--series", at("new.csv"), "--jobs-out",
+		at("link.csv"), "--timeline", at("run.json.gz"), "--plot", at("p.svg")}
 	names := func() (out []string) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -43,7 +44,8 @@ func TestRunThatFailsLeavesFilesAlone(t *testing.T) {
 		t.Errorf("files %v, want %v; jobs.csv holds %q", got, before, jobs)
 	}
 	// Where one cannot be opened, none is left.
-	if code, _, errs := command(append(args, "--skip-wider", "--plot", at("none/p.svg"))...); code != 1 || !strings.Contains(errs, "--plot: open "+at("none/p.svg")) {
+	if code, _, errs := command(append(args, "--skip-wider", "--plot", at("none/p.svg"))...); code != 1 ||
+		!strings.Contains(errs, "--plot: open "+at("none/p.svg")) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if got := names(); !slices.Equal(got, before) {
@@ -52,7 +54,8 @@ func TestRunThatFailsLeavesFilesAlone(t *testing.T) {
 	if code, _, errs := command(append(args, "--skip-wider")...); code != 0 {
 		t.Fatal(errs)
 	}
-	if jobs, _ = os.ReadFile(at("jobs.csv")); !strings.HasPrefix(string(jobs), "job_id,") || len(names()) != len(before)+2 {
+	if jobs, _ = os.ReadFile(at("jobs.csv")); !strings.HasPrefix(string(jobs), "job_id,") ||
+		len(names()) != len(before)+2 {
 		t.Errorf("files %v; jobs.csv holds %q", names(), jobs)
 	}
 	if info, err := os.Lstat(at("link.csv")); err != nil || info.Mode()&os.ModeSymlink == 0 {
@@ -71,26 +74,33 @@ func TestBadTraces(t *testing.T) {
 		jobs int
 		says []string
 	}{
-		"wider than the cluster": {rows: good + "wide,1,10,100\n", code: 1, says: []string{`job "wide" asks for 100 GPUs and the cluster has 16`, "--skip-wider"}},
-		"no duration":            {rows: good + "x,1,0,1\n", jobs: 1, says: []string{":3: duration_s", "is not positive"}},
-		"negative duration":      {rows: good + "x,1,-5,1\n", jobs: 1, says: []string{":3: duration_s", "is not positive"}},
+		"wider than the cluster": {rows: good + "wide,1,10,100\n",
+			code: 1, says: []string{`job "wide" asks for 100 GPUs and the cluster has 16`, "--skip-wider"}},
+		"no duration": {rows: good + "x,1,0,1\n",
+			jobs: 1, says: []string{":3: duration_s", "is not positive"}},
+		"negative duration": {rows: good + "x,1,-5,1\n",
+			jobs: 1, says: []string{":3: duration_s", "is not positive"}},
 		"less than a nanosecond": {rows: good + "x,1,1e-12,1\n", jobs: 1, says: []string{":3: duration_s"}},
-		"longer than ten years":  {rows: good + "x,1,1000000000,1\n", jobs: 1, says: []string{":3: duration_s", "ten years"}},
-		"a float's largest":      {rows: good + "x,1,1e308,1\n", jobs: 1, says: []string{":3: duration_s"}},
-		"no GPUs":                {rows: good + "x,1,10,0\n", jobs: 1},
-		"negative GPUs":          {rows: good + "x,1,10,-3\n", jobs: 1, says: []string{":3: num_gpus"}},
-		"1e9 GPUs":               {rows: good + "x,1,10,1000000000\n", jobs: 1, says: []string{":3: num_gpus", "a million"}},
-		"half a GPU":             {rows: good + "x,1,10,0.5\n", jobs: 2},
-		"far future":             {rows: good + "x,9000000000,10,1\n", jobs: 1, says: []string{":3: submit_time_s", "a hundred years"}},
-		"farther":                {rows: good + "x,1e300,10,1\n", jobs: 1, says: []string{":3: submit_time_s"}},
-		"long before the zero":   {rows: good + "x,-1000000000,10,1\n", jobs: 2},
-		"not sorted":             {rows: "late,100,10,1\n" + good, jobs: 2},
-		"an id twice":            {rows: good + "good,5,10,1\n", jobs: 1, says: []string{":3: job_id", "good"}},
-		"not numbers":            {rows: good + "x,NaN,10,1\ny,0,NaN,1\nz,0,10,NaN\nu,0,Inf,1\n", jobs: 1, says: []string{"4 of 5 rows rejected", ":3: submit_time_s", "is not a number"}},
-		"nothing but faults":     {rows: "x,1,NaN,1\n", code: 1, says: []string{"no usable job", ":2: duration_s"}},
-		"no rows":                {code: 1, says: []string{"no usable job", "no row below the header"}},
-		"a short row":            {rows: good + "x,1\n", jobs: 1, says: []string{":3"}},
-		"an open quote":          {rows: good + "\"x,1,10,1\n", jobs: 1, says: []string{":3"}},
+		"longer than ten years": {rows: good + "x,1,1000000000,1\n",
+			jobs: 1, says: []string{":3: duration_s", "ten years"}},
+		"a float's largest": {rows: good + "x,1,1e308,1\n", jobs: 1, says: []string{":3: duration_s"}},
+		"no GPUs":           {rows: good + "x,1,10,0\n", jobs: 1},
+		"negative GPUs":     {rows: good + "x,1,10,-3\n", jobs: 1, says: []string{":3: num_gpus"}},
+		"1e9 GPUs": {rows: good + "x,1,10,1000000000\n",
+			jobs: 1, says: []string{":3: num_gpus", "a million"}},
+		"half a GPU": {rows: good + "x,1,10,0.5\n", jobs: 2},
+		"far future": {rows: good + "x,9000000000,10,1\n",
+			jobs: 1, says: []string{":3: submit_time_s", "a hundred years"}},
+		"farther":              {rows: good + "x,1e300,10,1\n", jobs: 1, says: []string{":3: submit_time_s"}},
+		"long before the zero": {rows: good + "x,-1000000000,10,1\n", jobs: 2},
+		"not sorted":           {rows: "late,100,10,1\n" + good, jobs: 2},
+		"an id twice":          {rows: good + "good,5,10,1\n", jobs: 1, says: []string{":3: job_id", "good"}},
+		"not numbers": {rows: good + "x,NaN,10,1\ny,0,NaN,1\nz,0,10,NaN\nu,0,Inf,1\n",
+			jobs: 1, says: []string{"4 of 5 rows rejected", ":3: submit_time_s", "is not a number"}},
+		"nothing but faults": {rows: "x,1,NaN,1\n", code: 1, says: []string{"no usable job", ":2: duration_s"}},
+		"no rows":            {code: 1, says: []string{"no usable job", "no row below the header"}},
+		"a short row":        {rows: good + "x,1\n", jobs: 1, says: []string{":3"}},
+		"an open quote":      {rows: good + "\"x,1,10,1\n", jobs: 1, says: []string{":3"}},
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".csv")
 		if err := os.WriteFile(file, []byte("job_id,submit_time_s,duration_s,num_gpus\n"+c.rows), 0o644); err != nil {
@@ -114,7 +124,8 @@ func TestBadTraces(t *testing.T) {
 			t.Errorf("%s: %d jobs, want %d", name, r.Jobs, c.jobs)
 		}
 	}
-	for text, want := range map[string]string{"": "it is empty", "hello\n": "one of these headers", "\x00\x01\x02\xff\n": "one of these headers", "job_id,duration_s\nx,1\n": "one of these headers"} {
+	for text, want := range map[string]string{"": "it is empty", "hello\n": "one of these headers",
+		"\x00\x01\x02\xff\n": "one of these headers", "job_id,duration_s\nx,1\n": "one of these headers"} {
 		file := filepath.Join(dir, "odd.csv")
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -187,7 +198,8 @@ func TestSimulateMisuse(t *testing.T) {
 		{"--to 1e300", 2, "--to"},
 		{"--to 1999-01-01", 2, "is not after --from"},
 		{"--models nope.json", 1, "--models"},
-		{"--models " + file("models.json", `{"restart":{"steps":[{"gpus":1,"seconds":-3}]}}`), 1, "restart.steps[0].seconds: -3"},
+		{"--models " + file("models.json", `{"restart":{"steps":[{"gpus":1,"seconds":-3}]}}`), 1,
+			"restart.steps[0].seconds: -3"},
 		{"--models " + file("unknown.json", `{"foo":1}`), 1, `unknown field "foo"`},
 		{"--models " + file("cut.json", `{`), 1, "--models"},
 		{"--interconnect tin", 2, "--interconnect"},
@@ -199,7 +211,8 @@ func TestSimulateMisuse(t *testing.T) {
 		{"--plot x.gif", 2, "--plot"},
 		{"extra", 2, "--trace extra"},
 	} {
-		code, out, errs := command(append([]string{"simulate", "--trace", "sample", "--skip-wider"}, strings.Fields(c.args)...)...)
+		code, out, errs := command(append([]string{"simulate", "--trace", "sample", "--skip-wider"},
+			strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(errs, c.says) || out != "" {
 			t.Errorf("%s: exit %d, want %d and %q: %s%s", c.args, code, c.code, c.says, errs, out)
 		}

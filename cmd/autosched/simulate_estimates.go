@@ -24,7 +24,8 @@ const mostWrong = 10
 
 func (f *estimatesFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.text, "estimates", "none",
-		"run-time estimates that the scheduler gets: none, exact, or exact times a lognormal error of this sigma (0.7: two "+
+		"run-time estimates that the scheduler gets: none, exact, or exact times a lognormal error of this sigma "+
+			"(0.7: two "+
 			"of three within a factor of 2)")
 }
 

@@ -43,8 +43,10 @@ func unzip(t *testing.T, path string) []byte {
 func TestRecordings(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	args := []string{"simulate", "--trace", "sample", "--to", "2017-10-11T00:00:00Z", "--nodes", "16", "--scheduler", "tiresias", "--preset", "ladder-7200x6", "--json"}
-	run := append(args[:len(args):len(args)], "--series", at("s.csv.gz"), "--series-interval", "30m", "--timeline", at("t.json.gz"), "--plot", at("p.png"), "--jobs-out", at("j.csv"))
+	args := []string{"simulate", "--trace", "sample", "--to", "2017-10-11T00:00:00Z", "--nodes", "16", "--scheduler",
+		"tiresias", "--preset", "ladder-7200x6", "--json"}
+	run := append(args[:len(args):len(args)], "--series", at("s.csv.gz"), "--series-interval", "30m", "--timeline",
+		at("t.json.gz"), "--plot", at("p.png"), "--jobs-out", at("j.csv"))
 	code, out, errs := command(run...)
 	if code != 0 {
 		t.Fatal(errs)
@@ -96,7 +98,8 @@ func TestRecordings(t *testing.T) {
 		t.Errorf("the series ends with %s, want %d preemptions", last, report.Preemptions)
 	}
 	bySize := sum(series, func(c func(string) float64) float64 {
-		return c("seconds") * (c("waiting_jobs_1_gpus") + c("waiting_jobs_2-4_gpus") + c("waiting_jobs_5-8_gpus") + c("waiting_jobs_9+_gpus"))
+		return c("seconds") * (c("waiting_jobs_1_gpus") + c("waiting_jobs_2-4_gpus") + c("waiting_jobs_5-8_gpus") +
+			c("waiting_jobs_9+_gpus"))
 	})
 	ended := sum(series, func(c func(string) float64) float64 { return c("ended_jobs") })
 	jct := sum(series, func(c func(string) float64) float64 {
@@ -124,7 +127,8 @@ func TestRecordings(t *testing.T) {
 		}
 	}
 	// Means are written with six digits.
-	for _, x := range [][2]float64{{inUse, held}, {waiting, waited}, {drawn, held}, {bySize, waited}, {ended, float64(len(jobs) - 1)}, {jct / ended, report.AvgJCT}} {
+	for _, x := range [][2]float64{{inUse, held}, {waiting, waited}, {drawn, held}, {bySize, waited},
+		{ended, float64(len(jobs) - 1)}, {jct / ended, report.AvgJCT}} {
 		if math.Abs(x[0]-x[1]) > 1e-4*x[1] {
 			t.Errorf("%g, want %g", x[0], x[1])
 		}
@@ -137,7 +141,8 @@ func TestRecordings(t *testing.T) {
 		t.Errorf("image: %v", err)
 	}
 	// Following a run does not change it.
-	if _, plain, _ := command(args...); !strings.Contains(plain, fmt.Sprintf(`"avg_jct_s": %s,`, strconv.FormatFloat(report.AvgJCT, 'f', -1, 64))) {
+	if _, plain, _ := command(args...); !strings.Contains(plain,
+		fmt.Sprintf(`"avg_jct_s": %s,`, strconv.FormatFloat(report.AvgJCT, 'f', -1, 64))) {
 		t.Errorf("the average JCT is not %v in\n%s", report.AvgJCT, plain)
 	}
 }
@@ -147,7 +152,8 @@ func TestPlotSVG(t *testing.T) {
 	var first []byte
 	for i := range 2 {
 		path := filepath.Join(t.TempDir(), "p.svg")
-		if code, _, errs := command("simulate", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--plot", path); code != 0 {
+		if code, _, errs := command("simulate", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--plot",
+			path); code != 0 {
 			t.Fatal(errs)
 		}
 		text, err := os.ReadFile(path)
@@ -193,7 +199,8 @@ func TestModelsShow(t *testing.T) {
 		}
 	}
 	jct := func(more ...string) string {
-		code, out, errs := command(append([]string{"simulate", "--trace", "sample", "--to", "2017-10-11T00:00:00Z", "--nodes", "16", "--json"}, more...)...)
+		code, out, errs := command(append([]string{"simulate", "--trace", "sample", "--to", "2017-10-11T00:00:00Z",
+			"--nodes", "16", "--json"}, more...)...)
 		if code != 0 {
 			t.Fatal(errs)
 		}
@@ -213,11 +220,13 @@ func TestModelsShow(t *testing.T) {
 	if a, b := jct(), jct("--models", path); a == b {
 		t.Error("restarts of 15 minutes change nothing")
 	}
-	if _, out, _ := command("models", "show", "--models", path); !strings.Contains(out, "source: slow") || !strings.Contains(out, "vgg19") {
+	if _, out, _ := command("models", "show", "--models", path); !strings.Contains(out, "source: slow") ||
+		!strings.Contains(out, "vgg19") {
 		t.Errorf("the file is not shown:\n%s", out)
 	}
 	write(`{"restart":{"source":"slow","step":[]}}`)
-	if code, _, errs := command("simulate", "--trace", "sample", "--models", path); code != 1 || !strings.Contains(errs, `"step"`) {
+	if code, _, errs := command("simulate", "--trace", "sample", "--models", path); code != 1 ||
+		!strings.Contains(errs, `"step"`) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
@@ -241,13 +250,15 @@ func TestModelsLearn(t *testing.T) {
 		gpus := []int{1, 2, 4, 8, 16}[key%5]
 		// Runs of a key vary by 0.2 %.
 		duration := float64(1500+400*((3*key+4)%20)) * (1 + .002*math.Sin(float64(i)))
-		fmt.Fprintf(&trace, "%d,k%d,%s,2024-01-%02dT%02d:%02d:00Z,%.3f,%d\n", i, key, model, 1+i*300/86400, i*300/3600%24, i*300/60%60, duration, gpus)
+		fmt.Fprintf(&trace, "%d,k%d,%s,2024-01-%02dT%02d:%02d:00Z,%.3f,%d\n",
+			i, key, model, 1+i*300/86400, i*300/3600%24, i*300/60%60, duration, gpus)
 	}
 	if err := os.WriteFile(at("trace.csv"), []byte(trace.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	learn := func(nodes string, scheduler ...string) (*simulator.ModelSpec, string) {
-		args := append([]string{"simulate", "--trace", at("trace.csv"), "--nodes", nodes, "--gpus-per-node", "8", "--models", at("planted.json"), "--jobs-out", at("jobs.csv"), "--scheduler"}, scheduler...)
+		args := append([]string{"simulate", "--trace", at("trace.csv"), "--nodes", nodes, "--gpus-per-node", "8",
+			"--models", at("planted.json"), "--jobs-out", at("jobs.csv"), "--scheduler"}, scheduler...)
 		if code, _, errs := command(args...); code != 0 {
 			t.Fatal(errs)
 		}

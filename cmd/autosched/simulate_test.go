@@ -28,7 +28,8 @@ func simulated(t *testing.T, args ...string) (r struct {
 	} `json:"changes"`
 }, stderr string) {
 	t.Helper()
-	base := []string{"simulate", "--trace", "sample", "--to", "2017-10-11T00:00:00Z", "--nodes", "12", "--scheduler", "tiresias", "--skip-wider", "--json"}
+	base := []string{"simulate", "--trace", "sample", "--to", "2017-10-11T00:00:00Z", "--nodes", "12", "--scheduler",
+		"tiresias", "--skip-wider", "--json"}
 	code, out, errs := command(append(base, args...)...)
 	if code != 0 {
 		t.Fatal(errs)
@@ -60,7 +61,8 @@ func TestSimulateShowsProgress(t *testing.T) {
 	w := trace.Sample()
 	run := func(ctx context.Context) (string, error) {
 		var sim simulator.Sim
-		if err := sim.Start(workload.Uniform(20, 8), w, fifo.New(fifo.Space.Default()), simulator.Options{}); err != nil {
+		if err := sim.Start(workload.Uniform(20, 8), w, fifo.New(fifo.Space.Default()),
+			simulator.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		var out eager
@@ -69,13 +71,15 @@ func TestSimulateShowsProgress(t *testing.T) {
 		return out.String(), err
 	}
 	shown, err := run(context.Background())
-	if err != nil || !strings.HasPrefix(shown, fmt.Sprintf("\r0 of %d jobs submitted, 0 active, 0 of them waiting", w.Len())) {
+	if err != nil || !strings.HasPrefix(shown,
+		fmt.Sprintf("\r0 of %d jobs submitted, 0 active, 0 of them waiting", w.Len())) {
 		t.Errorf("error %v, shown %q", err, shown)
 	}
 	before, rose := -1, 0
 	for _, line := range strings.Split(strings.TrimSpace(shown), "\r") {
 		var submitted, of, active, waiting int
-		if n, err := fmt.Sscanf(line, "%d of %d jobs submitted, %d active, %d of them waiting", &submitted, &of, &active, &waiting); n != 4 {
+		if n, err := fmt.Sscanf(line, "%d of %d jobs submitted, %d active, %d of them waiting",
+			&submitted, &of, &active, &waiting); n != 4 {
 			t.Fatalf("%q: %v", line, err)
 		}
 		if submitted < before || active > submitted || waiting > active || of != w.Len() {
@@ -104,10 +108,12 @@ func TestSetAt(t *testing.T) {
 	other, _ := simulated(t, "--set", "queues=1")
 	first, _ := simulated(t, "--set-at", "0:queues=1")
 	if one.AvgJCT == other.AvgJCT || first.AvgJCT != other.AvgJCT {
-		t.Errorf("JCT %v, with one queue %v, with one queue from the first instant on %v", one.AvgJCT, other.AvgJCT, first.AvgJCT)
+		t.Errorf("JCT %v, with one queue %v, with one queue from the first instant on %v",
+			one.AvgJCT, other.AvgJCT, first.AvgJCT)
 	}
 	line := filepath.Join(t.TempDir(), "t.json")
-	mid, _ := simulated(t, "--set-at", "2017-10-10T00:00:00Z:queues=2", "--set-at", "129600:starve_limit=3600", "--set-at", "86400:queue_thresholds=900", "--timeline", line)
+	mid, _ := simulated(t, "--set-at", "2017-10-10T00:00:00Z:queues=2", "--set-at", "129600:starve_limit=3600",
+		"--set-at", "86400:queue_thresholds=900", "--timeline", line)
 	if mid.AvgJCT == one.AvgJCT || mid.AvgJCT == other.AvgJCT {
 		t.Errorf("changes in the middle make no difference: %v", mid.AvgJCT)
 	}
@@ -121,11 +127,13 @@ func TestSetAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(text), `"cat":"configuration"`); n != 2 || !strings.Contains(string(text), "queues=2, queue_thresholds=900") {
+	if n := strings.Count(string(text), `"cat":"configuration"`); n != 2 ||
+		!strings.Contains(string(text), "queues=2, queue_thresholds=900") {
 		t.Errorf("%d marks in the timeline", n)
 	}
 	late, errs := simulated(t, "--set-at", "87600h:queues=1")
-	if late.AvgJCT != one.AvgJCT || late.Waiting != one.Waiting || len(late.Changes) != 0 || !strings.Contains(errs, "all jobs have ended") {
+	if late.AvgJCT != one.AvgJCT || late.Waiting != one.Waiting || len(late.Changes) != 0 ||
+		!strings.Contains(errs, "all jobs have ended") {
 		t.Errorf("a change after the end: %+v instead of %+v\n%s", late, one, errs)
 	}
 }
@@ -150,12 +158,15 @@ func TestSetAtMisuse(t *testing.T) {
 // and that is said.
 func TestSimulateUnusedRunTimes(t *testing.T) {
 	for scheduler, asks := range map[string]bool{"tiresias": false, "fifo": false, "lucid": true} {
-		code, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", scheduler, "--estimates", "exact", "--json")
-		if want := "note: " + scheduler + " asked for no run time: --estimates made no difference"; code != 0 || strings.Contains(errs, want) == asks {
+		code, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler",
+			scheduler, "--estimates", "exact", "--json")
+		if want := "note: " + scheduler + " asked for no run time: --estimates made no difference"; code != 0 ||
+			strings.Contains(errs, want) == asks {
 			t.Errorf("%s: exit %d, %s", scheduler, code, errs)
 		}
 	}
-	if _, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", "fifo", "--json"); strings.Contains(errs, "--estimates") {
+	if _, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", "fifo",
+		"--json"); strings.Contains(errs, "--estimates") {
 		t.Error(errs)
 	}
 }

@@ -27,12 +27,14 @@ func TestSchedulerSpaces(t *testing.T) {
 		}
 	}
 	_, one, _ := command("scheduler", "spaces", "tiresias")
-	for _, want := range []string{"queue_thresholds has as many values as queues -1, at most 5", "values of queue_thresholds increase", "preset ladder-7200x6: queues=5"} {
+	for _, want := range []string{"queue_thresholds has as many values as queues -1, at most 5",
+		"values of queue_thresholds increase", "preset ladder-7200x6: queues=5"} {
 		if !strings.Contains(one, want) {
 			t.Errorf("%q is missing in\n%s", want, one)
 		}
 	}
-	if want := "leaves slo_share, slo_factor alone, and slo_gpus where no job has a deadline"; !strings.Contains(out, want) || strings.Contains(one, "leaves") {
+	if want := "leaves slo_share, slo_factor alone, and slo_gpus where no job has a deadline"; !strings.Contains(out,
+		want) || strings.Contains(one, "leaves") {
 		t.Errorf("%q is missing, or said of others", want)
 	}
 	if strings.Contains(one, "themis") {
@@ -80,7 +82,8 @@ func TestSchedulerSpacesJSON(t *testing.T) {
 }
 
 func TestSchedulerSpacesMisuse(t *testing.T) {
-	for args, want := range map[string]string{"scheduler spaces magic": "tiresias", "scheduler spaces fifo sjf": "one scheduler"} {
+	for args, want := range map[string]string{"scheduler spaces magic": "tiresias",
+		"scheduler spaces fifo sjf": "one scheduler"} {
 		if code, _, errs := command(strings.Fields(args)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q", args, code, errs)
 		}
@@ -110,7 +113,8 @@ func TestEverySettingRuns(t *testing.T) {
 					}
 				}
 				c := s.Space.Decode(x)
-				args := []string{"simulate", "--trace", trace, "--nodes", "2", "--scheduler", s.Name, "--vc", "auto", "--quota", "borrow", "--estimates", "0.5", "--json"}
+				args := []string{"simulate", "--trace", trace, "--nodes", "2", "--scheduler", s.Name, "--vc", "auto",
+					"--quota", "borrow", "--estimates", "0.5", "--json"}
 				// What the value needs besides, such as the length of an array.
 				for k := range params {
 					if q := &params[k]; c.Has(q.ID) && (q.ID == p.ID || !c.Get(q.ID).Equal(q.Default)) {

@@ -149,7 +149,8 @@ func (o *traceInput) open(ctx context.Context, notes io.Writer) (*workload.Workl
 		fmt.Fprintf(notes, "note: not read: %s\n", strings.Join(report.Ignored, ", "))
 	}
 	if report.Unsorted > 0 {
-		fmt.Fprintf(notes, "note: %d of %d jobs were out of order and have been sorted by submission\n", report.Unsorted,
+		fmt.Fprintf(notes, "note: %d of %d jobs were out of order and have been sorted by submission\n",
+			report.Unsorted,
 			report.Jobs)
 	}
 	if w.Synthetic() {
@@ -220,7 +221,8 @@ type writtenTrace struct {
 }
 
 func (r *writtenTrace) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s: %d jobs%s, submitted from %s to %s, digest %.12s\n", r.Out, r.Jobs, label(r.Synthetic),
+	_, err := fmt.Fprintf(w, "%s: %d jobs%s, submitted from %s to %s, digest %.12s\n",
+		r.Out, r.Jobs, label(r.Synthetic),
 		r.First.Format(time.RFC3339), r.Last.Format(time.RFC3339), r.Digest)
 	return err
 }

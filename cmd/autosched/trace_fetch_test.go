@@ -40,7 +40,8 @@ func archiveOf(t testing.TB, member string) []byte {
 	for _, f := range []struct {
 		name string
 		data []byte
-	}{{"trace-data/cluster_gpu_util", noise}, {"trace-data/" + member, []byte(jobLog)}, {"trace-data/cluster_mem_util", noise}} {
+	}{{"trace-data/cluster_gpu_util", noise}, {"trace-data/" + member, []byte(jobLog)},
+		{"trace-data/cluster_mem_util", noise}} {
 		if err := w.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.data))}); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,8 @@ func digestOf(b []byte) string {
 }
 
 // serve answers as a file server does, with what bend changes.
-func serve(t *testing.T, file []byte, bend func(n int32, w http.ResponseWriter, r *http.Request) (done bool)) (url string, requests *atomic.Int32) {
+func serve(t *testing.T, file []byte,
+	bend func(n int32, w http.ResponseWriter, r *http.Request) (done bool)) (url string, requests *atomic.Int32) {
 	t.Helper()
 	requests = new(atomic.Int32)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +83,8 @@ func TestTraceFetch(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"p.json", "p.json.gz", "p.json.zst"} {
 		out := filepath.Join(dir, name)
-		text, _, err := runTrace(t, "", "fetch", "philly", "--url", url, "--sha256", strings.ToUpper(digestOf(file)), "--out", out, "--json")
+		text, _, err := runTrace(t, "", "fetch", "philly", "--url", url, "--sha256",
+			strings.ToUpper(digestOf(file)), "--out", out, "--json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +93,8 @@ func TestTraceFetch(t *testing.T) {
 			Checked bool `json:"sha256_checked"`
 			Report  trace.Report
 		}
-		if err := json.Unmarshal([]byte(text), &got); err != nil || got.SHA256 != digestOf(file) || !got.Checked || got.Report.Jobs != 1 || got.Report.LeftOut != 1 || got.Report.Format != "philly-json" {
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got.SHA256 != digestOf(file) || !got.Checked ||
+			got.Report.Jobs != 1 || got.Report.LeftOut != 1 || got.Report.Format != "philly-json" {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}
@@ -104,7 +108,8 @@ func TestTraceFetch(t *testing.T) {
 	// The log itself, and one without a digest.
 	url, _ = serve(t, []byte(jobLog), nil)
 	text, _, err := runTrace(t, "", "fetch", "philly", "--url", url, "--out", filepath.Join(dir, "q.json.gz"))
-	if err != nil || !strings.Contains(text, digestOf([]byte(jobLog))+" (not checked)") || !strings.Contains(text, "CC-BY-4.0") {
+	if err != nil || !strings.Contains(text, digestOf([]byte(jobLog))+" (not checked)") ||
+		!strings.Contains(text, "CC-BY-4.0") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -120,8 +125,9 @@ func TestTraceFetchRefuses(t *testing.T) {
 		says   string
 		keeps  bool // the part file, because it is what the server has
 	}{
-		"digest":    {good, strings.Repeat("0", 64), 0, "expected is 000", false},
-		"pointer":   {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:2037\nsize 1055988361\n"), "", 0, "media.githubusercontent.com", false},
+		"digest": {good, strings.Repeat("0", 64), 0, "expected is 000", false},
+		"pointer": {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:2037\nsize 1055988361\n"), "",
+			0, "media.githubusercontent.com", false},
 		"member":    {archiveOf(t, "something_else"), "", 0, "no file called cluster_job_log", true},
 		"no trace":  {[]byte("hello"), "", 0, "the download is no trace", true},
 		"cut gzip":  {cut(good), "", 0, "unexpected EOF", true},
@@ -150,7 +156,8 @@ func TestTraceFetchRefuses(t *testing.T) {
 			t.Errorf("%s: part file: %v", name, err)
 		}
 	}
-	for _, args := range [][]string{{}, {"moon"}, {"philly", "helios"}, {"philly", "--url", "ftp://x"}, {"philly", "--url", "::"}, {"philly", "--sha256", "12"}} {
+	for _, args := range [][]string{{}, {"moon"}, {"philly", "helios"}, {"philly", "--url", "ftp://x"},
+		{"philly", "--url", "::"}, {"philly", "--sha256", "12"}} {
 		if _, _, err := runTrace(t, "", append([]string{"fetch"}, args...)...); !errors.As(err, new(usageError)) {
 			t.Errorf("%v: %v", args, err)
 		}
@@ -181,10 +188,12 @@ func TestTraceFetchInterrupted(t *testing.T) {
 	cmd.SetArgs([]string{"fetch", "philly", "--url", url, "--out", out})
 	cmd.SetOut(&notices)
 	cmd.SetErr(&notices)
-	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(notices.String(), "goes on from there") {
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(notices.String(), "goes on from there") {
 		t.Fatalf("%v\n%s", err, notices.String())
 	}
-	if _, _, err := runTrace(t, "", "fetch", "philly", "--url", url, "--sha256", digestOf(file), "--out", out); err != nil {
+	if _, _, err := runTrace(t, "", "fetch", "philly", "--url", url, "--sha256", digestOf(file), "--out",
+		out); err != nil {
 		t.Fatal(err)
 	}
 	if len(ranges) != 1 || ranges[0] != "bytes=100000-" {

@@ -234,8 +234,9 @@ func (o *anonymizeFlags) key(notes io.Writer) ([]byte, error) {
 		return nil, fmt.Errorf("--key-file: %w", err)
 	}
 	if b = bytes.TrimRight(b, "\r\n"); len(b) < trace.MinKey {
-		return nil, fmt.Errorf("--key-file: %s: a key of %d bytes is too short: at least %d; name a file that does not "+
-			"exist to have one made", o.keyFile, len(b), trace.MinKey)
+		return nil,
+			fmt.Errorf("--key-file: %s: a key of %d bytes is too short: at least %d; name a file that does not "+
+				"exist to have one made", o.keyFile, len(b), trace.MinKey)
 	}
 	return b, nil
 }

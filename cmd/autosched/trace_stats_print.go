@@ -206,7 +206,8 @@ func (p *statsText) models() {
 	}
 	p.line("\nmodel\tjobs\tshare\tof GPU-time\tp50 duration\t")
 	for _, x := range p.Models[:min(manyRows, len(p.Models))] {
-		p.line("%s\t%d\t%s\t%s\t%s\t", named(x.Model), x.Jobs, percent(x.JobShare), percent(x.GPUTimeShare), span(x.P50S))
+		p.line("%s\t%d\t%s\t%s\t%s\t", named(x.Model), x.Jobs, percent(x.JobShare), percent(x.GPUTimeShare),
+			span(x.P50S))
 	}
 	p.more(len(p.Models))
 }

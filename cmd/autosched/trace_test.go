@@ -35,7 +35,8 @@ func TestTraceStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"sample (synthetic)", "offered load", "1.43 on 20 nodes x 8 GPUs", "batches", "recurrence", "of GPU-time", "tenant", "vc-f"} {
+	for _, want := range []string{"sample (synthetic)", "offered load", "1.43 on 20 nodes x 8 GPUs", "batches",
+		"recurrence", "of GPU-time", "tenant", "vc-f"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -48,7 +49,8 @@ func TestTraceStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s stats.Description
-	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != trace.Sample().Len() || !s.Synthetic || s.Load != nil {
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != trace.Sample().Len() || !s.Synthetic ||
+		s.Load != nil {
 		t.Errorf("%v: %+v", err, s)
 	}
 	for _, want := range []string{"arrivals_per_5min", "hour_of_day", "strongest", "top_1_percent", "gpu_size_bands"} {
@@ -57,7 +59,8 @@ func TestTraceStats(t *testing.T) {
 		}
 	}
 	out, _, err = runTrace(t, "", "stats", "sample", "--from", "24h", "--to", "48h")
-	if err != nil || !strings.Contains(out, "2017-10-10T") || strings.Contains(out, "2017-10-09T01") || !strings.Contains(out, "less than two days") {
+	if err != nil || !strings.Contains(out, "2017-10-10T") || strings.Contains(out, "2017-10-09T01") ||
+		!strings.Contains(out, "less than two days") {
 		t.Errorf("window: %v\n%s", err, out)
 	}
 	out, _, err = runTrace(t, badTrace, "stats", "-", "--nodes", "1", "--gpus-per-node", "4")
@@ -80,7 +83,8 @@ func TestTraceStatsPlot(t *testing.T) {
 		"sample.svg":  {"sample", "", "<?xml"},
 		"sample.html": {"sample", "", "<!DOCTYPE html>"},
 		"one.svg":     {"-", one, "<?xml"},
-		"pods.svg":    {filepath.Join(data, "pai2023_pods.csv") + "," + filepath.Join(data, "pai2023_nodes.csv"), "", "<?xml"},
+		"pods.svg": {filepath.Join(data, "pai2023_pods.csv") + "," + filepath.Join(data, "pai2023_nodes.csv"), "",
+			"<?xml"},
 	} {
 		var first []byte
 		for range 2 {
@@ -98,14 +102,17 @@ func TestTraceStatsPlot(t *testing.T) {
 				t.Errorf("%s differs from run to run", name)
 			}
 		}
-		if strings.HasSuffix(name, ".html") && (!bytes.Contains(first, []byte("<svg")) || !bytes.Contains(first, []byte("offered")) && !bytes.Contains(first, []byte("recurrence"))) {
+		if strings.HasSuffix(name, ".html") && (!bytes.Contains(first, []byte("<svg")) ||
+			!bytes.Contains(first, []byte("offered")) && !bytes.Contains(first, []byte("recurrence"))) {
 			t.Errorf("%s lacks the image or the numbers", name)
 		}
-		if strings.HasSuffix(name, ".html") && (bytes.Contains(first, []byte("<?xml")) || bytes.Index(first, []byte("<pre>")) > bytes.Index(first, []byte("<svg"))) {
+		if strings.HasSuffix(name, ".html") && (bytes.Contains(first, []byte("<?xml")) ||
+			bytes.Index(first, []byte("<pre>")) > bytes.Index(first, []byte("<svg"))) {
 			t.Errorf("%s has an XML declaration, or the numbers after the image", name)
 		}
 	}
-	out, _, err := runTrace(t, "", "stats", filepath.Join(data, "pai2023_pods.csv")+","+filepath.Join(data, "pai2023_nodes.csv"))
+	out, _, err := runTrace(t, "", "stats",
+		filepath.Join(data, "pai2023_pods.csv")+","+filepath.Join(data, "pai2023_nodes.csv"))
 	if err != nil || !strings.Contains(out, "on 5 nodes x 2 GPUs") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -120,7 +127,8 @@ func TestTraceImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"rejected    2", `stdin:3: duration_s: "0": is not positive`, `stdin:5: num_gpus: "none": is not a number`, path} {
+	for _, want := range []string{"rejected    2", `stdin:3: duration_s: "0": is not positive`,
+		`stdin:5: num_gpus: "none": is not a number`, path} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -138,12 +146,14 @@ func TestTraceImport(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"synthetic": true`) {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if w, _, err = trace.Open(path, trace.Options{}); err != nil || w.Digest() != trace.Sample().Digest() || !w.Synthetic() {
+	if w, _, err = trace.Open(path, trace.Options{}); err != nil || w.Digest() != trace.Sample().Digest() ||
+		!w.Synthetic() {
 		t.Errorf("%v, digest %s", err, w.Digest())
 	}
 
 	out, notices, err := runTrace(t, badTrace, "import", "-", "--out", "-")
-	if err != nil || !strings.HasPrefix(out, "# autosched trace v1 zero=1970-01-01T00:00:00Z\n") || !strings.Contains(notices, "rejected    2") {
+	if err != nil || !strings.HasPrefix(out, "# autosched trace v1 zero=1970-01-01T00:00:00Z\n") ||
+		!strings.Contains(notices, "rejected    2") {
 		t.Errorf("%v\n%s\n%s", err, out, notices)
 	}
 	if _, _, err = runTrace(t, badTrace, "import", "-", "--out", path, "--strict"); !errors.Is(err, trace.ErrRejected) {
@@ -161,7 +171,8 @@ func TestTraceWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, last := w.Span()
-	if w.Len() != 446 || first < 86400e9 || last >= 2*86400e9 || !w.Zero().Equal(trace.Sample().Zero()) || !w.Synthetic() {
+	if w.Len() != 446 || first < 86400e9 || last >= 2*86400e9 || !w.Zero().Equal(trace.Sample().Zero()) ||
+		!w.Synthetic() {
 		t.Errorf("%d jobs from %v to %v", w.Len(), first, last)
 	}
 	path := filepath.Join(t.TempDir(), "w.csv")
@@ -169,14 +180,16 @@ func TestTraceWindow(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"jobs": `) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, _, err = runTrace(t, "", "window", "sample", "--from", "2018-01-01", "--to", "2018-01-02"); err == nil || !strings.Contains(err.Error(), "no job") {
+	if _, _, err = runTrace(t, "", "window", "sample", "--from", "2018-01-01", "--to", "2018-01-02"); err == nil ||
+		!strings.Contains(err.Error(), "no job") {
 		t.Errorf("empty window: %v", err)
 	}
 }
 
 func TestTraceValidate(t *testing.T) {
 	out, _, err := runTrace(t, badTrace, "validate", "-")
-	if err == nil || errors.As(err, new(usageError)) || !strings.Contains(err.Error(), `2 of 4 rows rejected, first stdin:3: duration_s: "0": is not positive`) {
+	if err == nil || errors.As(err, new(usageError)) ||
+		!strings.Contains(err.Error(), `2 of 4 rows rejected, first stdin:3: duration_s: "0": is not positive`) {
 		t.Errorf("%v", err)
 	}
 	if !strings.Contains(out, "1 x num_gpus is not a number") {
@@ -187,13 +200,15 @@ func TestTraceValidate(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rejected != 0 || r.Jobs != trace.Sample().Len() {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, _, err = runTrace(t, "", "validate", testshared.Path(t, "golden", "simulator", "workloads", "gittins_sample.csv")); !errors.Is(err, trace.ErrFormat) {
+	if _, _, err = runTrace(t, "", "validate", testshared.Path(t, "golden", "simulator", "workloads",
+		"gittins_sample.csv")); !errors.Is(err, trace.ErrFormat) {
 		t.Errorf("no trace: %v", err)
 	}
 }
 
 func TestTraceSynth(t *testing.T) {
-	args := []string{"synth", "--profile", "philly", "--days", "2", "--seed", "5", "--nodes", "10", "--gpus-per-node", "8", "--load", "0.9"}
+	args := []string{"synth", "--profile", "philly", "--days", "2", "--seed", "5", "--nodes", "10", "--gpus-per-node",
+		"8", "--load", "0.9"}
 	a, notices, err := runTrace(t, "", args...)
 	if err != nil || !strings.Contains(notices, "(synthetic)") {
 		t.Fatal(err, notices)
@@ -203,7 +218,8 @@ func TestTraceSynth(t *testing.T) {
 		t.Errorf("%v: two runs differ, or no label", err)
 	}
 	path := filepath.Join(t.TempDir(), "s.csv.gz")
-	if out, _, err := runTrace(t, "", "synth", "--days", "1", "--jobs", "50", "--out", path, "--json"); err != nil || !strings.Contains(out, `"jobs": 50`) {
+	if out, _, err := runTrace(t, "", "synth", "--days", "1", "--jobs", "50", "--out", path, "--json"); err != nil ||
+		!strings.Contains(out, `"jobs": 50`) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -230,16 +246,20 @@ func TestTraceSynthInterrupted(t *testing.T) {
 
 func TestTraceMisuse(t *testing.T) {
 	for _, args := range [][]string{
-		{"stats"}, {"stats", "a", "b"}, {"stats", "a", "--trace", "b"}, {"stats", "sample", "--nodes", "-1"}, {"stats", "--nope"},
-		{"import", "sample"}, {"window", "sample", "--from", "noon"}, {"window", "sample", "--from", "2h", "--to", "1h"}, {"window", "sample", "--json"},
-		{"synth", "x"}, {"synth", "--days", "0"}, {"synth", "--load", "1"}, {"synth", "--profile", "moon"}, {"synth", "--start", "noon"}, {"synth", "--json"},
+		{"stats"}, {"stats", "a", "b"}, {"stats", "a", "--trace", "b"}, {"stats", "sample", "--nodes", "-1"},
+		{"stats", "--nope"},
+		{"import", "sample"}, {"window", "sample", "--from", "noon"},
+		{"window", "sample", "--from", "2h", "--to", "1h"}, {"window", "sample", "--json"},
+		{"synth", "x"}, {"synth", "--days", "0"}, {"synth", "--load", "1"}, {"synth", "--profile", "moon"},
+		{"synth", "--start", "noon"}, {"synth", "--json"},
 		{"validate", "sample", "--show", "0"}, {"validate", "sample", "--format", "moon"},
 	} {
 		if _, _, err := runTrace(t, "", args...); !errors.As(err, new(usageError)) {
 			t.Errorf("%v: %v is not misuse", args, err)
 		}
 	}
-	if _, _, err := runTrace(t, "", "stats", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) || errors.As(err, new(usageError)) {
+	if _, _, err := runTrace(t, "", "stats", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) ||
+		errors.As(err, new(usageError)) {
 		t.Errorf("missing file: %v", err)
 	}
 }
@@ -250,7 +270,8 @@ func TestTraceImportAnonymize(t *testing.T) {
 		"4712|alice|teama|secret-project|FAILED|2026-01-02T00:00:00|2026-01-02T00:00:10|2026-01-02T00:01:10|60|gres/gpu=2\n"
 	dir := t.TempDir()
 	key, out := filepath.Join(dir, "key"), filepath.Join(dir, "out.csv.zst")
-	stdout, notices, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", key, "--shift", "weeks", "--out", out)
+	stdout, notices, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", key, "--shift", "weeks",
+		"--out", out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,12 +293,15 @@ func TestTraceImportAnonymize(t *testing.T) {
 	if a.User != b.User || a.Key != b.Key || a.Tenant != b.Tenant || a.ID == b.ID || !a.HasWait || a.Wait != 10e9 {
 		t.Errorf("%+v, %+v", a, b)
 	}
-	if first := w.Clock(a.Submit); first.Year() > 2024 || first.Weekday() != 4 || first.Hour() != 0 { // 2026-01-01 is a Thursday
+	// 2026-01-01 is a Thursday
+	if first := w.Clock(a.Submit); first.Year() > 2024 || first.Weekday() != 4 || first.Hour() != 0 {
 		t.Errorf("first at %v", first)
 	}
 	// The same key gives the same pseudonyms; tenants may stay.
-	text, notices, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", key, "--keep-tenants", "--shift", "24h", "--out", "-")
-	if err != nil || !strings.Contains(text, a.ID+","+a.User+",teama,") || !strings.Contains(text, ",2026-01-02T00:00:00Z,60,1,") || strings.Contains(notices, "new key") {
+	text, notices, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", key, "--keep-tenants", "--shift",
+		"24h", "--out", "-")
+	if err != nil || !strings.Contains(text, a.ID+","+a.User+",teama,") ||
+		!strings.Contains(text, ",2026-01-02T00:00:00Z,60,1,") || strings.Contains(notices, "new key") {
 		t.Errorf("%v\n%s%s", err, text, notices)
 	}
 	for _, name := range []string{"4711", "alice", "secret"} {
@@ -294,11 +318,14 @@ func TestTraceImportAnonymize(t *testing.T) {
 	if err := os.WriteFile(short, []byte("abc\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", short, "--out", "-"); err == nil || !strings.Contains(err.Error(), "too short") {
+	if _, _, err := runTrace(t, log, "import", "-", "--anonymize", "--key-file", short, "--out", "-"); err == nil ||
+		!strings.Contains(err.Error(), "too short") {
 		t.Errorf("%v", err)
 	}
-	for _, args := range [][]string{{"--key-file", key}, {"--keep-tenants"}, {"--shift", "weeks"}, {"--shift", "soon"}, {"--shift", "2000000h"}} {
-		if _, _, err := runTrace(t, log, append([]string{"import", "-", "--out", "-"}, args...)...); !errors.As(err, new(usageError)) {
+	for _, args := range [][]string{{"--key-file", key}, {"--keep-tenants"}, {"--shift", "weeks"}, {"--shift", "soon"},
+		{"--shift", "2000000h"}} {
+		if _, _, err := runTrace(t, log, append([]string{"import", "-", "--out", "-"}, args...)...); !errors.As(err,
+			new(usageError)) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
@@ -308,14 +335,18 @@ func TestTraceFormats(t *testing.T) {
 	dir := filepath.Join("..", "..", "workload", "trace", "testdata")
 	pai := filepath.Join(dir, "pai_job_table.csv") + "," + filepath.Join(dir, "pai_task_table.csv")
 	out, _, err := runTrace(t, "", "validate", pai)
-	if err != nil || !strings.Contains(out, "pai2020") || !strings.Contains(out, "left out    1 jobs: 1 because it has no task in the task table") || !strings.Contains(out, "files       pai_job_table.csv, pai_task_table.csv") {
+	if err != nil || !strings.Contains(out, "pai2020") ||
+		!strings.Contains(out, "left out    1 jobs: 1 because it has no task in the task table") ||
+		!strings.Contains(out, "files       pai_job_table.csv, pai_task_table.csv") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, notices, err := runTrace(t, "", "stats", filepath.Join(dir, "sacct.psv"))
-	if err != nil || !strings.Contains(out, "teamb") || !strings.Contains(notices, "13 jobs were left out: 13 because it has not ended") {
+	if err != nil || !strings.Contains(out, "teamb") ||
+		!strings.Contains(notices, "13 jobs were left out: 13 because it has not ended") {
 		t.Errorf("%v\n%s%s", err, out, notices)
 	}
-	out, _, err = runTrace(t, "", "window", filepath.Join(dir, "helios_cluster_log.csv"), "--from", "2020-06-09T18:41:20Z")
+	out, _, err = runTrace(t, "", "window", filepath.Join(dir, "helios_cluster_log.csv"), "--from",
+		"2020-06-09T18:41:20Z")
 	if err != nil || strings.Count(out, "\n") != 4 {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -33,7 +33,8 @@ type goalReport struct {
 
 func tuneGoal(t *testing.T, more ...string) goalReport {
 	t.Helper()
-	args := append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set", "queues=1", "--budget", "20", "--futures", "3", "--json"}, more...)
+	args := append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set",
+		"queues=1", "--budget", "20", "--futures", "3", "--json"}, more...)
 	code, out, errs := command(args...)
 	if code != 0 {
 		t.Fatalf("%v: exit %d: %s", more, code, errs)
@@ -77,7 +78,8 @@ func TestTuneConstraints(t *testing.T) {
 	if len(tenants) < 3 {
 		t.Errorf("tenants %v", tenants)
 	}
-	if r := tuneGoal(t, "--subject-to", "avg_jct<=1s"); r.Adopt || !strings.Contains(r.Reason, "keeps to the constraints, so the one in force stays") {
+	if r := tuneGoal(t, "--subject-to", "avg_jct<=1s"); r.Adopt ||
+		!strings.Contains(r.Reason, "keeps to the constraints, so the one in force stays") {
 		t.Errorf("adopt %v: %s", r.Adopt, r.Reason)
 	}
 }
@@ -97,7 +99,8 @@ func TestTunePareto(t *testing.T) {
 	}
 	for _, x := range r.Trials {
 		for _, y := range r.Trials {
-			if on[x.Step] && x.Metrics != nil && y.Metrics != nil && y.Metrics["avg_jct"] < x.Metrics["avg_jct"] && y.Metrics["p95_queue"] < x.Metrics["p95_queue"] {
+			if on[x.Step] && x.Metrics != nil && y.Metrics != nil && y.Metrics["avg_jct"] < x.Metrics["avg_jct"] &&
+				y.Metrics["p95_queue"] < x.Metrics["p95_queue"] {
 				t.Errorf("%d is on the front, but %d beats it", x.Step, y.Step)
 			}
 		}
@@ -136,7 +139,8 @@ func TestTuneGoalMisuse(t *testing.T) {
 		{"--pareto=", "--pareto: a name is missing"},
 		{"--pareto=avg_jct,tenant_avg_jct", "it can only be a constraint"},
 	} {
-		if code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", c.args); code != 2 || !strings.Contains(errs, c.want) {
+		if code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", c.args); code != 2 ||
+			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d: %s", c.args, code, errs)
 		}
 	}
@@ -149,7 +153,8 @@ func TestTuneWithoutDeadlines(t *testing.T) {
 	}
 	const note = "note: no job has a deadline: deadline_misses is 0 for all configurations\n"
 	for objective, want := range map[string]bool{"deadline_misses": true, "avg_jct": false} {
-		code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--budget", "2", "--futures", "1", "--objective", objective)
+		code, _, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20",
+			"--budget", "2", "--futures", "1", "--objective", objective)
 		if code != 0 || strings.Contains(errs, note) != want {
 			t.Errorf("%s: exit %d: %s", objective, code, errs)
 		}
@@ -159,13 +164,16 @@ func TestTuneWithoutDeadlines(t *testing.T) {
 // TestTuneTableBoundsRatios: where next to nothing of the controllable part is left,
 // the table says no more than the verdict.
 func TestTuneTableBoundsRatios(t *testing.T) {
-	r := tuneReport{Objective: "ftf", goal: round.Minimise("ftf"), Ratio: search.MaxRatio, Interval: &round.Interval{Low: 1.5, High: search.MaxRatio},
-		Trials: []tuneTrial{{Origin: "gp", Objective: .125, Floor: .125, Ratio: search.MaxRatio}, {Origin: "default", Objective: .25, Floor: .125, Ratio: 1, Step: 1}}}
+	r := tuneReport{Objective: "ftf", goal: round.Minimise("ftf"), Ratio: search.MaxRatio,
+		Interval: &round.Interval{Low: 1.5, High: search.MaxRatio},
+		Trials: []tuneTrial{{Origin: "gp", Objective: .125, Floor: .125, Ratio: search.MaxRatio},
+			{Origin: "default", Objective: .25, Floor: .125, Ratio: 1, Step: 1}}}
 	var out strings.Builder
 	if err := r.print(&out, 15); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"0.00 % (more than 1000x)", "12.50 % (1.000x)", "is more than 1000x, with 95 % confidence between 1.500x and more than 1000x"} {
+	for _, want := range []string{"0.00 % (more than 1000x)", "12.50 % (1.000x)",
+		"is more than 1000x, with 95 % confidence between 1.500x and more than 1000x"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s does not say %q", &out, want)
 		}

@@ -16,7 +16,8 @@ func TestTunePlot(t *testing.T) {
 	}
 	dir := t.TempDir()
 	args := func(path string) []string {
-		return []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set", "queues=1", "--budget", "14", "--futures", "3", "--sampler", "auto", "--plot", path}
+		return []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set",
+			"queues=1", "--budget", "14", "--futures", "3", "--sampler", "auto", "--plot", path}
 	}
 	draw := func(name string) string {
 		t.Helper()
@@ -31,7 +32,8 @@ func TestTunePlot(t *testing.T) {
 		return string(b)
 	}
 	svg, page := draw("a.svg"), draw("a.html")
-	if !strings.HasPrefix(svg, "<?xml") || !strings.HasPrefix(page, "<!DOCTYPE html>") || !strings.HasPrefix(draw("a.png"), "\x89PNG") {
+	if !strings.HasPrefix(svg, "<?xml") || !strings.HasPrefix(page, "<!DOCTYPE html>") ||
+		!strings.HasPrefix(draw("a.png"), "\x89PNG") {
 		t.Error("a file is not of the format it is named for")
 	}
 	for _, want := range []string{"best so far", "queue_thresholds 1", "starve_limit", "incumbent"} {
@@ -39,7 +41,8 @@ func TestTunePlot(t *testing.T) {
 			t.Errorf("%q is not drawn", want)
 		}
 	}
-	if !strings.Contains(page, "synthetic") || strings.Contains(page, "<?xml") || strings.Contains(page, "src=") || strings.Contains(page, "href=\"http") {
+	if !strings.Contains(page, "synthetic") || strings.Contains(page, "<?xml") || strings.Contains(page, "src=") ||
+		strings.Contains(page, "href=\"http") {
 		t.Error("the page is not one that stands alone, or does not say that the trace is synthetic")
 	}
 	if svg != draw("b.svg") {
@@ -62,7 +65,8 @@ func TestTunePlot(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Interval == nil || got.Interval.Low > got.Ratio || got.Interval.High < got.Ratio || got.Stopped != "budget" || got.Sampler != "auto" || got.Choice == "" {
+	if got.Interval == nil || got.Interval.Low > got.Ratio || got.Interval.High < got.Ratio ||
+		got.Stopped != "budget" || got.Sampler != "auto" || got.Choice == "" {
 		t.Errorf("%+v", got)
 	}
 }

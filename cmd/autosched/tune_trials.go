@@ -22,7 +22,8 @@ type studyFlags struct {
 
 func (f *studyFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.trials, "trials", "", "write trials and rejections to this file as they are measured, as JSON lines")
+	fl.StringVar(&f.trials, "trials", "",
+		"write trials and rejections to this file as they are measured, as JSON lines")
 	fl.StringVar(&f.resume, "resume", "",
 		"continue a file that --trials wrote, to its budget or to --budget, which may be larger: its trials are not "+
 			"measured again, and with the same budget the result is that of an uninterrupted run; new trials go to "+

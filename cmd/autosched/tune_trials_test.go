@@ -26,7 +26,8 @@ func TestTuneResumeWithInertParameters(t *testing.T) {
 	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
 	run := func(more ...string) string {
 		t.Helper()
-		code, out, errs := command(append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--scheduler", "chronus", "--budget", "6", "--futures", "1", "--json"}, more...)...)
+		code, out, errs := command(append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z",
+			"--nodes", "20", "--scheduler", "chronus", "--budget", "6", "--futures", "1", "--json"}, more...)...)
 		if code != 0 || !strings.Contains(errs, "note: slo_gpus, slo_share, slo_factor keep the incumbent's values") {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
@@ -34,7 +35,8 @@ func TestTuneResumeWithInertParameters(t *testing.T) {
 	}
 	want := run("--trials", path)
 	var report struct{ Inert []string }
-	if err := json.Unmarshal([]byte(want), &report); err != nil || !slices.Equal(report.Inert, []string{"slo_gpus", "slo_share", "slo_factor"}) {
+	if err := json.Unmarshal([]byte(want), &report); err != nil ||
+		!slices.Equal(report.Inert, []string{"slo_gpus", "slo_share", "slo_factor"}) {
 		t.Errorf("inert are %v (%v)", report.Inert, err)
 	}
 	text, err := os.ReadFile(path)
@@ -61,7 +63,8 @@ func TestTuneResume(t *testing.T) {
 	dir := t.TempDir()
 	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
 	args := func(more ...string) []string {
-		return append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set", "queues=1", "--budget", "16", "--futures", "2", "--json"}, more...)
+		return append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--set",
+			"queues=1", "--budget", "16", "--futures", "2", "--json"}, more...)
 	}
 	run := func(more ...string) string {
 		t.Helper()
@@ -99,7 +102,8 @@ func TestTuneResume(t *testing.T) {
 	// may be broken off there, too.
 	more, grown := filepath.Join(dir, "more.jsonl"), filepath.Join(dir, "grown.jsonl")
 	longer := run("--resume", path, "--trials", more, "--budget", "20")
-	if strings.Count(read(more), "\n") != 22 || !strings.HasPrefix(read(more), text+`{"budget":20}`+"\n") || read(path) != text {
+	if strings.Count(read(more), "\n") != 22 || !strings.HasPrefix(read(more), text+`{"budget":20}`+"\n") ||
+		read(path) != text {
 		t.Error("a larger budget did not go on in another file")
 	}
 	for _, begin := range []string{text, text[:len(text)/2], read(more)[:len(text)+200]} {
@@ -107,7 +111,8 @@ func TestTuneResume(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := run("--resume", grown, "--budget", "20"); got != longer || read(grown) != read(more) {
-			t.Errorf("from %d of %d bytes on, a larger budget in the same file ends otherwise than in another", len(begin), len(read(more)))
+			t.Errorf("from %d of %d bytes on, a larger budget in the same file ends otherwise than in another",
+				len(begin), len(read(more)))
 		}
 	}
 	// A record from before they told their budget goes on with the same, and with
@@ -124,14 +129,16 @@ func TestTuneResume(t *testing.T) {
 		t.Error("an older record changed")
 	}
 	// Another sampler goes on in another file only.
-	if run("--resume", path, "--trials", filepath.Join(dir, "random.jsonl"), "--sampler", "random"); read(path) != text {
+	if run("--resume", path, "--trials", filepath.Join(dir, "random.jsonl"), "--sampler",
+		"random"); read(path) != text {
 		t.Error("another sampler changed the record it began with")
 	}
 	// The rest of a smaller budget stays: it is what the larger one goes on with.
 	run("--resume", path, "--sampler", "auto", "--budget", "5")
 	// A line that this search does not come by, after one that it does.
 	swapped := filepath.Join(dir, "swapped.jsonl")
-	strange := strings.Join(lines[:9], "") + strings.Replace(lines[9], `"origin":"`, `"origin":"an older `, 1) + strings.Join(lines[10:], "")
+	strange := strings.Join(lines[:9], "") + strings.Replace(lines[9], `"origin":"`, `"origin":"an older `, 1) +
+		strings.Join(lines[10:], "")
 	if err := os.WriteFile(swapped, []byte(strange), 0o600); err != nil || strange == text {
 		t.Fatal(err)
 	}
@@ -148,15 +155,22 @@ func TestTuneResume(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--trials", path}, 1, "--trials: " + path + " holds something already and is not overwritten: name another file, or go on from it with --resume " + path},
-		{[]string{"--trials", path, "--resume", half, "--budget", "20"}, 1, "--trials: " + path + " holds something already"},
-		{[]string{"--resume", older, "--budget", "20"}, 1, "another line would come here, as of another --sampler, or another --budget where the first line tells none"},
+		{[]string{"--trials", path}, 1,
+			"--trials: " + path +
+				" holds something already and is not overwritten: name another file, or go on from it with --resume " +
+				path},
+		{[]string{"--trials", path, "--resume", half, "--budget", "20"}, 1,
+			"--trials: " + path + " holds something already"},
+		{[]string{"--resume", older, "--budget", "20"}, 1,
+			"another line would come here, as of another --sampler, or another --budget where the first line tells none"},
 		{[]string{"--resume", path, "--sampler", "random"}, 1, path + ":1: another line would come here"},
 		{[]string{"--resume", swapped}, 1, swapped + ":10: another line would come here"},
 		{[]string{"--resume", path, "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
-		{[]string{"--resume", path, "--trials", dir + "/./trials.jsonl", "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
+		{[]string{"--resume", path, "--trials", dir + "/./trials.jsonl", "--seed", "2"}, 1,
+			path + ":1: the record is of seed 1, not 2"},
 		{[]string{"--resume", path, "--set", "pack_limit=0.2"}, 1, path + `:1: the record is of the incumbent {"`},
-		{[]string{"--resume", path, "--objective", "p95_jct"}, 1, path + ":1: the record is of objective avg_jct, not p95_jct"},
+		{[]string{"--resume", path, "--objective", "p95_jct"}, 1,
+			path + ":1: the record is of objective avg_jct, not p95_jct"},
 		{[]string{"--resume", path, "--nodes", "21"}, 1, path + ":1: the record was measured on another workload"},
 		{[]string{"--resume", path, "--scheduler", "themis"}, 1, path + ":1: the record is of another space"},
 		{[]string{"--resume", filepath.Join(dir, "none")}, 1, "--resume: "},
@@ -165,7 +179,8 @@ func TestTuneResume(t *testing.T) {
 	} {
 		a := args(c.args...)
 		if c.args[1] == "themis" || len(c.args) > 3 && c.args[3] == "themis" {
-			a = []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--scheduler", "themis", "--resume", path}
+			a = []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--scheduler",
+				"themis", "--resume", path}
 		}
 		code, _, errs := command(a...)
 		if code != c.code || !strings.Contains(errs, c.want) {
@@ -175,7 +190,8 @@ func TestTuneResume(t *testing.T) {
 			t.Errorf("%v: trials of a record that is refused are said to be used: %s", c.args, errs)
 		}
 	}
-	if code, _, errs := command(args("--resume", path)...); code != 0 || !strings.Contains(errs, "note: 16 trials of "+path+" are not measured again") {
+	if code, _, errs := command(args("--resume", path)...); code != 0 ||
+		!strings.Contains(errs, "note: 16 trials of "+path+" are not measured again") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if read(swapped) != strange || read(path) != text {
@@ -194,7 +210,8 @@ func TestTuneResumeBudget(t *testing.T) {
 	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
 	run := func(more ...string) (trials int, errs string) {
 		t.Helper()
-		code, out, errs := command(append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures", "1", "--sampler", "random", "--json"}, more...)...)
+		code, out, errs := command(append([]string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z",
+			"--nodes", "20", "--futures", "1", "--sampler", "random", "--json"}, more...)...)
 		var got struct{ Trials []json.RawMessage }
 		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
 			t.Fatalf("exit %d, %v: %s", code, err, errs)
@@ -206,13 +223,16 @@ func TestTuneResumeBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(half, bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:42], nil), 0o600); err != nil { // 41 trials
+	// 41 trials
+	if err := os.WriteFile(half, bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:42], nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n, errs := run("--resume", half); n != 43 || !strings.Contains(errs, "note: 41 trials of "+half+" are not measured again\n") {
+	if n, errs := run("--resume", half); n != 43 ||
+		!strings.Contains(errs, "note: 41 trials of "+half+" are not measured again\n") {
 		t.Errorf("%d trials, want 43: %s", n, errs)
 	}
-	if n, errs := run("--resume", path, "--budget", "40"); n != 40 || !strings.Contains(errs, "note: "+path+" holds 43 trials, --budget 40 looks at the first 40\n") {
+	if n, errs := run("--resume", path, "--budget", "40"); n != 40 ||
+		!strings.Contains(errs, "note: "+path+" holds 43 trials, --budget 40 looks at the first 40\n") {
 		t.Errorf("%d trials, want 40: %s", n, errs)
 	}
 	run("--resume", path, "--budget", "45")
@@ -223,7 +243,8 @@ func TestTuneResumeBudget(t *testing.T) {
 		recorded, standard int
 		timed              bool
 		want               int
-	}{{60, 40, false, 60}, {20, 40, false, 20}, {0, 40, false, 40}, {40, timedBudget, true, timedBudget}, {2000, timedBudget, true, 2000}} {
+	}{{60, 40, false, 60}, {20, 40, false, 20}, {0, 40, false, 40}, {40, timedBudget, true, timedBudget},
+		{2000, timedBudget, true, 2000}} {
 		f := studyFile{from: &search.Recording{Header: search.Header{Budget: c.recorded}}}
 		if got := f.budget(c.standard, c.timed); got != c.want {
 			t.Errorf("%+v: budget %d", c, got)
@@ -246,25 +267,30 @@ func TestTuneInterrupted(t *testing.T) {
 	})
 	defer stop.Stop()
 	var out, errs bytes.Buffer
-	code := run(ctx, []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures", "1", "--sampler", "random", "--budget", "1000000", "--time", "10m", "--trials", path, "--json"}, &out, &errs)
+	code := run(ctx, []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures",
+		"1", "--sampler", "random", "--budget", "1000000", "--time", "10m", "--trials", path, "--json"}, &out, &errs)
 	var got struct {
 		Stopped string
 		Best    map[string]any
 		Trials  []json.RawMessage
 	}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil || code != 0 || got.Stopped != "cancelled" || len(got.Trials) < 5 || len(got.Best) == 0 {
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || code != 0 || got.Stopped != "cancelled" ||
+		len(got.Trials) < 5 || len(got.Best) == 0 {
 		t.Errorf("exit %d, stopped by %q after %d trials (%v)", code, got.Stopped, len(got.Trials), err)
 	}
-	if want := "note: interrupted; this is the best of what was measured; go on with --resume " + path + " --budget 1000000 --time 10m0s\n"; !strings.Contains(errs.String(), want) {
+	if want := "note: interrupted; this is the best of what was measured; go on with --resume " + path +
+		" --budget 1000000 --time 10m0s\n"; !strings.Contains(errs.String(), want) {
 		t.Errorf("%s does not say %q", &errs, want)
 	}
-	if got, want := (&studyFile{path: "x", out: os.Stdin}).hint(40, 0), "; go on with --resume x --budget 40"; got != want {
+	if got, want := (&studyFile{path: "x", out: os.Stdin}).hint(40, 0),
+		"; go on with --resume x --budget 40"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 func TestTuneTime(t *testing.T) {
-	code, out, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures", "1", "--time", "1ns", "--json")
+	code, out, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20",
+		"--futures", "1", "--time", "1ns", "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -273,6 +299,7 @@ func TestTuneTime(t *testing.T) {
 		Trials  []json.RawMessage
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Stopped != "time" || len(got.Trials) != 1 {
-		t.Errorf("stopped by %s after %d trials (%v), want time after the default alone", got.Stopped, len(got.Trials), err)
+		t.Errorf("stopped by %s after %d trials (%v), want time after the default alone",
+			got.Stopped, len(got.Trials), err)
 	}
 }

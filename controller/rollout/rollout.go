@@ -332,7 +332,8 @@ func (e Approve) apply(t *transition) error {
 	case t.OfferedRevision == e.Revision:
 		return nil
 	case c.State != Proposed:
-		return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed", ErrState, e.Revision, t.Scheduler, c.State)
+		return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed",
+			ErrState, e.Revision, t.Scheduler, c.State)
 	case t.parked(c.Hash):
 		return t.refused(e.Revision)
 	}
@@ -385,7 +386,8 @@ func (e Rollback) apply(t *transition) error {
 		return nil
 	case e.To == 0:
 		if to = t.lastGood(from); to == nil {
-			return fmt.Errorf("%w: scheduler %q has nothing to go back to: no other revision was applied", ErrState, t.Scheduler)
+			return fmt.Errorf("%w: scheduler %q has nothing to go back to: no other revision was applied",
+				ErrState, t.Scheduler)
 		}
 	case to.State == Rejected || t.parked(to.Hash):
 		return t.refused(e.To)

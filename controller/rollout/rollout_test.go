@@ -58,53 +58,75 @@ func TestStep(t *testing.T) {
 	}{
 		{"registration offers the defaults", nil, "1:0 published >1 =0", nil},
 		{"offer", []Event{offer(1)}, "1:0 superseded, 2:1 published >2 =0", nil},
-		{"offers after acknowledgements", []Event{ack(1, AckApplied), offer(1), ack(2, AckApplied)}, "1:0 superseded, 2:1 rolled_out >2 =2", nil},
-		{"what runs stays in force until another is applied", []Event{ack(1, AckApplied), offer(1)}, "1:0 rolled_out, 2:1 published >2 =1", nil},
+		{"offers after acknowledgements", []Event{ack(1, AckApplied), offer(1), ack(2, AckApplied)},
+			"1:0 superseded, 2:1 rolled_out >2 =2", nil},
+		{"what runs stays in force until another is applied",
+			[]Event{ack(1, AckApplied), offer(1)}, "1:0 rolled_out, 2:1 published >2 =1", nil},
 		{"a proposal is not offered", []Event{propose(1)}, "1:0 published, 2:1 proposed >1 =0", nil},
-		{"a newer proposal supersedes the last", []Event{propose(1), propose(2)}, "1:0 published, 2:1 superseded, 3:2 proposed >1 =0", nil},
+		{"a newer proposal supersedes the last",
+			[]Event{propose(1), propose(2)}, "1:0 published, 2:1 superseded, 3:2 proposed >1 =0", nil},
 
 		{"approve", []Event{propose(1), Approve{2}}, "1:0 superseded, 2:1 published >2 =0", nil},
 		{"approve twice", []Event{propose(1), Approve{2}, Approve{2}}, "1:0 superseded, 2:1 published >2 =0", nil},
 		{"approve nothing", []Event{Approve{2}}, "1:0 published >1 =0", ErrNotFound},
-		{"approve history", []Event{propose(1), propose(2), Approve{2}}, "1:0 published, 2:1 superseded, 3:2 proposed >1 =0", ErrState},
+		{"approve history", []Event{propose(1), propose(2), Approve{2}},
+			"1:0 published, 2:1 superseded, 3:2 proposed >1 =0", ErrState},
 		{"approve parked values", []Event{offer(1), ack(2, AckRejected), propose(1), Approve{3}},
 			"1:0 published, 2:1 rejected, 3:1 proposed >1 =0", ErrRefused},
-		{"a proposal applied by hand", []Event{propose(1), ack(2, AckApplied)}, "1:0 superseded, 2:1 rolled_out >2 =2", nil},
+		{"a proposal applied by hand", []Event{propose(1), ack(2, AckApplied)}, "1:0 superseded, 2:1 rolled_out >2 =2",
+			nil},
 
 		{"failed", []Event{offer(1), ack(2, AckFailed)}, "1:0 superseded, 2:1 published >2 =0", nil},
 		{"partially applied", []Event{offer(1), ack(2, AckPartial)}, "1:0 superseded, 2:1 rolled_out >2 =2", nil},
-		{"acknowledged late", []Event{offer(1), ack(2, AckApplied), ack(1, AckApplied)}, "1:0 superseded, 2:1 rolled_out >2 =2", nil},
+		{"acknowledged late", []Event{offer(1), ack(2, AckApplied), ack(1, AckApplied)},
+			"1:0 superseded, 2:1 rolled_out >2 =2", nil},
 		{"acknowledge nothing", []Event{ack(2, AckApplied)}, "1:0 published >1 =0", ErrNotFound},
 
-		{"refused before anything was acknowledged", []Event{offer(1), ack(2, AckRejected)}, "1:0 published, 2:1 rejected >1 =0", nil},
-		{"refused: what runs is offered again", []Event{ack(1, AckApplied), offer(1), ack(2, AckRejected)}, "1:0 rolled_out, 2:1 rejected >1 =1", nil},
+		{"refused before anything was acknowledged",
+			[]Event{offer(1), ack(2, AckRejected)}, "1:0 published, 2:1 rejected >1 =0", nil},
+		{"refused: what runs is offered again",
+			[]Event{ack(1, AckApplied), offer(1), ack(2, AckRejected)}, "1:0 rolled_out, 2:1 rejected >1 =1", nil},
 		{"refused while a later one is offered", []Event{offer(1), offer(2), ack(2, AckRejected)},
 			"1:0 superseded, 2:1 rejected, 3:2 published >3 =0", nil},
 		{"refused by another instance", []Event{ack(1, AckApplied), offer(1), ack(2, AckApplied), ack(2, AckRejected)},
 			"1:0 superseded, 2:1 rejected, 3:0 published >3 =1", nil},
 		{"everything refused", []Event{ack(1, AckRejected)}, "1:0 rejected >0 =0", nil},
-		{"a new offer after everything was refused", []Event{ack(1, AckRejected), offer(1)}, "1:0 rejected, 2:1 published >2 =0", nil},
-		{"applied after it was refused", []Event{offer(1), ack(2, AckRejected), ack(2, AckApplied)}, "1:0 published, 2:1 rejected >1 =0", ErrRefused},
+		{"a new offer after everything was refused",
+			[]Event{ack(1, AckRejected), offer(1)}, "1:0 rejected, 2:1 published >2 =0", nil},
+		{"applied after it was refused", []Event{offer(1), ack(2, AckRejected), ack(2, AckApplied)},
+			"1:0 published, 2:1 rejected >1 =0", ErrRefused},
 
 		{"confirm", []Event{offer(1), Confirm{Revision: 2}}, "1:0 superseded, 2:1 rolled_out >2 =2", nil},
-		{"confirm what is history", []Event{offer(1), ack(2, AckApplied), Confirm{Revision: 1}}, "1:0 superseded, 2:1 rolled_out >2 =2", nil},
-		{"confirm what was refused", []Event{offer(1), ack(2, AckRejected), Confirm{Revision: 2}}, "1:0 published, 2:1 rejected >1 =0", ErrRefused},
+		{"confirm what is history", []Event{offer(1), ack(2, AckApplied), Confirm{Revision: 1}},
+			"1:0 superseded, 2:1 rolled_out >2 =2", nil},
+		{"confirm what was refused", []Event{offer(1), ack(2, AckRejected), Confirm{Revision: 2}},
+			"1:0 published, 2:1 rejected >1 =0", ErrRefused},
 		{"confirm nothing", []Event{Confirm{Revision: 2}}, "1:0 published >1 =0", ErrNotFound},
 
-		{"roll back to the defaults", []Event{offer(1), Rollback{}}, "1:0 superseded, 2:1 superseded, 3:0 published >3 =0", nil},
-		{"roll back to what was applied", []Event{offer(1), ack(2, AckApplied), offer(2), ack(3, AckApplied), Rollback{}},
+		{"roll back to the defaults", []Event{offer(1), Rollback{}},
+			"1:0 superseded, 2:1 superseded, 3:0 published >3 =0", nil},
+		{"roll back to what was applied",
+			[]Event{offer(1), ack(2, AckApplied), offer(2), ack(3, AckApplied), Rollback{}},
 			"1:0 superseded, 2:1 superseded, 3:2 rolled_out, 4:1 published >4 =3", nil},
-		{"roll back twice", []Event{offer(1), Rollback{}, Rollback{}}, "1:0 superseded, 2:1 superseded, 3:0 published >3 =0", nil},
-		{"roll back and park later", []Event{offer(1), Rollback{}, Rollback{Park: true}}, "1:0 superseded, 2:1 rejected, 3:0 published >3 =0", nil},
-		{"roll back and park what runs", []Event{ack(1, AckApplied), offer(1), ack(2, AckApplied), Rollback{Park: true}},
+		{"roll back twice", []Event{offer(1), Rollback{}, Rollback{}},
+			"1:0 superseded, 2:1 superseded, 3:0 published >3 =0", nil},
+		{"roll back and park later", []Event{offer(1), Rollback{}, Rollback{Park: true}},
+			"1:0 superseded, 2:1 rejected, 3:0 published >3 =0", nil},
+		{"roll back and park what runs",
+			[]Event{ack(1, AckApplied), offer(1), ack(2, AckApplied), Rollback{Park: true}},
 			"1:0 superseded, 2:1 rejected, 3:0 published >3 =1", nil},
-		{"roll back to parked values", []Event{offer(1), Rollback{Park: true}, Rollback{To: 2}}, "1:0 superseded, 2:1 rejected, 3:0 published >3 =0", ErrRefused},
-		{"roll back to what is offered", []Event{offer(1), Rollback{To: 2}}, "1:0 superseded, 2:1 published >2 =0", nil},
+		{"roll back to parked values", []Event{offer(1), Rollback{Park: true}, Rollback{To: 2}},
+			"1:0 superseded, 2:1 rejected, 3:0 published >3 =0", ErrRefused},
+		{"roll back to what is offered", []Event{offer(1), Rollback{To: 2}}, "1:0 superseded, 2:1 published >2 =0",
+			nil},
 		{"roll back to nothing", []Event{Rollback{}}, "1:0 published >1 =0", ErrState},
 		{"roll back to no revision", []Event{Rollback{To: 9}}, "1:0 published >1 =0", ErrNotFound},
-		{"roll back from what is not offered", []Event{offer(1), Rollback{From: 1}}, "1:0 superseded, 2:1 published >2 =0", ErrChanged},
-		{"roll back further without a revision", []Event{offer(1), Rollback{}, Rollback{From: 3}}, "1:0 superseded, 2:1 superseded, 3:0 published >3 =0", ErrState},
-		{"roll back when everything was refused", []Event{ack(1, AckRejected), Rollback{}}, "1:0 rejected >0 =0", ErrNoCurrent},
+		{"roll back from what is not offered", []Event{offer(1), Rollback{From: 1}},
+			"1:0 superseded, 2:1 published >2 =0", ErrChanged},
+		{"roll back further without a revision", []Event{offer(1), Rollback{}, Rollback{From: 3}},
+			"1:0 superseded, 2:1 superseded, 3:0 published >3 =0", ErrState},
+		{"roll back when everything was refused", []Event{ack(1, AckRejected), Rollback{}}, "1:0 rejected >0 =0",
+			ErrNoCurrent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := registered()
@@ -163,7 +185,8 @@ func TestEffective(t *testing.T) {
 		n     float64
 		want  int
 	}{{AckApplied, 3, 1}, {AckPartial, 3, 3}, {AckPartial, 99, 1}} {
-		cfg := Configuration{Config: values(1), Ack: &Ack{State: c.state, Effective: map[string]space.Value{"n": space.Num(c.n), "other": space.Num(1)}}}
+		cfg := Configuration{Config: values(1),
+			Ack: &Ack{State: c.state, Effective: map[string]space.Value{"n": space.Num(c.n), "other": space.Num(1)}}}
 		if got := cfg.Effective(testSpace); !got.Equal(values(c.want)) {
 			t.Errorf("%s with %g: %s, want %d", c.state, c.n, got, c.want)
 		}
@@ -183,9 +206,11 @@ func TestInvariants(t *testing.T) {
 		case 2:
 			return Approve{revision.Draw(t, "approved")}
 		case 3:
-			return Rollback{To: rapid.Int64Range(0, 6).Draw(t, "to"), From: rapid.Int64Range(0, 6).Draw(t, "from"), Park: rapid.Bool().Draw(t, "park")}
+			return Rollback{To: rapid.Int64Range(0, 6).Draw(t, "to"), From: rapid.Int64Range(0, 6).Draw(t, "from"),
+				Park: rapid.Bool().Draw(t, "park")}
 		case 4:
-			return ack(revision.Draw(t, "acknowledged"), rapid.SampledFrom([]AckState{AckApplied, AckPartial, AckRejected, AckFailed}).Draw(t, "ack"))
+			return ack(revision.Draw(t, "acknowledged"),
+				rapid.SampledFrom([]AckState{AckApplied, AckPartial, AckRejected, AckFailed}).Draw(t, "ack"))
 		}
 		return offer(n)
 	})
@@ -220,10 +245,12 @@ func TestInvariants(t *testing.T) {
 			}
 			switch offered := next.Offered(); {
 			case next.LastRevision != int64(len(next.Configurations)):
-				t.Fatalf("%#v: %s has %d revisions, the last is %d", e, summary(next), len(next.Configurations), next.LastRevision)
+				t.Fatalf("%#v: %s has %d revisions, the last is %d",
+					e, summary(next), len(next.Configurations), next.LastRevision)
 			case proposed > 1:
 				t.Fatalf("%#v: %s has %d proposals", e, summary(next), proposed)
-			case offered == nil && next.OfferedRevision != 0, offered != nil && (offered.State == Rejected || offered.State == Proposed):
+			case offered == nil && next.OfferedRevision != 0,
+				offered != nil && (offered.State == Rejected || offered.State == Proposed):
 				t.Fatalf("%#v: %s offers revision %d", e, summary(next), next.OfferedRevision)
 			}
 			s = next

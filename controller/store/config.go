@@ -100,10 +100,12 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 	if old := b.Get(key); old != nil {
 		var before configRecord
 		if err := getJSON(key, old, &before); err != nil {
-			return &CorruptError{File: configFile, Bucket: configsBucket + "/" + string(scheduler), Key: fmt.Sprint(cfg.Revision), Why: err.Error()}
+			return &CorruptError{File: configFile, Bucket: configsBucket + "/" + string(scheduler),
+				Key: fmt.Sprint(cfg.Revision), Why: err.Error()}
 		}
 		if before.Hash != cfg.Hash || before.UID != cfg.UID {
-			return fmt.Errorf("store: scheduler %q: revision %d is stored with SHA-256 %.16s and uid %s, not %.16s and %s: %w",
+			return fmt.Errorf(
+				"store: scheduler %q: revision %d is stored with SHA-256 %.16s and uid %s, not %.16s and %s: %w",
 				scheduler, cfg.Revision, before.Hash, before.UID, cfg.Hash, cfg.UID, errRevision)
 		}
 	} else {
@@ -112,12 +114,15 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 			next = int64(binary.BigEndian.Uint64(last)) + 1
 		}
 		if cfg.Revision != next {
-			return fmt.Errorf("store: scheduler %q: revision %d does not follow the last, want %d: %w", scheduler, cfg.Revision, next, errRevision)
+			return fmt.Errorf("store: scheduler %q: revision %d does not follow the last, want %d: %w",
+				scheduler, cfg.Revision, next, errRevision)
 		}
 	}
 	return putJSON(tx, key, configRecord{
-		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin, Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash,
-		Created: cfg.Created, Updated: cfg.Updated, Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left,
+		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
+		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash,
+		Created: cfg.Created, Updated: cfg.Updated, Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack,
+		Left: cfg.Left,
 	}, configsBucket, string(scheduler))
 }
 
@@ -163,13 +168,15 @@ func loadScheduler(tx *bolt.Tx, s controller.Scheduler) (controller.Saved, error
 			return fmt.Errorf("its SHA-256 is %s, recorded is %s", cfg.Hash(), c.Hash)
 		}
 		out.Configurations = append(out.Configurations, &rollout.Configuration{
-			Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg, Hash: c.Hash,
+			Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg,
+			Hash:    c.Hash,
 			Created: c.Created, Updated: c.Updated, Reason: c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left,
 		})
 		return nil
 	})
 	if n := int64(len(out.Configurations)); err == nil && n != s.LastRevision {
-		err = &CorruptError{File: configFile, Bucket: configsBucket + "/" + s.ID, Why: fmt.Sprintf("it has %d revisions, the scheduler's record says %d", n, s.LastRevision)}
+		err = &CorruptError{File: configFile, Bucket: configsBucket + "/" + s.ID,
+			Why: fmt.Sprintf("it has %d revisions, the scheduler's record says %d", n, s.LastRevision)}
 	}
 	return out, err
 }

@@ -154,12 +154,14 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		}
 		for batch, n := range acked {
 			if found[batch] != n {
-				t.Fatalf("kill %d: batch %s was acknowledged with %d events, %d are there", kill, batch, n, found[batch])
+				t.Fatalf("kill %d: batch %s was acknowledged with %d events, %d are there",
+					kill, batch, n, found[batch])
 			}
 		}
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d kills: %d revisions and %d batches acknowledged, none lost; %d kills hit between commit and acknowledgement", kills, lastAcked, len(acked), unacked)
+	t.Logf(
+		"%d kills: %d revisions and %d batches acknowledged, none lost; %d kills hit between commit and acknowledgement", kills, lastAcked, len(acked), unacked)
 }

@@ -16,24 +16,30 @@ func drawEvent(t *rapid.T) workload.Event {
 	text := rapid.StringN(0, 20, 100)
 	span := rapid.Custom(func(t *rapid.T) time.Duration { return time.Duration(rapid.Int64().Draw(t, "ns")) })
 	e := workload.Event{
-		ID: text.Draw(t, "id"), Kind: workload.EventKind(rapid.IntRange(0, 9).Draw(t, "kind")), Time: span.Draw(t, "time"),
-		Job: workload.Job{ID: text.Draw(t, "job"), User: text.Draw(t, "user"), Tenant: text.Draw(t, "tenant"), Key: text.Draw(t, "key"),
-			Model: text.Draw(t, "model"), GPUs: workload.MilliGPU(rapid.Int64().Draw(t, "gpus")), Status: workload.Status(rapid.IntRange(0, 3).Draw(t, "status"))},
+		ID: text.Draw(t, "id"), Kind: workload.EventKind(rapid.IntRange(0, 9).Draw(t, "kind")),
+		Time: span.Draw(t, "time"),
+		Job: workload.Job{ID: text.Draw(t, "job"), User: text.Draw(t, "user"), Tenant: text.Draw(t, "tenant"),
+			Key:   text.Draw(t, "key"),
+			Model: text.Draw(t, "model"), GPUs: workload.MilliGPU(rapid.Int64().Draw(t, "gpus")),
+			Status: workload.Status(rapid.IntRange(0, 3).Draw(t, "status"))},
 		LevelAttained: span.Draw(t, "level"), HasLevel: rapid.Bool().Draw(t, "has"), LeaseUntil: span.Draw(t, "lease"),
-		Node: text.Draw(t, "node"), NodeGPUs: rapid.IntRange(0, 16).Draw(t, "nodegpus"), Revision: text.Draw(t, "revision"),
+		Node: text.Draw(t, "node"), NodeGPUs: rapid.IntRange(0, 16).Draw(t, "nodegpus"),
+		Revision: text.Draw(t, "revision"),
 	}
 	if rapid.Bool().Draw(t, "deadline") {
 		e.Job.Deadline = span.Draw(t, "until")
 	}
 	if rapid.Bool().Draw(t, "request") {
 		e.Job.Request = workload.Request{GPUModel: text.Draw(t, "gpu model"), Partition: text.Draw(t, "partition"),
-			MilliCPUs: rapid.Int64().Draw(t, "cpus"), Memory: rapid.Int64().Draw(t, "memory"), TimeLimit: span.Draw(t, "limit")}
+			MilliCPUs: rapid.Int64().Draw(t, "cpus"), Memory: rapid.Int64().Draw(t, "memory"),
+			TimeLimit: span.Draw(t, "limit")}
 	}
 	if rapid.Bool().Draw(t, "attained") {
 		e.Attained, e.HasAttained = span.Draw(t, "attained service"), true
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "places") {
-		e.Placement = append(e.Placement, workload.NodeShare{Node: text.Draw(t, "n"), GPUs: rapid.IntRange(0, 8).Draw(t, "g")})
+		e.Placement = append(e.Placement,
+			workload.NodeShare{Node: text.Draw(t, "n"), GPUs: rapid.IntRange(0, 8).Draw(t, "g")})
 	}
 	return e
 }
@@ -65,7 +71,8 @@ func TestNumberedNodesDecode(t *testing.T) {
 func TestEventKeysSortByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := time.Duration(rapid.Int64().Draw(t, "a")), time.Duration(rapid.Int64().Draw(t, "b"))
-		if cmp := bytes.Compare(eventKey(nil, a, 1), eventKey(nil, b, 1)); (cmp < 0) != (a < b) || (cmp == 0) != (a == b) {
+		if cmp := bytes.Compare(eventKey(nil, a, 1), eventKey(nil, b, 1)); (cmp < 0) != (a < b) ||
+			(cmp == 0) != (a == b) {
 			t.Fatalf("%d and %d compare as %d", a, b, cmp)
 		}
 	})
@@ -92,7 +99,9 @@ func FuzzOpenRecord(f *testing.F) {
 	f.Add([]byte("key"), appendRecord(nil, []byte("key"), func(b []byte) []byte { return append(b, "payload"...) }))
 	f.Fuzz(func(t *testing.T, key, record []byte) {
 		payload, err := openRecord(key, record)
-		if err == nil && !bytes.Equal(appendRecord(nil, key, func(b []byte) []byte { return append(b, payload...) }), record) {
+		if err == nil && !bytes.Equal(appendRecord(nil, key, func(b []byte) []byte {
+			return append(b, payload...)
+		}), record) {
 			t.Fatal("a record that is not what appendRecord writes was accepted")
 		}
 	})

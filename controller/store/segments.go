@@ -202,7 +202,8 @@ func (r *Store) replaySegment(name string, apply func(string, workload.Event) er
 						e, err = decodeEvent(payload)
 					}
 					if err != nil {
-						return &CorruptError{File: name, Bucket: string(bucket), Key: fmt.Sprintf("%x", k), Why: err.Error()}
+						return &CorruptError{File: name, Bucket: string(bucket), Key: fmt.Sprintf("%x", k),
+							Why: err.Error()}
 					}
 					return apply(string(bucket), e)
 				})

@@ -70,7 +70,8 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	r := &Store{dir: dir, now: o.Now, appends: make(chan *appendCall), replays: make(chan replayCall), closing: make(chan struct{}), writerDone: make(chan struct{})}
+	r := &Store{dir: dir, now: o.Now, appends: make(chan *appendCall), replays: make(chan replayCall),
+		closing: make(chan struct{}), writerDone: make(chan struct{})}
 	db, err := r.openDB(configFile, false)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
@@ -96,13 +97,15 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	_, statErr := os.Stat(path)
 	var db *bolt.DB
 	err := guardPanics(name, func() (err error) {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, ReadOnly: readOnly, FreelistType: bolt.FreelistMapType})
+		db, err = bolt.Open(path, 0o600,
+			&bolt.Options{Timeout: lockTimeout, ReadOnly: readOnly, FreelistType: bolt.FreelistMapType})
 		return err
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, ErrLocked
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum),
+		errors.Is(err, bolterrors.ErrVersionMismatch):
 		return nil, &CorruptError{File: name, Why: err.Error()}
 	case err != nil:
 		return nil, storageError(err)
@@ -141,7 +144,8 @@ func checkSchema(tx *bolt.Tx) error {
 	}
 	payload, err := openRecord(schemaKey, b.Get(schemaKey))
 	if err != nil {
-		return &CorruptError{File: filepath.Base(tx.DB().Path()), Bucket: metaBucket, Key: string(schemaKey), Why: err.Error()}
+		return &CorruptError{File: filepath.Base(tx.DB().Path()), Bucket: metaBucket, Key: string(schemaKey),
+			Why: err.Error()}
 	}
 	if v, n := binary.Uvarint(payload); n <= 0 || v > schemaVersion {
 		return fmt.Errorf("%w: layout %d, this one knows up to %d", ErrNewer, v, schemaVersion)

@@ -23,7 +23,8 @@ import (
 
 var testParams = []space.Param{
 	{ID: "queues", Kind: space.KindInt, Min: 1, Max: 4, Default: space.Int(2)},
-	{ID: "thresholds", Kind: space.KindFloat, Min: 1, Max: 1e6, Log: true, Array: &space.Array{Length: "queues", Offset: -1, Max: 3}, Default: space.Nums(100)},
+	{ID: "thresholds", Kind: space.KindFloat, Min: 1, Max: 1e6, Log: true,
+		Array: &space.Array{Length: "queues", Offset: -1, Max: 3}, Default: space.Nums(100)},
 	{ID: "order", Kind: space.KindCategorical, Categories: []string{"a", "b"}, Default: space.Text("a")},
 }
 
@@ -47,9 +48,12 @@ func change(t testing.TB, sp *space.Space, revision int64) controller.Change {
 	}
 	at := time.Unix(1_700_000_000+revision, 0).UTC()
 	return controller.Change{
-		Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "t", Params: sp.Params(), Rules: sp.Rules()}, UID: "u", Created: at, Updated: at, Revisions: rollout.Revisions{LastRevision: revision, OfferedRevision: revision}},
+		Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "t",
+			Params: sp.Params(), Rules: sp.Rules()}, UID: "u", Created: at, Updated: at,
+			Revisions: rollout.Revisions{LastRevision: revision, OfferedRevision: revision}},
 		Configurations: []*rollout.Configuration{{
-			Scheduler: "s", UID: fmt.Sprint("c", revision), Revision: revision, State: rollout.Published, Origin: rollout.FromTuning,
+			Scheduler: "s", UID: fmt.Sprint("c", revision), Revision: revision, State: rollout.Published,
+			Origin: rollout.FromTuning,
 			Config: c, Hash: c.Hash(), Created: at, Updated: at, Reason: "test",
 		}},
 	}
@@ -65,7 +69,8 @@ func testSpace(t testing.TB) *space.Space {
 }
 
 func event(id string, at time.Duration) workload.Event {
-	return workload.Event{ID: id, Kind: workload.Submitted, Time: at, Job: workload.Job{ID: "job-" + id, User: "u", Tenant: "vc", Key: "k", GPUs: workload.GPUs(2)}}
+	return workload.Event{ID: id, Kind: workload.Submitted, Time: at,
+		Job: workload.Job{ID: "job-" + id, User: "u", Tenant: "vc", Key: "k", GPUs: workload.GPUs(2)}}
 }
 
 func TestWhatWasCommittedIsLoaded(t *testing.T) {
@@ -103,7 +108,8 @@ func TestWhatWasCommittedIsLoaded(t *testing.T) {
 		t.Fatalf("loaded %+v, %+v", saved, requests)
 	}
 	got := saved[0].Configurations
-	if got[0].State != rollout.RolledOut || got[0].Ack == nil || !got[0].Ack.Effective["thresholds"].Equal(space.Nums(7)) {
+	if got[0].State != rollout.RolledOut || got[0].Ack == nil ||
+		!got[0].Ack.Effective["thresholds"].Equal(space.Nums(7)) {
 		t.Errorf("revision 1 is %+v", got[0])
 	}
 	if !got[1].Config.Equal(second.Configurations[0].Config) || got[1].Hash != second.Configurations[0].Hash {
@@ -149,7 +155,8 @@ func TestEventsComeBackByDay(t *testing.T) {
 	for w := range 8 { // callers that share commits
 		wg.Go(func() {
 			for i := range 20 {
-				if err := r.AppendEvents(ctx, fmt.Sprintf("s%d", w%2), []workload.Event{event(fmt.Sprintf("%d-%d", w, i), time.Duration(i)*time.Second)}); err != nil {
+				if err := r.AppendEvents(ctx, fmt.Sprintf("s%d", w%2),
+					[]workload.Event{event(fmt.Sprintf("%d-%d", w, i), time.Duration(i)*time.Second)}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -157,10 +164,12 @@ func TestEventsComeBackByDay(t *testing.T) {
 	}
 	wg.Wait()
 	now = now.Add(2 * time.Hour)
-	if err := r.AppendEvents(ctx, "s0", []workload.Event{event("early", -time.Hour), event("late", time.Hour)}); err != nil {
+	if err := r.AppendEvents(ctx, "s0",
+		[]workload.Event{event("early", -time.Hour), event("late", time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := segmentNames(dir); err != nil || !reflect.DeepEqual(names, []string{"events-20240301.db", "events-20240302.db"}) {
+	if names, err := segmentNames(dir); err != nil ||
+		!reflect.DeepEqual(names, []string{"events-20240301.db", "events-20240302.db"}) {
 		t.Fatalf("segments %v, %v", names, err)
 	}
 	// The segment being written is replayed too once it is closed.
@@ -182,7 +191,9 @@ func TestEventsComeBackByDay(t *testing.T) {
 	if err != nil || count["s0"] != 82 || count["s1"] != 80 {
 		t.Errorf("replayed %v, %v", count, err)
 	}
-	if stop := errors.New("stop"); !errors.Is(r.ReplayEvents(func(string, workload.Event) error { return stop }), stop) {
+	if stop := errors.New("stop"); !errors.Is(r.ReplayEvents(func(string, workload.Event) error {
+		return stop
+	}), stop) {
 		t.Error("an error of the callback is lost")
 	}
 }
@@ -199,7 +210,9 @@ func TestNewerLayoutIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
 	err := r.config.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket([]byte(metaBucket)).Put(schemaKey, appendRecord(nil, schemaKey, func(b []byte) []byte { return append(b, schemaVersion+1) }))
+		return tx.Bucket([]byte(metaBucket)).Put(schemaKey, appendRecord(nil, schemaKey, func(b []byte) []byte {
+			return append(b, schemaVersion+1)
+		}))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -304,14 +317,16 @@ func TestDamageIsNamed(t *testing.T) {
 				return
 			}
 			var corrupt *CorruptError
-			if !errors.As(err, &corrupt) || !errors.Is(err, ErrCorrupt) || corrupt.File != file || !strings.Contains(corrupt.Bucket, "s") || !strings.Contains(err.Error(), c.says) {
+			if !errors.As(err, &corrupt) || !errors.Is(err, ErrCorrupt) || corrupt.File != file ||
+				!strings.Contains(corrupt.Bucket, "s") || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want one that names %s and says %q", err, file, c.says)
 			}
 		})
 	}
 	t.Run("no database", func(t *testing.T) {
 		dir := build(t)
-		if err := os.WriteFile(filepath.Join(dir, configFile), []byte(strings.Repeat("nonsense", 2000)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, configFile), []byte(strings.Repeat("nonsense", 2000)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := load(dir); !errors.Is(err, ErrCorrupt) {

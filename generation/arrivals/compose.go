@@ -147,13 +147,16 @@ func (c *composer) compose(h *History, d draw, r *rand.Rand) Future {
 	if d.scaled {
 		c.fit(h, d, began, r)
 	}
-	f := Future{Arrivals: make([]Arrival, 0, len(c.items)), Jobs: make([]int, c.horizon), Batches: make([]int, c.horizon)}
+	f := Future{Arrivals: make([]Arrival, 0, len(c.items)), Jobs: make([]int, c.horizon),
+		Batches: make([]int, c.horizon)}
 	for _, it := range c.items {
 		if !c.groups[it.group].gone {
 			f.Arrivals = append(f.Arrivals, it.Arrival)
 		}
 	}
-	slices.SortStableFunc(f.Arrivals, func(a, b Arrival) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Source, b.Source)) })
+	slices.SortStableFunc(f.Arrivals, func(a, b Arrival) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Source, b.Source))
+	})
 	for _, a := range f.Arrivals {
 		f.Jobs[int((a.At-h.end)/h.bin)]++
 	}
@@ -287,7 +290,8 @@ func (c *composer) swappable(missing int, r *rand.Rand) int {
 			continue
 		}
 		b := c.groups[best].size
-		if missing > 0 && g.size < b || missing < 0 && (b+missing < 1 && g.size > b || b+missing >= 1 && g.size < b && g.size+missing >= 1) {
+		if missing > 0 && g.size < b || missing < 0 &&
+			(b+missing < 1 && g.size > b || b+missing >= 1 && g.size < b && g.size+missing >= 1) {
 			best = i
 		}
 	}

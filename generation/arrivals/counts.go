@@ -63,7 +63,8 @@ func ReadCounts(r io.Reader, name string) (zero time.Time, bin time.Duration, co
 		}
 	}
 	if what < 0 || when < 0 && unix < 0 {
-		return fail(1, "%w: the header wants time or unix, and one of %s", ErrNotCounts, strings.Join(CountColumns, ", "))
+		return fail(1, "%w: the header wants time or unix, and one of %s",
+			ErrNotCounts, strings.Join(CountColumns, ", "))
 	}
 	var last time.Time
 	for line := 2; lines.Scan(); line++ {
@@ -102,7 +103,8 @@ func ReadCounts(r io.Reader, name string) (zero time.Time, bin time.Duration, co
 			}
 		default:
 			if step := t.Sub(last); step != bin {
-				return fail(line, "%s comes %v after the bin before, not %v: bins must follow each other", t.Format(time.RFC3339), step, bin)
+				return fail(line, "%s comes %v after the bin before, not %v: bins must follow each other",
+					t.Format(time.RFC3339), step, bin)
 			}
 		}
 		last = t

@@ -78,12 +78,16 @@ func (r Rolling) check(h *History, horizon time.Duration) (Rolling, error) {
 	case r.Every < h.bin || r.Every%h.bin != 0:
 		return r, fmt.Errorf("arrivals: a forecast every %v is not on the grid of %v", r.Every, h.bin)
 	case r.From < h.start || (r.From-h.start)%h.bin != 0:
-		return r, fmt.Errorf("arrivals: the first forecast at %s is before the history's begin at %s, or not on its grid of %v",
-			h.zero.Add(r.From).Format(time.RFC3339), h.zero.Add(h.start).Format(time.RFC3339), h.bin)
+		return r,
+			fmt.Errorf(
+				"arrivals: the first forecast at %s is before the history's begin at %s, or not on its grid of %v",
+				h.zero.Add(r.From).Format(time.RFC3339), h.zero.Add(h.start).Format(time.RFC3339), h.bin)
 	case r.To > h.edge(h.bins()):
-		return r, fmt.Errorf("arrivals: what came until %s is not known: the history ends at %s", h.zero.Add(r.To).Format(time.RFC3339), h.zero.Add(h.end).Format(time.RFC3339))
+		return r, fmt.Errorf("arrivals: what came until %s is not known: the history ends at %s",
+			h.zero.Add(r.To).Format(time.RFC3339), h.zero.Add(h.end).Format(time.RFC3339))
 	case r.From+horizon > r.To:
-		return r, fmt.Errorf("arrivals: no horizon of %v fits between %s and %s", horizon, h.zero.Add(r.From).Format(time.RFC3339), h.zero.Add(r.To).Format(time.RFC3339))
+		return r, fmt.Errorf("arrivals: no horizon of %v fits between %s and %s",
+			horizon, h.zero.Add(r.From).Format(time.RFC3339), h.zero.Add(r.To).Format(time.RFC3339))
 	}
 	return r, nil
 }
@@ -219,7 +223,8 @@ func (t *tally) add(at time.Duration, horizon int, futures []Future) {
 func (t *tally) score(method string) *Score {
 	n := float64(t.n)
 	s := &Score{
-		Method: method, Count: t.count, Forecasts: t.n, MAE: t.absMedian / n, MAEPerBin: t.absBin / float64(t.bins), RMSE: math.Sqrt(t.sq / n),
+		Method: method, Count: t.count, Forecasts: t.n, MAE: t.absMedian / n, MAEPerBin: t.absBin / float64(t.bins),
+		RMSE:       math.Sqrt(t.sq / n),
 		Coverage80: float64(t.inside+t.onBound) / n, Coverage80Mid: (float64(t.inside) + float64(t.onBound)/2) / n,
 		RelByDay: make(map[string]float64, len(t.days)),
 	}

@@ -67,7 +67,8 @@ func evaluate(t testing.TB, h *arrivals.History, method, from, to string) (jobs,
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs, batches, err = arrivals.Evaluate(t.Context(), h, f, arrivals.Rolling{From: date(t, h.Zero(), from), To: date(t, h.Zero(), to), Seed: 1})
+	jobs, batches, err = arrivals.Evaluate(t.Context(), h, f,
+		arrivals.Rolling{From: date(t, h.Zero(), from), To: date(t, h.Zero(), to), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,8 @@ func TestReference(t *testing.T) {
 			rows, periodic := references(t, w.name)
 			for _, r := range rows {
 				method := map[string]string{
-					"last hour": "last-hour", "paper: NN original rel": "paper:relative,original", "paper: NN original Manhattan": "paper:manhattan,original",
+					"last hour": "last-hour", "paper: NN original rel": "paper:relative,original",
+					"paper: NN original Manhattan":               "paper:manhattan,original",
 					"paper: NN periodic(lp2) copy original jobs": "paper:relative", "kNN25 mean man": "knn",
 				}[r.Method]
 				if method == "" {
@@ -176,12 +178,15 @@ func TestReference(t *testing.T) {
 				if r.Mode != "lp2" {
 					continue
 				}
-				s, err := arrivals.EvaluatePeriodic(t.Context(), h, arrivals.Relative, arrivals.Rolling{From: date(t, h.Zero(), w.from), To: date(t, h.Zero(), w.to)})
+				s, err := arrivals.EvaluatePeriodic(t.Context(), h, arrivals.Relative,
+					arrivals.Rolling{From: date(t, h.Zero(), w.from), To: date(t, h.Zero(), w.to)})
 				if err != nil {
 					t.Fatal(err)
 				}
-				for what, v := range map[string][2]float64{"wape": {s.WAPE, r.WAPE}, "wape against real arrivals": {s.WAPEReal, r.Real},
-					"least day": {s.RelMin, r.RelMin}, "median day": {s.RelMed, r.RelMed}, "largest day": {s.RelMax, r.RelMax}} {
+				for what, v := range map[string][2]float64{"wape": {s.WAPE, r.WAPE},
+					"wape against real arrivals": {s.WAPEReal, r.Real},
+					"least day":                  {s.RelMin, r.RelMin}, "median day": {s.RelMed, r.RelMed},
+					"largest day": {s.RelMax, r.RelMax}} {
 					if math.Abs(v[0]-v[1]) > 0.0051 {
 						t.Errorf("periodic against periodic: %s %.4f, the reference has %.4f", what, v[0], v[1])
 					}
@@ -216,15 +221,18 @@ func TestTargets(t *testing.T) {
 					testshared.Long(t)
 				}
 				check := func(s *arrivals.Score, want limits) {
-					t.Logf("%s: wape %.3f, of the mean %.3f, bias %.3f, coverage %.3f (%.3f), burstiness %.2f", s.Count, s.WAPE, s.WAPEMean, s.Bias, s.Coverage80, s.Coverage80Mid, s.Burstiness)
+					t.Logf("%s: wape %.3f, of the mean %.3f, bias %.3f, coverage %.3f (%.3f), burstiness %.2f",
+						s.Count, s.WAPE, s.WAPEMean, s.Bias, s.Coverage80, s.Coverage80Mid, s.Burstiness)
 					if s.WAPE > want.wape || s.WAPEMean > want.mean {
-						t.Errorf("%s: wape %.3f, of the mean %.3f; want at most %.2f and %.2f", s.Count, s.WAPE, s.WAPEMean, want.wape, want.mean)
+						t.Errorf("%s: wape %.3f, of the mean %.3f; want at most %.2f and %.2f",
+							s.Count, s.WAPE, s.WAPEMean, want.wape, want.mean)
 					}
 					if s.Bias < 0.9 || s.Bias > 1.1 {
 						t.Errorf("%s: bias %.3f is not within 0.9 and 1.1", s.Count, s.Bias)
 					}
 					if s.Coverage80 < 0.75 || s.Coverage80Mid > 0.85 {
-						t.Errorf("%s: 80 %% intervals cover %.3f, %.3f with the bounds counted half; want 0.75 to 0.85", s.Count, s.Coverage80, s.Coverage80Mid)
+						t.Errorf("%s: 80 %% intervals cover %.3f, %.3f with the bounds counted half; want 0.75 to 0.85",
+							s.Count, s.Coverage80, s.Coverage80Mid)
 					}
 				}
 				jobs, batches := evaluate(t, w.history(t), method, w.from, w.to)

@@ -36,7 +36,8 @@ func Example() {
 	for _, future := range futures {
 		first := future.Arrivals[0]
 		job := past.Jobs()[first.Source]
-		fmt.Printf("%d arrivals, the first after %v: tenant %s, %d GPUs\n", len(future.Arrivals), (first.At - at).Round(time.Second), job.Tenant, job.GPUs.Whole())
+		fmt.Printf("%d arrivals, the first after %v: tenant %s, %d GPUs\n",
+			len(future.Arrivals), (first.At - at).Round(time.Second), job.Tenant, job.GPUs.Whole())
 	}
 	// Output:
 	// 11 arrivals, the first after 6m23s: tenant vc-b, 1 GPUs

@@ -31,7 +31,8 @@ type series struct {
 }
 
 func (h *History) series(total []int32) series {
-	return series{total: total, perHour: h.perHour(), clock: h.zero.Unix() + int64(h.start/time.Second), step: int64(h.bin / time.Second)}
+	return series{total: total, perHour: h.perHour(), clock: h.zero.Unix() + int64(h.start/time.Second),
+		step: int64(h.bin / time.Second)}
 }
 
 // sum of the n bins that begin back bins before t; bins before the first count

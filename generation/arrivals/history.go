@@ -129,7 +129,8 @@ func FromCounts(zero time.Time, first time.Duration, counts []int, g Grid) (*His
 	h := &History{zero: zero, end: first + time.Duration(len(counts))*g.Bin, bin: g.Bin}
 	h.start = max(midnight(zero, first), earliest(zero, h.end))
 	if (first-h.start)%g.Bin != 0 {
-		return nil, fmt.Errorf("arrivals: the counts' first bin begins %v after midnight, not on the grid of %v", first-midnight(zero, first), g.Bin)
+		return nil, fmt.Errorf("arrivals: the counts' first bin begins %v after midnight, not on the grid of %v",
+			first-midnight(zero, first), g.Bin)
 	}
 	lead := int((first - h.start) / g.Bin)
 	if lead < 0 {

@@ -12,13 +12,15 @@ import (
 )
 
 func job(id int, tenant string, at time.Duration) workload.Job {
-	return workload.Job{ID: fmt.Sprint("j", id), Tenant: tenant, Submit: at, Duration: time.Minute, GPUs: workload.GPUs(1 + id%8)}
+	return workload.Job{ID: fmt.Sprint("j", id), Tenant: tenant, Submit: at, Duration: time.Minute,
+		GPUs: workload.GPUs(1 + id%8)}
 }
 
 func TestHistoryCounts(t *testing.T) {
 	zero := time.Date(2020, 1, 1, 6, 0, 0, 0, time.UTC) // six in the morning
 	at := func(d, h, m, s int) time.Duration {
-		return time.Duration(d)*day + time.Duration(h-6)*time.Hour + time.Duration(m)*time.Minute + time.Duration(s)*time.Second
+		return time.Duration(d)*day + time.Duration(h-6)*time.Hour + time.Duration(m)*time.Minute +
+			time.Duration(s)*time.Second
 	}
 	jobs := []workload.Job{
 		job(0, "a", at(0, 3, 0, 0)),  // before the zero
@@ -40,7 +42,8 @@ func TestHistoryCounts(t *testing.T) {
 		t.Errorf("%d bins in a day and 7 minutes", h.bins())
 	}
 	three := 3 * 12
-	for _, c := range []struct{ bin, jobs, batches int }{{three - 1, 0, 0}, {three, 5, 3}, {three + 1, 1, 1}, {24 * 12, 1, 1}} {
+	for _, c := range []struct{ bin, jobs, batches int }{{three - 1, 0, 0}, {three, 5, 3}, {three + 1, 1, 1},
+		{24 * 12, 1, 1}} {
 		jobs, batches := h.arrived[c.bin+1]-h.arrived[c.bin], h.began[c.bin+1]-h.began[c.bin]
 		if int(jobs) != c.jobs || int(batches) != c.batches {
 			t.Errorf("bin %d: %d jobs in %d batches, want %d in %d", c.bin, jobs, batches, c.jobs, c.batches)
@@ -91,7 +94,8 @@ func TestHistoryBeginsSeldomAnew(t *testing.T) {
 }
 
 func TestHistoryRefuses(t *testing.T) {
-	if _, err := FromJobs(time.Time{}, []workload.Job{job(0, "", 5), job(1, "", 4)}, 10, Grid{}); err == nil || !strings.Contains(err.Error(), `"j1"`) {
+	if _, err := FromJobs(time.Time{}, []workload.Job{job(0, "", 5), job(1, "", 4)}, 10, Grid{}); err == nil ||
+		!strings.Contains(err.Error(), `"j1"`) {
 		t.Errorf("jobs out of order: %v", err)
 	}
 	for _, bin := range []time.Duration{7 * time.Minute, time.Second, 2 * time.Hour, -time.Minute} {
@@ -124,8 +128,10 @@ func TestUntilIsWhatWasKnown(t *testing.T) {
 		}
 		end := jobs[0].Submit + time.Duration(rapid.Int64Range(1, int64(at-jobs[0].Submit)+1).Draw(t, "end"))
 		cut, short := all.Until(end), mustHistory(t, zero, jobs, end)
-		if cut.start != short.start || cut.bins() != short.bins() || len(cut.jobs) != len(short.jobs) || cut.print(cut.bins()) != short.print(short.bins()) {
-			t.Fatalf("%d bins and %d jobs from %v; want %d and %d from %v", cut.bins(), len(cut.jobs), cut.start, short.bins(), len(short.jobs), short.start)
+		if cut.start != short.start || cut.bins() != short.bins() || len(cut.jobs) != len(short.jobs) ||
+			cut.print(cut.bins()) != short.print(short.bins()) {
+			t.Fatalf("%d bins and %d jobs from %v; want %d and %d from %v",
+				cut.bins(), len(cut.jobs), cut.start, short.bins(), len(short.jobs), short.start)
 		}
 		for i := range short.jobs {
 			a, okA := cut.after(i)

@@ -81,7 +81,8 @@ func (b *boosted) refit(ctx context.Context) error {
 		return nil
 	}
 	m, err := trees.Boost(ctx, trees.Matrix{Rows: n, Cols: b.features, Data: b.rows}, b.y, nil, trees.BoostOptions{
-		Objective: trees.L1, Rounds: boostRounds, Leaves: boostLeaves, LearningRate: boostRate, MinLeaf: min(boostMinLeaf, n/4),
+		Objective: trees.L1, Rounds: boostRounds, Leaves: boostLeaves, LearningRate: boostRate,
+		MinLeaf:      min(boostMinLeaf, n/4),
 		ColumnSample: boostColumns, RowSample: boostSample, L2: 1, Workers: 1,
 	})
 	if err != nil {
@@ -114,7 +115,8 @@ type stacked struct {
 }
 
 func newStacked(a, b levelModel) *stacked {
-	return &stacked{members: [...]levelModel{a, b}, weights: []float64{.5, .5}, errors: make([]float64, 4), open: map[int][]float64{}}
+	return &stacked{members: [...]levelModel{a, b}, weights: []float64{.5, .5}, errors: make([]float64, 4),
+		open: map[int][]float64{}}
 }
 
 func (s *stacked) learn(x []float64, t int, y float64) {

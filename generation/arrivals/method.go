@@ -35,11 +35,15 @@ const Repeat = "repeat"
 var Methods = []Method{
 	{Repeat, "the last hour again, or what there is of it", nil, newRepeat},
 	{"last-hour", "the last hour again", nil, newLastHour},
-	{"paper", "the place in history whose periodic part is most like the last hour's (AutoSched, ICS 2024)", paperVariants, newPaper},
+	{"paper", "the place in history whose periodic part is most like the last hour's (AutoSched, ICS 2024)",
+		paperVariants, newPaper},
 	{"knn", "one of the 25 places most like the last hour", nil, newNeighbours},
-	{"ridge", "ridge regression on lags, hour and weekday; places at which it forecast the same", nil, levels(ridgeModel)},
-	{"boosted", "boosted trees on the same features; places at which they forecast the same", nil, levels(boostedModel)},
-	{"ensemble", "ridge and boosted, weighted by their rolling back-test; places at which they forecast the same", nil, levels(stackedModel)},
+	{"ridge", "ridge regression on lags, hour and weekday; places at which it forecast the same",
+		nil, levels(ridgeModel)},
+	{"boosted", "boosted trees on the same features; places at which they forecast the same",
+		nil, levels(boostedModel)},
+	{"ensemble", "ridge and boosted, weighted by their rolling back-test; places at which they forecast the same",
+		nil, levels(stackedModel)},
 }
 
 // source finds the places of history that futures are copied from.
@@ -77,7 +81,10 @@ func Parse(text string) (Choice, error) {
 			if c.method.Variants == nil {
 				return Choice{}, fmt.Errorf("arrivals: method %s has no variants", name)
 			}
-			return Choice{}, fmt.Errorf("arrivals: %q is not a variant of method %s; these are, several with commas between them: %s", v, name, strings.Join(c.method.Variants, ", "))
+			return Choice{},
+				fmt.Errorf(
+					"arrivals: %q is not a variant of method %s; these are, several with commas between them: %s",
+					v, name, strings.Join(c.method.Variants, ", "))
 		}
 	}
 	if _, err := c.method.new(c.variants, 12, 12); err != nil {

@@ -26,8 +26,10 @@ func TestScore(t *testing.T) {
 	tl.add(2*time.Hour, 2, futures([2]int{1, 0}, [2]int{1, 0}, [2]int{1, 0}, [2]int{1, 0}, [2]int{1, 0}))
 	s := tl.score("m")
 	for what, v := range map[string][2]float64{
-		"wape": {s.WAPE, (1 + 1) / 6.0}, "wape of the mean": {s.WAPEMean, 1 / 6.0}, "bias": {s.Bias, 7 / 6.0}, "bias of the median": {s.BiasMedian, 6 / 6.0},
-		"mae": {s.MAE, 1}, "rmse": {s.RMSE, 1}, "coverage": {s.Coverage80, 0.5}, "half": {s.Coverage80Mid, 0.5},
+		"wape": {s.WAPE, (1 + 1) / 6.0}, "wape of the mean": {s.WAPEMean, 1 / 6.0}, "bias": {s.Bias, 7 / 6.0},
+		"bias of the median": {s.BiasMedian, 6 / 6.0},
+		"mae":                {s.MAE, 1}, "rmse": {s.RMSE, 1}, "coverage": {s.Coverage80, 0.5},
+		"half": {s.Coverage80Mid, 0.5},
 		// Medians by bin: 3 and 3 where 2 and 4 came, 1 and 0 where nothing did.
 		"mae per bin": {s.MAEPerBin, (1 + 1 + 1 + 0) / 4.0},
 		"day":         {s.RelByDay["0001-01-01"], (1/6.0 + 1) / 2}, "median day": {s.RelMed, (1/6.0 + 1) / 2},
@@ -74,9 +76,11 @@ func TestEvaluateRefuses(t *testing.T) {
 	}
 	f := forecaster(t, "last-hour", time.Hour)
 	for name, r := range map[string]Rolling{
-		"before the history": {From: -time.Hour, To: 5 * time.Hour}, "off the grid": {From: time.Minute, To: 5 * time.Hour},
-		"after its end": {From: 0, To: 25 * time.Hour}, "too short": {From: 0, To: 30 * time.Minute},
-		"every so often": {From: 0, To: 5 * time.Hour, Every: time.Minute}, "no future": {From: 0, To: 5 * time.Hour, Futures: -1},
+		"before the history": {From: -time.Hour, To: 5 * time.Hour},
+		"off the grid":       {From: time.Minute, To: 5 * time.Hour},
+		"after its end":      {From: 0, To: 25 * time.Hour}, "too short": {From: 0, To: 30 * time.Minute},
+		"every so often": {From: 0, To: 5 * time.Hour, Every: time.Minute},
+		"no future":      {From: 0, To: 5 * time.Hour, Futures: -1},
 	} {
 		if _, _, err := Evaluate(t.Context(), h, f, r); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -28,7 +28,8 @@ type track struct {
 
 func newTrack(model levelModel, perHour, horizon int) *track {
 	n := featureCount(perHour)
-	return &track{model: model, features: n, horizon: horizon, step: max(1, (perHour+2)/4), perDay: 24 * perHour, row: make([]float64, n)}
+	return &track{model: model, features: n, horizon: horizon, step: max(1, (perHour+2)/4), perDay: 24 * perHour,
+		row: make([]float64, n)}
 }
 
 // origin is the edge of the i-th origin.

@@ -47,7 +47,8 @@ const (
 // groupsOf a job, the closest first.
 func groupsOf(j *workload.Job) [5]drawGroup {
 	g := j.GPUs.Whole()
-	return [...]drawGroup{{byKey, j.Key, 0}, {byWidth, j.Tenant, g}, {byTenant, j.Tenant, 0}, {byGPUs, "", g}, {byNothing, "", 0}}
+	return [...]drawGroup{{byKey, j.Key, 0}, {byWidth, j.Tenant, g}, {byTenant, j.Tenant, 0}, {byGPUs, "", g},
+		{byNothing, "", 0}}
 }
 
 // NewDraws takes the jobs of a history.

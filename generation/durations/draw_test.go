@@ -102,7 +102,8 @@ func TestDrawKeepsToItsClass(t *testing.T) {
 		h := drawHistory(t)
 		d := NewDraws(Known(h, h[len(h)-1].Submit))
 		j := h[rapid.IntRange(0, len(h)-1).Draw(t, "job")].Job
-		ran := time.Duration(rapid.OneOf(rapid.Int64Range(0, int64(workload.MaxDuration)), rapid.Int64Range(0, int64(5*time.Hour)),
+		ran := time.Duration(rapid.OneOf(rapid.Int64Range(0, int64(workload.MaxDuration)),
+			rapid.Int64Range(0, int64(5*time.Hour)),
 			rapid.Just(int64(Bounds[2]-1)), rapid.Just(int64(Bounds[2]))).Draw(t, "ran"))
 		class := rapid.IntRange(0, Classes-1).Draw(t, "class")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))

@@ -78,12 +78,14 @@ type MethodScore struct {
 
 // Evaluate trains on the first jobs of a history that has ended, and asks about
 // the others. clock measures wall time; nil leaves times out.
-func Evaluate(ctx context.Context, history []Record, zero time.Time, o EvaluateOptions, clock func() time.Time) (*Evaluation, error) {
+func Evaluate(ctx context.Context, history []Record, zero time.Time, o EvaluateOptions,
+	clock func() time.Time) (*Evaluation, error) {
 	if o.TrainShare == 0 {
 		o.TrainShare = .7
 	}
 	if o.TrainShare <= 0 || o.TrainShare >= 1 {
-		return nil, fmt.Errorf("durations: a share of %g of the jobs to learn from is not between 0 and 1", o.TrainShare)
+		return nil, fmt.Errorf("durations: a share of %g of the jobs to learn from is not between 0 and 1",
+			o.TrainShare)
 	}
 	if len(o.Methods) == 0 {
 		o.Methods = []string{DefaultMethod}
@@ -100,7 +102,8 @@ func Evaluate(ctx context.Context, history []Record, zero time.Time, o EvaluateO
 	if cut == 0 || cut >= len(history) {
 		return nil, errors.New("durations: too few jobs to learn from some and ask about others")
 	}
-	run := &evaluation{ctx: ctx, o: o, clock: clock, history: history, zero: zero, cut: cut, asked: make([]*Examples, len(Kinds)), usual: make([]Classifier, len(Kinds))}
+	run := &evaluation{ctx: ctx, o: o, clock: clock, history: history, zero: zero, cut: cut,
+		asked: make([]*Examples, len(Kinds)), usual: make([]Classifier, len(Kinds))}
 	return run.all()
 }
 
@@ -182,9 +185,11 @@ func (v *evaluation) all() (*Evaluation, error) {
 	draws := NewDraws(known)
 	first, majority, rule := &out.Methods[0], out.method("majority"), out.method("elapsed")
 	for k, kind := range Kinds {
-		q := QueryScore{Kind: kind.Name, Score: first.Scores[kind.Name], Majority: majority.Scores[kind.Name].Accuracy, Elapsed: rule.Scores[kind.Name].Accuracy}
+		q := QueryScore{Kind: kind.Name, Score: first.Scores[kind.Name], Majority: majority.Scores[kind.Name].Accuracy,
+			Elapsed: rule.Scores[kind.Name].Accuracy}
 		q.Undecided.Score = first.Undecided[kind.Name]
-		q.Undecided.Majority, q.Undecided.Elapsed = majority.Undecided[kind.Name].Accuracy, rule.Undecided[kind.Name].Accuracy
+		q.Undecided.Majority, q.Undecided.Elapsed = majority.Undecided[kind.Name].Accuracy,
+			rule.Undecided[kind.Name].Accuracy
 		q.KS, q.KSHistory = v.drawn(draws, main, k)
 		out.Queries = append(out.Queries, q)
 	}
@@ -209,7 +214,9 @@ func (e *Evaluation) method(name string) *MethodScore {
 func (v *evaluation) score(m *Method, label string, columns []int) (Classifier, *MethodScore, error) {
 	s := &MethodScore{Method: label}
 	began := v.now()
-	o := LearnOptions{Columns: columns, Seed: v.o.Seed, Workers: v.o.Workers, Progress: func(done, of int) { v.progress(label, done, of) }}
+	o := LearnOptions{Columns: columns, Seed: v.o.Seed, Workers: v.o.Workers, Progress: func(done, of int) {
+		v.progress(label, done, of)
+	}}
 	c, err := m.Learn(v.ctx, v.lessons, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", m.Name, err)

@@ -35,7 +35,8 @@ func TestPaperWindow(t *testing.T) {
 		t.Skip("learns from 9,000 jobs")
 	}
 	history, zero := philly(t, "2017-09-22", "2017-10-06")
-	got, err := Evaluate(context.Background(), history, zero, EvaluateOptions{Seed: 1, Methods: []string{DefaultMethod, "similar"}}, time.Now)
+	got, err := Evaluate(context.Background(), history, zero,
+		EvaluateOptions{Seed: 1, Methods: []string{DefaultMethod, "similar"}}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +45,15 @@ func TestPaperWindow(t *testing.T) {
 	}
 	target := map[string]float64{"arrival": .73, "uniform": .82, "hourly-4h": .70}
 	for _, q := range got.Queries {
-		t.Logf("%-9s n %d accuracy %.3f log-loss %.3f ECE %.3f majority %.3f elapsed %.3f KS %.3f history's %.3f", q.Kind, q.N, q.Accuracy, q.LogLoss, q.ECE, q.Majority, q.Elapsed, q.KS, q.KSHistory)
+		t.Logf("%-9s n %d accuracy %.3f log-loss %.3f ECE %.3f majority %.3f elapsed %.3f KS %.3f history's %.3f",
+			q.Kind, q.N, q.Accuracy, q.LogLoss, q.ECE, q.Majority, q.Elapsed, q.KS, q.KSHistory)
 		if q.Accuracy < target[q.Kind] {
 			t.Errorf("%s: accuracy %.3f, target %.3f", q.Kind, q.Accuracy, target[q.Kind])
 		}
-		if similar := got.method("similar").Scores[q.Kind]; q.Accuracy <= max(q.Majority, q.Elapsed, similar.Accuracy) || q.LogLoss >= similar.LogLoss {
-			t.Errorf("%s: accuracy %.3f, log-loss %.3f; majority %.3f, elapsed %.3f, similar %+v", q.Kind, q.Accuracy, q.LogLoss, q.Majority, q.Elapsed, similar)
+		if similar := got.method("similar").Scores[q.Kind]; q.Accuracy <= max(q.Majority, q.Elapsed,
+			similar.Accuracy) || q.LogLoss >= similar.LogLoss {
+			t.Errorf("%s: accuracy %.3f, log-loss %.3f; majority %.3f, elapsed %.3f, similar %+v",
+				q.Kind, q.Accuracy, q.LogLoss, q.Majority, q.Elapsed, similar)
 		}
 		// Durations drawn by class come closer to the truth than those of history
 		// alone; where nearly every class is decided, there is little to tell.

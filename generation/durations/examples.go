@@ -35,7 +35,8 @@ func Extract(ctx context.Context, history []Record, zero time.Time, questions []
 		return nil, err
 	}
 	n := len(questions)
-	e := &Examples{Questions: questions, X: trees.NewMatrix(n, len(Features)), Class: make([]float64, n), Ran: make([]float64, n), Total: make([]float64, n),
+	e := &Examples{Questions: questions, X: trees.NewMatrix(n, len(Features)), Class: make([]float64, n),
+		Ran: make([]float64, n), Total: make([]float64, n),
 		Weights: make([]float64, n), batch: make([]int, n)}
 	for i, q := range questions {
 		if i%1024 == 0 && ctx.Err() != nil {

@@ -66,7 +66,8 @@ var Features = func() (out []Feature) {
 	add(TenantPast, "tenant_gap")
 	each(TenantPast, tenantEnds, "tenant_end%d_", "ago", "ran", "gpus")
 	each(TenantPast, tenantBatches, "tenant_batch%d_", "age", "size", "ran", "ended")
-	add(BatchPast, "batch_age", "batch_size", "batch_place", "batch_ended", "batch_mean_ran", "batch_spread", "batch_last_ran", "batch_last_ago",
+	add(BatchPast, "batch_age", "batch_size", "batch_place", "batch_ended", "batch_mean_ran", "batch_spread",
+		"batch_last_ran", "batch_last_ago",
 		"batch_first_ran", "batch_first_ended", "batch_pace")
 	for _, way := range []string{"before", "after"} {
 		each(Near, showNear, way+"%d_", "gap", "ran", "same_gpus", "ended")

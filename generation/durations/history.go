@@ -69,7 +69,8 @@ func Known(history []Record, at time.Duration) []Record {
 // that ended within memory before it, and the active ones. work says what a job
 // has done in the time it held its GPUs: restarts make no progress. Nil takes all
 // of that time.
-func Observed(l *workload.Ledger, at, memory time.Duration, work func(held time.Duration, starts, gpus int) time.Duration) []Record {
+func Observed(l *workload.Ledger, at, memory time.Duration,
+	work func(held time.Duration, starts, gpus int) time.Duration) []Record {
 	if work == nil {
 		work = func(held time.Duration, _, _ int) time.Duration { return held }
 	}
@@ -77,7 +78,8 @@ func Observed(l *workload.Ledger, at, memory time.Duration, work func(held time.
 	ended := l.Finishes(at-memory, at+1) // those that end at the instant itself are known
 	for i := range ended {
 		f := &ended[i]
-		r := Record{Job: &f.Job, Begin: f.Submit, Until: f.End, Ran: max(0, work(f.RunTime, f.Starts, f.GPUs.Whole())), Ended: true}
+		r := Record{Job: &f.Job, Begin: f.Submit, Until: f.End, Ran: max(0, work(f.RunTime, f.Starts, f.GPUs.Whole())),
+			Ended: true}
 		if f.Starts == 1 {
 			r.Begin = f.End - f.RunTime
 		}

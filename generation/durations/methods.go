@@ -38,7 +38,10 @@ const DefaultMethod = "boosted"
 // Methods are what can predict classes: the product's, and baselines of the paper's
 // Table 3.
 var Methods = []Method{
-	{DefaultMethod, "gradient-boosted trees", func(ctx context.Context, e *Examples, o LearnOptions) (Classifier, error) { return boost(ctx, e, o) }},
+	{DefaultMethod, "gradient-boosted trees",
+		func(ctx context.Context, e *Examples, o LearnOptions) (Classifier, error) {
+			return boost(ctx, e, o)
+		}},
 	{"forest", "random forest of 200 trees", learnForest},
 	{"similar", "median of the latest similar jobs that ran longer", learnSimilar},
 	{"elapsed", "the most frequent class of jobs that ran longer", learnElapsed},
@@ -69,7 +72,8 @@ var TableColumns = Columns(TheJob, Arrivals, Completions, Calendar)
 // boosting was chosen on five two-week windows of Philly together, by mean
 // log-loss: slow and regular wins, because a sweep of a thousand jobs is one
 // observation.
-var boosting = trees.BoostOptions{Objective: trees.Softmax, Classes: Classes, Rounds: 80, Leaves: 15, MinLeaf: 50, LearningRate: .05, L2: 10, RowSample: .5, ColumnSample: .3}
+var boosting = trees.BoostOptions{Objective: trees.Softmax, Classes: Classes, Rounds: 80, Leaves: 15, MinLeaf: 50,
+	LearningRate: .05, L2: 10, RowSample: .5, ColumnSample: .3}
 
 func boostOptions(o LearnOptions) trees.BoostOptions {
 	b := boosting
@@ -155,8 +159,9 @@ func learnForest(ctx context.Context, e *Examples, o LearnOptions) (Classifier, 
 		if o.Progress != nil {
 			o.Progress(k*forestTrees, forestParts*forestTrees)
 		}
-		m, err := trees.ClassForest(x, e.Class, e.Weights, Classes, trees.ForestOptions{Trees: forestTrees, MinLeaf: 5, Bootstrap: true,
-			Seed: rng.Stream("forest", o.Seed, uint64(k)).Uint64(), Workers: o.Workers})
+		m, err := trees.ClassForest(x, e.Class, e.Weights, Classes,
+			trees.ForestOptions{Trees: forestTrees, MinLeaf: 5, Bootstrap: true,
+				Seed: rng.Stream("forest", o.Seed, uint64(k)).Uint64(), Workers: o.Workers})
 		if err != nil {
 			return nil, err
 		}

@@ -76,7 +76,8 @@ func TestMethods(t *testing.T) {
 					t.Fatalf("after 45 min: %v", p)
 				}
 			}
-			if got := s.score(); m.Name != "similar" && m.Name != "elapsed" && m.Name != "majority" && got.Accuracy < .95 {
+			if got := s.score(); m.Name != "similar" && m.Name != "elapsed" && m.Name != "majority" &&
+				got.Accuracy < .95 {
 				t.Errorf("accuracy %.2f", got.Accuracy)
 			}
 		})
@@ -85,7 +86,8 @@ func TestMethods(t *testing.T) {
 		t.Error("there is an oracle")
 	}
 	for _, m := range Methods[:2] {
-		if _, err := m.Learn(context.Background(), &Examples{X: trees.Matrix{Cols: len(Features)}}, LearnOptions{}); err == nil {
+		if _, err := m.Learn(context.Background(), &Examples{X: trees.Matrix{Cols: len(Features)}},
+			LearnOptions{}); err == nil {
 			t.Errorf("%s learnt from nothing", m.Name)
 		}
 	}

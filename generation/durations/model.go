@@ -91,7 +91,8 @@ func newModel(text []byte) (*Model, error) {
 		return nil, err
 	}
 	if served.Outputs() != Classes {
-		return nil, fmt.Errorf("the model has %d outputs; a duration model has one for each of the %d classes", served.Outputs(), Classes)
+		return nil, fmt.Errorf("the model has %d outputs; a duration model has one for each of the %d classes",
+			served.Outputs(), Classes)
 	}
 	m := &Model{text: text, served: served}
 	for _, name := range served.Names() {
@@ -159,11 +160,14 @@ func ReadModel(r io.Reader) (*Model, error) {
 	}
 	switch {
 	case head.Version != m.Version:
-		return nil, fmt.Errorf("durations: header: version: %q is not that of the model below it (%q): the file was changed", head.Version, m.Version)
+		return nil,
+			fmt.Errorf("durations: header: version: %q is not that of the model below it (%q): the file was changed",
+				head.Version, m.Version)
 	case !slices.Equal(head.Features, m.Features):
 		return nil, errors.New("durations: header: features: are not those of the model below it")
 	case !slices.Equal(head.Bounds, m.Bounds):
-		return nil, fmt.Errorf("durations: header: class_bounds_s: are %v, and this program's %v", head.Bounds, m.Bounds)
+		return nil, fmt.Errorf("durations: header: class_bounds_s: are %v, and this program's %v",
+			head.Bounds, m.Bounds)
 	case !(head.KeyShare >= 0 && head.KeyShare <= 1):
 		return nil, fmt.Errorf("durations: header: key_share: %g is not between 0 and 1", head.KeyShare)
 	case len(head.Typical) != len(m.Features) || len(head.Importance) != len(m.Features):
@@ -235,7 +239,8 @@ func (m *Model) Explain(row []float64) (p [Classes]float64, reasons []Reason, er
 		hedge(other[:], changed, m.KeyShare)
 		mask(other[:], row[ranColumn])
 		changed[c] = row[c]
-		r := Reason{Feature: m.Features[k], Part: Features[c].Part, Value: row[c], Typical: m.Typical[k], Effect: p[best] - other[best]}
+		r := Reason{Feature: m.Features[k], Part: Features[c].Part, Value: row[c], Typical: m.Typical[k],
+			Effect: p[best] - other[best]}
 		if r.Value != r.Value {
 			r.Value, r.Missing = 0, true
 		}

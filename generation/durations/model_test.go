@@ -25,7 +25,8 @@ func sweeps(n int, lengths ...time.Duration) []Record {
 		tenant := i % len(lengths)
 		for k := range 30 {
 			noise := time.Duration(float64(lengths[tenant]) * math.Exp(.2*r.NormFloat64()))
-			h = append(h, job(fmt.Sprintf("s%d-%d", i, k), fmt.Sprint("t", tenant), 1, at+time.Duration(k)*20*time.Second, noise))
+			h = append(h, job(fmt.Sprintf("s%d-%d", i, k), fmt.Sprint("t", tenant), 1,
+				at+time.Duration(k)*20*time.Second, noise))
 		}
 		at += 40 * time.Minute
 	}
@@ -109,7 +110,8 @@ func TestModelFile(t *testing.T) {
 		{"a changed model", string(head) + "\n" + strings.Replace(string(text), "leaf_value=", "leaf_value=1", 1), ""},
 		{"a cut model", string(head) + "\n" + string(text[:len(text)/2]), "model"},
 		{"a strange feature", strings.Replace(string(text), "near_p0", "weather", 1), `"weather" is no feature`},
-		{"another's header", strings.Replace(string(head), `"class_bounds_s":[300`, `"class_bounds_s":[301`, 1) + "\n" + string(text), "class_bounds_s"},
+		{"another's header", strings.Replace(string(head), `"class_bounds_s":[300`, `"class_bounds_s":[301`, 1) + "\n" +
+			string(text), "class_bounds_s"},
 	} {
 		if _, err := ReadModel(strings.NewReader(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.want)
@@ -170,7 +172,8 @@ func TestRetrainRefusesWorse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err = Retrain(ctx, bad, history, zero, "", LearnOptions{Seed: 1}); err != nil || !c.Replaced || c.Kept == bad {
+	if c, err = Retrain(ctx, bad, history, zero, "", LearnOptions{Seed: 1}); err != nil || !c.Replaced ||
+		c.Kept == bad {
 		t.Errorf("a better model did not replace a worse one: %+v, %v", c, err)
 	}
 	if c.Kept.Version != good.Version {
@@ -198,7 +201,8 @@ func TestRefitLearnsNewWays(t *testing.T) {
 	for _, r := range sweeps(16, 45*time.Minute, 10*time.Minute) {
 		j := *r.Job
 		j.ID, j.Submit = "new "+j.ID, j.Submit+last
-		history = append(history, Record{Job: &j, Begin: r.Begin + last, Until: r.Until + last, Ran: r.Ran, Ended: true})
+		history = append(history, Record{Job: &j, Begin: r.Begin + last, Until: r.Until + last, Ran: r.Ran,
+			Ended: true})
 	}
 	c, err := Refit(context.Background(), old, history, zero, "", LearnOptions{Seed: 1})
 	if err != nil {
@@ -207,7 +211,8 @@ func TestRefitLearnsNewWays(t *testing.T) {
 	if !c.Replaced || c.New >= c.Old {
 		t.Errorf("%+v", c)
 	}
-	if c.Kept.Parent != old.Version || !c.Kept.Trained.To.After(old.Trained.To) || c.Kept.Trained.Jobs <= old.Trained.Jobs {
+	if c.Kept.Parent != old.Version || !c.Kept.Trained.To.After(old.Trained.To) ||
+		c.Kept.Trained.Jobs <= old.Trained.Jobs {
 		t.Errorf("refitted model %+v, old %+v", c.Kept.Trained, old.Trained)
 	}
 }

@@ -28,7 +28,10 @@ type Kind struct {
 var Kinds = []Kind{
 	{"arrival", "every job, when it is submitted", atArrival},
 	{"uniform", "every job, at one uniform instant of its run", uniformly},
-	{"hourly-4h", "every running job on the hour, while it has run for less than 4 h", func(h []Record, _ uint64) []Question { return hourly(h, Bounds[len(Bounds)-1]) }},
+	{"hourly-4h", "every running job on the hour, while it has run for less than 4 h",
+		func(h []Record, _ uint64) []Question {
+			return hourly(h, Bounds[len(Bounds)-1])
+		}},
 	{"hourly", "every running job on the hour", func(h []Record, _ uint64) []Question { return hourly(h, 1<<63-1) }},
 }
 

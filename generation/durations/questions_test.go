@@ -12,7 +12,8 @@ func TestClassOf(t *testing.T) {
 	for _, tt := range []struct {
 		d    time.Duration
 		want int
-	}{{0, 0}, {5*time.Minute - 1, 0}, {5 * time.Minute, 1}, {time.Hour, 3}, {2 * time.Hour, 4}, {4*time.Hour - 1, 4}, {4 * time.Hour, 5}, {1000 * time.Hour, 5}} {
+	}{{0, 0}, {5*time.Minute - 1, 0}, {5 * time.Minute, 1}, {time.Hour, 3}, {2 * time.Hour, 4}, {4*time.Hour - 1, 4},
+		{4 * time.Hour, 5}, {1000 * time.Hour, 5}} {
 		if got := ClassOf(tt.d); got != tt.want {
 			t.Errorf("%v is of class %d, want %d", tt.d, got, tt.want)
 		}
@@ -48,9 +49,11 @@ func TestQuestions(t *testing.T) {
 }
 
 func TestHourly(t *testing.T) {
-	h := []Record{job("a", "", 1, 30*time.Minute, 6*time.Hour), job("b", "", 1, 2*time.Hour, time.Hour), job("c", "", 1, 2*time.Hour+1, 10*time.Minute)}
+	h := []Record{job("a", "", 1, 30*time.Minute, 6*time.Hour), job("b", "", 1, 2*time.Hour, time.Hour),
+		job("c", "", 1, 2*time.Hour+1, 10*time.Minute)}
 	got := kindNamed("hourly-4h").Ask(h, 1)
-	want := []Question{{0, 1 * time.Hour}, {0, 2 * time.Hour}, {0, 3 * time.Hour}, {0, 4 * time.Hour}, {1, 2 * time.Hour}}
+	want := []Question{{0, 1 * time.Hour}, {0, 2 * time.Hour}, {0, 3 * time.Hour}, {0, 4 * time.Hour},
+		{1, 2 * time.Hour}}
 	if !slices.Equal(got, want) {
 		t.Errorf("asks %v, want %v", got, want)
 	}

@@ -115,7 +115,8 @@ func NewTracker(history []Record, zero time.Time) (*Tracker, error) {
 	for i := range history {
 		r := &history[i]
 		if i > 0 && r.Submit < history[i-1].Submit {
-			return nil, fmt.Errorf("durations: history is not in order of submission: %s comes after %s", history[i-1].ID, r.ID)
+			return nil, fmt.Errorf("durations: history is not in order of submission: %s comes after %s",
+				history[i-1].ID, r.ID)
 		}
 		if r.Ended {
 			t.ends = append(t.ends, int32(i))

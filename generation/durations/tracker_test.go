@@ -51,15 +51,22 @@ func TestRow(t *testing.T) {
 	for name, want := range map[string]float64{
 		"ran": ln(9*m + 10*time.Second), "since_submit": ln(9*m + 10*time.Second), "gpus": 1, "hour": .5, "weekday": 1,
 		// Latest submissions but e: f, d, c, b, a.
-		"arrival1_age": ln(5 * m), "arrival1_ran": ln(5 * m), "arrival2_age": ln(10 * m), "arrival2_gpus": 8, "arrival5_ran": ln(10 * m), "arrival6_age": math.NaN(),
+		"arrival1_age": ln(5 * m), "arrival1_ran": ln(5 * m), "arrival2_age": ln(10 * m), "arrival2_gpus": 8,
+		"arrival5_ran": ln(10 * m), "arrival6_age": math.NaN(),
 		// Latest ends: f, a, c.
-		"end1_ran": ln(5 * m), "end1_ago": 0, "end2_ran": ln(10 * m), "end2_age": ln(30 * m), "end3_gpus": 2, "end4_ran": math.NaN(),
-		"tenant_gap": ln(50 * time.Second), "tenant_end1_ran": ln(5 * m), "tenant_end2_ran": ln(10 * m), "tenant_end3_ran": math.NaN(),
+		"end1_ran": ln(5 * m), "end1_ago": 0, "end2_ran": ln(10 * m), "end2_age": ln(30 * m), "end3_gpus": 2,
+		"end4_ran":   math.NaN(),
+		"tenant_gap": ln(50 * time.Second), "tenant_end1_ran": ln(5 * m), "tenant_end2_ran": ln(10 * m),
+		"tenant_end3_ran": math.NaN(),
 		// d and e are a batch; before it a and b were one, of which a ended.
-		"batch_size": 2, "batch_place": ln(50 * time.Second), "batch_ended": 0, "batch_mean_ran": math.NaN(), "batch_first_ran": ln(10 * m), "batch_first_ended": 0,
-		"tenant_batch1_size": 2, "tenant_batch1_ended": .5, "tenant_batch1_ran": math.Log(600), "tenant_batch2_size": math.NaN(),
-		"before1_gap": ln(50 * time.Second), "before1_same_gpus": 0, "before1_ended": 0, "before2_ran": ln(29*m + 30*time.Second), "before2_same_gpus": 1,
-		"before_ended1_ran": ln(10 * m), "before_ended2_ran": math.NaN(), "after1_ran": ln(5 * m), "after1_ended": 1, "after2_ran": math.NaN(), "after_ended1_gap": ln(4*m + 10*time.Second),
+		"batch_size": 2, "batch_place": ln(50 * time.Second), "batch_ended": 0, "batch_mean_ran": math.NaN(),
+		"batch_first_ran": ln(10 * m), "batch_first_ended": 0,
+		"tenant_batch1_size": 2, "tenant_batch1_ended": .5, "tenant_batch1_ran": math.Log(600),
+		"tenant_batch2_size": math.NaN(),
+		"before1_gap":        ln(50 * time.Second), "before1_same_gpus": 0, "before1_ended": 0,
+		"before2_ran": ln(29*m + 30*time.Second), "before2_same_gpus": 1,
+		"before_ended1_ran": ln(10 * m), "before_ended2_ran": math.NaN(), "after1_ran": ln(5 * m), "after1_ended": 1,
+		"after2_ran": math.NaN(), "after_ended1_gap": ln(4*m + 10*time.Second),
 		"key_size": math.NaN(), "similar_ran": ln(10 * m),
 	} {
 		if g := got[name]; math.Abs(g-want) > 1e-9 || math.IsNaN(g) != math.IsNaN(want) {
@@ -87,7 +94,8 @@ func drawHistory(t *rapid.T) []Record {
 	at := time.Duration(0)
 	for i := range rapid.IntRange(1, 60).Draw(t, "jobs") {
 		at += time.Duration(rapid.SampledFrom([]int{0, 0, 1, 30, 60, 61, 1000, 20000}).Draw(t, "gap")) * time.Second
-		r := job(fmt.Sprint(i), rapid.SampledFrom([]string{"x", "y", ""}).Draw(t, "tenant"), rapid.SampledFrom([]int{1, 1, 1, 8}).Draw(t, "gpus"), at,
+		r := job(fmt.Sprint(i), rapid.SampledFrom([]string{"x", "y", ""}).Draw(t, "tenant"),
+			rapid.SampledFrom([]int{1, 1, 1, 8}).Draw(t, "gpus"), at,
 			time.Duration(rapid.IntRange(1, 30000).Draw(t, "seconds"))*time.Second)
 		r.Key = rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "key")
 		r.User = rapid.SampledFrom([]string{"", "u"}).Draw(t, "user")
@@ -204,7 +212,8 @@ func TestSurvivalCountsTheRunning(t *testing.T) {
 	h = append(h, job("asked", "x", 1, time.Hour+time.Minute, time.Hour))
 	got := rowAt(t, h, 23, time.Hour+time.Minute)
 	if got["near_p0"] > .4 || got["near_p3"]+got["near_p4"]+got["near_p5"] < .5 {
-		t.Errorf("neighbours say %.2f below 5 min and %.2f above 1 h", got["near_p0"], got["near_p3"]+got["near_p4"]+got["near_p5"])
+		t.Errorf("neighbours say %.2f below 5 min and %.2f above 1 h",
+			got["near_p0"], got["near_p3"]+got["near_p4"]+got["near_p5"])
 	}
 }
 
@@ -265,7 +274,8 @@ func TestObserved(t *testing.T) {
 	n := 0
 	event := func(kind workload.EventKind, id string, at time.Duration) {
 		n++
-		e := workload.Event{ID: fmt.Sprint(n), Kind: kind, Time: at, Job: workload.Job{ID: id, Tenant: "x", GPUs: workload.GPUs(1)}}
+		e := workload.Event{ID: fmt.Sprint(n), Kind: kind, Time: at,
+			Job: workload.Job{ID: id, Tenant: "x", GPUs: workload.GPUs(1)}}
 		if err := e.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +302,8 @@ func TestObserved(t *testing.T) {
 		begin, until, ran time.Duration
 		ended             bool
 	}
-	want := []seen{{"done", 12 * m, 20 * m, 8 * m, true}, {"stopped", 11 * m, 30 * m, 11 * m, false}, {"waits", 30 * m, 30 * m, 0, false}, {"runs", 27 * m, 30 * m, 3 * m, false}}
+	want := []seen{{"done", 12 * m, 20 * m, 8 * m, true}, {"stopped", 11 * m, 30 * m, 11 * m, false},
+		{"waits", 30 * m, 30 * m, 0, false}, {"runs", 27 * m, 30 * m, 3 * m, false}}
 	var all []seen
 	for _, r := range got {
 		all = append(all, seen{r.ID, r.Begin, r.Until, r.Ran, r.Ended})

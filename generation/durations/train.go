@@ -57,7 +57,8 @@ func hold(ctx context.Context, history []Record, zero time.Time, old *Model, see
 			h.cut++
 		}
 		if left := len(history) - h.cut; left < leastHeld {
-			return nil, fmt.Errorf("durations: %w (it learnt from jobs until %s, after which there are %d)", ErrLearnt, old.Trained.To.Format(time.RFC3339), left)
+			return nil, fmt.Errorf("durations: %w (it learnt from jobs until %s, after which there are %d)",
+				ErrLearnt, old.Trained.To.Format(time.RFC3339), left)
 		}
 	}
 	h.window = windowOf(history[h.cut:], zero)
@@ -118,7 +119,8 @@ func Train(ctx context.Context, history []Record, zero time.Time, trace string, 
 	return train(ctx, history, zero, trace, h, o)
 }
 
-func train(ctx context.Context, history []Record, zero time.Time, trace string, h *heldBack, o LearnOptions) (*Model, error) {
+func train(ctx context.Context, history []Record, zero time.Time, trace string, h *heldBack, o LearnOptions) (*Model,
+	error) {
 	known := Known(history[:h.cut], history[h.cut].Submit)
 	lessons, err := Lessons(ctx, known, zero, o.Seed)
 	if err != nil {
@@ -194,7 +196,8 @@ type Choice struct {
 
 // Retrain learns a model from a history and keeps it only if it is no worse than
 // the old one on the same jobs, the last of the history.
-func Retrain(ctx context.Context, old *Model, history []Record, zero time.Time, trace string, o LearnOptions) (Choice, error) {
+func Retrain(ctx context.Context, old *Model, history []Record, zero time.Time, trace string, o LearnOptions) (Choice,
+	error) {
 	h, err := hold(ctx, history, zero, old, o.Seed)
 	if err != nil {
 		return Choice{}, err
@@ -210,7 +213,8 @@ func Retrain(ctx context.Context, old *Model, history []Record, zero time.Time, 
 // those it has learnt from, and keeps the result only if it is no worse on the last
 // jobs of the history. It costs a fraction of Retrain. A model that has been
 // refitted often is trained anew.
-func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, trace string, o LearnOptions) (Choice, error) {
+func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, trace string, o LearnOptions) (Choice,
+	error) {
 	b, err := trees.Read(bytes.NewReader(old.text))
 	if err != nil {
 		return Choice{}, fmt.Errorf("durations: %w", err)
@@ -253,7 +257,8 @@ func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, tr
 
 // lessonsSince are the lessons about jobs submitted after an instant, and before
 // job cut.
-func lessonsSince(ctx context.Context, history []Record, zero time.Time, cut int, since time.Duration, seed uint64) (*Examples, error) {
+func lessonsSince(ctx context.Context, history []Record, zero time.Time, cut int, since time.Duration,
+	seed uint64) (*Examples, error) {
 	known := Known(history[:cut], history[cut].Submit)
 	all, err := Lessons(ctx, known, zero, seed)
 	if err != nil {
@@ -284,10 +289,13 @@ func (e *Examples) keep(which func(i int) bool) *Examples {
 func (h *heldBack) choose(old, fresh *Model) Choice {
 	_, was := h.score(old)
 	_, is := h.score(fresh)
-	c := Choice{Kept: fresh, Replaced: true, Old: was, New: is, Reason: fmt.Sprintf("replaced: log-loss %.4f against %.4f of the old model, on the last %d jobs", is, was, h.window.Jobs)}
+	c := Choice{Kept: fresh, Replaced: true, Old: was, New: is,
+		Reason: fmt.Sprintf("replaced: log-loss %.4f against %.4f of the old model, on the last %d jobs",
+			is, was, h.window.Jobs)}
 	if is > was || math.IsNaN(is) {
 		c.Kept, c.Replaced = old, false
-		c.Reason = fmt.Sprintf("kept the old model: the new one has log-loss %.4f against %.4f, on the last %d jobs", is, was, h.window.Jobs)
+		c.Reason = fmt.Sprintf("kept the old model: the new one has log-loss %.4f against %.4f, on the last %d jobs",
+			is, was, h.window.Jobs)
 	}
 	return c
 }

@@ -118,11 +118,13 @@ var sees = map[string]string{
 	"preset":        "Nothing of the workload: the scheduler's authors recommend it.",
 	"random-preset": "Nothing: it draws at random. Its gain is that of changing at all.",
 	"fixed-history": "Jobs submitted in the week before the window, once.",
-	"fixed-oracle":  "The whole window beforehand, durations included. It cannot be run online; it estimates the gain of the best fixed configuration.",
-	"selftune":      "Job events so far: the jobs submitted in the last hour, with durations as far as they are known.",
-	"selftune+":     "The same as selftune, with AutoSched's search and presets.",
-	"autosched":     "Job events so far, from which it forecasts the arrivals and durations of the next hours.",
-	"oracle":        "The true arrivals and durations of the next hours. It cannot be run online. It decides greedily each round, so it is not a bound.",
+	"fixed-oracle": "The whole window beforehand, durations included. It cannot be run online; it estimates the " +
+		"gain of the best fixed configuration.",
+	"selftune":  "Job events so far: the jobs submitted in the last hour, with durations as far as they are known.",
+	"selftune+": "The same as selftune, with AutoSched's search and presets.",
+	"autosched": "Job events so far, from which it forecasts the arrivals and durations of the next hours.",
+	"oracle": "The true arrivals and durations of the next hours. It cannot be run online. It decides " +
+		"greedily each round, so it is not a bound.",
 }
 
 const (
@@ -165,7 +167,8 @@ func (p *page) draw() {
 			func(float64) *chart.Chart { return c })
 	}
 	if n := len(p.Methods); n > 0 {
-		p.Ratios = newFigure("Ratio of the default's to each method's average job completion time", float64(ratioRow*n+54),
+		p.Ratios = newFigure("Ratio of the default's to each method's average job completion time",
+			float64(ratioRow*n+54),
 			p.ratios)
 	}
 	p.Loads, p.Changes = p.loads(), p.changes()

@@ -222,8 +222,9 @@ func (r *document) judge(best, rival *replay.Method) (class, title string) {
 	case known && lo <= 1:
 		return "open", fmt.Sprintf("Not shown %s: %s than %s, but that may be chance", where, gain, called(rival))
 	case hindsight != nil && better(hindsight) < noise:
-		return "open", fmt.Sprintf("A gain %s over what could be chosen beforehand, none over the best fixed configuration",
-			where)
+		return "open",
+			fmt.Sprintf("A gain %s over what could be chosen beforehand, none over the best fixed configuration",
+				where)
 	}
 	return "good", fmt.Sprintf("Worth it %s: %s than %s", where, gain, called(rival))
 }
@@ -274,11 +275,15 @@ func (r *document) verdictWithout() verdict {
 		}
 	}
 	if len(r.Methods) == 1 {
-		v.Text = []string{fmt.Sprintf("Only %s was evaluated: %s of %s, ratio to the default %.3f. There is no method to compare it with.", best.Method,
+		v.Text = []string{fmt.Sprintf(
+			"Only %s was evaluated: %s of %s, ratio to the default %.3f. There is no method to compare it with.",
+			best.Method,
 			r.objective(), r.figure(best), best.RatioToDefault)}
 		return v
 	}
-	v.Text = []string{fmt.Sprintf("Of the %d methods evaluated, %s has the lowest %s: %s, ratio to the default %.3f. None of them tunes every round on the events so far.",
+	v.Text = []string{fmt.Sprintf(
+		"Of the %d methods evaluated, %s has the lowest %s: %s, ratio to the default %.3f. None of them tunes "+
+			"every round on the events so far.",
 		len(r.Methods), best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
 	return v
 }

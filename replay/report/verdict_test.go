@@ -49,9 +49,11 @@ func TestExplain(t *testing.T) {
 	}
 	v := r.verdict()
 	want := []string{
-		"The best of 2 adaptive methods, selftune has an average JCT of 1 min 20 s: 20.0 % shorter than the default and 11.1 % shorter than the preset.",
+		"The best of 2 adaptive methods, selftune has an average JCT of 1 min 20 s: 20.0 % shorter than the " +
+			"default and 11.1 % shorter than the preset.",
 		"autosched itself is 6.2 % longer than selftune and 5.6 % shorter than the preset.",
-		"The random-preset control shows how much of that comes from changing at all: selftune is 15.8 % shorter than it.",
+		"The random-preset control shows how much of that comes from changing at all: selftune is 15.8 % shorter " +
+			"than it.",
 	}
 	if diff := cmp.Diff(want, v.Text); diff != "" {
 		t.Error(diff)
@@ -60,7 +62,8 @@ func TestExplain(t *testing.T) {
 	for _, c := range v.Rows {
 		rows = append(rows, c.Method.Method+" "+c.Class)
 	}
-	if diff := cmp.Diff([]string{"default good", "preset good", "random-preset good", "oracle same"}, rows); diff != "" {
+	if diff := cmp.Diff([]string{"default good", "preset good", "random-preset good", "oracle same"},
+		rows); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -88,7 +91,8 @@ func TestThin(t *testing.T) {
 		in[i] = replay.Sample{AtS: float64(i), Waiting: i % 2 * i, BusyGPU: 4 * (i % 2)}
 	}
 	out := thin(in)
-	if len(out) != points || out[0] != (replay.Sample{AtS: 0, Waiting: 1, BusyGPU: 2}) || out[1].Waiting != 3 || out[1].AtS != 2 {
+	if len(out) != points || out[0] != (replay.Sample{AtS: 0, Waiting: 1, BusyGPU: 2}) || out[1].Waiting != 3 ||
+		out[1].AtS != 2 {
 		t.Errorf("%d samples, %+v", len(out), out[:2])
 	}
 	if short := thin(in[:points]); &short[0] != &in[0] {
@@ -98,7 +102,8 @@ func TestThin(t *testing.T) {
 
 // TestUnitOf: columns have the unit of their longest time, with digits for 1 %.
 func TestUnitOf(t *testing.T) {
-	for top, want := range map[float64]string{30: "s 2", 119: "s 1", 120: "min 3", 7199: "min 1", 7200: "h 3", 4 * 86400: "d 3", 2e6: "d 2"} {
+	for top, want := range map[float64]string{30: "s 2", 119: "s 1", 120: "min 3", 7199: "min 1", 7200: "h 3",
+		4 * 86400: "d 3", 2e6: "d 2"} {
 		if name, _, digits := unitOf(top); fmt.Sprint(name, " ", digits) != want {
 			t.Errorf("%v s: %s %d, want %s", top, name, digits, want)
 		}

@@ -53,7 +53,8 @@ func (r *document) writeJSON(w io.Writer) error {
 // writeMethods writes a row for each method. Times are in seconds.
 func (r *document) writeMethods(w io.Writer) error {
 	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
-		"ratio_to_default", "preemptions", "utilization", "ftf_le_1", "rounds", "changes", "evaluations", "tuning_s_per_round", "configuration"}}
+		"ratio_to_default", "preemptions", "utilization", "ftf_le_1", "rounds", "changes", "evaluations",
+		"tuning_s_per_round", "configuration"}}
 	for i := range r.Methods {
 		m := &r.Methods[i]
 		rows = append(rows, []string{m.Method, m.Description, number(m.AvgJCT), number(m.P50JCT), number(m.P95JCT),

@@ -27,22 +27,29 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // tiny is a report with a default, a preset, a control and an adaptive method.
 func tiny() *document {
 	r := &document{&replay.Report{
-		Trace: "tiny", Digest: "d1935", From: "2017-10-09T00:00:00Z", To: "2017-10-09T03:00:00Z", Jobs: 3, HistoryJobs: 7,
-		Cluster: workload.Uniform(5, 8), Load: .8, Scheduler: "tiresias", Objective: "avg_jct", IntervalS: 3600, HorizonS: 14400,
+		Trace: "tiny", Digest: "d1935", From: "2017-10-09T00:00:00Z", To: "2017-10-09T03:00:00Z",
+		Jobs: 3, HistoryJobs: 7,
+		Cluster: workload.Uniform(5, 8), Load: .8, Scheduler: "tiresias", Objective: "avg_jct",
+		IntervalS: 3600, HorizonS: 14400,
 		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1", JobIDs: []string{"a", "b", "c,d"},
 	}}
 	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {
-		m := replay.Method{Method: name, Description: "what it does, and why", AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
-			RatioToDefault: 4000 / (4000 - 500*float64(i)), Preemptions: i, Utilization: .75, FTFLe1: 1, Configuration: "queues=3 order=submit",
-			JCTs: []float64{60, 1800.25, 9600 - 500*float64(i)}}
+		m := replay.Method{Method: name, Description: "what it does, and why",
+			AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
+			RatioToDefault: 4000 / (4000 - 500*float64(i)), Preemptions: i, Utilization: .75, FTFLe1: 1,
+			Configuration: "queues=3 order=submit",
+			JCTs:          []float64{60, 1800.25, 9600 - 500*float64(i)}}
 		for k := range 4 {
-			m.Series = append(m.Series, replay.Sample{AtS: float64(3600 * k), Waiting: 3 - k, Running: 1, BusyGPU: 10 * k})
+			m.Series = append(m.Series,
+				replay.Sample{AtS: float64(3600 * k), Waiting: 3 - k, Running: 1, BusyGPU: 10 * k})
 		}
 		if i >= 2 {
 			m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound = 2, 1, 16, .25
 			m.Decisions = []replay.Decision{
-				{At: "2017-10-09T01:00:00Z", AtS: 3600, Reason: "kept: none of 8 configurations is better", Ratio: 1, Configuration: "queues=3 order=submit", Evaluations: 8},
-				{At: "2017-10-09T02:00:00Z", AtS: 7200, Adopted: true, Reason: `adopted: "x", gains 1.2x`, Ratio: 1.2, Configuration: "queues=5 order=submit", Evaluations: 8,
+				{At: "2017-10-09T01:00:00Z", AtS: 3600, Reason: "kept: none of 8 configurations is better",
+					Ratio: 1, Configuration: "queues=3 order=submit", Evaluations: 8},
+				{At: "2017-10-09T02:00:00Z", AtS: 7200, Adopted: true, Reason: `adopted: "x", gains 1.2x`,
+					Ratio: 1.2, Configuration: "queues=5 order=submit", Evaluations: 8,
 					Interval: &round.Interval{Low: 1.05, High: 1.4}, Search: round.SearchPortfolio, Why: "as set"},
 			}
 		}
@@ -70,7 +77,9 @@ func long(n, k int) *document {
 		if len(m.Decisions) > 0 {
 			m.Decisions = nil
 			for j := range k {
-				m.Decisions = append(m.Decisions, replay.Decision{At: "2017-10-09T01:00:00Z", AtS: float64(3600 * j), Adopted: j%5 == 0, Reason: "r", Ratio: 1, Configuration: fmt.Sprint("queues=", j%5)})
+				m.Decisions = append(m.Decisions,
+					replay.Decision{At: "2017-10-09T01:00:00Z", AtS: float64(3600 * j), Adopted: j%5 == 0, Reason: "r",
+						Ratio: 1, Configuration: fmt.Sprint("queues=", j%5)})
 			}
 		}
 	}
@@ -94,7 +103,8 @@ func TestWrite(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"decisions.csv", "jobs.csv", "methods.csv", "report.html", "report.json"}; !slices.Equal(names, want) {
+	if want := []string{"decisions.csv", "jobs.csv", "methods.csv", "report.html",
+		"report.json"}; !slices.Equal(names, want) {
 		t.Errorf("files: %v, want %v", names, want)
 	}
 	for _, name := range []string{"decisions.csv", "jobs.csv", "methods.csv"} {
@@ -193,7 +203,8 @@ func check(t *testing.T, page string) {
 		}
 		for _, a := range n.Attr {
 			switch {
-			case a.Key == "src" || a.Key == "href" || a.Key == "srcset" || a.Key == "action" || strings.HasPrefix(a.Key, "on"):
+			case a.Key == "src" || a.Key == "href" || a.Key == "srcset" || a.Key == "action" ||
+				strings.HasPrefix(a.Key, "on"):
 				t.Errorf("<%s> has %s=%q", n.Data, a.Key, a.Val)
 			case a.Key == "id" && ids[a.Val]:
 				t.Errorf("id %q twice", a.Val)
@@ -203,7 +214,8 @@ func check(t *testing.T, page string) {
 		}
 	}
 	// The parser closes what is left open; what the text opens must be closed.
-	for _, tag := range []string{"section", "table", "tr", "td", "th", "div", "svg", "details", "p", "dl", "ul", "main"} {
+	for _, tag := range []string{"section", "table", "tr", "td", "th", "div", "svg", "details", "p", "dl", "ul",
+		"main"} {
 		closed := strings.Count(page, "</"+tag+">")
 		if open[tag] != closed {
 			t.Errorf("<%s>: %d opened, %d closed", tag, open[tag], closed)
@@ -234,13 +246,16 @@ func TestHTML(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"tiny":       {tiny(), []string{"Worth it here: 28.6 % shorter than the preset", "Changes of configuration", "How to read"}, []string{"SYNTHETIC"}},
-		"one method": {one, []string{"No adaptive method was evaluated", "Only default was evaluated"}, []string{"Changes of configuration", "against the alternatives"}},
-		"no method":  {none, []string{"The report has no method"}, []string{"Ratio to default</h2>"}},
-		"no data":    {bare, []string{"Worth it"}, []string{"Job completion times</h2>", "The cluster over time"}},
-		"fixed only": {fixed, []string{"Of the 2 methods evaluated, preset has the lowest"}, []string{"Decisions</h2>"}},
-		"zeros":      {zero, []string{"Not worth it here: no gain"}, nil},
-		"long":       {synthetic, []string{"SYNTHETIC WORKLOAD", "1500 more rounds are in decisions.csv"}, nil},
+		"tiny": {tiny(), []string{"Worth it here: 28.6 % shorter than the preset", "Changes of configuration",
+			"How to read"}, []string{"SYNTHETIC"}},
+		"one method": {one, []string{"No adaptive method was evaluated", "Only default was evaluated"},
+			[]string{"Changes of configuration", "against the alternatives"}},
+		"no method": {none, []string{"The report has no method"}, []string{"Ratio to default</h2>"}},
+		"no data":   {bare, []string{"Worth it"}, []string{"Job completion times</h2>", "The cluster over time"}},
+		"fixed only": {fixed, []string{"Of the 2 methods evaluated, preset has the lowest"},
+			[]string{"Decisions</h2>"}},
+		"zeros": {zero, []string{"Not worth it here: no gain"}, nil},
+		"long":  {synthetic, []string{"SYNTHETIC WORKLOAD", "1500 more rounds are in decisions.csv"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			page := render(t, c.r)
@@ -265,7 +280,8 @@ func TestHTML(t *testing.T) {
 func TestHTMLEscapes(t *testing.T) {
 	const hostile = `</title></style><script>alert(1)</script><img src=x onerror="alert(1)">'"&{}url(http://x)`
 	r := tiny()
-	r.Trace, r.Digest, r.Scheduler, r.From, r.Simulator, r.Objective = hostile, hostile, hostile, hostile, hostile, hostile
+	r.Trace, r.Digest, r.Scheduler, r.From, r.Simulator, r.Objective = hostile, hostile, hostile, hostile, hostile,
+		hostile
 	r.Notes = []string{hostile}
 	for i := range r.Methods {
 		m := &r.Methods[i]
@@ -307,7 +323,8 @@ func TestVerdict(t *testing.T) {
 	methods := func(values ...any) *document {
 		r := &document{&replay.Report{Objective: "avg_jct"}}
 		for i := 0; i < len(values); i += 2 {
-			r.Methods = append(r.Methods, replay.Method{Method: values[i].(string), AvgJCT: values[i+1].(float64), P95JCT: 1000 - values[i+1].(float64)})
+			r.Methods = append(r.Methods, replay.Method{Method: values[i].(string), AvgJCT: values[i+1].(float64),
+				P95JCT: 1000 - values[i+1].(float64)})
 		}
 		return r
 	}
@@ -326,17 +343,24 @@ func TestVerdict(t *testing.T) {
 		r            *document
 		class, title string
 	}{
-		{methods("default", 100., "preset", 90., "autosched", 80.), "good", "Worth it here: 11.1 % shorter than the preset"},
-		{methods("default", 100., "preset", 80.5, "autosched", 80.), "bad", "Not worth it here: no gain over simply keeping the preset"},
-		{methods("default", 100., "preset", 70., "autosched", 80.), "bad", "Not worth it here: simply keeping the preset is better"},
-		{methods("default", 100., "fixed-history", 99., "autosched", 101.5), "bad", "Not worth it here: simply keeping fixed-history is better"},
-		{methods("default", 100., "preset", 90., "random-preset", 79., "autosched", 80.), "bad", "Not shown here: presets drawn at random do as well"},
+		{methods("default", 100., "preset", 90., "autosched", 80.), "good",
+			"Worth it here: 11.1 % shorter than the preset"},
+		{methods("default", 100., "preset", 80.5, "autosched", 80.), "bad",
+			"Not worth it here: no gain over simply keeping the preset"},
+		{methods("default", 100., "preset", 70., "autosched", 80.), "bad",
+			"Not worth it here: simply keeping the preset is better"},
+		{methods("default", 100., "fixed-history", 99., "autosched", 101.5), "bad",
+			"Not worth it here: simply keeping fixed-history is better"},
+		{methods("default", 100., "preset", 90., "random-preset", 79., "autosched", 80.), "bad",
+			"Not shown here: presets drawn at random do as well"},
 		{methods("default", 100., "preset", 90., "fixed-oracle", 80., "autosched", 80.), "open",
 			"A gain here over what could be chosen beforehand, none over the best fixed configuration"},
-		{methods("default", 100., "autosched", 80.), "open", "Better than the default, but no preset or tuned fixed configuration was evaluated"},
+		{methods("default", 100., "autosched", 80.), "open",
+			"Better than the default, but no preset or tuned fixed configuration was evaluated"},
 		{methods("autosched", 80.), "open", "Undecided: nothing to compare autosched with"},
 		{methods("default", 100., "oracle", 80.), "open", "No adaptive method was evaluated"},
-		{methods("default", 100., "preset", 90., "selftune", 80., "autosched", 85.), "good", "Worth it here: 11.1 % shorter than the preset"},
+		{methods("default", 100., "preset", 90., "selftune", 80., "autosched", 85.), "good",
+			"Worth it here: 11.1 % shorter than the preset"},
 		{p95, "bad", "Not worth it here: simply keeping the default is better"},
 		{uncertain, "open", "Not shown here: 11.1 % shorter than the preset, but that may be chance"},
 	} {
@@ -368,7 +392,8 @@ func TestInterval(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for s, want := range map[float64]string{0: "0 s", .25: "0.25 s", 59.4: "59 s", 90: "1 min 30 s", 3600: "1 h", 12042: "3 h 20 min", 90000: "1 d 1 h", -1: "-1 s"} {
+	for s, want := range map[float64]string{0: "0 s", .25: "0.25 s", 59.4: "59 s", 90: "1 min 30 s", 3600: "1 h",
+		12042: "3 h 20 min", 90000: "1 d 1 h", -1: "-1 s"} {
 		if got := duration(s); got != want {
 			t.Errorf("duration(%v) = %q, want %q", s, got, want)
 		}

@@ -25,7 +25,8 @@ import (
 // the tenant's share.
 func Space() []space.Param {
 	return []space.Param{
-		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s", Default: space.Num(1200),
+		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s",
+			Default:     space.Num(1200),
 			Description: "time between decisions on who runs; a started job keeps its GPUs for as much progress"},
 		{ID: "queues", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 20, Default: space.Int(5),
 			Description: "number of queues into which the shares received (0 to 1) are sorted"},
@@ -115,7 +116,8 @@ func (r *ranker) age(j simulator.ID) float64 { return (r.s.Now() - r.s.JobSubmit
 
 // own returns a job's account.
 func (r *ranker) own(j simulator.ID) account {
-	return account{received: r.service.Attained(j).Seconds(), deserved: min(float64(r.s.JobGPUs(j)), r.equal) * r.age(j)}
+	return account{received: r.service.Attained(j).Seconds(),
+		deserved: min(float64(r.s.JobGPUs(j)), r.equal) * r.age(j)}
 }
 
 // Rank returns the queue; within it, running jobs come before waiting ones.

@@ -32,7 +32,8 @@ import (
 // Space is Chronus's parameters.
 func Space() []space.Param {
 	return []space.Param{
-		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s", Default: space.Num(1200),
+		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s",
+			Default:     space.Num(1200),
 			Description: "time between decisions on who runs; a started job keeps its GPUs for as much progress"},
 		{ID: "slo_gpus", Module: "admission", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(1),
 			Description: "share of the GPUs that jobs with deadlines may have before best-effort jobs"},
@@ -46,7 +47,8 @@ func Space() []space.Param {
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
 	return rounds.New(c.Get("lease_term").Duration(),
-		&ranker{gpus: c.Get("slo_gpus").Float(), share: c.Get("slo_share").Float(), factor: c.Get("slo_factor").Float()})
+		&ranker{gpus: c.Get("slo_gpus").Float(), share: c.Get("slo_share").Float(),
+			factor: c.Get("slo_factor").Float()})
 }
 
 // none is the deadline of best-effort jobs.

@@ -28,11 +28,13 @@ import (
 // a switch takes less than a second.
 func Space() []space.Param {
 	return []space.Param{
-		{ID: "slice", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s", Default: space.Num(600),
+		{ID: "slice", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s",
+			Default:     space.Num(600),
 			Description: "time for which a job runs before others get their turn"},
 		{ID: "packing_limit", Module: "placement", Kind: space.KindFloat, Min: 0.1, Max: 2,
 			Special: []space.Special{{Value: 0, Name: "off", Weight: 0.35}}, Default: space.Num(1),
-			Description: "largest sum of two jobs' GPU utilisation (0 to 1 each) at which they are packed on the same GPUs"},
+			Description: "largest sum of two jobs' GPU utilisation (0 to 1 each) at which they are packed on the " +
+				"same GPUs"},
 	}
 }
 

@@ -32,7 +32,8 @@ func TestLanesAreOneQueue(t *testing.T) {
 			switch rapid.IntRange(0, 2).Draw(t, "step") {
 			case 0: // come
 				for range rapid.IntRange(1, 10).Draw(t, "come") {
-					w := waiting{lanes.Entry{Key: rapid.Int64Range(0, 5).Draw(t, "key"), ID: simulator.ID(rapid.IntRange(0, 200).Draw(t, "id"))},
+					w := waiting{lanes.Entry{Key: rapid.Int64Range(0, 5).Draw(t, "key"),
+						ID: simulator.ID(rapid.IntRange(0, 200).Draw(t, "id"))},
 						rapid.IntRange(1, 4).Draw(t, "width"), rapid.Bool().Draw(t, "relaxed")}
 					if used[w.ID] {
 						continue
@@ -110,10 +111,13 @@ func TestListIsSorted(t *testing.T) {
 		var l lanes.List
 		var want []lanes.Entry
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			if e := (lanes.Entry{Key: rapid.Int64Range(0, 9).Draw(t, "key"), ID: simulator.ID(rapid.IntRange(0, 9).Draw(t, "id"))}); !slices.Contains(want, e) {
+			if e := (lanes.Entry{Key: rapid.Int64Range(0, 9).Draw(t, "key"),
+				ID: simulator.ID(rapid.IntRange(0, 9).Draw(t, "id"))}); !slices.Contains(want, e) {
 				l.Insert(e)
 				want = append(want, e)
-				slices.SortFunc(want, func(a, b lanes.Entry) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID)) })
+				slices.SortFunc(want, func(a, b lanes.Entry) int {
+					return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID))
+				})
 			} else {
 				l.Remove(e)
 				want = slices.DeleteFunc(want, func(x lanes.Entry) bool { return x == e })

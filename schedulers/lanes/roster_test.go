@@ -16,7 +16,8 @@ func drawRoster(t *rapid.T, from simulator.ID) (*lanes.Roster, []lanes.Entry) {
 	var r lanes.Roster
 	var all []lanes.Entry
 	for i := range rapid.IntRange(0, 200).Draw(t, "come") {
-		e := lanes.Entry{Key: rapid.Int64Range(0, 3).Draw(t, "key"), ID: from + simulator.ID(2*i), Width: int32(rapid.IntRange(1, 9).Draw(t, "width"))}
+		e := lanes.Entry{Key: rapid.Int64Range(0, 3).Draw(t, "key"), ID: from + simulator.ID(2*i),
+			Width: int32(rapid.IntRange(1, 9).Draw(t, "width"))}
 		r.Insert(e)
 		at, _ := slices.BinarySearchFunc(all, e, compare)
 		all = slices.Insert(all, at, e)
@@ -91,7 +92,8 @@ func TestDivideIsAWalk(t *testing.T) {
 			}
 		}
 		var got lanes.Shares
-		if rest := got.Divide(quota, run, &wait, runningFirst); rest != left || !slices.Equal(got.Start, want.Start) || !slices.Equal(got.Stop, want.Stop) {
+		if rest := got.Divide(quota, run, &wait, runningFirst); rest != left || !slices.Equal(got.Start, want.Start) ||
+			!slices.Equal(got.Stop, want.Stop) {
 			t.Fatalf("of %d GPUs: %+v and %d left, want %+v and %d", quota, got, rest, want, left)
 		}
 	})

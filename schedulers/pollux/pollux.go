@@ -28,8 +28,10 @@ func Space() []space.Param {
 		elastic.IntervalParam(60, 30),
 		{ID: "fairness", Module: "scheduling", Kind: space.KindFloat, Min: -10, Max: 1, Default: space.Num(-1),
 			Description: "exponent p of the mean of speedups that is made largest: 1 is their sum, lower is fairer"},
-		{ID: "noise_scale", Module: "scheduling", Kind: space.KindFloat, Min: 0.1, Max: 100, Log: true, Default: space.Num(4),
-			Description: "gradient noise scale in multiples of the batch size asked for: how well jobs are expected to use larger batches"},
+		{ID: "noise_scale", Module: "scheduling",
+			Kind: space.KindFloat, Min: 0.1, Max: 100, Log: true, Default: space.Num(4),
+			Description: "gradient noise scale in multiples of the batch size asked for: how well jobs are " +
+				"expected to use larger batches"},
 		elastic.MaxScaleParam(),
 	}
 }

@@ -17,7 +17,8 @@ import (
 func TestNoAllocation(t *testing.T) {
 	jobs := make([]workload.Job, 600)
 	for i := range jobs {
-		jobs[i] = workload.Job{ID: fmt.Sprint(i), Tenant: string(rune('a' + i%3)), Submit: time.Duration(i*37%5000) * time.Second,
+		jobs[i] = workload.Job{ID: fmt.Sprint(i), Tenant: string(rune('a' + i%3)),
+			Submit:   time.Duration(i*37%5000) * time.Second,
 			Duration: time.Duration(100+i*7919%9000) * time.Second, GPUs: workload.GPUs(1 + i%5), Model: "resnet50"}
 	}
 	w, err := workload.New("test", time.Time{}, jobs)
@@ -29,11 +30,13 @@ func TestNoAllocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := pooling.New(s.Default())
-	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 20, GPUsPerNode: 8}}, VCs: []workload.VC{{Tenant: "a", GPUs: 100}, {Tenant: "b", GPUs: 40}, {Tenant: "c", GPUs: 10}}}
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 20, GPUsPerNode: 8}},
+		VCs: []workload.VC{{Tenant: "a", GPUs: 100}, {Tenant: "b", GPUs: 40}, {Tenant: "c", GPUs: 10}}}
 	var sim simulator.Sim
 	preemptions := 0
 	run := func() {
-		if err := sim.Start(c, w, p, simulator.Options{Quota: simulator.QuotaBorrow, PerTenant: true, Attribute: true}); err != nil {
+		if err := sim.Start(c, w, p,
+			simulator.Options{Quota: simulator.QuotaBorrow, PerTenant: true, Attribute: true}); err != nil {
 			t.Fatal(err)
 		}
 		if err := sim.Run(context.Background()); err != nil {

@@ -26,8 +26,9 @@ func play(t *testing.T, o simulator.Options, vcs []workload.VC, set []string, jo
 	t.Helper()
 	list := make([]workload.Job, len(jobs))
 	for i, j := range jobs {
-		list[i] = workload.Job{ID: fmt.Sprint(i), Tenant: j.tenant, Submit: time.Duration(j.submit) * time.Second, Duration: time.Duration(j.duration) * time.Second,
-			GPUs: workload.GPUs(j.gpus), Model: "resnet50"}
+		list[i] = workload.Job{ID: fmt.Sprint(i), Tenant: j.tenant, Submit: time.Duration(j.submit) * time.Second,
+			Duration: time.Duration(j.duration) * time.Second,
+			GPUs:     workload.GPUs(j.gpus), Model: "resnet50"}
 	}
 	w, err := workload.New("test", time.Time{}, list)
 	if err != nil {
@@ -45,7 +46,8 @@ func play(t *testing.T, o simulator.Options, vcs []workload.VC, set []string, jo
 	models.Restart = func(int) time.Duration { return 10 * time.Second }
 	o.Models = &models
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8}}, VCs: vcs}, w, pooling.New(c), o); err != nil {
+	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8}}, VCs: vcs}, w,
+		pooling.New(c), o); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {
@@ -86,7 +88,8 @@ func TestLendAndReclaim(t *testing.T) {
 		}
 	}
 	// Strict quotas lend nothing; without quotas it is first come, first served.
-	if got := play(t, simulator.Options{Quota: simulator.QuotaStrict}, halves, []string{"grace=0"}, jobs...); got != "0-1000 1000-2000 100-600" {
+	if got := play(t, simulator.Options{Quota: simulator.QuotaStrict}, halves, []string{"grace=0"},
+		jobs...); got != "0-1000 1000-2000 100-600" {
 		t.Errorf("strict: %s", got)
 	}
 	if got := play(t, simulator.Options{}, halves, []string{"grace=0"}, jobs...); got != "0-1000 0-1000 1000-1500" {
@@ -120,7 +123,8 @@ func TestPartsAreLent(t *testing.T) {
 	}
 	// A gang of 6 is wider than a could hold with half of b's idle GPUs: it may
 	// borrow all it needs, or it would never run.
-	if got := play(t, borrows, halves, []string{"lend=0.25"}, job{"b", 0, 50, 4}, job{"a", 0, 100, 6}); got != "0-50 50-150" {
+	if got := play(t, borrows, halves, []string{"lend=0.25"}, job{"b", 0, 50, 4},
+		job{"a", 0, 100, 6}); got != "0-50 50-150" {
 		t.Errorf("a wide job: %s", got)
 	}
 }
@@ -129,7 +133,8 @@ func TestPartsAreLent(t *testing.T) {
 // of them before b has its second, whatever the order of submission.
 func TestWeightsDivide(t *testing.T) {
 	vcs := []workload.VC{{Tenant: "a", GPUs: 2, Weight: 3}, {Tenant: "b", GPUs: 2, Weight: 1}}
-	jobs := []job{{"b", 0, 100, 2}, {"b", 0, 100, 1}, {"b", 0, 100, 1}, {"b", 0, 100, 1}, {"a", 0, 100, 2}, {"a", 0, 100, 1}, {"a", 0, 100, 1}, {"a", 0, 100, 1}, {"a", 0, 100, 1}}
+	jobs := []job{{"b", 0, 100, 2}, {"b", 0, 100, 1}, {"b", 0, 100, 1}, {"b", 0, 100, 1}, {"a", 0, 100, 2},
+		{"a", 0, 100, 1}, {"a", 0, 100, 1}, {"a", 0, 100, 1}, {"a", 0, 100, 1}}
 	for set, want := range map[string]string{
 		"weights=declared": "0-100 0-100 100-200 100-200 0-100 0-100 0-100 0-100 100-200",
 		"weights=equal":    "0-100 0-100 0-100 100-200 0-100 0-100 0-100 100-200 100-200",
@@ -145,7 +150,8 @@ func TestWeightsDivide(t *testing.T) {
 // gives back first, its job started last first.
 func TestVictims(t *testing.T) {
 	vcs := []workload.VC{{Tenant: "a", GPUs: 1}, {Tenant: "b", GPUs: 1}, {Tenant: "c", GPUs: 6}}
-	jobs := []job{{"a", 0, 1000, 1}, {"b", 0, 1000, 1}, {"b", 5, 1000, 1}, {"a", 10, 1000, 1}, {"a", 20, 1000, 1}, {"a", 30, 1000, 1}, {"c", 100, 500, 3}}
+	jobs := []job{{"a", 0, 1000, 1}, {"b", 0, 1000, 1}, {"b", 5, 1000, 1}, {"a", 10, 1000, 1}, {"a", 20, 1000, 1},
+		{"a", 30, 1000, 1}, {"c", 100, 500, 3}}
 	// c needs 1 beside the 2 that are free: a borrows 3, b 1. Job 5, started at 30,
 	// has done 70 s; it goes on at 600 when c ends.
 	want := "0-1000 0-1000 5-1005 10-1010 20-1020 30-1540!1 100-600"
@@ -158,7 +164,8 @@ func TestVictims(t *testing.T) {
 // another tenant's.
 func TestBlockingHead(t *testing.T) {
 	jobs := []job{{"a", 0, 100, 3}, {"a", 0, 100, 4}, {"a", 0, 100, 1}, {"b", 0, 100, 4}}
-	for set, want := range map[string]string{"backfill=false": "0-100 100-200 100-200 0-100", "backfill=true": "0-100 100-200 0-100 0-100"} {
+	for set, want := range map[string]string{"backfill=false": "0-100 100-200 100-200 0-100",
+		"backfill=true": "0-100 100-200 0-100 0-100"} {
 		if got := play(t, borrows, halves, []string{set}, jobs...); got != want {
 			t.Errorf("%s: %s, want %s", set, got, want)
 		}

@@ -13,7 +13,8 @@ import (
 
 // Space is SRTF's parameters.
 func Space() []space.Param {
-	return []space.Param{{ID: "by", Module: "scheduling", Kind: space.KindCategorical, Categories: []string{"time", "gpu_time"}, Default: space.Text("time"),
+	return []space.Param{{ID: "by", Module: "scheduling",
+		Kind: space.KindCategorical, Categories: []string{"time", "gpu_time"}, Default: space.Text("time"),
 		Description: "what counts as short: the remaining run time, or that multiplied by the GPUs"}}
 }
 

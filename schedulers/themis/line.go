@@ -50,12 +50,14 @@ func (p *policy) contention(gpus int) float64 {
 }
 
 func (p *policy) laneOf(j simulator.ID) *lane {
-	key := lane{demand: p.s.JobDemand(j), gpus: p.s.JobGPUs(j), relaxed: p.s.MaySpread(j), constraint: p.s.JobConstraint(j)}
+	key := lane{demand: p.s.JobDemand(j), gpus: p.s.JobGPUs(j), relaxed: p.s.MaySpread(j),
+		constraint: p.s.JobConstraint(j)}
 	if p.s.Quota() == simulator.QuotaStrict {
 		key.tenant = p.s.JobTenant(j)
 	}
 	for i := range p.wait {
-		if l := &p.wait[i]; l.demand == key.demand && l.gpus == key.gpus && l.relaxed == key.relaxed && l.tenant == key.tenant && l.constraint == key.constraint {
+		if l := &p.wait[i]; l.demand == key.demand && l.gpus == key.gpus && l.relaxed == key.relaxed &&
+			l.tenant == key.tenant && l.constraint == key.constraint {
 			return l
 		}
 	}

@@ -34,7 +34,8 @@ func BenchmarkPhilly(b *testing.B) {
 			{"priority=gittins"},
 			{"priority=gittins", "order=submit"},
 			{"queues=5", "queue_thresholds=7200,43200,259200,1555200", "order=submit", "pack_limit=.3"},
-			{"priority=gittins", "queues=5", "queue_thresholds=7200,43200,259200,1555200", "order=submit", "pack_limit=.3"},
+			{"priority=gittins", "queues=5", "queue_thresholds=7200,43200,259200,1555200", "order=submit",
+				"pack_limit=.3"},
 		} {
 			config, err := s.Parse(s.Default(), set)
 			if err != nil {

@@ -15,21 +15,29 @@ const MaxQueues = 6
 // that grows tenfold from 14,400 fits.
 func Space() []space.Param {
 	return []space.Param{
-		{ID: "priority", Module: "scheduling", Kind: space.KindCategorical, Categories: []string{"service", "time", "gittins"}, Default: space.Text("service"),
-			Description: "what sinks a job: attained service (GPU-seconds) or attained time (seconds); gittins is service, with the jobs of a queue in order of the Gittins index learnt from past jobs"},
+		{ID: "priority", Module: "scheduling", Kind: space.KindCategorical,
+			Categories: []string{"service", "time", "gittins"}, Default: space.Text("service"),
+			Description: "what sinks a job: attained service (GPU-seconds) or attained time (seconds); gittins " +
+				"is service, with the jobs of a queue in order of the Gittins index learnt from past jobs"},
 		{ID: "queues", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: MaxQueues, Default: space.Int(3),
 			Description: "number of priority queues"},
-		{ID: "queue_thresholds", Module: "scheduling", Kind: space.KindFloat, Min: 60, Max: 2e7, Log: true, Unit: "GPU-s (s if priority is time)",
+		{ID: "queue_thresholds", Module: "scheduling",
+			Kind: space.KindFloat, Min: 60, Max: 2e7, Log: true, Unit: "GPU-s (s if priority is time)",
 			Array: &space.Array{Length: "queues", Offset: -1, Max: MaxQueues - 1}, Default: space.Nums(3250, 7200),
-			Description: "service at which a job sinks into the next queue, one value fewer than queues, strictly increasing"},
-		{ID: "order", Module: "scheduling", Kind: space.KindCategorical, Categories: []string{"running_first", "submit"}, Default: space.Text("running_first"),
-			Description: "order inside a queue: running jobs before waiting ones (nobody is stopped for a job of the same queue), or all by submission (by the Gittins index, if that is the priority)"},
-		{ID: "starve_limit", Module: "scheduling", Kind: space.KindDuration, Min: 300, Max: 30 * 86400, Log: true, Unit: "s",
+			Description: "service at which a job sinks into the next queue, one value fewer than queues, " +
+				"strictly increasing"},
+		{ID: "order", Module: "scheduling", Kind: space.KindCategorical,
+			Categories: []string{"running_first", "submit"}, Default: space.Text("running_first"),
+			Description: "order inside a queue: running jobs before waiting ones (nobody is stopped for a job of " +
+				"the same queue), or all by submission (by the Gittins index, if that is the priority)"},
+		{ID: "starve_limit", Module: "scheduling",
+			Kind: space.KindDuration, Min: 300, Max: 30 * 86400, Log: true, Unit: "s",
 			Special: []space.Special{{Value: 0, Name: "off", Weight: 0.35}}, Default: space.Num(0),
 			Description: "time since a job last ran after which it goes back to the first queue with no service"},
 		{ID: "pack_limit", Module: "placement", Kind: space.KindFloat, Min: 0.01, Max: 1,
 			Special: []space.Special{{Value: 0, Name: "off", Weight: 0.35}}, Default: space.Num(0),
-			Description: "jobs whose model's skew is above it are consolidated on as few nodes as needed, others may be spread; off consolidates all"},
+			Description: "jobs whose model's skew is above it are consolidated on as few nodes as needed, others " +
+				"may be spread; off consolidates all"},
 	}
 }
 

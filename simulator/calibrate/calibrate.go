@@ -54,7 +54,8 @@ func (n LeftOut) String() string {
 	}{
 		{n.NoKey, "without a key"}, {n.Both, "stopped and spread"}, {n.Restarted, "stopped more than once"},
 		{n.NoModel, "spread without a model"},
-		{n.NoTime, "without time on GPUs"}, {n.FewPlain, fmt.Sprintf("of keys with fewer than %d undisturbed", minBase)},
+		{n.NoTime, "without time on GPUs"},
+		{n.FewPlain, fmt.Sprintf("of keys with fewer than %d undisturbed", minBase)},
 		{n.FewDisturbed, fmt.Sprintf("of fewer than the %d of an estimate", minRuns)},
 	} {
 		if x.n > 0 {
@@ -117,7 +118,8 @@ func Models(runs []Run) (*simulator.ModelSpec, []Estimate, LeftOut, error) {
 	spreads := setSlowdowns(spec.Classes, slowdowns, &left)
 	if len(restarts)+len(spreads) == 0 {
 		return nil, nil, left, fmt.Errorf("nothing to learn from %d runs: "+
-			"it takes keys with %d undisturbed runs and %d stopped or spread ones; %v", len(runs), minBase, minRuns, left)
+			"it takes keys with %d undisturbed runs and %d stopped or spread ones; %v",
+			len(runs), minBase, minRuns, left)
 	}
 	learned := &simulator.ModelSpec{}
 	if len(restarts) > 0 {

@@ -12,7 +12,8 @@ import (
 func TestModelsByHand(t *testing.T) {
 	p := Collector{PerNode: 4}
 	tell := func(id string, kind workload.EventKind, at int, nodes int) {
-		e := workload.Event{Kind: kind, Time: time.Duration(at) * time.Second, Job: workload.Job{ID: id, Key: "k", Model: "vgg19", GPUs: workload.GPUs(2)}}
+		e := workload.Event{Kind: kind, Time: time.Duration(at) * time.Second,
+			Job: workload.Job{ID: id, Key: "k", Model: "vgg19", GPUs: workload.GPUs(2)}}
 		for n := range nodes {
 			e.Placement = append(e.Placement, workload.NodeShare{Node: string(rune('0' + n)), GPUs: 2 / nodes})
 		}

@@ -180,7 +180,8 @@ func gpuHours(j *workload.Job) float64 {
 func quantilesOf(v []float64) Quantiles {
 	mean := stats.Mean(v)
 	slices.Sort(v)
-	return Quantiles{P10: stats.Quantile(v, .1), P25: stats.Quantile(v, .25), P50: stats.Quantile(v, .5), P75: stats.Quantile(v, .75), P90: stats.Quantile(v, .9),
+	return Quantiles{P10: stats.Quantile(v, .1), P25: stats.Quantile(v, .25), P50: stats.Quantile(v, .5),
+		P75: stats.Quantile(v, .75), P90: stats.Quantile(v, .9),
 		P95: stats.Quantile(v, .95), P99: stats.Quantile(v, .99), Max: v[len(v)-1], Mean: mean}
 }
 

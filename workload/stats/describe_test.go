@@ -32,7 +32,8 @@ func TestDescribePhilly(t *testing.T) {
 		}
 		return w.Window(a, b)
 	}
-	all, dense, paper := Describe(w, nil), Describe(window("2017-09-25", "2017-11-06T00:00:00Z"), nil), Describe(window("2017-09-22", "2017-10-06"), new(workload.Uniform(100, 8)))
+	all, dense, paper := Describe(w, nil), Describe(window("2017-09-25", "2017-11-06T00:00:00Z"), nil),
+		Describe(window("2017-09-22", "2017-10-06"), new(workload.Uniform(100, 8)))
 	band := func(p Periods, from float64) float64 {
 		for _, b := range p.Bands {
 			if b.FromH == from {
@@ -121,7 +122,8 @@ func TestDescribePhilly(t *testing.T) {
 			t.Errorf("%s: %g, want %g +- %g", c.what, c.got, c.want, c.most)
 		}
 	}
-	if all.Users != nil || all.Waits != nil || len(all.Statuses) != 1 || all.Statuses[0].Status != "unknown" || all.Models != nil {
+	if all.Users != nil || all.Waits != nil || len(all.Statuses) != 1 || all.Statuses[0].Status != "unknown" ||
+		all.Models != nil {
 		t.Errorf("what the trace does not tell: %+v %+v %+v %+v", all.Users, all.Waits, all.Statuses, all.Models)
 	}
 }
@@ -232,8 +234,10 @@ func TestDemand(t *testing.T) {
 		jobs := make([]workload.Job, n)
 		want := int64(0)
 		for i := range jobs {
-			jobs[i] = workload.Job{ID: fmt.Sprint(i), Submit: time.Duration(rapid.IntRange(-20, 20).Draw(t, "submit")) * time.Second,
-				Duration: time.Duration(rapid.IntRange(1, 30).Draw(t, "duration")) * time.Second, GPUs: workload.MilliGPU(rapid.IntRange(1, 9000).Draw(t, "GPUs"))}
+			jobs[i] = workload.Job{ID: fmt.Sprint(i),
+				Submit:   time.Duration(rapid.IntRange(-20, 20).Draw(t, "submit")) * time.Second,
+				Duration: time.Duration(rapid.IntRange(1, 30).Draw(t, "duration")) * time.Second,
+				GPUs:     workload.MilliGPU(rapid.IntRange(1, 9000).Draw(t, "GPUs"))}
 			want += int64(jobs[i].Duration/time.Second) * int64(jobs[i].GPUs)
 		}
 		w, err := workload.New("t", time.Unix(0, 0), jobs)
@@ -253,7 +257,10 @@ func TestDemand(t *testing.T) {
 		if got != want || steps[len(steps)-1].GPUs != 0 {
 			t.Fatalf("%d milli-GPU-seconds, want %d: %+v", got, want, steps)
 		}
-		if l := Describe(w, &workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4}, {Nodes: 1, GPUsPerNode: 8}}}).Load; l.GPUs != 16 || l.Nodes != 3 || l.GPUsPerNode != 0 || l.MaxInUse < l.MeanInUse || l.Over > 1 {
+		if l := Describe(w,
+			&workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4},
+				{Nodes: 1, GPUsPerNode: 8}}}).Load; l.GPUs != 16 || l.Nodes != 3 || l.GPUsPerNode != 0 ||
+			l.MaxInUse < l.MeanInUse || l.Over > 1 {
 			t.Fatalf("%+v", l)
 		}
 	})

@@ -213,7 +213,8 @@ func (p *profile) recur(exponent float64) (over10 float64) {
 			if share *= s.Jobs; share <= 0 {
 				continue
 			}
-			largest := min(p.Groups.Largest, max(leastLargest, int(widest/s.GPUs)), max(leastLargest, int(farthest/p.Duration.XS[k])))
+			largest := min(p.Groups.Largest, max(leastLargest, int(widest/s.GPUs)),
+				max(leastLargest, int(farthest/p.Duration.XS[k])))
 			cum := make([]float64, largest)
 			total, mean, many := 0.0, 0.0, 0.0
 			for n := range cum {

@@ -99,7 +99,8 @@ func Generate(o Options) (*workload.Workload, error) {
 			}
 		}
 		if g.idle > 10_000 {
-			return nil, fmt.Errorf("synthesize: cluster, max duration: no job of profile %s fits %s and %v", p.Name, o.Cluster, o.MaxDuration)
+			return nil, fmt.Errorf("synthesize: cluster, max duration: no job of profile %s fits %s and %v",
+				p.Name, o.Cluster, o.MaxDuration)
 		}
 		if len(g.jobs) > maxJobs {
 			return nil, fmt.Errorf("synthesize: load: takes more than %d jobs", maxJobs)
@@ -180,7 +181,8 @@ type template struct {
 }
 
 func newGenerator(p *profile, o Options) *generator {
-	g := &generator{p: p, o: o, zero: o.Zero.UTC(), rng: rand.New(rand.NewPCG(o.Seed, 0x6175746f73636865))} // "autosche"
+	// "autosche"
+	g := &generator{p: p, o: o, zero: o.Zero.UTC(), rng: rand.New(rand.NewPCG(o.Seed, 0x6175746f73636865))}
 	g.slots = make([]float64, o.Days*24)
 	g.recent = make([][2][]template, o.Days)
 	sum := 0.0
@@ -222,8 +224,9 @@ func (g *generator) batch() {
 	end := time.Duration(g.o.Days) * 24 * time.Hour
 	for i := 0; i < size && at < end && !g.done(); i++ {
 		if d, ok := g.duration(t.lnDuration, g.p.Batches.LnSD); ok {
-			g.jobs = append(g.jobs, workload.Job{User: t.user, Tenant: t.tenant, Key: t.key, Submit: at, Duration: time.Duration(d) * time.Second,
-				GPUs: workload.GPUs(t.gpus), Status: g.status(d)})
+			g.jobs = append(g.jobs, workload.Job{User: t.user, Tenant: t.tenant, Key: t.key, Submit: at,
+				Duration: time.Duration(d) * time.Second,
+				GPUs:     workload.GPUs(t.gpus), Status: g.status(d)})
 			g.gpuTime += float64(d) * float64(t.gpus)
 			g.idle = 0
 		}

@@ -41,7 +41,8 @@ func TestGeneratePhilly(t *testing.T) {
 		}
 		testshared.Near(t, "distribution of durations", float64(n)/float64(w.Len()), p.Duration.CDF[i], .045)
 	}
-	published := map[float64][2]float64{1: {.8242, .1643}, 2: {.0206, .0297}, 4: {.0757, .1877}, 8: {.0686, .4986}, 16: {.009, .0917}, 32: {.0017, .028}}
+	published := map[float64][2]float64{1: {.8242, .1643}, 2: {.0206, .0297}, 4: {.0757, .1877}, 8: {.0686, .4986},
+		16: {.009, .0917}, 32: {.0017, .028}}
 	if len(s.Sizes) != len(published) {
 		t.Errorf("sizes %+v", s.Sizes)
 	}
@@ -140,10 +141,12 @@ func TestGenerateKeepsItsBounds(t *testing.T) {
 			if err := j.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			if j.Submit < 0 || j.Submit >= span || j.GPUs.Whole() > o.Cluster.TotalGPUs() || o.MaxDuration > 0 && j.Duration > o.MaxDuration || j.Duration%time.Second != 0 {
+			if j.Submit < 0 || j.Submit >= span || j.GPUs.Whole() > o.Cluster.TotalGPUs() ||
+				o.MaxDuration > 0 && j.Duration > o.MaxDuration || j.Duration%time.Second != 0 {
 				t.Fatalf("job %+v", j)
 			}
-			if first, ok := tenants[j.Key]; ok && (first.Tenant != j.Tenant || first.User != j.User || first.GPUs != j.GPUs) {
+			if first, ok := tenants[j.Key]; ok &&
+				(first.Tenant != j.Tenant || first.User != j.User || first.GPUs != j.GPUs) {
 				t.Fatalf("jobs of one key differ: %+v, %+v", first, j)
 			}
 			tenants[j.Key] = j

@@ -171,7 +171,8 @@ func (x targets) common(g *generated, under string, cdf float64) {
 		}
 		testshared.Near(x.t, fmt.Sprintf("durations up to %v s", points[i]), float64(n)/float64(g.w.Len()), f, cdf)
 	}
-	for name, got := range map[string]float64{"p25": g.stats.Durations.P25, "p75": g.stats.Durations.P75, "p90": g.stats.Durations.P90, "p99": g.stats.Durations.P99} {
+	for name, got := range map[string]float64{"p25": g.stats.Durations.P25, "p75": g.stats.Durations.P75,
+		"p90": g.stats.Durations.P90, "p99": g.stats.Durations.P99} {
 		x.within(name+" of duration", got, x.number(under+"duration_quantiles_s/"+name), .2)
 	}
 }
@@ -180,7 +181,8 @@ func (x targets) statuses(g *generated, under string) {
 	x.t.Helper()
 	for i, name := range []string{"completed", "cancelled", "failed"} {
 		testshared.Near(x.t, name+" by jobs", g.status[i+1], x.number(under+"summary/status_by_jobs/"+name), .02)
-		testshared.Near(x.t, name+" by GPU-time", g.byTime[i+1], x.number(under+"summary/status_by_gpu_time/"+name), .04)
+		testshared.Near(x.t, name+" by GPU-time",
+			g.byTime[i+1], x.number(under+"summary/status_by_gpu_time/"+name), .04)
 	}
 }
 
@@ -220,7 +222,8 @@ func skipShort(t *testing.T) {
 // of which the longest thousandth hold a third of the GPU-time.
 func TestGenerateHelios(t *testing.T) {
 	x, g := readTargets(t, "helios"), generate(t, "helios", 500_000)
-	if got, want := float64(g.w.Len())/(g.stats.SpanS/86400), x.number("summary/gpu_jobs")/183; math.Abs(got/want-1) > .01 {
+	if got, want := float64(g.w.Len())/(g.stats.SpanS/86400),
+		x.number("summary/gpu_jobs")/183; math.Abs(got/want-1) > .01 {
 		t.Errorf("%v jobs a day, want %v", got, want)
 	}
 	x.common(g, "", .025)
@@ -239,16 +242,19 @@ func TestGenerateHelios(t *testing.T) {
 	}
 	for _, gpus := range []float64{1, 2, 4, 8, 16, 32} {
 		m, s := means[gpus], byStatus[gpus]
-		x.within(fmt.Sprintf("mean duration of %v GPUs", gpus), m[0]/m[1], x.number(fmt.Sprintf("mean_duration_s_by_gpus/%v", gpus)), .25)
+		x.within(fmt.Sprintf("mean duration of %v GPUs", gpus), m[0]/m[1],
+			x.number(fmt.Sprintf("mean_duration_s_by_gpus/%v", gpus)), .25)
 		for i, name := range []string{"completed", "cancelled", "failed"} {
-			testshared.Near(t, fmt.Sprintf("%s of %v GPUs", name, gpus), s[i+1]/m[1], x.number(fmt.Sprintf("status_by_gpus/%v/%s", gpus, name)), .04)
+			testshared.Near(t, fmt.Sprintf("%s of %v GPUs", name, gpus), s[i+1]/m[1],
+				x.number(fmt.Sprintf("status_by_gpus/%v/%s", gpus, name)), .04)
 		}
 	}
 	testshared.Near(t, "jobs in groups over ten", g.over(11), x.number("recurrence/share_jobs_in_groups_gt_10"), .03)
 	testshared.Near(t, "jobs in groups of five", g.over(5), x.number("recurrence/share_jobs_in_groups_ge_5"), .03)
 	hours := make([]float64, 24)
 	concentration, users := map[float64]float64{}, 0.0
-	shares := map[float64]string{.01: "top_1pct_users", .05: "top_5pct_users", .1: "top_10pct_users", .25: "top_25pct_users"}
+	shares := map[float64]string{.01: "top_1pct_users", .05: "top_5pct_users", .1: "top_10pct_users",
+		.25: "top_25pct_users"}
 	for _, c := range []string{"Venus", "Earth", "Saturn", "Uranus"} {
 		for h, v := range x.numbers("clusters/" + c + "/submitted_gpu_jobs_per_hour_of_day") {
 			hours[h] += v
@@ -267,7 +273,8 @@ func TestGenerateHelios(t *testing.T) {
 func TestGeneratePAI(t *testing.T) {
 	skipShort(t)
 	x, g := readTargets(t, "pai"), generate(t, "pai", 500_000)
-	if got, want := float64(g.w.Len())/(g.stats.SpanS/86400), x.number("summary/gpu_jobs")/62; math.Abs(got/want-1) > .01 {
+	if got, want := float64(g.w.Len())/(g.stats.SpanS/86400),
+		x.number("summary/gpu_jobs")/62; math.Abs(got/want-1) > .01 {
 		t.Errorf("%v jobs a day, want %v", got, want)
 	}
 	x.common(g, "", .025)
@@ -287,11 +294,13 @@ func TestGeneratePAI(t *testing.T) {
 	}
 	testshared.Near(t, "failed", g.status[workload.Failed], x.number("status/failed"), .01)
 	testshared.Near(t, "jobs in groups over ten", g.over(11), x.number("recurrence_model/share_jobs_gt_10"), .03)
-	testshared.Near(t, "jobs in groups over ten (paper)", g.over(11), x.number("recurrence/share_jobs_repeating_gt_10"), .03)
+	testshared.Near(t, "jobs in groups over ten (paper)",
+		g.over(11), x.number("recurrence/share_jobs_repeating_gt_10"), .03)
 	testshared.Near(t, "jobs in groups of five", g.over(5), x.number("recurrence_model/share_jobs_ge_5"), .03)
 	testshared.Near(t, "jobs in groups of two", g.over(2), x.number("recurrence_model/share_jobs_ge_2"), .03)
 	testshared.Near(t, "ln(duration) within a group", g.stats.Recurrence.KeyLnSD, .5, .03)
-	x.shape(g, x.numbers("tasks_per_hour_by_hour_of_day_median"), x.numbers("pods_2023/arrivals_day112_140/profile/day_of_week_mult_mon_first"))
+	x.shape(g, x.numbers("tasks_per_hour_by_hour_of_day_median"),
+		x.numbers("pods_2023/arrivals_day112_140/profile/day_of_week_mult_mon_first"))
 	// Tasks per user, over the 1.2 million tasks and 1,300 users that are recalled.
 	for name, rank := range map[string]float64{"p50": .5, "p80": .8, "p90": .9, "p95": .95} {
 		at := g.users[int((1-rank)*x.number("users"))]
@@ -303,14 +312,16 @@ func TestGenerateAcme(t *testing.T) {
 	skipShort(t)
 	x, g := readTargets(t, "acme"), generate(t, "acme", 500_000)
 	const seren = "clusters/Seren/"
-	if got, want := float64(g.w.Len())/(g.stats.SpanS/86400), x.number(seren+"summary/gpu_jobs")/184; math.Abs(got/want-1) > .01 {
+	if got, want := float64(g.w.Len())/(g.stats.SpanS/86400),
+		x.number(seren+"summary/gpu_jobs")/184; math.Abs(got/want-1) > .01 {
 		t.Errorf("%v jobs a day, want %v", got, want)
 	}
 	x.common(g, seren, .025)
 	x.statuses(g, seren)
 	x.sizes(g, seren)
 	h := readTargets(t, "helios")
-	x.shape(g, h.numbers("clusters/Saturn/hour_of_day_mult"), h.numbers("venus_submissions/arrivals/all_apr_aug/profile/day_of_week_mult_mon_first"))
+	x.shape(g, h.numbers("clusters/Saturn/hour_of_day_mult"),
+		h.numbers("venus_submissions/arrivals/all_apr_aug/profile/day_of_week_mult_mon_first"))
 	if in10 := g.stats.Batches.JobsIn10; in10 < .4 { // "tens to hundreds at once"
 		t.Errorf("%v of the jobs come in batches of ten", in10)
 	}
@@ -320,7 +331,8 @@ func TestGenerateAcme(t *testing.T) {
 func TestPhillyTargets(t *testing.T) {
 	x := readTargets(t, "philly")
 	d := loadProfile("philly").Duration
-	if d.MeanS != math.Round(x.number("published_full_trace/summary/mean_duration_s")) || d.MedianS != x.number("published_full_trace/summary/median_duration_s") {
+	if d.MeanS != math.Round(x.number("published_full_trace/summary/mean_duration_s")) ||
+		d.MedianS != x.number("published_full_trace/summary/median_duration_s") {
 		t.Error("mean or median")
 	}
 	for i, f := range x.numbers("published_full_trace/duration_cdf/cdf") {
@@ -344,8 +356,10 @@ func TestShortTracesResemble(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := stats.Describe(w, nil)
-			if s.Durations.Mean < .6*p.Duration.MeanS || s.Durations.Mean > 1.6*p.Duration.MeanS || s.Durations.P50 < .75*p.Duration.MedianS || s.Durations.P50 > 1.3*p.Duration.MedianS {
-				t.Errorf("%s, seed %d: mean %.0f s, median %.0f s, in %v", name, seed, s.Durations.Mean, s.Durations.P50, time.Since(began))
+			if s.Durations.Mean < .6*p.Duration.MeanS || s.Durations.Mean > 1.6*p.Duration.MeanS ||
+				s.Durations.P50 < .75*p.Duration.MedianS || s.Durations.P50 > 1.3*p.Duration.MedianS {
+				t.Errorf("%s, seed %d: mean %.0f s, median %.0f s, in %v",
+					name, seed, s.Durations.Mean, s.Durations.P50, time.Since(began))
 			}
 		}
 	}

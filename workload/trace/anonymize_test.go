@@ -97,7 +97,8 @@ func TestAnonymizeKeys(t *testing.T) {
 func TestShift(t *testing.T) {
 	w := Sample()
 	s, err := Shift(w, -36*time.Hour)
-	if err != nil || !s.Zero().Equal(w.Zero().Add(-36*time.Hour)) || s.Jobs()[5] != w.Jobs()[5] || s.Digest() == w.Digest() {
+	if err != nil || !s.Zero().Equal(w.Zero().Add(-36*time.Hour)) || s.Jobs()[5] != w.Jobs()[5] ||
+		s.Digest() == w.Digest() {
 		t.Errorf("%v, zero %v", err, s.Zero())
 	}
 	for _, by := range []time.Duration{2 * workload.MaxSubmit, -2 * workload.MaxSubmit} {

@@ -19,7 +19,8 @@ func parseWallClock(b []byte) (seconds int64, nanos int, rfc3339, ok bool) {
 	minute, ok5 := two(b[14:])
 	second, ok6 := two(b[17:])
 	year := 100*century + years
-	if !(ok0 && ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
+	if !(ok0 && ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || month < 1 || month > 12 || day < 1 ||
+		day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
 		return 0, 0, false, false
 	}
 	seconds = daysTo(year, month, day)*86400 + int64(3600*hour+60*minute+second)

@@ -15,7 +15,8 @@ func TestReadDeadlines(t *testing.T) {
 		"a,2020-01-01T01:00:00Z,9,1,2020-01-01T02:00:00Z\n" +
 		"b,2020-01-01T01:00:00Z,9,1,\n" +
 		"c,2020-01-01T01:00:00Z,9,1,2020-01-01T00:00:00Z\n"
-	for name, zero := range map[string]string{"found": "", "named": "# autosched trace v1 zero=2020-01-01T00:00:00Z\n"} {
+	for name, zero := range map[string]string{"found": "",
+		"named": "# autosched trace v1 zero=2020-01-01T00:00:00Z\n"} {
 		w, _, err := Read(strings.NewReader(zero+rows), "t.csv", Options{Strict: true})
 		if err != nil {
 			t.Fatal(err)
@@ -36,8 +37,10 @@ func TestReadDeadlines(t *testing.T) {
 // were before there were deadlines.
 func TestDeadlineIsContent(t *testing.T) {
 	digest := map[string]bool{}
-	for _, deadlines := range [][2]time.Duration{{0, 0}, {time.Hour, 0}, {0, time.Hour}, {time.Hour, time.Hour}, {time.Minute, 0}} {
-		jobs := []workload.Job{{ID: "a", Duration: 1, GPUs: 1, Deadline: deadlines[0]}, {ID: "b", Duration: 1, GPUs: 1, Deadline: deadlines[1]}}
+	for _, deadlines := range [][2]time.Duration{{0, 0}, {time.Hour, 0}, {0, time.Hour}, {time.Hour, time.Hour},
+		{time.Minute, 0}} {
+		jobs := []workload.Job{{ID: "a", Duration: 1, GPUs: 1, Deadline: deadlines[0]},
+			{ID: "b", Duration: 1, GPUs: 1, Deadline: deadlines[1]}}
 		w, err := workload.New("t", time.Unix(0, 0), jobs)
 		if err != nil {
 			t.Fatal(err)

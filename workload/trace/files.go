@@ -27,7 +27,9 @@ type traceFile struct {
 const maxFiles = 1000
 
 func oneFile(r io.Reader, name string, size int64) traceFiles {
-	return traceFiles{name: name, files: []traceFile{{name: name, size: size, open: func() (io.ReadCloser, error) { return io.NopCloser(r), nil }}}}
+	return traceFiles{name: name, files: []traceFile{{name: name, size: size, open: func() (io.ReadCloser, error) {
+		return io.NopCloser(r), nil
+	}}}}
 }
 
 // locate finds the files that a path stands for: see Open. A file whose name
@@ -85,12 +87,15 @@ func locateFolder(path string) (traceFiles, error) {
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(path, e.Name())) // follows links
 		// PAI's .header files name the columns of the tables beside them.
-		if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(e.Name(), ".") || strings.HasSuffix(e.Name(), ".header") {
+		if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(e.Name(), ".") ||
+			strings.HasSuffix(e.Name(), ".header") {
 			continue
 		}
 		t.files = append(t.files, fileAt(filepath.Join(path, e.Name()), e.Name(), info))
 		if len(t.files) > maxFiles {
-			return traceFiles{}, fmt.Errorf("%s: the folder holds more than %d files: name those of the trace, with commas between them", path, maxFiles)
+			return traceFiles{},
+				fmt.Errorf("%s: the folder holds more than %d files: name those of the trace, with commas between them",
+					path, maxFiles)
 		}
 	}
 	if len(t.files) == 0 {

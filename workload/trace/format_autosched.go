@@ -22,24 +22,29 @@ import (
 // wait_s where any job's queueing delay is known, and the columns gpu_model,
 // partition, cpus, memory_bytes and time_limit_s where any job asks for such.
 // Without zero= the zero is midnight UTC of the day of the first submission.
-var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals", &table{
-	required: []string{"job_id", "submit_time", "duration_s", "gpus"},
-	optional: []string{"user", "tenant", "key", "model", "status", "deadline", "wait_s", "gpu_model", "partition", "cpus", "memory_bytes", "time_limit_s"},
-	begin: func(in *input, has func(string) bool) {
-		in.wallClock = !in.hasZero
-		in.hasKeys = in.hasKeys || has("key")
-	},
-	row: func(r *csvRow) workload.Job {
-		j := workload.Job{ID: r.id(0), Submit: r.clock(1), Duration: r.duration(2), GPUs: r.gpus(3),
-			User: r.text(4), Tenant: r.text(5), Key: r.text(6), Model: r.text(7), Status: r.status(8), Deadline: r.deadline(9)}
-		if len(r.value(10)) > 0 {
-			j.Wait, j.HasWait = r.waited(10), true
-		}
-		j.Request = workload.Request{GPUModel: r.text(11), Partition: r.text(12), MilliCPUs: r.atMost(13, 3, workload.MaxMilliCPUs),
-			Memory: r.atMost(14, 0, workload.MaxMemory), TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration)))}
-		return j
-	},
-})
+var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals",
+	&table{
+		required: []string{"job_id", "submit_time", "duration_s", "gpus"},
+		optional: []string{"user", "tenant", "key", "model", "status", "deadline", "wait_s", "gpu_model", "partition",
+			"cpus", "memory_bytes", "time_limit_s"},
+		begin: func(in *input, has func(string) bool) {
+			in.wallClock = !in.hasZero
+			in.hasKeys = in.hasKeys || has("key")
+		},
+		row: func(r *csvRow) workload.Job {
+			j := workload.Job{ID: r.id(0), Submit: r.clock(1), Duration: r.duration(2), GPUs: r.gpus(3),
+				User: r.text(4), Tenant: r.text(5), Key: r.text(6), Model: r.text(7), Status: r.status(8),
+				Deadline: r.deadline(9)}
+			if len(r.value(10)) > 0 {
+				j.Wait, j.HasWait = r.waited(10), true
+			}
+			j.Request = workload.Request{GPUModel: r.text(11), Partition: r.text(12),
+				MilliCPUs: r.atMost(13, 3, workload.MaxMilliCPUs),
+				Memory:    r.atMost(14, 0, workload.MaxMemory),
+				TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration)))}
+			return j
+		},
+	})
 
 const (
 	commentBegin  = "# autosched trace "
@@ -55,7 +60,8 @@ func (in *input) comment(line string) error {
 	first := in.jobs.len() == 0 // later files count from the first one's zero
 	words := strings.Fields(rest)
 	if len(words) == 0 || words[0] != formatVersion {
-		return fmt.Errorf("%w: version %q of the autosched format; this program reads %s", ErrFormat, rest, formatVersion)
+		return fmt.Errorf("%w: version %q of the autosched format; this program reads %s",
+			ErrFormat, rest, formatVersion)
 	}
 	for _, word := range words[1:] {
 		switch name, value, _ := strings.Cut(word, "="); name {
@@ -138,7 +144,9 @@ type optionalColumn struct {
 }
 
 var optionalColumns = []optionalColumn{
-	{"deadline", func(j *workload.Job) bool { return j.Deadline != 0 }, func(dst []byte, zero time.Time, j *workload.Job) []byte {
+	{"deadline", func(j *workload.Job) bool {
+		return j.Deadline != 0
+	}, func(dst []byte, zero time.Time, j *workload.Job) []byte {
 		return zero.Add(j.Deadline).AppendFormat(dst, time.RFC3339Nano)
 	}},
 	numberColumn("wait_s", 9, func(j *workload.Job) (int64, bool) { return int64(j.Wait), j.HasWait }),
@@ -146,7 +154,9 @@ var optionalColumns = []optionalColumn{
 	textColumn("partition", func(j *workload.Job) string { return j.Partition }),
 	numberColumn("cpus", 3, func(j *workload.Job) (int64, bool) { return j.MilliCPUs, j.MilliCPUs != 0 }),
 	numberColumn("memory_bytes", 0, func(j *workload.Job) (int64, bool) { return j.Memory, j.Memory != 0 }),
-	numberColumn("time_limit_s", 9, func(j *workload.Job) (int64, bool) { return int64(j.TimeLimit), j.TimeLimit != 0 }),
+	numberColumn("time_limit_s", 9, func(j *workload.Job) (int64, bool) {
+		return int64(j.TimeLimit), j.TimeLimit != 0
+	}),
 }
 
 func textColumn(name string, of func(*workload.Job) string) optionalColumn {
@@ -164,7 +174,8 @@ func numberColumn(name string, decimals int, of func(*workload.Job) (int64, bool
 
 // writable names the field of a job that the format cannot hold.
 func writable(zero time.Time, j *workload.Job) error {
-	for _, f := range [...]struct{ name, text string }{{"id", j.ID}, {"user", j.User}, {"tenant", j.Tenant}, {"key", j.Key}, {"model", j.Model},
+	for _, f := range [...]struct{ name, text string }{{"id", j.ID}, {"user", j.User}, {"tenant", j.Tenant},
+		{"key", j.Key}, {"model", j.Model},
 		{"gpu model", j.GPUModel}, {"partition", j.Partition}} {
 		if strings.ContainsAny(f.text, "\r\n") {
 			return fmt.Errorf("%s: a line break cannot be written", f.name)

@@ -11,48 +11,50 @@ import (
 // cluster-trace-gpu-v2023): pods with shares of GPUs, some of which are services
 // that run for months. Times are seconds from an unknown zero. The list of nodes
 // beside it is read for its machines.
-var pai2023Format = formatOf("pai2023", "Alibaba PAI 2023, openb_pod_list: seconds from an unknown zero, shares of GPUs, CPU pods left out", &table{
-	required: []string{"name", "num_gpu", "gpu_milli", "pod_phase", "creation_time", "deletion_time", "scheduled_time"},
-	optional: []string{"cpu_milli", "memory_mib"},
-	begin: func(in *input, _ func(string) bool) {
-		if !in.hasZero {
-			in.zero = time.Unix(0, 0).UTC()
-		}
-	},
-	row: func(r *csvRow) workload.Job {
-		j := workload.Job{ID: r.id(0), GPUs: r.gpusOrNone(1), Submit: r.instant(4)}
-		share, reason := parseDecimal(r.value(2), 0)
-		switch {
-		case r.out != "": // no GPU, and no share of one
-		case reason != "":
-			r.fault(2, reason)
-		case share <= 0 || share > 1000:
-			r.fault(2, "is not between 1 and 1000")
-		default:
-			j.GPUs = j.GPUs / 1000 * workload.MilliGPU(share)
-		}
-		j.MilliCPUs = r.atMost(7, 0, workload.MaxMilliCPUs)
-		j.Memory = r.atMost(8, 0, workload.MaxMemory>>20) << 20
-		switch string(r.value(3)) {
-		case "Succeeded":
-			j.Status = workload.Completed
-		case "Failed":
-			j.Status = workload.Failed
-		}
-		start, started := r.instantOr(6)
-		end, ended := r.instantOr(5)
-		switch {
-		case !started:
-			r.leaveOut(neverRan)
-		case !ended:
-			r.leaveOut(notEnded)
-		default:
-			j.Duration = r.ran(5, end-start)
-			j.Wait, j.HasWait = max(0, start-j.Submit), start >= j.Submit
-		}
-		return j
-	},
-})
+var pai2023Format = formatOf("pai2023",
+	"Alibaba PAI 2023, openb_pod_list: seconds from an unknown zero, shares of GPUs, CPU pods left out", &table{
+		required: []string{"name", "num_gpu", "gpu_milli", "pod_phase", "creation_time", "deletion_time",
+			"scheduled_time"},
+		optional: []string{"cpu_milli", "memory_mib"},
+		begin: func(in *input, _ func(string) bool) {
+			if !in.hasZero {
+				in.zero = time.Unix(0, 0).UTC()
+			}
+		},
+		row: func(r *csvRow) workload.Job {
+			j := workload.Job{ID: r.id(0), GPUs: r.gpusOrNone(1), Submit: r.instant(4)}
+			share, reason := parseDecimal(r.value(2), 0)
+			switch {
+			case r.out != "": // no GPU, and no share of one
+			case reason != "":
+				r.fault(2, reason)
+			case share <= 0 || share > 1000:
+				r.fault(2, "is not between 1 and 1000")
+			default:
+				j.GPUs = j.GPUs / 1000 * workload.MilliGPU(share)
+			}
+			j.MilliCPUs = r.atMost(7, 0, workload.MaxMilliCPUs)
+			j.Memory = r.atMost(8, 0, workload.MaxMemory>>20) << 20
+			switch string(r.value(3)) {
+			case "Succeeded":
+				j.Status = workload.Completed
+			case "Failed":
+				j.Status = workload.Failed
+			}
+			start, started := r.instantOr(6)
+			end, ended := r.instantOr(5)
+			switch {
+			case !started:
+				r.leaveOut(neverRan)
+			case !ended:
+				r.leaveOut(notEnded)
+			default:
+				j.Duration = r.ran(5, end-start)
+				j.Wait, j.HasWait = max(0, start-j.Submit), start >= j.Submit
+			}
+			return j
+		},
+	})
 
 // pai2020Format is Alibaba's MLaaS trace (Weng et al., NSDI 2022; data CC-BY-4.0
 // from clusterdata cluster-trace-gpu-v2020): a job has tasks, a task equal
@@ -63,8 +65,9 @@ var pai2023Format = formatOf("pai2023", "Alibaba PAI 2023, openb_pod_list: secon
 // A job's GPUs are those of all instances of all its tasks. It ran from its first
 // instance's start, or its first task's, until its end.
 var pai2020Format = Format{
-	Name:   "pai2020",
-	About:  "Alibaba PAI 2020, pai_job_table, pai_task_table, pai_instance_table, pai_group_tag_table, with header or without: name them with commas between, or their folder",
+	Name: "pai2020",
+	About: "Alibaba PAI 2020, pai_job_table, pai_task_table, pai_instance_table, pai_group_tag_table, with " +
+		"header or without: name them with commas between, or their folder",
 	Header: paiTables[0].title(),
 	detect: paiTables.matches,
 	read: func(in *input) error {
@@ -100,8 +103,9 @@ var paiTables = tables{
 		},
 	},
 	{ // task
-		required: []string{"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type"},
-		bare:     func(f [][]byte) bool { return len(f) == 10 && isPAIStatus(f[3]) },
+		required: []string{"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu",
+			"plan_mem", "plan_gpu", "gpu_type"},
+		bare: func(f [][]byte) bool { return len(f) == 10 && isPAIStatus(f[3]) },
 		fold: func(r *csvRow) {
 			gpus := r.paiGPUs(2, 8)
 			status, ended := r.paiStatus(3)
@@ -119,8 +123,9 @@ var paiTables = tables{
 		},
 	},
 	{ // instance
-		required: []string{"job_name", "task_name", "inst_name", "worker_name", "inst_id", "status", "start_time", "end_time", "machine"},
-		bare:     func(f [][]byte) bool { return len(f) == 9 && isPAIStatus(f[5]) },
+		required: []string{"job_name", "task_name", "inst_name", "worker_name", "inst_id", "status", "start_time",
+			"end_time", "machine"},
+		bare: func(f [][]byte) bool { return len(f) == 9 && isPAIStatus(f[5]) },
 		fold: func(r *csvRow) {
 			r.paiStatus(5)
 			start, started := r.paiTime(6)
@@ -274,7 +279,9 @@ func finishPAI(in *input) error {
 		tasks = tasks || s.jobs.at(i).hasTask
 	}
 	if !tasks && s.jobs.len()+len(s.tags) > 0 {
-		return fmt.Errorf("%w: no task of PAI 2020 was read, and only tasks tell how many GPUs a job has: name the tables with commas between them, pai_job_table.csv,pai_task_table.csv", ErrNoJobs)
+		return fmt.Errorf(
+			"%w: no task of PAI 2020 was read, and only tasks tell how many GPUs a job has: name the tables with "+
+				"commas between them, pai_job_table.csv,pai_task_table.csv", ErrNoJobs)
 	}
 	for i := range s.jobs.len() {
 		j := s.jobs.at(i)

@@ -25,7 +25,8 @@ var phillyTables = tables{
 		optional: []string{"vc"},
 		begin:    beginWallClock,
 		row: func(r *csvRow) workload.Job {
-			return workload.Job{ID: r.id(0), Submit: r.submitClock(1), Duration: r.duration(2), GPUs: r.gpus(3), Tenant: r.text(4)}
+			return workload.Job{ID: r.id(0), Submit: r.submitClock(1), Duration: r.duration(2), GPUs: r.gpus(3),
+				Tenant: r.text(4)}
 		},
 	},
 	{
@@ -33,7 +34,8 @@ var phillyTables = tables{
 		begin:    beginWallClock,
 		row: func(r *csvRow) workload.Job {
 			var id [20]byte
-			return workload.Job{ID: r.in.own(strconv.AppendInt(id[:0], int64(r.in.report.Rows), 10)), Submit: r.submitClock(0), Duration: r.duration(1), GPUs: r.gpus(2), Tenant: r.text(4)}
+			return workload.Job{ID: r.in.own(strconv.AppendInt(id[:0], int64(r.in.report.Rows), 10)),
+				Submit: r.submitClock(0), Duration: r.duration(1), GPUs: r.gpus(2), Tenant: r.text(4)}
 		},
 	},
 }

@@ -18,12 +18,14 @@ import (
 // run time is the sum over attempts that have both start and end. Jobs that did
 // not run, or ran still, are left out.
 var phillyJSONFormat = Format{
-	Name:   "philly-json",
-	About:  "Microsoft Philly as published, cluster_job_log: an array of jobs with attempts, local times, users and virtual clusters",
+	Name: "philly-json",
+	About: "Microsoft Philly as published, cluster_job_log: an array of jobs with attempts, local times, users " +
+		"and virtual clusters",
 	Header: `[{"status":"Pass","vc":"ee9e8c","jobid":"application_1","attempts":[...],"submitted_time":"2017-10-07 01:11:39","user":"ce2f4c"},...]`,
 	detect: func(head []byte) bool {
 		head = bytes.TrimLeft(head, " \t\r\n")
-		return len(head) > 0 && (head[0] == '[' || head[0] == '{') && bytes.Contains(head, []byte(`"jobid"`)) && bytes.Contains(head, []byte(`"submitted_time"`))
+		return len(head) > 0 && (head[0] == '[' || head[0] == '{') && bytes.Contains(head, []byte(`"jobid"`)) &&
+			bytes.Contains(head, []byte(`"submitted_time"`))
 	},
 	read: readPhillyJSON,
 }
@@ -82,7 +84,8 @@ func readPhillyJSON(in *input) error {
 			}
 			continue
 		}
-		r := csvRow{in: in, names: []string{"jobid", "submitted_time", "attempts.start_time", "attempts.end_time", "attempts.detail.gpus", "status"}}
+		r := csvRow{in: in, names: []string{"jobid", "submitted_time", "attempts.start_time", "attempts.end_time",
+			"attempts.detail.gpus", "status"}}
 		r.column, r.fields = []int{0, 1, 2, 3, 4, 5}, make([][]byte, 6)
 		j := p.job(&r)
 		switch {
@@ -188,7 +191,8 @@ func (s *jsonElements) next() (element []byte, long bool, err error) {
 		c, err := s.text.ReadByte()
 		if err == io.EOF {
 			if s.array && !s.ended {
-				return nil, false, fmt.Errorf("the JSON array is not closed: the file is cut short: %w", io.ErrUnexpectedEOF)
+				return nil, false, fmt.Errorf("the JSON array is not closed: the file is cut short: %w",
+					io.ErrUnexpectedEOF)
 			}
 			return nil, false, nil
 		}
@@ -213,7 +217,8 @@ func (s *jsonElements) next() (element []byte, long bool, err error) {
 			s.begun = true
 			return s.nested(c)
 		default:
-			return nil, false, fmt.Errorf("%w: expected a job, a JSON object, but there is %q", ErrFormat, string(rune(c)))
+			return nil, false, fmt.Errorf("%w: expected a job, a JSON object, but there is %q",
+				ErrFormat, string(rune(c)))
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 // sacctFormat is what Slurm's accounting prints:
 //
-//	sacct -X -a -D -P --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES
+// sacct -X -a -D -P
+// --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES
 //
 // More columns do no harm. A job has a row per start: a requeue begins another
 // (-D). Their run times add up, as those of Philly's attempts do. Rows of one id
@@ -21,7 +22,8 @@ var sacctFormat = func() Format {
 	t := &table{
 		sep:      '|',
 		required: []string{"JobIDRaw/JobID", "State", "Submit", "Start", "End", "AllocTRES"},
-		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", "Account/Partition", "JobName", "Partition", "TimelimitRaw"},
+		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", "Account/Partition", "JobName",
+			"Partition", "TimelimitRaw"},
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
 			if in.state == nil {
@@ -33,7 +35,8 @@ var sacctFormat = func() Format {
 		},
 		fold: foldSacct,
 	}
-	f := formatOf("sacct", "Slurm, sacct -X -a -D -P: a row per start of a job, GPUs from AllocTRES, jobs without GPU left out", t)
+	f := formatOf("sacct",
+		"Slurm, sacct -X -a -D -P: a row per start of a job, GPUs from AllocTRES, jobs without GPU left out", t)
 	f.finish = finishSacct
 	return f
 }()
@@ -136,7 +139,8 @@ func foldSacct(r *csvRow) {
 	}
 	if k < 0 {
 		k = int32(s.jobs.len())
-		j := sacctJob{Job: workload.Job{ID: in.own(row.id), User: row.user, Tenant: row.account, Submit: row.submit}, name: row.name,
+		j := sacctJob{Job: workload.Job{ID: in.own(row.id), User: row.user, Tenant: row.account, Submit: row.submit},
+			name: row.name,
 			file: in.file, line: int32(in.line), before: -1, latest: row.submit}
 		if number < 0 {
 			s.at.add(j.ID, hash)
@@ -244,7 +248,8 @@ func slurmState(b []byte) (status workload.Status, ended bool) {
 		return workload.Cancelled, true
 	case "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "OUT_OF_ME", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED":
 		return workload.Failed, true
-	case "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING", "CONFIGURING", "COMPLETING",
+	case "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING",
+		"CONFIGURING", "COMPLETING",
 		"STOPPED", "SIGNALING", "STAGE_OUT", "RESV_DEL_HOLD", "POWER_UP_NODE", "RECONFIG_FAIL", "UPDATE_DB":
 		return workload.Unknown, false
 	}

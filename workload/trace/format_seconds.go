@@ -17,6 +17,7 @@ var secondsFormat = formatOf("seconds", "submit times in seconds from the worklo
 		}
 	},
 	row: func(r *csvRow) workload.Job {
-		return workload.Job{ID: r.id(0), Submit: r.instant(1), Duration: r.duration(2), GPUs: r.gpus(3), Tenant: r.text(4)}
+		return workload.Job{ID: r.id(0), Submit: r.instant(1), Duration: r.duration(2), GPUs: r.gpus(3),
+			Tenant: r.text(4)}
 	},
 })

@@ -35,12 +35,23 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Add(byte(0), bytes.Join(all, fileBreak))
-	f.Add(byte(0), []byte("j1,i1,u1,Terminated,1000,2000\n\x00file\x00j1,ps,1,Terminated,1100,1990,600,1,50,\n\x00file\x00j1,worker,a,b,i1,Failed,1150,1980,m1\n\x00file\x00i1,u1,V100,fbeb,bert\n"))
-	f.Add(byte(0), []byte("# autosched trace v1 zero=2017-10-09T00:00:00.5Z synthetic\njob_id,user,tenant,key,model,submit_time,duration_s,gpus,status,wait_s\n\"a,\"\"b\",u,t,k,m,2017-10-09T01:00:00Z,1.5,0.25,failed,7.5\n"))
-	f.Add(byte(0), []byte("job_id,submit_time,duration_s,gpus,deadline\na,2020-01-01T00:00:00Z,9,1,2020-01-01T00:00:10Z\nb,2020-01-01T00:00:01Z,9,1,\nc,2020-01-02T00:00:00Z,9,1,2020-01-01T00:00:00Z\n"))
+	f.Add(byte(0),
+		[]byte(
+			"j1,i1,u1,Terminated,1000,2000\n\x00file\x00j1,ps,1,Terminated,1100,1990,600,1,50,\n\x00file\x00j1,worker,a,b,i1,Failed,1150,1980,m1\n\x00file\x00i1,u1,V100,fbeb,bert\n"))
+	f.Add(byte(0),
+		[]byte(
+			"# autosched trace v1 zero=2017-10-09T00:00:00.5Z "+
+				"synthetic\njob_id,user,tenant,key,model,submit_time,duration_s,gpus,status,wait_s\n\"a,\"\"b\",u,t,k,m,2017-10-09T01:00:00Z,1.5,0.25,failed,7.5\n"))
+	f.Add(byte(0),
+		[]byte(
+			"job_id,submit_time,duration_s,gpus,deadline\na,2020-01-01T00:00:00Z,9,1,2020-01-01T00:00:10Z\nb,2020-01-01T00:00:01Z,9,1,\nc,2020-01-02T00:00:00Z,9,1,2020-01-01T00:00:00Z\n"))
 	f.Add(byte(0), []byte("job_id,submit_time_s,duration_s,num_gpus,vc\na,1e3,.5,1,x\nb,-1,2,3,\"y\"\n,,,,\n"))
-	f.Add(byte(0), []byte("JobID|State|Submit|Start|End|Elapsed|AllocTRES\n7|NODE_FAIL|1700000000|1700000001|1700000009|1-00:00:08|gres/gpu:a=1,gres/gpu=2\n7|CANCELLED by 0|2026-01-01T00:00:00|None|Unknown|00:00:00|\n"))
-	f.Add(byte(0), []byte("machine,gpu_type,cap_cpu,cap_mem,cap_gpu\nm,T4,1,1,8\n\x00file\x00{\"jobid\":\"x\",\"submitted_time\":\"2017-10-07 01:11:39\"}"))
+	f.Add(byte(0),
+		[]byte(
+			"JobID|State|Submit|Start|End|Elapsed|AllocTRES\n7|NODE_FAIL|1700000000|1700000001|1700000009|1-00:00:08|gres/gpu:a=1,gres/gpu=2\n7|CANCELLED by 0|2026-01-01T00:00:00|None|Unknown|00:00:00|\n"))
+	f.Add(byte(0),
+		[]byte(
+			"machine,gpu_type,cap_cpu,cap_mem,cap_gpu\nm,T4,1,1,8\n\x00file\x00{\"jobid\":\"x\",\"submitted_time\":\"2017-10-07 01:11:39\"}"))
 	small := []byte("job_id,submit_time_s,duration_s,num_gpus\na,0,1,1\nb,1,1,1\n")
 	f.Add(byte(0), zip(f, small))
 	f.Add(byte(0), squeeze(f, small))
@@ -51,7 +62,10 @@ func FuzzRead(f *testing.F) {
 		}
 		files := traceFiles{name: "f", folder: which > 127}
 		for _, b := range bytes.Split(in, fileBreak) {
-			files.files = append(files.files, traceFile{name: "f", size: int64(len(b)), open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }})
+			files.files = append(files.files,
+				traceFile{name: "f", size: int64(len(b)), open: func() (io.ReadCloser, error) {
+					return io.NopCloser(bytes.NewReader(b)), nil
+				}})
 		}
 		w, r, err := read(files, opts)
 		if (err == nil) != (w != nil) || r == nil {

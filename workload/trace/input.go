@@ -69,7 +69,8 @@ func (in *input) run(t traceFiles) (*workload.Workload, error) {
 		if len(in.report.Machines) > 0 {
 			return nil, fmt.Errorf("%w: it lists machines; name the file of the jobs too", ErrNoJobs)
 		}
-		return nil, fmt.Errorf("%w: no file of the folder is a trace; autosched trace --help lists the formats", ErrFormat)
+		return nil, fmt.Errorf("%w: no file of the folder is a trace; autosched trace --help lists the formats",
+			ErrFormat)
 	}
 	if in.format.finish != nil {
 		if err := in.format.finish(in); err != nil {
@@ -93,7 +94,8 @@ func (in *input) noJobs() error {
 		return fmt.Errorf("%w: all %d rows were rejected, first %s", ErrNoJobs, r.Rejected, r.First[0])
 	case r.LeftOut > 0:
 		most := slices.MaxFunc(r.LeftOutReasons, func(a, b ReasonCount) int { return a.Jobs - b.Jobs })
-		return fmt.Errorf("%w: of %d rows %d were rejected and %d jobs left out, most because: %s", ErrNoJobs, r.Rows, r.Rejected, r.LeftOut, most.Reason)
+		return fmt.Errorf("%w: of %d rows %d were rejected and %d jobs left out, most because: %s",
+			ErrNoJobs, r.Rows, r.Rejected, r.LeftOut, most.Reason)
 	case len(r.First) > 0:
 		return fmt.Errorf("%w: %d of %d rows were rejected, first %s", ErrNoJobs, r.Rejected, r.Rows, r.First[0])
 	}
@@ -172,7 +174,10 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 			continue
 		}
 		if in.format != nil && in.format != f {
-			return nil, fmt.Errorf("%w: it is %s, but a file before it is %s: a trace has one format; name the files to be read, with commas between them", ErrFormat, f.Name, in.format.Name)
+			return nil,
+				fmt.Errorf(
+					"%w: it is %s, but a file before it is %s: a trace has one format; name the files to be "+
+						"read, with commas between them", ErrFormat, f.Name, in.format.Name)
 		}
 		in.format, in.report.Format = f, f.Name
 		return f.read, nil
@@ -187,7 +192,8 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 	for _, f := range Formats {
 		fmt.Fprintf(&want, "\n  %s: %s", f.Name, f.Header)
 	}
-	return nil, fmt.Errorf("%w: it begins with %s; a trace has one of these headers:%s", ErrFormat, excerpt(headerLine(head)), want.String())
+	return nil, fmt.Errorf("%w: it begins with %s; a trace has one of these headers:%s",
+		ErrFormat, excerpt(headerLine(head)), want.String())
 }
 
 // finish sorts, finds the zero and gives keys to jobs that have none.

@@ -19,7 +19,8 @@ func ParseInstant(w *workload.Workload, s string) (time.Duration, error) {
 	}
 	at := since(w.Zero())
 	if at > workload.MaxSubmit || at < -workload.MaxSubmit {
-		return 0, fmt.Errorf("instant %q: is more than a hundred years from the zero %s", s, w.Zero().Format(time.RFC3339))
+		return 0, fmt.Errorf("instant %q: is more than a hundred years from the zero %s",
+			s, w.Zero().Format(time.RFC3339))
 	}
 	return at, nil
 }
@@ -33,7 +34,8 @@ func CheckInstant(s string) error {
 	return nil
 }
 
-const noInstant = "is neither an RFC 3339 time (2017-10-09T12:00:00Z), nor a date, nor seconds since %s, nor a span such as 36h"
+const noInstant = "is neither an RFC 3339 time (2017-10-09T12:00:00Z), nor a date, nor seconds since %s, nor a " +
+	"span such as 36h"
 
 // readInstant returns the instant since a zero, nil if the text is none.
 func readInstant(s string) func(zero time.Time) time.Duration {

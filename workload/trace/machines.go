@@ -19,7 +19,8 @@ var machineLists = tables{
 	{
 		required: []string{"machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"},
 		bare: func(f [][]byte) bool {
-			return len(f) == 5 && isHex(f[0], 16) && !isHex(f[1], 10) && isNumber(f[2]) && isNumber(f[3]) && isNumber(f[4])
+			return len(f) == 5 && isHex(f[0], 16) && !isHex(f[1], 10) && isNumber(f[2]) && isNumber(f[3]) &&
+				isNumber(f[4])
 		},
 		fold: func(r *csvRow) { r.machine(0, 4, r.text(1)) },
 	},

@@ -25,19 +25,24 @@ func formatText(format string, n int) [][]byte {
 	b := file(0)
 	switch format {
 	case "acme":
-		b.WriteString("job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n")
+		b.WriteString(
+			"job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n")
 	case "autosched":
-		b.WriteString("# autosched trace v1 zero=2020-06-01T00:00:00Z\njob_id,user,tenant,key,model,submit_time,duration_s,gpus,status\n")
+		b.WriteString(
+			"# autosched trace v1 " +
+				"zero=2020-06-01T00:00:00Z\njob_id,user,tenant,key,model,submit_time,duration_s,gpus,status\n")
 	case "helios":
 		b.WriteString("job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n")
 	case "pai2023":
-		b.WriteString("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n")
+		b.WriteString(
+			"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n")
 	case "philly":
 		b.WriteString("job_id,submit_time,submit_unix,duration_s,num_gpus,vc,gpu_time_s,source_row\n")
 	case "philly-json":
 		b.WriteString("[")
 	case "sacct":
-		b.WriteString("JobIDRaw|JobName|User|Account|Partition|QOS|State|ExitCode|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|ReqTRES|AllocTRES|NNodes|NodeList|Priority|Reason|Flags|DBIndex\n")
+		b.WriteString(
+			"JobIDRaw|JobName|User|Account|Partition|QOS|State|ExitCode|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|ReqTRES|AllocTRES|NNodes|NodeList|Priority|Reason|Flags|DBIndex\n")
 	case "seconds":
 		b.WriteString("job_id,submit_time_s,duration_s,num_gpus,vc\n")
 	}
@@ -50,28 +55,36 @@ func formatText(format string, n int) [][]byte {
 		const blank, tee, sec = "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02T15:04:05Z"
 		switch format {
 		case "acme":
-			fmt.Fprintf(b, "%d,%s,1,%d,128,Other,COMPLETED,%s+08:00,%s+08:00,%s+08:00,%d,%d,%d\n", 5778432+i, user, gpus, clock(at, blank), clock(at+wait, blank), clock(at+wait+run, blank), run, wait, run*gpus)
+			fmt.Fprintf(b, "%d,%s,1,%d,128,Other,COMPLETED,%s+08:00,%s+08:00,%s+08:00,%d,%d,%d\n", 5778432+i, user,
+				gpus, clock(at, blank), clock(at+wait, blank), clock(at+wait+run, blank), run, wait, run*gpus)
 		case "autosched":
 			fmt.Fprintf(b, "j%d,%s,%s,%016x,,%s,%d,%d,completed\n", i, user, vc, r.IntN(n), clock(at, sec), run, gpus)
 		case "helios":
-			fmt.Fprintf(b, "%d,%s,%s,%d,4,1,COMPLETED,%s,%s,%s,%d,%d\n", 1425511+i, user, vc, gpus, clock(at, blank), clock(at+wait, blank), clock(at+wait+run, blank), run, wait)
+			fmt.Fprintf(b, "%d,%s,%s,%d,4,1,COMPLETED,%s,%s,%s,%d,%d\n", 1425511+i, user, vc, gpus, clock(at, blank),
+				clock(at+wait, blank), clock(at+wait+run, blank), run, wait)
 		case "pai2020":
 			fmt.Fprintf(file(0), "%024x,%060x,%012x,Terminated,%d.0,%d.0\n", i, i, r.IntN(1000), at+1, at+wait+run+1)
-			fmt.Fprintf(file(1), "%024x,tensorflow,1.0,Terminated,%d.0,%d.0,600.0,29.296875,50.0,MISC\n", i, at+wait+1, at+wait+run+1)
-			fmt.Fprintf(file(2), "%024x,tensorflow,%060x,%060x,%060x,Terminated,%d.0,%d.0,%024x\n", i, i, i, i, at+wait+1, at+wait+run+1, r.IntN(1800))
+			fmt.Fprintf(file(1), "%024x,tensorflow,1.0,Terminated,%d.0,%d.0,600.0,29.296875,50.0,MISC\n",
+				i, at+wait+1, at+wait+run+1)
+			fmt.Fprintf(file(2), "%024x,tensorflow,%060x,%060x,%060x,Terminated,%d.0,%d.0,%024x\n",
+				i, i, i, i, at+wait+1, at+wait+run+1, r.IntN(1800))
 		case "pai2023":
 			fmt.Fprintf(b, "openb-pod-%04d,6000,12288,1,460,,LS,Running,%d,%d,%d\n", i, at, at+wait+run, at+wait)
 		case "philly":
-			fmt.Fprintf(b, "philly-%06d,%s,%d,%d,%d,%s,%d,%d\n", i, clock(at, sec), zero.Unix()+int64(at), run, gpus, vc, run*gpus, i)
+			fmt.Fprintf(b, "philly-%06d,%s,%d,%d,%d,%s,%d,%d\n",
+				i, clock(at, sec), zero.Unix()+int64(at), run, gpus, vc, run*gpus, i)
 		case "philly-json":
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			fmt.Fprintf(b, `{"status": "Pass", "vc": %q, "jobid": "application_1506638472019_%d", "attempts": [{"start_time": %q, "end_time": %q, "detail": [{"ip": "m412", "gpus": ["gpu0", "gpu1"]}]}], "submitted_time": %q, "user": %q}`,
+			fmt.Fprintf(b,
+				`{"status": "Pass", "vc": %q, "jobid": "application_1506638472019_%d", "attempts": [{"start_time": %q, "end_time": %q, "detail": [{"ip": "m412", "gpus": ["gpu0", "gpu1"]}]}], "submitted_time": %q, "user": %q}`,
 				vc, i, clock(at+wait, blank), clock(at+wait+run, blank), clock(at, blank), user)
 		case "sacct":
-			fmt.Fprintf(b, "%d|job%d|%s|%s|train|normal|COMPLETED|0:0|%s|%s|%s|%s|%d|10|billing=2,cpu=2,gres/gpu=%d,mem=1G,node=1|billing=2,cpu=2,gres/gpu=%d,mem=1G,node=1|1|g27|11020|None|SchedBackfill,StartRecieved|%d\n",
-				i, r.IntN(5000), user, vc, clock(at, tee), clock(at, tee), clock(at+wait, tee), clock(at+wait+run, tee), run, gpus, gpus, i)
+			fmt.Fprintf(b,
+				"%d|job%d|%s|%s|train|normal|COMPLETED|0:0|%s|%s|%s|%s|%d|10|billing=2,cpu=2,gres/gpu=%d,mem=1G,node=1|billing=2,cpu=2,gres/gpu=%d,mem=1G,node=1|1|g27|11020|None|SchedBackfill,StartRecieved|%d\n",
+				i, r.IntN(5000), user, vc, clock(at, tee), clock(at, tee), clock(at+wait, tee), clock(at+wait+run, tee),
+				run, gpus, gpus, i)
 		case "seconds":
 			fmt.Fprintf(b, "%d,%d,%d,%d,%s\n", i, at, run, gpus, vc)
 		}
@@ -89,7 +102,10 @@ func formatText(format string, n int) [][]byte {
 func filesOf(texts [][]byte) traceFiles {
 	t := traceFiles{name: "b"}
 	for i, b := range texts {
-		t.files = append(t.files, traceFile{name: strconv.Itoa(i), size: int64(len(b)), open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }})
+		t.files = append(t.files, traceFile{name: strconv.Itoa(i), size: int64(len(b)),
+			open: func() (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader(b)), nil
+			}})
 	}
 	return t
 }
@@ -98,7 +114,8 @@ func filesOf(texts [][]byte) traceFiles {
 func TestFormatTexts(t *testing.T) {
 	for _, f := range Formats {
 		w, r, err := read(filesOf(formatText(f.Name, 300)), Options{Strict: true})
-		if err != nil || w.Len() != 300 || r.Format != f.Name || r.LeftOut != 0 || f.Name == "pai2020" && r.Merged != 600 {
+		if err != nil || w.Len() != 300 || r.Format != f.Name || r.LeftOut != 0 ||
+			f.Name == "pai2020" && r.Merged != 600 {
 			t.Errorf("%s: %v, %+v", f.Name, err, r)
 		}
 	}

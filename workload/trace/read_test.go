@@ -61,8 +61,11 @@ func TestReadRealRows(t *testing.T) {
 		first        workload.Job
 		keys         int
 	}{
-		{"philly.csv", "philly", 8, "2017-09-04T00:00:00Z", workload.Job{ID: "philly-000001", Tenant: "7f04ca", Submit: 37841 * time.Second, Duration: 2240194 * time.Second, GPUs: 8000}, 8},
-		{"w200.csv", "seconds", 8, "1970-01-01T00:00:00Z", workload.Job{ID: "0", Tenant: "11cb48", Duration: 74 * time.Second, GPUs: 1000}, 6},
+		{"philly.csv", "philly", 8, "2017-09-04T00:00:00Z",
+			workload.Job{ID: "philly-000001", Tenant: "7f04ca",
+				Submit: 37841 * time.Second, Duration: 2240194 * time.Second, GPUs: 8000}, 8},
+		{"w200.csv", "seconds", 8, "1970-01-01T00:00:00Z",
+			workload.Job{ID: "0", Tenant: "11cb48", Duration: 74 * time.Second, GPUs: 1000}, 6},
 	} {
 		w, r, err := Open(filepath.Join("testdata", c.file), Options{Strict: true})
 		if err != nil {
@@ -167,7 +170,8 @@ func TestReadRejectsRows(t *testing.T) {
 		if !reflect.DeepEqual(r.Reasons, []RejectionCount{{c.field, c.reason, 1}}) {
 			t.Errorf("%q: %+v", c.row, r.Reasons)
 		}
-		if _, _, err := Read(strings.NewReader(text), "t.csv", Options{MaxLine: 256, Strict: true}); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "t.csv:3: "+c.field) {
+		if _, _, err := Read(strings.NewReader(text), "t.csv", Options{MaxLine: 256, Strict: true}); !errors.Is(err,
+			ErrRejected) || !strings.Contains(err.Error(), "t.csv:3: "+c.field) {
 			t.Errorf("%q: strict: %v", c.row, err)
 		}
 	}
@@ -175,11 +179,14 @@ func TestReadRejectsRows(t *testing.T) {
 
 func TestReadRejectsClocks(t *testing.T) {
 	const head = "job_id,submit_time,duration_s,gpus,status\n"
-	w, r := mustRead(t, head+"a,2017-01-02T03:00:00.25+02:00,1,0.25,failed\nb,9999-01-01T00:00:00Z,1,1,\nc,2017-01-02 03:00:00,1,1,\nd,2017-01-02T03:00:00Z,1,1,odd\n", Options{})
+	w, r := mustRead(t,
+		head+"a,2017-01-02T03:00:00.25+02:00,1,0.25,failed\nb,9999-01-01T00:00:00Z,1,1,\nc,2017-01-02 "+
+			"03:00:00,1,1,\nd,2017-01-02T03:00:00Z,1,1,odd\n", Options{})
 	if w.Len() != 1 || r.Rejected != 3 || len(r.Reasons) != 3 {
 		t.Fatalf("%+v", r)
 	}
-	if j := w.Jobs()[0]; j.Submit != time.Hour+250*time.Millisecond || j.GPUs != 250 || j.Status != workload.Failed || j.Key != workload.KeyOf("", 250, w.Zero().Unix()+3600, 250e6) {
+	if j := w.Jobs()[0]; j.Submit != time.Hour+250*time.Millisecond || j.GPUs != 250 || j.Status != workload.Failed ||
+		j.Key != workload.KeyOf("", 250, w.Zero().Unix()+3600, 250e6) {
 		t.Errorf("%+v", j)
 	}
 	if r.First[0].Reason != "is not in the years 1970 to 2068" || r.First[2].Field != "status" {
@@ -229,20 +236,28 @@ func TestReadErrors(t *testing.T) {
 		want error
 		says string
 	}{
-		"empty":           {nil, Options{}, ErrFormat, "empty"},
-		"two columns":     {[]byte("job_id,model\n0,ResNet\n"), Options{}, ErrFormat, `"job_id,model"`},
-		"json":            {[]byte(`[{"jobid": 1}]`), Options{}, ErrFormat, "autosched: job_id,"},
-		"cut zstd":        {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, Options{}, io.ErrUnexpectedEOF, "zstd: the compressed file is cut short"},
-		"bad zstd":        {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, Options{}, nil, "zstd"},
-		"zstd bomb":       {squeeze(t, append([]byte(head+"a,0,1,1,x\n"), bytes.Repeat([]byte{'\n'}, 40<<20)...)), Options{}, ErrLimit, "200 times"},
-		"no rows":         {[]byte(head), Options{}, ErrNoJobs, "no row"},
-		"only bad rows":   {[]byte(head + "a,0,0,1,x\n"), Options{}, ErrNoJobs, `t.csv:2: duration_s: "0": is not positive`},
-		"column twice":    {[]byte("job_id,submit_time_s,duration_s,num_gpus,job_id\n"), Options{}, ErrFormat, "job_id twice"},
-		"wrong format":    {[]byte(head), Options{Format: "philly"}, ErrFormat, "job_id,submit_time,"},
-		"wrong header":    {[]byte(head), Options{Format: "autosched"}, ErrFormat, "lacks submit_time"},
-		"no such format":  {[]byte(head), Options{Format: "moon"}, ErrFormat, "philly, philly-json, sacct, seconds"},
-		"later version":   {[]byte("# autosched trace v2 zero=2017-01-01T00:00:00Z\njob_id,submit_time,duration_s,gpus\n"), Options{}, ErrFormat, "v2"},
-		"bad zero":        {[]byte("# autosched trace v1 zero=noon\njob_id,submit_time,duration_s,gpus\n"), Options{}, ErrFormat, "zero"},
+		"empty":       {nil, Options{}, ErrFormat, "empty"},
+		"two columns": {[]byte("job_id,model\n0,ResNet\n"), Options{}, ErrFormat, `"job_id,model"`},
+		"json":        {[]byte(`[{"jobid": 1}]`), Options{}, ErrFormat, "autosched: job_id,"},
+		"cut zstd": {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, Options{}, io.ErrUnexpectedEOF,
+			"zstd: the compressed file is cut short"},
+		"bad zstd": {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0xff, 0xff}, Options{}, nil, "zstd"},
+		"zstd bomb": {squeeze(t, append([]byte(head+"a,0,1,1,x\n"), bytes.Repeat([]byte{'\n'}, 40<<20)...)),
+			Options{}, ErrLimit, "200 times"},
+		"no rows": {[]byte(head), Options{}, ErrNoJobs, "no row"},
+		"only bad rows": {[]byte(head + "a,0,0,1,x\n"), Options{}, ErrNoJobs,
+			`t.csv:2: duration_s: "0": is not positive`},
+		"column twice": {[]byte("job_id,submit_time_s,duration_s,num_gpus,job_id\n"), Options{}, ErrFormat,
+			"job_id twice"},
+		"wrong format":   {[]byte(head), Options{Format: "philly"}, ErrFormat, "job_id,submit_time,"},
+		"wrong header":   {[]byte(head), Options{Format: "autosched"}, ErrFormat, "lacks submit_time"},
+		"no such format": {[]byte(head), Options{Format: "moon"}, ErrFormat, "philly, philly-json, sacct, seconds"},
+		"later version": {[]byte(
+			"# autosched trace v2 zero=2017-01-01T00:00:00Z\njob_id,submit_time,duration_s,gpus\n"), Options{},
+			ErrFormat, "v2"},
+		"bad zero": {[]byte("# autosched trace v1 zero=noon\njob_id,submit_time,duration_s,gpus\n"), Options{},
+			ErrFormat, "zero"},
 		"too many rows":   {[]byte(head + "a,0,1,1,x\nb,0,1,1,x\n"), Options{MaxRows: 1}, ErrLimit, "line 3"},
 		"too many bytes":  {many, Options{MaxBytes: 5000}, ErrLimit, "5000"},
 		"bomb":            {bomb, Options{}, ErrLimit, "200 times"},
@@ -254,7 +269,8 @@ func TestReadErrors(t *testing.T) {
 			if err == nil || w != nil || r == nil {
 				t.Fatalf("workload %v, report %v, error %v", w, r, err)
 			}
-			if c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "t.csv") {
+			if c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), "t.csv") {
 				t.Errorf("error %v; want %v, %q", err, c.want, c.says)
 			}
 		})
@@ -262,7 +278,8 @@ func TestReadErrors(t *testing.T) {
 	if _, _, err := Open(filepath.Join(t.TempDir(), "none.csv"), Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, _, err := Open(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "the folder holds no file") {
+	if _, _, err := Open(t.TempDir(), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "the folder holds no file") {
 		t.Errorf("folder: %v", err)
 	}
 }
@@ -294,8 +311,9 @@ func TestReadProgressAndCancel(t *testing.T) {
 func TestParseInstant(t *testing.T) {
 	w := Sample()
 	for s, want := range map[string]time.Duration{
-		"2017-10-10T00:00:00Z": 24 * time.Hour, "2017-10-10T02:00:00+02:00": 24 * time.Hour, "2017-10-08": -24 * time.Hour,
-		"90": 90 * time.Second, "1.5": 1500 * time.Millisecond, "-3": -3 * time.Second, "36h": 36 * time.Hour,
+		"2017-10-10T00:00:00Z": 24 * time.Hour, "2017-10-10T02:00:00+02:00": 24 * time.Hour,
+		"2017-10-08": -24 * time.Hour,
+		"90":         90 * time.Second, "1.5": 1500 * time.Millisecond, "-3": -3 * time.Second, "36h": 36 * time.Hour,
 	} {
 		if got, err := ParseInstant(w, s); err != nil || got != want {
 			t.Errorf("%q: %v, %v", s, got, err)

@@ -67,7 +67,8 @@ func TestSampleIsWhatTheGeneratorMakes(t *testing.T) {
 func TestSampleIsContended(t *testing.T) {
 	w := Sample()
 	s := stats.Describe(w, &sampleOptions.Cluster)
-	t.Logf("%d jobs, load %.2f, durations %+v, arrivals %+v, batches %+v", s.Jobs, s.Load.Offered, s.Durations, s.Arrivals, s.Batches)
+	t.Logf("%d jobs, load %.2f, durations %+v, arrivals %+v, batches %+v",
+		s.Jobs, s.Load.Offered, s.Durations, s.Arrivals, s.Batches)
 	if s.Jobs < 1500 || s.Jobs > 2500 {
 		t.Errorf("%d jobs", s.Jobs)
 	}

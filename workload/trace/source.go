@@ -63,7 +63,8 @@ func newSource(r io.Reader, in *input) (*source, error) {
 		}
 		s.unzip, s.compression = z, "gzip"
 	case bytes.HasPrefix(head, zstdMagic):
-		z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
 		}
@@ -92,7 +93,9 @@ func (m *meter) Read(p []byte) (int, error) {
 		return 0, fmt.Errorf("%w: more than %d bytes", ErrLimit, opts.MaxBytes)
 	}
 	if m.compression != "" && m.out > ratioFrom && m.out/int64(opts.MaxRatio) > m.raw.n {
-		return 0, fmt.Errorf("%w: decompresses to more than %d times its size; if it can be trusted, decompress it first", ErrLimit, opts.MaxRatio)
+		return 0,
+			fmt.Errorf("%w: decompresses to more than %d times its size; if it can be trusted, decompress it first",
+				ErrLimit, opts.MaxRatio)
 	}
 	if m.out-m.reported >= 1<<20 {
 		m.reported = m.out

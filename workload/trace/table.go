@@ -140,7 +140,8 @@ func (t *table) header(in *input, r *csvRow) (row []byte, err error) {
 				return nil, fmt.Errorf("%w: line %d: the header names %s twice", ErrFormat, in.line, name)
 			}
 			if r.column[i] < 0 && i < len(t.required) {
-				return nil, fmt.Errorf("%w: line %d: the header lacks %s", ErrFormat, in.line, strings.ReplaceAll(name, "/", " or "))
+				return nil, fmt.Errorf("%w: line %d: the header lacks %s",
+					ErrFormat, in.line, strings.ReplaceAll(name, "/", " or "))
 			}
 			if c := r.column[i]; c >= 0 {
 				r.names[i] = string(bytes.TrimSpace(fields[c])) // as this file has it
@@ -230,7 +231,8 @@ func (ts tables) read(in *input) error {
 		for _, t := range ts {
 			want.WriteString("\n  " + t.title())
 		}
-		return fmt.Errorf("%w: it begins with %s; its tables are:%s", ErrFormat, excerpt(headerLine(head)), want.String())
+		return fmt.Errorf("%w: it begins with %s; its tables are:%s",
+			ErrFormat, excerpt(headerLine(head)), want.String())
 	}
 	return t.read(in)
 }

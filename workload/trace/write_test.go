@@ -17,7 +17,8 @@ import (
 func genWorkload(t *rapid.T) *workload.Workload {
 	text := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != '\n' && r != '\r' }))
 	// Times of any precision; ties are common.
-	submit := rapid.OneOf(rapid.Int64Range(-5, 5), rapid.Int64Range(-int64(workload.MaxSubmit), int64(workload.MaxSubmit)))
+	submit := rapid.OneOf(rapid.Int64Range(-5, 5),
+		rapid.Int64Range(-int64(workload.MaxSubmit), int64(workload.MaxSubmit)))
 	n := rapid.IntRange(1, 20).Draw(t, "n")
 	jobs := make([]workload.Job, n)
 	for i := range jobs {
@@ -33,13 +34,16 @@ func genWorkload(t *rapid.T) *workload.Workload {
 			jobs[i].Deadline = time.Duration(submit.Draw(t, "deadline"))
 		}
 		if rapid.Bool().Draw(t, "has a request") {
-			jobs[i].Request = workload.Request{GPUModel: text.Draw(t, "gpu model"), Partition: text.Draw(t, "partition"),
-				MilliCPUs: rapid.Int64Range(0, workload.MaxMilliCPUs).Draw(t, "cpus"), Memory: rapid.Int64Range(0, workload.MaxMemory).Draw(t, "memory"),
+			jobs[i].Request = workload.Request{GPUModel: text.Draw(t, "gpu model"),
+				Partition: text.Draw(t, "partition"),
+				MilliCPUs: rapid.Int64Range(0, workload.MaxMilliCPUs).Draw(t, "cpus"),
+				Memory:    rapid.Int64Range(0, workload.MaxMemory).Draw(t, "memory"),
 				TimeLimit: time.Duration(rapid.Int64Range(0, int64(workload.MaxDuration)).Draw(t, "time limit"))}
 		}
 	}
 	// Between the years 1000 and 9000.
-	zero := time.Unix(rapid.Int64Range(-30610224000, 221845392000).Draw(t, "zero"), rapid.Int64Range(0, 999999999).Draw(t, "zero ns"))
+	zero := time.Unix(rapid.Int64Range(-30610224000, 221845392000).Draw(t, "zero"),
+		rapid.Int64Range(0, 999999999).Draw(t, "zero ns"))
 	w, err := workload.New("rapid", zero, jobs)
 	if err != nil {
 		t.Fatal(err)
@@ -79,10 +83,14 @@ func TestWriteRefusesWhatItCannotHold(t *testing.T) {
 		says string
 	}{
 		"line break": {time.Unix(0, 0), func(j *workload.Job) { j.User = "a\nb" }, `job "a": user`},
-		"deadline":   {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), func(j *workload.Job) { j.Deadline = 24 * time.Hour }, "deadline: year 10000"},
-		"year":       {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), func(j *workload.Job) { j.Submit = 24 * time.Hour }, "year 10000"},
-		"zero":       {time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC), func(*workload.Job) {}, "zero"},
-		"long":       {time.Unix(0, 0), func(j *workload.Job) { j.Model = strings.Repeat("m", DefaultMaxLine) }, "longer"},
+		"deadline": {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), func(j *workload.Job) {
+			j.Deadline = 24 * time.Hour
+		}, "deadline: year 10000"},
+		"year": {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), func(j *workload.Job) {
+			j.Submit = 24 * time.Hour
+		}, "year 10000"},
+		"zero": {time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC), func(*workload.Job) {}, "zero"},
+		"long": {time.Unix(0, 0), func(j *workload.Job) { j.Model = strings.Repeat("m", DefaultMaxLine) }, "longer"},
 	} {
 		j := job
 		c.edit(&j)
@@ -116,10 +124,14 @@ func TestParseDecimal(t *testing.T) {
 		want     int64
 		reason   string
 	}{
-		{"0", 3, 0, ""}, {"1", 3, 1000, ""}, {"-1.5", 3, -1500, ""}, {"+.25", 3, 250, ""}, {"2.", 3, 2000, ""}, {"0.1250000", 3, 125, ""},
-		{"1e3", 3, 1000000, ""}, {"1.5E-1", 3, 150, ""}, {"0.0001", 3, 0, tooFine}, {"1e-4", 3, 0, tooFine}, {"1.0001x", 3, 0, notNumber},
-		{"9223372036854775807", 0, math.MaxInt64, outOfRange}, {"9223372036.854775", 9, 9223372036854775000, ""}, {"9223372037", 9, 0, outOfRange},
-		{"", 3, 0, isEmpty}, {"-", 3, 0, notNumber}, {"1.2.3", 3, 0, notNumber}, {"1 ", 3, 0, notNumber}, {"Infinity", 3, 0, outOfRange},
+		{"0", 3, 0, ""}, {"1", 3, 1000, ""}, {"-1.5", 3, -1500, ""}, {"+.25", 3, 250, ""}, {"2.", 3, 2000, ""},
+		{"0.1250000", 3, 125, ""},
+		{"1e3", 3, 1000000, ""}, {"1.5E-1", 3, 150, ""}, {"0.0001", 3, 0, tooFine}, {"1e-4", 3, 0, tooFine},
+		{"1.0001x", 3, 0, notNumber},
+		{"9223372036854775807", 0, math.MaxInt64, outOfRange}, {"9223372036.854775", 9, 9223372036854775000, ""},
+		{"9223372037", 9, 0, outOfRange},
+		{"", 3, 0, isEmpty}, {"-", 3, 0, notNumber}, {"1.2.3", 3, 0, notNumber}, {"1 ", 3, 0, notNumber},
+		{"Infinity", 3, 0, outOfRange},
 	} {
 		got, reason := parseDecimal([]byte(c.in), c.decimals)
 		if reason != c.reason || reason == "" && got != c.want {

@@ -36,7 +36,8 @@ func play(t *testing.T, p simulator.Policy, gpus int, o simulator.Options, jobs 
 func TestLucid(t *testing.T) {
 	models := simulator.DefaultModels()
 	models.Restart = func(int) time.Duration { return 40 * time.Second }
-	o := simulator.Options{Models: models, Peer: simulator.Peer{Clock: time.Second, RestartAsWork: true, QuotaOnly: true}, Round: time.Minute}
+	o := simulator.Options{Models: models,
+		Peer: simulator.Peer{Clock: time.Second, RestartAsWork: true, QuotaOnly: true}, Round: time.Minute}
 	jobs := []workload.Job{tryout.Job("a", 0, 100, 2), tryout.Job("b", 5, 10, 2)}
 	// A job that attained more than 150 GPU-seconds by a minute goes last.
 	out := play(t, LucidTiresias(150*time.Second), 2, o, jobs)
@@ -71,7 +72,8 @@ func TestTiresias(t *testing.T) {
 			"0-510 100-190 190-280 280-370 370-460 510-600", "0-600 100-190 190-280 280-370 370-460 460-550"},
 		// Stopped at 100 s by the third, the second job is the first to go on at
 		// 120 s: it entered the second queue at 51 s, the first job at 100 s.
-		{"order of entry", 3, 0, [][3]float64{{0, 300, 1}, {1, 300, 2}, {90, 20, 3}, {110, 50, 1}}, "0-370 1-321 100-120 120-170", "0-320 1-371 100-120 120-170"},
+		{"order of entry", 3, 0, [][3]float64{{0, 300, 1}, {1, 300, 2}, {90, 20, 3}, {110, 50, 1}},
+			"0-370 1-321 100-120 120-170", "0-320 1-371 100-120 120-170"},
 	}
 	s, err := space.New(tiresias.Space(), tiresias.Rules())
 	if err != nil {
@@ -92,7 +94,8 @@ func TestTiresias(t *testing.T) {
 			want   string
 		}{{"peer", Tiresias(c, tt.factor), tt.want}, {"plain", tiresias.New(c), tt.plain}} {
 			var got []string
-			for _, x := range play(t, p.policy, tt.gpus, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}, jobs) {
+			for _, x := range play(t, p.policy, tt.gpus, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}},
+				jobs) {
 				got = append(got, fmt.Sprintf("%g-%g", x.Start.Seconds(), x.End.Seconds()))
 			}
 			if got := strings.Join(got, " "); got != p.want {
