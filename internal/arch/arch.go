@@ -1,8 +1,7 @@
-// Package arch checks the shape of the repository: which room may import which,
-// that every package says what it is for, that links between pages lead
-// somewhere, and a few rules of hygiene. It opens
-// and parses the files itself, because what the go command reports may come
-// from its cache. Only its test uses it.
+// Package arch checks the structure of the repository: the allowed imports between
+// layers, package comments, links between pages, and some hygiene rules. It parses
+// the files itself, because the go command's output may come from its cache. Only
+// its test uses it.
 package arch
 
 import (
@@ -22,37 +21,38 @@ import (
 // Module is the import path of the repository's root.
 const Module = "github.com/autosched/autosched"
 
-// MaxLines is how long a file written by hand may be before Check suggests to
-// split it.
+// MaxLines is the number of lines of a hand-written file above which Check suggests
+// splitting it.
 const MaxLines = 800
 
-// A Finding is one place that breaks a rule.
+// A Finding is a violation of a rule.
 type Finding struct {
-	Path string // of the file or folder, from the root
+	Path string // file or directory, relative to the root
 	Text string
-	// Advice marks what is reported without being an error.
+	// Advice marks a suggestion, which is not an error.
 	Advice bool
 }
 
 func (f Finding) String() string { return f.Path + ": " + f.Text }
 
-// room is a part of the product: a folder and those below it.
-type room struct {
+// layer is a directory and those below it.
+type layer struct {
 	dir string
-	// level is how high the room stands. An external test may import whatever
-	// stands as high as its room or lower.
+	// level is the height of the layer. External tests may import layers of the same
+	// level or below.
 	level int
-	// may lists the rooms its code may import besides itself, "*" for all. A
-	// room stands for the rooms below its folder too, but not to one of these.
+	// may lists the layers that its code may import besides itself, "*" for all. A
+	// layer includes the layers below its directory, except for code in one of these.
 	may []string
 }
 
-// rooms in the order of the design's table, the more specific folder first.
-var rooms = []room{
+// layers lists more specific directories first.
+var layers = []layer{
 	{"cmd", 7, []string{"*"}},
 	{"examples", 7, []string{"*"}},
 	{"api/autosched/v1", 0, nil},
-	// The agent is a scheduler that uses the API: it sees neither the server nor the service.
+	// The agent is a scheduler that uses the API: it imports neither the server nor
+	// the service.
 	{"api/agent", 6, []string{"api/autosched/v1", "schedulers", "simulator", "space", "workload"}},
 	{"api/server", 6, []string{"api/autosched/v1", "controller", "round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
@@ -81,14 +81,14 @@ var rooms = []room{
 // testHelpers may be imported by any test.
 const testHelpers = "internal/testshared"
 
-// testOnly are the packages that only tests import.
+// testOnly lists the packages that only tests may import.
 var testOnly = []string{testHelpers, "schedulers/internal/peers", "schedulers/internal/tryout"}
 
-// vague names say nothing about what a package is for.
+// vague lists package names that do not state a purpose.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base"}
 
-// private are the traces a developer's machine leaves in a file. The patterns
-// are written so that they do not match themselves.
+// private lists patterns of text that depends on a developer's machine. They do not
+// match themselves.
 var private = []struct {
 	what string
 	re   *regexp.Regexp
@@ -98,11 +98,11 @@ var private = []struct {
 	{"an address of a private network", regexp.MustCompile(`://(10|192\.168|172\.(1[6-9]|2\d|3[01]))(\.\d{1,3}){2,3}\b`)},
 }
 
-// generated is the line by which the go command knows generated files.
+// generated matches the line by which the go command recognises generated files.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// Check reads every file of the repository and returns what breaks a rule, in
-// the order of the paths.
+// Check reads every file of the repository and returns the violations, in path
+// order.
 func Check(repo fs.FS) ([]Finding, error) {
 	c := checker{packages: map[string]*pkg{}}
 	err := fs.WalkDir(repo, ".", func(p string, d fs.DirEntry, err error) error {
@@ -115,7 +115,7 @@ func Check(repo fs.FS) ([]Finding, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() || p == ".git" { // a file in linked worktrees
+		if !d.Type().IsRegular() || p == ".git" { // .git is a file in linked worktrees
 			return nil
 		}
 		data, err := fs.ReadFile(repo, p)
@@ -146,19 +146,19 @@ func Check(repo fs.FS) ([]Finding, error) {
 	return c.findings, nil
 }
 
-// skipDir leaves out what is no source: git's own folder and what make writes.
+// skipDir reports whether a directory holds no source: .git, and what make writes.
 func skipDir(p string) bool {
 	return slices.Contains([]string{".git", ".tools", "bin", "out"}, p)
 }
 
 type pkg struct {
 	name string
-	code bool // has a file that is no test
+	code bool // has a non-test file
 	doc  bool
 }
 
 type checker struct {
-	packages map[string]*pkg // by folder
+	packages map[string]*pkg // by directory
 	findings []Finding
 }
 
@@ -175,7 +175,7 @@ func (c *checker) file(p string, data []byte) {
 	}
 }
 
-// ignoredByGo reports whether the go command would not build the file.
+// ignoredByGo reports whether the go command ignores the file.
 func ignoredByGo(p string) bool {
 	for _, part := range strings.Split(p, "/") {
 		if part == "testdata" || part == "vendor" || part[0] == '_' || part[0] == '.' {
@@ -200,9 +200,9 @@ func (c *checker) source(p string, data []byte) {
 		return
 	}
 	dir := path.Dir(p)
-	here := roomOf(dir)
+	here := layerOf(dir)
 	if here == nil {
-		c.add(p, "lies in no room")
+		c.add(p, "lies in no layer")
 		return
 	}
 	kind := code
@@ -255,11 +255,11 @@ const (
 	externalTest
 )
 
-// roomOf finds the room of a folder, nil if it is in none.
-func roomOf(dir string) *room {
-	for i := range rooms {
-		if within(dir, rooms[i].dir) {
-			return &rooms[i]
+// layerOf returns the layer of a directory, or nil.
+func layerOf(dir string) *layer {
+	for i := range layers {
+		if within(dir, layers[i].dir) {
+			return &layers[i]
 		}
 	}
 	return nil
@@ -274,7 +274,7 @@ func inModule(importPath string) (dir string, ours bool) {
 	return strings.CutPrefix(importPath, Module+"/")
 }
 
-func (r *room) mayImport(to string, kind fileKind) bool {
+func (r *layer) mayImport(to string, kind fileKind) bool {
 	if kind == code && slices.Contains(testOnly, to) {
 		return false
 	}
@@ -287,6 +287,6 @@ func (r *room) mayImport(to string, kind fileKind) bool {
 			return true
 		}
 	}
-	there := roomOf(to)
+	there := layerOf(to)
 	return kind == externalTest && there != nil && there.level <= r.level
 }

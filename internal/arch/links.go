@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// link is the target of a Markdown link.
+// link matches the target of a Markdown link.
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// heading is a Markdown heading, code blocks aside.
+// heading matches a Markdown heading.
 var heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 
-// links checks a page: a link to a place in the repository must lead to a file
-// or folder that is there, and its anchor to a heading.
+// links checks a page's links into the repository: the file or directory must exist,
+// and its anchor must be a heading.
 func (c *checker) links(repo fs.FS, p string, data []byte) {
 	for _, m := range link.FindAllStringSubmatch(string(data), -1) {
 		if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
@@ -43,8 +43,8 @@ func (c *checker) links(repo fs.FS, p string, data []byte) {
 	}
 }
 
-// hasAnchor reports whether a heading has the anchor that GitHub gives it: lower
-// case, blanks as hyphens, most other signs left out.
+// hasAnchor reports whether a heading has the given GitHub anchor: lower case,
+// hyphens for blanks, without most punctuation.
 func hasAnchor(text, anchor string) bool {
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
 		var b strings.Builder
@@ -63,7 +63,7 @@ func hasAnchor(text, anchor string) bool {
 	return false
 }
 
-// index checks that the pages below docs are all in docs/README.md.
+// index checks that docs/README.md lists every page below docs.
 func (c *checker) index(repo fs.FS) error {
 	pages, err := fs.Glob(repo, "docs/*.md")
 	if err != nil || len(pages) < 2 { // one page needs no index

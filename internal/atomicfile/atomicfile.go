@@ -1,7 +1,7 @@
-// Package atomicfile writes a file so that its path holds either the old
-// content or all of the new: a temporary file in the same folder is filled,
-// synced and renamed. A path that ends in .gz or .zst is compressed; Open reads it
-// again.
+// Package atomicfile writes files atomically: a path holds either the old content or
+// all of the new. A temporary file in the same directory is written, synced and
+// renamed. Files whose path ends in .gz or .zst are compressed; Open decompresses
+// them.
 package atomicfile
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// mode of a new file. A file that is replaced keeps its permission.
+// mode is the permission of a new file. A replaced file keeps its permission.
 const mode os.FileMode = 0o644
 
-// File is a file under construction. It takes its path in Finish.
+// File is a file being written. Finish moves it to its path.
 type File struct {
 	path   string // "" for a pipe or device, which cannot be replaced
 	mode   os.FileMode
 	file   *os.File
 	buffer *bufio.Writer
-	zip    io.WriteCloser // nil for a file that is not compressed
+	zip    io.WriteCloser // nil without compression
 	closed bool
 }
 
-// Create opens a file that is compressed if its name says so.
+// Create creates a file that is compressed if its extension is .gz or .zst.
 func Create(path string) (*File, error) {
 	f, err := CreatePlain(path)
 	if err != nil {
@@ -40,7 +40,7 @@ func Create(path string) (*File, error) {
 	case ".gz":
 		f.zip = gzip.NewWriter(f.buffer)
 	case ".zst":
-		// With several threads the bytes would depend on timing.
+		// Concurrent encoding would make the bytes depend on timing.
 		if f.zip, err = zstd.NewWriter(f.buffer, zstd.WithEncoderConcurrency(1)); err != nil {
 			f.Abort()
 			return nil, err
@@ -49,7 +49,7 @@ func Create(path string) (*File, error) {
 	return f, nil
 }
 
-// CreatePlain opens a file that is not compressed, whatever its name.
+// CreatePlain creates a file without compression, whatever its extension.
 func CreatePlain(path string) (*File, error) {
 	f := &File{mode: mode}
 	info, err := os.Stat(path)
@@ -65,7 +65,7 @@ func CreatePlain(path string) (*File, error) {
 			f.path = target
 		}
 		f.file, err = os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+".*")
-		// The name of the temporary file says nothing to a user.
+		// Report the path rather than the temporary file's name.
 		if at := (*os.PathError)(nil); errors.As(err, &at) {
 			err = &os.PathError{Op: at.Op, Path: path, Err: at.Err}
 		}
@@ -77,7 +77,7 @@ func CreatePlain(path string) (*File, error) {
 	return f, nil
 }
 
-// Write appends to the file.
+// Write implements [io.Writer].
 func (f *File) Write(b []byte) (int, error) {
 	if f.zip != nil {
 		return f.zip.Write(b)
@@ -85,8 +85,8 @@ func (f *File) Write(b []byte) (int, error) {
 	return f.buffer.Write(b)
 }
 
-// Finish completes the file and puts it at its path. If err is not nil, the
-// file is discarded as by Abort and Finish returns err.
+// Finish completes the file and moves it to its path. If err is not nil, it discards
+// the file as Abort does and returns err.
 func (f *File) Finish(err error) error {
 	defer f.Abort()
 	if err != nil {
@@ -120,8 +120,8 @@ func (f *File) Finish(err error) error {
 	return nil
 }
 
-// Abort discards the file; its path keeps what it held. It does nothing after
-// Finish, or if f is nil.
+// Abort discards the file and leaves the content of its path. It does nothing after
+// Finish or if f is nil.
 func (f *File) Abort() {
 	if f == nil || f.closed {
 		return
@@ -133,7 +133,7 @@ func (f *File) Abort() {
 	}
 }
 
-// Write creates the file and fills it with write.
+// Write creates the file at path and calls write to fill it.
 func Write(path string, write func(io.Writer) error) error {
 	f, err := Create(path)
 	if err != nil {
@@ -143,11 +143,11 @@ func Write(path string, write func(io.Writer) error) error {
 	return f.Finish(write(f))
 }
 
-// maxWindow bounds the memory of a decoder: what zstd --long takes.
+// maxWindow bounds the memory of a decoder: the window of zstd --long.
 const maxWindow = 128 << 20
 
-// Open opens a file for reading. What gzip or zstd wrote is decompressed, whatever the
-// file's name.
+// Open opens a file for reading. It decompresses gzip and zstd content, whatever the
+// file's extension.
 func Open(path string) (io.ReadCloser, error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
@@ -175,11 +175,11 @@ func Open(path string) (io.ReadCloser, error) {
 	return opened{io.NopCloser(in), f}, nil
 }
 
-// opened is a file's content and the file.
+// opened reads a file's decompressed content.
 type opened struct {
 	io.ReadCloser
 	file *os.File
 }
 
-// Close closes both.
+// Close closes the decompressor and the file.
 func (o opened) Close() error { return errors.Join(o.ReadCloser.Close(), o.file.Close()) }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// scale maps the values of an axis to pixels, from lo at start to hi at end.
+// scale maps values of an axis to pixels: lo to start, hi to end.
 type scale struct {
 	lo, hi, start, end float64
 	log                bool
 }
 
-// fit is the scale of an axis over the given values, without its pixels.
+// fit returns the scale of an axis for the given values, without pixels.
 func (a *Axis) fit(values []float64) scale {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range append(values, a.Include...) {
@@ -49,7 +49,7 @@ func (a *Axis) fit(values []float64) scale {
 	return s
 }
 
-// at is the pixel of a value. Values beyond the range are at its ends.
+// at returns the pixel of a value, clamped to the axis.
 func (s *scale) at(v float64) float64 {
 	v = min(max(v, s.lo), s.hi)
 	share := (v - s.lo) / (s.hi - s.lo)
@@ -59,7 +59,7 @@ func (s *scale) at(v float64) float64 {
 	return s.start + (s.end-s.start)*share
 }
 
-// ticks are those of the axis in the range, at least apart pixels from each
+// ticks returns the axis's ticks within its range, at least apart pixels from each
 // other.
 func (a *Axis) ticks(s *scale, apart float64) []Tick {
 	all := a.Ticks
@@ -85,7 +85,7 @@ func (a *Axis) ticks(s *scale, apart float64) []Tick {
 	return out
 }
 
-// RoundTicks are about n multiples of 1, 2 or 5 times a power of ten.
+// RoundTicks returns about n ticks at multiples of 1, 2 or 5 times a power of ten.
 func RoundTicks(lo, hi float64, n int) []Tick {
 	if !(hi > lo) || math.IsInf(hi-lo, 0) {
 		return nil
@@ -99,7 +99,7 @@ func RoundTicks(lo, hi float64, n int) []Tick {
 			break
 		}
 	}
-	digits := 0 // after the point, that tell neighbours apart
+	digits := 0 // decimals that distinguish neighbours
 	for u, _ := siUnit(max(math.Abs(lo), math.Abs(hi))); digits < 9 && step/u*math.Pow10(digits) < .999; {
 		digits++
 	}
@@ -110,8 +110,8 @@ func RoundTicks(lo, hi float64, n int) []Tick {
 	return out
 }
 
-// LogTicks are powers of ten, or multiples of 1, 2 and 5 of them, or round
-// numbers, until there are three.
+// LogTicks returns ticks at powers of ten; if there are fewer than three, at
+// multiples of 1, 2 and 5 of them, or at round numbers.
 func LogTicks(lo, hi float64) []Tick {
 	for _, multiples := range [][]float64{{1}, {1, 2, 5}} {
 		var out []Tick
@@ -129,12 +129,12 @@ func LogTicks(lo, hi float64) []Tick {
 	return RoundTicks(lo, hi, 4)
 }
 
-// durations are the ticks of an axis of durations.
+// durations are the ticks of a duration axis.
 var durations = []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
 	10 * time.Hour, 24 * time.Hour,
 	3 * 24 * time.Hour, 10 * 24 * time.Hour, 30 * 24 * time.Hour, 100 * 24 * time.Hour, 1000 * 24 * time.Hour}
 
-// DurationTicks are for a logarithmic axis of seconds.
+// DurationTicks returns ticks of a logarithmic axis in seconds.
 func DurationTicks() []Tick {
 	var out []Tick
 	for _, d := range durations {
@@ -143,7 +143,7 @@ func DurationTicks() []Tick {
 	return out
 }
 
-// ShortDuration writes a duration in its largest whole unit: 90s as 1m.
+// ShortDuration formats a duration in its largest whole unit: 90s as 1m.
 func ShortDuration(d time.Duration) string {
 	switch {
 	case d >= 24*time.Hour:
@@ -156,7 +156,7 @@ func ShortDuration(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-// siUnit is the largest of 1, k, M and G that is at most v.
+// siUnit returns the largest of 1, k, M and G that is at most v.
 func siUnit(v float64) (float64, string) {
 	switch {
 	case v >= 1e9:
@@ -169,7 +169,7 @@ func siUnit(v float64) (float64, string) {
 	return 1, ""
 }
 
-// number writes v in the unit of top.
+// number formats v in the unit of top.
 func number(v, top float64, digits int) string {
 	u, name := siUnit(top)
 	if v == 0 {
@@ -178,7 +178,7 @@ func number(v, top float64, digits int) string {
 	return strconv.FormatFloat(v/u, 'f', digits, 64) + name
 }
 
-// Compact writes a number in three digits and its unit: 12345 as 12.3k.
+// Compact formats a number with three digits and its unit: 12345 as 12.3k.
 func Compact(v float64) string {
 	u, name := siUnit(math.Abs(v) * 10)
 	if v != 0 && math.Abs(v) < u {

@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// canvas takes shapes in pixels from the upper left corner.
+// canvas draws shapes at pixels from the upper left corner.
 type canvas interface {
 	line(m *Mark, points []Point, width float64, dash []float64)
 	area(m *Mark, points []Point)
@@ -25,13 +25,13 @@ type canvas interface {
 	text(m *Mark, at Point, s string, f style)
 }
 
-// style of a text.
+// style is the style of a text.
 type style struct {
 	size  float64
 	bold  bool
 	align Align
-	up    bool // read from below
-	halo  bool // on paper, so that it can be read over lines
+	up    bool // rotated to read upwards
+	halo  bool // outlined in the background colour, to be legible over lines
 }
 
 const (
@@ -39,8 +39,8 @@ const (
 	targetWidth = 8
 )
 
-// fonts of PNG files. They also measure the text of SVG, whose font the reader's
-// machine chooses: widths of common sans-serif fonts differ little.
+// fonts are the fonts of PNG files. They also measure the text of SVG, whose font
+// the reader's machine chooses: the widths of common sans-serif fonts differ little.
 var fonts = sync.OnceValue(func() *font.Cache { return font.NewCache(liberation.Collection()) })
 
 func (f style) face() font.Face {
@@ -56,7 +56,7 @@ func (f style) width(s string) float64 {
 	return float64(face.Width(s))
 }
 
-// svg writes elements. Themed, colours are variables of the page.
+// svg writes SVG elements. If themed, colours are CSS variables of the page.
 type svg struct {
 	strings.Builder
 	themed bool
@@ -79,7 +79,7 @@ func (s *svg) class(m *Mark) {
 	}
 }
 
-// end closes an element, with what is shown when it is pointed at.
+// end closes an element, with its tooltip.
 func (s *svg) end(name string, m *Mark) {
 	if s.themed && m.Tip != "" {
 		fmt.Fprintf(s, "><title>%s</title></%s>", html.EscapeString(m.Tip), name)
@@ -88,7 +88,7 @@ func (s *svg) end(name string, m *Mark) {
 	s.WriteString("/>")
 }
 
-// pixel writes a coordinate in tenths, which keeps files small.
+// pixel formats a coordinate with one decimal, which keeps files small.
 func pixel(v float64) string {
 	if v = math.Round(v*10) / 10; v != v || math.IsInf(v, 0) || v == 0 {
 		return "0"
@@ -111,7 +111,7 @@ func (s *svg) path(points []Point) {
 }
 
 func (s *svg) line(m *Mark, points []Point, width float64, dash []float64) {
-	if s.themed && m.Tip != "" && len(points) == 2 && width < targetWidth { // hard to point at
+	if s.themed && m.Tip != "" && len(points) == 2 && width < targetWidth { // widen the hover target
 		s.line(&Mark{Color: m.Color}, points, width, dash)
 		m = &Mark{Class: m.Class, Tip: m.Tip, Color: Ink.Fade(0)}
 		width = targetWidth
@@ -164,15 +164,15 @@ func (s *svg) text(m *Mark, at Point, text string, f style) {
 	fmt.Fprintf(s, ">%s</text>", html.EscapeString(text))
 }
 
-// raster draws with gonum's image canvas, whose origin is the lower left corner
-// and whose unit is a point.
+// raster draws on gonum's image canvas, whose origin is the lower left corner and
+// whose unit is the point.
 type raster struct {
 	*vgimg.Canvas
 	height float64
 }
 
 func newRaster(width, height float64) *raster {
-	const sharp = 2 // pixels of the file to one of the picture
+	const sharp = 2 // file pixels per picture pixel
 	size := image.Rect(0, 0, int(sharp*width), int(sharp*height))
 	c := vgimg.NewWith(vgimg.UseImage(image.NewRGBA(size)), vgimg.UseDPI(sharp*int(vg.Inch)))
 	return &raster{c, height}

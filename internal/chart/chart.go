@@ -1,7 +1,7 @@
-// Package chart draws lines, areas, dots and text over two axes, as SVG or PNG
-// files and as SVG inside HTML pages, where colours follow the reader's light or
-// dark scheme. Lengths are in pixels. Graphs of nodes and edges are not charts:
-// causal/render draws them.
+// Package chart draws lines, areas, dots and text over two axes, as SVG or PNG files
+// and as SVG inside HTML pages, where colours follow the reader's light or dark
+// scheme. Lengths are in pixels. Package causal/render draws graphs of nodes and
+// edges.
 package chart
 
 import (
@@ -9,23 +9,23 @@ import (
 	"slices"
 )
 
-// Chart is layers over two axes, with a title and a legend above.
+// Chart is a plot of layers over two axes, with a title and a legend.
 type Chart struct {
 	Title  string
 	X, Y   Axis
-	Layers []Layer // drawn in this order; those with a name are in the legend
+	Layers []Layer // in drawing order; named ones appear in the legend
 }
 
-// Axis is one direction of a chart.
+// Axis is an axis of a chart.
 type Axis struct {
-	Name     string // with the unit
-	Log      bool   // logarithmic, if all of the range is above 0
+	Name     string // with unit
+	Log      bool   // logarithmic if the whole range is above 0
 	Min, Max float64
-	// Min and Max fix the range; equal, the range is that of the layers and of
-	// Include, with a margin.
+	// Min and Max fix the range. If they are equal, the range is that of the layers
+	// and of Include, with a margin.
 	Include []float64
-	Ticks   []Tick // nil: round numbers, as many as there is room for
-	Labels  bool   // ticks are names of categories, without grid lines
+	Ticks   []Tick // default: round numbers, as many as there is room for
+	Labels  bool   // ticks are category names, without grid lines
 }
 
 // Tick is a labelled value of an axis.
@@ -34,48 +34,48 @@ type Tick struct {
 	Label string
 }
 
-// Point is a place in the units of the axes. An infinite coordinate is the edge
-// of the chart.
+// Point is a point in axis units. An infinite coordinate is at the edge of the
+// chart.
 type Point struct{ X, Y float64 }
 
-// Mark is what all layers have.
+// Mark holds the properties common to all layers.
 type Mark struct {
-	Name  string // in the legend
+	Name  string // for the legend
 	Class string // CSS class in HTML
-	Tip   string // shown in HTML when pointed at
+	Tip   string // tooltip in HTML
 	Color Color
 }
 
-// Layer is a Line, an Area, Dots or a Text.
+// Layer is implemented by Line, Area, Dots and Text.
 type Layer interface {
 	mark() *Mark
 	points() []Point
 	draw(c canvas, p *plane)
-	sample(c canvas, x, y float64) // in the legend, sampleWidth wide around y
+	sample(c canvas, x, y float64) // draws the legend's sample, sampleWidth wide and centred at y
 }
 
-// Line connects points. A NaN coordinate breaks it.
+// Line connects points. A point with a NaN coordinate interrupts it.
 type Line struct {
 	Mark
 	Points []Point
 	Width  float64   // default 1.5
-	Dash   []float64 // lengths of dashes and gaps; nil: solid
+	Dash   []float64 // lengths of dashes and gaps; default solid
 }
 
-// Area fills the polygon of its points.
+// Area fills a polygon.
 type Area struct {
 	Mark
 	Points []Point
 }
 
-// Dots are circles around points; a point with a NaN coordinate has none.
+// Dots are circles at points; points with a NaN coordinate are skipped.
 type Dots struct {
 	Mark
 	Points []Point
 	Radius float64 // default 2.5
 }
 
-// Text is a label at a place.
+// Text is a label at a point.
 type Text struct {
 	Mark
 	At     Point
@@ -85,23 +85,23 @@ type Text struct {
 	DX, DY float64 // offset in pixels, right and down
 }
 
-// Align says which end of a text is at its place.
+// Align selects the part of a text at its point.
 type Align int
 
-// Alignments of a text.
+// The alignments.
 const (
 	Left Align = iota
 	Center
 	Right
 )
 
-// Box is the rectangle between two corners.
+// Box returns the rectangle between two corners.
 func Box(x0, y0, x1, y1 float64) []Point {
 	return []Point{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}
 }
 
-// Steps is a curve that holds each value from its X to the X of the next, and
-// the last until end.
+// Steps returns a step curve: each value holds from its X to the next X, and the
+// last until end.
 func Steps(values []Point, end float64) []Point {
 	var out []Point
 	for i, v := range values {
@@ -114,7 +114,7 @@ func Steps(values []Point, end float64) []Point {
 	return out
 }
 
-// Under is the area between a curve and the lower edge of the chart.
+// Under returns the area between a curve and the lower edge of the chart.
 func Under(curve []Point) []Point {
 	if len(curve) == 0 {
 		return nil

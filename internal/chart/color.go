@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Color is an entry of the palette, so that a page can show it in its light and
-// dark schemes.
+// Color is an entry of the palette with an opacity. Pages render it in their light
+// or dark scheme.
 type Color struct {
 	entry   uint8
-	clarity float64 // 1 less the opacity, so that the zero Color is opaque
+	clarity float64 // 1 - opacity, so that the zero Color is opaque
 }
 
-// Colours that are not those of series.
+// Colours other than those of series.
 var (
-	Ink   = Color{}         // text that matters
-	Soft  = Color{entry: 1} // other text, marks
+	Ink   = Color{}         // important text
+	Soft  = Color{entry: 1} // other text and tick marks
 	Grid  = Color{entry: 2}
-	Paper = Color{entry: 3} // the background
+	Paper = Color{entry: 3} // background
 )
 
-// series are the first entry and the number of colours of series.
+// series is the first palette entry of the series colours, and nSeries their number.
 const series, nSeries = 4, 12
 
-// Colours that say something in every chart.
+// Series colours with a fixed meaning in every chart.
 var (
-	Gray   = Series(0) // what others are compared with
+	Gray   = Series(0) // reference
 	Blue   = Series(4)
-	Orange = Series(5) // what was chosen, or is alarming
+	Orange = Series(5) // choice or alarm
 )
 
-// palette in the order of entries, as 0xRRGGBB. Neighbouring series differ in
+// palette holds the colours as 0xRRGGBB, by entry. Adjacent series differ in
 // lightness as well as in hue.
 var palette = [series + nSeries]struct {
 	name        string
@@ -44,22 +44,22 @@ var palette = [series + nSeries]struct {
 	{"c8", 0x16181d, 0xf4f5f7}, {"c9", 0x7c3aed, 0xb79cff}, {"c10", 0x4d7c0f, 0xa8d05a}, {"c11", 0xbe123c, 0xff7f9d},
 }
 
-// Series is the colour of the i-th series; they repeat after twelve.
+// Series returns the colour of series i; colours repeat after twelve.
 func Series(i int) Color { return Color{entry: uint8(series + i%nSeries)} }
 
-// Fade is the colour with an opacity from 0 to 1.
+// Fade returns the colour with an opacity from 0 to 1.
 func (c Color) Fade(opacity float64) Color { return Color{c.entry, 1 - opacity} }
 
-// RGBA makes it a color.Color of the light scheme.
+// RGBA implements [color.Color] with the light scheme.
 func (c Color) RGBA() (r, g, b, a uint32) {
 	v, opacity := palette[c.entry].light, 1-c.clarity
 	part := func(shift int) uint32 { return uint32(float64(v>>shift&0xff) * 0x101 * opacity) }
 	return part(16), part(8), part(0), uint32(opacity * 0xffff)
 }
 
-// CSS declares the palette as variables (--ink, --soft, --grid, --card, --c0 to
-// --c11) for the light and the dark scheme and for print. An HTML page with
-// pictures needs it.
+// CSS declares the palette as CSS variables (--ink, --soft, --grid, --card, --c0 to
+// --c11) for the light and dark schemes and for print. HTML pages with pictures must
+// include it.
 func CSS() template.CSS {
 	var light, dark strings.Builder
 	for _, p := range palette {

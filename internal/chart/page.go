@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Page is an HTML file that needs no other: a text, then a picture.
+// Page is a self-contained HTML page of text and a picture.
 type Page struct {
 	Name    string
 	Text    string
@@ -25,7 +25,7 @@ svg{width:100%;height:auto}pre{overflow-x:auto;line-height:1.35}
 </body></html>
 `))
 
-// Write writes the page.
+// Write writes the page's HTML.
 func (p *Page) Write(w io.Writer) error {
 	return pageTemplate.Execute(w, struct {
 		*Page

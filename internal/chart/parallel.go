@@ -1,19 +1,20 @@
 package chart
 
-// Dimension is one axis of parallel coordinates, from 0 below to 1 above.
+// Dimension is an axis of parallel coordinates, from 0 at the bottom to 1 at the
+// top.
 type Dimension struct {
 	Name  string
 	Ticks []Tick
 }
 
-// Polyline is an item of parallel coordinates.
+// Polyline is one item of parallel coordinates.
 type Polyline struct {
 	Mark
-	At    []float64 // on each dimension; NaN: it has no value there
+	At    []float64 // by dimension; NaN for no value
 	Width float64
 }
 
-// Parallel draws items as lines through their values on parallel axes.
+// Parallel returns a chart of items as lines across parallel axes.
 func Parallel(title string, dimensions []Dimension, items []Polyline) *Chart {
 	last := float64(len(dimensions) - 1)
 	c := &Chart{Title: title, X: Axis{Min: -.05, Max: last + .6, Ticks: []Tick{}},
@@ -26,7 +27,7 @@ func Parallel(title string, dimensions []Dimension, items []Polyline) *Chart {
 		c.Layers = append(c.Layers, l)
 	}
 	for k, d := range dimensions {
-		x, above := float64(k), 10+16*float64(k%2) // long names stand over their neighbours
+		x, above := float64(k), 10+16*float64(k%2) // stagger long names
 		c.Layers = append(c.Layers, &Line{Mark: Mark{Color: Soft}, Points: []Point{{x, 0}, {x, 1}}, Width: 1},
 			&Text{Mark: Mark{Color: Ink}, At: Point{x, 1}, Text: d.Name, DX: -2, DY: -above, Bold: true})
 		for _, t := range d.Ticks {
@@ -37,8 +38,8 @@ func Parallel(title string, dimensions []Dimension, items []Polyline) *Chart {
 	return c
 }
 
-// Spread chooses labels by value so that neighbours are apart: the ends, and
-// between them what has room.
+// Spread selects labels with values at least apart from each other: both ends, and
+// those between that fit.
 func Spread(labels []Tick, apart float64) []Tick {
 	if len(labels) < 2 {
 		return labels

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// Picture is charts in rows.
+// Picture is a grid of charts.
 type Picture struct {
-	Label string  // what is shown, for readers who cannot see it
+	Label string  // alternative text
 	Width float64 // default 1040
 	Rows  []Row
 }
 
-// Row is charts of equal width beside each other; nil leaves a gap.
+// Row is a row of charts of equal width; nil leaves a gap.
 type Row struct {
 	Height float64
 	Charts []*Chart
@@ -24,10 +24,10 @@ type Row struct {
 const (
 	gap       = 10 // around a chart
 	titleSize = 14
-	lineSize  = 18 // of a line of text
+	lineSize  = 18 // height of a line of text
 )
 
-// plane is a chart's area in pixels.
+// plane is the plotting area of a chart, in pixels.
 type plane struct{ x, y scale }
 
 func (p *plane) place(v Point) Point { return Point{p.x.at(v.X), p.y.at(v.Y)} }
@@ -42,15 +42,15 @@ func (p *plane) places(points []Point) []Point {
 	return out
 }
 
-// cell is a chart in its place.
+// cell is a chart with its position.
 type cell struct {
 	*Chart
 	plane
-	left, top, right, bottom float64 // the edges of its place
-	names                    []Layer // of the legend
+	left, top, right, bottom float64 // edges of the cell
+	names                    []Layer // layers in the legend
 }
 
-// margins are the widths of what stands around a plane.
+// margins are the widths around a plane.
 type margins struct{ left, right, top, bottom float64 }
 
 func (m *margins) grow(o margins) {
@@ -74,9 +74,9 @@ func (p *Picture) draw(c canvas) {
 	}
 }
 
-// cells lays out the charts. Planes that stand below each other, in rows of as
-// many charts, have the same left and right edges; those of a row the same top
-// and bottom.
+// cells lays out the charts. Planes in the same column of rows with equally many
+// charts share their left and right edges; those of a row share their top and
+// bottom.
 func (p *Picture) cells() []*cell {
 	width, _ := p.size()
 	type column struct{ of, in int }
@@ -129,7 +129,7 @@ func newCell(chart *Chart, left, top, right, bottom float64) *cell {
 	return x
 }
 
-// settle puts the plane within its margins.
+// settle places the plane within its margins.
 func (x *cell) settle(m margins) {
 	x.x.start, x.x.end = x.left+m.left, x.right-m.right
 	x.y.start, x.y.end = x.bottom-m.bottom, x.top+m.top
@@ -151,7 +151,7 @@ func (x *cell) xTicks() []Tick {
 
 func (x *cell) yTicks() []Tick {
 	apart := 1.4 * labelSize
-	if x.Y.Ticks == nil && !x.y.log { // fewer than there is room for are easier to read
+	if x.Y.Ticks == nil && !x.y.log { // fewer ticks than fit are easier to read
 		apart = 34
 	}
 	return x.Y.ticks(&x.y, apart)
@@ -170,7 +170,7 @@ func (x *cell) margins() margins {
 	}
 	if ticks := x.xTicks(); len(ticks) > 0 {
 		m.bottom += lineSize
-		// Half of the last label may stand out.
+		// Half of the last label may extend beyond the plane.
 		m.right = max(m.right, x.x.at(ticks[len(ticks)-1].Value)+label.width(ticks[len(ticks)-1].Label)/2-x.x.end)
 		m.left = max(m.left, x.x.start-x.x.at(ticks[0].Value)+label.width(ticks[0].Label)/2)
 	}
@@ -234,7 +234,8 @@ func (x *cell) head(c canvas) {
 	}
 }
 
-// Write writes the picture as the name of its file says: .png, otherwise SVG.
+// Write writes the picture in the format of the file name's extension: .png,
+// otherwise SVG.
 func (p *Picture) Write(w io.Writer, name string) error {
 	width, height := p.size()
 	if filepath.Ext(name) == ".png" {
@@ -254,8 +255,8 @@ func (p *Picture) Write(w io.Writer, name string) error {
 	return err
 }
 
-// HTML is an SVG element of the given classes, in the colours of CSS and the
-// font of the page.
+// HTML returns an SVG element of the given class, in the colours of [CSS] and the
+// page's font.
 func (p *Picture) HTML(class string) template.HTML {
 	width, height := p.size()
 	s := &svg{themed: true}
@@ -263,5 +264,5 @@ func (p *Picture) HTML(class string) template.HTML {
 		html.EscapeString(class), pixel(width), pixel(height), html.EscapeString(p.Label), labelSize)
 	p.draw(s)
 	s.WriteString("</svg>")
-	return template.HTML(s.String()) // every text in it is escaped
+	return template.HTML(s.String()) // all text in it is escaped
 }

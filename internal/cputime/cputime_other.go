@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// Process is wall time where the system has no getrusage.
+// Process returns wall time, as the system has no getrusage.
 func Process() time.Duration { return time.Since(began) }

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package cputime reads the processor time of this process. Measurements that use
-// it hold on a machine with other load.
+// Package cputime measures the CPU time of this process, which other load on the
+// machine affects less than wall time.
 package cputime
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Process is the user and system time of this process on all processors.
+// Process returns the user and system CPU time of this process, over all processors.
 func Process() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

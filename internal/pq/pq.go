@@ -1,11 +1,11 @@
-// Package pq is a priority queue: a binary heap of values that order themselves.
+// Package pq implements a priority queue as a binary heap.
 package pq
 
-// Orderable values know whether they come before others.
+// Orderable is the constraint of queue elements: Before is a strict weak order.
 type Orderable[T any] interface{ Before(T) bool }
 
-// Queue is a heap whose element 0 is first. The zero value is empty. Equal
-// elements leave it in an order that depends only on the calls made.
+// Queue is a heap with the first element at index 0. The zero value is empty. The
+// order in which equal elements are popped depends only on the calls made.
 type Queue[T Orderable[T]] []T
 
 // Push adds x.
@@ -22,7 +22,7 @@ func (q *Queue[T]) Push(x T) {
 	}
 }
 
-// Pop removes the first element and returns it.
+// Pop removes and returns the first element.
 func (q *Queue[T]) Pop() T {
 	s := *q
 	first, last := s[0], len(s)-1
@@ -32,7 +32,7 @@ func (q *Queue[T]) Pop() T {
 	return first
 }
 
-// Fix restores the order after element 0 was replaced.
+// Fix restores the heap order after element 0 was replaced.
 func (q Queue[T]) Fix() {
 	for i := 0; ; {
 		down := 2*i + 1

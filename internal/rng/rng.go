@@ -1,5 +1,5 @@
-// Package rng gives every purpose its own random stream, so that drawing more
-// for one never changes another.
+// Package rng provides an independent random stream per purpose, so that drawing
+// more numbers for one purpose does not affect others.
 package rng
 
 import (
@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 )
 
-// Stream is the generator for a purpose, identified by a name and numbers (a
-// run's seed, a round, a future).
+// Stream returns the generator of a purpose, identified by a name, a seed and
+// further numbers, such as a round or a sampled future.
 func Stream(purpose string, seed uint64, more ...uint64) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(purpose))

@@ -1,5 +1,5 @@
-// Package stats has the statistics that gonum lacks, or sums in another order than
-// results that are kept to the last bit allow.
+// Package stats implements statistics that gonum lacks, or sums in an order that
+// bit-identical results do not permit.
 package stats
 
 import (
@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Mean returns the mean of values, added in their order; NaN without any.
+// Mean returns the mean of v, summed in order; NaN if v is empty.
 func Mean(v []float64) float64 {
 	sum := 0.0
 	for _, x := range v {
@@ -19,9 +19,9 @@ func Mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// Quantile returns the quantile q of sorted values, interpolated linearly between
-// the neighbours: definition 7 of Hyndman and Fan (The American Statistician 50,
-// 1996), the default of numpy and R, which gonum does not have. NaN without values.
+// Quantile returns the q-quantile of sorted values with linear interpolation:
+// definition 7 of Hyndman and Fan (The American Statistician 50, 1996), the default
+// of numpy and R, which gonum lacks. NaN if sorted is empty.
 func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -34,7 +34,7 @@ func Quantile(sorted []float64, q float64) float64 {
 	return sorted[lo] + (at-float64(lo))*(sorted[lo+1]-sorted[lo])
 }
 
-// Spearman returns the rank correlation of two series, 0 if one is constant.
+// Spearman returns Spearman's rank correlation of two series; 0 if one is constant.
 func Spearman(a, b []float64) float64 {
 	x, y := Ranks(a), Ranks(b)
 	mean := float64(len(x)+1) / 2
@@ -51,7 +51,7 @@ func Spearman(a, b []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// Ranks returns the ranks of values from 1; equal values get their mean rank.
+// Ranks returns the ranks of values, starting at 1; ties share their mean rank.
 func Ranks(v []float64) []float64 {
 	order := make([]int, len(v))
 	for i := range order {
@@ -72,10 +72,10 @@ func Ranks(v []float64) []float64 {
 	return out
 }
 
-// RatioSD returns the standard deviation of a pair's contribution to the logarithm
-// of the ratio of two positive means, linearised (Cochran, Sampling Techniques,
-// 3rd edition, section 6.4). Over the square root of the number of pairs it is the
-// standard error, with one degree of freedom less than pairs.
+// RatioSD returns the standard deviation of a pair's contribution to the log ratio
+// of two positive means, by linearisation (Cochran, Sampling Techniques, 3rd
+// edition, section 6.4). Divided by the square root of the number of pairs n it is
+// the standard error, with n-1 degrees of freedom.
 func RatioSD(a, b []float64) float64 {
 	ma, mb := Mean(a), Mean(b)
 	d := make([]float64, len(a))

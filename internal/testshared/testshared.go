@@ -1,11 +1,10 @@
-// Package testshared finds the reference data that tests compare with: real
-// traces and golden results that are not part of this repository.
+// Package testshared locates the reference data of tests: real traces and golden
+// results that are not part of this repository.
 //
-// They are looked for in the folder that the environment variable
-// AUTOSCHED_SHARED names, by default ../shared beside the repository. A test
-// that needs a missing file is skipped and says so; with
-// AUTOSCHED_REQUIRE_SHARED=1 it fails instead. Long marks the inputs that are too
-// large for every change.
+// The data are in the directory AUTOSCHED_SHARED, by default ../shared beside the
+// repository. A test that needs a missing file is skipped with a message; with
+// AUTOSCHED_REQUIRE_SHARED=1 it fails. Long marks tests whose inputs are too large
+// to run for every change.
 package testshared
 
 import (
@@ -17,9 +16,9 @@ import (
 	"testing"
 )
 
-// Path returns the path of a file or folder of the reference data, given by its
-// elements ("traces", "philly", "jobs.csv.gz"). If it is not there the test is
-// skipped, or fails where AUTOSCHED_REQUIRE_SHARED is 1.
+// Path returns the path of a file or directory of the reference data, given by its
+// elements ("traces", "philly", "jobs.csv.gz"). If it does not exist, Path skips the
+// test, or fails it if AUTOSCHED_REQUIRE_SHARED is 1.
 func Path(t testing.TB, elem ...string) string {
 	t.Helper()
 	dir := os.Getenv("AUTOSCHED_SHARED")
@@ -38,8 +37,8 @@ func Path(t testing.TB, elem ...string) string {
 	return p
 }
 
-// Open opens a file of the reference data, as Path finds it, until the test ends. It is
-// decompressed if its name ends in .gz.
+// Open opens a file of the reference data at [Path], which the test closes when it ends.
+// A file whose name ends in .gz is decompressed.
 func Open(t testing.TB, elem ...string) io.Reader {
 	t.Helper()
 	f, err := os.Open(Path(t, elem...))
@@ -57,8 +56,8 @@ func Open(t testing.TB, elem ...string) io.Reader {
 	return z
 }
 
-// Long skips a test unless AUTOSCHED_LONG is 1. It is for inputs that take minutes
-// and reach no code that smaller ones do not.
+// Long skips a test unless AUTOSCHED_LONG is 1. Use it for inputs that take minutes
+// and cover no more code than smaller ones.
 func Long(t testing.TB) {
 	t.Helper()
 	if os.Getenv("AUTOSCHED_LONG") != "1" {
@@ -66,8 +65,8 @@ func Long(t testing.TB) {
 	}
 }
 
-// Root returns the repository's root: the nearest folder upwards from the
-// test's own that holds go.mod.
+// Root returns the repository's root: the nearest directory with a go.mod, from the
+// test's own upwards.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -86,7 +85,7 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Near fails the test if a figure is not within a tolerance of what is wanted.
+// Near fails the test unless got is within tolerance of want.
 func Near(t testing.TB, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(got >= want-tolerance && got <= want+tolerance) {

@@ -6,45 +6,43 @@ import (
 	"slices"
 )
 
-// maxBins is how many bins a column may have, the one for missing values
-// included: a bin's number is one byte.
+// maxBins is the largest number of bins of a column, including that of missing
+// values: a bin index is one byte.
 const maxBins = 255
 
-// binSample is how many rows the bounds of the bins are taken from; more make
-// quantiles no better (LightGBM's bin_construct_sample_cnt).
+// binSample is the number of rows from which bin bounds are computed; more do not
+// improve the quantiles (LightGBM's bin_construct_sample_cnt).
 const binSample = 200_000
 
-// bins is a matrix in which every column is cut into a few bins. A bin's bound
-// is a threshold that a raw value can be compared with, so that trees grown on
-// bins and trees followed by value agree exactly.
+// bins is a matrix with discretised columns. A bin's bound is a threshold for raw
+// values, so that prediction by bin and by value agree exactly.
 type bins struct {
 	rows int
 	cols []column
-	// cells is how many cells a histogram of all columns needs.
+	// cells is the number of cells of a histogram of all columns.
 	cells int
-	// quads hold four columns each that can be split, the bin numbers of a row
-	// in the bytes of a word: summing four histograms in one pass over the rows
-	// takes little more than half the time of four passes.
+	// quads hold four splittable columns each, with a row's bin indices in the bytes
+	// of a word: one pass that sums four histograms is faster than four passes.
 	quads []quad
 }
 
 type quad struct {
 	words []uint32
 	cols  [4]int
-	n     int // columns in use, the low bytes
+	n     int // columns in use, from the low byte
 }
 
 type column struct {
-	quad, shift int // where its bins are; -1 if the column cannot be split
-	// upper[b] is the largest value of bin b; the last one is unbounded. Missing
-	// values have bin len(upper) if the column has any.
+	quad, shift int // position of its bins; quad is -1 if the column cannot be split
+	// upper[b] is the largest value of bin b; the last bin is unbounded. Missing
+	// values, if any, have bin len(upper).
 	upper   []float64
 	missing bool
-	off     int     // first cell of the column in a histogram
-	lo, hi  float64 // range of the values, NaN if all are missing
+	off     int     // index of the column's first cell in a histogram
+	lo, hi  float64 // range of the values; NaN if all are missing
 }
 
-// size is the number of bins, missing included.
+// size returns the number of bins, including that of missing values.
 func (c *column) size() int {
 	if c.missing {
 		return len(c.upper) + 1
@@ -52,16 +50,16 @@ func (c *column) size() int {
 	return len(c.upper)
 }
 
-// of is the bin of a row in a column that can be split.
+// of returns the bin of a row in a splittable column.
 func (b *bins) of(c *column, row int) uint8 {
 	return uint8(b.quads[c.quad].words[row] >> c.shift)
 }
 
-// columnsPerTask is how many columns are cut at a time: a cache line's worth of
-// a row.
+// columnsPerTask is the number of columns per task: a cache line of a row.
 const columnsPerTask = 8
 
-// binned cuts the columns of x at quantiles of the rows listed.
+// binned discretises the columns of x at quantiles of the given rows, into at most
+// most bins.
 func binned(x Matrix, rows []uint32, most, workers int) *bins {
 	b := &bins{rows: x.Rows, cols: make([]column, x.Cols)}
 	of := make([]uint8, x.Rows*x.Cols) // by column
@@ -78,10 +76,10 @@ func binned(x Matrix, rows []uint32, most, workers int) *bins {
 	return b
 }
 
-// cutter is the scratch memory of binned.
+// cutter is the workspace of binned.
 type cutter struct{ values, sorted []float64 }
 
-// cut bins a few columns of x, the first one at from.
+// cut discretises columns of x, starting at column from.
 func (s *cutter) cut(cols []column, of []uint8, x Matrix, from int, rows []uint32, most int) {
 	n := len(cols)
 	s.values = slices.Grow(s.values[:0], n*x.Rows)[:n*x.Rows]
@@ -110,7 +108,7 @@ func (s *cutter) cut(cols []column, of []uint8, x Matrix, from int, rows []uint3
 	}
 }
 
-// describe finds the range of the values and whether any is missing.
+// describe sets the range of the values and whether any is missing.
 func (c *column) describe(values []float64) {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -130,9 +128,9 @@ func (c *column) describe(values []float64) {
 	c.lo, c.hi = lo, hi
 }
 
-// assign writes the values' bins: the first whose bound a value does not exceed.
+// assign writes the bins of values: the first bin whose bound is at least the value.
 func (c *column) assign(of []uint8, values []float64) {
-	// The search has a fixed number of steps without branches on the values.
+	// Binary search with a fixed number of steps and without branches on the values.
 	var upper [256]float64
 	for i := copy(upper[:], c.upper); i < len(upper); i++ {
 		upper[i] = math.MaxFloat64
@@ -154,8 +152,8 @@ func (c *column) assign(of []uint8, values []float64) {
 	}
 }
 
-// pack puts the columns that can be split into quads and places all of them in
-// a histogram.
+// pack packs the splittable columns into quads and assigns their cells of a
+// histogram.
 func (b *bins) pack(of []uint8, workers int) {
 	for j := range b.cols {
 		c := &b.cols[j]
@@ -184,9 +182,9 @@ func (b *bins) pack(of []uint8, workers int) {
 	})
 }
 
-// bounds cuts sorted-to-be values into at most `most` bins of about equally many
-// rows; a value is never divided, and one with a bin's worth of rows has its
-// own. The last bound is the largest float, which every value is below.
+// bounds returns the upper bounds of at most most bins of values, with about equally
+// many rows each. Equal values share a bin, and a value with a bin's share of rows
+// has a bin of its own. The last bound is the largest float. bounds sorts values.
 func bounds(values []float64, most int) []float64 {
 	if len(values) == 0 {
 		return []float64{math.MaxFloat64}
@@ -214,7 +212,7 @@ func bounds(values []float64, most int) []float64 {
 		for next < len(values) && values[next] == values[run] {
 			next++
 		}
-		// The rows still to place over the bins still to give, this one included.
+		// Rows left per bin left, including the current bin.
 		free := most - len(upper)
 		share := float64(rest) / float64(free)
 		full := float64(inBin) >= share || float64(inBin)+float64(next-run)/2 > share
@@ -228,7 +226,7 @@ func bounds(values []float64, most int) []float64 {
 	return append(upper, math.MaxFloat64)
 }
 
-// between is a threshold that a is not above and b is, near their middle.
+// between returns a threshold t near the middle with a <= t < b.
 func between(a, b float64) float64 {
 	if m := a/2 + b/2; m >= a && m < b {
 		return m

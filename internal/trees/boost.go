@@ -9,27 +9,27 @@ import (
 	"github.com/autosched/autosched/internal/rng"
 )
 
-// BoostOptions say how to boost. The zero value of a field means its default.
+// BoostOptions configures [Boost]. A zero field means its default.
 type BoostOptions struct {
 	Objective Objective // default L2
-	Classes   int       // for Softmax, at least 2
+	Classes   int       // number of classes for Softmax, at least 2
 	Rounds    int       // trees per output; default 100
-	Leaves    int       // most leaves of a tree; default 31
-	MinLeaf   int       // fewest rows of a leaf, whatever their weight; default 20
-	Bins      int       // most bins of a column, at most 255, the default
+	Leaves    int       // largest number of leaves of a tree; default 31
+	MinLeaf   int       // smallest number of rows of a leaf, regardless of weights; default 20
+	Bins      int       // largest number of bins of a column; default and maximum 255
 
 	LearningRate float64 // default 0.1
-	L2           float64 // added to a leaf's hessian; default 0
-	RowSample    float64 // share of the rows drawn for each round; default 1
-	ColumnSample float64 // share of the columns drawn for each tree; default 1
+	L2           float64 // L2 regularisation, added to a leaf's hessian; default 0
+	RowSample    float64 // share of rows sampled for each round; default 1
+	ColumnSample float64 // share of columns sampled for each tree; default 1
 
 	Seed    uint64
-	Workers int // default: all processors; the result does not depend on it
-	// Progress, if set, is called after each round, counted from 1.
+	Workers int // default GOMAXPROCS; the result does not depend on it
+	// Progress, if set, is called after each round with its number, from 1.
 	Progress func(round int)
 }
 
-// The defaults are LightGBM's.
+// withDefaults sets LightGBM's defaults.
 func (o BoostOptions) withDefaults() BoostOptions {
 	def := func(v *int, to int) {
 		if *v == 0 {
@@ -59,7 +59,7 @@ func (o BoostOptions) outputs() int {
 	return 1
 }
 
-// maxLeaves and maxClasses bound the memory that options can ask for.
+// maxLeaves and maxClasses bound the memory that options can request.
 const (
 	maxLeaves  = 4096
 	maxClasses = 1000
@@ -95,12 +95,11 @@ func (o BoostOptions) check() error {
 	return nil
 }
 
-// Boost trains gradient-boosted trees. weights may be nil: all are
-// one then. When ctx ends, so does training, with ctx's error.
+// Boost trains gradient-boosted trees. weights may be nil, for equal weights. If ctx
+// ends, Boost returns its error.
 //
-// The order of the rows matters only through RowSample, which draws by index; a
-// row of weight 2 counts as two equal rows, except for MinLeaf and the bins'
-// bounds.
+// The order of the rows matters only for RowSample, which samples by index. A row of
+// weight 2 counts as two equal rows, except for MinLeaf and the bounds of bins.
 func Boost(ctx context.Context, x Matrix, y, weights []float64, o BoostOptions) (*Model, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {
@@ -110,9 +109,9 @@ func Boost(ctx context.Context, x Matrix, y, weights []float64, o BoostOptions) 
 	return m.train(ctx, x, y, weights, o.Rounds)
 }
 
-// Continue returns a model with more rounds, trained on the rows given with the
-// options of m. The rows may be new ones only, old and new ones, or a window:
-// boosting starts from what m predicts for them. m is left as it is.
+// Continue returns a model with additional rounds, trained on the given rows with
+// the options of m. The rows may be new, old or both: boosting starts from m's
+// predictions for them. m is not modified.
 func (m *Model) Continue(ctx context.Context, x Matrix, y, weights []float64, rounds int) (*Model, error) {
 	if rounds < 1 || m.Rounds()+rounds > maxRounds {
 		return nil, fmt.Errorf("trees: %d more rounds: want 1 to %d", rounds, maxRounds-m.Rounds())
@@ -123,7 +122,7 @@ func (m *Model) Continue(ctx context.Context, x Matrix, y, weights []float64, ro
 	return m.train(ctx, x, y, weights, rounds)
 }
 
-// train adds rounds to a copy of m.
+// train returns a copy of m with additional rounds.
 func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, rounds int) (*Model, error) {
 	o := m.options
 	if err := check(x, y, weights); err != nil {
@@ -143,17 +142,17 @@ func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, round
 	return &out, nil
 }
 
-// booster is one training run.
+// booster is the state of a training run.
 type booster struct {
 	m *Model
 	t *target
 	x Matrix
 
 	b       *bins
-	growers []*grower // one per class trained at a time
-	initial []float64 // the constant added to the first round's leaves, or nil
+	growers []*grower // one per concurrently trained class
+	initial []float64 // constants added to the first round's leaves, or nil
 	scores  []float64
-	state   []float64 // scores, or probabilities
+	state   []float64 // scores, or probabilities for Softmax
 	top     []float64 // largest gradient of the first round, by output
 }
 
@@ -174,7 +173,7 @@ func (b *booster) start() {
 	} else {
 		m.predictRawAll(b.x, b.scores, o.Workers)
 	}
-	// Classes are trained side by side, and so are columns where workers remain.
+	// Train classes concurrently, and columns with the remaining workers.
 	classes := min(k, o.Workers)
 	for range classes {
 		b.growers = append(b.growers, newGrower(b.b, o, max(1, o.Workers/classes)))
@@ -231,7 +230,7 @@ func (t *tree) raise(by float64) {
 	}
 }
 
-// round grows one tree per output and says whether any has a split.
+// round grows one tree per output and reports whether any has a split.
 func (b *booster) round(ctx context.Context, r int) bool {
 	o, k := &b.m.options, b.m.outputs
 	if o.Objective == Softmax {
@@ -254,8 +253,8 @@ func (b *booster) round(ctx context.Context, r int) bool {
 		g.rows = append(g.rows[:0], rows...)
 		g.cols = b.drawColumns(g.cols[:0], r, class)
 		g.grow(b.t.total/float64(len(b.t.rows)), &b.top[class])
-		if b.t.renews() {
-			b.renew(g)
+		if b.t.usesMedian() {
+			b.refitLeaves(g)
 		}
 		b.advance(g, class)
 		grown[class] = g.tree
@@ -271,7 +270,7 @@ func (b *booster) round(ctx context.Context, r int) bool {
 	return grew
 }
 
-// drawRows draws a share of the rows for a round, without replacement.
+// drawRows samples the rows of a round without replacement.
 func (b *booster) drawRows(round int) []uint32 {
 	all := b.t.rows
 	n := share(b.m.options.RowSample, len(all))
@@ -281,7 +280,7 @@ func (b *booster) drawRows(round int) []uint32 {
 	src := rng.Stream("trees rows", b.m.options.Seed, uint64(round))
 	out := make([]uint32, 0, n)
 	for i, r := range all {
-		// Selection sampling keeps the rows in order (Knuth, 3.4.2 S).
+		// Selection sampling preserves the order (Knuth, 3.4.2 S).
 		if src.IntN(len(all)-i) < n-len(out) {
 			out = append(out, r)
 		}
@@ -303,7 +302,7 @@ func (b *booster) drawColumns(dst []int, round, class int) []int {
 	return choose(src, dst, n)
 }
 
-// choose keeps n of the values, in their order.
+// choose samples n of the values and preserves their order.
 func choose(src *rand.Rand, values []int, n int) []int {
 	kept := values[:0]
 	for i, v := range values {
@@ -314,7 +313,7 @@ func choose(src *rand.Rand, values []int, n int) []int {
 	return kept
 }
 
-// share is the number of n that a share stands for, at least one.
+// share returns s*n, rounded, but at least 1 unless n is 0.
 func share(s float64, n int) int {
 	if n == 0 {
 		return 0
@@ -322,8 +321,8 @@ func share(s float64, n int) int {
 	return max(1, int(math.Round(s*float64(n))))
 }
 
-// renew sets the leaves to medians of their rows' residuals.
-func (b *booster) renew(g *grower) {
+// refitLeaves sets the leaves to the medians of their rows' residuals.
+func (b *booster) refitLeaves(g *grower) {
 	scratch := make([][]residual, g.workers)
 	parallel(g.workers, len(g.leaves), func(w, i int) {
 		l := &g.leaves[i]
@@ -337,7 +336,7 @@ func (b *booster) renew(g *grower) {
 // advance adds the new tree to the training rows' scores.
 func (b *booster) advance(g *grower, class int) {
 	k := b.m.outputs
-	if len(g.rows) == len(b.t.rows) { // rows without weight need no score
+	if len(g.rows) == len(b.t.rows) { // rows of weight 0 need no score
 		for i := range g.leaves {
 			v := g.tree.leaves[i]
 			for _, r := range g.rows[g.leaves[i].from:g.leaves[i].to] {

@@ -7,18 +7,18 @@ import (
 	"github.com/autosched/autosched/internal/rng"
 )
 
-// ForestOptions say how to grow a forest. The zero value of a field means its
-// default. RandomCuts without Bootstrap is extremely randomised trees (Geurts,
-// Ernst and Wehenkel 2006); Bootstrap without RandomCuts is a random forest
+// ForestOptions configures [Forest] and [ClassForest]. A zero field means its
+// default. RandomCuts without Bootstrap gives extremely randomised trees (Geurts,
+// Ernst and Wehenkel 2006); Bootstrap without RandomCuts gives a random forest
 // (Breiman 2001).
 type ForestOptions struct {
 	Trees       int  // default 100
-	MinLeaf     int  // fewest rows of a leaf, whatever their weight; default 1
-	MaxFeatures int  // columns tried at a split; default all, for classes the square root
-	Bootstrap   bool // each tree sees a sample of the rows, drawn with replacement
-	RandomCuts  bool // try one random threshold per column instead of the best one
+	MinLeaf     int  // smallest number of rows of a leaf, regardless of weights; default 1
+	MaxFeatures int  // columns tried per split; default all for regression, the square root for classes
+	Bootstrap   bool // train each tree on a bootstrap sample of the rows
+	RandomCuts  bool // try one random threshold per column instead of all
 	Seed        uint64
-	Workers     int // default: all processors; the result does not depend on it
+	Workers     int // default GOMAXPROCS; the result does not depend on it
 }
 
 const maxTrees = 100_000
@@ -53,23 +53,23 @@ func (o ForestOptions) check() error {
 	return nil
 }
 
-// forest is what both kinds share.
+// forest holds the trees of both kinds of forest.
 type forest struct {
 	features int
 	outputs  int // numbers per leaf
 	roots    []int32
-	nodes    []node // children are indices into nodes; below zero: leaves
+	nodes    []node // children are indices into nodes; negative ones are leaves
 	leaves   []float64
 	gain     []float64
 }
 
-// leaf is the numbers of the leaf that a row falls in.
+// leaf returns the values of a row's leaf.
 func (f *forest) leaf(root int32, row []float64) []float64 {
 	i := int(f.at(root, row)) * f.outputs
 	return f.leaves[i : i+f.outputs]
 }
 
-// at is the number of that leaf.
+// at returns the index of a row's leaf.
 func (f *forest) at(root int32, row []float64) int32 {
 	at := root
 	for at >= 0 {
@@ -84,11 +84,11 @@ func (f *forest) at(root int32, row []float64) int32 {
 	return ^at
 }
 
-// Features is how many columns a row must have.
+// Features returns the number of columns of a row.
 func (f *forest) Features() int { return f.features }
 
-// Importance is the share of the impurity that splits by each feature removed;
-// the shares add up to one, or are all zero when nothing was split.
+// Importance returns each feature's share of the impurity decrease by splits. The
+// shares add up to 1, or are all 0 without splits.
 func (f *forest) Importance() []float64 {
 	out := make([]float64, len(f.gain))
 	sum := 0.0
@@ -103,12 +103,11 @@ func (f *forest) Importance() []float64 {
 	return out
 }
 
-// ForestModel predicts a mean and how sure it is. It is safe for use by many
-// goroutines.
+// ForestModel predicts a mean and its variance. It is safe for concurrent use.
 type ForestModel struct{ forest }
 
-// Forest trains a regression forest. weights may be nil. A row of weight 2
-// counts as two equal rows, except for MinLeaf and for what Bootstrap draws.
+// Forest trains a regression forest. weights may be nil. A row of weight 2 counts as
+// two equal rows, except for MinLeaf and the bootstrap.
 func Forest(x Matrix, y, weights []float64, o ForestOptions) (*ForestModel, error) {
 	o = o.withDefaults(x.Cols, false)
 	if err := o.check(); err != nil {
@@ -124,14 +123,14 @@ func Forest(x Matrix, y, weights []float64, o ForestOptions) (*ForestModel, erro
 	return &ForestModel{*f}, nil
 }
 
-// Predict is the expected target of a row, and its variance by the law of total
-// variance: that of the trees' means plus the mean of the variance within their
-// leaves (Hutter et al. 2014, section 4.3.2).
+// Predict returns the mean and variance of a row's target. By the law of total
+// variance, the variance is that of the trees' means plus the mean variance within
+// their leaves (Hutter et al. 2014, section 4.3.2).
 func (f *ForestModel) Predict(row []float64) (mean, variance float64) {
 	if len(row) != f.features {
 		panic(fmt.Sprintf("trees: a row of %d features for a forest of %d", len(row), f.features))
 	}
-	// Welford's recurrence: no cancellation for targets far from zero.
+	// Welford's recurrence avoids cancellation for targets far from zero.
 	between, within := 0.0, 0.0
 	for i, root := range f.roots {
 		l := f.leaf(root, row)
@@ -144,11 +143,11 @@ func (f *ForestModel) Predict(row []float64) (mean, variance float64) {
 	return mean, (between + within) / n
 }
 
-// ClassForestModel predicts the probabilities of classes. It is safe for use by
-// many goroutines.
+// ClassForestModel predicts class probabilities. It is safe for concurrent use.
 type ClassForestModel struct{ forest }
 
-// ClassForest trains a forest for targets 0 to classes-1, on Gini impurity.
+// ClassForest trains a classification forest with Gini impurity; targets are 0 to
+// classes-1.
 func ClassForest(x Matrix, y, weights []float64, classes int, o ForestOptions) (*ClassForestModel, error) {
 	o = o.withDefaults(x.Cols, true)
 	if err := o.check(); err != nil {
@@ -170,8 +169,8 @@ func ClassForest(x Matrix, y, weights []float64, classes int, o ForestOptions) (
 	return &ClassForestModel{*f}, nil
 }
 
-// Predict writes the classes' probabilities: the mean of their shares in the
-// row's leaves.
+// Predict writes the class probabilities to out: the mean class shares of the row's
+// leaves.
 func (f *ClassForestModel) Predict(row, out []float64) {
 	if len(row) != f.features {
 		panic(fmt.Sprintf("trees: a row of %d features for a forest of %d", len(row), f.features))
@@ -188,15 +187,15 @@ func (f *ClassForestModel) Predict(row, out []float64) {
 	}
 }
 
-// PredictAll predicts every row of x; out has Rows*classes numbers.
+// PredictAll predicts every row of x; len(out) must be Rows*classes.
 func (f *ClassForestModel) PredictAll(x Matrix, out []float64) {
 	for i := range x.Rows {
 		f.Predict(x.Row(i), out[i*f.outputs:(i+1)*f.outputs])
 	}
 }
 
-// growForest grows the trees side by side and joins them in their order.
-// classes is 0 for regression.
+// growForest grows trees concurrently and joins them in order. classes is 0 for
+// regression.
 func growForest(x Matrix, y, weights []float64, classes int, o ForestOptions) (*forest, error) {
 	s := newForestSample(x, y, weights, classes, o)
 	trees := make([]forestTree, o.Trees)

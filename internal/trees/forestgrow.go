@@ -6,37 +6,37 @@ import (
 	"math/rand/v2"
 )
 
-// forestSample is the training set of a forest. As in boosting, sums are in
-// fixed point: exact, whatever their order.
+// forestSample is the training set of a forest. As in boosting, sums are in fixed
+// point: exact in any order.
 type forestSample struct {
 	rows, cols int
-	classes    int // 0: regression
+	classes    int // 0 for regression
 	outputs    int // numbers per leaf: mean and variance, or a share per class
 	y, w       []float64
 	class      []int32
 	positive   []uint32
-	cells      []cell // by row: weighted distance from center; weight and count
+	cells      []cell // by row: weighted difference from center; weight and count
 	center     float64
 	fixed      fixed
 
-	keys    [][]int64 // by column, if cuts are random: see key
-	missing []bool    // by column
-	bins    *bins     // if they are not
+	keys    [][]int64 // by column, for random cuts: see key
+	missing []bool    // by column, for random cuts
+	bins    *bins     // for best cuts
 }
 
-// key orders floats as integers, which are compared without branches. Missing
-// values come last.
+// key maps floats to integers in the same order, which are compared without
+// branches. Missing values come last.
 func key(v float64) int64 {
 	if v != v {
 		return missingKey
 	}
-	b := int64(math.Float64bits(v + 0)) // -0 is 0
+	b := int64(math.Float64bits(v + 0)) // -0 becomes 0
 	return b ^ int64(uint64(b>>63)>>1)
 }
 
 const missingKey = math.MaxInt64
 
-// value is the float of a key.
+// value returns the float of a key.
 func value(k int64) float64 { return math.Float64frombits(uint64(k ^ int64(uint64(k>>63)>>1))) }
 
 func newForestSample(x Matrix, y, weights []float64, classes int, o ForestOptions) *forestSample {
@@ -80,7 +80,7 @@ func (s *forestSample) weight(r uint32) float64 {
 	return s.w[r]
 }
 
-// measure makes the rows' cells.
+// measure computes the rows' cells.
 func (s *forestSample) measure() {
 	distance := func(r uint32) float64 {
 		if s.classes > 0 {
@@ -110,7 +110,7 @@ type forestTree struct {
 	leaves []float64
 }
 
-// forestSums are sums over rows; by class too, weights and counts alone.
+// forestSums holds sums over rows; by holds weights and counts by class.
 type forestSums struct {
 	cell
 	by []int64
@@ -137,13 +137,13 @@ func (a *forestSums) add(b *forestSums) {
 // forestCut is a candidate split.
 type forestCut struct {
 	gain      float64
-	col       int // -1: none
+	col       int // -1 for none
 	threshold float64
 	bin       uint8
 	missLeft  bool
 }
 
-// forestGrower grows trees depth first, one after the other.
+// forestGrower grows trees depth first, one after another.
 type forestGrower struct {
 	s     *forestSample
 	o     ForestOptions
@@ -152,22 +152,22 @@ type forestGrower struct {
 	spare []uint32
 	order []int // columns, shuffled as they are drawn
 
-	// All trees' nodes and leaves behind each other, so that a tree costs no
-	// allocation; children count from the tree's first.
+	// Nodes and leaves of all trees, so that a tree needs no allocation; children are
+	// relative to the tree's first node or leaf.
 	nodes     []forestNode
 	leaves    []float64
 	firstNode int
 	firstLeaf int
 
-	near   []cell  // the node's cells, in the order of its rows
-	keys   []int64 // the same of one column's keys
-	lo, hi float64 // range of the node's targets
+	near   []cell  // cells of the current node's rows
+	keys   []int64 // keys of the current node's rows in one column
+	lo, hi float64 // range of the current node's targets
 
 	whole, left, miss, run forestSums
 
-	// A column's histogram, all zero between uses, and which bins are not.
+	// A column's histogram, all zero between uses, and the set of its non-empty bins.
 	hist   [256]cell
-	byBin  []int64 // by bin and class
+	byBin  []int64 // [bin*classes+class]
 	filled [4]uint64
 }
 
@@ -202,11 +202,10 @@ func (g *forestGrower) grow() forestTree {
 		g.leaves[g.firstLeaf:len(g.leaves):len(g.leaves)]}
 }
 
-// maxForestDepth bounds the recursion where cuts keep splitting off single
-// rows.
+// maxForestDepth bounds the recursion when cuts repeatedly split off single rows.
 const maxForestDepth = 500
 
-// node grows the subtree of some rows and returns its index.
+// node grows the subtree of rows and returns its index.
 func (g *forestGrower) node(rows []uint32, depth int) int32 {
 	varied := g.measure(rows)
 	if len(rows) < 2*g.o.MinLeaf || !varied || depth >= maxForestDepth {
@@ -225,7 +224,7 @@ func (g *forestGrower) node(rows []uint32, depth int) int32 {
 	return int32(at - g.firstNode)
 }
 
-// measure sums the rows and says whether their targets differ.
+// measure sums the rows and reports whether their targets differ.
 func (g *forestGrower) measure(rows []uint32) bool {
 	a := &g.whole
 	a.clear()
@@ -259,11 +258,11 @@ func (g *forestGrower) measure(rows []uint32) bool {
 	return lo < hi
 }
 
-// leaf appends the leaf of the rows last measured.
+// leaf appends the leaf of the rows measured last.
 func (g *forestGrower) leaf(rows []uint32) int32 {
 	at := ^int32((len(g.leaves) - g.firstLeaf) / g.s.outputs)
 	f := &g.s.fixed
-	// At least one unit: a bootstrap may draw only rows whose weight is below it.
+	// At least one unit: all rows of a bootstrap sample may have weights below it.
 	total := max(1, float64(g.whole.hc>>f.countBits))
 	if g.s.classes > 0 {
 		for _, hc := range g.whole.by {
@@ -272,7 +271,7 @@ func (g *forestGrower) leaf(rows []uint32) int32 {
 		return at
 	}
 	mean := g.s.center + float64(g.whole.g)*f.perG/(total*f.perH)
-	mean = max(g.lo, min(g.hi, mean)) // of equal targets, exactly they
+	mean = max(g.lo, min(g.hi, mean)) // rounding must not leave the range of the targets
 	variance, weight := 0.0, 0.0
 	if g.lo < g.hi {
 		for _, r := range rows {
@@ -286,8 +285,8 @@ func (g *forestGrower) leaf(rows []uint32) int32 {
 	return at
 }
 
-// best draws columns until MaxFeatures of them could be split, and returns the
-// best of their cuts.
+// best draws columns until MaxFeatures of them are splittable, and returns the best
+// cut.
 func (g *forestGrower) best(rows []uint32) forestCut {
 	best := forestCut{col: -1}
 	tried := 0
@@ -304,7 +303,7 @@ func (g *forestGrower) best(rows []uint32) forestCut {
 			cut, ok = g.sharpest(rows, g.order[i])
 		}
 		if !ok {
-			continue // constant here
+			continue // constant in these rows
 		}
 		tried++
 		if cut.col >= 0 && (best.col < 0 || cut.gain > best.gain*(1+tie)) {
@@ -314,8 +313,8 @@ func (g *forestGrower) best(rows []uint32) forestCut {
 	return best
 }
 
-// random cuts a column between its least and largest value among the rows. It
-// is false if all are equal.
+// random cuts a column at a random value of the rows' range. It returns false if all
+// values are equal.
 func (g *forestGrower) random(rows []uint32, col int) (forestCut, bool) {
 	lo, hi, missing := g.span(rows, col)
 	var cut int64
@@ -325,7 +324,7 @@ func (g *forestGrower) random(rows []uint32, col int) (forestCut, bool) {
 		a, b, u := value(lo), value(hi), g.src.Float64()
 		cut = max(lo, min(hi-1, key(a*(1-u)+b*u)))
 	case lo == hi && missing > 0:
-		cut = missingKey - 1 // values against missing ones
+		cut = missingKey - 1 // separates values from missing values
 	default:
 		return forestCut{}, false
 	}
@@ -333,7 +332,7 @@ func (g *forestGrower) random(rows []uint32, col int) (forestCut, bool) {
 	g.miss.clear()
 	keys, near := g.keys[:len(rows)], g.near[:len(rows)]
 	if g.s.classes == 0 {
-		// Which rows go left is a toss-up: no branches.
+		// Branch-free: the side of a row is unpredictable.
 		var sg, shc int64
 		for i, k := range keys {
 			left := -int64(bit(k <= cut))
@@ -366,8 +365,8 @@ func (g *forestGrower) random(rows []uint32, col int) (forestCut, bool) {
 	return g.sides(forestCut{col: col, threshold: threshold}), true
 }
 
-// span gathers a column's keys and finds the least and largest, and how many
-// are missing.
+// span collects a column's keys and returns the smallest, the largest and the number
+// of missing values.
 func (g *forestGrower) span(rows []uint32, col int) (lo, hi int64, missing int) {
 	from, keys := g.s.keys[col], g.keys[:len(rows)]
 	lo, hi = math.MaxInt64, math.MinInt64
@@ -391,15 +390,15 @@ func (g *forestGrower) span(rows []uint32, col int) (lo, hi int64, missing int) 
 	return lo, hi, missing
 }
 
-// sides scores the cut with the sums in g.left and g.miss, missing values on the
-// better side; col is -1 if either side would be too small.
+// sides scores the cut with the sums in g.left and g.miss, with missing values on
+// the better side. col is -1 if either side would be too small.
 func (g *forestGrower) sides(cut forestCut) forestCut {
 	out := forestCut{col: -1}
 	missing := g.miss.hc != 0
 	if gain, ok := g.gain(); ok {
 		out = cut
 		out.gain = gain
-		// Nothing to learn from: a missing value goes with the weightier side.
+		// Without missing values in training, they go to the heavier side.
 		f := &g.s.fixed
 		out.missLeft = !missing && f.hess(g.left.hc) >= (0.5-tie)*f.hess(g.whole.hc)
 	}
@@ -414,9 +413,10 @@ func (g *forestGrower) sides(cut forestCut) forestCut {
 	return out
 }
 
-// gain is the impurity removed by putting g.left apart: of squared error, or
-// Gini's, times the weight. For two means it is p q (m - n)^2 / (p + q), which
-// cancels nothing however far the targets are from zero.
+// gain returns the weighted decrease of impurity (squared error or Gini) by
+// splitting off g.left. For regression it is p q (m - n)^2 / (p + q) with means m,
+// n, which does not cancel for targets far from zero. It returns false if a side is
+// too small.
 func (g *forestGrower) gain() (float64, bool) {
 	f := &g.s.fixed
 	left, whole := g.left.hc, g.whole.hc
@@ -430,20 +430,20 @@ func (g *forestGrower) gain() (float64, bool) {
 		return 0, false
 	}
 	if g.s.classes == 0 {
-		d := apart(float64(g.left.g), p, float64(g.whole.g-g.left.g), q, n)
+		d := meanDifference(float64(g.left.g), p, float64(g.whole.g-g.left.g), q, n)
 		return d * d * (p * q / (p + q)), true
 	}
 	sum := 0.0
 	for k, hc := range g.left.by {
-		d := apart(float64(hc>>shift), p, float64((g.whole.by[k]-hc)>>shift), q, n)
+		d := meanDifference(float64(hc>>shift), p, float64((g.whole.by[k]-hc)>>shift), q, n)
 		sum += d * d
 	}
 	return sum * (p * q / (p + q)), true
 }
 
-// apart is the difference of the means a/p and b/q of n rows in fixed point; zero
-// if it could be rounding, so that cuts that gain nothing are equal.
-func apart(a, p, b, q float64, n int64) float64 {
+// meanDifference returns the difference of the means a/p and b/q of n rows in fixed
+// point, or zero if it could be rounding error, so that useless cuts tie.
+func meanDifference(a, p, b, q float64, n int64) float64 {
 	a, b = a/p, b/q
 	if d := a - b; math.Abs(d) > 1e-12*(math.Abs(a)+math.Abs(b))+float64(n)*(1/p+1/q) {
 		return d
@@ -451,8 +451,8 @@ func apart(a, p, b, q float64, n int64) float64 {
 	return 0
 }
 
-// sharpest finds the best cut of a column between its bins. It is false if all
-// rows are in one.
+// sharpest returns the best cut of a column between bins. It returns false if all
+// rows are in one bin.
 func (g *forestGrower) sharpest(rows []uint32, col int) (forestCut, bool) {
 	c := &g.s.bins.cols[col]
 	if c.quad < 0 {
@@ -469,7 +469,7 @@ func (g *forestGrower) sharpest(rows []uint32, col int) (forestCut, bool) {
 		for set := g.filled[word]; set != 0; set &= set - 1 {
 			b := word<<6 + bits.TrailingZeros64(set)
 			if g.take(&g.run, b); g.run.hc == g.whole.hc {
-				break // the last bin, and nothing on the other side
+				break // all rows are on the left
 			}
 			some = true
 			g.left.set(&g.run)
@@ -483,7 +483,7 @@ func (g *forestGrower) sharpest(rows []uint32, col int) (forestCut, bool) {
 	return best, some
 }
 
-// histogram sums the rows by bin.
+// histogram sums the rows' cells by bin.
 func (g *forestGrower) histogram(rows []uint32, c *column) {
 	words, shift := g.s.bins.quads[c.quad].words, c.shift&31
 	near := g.near[:len(rows)]
@@ -502,7 +502,7 @@ func (g *forestGrower) histogram(rows []uint32, c *column) {
 	}
 }
 
-// take moves a bin from the histogram to sums.
+// take moves a bin's sums from the histogram to to.
 func (g *forestGrower) take(to *forestSums, b int) {
 	g.filled[b>>6] &^= 1 << (b & 63)
 	to.g += g.hist[b].g
@@ -516,8 +516,7 @@ func (g *forestGrower) take(to *forestSums, b int) {
 	}
 }
 
-// partition moves the rows that go left before the others and returns how many
-// there are.
+// partition moves the rows that go left before the others and returns their number.
 func (g *forestGrower) partition(rows []uint32, cut forestCut) int {
 	left, right := 0, 0
 	spare := g.spare[:len(rows)]

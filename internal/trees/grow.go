@@ -5,13 +5,13 @@ import (
 	"math/bits"
 )
 
-// cell is one bin of a histogram, or one row's part in it: the sum of gradients
-// and, packed in one word, the sum of hessians above the count of rows. Both
-// are fixed-point integers, so sums are exact, do not depend on their order,
-// and a sibling's histogram is the parent's less the child's to the last bit.
+// cell is a histogram bin, or one row's contribution to it: the sum of gradients
+// and, packed in one word, the sum of hessians above the row count. Both are
+// fixed-point integers, so that sums are exact in any order, and a sibling's
+// histogram equals the parent's minus the child's to the last bit.
 type cell struct{ g, hc int64 }
 
-// fixed converts derivatives to cells and back.
+// fixed converts derivatives to fixed point and back.
 type fixed struct {
 	g, h         float64 // scales, powers of two
 	perG, perH   float64 // their inverses
@@ -20,8 +20,8 @@ type fixed struct {
 	minH, lambda float64
 }
 
-// newFixed chooses the scales at which sums over n rows, of magnitudes up to
-// maxG and maxH, leave no word.
+// newFixed chooses scales at which sums over n rows with magnitudes up to maxG and
+// maxH do not overflow.
 func newFixed(n int, maxG, maxH float64) fixed {
 	b := bits.Len(uint(n))
 	f := fixed{countBits: b, countMask: 1<<b - 1}
@@ -31,8 +31,8 @@ func newFixed(n int, maxG, maxH float64) fixed {
 	return f
 }
 
-// scale is the largest power of two that takes v to at most 2^to, within what
-// can be inverted.
+// scale returns the largest power of two that scales v to at most 2^to, within the
+// range of invertible floats.
 func scale(v float64, to int) float64 {
 	if v <= 0 {
 		return 1
@@ -41,7 +41,7 @@ func scale(v float64, to int) float64 {
 	return math.Ldexp(1, max(-1000, min(1000, to-e)))
 }
 
-// limitG makes the gradients' scale at most s.
+// limitG bounds the gradients' scale by s.
 func (f *fixed) limitG(s float64) {
 	f.g = min(f.g, s)
 	f.perG = 1 / f.g
@@ -54,28 +54,28 @@ func (f *fixed) cell(g, h float64) cell {
 func (f *fixed) count(hc int64) int64  { return hc & f.countMask }
 func (f *fixed) hess(hc int64) float64 { return float64(hc>>f.countBits) * f.perH }
 
-// split is a way to divide a leaf: bins up to bin go left, missing values
-// where missLeft says.
+// split is a split of a leaf: bins up to bin go left, and missing values if missLeft
+// is set.
 type split struct {
 	gain     float64
-	col      int // -1: none
+	col      int // -1 for none
 	bin      uint8
 	missLeft bool
 	left     cell
 }
 
-// leaf is a leaf of the growing tree: rows[from:to] of the grower.
+// leaf is a leaf of the growing tree, with rows[from:to] of the grower.
 type leaf struct {
 	from, to int
 	sum      cell
-	slot     int // of its histogram, -1 if none was made
+	slot     int // of its histogram, -1 without one
 	best     split
-	node     int32 // its parent's index and side
+	node     int32 // parent node, -1 for the root; right is the side
 	right    bool
 }
 
-// grower grows trees leaf by leaf, the best split first (Shi 2007; LightGBM),
-// on histograms, of which only the smaller child's is summed from rows.
+// grower grows trees leaf-wise, best split first (Shi 2007; LightGBM), on
+// histograms. Only the smaller child's histogram is summed from rows.
 type grower struct {
 	b       *bins
 	o       *BoostOptions
@@ -85,16 +85,16 @@ type grower struct {
 	rows   []uint32  // grouped by leaf
 	spare  []uint32
 	cells  []cell // by row
-	near   []cell // the current leaf's cells, in the order of its rows
+	near   []cell // cells of the current leaf's rows
 	hists  [][]cell
-	found  [][2]split // best splits of the two leaves at hand, by place in the quads
+	found  [][2]split // best splits of the current pair of leaves, by column position in the quads
 	active []bool     // columns drawn for the tree
 	cols   []int      // the same as a list
 	fixed  fixed
 
 	leaves []leaf
 	tree   tree
-	bin    []uint8 // of each node's split
+	bin    []uint8 // bin of each node's split
 }
 
 func newGrower(b *bins, o *BoostOptions, workers int) *grower {
@@ -106,14 +106,13 @@ func newGrower(b *bins, o *BoostOptions, workers int) *grower {
 	}
 }
 
-// precision is in how many bits of the largest gradient at the start a gradient
-// still counts. Later ones, of rows fitted up to rounding, are noise below it.
+// precision is the number of bits of the initial largest gradient that are resolved.
+// Gradients below, of rows fitted up to rounding, are noise.
 const precision = 44
 
-// grow learns one tree from g.rows, g.cols and the derivatives; meanWeight is
-// the scale of what counts as no hessian, and top the largest gradient when
-// training began, 0 if it does now. The leaves' values are Newton steps times
-// the learning rate.
+// grow grows one tree from g.rows, g.cols and the derivatives. meanWeight scales the
+// smallest hessian of a leaf. top is the largest gradient at the start of training;
+// grow sets it if it is 0. Leaf values are Newton steps times the learning rate.
 func (g *grower) grow(meanWeight float64, top *float64) {
 	maxG, maxH := 0.0, 0.0
 	for _, r := range g.rows {
@@ -158,11 +157,11 @@ func (g *grower) grow(meanWeight float64, top *float64) {
 	g.finish()
 }
 
-// minHessian is the least hessian of a leaf in rows of average weight
+// minHessian is the smallest hessian of a leaf for rows of average weight
 // (LightGBM's min_sum_hessian_in_leaf).
 const minHessian = 1e-3
 
-// divide splits a leaf: the left child takes its place, the right one is new.
+// divide splits a leaf: the left child replaces it, the right child is appended.
 func (g *grower) divide(at int) {
 	l := g.leaves[at]
 	s := l.best
@@ -189,21 +188,20 @@ func (g *grower) divide(at int) {
 	if small.to-small.from > large.to-large.from {
 		small, large = large, small
 	}
-	// The larger child inherits the histogram. A leaf without room for two more
-	// needs none.
+	// The larger child inherits the histogram. A leaf too small to split needs none.
 	large.slot = l.slot
 	switch room := 2 * g.o.MinLeaf; {
 	case large.to-large.from < room:
 	case small.to-small.from < room:
-		g.without(small, large)
+		g.subtractRows(small, large)
 	default:
 		small.slot = len(g.leaves) - 1
 		g.evaluate(small, large)
 	}
 }
 
-// partition moves the rows that go left before those that go right, keeping
-// their order, and returns how many there are.
+// partition moves the rows that go left before the others, preserving their order,
+// and returns their number.
 func (g *grower) partition(rows []uint32, s split) int {
 	c := &g.b.cols[s.col]
 	side := g.b.sides(c, s.bin, s.missLeft)
@@ -211,7 +209,7 @@ func (g *grower) partition(rows []uint32, s split) int {
 	left, right := 0, 0
 	spare := g.spare[:len(rows)]
 	for _, r := range rows {
-		// Without a branch that would be mispredicted half the time.
+		// Branch-free: the side of a row is unpredictable.
 		toLeft := int(side[uint8(words[r]>>shift)])
 		rows[left] = r
 		spare[right] = r
@@ -222,7 +220,7 @@ func (g *grower) partition(rows []uint32, s split) int {
 	return left
 }
 
-// sides tabulates which bins a split sends left: 1.
+// sides returns a table of the bins that a split sends left (1).
 func (b *bins) sides(c *column, bin uint8, missLeft bool) (side [256]uint8) {
 	for i := 0; i <= int(bin); i++ {
 		side[i] = 1
@@ -233,7 +231,7 @@ func (b *bins) sides(c *column, bin uint8, missLeft bool) (side [256]uint8) {
 	return side
 }
 
-// step is a leaf's Newton step times the learning rate.
+// step returns a leaf's Newton step times the learning rate.
 func (g *grower) step(sum cell) float64 {
 	d := g.fixed.hess(sum.hc) + g.o.L2
 	if d <= 0 {
@@ -246,7 +244,7 @@ func (g *grower) step(sum cell) float64 {
 	return v * g.o.LearningRate
 }
 
-// finish gives the leaves their numbers and values.
+// finish numbers the leaves and sets their values.
 func (g *grower) finish() {
 	t := &g.tree
 	for i := range g.leaves {
@@ -260,7 +258,7 @@ func (g *grower) finish() {
 	t.flatten()
 }
 
-// leafOf is the leaf a training row falls in.
+// leafOf returns the leaf of a training row.
 func (g *grower) leafOf(row int) int {
 	if len(g.tree.nodes) == 0 {
 		return 0

@@ -2,12 +2,12 @@ package trees
 
 import "math"
 
-// evaluate makes the histogram of small from its rows, turns the one in large's
-// slot, so far their parent's, into large's, and finds the best split of each.
+// evaluate sums small's histogram from its rows, subtracts it from the parent's in
+// large's slot, which becomes large's, and finds the best split of both leaves.
 // large may be nil.
 func (g *grower) evaluate(small, large *leaf) {
 	for len(g.hists) <= small.slot {
-		// The room behind lets a byte index any column's part without a check.
+		// The padding lets a byte index any column's part without a bounds check.
 		g.hists = append(g.hists, make([]cell, g.b.cells+256))
 	}
 	rows := g.rows[small.from:small.to]
@@ -44,10 +44,10 @@ func (g *grower) evaluate(small, large *leaf) {
 	}
 }
 
-// without turns the parent's histogram in large's slot into large's by taking
-// out the few rows of small, which is not to be split, and finds large's best
+// subtractRows turns the parent's histogram in large's slot into large's by
+// subtracting the rows of small, which will not be split, and finds large's best
 // split.
-func (g *grower) without(small, large *leaf) {
+func (g *grower) subtractRows(small, large *leaf) {
 	rows := g.rows[small.from:small.to]
 	near := g.near[:len(rows)]
 	for i, r := range rows {
@@ -66,7 +66,7 @@ func (g *grower) without(small, large *leaf) {
 	large.best = g.pick(0)
 }
 
-// parallelWork is how many sums or bins are worth a goroutine's start.
+// parallelWork is the number of sums or bins above which goroutines are worthwhile.
 const parallelWork = 1 << 15
 
 func (g *grower) workersFor(rows []uint32) int {
@@ -76,8 +76,7 @@ func (g *grower) workersFor(rows []uint32) int {
 	return g.workers
 }
 
-// pick is the best of the splits found on one side, the first column's among
-// equals.
+// pick returns the best split found for a side; ties go to the first column.
 func (g *grower) pick(side int) split {
 	best := split{col: -1}
 	for i := range g.b.quads {
@@ -147,17 +146,17 @@ func subtract(whole, part []cell) {
 	}
 }
 
-// tie is how much better a split must be, relatively, to replace one found
-// before: equal splits that differ by rounding alone are decided by their
-// order, so that weights, repeated rows and processors do not matter.
+// tie is the relative improvement by which a split must exceed an earlier one to
+// replace it. Splits that differ by rounding only are thus decided by order,
+// independently of weights, repeated rows and the processor.
 const tie = 1e-9
 
-// scan finds the best split of a leaf by column number j.
+// scan finds the best split of a leaf by column j.
 //
-// With gradients a, b and regularised hessians p, q of the two sides, children
-// save a^2/p + b^2/q, which is (a q - b p)^2 / (p q (p+q)) and a constant. That
-// form loses no digits where the sides are alike, and fractions are compared
-// without dividing. Sums stay in fixed point.
+// With gradients a, b and regularised hessians p, q of the two sides, the children
+// reduce the loss by a^2/p + b^2/q, which equals (a q - b p)^2 / (p q (p+q)) plus a
+// constant. That form does not cancel for similar sides, and its fractions are
+// compared without division. Sums stay in fixed point.
 func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 	f := &g.fixed
 	s := sweep{
@@ -170,8 +169,8 @@ func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 		return split{col: -1}
 	}
 	total := float64(sum.hc >> f.countBits)
-	// What the parent saves beyond a share of lambda; differences of 1e-10
-	// between the sides' means are rounding.
+	// The threshold is the parent's loss reduction with its share of lambda, plus a
+	// tolerance: relative differences of 1e-10 between the sides' means are rounding.
 	own := float64(sum.g) * float64(sum.g)
 	constant := own * (s.lambda / (total + s.lambda))
 	s.num, s.den = constant+own*1e-20, 1
@@ -181,7 +180,7 @@ func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 	if c.missing && hist[len(c.upper)].hc != 0 {
 		s.run(values, hist[len(c.upper)], true)
 	} else {
-		// Nothing to learn from: a missing value goes with the weightier side.
+		// Without missing values in training, they go to the heavier side.
 		s.missLeft = float64(s.left.hc>>f.countBits) >= (0.5-tie)*total
 	}
 	if s.bin < 0 {
@@ -191,7 +190,7 @@ func (g *grower) scan(hist []cell, c *column, j int, sum cell) split {
 	return split{gain, j, uint8(s.bin), s.missLeft, s.left}
 }
 
-// sweep is a search through a column's histogram.
+// sweep is a search over the bins of a column's histogram.
 type sweep struct {
 	sum            cell // of the leaf
 	n, least, minH int64
@@ -199,26 +198,26 @@ type sweep struct {
 	shift          int
 	lambda         float64
 
-	// The best so far: what it saves as a fraction, and how.
+	// The best split so far: its loss reduction as a fraction, and the split.
 	num, den float64
 	bin      int
 	missLeft bool
 	left     cell
 }
 
-// run tries every bin as the last one on the left, where left is what lies there
-// already.
+// run tries every bin as the last one on the left; left holds the initial sums of
+// that side.
 func (s *sweep) run(values []cell, left cell, missLeft bool) {
 	first, last := s.least, s.n-s.least
 	mask, shift := s.mask, s.shift&63
 	whole, lambda := float64(s.sum.g), s.lambda
 	both := float64(s.sum.hc>>shift) + 2*lambda
-	noise := 2 * float64(s.n) * both // of n rows' rounding to fixed point
+	noise := 2 * float64(s.n) * both // bound of n rows' rounding to fixed point
 	best, den := s.num*(1+tie), s.den
 	for b := range values {
 		v := &values[b]
 		if v.hc == 0 {
-			continue // no rows: the same division as before
+			continue // an empty bin gives the same split
 		}
 		left.g += v.g
 		left.hc += v.hc

@@ -13,8 +13,8 @@ import (
 	"github.com/dmitryikh/leaves"
 )
 
-// Served is a model that was loaded from text, to predict with. It is safe for
-// use by many goroutines.
+// Served is a model loaded from text, for prediction only. It is safe for concurrent
+// use.
 type Served struct {
 	ensemble *leaves.Ensemble
 	features int
@@ -22,14 +22,14 @@ type Served struct {
 	rounds   int
 	names    []string
 	link     func(out []float64)
-	// categories are the features split by category sets, with the missing type
-	// of their nodes.
+	// categories maps features split by category sets to the missing type of their
+	// nodes.
 	categories map[int]int
 }
 
-// Load reads a model that WriteLightGBM or LightGBM itself wrote as text,
-// version 3 (numerical and categorical splits). The whole file is checked
-// before any of it is served; what cannot be served is refused by name.
+// Load reads LightGBM text, version 3, with numerical and categorical splits, as
+// written by WriteLightGBM or LightGBM. It checks the whole file first; the error
+// names what is invalid or unsupported.
 func Load(r io.Reader) (s *Served, err error) {
 	t, err := parse(r)
 	if err != nil {
@@ -47,7 +47,8 @@ func Load(r io.Reader) (s *Served, err error) {
 			return nil, fmt.Errorf("trees: model: tree %d: %w", i, err)
 		}
 	}
-	// The library gets what was understood, not the file: it trusts its input.
+	// The library trusts its input: it receives the parsed model written anew, not the
+	// file.
 	defer func() {
 		if p := recover(); p != nil {
 			s, err = nil, fmt.Errorf("trees: model: cannot be served: %v", p)
@@ -60,10 +61,10 @@ func Load(r io.Reader) (s *Served, err error) {
 	return s, nil
 }
 
-// note collects the features with categories, with their missing type.
+// note records the features with categories and their missing type.
 func (s *Served) note(t *textTree) error {
 	for i, d := range t.decision {
-		kind := -1 // a threshold
+		kind := -1 // -1 for a threshold
 		if d&decisionCategory != 0 {
 			kind = d &^ (decisionCategory | decisionLeft)
 		}
@@ -78,20 +79,20 @@ func (s *Served) note(t *textTree) error {
 	return nil
 }
 
-// Features is how many columns a row must have.
+// Features returns the number of columns of a row.
 func (s *Served) Features() int { return s.features }
 
-// Names are the features' names, nil if the file has none.
+// Names returns the features' names, nil if the file has none.
 func (s *Served) Names() []string { return s.names }
 
-// Outputs is how many numbers a prediction has: one, or one per class.
+// Outputs returns the number of values of a prediction: one, or one per class.
 func (s *Served) Outputs() int { return s.outputs }
 
-// Rounds is how many rounds of boosting are in the model.
+// Rounds returns the number of boosting rounds.
 func (s *Served) Rounds() int { return s.rounds }
 
-// Predict writes what the model's objective predicts for a row: an expected
-// target, a quantile, probabilities. out has Outputs numbers.
+// Predict writes the prediction of the model's objective for a row to out: an
+// expected target, a quantile, or probabilities. len(out) must be Outputs.
 func (s *Served) Predict(row, out []float64) error {
 	if err := s.PredictRaw(row, out); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (s *Served) Predict(row, out []float64) error {
 	return nil
 }
 
-// PredictRaw writes the sum of the trees before the link.
+// PredictRaw writes the sum of the trees, without the link function.
 func (s *Served) PredictRaw(row, out []float64) (err error) {
 	if len(row) != s.features || len(out) < s.outputs {
 		return fmt.Errorf("trees: %d features and room for %d numbers: the model has %d and %d", len(row), len(out),
@@ -117,9 +118,9 @@ func (s *Served) PredictRaw(row, out []float64) (err error) {
 	return s.ensemble.Predict(row, 0, out)
 }
 
-// sane returns a row whose categories mean the same on every machine: LightGBM
-// sends missing, negative and absurdly large ones right, or counts missing as
-// category 0 if training had none missing.
+// sane returns a row whose categories have the same meaning on every machine:
+// LightGBM sends missing, negative and overly large ones right, or treats missing as
+// category 0 if training had no missing values.
 func (s *Served) sane(row []float64) []float64 {
 	row = append([]float64(nil), row...)
 	for j, missing := range s.categories {
@@ -133,8 +134,8 @@ func (s *Served) sane(row []float64) []float64 {
 	return row
 }
 
-// PredictAll predicts every row of x, on all processors; out has Rows*Outputs
-// numbers.
+// PredictAll predicts every row of x, on all processors; len(out) must be
+// Rows*Outputs.
 func (s *Served) PredictAll(x Matrix, out []float64) error {
 	var mu sync.Mutex
 	var failed error
@@ -151,7 +152,7 @@ func (s *Served) PredictAll(x Matrix, out []float64) error {
 	return failed
 }
 
-// link is the objective's transformation of raw scores.
+// link returns the objective's transformation of raw scores.
 func (t *text) link() (func(out []float64), error) {
 	each := func(f func(float64) float64) func([]float64) {
 		return func(out []float64) {
@@ -200,12 +201,12 @@ func (t *text) link() (func(out []float64), error) {
 		return nil, fmt.Errorf("trees: model: objective says %q classes, num_class %d", clip(v), t.classes)
 	}
 	if t.average && t.version == "v2" {
-		link = identity // LightGBM 2 averaged what was transformed already
+		link = identity // LightGBM 2 averaged transformed scores
 	}
 	return link, nil
 }
 
-// plain writes what the library reads, and no more.
+// plain returns the model as the minimal text that the library reads.
 func (t *text) plain() []byte {
 	var b bytes.Buffer
 	b.WriteString("tree\n")

@@ -4,14 +4,14 @@ import (
 	"fmt"
 )
 
-// node divides by one feature: values up to the threshold go left. Children
-// below zero are leaves, the complement of their index.
+// node splits by one feature: values up to the threshold go left. Negative children
+// are leaves, as the complement of their index.
 type node struct {
 	threshold float64
 	feature   int32
 	left      int32
 	right     int32
-	missing   int32 // 1: missing values go left
+	missing   int32 // 1 if missing values go left
 }
 
 func node32(feature int32, threshold float64, missLeft bool) node {
@@ -39,7 +39,7 @@ func (n *node) child(right bool) int32 {
 	return n.left
 }
 
-// nodeInfo is what predicting does not need.
+// nodeInfo holds what prediction does not need.
 type nodeInfo struct {
 	gain, value, weight float64
 	count               int32
@@ -50,19 +50,19 @@ type tree struct {
 	info     []nodeInfo
 	leaves   []float64
 	leafInfo []nodeInfo
-	steps    []step // what leaves4 follows
+	steps    []step // for leaves4
 }
 
-// step is a node again, in a form that is followed without branches: every leaf
-// has one too, behind the nodes, whose children are itself.
+// step is a node in a form that is followed without branches. Every leaf has a step
+// too, after those of the nodes, whose children are the step itself.
 type step struct {
 	threshold float64
 	feature   int32
-	missRight int32 // 1: missing values go right
+	missRight int32 // 1 if missing values go right
 	child     [2]int32
 }
 
-// flatten makes the steps of a tree that is complete.
+// flatten sets the steps of a complete tree.
 func (t *tree) flatten() {
 	n := int32(len(t.nodes))
 	t.steps = make([]step, 0, len(t.nodes)+len(t.leaves))
@@ -82,9 +82,8 @@ func (t *tree) flatten() {
 	}
 }
 
-// leaves4 adds to out[0], out[stride] and so on the leaves of four rows that
-// follow each other in x. Four walks at a time hide each other's waits for
-// memory and comparisons, in less than half the time of one after the other.
+// leaves4 adds the leaves of four consecutive rows of x to out[0], out[stride] and
+// so on. Interleaving four walks hides the latency of memory and comparisons.
 func (t *tree) leaves4(x []float64, cols int, out []float64, stride int) {
 	r0, r1, r2, r3 := x[:cols], x[cols:2*cols], x[2*cols:3*cols], x[3*cols:4*cols]
 	n := int32(len(t.nodes))
@@ -105,13 +104,13 @@ func (t *tree) leaves4(x []float64, cols int, out []float64, stride int) {
 	out[3*stride] += t.leaves[a3-n]
 }
 
-// next is the child for a value: right if it is above the threshold, or missing
-// and those go right.
+// next returns the child for a value: the right one if it exceeds the threshold, or
+// if it is missing and missing values go right.
 func (s *step) next(v float64) int32 {
 	return s.child[(bit(v > s.threshold)|bit(v != v)&s.missRight)&1]
 }
 
-// bit is 1 for true; the compiler makes no branch of it.
+// bit returns 1 for true; it compiles without a branch.
 func bit(b bool) int32 {
 	var v int32
 	if b {
@@ -120,7 +119,7 @@ func bit(b bool) int32 {
 	return v
 }
 
-// leaf is the leaf that a row falls in.
+// leaf returns the index of a row's leaf.
 func (t *tree) leaf(row []float64) int32 {
 	if len(t.nodes) == 0 {
 		return 0
@@ -138,35 +137,35 @@ func (t *tree) leaf(row []float64) int32 {
 	return ^at
 }
 
-// Model is a boosted ensemble. It is safe for use by many goroutines.
+// Model is a boosted ensemble. It is safe for concurrent use.
 type Model struct {
 	options  BoostOptions
 	features int
 	outputs  int
-	// trees[r*outputs+k] is round r's tree for output k. The constant that
-	// boosting starts from is in the first round's leaves.
+	// trees[r*outputs+k] is round r's tree for output k. The leaves of the first round
+	// include the initial constant.
 	trees []tree
 	lo    []float64 // range of each feature in training, NaN if always missing
 	hi    []float64
 }
 
-// Features is how many columns a row must have.
+// Features returns the number of columns of a row.
 func (m *Model) Features() int { return m.features }
 
-// Outputs is how many numbers a prediction has: one, or one per class.
+// Outputs returns the number of values of a prediction: one, or one per class.
 func (m *Model) Outputs() int { return m.outputs }
 
-// Rounds is how many rounds of boosting are in the model.
+// Rounds returns the number of boosting rounds.
 func (m *Model) Rounds() int { return len(m.trees) / m.outputs }
 
-// Predict writes the prediction for a row: the expected target (L2),
-// the median (L1), or the classes' probabilities. out has Outputs numbers.
+// Predict writes the prediction for a row to out: the expected target (L2), the
+// median (L1), or class probabilities (Softmax). len(out) must be Outputs.
 func (m *Model) Predict(row, out []float64) {
 	m.predictRaw(row, out)
 	m.link(out[:m.outputs])
 }
 
-// predictRaw writes the sum of the trees before the link (softmax).
+// predictRaw writes the sum of the trees, without the link function (softmax).
 func (m *Model) predictRaw(row, out []float64) {
 	if len(row) != m.features {
 		panic(fmt.Sprintf("trees: a row of %d features for a model of %d", len(row), m.features))
@@ -179,8 +178,8 @@ func (m *Model) predictRaw(row, out []float64) {
 	}
 }
 
-// PredictAll predicts every row of x; out has Rows*Outputs numbers. It is much
-// faster than row by row.
+// PredictAll predicts every row of x; len(out) must be Rows*Outputs. It is much
+// faster than Predict row by row.
 func (m *Model) PredictAll(x Matrix, out []float64) {
 	m.predictRawAll(x, out, 1)
 	for i := range x.Rows {
@@ -188,7 +187,7 @@ func (m *Model) PredictAll(x Matrix, out []float64) {
 	}
 }
 
-// rowBlock is how many rows go through a tree while it is in the cache.
+// rowBlock is the number of rows that pass through a tree while it is in the cache.
 const rowBlock = 64
 
 func (m *Model) predictRawAll(x Matrix, out []float64, workers int) {
@@ -206,8 +205,8 @@ func (m *Model) predictRawAll(x Matrix, out []float64, workers int) {
 	})
 }
 
-// addAll adds the tree's leaves for rows [from, to) of x to every stride-th
-// number of out, that of row 0 being the first.
+// addAll adds the tree's leaves for rows [from, to) of x to out, where row i's value
+// is at out[i*stride].
 func (t *tree) addAll(x Matrix, from, to int, out []float64, stride int) {
 	r := from
 	for ; r+4 <= to; r += 4 {
@@ -224,8 +223,7 @@ func (m *Model) link(out []float64) {
 	}
 }
 
-// Importance is what each feature contributed: the total gain of its splits,
-// and how many there are.
+// Importance returns, by feature, the total gain and the number of its splits.
 func (m *Model) Importance() (gain []float64, splits []int) {
 	gain, splits = make([]float64, m.features), make([]int, m.features)
 	for i := range m.trees {

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// Objective is the loss that boosting lowers.
+// Objective is the loss that boosting minimises.
 type Objective int
 
 // The objectives.
 const (
-	L2      Objective = iota // squared error: the mean
-	L1                       // absolute error: the median
-	Softmax                  // classes 0..Classes-1, one raw score each
+	L2      Objective = iota // squared error, for the mean
+	L1                       // absolute error, for the median
+	Softmax                  // cross-entropy of classes 0..Classes-1, with a raw score each
 )
 
 var objectiveNames = [...]string{"regression", "regression_l1", "multiclass"}
 
-// String is LightGBM's name of the objective.
+// String returns LightGBM's name of the objective.
 func (o Objective) String() string {
 	if o < 0 || int(o) >= len(objectiveNames) {
 		return fmt.Sprintf("Objective(%d)", int(o))
@@ -27,14 +27,13 @@ func (o Objective) String() string {
 	return objectiveNames[o]
 }
 
-// target holds what a loss is computed from. Scores are row-major, one per
-// output.
+// target holds the inputs of the loss. Scores are row-major, one per output.
 type target struct {
 	kind    Objective
 	outputs int
-	y, w    []float64 // w nil: all one
-	rows    []uint32  // those of positive weight
-	total   float64   // their weight
+	y, w    []float64 // w is nil for equal weights
+	rows    []uint32  // rows of positive weight
+	total   float64   // sum of weights
 }
 
 func newTarget(o BoostOptions, y, w []float64) *target {
@@ -50,7 +49,7 @@ func (t *target) weight(row uint32) float64 {
 	return t.w[row]
 }
 
-// check reports targets that the objective cannot have.
+// check returns an error for targets that the objective does not accept.
 func (t *target) check() error {
 	for i, v := range t.y {
 		if t.kind == Softmax && (v != math.Trunc(v) || v < 0 || v >= float64(t.outputs)) {
@@ -60,14 +59,14 @@ func (t *target) check() error {
 	return nil
 }
 
-// rare is the share of a class without rows.
+// rare is the assumed share of a class without rows.
 const rare = 1e-6
 
-// maxStep bounds a leaf's step where scores are logarithms: nearly certain rows
-// have next to no hessian, and the Newton step from them is far too long.
+// maxStep bounds the step of a leaf for log-odds scores: nearly certain rows have
+// almost no hessian, so that their Newton step is far too long.
 const maxStep = 8
 
-// initial is the best constant score of each output.
+// initial returns the best constant score of each output.
 func (t *target) initial() []float64 {
 	out := make([]float64, t.outputs)
 	switch t.kind {
@@ -90,7 +89,7 @@ func (t *target) initial() []float64 {
 	return out
 }
 
-// softmax turns scores into probabilities.
+// softmax converts scores to probabilities.
 func softmax(dst, scores []float64) {
 	top := scores[0]
 	for _, s := range scores[1:] {
@@ -107,8 +106,8 @@ func softmax(dst, scores []float64) {
 	}
 }
 
-// gradients writes first and second derivatives for the rows [from, to) and
-// output k. state is the scores, or for Softmax the probabilities.
+// gradients writes first and second derivatives of output k for the rows [from, to).
+// state holds the scores, or the probabilities for Softmax.
 func (t *target) gradients(g, h, state []float64, k, from, to int) {
 	spread := float64(t.outputs) / max(1, float64(t.outputs-1)) // Friedman 2001, section 4.6
 	for i := from; i < to; i++ {
@@ -141,13 +140,14 @@ func sign(v float64) float64 {
 	return 0
 }
 
-// renews says whether leaves take the median of their residuals instead of a
-// Newton step, because the second derivative of the loss is zero.
-func (t *target) renews() bool { return t.kind == L1 }
+// usesMedian reports whether leaves take the median of their residuals instead of a
+// Newton step, because the loss has no second derivative.
+func (t *target) usesMedian() bool { return t.kind == L1 }
 
 type residual struct{ v, w float64 }
 
-// median is the smallest value with at least half the rows' weight at or below it.
+// median returns the smallest value with at least half the rows' weight at or below
+// it.
 func (t *target) median(rows []uint32, value func(uint32) float64, scratch *[]residual) float64 {
 	rs := (*scratch)[:0]
 	for _, r := range rows {

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Bounds on a model file, far above what is trained here: 600 trees of 31
-// leaves take 2 MB. Reading a file takes about ten times its size in memory.
+// Limits of a model file, far above the models trained here: 600 trees of 31 leaves
+// take 2 MB. Parsing takes about ten times the file's size in memory.
 const (
 	maxText     = 32 << 20
 	maxLine     = 4 << 20
 	maxFeatures = 1 << 18
 )
 
-// text is a model file that was understood.
+// text is a parsed model file.
 type text struct {
 	version   string
 	classes   int
@@ -27,7 +27,7 @@ type text struct {
 	objective []string // name and its parameters
 	average   bool
 	trees     []textTree
-	lo, hi    []float64         // of feature_infos, NaN where not a range
+	lo, hi    []float64         // from feature_infos; NaN without a range
 	params    map[string]string // of the section "parameters"
 }
 
@@ -37,7 +37,7 @@ type textTree struct {
 	decision         []int
 	left, right      []int
 	leaves           []float64
-	gain             []float64 // these may be missing
+	gain             []float64 // these may be absent
 	value, weight    []float64
 	count            []float64
 	leafWeight       []float64
@@ -46,7 +46,7 @@ type textTree struct {
 	catBound, catSet []int
 }
 
-// parse reads a whole model file and reports the first thing that is wrong with it.
+// parse reads a whole model file and returns the first error in it.
 func parse(r io.Reader) (*text, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxText+1))
 	if err != nil {
@@ -72,8 +72,8 @@ type parser struct {
 	long bool // a line was too long
 }
 
-// next is the next line without surrounding space; false at the end, and at a
-// line that is too long.
+// next returns the next line without surrounding space, or false at the end of the
+// file and at a line that is too long.
 func (p *parser) next() (string, bool) {
 	if len(p.rest) == 0 || p.long {
 		return "", false
@@ -87,7 +87,7 @@ func (p *parser) next() (string, bool) {
 	return strings.TrimSpace(string(line)), true
 }
 
-// fields reads lines "name=value" up to a blank one.
+// fields holds the lines "name=value" up to a blank line.
 type fields map[string]string
 
 func (p *parser) fields(into fields) error {
@@ -104,7 +104,7 @@ func (p *parser) fields(into fields) error {
 	}
 }
 
-// clip shortens what is quoted from a file.
+// clip shortens quoted text from a file.
 func clip(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "..."
@@ -132,7 +132,7 @@ func (f fields) whole(name string, lo, hi int) (int, error) {
 	return v, nil
 }
 
-// wholes reads exactly n whole numbers in [lo, hi].
+// wholes parses exactly n integers in [lo, hi].
 func (f fields) wholes(name string, n, lo, hi int) ([]int, error) {
 	parts, err := f.split(name, n)
 	if err != nil {
@@ -165,7 +165,7 @@ func (f fields) numbers(name string, n int) ([]float64, error) {
 	return out, nil
 }
 
-// optional is numbers, or nil if the field is missing or empty.
+// optional parses numbers; it returns nil if the field is absent or empty.
 func (f fields) optional(name string, n int) ([]float64, error) {
 	if f[name] == "" {
 		return nil, nil
@@ -178,7 +178,7 @@ func (f fields) split(name string, n int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Counted first, so that a wrong file cannot ask for much memory.
+	// Count first, so that an invalid file cannot request much memory.
 	if c := strings.Count(s, " ") + 1; c != n || s == "" {
 		if s == "" {
 			c = 0
@@ -239,7 +239,7 @@ func (p *parser) model() (*text, error) {
 	}
 }
 
-// header reads the fields before the trees and returns how many there are.
+// header reads the fields before the trees and returns the number of trees.
 func (t *text) header(f fields) (int, error) {
 	version, err := f.text("version")
 	if err != nil {
@@ -247,7 +247,7 @@ func (t *text) header(f fields) (int, error) {
 	}
 	t.version = version
 	switch version {
-	case "v2", "v3": // the same as far as read here
+	case "v2", "v3": // identical in the parts read here
 	case "v4":
 		return 0, errors.New("version v4 (LightGBM 4): only v3 can be served; train with LightGBM 3.x, or here")
 	default:
@@ -289,7 +289,8 @@ func (t *text) header(f fields) (int, error) {
 	return n, nil
 }
 
-// ranges reads feature_infos, which only describe: what is no range is skipped.
+// ranges reads feature_infos, which are informative only: anything but a range is
+// skipped.
 func (t *text) ranges(infos []string) {
 	if len(infos) != t.features {
 		return
@@ -343,7 +344,7 @@ func (p *parser) tree(index, features int) (*textTree, error) {
 	return t, t.read(f, n, features)
 }
 
-// read reads the fields of a tree of n leaves, at least two.
+// read reads the fields of a tree of n >= 2 leaves.
 func (t *textTree) read(f fields, n, features int) error {
 	for _, l := range []struct {
 		name   string
@@ -387,8 +388,8 @@ func (t *textTree) read(f fields, n, features int) error {
 	return t.sets(f)
 }
 
-// shape checks that the children make one tree: every node but the first, and
-// every leaf, is the child of exactly one node, and all hang together.
+// shape checks that the children form one tree: every node but the first, and every
+// leaf, is the child of exactly one node, and all are connected.
 func (t *textTree) shape() error {
 	nodes := make([]bool, len(t.left))
 	leaves := make([]bool, len(t.leaves))
@@ -419,7 +420,7 @@ func (t *textTree) shape() error {
 	return nil
 }
 
-// sets reads the category sets, and checks the nodes that use them.
+// sets reads the category sets and checks the nodes that use them.
 func (t *textTree) sets(f fields) error {
 	var err error
 	if t.categories > 0 {

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// Read reads a model back from text, to continue its training or to predict
-// with it. Beside the models written here it reads those of LightGBM that have
-// one of the objectives, no categories, and NaN as the missing value; training
-// options come from the file's parameters, where it has them.
+// Read reads a model from text, to continue its training or to predict. Besides
+// models written here it reads LightGBM models with a supported objective, without
+// categories, and with NaN as the missing value. Training options come from the
+// file's parameters, if present.
 func Read(r io.Reader) (*Model, error) {
 	t, err := parse(r)
 	if err != nil {
@@ -40,7 +40,7 @@ func Read(r io.Reader) (*Model, error) {
 	return m, nil
 }
 
-// options are the training options in a file.
+// options returns the training options in a file.
 func (t *text) options() (BoostOptions, error) {
 	var o BoostOptions
 	if t.average {
@@ -90,7 +90,7 @@ func (t *text) options() (BoostOptions, error) {
 	return o, nil
 }
 
-// tree is the tree as one of ours.
+// tree converts the tree to the form used in training.
 func (t *textTree) tree() (tree, error) {
 	out := tree{leaves: t.leaves}
 	at := func(v []float64, i int) float64 {
@@ -106,7 +106,7 @@ func (t *textTree) tree() (tree, error) {
 		missLeft := d&decisionLeft != 0
 		switch d &^ decisionLeft {
 		case missingNaN:
-		case missingNone: // missing counts as zero
+		case missingNone: // missing values count as zero
 			missLeft = 0 <= t.threshold[i]
 		default:
 			return out, errors.New("zero as the missing value cannot be continued: Load serves it")

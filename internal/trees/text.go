@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// WriteLightGBM writes the model as LightGBM text, version 3. features names
-// the columns; nil names them Column_0 and so on. Numbers are written so that
-// they read back exactly.
+// WriteLightGBM writes the model as LightGBM text, version 3. features are the
+// column names; nil means Column_0 and so on. Numbers parse back to the same values.
 func (m *Model) WriteLightGBM(w io.Writer, features []string) error {
 	names, err := featureNames(features, m.features)
 	if err != nil {
@@ -58,7 +57,7 @@ func (m *Model) WriteLightGBM(w io.Writer, features []string) error {
 	for _, p := range [][2]string{
 		{"boosting", "gbdt"},
 		{"objective", o.Objective.String()},
-		{"alpha", "0.5"}, // regression_l1 is the median
+		{"alpha", "0.5"}, // regression_l1 predicts the median
 		{"num_iterations", strconv.Itoa(m.Rounds())},
 		{"learning_rate", number(o.LearningRate)},
 		{"num_leaves", strconv.Itoa(o.Leaves)},
@@ -86,7 +85,8 @@ func field(b *bytes.Buffer, name, value string) {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// featureNames checks names that LightGBM's text can hold.
+// featureNames returns the names, or default ones, or an error for names that
+// LightGBM's text cannot represent.
 func featureNames(names []string, n int) ([]string, error) {
 	if names == nil {
 		names = make([]string, n)
@@ -110,7 +110,8 @@ func featureNames(names []string, n int) ([]string, error) {
 	return names, nil
 }
 
-// descending lists the features that have splits, the most used first.
+// descending returns the features that have splits, in descending order of their
+// number.
 func descending(splits []int) []int {
 	var out []int
 	for j, n := range splits {
@@ -128,8 +129,8 @@ func descending(splits []int) []int {
 	return out
 }
 
-// Bits of a decision type: a category set rather than a threshold, missing goes
-// left, and in bits 2 and 3 what counts as missing.
+// Bits of a decision type: category set instead of a threshold; missing values go
+// left; in bits 2 and 3, the missing type.
 const (
 	decisionCategory = 1
 	decisionLeft     = 2

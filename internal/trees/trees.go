@@ -1,18 +1,17 @@
-// Package trees learns ensembles of decision trees from columns of numbers:
+// Package trees trains ensembles of decision trees on numeric columns:
 // gradient-boosted histogram trees ([Boost]), and forests of randomised trees
-// ([Forest], [ClassForest]) that also say how sure they are.
+// ([Forest], [ClassForest]) that also estimate their uncertainty.
 //
 // A boosted model has two forms. A [Model] is trained here, and [Model.Continue]
 // trains it further. A [Served] model only predicts: [Load] reads it from LightGBM
 // text, version 3, which [Model.WriteLightGBM] writes, so that a model trained by
-// LightGBM itself can take its place. Load is the only way in for files of others:
-// it checks the whole text and hands the library leaves, which trusts its input, a
-// text written anew from what was checked. [Read] turns a text back into a Model,
-// to continue the training of a model that was saved.
+// LightGBM can replace it. Use Load for untrusted files: it checks the whole text
+// and passes a text written anew to package leaves, which trusts its input. [Read]
+// converts a saved text back to a Model, to continue its training.
 //
-// Features are float64, NaN is missing, infinities are refused. Every result is
-// the same for a seed whatever the number of workers. Categories, ranking and
-// trees linear in the leaves are not learned here.
+// Features are float64; NaN is missing, and infinities are errors. Every result
+// depends on the seed but not on the number of workers. Categorical features,
+// ranking and linear leaves are not supported in training.
 package trees
 
 import (
@@ -24,27 +23,27 @@ import (
 	"sync/atomic"
 )
 
-// Matrix holds features, one row per observation, in row-major order. NaN is a
+// Matrix holds features in row-major order, one row per observation. NaN is a
 // missing value.
 type Matrix struct {
 	Rows, Cols int
 	Data       []float64 // Rows*Cols numbers
 }
 
-// NewMatrix returns a matrix of zeros.
+// NewMatrix returns a zero matrix.
 func NewMatrix(rows, cols int) Matrix {
 	return Matrix{Rows: rows, Cols: cols, Data: make([]float64, rows*cols)}
 }
 
-// Row is the i-th row, sharing its memory.
+// Row returns row i, which shares the matrix's memory.
 func (m Matrix) Row(i int) []float64 { return m.Data[i*m.Cols : (i+1)*m.Cols : (i+1)*m.Cols] }
 
-// maxRows bounds the rows of one training set: histograms keep counts and sums
-// of hessians in one word, whose precision falls with the count.
+// maxRows bounds the rows of a training set: histograms keep counts and sums of
+// hessians in one word, where precision decreases with the count.
 const maxRows = 1 << 24
 
-// check reports what makes a sample unfit for training. Weights may be nil: all
-// are one then.
+// check returns an error if the sample is unfit for training. weights may be nil,
+// for equal weights.
 func check(x Matrix, y, weights []float64) error {
 	switch {
 	case x.Rows < 1 || x.Cols < 1:
@@ -82,11 +81,11 @@ func check(x Matrix, y, weights []float64) error {
 	return nil
 }
 
-// maxValue bounds targets and weights, so that squares of their products' sums
-// are floats.
+// maxValue bounds targets and weights, so that squares of sums of their products do
+// not overflow.
 const maxValue = 1e60
 
-// positive lists the rows that count: those of positive weight.
+// positive returns the rows of positive weight.
 func positive(rows int, weights []float64) []uint32 {
 	out := make([]uint32, 0, rows)
 	for i := range rows {
@@ -97,7 +96,7 @@ func positive(rows int, weights []float64) []uint32 {
 	return out
 }
 
-// workersOr is n, or the processors available when n is not positive.
+// workersOr returns n, or GOMAXPROCS if n is not positive.
 func workersOr(n int) int {
 	if n > 0 {
 		return n
@@ -105,9 +104,9 @@ func workersOr(n int) int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// parallel calls f(worker, i) for every i below n, from as many goroutines as
-// there are workers. Which worker gets which i is left to chance: f must write
-// only what belongs to i or is the worker's scratch.
+// parallel calls f(worker, i) for every i below n, from up to workers goroutines.
+// The assignment of i to workers is arbitrary: f must write only what belongs to i
+// or to the worker's workspace.
 func parallel(workers, n int, f func(worker, i int)) {
 	workers = min(workers, n)
 	if workers <= 1 {
@@ -134,18 +133,18 @@ func parallel(workers, n int, f func(worker, i int)) {
 	wg.Wait()
 }
 
-// rowsPerTask is the unit in which loops over rows are shared out.
+// rowsPerTask is the number of rows per task of loops over rows.
 const rowsPerTask = 4096
 
-// parallelRows shares out rows [0, n) in tasks [from, to).
+// parallelRows calls f for tasks of rows [from, to) that cover [0, n).
 func parallelRows(workers, n int, f func(task, from, to int)) {
 	parallel(workers, (n+rowsPerTask-1)/rowsPerTask, func(_, t int) {
 		f(t, t*rowsPerTask, min(n, (t+1)*rowsPerTask))
 	})
 }
 
-// exactSum adds n numbers in fixed point: the sum does not depend on their
-// order, and errs by less than the largest number's last bits.
+// exactSum sums n numbers in fixed point: the result does not depend on their order,
+// and its error is below the largest number's last bits.
 func exactSum(n int, f func(i int) float64) float64 {
 	top := 0.0
 	for i := range n {
