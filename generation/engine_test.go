@@ -14,11 +14,21 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
+// sample returns the built-in trace.
+func sample(t testing.TB) *workload.Workload {
+	t.Helper()
+	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // moment is a request on the embedded sample at an instant, as it would be on a
 // cluster without queues.
 func moment(t testing.TB, at time.Duration, count int, seed uint64) (*workload.Workload, generation.Request) {
 	t.Helper()
-	return momentOf(t, trace.Sample(), at, count, seed)
+	return momentOf(t, sample(t), at, count, seed)
 }
 
 func momentOf(t testing.TB, w *workload.Workload, at time.Duration, count int, seed uint64) (*workload.Workload,
@@ -52,7 +62,7 @@ func engine(t testing.TB, method string) *generation.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return generation.NewEngine(trace.Sample().Zero(), m)
+	return generation.NewEngine(sample(t).Zero(), m)
 }
 
 // engineMethods combine methods for arrivals and durations; "" is the default,
@@ -115,7 +125,7 @@ func TestEngineMovesDeadlines(t *testing.T) {
 // TestEngineForgetsNothingAndRemembersNothing: an engine that has made futures
 // before, at other instants, makes the same as a fresh one.
 func TestEngineForgetsNothingAndRemembersNothing(t *testing.T) {
-	all := trace.Sample()
+	all := sample(t)
 	var some []workload.Job
 	for i, j := range all.Jobs() {
 		if i%5 == 0 {

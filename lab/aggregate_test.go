@@ -59,7 +59,10 @@ func TestStudyAggregate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures configurations on groups of several widths")
 	}
-	w := trace.Sample()
+	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	first, last := w.Span()
 	for scheduler := range map[string]bool{"tiresias": true, "themis": true, "lucid": true} {
 		r := study(t, w, scheduler, 14, 6, 3, first, last)

@@ -18,7 +18,10 @@ func sample(t *testing.T) replay.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := trace.Sample()
+	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	first, _ := w.Span()
 	first = first.Truncate(24 * time.Hour)
 	return replay.Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour,

@@ -25,19 +25,19 @@ func TestRoundLeavesInertParametersAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		deadlines bool
-		told      bool
+		reported  bool
 		inert     []string
 	}{
 		{"no deadlines", false, false, []string{"slo_gpus", "slo_share", "slo_factor"}},
 		{"deadlines", true, false, []string{"slo_share", "slo_factor"}},
-		{"run times told", false, true, nil},
+		{"run times reported", false, true, nil},
 	} {
 		r := tuningRound(t, x)
 		r.Scheduler, r.Space, r.Budget = chronus, chronus.Space, 12
 		if r.Incumbent, err = r.Space.Parse(r.Space.Default(), []string{"slo_gpus=0.75", "slo_factor=3"}); err != nil {
 			t.Fatal(err)
 		}
-		if tt.told {
+		if tt.reported {
 			r.Options.Estimate = func(*workload.Job) time.Duration { return time.Hour }
 		}
 		if tt.deadlines {

@@ -12,8 +12,11 @@ import (
 
 // Windows that touch hold every job once, in order.
 func TestWindowsPartition(t *testing.T) {
+	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		w := trace.Sample()
 		cut := rapid.Custom(func(t *rapid.T) time.Duration {
 			return time.Duration(rapid.Int64Range(-1, 73*3600).Draw(t, "s")) * time.Second
 		})

@@ -15,7 +15,6 @@ import (
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
-	"github.com/autosched/autosched/workload/trace"
 )
 
 // simulated is what simulate reports of a run with some arguments.
@@ -58,7 +57,7 @@ func TestSimulateShowsProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := trace.Sample()
+	w := builtinTrace(t)
 	run := func(ctx context.Context) (string, error) {
 		var sim simulator.Sim
 		if err := sim.Start(workload.Uniform(20, 8), w, fifo.New(fifo.Space.Default()),
@@ -176,7 +175,7 @@ func TestSimulateUnusedRunTimes(t *testing.T) {
 func TestHelpNamesThoseThatAsk(t *testing.T) {
 	help := newSimulateCmd().Long
 	help = help[strings.Index(help, "Of them "):]
-	w := trace.Sample()
+	w := builtinTrace(t)
 	first, _ := w.Span()
 	w = w.Window(first, first+6*time.Hour)
 	for _, s := range schedulers.All {

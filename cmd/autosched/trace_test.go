@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/stats"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -29,6 +30,16 @@ func runTrace(t *testing.T, stdin string, args ...string) (stdout, stderr string
 }
 
 const badTrace = "job_id,submit_time_s,duration_s,num_gpus,vc\na,0,60,1,x\nb,10,0,1,x\nc,5,60,8,y\nd,20,60,none,x\n"
+
+// builtinTrace returns the built-in trace.
+func builtinTrace(t testing.TB) *workload.Workload {
+	t.Helper()
+	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
 
 func TestTraceStats(t *testing.T) {
 	out, notices, err := runTrace(t, "", "stats", "sample", "--nodes", "20", "--gpus-per-node", "8")
@@ -49,7 +60,7 @@ func TestTraceStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s stats.Description
-	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != trace.Sample().Len() || !s.Synthetic ||
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != builtinTrace(t).Len() || !s.Synthetic ||
 		s.Load != nil {
 		t.Errorf("%v: %+v", err, s)
 	}
@@ -146,7 +157,7 @@ func TestTraceImport(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"synthetic": true`) {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if w, _, err = trace.Open(path, trace.Options{}); err != nil || w.Digest() != trace.Sample().Digest() ||
+	if w, _, err = trace.Open(path, trace.Options{}); err != nil || w.Digest() != builtinTrace(t).Digest() ||
 		!w.Synthetic() {
 		t.Errorf("%v, digest %s", err, w.Digest())
 	}
@@ -171,7 +182,7 @@ func TestTraceWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, last := w.Span()
-	if w.Len() != 446 || first < 86400e9 || last >= 2*86400e9 || !w.Zero().Equal(trace.Sample().Zero()) ||
+	if w.Len() != 446 || first < 86400e9 || last >= 2*86400e9 || !w.Zero().Equal(builtinTrace(t).Zero()) ||
 		!w.Synthetic() {
 		t.Errorf("%d jobs from %v to %v", w.Len(), first, last)
 	}
@@ -197,7 +208,7 @@ func TestTraceValidate(t *testing.T) {
 	}
 	out, _, err = runTrace(t, "", "validate", "sample", "--json")
 	var r trace.Report
-	if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rejected != 0 || r.Jobs != trace.Sample().Len() {
+	if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rejected != 0 || r.Jobs != builtinTrace(t).Len() {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, _, err = runTrace(t, "", "validate", testshared.Path(t, "golden", "simulator", "workloads",

@@ -86,20 +86,16 @@ func newTuneDrawing(r *tuneReport) *tuneDrawing {
 		}
 	}
 	slices.SortStableFunc(d.order, func(a, b int) int {
-		if a == d.best || b == d.best {
-			return cmp.Compare(btoi(a == d.best), btoi(b == d.best))
+		switch d.best {
+		case a:
+			return 1 // drawn last
+		case b:
+			return -1
 		}
 		return cmp.Compare(d.rank[b], d.rank[a])
 	})
 	d.axes = variedAxes(r.Best.Space(), d.trials)
 	return d
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // variedAxes are the dimensions in which trials differ.

@@ -11,7 +11,10 @@ import (
 
 // Two futures of the sample trace from the morning of its third day on.
 func Example() {
-	trace := trace.Sample()
+	trace, _, err := trace.Open(trace.SampleName, trace.Options{})
+	if err != nil {
+		panic(err)
+	}
 	at := 2*24*time.Hour + 9*time.Hour
 	past, err := arrivals.FromJobs(trace.Zero(), trace.Jobs(), at, arrivals.Grid{})
 	if err != nil {

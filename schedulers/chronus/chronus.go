@@ -38,9 +38,9 @@ func Space() []space.Param {
 		{ID: "slo_gpus", Module: "admission", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(1),
 			Description: "share of the GPUs that jobs with deadlines may have before best-effort jobs"},
 		{ID: "slo_share", Module: "workload", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(0),
-			Description: "share of the jobs without a deadline that are given one, if their run time is told"},
+			Description: "share of the jobs without a deadline that are given one, if their run time is reported"},
 		{ID: "slo_factor", Module: "workload", Kind: space.KindFloat, Min: 1, Max: 20, Log: true, Default: space.Num(2),
-			Description: "such a deadline is the submission plus this many times the run time told"},
+			Description: "such a deadline is the submission plus this many times the reported run time"},
 	}
 }
 

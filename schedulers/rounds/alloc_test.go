@@ -14,12 +14,16 @@ import (
 func TestRunsReuseMemory(t *testing.T) {
 	c := workload.Uniform(2, 8) // too small, so that jobs wait
 	var jobs []workload.Job
-	for _, j := range trace.Sample().Jobs() {
+	sample, _, err := trace.Open(trace.SampleName, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range sample.Jobs() {
 		if j.GPUs.Whole() <= c.TotalGPUs() && len(jobs) < 200 {
 			jobs = append(jobs, j)
 		}
 	}
-	w, err := workload.New("sample", trace.Sample().Zero(), jobs)
+	w, err := workload.New("sample", sample.Zero(), jobs)
 	if err != nil {
 		t.Fatal(err)
 	}

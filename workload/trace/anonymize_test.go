@@ -60,7 +60,7 @@ func TestAnonymize(t *testing.T) {
 }
 
 func TestAnonymizeKeys(t *testing.T) {
-	w := Sample()
+	w := sample(t)
 	csv := func(key string) string {
 		a, err := Anonymize(w, AnonymizeOptions{Key: []byte(key)})
 		if err != nil {
@@ -95,7 +95,7 @@ func TestAnonymizeKeys(t *testing.T) {
 }
 
 func TestShift(t *testing.T) {
-	w := Sample()
+	w := sample(t)
 	s, err := Shift(w, -36*time.Hour)
 	if err != nil || !s.Zero().Equal(w.Zero().Add(-36*time.Hour)) || s.Jobs()[5] != w.Jobs()[5] ||
 		s.Digest() == w.Digest() {

@@ -309,7 +309,7 @@ func TestReadProgressAndCancel(t *testing.T) {
 }
 
 func TestParseInstant(t *testing.T) {
-	w := Sample()
+	w := sample(t)
 	for s, want := range map[string]time.Duration{
 		"2017-10-10T00:00:00Z": 24 * time.Hour, "2017-10-10T02:00:00+02:00": 24 * time.Hour,
 		"2017-10-08": -24 * time.Hour,

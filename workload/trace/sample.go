@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 	_ "embed"
-	"sync"
 
 	"github.com/autosched/autosched/workload"
 )
@@ -14,20 +13,10 @@ const SampleName = "sample"
 //go:embed sample/philly-like.csv.gz
 var sampleFile []byte
 
-// Sample is the trace built into the program: three contended days (offered load
+// readSample reads the trace built into the program: three contended days (offered load
 // about 1.4 on 20 nodes of 8 GPUs) from Monday 2017-10-09, made by synth.Generate
 // after the Philly profile and labelled synthetic. It is good for a first look
 // and for tests, not for conclusions.
-func Sample() *workload.Workload { return sample() }
-
-var sample = sync.OnceValue(func() *workload.Workload {
-	w, _, err := readSample(Options{})
-	if err != nil {
-		panic("trace: the built-in sample cannot be read: " + err.Error())
-	}
-	return w
-})
-
 func readSample(opts Options) (*workload.Workload, *Report, error) {
 	return read(oneFile(bytes.NewReader(sampleFile), SampleName, int64(len(sampleFile))), opts)
 }

@@ -64,8 +64,17 @@ func TestSampleIsWhatTheGeneratorMakes(t *testing.T) {
 	}
 }
 
+func sample(t *testing.T) *workload.Workload {
+	t.Helper()
+	w, _, err := Open(SampleName, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 func TestSampleIsContended(t *testing.T) {
-	w := Sample()
+	w := sample(t)
 	s := stats.Describe(w, &sampleOptions.Cluster)
 	t.Logf("%d jobs, load %.2f, durations %+v, arrivals %+v, batches %+v",
 		s.Jobs, s.Load.Offered, s.Durations, s.Arrivals, s.Batches)
