@@ -94,13 +94,13 @@ func newBasis(t *Table, o basisOptions) (*basis, string, error) {
 			}
 		}
 		if n > maxBasis {
-			remark = fmt.Sprintf("the categories are so many that products of variables would take %d columns: tests go without products", n)
+			remark = fmt.Sprintf("products of variables would take %d columns: tests go without products", n)
 		} else {
 			b.addProducts()
 		}
 	}
 	if b.columns > maxBasis {
-		return nil, "", fmt.Errorf("the categories are so many that they take %d columns, more than %d: group some",
+		return nil, "", fmt.Errorf("the categories take %d columns, more than %d: group some",
 			b.columns, maxBasis)
 	}
 	b.mean = make([]atomic.Uint64, b.columns)

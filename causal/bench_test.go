@@ -9,9 +9,9 @@ import (
 	"github.com/autosched/autosched/internal/rng"
 )
 
-// layered draws a three-layer data set: configurations (a third of them
-// categories), metrics and objectives, with curved effects, products and a hidden
-// load that moves the metrics.
+// layered generates a three-layer data set: configurations (a third of them
+// categorical), metrics and objectives, with nonlinear effects, products and a hidden
+// load that affects the metrics.
 func layered(seed uint64, configs, metrics, objectives, rows int) (*Table, *Spec) {
 	r := rng.Stream("causal test data", seed)
 	names := []string{"las", "fifo", "gittins", "srtf"}
@@ -98,8 +98,8 @@ func BenchmarkDiscover(b *testing.B) {
 	}
 }
 
-// BenchmarkTest is one test after another of the same table, with sets of
-// several sizes; what is computed once is left out.
+// BenchmarkTest runs tests on one table, with conditioning sets of several sizes; the
+// cost of the shared correlations is excluded.
 func BenchmarkTest(b *testing.B) {
 	table, _ := layered(1, 10, 7, 3, 10_000)
 	for _, name := range TestNames() {

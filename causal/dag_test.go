@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestResolve makes DAGs of random graphs: without a cycle, with every edge
-// accounted for, and every assumption named.
+// TestResolve resolves random graphs to DAGs and checks that they are acyclic, account
+// for every edge and list every assumption.
 func TestResolve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, rapid.Bool().Draw(t, "layers"), 0)
@@ -19,7 +19,7 @@ func TestResolve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Marks of chance, as small samples give them: cycles included.
+		// Random marks, as in small samples: cycles included.
 		if rapid.Bool().Draw(t, "shuffle") {
 			for i := range w.observed {
 				for j := i + 1; j < w.observed; j++ {
@@ -78,7 +78,7 @@ func TestResolve(t *testing.T) {
 	})
 }
 
-// TestResidualDirection tells cause from effect where the effect bends.
+// TestResidualDirection directs an edge with a nonlinear effect.
 func TestResidualDirection(t *testing.T) {
 	const n = 1000
 	noise := normals(2, n)
@@ -102,7 +102,7 @@ func TestResidualDirection(t *testing.T) {
 	}
 }
 
-// TestUserOrder overrules what the data hint at.
+// TestUserOrder checks that the given order takes precedence over residuals.
 func TestUserOrder(t *testing.T) {
 	const n = 300
 	x, noise := normals(1, n), normals(2, n)

@@ -13,15 +13,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a random true graph: observed variables first, then hidden common
-// causes, then effects by which the data were selected.
+// world is a random true graph: observed variables first, then hidden common causes,
+// then selection variables.
 type world struct {
 	observed, hidden, selected int
 	parents                    [][]int
 	tier                       []int // of the observed; nil without
 }
 
-// drawWorld draws a graph. In layers, variables of tier 0 have no cause, those
+// drawWorld generates a graph. With tiers, variables of tier 0 have no cause and those
 // of tier 2 no effect.
 func drawWorld(t *rapid.T, layers bool, selected int) world {
 	w := world{observed: rapid.IntRange(3, 7).Draw(t, "observed"), hidden: rapid.IntRange(0, 2).Draw(t, "hidden"), selected: selected}
@@ -30,7 +30,7 @@ func drawWorld(t *rapid.T, layers bool, selected int) world {
 	edge := func(from, to int) bool {
 		return rapid.IntRange(0, 9).Draw(t, fmt.Sprintf("%d-%d", from, to)) < density
 	}
-	// Causes first in a random order, so that indexes say nothing.
+	// A random causal order, so that indices carry no information.
 	order := rapid.Permutation(upTo(w.observed)).Draw(t, "order")
 	if layers {
 		w.tier = make([]int, w.observed)
@@ -73,7 +73,7 @@ func upTo(n int) []int {
 	return out
 }
 
-// oracle answers for the world as seen: always given what selects.
+// oracle returns the oracle of the observed variables, conditioned on selection.
 func (w *world) oracle(t fataler) *Oracle {
 	o, err := NewOracle(w.parents)
 	if err != nil {
@@ -105,9 +105,9 @@ func (w *world) knowledge() *Knowledge {
 	return k
 }
 
-// TestSound checks learned graphs against the graphs that made the answers:
-// edges are where no set separates, an arrow points at what is no cause, a tail
-// leaves what is one.
+// TestSound checks learned graphs against the true ones: two variables are adjacent if
+// no set separates them, an arrow is at a variable that is not a cause, and a tail at
+// one that is.
 func TestSound(t *testing.T) {
 	for _, kind := range []string{"plain", "tiers", "selection", "maxp", "limited"} {
 		t.Run(kind, func(t *testing.T) {
@@ -139,14 +139,14 @@ func TestSound(t *testing.T) {
 							continue
 						}
 						separable := w.separable(run, i, j)
-						// What knowledge keeps apart and data do not is a conflict.
+						// A forbidden edge whose pair no set separates is a conflict.
 						if !r.Graph.Adjacent(i, j) && !separable && r.Evidence(i, j).Conflict {
 							continue
 						}
 						if r.Graph.Adjacent(i, j) == separable && (kind != "limited" || !separable) {
 							t.Fatalf("%d and %d: edge %v, but separable %v\n%s", i, j, !separable, separable, r.Graph.Format(numbers(w.observed)))
 						}
-						// Whatever causes what selects cannot be told from a cause.
+						// Causes of selection variables are indistinguishable from causes.
 						cause := oracle.Ancestor(i, j)
 						for _, s := range by {
 							cause = cause || oracle.Ancestor(i, s)
@@ -165,7 +165,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// separable tries every set.
+// separable reports whether any set separates i and j.
 func (w *world) separable(run func(x, y int, given []int) Outcome, i, j int) bool {
 	for s := set(0); s < 1<<w.observed; s++ {
 		if !s.has(i) && !s.has(j) && run(i, j, s.list()).P == 1 {
@@ -175,8 +175,8 @@ func (w *world) separable(run func(x, y int, given []int) Outcome, i, j int) boo
 	return false
 }
 
-// TestOrderFree checks that with perfect answers the order of the variables
-// does not matter: the graph is unique.
+// TestOrderFree checks that with an oracle the graph does not depend on the order of
+// the variables.
 func TestOrderFree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, false, 0)
@@ -212,8 +212,7 @@ func TestOrderFree(t *testing.T) {
 }
 
 // TestColumnOrder shuffles the columns of data. The skeleton without the
-// possible-d-sep stage never depends on their order, and with the largest p-value
-// choosing the separating sets nothing does.
+// possible-d-sep stage does not depend on their order; with MaxP nothing does.
 func TestColumnOrder(t *testing.T) {
 	for seed := range uint64(3) {
 		table, spec := layered(seed, 4, 4, 2, 400)
@@ -249,7 +248,7 @@ func TestColumnOrder(t *testing.T) {
 	}
 }
 
-// TestWorkers checks that the number of goroutines changes nothing.
+// TestWorkers checks that the result does not depend on the number of workers.
 func TestWorkers(t *testing.T) {
 	table, spec := layered(5, 5, 4, 2, 300)
 	know, err := spec.Bind(table.Names())
@@ -283,7 +282,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// slowOracle ends the time after a number of tests.
+// slowOracle lets the deadline pass after a number of tests.
 type slowOracle struct {
 	*Oracle
 	after int
@@ -300,7 +299,7 @@ func (o *slowOracle) Worker() func(x, y int, given []int) Outcome {
 	}
 }
 
-// expired is a context whose deadline is reached when the test says so.
+// expired is a context whose deadline the test controls.
 type expired struct {
 	context.Context
 	done chan struct{}
@@ -318,8 +317,8 @@ func (c *expired) Err() error {
 	}
 }
 
-// TestAnytime ends the search early: with what a deadline leaves, marks hold and
-// every missing edge has its reason.
+// TestAnytime checks results at a deadline: their marks hold, and every missing edge
+// has a separating set.
 func TestAnytime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, rapid.Bool().Draw(t, "layers"), 0)
@@ -338,7 +337,7 @@ func TestAnytime(t *testing.T) {
 				if i == j {
 					continue
 				}
-				// An edge too many of an exogenous variable has a tail there.
+				// A superfluous edge of an exogenous variable has a tail there.
 				exogenous := w.tier != nil && w.tier[i] == 0
 				if m := r.Graph.At(j, i); m == Arrow && oracle.Ancestor(i, j) || m == Tail && !oracle.Ancestor(i, j) && !exogenous {
 					t.Fatalf("%v at %d of %d and %d is wrong\n%s", m, i, i, j, r.Graph.Format(numbers(w.observed)))

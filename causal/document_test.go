@@ -61,8 +61,8 @@ func TestReadDocumentErrors(t *testing.T) {
 	}
 }
 
-// FuzzLoaders feeds the readers with anything: they return a sound value or an
-// error, and what they return can be written and read again.
+// FuzzLoaders checks that the readers return an error or a valid value that survives a
+// round trip.
 func FuzzLoaders(f *testing.F) {
 	f.Add(byte(0), []byte("policy,x\nlas,1\nfifo,2.5\n"))
 	f.Add(byte(0), []byte("a\nNaN\n"))

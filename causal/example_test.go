@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// Learn a graph from a table: the quantum moves the preemptions, they the JCT.
+// Learn a graph from a table: the quantum affects preemptions, which affect the JCT.
 func ExampleLearn() {
 	r := rand.New(rand.NewPCG(1, 2))
 	var csv strings.Builder
@@ -40,8 +40,8 @@ func ExampleLearn() {
 	// order: [quantum preemptions jct]
 }
 
-// collider answers for a -> b <- h -> c with h hidden: a and c are independent
-// unless b is given, all other pairs are dependent.
+// collider is the oracle of a -> b <- h -> c with h hidden: a and c are independent
+// unless b is given; all other pairs are dependent.
 type collider struct{}
 
 func (collider) Worker() func(x, y int, given []int) causal.Outcome {
@@ -53,7 +53,7 @@ func (collider) Worker() func(x, y int, given []int) causal.Outcome {
 	}
 }
 
-// What perfect answers reveal: b is no cause of a or c.
+// Discover with an oracle: b does not cause a or c.
 func ExampleDiscover() {
 	r, err := causal.Discover(context.Background(), 3, nil, collider{}, causal.SearchOptions{})
 	if err != nil {

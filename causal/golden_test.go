@@ -17,8 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// goldenTest is the product's name for a test of the reference data. The one of
-// ranks is no part of the product; it checks the ranking all the same.
+// goldenTest returns the name of the test of a reference run.
 func goldenTest(name string) string { return strings.TrimSuffix(name, "_q4") }
 
 func readJSON(t testing.TB, path string, v any) {
@@ -32,7 +31,7 @@ func readJSON(t testing.TB, path string, v any) {
 	}
 }
 
-// goldenFiles lists the reference files of a kind by name.
+// goldenFiles returns the reference files of a kind, by name.
 func goldenFiles(t testing.TB, kind string) []string {
 	t.Helper()
 	dir := testshared.Path(t, "golden", "causal", kind)
@@ -56,7 +55,7 @@ type goldenTruth struct {
 	TieredPAG [][]int `json:"true_pag_with_tiers"`
 }
 
-// goldenData reads a data set with its truth.
+// goldenData reads a data set with its true graph.
 func goldenData(t testing.TB, name string) (*Table, *goldenTruth) {
 	t.Helper()
 	truth := &goldenTruth{}
@@ -79,8 +78,8 @@ func TestGolden(t *testing.T) {
 	t.Run("order", testGoldenOrder)
 }
 
-// testGoldenOrder turns the columns of the data sets about. Edges stay as they
-// are, and with the largest p-value choosing the separating sets so do marks.
+// testGoldenOrder permutes the columns of the data sets. The edges must not change
+// and, with MaxP, neither must the marks.
 func testGoldenOrder(t *testing.T) {
 	for _, path := range goldenFiles(t, "truth") {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
@@ -180,7 +179,7 @@ func testGoldenOracle(t *testing.T) {
 	}
 }
 
-// numbers names variables by number.
+// numbers names the variables by number.
 func numbers(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -343,7 +342,7 @@ func testGoldenCI(t *testing.T) {
 	}
 }
 
-// goldenGraph reads a matrix of the reference data, nil for an absent one.
+// goldenGraph reads a matrix of the reference data; nil if it is absent.
 func goldenGraph(t testing.TB, e [][]int) *Graph {
 	t.Helper()
 	g := NewGraph(len(e))

@@ -22,7 +22,7 @@ func mustTable(t *testing.T, columns ...Column) *Table {
 	return table
 }
 
-// normals draws a column.
+// normals generates a column of standard normal values.
 func normals(seed uint64, n int) []float64 {
 	r := rng.Stream("causal test column", seed)
 	out := make([]float64, n)
@@ -42,8 +42,8 @@ func combine(n int, f func(i int) float64) []float64 {
 
 func edgeList(d *Document) string { return d.Graph().Format(d.Names()) }
 
-// TestLearn follows a small system to the end: a config moves a metric, in a
-// curve, the metric an objective.
+// TestLearn learns a small system in which a config has a nonlinear effect on a
+// metric, and the metric affects an objective.
 func TestLearn(t *testing.T) {
 	const n = 600
 	c, noise, more := normals(1, n), normals(2, n), normals(3, n)
@@ -92,7 +92,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestLearnHostile gives Learn what real data hold.
+// TestLearnHostile learns from data with outliers, duplicates, constants and rare
+// categories.
 func TestLearnHostile(t *testing.T) {
 	const n = 200
 	x, y, z := normals(1, n), normals(2, n), normals(3, n)
@@ -132,7 +133,7 @@ func TestLearnHostile(t *testing.T) {
 				if !strings.Contains(all, tt.warning) {
 					t.Errorf("warnings %q, want %q", all, tt.warning)
 				}
-				// Counts of bins see less, outliers blind what is linear.
+				// Binned tests have less power, and outliers blind linear ones.
 				if got := edgeList(d); test != TestG2 && test != TestChi2 && got != tt.want && tt.name != "an outlier" {
 					t.Errorf("edges\n%swant\n%s", got, tt.want)
 				}
@@ -184,7 +185,7 @@ func TestLearnErrors(t *testing.T) {
 	}
 }
 
-// TestLearnConflict lets two objectives share a cause that nobody measured.
+// TestLearnConflict has two objectives with a common cause that was not measured.
 func TestLearnConflict(t *testing.T) {
 	const n = 500
 	hidden, a, b, c := normals(1, n), normals(2, n), normals(3, n), normals(4, n)
@@ -209,7 +210,8 @@ func TestLearnConflict(t *testing.T) {
 	}
 }
 
-// TestDependentInputs has a workload described twice over: no conflict, but said.
+// TestDependentInputs has two dependent context variables, which is reported but no
+// conflict.
 func TestDependentInputs(t *testing.T) {
 	const n = 400
 	load, more, c, noise := normals(1, n), normals(2, n), normals(3, n), normals(4, n)
@@ -242,7 +244,7 @@ func TestLearnFewRows(t *testing.T) {
 	}
 }
 
-// TestLearnWide bounds the time that many variables take.
+// TestLearnWide bounds the time of learning with many variables.
 func TestLearnWide(t *testing.T) {
 	table, spec := layered(4, 20, 25, 5, 300)
 	d, err := Learn(context.Background(), table, spec, LearnOptions{Budget: 300 * time.Millisecond, Bootstrap: 2})
@@ -259,7 +261,7 @@ func TestLearnWide(t *testing.T) {
 	}
 }
 
-// TestDropped keeps an edge of chance out of the graph.
+// TestDropped drops a spurious edge by the bootstrap.
 func TestDropped(t *testing.T) {
 	for seed := range uint64(200) {
 		table := mustTable(t, Column{Name: "x", Values: normals(2*seed, 60)}, Column{Name: "y", Values: normals(2*seed+1, 60)})
@@ -278,8 +280,8 @@ func TestDropped(t *testing.T) {
 	t.Error("nothing was ever dropped")
 }
 
-// TestGroups draws days, not rows: that a context of few days goes with a metric
-// by chance then shows.
+// TestGroups resamples days instead of rows, which exposes a chance correlation of a
+// context with few days.
 func TestGroups(t *testing.T) {
 	rows := drawRows(rng.Stream("groups", 1), 6, []int{7, 7, 7, 3, 3, 9})
 	count := map[int]int{}

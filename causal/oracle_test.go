@@ -2,15 +2,15 @@ package causal
 
 import "fmt"
 
-// Oracle answers from the true causal graph instead of data: two variables are
-// independent if the others d-separate them. The first variables are observed,
-// the rest hidden.
+// Oracle tests independence by d-separation in the true causal graph. The first
+// variables are observed, the others hidden.
 type Oracle struct {
 	parents  [][]int
 	children [][]int
 }
 
-// NewOracle takes the parents of every variable; the graph must have no cycle.
+// NewOracle returns the oracle of an acyclic graph, given by the parents of every
+// variable.
 func NewOracle(parents [][]int) (*Oracle, error) {
 	n := len(parents)
 	o := &Oracle{parents: parents, children: make([][]int, n)}
@@ -80,7 +80,7 @@ func (o *Oracle) Separated(x, y int, given []int) bool {
 			stack = append(stack, o.parents[v]...)
 		}
 	}
-	// Visits are of a variable from below (from a child) or from above.
+	// A variable is visited from below (from a child) or from above.
 	type visit struct {
 		v         int
 		fromAbove bool
@@ -112,7 +112,7 @@ func (o *Oracle) Separated(x, y int, given []int) bool {
 	return true
 }
 
-// Worker implements Independence: P is 1 of what is independent, else 0.
+// Worker implements Independence: P is 1 for independence, otherwise 0.
 func (o *Oracle) Worker() func(x, y int, given []int) Outcome {
 	return func(x, y int, given []int) Outcome {
 		if o.Separated(x, y, given) {

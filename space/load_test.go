@@ -157,7 +157,7 @@ func TestDiff(t *testing.T) {
 
 	changed := strings.NewReplacer("max_value: 6", "max_value: 5",
 		"  - {id: preempt, kind: bool, default_value: true}\n", "", "max_value: 1}\n", "max_value: 0.9}\n",
-		"nobody starves", "none starves").Replace(string(serving(t)))
+		"no job starves", "no starvation").Replace(string(serving(t)))
 	cut := strings.Index(changed, "  - id: no_fifo_preemption")
 	other, err := Load([]byte(changed[:cut] + "  - {id: extra, ordering: {params: [reserve, lend]}}\n"))
 	if err != nil {
@@ -165,7 +165,7 @@ func TestDiff(t *testing.T) {
 	}
 	want = []Difference{
 		{"queues.max_value", "6", "5"}, {"preempt", "true or false", ""},
-		{"rules.starving", "nobody starves in one queue", "none starves in one queue"},
+		{"rules.starving", "no job starves in one queue", "no starvation in one queue"},
 		{"rules.shares", "reserve + lend <= 1", "reserve + lend <= 0.9"},
 		{"rules.no_fifo_preemption", "never policy == fifo and preempt == true", ""},
 		{"rules.effort_costs", "never lease < 120 and effort > mid", ""},

@@ -227,7 +227,7 @@ func TestUnsatisfiable(t *testing.T) {
 				never("t", Condition{Param: "k", Op: Equal, Value: Text("y")},
 					Condition{Param: "q", Op: Equal, Value: Int(2)})},
 			"rules: no configuration obeys them all: every one of the 4 there are breaks one"},
-		{"tried in vain", []Param{one("k", "x", "x", "y"), num("a", 0, 1, 0)},
+		{"none found", []Param{one("k", "x", "x", "y"), num("a", 0, 1, 0)},
 			[]Rule{never("r", Condition{Param: "k", Op: Equal, Value: Text("x")}),
 				never("s", Condition{Param: "k", Op: Equal, Value: Text("y")},
 					Condition{Param: "a", Op: Less, Value: Num(0.5)}),

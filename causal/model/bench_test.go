@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// first is the first rows of a table, which come again if there are not enough.
+// first returns the first n rows of a table, repeated if there are not enough.
 func first(t *causal.Table, rows int) *causal.Table {
 	at := make([]int, rows)
 	for r := range at {
@@ -17,7 +17,7 @@ func first(t *causal.Table, rows int) *causal.Table {
 	return t.Select(at)
 }
 
-// BenchmarkFit is a quadratic model with 20 bootstrap refits.
+// BenchmarkFit fits a quadratic model with 20 bootstrap fits.
 func BenchmarkFit(b *testing.B) {
 	table, s := load(b, "sched15_tiresias_ctx")
 	for _, rows := range []int{40, 500, 1000, 2000, 10000} {
@@ -31,7 +31,7 @@ func BenchmarkFit(b *testing.B) {
 	}
 }
 
-// BenchmarkFitBoosted has trees among the families.
+// BenchmarkFitBoosted includes trees in the families.
 func BenchmarkFitBoosted(b *testing.B) {
 	table, s := load(b, "sched15_tiresias_ctx")
 	for _, rows := range []int{500, 1000} {
@@ -45,7 +45,7 @@ func BenchmarkFitBoosted(b *testing.B) {
 	}
 }
 
-// BenchmarkPredict is 1,000 points: means, and with intervals.
+// BenchmarkPredict predicts 1,000 points: means, and means with intervals.
 func BenchmarkPredict(b *testing.B) {
 	table, s := load(b, "sched15_tiresias_ctx")
 	m := fit(b, table, s, Options{})
@@ -73,7 +73,7 @@ func BenchmarkPredict(b *testing.B) {
 	})
 }
 
-// BenchmarkUpdate takes further rows into a model of 2,000.
+// BenchmarkUpdate adds rows to a model of 2,000.
 func BenchmarkUpdate(b *testing.B) {
 	table, s := load(b, "sched15_tiresias_ctx")
 	for _, rows := range []int{1, 40, 1000} {

@@ -20,8 +20,7 @@ const (
 	handCost
 )
 
-// byHand is a linear model without noise, in which every answer can be computed on
-// paper:
+// byHand is a noiseless linear model with results computed by hand:
 //
 //	m1   = 2 a + b + 3 load
 //	m2   = 4 m1 - b
@@ -85,7 +84,7 @@ func TestEffectsByHand(t *testing.T) {
 		close(t, e.Parameter+" ACE", e.ACE, ace)
 		close(t, e.Parameter+" direction", e.Direction, ace)
 		close(t, e.Parameter+" percent", e.Percent, 100*ace/145.5)
-		// Without noise the bootstrap agrees with the whole.
+		// Without noise the bootstrap fits equal the fit.
 		close(t, e.Parameter+" low", e.Low, ace)
 		close(t, e.Parameter+" high", e.High, ace)
 		if idle := e.Parameter == "idle"; e.Connected == idle {
@@ -143,7 +142,7 @@ func TestPathsByHand(t *testing.T) {
 	}
 }
 
-// m1Range is how far apart the levels of m1 are that effects are computed at.
+// m1Range is the range of the levels of m1 for effects.
 func m1Range(m *Model) float64 {
 	l := m.levels(handM1)
 	return l[len(l)-1] - l[0]
@@ -165,7 +164,7 @@ func TestDoByHand(t *testing.T) {
 		{"parameter and context", []Setting{{"a", 2}, {"load", 0}}, 156, "blend",
 			[]Move{{"m1", 3, 4}, {"m2", 12, 16}}, true},
 		{"a parameter without effect", []Setting{{"idle", 1}}, 127, "blend", nil, true},
-		// m1's causes no longer act on it.
+		// The causes of m1 have no effect on it.
 		{"a metric", []Setting{{"m1", 10}}, 190, "structural", []Move{{"m1", 3, 10}, {"m2", 12, 40}}, true},
 		{"a metric and its cause", []Setting{{"m1", 10}, {"a", 2}}, 210, "structural",
 			[]Move{{"m1", 3, 10}, {"m2", 12, 40}}, true},
@@ -198,9 +197,8 @@ func TestDoByHand(t *testing.T) {
 	}
 }
 
-// TestDoHiddenCause: where a hidden cause may account for m1's edge to the cost,
-// the bounds reach from the cost with the edge, 190, to that without: 100 + 40 +
-// 5 * 3.
+// TestDoHiddenCause checks that with a hidden common cause of m1 and the cost, the
+// bounds reach from the cost with the edge, 190, to that without: 100 + 40 + 5 * 3.
 func TestDoHiddenCause(t *testing.T) {
 	m := byHand(t, func(cause, effect int) bool { return cause == handM1 && effect == handCost })
 	p := handRow(0, 0, 1, 0)
@@ -220,7 +218,7 @@ func TestDoHiddenCause(t *testing.T) {
 	}
 }
 
-// TestCounterfactualByHand: residuals of 1, 2 and -7 stay as they were.
+// TestCounterfactualByHand checks that residuals of 1, 2 and -7 are kept.
 func TestCounterfactualByHand(t *testing.T) {
 	m := byHand(t, nil)
 	measured := Point{0, 0, 1, 0, 2, 9, 112}
@@ -240,8 +238,8 @@ func TestCounterfactualByHand(t *testing.T) {
 	}
 }
 
-// TestCompareByHand: in a linear model a share is the coefficient times the
-// difference, whatever the order, and the paths of a share add up to it.
+// TestCompareByHand checks that in a linear model a share is the coefficient times the
+// difference, in any order, and the sum of its paths.
 func TestCompareByHand(t *testing.T) {
 	m := byHand(t, nil)
 	a, b := handRow(2, 1, 1, 1), handRow(0, 0, 0, 0)
@@ -285,8 +283,8 @@ func TestCompareByHand(t *testing.T) {
 	}
 }
 
-// TestShapleyByHand: of a product of two differences each gets half. Six
-// differences are more than all orders are tried for.
+// TestShapleyByHand checks that each of two factors has half of their product's
+// difference. Six differences exceed the limit for all orders.
 func TestShapleyByHand(t *testing.T) {
 	x, y, cost := []float64{}, []float64{}, []float64{}
 	for i := range 40 {
@@ -304,7 +302,7 @@ func TestShapleyByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The regressions are slightly penalised: one per cent.
+	// The ridge penalty changes results by up to one per cent.
 	for i, want := range []float64{4 + 6, 6} {
 		if s := c.Shares[i]; math.Abs(s.Contribution-want) > .16 {
 			t.Errorf("%s contributes %g, want %g", s.Column, s.Contribution, want)

@@ -13,7 +13,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// truth is what a file of golden/causal/truth says.
+// truth is a file of golden/causal/truth.
 type truth struct {
 	Variables []string               `json:"variables"`
 	Types     map[string]causal.Kind `json:"types"`
@@ -21,7 +21,7 @@ type truth struct {
 	Parents   map[string][]string    `json:"true_parents"`
 }
 
-// load reads a data set with the structure that made it, hidden causes left out.
+// load reads a data set with its true structure, without hidden causes.
 func load(t testing.TB, name string) (*causal.Table, Structure) {
 	t.Helper()
 	var x truth
@@ -62,8 +62,8 @@ func fit(t testing.TB, table *causal.Table, s Structure, o Options) *Model {
 	return m
 }
 
-// holdout fits on a random 70 % of the rows and gives the relative errors on the
-// rest.
+// holdout fits to a random 70 % of the rows and returns the relative errors on the
+// others.
 func holdout(t testing.TB, table *causal.Table, s Structure, seed uint64) map[string]float64 {
 	t.Helper()
 	perm := rand.New(rand.NewPCG(seed, 1)).Perm(table.Rows())
@@ -97,8 +97,8 @@ func row(t *causal.Table, r int) Point {
 	return out
 }
 
-// TestHoldOut: the targets are those of the project for a model along the true
-// graph, means over 20 random hold-outs of 30 %.
+// TestHoldOut checks the target errors for a model along the true graph: means over 20
+// random hold-outs of 30 %.
 func TestHoldOut(t *testing.T) {
 	splits := 20
 	if testing.Short() {
@@ -121,7 +121,7 @@ func TestHoldOut(t *testing.T) {
 	}
 }
 
-// TestEffectsRankAsTruth compares with effects known by simulating the process.
+// TestEffectsRankAsTruth compares with effects from simulations of the process.
 func TestEffectsRankAsTruth(t *testing.T) {
 	var means map[string]map[string][]struct {
 		Mean map[string]float64 `json:"mean"`
@@ -149,8 +149,9 @@ func TestEffectsRankAsTruth(t *testing.T) {
 	}
 }
 
-// linear is a model of z-scored linear regressions without logarithms, next to
-// no penalty and no direct head: ordinary least squares along the graph.
+// linear returns a model of z-scored linear regressions without logarithms, with
+// almost no penalty and without the direct head: ordinary least squares along the
+// graph.
 func linear(t testing.TB, table *causal.Table, s Structure) *Model {
 	t.Helper()
 	m := fit(t, table, s, Options{Bootstrap: 1, Families: []Family{Linear}})
@@ -181,9 +182,8 @@ func linear(t testing.TB, table *causal.Table, s Structure) *Model {
 	return m
 }
 
-// TestLinearSEM compares linear regressions along the graph with ordinary least
-// squares computed elsewhere: predictions of the first rows, means under do() and
-// ranges.
+// TestLinearSEM compares with ordinary least squares from a reference implementation:
+// predictions of the first rows, means under do() and ranges.
 func TestLinearSEM(t *testing.T) {
 	var golden map[string]struct {
 		First map[string][]float64 `json:"first10_predictions"`

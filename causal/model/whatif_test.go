@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// toy is a chain with a useless parameter, a category and a load:
+// toy is a chain with an inert parameter, a category and a load:
 //
 //	x, load -> metric -> cost <- kind
 //
@@ -223,8 +223,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestNarrowSeesPairs: two switches save something only together, so that neither
-// alone promises anything.
+// TestNarrowSeesPairs has two switches that reduce the objective only together.
 func TestNarrowSeesPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	const n = 600
@@ -249,8 +248,8 @@ func TestNarrowSeesPairs(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	// With one of them on, the other is worth it alone; with both, there is no gain
-	// in either.
+	// With one of them on, the other reduces the objective alone; with both on, neither
+	// does.
 	got, err = m.Narrow("cost", Point{1, 1, .5, 0}, Scope{KeepFree: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -266,8 +265,8 @@ func TestNarrowSeesPairs(t *testing.T) {
 	}
 }
 
-// TestInertNeedsCertainty: a parameter is not inert where the graph leaves open
-// that it reaches the objective.
+// TestInertNeedsCertainty checks that a parameter that may reach the objective by an
+// undirected edge is not inert.
 func TestInertNeedsCertainty(t *testing.T) {
 	table, s := toy(t, 400, 0)
 	inert := func(s Structure) bool {
@@ -290,8 +289,8 @@ func TestInertNeedsCertainty(t *testing.T) {
 	}
 }
 
-// TestNarrowKeepsWhatMatters: a parameter whose true effect is among the two
-// largest is never fixed.
+// TestNarrowKeepsWhatMatters checks that a parameter whose true effect is among the
+// two largest is never fixed.
 func TestNarrowKeepsWhatMatters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits models to large tables")
@@ -341,7 +340,8 @@ func TestUpdateLearns(t *testing.T) {
 	p := []Point{{1.5, 8, .5, 0, 0, 0}}
 	a, _ := all.Predict("cost", p)
 	b, _ := m.Predict("cost", p)
-	// Scales and blends are of the first rows, so not the same to the last digit.
+	// Scales and blends are those of the first rows, so results agree only
+	// approximately.
 	if math.Abs(a[0].Mean-b[0].Mean) > 2 {
 		t.Errorf("%g learnt bit by bit, %g at once", b[0].Mean, a[0].Mean)
 	}
@@ -444,7 +444,7 @@ func TestFitRefuses(t *testing.T) {
 	}
 }
 
-// TestConstantAndCollinear: columns that say nothing, or the same, do no harm.
+// TestConstantAndCollinear fits to constant and collinear columns.
 func TestConstantAndCollinear(t *testing.T) {
 	table, s := toy(t, 60, 0)
 	x := table.Column(1).Values

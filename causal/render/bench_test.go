@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/internal/rng"
 )
 
-// BenchmarkPicture draws graphs from a usual size to the largest allowed.
+// BenchmarkPicture draws graphs of common size and of the largest size allowed.
 func BenchmarkPicture(b *testing.B) {
 	for _, size := range [][2]int{{14, 26}, {50, 200}, {maxDrawnNodes, maxDrawnEdges}} {
 		r := rng.Stream("picture benchmark", 1)

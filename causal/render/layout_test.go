@@ -10,9 +10,9 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// TestLayout arranges random graphs: boxes do not overlap, tiers follow each
-// other, causes stand above their effects within a tier, and every line joins its
-// boxes through the rows between.
+// TestLayout lays out random graphs: boxes do not overlap, tiers are in order, causes
+// are above their effects within a tier, and every line connects its boxes through the
+// rows between.
 func TestLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "nodes")

@@ -25,8 +25,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func ptr(v float64) *float64 { return &v }
 
-// sample is a small graph with every kind of edge that occurs, and names that
-// other languages have trouble with.
+// sample is a small graph with every kind of edge, and names that other formats must
+// escape.
 func sample() *causal.Document {
 	e := func(a, b string, left, right causal.Mark) causal.Edge {
 		return causal.Edge{Source: a, Target: b, MarkSource: left, MarkTarget: right}
@@ -71,7 +71,7 @@ func sample() *causal.Document {
 	}
 }
 
-// TestFormats compares every format with a file.
+// TestFormats compares every format with a golden file.
 func TestFormats(t *testing.T) {
 	for _, f := range Formats() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestGolden compares with files drawn by an independent implementation.
+// TestGolden compares with the output of an independent implementation.
 func TestGolden(t *testing.T) {
 	dir := testshared.Path(t, "golden", "causal", "export")
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -128,7 +128,7 @@ func TestGolden(t *testing.T) {
 			var got bytes.Buffer
 			switch filepath.Ext(path) {
 			case ".json":
-				// The fields they have are as theirs.
+				// The reference's fields must be equal.
 				if err := d.Write(&got); err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +147,7 @@ func TestGolden(t *testing.T) {
 					t.Error(diff)
 				}
 			case ".mmd":
-				// Theirs has no groups for the tiers.
+				// The reference has no clusters for the tiers.
 				if err := Mermaid(&got, d); err != nil {
 					t.Fatal(err)
 				}
@@ -161,7 +161,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// links are the lines of a flowchart that join nodes.
+// links returns the lines of a flowchart that join nodes.
 func links(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -234,7 +234,7 @@ func TestAsDAG(t *testing.T) {
 	}
 }
 
-// hostile has names that try to break out of whatever holds them.
+// hostile has names that try to escape their context.
 func hostile() *causal.Document {
 	names := []string{`</script><script>alert(1)</script>`, `"]; evil [label="`, "line\nbreak", "]]>&amp;", `a'b\c`,
 		"end", "x", "\x1b[31mred", "ünï ćode", "v0", "<!--"}
@@ -252,7 +252,7 @@ func hostile() *causal.Document {
 	return d
 }
 
-// TestHostileNames checks that names stay text.
+// TestHostileNames checks that names are rendered as text.
 func TestHostileNames(t *testing.T) {
 	d := hostile()
 	for _, f := range Formats() {
@@ -270,7 +270,7 @@ func TestHostileNames(t *testing.T) {
 			case "html":
 				checkPage(t, out.Bytes(), d)
 			case "dot":
-				// Outside quotes nothing but what DOT wrote.
+				// Outside quotes, only DOT syntax is allowed.
 				plain := strings.NewReplacer(`\\`, "", `\"`, "").Replace(out.String())
 				if parts := strings.Split(plain, `"`); len(parts)%2 == 0 || strings.Contains(parts[0], "evil") {
 					t.Errorf("quotes do not match:\n%s", out.String())
@@ -299,8 +299,8 @@ func checkXML(t *testing.T, text []byte) {
 	}
 }
 
-// checkPage parses a page: it must load nothing, run nothing but its own script,
-// and hold every node and edge.
+// checkPage parses a page: it must load nothing, run only its own script, and contain
+// every node and edge.
 func checkPage(t *testing.T, text []byte, d *causal.Document) {
 	t.Helper()
 	root, err := html.Parse(bytes.NewReader(text))
@@ -384,7 +384,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// FuzzRender reads anything and shows it in every way.
+// FuzzRender renders any readable graph in every format.
 func FuzzRender(f *testing.F) {
 	for _, d := range []*causal.Document{sample(), hostile()} {
 		var b bytes.Buffer

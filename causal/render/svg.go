@@ -75,7 +75,7 @@ func newPicture(d *causal.Document) (*picture, error) {
 	if len(d.Nodes) > maxDrawnNodes || len(d.Edges) > maxDrawnEdges {
 		return nil,
 			fmt.Errorf(
-				"a picture of %d variables and %d edges tells nothing: it holds %d and %d; choose another format",
+				"a picture of %d variables and %d edges is unreadable: the limits are %d and %d; choose another format",
 				len(d.Nodes), len(d.Edges), maxDrawnNodes, maxDrawnEdges)
 	}
 	p := &picture{d: d, index: indexOf(d), route: map[[2]int][]int{}, ports: map[port]float64{},

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// TestRepository is the check itself.
+// TestRepository checks this repository.
 func TestRepository(t *testing.T) {
 	root := testshared.Root(t)
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -34,7 +34,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// file is a Go file with a package comment and the given imports.
+// file returns a Go file with a package comment and the given imports.
 func file(pkg string, imports ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// Package %s is made up.\npackage %s\n", pkg, pkg)
@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 		want string // part of the one finding; empty for none
 	}{
 		{"the standard library", "space/a.go", "// Package space.\npackage space\nimport _ \"fmt\"\n", ""},
-		{"a module that starts alike", "space/a.go", "// Package space.\npackage space\nimport _ \"" + Module + "x/causal\"\n", ""},
+		{"a module with the same prefix", "space/a.go", "// Package space.\npackage space\nimport _ \"" + Module + "x/causal\"\n", ""},
 		{"down", "search/prune/a.go", file("prune", "space", "causal", "search"), ""},
 		{"a search without a model of causes", "search/a.go", file("search", "causal"), "search may not import causal"},
 		{"a folder of one's own layer", "controller/a.go", file("controller", "controller/store"), ""},
@@ -74,13 +74,13 @@ func TestCheck(t *testing.T) {
 		{"search knows no job", "search/a.go", file("search", "workload"), "search may not import workload"},
 		{"simulator knows no parameter", "simulator/a.go", file("simulator", "space"), "simulator may not import space"},
 		{"a helper not granted", "causal/a.go", file("causal", "internal/durable"), "causal may not import internal/durable"},
-		{"a name that starts alike", "causal/a.go", file("causal", "internal/treesort"), "causal may not import internal/treesort"},
+		{"a directory with the same prefix", "causal/a.go", file("causal", "internal/treesort"), "causal may not import internal/treesort"},
 		{"helpers stay below", "internal/trees/a.go", file("trees", "workload"), "internal may not import workload"},
 		{"helpers of helpers", "internal/trees/a.go", file("trees", "internal/durable"), ""},
 		{"the protocol stands alone", "api/autosched/v1/a.go", file("v1", "space"), "api/autosched/v1 may not import space"},
 		{"the controller speaks no protocol", "controller/a.go", file("controller", "api/autosched/v1"), "controller may not import api/autosched/v1"},
 		{"the server is not below the controller", "controller/a.go", file("controller", "api/server"), "controller may not import api/server"},
-		{"nobody imports the command", "api/server/a.go", file("server", "cmd/autosched"), "may not import cmd/autosched"},
+		{"no import of the command", "api/server/a.go", file("server", "cmd/autosched"), "may not import cmd/autosched"},
 		{"the root is no layer", "space/a.go", "// Package space.\npackage space\nimport _ \"" + Module + "\"\n", "space may not import ."},
 		{"a stray package", "a.go", file("autosched"), "lies in no layer"},
 		{"a stray folder", "pkg/a.go", file("pkg"), "lies in no layer"},
@@ -153,7 +153,7 @@ func TestCheckWantsFiles(t *testing.T) {
 	}
 }
 
-// TestOneCommentIsEnough: the comment may stand in any file of the package.
+// TestOneCommentIsEnough checks that any file of a package may have its comment.
 func TestOneCommentIsEnough(t *testing.T) {
 	findings, err := Check(fstest.MapFS{
 		"space/a.go":      {Data: []byte("package space\n")},

@@ -30,7 +30,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// alone checks that a folder holds one file, so no temporary one.
+// alone checks that a directory holds one file, and thus no temporary file.
 func alone(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -180,7 +180,7 @@ func TestPathsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestDevice: what is not a regular file is written in place.
+// TestDevice checks that a device is written in place.
 func TestDevice(t *testing.T) {
 	if err := atomicfile.Write(os.DevNull, writeText); err != nil {
 		t.Fatal(err)
@@ -198,8 +198,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestOpen reads what Write wrote, also under another name, and says what is wrong with
-// a damaged file.
+// TestOpen reads compressed files, also under another extension, and checks the errors
+// for damaged ones.
 func TestOpen(t *testing.T) {
 	for _, name := range []string{"x.csv", "x.csv.gz", "x.csv.zst"} {
 		path := filepath.Join(t.TempDir(), name)

@@ -17,8 +17,8 @@ import (
 
 var nan, inf = math.NaN(), math.Inf(1)
 
-// sample has every kind of layer, values that cannot be drawn, and text that
-// must be escaped.
+// sample has every kind of layer, values that cannot be drawn, and text that must be
+// escaped.
 func sample() *Picture {
 	lines := &Chart{
 		Title: `A & B <c>`,
@@ -150,8 +150,8 @@ func TestPNG(t *testing.T) {
 	}
 }
 
-// TestAligned: planes below each other begin and end together, those of a row
-// too.
+// TestAligned checks that planes of a column share their horizontal edges and those of
+// a row their vertical ones.
 func TestAligned(t *testing.T) {
 	p := sample()
 	p.Rows[1].Charts[0] = &Chart{Y: Axis{Ticks: []Tick{{1, "a long label of an axis"}}},

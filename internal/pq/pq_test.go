@@ -11,8 +11,7 @@ type number int
 
 func (a number) Before(b number) bool { return a < b }
 
-// TestQueue: elements leave in order, whatever was pushed, popped and replaced
-// before.
+// TestQueue checks the order of elements after random pushes, pops and replacements.
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q Queue[number]

@@ -12,7 +12,7 @@ func TestStreamsDiffer(t *testing.T) {
 		"a 1,1": Stream("a", 1, 1).Uint64(),
 	} {
 		if other, ok := seen[got]; ok {
-			t.Errorf("streams %s and %s begin alike", name, other)
+			t.Errorf("streams %s and %s have the same prefix", name, other)
 		}
 		seen[got] = name
 	}

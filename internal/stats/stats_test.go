@@ -16,7 +16,7 @@ func TestMean(t *testing.T) {
 	}
 }
 
-// TestQuantile: figures of numpy.quantile.
+// TestQuantile compares with numpy.quantile.
 func TestQuantile(t *testing.T) {
 	for _, c := range []struct {
 		v       []float64
@@ -41,7 +41,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestSpearman: 1 - 6 sum(d^2) / (n (n^2-1)) without ties, and its limits.
+// TestSpearman compares with 1 - 6 sum(d^2) / (n (n^2-1)) without ties, and checks the
+// limits.
 func TestSpearman(t *testing.T) {
 	for _, c := range []struct {
 		a, b []float64
@@ -56,8 +57,8 @@ func TestSpearman(t *testing.T) {
 	}
 }
 
-// TestRatioSD: proportional pairs have no deviation, and the standard error agrees
-// with the spread of the log ratios of many samples.
+// TestRatioSD checks that proportional pairs have no deviation, and that the standard
+// error agrees with the spread of the log ratios of many samples.
 func TestRatioSD(t *testing.T) {
 	if got := RatioSD([]float64{1, 2, 3}, []float64{2, 4, 6}); got != 0 {
 		t.Errorf("%g for proportional pairs", got)
@@ -79,7 +80,7 @@ func TestRatioSD(t *testing.T) {
 	for _, x := range logs {
 		sum += (x - mean) * (x - mean)
 	}
-	// The standard deviation of 2,000 values is known to 2 %: three of those.
+	// The standard deviation of 2,000 values has a standard error of 2 %: allow three.
 	if actual := math.Sqrt(sum / samples); math.Abs(predicted/actual-1) > .06 {
 		t.Errorf("standard error %g, actual %g", predicted, actual)
 	}

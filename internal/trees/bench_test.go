@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// jobs imitates the features of duration classes: skewed counts, gaps, shares
-// of few values, some missing; six classes that depend on a few of them.
+// jobs generates features like those of duration classes: skewed counts, gaps,
+// discrete shares, some missing; six classes depend on a few of them.
 func jobs(rows, cols int) (Matrix, []float64) {
 	src := rand.New(rand.NewPCG(1, 2))
 	x, y := NewMatrix(rows, cols), make([]float64, rows)
@@ -61,8 +61,8 @@ func trained(b *testing.B, rows, rounds int) (*Model, Matrix) {
 	return m, x
 }
 
-// BenchmarkPredict is the inference of a thousand jobs by 100 rounds of six
-// trees: through the library, and by the model itself.
+// BenchmarkPredict predicts a thousand jobs with 100 rounds of six trees: by the
+// library, and by the model itself.
 func BenchmarkPredict(b *testing.B) {
 	m, x := trained(b, 6000, 100)
 	var text bytes.Buffer
@@ -93,7 +93,7 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// BenchmarkForest has the sizes that the search and effect estimates ask for.
+// BenchmarkForest has the sizes that the search and effect estimates use.
 func BenchmarkForest(b *testing.B) {
 	for _, s := range []struct{ rows, cols, trees int }{{20, 10, 30}, {60, 15, 30}, {200, 5, 30}, {200, 15, 30}, {2000, 15, 100}} {
 		x, y := jobs(s.rows, s.cols)
@@ -111,7 +111,7 @@ func BenchmarkForest(b *testing.B) {
 	}
 }
 
-// BenchmarkBoostSmall is a regression of a causal node.
+// BenchmarkBoostSmall fits a regression of a causal node.
 func BenchmarkBoostSmall(b *testing.B) {
 	for _, rows := range []int{200, 2000} {
 		x, y := jobs(rows, 15)
@@ -126,8 +126,8 @@ func BenchmarkBoostSmall(b *testing.B) {
 	}
 }
 
-// BenchmarkContinue is a daily refit: ten more rounds on a window of jobs, or on
-// the day's own.
+// BenchmarkContinue trains ten more rounds, as a daily refit does, on a window of jobs
+// or on the day's own.
 func BenchmarkContinue(b *testing.B) {
 	m, x := trained(b, 58_000, 20)
 	_, y := jobs(58_000, 76)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A value is in a bin up to b exactly if it is at most b's bound: trees grown on
-// bins and trees followed by value agree.
+// TestBinsAgreeWithThresholds checks that a value is in a bin up to b exactly if it is
+// at most b's bound, so that bins and thresholds split equally.
 func TestBinsAgreeWithThresholds(t *testing.T) {
 	value := rapid.OneOf(
 		rapid.Float64Range(-3, 3), rapid.Just(math.NaN()), rapid.Just(0.0), rapid.Just(math.Copysign(0, -1)),
@@ -52,7 +52,8 @@ func TestBinsAgreeWithThresholds(t *testing.T) {
 	})
 }
 
-// Bins hold about equally many rows, and a frequent value has its own.
+// TestBinsAreBalanced checks that bins hold about equally many rows, and a frequent
+// value has its own.
 func TestBinsAreBalanced(t *testing.T) {
 	values := make([]float64, 20_000)
 	for i := range values {

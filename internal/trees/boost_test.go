@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// noisy draws rows of numbers in [0, 1), some missing, and their targets.
+// noisy generates rows of numbers in [0, 1), some missing, and their targets.
 func noisy(seed uint64, rows, cols int, missing float64, f func(row []float64, src *rand.Rand) float64) (Matrix, []float64) {
 	src := rand.New(rand.NewPCG(seed, 1))
 	x, y := NewMatrix(rows, cols), make([]float64, rows)
@@ -60,8 +60,8 @@ func predictions(m *Model, x Matrix) []float64 {
 	return out
 }
 
-// sameAsServed compares raw scores through the file with the model's own, bit
-// for bit.
+// sameAsServed compares the raw scores of the written and loaded model with the
+// model's own, bit for bit.
 func sameAsServed(t *testing.T, m *Model, x Matrix) {
 	t.Helper()
 	s, err := Load(strings.NewReader(text1(t, m)))
@@ -133,7 +133,7 @@ func TestStump(t *testing.T) {
 	}
 }
 
-// A regularised leaf is -G/(H+lambda), shrunk by the rate.
+// TestLeafValues compares with -G/(H+lambda) times the learning rate.
 func TestLeafValues(t *testing.T) {
 	x := Matrix{4, 1, []float64{0, 0, 1, 1}}
 	y := []float64{0, 0, 6, 6}
@@ -151,7 +151,8 @@ func TestLeafValues(t *testing.T) {
 	}
 }
 
-// Stumps learn a sum of steps in a balanced design exactly, one step a round.
+// TestAdditive checks that stumps learn a sum of steps in a balanced design exactly,
+// one step a round.
 func TestAdditive(t *testing.T) {
 	x, y := NewMatrix(64, 3), make([]float64, 64)
 	for i := range y {
@@ -177,8 +178,8 @@ func TestAdditive(t *testing.T) {
 
 func step01(b bool) float64 { return float64(bit(b)) }
 
-// A tree with a leaf for every value repeats the targets: histograms lose
-// nothing while values are no more than bins.
+// TestMemorises checks that a tree with a leaf for every value reproduces the targets:
+// histograms lose nothing if there are no more values than bins.
 func TestMemorises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		y := rapid.SliceOfN(rapid.Float64Range(-1e6, 1e6), 1, 200).Draw(t, "y")
@@ -192,14 +193,14 @@ func TestMemorises(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range predictions(m, x) {
-			if math.Abs(p-y[i]) > 1e-3 { // what differs by 1e-10 of the mean is not told apart
+			if math.Abs(p-y[i]) > 1e-3 { // differences below 1e-10 of the mean count as rounding
 				t.Fatalf("row %d: %g, want %g", i, p, y[i])
 			}
 		}
 	})
 }
 
-// loss is the mean loss of a model's predictions.
+// loss returns the mean loss of a model's predictions.
 func loss(m *Model, x Matrix, y []float64) float64 {
 	sum := 0.0
 	for i, p := 0, predictions(m, x); i < len(y); i++ {
@@ -247,7 +248,8 @@ func TestLossFalls(t *testing.T) {
 	}
 }
 
-// L1 gives medians: one outlier moves nothing.
+// TestMedianIgnoresOutlier checks that L1 predicts medians, which one outlier does not
+// change.
 func TestMedianIgnoresOutlier(t *testing.T) {
 	x := Matrix{6, 1, []float64{0, 0, 0, 1, 1, 1}}
 	m := boost(t, x, []float64{1, 2, 3, 10, 11, 1e9}, nil, BoostOptions{Objective: L1, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
@@ -277,14 +279,14 @@ func TestMissingDirectionIsLearned(t *testing.T) {
 			sameAsServed(t, m, x)
 		})
 	}
-	// Never seen missing: with the majority.
+	// Without missing values in training, they go with the majority.
 	m := boost(t, Matrix{3, 1, []float64{0, 1, 1}}, []float64{0, 6, 6}, nil, BoostOptions{Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
 	if p := predictions(m, Matrix{1, 1, []float64{nan}}); math.Abs(p[0]-6) > 1e-9 {
 		t.Errorf("missing: %g, want the majority's 6", p[0])
 	}
 }
 
-// A row of weight n is n equal rows.
+// TestWeightsAreRepeats checks that a row of weight n equals n equal rows.
 func TestWeightsAreRepeats(t *testing.T) {
 	for _, o := range []BoostOptions{{Objective: L2}, {Objective: L1}, {Objective: Softmax, Classes: 3}} {
 		t.Run(o.Objective.String(), func(t *testing.T) {
@@ -321,7 +323,8 @@ func TestWeightsAreRepeats(t *testing.T) {
 	}
 }
 
-// The order of the rows changes nothing, to the last bit.
+// TestRowOrder checks that the order of the rows does not change the result, to the
+// last bit.
 func TestRowOrder(t *testing.T) {
 	for _, o := range []BoostOptions{{Objective: L2}, {Objective: L1}, {Objective: Softmax, Classes: 3}} {
 		t.Run(o.Objective.String(), func(t *testing.T) {
@@ -372,7 +375,7 @@ func TestWorkersDoNotShow(t *testing.T) {
 	}
 }
 
-// Whatever the options, trees keep to them.
+// TestTreesKeepToTheOptions checks trees against random options.
 func TestTreesKeepToTheOptions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := BoostOptions{
@@ -529,7 +532,7 @@ func TestContinue(t *testing.T) {
 	o := BoostOptions{Objective: Softmax, Classes: 3, Rounds: 10, RowSample: 0.7, Seed: 5}
 	m := boost(t, x, y, nil, o)
 	before := text1(t, m)
-	// On the same rows it is the training that would have followed.
+	// On the same rows, it equals longer training.
 	more, err := m.Continue(context.Background(), x, y, nil, 10)
 	if err != nil {
 		t.Fatal(err)
@@ -544,7 +547,7 @@ func TestContinue(t *testing.T) {
 	if text1(t, m) != before {
 		t.Error("the model continued from has changed")
 	}
-	// A day of jobs that behave otherwise is learned.
+	// A day of jobs with different behaviour is learned.
 	flip := func(row []float64, src *rand.Rand) float64 { return 2 - classesOf(row, src) }
 	nx, ny := noisy(62, 1500, 5, 0.1, flip)
 	tx, ty := noisy(63, 1500, 5, 0.1, flip)
@@ -564,7 +567,7 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// Useless features get next to no gain.
+// TestImportance checks that irrelevant features have almost no gain.
 func TestImportance(t *testing.T) {
 	f := func(row []float64, src *rand.Rand) float64 { return 4*row[1] + 2*row[3] + 0.5*src.NormFloat64() }
 	x, y := noisy(71, 3000, 6, 0, f)

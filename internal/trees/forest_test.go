@@ -86,7 +86,8 @@ func TestClassForestLearns(t *testing.T) {
 	}
 }
 
-// With one leaf a tree is the sample's mean and variance.
+// TestVarianceWithinLeaves checks that a tree of one leaf predicts the sample's mean
+// and variance.
 func TestVarianceWithinLeaves(t *testing.T) {
 	x := Matrix{4, 1, []float64{1, 2, 3, 4}}
 	y, w := []float64{1, 2, 3, 10}, []float64{1, 1, 1, 5}
@@ -105,8 +106,9 @@ func TestVarianceWithinLeaves(t *testing.T) {
 	}
 }
 
-// With pure leaves all variance is between the trees: between two rows a random
-// cut takes either side, so halfway the prediction is like a coin's.
+// TestVarianceBetweenTrees checks that with pure leaves all variance is between trees:
+// a random cut between two rows takes either side, so that halfway the prediction is a
+// coin toss.
 func TestVarianceBetweenTrees(t *testing.T) {
 	m := forestOf(t, Matrix{2, 1, []float64{0, 1}}, []float64{0, 10}, nil, ForestOptions{Trees: 4000, RandomCuts: true})
 	mean, variance := m.Predict([]float64{0.25})
@@ -122,8 +124,8 @@ func TestVarianceBetweenTrees(t *testing.T) {
 	}
 }
 
-// Best cuts without sampling grow the same tree whatever the seed, with a leaf
-// for every row.
+// TestForestMemorises checks that best cuts without sampling grow the same tree for
+// every seed, with a leaf per row.
 func TestForestMemorises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		y := rapid.SliceOfN(rapid.Float64Range(-1e9, 1e9), 1, 200).Draw(t, "y")
@@ -147,7 +149,7 @@ func TestForestMemorises(t *testing.T) {
 	})
 }
 
-// Targets far from zero grow the same trees.
+// TestForestFarFromZero checks that targets far from zero grow the same trees.
 func TestForestFarFromZero(t *testing.T) {
 	for name, o := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -195,14 +197,15 @@ func TestForestMissing(t *testing.T) {
 			}
 		})
 	}
-	// A column that is always missing, and a constant one, teach nothing.
+	// Columns that are constant or always missing have no effect.
 	m := forestOf(t, Matrix{3, 2, []float64{nan, 1, nan, 1, nan, 1}}, []float64{1, 2, 6}, nil, ForestOptions{})
 	if mean, _ := m.Predict([]float64{5, 5}); math.Abs(mean-3) > 1e-12 {
 		t.Errorf("mean %g, want 3", mean)
 	}
 }
 
-// A row of weight n is n equal rows, where nothing is drawn.
+// TestForestWeightsAreRepeats checks that, without sampling, a row of weight n equals
+// n equal rows.
 func TestForestWeightsAreRepeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -284,7 +287,8 @@ func TestForestWorkersDoNotShow(t *testing.T) {
 	}
 }
 
-// Every leaf has its rows; predictions stay within the targets' range.
+// TestForestKeepsToTheOptions checks the leaves' sizes, and that predictions stay
+// within the targets' range.
 func TestForestKeepsToTheOptions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := ForestOptions{
@@ -349,7 +353,8 @@ func TestForestRefuses(t *testing.T) {
 	if _, err := ClassForest(x, []float64{0, 2}, nil, 2, ForestOptions{}); err == nil {
 		t.Error("a class out of range is accepted")
 	}
-	// Weights so far apart that a bootstrap may miss all that count.
+	// Weights of such different magnitude that a bootstrap sample may miss all large
+	// ones.
 	m := forestOf(t, x, y, []float64{1, 1e-50}, ForestOptions{Bootstrap: true})
 	if mean, variance := m.Predict([]float64{2}); !(mean >= 0 && mean <= 1 && variance >= 0) {
 		t.Errorf("%g +- %g", mean, variance)

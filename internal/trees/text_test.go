@@ -27,9 +27,9 @@ func fixture(t testing.TB) string {
 	return string(b)
 }
 
-// The fixture follows LightGBM's format by hand: each kind of missing value,
-// category sets of one and two words, a sigmoid of its own. The sums were
-// worked out on paper from LightGBM's rules.
+// TestServedByTheRules predicts with a hand-written file in LightGBM's format, with
+// every kind of missing value, category sets of one and two words, and a sigmoid. The
+// sums were computed by hand from LightGBM's rules.
 func TestServedByTheRules(t *testing.T) {
 	s, err := Load(strings.NewReader(fixture(t)))
 	if err != nil {
@@ -77,7 +77,8 @@ func TestServedByTheRules(t *testing.T) {
 	}
 }
 
-// Models and predictions of LightGBM itself lie beside the library's tests.
+// TestLightGBMModels compares with models and predictions of LightGBM, which are part
+// of the library's tests.
 func TestLightGBMModels(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/dmitryikh/leaves").Output()
 	if err != nil || strings.TrimSpace(string(dir)) == "" {
@@ -154,7 +155,7 @@ func table(t *testing.T, path string, label bool) [][]float64 {
 	return out
 }
 
-// Every refusal names the line or the field.
+// TestRefused checks that every error names the line or the field.
 func TestRefused(t *testing.T) {
 	good := fixture(t)
 	swap := func(old, new string) string {
@@ -241,8 +242,8 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// A model written, read and written again is the same text, and goes on
-// predicting and learning the same.
+// TestReadBack checks that a model written, read and written again has the same text,
+// predictions and further training.
 func TestReadBack(t *testing.T) {
 	for _, o := range []BoostOptions{
 		{Objective: L2, L2: 1.5}, {Objective: L1}, {Objective: Softmax, Classes: 3, Seed: 3, RowSample: 0.5},
@@ -313,8 +314,8 @@ func TestGoldenText(t *testing.T) {
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("(-golden +now)\n%s", diff)
 	}
-	// LightGBM reads trees in parallel by these sizes: they must cover the text
-	// from the first tree to the end mark.
+	// LightGBM reads trees in parallel by these sizes: they must cover the text from the
+	// first tree to the end mark.
 	header, rest, _ := strings.Cut(b.String(), "\n\n")
 	_, line, _ := strings.Cut(header, "tree_sizes=")
 	for i, s := range strings.Fields(line) {
@@ -339,8 +340,8 @@ func TestNamesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever the file, no panic, no hang, no more memory than a few
-// times its size, and what is accepted predicts.
+// FuzzLoad checks that any file neither panics nor hangs nor takes more memory than a
+// few times its size, and that an accepted model predicts.
 func FuzzLoad(f *testing.F) {
 	good := fixture(f)
 	f.Add(good)
