@@ -61,14 +61,14 @@ func (r *Round) adopt(out *Result, better []search.Trial, raced bool, expected i
 // gain of MinRatio. With Always, or if the incumbent breaks a constraint, every trial
 // that satisfies the constraints is returned.
 func (r *Round) better(out *Result, racing bool) []search.Trial {
-	anything := r.Always || breaks(&out.Incumbent)
+	anyFeasible := r.Always || breaks(&out.Incumbent)
 	var found []search.Trial
 	for _, t := range out.Trials {
 		if !t.OK() || r.refuses(t.Config) || !r.satisfies(&t) {
 			continue
 		}
 		gain, rank := r.Goal.gain(t, out.Incumbent, r.MinRatio)
-		if anything || gain.BetterInEvery || racing && rank == 0 && gain.Ratio >= r.MinRatio &&
+		if anyFeasible || gain.BetterInEvery || racing && rank == 0 && gain.Ratio >= r.MinRatio &&
 			agrees(&t, &out.Incumbent) {
 			found = append(found, t)
 		}

@@ -44,15 +44,15 @@ func (k *candidate) config(e *encoder) space.Config { return e.space.Decode(k.x)
 type chooser struct {
 	*proposals
 	s    *surrogate
-	best float64 // to be improved on
+	best float64 // reference of the improvement
 	pool []candidate
-	tops [][]float64 // good points of the cube to search around
+	tops [][]float64 // best points, in the cube, to search around
 	tmp  []float64
 	feat []float64
 }
 
-// effort is how many points are scored: fewer in a larger history, where each costs
-// more.
+// effort returns the number of points to score: fewer with a longer history, where each
+// takes longer.
 func effort(n int) (pool, climb int) {
 	switch {
 	case n <= 60:
@@ -144,7 +144,7 @@ func (c *chooser) next() (config space.Config, x []float64, ok bool) {
 			return config, f.x, true
 		}
 	}
-	if config, ok = c.anything(nil); ok {
+	if config, ok = c.anyNew(nil); ok {
 		return config, c.enc.space.Encode(config), true
 	}
 	return config, nil, false
@@ -188,7 +188,7 @@ func (c *chooser) cover(history []Trial) (config space.Config, x []float64, ok b
 		y[dim] = at
 		c.enc.settle(y)
 		if y[dim] != at {
-			continue // the rules do not allow it here
+			continue // the rules forbid it at this point
 		}
 		if v := c.improvement(y); v > value {
 			if fresh, unknown := c.fresh(y); unknown {
@@ -199,8 +199,8 @@ func (c *chooser) cover(history []Trial) (config space.Config, x []float64, ok b
 	return config, x, ok
 }
 
-// believe adds x to the surrogate as if its expectation had been measured, so
-// that the next suggestion of a batch goes elsewhere (the kriging believer of
+// believe adds x to the surrogate with its posterior mean as the measurement, so that
+// the next suggestion of a batch is another point (the kriging believer of
 // Ginsbourger, Le Riche and Carraro, Kriging is well-suited to parallelize
 // optimization, 2010).
 func (c *chooser) believe(x []float64) {

@@ -6,15 +6,16 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// autoSampler chooses among the others by the space and the budget and says why.
+// autoSampler chooses one of the other samplers by the space and the budget, with a
+// reason.
 type autoSampler struct {
 	main  Sampler
 	name  string
-	local *localSampler // takes every other step of the tail, if there is one
+	local *localSampler // of every other step of the tail; nil for none
 	why   string
 }
 
-// When a model does not pay: with fewer evaluations than fewModel it has too little
+// Bounds of the use of a model: with fewer evaluations than fewModel it has too little
 // data, with more dimensions than mostDims it is slow, and after tailFrom trials it
 // improves little on a local search around the best.
 const (
@@ -34,7 +35,7 @@ func newAuto(s Setup) (Sampler, error) {
 		a.main, a.name, a.why = newForestSampler(s), "forest",
 			fmt.Sprintf("%d dimensions are too many for a Gaussian process", dims)
 	default:
-		a.main, a.name, a.why = newGPSampler(s), "gp", suits(s)
+		a.main, a.name, a.why = newGPSampler(s), "gp", whyGP(s)
 	}
 	if s.Budget > tailFrom && a.name != "random" {
 		a.local = newLocalSampler(s)
@@ -59,8 +60,8 @@ func searched(s *space.Space) (dims, categories int) {
 	return dims, categories
 }
 
-// suits says in words why a Gaussian process was chosen.
-func suits(s Setup) string {
+// whyGP explains the choice of a Gaussian process.
+func whyGP(s Setup) string {
 	dims, categories := searched(s.Space)
 	count := func(n int, one, many string) string {
 		if n == 1 {

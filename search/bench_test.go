@@ -19,9 +19,8 @@ func benchHistory(b *testing.B, s *space.Space, evaluate Evaluator, n int) []Tri
 	return r.Trials
 }
 
-// BenchmarkSuggest measures what one suggestion costs in a study that has come
-// to so many trials, refits included: each iteration goes on for 16 batches.
-// Processor time counts, as the machine may be shared.
+// BenchmarkSuggest measures the processor time of a suggestion by the number of trials,
+// refits included: each iteration is 16 batches.
 func BenchmarkSuggest(b *testing.B) {
 	const batches = 16
 	s := ladder(b)
@@ -57,7 +56,7 @@ func BenchmarkSuggest(b *testing.B) {
 	}
 }
 
-// BenchmarkTune measures a study with an objective that costs nothing.
+// BenchmarkTune measures a study with an objective of negligible cost.
 func BenchmarkTune(b *testing.B) {
 	s := ladder(b)
 	for _, e := range Samplers {

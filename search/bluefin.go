@@ -18,13 +18,12 @@ type Axis struct {
 }
 
 // BlueFinOptions are the settings of SelfTune's Python version 2; the zero
-// value is its defaults but for feedback: two points rather than one, which its
-// authors advise where the same environment can be measured twice.
+// value is its defaults, except for two-point feedback, which its authors recommend
+// if the same environment can be measured twice.
 type BlueFinOptions struct {
 	OnePoint bool
-	// Eta is the step size, 0 means 0.01. Delta is the radius of the first
-	// round, 0 means 0.1; every later round uses the square root of Eta,
-	// whatever Delta says, as the original does.
+	// Eta is the step size, 0 means 0.01. Delta is the radius of the first round, 0
+	// means 0.1; every later round uses the square root of Eta, as the original does.
 	Eta, Delta float64
 	Decay      float64 // Eta is divided by 1 + Decay * round
 	RMSProp    bool    // scale steps by recent gradients
@@ -37,12 +36,12 @@ const (
 	rmsEpsilon = 1e-8
 )
 
-// BlueFinState is everything needed to continue exactly.
+// BlueFinState is the state needed to continue exactly.
 type BlueFinState struct {
 	Seed   uint64    `json:"seed"`
 	Center []float64 `json:"center"`
-	// Direction is the unit vector of the current points; Draws counts how many
-	// were drawn.
+	// Direction is the unit vector of the current points, Draws the number of
+	// directions drawn.
 	Direction []float64 `json:"direction"`
 	Draws     uint64    `json:"draws"`
 	Round     int       `json:"round"`
@@ -98,8 +97,8 @@ func NewBlueFin(axes []Axis, opts BlueFinOptions, seed uint64) (*BlueFin, error)
 	return b, nil
 }
 
-// inside keeps coordinate w a radius away from the bounds of axis i. Where
-// that is impossible the upper bound wins, as in numpy.clip.
+// inside keeps coordinate w a radius away from the bounds of axis i. If that is
+// impossible, the upper bound applies, as in numpy.clip.
 func (b *BlueFin) inside(i int, w float64) float64 {
 	low, high := 0.0, 1.0
 	if b.opts.Raw {
@@ -108,7 +107,7 @@ func (b *BlueFin) inside(i int, w float64) float64 {
 	return min(max(w, low+b.state.Delta), high-b.state.Delta)
 }
 
-// draw makes the next direction, a function of the seed and the number of draws.
+// draw draws the next direction, a function of the seed and the number of draws.
 func (b *BlueFin) draw() {
 	rng := rand.New(rand.NewPCG(b.state.Seed, b.state.Draws))
 	b.state.Draws++
@@ -127,7 +126,7 @@ func (b *BlueFin) draw() {
 	b.state.Direction = u
 }
 
-// Plus and Minus return the two points to ask for, in the parameters' units.
+// Plus and Minus return the two points to measure, in the parameters' units.
 func (b *BlueFin) Plus() []float64 { return b.point(b.state.Radius) }
 
 // Minus returns the second point; see Plus.
@@ -157,8 +156,8 @@ func (b *BlueFin) point(radius float64) []float64 {
 }
 
 // Update moves the centre by the rewards at Plus and Minus (in one-point mode
-// only the first counts) and draws the next direction. If a reward is not a
-// finite number nothing moves; only the direction is drawn anew.
+// only the first counts) and draws the next direction. If a reward is not finite, the
+// centre stays and only the direction changes.
 func (b *BlueFin) Update(plus, minus float64) {
 	if b.opts.OnePoint {
 		minus = 0
@@ -232,6 +231,6 @@ func (b *BlueFin) Restore(s BlueFinState) error {
 		return fmt.Errorf("search: bluefin state: round is %d, want 0 or more", s.Round)
 	}
 	b.state = s
-	b.state = b.State() // share nothing with the caller
+	b.state = b.State() // a copy
 	return nil
 }

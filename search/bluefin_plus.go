@@ -22,8 +22,8 @@ type blueFinPlus struct {
 
 const bluefinPlusName = "bluefin+"
 
-// Radius of the first pair, how many pairs halve it, and the share of the way to
-// the better point that a difference of usual size moves the centre.
+// Radius of the first pair, the number of pairs that halve it, and the share of the
+// distance to the better point that a difference of mean size moves the centre.
 const (
 	plusRadius = 0.2
 	plusHalf   = 12
@@ -59,7 +59,7 @@ func (s *blueFinPlus) replay(history []Trial) plusState {
 			st.best = i
 			if t.Origin != bluefinPlusName || st.center == nil {
 				st.center = s.Space.Encode(t.Config)
-			} else { // half way, as the lucky measure best too
+			} else { // half way, as the lowest measurement is biased
 				for d, x := range s.Space.Encode(t.Config) {
 					if s.held(d) {
 						st.center[d] = x
@@ -75,7 +75,7 @@ func (s *blueFinPlus) replay(history []Trial) plusState {
 
 // move shifts the centre by a pair and returns the new mean square difference.
 func (s *blueFinPlus) move(center []float64, plus, minus *Trial, usual float64) float64 {
-	// Positive if plus is the better one.
+	// Positive if plus is better.
 	diff := minus.Measurement.Mean() - plus.Measurement.Mean()
 	if usual == 0 {
 		usual = diff * diff
@@ -110,7 +110,7 @@ func (s *blueFinPlus) Suggest(q Request) []Suggestion {
 	if q.N < 2 { // half a pair: the centre itself
 		c, ok := p.fresh(st.center)
 		if !ok {
-			if c, ok = p.anything(st.center); !ok {
+			if c, ok = p.anyNew(st.center); !ok {
 				return nil
 			}
 		}
@@ -129,8 +129,8 @@ func (s *blueFinPlus) Suggest(q Request) []Suggestion {
 			dim := &s.enc.dims[d]
 			r := radius * math.Pow(1.1, float64(try))
 			if level := 1 / float64(len(dim.levels)); dim.levels != nil && r < 1.5*level {
-				// A whole level is a long way for a small radius: hold it in every
-				// other pair, so that the centre's own level is measured too.
+				// A whole level is large beside a small radius: hold it in every other
+				// pair, so that the centre's own level is measured too.
 				if p.rng.IntN(2) == 0 {
 					continue
 				}
@@ -148,7 +148,7 @@ func (s *blueFinPlus) Suggest(q Request) []Suggestion {
 				{Config: b, Origin: bluefinPlusName, Point: minus}}
 		}
 	}
-	if c, ok := p.anything(base); ok { // nothing left to pair near here
+	if c, ok := p.anyNew(base); ok { // no new pair was found near the centre
 		return []Suggestion{{Config: c, Origin: bluefinPlusName}}
 	}
 	return nil
@@ -156,7 +156,7 @@ func (s *blueFinPlus) Suggest(q Request) []Suggestion {
 
 // choose sets the held dimensions of base by upper confidence bounds: the best
 // of each value so far, in units of the spread of all trials, plus a bonus for
-// values rarely tried (Auer, Cesa-Bianchi and Fischer, 2002).
+// rarely tried values (Auer, Cesa-Bianchi and Fischer, 2002).
 func (s *blueFinPlus) choose(base []float64, history []Trial, p *proposals, st plusState) {
 	var good []*Trial
 	low, high := math.Inf(1), math.Inf(-1)

@@ -10,9 +10,8 @@ import (
 // BlueFinSampler runs [BlueFin] over a space, in pairs. Evenly spaced numbers,
 // booleans and categories become integers counted from 0, everything else,
 // including every element of an array, a number in [0,1]; what comes out is
-// projected. Parameters on a log scale are tuned by their logarithm and special
-// values get a band of their own below the range: the original knows neither,
-// and a user of it would register them so.
+// projected. Parameters on a log scale are tuned by their logarithm, and special values
+// get a band of their own below the range; the original has neither.
 type BlueFinSampler struct {
 	core  *BlueFin
 	space *space.Space
@@ -25,9 +24,8 @@ type blueFinDim struct {
 	special float64 // the share of the cube's coordinate that is special values
 }
 
-// specialBand is the least share of an axis that special values get: the
-// centre never comes nearer to a bound than the radius, 0.1, and has to be able
-// to rest on "off".
+// specialBand is the least share of an axis for special values: the centre keeps a
+// radius, 0.1, from the bounds, and must be able to stay on "off".
 const specialBand = 0.25
 
 // NewBlueFinSampler starts at setup.Start (none: the default), or continues
@@ -82,7 +80,7 @@ func (d blueFinDim) axis(x float64) Axis {
 	return Axis{High: 1, Start: min(max(x, 0), 1)}
 }
 
-// coordinate undoes axis.
+// coordinate is the inverse of axis.
 func (d blueFinDim) coordinate(v float64) float64 {
 	if d.levels > 0 {
 		return (v + 0.5) / float64(d.levels)
@@ -150,6 +148,6 @@ func (s *BlueFinSampler) State() json.RawMessage {
 	return b
 }
 
-// Center returns the configuration at the centre. SelfTune reports it as best
-// though it was never measured.
+// Center returns the configuration at the centre, which SelfTune reports as best
+// without measuring it.
 func (s *BlueFinSampler) Center() space.Config { return s.config(s.core.Center()) }

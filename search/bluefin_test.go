@@ -194,8 +194,8 @@ func TestRegretAgreesWithThePublished(t *testing.T) {
 	}
 }
 
-// On the paper's kind of space, with two categories, the local method must be
-// worse and even spreading must not be worse than chance.
+// On a space with two categories, as in the paper, the local method must be worse, and
+// evenly spread points must not be worse than random ones.
 func TestSpreadingBeatsBlueFinOnCategories(t *testing.T) {
 	o := published[2]
 	const seeds = 200
@@ -233,7 +233,7 @@ func TestBlueFinSurvivesBadRewards(t *testing.T) {
 	})
 }
 
-// A tuning round later, in another process, the same points must come.
+// A study continued from the stored state proposes the same points.
 func TestBlueFinStateContinues(t *testing.T) {
 	o := published[2]
 	setup := Setup{Space: o.Space(), Seed: 7}

@@ -7,10 +7,9 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Cache remembers measurements by configuration and context: whatever else the
-// result depends on, such as the workload's digest and the simulator's version.
-// It forgets what was not used for longest, and is safe for concurrent use. A
-// nil Cache remembers nothing.
+// Cache holds measurements by configuration and context: all else that the result
+// depends on, such as the workload's digest and the simulator's version. It evicts the
+// least recently used, and is safe for concurrent use. A nil Cache is empty.
 type Cache struct {
 	mu      sync.Mutex
 	max     int
@@ -25,7 +24,7 @@ type cacheEntry struct {
 	m   Measurement
 }
 
-// NewCache returns a cache of at most size measurements; 0 means 10,000, some
+// NewCache returns a cache of at most size measurements; 0 means 10,000, a few
 // megabytes.
 func NewCache(size int) *Cache {
 	if size <= 0 {
@@ -34,7 +33,7 @@ func NewCache(size int) *Cache {
 	return &Cache{max: size, entries: make(map[cacheKey]*list.Element), recent: list.New()}
 }
 
-// Get returns what was measured, which must not be modified.
+// Get returns a measurement, which must not be modified.
 func (c *Cache) Get(context string, config space.Config) (Measurement, bool) {
 	if c == nil {
 		return Measurement{}, false
@@ -50,7 +49,7 @@ func (c *Cache) Get(context string, config space.Config) (Measurement, bool) {
 	return e.Value.(*cacheEntry).m, true
 }
 
-// Put remembers a measurement, which must not be modified afterwards.
+// Put stores a measurement, which must not be modified afterwards.
 func (c *Cache) Put(context string, config space.Config, m Measurement) {
 	if c == nil {
 		return

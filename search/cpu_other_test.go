@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// cpuTime is the time since the begin where the system does not tell more.
+// cpuTime is the wall time since the start, as the system reports no processor time.
 func cpuTime() time.Duration { return time.Since(began) }

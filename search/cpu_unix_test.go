@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpuTime is what the process has used so far. On a machine that others use too
-// it says more than the clock.
+// cpuTime is the processor time of the process, which depends less on the load of the
+// machine than wall time.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

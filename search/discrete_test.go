@@ -113,8 +113,8 @@ func TestDiscreteSpacesAreExhausted(t *testing.T) {
 	})
 }
 
-// A sampler that begins anew at any step goes on as if it had not: it is a
-// function of the space, the history, the seed and the step.
+// A sampler recreated at any step proposes the same: it is a function of the space, the
+// history, the seed and the step.
 func TestSamplersReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpace(t, rapid.Bool().Draw(t, "discrete"))
@@ -174,8 +174,8 @@ func TestSamplersReplay(t *testing.T) {
 	})
 }
 
-// Where the scope is narrowed so far that only known configurations are left,
-// what was proposed is measured as it was, and no sampler spins.
+// If the scope leaves only known configurations, proposals are measured unchanged, and
+// no sampler loops.
 func TestScopeThatLeavesNothingNew(t *testing.T) {
 	o := find("quad2")
 	s := o.Space()

@@ -1,9 +1,9 @@
-// Package search finds the best configuration of a space by measuring some of them.
-// It evaluates a function that it is given; lower objectives are better.
+// Package search minimises an objective over the configurations of a space by measuring
+// some of them with a given function.
 //
 // [Tune] follows Algorithm 1 of AutoSched (Gao et al., ICS 2024): sample, project,
 // scope, reject, measure, update. The default, the incumbent and the presets
-// come first, then a [Sampler] goes on. Every configuration is measured on the
+// come first, then the proposals of a [Sampler]. Every configuration is measured on the
 // same futures, so that configurations are compared pair by pair, and rewards
 // are ratios to the incumbent's objective.
 //
@@ -12,7 +12,7 @@
 //
 // Samplers, by name in [Samplers]:
 //
-//   - auto: chooses one of the others and says why.
+//   - auto: chooses one of the others, with a reason.
 //   - gp: a Gaussian process over numbers, logarithms and categories. Half of each
 //     batch maximises the knowledge gradient, half the expected improvement.
 //   - forest: expected improvement under extremely randomised trees.

@@ -11,7 +11,7 @@ import (
 // the models.
 const maxLevels = 64
 
-// dimension is one axis of the unit cube as the models see it.
+// dimension is one axis of the unit cube as a model encodes it.
 type dimension struct {
 	// levels are the cube's coordinates of the values, nil if there are too many.
 	levels []float64
@@ -148,7 +148,7 @@ func (d *dimension) level(x float64) int {
 	return best
 }
 
-// settle makes x the point that Encode returns for the configuration there.
+// settle replaces x by the point that Encode returns for the configuration there.
 func (e *encoder) settle(x []float64) {
 	if !e.plain {
 		copy(x, e.space.Encode(e.space.Decode(x)))

@@ -10,8 +10,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// forestSampler models the objective by extremely randomised trees and asks for
-// the highest expected improvement, with a random point in every batch (Hutter,
+// forestSampler models the objective by extremely randomised trees and proposes the
+// points of the highest expected improvement, with a random point in every batch (Hutter,
 // Hoos and Leyton-Brown, Sequential model-based optimization for general
 // algorithm configuration, LION 2011).
 type forestSampler struct {
@@ -64,13 +64,13 @@ func (s *forestSampler) columns(dst, features []float64) {
 func (s *forestSampler) Suggest(q Request) []Suggestion {
 	p := newProposals(s.enc, s.all, q, rng.Stream("forest", s.Seed, uint64(q.Step)))
 	d := s.enc.gather(q.History)
-	goods := d.goods()
-	if q.Step == 0 || len(goods) < 2 {
+	valid := d.validCosts()
+	if q.Step == 0 || len(valid) < 2 {
 		return p.design(s.Seed, q)
 	}
-	warping, ok := fitWarp(warpTail, goods)
+	warping, ok := fitWarp(warpTail, valid)
 	if !ok {
-		warping, _ = fitWarp(warpNone, goods)
+		warping, _ = fitWarp(warpNone, valid)
 	}
 	d = d.thin(forestSize, s.enc.nominal)
 	b := &forestBatch{forestSampler: s, p: p, q: q, d: d, warping: warping, features: make([]float64, s.enc.features),
@@ -91,7 +91,7 @@ func (s *forestSampler) Suggest(q Request) []Suggestion {
 		var c space.Config
 		var x []float64
 		if len(out) == n-1 && n > 1 || n == 1 && q.Step%4 == 0 {
-			if c, ok = p.anything(nil); ok {
+			if c, ok = p.anyNew(nil); ok {
 				x = s.Space.Encode(c)
 			}
 		} else {
@@ -103,12 +103,12 @@ func (s *forestSampler) Suggest(q Request) []Suggestion {
 		p.take(c)
 		mean, variance := b.predict(x)
 		out = append(out, Suggestion{Config: c, Prediction: warping.prediction(mean, variance), Point: slices.Clone(x)})
-		b.x, b.y = append(b.x, b.row...), append(b.y, mean) // as if measured, so that the next point is another
+		b.x, b.y = append(b.x, b.row...), append(b.y, mean) // as if measured, so that the next point differs
 	}
 	return out
 }
 
-// forestBatch is one request in progress.
+// forestBatch is the state of one request.
 type forestBatch struct {
 	*forestSampler
 	p       *proposals
@@ -123,7 +123,7 @@ type forestBatch struct {
 	features, row []float64
 }
 
-// grow fits the forest to what is known and believed.
+// grow fits the forest to measured and believed points.
 func (b *forestBatch) grow() {
 	var err error
 	b.forest, err = trees.Forest(trees.Matrix{Rows: len(b.y), Cols: b.cols, Data: b.x}, b.y, nil,
@@ -166,7 +166,7 @@ func (b *forestBatch) fill() {
 	}
 }
 
-// next returns the unknown point with the highest expected improvement found.
+// next returns the new point with the highest expected improvement found.
 func (b *forestBatch) next() (c space.Config, x []float64, ok bool) {
 	if b.pool == nil {
 		b.fill()
@@ -191,7 +191,7 @@ func (b *forestBatch) next() (c space.Config, x []float64, ok bool) {
 			return c, at.x, true
 		}
 	}
-	c, ok = b.p.anything(nil)
+	c, ok = b.p.anyNew(nil)
 	if ok {
 		x = b.Space.Encode(c)
 	}

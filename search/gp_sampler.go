@@ -32,7 +32,7 @@ func (s *gpSampler) winner(trials []Trial) int { return s.fitter.pick(s.enc, tri
 func (s *gpSampler) Suggest(q Request) []Suggestion {
 	p := newProposals(s.enc, s.all, q, rng.Stream("gp", s.Seed, uint64(q.Step)))
 	d := s.enc.gather(q.History)
-	if q.Step == 0 || len(d.goods()) < 2 {
+	if q.Step == 0 || len(d.validCosts()) < 2 {
 		return p.design(s.Seed, q)
 	}
 	n := min(q.N, s.batch())
@@ -62,13 +62,13 @@ func (s *gpSampler) Suggest(q Request) []Suggestion {
 // maxRejected is how many of the latest rejections enter the model.
 const maxRejected = 50
 
-// avoid adds rejected configurations to the model with the worst cost. Otherwise it
-// would propose their neighbours forever.
+// avoid adds rejected configurations to the model with the worst cost. Without them it
+// would propose their neighbours again and again.
 func (s *gpSampler) avoid(d *data, rejected []Rejection) {
 	if len(rejected) == 0 {
 		return
 	}
-	worst := s.s.warping.forward(slices.Max(d.goods()))
+	worst := s.s.warping.forward(slices.Max(d.validCosts()))
 	f := make([]float64, s.enc.features)
 	for i := range rejected {
 		s.enc.encode(f, s.Space.Encode(rejected[i].Config))
@@ -77,7 +77,7 @@ func (s *gpSampler) avoid(d *data, rejected []Rejection) {
 	s.s.ready(true)
 }
 
-// one chooses configuration number k of a batch.
+// one chooses configuration k of a batch.
 func (s *gpSampler) one(c *chooser, q Request, k int) (config space.Config, x []float64, ok bool) {
 	if k == 0 && q.N <= s.batch() {
 		if config, x, ok = c.exploit(); ok {

@@ -25,7 +25,7 @@ func someGP(n int, seed uint64) (*gp, [][]float64, []float64) {
 	return g, x, y
 }
 
-// The posterior must be what the textbook's formula with explicit inverses says.
+// The posterior must equal the textbook's formula with explicit inverses.
 func TestPosteriorAgreesWithTheFormula(t *testing.T) {
 	g, x, y := someGP(15, 1)
 	g.reset(len(x))
@@ -161,7 +161,7 @@ func TestWarpsAreMonotoneAndInvertible(t *testing.T) {
 	})
 }
 
-// A point that settled stays, and is what its configuration encodes to.
+// A settled point does not change, and equals the encoding of its configuration.
 func TestSettleIsWhatEncodeSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := find(rapid.SampledFrom([]string{"quad5", "cat4", "jctnoisy", "branch", "ladder", "ints8"}).Draw(t, "objective"))
@@ -184,8 +184,8 @@ func TestSettleIsWhatEncodeSays(t *testing.T) {
 	})
 }
 
-// A sampler made anew in the middle of a study goes on as the old one would:
-// what it proposes depends on the history alone.
+// A sampler recreated in the middle of a study proposes the same: its proposals depend
+// on the history alone.
 func TestSamplersAreFunctionsOfTheHistory(t *testing.T) {
 	s := ladder(t)
 	for _, e := range Samplers {

@@ -19,8 +19,8 @@ var hermite = [...][2]float64{
 	{3.750439717725742, 5.48268855972218e-4},
 }
 
-// rivals is how many points the knowledge gradient follows: those with the
-// lowest posterior means, among which the winner will be.
+// rivals is the number of points that the knowledge gradient considers as future
+// winners: those with the lowest posterior means.
 const rivals = 50
 
 // knowledge returns the index in the pool of the point whose measurement is

@@ -14,16 +14,16 @@ import (
 // the mean of the bounds.
 type Limit struct {
 	Name string `json:"name"`
-	// Of names the group that the limit is of, such as a tenant; "" for all.
+	// Of names the group that the limit applies to, such as a tenant; "" for all.
 	Of string `json:"of,omitempty"`
-	// Paired says that the bounds vary with the futures as the values do, as bounds
-	// measured on the incumbent do.
+	// Paired reports whether the bounds are measured on the same futures as the values,
+	// as those relative to the incumbent are.
 	Paired bool      `json:"paired,omitempty"`
 	Values []float64 `json:"values"`
 	Bounds []float64 `json:"bounds"`
 }
 
-// Metric is a figure beside the objective.
+// Metric is a measured metric other than the objective.
 type Metric struct {
 	Name   string    `json:"name"`
 	Values []float64 `json:"values"` // per future
@@ -39,8 +39,8 @@ func (m *Measurement) Metric(name string) (Metric, bool) {
 	return m.Secondary[i], true
 }
 
-// Excess returns by how much the mean value exceeds the mean bound, as a share of
-// the bound: 0 or less if the limit is kept.
+// Excess returns the excess of the mean value over the mean bound, as a share of the
+// bound: 0 or less if the limit is kept.
 func (l *Limit) Excess() float64 {
 	value, bound := mean(l.Values), mean(l.Bounds)
 	switch {
@@ -94,8 +94,8 @@ func (m *Measurement) Feasible() bool {
 	return w == nil || w.Excess() <= 0
 }
 
-// Kept returns the lowest Kept of the paired limits, 1 without any. Against a
-// constant bound, the variance between futures says nothing about the choice.
+// Kept returns the lowest Kept of the paired limits, 1 without any. Constant bounds are
+// left out: the variance between futures is then not that of a comparison.
 func (m *Measurement) Kept() float64 {
 	p := 1.0
 	for i := range m.Limits {
@@ -115,7 +115,7 @@ func (m *Measurement) violation() float64 {
 	return sum
 }
 
-// checkLimits refuses what cannot be stored or compared.
+// checkLimits fails on values that cannot be stored or compared.
 func (m *Measurement) checkLimits() error {
 	for _, l := range m.Limits {
 		if l.Name == "" || len(l.Values) == 0 || len(l.Values) != len(l.Bounds) {
@@ -142,8 +142,8 @@ func (m *Measurement) checkLimits() error {
 	return nil
 }
 
-// Append returns the measurement on further futures as well: values, floors,
-// limits and secondary metrics.
+// Append returns the measurement with further futures appended: values, floors, limits
+// and secondary metrics.
 func (m Measurement) Append(more Measurement) Measurement {
 	m.Exhausted = m.Exhausted || more.Exhausted
 	m.Values = slices.Concat(m.Values, more.Values)

@@ -42,8 +42,8 @@ func limited(ctx context.Context, c space.Config) (Measurement, error) {
 	return m, err
 }
 
-// TestWinnersKeepToLimits: whatever the sampler, and as good as where the others
-// cannot be chosen.
+// TestWinnersKeepToLimits: for any sampler the winner keeps the limit, and is as good as
+// in the space without the infeasible configurations.
 func TestWinnersKeepToLimits(t *testing.T) {
 	s := ladder(t)
 	for _, method := range samplerNames() {
@@ -68,7 +68,7 @@ func TestWinnersKeepToLimits(t *testing.T) {
 			}
 		}
 		if method == "gp" && within < 2*broken {
-			t.Errorf("gp measured %d that keep to the limit and %d that break it: it does not know", within, broken)
+			t.Errorf("gp measured %d that keep to the limit and %d that break it: it does not avoid these", within, broken)
 		}
 	}
 	r, err := Tune(context.Background(), Options{Space: s, Budget: 10, Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
@@ -79,7 +79,7 @@ func TestWinnersKeepToLimits(t *testing.T) {
 	}
 }
 
-// TestFront: no trial of the front is beaten, all others are.
+// TestFront: no trial of the front is dominated, all others are.
 func TestFront(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var trials []Trial
@@ -110,8 +110,8 @@ func TestFront(t *testing.T) {
 	})
 }
 
-// TestFrontIsSpread: looking for a front finds more of it than looking for the
-// least of one objective.
+// TestFrontIsSpread: a search for a front covers more of it than a search for the least
+// of one objective.
 func TestFrontIsSpread(t *testing.T) {
 	s, err := space.New([]space.Param{{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.1)}, {ID: "y", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.1)}}, nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestFrontIsSpread(t *testing.T) {
 	}
 }
 
-// dominated is the area below (2, 2) that is worse than a trial in both sides.
+// dominated is the area below (2, 2) dominated by the trials.
 func dominated(trials []Trial) float64 {
 	area, right := 0.0, 2.0
 	at := Front(trials, []string{"a", "b"})

@@ -79,7 +79,7 @@ func (s *localSampler) Suggest(q Request) []Suggestion {
 			}
 		}
 		if !ok {
-			if c, ok = p.anything(center); !ok {
+			if c, ok = p.anyNew(center); !ok {
 				break
 			}
 		}

@@ -50,7 +50,7 @@ func (d *data) impute() {
 
 func (d *data) row(i int) []float64 { return d.x[i*d.d : (i+1)*d.d] }
 
-// prefix returns the first n trials of d, as they were before the others came.
+// prefix returns the first n trials of d as the data set they were.
 func (d *data) prefix(n int) *data {
 	if n == d.n {
 		return d
@@ -60,8 +60,8 @@ func (d *data) prefix(n int) *data {
 	return out
 }
 
-// goods returns the costs of the trials that have one.
-func (d *data) goods() []float64 {
+// validCosts returns the costs of the trials that have one.
+func (d *data) validCosts() []float64 {
 	var out []float64
 	for i, ok := range d.good {
 		if ok {
@@ -148,7 +148,7 @@ type fitter struct {
 	nominal []bool
 	done    int // the size last fitted
 	best    hyper
-	options [warpKinds][kernels]hyper // where each kernel and warp ended
+	options [warpKinds][kernels]hyper // the latest fit of each kernel and warp
 }
 
 // schedule returns the largest size up to n at which hyper-parameters are
@@ -182,7 +182,7 @@ func (f *fitter) fit(d *data) *hyper {
 		f.step(d.prefix(n).thin(fitSize, f.nominal), n)
 		f.done = n
 	}
-	if f.best.h == nil { // too few trials to learn from
+	if f.best.h == nil { // too few trials to fit
 		e := newEvidence(f.nominal, nil, 0)
 		return &hyper{kernel: matern52, h: e.start()}
 	}
@@ -196,13 +196,13 @@ func (f *fitter) once(d *data) {
 }
 
 // contender is the largest log evidence ratio to the best at which a kernel and warp
-// are refitted in the rounds that do not refit all.
+// are refitted between refits of all.
 const contender = 3
 
 // step fits every kernel and warp whenever the size doubled, otherwise those
 // that come close to the best.
 func (f *fitter) step(d *data, n int) {
-	costs := d.goods()
+	costs := d.validCosts()
 	e := newEvidence(f.nominal, d.x, d.n)
 	e.y = make([]float64, d.n)
 	all := n&(n-1) == 0
@@ -253,9 +253,9 @@ type surrogate struct {
 
 // build factorises all of d, with room for more points.
 func (s *surrogate) build(nominal []bool, h *hyper, d *data, room int) {
-	warping, ok := fitWarp(h.warp, d.goods())
+	warping, ok := fitWarp(h.warp, d.validCosts())
 	if !ok {
-		warping, _ = fitWarp(warpNone, d.goods())
+		warping, _ = fitWarp(warpNone, d.validCosts())
 	}
 	s.warping = warping
 	s.nominal = nominal
@@ -277,9 +277,9 @@ func (s *surrogate) refactor() {
 	s.ready(false)
 }
 
-// twins estimates the noise, relative to the signal, from how differently the
-// closest pairs of good trials were measured; ok is false if fewer than eight
-// lie close enough for the signal not to matter.
+// twins estimates the noise, relative to the signal, from the differences between the
+// closest pairs of good trials; ok is false if fewer than eight pairs are close enough to
+// neglect the signal.
 func (s *surrogate) twins(d *data) (ratio float64, ok bool) {
 	const near = 0.999 // correlation
 	var squares []float64
@@ -319,13 +319,13 @@ func (w *warping) prediction(mean, variance float64) *Prediction {
 	return p
 }
 
-// fewest is how many good trials a model needs to choose the winner.
+// fewest is the number of good trials that a model needs to choose the winner.
 const fewest = 8
 
-// pick returns the trial with the best posterior mean: where measurements are
-// noisy, the lowest is not the best. -1 if no trial has an objective.
+// pick returns the trial with the best posterior mean, since the lowest of noisy
+// measurements is biased; -1 if no trial has an objective.
 func (f *fitter) pick(e *encoder, trials []Trial) int {
-	best, good := luckiest(trials)
+	best, good := lowestMean(trials)
 	if good < fewest || e.features == 0 {
 		return best
 	}
@@ -335,8 +335,8 @@ func (f *fitter) pick(e *encoder, trials []Trial) int {
 	d = d.thin(4*modelSize, f.nominal)
 	m.build(e.nominal, h, d, 0)
 	if r, ok := m.twins(d); ok && r < m.noise/10 {
-		// The model takes a discontinuity for noise, but neighbours were measured
-		// alike.
+		// The model takes a discontinuity for noise, but the measurements of close
+		// pairs agree.
 		m.noise = max(r, jitter)
 		m.refactor()
 	}
@@ -349,9 +349,9 @@ func (f *fitter) pick(e *encoder, trials []Trial) int {
 	return best
 }
 
-// luckiest returns the trial with the lowest mean objective, the earlier on a
-// tie, and how many trials have one.
-func luckiest(trials []Trial) (best, good int) {
+// lowestMean returns the trial with the lowest mean objective, the earlier on a tie, and
+// the number of trials that have one.
+func lowestMean(trials []Trial) (best, good int) {
 	best = -1
 	for i := range trials {
 		if !trials[i].OK() {

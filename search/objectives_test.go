@@ -69,7 +69,7 @@ func (o objective) blueFinRegret(opts BlueFinOptions, evaluations int, seed uint
 	return regret
 }
 
-// samplerRegret does the same for a sampler without a model over the space.
+// samplerRegret is the same for a sampler without a model.
 func (o objective) samplerRegret(name string, evaluations int, seed uint64) float64 {
 	s := o.Space()
 	sampler, err := NewSampler(name, Setup{Space: s, Start: s.Default(), Seed: seed})

@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// proposals generates suggestions that differ from each other and from the history.
+// proposals generates suggestions, all different and none in the history.
 type proposals struct {
 	enc  *encoder
 	seen map[string]bool // hashes of configurations not to propose
@@ -61,9 +61,9 @@ func (s *Setup) enumerate() []space.Config {
 	return all
 }
 
-// anything returns some configuration that is not known: one near x if that is
-// given, otherwise any; ok is false if none was found.
-func (p *proposals) anything(x []float64) (c space.Config, ok bool) {
+// anyNew returns a new configuration: near x if that is given, otherwise anywhere; ok is
+// false if none was found.
+func (p *proposals) anyNew(x []float64) (c space.Config, ok bool) {
 	if p.all != nil {
 		start := p.rng.IntN(len(p.all))
 		for k := range p.all {
@@ -128,7 +128,7 @@ func (p *proposals) design(seed uint64, q Request) []Suggestion {
 		at := x
 		c, ok := p.fresh(x)
 		if !ok {
-			if c, ok = p.anything(x); !ok {
+			if c, ok = p.anyNew(x); !ok {
 				break
 			}
 			at = nil

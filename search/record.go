@@ -20,7 +20,7 @@ import (
 // RecordVersion is the version of the format.
 const RecordVersion = 1
 
-// Header says what a recording is of.
+// Header identifies the study of a recording.
 type Header struct {
 	Version int `json:"autosched_trials"`
 	// About names for people what was tuned, such as the trace and the scheduler.
@@ -35,8 +35,7 @@ type Header struct {
 	Incumbent json.RawMessage `json:"incumbent"`
 }
 
-// Line is one trial, one rejection, or the budget that the lines after it were
-// planned for.
+// Line is one trial, one rejection, or the budget of the lines after it.
 type Line struct {
 	Trial     *Trial     `json:"trial,omitempty"`
 	Rejection *Rejection `json:"rejected,omitempty"`
@@ -71,12 +70,12 @@ func (s *study) write(line any) {
 	}
 }
 
-// Recording is a study that was read from its record.
+// Recording is a study read from its record.
 type Recording struct {
 	Name   string // of the file, for errors
 	Header Header
-	// Whole is how many bytes of the file are whole lines. A line after them was being
-	// written when the process died.
+	// Whole is the number of bytes of whole lines in the file. Bytes after them are of a
+	// line that was cut off by a crash.
 	Whole   int
 	budgets []int               // after Header.Budget
 	trials  map[string]recorded // by configuration hash
@@ -87,10 +86,10 @@ type recorded struct {
 	outcome
 }
 
-// Trials is how many trials it holds.
+// Trials returns the number of trials.
 func (r *Recording) Trials() int { return len(r.trials) }
 
-// Budget is the last budget of the study, 0 if the record has none.
+// Budget returns the last budget of the study, 0 if the record has none.
 func (r *Recording) Budget() int {
 	if n := len(r.budgets); n > 0 {
 		return r.budgets[n-1]
@@ -98,19 +97,19 @@ func (r *Recording) Budget() int {
 	return r.Header.Budget
 }
 
-// longestLine bounds a line, so that a file of something else is not read into
-// memory: a trial on 64 futures has some 10 KB.
+// longestLine bounds a line, so that a file of another kind is not read into memory. A
+// trial on 64 futures has about 10 KB.
 const longestLine = 4 << 20
 
-// ReadRecording reads a record of a study in a space. Errors name the file, as it
-// is called in name, and the line. A last line that is not whole is left out.
+// ReadRecording reads a record of a study in a space. Errors name the file by name, and
+// the line. An incomplete last line is left out.
 func ReadRecording(in io.Reader, name string, s *space.Space) (*Recording, error) {
 	r := &Recording{Name: name, trials: map[string]recorded{}}
 	buf := bufio.NewReader(io.LimitReader(in, 1<<30))
 	for line := 1; ; line++ {
 		text, err := readLine(buf)
 		if err == io.EOF {
-			break // what is left, if anything, has no end
+			break // an incomplete line, if any, is left
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
@@ -166,7 +165,7 @@ func (r *Recording) readHeader(text []byte, s *space.Space) error {
 	if err != nil {
 		return fmt.Errorf("incumbent: %w", err)
 	}
-	r.Header.Incumbent = json.RawMessage(incumbent.Canonical()) // however it was written
+	r.Header.Incumbent = json.RawMessage(incumbent.Canonical()) // in canonical form
 	return nil
 }
 
@@ -182,7 +181,7 @@ func (r *Recording) of() string {
 	return " (it is of " + b.String()[2:] + ")"
 }
 
-// fits refuses to resume a study by the record of another one.
+// fits fails if the record is of another study.
 func (r *Recording) fits(h *Header) error {
 	for _, k := range slices.Sorted(maps.Keys(h.About)) {
 		if was, ok := r.Header.About[k]; ok && was != h.About[k] {
@@ -202,7 +201,7 @@ func (r *Recording) fits(h *Header) error {
 	return nil
 }
 
-// readLine checks a line and keeps what was measured.
+// readLine checks a line and keeps its measurement.
 func (r *Recording) readLine(text []byte, line int, s *space.Space) error {
 	var x struct {
 		Trial *struct {
@@ -263,7 +262,7 @@ func (r *Recording) readLine(text []byte, line int, s *space.Space) error {
 	return nil
 }
 
-// readBudget reads that a study continued with a larger budget.
+// readBudget reads a line with a larger budget.
 func (r *Recording) readBudget(budget int) error {
 	before := r.Budget()
 	if before == 0 || budget <= before {
@@ -273,7 +272,7 @@ func (r *Recording) readBudget(budget int) error {
 	return nil
 }
 
-// proposedText is a Provenance as it is read.
+// proposedText is the stored form of a Provenance.
 type proposedText struct {
 	Origin     string          `json:"origin"`
 	Prediction *Prediction     `json:"prediction"`
@@ -310,7 +309,7 @@ func strictly(text []byte, into any) error {
 	return nil
 }
 
-// find returns what was measured; nothing is found in a nil Recording.
+// find returns a recorded measurement. A nil Recording has none.
 func (r *Recording) find(c space.Config) (outcome, bool) {
 	if r == nil || len(r.trials) == 0 {
 		return outcome{}, false

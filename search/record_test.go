@@ -24,8 +24,8 @@ func record(t *rapid.T, o Options) (Result, string, error) {
 	return r, b.String(), err
 }
 
-// TestResume: a study that is cut off anywhere and resumed is the same as one
-// that was not, byte for byte, and measures nothing twice.
+// TestResume: a study interrupted anywhere and resumed equals one without an
+// interruption, byte for byte, and measures nothing twice.
 func TestResume(t *testing.T) {
 	s := ladder(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -98,9 +98,9 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestResumeWithAnotherBudget: a study that is given more goes on behind what it
-// has, measures nothing twice, and may be cut off and resumed like any other; one
-// that is given less is how the longer one begins.
+// TestResumeWithAnotherBudget: a study with a larger budget continues after its record,
+// measures nothing twice, and can be interrupted and resumed like any other; one with a
+// smaller budget is a prefix of the longer one.
 func TestResumeWithAnotherBudget(t *testing.T) {
 	s := ladder(t)
 	presets := []Preset{}
@@ -221,8 +221,8 @@ func TestRecordingsAreRefused(t *testing.T) {
 	}
 }
 
-// TestTrialsTellWhereTheyComeFrom: what was suggested, what projection made of
-// it and what was measured are the steps of one way.
+// TestTrialsTellWhereTheyComeFrom: suggested values, projection and measured
+// configuration are consistent.
 func TestTrialsTellWhereTheyComeFrom(t *testing.T) {
 	s := ladder(t)
 	for _, method := range samplerNames() {
@@ -278,7 +278,7 @@ func TestTrialsTellWhereTheyComeFrom(t *testing.T) {
 
 // TestTimeIsUp: the study ends in time, with what was measured; the default and
 // the incumbent are measured in any case.
-func TestTimeIsUp(t *testing.T) { synctest.Test(t, timeIsUp) } // by a clock that nothing holds up
+func TestTimeIsUp(t *testing.T) { synctest.Test(t, timeIsUp) } // on a simulated clock
 
 func timeIsUp(t *testing.T) {
 	s := ladder(t)

@@ -18,18 +18,18 @@ type Request struct {
 	Rejected []Rejection
 	// Step counts the requests made before in the study.
 	Step int
-	// N is how many configurations may be proposed.
+	// N is the largest number of configurations to propose.
 	N int
 }
 
-// Suggestion is a configuration to measure and where it comes from.
+// Suggestion is a configuration to measure with its provenance.
 type Suggestion struct {
 	Config space.Config
-	// Origin says how it was found, "" for the sampler's name.
+	// Origin is the source of the configuration, "" for the sampler's name.
 	Origin string
-	// Prediction is what the sampler expects of it, if it has a model.
+	// Prediction is that of the sampler's model, if it has one.
 	Prediction *Prediction
-	// Point of the unit cube that Config is the projection of, if the sampler says.
+	// Point is the point of the unit cube that Config is the projection of, if known.
 	Point []float64
 }
 
@@ -61,9 +61,9 @@ type Prediction struct {
 // Sampler proposes configurations to measure.
 type Sampler interface {
 	// Suggest returns from 1 to Request.N valid configurations to be measured
-	// together, or none if it has nothing more to propose. It is a function of the
-	// setup and the request (and, for a Learner, of what it observed); how many it
-	// returns must not depend on the machine.
+	// together, or none if it has no more to propose. It is a function of the setup and
+	// the request (and, for a Learner, of its observations); their number must not
+	// depend on the machine.
 	Suggest(Request) []Suggestion
 }
 
@@ -71,34 +71,34 @@ type Sampler interface {
 // Suggest exactly one of Observe and Discard is called.
 type Learner interface {
 	Sampler
-	// Observe gets one trial for each configuration of the last suggestion, in
-	// its order. Trials may be failed, or repeat what was measured before.
+	// Observe gets one trial for each configuration of the last suggestion, in its
+	// order. Trials may have failed, or repeat earlier ones.
 	Observe(trials []Trial)
-	// Discard forgets the last suggestion; the next one must differ.
+	// Discard drops the last suggestion; the next one must differ.
 	Discard()
-	// State returns what Setup.State needs to continue.
+	// State returns the Setup.State to continue from.
 	State() json.RawMessage
 }
 
-// Explainer is a sampler that describes in words what it chose.
+// Explainer is a sampler that describes its choice in words.
 type Explainer interface{ Explain() string }
 
 // judge is a sampler whose model estimates which trial is best; -1 if it cannot.
 type judge interface{ winner([]Trial) int }
 
-// Setup is what a sampler starts from.
+// Setup is the input of a sampler's constructor.
 type Setup struct {
 	Space *space.Space
 	Start space.Config // a good configuration, usually the incumbent
 	Seed  uint64
 	State json.RawMessage // of an earlier Learner of the same space, or nothing
-	// Budget is how many configurations the study measures, 0 if unknown.
+	// Budget is the number of configurations that the study measures, 0 if unknown.
 	Budget int
-	// Batch is how many configurations a sampler with a model asks for at once;
-	// 0 means 4, enough for the cores of a small machine and few enough that most
-	// suggestions learn from all others.
+	// Batch is the number of configurations that a sampler with a model proposes at
+	// once; 0 means 4, enough for the cores of a small machine and few enough that most
+	// suggestions use all other measurements.
 	Batch int
-	// Filtered says that proposals may be rejected or narrowed on the evidence of
+	// Filtered reports whether proposals may be rejected or narrowed on the evidence of
 	// earlier trials: samplers without a model then propose few at once, too.
 	Filtered bool
 }
@@ -138,7 +138,7 @@ func infallible[S Sampler](make func(Setup) S) func(Setup) (Sampler, error) {
 	return func(s Setup) (Sampler, error) { return make(s), nil }
 }
 
-// DefaultSampler is used where none is named.
+// DefaultSampler is the sampler of an empty name.
 const DefaultSampler = "auto"
 
 // NewSampler makes a sampler by name; "" is DefaultSampler.
@@ -168,8 +168,7 @@ func (s *Setup) spread() int {
 	return spread
 }
 
-// random draws uniform points; the points of a step depend on the seed and the
-// step.
+// random draws uniform points, a function of the seed and the step.
 type random struct {
 	Setup
 	enc *encoder
@@ -189,8 +188,8 @@ func (r *random) Suggest(q Request) []Suggestion {
 	})
 }
 
-// points returns n points that draw makes, without those that are known; if none
-// is left, any other.
+// points returns up to n points of draw, without known ones; if none is left, another
+// new point.
 func (p *proposals) points(n int, draw func(x []float64)) []Suggestion {
 	var out []Suggestion
 	x := make([]float64, len(p.enc.dims))
@@ -202,7 +201,7 @@ func (p *proposals) points(n int, draw func(x []float64)) []Suggestion {
 		}
 	}
 	if len(out) == 0 {
-		if c, ok := p.anything(nil); ok {
+		if c, ok := p.anyNew(nil); ok {
 			out = append(out, Suggestion{Config: c})
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the history, failed and exhausted trials, ties and huge numbers
-// included, what is proposed is valid, new, and no more than was asked for.
+// For any history, with failed and exhausted trials, ties and huge numbers, proposals
+// are valid, new, and at most as many as requested.
 func TestSamplersCopeWithAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := find(rapid.SampledFrom(objectives.Names()).Draw(t, "objective"))
@@ -68,7 +68,7 @@ func TestSamplersCopeWithAnyHistory(t *testing.T) {
 	})
 }
 
-// A sampler with a model must not propose what is turned down for ever.
+// A sampler with a model must not propose rejected configurations forever.
 func TestModelsMoveOnFromRejections(t *testing.T) {
 	o := find("quad2")
 	s := o.Space()
@@ -103,7 +103,7 @@ func TestAutoSaysWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What can only be one value is not searched.
+	// Dimensions with one value are not searched.
 	for i := range many[3:] {
 		many[3+i].Max = 0
 	}
@@ -168,8 +168,7 @@ func TestThinKeepsTheBestAndSpreads(t *testing.T) {
 	})
 }
 
-// TestBudgetTakesNoMemory: what is suggested at once is a batch, however much may
-// still be measured.
+// TestBudgetTakesNoMemory: the memory of a request does not grow with the budget.
 func TestBudgetTakesNoMemory(t *testing.T) {
 	s := ladder(t)
 	for _, method := range samplerNames() {

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Measurement is what one evaluation found.
+// Measurement is the result of one evaluation.
 type Measurement struct {
 	// Values holds the objective on each future: the same futures in the same
 	// order for every configuration, finite, not negative, lower is better.
@@ -19,15 +19,14 @@ type Measurement struct {
 	// Floors holds, per future, the part of the objective that no configuration
 	// can change. It may be empty: zeros.
 	Floors []float64 `json:"floors,omitempty"`
-	// Metrics are anything else worth keeping; those that are not finite are
-	// dropped.
+	// Metrics are further values to record; those that are not finite are dropped.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Limits are the constraints, in the same order for every configuration;
 	// Secondary are the metrics beside the objective that Options.Ranking may name.
 	Limits    []Limit  `json:"limits,omitempty"`
 	Secondary []Metric `json:"sides,omitempty"`
-	// Exhausted says that the evaluation ran out of its event budget; the
-	// configuration is then very bad, whatever Values says.
+	// Exhausted reports whether the evaluation exhausted its event budget. The
+	// configuration then has no objective.
 	Exhausted bool `json:"exhausted,omitempty"`
 }
 
@@ -42,15 +41,15 @@ func mean(v []float64) float64 {
 	return stats.Mean(v)
 }
 
-// clean returns m without numbers that could not be stored: metrics that are
-// not finite, and the values of an exhausted evaluation, which count for nothing.
+// clean returns m without numbers that cannot be stored: metrics that are not finite,
+// and the values of an exhausted evaluation.
 func (m Measurement) clean() Measurement {
 	if m.Exhausted {
 		m.Values, m.Floors, m.Limits, m.Secondary = nil, nil, nil, nil
 	}
 	for _, v := range m.Metrics {
 		if !finite(v) {
-			m.Metrics = maps.Clone(m.Metrics) // the evaluator's own stays as it is
+			m.Metrics = maps.Clone(m.Metrics) // the evaluator's own map is not modified
 			maps.DeleteFunc(m.Metrics, func(_ string, v float64) bool { return !finite(v) })
 			break
 		}
@@ -60,7 +59,7 @@ func (m Measurement) clean() Measurement {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// check says what makes m unusable next to futures other futures (0: unknown).
+// check fails if m is invalid or is not on futures futures (0: any number).
 func (m Measurement) check(futures int) error {
 	if m.Exhausted {
 		return nil
@@ -91,13 +90,13 @@ func (m Measurement) check(futures int) error {
 // and must return the same measurement for the same configuration.
 type Evaluator func(ctx context.Context, c space.Config) (Measurement, error)
 
-// Provenance is how a configuration came to be proposed.
+// Provenance is the source of a proposed configuration.
 type Provenance struct {
 	Origin     string      `json:"origin"`               // default, incumbent, preset:NAME, or the sampler's name
 	Prediction *Prediction `json:"prediction,omitempty"` // of the sampler, before it was measured
-	// Suggested are the values before they were projected into the space, if that
-	// changed them. Projected is the configuration before its scope was narrowed, if
-	// it was, and Narrowed says why.
+	// Suggested are the values before projection into the space, if that changed them.
+	// Projected is the configuration before its scope was narrowed, if it was, and
+	// Narrowed the reasons.
 	Suggested space.Values  `json:"suggested,omitempty"`
 	Projected *space.Config `json:"projected,omitempty"`
 	Narrowed  []string      `json:"narrowed,omitempty"`
@@ -136,20 +135,20 @@ func ratio(a, b float64) float64 {
 	return min(max(a/b, 0), MaxRatio)
 }
 
-// Improvement is how much better one trial is than another.
+// Improvement compares a trial with another.
 type Improvement struct {
 	// Ratio is the controllable part of the incumbent's objective over that of
 	// the candidate: what is above the floor, which no configuration can change.
 	Ratio float64 `json:"ratio"`
 	// Plain is the ratio of the whole objectives.
 	Plain float64 `json:"plain"`
-	// BetterInEvery says that the candidate is strictly better on every future.
+	// BetterInEvery reports whether the candidate is strictly better on every future.
 	BetterInEvery bool `json:"better_in_every"`
 }
 
 // Gain compares a candidate with the incumbent measured on the same futures.
-// A candidate without an objective gains nothing (ratios 0); an incumbent
-// without one is beaten by any candidate that has one (ratios MaxRatio).
+// A candidate without an objective has ratios of 0; against an incumbent without one,
+// any candidate with an objective has ratios of MaxRatio.
 func Gain(candidate, incumbent Trial) Improvement {
 	if !candidate.OK() {
 		return Improvement{}

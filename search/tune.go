@@ -22,15 +22,15 @@ type Preset struct {
 	Origin string
 }
 
-// Options say what to tune and how hard. Space and Evaluate are required.
+// Options configure a study. Space and Evaluate are required.
 type Options struct {
 	Space    *space.Space
 	Evaluate Evaluator
 
 	// Incumbent is the configuration in use; none means the default.
 	Incumbent space.Config
-	// Presets are measured before anything a sampler proposes. They are
-	// projected first, as they may be older than the space.
+	// Presets are measured before the proposals of a sampler. They are projected first,
+	// as they may be older than the space.
 	Presets []Preset
 
 	// Method names one of Samplers; "" is DefaultSampler. Sampler, if set, is
@@ -40,26 +40,26 @@ type Options struct {
 	// State continues a Learner: the State of an earlier Result.
 	State json.RawMessage
 
-	// Budget is how many different configurations to measure, the portfolio
-	// included; 0 means 40, the paper's. The default and the incumbent are
-	// measured whatever it is. Configurations found in Cache count too, so that
-	// a warm cache gives the same answer, only sooner.
+	// Budget is the number of different configurations to measure, the portfolio
+	// included; 0 means 40, the paper's. The default and the incumbent are always
+	// measured. Configurations found in Cache count too, so that a warm cache gives the
+	// same result, only sooner.
 	Budget int
-	// Batch is how many configurations a sampler with a model asks for at once; 0
-	// means 4. It changes the result, unlike Workers.
+	// Batch is the number of configurations that a sampler with a model proposes at
+	// once; 0 means 4. It changes the result, unlike Workers.
 	Batch int
-	// Workers is how many evaluations run at once; 0 means GOMAXPROCS. It does
-	// not change the result.
+	// Workers is the number of concurrent evaluations; 0 means GOMAXPROCS. It does not
+	// change the result.
 	Workers int
 	Seed    uint64
-	// Time, if positive, is how long the study may take; then its result depends
-	// on the machine. The default and the incumbent are measured whatever it is.
+	// Time, if positive, bounds the wall time of the study; its result then depends on
+	// the machine. The default and the incumbent are always measured.
 	Time time.Duration
 
 	Ranking Ranking
 
 	// Cache may hold measurements of earlier studies with the same Context, which
-	// names everything but the configuration that measurements depend on.
+	// identifies all but the configuration that measurements depend on.
 	Cache   *Cache
 	Context string
 	Record  Record
@@ -78,7 +78,7 @@ type Options struct {
 	Progress func(Trial)
 }
 
-// Record says where a study is recorded and which record it resumes. The zero
+// Record configures the record of a study and the record that it resumes. The zero
 // value is neither.
 type Record struct {
 	// To, if set, receives the study as JSON lines while it runs: a Header, then a
@@ -87,7 +87,7 @@ type Record struct {
 	// Space is the space of the record if Options.Space is a part of it; nil means
 	// Options.Space.
 	Space *space.Space
-	// About goes into the header: what was tuned, for people.
+	// About goes into the header: a description of what was tuned.
 	About map[string]string
 	// Resume, if set, is an earlier record with the same space, Context and Seed. Its
 	// trials are not measured again. If its Method is the same, too, the study runs
@@ -101,7 +101,7 @@ type Record struct {
 const (
 	StoppedBudget    = "budget"    // all of it was used
 	StoppedTime      = "time"      // Options.Time was up
-	StoppedExhausted = "exhausted" // nothing new was proposed any more
+	StoppedExhausted = "exhausted" // no new configuration was proposed
 	StoppedCancelled = "cancelled" // the context ended
 )
 
@@ -113,15 +113,14 @@ type Rejection struct {
 	Reason string `json:"reason"`
 }
 
-// Result is what a study found.
+// Result is the result of a study.
 type Result struct {
 	Trials []Trial `json:"trials"` // in step order, each configuration once
-	// Best is the trial whose objective is expected to be lowest, given how it and
-	// those like it were measured: where measurements are noisy, the lowest is
-	// biased (winner's curse). Without noise it is the lowest one. It keeps the
-	// limits, if there are any.
-	// Incumbent and Default are where those were measured (one trial may be all
-	// three). -1 where there is none.
+	// Best is the trial with the lowest posterior mean of the objective: the lowest of
+	// noisy measurements is biased (winner's curse). Without noise it is the lowest one.
+	// It keeps the limits, if there are any.
+	// Incumbent and Default are the trials of those (one trial may be all three). -1 for
+	// none.
 	Best        int             `json:"best"`
 	Incumbent   int             `json:"incumbent"`
 	Default     int             `json:"default"`
@@ -129,7 +128,7 @@ type Result struct {
 	Rejected    []Rejection     `json:"rejected,omitempty"`
 	Stopped     string          `json:"stopped"`
 	Sampler     string          `json:"sampler"`
-	Choice      string          `json:"choice,omitempty"` // what an Explainer says
+	Choice      string          `json:"choice,omitempty"` // of an Explainer
 	State       json.RawMessage `json:"state,omitempty"`  // of a Learner, for Options.State
 }
 
@@ -137,9 +136,8 @@ type Result struct {
 // proposes, until the budget is used, nothing new is proposed or the context
 // ends. The same options give the same trials for any number of workers.
 //
-// A failed evaluation fails its trial and not the study. The error is not nil
-// if the options are wrong or no trial has an objective; the result then holds
-// what there is.
+// A failed evaluation fails its trial and not the study. The error is not nil if the
+// options are invalid or no trial has an objective; the result then holds the trials.
 func Tune(ctx context.Context, o Options) (Result, error) {
 	s, err := newStudy(o)
 	if err != nil {
@@ -178,7 +176,7 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 // errTime is the cancellation cause when Options.Time expires.
 var errTime = errors.New("the time is up")
 
-// study is one call of Tune in progress.
+// study is the state of one call of Tune.
 type study struct {
 	Options
 	planned int   // the budget that the sampler plans for, at most Options.Budget
@@ -197,8 +195,8 @@ type study struct {
 	recordErr error
 }
 
-// maxStale is how many proposals in a row may be known already. Random sampling then
-// misses one of 100 configurations with probability 4e-5.
+// maxStale is the number of known proposals in a row that ends a study. Random sampling
+// then misses one of 100 configurations with probability 4e-5.
 const maxStale = 1000
 
 func newStudy(o Options) (*study, error) {
@@ -243,9 +241,9 @@ func newStudy(o Options) (*study, error) {
 	return s, nil
 }
 
-// plan sets the budgets that the study is planned for, one after the other. A
-// sampler's plan depends on its budget: the last batch, for one, exploits most. So
-// a study that resumes one of a smaller budget first completes that one's plan.
+// plan sets the budgets that the study is planned for, one after the other. A sampler's
+// plan depends on its budget: for example, the last batch exploits most. So a study that
+// resumes one of a smaller budget first completes that one's plan.
 func (s *study) plan(was *Recording) {
 	s.planned = s.Budget
 	if was == nil || was.Header.Sampler != s.result.Sampler || was.Header.Budget == 0 {
@@ -273,7 +271,7 @@ func (s *study) extend(ctx context.Context) bool {
 			return false
 		}
 	}
-	var fresh []proposal // presets that did not fit before
+	var fresh []proposal // presets beyond the budget before
 	for _, p := range s.portfolio() {
 		if _, known := s.seen[p.hash]; !known {
 			fresh = append(fresh, p)
@@ -283,7 +281,7 @@ func (s *study) extend(ctx context.Context) bool {
 	return s.recordErr == nil
 }
 
-// newSampler makes the sampler for the planned budget, unless one is given.
+// newSampler returns the sampler for the planned budget, or the given one.
 func (s *study) newSampler() (err error) {
 	o := &s.Options
 	if o.Sampler == nil {
@@ -331,7 +329,7 @@ func (s *study) portfolio() []proposal {
 	return out
 }
 
-// valuesOf are the values that a configuration has.
+// valuesOf returns the values of a configuration.
 func valuesOf(c space.Config) space.Values {
 	out := space.Values{}
 	for _, id := range c.IDs() {
@@ -375,7 +373,7 @@ func (s *study) round(ctx context.Context) error {
 	}
 	learner, learns := s.sampler.(Learner)
 	if rejected && learns {
-		learner.Discard() // half a pair is no estimate
+		learner.Discard() // half a pair gives no gradient
 		return nil
 	}
 	if len(fresh) > 0 {
@@ -403,7 +401,8 @@ func (s *study) stop(ctx context.Context, room int) string {
 	return ""
 }
 
-// sample asks the sampler for at most left configurations. None end the study.
+// sample asks the sampler for at most left configurations. An empty answer ends the
+// study.
 func (s *study) sample(left int) []Suggestion {
 	out := s.sampler.Suggest(Request{History: s.view(), Rejected: s.result.Rejected, Step: s.step, N: left})
 	s.step++
@@ -427,9 +426,9 @@ func (s *study) project(g *Suggestion) (proposal, error) {
 	}}, nil
 }
 
-// scope returns a proposal as Options.Scope changes it. One that would become a
-// known configuration stays as it is: measuring that again would teach nothing,
-// and a sampler that observes nothing would propose the like forever.
+// scope returns a proposal as Options.Scope changes it. A proposal that would become a
+// known configuration is not changed: a repeated measurement has no information, and a
+// sampler without observations would propose similar ones forever.
 func (s *study) scope(p proposal, listed map[string]bool) (proposal, error) {
 	if s.Scope == nil {
 		return p, nil
@@ -448,7 +447,7 @@ func (s *study) scope(p proposal, listed map[string]bool) (proposal, error) {
 	return out, nil
 }
 
-// known reports whether a configuration was measured before or is listed to be.
+// known reports whether a configuration was measured or is about to be.
 func (s *study) known(p proposal, listed map[string]bool) bool {
 	_, measured := s.seen[p.hash]
 	return measured || listed[p.hash]
@@ -530,15 +529,15 @@ func (s *study) measure(ctx context.Context, batch []proposal) {
 	s.settle()
 }
 
-// setBase fixes what rewards are ratios to, once.
+// setBase sets the objective that rewards are ratios to, once.
 func (s *study) setBase(t Trial) {
 	if !s.based {
 		s.based, s.base = true, t.Measurement.Mean()
 	}
 }
 
-// settle rewards and reports the trials that had to wait for the base: the
-// default comes before the incumbent.
+// settle rewards and reports the trials that precede the base: the default comes before
+// the incumbent.
 func (s *study) settle() {
 	for ; s.based && s.settled < len(s.result.Trials); s.settled++ {
 		t := &s.result.Trials[s.settled]
@@ -579,13 +578,13 @@ func (s *study) modelled(trials []Trial) int {
 	}
 	e := newEncoder(s.Space)
 	f := fitter{nominal: e.nominal}
-	if _, good := luckiest(trials); good >= fewest {
+	if _, good := lowestMean(trials); good >= fewest {
 		f.once(e.gather(trials))
 	}
 	return f.pick(e, trials)
 }
 
-// failure says why no trial has an objective.
+// failure returns the reason why no trial has an objective.
 func (s *study) failure(ctx context.Context) error {
 	for _, t := range s.result.Trials {
 		if t.Err != "" {
@@ -598,7 +597,7 @@ func (s *study) failure(ctx context.Context) error {
 	return errors.New("search: every configuration exhausted its event budget")
 }
 
-// outcome is what came back from one evaluation.
+// outcome is the result of one evaluation.
 type outcome struct {
 	m      Measurement
 	err    error

@@ -340,7 +340,7 @@ func TestCacheServesWithoutChangingTheResult(t *testing.T) {
 	failed := 0
 	for _, trial := range first.Trials {
 		if trial.Err != "" {
-			failed++ // an error may pass; it is not remembered
+			failed++ // errors are not cached
 		}
 	}
 	calls.Store(0)
@@ -407,7 +407,7 @@ func TestTuneRefusesWrongOptions(t *testing.T) {
 	}
 }
 
-// Two studies of ten with the state handed over walk the way of one of twenty.
+// Two studies of ten, the second from the state of the first, equal one of twenty.
 func TestStateContinuesAcrossStudies(t *testing.T) {
 	s := ladder(t)
 	o := Options{Space: s, Evaluate: ladderCost, Method: "bluefin", Budget: 21, Seed: 4}

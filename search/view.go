@@ -39,8 +39,8 @@ func (s *study) penalised() []Trial {
 	return out
 }
 
-// Ranking says by what trials are ordered beside the objective. The zero value is
-// the objective alone.
+// Ranking orders trials by more than the objective. The zero value is the objective
+// alone.
 type Ranking struct {
 	// MinFeasibleProb is the least probability with which a configuration must keep
 	// each paired limit (Measurement.Kept); 0 asks only that it does so in the mean.
@@ -48,9 +48,8 @@ type Ranking struct {
 	// Tiebreakers order the trials whose objectives are close. Result.Best is chosen
 	// by the objective alone.
 	Tiebreakers []Tiebreaker
-	// ParetoMetrics names secondary metrics: suggestions then look for
-	// configurations that no other dominates in them (see Front) instead of the least
-	// objective.
+	// ParetoMetrics names secondary metrics: suggestions then approximate their Pareto
+	// front (see Front) instead of minimising the objective.
 	ParetoMetrics []string
 }
 
@@ -112,7 +111,7 @@ func (s *study) lexicographic(trials []Trial) []Trial {
 	return out
 }
 
-// view returns the trials as the sampler sees them.
+// view returns the trials with the values that the sampler minimises.
 func (s *study) view() []Trial {
 	switch {
 	case len(s.Ranking.ParetoMetrics) > 0:
@@ -198,7 +197,8 @@ func (s *study) winner() int {
 	if best < 0 || s.keeps(&s.result.Trials[best].Measurement) {
 		return best
 	}
-	// Else the best that is likely enough to be feasible, else the best feasible one.
+	// Otherwise the best that is feasible with enough probability, or the best feasible
+	// one.
 	for _, keeps := range []func(*Measurement) bool{s.keeps, (*Measurement).Feasible} {
 		best = -1
 		low := math.Inf(1)
@@ -220,19 +220,19 @@ func (s *study) keeps(m *Measurement) bool {
 	return m.Feasible() && (s.Ranking.MinFeasibleProb == 0 || m.Kept() >= s.Ranking.MinFeasibleProb)
 }
 
-// doubt is the penalty on a limit that is kept with probability 0, as a share of its
-// bound: less than any excess that matters.
-const doubt = .05
+// improbable is the penalty on a limit that is kept with probability 0, as a share of its
+// bound: less than a relevant excess.
+const improbable = .05
 
-// violation is the sum of the excesses, and of the doubt about them.
+// violation is the sum of the excesses, plus a penalty on a low probability of keeping
+// the limits.
 func (s *study) violation(m *Measurement) float64 {
-	return m.violation() + doubt*max(0, s.Ranking.MinFeasibleProb-m.Kept())
+	return m.violation() + improbable*max(0, s.Ranking.MinFeasibleProb-m.Kept())
 }
 
-// Front returns the indices of the trials that no other dominates in the named
-// metrics: none is nowhere worse and somewhere better, in the means over the
-// futures. Trials that break a limit or have no objective are left out, and of
-// equal ones all but the first. They are in order of the first metric.
+// Front returns the indices of the Pareto-optimal trials in the means of the named
+// metrics over the futures, in order of the first metric. Trials that break a limit or
+// have no objective are left out, and of equal ones all but the first.
 func Front(trials []Trial, names []string) []int {
 	var at []int
 	values := make([][]float64, len(trials))

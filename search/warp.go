@@ -10,8 +10,8 @@ type warp uint8
 
 const (
 	warpNone  warp = iota
-	warpLog        // noise in proportion to the value becomes even
-	warpTail       // logarithm from a little below the best: bad values are squeezed
+	warpLog        // makes noise in proportion to the value uniform
+	warpTail       // logarithm from a little below the best: compresses bad values
 	warpKinds      // how many there are
 )
 
@@ -32,7 +32,7 @@ func fitWarp(w warp, values []float64) (out warping, ok bool) {
 	low, high := slices.Min(values), slices.Max(values)
 	switch w {
 	case warpLog:
-		// Beyond, the logarithm blows up what is nothing near a best of zero.
+		// Beyond, the logarithm magnifies small differences near a best of zero.
 		if !(low > 0) || high < 1.5*low || high > 1000*low {
 			return out, false
 		}
@@ -84,8 +84,8 @@ func (w *warping) back(y float64) float64 {
 	return v
 }
 
-// jacobian is the log of the derivative of forward at v: what makes evidences
-// of different warps comparable.
+// jacobian returns the log derivative of forward at v, by which evidences of different
+// warps are comparable.
 func (w *warping) jacobian(v float64) float64 {
 	switch w.warp {
 	case warpLog:

@@ -1,7 +1,7 @@
 // Package benchmark measures samplers on functions whose optimum is known. The
-// figure is simple regret: how much worse the configuration a study returns
-// truly is than the best one. A study may return another configuration than the
-// one that measured best, as noise favours the lucky.
+// figure is simple regret: the true cost of the configuration that a study returns,
+// minus that of the best one. With noise, a study may return another configuration
+// than the one with the lowest measurement.
 package benchmark
 
 import (
@@ -27,15 +27,15 @@ type Figures struct {
 	Std       float64   `json:"regret_std"` // of the population, as published
 	Median    float64   `json:"regret_median"`
 	Regrets   []float64 `json:"regrets,omitempty"` // by seed
-	// Choice is which sampler was chosen and why, of one that chooses.
+	// Choice is what an Explainer chose and why.
 	Choice string `json:"choice,omitempty"`
 }
 
-// errFails is what a failing configuration answers.
+// errFails is the error of a failing configuration.
 var errFails = errors.New("the configuration fails")
 
-// Regret runs one study of an objective and returns the regret of the
-// configuration it returns, and what a sampler that chooses has chosen and why.
+// Regret runs one study of an objective and returns the regret of its configuration,
+// and the choice of an Explainer.
 func Regret(ctx context.Context, o *objectives.Objective, sampler string, budget int, seed uint64) (regret float64,
 	choice string, err error) {
 	r, err := search.Tune(ctx, search.Options{
@@ -57,8 +57,8 @@ func Regret(ctx context.Context, o *objectives.Objective, sampler string, budget
 	return o.Regret(r.Trials[r.Best].Config), r.Choice, nil
 }
 
-// Run measures a sampler on an objective with seeds 1 to seeds, on that many
-// workers; how many changes nothing but the time.
+// Run measures a sampler on an objective with seeds 1 to seeds. The figures do not
+// depend on the number of workers.
 func Run(ctx context.Context, o *objectives.Objective, sampler string, budget, seeds, workers int) (Figures, error) {
 	f := Figures{Objective: o.Name, Sampler: sampler, Budget: budget, Seeds: seeds, Regrets: make([]float64, seeds)}
 	errs, choices := make([]error, seeds), make([]string, seeds)
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o *objectives.Objective, sampler string, budget, s
 	}
 	f.summarise()
 	if seeds > 0 {
-		f.Choice = choices[0] // the seed has no part in it
+		f.Choice = choices[0] // independent of the seed
 	}
 	return f, nil
 }
@@ -103,7 +103,7 @@ func (f *Figures) summarise() {
 	f.Median = (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// StandardError is that of the mean.
+// StandardError returns the standard error of the mean.
 func (f *Figures) StandardError() float64 {
 	if f.Seeds < 2 {
 		return 0

@@ -43,7 +43,7 @@ func TestDefaultReachesItsNumbers(t *testing.T) {
 	}
 }
 
-// It must never be worse than chance, whatever the function.
+// It must never be worse than random sampling, for any function.
 func TestDefaultIsNeverWorseThanChance(t *testing.T) {
 	for _, budget := range []int{20, 40} {
 		for _, objective := range objectives.Names() {
@@ -66,7 +66,7 @@ func TestDefaultIsNeverWorseThanChance(t *testing.T) {
 	}
 }
 
-// The figures that are shipped are those that were measured.
+// The published figures are those of the reference data.
 func TestPublishedFigures(t *testing.T) {
 	f, err := os.Open(testshared.Path(t, "golden", "bluefin", "regret_summary.csv"))
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 // their own implementations on the first four objectives: BlueFin as released in
 // SelfTune 2.0 and with other settings, hybrids in the manner of OPPerTune, TPE,
 // CMA-ES with margin, random-forest and Gaussian-process expected improvement.
-// Their figure is of the configuration that measured best.
+// Their figure is the regret of the configuration with the lowest measurement.
 //
 //go:embed published.csv
 var publishedCSV string
 
-// Published returns those figures.
+// Published returns the published figures.
 func Published() []Figures {
 	records, err := csv.NewReader(strings.NewReader(publishedCSV)).ReadAll()
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// All lists the objectives, first the four that were published with BlueFin's
-// results.
+// All lists the objectives, first the four of BlueFin's published results.
 var All = slices.Concat(usual, shapes)
 
-// usual are the published four and others with what those lack.
+// usual are the published four and others with further properties.
 var usual = []Objective{
 	{
 		Name: "quad2", Description: "a smooth bowl over a number and an integer",
@@ -113,7 +112,7 @@ var usual = []Objective{
 		Rules:   []space.Rule{{ID: "increase", Ordering: &space.Ordering{Params: []string{"thresholds"}, MinRatio: 1.1}}},
 		Optimum: 1000,
 		Cost: func(v []float64) float64 {
-			// What matters is how much of the range of services the ladder spans.
+			// The cost depends on the share of the range of services that the ladder spans.
 			r := .25 * sq((v[1]-5)/5)
 			best := [5]float64{3.6e3, 2.2e4, 1.3e5, 5e5, 9e5}
 			for k := range 4 {
@@ -230,7 +229,7 @@ var usual = []Objective{
 			steps := math.Floor(6*math.Abs(v[3]-.8)) + math.Floor(4*math.Abs(share(v[5], 1, 1000)-.3)) +
 				math.Floor(math.Abs(v[6]-15)/4)
 			r := .1*steps + [6]float64{.5, .2, 0, .3, .4, .1}[int(v[0])]
-			if v[0] == 2 { // what suits one policy does not suit another
+			if v[0] == 2 { // the optimum depends on the policy
 				r += .05 * math.Floor(5*math.Abs(v[4]-.2))
 			} else {
 				r += .05 * math.Floor(5*math.Abs(v[4]-.9))

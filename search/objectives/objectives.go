@@ -1,7 +1,7 @@
-// Package objectives holds functions with a known optimum to try a search on:
-// the four that the published samplers were measured on, and others with what
-// those lack (conditions, arrays, cliffs, heavier noise, optima on a bound, many
-// small integers, failing regions). Costs are not negative and lower is better.
+// Package objectives holds test functions with a known optimum: the four that the
+// published samplers were measured on, and others with further properties (conditions,
+// arrays, cliffs, heavier noise, optima on a bound, many small integers, failing regions).
+// Costs are not negative and lower is better.
 package objectives
 
 import (
@@ -28,12 +28,11 @@ type Objective struct {
 	Noise float64
 	// NoiseAt, if set, is the relative standard deviation at x instead.
 	NoiseAt func(x []float64) float64
-	// HeavyTails has Student's t with three degrees of freedom for noise.
+	// HeavyTails makes the noise Student's t with three degrees of freedom.
 	HeavyTails bool
 	// Cost is the true cost at x, one number per dimension of the space's cube:
-	// the value of a number, the index of a category, 0 or 1 for a boolean, NaN
-	// for what the configuration does not have. It is infinite where the
-	// configuration fails.
+	// the value of a number, the index of a category, 0 or 1 for a boolean, NaN for an
+	// inactive parameter. It is infinite if the configuration fails.
 	Cost func(x []float64) float64
 }
 
@@ -98,12 +97,11 @@ func (o *Objective) Numbers(c space.Config) []float64 {
 	return x
 }
 
-// Regret is how much worse a configuration truly is than the best one.
+// Regret returns the true cost of a configuration minus that of the best one.
 func (o *Objective) Regret(c space.Config) float64 { return o.Cost(o.Numbers(c)) - o.Optimum }
 
-// Measure is the cost with noise: the same for the same configuration and
-// seed, independent between configurations, never negative. It is infinite
-// where the configuration fails.
+// Measure returns the cost with noise: a function of configuration and seed, independent
+// between configurations, never negative. It is infinite if the configuration fails.
 func (o *Objective) Measure(c space.Config, seed uint64) float64 {
 	x := o.Numbers(c)
 	cost, noise := o.Cost(x), o.Noise

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// best sets, by objective, what has the lowest cost, as space.Parse reads it.
+// best is, by objective, the configuration of the lowest cost, as space.Parse reads it.
 var best = map[string][]string{
 	"quad2":     {"x=2.3", "n=8"},
 	"quad5":     {"a=0.15", "b=3", "c=700", "m=6", "q=4"},

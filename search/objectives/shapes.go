@@ -6,8 +6,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// shapes are those of other people's benchmarks and of schedulers' knobs at
-// their worst: each breaks an assumption of some model.
+// shapes are functions of other benchmarks and worst cases of schedulers' parameters:
+// each violates an assumption of some model.
 var shapes = []Objective{
 	{
 		Name: "valley", Description: "a bent, rotated valley over four numbers (Rosenbrock's), spanning five orders of magnitude",

@@ -12,8 +12,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// wide is a space of which two parameters matter, and half of one's range is
-// hopeless.
+// wide is a space in which two parameters have an effect, and half of the range of one
+// is bad.
 func wide(t testing.TB) *space.Space {
 	t.Helper()
 	s, err := space.New([]space.Param{
@@ -63,8 +63,8 @@ func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o fu
 	return r, w
 }
 
-// TestPrunerSavesMeasurements: what it has learnt lets a study do without most
-// hopeless measurements, and those it audits were hopeless.
+// TestPrunerSavesMeasurements: with a trained pruner a study omits most of the bad
+// measurements, and audits confirm the rejections.
 func TestPrunerSavesMeasurements(t *testing.T) {
 	if testing.Short() {
 		t.Skip("tunes many times")
@@ -113,7 +113,7 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 	}
 }
 
-// TestPrunerNarrows: parameters that do nothing are left alone after a while.
+// TestPrunerNarrows: parameters without an effect are fixed after a while.
 func TestPrunerNarrows(t *testing.T) {
 	p := New(wide(t), []string{"load"}, nil, Options{Seed: 1, Delta: .05})
 	pruned(t, p, 1, 60, 1, nil)
@@ -133,7 +133,7 @@ func TestPrunerNarrows(t *testing.T) {
 	}
 }
 
-// TestPrunerIsDeterministic: the same studies, the same trials.
+// TestPrunerIsDeterministic: equal studies have equal trials.
 func TestPrunerIsDeterministic(t *testing.T) {
 	run := func(workers int) []string {
 		p := New(wide(t), []string{"load"}, nil, Options{Seed: 4})
@@ -165,7 +165,7 @@ func TestPrunerRefuses(t *testing.T) {
 	}
 }
 
-// TestPrunerLearnsMetrics goes through metrics where there are some.
+// TestPrunerLearnsMetrics: the structural head uses the metrics.
 func TestPrunerLearnsMetrics(t *testing.T) {
 	p := New(wide(t), []string{"load"}, []string{"half"}, Options{Seed: 1})
 	r, _ := pruned(t, p, 2, 40, 3, func(o *search.Options) {
@@ -181,7 +181,7 @@ func TestPrunerLearnsMetrics(t *testing.T) {
 	}
 }
 
-// narrowed runs a study on what an earlier one taught, and returns its scopes.
+// narrowed runs a study with a pruner trained by an earlier one, and returns its scopes.
 func narrowed(t *testing.T, o Options, cost func(step int, c space.Config) float64) []Scoped {
 	t.Helper()
 	o.Seed, o.Delta = 1, .05
@@ -210,8 +210,7 @@ func endings(scopes []Scoped) map[string]int {
 	return out
 }
 
-// TestScopeExpires: a narrowing ends after its rounds, and says what it was
-// concluded from.
+// TestScopeExpires: a narrowing ends after its rounds, and records its evidence.
 func TestScopeExpires(t *testing.T) {
 	scopes := narrowed(t, Options{TTL: 3, Release: 1e-9, Patience: 1000}, nil)
 	for _, s := range scopes {
@@ -239,7 +238,7 @@ func TestScopeIsReleased(t *testing.T) {
 	}
 }
 
-// TestScopeIsReleasedWhereStuck: all narrowings end when nothing better comes.
+// TestScopeIsReleasedWhereStuck: all narrowings end when no better trial is found.
 func TestScopeIsReleasedWhereStuck(t *testing.T) {
 	got := narrowed(t, Options{TTL: 10, Release: 1e-9, Patience: 3}, nil)
 	if endings(got)[Stale] == 0 {
@@ -252,8 +251,7 @@ func TestScopeIsReleasedWhereStuck(t *testing.T) {
 	}
 }
 
-// TestScopeEndsOnDrift: when what parameters do is no longer what it was, what was
-// concluded from it is dropped.
+// TestScopeEndsOnDrift: narrowings are dropped when the effects of parameters change.
 func TestScopeEndsOnDrift(t *testing.T) {
 	if testing.Short() {
 		t.Skip("tunes many times")
@@ -262,15 +260,15 @@ func TestScopeEndsOnDrift(t *testing.T) {
 		if step < 16 {
 			return wideCost(1, c)
 		}
-		return 30*wideCost(1, c) + 1e4*c.Get("idle1").Float() // what was idle decides
+		return 30*wideCost(1, c) + 1e4*c.Get("idle1").Float() // a parameter without an effect before dominates
 	})
 	if endings(got)[Drifted] == 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestScopeObeysRules: where what the model would fix breaks a rule of the space,
-// the rule wins.
+// TestScopeObeysRules: if a value that the model would fix breaks a rule of the space,
+// the configuration is projected onto the rule.
 func TestScopeObeysRules(t *testing.T) {
 	free := wide(t)
 	s, err := space.New(free.Params(), []space.Rule{{ID: "safety", Forbidden: &space.Forbidden{All: []space.Condition{
