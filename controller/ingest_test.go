@@ -21,7 +21,8 @@ const day = 24 * time.Hour
 var wrong = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Sub(origin)
 
 func keep(_ context.Context, in round.Input) (round.Decision, error) {
-	return round.Decision{Config: in.Incumbent, Reason: fmt.Sprintf("round %d of %d jobs", in.Round, len(in.State.Jobs)), Ratio: 1}, nil
+	return round.Decision{Config: in.Incumbent,
+		Reason: fmt.Sprintf("round %d of %d jobs", in.Round, len(in.State.Jobs)), Ratio: 1}, nil
 }
 
 // send ingests one submission an hour and returns the outcome.
@@ -29,7 +30,8 @@ func (h *harness) send(id string, from time.Duration, n int) (sum controller.Ing
 	h.t.Helper()
 	for i := range n {
 		h.events++
-		r, err := h.service.Ingest(context.Background(), id, []workload.Event{submission(fmt.Sprint("e", h.events), from+time.Duration(i)*time.Hour)})
+		r, err := h.service.Ingest(context.Background(), id,
+			[]workload.Event{submission(fmt.Sprint("e", h.events), from+time.Duration(i)*time.Hour)})
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -75,11 +77,14 @@ func TestOneWrongClockStopsNothing(t *testing.T) {
 	// Alone and among others, and sent again until either side gives up.
 	for range 20 {
 		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("far", wrong)})
-		if err != nil || r.Accepted != 0 || len(r.Rejected) != 1 || !strings.HasPrefix(r.Rejected[0].Err.Error(), "time: is more than 7 days after the latest event, 2017-10-01T04:01:00Z") {
+		if err != nil || r.Accepted != 0 || len(r.Rejected) != 1 ||
+			!strings.HasPrefix(r.Rejected[0].Err.Error(),
+				"time: is more than 7 days after the latest event, 2017-10-01T04:01:00Z") {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	}
-	r, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("a", 5*time.Hour), submission("far too", wrong), submission("b", 5*time.Hour)})
+	r, err := h.service.Ingest(context.Background(), "s",
+		[]workload.Event{submission("a", 5*time.Hour), submission("far too", wrong), submission("b", 5*time.Hour)})
 	if err != nil || r.Accepted != 2 || len(r.Rejected) != 1 || r.Rejected[0].Index != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -180,9 +185,13 @@ func TestStoredWrongClockRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = repo.Commit(context.Background(), controller.Change{
-			Scheduler: controller.Scheduler{UID: "u", Zero: origin, Revisions: rollout.Revisions{LastRevision: 1, OfferedRevision: 1}, Round: round, Registration: controller.Registration{
-				ID: "s", Type: "test", Params: sp.Params(), Objective: "avg_jct", Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}},
-			Configurations: []*rollout.Configuration{{Scheduler: "s", UID: "c", Revision: 1, State: rollout.Published, Origin: rollout.FromDefault, Config: sp.Default(), Hash: sp.Default().Hash()}},
+			Scheduler: controller.Scheduler{UID: "u",
+				Zero: origin, Revisions: rollout.Revisions{LastRevision: 1, OfferedRevision: 1}, Round: round,
+				Registration: controller.Registration{
+					ID: "s", Type: "test", Params: sp.Params(), Objective: "avg_jct",
+					Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}},
+			Configurations: []*rollout.Configuration{{Scheduler: "s", UID: "c", Revision: 1, State: rollout.Published,
+				Origin: rollout.FromDefault, Config: sp.Default(), Hash: sp.Default().Hash()}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +240,9 @@ func TestRememberedEventsAreBounded(t *testing.T) {
 	}
 	sendAgain := func() {
 		t.Helper()
-		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("e1", time.Minute), submission("never seen", time.Hour), submission("e1420", 59*day+3*time.Hour+time.Minute)})
+		r, err := h.service.Ingest(context.Background(), "s",
+			[]workload.Event{submission("e1", time.Minute), submission("never seen", time.Hour),
+				submission("e1420", 59*day+3*time.Hour+time.Minute)})
 		if err != nil || r.Accepted != 0 || r.Late != 2 || r.Duplicates != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}

@@ -18,7 +18,8 @@ import (
 // better adopts queues 4, then 5, and so on: one more each round.
 func better(_ context.Context, in round.Input) (round.Decision, error) {
 	n := in.Incumbent.Get("queues").Int()
-	return round.Decision{Config: in.Incumbent.With("queues", space.Int(n+1)), Adopt: true, Reason: "more queues", Ratio: 1.2}, nil
+	return round.Decision{Config: in.Incumbent.With("queues", space.Int(n+1)), Adopt: true, Reason: "more queues",
+		Ratio: 1.2}, nil
 }
 
 func queues(c *rollout.Configuration) int { return c.Config.Get("queues").Int() }
@@ -120,10 +121,12 @@ func TestRollbackSentAgain(t *testing.T) {
 			t.Errorf("to be parked was revision 3: they are %s, %s, %s", state(1), state(2), state(3))
 		}
 	}
-	if further, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1, Park: true}); err != nil || further.Revision != 5 || queues(further) != 3 || state(4) != rollout.Rejected {
+	if further, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1, Park: true}); err != nil ||
+		further.Revision != 5 || queues(further) != 3 || state(4) != rollout.Rejected {
 		t.Errorf("further back: %+v, %v; revision 4 is %s", further, err, state(4))
 	}
-	if again, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1, Park: true}); err != nil || again.Revision != 5 || state(1) == rollout.Rejected {
+	if again, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1, Park: true}); err != nil ||
+		again.Revision != 5 || state(1) == rollout.Rejected {
 		t.Errorf("further back again: %+v, %v", again, err)
 	}
 }
@@ -157,7 +160,8 @@ func TestRollback(t *testing.T) {
 	if bad, _ := h.service.Configuration("s", 3); bad.State != rollout.Rejected {
 		t.Errorf("revision 3 is %s, not parked", bad.State)
 	}
-	if _, _, err := h.service.Acknowledge(ctx, "s", 3, rollout.Ack{State: rollout.AckApplied, Instance: "late"}); !errors.Is(err, rollout.ErrRefused) {
+	if _, _, err := h.service.Acknowledge(ctx, "s",
+		3, rollout.Ack{State: rollout.AckApplied, Instance: "late"}); !errors.Is(err, rollout.ErrRefused) {
 		t.Errorf("a parked revision was acknowledged: %v", err)
 	}
 	if again, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 2}); err != nil || again.Revision != 4 {
@@ -166,12 +170,14 @@ func TestRollback(t *testing.T) {
 	if _, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 3}); !errors.Is(err, rollout.ErrRefused) {
 		t.Errorf("to parked values: %v", err)
 	}
-	if first, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1}); err != nil || first.Revision != 5 || queues(first) != 3 {
+	if first, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1}); err != nil || first.Revision != 5 ||
+		queues(first) != 3 {
 		t.Errorf("to the defaults: %+v, %v", first, err)
 	}
 	// Who looked at revision 3 goes back from nothing else.
 	for _, b := range []rollout.Rollback{{From: 3}, {From: 4, To: 2}, {From: 6}, {From: 3, To: 1, Park: true}} {
-		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, rollout.ErrChanged) || h.current("s").Revision != 5 {
+		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, rollout.ErrChanged) ||
+			h.current("s").Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
@@ -181,7 +187,8 @@ func TestRollback(t *testing.T) {
 		}
 	}
 	for _, b := range []rollout.Rollback{{From: 5}, {From: 5, Park: true}} { // further back, but where to?
-		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, rollout.ErrState) || h.current("s").Revision != 5 {
+		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, rollout.ErrState) ||
+			h.current("s").Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
@@ -271,12 +278,18 @@ func TestModify(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)
 	ctx := context.Background()
-	planned, err := h.service.Modify(ctx, "s", true, func(s *controller.Scheduler) error { s.Mode = controller.Recommend; return nil })
-	if now, _, _ := h.service.Scheduler("s"); err != nil || planned.Mode != controller.Recommend || now.Mode != controller.Auto {
+	planned, err := h.service.Modify(ctx, "s", true, func(s *controller.Scheduler) error {
+		s.Mode = controller.Recommend
+		return nil
+	})
+	if now, _, _ := h.service.Scheduler("s"); err != nil || planned.Mode != controller.Recommend ||
+		now.Mode != controller.Auto {
 		t.Errorf("validate only: planned %s, now %s, %v", planned.Mode, now.Mode, err)
 	}
 	no := errors.New("no")
-	if _, err := h.service.Modify(ctx, "s", false, func(*controller.Scheduler) error { return no }); !errors.Is(err, no) {
+	if _, err := h.service.Modify(ctx, "s", false, func(*controller.Scheduler) error {
+		return no
+	}); !errors.Is(err, no) {
 		t.Error(err)
 	}
 	h.submit("s", 30*time.Minute)
@@ -349,7 +362,8 @@ func TestModifyKeepsTheSimulation(t *testing.T) {
 	}
 	h.close()
 	h.open()
-	if s, _, err := h.service.Scheduler("s"); err != nil || s.Simulation.MinRun != time.Minute || s.Simulation.Models == nil {
+	if s, _, err := h.service.Scheduler("s"); err != nil || s.Simulation.MinRun != time.Minute ||
+		s.Simulation.Models == nil {
 		t.Errorf("after a restart %+v, %v", s.Simulation, err)
 	}
 }

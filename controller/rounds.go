@@ -157,7 +157,8 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 		return d, err
 	}
 	d, err = s.o.Decide(s.ctx, round.Input{
-		Snapshot:  round.Snapshot{State: ledger.State(id.at()), Ledger: ledger, Zero: v.Zero, Simulator: v.Simulation.options()},
+		Snapshot: round.Snapshot{State: ledger.State(id.at()), Ledger: ledger, Zero: v.Zero,
+			Simulator: v.Simulation.options()},
 		Settings:  settings,
 		Scheduler: v.Type, Space: m.space, Goal: goal, Engine: m.engine,
 		Incumbent: incumbent, Refused: state.Parked(), Round: int(id.number), History: v.Experience,

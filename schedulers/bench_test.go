@@ -144,7 +144,8 @@ func observe(b *testing.B, w *workload.Workload, c workload.Cluster, active int)
 	sent := 0
 	o := simulator.Options{Observer: func(e simulator.Event) {
 		sent++
-		out := workload.Event{ID: fmt.Sprintf("%08d", sent), Kind: e.Kind, Time: e.Time, LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel}
+		out := workload.Event{ID: fmt.Sprintf("%08d", sent), Kind: e.Kind, Time: e.Time,
+			LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel}
 		out.Job = *live.Spec(e.Job)
 		if e.Kind == workload.Started || e.Kind == workload.Resumed {
 			out.Placement = workload.Shares(live.Placement(nil, e.Job))
@@ -269,7 +270,8 @@ func BenchmarkFork(b *testing.B) {
 			for _, y := range contenders() {
 				b.Run(y.name, func(b *testing.B) {
 					var source, fork simulator.Sim
-					if err := source.Resume(x.state, x.left, x.arrivals(1), y.s.New(y.s.Space.Default()), simulator.Options{}); err != nil {
+					if err := source.Resume(x.state, x.left, x.arrivals(1), y.s.New(y.s.Space.Default()),
+						simulator.Options{}); err != nil {
 						b.Fatal(err)
 					}
 					policy := y.s.New(y.config)

@@ -30,7 +30,8 @@ func lucidEvery(round time.Duration) simulator.Options {
 		}
 		return 60 * time.Second
 	}
-	return simulator.Options{Placement: simulator.ConsolidateWhole, Peer: simulator.Peer{Clock: time.Second, RestartAsWork: true, QuotaOnly: true}, Round: round, Models: models}
+	return simulator.Options{Placement: simulator.ConsolidateWhole,
+		Peer: simulator.Peer{Clock: time.Second, RestartAsWork: true, QuotaOnly: true}, Round: round, Models: models}
 }
 
 func lucidTiresias(_ space.Config, g goldenName) simulator.Policy {
@@ -52,7 +53,8 @@ func runLucid(t *testing.T, g goldenName, w *workload.Workload) map[string]golde
 	if g.flags["nopack"] {
 		limit = lucid.Off
 	}
-	set := []string{"profiler_nodes=0", "priority=gpu_time", fmt.Sprintf("share_limit=%d", limit), "share_when=always", "share_factor=2", "memory_limit=24576", "share_load=0"}
+	set := []string{"profiler_nodes=0", "priority=gpu_time", fmt.Sprintf("share_limit=%d", limit), "share_when=always",
+		"share_factor=2", "memory_limit=24576", "share_load=0"}
 	opts := lucidEvery(0)
 	opts.Peer.GuestStaysSlow = true
 	opts.Estimate = func(j *workload.Job) time.Duration { return j.Duration }
@@ -77,7 +79,8 @@ func runLucid(t *testing.T, g goldenName, w *workload.Workload) map[string]golde
 		}
 		// The profiler's rule: narrow jobs first, in blocking order.
 		aside := &lanes.Line{Key: func(s *simulator.View, j simulator.ID) int64 { return int64(s.JobGPUs(j)) }}
-		for name, r := range runRows(t, workload.Uniform(nodes, cluster.GPUsPerNode()), part(t, w, eligible), aside, simulator.Options{Placement: simulator.ConsolidateWhole}) {
+		for name, r := range runRows(t, workload.Uniform(nodes, cluster.GPUsPerNode()), part(t, w, eligible), aside,
+			simulator.Options{Placement: simulator.ConsolidateWhole}) {
 			profiled[name] = r.queue
 			if short[name] {
 				rows[name] = r
@@ -96,7 +99,8 @@ func runLucid(t *testing.T, g goldenName, w *workload.Workload) map[string]golde
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, r := range runRows(t, cluster, part(t, w, rest), lucid.NewOriginal(config, lucid.Quirks{BlockApart: true, PlanOrder: true}), opts) {
+	for name, r := range runRows(t, cluster, part(t, w, rest),
+		lucid.NewOriginal(config, lucid.Quirks{BlockApart: true, PlanOrder: true}), opts) {
 		r.queue += profiled[name]
 		rows[name] = r
 	}
@@ -112,7 +116,8 @@ func part(t *testing.T, w *workload.Workload, jobs []workload.Job) *workload.Wor
 	return p
 }
 
-func runRows(t *testing.T, c workload.Cluster, w *workload.Workload, p simulator.Policy, o simulator.Options) map[string]goldenRow {
+func runRows(t *testing.T, c workload.Cluster, w *workload.Workload, p simulator.Policy,
+	o simulator.Options) map[string]goldenRow {
 	t.Helper()
 	var sim simulator.Sim
 	if err := sim.Start(c, w, p, o); err != nil {
@@ -131,7 +136,8 @@ func runRows(t *testing.T, c workload.Cluster, w *workload.Workload, p simulator
 // lucidLoads reads what Lucid's authors measured: the loads of a workload's jobs
 // by job, and the speeds of pairs. Those with a member of four models were not
 // measured and count as undisturbed.
-func lucidLoads(t *testing.T, name string) (loads []simulator.Load, pair func(a, b int) (float64, float64), loadOf map[string]string) {
+func lucidLoads(t *testing.T, name string) (loads []simulator.Load, pair func(a, b int) (float64, float64),
+	loadOf map[string]string) {
 	t.Helper()
 	index := map[string]int{}
 	loadOf = map[string]string{}
@@ -141,7 +147,8 @@ func lucidLoads(t *testing.T, name string) (loads []simulator.Load, pair func(a,
 		file += ".gz"
 	}
 	readTable(t, file, func(r row) {
-		l := simulator.Load{Name: strings.Join([]string{r.text("model"), r.text("dataset"), r.text("batchsize"), r.text("amp")}, "/"),
+		l := simulator.Load{Name: strings.Join([]string{r.text("model"), r.text("dataset"), r.text("batchsize"),
+			r.text("amp")}, "/"),
 			Util: r.number("gpu_util") / 100, Mem: r.number("gmem"), Score: r.integer("label"), Weight: 1}
 		loadOf[r.text("job_id")] = l.Name
 		i, ok := index[l.Name]
@@ -158,7 +165,8 @@ func lucidLoads(t *testing.T, name string) (loads []simulator.Load, pair func(a,
 	speeds := map[key]both{} // of two equal loads, the first is who comes second
 	readTable(t, filepath.Join(testshared.Path(t, "traces", "colocation"), "pairs.csv"), func(r row) {
 		side := func(n string) int {
-			i, ok := index[strings.Join([]string{r.text("model" + n), r.text("dataset" + n), r.text("batchsize" + n), r.text("amp" + n)}, "/")]
+			i, ok := index[strings.Join([]string{r.text("model" + n), r.text("dataset" + n), r.text("batchsize" + n),
+				r.text("amp" + n)}, "/")]
 			if !ok {
 				return -1
 			}

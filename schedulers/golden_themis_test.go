@@ -21,5 +21,6 @@ func titanThemis(c space.Config, g goldenName) simulator.Policy {
 func titanShortest(space.Config, goldenName) simulator.Policy { return peers.TitanShortest() }
 
 // titanRounds are TitanSched's options where every round counts.
-var titanRounds = simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true, RestartOutsideService: true, QuotaOnly: true}, EventBudget: 1 << 40,
+var titanRounds = simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true, RestartOutsideService: true,
+	QuotaOnly: true}, EventBudget: 1 << 40,
 	Estimate: func(j *workload.Job) time.Duration { return j.Duration }}

@@ -113,7 +113,8 @@ type growthRow struct {
 
 func growthTable(rows []growthRow) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "time per job in ns, and what it grows by (log n: by %.2f and %.2f)\n%-32s", logRatio(1), logRatio(2), "")
+	fmt.Fprintf(&t, "time per job in ns, and what it grows by (log n: by %.2f and %.2f)\n%-32s",
+		logRatio(1), logRatio(2), "")
 	for _, s := range growthSizes {
 		fmt.Fprintf(&t, "%8s", s.name)
 	}

@@ -19,7 +19,8 @@ func TestInertSettingsAreInert(t *testing.T) {
 		if s.Inert == nil {
 			continue
 		}
-		for _, tt := range []struct{ deadlines, estimates bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+		for _, tt := range []struct{ deadlines, estimates bool }{{false, false}, {true, false}, {false, true},
+			{true, true}} {
 			inert := s.Inert(tt.deadlines, tt.estimates)
 			r := rand.New(rand.NewPCG(1, 2))
 			changed := false
@@ -45,7 +46,8 @@ func TestInertSettingsAreInert(t *testing.T) {
 				changed = changed || !bytes.Equal(all[0], all[1])
 			}
 			if changed == (len(inert) > 0) {
-				t.Errorf("%s, deadlines %v, estimates %v: %v named, and changing them changes something: %v", s.Name, tt.deadlines, tt.estimates, inert, changed)
+				t.Errorf("%s, deadlines %v, estimates %v: %v named, and changing them changes something: %v",
+					s.Name, tt.deadlines, tt.estimates, inert, changed)
 			}
 		}
 	}
@@ -56,7 +58,8 @@ func inertRun(t *testing.T, s *schedulers.Scheduler, at []float64, deadlines, es
 	t.Helper()
 	var jobs []workload.Job
 	for i := range 80 {
-		j := workload.Job{ID: string(rune('A'+i/26)) + string(rune('a'+i%26)), Submit: time.Duration(i*200) * time.Second,
+		j := workload.Job{ID: string(rune('A'+i/26)) + string(rune('a'+i%26)),
+			Submit:   time.Duration(i*200) * time.Second,
 			Duration: time.Duration(60+i*i*37%9000) * time.Second, GPUs: workload.GPUs([]int{1, 1, 2, 4, 1, 8}[i%6])}
 		if deadlines && i%2 == 0 {
 			j.Deadline = j.Submit + 2*j.Duration

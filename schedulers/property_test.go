@@ -81,8 +81,10 @@ func gangsWhole(t *rapid.T, c trial, r *record) {
 			nodes[p.Node] = true
 			sum += p.GPUs
 			g := c.groupOf(p.Node)
-			if g != c.groupOf(s.seats[0].Node) || job.GPUModel != "" && job.GPUModel != g.GPUModel || job.Partition != "" && job.Partition != g.Partition {
-				t.Fatalf("%s asks for model %q and partition %q and runs on %v of %v", job.ID, job.GPUModel, job.Partition, s.seats, c.cluster)
+			if g != c.groupOf(s.seats[0].Node) || job.GPUModel != "" && job.GPUModel != g.GPUModel ||
+				job.Partition != "" && job.Partition != g.Partition {
+				t.Fatalf("%s asks for model %q and partition %q and runs on %v of %v",
+					job.ID, job.GPUModel, job.Partition, s.seats, c.cluster)
 			}
 		}
 		if sum != s.held {
@@ -134,7 +136,8 @@ func workConserved(t *rapid.T, c trial, r *record) {
 			end += o.Restart
 		}
 		if o.Submit+o.Wait+held[o.ID] != end {
-			t.Fatalf("%s: submitted %v, waited %v and held GPUs for %v, but ended at %v", id, o.Submit, o.Wait, held[o.ID], end)
+			t.Fatalf("%s: submitted %v, waited %v and held GPUs for %v, but ended at %v",
+				id, o.Submit, o.Wait, held[o.ID], end)
 		}
 	}
 }
@@ -145,7 +148,8 @@ func everyJobEnds(t *rapid.T, c trial, r *record, sim *simulator.Sim) {
 	}
 	for _, o := range r.outcomes {
 		if job := c.job(o.ID); o.Start < job.Submit || o.End < o.Start+job.Duration && !r.more[o.ID] {
-			t.Fatalf("%s (submitted %v, duration %v) ran from %v to %v", job.ID, job.Submit, job.Duration, o.Start, o.End)
+			t.Fatalf("%s (submitted %v, duration %v) ran from %v to %v",
+				job.ID, job.Submit, job.Duration, o.Start, o.End)
 		}
 	}
 }
@@ -205,7 +209,8 @@ func observerSeesLives(t *rapid.T, c trial, r *record) {
 	}
 	for _, o := range r.outcomes {
 		if last[o.ID] != workload.Finished || preemptions[o.ID] != o.Preemptions {
-			t.Fatalf("%s: last seen %v, %d times stopped, reported as %d", c.job(o.ID).ID, last[o.ID], preemptions[o.ID], o.Preemptions)
+			t.Fatalf("%s: last seen %v, %d times stopped, reported as %d",
+				c.job(o.ID).ID, last[o.ID], preemptions[o.ID], o.Preemptions)
 		}
 	}
 }
@@ -222,7 +227,8 @@ func TestMoreGPUsNeverLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		c := trial{scheduler: fifo, config: config, cluster: drawCluster(t), opts: simulator.Options{Placement: simulator.Count}}
+		c := trial{scheduler: fifo, config: config, cluster: drawCluster(t),
+			opts: simulator.Options{Placement: simulator.Count}}
 		c.w = drawWorkload(t, c.cluster)
 		if rapid.Bool().Draw(t, "rounds") {
 			c.opts.Round = time.Minute
@@ -231,14 +237,16 @@ func TestMoreGPUsNeverLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.cluster.Groups = []workload.NodeGroup{{Nodes: c.cluster.Nodes() + uniform(1, 3).Draw(t, "more nodes"), GPUsPerNode: c.cluster.GPUsPerNode()}}
+		c.cluster.Groups = []workload.NodeGroup{{Nodes: c.cluster.Nodes() + uniform(1, 3).Draw(t, "more nodes"),
+			GPUsPerNode: c.cluster.GPUsPerNode()}}
 		many, err := c.run(new(simulator.Sim))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range few.outcomes {
 			if few.outcomes[i].Start < many.outcomes[i].Start {
-				t.Fatalf("%s starts at %v, with more GPUs at %v", c.job(few.outcomes[i].ID).ID, few.outcomes[i].Start, many.outcomes[i].Start)
+				t.Fatalf("%s starts at %v, with more GPUs at %v",
+					c.job(few.outcomes[i].ID).ID, few.outcomes[i].Start, many.outcomes[i].Start)
 			}
 		}
 	})
@@ -305,7 +313,8 @@ func (c *trial) run(sim *simulator.Sim) (*record, error) {
 	open := make([]int, c.w.Len()) // the job's present spell, plus one
 	begin := func(id simulator.ID, at, ready time.Duration) {
 		held := sim.JobHeld(id)
-		s := spell{job: id, from: at, ready: ready, held: held, partner: sim.JobPartner(id), seats: sim.Placement(nil, id)}
+		s := spell{job: id, from: at, ready: ready, held: held, partner: sim.JobPartner(id),
+			seats: sim.Placement(nil, id)}
 		if s.partner >= 0 {
 			s.share, _ = sim.PairSpeeds(id, s.partner)
 		}
@@ -402,8 +411,9 @@ func drawTrial(t *rapid.T, s *schedulers.Scheduler) trial {
 	c := trial{scheduler: s, config: drawConfig(t, s.Space), cluster: drawGroups(t)}
 	c.w = drawWorkload(t, c.cluster)
 	c.opts = simulator.Options{
-		Placement: []simulator.Placement{simulator.ConsolidateFewest, simulator.ConsolidateWhole, simulator.Count, simulator.FirstFit}[uniform(0, 3).Draw(t, "placement")],
-		Round:     []time.Duration{0, 0, 30 * time.Second, 5 * time.Minute}[uniform(0, 3).Draw(t, "round")],
+		Placement: []simulator.Placement{simulator.ConsolidateFewest, simulator.ConsolidateWhole, simulator.Count,
+			simulator.FirstFit}[uniform(0, 3).Draw(t, "placement")],
+		Round: []time.Duration{0, 0, 30 * time.Second, 5 * time.Minute}[uniform(0, 3).Draw(t, "round")],
 		Peer: simulator.Peer{
 			NoRestartCost:         rapid.Bool().Draw(t, "no restart cost"),
 			RestartOutsideJCT:     rapid.Bool().Draw(t, "restart outside JCT"),
@@ -437,7 +447,8 @@ func drawQuotas(t *rapid.T, c *trial) {
 	for _, tenant := range []string{"a", "b", "c"} { // d has none
 		gpus := uniform(0, left).Draw(t, "quota")
 		left -= gpus
-		c.cluster.VCs = append(c.cluster.VCs, workload.VC{Tenant: tenant, GPUs: gpus, Weight: float64(uniform(0, 2).Draw(t, "weight"))})
+		c.cluster.VCs = append(c.cluster.VCs,
+			workload.VC{Tenant: tenant, GPUs: gpus, Weight: float64(uniform(0, 2).Draw(t, "weight"))})
 	}
 	if !rapid.Bool().Draw(t, "strict") {
 		return

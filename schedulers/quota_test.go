@@ -44,7 +44,8 @@ func TestStrictQuotasHold(t *testing.T) {
 }
 
 // small runs a few jobs of seconds on one node.
-func small(t *testing.T, scheduler string, set []string, gpus int, vcs []workload.VC, o simulator.Options, jobs ...workload.Job) []simulator.Outcome {
+func small(t *testing.T, scheduler string, set []string, gpus int, vcs []workload.VC, o simulator.Options,
+	jobs ...workload.Job) []simulator.Outcome {
 	t.Helper()
 	s, err := schedulers.Find(scheduler)
 	if err != nil {
@@ -55,14 +56,16 @@ func small(t *testing.T, scheduler string, set []string, gpus int, vcs []workloa
 		t.Fatal(err)
 	}
 	for i := range jobs {
-		jobs[i].ID, jobs[i].Submit, jobs[i].Duration = fmt.Sprint(i), jobs[i].Submit*time.Second, jobs[i].Duration*time.Second
+		jobs[i].ID, jobs[i].Submit, jobs[i].Duration = fmt.Sprint(i), jobs[i].Submit*time.Second,
+			jobs[i].Duration*time.Second
 	}
 	w, err := workload.New("small", time.Time{}, jobs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sim simulator.Sim
-	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: gpus}}, VCs: vcs}, w, s.New(config), o); err != nil {
+	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: gpus}}, VCs: vcs}, w,
+		s.New(config), o); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {
@@ -80,7 +83,8 @@ func TestPriorityWithinAQuota(t *testing.T) {
 	for scheduler, set := range map[string][]string{"tiresias": {"queues=2", "queue_thresholds=400"}, "srtf": nil} {
 		out := small(t, scheduler, set, 8, vcs, o,
 			workload.Job{Tenant: "a", Duration: 1000, GPUs: workload.GPUs(4)},
-			workload.Job{Tenant: "a", Submit: 200, Duration: 100, GPUs: workload.GPUs(4)}, // sinks when it ends: 400 GPU-seconds
+			// sinks when it ends: 400 GPU-seconds
+			workload.Job{Tenant: "a", Submit: 200, Duration: 100, GPUs: workload.GPUs(4)},
 			workload.Job{Tenant: "b", Submit: 250, Duration: 100, GPUs: workload.GPUs(4)})
 		if out[1].Wait != 0 || out[0].Preemptions != 1 || out[0].End != 1100*time.Second || out[2].Wait != 0 {
 			t.Errorf("%s: %+v", scheduler, out)
@@ -115,7 +119,8 @@ func TestProtectedJobsRunOn(t *testing.T) {
 			stopped := 0
 			rapid.Check(t, func(t *rapid.T) {
 				c := drawTrial(t, s)
-				p := simulator.Protection{MaxPreemptions: uniform(0, 3).Draw(t, "max preemptions"), MinRun: time.Duration(uniform(0, 3).Draw(t, "min run")) * 37 * time.Minute}
+				p := simulator.Protection{MaxPreemptions: uniform(0, 3).Draw(t, "max preemptions"),
+					MinRun: time.Duration(uniform(0, 3).Draw(t, "min run")) * 37 * time.Minute}
 				c.opts.Protect = p
 				began := map[simulator.ID]time.Duration{}
 				c.watch = func(e simulator.Event) {
@@ -141,7 +146,8 @@ func TestProtectedJobsRunOn(t *testing.T) {
 				}
 				for _, o := range r.outcomes {
 					if p.MaxPreemptions > 0 && o.Preemptions > p.MaxPreemptions {
-						t.Fatalf("%s was stopped %d times, more than %d", c.job(o.ID).ID, o.Preemptions, p.MaxPreemptions)
+						t.Fatalf("%s was stopped %d times, more than %d",
+							c.job(o.ID).ID, o.Preemptions, p.MaxPreemptions)
 					}
 				}
 			})
@@ -160,10 +166,12 @@ func TestProtectionByHand(t *testing.T) {
 		starts  []time.Duration // in seconds
 	}{
 		{simulator.Protection{}, []time.Duration{0, 100, 200}},
-		{simulator.Protection{MinRun: 300 * time.Second}, []time.Duration{0, 800, 300}}, // at 300 the third is the shortest
+		// at 300 the third is the shortest
+		{simulator.Protection{MinRun: 300 * time.Second}, []time.Duration{0, 800, 300}},
 		{simulator.Protection{MaxPreemptions: 1}, []time.Duration{0, 100, 200}},
 	} {
-		out := small(t, "srtf", nil, 4, nil, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Protect: x.protect},
+		out := small(t, "srtf", nil, 4, nil,
+			simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Protect: x.protect},
 			workload.Job{Duration: 2000, GPUs: workload.GPUs(4)},
 			workload.Job{Submit: 100, Duration: 1000, GPUs: workload.GPUs(4)},
 			workload.Job{Submit: 200, Duration: 500, GPUs: workload.GPUs(4)})
@@ -184,7 +192,8 @@ func TestProtectionByHand(t *testing.T) {
 		{Submit: 500, Duration: 100, GPUs: workload.GPUs(4)},
 	}
 	for most, want := range map[int]time.Duration{0: 500, 3: 500, 2: 1200} {
-		out := small(t, "srtf", nil, 4, nil, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Protect: simulator.Protection{MaxPreemptions: most}}, slices.Clone(long)...)
+		out := small(t, "srtf", nil, 4, nil, simulator.Options{Peer: simulator.Peer{NoRestartCost: true},
+			Protect: simulator.Protection{MaxPreemptions: most}}, slices.Clone(long)...)
 		if got := out[3].Start / time.Second; got != want {
 			t.Errorf("at most %d times: the fourth job starts at %d s, want %d", most, got, want)
 		}
@@ -196,7 +205,10 @@ func TestProtectionByHand(t *testing.T) {
 // but noTurns; whatever the other tenant has waiting.
 func TestTenantsTakeTurns(t *testing.T) {
 	vcs := []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 4}}
-	o := simulator.Options{Quota: simulator.QuotaStrict, Peer: simulator.Peer{NoRestartCost: true}, Estimate: func(j *workload.Job) time.Duration { return j.Duration }}
+	o := simulator.Options{Quota: simulator.QuotaStrict, Peer: simulator.Peer{NoRestartCost: true},
+		Estimate: func(j *workload.Job) time.Duration {
+			return j.Duration
+		}}
 	const hours = 3600
 	own := []workload.Job{
 		{Tenant: "b", Duration: 20 * hours, GPUs: workload.GPUs(4)},
@@ -204,7 +216,8 @@ func TestTenantsTakeTurns(t *testing.T) {
 	}
 	var crowd []workload.Job
 	for i := range 60 {
-		crowd = append(crowd, workload.Job{Tenant: "a", Submit: time.Duration(i), Duration: 20 * hours, GPUs: workload.GPUs(4)})
+		crowd = append(crowd, workload.Job{Tenant: "a",
+			Submit: time.Duration(i), Duration: 20 * hours, GPUs: workload.GPUs(4)})
 	}
 	for _, s := range schedulers.All {
 		limit := time.Hour

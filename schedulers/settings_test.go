@@ -13,7 +13,8 @@ import (
 )
 
 // together are settings that others need.
-var together = map[string][]string{"chronus": {"slo_share=0.5"}, "lucid": {"share_limit=4", "share_when=always", "profiler_nodes=0"}}
+var together = map[string][]string{"chronus": {"slo_share=0.5"},
+	"lucid": {"share_limit=4", "share_when=always", "profiler_nodes=0"}}
 
 // TestEverySettingMatters: every parameter of a scheduler has an effect. On
 // some workload, from the default or a preset, some value of it changes the
@@ -74,8 +75,11 @@ func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load in
 	}
 	var jobs []workload.Job
 	for i := range 120 {
-		j := workload.Job{ID: string(rune('A'+i/26)) + string(rune('a'+i%26)), Key: string(rune('a' + i%11)), Submit: time.Duration(i*900/load) * time.Second,
-			Duration: time.Duration(30+i*i*37%9000) * time.Second, GPUs: workload.GPUs([]int{1, 1, 2, 4, 1, 8, 3, 1, 12}[i%9]), Tenant: string(rune('w' + i%3)), Model: models.Classes[i%len(models.Classes)].Name}
+		j := workload.Job{ID: string(rune('A'+i/26)) + string(rune('a'+i%26)), Key: string(rune('a' + i%11)),
+			Submit:   time.Duration(i*900/load) * time.Second,
+			Duration: time.Duration(30+i*i*37%9000) * time.Second,
+			GPUs:     workload.GPUs([]int{1, 1, 2, 4, 1, 8, 3, 1, 12}[i%9]), Tenant: string(rune('w' + i%3)),
+			Model: models.Classes[i%len(models.Classes)].Name}
 		if i%3 == 0 {
 			j.Model = models.Loads[i%len(models.Loads)].Name
 		}
@@ -88,8 +92,14 @@ func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load in
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := trial{scheduler: s, config: config, w: w, cluster: workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 4, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "w", GPUs: 4, Weight: 1}, {Tenant: "x", GPUs: 2, Weight: 8}, {Tenant: "y", GPUs: 8, Weight: 1}}}}
-	c.opts = simulator.Options{Models: &models, Quota: simulator.QuotaBorrow, Estimate: func(j *workload.Job) time.Duration { return j.Duration + time.Hour }}
+	c := trial{scheduler: s, config: config, w: w,
+		cluster: workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 4, GPUsPerNode: 4}},
+			VCs: []workload.VC{{Tenant: "w", GPUs: 4, Weight: 1}, {Tenant: "x", GPUs: 2, Weight: 8},
+				{Tenant: "y", GPUs: 8, Weight: 1}}}}
+	c.opts = simulator.Options{Models: &models, Quota: simulator.QuotaBorrow,
+		Estimate: func(j *workload.Job) time.Duration {
+			return j.Duration + time.Hour
+		}}
 	r, err := c.run(new(simulator.Sim))
 	if err != nil {
 		t.Fatalf("%s: %v: %v", s.Name, config, err)

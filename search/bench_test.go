@@ -37,7 +37,8 @@ func BenchmarkSuggest(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					sampler.Suggest(Request{History: trials[:size], Step: 2, N: 600 - size}) // an even step: auto leaves odd ones to local
+					// an even step: auto leaves odd ones to local
+					sampler.Suggest(Request{History: trials[:size], Step: 2, N: 600 - size})
 					b.StartTimer()
 					used -= cpuTime()
 					for k := range batches {
@@ -64,7 +65,8 @@ func BenchmarkTune(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", e.Name, budget), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Method: e.Name, Budget: budget, Seed: 1}); err != nil {
+					if _, err := Tune(context.Background(),
+						Options{Space: s, Evaluate: ladderCost, Method: e.Name, Budget: budget, Seed: 1}); err != nil {
 						b.Fatal(err)
 					}
 				}

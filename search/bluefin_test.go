@@ -171,11 +171,15 @@ func TestRegretAgreesWithThePublished(t *testing.T) {
 		}
 		o := published[i]
 		regret := map[string]func(uint64) float64{
-			"bluefin_2pt":         func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{}, 40, seed) },
-			"bluefin_1pt":         func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{OnePoint: true}, 40, seed) },
-			"bluefin_2pt_rmsprop": func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{RMSProp: true}, 40, seed) },
-			"random":              func(seed uint64) float64 { return o.samplerRegret("random", 40, seed) },
-			"sobol":               func(seed uint64) float64 { return o.samplerRegret("sobol", 40, seed) },
+			"bluefin_2pt": func(seed uint64) float64 { return o.blueFinRegret(BlueFinOptions{}, 40, seed) },
+			"bluefin_1pt": func(seed uint64) float64 {
+				return o.blueFinRegret(BlueFinOptions{OnePoint: true}, 40, seed)
+			},
+			"bluefin_2pt_rmsprop": func(seed uint64) float64 {
+				return o.blueFinRegret(BlueFinOptions{RMSProp: true}, 40, seed)
+			},
+			"random": func(seed uint64) float64 { return o.samplerRegret("random", 40, seed) },
+			"sobol":  func(seed uint64) float64 { return o.samplerRegret("sobol", 40, seed) },
 		}[r[1]]
 		if regret == nil {
 			continue
@@ -186,7 +190,8 @@ func TestRegretAgreesWithThePublished(t *testing.T) {
 		tolerance := 3 * math.Sqrt(std*std/n+gotStd*gotStd/seeds)
 		t.Logf("%-9s %-20s %.4g (published %.4g, 3 standard errors %.2g)", o.Name, r[1], got, want, tolerance)
 		if math.Abs(got-want) > tolerance {
-			t.Errorf("%s %s: mean regret %.4g, published %.4g, more than %.2g apart", o.Name, r[1], got, want, tolerance)
+			t.Errorf("%s %s: mean regret %.4g, published %.4g, more than %.2g apart",
+				o.Name, r[1], got, want, tolerance)
 		}
 	}
 	if checked < 16 {
@@ -219,7 +224,9 @@ func TestBlueFinSurvivesBadRewards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reward := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.MaxFloat64, -math.MaxFloat64, 5e-324}))
+		reward := rapid.OneOf(rapid.Float64(),
+			rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.MaxFloat64, -math.MaxFloat64,
+				5e-324}))
 		for range 5 {
 			b.Update(reward.Draw(t, "plus"), reward.Draw(t, "minus"))
 			for _, x := range [][]float64{b.Plus(), b.Minus(), b.Center()} {

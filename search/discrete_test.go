@@ -27,11 +27,14 @@ func drawSpace(t *rapid.T, discrete bool) *space.Space {
 		case 0:
 			p = space.Param{ID: id, Kind: space.KindBool, Default: space.Bool(false)}
 		case 1:
-			p = space.Param{ID: id, Kind: space.KindCategorical, Categories: []string{"x", "y", "z"}[:rapid.IntRange(1, 3).Draw(t, "categories")], Default: space.Text("x")}
+			p = space.Param{ID: id, Kind: space.KindCategorical, Categories: []string{"x", "y",
+				"z"}[:rapid.IntRange(1, 3).Draw(t, "categories")], Default: space.Text("x")}
 		case 2:
-			p = space.Param{ID: id, Kind: space.KindInt, Min: 1, Max: float64(rapid.IntRange(1, 6).Draw(t, "max")), Default: space.Int(1)}
+			p = space.Param{ID: id, Kind: space.KindInt, Min: 1, Max: float64(rapid.IntRange(1, 6).Draw(t, "max")),
+				Default: space.Int(1)}
 		case 3:
-			p = space.Param{ID: id, Kind: space.KindFloat, Min: 1, Max: 100, Log: rapid.Bool().Draw(t, "log"), Default: space.Num(10)}
+			p = space.Param{ID: id, Kind: space.KindFloat, Min: 1, Max: 100, Log: rapid.Bool().Draw(t, "log"),
+				Default: space.Num(10)}
 			if rapid.Bool().Draw(t, "special") {
 				p.Special = []space.Special{{Value: 0, Name: "off"}}
 			}
@@ -52,14 +55,16 @@ func drawSpace(t *rapid.T, discrete bool) *space.Space {
 			default:
 				continue
 			}
-			rules = append(rules, space.Rule{ID: "on" + id, Activation: &space.Activation{Param: id, When: on.ID, Op: space.Equal, Value: value}})
+			rules = append(rules, space.Rule{ID: "on" + id,
+				Activation: &space.Activation{Param: id, When: on.ID, Op: space.Equal, Value: value}})
 			break
 		}
 		params = append(params, p)
 	}
 	if rapid.Bool().Draw(t, "array") {
 		params = append(params, space.Param{ID: "n", Kind: space.KindInt, Min: 1, Max: 3, Default: space.Int(1)})
-		a := space.Param{ID: "a", Kind: space.KindFloat, Min: 1, Max: 50, Array: &space.Array{Length: "n", Max: 3}, Default: space.Nums(5)}
+		a := space.Param{ID: "a", Kind: space.KindFloat, Min: 1, Max: 50, Array: &space.Array{Length: "n", Max: 3},
+			Default: space.Nums(5)}
 		if discrete {
 			a.Kind, a.Max = space.KindInt, 5
 		}
@@ -96,7 +101,8 @@ func TestDiscreteSpacesAreExhausted(t *testing.T) {
 		method := rapid.SampledFrom(samplerNames()).Draw(t, "sampler")
 		asked := 0
 		evaluate := costOf(s)
-		r, err := Tune(context.Background(), Options{Space: s, Method: method, Budget: len(all) + rapid.IntRange(1, 100).Draw(t, "more"), Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1,
+		r, err := Tune(context.Background(), Options{Space: s, Method: method,
+			Budget: len(all) + rapid.IntRange(1, 100).Draw(t, "more"), Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1,
 			Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
 				asked++
 				return evaluate(ctx, c)
@@ -105,7 +111,8 @@ func TestDiscreteSpacesAreExhausted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Stopped != StoppedExhausted || asked != len(r.Trials) {
-			t.Fatalf("%s: stopped by %s after %d trials and %d evaluations of %d configurations", method, r.Stopped, len(r.Trials), asked, len(all))
+			t.Fatalf("%s: stopped by %s after %d trials and %d evaluations of %d configurations",
+				method, r.Stopped, len(r.Trials), asked, len(all))
 		}
 		if len(r.Trials) != len(all) && method != "bluefin" /* the original repeats itself and gives up */ {
 			t.Fatalf("%s: %d trials of %d configurations", method, len(r.Trials), len(all))
@@ -119,7 +126,8 @@ func TestSamplersReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpace(t, rapid.Bool().Draw(t, "discrete"))
 		e := rapid.SampledFrom(Samplers).Draw(t, "sampler")
-		setup := Setup{Space: s, Start: s.Default(), Seed: rapid.Uint64().Draw(t, "seed"), Budget: rapid.SampledFrom([]int{20, 60, 150}).Draw(t, "budget")}
+		setup := Setup{Space: s, Start: s.Default(), Seed: rapid.Uint64().Draw(t, "seed"),
+			Budget: rapid.SampledFrom([]int{20, 60, 150}).Draw(t, "budget")}
 		sampler := func() Sampler {
 			a, err := e.New(setup)
 			if err != nil {
@@ -135,7 +143,8 @@ func TestSamplersReplay(t *testing.T) {
 				t.Fatalf("%s: %v", e.Name, err)
 			}
 			m, _ := evaluate(context.Background(), g.Config)
-			trial := Trial{Step: len(history), Round: step, Config: g.Config, Measurement: m, Reward: 1 / m.Mean(), Provenance: Provenance{Origin: g.Origin}}
+			trial := Trial{Step: len(history), Round: step, Config: g.Config, Measurement: m, Reward: 1 / m.Mean(),
+				Provenance: Provenance{Origin: g.Origin}}
 			if !known[g.Config.Hash()] {
 				known[g.Config.Hash()] = true
 				history = append(history, trial)

@@ -33,7 +33,8 @@ func ExampleTune() {
 	gain := search.Gain(best, r.Trials[r.Incumbent])
 	minutes := best.Config.Get("lease").Float() / 60
 	fmt.Printf("lease near 10 minutes: %v\n", minutes > 8 && minutes < 12)
-	fmt.Printf("at least ten times better where it can be: %v, in every future: %v\n", gain.Ratio > 10, gain.BetterInEvery)
+	fmt.Printf("at least ten times better where it can be: %v, in every future: %v\n",
+		gain.Ratio > 10, gain.BetterInEvery)
 	// Output:
 	// lease near 10 minutes: true
 	// at least ten times better where it can be: true, in every future: true

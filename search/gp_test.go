@@ -109,7 +109,8 @@ func TestPointsComeAndGo(t *testing.T) {
 func TestLogImprovement(t *testing.T) {
 	// From the definition with 60 digits.
 	for z, want := range map[float64]float64{
-		3: 1.0987396393, 0: -0.9189385332, -1: -2.4851210054, -5: -16.7437098, -10: -55.553122036, -20: -206.9177746, -30: -457.72466, -100: -5010.1295789,
+		3: 1.0987396393, 0: -0.9189385332, -1: -2.4851210054, -5: -16.7437098, -10: -55.553122036, -20: -206.9177746,
+		-30: -457.72466, -100: -5010.1295789,
 	} {
 		if got := logH(z); math.Abs(got-want) > 2e-4*math.Abs(want) {
 			t.Errorf("at %v: %v, want %v", z, got, want)
@@ -164,7 +165,8 @@ func TestWarpsAreMonotoneAndInvertible(t *testing.T) {
 // A settled point does not change, and equals the encoding of its configuration.
 func TestSettleIsWhatEncodeSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := find(rapid.SampledFrom([]string{"quad5", "cat4", "jctnoisy", "branch", "ladder", "ints8"}).Draw(t, "objective"))
+		o := find(rapid.SampledFrom([]string{"quad5", "cat4", "jctnoisy", "branch", "ladder", "ints8"}).Draw(t,
+			"objective"))
 		e := newEncoder(o.Space())
 		x := rapid.SliceOfN(rapid.Float64Range(0, 1), len(e.dims), len(e.dims)).Draw(t, "x")
 		e.settle(x)
@@ -205,7 +207,8 @@ func TestSamplersAreFunctionsOfTheHistory(t *testing.T) {
 			asked, answers = append(asked, q), append(answers, out)
 			return out
 		})
-		if _, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Sampler: spy, Budget: 40}); err != nil {
+		if _, err := Tune(context.Background(),
+			Options{Space: s, Evaluate: ladderCost, Sampler: spy, Budget: 40}); err != nil {
 			t.Fatal(err)
 		}
 		for _, i := range []int{len(asked) - 1, len(asked) / 2, 0} { // later ones first
@@ -216,7 +219,8 @@ func TestSamplersAreFunctionsOfTheHistory(t *testing.T) {
 			}
 			for k := range got {
 				if !got[k].Config.Equal(answers[i][k].Config) {
-					t.Errorf("%s: suggestion %d of step %d is %v, before %v", e.Name, k, asked[i].Step, got[k].Config, answers[i][k].Config)
+					t.Errorf("%s: suggestion %d of step %d is %v, before %v",
+						e.Name, k, asked[i].Step, got[k].Config, answers[i][k].Config)
 				}
 			}
 		}

@@ -71,9 +71,11 @@ func TestWinnersKeepToLimits(t *testing.T) {
 			t.Errorf("gp measured %d that keep to the limit and %d that break it: it does not avoid these", within, broken)
 		}
 	}
-	r, err := Tune(context.Background(), Options{Space: s, Budget: 10, Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
-		return Measurement{Values: []float64{1}, Limits: []Limit{{Name: "x", Values: []float64{2}, Bounds: []float64{1}}}}, nil
-	}})
+	r, err := Tune(context.Background(),
+		Options{Space: s, Budget: 10, Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
+			return Measurement{Values: []float64{1},
+				Limits: []Limit{{Name: "x", Values: []float64{2}, Bounds: []float64{1}}}}, nil
+		}})
 	if err != nil || r.Best != -1 {
 		t.Errorf("nothing keeps to the limit: best %d, %v", r.Best, err)
 	}
@@ -86,7 +88,8 @@ func TestFront(t *testing.T) {
 		n := rapid.IntRange(0, 12).Draw(t, "trials")
 		for i := range n {
 			v := rapid.SliceOfN(rapid.Float64Range(0, 3), 2, 2).Draw(t, "values")
-			m := Measurement{Values: []float64{1}, Secondary: []Metric{{Name: "a", Values: v[:1]}, {Name: "b", Values: []float64{math.Round(v[1])}}}}
+			m := Measurement{Values: []float64{1},
+				Secondary: []Metric{{Name: "a", Values: v[:1]}, {Name: "b", Values: []float64{math.Round(v[1])}}}}
 			m.Exhausted = rapid.IntRange(0, 5).Draw(t, "exhausted") == 0
 			trials = append(trials, Trial{Step: i, Measurement: m})
 		}
@@ -113,7 +116,8 @@ func TestFront(t *testing.T) {
 // TestFrontIsSpread: a search for a front covers more of it than a search for the least
 // of one objective.
 func TestFrontIsSpread(t *testing.T) {
-	s, err := space.New([]space.Param{{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.1)}, {ID: "y", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.1)}}, nil)
+	s, err := space.New([]space.Param{{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.1)},
+		{ID: "y", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.1)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,13 +125,15 @@ func TestFrontIsSpread(t *testing.T) {
 	cost := func(_ context.Context, c space.Config) (Measurement, error) {
 		x, y := c.Get("x").Float(), c.Get("y").Float()
 		a, b := x*x+y, (1-x)*(1-x)+y
-		return Measurement{Values: []float64{a}, Secondary: []Metric{{Name: "a", Values: []float64{a}}, {Name: "b", Values: []float64{b}}}}, nil
+		return Measurement{Values: []float64{a},
+			Secondary: []Metric{{Name: "a", Values: []float64{a}}, {Name: "b", Values: []float64{b}}}}, nil
 	}
 	// covered is the area below (2, 2) that the front dominates.
 	covered := func(front []string) float64 {
 		area := 0.0
 		for seed := range uint64(4) {
-			r, err := Tune(context.Background(), Options{Space: s, Evaluate: cost, Method: "gp", Budget: 30, Seed: seed, Ranking: Ranking{ParetoMetrics: front}})
+			r, err := Tune(context.Background(), Options{Space: s, Evaluate: cost, Method: "gp",
+				Budget: 30, Seed: seed, Ranking: Ranking{ParetoMetrics: front}})
 			if err != nil {
 				t.Fatal(err)
 			}

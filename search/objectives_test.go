@@ -31,7 +31,8 @@ func (o objective) axes() []Axis {
 		case space.KindCategorical: // coded 0, 1, ... and started at 0
 			axes = append(axes, Axis{High: float64(len(p.Categories) - 1), Int: true})
 		default:
-			axes = append(axes, Axis{Low: p.Min, High: p.Max, Start: p.Default.Float(), Step: p.Step, Int: p.Kind == space.KindInt})
+			axes = append(axes, Axis{Low: p.Min, High: p.Max, Start: p.Default.Float(), Step: p.Step,
+				Int: p.Kind == space.KindInt})
 		}
 	}
 	return axes

@@ -60,11 +60,13 @@ func TestResume(t *testing.T) {
 		var part bytes.Buffer
 		o.Record.To = &part
 		cut, err := Tune(ctx, o)
-		if err != nil && len(cut.Trials) > 0 && !strings.Contains(err.Error(), "failed") && !strings.Contains(err.Error(), "exhausted") {
+		if err != nil && len(cut.Trials) > 0 && !strings.Contains(err.Error(), "failed") &&
+			!strings.Contains(err.Error(), "exhausted") {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(text, part.String()) {
-			t.Fatalf("what was recorded before the end of the context:\n%s\nis not how the whole begins:\n%s", part.String(), text)
+			t.Fatalf("what was recorded before the end of the context:\n%s\nis not how the whole begins:\n%s",
+				part.String(), text)
 		}
 		// A crash may leave half a line.
 		torn := part.String() + text[part.Len():][:rapid.IntRange(0, len(text)-part.Len()).Draw(t, "torn")]
@@ -155,7 +157,10 @@ func TestResumeWithAnotherBudget(t *testing.T) {
 		first := strings.IndexByte(text, '\n') + 1
 		cut := text[:rapid.IntRange(first, len(text)).Draw(t, "cut")]
 		if strings.Count(cut, `{"budget"`) == len(texts)-1 || len(texts) == 2 { // the budgets between are known
-			if r, again := resumed(cut, budget); again != text || cmp.Diff(steps[len(steps)-1], r, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Evaluations" }, cmp.Ignore())) != "" {
+			if r, again := resumed(cut, budget); again != text ||
+				cmp.Diff(steps[len(steps)-1], r, cmp.FilterPath(func(p cmp.Path) bool {
+					return p.Last().String() == ".Evaluations"
+				}, cmp.Ignore())) != "" {
 				t.Fatalf("resumed behind\n%s\n%s\nwant:\n%s", cut, again, text)
 			}
 		}
@@ -171,7 +176,8 @@ func TestResumeWithAnotherBudget(t *testing.T) {
 func TestRecordingsAreRefused(t *testing.T) {
 	s := ladder(t)
 	var b bytes.Buffer
-	o := Options{Space: s, Evaluate: ladderCost, Context: "here", Seed: 3, Budget: 6, Record: Record{To: &b, About: map[string]string{"scheduler": "tiresias", "trace": "a"}}}
+	o := Options{Space: s, Evaluate: ladderCost, Context: "here",
+		Seed: 3, Budget: 6, Record: Record{To: &b, About: map[string]string{"scheduler": "tiresias", "trace": "a"}}}
 	if _, err := Tune(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +189,9 @@ func TestRecordingsAreRefused(t *testing.T) {
 		{"job_id,submit\n1,2\n", "f:1: this is not the header"},
 		{"{}\n", `f:1: this is not the header of a record of trials: "autosched_trials" is missing`},
 		{`{"autosched_trials":9}` + "\n", "f:1: the record has version 9"},
-		{strings.Replace(lines[0], s.Digest(), "other", 1), "f:1: the record is of another space: parameters, ranges or rules differ (it is of scheduler tiresias, trace a)"},
+		{strings.Replace(lines[0], s.Digest(), "other", 1),
+			"f:1: the record is of another space: parameters, ranges or rules differ (it is of scheduler " +
+				"tiresias, trace a)"},
 		{lines[0] + lines[1] + lines[1], "f:3: trial.config: it was measured on line 2 already"},
 		{lines[0] + lines[2], "f:2: trial.step: is 1, want 0"},
 		{lines[0] + "{}\n", `f:2: a line has either "trial" or "rejected"`},
@@ -192,11 +200,13 @@ func TestRecordingsAreRefused(t *testing.T) {
 		{lines[0] + strings.Replace(lines[1], `"values":[`, `"values":[-1,`, 1), "f:2: trial.measurement: "},
 		{lines[0] + strings.Replace(lines[1], `"step"`, `"stpe"`, 1), `f:2: json: unknown field "stpe"`},
 	} {
-		if _, err := ReadRecording(strings.NewReader(c.text), "f", s); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if _, err := ReadRecording(strings.NewReader(c.text), "f", s); err == nil ||
+			!strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%.60q: error %v, want %s", c.text, err, c.want)
 		}
 	}
-	if _, err := ReadRecording(strings.NewReader(b.String()), "f", tiny(t)); err == nil || !strings.Contains(err.Error(), "another space") {
+	if _, err := ReadRecording(strings.NewReader(b.String()), "f", tiny(t)); err == nil ||
+		!strings.Contains(err.Error(), "another space") {
 		t.Errorf("in another space: %v", err)
 	}
 	var err error
@@ -205,11 +215,14 @@ func TestRecordingsAreRefused(t *testing.T) {
 	}
 	o.Record.To = nil
 	for want, change := range map[string]func(*Options){
-		"f:1: the record is of seed 3, not 4":                  func(o *Options) { o.Seed = 4 },
-		"f:1: the record was measured on another workload":     func(o *Options) { o.Context = "there" },
-		"f:1: the record is of scheduler tiresias, not themis": func(o *Options) { o.Record.About = map[string]string{"scheduler": "themis"} },
+		"f:1: the record is of seed 3, not 4":              func(o *Options) { o.Seed = 4 },
+		"f:1: the record was measured on another workload": func(o *Options) { o.Context = "there" },
+		"f:1: the record is of scheduler tiresias, not themis": func(o *Options) {
+			o.Record.About = map[string]string{"scheduler": "themis"}
+		},
 		`f:1: the record is of the incumbent {"priority":"service",`: func(o *Options) {
-			o.Incumbent, o.Context = s.Default().With("pack", space.Bool(true)), "there" // which the incumbent decides, too
+			// which the incumbent decides, too
+			o.Incumbent, o.Context = s.Default().With("pack", space.Bool(true)), "there"
 		},
 		"f:1: the record is of another space": func(o *Options) { o.Space = tiny(t); o.Incumbent = space.Config{} },
 	} {
@@ -227,22 +240,23 @@ func TestTrialsTellWhereTheyComeFrom(t *testing.T) {
 	s := ladder(t)
 	for _, method := range samplerNames() {
 		proposals := 0
-		r, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Method: method, Budget: 30, Seed: 5,
-			Reject: func(h []Trial, c space.Config) string {
-				if proposals++; len(h) > 3 && proposals%5 == 0 {
-					return "for the test"
-				}
-				return ""
-			},
-			Scope: func(_ []Trial, c space.Config) (space.Config, []string) {
-				if c.Get("queues").Int() != 5 {
-					return c, nil
-				}
-				values := valuesOf(c)
-				values["queues"] = space.Int(4)
-				out, _ := s.Project(values)
-				return out, []string{"five is too many"}
-			}})
+		r, err := Tune(context.Background(),
+			Options{Space: s, Evaluate: ladderCost, Method: method, Budget: 30, Seed: 5,
+				Reject: func(h []Trial, c space.Config) string {
+					if proposals++; len(h) > 3 && proposals%5 == 0 {
+						return "for the test"
+					}
+					return ""
+				},
+				Scope: func(_ []Trial, c space.Config) (space.Config, []string) {
+					if c.Get("queues").Int() != 5 {
+						return c, nil
+					}
+					values := valuesOf(c)
+					values["queues"] = space.Int(4)
+					out, _ := s.Project(values)
+					return out, []string{"five is too many"}
+				}})
 		if err != nil && method != "bluefin" {
 			t.Fatal(err)
 		}
@@ -271,7 +285,8 @@ func TestTrialsTellWhereTheyComeFrom(t *testing.T) {
 			}
 		}
 		if projected == 0 && method != "bluefin" && method != "local" || projected > 25 || len(r.Rejected) == 0 {
-			t.Errorf("%s: %d of %d suggestions were changed by rules, %d rejected", method, projected, len(r.Trials), len(r.Rejected))
+			t.Errorf("%s: %d of %d suggestions were changed by rules, %d rejected",
+				method, projected, len(r.Trials), len(r.Rejected))
 		}
 	}
 }
@@ -295,8 +310,10 @@ func timeIsUp(t *testing.T) {
 		time  time.Duration
 		least int
 	}{{time.Nanosecond, 2}, {60 * time.Millisecond, 40}} {
-		r, err := Tune(context.Background(), Options{Space: s, Evaluate: slow, Incumbent: incumbent, Budget: 1e6, Workers: 2, Time: c.time, Method: "random"})
-		if err != nil || r.Stopped != StoppedTime || len(r.Trials) < c.least || r.Best < 0 || r.Incumbent != 1 || r.Default != 0 {
+		r, err := Tune(context.Background(), Options{Space: s, Evaluate: slow, Incumbent: incumbent, Budget: 1e6,
+			Workers: 2, Time: c.time, Method: "random"})
+		if err != nil || r.Stopped != StoppedTime || len(r.Trials) < c.least || r.Best < 0 || r.Incumbent != 1 ||
+			r.Default != 0 {
 			t.Errorf("%v: %v, %s after %d trials, best %d", c.time, err, r.Stopped, len(r.Trials), r.Best)
 		}
 	}
@@ -318,7 +335,8 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 
 func TestRecordingFails(t *testing.T) {
 	for _, room := range []int{0, 2000} {
-		r, err := Tune(context.Background(), Options{Space: ladder(t), Evaluate: ladderCost, Budget: 20, Record: Record{To: &fullDisk{room}}})
+		r, err := Tune(context.Background(),
+			Options{Space: ladder(t), Evaluate: ladderCost, Budget: 20, Record: Record{To: &fullDisk{room}}})
 		if err == nil || !strings.Contains(err.Error(), "recording the trials: no space left") || len(r.Trials) >= 20 {
 			t.Errorf("room %d: %v after %d trials", room, err, len(r.Trials))
 		}
@@ -328,13 +346,14 @@ func TestRecordingFails(t *testing.T) {
 func FuzzReadRecording(f *testing.F) {
 	s := ladder(f)
 	var b bytes.Buffer
-	if _, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Budget: 12, Seed: 1, Record: Record{To: &b},
-		Reject: func(h []Trial, c space.Config) string {
-			if c.Get("pack").Bool() {
-				return "no"
-			}
-			return ""
-		}}); err != nil {
+	if _, err := Tune(context.Background(),
+		Options{Space: s, Evaluate: ladderCost, Budget: 12, Seed: 1, Record: Record{To: &b},
+			Reject: func(h []Trial, c space.Config) string {
+				if c.Get("pack").Bool() {
+					return "no"
+				}
+				return ""
+			}}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.String())
@@ -353,7 +372,8 @@ func FuzzReadRecording(f *testing.F) {
 		}
 		r.Header.Seed, r.Header.Context = 0, ""
 		r.Header.About = nil
-		got, err := Tune(context.Background(), Options{Space: s, Evaluate: ladderCost, Method: "sobol", Budget: 4, Record: Record{Resume: r}})
+		got, err := Tune(context.Background(),
+			Options{Space: s, Evaluate: ladderCost, Method: "sobol", Budget: 4, Record: Record{Resume: r}})
 		if len(got.Trials) == 0 {
 			t.Fatal(err)
 		}

@@ -23,7 +23,8 @@ func TestSamplersCopeWithAnyHistory(t *testing.T) {
 		s := o.Space()
 		n := rapid.IntRange(1, 40).Draw(t, "trials")
 		seed := rapid.Uint64().Draw(t, "seed")
-		value := rapid.OneOf(rapid.Float64Range(0, 10), rapid.SampledFrom([]float64{0, 1, 1e-300, 1e300, math.MaxFloat64}))
+		value := rapid.OneOf(rapid.Float64Range(0, 10),
+			rapid.SampledFrom([]float64{0, 1, 1e-300, 1e300, math.MaxFloat64}))
 		known := map[string]bool{}
 		var history []Trial
 		for _, c := range Spread(s, seed, n) {
@@ -31,7 +32,8 @@ func TestSamplersCopeWithAnyHistory(t *testing.T) {
 				continue
 			}
 			known[c.Hash()] = true
-			trial := Trial{Step: len(history), Round: len(history) / 4, Config: c, Provenance: Provenance{Origin: rapid.SampledFrom([]string{"default", e.Name}).Draw(t, "origin")}}
+			trial := Trial{Step: len(history), Round: len(history) / 4, Config: c,
+				Provenance: Provenance{Origin: rapid.SampledFrom([]string{"default", e.Name}).Draw(t, "origin")}}
 			switch rapid.IntRange(0, 5).Draw(t, "kind") {
 			case 0:
 				trial.Err = "fails"
@@ -42,7 +44,8 @@ func TestSamplersCopeWithAnyHistory(t *testing.T) {
 			}
 			history = append(history, trial)
 		}
-		sampler, err := e.New(Setup{Space: s, Start: s.Default(), Seed: seed, Budget: rapid.SampledFrom([]int{0, 8, 40, 500}).Draw(t, "budget")})
+		sampler, err := e.New(Setup{Space: s, Start: s.Default(), Seed: seed,
+			Budget: rapid.SampledFrom([]int{0, 8, 40, 500}).Draw(t, "budget")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,17 +82,19 @@ func TestModelsMoveOnFromRejections(t *testing.T) {
 		if method == "bluefin" {
 			continue
 		}
-		r, err := Tune(context.Background(), Options{Space: s, Evaluate: evaluate, Method: method, Budget: 30, Reject: func(_ []Trial, c space.Config) string {
-			if x := c.Get("x").Float(); x > 1 && x < 4 { // the optimum and all around it
-				return "not there"
-			}
-			return ""
-		}})
+		r, err := Tune(context.Background(), Options{Space: s, Evaluate: evaluate, Method: method, Budget: 30,
+			Reject: func(_ []Trial, c space.Config) string {
+				if x := c.Get("x").Float(); x > 1 && x < 4 { // the optimum and all around it
+					return "not there"
+				}
+				return ""
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(r.Trials) != 30 || len(r.Rejected) > 150 {
-			t.Errorf("%s: %d trials and %d rejections, stopped by %s", method, len(r.Trials), len(r.Rejected), r.Stopped)
+			t.Errorf("%s: %d trials and %d rejections, stopped by %s",
+				method, len(r.Trials), len(r.Rejected), r.Stopped)
 		}
 	}
 }
@@ -107,7 +112,8 @@ func TestAutoSaysWhy(t *testing.T) {
 	for i := range many[3:] {
 		many[3+i].Max = 0
 	}
-	many = append(many, space.Param{ID: "one", Kind: space.KindCategorical, Categories: []string{"a"}, Default: space.Text("a")},
+	many = append(many, space.Param{ID: "one", Kind: space.KindCategorical, Categories: []string{"a"},
+		Default: space.Text("a")},
 		space.Param{ID: "two", Kind: space.KindCategorical, Categories: []string{"a", "b"}, Default: space.Text("a")})
 	held, err := space.New(many, nil)
 	if err != nil {
@@ -117,10 +123,12 @@ func TestAutoSaysWhy(t *testing.T) {
 		space  *space.Space
 		budget int
 		want   string
-	}{{find("cat4").Space(), 40, "gp: "}, {held, 12, "gp: 4 dimensions, 1 category, planned for 12 evaluations: "}, {find("cat4").Space(), 6, "sobol: "}, {wide, 40, "forest: "}, {find("cat4").Space(), 300, "around the best"}} {
-		r, err := Tune(context.Background(), Options{Space: test.space, Budget: test.budget, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
-			return Measurement{Values: []float64{1}}, nil
-		}})
+	}{{find("cat4").Space(), 40, "gp: "}, {held, 12, "gp: 4 dimensions, 1 category, planned for 12 evaluations: "},
+		{find("cat4").Space(), 6, "sobol: "}, {wide, 40, "forest: "}, {find("cat4").Space(), 300, "around the best"}} {
+		r, err := Tune(context.Background(), Options{Space: test.space, Budget: test.budget,
+			Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
+				return Measurement{Values: []float64{1}}, nil
+			}})
 		if err != nil || r.Sampler != "auto" || !strings.Contains(r.Choice, test.want) {
 			t.Errorf("%d evaluations: %v, %q; want %q", test.budget, err, r.Choice, test.want)
 		}
@@ -131,9 +139,10 @@ func TestAutoSaysWhy(t *testing.T) {
 func TestOptimaOnABoundAreReached(t *testing.T) {
 	o := find("bound")
 	for seed := range uint64(5) {
-		r, err := Tune(context.Background(), Options{Space: o.Space(), Budget: 40, Seed: seed, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
-			return Measurement{Values: []float64{o.Measure(c, seed)}}, nil
-		}})
+		r, err := Tune(context.Background(), Options{Space: o.Space(), Budget: 40, Seed: seed,
+			Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
+				return Measurement{Values: []float64{o.Measure(c, seed)}}, nil
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,11 +159,13 @@ func TestThinKeepsTheBestAndSpreads(t *testing.T) {
 		d := &data{d: 2}
 		for i := range n {
 			d.x = append(d.x, rapid.Float64Range(0, 1).Draw(t, "x"), float64(rapid.IntRange(0, 2).Draw(t, "c")))
-			d.cost, d.good, d.at = append(d.cost, float64(rapid.IntRange(0, 9).Draw(t, "cost"))), append(d.good, true), append(d.at, i)
+			d.cost, d.good, d.at = append(d.cost, float64(rapid.IntRange(0, 9).Draw(t, "cost"))), append(d.good, true),
+				append(d.at, i)
 			d.n++
 		}
 		thin := d.thin(size, []bool{false, true})
-		if thin.n != min(n, size) || len(thin.x) != 2*thin.n || !slices.IsSorted(thin.at) || len(slices.Compact(slices.Clone(thin.at))) != thin.n {
+		if thin.n != min(n, size) || len(thin.x) != 2*thin.n || !slices.IsSorted(thin.at) ||
+			len(slices.Compact(slices.Clone(thin.at))) != thin.n {
 			t.Fatalf("%d of %d, wanted %d: %v", thin.n, n, size, thin.at)
 		}
 		if slices.Min(thin.cost) != slices.Min(d.cost) {
@@ -192,7 +203,8 @@ func TestBudgetTakesNoMemory(t *testing.T) {
 		}
 		// Some 25 MB a request, if all of it had room made for it.
 		if small, large := taken(200), taken(1<<20); large > small+20<<20 {
-			t.Errorf("%s: a study of 12 takes %d bytes with a budget of 200, %d with one of %d", method, small, large, 1<<20)
+			t.Errorf("%s: a study of 12 takes %d bytes with a budget of 200, %d with one of %d",
+				method, small, large, 1<<20)
 		}
 	}
 }

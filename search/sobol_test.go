@@ -9,7 +9,8 @@ import (
 
 // The first points of the unscrambled sequence, as in Joe and Kuo's notes.
 func TestSobolVectors(t *testing.T) {
-	want := [][]float64{{0, 0, 0}, {.5, .5, .5}, {.75, .25, .25}, {.25, .75, .75}, {.375, .375, .625}, {.875, .875, .125}, {.625, .125, .875}, {.125, .625, .375}}
+	want := [][]float64{{0, 0, 0}, {.5, .5, .5}, {.75, .25, .25}, {.25, .75, .75}, {.375, .375, .625},
+		{.875, .875, .125}, {.625, .125, .875}, {.125, .625, .375}}
 	for d := range 3 {
 		v := sobolVectors(d)
 		var x uint32

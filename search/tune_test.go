@@ -31,15 +31,19 @@ func samplerNames() (out []string) {
 func ladder(t testing.TB) *space.Space {
 	t.Helper()
 	s, err := space.New([]space.Param{
-		{ID: "priority", Kind: space.KindCategorical, Categories: []string{"service", "time"}, Default: space.Text("service")},
+		{ID: "priority", Kind: space.KindCategorical, Categories: []string{"service", "time"},
+			Default: space.Text("service")},
 		{ID: "queues", Kind: space.KindInt, Min: 1, Max: 6, Default: space.Int(3)},
-		{ID: "queue_thresholds", Kind: space.KindFloat, Min: 60, Max: 1e6, Log: true, Array: &space.Array{Length: "queues", Offset: -1, Max: 5}, Default: space.Nums(3250, 7200)},
-		{ID: "starve_limit", Kind: space.KindDuration, Min: 60, Max: 86400, Log: true, Special: []space.Special{{Value: 0, Name: "off"}}, Default: space.Num(0)},
+		{ID: "queue_thresholds", Kind: space.KindFloat, Min: 60, Max: 1e6, Log: true,
+			Array: &space.Array{Length: "queues", Offset: -1, Max: 5}, Default: space.Nums(3250, 7200)},
+		{ID: "starve_limit", Kind: space.KindDuration, Min: 60, Max: 86400, Log: true,
+			Special: []space.Special{{Value: 0, Name: "off"}}, Default: space.Num(0)},
 		{ID: "starve_ratio", Kind: space.KindFloat, Min: 1, Max: 20, Default: space.Num(8)},
 		{ID: "pack", Kind: space.KindBool, Default: space.Bool(false)},
 	}, []space.Rule{
 		{ID: "increase", Ordering: &space.Ordering{Params: []string{"queue_thresholds"}, MinRatio: 1.1}},
-		{ID: "starving", Activation: &space.Activation{Param: "starve_ratio", When: "starve_limit", Op: space.Greater, Value: space.Num(0)}},
+		{ID: "starving", Activation: &space.Activation{Param: "starve_ratio", When: "starve_limit",
+			Op: space.Greater, Value: space.Num(0)}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +57,8 @@ func tiny(t testing.TB) *space.Space {
 	s, err := space.New([]space.Param{
 		{ID: "a", Kind: space.KindInt, Min: 1, Max: 3, Default: space.Int(2)},
 		{ID: "b", Kind: space.KindBool, Default: space.Bool(false)},
-	}, []space.Rule{{ID: "b_when", Activation: &space.Activation{Param: "b", When: "a", Op: space.Less, Value: space.Int(3)}}})
+	}, []space.Rule{{ID: "b_when", Activation: &space.Activation{Param: "b", When: "a",
+		Op: space.Less, Value: space.Int(3)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +76,11 @@ func ladderCost(_ context.Context, c space.Config) (Measurement, error) {
 		j += sq(math.Log(x) - 5 - 2*float64(k))
 	}
 	if starve := c.Get("starve_limit").Float(); starve > 0 && starve < 120 {
-		return Measurement{Values: []float64{math.Inf(1), j}, Metrics: map[string]float64{"bad": math.NaN(), "queues": q}, Exhausted: true}, nil
+		return Measurement{Values: []float64{math.Inf(1), j},
+			Metrics: map[string]float64{"bad": math.NaN(), "queues": q}, Exhausted: true}, nil
 	}
-	return Measurement{Values: []float64{j, 1.5 * j}, Floors: []float64{50, 75}, Metrics: map[string]float64{"queues": q}}, nil
+	return Measurement{Values: []float64{j, 1.5 * j}, Floors: []float64{50, 75},
+		Metrics: map[string]float64{"queues": q}}, nil
 }
 
 // slowly makes evaluations finish out of order.
@@ -167,7 +174,8 @@ func TestPortfolioComesFirst(t *testing.T) {
 	five, _ := s.Parse(s.Default(), []string{"queues=5"})
 	o := Options{
 		Space: s, Evaluate: ladderCost, Incumbent: incumbent, Budget: 5, Seed: 1, Method: "random",
-		Presets: []Preset{{Name: "same", Config: s.Default()}, {Name: "five", Config: five, Origin: "past"}, {Name: "again", Config: five}},
+		Presets: []Preset{{Name: "same", Config: s.Default()}, {Name: "five", Config: five, Origin: "past"},
+			{Name: "again", Config: five}},
 	}
 	origins := func(o Options) (out []string) {
 		r, err := Tune(context.Background(), o)
@@ -179,7 +187,8 @@ func TestPortfolioComesFirst(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := origins(o), []string{"default", "incumbent", "past:five", "random", "random"}; !slices.Equal(got, want) {
+	if got, want := origins(o), []string{"default", "incumbent", "past:five", "random",
+		"random"}; !slices.Equal(got, want) {
 		t.Errorf("origins %v, want %v", got, want)
 	}
 	o.Budget = 1
@@ -199,15 +208,17 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 			continue // a local method
 		}
 		var calls atomic.Int64
-		r, err := Tune(context.Background(), Options{Space: s, Method: method, Budget: 40, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
-			calls.Add(1)
-			return Measurement{Values: []float64{5 - c.Get("a").Float()}}, nil
-		}})
+		r, err := Tune(context.Background(), Options{Space: s, Method: method, Budget: 40,
+			Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
+				calls.Add(1)
+				return Measurement{Values: []float64{5 - c.Get("a").Float()}}, nil
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(r.Trials) != 5 || calls.Load() != 5 || r.Stopped != StoppedExhausted {
-			t.Errorf("%s: %d trials, %d calls, stopped by %s; want all 5 configurations once", method, len(r.Trials), calls.Load(), r.Stopped)
+			t.Errorf("%s: %d trials, %d calls, stopped by %s; want all 5 configurations once",
+				method, len(r.Trials), calls.Load(), r.Stopped)
 		}
 		if got := r.Trials[r.Best].Config.Get("a").Int(); got != 3 {
 			t.Errorf("%s: best has a=%d, want 3", method, got)
@@ -219,16 +230,18 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 func TestSmallIntegersAreVisited(t *testing.T) {
 	var params []space.Param
 	for levels := 2; levels <= 5; levels++ {
-		params = append(params, space.Param{ID: fmt.Sprintf("n%d", levels), Kind: space.KindInt, Min: 1, Max: float64(levels), Default: space.Int(1)})
+		params = append(params, space.Param{ID: fmt.Sprintf("n%d", levels), Kind: space.KindInt, Min: 1,
+			Max: float64(levels), Default: space.Int(1)})
 	}
 	s, err := space.New(params, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for seed := range uint64(50) {
-		r, err := Tune(context.Background(), Options{Space: s, Budget: 15, Seed: seed, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
-			return Measurement{Values: []float64{1 + c.Get("n5").Float()}}, nil
-		}})
+		r, err := Tune(context.Background(), Options{Space: s, Budget: 15, Seed: seed,
+			Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
+				return Measurement{Values: []float64{1 + c.Get("n5").Float()}}, nil
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,14 +262,15 @@ func TestCancelReturnsTheBestSoFar(t *testing.T) {
 	for _, method := range samplerNames() {
 		ctx, cancel := context.WithCancel(context.Background())
 		var calls atomic.Int64
-		r, err := Tune(ctx, Options{Space: s, Method: method, Budget: 1000, Workers: 3, Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
-			if calls.Add(1) > 20 {
-				cancel()
-				<-ctx.Done()
-				return Measurement{}, ctx.Err()
-			}
-			return ladderCost(ctx, c)
-		}})
+		r, err := Tune(ctx, Options{Space: s, Method: method, Budget: 1000, Workers: 3,
+			Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
+				if calls.Add(1) > 20 {
+					cancel()
+					<-ctx.Done()
+					return Measurement{}, ctx.Err()
+				}
+				return ladderCost(ctx, c)
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +278,8 @@ func TestCancelReturnsTheBestSoFar(t *testing.T) {
 		// those behind it in the batch; no sampler's batch that holds evaluation 21
 		// begins before trial 16.
 		if n := len(r.Trials); r.Stopped != StoppedCancelled || n > 20 || n < 16 || r.Best < 0 {
-			t.Errorf("%s: stopped by %s after %d trials, best %d; want cancelled after 16 to 20", method, r.Stopped, n, r.Best)
+			t.Errorf("%s: stopped by %s after %d trials, best %d; want cancelled after 16 to 20",
+				method, r.Stopped, n, r.Best)
 		}
 		for i, trial := range r.Trials {
 			if strings.Contains(trial.Err, "context") || trial.Step != i {
@@ -298,7 +313,8 @@ func TestFailures(t *testing.T) {
 		evaluate Evaluator
 		want     string // part of the error; "" if only some trials fail
 	}{
-		{"errors", constant(Measurement{}, errors.New("no licence")), "every evaluation failed; the first (default): no licence"},
+		{"errors", constant(Measurement{}, errors.New("no licence")),
+			"every evaluation failed; the first (default): no licence"},
 		{"all exhausted", constant(Measurement{Exhausted: true}, nil), "every configuration exhausted"},
 		{"no values", constant(Measurement{}, nil), "without values"},
 		{"NaN", onlyThree(Measurement{Values: []float64{math.NaN()}}), ""},
@@ -313,14 +329,16 @@ func TestFailures(t *testing.T) {
 			switch {
 			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 				t.Errorf("%s: error %v, want %q", test.name, err, test.want)
-			case test.want == "" && method != "bluefin" && (err != nil || r.Trials[r.Best].Config.Get("a").Int() != 3 || r.Trials[r.Best].Reward != 1):
+			case test.want == "" && method != "bluefin" &&
+				(err != nil || r.Trials[r.Best].Config.Get("a").Int() != 3 || r.Trials[r.Best].Reward != 1):
 				t.Errorf("%s: %v, best %d of %+v", test.name, err, r.Best, r.Trials)
 			}
 		}
 	}
-	r, err := Tune(context.Background(), Options{Space: s, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
-		return Measurement{Values: make([]float64, c.Get("a").Int())}, nil // a different number of futures each
-	}})
+	r, err := Tune(context.Background(),
+		Options{Space: s, Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
+			return Measurement{Values: make([]float64, c.Get("a").Int())}, nil // a different number of futures each
+		}})
 	if err != nil || !strings.Contains(r.Trials[len(r.Trials)-1].Err+r.Trials[len(r.Trials)-2].Err, "futures") {
 		t.Errorf("futures that differ were accepted: %v", err)
 	}
@@ -329,10 +347,11 @@ func TestFailures(t *testing.T) {
 func TestCacheServesWithoutChangingTheResult(t *testing.T) {
 	s := ladder(t)
 	var calls atomic.Int64
-	o := Options{Space: s, Budget: 20, Cache: NewCache(0), Context: "monday", Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
-		calls.Add(1)
-		return ladderCost(ctx, c)
-	}}
+	o := Options{Space: s, Budget: 20, Cache: NewCache(0), Context: "monday",
+		Evaluate: func(ctx context.Context, c space.Config) (Measurement, error) {
+			calls.Add(1)
+			return ladderCost(ctx, c)
+		}}
 	first, err := Tune(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 
 func TestDelaysByHand(t *testing.T) {
 	// Two nodes of 4 GPUs; a may hold 4, b 2, and 2 are in no quota.
-	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 2}}}
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4}},
+		VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 2}}}
 	w := jobsOf(t,
 		tenantJob("a", 0, 100, 3),  // node 0
 		tenantJob("b", 0, 200, 3),  // node 1: 2 of its own, 1 outside quotas
@@ -78,7 +79,8 @@ func TestJobTimeIsExact(t *testing.T) {
 
 // TestMeasuringChangesNothing: the reports cost no decision.
 func TestMeasuringChangesNothing(t *testing.T) {
-	w := jobsOf(t, tenantJob("a", 0, 100, 3), tenantJob("b", 0, 200, 3), tenantJob("b", 10, 10, 2), tenantJob("a", 20, 10, 2), tenantJob("c", 40, 500, 1))
+	w := jobsOf(t, tenantJob("a", 0, 100, 3), tenantJob("b", 0, 200, 3), tenantJob("b", 10, 10, 2),
+		tenantJob("a", 20, 10, 2), tenantJob("c", 40, 500, 1))
 	plain := ran(t, twoTenants(), w, &inOrder{}, Options{})
 	measured := ran(t, twoTenants(), w, &inOrder{}, Options{PerTenant: true, Attribute: true})
 	if a, b := plain.Summarize(), measured.Summarize(); a != b || starts(plain) != starts(measured) {

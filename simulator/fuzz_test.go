@@ -42,8 +42,10 @@ func (p *whim) Reset(v *simulator.View, plan *simulator.Plan) { p.s, p.plan = v,
 func (p *whim) Admit(simulator.ID, simulator.Seen)            {}
 func (p *whim) Finish(simulator.ID)                           {}
 func (p *whim) Quantum(simulator.ID)                          {}
-func (p *whim) soon() time.Duration                           { return p.s.Now() + time.Duration(p.upTo(4000)-1000)*time.Second }
-func (p *whim) Report(j simulator.ID) simulator.Seen          { return simulator.Seen{HasLevel: true} }
+func (p *whim) soon() time.Duration {
+	return p.s.Now() + time.Duration(p.upTo(4000)-1000)*time.Second
+}
+func (p *whim) Report(j simulator.ID) simulator.Seen { return simulator.Seen{HasLevel: true} }
 
 func (p *whim) Plan(plan *simulator.Plan) {
 	if len(p.supply) == 0 {
@@ -91,15 +93,17 @@ func (p *whim) Plan(plan *simulator.Plan) {
 // work or restart.
 func FuzzRun(f *testing.F) {
 	f.Add([]byte("a few bytes make a small run"), []byte("and others a policy"), false)
-	f.Add([]byte{3, 7, 0, 1, 2, 200, 9, 0, 5, 1, 1, 1, 250, 4, 60, 7, 30, 8, 90, 1, 20}, []byte{5, 5, 5, 5, 1, 1, 1, 3, 3, 3, 0, 0, 1, 9, 7, 5, 3, 200, 100, 1, 1, 1}, true)
+	f.Add([]byte{3, 7, 0, 1, 2, 200, 9, 0, 5, 1, 1, 1, 250, 4, 60, 7, 30, 8, 90, 1, 20},
+		[]byte{5, 5, 5, 5, 1, 1, 1, 3, 3, 3, 0, 0, 1, 9, 7, 5, 3, 200, 100, 1, 1, 1}, true)
 	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, []byte{}, true)
 	f.Add([]byte{}, []byte{255, 0, 255, 0}, true)
 	f.Fuzz(func(t *testing.T, input, whims []byte, resume bool) {
 		b := supply(input)
 		c := workload.Uniform(1+b.upTo(7), 1+b.upTo(15))
 		o := simulator.Options{
-			Placement: simulator.Placement(b.upTo(2)), Round: time.Duration(b.upTo(600)) * time.Second / 2, EventBudget: b.upTo(1000),
-			Peer: simulator.Peer{NoRestartCost: b.bool(), RestartOutsideService: b.bool(), QuotaOnly: b.bool()},
+			Placement: simulator.Placement(b.upTo(2)), Round: time.Duration(b.upTo(600)) * time.Second / 2,
+			EventBudget: b.upTo(1000),
+			Peer:        simulator.Peer{NoRestartCost: b.bool(), RestartOutsideService: b.bool(), QuotaOnly: b.bool()},
 		}
 		var state *workload.State
 		var left []time.Duration
@@ -109,11 +113,14 @@ func FuzzRun(f *testing.F) {
 			state = &workload.State{At: time.Duration(b.upTo(100_000)-50_000) * time.Second, Cluster: c}
 			for i := range b.upTo(10) {
 				spell := time.Duration(b.upTo(5000)) * time.Second
-				a := workload.ActiveJob{Job: workload.Job{ID: fmt.Sprintf("active-%d", i), GPUs: workload.MilliGPU(1 + b.upTo(1000*c.TotalGPUs()-1)), Model: model(&b)},
-					Running: b.bool(), Since: state.At - spell, Starts: b.upTo(2), Attained: time.Duration(b.upTo(1000)) * time.Second}
+				a := workload.ActiveJob{Job: workload.Job{ID: fmt.Sprintf("active-%d", i),
+					GPUs: workload.MilliGPU(1 + b.upTo(1000*c.TotalGPUs()-1)), Model: model(&b)},
+					Running: b.bool(), Since: state.At - spell, Starts: b.upTo(2),
+					Attained: time.Duration(b.upTo(1000)) * time.Second}
 				a.Submit = a.Since - time.Duration(b.upTo(5000))*time.Second
 				for range b.upTo(3) {
-					a.Placement = append(a.Placement, workload.NodeGPUs{Node: b.upTo(c.Nodes()+1) - 1, GPUs: b.upTo(c.GPUsPerNode() + 1)})
+					a.Placement = append(a.Placement,
+						workload.NodeGPUs{Node: b.upTo(c.Nodes()+1) - 1, GPUs: b.upTo(c.GPUsPerNode() + 1)})
 				}
 				state.Jobs = append(state.Jobs, a)
 				left = append(left, time.Duration(b.upTo(10_000))*time.Second)
@@ -127,7 +134,8 @@ func FuzzRun(f *testing.F) {
 		}
 		for i := range 1 + b.upTo(15) {
 			at += time.Duration(b.upTo(3000)) * time.Second
-			j := workload.Job{ID: fmt.Sprintf("new-%d", i), Submit: at, GPUs: workload.MilliGPU(1 + b.upTo(1000*c.TotalGPUs()-1)), Model: model(&b),
+			j := workload.Job{ID: fmt.Sprintf("new-%d", i), Submit: at,
+				GPUs: workload.MilliGPU(1 + b.upTo(1000*c.TotalGPUs()-1)), Model: model(&b),
 				Duration: time.Duration(1+b.upTo(20_000_000)) * time.Millisecond}
 			arrivals = append(arrivals, j)
 			work[j.ID] = j.Duration
@@ -191,7 +199,8 @@ func FuzzRun(f *testing.F) {
 			}
 			got := x.Attained - before[name]
 			if !slowed[name] && got != g*want {
-				t.Errorf("%s: %d GPUs attained %v for %v of work and %v of restarts", name, x.GPUs, got, work[name], x.Restart)
+				t.Errorf("%s: %d GPUs attained %v for %v of work and %v of restarts",
+					name, x.GPUs, got, work[name], x.Restart)
 			}
 			if slowed[name] && got < g*want-g*time.Duration(sim.Events()) {
 				t.Errorf("%s: %d GPUs attained only %v for %v of work", name, x.GPUs, got, work[name])

@@ -34,7 +34,8 @@ func (p *inOrder) Plan(plan *Plan) {
 
 // tenantJob is a job of a tenant, in seconds.
 func tenantJob(tenant string, submit, duration, gpus int) workload.Job {
-	return workload.Job{Tenant: tenant, Submit: time.Duration(submit) * time.Second, Duration: time.Duration(duration) * time.Second, GPUs: workload.GPUs(gpus), Model: "resnet50"}
+	return workload.Job{Tenant: tenant, Submit: time.Duration(submit) * time.Second,
+		Duration: time.Duration(duration) * time.Second, GPUs: workload.GPUs(gpus), Model: "resnet50"}
 }
 
 func jobsOf(t testing.TB, jobs ...workload.Job) *workload.Workload {
@@ -63,7 +64,8 @@ func ran(t testing.TB, c workload.Cluster, w *workload.Workload, p Policy, o Opt
 
 // twoTenants has 8 GPUs: 3 of a's, 3 of b's, 2 in no quota.
 func twoTenants() workload.Cluster {
-	return workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8}}, VCs: []workload.VC{{Tenant: "a", GPUs: 3}, {Tenant: "b", GPUs: 3}}}
+	return workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8}},
+		VCs: []workload.VC{{Tenant: "a", GPUs: 3}, {Tenant: "b", GPUs: 3}}}
 }
 
 // starts are the instants at which the jobs first started, in seconds.
@@ -109,7 +111,8 @@ func TestQuotaErrors(t *testing.T) {
 		t.Errorf("3 of its own and 2 of nobody's are 5: %v", err)
 	}
 	for _, w := range []*workload.Workload{wide, none} {
-		if err := new(Sim).Start(twoTenants(), w, &inOrder{}, Options{Quota: QuotaStrict}); !errors.Is(err, ErrQuota) || !strings.Contains(err.Error(), `"j0"`) {
+		if err := new(Sim).Start(twoTenants(), w, &inOrder{}, Options{Quota: QuotaStrict}); !errors.Is(err, ErrQuota) ||
+			!strings.Contains(err.Error(), `"j0"`) {
 			t.Errorf("strict: %v", err)
 		}
 		if err := new(Sim).Start(twoTenants(), w, &inOrder{}, Options{Quota: QuotaBorrow}); err != nil {
@@ -125,7 +128,8 @@ func TestQuotaErrors(t *testing.T) {
 	} {
 		c := twoTenants()
 		c.VCs = vcs
-		if err := new(Sim).Start(c, fits, &inOrder{}, Options{Quota: QuotaStrict}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := new(Sim).Start(c, fits, &inOrder{}, Options{Quota: QuotaStrict}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -184,14 +188,17 @@ func (p *chaos) Plan(plan *Plan) {
 // of time agrees with the jobs' own.
 func TestQuotasBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 4}}, VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 5}}}
+		c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 4}},
+			VCs: []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 5}}}
 		jobs := make([]workload.Job, rapid.IntRange(1, 15).Draw(t, "jobs"))
 		for i := range jobs {
-			jobs[i] = tenantJob(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant"), rapid.IntRange(0, 300).Draw(t, "submit"),
+			jobs[i] = tenantJob(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant"),
+				rapid.IntRange(0, 300).Draw(t, "submit"),
 				rapid.IntRange(1, 9000).Draw(t, "duration"), rapid.IntRange(1, 3).Draw(t, "GPUs"))
 		}
 		w := jobsOf(testing.TB(new(testing.T)), jobs...)
-		o := Options{Quota: rapid.SampledFrom([]Quota{QuotaStrict, QuotaBorrow}).Draw(t, "quota"), PerTenant: true, Attribute: true,
+		o := Options{Quota: rapid.SampledFrom([]Quota{QuotaStrict, QuotaBorrow}).Draw(t, "quota"), PerTenant: true,
+			Attribute: true,
 			Placement: rapid.SampledFrom([]Placement{ConsolidateFewest, Count}).Draw(t, "placement")}
 		s := new(Sim)
 		packed := false
@@ -210,7 +217,8 @@ func TestQuotasBalance(t *testing.T) {
 			common := 0
 			for i := range s.tenants {
 				if s.tenants[i].held != held[i] {
-					t.Fatalf("%s is charged for %d GPUs and its jobs hold %d", s.tenants[i].name, s.tenants[i].held, held[i])
+					t.Fatalf("%s is charged for %d GPUs and its jobs hold %d",
+						s.tenants[i].name, s.tenants[i].held, held[i])
 				}
 				common += max(0, held[i]-s.tenants[i].gpus)
 			}
@@ -222,7 +230,8 @@ func TestQuotasBalance(t *testing.T) {
 			}
 			for i := range waiting {
 				if s.kinds.list[i].jobs != waiting[i] {
-					t.Fatalf("%d jobs of kind %+v wait, counted as %d", waiting[i], s.kinds.list[i].key, s.kinds.list[i].jobs)
+					t.Fatalf("%d jobs of kind %+v wait, counted as %d",
+						waiting[i], s.kinds.list[i].key, s.kinds.list[i].jobs)
 				}
 			}
 		}}

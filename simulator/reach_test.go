@@ -14,7 +14,8 @@ import (
 // stopped.
 func TestReachIsWhatStoppingGives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := workload.Uniform(rapid.IntRange(1, 8).Draw(t, "nodes"), 1<<rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2"))
+		c := workload.Uniform(rapid.IntRange(1, 8).Draw(t, "nodes"),
+			1<<rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2"))
 		s := Sim{View: View{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}}
 		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
 		s.reach.forget()
@@ -53,7 +54,8 @@ func TestReachIsWhatStoppingGives(t *testing.T) {
 func drawSeated(t *rapid.T, s *Sim) (ID, bool) {
 	g := rapid.IntRange(1, min(20, s.cluster.TotalGPUs())).Draw(t, "GPUs")
 	id := ID(len(s.jobs))
-	s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, node: -1, multi: -1, partner: -1, tenant: -1, share: 1, relaxed: rapid.Bool().Draw(t, "relaxed")})
+	s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, node: -1, multi: -1, partner: -1, tenant: -1, share: 1,
+		relaxed: rapid.Bool().Draw(t, "relaxed")})
 	if !s.allocate(id, g) {
 		s.jobs = s.jobs[:id]
 		return 0, false
@@ -63,7 +65,8 @@ func drawSeated(t *rapid.T, s *Sim) (ID, bool) {
 }
 
 func checkReach(t *rapid.T, s *Sim, stop []ID) {
-	probe := Sim{View: View{inputs: inputs{cluster: s.cluster}, records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}}
+	probe := Sim{View: View{inputs: inputs{cluster: s.cluster},
+		records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}}
 	probe.place.copyFrom(&s.place)
 	probe.vacateAll(stop)
 	for g := int32(1); int(g) <= s.cluster.TotalGPUs(); g++ {
@@ -81,7 +84,8 @@ func checkReach(t *rapid.T, s *Sim, stop []ID) {
 // starts, and no GPU is held twice.
 func TestExchangeStartsAllThatFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := workload.Uniform(rapid.IntRange(1, 8).Draw(t, "nodes"), 1<<rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2"))
+		c := workload.Uniform(rapid.IntRange(1, 8).Draw(t, "nodes"),
+			1<<rapid.IntRange(0, 3).Draw(t, "GPUs per node, log 2"))
 		s := Sim{View: View{inputs: inputs{cluster: c, opts: Options{Models: defaultModels}}}}
 		s.place.reset(Placement(rapid.IntRange(0, 3).Draw(t, "placement")), c)
 		s.reach.forget()
@@ -98,7 +102,8 @@ func TestExchangeStartsAllThatFit(t *testing.T) {
 			for range rapid.IntRange(0, 8).Draw(t, "waiting") {
 				start = append(start, ID(len(s.jobs)))
 				g := rapid.IntRange(1, min(20, c.TotalGPUs())).Draw(t, "GPUs")
-				s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, node: -1, multi: -1, partner: -1, tenant: -1, share: 1, relaxed: rapid.Bool().Draw(t, "relaxed")})
+				s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, node: -1, multi: -1, partner: -1, tenant: -1,
+					share: 1, relaxed: rapid.Bool().Draw(t, "relaxed")})
 			}
 			s.exchange(slices.Clone(stop), slices.Clone(start), rapid.Bool().Draw(t, "widest"))
 
@@ -121,7 +126,8 @@ func TestExchangeStartsAllThatFit(t *testing.T) {
 			if held+s.place.idle != c.TotalGPUs() {
 				t.Fatalf("%d GPUs held and %d free of %d", held, s.place.idle, c.TotalGPUs())
 			}
-			probe := Sim{View: View{inputs: inputs{cluster: c}, records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}}
+			probe := Sim{View: View{inputs: inputs{cluster: c},
+				records: records{jobs: slices.Clone(s.jobs), multi: s.multi}}}
 			probe.place.copyFrom(&s.place)
 			probe.vacateAll(left)
 			for _, id := range start {

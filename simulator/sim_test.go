@@ -102,7 +102,8 @@ func jobs(t testing.TB, list ...job) *workload.Workload {
 	t.Helper()
 	var out []workload.Job
 	for i, j := range list {
-		out = append(out, workload.Job{ID: string(rune('a' + i)), Submit: j.submit, Duration: j.run, GPUs: workload.GPUs(j.gpus), Model: "resnet50"})
+		out = append(out, workload.Job{ID: string(rune('a' + i)), Submit: j.submit, Duration: j.run,
+			GPUs: workload.GPUs(j.gpus), Model: "resnet50"})
 	}
 	w, err := workload.New("by hand", time.Time{}, out)
 	if err != nil {
@@ -111,7 +112,8 @@ func jobs(t testing.TB, list ...job) *workload.Workload {
 	return w
 }
 
-func run(t testing.TB, c workload.Cluster, w *workload.Workload, p simulator.Policy, o simulator.Options) []simulator.Outcome {
+func run(t testing.TB, c workload.Cluster, w *workload.Workload, p simulator.Policy,
+	o simulator.Options) []simulator.Outcome {
 	t.Helper()
 	var sim simulator.Sim
 	if err := sim.Start(c, w, p, o); err != nil {
@@ -146,13 +148,18 @@ func TestRestartCost(t *testing.T) {
 			end, restart, at time.Duration // at: attained
 		}{
 			{"by default", simulator.Options{}, 1100*second + tt.cost, tt.cost, g * (1000*second + tt.cost)},
-			{"for free", simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}, 1100 * second, 0, g * 1000 * second},
-			{"outside JCT", simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true}}, 1100 * second, tt.cost, g * (1000*second + tt.cost)},
-			{"outside service", simulator.Options{Peer: simulator.Peer{RestartOutsideService: true}}, 1100*second + tt.cost, tt.cost, g * 1000 * second},
+			{"for free", simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}, 1100 * second, 0,
+				g * 1000 * second},
+			{"outside JCT", simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true}}, 1100 * second, tt.cost,
+				g * (1000*second + tt.cost)},
+			{"outside service", simulator.Options{Peer: simulator.Peer{RestartOutsideService: true}},
+				1100*second + tt.cost, tt.cost, g * 1000 * second},
 		} {
 			o := play(v.o)
-			if o.End != v.end || o.Restart != v.restart || o.Attained != v.at || o.Wait != 100*second || o.Preemptions != 1 || o.Floor != 1000*second {
-				t.Errorf("%d GPUs, restart %s: %+v; want end %v, restart %v, attained %v, and a wait of 100 s", tt.gpus, v.name, o, v.end, v.restart, v.at)
+			if o.End != v.end || o.Restart != v.restart || o.Attained != v.at || o.Wait != 100*second ||
+				o.Preemptions != 1 || o.Floor != 1000*second {
+				t.Errorf("%d GPUs, restart %s: %+v; want end %v, restart %v, attained %v, and a wait of 100 s",
+					tt.gpus, v.name, o, v.end, v.restart, v.at)
 			}
 		}
 	}
@@ -193,14 +200,17 @@ func TestSpreadIsSlower(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){second: func(s *simulator.View, p *simulator.Plan) {
+		p := &script{at: map[time.Duration]func(*simulator.View,
+			*simulator.Plan){second: func(s *simulator.View, p *simulator.Plan) {
 			p.AllowSpread(2, true)
 			p.Start(2)
 		}}}
 		c := run(t, twoNodes, w, p, simulator.Options{})[2]
 		// 1/1.1 is no binary fraction: its progress may be a nanosecond short.
-		if length := c.End - c.Start; c.Start != tt.start || length < tt.length || length > tt.length+1 || c.Spread != tt.spread {
-			t.Errorf("%s on %d GPUs started at %v, took %v, spread %v; want %+v", tt.model, tt.gpus, c.Start, length, c.Spread, tt)
+		if length := c.End - c.Start; c.Start != tt.start || length < tt.length || length > tt.length+1 ||
+			c.Spread != tt.spread {
+			t.Errorf("%s on %d GPUs started at %v, took %v, spread %v; want %+v",
+				tt.model, tt.gpus, c.Start, length, c.Spread, tt)
 		}
 		if want := (c.End - c.Start) * time.Duration(tt.gpus); c.Attained != want {
 			t.Errorf("%s on %d GPUs attained %v, want all that it held, %v", tt.model, tt.gpus, c.Attained, want)
@@ -213,11 +223,14 @@ func TestExchange(t *testing.T) {
 	full := jobs(t, job{0, 1000 * second, 4}, job{0, 1000 * second, 4}, job{10 * second, 100 * second, 4})
 	// a and b share node 0, c is on node 1; d of 4 GPUs fits neither node, even
 	// without a.
-	shared := jobs(t, job{0, 1000 * second, 2}, job{0, 1000 * second, 2}, job{0, 1000 * second, 3}, job{10 * second, 100 * second, 4})
+	shared := jobs(t, job{0, 1000 * second, 2}, job{0, 1000 * second, 2}, job{0, 1000 * second, 3},
+		job{10 * second, 100 * second, 4})
 	// The wide c and the narrow d, in the order in which they came: c goes first.
-	mixed := jobs(t, job{0, 1000 * second, 4}, job{0, 1000 * second, 4}, job{10 * second, 100 * second, 2}, job{10 * second, 100 * second, 4})
+	mixed := jobs(t, job{0, 1000 * second, 4}, job{0, 1000 * second, 4}, job{10 * second, 100 * second, 2},
+		job{10 * second, 100 * second, 4})
 	// a and b share node 0, c has node 1; d and e each take the place of one.
-	pairs := jobs(t, job{0, 1000 * second, 2}, job{0, 1000 * second, 2}, job{0, 1000 * second, 4}, job{10 * second, 100 * second, 2}, job{10 * second, 100 * second, 2})
+	pairs := jobs(t, job{0, 1000 * second, 2}, job{0, 1000 * second, 2}, job{0, 1000 * second, 4},
+		job{10 * second, 100 * second, 2}, job{10 * second, 100 * second, 2})
 	tests := []struct {
 		name     string
 		w        *workload.Workload
@@ -294,13 +307,18 @@ func TestErrorsNameTheJob(t *testing.T) {
 		want   []string
 		budget bool
 	}{
-		{"too large", jobs(t, job{0, second, 1}, job{0, second, 9}), &script{}, simulator.Options{}, []string{`job "b"`, "9 GPUs", "has 8"}, false},
+		{"too large", jobs(t, job{0, second, 1}, job{0, second, 9}), &script{}, simulator.Options{},
+			[]string{`job "b"`, "9 GPUs", "has 8"}, false},
 		{"stuck", jobs(t, job{0, second, 1}, job{5 * second, second, 3}), &script{manual: true, at: map[time.Duration]func(*simulator.View, *simulator.Plan){0: start(0)}},
 			simulator.Options{}, []string{`job "b"`, "3 GPUs", "5s", "never start"}, false},
-		{"livelock", jobs(t, job{0, second, 1}, job{0, time.Hour, 1}), restless, simulator.Options{EventBudget: 7}, []string{`job "b"`, "7 events", "1h0m0s"}, true},
-		{"livelock on a grid", jobs(t, job{0, second, 1}, job{0, time.Hour, 1}), restless, simulator.Options{EventBudget: 7, Round: second}, []string{`job "b"`, "7 events"}, true},
-		{"a policy that asks itself for ever", jobs(t, job{0, time.Hour, 1}), sleepless{&script{}}, simulator.Options{}, []string{`job "a"`, "11000 events at 0s"}, true},
-		{"negative round", jobs(t, job{0, second, 1}), &script{}, simulator.Options{Round: -1}, []string{"round", "negative"}, false},
+		{"livelock", jobs(t, job{0, second, 1}, job{0, time.Hour, 1}), restless, simulator.Options{EventBudget: 7},
+			[]string{`job "b"`, "7 events", "1h0m0s"}, true},
+		{"livelock on a grid", jobs(t, job{0, second, 1}, job{0, time.Hour, 1}), restless,
+			simulator.Options{EventBudget: 7, Round: second}, []string{`job "b"`, "7 events"}, true},
+		{"a policy that asks itself for ever", jobs(t, job{0, time.Hour, 1}), sleepless{&script{}}, simulator.Options{},
+			[]string{`job "a"`, "11000 events at 0s"}, true},
+		{"negative round", jobs(t, job{0, second, 1}), &script{}, simulator.Options{Round: -1},
+			[]string{"round", "negative"}, false},
 	}
 	for _, tt := range tests {
 		var sim simulator.Sim
@@ -327,17 +345,20 @@ func TestErrorsNameTheJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sim.Start(twoNodes, none, &script{}, simulator.Options{}); err == nil || !strings.Contains(err.Error(), "nobody's") {
+	if err := sim.Start(twoNodes, none, &script{}, simulator.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "nobody's") {
 		t.Errorf("a workload without jobs: %v", err)
 	}
-	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1}}}, jobs(t, job{0, second, 1}), &script{}, simulator.Options{}); err == nil {
+	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1}}}, jobs(t, job{0, second, 1}),
+		&script{}, simulator.Options{}); err == nil {
 		t.Error("a cluster without GPUs was taken")
 	}
 	state := &workload.State{At: 100 * second, Cluster: twoNodes}
 	if err := sim.Resume(state, []time.Duration{1}, nil, &script{}, simulator.Options{}); err == nil {
 		t.Error("one remaining duration for no job was taken")
 	}
-	if err := sim.Resume(state, nil, jobs(t, job{99 * second, second, 1}), &script{}, simulator.Options{}); err == nil || !strings.Contains(err.Error(), `job "a"`) {
+	if err := sim.Resume(state, nil, jobs(t, job{99 * second, second, 1}), &script{},
+		simulator.Options{}); err == nil || !strings.Contains(err.Error(), `job "a"`) {
 		t.Errorf("an arrival before the state: %v", err)
 	}
 	if err := sim.Resume(state, nil, nil, &script{}, simulator.Options{}); err != nil {
@@ -391,7 +412,8 @@ func TestPolicyMistakesPanic(t *testing.T) {
 
 // TestRounds: decisions happen on a grid from instant 0, ends when they happen.
 func TestRounds(t *testing.T) {
-	w := jobs(t, job{-31 * second, 10 * second, 4}, job{-30 * second, 30 * second, 4}, job{1 * second, 29 * second, 4}, job{59 * second, second, 4})
+	w := jobs(t, job{-31 * second, 10 * second, 4}, job{-30 * second, 30 * second, 4}, job{1 * second, 29 * second, 4},
+		job{59 * second, second, 4})
 	out := run(t, oneNode, w, &script{}, simulator.Options{Round: 30 * second})
 	want := []struct{ start, end time.Duration }{
 		{-30 * second, -20 * second}, // not before the round at -30 s
@@ -466,7 +488,8 @@ func TestSummaryByHand(t *testing.T) {
 		}
 	}
 	want := simulator.Summary{
-		Objectives: simulator.Objectives{Jobs: 3, AvgJCT: 400. / 3, P50JCT: 100, P95JCT: 190, P99JCT: 198, AvgQueue: 150. / 3, P95Queue: 95, Makespan: 250,
+		Objectives: simulator.Objectives{Jobs: 3, AvgJCT: 400. / 3, P50JCT: 100, P95JCT: 190, P99JCT: 198,
+			AvgQueue: 150. / 3, P95Queue: 95, Makespan: 250,
 			FTFLe1: 1. / 3, MaxRho: 2, P95Rho: rho[2] + (rho[1]-rho[2])*.9, Slowdown: 1},
 		Utilization:   (4*100 + 2*50) / (150 * 4.), // until the last submission
 		AvgWaiting:    (1*100 + 1*50) / 250.,
@@ -486,10 +509,13 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("of nothing: %+v", got)
 	}
 	got := simulator.Describe([]simulator.Outcome{
-		{Submit: 10 * second, End: 110 * second, Wait: 20 * second, Restart: 1800 * second, GPUs: 4, Preemptions: 2, Spread: true, Rho: 1, Slowdown: 2},
-		{Submit: -10 * second, End: 290 * second, Wait: 40 * second, Restart: 3600 * second, GPUs: 1, Preemptions: 3, Rho: 1.0000001, Slowdown: .5},
+		{Submit: 10 * second, End: 110 * second, Wait: 20 * second, Restart: 1800 * second, GPUs: 4, Preemptions: 2,
+			Spread: true, Rho: 1, Slowdown: 2},
+		{Submit: -10 * second, End: 290 * second, Wait: 40 * second, Restart: 3600 * second, GPUs: 1, Preemptions: 3,
+			Rho: 1.0000001, Slowdown: .5},
 	})
-	want := simulator.Objectives{Jobs: 2, AvgJCT: 200, P50JCT: 200, P95JCT: 290, P99JCT: 298, AvgQueue: 30, P95Queue: 39, Makespan: 300, Preemptions: 5,
+	want := simulator.Objectives{Jobs: 2, AvgJCT: 200, P50JCT: 200, P95JCT: 290, P99JCT: 298, AvgQueue: 30,
+		P95Queue: 39, Makespan: 300, Preemptions: 5,
 		FTFLe1: .5, MaxRho: 1.0000001, P95Rho: 1 + .95e-7, RestartGPUHours: 3, SpreadShare: .5, Slowdown: 1.25}
 	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(a)) })
 	if diff := cmp.Diff(want, got, near); diff != "" {

@@ -71,7 +71,8 @@ func TestTimeline(t *testing.T) {
 		var out bytes.Buffer
 		var s Sim
 		line := NewTimeline(&out, &s, w.Zero())
-		if err := s.Start(workload.Uniform(4, 4), w, &churn{}, Options{Placement: mode, Observer: line.Observe}); err != nil {
+		if err := s.Start(workload.Uniform(4, 4), w, &churn{},
+			Options{Placement: mode, Observer: line.Observe}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.RunUntil(context.Background(), 1000*time.Second); err != nil {

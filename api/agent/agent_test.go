@@ -23,7 +23,8 @@ func (n uncalled) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.C
 	return errors.New("nobody")
 }
 
-func (n uncalled) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+func (n uncalled) NewStream(_ context.Context, _ *grpc.StreamDesc, method string,
+	_ ...grpc.CallOption) (grpc.ClientStream, error) {
 	n.t.Errorf("called %s", method)
 	return nil, errors.New("nobody")
 }
@@ -33,7 +34,8 @@ func TestRunChecksBeforeItRegisters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := workload.New("w", time.Unix(0, 0), []workload.Job{{ID: "wide", GPUs: workload.GPUs(9), Duration: time.Hour}})
+	w, err := workload.New("w", time.Unix(0, 0),
+		[]workload.Job{{ID: "wide", GPUs: workload.GPUs(9), Duration: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,8 @@ func TestStepIsBounded(t *testing.T) {
 		real    time.Duration
 		speedup float64
 		want    time.Duration
-	}{{time.Second, 60, time.Minute}, {tick, MaxSpeedup, 50_000 * time.Second}, {time.Hour, MaxSpeedup, maxStep}, {math.MaxInt64, math.MaxFloat64, maxStep}} {
+	}{{time.Second, 60, time.Minute}, {tick, MaxSpeedup, 50_000 * time.Second}, {time.Hour, MaxSpeedup, maxStep},
+		{math.MaxInt64, math.MaxFloat64, maxStep}} {
 		if got := step(c.real, c.speedup); got != c.want {
 			t.Errorf("%v at %g: %v, want %v", c.real, c.speedup, got, c.want)
 		}

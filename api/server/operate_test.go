@@ -25,10 +25,13 @@ func TestUpdateScheduler(t *testing.T) {
 	made := f.create("s", pb.SchedulerSpec_RECOMMEND)
 	ask := func(etag string, validate bool, paths ...string) (*pb.Scheduler, error) {
 		return f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
-			Scheduler: &pb.Scheduler{Name: made.GetName(), Etag: etag, DisplayName: "the big one", Spec: &pb.SchedulerSpec{
-				Mode: pb.SchedulerSpec_AUTO, Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "p99_jct"}},
-				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(30 * time.Minute), Futures: 8, TrialBudget: 80, MinControllableRatio: 1.2},
-			}},
+			Scheduler: &pb.Scheduler{Name: made.GetName(), Etag: etag, DisplayName: "the big one",
+				Spec: &pb.SchedulerSpec{
+					Mode:      pb.SchedulerSpec_AUTO,
+					Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "p99_jct"}},
+					Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(30 * time.Minute), Futures: 8,
+						TrialBudget: 80, MinControllableRatio: 1.2},
+				}},
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ValidateOnly: validate,
 		})
 	}
@@ -42,28 +45,35 @@ func TestUpdateScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := got.GetSpec()
-	if spec.GetMode() != pb.SchedulerSpec_AUTO || spec.GetRollout().GetFutures() != 8 || spec.GetRollout().GetTrialBudget() != 40 ||
-		spec.GetObjective().GetMetricId() != "avg_jct" || got.GetDisplayName() != "" || got.GetEtag() == made.GetEtag() {
+	if spec.GetMode() != pb.SchedulerSpec_AUTO || spec.GetRollout().GetFutures() != 8 ||
+		spec.GetRollout().GetTrialBudget() != 40 ||
+		spec.GetObjective().GetMetricId() != "avg_jct" || got.GetDisplayName() != "" ||
+		got.GetEtag() == made.GetEtag() {
 		t.Errorf("updated: %v", got)
 	}
 	refuses(t, codes.Aborted, "", func() error { _, err := ask(made.GetEtag(), false, "spec.mode"); return err })
 	got, err = ask("", false, "display_name", "spec.objective", "spec.rollout")
 	if err != nil || got.GetDisplayName() != "the big one" || got.GetSpec().GetObjective().GetMetricId() != "p99_jct" ||
-		got.GetSpec().GetRollout().GetUpdateInterval().AsDuration() != 30*time.Minute || got.GetSpec().GetRollout().GetTrialBudget() != 80 {
+		got.GetSpec().GetRollout().GetUpdateInterval().AsDuration() != 30*time.Minute ||
+		got.GetSpec().GetRollout().GetTrialBudget() != 80 {
 		t.Errorf("updated: %v, %v", got, err)
 	}
 	got, err = f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
 		Scheduler: &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{
-			Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "avg_jct subject to p99_jct <= 1.1*incumbent,avg_wait<=30m"}}}},
+			Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "avg_jct subject to p99_jct <= " +
+				"1.1*incumbent,avg_wait<=30m"}}}},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.objective"}},
 	})
-	if want := "avg_jct subject to p99_jct<=1.1*incumbent, avg_queue<=1800s"; err != nil || got.GetSpec().GetObjective().GetGoal() != want {
+	if want := "avg_jct subject to p99_jct<=1.1*incumbent, avg_queue<=1800s"; err != nil ||
+		got.GetSpec().GetObjective().GetGoal() != want {
 		t.Errorf("updated: %v, %v, want the goal %s", got, err, want)
 	}
 	// Whatever can be an objective is one by its name alone.
-	for metric, want := range map[string]string{"avg_wait": "avg_queue", "p95_queue": "p95_queue", "deadline_misses": "deadline_misses", "max_rho": "max_rho"} {
+	for metric, want := range map[string]string{"avg_wait": "avg_queue", "p95_queue": "p95_queue",
+		"deadline_misses": "deadline_misses", "max_rho": "max_rho"} {
 		got, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
-			Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: metric}}}},
+			Scheduler: &pb.Scheduler{Name: made.GetName(),
+				Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: metric}}}},
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.objective"}},
 		})
 		if err != nil || got.GetSpec().GetObjective().GetMetricId() != want {
@@ -72,7 +82,8 @@ func TestUpdateScheduler(t *testing.T) {
 	}
 	refuses(t, codes.InvalidArgument, "scheduler.spec.objective.metric_id", func() error {
 		_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
-			Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "tenant_avg_queue"}}}},
+			Scheduler: &pb.Scheduler{Name: made.GetName(),
+				Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "tenant_avg_queue"}}}},
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.objective"}},
 		})
 		return err
@@ -84,23 +95,30 @@ func TestUpdateScheduler(t *testing.T) {
 	for _, path := range []string{"spec.objective", "spec.objective.metric_id", "spec.objective.goal"} {
 		refuses(t, codes.InvalidArgument, "scheduler.spec.objective.goal", func() error {
 			_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
-				Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "nothing"}}}},
+				Scheduler: &pb.Scheduler{Name: made.GetName(),
+					Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "nothing"}}}},
 				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{path}},
 			})
 			return err
 		})
 	}
 	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false); return err })
-	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false, "spec.cluster"); return err })
+	refuses(t, codes.InvalidArgument, "update_mask", func() error {
+		_, err := ask("", false, "spec.cluster")
+		return err
+	})
 	refuses(t, codes.InvalidArgument, "scheduler.spec.rollout.futures", func() error {
 		_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
-			Scheduler:  &pb.Scheduler{Name: made.GetName(), Spec: &pb.SchedulerSpec{Rollout: &pb.RolloutPolicy{Futures: 65}}},
+			Scheduler: &pb.Scheduler{Name: made.GetName(),
+				Spec: &pb.SchedulerSpec{Rollout: &pb.RolloutPolicy{Futures: 65}}},
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.rollout"}},
 		})
 		return err
 	})
 	refuses(t, codes.NotFound, "", func() error {
-		_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{Scheduler: &pb.Scheduler{Name: "schedulers/none"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.mode"}}})
+		_, err := f.tuning.UpdateScheduler(ctx,
+			&pb.UpdateSchedulerRequest{Scheduler: &pb.Scheduler{Name: "schedulers/none"},
+				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.mode"}}})
 		return err
 	})
 	refuses(t, codes.InvalidArgument, "scheduler.name", func() error {
@@ -112,7 +130,8 @@ func TestUpdateScheduler(t *testing.T) {
 // TestUpdateSimulation: whole, by field, and back to what the service was started with.
 func TestUpdateSimulation(t *testing.T) {
 	f := serveWith(t, t.TempDir(), controller.Options{Decide: round.DecideOnline}, Options{
-		Builtins: []controller.Builtin{testBuiltin}, Simulation: controller.Simulation{MaxPreemptions: 2, MinRun: time.Minute},
+		Builtins:   []controller.Builtin{testBuiltin},
+		Simulation: controller.Simulation{MaxPreemptions: 2, MinRun: time.Minute},
 	})
 	made := f.create("s", pb.SchedulerSpec_AUTO)
 	update := func(sim *pb.Simulation, paths ...string) (*pb.Simulation, error) {
@@ -129,7 +148,8 @@ func TestUpdateSimulation(t *testing.T) {
 		}
 		return out
 	}
-	costly := models(`{"restart": {"source": "measured", "steps": [{"gpus": 1, "seconds": 60}], "proportional_beyond": false}}`)
+	costly := models(
+		`{"restart": {"source": "measured", "steps": [{"gpus": 1, "seconds": 60}], "proportional_beyond": false}}`)
 	asked := &pb.Simulation{MaxPreemptions: 7, MinRun: durationpb.New(time.Hour), Models: costly}
 	for _, step := range []struct {
 		sim   *pb.Simulation
@@ -155,7 +175,10 @@ func TestUpdateSimulation(t *testing.T) {
 	} {
 		field = "spec.simulation." + field
 		for _, path := range []string{"spec.simulation", field} {
-			refuses(t, codes.InvalidArgument, "scheduler."+field, func() error { _, err := update(bad, path); return err })
+			refuses(t, codes.InvalidArgument, "scheduler."+field, func() error {
+				_, err := update(bad, path)
+				return err
+			})
 		}
 		if _, err := update(bad, "spec.rollout"); err != nil { // not named by the mask
 			t.Error(err)
@@ -175,7 +198,8 @@ func TestPauseTuning(t *testing.T) {
 	if err != nil || again.GetEtag() != first.GetEtag() {
 		t.Errorf("paused again: %v, %v", again, err)
 	}
-	if got, err := f.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: made.GetName()}); err != nil || got.GetState() != pb.Scheduler_ACTIVE {
+	if got, err := f.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: made.GetName()}); err != nil ||
+		got.GetState() != pb.Scheduler_ACTIVE {
 		t.Errorf("%v, %v", got, err)
 	}
 	refuses(t, codes.NotFound, "", func() error {
@@ -209,11 +233,15 @@ func TestApproveAndRollBack(t *testing.T) {
 	if err != nil || got.GetState() != pb.Configuration_PUBLISHED {
 		t.Fatalf("%v, %v", got, err)
 	}
-	if now, err := f.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: made.GetName()}); err != nil || now.GetConfiguration().GetRevision() != 2 {
+	if now, err := f.config.GetCurrentConfiguration(ctx,
+		&pb.GetCurrentConfigurationRequest{Name: made.GetName()}); err != nil ||
+		now.GetConfiguration().GetRevision() != 2 {
 		t.Errorf("%v, %v", now, err)
 	}
-	back, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Park: true})
-	if err != nil || back.GetRevision() != 3 || back.GetOrigin() != pb.Configuration_RESTORED || back.GetParameters()["pack"].GetBoolValue() {
+	back, err := f.config.RollbackConfiguration(ctx,
+		&pb.RollbackConfigurationRequest{Parent: made.GetName(), Park: true})
+	if err != nil || back.GetRevision() != 3 || back.GetOrigin() != pb.Configuration_RESTORED ||
+		back.GetParameters()["pack"].GetBoolValue() {
 		t.Errorf("%v, %v", back, err)
 	}
 	refuses(t, codes.FailedPrecondition, "", func() error {
@@ -221,23 +249,28 @@ func TestApproveAndRollBack(t *testing.T) {
 		return err
 	})
 	refuses(t, codes.FailedPrecondition, "", func() error {
-		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 2})
+		_, err := f.config.RollbackConfiguration(ctx,
+			&pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 2})
 		return err
 	})
 	refuses(t, codes.InvalidArgument, "revision", func() error {
-		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: -1})
+		_, err := f.config.RollbackConfiguration(ctx,
+			&pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: -1})
 		return err
 	})
 	refuses(t, codes.Aborted, "", func() error {
-		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 1, FromRevision: 1})
+		_, err := f.config.RollbackConfiguration(ctx,
+			&pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 1, FromRevision: 1})
 		return err
 	})
 	refuses(t, codes.InvalidArgument, "from_revision", func() error {
-		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), FromRevision: -1})
+		_, err := f.config.RollbackConfiguration(ctx,
+			&pb.RollbackConfigurationRequest{Parent: made.GetName(), FromRevision: -1})
 		return err
 	})
 	refuses(t, codes.NotFound, "", func() error {
-		_, err := f.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 9})
+		_, err := f.config.RollbackConfiguration(ctx,
+			&pb.RollbackConfigurationRequest{Parent: made.GetName(), Revision: 9})
 		return err
 	})
 }
@@ -257,10 +290,12 @@ func TestEvidenceIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := configurationToProto(&rollout.Configuration{Scheduler: "s", Revision: 2, Config: sp.Default(), Evidence: &rollout.Evidence{
-		Ratio: 1.2, Interval: round.Interval{Low: 1.1, High: 1.3}, Search: "full", Why: "cold start", Incumbent: 1,
-	}}).GetEvidence()
-	if got.GetRatioLow() != 1.1 || got.GetRatioHigh() != 1.3 || got.GetSearch() != "full" || got.GetSearchReason() != "cold start" || got.GetIncumbentRevision() != 1 {
+	got := configurationToProto(&rollout.Configuration{Scheduler: "s",
+		Revision: 2, Config: sp.Default(), Evidence: &rollout.Evidence{
+			Ratio: 1.2, Interval: round.Interval{Low: 1.1, High: 1.3}, Search: "full", Why: "cold start", Incumbent: 1,
+		}}).GetEvidence()
+	if got.GetRatioLow() != 1.1 || got.GetRatioHigh() != 1.3 || got.GetSearch() != "full" ||
+		got.GetSearchReason() != "cold start" || got.GetIncumbentRevision() != 1 {
 		t.Errorf("%v", got)
 	}
 }

@@ -15,9 +15,13 @@ import (
 type modelsFlag struct{ path, interconnect string }
 
 func (f *modelsFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.interconnect, "interconnect", "", "the cluster's interconnect, which decides how much slower jobs run when spread: "+
-		strings.Join(simulator.DefaultModelSpec().Classes.Interconnects(), ", ")+", or one that --models has (default: what the models say)")
-	cmd.Flags().StringVar(&f.path, "models", "", "performance models to use instead of the built-in ones: a JSON file, as 'autosched models show --json' prints; sections it lacks are as built in")
+	cmd.Flags().StringVar(&f.interconnect, "interconnect", "",
+		"the cluster's interconnect, which decides how much slower jobs run when spread: "+
+			strings.Join(simulator.DefaultModelSpec().Classes.Interconnects(),
+				", ")+", or one that --models has (default: what the models say)")
+	cmd.Flags().StringVar(&f.path, "models", "",
+		"performance models to use instead of the built-in ones: a JSON file, as 'autosched models show --json' "+
+			"prints; sections it lacks are as built in")
 }
 
 // spec is the file's models, the built-in ones without a file.

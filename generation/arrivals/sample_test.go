@@ -85,8 +85,10 @@ func TestFuturesAreWhole(t *testing.T) {
 			}
 			latest := map[place]int{}
 			for i, a := range f.Arrivals {
-				if a.Source < 0 || a.Source >= len(h.Jobs()) || a.At < end || a.At >= end+horizon || i > 0 && a.At < f.Arrivals[i-1].At {
-					t.Fatalf("future %d: arrival %d is job %d of %d at %v, not in order within [%v, %v)", k, i, a.Source, len(h.Jobs()), a.At, end, end+horizon)
+				if a.Source < 0 || a.Source >= len(h.Jobs()) || a.At < end || a.At >= end+horizon ||
+					i > 0 && a.At < f.Arrivals[i-1].At {
+					t.Fatalf("future %d: arrival %d is job %d of %d at %v, not in order within [%v, %v)",
+						k, i, a.Source, len(h.Jobs()), a.At, end, end+horizon)
 				}
 				counts[(a.At-end)/h.bin]++
 				p := place{h.batch[a.Source], a.At - h.Jobs()[a.Source].Submit}
@@ -246,7 +248,8 @@ func TestTotalsAreMet(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, text := range []string{"magic", "ridge:fast", "paper:loud", "paper:cosine,pearson", "paper:periodic,original"} {
+	for _, text := range []string{"magic", "ridge:fast", "paper:loud", "paper:cosine,pearson",
+		"paper:periodic,original"} {
 		if c, err := Parse(text); err == nil {
 			t.Errorf("%s accepted as %s", text, c)
 		}
@@ -273,7 +276,8 @@ func TestLearnStops(t *testing.T) {
 	if err := f.Learn(ctx, h); err == nil {
 		t.Fatal("learned on after the context ended")
 	}
-	if diff := cmp.Diff(sample(t, forecaster(t, DefaultMethod, time.Hour), h, 2, 1), sample(t, f, h, 2, 1)); diff != "" {
+	if diff := cmp.Diff(sample(t, forecaster(t, DefaultMethod, time.Hour), h, 2, 1),
+		sample(t, f, h, 2, 1)); diff != "" {
 		t.Errorf("an interruption shows:\n%s", diff)
 	}
 }

@@ -9,7 +9,8 @@ import (
 // class is one of a bin.
 const Bins = 17
 
-var binBounds = [Bins - 1]float64{60, 150, 300, 600, 900, 1200, 1800, 2400, 3000, 3600, 4500, 5400, 7200, 10800, 14400, 28800}
+var binBounds = [Bins - 1]float64{60, 150, 300, 600, 900, 1200, 1800, 2400, 3000, 3600, 4500, 5400, 7200, 10800, 14400,
+	28800}
 
 func binOf(seconds float64) uint8 {
 	b := uint8(0)

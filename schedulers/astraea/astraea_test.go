@@ -21,7 +21,8 @@ func TestTenantsOrJobs(t *testing.T) {
 		weight string
 		x3     bool // starts in the second term
 	}{{"1", false}, {"0", true}} {
-		out, _ := tryout.Trial{Params: Space(), New: New, Set: []string{"lease_term=600", "queues=20", "tenant_weight=" + c.weight}, GPUs: 2, Jobs: jobs}.Run(t)
+		out, _ := tryout.Trial{Params: Space(), New: New,
+			Set: []string{"lease_term=600", "queues=20", "tenant_weight=" + c.weight}, GPUs: 2, Jobs: jobs}.Run(t)
 		tryout.Near(t, "y starts", out[3].Start, 600)
 		if got := out[2].Start == tryout.Seconds(600); got != c.x3 {
 			t.Errorf("tenant weight %s: x3 starts at %v", c.weight, out[2].Start)

@@ -28,8 +28,9 @@ func TestDeadlines(t *testing.T) {
 	} {
 		b := tryout.Job("b", 100, 600, 1)
 		b.Deadline = tryout.Seconds(c.deadline)
-		out, sum := tryout.Trial{Params: Space(), New: New, Set: append([]string{"lease_term=600"}, c.set...), GPUs: 1, Estimates: c.estimates,
-			Jobs: []workload.Job{tryout.Job("a", 0, 3000, 1), tryout.Job("c", 50, 900, 1), b}}.Run(t)
+		out, sum := tryout.Trial{Params: Space(), New: New, Set: append([]string{"lease_term=600"}, c.set...), GPUs: 1,
+			Estimates: c.estimates,
+			Jobs:      []workload.Job{tryout.Job("a", 0, 3000, 1), tryout.Job("c", 50, 900, 1), b}}.Run(t)
 		first := "c"
 		if out[2].Start < out[1].Start {
 			first = "b"
@@ -42,7 +43,8 @@ func TestDeadlines(t *testing.T) {
 			jobs = 1
 		}
 		if sum.DeadlineJobs != jobs || sum.DeadlineMisses != c.misses {
-			t.Errorf("%s: %g of %d deadlines missed, want %g of %d", name, sum.DeadlineMisses, sum.DeadlineJobs, c.misses, jobs)
+			t.Errorf("%s: %g of %d deadlines missed, want %g of %d",
+				name, sum.DeadlineMisses, sum.DeadlineJobs, c.misses, jobs)
 		}
 	}
 }

@@ -39,8 +39,10 @@ type Chooser interface {
 
 // IntervalParam is the parameter of the time between decisions.
 func IntervalParam(def, low float64) space.Param {
-	return space.Param{ID: "interval", Module: "scheduling", Kind: space.KindDuration, Min: low, Max: 7200, Log: true, Unit: "s", Default: space.Num(def),
-		Description: "time between decisions on how many GPUs each job runs on; a job keeps its number for as much progress"}
+	return space.Param{ID: "interval", Module: "scheduling",
+		Kind: space.KindDuration, Min: low, Max: 7200, Log: true, Unit: "s", Default: space.Num(def),
+		Description: "time between decisions on how many GPUs each job runs on; a job keeps its number for as " +
+			"much progress"}
 }
 
 // mostScale is the largest value of the parameter max_scale.
@@ -48,7 +50,8 @@ const mostScale = 16
 
 // MaxScaleParam is the parameter that bounds growth.
 func MaxScaleParam() space.Param {
-	return space.Param{ID: "max_scale", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: mostScale, Default: space.Int(2),
+	return space.Param{ID: "max_scale", Module: "scheduling",
+		Kind: space.KindInt, Min: 1, Max: mostScale, Default: space.Int(2),
 		Description: "most GPUs a job runs on, in multiples of what it asks for"}
 }
 

@@ -20,8 +20,10 @@ func TestTurns(t *testing.T) {
 // By finish-time fairness the short job comes first: a wait of 600 s is more for
 // it.
 func TestShortJobSuffersMore(t *testing.T) {
-	out, _ := tryout.Trial{Params: Space(), New: New, Set: []string{"round_length=600", "policy=finish_time_fairness"}, GPUs: 1, Estimates: true,
-		Jobs: []workload.Job{tryout.Job("a", 0, 6000, 1), tryout.Job("long", 1, 6000, 1), tryout.Job("short", 2, 1200, 1)}}.Run(t)
+	out, _ := tryout.Trial{Params: Space(), New: New, Set: []string{"round_length=600", "policy=finish_time_fairness"},
+		GPUs: 1, Estimates: true,
+		Jobs: []workload.Job{tryout.Job("a", 0, 6000, 1), tryout.Job("long", 1, 6000, 1),
+			tryout.Job("short", 2, 1200, 1)}}.Run(t)
 	tryout.Near(t, "short starts", out[2].Start, 600)
 	if out[1].Start <= out[2].Start {
 		t.Errorf("the long job starts at %v, the short one at %v", out[1].Start, out[2].Start)

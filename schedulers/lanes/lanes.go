@@ -150,7 +150,8 @@ func (l *Lanes) lane(width int, relaxed bool, j simulator.ID) int32 {
 		tenant = l.s.JobTenant(j)
 	}
 	for i := range l.lanes {
-		if x := &l.lanes[i]; x.width == width && x.relaxed == relaxed && x.tenant == tenant && x.constraint == constraint {
+		if x := &l.lanes[i]; x.width == width && x.relaxed == relaxed && x.tenant == tenant &&
+			x.constraint == constraint {
 			return int32(i)
 		}
 	}

@@ -31,7 +31,8 @@ func play(t *testing.T, nodes int, jobs []job, o simulator.Options, p simulator.
 	t.Helper()
 	var list []workload.Job
 	for i, j := range jobs {
-		list = append(list, workload.Job{ID: string(rune('a' + i)), Submit: minutes(j.submit), Duration: minutes(j.minutes), GPUs: workload.GPUs(j.gpus), Model: "resnet50"})
+		list = append(list, workload.Job{ID: string(rune('a' + i)), Submit: minutes(j.submit),
+			Duration: minutes(j.minutes), GPUs: workload.GPUs(j.gpus), Model: "resnet50"})
 	}
 	w, err := workload.New("small", time.Time{}, list)
 	if err != nil {
@@ -57,7 +58,8 @@ func want(t *testing.T, s *simulator.Sim, rows ...[2]int) {
 	t.Helper()
 	for i, o := range s.Outcomes(nil) {
 		if o.End != minutes(rows[i][0]) || o.Preemptions != rows[i][1] {
-			t.Errorf("%s ends at %v after %d preemptions, want %v, %d", s.JobName(o.ID), o.End, o.Preemptions, minutes(rows[i][0]), rows[i][1])
+			t.Errorf("%s ends at %v after %d preemptions, want %v, %d",
+				s.JobName(o.ID), o.End, o.Preemptions, minutes(rows[i][0]), rows[i][1])
 		}
 	}
 }
@@ -66,23 +68,27 @@ func want(t *testing.T, s *simulator.Sim, rows ...[2]int) {
 // its rho is 100/(2x100) = .5, the other's (10+10)/(2x10) = 1, so it is stopped
 // and goes on at 30. Without the offer it would have ended first.
 func TestLeaseIsTaken(t *testing.T) {
-	want(t, run(t, 1, []job{{0, 100, 8}, {10, 10, 8}}, simulator.Options{Estimate: trueDuration}), [2]int{110, 1}, [2]int{30, 0})
+	want(t, run(t, 1, []job{{0, 100, 8}, {10, 10, 8}}, simulator.Options{Estimate: trueDuration}), [2]int{110, 1},
+		[2]int{30, 0})
 }
 
 // The same 20 minutes earlier: the offer is at instant 0, where the lease ends.
 func TestLeaseEndsAtZero(t *testing.T) {
-	want(t, run(t, 1, []job{{-20, 100, 8}, {-10, 10, 8}}, simulator.Options{Estimate: trueDuration}), [2]int{90, 1}, [2]int{10, 0})
+	want(t, run(t, 1, []job{{-20, 100, 8}, {-10, 10, 8}}, simulator.Options{Estimate: trueDuration}), [2]int{90, 1},
+		[2]int{10, 0})
 }
 
 // A lease in force is not taken, however far behind the other is.
 func TestLeaseHolds(t *testing.T) {
-	want(t, run(t, 1, []job{{0, 100, 8}, {10, 10, 8}}, simulator.Options{Estimate: trueDuration}, "lease_term=10800"), [2]int{100, 0}, [2]int{110, 0})
+	want(t, run(t, 1, []job{{0, 100, 8}, {10, 10, 8}}, simulator.Options{Estimate: trueDuration}, "lease_term=10800"),
+		[2]int{100, 0}, [2]int{110, 0})
 }
 
 // A job that is started between two offers has its GPUs for a whole term: b
 // starts at 5, so that at 20 it is not offered yet, and at 40 it is.
 func TestLeaseLastsATerm(t *testing.T) {
-	want(t, run(t, 1, []job{{0, 5, 8}, {1, 100, 8}, {6, 10, 8}}, simulator.Options{Estimate: trueDuration}), [2]int{5, 0}, [2]int{115, 1}, [2]int{50, 0})
+	want(t, run(t, 1, []job{{0, 5, 8}, {1, 100, 8}, {6, 10, 8}}, simulator.Options{Estimate: trueDuration}),
+		[2]int{5, 0}, [2]int{115, 1}, [2]int{50, 0})
 }
 
 // Without estimates a job is as long as it has run, one lease at least: at 20 a has
@@ -106,7 +112,8 @@ func TestServiceLease(t *testing.T) {
 // a quarter of them, is (20+22)/(4x22) = .48; the others have all they may ask
 // for, (40+20)/60 = 1, and come first.
 func TestWideJobWaits(t *testing.T) {
-	want(t, run(t, 1, []job{{0, 60, 2}, {0, 60, 2}, {0, 60, 2}, {20, 22, 8}}, simulator.Options{Estimate: trueDuration}), [2]int{60, 0}, [2]int{60, 0}, [2]int{60, 0}, [2]int{82, 0})
+	want(t, run(t, 1, []job{{0, 60, 2}, {0, 60, 2}, {0, 60, 2}, {20, 22, 8}},
+		simulator.Options{Estimate: trueDuration}), [2]int{60, 0}, [2]int{60, 0}, [2]int{60, 0}, [2]int{82, 0})
 }
 
 // At 20 nine jobs want eight GPUs, and the one that waits is furthest behind. The
@@ -148,15 +155,18 @@ func TestLargestFirst(t *testing.T) {
 // are cut off, d keeps what is left.
 func TestFraction(t *testing.T) {
 	jobs := []job{{0, 100, 1}, {0, 100, 1}, {0, 100, 1}, {0, 100, 4}, {2, 80, 4}}
-	want(t, run(t, 1, jobs, simulator.Options{Estimate: trueDuration}, "fraction=0"), [2]int{100, 0}, [2]int{100, 0}, [2]int{100, 0}, [2]int{140, 1}, [2]int{140, 1})
-	want(t, run(t, 1, jobs, simulator.Options{Estimate: trueDuration}, "fraction=.49"), [2]int{100, 0}, [2]int{100, 0}, [2]int{100, 0}, [2]int{100, 0}, [2]int{180, 0})
+	want(t, run(t, 1, jobs, simulator.Options{Estimate: trueDuration}, "fraction=0"), [2]int{100, 0}, [2]int{100, 0},
+		[2]int{100, 0}, [2]int{140, 1}, [2]int{140, 1})
+	want(t, run(t, 1, jobs, simulator.Options{Estimate: trueDuration}, "fraction=.49"), [2]int{100, 0}, [2]int{100, 0},
+		[2]int{100, 0}, [2]int{100, 0}, [2]int{180, 0})
 }
 
 // On two nodes with two GPUs left on each, a job of four starts at once if it
 // may be spread. Its model's skew (resnet50) is .112.
 func TestConsolidation(t *testing.T) {
 	jobs := []job{{0, 10, 6}, {0, 10, 6}, {1, 10, 4}}
-	for set, start := range map[string]time.Duration{"consolidation_threshold=0.01": minutes(10), "consolidation_threshold=1": minutes(1)} {
+	for set, start := range map[string]time.Duration{"consolidation_threshold=0.01": minutes(10),
+		"consolidation_threshold=1": minutes(1)} {
 		if got := run(t, 2, jobs, simulator.Options{Estimate: trueDuration}, set).Outcomes(nil)[2].Start; got != start {
 			t.Errorf("%s: starts at %v, want %v", set, got, start)
 		}

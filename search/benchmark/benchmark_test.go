@@ -56,7 +56,8 @@ func TestDefaultIsNeverWorseThanChance(t *testing.T) {
 					t.Skip("quad2 is what -short measures")
 				}
 				const seeds = 10
-				f, random := run(t, objective, search.DefaultSampler, budget, seeds), run(t, objective, "random", budget, seeds)
+				f, random := run(t, objective, search.DefaultSampler, budget, seeds),
+					run(t, objective, "random", budget, seeds)
 				t.Logf("%.4g, random %.4g", f.Mean, random.Mean)
 				if f.Mean > random.Mean+math.Hypot(f.StandardError(), random.StandardError()) {
 					t.Errorf("mean regret %.4g, of random %.4g", f.Mean, random.Mean)
@@ -85,7 +86,8 @@ func TestPublishedFigures(t *testing.T) {
 		}
 		n++
 		i := slices.IndexFunc(have, func(f Figures) bool {
-			return f.Objective == r[0] && f.Sampler == r[1] && strconv.Itoa(f.Budget) == r[2] && strconv.Itoa(f.Seeds) == r[3]
+			return f.Objective == r[0] && f.Sampler == r[1] && strconv.Itoa(f.Budget) == r[2] &&
+				strconv.Itoa(f.Seeds) == r[3]
 		})
 		if i < 0 {
 			t.Errorf("%v is missing", r)
@@ -105,7 +107,8 @@ func TestPublishedFigures(t *testing.T) {
 func TestSummary(t *testing.T) {
 	f := Figures{Seeds: 4, Regrets: []float64{4, 1, 2, 1}}
 	f.summarise()
-	if f.Mean != 2 || f.Median != 1.5 || math.Abs(f.Std-math.Sqrt(1.5)) > 1e-12 || math.Abs(f.StandardError()-math.Sqrt(0.5)) > 1e-12 {
+	if f.Mean != 2 || f.Median != 1.5 || math.Abs(f.Std-math.Sqrt(1.5)) > 1e-12 ||
+		math.Abs(f.StandardError()-math.Sqrt(0.5)) > 1e-12 {
 		t.Errorf("%+v, standard error %v", f, f.StandardError())
 	}
 }

@@ -44,7 +44,8 @@ var best = map[string][]string{
 func init() {
 	for i, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		k := (5 - i) % 3
-		best["knobs18"] = append(best["knobs18"], fmt.Sprintf("%s1=%v", id, []float64{.2, .5, .8}[k]), id+"2=2", id+"3="+string("xyz"[k]))
+		best["knobs18"] = append(best["knobs18"], fmt.Sprintf("%s1=%v", id, []float64{.2, .5, .8}[k]), id+"2=2",
+			id+"3="+string("xyz"[k]))
 	}
 	for i := range 30 {
 		best["many30"] = append(best["many30"], fmt.Sprintf("p%02d=%v", i, []any{0.25, 7, string("wxyz"[i%4])}[i%3]))

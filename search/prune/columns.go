@@ -38,7 +38,8 @@ func NewColumns(s *space.Space) *Columns {
 	for _, p := range s.Params() {
 		switch {
 		case p.Kind == space.KindBool:
-			c.columns = append(c.columns, configColumn{name: p.ID, param: p, levels: []string{"false", stateOut, "true"}})
+			c.columns = append(c.columns,
+				configColumn{name: p.ID, param: p, levels: []string{"false", stateOut, "true"}})
 			continue
 		case p.Kind == space.KindCategorical:
 			levels := append(slices.Clone(p.Categories), stateOut)

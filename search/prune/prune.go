@@ -390,7 +390,8 @@ func (s *Study) Reject(history []search.Trial, c space.Config) string {
 		return ""
 	}
 	s.Rejected++
-	return fmt.Sprintf("expected %.3gx the incumbent's objective (%.3g to %.3g): within %.0f %% of the best with probability %.2f",
+	return fmt.Sprintf(
+		"expected %.3gx the incumbent's objective (%.3g to %.3g): within %.0f %% of the best with probability %.2f",
 		got[0].Mean, got[0].Low, got[0].High, 100*(1/gamma-1), interesting)
 }
 

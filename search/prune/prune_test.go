@@ -18,7 +18,8 @@ func wide(t testing.TB) *space.Space {
 	t.Helper()
 	s, err := space.New([]space.Param{
 		{ID: "x", Kind: space.KindFloat, Min: 0, Max: 10, Default: space.Num(5)},
-		{ID: "mode", Kind: space.KindCategorical, Categories: []string{"good", "bad", "awful"}, Default: space.Text("bad")},
+		{ID: "mode", Kind: space.KindCategorical, Categories: []string{"good", "bad", "awful"},
+			Default: space.Text("bad")},
 		{ID: "idle1", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.5)},
 		{ID: "idle2", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(3)},
 		{ID: "idle3", Kind: space.KindBool, Default: space.Bool(false)},
@@ -41,7 +42,8 @@ func wideEvaluator(load float64, count *int) search.Evaluator {
 	}
 }
 
-func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o func(*search.Options)) (search.Result, *Study) {
+func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o func(*search.Options)) (search.Result,
+	*Study) {
 	t.Helper()
 	s := wide(t)
 	w, err := p.Begin(context.Background(), s.Default(), []float64{load})
@@ -49,7 +51,8 @@ func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o fu
 		t.Fatal(err)
 	}
 	count := 0
-	opts := search.Options{Space: s, Evaluate: wideEvaluator(load, &count), Method: "random", Budget: budget, Workers: 1, Seed: seed, Reject: w.Reject, Scope: w.Scope}
+	opts := search.Options{Space: s, Evaluate: wideEvaluator(load, &count), Method: "random",
+		Budget: budget, Workers: 1, Seed: seed, Reject: w.Reject, Scope: w.Scope}
 	if o != nil {
 		o(&opts)
 	}
@@ -83,7 +86,9 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 		load := 1 + .3*float64(study)
 		r, w := pruned(t, p, load, 40, uint64(study), nil)
 		count := 0
-		plain, err := search.Tune(context.Background(), search.Options{Space: wide(t), Evaluate: wideEvaluator(load, &count), Method: "random", Budget: 40, Workers: 1, Seed: uint64(study)})
+		plain, err := search.Tune(context.Background(),
+			search.Options{Space: wide(t), Evaluate: wideEvaluator(load, &count), Method: "random",
+				Budget: 40, Workers: 1, Seed: uint64(study)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,11 +102,13 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 				}
 			}
 		}
-		if best, other := wideCost(1, r.Trials[r.Best].Config), wideCost(1, plain.Trials[plain.Best].Config); study > 1 && best > 1.1*other {
+		if best, other := wideCost(1, r.Trials[r.Best].Config),
+			wideCost(1, plain.Trials[plain.Best].Config); study > 1 && best > 1.1*other {
 			t.Errorf("study %d: the best costs %.0f, without pruning %.0f", study, best, other)
 		}
 	}
-	t.Logf("%d rejected, hopeless measurements %d instead of %d, %d of %d audits right", rejected, with, without, right, audited)
+	t.Logf("%d rejected, hopeless measurements %d instead of %d, %d of %d audits right",
+		rejected, with, without, right, audited)
 	if rejected < 100 || with > without*6/10 {
 		t.Errorf("%d rejected; %d hopeless measurements instead of %d", rejected, with, without)
 	}
@@ -126,7 +133,8 @@ func TestPrunerNarrows(t *testing.T) {
 			t.Errorf("step %d: projected %v, narrowed %v", trial.Step, trial.Projected, trial.Narrowed)
 		}
 		for _, why := range trial.Narrowed {
-			if (strings.HasPrefix(why, "x ") || strings.HasPrefix(why, "mode ")) && !strings.Contains(why, model.Narrow) {
+			if (strings.HasPrefix(why, "x ") || strings.HasPrefix(why, "mode ")) &&
+				!strings.Contains(why, model.Narrow) {
 				t.Errorf("step %d: %s", trial.Step, why)
 			}
 		}
@@ -170,7 +178,8 @@ func TestPrunerLearnsMetrics(t *testing.T) {
 	p := New(wide(t), []string{"load"}, []string{"half"}, Options{Seed: 1})
 	r, _ := pruned(t, p, 2, 40, 3, func(o *search.Options) {
 		o.Evaluate = func(_ context.Context, c space.Config) (search.Measurement, error) {
-			return search.Measurement{Values: []float64{wideCost(2, c)}, Metrics: map[string]float64{"half": wideCost(2, c) / 2}}, nil
+			return search.Measurement{Values: []float64{wideCost(2, c)},
+				Metrics: map[string]float64{"half": wideCost(2, c) / 2}}, nil
 		}
 	})
 	if p.model == nil || len(r.Rejected) == 0 {
@@ -284,7 +293,9 @@ func TestScopeObeysRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		count := 0
-		r, err := search.Tune(context.Background(), search.Options{Space: s, Evaluate: wideEvaluator(1, &count), Method: "random", Budget: 40, Workers: 1, Seed: uint64(study), Reject: w.Reject, Scope: w.Scope})
+		r, err := search.Tune(context.Background(),
+			search.Options{Space: s, Evaluate: wideEvaluator(1, &count), Method: "random",
+				Budget: 40, Workers: 1, Seed: uint64(study), Reject: w.Reject, Scope: w.Scope})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,10 +311,12 @@ func TestScopeObeysRules(t *testing.T) {
 		// The scope would keep the switch as it is in the best trial; a mode that
 		// forbids it is asked for.
 		w.until = 1 << 30
-		values := space.Values{"x": space.Num(2), "mode": space.Text("good"), "idle1": space.Num(.5), "idle2": space.Int(3), "idle3": space.Bool(true)}
+		values := space.Values{"x": space.Num(2), "mode": space.Text("good"), "idle1": space.Num(.5),
+			"idle2": space.Int(3), "idle3": space.Bool(true)}
 		ask, _ := s.Project(values)
 		w.incumbent = s.Default() // idle3 is off there
-		w.Scopes = append(w.Scopes, Scoped{Narrowing: model.Narrowing{Parameter: "idle3", Op: "fix", Reason: model.Inert}})
+		w.Scopes = append(w.Scopes,
+			Scoped{Narrowing: model.Narrowing{Parameter: "idle3", Op: "fix", Reason: model.Inert}})
 		w.scope = append(w.scope[:0], len(w.Scopes)-1)
 		got, why := w.Scope(r.Trials, ask)
 		if err := s.Check(got); err != nil || len(why) == 0 {

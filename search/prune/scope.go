@@ -165,7 +165,9 @@ func (s *Study) apply(values space.Values, n *Scoped) string {
 		return ""
 	}
 	values[n.Parameter] = to
-	return fmt.Sprintf("%s is %s, not %s: %s (effect at least %.2g of the incumbent's objective, changing it could gain at most %.2g; until round %d)",
+	return fmt.Sprintf(
+		"%s is %s, not %s: %s (effect at least %.2g of the incumbent's objective, changing it could gain at most "+
+			"%.2g; until round %d)",
 		n.Parameter, to, now, n.Reason, n.ACELow, max(0, n.GainBound), n.Expires)
 }
 

@@ -136,7 +136,8 @@ func (s *Description) describeService(jobs []workload.Job) {
 	}
 
 	statuses, ofStatus := groups(jobs, func(j *workload.Job) workload.Status { return j.Status })
-	for _, status := range []workload.Status{workload.Completed, workload.Cancelled, workload.Failed, workload.Unknown} {
+	for _, status := range []workload.Status{workload.Completed, workload.Cancelled, workload.Failed,
+		workload.Unknown} {
 		if k := slices.Index(statuses, status); k >= 0 {
 			x := Status{Status: status.String(), Jobs: ofStatus[k].jobs()}
 			if status == workload.Unknown {
@@ -147,7 +148,9 @@ func (s *Description) describeService(jobs []workload.Job) {
 		}
 	}
 
-	if models, ofModel := groups(jobs, func(j *workload.Job) string { return j.Model }); len(models) > 1 || models[0] != "" {
+	if models, ofModel := groups(jobs, func(j *workload.Job) string {
+		return j.Model
+	}); len(models) > 1 || models[0] != "" {
 		for i, model := range models {
 			x := Model{Model: model, Jobs: ofModel[i].jobs(), P50S: ofModel[i].duration(.5)}
 			x.JobShare, x.GPUTimeShare = share(ofModel[i])
@@ -161,7 +164,8 @@ func (s *Description) describeService(jobs []workload.Job) {
 	tenants, ofTenant := groups(jobs, func(j *workload.Job) string { return j.Tenant })
 	for i, name := range tenants {
 		g := ofTenant[i]
-		x := Tenant{Tenant: name, Jobs: g.jobs(), GPUHours: g.gpuHours, MeanGPUs: g.gpus / float64(g.jobs()), P50S: g.duration(.5), WaitP50S: g.wait(.5)}
+		x := Tenant{Tenant: name, Jobs: g.jobs(), GPUHours: g.gpuHours, MeanGPUs: g.gpus / float64(g.jobs()),
+			P50S: g.duration(.5), WaitP50S: g.wait(.5)}
 		x.JobShare, x.GPUTimeShare = share(g)
 		s.Tenants = append(s.Tenants, x)
 	}
@@ -178,7 +182,8 @@ func (s *Description) describeService(jobs []workload.Job) {
 		}
 	}
 	s.Service.GPUHours = quantilesOf(service) // sorts them
-	s.Service.Top1, s.Service.Top5, s.Service.Top10 = topShare(service, .01), topShare(service, .05), topShare(service, .1)
+	s.Service.Top1, s.Service.Top5, s.Service.Top10 = topShare(service, .01), topShare(service, .05),
+		topShare(service, .1)
 	if len(waits) > 0 {
 		s.Waits = &Waits{Known: float64(len(waits)) / n, Quantiles: quantilesOf(waits)}
 	}

@@ -30,26 +30,41 @@ func TestFormatsPublishedRows(t *testing.T) {
 		jobs, leftOut      int
 		first              workload.Job
 	}{
-		{in("philly_cluster_job_log.json"), "philly-json", "2017-10-07T00:00:00Z", 1, 0, workload.Job{ID: "application_1506638472019_14199", User: "ce2f4c", Tenant: "ee9e8c",
-			// Two attempts, 01:12:09..01:13:23 and 01:13:30..53:39:42 later; submitted 30 s before the first.
-			Submit: 71*time.Minute + 39*time.Second, Duration: 74*time.Second + (53*3600+39*60+42)*time.Second, GPUs: workload.GPUs(8), Status: workload.Completed, Wait: 30 * time.Second, HasWait: true}},
-		{in("helios_cluster_log.csv"), "helios", "2020-06-09T00:00:00Z", 3, 0, workload.Job{ID: "1425511", User: "uXBbc", Tenant: "vcJkd",
-			Submit: 18*time.Hour + 41*time.Minute + time.Second, Duration: 36848 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
+		{in("philly_cluster_job_log.json"), "philly-json", "2017-10-07T00:00:00Z",
+			1, 0, workload.Job{ID: "application_1506638472019_14199", User: "ce2f4c", Tenant: "ee9e8c",
+				// Two attempts, 01:12:09..01:13:23 and 01:13:30..53:39:42 later; submitted 30 s before the first.
+				Submit: 71*time.Minute + 39*time.Second, Duration: 74*time.Second + (53*3600+39*60+42)*time.Second,
+				GPUs: workload.GPUs(8), Status: workload.Completed, Wait: 30 * time.Second, HasWait: true}},
+		{in("helios_cluster_log.csv"), "helios", "2020-06-09T00:00:00Z",
+			3, 0, workload.Job{ID: "1425511", User: "uXBbc", Tenant: "vcJkd",
+				Submit: 18*time.Hour + 41*time.Minute + time.Second, Duration: 36848 * time.Second,
+				GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true,
+				Request: workload.Request{MilliCPUs: 1000}}},
 		// 00:18:22+08:00 is 16:18:22 UTC of the day before.
 		{in("acme_trace_seren.csv"), "acme", "2023-02-28T00:00:00Z", 2, 0, workload.Job{ID: "5778432", User: "u5907",
-			Submit: 16*time.Hour + 18*time.Minute + 22*time.Second, Duration: 117 * time.Second, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 32 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 128_000}}},
-		{in("acme_trace_kalos.csv"), "acme", "2023-05-17T00:00:00Z", 2, 0, workload.Job{ID: "dlctk696s0jbvitv", User: "uf794",
-			Submit: 11*time.Hour + 58*time.Second, Duration: 18 * time.Second, GPUs: workload.GPUs(64), Status: workload.Failed, Wait: 10 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 960_000}}},
+			Submit: 16*time.Hour + 18*time.Minute + 22*time.Second, Duration: 117 * time.Second, GPUs: workload.GPUs(8),
+			Status: workload.Failed, Wait: 32 * time.Second, HasWait: true,
+			Request: workload.Request{MilliCPUs: 128_000}}},
+		{in("acme_trace_kalos.csv"), "acme", "2023-05-17T00:00:00Z",
+			2, 0, workload.Job{ID: "dlctk696s0jbvitv", User: "uf794",
+				Submit: 11*time.Hour + 58*time.Second, Duration: 18 * time.Second, GPUs: workload.GPUs(64),
+				Status: workload.Failed, Wait: 10 * time.Second, HasWait: true,
+				Request: workload.Request{MilliCPUs: 960_000}}},
 		// The rows belong to different jobs: only the task says how many GPUs it has.
-		{in("pai_job_table.csv", "pai_task_table.csv", "pai_instance_table.csv"), "pai2020", "1970-01-01T08:00:00Z", 1, 2, workload.Job{ID: "4f057009a5d481acec67b088",
-			Submit: 1739162 * time.Second, Duration: 38 * time.Second, GPUs: 500, Status: workload.Completed, HasWait: true}},
-		{in("pai2023_pods.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1, workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
-			Request: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}}},
-		{in("pai2023_pods.csv", "pai2023_nodes.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1, workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
-			Request: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}}},
+		{in("pai_job_table.csv", "pai_task_table.csv", "pai_instance_table.csv"), "pai2020", "1970-01-01T08:00:00Z",
+			1, 2, workload.Job{ID: "4f057009a5d481acec67b088",
+				Submit: 1739162 * time.Second, Duration: 38 * time.Second, GPUs: 500, Status: workload.Completed,
+				HasWait: true}},
+		{in("pai2023_pods.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1,
+			workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
+				Request: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}}},
+		{in("pai2023_pods.csv", "pai2023_nodes.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1,
+			workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
+				Request: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}}},
 		// 46 completed jobs; 13 were requeued and had not started again.
 		{in("sacct.psv"), "sacct", "2026-11-21T00:00:00Z", 46, 13, workload.Job{ID: "1", User: "root", Tenant: "teama",
-			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true,
+			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1),
+			Status: workload.Completed, HasWait: true,
 			Request: workload.Request{Partition: "train", TimeLimit: 10 * time.Minute}}},
 	} {
 		t.Run(c.format+" "+filepath.Base(c.path), func(t *testing.T) {
@@ -57,7 +72,8 @@ func TestFormatsPublishedRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Format != c.format || r.Jobs != c.jobs || w.Len() != c.jobs || r.LeftOut != c.leftOut || r.Rejected != 0 || r.Rows != r.Jobs+r.LeftOut+r.Merged {
+			if r.Format != c.format || r.Jobs != c.jobs || w.Len() != c.jobs || r.LeftOut != c.leftOut ||
+				r.Rejected != 0 || r.Rows != r.Jobs+r.LeftOut+r.Merged {
 				t.Errorf("%+v", r)
 			}
 			if got := w.Zero().Format(time.RFC3339); got != c.zero {
@@ -86,7 +102,8 @@ func TestFormatsSharedTraces(t *testing.T) {
 		machines += m.Nodes
 		gpus += m.Nodes * m.GPUsPerNode
 	}
-	if r.Jobs != 4132 || r.LeftOut != 1221 || machines != 1213 || gpus != 6212 || len(r.Files) != 2 || w.Name() != "pai2023" {
+	if r.Jobs != 4132 || r.LeftOut != 1221 || machines != 1213 || gpus != 6212 || len(r.Files) != 2 ||
+		w.Name() != "pai2023" {
 		t.Errorf("%d jobs, %d left out, %d machines, %d GPUs, files %v", r.Jobs, r.LeftOut, machines, gpus, r.Files)
 	}
 	shares := 0
@@ -110,7 +127,8 @@ func TestFormatsRows(t *testing.T) {
 		task   = "j,worker,2,Terminated,100,200,600,29.3,50,V100\n"
 	)
 	philly := func(status, submitted, attempts string) string {
-		return `[{"status":"` + status + `","vc":"v","jobid":"a","submitted_time":` + submitted + `,"user":"u","attempts":[` + attempts + `]}]`
+		return `[{"status":"` + status + `","vc":"v","jobid":"a","submitted_time":` + submitted +
+			`,"user":"u","attempts":[` + attempts + `]}]`
 	}
 	attempt := func(start, end, gpus string) string {
 		return `{"start_time":` + start + `,"end_time":` + end + `,"detail":[{"ip":"m1","gpus":[` + gpus + `]}]}`
@@ -122,60 +140,123 @@ func TestFormatsRows(t *testing.T) {
 		field, reason string       // or rejected
 		want          workload.Job // or the job, without id, user, tenant, key and submission
 	}{
-		"helios":                 {text: helios + "1,u,v,8,1,1,TIMEOUT,2020-06-09 18:41:01,2020-06-09 18:41:11,2020-06-10 18:41:11,86400,10\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 10 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
-		"helios, no GPU":         {text: helios + "1,u,v,0,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0\n", out: noGPU},
-		"helios, never started":  {text: helios + "1,u,v,1,1,1,CANCELLED,2020-06-09 18:41:01,,2020-06-10 04:55:09,0,0\n", out: neverRan},
-		"helios, running":        {text: helios + "1,u,v,1,1,1,RUNNING,2020-06-09 18:41:01,2020-06-09 18:41:01,None,5,0\n", out: notEnded},
-		"helios, no second":      {text: helios + "1,u,v,1,1,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,0,0\n", out: tooShort},
-		"helios, no day":         {text: helios + "1,u,v,1,1,1,FAILED,2020-02-30 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,1,0\n", field: "submit_time", reason: notClock},
-		"helios, negative":       {text: helios + "1,u,v,1,1,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,-1,0\n", field: "duration", reason: isNegative},
-		"helios, odd GPUs":       {text: helios + "1,u,v,many,1,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,1,0\n", field: "gpu_num", reason: notNumber},
-		"philly, raw":            {text: "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-07 01:00:10,60,8,480,7f04ca\n", want: workload.Job{Submit: 10 * time.Second, Duration: time.Minute, GPUs: workload.GPUs(8)}},
-		"philly, no time of day": {text: "job_id,submit_time,duration_s,num_gpus,vc\na,2017-10-07,60,8,7f04ca\n", field: "submit_time", reason: notClock},
-		"acme, a type":           {text: acme + "1,u,1,8,1,Pretrain,NODE_FAIL,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 00:01:09+08:00,60.0,,1\n", want: workload.Job{Model: "Pretrain", Duration: time.Minute, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 9 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
-		"acme, unknown state":    {text: acme + "1,u,1,8,1,Other,ODD,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 00:01:09+08:00,60.0,-3,1\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(8), Request: workload.Request{MilliCPUs: 1000}}},
-		"pods, a share":          {text: pods + "p,1,1,1,460,,LS,Succeeded,100,300,130\n", want: workload.Job{Duration: 170 * time.Second, GPUs: 460, Status: workload.Completed, Wait: 30 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1, Memory: 1 << 20}}},
-		"pods, never scheduled":  {text: pods + "p,1,1,2,1000,,LS,Pending,100,300,\n", out: neverRan},
-		"pods, running":          {text: pods + "p,1,1,2,1000,,LS,Running,100,,100\n", out: notEnded},
-		"pods, no GPU":           {text: pods + "p,1,1,0,0,,LS,Running,100,200,100\n", out: noGPU},
-		"pods, odd share":        {text: pods + "p,1,1,1,1001,,LS,Running,100,200,100\n", field: "gpu_milli", reason: "is not between 1 and 1000"},
-		"pods, backwards":        {text: pods + "p,1,1,1,1000,,LS,Running,100,90,100\n", field: "deletion_time", reason: isNegative},
+		"helios": {text: helios +
+			"1,u,v,8,1,1,TIMEOUT,2020-06-09 18:41:01,2020-06-09 18:41:11,2020-06-10 18:41:11,86400,10\n",
+			want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(8), Status: workload.Failed,
+				Wait: 10 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
+		"helios, no GPU": {text: helios +
+			"1,u,v,0,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0\n", out: noGPU},
+		"helios, never started": {text: helios +
+			"1,u,v,1,1,1,CANCELLED,2020-06-09 18:41:01,,2020-06-10 04:55:09,0,0\n", out: neverRan},
+		"helios, running": {text: helios +
+			"1,u,v,1,1,1,RUNNING,2020-06-09 18:41:01,2020-06-09 18:41:01,None,5,0\n", out: notEnded},
+		"helios, no second": {text: helios +
+			"1,u,v,1,1,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,0,0\n", out: tooShort},
+		"helios, no day": {text: helios +
+			"1,u,v,1,1,1,FAILED,2020-02-30 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,1,0\n",
+			field: "submit_time", reason: notClock},
+		"helios, negative": {text: helios +
+			"1,u,v,1,1,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,-1,0\n", field: "duration",
+			reason: isNegative},
+		"helios, odd GPUs": {text: helios +
+			"1,u,v,many,1,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:01,1,0\n", field: "gpu_num",
+			reason: notNumber},
+		"philly, raw": {text: "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-07 " +
+			"01:00:10,60,8,480,7f04ca\n",
+			want: workload.Job{Submit: 10 * time.Second, Duration: time.Minute, GPUs: workload.GPUs(8)}},
+		"philly, no time of day": {text: "job_id,submit_time,duration_s,num_gpus,vc\na,2017-10-07,60,8,7f04ca\n",
+			field: "submit_time", reason: notClock},
+		"acme, a type": {text: acme +
+			"1,u,1,8,1,Pretrain,NODE_FAIL,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 " +
+			"00:01:09+08:00,60.0,,1\n",
+			want: workload.Job{Model: "Pretrain",
+				Duration: time.Minute, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 9 * time.Second,
+				HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
+		"acme, unknown state": {text: acme +
+			"1,u,1,8,1,Other,ODD,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 " +
+			"00:01:09+08:00,60.0,-3,1\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(8),
+			Request: workload.Request{MilliCPUs: 1000}}},
+		"pods, a share": {text: pods + "p,1,1,1,460,,LS,Succeeded,100,300,130\n",
+			want: workload.Job{Duration: 170 * time.Second, GPUs: 460, Status: workload.Completed,
+				Wait: 30 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1, Memory: 1 << 20}}},
+		"pods, never scheduled": {text: pods + "p,1,1,2,1000,,LS,Pending,100,300,\n", out: neverRan},
+		"pods, running":         {text: pods + "p,1,1,2,1000,,LS,Running,100,,100\n", out: notEnded},
+		"pods, no GPU":          {text: pods + "p,1,1,0,0,,LS,Running,100,200,100\n", out: noGPU},
+		"pods, odd share": {text: pods + "p,1,1,1,1001,,LS,Running,100,200,100\n", field: "gpu_milli",
+			reason: "is not between 1 and 1000"},
+		"pods, backwards": {text: pods + "p,1,1,1,1000,,LS,Running,100,90,100\n", field: "deletion_time",
+			reason: isNegative},
 
-		"pai, bare":          {text: task, want: workload.Job{Duration: 100 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true}},
-		"pai, header":        {text: "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n" + task, want: workload.Job{Duration: 100 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true}},
-		"pai, two tasks":     {text: task + "j,ps,1,Failed,90,250,600,,12.5,\n", want: workload.Job{Duration: 160 * time.Second, GPUs: 1125, Status: workload.Failed, HasWait: true}},
-		"pai, no GPU":        {text: strings.Replace(task, ",50,", ",,", 1), out: noGPU},
-		"pai, waiting":       {text: "j,worker,2,Waiting,,,600,29.3,50,V100\n", out: neverRan},
-		"pai, running":       {text: "j,worker,2,Running,100,,600,29.3,50,V100\n", out: notEnded},
-		"pai, odd status":    {text: task + "k,worker,2,Odd,100,200,600,29.3,50,V100\n", field: "status", reason: "is not Running, Terminated, Failed or Waiting"},
-		"pai, half instance": {text: task + "k,worker,0.5,Failed,100,200,600,29.3,50,V100\n", field: "inst_num", reason: tooFine},
-		"pai, too wide":      {text: task + "k,worker,1000000,Failed,100,200,600,29.3,1000,V100\n", field: "plan_gpu", reason: tooWide},
+		"pai, bare": {text: task, want: workload.Job{Duration: 100 * time.Second, GPUs: workload.GPUs(1),
+			Status: workload.Completed, HasWait: true}},
+		"pai, header": {text: "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n" + task, want: workload.Job{Duration: 100 * time.Second, GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true}},
+		"pai, two tasks": {text: task + "j,ps,1,Failed,90,250,600,,12.5,\n",
+			want: workload.Job{Duration: 160 * time.Second, GPUs: 1125, Status: workload.Failed, HasWait: true}},
+		"pai, no GPU":  {text: strings.Replace(task, ",50,", ",,", 1), out: noGPU},
+		"pai, waiting": {text: "j,worker,2,Waiting,,,600,29.3,50,V100\n", out: neverRan},
+		"pai, running": {text: "j,worker,2,Running,100,,600,29.3,50,V100\n", out: notEnded},
+		"pai, odd status": {text: task + "k,worker,2,Odd,100,200,600,29.3,50,V100\n", field: "status",
+			reason: "is not Running, Terminated, Failed or Waiting"},
+		"pai, half instance": {text: task + "k,worker,0.5,Failed,100,200,600,29.3,50,V100\n", field: "inst_num",
+			reason: tooFine},
+		"pai, too wide": {text: task + "k,worker,1000000,Failed,100,200,600,29.3,1000,V100\n", field: "plan_gpu",
+			reason: tooWide},
 
-		"sacct, typed GPUs":     {text: sacct + "7|u|a|n|CANCELLED by 1000|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-22T01:00:05|1-00:00:00|cpu=2,gres/gpu:a100=3,gres/gpu:h100=1,gres/gpumem=9|\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(4), Status: workload.Cancelled, Wait: 5 * time.Second, HasWait: true}},
-		"sacct, total wins":     {text: sacct + "7|u|a|n|OUT_OF_MEMORY|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4,gres/gpu:a100=4|\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(4), Status: workload.Failed, Wait: 5 * time.Second, HasWait: true}},
-		"sacct, held":           {text: sacct + "7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T02:00:00|2026-11-21T02:00:05|2026-11-21T02:01:05|00:01:00|gres/gpu=1|\n", want: workload.Job{Submit: time.Hour, Duration: time.Minute, GPUs: workload.GPUs(1), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
-		"sacct, requested":      {text: sacct + "7|u|a|n|COMPLETED|2026-11-21T01:00:00|Unknown|2026-11-21T01:00:05|2026-11-21T01:01:05||billing=1|gres/gpu=2\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
-		"sacct, epoch":          {text: sacct + "7|u|a|n|COMPLETED|1700000000|Unknown|1700000005|1700000065||gres/gpu=2|\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
-		"sacct, odd state":      {text: sacct + "7|u|a|n|VANISHED+|2026-11-21T01:00:00|Unknown|2026-11-21T01:00:05|2026-11-21T01:01:05||gres/gpu=2|\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Wait: 5 * time.Second, HasWait: true}},
-		"sacct, requeued twice": {text: sacct + "7|u|a|n|PREEMPTED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4|\n7|u|a|n|NODE_FAIL|2026-11-21T01:01:05|2026-11-21T01:03:05|2026-11-21T02:00:00|2026-11-21T03:00:00|01:00:00|gres/gpu=4|\n7|u|a|n|COMPLETED|2026-11-21T03:00:00|2026-11-21T03:00:00|2026-11-21T04:00:00|2026-11-21T05:00:00|01:00:00|gres/gpu=4|\n", want: workload.Job{Duration: 2*time.Hour + time.Minute, GPUs: workload.GPUs(4), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
-		"sacct, requeued":       {text: sacct + "7|u|a|n|REQUEUED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4|\n7|u|a|n|PENDING|2026-11-21T01:01:05|2026-11-21T01:03:05|Unknown|Unknown|00:00:00||gres/gpu=4\n", out: notEnded},
-		"sacct, running":        {text: sacct + "7|u|a|n|RUNNING|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|Unknown|00:01:00|gres/gpu=4|\n", out: notEnded},
-		"sacct, never started":  {text: sacct + "7|u|a|n|CANCELLED by 0|2026-11-21T01:00:00|2026-11-21T01:00:00|None|2026-11-21T01:00:05|00:00:00||gres/gpu=4\n", out: neverRan},
-		"sacct, no GPU":         {text: sacct + "7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|cpu=4|\n", out: noGPU},
-		"sacct, a step":         {text: sacct + "7.batch|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|cpu=4|\n", out: "it is a step of a job (sacct -X lists none)"},
-		"sacct, odd GPUs":       {text: sacct + "7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=1.5|\n", field: "AllocTRES", reason: "has a number of GPUs that is no whole number"},
-		"sacct, odd span":       {text: sacct + "7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|1:1|gres/gpu=1|\n", field: "Elapsed", reason: "is not a span such as 1-02:03:04"},
-		"sacct, odd time":       {text: sacct + "7|u|a|n|COMPLETED|yesterday|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|1:1|gres/gpu=1|\n", field: "Submit", reason: notClock},
+		"sacct, typed GPUs": {text: sacct +
+			"7|u|a|n|CANCELLED by " +
+			"1000|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-22T01:00:05|1-00:00:00|cpu=2,gres/gpu:a100=3,gres/gpu:h100=1,gres/gpumem=9|\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(4), Status: workload.Cancelled, Wait: 5 * time.Second, HasWait: true}},
+		"sacct, total wins": {text: sacct +
+			"7|u|a|n|OUT_OF_MEMORY|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4,gres/gpu:a100=4|\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(4), Status: workload.Failed, Wait: 5 * time.Second, HasWait: true}},
+		"sacct, held": {text: sacct +
+			"7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T02:00:00|2026-11-21T02:00:05|2026-11-21T02:01:05|00:01:00|gres/gpu=1|\n", want: workload.Job{Submit: time.Hour, Duration: time.Minute, GPUs: workload.GPUs(1), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
+		"sacct, requested": {text: sacct +
+			"7|u|a|n|COMPLETED|2026-11-21T01:00:00|Unknown|2026-11-21T01:00:05|2026-11-21T01:01:05||billing=1|gres/gpu=2\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
+		"sacct, epoch": {text: sacct +
+			"7|u|a|n|COMPLETED|1700000000|Unknown|1700000005|1700000065||gres/gpu=2|\n",
+			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Status: workload.Completed,
+				Wait: 5 * time.Second, HasWait: true}},
+		"sacct, odd state": {text: sacct +
+			"7|u|a|n|VANISHED+|2026-11-21T01:00:00|Unknown|2026-11-21T01:00:05|2026-11-21T01:01:05||gres/gpu=2|\n",
+			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Wait: 5 * time.Second, HasWait: true}},
+		"sacct, requeued twice": {text: sacct +
+			"7|u|a|n|PREEMPTED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4|\n7|u|a|n|NODE_FAIL|2026-11-21T01:01:05|2026-11-21T01:03:05|2026-11-21T02:00:00|2026-11-21T03:00:00|01:00:00|gres/gpu=4|\n7|u|a|n|COMPLETED|2026-11-21T03:00:00|2026-11-21T03:00:00|2026-11-21T04:00:00|2026-11-21T05:00:00|01:00:00|gres/gpu=4|\n", want: workload.Job{Duration: 2*time.Hour + time.Minute, GPUs: workload.GPUs(4), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
+		"sacct, requeued": {text: sacct +
+			"7|u|a|n|REQUEUED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4|\n7|u|a|n|PENDING|2026-11-21T01:01:05|2026-11-21T01:03:05|Unknown|Unknown|00:00:00||gres/gpu=4\n", out: notEnded},
+		"sacct, running": {text: sacct +
+			"7|u|a|n|RUNNING|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|Unknown|00:01:00|gres/gpu=4|\n", out: notEnded},
+		"sacct, never started": {text: sacct +
+			"7|u|a|n|CANCELLED by " +
+			"0|2026-11-21T01:00:00|2026-11-21T01:00:00|None|2026-11-21T01:00:05|00:00:00||gres/gpu=4\n", out: neverRan},
+		"sacct, no GPU": {text: sacct +
+			"7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|cpu=4|\n", out: noGPU},
+		"sacct, a step": {text: sacct +
+			"7.batch|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|cpu=4|\n", out: "it is a step of a job (sacct -X lists none)"},
+		"sacct, odd GPUs": {text: sacct +
+			"7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=1.5|\n", field: "AllocTRES", reason: "has a number of GPUs that is no whole number"},
+		"sacct, odd span": {text: sacct +
+			"7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|1:1|gres/gpu=1|\n", field: "Elapsed", reason: "is not a span such as 1-02:03:04"},
+		"sacct, odd time": {text: sacct +
+			"7|u|a|n|COMPLETED|yesterday|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|1:1|gres/gpu=1|\n",
+			field: "Submit", reason: notClock},
 
-		"philly, killed":        {text: philly("Killed", t1, attempt(t2, t3, `"gpu0","gpu1"`)), want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Status: workload.Cancelled, Wait: time.Minute, HasWait: true}},
-		"philly, half attempts": {text: philly("Failed", t1, attempt("null", t2, ``)+","+attempt(t1, `"None"`, `"g"`)+","+attempt(t2, t3, `"g"`)), want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(1), Status: workload.Failed, HasWait: true}},
-		"philly, no attempt":    {text: philly("Killed", t1, ``), out: neverRan},
-		"philly, running":       {text: philly("Pass", t1, attempt(t1, t2, `"g"`)+","+attempt(t2, "null", `"g"`)), out: notEnded},
-		"philly, no GPU":        {text: philly("Pass", t1, attempt(t1, t2, ``)), out: noGPU},
-		"philly, no time":       {text: philly("Pass", `null`, attempt(t1, t2, `"g"`)), field: "submitted_time", reason: isEmpty},
-		"philly, a number":      {text: philly("Pass", `7`, attempt(t1, t2, `"g"`)), field: "submitted_time", reason: "is not what the format has there"},
-		"philly, backwards":     {text: philly("Pass", t1, attempt(t2, t1, `"g"`)), field: "attempts.end_time", reason: "is before the attempt's start"},
-		"philly, odd status":    {text: philly("Fine", t1, attempt(t1, t2, `"g"`)), field: "status", reason: "is not Pass, Killed or Failed"},
+		"philly, killed": {text: philly("Killed", t1, attempt(t2, t3, `"gpu0","gpu1"`)),
+			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Status: workload.Cancelled,
+				Wait: time.Minute, HasWait: true}},
+		"philly, half attempts": {text: philly("Failed",
+			t1, attempt("null", t2, ``)+","+attempt(t1, `"None"`, `"g"`)+","+attempt(t2, t3, `"g"`)),
+			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(1), Status: workload.Failed, HasWait: true}},
+		"philly, no attempt": {text: philly("Killed", t1, ``), out: neverRan},
+		"philly, running": {text: philly("Pass", t1, attempt(t1, t2, `"g"`)+","+attempt(t2, "null", `"g"`)),
+			out: notEnded},
+		"philly, no GPU": {text: philly("Pass", t1, attempt(t1, t2, ``)), out: noGPU},
+		"philly, no time": {text: philly("Pass", `null`, attempt(t1, t2, `"g"`)), field: "submitted_time",
+			reason: isEmpty},
+		"philly, a number": {text: philly("Pass", `7`, attempt(t1, t2, `"g"`)), field: "submitted_time",
+			reason: "is not what the format has there"},
+		"philly, backwards": {text: philly("Pass", t1, attempt(t2, t1, `"g"`)), field: "attempts.end_time",
+			reason: "is before the attempt's start"},
+		"philly, odd status": {text: philly("Fine", t1, attempt(t1, t2, `"g"`)), field: "status",
+			reason: "is not Pass, Killed or Failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, r, err := Read(strings.NewReader(c.text), "t", Options{})
@@ -184,14 +265,17 @@ func TestFormatsRows(t *testing.T) {
 			}
 			switch {
 			case c.out != "":
-				if !errors.Is(err, ErrNoJobs) || !strings.Contains(err.Error(), c.out) || !reflect.DeepEqual(r.LeftOutReasons, []ReasonCount{{c.out, 1}}) {
+				if !errors.Is(err, ErrNoJobs) || !strings.Contains(err.Error(), c.out) ||
+					!reflect.DeepEqual(r.LeftOutReasons, []ReasonCount{{c.out, 1}}) {
 					t.Errorf("%v, %+v", err, r)
 				}
 			case c.field != "":
-				if r.Rejected != 1 || r.First[0].Field != c.field || r.First[0].Reason != c.reason || r.First[0].Value == "" {
+				if r.Rejected != 1 || r.First[0].Field != c.field || r.First[0].Reason != c.reason ||
+					r.First[0].Value == "" {
 					t.Errorf("%v, %+v", err, r)
 				}
-				if _, _, err := Read(strings.NewReader(c.text), "t", Options{Strict: true}); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), c.reason) {
+				if _, _, err := Read(strings.NewReader(c.text), "t",
+					Options{Strict: true}); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), c.reason) {
 					t.Errorf("strict: %v", err)
 				}
 			default:
@@ -243,8 +327,11 @@ func TestPAITablesJoin(t *testing.T) {
 		}
 		// j1 waited for its first instance; j2 has no instance that started.
 		want := []workload.Job{
-			{ID: "j1", User: "u1", Key: workload.KeyOf("fbeb"), Model: "bert", Submit: 1000 * time.Second, Duration: 860 * time.Second, GPUs: workload.GPUs(4), Status: workload.Completed, Wait: 140 * time.Second, HasWait: true},
-			{ID: "j2", User: "u1", Submit: 1000 * time.Second, Duration: 499 * time.Second, GPUs: 250, Status: workload.Failed, Wait: time.Second, HasWait: true},
+			{ID: "j1", User: "u1", Key: workload.KeyOf("fbeb"), Model: "bert",
+				Submit: 1000 * time.Second, Duration: 860 * time.Second, GPUs: workload.GPUs(4),
+				Status: workload.Completed, Wait: 140 * time.Second, HasWait: true},
+			{ID: "j2", User: "u1", Submit: 1000 * time.Second, Duration: 499 * time.Second, GPUs: 250,
+				Status: workload.Failed, Wait: time.Second, HasWait: true},
 		}
 		want[1].Key = w.Jobs()[1].Key
 		if !reflect.DeepEqual(w.Jobs(), want) {
@@ -256,14 +343,17 @@ func TestPAITablesJoin(t *testing.T) {
 	}
 	w, r, err := Open(dir, Options{Strict: true})
 	check(w, r, err)
-	if !reflect.DeepEqual(r.Ignored, []string{"README.md", "pai_sensor_table.csv"}) || len(r.Files) != 6 || !reflect.DeepEqual(r.Machines, []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 2, GPUModel: "T4"}}) {
+	if !reflect.DeepEqual(r.Ignored, []string{"README.md", "pai_sensor_table.csv"}) || len(r.Files) != 6 ||
+		!reflect.DeepEqual(r.Machines, []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 2, GPUModel: "T4"}}) {
 		t.Errorf("files %v, ignored %v, machines %v", r.Files, r.Ignored, r.Machines)
 	}
-	if !reflect.DeepEqual(r.LeftOutReasons, []ReasonCount{{notEnded, 1}, {"it tags a job that is not in the job table", 2}}) {
+	if !reflect.DeepEqual(r.LeftOutReasons,
+		[]ReasonCount{{notEnded, 1}, {"it tags a job that is not in the job table", 2}}) {
 		t.Errorf("%+v", r.LeftOutReasons)
 	}
 	var paths []string
-	for _, name := range []string{"pai_group_tag_table_two.csv", "pai_instance_table.csv", "pai_task_table.csv", "pai_job_table.csv"} {
+	for _, name := range []string{"pai_group_tag_table_two.csv", "pai_instance_table.csv", "pai_task_table.csv",
+		"pai_job_table.csv"} {
 		paths = append(paths, filepath.Join(dir, name))
 	}
 	w, r, err = Open(strings.Join(paths, ", "), Options{})
@@ -272,7 +362,8 @@ func TestPAITablesJoin(t *testing.T) {
 	if w.Name() != "pai_group_tag_table_two.csv+3" {
 		t.Errorf("name %s", w.Name())
 	}
-	if _, _, err := Open(strings.Join(paths[:2], ","), Options{}); !errors.Is(err, ErrNoJobs) || !strings.Contains(err.Error(), "pai_task_table.csv") {
+	if _, _, err := Open(strings.Join(paths[:2], ","), Options{}); !errors.Is(err, ErrNoJobs) ||
+		!strings.Contains(err.Error(), "pai_task_table.csv") {
 		t.Errorf("no task table: %v", err)
 	}
 }
@@ -288,14 +379,17 @@ func TestOpenSeveralFiles(t *testing.T) {
 	}
 	const head = "job_id,submit_time,duration_s,gpus\n"
 	one := write("1.csv", "# autosched trace v1 zero=2020-01-01T00:00:00Z\n"+head+"a,2020-01-02T00:00:00Z,1,1\n")
-	two := write("2.csv", "# autosched trace v1 zero=2020-02-01T00:00:00Z\n"+head+"b,2020-02-02T00:00:00Z,1,1\nc,2020-02-02T00:00:00Z,0,1\n")
+	two := write("2.csv",
+		"# autosched trace v1 zero=2020-02-01T00:00:00Z\n"+head+"b,2020-02-02T00:00:00Z,1,1\nc,2020-02-02T00:00:00Z,0,1\n")
 	other := write("3.csv", "job_id,submit_time_s,duration_s,num_gpus\na,0,1,1\n")
 	w, r, err := Open(one+","+two, Options{})
-	if err != nil || w.Len() != 2 || w.Jobs()[1].Submit != 32*24*time.Hour || r.First[0].File != "2.csv" || r.First[0].Line != 4 {
+	if err != nil || w.Len() != 2 || w.Jobs()[1].Submit != 32*24*time.Hour || r.First[0].File != "2.csv" ||
+		r.First[0].Line != 4 {
 		t.Errorf("%v, %+v", err, r)
 	}
 	for path, says := range map[string]string{
-		one + "," + other:                      "3.csv: not a trace in a known format: it is seconds, but a file before it is autosched",
+		one + "," +
+			other: "3.csv: not a trace in a known format: it is seconds, but a file before it is autosched",
 		dir:                                    "name the files to be read",
 		one + ",,":                             "missing between commas",
 		one + "," + dir:                        "is a folder",
@@ -330,7 +424,8 @@ func TestSacctIDs(t *testing.T) {
 		if a.Duration != time.Minute || a.Status != workload.Completed || a.ID == b.ID || a.Key == b.Key {
 			t.Errorf("%v: %+v", order, a)
 		}
-		if b.Duration != 90*time.Second || b.Status != workload.Failed || b.GPUs != workload.GPUs(4) || b.Wait != 20*time.Second || w.Clock(b.Submit).Format(time.RFC3339) != "2026-02-01T00:00:00Z" {
+		if b.Duration != 90*time.Second || b.Status != workload.Failed || b.GPUs != workload.GPUs(4) ||
+			b.Wait != 20*time.Second || w.Clock(b.Submit).Format(time.RFC3339) != "2026-02-01T00:00:00Z" {
 			t.Errorf("%v: %+v", order, b)
 		}
 	}
@@ -367,7 +462,8 @@ func TestReadPhillyJSONShapes(t *testing.T) {
 		if err != nil || w.Len() != c.jobs || r.Rows != r.Jobs+r.Rejected {
 			t.Errorf("%s: %v, %+v", name, err, r)
 		}
-		if name == "bad one between" && (r.First[0].Line != 2 || r.First[0].Row != 2 || r.First[0].Field != "jobid" || !strings.HasPrefix(r.First[0].String(), "t:2: job 2: jobid: ")) {
+		if name == "bad one between" && (r.First[0].Line != 2 || r.First[0].Row != 2 || r.First[0].Field != "jobid" ||
+			!strings.HasPrefix(r.First[0].String(), "t:2: job 2: jobid: ")) {
 			t.Errorf("%s", r.First[0])
 		}
 	}
@@ -388,15 +484,18 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 					submit := at + n("after", 1, 50)
 					start := submit + n("wait", 1, 50)
 					at = start + n("run", 1, 50)
-					state := []string{"COMPLETED", "NODE_FAIL", "CANCELLED by 7", "REQUEUED", "RUNNING"}[n("state", 0, 4)]
+					state := []string{"COMPLETED", "NODE_FAIL", "CANCELLED by 7", "REQUEUED",
+						"RUNNING"}[n("state", 0, 4)]
 					text := fmt.Sprint(start)
 					if n("started", 0, 3) == 0 {
 						text, state = "Unknown", "PENDING"
 					}
-					rows = append(rows, fmt.Sprintf("%d|u|n%d|%s|%d|%d|%s|%d|%d|gres/gpu=%d\n", j, j, state, submit, submit, text, at, at-start, 1+k))
+					rows = append(rows, fmt.Sprintf("%d|u|n%d|%s|%d|%d|%s|%d|%d|gres/gpu=%d\n",
+						j, j, state, submit, submit, text, at, at-start, 1+k))
 				}
 			}
-			heads, files = []string{"JobIDRaw|User|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|AllocTRES\n"}, [][]string{rows}
+			heads, files = []string{"JobIDRaw|User|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|AllocTRES\n"},
+				[][]string{rows}
 		} else {
 			files = make([][]string, 3)
 			heads = make([]string, 3)
@@ -405,13 +504,17 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 			}
 			for j := range n("jobs", 1, 5) {
 				if n("listed", 0, 4) > 0 {
-					files[0] = append(files[0], fmt.Sprintf("j%d,i%d,u,%s,%d,%d\n", j, j, state(), n("submit", 1, 99), n("end", 100, 300)))
+					files[0] = append(files[0],
+						fmt.Sprintf("j%d,i%d,u,%s,%d,%d\n", j, j, state(), n("submit", 1, 99), n("end", 100, 300)))
 				}
 				for range n("tasks", 0, 3) {
-					files[1] = append(files[1], fmt.Sprintf("j%d,w,%d,%s,%d,%d,1,1,%d,T4\n", j, n("instances", 0, 3), state(), n("start", 1, 120), n("end", 100, 300), 25*n("quarters", 0, 8)))
+					files[1] = append(files[1],
+						fmt.Sprintf("j%d,w,%d,%s,%d,%d,1,1,%d,T4\n", j, n("instances", 0, 3), state(),
+							n("start", 1, 120), n("end", 100, 300), 25*n("quarters", 0, 8)))
 				}
 				for range n("instances", 0, 3) {
-					files[2] = append(files[2], fmt.Sprintf("j%d,w,a,b,i%d,%s,%d,%d,m\n", j, j, state(), n("start", 0, 150), n("end", 0, 300)))
+					files[2] = append(files[2],
+						fmt.Sprintf("j%d,w,a,b,i%d,%s,%d,%d,m\n", j, j, state(), n("start", 0, 150), n("end", 0, 300)))
 				}
 			}
 		}
@@ -436,7 +539,8 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 				}
 			}
 			slices.Sort(jobs)
-			return fmt.Sprintf("%d rows, %d jobs, %d rejected, %d left out, error %v\n%s", r.Rows, r.Jobs, r.Rejected, r.LeftOut, err != nil, strings.Join(jobs, "\n"))
+			return fmt.Sprintf("%d rows, %d jobs, %d rejected, %d left out, error %v\n%s",
+				r.Rows, r.Jobs, r.Rejected, r.LeftOut, err != nil, strings.Join(jobs, "\n"))
 		}
 		order := []int{0, 1, 2}[:len(files)]
 		want := result(order)

@@ -66,7 +66,8 @@ type example struct {
 
 func parse(t *testing.T, input string) *example {
 	t.Helper()
-	e := &example{cluster: workload.Uniform(1, 4), options: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}
+	e := &example{cluster: workload.Uniform(1, 4),
+		options: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}
 	number := func(s string) float64 {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil {
@@ -164,7 +165,8 @@ func (e *example) play(t *testing.T, s *space.Space, policy func(space.Config) s
 	}
 	fmt.Fprintln(&out)
 	for _, o := range sim.Outcomes(nil) {
-		fmt.Fprintf(&out, "%s: JCT %s, waited %s, preempted %d, restarting %s, attained %s GPU-s", sim.JobName(o.ID), decimal(o.JCT()), decimal(o.Wait), o.Preemptions, decimal(o.Restart), decimal(o.Attained))
+		fmt.Fprintf(&out, "%s: JCT %s, waited %s, preempted %d, restarting %s, attained %s GPU-s", sim.JobName(o.ID),
+			decimal(o.JCT()), decimal(o.Wait), o.Preemptions, decimal(o.Restart), decimal(o.Attained))
 		if o.Spread {
 			fmt.Fprint(&out, ", spread")
 		}

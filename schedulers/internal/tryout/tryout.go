@@ -54,7 +54,8 @@ func (r Trial) Run(t *testing.T) ([]simulator.Outcome, simulator.Summary) {
 
 // Job makes a job of a submission and a run time in seconds, and a number of GPUs.
 func Job(id string, submit, seconds float64, gpus int) workload.Job {
-	return workload.Job{ID: id, Submit: Seconds(submit), Duration: Seconds(seconds), GPUs: workload.GPUs(gpus), Model: "resnet50"}
+	return workload.Job{ID: id, Submit: Seconds(submit), Duration: Seconds(seconds), GPUs: workload.GPUs(gpus),
+		Model: "resnet50"}
 }
 
 // Seconds is a span or an instant.
