@@ -170,7 +170,7 @@ func (t *Table) Columns(columns []int) *Table {
 	return out
 }
 
-// Hash returns the SHA-256 of names, kinds, levels and values, in order.
+// Hash returns "sha256:" and the SHA-256 of names, kinds, levels and values, in order.
 func (t *Table) Hash() string {
 	h := sha256.New()
 	var b [8]byte

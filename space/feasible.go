@@ -62,8 +62,8 @@ func (s *Space) checkDefault(v *Violations) {
 	}
 }
 
-// findValid searches a configuration that obeys every rule, first near the defaults.
-// exact is true if it examined the whole space; tried is the number of
+// findValid searches for a configuration that obeys every rule, first near the
+// defaults. exact is true if the search covers the whole space; tried is the number of
 // configurations examined.
 func (s *Space) findValid(defaults []Value) (found Config, exact bool, tried int) {
 	try := func(raw []Value) bool {

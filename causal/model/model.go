@@ -489,7 +489,8 @@ func (m *Model) names(columns []int) []string {
 	return out
 }
 
-// Rows returns the number of rows learned since Fit or the last reset.
+// Rows returns the number of rows learned. A reset after a drift leaves the rows that
+// the model keeps.
 func (m *Model) Rows() int { return m.seen }
 
 // objective returns the index of the named objective.
