@@ -23,7 +23,7 @@ func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, err
 	e.recall(c.ledger)
 	c.Send = func(ev workload.Event) { c.ledger.Apply(ev) }
 	o := e.Options.Simulate
-	o.Services = round.Services(c.ledger, e.start())
+	o.Past = round.Past(c.ledger, e.start())
 	if observed {
 		o.Observer = c.Observe
 	}

@@ -116,12 +116,12 @@ func holdOracle(ctx context.Context, e *Evaluation) (choice, error) {
 	return e.tuneOnce(ctx, "fixed-oracle", e.window())
 }
 
-// window is the replayed workload as a scenario. Past services are those of the live
+// window is the replayed workload as a scenario. The past is that of the live
 // simulation, so that policies that learn from them decide as in the replay.
 func (e *Evaluation) window() round.Scenario {
 	l := workload.NewLedger(e.Options.Cluster)
 	e.recall(l)
-	return round.Scenario{Arrivals: e.Workload, Services: round.Services(l, e.start()), Warmup: e.Options.Warmup > 0,
+	return round.Scenario{Arrivals: e.Workload, Past: round.Past(l, e.start()), Warmup: e.Options.Warmup > 0,
 		CountFrom: e.Options.From}
 }
 
@@ -220,7 +220,7 @@ func (e *Evaluation) Futures(ctx context.Context, m *RoundInput) ([]round.Scenar
 func (e *Evaluation) Truth(m *RoundInput) round.Scenario {
 	sim := &m.live.Sim
 	x := round.Scenario{State: &m.State, Arrivals: e.Workload.Window(m.State.At+1, m.State.At+1+e.Options.Horizon),
-		Services: round.Services(m.Ledger, m.State.At)}
+		Past: round.Past(m.Ledger, m.State.At)}
 	left := map[string]time.Duration{}
 	for j := range sim.Submitted() {
 		if sim.JobActive(j) {

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -32,15 +33,20 @@ type Snapshot struct {
 	Simulator simulator.Options
 }
 
-// Services are the GPU-times held by the jobs that ended within Memory of an
-// instant, in order of their end.
-func Services(l *workload.Ledger, at time.Duration) []time.Duration {
-	ended := l.Finishes(at-Memory, at+1)
-	out := make([]time.Duration, len(ended))
+// Past is the jobs that ended until an instant, as far as a ledger goes back.
+func Past(l *workload.Ledger, at time.Duration) *simulator.Past {
+	ended := l.Finishes(at-ArrivalMemory, at+1)
+	// As simulations order jobs, by submission, not by name.
+	slices.SortStableFunc(ended, func(a, b workload.Finish) int {
+		return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Submit, b.Submit))
+	})
+	out := make([]simulator.EndedJob, len(ended))
 	for i := range ended {
-		out[i] = ended[i].RunTime * time.Duration(ended[i].GPUs.Whole())
+		f := &ended[i]
+		out[i] = simulator.EndedJob{Submit: f.Submit, End: f.End, Key: f.Key, Tenant: f.Tenant, GPUs: f.GPUs.Whole(),
+			RunTime: f.RunTime}
 	}
-	return out
+	return simulator.NewPast(out)
 }
 
 // work returns the progress of a job in the time it held its GPUs, without restarts. The
@@ -123,7 +129,7 @@ func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon t
 		Submitted: s.arrivals(state.At-ArrivalMemory, state.At),
 		Horizon:   horizon, Count: n, Seed: seed,
 	})
-	return scenarios(futures, state, Services(s.Ledger, state.At)), err
+	return scenarios(futures, state, Past(s.Ledger, state.At)), err
 }
 
 // LastHour replays the hour before the state's instant n times, from the state at its
@@ -144,13 +150,13 @@ func (s *Snapshot) LastHour(n int, seed uint64) ([]Scenario, error) {
 		past.Arrivals = append(past.Arrivals, *known[j.ID])
 	}
 	replays, err := generation.Replay(s.Zero, past, records, n, seed)
-	return scenarios(replays, then, Services(s.Ledger, then.At)), err
+	return scenarios(replays, then, Past(s.Ledger, then.At)), err
 }
 
-func scenarios(futures []generation.Future, state *workload.State, services []time.Duration) []Scenario {
+func scenarios(futures []generation.Future, state *workload.State, past *simulator.Past) []Scenario {
 	out := make([]Scenario, len(futures))
 	for i, f := range futures {
-		out[i] = Scenario{State: state, Left: f.Left, Arrivals: f.Arrivals, Services: services}
+		out[i] = Scenario{State: state, Left: f.Left, Arrivals: f.Arrivals, Past: past}
 	}
 	return out
 }

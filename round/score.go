@@ -23,9 +23,9 @@ type Scenario struct {
 	State    *workload.State // nil: an empty cluster
 	Left     []time.Duration
 	Arrivals *workload.Workload
-	// Services are the GPU-times of past jobs, for policies that learn from them
-	// (simulator.Options.Services).
-	Services []time.Duration
+	// Past is the jobs that ended before it begins, for policies that learn from
+	// them (simulator.Options.Past).
+	Past *simulator.Past
 	// Warmup reports whether jobs submitted before CountFrom run without counting.
 	Warmup    bool
 	CountFrom time.Duration
@@ -148,7 +148,7 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 		x := &sc.scenarios[i]
 		o := sc.options
 		o.EventBudget = eventsPerJob*x.Jobs() + 1000
-		o.Services = x.Services
+		o.Past = x.Past
 		var err error
 		if x.State != nil {
 			err = p.sim.Resume(x.State, x.Left, x.Arrivals, policy, o)
@@ -208,7 +208,7 @@ func (sc *Scorer) Digest() string {
 	}
 	for i := range sc.scenarios {
 		x := &sc.scenarios[i]
-		fmt.Fprintln(h, x.CountFrom, x.Warmup, x.Left, x.Services)
+		fmt.Fprintln(h, x.CountFrom, x.Warmup, x.Left, x.Past.Digest())
 		if x.State != nil {
 			fmt.Fprintln(h, *x.State, x.State.Cluster.Groups, x.State.Cluster.VCs)
 		}

@@ -242,9 +242,11 @@ func (g goldenName) make(t testing.TB) (simulator.Policy, simulator.Options) {
 		policy = f.policy(config, g)
 	}
 	if name := fidelities[g.kind].services; name != "" {
+		var past []simulator.EndedJob
 		readTable(t, filepath.Join(testshared.Path(t, "golden", "simulator"), "workloads", name+".csv"), func(r row) {
-			opts.Services = append(opts.Services, r.seconds("duration"))
+			past = append(past, simulator.EndedJob{GPUs: 1, RunTime: r.seconds("duration")})
 		})
+		opts.Past = simulator.NewPast(past)
 	}
 	return policy, opts
 }

@@ -143,9 +143,8 @@ func (l *live) observe(t *rapid.T, c trial) (*workload.State, []time.Duration) {
 	return &state, left
 }
 
-// services are what a controller knows of the jobs that have ended, in order of
-// their end.
-func (l *live) services(c trial) []time.Duration {
+// past is what a controller knows of the jobs that have ended.
+func (l *live) past(c trial) *simulator.Past {
 	ended := l.ledger.Finishes(math.MinInt64, l.sim.Now()+1)
 	slices.SortFunc(ended, func(a, b workload.Finish) int {
 		if a.End == b.End {
@@ -153,11 +152,12 @@ func (l *live) services(c trial) []time.Duration {
 		}
 		return int(a.End - b.End)
 	})
-	out := make([]time.Duration, len(ended))
+	out := make([]simulator.EndedJob, len(ended))
 	for i, f := range ended {
-		out[i] = f.RunTime * time.Duration(f.GPUs.Whole())
+		out[i] = simulator.EndedJob{Submit: f.Submit, End: f.End, Key: f.Key, Tenant: f.Tenant, GPUs: f.GPUs.Whole(),
+			RunTime: f.RunTime}
 	}
-	return out
+	return simulator.NewPast(out)
 }
 
 // learnsUnseen reports whether the policy learns from services that events do not
@@ -381,7 +381,7 @@ func TestResumeContinues(t *testing.T) {
 			t.Fatalf("a fork at %v goes another way (-cluster +fork):\n%s", at, diff)
 		}
 
-		c.opts.Services = part.services(c)
+		c.opts.Past = part.past(c)
 		resumed := new(simulator.Sim)
 		got, err := c.resume(resumed, state, left)
 		if err != nil {
@@ -416,7 +416,7 @@ func TestResumeUnderAnotherConfiguration(t *testing.T) {
 			}
 		}
 
-		c.opts.Services = part.services(c)
+		c.opts.Past = part.past(c)
 		if c.config = observable(t, c.scheduler, drawConfig(t, c.scheduler.Space)); c.learnsUnseen() {
 			t.Skip("it learns what is not observed")
 		}
@@ -655,7 +655,7 @@ func TestResumeContinuesSpread(t *testing.T) {
 			t.Fatalf("a fork at %v goes another way, without any rounding (-cluster +fork):\n%s", at, diff)
 		}
 
-		c.opts.Services = part.services(c)
+		c.opts.Past = part.past(c)
 		got, err := c.resume(new(simulator.Sim), state, left)
 		if err != nil {
 			t.Fatal(err)

@@ -27,9 +27,9 @@ type Options struct {
 	// Estimate is the run time of a job that is reported to the scheduler, alone on
 	// the GPUs it asks for; nil reports none. It must not change during the run.
 	Estimate func(*workload.Job) time.Duration
-	// Services are the GPU-times that past jobs took, in order of their end, for
-	// policies that learn from history. They must not change during the run.
-	Services []time.Duration
+	// Past is the jobs that ended before the run, for policies that learn from
+	// history; nil for none.
+	Past *Past
 	// Protect bounds what preemption may do to a job.
 	Protect Protection
 	// Quota says whether the cluster's virtual clusters bind.
@@ -58,7 +58,7 @@ type Options struct {
 // count.
 func (o *Options) Digest(gpus int, jobs iter.Seq[*workload.Job]) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %d %d %d %+v %+v %d\n", o.Placement, o.Round, o.EventBudget, o.Quota, o.Protect, o.Peer, o.Services)
+	fmt.Fprintf(h, "%d %d %d %d %+v %+v %s\n", o.Placement, o.Round, o.EventBudget, o.Quota, o.Protect, o.Peer, o.Past.Digest())
 	fmt.Fprintln(h, o.Models.Digest(gpus))
 	if o.Estimate != nil {
 		for j := range jobs {

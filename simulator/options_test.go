@@ -18,7 +18,7 @@ func TestOptionsDigest(t *testing.T) {
 		"Estimate": func(o *Options) {
 			o.Estimate = func(j *workload.Job) time.Duration { return j.Duration + 1 }
 		},
-		"Services": func(o *Options) { o.Services = []time.Duration{1} },
+		"Past":     func(o *Options) { o.Past = NewPast([]EndedJob{{End: 1}}) },
 		"Observer": func(o *Options) { o.Observer = func(Event) {} },
 		"Series":   func(o *Options) { o.Series = new(Series) },
 	}

@@ -242,9 +242,8 @@ func (v *View) JobEstimate(id ID) (d time.Duration, ok bool) {
 	return v.opts.Estimate(v.spec(id)), true
 }
 
-// Services are the GPU-times that jobs took before the run, in order of their
-// end (Options.Services). The caller must not change them.
-func (v *View) Services() []time.Duration { return v.opts.Services }
+// Past is the jobs that ended before the run (Options.Past).
+func (v *View) Past() *Past { return v.opts.Past }
 
 // JobSkew is the skew of the job's model class (Class.Skew).
 func (v *View) JobSkew(id ID) float64 { return v.opts.Models.Classes[v.JobClass(id)].Skew }

@@ -11,22 +11,14 @@ import (
 // history is the run times of ended jobs, learnt in order of their end.
 type history struct {
 	s     *simulator.View
-	ended []ended // of jobs that ended before the policy took over
+	ended []ended // in this run
 	next  int
-	byKey map[string]mean
-	like  map[likeness]mean
-	wide  map[int]mean
+	ran   map[simulator.Likeness]mean
 }
 
 type ended struct {
 	at  time.Duration
 	job simulator.ID
-}
-
-// likeness is a tenant and a width.
-type likeness struct {
-	tenant string
-	gpus   int
 }
 
 // mean is of whole seconds, which add up without rounding.
@@ -37,12 +29,10 @@ const typical = time.Hour
 
 func (h *history) reset(s *simulator.View) {
 	h.s, h.next, h.ended = s, 0, h.ended[:0]
-	if h.byKey == nil {
-		h.byKey, h.like, h.wide = map[string]mean{}, map[likeness]mean{}, map[int]mean{}
+	if h.ran == nil {
+		h.ran = map[simulator.Likeness]mean{}
 	}
-	clear(h.byKey)
-	clear(h.like)
-	clear(h.wide)
+	clear(h.ran)
 	for j := range s.Submitted() {
 		if at, ok := s.JobEnded(j); ok {
 			h.ended = append(h.ended, ended{at, j})
@@ -70,27 +60,28 @@ func (h *history) add(j simulator.ID) {
 	g := h.s.JobGPUs(j)
 	ran := int64(h.s.JobAttained(j) / time.Duration(g) / time.Second)
 	if key := h.s.JobKey(j); key != "" {
-		h.byKey[key] = h.byKey[key].with(ran)
+		h.note(simulator.LikeKey(key), ran)
 	}
-	like := likeness{h.s.JobTenantName(j), g}
-	h.like[like] = h.like[like].with(ran)
-	h.wide[g] = h.wide[g].with(ran)
+	h.note(simulator.LikeTenant(h.s.JobTenantName(j), g), ran)
+	h.note(simulator.LikeWidth(g), ran)
 }
+
+func (h *history) note(x simulator.Likeness, ran int64) { h.ran[x] = h.ran[x].with(ran) }
 
 func (m mean) with(v int64) mean { return mean{m.sum + v, m.n + 1} }
 
-// estimate is the expected run time of a job.
+// estimate is the expected run time of a job, from what is known at its submission.
 func (h *history) estimate(j simulator.ID) time.Duration {
-	g := h.s.JobGPUs(j)
-	m, ok := h.byKey[h.s.JobKey(j)]
-	if !ok {
-		m, ok = h.like[likeness{h.s.JobTenantName(j), g}]
+	submit, g := h.s.JobSubmit(j), h.s.JobGPUs(j)
+	h.learn(submit)
+	for _, x := range [...]simulator.Likeness{
+		simulator.LikeKey(h.s.JobKey(j)), simulator.LikeTenant(h.s.JobTenantName(j), g), simulator.LikeWidth(g),
+	} {
+		m := h.ran[x]
+		sum, n := h.s.Past().RunTimes(x, submit)
+		if sum, n = sum+m.sum, n+m.n; n > 0 {
+			return time.Duration(sum/n) * time.Second
+		}
 	}
-	if !ok {
-		m, ok = h.wide[g]
-	}
-	if !ok {
-		return typical
-	}
-	return time.Duration(m.sum/m.n) * time.Second
+	return typical
 }

@@ -24,6 +24,7 @@ package lucid
 
 import (
 	"math"
+	"sort"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -77,6 +78,9 @@ type policy struct {
 	// in number, weighted by JobMembers.
 	recent, counted simulator.ID
 	inHour          int
+	// before are the submissions within the last hour of jobs that ended before the
+	// run.
+	before []time.Duration
 }
 
 type job struct {
@@ -99,6 +103,10 @@ func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 	}
 	p.jobs, p.recent, p.counted, p.inHour, p.starts = p.jobs[:0], 0, 0, 0, 0
 	p.past.reset(s)
+	p.before = p.before[:0]
+	if p.loadAbove > 0 {
+		p.before = s.Past().SubmittedAfter(p.before, s.Now()-time.Hour)
+	}
 	p.profiler.reset(s, plan)
 }
 
@@ -106,7 +114,6 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	p.jobs = lanes.Grow(p.jobs, j)
 	d, ok := p.s.JobEstimate(j)
 	if !ok {
-		p.past.learn(p.s.JobSubmit(j))
 		d = p.past.estimate(j)
 	}
 	p.jobs[j] = job{estimate: d, partner: -1}
@@ -289,7 +296,8 @@ func (p *policy) sharing() bool {
 	for ; p.recent < p.counted && p.s.JobSubmit(p.recent) <= p.s.Now()-time.Hour; p.recent++ {
 		p.inHour -= p.s.JobMembers(p.recent)
 	}
-	return float64(p.inHour) > p.loadAbove
+	old := sort.Search(len(p.before), func(i int) bool { return p.before[i] > p.s.Now()-time.Hour })
+	return float64(p.inHour+len(p.before)-old) > p.loadAbove
 }
 
 // mate returns the first possible partner for a job of a lane, or -1.

@@ -134,7 +134,7 @@ type history struct {
 
 // begin takes what was known before the run, and what has ended in it so far.
 func (h *history) begin(s *simulator.View, ended []simulator.ID) []simulator.ID {
-	h.services = append(h.services[:0], s.Services()...)
+	h.services = s.Past().Services(h.services[:0])
 	for j := range s.Submitted() {
 		if _, ok := s.JobEnded(j); ok {
 			ended = append(ended, j)

@@ -44,8 +44,13 @@ func play(t *testing.T, p simulator.Policy, gpus int, past []time.Duration, jobs
 	if err != nil {
 		t.Fatal(err)
 	}
+	var ended []simulator.EndedJob
+	for _, d := range past {
+		ended = append(ended, simulator.EndedJob{GPUs: 1, RunTime: d})
+	}
 	var sim simulator.Sim
-	if err := sim.Start(workload.Uniform(1, gpus), w, p, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Services: past}); err != nil {
+	o := simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Past: simulator.NewPast(ended)}
+	if err := sim.Start(workload.Uniform(1, gpus), w, p, o); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(context.Background()); err != nil {

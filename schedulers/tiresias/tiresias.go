@@ -9,7 +9,7 @@
 //
 // With the Gittins index (section 3.2.2) the jobs of a queue are in order of how
 // likely they are to end soon for the service that takes, which is learnt from
-// the services of past jobs: those given (simulator.Options.Services) and those of
+// the services of past jobs: those given (simulator.Options.Past) and those of
 // jobs that end in the run. Without any it is the order of submission.
 //
 // Unlike the original release (schedulers/internal/peers), levels change exactly

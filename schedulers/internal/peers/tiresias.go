@@ -26,7 +26,7 @@ import (
 //     waited starveFactor times as long as it has run since its last promotion; 0
 //     is never.
 //   - Its Gittins index is of a table with its own rounding (gittinsTable), made of
-//     Options.Services alone, and orders a queue's running and waiting jobs
+//     Options.Past alone, and orders a queue's running and waiting jobs
 //     together, the latest submission last.
 //
 // Every event costs time in proportion to the active jobs.
@@ -74,7 +74,7 @@ func (p *tiresiasSim) Reset(s *simulator.View, _ *simulator.Plan) {
 	}
 	p.last, p.next, p.changed = s.Now(), math.MaxInt64, false
 	if p.gittins {
-		p.table.make(s.Services())
+		p.table.make(s.Past().Services(nil))
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestServices: each kind of scenario has the services of the jobs ended at its start.
-func TestServices(t *testing.T) {
+// TestPast: each kind of scenario has the jobs ended at its start.
+func TestPast(t *testing.T) {
 	l := workload.NewLedger(workload.Uniform(2, 8))
 	sent := 0
 	tell := func(kind workload.EventKind, at time.Duration, id string, gpus int) {
@@ -29,19 +29,19 @@ func TestServices(t *testing.T) {
 		start, end time.Duration
 		gpus       int
 	}{
-		{0, time.Hour, 1}, // forgotten
-		{Memory, Memory + 90*time.Minute, 2},
-		{Memory, Memory + 3*time.Hour, 4},
-		{Memory, Memory + 4*time.Hour, 1}, // at the instant itself
-		{Memory, Memory + 5*time.Hour, 1}, // not known yet
+		{0, time.Hour, 1}, // too long ago
+		{ArrivalMemory, ArrivalMemory + 90*time.Minute, 2},
+		{ArrivalMemory, ArrivalMemory + 3*time.Hour, 4},
+		{ArrivalMemory, ArrivalMemory + 4*time.Hour, 1}, // at the instant itself
+		{ArrivalMemory, ArrivalMemory + 5*time.Hour, 1}, // not known yet
 	} {
 		id := fmt.Sprint("job-", i)
 		tell(workload.Submitted, j.start, id, j.gpus)
 		tell(workload.Started, j.start, id, j.gpus)
 		tell(workload.Finished, j.end, id, j.gpus)
 	}
-	at := Memory + 4*time.Hour
-	if got, want := Services(l, at),
+	at := ArrivalMemory + 4*time.Hour
+	if got, want := Past(l, at).Services(nil),
 		[]time.Duration{3 * time.Hour, 12 * time.Hour, 4 * time.Hour}; !slices.Equal(got, want) {
 		t.Errorf("services are %v, want %v", got, want)
 	}
@@ -51,14 +51,14 @@ func TestServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := futures[0].Services; !slices.Equal(got, Services(l, at)) {
-		t.Errorf("futures come with services %v", got)
+	if got := futures[0].Past.Digest(); got != Past(l, at).Digest() {
+		t.Errorf("futures come with the past %s", got)
 	}
 	hour, err := now.LastHour(1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := hour[0].Services; len(got) != 2 || !slices.Equal(got, Services(l, at-time.Hour)) {
-		t.Errorf("the last hour comes with services %v", got)
+	if got := hour[0].Past; len(got.Jobs()) != 2 || got.Digest() != Past(l, at-time.Hour).Digest() {
+		t.Errorf("the last hour comes with the past %v", got.Jobs())
 	}
 }

@@ -1,0 +1,133 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// configurations are the default, the presets and some random ones.
+func configurations(s *schedulers.Scheduler, random int) []space.Config {
+	out := []space.Config{s.Space.Default()}
+	for _, p := range s.Presets {
+		out = append(out, p.Config)
+	}
+	draw := rand.New(rand.NewPCG(1, uint64(len(s.Name))))
+	for range random {
+		x := make([]float64, len(s.Space.Encode(s.Space.Default())))
+		for i := range x {
+			x[i] = draw.Float64()
+		}
+		out = append(out, s.Space.Decode(x))
+	}
+	return out
+}
+
+// meanJCT of the jobs that are active at an instant or submitted after it, as a round
+// with the true future measures it and as the live simulation continues.
+func meanJCT(t *testing.T, o Options, at time.Duration, c space.Config) (measured, live float64) {
+	t.Helper()
+	ctx := context.Background()
+	o.To = at + 1 + round.Settings{}.WithDefaults().Horizon
+	e, err := prepare(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := e.Start(c, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Sim.RunUntil(ctx, at); err != nil {
+		t.Fatal(err)
+	}
+	m := e.Input(l, 0, at, c)
+	scorer, err := e.Scorer(e.Truth(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := scorer.Measure(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Sim.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	sum, n := 0.0, 0.0
+	for _, j := range l.Sim.Outcomes(nil) {
+		if j.End > at {
+			sum += j.JCT().Seconds()
+			n++
+		}
+	}
+	return got.Mean(), sum / n
+}
+
+// exactly compares a round's measurements with the live simulation, for every
+// scheduler, and fails where they differ by more than the gap known of it.
+func exactly(t *testing.T, o Options, instants []time.Duration, random int, gaps map[string]float64) {
+	for _, s := range schedulers.All {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			o := o
+			o.Scheduler = s
+			worst := 0.0
+			for i, c := range configurations(s, random) {
+				for _, at := range instants {
+					measured, live := meanJCT(t, o, at, c)
+					gap := math.Abs(measured/live - 1)
+					if gap > 1e-9 {
+						t.Logf("configuration %d at %v: a round measures %.1f s, the live simulation has %.1f s: %.4f %%",
+							i, at, measured, live, 100*gap)
+					}
+					worst = max(worst, gap)
+				}
+			}
+			fmt.Printf("WORST %s %.5f %%\n", s.Name, 100*worst)
+			if worst > max(gaps[s.Name], 1e-6) {
+				t.Errorf("differs by %.4f %%, want at most %.4f %%", 100*worst, 100*gaps[s.Name])
+			}
+		})
+	}
+}
+
+func hours(from time.Duration, at ...int) (out []time.Duration) {
+	for _, h := range at {
+		out = append(out, from+time.Duration(h)*time.Hour)
+	}
+	return out
+}
+
+// TestRoundMeasuresWhatTheClusterDoes: with the true future, a configuration held
+// measures what the live simulation does under it.
+func TestRoundMeasuresWhatTheClusterDoes(t *testing.T) {
+	o := sample(t)
+	o.Cluster = workload.Uniform(14, 8)
+	exactly(t, o, hours(o.From, 3, 10, 24), 3, nil)
+}
+
+// TestRoundMeasuresPhilly is the same on two days of the Philly trace.
+func TestRoundMeasuresPhilly(t *testing.T) {
+	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Date(2017, 10, 17, 0, 0, 0, 0, time.UTC).Sub(w.Zero())
+	wide := w.Window(from-round.Memory, from+4*24*time.Hour)
+	jobs := slices.DeleteFunc(slices.Clone(wide.Jobs()), func(j workload.Job) bool { return j.GPUs.Whole() > 60*8 })
+	if w, err = workload.New("philly", w.Zero(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Trace: w, From: from, To: from + 72*time.Hour, Cluster: workload.Uniform(60, 8)}
+	exactly(t, o, hours(from, 20, 40), 2, nil)
+}
