@@ -79,8 +79,8 @@ func prepare(o Options) (*Evaluation, error) {
 			o.Trace.Name(), e.Clock(o.From), e.Clock(o.To))
 	}
 	wide := 0
-	e.history, wide = e.fitting(o.Trace.Window(o.From-round.Memory, o.From).Jobs())
-	e.before, _ = e.fitting(o.Trace.Window(e.start()-round.Memory, e.start()).Jobs())
+	e.history, wide = fitting(o.Trace.Window(o.From-round.Memory, o.From).Jobs(), o.Cluster)
+	e.before, _ = fitting(o.Trace.Window(e.start()-round.Memory, e.start()).Jobs(), o.Cluster)
 	if wide > 0 {
 		e.notes = append(e.notes, fmt.Sprintf(
 			"%d jobs of the history ask for more GPUs than the cluster has and are left out.", wide))
@@ -100,10 +100,10 @@ func prepare(o Options) (*Evaluation, error) {
 	return e, nil
 }
 
-// fitting returns the jobs that fit the cluster and the number of those that do not.
-func (e *Evaluation) fitting(jobs []workload.Job) (fit []workload.Job, wide int) {
+// fitting returns the jobs that fit a cluster and the number of those that do not.
+func fitting(jobs []workload.Job, c workload.Cluster) (fit []workload.Job, wide int) {
 	for i := range jobs {
-		if jobs[i].GPUs.Whole() > e.Options.Cluster.TotalGPUs() {
+		if jobs[i].GPUs.Whole() > c.TotalGPUs() {
 			wide++
 		} else {
 			fit = append(fit, jobs[i])

@@ -2,8 +2,10 @@ package replay
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/simulator/live"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -20,7 +22,7 @@ type Cluster struct {
 // ledger gets no further events.
 func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, error) {
 	c := &Cluster{ledger: workload.NewLedger(e.Options.Cluster)}
-	e.recall(c.ledger)
+	recall(c.ledger, e.before, e.start())
 	c.Send = func(ev workload.Event) { c.ledger.Apply(ev) }
 	o := e.Options.Simulate
 	o.Past = round.Past(c.ledger, e.start())
@@ -30,14 +32,23 @@ func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, err
 	return c, c.Sim.Start(e.Options.Cluster, e.Workload, e.Options.Scheduler.New(incumbent), o)
 }
 
-// recall puts the history into a ledger: the jobs that had ended by the start,
-// at the times of the trace. Jobs that had not ended are left out: the cluster starts
-// empty, and their end is unknown.
-func (e *Evaluation) recall(l *workload.Ledger) {
-	for i := range e.before {
-		j := &e.before[i]
+// Past is what a scheduler knows of the jobs of a trace that ended before an instant, as
+// a live simulation that begins then has it.
+func Past(t *workload.Workload, c workload.Cluster, at time.Duration) *simulator.Past {
+	before, _ := fitting(t.Window(at-round.Memory, at).Jobs(), c)
+	l := workload.NewLedger(c)
+	recall(l, before, at)
+	return round.Past(l, at)
+}
+
+// recall puts jobs of a trace into a ledger that had ended by an instant, at the times
+// of the trace. Jobs that had not ended are left out: the cluster starts empty, and
+// their end is unknown.
+func recall(l *workload.Ledger, before []workload.Job, at time.Duration) {
+	for i := range before {
+		j := &before[i]
 		end := j.Submit + j.Duration
-		if end > e.start() {
+		if end > at {
 			continue
 		}
 		for k, ev := range [...]workload.Event{

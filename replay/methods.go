@@ -119,10 +119,8 @@ func holdOracle(ctx context.Context, e *Evaluation) (choice, error) {
 // window is the replayed workload as a scenario. The past is that of the live
 // simulation, so that policies that learn from them decide as in the replay.
 func (e *Evaluation) window() round.Scenario {
-	l := workload.NewLedger(e.Options.Cluster)
-	e.recall(l)
-	return round.Scenario{Arrivals: e.Workload, Past: round.Past(l, e.start()), Warmup: e.Options.Warmup > 0,
-		CountFrom: e.Options.From}
+	return round.Scenario{Arrivals: e.Workload, Past: Past(e.Options.Trace, e.Options.Cluster, e.start()),
+		Warmup: e.Options.Warmup > 0, CountFrom: e.Options.From}
 }
 
 // manyEvaluations is the budget above which a method that tunes once spreads its

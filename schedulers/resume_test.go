@@ -102,6 +102,10 @@ func startLive(t *rapid.T, c trial) *live {
 			out.Job.Duration = 0
 		case workload.Started, workload.Resumed:
 			out.Placement = workload.Shares(l.sim.Placement(nil, e.Job))
+			out.Pool = l.sim.JobPool(e.Job)
+			if with := l.sim.JobPartner(e.Job); with >= 0 {
+				out.SharesWith = l.sim.JobName(with)
+			}
 		case workload.Resized:
 			out.Placement = workload.Shares(l.sim.Placement(nil, e.Job))
 			out.Job.GPUs = workload.GPUs(l.sim.JobHeld(e.Job))
@@ -271,18 +275,10 @@ func (c trial) undecided(t *rapid.T, logs ...lives) {
 	}
 }
 
-// paired are the schedulers that pack jobs, and what of it is not observed.
-// They are interrupted with models that are no faster together than in turns.
-var paired = map[string]string{
-	"lucid":   "events tell the nodes of a job, not which of their GPUs it shares and with whom",
-	"gandiva": "events tell the nodes of a job, not which of their GPUs it shares and with whom",
-}
-
 // unobserved are settings with which a scheduler depends on nothing that an
-// observation lacks, provided that run times are reported: Lucid counts
-// and learns from jobs that have ended, and nodes leave its profiler when they
-// are empty.
-var unobserved = map[string][]string{"lucid": {"share_load=0", "profiler_nodes=0"}}
+// observation lacks: events do not report which empty nodes are Lucid's profiler, nor
+// which waiting jobs have left its queue.
+var unobserved = map[string][]string{"lucid": {"profiler_nodes=0"}}
 
 func observable(t *rapid.T, s *schedulers.Scheduler, c space.Config) space.Config {
 	set := unobserved[s.Name]
@@ -333,12 +329,12 @@ func interruptible(t *rapid.T, c trial, models *simulator.Models) trial {
 	if c.opts.Placement == simulator.Count && uncounted[c.scheduler.Name] != "" {
 		c.opts.Placement = simulator.ConsolidateFewest
 	}
-	if set := unobserved[c.scheduler.Name]; set != nil {
-		c.config = observable(t, c.scheduler, c.config)
-		c.opts.Estimate = func(j *workload.Job) time.Duration { return time.Duration(len(j.ID)*int(j.GPUs)) * time.Second }
+	if _, shares := c.scheduler.New(c.config).(simulator.Sharer); shares {
+		// Full speed together, so that progress is a whole number of nanoseconds.
+		c.opts.Models.Pair = func(a, b int) (float64, float64) { return 1, 1 }
 	}
-	if paired[c.scheduler.Name] != "" {
-		c.opts.Models.Pair = func(a, b int) (float64, float64) { return .5, .5 }
+	if unobserved[c.scheduler.Name] != nil {
+		c.config = observable(t, c.scheduler, c.config)
 	}
 	if rounded[c.scheduler.Name] != "" {
 		c.opts.Models.Speed = func(_, gpus int) float64 { return math.Pow(float64(gpus), .8123) }

@@ -62,6 +62,7 @@ type placer struct {
 	could   []int32
 	offered []uint16
 
+	rest []int // of the last partition
 	want []int // scratch of partition
 }
 
@@ -95,7 +96,7 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 	}
 	p.constraints = p.constraints[:0]
 	p.constraint(&c, "", "")
-	p.could = p.could[:0]
+	p.could, p.rest = p.could[:0], p.rest[:0]
 	p.layout(1)
 	if mode == Count {
 		for i := range p.cells {
@@ -250,6 +251,7 @@ func (p *placer) partition(rest []int) {
 	p.could = p.could[:0]
 	pools := 1 + len(rest)
 	p.layout(pools)
+	p.rest = append(p.rest[:0], rest...)
 	p.want = append(append(p.want[:0], 0), rest...)
 	want := p.want
 	for n := range p.pool {
@@ -304,6 +306,7 @@ func (p *placer) copyFrom(src *placer) {
 	p.pool, p.next = append(mine.pool[:0], src.pool...), append(mine.next[:0], src.next...)
 	p.full = append(mine.full[:0], src.full...)
 	p.could, p.offered, p.want = mine.could[:0], mine.offered, mine.want
+	p.rest = append(mine.rest[:0], src.rest...)
 	p.constraints = longer(mine.constraints, len(src.constraints))
 	for i := range src.constraints {
 		d, s := &p.constraints[i], &src.constraints[i]

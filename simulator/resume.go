@@ -72,25 +72,36 @@ func (s *Sim) restore(left []time.Duration) {
 		s.countActive(j, 1)
 		s.countWaiting(ID(i), 1)
 	}
-	// Jobs with a reported placement first, so that no other takes their GPUs.
+	rest := s.openPools()
+	// Jobs with a reported placement first, so that no other takes their GPUs. Those
+	// that share them come after their partners.
 	for i := range observed {
-		if a := &observed[i]; a.Running && s.place.mode != Count && s.fits(ID(i), a) {
-			s.setPool(ID(i), s.place.pool[a.Placement[0].Node])
+		if a := &observed[i]; a.Running && s.place.mode != Count && !s.joined(a) && s.fits(ID(i), a) {
 			s.occupy(ID(i), a.Placement)
 			s.restoreRunning(ID(i), a)
 		}
 	}
+	s.restorePools(rest)
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
-			if host := s.hostOf(ID(i), a); host >= 0 {
-				s.join(ID(i), host)
+			s.restorePair(ID(i), a)
+		}
+	}
+	for i := range observed {
+		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
+			if s.joined(a) {
+				continue
+			}
+			if s.allocate(ID(i), s.heldBy(a)) {
 				s.restoreRunning(ID(i), a)
-				s.scheduleEnd(host)
 			}
 		}
 	}
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
+			if s.restorePair(ID(i), a) {
+				continue
+			}
 			if s.allocate(ID(i), s.heldBy(a)) {
 				s.restoreRunning(ID(i), a)
 				continue
@@ -140,11 +151,70 @@ func (s *Sim) heldBy(a *workload.ActiveJob) int {
 	return a.GPUs.Whole()
 }
 
-// hostOf is the running job that an observed one shares its GPUs with, or -1.
-// Which GPUs of a node a job holds is not reported, so that of the jobs that run
-// alone on as many there, the one is taken with which most is done together: no
-// policy pairs jobs that stop each other.
+// openPools makes the pools one, until the observed jobs have their GPUs, and returns
+// their numbers of nodes.
+func (s *Sim) openPools() []int {
+	if len(s.place.rest) == 0 {
+		return nil
+	}
+	rest := slices.Clone(s.place.rest)
+	s.place.partition(nil)
+	return rest
+}
+
+// restorePools gives the nodes of observed jobs to the pools in which these were
+// started, and splits the others. A node that has to leave its pool drains.
+func (s *Sim) restorePools(rest []int) {
+	if len(rest) == 0 {
+		return
+	}
+	for i := range s.state.Jobs {
+		a := &s.state.Jobs[i]
+		if !a.Running || a.Pool < 0 || a.Pool > len(rest) {
+			continue
+		}
+		s.setPool(ID(i), uint8(a.Pool))
+		if s.jobs[i].phase != running {
+			continue
+		}
+		for _, n := range a.Placement {
+			s.place.pool[n.Node] = uint8(a.Pool)
+		}
+	}
+	s.place.partition(rest)
+}
+
+// joined reports whether an observed job shares the GPUs of one that it names.
+func (s *Sim) joined(a *workload.ActiveJob) bool {
+	_, shares := s.policy.(Sharer)
+	return shares && a.SharesWith != ""
+}
+
+// restorePair continues an observed job on the GPUs of its partner, if it has one.
+func (s *Sim) restorePair(id ID, a *workload.ActiveJob) bool {
+	host := s.hostOf(id, a)
+	if host < 0 {
+		return false
+	}
+	s.join(id, host)
+	s.restoreRunning(id, a)
+	s.scheduleEnd(host)
+	return true
+}
+
+// hostOf is the running job that an observed one shares its GPUs with, or -1. If no
+// partner is reported, it is, of the jobs that run alone on as many GPUs there, the
+// one with which most is done together: no policy pairs jobs that stop each other.
 func (s *Sim) hostOf(id ID, a *workload.ActiveJob) ID {
+	if s.joined(a) {
+		for i := range s.state.Jobs {
+			if j := &s.jobs[i]; j.phase == running && !j.shares && j.held == s.jobs[id].gpus &&
+				s.state.Jobs[i].ID == a.SharesWith && s.JobMayJoin(id, ID(i)) {
+				return ID(i)
+			}
+		}
+		return -1
+	}
 	if _, shares := s.policy.(Sharer); !shares || len(a.Placement) == 0 || s.place.mode == Count {
 		return -1
 	}

@@ -77,13 +77,19 @@ func AggregateState(s *State, left []time.Duration, size int) (*State, []time.Du
 		return s, left
 	}
 	g := newGrouping(s.Cluster, size, len(s.Jobs))
+	hosts := map[string]bool{}
+	for i := range s.Jobs {
+		if with := s.Jobs[i].SharesWith; with != "" {
+			hosts[with] = true
+		}
+	}
 	for i := range s.Jobs {
 		a := &s.Jobs[i]
-		if a.Running && (len(a.Placement) != 1 || a.Held != 0 && a.Held != a.GPUs.Whole()) {
+		if a.Running && (a.SharesWith != "" || hosts[a.ID] || len(a.Placement) != 1 || a.Held != 0 && a.Held != a.GPUs.Whole()) {
 			g.alone(i)
 			continue
 		}
-		like := likeness{length: steps(left[i]), service: -1, running: a.Running, leased: a.LeaseUntil != 0}
+		like := likeness{length: steps(left[i]), service: -1, running: a.Running, pool: a.Pool, leased: a.LeaseUntil != 0}
 		if a.Attained > 0 {
 			like.service = steps(a.Attained / time.Duration(max(1, a.GPUs.Whole())))
 		}
@@ -118,6 +124,7 @@ type likeness struct {
 	nodes           [2]string // GPU model and partition asked for
 	length, service int32     // in steps; service is -1 for none
 	running, leased bool
+	pool            int
 }
 
 // steps is a span in steps of a factor of 1 + tolerance.

@@ -42,6 +42,10 @@ type Event struct {
 	Job Job
 	// Placement is where the job runs, on Started, Resumed and Resized.
 	Placement []NodeShare
+	// SharesWith is the job whose GPUs the job shares, and Pool the part of the
+	// nodes it runs in, as in ActiveJob. On Started and Resumed.
+	SharesWith string
+	Pool       int
 	// Attained is the job's attained service until Time as its scheduler counts
 	// it, in GPU-time, if HasAttained.
 	Attained    time.Duration
@@ -57,6 +61,9 @@ type Event struct {
 	// Revision is the configuration revision in force.
 	Revision string
 }
+
+// MaxPool bounds Event.Pool.
+const MaxPool = 255
 
 // OfJob reports whether the event is about a job.
 func (k EventKind) OfJob() bool { return k >= Submitted && k <= Finished }
@@ -83,6 +90,8 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("job.end_status: %d is not known", e.Job.Status)
 	case e.NodeGPUs < 0 || e.NodeGPUs > MaxGPUsPerNode:
 		return fmt.Errorf("node.gpus: %d is not from 0 to %d", e.NodeGPUs, MaxGPUsPerNode)
+	case e.Pool < 0 || e.Pool > MaxPool:
+		return fmt.Errorf("pool: %d is not from 0 to %d", e.Pool, MaxPool)
 	case e.LevelAttained < 0:
 		return fmt.Errorf("level_attained: %v is negative", e.LevelAttained)
 	case e.Attained < 0:

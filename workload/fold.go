@@ -77,6 +77,8 @@ func (a *ActiveJob) place(e *jobEvent) {
 	}
 	if e.kind == Resized {
 		a.Held = e.gpus.Whole()
+	} else {
+		a.SharesWith, a.Pool = e.sharesWith, e.pool
 	}
 	if a.Held <= 0 || a.Held > MaxGPUs {
 		a.Held = a.GPUs.Whole()
@@ -103,6 +105,7 @@ func (a *ActiveJob) preempt(now time.Duration) {
 	a.Running = false
 	a.Preemptions++
 	a.Placement, a.Held = nil, 0
+	a.SharesWith, a.Pool = "", 0
 	a.LeaseUntil = 0
 	a.Since = now
 }

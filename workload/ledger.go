@@ -58,6 +58,8 @@ type jobEvent struct {
 	levelAttained time.Duration
 	hasLevel      bool
 	leaseUntil    time.Duration
+	sharesWith    string
+	pool          int
 }
 
 type nodeEvent struct {
@@ -103,7 +105,8 @@ func (l *Ledger) applyJob(e *Event) bool {
 		l.jobs[e.Job.ID] = r
 	}
 	je := jobEvent{id: e.ID, kind: e.Kind, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status, placement: l.name(e.Placement),
-		attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained, hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil}
+		attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained, hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil,
+		sharesWith: e.SharesWith, pool: e.Pool}
 	if e.Kind == Submitted {
 		j := e.Job
 		j.Submit = e.Time
@@ -217,7 +220,30 @@ func (l *Ledger) State(at time.Duration) State {
 		}
 	}
 	l.number(&s)
+	s.dissolvePairs()
 	return s
+}
+
+// dissolvePairs forgets the partners that have ended or were stopped since.
+func (s *State) dissolvePairs() {
+	var since map[string]time.Duration // when running jobs were started, by their id
+	for i := range s.Jobs {
+		a := &s.Jobs[i]
+		if a.SharesWith == "" {
+			continue
+		}
+		if since == nil {
+			since = map[string]time.Duration{}
+			for k := range s.Jobs {
+				if s.Jobs[k].Running {
+					since[s.Jobs[k].ID] = s.Jobs[k].Since
+				}
+			}
+		}
+		if began, ok := since[a.SharesWith]; !ok || began > a.Since {
+			a.SharesWith = ""
+		}
+	}
 }
 
 // Finishes are the jobs that ended in [from, to), in order of end, then id.

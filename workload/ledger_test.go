@@ -84,6 +84,24 @@ func TestLedgerTellsAJobsLife(t *testing.T) {
 	}
 }
 
+// TestLedgerKnowsPairs: a pair lasts until the job that was there first has left.
+func TestLedgerKnowsPairs(t *testing.T) {
+	join := ev(Started, "b", 30)
+	join.SharesWith, join.Pool = "a", 2
+	l := NewLedger(testCluster)
+	apply(t, l, ev(Submitted, "a", 0), ev(Started, "a", 10), ev(Submitted, "b", 20), join, ev(Preempted, "a", 40),
+		ev(Resumed, "a", 50), ev(Preempted, "b", 60))
+	for at, want := range map[int]string{35: "a", 45: "", 55: "", 65: ""} {
+		b := l.State(time.Duration(at) * time.Second).Jobs[1]
+		if b.SharesWith != want {
+			t.Errorf("at %d s b shares with %q, want %q", at, b.SharesWith, want)
+		}
+		if want := map[bool]int{true: 2}[b.Running]; b.Pool != want {
+			t.Errorf("at %d s b runs in pool %d, want %d", at, b.Pool, want)
+		}
+	}
+}
+
 func TestLedgerForgivesContradictions(t *testing.T) {
 	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	for name, c := range map[string]struct {

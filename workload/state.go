@@ -47,6 +47,12 @@ type ActiveJob struct {
 	// Placement is empty where the scheduler does not report it. Nodes count from
 	// 0; one that is not known to be up is -1.
 	Placement []NodeGPUs
+	// SharesWith is the id of the running job whose GPUs this one joined, empty if
+	// there is none or it has left them. The other job does not name this one.
+	SharesWith string
+	// Pool is the part of the nodes in which a running job was started, where the
+	// scheduler sets some apart; 0 is the rest of the cluster.
+	Pool int
 }
 
 // NodeGPUs is a share of a node.

@@ -374,6 +374,7 @@ func (a *agent) collect(e workload.Event) {
 	for _, n := range e.Placement {
 		m.Placement = append(m.Placement, &pb.NodePlacement{NodeId: n.Node, Gpus: int32(n.GPUs)})
 	}
+	m.SharesGpusWith, m.Pool = e.SharesWith, int32(e.Pool)
 	if e.HasLevel {
 		m.LevelAttained = durationpb.New(e.LevelAttained)
 	}

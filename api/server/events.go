@@ -44,9 +44,11 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	for _, t := range []struct{ field, text string }{
 		{"event_id", out.ID}, {"job.job_id", job.GetJobId()}, {"job.user", job.GetUser()}, {"job.tenant", job.GetTenant()},
 		{"job.key", job.GetKey()}, {"job.model", job.GetModel()}, {"node.node_id", node.GetNodeId()},
+		{"shares_gpus_with", e.GetSharesGpusWith()},
 	} {
 		c.text(t.field, t.text)
 	}
+	out.SharesWith, out.Pool = e.GetSharesGpusWith(), int(e.GetPool())
 	out.Time = c.time("scheduler_time", e.GetSchedulerTime())
 	if e.GetSchedulerTime() == nil {
 		c.add("scheduler_time", "is required")

@@ -36,6 +36,9 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 	if f != nil || len(e.Placement) != 2 || e.Placement[1] != (workload.NodeShare{Node: "rack-2", GPUs: 1}) || !e.HasAttained || e.Attained != time.Hour {
 		t.Errorf("%+v, %v", e, f)
 	}
+	if e, f := convert(start(func(e *pb.Event) { e.SharesGpusWith, e.Pool = "2", 1 })); f != nil || e.SharesWith != "2" || e.Pool != 1 {
+		t.Errorf("%+v, %v", e, f)
+	}
 	if e, _ := convert(start(func(e *pb.Event) { e.AttainedService = nil })); e.HasAttained {
 		t.Error("attained service told from nowhere")
 	}
@@ -43,6 +46,8 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 		"placement[1].node_id": func(e *pb.Event) { e.Placement[1].NodeId = "" },
 		"placement[0].node_id": func(e *pb.Event) { e.Placement[0].NodeId = strings.Repeat("x", maxText+1) },
 		"placement[1].gpus":    func(e *pb.Event) { e.Placement[1].Gpus = 0 },
+		"shares_gpus_with":     func(e *pb.Event) { e.SharesGpusWith = strings.Repeat("x", maxText+1) },
+		"pool":                 func(e *pb.Event) { e.Pool = 256 },
 		"attained_service":     func(e *pb.Event) { e.AttainedService.Seconds = -1 },
 	} {
 		if _, f := convert(start(edit)); f == nil || f.field != want || f.why == "" {

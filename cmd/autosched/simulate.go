@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
@@ -30,6 +31,9 @@ func newSimulateCmd() *cobra.Command {
 		Short: "Replay a trace under a scheduler and report how its jobs fared",
 		Long: `Replays the jobs of a trace on a cluster that starts empty, under one
 configuration of a scheduler, until the last one ends.
+
+Schedulers that learn from jobs that have ended (lucid; tiresias with
+priority=gittins) know those of the trace that ended in the week before --from.
 
 Times are in seconds. rho is the finish-time fairness: JCT over the run time
 times max(1, the job's GPUs x mean active jobs over its life / GPUs of the
@@ -109,6 +113,7 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	var sim simulator.Sim
 	in.options.PerTenant, in.options.Attribute = true, true
 	in.options.Estimate = o.estimates.estimate(w.Jobs(), o.replay.seed)
+	in.options.Past = replay.Past(in.trace, o.replay.cluster, in.from)
 	asked := noteAsking(&in.options)
 	recorder, err := o.record.begin(&sim, in.trace.Zero(), &in.options)
 	if err != nil {

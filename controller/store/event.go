@@ -20,6 +20,7 @@ const (
 	flagDeadline = 8       // the job has a deadline, at the end
 	flagRequest  = 16      // the job asks for more than GPUs, after the deadline
 	flagNamed    = 4       // nodes of the placement have names; numbers before there was the flag
+	flagPlaced   = 32      // the event names a partner or a pool, after the request
 	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
 )
 
@@ -47,6 +48,9 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if e.Job.Request != (workload.Request{}) {
 		flags |= flagRequest
+	}
+	if e.SharesWith != "" || e.Pool != 0 {
+		flags |= flagPlaced
 	}
 	if len(e.Placement) > 0 {
 		flags |= flagNamed
@@ -83,6 +87,10 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 		num(q.MilliCPUs)
 		num(q.Memory)
 		num(int64(q.TimeLimit))
+	}
+	if flags&flagPlaced != 0 {
+		str(e.SharesWith)
+		num(int64(e.Pool))
 	}
 	return dst
 }
@@ -134,6 +142,9 @@ func decodeEvent(b []byte) (workload.Event, error) {
 	}
 	if b[1]&flagRequest != 0 {
 		e.Job.Request = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(), TimeLimit: time.Duration(r.num())}
+	}
+	if b[1]&flagPlaced != 0 {
+		e.SharesWith, e.Pool = r.str(), int(r.num())
 	}
 	if r.bad || len(r.b) != 0 {
 		return e, errEventEncoding

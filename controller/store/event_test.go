@@ -37,6 +37,9 @@ func drawEvent(t *rapid.T) workload.Event {
 	if rapid.Bool().Draw(t, "attained") {
 		e.Attained, e.HasAttained = span.Draw(t, "attained service"), true
 	}
+	if rapid.Bool().Draw(t, "placed") {
+		e.SharesWith, e.Pool = text.Draw(t, "partner"), rapid.IntRange(0, workload.MaxPool).Draw(t, "pool")
+	}
 	for range rapid.IntRange(0, 3).Draw(t, "places") {
 		e.Placement = append(e.Placement,
 			workload.NodeShare{Node: text.Draw(t, "n"), GPUs: rapid.IntRange(0, 8).Draw(t, "g")})

@@ -11,8 +11,8 @@
 // suspend-resume within a second is left out: a resumed job pays a restart like
 // any other. So are migration for locality and grow-shrink.
 //
-// Which jobs share GPUs is not observed: events give a job's nodes. A run resumed
-// from them pairs jobs again by place and width.
+// A run resumed from events pairs jobs by place and width where a scheduler does not
+// report which job shares the GPUs of which.
 package gandiva
 
 import (

@@ -18,8 +18,9 @@
 // waits or runs that is wider than the cluster without the profiler, there is
 // none.
 //
-// A resumed run does not know the run times learnt from jobs that had ended, how
-// many of these were submitted in the last hour, and the profiler's nodes.
+// A resumed run takes the jobs that ended before from simulator.Options.Past, and the
+// pairs and pools of running jobs from their events. Events do not report which empty
+// nodes are the profiler's.
 package lucid
 
 import (

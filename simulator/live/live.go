@@ -33,6 +33,10 @@ func (l *Cluster) Observe(e simulator.Event) {
 		out.Job.Status = workload.Unknown
 	case workload.Started, workload.Resumed:
 		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))
+		out.Pool = l.Sim.JobPool(e.Job)
+		if with := l.Sim.JobPartner(e.Job); with >= 0 {
+			out.SharesWith = l.Sim.JobName(with)
+		}
 	case workload.Resized:
 		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))
 		out.Job.GPUs = workload.GPUs(l.Sim.JobHeld(e.Job))

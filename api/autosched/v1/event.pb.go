@@ -192,6 +192,14 @@ type Event struct {
 	LevelAttained *durationpb.Duration `protobuf:"bytes,6,opt,name=level_attained,json=levelAttained,proto3,oneof" json:"level_attained,omitempty"`
 	// The end of the lease in force. Optional.
 	LeaseExpireTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=lease_expire_time,json=leaseExpireTime,proto3" json:"lease_expire_time,omitempty"`
+	// The running job whose GPUs the job shares, on STARTED and RESUMED, for
+	// schedulers that pack jobs on the same GPUs. At most 128 bytes. Without it,
+	// simulations take jobs that do not fit their nodes otherwise for partners.
+	SharesGpusWith string `protobuf:"bytes,11,opt,name=shares_gpus_with,json=sharesGpusWith,proto3" json:"shares_gpus_with,omitempty"`
+	// The part of the cluster's nodes in which the job runs, on STARTED and RESUMED,
+	// for schedulers that set nodes apart: from 1 to 255, such as 1 for Lucid's
+	// profiler. 0 is the rest of the cluster.
+	Pool int32 `protobuf:"varint,12,opt,name=pool,proto3" json:"pool,omitempty"`
 	// Required on NODE_UP and NODE_DOWN.
 	Node *NodeDetails `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
 	// The revision in force when it happened. Required on CONFIG_APPLIED.
@@ -284,6 +292,20 @@ func (x *Event) GetLeaseExpireTime() *timestamppb.Timestamp {
 		return x.LeaseExpireTime
 	}
 	return nil
+}
+
+func (x *Event) GetSharesGpusWith() string {
+	if x != nil {
+		return x.SharesGpusWith
+	}
+	return ""
+}
+
+func (x *Event) GetPool() int32 {
+	if x != nil {
+		return x.Pool
+	}
+	return 0
 }
 
 func (x *Event) GetNode() *NodeDetails {
@@ -528,7 +550,7 @@ var File_autosched_v1_event_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x06\n" +
+	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x06\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.autosched.v1.Event.KindR\x04kind\x12A\n" +
@@ -538,7 +560,9 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x10attained_service\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationH\x00R\x0fattainedService\x88\x01\x01\x12E\n" +
 	"\x0elevel_attained\x18\x06 \x01(\v2\x19.google.protobuf.DurationH\x01R\rlevelAttained\x88\x01\x01\x12F\n" +
-	"\x11lease_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0fleaseExpireTime\x12-\n" +
+	"\x11lease_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0fleaseExpireTime\x12(\n" +
+	"\x10shares_gpus_with\x18\v \x01(\tR\x0esharesGpusWith\x12\x12\n" +
+	"\x04pool\x18\f \x01(\x05R\x04pool\x12-\n" +
 	"\x04node\x18\b \x01(\v2\x19.autosched.v1.NodeDetailsR\x04node\x125\n" +
 	"\x16configuration_revision\x18\t \x01(\x03R\x15configurationRevision\"\x9f\x01\n" +
 	"\x04Kind\x12\x14\n" +
