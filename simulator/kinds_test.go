@@ -84,7 +84,8 @@ func (p *apart) Reset(v *View, plan *Plan) {
 func TestResumedJobsHaveTheKindOfTheirPool(t *testing.T) {
 	for _, attribute := range []bool{false, true} {
 		state := &workload.State{At: time.Hour, Cluster: workload.Uniform(2, 8)}
-		j := workload.ActiveJob{Job: tenantJob("a", 0, 10_000, 4), Running: true, Since: 0, Starts: 1, Pool: 1, Placement: []workload.NodeGPUs{{Node: 1, GPUs: 4}}}
+		j := workload.ActiveJob{Job: tenantJob("a", 0, 10_000, 4), Running: true, Since: 0, Starts: 1, Pool: 1,
+			Placement: []workload.NodeGPUs{{Node: 1, GPUs: 4}}}
 		j.ID = "j"
 		state.Jobs = append(state.Jobs, j)
 		s := new(Sim)

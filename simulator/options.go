@@ -58,7 +58,8 @@ type Options struct {
 // count.
 func (o *Options) Digest(gpus int, jobs iter.Seq[*workload.Job]) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %d %d %d %+v %+v %s\n", o.Placement, o.Round, o.EventBudget, o.Quota, o.Protect, o.Peer, o.Past.Digest())
+	fmt.Fprintf(h, "%d %d %d %d %+v %+v %s\n",
+		o.Placement, o.Round, o.EventBudget, o.Quota, o.Protect, o.Peer, o.Past.Digest())
 	fmt.Fprintln(h, o.Models.Digest(gpus))
 	if o.Estimate != nil {
 		for j := range jobs {

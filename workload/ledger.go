@@ -105,8 +105,8 @@ func (l *Ledger) applyJob(e *Event) bool {
 		l.jobs[e.Job.ID] = r
 	}
 	je := jobEvent{id: e.ID, kind: e.Kind, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status, placement: l.name(e.Placement),
-		attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained, hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil,
-		sharesWith: e.SharesWith, pool: e.Pool}
+		attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained,
+		hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil, sharesWith: e.SharesWith, pool: e.Pool}
 	if e.Kind == Submitted {
 		j := e.Job
 		j.Submit = e.Time

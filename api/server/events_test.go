@@ -36,7 +36,8 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 	if f != nil || len(e.Placement) != 2 || e.Placement[1] != (workload.NodeShare{Node: "rack-2", GPUs: 1}) || !e.HasAttained || e.Attained != time.Hour {
 		t.Errorf("%+v, %v", e, f)
 	}
-	if e, f := convert(start(func(e *pb.Event) { e.SharesGpusWith, e.Pool = "2", 1 })); f != nil || e.SharesWith != "2" || e.Pool != 1 {
+	e, f = convert(start(func(e *pb.Event) { e.SharesGpusWith, e.Pool = "2", 1 }))
+	if f != nil || e.SharesWith != "2" || e.Pool != 1 {
 		t.Errorf("%+v, %v", e, f)
 	}
 	if e, _ := convert(start(func(e *pb.Event) { e.AttainedService = nil })); e.HasAttained {
