@@ -241,87 +241,120 @@ func (b *trainer) run(ctx context.Context) (*Training, error) {
 
 // table lays the measurements out. Columns that never change are left out.
 func (b *trainer) table(rows []trainingRow, bases []search.Measurement) (*Training, error) {
+	out, kept, err := b.keep(rows, bases)
+	if err != nil {
+		return nil, err
+	}
+	l := layout{spec: &causal.Spec{Tiers: map[string]string{}}, rows: len(kept)}
+	b.addContexts(&l, out.Segments, bases)
+	b.addConfigs(&l, kept)
+	for _, name := range round.MetricNames {
+		addMetric(&l, name, kept, out, bases)
+	}
+	objective := b.e.Options.Goal.String()
+	ratio := func(row int) float64 { return kept[row].m.Values[0] / out.Bases[row] }
+	l.add(causal.TierObjective, RatioName(objective), ratio)
+	starts := make([]string, len(kept))
+	for i := range kept {
+		starts[i] = b.starts[out.Segments[i]]
+	}
+	l.columns = append(l.columns, causal.NewCategorical(SegmentColumn, starts),
+		causal.Column{Name: BaseName(objective), Values: slices.Clone(out.Bases)})
+	l.spec.Ignore = []string{SegmentColumn, BaseName(objective)}
+	out.Spec = l.spec
+	out.Table, err = causal.NewTable(l.columns...)
+	return out, err
+}
+
+// keep returns the rows that did not run out of events, with their segments and the
+// incumbent's objective on these.
+func (b *trainer) keep(rows []trainingRow, bases []search.Measurement) (*Training, []*trainingRow, error) {
 	out := &Training{Starts: b.starts}
-	var good []int
+	var kept []*trainingRow
 	for i := range rows {
-		switch {
-		case rows[i].err != nil:
-			return nil, fmt.Errorf("training: %s: %w", rows[i].config, rows[i].err)
-		case rows[i].m.Exhausted:
+		switch r := &rows[i]; {
+		case r.err != nil:
+			return nil, nil, fmt.Errorf("training: %s: %w", r.config, r.err)
+		case r.m.Exhausted:
 			out.Exhausted++
 		default:
-			good = append(good, i)
-			out.Segments = append(out.Segments, i/b.t.Configs)
-			out.Bases = append(out.Bases, max(bases[i/b.t.Configs].Values[0], leastBase))
+			segment := i / b.t.Configs
+			kept = append(kept, r)
+			out.Segments = append(out.Segments, segment)
+			out.Bases = append(out.Bases, max(bases[segment].Values[0], leastBase))
 		}
 	}
-	if len(good) == 0 {
-		return nil, errors.New("training: every configuration ran out of events")
+	if len(kept) == 0 {
+		return nil, nil, errors.New("training: every configuration ran out of events")
 	}
-	out.Spec = &causal.Spec{Tiers: map[string]string{}}
-	var columns []causal.Column
-	add := func(tier string, c causal.Column) {
-		first := c.Values[0]
-		if !slices.ContainsFunc(c.Values, func(v float64) bool { return v != first }) && tier != causal.TierObjective {
-			return
-		}
-		out.Spec.Tiers[c.Name] = tier
-		columns = append(columns, c)
-	}
+	return out, kept, nil
+}
+
+// addContexts appends the description of each row's segment.
+func (b *trainer) addContexts(l *layout, segments []int, bases []search.Measurement) {
 	known := make([]segmentFacts, len(b.segments))
 	for i := range known {
 		known[i] = facts(&b.segments[i], b.e.Options.Cluster.TotalGPUs(), b.t.Segment)
-	}
-	for i := range good {
-		base := &bases[out.Segments[i]]
-		known[out.Segments[i]].floor, known[out.Segments[i]].base = base.Floors[0], base.Values[0]
+		known[i].floor, known[i].base = bases[i].Floors[0], bases[i].Values[0]
 	}
 	for _, c := range contexts {
-		values := make([]float64, len(good))
-		for i := range good {
-			values[i] = c.of(&known[out.Segments[i]])
-		}
-		add(causal.TierContext, causal.Column{Name: c.name, Values: values})
+		l.add(causal.TierContext, c.name, func(row int) float64 { return c.of(&known[segments[row]]) })
 	}
-	encoded := make([][]float64, len(good))
-	for i, n := range good {
-		encoded[i] = b.columns.Append(nil, rows[n].config)
+}
+
+// addConfigs appends the parameters.
+func (b *trainer) addConfigs(l *layout, kept []*trainingRow) {
+	encoded := make([][]float64, len(kept))
+	for i, r := range kept {
+		encoded[i] = b.columns.Append(nil, r.config)
 	}
 	for k := range b.columns.Len() {
-		values := make([]float64, len(good))
-		for i := range good {
-			values[i] = encoded[i][k]
-		}
-		add(causal.TierConfig, used(b.columns.Column(k, values)))
+		values := l.values(func(row int) float64 { return encoded[row][k] })
+		l.addColumn(causal.TierConfig, used(b.columns.Column(k, values)))
 	}
-	for _, name := range round.MetricNames {
-		values := make([]float64, len(good))
-		for i, n := range good {
-			values[i] = rows[n].m.Metrics[name]
-			if overBase[name] != "" {
-				values[i] = (values[i] - bases[out.Segments[i]].Metrics[name]) / out.Bases[i]
-			}
-		}
-		if overBase[name] != "" {
-			name = overBase[name]
-		}
-		add(causal.TierMetric, causal.Column{Name: name, Values: values})
+}
+
+// addMetric appends an intermediate metric, as its difference from the incumbent's where
+// overBase names a column for that.
+func addMetric(l *layout, name string, kept []*trainingRow, out *Training, bases []search.Measurement) {
+	change, ok := overBase[name]
+	if !ok {
+		l.add(causal.TierMetric, name, func(row int) float64 { return kept[row].m.Metrics[name] })
+		return
 	}
-	values := make([]float64, len(good))
-	for i, n := range good {
-		values[i] = rows[n].m.Values[0] / out.Bases[i]
+	l.add(causal.TierMetric, change, func(row int) float64 {
+		return (kept[row].m.Metrics[name] - bases[out.Segments[row]].Metrics[name]) / out.Bases[row]
+	})
+}
+
+// layout is the columns of a table with their tiers.
+type layout struct {
+	spec    *causal.Spec
+	columns []causal.Column
+	rows    int
+}
+
+// add appends a numeric column.
+func (l *layout) add(tier, name string, of func(row int) float64) {
+	l.addColumn(tier, causal.Column{Name: name, Values: l.values(of)})
+}
+
+// addColumn appends a column unless it never changes. The objective is always there.
+func (l *layout) addColumn(tier string, c causal.Column) {
+	first := c.Values[0]
+	if tier != causal.TierObjective && !slices.ContainsFunc(c.Values, func(v float64) bool { return v != first }) {
+		return
 	}
-	add(causal.TierObjective, causal.Column{Name: RatioName(b.e.Options.Goal.String()), Values: values})
-	starts := make([]string, len(good))
-	for i := range good {
-		starts[i] = b.starts[out.Segments[i]]
+	l.spec.Tiers[c.Name] = tier
+	l.columns = append(l.columns, c)
+}
+
+func (l *layout) values(of func(row int) float64) []float64 {
+	out := make([]float64, l.rows)
+	for i := range out {
+		out[i] = of(i)
 	}
-	columns = append(columns, causal.NewCategorical(SegmentColumn, starts),
-		causal.Column{Name: BaseName(b.e.Options.Goal.String()), Values: slices.Clone(out.Bases)})
-	out.Spec.Ignore = []string{SegmentColumn, BaseName(b.e.Options.Goal.String())}
-	var err error
-	out.Table, err = causal.NewTable(columns...)
-	return out, err
+	return out
 }
 
 // NewTraining returns the training set of a table written by Train.

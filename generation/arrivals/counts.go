@@ -3,6 +3,7 @@ package arrivals
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -31,100 +32,145 @@ const (
 // and one of CountColumns. Bins follow each other without a gap. It returns the
 // time of the first bin, to be used as the zero, and the bins' length.
 func ReadCounts(r io.Reader, name string) (zero time.Time, bin time.Duration, counts []int, err error) {
-	fail := func(line int, format string, args ...any) (time.Time, time.Duration, []int, error) {
-		return time.Time{}, 0, nil, fmt.Errorf("%s: line %d: %w", name, line, fmt.Errorf(format, args...))
+	t := countTable{line: 1}
+	if err := t.read(r); err != nil {
+		return time.Time{}, 0, nil, fmt.Errorf("%s: line %d: %w", name, t.line, err)
 	}
+	return t.zero, t.bin, t.counts, nil
+}
+
+// countTable is a table of counts as far as it is read.
+type countTable struct {
+	line   int // being read, from 1
+	header []string
+	when   int // column of the time, of a bin's begin
+	unix   bool
+	what   int // column of the count
+	zero   time.Time
+	last   time.Time
+	bin    time.Duration // 0 before the second row
+	counts []int
+}
+
+func (t *countTable) read(r io.Reader) error {
 	in := bufio.NewReader(r)
+	r = in
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return fail(1, "gzip: %w", err)
+			return fmt.Errorf("gzip: %w", err)
 		}
 		defer z.Close()
 		r = z
-	} else {
-		r = in
 	}
 	limited := &io.LimitedReader{R: r, N: maxCountBytes}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(make([]byte, 4096), 64<<10)
 	if !lines.Scan() {
-		return fail(1, "%w: %w", ErrNotCounts, cmpErr(lines.Err(), io.ErrUnexpectedEOF))
+		return fmt.Errorf("%w: %w", ErrNotCounts, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
 	}
-	header := strings.Split(strings.TrimPrefix(lines.Text(), "\ufeff"), ",")
-	for i := range header {
-		header[i] = strings.TrimSpace(header[i])
+	if err := t.readHeader(lines.Text()); err != nil {
+		return err
 	}
-	when, unix := slices.Index(header, "time"), slices.Index(header, "unix")
-	what := -1
+	for t.line = 2; lines.Scan(); t.line++ {
+		if text := strings.TrimSpace(lines.Text()); text != "" {
+			if err := t.readRow(text); err != nil {
+				return err
+			}
+		}
+	}
+	t.line = len(t.counts) + 2
+	switch {
+	case lines.Err() != nil:
+		return lines.Err()
+	case limited.N <= 0:
+		return fmt.Errorf("more than %d bytes", maxCountBytes)
+	case len(t.counts) < 2:
+		t.line = 2
+		return fmt.Errorf("%d rows: at least two tell the bins' length", len(t.counts))
+	}
+	return nil
+}
+
+// readHeader finds the columns of time and count.
+func (t *countTable) readHeader(text string) error {
+	t.header = strings.Split(strings.TrimPrefix(text, "\ufeff"), ",")
+	for i := range t.header {
+		t.header[i] = strings.TrimSpace(t.header[i])
+	}
+	t.when = slices.Index(t.header, "unix")
+	if t.unix = t.when >= 0; !t.unix {
+		t.when = slices.Index(t.header, "time")
+	}
+	t.what = -1
 	for _, c := range CountColumns {
-		if what = slices.Index(header, c); what >= 0 {
+		if t.what = slices.Index(t.header, c); t.what >= 0 {
 			break
 		}
 	}
-	if what < 0 || when < 0 && unix < 0 {
-		return fail(1, "%w: the header wants time or unix, and one of %s",
+	if t.what < 0 || t.when < 0 {
+		return fmt.Errorf("%w: the header wants time or unix, and one of %s",
 			ErrNotCounts, strings.Join(CountColumns, ", "))
 	}
-	var last time.Time
-	for line := 2; lines.Scan(); line++ {
-		text := strings.TrimSpace(lines.Text())
-		if text == "" {
-			continue
-		}
-		if len(counts) >= maxCountRows {
-			return fail(line, "more than %d rows", maxCountRows)
-		}
-		fields := strings.Split(text, ",")
-		if len(fields) != len(header) {
-			return fail(line, "%d fields, the header has %d", len(fields), len(header))
-		}
-		var t time.Time
-		if unix >= 0 {
-			sec, err := strconv.ParseInt(strings.TrimSpace(fields[unix]), 10, 64)
-			if err != nil || sec < 0 || sec > 1<<36 {
-				return fail(line, "unix: %q is no time in seconds", fields[unix])
-			}
-			t = time.Unix(sec, 0).UTC()
-		} else if t, err = time.Parse(time.RFC3339, strings.TrimSpace(fields[when])); err != nil {
-			return fail(line, "time: %q is no RFC 3339 time", fields[when])
-		}
-		n, err := strconv.ParseFloat(strings.TrimSpace(fields[what]), 64)
-		if err != nil || !(n >= 0) || n > 1e9 || n != float64(int(n)) {
-			return fail(line, "%s: %q is no count", header[what], fields[what])
-		}
-		switch len(counts) {
-		case 0:
-			zero = t
-		case 1:
-			bin = t.Sub(zero)
-			if bin < time.Minute || time.Hour%bin != 0 {
-				return fail(line, "bins of %v: they must divide an hour and last a minute or more", bin)
-			}
-		default:
-			if step := t.Sub(last); step != bin {
-				return fail(line, "%s comes %v after the bin before, not %v: bins must follow each other",
-					t.Format(time.RFC3339), step, bin)
-			}
-		}
-		last = t
-		counts = append(counts, int(n))
-	}
-	if err := lines.Err(); err != nil {
-		return fail(len(counts)+2, "%w", err)
-	}
-	if limited.N <= 0 {
-		return fail(len(counts)+2, "more than %d bytes", maxCountBytes)
-	}
-	if len(counts) < 2 {
-		return fail(2, "%d rows: at least two tell the bins' length", len(counts))
-	}
-	return zero, bin, counts, nil
+	return nil
 }
 
-func cmpErr(err, otherwise error) error {
+func (t *countTable) readRow(text string) error {
+	if len(t.counts) >= maxCountRows {
+		return fmt.Errorf("more than %d rows", maxCountRows)
+	}
+	fields := strings.Split(text, ",")
+	if len(fields) != len(t.header) {
+		return fmt.Errorf("%d fields, the header has %d", len(fields), len(t.header))
+	}
+	at, err := t.readTime(fields[t.when])
 	if err != nil {
 		return err
 	}
-	return otherwise
+	n, err := strconv.ParseFloat(strings.TrimSpace(fields[t.what]), 64)
+	if err != nil || !(n >= 0) || n > 1e9 || n != float64(int(n)) {
+		return fmt.Errorf("%s: %q is no count", t.header[t.what], fields[t.what])
+	}
+	if err := t.follow(at); err != nil {
+		return err
+	}
+	t.counts = append(t.counts, int(n))
+	return nil
+}
+
+func (t *countTable) readTime(field string) (time.Time, error) {
+	text := strings.TrimSpace(field)
+	if t.unix {
+		sec, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || sec < 0 || sec > 1<<36 {
+			return time.Time{}, fmt.Errorf("unix: %q is no time in seconds", field)
+		}
+		return time.Unix(sec, 0).UTC(), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("time: %q is no RFC 3339 time", field)
+	}
+	return at, nil
+}
+
+// follow checks that a bin begins where the bin before ends. The first two say how
+// long bins are.
+func (t *countTable) follow(at time.Time) error {
+	switch len(t.counts) {
+	case 0:
+		t.zero = at
+	case 1:
+		t.bin = at.Sub(t.zero)
+		if t.bin < time.Minute || time.Hour%t.bin != 0 {
+			return fmt.Errorf("bins of %v: they must divide an hour and last a minute or more", t.bin)
+		}
+	default:
+		if step := at.Sub(t.last); step != t.bin {
+			return fmt.Errorf("%s comes %v after the bin before, not %v: bins must follow each other",
+				at.Format(time.RFC3339), step, t.bin)
+		}
+	}
+	t.last = at
+	return nil
 }
