@@ -270,7 +270,7 @@ func TestExcluded(t *testing.T) {
 	round(search.Trial{Err: "none"}, stuck(base), stuck(good), stuck(bad))
 	round(stuck(base), stuck(good), stuck(bad))
 	if got := won(); !got[0] || !got[1] {
-		t.Errorf("nobody ended, and yet: %v", got)
+		t.Errorf("no job ended, and yet: %v", got)
 	}
 	round(base, good, stuck(bad))
 	round(bad, base)
