@@ -70,7 +70,8 @@ func layered(seed uint64, configs, metrics, objectives, rows int) (*Table, *Spec
 }
 
 func BenchmarkDiscover(b *testing.B) {
-	for _, c := range []struct{ configs, metrics, objectives, rows int }{{5, 3, 2, 500}, {6, 5, 3, 2000}, {10, 7, 3, 10_000}, {10, 7, 3, 100_000}} {
+	for _, c := range []struct{ configs, metrics, objectives, rows int }{{5, 3, 2, 500}, {6, 5, 3, 2000},
+		{10, 7, 3, 10_000}, {10, 7, 3, 100_000}} {
 		p := c.configs + c.metrics + c.objectives
 		table, spec := layered(1, c.configs, c.metrics, c.objectives, c.rows)
 		know, err := spec.Bind(table.Names())

@@ -155,7 +155,8 @@ func (w *contingencyWorker) test(x, y int, given []int) Outcome {
 		return Outcome{P: 1}
 	}
 	stat = max(stat, 0)
-	return Outcome{P: chi2Survival(stat, df), Stat: stat, DF: df, Strength: math.Sqrt(-math.Expm1(-stat / float64(rows)))}
+	return Outcome{P: chi2Survival(stat, df), Stat: stat, DF: df,
+		Strength: math.Sqrt(-math.Expm1(-stat / float64(rows)))}
 }
 
 // strata numbers the combinations of values of the given variables, row by row, in

@@ -103,7 +103,8 @@ func (c *columnReader) add(cell string) error {
 	case !number && c.declared:
 		return fmt.Errorf("%q is not a number, but the column is declared %v", cell, c.kind)
 	case !number:
-		return fmt.Errorf("%q is not a number, the values above are: repair it, or declare the column's type (cat)", cell)
+		return fmt.Errorf("%q is not a number, the values above are: repair it, or declare the column's type (cat)",
+			cell)
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return fmt.Errorf("%s is not a finite number: leave the row out or repair it", cell)
 	case v != math.Trunc(v):
@@ -120,7 +121,8 @@ func (c *columnReader) addWord(word string) error {
 	k, ok := c.code[word]
 	if !ok {
 		if len(c.words) == maxLevels {
-			return fmt.Errorf("more than %d different values: a name or identifier does not belong in the data", maxLevels)
+			return fmt.Errorf("more than %d different values: a name or identifier does not belong in the data",
+				maxLevels)
 		}
 		if c.code == nil {
 			c.code = map[string]int{}

@@ -71,7 +71,8 @@ func Resolve(r *Result, t *Table, order []int) *DAG {
 				v.dag.Correlated = append(v.dag.Correlated, [2]int{i, j})
 			case left == Tail && right == Tail:
 				v.dag.Correlated = append(v.dag.Correlated, [2]int{i, j})
-				v.assume(i, j, "<->", "the rows were selected by something that both cause: the dependence is kept, without a direction")
+				v.assume(i, j, "<->",
+					"the rows were selected by something that both cause: the dependence is kept, without a direction")
 			default:
 				open = append(open, [2]int{i, j})
 			}
@@ -194,7 +195,9 @@ func (v *resolver) direct(i, j int) {
 		if back > forth {
 			from, to = j, i
 		}
-		reason = fmt.Sprintf("what the cause leaves unexplained depends less on it in this direction (p %.3g against %.3g)", max(forth, back), min(forth, back))
+		reason = fmt.Sprintf(
+			"what the cause leaves unexplained depends less on it in this direction (p %.3g against %.3g)",
+			max(forth, back), min(forth, back))
 	} else {
 		reason = "the data do not tell the direction: the earlier column is taken for the cause"
 	}

@@ -24,13 +24,16 @@ func TestResolve(t *testing.T) {
 			for i := range w.observed {
 				for j := i + 1; j < w.observed; j++ {
 					if r.Graph.Adjacent(i, j) {
-						m := rapid.SampledFrom([][2]Mark{{Tail, Arrow}, {Arrow, Tail}, {Circle, Circle}, {Circle, Arrow}, {Arrow, Arrow}, {Tail, Tail}, {Tail, Circle}}).Draw(t, fmt.Sprintf("marks %d-%d", i, j))
+						m := rapid.SampledFrom([][2]Mark{{Tail, Arrow}, {Arrow, Tail}, {Circle, Circle},
+							{Circle, Arrow}, {Arrow, Arrow}, {Tail, Tail}, {Tail, Circle}}).Draw(t,
+							fmt.Sprintf("marks %d-%d", i, j))
 						r.Graph.Set(i, j, m[0], m[1])
 					}
 				}
 			}
 		}
-		order := rapid.Permutation(upTo(w.observed)).Draw(t, "user order")[:rapid.IntRange(0, w.observed).Draw(t, "known")]
+		order := rapid.Permutation(upTo(w.observed)).Draw(t,
+			"user order")[:rapid.IntRange(0, w.observed).Draw(t, "known")]
 		d := Resolve(r, nil, order)
 		place := make([]int, w.observed)
 		for k, v := range d.Order {
@@ -44,14 +47,18 @@ func TestResolve(t *testing.T) {
 			if place[a.From] >= place[a.To] {
 				t.Fatalf("%d -> %d goes against the order %v", a.From, a.To, d.Order)
 			}
-			became[[2]int{min(a.From, a.To), max(a.From, a.To)}] = map[bool]string{true: "-->", false: "<--"}[a.From < a.To]
+			became[[2]int{min(a.From, a.To), max(a.From, a.To)}] = map[bool]string{true: "-->",
+				false: "<--"}[a.From < a.To]
 		}
 		for _, c := range d.Correlated {
 			became[c] = "<->"
 		}
 		assumed := map[[2]int]Assumption{}
 		for _, a := range d.Assumed {
-			if a.Reason == "" || a.To == "dropped" && became[[2]int{a.I, a.J}] != "" || a.To != "dropped" && became[[2]int{a.I, a.J}] != a.To && !slices.ContainsFunc(d.Assumed, func(b Assumption) bool { return b.I == a.I && b.J == a.J && b.To == "dropped" }) {
+			if a.Reason == "" || a.To == "dropped" && became[[2]int{a.I, a.J}] != "" || a.To != "dropped" &&
+				became[[2]int{a.I, a.J}] != a.To && !slices.ContainsFunc(d.Assumed, func(b Assumption) bool {
+				return b.I == a.I && b.J == a.J && b.To == "dropped"
+			}) {
 				t.Fatalf("assumed %+v, but it became %q", a, became[[2]int{a.I, a.J}])
 			}
 			assumed[[2]int{a.I, a.J}] = a
@@ -87,7 +94,8 @@ func TestResidualDirection(t *testing.T) {
 	for _, names := range []string{"cause effect", "effect cause"} {
 		var columns []Column
 		for _, name := range strings.Fields(names) {
-			columns = append(columns, Column{Name: name, Values: map[string][]float64{"cause": cause, "effect": effect}[name]})
+			columns = append(columns,
+				Column{Name: name, Values: map[string][]float64{"cause": cause, "effect": effect}[name]})
 		}
 		d, err := Learn(context.Background(), mustTable(t, columns...), nil, LearnOptions{})
 		if err != nil {
@@ -96,7 +104,8 @@ func TestResidualDirection(t *testing.T) {
 		if got := strings.Join(d.DAG.Order, " "); got != "cause effect" {
 			t.Errorf("columns %s: order %s, %+v", names, got, d.DAG.Resolved)
 		}
-		if len(d.DAG.Resolved) != 1 || !strings.Contains(d.DAG.Resolved[0].Reason, "unexplained") || !d.DAG.Edges[0].ConfoundingPossible {
+		if len(d.DAG.Resolved) != 1 || !strings.Contains(d.DAG.Resolved[0].Reason, "unexplained") ||
+			!d.DAG.Edges[0].ConfoundingPossible {
 			t.Errorf("resolved %+v", d.DAG.Resolved)
 		}
 	}
@@ -106,7 +115,9 @@ func TestResidualDirection(t *testing.T) {
 func TestUserOrder(t *testing.T) {
 	const n = 300
 	x, noise := normals(1, n), normals(2, n)
-	table := mustTable(t, Column{Name: "x", Values: x}, Column{Name: "y", Values: combine(n, func(i int) float64 { return x[i] + noise[i] })})
+	table := mustTable(t, Column{Name: "x", Values: x}, Column{Name: "y", Values: combine(n, func(i int) float64 {
+		return x[i] + noise[i]
+	})})
 	d, err := Learn(context.Background(), table, &Spec{Order: []string{"y", "x"}}, LearnOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,8 @@ func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o Sea
 	if !finished {
 		r.stop(fmt.Sprintf("in the skeleton, at sets of %d", r.Depth))
 	}
-	orient := &orientation{Graph: NewGraph(n), search: s, rules: rules, selection: o.Selection, arrowsOnly: o.arrowsOnly}
+	orient := &orientation{Graph: NewGraph(n), search: s, rules: rules, selection: o.Selection,
+		arrowsOnly: o.arrowsOnly}
 	orient.reset()
 	orient.colliders()
 	if r.Complete && !o.NoPDS {

@@ -24,7 +24,8 @@ type world struct {
 // drawWorld generates a graph. With tiers, variables of tier 0 have no cause and those
 // of tier 2 no effect.
 func drawWorld(t *rapid.T, layers bool, selected int) world {
-	w := world{observed: rapid.IntRange(3, 7).Draw(t, "observed"), hidden: rapid.IntRange(0, 2).Draw(t, "hidden"), selected: selected}
+	w := world{observed: rapid.IntRange(3, 7).Draw(t, "observed"), hidden: rapid.IntRange(0, 2).Draw(t, "hidden"),
+		selected: selected}
 	density := rapid.SampledFrom([]int{3, 4, 6}).Draw(t, "density") // of tenths
 	w.parents = make([][]int, w.observed+w.hidden+w.selected)
 	edge := func(from, to int) bool {
@@ -144,7 +145,8 @@ func TestSound(t *testing.T) {
 							continue
 						}
 						if r.Graph.Adjacent(i, j) == separable && (kind != "limited" || !separable) {
-							t.Fatalf("%d and %d: edge %v, but separable %v\n%s", i, j, !separable, separable, r.Graph.Format(numbers(w.observed)))
+							t.Fatalf("%d and %d: edge %v, but separable %v\n%s",
+								i, j, !separable, separable, r.Graph.Format(numbers(w.observed)))
 						}
 						// Causes of selection variables are indistinguishable from causes.
 						cause := oracle.Ancestor(i, j)
@@ -153,7 +155,8 @@ func TestSound(t *testing.T) {
 						}
 						switch m := r.Graph.At(j, i); {
 						case m == Arrow && cause, m == Tail && !cause:
-							t.Fatalf("%v at %d of %d and %d, but cause %v\n%s", m, i, i, j, cause, r.Graph.Format(numbers(w.observed)))
+							t.Fatalf("%v at %d of %d and %d, but cause %v\n%s",
+								m, i, i, j, cause, r.Graph.Format(numbers(w.observed)))
 						}
 						if w.tier != nil && r.Graph.At(j, i) == Tail && w.tier[i] > w.tier[j] {
 							t.Fatalf("%d causes %d of a lower tier", i, j)
@@ -204,7 +207,8 @@ func TestOrderFree(t *testing.T) {
 		for i := range w.observed {
 			for j := range w.observed {
 				if a.Graph.At(i, j) != b.Graph.At(as[i], as[j]) {
-					t.Fatalf("edge %d-%d differs\n%s\n%s", i, j, a.Graph.Format(numbers(w.observed)), b.Graph.Format(numbers(w.observed)))
+					t.Fatalf("edge %d-%d differs\n%s\n%s",
+						i, j, a.Graph.Format(numbers(w.observed)), b.Graph.Format(numbers(w.observed)))
 				}
 			}
 		}
@@ -239,8 +243,10 @@ func TestColumnOrder(t *testing.T) {
 			a, b := learn(table, o), learn(shuffled, o)
 			for i := range as {
 				for j := range as {
-					if x, y := a.Graph.At(as[i], as[j]), b.Graph.At(i, j); x != y && (o.MaxP || (x == None) != (y == None)) {
-						t.Errorf("seed %d, %+v: edge %s-%s is %v or %v", seed, o, shuffled.Column(i).Name, shuffled.Column(j).Name, x, y)
+					if x, y := a.Graph.At(as[i], as[j]),
+						b.Graph.At(i, j); x != y && (o.MaxP || (x == None) != (y == None)) {
+						t.Errorf("seed %d, %+v: edge %s-%s is %v or %v",
+							seed, o, shuffled.Column(i).Name, shuffled.Column(j).Name, x, y)
 					}
 				}
 			}
@@ -324,7 +330,9 @@ func TestAnytime(t *testing.T) {
 		w := drawWorld(t, rapid.Bool().Draw(t, "layers"), 0)
 		oracle := w.oracle(t)
 		ctx := &expired{context.Background(), make(chan struct{}), context.DeadlineExceeded}
-		slow := &slowOracle{Oracle: oracle, after: rapid.IntRange(1, 60).Draw(t, "after"), end: func() { close(ctx.done) }}
+		slow := &slowOracle{Oracle: oracle, after: rapid.IntRange(1, 60).Draw(t, "after"), end: func() {
+			close(ctx.done)
+		}}
 		r, err := Discover(ctx, w.observed, w.knowledge(), slow, SearchOptions{Workers: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -339,7 +347,8 @@ func TestAnytime(t *testing.T) {
 				}
 				// A superfluous edge of an exogenous variable has a tail there.
 				exogenous := w.tier != nil && w.tier[i] == 0
-				if m := r.Graph.At(j, i); m == Arrow && oracle.Ancestor(i, j) || m == Tail && !oracle.Ancestor(i, j) && !exogenous {
+				if m := r.Graph.At(j, i); m == Arrow && oracle.Ancestor(i, j) ||
+					m == Tail && !oracle.Ancestor(i, j) && !exogenous {
 					t.Fatalf("%v at %d of %d and %d is wrong\n%s", m, i, i, j, r.Graph.Format(numbers(w.observed)))
 				}
 				if e := r.Evidence(i, j); e.Separated && (r.Graph.Adjacent(i, j) || !oracle.Separated(i, j, e.Set)) {
@@ -380,7 +389,8 @@ func TestDiscoverErrors(t *testing.T) {
 		{2, SearchOptions{MaxCond: -1}, "negative"},
 	}
 	for _, tt := range tests {
-		if _, err := Discover(context.Background(), tt.n, nil, w.oracle(t), tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := Discover(context.Background(), tt.n, nil, w.oracle(t), tt.o); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%d, %+v: got %v, want %q", tt.n, tt.o, err, tt.want)
 		}
 	}

@@ -262,12 +262,14 @@ func (d *Document) checkEdges(index map[string]int) error {
 // checkPairs checks the names of separations, conflicts and dependent inputs.
 func (d *Document) checkPairs(index map[string]int) error {
 	for i, s := range d.Separations {
-		if err := checkNames(index, fmt.Sprintf("separations[%d]", i), append([]string{s.A, s.B}, s.Given...)...); err != nil {
+		if err := checkNames(index, fmt.Sprintf("separations[%d]", i),
+			append([]string{s.A, s.B}, s.Given...)...); err != nil {
 			return err
 		}
 	}
 	for i, c := range d.Conflicts {
-		if err := checkNames(index, fmt.Sprintf("conflicts[%d]", i), append([]string{c.A, c.B}, c.Given...)...); err != nil {
+		if err := checkNames(index, fmt.Sprintf("conflicts[%d]", i),
+			append([]string{c.A, c.B}, c.Given...)...); err != nil {
 			return err
 		}
 	}
@@ -357,7 +359,8 @@ func NewDocument(g *Graph, names []string, kinds []Kind, tiers map[string]string
 	for i := range g.Len() {
 		for j := i + 1; j < g.Len(); j++ {
 			if g.Adjacent(i, j) {
-				d.Edges = append(d.Edges, Edge{Source: names[i], Target: names[j], MarkSource: g.At(j, i), MarkTarget: g.At(i, j)})
+				d.Edges = append(d.Edges,
+					Edge{Source: names[i], Target: names[j], MarkSource: g.At(j, i), MarkTarget: g.At(i, j)})
 			}
 		}
 	}

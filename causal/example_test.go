@@ -25,13 +25,15 @@ func ExampleLearn() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	spec := &causal.Spec{Tiers: map[string]string{"quantum": causal.TierConfig, "preemptions": causal.TierMetric, "jct": causal.TierObjective}}
+	spec := &causal.Spec{Tiers: map[string]string{"quantum": causal.TierConfig, "preemptions": causal.TierMetric,
+		"jct": causal.TierObjective}}
 	graph, err := causal.Learn(context.Background(), table, spec, causal.LearnOptions{Bootstrap: 20})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, e := range graph.Edges {
-		fmt.Printf("%s %s %s, in %g of the bootstrap samples\n", e.Source, causal.Arrows(e.MarkSource, e.MarkTarget), e.Target, *e.BootFreq)
+		fmt.Printf("%s %s %s, in %g of the bootstrap samples\n",
+			e.Source, causal.Arrows(e.MarkSource, e.MarkTarget), e.Target, *e.BootFreq)
 	}
 	fmt.Println("order:", graph.DAG.Order)
 	// Output:

@@ -97,7 +97,8 @@ func testGoldenOrder(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r, err := Discover(context.Background(), n, know, test, SearchOptions{MaxCond: 4, PDSMax: 2, MaxP: maxP})
+				r, err := Discover(context.Background(), n, know, test,
+					SearchOptions{MaxCond: 4, PDSMax: 2, MaxP: maxP})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -113,8 +114,10 @@ func testGoldenOrder(t *testing.T) {
 					other := learn(as, maxP)
 					for i := range n {
 						for j := range n {
-							if x, y := first.At(as[i], as[j]), other.At(i, j); x != y && (maxP || (x == None) != (y == None)) {
-								t.Errorf("largest p %v, turn %d: the mark between %s and %s is %v, was %v", maxP, turn, truth.Variables[as[i]], truth.Variables[as[j]], y, x)
+							if x, y := first.At(as[i], as[j]),
+								other.At(i, j); x != y && (maxP || (x == None) != (y == None)) {
+								t.Errorf("largest p %v, turn %d: the mark between %s and %s is %v, was %v",
+									maxP, turn, truth.Variables[as[i]], truth.Variables[as[j]], y, x)
 							}
 						}
 					}
@@ -207,7 +210,8 @@ func testGoldenReuse(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, arrowsOnly := range []bool{true, false} {
-					got, err := Discover(context.Background(), len(c.Observed), nil, oracle, SearchOptions{arrowsOnly: arrowsOnly})
+					got, err := Discover(context.Background(), len(c.Observed), nil, oracle,
+						SearchOptions{arrowsOnly: arrowsOnly})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -216,7 +220,8 @@ func testGoldenReuse(t *testing.T) {
 						want = goldenGraph(t, c.Published)
 					}
 					if !got.Graph.Equal(want) {
-						t.Errorf("%s, arrows only %v: got\n%swant\n%s", c.Source, arrowsOnly, got.Graph.Format(c.Observed), want.Format(c.Observed))
+						t.Errorf("%s, arrows only %v: got\n%swant\n%s",
+							c.Source, arrowsOnly, got.Graph.Format(c.Observed), want.Format(c.Observed))
 					}
 				}
 			}
@@ -251,7 +256,8 @@ func testGoldenRef(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Discover(context.Background(), table.Len(), know, test, SearchOptions{Alpha: want.Alpha, MaxCond: want.MaxCond, PDSMax: want.PDSMax})
+			got, err := Discover(context.Background(), table.Len(), know, test,
+				SearchOptions{Alpha: want.Alpha, MaxCond: want.MaxCond, PDSMax: want.PDSMax})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -72,7 +72,9 @@ func ReadSpec(r io.Reader) (*Spec, error) {
 	}
 	s := &Spec{}
 	if err := strictJSON(data, s); err != nil {
-		return nil, fmt.Errorf(`%w (a tiers file looks like {"tiers": {"queues": "config", "load": "context", "frag": "metric", "avg_jct": "objective"}})`, err)
+		return nil,
+			fmt.Errorf(
+				`%w (a tiers file looks like {"tiers": {"queues": "config", "load": "context", "frag": "metric", "avg_jct": "objective"}})`, err)
 	}
 	return s, s.check()
 }
@@ -168,7 +170,8 @@ func (s *Spec) Bind(names []string) (*Knowledge, error) {
 		for i, name := range names {
 			tier, ok := s.Tiers[name]
 			if !ok {
-				return nil, fmt.Errorf("tiers: column %q has no tier: give it one of %s, or put it under \"ignore\"", name,
+				return nil, fmt.Errorf("tiers: column %q has no tier: give it one of %s, or put it under \"ignore\"",
+					name,
 					strings.Join(TierNames(), ", "))
 			}
 			k.Tier[i] = tierRank[tier]
@@ -234,7 +237,8 @@ func (k *Knowledge) Check(names []string) error {
 	r := k.rules(n)
 	for _, p := range k.Required {
 		if r.forbids(p[0], p[1]) {
-			return fmt.Errorf("knowledge contradicts itself: %q is required to cause %q, but %s", names[p[0]], names[p[1]],
+			return fmt.Errorf("knowledge contradicts itself: %q is required to cause %q, but %s",
+				names[p[0]], names[p[1]],
 				k.why(p[0], p[1], names))
 		}
 	}
@@ -270,10 +274,12 @@ func (k *Knowledge) checkCycles(names []string) error {
 					continue
 				}
 				if p[1] == from {
-					return fmt.Errorf("knowledge contradicts itself: the required pairs lead from %q back to it", names[from])
+					return fmt.Errorf("knowledge contradicts itself: the required pairs lead from %q back to it",
+						names[from])
 				}
 				if r.forbids(from, p[1]) {
-					return fmt.Errorf("knowledge contradicts itself: required pairs lead from %q to %q, but %s", names[from],
+					return fmt.Errorf("knowledge contradicts itself: required pairs lead from %q to %q, but %s",
+						names[from],
 						names[p[1]], k.why(from, p[1], names))
 				}
 				seen[p[1]] = true

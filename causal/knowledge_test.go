@@ -37,7 +37,8 @@ func TestBindErrors(t *testing.T) {
 		{"against the mode", `{"mode": "strict3", ` + tiers + `, "required": [["m", "n"]]}`, "do not cause each other"},
 		{"forbidden and required", `{"required": [["m", "n"]], "forbidden": [["m", "n"]]}`, "that pair is forbidden"},
 		{"a required cycle", `{"required": [["m", "n"], ["n", "o"], ["o", "m"]]}`, "back to it"},
-		{"forbidden by a way round", `{"required": [["m", "n"], ["n", "o"]], "forbidden": [["m", "o"]]}`, `lead from "m" to "o", but that pair is forbidden`},
+		{"forbidden by a way round", `{"required": [["m", "n"], ["n", "o"]], "forbidden": [["m", "o"]]}`,
+			`lead from "m" to "o", but that pair is forbidden`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -54,7 +55,8 @@ func TestBindErrors(t *testing.T) {
 
 func TestBind(t *testing.T) {
 	names := []string{"load", "c", "m", "n", "o", "q"}
-	tiers := map[string]string{"load": "context", "c": "config", "m": "metric", "n": "metric", "o": "objective", "q": "objective"}
+	tiers := map[string]string{"load": "context", "c": "config", "m": "metric", "n": "metric", "o": "objective",
+		"q": "objective"}
 	tests := []struct {
 		mode Mode
 		want string // row i, column j: x if i is forbidden to cause j

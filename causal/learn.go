@@ -110,7 +110,8 @@ func Learn(ctx context.Context, t *Table, spec *Spec, o LearnOptions) (*Document
 		spec = &Spec{Mode: ModeNone}
 	}
 	if o.Bootstrap < 0 || o.Keep > 1 || o.Budget < 0 || math.IsNaN(o.Keep) {
-		return nil, fmt.Errorf("causal: bootstrap %d, keep %v or budget %v is out of range", o.Bootstrap, o.Keep, o.Budget)
+		return nil, fmt.Errorf("causal: bootstrap %d, keep %v or budget %v is out of range",
+			o.Bootstrap, o.Keep, o.Budget)
 	}
 	if o.Groups != nil && len(o.Groups) != t.Rows() {
 		return nil, fmt.Errorf("causal: %d rows have %d group numbers", t.Rows(), len(o.Groups))
@@ -175,7 +176,8 @@ func prepare(t *Table, spec *Spec) (*input, error) {
 	}
 	for _, name := range spec.Ignore {
 		if t.Index(name) < 0 {
-			return nil, fmt.Errorf("ignore: the data have no column %q; they have %s", name, strings.Join(t.Names(), ", "))
+			return nil, fmt.Errorf("ignore: the data have no column %q; they have %s",
+				name, strings.Join(t.Names(), ", "))
 		}
 	}
 	var kept []int
@@ -191,7 +193,11 @@ func prepare(t *Table, spec *Spec) (*input, error) {
 			continue
 		}
 		if k := len(c.Levels); c.Kind == Categorical && (k > maxCategories || k*minPerLevel > t.Rows()) {
-			return nil, fmt.Errorf("column %q has %d categories in %d rows: a category needs at least %d rows on average, and there may be %d; group some, declare the column numeric, or put it under \"ignore\"", c.Name, k, t.Rows(), minPerLevel, maxCategories)
+			return nil,
+				fmt.Errorf(
+					"column %q has %d categories in %d rows: a category needs at least %d rows on average, and "+
+						"there may be %d; group some, declare the column numeric, or put it under \"ignore\"",
+					c.Name, k, t.Rows(), minPerLevel, maxCategories)
 		}
 		if same := in.duplicate(t, kept, i, spec); same >= 0 {
 			other := t.Column(same)
@@ -200,7 +206,8 @@ func prepare(t *Table, spec *Spec) (*input, error) {
 				loser = same
 				kept = append(slices.DeleteFunc(kept, func(k int) bool { return k == same }), i)
 			}
-			in.warn("columns %q and %q carry the same information, nothing can tell their effects apart: %q is left out",
+			in.warn(
+				"columns %q and %q carry the same information, nothing can tell their effects apart: %q is left out",
 				other.Name, c.Name, t.Column(loser).Name)
 			dropped = append(dropped, t.Column(loser).Name)
 			continue
@@ -341,7 +348,8 @@ func (d *Document) dropUnstable(r *Result, boot *bootstrap, names []string, keep
 	kept.Graph = r.Graph.Clone()
 	for i := range names {
 		for j := i + 1; j < len(names); j++ {
-			if edge := r.edge(i, j, names); r.Graph.Adjacent(i, j) && boot.setFrequencies(&edge, i, j) && *edge.BootFreq < keep {
+			if edge := r.edge(i, j, names); r.Graph.Adjacent(i, j) && boot.setFrequencies(&edge, i, j) &&
+				*edge.BootFreq < keep {
 				kept.Graph.Set(i, j, None, None)
 				edge.Visible = false
 				d.Dropped = append(d.Dropped, edge)
@@ -363,7 +371,8 @@ func (d *Document) describePairs(r *Result, in *input, boot *bootstrap) {
 				boot.setFrequencies(&edge, i, j)
 				d.Edges = append(d.Edges, edge)
 			case e.Separated:
-				d.Separations = append(d.Separations, Separation{names[i], names[j], pick(names, e.Set), roundStored(e.P)})
+				d.Separations = append(d.Separations,
+					Separation{names[i], names[j], pick(names, e.Set), roundStored(e.P)})
 			case e.Conflict && in.know.exogenous(i) && in.know.exogenous(j):
 				d.DependentInputs = append(d.DependentInputs, Dependence{names[i], names[j], roundStored(e.P)})
 			case e.Conflict:
@@ -405,13 +414,17 @@ func (in *input) warnOf(d *Document, r *Result, o LearnOptions) {
 		in.warn("%d edges were found in fewer than %.0f %% of the bootstrap samples and are dropped", n, 100*o.Keep)
 	}
 	if n := len(d.DependentInputs); n > 0 {
-		in.warn("%d pairs of config or context variables were not set independently of each other: their effects are harder to tell apart", n)
+		in.warn(
+			"%d pairs of config or context variables were not set independently of each other: their effects are "+
+				"harder to tell apart", n)
 	}
 	if n := len(d.Conflicts); n > 0 {
 		in.warn("the data contradict the knowledge in %d pairs: see the conflicts", n)
 	}
 	if r.Untestable > 0 {
-		in.warn("%d of %d tests had too few rows for their number of parameters and count neither way: there may be edges too many", r.Untestable, r.Tests)
+		in.warn(
+			"%d of %d tests had too few rows for their number of parameters and count neither way: there may be "+
+				"edges too many", r.Untestable, r.Tests)
 	}
 	if r.PathsCut {
 		in.warn("the graph is so dense that the search for paths was given up: circles may stand where tails could")

@@ -49,7 +49,8 @@ func TestLearn(t *testing.T) {
 	c, noise, more := normals(1, n), normals(2, n), normals(3, n)
 	m := combine(n, func(i int) float64 { return c[i] + 0.5*c[i]*c[i] + 0.5*noise[i] })
 	o := combine(n, func(i int) float64 { return m[i] + 0.5*more[i] })
-	table := mustTable(t, Column{Name: "c", Values: c}, Column{Name: "idle", Values: normals(4, n)}, Column{Name: "m", Values: m}, Column{Name: "o", Values: o})
+	table := mustTable(t, Column{Name: "c", Values: c}, Column{Name: "idle", Values: normals(4, n)},
+		Column{Name: "m", Values: m}, Column{Name: "o", Values: o})
 	spec := &Spec{Tiers: map[string]string{"c": TierConfig, "idle": TierConfig, "m": TierMetric, "o": TierObjective}}
 	d, err := Learn(context.Background(), table, spec, LearnOptions{Bootstrap: 8, Seed: 1})
 	if err != nil {
@@ -59,18 +60,23 @@ func TestLearn(t *testing.T) {
 		t.Errorf("edges\n%swant\n%s", got, want)
 	}
 	for _, e := range d.Edges {
-		if e.P == nil || *e.P > 0.01 || e.Tests == 0 || e.Strength == nil || *e.Strength < 0.5 || e.BootFreq == nil || *e.BootFreq < 0.9 || !e.Visible {
+		if e.P == nil || *e.P > 0.01 || e.Tests == 0 || e.Strength == nil || *e.Strength < 0.5 || e.BootFreq == nil ||
+			*e.BootFreq < 0.9 || !e.Visible {
 			t.Errorf("evidence %+v", e)
 		}
 	}
-	if want := "c idle m o"; strings.Join(d.DAG.Order, " ") != want || len(d.DAG.Edges) != 2 || len(d.DAG.Resolved) != 0 {
+	if want := "c idle m o"; strings.Join(d.DAG.Order, " ") != want || len(d.DAG.Edges) != 2 ||
+		len(d.DAG.Resolved) != 0 {
 		t.Errorf("DAG %+v", d.DAG)
 	}
 	l := d.Learning
-	if !l.Complete || l.Test != TestBFX2 || l.Alpha != 0.01 || l.MaxCond != 4 || l.PDSMax != 2 || l.Bootstrap != 8 || l.Keep != 0.5 || l.Rows != n || l.DataHash != table.Hash() {
+	if !l.Complete || l.Test != TestBFX2 || l.Alpha != 0.01 || l.MaxCond != 4 || l.PDSMax != 2 || l.Bootstrap != 8 ||
+		l.Keep != 0.5 || l.Rows != n || l.DataHash != table.Hash() {
 		t.Errorf("learning %+v", l)
 	}
-	if i := slices.IndexFunc(d.Separations, func(s Separation) bool { return s.A == "c" && s.B == "o" }); i < 0 || !slices.Equal(d.Separations[i].Given, []string{"m"}) {
+	if i := slices.IndexFunc(d.Separations, func(s Separation) bool {
+		return s.A == "c" && s.B == "o"
+	}); i < 0 || !slices.Equal(d.Separations[i].Given, []string{"m"}) {
 		t.Errorf("separations %+v", d.Separations)
 	}
 	var a, b bytes.Buffer
@@ -112,20 +118,40 @@ func TestLearnHostile(t *testing.T) {
 		want    string // edges
 		warning string
 	}{
-		{"constant", []Column{{Name: "x", Values: x}, {Name: "flat", Values: combine(n, func(int) float64 { return 3 })}, {Name: "e", Values: effect}}, "x o-o e\n", `"flat" is constant`},
-		{"one level", []Column{{Name: "x", Values: x}, NewCategorical("one", words(letters(1))), {Name: "e", Values: effect}}, "x o-o e\n", `"one" is constant`},
-		{"equal columns", []Column{{Name: "x", Values: x}, {Name: "twin", Values: combine(n, func(i int) float64 { return 5 - 2*x[i] })}, {Name: "e", Values: effect}}, "x o-o e\n", `"x" and "twin" carry the same information`},
-		{"equal categories", []Column{NewCategorical("a", words(letters(3))), NewCategorical("b", words(func(i int) string { return "level" + string(rune('z'-i%3)) })), {Name: "x", Values: x}}, "", `"b" is left out`},
-		{"a sum", []Column{{Name: "x", Values: x}, {Name: "y", Values: y}, {Name: "sum", Values: combine(n, func(i int) float64 { return x[i] + y[i] })}}, "x o-> sum\ny o-> sum\n", ""},
-		{"huge", []Column{{Name: "x", Values: combine(n, func(i int) float64 { return 1e308 * math.Tanh(x[i]) })}, {Name: "e", Values: effect}, {Name: "z", Values: z}}, "x o-o e\n", ""},
-		{"tiny", []Column{{Name: "x", Values: combine(n, func(i int) float64 { return 1e-300 * x[i] })}, {Name: "e", Values: effect}, {Name: "z", Values: z}}, "x o-o e\n", ""},
-		{"an outlier", []Column{{Name: "x", Values: x}, {Name: "e", Values: combine(n, func(i int) float64 { return effect[i] + 1e9*float64(btoi(i == 7)) })}}, "", ""},
-		{"a rare value", []Column{{Name: "x", Values: x}, {Name: "rare", Values: combine(n, func(i int) float64 { return float64(btoi(i == 7)) })}, {Name: "e", Values: effect}}, "x o-o e\n", ""},
+		{"constant", []Column{{Name: "x", Values: x}, {Name: "flat", Values: combine(n, func(int) float64 {
+			return 3
+		})}, {Name: "e", Values: effect}}, "x o-o e\n", `"flat" is constant`},
+		{"one level", []Column{{Name: "x", Values: x}, NewCategorical("one", words(letters(1))),
+			{Name: "e", Values: effect}}, "x o-o e\n", `"one" is constant`},
+		{"equal columns", []Column{{Name: "x", Values: x}, {Name: "twin", Values: combine(n, func(i int) float64 {
+			return 5 - 2*x[i]
+		})}, {Name: "e", Values: effect}}, "x o-o e\n", `"x" and "twin" carry the same information`},
+		{"equal categories", []Column{NewCategorical("a", words(letters(3))),
+			NewCategorical("b", words(func(i int) string {
+				return "level" + string(rune('z'-i%3))
+			})), {Name: "x", Values: x}}, "", `"b" is left out`},
+		{"a sum", []Column{{Name: "x", Values: x}, {Name: "y", Values: y},
+			{Name: "sum", Values: combine(n, func(i int) float64 {
+				return x[i] + y[i]
+			})}}, "x o-> sum\ny o-> sum\n", ""},
+		{"huge", []Column{{Name: "x", Values: combine(n, func(i int) float64 {
+			return 1e308 * math.Tanh(x[i])
+		})}, {Name: "e", Values: effect}, {Name: "z", Values: z}}, "x o-o e\n", ""},
+		{"tiny", []Column{{Name: "x", Values: combine(n, func(i int) float64 {
+			return 1e-300 * x[i]
+		})}, {Name: "e", Values: effect}, {Name: "z", Values: z}}, "x o-o e\n", ""},
+		{"an outlier", []Column{{Name: "x", Values: x}, {Name: "e", Values: combine(n, func(i int) float64 {
+			return effect[i] + 1e9*float64(btoi(i == 7))
+		})}}, "", ""},
+		{"a rare value", []Column{{Name: "x", Values: x}, {Name: "rare", Values: combine(n, func(i int) float64 {
+			return float64(btoi(i == 7))
+		})}, {Name: "e", Values: effect}}, "x o-o e\n", ""},
 	}
 	for _, tt := range tests {
 		for _, test := range TestNames() {
 			t.Run(tt.name+"/"+test, func(t *testing.T) {
-				d, err := Learn(context.Background(), mustTable(t, tt.columns...), nil, LearnOptions{Test: test, Bootstrap: 3})
+				d, err := Learn(context.Background(), mustTable(t, tt.columns...), nil,
+					LearnOptions{Test: test, Bootstrap: 3})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -161,18 +187,25 @@ func TestLearnErrors(t *testing.T) {
 		o       LearnOptions
 		want    string
 	}{
-		{"few rows", []Column{{Name: "x", Values: normals(1, 19)}, {Name: "y", Values: normals(2, 19)}}, nil, LearnOptions{}, "19 rows are too few"},
-		{"nothing varies", []Column{x, flat}, nil, LearnOptions{}, `only 1 of 2 columns can be learned from: column "flat" is constant`},
-		{"identifiers", []Column{x, NewCategorical("job", ids)}, nil, LearnOptions{}, `column "job" has 100 categories in 100 rows`},
+		{"few rows", []Column{{Name: "x", Values: normals(1, 19)}, {Name: "y", Values: normals(2, 19)}}, nil,
+			LearnOptions{}, "19 rows are too few"},
+		{"nothing varies", []Column{x, flat}, nil, LearnOptions{},
+			`only 1 of 2 columns can be learned from: column "flat" is constant`},
+		{"identifiers", []Column{x, NewCategorical("job", ids)}, nil, LearnOptions{},
+			`column "job" has 100 categories in 100 rows`},
 		{"wide", many, nil, LearnOptions{}, "65 columns are more than the 64"},
 		{"unknown test", []Column{x, y}, nil, LearnOptions{Test: "kci"}, `"kci" is not a test; there are bfx2`},
 		{"bins", []Column{x, y}, nil, LearnOptions{Test: TestG2, Bins: 1}, "1 bins"},
 		{"alpha", []Column{x, y}, nil, LearnOptions{Alpha: 2}, "alpha 2"},
-		{"no tier", []Column{x, y}, &Spec{Tiers: map[string]string{"x": TierConfig}}, LearnOptions{}, `column "y" has no tier`},
+		{"no tier", []Column{x, y}, &Spec{Tiers: map[string]string{"x": TierConfig}}, LearnOptions{},
+			`column "y" has no tier`},
 		{"no tiers at all", []Column{x, y}, &Spec{Mode: ModeStrict3}, LearnOptions{}, `column "x" has no tier`},
-		{"ignore none", []Column{x, y}, &Spec{Ignore: []string{"w"}}, LearnOptions{}, `ignore: the data have no column "w"`},
-		{"contradiction", []Column{x, y}, &Spec{Tiers: map[string]string{"x": TierConfig, "y": TierMetric}, Required: [][2]string{{"y", "x"}}}, LearnOptions{}, "contradicts itself"},
-		{"groups", []Column{x, y}, nil, LearnOptions{Bootstrap: 2, Groups: []int{1, 2}}, "100 rows have 2 group numbers"},
+		{"ignore none", []Column{x, y}, &Spec{Ignore: []string{"w"}}, LearnOptions{},
+			`ignore: the data have no column "w"`},
+		{"contradiction", []Column{x, y}, &Spec{Tiers: map[string]string{"x": TierConfig, "y": TierMetric},
+			Required: [][2]string{{"y", "x"}}}, LearnOptions{}, "contradicts itself"},
+		{"groups", []Column{x, y}, nil, LearnOptions{Bootstrap: 2, Groups: []int{1, 2}},
+			"100 rows have 2 group numbers"},
 		{"keep", []Column{x, y}, nil, LearnOptions{Keep: 1.5}, "keep 1.5"},
 	}
 	for _, tt := range tests {
@@ -192,7 +225,8 @@ func TestLearnConflict(t *testing.T) {
 	table := mustTable(t, Column{Name: "c", Values: c},
 		Column{Name: "o1", Values: combine(n, func(i int) float64 { return hidden[i] + 0.5*a[i] })},
 		Column{Name: "o2", Values: combine(n, func(i int) float64 { return hidden[i] + 0.5*b[i] + c[i] })})
-	spec := &Spec{Mode: ModeStrict3, Tiers: map[string]string{"c": TierConfig, "o1": TierObjective, "o2": TierObjective}}
+	spec := &Spec{Mode: ModeStrict3,
+		Tiers: map[string]string{"c": TierConfig, "o1": TierObjective, "o2": TierObjective}}
 	d, err := Learn(context.Background(), table, spec, LearnOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +253,8 @@ func TestDependentInputs(t *testing.T) {
 		Column{Name: "backlog", Values: combine(n, func(i int) float64 { return load[i] + more[i] })},
 		Column{Name: "c", Values: c},
 		Column{Name: "m", Values: combine(n, func(i int) float64 { return load[i] + c[i] + noise[i] })})
-	spec := &Spec{Tiers: map[string]string{"load": TierContext, "backlog": TierContext, "c": TierConfig, "m": TierMetric}}
+	spec := &Spec{Tiers: map[string]string{"load": TierContext, "backlog": TierContext, "c": TierConfig,
+		"m": TierMetric}}
 	d, err := Learn(context.Background(), table, spec, LearnOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +262,9 @@ func TestDependentInputs(t *testing.T) {
 	if got, want := edgeList(d), "load --> m\nc --> m\n"; got != want {
 		t.Errorf("edges\n%swant\n%s", got, want)
 	}
-	if len(d.Conflicts) != 0 || len(d.DependentInputs) != 1 || d.DependentInputs[0].A != "load" || d.DependentInputs[0].B != "backlog" || !strings.Contains(strings.Join(d.Warnings, "\n"), "1 pairs of config or context") {
+	if len(d.Conflicts) != 0 || len(d.DependentInputs) != 1 || d.DependentInputs[0].A != "load" ||
+		d.DependentInputs[0].B != "backlog" ||
+		!strings.Contains(strings.Join(d.Warnings, "\n"), "1 pairs of config or context") {
 		t.Errorf("conflicts %v, dependent inputs %v, warnings %q", d.Conflicts, d.DependentInputs, d.Warnings)
 	}
 }
@@ -264,14 +301,16 @@ func TestLearnWide(t *testing.T) {
 // TestDropped drops a spurious edge by the bootstrap.
 func TestDropped(t *testing.T) {
 	for seed := range uint64(200) {
-		table := mustTable(t, Column{Name: "x", Values: normals(2*seed, 60)}, Column{Name: "y", Values: normals(2*seed+1, 60)})
+		table := mustTable(t, Column{Name: "x", Values: normals(2*seed, 60)},
+			Column{Name: "y", Values: normals(2*seed+1, 60)})
 		d, err := Learn(context.Background(), table, nil, LearnOptions{Alpha: 0.2, Bootstrap: 20, Keep: 0.95})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(d.Dropped) == 1 {
 			e := d.Dropped[0]
-			if len(d.Edges) != 0 || len(d.DAG.Edges) != 0 || *e.BootFreq >= 0.95 || !strings.Contains(strings.Join(d.Warnings, "\n"), "1 edges were found in fewer than 95 %") {
+			if len(d.Edges) != 0 || len(d.DAG.Edges) != 0 || *e.BootFreq >= 0.95 ||
+				!strings.Contains(strings.Join(d.Warnings, "\n"), "1 edges were found in fewer than 95 %") {
 				t.Errorf("edges %v, dropped %+v, warnings %q", d.Edges, e, d.Warnings)
 			}
 			return
@@ -299,7 +338,8 @@ func TestGroups(t *testing.T) {
 		y := combine(days*each, func(i int) float64 { return effect[i/each] + noise[i] })
 		table := mustTable(t, Column{Name: "load", Values: x}, Column{Name: "delay", Values: y})
 		frequency := func(groups []int) float64 {
-			d, err := Learn(context.Background(), table, nil, LearnOptions{Test: TestFisherZ, Bootstrap: 40, Keep: -1, Groups: groups})
+			d, err := Learn(context.Background(), table, nil,
+				LearnOptions{Test: TestFisherZ, Bootstrap: 40, Keep: -1, Groups: groups})
 			if err != nil {
 				t.Fatal(err)
 			}

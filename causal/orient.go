@@ -260,7 +260,9 @@ func (o *orientation) r5() {
 				if !circles(a, g) || !o.separated(g, b) {
 					continue
 				}
-				path := o.uncovered([]int{a, g}, set(0).with(a).with(g), b, circles, func(h int) bool { return o.separated(a, h) })
+				path := o.uncovered([]int{a, g}, set(0).with(a).with(g), b, circles, func(h int) bool {
+					return o.separated(a, h)
+				})
 				if path == nil {
 					continue
 				}

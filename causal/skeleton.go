@@ -160,7 +160,8 @@ func (s *search) possibleDSep(ctx context.Context, near []set, most int) bool {
 		for k, side := range []int{p.i, p.j} {
 			from := s.mayPrecede(near[side], p)
 			known := func(z set) bool {
-				return z.within(last[side]) && z.len() < len(s.adjacentAt) || s.tried(p, z) || k == 1 && z.within(before)
+				return z.within(last[side]) && z.len() < len(s.adjacentAt) || s.tried(p, z) ||
+					k == 1 && z.within(before)
 			}
 			for size := 1; size <= min(most, from.len()); size++ {
 				w.subsets(from, size, known)

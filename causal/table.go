@@ -86,7 +86,8 @@ func NewTable(columns ...Column) (*Table, error) {
 		case seen[c.Name]:
 			return nil, fmt.Errorf("causal: there are two columns %q", c.Name)
 		case len(c.Values) != t.rows:
-			return nil, fmt.Errorf("causal: column %q has %d values, %q has %d", c.Name, len(c.Values), columns[0].Name, t.rows)
+			return nil, fmt.Errorf("causal: column %q has %d values, %q has %d",
+				c.Name, len(c.Values), columns[0].Name, t.rows)
 		}
 		seen[c.Name] = true
 		if err := c.check(); err != nil {

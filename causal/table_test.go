@@ -11,7 +11,8 @@ import (
 )
 
 func TestReadCSV(t *testing.T) {
-	table, err := ReadCSV(strings.NewReader("\ufeffpolicy, queues,x,code\nlas,3,0.5,7\nfifo,-2,1e3,8\n"), map[string]Kind{"code": Categorical})
+	table, err := ReadCSV(strings.NewReader("\ufeffpolicy, queues,x,code\nlas,3,0.5,7\nfifo,-2,1e3,8\n"),
+		map[string]Kind{"code": Categorical})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +75,10 @@ func TestNewTableErrors(t *testing.T) {
 		{"none", nil, "without columns"},
 		{"lengths", []Column{{Name: "a", Values: []float64{1}}, {Name: "b"}}, `"b" has 0 values, "a" has 1`},
 		{"NaN", []Column{{Name: "a", Values: []float64{1, math.NaN()}}}, `"a", row 2: NaN`},
-		{"level", []Column{{Name: "a", Kind: Categorical, Values: []float64{1}, Levels: []string{"x"}}}, "not the index"},
-		{"unsorted", []Column{{Name: "a", Kind: Categorical, Values: []float64{1}, Levels: []string{"y", "x"}}}, "not sorted"},
+		{"level", []Column{{Name: "a", Kind: Categorical, Values: []float64{1}, Levels: []string{"x"}}},
+			"not the index"},
+		{"unsorted", []Column{{Name: "a", Kind: Categorical, Values: []float64{1}, Levels: []string{"y", "x"}}},
+			"not sorted"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

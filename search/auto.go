@@ -30,7 +30,8 @@ func newAuto(s Setup) (Sampler, error) {
 	case dims == 0:
 		a.main, a.name, a.why = newRandom(s), "random", "there is nothing to tune"
 	case s.Budget > 0 && s.Budget < fewModel:
-		a.main, a.name, a.why = newSobolSampler(s), "sobol", fmt.Sprintf("%d evaluations are too few for a model", s.Budget)
+		a.main, a.name, a.why = newSobolSampler(s), "sobol",
+			fmt.Sprintf("%d evaluations are too few for a model", s.Budget)
 	case dims > mostDims:
 		a.main, a.name, a.why = newForestSampler(s), "forest",
 			fmt.Sprintf("%d dimensions are too many for a Gaussian process", dims)

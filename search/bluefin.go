@@ -76,7 +76,8 @@ func NewBlueFin(axes []Axis, opts BlueFinOptions, seed uint64) (*BlueFin, error)
 	for i := range b.axes {
 		a := &b.axes[i]
 		if !(a.Low <= a.Start && a.Start <= a.High) || math.IsInf(a.High-a.Low, 0) {
-			return nil, fmt.Errorf("search: bluefin axis %d: start %v is not between %v and %v", i, a.Start, a.Low, a.High)
+			return nil, fmt.Errorf("search: bluefin axis %d: start %v is not between %v and %v",
+				i, a.Start, a.Low, a.High)
 		}
 		if a.Int && a.Step == 0 {
 			a.Step = 1

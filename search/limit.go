@@ -123,7 +123,8 @@ func (m *Measurement) checkLimits() error {
 		}
 		for i := range l.Values {
 			if !finite(l.Values[i]) || !finite(l.Bounds[i]) || l.Values[i] < 0 || l.Bounds[i] < 0 {
-				return fmt.Errorf("search: limit %q: value %v and bound %v, want finite numbers from 0", l.Name, l.Values[i],
+				return fmt.Errorf("search: limit %q: value %v and bound %v, want finite numbers from 0",
+					l.Name, l.Values[i],
 					l.Bounds[i])
 			}
 		}

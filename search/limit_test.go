@@ -68,7 +68,8 @@ func TestWinnersKeepToLimits(t *testing.T) {
 			}
 		}
 		if method == "gp" && within < 2*broken {
-			t.Errorf("gp measured %d that keep to the limit and %d that break it: it does not avoid these", within, broken)
+			t.Errorf("gp measured %d that keep to the limit and %d that break it: it does not avoid these",
+				within, broken)
 		}
 	}
 	r, err := Tune(context.Background(),

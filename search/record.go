@@ -196,7 +196,9 @@ func (r *Recording) fits(h *Header) error {
 	case !bytes.Equal(r.Header.Incumbent, h.Incumbent):
 		return fmt.Errorf("%s:1: the record is of the incumbent %s, not %s", r.Name, r.Header.Incumbent, h.Incumbent)
 	case r.Header.Context != h.Context:
-		return fmt.Errorf("%s:1: the record was measured on another workload, cluster, models or simulator: what is tuned must be the same to go on", r.Name)
+		return fmt.Errorf(
+			"%s:1: the record was measured on another workload, cluster, models or simulator: what is tuned must "+
+				"be the same to go on", r.Name)
 	}
 	return nil
 }

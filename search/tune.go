@@ -489,7 +489,8 @@ func (s *study) update(l Learner, proposed []proposal) {
 func (s *study) measure(ctx context.Context, batch []proposal) {
 	incumbent := s.Options.Incumbent.Hash()
 	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
-		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Provenance: p.Provenance, Cached: out.cached}
+		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Provenance: p.Provenance,
+			Cached: out.cached}
 		if !out.cached {
 			s.result.Evaluations++
 		}

@@ -54,14 +54,19 @@ var layers = []layer{
 	// The agent is a scheduler that uses the API: it imports neither the server nor
 	// the service.
 	{"api/agent", 6, []string{"api/autosched/v1", "schedulers", "simulator", "space", "workload"}},
-	{"api/server", 6, []string{"api/autosched/v1", "controller", "round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	{"api/server", 6, []string{"api/autosched/v1", "controller", "round", "schedulers", "search", "generation",
+		"simulator", "causal", "space", "workload", "internal"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
-	{"lab", 6, []string{"replay", "round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
-	{"replay", 5, []string{"round", "schedulers", "search", "generation", "simulator", "space", "workload", "internal"}},
+	{"lab", 6, []string{"replay", "round", "schedulers", "search", "generation", "simulator", "causal", "space",
+		"workload", "internal"}},
+	{"replay", 5, []string{"round", "schedulers", "search", "generation", "simulator", "space", "workload",
+		"internal"}},
 	{"controller/watch", 0, nil},
 	{"controller/rollout", 5, []string{"round", "space"}},
-	{"controller", 5, []string{"round", "schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
-	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "causal", "space", "workload", "internal"}},
+	{"controller", 5, []string{"round", "schedulers", "search", "generation", "simulator", "causal", "space",
+		"workload", "internal"}},
+	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "causal", "space", "workload",
+		"internal"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},
 	{"search/prune", 3, []string{"search", "space", "causal", "internal/rng", "internal/stats"}},
 	{"search", 3, []string{"space", "internal/trees", "internal/rng", "internal/stats"}},
@@ -95,7 +100,8 @@ var private = []struct {
 }{
 	{"a path of one machine", regexp.MustCompile(`(^|[^\w.)}])/(work|root)/`)},
 	{"a host of a private network", regexp.MustCompile(`://[\w.-]+\.(internal|local|lan|corp|intranet|svc)\b`)},
-	{"an address of a private network", regexp.MustCompile(`://(10|192\.168|172\.(1[6-9]|2\d|3[01]))(\.\d{1,3}){2,3}\b`)},
+	{"an address of a private network",
+		regexp.MustCompile(`://(10|192\.168|172\.(1[6-9]|2\d|3[01]))(\.\d{1,3}){2,3}\b`)},
 }
 
 // generated matches the line by which the go command recognises generated files.
@@ -225,7 +231,8 @@ func (c *checker) source(p string, data []byte) {
 		}
 	}
 	if n := bytes.Count(data, []byte("\n")); n > MaxLines && !generated.Match(data) {
-		c.findings = append(c.findings, Finding{Path: p, Text: fmt.Sprintf("has %d lines: consider to split it", n), Advice: true})
+		c.findings = append(c.findings,
+			Finding{Path: p, Text: fmt.Sprintf("has %d lines: consider to split it", n), Advice: true})
 	}
 }
 

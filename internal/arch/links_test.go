@@ -9,8 +9,10 @@ import (
 func TestLinks(t *testing.T) {
 	page := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	got, err := Check(fstest.MapFS{
-		"space/a.go":     page(file("space")),
-		"README.md":      page("# A page\n\n[x](docs/a.md) [y](docs/none.md) [z](#a-page) [w](#no-page) [v](https://example.org/none) [u](space)\n"),
+		"space/a.go": page(file("space")),
+		"README.md": page(
+			"# A page\n\n[x](docs/a.md) [y](docs/none.md) [z](#a-page) [w](#no-page) " +
+				"[v](https://example.org/none) [u](space)\n"),
 		"docs/README.md": page("[a](a.md)"),
 		"docs/a.md":      page("## What, `this`?\n[up](../README.md#a-page) [q](a.md#what-this) [no](../README.md#b)"),
 		"docs/b.md":      page("text"),

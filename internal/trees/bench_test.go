@@ -44,7 +44,8 @@ func BenchmarkBoost(b *testing.B) {
 		b.Run(fmt.Sprintf("rows=%d/rounds=%d", s.rows, s.rounds), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Boost(context.Background(), x, y, nil, BoostOptions{Objective: Softmax, Classes: 6, Rounds: s.rounds}); err != nil {
+				if _, err := Boost(context.Background(), x, y, nil,
+					BoostOptions{Objective: Softmax, Classes: 6, Rounds: s.rounds}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -95,7 +96,8 @@ func BenchmarkPredict(b *testing.B) {
 
 // BenchmarkForest has the sizes that the search and effect estimates use.
 func BenchmarkForest(b *testing.B) {
-	for _, s := range []struct{ rows, cols, trees int }{{20, 10, 30}, {60, 15, 30}, {200, 5, 30}, {200, 15, 30}, {2000, 15, 100}} {
+	for _, s := range []struct{ rows, cols, trees int }{{20, 10, 30}, {60, 15, 30}, {200, 5, 30}, {200, 15, 30},
+		{2000, 15, 100}} {
 		x, y := jobs(s.rows, s.cols)
 		for name, o := range map[string]ForestOptions{"extra": {RandomCuts: true}, "random": {Bootstrap: true}} {
 			o.Trees, o.MinLeaf = s.trees, 2

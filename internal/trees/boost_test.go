@@ -19,7 +19,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // noisy generates rows of numbers in [0, 1), some missing, and their targets.
-func noisy(seed uint64, rows, cols int, missing float64, f func(row []float64, src *rand.Rand) float64) (Matrix, []float64) {
+func noisy(seed uint64, rows, cols int, missing float64, f func(row []float64, src *rand.Rand) float64) (Matrix,
+	[]float64) {
 	src := rand.New(rand.NewPCG(seed, 1))
 	x, y := NewMatrix(rows, cols), make([]float64, rows)
 	for i := range rows {
@@ -143,7 +144,8 @@ func TestLeafValues(t *testing.T) {
 		t.Errorf("%v, want 2 and 4", got)
 	}
 	// Two classes with equal shares: p = 1/2, g = -+1/2, h = 2/1 * 1/4.
-	m = boost(t, x, []float64{0, 0, 1, 1}, nil, BoostOptions{Objective: Softmax, Classes: 2, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 0.1})
+	m = boost(t, x, []float64{0, 0, 1, 1}, nil,
+		BoostOptions{Objective: Softmax, Classes: 2, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 0.1})
 	raw := make([]float64, 8)
 	m.predictRawAll(x, raw, 1)
 	if d := raw[0] - raw[1]; math.Abs(d-0.2) > 1e-9 {
@@ -188,7 +190,8 @@ func TestMemorises(t *testing.T) {
 		for i := range y {
 			x.Data[i] = float64(perm[i])
 		}
-		m, err := Boost(context.Background(), x, y, nil, BoostOptions{Rounds: 1, Leaves: 200, MinLeaf: 1, LearningRate: 1})
+		m, err := Boost(context.Background(), x, y, nil,
+			BoostOptions{Rounds: 1, Leaves: 200, MinLeaf: 1, LearningRate: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +229,9 @@ func TestLossFalls(t *testing.T) {
 		t.Run(o.Objective.String(), func(t *testing.T) {
 			x, y := noisy(4, 2000, 5, 0.1, classesOf)
 			if o.Objective != Softmax {
-				x, y = noisy(4, 2000, 5, 0.1, func(row []float64, src *rand.Rand) float64 { return 2*row[0]*row[1] + 0.2*src.NormFloat64() })
+				x, y = noisy(4, 2000, 5, 0.1, func(row []float64, src *rand.Rand) float64 {
+					return 2*row[0]*row[1] + 0.2*src.NormFloat64()
+				})
 			}
 			o.Rounds = 60
 			m := boost(t, x, y, nil, o)
@@ -252,7 +257,8 @@ func TestLossFalls(t *testing.T) {
 // change.
 func TestMedianIgnoresOutlier(t *testing.T) {
 	x := Matrix{6, 1, []float64{0, 0, 0, 1, 1, 1}}
-	m := boost(t, x, []float64{1, 2, 3, 10, 11, 1e9}, nil, BoostOptions{Objective: L1, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
+	m := boost(t, x, []float64{1, 2, 3, 10, 11, 1e9}, nil,
+		BoostOptions{Objective: L1, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
 	if got := predictions(m, x); got[0] != 2 || got[5] != 11 {
 		t.Errorf("%v, want 2 and 11", got)
 	}
@@ -280,7 +286,8 @@ func TestMissingDirectionIsLearned(t *testing.T) {
 		})
 	}
 	// Without missing values in training, they go with the majority.
-	m := boost(t, Matrix{3, 1, []float64{0, 1, 1}}, []float64{0, 6, 6}, nil, BoostOptions{Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
+	m := boost(t, Matrix{3, 1, []float64{0, 1, 1}}, []float64{0, 6, 6}, nil,
+		BoostOptions{Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 1})
 	if p := predictions(m, Matrix{1, 1, []float64{nan}}); math.Abs(p[0]-6) > 1e-9 {
 		t.Errorf("missing: %g, want the majority's 6", p[0])
 	}
@@ -355,7 +362,8 @@ func TestRowOrder(t *testing.T) {
 func TestWorkersDoNotShow(t *testing.T) {
 	x, y := noisy(3, 6000, 9, 0.1, classesOf)
 	for _, o := range []BoostOptions{
-		{Objective: Softmax, Classes: 3, RowSample: 0.8, ColumnSample: 0.5}, {Objective: L1, ColumnSample: 0.8}, {Objective: L2},
+		{Objective: Softmax, Classes: 3, RowSample: 0.8, ColumnSample: 0.5}, {Objective: L1, ColumnSample: 0.8},
+		{Objective: L2},
 	} {
 		t.Run(o.Objective.String(), func(t *testing.T) {
 			var first string
@@ -491,15 +499,16 @@ func TestRefusedSamples(t *testing.T) {
 		"target huge":     {x, []float64{0, 1e80}, nil, BoostOptions{}, "target of row 1"},
 		"weight negative": {x, y, []float64{1, -1}, BoostOptions{}, "weight of row 1"},
 		"no weight":       {x, y, []float64{0, 0}, BoostOptions{}, "no row counts"},
-		"class":           {x, []float64{0, 2}, nil, BoostOptions{Objective: Softmax, Classes: 2}, "classes are 0 to 1"},
-		"half class":      {x, []float64{0, 0.5}, nil, BoostOptions{Objective: Softmax, Classes: 2}, "classes are 0 to 1"},
-		"one class":       {x, y, nil, BoostOptions{Objective: Softmax, Classes: 1}, "classes 1"},
-		"objective":       {x, y, nil, BoostOptions{Objective: 9}, "objective"},
-		"bins":            {x, y, nil, BoostOptions{Bins: 256}, "bins 256"},
-		"leaves":          {x, y, nil, BoostOptions{Leaves: -1}, "leaves -1"},
-		"rate":            {x, y, nil, BoostOptions{LearningRate: nan}, "learning rate"},
-		"rounds":          {x, y, nil, BoostOptions{Rounds: -1}, "rounds"},
-		"row sample":      {x, y, nil, BoostOptions{RowSample: 2}, "row sample"},
+		"class": {x, []float64{0, 2}, nil, BoostOptions{Objective: Softmax, Classes: 2},
+			"classes are 0 to 1"},
+		"half class": {x, []float64{0, 0.5}, nil, BoostOptions{Objective: Softmax, Classes: 2}, "classes are 0 to 1"},
+		"one class":  {x, y, nil, BoostOptions{Objective: Softmax, Classes: 1}, "classes 1"},
+		"objective":  {x, y, nil, BoostOptions{Objective: 9}, "objective"},
+		"bins":       {x, y, nil, BoostOptions{Bins: 256}, "bins 256"},
+		"leaves":     {x, y, nil, BoostOptions{Leaves: -1}, "leaves -1"},
+		"rate":       {x, y, nil, BoostOptions{LearningRate: nan}, "learning rate"},
+		"rounds":     {x, y, nil, BoostOptions{Rounds: -1}, "rounds"},
+		"row sample": {x, y, nil, BoostOptions{RowSample: 2}, "row sample"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Boost(context.Background(), c.x, c.y, c.w, c.o)
@@ -514,14 +523,15 @@ func TestCancel(t *testing.T) {
 	x, y := noisy(51, 500, 4, 0, classesOf)
 	ctx, cancel := context.WithCancel(context.Background())
 	rounds := 0
-	_, err := Boost(ctx, x, y, nil, BoostOptions{Objective: Softmax, Classes: 3, Rounds: 100_000, Progress: func(round int) {
-		if rounds++; round != rounds {
-			t.Errorf("round %d after %d", round, rounds-1)
-		}
-		if rounds == 3 {
-			cancel()
-		}
-	}})
+	_, err := Boost(ctx, x, y, nil,
+		BoostOptions{Objective: Softmax, Classes: 3, Rounds: 100_000, Progress: func(round int) {
+			if rounds++; round != rounds {
+				t.Errorf("round %d after %d", round, rounds-1)
+			}
+			if rounds == 3 {
+				cancel()
+			}
+		}})
 	if !errors.Is(err, context.Canceled) || rounds != 3 {
 		t.Errorf("%v after %d rounds", err, rounds)
 	}
@@ -592,7 +602,8 @@ func ExampleBoost() {
 	// The class is whether the first feature exceeds 2; the second is noise.
 	x := Matrix{Rows: 6, Cols: 2, Data: []float64{1, 5, 2, 7, 1, 6, 3, 5, 4, 7, 3, 6}}
 	y := []float64{0, 0, 0, 1, 1, 1}
-	m, err := Boost(context.Background(), x, y, nil, BoostOptions{Objective: Softmax, Classes: 2, Rounds: 50, MinLeaf: 1})
+	m, err := Boost(context.Background(), x, y, nil,
+		BoostOptions{Objective: Softmax, Classes: 2, Rounds: 50, MinLeaf: 1})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -153,7 +153,9 @@ func TestForestMemorises(t *testing.T) {
 func TestForestFarFromZero(t *testing.T) {
 	for name, o := range kinds {
 		t.Run(name, func(t *testing.T) {
-			x, y := noisy(15, 300, 3, 0.1, func(row []float64, src *rand.Rand) float64 { return row[0] + 0.1*src.NormFloat64() })
+			x, y := noisy(15, 300, 3, 0.1, func(row []float64, src *rand.Rand) float64 {
+				return row[0] + 0.1*src.NormFloat64()
+			})
 			far := make([]float64, len(y))
 			for i := range y {
 				far[i] = y[i] + 1e9
@@ -177,7 +179,8 @@ func TestForestMissing(t *testing.T) {
 	for name, o := range kinds {
 		t.Run(name, func(t *testing.T) {
 			o.MinLeaf, o.Bootstrap = 1, false
-			for _, y := range [][]float64{{0, 0, 6, 6, 0, 0}, {0, 0, 6, 6, 6, 6}, {3, 3, 3, 3, 9, 9}, {0, 0, 3, 3, 9, 9}} {
+			for _, y := range [][]float64{{0, 0, 6, 6, 0, 0}, {0, 0, 6, 6, 6, 6}, {3, 3, 3, 3, 9, 9},
+				{0, 0, 3, 3, 9, 9}} {
 				m := forestOf(t, x, y, nil, o)
 				for i := range y {
 					if mean, _ := m.Predict(x.Row(i)); mean != y[i] {
@@ -275,7 +278,8 @@ func TestForestWorkersDoNotShow(t *testing.T) {
 					first, firstClass = m, c
 				} else if diff := cmp.Diff(first, m, cmp.AllowUnexported(ForestModel{}, forest{}, node{})); diff != "" {
 					t.Fatalf("%d workers: %s", workers, diff)
-				} else if diff := cmp.Diff(firstClass, c, cmp.AllowUnexported(ClassForestModel{}, forest{}, node{})); diff != "" {
+				} else if diff := cmp.Diff(firstClass, c,
+					cmp.AllowUnexported(ClassForestModel{}, forest{}, node{})); diff != "" {
 					t.Fatalf("%d workers: %s", workers, diff)
 				}
 			}
@@ -300,7 +304,8 @@ func TestForestKeepsToTheOptions(t *testing.T) {
 			Seed:        rapid.Uint64().Draw(t, "seed"),
 		}
 		n := rapid.IntRange(1, 200).Draw(t, "n")
-		x, y := noisy(o.Seed, n, rapid.IntRange(3, 8).Draw(t, "cols"), rapid.Float64Range(0, 1).Draw(t, "missing"), classesOf)
+		x, y := noisy(o.Seed, n, rapid.IntRange(3, 8).Draw(t, "cols"), rapid.Float64Range(0, 1).Draw(t, "missing"),
+			classesOf)
 		m, err := Forest(x, y, nil, o)
 		if err != nil {
 			t.Fatal(err)
@@ -338,7 +343,8 @@ func TestForestRefuses(t *testing.T) {
 		o    ForestOptions
 		want string
 	}{
-		{ForestOptions{Trees: -1}, "-1 trees"}, {ForestOptions{MinLeaf: -1}, "rows per leaf"}, {ForestOptions{MaxFeatures: -1}, "features per split"},
+		{ForestOptions{Trees: -1}, "-1 trees"}, {ForestOptions{MinLeaf: -1}, "rows per leaf"},
+		{ForestOptions{MaxFeatures: -1}, "features per split"},
 	} {
 		if _, err := Forest(x, y, nil, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q in it", err, c.want)

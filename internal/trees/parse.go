@@ -191,7 +191,9 @@ func (f fields) split(name string, n int) ([]string, error) {
 func (p *parser) model() (*text, error) {
 	first, _ := p.next()
 	if first != "tree" {
-		return nil, errors.New(`the first line is not "tree": want a model that LightGBM saved as text (not JSON, pickle or XGBoost's formats)`)
+		return nil,
+			errors.New(
+				`the first line is not "tree": want a model that LightGBM saved as text (not JSON, pickle or XGBoost's formats)`)
 	}
 	head := fields{}
 	if err := p.fields(head); err != nil {
@@ -261,7 +263,8 @@ func (t *text) header(f fields) (int, error) {
 		return 0, err
 	}
 	if per != t.classes {
-		return 0, fmt.Errorf("num_tree_per_iteration is %d and num_class %d: only equal ones can be served", per, t.classes)
+		return 0, fmt.Errorf("num_tree_per_iteration is %d and num_class %d: only equal ones can be served",
+			per, t.classes)
 	}
 	last, err := f.whole("max_feature_idx", 0, maxFeatures-1)
 	if err != nil {
@@ -276,7 +279,8 @@ func (t *text) header(f fields) (int, error) {
 	}
 	n := len(strings.Fields(sizes))
 	if n == 0 || n%t.classes != 0 || n > maxTrees {
-		return 0, fmt.Errorf("tree_sizes lists %d trees: want a multiple of num_class, %d, and at most %d", n, t.classes,
+		return 0, fmt.Errorf("tree_sizes lists %d trees: want a multiple of num_class, %d, and at most %d",
+			n, t.classes,
 			maxTrees)
 	}
 	if names := strings.Fields(f["feature_names"]); len(names) > 0 {

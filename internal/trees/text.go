@@ -158,7 +158,9 @@ func (t *tree) text(index int, shrinkage float64) []byte {
 	field(&b, "leaf_value", list(len(t.leaves), func(i int) string { return number(t.leaves[i]) }))
 	if n := len(t.nodes); n > 0 {
 		field(&b, "leaf_weight", list(len(t.leaves), func(i int) string { return number(t.leafInfo[i].weight) }))
-		field(&b, "leaf_count", list(len(t.leaves), func(i int) string { return strconv.Itoa(int(t.leafInfo[i].count)) }))
+		field(&b, "leaf_count", list(len(t.leaves), func(i int) string {
+			return strconv.Itoa(int(t.leafInfo[i].count))
+		}))
 		field(&b, "internal_value", list(n, func(i int) string { return number(t.info[i].value) }))
 		field(&b, "internal_weight", list(n, func(i int) string { return number(t.info[i].weight) }))
 		field(&b, "internal_count", list(n, func(i int) string { return strconv.Itoa(int(t.info[i].count)) }))

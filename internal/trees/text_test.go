@@ -91,12 +91,17 @@ func TestLightGBMModels(t *testing.T) {
 		raw               bool // the predictions are before the link
 		tolerance         float64
 	}{
-		{"genlin_fmtp_poisson_Frequency.model", "genlin_fmtp_poisson_Frequency_features.tsv", "genlin_fmtp_poisson_Frequency_true_predictions.txt", false, false, 1e-12},
-		{"genlin_fmtp_gamma_AvgClaimAmount.model", "genlin_fmtp_gamma_AvgClaimAmount_features.tsv", "genlin_fmtp_gamma_AvgClaimAmount_true_predictions.txt", false, false, 1e-9},
-		{"genlin_fmtp_tweedie_PurePremium.model", "genlin_fmtp_tweedie_PurePremium_features.tsv", "genlin_fmtp_tweedie_PurePremium_true_predictions.txt", false, false, 1e-9},
-		{"lg_kddcup99.model", "kddcup99_test.tsv", "lg_kddcup99_true_predictions.txt", false, true, 1e-6}, // with categories
+		{"genlin_fmtp_poisson_Frequency.model", "genlin_fmtp_poisson_Frequency_features.tsv",
+			"genlin_fmtp_poisson_Frequency_true_predictions.txt", false, false, 1e-12},
+		{"genlin_fmtp_gamma_AvgClaimAmount.model", "genlin_fmtp_gamma_AvgClaimAmount_features.tsv",
+			"genlin_fmtp_gamma_AvgClaimAmount_true_predictions.txt", false, false, 1e-9},
+		{"genlin_fmtp_tweedie_PurePremium.model", "genlin_fmtp_tweedie_PurePremium_features.tsv",
+			"genlin_fmtp_tweedie_PurePremium_true_predictions.txt", false, false, 1e-9},
+		// with categories
+		{"lg_kddcup99.model", "kddcup99_test.tsv", "lg_kddcup99_true_predictions.txt", false, true, 1e-6},
 		{"lgmulticlass.model", "multiclass_test.tsv", "lgmulticlass_true_predictions.txt", true, false, 1e-6},
-		{"lg_dart_breast_cancer.model", "breast_cancer_test.tsv", "lg_dart_breast_cancer_true_predictions.txt", false, false, 1e-6},
+		{"lg_dart_breast_cancer.model", "breast_cancer_test.tsv", "lg_dart_breast_cancer_true_predictions.txt",
+			false, false, 1e-6},
 	} {
 		t.Run(c.model, func(t *testing.T) {
 			f, err := os.Open(filepath.Join(base, c.model))
@@ -165,30 +170,31 @@ func TestRefused(t *testing.T) {
 		return strings.Replace(good, old, new, 1)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":                {"", `not "tree"`},
-		"json":                 {`{"name":"tree"}`, "not JSON"},
-		"xgboost":              {"binf\x00\x00\x00", "XGBoost"},
-		"only the first line":  {"tree\n", "no field version"},
-		"version 4":            {swap("version=v3", "version=v4"), "LightGBM 4"},
-		"version 9":            {swap("version=v3", "version=9"), `version "9"`},
-		"field twice":          {swap("num_class=1", "num_class=1\nnum_class=1"), "given twice"},
-		"no classes":           {swap("num_class=1\n", ""), "no field num_class"},
-		"classes":              {swap("num_class=1", "num_class=0"), "num_class"},
-		"trees per class":      {swap("iteration=1", "iteration=2"), "num_tree_per_iteration is 2"},
-		"features":             {swap("max_feature_idx=3", "max_feature_idx=-1"), "max_feature_idx"},
-		"many features":        {swap("max_feature_idx=3", "max_feature_idx=99999999"), "max_feature_idx"},
-		"names":                {swap("elapsed tenant", "elapsed"), "feature_names has 3"},
-		"sizes":                {swap("tree_sizes=452 437", "tree_sizes="), "lists 0 trees"},
-		"too few sizes":        {swap("tree_sizes=452 437", "tree_sizes=452"), "after the 1 trees"},
-		"too many sizes":       {swap("tree_sizes=452 437", "tree_sizes=452 437 1"), "tree 2"},
-		"objective":            {swap("binary sigmoid:2", "huber2"), `objective "huber2"`},
-		"sigmoid":              {swap("sigmoid:2", "sigmoid:-2"), "sigmoid"},
-		"objective's classes":  {swap("binary sigmoid:2", "multiclass num_class:3"), "classes"},
-		"tree order":           {swap("Tree=1", "Tree=2"), "Tree=1 should begin"},
-		"linear":               {swap("is_linear=0", "is_linear=1"), "linear trees"},
-		"leaves":               {swap("num_leaves=3", "num_leaves=0"), "num_leaves"},
-		"many leaves":          {swap("num_leaves=3", "num_leaves=9999999"), "leaf_value has 3 numbers, want 9999999"},
-		"leaf missing":         {swap("leaf_value=0.5 -0.25 0.125", "leaf_value=0.5 -0.25"), "tree 0: leaf_value has 2 numbers, want 3"},
+		"empty":               {"", `not "tree"`},
+		"json":                {`{"name":"tree"}`, "not JSON"},
+		"xgboost":             {"binf\x00\x00\x00", "XGBoost"},
+		"only the first line": {"tree\n", "no field version"},
+		"version 4":           {swap("version=v3", "version=v4"), "LightGBM 4"},
+		"version 9":           {swap("version=v3", "version=9"), `version "9"`},
+		"field twice":         {swap("num_class=1", "num_class=1\nnum_class=1"), "given twice"},
+		"no classes":          {swap("num_class=1\n", ""), "no field num_class"},
+		"classes":             {swap("num_class=1", "num_class=0"), "num_class"},
+		"trees per class":     {swap("iteration=1", "iteration=2"), "num_tree_per_iteration is 2"},
+		"features":            {swap("max_feature_idx=3", "max_feature_idx=-1"), "max_feature_idx"},
+		"many features":       {swap("max_feature_idx=3", "max_feature_idx=99999999"), "max_feature_idx"},
+		"names":               {swap("elapsed tenant", "elapsed"), "feature_names has 3"},
+		"sizes":               {swap("tree_sizes=452 437", "tree_sizes="), "lists 0 trees"},
+		"too few sizes":       {swap("tree_sizes=452 437", "tree_sizes=452"), "after the 1 trees"},
+		"too many sizes":      {swap("tree_sizes=452 437", "tree_sizes=452 437 1"), "tree 2"},
+		"objective":           {swap("binary sigmoid:2", "huber2"), `objective "huber2"`},
+		"sigmoid":             {swap("sigmoid:2", "sigmoid:-2"), "sigmoid"},
+		"objective's classes": {swap("binary sigmoid:2", "multiclass num_class:3"), "classes"},
+		"tree order":          {swap("Tree=1", "Tree=2"), "Tree=1 should begin"},
+		"linear":              {swap("is_linear=0", "is_linear=1"), "linear trees"},
+		"leaves":              {swap("num_leaves=3", "num_leaves=0"), "num_leaves"},
+		"many leaves":         {swap("num_leaves=3", "num_leaves=9999999"), "leaf_value has 3 numbers, want 9999999"},
+		"leaf missing": {swap("leaf_value=0.5 -0.25 0.125", "leaf_value=0.5 -0.25"),
+			"tree 0: leaf_value has 2 numbers, want 3"},
 		"leaf not a number":    {swap("leaf_value=0.5", "leaf_value=x"), `leaf_value: number 1 is "x"`},
 		"leaf NaN":             {swap("leaf_value=0.5", "leaf_value=nan"), "finite"},
 		"threshold infinite":   {swap("threshold=0.5", "threshold=inf"), "finite"},
@@ -205,11 +211,12 @@ func TestRefused(t *testing.T) {
 		"set fraction":         {swap("threshold=0.5 0", "threshold=0.5 0.5"), "category sets"},
 		"boundaries fall":      {swap("cat_boundaries=0 2", "cat_boundaries=0 0"), "does not increase"},
 		"boundaries begin":     {swap("cat_boundaries=0 2", "cat_boundaries=1 2"), "begin with 0"},
-		"set too short":        {swap("cat_threshold=10 256", "cat_threshold=10"), "cat_threshold has 1 numbers, want 2"},
-		"set empty":            {swap("cat_threshold=10 256", "cat_threshold=0 0"), "is empty"},
-		"two missing types":    {swap("split_feature=2 3 2", "split_feature=2 1 2"), "two missing types"},
-		"category and number":  {swap("split_feature=2 3 2", "split_feature=2 2 2"), "by category and by threshold"},
-		"cut off":              {good[:strings.Index(good, "Tree=1")+60], "no field"},
+		"set too short": {swap("cat_threshold=10 256", "cat_threshold=10"),
+			"cat_threshold has 1 numbers, want 2"},
+		"set empty":           {swap("cat_threshold=10 256", "cat_threshold=0 0"), "is empty"},
+		"two missing types":   {swap("split_feature=2 3 2", "split_feature=2 1 2"), "two missing types"},
+		"category and number": {swap("split_feature=2 3 2", "split_feature=2 2 2"), "by category and by threshold"},
+		"cut off":             {good[:strings.Index(good, "Tree=1")+60], "no field"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(strings.NewReader(c.text))
@@ -296,7 +303,8 @@ func text1(t testing.TB, m *Model) string {
 
 func TestGoldenText(t *testing.T) {
 	x := Matrix{6, 2, []float64{1, math.NaN(), 2, 0, 3, 5, 4, math.NaN(), 5, 1, 6, 7}}
-	m := boost(t, x, []float64{1, 1, 2, 9, 8, 9}, nil, BoostOptions{Rounds: 2, Leaves: 3, MinLeaf: 1, LearningRate: 0.5})
+	m := boost(t, x, []float64{1, 1, 2, 9, 8, 9}, nil,
+		BoostOptions{Rounds: 2, Leaves: 3, MinLeaf: 1, LearningRate: 0.5})
 	var b bytes.Buffer
 	if err := m.WriteLightGBM(&b, []string{"elapsed", "gap"}); err != nil {
 		t.Fatal(err)
@@ -346,9 +354,11 @@ func FuzzLoad(f *testing.F) {
 	good := fixture(f)
 	f.Add(good)
 	f.Add(strings.Replace(good, "binary sigmoid:2", "multiclass num_class:1", 1))
-	f.Add("tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\ntree_sizes=1\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n")
+	f.Add(
+		"tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\ntree_sizes=1\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n")
 	x := Matrix{6, 2, []float64{1, math.NaN(), 2, 0, 3, 5, 4, math.NaN(), 5, 1, 6, 7}}
-	m, err := Boost(context.Background(), x, []float64{0, 1, 2, 2, 1, 0}, nil, BoostOptions{Objective: Softmax, Classes: 3, Rounds: 2, Leaves: 3, MinLeaf: 1})
+	m, err := Boost(context.Background(), x, []float64{0, 1, 2, 2, 1, 0}, nil,
+		BoostOptions{Objective: Softmax, Classes: 3, Rounds: 2, Leaves: 3, MinLeaf: 1})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -67,7 +67,8 @@ var usual = []Objective{
 	{
 		Name: "branch", Description: "a category that decides which numbers exist, one of them on a log scale",
 		Params: []space.Param{
-			category("kind", "lease", "ladder", "plain"), logScale(float("lease", 10, 10000, 100)), integer("steps", 1, 12, 6),
+			category("kind", "lease", "ladder", "plain"), logScale(float("lease", 10, 10000, 100)),
+			integer("steps", 1, 12, 6),
 			float("ratio", 1, 20, 10), {ID: "pack", Kind: space.KindBool, Default: space.Bool(false)},
 			float("limit", 0, 1, 0.5), float("age", 0, 1, 0.5),
 		},
@@ -109,7 +110,8 @@ var usual = []Objective{
 			{ID: "starve", Kind: space.KindDuration, Min: 600, Max: 86400, Log: true,
 				Special: []space.Special{{Value: 0, Name: "off"}}, Default: space.Num(3600)},
 		},
-		Rules:   []space.Rule{{ID: "increase", Ordering: &space.Ordering{Params: []string{"thresholds"}, MinRatio: 1.1}}},
+		Rules: []space.Rule{{ID: "increase",
+			Ordering: &space.Ordering{Params: []string{"thresholds"}, MinRatio: 1.1}}},
 		Optimum: 1000,
 		Cost: func(v []float64) float64 {
 			// The cost depends on the share of the range of services that the ladder spans.
@@ -178,7 +180,8 @@ var usual = []Objective{
 		},
 	},
 	{
-		Name: "hartmann6", Description: "six numbers with several valleys (Hartmann's function, shifted to be positive)",
+		Name:        "hartmann6",
+		Description: "six numbers with several valleys (Hartmann's function, shifted to be positive)",
 		Params: []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), float("c", 0, 1, .5), float("d", 0, 1, .5),
 			float("e", 0, 1, .5), float("f", 0, 1, .5)},
 		Optimum: 4 - 3.32236801141551,

@@ -10,8 +10,10 @@ import (
 // each violates an assumption of some model.
 var shapes = []Objective{
 	{
-		Name: "valley", Description: "a bent, rotated valley over four numbers (Rosenbrock's), spanning five orders of magnitude",
-		Params:  []space.Param{float("a", -2, 2, -1), float("b", -2, 2, 1.5), float("c", -2, 2, 0), float("d", -2, 2, -.5)},
+		Name:        "valley",
+		Description: "a bent, rotated valley over four numbers (Rosenbrock's), spanning five orders of magnitude",
+		Params: []space.Param{float("a", -2, 2, -1), float("b", -2, 2, 1.5), float("c", -2, 2, 0),
+			float("d", -2, 2, -.5)},
 		Optimum: 1,
 		Cost: func(v []float64) float64 {
 			r := 1.0
@@ -94,7 +96,8 @@ var shapes = []Objective{
 	},
 	{
 		Name: "noise50", Description: "four numbers under 50 % noise",
-		Params:  []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), integer("c", 0, 6, 3), category("d", "x", "y")},
+		Params: []space.Param{float("a", 0, 1, .5), float("b", 0, 1, .5), integer("c", 0, 6, 3),
+			category("d", "x", "y")},
 		Optimum: 100, Noise: .5,
 		Cost: func(v []float64) float64 {
 			return 100 * (1 + 2*sq(v[0]-.8) + sq(v[1]-.1) + .8*sq((v[2]-5)/6) + .4*(1-v[3]))
@@ -142,14 +145,16 @@ var shapes = []Objective{
 	{
 		Name: "deep", Description: "parameters that exist only three decisions down",
 		Params: []space.Param{
-			category("mode", "plain", "adaptive", "learned"), {ID: "history", Kind: space.KindBool, Default: space.Bool(false)},
+			category("mode", "plain", "adaptive", "learned"),
+			{ID: "history", Kind: space.KindBool, Default: space.Bool(false)},
 			category("model", "mean", "quantile"), float("quantile", 0, 1, .5), integer("window", 1, 50, 10),
 			logScale(float("decay", 1e-3, 1, .1)), float("weight", 0, 1, .5),
 		},
 		Rules: []space.Rule{
 			{ID: "r1", Activation: &space.Activation{Param: "history", When: "mode", Op: space.Equal,
 				Value: space.Text("learned")}},
-			{ID: "r2", Activation: &space.Activation{Param: "model", When: "history", Op: space.Equal, Value: space.Bool(true)}},
+			{ID: "r2", Activation: &space.Activation{Param: "model", When: "history",
+				Op: space.Equal, Value: space.Bool(true)}},
 			{ID: "r3", Activation: &space.Activation{Param: "quantile", When: "model", Op: space.Equal,
 				Value: space.Text("quantile")}},
 			{ID: "r4", Activation: &space.Activation{Param: "window", When: "history", Op: space.Equal,
@@ -177,7 +182,8 @@ var shapes = []Objective{
 		},
 	},
 	{
-		Name: "rungs", Description: "three to six thresholds in increasing order, a factor of two apart, and a share that they leave",
+		Name:        "rungs",
+		Description: "three to six thresholds in increasing order, a factor of two apart, and a share that they leave",
 		Params: []space.Param{
 			integer("n", 3, 6, 3),
 			{ID: "t", Kind: space.KindFloat, Min: 1, Max: 1e5, Log: true, Array: &space.Array{Length: "n", Max: 6},
