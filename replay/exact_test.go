@@ -16,8 +16,12 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// configurations are the default, the presets and some random ones.
+// configurations are the default, the presets and, unless tests are to be short, some
+// random ones.
 func configurations(s *schedulers.Scheduler, random int) []space.Config {
+	if testing.Short() {
+		random = 0
+	}
 	out := []space.Config{s.Space.Default()}
 	for _, p := range s.Presets {
 		out = append(out, p.Config)
@@ -33,9 +37,10 @@ func configurations(s *schedulers.Scheduler, random int) []space.Config {
 	return out
 }
 
-// meanJCT of the jobs that are active at an instant or submitted after it, as a round
-// with the true future measures it and as the live simulation continues.
-func meanJCT(t *testing.T, o Options, at time.Duration, c space.Config) (measured, live float64) {
+// meanJCT of the jobs that are active at an instant or submitted after it, if the
+// configuration changes then: as a round with the true future measures it and as the
+// live simulation continues.
+func meanJCT(t *testing.T, o Options, at time.Duration, before, after space.Config) (measured, live float64) {
 	t.Helper()
 	ctx := context.Background()
 	o.To = at + 1 + round.Settings{}.WithDefaults().Horizon
@@ -43,21 +48,24 @@ func meanJCT(t *testing.T, o Options, at time.Duration, c space.Config) (measure
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := e.Start(c, true)
+	l, err := e.Start(before, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Sim.RunUntil(ctx, at); err != nil {
 		t.Fatal(err)
 	}
-	m := e.Input(l, 0, at, c)
+	m := e.Input(l, 0, at, before)
 	scorer, err := e.Scorer(e.Truth(m))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := scorer.Measure(ctx, c)
+	got, err := scorer.Measure(ctx, after)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !after.Equal(before) {
+		l.Sim.Reconfigure(o.Scheduler.New(after))
 	}
 	if err := l.Sim.Run(ctx); err != nil {
 		t.Fatal(err)
@@ -85,7 +93,7 @@ func exactly(t *testing.T, o Options, instants []time.Duration, random int) {
 			o.Scheduler = s
 			for _, c := range configurations(s, random) {
 				for _, at := range instants {
-					measured, live := meanJCT(t, o, at, c)
+					measured, live := meanJCT(t, o, at, c, c)
 					if gap := math.Abs(measured/live - 1); gap > rounding {
 						t.Errorf("%v at %v: a round measures %.3f s, the live simulation has %.3f s: %.4f %% off",
 							c, at, measured, live, 100*gap)
@@ -125,4 +133,41 @@ func TestRoundMeasuresPhilly(t *testing.T) {
 	}
 	o := Options{Trace: w, From: from, To: from + 72*time.Hour, Cluster: workload.Uniform(60, 8)}
 	exactly(t, o, hours(from, 20, 40), 2)
+}
+
+// TestRoundMeasuresChanges: with the true future, a configuration measures what the
+// live simulation does when it takes the place of another. Tiresias' promotions of
+// waiting jobs are no events, so configurations that promote are not replaced.
+func TestRoundMeasuresChanges(t *testing.T) {
+	for _, s := range schedulers.All {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			o := sample(t)
+			o.Cluster, o.Scheduler = workload.Uniform(14, 8), s
+			configs := configurations(s, 2)
+			compared, exhausted := 0, 0
+			for _, before := range configs {
+				if before.Get("starve_limit").Float() > 0 {
+					continue
+				}
+				for _, after := range configs {
+					for _, at := range hours(o.From, 10, 24) {
+						measured, live := meanJCT(t, o, at, before, after)
+						if measured == 0 {
+							exhausted++ // a round bounds the events, the live simulation does not
+							continue
+						}
+						compared++
+						if gap := math.Abs(measured/live - 1); gap > rounding {
+							t.Errorf("%v after %v at %v: a round measures %.3f s, the live simulation has %.3f s: %.4f %% off",
+								after, before, at, measured, live, 100*gap)
+						}
+					}
+				}
+			}
+			if exhausted > compared {
+				t.Errorf("%d measurements of %d exhausted their events", exhausted, exhausted+compared)
+			}
+		})
+	}
 }
