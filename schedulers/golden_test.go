@@ -66,13 +66,18 @@ var fidelities = map[string]fidelity{
 	"lucid.fifo": {scheduler: "fifo", set: []string{"backfill=false"}, options: lucidEvents},
 	"lucid.sjf":  {scheduler: "sjf", set: []string{"backfill=false"}, options: lucidEvents},
 	// Its other policies have a clock of a second, on which restarts are work.
-	"lucid.srtf":     {scheduler: "srtf", options: lucidEvery(time.Second), policy: func(space.Config, goldenName) simulator.Policy { return peers.LucidSRTF() }},
-	"lucid.tiresias": {scheduler: "tiresias", options: lucidEvery(time.Minute), config: []string{"thr"}, policy: lucidTiresias},
+	"lucid.srtf": {scheduler: "srtf", options: lucidEvery(time.Second),
+		policy: func(space.Config, goldenName) simulator.Policy {
+			return peers.LucidSRTF()
+		}},
+	"lucid.tiresias": {scheduler: "tiresias", options: lucidEvery(time.Minute), config: []string{"thr"},
+		policy: lucidTiresias},
 	// Told true durations, with or without its profiler (of s nodes, for t
 	// seconds, for f GPUs per node) and packing. Where jobs share, it
 	// subtracts a float rate every second, or skips seconds, and ends may differ by
 	// one.
-	"lucid.lucid.oracle": {optional: []string{"s", "t", "f"}, flags: []string{"noprof", "nopack", "skip", "prof"}, run: runLucid, slack: lucidSlack},
+	"lucid.lucid.oracle": {optional: []string{"s", "t", "f"}, flags: []string{"noprof", "nopack", "skip", "prof"},
+		run: runLucid, slack: lucidSlack},
 
 	// The Tiresias simulator: a GPU counter, free preemption. Its fjf backfills.
 	"tiresias_sim.fifo.count":         {scheduler: "fifo", set: []string{"backfill=false"}, options: tiresiasSim},
@@ -81,24 +86,31 @@ var fidelities = map[string]fidelity{
 	"tiresias_sim.srtf.count":         {scheduler: "srtf", set: []string{"by=time"}, options: tiresiasSim},
 	"tiresias_sim.srtf_gputime.count": {scheduler: "srtf", set: []string{"by=gpu_time"}, options: tiresiasSim},
 	// Its Tiresias looks at jobs at its own instants.
-	"tiresias_sim.dlas-gpu":         {scheduler: "tiresias", set: []string{"priority=service"}, options: tiresiasSim, config: []string{"q"}, optional: []string{"starve"}, policy: tiresiasOriginal},
-	"tiresias_sim.dlas-time":        {scheduler: "tiresias", set: []string{"priority=time"}, options: tiresiasSim, config: []string{"q"}, optional: []string{"starve"}, policy: tiresiasOriginal},
-	"tiresias_sim.dlas-gpu-gittins": {scheduler: "tiresias", set: []string{"priority=gittins"}, options: tiresiasSim, config: []string{"q"}, policy: tiresiasOriginal, services: "gittins_sample"},
+	"tiresias_sim.dlas-gpu": {scheduler: "tiresias", set: []string{"priority=service"}, options: tiresiasSim,
+		config: []string{"q"}, optional: []string{"starve"}, policy: tiresiasOriginal},
+	"tiresias_sim.dlas-time": {scheduler: "tiresias", set: []string{"priority=time"}, options: tiresiasSim,
+		config: []string{"q"}, optional: []string{"starve"}, policy: tiresiasOriginal},
+	"tiresias_sim.dlas-gpu-gittins": {scheduler: "tiresias", set: []string{"priority=gittins"}, options: tiresiasSim,
+		config: []string{"q"}, policy: tiresiasOriginal, services: "gittins_sample"},
 
 	// TitanSched: rounds; its restarts hold GPUs but count neither as service
 	// nor in the JCT; it stops jobs for others that then find no place.
 	"titan.fifo-backfill": {scheduler: "fifo", set: []string{"backfill=true"}, options: titan, config: []string{"dt"}},
-	"titan.tiresias":      {scheduler: "tiresias", set: []string{"priority=service", "order=submit", "starve_limit=0"}, options: titan, config: []string{"q", "dt"}},
+	"titan.tiresias": {scheduler: "tiresias", set: []string{"priority=service", "order=submit", "starve_limit=0"},
+		options: titan, config: []string{"q", "dt"}},
 	// Its shortest-first chooses by counts of GPUs and preempts no job.
 	"titan.srtf-nonpreempt": {scheduler: "sjf", options: titan, config: []string{"dt"}, policy: titanShortest},
-	"titan.themis":          {scheduler: "themis", set: []string{"lease_priority=time"}, options: titanRounds, config: []string{"lease", "f", "dt"}, policy: titanThemis},
+	"titan.themis": {scheduler: "themis", set: []string{"lease_priority=time"}, options: titanRounds,
+		config: []string{"lease", "f", "dt"}, policy: titanThemis},
 }
 
 var (
-	lucidEvents     = simulator.Options{Placement: simulator.ConsolidateWhole}
-	tiresiasSim     = simulator.Options{Placement: simulator.Count, Peer: simulator.Peer{NoRestartCost: true, QuotaOnly: true}}
+	lucidEvents = simulator.Options{Placement: simulator.ConsolidateWhole}
+	tiresiasSim = simulator.Options{Placement: simulator.Count,
+		Peer: simulator.Peer{NoRestartCost: true, QuotaOnly: true}}
 	tiresiasSimYarn = simulator.Options{Placement: simulator.FirstFit, Peer: simulator.Peer{NoRestartCost: true}}
-	titan           = simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true, RestartOutsideService: true, QuotaOnly: true}}
+	titan           = simulator.Options{Peer: simulator.Peer{RestartOutsideJCT: true, RestartOutsideService: true,
+		QuotaOnly: true}}
 )
 
 // tiresiasOriginal promotes at a multiple of the time run, if the name says so.
@@ -124,7 +136,8 @@ func parseGolden(name string) (goldenName, error) {
 	if len(parts) < 3 {
 		return goldenName{}, fmt.Errorf("%s: want <workload>.<simulator>.<policy>[.<config>]", name)
 	}
-	g := goldenName{workload: parts[0], kind: parts[1] + "." + parts[2], config: map[string]string{}, flags: map[string]bool{}}
+	g := goldenName{workload: parts[0], kind: parts[1] + "." + parts[2], config: map[string]string{},
+		flags: map[string]bool{}}
 	if _, ok := goldenClusters[g.workload]; !ok {
 		return g, fmt.Errorf("%s: unknown workload %q", name, g.workload)
 	}
@@ -278,14 +291,16 @@ type goldenRow struct {
 }
 
 func (r goldenRow) String() string {
-	return fmt.Sprintf("start %s end %s queue_delay %s preemptions %d", seconds(r.start), seconds(r.end), seconds(r.queue), r.preemptions)
+	return fmt.Sprintf("start %s end %s queue_delay %s preemptions %d",
+		seconds(r.start), seconds(r.end), seconds(r.queue), r.preemptions)
 }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // near reports whether instants and spans differ by no more than a slack.
 func (r goldenRow) near(o goldenRow, slack time.Duration) bool {
-	return r.preemptions == o.preemptions && max((r.start-o.start).Abs(), (r.end-o.end).Abs(), (r.queue-o.queue).Abs()) <= slack
+	return r.preemptions == o.preemptions &&
+		max((r.start-o.start).Abs(), (r.end-o.end).Abs(), (r.queue-o.queue).Abs()) <= slack
 }
 
 func compareGolden(t *testing.T, w *workload.Workload, want, got map[string]goldenRow, slack time.Duration) {
@@ -302,7 +317,8 @@ func compareGolden(t *testing.T, w *workload.Workload, want, got map[string]gold
 			continue
 		}
 		if wrong++; wrong <= show {
-			t.Errorf("job %s (%d GPUs, submitted %s, duration %s):\n got %v\nwant %v", j.ID, j.GPUs.Whole(), seconds(j.Submit), seconds(j.Duration), g, w)
+			t.Errorf("job %s (%d GPUs, submitted %s, duration %s):\n got %v\nwant %v",
+				j.ID, j.GPUs.Whole(), seconds(j.Submit), seconds(j.Duration), g, w)
 		}
 	}
 	if wrong > 0 {
@@ -319,7 +335,8 @@ func readGoldenWorkload(t testing.TB, dir, name string) *workload.Workload {
 	var jobs []workload.Job
 	readTable(t, file, func(r row) {
 		// The peers ran these workloads as one pool: vc is left out.
-		jobs = append(jobs, workload.Job{ID: r.text("job_id"), Submit: r.seconds("submit_time_s"), Duration: r.seconds("duration_s"), GPUs: workload.GPUs(r.integer("num_gpus"))})
+		jobs = append(jobs, workload.Job{ID: r.text("job_id"), Submit: r.seconds("submit_time_s"),
+			Duration: r.seconds("duration_s"), GPUs: workload.GPUs(r.integer("num_gpus"))})
 	})
 	w, err := workload.New(name, time.Time{}, jobs)
 	if err != nil {
@@ -332,7 +349,8 @@ func readGoldenResults(t *testing.T, file string) map[string]goldenRow {
 	t.Helper()
 	rows := map[string]goldenRow{}
 	readTable(t, file, func(r row) {
-		rows[r.text("job_id")] = goldenRow{start: r.seconds("start"), end: r.seconds("end"), queue: r.seconds("queue_delay"), preemptions: r.integer("preemptions")}
+		rows[r.text("job_id")] = goldenRow{start: r.seconds("start"), end: r.seconds("end"),
+			queue: r.seconds("queue_delay"), preemptions: r.integer("preemptions")}
 	})
 	return rows
 }
@@ -413,10 +431,13 @@ func TestParseGolden(t *testing.T) {
 		{"w200.lucid.fifo", "lucid.fifo", "", 0},
 		{"w1000.tiresias_sim.fifo.count", "tiresias_sim.fifo.count", "", 0},
 		{"w1000.tiresias_sim.fifo.yarn", "tiresias_sim.fifo.yarn", "", 0},
-		{"w200.titan.tiresias.q3_3600_36000.dt30", "titan.tiresias", "queues=3 queue_thresholds=3600,36000", 30 * time.Second},
-		{"w200.titan.tiresias.q5_60_600_6000_60000.dt7.5", "titan.tiresias", "queues=5 queue_thresholds=60,600,6000,60000", 7500 * time.Millisecond},
+		{"w200.titan.tiresias.q3_3600_36000.dt30", "titan.tiresias", "queues=3 queue_thresholds=3600,36000",
+			30 * time.Second},
+		{"w200.titan.tiresias.q5_60_600_6000_60000.dt7.5", "titan.tiresias",
+			"queues=5 queue_thresholds=60,600,6000,60000", 7500 * time.Millisecond},
 		{"w200.titan.tiresias.dt60.q2_14400", "titan.tiresias", "queues=2 queue_thresholds=14400", time.Minute},
-		{"w200.tiresias_sim.dlas-gpu.q3_3250_7200.starve8", "tiresias_sim.dlas-gpu", "queues=3 queue_thresholds=3250,7200", 0},
+		{"w200.tiresias_sim.dlas-gpu.q3_3250_7200.starve8", "tiresias_sim.dlas-gpu",
+			"queues=3 queue_thresholds=3250,7200", 0},
 		{"philly2w.titan.fifo-backfill.dt60", "titan.fifo-backfill", "", time.Minute},
 		{"w200.titan.themis.lease300_f0.8.dt30", "titan.themis", "lease_term=300", 30 * time.Second},
 		{"w1000.lucid.lucid.oracle.prof_s1_t300_f8", "lucid.lucid.oracle", "", 0},

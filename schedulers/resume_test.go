@@ -167,7 +167,8 @@ func (l *live) past(c trial) *simulator.Past {
 // learnsUnseen reports whether the policy learns from services that events do not
 // tell: these tell how long GPUs were held.
 func (c trial) learnsUnseen() bool {
-	return c.opts.Peer.RestartOutsideService && c.scheduler.Name == "tiresias" && c.config.Get("priority").Text() == "gittins"
+	return c.opts.Peer.RestartOutsideService && c.scheduler.Name == "tiresias" &&
+		c.config.Get("priority").Text() == "gittins"
 }
 
 func (c trial) id(name string) simulator.ID {
@@ -449,8 +450,10 @@ func look(s *simulator.Sim, p simulator.Policy) map[string]view {
 		if !s.JobActive(id) {
 			continue
 		}
-		v := view{Running: s.JobRunning(id), Seats: fmt.Sprint(s.Placement(nil, id)), Since: s.JobSince(id), Waited: s.JobWaited(id),
-			Attained: s.JobAttained(id), Left: s.JobLeft(id), Starts: s.JobStarts(id), Preemptions: s.JobPreemptions(id)}
+		v := view{Running: s.JobRunning(id), Seats: fmt.Sprint(s.Placement(nil, id)), Since: s.JobSince(id),
+			Waited:   s.JobWaited(id),
+			Attained: s.JobAttained(id), Left: s.JobLeft(id), Starts: s.JobStarts(id),
+			Preemptions: s.JobPreemptions(id)}
 		if r, ok := p.(simulator.Reporter); ok {
 			seen := r.Report(id)
 			v.LevelAttained, v.Lease = seen.LevelAttained, seen.LeaseUntil
@@ -475,7 +478,8 @@ func TestReconfigureStopsNothing(t *testing.T) {
 		if limit := config.Get("starve_limit").Float(); limit > 0 {
 			for name, v := range after {
 				// By the new limit its promotion may be overdue, which forgets.
-				if b := before[name]; !v.Running && v.Starts > 0 && (at-v.Since).Seconds() >= limit && v.LevelAttained == 0 {
+				if b := before[name]; !v.Running && v.Starts > 0 && (at-v.Since).Seconds() >= limit &&
+					v.LevelAttained == 0 {
 					v.LevelAttained = b.LevelAttained
 					after[name] = v
 				}
@@ -591,7 +595,8 @@ func TestSkippedRoundsChangeNothing(t *testing.T) {
 		if c.scheduler.Name == "srtf" {
 			return
 		}
-		c.opts.Round = []time.Duration{10 * time.Second, time.Minute, 17 * time.Minute}[uniform(0, 2).Draw(t, "round length")]
+		c.opts.Round = []time.Duration{10 * time.Second, time.Minute,
+			17 * time.Minute}[uniform(0, 2).Draw(t, "round length")]
 		skipping := startLive(t, c)
 		if err := skipping.sim.Run(context.Background()); err != nil {
 			t.Skip("the run failed")
@@ -600,7 +605,8 @@ func TestSkippedRoundsChangeNothing(t *testing.T) {
 		var sim simulator.Sim
 		c.opts.Observer = func(e simulator.Event) { log.add(&sim, e) }
 		c.opts.EventBudget = math.MaxInt // every round counts as an event
-		if err := sim.Start(c.cluster, c.w, &everyRound{Policy: c.scheduler.New(c.config), round: c.opts.Round}, c.opts); err != nil {
+		if err := sim.Start(c.cluster, c.w, &everyRound{Policy: c.scheduler.New(c.config), round: c.opts.Round},
+			c.opts); err != nil {
 			t.Fatal(err)
 		}
 		if err := sim.Run(context.Background()); err != nil {
@@ -777,7 +783,8 @@ func drawGarbage(t *rapid.T, c workload.Cluster) (*workload.State, []time.Durati
 	left := make([]time.Duration, uniform(0, 12).Draw(t, "active"))
 	for i := range left {
 		a := workload.ActiveJob{
-			Job:     workload.Job{ID: fmt.Sprintf("old-%d", i), Submit: s.At - span("age"), GPUs: workload.MilliGPU(uniform(1, 1200*c.TotalGPUs()).Draw(t, "milli-GPUs"))},
+			Job: workload.Job{ID: fmt.Sprintf("old-%d", i), Submit: s.At - span("age"),
+				GPUs: workload.MilliGPU(uniform(1, 1200*c.TotalGPUs()).Draw(t, "milli-GPUs"))},
 			Running: rapid.Bool().Draw(t, "running"), Since: s.At - span("spell"),
 			RunTime: span("run time"), WaitTime: span("wait time"), Attained: span("attained"),
 			Starts: uniform(0, 3).Draw(t, "starts"), Preemptions: uniform(0, 3).Draw(t, "preemptions"),
@@ -787,7 +794,8 @@ func drawGarbage(t *rapid.T, c workload.Cluster) (*workload.State, []time.Durati
 			a.Attained = math.MaxInt64 // what a ledger says when it can count no further
 		}
 		for range uniform(0, 4).Draw(t, "nodes") {
-			a.Placement = append(a.Placement, workload.NodeGPUs{Node: uniform(-1, c.Nodes()).Draw(t, "node"), GPUs: uniform(-1, c.GPUsPerNode()+1).Draw(t, "GPUs")})
+			a.Placement = append(a.Placement, workload.NodeGPUs{Node: uniform(-1, c.Nodes()).Draw(t, "node"),
+				GPUs: uniform(-1, c.GPUsPerNode()+1).Draw(t, "GPUs")})
 		}
 		if rapid.Bool().Draw(t, "whole") {
 			a.Placement = []workload.NodeGPUs{{Node: uniform(0, c.Nodes()-1).Draw(t, "node"), GPUs: a.GPUs.Whole()}}

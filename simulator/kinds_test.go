@@ -23,7 +23,8 @@ func TestKindsFollowTheirJobs(t *testing.T) {
 			s.jobs = s.jobs[:0]
 			for range rapid.IntRange(1, 40).Draw(t, "steps") {
 				if len(s.jobs) == 0 || rapid.IntRange(0, 2).Draw(t, "arrives") == 0 {
-					s.jobs = append(s.jobs, job{gpus: int32(rapid.IntRange(1, 70).Draw(t, "GPUs")), members: 1, tenant: int32(rapid.IntRange(-1, 3).Draw(t, "tenant"))})
+					s.jobs = append(s.jobs, job{gpus: int32(rapid.IntRange(1, 70).Draw(t, "GPUs")), members: 1,
+						tenant: int32(rapid.IntRange(-1, 3).Draw(t, "tenant"))})
 				}
 				id := ID(rapid.IntRange(0, len(s.jobs)-1).Draw(t, "job"))
 				j := &s.jobs[id]
@@ -56,7 +57,8 @@ func TestKindsFollowTheirJobs(t *testing.T) {
 						continue
 					}
 					waiting = append(waiting, ID(i))
-					if got, want := s.kinds.list[s.kind(ID(i))].key, (kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed, 0}); got != want {
+					if got, want := s.kinds.list[s.kind(ID(i))].key,
+						(kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed, 0}); got != want {
 						t.Fatalf("job %d is of kind %+v, want %+v", i, got, want)
 					}
 				}
@@ -89,7 +91,8 @@ func TestResumedJobsHaveTheKindOfTheirPool(t *testing.T) {
 		j.ID = "j"
 		state.Jobs = append(state.Jobs, j)
 		s := new(Sim)
-		if err := s.Resume(state, []time.Duration{time.Hour}, nil, new(apart), Options{Attribute: attribute}); err != nil {
+		if err := s.Resume(state, []time.Duration{time.Hour}, nil, new(apart),
+			Options{Attribute: attribute}); err != nil {
 			t.Fatal(err)
 		}
 		if !s.JobRunning(0) || s.JobPool(0) != 1 {

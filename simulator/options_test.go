@@ -65,5 +65,7 @@ func TestOptionsDigest(t *testing.T) {
 		}
 	}
 	walk("", nil, reflect.TypeFor[Options]())
-	check("another estimate of one job", &Options{Estimate: func(j *workload.Job) time.Duration { return j.Duration + j.Duration/2 }})
+	check("another estimate of one job", &Options{Estimate: func(j *workload.Job) time.Duration {
+		return j.Duration + j.Duration/2
+	}})
 }

@@ -17,11 +17,14 @@ import (
 
 const second = time.Second
 
+// steps are what a script does at which instants.
+type steps map[time.Duration]func(*simulator.View, *simulator.Plan)
+
 // script is a policy written out by a test: each of its instants comes with what
 // to do then. At any other, waiting jobs start in order of submission wherever
 // they fit, unless the script says manual.
 type script struct {
-	at     map[time.Duration]func(*simulator.View, *simulator.Plan)
+	at     steps
 	manual bool
 
 	s    *simulator.View
@@ -138,7 +141,7 @@ func TestRestartCost(t *testing.T) {
 	}{{1, 18 * second}, {2, 22 * second}, {3, 29 * second}, {4, 29 * second}, {7, 29 * second}, {8, 46 * second},
 		{12, 69 * second}, {16, 92 * second}, {64, 368 * second}} {
 		play := func(o simulator.Options) simulator.Outcome {
-			p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){100 * second: preempt(0), 200 * second: start(0)}}
+			p := &script{at: steps{100 * second: preempt(0), 200 * second: start(0)}}
 			return run(t, workload.Uniform(8, 8), jobs(t, job{0, 1000 * second, tt.gpus}), p, o)[0]
 		}
 		g := time.Duration(tt.gpus)
@@ -168,7 +171,7 @@ func TestRestartCost(t *testing.T) {
 // TestRestartIsNotSaved: a job stopped in the middle of a restart pays all of
 // the next one.
 func TestRestartIsNotSaved(t *testing.T) {
-	p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){
+	p := &script{at: steps{
 		100 * second: preempt(0), 200 * second: start(0), 205 * second: preempt(0), 300 * second: start(0)}}
 	o := run(t, oneNode, jobs(t, job{0, 1000 * second, 1}), p, simulator.Options{})[0]
 	if want := 5*second + 18*second; o.Restart != want || o.End != 1000*second+195*second+want {
@@ -200,8 +203,7 @@ func TestSpreadIsSlower(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &script{at: map[time.Duration]func(*simulator.View,
-			*simulator.Plan){second: func(s *simulator.View, p *simulator.Plan) {
+		p := &script{at: steps{second: func(s *simulator.View, p *simulator.Plan) {
 			p.AllowSpread(2, true)
 			p.Start(2)
 		}}}
@@ -268,7 +270,7 @@ func TestExchange(t *testing.T) {
 					started = append(started, sim.JobName(e.Job))
 				}
 			}
-			p := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){10 * second: exchange(append(ids(nil), tt.stop...), append(ids(nil), tt.start...))}}
+			p := &script{at: steps{10 * second: exchange(append(ids(nil), tt.stop...), append(ids(nil), tt.start...))}}
 			if err := sim.Start(twoNodes, tt.w, p, o); err != nil {
 				t.Fatal(err)
 			}
@@ -295,7 +297,7 @@ func TestExchange(t *testing.T) {
 }
 
 func TestErrorsNameTheJob(t *testing.T) {
-	restless := &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){}}
+	restless := &script{at: steps{}}
 	for i := range 1000 {
 		restless.at[time.Duration(2*i+1)*second] = both(preempt(1), start(1)) // never gets past its restart
 	}
@@ -309,7 +311,7 @@ func TestErrorsNameTheJob(t *testing.T) {
 	}{
 		{"too large", jobs(t, job{0, second, 1}, job{0, second, 9}), &script{}, simulator.Options{},
 			[]string{`job "b"`, "9 GPUs", "has 8"}, false},
-		{"stuck", jobs(t, job{0, second, 1}, job{5 * second, second, 3}), &script{manual: true, at: map[time.Duration]func(*simulator.View, *simulator.Plan){0: start(0)}},
+		{"stuck", jobs(t, job{0, second, 1}, job{5 * second, second, 3}), &script{manual: true, at: steps{0: start(0)}},
 			simulator.Options{}, []string{`job "b"`, "3 GPUs", "5s", "never start"}, false},
 		{"livelock", jobs(t, job{0, second, 1}, job{0, time.Hour, 1}), restless, simulator.Options{EventBudget: 7},
 			[]string{`job "b"`, "7 events", "1h0m0s"}, true},
@@ -402,7 +404,8 @@ func TestPolicyMistakesPanic(t *testing.T) {
 				}
 			}()
 			var sim simulator.Sim
-			if err := sim.Start(twoNodes, jobs(t, job{0, second, 1}), &script{at: map[time.Duration]func(*simulator.View, *simulator.Plan){0: step}}, simulator.Options{}); err != nil {
+			if err := sim.Start(twoNodes, jobs(t, job{0, second, 1}), &script{at: steps{0: step}},
+				simulator.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			_ = sim.Run(context.Background())
@@ -433,7 +436,7 @@ func TestRounds(t *testing.T) {
 func TestQuantum(t *testing.T) {
 	var notified []time.Duration
 	p := &quanta{script: script{}, set: map[time.Duration]time.Duration{}, notified: &notified}
-	p.at = map[time.Duration]func(*simulator.View, *simulator.Plan){
+	p.at = steps{
 		0: func(s *simulator.View, plan *simulator.Plan) {
 			plan.Start(0)
 			plan.SetQuantum(0, 50*second)

@@ -90,7 +90,8 @@ func AggregateState(s *State, left []time.Duration, size int) (*State, []time.Du
 			g.alone(i)
 			continue
 		}
-		like := likeness{length: steps(left[i]), service: -1, running: a.Running, pool: a.Pool, leased: a.LeaseUntil != 0}
+		like := likeness{length: steps(left[i]), service: -1, running: a.Running, pool: a.Pool,
+			leased: a.LeaseUntil != 0}
 		if a.Attained > 0 {
 			like.service = steps(a.Attained / time.Duration(max(1, a.GPUs.Whole())))
 		}
@@ -149,7 +150,8 @@ type openGroup struct {
 }
 
 func newGrouping(c Cluster, size, jobs int) *grouping {
-	g := &grouping{size: min(size, c.TotalGPUs()/clusterShare), perNode: c.GPUsPerNode(), members: make([][]int, 0, jobs), open: map[likeness]openGroup{}, rest: map[MilliGPU]time.Duration{}}
+	g := &grouping{size: min(size, c.TotalGPUs()/clusterShare), perNode: c.GPUsPerNode(),
+		members: make([][]int, 0, jobs), open: map[likeness]openGroup{}, rest: map[MilliGPU]time.Duration{}}
 	if len(c.VCs) > 0 {
 		g.quota = map[string]int{}
 		for _, v := range c.VCs {
@@ -246,7 +248,8 @@ func (g *grouping) mergeActive(jobs []ActiveJob, left []time.Duration, members [
 		} else {
 			a.LevelAttained += b.Attained
 		}
-		a.Starts, a.Preemptions, a.Resizes = max(a.Starts, b.Starts), max(a.Preemptions, b.Preemptions), max(a.Resizes, b.Resizes)
+		a.Starts, a.Preemptions, a.Resizes = max(a.Starts, b.Starts), max(a.Preemptions, b.Preemptions),
+			max(a.Resizes, b.Resizes)
 		work += left[i]
 		if b != first {
 			a.ask(&b.Request)

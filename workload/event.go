@@ -23,7 +23,8 @@ const (
 	ConfigApplied
 )
 
-var eventNames = [...]string{"unknown", "submitted", "started", "preempted", "resumed", "resized", "finished", "node_up", "node_down", "config_applied"}
+var eventNames = [...]string{"unknown", "submitted", "started", "preempted", "resumed", "resized", "finished",
+	"node_up", "node_down", "config_applied"}
 
 func (k EventKind) String() string {
 	if int(k) < len(eventNames) {

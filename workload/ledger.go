@@ -84,7 +84,8 @@ func (l *Ledger) Apply(e Event) bool {
 		if l.tooOld(e.Time) {
 			return false
 		}
-		events, added := insert(l.nodes[e.Node], nodeEvent{time: e.Time, id: e.ID, up: e.Kind == NodeUp, gpus: e.NodeGPUs}, nodeEvent.compare)
+		events, added := insert(l.nodes[e.Node],
+			nodeEvent{time: e.Time, id: e.ID, up: e.Kind == NodeUp, gpus: e.NodeGPUs}, nodeEvent.compare)
 		l.nodes[e.Node] = events
 		return added
 	case e.Kind.OfJob():
@@ -104,8 +105,9 @@ func (l *Ledger) applyJob(e *Event) bool {
 		r = &record{id: e.Job.ID}
 		l.jobs[e.Job.ID] = r
 	}
-	je := jobEvent{id: e.ID, kind: e.Kind, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status, placement: l.name(e.Placement),
-		attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained,
+	je := jobEvent{id: e.ID, kind: e.Kind, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status,
+		placement: l.name(e.Placement),
+		attained:  e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained,
 		hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil, sharesWith: e.SharesWith, pool: e.Pool}
 	if e.Kind == Submitted {
 		j := e.Job
@@ -166,7 +168,8 @@ func (l *Ledger) unlist(r *record) {
 // bySubmit orders jobs by submission. Ties break by the id of the event that submitted
 // of it, so that the order does not depend on which came first.
 func bySubmit(a, b *record) int {
-	return cmp.Or(cmp.Compare(a.submitted.time, b.submitted.time), cmp.Compare(a.submitted.id, b.submitted.id), cmp.Compare(a.id, b.id))
+	return cmp.Or(cmp.Compare(a.submitted.time, b.submitted.time), cmp.Compare(a.submitted.id, b.submitted.id),
+		cmp.Compare(a.id, b.id))
 }
 
 func byEnd(a, b *record) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.id, b.id)) }

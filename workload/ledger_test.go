@@ -28,7 +28,8 @@ func apply(t rapid.TB, l *Ledger, events ...Event) {
 
 // ev is an event of job a, at seconds. Its id tells kind and time.
 func ev(kind EventKind, job string, at int) Event {
-	return Event{ID: fmt.Sprintf("%s-%v-%d", job, kind, at), Kind: kind, Time: time.Duration(at) * time.Second, Job: Job{ID: job, GPUs: 2000}}
+	return Event{ID: fmt.Sprintf("%s-%v-%d", job, kind, at), Kind: kind, Time: time.Duration(at) * time.Second,
+		Job: Job{ID: job, GPUs: 2000}}
 }
 
 func TestLedgerTellsAJobsLife(t *testing.T) {
@@ -52,9 +53,12 @@ func TestLedgerTellsAJobsLife(t *testing.T) {
 	for at, want := range map[int]*ActiveJob{
 		9:  nil,
 		12: {Job: job, Since: s(10), WaitTime: s(2)},
-		20: {Job: job, Running: true, Held: 2, Since: s(15), WaitTime: s(5), RunTime: s(5), Attained: s(10), Starts: 1, LeaseUntil: s(30), Placement: []NodeGPUs{{Node: 1, GPUs: 2}}},
-		30: {Job: job, Since: s(25), WaitTime: s(10), RunTime: s(10), Attained: s(20), Starts: 1, Preemptions: 1, LevelAttained: s(20), HasLevel: true},
-		60: {Job: job, Running: true, Held: 4, Resizes: 1, Since: s(50), WaitTime: s(20), RunTime: s(30), Attained: s(80), Starts: 2, Preemptions: 1, LevelAttained: s(20), HasLevel: true},
+		20: {Job: job, Running: true, Held: 2, Since: s(15), WaitTime: s(5), RunTime: s(5), Attained: s(10), Starts: 1,
+			LeaseUntil: s(30), Placement: []NodeGPUs{{Node: 1, GPUs: 2}}},
+		30: {Job: job, Since: s(25), WaitTime: s(10), RunTime: s(10), Attained: s(20), Starts: 1, Preemptions: 1,
+			LevelAttained: s(20), HasLevel: true},
+		60: {Job: job, Running: true, Held: 4, Resizes: 1, Since: s(50), WaitTime: s(20), RunTime: s(30),
+			Attained: s(80), Starts: 2, Preemptions: 1, LevelAttained: s(20), HasLevel: true},
 		70: nil,
 	} {
 		got := l.State(s(at))
@@ -73,7 +77,8 @@ func TestLedgerTellsAJobsLife(t *testing.T) {
 	}
 	ended := job
 	ended.Status = Completed
-	if got := l.Finishes(s(70), s(71)); len(got) != 1 || !reflect.DeepEqual(got[0], Finish{Job: ended, End: s(70), RunTime: s(40), Starts: 2}) {
+	if got := l.Finishes(s(70), s(71)); len(got) != 1 ||
+		!reflect.DeepEqual(got[0], Finish{Job: ended, End: s(70), RunTime: s(40), Starts: 2}) {
 		t.Errorf("finishes %+v", got)
 	}
 	if got := l.Finishes(s(0), s(70)); got != nil {
@@ -111,16 +116,20 @@ func TestLedgerForgivesContradictions(t *testing.T) {
 		run     time.Duration
 		starts  int
 	}{
-		"started twice":                 {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 1), ev(Started, "a", 5)}, 10, true, s(9), 1},
-		"preempted while waiting":       {[]Event{ev(Submitted, "a", 0), ev(Preempted, "a", 1)}, 10, false, 0, 0},
-		"started before it is asked":    {[]Event{ev(Submitted, "a", 4), ev(Started, "a", 1)}, 10, true, s(6), 1},
-		"preempted and resumed at once": {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 1), ev(Preempted, "a", 5), ev(Resumed, "a", 5)}, 10, true, s(9), 2},
-		"started and preempted at once": {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 5), ev(Preempted, "a", 5)}, 10, false, 0, 1},
+		"started twice": {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 1), ev(Started, "a", 5)}, 10,
+			true, s(9), 1},
+		"preempted while waiting":    {[]Event{ev(Submitted, "a", 0), ev(Preempted, "a", 1)}, 10, false, 0, 0},
+		"started before it is asked": {[]Event{ev(Submitted, "a", 4), ev(Started, "a", 1)}, 10, true, s(6), 1},
+		"preempted and resumed at once": {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 1), ev(Preempted, "a", 5),
+			ev(Resumed, "a", 5)}, 10, true, s(9), 2},
+		"started and preempted at once": {[]Event{ev(Submitted, "a", 0), ev(Started, "a", 5), ev(Preempted, "a", 5)},
+			10, false, 0, 1},
 	} {
 		l := NewLedger(testCluster)
 		apply(t, l, c.events...)
 		a := l.State(s(c.at)).Jobs[0]
-		if a.Running != c.running || a.RunTime != c.run || a.Starts != c.starts || a.RunTime+a.WaitTime != s(c.at)-a.Submit {
+		if a.Running != c.running || a.RunTime != c.run || a.Starts != c.starts ||
+			a.RunTime+a.WaitTime != s(c.at)-a.Submit {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
@@ -198,7 +207,8 @@ func TestLedgerCountsNodes(t *testing.T) {
 		l           *Ledger
 		at          time.Duration
 		nodes, gpus int
-	}{{failures, 9, 4, 8}, {failures, 10, 3, 8}, {failures, 20, 4, 8}, {all, 0, 4, 4}, {all, 4, 5, 4}, {all, 10, 4, 4}} {
+	}{{failures, 9, 4, 8}, {failures, 10, 3, 8}, {failures, 20, 4, 8}, {all, 0, 4, 4}, {all, 4, 5, 4},
+		{all, 10, 4, 4}} {
 		if got := c.l.State(c.at).Cluster; got.Nodes() != c.nodes || got.GPUsPerNode() != c.gpus {
 			t.Errorf("at %d: %v, want %d x %d", c.at, got, c.nodes, c.gpus)
 		}
@@ -216,9 +226,11 @@ func TestLedgerCountsNodesByGroup(t *testing.T) {
 	run := func(job string, at int, nodes ...NodeShare) []Event {
 		started := ev(Started, job, 0)
 		started.Time, started.Placement = time.Duration(at), nodes
-		return []Event{{ID: "s" + job, Kind: Submitted, Time: time.Duration(at), Job: Job{ID: job, GPUs: GPUs(1)}}, started}
+		return []Event{{ID: "s" + job, Kind: Submitted, Time: time.Duration(at), Job: Job{ID: job, GPUs: GPUs(1)}},
+			started}
 	}
-	apply(t, l, node(NodeUp, "four", 1, 4), node(NodeUp, "eight", 1, 8), node(NodeDown, "4", 2, 0), node(NodeDown, "eight", 3, 0))
+	apply(t, l, node(NodeUp, "four", 1, 4), node(NodeUp, "eight", 1, 8), node(NodeDown, "4", 2, 0),
+		node(NodeDown, "eight", 3, 0))
 	apply(t, l, run("a", 1, NodeShare{Node: "four", GPUs: 1})...)
 	apply(t, l, run("b", 1, NodeShare{Node: "eight", GPUs: 1})...)
 	apply(t, l, run("c", 1, NodeShare{Node: "1", GPUs: 1})...)
@@ -257,13 +269,17 @@ func TestLedgerNumbersNodes(t *testing.T) {
 		events [][]Event
 		want   string // node numbers of jobs a, b, ...
 	}{
-		"numbers stand for themselves":        {[][]Event{run("a", "3", "0"), run("b", "2")}, "[3 0] [2]"},
-		"no such number":                      {[][]Event{run("a", "1"), run("b", "4"), run("c", "01")}, "[1] [2] [0]"},
-		"more nodes than there are":           {[][]Event{run("a", "v", "w", "x"), run("b", "z", "y")}, "[0 1 2] [-1 3]"},
-		"names in order":                      {[][]Event{run("a", "x"), run("b", "w", "x")}, "[1] [0 1]"},
-		"joined with all the node events":     {[][]Event{run("a", "rack-b"), run("b", "rack-d"), {node(NodeUp, "rack-a"), node(NodeUp, "rack-b"), node(NodeUp, "rack-c"), node(NodeUp, "rack-d")}}, "[1] [3]"},
-		"unknown among all that are reported": {[][]Event{run("a", "0"), {node(NodeUp, "a"), node(NodeUp, "b"), node(NodeUp, "c"), node(NodeUp, "d")}, run("b", "d")}, "[-1] [3]"},
-		"down":                                {[][]Event{run("a", "0"), run("b", "3"), {node(NodeDown, "0")}}, "[-1] [0]"},
+		"numbers stand for themselves": {[][]Event{run("a", "3", "0"), run("b", "2")}, "[3 0] [2]"},
+		"no such number":               {[][]Event{run("a", "1"), run("b", "4"), run("c", "01")}, "[1] [2] [0]"},
+		"more nodes than there are": {[][]Event{run("a", "v", "w", "x"), run("b", "z", "y")},
+			"[0 1 2] [-1 3]"},
+		"names in order": {[][]Event{run("a", "x"), run("b", "w", "x")}, "[1] [0 1]"},
+		"joined with all the node events": {[][]Event{run("a", "rack-b"), run("b", "rack-d"),
+			{node(NodeUp, "rack-a"), node(NodeUp, "rack-b"), node(NodeUp, "rack-c"), node(NodeUp, "rack-d")}},
+			"[1] [3]"},
+		"unknown among all that are reported": {[][]Event{run("a", "0"),
+			{node(NodeUp, "a"), node(NodeUp, "b"), node(NodeUp, "c"), node(NodeUp, "d")}, run("b", "d")}, "[-1] [3]"},
+		"down": {[][]Event{run("a", "0"), run("b", "3"), {node(NodeDown, "0")}}, "[-1] [0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLedger(testCluster)
@@ -307,19 +323,24 @@ func TestLedgerTakesReportedService(t *testing.T) {
 // genEvents are events of a few jobs and nodes at a few instants: mostly
 // sensible lives, with ties and contradictions.
 func genEvents(t *rapid.T) []Event {
-	kinds := []EventKind{Submitted, Submitted, Started, Preempted, Resumed, Resized, Finished, NodeUp, NodeDown, ConfigApplied}
+	kinds := []EventKind{Submitted, Submitted, Started, Preempted, Resumed, Resized, Finished, NodeUp, NodeDown,
+		ConfigApplied}
 	n := rapid.IntRange(0, 40).Draw(t, "events")
 	out := make([]Event, n)
 	for i := range out {
-		e := Event{ID: fmt.Sprintf("e%02d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Time: time.Duration(rapid.IntRange(0, 12).Draw(t, "time"))}
+		e := Event{ID: fmt.Sprintf("e%02d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
+			Time: time.Duration(rapid.IntRange(0, 12).Draw(t, "time"))}
 		switch e.Kind {
 		case NodeUp, NodeDown:
-			e.Node, e.NodeGPUs = rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node"), rapid.IntRange(1, 8).Draw(t, "node gpus")
+			e.Node, e.NodeGPUs = rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node"),
+				rapid.IntRange(1, 8).Draw(t, "node gpus")
 		case ConfigApplied:
 		default:
-			e.Job = Job{ID: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "job"), GPUs: MilliGPU(rapid.IntRange(1, 9000).Draw(t, "gpus"))}
+			e.Job = Job{ID: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "job"),
+				GPUs: MilliGPU(rapid.IntRange(1, 9000).Draw(t, "gpus"))}
 			for range rapid.IntRange(0, 2).Draw(t, "places") {
-				e.Placement = append(e.Placement, NodeShare{Node: rapid.SampledFrom([]string{"n1", "n2", "n3", "0"}).Draw(t, "place"), GPUs: 1})
+				e.Placement = append(e.Placement,
+					NodeShare{Node: rapid.SampledFrom([]string{"n1", "n2", "n3", "0"}).Draw(t, "place"), GPUs: 1})
 			}
 			e.HasAttained = rapid.Bool().Draw(t, "attained")
 			e.Attained = time.Duration(i)

@@ -180,14 +180,17 @@ func (a *agent) register(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("emulate: %w", err)
 	}
-	if got := there.Spec.Cluster; there.Spec.SchedulerType != spec.SchedulerType || got.GetNodes() != spec.Cluster.Nodes ||
+	if got := there.Spec.Cluster; there.Spec.SchedulerType != spec.SchedulerType ||
+		got.GetNodes() != spec.Cluster.Nodes ||
 		got.GetGpusPerNode() != spec.Cluster.GpusPerNode {
-		return fmt.Errorf("emulate: %s is registered as %s on %d nodes x %d GPUs, not as %s on %s: use another id", a.name,
+		return fmt.Errorf("emulate: %s is registered as %s on %d nodes x %d GPUs, not as %s on %s: use another id",
+			a.name,
 			there.Spec.SchedulerType,
 			got.GetNodes(), got.GetGpusPerNode(), spec.SchedulerType, a.o.Cluster)
 	}
 	if there.Status.GetEventCount() > 0 {
-		return fmt.Errorf("emulate: %s has events already, and an emulation starts from an empty cluster: use another id",
+		return fmt.Errorf(
+			"emulate: %s has events already, and an emulation starts from an empty cluster: use another id",
 			a.name)
 	}
 	return nil
@@ -365,7 +368,8 @@ func (a *agent) collect(e workload.Event) {
 	m := &pb.Event{EventId: e.ID, Kind: kind, SchedulerTime: timestamppb.New(a.wall(e.Time))}
 	fmt.Sscan(e.Revision, &m.ConfigurationRevision)
 	if e.Job.ID != "" {
-		m.Job = &pb.JobDetails{JobId: e.Job.ID, User: e.Job.User, Tenant: e.Job.Tenant, Key: e.Job.Key, Model: e.Job.Model,
+		m.Job = &pb.JobDetails{JobId: e.Job.ID, User: e.Job.User, Tenant: e.Job.Tenant, Key: e.Job.Key,
+			Model:     e.Job.Model,
 			MilliGpus: int64(e.Job.GPUs), EndStatus: ends[e.Job.Status]}
 		if e.Job.Deadline != 0 {
 			m.Job.DeadlineTime = timestamppb.New(a.wall(e.Job.Deadline))

@@ -42,7 +42,8 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 		c.add("job.end_status", fmt.Sprintf("%d is not known", end))
 	}
 	for _, t := range []struct{ field, text string }{
-		{"event_id", out.ID}, {"job.job_id", job.GetJobId()}, {"job.user", job.GetUser()}, {"job.tenant", job.GetTenant()},
+		{"event_id", out.ID}, {"job.job_id", job.GetJobId()}, {"job.user", job.GetUser()},
+		{"job.tenant", job.GetTenant()},
 		{"job.key", job.GetKey()}, {"job.model", job.GetModel()}, {"node.node_id", node.GetNodeId()},
 		{"shares_gpus_with", e.GetSharesGpusWith()},
 	} {

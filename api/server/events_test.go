@@ -27,13 +27,15 @@ func convert(e *pb.Event) (workload.Event, *fault) {
 func TestEventPlacementAndAttainedService(t *testing.T) {
 	start := func(edit func(*pb.Event)) *pb.Event {
 		e := submitted("1", 0)
-		e.Kind, e.Placement = pb.Event_STARTED, []*pb.NodePlacement{{NodeId: "rack-1", Gpus: 8}, {NodeId: "rack-2", Gpus: 1}}
+		e.Kind, e.Placement = pb.Event_STARTED,
+			[]*pb.NodePlacement{{NodeId: "rack-1", Gpus: 8}, {NodeId: "rack-2", Gpus: 1}}
 		e.AttainedService = durationpb.New(time.Hour)
 		edit(e)
 		return e
 	}
 	e, f := convert(start(func(*pb.Event) {}))
-	if f != nil || len(e.Placement) != 2 || e.Placement[1] != (workload.NodeShare{Node: "rack-2", GPUs: 1}) || !e.HasAttained || e.Attained != time.Hour {
+	if f != nil || len(e.Placement) != 2 || e.Placement[1] != (workload.NodeShare{Node: "rack-2", GPUs: 1}) ||
+		!e.HasAttained || e.Attained != time.Hour {
 		t.Errorf("%+v, %v", e, f)
 	}
 	e, f = convert(start(func(e *pb.Event) { e.SharesGpusWith, e.Pool = "2", 1 }))
@@ -99,7 +101,8 @@ func TestTimesHaveTheSameNames(t *testing.T) {
 		}
 	}
 	for _, file := range []protoreflect.FileDescriptor{
-		pb.File_autosched_v1_event_proto, pb.File_autosched_v1_scheduler_proto, pb.File_autosched_v1_configuration_proto, pb.File_autosched_v1_parameter_proto,
+		pb.File_autosched_v1_event_proto, pb.File_autosched_v1_scheduler_proto,
+		pb.File_autosched_v1_configuration_proto, pb.File_autosched_v1_parameter_proto,
 	} {
 		look(file.Messages())
 	}

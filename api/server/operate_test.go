@@ -73,7 +73,8 @@ func TestUpdateScheduler(t *testing.T) {
 		"deadline_misses": "deadline_misses", "max_rho": "max_rho"} {
 		got, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
 			Scheduler: &pb.Scheduler{Name: made.GetName(),
-				Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: metric}}}},
+				Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{
+					Kind: &pb.ObjectiveSpec_MetricId{MetricId: metric}}}},
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.objective"}},
 		})
 		if err != nil || got.GetSpec().GetObjective().GetMetricId() != want {
@@ -96,7 +97,8 @@ func TestUpdateScheduler(t *testing.T) {
 		refuses(t, codes.InvalidArgument, "scheduler.spec.objective.goal", func() error {
 			_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
 				Scheduler: &pb.Scheduler{Name: made.GetName(),
-					Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: "nothing"}}}},
+					Spec: &pb.SchedulerSpec{Objective: &pb.ObjectiveSpec{
+						Kind: &pb.ObjectiveSpec_Goal{Goal: "nothing"}}}},
 				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{path}},
 			})
 			return err

@@ -341,7 +341,8 @@ func TestBadFieldsAreNamed(t *testing.T) {
 					Rule: &pb.DependencyConstraint_Activation{Activation: &pb.ActivationRule{ParameterId: "order",
 						WhenParameterId: "nothing", Operator: pb.ActivationRule_EQUAL}}},
 				{ConstraintId: "increase",
-					Rule: &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{ParameterIds: []string{"thresholds"}, MinGap: 5}}},
+					Rule: &pb.DependencyConstraint_Ordering{Ordering: &pb.OrderingRule{
+						ParameterIds: []string{"thresholds"}, MinGap: 5}}},
 			}
 		}, "scheduler.spec.constraints[0].activation.when_parameter_id " +
 			"scheduler.spec.constraints[1].constraint_id scheduler.spec.constraints[1].ordering.parameter_ids[0] " +
@@ -355,10 +356,11 @@ func TestBadFieldsAreNamed(t *testing.T) {
 				{ConstraintId: "l",
 					Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "order", Coefficient: 1}, {ParameterId: "limit"}}}}},
 				{ConstraintId: "f",
-					Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{Conditions: []*pb.ForbiddenClause_Condition{
-						{ParameterId: "effort",
-							Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")},
-						{ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
+					Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{
+						Conditions: []*pb.ForbiddenClause_Condition{
+							{ParameterId: "effort",
+								Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")},
+							{ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
 				{ConstraintId: "n"},
 			}
 		}, "scheduler.spec.constraints[2].rule"},
@@ -367,10 +369,11 @@ func TestBadFieldsAreNamed(t *testing.T) {
 				{ConstraintId: "l",
 					Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "order", Coefficient: 1}, {ParameterId: "limit"}}}}},
 				{ConstraintId: "f",
-					Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{Conditions: []*pb.ForbiddenClause_Condition{
-						{ParameterId: "effort",
-							Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")},
-						{ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
+					Rule: &pb.DependencyConstraint_Forbidden{Forbidden: &pb.ForbiddenClause{
+						Conditions: []*pb.ForbiddenClause_Condition{
+							{ParameterId: "effort",
+								Operator: pb.ActivationRule_LESS, Value: structpb.NewStringValue("huge")},
+							{ParameterId: "x", Operator: pb.ActivationRule_EQUAL}, {ParameterId: "pack"}}}}},
 			}
 		}, "scheduler.spec.constraints[0].linear.terms[0].parameter_id " +
 			"scheduler.spec.constraints[0].linear.terms[1].coefficient " +
@@ -379,7 +382,8 @@ func TestBadFieldsAreNamed(t *testing.T) {
 			"scheduler.spec.constraints[1].forbidden.conditions[2].operator"},
 		{"a contradiction", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{{ConstraintId: "l",
-				Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{Terms: []*pb.LinearRule_Term{{ParameterId: "queues", Coefficient: 1}}}}}}
+				Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{
+					Terms: []*pb.LinearRule_Term{{ParameterId: "queues", Coefficient: 1}}}}}}
 		}, "scheduler.spec.parameters scheduler.spec.constraints"},
 		{"built-in parts that no longer fit", params(integer("queues", 2, 3, 2)), "scheduler.spec.parameters"},
 	} {
@@ -523,7 +527,8 @@ func TestHealthAndReflection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := stream.Send(
-		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
+		&reflectionpb.ServerReflectionRequest{
+			MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := stream.Recv()

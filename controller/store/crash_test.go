@@ -163,5 +163,6 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		}
 	}
 	t.Logf(
-		"%d kills: %d revisions and %d batches acknowledged, none lost; %d kills hit between commit and acknowledgement", kills, lastAcked, len(acked), unacked)
+		"%d kills: %d revisions and %d batches acknowledged, none lost; %d kills hit between commit and acknowledgement",
+		kills, lastAcked, len(acked), unacked)
 }

@@ -141,7 +141,8 @@ func decodeEvent(b []byte) (workload.Event, error) {
 		e.Job.Deadline = time.Duration(r.num())
 	}
 	if b[1]&flagRequest != 0 {
-		e.Job.Request = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(), TimeLimit: time.Duration(r.num())}
+		e.Job.Request = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(),
+			TimeLimit: time.Duration(r.num())}
 	}
 	if b[1]&flagPlaced != 0 {
 		e.SharesWith, e.Pool = r.str(), int(r.num())

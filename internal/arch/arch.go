@@ -131,6 +131,7 @@ func Check(repo fs.FS) ([]Finding, error) {
 		c.file(p, data)
 		if path.Ext(p) == ".md" {
 			c.links(repo, p, data)
+			c.page(p, string(data))
 		}
 		return nil
 	})
@@ -200,7 +201,8 @@ func (c *checker) hygiene(p string, data []byte) {
 }
 
 func (c *checker) source(p string, data []byte) {
-	f, err := parser.ParseFile(token.NewFileSet(), p, data, parser.ImportsOnly|parser.ParseComments)
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, p, data, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		c.add(p, "does not parse: %v", err)
 		return
@@ -219,6 +221,9 @@ func (c *checker) source(p string, data []byte) {
 		}
 	}
 	c.pkg(dir, f, kind)
+	if !generated.Match(data) {
+		c.words(p, fset, f, data)
+	}
 	for _, spec := range f.Imports {
 		to, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {

@@ -83,22 +83,26 @@ func TestSharing(t *testing.T) {
 		ends(t, run(t, 1, alone(tt.set...), jobs...), tt.ends...)
 	}
 	// Two large batches do not fit a GPU together.
-	ends(t, run(t, 1, alone("share_limit=4"), ask("a", "ResNet-50/128", 0, 100, 2), ask("b", "ResNet-50/128", 0, 100, 2)), 100, 200)
+	ends(t, run(t, 1, alone("share_limit=4"), ask("a", "ResNet-50/128", 0, 100, 2),
+		ask("b", "ResNet-50/128", 0, 100, 2)), 100, 200)
 	// With a place free, sharing is a matter of taste.
 	ends(t, run(t, 2, alone(), jobs...), 1000, 510)
 	ends(t, run(t, 2, alone("share_when=always"), jobs...), together+490, together)
 	// Another width does not share (b goes first: it is half the GPU-time), and a
 	// pair takes no third.
 	ends(t, run(t, 1, alone(), ask("a", "LM/5", 0, 100, 2), ask("b", "LM/5", 0, 100, 1)), 200, 100)
-	begins(t, run(t, 1, alone(), ask("a", "LM/5", 0, 100, 2), ask("b", "LM/5", 0, 100, 2), ask("c", "LM/5", 0, 100, 2)), 0, 0, 100/.622)
+	begins(t, run(t, 1, alone(), ask("a", "LM/5", 0, 100, 2), ask("b", "LM/5", 0, 100, 2), ask("c", "LM/5", 0, 100, 2)),
+		0, 0, 100/.622)
 }
 
 // Keys x and y are learnt from the first two; later ones of x overtake.
 func TestLearning(t *testing.T) {
-	jobs := []workload.Job{ask("x1", "", 0, 10, 2), ask("y1", "", 0, 1000, 2), ask("z1", "", 0, 500, 2), ask("y2", "", 1020, 1000, 2), ask("x2", "", 1021, 10, 2)}
+	jobs := []workload.Job{ask("x1", "", 0, 10, 2), ask("y1", "", 0, 1000, 2), ask("z1", "", 0, 500, 2),
+		ask("y2", "", 1020, 1000, 2), ask("x2", "", 1021, 10, 2)}
 	begins(t, run(t, 1, alone("share_limit=-1"), jobs...), 0, 10, 1010, 1520, 1510)
 	// A job three times as wide counts three times.
-	wide := []workload.Job{ask("x1", "", 0, 100, 1), ask("y1", "", 0, 60, 2), ask("z1", "", 0, 10, 2), ask("y2", "", 165, 60, 2), ask("x2", "", 165, 100, 1)}
+	wide := []workload.Job{ask("x1", "", 0, 100, 1), ask("y1", "", 0, 60, 2), ask("z1", "", 0, 10, 2),
+		ask("y2", "", 165, 60, 2), ask("x2", "", 165, 100, 1)}
 	begins(t, run(t, 1, alone("share_limit=-1"), wide...), 0, 100, 160, 270, 170)
 	begins(t, run(t, 1, alone("share_limit=-1", "priority=time"), wide...), 0, 100, 160, 170, 230)
 }
@@ -106,7 +110,8 @@ func TestLearning(t *testing.T) {
 // Of two nodes, the second profiles for 200 s.
 func TestProfiler(t *testing.T) {
 	set := []string{"profiler_nodes=1", "profiler_time=200", "profiler_factor=1", "share_limit=-1"}
-	out := run(t, 2, set, ask("a", "", 0, 1000, 1), ask("b", "", 0, 100, 1), ask("c", "", 0, 300, 1), ask("d", "", 0, 50, 2))
+	out := run(t, 2, set, ask("a", "", 0, 1000, 1), ask("b", "", 0, 100, 1), ask("c", "", 0, 300, 1),
+		ask("d", "", 0, 50, 2))
 	// a and b fill the profiler, c comes when b has ended there, d is too wide for
 	// it. a goes on beside d's end, c after its 200 s.
 	begins(t, out, 0, 0, 100, 0)
@@ -118,7 +123,8 @@ func TestProfiler(t *testing.T) {
 	}
 	// A job as wide as the cluster gets the profiler's node too, and who was queued
 	// for it goes to the main queue.
-	out = run(t, 2, set, ask("a", "", 0, 1000, 2), ask("b", "", 10, 100, 4), ask("c", "", 20, 100, 1), ask("d", "", 2000, 50, 1))
+	out = run(t, 2, set, ask("a", "", 0, 1000, 2), ask("b", "", 10, 100, 4), ask("c", "", 20, 100, 1),
+		ask("d", "", 2000, 50, 1))
 	begins(t, out, 0, 1000, 20, 2000)
 	ends(t, out, 1000, 1100, 120, 2050)
 }
@@ -138,7 +144,8 @@ func TestForkLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range [][]string{alone("share_load=50"), {"profiler_nodes=1", "profiler_factor=1", "profiler_time=60"}} {
+	for _, set := range [][]string{alone("share_load=50"),
+		{"profiler_nodes=1", "profiler_factor=1", "profiler_time=60"}} {
 		config, err := s.Parse(s.Default(), set)
 		if err != nil {
 			t.Fatal(err)

@@ -73,7 +73,8 @@ func (p plain) search(x head) simulator.ID {
 		if !p.jobs[j].offers || p.s.JobDemand(j) != x.lane.partners.width || x.lane.load == unknown {
 			continue
 		}
-		if c := p.partner(j); c.key >= float64(x.Key)/p.factor && p.pairs.fit(x.lane.load, c.load) && (best.job < 0 || c.before(&best)) {
+		if c := p.partner(j); c.key >= float64(x.Key)/p.factor && p.pairs.fit(x.lane.load, c.load) &&
+			(best.job < 0 || c.before(&best)) {
 			best = c
 		}
 	}
@@ -127,7 +128,9 @@ func tell(t *rapid.T, c workload.Cluster, w *workload.Workload, o simulator.Opti
 
 func drawRun(t *rapid.T) (workload.Cluster, *workload.Workload, simulator.Options) {
 	c := workload.Uniform(rapid.IntRange(1, 4).Draw(t, "nodes"), 1<<rapid.IntRange(0, 2).Draw(t, "log2"))
-	o := simulator.Options{Models: drawModels(t), Peer: simulator.Peer{NoRestartCost: rapid.Bool().Draw(t, "free restarts"), GuestStaysSlow: rapid.Bool().Draw(t, "slow guests")}}
+	o := simulator.Options{Models: drawModels(t),
+		Peer: simulator.Peer{NoRestartCost: rapid.Bool().Draw(t, "free restarts"),
+			GuestStaysSlow: rapid.Bool().Draw(t, "slow guests")}}
 	if rapid.Bool().Draw(t, "estimates") {
 		o.Estimate = func(j *workload.Job) time.Duration { return j.Duration.Round(10 * time.Minute) }
 	}

@@ -46,7 +46,8 @@ const (
 )
 
 func newProfiler(c space.Config) profiler {
-	return profiler{want: int(c.Get("profiler_nodes").Int()), time: c.Get("profiler_time").Duration(), factor: int(c.Get("profiler_factor").Int())}
+	return profiler{want: int(c.Get("profiler_nodes").Int()), time: c.Get("profiler_time").Duration(),
+		factor: int(c.Get("profiler_factor").Int())}
 }
 
 func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {

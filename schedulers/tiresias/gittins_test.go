@@ -38,7 +38,8 @@ func play(t *testing.T, p simulator.Policy, gpus int, past []time.Duration, jobs
 	t.Helper()
 	var list []workload.Job
 	for i, a := range jobs {
-		list = append(list, workload.Job{ID: fmt.Sprintf("%03d", i), Submit: seconds(a.submit), Duration: seconds(a.duration), GPUs: workload.GPUs(a.gpus)})
+		list = append(list, workload.Job{ID: fmt.Sprintf("%03d", i), Submit: seconds(a.submit),
+			Duration: seconds(a.duration), GPUs: workload.GPUs(a.gpus)})
 	}
 	w, err := workload.New("play", time.Time{}, list)
 	if err != nil {
@@ -148,7 +149,8 @@ func TestGittinsLearns(t *testing.T) {
 func TestSteadyState(t *testing.T) {
 	var list []workload.Job
 	for i := range 300 {
-		list = append(list, workload.Job{ID: fmt.Sprint(i), Submit: time.Duration(i) * time.Minute, Duration: time.Duration(1+i*i%97) * 10 * time.Minute, GPUs: workload.GPUs(1 + i%8)})
+		list = append(list, workload.Job{ID: fmt.Sprint(i), Submit: time.Duration(i) * time.Minute,
+			Duration: time.Duration(1+i*i%97) * 10 * time.Minute, GPUs: workload.GPUs(1 + i%8)})
 	}
 	w, err := workload.New("steady", time.Time{}, list)
 	if err != nil {

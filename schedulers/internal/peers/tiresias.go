@@ -31,7 +31,8 @@ import (
 //
 // Every event costs time in proportion to the active jobs.
 func Tiresias(c space.Config, starveFactor float64) simulator.Policy {
-	p := &tiresiasSim{factor: starveFactor, gittins: c.Get("priority").Text() == "gittins", byTime: c.Get("priority").Text() == "time"}
+	p := &tiresiasSim{factor: starveFactor, gittins: c.Get("priority").Text() == "gittins",
+		byTime: c.Get("priority").Text() == "time"}
 	if c.Has("queue_thresholds") {
 		for _, v := range c.Get("queue_thresholds").Floats() {
 			p.limits = append(p.limits, time.Duration(v*float64(time.Second)))
@@ -172,7 +173,8 @@ func (p *tiresiasSim) exchange(plan *simulator.Plan) {
 	for _, queue := range p.queues {
 		if p.gittins {
 			slices.SortStableFunc(queue, func(a, b simulator.ID) int {
-				return cmp.Or(cmp.Compare(p.jobs[b].rank, p.jobs[a].rank), cmp.Compare(p.s.JobSubmit(a), p.s.JobSubmit(b)))
+				return cmp.Or(cmp.Compare(p.jobs[b].rank, p.jobs[a].rank),
+					cmp.Compare(p.s.JobSubmit(a), p.s.JobSubmit(b)))
 			})
 		}
 		for _, j := range queue {
