@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -51,6 +52,28 @@ const (
 // Uniform is a cluster of one group of nodes.
 func Uniform(nodes, gpusPerNode int) Cluster {
 	return Cluster{Groups: []NodeGroup{{Nodes: nodes, GPUsPerNode: gpusPerNode}}}
+}
+
+// UnmarshalJSON also reads a cluster of one group that gives its size as nodes and
+// gpus_per_node beside the quotas, as records without groups do.
+func (c *Cluster) UnmarshalJSON(data []byte) error {
+	type plain Cluster
+	var v struct {
+		plain
+		Nodes       int `json:"nodes"`
+		GPUsPerNode int `json:"gpus_per_node"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	*c = Cluster(v.plain)
+	if v.Nodes != 0 || v.GPUsPerNode != 0 {
+		if len(c.Groups) > 0 {
+			return fmt.Errorf("cluster: nodes: has groups as well, want one of the two")
+		}
+		c.Groups = Uniform(v.Nodes, v.GPUsPerNode).Groups
+	}
+	return nil
 }
 
 // Nodes is the number of nodes of all groups.

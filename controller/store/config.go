@@ -152,7 +152,10 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 
 func loadScheduler(tx *bolt.Tx, s controller.Scheduler) (controller.Saved, error) {
 	out := controller.Saved{Scheduler: s}
-	var err error
+	err := s.Cluster.Validate()
+	if err != nil {
+		return out, fmt.Errorf("scheduler %q: %w", s.ID, err)
+	}
 	if out.Space, err = space.New(s.Params, s.Rules); err != nil {
 		return out, err
 	}

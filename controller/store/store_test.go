@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -49,7 +50,8 @@ func change(t testing.TB, sp *space.Space, revision int64) controller.Change {
 	at := time.Unix(1_700_000_000+revision, 0).UTC()
 	return controller.Change{
 		Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "t",
-			Params: sp.Params(), Rules: sp.Rules()}, UID: "u", Created: at, Updated: at,
+			Params: sp.Params(), Rules: sp.Rules(), Cluster: workload.Uniform(20, 8)},
+			UID: "u", Created: at, Updated: at,
 			Revisions: rollout.Revisions{LastRevision: revision, OfferedRevision: revision}},
 		Configurations: []*rollout.Configuration{{
 			Scheduler: "s", UID: fmt.Sprint("c", revision), Revision: revision, State: rollout.Published,
@@ -116,6 +118,53 @@ func TestWhatWasCommittedIsLoaded(t *testing.T) {
 		t.Errorf("revision 2 is %v", got[1].Config)
 	}
 	_ = r.Close()
+}
+
+// TestClusterIsLoaded: of every form that a record had, and never as an empty one.
+func TestClusterIsLoaded(t *testing.T) {
+	const vcs = `"vcs":[{"tenant":"a","gpus":64}]`
+	want := workload.Uniform(20, 8)
+	want.VCs = []workload.VC{{Tenant: "a", GPUs: 64}}
+	for _, tc := range []struct{ cluster, err string }{
+		{`{"groups":[{"nodes":20,"gpus_per_node":8}],` + vcs + `}`, ""},
+		{`{"nodes":20,"gpus_per_node":8,` + vcs + `}`, ""},
+		{`{` + vcs + `}`, "nodes: 0 is not positive"},
+		{`{"nodes":20,` + vcs + `}`, "gpus per node: 0 is not positive"},
+		{`{"nodes":20,"gpus_per_node":8,"groups":[{"nodes":1,"gpus_per_node":8}]}`, "has groups as well"},
+	} {
+		r := open(t, t.TempDir())
+		c := change(t, testSpace(t), 1)
+		if err := r.Commit(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		var record map[string]json.RawMessage
+		err := r.config.Update(func(tx *bolt.Tx) error {
+			key := []byte(c.Scheduler.ID)
+			if err := getJSON(key, tx.Bucket([]byte(schedulersBucket)).Get(key), &record); err != nil {
+				return err
+			}
+			record["cluster"] = json.RawMessage(tc.cluster)
+			return putJSON(tx, key, record, schedulersBucket)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved, _, err := r.Load()
+		if tc.err == "" {
+			if err != nil || len(saved) != 1 || !reflect.DeepEqual(saved[0].Scheduler.Cluster, want) {
+				t.Errorf("%s: loaded %+v, %v", tc.cluster, saved, err)
+			}
+			continue
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("%s: %v", tc.cluster, err)
+		}
+		for _, part := range []string{tc.err, configFile, "schedulers"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v does not say %q", tc.cluster, err, part)
+			}
+		}
+	}
 }
 
 func TestRevisionsOnlyGoForward(t *testing.T) {
