@@ -164,7 +164,8 @@ func (e *evidence) at(h, grad []float64) float64 {
 }
 
 // maximise climbs from h by BFGS with a backtracking line search, at most steps
-// evaluations, and returns the highest value; h becomes where that is.
+// evaluations, and returns the highest value; h becomes where that is. The BFGS
+// of gonum/optimize takes longer at the same budget (docs/notes/search.md).
 func maximise(f func(h, grad []float64) float64, h []float64, steps int) float64 {
 	n := len(h)
 	grad, next, nextGrad := make([]float64, n), make([]float64, n), make([]float64, n)

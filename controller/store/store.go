@@ -108,7 +108,7 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 		errors.Is(err, bolterrors.ErrVersionMismatch):
 		return nil, &CorruptError{File: name, Why: err.Error()}
 	case err != nil:
-		return nil, storageError(err)
+		return nil, fmt.Errorf("%s: %w", name, storageError(err))
 	}
 	check := db.Update
 	if readOnly {

@@ -427,3 +427,21 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
+
+// TestTruncatedFileIsNamed: a file too short to be a database is named.
+func TestTruncatedFileIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, configFile), 3000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), configFile) {
+		t.Errorf("opening says %v, which does not name %s", err, configFile)
+	}
+}
