@@ -90,6 +90,7 @@ func TestLoadErrors(t *testing.T) {
 		{"a value's range",
 			"parameters:\n  - id: a\n    kind: int\n    min_value: 0\n    max_value: 3\n    default_value: 7\n",
 			"line 6: parameters[0].default_value: 7 is out of range"},
+		{"no id", param + "rules:\n  - {ordering: {params: [a]}}\n", "line 4: rules[0].id: is missing"},
 		{"a rule's parameter",
 			param +
 				"rules:\n  - id: r\n    activation:\n      param: b\n      when: a\n      op: \">\"\n      value: 1\n",

@@ -31,7 +31,9 @@ func (s *Space) build() error {
 	}
 	for i := range s.params {
 		p, at := &s.params[i], fmt.Sprintf("parameters[%d]", i)
-		if !idPattern.MatchString(p.ID) {
+		if p.ID == "" {
+			v.add(at+".id", "is missing")
+		} else if !idPattern.MatchString(p.ID) {
 			v.add(at+".id", "%q is not a name: want a letter or _, then up to 62 of A-Z a-z 0-9 _ . -", p.ID)
 		}
 		if first, ok := s.index[p.ID]; ok {
@@ -50,8 +52,10 @@ func (s *Space) build() error {
 	ordered := map[string]int{}
 	for i := range s.rules {
 		r, at := &s.rules[i], fmt.Sprintf("rules[%d]", i)
-		if !idPattern.MatchString(r.ID) {
-			v.add(at+".id", "%q is not a name", r.ID)
+		if r.ID == "" {
+			v.add(at+".id", "is missing")
+		} else if !idPattern.MatchString(r.ID) {
+			v.add(at+".id", "%q is not a name: want a letter or _, then up to 62 of A-Z a-z 0-9 _ . -", r.ID)
 		}
 		if first, ok := ids[r.ID]; ok {
 			v.add(at+".id", "%q is already the name of rules[%d]", r.ID, first)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,8 +9,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -213,11 +217,65 @@ func readScheduler(stdin io.Reader, path string) (*pb.Scheduler, error) {
 	}
 	s := &pb.Scheduler{}
 	if err := protojson.Unmarshal(asJSON, s); err != nil {
-		// protojson varies a space in its texts on purpose.
-		return nil, fmt.Errorf("%s: %s", path,
-			strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
+		return nil, fmt.Errorf("%s: %s", path, fieldError(asJSON, err))
 	}
 	return s, nil
+}
+
+// jsonPosition is how protojson begins an error about a document of one line.
+var jsonPosition = regexp.MustCompile(`^(?:syntax error )?\(line 1:(\d+)\): `)
+
+// fieldError is an error of protojson about a document of one line, with the path of
+// the field instead of its column.
+func fieldError(document []byte, err error) string {
+	// protojson varies a space in its texts on purpose.
+	text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
+	at := jsonPosition.FindStringSubmatch(text)
+	if at == nil {
+		return text
+	}
+	column, err := strconv.Atoi(at[1])
+	if err != nil {
+		return text
+	}
+	text = text[len(at[0]):]
+	if path, found := pathAt(json.NewDecoder(bytes.NewReader(document)), document, column, "scheduler"); found {
+		return path + ": " + text
+	}
+	return text
+}
+
+// pathAt is the path of the field whose name or value has the column, which counts
+// characters from 1. The next value of the decoder is at the path given.
+func pathAt(d *json.Decoder, document []byte, column int, path string) (string, bool) {
+	token, err := d.Token()
+	if err != nil {
+		return "", false
+	}
+	reached := func() bool { return utf8.RuneCount(document[:d.InputOffset()]) >= column }
+	if reached() {
+		return path, true
+	}
+	if token != json.Delim('{') && token != json.Delim('[') {
+		return "", false
+	}
+	for i := 0; d.More(); i++ {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if token == json.Delim('{') {
+			name, err := d.Token()
+			if err != nil {
+				return "", false
+			}
+			if at = fmt.Sprintf("%s.%s", path, name); reached() {
+				return at, true
+			}
+		}
+		if found, ok := pathAt(d, document, column, at); ok {
+			return found, true
+		}
+	}
+	_, err = d.Token() // the closing bracket
+	return path, err == nil && reached()
 }
 
 func newSchedulerGetCmd(f *clientFlags) *cobra.Command {

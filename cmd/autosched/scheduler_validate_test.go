@@ -91,6 +91,17 @@ func TestSchedulerValidateNamesEverything(t *testing.T) {
 		!strings.Contains(out, "1 to 4") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
+	for _, c := range []struct{ old, new, want string }{
+		{"min_value: 1", "minimum: 1", `: scheduler.spec.parameters[0].integer_value_spec.minimum: unknown field`},
+		{"max_value: 9", "max_value: many", `: scheduler.spec.parameters[0].integer_value_spec.max_value: invalid value`},
+		{"name: schedulers/x", "display_name: äöü\nnam: x", ": scheduler.nam: unknown field"},
+		{"{nodes: 2, gpus_per_node: 8}", "[2, 8]", ": scheduler.spec.cluster: unexpected token ["},
+	} {
+		bad := file(t, "reg.yaml", strings.Replace(registration, c.old, c.new, 1))
+		if code, _, errs := command("scheduler", "validate", bad); code != 1 || !strings.Contains(errs, c.want) {
+			t.Errorf("exit %d, %q is missing in\n%s", code, c.want, errs)
+		}
+	}
 }
 
 func TestSchedulerDiff(t *testing.T) {

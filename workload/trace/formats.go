@@ -11,8 +11,8 @@ type Format struct {
 	Name   string // as in Options.Format
 	About  string // one sentence
 	Header string // what it begins with, to show
-	// detect recognises the format by the beginning of the text. The first format
-	// that recognises a text reads it.
+	// detect recognises the format by the beginning of the text. At most one format
+	// may recognise a text.
 	detect func(head []byte) bool
 	// read gives every row of a file to input.add, input.reject or input.state.
 	read func(*input) error
