@@ -86,11 +86,19 @@ func index(records []durations.Record) byID {
 	return out
 }
 
+// of returns the record of a job. One that has none has made no progress until at.
+func (r byID) of(j *workload.Job, at time.Duration) durations.Record {
+	if known := r[j.ID]; known != nil {
+		return *known
+	}
+	return durations.Record{Job: j, Begin: at, Until: at}
+}
+
 // active returns the records of a state's jobs.
 func (r byID) active(s *workload.State) []durations.Record {
 	out := make([]durations.Record, len(s.Jobs))
 	for i := range s.Jobs {
-		out[i] = *r[s.Jobs[i].ID]
+		out[i] = r.of(&s.Jobs[i].Job, s.At)
 	}
 	return out
 }
@@ -147,7 +155,7 @@ func (s *Snapshot) LastHour(n int, seed uint64) ([]Scenario, error) {
 		past.Ran[i] = work(a.RunTime, a.Starts, a.GPUs.Whole())
 	}
 	for _, j := range s.arrivals(then.At+1, s.State.At+1) {
-		past.Arrivals = append(past.Arrivals, *known[j.ID])
+		past.Arrivals = append(past.Arrivals, known.of(&j, s.State.At))
 	}
 	replays, err := generation.Replay(s.Zero, past, records, n, seed)
 	return scenarios(replays, then, Past(s.Ledger, then.At)), err

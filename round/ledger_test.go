@@ -79,6 +79,24 @@ func TestFutures(t *testing.T) {
 	}
 }
 
+// TestJobThatTheLedgerLacks: it has made no progress.
+func TestJobThatTheLedgerLacks(t *testing.T) {
+	x := observe(t, 14*time.Hour, simulator.Options{})
+	lacking := x.state.Jobs[0]
+	lacking.ID = "lacking"
+	x.state.Jobs = append(x.state.Jobs, lacking)
+	for i, s := range x.futures(t, 2) {
+		if n := len(x.state.Jobs); len(s.Left) != n || s.Left[n-1] <= 0 {
+			t.Errorf("future %d: %v left of %d jobs", i, s.Left, n)
+		}
+	}
+	now := x.snapshot()
+	active := index(now.records()).active(&now.State)
+	if got := active[len(active)-1]; got.ID != "lacking" || got.Ran != 0 || got.Ended || got.Until != x.state.At {
+		t.Errorf("the record is %+v", got)
+	}
+}
+
 // TestFuturesKnowNoFuture: futures do not depend on later arrivals nor on the true
 // durations of active jobs.
 func TestFuturesKnowNoFuture(t *testing.T) {
