@@ -95,14 +95,24 @@ func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.step(ctx, m, r)
-	if err != nil {
-		return nil, err
-	}
+	var last int64
+	var c *Change
+	err = s.commit(ctx, m, func(v *snapshot) (_ *Change, err error) {
+		last = v.LastRevision
+		c, err = v.step(r, s.now())
+		return c, err
+	})
 	v := m.snapshot.Load()
-	if changed {
-		s.o.Log.Info("configuration rolled back", "scheduler", id, "to", r.To, "revision", v.OfferedRevision, "park",
-			r.Park)
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+	case c.Scheduler.LastRevision > last:
+		published := v.config(c.Scheduler.LastRevision)
+		s.o.Log.Info("configuration rolled back", "scheduler", id, "from", published.Left, "revision",
+			published.Revision, "park", r.Park)
+	default:
+		s.o.Log.Info("configuration parked", "scheduler", id, "revision", v.config(c.Scheduler.OfferedRevision).Left)
 	}
 	return v.config(v.OfferedRevision), nil
 }

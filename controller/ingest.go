@@ -47,8 +47,8 @@ func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event
 	if zero.IsZero() {
 		zero = firstZero(events)
 	}
-	valid, invalid := validate(sinceZero(events, zero))
-	result, fresh, stray := m.classify(valid, zero)
+	events = sinceZero(events, zero)
+	result, fresh, stray := m.classify(events, zero)
 	clock := &m.history.clock
 	if len(fresh) > 0 {
 		clock.strays = strays{}
@@ -57,10 +57,9 @@ func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event
 			if err := s.setClock(ctx, m, to); err != nil {
 				return IngestResult{}, err
 			}
-			result, fresh, _ = m.classify(valid, zero)
+			result, fresh, _ = m.classify(events, zero)
 		}
 	}
-	result.Rejected = append(result.Rejected, invalid...)
 	slices.SortFunc(result.Rejected, func(a, b RejectedEvent) int { return cmp.Compare(a.Index, b.Index) })
 	if len(fresh) == 0 {
 		return result, nil
@@ -108,57 +107,44 @@ func sinceZero(events []workload.Event, zero time.Time) []workload.Event {
 	return events
 }
 
-// received is a valid event and its place in the batch.
-type received struct {
-	workload.Event
-	index int
-}
-
-// validate tells valid events from invalid ones.
-func validate(events []workload.Event) (valid []received, invalid []RejectedEvent) {
-	for i := range events {
-		if err := events[i].Validate(); err != nil {
-			invalid = append(invalid, RejectedEvent{Index: i, ID: events[i].ID, Err: err})
-		} else {
-			valid = append(valid, received{events[i], i})
-		}
-	}
-	return valid, invalid
-}
-
 // classify sorts a batch by the scheduler's history: fresh events count,
-// duplicates are known, and stray ones do not fit the clock. Those are late or
-// rejected.
-func (m *managed) classify(events []received, zero time.Time) (out IngestResult, fresh, stray []workload.Event) {
+// duplicates are known, whatever else they say, and stray ones do not fit the
+// clock. Those are late or rejected, as invalid events are.
+func (m *managed) classify(events []workload.Event, zero time.Time) (out IngestResult, fresh, stray []workload.Event) {
 	m.mu.Lock() // ids are forgotten when a round ends
 	defer m.mu.Unlock()
-	var unknown []received
+	reject := func(i int, err error) {
+		out.Rejected = append(out.Rejected, RejectedEvent{Index: i, ID: events[i].ID, Err: err})
+	}
+	var unknown []int // indices
 	var times []time.Duration
 	batch := map[string]bool{}
-	for _, e := range events {
+	for i := range events {
+		e := &events[i]
 		if _, dup := m.history.ids[e.ID]; dup || batch[e.ID] {
 			out.Duplicates++
-			continue
+		} else if err := e.Validate(); err != nil {
+			reject(i, err)
+		} else {
+			batch[e.ID] = true
+			unknown, times = append(unknown, i), append(times, e.Time)
 		}
-		batch[e.ID] = true
-		unknown, times = append(unknown, e), append(times, e.Time)
 	}
 	if len(unknown) == 0 {
 		return out, nil, nil
 	}
 	from, end := m.history.clock.window(times, m.snapshot.Load().horizon())
-	for _, e := range unknown {
-		switch {
+	for _, i := range unknown {
+		switch e := events[i]; {
 		case e.Time > end:
-			err := fmt.Errorf("time: is more than %d days after the latest event, %s: is a clock wrong?",
-				maxAhead/(24*time.Hour), zero.Add(end).Format(time.RFC3339))
-			out.Rejected = append(out.Rejected, RejectedEvent{Index: e.index, ID: e.ID, Err: err})
-			stray = append(stray, e.Event)
+			reject(i, fmt.Errorf("time: is more than %d days after the latest event, %s: is a clock wrong?",
+				maxAhead/(24*time.Hour), zero.Add(end).Format(time.RFC3339)))
+			stray = append(stray, e)
 		case e.Time < from:
 			out.Late++
-			stray = append(stray, e.Event)
+			stray = append(stray, e)
 		default:
-			fresh = append(fresh, e.Event)
+			fresh = append(fresh, e)
 		}
 	}
 	return out, fresh, stray

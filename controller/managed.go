@@ -19,11 +19,11 @@ import (
 //
 //	Service.turn < ingesting < committing < watchers
 //	               ingesting < mu < Service.mu
-//	                           mu < watchers
-//	Service.creating < Service.mu
+//	        Service.creating < mu < watchers
 //
-// committing and mu are never held together. Only committing and ingesting are
-// held while the store writes.
+// committing and mu are never held together. Neither mu nor Service.mu is held
+// while the store reads or writes; the others may be: creating by a registration,
+// turn by a round.
 type managed struct {
 	id       string
 	space    *space.Space

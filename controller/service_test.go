@@ -543,6 +543,11 @@ func TestIngestSortsOut(t *testing.T) {
 	if err != nil || res.Accepted != 2 || res.Duplicates != 1 || len(res.Rejected) != 1 || res.Rejected[0].Index != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}
+	bad.ID = "2" // known, so that what it says is not read
+	if res, err := h.service.Ingest(context.Background(), "s", []workload.Event{bad}); err != nil ||
+		res.Duplicates != 1 || len(res.Rejected) != 0 {
+		t.Errorf("a known id with an invalid event: %+v, %v", res, err)
+	}
 	if _, err := h.service.Ingest(context.Background(), "nobody", nil); !errors.Is(err, controller.ErrNotFound) {
 		t.Error(err)
 	}
