@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,10 +83,22 @@ func (h *history) forget(horizon time.Duration) {
 	}
 }
 
-func newManaged(one Saved) *managed {
+func newManaged(one Saved) (*managed, error) {
+	goal, err := parseGoal(&one.Scheduler)
+	if err != nil {
+		return nil, err
+	}
 	m := &managed{id: one.Scheduler.ID, space: one.Space, history: newHistory(one.Scheduler.Cluster)}
-	m.snapshot.Store(&snapshot{Scheduler: one.Scheduler, configs: one.Configurations})
-	return m
+	m.snapshot.Store(&snapshot{Scheduler: one.Scheduler, goal: goal, configs: one.Configurations})
+	return m, nil
+}
+
+func parseGoal(s *Scheduler) (round.Goal, error) {
+	goal, err := round.ParseGoal(s.Objective)
+	if err != nil {
+		return goal, fmt.Errorf("controller: scheduler %q: %w", s.ID, err)
+	}
+	return goal, nil
 }
 
 // append notes stored events. Those that come while a round has the ledger enter
@@ -116,6 +129,7 @@ func (m *managed) applyPending() {
 // replaced.
 type snapshot struct {
 	Scheduler
+	goal    round.Goal               // its Objective
 	configs []*rollout.Configuration // by revision, from 1
 }
 

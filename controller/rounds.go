@@ -152,15 +152,11 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 	}()
 	settings := v.Policy.Settings
 	settings.Workers = s.o.Workers
-	goal, err := round.ParseGoal(v.Objective)
-	if err != nil {
-		return d, err
-	}
 	d, err = s.o.Decide(s.ctx, round.Input{
 		Snapshot: round.Snapshot{State: ledger.State(id.at()), Ledger: ledger, Zero: v.Zero,
 			Simulator: v.Simulation.options()},
 		Settings:  settings,
-		Scheduler: v.Type, Space: m.space, Goal: goal, Engine: m.engine,
+		Scheduler: v.Type, Space: m.space, Goal: v.goal, Engine: m.engine,
 		Incumbent: incumbent, Refused: state.Parked(), Round: int(id.number), History: v.Experience,
 	})
 	ledger.Forget(id.at() - round.Retention) // no later round looks further back

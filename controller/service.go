@@ -73,7 +73,10 @@ func NewService(o Options) (*Service, error) {
 	}
 	snapshots := map[string]*snapshot{}
 	for _, one := range saved {
-		m := newManaged(one)
+		m, err := newManaged(one)
+		if err != nil {
+			return nil, err
+		}
 		s.schedulers[m.id], snapshots[m.id] = m, m.snapshot.Load()
 	}
 	for _, r := range requests {
@@ -155,7 +158,11 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	}
 	sched := Scheduler{Registration: reg, UID: s.o.NewID(), Created: now, Updated: now, Revisions: state.Revisions}
 	configs[0].UID = s.o.NewID()
-	if _, err := validateOutgoing(sp, sp.Default()); err != nil || validateOnly {
+	if _, err := validateOutgoing(sp, sp.Default()); err != nil {
+		return sched, err
+	}
+	m, err := newManaged(Saved{Scheduler: sched, Space: sp, Configurations: configs})
+	if err != nil || validateOnly {
 		return sched, err
 	}
 	if req != nil {
@@ -166,7 +173,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.schedulers[reg.ID] = newManaged(Saved{Scheduler: sched, Space: sp, Configurations: configs})
+	s.schedulers[reg.ID] = m
 	if req != nil {
 		s.requests[req.ID] = *req
 	}
@@ -237,10 +244,15 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 			cfg.UID = s.o.NewID()
 		}
 	}
+	after := &snapshot{Scheduler: c.Scheduler, goal: before.goal, configs: slices.Clone(before.configs)}
+	if after.Objective != before.Objective {
+		if after.goal, err = parseGoal(&after.Scheduler); err != nil {
+			return err
+		}
+	}
 	if err := s.o.Store.Commit(ctx, *c); err != nil {
 		return err
 	}
-	after := &snapshot{Scheduler: c.Scheduler, configs: slices.Clone(before.configs)}
 	for _, cfg := range c.Configurations {
 		if int(cfg.Revision) > len(after.configs) {
 			after.configs = append(after.configs, cfg)

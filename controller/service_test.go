@@ -553,10 +553,33 @@ func TestIngestSortsOut(t *testing.T) {
 	}
 }
 
+// TestObjectiveIsRead: one that is none is refused when it is set, not by rounds.
+func TestObjectiveIsRead(t *testing.T) {
+	h := start(t, adopt(byRound))
+	h.register("s", controller.Auto)
+	ctx, want := context.Background(), `scheduler "s": objective: `
+	_, err := h.service.Modify(ctx, "s", false, func(s *controller.Scheduler) error { s.Objective = "fun"; return nil })
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("modified: %v", err)
+	}
+	got, _, err := h.service.Scheduler("s")
+	if err != nil || got.Objective != "avg_jct" {
+		t.Errorf("the objective is %q, %v", got.Objective, err)
+	}
+	reg := got.Registration
+	reg.ID, reg.Objective = "r", "fun"
+	if _, err := h.service.Register(ctx, reg, nil, false); err == nil || !strings.Contains(err.Error(), `scheduler "r"`) {
+		t.Errorf("registered: %v", err)
+	}
+	if ids := h.service.Schedulers("", 9); len(ids) != 1 {
+		t.Errorf("schedulers %v", ids)
+	}
+}
+
 func TestRegisterOnce(t *testing.T) {
 	h := start(t, adopt(byRound))
-	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Cluster: workload.Uniform(1, 8),
-		Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
+		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
 	ctx, req := context.Background(), &controller.Request{ID: "r", Digest: "d"}
 	if _, err := h.service.Register(ctx, reg, req, true); err != nil || len(h.service.Schedulers("", 9)) != 0 {
 		t.Fatalf("validate only: %v", err)
