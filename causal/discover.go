@@ -19,7 +19,7 @@ type SearchOptions struct {
 	// PDSMax is the largest conditioning set of the possible-d-sep stage; 0 means no
 	// limit.
 	PDSMax int
-	// NoPDS skips that stage, which saves time and may leave an edge too many.
+	// NoPDS skips that stage, which saves time and may leave a surplus edge.
 	NoPDS bool
 	// MaxP selects, among the separating sets of one size, the one with the largest
 	// p-value instead of the first. The result then does not depend on the order of

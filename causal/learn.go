@@ -424,7 +424,7 @@ func (in *input) warnOf(d *Document, r *Result, o LearnOptions) {
 	if r.Untestable > 0 {
 		in.warn(
 			"%d of %d tests had too few rows for their number of parameters and count neither way: there may be "+
-				"edges too many", r.Untestable, r.Tests)
+				"surplus edges", r.Untestable, r.Tests)
 	}
 	if r.PathsCut {
 		in.warn("the graph is so dense that the search for paths was given up: circles may stand where tails could")

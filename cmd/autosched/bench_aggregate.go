@@ -61,7 +61,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 	addObjective(cmd, &o.objective)
 	fl := cmd.Flags()
 	fl.DurationVar(&o.horizon, "horizon", round.DefaultSettings().Horizon,
-		"with --hours, arrivals for this long belong to a round")
+		"with --hours, how far ahead arrivals are forecast")
 	fl.IntSliceVar(&o.study.Sizes, "sizes",
 		[]int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup},
 		"sizes of groups to compare, in GPUs, comma-separated")

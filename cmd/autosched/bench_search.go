@@ -71,7 +71,7 @@ Samplers:
 		"samplers, comma-separated, or all")
 	fl.IntVar(&o.budget, "budget", 40, "evaluations of a study")
 	fl.IntVar(&o.seeds, "seeds", 20, "studies per function and sampler")
-	fl.IntVar(&o.workers, "workers", 0, "studies at a time (0: one per processor); changes nothing but the time")
+	fl.IntVar(&o.workers, "workers", 0, "parallel studies (0: one per processor); changes nothing but the time")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
 }

@@ -32,7 +32,7 @@ func newBenchTuneCmd() *cobra.Command {
 		Long: `Runs the cluster under one configuration (the default, or what --preset and
 --set say) and tunes at instants of the window at which jobs wait. Every search
 gets the same futures and the same budget (evaluations, or with --time processor
-time), and what it found is judged on those futures and on what really came.
+time), and what it found is judged on those futures and on the true future.
 
 Ratios are of the controllable part of the objective: the incumbent's over the
 winner's, above 1 is better; means over seeds, then geometric means over
@@ -42,10 +42,13 @@ configurations; p is of a paired t-test over the instants.
 "to match" is after how many evaluations a search had a configuration within 1 %
 of the best that the first one found, "without model" after how many, and after what
 processor time, within 1 % of what the same search without a causal model found (name it
-before the one with).
+before the one with). "in s" is that processor time in seconds, "s" the processor
+time of a whole search. "rejected" is how many proposals per search a causal model
+rejected; some of them are measured all the same, and "audits right" is the share
+of those that were rejected rightly.
 
-Searches, each perhaps with ` + lab.Causal + ` behind its name, which has a causal model,
-learnt at the instants before, turn proposals down:
+Searches, each perhaps with ` + lab.Causal + ` behind its name, which lets a causal model,
+learnt at the instants before, reject proposals:
 ` + searchList(),
 		Example: `  autosched bench tune --trace sample --nodes 20 --hours 4 --seeds 2 --searches autosched,random,bluefin
   autosched bench tune --trace jobs.csv.gz --from 2017-10-09 --to 2017-10-12 --nodes 40 --scheduler lucid --time 500ms --budget 1000 --json`,
@@ -133,12 +136,12 @@ func searchList() string {
 }
 
 func printComparison(w io.Writer, r *lab.Comparison) error {
-	limit := fmt.Sprintf("%d evaluations", r.Budget)
+	limit := plural(r.Budget, "evaluation")
 	if r.TimeS > 0 {
 		limit = fmt.Sprintf("%v of a processor", time.Duration(r.TimeS*float64(time.Second)))
 	}
-	fmt.Fprintf(w, "%s, %s, %s: %d instants x %d seeds, %s per search on %d futures\n\n",
-		r.Trace, r.Scheduler, r.Objective, len(r.Hours), r.Seeds, limit, r.Futures)
+	fmt.Fprintf(w, "%s, %s, %s: %s x %s, %s per search on %d futures\n\n",
+		r.Trace, r.Scheduler, r.Objective, plural(len(r.Hours), "instant"), plural(r.Seeds, "seed"), limit, r.Futures)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t,
 		"search\ton futures\tin truth\tvs %s\tp\tvs in truth\tp\tevaluations\tto match\twithout model\tin "+

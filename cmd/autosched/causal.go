@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -61,14 +62,19 @@ func writeGraph(cmd *cobra.Command, path string, d *causal.Document,
 	return writeOut(cmd, path, &b)
 }
 
-// writeOut writes a text to the file that --out names, or to standard output.
+// writeOut writes a text to the file that --out names, and says so on standard error,
+// or to standard output.
 func writeOut(cmd *cobra.Command, path string, text *bytes.Buffer) error {
 	if path == "" || path == "-" {
 		_, err := text.WriteTo(cmd.OutOrStdout())
 		return err
 	}
-	return writeFile(path, "--out", func(w io.Writer) error {
+	err := writeFile(path, "--out", func(w io.Writer) error {
 		_, err := text.WriteTo(w)
 		return err
 	})
+	if err == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", path)
+	}
+	return err
 }

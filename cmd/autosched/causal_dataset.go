@@ -30,7 +30,7 @@ func (f *trainingFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	addObjective(cmd, &f.tune.objective)
 	fl.IntVar(&f.tune.settings.Workers, "workers", 0,
-		"configurations measured at a time (0: one per processor); results do not depend on it")
+		"parallel evaluations (0: one per processor); results do not depend on it")
 	fl.DurationVar(&f.training.Segment, "segment", 24*time.Hour,
 		"length of the segments of the window on which configurations are simulated")
 	fl.DurationVar(&f.training.Stride, "stride", 6*time.Hour,

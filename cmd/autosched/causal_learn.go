@@ -61,7 +61,7 @@ Tests: bfx2 tells any smooth dependence of mixed columns and is the one to use;
 bf3 is without products, dg and fisherz are linear, g2 and chi2 count categories.
 
 When time runs out (--deadline) the result is that of the last finished stage: it
-is marked as not complete and has edges too many.`,
+is marked as not complete and has surplus edges.`,
 		Example: `  autosched causal learn --data runs.csv --tiers tiers.json --bootstrap 20
   autosched causal learn --data runs.csv.gz --tiers tiers.json --test fisherz --alpha 0.05 --json | jq '.edges[].source'
   autosched causal learn --data runs.csv --tiers tiers.json --out graph.json && autosched causal show graph.json --format html --out graph.html`,
@@ -107,7 +107,7 @@ func (o *learnGraphOptions) add(cmd *cobra.Command) {
 		0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
 	fl.IntVar(&o.learn.PDSMax, "pds-max", 0, "largest set of the possible-d-sep stage (default 2 with bfx2, else 3)")
 	fl.BoolVar(&o.learn.NoPDS, "no-pds", false,
-		"leave the possible-d-sep stage out: faster, an edge too many now and then")
+		"leave the possible-d-sep stage out: faster, a surplus edge now and then")
 	fl.BoolVar(&o.learn.MaxP, "maxp", false,
 		"let the largest p-value choose separating sets: nothing depends on the columns' order then, for some "+
 			"more tests")

@@ -118,6 +118,9 @@ func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse) error {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", one.GetRevision(), enumWord(one.GetState()), enumWord(one.GetOrigin()),
 			one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one))
 	}
+	if list.GetNextPageToken() != "" {
+		fmt.Fprintln(w, "... more (--limit)")
+	}
 	return w.Flush()
 }
 

@@ -14,14 +14,14 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Workload", []string{"trace", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "estimates", "seed"}},
+	{"Workload", []string{"trace", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
 	{"Cluster", []string{"nodes", "gpus-per-node", "placement", "interconnect", "models", "quota"}},
-	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "round", "max-preemptions", "min-run"}},
+	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "round", "estimates", "max-preemptions",
+		"min-run"}},
 	{"Goal", []string{"objective", "subject-to", "pareto", "min-ratio", "always"}},
 	{"Search", []string{"methods", "search", "searches", "sampler", "budget", "time", "interval", "generate",
 		"horizon", "futures", "truth",
-		"workers", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "data", "train",
-		"boosted"}},
+		"workers", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "train", "boosted"}},
 	{"Service", []string{"server", "timeout", "id", "mode", "speedup"}},
 	{"Output", []string{"json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant",
 		"series-interval", "timeline", "tiers", "help"}},
@@ -48,7 +48,9 @@ func flagUsages(flags *pflag.FlagSet) string {
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
 		for i, g := range flagGroups {
-			if slices.Contains(g.flags, f.Name) {
+			// A tiers file is an output where its table is one, and an input beside --data.
+			input := f.Name == "tiers" && flags.Lookup("data") != nil
+			if input && g.title == "Workload" || !input && slices.Contains(g.flags, f.Name) {
 				if groups[i] == nil {
 					groups[i] = pflag.NewFlagSet("", pflag.ContinueOnError)
 				}

@@ -121,7 +121,7 @@ func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 		"methods to score, comma-separated, or all: "+strings.Join(forecastNames(), ", "))
 	f.StringVar(&o.compare, "compare", "", "a comparison of the paper instead of --methods: fig8 or table5")
 	f.StringVar(&o.count, "count", arrivals.CountJobs, "what to score: jobs or batches")
-	f.DurationVar(&o.horizon, "horizon", time.Hour, "how far a forecast goes")
+	f.DurationVar(&o.horizon, "horizon", time.Hour, "how far ahead arrivals are forecast")
 	f.DurationVar(&o.rolling.Every, "every", 0, "time between forecasts (default: the horizon)")
 	f.IntVar(&o.rolling.Futures, "futures", arrivals.DefaultFutures, "futures of each forecast")
 	f.Uint64Var(&o.rolling.Seed, "seed", 1, "seed of the futures")

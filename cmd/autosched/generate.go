@@ -55,7 +55,7 @@ jobs with the work left of them, submitted at --at, then the arrivals.`,
 	fl.StringVar(&o.at, "at", "",
 		"instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h "+
 			"(required)")
-	fl.DurationVar(&o.futures.Horizon, "horizon", time.Hour, "how far ahead jobs arrive")
+	fl.DurationVar(&o.futures.Horizon, "horizon", time.Hour, "how far ahead arrivals are forecast")
 	fl.IntVar(&o.futures.Count, "futures", 4, "futures to draw")
 	fl.Uint64Var(&o.futures.Seed, "seed", 1, "seed of the draws")
 	addGenerate(cmd, &o.method)
@@ -147,7 +147,7 @@ func (r *generateReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %v ahead by %s\n\n", r.Trace, label(r.Synthetic), r.At, r.Active,
 		time.Duration(r.HorizonS*float64(time.Second)), r.Method)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "future\tleft GPU-h\tarrivals\tbatches\tGPU-h\tmedian s\t")
+	fmt.Fprintln(t, "future\tremaining GPU-h\tarrivals\tbatches\tGPU-h\tmedian s\t")
 	row := func(name string, f *lab.Future) {
 		fmt.Fprintf(t, "%s\t%.0f\t%d\t%d\t%.0f\t%.0f\t\n", name, f.LeftGPUHours, f.Arrivals, f.Batches, f.GPUHours,
 			f.MedianS)

@@ -24,7 +24,7 @@ func main() {
 }
 
 // run executes a command line and returns the exit code: 0 for success, 1 for
-// failure, 2 for misuse.
+// failure, 2 for a usage error.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCmd()
 	root.SetArgs(args)
@@ -69,7 +69,7 @@ operate it:
   autosched config list emulated
   autosched config rollback emulated
 
-Exit codes: 0 success, 1 failure, 2 misuse.`
+Exit codes: 0 success, 1 failure, 2 usage error.`
 
 func newRootCmd() *cobra.Command {
 	root := &cobra.Command{

@@ -77,7 +77,7 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&u.objective, "objective", "", objectiveUsage)
 	fl.DurationVar(&u.interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.Float64Var(&u.minRatio, "min-ratio", 0, "least gain on the controllable part that replaces the incumbent")
-	fl.DurationVar(&u.horizon, "horizon", 0, "arrivals forecast for this long belong to a future")
+	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
 	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
 	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
 	u.protect.add(cmd)

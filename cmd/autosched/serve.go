@@ -80,7 +80,7 @@ NOT_SERVING, streams end, and calls under way get --drain to finish.`,
 	fl.StringVar(&o.operations, "operations", "",
 		"address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
 	fl.IntVar(&o.workers, "workers", 0,
-		"simulations a round runs at once (0: one per processor); no influence on what it decides")
+		"parallel evaluations of a round (0: one per processor); no influence on what it decides")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "delay between polls that schedulers are asked for")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.BoolVar(&o.verbose, "verbose", false, "log more")

@@ -66,7 +66,7 @@ func (p *statsText) load() {
 		on = fmt.Sprintf("%d nodes with %d GPUs", l.Nodes, l.GPUs)
 	}
 	p.line("offered load\t%.2f on %s", l.Offered, on)
-	p.line("\twithout any queue %.0f GPUs in use on average, %.0f at most, too many %s of the time", l.MeanInUse,
+	p.line("\twithout any queue %.0f GPUs in use on average, %.0f at most, above capacity %s of the time", l.MeanInUse,
 		l.MaxInUse, percent(l.Over))
 	if l.Wider > 0 {
 		p.line("\t%d jobs are wider than the cluster and can never run", l.Wider)

@@ -74,7 +74,7 @@ func (o *traceSynthOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.start, "start", "2017-10-09",
 		"date or RFC 3339 time of the first instant, a Monday by default")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
-	f.StringVarP(&o.out, "out", "o", "-", "file to write, gzip if it ends in .gz, - for standard output")
+	f.StringVarP(&o.out, "out", "o", "-", "file to write, compressed if it ends in .gz or .zst, - for standard output")
 	clusterFlags(cmd, &o.Cluster)
 }
 

@@ -63,7 +63,9 @@ Ctrl-C ends the search with the best so far, exit code 0.
 
 Columns: step is the order of measurement, origin what suggested the trial,
 objective the mean over the futures, controllable the part above the floor (and
-how many times smaller than the incumbent's), queue the mean queueing delay.`,
+how many times smaller than the incumbent's), queue the mean queueing delay. The
+best trial is the one with the lowest posterior mean of the objective, which may not
+be the row listed first.`,
 		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html

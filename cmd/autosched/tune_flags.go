@@ -35,11 +35,11 @@ func (t *tuneFlags) addSearch(cmd *cobra.Command) {
 	s := &t.settings
 	fl := cmd.Flags()
 	addObjective(cmd, &t.objective)
-	fl.DurationVar(&s.Horizon, "horizon", s.Horizon, "arrivals forecast for this long belong to a future")
+	fl.DurationVar(&s.Horizon, "horizon", s.Horizon, "how far ahead arrivals are forecast")
 	fl.IntVar(&s.Futures, "futures", s.Futures, "futures that every candidate is simulated on")
 	addGenerate(cmd, &t.generate)
 	fl.IntVar(&s.Budget, "budget", s.Budget, "evaluations per round; one is a configuration on all futures")
-	fl.IntVar(&s.Workers, "workers", 0, "evaluations at a time (0: one per processor); results do not depend on it")
+	fl.IntVar(&s.Workers, "workers", 0, "parallel evaluations (0: one per processor); results do not depend on it")
 }
 
 // seeded are the settings with a seed.

@@ -184,11 +184,11 @@ func (r *document) facts() []fact {
 		{"Scheduler", r.Scheduler, false},
 		{"Tuned for", r.objective(), false},
 		{"Rounds", "every " + duration(r.IntervalS), false},
-		{"Futures", fmt.Sprintf("%d of %s each", r.Futures, duration(r.HorizonS)), false},
+		{"Futures", fmt.Sprintf("%d of %s each to search on", r.Futures, duration(r.HorizonS)), false},
 		{"Budget", fmt.Sprintf("%d evaluations a round", r.Budget), false},
 		{"Adoption", "ratio of at least " + number(r.MinRatio), false},
 		{"Seed", strconv.FormatUint(r.Seed, 10), false},
-		{"Simulator", r.Simulator, false},
+		{"Simulator version", r.Simulator, false},
 		{"Trace digest", r.Digest, true},
 	}
 }
