@@ -72,6 +72,7 @@ type Sim struct {
 	quanta Quantumed // policy, nil if it is none
 	report Reporter  // policy, nil if it is none
 	plan   Plan
+	oracle Oracle // of the View, for Clairvoyant policies
 }
 
 // inputs are what a run was given. They do not change during a run.
@@ -276,7 +277,8 @@ func (s *Sim) use(p Policy) {
 	s.quanta, _ = p.(Quantumed)
 	s.report, _ = p.(Reporter)
 	if c, ok := p.(Clairvoyant); ok {
-		c.Foresee((*Oracle)(&s.View))
+		s.oracle.v = &s.View
+		c.Foresee(&s.oracle)
 	}
 	p.Reset(&s.View, &s.plan)
 }

@@ -19,15 +19,15 @@ type View struct {
 }
 
 // Oracle gives Clairvoyant policies the true durations.
-type Oracle View
+type Oracle struct{ v *View }
 
 // JobLeft is the work the job still has to do.
-func (o *Oracle) JobLeft(id ID) time.Duration { return (*View)(o).jobLeft(id) }
+func (o *Oracle) JobLeft(id ID) time.Duration { return o.v.jobLeft(id) }
 
 // Now is the current instant.
 func (v *View) Now() time.Duration { return v.now }
 
-// Cluster is the hardware of the run.
+// Cluster is the hardware of the run. It is shared and must not be modified.
 func (v *View) Cluster() workload.Cluster { return v.cluster }
 
 // TotalGPUs is the number of GPUs of the cluster.
@@ -157,7 +157,8 @@ func (v *View) JobMayJoin(id, host ID) bool {
 // JobPool is the pool in which the job runs, or looks for GPUs.
 func (v *View) JobPool(id ID) int { return int(v.jobs[id].pool) }
 
-// Models are the performance models of the run.
+// Models are the performance models of the run. They are shared and must not be
+// modified.
 func (v *View) Models() *Models { return v.opts.Models }
 
 // JobSubmit is the instant of submission.
@@ -169,10 +170,13 @@ func (v *View) JobRunning(id ID) bool { return v.jobs[id].phase == running }
 // JobActive reports whether the job was submitted and has not ended.
 func (v *View) JobActive(id ID) bool { return v.jobs[id].phase != done }
 
-// JobEnded is the instant at which the job ended; ok is false if it has not.
+// JobEnded is the instant at which the job ended; 0 and false if it has not.
 func (v *View) JobEnded(id ID) (at time.Duration, ok bool) {
 	j := &v.jobs[id]
-	return j.ends, j.phase == done
+	if j.phase != done {
+		return 0, false
+	}
+	return j.ends, true
 }
 
 // JobSince is the instant at which the job's present spell of running or
