@@ -103,10 +103,10 @@ func prepare(o Options) (*Evaluation, error) {
 // fitting returns the jobs that fit a cluster and the number of those that do not.
 func fitting(jobs []workload.Job, c workload.Cluster) (fit []workload.Job, wide int) {
 	for i := range jobs {
-		if jobs[i].GPUs.Whole() > c.TotalGPUs() {
-			wide++
-		} else {
+		if c.Fits(&jobs[i]) {
 			fit = append(fit, jobs[i])
+		} else {
+			wide++
 		}
 	}
 	return fit, wide

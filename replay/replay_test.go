@@ -250,6 +250,25 @@ func TestWideHistory(t *testing.T) {
 	}
 }
 
+// TestHistoryWiderThanGroups: a job of the history may fit no group of nodes though the
+// groups together have its GPUs.
+func TestHistoryWiderThanGroups(t *testing.T) {
+	o := sample(t, "default", "fixed-history", "autosched")
+	o.To = o.From + 2*time.Hour
+	half := workload.NodeGroup{Nodes: 1 << 7, GPUsPerNode: 8}
+	o.Cluster = workload.Cluster{Groups: []workload.NodeGroup{half, half}}
+	jobs := append([]workload.Job{{ID: "wide", Submit: o.From - 10*time.Minute, Duration: time.Minute,
+		GPUs: workload.GPUs(1500)}}, o.Trace.Jobs()...)
+	w, err := workload.New("wide", o.Trace.Zero(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Trace = w
+	if r := evaluate(t, o); !strings.Contains(strings.Join(r.Notes, " "), "1 jobs of the history") {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
 func TestSmallCluster(t *testing.T) {
 	o := sample(t, "default")
 	var jobs []workload.Job

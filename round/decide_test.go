@@ -69,6 +69,44 @@ func TestDecideOnAShrunkCluster(t *testing.T) {
 	}
 }
 
+// TestDecideOnTwoGroups: active and past jobs wider than each group, though not than
+// both, and jobs of a model that no group has, are left out of futures and of the past hour.
+func TestDecideOnTwoGroups(t *testing.T) {
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, at := shrunk(t, 0)
+	for i, j := range []workload.Job{{ID: "both", GPUs: workload.GPUs(20)},
+		{ID: "model", GPUs: workload.GPUs(1), Request: workload.Request{GPUModel: "H100"}}} {
+		for k, when := range []time.Duration{30 * time.Minute, at - 40*time.Minute} {
+			j := j
+			j.ID += fmt.Sprint(k)
+			l.Apply(workload.Event{ID: fmt.Sprint("more-", i, k), Kind: workload.Submitted, Time: when, Job: j})
+		}
+	}
+	snapshot := Snapshot{State: l.State(at), Ledger: l, Zero: time.Unix(0, 0)}
+	snapshot.State.Cluster = workload.Cluster{Groups: []workload.NodeGroup{
+		{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"}, {Nodes: 2, GPUsPerNode: 8, GPUModel: "V100"}}}
+	r, err := Decide(context.Background(), Input{
+		Snapshot: snapshot, Scheduler: s.Name, Space: s.Space, Goal: Minimise("avg_jct"), Incumbent: s.Space.Default(),
+		Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6, MinRatio: 1.05},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Stats.WiderThanCluster != 5 || len(r.Trials) != 6 {
+		t.Errorf("%d jobs are too wide, want 5; %d trials: %s", r.Stats.WiderThanCluster, len(r.Trials), r.Reason)
+	}
+	past, err := snapshot.LastHour(1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, before := past[0].Arrivals.Len(), len(past[0].State.Jobs); n != 30 || before != 0 {
+		t.Errorf("the last hour has %d arrivals after %d jobs, want 30 after 0", n, before)
+	}
+}
+
 // TestDecideWithoutDeadlines: a round whose goal names deadlines notes that no job has
 // one.
 func TestDecideWithoutDeadlines(t *testing.T) {

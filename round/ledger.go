@@ -71,8 +71,9 @@ func (s *Snapshot) records() []durations.Record {
 
 // arrivals are the jobs submitted in [from, to) that fit the cluster.
 func (s *Snapshot) arrivals(from, to time.Duration) []workload.Job {
-	total := s.State.Cluster.TotalGPUs()
-	return slices.DeleteFunc(s.Ledger.Arrivals(from, to), func(j workload.Job) bool { return j.GPUs.Whole() > total })
+	return slices.DeleteFunc(s.Ledger.Arrivals(from, to), func(j workload.Job) bool {
+		return !s.State.Cluster.Fits(&j)
+	})
 }
 
 // byID are the records of jobs.
@@ -103,17 +104,16 @@ func (r byID) active(s *workload.State) []durations.Record {
 	return out
 }
 
-// fitting drops the jobs that ask for more GPUs than the cluster has at present, which
-// no configuration can run. out counts them.
+// fitting drops the jobs that do not fit the cluster at present, which no configuration
+// can run. out counts them.
 func fitting(s *workload.State) (fit *workload.State, out int) {
-	total := s.Cluster.TotalGPUs()
 	c := *s
 	c.Jobs = nil
 	for i := range s.Jobs {
-		if s.Jobs[i].GPUs.Whole() > total {
-			out++
-		} else {
+		if s.Cluster.Fits(&s.Jobs[i].Job) {
 			c.Jobs = append(c.Jobs, s.Jobs[i])
+		} else {
+			out++
 		}
 	}
 	if out == 0 {
@@ -123,7 +123,7 @@ func fitting(s *workload.State) (fit *workload.State, out int) {
 }
 
 // Forecast samples n futures: what is active now with remaining durations, and
-// arrivals until the horizon. Jobs wider than the cluster are left out. A nil engine
+// arrivals until the horizon. Jobs that do not fit the cluster are left out. A nil engine
 // is a fresh one of the default method.
 func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon time.Duration, n int,
 	seed uint64) ([]Scenario, error) {

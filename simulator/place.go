@@ -53,8 +53,7 @@ type placer struct {
 	full  []uint64
 	level []bitmap // of the cells
 	// constraints are what jobs ask of nodes; the first asks for nothing.
-	constraints          []constraint
-	byModel, byPartition bool // some group names its model, its partition
+	constraints []constraint
 
 	// could counts nodes by the GPUs that they would have free if the offered jobs
 	// (by node) gave up theirs. It is empty where that is not kept: where GPUs are
@@ -86,13 +85,11 @@ type constraint struct {
 func (p *placer) reset(mode Placement, c workload.Cluster) {
 	p.mode, p.perNode, p.idle = mode, c.GPUsPerNode(), c.TotalGPUs()
 	p.groups, p.groupOf = p.groups[:0], p.groupOf[:0]
-	p.byModel, p.byPartition = false, false
 	nodes := 0
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		p.groups = append(p.groups, group{nodes, g.Nodes, g.GPUsPerNode})
 		nodes += g.Nodes
-		p.byModel, p.byPartition = p.byModel || g.GPUModel != "", p.byPartition || g.Partition != ""
 	}
 	p.constraints = p.constraints[:0]
 	p.constraint(&c, "", "")
@@ -123,15 +120,9 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 	p.offerNone()
 }
 
-// constraint is the index of a constraint. A model or partition is ignored where no
-// group names its own: the cluster's are not known.
+// constraint is the index of a constraint.
 func (p *placer) constraint(c *workload.Cluster, model, partition string) uint16 {
-	if !p.byModel {
-		model = ""
-	}
-	if !p.byPartition {
-		partition = ""
-	}
+	model, partition = c.Constraint(model, partition)
 	for i := range p.constraints {
 		if x := &p.constraints[i]; x.model == model && x.partition == partition {
 			return uint16(i)
@@ -142,7 +133,7 @@ func (p *placer) constraint(c *workload.Cluster, model, partition string) uint16
 	x := &p.constraints[n]
 	x.model, x.partition, x.groups = model, partition, x.groups[:0]
 	for i := range c.Groups {
-		if g := &c.Groups[i]; (model == "" || model == g.GPUModel) && (partition == "" || partition == g.Partition) {
+		if c.Groups[i].Satisfies(model, partition) {
 			x.groups = append(x.groups, uint16(i))
 		}
 	}

@@ -239,10 +239,10 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	return nil
 }
 
-// checkFits refuses a job that no group of nodes can ever hold.
+// checkFits refuses a job that does not fit the cluster.
 func (s *Sim) checkFits(j *workload.Job) error {
 	where := s.constraintOf(j)
-	if j.GPUs <= workload.GPUs(s.place.capacity(where, j.Size())) {
+	if s.cluster.Fits(j) {
 		return nil
 	}
 	total := s.gpus
@@ -258,7 +258,7 @@ func (s *Sim) checkFits(j *workload.Job) error {
 		asked += fmt.Sprintf(" in partition %q", j.Partition)
 	}
 	return fmt.Errorf("simulate: job %q asks for %s, which no group of nodes has; the cluster is %v: "+
-		"leave it out or enlarge a group", j.ID, asked, s.cluster)
+		"leave it out (--skip-wider) or enlarge a group", j.ID, asked, s.cluster)
 }
 
 // constraintOf is the index of what a job asks of its nodes.

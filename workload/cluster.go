@@ -103,6 +103,46 @@ func (c Cluster) GPUsPerNode() int {
 	return most
 }
 
+// Constraint returns the GPU model and the partition that a job's nodes must have. A
+// name that the job asks for is dropped where no group names its own: the cluster's
+// are not known.
+func (c Cluster) Constraint(model, partition string) (knownModel, knownPartition string) {
+	for i := range c.Groups {
+		if c.Groups[i].GPUModel != "" {
+			knownModel = model
+		}
+		if c.Groups[i].Partition != "" {
+			knownPartition = partition
+		}
+	}
+	return knownModel, knownPartition
+}
+
+// Satisfies reports whether the nodes have a GPU model and are in a partition. Empty
+// names are those of any node.
+func (g *NodeGroup) Satisfies(model, partition string) bool {
+	return (model == "" || model == g.GPUModel) && (partition == "" || partition == g.Partition)
+}
+
+// Fits reports whether a job can run while no other does: whether one group that
+// satisfies its constraint has as many GPUs as it asks for or, for a job that stands
+// for several, all those groups together.
+func (c Cluster) Fits(j *Job) bool {
+	model, partition := c.Constraint(j.GPUModel, j.Partition)
+	most := 0
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		switch {
+		case !g.Satisfies(model, partition):
+		case j.Size() > 1:
+			most += g.Nodes * g.GPUsPerNode
+		default:
+			most = max(most, g.Nodes*g.GPUsPerNode)
+		}
+	}
+	return j.GPUs <= GPUs(most)
+}
+
 // GroupOf returns the index of the group of a node, -1 if there is no such node.
 func (c Cluster) GroupOf(node int) int {
 	if node < 0 {

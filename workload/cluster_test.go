@@ -46,3 +46,35 @@ func TestClusterOfGroups(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestClusterFits(t *testing.T) {
+	named := Cluster{Groups: []NodeGroup{{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"},
+		{Nodes: 1, GPUsPerNode: 4, GPUModel: "V100", Partition: "old"}}}
+	for _, tt := range []struct {
+		name             string
+		c                Cluster
+		gpus             MilliGPU
+		members          int
+		model, partition string
+		want             bool
+	}{
+		{"all of a cluster", Uniform(2, 8), GPUs(16), 0, "", "", true},
+		{"a fraction beyond it", Uniform(2, 8), GPUs(16) + 1, 0, "", "", false},
+		{"a model where none is named", Uniform(2, 8), GPUs(16), 0, "A100", "old", true},
+		{"no nodes", Cluster{}, 1, 0, "", "", false},
+		{"all of the larger group", named, GPUs(16), 0, "", "", true},
+		{"wider than each group, not than both", named, GPUs(17), 0, "", "", false},
+		{"members on both groups", named, GPUs(20), 5, "", "", true},
+		{"members of one model", named, GPUs(20), 5, "A100", "", false},
+		{"all of the model", named, GPUs(4), 0, "V100", "", true},
+		{"wider than the model's group", named, GPUs(5), 0, "V100", "", false},
+		{"wider than the partition", named, GPUs(5), 0, "", "old", false},
+		{"no group with both", named, GPUs(1), 0, "A100", "old", false},
+		{"an unknown model", named, GPUs(1), 0, "H100", "", false},
+	} {
+		j := Job{GPUs: tt.gpus, Members: tt.members, Request: Request{GPUModel: tt.model, Partition: tt.partition}}
+		if got := tt.c.Fits(&j); got != tt.want {
+			t.Errorf("%s: fits %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

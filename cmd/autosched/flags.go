@@ -167,7 +167,7 @@ func (f *replayFlags) configured(c *configFlag) (*schedulers.Scheduler, space.Co
 func withoutWider(notes io.Writer, w *workload.Workload, c workload.Cluster) (*workload.Workload, error) {
 	var fit []workload.Job
 	for _, j := range w.Jobs() {
-		if j.GPUs.Whole() <= c.TotalGPUs() {
+		if c.Fits(&j) {
 			fit = append(fit, j)
 		}
 	}
