@@ -104,19 +104,19 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	fmt.Fprintln(w, "PARAMETER\tVALUE\tDEFAULT\tUNIT")
 	for _, p := range s.GetSpec().GetParameters() {
 		if v := c.GetParameters()[p.GetParameterId()]; v != nil {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), valueText(v), valueText(p.GetDefaultValue()),
-				orDash(p.GetUnit()))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), specialText(p, v),
+				specialText(p, p.GetDefaultValue()), orDash(p.GetUnit()))
 		}
 	}
 	return w.Flush()
 }
 
-func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse) error {
+func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse, s *pb.Scheduler) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "REVISION\tSTATE\tORIGIN\tCREATED\tVALUES")
 	for _, one := range list.GetConfigurations() {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", one.GetRevision(), enumWord(one.GetState()), enumWord(one.GetOrigin()),
-			one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one))
+			one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one, s))
 	}
 	if list.GetNextPageToken() != "" {
 		fmt.Fprintln(w, "... more (--limit)")
@@ -124,11 +124,13 @@ func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse) error {
 	return w.Flush()
 }
 
-// valuesLine is a configuration on one line.
-func valuesLine(c *pb.Configuration) string {
+// valuesLine is a configuration of a scheduler on one line, in the order of its space.
+func valuesLine(c *pb.Configuration, s *pb.Scheduler) string {
 	var parts []string
-	for _, id := range sortedKeys(c.GetParameters()) {
-		parts = append(parts, id+"="+valueText(c.GetParameters()[id]))
+	for _, p := range s.GetSpec().GetParameters() {
+		if v := c.GetParameters()[p.GetParameterId()]; v != nil {
+			parts = append(parts, p.GetParameterId()+"="+specialText(p, v))
+		}
 	}
 	return strings.Join(parts, " ")
 }
@@ -155,7 +157,13 @@ get SCHEDULER --revision N' shows the reason for one.`,
 				if err != nil {
 					return err
 				}
-				return f.show(cmd, got, func(w io.Writer) error { return printRevisions(w, got) })
+				return f.show(cmd, got, func(w io.Writer) error {
+					s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+					if err != nil {
+						return err
+					}
+					return printRevisions(w, got, s)
+				})
 			})
 		},
 	}

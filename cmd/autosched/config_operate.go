@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -40,7 +41,7 @@ config get SCHEDULER --revision N' shows the reason for it.`,
 				if err != nil {
 					return err
 				}
-				return f.offered(cmd, got)
+				return f.offered(ctx, cmd, c, name, got)
 			})
 		},
 	}
@@ -98,7 +99,7 @@ offers them to this scheduler, and 'autosched scheduler pause' stops rounds.`,
 				if err != nil {
 					return err
 				}
-				return f.offered(cmd, got)
+				return f.offered(ctx, cmd, c, name, got)
 			})
 		},
 	}
@@ -110,8 +111,17 @@ offers them to this scheduler, and 'autosched scheduler pause' stops rounds.`,
 	return cmd
 }
 
-func (f *clientFlags) offered(cmd *cobra.Command, c *pb.Configuration) error {
-	return f.say(cmd, c, "the scheduler should run revision %d: %s", c.GetRevision(), valuesLine(c))
+// offered prints the configuration that a scheduler should run.
+func (f *clientFlags) offered(ctx context.Context, cmd *cobra.Command, c *client, scheduler string,
+	offer *pb.Configuration) error {
+	return f.show(cmd, offer, func(w io.Writer) error {
+		s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "the scheduler should run revision %d: %s\n", offer.GetRevision(), valuesLine(offer, s))
+		return err
+	})
 }
 
 func newConfigAckCmd(f *clientFlags) *cobra.Command {

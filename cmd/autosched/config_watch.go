@@ -88,10 +88,16 @@ func (w *watch) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var s *pb.Scheduler // once there is something to print
 	for {
 		got, err := stream.Recv()
 		if err != nil {
 			return err
+		}
+		if s == nil && !w.json && got.GetConfiguration() != nil {
+			if s, err = w.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: w.name}); err != nil {
+				return err
+			}
 		}
 		w.token = got.GetResumeToken()
 		c := got.GetConfiguration()
@@ -102,7 +108,7 @@ func (w *watch) follow(ctx context.Context) error {
 		default:
 			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n",
 				c.GetCreateTime().AsTime().Format(time.RFC3339), c.GetRevision(), enumWord(c.GetState()),
-				valuesLine(c), c.GetReason())
+				valuesLine(c, s), c.GetReason())
 		}
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -295,5 +296,19 @@ func TestEmulationOutlivesTheService(t *testing.T) {
 	if err != nil || s.GetStatus().GetEventCount() != report.Events || report.Events < 100 {
 		t.Errorf("the service knows %d events, the scheduler sent %d: %v",
 			s.GetStatus().GetEventCount(), report.Events, err)
+	}
+}
+
+func TestValuesLineNamesSpecialValues(t *testing.T) {
+	s := &pb.Scheduler{Spec: &pb.SchedulerSpec{Parameters: []*pb.ParameterSpec{
+		{ParameterId: "starve_limit", SpecialValues: []*pb.SpecialValue{{Value: 0, DisplayName: "off"}, {Value: -1}}},
+		{ParameterId: "queues"}, {ParameterId: "absent"},
+	}}}
+	for value, want := range map[float64]string{0: "off", -1: "-1", 60: "60"} {
+		c := &pb.Configuration{Parameters: map[string]*structpb.Value{
+			"queues": structpb.NewNumberValue(0), "starve_limit": structpb.NewNumberValue(value)}}
+		if got := valuesLine(c, s); got != "starve_limit="+want+" queues=0" {
+			t.Errorf("starve_limit %v: %s", value, got)
+		}
 	}
 }

@@ -55,7 +55,7 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintln(out)
 	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT\tDESCRIPTION")
 	for _, p := range spec.GetParameters() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), valueText(p.GetDefaultValue()), orDash(p.GetUnit()),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), specialText(p, p.GetDefaultValue()), orDash(p.GetUnit()),
 			p.GetDescription())
 	}
 	return w.Flush()
@@ -98,6 +98,18 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// specialText is a value of a parameter as people write it, a special one by its name.
+func specialText(p *pb.ParameterSpec, v *structpb.Value) string {
+	if n, ok := v.GetKind().(*structpb.Value_NumberValue); ok {
+		for _, s := range p.GetSpecialValues() {
+			if s.GetValue() == n.NumberValue && s.GetDisplayName() != "" {
+				return s.GetDisplayName()
+			}
+		}
+	}
+	return valueText(v)
 }
 
 // valueText is a value as people write it.
