@@ -40,13 +40,23 @@ func sweepLength(items int) int { return 2*items + 64 }
 
 // restore makes the observed jobs active and admits them to the policy.
 func (s *Sim) restore(left []time.Duration) {
+	s.deferred = true
+	defer s.rebuildHeap()
+	s.restoreJobs(left)
+	rest := s.openPools()
+	s.restorePlaced()
+	s.restorePools(rest)
+	s.restoreOthers()
+	s.admitObserved()
+}
+
+// restoreJobs makes the observed jobs active. All wait.
+func (s *Sim) restoreJobs(left []time.Duration) {
 	observed := s.state.Jobs
 	crowd := 0
 	for i := range observed {
 		crowd += observed[i].Size()
 	}
-	s.deferred = true
-	defer s.rebuildHeap()
 	for i := range observed {
 		a := &observed[i]
 		j := &s.jobs[i]
@@ -72,45 +82,61 @@ func (s *Sim) restore(left []time.Duration) {
 		s.countActive(j, 1)
 		s.countWaiting(ID(i), 1)
 	}
-	rest := s.openPools()
-	// Jobs with a reported placement first, so that no other takes their GPUs. Those
-	// that share them come after their partners.
-	for i := range observed {
-		if a := &observed[i]; a.Running && s.place.mode != Count && !s.joined(a) && s.fits(ID(i), a) {
+}
+
+// restorePlaced continues jobs with a reported placement, before others take their
+// GPUs. Those that share them come after their partners.
+func (s *Sim) restorePlaced() {
+	for i := range s.state.Jobs {
+		if a := &s.state.Jobs[i]; a.Running && s.place.mode != Count && !s.joined(a) && s.fits(ID(i), a) {
 			s.occupy(ID(i), a.Placement)
 			s.restoreRunning(ID(i), a)
 		}
 	}
-	s.restorePools(rest)
+}
+
+// restoreOthers continues the other running jobs: on the GPUs of their partners, then
+// where there is room, then on the GPUs of partners that found room. What is left waits.
+func (s *Sim) restoreOthers() {
+	observed := s.state.Jobs
+	var named map[string]ID // the observed jobs, if one names its partner
 	for i := range observed {
-		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
-			s.restorePair(ID(i), a)
+		if observed[i].Running && s.joined(&observed[i]) {
+			named = make(map[string]ID, len(observed))
+			for k := range observed {
+				named[observed[k].ID] = ID(k)
+			}
+			break
 		}
 	}
 	for i := range observed {
 		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
-			if s.joined(a) {
-				continue
-			}
-			if s.allocate(ID(i), s.heldBy(a)) {
-				s.restoreRunning(ID(i), a)
-			}
-		}
-	}
-	for i := range observed {
-		if a := &observed[i]; a.Running && s.jobs[i].phase == pending {
-			if s.restorePair(ID(i), a) {
-				continue
-			}
-			if s.allocate(ID(i), s.heldBy(a)) {
-				s.restoreRunning(ID(i), a)
-				continue
-			}
-			s.jobs[i].since = s.now // it has to wait from now on
+			s.restorePair(ID(i), a, named)
 		}
 	}
 	for i := range observed {
 		a := &observed[i]
+		if a.Running && s.jobs[i].phase == pending && !s.joined(a) && s.allocate(ID(i), s.heldBy(a)) {
+			s.restoreRunning(ID(i), a)
+		}
+	}
+	for i := range observed {
+		a := &observed[i]
+		if !a.Running || s.jobs[i].phase != pending || s.restorePair(ID(i), a, named) {
+			continue
+		}
+		if s.allocate(ID(i), s.heldBy(a)) {
+			s.restoreRunning(ID(i), a)
+			continue
+		}
+		s.jobs[i].since = s.now // it has to wait from now on
+	}
+}
+
+// admitObserved admits the observed jobs to the policy.
+func (s *Sim) admitObserved() {
+	for i := range s.state.Jobs {
+		a := &s.state.Jobs[i]
 		seen := Seen{LevelAttained: a.LevelAttained, HasLevel: a.HasLevel, LeaseUntil: a.LeaseUntil}
 		if a.Running && seen.HasLevel {
 			seen.LevelAttained += s.served(a) // it was reported when the spell began
@@ -191,8 +217,8 @@ func (s *Sim) joined(a *workload.ActiveJob) bool {
 }
 
 // restorePair continues an observed job on the GPUs of its partner, if it has one.
-func (s *Sim) restorePair(id ID, a *workload.ActiveJob) bool {
-	host := s.hostOf(id, a)
+func (s *Sim) restorePair(id ID, a *workload.ActiveJob, named map[string]ID) bool {
+	host := s.hostOf(id, a, named)
 	if host < 0 {
 		return false
 	}
@@ -205,15 +231,17 @@ func (s *Sim) restorePair(id ID, a *workload.ActiveJob) bool {
 // hostOf is the running job that an observed one shares its GPUs with, or -1. If no
 // partner is reported, it is, of the jobs that run alone on as many GPUs there, the
 // one with which most is done together: no policy pairs jobs that stop each other.
-func (s *Sim) hostOf(id ID, a *workload.ActiveJob) ID {
+func (s *Sim) hostOf(id ID, a *workload.ActiveJob, named map[string]ID) ID {
 	if s.joined(a) {
-		for i := range s.state.Jobs {
-			if j := &s.jobs[i]; j.phase == running && !j.shares && j.held == s.jobs[id].gpus &&
-				s.state.Jobs[i].ID == a.SharesWith && s.JobMayJoin(id, ID(i)) {
-				return ID(i)
-			}
+		host, ok := named[a.SharesWith]
+		if !ok {
+			return -1
 		}
-		return -1
+		if j := &s.jobs[host]; j.phase != running || j.shares || j.held != s.jobs[id].gpus ||
+			!s.JobMayJoin(id, host) {
+			return -1
+		}
+		return host
 	}
 	if _, shares := s.policy.(Sharer); !shares || len(a.Placement) == 0 || s.place.mode == Count {
 		return -1
