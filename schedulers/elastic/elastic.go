@@ -305,7 +305,8 @@ func (p *Policy) give(room *simulator.Room) bool {
 	return given
 }
 
-// up restores the heap above its last element.
+// up restores the heap above its last element. The heap is not a pq.Queue, as calls of
+// a type parameter's method for each comparison slow Pollux.
 func (p *Policy) up() {
 	for i := len(p.heap) - 1; i > 0; {
 		up := (i - 1) / 2
