@@ -94,7 +94,7 @@ func (c *checker) words(p string, fset *token.FileSet, f *ast.File, data []byte)
 					verbatim[line] = true
 				}
 			}
-			if within(p, "cmd") {
+			if within(p, "cmd") || shownBySchedulers(p) {
 				if s, err := strconv.Unquote(n.Value); err == nil {
 					c.text(p, fset.Position(n.Pos()).Line, s)
 				}
@@ -117,6 +117,11 @@ func (c *checker) words(p string, fset *token.FileSet, f *ast.File, data []byte)
 	for _, g := range f.Comments {
 		c.text(p, fset.Position(g.Pos()).Line, g.Text())
 	}
+}
+
+// shownBySchedulers reports whether a file's strings describe parameters to users.
+func shownBySchedulers(p string) bool {
+	return within(p, "schedulers") && !strings.HasSuffix(p, "_test.go")
 }
 
 // text checks prose that begins on a line. Line breaks count as blanks.

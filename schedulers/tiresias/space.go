@@ -28,7 +28,7 @@ func Space() []space.Param {
 				"strictly increasing"},
 		{ID: "order", Module: "scheduling", Kind: space.KindCategorical,
 			Categories: []string{"running_first", "submit"}, Default: space.Text("running_first"),
-			Description: "order inside a queue: running jobs before waiting ones (nobody is stopped for a job of " +
+			Description: "order inside a queue: running jobs before waiting ones (no job is stopped for one of " +
 				"the same queue), or all by submission (by the Gittins index, if that is the priority)"},
 		{ID: "starve_limit", Module: "scheduling",
 			Kind: space.KindDuration, Min: 300, Max: 30 * 86400, Log: true, Unit: "s",
