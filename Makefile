@@ -62,6 +62,20 @@ long: ## Run the tests with their largest inputs.
 bench: ## Run the benchmarks, each from a small size to a full trace, with allocations.
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...
 
+# The matrix of docs/evaluation.md. A run that was ended resumes; another commit
+# measures again what decides every round.
+DECISIONS_DATA  ?= $(or $(AUTOSCHED_SHARED),../shared)/traces
+DECISIONS_OUT   ?= out/decisions.jsonl
+DECISIONS_FLAGS ?=
+
+.PHONY: decisions
+decisions: build ## Compare tuning methods over windows, schedulers and seeds (hours; resumes).
+	@test -d $(DECISIONS_DATA) || { \
+		echo "decisions: $(DECISIONS_DATA) is missing: set AUTOSCHED_SHARED to the folder of the reference data"; exit 1; }
+	@mkdir -p $(dir $(DECISIONS_OUT))
+	bin/autosched bench decisions --scenarios examples/scenarios.json --data $(DECISIONS_DATA) --out $(DECISIONS_OUT) \
+		--build $$(git describe --always --dirty) $(DECISIONS_FLAGS)
+
 .PHONY: proto
 proto: ## Generate the Go code of the gRPC services again (needs protoc).
 	./api/generate.sh

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -74,6 +75,9 @@ func MethodNames() []string {
 	return out
 }
 
+// Draws reports whether the outcome of a method depends on the seed.
+func Draws(name string) bool { return name != "default" && name != "preset" }
+
 func findMethod(name string) (*method, error) {
 	for i := range methods {
 		if methods[i].name == name {
@@ -131,7 +135,7 @@ const manyEvaluations = 400
 // tuneOnce spends all rounds' budget on one scenario.
 func (e *Evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario) (choice, error) {
 	began := time.Now()
-	budget := e.Options.Budget * e.rounds()
+	budget := cmp.Or(e.Options.FixedBudget, e.Options.Budget*e.rounds())
 	done := 0
 	r := e.Round([]round.Scenario{x}, e.Options.Scheduler.Space.Default(), e.Options.Seed)
 	r.Budget, r.Always = budget, true

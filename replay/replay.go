@@ -36,6 +36,9 @@ type Options struct {
 	// Settings of the rounds, defaults where they are zero. Search is the method
 	// autosched's.
 	round.Settings
+	// FixedBudget is the number of configurations that a method that tunes once
+	// measures; 0 is the Budget of all rounds.
+	FixedBudget int
 	// Generate is the method that samples futures.
 	Generate generation.Method
 	Simulate simulator.Options
@@ -135,6 +138,11 @@ type Sample struct {
 	Running int
 	Waiting int
 	BusyGPU int
+}
+
+// Measure evaluates one method. RatioToDefault is left 0.
+func (e *Evaluation) Measure(ctx context.Context, method string) (*Method, error) {
+	return e.run(ctx, method)
 }
 
 // Run evaluates the methods one after the other.

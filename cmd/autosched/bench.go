@@ -5,8 +5,8 @@ import "github.com/spf13/cobra"
 func newBenchCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Benchmark samplers, searches and the aggregator",
+		Short: "Benchmark samplers, searches, the aggregator and whole decisions",
 	}
-	cmd.AddCommand(newBenchAggregateCmd(), newBenchSearchCmd(), newBenchTuneCmd())
+	cmd.AddCommand(newBenchAggregateCmd(), newBenchDecisionsCmd(), newBenchSearchCmd(), newBenchTuneCmd())
 	return cmd
 }

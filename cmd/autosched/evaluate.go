@@ -137,6 +137,9 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	if note := o.of.differs(o.replay.trace); note != "" {
 		fmt.Fprintln(notes, "note: "+note)
 	}
+	if in.trace, err = o.of.without(in.trace); err != nil {
+		return nil, err
+	}
 	if o.out != "" { // fails now rather than after minutes of work
 		if err := os.MkdirAll(o.out, 0o777); err != nil {
 			return nil, fmt.Errorf("--out: %w", err)

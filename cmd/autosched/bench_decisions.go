@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// benchDecisionsOptions are the flags of bench decisions.
+type benchDecisionsOptions struct {
+	scenarios, data, out string
+	only                 string
+	ablate               []string
+	tables, json         bool
+	workers              int
+	matrix               lab.Matrix
+
+	given func(flag string) bool
+	read  []scenario // after check
+}
+
+func newBenchDecisionsCmd() *cobra.Command {
+	var o benchDecisionsOptions
+	cmd := &cobra.Command{
+		Use:   "decisions --scenarios FILE --out FILE",
+		Short: "Compare tuning methods over windows, schedulers and seeds",
+		Long: `Evaluates every method with every scheduler on every window of a file of
+scenarios, for several seeds where the method draws, and prints tables in
+Markdown. Each cell is appended to --out as a line of JSON once it is measured; a
+cell that the file has is not measured again, so that a run that was ended
+resumes. A cell is measured again when its inputs change, and one of a method that
+decides every round when --build does, too.
+
+Methods that can be run online come first, then fixed-oracle, then oracle, windows
+of a low rank before others. --only selects cells by window/scheduler/method/seed.
+--ablate measures autosched with other settings: values by the names that
+report.json and the API give them, times in nanoseconds.`,
+		Example: `  autosched bench decisions --scenarios examples/scenarios.json --data traces --out decisions.jsonl
+  autosched bench decisions --scenarios examples/scenarios.json --data traces --out decisions.jsonl \
+      --only 'quick/(lucid|gandiva)/(default|autosched)' --ablate 'two-futures={"futures": 2}'
+  autosched bench decisions --scenarios examples/scenarios.json --data traces --out decisions.jsonl --tables`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			cells, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return show(cmd.OutOrStdout(), o.json, cells,
+				func(w io.Writer) error { return printDecisions(w, &o.matrix, cells) })
+		},
+	}
+	o.given = cmd.Flags().Changed
+	m := &o.matrix
+	fl := cmd.Flags()
+	fl.StringVar(&o.scenarios, "scenarios", "", "JSON file of windows and clusters (required)")
+	fl.StringVar(&o.data, "data", ".", "folder that holds the traces of the scenarios")
+	fl.StringVarP(&o.out, "out", "o", "", "file of results, appended to (required)")
+	fl.StringSliceVar(&m.Schedulers, "schedulers",
+		[]string{"tiresias", "themis", "lucid", "gandiva", "gavel", "chronus", "pollux"}, "schedulers, comma-separated")
+	fl.StringSliceVar(&m.Methods, "methods",
+		[]string{"default", "preset", "random-preset", "autosched", "fixed-oracle", "oracle"},
+		"methods, comma-separated")
+	fl.IntVar(&m.Seeds, "seeds", 3, "seeds of methods that draw")
+	fl.IntVar(&m.FixedBudget, "fixed-budget", 120, "configurations that fixed-oracle and fixed-history measure")
+	fl.StringVar(&m.Build, "build", "", "name of the code measured, such as a commit")
+	fl.StringVar(&o.only, "only", "", "regular expression of the cells to measure and show")
+	fl.StringArrayVar(&o.ablate, "ablate", nil, `NAME={"setting": value, ...}: also measure autosched so, repeatable`)
+	fl.BoolVar(&o.tables, "tables", false, "measure nothing, print the tables of what --out has")
+	fl.IntVar(&o.workers, "workers", 0, "parallel evaluations (0: one per processor); results do not depend on it")
+	fl.BoolVar(&o.json, "json", false, "print the cells as JSON for programs")
+	_ = cmd.RegisterFlagCompletionFunc("schedulers", listOf(schedulers.Names()...))
+	_ = cmd.RegisterFlagCompletionFunc("methods", listOf(replay.MethodNames()...))
+	return cmd
+}
+
+// check checks all that needs no trace, and reads the scenarios.
+func (o *benchDecisionsOptions) check() error {
+	m := &o.matrix
+	if o.scenarios == "" || o.out == "" {
+		return usageError{fmt.Errorf("--scenarios and --out are required")}
+	}
+	if m.Seeds < 1 || m.FixedBudget < 1 || o.workers < 0 {
+		return usageError{fmt.Errorf("--seeds %d, --fixed-budget %d, --workers %d: want at least 1, 1 and 0",
+			m.Seeds, m.FixedBudget, o.workers)}
+	}
+	if err := cmp.Or(checkList(o.given, "schedulers", m.Schedulers), checkList(o.given, "methods", m.Methods),
+		replay.CheckMethods(m.Methods)); err != nil {
+		return usageError{err}
+	}
+	for _, s := range m.Schedulers {
+		if _, err := schedulers.Find(s); err != nil {
+			return usageError{fmt.Errorf("--schedulers: %w", err)}
+		}
+	}
+	var err error
+	if o.only != "" {
+		if m.Only, err = regexp.Compile(o.only); err != nil {
+			return usageError{fmt.Errorf("--only: %w", err)}
+		}
+	}
+	m.Simulator = simulator.Version
+	m.Settings = round.DefaultSettings()
+	m.Settings.Workers = o.workers
+	for _, text := range o.ablate {
+		a := lab.Ablation{Settings: m.Settings}
+		name, values, ok := strings.Cut(text, "=")
+		d := json.NewDecoder(bytes.NewReader([]byte(values)))
+		d.DisallowUnknownFields()
+		if a.Name = name; !ok || name == "" {
+			return usageError{fmt.Errorf("--ablate: %q is not NAME={...}", text)}
+		}
+		if err := d.Decode(&a.Settings); err != nil {
+			return usageError{fmt.Errorf("--ablate: %s: %w", name, err)}
+		}
+		m.Ablations = append(m.Ablations, a)
+	}
+	if o.read, err = readScenarios(o.scenarios); err != nil {
+		return fmt.Errorf("--scenarios: %w", err)
+	}
+	for i := range o.read {
+		if err := o.read[i].check(o.scenarios); err != nil {
+			return fmt.Errorf("--scenarios: %w", err)
+		}
+	}
+	return nil
+}
+
+// run measures what is missing. Notes and progress go to notes.
+func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]lab.Cell, error) {
+	traces := map[string]*workload.Workload{}
+	for i := range o.read {
+		s := &o.read[i]
+		o.matrix.Windows = append(o.matrix.Windows, lab.Window{Name: s.Name, Rank: s.Rank, Seeds: s.Seeds,
+			Schedulers: s.Schedulers,
+			Load: func(ctx context.Context) (replay.Options, error) {
+				path := filepath.Join(o.data, s.Trace)
+				w := traces[path]
+				if w == nil {
+					if _, err := os.Stat(path); err != nil {
+						return replay.Options{}, fmt.Errorf("--data: the trace is missing: %w", err)
+					}
+					var err error
+					if w, err = openTrace(ctx, io.Discard, path); err != nil {
+						return replay.Options{}, err
+					}
+					traces[path] = w
+				}
+				return s.options(w)
+			}})
+	}
+	began := time.Now()
+	o.matrix.Progress = func(c *lab.Cell, done, of int) {
+		fmt.Fprintf(notes, "%d of %d  %s  %.0f s  CPU %.0f s  after %s\n", done, of, &c.CellKey, c.Outcome.AvgJCT,
+			c.CPUSeconds, time.Since(began).Round(time.Second))
+	}
+	return o.matrix.Run(ctx, o.out, !o.tables)
+}
+
+// options are the trace, the window and the cluster of a scenario.
+func (s *scenario) options(w *workload.Workload) (replay.Options, error) {
+	var o replay.Options
+	var err error
+	if o.Trace, err = s.without(w); err != nil {
+		return o, err
+	}
+	o.Cluster = workload.Uniform(s.Nodes, s.GPUsPerNode)
+	if o.Trace, err = withoutWider(io.Discard, o.Trace, o.Cluster); err != nil {
+		return o, err
+	}
+	o.From, o.To, err = window(o.Trace, s.Start, s.End)
+	return o, err
+}

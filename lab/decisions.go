@@ -1,0 +1,270 @@
+package lab
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/autosched/autosched/internal/cputime"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+)
+
+// Window is a part of a trace on a cluster, on which methods are compared.
+type Window struct {
+	Name string
+	// Rank orders windows: lower ones are measured first.
+	Rank int
+	// Schedulers to tune, nil for those of the matrix; Seeds bounds theirs, 0 does not.
+	Schedulers []string
+	Seeds      int
+	// Load returns the trace, the window and the cluster.
+	Load func(context.Context) (replay.Options, error)
+}
+
+// Ablation is the method autosched with other settings.
+type Ablation struct {
+	Name     string
+	Settings round.Settings
+}
+
+// Matrix is what is compared: every method with every scheduler on every window, for
+// several seeds where the method draws. Method "autosched/NAME" is an ablation.
+type Matrix struct {
+	Windows    []Window
+	Schedulers []string
+	Methods    []string
+	Ablations  []Ablation
+	// Seeds is the number of seeds, from 1.
+	Seeds int
+	// Settings of rounds; FixedBudget is the number of configurations measured by a
+	// method that tunes once.
+	Settings    round.Settings
+	FixedBudget int
+	// Simulator is its version, Build names the code measured. Methods that decide every
+	// round are measured again when either changes, the others not for the build.
+	Simulator, Build string
+	// Only selects the cells measured by "window/scheduler/method/seed"; nil is all.
+	Only *regexp.Regexp
+	// Progress is called with every cell, once it is measured.
+	Progress func(c *Cell, done, of int)
+}
+
+// CellKey identifies a cell of a Matrix.
+type CellKey struct {
+	Window    string `json:"window"`
+	Scheduler string `json:"scheduler"`
+	Method    string `json:"method"`
+	Seed      uint64 `json:"seed"`
+	// Version is the simulator's, with a digest of the inputs and the build.
+	Version string `json:"version"`
+}
+
+// Cell is a method's outcome for a window, a scheduler and a seed.
+type Cell struct {
+	CellKey
+	Jobs    int           `json:"jobs"`
+	Outcome replay.Method `json:"outcome"` // without decisions
+	// CPUSeconds is the CPU time of the replay, decisions included.
+	CPUSeconds float64 `json:"cpu_s"`
+}
+
+// String is the text that Matrix.Only matches.
+func (k *CellKey) String() string {
+	return fmt.Sprintf("%s/%s/%s/%d", k.Window, k.Scheduler, k.Method, k.Seed)
+}
+
+// planned is a cell to measure.
+type planned struct {
+	key     CellKey
+	options replay.Options
+	rank    [6]int
+}
+
+// decides reports whether a method runs rounds, which change from build to build.
+func decides(method string) bool {
+	return !slices.Contains([]string{"default", "preset", "random-preset", "fixed-history", "fixed-oracle"}, method)
+}
+
+// plan lists the cells of the matrix, the most telling first: what can be run online,
+// then what is known in hindsight, windows of low rank and first seeds before others.
+func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
+	var out []planned
+	methods := slices.Clone(m.Methods)
+	for _, a := range m.Ablations {
+		methods = append(methods, "autosched/"+a.Name)
+	}
+	for wi, w := range m.Windows {
+		base, err := w.Load(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("window %s: %w", w.Name, err)
+		}
+		names := m.Schedulers
+		if len(w.Schedulers) > 0 {
+			names = slices.DeleteFunc(slices.Clone(names),
+				func(s string) bool { return !slices.Contains(w.Schedulers, s) })
+		}
+		for si, name := range names {
+			s, err := schedulers.Find(name)
+			if err != nil {
+				return nil, err
+			}
+			for mi, method := range methods {
+				seeds := m.Seeds
+				if w.Seeds > 0 {
+					seeds = min(seeds, w.Seeds)
+				}
+				if !replay.Draws(strings.Split(method, "/")[0]) {
+					seeds = 1
+				}
+				for seed := range seeds {
+					p := planned{options: base}
+					o := &p.options
+					o.Scheduler, o.Settings, o.FixedBudget = s, m.settings(method), m.FixedBudget
+					o.Seed = uint64(seed + 1)
+					p.key = CellKey{Window: w.Name, Scheduler: name, Method: method, Seed: o.Seed}
+					if p.key.Version, err = m.version(method, o); err != nil {
+						return nil, err
+					}
+					stage := slices.Index([]string{"fixed-oracle", "oracle"}, method) + 1
+					p.rank = [...]int{w.Rank + stage, w.Rank, seed, wi, si, mi}
+					if m.Only == nil || m.Only.MatchString(p.key.String()) {
+						out = append(out, p)
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b planned) int { return slices.Compare(a.rank[:], b.rank[:]) })
+	return out, nil
+}
+
+func (m *Matrix) settings(method string) round.Settings {
+	for _, a := range m.Ablations {
+		if method == "autosched/"+a.Name {
+			return a.Settings
+		}
+	}
+	return m.Settings
+}
+
+// version is that of the simulator with a digest of what the method depends on, and the
+// build if it decides every round.
+func (m *Matrix) version(method string, o *replay.Options) (string, error) {
+	inputs := []any{o.Trace.Digest(), o.From, o.To, o.Warmup, o.Cluster, o.Interval,
+		o.Scheduler.Space.Default().Hash()}
+	if method != "default" {
+		for _, p := range o.Scheduler.Presets {
+			inputs = append(inputs, p.Config.Hash())
+		}
+	}
+	out := m.Simulator
+	switch {
+	case decides(method):
+		inputs = append(inputs, o.Settings)
+		out += "+" + m.Build
+	case method == "fixed-oracle":
+		inputs = append(inputs, m.FixedBudget)
+	}
+	text, err := json.Marshal(inputs)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return out + "+" + hex.EncodeToString(sum[:6]), nil
+}
+
+// Run measures the cells that a file of results lacks and appends each, as a line of
+// JSON, once it is measured. It returns all cells of the matrix that the file then has;
+// with measure false it measures none.
+func (m *Matrix) Run(ctx context.Context, path string, measure bool) ([]Cell, error) {
+	plan, err := m.plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known, err := readCells(path)
+	if err != nil {
+		return nil, err
+	}
+	var cells []Cell
+	for i := range plan {
+		p := &plan[i]
+		if c, ok := known[p.key]; ok {
+			cells = append(cells, c)
+			continue
+		}
+		if !measure {
+			continue
+		}
+		c, err := p.measure(ctx)
+		if err != nil {
+			return cells, fmt.Errorf("%s: %w", &p.key, err)
+		}
+		if err := appendCell(path, c); err != nil {
+			return cells, err
+		}
+		cells = append(cells, *c)
+		if m.Progress != nil {
+			m.Progress(c, i+1, len(plan))
+		}
+	}
+	return cells, nil
+}
+
+func (p *planned) measure(ctx context.Context) (*Cell, error) {
+	e, err := replay.Prepare(p.options)
+	if err != nil {
+		return nil, err
+	}
+	began := cputime.Process()
+	got, err := e.Measure(ctx, strings.Split(p.key.Method, "/")[0])
+	if err != nil {
+		return nil, err
+	}
+	got.Decisions = nil
+	return &Cell{CellKey: p.key, Jobs: len(got.JCTs), Outcome: *got,
+		CPUSeconds: (cputime.Process() - began).Seconds()}, nil
+}
+
+// readCells reads a file of results. A line that a kill cut short is skipped: its cell is
+// measured again.
+func readCells(path string) (map[CellKey]Cell, error) {
+	out := map[CellKey]Cell{}
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range bytes.Lines(text) {
+		var c Cell
+		if json.Unmarshal(line, &c) == nil {
+			out[c.CellKey] = c
+		}
+	}
+	return out, nil
+}
+
+// appendCell adds a line in one write. It begins a new line, as a kill may have cut the
+// last.
+func appendCell(path string, c *Cell) error {
+	line, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "\n%s\n", line)
+	return cmp.Or(err, f.Close())
+}
