@@ -74,8 +74,8 @@ type CellKey struct {
 // Cell is a method's outcome for a window, a scheduler and a seed.
 type Cell struct {
 	CellKey
-	Jobs    int           `json:"jobs"`
-	Outcome replay.Method `json:"outcome"` // without decisions
+	Jobs    int            `json:"jobs"`
+	Outcome replay.Outcome `json:"outcome"` // without decisions
 	// CPUSeconds is the CPU time of the replay, decisions included.
 	CPUSeconds float64 `json:"cpu_s"`
 }
@@ -91,6 +91,9 @@ type planned struct {
 	options replay.Options
 	rank    [6]int
 }
+
+// cellFormat is part of the version of a cell: another one means other contents.
+const cellFormat = 2
 
 // decides reports whether a method runs rounds, which change from build to build.
 func decides(method string) bool {
@@ -162,7 +165,7 @@ func (m *Matrix) settings(method string) round.Settings {
 // version is that of the simulator with a digest of what the method depends on, and the
 // build if it decides every round.
 func (m *Matrix) version(method string, o *replay.Options) (string, error) {
-	inputs := []any{o.Trace.Digest(), o.From, o.To, o.Warmup, o.Cluster, o.Interval,
+	inputs := []any{cellFormat, o.Trace.Digest(), o.From, o.To, o.Warmup, o.Cluster, o.Interval,
 		o.Scheduler.Space.Default().Hash()}
 	if method != "default" {
 		for _, p := range o.Scheduler.Presets {
@@ -233,7 +236,7 @@ func (p *planned) measure(ctx context.Context) (*Cell, error) {
 		return nil, err
 	}
 	got.Decisions = nil
-	return &Cell{CellKey: p.key, Jobs: len(got.JCTs), Outcome: *got,
+	return &Cell{CellKey: p.key, Jobs: len(got.JCTs), Outcome: got.Outcome,
 		CPUSeconds: (cputime.Process() - began).Seconds()}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/replay"
 )
 
 // MatrixRow compares the methods on a window with a scheduler, or over the windows of a
@@ -14,9 +15,14 @@ type MatrixRow struct {
 	DefaultJCT        float64 // seconds
 	// Ratio is the default's average JCT over the method's, the mean over seeds.
 	Ratio map[string]float64
-	// Share is the part of the gain of the best fixed configuration over the default
-	// that autosched has; NaN where that gains less than leastGain.
-	Share float64
+	// Share is the part of the gain over the default that autosched has, of what the best
+	// fixed configurations that keep the guards gain, ShareFree of what the best do: both
+	// by the means of their neighbours. NaN where that is less than leastGain.
+	Share, ShareFree float64
+	// Kept is the share of seeds with which autosched keeps the guards, Tenant the worst
+	// ratio of a tenant's p95 queueing delay to the default's, Short the worst of the
+	// average JCT of short jobs.
+	Kept, Tenant, Short float64
 	// WorstToDefault and WorstToRandom are the least ratios of a seed; ToRandom is the
 	// mean ratio of random-preset's average JCT over autosched's.
 	WorstToDefault, WorstToRandom, ToRandom float64
@@ -58,11 +64,21 @@ func (g group) compare(window, scheduler string) MatrixRow {
 	nan := math.NaN()
 	base := g["default"][0].Outcome.AvgJCT
 	out := MatrixRow{Window: window, Scheduler: scheduler, DefaultJCT: base, Ratio: map[string]float64{},
-		Share: nan, WorstToDefault: nan, WorstToRandom: nan, ToRandom: nan, Spread: nan,
+		Share: nan, ShareFree: nan, Kept: nan, Tenant: nan, Short: nan,
+		WorstToDefault: nan, WorstToRandom: nan, ToRandom: nan, Spread: nan,
 		CPU: nan, Rounds: nan, Changes: nan}
 	for method, cells := range g {
 		slices.SortFunc(cells, func(a, b *Cell) int { return int(a.Seed) - int(b.Seed) })
 		out.Ratio[method] = base / g.mean(method, func(c *Cell) float64 { return c.Outcome.AvgJCT })
+	}
+	for name, of := range map[string]func(*replay.Hindsight) float64{
+		"fixed-robust":         func(h *replay.Hindsight) float64 { return h.RobustJCT },
+		"fixed-guarded":        func(h *replay.Hindsight) float64 { return h.GuardedJCT },
+		"fixed-guarded-robust": func(h *replay.Hindsight) float64 { return h.GuardedRobustJCT },
+	} {
+		if len(g["fixed-oracle"]) > 0 {
+			out.Ratio[name] = base / g.mean("fixed-oracle", func(c *Cell) float64 { return of(c.Outcome.Hindsight) })
+		}
 	}
 	own := g["autosched"]
 	if len(own) == 0 {
@@ -82,12 +98,20 @@ func (g group) compare(window, scheduler string) MatrixRow {
 			out.WorstToRandom = min(out.WorstToRandom, ratio)
 		}
 	}
-	if len(g["fixed-oracle"]) > 0 {
-		best := g.mean("fixed-oracle", func(c *Cell) float64 { return c.Outcome.AvgJCT })
-		if base-best >= leastGain*base {
-			out.Share = (base - stats.Mean(jct)) / (base - best)
+	gain := 1 - stats.Mean(jct)/base
+	for name, share := range map[string]*float64{"fixed-guarded-robust": &out.Share, "fixed-robust": &out.ShareFree} {
+		if best := 1 - 1/out.Ratio[name]; best >= leastGain {
+			*share = gain / best
 		}
 	}
+	out.Kept = g.mean("autosched", func(c *Cell) float64 {
+		if len(c.Outcome.Guards.Broken) > 0 {
+			return 0
+		}
+		return 1
+	})
+	out.Tenant = slices.Max(g.each("autosched", func(c *Cell) float64 { return c.Outcome.Guards.TenantRatio }))
+	out.Short = slices.Max(g.each("autosched", func(c *Cell) float64 { return c.Outcome.Guards.ShortRatio }))
 	return out
 }
 
@@ -121,6 +145,10 @@ func Condense(scheduler string, rows []MatrixRow) MatrixRow {
 	out := MatrixRow{Window: "all", Scheduler: scheduler, Ratio: map[string]float64{}}
 	out.DefaultJCT = over(stats.Mean, func(c *MatrixRow) float64 { return c.DefaultJCT })
 	out.Share = over(stats.Mean, func(c *MatrixRow) float64 { return c.Share })
+	out.ShareFree = over(stats.Mean, func(c *MatrixRow) float64 { return c.ShareFree })
+	out.Kept = over(stats.Mean, func(c *MatrixRow) float64 { return c.Kept })
+	out.Tenant = over(slices.Max[[]float64], func(c *MatrixRow) float64 { return c.Tenant })
+	out.Short = over(slices.Max[[]float64], func(c *MatrixRow) float64 { return c.Short })
 	out.ToRandom = over(stats.Mean, func(c *MatrixRow) float64 { return c.ToRandom })
 	out.WorstToDefault = over(slices.Min[[]float64], func(c *MatrixRow) float64 { return c.WorstToDefault })
 	out.WorstToRandom = over(slices.Min[[]float64], func(c *MatrixRow) float64 { return c.WorstToRandom })

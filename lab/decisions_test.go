@@ -102,7 +102,9 @@ func (m *Matrix) plan1(t *testing.T, method string) string {
 func TestMatrixRows(t *testing.T) {
 	cell := func(window, method string, seed uint64, jct float64) Cell {
 		return Cell{CellKey: CellKey{Window: window, Scheduler: "s", Method: method, Seed: seed},
-			Outcome: replay.Method{AvgJCT: jct, Rounds: 4}, CPUSeconds: 10}
+			Outcome: replay.Outcome{AvgJCT: jct, Rounds: 4, Guards: &replay.Guards{TenantRatio: jct / 400},
+				Hindsight: &replay.Hindsight{RobustJCT: jct, GuardedJCT: jct + 20, GuardedRobustJCT: jct + 40}},
+			CPUSeconds: 10}
 	}
 	cells := []Cell{
 		cell("w", "default", 1, 1000),
@@ -123,7 +125,11 @@ func TestMatrixRows(t *testing.T) {
 		}
 	}
 	w, v := rows[0], rows[1]
-	near("share", w.Share, .9)
+	near("share", w.Share, .18/.16)
+	near("share of the best", w.ShareFree, .9)
+	near("guarded", w.Ratio["fixed-guarded"], 1000./820)
+	near("kept", w.Kept, 1)
+	near("tenant", w.Tenant, 2.1)
 	near("worst to default", w.WorstToDefault, 1000./840)
 	near("to random", w.ToRandom, (900./840+1)/2)
 	near("worst to random", w.WorstToRandom, 1)
@@ -132,7 +138,7 @@ func TestMatrixRows(t *testing.T) {
 	near("share of a gain of 0.1 %", v.Share, math.NaN())
 	near("to random of none", v.ToRandom, math.NaN())
 	all := Condense("s", rows)
-	near("share over windows", all.Share, .9)
+	near("share over windows", all.ShareFree, .9)
 	near("worst over windows", all.WorstToDefault, 1000./1010)
 	near("spread over windows", all.Spread, .05)
 	near("random over windows", all.Ratio["random-preset"], 1000./850)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/autosched/autosched/generation"
@@ -24,6 +25,8 @@ type Evaluation struct {
 	cache    *search.Cache
 	engine   *generation.Engine // of the method Options.Generate
 	notes    []string
+	baseMu   sync.Mutex
+	baseline *Outcome // of the default, see base
 }
 
 // Prepare checks options and fills in their defaults. The goal must be one of
@@ -132,6 +135,7 @@ func (e *Evaluation) Clock(at time.Duration) string {
 
 func (e *Evaluation) progress(s Step) {
 	if e.Options.Progress != nil {
+		s.Seed = e.Options.Seed
 		e.Options.Progress(s)
 	}
 }
@@ -171,14 +175,14 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 		if err != nil {
 			return nil, err
 		}
-		incumbent, out.Evaluations, spent = c.config, c.evaluations, c.took
+		incumbent, out.Evaluations, spent, out.Hindsight = c.config, c.evaluations, c.took, c.hindsight
 		if c.remark != "" {
 			out.Description += " (" + c.remark + ")"
 		}
 	} else {
 		tune = m.tune(e)
 	}
-	took, err := e.replay(ctx, out, incumbent, tune)
+	took, err := e.replay(ctx, name, &out.Outcome, incumbent, tune)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +199,7 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 
 // replay runs the live simulation to its end, with a round every interval if tune is
 // not nil. It returns the wall time of the decisions.
-func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Config,
+func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incumbent space.Config,
 	tune roundFunc) (time.Duration, error) {
 	live, err := e.Start(incumbent, tune != nil)
 	if err != nil {
@@ -244,7 +248,7 @@ func (e *Evaluation) replay(ctx context.Context, out *Method, incumbent space.Co
 			d.Interval = &r.Interval
 		}
 		out.Decisions = append(out.Decisions, d)
-		e.progress(Step{Method: out.Method, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
+		e.progress(Step{Method: name, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
 	}
 	out.Configuration = incumbent.String()
 	e.measure(out, &live.Sim)
@@ -260,7 +264,7 @@ func finite(v float64) float64 {
 }
 
 // measure summarises the outcomes of the counted jobs.
-func (e *Evaluation) measure(out *Method, sim *simulator.Sim) {
+func (e *Evaluation) measure(out *Outcome, sim *simulator.Sim) {
 	all := sim.Outcomes(nil)
 	counted := all[:0]
 	for _, o := range all {
@@ -272,6 +276,7 @@ func (e *Evaluation) measure(out *Method, sim *simulator.Sim) {
 	out.AvgJCT, out.P50JCT, out.P95JCT, out.P99JCT, out.AvgQueue = s.AvgJCT, s.P50JCT, s.P95JCT, s.P99JCT, s.AvgQueue
 	out.Preemptions, out.FTFLe1, out.P95Rho, out.MaxRho = s.Preemptions, s.FTFLe1, s.P95Rho, s.MaxRho
 	out.Utilization = sim.Summarize().Utilization
+	e.measureGuarded(out, counted)
 	out.JCTs = make([]float64, len(counted))
 	for i := range counted {
 		out.JCTs[i] = counted[i].JCT().Seconds()

@@ -31,6 +31,7 @@ type choice struct {
 	evaluations int
 	took        time.Duration
 	remark      string
+	hindsight   *Hindsight
 }
 
 // RoundInput is the input of a method's round.
@@ -57,13 +58,14 @@ var methods = []method{
 	{name: "preset", description: "the scheduler's recommended preset, held", hold: holdPreset},
 	{name: "random-preset", description: "a random preset every round: the control", tune: randomPreset},
 	{name: "fixed-history", description: "tuned once on the days before the window, held", hold: holdHistory},
-	{name: "fixed-oracle", description: "tuned once on the window itself, held (the paper's Fixed)", hold: holdOracle},
+	{name: "fixed-oracle", description: "the best of many on the window itself, in hindsight, held (the paper's Fixed)",
+		hold: holdOracle},
 	{name: "selftune", description: "two-point BlueFin on the last hour, every round", tune: selfTune},
 	{name: "selftune+", description: "presets and the whole space searched on the last hour, every round",
 		tune: selfTunePlus},
 	{name: "autosched", description: "the product's round: portfolio or whole space (--search) on forecast futures",
 		tune: autoSched},
-	{name: "oracle", description: "the same on the true future, every round (greedy, so not a bound)", tune: oracle},
+	{name: "oracle", description: "the same, greedy by the round on the true future: no bound", tune: oracle},
 }
 
 // MethodNames returns the names in the order of the table.
@@ -113,11 +115,16 @@ func holdHistory(ctx context.Context, e *Evaluation) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	return e.tuneOnce(ctx, "fixed-history", round.Scenario{Arrivals: w})
+	c, _, err := e.tuneOnce(ctx, "fixed-history", round.Scenario{Arrivals: w})
+	return c, err
 }
 
 func holdOracle(ctx context.Context, e *Evaluation) (choice, error) {
-	return e.tuneOnce(ctx, "fixed-oracle", e.window())
+	c, trials, err := e.tuneOnce(ctx, "fixed-oracle", e.window())
+	if err == nil {
+		c.hindsight, err = e.hindsight(ctx, c.config, trials)
+	}
+	return c, err
 }
 
 // window is the replayed workload as a scenario. The past is that of the live
@@ -132,22 +139,22 @@ func (e *Evaluation) window() round.Scenario {
 // measuring more (docs/evaluation.md#tuning-once).
 const manyEvaluations = 400
 
-// tuneOnce spends all rounds' budget on one scenario.
-func (e *Evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario) (choice, error) {
+// tuneOnce spends all rounds' budget on one scenario. It returns the trials, too.
+func (e *Evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario) (choice, []search.Trial, error) {
 	began := time.Now()
 	budget := cmp.Or(e.Options.FixedBudget, e.Options.Budget*e.rounds())
-	done := 0
+	var trials []search.Trial
 	r := e.Round([]round.Scenario{x}, e.Options.Scheduler.Space.Default(), e.Options.Seed)
 	r.Budget, r.Always = budget, true
 	if budget > manyEvaluations {
 		r.Sampler = "sobol"
 	}
-	r.Progress = func(search.Trial) {
-		done++
-		e.progress(Step{Method: name, Trials: done, Of: budget})
+	r.Progress = func(t search.Trial) {
+		trials = append(trials, t)
+		e.progress(Step{Method: name, Trials: len(trials), Of: budget})
 	}
 	got, err := r.Run(ctx)
-	return choice{config: got.Config, evaluations: got.Stats.Evaluations, took: time.Since(began)}, err
+	return choice{config: got.Config, evaluations: got.Stats.Evaluations, took: time.Since(began)}, trials, err
 }
 
 func randomPreset(e *Evaluation) roundFunc {

@@ -5,8 +5,6 @@
 package replay
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/autosched/autosched/generation"
@@ -36,6 +34,9 @@ type Options struct {
 	// Settings of the rounds, defaults where they are zero. Search is the method
 	// autosched's.
 	round.Settings
+	// Seeds is the number of seeds, from Settings.Seed on, of methods that draw; 0 is 1.
+	// They are evaluated at once if Workers allows.
+	Seeds int
 	// FixedBudget is the number of configurations that a method that tunes once
 	// measures; 0 is the Budget of all rounds.
 	FixedBudget int
@@ -49,6 +50,7 @@ type Options struct {
 // Step is the progress of a method.
 type Step struct {
 	Method string
+	Seed   uint64
 	At     time.Duration
 	Rounds int
 	Trials int // of a method that tunes once
@@ -78,6 +80,7 @@ type Report struct {
 	MinRatio  float64      `json:"min_ratio"`
 	Search    round.Search `json:"search"` // of the method autosched
 	Seed      uint64       `json:"seed"`
+	Seeds     []uint64     `json:"seeds"` // of methods that draw
 	Simulator string       `json:"simulator"`
 	Notes     []string     `json:"notes,omitempty"`
 	Methods   []Method     `json:"methods"`
@@ -85,26 +88,45 @@ type Report struct {
 	JobIDs []string `json:"-"`
 }
 
-// Method is the outcome of the workload under one method.
+// Method is the outcome of the workload under one method. Of several seeds it is the mean;
+// what has none, such as decisions, is that of the first.
 type Method struct {
-	Method      string  `json:"method"`
-	Description string  `json:"description"`
-	AvgJCT      float64 `json:"avg_jct_s"`
-	P50JCT      float64 `json:"p50_jct_s"`
-	P95JCT      float64 `json:"p95_jct_s"`
-	P99JCT      float64 `json:"p99_jct_s"`
-	AvgQueue    float64 `json:"avg_queue_s"`
+	Method      string `json:"method"`
+	Description string `json:"description"`
+	Outcome
+	// Seeds has the outcome of each seed of Report.Seeds. It is empty if there is one, and
+	// for a method that draws nothing.
+	Seeds []Outcome `json:"seeds,omitempty"`
+	// Spread is the largest average JCT of a seed over the least, minus 1.
+	Spread float64 `json:"spread"`
+}
+
+// Outcome is the outcome of the workload for one seed.
+type Outcome struct {
+	AvgJCT   float64 `json:"avg_jct_s"`
+	P50JCT   float64 `json:"p50_jct_s"`
+	P95JCT   float64 `json:"p95_jct_s"`
+	P99JCT   float64 `json:"p99_jct_s"`
+	AvgQueue float64 `json:"avg_queue_s"`
 	// RatioToDefault is default's average JCT over this method's: above 1 is
 	// better.
 	RatioToDefault float64 `json:"ratio_to_default"`
-	Preemptions    int     `json:"preemptions"`
-	Utilization    float64 `json:"utilization"`
-	FTFLe1         float64 `json:"ftf_le_1"`
-	P95Rho         float64 `json:"p95_rho"`
-	MaxRho         float64 `json:"max_rho"`
-	Rounds         int     `json:"rounds"`
-	Changes        int     `json:"changes"`
-	Evaluations    int     `json:"evaluations"`
+	// ShortJCT is the average JCT of jobs that run for less than ten minutes,
+	// TenantQueue the p95 queueing delay of each tenant with 20 jobs or more.
+	ShortJCT    float64            `json:"short_avg_jct_s"`
+	TenantQueue map[string]float64 `json:"tenant_p95_queue_s,omitempty"`
+	// Guards compare the method with the default; nil of the default itself.
+	Guards *Guards `json:"guards,omitempty"`
+	// Hindsight is that of fixed-oracle.
+	Hindsight   *Hindsight `json:"hindsight,omitempty"`
+	Preemptions int        `json:"preemptions"`
+	Utilization float64    `json:"utilization"`
+	FTFLe1      float64    `json:"ftf_le_1"`
+	P95Rho      float64    `json:"p95_rho"`
+	MaxRho      float64    `json:"max_rho"`
+	Rounds      int        `json:"rounds"`
+	Changes     int        `json:"changes"`
+	Evaluations int        `json:"evaluations"`
 	// TuningPerRound is wall time.
 	TuningPerRound float64 `json:"tuning_s_per_round"`
 	// Configuration at the end, as parameters.
@@ -138,42 +160,4 @@ type Sample struct {
 	Running int
 	Waiting int
 	BusyGPU int
-}
-
-// Measure evaluates one method. RatioToDefault is left 0.
-func (e *Evaluation) Measure(ctx context.Context, method string) (*Method, error) {
-	return e.run(ctx, method)
-}
-
-// Run evaluates the methods one after the other.
-func Run(ctx context.Context, o Options) (*Report, error) {
-	e, err := Prepare(o)
-	if err != nil {
-		return nil, err
-	}
-	r := e.report()
-	for _, name := range e.Options.Methods {
-		m, err := e.run(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("method %s: %w", name, err)
-		}
-		r.Methods = append(r.Methods, *m)
-	}
-	base := 0.0
-	for i := range r.Methods {
-		if r.Methods[i].Method == "default" {
-			base = r.Methods[i].AvgJCT
-		}
-	}
-	if base == 0 { // always needed for the ratio
-		m, err := e.run(ctx, "default")
-		if err != nil {
-			return nil, fmt.Errorf("method default: %w", err)
-		}
-		base = m.AvgJCT
-	}
-	for i := range r.Methods {
-		r.Methods[i].RatioToDefault = base / r.Methods[i].AvgJCT
-	}
-	return r, nil
 }

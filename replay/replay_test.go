@@ -223,8 +223,8 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got Method
-			if _, err := e.replay(context.Background(), &got, c, nil); err != nil {
+			var got Outcome
+			if _, err := e.replay(context.Background(), "", &got, c, nil); err != nil {
 				t.Fatal(err)
 			}
 			if math.Abs(got.AvgJCT-want.Mean()) > 1e-6 {

@@ -12,9 +12,9 @@ import (
 // Methods are compared by the objective that was tuned for; a share of zero is
 // no division by it.
 func TestCompareFairness(t *testing.T) {
-	a := &replay.Method{AvgJCT: 10, FTFLe1: .75, P95Rho: 3, MaxRho: 8}
-	b := &replay.Method{AvgJCT: 20, FTFLe1: .875, P95Rho: 2, MaxRho: 2}
-	fair := &replay.Method{FTFLe1: 1}
+	a := &replay.Method{Outcome: replay.Outcome{AvgJCT: 10, FTFLe1: .75, P95Rho: 3, MaxRho: 8}}
+	b := &replay.Method{Outcome: replay.Outcome{AvgJCT: 20, FTFLe1: .875, P95Rho: 2, MaxRho: 2}}
+	fair := &replay.Method{Outcome: replay.Outcome{FTFLe1: 1}}
 	for _, tt := range []struct {
 		objective string
 		x, y      *replay.Method
@@ -45,7 +45,8 @@ func TestExplain(t *testing.T) {
 		name string
 		jct  float64
 	}{{"default", 100}, {"preset", 90}, {"random-preset", 95}, {"selftune", 80}, {"autosched", 85}, {"oracle", 79}} {
-		r.Methods = append(r.Methods, replay.Method{Method: m.name, AvgJCT: m.jct, RatioToDefault: 100 / m.jct})
+		r.Methods = append(r.Methods, replay.Method{Method: m.name,
+			Outcome: replay.Outcome{AvgJCT: m.jct, RatioToDefault: 100 / m.jct}})
 	}
 	v := r.verdict()
 	want := []string{

@@ -34,11 +34,11 @@ func tiny() *document {
 		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1", JobIDs: []string{"a", "b", "c,d"},
 	}}
 	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {
-		m := replay.Method{Method: name, Description: "what it does, and why",
+		m := replay.Method{Method: name, Description: "what it does, and why", Outcome: replay.Outcome{
 			AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
 			RatioToDefault: 4000 / (4000 - 500*float64(i)), Preemptions: i, Utilization: .75, FTFLe1: 1,
 			Configuration: "queues=3 order=submit",
-			JCTs:          []float64{60, 1800.25, 9600 - 500*float64(i)}}
+			JCTs:          []float64{60, 1800.25, 9600 - 500*float64(i)}}}
 		for k := range 4 {
 			m.Series = append(m.Series,
 				replay.Sample{AtS: float64(3600 * k), Waiting: 3 - k, Running: 1, BusyGPU: 10 * k})
@@ -323,8 +323,8 @@ func TestVerdict(t *testing.T) {
 	methods := func(values ...any) *document {
 		r := &document{&replay.Report{Objective: "avg_jct"}}
 		for i := 0; i < len(values); i += 2 {
-			r.Methods = append(r.Methods, replay.Method{Method: values[i].(string), AvgJCT: values[i+1].(float64),
-				P95JCT: 1000 - values[i+1].(float64)})
+			r.Methods = append(r.Methods, replay.Method{Method: values[i].(string), Outcome: replay.Outcome{
+				AvgJCT: values[i+1].(float64), P95JCT: 1000 - values[i+1].(float64)}})
 		}
 		return r
 	}

@@ -1,0 +1,96 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/simulator"
+)
+
+// What guards watch, and by how much it may be worse than under the default.
+const (
+	guardFactor   = 1.1
+	guardSlack    = 60.              // seconds, of delays and of the JCT of short jobs
+	shortJob      = 10 * time.Minute // jobs of less run time are short
+	leastOfTenant = 20               // jobs from which a tenant is guarded
+)
+
+// Guards compare what single tenants, short jobs and the longest JCTs have under a method
+// with the default: who pays for a gain of the average. Ratios are the method's value
+// over the default's, 1 if nothing is compared.
+type Guards struct {
+	// Tenant has the p95 queueing delay furthest above its bound.
+	Tenant      string  `json:"tenant,omitempty"`
+	TenantRatio float64 `json:"tenant_p95_queue_ratio"`
+	ShortRatio  float64 `json:"short_avg_jct_ratio"`
+	P99Ratio    float64 `json:"p99_jct_ratio"`
+	// Broken names each guard that is broken with its values; empty if all are kept.
+	Broken []string `json:"broken,omitempty"`
+}
+
+// guardsAgainst compares a method's outcome with the default's.
+func guardsAgainst(base, m *Outcome) *Guards {
+	g := &Guards{TenantRatio: 1, ShortRatio: 1, P99Ratio: 1}
+	check := func(what string, was, is, slack float64) (ratio, excess float64) {
+		if excess = is - guardFactor*was - slack; excess > 0 {
+			g.Broken = append(g.Broken, fmt.Sprintf("%s %.0f s, the default %.0f s", what, is, was))
+		}
+		if is == was {
+			return 1, excess
+		}
+		return finite(is / was), excess
+	}
+	most := 0.
+	for i, t := range slices.Sorted(maps.Keys(base.TenantQueue)) {
+		ratio, excess := check("p95 queueing delay of tenant "+t, base.TenantQueue[t], m.TenantQueue[t], guardSlack)
+		if i == 0 || excess > most {
+			g.Tenant, g.TenantRatio, most = t, ratio, excess
+		}
+	}
+	g.ShortRatio, _ = check("average JCT of short jobs", base.ShortJCT, m.ShortJCT, guardSlack)
+	g.P99Ratio, _ = check("p99 JCT", base.P99JCT, m.P99JCT, 0)
+	return g
+}
+
+// measureGuarded fills in what guards compare.
+func (e *Evaluation) measureGuarded(out *Outcome, counted []simulator.Outcome) {
+	jobs := e.Workload.Jobs()
+	queues := map[string][]float64{}
+	var short []float64
+	for i := range counted {
+		o := &counted[i]
+		j := &jobs[o.ID]
+		queues[j.Tenant] = append(queues[j.Tenant], o.Wait.Seconds())
+		if j.Duration < shortJob {
+			short = append(short, o.JCT().Seconds())
+		}
+	}
+	if len(short) > 0 {
+		out.ShortJCT = stats.Mean(short)
+	}
+	out.TenantQueue = map[string]float64{}
+	for t, v := range queues {
+		if len(v) >= leastOfTenant {
+			slices.Sort(v)
+			out.TenantQueue[t] = stats.Quantile(v, .95)
+		}
+	}
+}
+
+// base is the outcome of the default, simulated once.
+func (e *Evaluation) base(ctx context.Context) (*Outcome, error) {
+	e.baseMu.Lock()
+	defer e.baseMu.Unlock()
+	if e.baseline == nil {
+		m := &Outcome{}
+		if _, err := e.replay(ctx, "default", m, e.Options.Scheduler.Space.Default(), nil); err != nil {
+			return nil, err
+		}
+		e.baseline = m
+	}
+	return e.baseline, nil
+}
