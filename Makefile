@@ -7,7 +7,7 @@ GOFMT ?= $(shell $(GO) env GOROOT)/bin/gofmt
 # What `make demo` runs: an embedded synthetic trace of three days on 20 nodes
 # of 8 GPUs.
 DEMO_DIR   ?= out/demo
-DEMO_FLAGS ?= --trace sample --from 2017-10-10T00:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias --out $(DEMO_DIR)
+DEMO_FLAGS ?= --trace sample --from 2017-10-10T00:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias --seeds 1 --out $(DEMO_DIR)
 
 # Which benchmarks, and for how long each.
 BENCH     ?= .

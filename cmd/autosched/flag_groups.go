@@ -19,7 +19,7 @@ var flagGroups = []struct {
 	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "round", "estimates", "max-preemptions",
 		"min-run"}},
 	{"Goal", []string{"objective", "subject-to", "pareto", "min-ratio", "always"}},
-	{"Search", []string{"methods", "search", "searches", "sampler", "budget", "time", "interval", "generate",
+	{"Search", []string{"methods", "search", "searches", "sampler", "budget", "fixed-budget", "time", "interval", "generate",
 		"horizon", "futures", "truth",
 		"workers", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "train", "boosted"}},
 	{"Service", []string{"server", "timeout", "id", "mode", "speedup"}},

@@ -38,6 +38,8 @@ type page struct {
 	Palette   template.CSS
 	Decisions []decisionTable
 	Defs      []definition
+	Pays      []payRow
+	Hindsight string
 	Stats     string // the objective
 }
 
@@ -73,6 +75,13 @@ type tableRow struct {
 	X, W   float64 // of the bar, in a box as wide as barBox
 	One    float64 // where 1 is
 	Rest   []string
+}
+
+// payRow says who pays for a method's gain.
+type payRow struct {
+	Swatch             swatch
+	Tenant, Short, P99 string // ratios
+	Broken             string
 }
 
 type cell struct {
@@ -123,8 +132,8 @@ var sees = map[string]string{
 	"selftune":  "Job events so far: the jobs submitted in the last hour, with durations as far as they are known.",
 	"selftune+": "The same as selftune, with AutoSched's search and presets.",
 	"autosched": "Job events so far, from which it forecasts the arrivals and durations of the next hours.",
-	"oracle": "The true arrivals and durations of the next hours. It cannot be run online. It decides " +
-		"greedily each round, so it is not a bound.",
+	"oracle": "The true arrivals and durations of the next hours. It cannot be run online. It is greedy by the " +
+		"round: no bound.",
 }
 
 const (
@@ -133,7 +142,8 @@ const (
 )
 
 func (r *document) writeHTML(w io.Writer) error {
-	p := page{document: *r, Verdict: r.verdict(), Facts: r.facts(), Stats: r.objective()}
+	p := page{document: *r, Verdict: r.verdict(), Facts: r.facts(), Stats: r.objective(),
+		Hindsight: InHindsight(r.Report)}
 	other := 0
 	for i := range r.Methods {
 		m := &r.Methods[i]
@@ -145,6 +155,13 @@ func (r *document) writeHTML(w io.Writer) error {
 			other++
 		}
 		p.Swatches = append(p.Swatches, s)
+		if g := m.Guards; g != nil {
+			row := payRow{s, ratio(g.TenantRatio), ratio(g.ShortRatio), ratio(g.P99Ratio), BrokenText(g)}
+			if g.Tenant != "" {
+				row.Tenant += " (" + clip(g.Tenant, 12) + ")"
+			}
+			p.Pays = append(p.Pays, row)
+		}
 		p.Defs = append(p.Defs, definition{s, m.Description, sees[m.Method]})
 		if len(m.Decisions) > 0 {
 			p.Decisions = append(p.Decisions, decisionsOf(m, s))
@@ -175,6 +192,10 @@ func (p *page) draw() {
 }
 
 func (r *document) facts() []fact {
+	seeds := strconv.FormatUint(r.Seed, 10)
+	if n := len(r.Seeds); n > 1 {
+		seeds = fmt.Sprintf("%d, from %d", n, r.Seed)
+	}
 	return []fact{
 		{"Trace", r.Trace, false},
 		{"Window", minute(r.From) + " to " + minute(r.To) + " UTC", false},
@@ -187,7 +208,7 @@ func (r *document) facts() []fact {
 		{"Futures", fmt.Sprintf("%d of %s each to search on", r.Futures, duration(r.HorizonS)), false},
 		{"Budget", fmt.Sprintf("%d evaluations a round", r.Budget), false},
 		{"Adoption", "ratio of at least " + number(r.MinRatio), false},
-		{"Seed", strconv.FormatUint(r.Seed, 10), false},
+		{"Seeds of methods that draw", seeds, false},
 		{"Simulator version", r.Simulator, false},
 		{"Trace digest", r.Digest, true},
 	}
@@ -255,7 +276,11 @@ func (p *page) table() {
 				tuning = "< 0.001"
 			}
 		}
-		row.Rest = []string{fmt.Sprintf("%.1f", 100*m.Utilization), fmt.Sprintf("%.1f", 100*m.FTFLe1),
+		spread := "–"
+		if len(m.Seeds) > 0 {
+			spread = fmt.Sprintf("%.1f", 100*m.Spread)
+		}
+		row.Rest = []string{spread, fmt.Sprintf("%.1f", 100*m.Utilization), fmt.Sprintf("%.1f", 100*m.FTFLe1),
 			grouped(m.Preemptions), grouped(m.Rounds), grouped(m.Changes),
 			grouped(m.Evaluations), tuning}
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -63,7 +64,9 @@ type comparison struct {
 }
 
 // value returns the objective of a method.
-func (r *document) value(m *replay.Method) float64 {
+func (r *document) value(m *replay.Method) float64 { return r.valueOf(&m.Outcome) }
+
+func (r *document) valueOf(m *replay.Outcome) float64 {
 	switch r.Objective {
 	case "p50_jct":
 		return m.P50JCT
@@ -82,12 +85,35 @@ func (r *document) value(m *replay.Method) float64 {
 }
 
 // over is the ratio of two methods' values: above 1 if b is better.
-func (r *document) over(a, b *replay.Method) float64 {
-	x, y := r.value(a), r.value(b)
+func (r *document) over(a, b *replay.Method) float64 { return relative(r.value(a), r.value(b)) }
+
+func relative(x, y float64) float64 {
 	if x == y {
 		return 1 // also if both are 0
 	}
 	return min(x/y, search.MaxRatio)
+}
+
+// seedsOf are the outcomes of a method's seeds.
+func seedsOf(m *replay.Method) []replay.Outcome {
+	if len(m.Seeds) > 0 {
+		return m.Seeds
+	}
+	return []replay.Outcome{m.Outcome}
+}
+
+// luck reports whether the seeds disagree about b over a: they differ by more than noise,
+// and in sign, or by more than the gain of their mean. lo and hi are the least and the
+// greatest ratio of a seed.
+func (r *document) luck(a, b *replay.Method) (lo, hi float64, luck bool) {
+	as, bs := seedsOf(a), seedsOf(b)
+	lo, hi = math.Inf(1), 0
+	for i := range max(len(as), len(bs)) {
+		v := relative(r.valueOf(&as[i%len(as)]), r.valueOf(&bs[i%len(bs)]))
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	gain := r.over(a, b) - 1
+	return lo, hi, hi > noise*lo && (lo < 1 && hi > 1 || gain > 0 && hi/lo-1 > gain)
 }
 
 // figure is a method's value in words.
@@ -122,6 +148,14 @@ func difference(ratio float64) (text, class string) {
 		return "within 2 % of", "same"
 	}
 	return fmt.Sprintf("%.1f %% longer than", 100*(1/ratio-1)), "bad"
+}
+
+// percent describes a ratio exactly.
+func percent(ratio float64) string {
+	if ratio < 1 {
+		return fmt.Sprintf("%.1f %% longer", 100*(1/ratio-1))
+	}
+	return fmt.Sprintf("%.1f %% shorter", 100*(1-1/ratio))
 }
 
 // lowest of the methods that have one of the roles; nil if there is none.
@@ -210,7 +244,11 @@ func (r *document) judge(best, rival *replay.Method) (class, title string) {
 	lo, _, known := r.interval(best, rival)
 	text, _ := difference(better(rival))
 	gain := strings.TrimSuffix(text, " than")
+	least, most, luck := r.luck(rival, best)
 	switch {
+	case luck:
+		return "open", fmt.Sprintf("Depends on luck %s: by seed from %s to %s than %s", where, percent(least),
+			percent(most), called(rival))
 	case better(rival) <= 1/noise:
 		return "bad", fmt.Sprintf("Not worth it %s: simply keeping %s is better", where, called(rival))
 	case better(rival) < noise:
@@ -245,6 +283,13 @@ func (r *document) explain(best, rival *replay.Method, rows []comparison) []stri
 		first = fmt.Sprintf("The best of %d adaptive methods, %s", n, first)
 	}
 	out := []string{first + ": " + list(parts) + "."}
+	if n := len(best.Seeds); n > 1 {
+		out = append(out, fmt.Sprintf("That is the mean of %d seeds; their average JCTs differ by %.1f %%.", n,
+			100*best.Spread))
+	}
+	if g := best.Guards; g != nil && len(g.Broken) > 0 {
+		out = append(out, "Not all gain: "+BrokenText(g)+".")
+	}
 	if own := r.find("autosched"); own != nil && own != best {
 		parts = nil
 		for _, m := range []*replay.Method{best, rival} {
@@ -298,6 +343,29 @@ func (r *document) adaptive() int {
 	return n
 }
 
+// BrokenText lists the first guards that a method breaks.
+func BrokenText(g *replay.Guards) string {
+	const most = 3
+	if n := len(g.Broken); n > most {
+		return strings.Join(g.Broken[:most], "; ") + fmt.Sprintf("; and %d more", n-most)
+	}
+	return strings.Join(g.Broken, "; ")
+}
+
+// InHindsight describes what stands beside the best fixed configuration in hindsight; it
+// is empty if that was not evaluated.
+func InHindsight(r *replay.Report) string {
+	m := (&document{r}).find("fixed-oracle")
+	if m == nil || m.Hindsight == nil {
+		return ""
+	}
+	h, base := m.Hindsight, m.AvgJCT*m.RatioToDefault
+	figure := func(v float64) string { return fmt.Sprintf("%.0f s (ratio %.3f)", v, base/v) }
+	return fmt.Sprintf("fixed-oracle is the best of many in hindsight, which is partly luck: configurations within "+
+		"3 %% of its numbers have an average JCT of %s. The best that keeps the guards has %s, its neighbours %s.",
+		figure(h.RobustJCT), figure(h.GuardedJCT), figure(h.GuardedRobustJCT))
+}
+
 // called names a method in a sentence.
 func called(m *replay.Method) string {
 	switch m.Method {
@@ -318,39 +386,53 @@ func list(parts []string) string {
 	}
 }
 
-// interval is a 95 % interval of b's average JCT over a's: a circular block
-// bootstrap over the jobs in order of submission, which are paired. Jobs that
-// follow each other share a backlog, hence the blocks, a twentieth of the jobs
-// each. Only averages have one.
+// interval is a 95 % interval of b's average JCT over a's: a hierarchical bootstrap over
+// seeds, which are paired where both methods draw, and within them a circular block
+// bootstrap over the jobs in order of submission, which are paired. Jobs that follow each
+// other share a backlog, hence the blocks, a twentieth of the jobs each. Only averages
+// have one.
 func (r *document) interval(a, b *replay.Method) (lo, hi float64, ok bool) {
 	const blocks, draws = 20, 1000
 	n := len(a.JCTs)
 	if a == b || n != len(b.JCTs) || n < 10*blocks || r.objective() != "average JCT" {
 		return 0, 0, false
 	}
-	size := n / blocks
-	sums := func(x []float64) []float64 { // of the block that begins at each job
-		out := make([]float64, n)
-		for i := range size {
-			out[0] += x[i]
-		}
-		for i := 1; i < n; i++ {
-			out[i] = out[i-1] - x[i-1] + x[(i+size-1)%n]
-		}
-		return out
-	}
-	sa, sb := sums(a.JCTs), sums(b.JCTs)
-	draw := rng.Stream("report-interval", r.Seed)
+	sa, sb := blockSums(a, n/blocks), blockSums(b, n/blocks)
+	seeds := max(len(sa), len(sb))
+	draw, drawSeed := rng.Stream("report-interval", r.Seed), rng.Stream("report-interval-seeds", r.Seed)
 	ratios := make([]float64, draws)
 	for i := range ratios {
 		va, vb := 0.0, 0.0
-		for range blocks {
-			at := draw.IntN(n)
-			va += sa[at]
-			vb += sb[at]
+		for range seeds {
+			s := drawSeed.IntN(seeds)
+			xa, xb := sa[s%len(sa)], sb[s%len(sb)]
+			for range blocks {
+				at := draw.IntN(n)
+				va += xa[at]
+				vb += xb[at]
+			}
 		}
 		ratios[i] = vb / va
 	}
 	slices.Sort(ratios)
 	return ratios[draws*25/1000], ratios[draws*975/1000-1], true
+}
+
+// blockSums are, for each seed of a method, the sums of the JCTs of the block of jobs that
+// begins at each job.
+func blockSums(m *replay.Method, size int) [][]float64 {
+	var out [][]float64
+	for _, seed := range seedsOf(m) {
+		x := seed.JCTs
+		n := len(x)
+		sums := make([]float64, n)
+		for i := range size {
+			sums[0] += x[i]
+		}
+		for i := 1; i < n; i++ {
+			sums[i] = sums[i-1] - x[i-1] + x[(i+size-1)%n]
+		}
+		out = append(out, sums)
+	}
+	return out
 }

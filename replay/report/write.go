@@ -19,8 +19,8 @@ import (
 type document struct{ *replay.Report }
 
 // Write writes a report into a folder, which it creates: report.json, methods.csv,
-// decisions.csv, jobs.csv and report.html. Each file is replaced atomically, report.html
-// last: if it is new, so are the others.
+// seeds.csv, decisions.csv, jobs.csv and report.html. Each file is replaced atomically,
+// report.html last: if it is new, so are the others.
 func Write(report *replay.Report, dir string) error {
 	r := &document{report}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -32,6 +32,7 @@ func Write(report *replay.Report, dir string) error {
 	}{
 		{"report.json", r.writeJSON},
 		{"methods.csv", r.writeMethods},
+		{"seeds.csv", r.writeSeeds},
 		{"decisions.csv", r.writeDecisions},
 		{"jobs.csv", r.writeJobs},
 		{"report.html", r.writeHTML},
@@ -54,35 +55,79 @@ func (r *document) writeJSON(w io.Writer) error {
 func (r *document) writeMethods(w io.Writer) error {
 	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
 		"ratio_to_default", "preemptions", "utilization", "ftf_le_1", "rounds", "changes", "evaluations",
-		"tuning_s_per_round", "configuration"}}
+		"tuning_s_per_round", "configuration", "seeds", "spread", "short_avg_jct_s", "tenant_p95_queue_ratio",
+		"short_avg_jct_ratio", "p99_jct_ratio", "guards_broken", "robust_avg_jct_s", "guarded_avg_jct_s",
+		"guarded_robust_avg_jct_s"}}
 	for i := range r.Methods {
 		m := &r.Methods[i]
-		rows = append(rows, []string{m.Method, m.Description, number(m.AvgJCT), number(m.P50JCT), number(m.P95JCT),
+		row := []string{m.Method, m.Description, number(m.AvgJCT), number(m.P50JCT), number(m.P95JCT),
 			number(m.P99JCT), number(m.AvgQueue),
 			number(m.RatioToDefault), strconv.Itoa(m.Preemptions), number(m.Utilization), number(m.FTFLe1),
 			strconv.Itoa(m.Rounds), strconv.Itoa(m.Changes),
-			strconv.Itoa(m.Evaluations), number(m.TuningPerRound), m.Configuration})
+			strconv.Itoa(m.Evaluations), number(m.TuningPerRound), m.Configuration,
+			strconv.Itoa(max(1, len(m.Seeds))), number(m.Spread), number(m.ShortJCT)}
+		if g := m.Guards; g != nil {
+			row = append(row, number(g.TenantRatio), number(g.ShortRatio), number(g.P99Ratio),
+				strconv.Itoa(len(g.Broken)))
+		} else {
+			row = append(row, "", "", "", "")
+		}
+		if h := m.Hindsight; h != nil {
+			row = append(row, number(h.RobustJCT), number(h.GuardedJCT), number(h.GuardedRobustJCT))
+		} else {
+			row = append(row, "", "", "")
+		}
+		rows = append(rows, row)
 	}
 	return csv.NewWriter(w).WriteAll(rows)
 }
 
-// writeDecisions writes a row for each round of each method.
+// writeSeeds writes a row for each seed of each method. Times are in seconds.
+func (r *document) writeSeeds(w io.Writer) error {
+	rows := [][]string{{"method", "seed", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
+		"ratio_to_default", "rounds", "changes", "guards_broken"}}
+	for i := range r.Methods {
+		for k, m := range seedsOf(&r.Methods[i]) {
+			broken := ""
+			if m.Guards != nil {
+				broken = strconv.Itoa(len(m.Guards.Broken))
+			}
+			rows = append(rows, []string{r.Methods[i].Method, r.seed(&r.Methods[i], k), number(m.AvgJCT),
+				number(m.P50JCT), number(m.P95JCT), number(m.P99JCT), number(m.AvgQueue), number(m.RatioToDefault),
+				strconv.Itoa(m.Rounds), strconv.Itoa(m.Changes), broken})
+		}
+	}
+	return csv.NewWriter(w).WriteAll(rows)
+}
+
+// seed is the text of a method's k-th seed.
+func (r *document) seed(m *replay.Method, k int) string {
+	if len(m.Seeds) == 0 || k >= len(r.Seeds) {
+		return strconv.FormatUint(r.Seed, 10)
+	}
+	return strconv.FormatUint(r.Seeds[k], 10)
+}
+
+// writeDecisions writes a row for each round of each method and seed.
 func (r *document) writeDecisions(w io.Writer) error {
 	c := csv.NewWriter(w)
-	if err := c.Write([]string{"method", "round", "at", "at_s", "adopted", "ratio", "ratio_low", "ratio_high",
+	if err := c.Write([]string{"method", "seed", "round", "at", "at_s", "adopted", "ratio", "ratio_low", "ratio_high",
 		"evaluations", "search", "why", "reason", "configuration"}); err != nil {
 		return err
 	}
 	for i := range r.Methods {
-		for n, d := range r.Methods[i].Decisions {
-			low, high := "", ""
-			if d.Interval != nil {
-				low, high = number(d.Interval.Low), number(d.Interval.High)
-			}
-			if err := c.Write([]string{r.Methods[i].Method, strconv.Itoa(n), d.At, number(d.AtS),
-				strconv.FormatBool(d.Adopted), number(d.Ratio), low, high,
-				strconv.Itoa(d.Evaluations), string(d.Search), d.Why, d.Reason, d.Configuration}); err != nil {
-				return err
+		m := &r.Methods[i]
+		for k, of := range seedsOf(m) {
+			for n, d := range of.Decisions {
+				low, high := "", ""
+				if d.Interval != nil {
+					low, high = number(d.Interval.Low), number(d.Interval.High)
+				}
+				if err := c.Write([]string{m.Method, r.seed(m, k), strconv.Itoa(n), d.At, number(d.AtS),
+					strconv.FormatBool(d.Adopted), number(d.Ratio), low, high,
+					strconv.Itoa(d.Evaluations), string(d.Search), d.Why, d.Reason, d.Configuration}); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -91,7 +136,7 @@ func (r *document) writeDecisions(w io.Writer) error {
 }
 
 // writeJobs writes a row for each counted job, in order of submission, with its
-// JCT in seconds under each method.
+// JCT in seconds under each method, the mean over its seeds.
 func (r *document) writeJobs(w io.Writer) error {
 	c := csv.NewWriter(w)
 	row := []string{"job"}

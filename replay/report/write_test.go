@@ -89,6 +89,12 @@ func long(n, k int) *document {
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	r := tiny()
+	own := &r.Methods[3]
+	second := own.Outcome
+	second.AvgJCT, second.Decisions = 2525, second.Decisions[:1]
+	own.Guards = &replay.Guards{Tenant: "a", TenantRatio: 2, ShortRatio: 1, P99Ratio: 1.1, Broken: []string{"x"}}
+	r.Seeds, own.Seeds, own.Spread = []uint64{1, 2}, []replay.Outcome{own.Outcome, second}, .01
+	own.Hindsight = &replay.Hindsight{RobustJCT: 2600, GuardedJCT: 2550, GuardedRobustJCT: 2650}
 	if err := Write(r.Report, dir); err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +110,10 @@ func TestWrite(t *testing.T) {
 		names = append(names, e.Name())
 	}
 	if want := []string{"decisions.csv", "jobs.csv", "methods.csv", "report.html",
-		"report.json"}; !slices.Equal(names, want) {
+		"report.json", "seeds.csv"}; !slices.Equal(names, want) {
 		t.Errorf("files: %v, want %v", names, want)
 	}
-	for _, name := range []string{"decisions.csv", "jobs.csv", "methods.csv"} {
+	for _, name := range []string{"decisions.csv", "jobs.csv", "methods.csv", "seeds.csv"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -363,6 +369,14 @@ func TestVerdict(t *testing.T) {
 			"Worth it here: 11.1 % shorter than the preset"},
 		{p95, "bad", "Not worth it here: simply keeping the default is better"},
 		{uncertain, "open", "Not shown here: 11.1 % shorter than the preset, but that may be chance"},
+		{seeded(methods("default", 100., "preset", 90., "autosched", 85.), 75, 95), "open",
+			"Depends on luck here: by seed from 5.6 % longer to 16.7 % shorter than the preset"},
+		{seeded(methods("default", 100., "preset", 90., "autosched", 86.), 82, 90), "open",
+			"Depends on luck here: by seed from 0.0 % shorter to 8.9 % shorter than the preset"},
+		{seeded(methods("default", 100., "preset", 90., "autosched", 80.), 79, 81), "good",
+			"Worth it here: 11.1 % shorter than the preset"},
+		{seeded(methods("default", 100., "preset", 80., "autosched", 90.), 85, 95), "bad",
+			"Not worth it here: simply keeping the preset is better"},
 	} {
 		v := c.r.verdict()
 		if v.Class != c.class || v.Title != c.title {
@@ -371,6 +385,37 @@ func TestVerdict(t *testing.T) {
 		if len(v.Text) == 0 {
 			t.Errorf("%q: no text", v.Title)
 		}
+	}
+}
+
+// seeded gives the last method an outcome for each average JCT.
+func seeded(r *document, jcts ...float64) *document {
+	m := &r.Methods[len(r.Methods)-1]
+	for _, v := range jcts {
+		m.Seeds = append(m.Seeds, replay.Outcome{AvgJCT: v})
+	}
+	return r
+}
+
+// TestIntervalOfSeeds: an interval over seeds that differ is wider.
+func TestIntervalOfSeeds(t *testing.T) {
+	r := long(1000, 1)
+	a, b := &r.Methods[3], &r.Methods[0]
+	lo, hi, _ := r.interval(a, b)
+	for _, factor := range []float64{.8, 1, 1.2} {
+		seed := a.Outcome
+		seed.JCTs = slices.Clone(seed.JCTs)
+		for i := range seed.JCTs {
+			seed.JCTs[i] *= factor
+		}
+		a.Seeds = append(a.Seeds, seed)
+	}
+	wideLo, wideHi, ok := r.interval(a, b)
+	if !ok || wideHi-wideLo < 1.1*(hi-lo) {
+		t.Errorf("%g to %g with seeds (%v), %g to %g with one", wideLo, wideHi, ok, lo, hi)
+	}
+	if again, _, _ := r.interval(a, b); again != wideLo {
+		t.Errorf("%g, then %g", wideLo, again)
 	}
 }
 
