@@ -153,6 +153,13 @@ func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]lab
 		o.matrix.Windows = append(o.matrix.Windows, lab.Window{Name: s.Name, Rank: s.Rank, Seeds: s.Seeds,
 			Schedulers: s.Schedulers,
 			Load: func(ctx context.Context) (replay.Options, error) {
+				if s.recipe != nil {
+					w, err := s.generate(ctx)
+					if err != nil {
+						return replay.Options{}, err
+					}
+					return s.options(w)
+				}
 				path := filepath.Join(o.data, s.Trace)
 				w := traces[path]
 				if w == nil {

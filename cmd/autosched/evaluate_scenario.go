@@ -1,29 +1,39 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // scenario is an entry of a scenario file: a window of a trace and a cluster to
 // replay it on.
 type scenario struct {
 	Name        string `json:"name"`
-	Trace       string `json:"trace"` // part of the path of its trace
+	Trace       string `json:"trace"`  // part of the path of its trace
+	Recipe      string `json:"recipe"` // of the file's recipes, instead of a trace
 	Start       string `json:"start"`
 	End         string `json:"end"`
 	Nodes       int    `json:"nodes"`
 	GPUsPerNode int    `json:"gpus_per_node"`
 	// MaxDurationS leaves out jobs that run longer, such as services; 0 keeps all.
 	MaxDurationS float64 `json:"max_duration_s"`
+	// Cold leaves out the history before the window.
+	Cold bool `json:"cold"`
 	// Rank, Seeds and Schedulers are as in lab.Window.
 	Rank       int      `json:"rank"`
 	Seeds      int      `json:"seeds"`
 	Schedulers []string `json:"schedulers"`
+
+	recipe *synth.Recipe // that Recipe names
 }
 
 // readScenarios reads a scenario file.
@@ -33,7 +43,8 @@ func readScenarios(path string) ([]scenario, error) {
 		return nil, err
 	}
 	var file struct {
-		Scenarios []scenario `json:"scenarios"`
+		Scenarios []scenario               `json:"scenarios"`
+		Recipes   map[string]*synth.Recipe `json:"recipes"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -42,8 +53,22 @@ func readScenarios(path string) ([]scenario, error) {
 		return nil, fmt.Errorf(`%s has no scenarios; want {"scenarios": [{"name": ..., "start": ..., "end": ..., `+
 			`"nodes": ..., "gpus_per_node": ...}]}`, path)
 	}
+	for i := range file.Scenarios {
+		s := &file.Scenarios[i]
+		if s.recipe = file.Recipes[s.Recipe]; s.Recipe != "" && s.recipe == nil {
+			return nil, fmt.Errorf("%s: %s: recipe: there is no %q", path, s.Name, s.Recipe)
+		}
+	}
 	return file.Scenarios, nil
 }
+
+// generate draws the trace of the scenario's recipe, from zeroOfRecipes on.
+func (s *scenario) generate(ctx context.Context) (*workload.Workload, error) {
+	return s.recipe.Generate(ctx, s.Recipe, zeroOfRecipes, workload.Uniform(s.Nodes, s.GPUsPerNode))
+}
+
+// zeroOfRecipes is the begin of what recipes draw, a Monday.
+var zeroOfRecipes = time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC)
 
 // check refuses a scenario that lacks its window or its cluster.
 func (s *scenario) check(path string) error {
@@ -53,18 +78,30 @@ func (s *scenario) check(path string) error {
 	return nil
 }
 
-// without leaves out the jobs that run longer than the scenario's bound.
+// without leaves out the jobs that the scenario does: those that run longer than its
+// bound, and the history before its window.
 func (s *scenario) without(w *workload.Workload) (*workload.Workload, error) {
-	if s.MaxDurationS <= 0 {
-		return w, nil
+	from := time.Duration(math.MinInt64)
+	if s.Cold {
+		var err error
+		if from, err = trace.ParseInstant(w, s.Start); err != nil {
+			return nil, err
+		}
 	}
 	var jobs []workload.Job
 	for _, j := range w.Jobs() {
-		if j.Duration.Seconds() <= s.MaxDurationS {
+		if j.Submit >= from && (s.MaxDurationS <= 0 || j.Duration.Seconds() <= s.MaxDurationS) {
 			jobs = append(jobs, j)
 		}
 	}
-	return workload.New(w.Name(), w.Zero(), jobs)
+	if len(jobs) == w.Len() {
+		return w, nil
+	}
+	out, err := workload.New(w.Name(), w.Zero(), jobs)
+	if err == nil && w.Synthetic() {
+		out = out.AsSynthetic()
+	}
+	return out, err
 }
 
 // readScenario finds what FILE:NAME names.
@@ -96,7 +133,7 @@ func readScenario(arg string) (*scenario, error) {
 // differs says that the trace does not seem to be that of the scenario; it is
 // empty if it does.
 func (s *scenario) differs(trace string) string {
-	if strings.Contains(strings.ToLower(trace), strings.ToLower(s.Trace)) {
+	if s.recipe != nil && trace == s.Recipe || strings.Contains(strings.ToLower(trace), strings.ToLower(s.Trace)) {
 		return ""
 	}
 	return fmt.Sprintf("scenario %s is of the trace %s, and --trace is %s: its window and cluster may not suit it",
@@ -105,6 +142,9 @@ func (s *scenario) differs(trace string) string {
 
 // set takes the window and the cluster from the scenario, unless a flag is given.
 func (s *scenario) set(given func(flag string) bool, f *replayFlags) {
+	if s.recipe != nil && !given("trace") {
+		f.trace, f.generate = s.Recipe, s.generate
+	}
 	if !given("from") {
 		f.from = s.Start
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +55,73 @@ func TestEvaluateScenario(t *testing.T) {
 		if code, _, errs := command("evaluate", "--trace", "sample", "--scenario", arg); code == 0 ||
 			!strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s; want %q", arg, code, errs, want)
+		}
+	}
+}
+
+// TestScenarioRecipe: a scenario with a recipe needs no trace, and a cold one has no
+// history.
+func TestScenarioRecipe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.json")
+	if err := os.WriteFile(file, []byte(`{
+		"recipes": {"sweep": {"days": 3, "seed": 1, "parts": [{"burst": {"at_h": 1, "every_h": 6, "within_h": 1,
+			"jobs": 60, "gpus": 1, "durations_h": [1, 3]}}]}},
+		"scenarios": [
+		{"name": "warm", "recipe": "sweep", "start": "24h", "end": "48h", "nodes": 5, "gpus_per_node": 8},
+		{"name": "cold", "recipe": "sweep", "start": "24h", "end": "48h", "nodes": 5, "gpus_per_node": 8, "cold": true},
+		{"name": "short", "recipe": "sweep", "start": "24h", "end": "48h", "nodes": 5, "gpus_per_node": 8,
+			"max_duration_s": 3600}]}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][2]float64{"warm": {240, 240}, "cold": {240, 0}, "short": {120, 120}} {
+		code, out, errs := command("evaluate", "--scenario", file+":"+name, "--methods", "default", "--json")
+		var got struct {
+			Trace       string  `json:"trace"`
+			Synthetic   bool    `json:"synthetic"`
+			Jobs        float64 `json:"jobs"`
+			HistoryJobs float64 `json:"history_jobs"`
+		}
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Trace != "sweep" || !got.Synthetic || got.Jobs != want[0] || got.HistoryJobs != want[1] {
+			t.Errorf("%s: %+v, want %v jobs", name, got, want)
+		}
+	}
+	if err := os.WriteFile(file, []byte(`{"scenarios": [{"name": "x", "recipe": "none"}]}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := command("evaluate", "--scenario", file+":x"); code == 0 ||
+		!strings.Contains(errs, `x: recipe: there is no "none"`) {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// TestScenariosOfTheRepository: each has its window and cluster, and recipes that can be
+// drawn.
+func TestScenariosOfTheRepository(t *testing.T) {
+	path := filepath.Join("..", "..", "examples", "scenarios.json")
+	scenarios, err := readScenarios(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range scenarios {
+		s := &scenarios[i]
+		if err := s.check(path); err != nil {
+			t.Error(err)
+		}
+		if s.recipe == nil {
+			continue
+		}
+		w, err := s.generate(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, err := s.options(w); err != nil || o.Trace.Window(o.From, o.To).Len() < 1000 {
+			t.Errorf("%s: %v", s.Name, err)
 		}
 	}
 }

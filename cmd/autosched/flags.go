@@ -33,6 +33,8 @@ type replayFlags struct {
 	quota     quotaFlags
 	models    modelsFlag
 	protect   protectFlags
+	// generate makes the trace instead of reading it.
+	generate func(context.Context) (*workload.Workload, error)
 }
 
 func (f *replayFlags) add(cmd *cobra.Command) {
@@ -99,7 +101,11 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	if err := cmp.Or(checkInstant("from", f.from), checkInstant("to", f.to)); err != nil {
 		return nil, err
 	}
-	if in.trace, err = openTrace(ctx, notes, f.trace); err != nil { // after all checks that need no trace
+	open := func(ctx context.Context) (*workload.Workload, error) { return openTrace(ctx, notes, f.trace) }
+	if f.generate != nil {
+		open = f.generate
+	}
+	if in.trace, err = open(ctx); err != nil { // after all checks that need no trace
 		return nil, err
 	}
 	if f.skipWider {

@@ -72,7 +72,7 @@ var layers = []layer{
 	{"causal", 2, []string{"internal/trees", "internal/rng", "internal/stats"}},
 	{"space", 1, nil},
 	{"workload/trace", 1, []string{"workload"}},
-	{"workload/synth", 1, []string{"workload"}},
+	{"workload/synth", 1, []string{"workload", "internal/rng"}},
 	{"workload/stats", 1, []string{"workload", "internal/stats"}},
 	{"workload/fetch", 1, []string{"internal/atomicfile"}},
 	{"workload", 1, nil},
