@@ -33,10 +33,17 @@ type Window struct {
 	Load func(context.Context) (replay.Options, error)
 }
 
-// Ablation is the method autosched with other settings.
+// Ablation is the method autosched with other settings, on some windows with some
+// schedulers; nil is all.
 type Ablation struct {
-	Name     string
-	Settings round.Settings
+	Name                string
+	Settings            round.Settings
+	Windows, Schedulers []string
+}
+
+func (a *Ablation) of(window, scheduler string) bool {
+	has := func(names []string, name string) bool { return len(names) == 0 || slices.Contains(names, name) }
+	return has(a.Windows, window) && has(a.Schedulers, scheduler)
 }
 
 // Matrix is what is compared: every method with every scheduler on every window, for
@@ -104,10 +111,6 @@ func decides(method string) bool {
 // then what is known in hindsight, windows of low rank and first seeds before others.
 func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
 	var out []planned
-	methods := slices.Clone(m.Methods)
-	for _, a := range m.Ablations {
-		methods = append(methods, "autosched/"+a.Name)
-	}
 	for wi, w := range m.Windows {
 		base, err := w.Load(ctx)
 		if err != nil {
@@ -122,6 +125,12 @@ func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
 			s, err := schedulers.Find(name)
 			if err != nil {
 				return nil, err
+			}
+			methods := slices.Clone(m.Methods)
+			for i := range m.Ablations {
+				if a := &m.Ablations[i]; a.of(w.Name, name) {
+					methods = append(methods, "autosched/"+a.Name)
+				}
 			}
 			for mi, method := range methods {
 				seeds := m.Seeds
@@ -141,6 +150,9 @@ func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
 						return nil, err
 					}
 					stage := slices.Index([]string{"fixed-oracle", "oracle"}, method) + 1
+					if strings.Contains(method, "/") {
+						stage = 2
+					}
 					p.rank = [...]int{w.Rank + stage, w.Rank, seed, wi, si, mi}
 					if m.Only == nil || m.Only.MatchString(p.key.String()) {
 						out = append(out, p)

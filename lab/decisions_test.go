@@ -87,6 +87,34 @@ func TestMatrixResumes(t *testing.T) {
 	}
 }
 
+// TestMatrixAblations: an ablation has its settings and only its windows and schedulers.
+func TestMatrixAblations(t *testing.T) {
+	m, _ := decisionMatrix(t)
+	m.Methods = []string{"autosched"}
+	other := m.Settings
+	other.Futures = 9
+	m.Ablations = []Ablation{{Name: "all", Settings: other}, {Name: "late", Windows: []string{"late"},
+		Schedulers: []string{"fifo"}}}
+	plan, err := m.plan(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range plan {
+		p := &plan[i]
+		got = append(got, p.key.String())
+		if (p.key.Method == "autosched/all") != (p.options.Futures == 9) {
+			t.Errorf("%s has %d futures", &p.key, p.options.Futures)
+		}
+	}
+	want := []string{"soon/tiresias/autosched/1", "soon/tiresias/autosched/2", "late/fifo/autosched/1",
+		"late/tiresias/autosched/1", "soon/tiresias/autosched/all/1", "soon/tiresias/autosched/all/2",
+		"late/fifo/autosched/all/1", "late/fifo/autosched/late/1", "late/tiresias/autosched/all/1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("planned %v, want %v", got, want)
+	}
+}
+
 // plan1 returns the version of a method's cell.
 func (m *Matrix) plan1(t *testing.T, method string) string {
 	t.Helper()

@@ -50,8 +50,9 @@ decides every round when --build does, too.
 
 Methods that can be run online come first, then fixed-oracle, then oracle, windows
 of a low rank before others. --only selects cells by window/scheduler/method/seed.
---ablate measures autosched with other settings: values by the names that
-report.json and the API give them, times in nanoseconds.`,
+--ablate, and "ablations" of the file of scenarios, measure autosched with other
+settings: a JSON object with the names that report.json and the API give them,
+times in nanoseconds.`,
 		Example: `  autosched bench decisions --scenarios examples/scenarios.json --data traces --out decisions.jsonl
   autosched bench decisions --scenarios examples/scenarios.json --data traces --out decisions.jsonl \
       --only 'quick/(lucid|gandiva)/(default|autosched)' --ablate 'two-futures={"futures": 2}'
@@ -121,21 +122,28 @@ func (o *benchDecisionsOptions) check() error {
 	m.Simulator = simulator.Version
 	m.Settings = round.DefaultSettings()
 	m.Settings.Workers = o.workers
-	for _, text := range o.ablate {
-		a := lab.Ablation{Settings: m.Settings}
-		name, values, ok := strings.Cut(text, "=")
-		d := json.NewDecoder(bytes.NewReader([]byte(values)))
-		d.DisallowUnknownFields()
-		if a.Name = name; !ok || name == "" {
-			return usageError{fmt.Errorf("--ablate: %q is not NAME={...}", text)}
-		}
-		if err := d.Decode(&a.Settings); err != nil {
-			return usageError{fmt.Errorf("--ablate: %s: %w", name, err)}
+	file, err := readScenarios(o.scenarios)
+	if err != nil {
+		return fmt.Errorf("--scenarios: %w", err)
+	}
+	o.read = file.Scenarios
+	for _, x := range file.Ablations {
+		a := lab.Ablation{Name: x.Name, Settings: m.Settings, Windows: x.Windows, Schedulers: x.Schedulers}
+		if err := override(&a.Settings, x.Settings); err != nil {
+			return fmt.Errorf("--scenarios: %s: ablation %s: %w", o.scenarios, x.Name, err)
 		}
 		m.Ablations = append(m.Ablations, a)
 	}
-	if o.read, err = readScenarios(o.scenarios); err != nil {
-		return fmt.Errorf("--scenarios: %w", err)
+	for _, text := range o.ablate {
+		name, values, ok := strings.Cut(text, "=")
+		a := lab.Ablation{Name: name, Settings: m.Settings}
+		if !ok || name == "" {
+			return usageError{fmt.Errorf("--ablate: %q is not NAME={...}", text)}
+		}
+		if err := override(&a.Settings, []byte(values)); err != nil {
+			return usageError{fmt.Errorf("--ablate: %s: %w", name, err)}
+		}
+		m.Ablations = append(m.Ablations, a)
 	}
 	for i := range o.read {
 		if err := o.read[i].check(o.scenarios); err != nil {
@@ -143,6 +151,13 @@ func (o *benchDecisionsOptions) check() error {
 		}
 	}
 	return nil
+}
+
+// override replaces settings by the values of a JSON object.
+func override(s *round.Settings, values []byte) error {
+	d := json.NewDecoder(bytes.NewReader(values))
+	d.DisallowUnknownFields()
+	return d.Decode(s)
 }
 
 // run measures what is missing. Notes and progress go to notes.

@@ -36,16 +36,26 @@ type scenario struct {
 	recipe *synth.Recipe // that Recipe names
 }
 
+// scenarioFile is a file of scenarios.
+type scenarioFile struct {
+	Scenarios []scenario               `json:"scenarios"`
+	Recipes   map[string]*synth.Recipe `json:"recipes"`
+	// Ablations are as in lab.Ablation, with settings that replace the defaults.
+	Ablations []struct {
+		Name       string          `json:"name"`
+		Settings   json.RawMessage `json:"settings"`
+		Windows    []string        `json:"windows"`
+		Schedulers []string        `json:"schedulers"`
+	} `json:"ablations"`
+}
+
 // readScenarios reads a scenario file.
-func readScenarios(path string) ([]scenario, error) {
+func readScenarios(path string) (*scenarioFile, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var file struct {
-		Scenarios []scenario               `json:"scenarios"`
-		Recipes   map[string]*synth.Recipe `json:"recipes"`
-	}
+	var file scenarioFile
 	if err := json.Unmarshal(text, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -59,7 +69,7 @@ func readScenarios(path string) ([]scenario, error) {
 			return nil, fmt.Errorf("%s: %s: recipe: there is no %q", path, s.Name, s.Recipe)
 		}
 	}
-	return file.Scenarios, nil
+	return &file, nil
 }
 
 // generate draws the trace of the scenario's recipe, from zeroOfRecipes on.
@@ -111,13 +121,13 @@ func readScenario(arg string) (*scenario, error) {
 		return nil, usageError{fmt.Errorf("--scenario: %q is not FILE:NAME", arg)}
 	}
 	path, name := arg[:colon], arg[colon+1:]
-	scenarios, err := readScenarios(path)
+	file, err := readScenarios(path)
 	if err != nil {
 		return nil, fmt.Errorf("--scenario: %w", err)
 	}
 	var names []string
-	for i := range scenarios {
-		s := &scenarios[i]
+	for i := range file.Scenarios {
+		s := &file.Scenarios[i]
 		if s.Name != name {
 			names = append(names, s.Name)
 			continue

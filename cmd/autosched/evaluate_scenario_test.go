@@ -104,12 +104,12 @@ func TestScenarioRecipe(t *testing.T) {
 // drawn.
 func TestScenariosOfTheRepository(t *testing.T) {
 	path := filepath.Join("..", "..", "examples", "scenarios.json")
-	scenarios, err := readScenarios(path)
+	file, err := readScenarios(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range scenarios {
-		s := &scenarios[i]
+	for i := range file.Scenarios {
+		s := &file.Scenarios[i]
 		if err := s.check(path); err != nil {
 			t.Error(err)
 		}
