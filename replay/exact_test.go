@@ -143,8 +143,7 @@ func TestRoundMeasuresPhilly(t *testing.T) {
 }
 
 // TestRoundMeasuresChanges: with the true future, a configuration measures what the
-// live simulation does when it takes the place of another. Tiresias' promotions of
-// waiting jobs are no events, so configurations that promote are not replaced.
+// live simulation does when it takes the place of another.
 func TestRoundMeasuresChanges(t *testing.T) {
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
@@ -154,9 +153,6 @@ func TestRoundMeasuresChanges(t *testing.T) {
 			configs := configurations(s, 2)
 			compared, exhausted := 0, 0
 			for _, before := range configs {
-				if before.Get("starve_limit").Float() > 0 {
-					continue
-				}
 				for _, after := range configs {
 					for _, at := range hours(o.From, 10, 24) {
 						measured, live := meanJCT(t, o, at, before, after)

@@ -380,17 +380,6 @@ func TestResumeUnderAnotherConfiguration(t *testing.T) {
 		part := startLive(t, c)
 		part.runTo(t, at)
 		state, left := part.observe(t, c)
-		// A promotion of a waiting job is no event, so it is reported only when the job
-		// starts next. The same configuration promotes it again at once; for
-		// another one it has to be reported here.
-		if p, ok := part.policy.(simulator.Reporter); ok {
-			for i := range state.Jobs {
-				if a := &state.Jobs[i]; !a.Running && a.HasLevel {
-					a.LevelAttained = p.Report(c.id(a.ID)).LevelAttained
-				}
-			}
-		}
-
 		c.opts.Past = part.past(c)
 		if c.config = drawConfig(t, c.scheduler.Space); c.learnsUnseen() {
 			t.Skip("it learns what is not observed")
@@ -453,16 +442,6 @@ func TestReconfigureStopsNothing(t *testing.T) {
 		next := c.scheduler.New(config)
 		part.sim.Reconfigure(next)
 		after := look(&part.sim, next)
-		if limit := config.Get("starve_limit").Float(); limit > 0 {
-			for name, v := range after {
-				// By the new limit its promotion may be overdue, which forgets.
-				if b := before[name]; !v.Running && v.Starts > 0 && (at-v.Since).Seconds() >= limit &&
-					v.LevelAttained == 0 {
-					v.LevelAttained = b.LevelAttained
-					after[name] = v
-				}
-			}
-		}
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Fatalf("(-before +after):\n%s", diff)
 		}

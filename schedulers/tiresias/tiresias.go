@@ -77,6 +77,7 @@ type policy struct {
 
 type memory struct {
 	forgot time.Duration // GPU-time attained before the last promotion
+	ran    time.Duration // forgot when it last ran
 	key    int32         // of the Gittins index
 	level  int8
 }
@@ -128,9 +129,14 @@ func (p *policy) levelOf(service time.Duration) int8 {
 }
 
 // Report implements simulator.Reporter: a promotion resets service, which does not
-// follow from a job's events.
+// follow from a job's events. That of a waiting job lasts once the job runs; until then
+// another configuration decides by its own starve limit.
 func (p *policy) Report(j simulator.ID) simulator.Seen {
-	return simulator.Seen{LevelAttained: p.s.JobAttained(j) - p.memory[j].forgot, HasLevel: true}
+	forgot := p.memory[j].ran
+	if p.s.JobRunning(j) {
+		forgot = p.memory[j].forgot
+	}
+	return simulator.Seen{LevelAttained: p.s.JobAttained(j) - forgot, HasLevel: true}
 }
 
 func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
@@ -139,6 +145,7 @@ func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	*m = memory{}
 	if seen.HasLevel {
 		m.forgot = p.s.JobAttained(j) - seen.LevelAttained
+		m.ran = m.forgot
 	}
 	service := p.rank(j)
 	p.still = p.still && !p.gittins && p.s.JobDemand(j) > p.rest
@@ -176,8 +183,9 @@ func (p *policy) starves(j simulator.ID) bool {
 
 // runs adds a running job to its queue.
 func (p *policy) runs(j simulator.ID, service time.Duration) {
-	level := p.memory[j].level
-	p.queues[level].run.Insert(p.entry(j))
+	m := &p.memory[j]
+	m.ran = m.forgot
+	p.queues[m.level].run.Insert(p.entry(j))
 	if len(p.limits) == 0 && !p.gittins {
 		return
 	}
