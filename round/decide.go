@@ -3,6 +3,7 @@ package round
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
 
 	"github.com/autosched/autosched/generation"
@@ -37,6 +38,9 @@ type Input struct {
 	Engine *generation.Engine
 	// Round counts update intervals of event time since the ledger's zero.
 	Round int
+	// Urgent is a decision between rounds, when demand left what they expected: it
+	// adopts only what gains UrgentRatio on its own futures.
+	Urgent bool
 	// History is the Decision.History of the previous round, empty for the first. An
 	// unreadable one is ignored.
 	History json.RawMessage
@@ -122,22 +126,24 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	if err := in.State.Cluster.Validate(); err != nil {
 		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
 	}
+	in.Settings = in.Settings.WithDefaults()
 	in.Seed = Seed(in.Seed, in.Round)
-	n := in.Futures
-	if !in.Always {
-		n *= 2 // the second half is held out
+	at := in.State.At
+	before, now := loadHistory(in.History, in.Space), in.describe()
+	before.observe(in.Incumbent, at)
+	var why string
+	in.Search, why = before.search(in.Search, &now, at, in.Incumbent.Equal(in.Space.Default()))
+	presets := presetsIn(in.Space, s)
+	n, most := in.Futures, portfolioSize-2-min(presetsKept, len(presets))
+	if in.Search == SearchFull {
+		most = pastInFull
+		if !in.Always {
+			n *= 2 // the second half is held out
+		}
 	}
 	futures, err := in.Forecast(ctx, in.Engine, in.Horizon, n, in.Seed)
 	if err != nil {
 		return Result{}, err
-	}
-	before, now := loadHistory(in.History, in.Space), in.describe()
-	var why string
-	in.Search, why = before.search(in.Search, &now, in.Incumbent.Equal(in.Space.Default()))
-	presets := presetsIn(in.Space, s)
-	most := pastInFull
-	if in.Search == SearchPortfolio {
-		most = portfolioSize - 2 - min(presetsKept, len(presets))
 	}
 	r := Round{
 		Problem: Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
@@ -145,7 +151,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		Settings: in.Settings, Scenarios: futures[:in.Futures], HeldOut: futures[in.Futures:],
 		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most),
 	}
-	out, err := r.Run(ctx)
+	out, err := r.decide(ctx, &in, before)
 	if out.History = in.History; err == nil && len(out.Trials) > 0 {
 		if note := InertNote(out.Inert); note != "" {
 			why += "; " + note
@@ -154,12 +160,61 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 			why += "; " + NoDeadlineNote
 		}
 		out.Search, out.Why = in.Search, why
-		out.History, err = json.Marshal(before.after(in.Round, &now, s, &out))
+		out.History, err = json.Marshal(before.after(in.Round, at, &now, s, &out))
 	}
 	if _, wide := fitting(&in.State); wide > 0 && err == nil {
 		out.Stats.WiderThanCluster = wide
 	}
 	return out, err
+}
+
+// decide searches and applies the adoption rule: to the evidence pooled over rounds,
+// which it adds to the history, or to the round's own if the goal has ranks or the best
+// on average is adopted always.
+func (r *Round) decide(ctx context.Context, in *Input, h *history) (Result, error) {
+	if r.Always || len(r.Goal.Then) > 0 {
+		return r.Run(ctx)
+	}
+	out, err := r.effective(func(r *Round) (Result, error) { return r.explore(ctx) })
+	if err != nil || len(out.Trials) == 0 {
+		return out, err
+	}
+	at, key := in.State.At, keyer(out.Inert)
+	logs := logRatios(out.Trials, key)
+	if logs == nil { // nothing to compare with
+		expected := -1
+		r.adopt(&out, r.better(&out, false), false, expected)
+		return out, nil
+	}
+	maps.Copy(logs, logRatios(out.fresh, key)) // where nothing was selected
+	h.Evidence = h.Evidence.add(at, logs)
+	if h.Insurance.At == 0 || at-h.Insurance.At >= insurancePeriod {
+		h.Insurance = insurance{At: at}
+	}
+	least := r.MinRatio
+	if in.Urgent {
+		least = max(least, UrgentRatio)
+	}
+	proven := []string{key(r.Space.Default())}
+	for _, p := range presetsIn(r.Space, r.Scheduler) {
+		proven = append(proven, key(p.Config))
+	}
+	var insurer *insurer
+	w := weigher{proven: proven, round: r, ratio: least, at: at, key: key, evidence: h.Evidence, insurance: &h.Insurance,
+		bar: r.MinGain + r.ChangePrice*float64(len(h.Changes)), dwelling: h.dwells(at, r.Dwell), urgent: in.Urgent,
+		insure: func(ctx context.Context, configs []space.Config) error {
+			if !h.Insurance.lacks(configs, key) {
+				return nil
+			}
+			if insurer == nil {
+				if insurer, err = newInsurer(ctx, in, &r.Problem, r.Scenarios[0], key); err != nil {
+					return err
+				}
+				h.Insurance.Weight = insurer.weight
+			}
+			return insurer.measure(ctx, &h.Insurance, configs)
+		}}
+	return out, w.adopt(ctx, &out)
 }
 
 // Seed returns the seed of a round's futures and search. Streams of different seeds and

@@ -11,6 +11,9 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
+// noTenant names the group of the jobs without a tenant.
+const noTenant = "no tenant"
+
 // reference is the incumbent with the metrics that relative goals refer to.
 type reference struct {
 	config  space.Config
@@ -141,7 +144,7 @@ func (sc *Scorer) limits(c Constraint, f *figures) []search.Limit {
 	}
 	var out []search.Limit
 	for _, t := range slices.Sorted(maps.Keys(tenants)) {
-		l := search.Limit{Name: c.String(), Paired: relative, Of: cmp.Or(t, "no tenant")}
+		l := search.Limit{Name: c.String(), Paired: relative, Of: cmp.Or(t, noTenant)}
 		for i, v := range values.byTenant {
 			if value, ok := v[t]; ok { // the tenant has a job in this scenario
 				l.Values = append(l.Values, value)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -46,10 +47,20 @@ type history struct {
 	// round's scenarios where others did not, oldest first. They are never candidates
 	// again.
 	Excluded []string `json:"struck,omitempty"`
+	// Evidence is what rounds measured, Insurance what replays and stress did.
+	Evidence  evidence  `json:"evidence,omitempty"`
+	Insurance insurance `json:"insurance,omitzero"`
+	// InForce is the hash of the incumbent of the last round, Since when it came into
+	// force, as far as rounds saw, and Changes when others did within the last day.
+	InForce string          `json:"in_force,omitempty"`
+	Since   time.Duration   `json:"since,omitempty"`
+	Changes []time.Duration `json:"changes,omitempty"`
+	// Searched is the instant of the last search of the whole space.
+	Searched time.Duration `json:"searched,omitempty"`
 }
 
 // historyVersion changes with the meaning of history; other versions are ignored.
-const historyVersion = 1
+const historyVersion = 2
 
 type winner struct {
 	Config json.RawMessage `json:"config"`
@@ -69,8 +80,10 @@ func loadHistory(text json.RawMessage, sp *space.Space) *history {
 	if len(text) == 0 || json.Unmarshal(text, &old) != nil || old.Version != historyVersion {
 		return h
 	}
-	h.Full, h.Shapes, h.Excluded = old.Full, old.Shapes, old.Excluded
-	for _, w := range old.Winners {
+	winners := old.Winners
+	*h = old
+	h.Winners = nil
+	for _, w := range winners {
 		c, err := sp.ParseJSON(w.Config)
 		if err != nil {
 			continue
@@ -81,8 +94,32 @@ func loadHistory(text json.RawMessage, sp *space.Space) *history {
 	return h
 }
 
-// search decides what a round in situation x searches, and returns the reason.
-func (h *history) search(setting Search, x *situation, atDefault bool) (what Search, why string) {
+// changesOver is the time over which changes count.
+const changesOver = 24 * time.Hour
+
+// observe notes the configuration in force at an instant.
+func (h *history) observe(incumbent space.Config, at time.Duration) {
+	hash := incumbent.Hash()
+	if h.InForce != "" && h.InForce != hash {
+		h.Since = at
+		h.Changes = append(slices.Clone(h.Changes), at)
+	}
+	h.Changes = slices.DeleteFunc(slices.Clone(h.Changes), func(t time.Duration) bool { return at-t >= changesOver })
+	h.InForce = hash
+}
+
+// dwells reports whether the incumbent came into force less than a span ago.
+func (h *history) dwells(at, span time.Duration) bool {
+	return len(h.Changes) > 0 && at-h.Since < span
+}
+
+// searchAgain is the time between searches of the whole space while the default is in
+// force.
+const searchAgain = 6 * time.Hour
+
+// search decides what a round at an instant in situation x searches, and returns the
+// reason.
+func (h *history) search(setting Search, x *situation, at time.Duration, atDefault bool) (what Search, why string) {
 	switch setting {
 	case SearchFull, SearchPortfolio:
 		return setting, "as set"
@@ -90,7 +127,7 @@ func (h *history) search(setting Search, x *situation, atDefault bool) (what Sea
 	if h.Full == 0 {
 		return SearchFull, "cold start: no search before"
 	}
-	if atDefault {
+	if atDefault && at-h.Searched >= searchAgain {
 		return SearchFull, "cold start: the default is in force"
 	}
 	if x.Shape.Jobs < leastJobs {
@@ -111,18 +148,20 @@ func (h *history) search(setting Search, x *situation, atDefault bool) (what Sea
 }
 
 // after is the history for the next round.
-func (h *history) after(round int, x *situation, s *schedulers.Scheduler, out *Result) *history {
+func (h *history) after(round int, at time.Duration, x *situation, s *schedulers.Scheduler, out *Result) *history {
 	if len(out.Trials) == 0 {
 		return h
 	}
-	next := &history{Version: historyVersion, Full: h.Full, Shapes: slices.Clone(h.Shapes),
-		Winners: slices.Clone(h.Winners), Excluded: slices.Clone(h.Excluded)}
+	c := *h
+	next := &c
+	next.Shapes, next.Winners, next.Excluded = slices.Clone(h.Shapes), slices.Clone(h.Winners), slices.Clone(h.Excluded)
 	next.exclude(out)
 	if out.Best.OK() {
 		next.win(round, x, s, out.Best.Config, 1)
 	}
 	if out.Search == SearchFull {
 		next.Full++
+		next.Searched = at
 		if x.Shape.Jobs >= leastJobs {
 			next.Shapes = append(next.Shapes, x.Shape)
 			next.Shapes = next.Shapes[max(0, len(next.Shapes)-shapesKept):]

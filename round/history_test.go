@@ -77,6 +77,8 @@ func TestSearchModes(t *testing.T) {
 	_, equal := shapeOf(ended(300, time.Hour, .3, true, 1))
 	_, few := shapeOf(ended(20, time.Hour, .3, true, 1))
 	met := func(full int, shapes ...shape) *history { return &history{Full: full, Shapes: shapes} }
+	lately := met(2, usual)
+	lately.Searched = 98 * time.Hour
 	tests := []struct {
 		name      string
 		setting   Search
@@ -89,6 +91,7 @@ func TestSearchModes(t *testing.T) {
 		{"nothing known", "", met(0), usual, false, SearchFull, "cold start: no search"},
 		{"default in force", SearchAuto, met(1, usual), usual, true, SearchFull, "cold start: the default"},
 		{"default in force for long", SearchAuto, met(99, usual), usual, true, SearchFull, "cold start: the default"},
+		{"default in force, searched lately", SearchAuto, lately, usual, true, SearchPortfolio, "0.00 from one"},
 		{"as ever", SearchAuto, met(1, usual), usual, false, SearchPortfolio, "0.00 from one"},
 		{"as once", "", met(2, equal, usual), equal, false, SearchPortfolio, "0.00 from one"},
 		{"another shape", "", met(1, usual), equal, false, SearchFull, "from the nearest"},
@@ -98,7 +101,7 @@ func TestSearchModes(t *testing.T) {
 		{"set to portfolio", SearchPortfolio, met(0), usual, true, SearchPortfolio, "as set"},
 	}
 	for _, tt := range tests {
-		what, why := tt.before.search(tt.setting, &situation{Shape: tt.now}, tt.atDefault)
+		what, why := tt.before.search(tt.setting, &situation{Shape: tt.now}, 99*time.Hour, tt.atDefault)
 		if what != tt.want || !strings.Contains(why, tt.why) {
 			t.Errorf("%s: %s (%s), want %s (%s)", tt.name, what, why, tt.want, tt.why)
 		}
@@ -131,7 +134,7 @@ func TestHistory(t *testing.T) {
 		others ...search.Trial) *history {
 		out := Result{Trials: append([]search.Trial{base, best}, others...), Best: best, Incumbent: base}
 		out.Search = searched
-		return m.after(round, &at, tiresias, &out)
+		return m.after(round, time.Duration(round)*time.Hour, &at, tiresias, &out)
 	}
 	first := trialOf(x, 5, "queues=2", "queue_thresholds=500")
 	second := trialOf(x, 6, "queues=4", "queue_thresholds=500,90000,400000")
@@ -219,7 +222,7 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 				t.Errorf("at %d h: %v", hour, err)
 			}
 			incumbent, handed = got.Config, got.History
-			out = append(out, string(got.Search)+" "+evidence(t, got))
+			out = append(out, string(got.Search)+" "+record(t, got))
 		}
 		return out
 	}
@@ -246,7 +249,7 @@ func TestExcluded(t *testing.T) {
 	m := loadHistory(nil, tiresias.Space)
 	round := func(best search.Trial, others ...search.Trial) {
 		out := Result{Trials: append([]search.Trial{best}, others...), Best: best, Incumbent: base}
-		next := m.after(1, &situation{}, tiresias, &out)
+		next := m.after(1, time.Hour, &situation{}, tiresias, &out)
 		text, err := json.Marshal(next)
 		if err != nil {
 			t.Fatal(err)

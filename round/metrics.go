@@ -29,7 +29,8 @@ type metric struct {
 	tenants bool
 }
 
-// metrics by name. Queue is the total queueing delay; deadline_misses is the share of
+// metrics by name. Queue is the total queueing delay; short_avg_jct
+// is the mean JCT of the jobs that run for less than shortRun, 0 if none does; deadline_misses is the share of
 // jobs with a deadline that end after it, 0 if none has one.
 var metrics = map[string]metric{
 	"avg_jct":          {jct, jctFloor, stats.Mean, "s", false},
@@ -41,6 +42,7 @@ var metrics = map[string]metric{
 	"max_rho":          {rho, noFloor, slices.Max[[]float64], "", false},
 	"avg_queue":        {queue, queueFloor, stats.Mean, "s", false},
 	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false},
+	"short_avg_jct":    {shortJCT, shortFloor, shareKnown, "s", false},
 	missesMetric:       {late, lateFloor, shareKnown, "%", false},
 	"tenant_avg_jct":   {jct, jctFloor, stats.Mean, "s", true},
 	"tenant_p95_jct":   {jct, jctFloor, quantile(.95), "s", true},
@@ -60,6 +62,28 @@ func noFloor(*simulator.Outcome, *Scenario) float64 { return 0 }
 
 func rho(o *simulator.Outcome) float64   { return o.Rho }
 func queue(o *simulator.Outcome) float64 { return o.Wait.Seconds() }
+
+// shortRun bounds the run time of the jobs of short_avg_jct.
+const shortRun = 10 * time.Minute
+
+// shortJCT is the JCT of a job that runs for less than shortRun alone, -1 of others.
+func shortJCT(o *simulator.Outcome) float64 {
+	if isShort(o) {
+		return jct(o)
+	}
+	return -1
+}
+
+func shortFloor(o *simulator.Outcome, _ *Scenario) float64 {
+	if isShort(o) {
+		return o.Floor.Seconds()
+	}
+	return -1
+}
+
+func isShort(o *simulator.Outcome) bool {
+	return o.RunTime < shortRun
+}
 
 // late is 1 for a job that ends after its deadline, 0 for one that ends in time,
 // and -1 for one that has none.

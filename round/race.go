@@ -17,10 +17,10 @@ import (
 
 // mostRacers bounds the configurations measured on held-out futures, the incumbent
 // included. A quarter of the budget bounds them too.
-const mostRacers = 4
+const mostRacers = 6
 
 // leastToRace is the smallest budget with a race.
-const leastToRace = 8
+const leastToRace = 12
 
 // race measures the incumbent and the best candidates, most of them in all, on the
 // held-out futures. It returns the trials that were better there too, with the

@@ -87,6 +87,8 @@ type Result struct {
 	// Inert are parameters that make no difference in the scenarios: all trials have
 	// them as the incumbent has.
 	Inert []string
+	// fresh are the trials on held-out futures alone.
+	fresh []search.Trial
 	// NoDeadline says that the objective, a constraint or Front names the deadlines
 	// missed, and that no job of the scenarios has a deadline.
 	NoDeadline bool
@@ -94,8 +96,13 @@ type Result struct {
 
 // Run searches and decides. If no scenario has a job, it keeps the incumbent.
 func (r *Round) Run(ctx context.Context) (Result, error) {
+	return r.effective(func(r *Round) (Result, error) { return r.run(ctx) })
+}
+
+// effective runs a round without the parameters that have no effect in its scenarios.
+func (r *Round) effective(run func(*Round) (Result, error)) (Result, error) {
 	narrow, inert := r.withoutInert()
-	out, err := narrow.run(ctx)
+	out, err := run(narrow)
 	if len(inert) > 0 {
 		out.moveTo(r.Space)
 		out.Inert = inert
@@ -106,29 +113,11 @@ func (r *Round) Run(ctx context.Context) (Result, error) {
 
 func (r *Round) run(ctx context.Context) (Result, error) {
 	out := Result{Decision: Decision{Config: r.Incumbent, Ratio: 1}}
-	measure, err := r.measure(ctx, r.Scenarios)
-	if errors.Is(err, errNothing) {
-		out.Reason = "nothing runs, waits or is expected"
-		return out, nil
-	}
-	if err != nil {
-		return out, err
-	}
 	racing := r.racers()
-	found, err := search.Tune(ctx, r.searchOptions(measure, racing))
-	if err != nil && !allExhausted(found.Trials) {
+	expected, err := r.search(ctx, &out, racing)
+	if err != nil || len(out.Trials) == 0 {
 		return out, err
 	}
-	if r.Pruner != nil {
-		if err := r.Pruner.Finish(found.Trials); err != nil && ctx.Err() == nil {
-			return out, err
-		}
-	}
-	out.record(&found)
-	if r.Search == SearchPortfolio {
-		out.Sampler, out.Choice = "", ""
-	}
-	expected := found.Best
 	if r.Always {
 		expected = -1 // the best as measured
 	}
@@ -141,6 +130,34 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 	}
 	r.adopt(&out, better, raced, expected)
 	return out, nil
+}
+
+// search measures the portfolio and what the sampler proposes, with a part of the
+// budget left for a race. It returns the step of the trial that it expects to be best.
+// There are no trials if no scenario has a job.
+func (r *Round) search(ctx context.Context, out *Result, racing int) (expected int, err error) {
+	measure, err := r.measure(ctx, r.Scenarios)
+	if errors.Is(err, errNothing) {
+		out.Reason = "nothing runs, waits or is expected"
+		return -1, nil
+	}
+	if err != nil {
+		return -1, err
+	}
+	found, err := search.Tune(ctx, r.searchOptions(measure, racing))
+	if err != nil && !allExhausted(found.Trials) {
+		return -1, err
+	}
+	if r.Pruner != nil {
+		if err := r.Pruner.Finish(found.Trials); err != nil && ctx.Err() == nil {
+			return -1, err
+		}
+	}
+	out.record(&found)
+	if r.Search == SearchPortfolio {
+		out.Sampler, out.Choice = "", ""
+	}
+	return found.Best, nil
 }
 
 // measure returns a scorer of the scenarios, errNothing if these have no job.

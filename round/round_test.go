@@ -20,8 +20,8 @@ func tuningRound(t *testing.T, x *observed) *Round {
 		Settings: Settings{Budget: 16, MinRatio: 1.0001, Seed: 3}}
 }
 
-// evidence is the result of a round as text.
-func evidence(t *testing.T, r Result) string {
+// record is the result of a round as text.
+func record(t *testing.T, r Result) string {
 	t.Helper()
 	r.Reason += "."
 	b, err := json.MarshalIndent(struct {
@@ -51,9 +51,9 @@ func TestWorkersDoNotDecide(t *testing.T) {
 			t.Errorf("%d trials for a budget of %d", len(got.Trials), r.Budget)
 		}
 		if want == "" {
-			want = evidence(t, got)
+			want = record(t, got)
 		}
-		if diff := cmp.Diff(want, evidence(t, got)); diff != "" {
+		if diff := cmp.Diff(want, record(t, got)); diff != "" {
 			t.Errorf("with %d workers (-one +these):\n%s", workers, diff)
 		}
 	}
@@ -118,9 +118,9 @@ func TestFrontOfARound(t *testing.T) {
 			t.Errorf("%v: no trial has both", front)
 		}
 		if want == "" {
-			want = evidence(t, got)
+			want = record(t, got)
 		}
-		if diff := cmp.Diff(want, evidence(t, got)); diff != "" {
+		if diff := cmp.Diff(want, record(t, got)); diff != "" {
 			t.Errorf("%v (-as goals name them +so):\n%s", front, diff)
 		}
 	}

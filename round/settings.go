@@ -10,8 +10,18 @@ import (
 // Settings bound the cost of a round and its adoptions.
 type Settings struct {
 	// MinRatio is the least controllable ratio (Decision.Ratio) of an adopted
-	// configuration.
-	MinRatio float64 `json:"min_ratio"`
+	// configuration, MinGain the least share of the whole objective that it gains.
+	// Every change within the last day raises MinGain by ChangePrice.
+	MinRatio    float64 `json:"min_ratio"`
+	MinGain     float64 `json:"min_gain"`
+	ChangePrice float64 `json:"change_price"`
+	// Dwell is the least time that a configuration is in force before a better one
+	// replaces it, unless the round finds that one better by UrgentRatio.
+	Dwell time.Duration `json:"dwell"`
+	// Guard is the share by which an adopted configuration may make a guarded metric
+	// worse: each tenant's p95 queueing delay, the mean JCT of jobs of less than ten
+	// minutes, and the p99 JCT. Negative means that nothing is guarded.
+	Guard float64 `json:"guard"`
 	// Horizon is the time that arrivals are forecast for, Futures the number of futures
 	// that every configuration is measured on.
 	Horizon time.Duration `json:"horizon"`
@@ -29,14 +39,32 @@ type Settings struct {
 	// Always adopts the best on average, whatever it gains, as the paper does; for
 	// evaluations only.
 	Always bool `json:"-"`
+	// Ablation leaves parts of the decision out; for evaluations only.
+	Ablation Ablation `json:"ablation,omitzero"`
 }
+
+// Ablation says which parts of a decision are left out.
+type Ablation struct {
+	// NoPooling decides on the round's own futures alone.
+	NoPooling bool `json:"no_pooling,omitempty"`
+	// NoReplay leaves out the replay of the last days, NoStress the stressed futures,
+	// NoGuards the guarded metrics.
+	NoReplay bool `json:"no_replay,omitempty"`
+	NoStress bool `json:"no_stress,omitempty"`
+	NoGuards bool `json:"no_guards,omitempty"`
+}
+
+// UrgentRatio is the controllable ratio on a round's own futures from which a
+// configuration is adopted between rounds and before Dwell is over (paper, section 4.2).
+const UrgentRatio = 1.1
 
 // DefaultInterval is the time between rounds, the paper's.
 const DefaultInterval = time.Hour
 
 // DefaultSettings are those of a round every hour.
 func DefaultSettings() Settings {
-	return Settings{MinRatio: 1.05, Horizon: 4 * time.Hour, Futures: 4, Budget: 40}
+	return Settings{MinRatio: 1.02, MinGain: .002, ChangePrice: .001, Dwell: 2 * time.Hour, Guard: .1,
+		Horizon: 12 * time.Hour, Futures: 4, Budget: 40}
 }
 
 // WithDefaults replaces settings that are not positive by the defaults.
@@ -54,7 +82,19 @@ func (s Settings) WithDefaults() Settings {
 	if s.Budget > 0 {
 		d.Budget = s.Budget
 	}
-	d.Seed, d.Workers, d.Search, d.Always = s.Seed, s.Workers, s.Search, s.Always
+	if s.MinGain > 0 {
+		d.MinGain = s.MinGain
+	}
+	if s.ChangePrice > 0 {
+		d.ChangePrice = s.ChangePrice
+	}
+	if s.Dwell > 0 {
+		d.Dwell = s.Dwell
+	}
+	if s.Guard != 0 {
+		d.Guard = s.Guard
+	}
+	d.Seed, d.Workers, d.Search, d.Always, d.Ablation = s.Seed, s.Workers, s.Search, s.Always, s.Ablation
 	return d
 }
 

@@ -18,7 +18,8 @@ func TestStoredForms(t *testing.T) {
 		value any
 		want  string
 	}{
-		{s, `{"min_ratio":1.05,"horizon":14400000000000,"futures":4,"budget":40,"seed":3}`},
+		{s, `{"min_ratio":1.02,"min_gain":0.002,"change_price":0.001,"dwell":7200000000000,"guard":0.1,` +
+			`"horizon":43200000000000,"futures":4,"budget":40,"seed":3}`},
 		{Stats{Trials: 40, Evaluations: 44, Raced: 4, WiderThanCluster: 2},
 			`{"evaluations":44,"jobs_wider_than_cluster":2,"raced":4,"trials":40}`},
 		{Stats{Trials: 6, Evaluations: 6}, `{"evaluations":6,"trials":6}`},
@@ -33,7 +34,7 @@ func TestWithDefaults(t *testing.T) {
 	if got := (Settings{}).WithDefaults(); got != DefaultSettings() {
 		t.Errorf("none given: %+v", got)
 	}
-	given := Settings{MinRatio: 1.2, Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3, Search: SearchFull,
+	given := Settings{MinRatio: 1.2, MinGain: .1, ChangePrice: .2, Dwell: time.Minute, Guard: -1, Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3, Search: SearchFull,
 		Always: true}
 	if got := given.WithDefaults(); got != given {
 		t.Errorf("all given: %+v", got)
@@ -62,10 +63,10 @@ func TestRacers(t *testing.T) {
 		r    Round
 		want int
 	}{
-		{"default budget", Round{HeldOut: held, Settings: Settings{Budget: 40}}, 4},
-		{"a quarter", Round{HeldOut: held, Settings: Settings{Budget: 12}}, 3},
-		{"least", Round{HeldOut: held, Settings: Settings{Budget: 8}}, 2},
-		{"too small", Round{HeldOut: held, Settings: Settings{Budget: 7}}, 0},
+		{"default budget", Round{HeldOut: held, Settings: Settings{Budget: 40}}, 6},
+		{"a quarter", Round{HeldOut: held, Settings: Settings{Budget: 16}}, 4},
+		{"least", Round{HeldOut: held, Settings: Settings{Budget: 12}}, 3},
+		{"too small", Round{HeldOut: held, Settings: Settings{Budget: 11}}, 0},
 		{"nothing held out", Round{Settings: Settings{Budget: 40}}, 0},
 		{"always", Round{HeldOut: held, Settings: Settings{Budget: 40, Always: true}}, 0},
 	} {

@@ -18,6 +18,7 @@ type Outcome struct {
 	Start       time.Duration
 	End         time.Duration
 	Wait        time.Duration // all spells
+	RunTime     time.Duration // on the GPUs asked for, alone and not spread
 	Restart     time.Duration // GPUs held without progress
 	Attained    time.Duration // GPU-time
 	Floor       time.Duration // the least JCT that any configuration of the policy could have given it (Sim.least)
@@ -62,7 +63,7 @@ func (s *Sim) outcome(id ID) Outcome {
 	j := &s.jobs[id]
 	o := Outcome{
 		ID: id, Submit: j.submit, Start: j.first, End: j.ends, Deadline: s.spec(id).Deadline,
-		Wait: j.waited, Restart: j.restart, Attained: j.attained, Floor: j.floor, Preemptions: int(j.preempts),
+		Wait: j.waited, RunTime: j.work, Restart: j.restart, Attained: j.attained, Floor: j.floor, Preemptions: int(j.preempts),
 		GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
 	}
 	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(j.work)
