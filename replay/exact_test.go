@@ -43,7 +43,8 @@ func configurations(s *schedulers.Scheduler, random int) []space.Config {
 func meanJCT(t *testing.T, o Options, at time.Duration, before, after space.Config) (measured, live float64) {
 	t.Helper()
 	ctx := context.Background()
-	o.To = at + 1 + round.Settings{}.WithDefaults().Horizon
+	o.Horizon = 4 * time.Hour
+	o.To = at + 1 + o.Horizon
 	e, err := prepare(o)
 	if err != nil {
 		t.Fatal(err)

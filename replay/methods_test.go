@@ -94,6 +94,7 @@ func TestRandomPresetIsSeeded(t *testing.T) {
 // arrivals of the trace.
 func TestTruth(t *testing.T) {
 	o := sample(t)
+	o.Horizon = 4 * time.Hour
 	e, err := Prepare(o)
 	if err != nil {
 		t.Fatal(err)

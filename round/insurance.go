@@ -307,9 +307,9 @@ func (x Scenario) with(zero time.Time, more []workload.Job) (Scenario, error) {
 }
 
 // withoutNodes is a scenario whose last nodes are lost; their jobs wait. It reports
-// false if no node can be spared.
+// false if no node can be spared, as where quotas add up to the whole cluster.
 func (x Scenario) withoutNodes() (Scenario, bool) {
-	if x.State == nil {
+	if x.State == nil || len(x.State.Cluster.VCs) > 0 {
 		return x, false
 	}
 	state := *x.State

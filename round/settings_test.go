@@ -34,8 +34,8 @@ func TestWithDefaults(t *testing.T) {
 	if got := (Settings{}).WithDefaults(); got != DefaultSettings() {
 		t.Errorf("none given: %+v", got)
 	}
-	given := Settings{MinRatio: 1.2, MinGain: .1, ChangePrice: .2, Dwell: time.Minute, Guard: -1, Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3, Search: SearchFull,
-		Always: true}
+	given := Settings{MinRatio: 1.2, MinGain: .1, ChangePrice: .2, Dwell: time.Minute, Guard: -1,
+		Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3, Search: SearchFull, Always: true}
 	if got := given.WithDefaults(); got != given {
 		t.Errorf("all given: %+v", got)
 	}

@@ -63,8 +63,8 @@ func (s *Sim) outcome(id ID) Outcome {
 	j := &s.jobs[id]
 	o := Outcome{
 		ID: id, Submit: j.submit, Start: j.first, End: j.ends, Deadline: s.spec(id).Deadline,
-		Wait: j.waited, RunTime: j.work, Restart: j.restart, Attained: j.attained, Floor: j.floor, Preemptions: int(j.preempts),
-		GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
+		Wait: j.waited, RunTime: j.work, Restart: j.restart, Attained: j.attained, Floor: j.floor,
+		Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
 	}
 	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(j.work)
 	if s.opts.Peer.RestartOutsideJCT {

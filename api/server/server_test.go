@@ -232,7 +232,7 @@ func TestSchedulerSpecRoundTrip(t *testing.T) {
 		t.Fatalf("spec %v", got.GetSpec())
 	}
 	if got.GetSpec().GetObjective().GetMetricId() != "avg_jct" ||
-		got.GetSpec().GetRollout().GetMinControllableRatio() != 1.05 ||
+		got.GetSpec().GetRollout().GetMinControllableRatio() != round.DefaultSettings().MinRatio ||
 		got.GetCurrentConfiguration() != "schedulers/a/configurations/1" {
 		t.Errorf("defaults are not filled in: %v", got)
 	}
