@@ -168,26 +168,7 @@ func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]lab
 		o.matrix.Windows = append(o.matrix.Windows, lab.Window{Name: s.Name, Rank: s.Rank, Seeds: s.Seeds,
 			Schedulers: s.Schedulers,
 			Load: func(ctx context.Context) (replay.Options, error) {
-				if s.recipe != nil {
-					w, err := s.generate(ctx)
-					if err != nil {
-						return replay.Options{}, err
-					}
-					return s.options(w)
-				}
-				path := filepath.Join(o.data, s.Trace)
-				w := traces[path]
-				if w == nil {
-					if _, err := os.Stat(path); err != nil {
-						return replay.Options{}, fmt.Errorf("--data: the trace is missing: %w", err)
-					}
-					var err error
-					if w, err = openTrace(ctx, io.Discard, path); err != nil {
-						return replay.Options{}, err
-					}
-					traces[path] = w
-				}
-				return s.options(w)
+				return s.load(ctx, o.data, traces)
 			}})
 	}
 	began := time.Now()
@@ -196,6 +177,32 @@ func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]lab
 			c.CPUSeconds, time.Since(began).Round(time.Second))
 	}
 	return o.matrix.Run(ctx, o.out, !o.tables)
+}
+
+// load is a scenario with its trace, which is drawn or lies in the folder data. opened has
+// those read before.
+func (s *scenario) load(ctx context.Context, data string, opened map[string]*workload.Workload) (replay.Options,
+	error) {
+	if s.recipe != nil {
+		w, err := s.generate(ctx)
+		if err != nil {
+			return replay.Options{}, err
+		}
+		return s.options(w)
+	}
+	path := filepath.Join(data, s.Trace)
+	w := opened[path]
+	if w == nil {
+		if _, err := os.Stat(path); err != nil {
+			return replay.Options{}, fmt.Errorf("--data: the trace is missing: %w", err)
+		}
+		var err error
+		if w, err = openTrace(ctx, io.Discard, path); err != nil {
+			return replay.Options{}, err
+		}
+		opened[path] = w
+	}
+	return s.options(w)
 }
 
 // options are the trace, the window and the cluster of a scenario.

@@ -32,6 +32,8 @@ type scenario struct {
 	Rank       int      `json:"rank"`
 	Seeds      int      `json:"seeds"`
 	Schedulers []string `json:"schedulers"`
+	// Test is as in lab.PortfolioWindow.
+	Test bool `json:"test"`
 
 	recipe *synth.Recipe // that Recipe names
 }
