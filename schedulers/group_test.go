@@ -49,9 +49,6 @@ func TestGroupsFareAsTheirMembers(t *testing.T) {
 				}
 				return sim.Summarize()
 			}
-			if set.Name == "shortest-leases" {
-				continue
-			}
 			one, four := run(w), run(groups)
 			if one.Jobs != four.Jobs {
 				t.Errorf("%s %s: %d and %d jobs", name, set.Name, one.Jobs, four.Jobs)

@@ -13,9 +13,9 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Presets: what did better than the default on the Philly trace where jobs
-// queue, and hardly worse where they do not. docs/simulator.md has the figures
-// and how to measure them again. Tiresias's are its ladders.
+// Presets: the first is good for many workloads and hurts no short jobs, the others are
+// far better for some. docs/simulator.md has the figures and how to choose them again.
+// Tiresias's are its ladders.
 var (
 	astraeaSpace = must(space.New(astraea.Space(), nil))
 	chronusSpace = must(space.New(chronus.Space(), nil))
@@ -28,10 +28,22 @@ var (
 	themisSpace  = must(space.New(themis.Space(), nil))
 
 	astraeaPresets = []Preset{preset(astraeaSpace, "short-leases", "lease_term=600", "queues=20")}
-	chronusPresets = []Preset{preset(chronusSpace, "short-leases", "lease_term=300")}
-	gandivaPresets = []Preset{preset(gandivaSpace, "packing", "packing_limit=1.5")}
+	chronusPresets = []Preset{
+		preset(chronusSpace, "shorter-leases", "lease_term=15m"),
+		preset(chronusSpace, "long-leases", "lease_term=40m"),
+		preset(chronusSpace, "hour-leases", "lease_term=1h"),
+	}
+	gandivaPresets = []Preset{
+		preset(gandivaSpace, "packing", "slice=1h", "packing_limit=2"),
+		preset(gandivaSpace, "packing-3h", "slice=3h", "packing_limit=2"),
+		preset(gandivaSpace, "packing-30m", "slice=30m", "packing_limit=2"),
+	}
 	// Fewer restarts.
-	gavelPresets = []Preset{preset(gavelSpace, "long-rounds", "round_length=1200")}
+	gavelPresets = []Preset{
+		preset(gavelSpace, "long-rounds", "round_length=15m"),
+		preset(gavelSpace, "finish-time-hourly", "policy=finish_time_fairness", "round_length=1h"),
+		preset(gavelSpace, "longer-rounds", "round_length=40m"),
+	}
 	// Profiling pays nowhere here, as share scores are known without.
 	lucidPresets = []Preset{
 		preset(lucidSpace, "share-all", "profiler_nodes=0", "share_limit=4"),
@@ -43,11 +55,11 @@ var (
 	// Jobs grow further, by the sum of the logarithms of their speedups.
 	polluxPresets  = []Preset{preset(polluxSpace, "wide", "interval=180", "fairness=0", "max_scale=8")}
 	poolingPresets = []Preset{preset(poolingSpace, "reclaim-at-once", "grace=0")}
-	// Short leases are for rho, relaxed placement is for the JCT.
+	// Long leases are for sweeps of equal jobs.
 	themisPresets = []Preset{
-		preset(themisSpace, "short-leases", "lease_term=300"),
-		preset(themisSpace, "shortest-leases", "lease_term=60"),
-		preset(themisSpace, "relaxed", "consolidation_threshold=.3"),
+		preset(themisSpace, "relaxed", "consolidation_threshold=.1"),
+		preset(themisSpace, "longest-leases", "lease_term=3h"),
+		preset(themisSpace, "long-leases", "lease_term=40m"),
 	}
 )
 
