@@ -13,4 +13,4 @@ for scheduler in fifo tiresias; do
 done
 "$autosched" tune --trace "$trace" --at 2017-10-12T12:00:00Z --nodes 30 --gpus-per-node 8 --scheduler tiresias --top 5
 "$autosched" evaluate --trace "$trace" --from 2017-10-12 --to 2017-10-13 --nodes 30 --gpus-per-node 8 --scheduler tiresias \
-	--methods default,preset,random-preset,autosched,oracle --budget 20 --out "$out/report"
+	--methods default,preset,random-preset,autosched,oracle --budget 20 --seeds 1 --out "$out/report"

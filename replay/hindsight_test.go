@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
@@ -92,6 +93,7 @@ func TestHindsight(t *testing.T) {
 func TestSeeds(t *testing.T) {
 	o := sample(t, "default", "random-preset", "autosched")
 	o.Cluster, o.Budget = workload.Uniform(14, 8), 4
+	o.To = o.From + 4*time.Hour
 	alone := make([]*Report, 2)
 	for i := range alone {
 		one := o
