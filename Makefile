@@ -74,7 +74,7 @@ decisions: build ## Compare tuning methods over windows, schedulers and seeds (h
 		echo "decisions: $(DECISIONS_DATA) is missing: set AUTOSCHED_SHARED to the folder of the reference data"; exit 1; }
 	@mkdir -p $(dir $(DECISIONS_OUT))
 	bin/autosched bench decisions --scenarios examples/scenarios.json --data $(DECISIONS_DATA) --out $(DECISIONS_OUT) \
-		--build $$(git describe --always --dirty) $(DECISIONS_FLAGS)
+		--build "$$(git describe --always --dirty 2>/dev/null)" $(DECISIONS_FLAGS)
 
 .PHONY: proto
 proto: ## Generate the Go code of the gRPC services again (needs protoc).

@@ -112,10 +112,7 @@ func decides(method string) bool {
 func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
 	var out []planned
 	for wi, w := range m.Windows {
-		base, err := w.Load(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("window %s: %w", w.Name, err)
-		}
+		var base *replay.Options // loaded for the first cell selected
 		names := m.Schedulers
 		if len(w.Schedulers) > 0 {
 			names = slices.DeleteFunc(slices.Clone(names),
@@ -141,11 +138,21 @@ func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
 					seeds = 1
 				}
 				for seed := range seeds {
-					p := planned{options: base}
+					key := CellKey{Window: w.Name, Scheduler: name, Method: method, Seed: uint64(seed + 1)}
+					if m.Only != nil && !m.Only.MatchString(key.String()) {
+						continue
+					}
+					if base == nil {
+						loaded, err := w.Load(ctx)
+						if err != nil {
+							return nil, fmt.Errorf("window %s: %w", w.Name, err)
+						}
+						base = &loaded
+					}
+					p := planned{key: key, options: *base}
 					o := &p.options
 					o.Scheduler, o.Settings, o.FixedBudget = s, m.settings(method), m.FixedBudget
-					o.Seed = uint64(seed + 1)
-					p.key = CellKey{Window: w.Name, Scheduler: name, Method: method, Seed: o.Seed}
+					o.Seed = key.Seed
 					if p.key.Version, err = m.version(method, o); err != nil {
 						return nil, err
 					}
@@ -154,9 +161,7 @@ func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
 						stage = 2
 					}
 					p.rank = [...]int{w.Rank + stage, w.Rank, seed, wi, si, mi}
-					if m.Only == nil || m.Only.MatchString(p.key.String()) {
-						out = append(out, p)
-					}
+					out = append(out, p)
 				}
 			}
 		}
