@@ -112,6 +112,22 @@ func hours(from time.Duration, at ...int) (out []time.Duration) {
 	return out
 }
 
+// philly is three days of the Philly trace, on nodes of 8 GPUs.
+func philly(t *testing.T, first time.Time, nodes int) Options {
+	t.Helper()
+	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := first.Sub(w.Zero())
+	wide := w.Window(from-round.Memory, from+4*24*time.Hour)
+	jobs := slices.DeleteFunc(slices.Clone(wide.Jobs()), func(j workload.Job) bool { return j.GPUs.Whole() > nodes*8 })
+	if w, err = workload.New("philly", w.Zero(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	return Options{Trace: w, From: from, To: from + 72*time.Hour, Cluster: workload.Uniform(nodes, 8)}
+}
+
 // TestRoundMeasuresWhatTheClusterDoes: with the true future, a configuration held
 // measures what the live simulation does under it.
 func TestRoundMeasuresWhatTheClusterDoes(t *testing.T) {
@@ -122,18 +138,9 @@ func TestRoundMeasuresWhatTheClusterDoes(t *testing.T) {
 
 // TestRoundMeasuresPhilly is the same on two days of the Philly trace.
 func TestRoundMeasuresPhilly(t *testing.T) {
-	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := time.Date(2017, 10, 17, 0, 0, 0, 0, time.UTC).Sub(w.Zero())
-	wide := w.Window(from-round.Memory, from+4*24*time.Hour)
-	jobs := slices.DeleteFunc(slices.Clone(wide.Jobs()), func(j workload.Job) bool { return j.GPUs.Whole() > 60*8 })
-	if w, err = workload.New("philly", w.Zero(), jobs); err != nil {
-		t.Fatal(err)
-	}
-	o := Options{Trace: w, From: from, To: from + 72*time.Hour, Cluster: workload.Uniform(60, 8)}
-	exactly(t, o, hours(from, 20, 40), 2)
+	from := time.Date(2017, 10, 17, 0, 0, 0, 0, time.UTC)
+	o := philly(t, from, 60)
+	exactly(t, o, hours(o.From, 20, 40), 2)
 }
 
 // TestRoundMeasuresChanges: with the true future, a configuration measures what the
@@ -166,5 +173,41 @@ func TestRoundMeasuresChanges(t *testing.T) {
 				t.Errorf("%d measurements of %d exhausted their events", exhausted, exhausted+compared)
 			}
 		})
+	}
+}
+
+// TestProfilerStallsNoJobs: where jobs queue, switching Lucid's profiler on leaves the
+// mean JCT at most 15 % above that of going on without, and a round measures this and
+// switching it off exactly.
+func TestProfilerStallsNoJobs(t *testing.T) {
+	lucid, err := schedulers.Find("lucid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := philly(t, time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC), 24)
+	o.Scheduler = lucid
+	at := o.From + 52*time.Hour
+	configs := configurations(lucid, 0)
+	wide, err := lucid.Space.Parse(lucid.Space.Default(), []string{"profiler_nodes=4", "share_limit=4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	configs = append(configs, wide)
+	profiles := func(c space.Config) bool { return c.Get("profiler_nodes").Int() > 0 }
+	for _, before := range configs {
+		_, held := meanJCT(t, o, at, before, before)
+		for _, after := range configs {
+			if profiles(before) == profiles(after) && !after.Equal(wide) {
+				continue
+			}
+			measured, live := meanJCT(t, o, at, before, after)
+			if gap := math.Abs(measured/live - 1); gap > rounding {
+				t.Errorf("%v after %v: a round measures %.3f s, the live simulation has %.3f s: %.4f %% off",
+					after, before, measured, live, 100*gap)
+			}
+			if profiles(after) && live > 1.15*held {
+				t.Errorf("%v after %v: %.0f s, without change %.0f s", after, before, live, held)
+			}
+		}
 	}
 }

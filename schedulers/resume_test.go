@@ -13,9 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
-	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -100,6 +98,7 @@ func startLive(t *rapid.T, c trial) *live {
 		case workload.Submitted:
 			out.Job = *l.sim.Spec(e.Job)
 			out.Job.Duration = 0
+			out.Pool = l.sim.JobPool(e.Job)
 		case workload.Started, workload.Resumed:
 			out.Placement = workload.Shares(l.sim.Placement(nil, e.Job))
 			out.Pool = l.sim.JobPool(e.Job)
@@ -276,24 +275,6 @@ func (c trial) undecided(t *rapid.T, logs ...lives) {
 	}
 }
 
-// unobserved are settings with which a scheduler depends on nothing that an
-// observation lacks: events do not report which empty nodes are Lucid's profiler, nor
-// which waiting jobs have left its queue.
-var unobserved = map[string][]string{"lucid": {"profiler_nodes=0"}}
-
-func observable(t *rapid.T, s *schedulers.Scheduler, c space.Config) space.Config {
-	set := unobserved[s.Name]
-	if set == nil {
-		return c
-	}
-	// The settings take the place of what was drawn.
-	c, err := s.Space.Parse(c, set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // evenModels make spread jobs as fast as others, so that every progress is a
 // whole number of nanoseconds and results can be compared exactly.
 func evenModels() *simulator.Models {
@@ -333,9 +314,6 @@ func interruptible(t *rapid.T, c trial, models *simulator.Models) trial {
 	if _, shares := c.scheduler.New(c.config).(simulator.Sharer); shares {
 		// Full speed together, so that progress is a whole number of nanoseconds.
 		c.opts.Models.Pair = func(a, b int) (float64, float64) { return 1, 1 }
-	}
-	if unobserved[c.scheduler.Name] != nil {
-		c.config = observable(t, c.scheduler, c.config)
 	}
 	if rounded[c.scheduler.Name] != "" {
 		c.opts.Models.Speed = func(_, gpus int) float64 { return math.Pow(float64(gpus), .8123) }
@@ -403,7 +381,7 @@ func TestResumeUnderAnotherConfiguration(t *testing.T) {
 		part.runTo(t, at)
 		state, left := part.observe(t, c)
 		c.opts.Past = part.past(c)
-		if c.config = observable(t, c.scheduler, drawConfig(t, c.scheduler.Space)); c.learnsUnseen() {
+		if c.config = drawConfig(t, c.scheduler.Space); c.learnsUnseen() {
 			t.Skip("it learns what is not observed")
 		}
 		part.sim.Reconfigure(c.scheduler.New(c.config))
@@ -460,7 +438,7 @@ func TestReconfigureStopsNothing(t *testing.T) {
 		part.runTo(t, at)
 		before := look(&part.sim, part.policy)
 		happened := part.log.count()
-		config := observable(t, c.scheduler, drawConfig(t, c.scheduler.Space))
+		config := drawConfig(t, c.scheduler.Space)
 		next := c.scheduler.New(config)
 		part.sim.Reconfigure(next)
 		after := look(&part.sim, next)
@@ -486,7 +464,7 @@ func TestForkIsIndependent(t *testing.T) {
 	forEachInterrupted(t, func(t *rapid.T, c trial, whole *live, at time.Duration, used *simulator.Sim) {
 		part := startLive(t, c)
 		part.runTo(t, at)
-		other := observable(t, c.scheduler, drawConfig(t, c.scheduler.Space))
+		other := drawConfig(t, c.scheduler.Space)
 		first, second := new(simulator.Sim), used
 		part.sim.Fork(first, c.scheduler.New(other))
 		part.sim.Fork(second, c.scheduler.New(other))

@@ -69,3 +69,13 @@ func (b *bitmap) next(i int) int {
 	}
 	return -1
 }
+
+// last returns the highest member, or -1.
+func (b *bitmap) last() int {
+	for w := len(b.words) - 1; w >= 0; w-- {
+		if x := b.words[w]; x != 0 {
+			return w<<6 + 63 - bits.LeadingZeros64(x)
+		}
+	}
+	return -1
+}

@@ -36,10 +36,10 @@
 //   - Gandiva's slices: SetQuantum(j, now+slice) for one of the jobs that share
 //     a set of GPUs; Quantum(j) moves it to the tail of its set, Plan exchanges
 //     it for the set's head.
-//   - Lucid's profiler: Reset calls Partition(n), which makes pool 1 of n nodes;
-//     Admit puts a small job there (SetPool); Plan starts it with
+//   - Lucid's profiler: Reset calls Partition(n), which makes pool 1 of n nodes as
+//     they become empty; Admit puts a small job there (SetPool); Plan starts it with
 //     SetQuantum(j, now+limit); Quantum(j) marks it, and Plan preempts it and lets
-//     it enter the main queue in pool 0. A pool made smaller drains.
+//     it enter the main queue in pool 0.
 //   - Lucid's packing: Plan starts j on the GPUs of a partner (Share); the loop
 //     sets both rates from the models (PairSpeeds), and restores the one that
 //     stays when the other leaves.

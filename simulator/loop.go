@@ -157,6 +157,7 @@ func (s *Sim) arrive() error {
 		s.metrics.lastSubmit(s)
 	}
 	s.policy.Admit(id, Seen{})
+	s.jobs[id].firstPool = int8(s.jobs[id].pool)
 	s.notify(workload.Submitted, id)
 	return nil
 }
@@ -167,7 +168,8 @@ func (s *Sim) newJob(id ID, spec *workload.Job) job {
 		submit: spec.Submit, first: -1, quantum: never, next: never,
 		gpus: int32(min(spec.GPUs.Whole(), workload.MaxGPUs)), members: int32(spec.Size()), relaxed: spec.Size() > 1,
 		node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1, where: s.constraintOf(spec),
-		rate: 1, share: 1,
+		firstPool: -1,
+		rate:      1, share: 1,
 	}
 }
 

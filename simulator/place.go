@@ -34,8 +34,8 @@ const (
 // A cell has a bitmap of nodes per number of free GPUs, so that best fit looks at a
 // few words.
 //
-// Pools split the nodes: a gang is placed within one. There is one pool unless a
-// policy asks for more (Plan.Partition).
+// A policy may set nodes apart (Plan.Partition): they are pool 1, the others pool 0. A
+// gang is placed within one pool.
 type placer struct {
 	mode    Placement
 	perNode int // GPUs of a node of the largest group
@@ -43,11 +43,10 @@ type placer struct {
 	groupOf []uint16 // by node; empty if there is one group
 	free    []uint16 // by node
 	pool    []uint8  // by node
-	// next is the pool that a node joins once it is empty. Until then it drains: no
-	// job starts on it.
-	next  []uint8
-	idle  int    // free GPUs of all nodes
-	cells []cell // by pool, then group
+	apart   int      // nodes that are to be in pool 1
+	members int      // nodes in pool 1
+	idle    int      // free GPUs of all nodes
+	cells   []cell   // by pool, then group
 	// full has bit g set if a gang of g GPUs found no consolidated place in the
 	// cell since GPUs were last given back.
 	full  []uint64
@@ -60,9 +59,6 @@ type placer struct {
 	// only counted, or there are several cells.
 	could   []int32
 	offered []uint16
-
-	rest []int // of the last partition
-	want []int // scratch of partition
 }
 
 // group is a number of equal nodes.
@@ -72,8 +68,8 @@ type group struct{ first, nodes, perNode int }
 type cell struct {
 	first   int // node of the group
 	perNode int
-	total   int      // free GPUs on nodes that do not drain
-	level   []bitmap // by free GPUs: nodes that do not drain, counted from the first
+	total   int      // free GPUs
+	level   []bitmap // by free GPUs: nodes, counted from the first
 }
 
 // constraint is what a job asks of its nodes.
@@ -93,7 +89,7 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 	}
 	p.constraints = p.constraints[:0]
 	p.constraint(&c, "", "")
-	p.could, p.rest = p.could[:0], p.rest[:0]
+	p.could, p.apart, p.members = p.could[:0], 0, 0
 	p.layout(1)
 	if mode == Count {
 		for i := range p.cells {
@@ -101,9 +97,8 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 		}
 		return
 	}
-	p.free, p.pool, p.next = resized(p.free, nodes), resized(p.pool, nodes), resized(p.next, nodes)
+	p.free, p.pool = resized(p.free, nodes), resized(p.pool, nodes)
 	clear(p.pool)
-	clear(p.next)
 	for i, g := range p.groups {
 		for n := g.first; n < g.first+g.nodes; n++ {
 			p.free[n] = uint16(g.perNode)
@@ -235,47 +230,52 @@ func (p *placer) move(node, was int) {
 	}
 }
 
-// partition makes the pools after the first have numbers of nodes; the first takes
-// what they leave. Nodes in use change pools when they become empty. Among equals
-// the last nodes leave first.
-func (p *placer) partition(rest []int) {
-	p.could = p.could[:0]
-	pools := 1 + len(rest)
-	p.layout(pools)
-	p.rest = append(p.rest[:0], rest...)
-	p.want = append(append(p.want[:0], 0), rest...)
-	want := p.want
+// partition makes pool 1 of the nodes in use that are in it already and of the last
+// empty ones, as many as it lacks.
+func (p *placer) partition(apart int) {
+	p.apart, p.members = apart, 0
+	p.layout(min(apart, 1) + 1)
 	for n := range p.pool {
-		if int(p.pool[n]) >= pools {
+		if apart == 0 || int(p.free[n]) == p.gpus(n) {
 			p.pool[n] = 0
 		}
-		p.next[n] = 0
+		p.members += int(p.pool[n])
+		c := &p.cells[p.cell(n)]
+		c.level[p.free[n]].add(n - c.first)
+		c.total += int(p.free[n])
 	}
-	// Members stay, then empty nodes of the first pool join, then any.
-	for _, pass := range [...]func(n, to int) bool{
-		func(n, to int) bool { return int(p.pool[n]) == to },
-		func(n, to int) bool { return int(p.free[n]) == p.gpus(n) },
-		func(n, to int) bool { return true },
-	} {
-		for to := 1; to < pools; to++ {
-			for n := len(p.free) - 1; n >= 0 && want[to] > 0; n-- {
-				if p.next[n] == 0 && pass(n, to) {
-					p.next[n] = uint8(to)
-					want[to]--
-				}
-			}
-		}
+	p.share()
+	p.offerNone()
+}
+
+// share divides the empty nodes between the pools, after a change by one node.
+func (p *placer) share() {
+	if p.apart == 0 {
+		return
 	}
-	for n := range p.free {
-		if int(p.free[n]) == p.gpus(n) {
-			p.pool[n] = p.next[n]
-		}
-		if p.pool[n] == p.next[n] {
-			c := &p.cells[p.cell(n)]
-			c.level[p.free[n]].add(n - c.first)
-			c.total += int(p.free[n])
-		}
+	rest, apart := &p.cells[0].level[p.perNode], &p.cells[1].level[p.perNode]
+	for p.members < p.apart && rest.n > 0 {
+		p.rejoin(rest.last(), 1)
 	}
+	for p.members > p.apart && apart.n > 0 {
+		p.rejoin(apart.next(0), 0)
+	}
+	if last, first := rest.last(), apart.next(0); first >= 0 && last > first {
+		p.rejoin(last, 1)
+		p.rejoin(first, 0)
+	}
+}
+
+// rejoin moves an empty node to another pool.
+func (p *placer) rejoin(node int, pool uint8) {
+	from, to := &p.cells[1-pool], &p.cells[pool]
+	from.level[p.perNode].remove(node)
+	from.total -= p.perNode
+	to.level[p.perNode].add(node)
+	to.total += p.perNode
+	p.full[pool] = 0
+	p.members += 2*int(pool) - 1
+	p.pool[node] = pool
 }
 
 // cell is the index of a node's cell.
@@ -294,10 +294,9 @@ func (p *placer) copyFrom(src *placer) {
 	*p = *src
 	p.groups, p.groupOf = append(mine.groups[:0], src.groups...), append(mine.groupOf[:0], src.groupOf...)
 	p.free = append(mine.free[:0], src.free...)
-	p.pool, p.next = append(mine.pool[:0], src.pool...), append(mine.next[:0], src.next...)
+	p.pool = append(mine.pool[:0], src.pool...)
 	p.full = append(mine.full[:0], src.full...)
-	p.could, p.offered, p.want = mine.could[:0], mine.offered, mine.want
-	p.rest = append(mine.rest[:0], src.rest...)
+	p.could, p.offered = mine.could[:0], mine.offered
 	p.constraints = longer(mine.constraints, len(src.constraints))
 	for i := range src.constraints {
 		d, s := &p.constraints[i], &src.constraints[i]
@@ -324,10 +323,6 @@ func (p *placer) copyFrom(src *placer) {
 
 func (p *placer) take(node, gpus int) {
 	p.idle -= gpus
-	if p.next[node] != p.pool[node] {
-		p.free[node] -= uint16(gpus)
-		return
-	}
 	was := p.most(node)
 	c, f := &p.cells[p.cell(node)], int(p.free[node])
 	c.level[f].remove(node - c.first)
@@ -340,18 +335,6 @@ func (p *placer) take(node, gpus int) {
 func (p *placer) give(node, gpus int) {
 	p.idle += gpus
 	f := int(p.free[node]) + gpus
-	if p.next[node] != p.pool[node] {
-		p.free[node] = uint16(f)
-		if perNode := p.gpus(node); f == perNode { // it has drained
-			p.pool[node] = p.next[node]
-			i := p.cell(node)
-			c := &p.cells[i]
-			c.level[f].add(node - c.first)
-			c.total += perNode
-			p.full[i] = 0
-		}
-		return
-	}
 	was := p.most(node)
 	i := p.cell(node)
 	c := &p.cells[i]
@@ -361,6 +344,9 @@ func (p *placer) give(node, gpus int) {
 	p.full[i] = 0
 	p.free[node] = uint16(f)
 	p.move(node, was)
+	if f == c.perNode {
+		p.share()
+	}
 }
 
 // count takes or gives back GPUs where only their number counts.
@@ -375,8 +361,7 @@ func (p *placer) counts(gpus int, where uint16) bool {
 	return gpus <= p.idle && (where == 0 || p.grouped(0, where))
 }
 
-// total is the number of free GPUs in a pool, on nodes that do not drain and satisfy
-// a constraint.
+// total is the number of free GPUs in a pool, on nodes that satisfy a constraint.
 func (p *placer) total(pool uint8, where uint16) int {
 	if len(p.groups) == 1 && where == 0 {
 		return p.cells[pool].total

@@ -2,7 +2,10 @@ package simulator
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/autosched/autosched/workload"
 )
@@ -123,4 +126,56 @@ func TestFragmented(t *testing.T) {
 	if got := nodes(Count, 8, 8).fragmented(); got != 0 {
 		t.Errorf("a counter has %d fragmented GPUs", got)
 	}
+}
+
+// TestNodesSetApart: pool 1 keeps its nodes in use and has the last empty ones, as many
+// as it lacks, whatever happened before.
+func TestNodesSetApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := nodes(ConsolidateFewest, 8, 8, 8, 8, 8, 8)
+		type held struct {
+			pool uint8
+			at   []workload.NodeGPUs
+		}
+		var jobs []held
+		for range 60 {
+			switch i := rapid.IntRange(-4, len(jobs)-1).Draw(t, "what"); {
+			case i >= 0:
+				for _, n := range jobs[i].at {
+					p.give(n.Node, n.GPUs)
+				}
+				jobs = slices.Delete(jobs, i, i+1)
+			case i == -1:
+				p.partition(rapid.IntRange(1, 4).Draw(t, "apart"))
+			default:
+				pool := uint8(rapid.IntRange(0, len(p.cells)-1).Draw(t, "pool"))
+				at := p.find(nil, rapid.IntRange(1, 16).Draw(t, "GPUs"), pool, false, 0)
+				for _, n := range at {
+					p.take(n.Node, n.GPUs)
+				}
+				if len(at) > 0 {
+					jobs = append(jobs, held{pool, at})
+				}
+			}
+			used := map[int]uint8{}
+			want, lacks := make([]uint8, 6), p.apart
+			for _, j := range jobs {
+				for _, n := range j.at {
+					if _, seen := used[n.Node]; !seen && j.pool == 1 {
+						lacks--
+					}
+					used[n.Node], want[n.Node] = j.pool, j.pool
+				}
+			}
+			for n := 5; n >= 0 && lacks > 0; n-- {
+				if _, in := used[n]; !in {
+					want[n] = 1
+					lacks--
+				}
+			}
+			if !slices.Equal(p.pool, want) {
+				t.Fatalf("%d apart, %d free: pools %v, want %v", p.apart, p.free, p.pool, want)
+			}
+		}
+	})
 }

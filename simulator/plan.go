@@ -100,7 +100,7 @@ func (p *Plan) AllowSpread(id ID, allow bool) {
 	}
 }
 
-// SetPool says in which pool a waiting job's next start looks for GPUs.
+// SetPool says in which pool, 0 or 1, a waiting job's next start looks for GPUs.
 func (p *Plan) SetPool(id ID, pool int) { p.s.setPool(id, uint8(pool)) }
 
 func (s *Sim) setPool(id ID, pool uint8) {
@@ -109,11 +109,34 @@ func (s *Sim) setPool(id ID, pool uint8) {
 	}
 }
 
-// Partition splits the nodes into pools: rest[i] is the number of nodes of pool
-// i+1, and pool 0 has the others. A node in use leaves its pool when it is empty;
-// until then no job starts on it. It has no effect where GPUs are only counted.
-func (p *Plan) Partition(rest ...int) {
-	if p.s.place.mode != Count {
-		p.s.place.partition(rest)
+// Partition sets a number of nodes apart as pool 1, the others are pool 0; 0 makes one
+// pool of all. Nodes on which only jobs of pool 1 run stay in it; what it lacks are the
+// last empty nodes, now and whenever a node becomes empty. It has no effect unless
+// View.HasPools.
+func (p *Plan) Partition(nodes int) { p.s.partition(nodes) }
+
+func (s *Sim) partition(nodes int) {
+	if !s.HasPools() {
+		return
+	}
+	clear(s.place.pool)
+	if nodes > 0 {
+		s.markPool(1)
+		s.markPool(0)
+	}
+	s.place.partition(nodes)
+}
+
+// markPool puts the nodes on which jobs of a pool run into it.
+func (s *Sim) markPool(pool uint8) {
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		if j.phase != running || j.pool != pool {
+			continue
+		}
+		s.nodes = s.placementOf(s.nodes[:0], j)
+		for _, n := range s.nodes {
+			s.place.pool[n.Node] = pool
+		}
 	}
 }

@@ -43,10 +43,17 @@ func (s *Sim) restore(left []time.Duration) {
 	s.deferred = true
 	defer s.rebuildHeap()
 	s.restoreJobs(left)
-	rest := s.openPools()
-	s.restorePlaced()
-	s.restorePools(rest)
-	s.restoreOthers()
+	apart := s.place.apart
+	if apart == 0 {
+		s.restorePlaced()
+		s.restoreOthers()
+	} else {
+		s.partition(0) // until the observed jobs have their GPUs
+		s.restorePlaced()
+		s.partition(apart)
+		s.restoreOthers()
+		s.partition(apart) // now that all partners are there
+	}
 	s.admitObserved()
 }
 
@@ -62,6 +69,13 @@ func (s *Sim) restoreJobs(left []time.Duration) {
 		j := &s.jobs[i]
 		spell := s.now - a.Since
 		*j = s.newJob(ID(i), &a.Job)
+		j.firstPool = 0
+		if a.Pool == 1 {
+			j.firstPool = 1
+		}
+		if a.Running && s.place.apart > 0 {
+			j.pool = uint8(j.firstPool)
+		}
 		j.work, j.left, j.mark, j.since, j.waited = max(1, left[i]), max(1, left[i]), s.now, a.Since, a.WaitTime
 		j.attained, j.starts, j.preempts = a.Attained, int32(a.Starts), int32(a.Preemptions)
 		if a.Starts > 0 {
@@ -175,39 +189,6 @@ func (s *Sim) heldBy(a *workload.ActiveJob) int {
 		return min(a.Held, workload.MaxGPUs)
 	}
 	return a.GPUs.Whole()
-}
-
-// openPools makes the pools one, until the observed jobs have their GPUs, and returns
-// their numbers of nodes.
-func (s *Sim) openPools() []int {
-	if len(s.place.rest) == 0 {
-		return nil
-	}
-	rest := slices.Clone(s.place.rest)
-	s.place.partition(nil)
-	return rest
-}
-
-// restorePools gives the nodes of observed jobs to the pools in which these were
-// started, and splits the others. A node that has to leave its pool drains.
-func (s *Sim) restorePools(rest []int) {
-	if len(rest) == 0 {
-		return
-	}
-	for i := range s.state.Jobs {
-		a := &s.state.Jobs[i]
-		if !a.Running || a.Pool < 0 || a.Pool > len(rest) {
-			continue
-		}
-		s.setPool(ID(i), uint8(a.Pool))
-		if s.jobs[i].phase != running {
-			continue
-		}
-		for _, n := range a.Placement {
-			s.place.pool[n.Node] = uint8(a.Pool)
-		}
-	}
-	s.place.partition(rest)
 }
 
 // joined reports whether an observed job shares the GPUs of one that it names.

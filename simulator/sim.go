@@ -52,16 +52,17 @@ type job struct {
 	rate     float64       // progress per time
 	share    float64       // factor on the rate while GPUs are shared
 
-	submit   time.Duration
-	work     time.Duration // span; all of it, at rate 1
-	first    time.Duration // first start
-	restart  time.Duration // span held without progress
-	floor    time.Duration // span; the least JCT, see Outcome.Floor
-	load     float64       // integral of the number of active jobs at submission; once done, its mean since
-	starts   int32
-	preempts int32
-	strayed  bool   // spread in some spell
-	where    uint16 // index in placer.constraints
+	submit    time.Duration
+	work      time.Duration // span; all of it, at rate 1
+	first     time.Duration // first start
+	restart   time.Duration // span held without progress
+	floor     time.Duration // span; the least JCT, see Outcome.Floor
+	load      float64       // integral of the number of active jobs at submission; once done, its mean since
+	starts    int32
+	preempts  int32
+	strayed   bool   // spread in some spell
+	firstPool int8   // View.JobFirstPool
+	where     uint16 // index in placer.constraints
 }
 
 // Sim is one simulation. Its memory is reused by the next Start or Resume.

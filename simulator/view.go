@@ -157,6 +157,10 @@ func (v *View) JobMayJoin(id, host ID) bool {
 // JobPool is the pool in which the job runs, or looks for GPUs.
 func (v *View) JobPool(id ID) int { return int(v.jobs[id].pool) }
 
+// JobFirstPool is the pool in which a job that has not run looked for GPUs when it was
+// submitted; -1 while it is submitted.
+func (v *View) JobFirstPool(id ID) int { return int(v.jobs[id].firstPool) }
+
 // Models are the performance models of the run. They are shared and must not be
 // modified.
 func (v *View) Models() *Models { return v.opts.Models }
@@ -263,17 +267,9 @@ func (v *View) Free() int { return v.place.idle }
 // Round is the decision grid of the run, 0 for decisions at every event.
 func (v *View) Round() time.Duration { return v.opts.Round }
 
-// PoolGPUs is the number of GPUs, free or not, of the nodes that are to be in a
-// pool.
-func (v *View) PoolGPUs(pool int) int {
-	if v.place.mode == Count {
-		return v.gpus
-	}
-	n := 0
-	for node, p := range v.place.next {
-		if int(p) == pool {
-			n += v.place.gpus(node)
-		}
-	}
-	return n
-}
+// HasPools reports whether Plan.Partition has an effect: whether jobs are placed on nodes,
+// of one group.
+func (v *View) HasPools() bool { return v.place.mode != Count && len(v.place.groups) == 1 }
+
+// NodesApart is the number of nodes in pool 1 (Plan.Partition).
+func (v *View) NodesApart() int { return v.place.members }

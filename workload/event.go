@@ -43,8 +43,8 @@ type Event struct {
 	Job Job
 	// Placement is where the job runs, on Started, Resumed and Resized.
 	Placement []NodeShare
-	// SharesWith is the job whose GPUs the job shares, and Pool the part of the
-	// nodes it runs in, as in ActiveJob. On Started and Resumed.
+	// SharesWith is the job whose GPUs the job shares, on Started and Resumed, and Pool
+	// the part of the nodes it runs in, or waits for on Submitted, as in ActiveJob.
 	SharesWith string
 	Pool       int
 	// Attained is the job's attained service until Time as its scheduler counts

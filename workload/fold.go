@@ -16,7 +16,7 @@ func (r *record) fold(at time.Duration) (a ActiveJob, fin *Finish, ok bool) {
 		return a, nil, false
 	}
 	a.Job = *r.submitted.job
-	a.Since = a.Submit
+	a.Since, a.Pool = a.Submit, r.submitted.pool
 	early := time.Duration(math.MinInt64) // of a preemption before its start
 	for i := range r.events {
 		e := &r.events[i]

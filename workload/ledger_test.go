@@ -89,6 +89,19 @@ func TestLedgerTellsAJobsLife(t *testing.T) {
 	}
 }
 
+// TestLedgerKnowsForWhichNodesJobsWait: until they have started once.
+func TestLedgerKnowsForWhichNodesJobsWait(t *testing.T) {
+	asks := ev(Submitted, "a", 0)
+	asks.Pool = 1
+	l := NewLedger(testCluster)
+	apply(t, l, asks, ev(Started, "a", 10), ev(Preempted, "a", 20))
+	for at, want := range map[int]int{5: 1, 15: 0, 25: 0} {
+		if got := l.State(time.Duration(at) * time.Second).Jobs[0].Pool; got != want {
+			t.Errorf("at %d s a is of pool %d, want %d", at, got, want)
+		}
+	}
+}
+
 // TestLedgerKnowsPairs: a pair lasts until the job that was there first has left.
 func TestLedgerKnowsPairs(t *testing.T) {
 	join := ev(Started, "b", 30)

@@ -50,8 +50,9 @@ type ActiveJob struct {
 	// SharesWith is the id of the running job whose GPUs this one joined, empty if
 	// there is none or it has left them. The other job does not name this one.
 	SharesWith string
-	// Pool is the part of the nodes in which a running job was started, where the
-	// scheduler sets some apart; 0 is the rest of the cluster.
+	// Pool is the part of the nodes in which a running job was started, or for which
+	// one that has not run was submitted, where the scheduler sets some apart; 0 is the
+	// rest of the cluster.
 	Pool int
 }
 

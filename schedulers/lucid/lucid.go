@@ -8,9 +8,10 @@
 // two jobs share.
 //
 // What is simplified: progress in the profiler counts, and going on costs a
-// restart. With a profiler, only jobs that went through it may share GPUs:
-// share scores are those of the job's load in the models (simulator.Load), known
-// exactly once profiled; without one they are known from the start. Run times
+// restart. Share scores are those of the job's load in the models (simulator.Load),
+// known exactly once profiled. They are known from the start of jobs that wait from
+// before there was a profiler, or come while it is too small for them; jobs that it
+// never takes do not share GPUs. Run times
 // are estimates (simulator.Options.Estimate), otherwise the
 // mean of what jobs that ended before took, of the same key, else of the same
 // tenant and width, else of the same width. The load by which sharing is
@@ -18,9 +19,8 @@
 // waits or runs that is wider than the cluster without the profiler, there is
 // none.
 //
-// A resumed run takes the jobs that ended before from simulator.Options.Past, and the
-// pairs and pools of running jobs from their events. Events do not report which empty
-// nodes are the profiler's.
+// A resumed run takes the jobs that ended before from simulator.Options.Past, and pairs
+// and pools from the events of jobs.
 package lucid
 
 import (
@@ -162,7 +162,7 @@ func (p *policy) mayShare(j simulator.ID) bool {
 	if p.pairs.limit == Off || p.s.JobDemand(j) > p.profiler.perNode {
 		return false
 	}
-	return p.profiler.nodes == 0 || p.profiled(j)
+	return p.profiler.nodes == 0 || p.profiled(j) || p.profiler.takes(j, p.profiler.nodes)
 }
 
 // profiled reports whether a job has been through the profiler. Jobs are preempted

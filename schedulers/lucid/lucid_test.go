@@ -173,3 +173,40 @@ func TestForkLearns(t *testing.T) {
 		}
 	}
 }
+
+// Jobs that wait when the profiler is switched on go to the main queue. It takes the node
+// that empties first, and profiles who is submitted from then on.
+func TestProfilerSwitchedOn(t *testing.T) {
+	s, err := space.New(Space(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := func(set ...string) space.Config {
+		c, err := s.Parse(s.Default(), set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	w, err := workload.New("small", time.Unix(0, 0), []workload.Job{ask("a", "", 0, 1000, 2), ask("b", "", 0, 300, 2),
+		ask("c", "", 10, 400, 2), ask("d", "", 20, 100, 1), ask("e", "", 200, 100, 1), ask("f", "", 400, 300, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sim simulator.Sim
+	o := simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}
+	if err := sim.Start(workload.Uniform(2, 2), w, New(config("share_limit=-1", "profiler_nodes=0")), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.RunUntil(context.Background(), 100*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	sim.Reconfigure(New(config("share_limit=-1", "profiler_nodes=1", "profiler_time=200", "profiler_factor=2")))
+	if err := sim.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	// b's node is the profiler's from 300 s on. c, d and e wait for a's node, f is profiled.
+	out := sim.Outcomes(nil)
+	begins(t, out, 0, 0, 1200, 1000, 1000, 400)
+	ends(t, out, 1000, 300, 1600, 1100, 1100, 1200)
+}

@@ -98,6 +98,18 @@ func (q *queue) take(in int) {
 	q.advance(in)
 }
 
+// drop removes the jobs for which a function holds.
+func (q *queue) drop(gone func(simulator.ID) bool) {
+	for _, l := range q.lanes {
+		for i := l.list.Len() - 1; i >= 0; i-- {
+			if e := l.list.At(i); gone(e.ID) {
+				l.list.Remove(e)
+				q.total--
+			}
+		}
+	}
+}
+
 func (q *queue) advance(in int) {
 	if l := q.open[in].lane; l.at < l.list.Len() {
 		q.open[in].Entry = l.list.At(l.at)

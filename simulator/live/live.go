@@ -30,6 +30,7 @@ func (l *Cluster) Observe(e simulator.Event) {
 	case workload.Submitted:
 		out.Job = *spec
 		out.Job.Duration = 0 // unknown until the end
+		out.Pool = l.Sim.JobPool(e.Job)
 		out.Job.Status = workload.Unknown
 	case workload.Started, workload.Resumed:
 		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))

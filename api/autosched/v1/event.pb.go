@@ -197,8 +197,8 @@ type Event struct {
 	// simulations take jobs that do not fit their nodes otherwise for partners.
 	SharesGpusWith string `protobuf:"bytes,11,opt,name=shares_gpus_with,json=sharesGpusWith,proto3" json:"shares_gpus_with,omitempty"`
 	// The part of the cluster's nodes in which the job runs, on STARTED and RESUMED,
-	// for schedulers that set nodes apart: from 1 to 255, such as 1 for Lucid's
-	// profiler. 0 is the rest of the cluster.
+	// or for which it waits, on SUBMITTED, for schedulers that set nodes apart: from 1
+	// to 255, such as 1 for Lucid's profiler. 0 is the rest of the cluster.
 	Pool int32 `protobuf:"varint,12,opt,name=pool,proto3" json:"pool,omitempty"`
 	// Required on NODE_UP and NODE_DOWN.
 	Node *NodeDetails `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
