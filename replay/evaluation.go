@@ -100,6 +100,9 @@ func prepare(o Options) (*Evaluation, error) {
 		e.notes = append(e.notes, fmt.Sprintf(
 			"The cluster has %d GPUs; with %d or fewer there is little to gain from tuning.", g, workload.SmallCluster))
 	}
+	if len(o.Simulate.Nodes) > 0 {
+		e.notes = append(e.notes, "Node events change the cluster; its load is over all nodes that it ever has.")
+	}
 	return e, nil
 }
 
@@ -212,7 +215,7 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return 0, err
 		}
-		busy := e.Options.Cluster.TotalGPUs() - live.Sim.Free()
+		busy := live.Sim.TotalGPUs() - live.Sim.Free()
 		out.Series = append(out.Series, Sample{AtS: at.Seconds(), Running: live.Sim.Active() - live.Sim.Waiting(),
 			Waiting: live.Sim.Waiting(), BusyGPU: busy})
 		if live.Sim.Done() {

@@ -131,7 +131,7 @@ func holdOracle(ctx context.Context, e *Evaluation) (choice, error) {
 // simulation, so that policies that learn from them decide as in the replay.
 func (e *Evaluation) window() round.Scenario {
 	return round.Scenario{Arrivals: e.Workload, Past: Past(e.Options.Trace, e.Options.Cluster, e.start()),
-		Warmup: e.Options.Warmup > 0, CountFrom: e.Options.From}
+		Nodes: e.Options.Simulate.Nodes, Warmup: e.Options.Warmup > 0, CountFrom: e.Options.From}
 }
 
 // manyEvaluations is the budget above which a method that tunes once spreads its
@@ -225,11 +225,12 @@ func (e *Evaluation) Futures(ctx context.Context, m *RoundInput) ([]round.Scenar
 	return m.Forecast(ctx, e.engine, e.Options.Horizon, e.Options.Futures, m.Seed)
 }
 
-// Truth returns the scenario of the trace itself: true arrivals and remaining durations.
+// Truth returns the scenario of the trace itself: true arrivals, remaining durations
+// and node events.
 func (e *Evaluation) Truth(m *RoundInput) round.Scenario {
 	sim := &m.live.Sim
 	x := round.Scenario{State: &m.State, Arrivals: e.Workload.Window(m.State.At+1, m.State.At+1+e.Options.Horizon),
-		Past: round.Past(m.Ledger, m.State.At)}
+		Past: round.Past(m.Ledger, m.State.At), Nodes: e.Options.Simulate.Nodes}
 	left := map[string]time.Duration{}
 	for j := range sim.Submitted() {
 		if sim.JobActive(j) {

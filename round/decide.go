@@ -123,7 +123,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := in.State.Cluster.Validate(); err != nil {
+	if err := in.State.Available().Validate(); err != nil {
 		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
 	}
 	in.Settings = in.Settings.WithDefaults()

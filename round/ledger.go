@@ -69,11 +69,10 @@ func (s *Snapshot) records() []durations.Record {
 	return durations.Observed(s.Ledger, s.State.At, Memory, s.work())
 }
 
-// arrivals are the jobs submitted in [from, to) that fit the cluster.
+// arrivals are the jobs submitted in [from, to) that fit the cluster at present.
 func (s *Snapshot) arrivals(from, to time.Duration) []workload.Job {
-	return slices.DeleteFunc(s.Ledger.Arrivals(from, to), func(j workload.Job) bool {
-		return !s.State.Cluster.Fits(&j)
-	})
+	now := s.State.Available()
+	return slices.DeleteFunc(s.Ledger.Arrivals(from, to), func(j workload.Job) bool { return !now.Fits(&j) })
 }
 
 // byID are the records of jobs.
@@ -107,10 +106,10 @@ func (r byID) active(s *workload.State) []durations.Record {
 // fitting drops the jobs that do not fit the cluster at present, which no configuration
 // can run. out counts them.
 func fitting(s *workload.State) (fit *workload.State, out int) {
-	c := *s
+	c, now := *s, s.Available()
 	c.Jobs = nil
 	for i := range s.Jobs {
-		if s.Cluster.Fits(&s.Jobs[i].Job) {
+		if now.Fits(&s.Jobs[i].Job) {
 			c.Jobs = append(c.Jobs, s.Jobs[i])
 		} else {
 			out++
@@ -145,7 +144,7 @@ func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon t
 // that have not ended are drawn from history.
 func (s *Snapshot) LastHour(n int, seed uint64) ([]Scenario, error) {
 	before := s.Ledger.State(s.State.At - time.Hour)
-	before.Cluster = s.State.Cluster // as it is now
+	before.Cluster, before.Down, before.Draining = s.State.Cluster, s.State.Down, s.State.Draining // as it is now
 	then, _ := fitting(&before)
 	records, work := s.records(), s.work()
 	known := index(records)

@@ -26,6 +26,9 @@ type Scenario struct {
 	// Past is the jobs that ended before it begins, for policies that learn from
 	// them (simulator.Options.Past).
 	Past *simulator.Past
+	// Nodes are the node events that are known to come (simulator.Options.Nodes). A
+	// forecast knows none: nodes that are down or draining stay so.
+	Nodes []workload.NodeEvent
 	// Warmup reports whether jobs submitted before CountFrom run without counting.
 	Warmup    bool
 	CountFrom time.Duration
@@ -73,7 +76,7 @@ func NewScorer(p *Problem, scenarios []Scenario) (*Scorer, error) {
 		return nil, err
 	}
 	sc := &Scorer{scheduler: p.Scheduler, cluster: p.Cluster, goal: p.Goal, options: p.Options}
-	sc.options.Observer = nil
+	sc.options.Observer, sc.options.Nodes = nil, nil
 	for _, x := range scenarios {
 		if x.Jobs() > 0 {
 			sc.scenarios = append(sc.scenarios, x)
@@ -148,7 +151,7 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 		x := &sc.scenarios[i]
 		o := sc.options
 		o.EventBudget = eventsPerJob*x.Jobs() + 1000
-		o.Past = x.Past
+		o.Past, o.Nodes = x.Past, x.Nodes
 		var err error
 		if x.State != nil {
 			err = p.sim.Resume(x.State, x.Left, x.Arrivals, policy, o)
@@ -208,7 +211,7 @@ func (sc *Scorer) Digest() string {
 	}
 	for i := range sc.scenarios {
 		x := &sc.scenarios[i]
-		fmt.Fprintln(h, x.CountFrom, x.Warmup, x.Left, x.Past.Digest())
+		fmt.Fprintln(h, x.CountFrom, x.Warmup, x.Left, x.Past.Digest(), x.Nodes)
 		if x.State != nil {
 			fmt.Fprintln(h, *x.State, x.State.Cluster.Groups, x.State.Cluster.VCs)
 		}

@@ -57,7 +57,7 @@ const shapeChange = 1.0
 // describe summarises the cluster's load and job mix at State.At.
 func (s *Snapshot) describe() situation {
 	at, jobs := s.State.At, s.State.Jobs
-	gpus := float64(max(1, s.State.Cluster.TotalGPUs()))
+	gpus := float64(max(1, s.State.Available().TotalGPUs()))
 	var x situation
 	for _, j := range s.Ledger.Arrivals(at-time.Hour, at) {
 		x.Arrivals += float64(j.GPUs.Whole()) / gpus

@@ -332,6 +332,9 @@ func (c *trial) run(sim *simulator.Sim) (*record, error) {
 		if c.watch != nil {
 			c.watch(e)
 		}
+		if e.Kind.OfNode() {
+			return
+		}
 		r.seen = append(r.seen, e)
 		switch e.Kind {
 		case workload.Started, workload.Resumed, workload.Resized:

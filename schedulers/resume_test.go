@@ -89,8 +89,13 @@ func startLive(t *rapid.T, c trial) *live {
 	l := &live{ledger: workload.NewLedger(c.cluster), log: lives{}, policy: c.scheduler.New(c.config), opts: c.opts}
 	sent := 0
 	l.opts.Observer = func(e simulator.Event) {
-		l.log.add(&l.sim, e)
 		sent++
+		if e.Kind.OfNode() {
+			l.ledger.Apply(workload.Event{ID: fmt.Sprintf("%08d", sent), Kind: e.Kind, Time: e.Time,
+				Node: fmt.Sprint(e.Node), NodeGPUs: l.sim.NodeGPUs(e.Node)})
+			return
+		}
+		l.log.add(&l.sim, e)
 		out := workload.Event{ID: fmt.Sprintf("%08d", sent), Kind: e.Kind, Time: e.Time,
 			LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel, LeaseUntil: e.Seen.LeaseUntil}
 		out.Job.ID = l.sim.JobName(e.Job)
@@ -178,7 +183,11 @@ func (c trial) id(name string) simulator.ID {
 func (c trial) resume(sim *simulator.Sim, state *workload.State, left []time.Duration) (lives, error) {
 	log := lives{}
 	opts := c.opts
-	opts.Observer = func(e simulator.Event) { log.add(sim, e) }
+	opts.Observer = func(e simulator.Event) {
+		if e.Kind.OfJob() {
+			log.add(sim, e)
+		}
+	}
 	rest := c.w.Window(state.At+1, math.MaxInt64)
 	if err := sim.Resume(state, left, rest, c.scheduler.New(c.config), opts); err != nil {
 		return log, err
@@ -339,37 +348,39 @@ func forEachInterrupted(t *testing.T,
 // TestResumeContinues: State at T with the true remainders goes on as the
 // cluster itself and as a fork of it.
 func TestResumeContinues(t *testing.T) {
-	forEachInterrupted(t, func(t *rapid.T, c trial, whole *live, at time.Duration, _ *simulator.Sim) {
-		want := whole.log.after(at)
-		wantOut := outcomesByName(&whole.sim, c, want)
+	forEachInterrupted(t, resumeContinues)
+}
 
-		part := startLive(t, c)
-		part.runTo(t, at)
-		state, left := part.observe(t, c)
+func resumeContinues(t *rapid.T, c trial, whole *live, at time.Duration, _ *simulator.Sim) {
+	want := whole.log.after(at)
+	wantOut := outcomesByName(&whole.sim, c, want)
 
-		fork := new(simulator.Sim)
-		part.sim.Fork(fork, c.scheduler.New(c.config))
-		if err := fork.Run(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if diff := c.diff(wantOut, outcomesByName(fork, c, want)); diff != "" {
-			t.Fatalf("a fork at %v goes another way (-cluster +fork):\n%s", at, diff)
-		}
+	part := startLive(t, c)
+	part.runTo(t, at)
+	state, left := part.observe(t, c)
 
-		c.opts.Past = part.past(c)
-		resumed := new(simulator.Sim)
-		got, err := c.resume(resumed, state, left)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.undecided(t, want, got)
-		if diff := c.diff(want, got); diff != "" {
-			t.Fatalf("resumed at %v, it goes another way (-cluster +resumed):\n%s", at, diff)
-		}
-		if diff := c.diff(wantOut, outcomesByName(resumed, c, want)); diff != "" {
-			t.Fatalf("resumed at %v (-cluster +resumed):\n%s", at, diff)
-		}
-	})
+	fork := new(simulator.Sim)
+	part.sim.Fork(fork, c.scheduler.New(c.config))
+	if err := fork.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := c.diff(wantOut, outcomesByName(fork, c, want)); diff != "" {
+		t.Fatalf("a fork at %v goes another way (-cluster +fork):\n%s", at, diff)
+	}
+
+	c.opts.Past = part.past(c)
+	resumed := new(simulator.Sim)
+	got, err := c.resume(resumed, state, left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.undecided(t, want, got)
+	if diff := c.diff(want, got); diff != "" {
+		t.Fatalf("resumed at %v, it goes another way (-cluster +resumed):\n%s", at, diff)
+	}
+	if diff := c.diff(wantOut, outcomesByName(resumed, c, want)); diff != "" {
+		t.Fatalf("resumed at %v (-cluster +resumed):\n%s", at, diff)
+	}
 }
 
 // TestResumeUnderAnotherConfiguration: a candidate simulated from what was observed

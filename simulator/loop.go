@@ -27,6 +27,9 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 			}
 		}
 		t := min(s.heap.peek(s.jobs), s.wake, s.arrives)
+		if s.changes < t && (s.active > 0 || s.arrives != never) {
+			t = s.changes
+		}
 		if s.planAt < t {
 			if s.planAt > until {
 				break
@@ -92,7 +95,7 @@ func (s *Sim) decide() error {
 }
 
 // processEvents processes the events of an instant: ends and quanta in order of ID,
-// then arrivals, then the wake-up.
+// then arrivals, then node events, then the wake-up.
 func (s *Sim) processEvents(t time.Duration) error {
 	s.due = s.due[:0]
 	for len(s.heap) > 0 && s.heap[0].at == t {
@@ -122,6 +125,9 @@ func (s *Sim) processEvents(t time.Duration) error {
 		if err := s.arrive(); err != nil {
 			return err
 		}
+	}
+	if s.changes == t {
+		s.changeNodes()
 	}
 	if s.wake == t {
 		s.wake = never
@@ -195,7 +201,8 @@ func (s *Sim) stuck() error {
 	for i := range s.jobs {
 		if j := &s.jobs[i]; j.phase == pending {
 			return fmt.Errorf("simulate: job %q (%d GPUs, waiting since %v) can never start: "+
-				"nothing runs or arrives any more and the policy does not start it", s.JobName(ID(i)), j.gpus, j.since)
+				"nothing runs or arrives any more and the policy does not start it%s",
+				s.JobName(ID(i)), j.gpus, j.since, s.closedNodes())
 		}
 	}
 	for i := range s.jobs {

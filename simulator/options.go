@@ -34,12 +34,16 @@ type Options struct {
 	Protect Protection
 	// Quota says whether the cluster's virtual clusters bind.
 	Quota Quota
+	// Nodes are what happens to nodes of the cluster during the run, in order of time.
+	// What is not after the run's begin holds from its begin; a resumed run takes that
+	// from its state instead.
+	Nodes []workload.NodeEvent
 	// Peer reproduces what other simulators do differently.
 	Peer Peer
 
 	// The following observe a run and do not change it.
 
-	// Observer receives every event of a job, in order. It must not call the
+	// Observer receives every event of a job and of a node, in order. It must not call the
 	// simulation's mutating methods.
 	Observer func(Event)
 	// PerTenant keeps each tenant's demand and usage over time, for
@@ -61,6 +65,9 @@ func (o *Options) Digest(gpus int, jobs iter.Seq[*workload.Job]) string {
 	fmt.Fprintf(h, "%d %d %d %d %+v %+v %s\n",
 		o.Placement, o.Round, o.EventBudget, o.Quota, o.Protect, o.Peer, o.Past.Digest())
 	fmt.Fprintln(h, o.Models.Digest(gpus))
+	if len(o.Nodes) > 0 {
+		fmt.Fprintln(h, o.Nodes)
+	}
 	if o.Estimate != nil {
 		for j := range jobs {
 			fmt.Fprintln(h, int64(o.Estimate(j)))

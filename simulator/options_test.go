@@ -19,6 +19,7 @@ func TestOptionsDigest(t *testing.T) {
 			o.Estimate = func(j *workload.Job) time.Duration { return j.Duration + 1 }
 		},
 		"Past":     func(o *Options) { o.Past = NewPast([]EndedJob{{End: 1}}) },
+		"Nodes":    func(o *Options) { o.Nodes = []workload.NodeEvent{{Kind: workload.NodeDown}} },
 		"Observer": func(o *Options) { o.Observer = func(Event) {} },
 		"Series":   func(o *Options) { o.Series = new(Series) },
 	}

@@ -44,9 +44,14 @@ type placer struct {
 	free    []uint16 // by node
 	pool    []uint8  // by node
 	apart   int      // nodes that are to be in pool 1
-	members int      // nodes in pool 1
-	idle    int      // free GPUs of all nodes
-	cells   []cell   // by pool, then group
+	members int      // nodes in pool 1, without closed ones
+	// status of nodes; no job starts on a closed one, which is draining or down. Closed
+	// nodes are in no cell.
+	status []status
+	closed int    // nodes
+	idle   int    // free GPUs of nodes that are not closed
+	usable int    // idle and used GPUs
+	cells  []cell // by pool, then group
 	// full has bit g set if a gang of g GPUs found no consolidated place in the
 	// cell since GPUs were last given back.
 	full  []uint64
@@ -61,8 +66,16 @@ type placer struct {
 	offered []uint16
 }
 
-// group is a number of equal nodes.
-type group struct{ first, nodes, perNode int }
+type status uint8
+
+const (
+	up status = iota
+	draining
+	down
+)
+
+// group is a number of equal nodes, of which open are not closed.
+type group struct{ first, nodes, perNode, open int }
 
 // cell is the nodes of a group that are in a pool.
 type cell struct {
@@ -79,12 +92,13 @@ type constraint struct {
 }
 
 func (p *placer) reset(mode Placement, c workload.Cluster) {
-	p.mode, p.perNode, p.idle = mode, c.GPUsPerNode(), c.TotalGPUs()
+	p.mode, p.perNode, p.closed = mode, c.GPUsPerNode(), 0
+	p.idle, p.usable = c.TotalGPUs(), c.TotalGPUs()
 	p.groups, p.groupOf = p.groups[:0], p.groupOf[:0]
 	nodes := 0
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		p.groups = append(p.groups, group{nodes, g.Nodes, g.GPUsPerNode})
+		p.groups = append(p.groups, group{nodes, g.Nodes, g.GPUsPerNode, g.Nodes})
 		nodes += g.Nodes
 	}
 	p.constraints = p.constraints[:0]
@@ -97,8 +111,9 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 		}
 		return
 	}
-	p.free, p.pool = resized(p.free, nodes), resized(p.pool, nodes)
+	p.free, p.pool, p.status = resized(p.free, nodes), resized(p.pool, nodes), resized(p.status, nodes)
 	clear(p.pool)
+	clear(p.status)
 	for i, g := range p.groups {
 		for n := g.first; n < g.first+g.nodes; n++ {
 			p.free[n] = uint16(g.perNode)
@@ -136,11 +151,16 @@ func (p *placer) constraint(c *workload.Cluster, model, partition string) uint16
 }
 
 // capacity is the number of GPUs that a job with a constraint can hold at most on
-// an empty cluster. Members of a job may run on different groups.
-func (p *placer) capacity(where uint16, members int) int {
+// an empty cluster, with or without its closed nodes. Members of a job may run on
+// different groups.
+func (p *placer) capacity(where uint16, members int, open bool) int {
 	most := 0
 	for _, i := range p.constraints[where].groups {
-		if g := p.groups[i].nodes * p.groups[i].perNode; members > 1 {
+		nodes := p.groups[i].nodes
+		if open {
+			nodes = p.groups[i].open
+		}
+		if g := nodes * p.groups[i].perNode; members > 1 {
 			most += g
 		} else {
 			most = max(most, g)
@@ -206,8 +226,12 @@ func (p *placer) offerNone() {
 	}
 }
 
-// offer changes how many GPUs of a node would be given up.
+// offer changes how many GPUs of a node would be given up. Those of a closed node let no
+// job start.
 func (p *placer) offer(node, gpus int) {
+	if p.closed > 0 && p.status[node] != up {
+		return
+	}
 	was := p.most(node)
 	p.offered[node] += uint16(gpus)
 	p.move(node, was)
@@ -238,6 +262,9 @@ func (p *placer) partition(apart int) {
 	for n := range p.pool {
 		if apart == 0 || int(p.free[n]) == p.gpus(n) {
 			p.pool[n] = 0
+		}
+		if p.status[n] != up {
+			continue
 		}
 		p.members += int(p.pool[n])
 		c := &p.cells[p.cell(n)]
@@ -294,7 +321,7 @@ func (p *placer) copyFrom(src *placer) {
 	*p = *src
 	p.groups, p.groupOf = append(mine.groups[:0], src.groups...), append(mine.groupOf[:0], src.groupOf...)
 	p.free = append(mine.free[:0], src.free...)
-	p.pool = append(mine.pool[:0], src.pool...)
+	p.pool, p.status = append(mine.pool[:0], src.pool...), append(mine.status[:0], src.status...)
 	p.full = append(mine.full[:0], src.full...)
 	p.could, p.offered = mine.could[:0], mine.offered
 	p.constraints = longer(mine.constraints, len(src.constraints))
@@ -322,6 +349,11 @@ func (p *placer) copyFrom(src *placer) {
 }
 
 func (p *placer) take(node, gpus int) {
+	if p.closed > 0 && p.status[node] != up {
+		p.usable += gpus
+		p.free[node] -= uint16(gpus)
+		return
+	}
 	p.idle -= gpus
 	was := p.most(node)
 	c, f := &p.cells[p.cell(node)], int(p.free[node])
@@ -333,8 +365,13 @@ func (p *placer) take(node, gpus int) {
 }
 
 func (p *placer) give(node, gpus int) {
-	p.idle += gpus
 	f := int(p.free[node]) + gpus
+	if p.closed > 0 && p.status[node] != up {
+		p.usable -= gpus
+		p.free[node] = uint16(f)
+		return
+	}
+	p.idle += gpus
 	was := p.most(node)
 	i := p.cell(node)
 	c := &p.cells[i]
@@ -383,6 +420,42 @@ func (p *placer) places(gpus int, pool uint8, where uint16) int {
 		}
 	}
 	return n
+}
+
+// close stops an open node from taking jobs, or changes the status of a closed one. Its
+// free GPUs leave at once, the others as they are given back.
+func (p *placer) close(node int, as status) {
+	was := p.status[node]
+	if p.status[node] = as; was != up {
+		return
+	}
+	f, c := int(p.free[node]), &p.cells[p.cell(node)]
+	c.level[f].remove(node - c.first)
+	c.total -= f
+	p.countOpen(node, -1)
+}
+
+// open lets a closed node take jobs.
+func (p *placer) open(node int) {
+	if p.status[node] == up {
+		return
+	}
+	p.status[node] = up
+	i, f := p.cell(node), int(p.free[node])
+	c := &p.cells[i]
+	c.level[f].add(node - c.first)
+	c.total += f
+	p.full[i] = 0
+	p.countOpen(node, 1)
+}
+
+// countOpen counts a node among those that are not closed (by 1), or no longer (by -1).
+func (p *placer) countOpen(node, by int) {
+	f := by * int(p.free[node])
+	p.idle, p.usable = p.idle+f, p.usable+f
+	p.members += by * int(p.pool[node])
+	p.groups[p.group(node)].open += by
+	p.closed -= by
 }
 
 // fragmented is the number of free GPUs on partly used nodes.

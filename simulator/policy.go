@@ -69,10 +69,11 @@ type Seen struct {
 	LeaseUntil time.Duration
 }
 
-// Event is an event of a job, for Options.Observer.
+// Event is an event of a job or a node, for Options.Observer.
 type Event struct {
-	Kind workload.EventKind // Submitted, Started, Preempted, Resumed, Finished
+	Kind workload.EventKind // of a job, Submitted to Finished, or of a node
 	Time time.Duration
-	Job  ID
+	Job  ID  // of an event of a job
+	Node int // of an event of a node
 	Seen Seen
 }

@@ -58,7 +58,7 @@ func (s *Sim) least(id ID, held int) time.Duration {
 	j := &s.jobs[id]
 	most := max(held, int(j.gpus))
 	if e, ok := s.policy.(Elastic); ok {
-		most = max(most, min(e.MaxScale()*int(j.gpus), s.JobMost(id)))
+		most = max(most, min(e.MaxScale()*int(j.gpus), s.place.capacity(s.where(j), int(j.members), false)))
 	}
 	if most == int(j.gpus) {
 		return j.left

@@ -152,7 +152,7 @@ func (s *Sim) discharge(j *job) {
 }
 
 // What a policy may ask about quotas. With QuotaOff there is one tenant, which
-// has the whole cluster.
+// has the whole cluster. Quotas do not change with the nodes that are up.
 
 // Quota says whether the virtual clusters bind.
 func (v *View) Quota() Quota { return v.opts.Quota }
@@ -185,7 +185,7 @@ func (v *View) TenantQuota(tenant int) int {
 // TenantHeld is the number of GPUs that a tenant's jobs run on.
 func (v *View) TenantHeld(tenant int) int {
 	if v.opts.Quota == QuotaOff {
-		return v.gpus - v.place.idle
+		return v.place.usable - v.place.idle
 	}
 	return v.tenants[tenant].held
 }
@@ -240,7 +240,7 @@ type Room struct {
 // Room begins a walk with all GPUs of the cluster. There is one walk at a time.
 func (v *View) Room() *Room {
 	r := &v.room
-	r.v, r.left, r.common = v, v.gpus, 0
+	r.v, r.left, r.common = v, v.place.usable, 0
 	if v.opts.Quota == QuotaStrict {
 		r.held = resized(r.held, len(v.tenants))
 		clear(r.held)

@@ -84,11 +84,16 @@ type integrals struct {
 	fragmented float64 // free GPUs on partly used nodes while jobs wait
 	busyArrive float64 // busy until the last submission
 	arrive     float64 // seconds until the last submission
+	lost       float64 // GPUs of nodes that are down, and idle ones of nodes that drain
+	lostArrive float64 // lost until the last submission
 }
 
 func (m *integrals) add(s *Sim, dt float64) {
 	m.seconds += dt
-	m.busy += float64(s.gpus-s.place.idle) * dt
+	m.busy += float64(s.place.usable-s.place.idle) * dt
+	if s.place.usable != s.gpus {
+		m.lost += float64(s.gpus-s.place.usable) * dt
+	}
 	if s.waiting > 0 {
 		m.waiting += float64(s.waiting) * dt
 		m.queued += float64(s.queued) * dt
@@ -97,7 +102,7 @@ func (m *integrals) add(s *Sim, dt float64) {
 }
 
 func (m *integrals) lastSubmit(s *Sim) {
-	m.busyArrive, m.arrive = m.busy, m.seconds
+	m.busyArrive, m.arrive, m.lostArrive = m.busy, m.seconds, m.lost
 	for i := range s.tenants {
 		t := &s.tenants[i]
 		s.accrue(t)
@@ -135,8 +140,8 @@ type Objectives struct {
 // Summary are the objectives and intermediate metrics of a run.
 type Summary struct {
 	Objectives
-	// Utilization is the GPU-time in use over capacity, between the first and
-	// the last submission.
+	// Utilization is the GPU-time in use over capacity, that of nodes that are up,
+	// between the first and the last submission.
 	Utilization float64 `json:"utilization"`
 	// AvgWaiting and AvgQueuedGPUs are means over time of the jobs that wait and
 	// of the GPUs they ask for; WaitingBySize are the former's parts. Fragmentation
@@ -155,13 +160,15 @@ func (s *Sim) Summarize() Summary {
 	sum := Summary{Objectives: Describe(s.Outcomes(nil)), Events: s.events}
 	total := float64(s.gpus)
 	if m := s.metrics; m.seconds > 0 {
-		if m.arrive > 0 {
-			sum.Utilization = m.busyArrive / (m.arrive * total)
+		if had := m.arrive*total - m.lostArrive; had > 0 {
+			sum.Utilization = m.busyArrive / had
 		}
 		sum.AvgWaiting = m.waiting / m.seconds
 		sum.AvgQueuedGPUs = m.queued / m.seconds
 		sum.WaitingBySize = s.waitedBySize(m.seconds)
-		sum.Fragmentation = m.fragmented / (m.seconds * total)
+		if had := m.seconds*total - m.lost; had > 0 {
+			sum.Fragmentation = m.fragmented / had
+		}
 	}
 	return sum
 }

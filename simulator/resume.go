@@ -219,7 +219,7 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob, named map[string]ID) ID {
 			return -1
 		}
 		if j := &s.jobs[host]; j.phase != running || j.shares || j.held != s.jobs[id].gpus ||
-			!s.JobMayJoin(id, host) {
+			!s.suits(id, host) {
 			return -1
 		}
 		return host
@@ -234,7 +234,7 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob, named map[string]ID) ID {
 			continue
 		}
 		s.nodes = s.placementOf(s.nodes[:0], j)
-		if !slices.Equal(s.nodes, a.Placement) || !s.JobMayJoin(id, ID(i)) {
+		if !slices.Equal(s.nodes, a.Placement) || !s.suits(id, ID(i)) {
 			continue
 		}
 		if own, other := s.PairSpeeds(id, ID(i)); own > 0 && other > 0 && own+other > most {
@@ -244,7 +244,7 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob, named map[string]ID) ID {
 	return host
 }
 
-// fits checks a reported placement against the job and what is free. Nodes must
+// fits checks a reported placement against the job and what is free. Nodes must be up,
 // satisfy the job's constraint and be of one group.
 func (s *Sim) fits(id ID, a *workload.ActiveJob) bool {
 	sum := 0
@@ -252,7 +252,7 @@ func (s *Sim) fits(id ID, a *workload.ActiveJob) bool {
 		if n.Node < 0 || n.Node >= len(s.place.free) || n.GPUs <= 0 || n.GPUs > int(s.place.free[n.Node]) {
 			return false
 		}
-		if !s.place.satisfies(n.Node, s.where(&s.jobs[id])) {
+		if s.place.status[n.Node] == down || !s.place.satisfies(n.Node, s.where(&s.jobs[id])) {
 			return false
 		}
 		if a.Size() == 1 && s.place.group(n.Node) != s.place.group(a.Placement[0].Node) {
@@ -319,6 +319,12 @@ type handover struct {
 // other settings. By itself it starts and stops nothing: the new policy decides
 // when something happens next or, on a grid, in the next round.
 func (s *Sim) Reconfigure(p Policy) {
+	s.readmit(p)
+	s.planNextRound()
+}
+
+// readmit gives the active jobs to a policy, with what the present one reports of them.
+func (s *Sim) readmit(p Policy) {
 	s.handover = s.handover[:0]
 	s.deferred = true
 	for i := range s.jobs {
@@ -341,7 +347,6 @@ func (s *Sim) Reconfigure(p Policy) {
 		p.Admit(t.id, t.seen)
 	}
 	s.rebuildHeap()
-	s.planNextRound()
 }
 
 // planNextRound lets a policy that was given active jobs decide in the next

@@ -27,6 +27,7 @@ type Series struct {
 	from    time.Duration
 	next    time.Duration // end of the open interval
 	sums    Sample        // means times seconds
+	lost    float64       // as in integrals
 	stopped int
 	waiting [len(BySize{})]int // jobs, now
 	order   []int              // of the tenants
@@ -108,7 +109,8 @@ func (r *Series) add(s *Sim, until time.Duration) {
 		for k, n := range r.waiting {
 			m.WaitingBySize[k] += float64(n) * dt
 		}
-		m.GPUs += float64(s.gpus-s.place.idle) * dt
+		m.GPUs += float64(s.place.usable-s.place.idle) * dt
+		r.lost += float64(r.total-s.place.usable) * dt
 		m.Queued += float64(s.queued) * dt
 		m.Fragmentation += float64(fragmented) * dt
 		if now = end; now == r.next && now < until {
@@ -139,13 +141,18 @@ func (r *Series) close(s *Sim, at time.Duration) {
 		m.WaitingBySize[k] /= d
 	}
 	m.Ended = Describe(r.ended)
-	m.Fragmentation /= d * float64(r.total)
-	m.Utilization = m.GPUs / float64(r.total)
+	if r.lost == 0 {
+		m.Fragmentation /= d * float64(r.total)
+		m.Utilization = m.GPUs / float64(r.total)
+	} else if had := d*float64(r.total) - r.lost; had > 0 {
+		m.Fragmentation /= had
+		m.Utilization = m.GPUs * d / had
+	}
 	r.Emit(m)
 	if r.EmitTenant != nil {
 		r.closeTenants(s, at)
 	}
-	r.sums, r.from, r.next = Sample{}, at, at+r.Interval
+	r.sums, r.lost, r.from, r.next = Sample{}, 0, at, at+r.Interval
 	r.ended = r.ended[:0]
 }
 

@@ -79,8 +79,8 @@ type Sim struct {
 // inputs are what a run was given. They do not change during a run.
 type inputs struct {
 	opts    Options
-	cluster workload.Cluster
-	gpus    int                // of the cluster
+	cluster workload.Cluster   // nodes that take jobs
+	gpus    int                // of the cluster, nodes that are down included
 	w       *workload.Workload // future arrivals
 	state   *workload.State    // the jobs before them, nil after Start
 	base    ID                 // jobs[base:] are the workload's
@@ -93,6 +93,8 @@ type counters struct {
 	now      time.Duration
 	began    time.Duration
 	arrives  time.Duration // the next submission, never if there is none
+	changes  time.Duration // the next node event, likewise
+	changed  int           // node events so far
 	wake     time.Duration // requested by the policy, never if it requested none
 	planAt   time.Duration // never if nothing happened since the last plan
 	moved    ID            // last job that the present plan started or preempted, -1 for none
@@ -156,7 +158,8 @@ func (s *Sim) Start(c workload.Cluster, w *workload.Workload, p Policy, opts Opt
 // left[i] is the work that state.Jobs[i] still has to do, as the caller
 // predicts it; at least a nanosecond is assumed. A running job whose
 // placement does not fit the cluster, or is not reported and finds no place,
-// waits.
+// waits. Nodes that are down or draining in the state are so until Options.Nodes says
+// otherwise.
 func (s *Sim) Resume(state *workload.State, left []time.Duration, w *workload.Workload, p Policy, opts Options) error {
 	if len(left) != len(state.Jobs) {
 		return fmt.Errorf("resume: %d remaining durations for %d jobs", len(left), len(state.Jobs))
@@ -232,6 +235,9 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 		return err
 	}
 	s.kinds.reset()
+	if err := s.beginNodes(); err != nil {
+		return err
+	}
 	s.use(p)
 	if n > 0 {
 		s.restore(left)

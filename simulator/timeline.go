@@ -68,6 +68,11 @@ func NewTimeline(w io.Writer, sim *Sim, zero time.Time) *Timeline {
 // Observe processes an event.
 func (t *Timeline) Observe(e Event) {
 	t.until(e.Time)
+	if e.Kind.OfNode() {
+		t.event(traceEvent{Name: e.Kind.String(), Phase: "i", Scope: "p", Time: t.micros(e.Time),
+			Process: e.Node + 1, Category: "node", Args: &traceArgs{Text: "node " + strconv.Itoa(e.Node)}})
+		return
+	}
 	switch e.Kind {
 	case workload.Started, workload.Resumed:
 		t.open(e.Job, e.Kind == workload.Resumed)

@@ -27,11 +27,13 @@ func (o *Oracle) JobLeft(id ID) time.Duration { return o.v.jobLeft(id) }
 // Now is the current instant.
 func (v *View) Now() time.Duration { return v.now }
 
-// Cluster is the hardware of the run. It is shared and must not be modified.
+// Cluster is the nodes that take jobs: those neither down nor draining. It is shared and
+// must not be modified.
 func (v *View) Cluster() workload.Cluster { return v.cluster }
 
-// TotalGPUs is the number of GPUs of the cluster.
-func (v *View) TotalGPUs() int { return v.gpus }
+// TotalGPUs is the number of GPUs of the cluster's nodes that take jobs, and of those in
+// use on nodes that drain.
+func (v *View) TotalGPUs() int { return v.place.usable }
 
 // Active is the number of jobs submitted and not ended, members of groups
 // counted.
@@ -130,11 +132,16 @@ func (v *View) JobConstraint(id ID) int { return int(v.where(&v.jobs[id])) }
 // JobMost is the number of GPUs that the job could hold at most on an empty cluster.
 func (v *View) JobMost(id ID) int {
 	j := &v.jobs[id]
-	return v.place.capacity(v.where(j), int(j.members))
+	return v.place.capacity(v.where(j), int(j.members), true)
 }
 
-// JobMayJoin reports whether a job may run on the nodes of a running one.
+// JobMayJoin reports whether a job may start on the nodes of a running one.
 func (v *View) JobMayJoin(id, host ID) bool {
+	return (v.place.closed == 0 || !v.drains(&v.jobs[host])) && v.suits(id, host)
+}
+
+// suits reports whether the nodes of a running job satisfy the constraint of another.
+func (v *View) suits(id, host ID) bool {
 	where := v.where(&v.jobs[id])
 	if where == 0 {
 		return true

@@ -21,10 +21,11 @@ const (
 	NodeUp
 	NodeDown
 	ConfigApplied
+	NodeDrained
 )
 
 var eventNames = [...]string{"unknown", "submitted", "started", "preempted", "resumed", "resized", "finished",
-	"node_up", "node_down", "config_applied"}
+	"node_up", "node_down", "config_applied", "node_drained"}
 
 func (k EventKind) String() string {
 	if int(k) < len(eventNames) {
@@ -56,11 +57,19 @@ type Event struct {
 	LevelAttained time.Duration
 	HasLevel      bool
 	LeaseUntil    time.Duration
-	// Node is the node of NodeUp and NodeDown; GPUs its size on NodeUp.
+	// Node is the node of a node event; GPUs its size on NodeUp.
 	Node     string
 	NodeGPUs int
 	// Revision is the configuration revision in force.
 	Revision string
+}
+
+// NodeEvent is an event of a node of a known cluster. From NodeDrained on, no job starts
+// on the node, and the running ones go on; NodeDown stops them.
+type NodeEvent struct {
+	At   time.Duration // since the workload's zero
+	Node int           // its number in the cluster
+	Kind EventKind     // NodeUp, NodeDown or NodeDrained
 }
 
 // MaxPool bounds Event.Pool.
@@ -70,7 +79,7 @@ const MaxPool = 255
 func (k EventKind) OfJob() bool { return k >= Submitted && k <= Finished }
 
 // OfNode reports whether the event is about a node.
-func (k EventKind) OfNode() bool { return k == NodeUp || k == NodeDown }
+func (k EventKind) OfNode() bool { return k == NodeUp || k == NodeDown || k == NodeDrained }
 
 // Validate names the first field that makes no sense by itself: "field: why".
 func (e *Event) Validate() error {

@@ -65,7 +65,7 @@ type jobEvent struct {
 type nodeEvent struct {
 	time time.Duration
 	id   string
-	up   bool
+	kind EventKind
 	gpus int
 }
 
@@ -85,7 +85,7 @@ func (l *Ledger) Apply(e Event) bool {
 			return false
 		}
 		events, added := insert(l.nodes[e.Node],
-			nodeEvent{time: e.Time, id: e.ID, up: e.Kind == NodeUp, gpus: e.NodeGPUs}, nodeEvent.compare)
+			nodeEvent{time: e.Time, id: e.ID, kind: e.Kind, gpus: e.NodeGPUs}, nodeEvent.compare)
 		l.nodes[e.Node] = events
 		return added
 	case e.Kind.OfJob():
@@ -302,7 +302,8 @@ func (l *Ledger) Forget(before time.Duration) int {
 
 // clusterAt is the cluster registered, each group less its nodes that are down,
 // or its nodes that are up if these are more: a scheduler may report all its
-// nodes or only failures. The size reported for a node overrides its group's.
+// nodes or only failures. Nodes that are down count if they are named by their number,
+// which they keep (State.Down). The size reported for a node overrides its group's.
 func (l *Ledger) clusterAt(at time.Duration) Cluster {
 	c := l.cluster
 	if len(l.nodes) == 0 {
@@ -312,7 +313,7 @@ func (l *Ledger) clusterAt(at time.Duration) Cluster {
 	if len(c.Groups) == 0 {
 		c.Groups = make([]NodeGroup, 1)
 	}
-	type count struct{ up, down, gpus int }
+	type count struct{ listed, gone, gpus int }
 	of := make([]count, len(c.Groups))
 	for name := range l.nodes {
 		e := l.nodeAt(name, at)
@@ -320,16 +321,18 @@ func (l *Ledger) clusterAt(at time.Duration) Cluster {
 			continue
 		}
 		n := &of[max(0, l.groupOf(name, e))]
-		if e.up {
-			n.up++
+		if e.kind == NodeUp {
 			n.gpus = max(n.gpus, e.gpus)
+		}
+		if e.kind != NodeDown || l.numbered(name) {
+			n.listed++
 		} else {
-			n.down++
+			n.gone++
 		}
 	}
 	for i, n := range of {
 		g := &c.Groups[i]
-		g.Nodes = max(n.up, g.Nodes-n.down, 0)
+		g.Nodes = max(n.listed, g.Nodes-n.gone, 0)
 		if n.gpus > 0 {
 			g.GPUsPerNode = n.gpus
 		}
@@ -345,6 +348,12 @@ func (l *Ledger) nodeAt(name string, at time.Duration) *nodeEvent {
 		return nil
 	}
 	return &events[i-1]
+}
+
+// numbered reports whether a node is named by its number in the registered cluster.
+func (l *Ledger) numbered(name string) bool {
+	n, err := strconv.Atoi(name)
+	return err == nil && l.cluster.GroupOf(n) >= 0 && strconv.Itoa(n) == name
 }
 
 // groupOf is the group of a node: that of its number in the registered cluster,

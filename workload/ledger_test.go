@@ -222,7 +222,8 @@ func TestLedgerCountsNodes(t *testing.T) {
 		nodes, gpus int
 	}{{failures, 9, 4, 8}, {failures, 10, 3, 8}, {failures, 20, 4, 8}, {all, 0, 4, 4}, {all, 4, 5, 4},
 		{all, 10, 4, 4}} {
-		if got := c.l.State(c.at).Cluster; got.Nodes() != c.nodes || got.GPUsPerNode() != c.gpus {
+		state := c.l.State(c.at)
+		if got := state.Available(); got.Nodes() != c.nodes || got.GPUsPerNode() != c.gpus {
 			t.Errorf("at %d: %v, want %d x %d", c.at, got, c.nodes, c.gpus)
 		}
 	}
@@ -251,10 +252,10 @@ func TestLedgerCountsNodesByGroup(t *testing.T) {
 		at            time.Duration
 		eights, fours int
 		placed        []int
-	}{{1, 2, 3, []int{2, 0, 1}}, {2, 2, 2, []int{2, 0, 1}}, {3, 1, 2, []int{1, -1, 0}}} {
+	}{{1, 2, 3, []int{2, 0, 1}}, {2, 2, 2, []int{2, 0, 1}}, {3, 1, 2, []int{2, -1, 0}}} {
 		s := l.State(w.at)
-		if s.Cluster.Groups[0].Nodes != w.eights || s.Cluster.Groups[1].Nodes != w.fours {
-			t.Errorf("at %d: %v", w.at, s.Cluster)
+		if c := s.Available(); c.Groups[0].Nodes != w.eights || c.Groups[1].Nodes != w.fours {
+			t.Errorf("at %d: %v", w.at, c)
 		}
 		for i, want := range w.placed {
 			if got := s.Jobs[i].Placement; len(got) != 1 || got[0].Node != want {
@@ -292,7 +293,8 @@ func TestLedgerNumbersNodes(t *testing.T) {
 			"[1] [3]"},
 		"unknown among all that are reported": {[][]Event{run("a", "0"),
 			{node(NodeUp, "a"), node(NodeUp, "b"), node(NodeUp, "c"), node(NodeUp, "d")}, run("b", "d")}, "[-1] [3]"},
-		"down": {[][]Event{run("a", "0"), run("b", "3"), {node(NodeDown, "0")}}, "[-1] [0]"},
+		"down":          {[][]Event{run("a", "0"), run("b", "3"), {node(NodeDown, "0")}}, "[-1] [3]"},
+		"down, by name": {[][]Event{run("a", "x"), run("b", "y"), {node(NodeDown, "x")}}, "[-1] [0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLedger(testCluster)
@@ -311,6 +313,24 @@ func TestLedgerNumbersNodes(t *testing.T) {
 				t.Errorf("jobs run on %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestLedgerListsClosedNodes: nodes that are down keep their number if that is their
+// name, and those that drain are counted, whatever their name.
+func TestLedgerListsClosedNodes(t *testing.T) {
+	l := NewLedger(testCluster) // four nodes
+	for i, x := range []struct {
+		kind EventKind
+		name string
+	}{{NodeDown, "2"}, {NodeDrained, "0"}, {NodeDrained, "rack-a"}, {NodeUp, "0"}, {NodeDown, "rack-a"}, {NodeUp, "2"}} {
+		apply(t, l, Event{ID: fmt.Sprint(i), Kind: x.kind, Time: time.Duration(i), Node: x.name, NodeGPUs: 8})
+	}
+	for at, want := range []string{"4 [2] [] 3", "4 [2] [0] 2", "4 [2] [0 1] 1", "4 [2] [1] 2", "3 [2] [] 2", "3 [] [] 3"} {
+		s := l.State(time.Duration(at))
+		if got := fmt.Sprint(s.Cluster.Nodes(), s.Down, s.Draining, s.Available().Nodes()); got != want {
+			t.Errorf("at %d: %s, want %s", at, got, want)
+		}
 	}
 }
 

@@ -26,9 +26,9 @@ func (l *Ledger) name(p []NodeShare) []NodeGPUs {
 type nodeRange struct{ free, end int }
 
 // number gives the nodes on which a state's jobs run their numbers, below the
-// cluster's number of nodes. Nodes reported up come first; those that only
-// placements name get what is left, unless they are reported down. A name that
-// is a free number is that number; the others follow in order of name.
+// cluster's number of nodes, and lists those that are down or draining. Nodes of the
+// cluster that are reported come first; those that only placements name get what is
+// left. A name that is a free number is that number; the others follow in order of name.
 func (l *Ledger) number(s *State) {
 	var placed []string
 	shares := 0
@@ -38,22 +38,25 @@ func (l *Ledger) number(s *State) {
 			shares++
 		}
 	}
-	if shares == 0 {
-		return
-	}
 	slices.Sort(placed)
 	placed = slices.Compact(placed)
-	var up []string
-	known := map[string]*nodeEvent{}
+	var listed []string
+	known, closed := map[string]*nodeEvent{}, 0
 	for name := range l.nodes {
 		if e := l.nodeAt(name, s.At); e != nil {
 			known[name] = e
-			if e.up {
-				up = append(up, name)
+			if e.kind != NodeDown || l.numbered(name) {
+				listed = append(listed, name)
+			}
+			if e.kind != NodeUp {
+				closed++
 			}
 		}
 	}
-	slices.Sort(up)
+	if shares == 0 && closed == 0 {
+		return
+	}
+	slices.Sort(listed)
 	placed = slices.DeleteFunc(placed, func(name string) bool { return known[name] != nil })
 
 	// A node takes a number of its group, any number if its group is unknown.
@@ -71,9 +74,9 @@ func (l *Ledger) number(s *State) {
 		}
 		return &ranges[len(ranges)-1]
 	}
-	number := make(map[string]int, len(up)+len(placed))
+	number := make(map[string]int, len(listed)+len(placed))
 	taken := make([]bool, total)
-	for _, names := range [][]string{up, placed} {
+	for _, names := range [][]string{listed, placed} {
 		for _, name := range names {
 			n, err := strconv.Atoi(name)
 			if r := rangeOf(name); err == nil && n >= r.free && n < r.end && strconv.Itoa(n) == name && !taken[n] {
@@ -93,6 +96,19 @@ func (l *Ledger) number(s *State) {
 			}
 		}
 	}
+	for _, name := range listed {
+		n, ok := number[name]
+		switch {
+		case !ok:
+		case known[name].kind == NodeDown:
+			s.Down = append(s.Down, n)
+			delete(number, name) // no job runs there
+		case known[name].kind == NodeDrained:
+			s.Draining = append(s.Draining, n)
+		}
+	}
+	slices.Sort(s.Down)
+	slices.Sort(s.Draining)
 	all := make([]NodeGPUs, 0, shares)
 	for i := range s.Jobs {
 		a := &s.Jobs[i]

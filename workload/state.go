@@ -1,14 +1,22 @@
 package workload
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // State is what a controller can know of a cluster at an instant, built from
 // job and cluster events alone (Ledger.State): which jobs are active, what each has
 // received, and where it runs. It holds no duration: how long a job still runs
 // is for the caller to predict.
 type State struct {
-	At      time.Duration // since the workload's zero
+	At time.Duration // since the workload's zero
+	// Cluster is the nodes that are up, and those of Down.
 	Cluster Cluster
+	// Down and Draining are the numbers of nodes that are down, and of nodes that are up
+	// but start no job, in order. Nodes that are down have a number if they are named
+	// by it; others are left out of Cluster.
+	Down, Draining []int
 	// Jobs are the active ones in order of submission, then of the id of the
 	// event that submitted them.
 	Jobs []ActiveJob
@@ -60,6 +68,21 @@ type ActiveJob struct {
 type NodeGPUs struct {
 	Node int `json:"node"`
 	GPUs int `json:"gpus"`
+}
+
+// Available is the nodes that take jobs: those neither down nor draining.
+func (s *State) Available() Cluster {
+	c := s.Cluster
+	if len(s.Down)+len(s.Draining) == 0 {
+		return c
+	}
+	c.Groups = slices.Clone(c.Groups)
+	for _, n := range slices.Concat(s.Down, s.Draining) {
+		if g := s.Cluster.GroupOf(n); g >= 0 {
+			c.Groups[g].Nodes--
+		}
+	}
+	return c
 }
 
 // Elapsed is the time since submission.

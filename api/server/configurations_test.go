@@ -289,6 +289,7 @@ func TestEventNumbersAgree(t *testing.T) {
 		pb.Event_PREEMPTED: workload.Preempted, pb.Event_RESUMED: workload.Resumed,
 		pb.Event_RESIZED: workload.Resized, pb.Event_FINISHED: workload.Finished, pb.Event_NODE_UP: workload.NodeUp,
 		pb.Event_NODE_DOWN:      workload.NodeDown,
+		pb.Event_NODE_DRAINED:   workload.NodeDrained,
 		pb.Event_CONFIG_APPLIED: workload.ConfigApplied,
 	} {
 		e := submitted("1", 0)

@@ -35,7 +35,7 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 		HasLevel: e.GetLevelAttained() != nil, HasAttained: e.GetAttainedService() != nil,
 	}
 	c := converter{}
-	if k := e.GetKind(); k < 0 || k > pb.Event_CONFIG_APPLIED {
+	if k := e.GetKind(); k < 0 || k > pb.Event_NODE_DRAINED {
 		c.add("kind", fmt.Sprintf("%d is not a known kind of event", k))
 	}
 	if end := job.GetEndStatus(); end < 0 || end > pb.JobDetails_FAILED {

@@ -83,6 +83,7 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
 	o.replay.add(cmd)
 	o.replay.addTo(cmd)
+	o.replay.addNodeEvents(cmd)
 	o.round.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")

@@ -15,7 +15,7 @@ var flagGroups = []struct {
 	flags []string
 }{
 	{"Workload", []string{"trace", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
-	{"Cluster", []string{"nodes", "gpus-per-node", "placement", "interconnect", "models", "quota"}},
+	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "placement", "interconnect", "models", "quota"}},
 	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "round", "estimates", "max-preemptions",
 		"min-run"}},
 	{"Goal", []string{"objective", "subject-to", "pareto", "min-ratio", "always"}},

@@ -28,6 +28,7 @@ type replayFlags struct {
 	round     time.Duration
 	placement string
 	seed      uint64
+	nodes     string // file of node events
 	skipWider bool
 	json      bool
 	quota     quotaFlags
@@ -68,12 +69,20 @@ func (f *replayFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.to, "to", "", "submissions count before it (default: after the trace's last)")
 }
 
+// addNodeEvents adds what happens to nodes, for commands that replay on one cluster.
+func (f *replayFlags) addNodeEvents(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.nodes, "node-events", "",
+		"CSV file of what happens to nodes, with the columns time,node,event[,gpus]: time as in --from, nodes from 0, "+
+			"events down, drain, up, add")
+}
+
 // replayInput is the meaning of the flags.
 type replayInput struct {
-	trace     *workload.Workload
-	from, to  time.Duration
-	scheduler *schedulers.Scheduler
-	options   simulator.Options
+	trace      *workload.Workload
+	from, to   time.Duration
+	scheduler  *schedulers.Scheduler
+	options    simulator.Options
+	nodeEvents int
 }
 
 // load checks the flags and reads the trace. Notes for people go to notes.
@@ -101,6 +110,12 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	if err := cmp.Or(checkInstant("from", f.from), checkInstant("to", f.to)); err != nil {
 		return nil, err
 	}
+	events := new(trace.NodeEvents)
+	if f.nodes != "" {
+		if events, err = trace.OpenNodeEvents(f.nodes); err != nil {
+			return nil, usageError{fmt.Errorf("--node-events: %w", err)}
+		}
+	}
 	open := func(ctx context.Context) (*workload.Workload, error) { return openTrace(ctx, notes, f.trace) }
 	if f.generate != nil {
 		open = f.generate
@@ -108,8 +123,13 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	if in.trace, err = open(ctx); err != nil { // after all checks that need no trace
 		return nil, err
 	}
+	all, changes, err := events.On(f.cluster, in.trace.Zero())
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--node-events: %w", err)}
+	}
+	in.options.Nodes, in.nodeEvents = changes, events.Len()
 	if f.skipWider {
-		if in.trace, err = withoutWider(notes, in.trace, f.cluster); err != nil {
+		if in.trace, err = withoutWider(notes, in.trace, all); err != nil {
 			return nil, err
 		}
 	}
@@ -123,6 +143,7 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 			clock(in.to), clock(in.from), f.trace, clock(first), clock(last))}
 	}
 	f.quota.divide(&f.cluster, in.trace.Jobs())
+	f.cluster.Groups = all.Groups // quotas are of the nodes that --nodes counts
 	if n := f.cluster.TotalGPUs(); n <= workload.SmallCluster {
 		fmt.Fprintf(notes, "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n,
 			workload.SmallCluster)

@@ -72,6 +72,7 @@ policy=finish_time_fairness, gavel use run times; a note says if none did.`,
 	}
 	o.replay.add(cmd)
 	o.replay.addTo(cmd)
+	o.replay.addNodeEvents(cmd)
 	o.config.add(cmd)
 	o.changes.add(cmd)
 	o.record.add(cmd)
@@ -139,7 +140,7 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	r := &simulateReport{
 		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Scheduler: in.scheduler.Name, Configuration: o.start,
 		Nodes: cluster.Nodes(), GPUsPerNode: cluster.GPUsPerNode(), Seed: o.replay.seed, Summary: sim.Summarize(),
-		Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
+		NodeEvents: in.nodeEvents, Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
 	}
 	r.Tenants, r.Compliance = sim.TenantReports()
 	return r, nil
@@ -154,7 +155,9 @@ type simulateReport struct {
 	GPUsPerNode   int          `json:"gpus_per_node"`
 	// Changes are the configurations that took its place during the run.
 	Changes []changeReport `json:"changes,omitempty"`
-	Seed    uint64         `json:"seed"`
+	// NodeEvents counts those of --node-events; Nodes has the nodes that they add.
+	NodeEvents int    `json:"node_events,omitempty"`
+	Seed       uint64 `json:"seed"`
 	simulator.Summary
 	Wall       float64                  `json:"wall_s"`
 	Delays     []simulator.Delay        `json:"queue_causes"`

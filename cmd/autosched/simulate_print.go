@@ -17,6 +17,9 @@ func (r *simulateReport) print(w io.Writer) error {
 	row := func(name, format string, v ...any) { fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, v...)...) }
 	row("trace", "%s%s", r.Trace, label(r.Synthetic))
 	row("cluster", "%d nodes x %d GPUs", r.Nodes, r.GPUsPerNode)
+	if r.NodeEvents > 0 {
+		row("node events", "%d", r.NodeEvents)
+	}
 	row("scheduler", "%s", r.Scheduler)
 	row("configuration", "%s", r.Configuration)
 	for _, c := range r.Changes {

@@ -98,6 +98,7 @@ be the row listed first.`,
 func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
 	o.replay.add(cmd)
+	o.replay.addNodeEvents(cmd)
 	o.round.add(cmd)
 	o.study.add(cmd)
 	o.config.add(cmd)

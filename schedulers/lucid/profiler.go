@@ -61,7 +61,7 @@ func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {
 	p.state, p.over = p.state[:0], p.over[:0]
 	p.nodes = 0
 	if s.HasPools() {
-		p.nodes = min(p.want, s.Cluster().Nodes()-1)
+		p.nodes = max(0, min(p.want, s.Cluster().Nodes()-1))
 	}
 	p.perNode = s.Cluster().GPUsPerNode()
 	p.beside = (s.Cluster().Nodes() - p.nodes) * p.perNode

@@ -3,6 +3,7 @@ package live
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/autosched/autosched/simulator"
@@ -22,6 +23,11 @@ type Cluster struct {
 
 // Observe is the simulation's Options.Observer.
 func (l *Cluster) Observe(e simulator.Event) {
+	if e.Kind.OfNode() {
+		l.send(workload.Event{Kind: e.Kind, Time: e.Time, Node: strconv.Itoa(e.Node),
+			NodeGPUs: l.Sim.NodeGPUs(e.Node), Revision: l.Revision})
+		return
+	}
 	spec := l.Sim.Spec(e.Job)
 	out := workload.Event{Kind: e.Kind, Time: e.Time, Revision: l.Revision,
 		LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel, LeaseUntil: e.Seen.LeaseUntil}

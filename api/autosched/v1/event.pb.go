@@ -47,21 +47,24 @@ const (
 	// The scheduler put configuration_revision in force. It acknowledges the
 	// revision as APPLIED, if that or a later one has not been acknowledged.
 	Event_CONFIG_APPLIED Event_Kind = 9
+	// A node starts no more jobs; those that run on it go on. NODE_UP ends it.
+	Event_NODE_DRAINED Event_Kind = 10
 )
 
 // Enum value maps for Event_Kind.
 var (
 	Event_Kind_name = map[int32]string{
-		0: "KIND_UNSPECIFIED",
-		1: "SUBMITTED",
-		2: "STARTED",
-		3: "PREEMPTED",
-		4: "RESUMED",
-		5: "RESIZED",
-		6: "FINISHED",
-		7: "NODE_UP",
-		8: "NODE_DOWN",
-		9: "CONFIG_APPLIED",
+		0:  "KIND_UNSPECIFIED",
+		1:  "SUBMITTED",
+		2:  "STARTED",
+		3:  "PREEMPTED",
+		4:  "RESUMED",
+		5:  "RESIZED",
+		6:  "FINISHED",
+		7:  "NODE_UP",
+		8:  "NODE_DOWN",
+		9:  "CONFIG_APPLIED",
+		10: "NODE_DRAINED",
 	}
 	Event_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -74,6 +77,7 @@ var (
 		"NODE_UP":          7,
 		"NODE_DOWN":        8,
 		"CONFIG_APPLIED":   9,
+		"NODE_DRAINED":     10,
 	}
 )
 
@@ -200,7 +204,7 @@ type Event struct {
 	// or for which it waits, on SUBMITTED, for schedulers that set nodes apart: from 1
 	// to 255, such as 1 for Lucid's profiler. 0 is the rest of the cluster.
 	Pool int32 `protobuf:"varint,12,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Required on NODE_UP and NODE_DOWN.
+	// Required on NODE_UP, NODE_DOWN and NODE_DRAINED.
 	Node *NodeDetails `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
 	// The revision in force when it happened. Required on CONFIG_APPLIED.
 	ConfigurationRevision int64 `protobuf:"varint,9,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
@@ -550,7 +554,7 @@ var File_autosched_v1_event_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x06\n" +
+	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\x06\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.autosched.v1.Event.KindR\x04kind\x12A\n" +
@@ -564,7 +568,7 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x10shares_gpus_with\x18\v \x01(\tR\x0esharesGpusWith\x12\x12\n" +
 	"\x04pool\x18\f \x01(\x05R\x04pool\x12-\n" +
 	"\x04node\x18\b \x01(\v2\x19.autosched.v1.NodeDetailsR\x04node\x125\n" +
-	"\x16configuration_revision\x18\t \x01(\x03R\x15configurationRevision\"\x9f\x01\n" +
+	"\x16configuration_revision\x18\t \x01(\x03R\x15configurationRevision\"\xb1\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSUBMITTED\x10\x01\x12\v\n" +
@@ -575,7 +579,9 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\bFINISHED\x10\x06\x12\v\n" +
 	"\aNODE_UP\x10\a\x12\r\n" +
 	"\tNODE_DOWN\x10\b\x12\x12\n" +
-	"\x0eCONFIG_APPLIED\x10\tB\x13\n" +
+	"\x0eCONFIG_APPLIED\x10\t\x12\x10\n" +
+	"\fNODE_DRAINED\x10\n" +
+	"B\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
 	"\x0f_level_attained\"\xed\x02\n" +
 	"\n" +
