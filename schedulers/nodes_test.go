@@ -77,7 +77,8 @@ func checkNodes(t *rapid.T, s *simulator.Sim, e simulator.Event, status []worklo
 	case e.Kind == workload.Started || e.Kind == workload.Resumed || e.Kind == workload.Resized:
 		for _, n := range s.Placement(nil, e.Job) {
 			if k := status[n.Node]; k == workload.NodeDown || k == workload.NodeDrained {
-				t.Fatalf("at %v: %s starts on node %d, of which the last event is %v", e.Time, s.JobName(e.Job), n.Node, k)
+				t.Fatalf("at %v: %s starts on node %d, of which the last event is %v",
+					e.Time, s.JobName(e.Job), n.Node, k)
 			}
 		}
 	}
@@ -127,4 +128,38 @@ func TestResumeWithNodeEvents(t *testing.T) {
 		}
 		resumeContinues(t, c, whole, drawInstant(t, whole.log), used)
 	})
+}
+
+// resumeContinues: the State at an instant with the true remainders goes on as the cluster
+// itself and as a fork of it.
+func resumeContinues(t *rapid.T, c trial, whole *live, at time.Duration, _ *simulator.Sim) {
+	want := whole.log.after(at)
+	wantOut := outcomesByName(&whole.sim, c, want)
+
+	part := startLive(t, c)
+	part.runTo(t, at)
+	state, left := part.observe(t, c)
+
+	fork := new(simulator.Sim)
+	part.sim.Fork(fork, c.scheduler.New(c.config))
+	if err := fork.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := c.diff(wantOut, outcomesByName(fork, c, want)); diff != "" {
+		t.Fatalf("a fork at %v goes another way (-cluster +fork):\n%s", at, diff)
+	}
+
+	c.opts.Past = part.past(c)
+	resumed := new(simulator.Sim)
+	got, err := c.resume(resumed, state, left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.undecided(t, want, got)
+	if diff := c.diff(want, got); diff != "" {
+		t.Fatalf("resumed at %v, it goes another way (-cluster +resumed):\n%s", at, diff)
+	}
+	if diff := c.diff(wantOut, outcomesByName(resumed, c, want)); diff != "" {
+		t.Fatalf("resumed at %v (-cluster +resumed):\n%s", at, diff)
+	}
 }

@@ -351,38 +351,6 @@ func TestResumeContinues(t *testing.T) {
 	forEachInterrupted(t, resumeContinues)
 }
 
-func resumeContinues(t *rapid.T, c trial, whole *live, at time.Duration, _ *simulator.Sim) {
-	want := whole.log.after(at)
-	wantOut := outcomesByName(&whole.sim, c, want)
-
-	part := startLive(t, c)
-	part.runTo(t, at)
-	state, left := part.observe(t, c)
-
-	fork := new(simulator.Sim)
-	part.sim.Fork(fork, c.scheduler.New(c.config))
-	if err := fork.Run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := c.diff(wantOut, outcomesByName(fork, c, want)); diff != "" {
-		t.Fatalf("a fork at %v goes another way (-cluster +fork):\n%s", at, diff)
-	}
-
-	c.opts.Past = part.past(c)
-	resumed := new(simulator.Sim)
-	got, err := c.resume(resumed, state, left)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.undecided(t, want, got)
-	if diff := c.diff(want, got); diff != "" {
-		t.Fatalf("resumed at %v, it goes another way (-cluster +resumed):\n%s", at, diff)
-	}
-	if diff := c.diff(wantOut, outcomesByName(resumed, c, want)); diff != "" {
-		t.Fatalf("resumed at %v (-cluster +resumed):\n%s", at, diff)
-	}
-}
-
 // TestResumeUnderAnotherConfiguration: a candidate simulated from what was observed
 // does what the cluster does when it is given that candidate at that instant.
 // This is what makes the scores of a tuning round mean something.

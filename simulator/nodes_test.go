@@ -21,7 +21,8 @@ func TestNodeDown(t *testing.T) {
 	o.Observer = func(e Event) { seen = append(seen, e.Kind.String()) }
 	s := ran(t, workload.Uniform(2, 8), jobsOf(t, tenantJob("", 0, 500, 8)), &inOrder{}, o)
 	out := s.Outcomes(nil)[0]
-	if restart := titanRestart(8); out.End != 500*time.Second+restart || out.Restart != restart || out.Preemptions != 1 {
+	restart := titanRestart(8)
+	if out.End != 500*time.Second+restart || out.Restart != restart || out.Preemptions != 1 {
 		t.Errorf("%+v, want its 500 s and a restart of %v", out, restart)
 	}
 	want := "submitted started preempted node_down resumed finished"
@@ -41,7 +42,9 @@ func TestNodeDrains(t *testing.T) {
 	if err := s.Start(workload.Uniform(2, 8), w, &inOrder{}, o); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []struct{ s, gpus, free int }{{99, 16, 4}, {100, 12, 0}, {499, 12, 0}, {500, 8, 0}, {1000, 8, 7}} {
+	for _, at := range []struct{ s, gpus, free int }{
+		{99, 16, 4}, {100, 12, 0}, {499, 12, 0}, {500, 8, 0}, {1000, 8, 7},
+	} {
 		if err := s.RunUntil(context.Background(), time.Duration(at.s)*time.Second); err != nil {
 			t.Fatal(err)
 		}

@@ -323,10 +323,15 @@ func TestLedgerListsClosedNodes(t *testing.T) {
 	for i, x := range []struct {
 		kind EventKind
 		name string
-	}{{NodeDown, "2"}, {NodeDrained, "0"}, {NodeDrained, "rack-a"}, {NodeUp, "0"}, {NodeDown, "rack-a"}, {NodeUp, "2"}} {
+	}{
+		{NodeDown, "2"}, {NodeDrained, "0"}, {NodeDrained, "rack-a"},
+		{NodeUp, "0"}, {NodeDown, "rack-a"}, {NodeUp, "2"},
+	} {
 		apply(t, l, Event{ID: fmt.Sprint(i), Kind: x.kind, Time: time.Duration(i), Node: x.name, NodeGPUs: 8})
 	}
-	for at, want := range []string{"4 [2] [] 3", "4 [2] [0] 2", "4 [2] [0 1] 1", "4 [2] [1] 2", "3 [2] [] 2", "3 [] [] 3"} {
+	for at, want := range []string{
+		"4 [2] [] 3", "4 [2] [0] 2", "4 [2] [0 1] 1", "4 [2] [1] 2", "3 [2] [] 2", "3 [] [] 3",
+	} {
 		s := l.State(time.Duration(at))
 		if got := fmt.Sprint(s.Cluster.Nodes(), s.Down, s.Draining, s.Available().Nodes()); got != want {
 			t.Errorf("at %d: %s, want %s", at, got, want)

@@ -138,7 +138,8 @@ func (e *NodeEvents) On(c workload.Cluster, zero time.Time) (workload.Cluster, [
 		row := &e.rows[i]
 		all[i] = event{workload.NodeEvent{At: row.since(zero), Node: row.node, Kind: nodeKinds[row.event]}, row}
 		if at := all[i].At; at > workload.MaxSubmit || at < -workload.MaxSubmit {
-			return c, nil, e.fault(row, "time: is more than a hundred years from the zero %s", zero.Format(time.RFC3339))
+			return c, nil, e.fault(row, "time: is more than a hundred years from the zero %s",
+				zero.Format(time.RFC3339))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.At, b.At) })
@@ -160,8 +161,8 @@ func (e *NodeEvents) On(c workload.Cluster, zero time.Time) (workload.Cluster, [
 	out := make([]workload.NodeEvent, 0, len(added)+len(all))
 	for i, n := range slices.Sorted(maps.Keys(added)) {
 		if n != first+i {
-			return c, nil, e.fault(added[n], "node: %d is added, but no node %d: number added nodes from %d on", n, first+i,
-				first)
+			return c, nil, e.fault(added[n], "node: %d is added, but no node %d: number added nodes from %d on",
+				n, first+i, first)
 		}
 		last := &c.Groups[len(c.Groups)-1]
 		if g := added[n].gpus; g == 0 || g == last.GPUsPerNode {
