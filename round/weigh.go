@@ -156,6 +156,11 @@ func (w *weigher) vetoed(incumbent, c string) bool {
 	return ok && too && b-a > replayVeto
 }
 
+// unproven is how much more than the default and the presets a configuration found by a
+// search has to gain before any round has measured it; evidence of weight 1 halves it. It
+// was selected, and little is known of it elsewhere.
+const unproven = .01
+
 // candidates are the trials that may replace the incumbent, the best first.
 func (w *weigher) candidates(ctx context.Context, out *Result) ([]candidate, error) {
 	r, incumbent := w.round, w.key(w.round.Incumbent)
@@ -187,6 +192,10 @@ func (w *weigher) candidates(ctx context.Context, out *Result) ([]candidate, err
 	for i := range found {
 		c := &found[i]
 		c.gain = w.gain(incumbent, w.key(c.Config))
+		if !slices.Contains(w.proven, w.key(c.Config)) {
+			_, weight := w.evidence.gain(incumbent, w.key(c.Config), w.at)
+			c.gain -= unproven / (1 + weight)
+		}
 		c.ratio = ratio(c.gain)
 		own, _ := w.own(incumbent, w.key(c.Config))
 		c.own = ratio(own)
