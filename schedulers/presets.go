@@ -52,8 +52,11 @@ var (
 	}
 	// Jobs grow further while others are few.
 	optimusPresets = []Preset{preset(optimusSpace, "wide", "max_scale=8")}
-	// Jobs grow further, by the sum of the logarithms of their speedups.
-	polluxPresets  = []Preset{preset(polluxSpace, "wide", "interval=180", "fairness=0", "max_scale=8")}
+	// Jobs grow further, and faster where it helps them most, or fairly.
+	polluxPresets = []Preset{
+		preset(polluxSpace, "wide", "interval=2m", "fairness=.5", "noise_scale=6", "max_scale=10"),
+		preset(polluxSpace, "wide-fair", "interval=2m", "fairness=-6", "noise_scale=20", "max_scale=16"),
+	}
 	poolingPresets = []Preset{preset(poolingSpace, "reclaim-at-once", "grace=0")}
 	// Long leases are for sweeps of equal jobs.
 	themisPresets = []Preset{
