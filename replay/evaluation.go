@@ -158,6 +158,7 @@ func (e *Evaluation) report() *Report {
 		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
 		Scheduler: o.Scheduler.Name, Objective: o.Goal.String(), IntervalS: o.Interval.Seconds(),
 		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search,
+		MinGain: o.MinGain, ChangePrice: o.ChangePrice, DwellS: o.Dwell.Seconds(), Guard: o.Guard,
 		Seed:      o.Seed,
 		Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
 	}

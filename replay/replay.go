@@ -70,20 +70,25 @@ type Report struct {
 	Cluster     workload.Cluster `json:"cluster"`
 	// Load is the GPU-time submitted over capacity in the window, or in an hour if
 	// the window is shorter.
-	Load      float64      `json:"load"`
-	Scheduler string       `json:"scheduler"`
-	Objective string       `json:"objective"`
-	IntervalS float64      `json:"interval_s"`
-	HorizonS  float64      `json:"horizon_s"`
-	Futures   int          `json:"futures"`
-	Budget    int          `json:"budget"`
-	MinRatio  float64      `json:"min_ratio"`
-	Search    round.Search `json:"search"` // of the method autosched
-	Seed      uint64       `json:"seed"`
-	Seeds     []uint64     `json:"seeds"` // of methods that draw
-	Simulator string       `json:"simulator"`
-	Notes     []string     `json:"notes,omitempty"`
-	Methods   []Method     `json:"methods"`
+	Load      float64 `json:"load"`
+	Scheduler string  `json:"scheduler"`
+	Objective string  `json:"objective"`
+	IntervalS float64 `json:"interval_s"`
+	HorizonS  float64 `json:"horizon_s"`
+	Futures   int     `json:"futures"`
+	Budget    int     `json:"budget"`
+	MinRatio  float64 `json:"min_ratio"`
+	// MinGain, ChangePrice, Dwell and Guard of the method autosched (round.Settings).
+	MinGain     float64      `json:"min_gain"`
+	ChangePrice float64      `json:"change_price"`
+	DwellS      float64      `json:"dwell_s"`
+	Guard       float64      `json:"guard"`
+	Search      round.Search `json:"search"` // of the method autosched
+	Seed        uint64       `json:"seed"`
+	Seeds       []uint64     `json:"seeds"` // of methods that draw
+	Simulator   string       `json:"simulator"`
+	Notes       []string     `json:"notes,omitempty"`
+	Methods     []Method     `json:"methods"`
 	// JobIDs of the counted jobs, in order of submission.
 	JobIDs []string `json:"-"`
 }

@@ -201,7 +201,7 @@ func (r *Round) decide(ctx context.Context, in *Input, h *history) (Result, erro
 	}
 	var insurer *insurer
 	w := weigher{round: r, at: at, key: key, evidence: h.Evidence, insurance: &h.Insurance, proven: proven,
-		ratio: least, bar: r.MinGain + r.ChangePrice*float64(len(h.Changes)),
+		ratio: least, bar: max(0, r.MinGain) + max(0, r.ChangePrice)*float64(len(h.Changes)),
 		dwelling: h.dwells(at, r.Dwell), urgent: in.Urgent,
 		insure: func(ctx context.Context, configs []space.Config) error {
 			if !h.Insurance.lacks(configs, key) {

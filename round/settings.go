@@ -11,12 +11,13 @@ import (
 type Settings struct {
 	// MinRatio is the least controllable ratio (Decision.Ratio) of an adopted
 	// configuration, MinGain the least share of the whole objective that it gains.
-	// Every change within the last day raises MinGain by ChangePrice.
+	// Every change within the last day raises MinGain by ChangePrice. Negative shares are
+	// none.
 	MinRatio    float64 `json:"min_ratio"`
 	MinGain     float64 `json:"min_gain"`
 	ChangePrice float64 `json:"change_price"`
 	// Dwell is the least time that a configuration is in force before a better one
-	// replaces it, unless the round finds that one better by UrgentRatio.
+	// replaces it, unless the round finds that one better by UrgentRatio. Negative is none.
 	Dwell time.Duration `json:"dwell"`
 	// Guard is the share by which an adopted configuration may make a guarded metric
 	// worse: each tenant's p95 queueing delay, the mean JCT of jobs of less than ten
@@ -67,7 +68,8 @@ func DefaultSettings() Settings {
 		Horizon: 12 * time.Hour, Futures: 4, Budget: 40}
 }
 
-// WithDefaults replaces settings that are not positive by the defaults.
+// WithDefaults replaces settings that are zero by the defaults, and negative ones where
+// they have no meaning.
 func (s Settings) WithDefaults() Settings {
 	d := DefaultSettings()
 	if s.MinRatio > 0 {
@@ -82,13 +84,13 @@ func (s Settings) WithDefaults() Settings {
 	if s.Budget > 0 {
 		d.Budget = s.Budget
 	}
-	if s.MinGain > 0 {
+	if s.MinGain != 0 {
 		d.MinGain = s.MinGain
 	}
-	if s.ChangePrice > 0 {
+	if s.ChangePrice != 0 {
 		d.ChangePrice = s.ChangePrice
 	}
-	if s.Dwell > 0 {
+	if s.Dwell != 0 {
 		d.Dwell = s.Dwell
 	}
 	if s.Guard != 0 {

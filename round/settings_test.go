@@ -41,6 +41,15 @@ func TestWithDefaults(t *testing.T) {
 	}
 }
 
+// TestNegativeSettings: what is off stays off.
+func TestNegativeSettings(t *testing.T) {
+	off := DefaultSettings()
+	off.MinGain, off.ChangePrice, off.Dwell, off.Guard = -1, -1, -time.Second, -1
+	if got := (Settings{MinGain: -1, ChangePrice: -1, Dwell: -time.Second, Guard: -1}).WithDefaults(); got != off {
+		t.Errorf("off: %+v", got)
+	}
+}
+
 func TestParseSearch(t *testing.T) {
 	for text, want := range map[string]Search{"": SearchAuto, "auto": SearchAuto, "portfolio": SearchPortfolio,
 		"full": SearchFull} {

@@ -30,6 +30,12 @@ var updates = []struct {
 	{"spec.rollout.min_controllable_ratio", func(to, from *controller.Scheduler) {
 		to.Policy.MinRatio = from.Policy.MinRatio
 	}},
+	{"spec.rollout.min_gain", func(to, from *controller.Scheduler) { to.Policy.MinGain = from.Policy.MinGain }},
+	{"spec.rollout.change_price", func(to, from *controller.Scheduler) {
+		to.Policy.ChangePrice = from.Policy.ChangePrice
+	}},
+	{"spec.rollout.dwell", func(to, from *controller.Scheduler) { to.Policy.Dwell = from.Policy.Dwell }},
+	{"spec.rollout.guard", func(to, from *controller.Scheduler) { to.Policy.Guard = from.Policy.Guard }},
 	{"spec.rollout.horizon", func(to, from *controller.Scheduler) { to.Policy.Horizon = from.Policy.Horizon }},
 	{"spec.rollout.futures", func(to, from *controller.Scheduler) { to.Policy.Futures = from.Policy.Futures }},
 	{"spec.rollout.trial_budget", func(to, from *controller.Scheduler) { to.Policy.Budget = from.Policy.Budget }},

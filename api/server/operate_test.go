@@ -30,7 +30,8 @@ func TestUpdateScheduler(t *testing.T) {
 					Mode:      pb.SchedulerSpec_AUTO,
 					Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "p99_jct"}},
 					Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(30 * time.Minute), Futures: 8,
-						TrialBudget: 80, MinControllableRatio: 1.2},
+						TrialBudget: 80, MinControllableRatio: 1.2, MinGain: -1, Guard: .2,
+						Dwell: durationpb.New(time.Hour)},
 				}},
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ValidateOnly: validate,
 		})
@@ -40,11 +41,16 @@ func TestUpdateScheduler(t *testing.T) {
 		t.Fatalf("validate only: %v, %v", got, err)
 	}
 	// Only what the mask names.
-	got, err = ask(made.GetEtag(), false, "spec.mode", "spec.rollout.futures")
+	got, err = ask(made.GetEtag(), false, "spec.mode", "spec.rollout.futures", "spec.rollout.guard",
+		"spec.rollout.min_gain", "spec.rollout.change_price")
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec := got.GetSpec()
+	if r, d := spec.GetRollout(), round.DefaultSettings(); r.GetGuard() != .2 || r.GetMinGain() != -1 ||
+		r.GetChangePrice() != d.ChangePrice || r.GetDwell().AsDuration() != d.Dwell {
+		t.Errorf("adoption: %v", r)
+	}
 	if spec.GetMode() != pb.SchedulerSpec_AUTO || spec.GetRollout().GetFutures() != 8 ||
 		spec.GetRollout().GetTrialBudget() != 40 ||
 		spec.GetObjective().GetMetricId() != "avg_jct" || got.GetDisplayName() != "" ||

@@ -208,6 +208,24 @@ func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
 		}
 		p.MinRatio = x
 	}
+	share := func(dst *float64, x float64, field string) {
+		if x == 0 {
+			return
+		}
+		if !(x <= 1) || math.IsInf(x, 0) {
+			v.add(at+field, "%v is above 1: it is a share, such as 0.1 for 10 %%, or negative for none", x)
+		}
+		*dst = x
+	}
+	share(&p.MinGain, r.GetMinGain(), "min_gain")
+	share(&p.ChangePrice, r.GetChangePrice(), "change_price")
+	share(&p.Guard, r.GetGuard(), "guard")
+	if d := r.GetDwell(); d.AsDuration() != 0 {
+		if err := d.CheckValid(); err != nil || d.AsDuration() > maxSpan {
+			v.add(at+"dwell", "%v is above %v", d.AsDuration(), maxSpan)
+		}
+		p.Dwell = d.AsDuration()
+	}
 	number := func(dst *int, n int32, most int, field string) {
 		if n == 0 {
 			return
@@ -242,15 +260,17 @@ func requestOf(req *pb.CreateSchedulerRequest) *controller.Request {
 func schedulerEtag(c *controller.Scheduler) string { return fmt.Sprintf("%x", c.Updated.UnixNano()) }
 
 func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Space) *pb.Scheduler {
+	settings := c.Policy.WithDefaults() // what an older version stored lacks some
 	spec := &pb.SchedulerSpec{
 		SchedulerType: c.Type,
 		Objective:     objectiveToProto(c.Objective),
 		Cluster:       &pb.Cluster{Nodes: int32(c.Cluster.Nodes()), GpusPerNode: int32(c.Cluster.GPUsPerNode())},
 		Mode:          pb.SchedulerSpec_RECOMMEND,
 		Rollout: &pb.RolloutPolicy{
-			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: c.Policy.MinRatio,
-			Horizon: durationpb.New(c.Policy.Horizon),
-			Futures: int32(c.Policy.Futures), TrialBudget: int32(c.Policy.Budget), Seed: c.Policy.Seed,
+			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: settings.MinRatio,
+			MinGain: settings.MinGain, ChangePrice: settings.ChangePrice, Dwell: durationpb.New(settings.Dwell),
+			Guard: settings.Guard, Horizon: durationpb.New(settings.Horizon),
+			Futures: int32(settings.Futures), TrialBudget: int32(settings.Budget), Seed: settings.Seed,
 		},
 	}
 	spec.Simulation = simulationToProto(&c.Simulation)

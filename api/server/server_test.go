@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -312,9 +313,11 @@ func TestBadFieldsAreNamed(t *testing.T) {
 		}, "scheduler.spec.objective.goal"},
 		{"rollout", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{UpdateInterval: durationpb.New(time.Second),
-				MinControllableRatio: 0.5, Futures: -1}
+				MinControllableRatio: 0.5, Futures: -1, MinGain: 1.5, ChangePrice: math.NaN(), Guard: math.Inf(-1),
+				Dwell: durationpb.New(1000 * time.Hour)}
 		}, "scheduler.spec.rollout.update_interval scheduler.spec.rollout.min_controllable_ratio " +
-			"scheduler.spec.rollout.futures"},
+			"scheduler.spec.rollout.min_gain scheduler.spec.rollout.change_price scheduler.spec.rollout.guard " +
+			"scheduler.spec.rollout.dwell scheduler.spec.rollout.futures"},
 		{"beyond the built-in", params(integer("queues", 0, 9, 3)),
 			"scheduler.spec.parameters[0].integer_value_spec.min_value " +
 				"scheduler.spec.parameters[0].integer_value_spec.max_value"},

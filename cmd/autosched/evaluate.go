@@ -46,11 +46,13 @@ continues. The cluster starts empty at --from, or --warmup earlier. The history
 is the seven days of the trace before it.
 
 ` + methodHelp() + `
-All methods that tune every round share futures, scoring, seeds, the budget and
-the adoption rule: a candidate replaces the incumbent if it is better in every
-future (autosched: in three of four, and on average on as many fresh ones) and
-gains at least --min-ratio on the part of the objective that a configuration can
-change. Methods that hold one configuration get the budget of
+All methods that tune every round share futures, scoring, seeds and the budget. A
+candidate replaces the incumbent if it gains at least --min-ratio on the part of
+the objective that a configuration can change. Under autosched it must also gain
+--min-gain on the whole, on the futures of the last day's rounds and a replay of the
+last seven days together, lose neither in the replay nor by --guard, and come
+--dwell after the last change; under the others, which have no memory, it must be
+better in every future. Methods that hold one configuration get the budget of
 all rounds at once, or --fixed-budget. A ratio above 1 is better than the default.
 
 Methods that draw are run once for each of --seeds and their numbers are means;
@@ -85,6 +87,7 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.replay.addTo(cmd)
 	o.replay.addNodeEvents(cmd)
 	o.round.add(cmd)
+	addAdoption(cmd, &o.round.settings)
 	fl := cmd.Flags()
 	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")
 	fl.StringVar((*string)(&o.round.settings.Search), "search", string(round.SearchAuto),

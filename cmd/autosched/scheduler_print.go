@@ -38,6 +38,9 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n",
 		spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(), r.GetUpdateInterval().AsDuration(),
 		r.GetMinControllableRatio())
+	minGain, price, guard, stays := r.GetMinGain(), r.GetChangePrice(), r.GetGuard(), r.GetDwell().AsDuration()
+	fmt.Fprintf(w, "changes\tmin gain %v, change price %v, dwell %v, guard %v\n", share{&minGain},
+		share{&price}, dwell{&stays}, share{&guard})
 	if text := simulationText(spec.GetSimulation()); text != "" {
 		fmt.Fprintf(w, "simulated\t%s\n", text)
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/round"
 )
 
 // updateFlags are those of scheduler update.
@@ -27,6 +28,7 @@ type updateFlags struct {
 	interval     time.Duration
 	horizon      time.Duration
 	minRatio     float64
+	adoption     round.Settings // what addAdoption sets
 	futures      int32
 	budget       int32
 	protect      protectFlags
@@ -44,6 +46,7 @@ next round on. What may be tuned and the cluster stay as registered: for others,
 register the scheduler under another id.`,
 		Example: `  autosched scheduler update tiresias --mode auto
   autosched scheduler update tiresias --interval 30m --min-ratio 1.1
+  autosched scheduler update tiresias --min-gain 0.5% --dwell 4h --guard off
   autosched scheduler update tiresias --objective p95_jct --validate-only
   autosched scheduler update tiresias --min-run 10m --models measured.json
   autosched scheduler update tiresias --objective 'avg_jct subject to p99_jct<=1.1*incumbent'`,
@@ -77,6 +80,7 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&u.objective, "objective", "", objectiveUsage)
 	fl.DurationVar(&u.interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.Float64Var(&u.minRatio, "min-ratio", 0, "least gain on the controllable part that replaces the incumbent")
+	addAdoption(cmd, &u.adoption)
 	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
 	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
 	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
@@ -97,6 +101,8 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 	for _, one := range []struct{ flag, path string }{
 		{"display-name", "display_name"}, {"mode", "spec.mode"}, {"objective", "spec.objective"},
 		{"interval", "spec.rollout.update_interval"}, {"min-ratio", "spec.rollout.min_controllable_ratio"},
+		{"min-gain", "spec.rollout.min_gain"}, {"change-price", "spec.rollout.change_price"},
+		{"dwell", "spec.rollout.dwell"}, {"guard", "spec.rollout.guard"},
 		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"},
 		{"budget", "spec.rollout.trial_budget"}, {"max-preemptions", "spec.simulation.max_preemptions"},
 		{"min-run", "spec.simulation.min_run"}, {"models", "spec.simulation.models"},
@@ -115,8 +121,9 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 	spec := &pb.SchedulerSpec{Mode: mode, Objective: objectiveSpec(u.objective), Simulation: simulation}
 	spec.Rollout = &pb.RolloutPolicy{
 		UpdateInterval: durationpb.New(u.interval), Horizon: durationpb.New(u.horizon),
-		MinControllableRatio: u.minRatio,
-		Futures:              u.futures, TrialBudget: u.budget,
+		MinControllableRatio: u.minRatio, MinGain: u.adoption.MinGain, ChangePrice: u.adoption.ChangePrice,
+		Dwell: durationpb.New(u.adoption.Dwell), Guard: u.adoption.Guard,
+		Futures: u.futures, TrialBudget: u.budget,
 	}
 	return &pb.UpdateSchedulerRequest{
 		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Spec: spec}, UpdateMask: mask,

@@ -207,11 +207,30 @@ func (r *document) facts() []fact {
 		{"Rounds", "every " + duration(r.IntervalS), false},
 		{"Futures", fmt.Sprintf("%d of %s each to search on", r.Futures, duration(r.HorizonS)), false},
 		{"Budget", fmt.Sprintf("%d evaluations a round", r.Budget), false},
-		{"Adoption", "ratio of at least " + number(r.MinRatio), false},
+		{"Adoption", r.adoption(), false},
 		{"Seeds of methods that draw", seeds, false},
 		{"Simulator version", r.Simulator, false},
 		{"Trace digest", r.Digest, true},
 	}
+}
+
+// adoption is what a change of configuration takes, the parts that are off left out.
+func (r *document) adoption() string {
+	text := "ratio of at least " + number(r.MinRatio)
+	for _, x := range [...]struct {
+		on   bool
+		text string
+	}{
+		{r.MinGain > 0, fmt.Sprintf("gain of at least %.3g %%", 100*r.MinGain)},
+		{r.ChangePrice > 0, fmt.Sprintf("and %.3g %% for every change of the last day", 100*r.ChangePrice)},
+		{r.DwellS > 0, "dwell of " + duration(r.DwellS)},
+		{r.Guard > 0, fmt.Sprintf("guarded metrics at most %.3g %% worse", 100*r.Guard)},
+	} {
+		if x.on {
+			text += ", " + x.text
+		}
+	}
+	return text
 }
 
 // round1 is a coordinate in tenths.

@@ -670,19 +670,33 @@ type RolloutPolicy struct {
 	// A round is due whenever the scheduler's event time passes a multiple of
 	// this: 1 min to 7 days, default 1 h.
 	UpdateInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=update_interval,json=updateInterval,proto3" json:"update_interval,omitempty"`
-	// The least ratio of the incumbent's controllable objective to the
-	// candidate's, at least 1; default 1.05. The candidate must also be better in
-	// three of four simulated futures, and on as many fresh ones on average.
+	// The least ratio of the incumbent's controllable objective to that of what
+	// replaces it, at least 1; default 1.02.
 	MinControllableRatio float64 `protobuf:"fixed64,9,opt,name=min_controllable_ratio,json=minControllableRatio,proto3" json:"min_controllable_ratio,omitempty"`
 	// Arrivals forecast for this long are part of a future: 1 min to 7 days,
-	// default 4 h.
+	// default 12 h.
 	Horizon *durationpb.Duration `protobuf:"bytes,10,opt,name=horizon,proto3" json:"horizon,omitempty"`
 	// Simulated futures per candidate: 1 to 64, default 4.
 	Futures int32 `protobuf:"varint,11,opt,name=futures,proto3" json:"futures,omitempty"`
 	// Configurations measured in a round: 1 to 10000, default 40.
 	TrialBudget int32 `protobuf:"varint,12,opt,name=trial_budget,json=trialBudget,proto3" json:"trial_budget,omitempty"`
 	// Makes rounds repeatable. Default 0.
-	Seed          uint64 `protobuf:"varint,13,opt,name=seed,proto3" json:"seed,omitempty"`
+	Seed uint64 `protobuf:"varint,13,opt,name=seed,proto3" json:"seed,omitempty"`
+	// The least share of the objective that a new configuration gains: at most 1,
+	// default 0.002 (0.2 %). Negative: none is asked for.
+	MinGain float64 `protobuf:"fixed64,14,opt,name=min_gain,json=minGain,proto3" json:"min_gain,omitempty"`
+	// What every change within the last day of event time adds to min_gain: at
+	// most 1, default 0.001. Negative: nothing.
+	ChangePrice float64 `protobuf:"fixed64,15,opt,name=change_price,json=changePrice,proto3" json:"change_price,omitempty"`
+	// How long a configuration is in force before a better one replaces it,
+	// unless that one gains a controllable ratio of 1.1: at most 7 days, default
+	// 2 h. Negative: no such time.
+	Dwell *durationpb.Duration `protobuf:"bytes,16,opt,name=dwell,proto3" json:"dwell,omitempty"`
+	// The share by which a new configuration may make each tenant's p95 queueing
+	// delay, the mean JCT of jobs of less than ten minutes, and the p99 JCT worse
+	// than under the present one, in simulation: at most 1, default 0.1.
+	// Negative: nothing is guarded.
+	Guard         float64 `protobuf:"fixed64,17,opt,name=guard,proto3" json:"guard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -755,6 +769,34 @@ func (x *RolloutPolicy) GetTrialBudget() int32 {
 func (x *RolloutPolicy) GetSeed() uint64 {
 	if x != nil {
 		return x.Seed
+	}
+	return 0
+}
+
+func (x *RolloutPolicy) GetMinGain() float64 {
+	if x != nil {
+		return x.MinGain
+	}
+	return 0
+}
+
+func (x *RolloutPolicy) GetChangePrice() float64 {
+	if x != nil {
+		return x.ChangePrice
+	}
+	return 0
+}
+
+func (x *RolloutPolicy) GetDwell() *durationpb.Duration {
+	if x != nil {
+		return x.Dwell
+	}
+	return nil
+}
+
+func (x *RolloutPolicy) GetGuard() float64 {
+	if x != nil {
+		return x.Guard
 	}
 	return 0
 }
@@ -1423,7 +1465,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rObjectiveSpec\x12\x1d\n" +
 	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
 	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
-	"\x04kind\"\x8f\x02\n" +
+	"\x04kind\"\x94\x03\n" +
 	"\rRolloutPolicy\x12B\n" +
 	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eupdateInterval\x124\n" +
 	"\x16min_controllable_ratio\x18\t \x01(\x01R\x14minControllableRatio\x123\n" +
@@ -1431,7 +1473,11 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	" \x01(\v2\x19.google.protobuf.DurationR\ahorizon\x12\x18\n" +
 	"\afutures\x18\v \x01(\x05R\afutures\x12!\n" +
 	"\ftrial_budget\x18\f \x01(\x05R\vtrialBudget\x12\x12\n" +
-	"\x04seed\x18\r \x01(\x04R\x04seed\"\xb6\x01\n" +
+	"\x04seed\x18\r \x01(\x04R\x04seed\x12\x19\n" +
+	"\bmin_gain\x18\x0e \x01(\x01R\aminGain\x12!\n" +
+	"\fchange_price\x18\x0f \x01(\x01R\vchangePrice\x12/\n" +
+	"\x05dwell\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x05dwell\x12\x14\n" +
+	"\x05guard\x18\x11 \x01(\x01R\x05guard\"\xb6\x01\n" +
 	"\x16CreateSchedulerRequest\x125\n" +
 	"\tscheduler\x18\x01 \x01(\v2\x17.autosched.v1.SchedulerR\tscheduler\x12!\n" +
 	"\fscheduler_id\x18\x02 \x01(\tR\vschedulerId\x12#\n" +
@@ -1543,31 +1589,32 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	23, // 14: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
 	22, // 15: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
 	22, // 16: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	2,  // 17: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 18: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	24, // 19: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 20: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	25, // 21: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	18, // 22: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	9,  // 23: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	13, // 24: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	14, // 25: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	10, // 26: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	11, // 27: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	12, // 28: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	16, // 29: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 30: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 31: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	15, // 32: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	2,  // 33: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 34: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	2,  // 35: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	17, // 36: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	30, // [30:37] is the sub-list for method output_type
-	23, // [23:30] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	22, // 17: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	2,  // 18: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	2,  // 19: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	24, // 20: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 21: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	25, // 22: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	18, // 23: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	9,  // 24: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	13, // 25: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	14, // 26: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	10, // 27: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	11, // 28: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	12, // 29: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	16, // 30: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	2,  // 31: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 32: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	15, // 33: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	2,  // 34: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 35: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	2,  // 36: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	17, // 37: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
