@@ -37,7 +37,7 @@ type Scenario struct {
 // eventsPerJob bounds a simulation. Good configurations need fewer than 8; those that
 // need more are livelocked, for instance by thresholds below the restart cost with a
 // short starve limit.
-const eventsPerJob = 16
+const eventsPerJob = 40
 
 // Scorer simulates configurations of a scheduler on scenarios, each until its last
 // job ends, and measures the goal over exactly those jobs. It is safe for concurrent
