@@ -46,9 +46,8 @@ var (
 	}
 	// Profiling pays nowhere here, as share scores are known without.
 	lucidPresets = []Preset{
-		preset(lucidSpace, "share-all", "profiler_nodes=0", "share_limit=4"),
 		preset(lucidSpace, "share-longer", "profiler_nodes=0", "share_limit=4", "share_factor=8"),
-		preset(lucidSpace, "apart", "profiler_nodes=0", "share_limit=-1"),
+		preset(lucidSpace, "share-all", "profiler_nodes=0", "share_limit=4"),
 	}
 	// Jobs grow further while others are few.
 	optimusPresets = []Preset{preset(optimusSpace, "wide", "max_scale=8")}
