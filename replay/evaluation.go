@@ -186,7 +186,7 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 	} else {
 		tune = m.tune(e)
 	}
-	took, err := e.replay(ctx, name, &out.Outcome, incumbent, tune)
+	took, err := e.replay(ctx, name, &out.Outcome, incumbent, tune, m.judged)
 	if err != nil {
 		return nil, err
 	}
@@ -202,18 +202,19 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 }
 
 // replay runs the live simulation to its end, with a round every interval if tune is
-// not nil. It returns the wall time of the decisions.
+// not nil, and what it adopts on trial if judged. It returns the wall time of the decisions.
 func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incumbent space.Config,
-	tune roundFunc) (time.Duration, error) {
+	tune roundFunc, judged bool) (time.Duration, error) {
 	live, err := e.Start(incumbent, tune != nil)
 	if err != nil {
 		return 0, err
 	}
 	spent := time.Duration(0)
 	arrived := simulator.ID(0)
+	judge := judge{e: e, live: live, out: out}
 	for n := 0; ; n++ {
 		at := e.Options.From + time.Duration(n)*e.Options.Interval
-		if err := live.Sim.RunUntil(ctx, at); err != nil {
+		if incumbent, err = judge.runUntil(ctx, at, incumbent); err != nil {
 			return 0, err
 		}
 		busy := live.Sim.TotalGPUs() - live.Sim.Free()
@@ -229,7 +230,12 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 			continue
 		}
 		began := time.Now()
-		r, err := tune(ctx, e.Input(live, n, at, incumbent))
+		in := e.Input(live, n, at, incumbent)
+		in.Refused, in.Distrusted = judge.refused(at)
+		r, err := tune(ctx, in)
+		if err == nil && r.Adopt && judged {
+			err = judge.adopt(ctx, in, r.Config)
+		}
 		if err != nil {
 			return 0, fmt.Errorf("round at %s: %w", e.Clock(at), err)
 		}
@@ -256,7 +262,7 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 	}
 	out.Configuration = incumbent.String()
 	e.measure(out, &live.Sim)
-	return spent, nil
+	return spent + judge.spent, nil
 }
 
 // finite replaces values that JSON cannot hold.

@@ -87,7 +87,7 @@ func (e *Evaluation) base(ctx context.Context) (*Outcome, error) {
 	defer e.baseMu.Unlock()
 	if e.baseline == nil {
 		m := &Outcome{}
-		if _, err := e.replay(ctx, "default", m, e.Options.Scheduler.Space.Default(), nil); err != nil {
+		if _, err := e.replay(ctx, "default", m, e.Options.Scheduler.Space.Default(), nil, false); err != nil {
 			return nil, err
 		}
 		e.baseline = m

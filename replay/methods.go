@@ -24,6 +24,8 @@ type method struct {
 	hold func(context.Context, *Evaluation) (choice, error)
 	// tune makes the function that decides every round.
 	tune func(*Evaluation) roundFunc
+	// judged reports whether what it adopts is watched, as the service does (round.Judge).
+	judged bool
 }
 
 type choice struct {
@@ -40,7 +42,11 @@ type RoundInput struct {
 	Round     int
 	Incumbent space.Config
 	Seed      uint64 // of futures and search, the same for all methods
-	live      *Cluster
+	// Refused are parked, and Distrusted rounds more careful, after one did worse than
+	// promised.
+	Refused    []space.Config
+	Distrusted bool
+	live       *Cluster
 }
 
 // Input returns the input of round n, decided at the instant at.
@@ -64,7 +70,7 @@ var methods = []method{
 	{name: "selftune+", description: "presets and the whole space searched on the last hour, every round",
 		tune: selfTunePlus},
 	{name: "autosched", description: "the product's round: portfolio or whole space (--search) on forecast futures",
-		tune: autoSched},
+		tune: autoSched, judged: true},
 	{name: "oracle", description: "the same, greedy by the round on the true future: no bound", tune: oracle},
 }
 
@@ -204,14 +210,23 @@ func (e *Evaluation) onLastHour(m *RoundInput) (*round.Round, error) {
 func autoSched(e *Evaluation) roundFunc {
 	var history json.RawMessage
 	return func(ctx context.Context, m *RoundInput) (round.Result, error) {
-		out, err := round.Decide(ctx, round.Input{
-			Snapshot: m.Snapshot, Settings: e.Options.Settings,
-			Scheduler: e.Options.Scheduler.Name, Space: e.Options.Scheduler.Space, Goal: e.Options.Goal,
-			Incumbent: m.Incumbent, Round: m.Round, History: history, Engine: e.engine,
-		})
+		in := e.decideInput(m)
+		in.History = history
+		out, err := round.Decide(ctx, in)
 		history = out.History
 		return out, err
 	}
+}
+
+// decideInput returns the input of the product's round.
+func (e *Evaluation) decideInput(m *RoundInput) round.Input {
+	in := round.Input{Snapshot: m.Snapshot, Settings: e.Options.Settings,
+		Scheduler: e.Options.Scheduler.Name, Space: e.Options.Scheduler.Space, Goal: e.Options.Goal,
+		Incumbent: m.Incumbent, Refused: m.Refused, Round: m.Round, Engine: e.engine}
+	if m.Distrusted {
+		in.Settings = in.Distrusted()
+	}
+	return in
 }
 
 func oracle(e *Evaluation) roundFunc {

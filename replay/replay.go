@@ -131,7 +131,10 @@ type Outcome struct {
 	MaxRho      float64    `json:"max_rho"`
 	Rounds      int        `json:"rounds"`
 	Changes     int        `json:"changes"`
-	Evaluations int        `json:"evaluations"`
+	// Rollbacks are changes back to the last good configuration (round.Judge), and count
+	// as Changes too.
+	Rollbacks   int `json:"rollbacks,omitempty"`
+	Evaluations int `json:"evaluations"`
 	// TuningPerRound is wall time.
 	TuningPerRound float64 `json:"tuning_s_per_round"`
 	// Configuration at the end, as parameters.
@@ -141,7 +144,7 @@ type Outcome struct {
 	Series        []Sample   `json:"-"`
 }
 
-// Decision is one round of a method.
+// Decision is one round of a method, or the outcome of a look between rounds.
 type Decision struct {
 	At            string  `json:"at"`
 	AtS           float64 `json:"at_s"` // since the trace's zero
@@ -157,6 +160,8 @@ type Decision struct {
 	Why    string       `json:"why,omitempty"`
 	// Candidates are the configurations measured, of methods that measure.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
+	// Verdict is that of a look at what was adopted; nil of a round.
+	Verdict *round.Verdict `json:"verdict,omitempty"`
 }
 
 // Sample is the live cluster at an instant.

@@ -139,11 +139,16 @@ func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon t
 	return scenarios(futures, state, Past(s.Ledger, state.At)), err
 }
 
-// LastHour replays the hour before the state's instant n times, from the state at its
-// beginning to the end of its last job: what SelfTune tunes on. Durations of jobs
-// that have not ended are drawn from history.
+// LastHour is Since an hour ago: what SelfTune tunes on.
 func (s *Snapshot) LastHour(n int, seed uint64) ([]Scenario, error) {
-	before := s.Ledger.State(s.State.At - time.Hour)
+	return s.Since(s.State.At-time.Hour, n, seed)
+}
+
+// Since replays what happened since an instant n times, from the state then to the end of
+// the last job submitted until now. Durations of jobs that have not ended are drawn from
+// history.
+func (s *Snapshot) Since(at time.Duration, n int, seed uint64) ([]Scenario, error) {
+	before := s.Ledger.State(at)
 	before.Cluster, before.Down, before.Draining = s.State.Cluster, s.State.Down, s.State.Draining // as it is now
 	then, _ := fitting(&before)
 	records, work := s.records(), s.work()

@@ -306,7 +306,7 @@ func (p *page) table() {
 }
 
 func decisionsOf(m *replay.Method, s swatch) decisionTable {
-	summary := fmt.Sprintf("%s rounds, %s changes", grouped(len(m.Decisions)), grouped(m.Changes))
+	summary := fmt.Sprintf("%s rounds, %s changes", grouped(m.Rounds), grouped(m.Changes))
 	t := decisionTable{Swatch: s, Method: m, Summary: summary}
 	before := ""
 	for _, d := range m.Decisions {
