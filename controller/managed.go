@@ -40,6 +40,7 @@ type managed struct {
 	deciding bool               // a round has the ledger and the engine
 	broken   bool               // a decision panicked; the ledger waits to be rebuilt
 	setting  bool               // the clock is being set: no round begins
+	looked   time.Duration      // the last mark looked at for a burst (rounds.go)
 	engine   *generation.Engine // nil until the first round
 	status   Status             // of rounds
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// startRound starts the newest round that is due, unless one is under way: that
+// startRound starts the newest round that is due, or an urgent decision if more arrived
+// since the last decision than it expected, unless one is under way: that
 // one looks again when it ends, so rounds passed meanwhile become one. m.mu is
 // held.
 func (s *Service) startRound(m *managed) {
@@ -24,7 +25,9 @@ func (s *Service) startRound(m *managed) {
 	due := roundID{number: dueRound(m.history.clock.latest, v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
 		clockSet: v.ClockSet}
 	if due.number <= v.Round {
-		return
+		if due.number = v.Round; !m.burst(v, &due) {
+			return
+		}
 	}
 	s.mu.RLock()
 	closed := s.closed
@@ -54,12 +57,26 @@ func (s *Service) startRound(m *managed) {
 		if err != nil {
 			m.status.LastError = err.Error()
 			m.status.Failures++
-			s.o.Log.Error("round failed", "scheduler", m.id, "round", due.number, "err", err)
+			s.o.Log.Error("round failed", "scheduler", m.id, "round", due.number, "urgent", due.urgent, "err", err)
 		} else {
-			s.o.Log.Info("round decided", "scheduler", m.id, "round", due.number, "decision", text)
+			s.o.Log.Info("round decided", "scheduler", m.id, "round", due.number, "urgent", due.urgent,
+				"decision", text)
 		}
 		s.startRound(m)
 	}()
+}
+
+// burst reports whether the newest mark of round.BurstInterval after the last round asks
+// for an urgent decision, and sets it in the id. Every mark is looked at once, and again
+// after a restart: what was decided by then is in the scheduler's experience. mu is held.
+func (m *managed) burst(v *snapshot, id *roundID) bool {
+	mark := time.Duration(dueRound(m.history.clock.latest, round.BurstInterval)) * round.BurstInterval
+	if m.broken || mark == m.looked || mark <= v.roundTime() {
+		return false
+	}
+	m.looked = mark
+	id.urgent, id.mark = round.Burst(v.Experience, m.history.ledger, mark), mark
+	return id.urgent
 }
 
 // roundID identifies a round: its number, in intervals of event time, by a clock
@@ -68,9 +85,16 @@ type roundID struct {
 	number   int64
 	interval time.Duration
 	clockSet int64
+	urgent   bool          // a decision between this round and the next
+	mark     time.Duration // its instant
 }
 
-func (r roundID) at() time.Duration { return time.Duration(r.number) * r.interval }
+func (r roundID) at() time.Duration {
+	if r.urgent {
+		return r.mark
+	}
+	return time.Duration(r.number) * r.interval
+}
 
 // runRound decides one round and publishes the winner. A round that failed counts
 // as decided: the next one is due an interval later. It counts for nothing if the
@@ -110,6 +134,9 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 			if json.Valid(d.History) {
 				c.Scheduler.Experience = d.History
 			}
+		}
+		if id.urgent {
+			return c, nil
 		}
 		c.Scheduler.Round = id.number
 		if now.Policy.UpdateInterval != id.interval {
@@ -157,7 +184,8 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 			Simulator: v.Simulation.options()},
 		Settings:  settings,
 		Scheduler: v.Type, Space: m.space, Goal: v.goal, Engine: m.engine,
-		Incumbent: incumbent, Refused: state.Parked(), Round: int(id.number), History: v.Experience,
+		Incumbent: incumbent, Refused: state.Parked(), Round: int(id.number), Urgent: id.urgent,
+		History: v.Experience,
 	})
 	ledger.Forget(id.at() - round.Retention) // no later round looks further back
 	if err == nil && d.Adopt {

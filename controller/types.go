@@ -105,7 +105,8 @@ type Scheduler struct {
 type Status struct {
 	EventTime time.Time // zero before the first event
 	Events    int64
-	// Rounds that ended since the service started, and how many of them failed.
+	// Rounds that ended since the service started, urgent decisions between them included,
+	// and how many of them failed.
 	Rounds, Failures int64
 	Watchers         int
 	LastDecision     string

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -202,7 +203,8 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 }
 
 // replay runs the live simulation to its end, with a round every interval if tune is
-// not nil, and what it adopts on trial if judged. It returns the wall time of the decisions.
+// not nil, urgent decisions between them if it leaves a history that asks for them, and
+// what it adopts on trial if judged. It returns the wall time of the decisions.
 func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incumbent space.Config,
 	tune roundFunc, judged bool) (time.Duration, error) {
 	live, err := e.Start(incumbent, tune != nil)
@@ -212,6 +214,45 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 	spent := time.Duration(0)
 	arrived := simulator.ID(0)
 	judge := judge{e: e, live: live, out: out}
+	var history json.RawMessage
+	decide := func(n int, at time.Duration, urgent bool) error {
+		began := time.Now()
+		in := e.Input(live, n, at, incumbent)
+		in.Urgent, in.History = urgent, history
+		in.Refused, in.Distrusted = judge.refused(at)
+		r, err := tune(ctx, in)
+		if err == nil && r.Adopt && judged {
+			err = judge.adopt(ctx, in, r.Config)
+		}
+		if err != nil {
+			return fmt.Errorf("round at %s: %w", e.Clock(at), err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		spent += time.Since(began)
+		history = r.History
+		out.Rounds++
+		if urgent {
+			out.Urgent++
+		}
+		out.Evaluations += r.Stats.Evaluations
+		if r.Adopt {
+			incumbent = r.Config
+			out.Changes++
+			live.Sim.Reconfigure(e.Options.Scheduler.New(incumbent))
+			live.Applied(at, incumbent.Hash())
+		}
+		d := Decision{At: e.Clock(at), AtS: at.Seconds(), Urgent: urgent, Adopted: r.Adopt, Reason: r.Reason,
+			Ratio: finite(r.Ratio), Configuration: incumbent.String(), Evaluations: r.Stats.Evaluations,
+			Search: r.Search, Why: r.Why, Candidates: r.Candidates}
+		if !r.Interval.IsZero() {
+			d.Interval = &r.Interval
+		}
+		out.Decisions = append(out.Decisions, d)
+		e.progress(Step{Method: name, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
+		return nil
+	}
 	for n := 0; ; n++ {
 		at := e.Options.From + time.Duration(n)*e.Options.Interval
 		if incumbent, err = judge.runUntil(ctx, at, incumbent); err != nil {
@@ -229,36 +270,20 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 		if tune == nil || quiet {
 			continue
 		}
-		began := time.Now()
-		in := e.Input(live, n, at, incumbent)
-		in.Refused, in.Distrusted = judge.refused(at)
-		r, err := tune(ctx, in)
-		if err == nil && r.Adopt && judged {
-			err = judge.adopt(ctx, in, r.Config)
-		}
-		if err != nil {
-			return 0, fmt.Errorf("round at %s: %w", e.Clock(at), err)
-		}
-		if err := ctx.Err(); err != nil {
+		if err := decide(n, at, false); err != nil {
 			return 0, err
 		}
-		spent += time.Since(began)
-		out.Rounds++
-		out.Evaluations += r.Stats.Evaluations
-		if r.Adopt {
-			incumbent = r.Config
-			out.Changes++
-			live.Sim.Reconfigure(e.Options.Scheduler.New(incumbent))
-			live.Applied(at, incumbent.Hash())
+		next := at + e.Options.Interval
+		for mark := at + round.BurstInterval; mark < next && len(history) > 0; mark += round.BurstInterval {
+			if incumbent, err = judge.runUntil(ctx, mark, incumbent); err != nil {
+				return 0, err
+			}
+			if round.Burst(history, live.ledger, mark) {
+				if err := decide(n, mark, true); err != nil {
+					return 0, err
+				}
+			}
 		}
-		d := Decision{At: e.Clock(at), AtS: at.Seconds(), Adopted: r.Adopt, Reason: r.Reason, Ratio: finite(r.Ratio),
-			Configuration: incumbent.String(), Evaluations: r.Stats.Evaluations,
-			Search: r.Search, Why: r.Why, Candidates: r.Candidates}
-		if !r.Interval.IsZero() {
-			d.Interval = &r.Interval
-		}
-		out.Decisions = append(out.Decisions, d)
-		e.progress(Step{Method: name, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
 	}
 	out.Configuration = incumbent.String()
 	e.measure(out, &live.Sim)

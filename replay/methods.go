@@ -46,7 +46,10 @@ type RoundInput struct {
 	// promised.
 	Refused    []space.Config
 	Distrusted bool
-	live       *Cluster
+	Urgent     bool // round.Input.Urgent
+	// History is that of the method's last decision.
+	History json.RawMessage
+	live    *Cluster
 }
 
 // Input returns the input of round n, decided at the instant at.
@@ -208,13 +211,8 @@ func (e *Evaluation) onLastHour(m *RoundInput) (*round.Round, error) {
 }
 
 func autoSched(e *Evaluation) roundFunc {
-	var history json.RawMessage
 	return func(ctx context.Context, m *RoundInput) (round.Result, error) {
-		in := e.decideInput(m)
-		in.History = history
-		out, err := round.Decide(ctx, in)
-		history = out.History
-		return out, err
+		return round.Decide(ctx, e.decideInput(m))
 	}
 }
 
@@ -222,7 +220,8 @@ func autoSched(e *Evaluation) roundFunc {
 func (e *Evaluation) decideInput(m *RoundInput) round.Input {
 	in := round.Input{Snapshot: m.Snapshot, Settings: e.Options.Settings,
 		Scheduler: e.Options.Scheduler.Name, Space: e.Options.Scheduler.Space, Goal: e.Options.Goal,
-		Incumbent: m.Incumbent, Refused: m.Refused, Round: m.Round, Engine: e.engine}
+		Incumbent: m.Incumbent, Refused: m.Refused, Round: m.Round, Urgent: m.Urgent,
+		History: m.History, Engine: e.engine}
 	if m.Distrusted {
 		in.Settings = in.Distrusted()
 	}

@@ -130,7 +130,9 @@ type Outcome struct {
 	P95Rho      float64    `json:"p95_rho"`
 	MaxRho      float64    `json:"max_rho"`
 	Rounds      int        `json:"rounds"`
-	Changes     int        `json:"changes"`
+	// Urgent are the Rounds between rounds, after a burst (round.Burst).
+	Urgent  int `json:"urgent,omitempty"`
+	Changes int `json:"changes"`
 	// Rollbacks are changes back to the last good configuration (round.Judge), and count
 	// as Changes too.
 	Rollbacks   int `json:"rollbacks,omitempty"`
@@ -147,7 +149,8 @@ type Outcome struct {
 // Decision is one round of a method, or the outcome of a look between rounds.
 type Decision struct {
 	At            string  `json:"at"`
-	AtS           float64 `json:"at_s"` // since the trace's zero
+	AtS           float64 `json:"at_s"`             // since the trace's zero
+	Urgent        bool    `json:"urgent,omitempty"` // between rounds, after a burst
 	Adopted       bool    `json:"adopted"`
 	Reason        string  `json:"reason"`
 	Ratio         float64 `json:"ratio"`

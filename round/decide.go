@@ -38,8 +38,8 @@ type Input struct {
 	Engine *generation.Engine
 	// Round counts update intervals of event time since the ledger's zero.
 	Round int
-	// Urgent is a decision between rounds, when demand left what they expected: it
-	// adopts only what gains UrgentRatio on its own futures.
+	// Urgent is a decision between rounds, when demand left what they expected (Burst):
+	// it searches the portfolio, and adopts only what gains UrgentRatio on its own futures.
 	Urgent bool
 	// History is the Decision.History of the previous round, empty for the first. An
 	// unreadable one is ignored.
@@ -124,15 +124,23 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		return Result{}, err
 	}
 	if err := in.State.Available().Validate(); err != nil {
-		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up"}}, nil
+		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up",
+			History: in.History}}, nil
 	}
 	in.Settings = in.Settings.WithDefaults()
-	in.Seed = Seed(in.Seed, in.Round)
 	at := in.State.At
+	in.Seed = Seed(in.Seed, in.Round)
+	if in.Urgent {
+		in.Seed = rng.Stream("urgent", in.Seed, uint64(at)).Uint64()
+		in.MinRatio = max(in.MinRatio, UrgentRatio)
+	}
 	before, now := loadHistory(in.History, in.Space), in.describe()
 	before.observe(in.Incumbent, at)
 	var why string
 	in.Search, why = before.search(in.Search, &now, at, in.Incumbent.Equal(in.Space.Default()))
+	if in.Urgent {
+		in.Search, why = SearchPortfolio, "more arrived since the last decision than it expected"
+	}
 	presets := presetsIn(in.Space, s)
 	n, most := in.Futures, portfolioSize-2-min(presetsKept, len(presets))
 	if in.Search == SearchFull {
@@ -144,6 +152,9 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	futures, err := in.Forecast(ctx, in.Engine, in.Horizon, n, in.Seed)
 	if err != nil {
 		return Result{}, err
+	}
+	if before.Band = (band{}); !in.Always {
+		before.Band = newBand(futures, in.State.Cluster, at, in.Horizon)
 	}
 	r := Round{
 		Problem: Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
@@ -191,17 +202,13 @@ func (r *Round) decide(ctx context.Context, in *Input, h *history) (Result, erro
 	if h.Insurance.At == 0 || at-h.Insurance.At >= insurancePeriod {
 		h.Insurance = insurance{At: at}
 	}
-	least := r.MinRatio
-	if in.Urgent {
-		least = max(least, UrgentRatio)
-	}
 	proven := []string{key(r.Space.Default())}
 	for _, p := range presetsIn(r.Space, r.Scheduler) {
 		proven = append(proven, key(p.Config))
 	}
 	var insurer *insurer
 	w := weigher{round: r, at: at, key: key, evidence: h.Evidence, insurance: &h.Insurance, proven: proven,
-		ratio: least, bar: max(0, r.MinGain) + max(0, r.ChangePrice)*float64(len(h.Changes)),
+		ratio: r.MinRatio, bar: max(0, r.MinGain) + max(0, r.ChangePrice)*float64(len(h.Changes)),
 		dwelling: h.dwells(at, r.Dwell), urgent: in.Urgent,
 		insure: func(ctx context.Context, configs []space.Config) error {
 			if !h.Insurance.lacks(configs, key) {

@@ -50,6 +50,8 @@ type history struct {
 	// Evidence is what rounds measured, Insurance what replays and stress did.
 	Evidence  evidence  `json:"evidence,omitempty"`
 	Insurance insurance `json:"insurance,omitzero"`
+	// Band is what the last decision expects to arrive.
+	Band band `json:"band,omitzero"`
 	// InForce is the hash of the incumbent of the last round, Since when it came into
 	// force, as far as rounds saw, and Changes when others did within the last day.
 	InForce string          `json:"in_force,omitempty"`

@@ -264,7 +264,8 @@ type SchedulerStatus struct {
 	EventTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=event_time,json=eventTime,proto3" json:"event_time,omitempty"`
 	// Events ingested, repeated ones not counted.
 	EventCount int64 `protobuf:"varint,2,opt,name=event_count,json=eventCount,proto3" json:"event_count,omitempty"`
-	// Tuning rounds decided since the service started.
+	// Tuning rounds decided since the service started, urgent decisions between
+	// them included.
 	RoundCount int64 `protobuf:"varint,3,opt,name=round_count,json=roundCount,proto3" json:"round_count,omitempty"`
 	// What the last round decided, for people.
 	LastDecision string `protobuf:"bytes,4,opt,name=last_decision,json=lastDecision,proto3" json:"last_decision,omitempty"`
@@ -668,7 +669,9 @@ func (*ObjectiveSpec_Goal) isObjectiveSpec_Kind() {}
 type RolloutPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A round is due whenever the scheduler's event time passes a multiple of
-	// this: 1 min to 7 days, default 1 h.
+	// this: 1 min to 7 days, default 1 h. If more jobs arrive than the last round
+	// expected, an urgent decision follows within 15 minutes of event time: it
+	// adopts what gains a controllable ratio of 1.1.
 	UpdateInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=update_interval,json=updateInterval,proto3" json:"update_interval,omitempty"`
 	// The least ratio of the incumbent's controllable objective to that of what
 	// replaces it, at least 1; default 1.02.

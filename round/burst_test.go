@@ -1,0 +1,109 @@
+package round
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/workload"
+)
+
+// arrivals is a ledger of jobs of a number of GPUs submitted every so often.
+func arrivals(from, every time.Duration, n, gpus int) *workload.Ledger {
+	l := workload.NewLedger(workload.Uniform(10, 8))
+	for i := range n {
+		l.Apply(workload.Event{ID: fmt.Sprint(i), Kind: workload.Submitted, Time: from + time.Duration(i)*every,
+			Job: workload.Job{ID: fmt.Sprint("j", i), GPUs: workload.GPUs(gpus)}})
+	}
+	return l
+}
+
+func TestBurst(t *testing.T) {
+	const at = 10 * time.Hour
+	future := func(every time.Duration) Scenario {
+		var jobs []workload.Job
+		for i := range int(2 * time.Hour / every) {
+			jobs = append(jobs, workload.Job{ID: fmt.Sprint(i), GPUs: workload.GPUs(2), Duration: time.Hour,
+				Submit: at + time.Duration(i+1)*every})
+		}
+		w, err := workload.New("future", time.Time{}, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Scenario{Arrivals: w}
+	}
+	expected := []Scenario{future(10 * time.Minute), future(time.Minute), {}}
+	remember := func(h *history) json.RawMessage {
+		text, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	past := remember(&history{Version: historyVersion,
+		Band: newBand(expected, workload.Uniform(10, 8), at, 2*time.Hour)})
+	for _, tt := range []struct {
+		name   string
+		past   json.RawMessage
+		ledger *workload.Ledger
+		after  time.Duration
+		want   bool
+	}{
+		{"as expected", past, arrivals(at+1, time.Minute, 60, 2), time.Hour, false},
+		{"less", past, arrivals(at+1, 10*time.Minute, 6, 1), time.Hour, false},
+		{"none", past, arrivals(at+1, time.Minute, 0, 1), time.Hour, false},
+		{"many jobs", past, arrivals(at+1, 2*time.Second, 1000, 1), 15 * time.Minute, true},
+		{"wide jobs", past, arrivals(at+1, time.Minute, 20, 8), 20 * time.Minute, true},
+		{"a wide job", past, arrivals(at+1, time.Minute, 1, 40), 15 * time.Minute, false},
+		{"jobs that do not fit", past, arrivals(at+1, time.Minute, 10, 81), 20 * time.Minute, false},
+		{"later", past, arrivals(at+31*time.Minute, time.Second, 1000, 1), 30 * time.Minute, false},
+		{"before the decision", past, arrivals(at-time.Hour, time.Second, 1000, 1), 30 * time.Minute, false},
+		{"just decided", past, arrivals(at+1, time.Second, 1000, 1), 10 * time.Minute, false},
+		{"a clock set back", past, arrivals(at-time.Hour, time.Second, 1000, 1), -30 * time.Minute, false},
+		{"beyond the horizon", past, arrivals(at+1, time.Second, 10000, 1), 3 * time.Hour, false},
+		{"no history", nil, arrivals(at+1, time.Second, 1000, 1), 30 * time.Minute, false},
+		{"no band", remember(&history{Version: historyVersion}), arrivals(at+1, time.Second, 1000, 1),
+			30 * time.Minute, false},
+		{"damaged", json.RawMessage("{"), arrivals(at+1, time.Second, 1000, 1), 30 * time.Minute, false},
+	} {
+		if got := Burst(tt.past, tt.ledger, at+tt.after); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
+// TestUrgentDecision: it searches the portfolio, asks for UrgentRatio, and begins another
+// band.
+func TestUrgentDecision(t *testing.T) {
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, at := shrunk(t, 0)
+	decide := func(urgent bool) Result {
+		r, err := Decide(context.Background(), Input{
+			Snapshot:  Snapshot{State: l.State(at), Ledger: l, Zero: time.Unix(0, 0)},
+			Scheduler: s.Name, Space: s.Space, Goal: Minimise("avg_jct"), Incumbent: s.Space.Default(), Urgent: urgent,
+			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 8, Search: SearchFull, MinRatio: 1.001},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	round, urgent := decide(false), decide(true)
+	if round.Search != SearchFull || urgent.Search != SearchPortfolio || urgent.Why == round.Why {
+		t.Errorf("searches %s (%s) and %s (%s)", round.Search, round.Why, urgent.Search, urgent.Why)
+	}
+	if urgent.Adopt && urgent.Ratio < UrgentRatio {
+		t.Errorf("adopts at a ratio of %v", urgent.Ratio)
+	}
+	for _, r := range []Result{round, urgent} {
+		if h := loadHistory(r.History, s.Space); h.Band.At != at || len(h.Band.Jobs) != 24 || h.Band.Widest != 40 {
+			t.Errorf("band %+v", h.Band)
+		}
+	}
+}
