@@ -1,14 +1,19 @@
 package round
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // arrivals is a ledger of jobs of a number of GPUs submitted every so often.
@@ -105,5 +110,62 @@ func TestUrgentDecision(t *testing.T) {
 		if h := loadHistory(r.History, s.Space); h.Band.At != at || len(h.Band.Jobs) != 24 || h.Band.Widest != 40 {
 			t.Errorf("band %+v", h.Band)
 		}
+	}
+}
+
+// TestBurstsAreRare: on four weeks of Philly less than five hours in a hundred have a
+// burst.
+func TestBurstsAreRare(t *testing.T) {
+	testshared.Long(t)
+	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := workload.Uniform(60, 8)
+	first, _ := w.Span()
+	from := first.Truncate(24*time.Hour) + 14*24*time.Hour
+	to := from + 28*24*time.Hour
+	var events []workload.Event
+	for i, j := range w.Window(first, to+time.Hour).Jobs() {
+		for k, e := range [...]workload.Event{
+			{Kind: workload.Submitted, Time: j.Submit, Job: j},
+			{Kind: workload.Started, Time: j.Submit, Job: workload.Job{ID: j.ID}},
+			{Kind: workload.Finished, Time: j.Submit + j.Duration, Job: workload.Job{ID: j.ID, Status: j.Status}},
+		} {
+			e.ID = fmt.Sprint(i, "-", k)
+			events = append(events, e)
+		}
+	}
+	slices.SortStableFunc(events, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) })
+	l, engine := workload.NewLedger(c), generation.NewEngine(w.Zero(), generation.Method{})
+	apply := func(until time.Duration) {
+		for len(events) > 0 && events[0].Time <= until {
+			l.Apply(events[0])
+			events = events[1:]
+		}
+	}
+	hours, bursts := 0, 0
+	for at := from; at < to; at += 3 * time.Hour {
+		apply(at)
+		s := Snapshot{State: l.State(at), Ledger: l, Zero: w.Zero()}
+		futures, err := s.Forecast(t.Context(), engine, 12*time.Hour, 4, uint64(hours))
+		if err != nil {
+			t.Fatal(err)
+		}
+		past, err := json.Marshal(&history{Version: historyVersion, Band: newBand(futures, c, at, 12*time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hours++
+		for mark := at + BurstInterval; mark < at+time.Hour; mark += BurstInterval {
+			if apply(mark); Burst(past, l, mark) {
+				bursts++
+				break
+			}
+		}
+	}
+	t.Logf("%d of %d hours", bursts, hours)
+	if bursts*100 >= hours*5 {
+		t.Errorf("%d of %d hours have a burst", bursts, hours)
 	}
 }
