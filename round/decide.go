@@ -136,6 +136,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	}
 	before, now := loadHistory(in.History, in.Space), in.describe()
 	before.observe(in.Incumbent, at)
+	before.pursue(in.Goal.String())
 	var why string
 	in.Search, why = before.search(in.Search, &now, at, in.Incumbent.Equal(in.Space.Default()))
 	if in.Urgent {
@@ -222,7 +223,8 @@ func (r *Round) decide(ctx context.Context, in *Input, h *history) (Result, erro
 			}
 			return insurer.measure(ctx, &h.Insurance, configs)
 		}}
-	return out, w.adopt(ctx, &out)
+	err = w.adopt(ctx, &out)
+	return out, err
 }
 
 // Seed returns the seed of a round's futures and search. Streams of different seeds and

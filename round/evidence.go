@@ -100,7 +100,9 @@ func keyer(inert []string) func(space.Config) string {
 // out: those that look best were selected on the futures they were measured on, which
 // biases them (winner's curse). It is nil if the default could not be measured.
 func logRatios(trials []search.Trial, key func(space.Config) string) map[string]float64 {
-	i := slices.IndexFunc(trials, func(t search.Trial) bool { return t.Config.Equal(t.Config.Space().Default()) })
+	i := slices.IndexFunc(trials, func(t search.Trial) bool {
+		return key(t.Config) == key(t.Config.Space().Default())
+	})
 	if i < 0 || !trials[i].OK() {
 		return nil
 	}

@@ -47,7 +47,9 @@ type history struct {
 	// round's scenarios where others did not, oldest first. They are never candidates
 	// again.
 	Excluded []string `json:"struck,omitempty"`
-	// Evidence is what rounds measured, Insurance what replays and stress did.
+	// Evidence is what rounds measured, Insurance what replays and stress did, both of
+	// the objective of Goal.
+	Goal      string    `json:"goal,omitempty"`
 	Evidence  evidence  `json:"evidence,omitempty"`
 	Insurance insurance `json:"insurance,omitzero"`
 	// Band is what the last decision expects to arrive.
@@ -96,6 +98,13 @@ func loadHistory(text json.RawMessage, sp *space.Space) *history {
 	return h
 }
 
+// pursue drops what was measured of another goal.
+func (h *history) pursue(goal string) {
+	if h.Goal != goal {
+		h.Goal, h.Evidence, h.Insurance = goal, nil, insurance{}
+	}
+}
+
 // changesOver is the time over which changes count.
 const changesOver = 24 * time.Hour
 
@@ -112,7 +121,7 @@ func (h *history) observe(incumbent space.Config, at time.Duration) {
 
 // dwells reports whether the incumbent came into force less than a span ago.
 func (h *history) dwells(at, span time.Duration) bool {
-	return len(h.Changes) > 0 && at-h.Since < span
+	return h.Since > 0 && at-h.Since < span
 }
 
 // searchAgain is the time between searches of the whole space while the default is in

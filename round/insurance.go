@@ -214,9 +214,8 @@ const (
 // of one-GPU jobs, and without a tenth of the nodes.
 func (s *Snapshot) stress(base Scenario, seed uint64) ([]Scenario, error) {
 	ended := s.Ledger.Finishes(s.State.At-ArrivalMemory, s.State.At+1)
-	ended = slices.DeleteFunc(ended, func(f workload.Finish) bool {
-		return f.RunTime <= 0 || !s.State.Cluster.Fits(&f.Job)
-	})
+	now := s.State.Available()
+	ended = slices.DeleteFunc(ended, func(f workload.Finish) bool { return f.RunTime <= 0 || !now.Fits(&f.Job) })
 	var out []Scenario
 	for _, more := range [...][]workload.Job{sweep(ended, s.State.At),
 		crowd(ended, s.State.At, s.State.Cluster.TotalGPUs(), rng.Stream("flash crowd", seed))} {
@@ -229,7 +228,7 @@ func (s *Snapshot) stress(base Scenario, seed uint64) ([]Scenario, error) {
 		}
 		out = append(out, x)
 	}
-	if x, ok := base.withoutNodes(); ok {
+	if x, ok := base.withoutNodes(); ok && x.Jobs() > 0 {
 		out = append(out, x)
 	}
 	return out, nil
@@ -324,10 +323,11 @@ func (x Scenario) withoutNodes() (Scenario, bool) {
 	}
 	last.Nodes -= lost
 	state.Jobs = nil
+	up := state.Available()
 	left := x.Left
 	x.Left = nil
 	for i, a := range x.State.Jobs {
-		if !state.Cluster.Fits(&a.Job) {
+		if !up.Fits(&a.Job) {
 			continue
 		}
 		if slices.ContainsFunc(a.Placement, func(n workload.NodeGPUs) bool { return n.Node >= before-lost }) {
@@ -338,7 +338,7 @@ func (x Scenario) withoutNodes() (Scenario, bool) {
 	}
 	if x.Arrivals != nil {
 		jobs := slices.DeleteFunc(slices.Clone(x.Arrivals.Jobs()), func(j workload.Job) bool {
-			return !state.Cluster.Fits(&j)
+			return !up.Fits(&j)
 		})
 		w, err := workload.New("stress", x.Arrivals.Zero(), jobs)
 		if err != nil {

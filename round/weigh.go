@@ -25,7 +25,7 @@ func (r *Round) explore(ctx context.Context) (Result, error) {
 	var field []search.Trial
 	for _, t := range out.Trials {
 		if !inPortfolio(&t) && t.OK() && r.satisfies(&t) && !r.refuses(t.Config) &&
-			search.Gain(t, out.Incumbent).Ratio >= r.MinRatio {
+			(breaks(&out.Incumbent) || search.Gain(t, out.Incumbent).Ratio >= r.MinRatio) {
 			field = append(field, t)
 		}
 	}
@@ -97,6 +97,7 @@ type candidate struct {
 	gain  float64 // logarithm of the incumbent's objective over this one's, pooled
 	ratio float64 // of the controllable parts, at that gain
 	own   float64 // ratio in this round alone
+	raced bool    // measured on held-out futures
 }
 
 // gain pools the evidence of rounds with the replay, and adds a part of the difference
@@ -166,14 +167,18 @@ func (w *weigher) candidates(ctx context.Context, out *Result) ([]candidate, err
 	r, incumbent := w.round, w.key(w.round.Incumbent)
 	var found []candidate
 	var configs []space.Config
-	for _, t := range slices.Concat(out.fresh, out.Trials) {
+	seen := map[string]bool{incumbent: true}
+	for i, t := range slices.Concat(out.fresh, out.Trials) {
 		key := w.key(t.Config)
-		_, measured := w.own(incumbent, key)
-		if !inPortfolio(&t) || key == incumbent || !measured || !t.OK() || r.refuses(t.Config) || !r.satisfies(&t) ||
-			slices.ContainsFunc(found, func(c candidate) bool { return w.key(c.Config) == key }) {
+		if !inPortfolio(&t) || seen[key] {
 			continue
 		}
-		found = append(found, candidate{Trial: t})
+		seen[key] = true // what was measured on held-out futures counts there alone
+		_, measured := w.own(incumbent, key)
+		if !measured || !t.OK() || r.refuses(t.Config) || !r.satisfies(&t) {
+			continue
+		}
+		found = append(found, candidate{Trial: t, raced: i < len(out.fresh)})
 		configs = append(configs, t.Config)
 	}
 	if err := w.insure(ctx, append(configs, r.Incumbent)); err != nil {
@@ -240,11 +245,9 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 			refused = fmt.Sprintf("%s would shorten %s by %s, but the last change is less than %v old", c.Origin,
 				r.Goal.name(0), share(c.gain), r.Dwell)
 		}
-		if refused != "" { // no better one follows
-			if why == "" {
-				why = refused
-			}
-			break
+		if refused != "" {
+			why = cmp.Or(why, refused)
+			continue
 		}
 		if !must && w.vetoed(w.key(r.Incumbent), w.key(c.Config)) {
 			why = cmp.Or(why, fmt.Sprintf("%s loses in the replay of the last days", c.Origin))
@@ -290,6 +293,10 @@ func (w *weigher) take(out *Result, c *candidate) {
 		out.Reason = fmt.Sprintf("the one in force %s; %s keeps to all constraints%s",
 			describeLimit(was.Worst()), c.Origin, tightest(&c.Trial))
 		return
+	}
+	if c.raced { // compared on the same futures
+		i := slices.IndexFunc(out.fresh, func(t search.Trial) bool { return w.key(t.Config) == w.key(r.Incumbent) })
+		was = &out.fresh[i].Measurement
 	}
 	out.Interval = interval(*was, *now)
 	out.Reason = fmt.Sprintf("%s shortens %s by %s (%s on the controllable part)%s",
