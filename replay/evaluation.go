@@ -187,7 +187,7 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 	} else {
 		tune = m.tune(e)
 	}
-	took, err := e.replay(ctx, name, &out.Outcome, incumbent, tune, m.judged)
+	took, err := e.replay(ctx, name, &out.Outcome, incumbent, tune, m.judged && !e.Options.Ablation.NoJudge)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 			if incumbent, err = judge.runUntil(ctx, mark, incumbent); err != nil {
 				return 0, err
 			}
-			if round.Burst(history, live.ledger, mark) {
+			if !e.Options.Ablation.NoBurst && round.Burst(history, live.ledger, mark) {
 				if err := decide(n, mark, true); err != nil {
 					return 0, err
 				}

@@ -53,6 +53,9 @@ type Ablation struct {
 	NoReplay bool `json:"no_replay,omitempty"`
 	NoStress bool `json:"no_stress,omitempty"`
 	NoGuards bool `json:"no_guards,omitempty"`
+	// NoJudge leaves what was adopted unwatched, NoBurst decides at intervals alone.
+	NoJudge bool `json:"no_judge,omitempty"`
+	NoBurst bool `json:"no_burst,omitempty"`
 }
 
 // UrgentRatio is the controllable ratio on a round's own futures from which a
