@@ -15,7 +15,8 @@ import (
 )
 
 // BenchmarkRound is one tuning round on one core, from a State at the busiest hour of
-// the scenario philly-quick: configurations measured on four futures of four hours.
+// the scenario philly-quick: configurations measured on four futures of twelve hours, poor
+// ones on fewer.
 func BenchmarkRound(b *testing.B) {
 	path := testshared.Path(b, "traces/philly/jobs.csv.gz")
 	w, _, err := trace.Open(path, trace.Options{})
@@ -39,7 +40,7 @@ func BenchmarkRound(b *testing.B) {
 				b.Run(fmt.Sprintf("configurations=%d", budget), func(b *testing.B) {
 					round := func() {
 						r := e.Round(x, incumbent.Incumbent, 1)
-						r.Budget, r.Cache = budget, nil
+						r.Budget, r.Cache, r.Early = budget, nil, true
 						if _, err := r.Run(context.Background()); err != nil {
 							b.Fatal(err)
 						}

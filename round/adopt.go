@@ -64,7 +64,7 @@ func (r *Round) better(out *Result, racing bool) []search.Trial {
 	anyFeasible := r.Always || breaks(&out.Incumbent)
 	var found []search.Trial
 	for _, t := range out.Trials {
-		if !t.OK() || r.refuses(t.Config) || !r.satisfies(&t) {
+		if !t.OK() || t.Measurement.Measured > 0 || r.refuses(t.Config) || !r.satisfies(&t) {
 			continue
 		}
 		gain, rank := r.Goal.gain(t, out.Incumbent, r.MinRatio)
@@ -96,7 +96,8 @@ func (r *Round) lowest(trials []search.Trial, expected int) *search.Trial {
 	}
 	var can []search.Trial
 	for i := range trials {
-		if t := &trials[i]; t.OK() && !r.refuses(t.Config) && t.Measurement.Feasible() {
+		if t := &trials[i]; t.OK() && t.Measurement.Measured == 0 && !r.refuses(t.Config) &&
+			t.Measurement.Feasible() {
 			can = append(can, *t)
 		}
 	}

@@ -161,7 +161,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		Problem: Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
 			Incumbent: in.Incumbent, Refused: in.Refused},
 		Settings: in.Settings, Scenarios: futures[:in.Futures], HeldOut: futures[in.Futures:],
-		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most),
+		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most), Early: true,
 	}
 	out, err := r.decide(ctx, &in, before)
 	if out.History = in.History; err == nil && len(out.Trials) > 0 {

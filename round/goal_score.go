@@ -28,13 +28,13 @@ func (sc *Scorer) CompareWith(ctx context.Context, incumbent space.Config) error
 	if !sc.goal.relative() {
 		return nil
 	}
-	f, err := sc.play(ctx, incumbent)
+	f, err := sc.play(ctx, incumbent, sc.scenarios)
 	if err != nil {
 		return err
 	}
 	sc.incumbent = &reference{incumbent, f}
 	if f.exhausted && len(sc.goal.Terms) > 1 {
-		standard, err := sc.play(ctx, incumbent.Space().Default())
+		standard, err := sc.play(ctx, incumbent.Space().Default(), sc.scenarios)
 		if err != nil {
 			return err
 		}

@@ -207,7 +207,8 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 				Snapshot:  x.snapshot(),
 				Scheduler: "tiresias", Space: x.scheduler.Space, Goal: Minimise("avg_jct"), Incumbent: incumbent,
 				Round: hour, History: handed,
-				Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Workers: workers, MinRatio: 1.001},
+				Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Seed: 4, Workers: workers,
+					MinRatio: 1.001},
 			})
 			if err != nil {
 				t.Fatal(err)

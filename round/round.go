@@ -56,6 +56,10 @@ type Round struct {
 	Time time.Duration
 	// Record is the search's; the round sets its Space.
 	Record search.Record
+	// Early measures a proposal of the sampler on further scenarios only while it is ahead
+	// of the best trial before its batch. Cut trials cannot win. It has no effect with
+	// Always, Cache, Record, Time, Front, or a goal with constraints or ranks.
+	Early bool
 	// Front names metrics, each once: the search is then for the Pareto front of all of
 	// them, and every trial has them as search.Metrics. What is adopted is still judged
 	// by the goal.
@@ -204,6 +208,9 @@ func (r *Round) searchOptions(measure *Scorer, racing int) search.Options {
 	}
 	if r.Pruner != nil {
 		o.Scope = r.Pruner.Scope
+	}
+	if r.early() {
+		o.Begin = r.begin(measure)
 	}
 	if r.Search == SearchPortfolio {
 		o.Budget = min(max(1, o.Budget), distinct(r.Space.Default(), r.Incumbent, o.Presets))

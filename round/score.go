@@ -50,7 +50,8 @@ type Scorer struct {
 	others    []string // further metrics to measure
 	options   simulator.Options
 	players   sync.Pool
-	incumbent *reference // nil where the goal is not relative to one
+	incumbent *reference          // nil where the goal is not relative to one
+	best      *search.Measurement // that Measure stops a configuration against; nil: it measures all scenarios
 	// AllMetrics makes Measure compute every metric of MetricNames, not only the two
 	// that take no extra time. Set it before the first measurement.
 	AllMetrics bool
@@ -120,7 +121,10 @@ func (sc *Scorer) Measure(ctx context.Context, c space.Config) (search.Measureme
 	if sc.incumbent != nil && sc.incumbent.config.Equal(c) && !sc.AllMetrics {
 		return sc.score(sc.incumbent.figures), nil
 	}
-	f, err := sc.play(ctx, c)
+	if sc.best != nil {
+		return sc.against(ctx, c, sc.best)
+	}
+	f, err := sc.play(ctx, c, sc.scenarios)
 	if err != nil {
 		return search.Measurement{}, err
 	}
@@ -135,8 +139,8 @@ type figures struct {
 	metrics   map[string]float64       // of MetricNames, means over the scenarios
 }
 
-// play simulates a configuration on every scenario.
-func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
+// play simulates a configuration on scenarios.
+func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario) (*figures, error) {
 	p := sc.players.Get().(*player)
 	defer sc.players.Put(p)
 	f := &figures{values: map[string]*metricValues{}, metrics: map[string]float64{}}
@@ -147,8 +151,8 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 	for _, name := range wanted {
 		f.values[name] = &metricValues{}
 	}
-	for i := range sc.scenarios {
-		x := &sc.scenarios[i]
+	for i := range scenarios {
+		x := &scenarios[i]
 		o := sc.options
 		o.EventBudget = eventsPerJob*x.Jobs() + 1000
 		o.Past, o.Nodes = x.Past, x.Nodes
@@ -188,7 +192,7 @@ func (sc *Scorer) play(ctx context.Context, c space.Config) (*figures, error) {
 		}
 	}
 	for name, sum := range sums {
-		f.metrics[name] = sum / float64(len(sc.scenarios))
+		f.metrics[name] = sum / float64(len(scenarios))
 	}
 	f.metrics["preemptions_per_job"] = preemptions / jobs
 	f.metrics["avg_queue_s"] = wait / jobs

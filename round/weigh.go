@@ -24,7 +24,7 @@ func (r *Round) explore(ctx context.Context) (Result, error) {
 	}
 	var field []search.Trial
 	for _, t := range out.Trials {
-		if !inPortfolio(&t) && t.OK() && r.satisfies(&t) && !r.refuses(t.Config) &&
+		if !inPortfolio(&t) && t.OK() && t.Measurement.Measured == 0 && r.satisfies(&t) && !r.refuses(t.Config) &&
 			(breaks(&out.Incumbent) || search.Gain(t, out.Incumbent).Ratio >= r.MinRatio) {
 			field = append(field, t)
 		}

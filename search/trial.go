@@ -28,6 +28,9 @@ type Measurement struct {
 	// Exhausted reports whether the evaluation exhausted its event budget. The
 	// configuration then has no objective.
 	Exhausted bool `json:"exhausted,omitempty"`
+	// Measured, if positive, is the number of futures that were simulated: too few to
+	// win. The other values are estimates.
+	Measured int `json:"measured,omitempty"`
 }
 
 // Mean returns the mean objective over the futures.
@@ -66,6 +69,9 @@ func (m Measurement) check(futures int) error {
 	}
 	if len(m.Values) == 0 {
 		return errors.New("search: a measurement without values")
+	}
+	if m.Measured < 0 || m.Measured >= len(m.Values) {
+		return fmt.Errorf("search: %d of %d futures measured", m.Measured, len(m.Values))
 	}
 	if futures > 0 && len(m.Values) != futures {
 		return fmt.Errorf("search: measured on %d futures, the others on %d", len(m.Values), futures)
@@ -142,7 +148,8 @@ type Improvement struct {
 	Ratio float64 `json:"ratio"`
 	// Plain is the ratio of the whole objectives.
 	Plain float64 `json:"plain"`
-	// BetterInEvery reports whether the candidate is strictly better on every future.
+	// BetterInEvery reports whether the candidate is measured and strictly better on every
+	// future.
 	BetterInEvery bool `json:"better_in_every"`
 }
 
@@ -164,7 +171,7 @@ func Gain(candidate, incumbent Trial) Improvement {
 	out := Improvement{
 		Ratio:         ratio(i.Mean()-mean(floors), c.Mean()-mean(floors)),
 		Plain:         ratio(i.Mean(), c.Mean()),
-		BetterInEvery: len(c.Values) == len(i.Values),
+		BetterInEvery: len(c.Values) == len(i.Values) && c.Measured == 0,
 	}
 	for k := range min(len(c.Values), len(i.Values)) {
 		if !(c.Values[k] < i.Values[k]) {

@@ -73,6 +73,10 @@ type Options struct {
 	// changed, nor a proposal that would become one measured before.
 	Scope func(history []Trial, c space.Config) (space.Config, []string)
 
+	// Begin, if set, is called before each batch of evaluations with the trials so far:
+	// what an evaluation may know of them, for any number of workers.
+	Begin func(history []Trial)
+
 	// Progress, if set, is called after each trial, in step order, from the
 	// goroutine that called Tune.
 	Progress func(Trial)
@@ -487,6 +491,9 @@ func (s *study) update(l Learner, proposed []proposal) {
 
 // measure evaluates proposals in parallel and records them in order.
 func (s *study) measure(ctx context.Context, batch []proposal) {
+	if s.Begin != nil {
+		s.Begin(s.result.Trials)
+	}
 	incumbent := s.Options.Incumbent.Hash()
 	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
 		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Provenance: p.Provenance,

@@ -194,17 +194,17 @@ func normalised(trials []Trial, name string) []float64 {
 func (s *study) winner() int {
 	trials := s.penalised()
 	best := s.modelled(trials)
-	if best < 0 || s.keeps(&s.result.Trials[best].Measurement) {
+	if best < 0 || s.result.Trials[best].Measurement.Measured == 0 && s.keeps(&s.result.Trials[best].Measurement) {
 		return best
 	}
-	// Otherwise the best that is feasible with enough probability, or the best feasible
-	// one.
+	// Otherwise the best that is measured on all futures and feasible with enough
+	// probability, or the best feasible one.
 	for _, keeps := range []func(*Measurement) bool{s.keeps, (*Measurement).Feasible} {
 		best = -1
 		low := math.Inf(1)
 		for i := range s.result.Trials {
 			t := &s.result.Trials[i]
-			if t.OK() && keeps(&t.Measurement) && t.Measurement.Mean() < low {
+			if t.OK() && t.Measurement.Measured == 0 && keeps(&t.Measurement) && t.Measurement.Mean() < low {
 				best, low = i, t.Measurement.Mean()
 			}
 		}
