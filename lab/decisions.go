@@ -184,6 +184,9 @@ func (m *Matrix) settings(method string) round.Settings {
 func (m *Matrix) version(method string, o *replay.Options) (string, error) {
 	inputs := []any{cellFormat, o.Trace.Digest(), o.From, o.To, o.Warmup, o.Cluster, o.Interval,
 		o.Scheduler.Space.Default().Hash()}
+	if len(o.Simulate.Nodes) > 0 {
+		inputs = append(inputs, o.Simulate.Nodes)
+	}
 	if method != "default" {
 		for _, p := range o.Scheduler.Presets {
 			inputs = append(inputs, p.Config.Hash())

@@ -21,6 +21,7 @@ import (
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // benchDecisionsOptions are the flags of bench decisions.
@@ -215,6 +216,15 @@ func (s *scenario) options(w *workload.Workload) (replay.Options, error) {
 	o.Cluster = workload.Uniform(s.Nodes, s.GPUsPerNode)
 	if o.Trace, err = withoutWider(io.Discard, o.Trace, o.Cluster); err != nil {
 		return o, err
+	}
+	if s.NodeEvents != "" {
+		events, err := trace.OpenNodeEvents(s.NodeEvents)
+		if err == nil {
+			_, o.Simulate.Nodes, err = events.On(o.Cluster, o.Trace.Zero())
+		}
+		if err != nil {
+			return o, fmt.Errorf("%s: node_events: %w", s.Name, err)
+		}
 	}
 	o.From, o.To, err = window(o.Trace, s.Start, s.End)
 	return o, err

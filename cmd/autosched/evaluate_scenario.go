@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ type scenario struct {
 	End         string `json:"end"`
 	Nodes       int    `json:"nodes"`
 	GPUsPerNode int    `json:"gpus_per_node"`
+	// NodeEvents is a file of what happens to nodes, as of --node-events, beside the
+	// file of scenarios.
+	NodeEvents string `json:"node_events"`
 	// MaxDurationS leaves out jobs that run longer, such as services; 0 keeps all.
 	MaxDurationS float64 `json:"max_duration_s"`
 	// Cold leaves out the history before the window.
@@ -69,6 +73,9 @@ func readScenarios(path string) (*scenarioFile, error) {
 		s := &file.Scenarios[i]
 		if s.recipe = file.Recipes[s.Recipe]; s.Recipe != "" && s.recipe == nil {
 			return nil, fmt.Errorf("%s: %s: recipe: there is no %q", path, s.Name, s.Recipe)
+		}
+		if s.NodeEvents != "" {
+			s.NodeEvents = filepath.Join(filepath.Dir(path), s.NodeEvents)
 		}
 	}
 	return &file, nil
@@ -168,5 +175,8 @@ func (s *scenario) set(given func(flag string) bool, f *replayFlags) {
 	}
 	if !given("gpus-per-node") {
 		f.cluster.Groups[0].GPUsPerNode = s.GPUsPerNode
+	}
+	if !given("node-events") {
+		f.nodes = s.NodeEvents
 	}
 }

@@ -125,3 +125,24 @@ func TestScenariosOfTheRepository(t *testing.T) {
 		}
 	}
 }
+
+// TestScenarioWithNodeEvents: the node events of a scenario lie beside its file, and a
+// missing file is named.
+func TestScenarioWithNodeEvents(t *testing.T) {
+	s, err := readScenario("../../examples/scenarios.json:drained-nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.generate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.options(w)
+	if err != nil || len(o.Simulate.Nodes) != 8 {
+		t.Errorf("%d node events, error %v; want 4 nodes that drain and come up", len(o.Simulate.Nodes), err)
+	}
+	s.NodeEvents += ".missing"
+	if _, err := s.options(w); err == nil || !strings.Contains(err.Error(), "drained-nodes: node_events: ") {
+		t.Errorf("a missing file: error %v", err)
+	}
+}
