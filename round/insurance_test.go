@@ -42,7 +42,7 @@ func (b *book) apply(e workload.Event) {
 func (b *book) job(id, tenant string, submit, takes time.Duration, gpus int) {
 	b.t.Helper()
 	b.apply(workload.Event{Kind: workload.Submitted, Time: submit,
-		Job: workload.Job{ID: id, Tenant: tenant, GPUs: workload.GPUs(gpus)}})
+		Job: workload.Job{ID: id, Tenant: tenant, GPUs: workload.GPUs(gpus), Deadline: submit + 99*time.Hour}})
 	b.apply(workload.Event{Kind: workload.Started, Time: submit, Job: workload.Job{ID: id}})
 	if takes > 0 {
 		b.apply(workload.Event{Kind: workload.Finished, Time: submit + takes,

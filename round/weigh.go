@@ -85,7 +85,7 @@ type weigher struct {
 	insurance *insurance
 	proven    []string                                    // keys of the default and the presets
 	insure    func(context.Context, []space.Config) error // measures what the insurance lacks
-	bar       float64                                     // the least gain
+	bar       float64                                     // the least gain, as a share
 	ratio     float64                                     // the least ratio
 	dwelling  bool
 	urgent    bool // between rounds
@@ -235,9 +235,9 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 		refused := ""
 		switch {
 		case must:
-		case c.gain < w.bar:
-			refused = fmt.Sprintf("%s would shorten %s by %s, less than %s", c.Origin, r.Goal.name(0), share(c.gain),
-				share(w.bar))
+		case saved(c.gain) < w.bar:
+			refused = fmt.Sprintf("%s would shorten %s by %s, less than %.1f %%", c.Origin, r.Goal.name(0),
+				share(c.gain), 100*w.bar)
 		case c.ratio < w.ratio:
 			refused = fmt.Sprintf("%s would gain %.3fx on the controllable part, less than %.3fx", c.Origin, c.ratio,
 				w.ratio)
@@ -303,5 +303,6 @@ func (w *weigher) take(out *Result, c *candidate) {
 		c.Origin, name, share(c.gain), Factor(c.ratio), tightest(&c.Trial))
 }
 
-// share formats a gain as a share of the objective.
-func share(gain float64) string { return fmt.Sprintf("%.1f %%", 100*(1-math.Exp(-gain))) }
+// saved is a gain as a share of the objective, share its text.
+func saved(gain float64) float64 { return 1 - math.Exp(-gain) }
+func share(gain float64) string  { return fmt.Sprintf("%.1f %%", 100*saved(gain)) }

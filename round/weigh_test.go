@@ -87,8 +87,8 @@ func TestWeighedRule(t *testing.T) {
 		reason string
 	}{
 		{"a tenth better", func(*scales) {}, 1, "shortens avg_jct by 10.0 % (1.250x on the controllable part)"},
-		{"less than the bar", func(s *scales) { s.bar = .11 }, 0, "by 10.0 %, less than 10.4 %"},
-		{"just above it", func(s *scales) { s.bar = .105 }, 1, ""},
+		{"less than the bar", func(s *scales) { s.bar = .101 }, 0, "by 10.0 %, less than 10.1 %"},
+		{"just above it", func(s *scales) { s.bar = .099 }, 1, ""},
 		{"less than the ratio", func(s *scales) { s.ratio = 1.26 }, 0, "gain 1.250x on the controllable part, less than"},
 		{"just above it", func(s *scales) { s.ratio = 1.249 }, 1, ""},
 		{"worse", func(s *scales) { two(s, 1.01, 1.02) }, 0, "none of 3 configurations is better"},
