@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestObserve: changes and dwell follow from what rounds see in force, whoever changed it.
+// TestObserve: changes and dwell follow from what rounds see in force, rollbacks included.
 func TestObserve(t *testing.T) {
 	at := numbered(t)
 	h := loadHistory(nil, at(0).Space())
@@ -30,8 +30,9 @@ func TestObserve(t *testing.T) {
 		{day + 8*hour, 2, day + 8*hour, []time.Duration{day + 8*hour}, true},
 	} {
 		h.observe(at(tt.inForce), tt.at)
-		if h.Since != tt.since || !slices.Equal(h.Changes, tt.changes) || h.dwells(tt.at, 2*hour) != tt.dwells {
-			t.Errorf("step %d: since %v, changes %v, dwells %v; want %+v", i, h.Since, h.Changes, h.dwells(tt.at, 2*hour), tt)
+		dwells := h.dwells(tt.at, 2*hour)
+		if h.Since != tt.since || !slices.Equal(h.Changes, tt.changes) || dwells != tt.dwells {
+			t.Errorf("step %d: since %v, changes %v, dwells %v; want %+v", i, h.Since, h.Changes, dwells, tt)
 		}
 	}
 	if now := 3 * day; h.dwells(now, day) || !h.dwells(now, 2*day) || h.dwells(now, 0) || h.dwells(now, -1) {

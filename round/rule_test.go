@@ -216,7 +216,7 @@ func TestOnlyAProposalKeepsTheConstraint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if policy := got.Config.Get("n").Int(); !got.Adopt || policy == 0 || got.Stats.Raced == 0 {
-		t.Errorf("adopt %v, %v after %d raced: %s; want one such as %v", got.Adopt, got.Config, got.Stats.Raced, got.Reason,
-			last)
+		t.Errorf("adopt %v, %v after %d raced: %s; want one such as %v", got.Adopt, got.Config, got.Stats.Raced,
+			got.Reason, last)
 	}
 }
