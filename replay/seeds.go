@@ -139,7 +139,9 @@ func meanOf(seeds []*Method, base *Outcome) *Method {
 	out.TuningPerRound = mean(func(o *Outcome) float64 { return o.TuningPerRound })
 	out.Preemptions = whole(func(o *Outcome) int { return o.Preemptions })
 	out.Rounds = whole(func(o *Outcome) int { return o.Rounds })
+	out.Urgent = whole(func(o *Outcome) int { return o.Urgent })
 	out.Changes = whole(func(o *Outcome) int { return o.Changes })
+	out.Rollbacks = whole(func(o *Outcome) int { return o.Rollbacks })
 	out.Evaluations = whole(func(o *Outcome) int { return o.Evaluations })
 	out.TenantQueue = map[string]float64{}
 	for t := range seeds[0].TenantQueue {

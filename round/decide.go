@@ -76,7 +76,8 @@ type Decision struct {
 
 // Stats counts the work of a round.
 type Stats struct {
-	// Evaluations are configurations measured, those of the race included.
+	// Evaluations are configurations measured, those of the race included, without
+	// insurance and guards.
 	Evaluations int `json:"evaluations"`
 	// WiderThanCluster counts active jobs left out because they ask for more GPUs
 	// than the cluster has.

@@ -17,6 +17,9 @@ const (
 	evidenceKept = 48 * time.Hour
 	// evidenceOf bounds the configurations with evidence.
 	evidenceOf = 64
+	// samplesOf bounds the evidence of a configuration: more than rounds and urgent
+	// decisions of evidenceKept at the default interval.
+	samplesOf = 256
 	// failed is the logarithm of the ratio of a configuration that exhausted its
 	// events, and bounds those of the others.
 	failed = 3.0
@@ -40,7 +43,7 @@ func (e evidence) add(at time.Duration, logs map[string]float64) evidence {
 		if kept := slices.DeleteFunc(slices.Clone(samples), func(s sample) bool {
 			return at-s.At > evidenceKept || s.At >= at
 		}); len(kept) > 0 {
-			next[hash] = kept
+			next[hash] = kept[max(0, len(kept)-samplesOf+1):]
 		}
 	}
 	for hash, x := range logs {

@@ -65,6 +65,17 @@ func TestEvidenceIsBounded(t *testing.T) {
 	}
 }
 
+func TestSamplesAreBounded(t *testing.T) {
+	e, last := evidence{}, time.Duration(0)
+	for last < 2*samplesOf*time.Minute {
+		last += time.Minute
+		e = e.add(last, map[string]float64{"x": 0})
+	}
+	if n := len(e["x"]); n != samplesOf || e["x"][n-1].At != last {
+		t.Errorf("%d samples are kept, the last of %v; want %d to %v", n, e["x"][n-1].At, samplesOf, last)
+	}
+}
+
 // TestGainOfEvidence: rounds count that measured both, the latest with weight 1 and one a
 // day earlier with 1/e.
 func TestGainOfEvidence(t *testing.T) {
@@ -204,5 +215,22 @@ func TestHistoryOfEvidence(t *testing.T) {
 	again.pursue("p99_jct")
 	if len(again.Evidence) != 0 || again.Insurance.At != 0 || len(again.Changes) != 1 || again.Full != 1 {
 		t.Errorf("another goal: %+v", again)
+	}
+}
+
+// TestClockSetBack: what a history knows of instants to come binds no round.
+func TestClockSetBack(t *testing.T) {
+	at := numbered(t)
+	h := loadHistory(nil, at(0).Space())
+	year := 365 * 24 * time.Hour
+	h.observe(at(0), year)
+	h.observe(at(1), year+time.Hour)
+	h.Full, h.Searched, h.Insurance = 1, year, insurance{At: year, Known: map[string]bool{at(0).Hash(): true}}
+	h.observe(at(1), 48*time.Hour)
+	if h.dwells(48*time.Hour, 2*time.Hour) || len(h.Changes) != 0 || h.Insurance.At != 0 || h.Insurance.Known != nil {
+		t.Errorf("a year earlier: %+v", h)
+	}
+	if what, why := h.search(SearchAuto, &situation{}, 48*time.Hour, true); what != SearchFull {
+		t.Errorf("a year earlier at the default: %s, %s", what, why)
 	}
 }

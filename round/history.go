@@ -108,14 +108,26 @@ func (h *history) pursue(goal string) {
 // changesOver is the time over which changes count.
 const changesOver = 24 * time.Hour
 
-// observe notes the configuration in force at an instant.
+// observe notes the configuration in force at an instant. What it knows of later ones is
+// forgotten.
 func (h *history) observe(incumbent space.Config, at time.Duration) {
+	if h.Since > at { // the clock was set back
+		h.Since = 0
+	}
+	if h.Searched > at {
+		h.Searched = 0
+	}
+	if h.Insurance.At > at {
+		h.Insurance = insurance{}
+	}
 	hash := incumbent.Hash()
 	if h.InForce != "" && h.InForce != hash {
 		h.Since = at
 		h.Changes = append(slices.Clone(h.Changes), at)
 	}
-	h.Changes = slices.DeleteFunc(slices.Clone(h.Changes), func(t time.Duration) bool { return at-t >= changesOver })
+	h.Changes = slices.DeleteFunc(slices.Clone(h.Changes), func(t time.Duration) bool {
+		return at-t >= changesOver || t > at
+	})
 	h.InForce = hash
 }
 

@@ -227,7 +227,9 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 		out.Reason = r.whyNone(out, false)
 		return nil
 	}
-	out.Ratio = found[0].ratio
+	if found[0].gain != 0 {
+		out.Ratio = found[0].ratio
+	}
 	must := breaks(&out.Incumbent) || !out.Incumbent.OK()
 	g, why := (*guards)(nil), ""
 	for i := range found {
@@ -235,7 +237,7 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 		refused := ""
 		switch {
 		case must:
-		case saved(c.gain) < w.bar:
+		case saved(c.gain) < w.bar || c.gain <= 0:
 			refused = fmt.Sprintf("%s would shorten %s by %s, less than %.1f %%", c.Origin, r.Goal.name(0),
 				share(c.gain), 100*w.bar)
 		case c.ratio < w.ratio:

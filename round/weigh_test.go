@@ -91,6 +91,11 @@ func TestWeighedRule(t *testing.T) {
 		{"just above it", func(s *scales) { s.bar = .099 }, 1, ""},
 		{"less than the ratio", func(s *scales) { s.ratio = 1.26 }, 0, "gain 1.250x on the controllable part, less than"},
 		{"just above it", func(s *scales) { s.ratio = 1.249 }, 1, ""},
+		{"nothing is asked, nothing to gain", func(s *scales) {
+			s.bar = 0
+			s.out.Incumbent.Measurement.Floors = s.out.Incumbent.Measurement.Values
+			two(s, 1, 1.1)
+		}, 0, "none of 3 configurations is better"},
 		{"worse", func(s *scales) { two(s, 1.01, 1.02) }, 0, "none of 3 configurations is better"},
 		{"just changed, and urgent", func(s *scales) { s.dwelling = true }, 1, ""},
 		{"just changed, not urgent", func(s *scales) { s.dwelling = true; two(s, .96, 1) }, 0, "last change is less than 2h"},
@@ -180,6 +185,9 @@ func TestWeighedRule(t *testing.T) {
 			!strings.Contains(s.out.Reason, tt.reason) {
 			t.Errorf("%s: %v, adopt %v: %s; want %d: %s", tt.name, s.out.Config, s.out.Adopt, s.out.Reason, tt.want,
 				tt.reason)
+		}
+		if tt.name == "nothing is asked, nothing to gain" && s.out.Ratio != 1 {
+			t.Errorf("%s: ratio %v, want 1", tt.name, s.out.Ratio)
 		}
 		if !s.out.Best.Config.Equal(s.out.Config) {
 			t.Errorf("%s: the evidence is of %v, the decision for %v", tt.name, s.out.Best.Config, s.out.Config)

@@ -21,7 +21,7 @@ func addAdoption(cmd *cobra.Command, s *round.Settings) {
 		"what every change within the last day adds to --min-gain, or off")
 	fl.Var(dwell{&s.Dwell}, "dwell", fmt.Sprintf(
 		"how long a configuration stays unless another gains a controllable ratio of %g, or off", round.UrgentRatio))
-	fl.Var(share{&s.Guard}, "guard", "share by which a change may make each tenant's p95 queueing delay, the "+
+	fl.Var(guard{share{&s.Guard}}, "guard", "share by which a change may make each tenant's p95 queueing delay, the "+
 		"average JCT of jobs below ten minutes, and the p99 JCT worse, or off")
 }
 
@@ -59,6 +59,16 @@ func (s share) Set(text string) error {
 		*s.to = -1
 	}
 	return nil
+}
+
+// guard is a share above 0: 0 is that of the default.
+type guard struct{ share }
+
+func (g guard) Set(text string) error {
+	if err := g.share.Set(text); err != nil || text == off || *g.to > 0 {
+		return err
+	}
+	return errors.New("want a share above 0, such as 0.1 or 10%, or off")
 }
 
 // dwell is a flag's duration, negative for off.

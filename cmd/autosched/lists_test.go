@@ -44,6 +44,8 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"evaluate --min-ratio NaN", "--min-ratio"},
 		{"evaluate --min-gain 200%", "--min-gain"},
 		{"evaluate --guard some", "--guard"},
+		{"evaluate --guard 0", "--guard"},
+		{"scheduler update s --guard 0%", "--guard"},
 		{"evaluate --dwell -1h", "--dwell"},
 		{"bench tune --hours 1", "--hours"},
 		{"bench tune --searches none", "--searches"},
