@@ -47,9 +47,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 const rootHelp = `AutoSched tunes the configuration of deep-learning-training schedulers to the
 workload expected next: it forecasts futures from job events, simulates candidate
-configurations on them, and changes the scheduler's configuration only if a
-candidate beats the current one on most sampled futures and again on held-out
-futures.
+configurations on them, and changes the scheduler's configuration only if what
+recent rounds, a replay of the last days and held-out futures measured says that
+the change gains more than it costs.
 
 Offline, evaluate what tuning would have gained on a trace:
   autosched trace stats --trace sample
