@@ -166,6 +166,9 @@ func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
 			}
 		}
 	}
+	if len(out) == 0 {
+		return nil, errors.New("no cell matches: cells are named window/scheduler/method/seed")
+	}
 	slices.SortStableFunc(out, func(a, b planned) int { return slices.Compare(a.rank[:], b.rank[:]) })
 	return out, nil
 }

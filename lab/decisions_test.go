@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/autosched/autosched/replay"
@@ -84,6 +85,17 @@ func TestMatrixResumes(t *testing.T) {
 	m.Build = "d"
 	if after := m.plan1(t, "autosched"); before == after {
 		t.Errorf("another build has the version %s, too", after)
+	}
+}
+
+// TestMatrixWithoutCells checks that a selection that matches nothing is an error, not an
+// empty table.
+func TestMatrixWithoutCells(t *testing.T) {
+	m, _ := decisionMatrix(t)
+	m.Only = regexp.MustCompile("soon/fifo")
+	_, err := m.Run(context.Background(), filepath.Join(t.TempDir(), "cells.jsonl"), false)
+	if err == nil || !strings.Contains(err.Error(), "window/scheduler/method/seed") {
+		t.Errorf("error %v", err)
 	}
 }
 
