@@ -46,7 +46,7 @@ type history struct {
 	// Excluded are hashes of winners that exhausted their event budget on a later
 	// round's scenarios where others did not, oldest first. They are never candidates
 	// again.
-	Excluded []string `json:"struck,omitempty"`
+	Excluded []string `json:"excluded,omitempty"`
 	// Evidence is what rounds measured, Insurance what replays and stress did, both of
 	// the objective of Goal.
 	Goal      string    `json:"goal,omitempty"`
