@@ -258,6 +258,9 @@ func sweep(ended []workload.Finish, at time.Duration) []workload.Job {
 			largest, found = b, true
 		}
 	}
+	if !found {
+		return nil
+	}
 	var out []workload.Job
 	for n, i := range jobs[largest] {
 		j := ended[i].Job

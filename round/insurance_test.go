@@ -152,6 +152,7 @@ func TestSweep(t *testing.T) {
 	}{
 		{"none", nil, "", 0},
 		{"too few jobs", [][]workload.Finish{batch(leastSweep-1, "a", 0, time.Hour, 8)}, "", 0},
+		{"too few jobs of nobody", [][]workload.Finish{batch(leastSweep-1, "", 0, time.Hour, 8)}, "", 0},
 		{"just enough", [][]workload.Finish{batch(leastSweep, "a", 0, time.Hour, 8)}, "a", leastSweep},
 		{"across the hour", [][]workload.Finish{batch(2*leastSweep-2, "a", time.Hour-(leastSweep-1)*time.Minute,
 			time.Hour, 8)}, "", 0},

@@ -189,6 +189,9 @@ func (w *weigher) candidates(ctx context.Context, out *Result) ([]candidate, err
 		floor = search.Measurement{Values: m.Floors}.Mean() / m.Mean()
 	}
 	ratio := func(gain float64) float64 {
+		if gain == 0 { // also where nothing is controllable
+			return 1
+		}
 		if left := math.Exp(-gain) - floor; left > 0 {
 			return min((1-floor)/left, search.MaxRatio)
 		}

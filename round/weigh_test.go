@@ -99,6 +99,11 @@ func TestWeighedRule(t *testing.T) {
 		{"worse", func(s *scales) { two(s, 1.01, 1.02) }, 0, "none of 3 configurations is better"},
 		{"just changed, and urgent", func(s *scales) { s.dwelling = true }, 1, ""},
 		{"just changed, not urgent", func(s *scales) { s.dwelling = true; two(s, .96, 1) }, 0, "last change is less than 2h"},
+		{"just changed, nothing controllable now", func(s *scales) {
+			s.dwelling = true
+			s.out.Incumbent.Measurement.Floors = s.out.Incumbent.Measurement.Values
+			s.rounds(ages{time.Hour: {0: 1, 1: .9}, 0: {0: 1, 1: 1}})
+		}, 0, "last change is less than 2h"},
 		{"not urgent", func(s *scales) { two(s, .96, 1) }, 1, ""},
 		{"just changed; urgent is not what is best over all rounds", func(s *scales) {
 			s.dwelling = true
