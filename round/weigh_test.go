@@ -64,10 +64,6 @@ func (s *scales) logs(of map[int]float64) map[string]float64 {
 	return out
 }
 
-func (s *scales) also(n int, ratio float64) {
-	s.out.Trials = append(s.out.Trials, s.trial(n, 100*ratio))
-}
-
 // within is a limit of 100 with a value.
 func within(value float64) search.Measurement {
 	return search.Measurement{Values: []float64{90, 90, 90}, Floors: []float64{50, 50, 50},
