@@ -162,6 +162,10 @@ func (w *weigher) vetoed(incumbent, c string) bool {
 // was selected, and little is known of it elsewhere.
 const unproven = .01
 
+// leastEvidence is the weight, the replay's included, that it needs at all: at a cold
+// start there is only the round that found it.
+const leastEvidence = 3
+
 // candidates are the trials that may replace the incumbent, the best first.
 func (w *weigher) candidates(ctx context.Context, out *Result) ([]candidate, error) {
 	r, incumbent := w.round, w.key(w.round.Incumbent)
@@ -202,6 +206,9 @@ func (w *weigher) candidates(ctx context.Context, out *Result) ([]candidate, err
 		c.gain = w.gain(incumbent, w.key(c.Config))
 		if !slices.Contains(w.proven, w.key(c.Config)) {
 			_, weight := w.evidence.gain(incumbent, w.key(c.Config), w.at)
+			if weight+w.insurance.Weight < leastEvidence {
+				c.gain = min(c.gain, 0)
+			}
 			c.gain -= unproven / (1 + weight)
 		}
 		c.ratio = ratio(c.gain)

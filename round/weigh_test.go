@@ -95,6 +95,8 @@ func TestWeighedRule(t *testing.T) {
 		{"worse", func(s *scales) { two(s, 1.01, 1.02) }, 0, "none of 3 configurations is better"},
 		{"just changed, and urgent", func(s *scales) { s.dwelling = true }, 1, ""},
 		{"just changed, not urgent", func(s *scales) { s.dwelling = true; two(s, .96, 1) }, 0, "last change is less than 2h"},
+		{"found by a search, with days to replay", func(s *scales) { two(s, 1, .9) }, 2, ""},
+		{"found by a search, at a cold start", func(s *scales) { two(s, 1, .9); s.insurance.Weight = 0 }, 0, "none of"},
 		{"just changed, nothing controllable now", func(s *scales) {
 			s.dwelling = true
 			s.out.Incumbent.Measurement.Floors = s.out.Incumbent.Measurement.Values
@@ -117,6 +119,7 @@ func TestWeighedRule(t *testing.T) {
 		}, 1, ""},
 		{"the best loses in the replay, the next does not", func(s *scales) {
 			two(s, .9, .92)
+			s.proven = append(s.proven, s.at(2).Hash())
 			s.insurance.Replay, s.insurance.Weight = s.logs(map[int]float64{0: 0, 1: .011, 2: 0}), .1
 		}, 2, ""},
 		{"the replay outweighs the futures", func(s *scales) {
