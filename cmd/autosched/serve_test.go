@@ -42,7 +42,7 @@ func (l *lockedBuffer) String() string {
 func eventually(t *testing.T, text func() string, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if m := re.FindStringSubmatch(text()); m != nil {
 			return m[len(m)-1]
 		}
