@@ -75,7 +75,6 @@ const (
 	// mostAlone bounds the regret of a preset in any training window, as it may be in
 	// force when it should not.
 	mostAlone = 1
-	shortJob  = 10 * time.Minute
 	// A configuration is confirmed by nearby ones whose numbers differ by up to nearness.
 	nearby            = 4
 	nearness          = .03
@@ -347,7 +346,7 @@ func (p *portfolio) hold(ctx context.Context, c space.Config, window int) (h Hel
 	all := simulator.Describe(outcomes)
 	h.AvgJCT, h.P99JCT = all.AvgJCT, all.P99JCT
 	h.ShortJCT = simulator.Describe(slices.DeleteFunc(outcomes, func(o simulator.Outcome) bool {
-		return sim.Spec(o.ID).Duration >= shortJob
+		return sim.Spec(o.ID).Duration >= round.ShortRun
 	})).AvgJCT
 	return h, true, nil
 }

@@ -5,19 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
 )
 
-// What guards watch, and by how much it may be worse than under the default.
-const (
-	guardFactor   = 1.1
-	guardSlack    = 60.              // seconds, of delays and of the JCT of short jobs
-	shortJob      = 10 * time.Minute // jobs of less run time are short
-	leastOfTenant = 20               // jobs from which a tenant is guarded
-)
+// guardFactor is how many times the default's a guarded metric may be.
+var guardFactor = 1 + round.DefaultSettings().Guard
 
 // Guards compare what single tenants, short jobs and the longest JCTs have under a method
 // with the default: who pays for a gain of the average. Ratios are the method's value
@@ -46,12 +41,12 @@ func guardsAgainst(base, m *Outcome) *Guards {
 	}
 	most := 0.
 	for i, t := range slices.Sorted(maps.Keys(base.TenantQueue)) {
-		ratio, excess := check("p95 queueing delay of tenant "+t, base.TenantQueue[t], m.TenantQueue[t], guardSlack)
+		ratio, excess := check("p95 queueing delay of tenant "+t, base.TenantQueue[t], m.TenantQueue[t], round.GuardSlack)
 		if i == 0 || excess > most {
 			g.Tenant, g.TenantRatio, most = t, ratio, excess
 		}
 	}
-	g.ShortRatio, _ = check("average JCT of short jobs", base.ShortJCT, m.ShortJCT, guardSlack)
+	g.ShortRatio, _ = check("average JCT of short jobs", base.ShortJCT, m.ShortJCT, round.GuardSlack)
 	g.P99Ratio, _ = check("p99 JCT", base.P99JCT, m.P99JCT, 0)
 	return g
 }
@@ -65,7 +60,7 @@ func (e *Evaluation) measureGuarded(out *Outcome, counted []simulator.Outcome) {
 		o := &counted[i]
 		j := &jobs[o.ID]
 		queues[j.Tenant] = append(queues[j.Tenant], o.Wait.Seconds())
-		if j.Duration < shortJob {
+		if j.Duration < round.ShortRun {
 			short = append(short, o.JCT().Seconds())
 		}
 	}
@@ -74,7 +69,7 @@ func (e *Evaluation) measureGuarded(out *Outcome, counted []simulator.Outcome) {
 	}
 	out.TenantQueue = map[string]float64{}
 	for t, v := range queues {
-		if len(v) >= leastOfTenant {
+		if len(v) >= round.LeastOfTenant {
 			slices.Sort(v)
 			out.TenantQueue[t] = stats.Quantile(v, .95)
 		}

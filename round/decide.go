@@ -195,8 +195,7 @@ func (r *Round) decide(ctx context.Context, in *Input, h *history) (Result, erro
 	at, key := in.State.At, keyer(out.Inert)
 	logs := logRatios(out.Trials, key)
 	if logs == nil { // nothing to compare with
-		expected := -1
-		r.adopt(&out, r.better(&out, false), false, expected)
+		r.adopt(&out, r.better(&out, false), false, -1)
 		return out, nil
 	}
 	maps.Copy(logs, logRatios(out.fresh, key)) // where nothing was selected

@@ -10,14 +10,18 @@ import (
 // counts, in seconds. A configuration is not adopted if it makes one of them worse by
 // more than Settings.Guard.
 var guarded = []Constraint{
-	{Metric: "tenant_p95_queue", Slack: 60},
-	{Metric: "short_avg_jct", Slack: 60},
+	{Metric: "tenant_p95_queue", Slack: GuardSlack},
+	{Metric: "short_avg_jct", Slack: GuardSlack},
 	{Metric: "p99_jct"},
 }
 
-// leastOfTenant is the mean number of a tenant's jobs in a future from which its
-// tenant is guarded: a p95 of fewer is one job's.
-const leastOfTenant = 20
+// GuardSlack is the difference, in seconds, that counts for nothing where delays and
+// short jobs are guarded. LeastOfTenant is the mean number of a tenant's jobs in a future
+// from which the tenant is guarded: a p95 of fewer is one job's.
+const (
+	GuardSlack    = 60.
+	LeastOfTenant = 20
+)
 
 // guards measures the guarded metrics of configurations against the incumbent's.
 type guards struct {
@@ -72,7 +76,7 @@ func (g *guards) broken(ctx context.Context, c space.Config) (string, error) {
 		if tenant == noTenant {
 			tenant = ""
 		}
-		if l.Of != "" && g.jobs[tenant] < leastOfTenant {
+		if l.Of != "" && g.jobs[tenant] < LeastOfTenant {
 			continue
 		}
 		if l.Excess() > 0 {

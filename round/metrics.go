@@ -30,7 +30,7 @@ type metric struct {
 }
 
 // metrics by name. Queue is the total queueing delay; short_avg_jct
-// is the mean JCT of the jobs that run for less than shortRun, 0 if none does; deadline_misses is the share of
+// is the mean JCT of the jobs that run for less than ShortRun, 0 if none does; deadline_misses is the share of
 // jobs with a deadline that end after it, 0 if none has one.
 var metrics = map[string]metric{
 	"avg_jct":          {jct, jctFloor, stats.Mean, "s", false},
@@ -63,10 +63,10 @@ func noFloor(*simulator.Outcome, *Scenario) float64 { return 0 }
 func rho(o *simulator.Outcome) float64   { return o.Rho }
 func queue(o *simulator.Outcome) float64 { return o.Wait.Seconds() }
 
-// shortRun bounds the run time of the jobs of short_avg_jct.
-const shortRun = 10 * time.Minute
+// ShortRun bounds the run time of the jobs of short_avg_jct.
+const ShortRun = 10 * time.Minute
 
-// shortJCT is the JCT of a job that runs for less than shortRun alone, -1 of others.
+// shortJCT is the JCT of a job that runs for less than ShortRun alone, -1 of others.
 func shortJCT(o *simulator.Outcome) float64 {
 	if isShort(o) {
 		return jct(o)
@@ -82,7 +82,7 @@ func shortFloor(o *simulator.Outcome, _ *Scenario) float64 {
 }
 
 func isShort(o *simulator.Outcome) bool {
-	return o.RunTime < shortRun
+	return o.RunTime < ShortRun
 }
 
 // late is 1 for a job that ends after its deadline, 0 for one that ends in time,

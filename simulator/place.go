@@ -449,7 +449,7 @@ func (p *placer) open(node int) {
 	p.countOpen(node, 1)
 }
 
-// countOpen counts a node among those that are not closed (by 1), or no longer (by -1).
+// countOpen adds a node to those that are open (by 1), or removes it (by -1).
 func (p *placer) countOpen(node, by int) {
 	f := by * int(p.free[node])
 	p.idle, p.usable = p.idle+f, p.usable+f

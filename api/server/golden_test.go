@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,7 +43,8 @@ var update = flag.Bool("update", false, "write the responses into the files of t
 // "restart" stops the service and starts it again on the same data.
 //
 // The service's clock is a minute later with each request, its ids count from 1,
-// and a round adopts 1 + its number queues.
+// and a round adopts 1 + its number queues. Rounds decide only during "rounds"
+// and "restart", so that no answer depends on how fast a round is.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/api/*.txt")
 	if err != nil || len(files) == 0 {
@@ -55,6 +57,8 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := &conversation{t: t, dir: t.TempDir(), watches: map[string]grpc.ClientStream{}}
+			c.deciding.Lock()
+			defer c.deciding.Unlock()
 			c.start()
 			var got bytes.Buffer
 			for i, step := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
@@ -81,12 +85,13 @@ func TestGolden(t *testing.T) {
 
 // conversation is the state of one file's service.
 type conversation struct {
-	t       *testing.T
-	dir     string
-	f       *fixture
-	clock   time.Time
-	ids     int
-	watches map[string]grpc.ClientStream
+	t        *testing.T
+	dir      string
+	f        *fixture
+	clock    time.Time
+	ids      int
+	watches  map[string]grpc.ClientStream
+	deciding sync.Mutex // held while rounds may not decide
 }
 
 var goldenBuiltin = controller.Builtin{
@@ -103,6 +108,8 @@ func (c *conversation) start() {
 		c.clock = time.Date(2024, 1, 1, 12, 0, 0, 0, time.UTC)
 	}
 	decide := func(_ context.Context, in round.Input) (round.Decision, error) {
+		c.deciding.Lock()
+		defer c.deciding.Unlock()
 		return round.Decision{
 			Config: in.Incumbent.With("queues", space.Int(1+in.Round)), Adopt: true, Ratio: 1.25,
 			Reason:   "average JCT 25 % lower",
@@ -132,7 +139,9 @@ func (c *conversation) step(text string) string {
 	words := strings.Fields(command)
 	switch words[0] {
 	case "restart":
+		c.deciding.Unlock()
 		c.f.stop()
+		c.deciding.Lock()
 		c.start()
 		return ""
 	case "rounds":
@@ -140,7 +149,9 @@ func (c *conversation) step(text string) string {
 		if _, err := fmt.Sscan(words[2], &n); err != nil {
 			c.t.Fatalf("%s: %v", command, err)
 		}
+		c.deciding.Unlock()
 		c.f.waitRounds(words[1], n)
+		c.deciding.Lock()
 		return ""
 	case "receive":
 		out := &pb.WatchConfigurationsResponse{}
