@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -386,53 +386,20 @@ func list(parts []string) string {
 	}
 }
 
-// interval is a 95 % interval of b's average JCT over a's: a hierarchical bootstrap over
-// seeds, which are paired where both methods draw, and within them a circular block
-// bootstrap over the jobs in order of submission, which are paired. Jobs that follow each
-// other share a backlog, hence the blocks, a twentieth of the jobs each. Only averages
-// have one.
+// interval is a 95 % interval of b's average JCT over a's (stats.RatioInterval). Only
+// averages have one.
 func (r *document) interval(a, b *replay.Method) (lo, hi float64, ok bool) {
-	const blocks, draws = 20, 1000
-	n := len(a.JCTs)
-	if a == b || n != len(b.JCTs) || n < 10*blocks || r.objective() != "average JCT" {
+	if a == b || r.objective() != "average JCT" {
 		return 0, 0, false
 	}
-	sa, sb := blockSums(a, n/blocks), blockSums(b, n/blocks)
-	seeds := max(len(sa), len(sb))
-	draw, drawSeed := rng.Stream("report-interval", r.Seed), rng.Stream("report-interval-seeds", r.Seed)
-	ratios := make([]float64, draws)
-	for i := range ratios {
-		va, vb := 0.0, 0.0
-		for range seeds {
-			s := drawSeed.IntN(seeds)
-			xa, xb := sa[s%len(sa)], sb[s%len(sb)]
-			for range blocks {
-				at := draw.IntN(n)
-				va += xa[at]
-				vb += xb[at]
-			}
-		}
-		ratios[i] = vb / va
-	}
-	slices.Sort(ratios)
-	return ratios[draws*25/1000], ratios[draws*975/1000-1], true
+	return stats.RatioInterval(jctsOf(a), jctsOf(b), r.Seed)
 }
 
-// blockSums are, for each seed of a method, the sums of the JCTs of the block of jobs that
-// begins at each job.
-func blockSums(m *replay.Method, size int) [][]float64 {
+// jctsOf are the JCTs of each seed of a method.
+func jctsOf(m *replay.Method) [][]float64 {
 	var out [][]float64
-	for _, seed := range seedsOf(m) {
-		x := seed.JCTs
-		n := len(x)
-		sums := make([]float64, n)
-		for i := range size {
-			sums[0] += x[i]
-		}
-		for i := 1; i < n; i++ {
-			sums[i] = sums[i-1] - x[i-1] + x[(i+size-1)%n]
-		}
-		out = append(out, sums)
+	for _, s := range seedsOf(m) {
+		out = append(out, s.JCTs)
 	}
 	return out
 }
