@@ -41,7 +41,8 @@ func guardsAgainst(base, m *Outcome) *Guards {
 	}
 	most := 0.
 	for i, t := range slices.Sorted(maps.Keys(base.TenantQueue)) {
-		ratio, excess := check("p95 queueing delay of tenant "+t, base.TenantQueue[t], m.TenantQueue[t], round.GuardSlack)
+		ratio, excess := check("p95 queueing delay of tenant "+t, base.TenantQueue[t], m.TenantQueue[t],
+			round.GuardSlack)
 		if i == 0 || excess > most {
 			g.Tenant, g.TenantRatio, most = t, ratio, excess
 		}
