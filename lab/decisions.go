@@ -1,20 +1,17 @@
 package lab
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/internal/cputime"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -219,33 +216,41 @@ func (m *Matrix) Run(ctx context.Context, path string, measure bool) ([]Cell, er
 	if err != nil {
 		return nil, err
 	}
-	known, err := readCells(path)
+	file := cells.File[CellKey, Cell]{Path: path, Key: func(c *Cell) CellKey { return c.CellKey }}
+	known, _, err := file.Read()
 	if err != nil {
 		return nil, err
 	}
-	var cells []Cell
+	grid := cells.Grid[CellKey, Cell]{Known: known, Jobs: 1}
 	for i := range plan {
-		p := &plan[i]
-		if c, ok := known[p.key]; ok {
-			cells = append(cells, c)
-			continue
+		if known[plan[i].key] != nil || measure {
+			grid.Keys = append(grid.Keys, plan[i].key)
 		}
-		if !measure {
-			continue
-		}
-		c, err := p.measure(ctx)
+	}
+	grid.Compute = func(ctx context.Context, i int, _ func(float64)) (*Cell, error) {
+		c, err := plan[i].measure(ctx)
 		if err != nil {
-			return cells, fmt.Errorf("%s: %w", &p.key, err)
+			return nil, fmt.Errorf("%s: %w", &plan[i].key, err)
 		}
-		if err := appendCell(path, c); err != nil {
-			return cells, err
+		return c, nil
+	}
+	grid.Keep = func(i int, c *Cell) error {
+		if err := file.Append(c); err != nil {
+			return err
 		}
-		cells = append(cells, *c)
 		if m.Progress != nil {
 			m.Progress(c, i+1, len(plan))
 		}
+		return nil
 	}
-	return cells, nil
+	got, err := grid.Run(ctx)
+	var out []Cell
+	for _, c := range got {
+		if c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out, err
 }
 
 func (p *planned) measure(ctx context.Context) (*Cell, error) {
@@ -261,36 +266,4 @@ func (p *planned) measure(ctx context.Context) (*Cell, error) {
 	got.Decisions = nil
 	return &Cell{CellKey: p.key, Jobs: len(got.JCTs), Outcome: got.Outcome,
 		CPUSeconds: (cputime.Process() - began).Seconds()}, nil
-}
-
-// readCells reads a file of results. A line that a kill cut short is skipped: its cell is
-// measured again.
-func readCells(path string) (map[CellKey]Cell, error) {
-	out := map[CellKey]Cell{}
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for line := range bytes.Lines(text) {
-		var c Cell
-		if json.Unmarshal(line, &c) == nil {
-			out[c.CellKey] = c
-		}
-	}
-	return out, nil
-}
-
-// appendCell adds a line in one write. It begins a new line, as a kill may have cut the
-// last.
-func appendCell(path string, c *Cell) error {
-	line, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "\n%s\n", line)
-	return cmp.Or(err, f.Close())
 }
