@@ -16,6 +16,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/capacity"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -34,6 +35,7 @@ type replayFlags struct {
 	quota     quotaFlags
 	models    modelsFlag
 	protect   protectFlags
+	given     func(flag string) bool
 	// generate makes the trace instead of reading it.
 	generate func(context.Context) (*workload.Workload, error)
 }
@@ -45,8 +47,10 @@ func (f *replayFlags) add(cmd *cobra.Command) {
 		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
 			"36h (default: the trace's first)")
 	f.cluster = workload.Uniform(0, 0)
-	fl.IntVar(&f.cluster.Groups[0].Nodes, "nodes", 20, "nodes of the cluster")
-	fl.IntVar(&f.cluster.Groups[0].GPUsPerNode, "gpus-per-node", 8, "GPUs of a node")
+	f.given = fl.Changed
+	fl.IntVar(&f.cluster.Groups[0].Nodes, "nodes", 0, "nodes of the cluster (default: as the history shows)")
+	fl.IntVar(&f.cluster.Groups[0].GPUsPerNode, "gpus-per-node", 0,
+		fmt.Sprintf("GPUs of a node (default: as the history shows, else %d)", capacity.DefaultGPUsPerNode))
 	fl.StringVar(&f.scheduler, "scheduler", "tiresias", "scheduler: "+strings.Join(schedulers.Names(), ", "))
 	fl.DurationVar(&f.round, "round", 0, "decide only on this grid, as round-based schedulers do (0: at every event)")
 	fl.StringVar(&f.placement, "placement", "fewest",
@@ -90,8 +94,8 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	if f.trace == "" {
 		return nil, usageError{fmt.Errorf(`--trace is missing: name a trace file, or "sample"`)}
 	}
-	if err := f.cluster.Validate(); err != nil {
-		return nil, usageError{err}
+	if err := f.checkCluster(); err != nil {
+		return nil, err
 	}
 	in := &replayInput{}
 	var err error
@@ -116,11 +120,7 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 			return nil, usageError{fmt.Errorf("--node-events: %w", err)}
 		}
 	}
-	open := func(ctx context.Context) (*workload.Workload, error) { return openTrace(ctx, notes, f.trace) }
-	if f.generate != nil {
-		open = f.generate
-	}
-	if in.trace, err = open(ctx); err != nil { // after all checks that need no trace
+	if err := f.open(ctx, notes, in); err != nil { // after all checks that need no trace
 		return nil, err
 	}
 	all, changes, err := events.On(f.cluster, in.trace.Zero())
@@ -142,13 +142,58 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 		return nil, usageError{fmt.Errorf("--to (%s) is not after --from (%s); %s has submissions from %s to %s",
 			clock(in.to), clock(in.from), f.trace, clock(first), clock(last))}
 	}
-	f.quota.divide(&f.cluster, in.trace.Jobs())
+	if err := f.quota.divide(&f.cluster, in.trace.Jobs()); err != nil {
+		return nil, err
+	}
 	f.cluster.Groups = all.Groups // quotas are of the nodes that --nodes counts
 	if n := f.cluster.TotalGPUs(); n <= workload.SmallCluster {
 		fmt.Fprintf(notes, "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n,
 			workload.SmallCluster)
 	}
 	return in, nil
+}
+
+// checkCluster checks the size of the cluster as far as flags or a scenario give it.
+func (f *replayFlags) checkCluster() error {
+	c, g := workload.Uniform(1, 1), f.cluster.Groups[0]
+	if f.given("nodes") || g.Nodes != 0 {
+		c.Groups[0].Nodes = g.Nodes
+	}
+	if f.given("gpus-per-node") || g.GPUsPerNode != 0 {
+		c.Groups[0].GPUsPerNode = g.GPUsPerNode
+	}
+	if err := c.Validate(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// open reads or makes the trace, and completes the cluster by what it shows.
+func (f *replayFlags) open(ctx context.Context, notes io.Writer, in *replayInput) (err error) {
+	g := f.cluster.Groups[0]
+	e := capacity.Evidence{Nodes: g.Nodes, GPUsPerNode: g.GPUsPerNode}
+	if f.generate != nil {
+		in.trace, err = f.generate(ctx)
+	} else {
+		var report *trace.Report
+		if in.trace, report, err = openTrace(ctx, notes, f.trace); err == nil {
+			e.Machines, e.Declared = report.Machines, report.Declared
+		}
+	}
+	if err != nil {
+		return err
+	}
+	found, err := capacity.Infer(in.trace, e)
+	switch {
+	case errors.Is(err, capacity.ErrUnknown):
+		return usageError{fmt.Errorf("--nodes is missing: %w; name the cluster with --nodes and --gpus-per-node", err)}
+	case err != nil:
+		return fmt.Errorf("%w; name the cluster with --nodes and --gpus-per-node", err)
+	case found.Assumed || found.Source != capacity.Given:
+		fmt.Fprintf(notes, "note: cluster: %s; --nodes and --gpus-per-node set it\n", found)
+	}
+	f.cluster.Groups = found.Cluster.Groups
+	return nil
 }
 
 // checkInstant checks the text of an instant without its trace; "" is none.
@@ -236,21 +281,21 @@ func (f *replayFlags) simulate() (simulator.Options, error) {
 }
 
 // openTrace reads a trace and notes rejected rows and that it is synthetic.
-func openTrace(ctx context.Context, notes io.Writer, path string) (*workload.Workload, error) {
+func openTrace(ctx context.Context, notes io.Writer, path string) (*workload.Workload, *trace.Report, error) {
 	line := newProgressLine(notes)
 	w, report, err := trace.Open(path, trace.Options{Context: ctx, KeepRejected: 1, Progress: line.reading(path)})
 	line.clear()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if report != nil && report.Rejected > 0 {
+	if report.Rejected > 0 {
 		fmt.Fprintf(notes, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path,
 			report.Rejected, report.Rows, report.First[0])
 	}
 	if w.Synthetic() {
 		fmt.Fprintf(notes, "note: %s is synthetic\n", path)
 	}
-	return w, nil
+	return w, report, nil
 }
 
 // configFlag is --set, --preset and --config.

@@ -85,7 +85,7 @@ func (o *generateOptions) check() error {
 
 // run draws the futures, and writes them if a folder is named. Notes go to notes.
 func (o *generateOptions) run(ctx context.Context, notes io.Writer) (*generateReport, error) {
-	w, err := openTrace(ctx, notes, o.trace)
+	w, _, err := openTrace(ctx, notes, o.trace)
 	if err != nil {
 		return nil, err
 	}

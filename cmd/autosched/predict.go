@@ -80,7 +80,7 @@ type predictInput struct {
 }
 
 func (f *predictFlags) load(ctx context.Context, notes io.Writer) (*predictInput, error) {
-	w, err := openTrace(ctx, notes, f.trace)
+	w, _, err := openTrace(ctx, notes, f.trace)
 	if err != nil {
 		return nil, err
 	}

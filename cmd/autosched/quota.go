@@ -34,11 +34,23 @@ func (f *quotaFlags) add(cmd *cobra.Command) {
 func (f *quotaFlags) auto() bool { return len(f.vcs) == 1 && f.vcs[0] == "auto" }
 
 // divide derives the virtual clusters from the jobs of the trace if the flag is
-// auto.
-func (f *quotaFlags) divide(c *workload.Cluster, jobs []workload.Job) {
+// auto, else it checks that the cluster has their GPUs.
+func (f *quotaFlags) divide(c *workload.Cluster, jobs []workload.Job) error {
 	if f.auto() {
 		c.VCs = workload.AutoVCs(jobs, c.TotalGPUs())
 	}
+	return checkQuotas(c)
+}
+
+func checkQuotas(c *workload.Cluster) error {
+	sum := 0
+	for _, v := range c.VCs {
+		sum += v.GPUs
+	}
+	if sum > c.TotalGPUs() {
+		return usageError{fmt.Errorf("--vc: the quotas add up to %d GPUs and the cluster has %d", sum, c.TotalGPUs())}
+	}
+	return nil
 }
 
 // check sets the quota mode of the options and the virtual clusters of the
@@ -52,7 +64,6 @@ func (f *quotaFlags) check(c *workload.Cluster, o *simulator.Options) error {
 	if f.auto() {
 		return nil
 	}
-	sum := 0
 	for _, s := range f.vcs {
 		v, err := workload.ParseVC(s)
 		if err != nil {
@@ -62,15 +73,14 @@ func (f *quotaFlags) check(c *workload.Cluster, o *simulator.Options) error {
 			return usageError{fmt.Errorf("--vc: %q is given twice", v.Tenant)}
 		}
 		c.VCs = append(c.VCs, v)
-		sum += v.GPUs
 	}
-	switch {
-	case sum > c.TotalGPUs():
-		return usageError{fmt.Errorf("--vc: the quotas add up to %d GPUs and the cluster has %d", sum, c.TotalGPUs())}
-	case len(c.VCs) == 0 && o.Quota != simulator.QuotaOff:
+	if len(c.VCs) == 0 && o.Quota != simulator.QuotaOff {
 		return usageError{fmt.Errorf("--quota %s needs virtual clusters: --vc tenant=GPUs, or --vc auto", f.quota)}
 	}
-	return nil
+	if c.TotalGPUs() == 0 { // the trace shows the cluster
+		return nil
+	}
+	return checkQuotas(c)
 }
 
 // protectFlags bound preemption of a job.

@@ -3,11 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/capacity"
 	"github.com/autosched/autosched/workload/stats"
 )
 
@@ -30,8 +33,8 @@ func newTraceStatsCmd() *cobra.Command {
 distribution of GPU-time over jobs and users, batches, recurrence, status and
 queueing delay, by tenant, and the load on a cluster.
 
-With a cluster's size (--nodes, --gpus-per-node), or a list of machines among the
-trace's files, it shows the offered load: the requested GPU-time of all jobs over
+Where the cluster is given (--nodes, --gpus-per-node) or the trace shows it, stats
+prints the offered load: the requested GPU-time of all jobs over
 the cluster's capacity between the first and the last submission. Above 1 jobs
 must queue; far below 1 no scheduler setting makes a difference. The next line has
 the GPUs in use if no job ever waited.
@@ -98,12 +101,18 @@ func (o *traceStatsOptions) run(ctx context.Context, notes io.Writer) (*stats.De
 	if w, err = o.window.cut(w); err != nil {
 		return nil, err
 	}
-	var cluster *workload.Cluster
-	switch {
-	case o.sized():
-		cluster = &o.cluster
-	case len(report.Machines) > 0:
-		cluster = &workload.Cluster{Groups: report.Machines}
+	cluster := &o.cluster
+	if !o.sized() {
+		e := capacity.Evidence{Machines: report.Machines, Declared: report.Declared}
+		switch found, err := capacity.Infer(w, e); {
+		case errors.Is(err, capacity.ErrUnknown):
+			cluster = nil
+		case err != nil:
+			return nil, err
+		default:
+			cluster = &found.Cluster
+			fmt.Fprintf(notes, "note: cluster: %s; --nodes and --gpus-per-node set it\n", found)
+		}
 	}
 	s := stats.Describe(w, cluster)
 	if o.plot != "" {

@@ -61,7 +61,7 @@ func TestTraceStats(t *testing.T) {
 	}
 	var s stats.Description
 	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Jobs != builtinTrace(t).Len() || !s.Synthetic ||
-		s.Load != nil {
+		s.Load == nil {
 		t.Errorf("%v: %+v", err, s)
 	}
 	for _, want := range []string{"arrivals_per_5min", "hour_of_day", "strongest", "top_1_percent", "gpu_size_bands"} {

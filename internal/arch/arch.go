@@ -74,6 +74,7 @@ var layers = []layer{
 	{"workload/trace", 1, []string{"workload"}},
 	{"workload/synth", 1, []string{"workload", "internal/rng"}},
 	{"workload/stats", 1, []string{"workload", "internal/stats"}},
+	{"workload/capacity", 1, []string{"workload"}},
 	{"workload/fetch", 1, []string{"internal/atomicfile"}},
 	{"workload", 1, nil},
 	{"internal/rng", 0, nil},

@@ -41,8 +41,9 @@ type Report struct {
 	Reasons        []RejectionCount `json:"reasons,omitempty"`
 	LeftOutReasons []ReasonCount    `json:"left_out_reasons,omitempty"`
 	// Machines are those of the trace's own cluster, if a list of them is among
-	// its files.
+	// its files or, with Declared, the trace states them.
 	Machines []workload.NodeGroup `json:"machines,omitempty"`
+	Declared bool                 `json:"declared_machines,omitempty"`
 }
 
 // Rejection is one row that could not be used.

@@ -18,5 +18,7 @@ var sampleFile []byte
 // after the Philly profile and labelled synthetic. It is good for a first look
 // and for tests, not for conclusions.
 func readSample(opts Options) (*workload.Workload, *Report, error) {
-	return read(oneFile(bytes.NewReader(sampleFile), SampleName, int64(len(sampleFile))), opts)
+	w, r, err := read(oneFile(bytes.NewReader(sampleFile), SampleName, int64(len(sampleFile))), opts)
+	r.Machines, r.Declared = []workload.NodeGroup{{Nodes: 20, GPUsPerNode: 8}}, true
+	return w, r, err
 }

@@ -1,0 +1,142 @@
+// Package capacity infers the cluster on which a history was recorded.
+package capacity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// DefaultGPUsPerNode is assumed where the history does not show the size of nodes.
+const DefaultGPUsPerNode = 8
+
+// ErrUnknown is the error for a history that does not show its cluster.
+var ErrUnknown = errors.New("the history does not show its cluster: it has no list of machines, and most jobs have " +
+	"no start")
+
+// Source is what a cluster was inferred from.
+type Source string
+
+// The sources, best first.
+const (
+	Given       Source = "given"       // Evidence.Nodes
+	Declared    Source = "declared"    // the history states its cluster
+	Machines    Source = "machines"    // a list of machines among its files
+	Concurrency Source = "concurrency" // the most GPUs in use at once: a lower bound
+)
+
+// Evidence is what is known besides the jobs.
+type Evidence struct {
+	// Machines are the nodes that the history's files list or, if Declared, state.
+	Machines []workload.NodeGroup
+	Declared bool
+	// Nodes and GPUsPerNode are the size of the cluster as far as it is given, else 0.
+	Nodes, GPUsPerNode int
+}
+
+// Inferred is a cluster and what it was inferred from.
+type Inferred struct {
+	Cluster workload.Cluster
+	Source  Source
+	// Jobs is the number of jobs that are evidence.
+	Jobs int
+	// Peak is the most GPUs in use at once, and At the first instant of it, where the
+	// source is Concurrency.
+	Peak workload.MilliGPU
+	At   time.Time
+	// Assumed says that GPUs per node are DefaultGPUsPerNode.
+	Assumed bool
+}
+
+// String says what was inferred from what.
+func (i Inferred) String() string {
+	text := i.Cluster.String()
+	switch i.Source {
+	case Declared:
+		text += ", as the trace states"
+	case Machines:
+		text += ", from the list of machines"
+	case Concurrency:
+		text = fmt.Sprintf("at least %s, because %d GPUs were in use at %s, by the recorded starts of %d jobs", text,
+			i.Peak.Whole(), i.At.Format(time.RFC3339), i.Jobs)
+	}
+	if i.Assumed {
+		text += fmt.Sprintf("; %d GPUs per node are assumed", DefaultGPUsPerNode)
+	}
+	return text
+}
+
+// Infer returns the cluster of a history: what is given, and the rest from the best source
+// there is: the machines that the history states or lists, or else the most GPUs that its
+// jobs held at once, rounded up to whole nodes. The latter is a lower bound, and needs the
+// start of at least half of the jobs. The error is ErrUnknown if there is neither.
+func Infer(w *workload.Workload, e Evidence) (Inferred, error) {
+	i := Inferred{Source: Given}
+	perNode := e.GPUsPerNode
+	switch {
+	case e.Nodes != 0:
+		perNode = cmp.Or(perNode, equalNodes(e.Machines))
+	case len(e.Machines) > 0:
+		i.Cluster.Groups = slices.Clone(e.Machines)
+		for k := range i.Cluster.Groups {
+			g := &i.Cluster.Groups[k]
+			g.GPUsPerNode = cmp.Or(e.GPUsPerNode, g.GPUsPerNode)
+		}
+		if i.Source = Machines; e.Declared {
+			i.Source = Declared
+		}
+		return i, i.Cluster.Validate()
+	default:
+		if i = peak(w); 2*i.Jobs < w.Len() || i.Jobs == 0 {
+			return i, ErrUnknown
+		}
+	}
+	i.Assumed = perNode == 0
+	perNode = cmp.Or(perNode, DefaultGPUsPerNode)
+	i.Cluster = workload.Uniform(cmp.Or(e.Nodes, (i.Peak.Whole()+perNode-1)/perNode), perNode)
+	return i, i.Cluster.Validate()
+}
+
+// equalNodes is the number of GPUs of every node, 0 if they differ or there are none.
+func equalNodes(groups []workload.NodeGroup) int {
+	size := 0
+	for k := range groups {
+		if k > 0 && groups[k].GPUsPerNode != size {
+			return 0
+		}
+		size = groups[k].GPUsPerNode
+	}
+	return size
+}
+
+// peak finds the most GPUs that jobs held at once. A job holds its GPUs from its recorded
+// start for its run time; at one instant, GPUs are given back before others are taken.
+func peak(w *workload.Workload) Inferred {
+	type change struct {
+		at   time.Duration
+		gpus workload.MilliGPU
+	}
+	i := Inferred{Source: Concurrency}
+	var changes []change
+	for k := range w.Jobs() {
+		if j := &w.Jobs()[k]; j.HasWait {
+			start := j.Submit + j.Wait
+			changes = append(changes, change{start, j.GPUs}, change{start + j.Duration, -j.GPUs})
+			i.Jobs++
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus))
+	})
+	held := workload.MilliGPU(0)
+	for _, c := range changes {
+		if held += c.gpus; held > i.Peak {
+			i.Peak, i.At = held, w.Clock(c.at)
+		}
+	}
+	return i
+}
