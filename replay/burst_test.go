@@ -37,7 +37,7 @@ func TestFlashCrowdIsAnswered(t *testing.T) {
 		if o.Trace, err = workload.New(tt.name, time.Unix(0, 0).UTC(), tt.jobs); err != nil {
 			t.Fatal(err)
 		}
-		m := evaluate(t, o).Methods[0]
+		m := evaluate(t, o).Methods[1]
 		first := slices.IndexFunc(m.Decisions, func(d Decision) bool { return d.Urgent })
 		switch {
 		case !tt.want && (m.Urgent != 0 || first >= 0):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type Evaluation struct {
 	engine   *generation.Engine // of the method Options.Generate
 	notes    []string
 	baseMu   sync.Mutex
-	baseline *Outcome // of the default, see base
+	baseline *Outcome // see base
 }
 
 // Prepare checks options and fills in their defaults. The goal must be one of
@@ -59,11 +60,13 @@ func prepare(o Options) (*Evaluation, error) {
 	if len(o.Methods) == 0 {
 		o.Methods = MethodNames()
 	}
-	for _, name := range o.Methods {
-		if _, err := findMethod(name); err != nil {
-			return nil, err
-		}
+	if err := CheckMethods(o.Methods); err != nil {
+		return nil, err
 	}
+	base := o.baseline()
+	o.Methods = append([]string{base}, slices.DeleteFunc(slices.Clone(o.Methods), func(name string) bool {
+		return name == base || name == currentMethod
+	})...)
 	if o.Interval < 0 {
 		return nil, fmt.Errorf("evaluate: interval: %v is negative", o.Interval)
 	}
@@ -91,7 +94,7 @@ func prepare(o Options) (*Evaluation, error) {
 	}
 	if len(e.history) == 0 {
 		e.notes = append(e.notes, "There is no history before the window: "+
-			"durations are unknown until jobs end, and fixed-history holds the default.")
+			"durations are unknown until jobs end, and fixed-history holds the baseline.")
 	}
 	inert := round.Inert(o.Scheduler, round.HasDeadline(o.Trace.Jobs()), o.Simulate.Estimate != nil)
 	if note := round.InertNote(inert); note != "" {
@@ -117,6 +120,22 @@ func fitting(jobs []workload.Job, c workload.Cluster) (fit []workload.Job, wide 
 		}
 	}
 	return fit, wide
+}
+
+// baseline is the name of the method that the others are compared with.
+func (o *Options) baseline() string {
+	if o.Current.IsZero() {
+		return defaultMethod
+	}
+	return currentMethod
+}
+
+// current is the configuration that the user runs.
+func (e *Evaluation) current() space.Config {
+	if c := e.Options.Current; !c.IsZero() {
+		return c
+	}
+	return e.Options.Scheduler.Space.Default()
 }
 
 func (e *Evaluation) start() time.Duration { return e.Options.From - e.Options.Warmup }
@@ -157,7 +176,10 @@ func (e *Evaluation) report() *Report {
 		From: e.Clock(o.From), To: e.Clock(o.To),
 		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
 		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
-		Scheduler: o.Scheduler.Name, Objective: o.Goal.String(), IntervalS: o.Interval.Seconds(),
+		Scheduler: o.Scheduler.Name,
+		Baseline: Baseline{Method: o.baseline(), Configuration: e.current().String(), Assumed: o.Current.IsZero(),
+			Default: o.Scheduler.Space.Default().String()},
+		Objective: o.Goal.String(), IntervalS: o.Interval.Seconds(),
 		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search,
 		MinGain: o.MinGain, ChangePrice: o.ChangePrice, DwellS: o.Dwell.Seconds(), Guard: o.Guard,
 		Seed:      o.Seed,
@@ -172,28 +194,32 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 		return nil, err
 	}
 	out := &Method{Method: m.name, Description: m.description}
-	incumbent := e.Options.Scheduler.Space.Default()
-	var tune roundFunc
-	spent := time.Duration(0)
+	incumbent := e.current()
+	var spent time.Duration
 	if m.hold != nil {
 		c, err := m.hold(ctx, e)
 		if err != nil {
 			return nil, err
 		}
-		incumbent, out.Evaluations, spent, out.Hindsight = c.config, c.evaluations, c.took, c.hindsight
+		if c.config.Equal(incumbent) {
+			base, err := e.base(ctx)
+			if err != nil {
+				return nil, err
+			}
+			out.Outcome = *base
+		} else if _, err := e.replay(ctx, name, &out.Outcome, c.config, nil, false); err != nil {
+			return nil, err
+		}
+		out.Evaluations, spent, out.Hindsight = c.evaluations, c.took, c.hindsight
 		if c.remark != "" {
 			out.Description += " (" + c.remark + ")"
 		}
-	} else {
-		tune = m.tune(e)
-	}
-	took, err := e.replay(ctx, name, &out.Outcome, incumbent, tune, m.judged && !e.Options.Ablation.NoJudge)
-	if err != nil {
+		if c.evaluations > 0 {
+			out.Rounds = e.rounds() // it used their budgets
+		}
+	} else if spent, err = e.replay(ctx, name, &out.Outcome, incumbent, m.tune(e),
+		m.judged && !e.Options.Ablation.NoJudge); err != nil {
 		return nil, err
-	}
-	spent += took
-	if m.hold != nil && out.Evaluations > 0 {
-		out.Rounds = e.rounds() // it used their budgets
 	}
 	if out.Rounds > 0 {
 		out.TuningPerRound = spent.Seconds() / float64(out.Rounds)

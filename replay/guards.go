@@ -11,12 +11,12 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// guardFactor is how many times the default's a guarded metric may be.
+// guardFactor is how many times the baseline's a guarded metric may be.
 var guardFactor = 1 + round.DefaultSettings().Guard
 
 // Guards compare what single tenants, short jobs and the longest JCTs have under a method
-// with the default: who pays for a gain of the average. Ratios are the method's value
-// over the default's, 1 if nothing is compared.
+// with the baseline: who pays for a gain of the average. Ratios are the method's value
+// over the baseline's, 1 if nothing is compared.
 type Guards struct {
 	// Tenant has the p95 queueing delay furthest above its bound.
 	Tenant      string  `json:"tenant,omitempty"`
@@ -27,12 +27,12 @@ type Guards struct {
 	Broken []string `json:"broken,omitempty"`
 }
 
-// guardsAgainst compares a method's outcome with the default's.
+// guardsAgainst compares a method's outcome with the baseline's.
 func guardsAgainst(base, m *Outcome) *Guards {
 	g := &Guards{TenantRatio: 1, ShortRatio: 1, P99Ratio: 1}
 	check := func(what string, was, is, slack float64) (ratio, excess float64) {
 		if excess = is - guardFactor*was - slack; excess > 0 {
-			g.Broken = append(g.Broken, fmt.Sprintf("%s %.0f s, the default %.0f s", what, is, was))
+			g.Broken = append(g.Broken, fmt.Sprintf("%s %.0f s, was %.0f s", what, is, was))
 		}
 		if is == was {
 			return 1, excess
@@ -77,13 +77,13 @@ func (e *Evaluation) measureGuarded(out *Outcome, counted []simulator.Outcome) {
 	}
 }
 
-// base is the outcome of the default, simulated once.
+// base is the outcome of the baseline, simulated once.
 func (e *Evaluation) base(ctx context.Context) (*Outcome, error) {
 	e.baseMu.Lock()
 	defer e.baseMu.Unlock()
 	if e.baseline == nil {
 		m := &Outcome{}
-		if _, err := e.replay(ctx, "default", m, e.Options.Scheduler.Space.Default(), nil, false); err != nil {
+		if _, err := e.replay(ctx, "", m, e.current(), nil, false); err != nil {
 			return nil, err
 		}
 		e.baseline = m

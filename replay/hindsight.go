@@ -30,7 +30,7 @@ const (
 )
 
 // hindsight measures the neighbours of the best configuration, and the best of the
-// trials that keeps the guards. The default, which is always a trial, does.
+// trials that keeps the guards. The baseline, which is always a trial, does.
 func (e *Evaluation) hindsight(ctx context.Context, best space.Config, trials []search.Trial) (*Hindsight, error) {
 	base, err := e.base(ctx)
 	if err != nil {

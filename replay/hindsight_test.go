@@ -77,7 +77,7 @@ func TestHindsight(t *testing.T) {
 	o := sample(t, "fixed-oracle", "default")
 	o.Cluster, o.FixedBudget = workload.Uniform(14, 8), 12 // jobs wait
 	r := evaluate(t, o)
-	best, base := r.Methods[0], r.Methods[1]
+	best, base := r.Methods[1], r.Methods[0]
 	h := best.Hindsight
 	if h == nil || h.GuardedJCT < best.AvgJCT || h.GuardedJCT > base.AvgJCT || h.RobustJCT < .8*best.AvgJCT {
 		t.Fatalf("best %g, default %g: %+v", best.AvgJCT, base.AvgJCT, h)
@@ -112,7 +112,7 @@ func TestSeeds(t *testing.T) {
 			for i, s := range m.Seeds {
 				want := alone[i].Methods[k+1]
 				if s.AvgJCT != want.AvgJCT || s.Configuration != want.Configuration || s.Changes != want.Changes ||
-					s.Evaluations != want.Evaluations || s.RatioToDefault != want.RatioToDefault {
+					s.Evaluations != want.Evaluations || s.Ratio != want.Ratio {
 					t.Errorf("%s, seed %d: %g, alone %g", m.Method, i, s.AvgJCT, want.AvgJCT)
 				}
 				sum += s.AvgJCT / 2

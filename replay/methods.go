@@ -61,9 +61,16 @@ func (e *Evaluation) Input(live *Cluster, n int, at time.Duration, incumbent spa
 
 type roundFunc func(context.Context, *RoundInput) (round.Result, error)
 
+const (
+	defaultMethod = "default"
+	currentMethod = "current"
+)
+
 // methods in the order in which they are listed.
 var methods = []method{
-	{name: "default", description: "the scheduler's default configuration, held", hold: holdDefault},
+	{name: currentMethod, description: "the configuration that you run (--config, --set, --preset), held",
+		hold: holdCurrent},
+	{name: defaultMethod, description: "the scheduler's default configuration, held", hold: holdDefault},
 	{name: "preset", description: "the scheduler's recommended preset, held", hold: holdPreset},
 	{name: "random-preset", description: "a random preset every round: the control", tune: randomPreset},
 	{name: "fixed-history", description: "tuned once on the days before the window, held", hold: holdHistory},
@@ -87,7 +94,9 @@ func MethodNames() []string {
 }
 
 // Draws reports whether the outcome of a method depends on the seed.
-func Draws(name string) bool { return name != "default" && name != "preset" }
+func Draws(name string) bool {
+	return name != currentMethod && name != defaultMethod && name != "preset"
+}
 
 func findMethod(name string) (*method, error) {
 	for i := range methods {
@@ -102,18 +111,20 @@ func holdDefault(_ context.Context, e *Evaluation) (choice, error) {
 	return choice{config: e.Options.Scheduler.Space.Default()}, nil
 }
 
+func holdCurrent(_ context.Context, e *Evaluation) (choice, error) {
+	return choice{config: e.current()}, nil
+}
+
 func holdPreset(_ context.Context, e *Evaluation) (choice, error) {
 	if len(e.Options.Scheduler.Presets) == 0 {
-		return choice{config: e.Options.Scheduler.Space.Default(),
-			remark: "the scheduler declares no preset: its default is held"}, nil
+		return choice{config: e.current(), remark: "the scheduler declares no preset: the baseline is held"}, nil
 	}
 	return choice{config: e.Options.Scheduler.Presets[0].Config, remark: e.Options.Scheduler.Presets[0].Name}, nil
 }
 
 func holdHistory(ctx context.Context, e *Evaluation) (choice, error) {
 	if len(e.history) == 0 {
-		return choice{config: e.Options.Scheduler.Space.Default(), remark: "there is no history: the default is held"},
-			nil
+		return choice{config: e.current(), remark: "there is no history: the baseline is held"}, nil
 	}
 	jobs := append([]workload.Job(nil), e.history...)
 	for i := range jobs {
@@ -153,7 +164,7 @@ func (e *Evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario
 	began := time.Now()
 	budget := cmp.Or(e.Options.FixedBudget, e.Options.Budget*e.rounds())
 	var trials []search.Trial
-	r := e.Round([]round.Scenario{x}, e.Options.Scheduler.Space.Default(), e.Options.Seed)
+	r := e.Round([]round.Scenario{x}, e.current(), e.Options.Seed)
 	r.Budget, r.Always = budget, true
 	if budget > manyEvaluations {
 		r.Sampler = "sobol"

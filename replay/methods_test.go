@@ -18,7 +18,7 @@ func TestMethodsAreWhole(t *testing.T) {
 		}
 	}
 	if err := CheckMethods([]string{"default", "magic"}); err == nil ||
-		!strings.Contains(err.Error(), `"magic" is not known; there are default,`) {
+		!strings.Contains(err.Error(), `"magic" is not known; there are current,`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -26,7 +27,10 @@ type Options struct {
 	Cluster workload.Cluster
 	// Scheduler whose configurations are tuned.
 	Scheduler *schedulers.Scheduler
-	Methods   []string
+	// Current is the configuration that the user runs: the baseline of all ratios and
+	// guards, and in force when tuning begins. Zero is the scheduler's default.
+	Current space.Config
+	Methods []string // the baseline is always the first
 	// Goal of the rounds; the zero value is the first of round.Objectives.
 	Goal round.Goal
 	// Interval between rounds; 0 is round.DefaultInterval.
@@ -70,14 +74,15 @@ type Report struct {
 	Cluster     workload.Cluster `json:"cluster"`
 	// Load is the GPU-time submitted over capacity in the window, or in an hour if
 	// the window is shorter.
-	Load      float64 `json:"load"`
-	Scheduler string  `json:"scheduler"`
-	Objective string  `json:"objective"`
-	IntervalS float64 `json:"interval_s"`
-	HorizonS  float64 `json:"horizon_s"`
-	Futures   int     `json:"futures"`
-	Budget    int     `json:"budget"`
-	MinRatio  float64 `json:"min_ratio"`
+	Load      float64  `json:"load"`
+	Scheduler string   `json:"scheduler"`
+	Baseline  Baseline `json:"baseline"`
+	Objective string   `json:"objective"`
+	IntervalS float64  `json:"interval_s"`
+	HorizonS  float64  `json:"horizon_s"`
+	Futures   int      `json:"futures"`
+	Budget    int      `json:"budget"`
+	MinRatio  float64  `json:"min_ratio"`
 	// MinGain, ChangePrice, Dwell and Guard of the method autosched (round.Settings).
 	MinGain     float64      `json:"min_gain"`
 	ChangePrice float64      `json:"change_price"`
@@ -91,6 +96,16 @@ type Report struct {
 	Methods     []Method     `json:"methods"`
 	// JobIDs of the counted jobs, in order of submission.
 	JobIDs []string `json:"-"`
+}
+
+// Baseline is the first method: what ratios, guards and the verdict compare with.
+type Baseline struct {
+	Method        string `json:"method"`
+	Configuration string `json:"configuration"`
+	// Assumed is true if no configuration was named: the scheduler's default.
+	Assumed bool `json:"assumed"`
+	// Default is the scheduler's default configuration.
+	Default string `json:"default"`
 }
 
 // Method is the outcome of the workload under one method. Of several seeds it is the mean;
@@ -113,14 +128,13 @@ type Outcome struct {
 	P95JCT   float64 `json:"p95_jct_s"`
 	P99JCT   float64 `json:"p99_jct_s"`
 	AvgQueue float64 `json:"avg_queue_s"`
-	// RatioToDefault is default's average JCT over this method's: above 1 is
-	// better.
-	RatioToDefault float64 `json:"ratio_to_default"`
+	// Ratio is the baseline's average JCT over this method's: above 1 is better.
+	Ratio float64 `json:"ratio_to_baseline"`
 	// ShortJCT is the average JCT of jobs that run for less than ten minutes,
 	// TenantQueue the p95 queueing delay of each tenant with 20 jobs or more.
 	ShortJCT    float64            `json:"short_avg_jct_s"`
 	TenantQueue map[string]float64 `json:"tenant_p95_queue_s,omitempty"`
-	// Guards compare the method with the default; nil of the default itself.
+	// Guards compare the method with the baseline; nil of the baseline itself.
 	Guards *Guards `json:"guards,omitempty"`
 	// Hindsight is that of fixed-oracle.
 	Hindsight   *Hindsight `json:"hindsight,omitempty"`

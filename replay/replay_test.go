@@ -53,8 +53,8 @@ func TestEveryMethodRuns(t *testing.T) {
 	var names []string
 	for _, m := range r.Methods {
 		names = append(names, m.Method)
-		if m.AvgJCT <= 0 || len(m.JCTs) != r.Jobs || m.RatioToDefault <= 0 {
-			t.Errorf("%s: average JCT %v of %d jobs, ratio %v", m.Method, m.AvgJCT, len(m.JCTs), m.RatioToDefault)
+		if m.AvgJCT <= 0 || len(m.JCTs) != r.Jobs || m.Ratio <= 0 {
+			t.Errorf("%s: average JCT %v of %d jobs, ratio %v", m.Method, m.AvgJCT, len(m.JCTs), m.Ratio)
 		}
 		tunes := map[string]bool{"random-preset": true, "selftune": true, "selftune+": true, "autosched": true,
 			"oracle": true}[m.Method]
@@ -63,8 +63,8 @@ func TestEveryMethodRuns(t *testing.T) {
 		}
 		switch m.Method {
 		case "default":
-			if m.RatioToDefault != 1 || m.Evaluations != 0 {
-				t.Errorf("default: ratio %v, %d evaluations", m.RatioToDefault, m.Evaluations)
+			if m.Ratio != 1 || m.Evaluations != 0 {
+				t.Errorf("default: ratio %v, %d evaluations", m.Ratio, m.Evaluations)
 			}
 		case "fixed-history", "fixed-oracle":
 			if want := 10 * 12; m.Evaluations != want {
@@ -78,7 +78,7 @@ func TestEveryMethodRuns(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(MethodNames(), names); diff != "" {
+	if diff := cmp.Diff(MethodNames()[1:], names); diff != "" { // none runs
 		t.Error(diff)
 	}
 }

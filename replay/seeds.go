@@ -16,20 +16,20 @@ import (
 func (e *Evaluation) Measure(ctx context.Context, method string) (*Method, error) {
 	base, err := e.base(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("method default: %w", err)
+		return nil, fmt.Errorf("baseline: %w", err)
 	}
 	m, err := e.run(ctx, method)
 	if err != nil {
 		return nil, fmt.Errorf("method %s: %w", method, err)
 	}
-	m.compare(base)
+	m.compare(base, e.Options.baseline())
 	return m, nil
 }
 
-// compare fills in what an outcome is relative to the default's.
-func (m *Method) compare(base *Outcome) {
-	m.RatioToDefault = base.AvgJCT / m.AvgJCT
-	if m.Method != "default" {
+// compare fills in what an outcome is relative to the baseline's.
+func (m *Method) compare(base *Outcome, name string) {
+	m.Ratio = base.AvgJCT / m.AvgJCT
+	if m.Method != name {
 		m.Guards = guardsAgainst(base, &m.Outcome)
 	}
 }
@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	// its cache: what methods report does not depend on the order.
 	base, err := first.base(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("method default: %w", err)
+		return nil, fmt.Errorf("baseline: %w", err)
 	}
 	r := first.report()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 				seeds = append(seeds, outcomes[i][k])
 			}
 		}
-		r.Methods = append(r.Methods, *meanOf(seeds, base))
+		r.Methods = append(r.Methods, *meanOf(seeds, base, o.baseline()))
 	}
 	return r, nil
 }
@@ -111,7 +111,7 @@ func runSeed(ctx context.Context, o Options, i int, base *Outcome) ([]*Method, e
 }
 
 // meanOf condenses the outcomes of a method's seeds.
-func meanOf(seeds []*Method, base *Outcome) *Method {
+func meanOf(seeds []*Method, base *Outcome, baseline string) *Method {
 	if len(seeds) == 1 {
 		return seeds[0]
 	}
@@ -164,6 +164,6 @@ func meanOf(seeds []*Method, base *Outcome) *Method {
 		least, most = min(least, seeds[i].AvgJCT), max(most, seeds[i].AvgJCT)
 	}
 	out.Spread = most/least - 1
-	out.compare(base)
+	out.compare(base, baseline)
 	return &out
 }

@@ -178,16 +178,20 @@ func TestEvaluateJSON(t *testing.T) {
 		t.Fatal(errs)
 	}
 	var got struct {
-		Methods []map[string]any `json:"methods"`
+		Baseline map[string]any   `json:"baseline"`
+		Methods  []map[string]any `json:"methods"`
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Methods) != 2 || got.Methods[0]["method"] != "preset" || got.Methods[1]["method"] != "autosched" {
+	if len(got.Methods) != 3 || got.Methods[0]["method"] != "default" || got.Methods[2]["method"] != "autosched" {
 		t.Fatalf("methods: %v", got.Methods)
 	}
+	if b := got.Baseline; b["method"] != "default" || b["assumed"] != true || b["configuration"] == "" {
+		t.Errorf("baseline: %v", b)
+	}
 	for _, m := range got.Methods {
-		for _, key := range []string{"avg_jct_s", "p95_jct_s", "ratio_to_default", "rounds", "changes", "evaluations",
+		for _, key := range []string{"avg_jct_s", "p95_jct_s", "ratio_to_baseline", "rounds", "changes", "evaluations",
 			"tuning_s_per_round"} {
 			if _, ok := m[key].(float64); !ok {
 				t.Errorf("%v: %s: %v is not a number", m["method"], key, m[key])
@@ -198,6 +202,28 @@ func TestEvaluateJSON(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestEvaluateCurrent: what the user runs is the first row and 1.000 of every ratio.
+func TestEvaluateCurrent(t *testing.T) {
+	args := []string{"evaluate", "--trace", "sample", "--from", "2017-10-10", "--to", "2017-10-10T12:00:00Z",
+		"--nodes", "14", "--scheduler", "fifo"}
+	code, out, errs := command(append(args, "--set", "backfill=true", "--methods", "default,current")...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	want := regexp.MustCompile(`(?s)Baseline: the configuration that you run \(current\): backfill=true\..*` +
+		`method [^\n]*\n +current .* 1\.000 [^\n]*\n +default .* 0\.\d+ `)
+	if !want.MatchString(out) {
+		t.Errorf("no match of %s:\n%s", want, out)
+	}
+	code, out, errs = command(append(args, "--methods", "default")...)
+	if code != 0 || !strings.Contains(out, "Baseline: the defaults of fifo, as no configuration was named: backfill=false.") {
+		t.Errorf("%s%s", out, errs)
+	}
+	if code, _, errs = command(append(args, "--methods", "current")...); code != 2 || !strings.Contains(errs, "--config") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }
 

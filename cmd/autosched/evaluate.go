@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,12 +16,14 @@ import (
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
 )
 
 // evaluateOptions are the flags of evaluate.
 type evaluateOptions struct {
 	replay   replayFlags
 	round    tuneFlags
+	current  configFlag
 	methods  string
 	scenario string
 	out      string
@@ -29,8 +33,9 @@ type evaluateOptions struct {
 	fixed    int
 
 	given    func(flag string) bool
-	compared []string // methods, after check; nil for all
-	of       scenario // after check
+	compared []string     // methods, after check; nil for all
+	held     space.Config // what the user runs, after check; zero if not given
+	of       scenario     // after check
 }
 
 func newEvaluateCmd() *cobra.Command {
@@ -53,16 +58,21 @@ the objective that a configuration can change. Under autosched it must also gain
 last seven days together, lose neither in the replay nor by --guard, and come
 --dwell after the last change; under the others, which have no memory, it must be
 better in every future. Methods that hold one configuration get the budget of
-all rounds at once, or --fixed-budget. A ratio above 1 is better than the default.
+all rounds at once, or --fixed-budget.
+
+The baseline is what you run: --config, --set and --preset name it (method current).
+Without them it is the scheduler's default. It is the first row, in force when
+tuning begins, and what ratios and guards compare with; a ratio above 1 is better.
 
 Methods that draw are run once for each of --seeds and their numbers are means;
 spread is the largest average JCT of a seed over the least, minus 1. Guards say who pays
 for a gain: every tenant's p95 queueing delay, the average JCT of jobs that run for
 less than ten minutes and the p99 of the JCT may be 10 % worse than under the
-default, the first two and another minute.`,
+baseline, the first two and another minute.`,
 		Example: `  autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
   autosched evaluate --trace jobs.csv.gz --from 2017-10-09T00:00:00Z --to 2017-10-12T00:00:00Z \
       --nodes 40 --gpus-per-node 8 --scheduler tiresias --methods default,preset,autosched --budget 20 --json
+  autosched evaluate --trace jobs.csv.gz --nodes 40 --scheduler tiresias --config mine.yaml --out report
   autosched evaluate --trace jobs.csv.gz --scenario scenarios.json:philly-quick --methods default,fixed-oracle,random-preset,autosched`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,6 +96,7 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.replay.add(cmd)
 	o.replay.addTo(cmd)
 	o.replay.addNodeEvents(cmd)
+	o.current.add(cmd)
 	o.round.add(cmd)
 	addAdoption(cmd, &o.round.settings)
 	fl := cmd.Flags()
@@ -119,6 +130,12 @@ func (o *evaluateOptions) check() error {
 	if err := o.round.check(); err != nil {
 		return err
 	}
+	if o.current.given() {
+		var err error
+		if _, o.held, err = o.replay.configured(&o.current); err != nil {
+			return err
+		}
+	}
 	_, badSearch := round.ParseSearch(string(o.round.settings.Search))
 	switch {
 	case o.interval <= 0:
@@ -138,6 +155,10 @@ func (o *evaluateOptions) check() error {
 	}
 	if err := replay.CheckMethods(o.compared); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
+	}
+	if slices.Contains(o.compared, "current") && !o.current.given() {
+		return usageError{errors.New("--methods: current is the configuration that you run: name it with --config FILE, " +
+			"--set key=value or --preset NAME")}
 	}
 	return nil
 }
@@ -163,7 +184,8 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	line := newProgressLine(notes)
 	r, err := replay.Run(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Warmup: o.warmup, Cluster: o.replay.cluster, Scheduler: in.scheduler,
-		Goal: round.Minimise(o.round.objective), Methods: o.compared, Interval: o.interval,
+		Current: o.held,
+		Goal:    round.Minimise(o.round.objective), Methods: o.compared, Interval: o.interval,
 		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.seeded(o.replay.seed),
 		Generate: o.round.method, Simulate: in.options, Progress: evaluationProgress(line),
 	})
@@ -199,6 +221,7 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	fmt.Fprintf(w, "%s%s, %s .. %s\n%d jobs (%d in history) on %s, load %.2f, scheduler %s\n", r.Trace,
 		label(r.Synthetic), r.From, r.To,
 		r.Jobs, r.HistoryJobs, r.Cluster, r.Load, r.Scheduler)
+	fmt.Fprintln(w, report.BaselineText(r))
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "Note: %s\n", n)
 	}
@@ -218,13 +241,13 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 		}
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%d\t%d\t%d\t%d\t%.3f\t\n", m.Method, m.AvgJCT,
 			m.P50JCT, m.P95JCT, m.P99JCT, m.AvgQueue,
-			m.RatioToDefault, spread, guards, m.Preemptions, m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound)
+			m.Ratio, spread, guards, m.Preemptions, m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nratio = default's average JCT / this method's; above 1 is better. Methods that draw: %s.\n",
-		plural(len(r.Seeds), "seed"))
+	fmt.Fprintf(w, "\nratio = average JCT of %s / this method's; above 1 is better. Methods that draw: %s.\n",
+		r.Baseline.Method, plural(len(r.Seeds), "seed"))
 	for _, m := range r.Methods {
 		if m.Guards != nil && len(m.Guards.Broken) > 0 {
 			fmt.Fprintf(w, "Guards broken by %s: %s.\n", m.Method, report.BrokenText(m.Guards))

@@ -314,6 +314,9 @@ func (f *configFlag) add(cmd *cobra.Command) {
 			"--json' prints")
 }
 
+// given reports whether any of the flags is.
+func (f *configFlag) given() bool { return len(f.set) > 0 || f.preset != "" || f.file != "" }
+
 func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 	base := s.Space.Default()
 	switch {

@@ -115,14 +115,15 @@ type definition struct {
 
 // slots fix a colour for each known method, in every report; others follow.
 var slots = map[string]int{"default": 0, "preset": 1, "random-preset": 2, "fixed-history": 3, "fixed-oracle": 4,
-	"selftune": 5, "selftune+": 6, "autosched": 7, "oracle": 8}
+	"selftune": 5, "selftune+": 6, "autosched": 7, "oracle": 8, "current": 9}
 
-const otherSlots = 3
+const otherSlots = 2
 
 var tags = map[role]string{roleHindsight: "hindsight", roleControl: "control", roleOracle: "sees the future"}
 
 // sees describes the information that a method uses.
 var sees = map[string]string{
+	"current":       "Nothing of the workload.",
 	"default":       "Nothing of the workload.",
 	"preset":        "Nothing of the workload: the scheduler's authors recommend it.",
 	"random-preset": "Nothing: it draws at random. Its gain is that of changing at all.",
@@ -180,11 +181,11 @@ func (p *page) draw() {
 			func(float64) *chart.Chart { return c })
 	}
 	if c := p.gains(sorted); c != nil {
-		p.Gains = newFigure("Ratio of the default's to each method's job completion time at every percentile", 310,
+		p.Gains = newFigure("Ratio of the baseline's to each method's job completion time at every percentile", 310,
 			func(float64) *chart.Chart { return c })
 	}
 	if n := len(p.Methods); n > 0 {
-		p.Ratios = newFigure("Ratio of the default's to each method's average job completion time",
+		p.Ratios = newFigure("Ratio of the baseline's to each method's average job completion time",
 			float64(ratioRow*n+54),
 			p.ratios)
 	}
@@ -279,15 +280,15 @@ func (p *page) table() {
 	}
 	lo, hi := 1., 1.05
 	for i := range r.Methods {
-		lo, hi = min(lo, r.Methods[i].RatioToDefault), max(hi, r.Methods[i].RatioToDefault)
+		lo, hi = min(lo, r.Methods[i].Ratio), max(hi, r.Methods[i].Ratio)
 	}
 	at := func(v float64) float64 { return round1(1 + (barBox-2)*(v-lo)/(hi-lo)) }
 	for i := range r.Methods {
 		m, row := &r.Methods[i], &p.Rows[i]
-		row.Swatch, row.Ratio = p.Swatches[i], ratio(m.RatioToDefault)
-		_, row.Class = difference(m.RatioToDefault)
-		row.X, row.One = at(min(1, m.RatioToDefault)), at(1)
-		row.W = round1(at(max(1, m.RatioToDefault)) - row.X)
+		row.Swatch, row.Ratio = p.Swatches[i], ratio(m.Ratio)
+		_, row.Class = difference(m.Ratio)
+		row.X, row.One = at(min(1, m.Ratio)), at(1)
+		row.W = round1(at(max(1, m.Ratio)) - row.X)
 		tuning := "–"
 		if m.Rounds > 0 {
 			tuning = strconv.FormatFloat(m.TuningPerRound, 'g', 2, 64)

@@ -117,21 +117,20 @@ func (p *page) cdf(sorted [][]float64) *chart.Chart {
 	return c
 }
 
-// gains is the ratio of the default's to each method's JCT at every percentile.
+// gains is the ratio of the baseline's to each method's JCT at every percentile.
 func (p *page) gains(sorted [][]float64) *chart.Chart {
-	base := slices.IndexFunc(p.Methods, func(m replay.Method) bool { return m.Method == "default" })
-	if base < 0 || len(sorted[base]) < 20 || len(p.Methods) < 2 {
+	if len(p.Methods) < 2 || len(sorted[0]) < 20 {
 		return nil
 	}
 	const cut = 8
 	lo, hi := 1/1.05, 1.05
 	c := &chart.Chart{
 		X:      chart.Axis{Name: "percentile of job completion time", Max: 100},
-		Y:      chart.Axis{Name: "ratio to default", Log: true},
+		Y:      chart.Axis{Name: "ratio to baseline", Log: true},
 		Layers: []chart.Layer{noiseBand(chart.Box(-inf, 1/noise, inf, noise))},
 	}
 	for i, s := range sorted {
-		if len(s) == 0 || i == base {
+		if len(s) == 0 || i == 0 {
 			continue
 		}
 		var curve []chart.Point
@@ -141,7 +140,7 @@ func (p *page) gains(sorted [][]float64) *chart.Chart {
 			if own <= 0 {
 				continue
 			}
-			v := min(cut, max(1./cut, stats.Quantile(sorted[base], at)/own))
+			v := min(cut, max(1./cut, stats.Quantile(sorted[0], at)/own))
 			curve = append(curve, chart.Point{X: 100 * at, Y: v})
 			lo, hi = min(lo, v), max(hi, v)
 		}
@@ -159,32 +158,32 @@ func (p *page) gains(sorted [][]float64) *chart.Chart {
 
 const ratioRow = 26 // height of a bar's row
 
-// ratios are bars of the ratio to the default, from 1.
+// ratios are bars of the ratio to the baseline, from 1.
 func (p *page) ratios(width float64) *chart.Chart {
 	lo, hi := .98, 1.02
 	for i := range p.Methods {
-		lo, hi = min(lo, p.Methods[i].RatioToDefault), max(hi, p.Methods[i].RatioToDefault)
+		lo, hi = min(lo, p.Methods[i].Ratio), max(hi, p.Methods[i].Ratio)
 	}
 	hi += (hi - lo) * 50 / (width - 150) // room for the number
 	c := &chart.Chart{
-		X:      chart.Axis{Name: "ratio to default, above 1 is better", Min: lo, Max: hi},
+		X:      chart.Axis{Name: "ratio to baseline, above 1 is better", Min: lo, Max: hi},
 		Y:      chart.Axis{Min: -.5, Max: float64(len(p.Methods)) - .5, Labels: true},
 		Layers: []chart.Layer{noiseBand(chart.Box(1/noise, -inf, noise, inf))},
 	}
 	if width > narrow {
-		c.X.Name = "default's average JCT / this method's; above 1 is better"
+		c.X.Name = "baseline's average JCT / this method's; above 1 is better"
 	}
 	for i := range p.Methods {
 		m, s := &p.Methods[i], &p.Swatches[i]
 		y := float64(len(p.Methods) - 1 - i)
-		from, to := min(1, m.RatioToDefault), max(1, m.RatioToDefault)
+		from, to := min(1, m.Ratio), max(1, m.Ratio)
 		to = max(to, from+(hi-lo)/500) // wide enough to be visible
-		tip := fmt.Sprintf("%s: %.4f, average JCT %s", m.Method, m.RatioToDefault, duration(m.AvgJCT))
+		tip := fmt.Sprintf("%s: %.4f, average JCT %s", m.Method, m.Ratio, duration(m.AvgJCT))
 		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{Value: y, Label: clip(m.Method, 16)})
 		c.Layers = append(c.Layers,
 			&chart.Area{Mark: chart.Mark{Tip: tip, Color: s.color()}, Points: chart.Box(from, y-.3, to, y+.3)},
 			&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: to, Y: y},
-				Text: ratio(m.RatioToDefault), DX: 6, DY: 4})
+				Text: ratio(m.Ratio), DX: 6, DY: 4})
 	}
 	c.Layers = append(c.Layers, vertical(1))
 	return c
@@ -297,7 +296,7 @@ type load struct {
 	Figure      template.HTML
 }
 
-// loads has the same scales for all methods, and the default in grey behind
+// loads has the same scales for all methods, and the baseline in grey behind
 // each.
 func (p *page) loads() []load {
 	c, ok := p.clock()
@@ -305,14 +304,11 @@ func (p *page) loads() []load {
 		return nil
 	}
 	series := make([][]replay.Sample, len(p.Methods))
-	top, base := 1, []replay.Sample(nil)
+	top := 1
 	for i := range p.Methods {
 		series[i] = thin(p.Methods[i].Series)
 		for _, s := range series[i] {
 			top = max(top, s.Waiting)
-		}
-		if p.Methods[i].Method == "default" {
-			base = series[i]
 		}
 	}
 	gpus := max(1, p.Cluster.TotalGPUs())
@@ -335,7 +331,7 @@ func (p *page) loads() []load {
 			own := curve(samples)
 			d := &chart.Chart{X: c.axis("", 6), Y: y, Layers: []chart.Layer{
 				&chart.Area{Mark: chart.Mark{Color: l.Swatch.color().Fade(.16)}, Points: chart.Under(own)},
-				&chart.Line{Mark: chart.Mark{Color: chart.Gray.Fade(.85)}, Points: curve(base), Width: 1},
+				&chart.Line{Mark: chart.Mark{Color: chart.Gray.Fade(.85)}, Points: curve(series[0]), Width: 1},
 				&chart.Line{Mark: chart.Mark{Color: l.Swatch.color()}, Points: own},
 			}}
 			c.window(d)

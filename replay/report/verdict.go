@@ -41,6 +41,15 @@ func roleOf(m *replay.Method) role {
 	return roleAdaptive
 }
 
+// BaselineText says what the methods are compared with, and how to name another.
+func BaselineText(r *replay.Report) string {
+	if r.Baseline.Assumed {
+		return fmt.Sprintf("Baseline: the defaults of %s, as no configuration was named: %s. Name yours with "+
+			"--config FILE, --set key=value or --preset NAME.", r.Scheduler, r.Baseline.Configuration)
+	}
+	return "Baseline: the configuration that you run (current): " + r.Baseline.Configuration + "."
+}
+
 // verdict is the conclusion about adaptive tuning.
 type verdict struct {
 	Class string // good, bad or open
@@ -195,7 +204,7 @@ func (r *document) verdict() verdict {
 		v.Class, v.Title = "open", "Undecided: nothing to compare "+best.Method+" with"
 		v.Text = []string{fmt.Sprintf("%s has an %s of %s (ratio to the default %.3f); "+
 			"neither the default nor a fixed configuration was evaluated beside it.",
-			best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
+			best.Method, r.objective(), r.figure(best), best.Ratio)}
 		return v
 	}
 	v.Class, v.Title = r.judge(best, rival)
@@ -323,13 +332,13 @@ func (r *document) verdictWithout() verdict {
 		v.Text = []string{fmt.Sprintf(
 			"Only %s was evaluated: %s of %s, ratio to the default %.3f. There is no method to compare it with.",
 			best.Method,
-			r.objective(), r.figure(best), best.RatioToDefault)}
+			r.objective(), r.figure(best), best.Ratio)}
 		return v
 	}
 	v.Text = []string{fmt.Sprintf(
 		"Of the %d methods evaluated, %s has the lowest %s: %s, ratio to the default %.3f. None of them tunes "+
 			"every round on the events so far.",
-		len(r.Methods), best.Method, r.objective(), r.figure(best), best.RatioToDefault)}
+		len(r.Methods), best.Method, r.objective(), r.figure(best), best.Ratio)}
 	return v
 }
 
@@ -359,7 +368,7 @@ func InHindsight(r *replay.Report) string {
 	if m == nil || m.Hindsight == nil {
 		return ""
 	}
-	h, base := m.Hindsight, m.AvgJCT*m.RatioToDefault
+	h, base := m.Hindsight, m.AvgJCT*m.Ratio
 	figure := func(v float64) string { return fmt.Sprintf("%.0f s (ratio %.3f)", v, base/v) }
 	return fmt.Sprintf("fixed-oracle is the best of many in hindsight, which is partly luck: configurations within "+
 		"3 %% of its numbers have an average JCT of %s. The best that keeps the guards has %s, its neighbours %s.",

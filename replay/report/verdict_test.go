@@ -46,7 +46,7 @@ func TestExplain(t *testing.T) {
 		jct  float64
 	}{{"default", 100}, {"preset", 90}, {"random-preset", 95}, {"selftune", 80}, {"autosched", 85}, {"oracle", 79}} {
 		r.Methods = append(r.Methods, replay.Method{Method: m.name,
-			Outcome: replay.Outcome{AvgJCT: m.jct, RatioToDefault: 100 / m.jct}})
+			Outcome: replay.Outcome{AvgJCT: m.jct, Ratio: 100 / m.jct}})
 	}
 	v := r.verdict()
 	want := []string{

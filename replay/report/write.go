@@ -54,7 +54,7 @@ func (r *document) writeJSON(w io.Writer) error {
 // writeMethods writes a row for each method. Times are in seconds.
 func (r *document) writeMethods(w io.Writer) error {
 	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
-		"ratio_to_default", "preemptions", "utilization", "ftf_le_1", "rounds", "changes", "evaluations",
+		"ratio_to_baseline", "preemptions", "utilization", "ftf_le_1", "rounds", "changes", "evaluations",
 		"tuning_s_per_round", "configuration", "seeds", "spread", "short_avg_jct_s", "tenant_p95_queue_ratio",
 		"short_avg_jct_ratio", "p99_jct_ratio", "guards_broken", "robust_avg_jct_s", "guarded_avg_jct_s",
 		"guarded_robust_avg_jct_s"}}
@@ -62,7 +62,7 @@ func (r *document) writeMethods(w io.Writer) error {
 		m := &r.Methods[i]
 		row := []string{m.Method, m.Description, number(m.AvgJCT), number(m.P50JCT), number(m.P95JCT),
 			number(m.P99JCT), number(m.AvgQueue),
-			number(m.RatioToDefault), strconv.Itoa(m.Preemptions), number(m.Utilization), number(m.FTFLe1),
+			number(m.Ratio), strconv.Itoa(m.Preemptions), number(m.Utilization), number(m.FTFLe1),
 			strconv.Itoa(m.Rounds), strconv.Itoa(m.Changes),
 			strconv.Itoa(m.Evaluations), number(m.TuningPerRound), m.Configuration,
 			strconv.Itoa(max(1, len(m.Seeds))), number(m.Spread), number(m.ShortJCT)}
@@ -85,7 +85,7 @@ func (r *document) writeMethods(w io.Writer) error {
 // writeSeeds writes a row for each seed of each method. Times are in seconds.
 func (r *document) writeSeeds(w io.Writer) error {
 	rows := [][]string{{"method", "seed", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
-		"ratio_to_default", "rounds", "changes", "guards_broken"}}
+		"ratio_to_baseline", "rounds", "changes", "guards_broken"}}
 	for i := range r.Methods {
 		for k, m := range seedsOf(&r.Methods[i]) {
 			broken := ""
@@ -93,7 +93,7 @@ func (r *document) writeSeeds(w io.Writer) error {
 				broken = strconv.Itoa(len(m.Guards.Broken))
 			}
 			rows = append(rows, []string{r.Methods[i].Method, r.seed(&r.Methods[i], k), number(m.AvgJCT),
-				number(m.P50JCT), number(m.P95JCT), number(m.P99JCT), number(m.AvgQueue), number(m.RatioToDefault),
+				number(m.P50JCT), number(m.P95JCT), number(m.P99JCT), number(m.AvgQueue), number(m.Ratio),
 				strconv.Itoa(m.Rounds), strconv.Itoa(m.Changes), broken})
 		}
 	}

@@ -30,13 +30,14 @@ func tiny() *document {
 		Trace: "tiny", Digest: "d1935", From: "2017-10-09T00:00:00Z", To: "2017-10-09T03:00:00Z",
 		Jobs: 3, HistoryJobs: 7,
 		Cluster: workload.Uniform(5, 8), Load: .8, Scheduler: "tiresias", Objective: "avg_jct",
+		Baseline:  replay.Baseline{Method: "default", Configuration: "queues=3 order=submit", Assumed: true},
 		IntervalS: 3600, HorizonS: 14400,
 		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1", JobIDs: []string{"a", "b", "c,d"},
 	}}
 	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {
 		m := replay.Method{Method: name, Description: "what it does, and why", Outcome: replay.Outcome{
 			AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
-			RatioToDefault: 4000 / (4000 - 500*float64(i)), Preemptions: i, Utilization: .75, FTFLe1: 1,
+			Ratio: 4000 / (4000 - 500*float64(i)), Preemptions: i, Utilization: .75, FTFLe1: 1,
 			Configuration: "queues=3 order=submit",
 			JCTs:          []float64{60, 1800.25, 9600 - 500*float64(i)}}}
 		for k := range 4 {
@@ -243,7 +244,7 @@ func TestHTML(t *testing.T) {
 	zero.From, zero.To = "?", ""
 	for i := range zero.Methods {
 		m := &zero.Methods[i]
-		m.AvgJCT, m.P50JCT, m.RatioToDefault, m.JCTs, m.Series = 1, 0, 1, []float64{0}, m.Series[:1]
+		m.AvgJCT, m.P50JCT, m.Ratio, m.JCTs, m.Series = 1, 0, 1, []float64{0}, m.Series[:1]
 	}
 	synthetic := long(5000, 3000)
 	synthetic.Synthetic = true
