@@ -1,6 +1,7 @@
 package chart
 
 import (
+	_ "embed"
 	"fmt"
 	"html/template"
 	"strings"
@@ -69,3 +70,10 @@ func CSS() template.CSS {
 	return template.CSS(fmt.Sprintf(":root{%s}\n@media (prefers-color-scheme:dark){:root{%s}}\n@media "+
 		"print{:root{%[1]s}}\n", light.String(), dark.String()))
 }
+
+//go:embed page.css
+var pageCSS string
+
+// Style is the style sheet of a page with figures: the palette ([CSS]), and the design of
+// its text, tables and figures.
+func Style() template.CSS { return CSS() + template.CSS(pageCSS) }

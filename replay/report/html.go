@@ -35,7 +35,7 @@ type page struct {
 	Loads     []load
 	PeakGPUs  int
 	Changes   *figure
-	Palette   template.CSS
+	Style     template.CSS
 	Decisions []decisionTable
 	Defs      []definition
 	Pays      []payRow
@@ -174,7 +174,7 @@ func (r *document) writeHTML(w io.Writer) error {
 }
 
 func (p *page) draw() {
-	p.Palette, p.PeakGPUs = chart.CSS(), p.Cluster.TotalGPUs()
+	p.Style, p.PeakGPUs = chart.Style(), p.Cluster.TotalGPUs()
 	sorted := p.sortedJCTs()
 	if c := p.cdf(sorted); c != nil {
 		p.CDF = newFigure("Share of jobs by job completion time, one curve for each method", 380,
