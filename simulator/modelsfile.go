@@ -161,7 +161,11 @@ func ReadModels(r io.Reader) (*ModelSpec, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	f := &ModelSpec{}
-	if err := d.Decode(f); err != nil {
+	document := struct {
+		Schema string `json:"schema"` // of 'autosched models show --json'
+		*ModelSpec
+	}{ModelSpec: f}
+	if err := d.Decode(&document); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return nil, fmt.Errorf("models: %s: a %s is not what belongs here", wrong.Field, wrong.Value)
 		}

@@ -375,10 +375,15 @@ func (r *specReader) value(n *node, at string, p *Param) Value {
 	return Nums(nums...)
 }
 
+// nested are the members of documents that hold a configuration: a revision's, a
+// simulation's, a search's.
+var nested = []string{"parameters", "configuration", "best"}
+
 // LoadConfig reads a configuration from YAML or JSON: values by parameter id, or a
-// document with them under "parameters", as in the service's responses. Missing and
-// invalid values are projected, and changes lists the differences. Values may be
-// written as for [Space.Parse]. An unknown name is an error.
+// document with them under "parameters", "configuration" or "best". The values may also
+// be one text, as [Config.String] returns it. Missing and invalid values are projected,
+// and changes lists the differences. Values may be written as for [Space.Parse]. An
+// unknown name is an error.
 func (s *Space) LoadConfig(text []byte) (c Config, changes []Change, err error) {
 	if len(text) > MaxDocument {
 		return Config{}, nil, Violations{{Field: "document",
@@ -388,8 +393,16 @@ func (s *Space) LoadConfig(text []byte) (c Config, changes []Change, err error) 
 	if err != nil {
 		return Config{}, nil, Violations{{Field: "document", Description: err.Error()}}
 	}
-	if i := slices.Index(root.keys, "parameters"); i >= 0 && root.items[i].kind == mapNode {
-		root = root.items[i]
+	for _, name := range nested {
+		i := slices.Index(root.keys, name)
+		if i >= 0 && (root.items[i].kind == mapNode || root.items[i].kind == scalarNode) {
+			root = root.items[i]
+			break
+		}
+	}
+	if root.kind == scalarNode && strings.Contains(root.text, "=") {
+		c, err := s.Parse(s.Default(), []string{root.text})
+		return c, nil, err
 	}
 	if root.kind != mapNode {
 		return Config{}, nil, Violations{{Field: "document", Description: "is " + root.kind.String() +

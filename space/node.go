@@ -105,6 +105,18 @@ func yamlNode(y *yaml.Node, depth int) (*node, error) {
 	return n, nil
 }
 
+// assigned returns the node as the value of an assignment.
+func (n *node) assigned() string {
+	if n.kind != listNode {
+		return n.text
+	}
+	parts := make([]string, len(n.items))
+	for i, item := range n.items {
+		parts[i] = item.text
+	}
+	return strings.Join(parts, ",")
+}
+
 var yamlNumber = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 
 // scalar reads a YAML scalar. Numbers are decimal only: YAML 1.1's octal and

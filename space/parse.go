@@ -6,12 +6,16 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
 // Parse returns base with "id=value" assignments applied, as on a command line:
 //
 //	queues=4  queue_thresholds=3250,7200,20000  starve_limit=off  lease=10m
+//
+// A text may hold several assignments with spaces between, as [Config.String] returns
+// them, or be a JSON object, as [Config.MarshalJSON] does.
 //
 // Unassigned parameters adapt: arrays are extended or cut to their length, and
 // parameters that become active take their defaults. Assigned values must be valid
@@ -24,7 +28,7 @@ func (s *Space) Parse(base Config, sets []string) (Config, error) {
 		raw[i] = base.Get(s.params[i].ID)
 	}
 	assigned := make([]bool, len(s.params))
-	for _, set := range sets {
+	for _, set := range assignments(sets) {
 		id, value, ok := strings.Cut(set, "=")
 		id = strings.TrimSpace(id)
 		if !ok {
@@ -66,6 +70,30 @@ func (s *Space) Parse(base Config, sets []string) (Config, error) {
 	}
 	c := Config{space: s, values: values}
 	return c, s.Check(c)
+}
+
+var nextAssignment = regexp.MustCompile(`\s+[\pL_][\pL\d_.-]*\s*=`)
+
+// assignments splits texts that hold several assignments.
+func assignments(sets []string) (out []string) {
+	for _, set := range sets {
+		set = strings.TrimSpace(set)
+		if root, err := parseDocument([]byte(set)); strings.HasPrefix(set, "{") && err == nil {
+			for i, id := range root.keys {
+				out = append(out, id+"="+root.items[i].assigned())
+			}
+			continue
+		}
+		for {
+			at := nextAssignment.FindStringIndex(set)
+			if at == nil {
+				break
+			}
+			out, set = append(out, set[:at[0]]), strings.TrimSpace(set[at[0]:])
+		}
+		out = append(out, set)
+	}
+	return out
 }
 
 // explain returns why parameter i could not keep its raw value beside the values of

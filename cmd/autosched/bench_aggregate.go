@@ -53,7 +53,8 @@ groups but every job up to a minute later: what ranks are worth.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return printAggregate(w, r) })
+			return show(cmd.OutOrStdout(), o.replay.json, "aggregate-benchmark/v1", r,
+				func(w io.Writer) error { return printAggregate(w, r) })
 		},
 	}
 	o.replay.add(cmd)

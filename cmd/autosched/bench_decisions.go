@@ -67,7 +67,7 @@ times in nanoseconds.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, cells,
+			return show(cmd.OutOrStdout(), o.json, "decision-benchmark/v1", map[string]any{"cells": cells},
 				func(w io.Writer) error { return printDecisions(w, &o.matrix, cells) })
 		},
 	}

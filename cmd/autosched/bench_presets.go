@@ -56,7 +56,8 @@ only what it lacks.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r, func(w io.Writer) error { return printPortfolio(w, r) })
+			return show(cmd.OutOrStdout(), o.json, "preset-benchmark/v1", r,
+				func(w io.Writer) error { return printPortfolio(w, r) })
 		},
 	}
 	fl := cmd.Flags()

@@ -61,7 +61,8 @@ Samplers:
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r, func(w io.Writer) error { return r.print(w, o.objectives) })
+			return show(cmd.OutOrStdout(), o.json, "search-benchmark/v1", r,
+				func(w io.Writer) error { return r.print(w, o.objectives) })
 		},
 	}
 	o.given = cmd.Flags().Changed

@@ -61,7 +61,8 @@ learnt at the instants before, reject proposals:
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return printComparison(w, r) })
+			return show(cmd.OutOrStdout(), o.replay.json, "tuning-benchmark/v1", r,
+				func(w io.Writer) error { return printComparison(w, r) })
 		},
 	}
 	o.replay.add(cmd)

@@ -51,7 +51,8 @@ effect past all metrics.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.model.json, c, func(w io.Writer) error { return l.printComparison(w, c) })
+			return show(cmd.OutOrStdout(), o.model.json, "causal-comparison/v1", c,
+				func(w io.Writer) error { return l.printComparison(w, c) })
 		},
 	}
 	o.model.add(cmd)

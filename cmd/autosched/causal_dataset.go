@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -106,7 +107,7 @@ there; both are for --group and for "causal foresee", and are no features.
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, r.print)
+			return show(cmd.OutOrStdout(), o.replay.json, "causal-dataset/v1", r, r.print)
 		},
 	}
 	o.add(cmd)
@@ -131,7 +132,11 @@ func (o *datasetOptions) run(ctx context.Context, notes io.Writer) (*datasetRepo
 	if err := writeFile(o.out, "--out", set.Table.WriteCSV); err != nil {
 		return nil, err
 	}
-	err = writeFile(o.tiers, "--tiers", func(w io.Writer) error { return printJSON(w, set.Spec) })
+	err = writeFile(o.tiers, "--tiers", func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(set.Spec)
+	})
 	return &datasetReport{
 		Columns: set.Table.Names(), Data: o.out, Exhausted: set.Exhausted, Rows: set.Table.Rows(),
 		Segments: len(set.Starts), Tiers: o.tiers,

@@ -62,7 +62,7 @@ differs, at most, from the sum of theirs.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.model.json, x, func(w io.Writer) error {
+			return show(cmd.OutOrStdout(), o.model.json, "causal-effects/v1", x, func(w io.Writer) error {
 				return l.printEffects(w, x.Objectives)
 			})
 		},

@@ -52,7 +52,7 @@ are therefore shown apart. All measurements are simulated.`,
 			if name == "" {
 				name = o.replay.scheduler
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error {
+			return show(cmd.OutOrStdout(), o.replay.json, "causal-prediction/v1", r, func(w io.Writer) error {
 				return printForesight(w, name, r)
 			})
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/causal/render"
+	"github.com/autosched/autosched/internal/schema"
 )
 
 // evaluatorScript predicts in a browser as the model does; panelScript is what
@@ -100,7 +101,7 @@ func (o *pageOptions) run(cmd *cobra.Command) (*bytes.Buffer, error) {
 	}
 	var b bytes.Buffer
 	if o.model.json {
-		err = printJSON(&b, struct {
+		err = schema.Write(&b, "causal-page/v1", struct {
 			Model modelJSON        `json:"model"`
 			At    string           `json:"at"`
 			Graph *causal.Document `json:"graph"`

@@ -76,7 +76,8 @@ is set, that of the mean.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.model.json, w, func(out io.Writer) error { return l.printWhatIf(out, w) })
+			return show(cmd.OutOrStdout(), o.model.json, "what-if/v1", w,
+				func(out io.Writer) error { return l.printWhatIf(out, w) })
 		},
 	}
 	o.model.add(cmd)

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/schema"
 )
 
 // clientFlags are those of commands that call the service.
@@ -161,30 +162,30 @@ func reason(err error) string {
 	return text
 }
 
-// protoText is a message as JSON: the same bytes for the same message, on one
-// line if compact.
-func protoText(m proto.Message, compact bool) ([]byte, error) {
-	raw, err := protojson.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	// protojson varies its spaces on purpose.
-	var out bytes.Buffer
-	if compact {
-		err = json.Compact(&out, raw)
-	} else {
-		err = json.Indent(&out, raw, "", "  ")
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), err
+// protoSchema names a message's schema: configuration/v1, and configurations/v1 for the
+// answer of ListConfigurations.
+func protoSchema(m proto.Message) string {
+	name := m.ProtoReflect().Descriptor().Name()
+	words := strings.TrimSuffix(strings.TrimPrefix(string(name), "List"), "Response")
+	return strings.ToLower(words[:1]+upper.ReplaceAllString(words[1:], "-$0")) + "/v1"
 }
 
+var upper = regexp.MustCompile("[A-Z]")
+
+// printProto prints a message as JSON: the same bytes for the same message, on one line
+// if compact.
 func printProto(w io.Writer, m proto.Message, compact bool) error {
-	b, err := protoText(m, compact)
+	raw, err := protojson.Marshal(m)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(b)
+	if !compact {
+		return schema.Write(w, protoSchema(m), json.RawMessage(raw))
+	}
+	line, err := schema.Marshal(protoSchema(m), json.RawMessage(raw))
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%s\n", line)
+	}
 	return err
 }
 

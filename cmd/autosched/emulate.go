@@ -53,7 +53,8 @@ Start 'autosched serve' first. Watch what it decides with
 			if err != nil {
 				return plainError(o.server, err)
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return printEmulation(w, r) })
+			return show(cmd.OutOrStdout(), o.replay.json, "emulation/v1", r,
+				func(w io.Writer) error { return printEmulation(w, r) })
 		},
 	}
 	o.replay.add(cmd)

@@ -83,7 +83,7 @@ baseline, the first two and another minute.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r,
+			return show(cmd.OutOrStdout(), o.replay.json, report.Schema, r,
 				func(w io.Writer) error { return printEvaluation(w, r, o.out) })
 		},
 	}

@@ -100,7 +100,7 @@ paper takes a similarity and a series after a colon, with a comma between them:
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r.document(), r.print)
+			return show(cmd.OutOrStdout(), o.json, "forecast/v1", r.document(), r.print)
 		},
 	}
 	o.add(cmd)

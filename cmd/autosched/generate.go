@@ -47,7 +47,7 @@ jobs with the work left of them, submitted at --at, then the arrivals.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r, r.print)
+			return show(cmd.OutOrStdout(), o.json, "futures/v1", r, r.print)
 		},
 	}
 	fl := cmd.Flags()

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -76,10 +75,11 @@ func newRootCmd() *cobra.Command {
 		Use:           "autosched",
 		Short:         "Tune the configuration of deep-learning-training schedulers to the workload expected next",
 		Long:          rootHelp,
-		Version:       version(),
+		Version:       built().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate(built().text())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newTraceCmd(),
@@ -96,6 +96,7 @@ func newRootCmd() *cobra.Command {
 		newModelsCmd(),
 		newCausalCmd(),
 		newPredictCmd(),
+		newVersionCmd(),
 	)
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultHelpCmd()
@@ -111,19 +112,4 @@ func newRootCmd() *cobra.Command {
 	completeValues(root)
 	groupFlags(root)
 	return root
-}
-
-// version is that of the build.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && v == "(devel)" {
-			v = s.Value
-		}
-	}
-	return v
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/simulator"
 )
 
@@ -95,7 +96,7 @@ to be changed and given to --models of simulate, evaluate and tune.`,
 				return err
 			}
 			if asJSON {
-				return spec.Complete().Write(cmd.OutOrStdout())
+				return schema.Write(cmd.OutOrStdout(), "models/v1", spec.Complete())
 			}
 			return printModels(cmd.OutOrStdout(), spec.Complete())
 		},

@@ -58,7 +58,7 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r, r.print)
+			return show(cmd.OutOrStdout(), o.json, "learned-models/v1", r, r.print)
 		},
 	}
 	fl := cmd.Flags()

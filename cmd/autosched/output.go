@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,21 +11,17 @@ import (
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/schema"
 )
 
 // show prints the result of a command: as JSON for programs, or by print for
 // people.
-func show(w io.Writer, asJSON bool, result any, print func(io.Writer) error) error {
+// The schema is a name with a version, such as evaluation/v1 (package schema).
+func show(w io.Writer, asJSON bool, name string, result any, print func(io.Writer) error) error {
 	if asJSON {
-		return printJSON(w, result)
+		return schema.Write(w, name, result)
 	}
 	return print(w)
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }
 
 // writeFile writes a file that a flag names.

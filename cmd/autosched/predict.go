@@ -152,7 +152,7 @@ other commands take a LightGBM model with these feature_names and six classes as
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := newFeatureReport()
-			return show(cmd.OutOrStdout(), asJSON, r, r.print)
+			return show(cmd.OutOrStdout(), asJSON, "features/v1", r, r.print)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")

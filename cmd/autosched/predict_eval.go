@@ -56,7 +56,7 @@ window except those of its training.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r, r.print)
+			return show(cmd.OutOrStdout(), o.json, "duration-evaluation/v1", r, r.print)
 		},
 	}
 	o.given = cmd.Flags().Changed

@@ -48,7 +48,8 @@ lose (or gain, if negative) if that feature alone had its typical value instead.
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r, func(w io.Writer) error { return r.print(w, o.top) })
+			return show(cmd.OutOrStdout(), o.json, "duration-explanation/v1", r,
+				func(w io.Writer) error { return r.print(w, o.top) })
 		},
 	}
 	o.add(cmd)

@@ -49,7 +49,7 @@ take a second.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r, r.print)
+			return show(cmd.OutOrStdout(), o.json, "duration-model/v1", r, r.print)
 		},
 	}
 	o.add(cmd)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/schema"
 )
 
 func newSchedulerCmd() *cobra.Command {
@@ -211,6 +212,7 @@ func readScheduler(stdin io.Reader, path string) (*pb.Scheduler, error) {
 	case !ok:
 		return nil, fmt.Errorf("%s: is not a document with fields, such as name and spec", path)
 	}
+	delete(tree, schema.Key) // of scheduler get --json
 	asJSON, err := json.Marshal(tree)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
@@ -89,7 +90,7 @@ func diffSpaces(cmd *cobra.Command, args []string, asJSON bool) error {
 	}
 	differences := space.DiffSpaces(spaces[0], spaces[1])
 	if asJSON {
-		return printJSON(cmd.OutOrStdout(), map[string]any{
+		return schema.Write(cmd.OutOrStdout(), "space-differences/v1", map[string]any{
 			"a": spaces[0].Digest(), "b": spaces[1].Digest(),
 			"differences": append([]space.Difference{}, differences...),
 		})
@@ -116,7 +117,7 @@ func diffConfigs(cmd *cobra.Command, args []string, sp *space.Space, presets []s
 	differences := space.DiffConfigs(reports[0].Effective, reports[1].Effective)
 	w := cmd.OutOrStdout()
 	if asJSON {
-		return printJSON(w, map[string]any{"a": reports[0], "b": reports[1],
+		return schema.Write(w, "configuration-differences/v1", map[string]any{"a": reports[0], "b": reports[1],
 			"differences": append([]space.Difference{}, differences...)})
 	}
 	if err := printDifferences(w, "PARAMETER", args, differences); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/space"
 )
 
@@ -72,8 +73,9 @@ func newSchedulerValidateCmd(f *clientFlags) *cobra.Command {
 			}
 			sp, err := loadSpace(text, args[0])
 			if f.json {
-				if jsonErr := printJSON(cmd.OutOrStdout(), validationOf(sp, err)); jsonErr != nil {
-					return jsonErr
+				valid := validationOf(sp, err)
+				if failed := schema.Write(cmd.OutOrStdout(), "space-validation/v1", valid); failed != nil {
+					return failed
 				}
 			}
 			if err != nil {

@@ -67,7 +67,7 @@ policy=finish_time_fairness, gavel use run times; a note says if none did.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, r.print)
+			return show(cmd.OutOrStdout(), o.replay.json, "simulation/v1", r, r.print)
 		},
 	}
 	o.replay.add(cmd)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
@@ -88,7 +89,7 @@ func printSpacesJSON(w io.Writer, all []*schedulers.Scheduler) error {
 		}
 		out = append(out, r)
 	}
-	return printJSON(w, map[string]any{"schedulers": out})
+	return schema.Write(w, "spaces/v1", map[string]any{"schedulers": out})
 }
 
 func printSpace(w io.Writer, s *schedulers.Scheduler) error {

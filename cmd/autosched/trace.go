@@ -207,7 +207,7 @@ func writeAndShow(cmd *cobra.Command, out string, asJSON bool, w *workload.Workl
 	}
 	first, last := w.Span()
 	r := &writtenTrace{out, w.Len(), w.Clock(first), w.Clock(last), w.Synthetic(), w.Digest()}
-	return show(besideTrace(cmd, out), asJSON, r, r.print)
+	return show(besideTrace(cmd, out), asJSON, "written-trace/v1", r, r.print)
 }
 
 // writtenTrace describes a trace that a command wrote.

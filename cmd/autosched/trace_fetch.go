@@ -72,7 +72,7 @@ or gzip. Its digest is checked against --sha256, and shown without one.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.json, r, r.print)
+			return show(cmd.OutOrStdout(), o.json, "fetched-trace/v1", r, r.print)
 		},
 	}
 	f := cmd.Flags()

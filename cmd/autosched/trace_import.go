@@ -68,7 +68,7 @@ week stay.`,
 			if err := writeTrace(cmd, o.out, r.workload); err != nil {
 				return err
 			}
-			return show(besideTrace(cmd, o.out), o.input.json, r, r.print)
+			return show(besideTrace(cmd, o.out), o.input.json, "imported-trace/v1", r, r.print)
 		},
 	}
 	o.input.add(cmd)

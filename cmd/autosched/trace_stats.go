@@ -62,7 +62,8 @@ SVG file, or with the numbers into an HTML page of one file.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.input.json, r, func(w io.Writer) error { return printStats(w, r) })
+			return show(cmd.OutOrStdout(), o.input.json, "trace-statistics/v1", r,
+				func(w io.Writer) error { return printStats(w, r) })
 		},
 	}
 	o.given = cmd.Flags().Changed

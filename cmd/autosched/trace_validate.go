@@ -33,7 +33,7 @@ rejected, and names the first of them: line, field, value, reason.`,
 				return failed
 			}
 			print := func(w io.Writer) error { return printReport(w, r) }
-			if err := show(cmd.OutOrStdout(), o.json, r, print); err != nil {
+			if err := show(cmd.OutOrStdout(), o.json, "trace-validation/v1", r, print); err != nil {
 				return err
 			}
 			return failed

@@ -88,7 +88,8 @@ be the row listed first.`,
 					return err
 				}
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, func(w io.Writer) error { return r.print(w, o.top) })
+			return show(cmd.OutOrStdout(), o.replay.json, "tuning/v1", r,
+				func(w io.Writer) error { return r.print(w, o.top) })
 		},
 	}
 	o.add(cmd)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 )
 
@@ -200,13 +201,14 @@ func (r *document) facts() []fact {
 	return []fact{
 		{"Trace", r.Trace, false},
 		{"Window", minute(r.From) + " to " + minute(r.To) + " UTC", false},
-		{"Jobs", fmt.Sprintf("%s counted, %s in the history before", grouped(r.Jobs), grouped(r.HistoryJobs)), false},
-		{"Cluster", fmt.Sprintf("%s (%s GPUs)", r.Cluster, grouped(r.Cluster.TotalGPUs())), false},
+		{"Jobs", fmt.Sprintf("%s counted, %s in the history before", units.Count(r.Jobs),
+			units.Count(r.HistoryJobs)), false},
+		{"Cluster", fmt.Sprintf("%s (%s GPUs)", r.Cluster, units.Count(r.Cluster.TotalGPUs())), false},
 		{"Load", fmt.Sprintf("%.2f of capacity", r.Load), false},
 		{"Scheduler", r.Scheduler, false},
 		{"Tuned for", r.objective(), false},
-		{"Rounds", "every " + duration(r.IntervalS), false},
-		{"Futures", fmt.Sprintf("%d of %s each to search on", r.Futures, duration(r.HorizonS)), false},
+		{"Rounds", "every " + units.Duration(r.IntervalS), false},
+		{"Futures", fmt.Sprintf("%d of %s each to search on", r.Futures, units.Duration(r.HorizonS)), false},
 		{"Budget", fmt.Sprintf("%d evaluations a round", r.Budget), false},
 		{"Adoption", r.adoption(), false},
 		{"Seeds of methods that draw", seeds, false},
@@ -224,7 +226,7 @@ func (r *document) adoption() string {
 	}{
 		{r.MinGain > 0, fmt.Sprintf("gain of at least %.3g %%", 100*r.MinGain)},
 		{r.ChangePrice > 0, fmt.Sprintf("and %.3g %% for every change of the last day", 100*r.ChangePrice)},
-		{r.DwellS > 0, "dwell of " + duration(r.DwellS)},
+		{r.DwellS > 0, "dwell of " + units.Duration(r.DwellS)},
 		{r.Guard > 0, fmt.Sprintf("guarded metrics at most %.3g %% worse", 100*r.Guard)},
 	} {
 		if x.on {
@@ -301,13 +303,13 @@ func (p *page) table() {
 			spread = fmt.Sprintf("%.1f", 100*m.Spread)
 		}
 		row.Rest = []string{spread, fmt.Sprintf("%.1f", 100*m.Utilization), fmt.Sprintf("%.1f", 100*m.FTFLe1),
-			grouped(m.Preemptions), grouped(m.Rounds), grouped(m.Changes),
-			grouped(m.Evaluations), tuning}
+			units.Count(m.Preemptions), units.Count(m.Rounds), units.Count(m.Changes),
+			units.Count(m.Evaluations), tuning}
 	}
 }
 
 func decisionsOf(m *replay.Method, s swatch) decisionTable {
-	summary := fmt.Sprintf("%s rounds, %s changes", grouped(m.Rounds), grouped(m.Changes))
+	summary := fmt.Sprintf("%s rounds, %s changes", units.Count(m.Rounds), units.Count(m.Changes))
 	t := decisionTable{Swatch: s, Method: m, Summary: summary}
 	before := ""
 	for _, d := range m.Decisions {
@@ -359,39 +361,4 @@ func unitOf(top float64) (name string, size float64, digits int) {
 		return name, size, 2
 	}
 	return name, size, 3
-}
-
-// duration for people: two units.
-func duration(s float64) string {
-	if !(s >= 0) || s > 1e12 {
-		return number(s) + " s"
-	}
-	if s < 10 {
-		return strconv.FormatFloat(s, 'g', 2, 64) + " s"
-	}
-	n := int64(math.Round(s))
-	two := func(a int64, ua string, b int64, ub string) string {
-		if b == 0 {
-			return fmt.Sprintf("%d %s", a, ua)
-		}
-		return fmt.Sprintf("%d %s %d %s", a, ua, b, ub)
-	}
-	switch {
-	case n < 60:
-		return fmt.Sprintf("%d s", n)
-	case n < 3600:
-		return two(n/60, "min", n%60, "s")
-	case n < 86400:
-		return two(n/3600, "h", n%3600/60, "min")
-	}
-	return two(n/86400, "d", n%86400/3600, "h")
-}
-
-// grouped writes 12345 as 12,345.
-func grouped(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 )
 
@@ -178,7 +179,7 @@ func (p *page) ratios(width float64) *chart.Chart {
 		y := float64(len(p.Methods) - 1 - i)
 		from, to := min(1, m.Ratio), max(1, m.Ratio)
 		to = max(to, from+(hi-lo)/500) // wide enough to be visible
-		tip := fmt.Sprintf("%s: %.4f, average JCT %s", m.Method, m.Ratio, duration(m.AvgJCT))
+		tip := fmt.Sprintf("%s: %.4f, average JCT %s", m.Method, m.Ratio, units.Duration(m.AvgJCT))
 		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{Value: y, Label: clip(m.Method, 16)})
 		c.Layers = append(c.Layers,
 			&chart.Area{Mark: chart.Mark{Tip: tip, Color: s.color()}, Points: chart.Box(from, y-.3, to, y+.3)},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -130,7 +131,7 @@ func (r *document) figure(m *replay.Method) string {
 	if strings.HasSuffix(r.Objective, "rho") || r.Objective == "ftf" {
 		return round.FormatMetric(r.Objective, r.value(m))
 	}
-	return duration(r.value(m))
+	return units.Duration(r.value(m))
 }
 
 func (r *document) objective() string {

@@ -4,7 +4,6 @@ package report
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,8 +11,12 @@ import (
 	"strconv"
 
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/replay"
 )
+
+// Schema of report.json (package schema).
+const Schema = "evaluation/v1"
 
 // document is a report with the derived texts of its files.
 type document struct{ *replay.Report }
@@ -44,12 +47,7 @@ func Write(report *replay.Report, dir string) error {
 	return nil
 }
 
-func (r *document) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r.Report)
-}
+func (r *document) writeJSON(w io.Writer) error { return schema.Write(w, Schema, r.Report) }
 
 // writeMethods writes a row for each method. Times are in seconds.
 func (r *document) writeMethods(w io.Writer) error {

@@ -436,15 +436,3 @@ func TestInterval(t *testing.T) {
 		t.Error("a method differs from itself")
 	}
 }
-
-func TestDuration(t *testing.T) {
-	for s, want := range map[float64]string{0: "0 s", .25: "0.25 s", 59.4: "59 s", 90: "1 min 30 s", 3600: "1 h",
-		12042: "3 h 20 min", 90000: "1 d 1 h", -1: "-1 s"} {
-		if got := duration(s); got != want {
-			t.Errorf("duration(%v) = %q, want %q", s, got, want)
-		}
-	}
-	if got := grouped(1234567); got != "1,234,567" {
-		t.Errorf("grouped: %s", got)
-	}
-}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+)
+
+// A configuration is read back from every form in which commands print it: as text and as
+// JSON, by --set and by --config.
+func TestConfigurationsAreReadBack(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	for _, s := range schedulers.All {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 10 {
+			x := make([]float64, s.Space.Dims())
+			for i := range x {
+				x[i] = rng.Float64()
+			}
+			c := s.Space.Decode(x)
+			text, object := c.String(), c.Canonical()
+			check := func(form, given string, f configFlag) {
+				t.Helper()
+				got, err := f.config(s)
+				if err != nil || !got.Equal(c) || got.String() != text || got.Canonical() != object {
+					t.Fatalf("%s: %s:\n%s\nis read as %s, %v", s.Name, form, given, got, err)
+				}
+			}
+			if text != "" {
+				check("--set with the text", text, configFlag{set: []string{text}})
+			}
+			check("--set with the object", object, configFlag{set: []string{object}})
+			var sets []string
+			for _, id := range c.IDs() {
+				p, _ := s.Space.Param(id)
+				sets = append(sets, id+"="+p.Format(c.Get(id)))
+			}
+			check("--set for each", text, configFlag{set: sets})
+			if len(s.Presets) > 0 {
+				check("--preset and --set", text, configFlag{preset: s.Presets[len(s.Presets)-1].Name, set: sets})
+			}
+			for form, document := range map[string]any{
+				"the values":           c,
+				"simulate --json":      &simulateReport{Scheduler: s.Name, Configuration: c},
+				"tune --json":          &tuneReport{Scheduler: s.Name, Incumbent: s.Space.Default(), Best: c},
+				"config get --json":    map[string]any{"schema": "autosched.configuration/v1", "parameters": c},
+				"evaluate --json":      map[string]any{"configuration": text},
+				"the text, as a value": text,
+			} {
+				b, err := json.Marshal(document)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(c.IDs()) == 0 {
+					continue
+				}
+				if err := os.WriteFile(file, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				check("--config with "+form, string(b), configFlag{file: file})
+			}
+		}
+	}
+}
+
+// What is pasted in part, or with mistakes, says what is wrong.
+func TestPastedConfigurations(t *testing.T) {
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := s.Space.Default()
+	for _, c := range []struct {
+		sets []string
+		want string // "" for an error
+	}{
+		{[]string{"queues=4 queue_thresholds=1000, 2000,3000"}, "queues=4 queue_thresholds=1000,2000,3000"},
+		{[]string{`{"queues": 4, "queue_thresholds": [1000, 2000, 3000]}`}, "queues=4 queue_thresholds=1000,2000,3000"},
+		{[]string{"queues=4 queues=3"}, ""},
+		{[]string{"queues=4 nonsense=3"}, ""},
+		{[]string{`{"queues": {"a": 1}}`}, ""},
+		{[]string{`{"queues": 4`}, ""},
+	} {
+		got, err := s.Space.Parse(base, c.sets)
+		if c.want == "" {
+			if _, ok := err.(space.Violations); !ok {
+				t.Errorf("%q: %v, %v, want violations", c.sets, got, err)
+			}
+			continue
+		}
+		want, err2 := s.Space.Parse(base, []string{c.want})
+		if err != nil || err2 != nil || !got.Equal(want) {
+			t.Errorf("%q: %v, %v, want %v, %v", c.sets, got, err, want, err2)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/simulator"
+)
+
+// build is what this program was built from.
+type build struct {
+	Version string `json:"version"`
+	// Commit is empty, and the rest with it, in a build without a repository.
+	Commit   string `json:"commit,omitempty"`
+	Time     string `json:"commit_time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	// Simulator is the version of what simulations mean: results of different ones
+	// cannot be compared.
+	Simulator string `json:"simulator"`
+	Go        string `json:"go"`
+	Platform  string `json:"platform"`
+}
+
+func built() build {
+	b := build{Version: "unknown", Simulator: simulator.Version, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Version = info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func (b build) text() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "autosched %s\n", b.Version)
+	if b.Commit != "" {
+		modified := ""
+		if b.Modified {
+			modified = ", with uncommitted changes"
+		}
+		fmt.Fprintf(&out, "commit    %s (%s%s)\n", b.Commit, b.Time, modified)
+	}
+	fmt.Fprintf(&out, "simulator %s\ngo        %s %s\n", b.Simulator, strings.TrimPrefix(b.Go, "go"), b.Platform)
+	return out.String()
+}
+
+func newVersionCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of the program and of its simulator",
+		Long: `Shows the version, the commit it was built from, the version of the simulator and
+that of Go. Results of different versions of the simulator cannot be compared:
+reports and caches name it.`,
+		Example: "  autosched version\n  autosched version --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b := built()
+			return show(cmd.OutOrStdout(), asJSON, "version/v1", b, func(w io.Writer) error {
+				_, err := io.WriteString(w, b.text())
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	return cmd
+}
