@@ -40,12 +40,15 @@ type Request struct {
 	Seed      uint64
 }
 
-// again is a job that is submitted anew: a deadline is as long after it as before.
+// again is a job that is submitted anew: a deadline is as long after it as before, and
+// it ends.
 func again(j workload.Job, at time.Duration) workload.Job {
 	if j.Deadline != 0 {
 		j.Deadline = workload.DeadlineAt(max(-workload.MaxSubmit, min(j.Deadline+at-j.Submit, workload.MaxSubmit)))
 	}
-	j.Submit = at
+	if j.Submit = at; j.Status == workload.Running {
+		j.Status = workload.Unknown
+	}
 	return j
 }
 

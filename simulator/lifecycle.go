@@ -149,7 +149,7 @@ func (s *Sim) finish(id ID) {
 	}
 	s.countActive(j, -1)
 	s.finished++
-	if s.opts.Series != nil {
+	if s.opts.Series != nil && s.known(id) {
 		s.opts.Series.ended = append(s.opts.Series.ended, s.outcome(id))
 	}
 	s.policy.Finish(id)

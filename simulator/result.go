@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/workload"
 )
 
 // Outcome is the result of one job.
@@ -48,15 +49,20 @@ func (o *Outcome) Missed() bool { return o.Deadline != 0 && o.End > o.Deadline }
 // JCT is the job completion time.
 func (o *Outcome) JCT() time.Duration { return o.End - o.Submit }
 
-// Outcomes appends the outcomes of the jobs that have ended, in order of ID.
+// Outcomes appends the outcomes of the jobs that have ended, in order of ID, but for
+// those whose run time is not known.
 func (s *Sim) Outcomes(dst []Outcome) []Outcome {
 	for i := range s.jobs {
-		if s.jobs[i].phase == done {
+		if s.jobs[i].phase == done && s.known(ID(i)) {
 			dst = append(dst, s.outcome(ID(i)))
 		}
 	}
 	return dst
 }
+
+// known reports whether the run time of a job is: a job that ran when its trace was
+// written holds its GPUs as long as it had by then, and has no JCT.
+func (s *Sim) known(id ID) bool { return s.spec(id).Status != workload.Running }
 
 // outcome is the result of a job that has ended.
 func (s *Sim) outcome(id ID) Outcome {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/autosched/autosched/workload"
 )
@@ -37,6 +38,21 @@ func TestWaitingBySize(t *testing.T) {
 		if got := sum.WaitingBySize[k] * sum.Makespan; math.Abs(got-wait[k]) > 1e-9 {
 			t.Errorf("%s GPUs waited %g s, want %g", SizeNames[k], got, wait[k])
 		}
+	}
+}
+
+// TestRunningWhenTraceEnded: a job whose run time is not known holds its GPUs, and
+// counts in no mean.
+func TestRunningWhenTraceEnded(t *testing.T) {
+	jobs := []workload.Job{tenantJob("", 0, 100, 8), tenantJob("", 1, 50, 8)}
+	jobs[0].Status = workload.Running
+	s := ran(t, workload.Uniform(1, 8), jobsOf(t, jobs...), &inOrder{}, Options{PerTenant: true})
+	out, sum := s.Outcomes(nil), s.Summarize()
+	if len(out) != 1 || out[0].Wait != 99*time.Second || sum.Jobs != 1 || sum.AvgJCT != 149 {
+		t.Errorf("%+v, %+v", out, sum)
+	}
+	if reports, _ := s.TenantReports(); reports[0].Jobs != 1 || reports[0].GPUHours != 8*150./3600 {
+		t.Errorf("%+v", reports)
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 	}
 	out := make([][]Outcome, len(reports))
 	for i := range s.jobs {
-		if j := &s.jobs[i]; j.phase == done {
+		if j := &s.jobs[i]; j.phase == done && s.known(ID(i)) {
 			out[j.tenant] = append(out[j.tenant], s.outcome(ID(i)))
 		}
 	}

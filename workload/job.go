@@ -35,12 +35,15 @@ const (
 // Status is how a job ended, as its trace reports.
 type Status uint8
 
-// The states a trace reports. Unknown is for traces without a status.
+// The states a trace reports. Unknown is for traces without a status. Running is that
+// of a job that had started and not ended when its trace was written: its Duration is
+// how long it had run until then, a lower bound.
 const (
 	Unknown Status = iota
 	Completed
 	Cancelled
 	Failed
+	Running
 )
 
 func (s Status) String() string {
@@ -51,6 +54,8 @@ func (s Status) String() string {
 		return "cancelled"
 	case Failed:
 		return "failed"
+	case Running:
+		return "running"
 	}
 	return ""
 }

@@ -198,7 +198,7 @@ func (s *scenario) load(ctx context.Context, data string, opened map[string]*wor
 			return replay.Options{}, fmt.Errorf("--data: the trace is missing: %w", err)
 		}
 		var err error
-		if w, _, err = openTrace(ctx, io.Discard, path); err != nil {
+		if w, _, err = openTrace(ctx, io.Discard, path, readFlags{}); err != nil {
 			return replay.Options{}, err
 		}
 		opened[path] = w

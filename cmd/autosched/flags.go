@@ -23,6 +23,7 @@ import (
 // replayFlags are those of commands that replay a trace on a cluster.
 type replayFlags struct {
 	trace     string
+	how       readFlags
 	from, to  string
 	cluster   workload.Cluster
 	scheduler string
@@ -43,6 +44,7 @@ type replayFlags struct {
 func (f *replayFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
+	f.how.add(cmd)
 	fl.StringVar(&f.from, "from", "",
 		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
 			"36h (default: the trace's first)")
@@ -101,6 +103,9 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	var err error
 	if in.scheduler, err = schedulers.Find(f.scheduler); err != nil {
 		return nil, usageError{err}
+	}
+	if err := f.how.apply(&trace.Options{}); err != nil {
+		return nil, err
 	}
 	if in.options, err = f.simulate(); err != nil {
 		return nil, err
@@ -176,7 +181,7 @@ func (f *replayFlags) open(ctx context.Context, notes io.Writer, in *replayInput
 		in.trace, err = f.generate(ctx)
 	} else {
 		var report *trace.Report
-		if in.trace, report, err = openTrace(ctx, notes, f.trace); err == nil {
+		if in.trace, report, err = openTrace(ctx, notes, f.trace, f.how); err == nil {
 			e.Machines, e.Declared = report.Machines, report.Declared
 		}
 	}
@@ -281,9 +286,14 @@ func (f *replayFlags) simulate() (simulator.Options, error) {
 }
 
 // openTrace reads a trace and notes rejected rows and that it is synthetic.
-func openTrace(ctx context.Context, notes io.Writer, path string) (*workload.Workload, *trace.Report, error) {
+func openTrace(ctx context.Context, notes io.Writer, path string, how readFlags) (
+	*workload.Workload, *trace.Report, error) {
 	line := newProgressLine(notes)
-	w, report, err := trace.Open(path, trace.Options{Context: ctx, KeepRejected: 1, Progress: line.reading(path)})
+	opts := trace.Options{Context: ctx, KeepRejected: 1, Progress: line.reading(path)}
+	if err := how.apply(&opts); err != nil {
+		return nil, nil, err
+	}
+	w, report, err := trace.Open(path, opts)
 	line.clear()
 	if err != nil {
 		return nil, nil, err
@@ -291,6 +301,10 @@ func openTrace(ctx context.Context, notes io.Writer, path string) (*workload.Wor
 	if report.Rejected > 0 {
 		fmt.Fprintf(notes, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path,
 			report.Rejected, report.Rows, report.First[0])
+	}
+	if report.Running > 0 {
+		fmt.Fprintf(notes, "note: %s: %d jobs had not ended: they hold GPUs as long as is known, and count in no mean\n",
+			path, report.Running)
 	}
 	if w.Synthetic() {
 		fmt.Fprintf(notes, "note: %s is synthetic\n", path)

@@ -49,6 +49,7 @@ func forecastMethods() string {
 // forecastEvalOptions are the flags of forecast eval.
 type forecastEvalOptions struct {
 	trace, from, to, since string
+	how                    readFlags
 	method, compare, count string
 	rolling                arrivals.Rolling
 	horizon                time.Duration
@@ -112,6 +113,7 @@ func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.trace, "trace", "",
 		`trace file, table of counts, or "sample" for the built-in synthetic trace (required)`)
+	o.how.add(cmd)
 	f.StringVar(&o.from, "from", "",
 		"first instant to forecast from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
 			"36h (required)")

@@ -30,7 +30,7 @@ func (in *forecastInput) clock(at time.Duration) string {
 func (o *forecastEvalOptions) open(ctx context.Context, notes io.Writer) (*forecastInput, error) {
 	w, bin, counts, err := o.counts()
 	if errors.Is(err, arrivals.ErrNotCounts) {
-		w, _, err = openTrace(ctx, notes, o.trace)
+		w, _, err = openTrace(ctx, notes, o.trace, o.how)
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 // generateOptions are the flags of generate.
 type generateOptions struct {
 	trace, at, method, out string
+	how                    readFlags
 	futures                lab.FuturesOptions // without the instant
 	json                   bool
 }
@@ -52,6 +54,7 @@ jobs with the work left of them, submitted at --at, then the arrivals.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
+	o.how.add(cmd)
 	fl.StringVar(&o.at, "at", "",
 		"instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h "+
 			"(required)")
@@ -80,12 +83,12 @@ func (o *generateOptions) check() error {
 	if o.futures.Method, err = generation.ParseMethod(o.method); err != nil {
 		return usageError{fmt.Errorf("--generate: %w", err)}
 	}
-	return checkInstant("at", o.at)
+	return cmp.Or(checkInstant("at", o.at), o.how.apply(&trace.Options{}))
 }
 
 // run draws the futures, and writes them if a folder is named. Notes go to notes.
 func (o *generateOptions) run(ctx context.Context, notes io.Writer) (*generateReport, error) {
-	w, _, err := openTrace(ctx, notes, o.trace)
+	w, _, err := openTrace(ctx, notes, o.trace, o.how)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ that happens after an instant is known at it.`,
 // predictFlags are those of train, eval and explain.
 type predictFlags struct {
 	trace    string
+	how      readFlags
 	from, to string
 	seed     uint64
 	workers  int
@@ -49,6 +50,7 @@ type predictFlags struct {
 func (f *predictFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one`)
+	f.how.add(cmd)
 	fl.StringVar(&f.from, "from", "",
 		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
 			"36h (default: the trace's first)")
@@ -80,7 +82,7 @@ type predictInput struct {
 }
 
 func (f *predictFlags) load(ctx context.Context, notes io.Writer) (*predictInput, error) {
-	w, _, err := openTrace(ctx, notes, f.trace)
+	w, _, err := openTrace(ctx, notes, f.trace, f.how)
 	if err != nil {
 		return nil, err
 	}

@@ -82,6 +82,7 @@ type traceInput struct {
 	show    int
 	maxRows int
 	json    bool
+	how     readFlags
 
 	stdin io.Reader // of the command
 }
@@ -95,6 +96,7 @@ func (o *traceInput) add(cmd *cobra.Command) {
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	f.StringVar(&o.trace, "trace", "",
 		"the trace, instead of naming it as the argument: a file, files with commas between, or a folder")
+	o.how.add(cmd)
 	cmd.Args = o.parse
 }
 
@@ -130,7 +132,7 @@ func (o *traceInput) check() error {
 	if o.format != "" && !slices.ContainsFunc(trace.Formats, known) {
 		return usageError{fmt.Errorf("--format: %q is not known; see autosched trace --help", o.format)}
 	}
-	return nil
+	return o.how.apply(&trace.Options{})
 }
 
 // open reads the trace, and notes rejected rows and that it is synthetic.
@@ -166,6 +168,9 @@ func (o *traceInput) read(ctx context.Context, notes io.Writer) (*workload.Workl
 	opts := trace.Options{
 		Context: ctx, Format: o.format, Strict: o.strict, KeepRejected: o.show, MaxRows: o.maxRows,
 		Progress: line.reading(o.trace),
+	}
+	if err := o.how.apply(&opts); err != nil {
+		return nil, nil, err
 	}
 	if o.trace == "-" {
 		return trace.Read(o.stdin, "stdin", opts)

@@ -35,7 +35,8 @@ func newTraceImportCmd() *cobra.Command {
 		Long: `Import reads a trace, checks every row, and writes the usable jobs as AutoSched's
 own CSV, in order of submission. Faulty rows are rejected, counted and named with
 file, line, field and reason. Valid jobs that no simulation can replay are left
-out and counted: those without GPU, that never ran or have not ended. Nothing is
+out and counted: those without GPU, that never ran or wait. A job that still ran is
+kept with its run time so far (status running), and counts in no mean. Nothing is
 dropped silently: rows = jobs + rejected + left out + merged.
 
 The file is compressed if its name ends in .gz or .zst. It replaces an existing
@@ -53,7 +54,7 @@ keep it to give later traces the same pseudonyms, and keep it secret. Without
 weeks, one to eleven years back, derived from the key; hour of day and day of the
 week stay.`,
 		Example: `  autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
-  sacct -X -a -D -P -S 2026-01-01 --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES |
+  ` + trace.SacctCommand + ` -S 2026-01-01 |
     autosched trace import - --out slurm.csv.gz
   autosched trace import pai_job_table.csv,pai_task_table.csv,pai_instance_table.csv --out pai.csv.gz
   autosched trace import slurm.psv --anonymize --key-file cluster.key --shift weeks --out shared.csv.zst`,

@@ -73,6 +73,10 @@ func printReport(w io.Writer, r *trace.Report) error {
 		fmt.Fprintf(b, "not read    %s\n", strings.Join(r.Ignored, ", "))
 	}
 	fmt.Fprintf(b, "rows        %d\njobs        %d\nrejected    %d\n", r.Rows, r.Jobs, r.Rejected)
+	if r.Running > 0 {
+		fmt.Fprintf(b, "running     %d of the jobs had not ended: they hold GPUs as long as is known, and count in no "+
+			"duration\n", r.Running)
+	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(b, "left out    %d jobs: %s\n", r.LeftOut, leftOut(r))
 	}

@@ -140,6 +140,9 @@ func (v *evaluation) all() (*Evaluation, error) {
 		var later []Question
 		before := &Examples{}
 		for _, q := range Kinds[k].Ask(v.history, v.o.Seed) {
+			if !decided(&v.history[q.Job]) {
+				continue
+			}
 			if q.Job >= v.cut {
 				later = append(later, q)
 			} else if q.At < at && decided(&known[q.Job]) {

@@ -44,7 +44,8 @@ func Unqueued(jobs []workload.Job) []Record {
 	out := make([]Record, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		out[i] = Record{Job: j, Begin: j.Submit, Until: j.Submit + j.Duration, Ran: j.Duration, Ended: true}
+		out[i] = Record{Job: j, Begin: j.Submit, Until: j.Submit + j.Duration, Ran: j.Duration,
+			Ended: j.Status != workload.Running}
 	}
 	return out
 }

@@ -48,7 +48,9 @@ func (l *Cluster) Observe(e simulator.Event) {
 		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))
 		out.Job.GPUs = workload.GPUs(l.Sim.JobHeld(e.Job))
 	case workload.Finished:
-		out.Job.Status = spec.Status
+		if spec.Status != workload.Running {
+			out.Job.Status = spec.Status
+		}
 	}
 	l.send(out)
 }

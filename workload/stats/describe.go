@@ -152,14 +152,18 @@ func Describe(w *workload.Workload, cluster *workload.Cluster) Description {
 	first, last := w.Span()
 	s.First, s.Last, s.SpanS = w.Clock(first), w.Clock(last), (last - first).Seconds()
 
-	all := make([]float64, len(jobs))
+	all := make([]float64, 0, len(jobs))
 	for i := range jobs {
-		all[i] = jobs[i].Duration.Seconds()
+		if jobs[i].Status != workload.Running {
+			all = append(all, jobs[i].Duration.Seconds())
+		}
 		s.GPUHours += gpuHours(&jobs[i])
 		s.MeanGPUs += float64(jobs[i].GPUs) / 1000
 	}
 	s.MeanGPUs /= float64(len(jobs))
-	s.Durations = quantilesOf(all)
+	if len(all) > 0 {
+		s.Durations = quantilesOf(all)
+	}
 	s.describeService(jobs)
 	s.Arrivals = perHour(w, jobs, func(int) bool { return true })
 	s.Arrivals5 = perBin(w, jobs, 5*time.Minute, func(int) bool { return true })
@@ -238,19 +242,22 @@ func batchesOf(w *workload.Workload) Batches {
 
 func recurrence(jobs []workload.Job) Recurrence {
 	type key struct {
-		n       int
-		sum     float64
-		squares float64
+		n, ended int
+		sum      float64
+		squares  float64
 	}
 	keys := map[string]*key{}
 	var order []*key // sums in order of appearance: the same on every run
 	var r Recurrence
-	n, sum, squares, seen := float64(len(jobs)), 0.0, 0.0, 0
+	n, ended, sum, squares, seen := float64(len(jobs)), 0.0, 0.0, 0.0, 0
 	for i := range jobs {
 		j := &jobs[i]
-		ln := math.Log(j.Duration.Seconds())
-		sum += ln
-		squares += ln * ln
+		ln, known := math.Log(j.Duration.Seconds()), j.Status != workload.Running
+		if known {
+			ended++
+			sum += ln
+			squares += ln * ln
+		}
 		if j.Key == "" {
 			continue
 		}
@@ -263,20 +270,25 @@ func recurrence(jobs []workload.Job) Recurrence {
 			seen++
 		}
 		k.n++
-		k.sum += ln
-		k.squares += ln * ln
+		if known {
+			k.ended++
+			k.sum += ln
+			k.squares += ln * ln
+		}
 	}
 	r.Keys = len(order)
 	r.Seen = float64(seen) / n
-	r.LnSD = math.Sqrt(max(0, squares/n-(sum/n)*(sum/n)))
+	if ended > 0 {
+		r.LnSD = math.Sqrt(max(0, squares/ended-(sum/ended)*(sum/ended)))
+	}
 	within, in, over := 0.0, 0, 0
 	for _, k := range order {
 		if k.n > 10 {
 			over += k.n
 		}
-		if k.n >= 2 {
-			within += max(0, k.squares-k.sum*k.sum/float64(k.n))
-			in += k.n - 1
+		if k.ended >= 2 {
+			within += max(0, k.squares-k.sum*k.sum/float64(k.ended))
+			in += k.ended - 1
 		}
 	}
 	r.Over10 = float64(over) / n

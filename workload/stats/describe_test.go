@@ -266,6 +266,23 @@ func TestDemand(t *testing.T) {
 	})
 }
 
+// A job that had not ended counts in everything but durations.
+func TestDescribeRunning(t *testing.T) {
+	jobs := []workload.Job{
+		{ID: "a", Key: "k", Duration: time.Hour, GPUs: 1000, Status: workload.Completed},
+		{ID: "b", Key: "k", Duration: 100 * time.Hour, GPUs: 1000, Status: workload.Running},
+	}
+	w, err := workload.New("w", time.Unix(0, 0), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Describe(w, nil)
+	if d.Durations.Max != 3600 || d.GPUHours != 101 || d.Sizes[0].Jobs != 2 || d.Sizes[0].P90S != 3600 ||
+		d.Recurrence.Seen != .5 || d.Recurrence.LnSD != 0 || len(d.Statuses) != 2 || d.Statuses[1].Status != "running" {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestDescribeNothing(t *testing.T) {
 	w, err := workload.New("none", time.Unix(0, 0), nil)
 	if err != nil {

@@ -59,12 +59,16 @@ var sizeBands = []float64{.5, .999, 1, 2, 4, 8, 16, 32, 64, 0}
 
 // jobGroup gathers jobs that have something in common.
 type jobGroup struct {
-	durations, waits []float64
+	jobs             int
+	durations, waits []float64 // where they are known
 	gpus, gpuHours   float64
 }
 
 func (g *jobGroup) add(j *workload.Job) {
-	g.durations = append(g.durations, j.Duration.Seconds())
+	g.jobs++
+	if j.Status != workload.Running {
+		g.durations = append(g.durations, j.Duration.Seconds())
+	}
 	if j.HasWait {
 		g.waits = append(g.waits, j.Wait.Seconds())
 	}
@@ -72,9 +76,10 @@ func (g *jobGroup) add(j *workload.Job) {
 	g.gpuHours += gpuHours(j)
 }
 
-func (g *jobGroup) jobs() int { return len(g.durations) }
-
 func (g *jobGroup) duration(q float64) float64 {
+	if len(g.durations) == 0 {
+		return 0
+	}
 	slices.Sort(g.durations)
 	return stats.Quantile(g.durations, q)
 }
@@ -108,10 +113,10 @@ func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys 
 // and tenant.
 func (s *Description) describeService(jobs []workload.Job) {
 	n := float64(len(jobs))
-	share := func(g *jobGroup) (jobs, gpuTime float64) { return float64(g.jobs()) / n, g.gpuHours / s.GPUHours }
+	share := func(g *jobGroup) (jobs, gpuTime float64) { return float64(g.jobs) / n, g.gpuHours / s.GPUHours }
 
 	sized := func(gpus float64, g *jobGroup) Size {
-		z := Size{GPUs: gpus, Jobs: g.jobs(), P50S: g.duration(.5), P90S: g.duration(.9), WaitP50S: g.wait(.5)}
+		z := Size{GPUs: gpus, Jobs: g.jobs, P50S: g.duration(.5), P90S: g.duration(.9), WaitP50S: g.wait(.5)}
 		z.JobShare, z.GPUTimeShare = share(g)
 		return z
 	}
@@ -137,9 +142,9 @@ func (s *Description) describeService(jobs []workload.Job) {
 
 	statuses, ofStatus := groups(jobs, func(j *workload.Job) workload.Status { return j.Status })
 	for _, status := range []workload.Status{workload.Completed, workload.Cancelled, workload.Failed,
-		workload.Unknown} {
+		workload.Running, workload.Unknown} {
 		if k := slices.Index(statuses, status); k >= 0 {
-			x := Status{Status: status.String(), Jobs: ofStatus[k].jobs()}
+			x := Status{Status: status.String(), Jobs: ofStatus[k].jobs}
 			if status == workload.Unknown {
 				x.Status = "unknown"
 			}
@@ -152,7 +157,7 @@ func (s *Description) describeService(jobs []workload.Job) {
 		return j.Model
 	}); len(models) > 1 || models[0] != "" {
 		for i, model := range models {
-			x := Model{Model: model, Jobs: ofModel[i].jobs(), P50S: ofModel[i].duration(.5)}
+			x := Model{Model: model, Jobs: ofModel[i].jobs, P50S: ofModel[i].duration(.5)}
 			x.JobShare, x.GPUTimeShare = share(ofModel[i])
 			s.Models = append(s.Models, x)
 		}
@@ -164,7 +169,7 @@ func (s *Description) describeService(jobs []workload.Job) {
 	tenants, ofTenant := groups(jobs, func(j *workload.Job) string { return j.Tenant })
 	for i, name := range tenants {
 		g := ofTenant[i]
-		x := Tenant{Tenant: name, Jobs: g.jobs(), GPUHours: g.gpuHours, MeanGPUs: g.gpus / float64(g.jobs()),
+		x := Tenant{Tenant: name, Jobs: g.jobs, GPUHours: g.gpuHours, MeanGPUs: g.gpus / float64(g.jobs),
 			P50S: g.duration(.5), WaitP50S: g.wait(.5)}
 		x.JobShare, x.GPUTimeShare = share(g)
 		s.Tenants = append(s.Tenants, x)
@@ -194,7 +199,7 @@ func usersOf(jobs []workload.Job, all float64) *Users {
 	var count, hours []float64
 	for i, name := range users {
 		if name != "" {
-			count = append(count, float64(of[i].jobs()))
+			count = append(count, float64(of[i].jobs))
 			hours = append(hours, of[i].gpuHours)
 		}
 	}

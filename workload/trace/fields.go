@@ -279,8 +279,10 @@ func (r *csvRow) status(i int) workload.Status {
 		return workload.Cancelled
 	case "failed":
 		return workload.Failed
+	case "running":
+		return workload.Running
 	}
-	r.fault(i, "is not completed, cancelled or failed")
+	r.fault(i, "is not completed, cancelled, failed or running")
 	return workload.Unknown
 }
 

@@ -2,7 +2,9 @@ package trace
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -10,20 +12,19 @@ import (
 
 // sacctFormat is what Slurm's accounting prints:
 //
-// sacct -X -a -D -P
-// --format=JobIDRaw,JobName,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,ReqTRES,AllocTRES
-//
-// More columns do no harm. A job has a row per start: a requeue begins another
-// (-D). Their run times add up, as those of Philly's attempts do. Rows of one id
-// are one job if user and name are the same too; ids begin anew after 67 million
-// jobs. A job is submitted when it becomes eligible: until then a dependency, a
-// begin time or a hold keeps it, and no scheduler could start it.
+// SacctCommand. More columns do no harm. A job has a row per start: a requeue begins
+// another (-D). Their run times add up, as those of Philly's attempts do, unless
+// Options.RequeueRestarts. Rows of one id are one job if user and name are the same
+// too; ids begin anew after 67 million jobs. The components of a heterogeneous job
+// (JobID 123+0, 123+1) start together and are one gang. A job is submitted when it
+// becomes eligible: until then a dependency, a begin time or a hold keeps it, and no
+// scheduler could start it.
 var sacctFormat = func() Format {
 	t := &table{
 		sep:      '|',
 		required: []string{"JobIDRaw/JobID", "State", "Submit", "Start", "End", "AllocTRES"},
 		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", "Account/Partition", "JobName",
-			"Partition", "TimelimitRaw"},
+			"Partition", "TimelimitRaw", "Timelimit", "JobID"},
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
 			if in.state == nil {
@@ -38,8 +39,28 @@ var sacctFormat = func() Format {
 	f := formatOf("sacct",
 		"Slurm, sacct -X -a -D -P: a row per start of a job, GPUs from AllocTRES, jobs without GPU left out", t)
 	f.finish = finishSacct
+	f.hint = hintSacct
 	return f
 }()
+
+// SacctCommand prints what sacctFormat reads.
+const SacctCommand = "sacct -X -a -D --parsable2 --format=JobIDRaw,JobID,JobName,User,Account,Partition,QOS,State," +
+	"Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,NodeList"
+
+// hintSacct recognises output of sacct that is no table with bars, or lacks columns.
+func hintSacct(header []byte) string {
+	words := bytes.FieldsFunc(header, func(r rune) bool { return r == ' ' || r == '\t' || r == '|' || r == ',' })
+	has := func(name string) bool {
+		return slices.ContainsFunc(words, func(w []byte) bool { return string(w) == name })
+	}
+	if !has("JobID") && !has("JobIDRaw") || !has("State") && !has("AllocTRES") && !has("Partition") {
+		return ""
+	}
+	if bytes.IndexByte(header, '|') < 0 {
+		return "it looks like sacct's columns of fixed width, which cut values off; run " + SacctCommand
+	}
+	return "it looks like sacct with other columns; run " + SacctCommand
+}
 
 type sacctJobs struct {
 	jobs list[sacctJob]
@@ -51,8 +72,12 @@ type sacctJobs struct {
 type sacctJob struct {
 	workload.Job
 	name    [16]byte      // key of user and name
+	asked   time.Duration // first submission, eligible or not
 	first   time.Duration // start
 	latest  time.Duration // start or submission
+	lastRun time.Duration // run time of the latest row
+	leader  string        // id of the heterogeneous job of which it is a component
+	offset  int32         // its place among the components
 	file    string
 	line    int32
 	rows    int32
@@ -68,11 +93,14 @@ type sacctRow struct {
 	user, account  string
 	partition      string
 	status         workload.Status
+	asked          time.Duration // submission
 	submit, start  time.Duration // submission, or eligibility if that is later
 	started, ended bool
 	run            time.Duration
-	gpus           workload.MilliGPU
+	tres           tres
 	limit          time.Duration
+	leader         []byte // of a heterogeneous job
+	offset         int32
 }
 
 // sacct reads a row. It is not ok where r has a fault or leaves the row out.
@@ -88,19 +116,18 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	var hasEnd, over bool
 	var end time.Duration
 	row.status, over = slurmState(r.value(1))
-	row.submit = r.submitClock(2)
+	row.asked = r.submitClock(2)
+	row.submit = row.asked
 	row.start, row.started = r.wallClock(3)
 	end, hasEnd = r.wallClock(4)
 	row.ended = over && (hasEnd || !row.started)
 	if eligible, ok := r.wallClock(6); ok && eligible > row.submit {
 		row.submit = eligible
 	}
-	var reason string
-	if row.gpus, reason = tresGPUs(r.value(5)); reason != "" {
-		r.fault(5, reason)
-	} else if row.gpus == 0 {
-		if row.gpus, reason = tresGPUs(r.value(9)); reason != "" {
-			r.fault(9, reason)
+	row.tres = r.tres(5)
+	if row.tres.gpus == 0 {
+		if asked := r.tres(9); asked.gpus > 0 {
+			row.tres = asked
 		}
 	}
 	switch {
@@ -118,8 +145,20 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 		return row, false
 	}
 	row.name = workload.NameKey(r.value(10), r.value(12))
-	row.user, row.account, row.partition, row.limit = r.text(10), r.text(11), r.text(13), timeLimit(r.value(14))
-	return row, true
+	row.user, row.account, row.partition = r.text(10), r.text(11), r.text(13)
+	if row.limit = r.timeLimit(14, time.Minute); absent(r.value(14)) {
+		row.limit = r.timeLimit(15, 0)
+	}
+	shown := r.value(16)
+	if len(shown) == 0 {
+		shown = row.id
+	}
+	if leader, offset, ok := bytes.Cut(shown, []byte{'+'}); ok {
+		if n, bad := parseDecimal(offset, 0); bad == "" && n >= 0 && n < 1<<20 {
+			row.leader, row.offset = leader, int32(n)
+		}
+	}
+	return row, r.ok()
 }
 
 // foldSacct adds a row to its job.
@@ -140,7 +179,7 @@ func foldSacct(r *csvRow) {
 	if k < 0 {
 		k = int32(s.jobs.len())
 		j := sacctJob{Job: workload.Job{ID: in.own(row.id), User: row.user, Tenant: row.account, Submit: row.submit},
-			name: row.name,
+			name: row.name, asked: row.asked, leader: in.text(row.leader), offset: row.offset,
 			file: in.file, line: int32(in.line), before: -1, latest: row.submit}
 		if number < 0 {
 			s.at.add(j.ID, hash)
@@ -153,7 +192,7 @@ func foldSacct(r *csvRow) {
 	}
 	j := s.jobs.at(int(k))
 	j.rows++
-	j.Submit = min(j.Submit, row.submit)
+	j.Submit, j.asked = min(j.Submit, row.submit), min(j.asked, row.asked)
 	if row.started && (!j.started || row.start < j.first) {
 		j.started, j.first = true, row.start
 	}
@@ -165,23 +204,43 @@ func foldSacct(r *csvRow) {
 		at = max(row.submit, row.start)
 	}
 	if at >= j.latest || j.rows == 1 {
-		j.latest, j.Status, j.ended = at, row.status, row.ended
+		j.latest, j.Status, j.ended, j.lastRun = at, row.status, row.ended, row.run
 		j.Partition, j.TimeLimit = row.partition, row.limit
-		if row.gpus > 0 {
-			j.GPUs = row.gpus
+		if row.tres.gpus > 0 || j.GPUs == 0 {
+			j.ask(&row.tres)
 		}
 	} else if j.GPUs == 0 {
-		j.GPUs = row.gpus
+		j.ask(&row.tres)
 	}
 }
 
-// timeLimit reads minutes. UNLIMITED and Partition_Limit are none.
-func timeLimit(b []byte) time.Duration {
-	minutes, reason := parseDecimal(b, 0)
-	if reason != "" || minutes < 0 || minutes > int64(workload.MaxDuration/time.Minute) {
+func (j *sacctJob) ask(t *tres) { j.GPUs, j.MilliCPUs, j.Memory = t.gpus, t.milliCPUs, t.memory }
+
+const notLimit = "is not a time limit such as 2-00:00:00, minutes or UNLIMITED"
+
+// timeLimit reads minutes or, where unit is 0, [days-]hours:minutes:seconds.
+// UNLIMITED, Partition_Limit and more than ten years are none.
+func (r *csvRow) timeLimit(i int, unit time.Duration) time.Duration {
+	v := r.value(i)
+	switch string(v) {
+	case "UNLIMITED", "Partition_Limit", "INVALID":
 		return 0
 	}
-	return time.Duration(minutes) * time.Minute
+	if absent(v) {
+		return 0
+	}
+	minutes, reason := parseDecimal(v, 0)
+	limit := time.Duration(min(minutes, int64(workload.MaxDuration/time.Minute)+1)) * time.Minute
+	if reason != "" && unit == 0 {
+		limit, reason = parseElapsed(v)
+	}
+	if reason != "" || limit < 0 {
+		r.fault(i, notLimit)
+	}
+	if limit > workload.MaxDuration {
+		return 0
+	}
+	return limit
 }
 
 func (r *csvRow) elapsed(i int, parse func([]byte) (time.Duration, string)) time.Duration {
@@ -200,13 +259,23 @@ func (r *csvRow) elapsed(i int, parse func([]byte) (time.Duration, string)) time
 func finishSacct(in *input) error {
 	s := in.state.(*sacctJobs)
 	s.at = names{}
+	if in.opts.RequeueRestarts {
+		for i := range s.jobs.len() {
+			j := s.jobs.at(i)
+			j.Duration = j.lastRun
+		}
+	}
+	s.joinComponents()
 	for i := range s.jobs.len() {
 		j := s.jobs.at(i)
+		if j.rows == 0 { // part of a gang
+			continue
+		}
 		in.report.Merged += int(j.rows) - 1
 		switch {
 		case j.GPUs == 0:
 			in.report.leaveOut(noGPU)
-		case !j.ended:
+		case !j.ended && (!j.started || j.Duration == 0):
 			in.report.leaveOut(notEnded)
 		case !j.started:
 			in.report.leaveOut(neverRan)
@@ -217,6 +286,13 @@ func finishSacct(in *input) error {
 			if j.Duration > workload.MaxDuration {
 				in.reject("ElapsedRaw", "adds up to more than ten years", []byte(j.Duration.String()))
 				continue
+			}
+			if !j.fits() {
+				in.reject("AllocTRES", "adds up to more than a cluster has", []byte(j.ID))
+				continue
+			}
+			if !j.ended {
+				j.Status = workload.Running
 			}
 			if wait := j.first - j.Submit; wait >= 0 && wait <= workload.MaxDuration {
 				j.Wait, j.HasWait = wait, true
@@ -230,6 +306,59 @@ func finishSacct(in *input) error {
 	}
 	in.state = nil
 	return nil
+}
+
+// fits reports whether the sums of a gang are within the limits of a job.
+func (j *sacctJob) fits() bool {
+	return j.GPUs <= workload.GPUs(workload.MaxGPUs) && j.MilliCPUs <= workload.MaxMilliCPUs &&
+		j.Memory <= workload.MaxMemory
+}
+
+// joinComponents makes one job of the components of each heterogeneous job, that of
+// the first one; the others are left without rows.
+func (s *sacctJobs) joinComponents() {
+	type gang struct {
+		leader string
+		asked  time.Duration // ids begin anew
+	}
+	first := map[gang]*sacctJob{}
+	for i := range s.jobs.len() {
+		if j := s.jobs.at(i); j.leader != "" {
+			k := gang{j.leader, j.asked}
+			if g := first[k]; g == nil || j.offset < g.offset {
+				first[k] = j
+			}
+		}
+	}
+	for i := range s.jobs.len() {
+		j := s.jobs.at(i)
+		if j.leader == "" {
+			continue
+		}
+		g := first[gang{j.leader, j.asked}]
+		if g == j {
+			j.ID = strings.Replace(j.ID, "+"+strconv.Itoa(int(j.offset)), "", 1)
+			continue
+		}
+		g.join(j)
+	}
+}
+
+// join adds a component: the gang runs from the last component's start for as long as
+// the longest.
+func (j *sacctJob) join(c *sacctJob) {
+	j.rows, c.rows = j.rows+c.rows, 0
+	j.GPUs, j.MilliCPUs, j.Memory = j.GPUs+c.GPUs, j.MilliCPUs+c.MilliCPUs, j.Memory+c.Memory
+	j.Submit, j.first, j.Duration = max(j.Submit, c.Submit), max(j.first, c.first), max(j.Duration, c.Duration)
+	j.started, j.ended = j.started && c.started, j.ended && c.ended
+	if j.Partition != c.Partition {
+		j.Partition = ""
+	}
+	if c.TimeLimit == 0 || j.TimeLimit == 0 {
+		j.TimeLimit = 0
+	} else {
+		j.TimeLimit = max(j.TimeLimit, c.TimeLimit)
+	}
 }
 
 // slurmState maps the state of a Slurm job, as sacct and the traces of Slurm
@@ -254,39 +383,6 @@ func slurmState(b []byte) (status workload.Status, ended bool) {
 		return workload.Unknown, false
 	}
 	return workload.Unknown, true
-}
-
-// tresGPUs finds the GPUs in trackable resources such as
-// billing=2,cpu=2,gres/gpu=4,gres/gpu:a100=4,mem=1G: the total if it is there,
-// else the sum over the types.
-func tresGPUs(b []byte) (workload.MilliGPU, string) {
-	total, typed, hasTotal := int64(0), int64(0), false
-	for len(b) > 0 {
-		item, rest, _ := bytes.Cut(b, []byte{','})
-		b = rest
-		name, amount, _ := bytes.Cut(item, []byte{'='})
-		if !bytes.HasPrefix(name, []byte("gres/gpu")) || len(name) > 8 && name[8] != ':' {
-			continue
-		}
-		n, reason := parseDecimal(amount, 0)
-		switch {
-		case reason != "":
-			return 0, "has a number of GPUs that is no whole number"
-		case n < 0:
-			return 0, "has a negative number of GPUs"
-		case n > workload.MaxGPUs:
-			return 0, tooWide
-		}
-		if len(name) == 8 {
-			total, hasTotal = n, true
-		} else if typed += n; typed > workload.MaxGPUs {
-			return 0, tooWide
-		}
-	}
-	if hasTotal {
-		typed = total
-	}
-	return workload.GPUs(int(typed)), ""
 }
 
 // parseElapsed reads [days-]hours:minutes:seconds.

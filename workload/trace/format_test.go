@@ -65,7 +65,8 @@ func TestFormatsPublishedRows(t *testing.T) {
 		{in("sacct.psv"), "sacct", "2026-11-21T00:00:00Z", 46, 13, workload.Job{ID: "1", User: "root", Tenant: "teama",
 			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1),
 			Status: workload.Completed, HasWait: true,
-			Request: workload.Request{Partition: "train", TimeLimit: 10 * time.Minute}}},
+			Request: workload.Request{Partition: "train", TimeLimit: 10 * time.Minute, MilliCPUs: 2000,
+				Memory: 1 << 30}}},
 	} {
 		t.Run(c.format+" "+filepath.Base(c.path), func(t *testing.T) {
 			w, r, err := Open(c.path, Options{Strict: true})
@@ -204,7 +205,7 @@ func TestFormatsRows(t *testing.T) {
 
 		"sacct, typed GPUs": {text: sacct +
 			"7|u|a|n|CANCELLED by " +
-			"1000|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-22T01:00:05|1-00:00:00|cpu=2,gres/gpu:a100=3,gres/gpu:h100=1,gres/gpumem=9|\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(4), Status: workload.Cancelled, Wait: 5 * time.Second, HasWait: true}},
+			"1000|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-22T01:00:05|1-00:00:00|cpu=2,gres/gpu:a100=3,gres/gpu:h100=1,gres/gpumem=9|\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(4), Status: workload.Cancelled, Wait: 5 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 2000}}},
 		"sacct, total wins": {text: sacct +
 			"7|u|a|n|OUT_OF_MEMORY|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4,gres/gpu:a100=4|\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(4), Status: workload.Failed, Wait: 5 * time.Second, HasWait: true}},
 		"sacct, held": {text: sacct +
@@ -221,9 +222,14 @@ func TestFormatsRows(t *testing.T) {
 		"sacct, requeued twice": {text: sacct +
 			"7|u|a|n|PREEMPTED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4|\n7|u|a|n|NODE_FAIL|2026-11-21T01:01:05|2026-11-21T01:03:05|2026-11-21T02:00:00|2026-11-21T03:00:00|01:00:00|gres/gpu=4|\n7|u|a|n|COMPLETED|2026-11-21T03:00:00|2026-11-21T03:00:00|2026-11-21T04:00:00|2026-11-21T05:00:00|01:00:00|gres/gpu=4|\n", want: workload.Job{Duration: 2*time.Hour + time.Minute, GPUs: workload.GPUs(4), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
 		"sacct, requeued": {text: sacct +
-			"7|u|a|n|REQUEUED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4|\n7|u|a|n|PENDING|2026-11-21T01:01:05|2026-11-21T01:03:05|Unknown|Unknown|00:00:00||gres/gpu=4\n", out: notEnded},
+			"7|u|a|n|REQUEUED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4|\n7|u|a|n|PENDING|2026-11-21T01:01:05|2026-11-21T01:03:05|Unknown|Unknown|00:00:00||gres/gpu=4\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(4), Status: workload.Running, Wait: 5 * time.Second, HasWait: true}},
 		"sacct, running": {text: sacct +
-			"7|u|a|n|RUNNING|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|Unknown|00:01:00|gres/gpu=4|\n", out: notEnded},
+			"7|u|a|n|RUNNING|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|Unknown|00:01:00|gres/gpu=4|\n",
+			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(4), Status: workload.Running,
+				Wait: 5 * time.Second, HasWait: true}},
+		"sacct, pending": {text: sacct +
+			"7|u|a|n|PENDING|2026-11-21T01:00:00|2026-11-21T01:00:00|Unknown|Unknown|00:00:00||gres/gpu=4\n",
+			out: notEnded},
 		"sacct, never started": {text: sacct +
 			"7|u|a|n|CANCELLED by " +
 			"0|2026-11-21T01:00:00|2026-11-21T01:00:00|None|2026-11-21T01:00:05|00:00:00||gres/gpu=4\n", out: neverRan},

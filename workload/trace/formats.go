@@ -18,6 +18,9 @@ type Format struct {
 	read func(*input) error
 	// finish makes jobs of input.state after the last file. It may be nil.
 	finish func(*input) error
+	// hint says what to do where a header is nearly the format's, "" where it is not.
+	// It may be nil.
+	hint func(header []byte) string
 }
 
 // Formats are the known formats, in order of name.

@@ -189,11 +189,17 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
 	}
 	var want strings.Builder
+	header := headerLine(head)
 	for _, f := range Formats {
+		if f.hint != nil {
+			if hint := f.hint(header); hint != "" {
+				return nil, fmt.Errorf("%w: it begins with %s: %s", ErrFormat, excerpt(header), hint)
+			}
+		}
 		fmt.Fprintf(&want, "\n  %s: %s", f.Name, f.Header)
 	}
 	return nil, fmt.Errorf("%w: it begins with %s; a trace has one of these headers:%s",
-		ErrFormat, excerpt(headerLine(head)), want.String())
+		ErrFormat, excerpt(header), want.String())
 }
 
 // finish sorts, finds the zero and gives keys to jobs that have none.
@@ -294,6 +300,9 @@ func (in *input) addOnce(j *workload.Job) bool {
 		in.report.Unsorted++
 	}
 	in.last = j.Submit
+	if j.Status == workload.Running {
+		in.report.Running++
+	}
 	in.jobs.append(*j)
 	return true
 }

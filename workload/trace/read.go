@@ -44,6 +44,12 @@ type Options struct {
 	// Strict makes the first rejected row an error (ErrRejected). Default: rows
 	// are rejected, counted and named in the report.
 	Strict bool
+	// Shards is how many shards a GPU has (Slurm's gres/shard), where a trace counts in
+	// them. Default: rows that do are rejected.
+	Shards int
+	// RequeueRestarts says that a job that Slurm requeued lost its progress: its run
+	// time is that of its last start. Default: its starts add up.
+	RequeueRestarts bool
 	// Progress gets how far the reading is, about once a MiB and at the end.
 	Progress func(Progress)
 	// KeepRejected is how many rejected rows the report names; all are counted.

@@ -25,9 +25,11 @@ type Report struct {
 	Bytes       int64     `json:"bytes"` // after decompression
 	Rows        int       `json:"rows"`  // below the header; in JSON, the elements
 	Jobs        int       `json:"jobs"`
-	Rejected    int       `json:"rejected"` // rows with a fault
+	// Running is how many of the jobs had not ended (workload.Running).
+	Running  int `json:"running,omitempty"`
+	Rejected int `json:"rejected"` // rows with a fault
 	// LeftOut is the number of jobs that are without fault but cannot be
-	// replayed: those without GPUs, that never ran or have not ended.
+	// replayed: those without GPUs, or that never ran.
 	LeftOut int `json:"left_out"`
 	// Merged is the number of rows that belong to the job of another row:
 	// attempts, tasks, instances.

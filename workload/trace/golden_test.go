@@ -1,0 +1,54 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// What is read of files whose rows show what a format can hold: the report, then the
+// jobs. -update writes the golden files.
+func TestGolden(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		opts Options
+	}{
+		"sacct_kinds":    {"sacct_kinds.psv", Options{Shards: 4}},
+		"sacct_requeued": {"sacct_kinds.psv", Options{RequeueRestarts: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			w, r, err := Open(filepath.Join("testdata", c.file), c.opts)
+			if r != nil {
+				fmt.Fprintf(&out, "%s: %d rows, %d jobs, %d of them running, %d rejected, %d left out, %d merged\n",
+					r.Format, r.Rows, r.Jobs, r.Running, r.Rejected, r.LeftOut, r.Merged)
+				for _, x := range r.First {
+					fmt.Fprintln(&out, "rejected", x)
+				}
+				for _, x := range r.LeftOutReasons {
+					fmt.Fprintln(&out, "left out", x.Jobs, x.Reason)
+				}
+			}
+			if err != nil {
+				fmt.Fprintln(&out, "error:", err)
+			} else if err := WriteCSV(&out, w); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", "golden", name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, out.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(out.Bytes(), want) {
+				t.Errorf("it is\n%s\nwant\n%s", out.Bytes(), want)
+			}
+		})
+	}
+}
