@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,13 +125,38 @@ func (s *scenario) without(w *workload.Workload) (*workload.Workload, error) {
 	return out, err
 }
 
-// readScenario finds what FILE:NAME names.
-func readScenario(arg string) (*scenario, error) {
+// splitFileName splits FILE:NAME, the value of a flag.
+func splitFileName(flag, arg string) (path, name string, err error) {
 	colon := strings.LastIndexByte(arg, ':')
 	if colon <= 0 || colon == len(arg)-1 {
-		return nil, usageError{fmt.Errorf("--scenario: %q is not FILE:NAME", arg)}
+		return "", "", usageError{fmt.Errorf("--%s: %q is not FILE:NAME", flag, arg)}
 	}
-	path, name := arg[:colon], arg[colon+1:]
+	return arg[:colon], arg[colon+1:], nil
+}
+
+// readRecipe finds the recipe that FILE:NAME names.
+func readRecipe(arg string) (*synth.Recipe, string, error) {
+	path, name, err := splitFileName("recipe", arg)
+	if err != nil {
+		return nil, "", err
+	}
+	file, err := readScenarios(path)
+	if err != nil {
+		return nil, "", fmt.Errorf("--recipe: %w", err)
+	}
+	if r := file.Recipes[name]; r != nil {
+		return r, name, nil
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(file.Recipes)), ", ")
+	return nil, "", usageError{fmt.Errorf("--recipe: %s has no %q; there are %s", path, name, names)}
+}
+
+// readScenario finds what FILE:NAME names.
+func readScenario(arg string) (*scenario, error) {
+	path, name, err := splitFileName("scenario", arg)
+	if err != nil {
+		return nil, err
+	}
 	file, err := readScenarios(path)
 	if err != nil {
 		return nil, fmt.Errorf("--scenario: %w", err)

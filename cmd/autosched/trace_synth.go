@@ -16,8 +16,11 @@ import (
 // traceSynthOptions are the flags of trace synth.
 type traceSynthOptions struct {
 	synth.Options // with the zero and the cluster after check
+	recipe        string
 	start, out    string
 	json          bool
+
+	given func(flag string) bool
 }
 
 func newTraceSynthCmd() *cobra.Command {
@@ -37,10 +40,15 @@ number instead. Without either the profile's own rate counts. Given a cluster, n
 job is wider than it.
 
 A few jobs run for weeks, as they do in reality. --max-duration keeps them from
-dominating a short trace.`,
+dominating a short trace.
+
+--recipe composes a trace of parts instead: jobs of a profile at a load, bursts of equal
+jobs, each on some days. The recipe has all but the cluster; --seed draws another
+trace of it.`,
 		Example: `  autosched trace synth --profile philly --days 14 --load 1.2 --nodes 70 --gpus-per-node 8 --seed 1 --out philly-like.csv.gz
   autosched trace synth --profile pai --days 7 --jobs 5000 --seed 3 -o pai-like.csv.gz
-  autosched trace synth --days 3 --jobs 2000 --max-duration 96h | autosched trace stats -`,
+  autosched trace synth --days 3 --jobs 2000 --max-duration 96h | autosched trace stats -
+  autosched trace synth --recipe examples/scenarios.json:flash-crowd --nodes 20 --seed 7 -o crowd-7.csv.gz`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("trace synth takes no argument, but got %q", args[0])}
@@ -63,7 +71,9 @@ dominating a short trace.`,
 }
 
 func (o *traceSynthOptions) add(cmd *cobra.Command) {
+	o.given = cmd.Flags().Changed
 	f := cmd.Flags()
+	f.StringVar(&o.recipe, "recipe", "", "FILE:NAME, a recipe of a JSON file of scenarios, instead of a profile")
 	f.StringVar(&o.Profile, "profile", "philly",
 		"published cluster to resemble: one of "+strings.Join(synth.Profiles(), ", "))
 	f.IntVar(&o.Days, "days", 7, "days of arrivals")
@@ -88,6 +98,16 @@ func (o *traceSynthOptions) check() error {
 			return usageError{fmt.Errorf("--start: %q is neither a date (2017-10-09) nor an RFC 3339 time", o.start)}
 		}
 	}
+	if o.recipe != "" {
+		for _, name := range []string{"profile", "days", "jobs", "load", "max-duration"} {
+			if o.given(name) {
+				return usageError{fmt.Errorf("--recipe and --%s: the recipe has that; drop one", name)}
+			}
+		}
+		if o.Cluster.Nodes() == 0 {
+			return usageError{fmt.Errorf("--recipe needs --nodes, the cluster that its loads refer to")}
+		}
+	}
 	if o.Cluster.Nodes() == 0 { // no cluster: --gpus-per-node has a default
 		o.Cluster = workload.Cluster{}
 	}
@@ -96,6 +116,9 @@ func (o *traceSynthOptions) check() error {
 
 // run draws the trace. Progress goes to notes.
 func (o *traceSynthOptions) run(ctx context.Context, notes io.Writer) (*workload.Workload, error) {
+	if o.recipe != "" {
+		return o.fromRecipe(ctx)
+	}
 	line := newProgressLine(notes)
 	defer line.clear()
 	options := o.Options
@@ -108,6 +131,17 @@ func (o *traceSynthOptions) run(ctx context.Context, notes io.Writer) (*workload
 		return nil, usageError{err}
 	}
 	return w, nil
+}
+
+func (o *traceSynthOptions) fromRecipe(ctx context.Context) (*workload.Workload, error) {
+	r, name, err := readRecipe(o.recipe)
+	if err != nil {
+		return nil, err
+	}
+	if o.given("seed") {
+		r.Seed = o.Seed
+	}
+	return r.Generate(ctx, name, o.Zero, o.Cluster)
 }
 
 func profileHelp() string {

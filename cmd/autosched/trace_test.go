@@ -362,3 +362,40 @@ func TestTraceFormats(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestTraceSynthRecipe: a recipe gives the same trace each time, another by another seed,
+// and what cannot be is said.
+func TestTraceSynthRecipe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.json")
+	if err := os.WriteFile(file, []byte(`{"recipes": {"sweep": {"days": 2, "seed": 1, "parts": [{"burst": {"at_h": 1,
+		"every_h": 6, "within_h": 1, "jobs": 60, "gpus": 1, "durations_h": [1, 3]}}]}}, "scenarios": [{}]}`),
+		0o666); err != nil {
+		t.Fatal(err)
+	}
+	draw := func(args ...string) string {
+		code, out, errs := command(append([]string{"trace", "synth", "--recipe", file + ":sweep", "--nodes", "5"},
+			args...)...)
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		return out
+	}
+	first := draw()
+	if n := strings.Count(first, "sweep-"); n != 480 {
+		t.Errorf("%d jobs, want 480", n)
+	}
+	if draw("--seed", "1") != first || draw("--seed", "2") == first {
+		t.Error("the seed of the recipe is 1: the same draws that trace again, another does not")
+	}
+	for want, args := range map[string][]string{
+		"there are sweep":    {"--recipe", file + ":none", "--nodes", "5"},
+		"not FILE:NAME":      {"--recipe", file, "--nodes", "5"},
+		"--recipe and --day": {"--recipe", file + ":sweep", "--days", "5", "--nodes", "5"},
+		"needs --nodes":      {"--recipe", file + ":sweep"},
+	} {
+		if code, _, errs := command(append([]string{"trace", "synth"}, args...)...); code != 2 ||
+			!strings.Contains(errs, want) {
+			t.Errorf("%v: exit %d, %s; want %s", args, code, errs, want)
+		}
+	}
+}

@@ -31,6 +31,19 @@ type Part struct {
 	Burst        *Burst  `json:"burst,omitempty"`
 	// Only keeps the jobs of "even" or "odd" days, counted from 0.
 	Only string `json:"only,omitempty"`
+	// FromDay and ToDay, which is excluded, keep the jobs of the days between; a ToDay of 0
+	// is the end.
+	FromDay int `json:"from_day,omitempty"`
+	ToDay   int `json:"to_day,omitempty"`
+}
+
+// keeps reports whether the part has jobs that are submitted at an instant.
+func (p *Part) keeps(submit time.Duration) bool {
+	n := int(submit / day)
+	if n < p.FromDay || p.ToDay > 0 && n >= p.ToDay {
+		return false
+	}
+	return p.Only == "" || n%2 == 1 == (p.Only == "odd")
 }
 
 // Burst is equal jobs that arrive together: a sweep, or a flash crowd. Times are in hours.
@@ -63,8 +76,7 @@ func (r *Recipe) Generate(ctx context.Context, name string, zero time.Time, c wo
 			return nil, fmt.Errorf("recipe %s: part %d: %w", name, i, err)
 		}
 		for _, j := range part {
-			odd := int(j.Submit/day)%2 == 1
-			if p.Only == "" || odd == (p.Only == "odd") {
+			if p.keeps(j.Submit) {
 				jobs = append(jobs, j)
 			}
 		}
@@ -102,6 +114,9 @@ func (r *Recipe) check(c workload.Cluster) error {
 			return fmt.Errorf("part %d: want one of profile and burst", i)
 		case !slices.Contains([]string{"", "even", "odd"}, p.Only):
 			return fmt.Errorf(`part %d: only: %q is not "even" or "odd"`, i, p.Only)
+		case p.FromDay < 0 || p.FromDay >= r.Days || p.ToDay != 0 && p.ToDay <= p.FromDay:
+			return fmt.Errorf("part %d: from_day, to_day: %d and %d, want a day of the recipe and a later one", i,
+				p.FromDay, p.ToDay)
 		case b == nil && !(p.Load > 0):
 			return fmt.Errorf("part %d: load: %g is not above 0", i, p.Load)
 		case b == nil:

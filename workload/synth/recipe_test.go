@@ -2,6 +2,7 @@ package synth
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,23 @@ func TestRecipe(t *testing.T) {
 	}
 }
 
+// TestRecipeDays: a part has the jobs of its days.
+func TestRecipeDays(t *testing.T) {
+	daily := func(from, to int) Part {
+		return Part{Burst: &Burst{AtH: 6, EveryH: 24, Jobs: 1, GPUs: 1 + from, DurationsH: []float64{1}}, FromDay: from,
+			ToDay: to}
+	}
+	w := generateRecipe(t, Recipe{Days: 4, Seed: 1, Parts: []Part{daily(0, 2), daily(1, 0)}})
+	var got []int
+	for _, j := range w.Jobs() {
+		got = append(got, 10*int(j.Submit/day)+j.GPUs.Whole())
+	}
+	slices.Sort(got)
+	if want := []int{1, 11, 12, 22, 32}; !slices.Equal(got, want) {
+		t.Errorf("days and GPUs %v, want %v", got, want)
+	}
+}
+
 // TestRecipeShift: submissions move within their day, from a day on.
 func TestRecipeShift(t *testing.T) {
 	r := Recipe{Days: 3, Seed: 1, Parts: []Part{{Burst: &Burst{AtH: 20, EveryH: 24, Jobs: 1, GPUs: 1,
@@ -71,6 +89,8 @@ func TestBadRecipe(t *testing.T) {
 		"parts: there are none":                 func(r *Recipe) { r.Parts = nil },
 		"part 0: want one of profile and":       func(r *Recipe) { r.Parts[0].Profile = "philly" },
 		`only: "sunday"`:                        func(r *Recipe) { r.Parts[0].Only = "sunday" },
+		"from_day, to_day: 1 and 0":             func(r *Recipe) { r.Parts[0].FromDay = 1 },
+		"from_day, to_day: 0 and -1":            func(r *Recipe) { r.Parts[0].ToDay = -1 },
 		"load: 0 is not above 0":                func(r *Recipe) { r.Parts[0] = Part{Profile: "philly"} },
 		"1 jobs of 99 GPUs":                     func(r *Recipe) { r.Parts[0].Burst.GPUs = 99 },
 		"durations_h":                           func(r *Recipe) { r.Parts[0].Burst.DurationsH[0] = -1 },
