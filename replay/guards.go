@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
 )
@@ -32,7 +33,7 @@ func guardsAgainst(base, m *Outcome) *Guards {
 	g := &Guards{TenantRatio: 1, ShortRatio: 1, P99Ratio: 1}
 	check := func(what string, was, is, slack float64) (ratio, excess float64) {
 		if excess = is - guardFactor*was - slack; excess > 0 {
-			g.Broken = append(g.Broken, fmt.Sprintf("%s %.0f s, was %.0f s", what, is, was))
+			g.Broken = append(g.Broken, fmt.Sprintf("%s %s, was %s", what, units.Duration(is), units.Duration(was)))
 		}
 		if is == was {
 			return 1, excess

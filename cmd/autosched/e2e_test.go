@@ -227,6 +227,36 @@ func TestEvaluateCurrent(t *testing.T) {
 	}
 }
 
+// TestEvaluateAnswers: FIFO without backfill is advised to change once, not to keep a method.
+func TestEvaluateAnswers(t *testing.T) {
+	args := []string{"evaluate", "--trace", "sample", "--from", "2017-10-10", "--nodes", "20", "--scheduler", "fifo",
+		"--methods", "preset,fixed-history"}
+	code, out, errs := command(args...)
+	want := regexp.MustCompile(`(?m)^Change once: set backfill=true \(average JCT 6 h 17 min -> 3 h 37 min, ` +
+		`42\.4 % shorter, 95 % interval [0-9.]+ to [0-9.]+ %\); who pays: p95 .*$`)
+	if code != 0 || !want.MatchString(out) || !strings.Contains(out, "\n  backfill   false  true\n") ||
+		!strings.Contains(out, "\n  --set backfill=true\n") || strings.Contains(out, "Keep") {
+		t.Errorf("exit %d:\n%s%s", code, out, errs)
+	}
+	code, out, errs = command(append(args, "--set", "backfill=true")...)
+	if code != 0 || !strings.Contains(out, "\nKeep what you run: ") || strings.Contains(out, "Change once") {
+		t.Errorf("exit %d:\n%s%s", code, out, errs)
+	}
+	var got struct {
+		Answer struct {
+			Once struct {
+				Finding string         `json:"finding"`
+				Gain    map[string]any `json:"gain"`
+			} `json:"change_once"`
+		} `json:"answer"`
+	}
+	_, out, _ = command(append(args, "--json")...)
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Answer.Once.Finding != "better" ||
+		got.Answer.Once.Gain["interval_95"] == nil {
+		t.Errorf("%v: %+v", err, got)
+	}
+}
+
 func TestTuneJSON(t *testing.T) {
 	args := []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--gpus-per-node",
 		"8", "--set", "queues=1", "--budget", "12", "--json"}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ baseline, the first two and another minute.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, report.Schema, r,
+			return show(cmd.OutOrStdout(), o.replay.json, report.Schema, report.JSON(r),
 				func(w io.Writer) error { return printEvaluation(w, r, o.out) })
 		},
 	}
@@ -250,15 +251,38 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 		r.Baseline.Method, plural(len(r.Seeds), "seed"))
 	for _, m := range r.Methods {
 		if m.Guards != nil && len(m.Guards.Broken) > 0 {
-			fmt.Fprintf(w, "Guards broken by %s: %s.\n", m.Method, report.BrokenText(m.Guards))
+			fmt.Fprintf(w, "Guards broken by %s: %s.\n", m.Method, report.BrokenText(m.Guards.Broken))
 		}
 	}
 	if text := report.InHindsight(r); text != "" {
 		fmt.Fprintln(w, text)
 	}
-	fmt.Fprintf(w, "%s.\n", report.Headline(r))
+	if err := printAnswer(w, r); err != nil {
+		return err
+	}
 	if out != "" {
 		fmt.Fprintf(w, "The report is %s/report.html.\n", strings.TrimRight(out, "/"))
+	}
+	return nil
+}
+
+// printAnswer prints whether to change the settings, to what, and how.
+func printAnswer(w io.Writer, r *replay.Report) error {
+	a := report.AnswerOf(r)
+	fmt.Fprintln(w)
+	for _, s := range a.Sentences() {
+		fmt.Fprintln(w, s)
+	}
+	if set := a.Apply(); set != "" {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "\n  parameter\tnow\tchange to")
+		for _, c := range a.Once.Changes {
+			fmt.Fprintf(t, "  %s\t%s\t%s\n", c.Parameter, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\nThis is %s. To name it to simulate, tune and evaluate:\n  %s\n", a.Once.Method, set)
 	}
 	return nil
 }

@@ -25,7 +25,14 @@ var reportHTML = template.Must(template.New("report").Parse(reportTemplate))
 // page is the data of the template.
 type page struct {
 	document
-	Verdict   verdict
+	Answer    Answer
+	Class     string // of the answer: good or open
+	Sentences []string
+	Apply     string
+	Assumes   string // the baseline
+	Tuner     string // the method in Versus
+	Versus    []row
+	Noise     string
 	Facts     []fact
 	Swatches  []swatch
 	Columns   []column
@@ -144,8 +151,15 @@ const (
 )
 
 func (r *document) writeHTML(w io.Writer) error {
-	p := page{document: *r, Verdict: r.verdict(), Facts: r.facts(), Stats: r.objective(),
-		Hindsight: InHindsight(r.Report)}
+	p := page{document: *r, Answer: r.answer(), Versus: r.versus(), Noise: Noise(), Assumes: BaselineText(r.Report),
+		Facts: r.facts(), Stats: r.objective(), Hindsight: InHindsight(r.Report)}
+	p.Class, p.Sentences, p.Apply = "open", p.Answer.Sentences(), p.Answer.Apply()
+	if p.Answer.Once.Finding == Better || p.Answer.Tuning.Finding == Better {
+		p.Class = "good"
+	}
+	if m := r.tuner(); m != nil {
+		p.Tuner = m.Method
+	}
 	other := 0
 	for i := range r.Methods {
 		m := &r.Methods[i]
@@ -158,7 +172,7 @@ func (r *document) writeHTML(w io.Writer) error {
 		}
 		p.Swatches = append(p.Swatches, s)
 		if g := m.Guards; g != nil {
-			row := payRow{s, ratio(g.TenantRatio), ratio(g.ShortRatio), ratio(g.P99Ratio), BrokenText(g)}
+			row := payRow{s, ratio(g.TenantRatio), ratio(g.ShortRatio), ratio(g.P99Ratio), BrokenText(g.Broken)}
 			if g.Tenant != "" {
 				row.Tenant += " (" + clip(g.Tenant, 12) + ")"
 			}
@@ -288,7 +302,7 @@ func (p *page) table() {
 	for i := range r.Methods {
 		m, row := &r.Methods[i], &p.Rows[i]
 		row.Swatch, row.Ratio = p.Swatches[i], ratio(m.Ratio)
-		_, row.Class = difference(m.Ratio)
+		row.Class = class(m.Ratio)
 		row.X, row.One = at(min(1, m.Ratio)), at(1)
 		row.W = round1(at(max(1, m.Ratio)) - row.X)
 		tuning := "–"
@@ -306,6 +320,17 @@ func (p *page) table() {
 			units.Count(m.Preemptions), units.Count(m.Rounds), units.Count(m.Changes),
 			units.Count(m.Evaluations), tuning}
 	}
+}
+
+// class of a ratio, for its colour.
+func class(ratio float64) string {
+	switch {
+	case ratio >= noise:
+		return "good"
+	case ratio <= 1/noise:
+		return "bad"
+	}
+	return "same"
 }
 
 func decisionsOf(m *replay.Method, s swatch) decisionTable {

@@ -1,10 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/internal/units"
@@ -16,6 +18,9 @@ import (
 // noise is the ratio below which two results count as equal: about the variation of
 // tuning methods between seeds.
 const noise = 1.02
+
+// Noise is the threshold of noise as a text.
+func Noise() string { return fmt.Sprintf("%.0f %%", 100*(noise-1)) }
 
 // role of a method in a comparison.
 type role int
@@ -30,7 +35,7 @@ const (
 
 func roleOf(m *replay.Method) role {
 	switch m.Method {
-	case "default", "preset", "fixed-history":
+	case "current", "default", "preset", "fixed-history":
 		return roleFixed
 	case "fixed-oracle":
 		return roleHindsight
@@ -51,26 +56,342 @@ func BaselineText(r *replay.Report) string {
 	return "Baseline: the configuration that you run (current): " + r.Baseline.Configuration + "."
 }
 
-// verdict is the conclusion about adaptive tuning.
-type verdict struct {
-	Class string // good, bad or open
-	Title string
-	Text  []string
-	Best  string // the adaptive method it is about
-	Rows  []comparison
+// Answer says whether to change the settings, to what, and what that brings.
+type Answer struct {
+	// Once compares the best configuration that could be chosen beforehand with the
+	// baseline. It is worth a change if it is Better; else the baseline stays.
+	Once Comparison `json:"change_once"`
+	// Tuning compares tuning every round with what Once leaves in force.
+	Tuning Comparison `json:"tuning"`
 }
 
-// Headline returns the verdict's title: whether tuning was worth it.
-func Headline(r *replay.Report) string { return (&document{r}).verdict().Title }
+// Finding is the outcome of a comparison.
+type Finding string
 
-// comparison of the best adaptive method with another.
-type comparison struct {
-	Method  *replay.Method
-	Means   string // what a gain over it shows
-	Ratio   float64
-	Text    string // difference, in words
-	Class   string
-	Between string // interval of the ratio
+const (
+	Better       Finding = "better"
+	Worse        Finding = "worse"
+	WithinNoise  Finding = "within_noise"
+	Chance       Finding = "may_be_chance"   // the interval includes no gain
+	Luck         Finding = "depends_on_luck" // seeds disagree
+	NoControl    Finding = "random_as_good"  // presets drawn at random do as well
+	NotEvaluated Finding = "not_evaluated"
+)
+
+// Comparison of a method with another.
+type Comparison struct {
+	Finding Finding `json:"finding"`
+	Method  string  `json:"method,omitempty"`
+	Against string  `json:"against,omitempty"`
+	Gain    *Gain   `json:"gain,omitempty"`
+	// Changes are the parameters that differ from the baseline, of a configuration that is
+	// held. Set has those that differ from the scheduler's default, for --set.
+	Changes []Change `json:"changes,omitempty"`
+	Set     []string `json:"set,omitempty"`
+	// Pays names the guards that the method breaks.
+	Pays []string `json:"guards_broken,omitempty"`
+	Text string   `json:"text"`
+
+	ratio  float64
+	spread [2]float64 // the least and the greatest ratio of a seed
+	of     *replay.Method
+}
+
+// Gain is how much of the objective a method saves, in percent; negative if it costs.
+type Gain struct {
+	Percent  float64   `json:"percent"`
+	Interval *Interval `json:"interval_95,omitempty"`
+}
+
+// Interval in percent.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Change of a parameter. An empty value is that of a parameter without effect.
+type Change struct {
+	Parameter string `json:"parameter"`
+	From      string `json:"from"`
+	To        string `json:"to"`
+}
+
+// AnswerOf draws the conclusion of an evaluation.
+func AnswerOf(r *replay.Report) Answer { return (&document{r}).answer() }
+
+func (r *document) answer() Answer {
+	if len(r.Methods) == 0 {
+		return Answer{Comparison{Finding: NotEvaluated}, Comparison{Finding: NotEvaluated}}
+	}
+	base := &r.Methods[0]
+	a := Answer{Once: r.once(base)}
+	if a.Once.Finding == Better {
+		a.Tuning = r.tuning(a.Once.of)
+	} else {
+		a.Tuning = r.tuning(base)
+	}
+	a.Once.Text, a.Tuning.Text = r.onceText(&a), r.tuningText(&a)
+	return a
+}
+
+// Apply is how to name the configuration to change to: the flags of simulate, tune and
+// evaluate. It is empty if nothing is to be changed once.
+func (a *Answer) Apply() string {
+	switch {
+	case a.Once.Finding != Better:
+		return ""
+	case len(a.Once.Set) == 0:
+		return "(the defaults, no --set)"
+	}
+	return "--set " + strings.Join(a.Once.Set, " --set ")
+}
+
+// Sentences are the two parts, that with a gain first.
+func (a *Answer) Sentences() []string {
+	if a.Once.Finding != Better && a.Tuning.Finding == Better {
+		return []string{a.Tuning.Text, a.Once.Text}
+	}
+	return []string{a.Once.Text, a.Tuning.Text}
+}
+
+// once finds the configuration to change to. Of those within noise of the best it takes one
+// that keeps the guards, with the fewest changes.
+func (r *document) once(base *replay.Method) Comparison {
+	var all, better []Comparison
+	for i := range r.Methods[1:] {
+		m := &r.Methods[i+1]
+		if roleOf(m) != roleFixed {
+			continue
+		}
+		c := r.compare(firstSeed(m), base)
+		if _, _, luck := r.luck(base, m); luck {
+			c.Finding = Luck
+		}
+		c.Changes = changes(base.Configuration, m.Configuration)
+		for _, x := range changes(r.Baseline.Default, m.Configuration) {
+			if x.To != "" {
+				c.Set = append(c.Set, x.Parameter+"="+x.To)
+			}
+		}
+		all = append(all, c)
+		if c.Finding == Better {
+			better = append(better, c)
+		}
+	}
+	if len(all) == 0 {
+		return Comparison{Finding: NotEvaluated}
+	}
+	byValue := func(a, b Comparison) int { return cmp.Compare(b.ratio, a.ratio) }
+	if len(better) == 0 {
+		return slices.MinFunc(all, byValue)
+	}
+	best := slices.MinFunc(better, byValue)
+	better = slices.DeleteFunc(better, func(c Comparison) bool { return best.ratio/c.ratio >= noise })
+	return slices.MinFunc(better, func(a, b Comparison) int {
+		return cmp.Or(cmp.Compare(min(1, len(a.Pays)), min(1, len(b.Pays))),
+			cmp.Compare(len(a.Changes), len(b.Changes)), byValue(a, b))
+	})
+}
+
+// firstSeed is a method with the outcome of the seed whose configuration it names.
+func firstSeed(m *replay.Method) *replay.Method {
+	if len(m.Seeds) == 0 {
+		return m
+	}
+	return &replay.Method{Method: m.Method, Description: m.Description, Outcome: m.Seeds[0]}
+}
+
+// tuning compares AutoSched's tuning, or else the best adaptive method, with what is in
+// force without it.
+func (r *document) tuning(held *replay.Method) Comparison {
+	m := r.tuner()
+	if m == nil {
+		return Comparison{Finding: NotEvaluated}
+	}
+	c := r.compare(m, held)
+	if control := r.find("random-preset"); c.Finding == Better && control != nil && r.over(control, m) < noise {
+		c.Finding = NoControl
+	}
+	return c
+}
+
+func (r *document) tuner() *replay.Method {
+	best := r.find("autosched")
+	for i := range r.Methods {
+		m := &r.Methods[i]
+		if roleOf(m) == roleAdaptive && (best == nil || best.Method != "autosched" && r.value(m) < r.value(best)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// compare finds whether m is better than another method.
+func (r *document) compare(m, against *replay.Method) Comparison {
+	c := Comparison{Method: m.Method, Against: against.Method, of: m, ratio: r.over(against, m)}
+	c.Gain = &Gain{Percent: gainOf(c.ratio)}
+	if lo, hi, ok := r.interval(m, against); ok {
+		c.Gain.Interval = &Interval{gainOf(lo), gainOf(hi)}
+	}
+	if m.Guards != nil {
+		c.Pays = m.Guards.Broken
+	}
+	lo, hi, luck := r.luck(against, m)
+	c.spread = [2]float64{lo, hi}
+	switch {
+	case luck:
+		c.Finding = Luck
+	case c.ratio <= 1/noise:
+		c.Finding = Worse
+	case c.ratio < noise:
+		c.Finding = WithinNoise
+	case c.Gain.Interval != nil && c.Gain.Interval.Low <= 0:
+		c.Finding = Chance
+	default:
+		c.Finding = Better
+	}
+	return c
+}
+
+// gainOf is a ratio's gain in percent.
+func gainOf(ratio float64) float64 { return 100 * (1 - 1/ratio) }
+
+// onceText is the sentence on changing once.
+func (r *document) onceText(a *Answer) string {
+	c, run := &a.Once, "what you run"
+	if r.Baseline.Assumed {
+		run = "the defaults"
+	}
+	none := fmt.Sprintf("no configuration that could be chosen beforehand is better by more than noise (%s)", Noise())
+	switch c.Finding {
+	case NotEvaluated:
+		return "Change once: not evaluated, as neither preset nor fixed-history is among the methods."
+	case Better:
+		return fmt.Sprintf("Change once: %s (%s %s -> %s, %s)%s.", r.setText(c), r.objective(),
+			r.figure(&r.Methods[0]), r.figure(c.of), r.gainText(c), paysText(c))
+	case Chance, Luck:
+		none = fmt.Sprintf("the best configuration, %s, is %s", c.Method, r.doubtText(c))
+	}
+	switch {
+	case a.Tuning.Finding == Better:
+		return "Change once: " + none + "."
+	case r.Baseline.Assumed:
+		return fmt.Sprintf("Keep %s, if they are what you run: %s.", run, none)
+	}
+	return fmt.Sprintf("Keep %s: %s.", run, none)
+}
+
+// setText names what to change.
+func (r *document) setText(c *Comparison) string {
+	const most = 4
+	if n := len(c.Changes); n == 0 || n > most {
+		return fmt.Sprintf("to %s, %d parameters", c.Method, n)
+	}
+	var parts []string
+	for _, x := range c.Changes {
+		if x.To != "" {
+			parts = append(parts, x.Parameter+"="+x.To)
+		}
+	}
+	return "set " + strings.Join(parts, ", ")
+}
+
+// tuningText is the sentence on tuning every round.
+func (r *document) tuningText(a *Answer) string {
+	c := &a.Tuning
+	every := "hour"
+	if r.IntervalS != time.Hour.Seconds() {
+		every = units.Duration(r.IntervalS)
+	}
+	text := "Tuning every " + every
+	if c.Finding == NotEvaluated {
+		return text + ": not evaluated, as autosched is not among the methods."
+	}
+	if c.Method != "autosched" {
+		text += " by " + c.Method
+	}
+	if a.Once.Finding == Better {
+		text += " on top"
+	}
+	switch c.Finding {
+	case Better, Worse:
+		text += ": " + r.gainText(c)
+	case WithinNoise:
+		text += fmt.Sprintf(": %s, within noise (%s)", r.less(c.Gain.Percent), Noise())
+	case NoControl:
+		text += fmt.Sprintf(": %s, but presets drawn at random do as well", r.gainText(c))
+	default:
+		text += ": " + r.doubtText(c)
+	}
+	return text + paysText(c) + "."
+}
+
+// doubtText is a gain that was not shown.
+func (r *document) doubtText(c *Comparison) string {
+	if c.Finding == Luck {
+		return fmt.Sprintf("a matter of luck, by seed from %s to %s", r.less(gainOf(c.spread[0])),
+			r.less(gainOf(c.spread[1])))
+	}
+	return r.gainText(c) + ", which may be chance"
+}
+
+// gainText is a gain with its interval.
+func (r *document) gainText(c *Comparison) string {
+	text := r.less(c.Gain.Percent)
+	if x := c.Gain.Interval; x != nil {
+		low, high := x.Low, x.High
+		if c.Gain.Percent < 0 {
+			low, high = -high, -low
+		}
+		text += fmt.Sprintf(", 95 %% interval %.1f to %.1f %%", low, high)
+	}
+	return text
+}
+
+// less says by how many percent the objective is less.
+func (r *document) less(percent float64) string {
+	less, more := "shorter", "longer"
+	if !strings.HasSuffix(r.Objective, "jct") {
+		less, more = "lower", "higher"
+	}
+	switch {
+	case math.Abs(percent) < .05:
+		return "no difference"
+	case percent < 0:
+		less = more
+	}
+	return fmt.Sprintf("%.1f %% %s", math.Abs(percent), less)
+}
+
+// paysText says who pays for a gain; it is empty if no guard is broken.
+func paysText(c *Comparison) string {
+	if len(c.Pays) == 0 || c.Finding != Better {
+		return ""
+	}
+	return "; who pays: " + BrokenText(c.Pays)
+}
+
+// changes are the parameters in which two configurations, as texts, differ.
+func changes(from, to string) []Change {
+	was := map[string]string{}
+	var out []Change
+	for _, s := range strings.Fields(from) {
+		name, value, _ := strings.Cut(s, "=")
+		was[name] = value
+	}
+	for _, s := range strings.Fields(to) {
+		name, value, _ := strings.Cut(s, "=")
+		if was[name] != value {
+			out = append(out, Change{name, was[name], value})
+		}
+		delete(was, name)
+	}
+	for _, s := range strings.Fields(from) {
+		if name, value, _ := strings.Cut(s, "="); was[name] != "" {
+			out = append(out, Change{name, value, ""})
+		}
+	}
+	return out
 }
 
 // value returns the objective of a method.
@@ -149,37 +470,6 @@ func (r *document) objective() string {
 	return "average JCT"
 }
 
-// difference describes how a compares with b, given b / a.
-func difference(ratio float64) (text, class string) {
-	switch {
-	case ratio >= noise:
-		return fmt.Sprintf("%.1f %% shorter than", 100*(1-1/ratio)), "good"
-	case ratio > 1/noise:
-		return "within 2 % of", "same"
-	}
-	return fmt.Sprintf("%.1f %% longer than", 100*(1/ratio-1)), "bad"
-}
-
-// percent describes a ratio exactly.
-func percent(ratio float64) string {
-	if ratio < 1 {
-		return fmt.Sprintf("%.1f %% longer", 100*(1/ratio-1))
-	}
-	return fmt.Sprintf("%.1f %% shorter", 100*(1-1/ratio))
-}
-
-// lowest of the methods that have one of the roles; nil if there is none.
-func (r *document) lowest(roles ...role) *replay.Method {
-	var best *replay.Method
-	for i := range r.Methods {
-		m := &r.Methods[i]
-		if slices.Contains(roles, roleOf(m)) && (best == nil || r.value(m) < r.value(best)) {
-			best = m
-		}
-	}
-	return best
-}
-
 func (r *document) find(name string) *replay.Method {
 	for i := range r.Methods {
 		if r.Methods[i].Method == name {
@@ -189,35 +479,24 @@ func (r *document) find(name string) *replay.Method {
 	return nil
 }
 
-// verdict compares the best adaptive method with the best fixed one, the control and
-// hindsight.
-func (r *document) verdict() verdict {
-	best := r.lowest(roleAdaptive)
-	if best == nil {
-		return r.verdictWithout()
-	}
-	v := verdict{Best: best.Method, Rows: r.comparisons(best)}
-	rival := r.lowest(roleFixed)
-	if rival == nil {
-		rival = r.lowest(roleHindsight)
-	}
-	if rival == nil {
-		v.Class, v.Title = "open", "Undecided: nothing to compare "+best.Method+" with"
-		v.Text = []string{fmt.Sprintf("%s has an %s of %s (ratio to the default %.3f); "+
-			"neither the default nor a fixed configuration was evaluated beside it.",
-			best.Method, r.objective(), r.figure(best), best.Ratio)}
-		return v
-	}
-	v.Class, v.Title = r.judge(best, rival)
-	v.Text = r.explain(best, rival, v.Rows)
-	return v
+// row compares the tuner with another method.
+type row struct {
+	Method string
+	Means  string // what a gain over it shows
+	Text   string // difference, in words
+	Class  string
 }
 
-// comparisons compares the best adaptive method with its evaluated alternatives.
-func (r *document) comparisons(best *replay.Method) []comparison {
-	var rows []comparison
+// versus compares the tuner with the other methods.
+func (r *document) versus() []row {
+	best := r.tuner()
+	if best == nil {
+		return nil
+	}
+	var rows []row
 	for _, c := range [...]struct{ name, means string }{
-		{"default", "what leaving everything alone costs"},
+		{"current", "what leaving everything alone costs"},
+		{"default", "what the scheduler's defaults would do"},
 		{"preset", "what a recommended configuration would do without tuning"},
 		{"fixed-history", "what tuning once, beforehand, would do"},
 		{"fixed-oracle", "what the best fixed configuration would do, known only afterwards"},
@@ -228,138 +507,20 @@ func (r *document) comparisons(best *replay.Method) []comparison {
 		if m == nil {
 			continue
 		}
-		row := comparison{Method: m, Means: c.means, Ratio: r.over(m, best)}
-		row.Text, row.Class = difference(row.Ratio)
-		if lo, hi, ok := r.interval(best, m); ok {
-			row.Between = fmt.Sprintf("%.3f to %.3f", lo, hi)
-			if lo <= 1 && hi >= 1 {
-				row.Class = "same"
-			}
-		}
-		rows = append(rows, row)
+		x := r.compare(best, m)
+		class := map[Finding]string{Better: "good", Worse: "bad"}[x.Finding]
+		rows = append(rows, row{m.Method, c.means, r.gainText(&x), cmp.Or(class, "same")})
 	}
 	return rows
 }
 
-// judge returns whether the best adaptive method is worth it, with the first reason
-// against it that holds.
-func (r *document) judge(best, rival *replay.Method) (class, title string) {
-	better := func(m *replay.Method) float64 { return r.over(m, best) }
-	hindsight, control := r.lowest(roleHindsight), r.find("random-preset")
-	compared := r.find("preset") != nil || r.find("fixed-history") != nil || hindsight != nil
-	where := "here"
-	if r.Synthetic {
-		where = "on this synthetic workload"
-	}
-	lo, _, known := r.interval(best, rival)
-	text, _ := difference(better(rival))
-	gain := strings.TrimSuffix(text, " than")
-	least, most, luck := r.luck(rival, best)
-	switch {
-	case luck:
-		return "open", fmt.Sprintf("Depends on luck %s: by seed from %s to %s than %s", where, percent(least),
-			percent(most), called(rival))
-	case better(rival) <= 1/noise:
-		return "bad", fmt.Sprintf("Not worth it %s: simply keeping %s is better", where, called(rival))
-	case better(rival) < noise:
-		return "bad", fmt.Sprintf("Not worth it %s: no gain over simply keeping %s", where, called(rival))
-	case !compared:
-		return "open", "Better than the default, but no preset or tuned fixed configuration was evaluated"
-	case control != nil && better(control) < noise:
-		return "bad", fmt.Sprintf("Not shown %s: presets drawn at random do as well", where)
-	case known && lo <= 1:
-		return "open", fmt.Sprintf("Not shown %s: %s than %s, but that may be chance", where, gain, called(rival))
-	case hindsight != nil && better(hindsight) < noise:
-		return "open",
-			fmt.Sprintf("A gain %s over what could be chosen beforehand, none over the best fixed configuration",
-				where)
-	}
-	return "good", fmt.Sprintf("Worth it %s: %s than %s", where, gain, called(rival))
-}
-
-// explain returns the figures behind a verdict, in sentences.
-func (r *document) explain(best, rival *replay.Method, rows []comparison) []string {
-	var parts []string
-	for i := range rows {
-		if m := rows[i].Method; roleOf(m) == roleFixed || roleOf(m) == roleHindsight {
-			parts = append(parts, rows[i].Text+" "+called(m))
-		}
-	}
-	first := fmt.Sprintf("%s has an %s of %s", best.Method, r.objective(), r.figure(best))
-	if strings.HasPrefix(r.objective(), "p") {
-		first = strings.Replace(first, "has an", "has a", 1)
-	}
-	if n := r.adaptive(); n > 1 {
-		first = fmt.Sprintf("The best of %d adaptive methods, %s", n, first)
-	}
-	out := []string{first + ": " + list(parts) + "."}
-	if n := len(best.Seeds); n > 1 {
-		out = append(out, fmt.Sprintf("That is the mean of %d seeds; their average JCTs differ by %.1f %%.", n,
-			100*best.Spread))
-	}
-	if g := best.Guards; g != nil && len(g.Broken) > 0 {
-		out = append(out, "Not all gain: "+BrokenText(g)+".")
-	}
-	if own := r.find("autosched"); own != nil && own != best {
-		parts = nil
-		for _, m := range []*replay.Method{best, rival} {
-			t, _ := difference(r.over(m, own))
-			parts = append(parts, t+" "+called(m))
-		}
-		out = append(out, "autosched itself is "+list(parts)+".")
-	}
-	if control := r.find("random-preset"); control != nil {
-		t, _ := difference(r.over(control, best))
-		out = append(out, "The random-preset control shows how much of that comes from changing at all: "+
-			best.Method+" is "+t+" it.")
-	}
-	return out
-}
-
-// verdictWithout returns the verdict of a report without an adaptive method.
-func (r *document) verdictWithout() verdict {
-	v := verdict{Class: "open", Title: "No adaptive method was evaluated"}
-	if len(r.Methods) == 0 {
-		v.Text = []string{"The report has no method."}
-		return v
-	}
-	best := &r.Methods[0]
-	for i := range r.Methods {
-		if r.value(&r.Methods[i]) < r.value(best) {
-			best = &r.Methods[i]
-		}
-	}
-	if len(r.Methods) == 1 {
-		v.Text = []string{fmt.Sprintf(
-			"Only %s was evaluated: %s of %s, ratio to the default %.3f. There is no method to compare it with.",
-			best.Method,
-			r.objective(), r.figure(best), best.Ratio)}
-		return v
-	}
-	v.Text = []string{fmt.Sprintf(
-		"Of the %d methods evaluated, %s has the lowest %s: %s, ratio to the default %.3f. None of them tunes "+
-			"every round on the events so far.",
-		len(r.Methods), best.Method, r.objective(), r.figure(best), best.Ratio)}
-	return v
-}
-
-func (r *document) adaptive() int {
-	n := 0
-	for i := range r.Methods {
-		if roleOf(&r.Methods[i]) == roleAdaptive {
-			n++
-		}
-	}
-	return n
-}
-
-// BrokenText lists the first guards that a method breaks.
-func BrokenText(g *replay.Guards) string {
+// BrokenText lists the first of the guards that a method breaks.
+func BrokenText(broken []string) string {
 	const most = 3
-	if n := len(g.Broken); n > most {
-		return strings.Join(g.Broken[:most], "; ") + fmt.Sprintf("; and %d more", n-most)
+	if n := len(broken); n > most {
+		return strings.Join(broken[:most], "; ") + fmt.Sprintf("; and %d more", n-most)
 	}
-	return strings.Join(g.Broken, "; ")
+	return strings.Join(broken, "; ")
 }
 
 // InHindsight describes what stands beside the best fixed configuration in hindsight; it
@@ -374,26 +535,6 @@ func InHindsight(r *replay.Report) string {
 	return fmt.Sprintf("fixed-oracle is the best of many in hindsight, which is partly luck: configurations within "+
 		"3 %% of its numbers have an average JCT of %s. The best that keeps the guards has %s, its neighbours %s.",
 		figure(h.RobustJCT), figure(h.GuardedJCT), figure(h.GuardedRobustJCT))
-}
-
-// called names a method in a sentence.
-func called(m *replay.Method) string {
-	switch m.Method {
-	case "default", "preset":
-		return "the " + m.Method
-	}
-	return m.Method
-}
-
-func list(parts []string) string {
-	switch n := len(parts); n {
-	case 0:
-		return ""
-	case 1, 2:
-		return strings.Join(parts, " and ")
-	default:
-		return strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
-	}
 }
 
 // interval is a 95 % interval of b's average JCT over a's (stats.RatioInterval). Only

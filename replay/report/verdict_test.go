@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/autosched/autosched/replay"
 )
 
@@ -35,37 +33,6 @@ func TestCompareFairness(t *testing.T) {
 		if got := r.figure(tt.y); got != tt.figure {
 			t.Errorf("%s: %q, want %q", tt.objective, got, tt.figure)
 		}
-	}
-}
-
-// TestExplain: a judgement comes with the figures behind it.
-func TestExplain(t *testing.T) {
-	r := &document{&replay.Report{Objective: "avg_jct"}}
-	for _, m := range []struct {
-		name string
-		jct  float64
-	}{{"default", 100}, {"preset", 90}, {"random-preset", 95}, {"selftune", 80}, {"autosched", 85}, {"oracle", 79}} {
-		r.Methods = append(r.Methods, replay.Method{Method: m.name,
-			Outcome: replay.Outcome{AvgJCT: m.jct, Ratio: 100 / m.jct}})
-	}
-	v := r.verdict()
-	want := []string{
-		"The best of 2 adaptive methods, selftune has an average JCT of 1 min 20 s: 20.0 % shorter than the " +
-			"default and 11.1 % shorter than the preset.",
-		"autosched itself is 6.2 % longer than selftune and 5.6 % shorter than the preset.",
-		"The random-preset control shows how much of that comes from changing at all: selftune is 15.8 % shorter " +
-			"than it.",
-	}
-	if diff := cmp.Diff(want, v.Text); diff != "" {
-		t.Error(diff)
-	}
-	var rows []string
-	for _, c := range v.Rows {
-		rows = append(rows, c.Method.Method+" "+c.Class)
-	}
-	if diff := cmp.Diff([]string{"default good", "preset good", "random-preset good", "oracle same"},
-		rows); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -47,7 +47,15 @@ func Write(report *replay.Report, dir string) error {
 	return nil
 }
 
-func (r *document) writeJSON(w io.Writer) error { return schema.Write(w, Schema, r.Report) }
+func (r *document) writeJSON(w io.Writer) error { return schema.Write(w, Schema, JSON(r.Report)) }
+
+// JSON is a report with its answer, as report.json has it.
+func JSON(r *replay.Report) any {
+	return struct {
+		Answer Answer `json:"answer"`
+		*replay.Report
+	}{AnswerOf(r), r}
+}
 
 // writeMethods writes a row for each method. Times are in seconds.
 func (r *document) writeMethods(w io.Writer) error {

@@ -1,0 +1,165 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/replay"
+)
+
+// report of methods, as a name, a configuration and an average JCT in seconds each; a third
+// of the jobs wait. The baseline is the first, which is what the user runs if it is current.
+func reportOf(methods ...any) *document {
+	r := &document{&replay.Report{Objective: "avg_jct", Scheduler: "fifo", IntervalS: 3600, Seed: 1}}
+	for i := 0; i < len(methods); i += 3 {
+		m := replay.Method{Method: methods[i].(string), Outcome: replay.Outcome{
+			Configuration: methods[i+1].(string), AvgJCT: methods[i+2].(float64)}}
+		m.JCTs = make([]float64, 600)
+		for j := range m.JCTs {
+			m.JCTs[j] = m.AvgJCT * (.5 + .5*float64(j%3))
+		}
+		r.Methods = append(r.Methods, m)
+	}
+	base := &r.Methods[0]
+	r.Baseline = replay.Baseline{Method: base.Method, Configuration: base.Configuration,
+		Assumed: base.Method == "default", Default: "order=submit limit=off"}
+	return r
+}
+
+// unsure lets one job make the difference of the last method.
+func unsure(r *document) *document {
+	m := &r.Methods[len(r.Methods)-1]
+	base := &r.Methods[0]
+	copy(m.JCTs, base.JCTs)
+	m.JCTs[0] += 600 * (m.AvgJCT - base.AvgJCT)
+	return r
+}
+
+// bySeed gives the last method an outcome for each average JCT.
+func bySeed(r *document, jcts ...float64) *document {
+	m := &r.Methods[len(r.Methods)-1]
+	for _, v := range jcts {
+		m.Seeds = append(m.Seeds, replay.Outcome{AvgJCT: v, Configuration: m.Configuration})
+	}
+	return r
+}
+
+// pays lets a method break a guard.
+func pays(r *document, name, text string) *document {
+	r.find(name).Guards = &replay.Guards{Broken: []string{text}}
+	return r
+}
+
+const (
+	defaults = "order=submit limit=off"
+	other    = "order=size limit=off"
+	both     = "order=size limit=1h"
+)
+
+func TestAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		r    *document
+		want []string // sentences
+		set  string
+	}{
+		{"change once", reportOf("current", defaults, 100., "preset", other, 80., "autosched", defaults, 79.),
+			[]string{"Change once: set order=size (average JCT 1 min 40 s -> 1 min 20 s, 20.0 % shorter, " +
+				"95 % interval 20.0 to 20.0 %).",
+				"Tuning every hour on top: 1.3 % shorter, within noise (2 %)."}, "--set order=size"},
+		// A method that is no better than the best fixed configuration is not a reason to keep
+		// what runs.
+		{"tuning no better than a fixed configuration", reportOf("default", defaults, 100., "preset", defaults, 100.,
+			"fixed-history", other, 57.6, "autosched", other, 57.6),
+			[]string{"Change once: set order=size (average JCT 1 min 40 s -> 58 s, 42.4 % shorter, " +
+				"95 % interval 42.4 to 42.4 %).",
+				"Tuning every hour on top: no difference, within noise (2 %)."}, "--set order=size"},
+		{"keep what runs", reportOf("current", both, 100., "default", defaults, 130., "preset", other, 99.,
+			"autosched", both, 101.),
+			[]string{"Keep what you run: no configuration that could be chosen beforehand is better by more than noise " +
+				"(2 %).", "Tuning every hour: 1.0 % longer, within noise (2 %)."}, ""},
+		{"defaults are assumed", reportOf("default", defaults, 100., "preset", other, 100., "autosched", both, 110.),
+			[]string{"Keep the defaults, if they are what you run: no configuration that could be chosen beforehand is " +
+				"better by more than noise (2 %).",
+				"Tuning every hour: 10.0 % longer, 95 % interval 10.0 to 10.0 %."}, ""},
+		{"back to the defaults", reportOf("current", both, 100., "default", defaults, 90., "preset", other, 95.),
+			[]string{"Change once: set order=submit, limit=off (average JCT 1 min 40 s -> 1 min 30 s, 10.0 % " +
+				"shorter, 95 % interval 10.0 to 10.0 %).",
+				"Tuning every hour: not evaluated, as autosched is not among the methods."},
+			"(the defaults, no --set)"},
+		{"the fewest changes within noise", reportOf("current", defaults, 100., "preset", other, 80.5,
+			"fixed-history", both, 80.),
+			[]string{"Change once: set order=size (average JCT 1 min 40 s -> 1 min 21 s, 19.5 % shorter, " +
+				"95 % interval 19.5 to 19.5 %).",
+				"Tuning every hour: not evaluated, as autosched is not among the methods."}, "--set order=size"},
+		{"what keeps the guards within noise", pays(reportOf("current", defaults, 100., "preset", other, 80.5,
+			"fixed-history", both, 80.), "preset", "p99 JCT 9 h, was 1 h"),
+			[]string{"Change once: set order=size, limit=1h (average JCT 1 min 40 s -> 1 min 20 s, 20.0 % shorter, " +
+				"95 % interval 20.0 to 20.0 %).",
+				"Tuning every hour: not evaluated, as autosched is not among the methods."},
+			"--set order=size --set limit=1h"},
+		{"who pays", pays(pays(reportOf("current", both, 100., "preset", other, 80., "autosched", both, 70.),
+			"preset", "p99 JCT 9 h, was 1 h"), "autosched", "p99 JCT 8 h, was 1 h"),
+			[]string{"Change once: set limit=off (average JCT 1 min 40 s -> 1 min 20 s, 20.0 % shorter, " +
+				"95 % interval 20.0 to 20.0 %); who pays: p99 JCT 9 h, was 1 h.",
+				"Tuning every hour on top: 12.5 % shorter, 95 % interval 12.5 to 12.5 %; who pays: " +
+					"p99 JCT 8 h, was 1 h."}, "--set order=size"},
+		{"only tuning gains", reportOf("current", defaults, 100., "preset", other, 100., "autosched", both, 80.),
+			[]string{"Tuning every hour: 20.0 % shorter, 95 % interval 20.0 to 20.0 %.",
+				"Change once: no configuration that could be chosen beforehand is better by more than noise (2 %)."}, ""},
+		{"hindsight and chance recommend nothing", reportOf("current", defaults, 100., "preset", other, 100.,
+			"fixed-oracle", both, 50., "oracle", both, 40., "random-preset", both, 40., "autosched", both, 80.),
+			[]string{"Keep what you run: no configuration that could be chosen beforehand is better by more than noise " +
+				"(2 %).", "Tuning every hour: 20.0 % shorter, 95 % interval 20.0 to 20.0 %, but presets drawn at random do " +
+				"as well."}, ""},
+		{"a change may be chance", unsure(reportOf("current", defaults, 100., "fixed-history", other, 98.)),
+			[]string{"Keep what you run: the best configuration, fixed-history, is 2.0 % shorter, 95 % interval -, " +
+				"which may be chance.",
+				"Tuning every hour: not evaluated, as autosched is not among the methods."}, ""},
+		{"luck", bySeed(reportOf("current", defaults, 100., "preset", other, 100., "autosched", other, 95.), 85, 105),
+			[]string{"Keep what you run: no configuration that could be chosen beforehand is better by more than noise " +
+				"(2 %).", "Tuning every hour: a matter of luck, by seed from 5.0 % longer to 15.0 % shorter."}, ""},
+		{"nothing fixed evaluated", reportOf("current", defaults, 100., "autosched", both, 100.),
+			[]string{"Change once: not evaluated, as neither preset nor fixed-history is among the methods.",
+				"Tuning every hour: no difference, within noise (2 %)."}, ""},
+		{"AutoSched before other tuners", reportOf("current", defaults, 100., "selftune", both, 80.,
+			"autosched", both, 100.),
+			[]string{"Change once: not evaluated, as neither preset nor fixed-history is among the methods.",
+				"Tuning every hour: no difference, within noise (2 %)."}, ""},
+	} {
+		a := c.r.answer()
+		got := a.Sentences()
+		if i := slices.IndexFunc(got, func(s string) bool { return strings.Contains(s, "may be chance") }); i >= 0 {
+			from := strings.Index(got[i], "interval ")
+			got[i] = got[i][:from] + "interval -" + got[i][strings.Index(got[i], ", which"):]
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s:\n%s", c.name, diff)
+		}
+		if a.Apply() != c.set {
+			t.Errorf("%s: apply %q, want %q", c.name, a.Apply(), c.set)
+		}
+	}
+}
+
+// TestAnswerNeedsNoJobs: other objectives, and few jobs, have a gain without an interval.
+func TestAnswerNeedsNoJobs(t *testing.T) {
+	r := reportOf("current", defaults, 100., "preset", other, 80.)
+	r.Objective = "p95_rho"
+	r.Methods[0].P95Rho, r.Methods[1].P95Rho = 4, 3
+	want := "Change once: set order=size (p95 of rho 4.000 -> 3.000, 25.0 % lower)."
+	if a := r.answer(); a.Once.Text != want || a.Once.Gain.Interval != nil {
+		t.Errorf("%s", a.Once.Text)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	got := fmt.Sprint(changes("a=1 b=2 c=3", "a=1 b=3 d=4"))
+	if want := "[{b 2 3} {d  4} {c 3 }]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
