@@ -130,7 +130,6 @@ func (m *Model) Effects(objective string) ([]Effect, error) {
 			d := means[high][b+1] - means[low][b+1] - e.ACE
 			squares += d * d / float64(len(m.boots))
 		}
-		const q95 = 1.6448536269514722
 		sd := math.Sqrt(squares)
 		e.Low, e.High = max(0, e.ACE-q95*sd), e.ACE+q95*sd
 		if m.scales[c].levels == 0 && len(values) > 0 {

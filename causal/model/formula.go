@@ -42,11 +42,14 @@ type FormulaColumn struct {
 // squares of the numeric parents, then products (each parent with every earlier
 // one).
 type FormulaNode struct {
-	Column  int     `json:"column"`
-	Parents []int   `json:"parents"`
-	Log     bool    `json:"log,omitempty"`
-	Low     float64 `json:"low"`
-	Top     float64 `json:"top"`
+	Column  int   `json:"column"`
+	Parents []int `json:"parents"`
+	Log     bool  `json:"log,omitempty"`
+	// Positive values have their interval on the log scale though the fit is not: from
+	// value*exp(-q s) to value*exp(q s), s^2 = log(1 + (sd/value)^2).
+	Positive bool    `json:"positive,omitempty"`
+	Low      float64 `json:"low"`
+	Top      float64 `json:"top"`
 	// Coef holds the coefficients of the fit to all rows, then of the bootstrap fits.
 	Coef [][]float64 `json:"coef"`
 	// Confounded lists the parents with a possible hidden common cause.
@@ -103,7 +106,8 @@ func (m *Model) formula(r *regression, of func(*variant) *fitted) (FormulaNode, 
 			m.name(r.target))
 	}
 	low, top := r.bounds()
-	n := FormulaNode{Column: r.target, Parents: slices.Clone(r.basis.parents), Log: r.log, Low: low, Top: top}
+	n := FormulaNode{Column: r.target, Parents: slices.Clone(r.basis.parents), Log: r.log, Positive: r.positive(), Low: low,
+		Top: top}
 	if n.Parents == nil {
 		n.Parents = []int{}
 	}

@@ -147,6 +147,9 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 		}
 		m.direct = append(m.direct, r)
 	}
+	for k, v := range m.objectives {
+		m.nodes[v].objective, m.direct[k].objective = true, true
+	}
 	if o.LogObjectives {
 		for k, v := range m.objectives {
 			positive := !slices.ContainsFunc(t.Column(v).Values, func(v float64) bool { return v <= 0 })

@@ -27,7 +27,7 @@ type Prediction struct {
 	Direct     float64 `json:"direct"`
 
 	log    bool
-	spread float64 // in the units of the fit
+	spread float64 // of the logarithm if log
 }
 
 // Below returns the probability that a measurement is below value.
@@ -114,12 +114,14 @@ func (m *Model) predict(k int, p []float64, buf *buffer) Prediction {
 		d := r.y(m.mean(&m.boots[b], k, p, buf)) - middle
 		squares += d * d / float64(len(m.boots))
 	}
-	out.log, out.spread = r.log, math.Sqrt(squares)
-	const q95 = 1.6448536269514722
-	out.Low, out.Median, out.High = r.value(middle-q95*out.spread), out.Mean, r.value(middle+q95*out.spread)
-	out.SD = out.spread
-	if r.log { // first-order approximation for a log-normal
-		out.SD = out.spread * out.Mean
+	sd := math.Sqrt(squares)
+	out.log, out.spread, out.SD, out.Median = r.log, sd, sd, out.Mean
+	out.Low, out.High = r.interval(out.Mean, out.Mean, sd)
+	switch {
+	case r.log: // first-order approximation for a log-normal
+		out.SD = sd * out.Mean
+	case r.positive():
+		out.log, out.spread = true, logSD(out.Mean, sd)
 	}
 	return out
 }

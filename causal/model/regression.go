@@ -52,11 +52,14 @@ const (
 type regression struct {
 	target int
 	log    bool // fit the target's logarithm
-	basis  basis
-	blocks []gram
-	total  gram
-	family Family
-	lambda float64
+	// objective marks the target as an objective: what never was 0 or less is predicted
+	// above 0, interval included.
+	objective bool
+	basis     basis
+	blocks    []gram
+	total     gram
+	family    Family
+	lambda    float64
 	// low and top are the target's range, in the units of the fit.
 	low, top float64
 }
@@ -168,11 +171,31 @@ func (r *regression) predict(f *fitted, row, x []float64) float64 {
 func (r *regression) bounds() (low, top float64) {
 	margin := rangeMargin * (r.top - r.low)
 	low, top = r.low-margin, r.top+margin
-	if !r.log && r.low >= 0 {
+	switch {
+	case r.positive():
+		low = max(low, r.low/10)
+	case !r.log && r.low >= 0:
 		low = max(0, low)
 	}
 	return low, top
 }
+
+// positive reports whether intervals are built on the log scale though the fit is not.
+func (r *regression) positive() bool { return r.objective && !r.log && r.low > 0 }
+
+const q95 = 1.6448536269514722 // quantile of the normal distribution
+
+// interval returns the 90 % interval about values from low to high, of a standard
+// deviation in the units of the fit.
+func (r *regression) interval(low, high, sd float64) (float64, float64) {
+	if r.positive() {
+		return low * math.Exp(-q95*logSD(low, sd)), high * math.Exp(q95*logSD(high, sd))
+	}
+	return r.value(r.y(low) - q95*sd), r.value(r.y(high) + q95*sd)
+}
+
+// logSD is the standard deviation of the logarithm of a log-normal variable.
+func logSD(mean, sd float64) float64 { return math.Sqrt(math.Log1p(sd / mean * sd / mean)) }
 
 // choose selects family and penalty by cross-validation: the simplest candidate
 // whose mean absolute error is within one standard error of the best. (Squared

@@ -99,15 +99,13 @@ func (m *Model) Do(objective string, p Point, settings []Setting) (Answer, error
 		without := m.intervene(&m.all, at, set, o, true, buf)
 		low, high = min(low, without), max(high, without)
 	}
-	const q95 = 1.6448536269514722
 	r := m.direct[k]
 	squares := 0.0
 	for b := range m.boots {
 		d := r.y(m.intervene(&m.boots[b], at, set, o, false, buf)) - r.y(out.After)
 		squares += d * d / float64(len(m.boots))
 	}
-	sd := math.Sqrt(squares)
-	out.Low, out.High = r.value(r.y(low)-q95*sd), r.value(r.y(high)+q95*sd)
+	out.Low, out.High = r.interval(low, high, math.Sqrt(squares))
 	return out, nil
 }
 

@@ -59,7 +59,8 @@ const evaluator = (f) => {
         low = Math.min(low, other); high = Math.max(high, other);
       }
     }
-    const sd = Math.sqrt(squares);
+    const sd = Math.sqrt(squares), s = v => Math.sqrt(Math.log1p((sd / v) ** 2));
+    if (o.direct.positive) return { mean: all, low: low * Math.exp(-q95 * s(low)), high: high * Math.exp(q95 * s(high)), identified };
     return { mean: all, low: back(o, unit(o, low) - q95 * sd), high: back(o, unit(o, high) + q95 * sd), identified };
   };
   return { propagate, predict };
