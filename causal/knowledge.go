@@ -56,6 +56,9 @@ type Spec struct {
 	// Order lists metrics from causes to effects. It directs edges that the data leave
 	// undirected.
 	Order []string `json:"order,omitempty"`
+	// Start is the configuration in force, by column of the tier config: where questions
+	// of what if begin. Categories are by name.
+	Start map[string]string `json:"start,omitempty"`
 }
 
 // maxSpec is the largest tiers file ReadSpec accepts, in bytes.
@@ -106,6 +109,11 @@ func (s *Spec) check() error {
 	for _, name := range sortedKeys(s.Tiers) {
 		if _, ok := tierRank[s.Tiers[name]]; !ok {
 			return fmt.Errorf("tiers: %q of %q is not one of %s", s.Tiers[name], name, strings.Join(TierNames(), ", "))
+		}
+	}
+	for _, name := range sortedKeys(s.Start) {
+		if tier := s.Tiers[name]; tier != TierConfig {
+			return fmt.Errorf("start: the tier of %q is %q, not %s", name, tier, TierConfig)
 		}
 	}
 	return nil

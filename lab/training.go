@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -308,9 +309,19 @@ func (b *trainer) addConfigs(l *layout, kept []*trainingRow) {
 	for i, r := range kept {
 		encoded[i] = b.columns.Append(nil, r.config)
 	}
-	for k := range b.columns.Len() {
+	start := b.columns.Append(nil, b.t.Incumbent)
+	l.spec.Start = map[string]string{}
+	for k, name := range b.columns.Names() {
 		values := l.values(func(row int) float64 { return encoded[row][k] })
-		l.addColumn(causal.TierConfig, used(b.columns.Column(k, values)))
+		c := b.columns.Column(k, values)
+		l.addColumn(causal.TierConfig, used(c))
+		switch {
+		case l.spec.Tiers[name] == "": // never changes
+		case c.Kind == causal.Categorical:
+			l.spec.Start[name] = c.Levels[int(start[k])]
+		default:
+			l.spec.Start[name] = strconv.FormatFloat(start[k], 'g', -1, 64)
+		}
 	}
 }
 

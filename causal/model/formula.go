@@ -106,8 +106,8 @@ func (m *Model) formula(r *regression, of func(*variant) *fitted) (FormulaNode, 
 			m.name(r.target))
 	}
 	low, top := r.bounds()
-	n := FormulaNode{Column: r.target, Parents: slices.Clone(r.basis.parents), Log: r.log, Positive: r.positive(), Low: low,
-		Top: top}
+	n := FormulaNode{Column: r.target, Parents: slices.Clone(r.basis.parents), Log: r.log,
+		Positive: r.positive(), Low: low, Top: top}
 	if n.Parents == nil {
 		n.Parents = []int{}
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,9 +75,37 @@ func (m *Model) Range(column string) (low, high float64) {
 	return low, high
 }
 
-// Typical returns the point with the upper median of every numeric column and the
-// most frequent category of every categorical one.
+// Typical returns the typical context, with the upper median of every numeric column
+// and the most frequent category of every categorical one, and the configuration of the
+// row that is nearest to the typical one: values of different rows need not go together.
 func (m *Model) Typical() Point {
+	out := m.middle()
+	var nearest []float64
+	least := math.Inf(1)
+	for _, row := range m.rows {
+		distance := 0.0
+		for _, c := range m.config {
+			switch z := &m.scales[c]; {
+			case z.levels == 0:
+				d := z.z(row[c]) - z.z(out[c])
+				distance += d * d
+			case row[c] != out[c]:
+				distance++
+			}
+		}
+		if distance < least {
+			least, nearest = distance, row
+		}
+	}
+	for _, c := range m.config {
+		if nearest != nil {
+			out[c] = nearest[c]
+		}
+	}
+	return out
+}
+
+func (m *Model) middle() Point {
 	out := make(Point, m.table.Len())
 	values := make([]float64, len(m.rows))
 	for i := range out {

@@ -469,3 +469,71 @@ func TestConstantAndCollinear(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Ratios are positive, and so are their predictions and intervals, however noisy they are.
+func TestIntervalsOfRatiosArePositive(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	const rows = 60
+	x, hold, ratio := make([]float64, rows), make([]float64, rows), make([]float64, rows)
+	for i := range rows {
+		x[i] = r.Float64()
+		hold[i] = x[i] + r.NormFloat64()
+		// Within a factor of 20, so that it is not fitted in logarithms.
+		ratio[i] = min(4, max(.3, math.Exp(.4*hold[i]+.5*r.NormFloat64())))
+	}
+	table, err := causal.NewTable(causal.Column{Name: "x", Values: x}, causal.Column{Name: "hold", Values: hold},
+		causal.Column{Name: "ratio", Values: ratio})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierMetric, causal.TierObjective},
+		Parents: [][]int{nil, {0}, {1}}}, Options{Seed: 1, Families: []Family{Linear}})
+	inside, naive := 0, false
+	for i := range rows {
+		p := row(table, i)
+		got, err := m.Predict("ratio", []Point{p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := got[0]
+		if !(g.Low > 0 && g.Low <= g.Mean && g.Mean <= g.High) {
+			t.Errorf("row %d: %+v", i, g)
+		}
+		naive = naive || g.Mean-q95*g.SD < 0
+		if g.Low <= ratio[i] && ratio[i] <= g.High {
+			inside++
+		}
+		held, err := m.Do("ratio", p, []Setting{{"hold", -3}})
+		if err != nil || !(held.Low > 0 && held.Low <= held.After && held.After <= held.High) {
+			t.Errorf("row %d: %+v, %v", i, held, err)
+		}
+	}
+	if !naive {
+		t.Error("the case is too easy: an interval on the scale of the ratio would be positive too")
+	}
+	if inside < rows*8/10 {
+		t.Errorf("%d of %d rows lie within the interval", inside, rows)
+	}
+}
+
+// A typical point has a configuration that some row has: medians of several parameters
+// together may break the space's rules.
+func TestTypicalConfigurationRan(t *testing.T) {
+	a, b := []float64{1, 1, 2, 2, 3, 3}, []float64{9, 8, 1, 2, 8, 9} // the medians are 2 and 8
+	a, b = append(a, a...), append(b, b...)
+	cost := []float64{1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1}
+	table, err := causal.NewTable(causal.Column{Name: "a", Values: a}, causal.Column{Name: "b", Values: b},
+		causal.Column{Name: "cost", Values: cost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierConfig, causal.TierObjective},
+		Parents: [][]int{nil, nil, {0, 1}}}, Options{Seed: 1, Families: []Family{Linear}})
+	p := m.Typical()
+	for i := range a {
+		if p[0] == a[i] && p[1] == b[i] {
+			return
+		}
+	}
+	t.Errorf("no row has the typical configuration %v", p)
+}

@@ -3,8 +3,13 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search/prune"
 )
 
 // TestCausalFromTrace goes from a trace to a graph and a judged model.
@@ -28,6 +33,7 @@ func TestCausalFromTrace(t *testing.T) {
 		!strings.Contains(out, "queue_change") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
+	pageStartsInForce(t, data, tiers)
 	code, out, errs = command(append([]string{"causal", "foresee", "--boosted=false"}, trace...)...)
 	if code != 0 {
 		t.Fatal(errs)
@@ -59,5 +65,59 @@ func TestCausalFromTrace(t *testing.T) {
 		if code, _, _ := command(append([]string{"causal"}, bad...)...); code != 2 {
 			t.Errorf("%v: exit code %d, want 2", bad, code)
 		}
+	}
+}
+
+// pageStartsInForce checks that the sliders of the page begin at the configuration that
+// the data were measured under, and that intervals of ratios are positive.
+func pageStartsInForce(t *testing.T, data, tiers string) {
+	t.Helper()
+	code, out, errs := command("causal", "page", "--data", data, "--tiers", tiers, "--json")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var page struct {
+		At    string
+		Panel struct {
+			Formula model.Formula
+			Base    model.Point
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &page); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(page.At, "the configuration in force") {
+		t.Errorf("the page starts at %s", page.At)
+	}
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := prune.NewColumns(s.Space)
+	row := columns.Append(nil, s.Space.Default())
+	checked := 0
+	for i, c := range page.Panel.Formula.Columns {
+		k := slices.Index(columns.Names(), c.Name)
+		if k < 0 {
+			continue
+		}
+		want := row[k]
+		if c.Levels != nil {
+			want = float64(slices.Index(c.Levels, columns.Column(k, nil).Levels[int(row[k])]))
+		}
+		if checked++; page.Panel.Base[i] != want {
+			t.Errorf("%s starts at %v, want %v", c.Name, page.Panel.Base[i], want)
+		}
+	}
+	if checked < 5 {
+		t.Errorf("%d parameters have a slider", checked)
+	}
+	if code, out, errs = command("causal", "whatif", "--data", data, "--tiers", tiers, "--set", "queues=1",
+		"--json"); code != 0 {
+		t.Fatal(errs)
+	}
+	var w struct{ Answers []model.Answer }
+	if err := json.Unmarshal([]byte(out), &w); err != nil || len(w.Answers) != 1 || !(w.Answers[0].Low > 0) {
+		t.Errorf("%v: %+v", err, w.Answers)
 	}
 }

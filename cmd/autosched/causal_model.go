@@ -63,6 +63,25 @@ type learnt struct {
 	document   *causal.Document
 	objectives []string
 	data       string // as shown to the user
+	inForce    map[string]string
+}
+
+// start is the point where questions begin, and how to call it: a typical workload under
+// the configuration in force, or under one of the data.
+func (l *learnt) start() (model.Point, string) {
+	const workload = "a typical workload (medians), under the configuration "
+	point := l.Typical()
+	for column, text := range l.inForce {
+		v, err := l.Value(column, text)
+		if err != nil { // no row has it
+			return l.Typical(), workload + "of the row nearest to the medians"
+		}
+		point[l.table.Index(column)] = v
+	}
+	if len(l.inForce) == 0 {
+		return point, workload + "of the row nearest to the medians"
+	}
+	return point, workload + "in force"
 }
 
 // learn reads the files and learns.
@@ -95,6 +114,7 @@ func (f *modelFlags) learn(cmd *cobra.Command) (*learnt, error) {
 			return nil, fmt.Errorf("--tiers: %w", err)
 		}
 	}
+	out.inForce = spec.Start
 	if out.table, err = readTable(cmd, f.data, spec.Types); err != nil {
 		return nil, fmt.Errorf("--data: %w", err)
 	}

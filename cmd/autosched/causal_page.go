@@ -88,7 +88,7 @@ func (o *pageOptions) run(cmd *cobra.Command) (*bytes.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, where := l.Typical(), "the typical row (medians)"
+	base, where := l.start()
 	if o.given("at") {
 		if base, err = l.row("at", o.at); err != nil {
 			return nil, err

@@ -73,12 +73,18 @@ func TestCausalPageComputesAsTheModel(t *testing.T) {
 		t.Skip("no node to run the page's script with")
 	}
 	data, tiers := writeRuns(t, t.TempDir())
-	cmd := &cobra.Command{}
-	cmd.SetContext(t.Context())
-	l, err := (&modelFlags{data: data, tiers: tiers, seed: 1, log: true}).learn(cmd)
-	if err != nil {
-		t.Fatal(err)
+	for _, log := range []bool{true, false} {
+		cmd := &cobra.Command{}
+		cmd.SetContext(t.Context())
+		l, err := (&modelFlags{data: data, tiers: tiers, seed: 1, log: log}).learn(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comparePage(t, node, l)
 	}
+}
+
+func comparePage(t *testing.T, node string, l *learnt) {
 	f, err := l.Formula()
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ const redraw = [];
 const slider = (cell, c, value, changed) => {
   const to = x => c.log ? Math.log(x) : x, from = y => c.log ? Math.exp(y) : y;
   const s = make(cell, "input");
-  s.type = "range"; s.min = to(c.least); s.max = to(c.most); s.step = "any"; s.value = to(value);
+  s.type = "range"; s.min = Math.min(to(c.least), to(value)); s.max = Math.max(to(c.most), to(value)); s.step = "any"; s.value = to(value);
   s.setAttribute("aria-label", c.name);
   s.addEventListener("input", () => { const v = from(+s.value); changed(c.whole ? Math.round(v) : v); });
   return { put: v => { s.value = to(v); }, element: s };

@@ -145,7 +145,7 @@ func (o *whatIfOptions) run(cmd *cobra.Command) (*learnt, *whatIf, error) {
 
 // start returns the point before, and how to call it.
 func (o *whatIfOptions) start(l *learnt) (model.Point, string, error) {
-	point, where := l.Typical(), "the typical row (medians)"
+	point, where := l.start()
 	if o.given("at") {
 		var err error
 		if point, err = l.row("at", o.at); err != nil {
