@@ -151,7 +151,7 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 		}
 	})
 	// Of other programs.
-	for _, name := range []string{"fuzz", "version", "no-install-recommends"} {
+	for _, name := range []string{"fuzz", "version", "no-install-recommends", "parsable2"} {
 		flags[name] = true
 	}
 	for _, doc := range documents(t) {

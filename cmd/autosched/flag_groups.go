@@ -14,7 +14,7 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Workload", []string{"trace", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
+	{"Workload", []string{"trace", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
 	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "placement", "interconnect", "models", "quota"}},
 	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "round", "estimates", "max-preemptions",
 		"min-run"}},

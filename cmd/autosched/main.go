@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // zones on machines without a database of them
 
 	"github.com/spf13/cobra"
 )

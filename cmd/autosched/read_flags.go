@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -12,10 +13,13 @@ import (
 type readFlags struct {
 	shards          int
 	requeueRestarts bool
+	zone            string
 }
 
 func (f *readFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
+	fl.StringVar(&f.zone, "timezone", "",
+		"zone whose clock the trace shows where it names none, such as Europe/Berlin (default: its times are labelled UTC)")
 	fl.IntVar(&f.shards, "shards-per-gpu", 0, "shards of a GPU, for a Slurm trace whose jobs ask for gres/shard")
 	fl.BoolVar(&f.requeueRestarts, "requeue-restarts", false,
 		"a job that Slurm requeued began anew: its last start is its run time (default: starts add up, as those of jobs "+
@@ -27,6 +31,19 @@ func (f *readFlags) apply(o *trace.Options) error {
 	if f.shards < 0 {
 		return usageError{fmt.Errorf("--shards-per-gpu: %d is negative", f.shards)}
 	}
+	if f.zone != "" {
+		var err error
+		if o.Zone, err = trace.ParseZone(f.zone); err != nil {
+			return usageError{fmt.Errorf("--timezone: %w", err)}
+		}
+	}
 	o.Shards, o.RequeueRestarts = f.shards, f.requeueRestarts
 	return nil
+}
+
+// note says which flags had no use.
+func (f *readFlags) note(notes io.Writer, r *trace.Report) {
+	if f.zone != "" && r.Zone == "" {
+		fmt.Fprintf(notes, "note: --timezone made no difference: %s has no time without a zone\n", r.File)
+	}
 }

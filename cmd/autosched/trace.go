@@ -172,10 +172,19 @@ func (o *traceInput) read(ctx context.Context, notes io.Writer) (*workload.Workl
 	if err := o.how.apply(&opts); err != nil {
 		return nil, nil, err
 	}
+	var w *workload.Workload
+	var r *trace.Report
+	var err error
 	if o.trace == "-" {
-		return trace.Read(o.stdin, "stdin", opts)
+		w, r, err = trace.Read(o.stdin, "stdin", opts)
+	} else {
+		w, r, err = trace.Open(o.trace, opts)
 	}
-	return trace.Open(o.trace, opts)
+	if err == nil {
+		line.clear()
+		o.how.note(notes, r)
+	}
+	return w, r, err
 }
 
 // checkOut refuses --json where standard output holds the trace.

@@ -7,9 +7,9 @@ import "time"
 // +0700). Without a zone the wall clock is taken for UTC. seconds count from
 // the Unix epoch. rfc3339 reports whether a zone is there and the shape is exactly
 // that of RFC 3339.
-func parseWallClock(b []byte) (seconds int64, nanos int, rfc3339, ok bool) {
+func parseWallClock(b []byte) (seconds int64, nanos int, zoned, rfc3339, ok bool) {
 	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[13] != ':' || b[16] != ':' || b[10] != 'T' && b[10] != ' ' {
-		return 0, 0, false, false
+		return 0, 0, false, false, false
 	}
 	century, ok0 := two(b)
 	years, ok1 := two(b[2:])
@@ -21,7 +21,7 @@ func parseWallClock(b []byte) (seconds int64, nanos int, rfc3339, ok bool) {
 	year := 100*century + years
 	if !(ok0 && ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || month < 1 || month > 12 || day < 1 ||
 		day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
-		return 0, 0, false, false
+		return 0, 0, false, false, false
 	}
 	seconds = daysTo(year, month, day)*86400 + int64(3600*hour+60*minute+second)
 	rfc3339 = b[10] == 'T'
@@ -33,17 +33,17 @@ func parseWallClock(b []byte) (seconds int64, nanos int, rfc3339, ok bool) {
 			unit /= 10
 		}
 		if n == 1 || n > 10 {
-			return 0, 0, false, false
+			return 0, 0, false, false, false
 		}
 		b = b[n:]
 	}
 	switch {
 	case len(b) == 0:
-		return seconds, nanos, false, true
+		return seconds, nanos, false, false, true
 	case len(b) == 1 && b[0] == 'Z':
-		return seconds, nanos, rfc3339, true
+		return seconds, nanos, true, rfc3339, true
 	case b[0] != '+' && b[0] != '-':
-		return 0, 0, false, false
+		return 0, 0, false, false, false
 	}
 	var minutes int
 	switch {
@@ -53,18 +53,18 @@ func parseWallClock(b []byte) (seconds int64, nanos int, rfc3339, ok bool) {
 		minutes, ok0 = two(b[3:])
 		rfc3339 = false
 	default:
-		return 0, 0, false, false
+		return 0, 0, false, false, false
 	}
 	hours, ok1 := two(b[1:])
 	if !ok0 || !ok1 || hours > 23 || minutes > 59 {
-		return 0, 0, false, false
+		return 0, 0, false, false, false
 	}
 	if offset := int64(3600*hours + 60*minutes); b[0] == '+' {
 		seconds -= offset
 	} else {
 		seconds += offset
 	}
-	return seconds, nanos, rfc3339, true
+	return seconds, nanos, true, rfc3339, true
 }
 
 func two(b []byte) (int, bool) {
@@ -108,6 +108,7 @@ var (
 
 const (
 	notRFC3339 = "is not an RFC 3339 time"
+	skipped    = "is in an hour that the clock of --timezone skipped"
 	notClock   = "is not a time such as 2006-01-02 15:04:05"
 	badYears   = "is not in the years 1970 to 2068"
 	tooFar     = "is more than a hundred years from the zero"

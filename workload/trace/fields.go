@@ -18,6 +18,7 @@ type csvRow struct {
 	column    []int // position of each name, negative if the trace has none
 	width     int
 	fields    [][]byte
+	earliest  int64 // the latest time of the row so far, seconds since the Unix epoch
 	bad       int
 	badReason string
 	out       string // why the job is left out
@@ -66,7 +67,7 @@ func (r *csvRow) text(i int) string { return r.in.text(r.value(i)) }
 // clock reads an RFC 3339 time. It counts from the zero if the trace names it,
 // else from the Unix epoch.
 func (r *csvRow) clock(i int) time.Duration {
-	seconds, nanos, rfc, ok := parseWallClock(r.value(i))
+	seconds, nanos, _, rfc, ok := parseWallClock(r.value(i))
 	if !ok || !rfc { // what is rare: more decimals, or a comma before them
 		t, err := time.Parse(time.RFC3339, string(r.value(i)))
 		if err != nil {
@@ -85,7 +86,7 @@ func (r *csvRow) wallClock(i int) (at time.Duration, known bool) {
 	if absent(v) {
 		return 0, false
 	}
-	seconds, nanos, _, ok := parseWallClock(v)
+	seconds, nanos, zoned, _, ok := parseWallClock(v)
 	if !ok {
 		d, reason := parseSeconds(v)
 		if reason != "" {
@@ -94,12 +95,32 @@ func (r *csvRow) wallClock(i int) (at time.Duration, known bool) {
 		}
 		seconds = int64(floorBy(int(d), 1e9))
 		nanos = int(int64(d) - 1e9*seconds)
+		zoned = true
 	}
+	if !zoned && r.in.clock.zone != nil {
+		seconds = r.zoned(i, seconds)
+	}
+	r.earliest = max(r.earliest, seconds)
 	return r.sinceZero(i, seconds, nanos), true
 }
 
-// submitClock is wallClock for a time that must be there.
+// zoned is the instant at which the clock of Options.Zone showed a time. Of two it is
+// the first one, unless that is before an earlier time of the same row.
+func (r *csvRow) zoned(i int, local int64) int64 {
+	r.in.report.Zone = r.in.clock.zone.String()
+	first, second, n := r.in.clock.instants(local)
+	switch {
+	case n == 0:
+		r.fault(i, skipped)
+	case n == 2 && first < r.earliest:
+		return second
+	}
+	return first
+}
+
+// submitClock is wallClock for a time that must be there, and the first of its row.
 func (r *csvRow) submitClock(i int) time.Duration {
+	r.earliest = math.MinInt64
 	at, known := r.wallClock(i)
 	if !known {
 		r.fault(i, isEmpty)

@@ -118,12 +118,12 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	row.status, over = slurmState(r.value(1))
 	row.asked = r.submitClock(2)
 	row.submit = row.asked
-	row.start, row.started = r.wallClock(3)
-	end, hasEnd = r.wallClock(4)
-	row.ended = over && (hasEnd || !row.started)
 	if eligible, ok := r.wallClock(6); ok && eligible > row.submit {
 		row.submit = eligible
 	}
+	row.start, row.started = r.wallClock(3)
+	end, hasEnd = r.wallClock(4)
+	row.ended = over && (hasEnd || !row.started)
 	row.tres = r.tres(5)
 	if row.tres.gpus == 0 {
 		if asked := r.tres(9); asked.gpus > 0 {

@@ -31,7 +31,8 @@ type input struct {
 	// state is what a format keeps between rows and files (Format.finish).
 	state any
 
-	line      int // number of the line last read, from 1
+	clock     localClock // of Options.Zone
+	line      int        // number of the line last read, from 1
 	zero      time.Time
 	hasZero   bool // the trace names its zero; submissions count from it
 	wallClock bool // submissions count from the Unix epoch until they are rebased
@@ -40,7 +41,8 @@ type input struct {
 }
 
 func newInput(t traceFiles, opts Options) *input {
-	in := &input{opts: opts, report: &Report{File: t.name}, texts: map[string]string{}}
+	in := &input{opts: opts, report: &Report{File: t.name}, texts: map[string]string{},
+		clock: localClock{zone: opts.Zone}}
 	for i := range t.files {
 		if t.files[i].size == 0 && len(t.files) > 1 {
 			in.total = 0

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/autosched/autosched/workload"
 )
@@ -50,6 +51,9 @@ type Options struct {
 	// RequeueRestarts says that a job that Slurm requeued lost its progress: its run
 	// time is that of its last start. Default: its starts add up.
 	RequeueRestarts bool
+	// Zone is the zone whose clock a trace shows where it names none (Philly, Helios,
+	// Slurm). Default: the clock is kept and labelled UTC.
+	Zone *time.Location
 	// Progress gets how far the reading is, about once a MiB and at the end.
 	Progress func(Progress)
 	// KeepRejected is how many rejected rows the report names; all are counted.

@@ -22,9 +22,11 @@ type Report struct {
 	Compression string    `json:"compression,omitempty"` // "gzip" or "zstd"
 	Synthetic   bool      `json:"synthetic"`
 	Zero        time.Time `json:"zero"`
-	Bytes       int64     `json:"bytes"` // after decompression
-	Rows        int       `json:"rows"`  // below the header; in JSON, the elements
-	Jobs        int       `json:"jobs"`
+	// Zone is Options.Zone if the trace has times without one.
+	Zone  string `json:"timezone,omitempty"`
+	Bytes int64  `json:"bytes"` // after decompression
+	Rows  int    `json:"rows"`  // below the header; in JSON, the elements
+	Jobs  int    `json:"jobs"`
 	// Running is how many of the jobs had not ended (workload.Running).
 	Running  int `json:"running,omitempty"`
 	Rejected int `json:"rejected"` // rows with a fault

@@ -1,0 +1,87 @@
+package trace
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseZone(t *testing.T) {
+	for _, name := range []string{"", "local", "Local", "Mars/Olympus", "../etc/passwd"} {
+		if _, err := ParseZone(name); err == nil || !strings.Contains(err.Error(), "Europe/Berlin") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// Every instant is among those at which the clock showed what it showed then.
+func TestLocalClock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		zone, err := ParseZone(rapid.SampledFrom([]string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
+			"Asia/Kolkata", "Pacific/Apia", "America/St_Johns", "Africa/Casablanca", "UTC"}).Draw(t, "zone"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := localClock{zone: zone}
+		for _, at := range rapid.SliceOfN(rapid.Int64Range(0, 4e9), 1, 20).Draw(t, "at") {
+			local := at + offsetOf(time.Unix(at, 0).In(zone))
+			first, second, n := c.instants(local)
+			if first != at && (n != 2 || second != at) || n == 2 && first >= second {
+				t.Fatalf("%v: %d instants, %d and %d, not %d", zone, n, first, second, at)
+			}
+		}
+	})
+}
+
+// What sacct prints on a machine in Berlin. On 2025-10-26 the clock was put back from
+// 03:00 to 02:00, on 2026-03-29 forward from 02:00 to 03:00.
+func TestZoneOfSacct(t *testing.T) {
+	zone, err := ParseZone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = "JobIDRaw|State|Submit|Eligible|Start|End|AllocTRES\n"
+	for name, c := range map[string]struct {
+		row, submit string
+		wait, run   time.Duration
+		reason      string
+	}{
+		"summer": {"2025-07-01T12:00:00|2025-07-01T12:00:00|2025-07-01T12:00:05|2025-07-01T13:00:05",
+			"2025-07-01T10:00:00Z", 5 * time.Second, time.Hour, ""},
+		"over the night": {"2025-10-26T01:30:00|2025-10-26T01:30:00|2025-10-26T01:30:00|2025-10-26T03:30:00",
+			"2025-10-25T23:30:00Z", 0, 3 * time.Hour, ""},
+		"an hour shown twice is its first": {
+			"2025-10-26T02:10:00|2025-10-26T02:20:00|2025-10-26T02:30:00|2025-10-26T04:30:00",
+			"2025-10-26T00:20:00Z", 10 * time.Minute, 3 * time.Hour, ""},
+		"unless it came after a time of the row": {
+			"2025-10-26T02:50:00|2025-10-26T02:50:00|2025-10-26T02:10:00|2025-10-26T02:30:00",
+			"2025-10-26T00:50:00Z", 20 * time.Minute, 20 * time.Minute, ""},
+		"an hour never shown": {"2026-03-29T02:10:00|2026-03-29T02:10:00|2026-03-29T03:10:00|2026-03-29T03:30:00",
+			"", 0, 0, skipped},
+		"epoch and zones are instants": {"1751364000|Unknown|2025-07-01T12:00:05+02:00|2025-07-01T11:00:05Z",
+			"2025-07-01T10:00:00Z", 5 * time.Second, time.Hour, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, r, err := Read(strings.NewReader(header+"7|COMPLETED|"+c.row+"|gres/gpu=1\n"), "t", Options{Zone: zone})
+			if c.reason != "" {
+				if r.Rejected != 1 || r.First[0].Field != "Submit" || r.First[0].Reason != c.reason {
+					t.Fatalf("%v, %+v", err, r)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := w.Jobs()[0]
+			got := w.Clock(j.Submit).Format(time.RFC3339)
+			if got != c.submit || j.Wait != c.wait || j.Duration != c.run {
+				t.Errorf("submitted %s, waited %v, ran %v", got, j.Wait, j.Duration)
+			}
+			if (r.Zone == "") != strings.HasPrefix(name, "epoch") {
+				t.Errorf("zone %q", r.Zone)
+			}
+		})
+	}
+}
