@@ -24,7 +24,7 @@ type NodeGroup struct {
 	GPUsPerNode int    `json:"gpus_per_node"`
 	GPUModel    string `json:"gpu_model,omitempty"`
 	// Partition is the set of nodes that jobs ask for by name: a partition of
-	// Slurm, a node pool of Kubernetes.
+	// Slurm, a node pool of Kubernetes. Nodes in several have commas between the names.
 	Partition string            `json:"partition,omitempty"`
 	CPUs      int               `json:"cpus,omitempty"`         // of each node
 	Memory    int64             `json:"memory_bytes,omitempty"` // of each node
@@ -121,7 +121,16 @@ func (c Cluster) Constraint(model, partition string) (knownModel, knownPartition
 // Satisfies reports whether the nodes have a GPU model and are in a partition. Empty
 // names are those of any node.
 func (g *NodeGroup) Satisfies(model, partition string) bool {
-	return (model == "" || model == g.GPUModel) && (partition == "" || partition == g.Partition)
+	return (model == "" || model == g.GPUModel) && (partition == "" || g.in(partition))
+}
+
+func (g *NodeGroup) in(partition string) bool {
+	for name := range strings.SplitSeq(g.Partition, ",") {
+		if name == partition {
+			return true
+		}
+	}
+	return false
 }
 
 // Fits reports whether a job can run while no other does: whether one group that
@@ -197,7 +206,7 @@ func (g *NodeGroup) validate() error {
 	return nil
 }
 
-// String lists the groups: "20 nodes x 8 GPUs", or "2 nodes x 8 A100 GPUs + ...".
+// String lists the groups: "20 nodes x 8 GPUs", or "2 nodes x 8 A100 GPUs in train + ...".
 func (c Cluster) String() string {
 	var b strings.Builder
 	for i := range c.Groups {
@@ -210,6 +219,9 @@ func (c Cluster) String() string {
 			b.WriteString(g.GPUModel + " ")
 		}
 		b.WriteString("GPUs")
+		if g.Partition != "" {
+			b.WriteString(" in " + g.Partition)
+		}
 	}
 	if b.Len() == 0 {
 		return "0 nodes"

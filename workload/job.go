@@ -90,6 +90,10 @@ type Job struct {
 	// start, stop and end together, each on its share of GPUs; 0 and 1 are itself.
 	Members int
 	Request
+	// Nodes is the host list (see HostList) of the nodes that the job ran on in the
+	// cluster its trace comes from, empty if unknown. As of Wait, no simulation uses it,
+	// nor does the digest.
+	Nodes string
 }
 
 // Request is what a job asks for besides GPUs. A field that is zero asks for

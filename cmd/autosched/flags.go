@@ -37,6 +37,7 @@ type replayFlags struct {
 	models    modelsFlag
 	protect   protectFlags
 	given     func(flag string) bool
+	changing  bool // the command replays node events
 	// generate makes the trace instead of reading it.
 	generate func(context.Context) (*workload.Workload, error)
 }
@@ -77,6 +78,7 @@ func (f *replayFlags) addTo(cmd *cobra.Command) {
 
 // addNodeEvents adds what happens to nodes, for commands that replay on one cluster.
 func (f *replayFlags) addNodeEvents(cmd *cobra.Command) {
+	f.changing = true
 	cmd.Flags().StringVar(&f.nodes, "node-events", "",
 		"CSV file of what happens to nodes, with the columns time,node,event[,gpus]: time as in --from, nodes from 0, "+
 			"events down, drain, up, add")
@@ -132,7 +134,10 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--node-events: %w", err)}
 	}
-	in.options.Nodes, in.nodeEvents = changes, events.Len()
+	in.nodeEvents = len(in.options.Nodes) // that the trace shows
+	if f.nodes != "" {
+		in.options.Nodes, in.nodeEvents = changes, events.Len()
+	}
 	if f.skipWider {
 		if in.trace, err = withoutWider(notes, in.trace, all); err != nil {
 			return nil, err
@@ -198,6 +203,9 @@ func (f *replayFlags) open(ctx context.Context, notes io.Writer, in *replayInput
 		fmt.Fprintf(notes, "note: cluster: %s; --nodes and --gpus-per-node set it\n", found)
 	}
 	f.cluster.Groups = found.Cluster.Groups
+	if f.changing && in.options.Placement != simulator.Count {
+		in.options.Nodes = found.Changes
+	}
 	return nil
 }
 

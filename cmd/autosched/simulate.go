@@ -139,8 +139,8 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	}
 	r := &simulateReport{
 		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Scheduler: in.scheduler.Name, Configuration: o.start,
-		Nodes: cluster.Nodes(), GPUsPerNode: cluster.GPUsPerNode(), Seed: o.replay.seed, Summary: sim.Summarize(),
-		NodeEvents: in.nodeEvents, Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
+		Cluster: cluster.String(), Nodes: cluster.Nodes(), GPUsPerNode: cluster.GPUsPerNode(), Seed: o.replay.seed,
+		Summary: sim.Summarize(), NodeEvents: in.nodeEvents, Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
 	}
 	r.Tenants, r.Compliance = sim.TenantReports()
 	return r, nil
@@ -151,11 +151,13 @@ type simulateReport struct {
 	Synthetic     bool         `json:"synthetic"`
 	Scheduler     string       `json:"scheduler"`
 	Configuration space.Config `json:"configuration"`
+	Cluster       string       `json:"cluster"`
 	Nodes         int          `json:"nodes"`
-	GPUsPerNode   int          `json:"gpus_per_node"`
+	GPUsPerNode   int          `json:"gpus_per_node"` // of the largest node
 	// Changes are the configurations that took its place during the run.
 	Changes []changeReport `json:"changes,omitempty"`
-	// NodeEvents counts those of --node-events; Nodes has the nodes that they add.
+	// NodeEvents counts those of --node-events, or else those that the trace shows; Nodes
+	// has the nodes that they add.
 	NodeEvents int    `json:"node_events,omitempty"`
 	Seed       uint64 `json:"seed"`
 	simulator.Summary

@@ -16,7 +16,7 @@ func (r *simulateReport) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, v ...any) { fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, v...)...) }
 	row("trace", "%s%s", r.Trace, label(r.Synthetic))
-	row("cluster", "%d nodes x %d GPUs", r.Nodes, r.GPUsPerNode)
+	row("cluster", "%s", r.Cluster)
 	if r.NodeEvents > 0 {
 		row("node events", "%d", r.NodeEvents)
 	}

@@ -16,7 +16,7 @@ const DefaultGPUsPerNode = 8
 
 // ErrUnknown is the error for a history that does not show its cluster.
 var ErrUnknown = errors.New("the history does not show its cluster: it has no list of machines, and most jobs have " +
-	"no start")
+	"neither a start nor the names of their nodes")
 
 // Source is what a cluster was inferred from.
 type Source string
@@ -26,6 +26,7 @@ const (
 	Given       Source = "given"       // Evidence.Nodes
 	Declared    Source = "declared"    // the history states its cluster
 	Machines    Source = "machines"    // a list of machines among its files
+	NodeLists   Source = "node-lists"  // the names of the nodes on which jobs ran
 	Concurrency Source = "concurrency" // the most GPUs in use at once: a lower bound
 )
 
@@ -50,6 +51,10 @@ type Inferred struct {
 	At   time.Time
 	// Assumed says that GPUs per node are DefaultGPUsPerNode.
 	Assumed bool
+	// Nodes are the names of the nodes in order of number, and Changes when they come and
+	// go, where the source is NodeLists.
+	Nodes   []string
+	Changes []workload.NodeEvent
 }
 
 // String says what was inferred from what.
@@ -60,6 +65,11 @@ func (i Inferred) String() string {
 		text += ", as the trace states"
 	case Machines:
 		text += ", from the list of machines"
+	case NodeLists:
+		text += fmt.Sprintf(", from the node lists of %d jobs", i.Jobs)
+		if n := len(i.changing()); n > 0 {
+			text += fmt.Sprintf("; nodes that come or go during the history: %d", n)
+		}
 	case Concurrency:
 		text = fmt.Sprintf("at least %s, because %d GPUs were in use at %s, by the recorded starts of %d jobs", text,
 			i.Peak.Whole(), i.At.Format(time.RFC3339), i.Jobs)
@@ -70,16 +80,35 @@ func (i Inferred) String() string {
 	return text
 }
 
+// changing are the nodes that come or go.
+func (i Inferred) changing() map[int]bool {
+	nodes := map[int]bool{}
+	for _, c := range i.Changes {
+		nodes[c.Node] = true
+	}
+	return nodes
+}
+
 // Infer returns the cluster of a history: what is given, and the rest from the best source
-// there is: the machines that the history states or lists, or else the most GPUs that its
-// jobs held at once, rounded up to whole nodes. The latter is a lower bound, and needs the
-// start of at least half of the jobs. The error is ErrUnknown if there is neither.
+// there is: the machines that the history states or lists; the nodes on which its jobs ran;
+// or the most GPUs that they held at once, rounded up to whole nodes. The latter two need
+// the nodes or the start of at least half of the jobs, and are lower bounds. The error is
+// ErrUnknown if there is none.
 func Infer(w *workload.Workload, e Evidence) (Inferred, error) {
 	i := Inferred{Source: Given}
 	perNode := e.GPUsPerNode
+	var l *lists
+	if len(e.Machines) == 0 {
+		l = readLists(w)
+	}
+	named := l != nil && 2*l.jobs >= w.Len() && l.jobs > 0
 	switch {
 	case e.Nodes != 0:
-		perNode = cmp.Or(perNode, equalNodes(e.Machines))
+		groups := e.Machines
+		if perNode == 0 && named {
+			groups = l.infer(0).Cluster.Groups
+		}
+		perNode = cmp.Or(perNode, equalNodes(groups))
 	case len(e.Machines) > 0:
 		i.Cluster.Groups = slices.Clone(e.Machines)
 		for k := range i.Cluster.Groups {
@@ -89,6 +118,9 @@ func Infer(w *workload.Workload, e Evidence) (Inferred, error) {
 		if i.Source = Machines; e.Declared {
 			i.Source = Declared
 		}
+		return i, i.Cluster.Validate()
+	case named:
+		i = l.infer(perNode)
 		return i, i.Cluster.Validate()
 	default:
 		if i = peak(w); 2*i.Jobs < w.Len() || i.Jobs == 0 {
@@ -116,27 +148,17 @@ func equalNodes(groups []workload.NodeGroup) int {
 // peak finds the most GPUs that jobs held at once. A job holds its GPUs from its recorded
 // start for its run time; at one instant, GPUs are given back before others are taken.
 func peak(w *workload.Workload) Inferred {
-	type change struct {
-		at   time.Duration
-		gpus workload.MilliGPU
-	}
 	i := Inferred{Source: Concurrency}
-	var changes []change
-	for k := range w.Jobs() {
-		if j := &w.Jobs()[k]; j.HasWait {
-			start := j.Submit + j.Wait
-			changes = append(changes, change{start, j.GPUs}, change{start + j.Duration, -j.GPUs})
-			i.Jobs++
-		}
-	}
-	slices.SortFunc(changes, func(a, b change) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus))
-	})
 	held := workload.MilliGPU(0)
-	for _, c := range changes {
-		if held += c.gpus; held > i.Peak {
-			i.Peak, i.At = held, w.Clock(c.at)
+	sweep(w.Jobs(), func(j *workload.Job, starts bool) {
+		if !starts {
+			held -= j.GPUs
+			return
 		}
-	}
+		i.Jobs++
+		if held += j.GPUs; held > i.Peak {
+			i.Peak, i.At = held, w.Clock(j.Submit+j.Wait)
+		}
+	})
 	return i
 }

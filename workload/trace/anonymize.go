@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -25,7 +26,7 @@ type AnonymizeOptions struct {
 const MinKey = 16
 
 // Anonymize replaces the names of a workload by pseudonyms: job ids, users,
-// tenants, and keys, which are hashes of names that could be guessed. A pseudonym
+// tenants, nodes, and keys, which are hashes of names that could be guessed. A pseudonym
 // is an HMAC-SHA-256 of what it stands for, of 80 bits for job ids and 64 for the
 // rest, so that equal names stay equal and recurrence is as it was. Model classes,
 // partitions, times, sizes and status stay: they are what a trace is for, and a
@@ -61,6 +62,19 @@ func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, er
 		}
 		return known[n]
 	}
+	lists := map[string]string{}
+	hide := func(hosts string) (string, error) {
+		if s, ok := lists[hosts]; ok || hosts == "" {
+			return s, nil
+		}
+		names, err := workload.HostList(hosts)
+		for i, n := range names {
+			names[i] = recurring('n', n)
+		}
+		lists[hosts] = strings.Join(names, ",")
+		return lists[hosts], err
+	}
+	var err error
 	jobs := make([]workload.Job, w.Len())
 	ids := make(map[string]struct{}, len(jobs))
 	for i, j := range w.Jobs() {
@@ -73,6 +87,9 @@ func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, er
 		j.Key = recurring('k', j.Key)
 		if !o.KeepTenants {
 			j.Tenant = recurring('t', j.Tenant)
+		}
+		if j.Nodes, err = hide(j.Nodes); err != nil {
+			return nil, fmt.Errorf("anonymize: job %d: nodes: %w", i, err)
 		}
 		jobs[i] = j
 	}

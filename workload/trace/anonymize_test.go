@@ -51,7 +51,15 @@ func TestAnonymize(t *testing.T) {
 			} else {
 				same("tenant", x.Tenant, y.Tenant)
 			}
-			y.ID, y.User, y.Tenant, y.Key = x.ID, x.User, x.Tenant, x.Key
+			was, _ := workload.HostList(x.Nodes)
+			is, err := workload.HostList(y.Nodes)
+			if err != nil || len(was) != len(is) {
+				t.Fatalf("nodes %q became %q: %v", x.Nodes, y.Nodes, err)
+			}
+			for k := range was {
+				same("node", was[k], is[k])
+			}
+			y.ID, y.User, y.Tenant, y.Key, y.Nodes = x.ID, x.User, x.Tenant, x.Key, x.Nodes
 			if x != y {
 				t.Fatalf("%+v became %+v", x, y)
 			}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -60,6 +61,27 @@ func (r *csvRow) id(i int) string {
 		r.fault(i, isEmpty)
 	}
 	return r.in.own(v)
+}
+
+// hosts reads a host list. What has a blank ("None assigned") is none.
+func (r *csvRow) hosts(i int) string {
+	v := r.value(i)
+	if absent(v) || bytes.IndexByte(v, ' ') >= 0 {
+		return ""
+	}
+	if s, ok := r.in.hosts[string(v)]; ok {
+		return s
+	}
+	if _, err := workload.HostList(string(v)); err != nil {
+		r.fault(i, "is not a host list such as gpu[01-03],login1")
+		return ""
+	}
+	if r.in.hosts == nil {
+		r.in.hosts = map[string]string{}
+	}
+	s := r.in.own(v)
+	r.in.hosts[s] = s
+	return s
 }
 
 func (r *csvRow) text(i int) string { return r.in.text(r.value(i)) }

@@ -20,13 +20,14 @@ import (
 //
 // A column deadline (a time, or empty) is written where any job has one, a column
 // wait_s where any job's queueing delay is known, and the columns gpu_model,
-// partition, cpus, memory_bytes and time_limit_s where any job asks for such.
+// partition, cpus, memory_bytes and time_limit_s where any job asks for such, and nodes
+// (a host list) where it is known on which nodes jobs ran.
 // Without zero= the zero is midnight UTC of the day of the first submission.
 var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals",
 	&table{
 		required: []string{"job_id", "submit_time", "duration_s", "gpus"},
 		optional: []string{"user", "tenant", "key", "model", "status", "deadline", "wait_s", "gpu_model", "partition",
-			"cpus", "memory_bytes", "time_limit_s"},
+			"cpus", "memory_bytes", "time_limit_s", "nodes"},
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
 			in.hasKeys = in.hasKeys || has("key")
@@ -42,6 +43,7 @@ var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 sub
 				MilliCPUs: r.atMost(13, 3, workload.MaxMilliCPUs),
 				Memory:    r.atMost(14, 0, workload.MaxMemory),
 				TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration)))}
+			j.Nodes = r.hosts(16)
 			return j
 		},
 	})
@@ -157,6 +159,7 @@ var optionalColumns = []optionalColumn{
 	numberColumn("time_limit_s", 9, func(j *workload.Job) (int64, bool) {
 		return int64(j.TimeLimit), j.TimeLimit != 0
 	}),
+	textColumn("nodes", func(j *workload.Job) string { return j.Nodes }),
 }
 
 func textColumn(name string, of func(*workload.Job) string) optionalColumn {
@@ -176,7 +179,7 @@ func numberColumn(name string, decimals int, of func(*workload.Job) (int64, bool
 func writable(zero time.Time, j *workload.Job) error {
 	for _, f := range [...]struct{ name, text string }{{"id", j.ID}, {"user", j.User}, {"tenant", j.Tenant},
 		{"key", j.Key}, {"model", j.Model},
-		{"gpu model", j.GPUModel}, {"partition", j.Partition}} {
+		{"gpu model", j.GPUModel}, {"partition", j.Partition}, {"nodes", j.Nodes}} {
 		if strings.ContainsAny(f.text, "\r\n") {
 			return fmt.Errorf("%s: a line break cannot be written", f.name)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/autosched/autosched/workload"
 )
@@ -43,6 +44,7 @@ type phillyAttempt struct {
 	Start  string `json:"start_time"`
 	End    string `json:"end_time"`
 	Detail []struct {
+		Node string   `json:"ip"`
 		GPUs []string `json:"gpus"`
 	} `json:"detail"`
 }
@@ -140,7 +142,7 @@ func (p *phillyJob) job(r *csvRow) workload.Job {
 			n += len(d.GPUs)
 		}
 		if j.GPUs == 0 {
-			j.GPUs = workload.GPUs(min(n, workload.MaxGPUs+1))
+			j.GPUs, j.Nodes = workload.GPUs(min(n, workload.MaxGPUs+1)), a.nodes(r.in)
 		}
 	}
 	switch {
@@ -161,6 +163,21 @@ func (p *phillyJob) job(r *csvRow) workload.Job {
 		j.Wait, j.HasWait = 0, false
 	}
 	return j
+}
+
+// nodes is the host list of an attempt, empty if a name cannot stand in one.
+func (a *phillyAttempt) nodes(in *input) string {
+	var names []byte
+	for i, d := range a.Detail {
+		if d.Node == "" || strings.ContainsAny(d.Node, "[], \r\n") {
+			return ""
+		}
+		if i > 0 {
+			names = append(names, ',')
+		}
+		names = append(names, d.Node...)
+	}
+	return in.text(names)
 }
 
 // jsonElements cuts a JSON array, or a sequence of JSON values, into its

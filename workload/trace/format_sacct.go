@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ var sacctFormat = func() Format {
 		sep:      '|',
 		required: []string{"JobIDRaw/JobID", "State", "Submit", "Start", "End", "AllocTRES"},
 		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", "Account/Partition", "JobName",
-			"Partition", "TimelimitRaw", "Timelimit", "JobID"},
+			"Partition", "TimelimitRaw", "Timelimit", "JobID", "NodeList"},
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
 			if in.state == nil {
@@ -101,6 +102,7 @@ type sacctRow struct {
 	limit          time.Duration
 	leader         []byte // of a heterogeneous job
 	offset         int32
+	nodes          string
 }
 
 // sacct reads a row. It is not ok where r has a fault or leaves the row out.
@@ -142,6 +144,9 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 		}
 	}
 	if !r.ok() {
+		return row, false
+	}
+	if row.nodes = r.hosts(17); !r.ok() {
 		return row, false
 	}
 	row.name = workload.NameKey(r.value(10), r.value(12))
@@ -205,7 +210,7 @@ func foldSacct(r *csvRow) {
 	}
 	if at >= j.latest || j.rows == 1 {
 		j.latest, j.Status, j.ended, j.lastRun = at, row.status, row.ended, row.run
-		j.Partition, j.TimeLimit = row.partition, row.limit
+		j.Partition, j.TimeLimit, j.Nodes = row.partition, row.limit, cmp.Or(row.nodes, j.Nodes)
 		if row.tres.gpus > 0 || j.GPUs == 0 {
 			j.ask(&row.tres)
 		}
@@ -348,6 +353,15 @@ func (s *sacctJobs) joinComponents() {
 // the longest.
 func (j *sacctJob) join(c *sacctJob) {
 	j.rows, c.rows = j.rows+c.rows, 0
+	switch { // nodes of components without GPU are none of the gang's
+	case c.GPUs == 0:
+	case j.GPUs == 0:
+		j.Nodes = c.Nodes
+	case j.Nodes == "" || c.Nodes == "":
+		j.Nodes = ""
+	default:
+		j.Nodes += "," + c.Nodes
+	}
 	j.GPUs, j.MilliCPUs, j.Memory = j.GPUs+c.GPUs, j.MilliCPUs+c.MilliCPUs, j.Memory+c.Memory
 	j.Submit, j.first, j.Duration = max(j.Submit, c.Submit), max(j.first, c.first), max(j.Duration, c.Duration)
 	j.started, j.ended = j.started && c.started, j.ended && c.ended

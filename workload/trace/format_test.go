@@ -34,7 +34,8 @@ func TestFormatsPublishedRows(t *testing.T) {
 			1, 0, workload.Job{ID: "application_1506638472019_14199", User: "ce2f4c", Tenant: "ee9e8c",
 				// Two attempts, 01:12:09..01:13:23 and 01:13:30..53:39:42 later; submitted 30 s before the first.
 				Submit: 71*time.Minute + 39*time.Second, Duration: 74*time.Second + (53*3600+39*60+42)*time.Second,
-				GPUs: workload.GPUs(8), Status: workload.Completed, Wait: 30 * time.Second, HasWait: true}},
+				GPUs: workload.GPUs(8), Status: workload.Completed, Wait: 30 * time.Second, HasWait: true,
+				Nodes: "m47"}},
 		{in("helios_cluster_log.csv"), "helios", "2020-06-09T00:00:00Z",
 			3, 0, workload.Job{ID: "1425511", User: "uXBbc", Tenant: "vcJkd",
 				Submit: 18*time.Hour + 41*time.Minute + time.Second, Duration: 36848 * time.Second,
@@ -64,7 +65,7 @@ func TestFormatsPublishedRows(t *testing.T) {
 		// 46 completed jobs; 13 were requeued and had not started again.
 		{in("sacct.psv"), "sacct", "2026-11-21T00:00:00Z", 46, 13, workload.Job{ID: "1", User: "root", Tenant: "teama",
 			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1),
-			Status: workload.Completed, HasWait: true,
+			Status: workload.Completed, HasWait: true, Nodes: "g27",
 			Request: workload.Request{Partition: "train", TimeLimit: 10 * time.Minute, MilliCPUs: 2000,
 				Memory: 1 << 30}}},
 	} {
@@ -241,16 +242,24 @@ func TestFormatsRows(t *testing.T) {
 			"7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=1.5|\n", field: "AllocTRES", reason: "has a number of GPUs that is no whole number"},
 		"sacct, odd span": {text: sacct +
 			"7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|1:1|gres/gpu=1|\n", field: "Elapsed", reason: "is not a span such as 1-02:03:04"},
+		"sacct, no node": {text: "JobID|State|Submit|Start|End|AllocTRES|NodeList\n" +
+			"7|FAILED|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|gres/gpu=1|None assigned\n",
+			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(1), Status: workload.Failed,
+				Wait: 5 * time.Second, HasWait: true}},
+		"sacct, odd node": {text: "JobID|State|Submit|Start|End|AllocTRES|NodeList\n" +
+			"7|FAILED|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|gres/gpu=1|gpu[1-\n",
+			field: "NodeList", reason: "is not a host list such as gpu[01-03],login1"},
 		"sacct, odd time": {text: sacct +
 			"7|u|a|n|COMPLETED|yesterday|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|1:1|gres/gpu=1|\n",
 			field: "Submit", reason: notClock},
 
 		"philly, killed": {text: philly("Killed", t1, attempt(t2, t3, `"gpu0","gpu1"`)),
 			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(2), Status: workload.Cancelled,
-				Wait: time.Minute, HasWait: true}},
+				Wait: time.Minute, HasWait: true, Nodes: "m1"}},
 		"philly, half attempts": {text: philly("Failed",
 			t1, attempt("null", t2, ``)+","+attempt(t1, `"None"`, `"g"`)+","+attempt(t2, t3, `"g"`)),
-			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(1), Status: workload.Failed, HasWait: true}},
+			want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(1), Status: workload.Failed, HasWait: true,
+				Nodes: "m1"}},
 		"philly, no attempt": {text: philly("Killed", t1, ``), out: neverRan},
 		"philly, running": {text: philly("Pass", t1, attempt(t1, t2, `"g"`)+","+attempt(t2, "null", `"g"`)),
 			out: notEnded},

@@ -24,6 +24,7 @@ type input struct {
 	jobs   list[workload.Job]
 	ids    names             // of the jobs
 	texts  map[string]string // equal texts share memory
+	hosts  map[string]string // host lists that were checked
 	arena  arena             // holds ids
 	nodes  map[string]bool   // names in lists of machines
 	last   time.Duration

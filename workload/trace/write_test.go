@@ -33,6 +33,7 @@ func genWorkload(t *rapid.T) *workload.Workload {
 		if rapid.Bool().Draw(t, "has a deadline") {
 			jobs[i].Deadline = time.Duration(submit.Draw(t, "deadline"))
 		}
+		jobs[i].Nodes = rapid.SampledFrom([]string{"", "gpu1", "gpu[001-003,7],login1"}).Draw(t, "nodes")
 		if rapid.Bool().Draw(t, "has a request") {
 			jobs[i].Request = workload.Request{GPUModel: text.Draw(t, "gpu model"),
 				Partition: text.Draw(t, "partition"),
@@ -67,6 +68,11 @@ func TestRoundTrip(t *testing.T) {
 		}
 		if got.Digest() != w.Digest() || got.Synthetic() != w.Synthetic() || r.Rejected != 0 || r.Unsorted != 0 {
 			t.Fatalf("digest %s, was %s; %+v\n%s", got.Digest(), w.Digest(), r, csv.String())
+		}
+		for i := range got.Jobs() {
+			if got.Jobs()[i].Nodes != w.Jobs()[i].Nodes {
+				t.Fatalf("nodes %q, were %q", got.Jobs()[i].Nodes, w.Jobs()[i].Nodes)
+			}
 		}
 		var again bytes.Buffer
 		if err := WriteCSV(&again, got); err != nil || !bytes.Equal(again.Bytes(), csv.Bytes()) {

@@ -1,0 +1,81 @@
+package workload
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxHosts bounds what a host list stands for: the largest clusters have 10,000 nodes.
+const maxHosts = 20_000
+
+// HostList returns the names that a host list stands for, in its order: names with commas
+// between them, each perhaps with ranges of numbers in brackets, as Slurm writes them
+// (gpu[001-003,7],login1). Numbers keep their leading zeros.
+func HostList(text string) ([]string, error) {
+	var out []string
+	for len(text) > 0 {
+		name, rest, err := cutHost(text)
+		if err != nil {
+			return nil, fmt.Errorf("host list %.40q: %w", text, err)
+		}
+		if out, err = expandHost(out, "", name); err != nil {
+			return nil, fmt.Errorf("host list %.40q: %w", text, err)
+		}
+		text = rest
+	}
+	return out, nil
+}
+
+// cutHost cuts a list at its first comma outside brackets.
+func cutHost(text string) (name, rest string, err error) {
+	open := false
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '[' && !open, c == ']' && open:
+			open = !open
+		case c == '[' || c == ']':
+			return "", "", fmt.Errorf("brackets do not match")
+		case c == ',' && !open:
+			name, rest = text[:i], text[i+1:]
+			if name == "" || rest == "" {
+				return "", "", fmt.Errorf("a name is missing beside a comma")
+			}
+			return name, rest, nil
+		}
+	}
+	if open {
+		return "", "", fmt.Errorf("brackets do not match")
+	}
+	return text, "", nil
+}
+
+// expandHost appends the names of one item, whose first brackets have prefix before them.
+func expandHost(out []string, prefix, item string) ([]string, error) {
+	before, rest, found := strings.Cut(item, "[")
+	if !found {
+		if len(out) == maxHosts {
+			return nil, fmt.Errorf("is of more than %d nodes", maxHosts)
+		}
+		return append(out, prefix+item), nil
+	}
+	ranges, after, _ := strings.Cut(rest, "]")
+	for r := range strings.SplitSeq(ranges, ",") {
+		first, last, isRange := strings.Cut(r, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.ParseUint(first, 10, 32)
+		to, err2 := strconv.ParseUint(last, 10, 32)
+		if err1 != nil || err2 != nil || to < from {
+			return nil, fmt.Errorf("%q is not a number or a range of numbers", r)
+		}
+		for n := from; n <= to; n++ {
+			var err error
+			if out, err = expandHost(out, fmt.Sprintf("%s%s%0*d", prefix, before, len(first), n), after); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
