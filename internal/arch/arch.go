@@ -64,6 +64,7 @@ var layers = []layer{
 	{"controller/rollout", 5, []string{"round", "space"}},
 	{"controller", 5, []string{"round", "generation", "simulator", "space", "workload"}},
 	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "space", "workload", "internal"}},
+	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},
 	{"search/prune", 3, []string{"search", "space", "causal", "internal/rng", "internal/stats"}},
 	{"search", 3, []string{"space", "internal/trees", "internal/rng", "internal/stats"}},

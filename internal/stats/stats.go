@@ -84,3 +84,24 @@ func RatioSD(a, b []float64) float64 {
 	}
 	return stat.StdDev(d, nil)
 }
+
+// KS returns the two-sample Kolmogorov-Smirnov distance: the largest difference of the
+// distribution functions of two samples. NaN if one is empty.
+func KS(a, b []float64) float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return math.NaN()
+	}
+	x, y := slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	most := 0.0
+	for i, k := 0, 0; i < len(x) && k < len(y); {
+		v := min(x[i], y[k])
+		for i < len(x) && x[i] == v {
+			i++
+		}
+		for k < len(y) && y[k] == v {
+			k++
+		}
+		most = max(most, math.Abs(float64(i)/float64(len(x))-float64(k)/float64(len(y))))
+	}
+	return most
+}

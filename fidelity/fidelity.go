@@ -1,0 +1,194 @@
+// Package fidelity compares a simulation of a recorded history with the record: whether
+// jobs wait in the simulated cluster as they did in the real one, what explains the
+// difference, and whether conclusions may be drawn about the real one.
+package fidelity
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Input is a history and the settings to simulate it under.
+type Input struct {
+	Trace *workload.Workload
+	// From and To bound the submissions that are simulated, on a cluster that starts
+	// empty at From.
+	From, To  time.Duration
+	Cluster   workload.Cluster
+	Scheduler *schedulers.Scheduler
+	Config    space.Config
+	Simulate  simulator.Options
+	// Models are those of Simulate, which are calibrated; nil are the built-in ones.
+	Models *simulator.ModelSpec
+	// Recorded is the name of the scheduler that ran the history, Unknown or Scheduler's.
+	Recorded string
+}
+
+// Unknown is Input.Recorded where the history does not say, Other that of a scheduler
+// that is not in the table.
+const (
+	Unknown = "unknown"
+	Other   = "other"
+)
+
+// CheckRecorded checks a name for Input.Recorded.
+func CheckRecorded(name string) error {
+	if name == Unknown || name == Other {
+		return nil
+	}
+	if _, err := schedulers.Find(name); err != nil {
+		return fmt.Errorf("%w, and %s and %s", err, Other, Unknown)
+	}
+	return nil
+}
+
+// Report is a comparison. Times are in seconds.
+type Report struct {
+	Grade Grade  `json:"grade"`
+	Why   string `json:"why"` // of the grade, a clause
+	// Refused says that no conclusion about the recorded cluster holds.
+	Refused   bool   `json:"refused"`
+	Scheduler string `json:"scheduler"`
+	Recorded  string `json:"recorded_scheduler"`
+	// Configuration that was simulated.
+	Configuration space.Config     `json:"configuration"`
+	Cluster       workload.Cluster `json:"cluster"`
+	// Jobs were simulated. Of them Unrecorded have no recorded queueing delay, and
+	// WarmUp were submitted while the simulated cluster filled; Compared is the rest.
+	Jobs       int `json:"jobs"`
+	Unrecorded int `json:"without_recorded_delay"`
+	WarmUp     int `json:"warm_up"`
+	Compared   int `json:"compared"`
+	// PeakGPUs is the most that recorded jobs held at once.
+	PeakGPUs float64   `json:"recorded_peak_gpus"`
+	Delay    Agreement `json:"queueing_delay"`
+	JCT      Agreement `json:"jct"`
+	Groups   []Group   `json:"groups"`
+	Causes   []Cause   `json:"causes"`
+	// Orders are simulated schedulers, the one that describes the recorded delays best
+	// first. Empty of Quick where the grade does not call for it.
+	Orders      []Order      `json:"orders,omitempty"`
+	Calibration *Calibration `json:"calibration,omitempty"`
+}
+
+// minJobs is the number of jobs below which distributions are not compared: the
+// distance of two samples of 30 from one distribution is above .25 in a quarter of cases.
+const minJobs = 30
+
+// Quick compares by one simulation, and by those of other schedulers only where the
+// grade has to be explained.
+func Quick(ctx context.Context, in Input) (*Report, error) { return check(ctx, &in, false) }
+
+// Full also compares with other schedulers and calibrates.
+func Full(ctx context.Context, in Input) (*Report, error) { return check(ctx, &in, true) }
+
+func check(ctx context.Context, in *Input, full bool) (*Report, error) {
+	if in.Recorded == "" {
+		in.Recorded = Unknown
+	}
+	w := in.Trace.Window(in.From, in.To)
+	if w.Len() == 0 {
+		return nil, fmt.Errorf("fidelity: no job of %s is submitted in the window", in.Trace.Name())
+	}
+	r := &Report{Scheduler: in.Scheduler.Name, Recorded: in.Recorded, Configuration: in.Config, Cluster: in.Cluster,
+		Jobs: w.Len()}
+	for i := range w.Jobs() {
+		switch j := &w.Jobs()[i]; {
+		case !j.HasWait:
+			r.Unrecorded++
+		case j.Submit < in.From+in.warmUp():
+			r.WarmUp++
+		default:
+			r.Compared++
+		}
+	}
+	if r.Compared < minJobs {
+		r.Grade, r.Why = Incomparable, fmt.Sprintf("%d jobs have a recorded queueing delay, and it takes %d", r.Compared,
+			minJobs)
+		return r, nil
+	}
+	own, err := in.run(ctx, in.Scheduler, in.Config)
+	if err != nil {
+		return nil, err
+	}
+	rec := recordOf(in)
+	r.PeakGPUs = float64(rec.peak()) / 1000
+	r.Delay, r.JCT, r.Groups = own.delay(), own.jct(), own.groups(in.Trace)
+	r.grade()
+	best := own
+	if full || r.Refused || r.Delay.outOfProportion(r.JCT.Recorded) {
+		if r.Orders, best, err = in.orders(ctx, own); err != nil {
+			return nil, err
+		}
+		r.doubt()
+	}
+	r.Causes = causes(in, r, rec, own, best)
+	if full {
+		if r.Calibration, err = in.calibrate(ctx, r, own); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// warmUp is the part of the window after From that is not compared: the simulated cluster
+// starts empty, the recorded one did not.
+func (in *Input) warmUp() time.Duration { return min((in.To-in.From)/10, 24*time.Hour) }
+
+// pair is a job with its recorded and its simulated outcome.
+type pair struct {
+	job                       *workload.Job
+	recorded, simulated       time.Duration // queueing delay until the first start
+	recordedJCT, simulatedJCT time.Duration
+}
+
+// run is a simulation of the window.
+type run struct {
+	pairs []pair // the jobs that are compared, in order of submission
+	free  steps  // GPUs of the simulated cluster, in thousandths
+	// preempted and spread say that any job was.
+	preempted, spread bool
+}
+
+// run simulates the window under a scheduler.
+func (in *Input) run(ctx context.Context, s *schedulers.Scheduler, c space.Config) (*run, error) {
+	var sim simulator.Sim
+	out := &run{}
+	o := in.Simulate
+	o.Observer = func(e simulator.Event) { out.free.set(e.Time, 1000*int64(sim.Free())) }
+	if err := sim.Start(in.Cluster, in.Trace.Window(in.From, in.To), s.New(c), o); err != nil {
+		return nil, err
+	}
+	if err := sim.Run(ctx); err != nil {
+		return nil, err
+	}
+	after := in.From + in.warmUp()
+	for _, x := range sim.Outcomes(nil) {
+		out.preempted = out.preempted || x.Preemptions > 0
+		out.spread = out.spread || x.Strayed
+		if j := sim.Spec(x.ID); j.HasWait && j.Submit >= after {
+			out.pairs = append(out.pairs, pair{j, j.Wait, x.Start - j.Submit, j.Wait + j.Duration, x.JCT()})
+		}
+	}
+	return out, nil
+}
+
+// Refusal is the error of a command that would conclude about the recorded cluster from
+// a simulation that does not describe it; nil if it may. override is the flag that lets it.
+func (r *Report) Refusal(override string) error {
+	if !r.Refused {
+		return nil
+	}
+	text := "the simulation does not describe the recorded cluster: " + r.Why
+	if len(r.Causes) > 0 {
+		text += "; " + r.Causes[0].Evidence
+	}
+	return fmt.Errorf("%s. Correct the cluster and the settings until 'autosched fidelity' describes the history, "+
+		"or conclude about the simulated cluster alone with %s", text, override)
+}

@@ -1,0 +1,134 @@
+package fidelity
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// steps is a quantity over time that changes at instants, in order: level[i] holds from
+// at[i] on, and 0 before the first.
+type steps struct {
+	at    []time.Duration
+	level []int64
+}
+
+// set changes the quantity from an instant on, which no instant before it may follow.
+func (s *steps) set(at time.Duration, level int64) {
+	n := len(s.at)
+	switch {
+	case n > 0 && s.at[n-1] == at:
+		s.level[n-1] = level
+	case n > 0 && s.level[n-1] == level:
+	default:
+		s.at, s.level = append(s.at, at), append(s.level, level)
+	}
+}
+
+// value is the quantity at an instant.
+func (s *steps) value(at time.Duration) int64 {
+	i := sort.Search(len(s.at), func(i int) bool { return s.at[i] > at })
+	if i == 0 {
+		return 0
+	}
+	return s.level[i-1]
+}
+
+// atLeast returns the time up to an instant during which the quantity was at least a level.
+func (s *steps) atLeast(level int64) func(time.Duration) time.Duration {
+	sum := make([]time.Duration, len(s.at))
+	for i := 1; i < len(s.at); i++ {
+		sum[i] = sum[i-1]
+		if s.level[i-1] >= level {
+			sum[i] += s.at[i] - s.at[i-1]
+		}
+	}
+	return func(at time.Duration) time.Duration {
+		i := sort.Search(len(s.at), func(i int) bool { return s.at[i] > at }) - 1
+		if i < 0 {
+			return 0
+		}
+		if s.level[i] >= level {
+			return sum[i] + at - s.at[i]
+		}
+		return sum[i]
+	}
+}
+
+// delta is a change of a quantity.
+type delta struct {
+	at time.Duration
+	by int64
+}
+
+func stepsOf(deltas []delta) (s steps) {
+	slices.SortStableFunc(deltas, func(a, b delta) int { return cmp.Compare(a.at, b.at) })
+	level := int64(0)
+	for _, d := range deltas {
+		level += d.by
+		s.set(d.at, level)
+	}
+	return s
+}
+
+// record is what the history says of the cluster that it ran on. GPUs are in thousandths.
+type record struct {
+	used steps
+	// free is the assumed cluster's GPUs, those of nodes that are down or drain apart, less
+	// used. It is negative where more are recorded than assumed.
+	free steps
+}
+
+// recordOf sums the jobs of the trace whose start is recorded.
+func recordOf(in *Input) *record {
+	var used []delta
+	for i := range in.Trace.Jobs() {
+		j := &in.Trace.Jobs()[i]
+		if start := j.Submit + j.Wait; j.HasWait && start < in.To && start+j.Duration > in.From {
+			used = append(used, delta{start, int64(j.GPUs)}, delta{start + j.Duration, -int64(j.GPUs)})
+		}
+	}
+	free := capacity(in)
+	for _, d := range used {
+		free = append(free, delta{d.at, -d.by})
+	}
+	return &record{stepsOf(used), stepsOf(free)}
+}
+
+// capacity is how the assumed cluster changes.
+func capacity(in *Input) []delta {
+	var out []delta
+	gpus := make([]int64, 0, in.Cluster.Nodes())
+	for _, g := range in.Cluster.Groups {
+		for range g.Nodes {
+			gpus = append(gpus, 1000*int64(g.GPUsPerNode))
+		}
+	}
+	first := -workload.MaxSubmit
+	out = append(out, delta{first, 1000 * int64(in.Cluster.TotalGPUs())})
+	closed := make([]bool, len(gpus))
+	for _, e := range in.Simulate.Nodes {
+		shut := e.Kind != workload.NodeUp
+		if e.Node >= len(gpus) || shut == closed[e.Node] {
+			continue
+		}
+		closed[e.Node] = shut
+		by := gpus[e.Node]
+		if shut {
+			by = -by
+		}
+		out = append(out, delta{e.At, by})
+	}
+	return out
+}
+
+// peak is the most GPUs that recorded jobs held at once.
+func (r *record) peak() int64 {
+	if len(r.used.level) == 0 {
+		return 0
+	}
+	return slices.Max(r.used.level)
+}
