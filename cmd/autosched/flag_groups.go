@@ -16,7 +16,7 @@ var flagGroups = []struct {
 }{
 	{"Workload", []string{"trace", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
 	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "placement", "interconnect", "models", "quota"}},
-	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "round", "estimates", "max-preemptions",
+	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions",
 		"min-run"}},
 	{"Goal", []string{"objective", "subject-to", "pareto", "min-ratio", "min-gain", "change-price", "dwell", "guard",
 		"always"}},

@@ -87,6 +87,7 @@ func newRootCmd() *cobra.Command {
 		newGenerateCmd(),
 		newBenchCmd(),
 		newSimulateCmd(),
+		newFidelityCmd(),
 		newForecastCmd(),
 		newTuneCmd(),
 		newEvaluateCmd(),

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+)
+
+// recordedFlag is --recorded-scheduler.
+type recordedFlag struct{ name string }
+
+func (f *recordedFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.name, "recorded-scheduler", fidelity.Unknown,
+		"the scheduler that ran the history: a name as for --scheduler, "+fidelity.Other+", or "+fidelity.Unknown+
+			"; if it is the one that is simulated, the simulation must describe the history")
+	_ = cmd.RegisterFlagCompletionFunc("recorded-scheduler",
+		oneOf(append(schedulers.Names(), fidelity.Other, fidelity.Unknown)...))
+}
+
+func (f *recordedFlag) check() error {
+	if err := fidelity.CheckRecorded(f.name); err != nil {
+		return usageError{fmt.Errorf("--recorded-scheduler: %w", err)}
+	}
+	return nil
+}
+
+// fidelityOptions are the flags of fidelity.
+type fidelityOptions struct {
+	replay   replayFlags
+	config   configFlag
+	recorded recordedFlag
+	models   string // to write
+
+	start space.Config // after check
+}
+
+func newFidelityCmd() *cobra.Command {
+	var o fidelityOptions
+	cmd := &cobra.Command{
+		Use:   "fidelity",
+		Short: "Compare a simulation of a history with what was recorded",
+		Long: `Simulates the jobs of a history under the settings in force, and compares the
+queueing delays and JCTs with the recorded ones: over all jobs, by GPUs, tenant and
+hour of submission. An error is the simulated value minus the recorded one. factor is by
+how much a job's delay is off typically (1 is exact), KS the distance of the two
+distributions, rank the rank correlation over the jobs. Jobs submitted in the first
+tenth of the window, a day at most, are left out: the simulated cluster starts empty.
+
+Then it says what in the data explains the difference: more or less capacity than
+assumed, a limit of a tenant or partition, another order or scheduler, time limits; and
+which simulated scheduler describes the recorded delays best. Nodes, restart cost and
+spread slowdown are calibrated on the first half of the window, and the grade of the
+calibration is that of the second half.
+
+Grades: "describes", "describes roughly", "does not describe", and "not comparable" where
+--recorded-scheduler is not the scheduler simulated or too few delays are recorded. tune and
+evaluate show the grade, and end with an error where the simulation does not describe
+the history. docs/fidelity.md has the limits and the reasons for them.`,
+		Example: `  autosched fidelity --trace sacct.psv --scheduler fifo --set backfill=true --recorded-scheduler fifo
+  autosched fidelity --trace jobs.csv.gz --nodes 40 --gpus-per-node 8 --scheduler tiresias --config running.yaml \
+      --recorded-scheduler tiresias --models-out models.json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return show(cmd.OutOrStdout(), o.replay.json, r, r.print)
+		},
+	}
+	o.replay.add(cmd)
+	o.replay.addTo(cmd)
+	o.replay.addNodeEvents(cmd)
+	o.config.add(cmd)
+	o.recorded.add(cmd)
+	cmd.Flags().StringVar(&o.models, "models-out", "", "write the calibrated performance models to this file, for --models")
+	return cmd
+}
+
+// check checks all that needs no trace.
+func (o *fidelityOptions) check() error {
+	if err := o.recorded.check(); err != nil {
+		return err
+	}
+	_, config, err := o.replay.configured(&o.config)
+	o.start = config
+	return err
+}
+
+// run compares. Notes go to notes.
+func (o *fidelityOptions) run(ctx context.Context, notes io.Writer) (*fidelityReport, error) {
+	in, err := o.replay.load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := o.replay.models.spec()
+	if err != nil {
+		return nil, err
+	}
+	in.options.Past = replay.Past(in.trace, o.replay.cluster, in.from)
+	r, err := fidelity.Full(ctx, fidelity.Input{
+		Trace: in.trace, From: in.from, To: in.to, Cluster: o.replay.cluster, Scheduler: in.scheduler, Config: o.start,
+		Simulate: in.options, Models: spec, Recorded: o.recorded.name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.models != "" {
+		if r.Calibration == nil {
+			return nil, errors.New("--models-out: nothing is calibrated where --recorded-scheduler is not the scheduler " +
+				"that is simulated, or a half of the window has fewer than 30 jobs to compare")
+		}
+		if err := writeFile(o.models, "--models-out", r.Calibration.Models(spec).Write); err != nil {
+			return nil, err
+		}
+	}
+	return &fidelityReport{in.trace.Name(), in.trace.Synthetic(), r}, nil
+}
+
+// fidelityReport is the result of fidelity.
+type fidelityReport struct {
+	Trace     string `json:"trace"`
+	Synthetic bool   `json:"synthetic"`
+	*fidelity.Report
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/autosched/autosched/fidelity"
+)
+
+func (r *fidelityReport) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, v ...any) { fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, v...)...) }
+	row("trace", "%s%s", r.Trace, label(r.Synthetic))
+	row("cluster", "%s", r.Cluster)
+	row("scheduler", "%s (recorded: %s)", r.Scheduler, r.Recorded)
+	row("configuration", "%s", r.Configuration)
+	row("jobs", "%d simulated, %d compared; without a recorded delay: %d, in the first part: %d", r.Jobs, r.Compared,
+		r.Unrecorded, r.WarmUp)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nThe simulation %s.\n", fidelityLine(r.Report))
+	if r.Delay.Jobs == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tjobs\trecorded s\tsimulated s\terror p5\tp25\tp50\tp75\tp95\tfactor\tKS\trank\t")
+	line := func(name string, a *fidelity.Agreement) {
+		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t\n", name, a.Jobs, a.Recorded, a.Simulated,
+			a.P5, a.P25, a.Median, a.P75, a.P95, a.Factor, a.KS, a.Rank)
+	}
+	line("JCT", &r.JCT)
+	line("queueing delay", &r.Delay)
+	for i := range r.Groups {
+		line(r.Groups[i].By+" "+r.Groups[i].Name, &r.Groups[i].Agreement)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(r.Causes) > 0 {
+		fmt.Fprintln(w, "\nWhat explains the difference:")
+		for _, c := range r.Causes {
+			fmt.Fprintf(w, "  %s: %s.\n    To do: %s.\n", c.Name, c.Evidence, c.Do)
+		}
+	}
+	fmt.Fprintln(w, "\nSchedulers by how far a job's delay is off typically, the closest first:")
+	for i := range r.Orders {
+		x, mark := &r.Orders[i], ""
+		if x.Simulated {
+			mark = " (simulated)"
+		}
+		fmt.Fprintf(w, "  %.2f  %s%s, rank correlation %.2f\n", x.Delay.Factor, x.Name(), mark, x.Delay.Rank)
+	}
+	if c := r.Calibration; c != nil {
+		if !c.Changed {
+			fmt.Fprintf(w, "\nCalibration: nothing tried on the first half is closer.\n")
+			return nil
+		}
+		fmt.Fprintf(w, "\nCalibrated on the first half: %s.\nOn the second half the factor is %.2f, and %.2f before; the calibrated "+
+			"simulation %s: %s.\n", c, c.After.Factor, c.Before.Factor, c.Grade, c.Why)
+	}
+	return nil
+}
+
+// fidelityLine is the grade and why, after "The simulation".
+func fidelityLine(r *fidelity.Report) string {
+	grade := string(r.Grade)
+	switch r.Grade {
+	case fidelity.Incomparable:
+		grade = "is " + grade + " with the history"
+	default:
+		grade += " the history"
+	}
+	return fmt.Sprintf("%s: %s", grade, r.Why)
+}

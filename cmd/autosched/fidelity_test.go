@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+var updateFidelity = flag.Bool("update", false, "write the golden files again")
+
+// writeHistory writes what FIFO with backfill makes of a synthetic workload on a cluster, as
+// a trace with recorded delays.
+func writeHistory(t testing.TB, path string, days int, load float64, c workload.Cluster) {
+	t.Helper()
+	w, err := synth.Generate(synth.Options{Profile: "helios", Days: days, Load: load, Cluster: c, MaxDuration: 12 * time.Hour, Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schedulers.Find("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.Space.Parse(s.Space.Default(), []string{"backfill=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sim simulator.Sim
+	if err := sim.Start(c, w, s.New(config), simulator.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	jobs := slices.Clone(w.Jobs())
+	for _, x := range sim.Outcomes(nil) {
+		j := &jobs[x.ID]
+		j.Wait, j.HasWait, j.Duration = x.Start-x.Submit, true, x.End-x.Start
+	}
+	var out bytes.Buffer
+	if err := trace.WriteCSV(&out, workload.NewSorted("history", w.Zero(), jobs, true)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFidelityGolden: a history of two nodes, simulated on three.
+func TestFidelityGolden(t *testing.T) {
+	history, golden := filepath.Join("testdata", "history.csv"), filepath.Join("testdata", "fidelity.txt")
+	if *updateFidelity {
+		writeHistory(t, history, 8, .5, workload.Uniform(2, 8))
+	}
+	args := []string{"fidelity", "--trace", history, "--nodes", "3", "--gpus-per-node", "8", "--scheduler", "fifo", "--set",
+		"backfill=true", "--recorded-scheduler", "fifo"}
+	code, out, errs := command(args...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	if *updateFidelity {
+		if err := os.WriteFile(golden, []byte(out), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out != string(want) {
+		t.Errorf("%s\nis not %s:\n%s", out, golden, want)
+	}
+	// On the cluster that it was recorded on it is exact.
+	args[4] = "2"
+	code, out, errs = command(append(args, "--json")...)
+	var r struct {
+		Grade          string
+		Queueing_delay struct{ Error_factor float64 }
+	}
+	if code != 0 || json.Unmarshal([]byte(out), &r) != nil || r.Grade != "describes" ||
+		r.Queueing_delay.Error_factor != 1 {
+		t.Errorf("exit %d: %+v %s", code, r, errs)
+	}
+}
+
+// TestFidelityModelsOut: the calibrated models can be read back.
+func TestFidelityModelsOut(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "models.json")
+	args := []string{"fidelity", "--trace", filepath.Join("testdata", "history.csv"), "--nodes", "2", "--gpus-per-node", "8",
+		"--scheduler", "fifo", "--set", "backfill=true"}
+	if code, _, errs := command(append(args, "--recorded-scheduler", "fifo", "--models-out", file)...); code != 0 {
+		t.Fatal(errs)
+	}
+	if code, _, errs := command("models", "show"); code != 0 {
+		t.Fatal(errs)
+	}
+	if code, _, errs := command(append(args, "--models", file)...); code != 0 {
+		t.Error(errs)
+	}
+	if code, _, errs := command(append(args, "--models-out", file)...); code != 1 ||
+		!strings.Contains(errs, "--models-out: nothing is calibrated where --recorded-scheduler") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if code, _, errs := command(append(args, "--recorded-scheduler", "slurn")...); code != 2 ||
+		!strings.Contains(errs, "--recorded-scheduler: scheduler \"slurn\": not known") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
