@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/autosched/autosched/internal/stats"
@@ -47,6 +46,15 @@ func (r *run) delay() Agreement {
 
 func (r *run) jct() Agreement {
 	return agree(r.pairs, func(p *pair) (recorded, simulated time.Duration) { return p.recordedJCT, p.simulatedJCT })
+}
+
+// queue is the mean simulated delay in seconds, also after preemptions.
+func (r *run) queue() float64 {
+	sum := 0.0
+	for i := range r.pairs {
+		sum += r.pairs[i].queue.Seconds()
+	}
+	return sum / float64(len(r.pairs))
 }
 
 // agree compares a quantity over at least one pair.
@@ -132,18 +140,4 @@ func (r *run) groups(w *workload.Workload) []Group {
 		}
 	}
 	return out
-}
-
-// Span is a number of seconds for people: two significant figures in the largest unit.
-func Span(s float64) string {
-	for _, u := range []struct {
-		seconds float64
-		name    string
-	}{{86400, "d"}, {3600, "h"}, {60, "min"}} {
-		if math.Abs(s) >= 1.995*u.seconds || u.name == "min" && math.Abs(s) >= 99.5 {
-			text := fmt.Sprintf("%.1f", s/u.seconds)
-			return strings.TrimSuffix(text, ".0") + " " + u.name
-		}
-	}
-	return fmt.Sprintf("%.0f s", s)
 }

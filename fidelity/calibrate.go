@@ -26,8 +26,7 @@ type Calibration struct {
 	// by the calibration.
 	Before Agreement `json:"queueing_delay_before"`
 	After  Agreement `json:"queueing_delay_after"`
-	Grade  Grade     `json:"grade"` // of After
-	Why    string    `json:"why"`
+	Graded           // of After
 }
 
 // String says what is to be changed.
@@ -78,18 +77,19 @@ func (in *Input) calibrate(ctx context.Context, r *Report, own *run) (*Calibrati
 	out.Changed = best != Calibration{Nodes: in.Cluster.Nodes(), Restart: 1, Spread: 1}
 	out.Before, out.After = second.delay(), second.delay()
 	test := *r
-	test.JCT = second.jct()
+	test.Graded = Graded{}
+	test.JCT, test.Queue = second.jct(), second.queue()
 	if changed, ok := in.with(&best); ok && out.Changed {
 		got, err := changed.run(ctx, in.Scheduler, in.Config)
 		if err != nil {
 			return nil, err
 		}
 		got = got.after(mid)
-		out.After, test.JCT = got.delay(), got.jct()
+		out.After, test.JCT, test.Queue = got.delay(), got.jct(), got.queue()
 	}
 	test.Delay = out.After
 	test.grade()
-	out.Grade, out.Why = test.Grade, test.Why
+	out.Graded = test.Graded
 	return &out, nil
 }
 

@@ -50,10 +50,7 @@ func CheckRecorded(name string) error {
 
 // Report is a comparison. Times are in seconds.
 type Report struct {
-	Grade Grade  `json:"grade"`
-	Why   string `json:"why"` // of the grade, a clause
-	// Refused says that no conclusion about the recorded cluster holds.
-	Refused   bool   `json:"refused"`
+	Graded
 	Scheduler string `json:"scheduler"`
 	Recorded  string `json:"recorded_scheduler"`
 	// Configuration that was simulated.
@@ -66,11 +63,13 @@ type Report struct {
 	WarmUp     int `json:"warm_up"`
 	Compared   int `json:"compared"`
 	// PeakGPUs is the most that recorded jobs held at once.
-	PeakGPUs float64   `json:"recorded_peak_gpus"`
-	Delay    Agreement `json:"queueing_delay"`
-	JCT      Agreement `json:"jct"`
-	Groups   []Group   `json:"groups"`
-	Causes   []Cause   `json:"causes"`
+	PeakGPUs float64 `json:"recorded_peak_gpus"`
+	// Delay is that until the first start, Queue the simulated mean with the time after preemptions.
+	Delay  Agreement `json:"queueing_delay"`
+	Queue  float64   `json:"simulated_queue_s"`
+	JCT    Agreement `json:"jct"`
+	Groups []Group   `json:"groups"`
+	Causes []Cause   `json:"causes"`
 	// Orders are simulated schedulers, the one that describes the recorded delays best
 	// first. Empty of Quick where the grade does not call for it.
 	Orders      []Order      `json:"orders,omitempty"`
@@ -109,8 +108,8 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 		}
 	}
 	if r.Compared < minJobs {
-		r.Grade, r.Why = Incomparable, fmt.Sprintf("%d jobs have a recorded queueing delay, and it takes %d", r.Compared,
-			minJobs)
+		r.Grade, r.Why = Incomparable, fmt.Sprintf("%d jobs have a recorded queueing delay, and it takes %d",
+			r.Compared, minJobs)
 		return r, nil
 	}
 	own, err := in.run(ctx, in.Scheduler, in.Config)
@@ -120,9 +119,10 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 	rec := recordOf(in)
 	r.PeakGPUs = float64(rec.peak()) / 1000
 	r.Delay, r.JCT, r.Groups = own.delay(), own.jct(), own.groups(in.Trace)
+	r.Queue = own.queue()
 	r.grade()
 	best := own
-	if full || r.Refused || r.Delay.outOfProportion(r.JCT.Recorded) {
+	if full || r.Refused || r.outOfProportion(r.Queue) {
 		if r.Orders, best, err = in.orders(ctx, own); err != nil {
 			return nil, err
 		}
@@ -146,6 +146,7 @@ type pair struct {
 	job                       *workload.Job
 	recorded, simulated       time.Duration // queueing delay until the first start
 	recordedJCT, simulatedJCT time.Duration
+	queue                     time.Duration // simulated, also after preemptions
 }
 
 // run is a simulation of the window.
@@ -173,7 +174,7 @@ func (in *Input) run(ctx context.Context, s *schedulers.Scheduler, c space.Confi
 		out.preempted = out.preempted || x.Preemptions > 0
 		out.spread = out.spread || x.Strayed
 		if j := sim.Spec(x.ID); j.HasWait && j.Submit >= after {
-			out.pairs = append(out.pairs, pair{j, j.Wait, x.Start - j.Submit, j.Wait + j.Duration, x.JCT()})
+			out.pairs = append(out.pairs, pair{j, j.Wait, x.Start - j.Submit, j.Wait + j.Duration, x.JCT(), x.Wait})
 		}
 	}
 	return out, nil

@@ -116,7 +116,8 @@ func TestExact(t *testing.T) {
 	s, c := fifo(t, "true")
 	r := full(t, input(recorded(t, jobs(t), cluster, s, c, simulator.Options{}), s, c))
 	d := r.Delay
-	if r.Grade != fidelity.Describes || r.Refused || d.P5 != 0 || d.P95 != 0 || d.KS != 0 || d.Rank != 1 || d.Factor != 1 {
+	if r.Grade != fidelity.Describes || r.Refused || d.P5 != 0 || d.P95 != 0 || d.KS != 0 || d.Rank != 1 ||
+		d.Factor != 1 {
 		t.Errorf("%s: %s: %+v", r.Grade, r.Why, d)
 	}
 	if d.Delayed < 100 || r.Compared < 1000 || r.WarmUp == 0 || r.Unrecorded != 0 || r.JCT.Factor != 1 {
@@ -141,7 +142,8 @@ func TestPlantedCause(t *testing.T) {
 	_, without := fifo(t, "false")
 	sjf, shortest := scheduler(t, "sjf", "backfill=true")
 	w := jobs(t)
-	ran := func(c workload.Cluster, s *schedulers.Scheduler, config space.Config, o simulator.Options) *workload.Workload {
+	ran := func(c workload.Cluster, s *schedulers.Scheduler, config space.Config,
+		o simulator.Options) *workload.Workload {
 		return recorded(t, w, c, s, config, o)
 	}
 	var drained []workload.NodeEvent

@@ -1,6 +1,10 @@
 package fidelity
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/autosched/autosched/internal/units"
+)
 
 // Grade is how far conclusions from the simulation hold for the recorded cluster.
 type Grade string
@@ -14,6 +18,23 @@ const (
 	Not          Grade = "does not describe"
 	Incomparable Grade = "not comparable"
 )
+
+// Graded is a grade with its reason.
+type Graded struct {
+	Grade Grade  `json:"grade"`
+	Why   string `json:"why"` // a clause
+	// Refused says that no conclusion about the recorded cluster holds.
+	Refused bool `json:"refused"`
+}
+
+// String is a sentence without its full stop.
+func (g *Graded) String() string {
+	if g.Grade == Incomparable {
+		return "The simulation is not comparable with the history, and conclusions are about the simulated cluster " +
+			"alone: " + g.Why
+	}
+	return fmt.Sprintf("The simulation %s the history: %s", g.Grade, g.Why)
+}
 
 // limits of a grade.
 type limits struct {
@@ -39,8 +60,7 @@ const negligible = .01
 func (r *Report) grade() {
 	d := r.Delay
 	small := negligible * r.JCT.Recorded
-	means := fmt.Sprintf("jobs wait %s on average in the simulation and %s in the history", Span(d.Simulated),
-		Span(d.Recorded))
+	means := r.means()
 	if r.Recorded != r.Scheduler {
 		ran := "it is not known which scheduler ran the history"
 		if r.Recorded != Unknown {
@@ -85,24 +105,32 @@ func (d *Agreement) beyond(l limits, small float64) string {
 	return ""
 }
 
-// outOfProportion reports whether mean delays differ by more than another scheduler explains:
-// ten times the recorded one and a minute, and by more than the recorded JCT.
-func (d *Agreement) outOfProportion(jct float64) bool {
-	return d.Simulated > 10*(d.Recorded+grain.Seconds()) && d.Simulated-d.Recorded > jct
+// outOfProportion reports whether a mean simulated queue differs by more than another
+// scheduler explains: it is above ten times the recorded delay and a minute, and above it by more than
+// the recorded JCT.
+func (r *Report) outOfProportion(queue float64) bool {
+	return queue > 10*(r.Delay.Recorded+grain.Seconds()) && queue-r.Delay.Recorded > r.JCT.Recorded
 }
 
-// doubt refuses conclusions, whichever scheduler ran the history, if the delays are out of
+// doubt refuses conclusions, whichever scheduler ran the history, if the queue is out of
 // proportion under every scheduler that was simulated: the cluster is another one.
 func (r *Report) doubt() {
-	if r.Refused || !r.Delay.outOfProportion(r.JCT.Recorded) {
+	if r.Refused || !r.outOfProportion(r.Queue) {
 		return
 	}
 	for i := range r.Orders {
-		if !r.Orders[i].Delay.outOfProportion(r.JCT.Recorded) {
+		if !r.outOfProportion(r.Orders[i].Queue) {
 			return
 		}
 	}
-	r.Grade, r.Refused = Not, true
-	r.Why = fmt.Sprintf("jobs wait %s on average in the simulation and %s in the history, and no simulated scheduler "+
-		"explains it", Span(r.Delay.Simulated), Span(r.Delay.Recorded))
+	r.Graded = Graded{Not, r.means() + ", and no simulated scheduler explains it", true}
+}
+
+// means is a clause with the mean delays.
+func (r *Report) means() string {
+	text := fmt.Sprintf("jobs wait %s on average in the simulation", units.Duration(r.Delay.Simulated))
+	if r.Queue > r.Delay.Simulated+grain.Seconds() {
+		text += fmt.Sprintf(" until they start (%s with the time after preemptions)", units.Duration(r.Queue))
+	}
+	return fmt.Sprintf("%s and %s in the history", text, units.Duration(r.Delay.Recorded))
 }

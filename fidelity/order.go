@@ -18,6 +18,7 @@ type Order struct {
 	Configuration string    `json:"configuration"`
 	Simulated     bool      `json:"simulated,omitempty"` // the one that Report is of
 	Delay         Agreement `json:"queueing_delay"`
+	Queue         float64   `json:"simulated_queue_s"` // as of Report
 }
 
 // Name is for people: the scheduler and what of its configuration matters.
@@ -49,7 +50,7 @@ func (in *Input) orders(ctx context.Context, own *run) ([]Order, *run, error) {
 		Order
 		run *run
 	}
-	all := []ranked{{Order{in.Scheduler.Name, in.Config.String(), true, own.delay()}, own}}
+	all := []ranked{{Order{in.Scheduler.Name, in.Config.String(), true, own.delay(), own.queue()}, own}}
 	for _, x := range alternatives {
 		s, err := schedulers.Find(x.scheduler)
 		if err != nil {
@@ -66,7 +67,7 @@ func (in *Input) orders(ctx context.Context, own *run) ([]Order, *run, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, ranked{Order{s.Name, c.String(), false, r.delay()}, r})
+		all = append(all, ranked{Order{s.Name, c.String(), false, r.delay(), r.queue()}, r})
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.Delay.Factor, b.Delay.Factor) })
 	out := make([]Order, len(all))

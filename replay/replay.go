@@ -7,6 +7,7 @@ package replay
 import (
 	"time"
 
+	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -74,15 +75,17 @@ type Report struct {
 	Cluster     workload.Cluster `json:"cluster"`
 	// Load is the GPU-time submitted over capacity in the window, or in an hour if
 	// the window is shorter.
-	Load      float64  `json:"load"`
-	Scheduler string   `json:"scheduler"`
-	Baseline  Baseline `json:"baseline"`
-	Objective string   `json:"objective"`
-	IntervalS float64  `json:"interval_s"`
-	HorizonS  float64  `json:"horizon_s"`
-	Futures   int      `json:"futures"`
-	Budget    int      `json:"budget"`
-	MinRatio  float64  `json:"min_ratio"`
+	Load      float64 `json:"load"`
+	Scheduler string  `json:"scheduler"`
+	// Fidelity of the simulation under the baseline, absent where no delay is recorded.
+	Fidelity  *fidelity.Graded `json:"fidelity,omitempty"`
+	Baseline  Baseline         `json:"baseline"`
+	Objective string           `json:"objective"`
+	IntervalS float64          `json:"interval_s"`
+	HorizonS  float64          `json:"horizon_s"`
+	Futures   int              `json:"futures"`
+	Budget    int              `json:"budget"`
+	MinRatio  float64          `json:"min_ratio"`
 	// MinGain, ChangePrice, Dwell and Guard of the method autosched (round.Settings).
 	MinGain     float64      `json:"min_gain"`
 	ChangePrice float64      `json:"change_price"`

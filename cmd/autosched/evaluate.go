@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
 	"github.com/autosched/autosched/round"
@@ -33,6 +34,7 @@ type evaluateOptions struct {
 	seeds    int
 	fixed    int
 
+	fidelity fidelityFlags
 	given    func(flag string) bool
 	compared []string     // methods, after check; nil for all
 	held     space.Config // what the user runs, after check; zero if not given
@@ -99,6 +101,7 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.replay.addNodeEvents(cmd)
 	o.current.add(cmd)
 	o.round.add(cmd)
+	o.fidelity.add(cmd)
 	addAdoption(cmd, &o.round.settings)
 	fl := cmd.Flags()
 	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")
@@ -129,6 +132,9 @@ func (o *evaluateOptions) check() error {
 		o.of = *s
 	}
 	if err := o.round.check(); err != nil {
+		return err
+	}
+	if err := o.fidelity.check(); err != nil {
 		return err
 	}
 	if o.current.given() {
@@ -182,6 +188,15 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 			return nil, fmt.Errorf("--out: %w", err)
 		}
 	}
+	config := o.held
+	if !o.current.given() {
+		config = in.scheduler.Space.Default()
+	}
+	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.from - o.warmup, To: in.to, Cluster: o.replay.cluster,
+		Config: config}, in)
+	if err != nil {
+		return nil, err
+	}
 	line := newProgressLine(notes)
 	r, err := replay.Run(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Warmup: o.warmup, Cluster: o.replay.cluster, Scheduler: in.scheduler,
@@ -191,6 +206,9 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 		Generate: o.round.method, Simulate: in.options, Progress: evaluationProgress(line),
 	})
 	line.clear()
+	if r != nil {
+		r.Fidelity = graded
+	}
 	if err == nil && o.out != "" {
 		err = report.Write(r, o.out)
 	}
@@ -225,6 +243,9 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	fmt.Fprintln(w, report.BaselineText(r))
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "Note: %s\n", n)
+	}
+	if r.Fidelity != nil {
+		fmt.Fprintf(w, "%s.\n", r.Fidelity)
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

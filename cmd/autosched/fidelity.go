@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // recordedFlag is --recorded-scheduler.
@@ -30,6 +32,37 @@ func (f *recordedFlag) check() error {
 		return usageError{fmt.Errorf("--recorded-scheduler: %w", err)}
 	}
 	return nil
+}
+
+// fidelityFlags are those of commands that conclude from simulations.
+type fidelityFlags struct {
+	recordedFlag
+	ignore bool
+}
+
+func (f *fidelityFlags) add(cmd *cobra.Command) {
+	f.recordedFlag.add(cmd)
+	cmd.Flags().BoolVar(&f.ignore, "ignore-fidelity", false,
+		"conclude about the simulated cluster even if the simulation does not describe the history")
+}
+
+// grade compares the simulation of a window with what was recorded. It is nil where no delay
+// is recorded, and an error where nothing may be concluded.
+func (f *fidelityFlags) grade(ctx context.Context, o fidelity.Input, seen *replayInput) (*fidelity.Graded, error) {
+	o.Trace, o.Scheduler, o.Simulate, o.Recorded = seen.trace, seen.scheduler, seen.options, f.name
+	jobs := o.Trace.Window(o.From, o.To).Jobs()
+	if !slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.HasWait }) {
+		return nil, nil
+	}
+	o.Simulate.Past = replay.Past(o.Trace, o.Cluster, o.From)
+	r, err := fidelity.Quick(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Refusal("--ignore-fidelity"); err != nil && !f.ignore {
+		return nil, err
+	}
+	return &r.Graded, nil
 }
 
 // fidelityOptions are the flags of fidelity.
@@ -76,7 +109,7 @@ the history. docs/fidelity.md has the limits and the reasons for them.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, r, r.print)
+			return show(cmd.OutOrStdout(), o.replay.json, "fidelity/v1", r, r.print)
 		},
 	}
 	o.replay.add(cmd)

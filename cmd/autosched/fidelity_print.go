@@ -20,7 +20,7 @@ func (r *fidelityReport) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nThe simulation %s.\n", fidelityLine(r.Report))
+	fmt.Fprintf(w, "\n%s.\n", &r.Graded)
 	if r.Delay.Jobs == 0 {
 		return nil
 	}
@@ -28,8 +28,8 @@ func (r *fidelityReport) print(w io.Writer) error {
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tjobs\trecorded s\tsimulated s\terror p5\tp25\tp50\tp75\tp95\tfactor\tKS\trank\t")
 	line := func(name string, a *fidelity.Agreement) {
-		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t\n", name, a.Jobs, a.Recorded, a.Simulated,
-			a.P5, a.P25, a.Median, a.P75, a.P95, a.Factor, a.KS, a.Rank)
+		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t\n", name, a.Jobs,
+			a.Recorded, a.Simulated, a.P5, a.P25, a.Median, a.P75, a.P95, a.Factor, a.KS, a.Rank)
 	}
 	line("JCT", &r.JCT)
 	line("queueing delay", &r.Delay)
@@ -58,20 +58,8 @@ func (r *fidelityReport) print(w io.Writer) error {
 			fmt.Fprintf(w, "\nCalibration: nothing tried on the first half is closer.\n")
 			return nil
 		}
-		fmt.Fprintf(w, "\nCalibrated on the first half: %s.\nOn the second half the factor is %.2f, and %.2f before; the calibrated "+
-			"simulation %s: %s.\n", c, c.After.Factor, c.Before.Factor, c.Grade, c.Why)
+		fmt.Fprintf(w, "\nCalibrated on the first half: %s.\nOn the second half a job's delay is off by a factor of %.2f, %.2f "+
+			"before. %s.\n", c, c.After.Factor, c.Before.Factor, &c.Graded)
 	}
 	return nil
-}
-
-// fidelityLine is the grade and why, after "The simulation".
-func fidelityLine(r *fidelity.Report) string {
-	grade := string(r.Grade)
-	switch r.Grade {
-	case fidelity.Incomparable:
-		grade = "is " + grade + " with the history"
-	default:
-		grade += " the history"
-	}
-	return fmt.Sprintf("%s: %s", grade, r.Why)
 }

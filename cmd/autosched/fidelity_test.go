@@ -23,9 +23,10 @@ var updateFidelity = flag.Bool("update", false, "write the golden files again")
 
 // writeHistory writes what FIFO with backfill makes of a synthetic workload on a cluster, as
 // a trace with recorded delays.
-func writeHistory(t testing.TB, path string, days int, load float64, c workload.Cluster) {
+func writeHistory(t testing.TB, path, profile string, days int, load float64, c workload.Cluster) {
 	t.Helper()
-	w, err := synth.Generate(synth.Options{Profile: "helios", Days: days, Load: load, Cluster: c, MaxDuration: 12 * time.Hour, Seed: 3})
+	w, err := synth.Generate(synth.Options{Profile: profile, Days: days, Load: load, Cluster: c,
+		MaxDuration: 12 * time.Hour, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func writeHistory(t testing.TB, path string, days int, load float64, c workload.
 func TestFidelityGolden(t *testing.T) {
 	history, golden := filepath.Join("testdata", "history.csv"), filepath.Join("testdata", "fidelity.txt")
 	if *updateFidelity {
-		writeHistory(t, history, 8, .5, workload.Uniform(2, 8))
+		writeHistory(t, history, "helios", 8, .5, workload.Uniform(2, 8))
 	}
 	args := []string{"fidelity", "--trace", history, "--nodes", "3", "--gpus-per-node", "8", "--scheduler", "fifo", "--set",
 		"backfill=true", "--recorded-scheduler", "fifo"}
@@ -116,5 +117,44 @@ func TestFidelityModelsOut(t *testing.T) {
 	if code, _, errs := command(append(args, "--recorded-scheduler", "slurn")...); code != 2 ||
 		!strings.Contains(errs, "--recorded-scheduler: scheduler \"slurn\": not known") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestFidelityStops: a simulated queue out of all proportion to the recorded one ends tune and
+// evaluate, whichever scheduler ran the history: here it was recorded on a hundred nodes.
+func TestFidelityStops(t *testing.T) {
+	history := filepath.Join(t.TempDir(), "history.csv")
+	writeHistory(t, history, "philly", 1, .5, workload.Uniform(100, 8))
+	run := func(command string, flags ...string) []string {
+		args := []string{command, "--trace", history, "--gpus-per-node", "8", "--skip-wider"}
+		switch command {
+		case "tune":
+			args = append(args, "--at", "20h", "--budget", "1", "--futures", "1")
+		case "evaluate":
+			args = append(args, "--methods", "default")
+		}
+		return append(args, flags...)
+	}
+	for _, c := range [][]string{
+		run("tune", "--nodes", "10"),
+		run("tune", "--nodes", "10", "--recorded-scheduler", "other"),
+		run("tune", "--nodes", "10", "--recorded-scheduler", "tiresias"),
+		run("evaluate", "--nodes", "10"),
+	} {
+		code, out, errs := command(c...)
+		if code != 1 || out != "" || !strings.Contains(errs, "does not describe the recorded cluster: jobs wait ") ||
+			!strings.Contains(errs, "--ignore-fidelity") || !strings.Contains(errs, "than the cluster's 80") {
+			t.Errorf("%s: exit %d, %s%s", c, code, out, errs)
+		}
+	}
+	for want, c := range map[string][]string{
+		"The simulation does not describe the history: jobs wait ":            run("evaluate", "--nodes", "10", "--ignore-fidelity"),
+		"The simulation is not comparable with the history, and conclusions ": run("tune", "--nodes", "100"),
+		"The simulation describes the history: ": run("evaluate", "--nodes", "100", "--scheduler", "fifo", "--set",
+			"backfill=true", "--recorded-scheduler", "fifo"),
+	} {
+		if code, out, errs := command(c...); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: exit %d, %s%s", c, code, out, errs)
+		}
 	}
 }

@@ -24,7 +24,7 @@ var flagGroups = []struct {
 		"horizon", "futures", "truth",
 		"workers", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "train", "boosted"}},
 	{"Service", []string{"server", "timeout", "id", "mode", "speedup"}},
-	{"Output", []string{"json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant",
+	{"Output", []string{"models-out", "json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant",
 		"series-interval", "timeline", "tiers", "help"}},
 }
 

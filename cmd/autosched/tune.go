@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -19,17 +20,18 @@ import (
 
 // tuneOptions are the flags of tune.
 type tuneOptions struct {
-	replay  replayFlags
-	round   tuneFlags
-	config  configFlag
-	goal    goalFlags
-	study   studyFlags
-	at      string
-	sampler string
-	truth   bool
-	within  time.Duration
-	plot    string
-	top     int
+	replay   replayFlags
+	round    tuneFlags
+	config   configFlag
+	goal     goalFlags
+	study    studyFlags
+	fidelity fidelityFlags
+	at       string
+	sampler  string
+	truth    bool
+	within   time.Duration
+	plot     string
+	top      int
 
 	given     func(flag string) bool
 	incumbent space.Config // after check
@@ -104,6 +106,7 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.study.add(cmd)
 	o.config.add(cmd)
 	o.goal.add(cmd)
+	o.fidelity.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span "+
 		"since it such as 36h (required)")
@@ -129,6 +132,9 @@ func (o *tuneOptions) check() error {
 		return err
 	}
 	if err := o.round.checkSettings(); err != nil {
+		return err
+	}
+	if err := o.fidelity.check(); err != nil {
 		return err
 	}
 	if err := checkPlot(o.plot, ".png", ".svg", ".html"); err != nil {
@@ -172,6 +178,11 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	if err != nil {
 		return nil, err
 	}
+	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.from, To: at, Cluster: o.replay.cluster,
+		Config: o.incumbent}, in)
+	if err != nil {
+		return nil, err
+	}
 	budget := o.budget(study)
 	settings := o.round.seeded(o.replay.seed)
 	settings.Budget = budget
@@ -207,6 +218,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		fmt.Fprintln(notes, "note: interrupted; this is the best of what was measured"+study.hint(budget, o.within))
 	}
 	r := newTuneReport(in, state, &got, o.incumbent, time.Since(began))
+	r.Fidelity = graded
 	r.describe(&got, &o.goal)
 	return r, nil
 }

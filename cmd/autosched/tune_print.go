@@ -44,6 +44,9 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		verdict = "adopt"
 	}
 	fmt.Fprintf(w, "\n%s: %s (in %.2f s)\n", verdict, r.Reason, r.Wall)
+	if r.Fidelity != nil {
+		fmt.Fprintf(w, "%s.\n", r.Fidelity)
+	}
 	if r.Adopt {
 		fmt.Fprintf(w, "  %s\n", r.Best)
 	}

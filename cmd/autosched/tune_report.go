@@ -4,6 +4,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
@@ -25,6 +26,8 @@ type tuneReport struct {
 	Adopt       bool    `json:"adopt"`
 	Reason      string  `json:"reason"`
 	Ratio       float64 `json:"controllable_ratio"`
+	// Fidelity of the simulation until At, absent where no delay is recorded.
+	Fidelity *fidelity.Graded `json:"fidelity,omitempty"`
 	// Interval of Ratio at 95 %, absent where there are too few futures.
 	Interval *round.Interval `json:"interval,omitempty"`
 	// Stopped is why the search ended, Choice which sampler auto took and why.

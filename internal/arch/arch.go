@@ -58,7 +58,7 @@ var layers = []layer{
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
 	{"lab", 6, []string{"replay", "round", "schedulers", "search", "generation", "causal", "simulator", "space",
 		"workload", "internal"}},
-	{"replay", 5, []string{"round", "schedulers", "search", "generation", "simulator", "space", "workload",
+	{"replay", 5, []string{"round", "fidelity", "schedulers", "search", "generation", "simulator", "space", "workload",
 		"internal"}},
 	{"controller/watch", 0, nil},
 	{"controller/rollout", 5, []string{"round", "space"}},
