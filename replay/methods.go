@@ -135,12 +135,12 @@ func holdHistory(ctx context.Context, e *Evaluation) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	c, _, err := e.tuneOnce(ctx, "fixed-history", round.Scenario{Arrivals: w})
+	c, _, err := e.tuneOnce(ctx, "fixed-history", round.Scenario{Arrivals: w}, true)
 	return c, err
 }
 
 func holdOracle(ctx context.Context, e *Evaluation) (choice, error) {
-	c, trials, err := e.tuneOnce(ctx, "fixed-oracle", e.window())
+	c, trials, err := e.tuneOnce(ctx, "fixed-oracle", e.window(), false)
 	if err == nil {
 		c.hindsight, err = e.hindsight(ctx, c.config, trials)
 	}
@@ -159,13 +159,15 @@ func (e *Evaluation) window() round.Scenario {
 // measuring more (docs/evaluation.md#tuning-once).
 const manyEvaluations = 400
 
-// tuneOnce spends all rounds' budget on one scenario. It returns the trials, too.
-func (e *Evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario) (choice, []search.Trial, error) {
+// tuneOnce spends all rounds' budget on one scenario, and simplifies the best if asked to. It
+// returns the trials, too.
+func (e *Evaluation) tuneOnce(ctx context.Context, name string, x round.Scenario, simplify bool) (choice,
+	[]search.Trial, error) {
 	began := time.Now()
 	budget := cmp.Or(e.Options.FixedBudget, e.Options.Budget*e.rounds())
 	var trials []search.Trial
 	r := e.Round([]round.Scenario{x}, e.current(), e.Options.Seed)
-	r.Budget, r.Always = budget, true
+	r.Budget, r.Always, r.Simplify = budget, true, simplify
 	if budget > manyEvaluations {
 		r.Sampler = "sobol"
 	}

@@ -58,7 +58,7 @@ func Tune(ctx context.Context, o Options, t TuneOptions) (round.Result, *workloa
 	}
 	r := e.Round(x, incumbent, m.Seed)
 	r.Sampler, r.Progress = t.Sampler, t.Progress
-	r.Front = t.Front
+	r.Front, r.Simplify = t.Front, true
 	r.Time, r.Record = t.Time, t.Record
 	got, err := r.Run(ctx)
 	return got, &m.State, err

@@ -77,13 +77,15 @@ type Decision struct {
 // Stats counts the work of a round.
 type Stats struct {
 	// Evaluations are configurations measured, those of the race included, without
-	// insurance and guards.
+	// insurance, guards and Simplified.
 	Evaluations int `json:"evaluations"`
 	// WiderThanCluster counts active jobs left out because they ask for more GPUs
 	// than the cluster has.
 	WiderThanCluster int `json:"jobs_wider_than_cluster,omitempty"`
 	// Raced are the configurations measured on held-out futures.
 	Raced int `json:"raced,omitempty"`
+	// Simplified are the configurations measured to simplify the winner.
+	Simplified int `json:"simplified,omitempty"`
 	// Trials of the search.
 	Trials int `json:"trials"`
 }
@@ -162,7 +164,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		Problem: Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
 			Incumbent: in.Incumbent, Refused: in.Refused},
 		Settings: in.Settings, Scenarios: futures[:in.Futures], HeldOut: futures[in.Futures:],
-		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most), Early: true,
+		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most), Early: true, Simplify: true,
 	}
 	out, err := r.decide(ctx, &in, before)
 	if out.History = in.History; err == nil && len(out.Trials) > 0 {

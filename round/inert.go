@@ -76,7 +76,7 @@ func move(c space.Config, to *space.Space) space.Config {
 func (out *Result) moveTo(s *space.Space) {
 	out.Config = move(out.Config, s)
 	for _, t := range slices.Concat(pointers(out.Trials), pointers(out.fresh),
-		[]*search.Trial{&out.Best, &out.Incumbent}) {
+		[]*search.Trial{&out.Best, &out.Found, &out.Incumbent}) {
 		if !t.Config.IsZero() {
 			t.Config = move(t.Config, s)
 		}

@@ -60,6 +60,9 @@ type Round struct {
 	// of the best trial before its batch. Cut trials cannot win. It has no effect with
 	// Always, Cache, Record, Time, Front, or a goal with constraints or ranks.
 	Early bool
+	// Simplify replaces what a search found, and the round would adopt, by the simplest
+	// configuration that measures like it (search.Simplifier).
+	Simplify bool
 	// Front names metrics, each once: the search is then for the Pareto front of all of
 	// them, and every trial has them as search.Metrics. What is adopted is still judged
 	// by the goal.
@@ -88,6 +91,10 @@ type Result struct {
 	// Stopped is why the search ended, Sampler what it used and Choice why, if
 	// there was a choice.
 	Stopped, Sampler, Choice string
+	// Found is the trial that Best simplifies, Effects what its parameters change; none if
+	// nothing was simplified.
+	Found   search.Trial
+	Effects []search.Effect
 	// Inert are parameters that make no difference in the scenarios: all trials have
 	// them as the incumbent has.
 	Inert []string
@@ -133,7 +140,7 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 		expected = -1 // the race saw more futures than the search
 	}
 	r.adopt(&out, better, raced, expected)
-	return out, nil
+	return out, r.simplify(ctx, &out, raced)
 }
 
 // search measures the portfolio and what the sampler proposes, with a part of the

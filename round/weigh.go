@@ -280,6 +280,9 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 				continue
 			}
 		}
+		if err := w.simplest(ctx, out, c, g); err != nil {
+			return err
+		}
 		w.take(out, c)
 		return nil
 	}

@@ -313,6 +313,9 @@ func statsToProto(s round.Stats) map[string]float64 {
 	if s.Raced > 0 {
 		out["raced"] = float64(s.Raced)
 	}
+	if s.Simplified > 0 {
+		out["simplified"] = float64(s.Simplified)
+	}
 	if s.WiderThanCluster > 0 {
 		out["jobs_wider_than_cluster"] = float64(s.WiderThanCluster)
 	}
