@@ -103,6 +103,18 @@ func setDuration(p *space.Param, s *pb.DurationValueSpec) {
 	p.Kind, p.Min, p.Max, p.Step = space.KindDuration, s.GetMinValue(), s.GetMaxValue(), s.GetStep()
 }
 
+// Parameters are those of a configuration's space, with its values as their defaults.
+func Parameters(c space.Config) []*pb.ParameterSpec {
+	var out []*pb.ParameterSpec
+	for _, p := range c.Space().Params() {
+		if v := c.Get(p.ID); !v.IsZero() {
+			p.Default = v
+		}
+		out = append(out, paramToProto(&p))
+	}
+	return out
+}
+
 func paramToProto(p *space.Param) *pb.ParameterSpec {
 	out := &pb.ParameterSpec{
 		ParameterId: p.ID, Module: p.Module, Unit: p.Unit, Description: p.Description,

@@ -294,7 +294,7 @@ func printAnswer(w io.Writer, r *replay.Report) error {
 	for _, s := range a.Sentences() {
 		fmt.Fprintln(w, s)
 	}
-	if set := a.Apply(); set != "" {
+	if a.Flags != "" {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "\n  parameter\tnow\tchange to")
 		for _, c := range a.Once.Changes {
@@ -303,7 +303,10 @@ func printAnswer(w io.Writer, r *replay.Report) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\nThis is %s. To name it to simulate, tune and evaluate:\n  %s\n", a.Once.Method, set)
+		fmt.Fprintf(w, "\nThis is %s. Flags of simulate, tune and evaluate:\n  %s\n", a.Once.Method, a.Flags)
+	}
+	if a.Register != "" {
+		fmt.Fprintf(w, "With the service, which proposes changes of it from then on:\n  %s\n", a.Register)
 	}
 	return nil
 }

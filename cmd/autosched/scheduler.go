@@ -21,7 +21,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/schedulers"
 )
 
 func newSchedulerCmd() *cobra.Command {
@@ -44,6 +46,7 @@ const objectiveUsage = "metric to improve, such as avg_jct, or a goal, such as '
 // registerFlags are those of scheduler register.
 type registerFlags struct {
 	builtin      string
+	current      configFlag
 	id           string
 	nodes        int32
 	gpusPerNode  int32
@@ -79,9 +82,13 @@ Scheduler; flags override it. Missing fields are those of the built-in kind:
 The output of 'autosched scheduler get NAME --json' is such a file. All invalid
 fields are reported at once; --validate-only stores nothing.
 
+Revision 1 is what your scheduler runs now: name it with --set, --preset or
+--config where that is not the default. Rounds begin with it.
+
 Modes: recommend records better configurations as proposals, auto offers them
 to the scheduler.`,
 		Example: `  autosched scheduler register --builtin tiresias --nodes 100 --gpus-per-node 8
+  autosched scheduler register --builtin tiresias --nodes 100 --gpus-per-node 8 --set starve_limit=8h --mode auto
   autosched scheduler register prod.yaml --validate-only
   autosched scheduler get prod --json | autosched scheduler register - --id prod-2`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -114,6 +121,7 @@ to the scheduler.`,
 func (r *registerFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&r.builtin, "builtin", "", "built-in kind of scheduler, such as tiresias")
+	r.current.add(cmd)
 	fl.StringVar(&r.id, "id", "", "id of the scheduler (default: the file's name field, or the kind)")
 	fl.Int32Var(&r.nodes, "nodes", 0, "nodes of the cluster")
 	fl.Int32Var(&r.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
@@ -142,6 +150,21 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 	spec := s.Spec
 	if r.builtin != "" {
 		spec.SchedulerType = r.builtin
+	}
+	if r.current.given() {
+		if len(spec.Parameters) > 0 {
+			return nil, usageError{fmt.Errorf("--set, --preset and --config: %s has parameters; change their default_value "+
+				"there", args[0])}
+		}
+		s, err := schedulers.Find(spec.SchedulerType)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		c, err := r.current.config(s)
+		if err != nil {
+			return nil, err
+		}
+		spec.Parameters = server.Parameters(c)
 	}
 	if spec.Cluster == nil {
 		spec.Cluster = &pb.Cluster{}

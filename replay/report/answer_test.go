@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/workload"
 )
 
 // report of methods, as a name, a configuration and an average JCT in seconds each; a third
@@ -90,7 +91,7 @@ func TestAnswer(t *testing.T) {
 			[]string{"Change once: set order=submit, limit=off (average JCT 1 min 40 s -> 1 min 30 s, 10.0 % " +
 				"shorter, 95 % interval 10.0 to 10.0 %).",
 				"Tuning every hour: not evaluated, as autosched is not among the methods."},
-			"(the defaults, no --set)"},
+			"(no --set: the defaults)"},
 		{"the fewest changes within noise", reportOf("current", defaults, 100., "preset", other, 80.5,
 			"fixed-history", both, 80.),
 			[]string{"Change once: set order=size (average JCT 1 min 40 s -> 1 min 21 s, 19.5 % shorter, " +
@@ -140,8 +141,27 @@ func TestAnswer(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s:\n%s", c.name, diff)
 		}
-		if a.Apply() != c.set {
-			t.Errorf("%s: apply %q, want %q", c.name, a.Apply(), c.set)
+		if a.Flags != c.set {
+			t.Errorf("%s: flags %q, want %q", c.name, a.Flags, c.set)
+		}
+	}
+}
+
+// TestRegister: the service is given what is to run, which is the baseline if only tuning
+// gains.
+func TestRegister(t *testing.T) {
+	for want, r := range map[string]*document{
+		"autosched scheduler register --builtin fifo --nodes 5 --gpus-per-node 8 --set order=size": reportOf("current",
+			defaults, 100., "preset", other, 80.),
+		"autosched scheduler register --builtin fifo --nodes 5 --gpus-per-node 8 --set limit=1h": reportOf("current",
+			"order=submit limit=1h", 100., "preset", other, 100., "autosched", both, 80.),
+		"autosched scheduler register --builtin fifo --nodes 5 --gpus-per-node 8": reportOf("current", both, 100.,
+			"default", defaults, 80.),
+		"": reportOf("current", both, 100., "default", defaults, 100.),
+	} {
+		r.Cluster = workload.Uniform(5, 8)
+		if got := r.answer().Register; got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

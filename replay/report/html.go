@@ -28,7 +28,6 @@ type page struct {
 	Answer    Answer
 	Class     string // of the answer: good or open
 	Sentences []string
-	Apply     string
 	Assumes   string // the baseline
 	Tuner     string // the method in Versus
 	Versus    []row
@@ -153,7 +152,7 @@ const (
 func (r *document) writeHTML(w io.Writer) error {
 	p := page{document: *r, Answer: r.answer(), Versus: r.versus(), Noise: Noise(), Assumes: BaselineText(r.Report),
 		Facts: r.facts(), Stats: r.objective(), Hindsight: InHindsight(r.Report)}
-	p.Class, p.Sentences, p.Apply = "open", p.Answer.Sentences(), p.Answer.Apply()
+	p.Class, p.Sentences = "open", p.Answer.Sentences()
 	if p.Answer.Once.Finding == Better || p.Answer.Tuning.Finding == Better {
 		p.Class = "good"
 	}

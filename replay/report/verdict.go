@@ -63,6 +63,11 @@ type Answer struct {
 	Once Comparison `json:"change_once"`
 	// Tuning compares tuning every round with what Once leaves in force.
 	Tuning Comparison `json:"tuning"`
+	// Flags name the configuration to change to, to simulate, tune and evaluate; empty if
+	// nothing is to be changed once. Register is the command that registers what is to run
+	// with the service; empty if nothing gains, or the cluster has several kinds of nodes.
+	Flags    string `json:"flags,omitempty"`
+	Register string `json:"register,omitempty"`
 }
 
 // Finding is the outcome of a comparison.
@@ -121,7 +126,7 @@ func AnswerOf(r *replay.Report) Answer { return (&document{r}).answer() }
 
 func (r *document) answer() Answer {
 	if len(r.Methods) == 0 {
-		return Answer{Comparison{Finding: NotEvaluated}, Comparison{Finding: NotEvaluated}}
+		return Answer{Once: Comparison{Finding: NotEvaluated}, Tuning: Comparison{Finding: NotEvaluated}}
 	}
 	base := &r.Methods[0]
 	a := Answer{Once: r.once(base)}
@@ -131,19 +136,42 @@ func (r *document) answer() Answer {
 		a.Tuning = r.tuning(base)
 	}
 	a.Once.Text, a.Tuning.Text = r.onceText(&a), r.tuningText(&a)
+	r.apply(&a)
 	return a
 }
 
-// Apply is how to name the configuration to change to: the flags of simulate, tune and
-// evaluate. It is empty if nothing is to be changed once.
-func (a *Answer) Apply() string {
+// apply fills in how to run what the answer recommends.
+func (r *document) apply(a *Answer) {
+	set := r.set(r.Baseline.Configuration)
 	switch {
-	case a.Once.Finding != Better:
-		return ""
-	case len(a.Once.Set) == 0:
-		return "(the defaults, no --set)"
+	case a.Once.Finding == Better:
+		set = a.Once.Set
+		a.Flags = cmp.Or(flags(set), "(no --set: the defaults)")
+	case a.Tuning.Finding != Better:
+		return
 	}
-	return "--set " + strings.Join(a.Once.Set, " --set ")
+	if len(r.Cluster.Groups) == 1 {
+		a.Register = strings.TrimSpace(fmt.Sprintf("autosched scheduler register --builtin %s --nodes %d --gpus-per-node %d %s",
+			r.Scheduler, r.Cluster.Nodes(), r.Cluster.GPUsPerNode(), flags(set)))
+	}
+}
+
+// set has the parameters of a configuration that differ from the scheduler's default.
+func (r *document) set(config string) []string {
+	var out []string
+	for _, x := range changes(r.Baseline.Default, config) {
+		if x.To != "" {
+			out = append(out, x.Parameter+"="+x.To)
+		}
+	}
+	return out
+}
+
+func flags(set []string) string {
+	if len(set) == 0 {
+		return ""
+	}
+	return "--set " + strings.Join(set, " --set ")
 }
 
 // Sentences are the two parts, that with a gain first.
@@ -168,11 +196,7 @@ func (r *document) once(base *replay.Method) Comparison {
 			c.Finding = Luck
 		}
 		c.Changes = changes(base.Configuration, m.Configuration)
-		for _, x := range changes(r.Baseline.Default, m.Configuration) {
-			if x.To != "" {
-				c.Set = append(c.Set, x.Parameter+"="+x.To)
-			}
-		}
+		c.Set = r.set(m.Configuration)
 		all = append(all, c)
 		if c.Finding == Better {
 			better = append(better, c)
