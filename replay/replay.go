@@ -9,6 +9,7 @@ import (
 
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -40,15 +41,18 @@ type Options struct {
 	// autosched's.
 	round.Settings
 	// Seeds is the number of seeds, from Settings.Seed on, of methods that draw; 0 is 1.
-	// They are evaluated at once if Workers allows.
 	Seeds int
+	// Jobs is the number of cells (a method with a seed) evaluated at a time, which share
+	// the Workers; 0 is one per processor. Outcomes do not depend on it.
+	Jobs int
+	Keep Keep
 	// FixedBudget is the number of configurations that a method that tunes once
 	// measures; 0 is the Budget of all rounds.
 	FixedBudget int
 	// Generate is the method that samples futures.
 	Generate generation.Method
 	Simulate simulator.Options
-	// Progress is called after every round of every method.
+	// Progress is called after every round of every method, once at a time.
 	Progress func(Step)
 }
 
@@ -61,6 +65,10 @@ type Step struct {
 	Trials int // of a method that tunes once
 	Of     int // expected rounds or trials, 0 if unknown
 	Done   bool
+	// Nth is the method's place among the Methods, from 1.
+	Nth, Methods int
+	// Grid is the progress of the evaluation, of which this is a cell.
+	Grid cells.Progress
 }
 
 // Report is an evaluation's result.
@@ -186,8 +194,8 @@ type Decision struct {
 
 // Sample is the live cluster at an instant.
 type Sample struct {
-	AtS     float64
-	Running int
-	Waiting int
-	BusyGPU int
+	AtS     float64 `json:"at_s"`
+	Running int     `json:"running"`
+	Waiting int     `json:"waiting"`
+	BusyGPU int     `json:"busy_gpus"`
 }

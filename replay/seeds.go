@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"runtime"
 	"slices"
-	"sync"
 
+	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
 )
 
 // Measure evaluates one method with the first seed.
@@ -34,80 +37,124 @@ func (m *Method) compare(base *Outcome, name string) {
 	}
 }
 
-// Run evaluates the methods one after the other, and those that draw once for each seed.
+// Run evaluates the methods, and those that draw once for each seed. Each outcome is a
+// cell: an evaluation of its own, so that none finds measurements of another in its cache
+// and what a method reports does not depend on the order.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	first, err := Prepare(o)
 	if err != nil {
 		return nil, err
 	}
 	o.Methods = first.Options.Methods
-	if o.Progress != nil {
-		var mu sync.Mutex
-		report := o.Progress
-		o.Progress = func(s Step) {
-			mu.Lock()
-			defer mu.Unlock()
-			report(s)
+	r := first.report()
+	for i := range max(1, o.Seeds) {
+		r.Seeds = append(r.Seeds, o.Seed+uint64(i))
+	}
+	type cell struct{ method, seed int }
+	var list []cell
+	var parts []part
+	inputs := first.inputs()
+	for k, name := range o.Methods {
+		for i, seed := range r.Seeds {
+			if i == 0 || Draws(name) {
+				list = append(list, cell{k, i})
+				parts = append(parts, part{name: fmt.Sprintf("%s/%d", name, seed), cost: first.cost(name),
+					inputs: append(slices.Clip(inputs), name, seed)})
+			}
 		}
 	}
-	// A seed has an evaluation of its own, so that none finds measurements of another in
-	// its cache: what methods report does not depend on the order.
-	base, err := first.base(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("baseline: %w", err)
+	workers := cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	at := cells.Jobs(o.Jobs, len(parts))
+	o.Workers = (workers + at - 1) / at
+	steps := make([]Step, len(parts))
+	report := func(p cells.Progress) {
+		if o.Progress != nil {
+			step := steps[p.Cell]
+			step.Grid = p
+			o.Progress(step)
+		}
 	}
-	r := first.report()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	outcomes := make([][]*Method, max(1, o.Seeds))
-	slots := make(chan struct{}, cmp.Or(o.Workers, runtime.GOMAXPROCS(0)))
-	var done sync.WaitGroup
-	for i := range outcomes {
-		r.Seeds = append(r.Seeds, o.Seed+uint64(i))
-		done.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			var err error
-			if outcomes[i], err = runSeed(ctx, o, i, base); err != nil {
-				cancel(err)
+	got, err := compute(ctx, o.Keep, o.Jobs, parts, report,
+		func(ctx context.Context, i int, first *measured, at func(float64)) (*measured, error) {
+			c, o := list[i], o
+			o.Seed = r.Seeds[c.seed]
+			o.Progress = func(s Step) {
+				s.Nth, s.Methods = c.method+1, len(o.Methods)
+				steps[i] = s
+				at(float64(max(s.Rounds, s.Trials)) / float64(max(1, s.Of)))
 			}
+			e, err := Prepare(o)
+			if err != nil {
+				return nil, err
+			}
+			if first != nil {
+				e.baseline = &first.method().Outcome
+			}
+			steps[i] = Step{Method: o.Methods[c.method], Seed: o.Seed, Nth: c.method + 1, Methods: len(o.Methods)}
+			m, err := e.Measure(ctx, o.Methods[c.method])
+			if err != nil {
+				return nil, err
+			}
+			return &measured{Method: *m, JCTs: m.JCTs, Series: m.Series}, nil
 		})
-	}
-	done.Wait()
-	if err := context.Cause(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	for k := range o.Methods {
-		var seeds []*Method
-		for i := range outcomes {
-			if outcomes[i][k] != nil {
-				seeds = append(seeds, outcomes[i][k])
-			}
-		}
-		r.Methods = append(r.Methods, *meanOf(seeds, base, o.baseline()))
+	seeds := make([][]*Method, len(o.Methods))
+	for i, c := range list {
+		seeds[c.method] = append(seeds[c.method], got[i].method())
+	}
+	for _, of := range seeds {
+		r.Methods = append(r.Methods, *meanOf(of, &seeds[0][0].Outcome, o.baseline()))
 	}
 	return r, nil
 }
 
-// runSeed evaluates the methods for one seed. Those that draw nothing are left nil but
-// for the first.
-func runSeed(ctx context.Context, o Options, i int, base *Outcome) ([]*Method, error) {
-	o.Seed += uint64(i)
-	e, err := Prepare(o)
-	if err != nil {
-		return nil, err
-	}
-	e.baseline = base
-	out := make([]*Method, len(o.Methods))
-	for k, name := range o.Methods {
-		if i > 0 && !Draws(name) {
-			continue
+// measured is a method's outcome as it is kept: with what a report omits.
+type measured struct {
+	Method
+	JCTs   []float64 `json:"jcts_s"`
+	Series []Sample  `json:"series"`
+}
+
+func (m *measured) method() *Method {
+	out := m.Method
+	out.JCTs, out.Series = m.JCTs, m.Series
+	return &out
+}
+
+// inputs are what the outcomes of all methods depend on, besides the method and the seed.
+func (e *Evaluation) inputs() []any {
+	o := &e.Options
+	settings := o.Settings
+	settings.Seed = 0
+	return []any{"evaluation", simulator.Version, o.Trace.Digest(), o.From, o.To, o.Warmup, o.Cluster, o.Scheduler.Name,
+		o.Scheduler.Space.Digest(), o.Scheduler.Presets, e.current(), o.Goal.String(), o.Interval, settings, o.Search,
+		o.Always, o.FixedBudget, o.Generate.String(), o.Simulate.Digest(o.Cluster.TotalGPUs(), each(o.Trace.Jobs()))}
+}
+
+// each yields pointers to jobs.
+func each(jobs []workload.Job) iter.Seq[*workload.Job] {
+	return func(yield func(*workload.Job) bool) {
+		for i := range jobs {
+			if !yield(&jobs[i]) {
+				return
+			}
 		}
-		if out[k], err = e.Measure(ctx, name); err != nil {
-			return nil, err
-		}
 	}
-	return out, nil
+}
+
+// cost of a method, in simulations of the window.
+func (e *Evaluation) cost(name string) cells.Cost {
+	o := &e.Options
+	switch m, _ := findMethod(name); {
+	case name == "fixed-history" || name == "fixed-oracle":
+		return cells.Cost{Units: float64(cmp.Or(o.FixedBudget, o.Budget*e.rounds())), Kinds: []string{name, "simulation"}}
+	case m.hold != nil || name == "random-preset":
+		return cells.Cost{Units: 1, Kinds: []string{"simulation"}}
+	}
+	part := min(1, o.Horizon.Seconds()/(o.To-o.From).Seconds())
+	return cells.Cost{Units: float64(e.rounds()*o.Budget*o.Futures) * part, Kinds: []string{name, "round"}}
 }
 
 // meanOf condenses the outcomes of a method's seeds.

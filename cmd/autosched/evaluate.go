@@ -33,6 +33,7 @@ type evaluateOptions struct {
 	interval time.Duration
 	seeds    int
 	fixed    int
+	jobs     int
 
 	fidelity fidelityFlags
 	given    func(flag string) bool
@@ -71,7 +72,11 @@ Methods that draw are run once for each of --seeds and their numbers are means;
 spread is the largest average JCT of a seed over the least, minus 1. Guards say who pays
 for a gain: every tenant's p95 queueing delay, the average JCT of jobs that run for
 less than ten minutes and the p99 of the JCT may be 10 % worse than under the
-baseline, the first two and another minute.`,
+baseline, the first two and another minute.
+
+With --out, the result of every method and seed is kept once it is finished: after
+Ctrl-C or a crash the same command continues, and one with other methods or more
+seeds computes only what is new. Results of other inputs are computed again.`,
 		Example: `  autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
   autosched evaluate --trace jobs.csv.gz --from 2017-10-09T00:00:00Z --to 2017-10-12T00:00:00Z \
       --nodes 40 --gpus-per-node 8 --scheduler tiresias --methods default,preset,autosched --budget 20 --json
@@ -113,12 +118,14 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 		"FILE:NAME, window and cluster as a JSON file of scenarios has them: --from, --to, --nodes and "+
 			"--gpus-per-node, unless given")
 	fl.StringVarP(&o.out, "out", "o", "",
-		"folder for the report: report.html, report.json, methods.csv, seeds.csv, decisions.csv, jobs.csv")
+		"folder for the report (report.html, report.json, methods.csv, seeds.csv, decisions.csv, jobs.csv) and for the "+
+			"results finished so far (cells.jsonl)")
 	fl.DurationVar(&o.warmup, "warmup", 0, "start the live simulation this much before --from")
 	fl.IntVar(&o.seeds, "seeds", 3, "seeds of methods that draw, from --seed on; the others are run once")
 	fl.IntVar(&o.fixed, "fixed-budget", 0,
 		"configurations that fixed-history and fixed-oracle measure (0: --budget for every round)")
 	fl.DurationVar(&o.interval, "interval", round.DefaultInterval, "time between rounds")
+	addJobs(cmd, &o.jobs)
 }
 
 // check checks all that needs no trace, and reads the scenario.
@@ -149,8 +156,9 @@ func (o *evaluateOptions) check() error {
 		return usageError{fmt.Errorf("--interval: %v is not positive", o.interval)}
 	case badSearch != nil:
 		return usageError{fmt.Errorf("--%w", badSearch)}
-	case o.seeds < 1 || o.fixed < 0:
-		return usageError{fmt.Errorf("--seeds %d, --fixed-budget %d: want at least 1 and 0", o.seeds, o.fixed)}
+	case o.seeds < 1 || o.fixed < 0 || o.jobs < 0:
+		return usageError{fmt.Errorf("--seeds %d, --fixed-budget %d, --jobs %d: want at least 1, 0 and 0", o.seeds,
+			o.fixed, o.jobs)}
 	case o.warmup < 0:
 		return usageError{fmt.Errorf("--warmup: %v is negative", o.warmup)}
 	}
@@ -197,15 +205,16 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	if err != nil {
 		return nil, err
 	}
-	line := newProgressLine(notes)
+	progress := newGridProgress(notes, o.out)
 	r, err := replay.Run(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Warmup: o.warmup, Cluster: o.replay.cluster, Scheduler: in.scheduler,
 		Current: o.held,
 		Goal:    round.Minimise(o.round.objective), Methods: o.compared, Interval: o.interval,
 		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.seeded(o.replay.seed),
-		Generate: o.round.method, Simulate: in.options, Progress: evaluationProgress(line),
+		Generate: o.round.method, Simulate: in.options, Jobs: o.jobs, Keep: progress.keep(),
+		Progress: func(s replay.Step) { progress.show(stepText(s), s.Grid) },
 	})
-	line.clear()
+	progress.end(err)
 	if r != nil {
 		r.Fidelity = graded
 	}
@@ -215,16 +224,17 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	return r, err
 }
 
-func evaluationProgress(line *progressLine) func(replay.Step) {
-	return func(s replay.Step) {
-		switch {
-		case s.Done:
-		case s.Trials > 0:
-			line.show("%s, seed %d: %d of %d trials", s.Method, s.Seed, s.Trials, s.Of)
-		default:
-			line.show("%s, seed %d: round %d of about %d", s.Method, s.Seed, s.Rounds, s.Of)
-		}
+// stepText describes the step of a method.
+func stepText(s replay.Step) string {
+	text := fmt.Sprintf("%s (method %d of %d), seed %d", s.Method, s.Nth, s.Methods, s.Seed)
+	switch {
+	case s.Done:
+	case s.Trials > 0:
+		text += fmt.Sprintf(": %d of %d trials", s.Trials, s.Of)
+	case s.Rounds > 0:
+		text += fmt.Sprintf(": round %d of about %d", s.Rounds, s.Of)
 	}
+	return text
 }
 
 func methodHelp() string {

@@ -22,7 +22,7 @@ var flagGroups = []struct {
 		"always"}},
 	{"Search", []string{"methods", "search", "searches", "sampler", "budget", "fixed-budget", "time", "interval", "generate",
 		"horizon", "futures", "truth",
-		"workers", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "train", "boosted"}},
+		"workers", "jobs", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "train", "boosted"}},
 	{"Service", []string{"server", "timeout", "id", "mode", "speedup"}},
 	{"Output", []string{"models-out", "json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant",
 		"series-interval", "timeline", "tiers", "help"}},

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/internal/cells"
+)
+
+var wallTime = regexp.MustCompile(`"(tuning_s_per_round|wall_s)": [^,\n]*`)
+
+// interruptAfter cancels a command once the file has something, and returns what it notes.
+func interruptAfter(t *testing.T, file string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	var out, errs bytes.Buffer
+	if code := run(ctx, args, &out, &errs); code != 1 || !strings.Contains(errs.String(), "interrupted") {
+		t.Fatalf("exit %d: %s", code, &errs)
+	}
+	return errs.String()
+}
+
+// TestEvaluateContinues: after an interruption the same command says what is kept and
+// writes the report of a run that was not interrupted.
+func TestEvaluateContinues(t *testing.T) {
+	dir := t.TempDir()
+	args := strings.Fields("evaluate --trace sample --from 2017-10-10 --to 2017-10-10T06:00:00Z --nodes 14 " +
+		"--gpus-per-node 8 --budget 10 --futures 3 --methods default,fixed-oracle,autosched --seeds 2 --out")
+	report := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name, "report.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wallTime.ReplaceAllString(string(text), "")
+	}
+	whole := append(args, filepath.Join(dir, "whole"))
+	if code, _, errs := command(whole...); code != 0 {
+		t.Fatal(errs)
+	}
+	cut := append(args, filepath.Join(dir, "cut"), "--jobs", "1")
+	errs := interruptAfter(t, filepath.Join(dir, "cut", "cells.jsonl"), cut...)
+	if !strings.Contains(errs, "of 5 results; the same command continues") {
+		t.Errorf("notes %q", errs)
+	}
+	code, _, errs := command(cut...)
+	if code != 0 || !strings.Contains(errs, "not computed again") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if report("cut") != report("whole") {
+		t.Error("the report differs from that of a run that was not interrupted")
+	}
+}
+
+// TestLongRun: a long run is announced once, with what an interruption would keep.
+func TestLongRun(t *testing.T) {
+	for out, want := range map[string]string{
+		"":    "note: about 25 min for 7 more results; with --out DIR, Ctrl-C would keep what is finished\n",
+		"dir": "note: about 25 min for 7 more results; Ctrl-C keeps what is finished\n",
+	} {
+		var notes bytes.Buffer
+		g := newGridProgress(&notes, out)
+		for range 2 {
+			g.show("x", cells.Progress{Done: 2, Of: 9, Left: 25 * time.Minute, Known: true})
+		}
+		if notes.String() != want {
+			t.Errorf("notes %q, want %q", notes.String(), want)
+		}
+	}
+	for d, want := range map[time.Duration]string{time.Second: "2 s", 100 * time.Second: "101 s",
+		150 * time.Second: "3 min", 130 * time.Minute: "2 h 10 min"} {
+		if got := about(d); got != want {
+			t.Errorf("about(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
