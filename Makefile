@@ -4,10 +4,12 @@
 GO    ?= go
 GOFMT ?= $(shell $(GO) env GOROOT)/bin/gofmt
 
-# What `make demo` runs: an embedded synthetic trace of three days on 20 nodes
-# of 8 GPUs.
+# What `make demo` runs: two built-in synthetic traces of 20 nodes of 8 GPUs, one whose
+# shape changes after a week and one whose shape stays.
 DEMO_DIR   ?= out/demo
-DEMO_FLAGS ?= --trace sample --from 2017-10-10T00:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias --seeds 1 --out $(DEMO_DIR)
+DEMO_SEEDS ?= 3
+DEMO_FLAGS ?= --scheduler tiresias --methods default,preset,random-preset,fixed-history,autosched --fixed-budget 400 \
+	--seeds $(DEMO_SEEDS)
 
 # Which benchmarks, and for how long each.
 BENCH     ?= .
@@ -44,8 +46,14 @@ build: ## Build bin/autosched.
 	$(GO) build -trimpath -o bin/autosched ./cmd/autosched
 
 .PHONY: demo
-demo: build ## Evaluate adaptive tuning on the sample trace and say where the report lies.
-	bin/autosched evaluate $(DEMO_FLAGS)
+demo: build ## Evaluate tuning on the two built-in traces and say where the reports are.
+	@echo "1. A synthetic workload whose shape changes:"
+	bin/autosched evaluate --trace sample-shifts --from 2017-10-16 $(DEMO_FLAGS) --out $(DEMO_DIR)/sample-shifts
+	@echo
+	@echo "2. A synthetic workload whose shape stays:"
+	bin/autosched evaluate --trace sample --from 2017-10-10 $(DEMO_FLAGS) --out $(DEMO_DIR)/sample
+	@echo
+	@echo "Reports: $(DEMO_DIR)/sample-shifts/report.html and $(DEMO_DIR)/sample/report.html"
 
 .PHONY: test
 test: ## Run every test.

@@ -42,12 +42,15 @@ func listOf(names ...string) complete {
 	}
 }
 
-// traces offers the built-in trace, and files.
+// traces offers the built-in traces, and files.
 func traces(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
-	if text != "" && strings.HasPrefix("sample", text) {
-		return []string{"sample\tthe built-in synthetic trace"}, cobra.ShellCompDirectiveDefault
+	var out []string
+	for _, b := range trace.BuiltIns() {
+		if text != "" && strings.HasPrefix(b.Name, text) {
+			out = append(out, b.Name+"\tbuilt in, synthetic: "+b.About)
+		}
 	}
-	return nil, cobra.ShellCompDirectiveDefault
+	return out, cobra.ShellCompDirectiveDefault
 }
 
 // chosen is the scheduler that --scheduler names, nil without one.

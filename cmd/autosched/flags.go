@@ -44,7 +44,7 @@ type replayFlags struct {
 
 func (f *replayFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
+	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
 	f.how.add(cmd)
 	fl.StringVar(&f.from, "from", "",
 		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
@@ -96,7 +96,7 @@ type replayInput struct {
 // load checks the flags and reads the trace. Notes for people go to notes.
 func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, error) {
 	if f.trace == "" {
-		return nil, usageError{fmt.Errorf(`--trace is missing: name a trace file, or "sample"`)}
+		return nil, usageError{fmt.Errorf(`--trace is missing: name a trace file, "sample" or "sample-shifts"`)}
 	}
 	if err := f.checkCluster(); err != nil {
 		return nil, err

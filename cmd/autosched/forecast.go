@@ -112,7 +112,7 @@ func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
 	f := cmd.Flags()
 	f.StringVar(&o.trace, "trace", "",
-		`trace file, table of counts, or "sample" for the built-in synthetic trace (required)`)
+		`trace file, table of counts, or "sample" or "sample-shifts", built-in synthetic traces (required)`)
 	o.how.add(cmd)
 	f.StringVar(&o.from, "from", "",
 		"first instant to forecast from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
@@ -187,7 +187,7 @@ func forecastList(text string) []string {
 func (o *forecastEvalOptions) check() error {
 	switch {
 	case o.trace == "":
-		return usageError{errors.New(`--trace is missing: name a trace file, or "sample"`)}
+		return usageError{errors.New(`--trace is missing: name a trace file, "sample" or "sample-shifts"`)}
 	case o.from == "" || o.to == "":
 		return usageError{errors.New("--from and --to are missing: the window to forecast")}
 	case o.compare != "" && o.given("methods"):

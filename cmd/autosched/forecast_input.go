@@ -101,7 +101,7 @@ func (o *forecastEvalOptions) instants(w *workload.Workload) (since time.Duratio
 // counts reads a table of counts; the error wraps ErrNotCounts if the file is
 // none.
 func (o *forecastEvalOptions) counts() (*workload.Workload, time.Duration, []int, error) {
-	if o.trace == trace.SampleName || o.trace == "-" {
+	if trace.IsBuiltIn(o.trace) || o.trace == "-" {
 		return nil, 0, nil, arrivals.ErrNotCounts
 	}
 	f, err := os.Open(o.trace)

@@ -53,7 +53,7 @@ jobs with the work left of them, submitted at --at, then the arrivals.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one (required)`)
+	fl.StringVar(&o.trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
 	o.how.add(cmd)
 	fl.StringVar(&o.at, "at", "",
 		"instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h "+
@@ -71,7 +71,7 @@ jobs with the work left of them, submitted at --at, then the arrivals.`,
 func (o *generateOptions) check() error {
 	switch {
 	case o.trace == "":
-		return usageError{errors.New(`--trace is missing: name a trace file, or "sample"`)}
+		return usageError{errors.New(`--trace is missing: name a trace file, "sample" or "sample-shifts"`)}
 	case o.at == "":
 		return usageError{errors.New("--at is missing: the instant to look ahead from, RFC 3339 or seconds")}
 	case o.futures.Count < 1 || o.futures.Count > mostFutures:

@@ -49,7 +49,7 @@ type predictFlags struct {
 
 func (f *predictFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" for the built-in synthetic one`)
+	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in`)
 	f.how.add(cmd)
 	fl.StringVar(&f.from, "from", "",
 		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
@@ -63,7 +63,7 @@ func (f *predictFlags) add(cmd *cobra.Command) {
 // check checks the flags of a command that needs a trace.
 func (f *predictFlags) check() error {
 	if f.trace == "" {
-		return usageError{errors.New(`--trace is missing: name a trace file, or "sample"`)}
+		return usageError{errors.New(`--trace is missing: name a trace file, "sample" or "sample-shifts"`)}
 	}
 	return f.checkWindow()
 }

@@ -31,8 +31,8 @@ A trace of several files is named with commas between them
 are ignored. Files may be related tables, as those of PAI 2020, logs of one month
 each, or a list of the cluster's machines.
 
-The name "sample" stands for a small built-in synthetic trace, "-" for standard
-input.`,
+"sample" and "sample-shifts" are small built-in synthetic traces, the second of which
+changes its shape after a week; "-" is standard input.`,
 		Example: `  autosched trace stats sample
   autosched trace import jobs.csv.gz --out jobs.autosched.csv.gz
   autosched trace synth --days 14 --load 1.2 --nodes 70 --gpus-per-node 8 --out philly-like.csv.gz`,
@@ -111,7 +111,7 @@ func (o *traceInput) parse(cmd *cobra.Command, args []string) error {
 	case len(args) == 1:
 		o.trace = args[0]
 	case o.trace == "":
-		return usageError{fmt.Errorf(`trace %s: name a trace file, or "sample"`, cmd.Name())}
+		return usageError{fmt.Errorf(`trace %s: name a trace file, "sample" or "sample-shifts"`, cmd.Name())}
 	}
 	return nil
 }

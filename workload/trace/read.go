@@ -102,14 +102,14 @@ type Progress struct {
 // Open reads a trace, plain, gzip or zstd. path is a file, several files with
 // commas between them, or a folder, of which every file of a known format is
 // read: some traces come as several tables, and logs in one file per month. The
-// path "sample" is the small trace built into the program (Sample); write
+// paths "sample" and "sample-shifts" are traces built into the program; write
 // ./sample for a file of that name. "-" is standard input. The report is nil
 // only if nothing could be read.
 func Open(path string, opts Options) (*workload.Workload, *Report, error) {
-	switch path {
-	case SampleName:
-		return readSample(opts)
-	case "-":
+	if b := findBuiltIn(path); b != nil {
+		return b.read(opts)
+	}
+	if path == "-" {
 		return Read(os.Stdin, "stdin", opts)
 	}
 	t, err := locate(path)

@@ -3,8 +3,13 @@ package trace
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
 	"flag"
+	"fmt"
+	"io"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -13,7 +18,7 @@ import (
 	"github.com/autosched/autosched/workload/synth"
 )
 
-var update = flag.Bool("update", false, "write the built-in sample anew")
+var update = flag.Bool("update", false, "write the built-in traces anew")
 
 // sampleOptions made the built-in sample: the tests make it again and compare.
 var sampleOptions = synth.Options{
@@ -21,17 +26,52 @@ var sampleOptions = synth.Options{
 	MaxDuration: 4 * 24 * time.Hour, Seed: 42,
 }
 
-const sampleLimit = 60 << 10 // it is part of every binary
+var sampleZero = time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC)
+
+const sampleDigest = "dd1c3723d5dc2584fbab35b1400d4aa3621b67b7c8509a930aaff44a5268b109"
+
+// The built-in traces are part of every binary.
+const (
+	sampleLimit = 60 << 10
+	shiftsLimit = 150 << 10
+)
 
 func TestSampleIsWhatTheGeneratorMakes(t *testing.T) {
 	w, err := synth.Generate(sampleOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkBuiltIn(t, SampleName, "sample/philly-like.csv.gz", w, sampleLimit)
+}
+
+// TestSampleShiftsIsWhatItsRecipeDraws: trace synth --recipe draws the same bytes.
+func TestSampleShiftsIsWhatItsRecipeDraws(t *testing.T) {
+	text, err := os.ReadFile("../../examples/scenarios.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Recipes map[string]*synth.Recipe `json:"recipes"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	w, err := file.Recipes[ShiftsName].Generate(t.Context(), ShiftsName, sampleZero, sampleOptions.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkBuiltIn(t, ShiftsName, "sample/shifts.csv.gz", w, shiftsLimit)
+}
+
+// checkBuiltIn checks that a built-in trace is w, byte for byte. With -update it writes the
+// file anew.
+func checkBuiltIn(t *testing.T, name, path string, w *workload.Workload, limit int) {
+	t.Helper()
 	var csv bytes.Buffer
 	if err := WriteCSV(&csv, w); err != nil {
 		t.Fatal(err)
 	}
+	b := findBuiltIn(name)
 	if *update {
 		var zipped bytes.Buffer
 		z, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
@@ -44,23 +84,41 @@ func TestSampleIsWhatTheGeneratorMakes(t *testing.T) {
 		if err := z.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile("sample/philly-like.csv.gz", zipped.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, zipped.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		sampleFile = zipped.Bytes()
+		b.file = zipped.Bytes()
 	}
-	if len(sampleFile) > sampleLimit {
-		t.Errorf("the sample has %d bytes, more than %d", len(sampleFile), sampleLimit)
+	if len(b.file) > limit {
+		t.Errorf("%s has %d bytes, more than %d", name, len(b.file), limit)
 	}
-	got, report, err := Open(SampleName, Options{Strict: true})
+	z, err := gzip.NewReader(bytes.NewReader(b.file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Digest() != w.Digest() {
-		t.Errorf("the sample differs from what the generator makes: run go test ./workload/trace -run Sample -update")
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !got.Synthetic() || !report.Synthetic || got.Name() != SampleName {
-		t.Errorf("sample: synthetic %v, report %v, name %q", got.Synthetic(), report.Synthetic, got.Name())
+	if !bytes.Equal(text, csv.Bytes()) {
+		t.Errorf("%s differs from what the generator makes: run go test ./workload/trace -run Sample -update", name)
+	}
+	got, report, err := Open(name, Options{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Synthetic() || !report.Synthetic || got.Name() != name || got.Digest() != w.Digest() {
+		t.Errorf("%s: synthetic %v, report %v, name %q", name, got.Synthetic(), report.Synthetic, got.Name())
+	}
+	if want := sampleOptions.Cluster.Groups; !reflect.DeepEqual(report.Machines, want) || !report.Declared {
+		t.Errorf("%s states the cluster %v, want %v", name, report.Machines, want)
+	}
+}
+
+// TestSampleKeeps: what is measured on the sample can be repeated with any build.
+func TestSampleKeeps(t *testing.T) {
+	if got := fmt.Sprintf("%x", sha256.Sum256(sampleFile)); got != sampleDigest {
+		t.Errorf("the file of the sample has the digest %s, want %s", got, sampleDigest)
 	}
 }
 
@@ -93,7 +151,7 @@ func TestSampleIsContended(t *testing.T) {
 	if s.Batches.JobsIn10 < .4 {
 		t.Errorf("%.2f of the jobs are in sweeps", s.Batches.JobsIn10)
 	}
-	if !w.Zero().Equal(time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC)) || w.Zero().Weekday() != time.Monday {
+	if !w.Zero().Equal(sampleZero) || w.Zero().Weekday() != time.Monday {
 		t.Errorf("zero %v", w.Zero())
 	}
 	// Every day brings its share of GPU-time, so that all of it is contended.
