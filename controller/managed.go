@@ -42,6 +42,7 @@ type managed struct {
 	setting  bool               // the clock is being set: no round begins
 	looked   time.Duration      // the last mark looked at for a burst (rounds.go)
 	engine   *generation.Engine // nil until the first round
+	graded   time.Duration      // instant of status.Fidelity
 	status   Status             // of rounds
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -113,6 +114,10 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	if s.ctx.Err() != nil {
 		return "", s.ctx.Err()
 	}
+	found := v.evidence(id, basis, &d)
+	m.mu.Lock()
+	found.Fidelity = m.status.Fidelity
+	m.mu.Unlock()
 	err = s.commit(s.ctx, m, func(now *snapshot) (*Change, error) {
 		switch {
 		case now.ClockSet != id.clockSet:
@@ -130,7 +135,7 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 		}
 		c := &Change{Scheduler: now.Scheduler}
 		if decideErr == nil {
-			c, text = s.adopt(now, basis, &d, v.evidence(id, basis, &d))
+			c, text = s.adopt(now, basis, &d, found)
 			if json.Valid(d.History) {
 				c.Scheduler.Experience = d.History
 			}
@@ -187,11 +192,39 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 		Incumbent: incumbent, Refused: state.Parked(), Round: int(id.number), Urgent: id.urgent,
 		History: v.Experience,
 	})
+	if err == nil && !id.urgent {
+		s.grade(m, v, id, ledger, incumbent)
+	}
 	ledger.Forget(id.at() - round.Retention) // no later round looks further back
 	if err == nil && d.Adopt {
 		err = checkDecision(m.space, &d)
 	}
 	return d, err
+}
+
+// gradeEvery is the event time after which a scheduler's fidelity is looked at again.
+const gradeEvery = 24 * time.Hour
+
+// grade compares the simulation with the delays that were observed, once a day.
+func (s *Service) grade(m *managed, v *snapshot, id roundID, ledger *workload.Ledger, incumbent space.Config) {
+	m.mu.Lock()
+	due := m.status.Fidelity == "" || id.at() < m.graded || id.at() >= m.graded+gradeEvery
+	m.mu.Unlock()
+	if !due {
+		return
+	}
+	g, err := fidelity.Observed(s.ctx, &fidelity.Live{Ledger: ledger, Zero: v.Zero, At: id.at(), Scheduler: v.Type,
+		Config: incumbent, Simulate: v.Simulation.options()})
+	text := ""
+	switch {
+	case err != nil:
+		s.o.Log.Warn("fidelity not known", "scheduler", m.id, "round", id.number, "err", err)
+	case g.Grade != fidelity.Incomparable:
+		text = g.String()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.graded, m.status.Fidelity = id.at(), text
 }
 
 // takeLedger returns the ledger for a round to decide on, nil if the clock was

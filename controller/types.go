@@ -111,6 +111,9 @@ type Status struct {
 	Watchers         int
 	LastDecision     string
 	LastError        string
+	// Fidelity says how far the simulation describes the delays of the last days; empty
+	// until jobs enough have started.
+	Fidelity string
 }
 
 // Request remembers a mutation by its caller's id.

@@ -107,9 +107,7 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 			r.Compared++
 		}
 	}
-	if r.Compared < minJobs {
-		r.Grade, r.Why = Incomparable, fmt.Sprintf("%d jobs have a recorded queueing delay, and it takes %d",
-			r.Compared, minJobs)
+	if r.few() {
 		return r, nil
 	}
 	own, err := in.run(ctx, in.Scheduler, in.Config)

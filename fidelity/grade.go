@@ -33,7 +33,11 @@ func (g *Graded) String() string {
 		return "The simulation is not comparable with the history, and conclusions are about the simulated cluster " +
 			"alone: " + g.Why
 	}
-	return fmt.Sprintf("The simulation %s the history: %s", g.Grade, g.Why)
+	verb := string(g.Grade)
+	if g.Grade == Roughly {
+		verb = "roughly describes"
+	}
+	return fmt.Sprintf("The simulation %s the history: %s", verb, g.Why)
 }
 
 // limits of a grade.
@@ -55,6 +59,16 @@ var grades = []limits{{Describes, 1.25, 1.5, .1, .8}, {Roughly, 2, 2, .25, .5}}
 // negligible is the share of the mean JCT below which delays, or their difference, cannot
 // carry a conclusion.
 const negligible = .01
+
+// few grades what has too few jobs to be compared, and reports whether it has.
+func (r *Report) few() bool {
+	if r.Compared >= minJobs {
+		return false
+	}
+	r.Grade, r.Why = Incomparable, fmt.Sprintf("%d jobs have a recorded queueing delay, and it takes %d", r.Compared,
+		minJobs)
+	return true
+}
 
 // grade sets the grade and its reason from the agreement.
 func (r *Report) grade() {

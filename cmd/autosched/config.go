@@ -89,6 +89,9 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 		if e.GetSearch() != "" {
 			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), orDash(e.GetSearchReason()))
 		}
+		if e.GetFidelity() != "" {
+			fmt.Fprintf(w, "fidelity\t%s\n", e.GetFidelity())
+		}
 	}
 	if a := c.GetAcknowledgement(); a != nil {
 		line := enumWord(a.GetState())

@@ -49,6 +49,9 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	if st.GetLastDecision() != "" {
 		fmt.Fprintf(w, "last round\t%s\n", st.GetLastDecision())
 	}
+	if st.GetFidelity() != "" {
+		fmt.Fprintf(w, "fidelity\t%s\n", st.GetFidelity())
+	}
 	if st.GetLastError() != "" {
 		fmt.Fprintf(w, "last error\t%s\n", st.GetLastError())
 	}

@@ -62,7 +62,9 @@ type Evidence struct {
 	Interval round.Interval `json:"interval,omitzero"`
 	Search   round.Search   `json:"search,omitempty"`
 	Why      string         `json:"why,omitempty"`
-	Stats    round.Stats    `json:"details,omitzero"`
+	// Fidelity says how far the simulation describes the delays of the last days.
+	Fidelity string      `json:"fidelity,omitempty"`
+	Stats    round.Stats `json:"details,omitzero"`
 	// Candidates are what the round measured, in order.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
 }

@@ -62,7 +62,7 @@ var layers = []layer{
 		"internal"}},
 	{"controller/watch", 0, nil},
 	{"controller/rollout", 5, []string{"round", "space"}},
-	{"controller", 5, []string{"round", "generation", "simulator", "space", "workload"}},
+	{"controller", 5, []string{"round", "fidelity", "generation", "simulator", "space", "workload"}},
 	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "space", "workload", "internal"}},
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},

@@ -389,7 +389,10 @@ type TuningEvidence struct {
 	// past winners) or full (these and the whole space).
 	Search string `protobuf:"bytes,9,opt,name=search,proto3" json:"search,omitempty"`
 	// Why it searched that, for people.
-	SearchReason  string `protobuf:"bytes,10,opt,name=search_reason,json=searchReason,proto3" json:"search_reason,omitempty"`
+	SearchReason string `protobuf:"bytes,10,opt,name=search_reason,json=searchReason,proto3" json:"search_reason,omitempty"`
+	// How far the simulation describes the delays of the last days, for people: as
+	// SchedulerStatus.fidelity was then.
+	Fidelity      string `protobuf:"bytes,11,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +493,13 @@ func (x *TuningEvidence) GetSearch() string {
 func (x *TuningEvidence) GetSearchReason() string {
 	if x != nil {
 		return x.SearchReason
+	}
+	return ""
+}
+
+func (x *TuningEvidence) GetFidelity() string {
+	if x != nil {
+		return x.Fidelity
 	}
 	return ""
 }
@@ -1389,7 +1399,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
 	"\x05TUNED\x10\x02\x12\f\n" +
-	"\bRESTORED\x10\x03\"\xd5\x03\n" +
+	"\bRESTORED\x10\x03\"\xf1\x03\n" +
 	"\x0eTuningEvidence\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x03R\x05round\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x12\n" +
@@ -1402,7 +1412,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"ratio_high\x18\b \x01(\x01R\tratioHigh\x12\x16\n" +
 	"\x06search\x18\t \x01(\tR\x06search\x12#\n" +
 	"\rsearch_reason\x18\n" +
-	" \x01(\tR\fsearchReason\x1a:\n" +
+	" \x01(\tR\fsearchReason\x12\x1a\n" +
+	"\bfidelity\x18\v \x01(\tR\bfidelity\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xeb\x03\n" +

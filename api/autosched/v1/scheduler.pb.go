@@ -270,7 +270,11 @@ type SchedulerStatus struct {
 	// What the last round decided, for people.
 	LastDecision string `protobuf:"bytes,4,opt,name=last_decision,json=lastDecision,proto3" json:"last_decision,omitempty"`
 	// Why the last round failed, empty if it did not.
-	LastError     string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// How far the simulation describes the queueing delays that jobs had in the last
+	// days, for people. Empty until a round has compared them, once a day of event
+	// time.
+	Fidelity      string `protobuf:"bytes,6,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +340,13 @@ func (x *SchedulerStatus) GetLastDecision() string {
 func (x *SchedulerStatus) GetLastError() string {
 	if x != nil {
 		return x.LastError
+	}
+	return ""
+}
+
+func (x *SchedulerStatus) GetFidelity() string {
+	if x != nil {
+		return x.Fidelity
 	}
 	return ""
 }
@@ -1429,7 +1440,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
-	"\x06PAUSED\x10\x03\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xd2\x01\n" +
+	"\x06PAUSED\x10\x03\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xee\x01\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -1439,7 +1450,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"roundCount\x12#\n" +
 	"\rlast_decision\x18\x04 \x01(\tR\flastDecision\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x05 \x01(\tR\tlastError\"\x9b\x04\n" +
+	"last_error\x18\x05 \x01(\tR\tlastError\x12\x1a\n" +
+	"\bfidelity\x18\x06 \x01(\tR\bfidelity\"\x9b\x04\n" +
 	"\rSchedulerSpec\x12;\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
