@@ -66,17 +66,12 @@ func checkPlot(path string, formats ...string) error {
 	return usageError{fmt.Errorf("--plot: %q does not end in %s", path, strings.Join(formats, " or "))}
 }
 
-// writePlot writes what --plot names: the picture, or a page with it below a
-// text.
-func writePlot(path string, page chart.Page, synthetic bool) error {
-	if synthetic {
-		page.Name += " (synthetic)"
-	}
-	page.Picture.Label = page.Name
+// writePlot writes what --plot names: the page, or its figures alone.
+func writePlot(path string, page *chart.Page) error {
 	return writeFile(path, "--plot", func(out io.Writer) error {
 		if filepath.Ext(path) == ".html" {
 			return page.Write(out)
 		}
-		return page.Picture.Write(out, path)
+		return page.Picture().Write(out, path)
 	})
 }

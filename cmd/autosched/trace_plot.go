@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/stats"
 )
@@ -22,14 +23,39 @@ func plotStats(path string, w *workload.Workload, s *stats.Description) error {
 	if err := printStats(&text, s); err != nil {
 		return err
 	}
-	picture := &chart.Picture{Width: 1240}
-	for _, row := range [][]*chart.Chart{
-		{arrivalsChart(w), demandChart(w, s)}, {profileChart(s), periodsChart(w)},
-		{durationsChart(w, s), sizesChart(s)},
-	} {
-		picture.Rows = append(picture.Rows, chart.Row{Height: 320, Charts: row})
+	section := func(title, hint string, charts ...*chart.Chart) chart.Section {
+		return chart.Section{Title: title, Hint: hint, Rows: []chart.Row{{Height: 300, Charts: charts}}}
 	}
-	return writePlot(path, chart.Page{Name: s.Name, Text: text.String(), Picture: picture}, s.Synthetic)
+	return writePlot(path, &chart.Page{
+		Name: "Trace " + s.Name, Synthetic: s.Synthetic, Text: text.String(), Facts: statsFacts(s),
+		Sections: []chart.Section{
+			section("Load", "Point at a figure for its values. Above the cluster's GPUs jobs must queue.",
+				arrivalsChart(w), demandChart(w, s)),
+			section("Rhythm", "When jobs arrive, and the periods that their numbers have.", profileChart(s),
+				periodsChart(w)),
+			section("Jobs", "How long jobs run and how many GPUs they ask for, by number and by GPU-time.",
+				durationsChart(w, s), sizesChart(s)),
+		},
+	})
+}
+
+// statsFacts are the numbers above the figures.
+func statsFacts(s *stats.Description) []chart.Fact {
+	day := func(t time.Time) string { return t.Format("2006-01-02 15:04") }
+	facts := []chart.Fact{
+		{Name: "Jobs", Value: units.Count(s.Jobs)},
+		{Name: "Submitted", Value: day(s.First) + " to " + day(s.Last) + " UTC"},
+		{Name: "GPU-hours", Value: units.Count(int(math.Round(s.GPUHours)))},
+		{Name: "GPUs of a job, mean", Value: fmt.Sprintf("%.2f", s.MeanGPUs)},
+		{Name: "Duration, median", Value: units.Duration(s.Durations.P50)},
+		{Name: "Duration, p95", Value: units.Duration(s.Durations.P95)},
+		{Name: "Tenants", Value: units.Count(len(s.Tenants))},
+	}
+	if s.Load != nil {
+		facts = append(facts, chart.Fact{Name: "Offered load", Value: fmt.Sprintf("%.2f of %s GPUs", s.Load.Offered,
+			units.Count(s.Load.GPUs))})
+	}
+	return facts
 }
 
 // days names the axis of time.
@@ -41,6 +67,11 @@ func days(first time.Time) string {
 func blue(title string, x, y chart.Axis, curve []chart.Point) *chart.Chart {
 	return &chart.Chart{Title: title, X: x, Y: y,
 		Layers: []chart.Layer{&chart.Line{Mark: chart.Mark{Color: chart.Blue}, Points: curve}}}
+}
+
+// hover gives a curve's values where the pointer is.
+func hover(c *chart.Chart, curve []chart.Point, tip func(chart.Point) string) {
+	c.Layers = append(c.Layers, chart.Bands(curve, c.X.Log, func(i int) string { return tip(curve[i]) })...)
 }
 
 func arrivalsChart(w *workload.Workload) *chart.Chart {
@@ -55,8 +86,12 @@ func arrivalsChart(w *workload.Workload) *chart.Chart {
 		most = append(most, chart.Point{X: float64(i) / 24, Y: slices.Max(counts[i:min(len(counts), i+step)])})
 	}
 	end := float64(len(counts)) / 24
-	return blue(title, chart.Axis{Name: days(from), Max: end}, chart.Axis{Name: "jobs", Include: []float64{0}},
+	c := blue(title, chart.Axis{Name: days(from), Max: end}, chart.Axis{Name: "jobs", Include: []float64{0}},
 		chart.Steps(most, end))
+	hover(c, most, func(p chart.Point) string {
+		return fmt.Sprintf("%s: %.0f jobs", from.Add(time.Duration(24*p.X)*time.Hour).Format("2006-01-02 15:04"), p.Y)
+	})
+	return c
 }
 
 func demandChart(w *workload.Workload, s *stats.Description) *chart.Chart {
@@ -72,6 +107,7 @@ func demandChart(w *workload.Workload, s *stats.Description) *chart.Chart {
 		c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "GPUs of the cluster", Color: chart.Gray},
 			Points: level(float64(s.Load.GPUs)), Dash: dashed})
 	}
+	hover(c, curve, func(p chart.Point) string { return fmt.Sprintf("day %.2f: %.0f GPUs", p.X, p.Y) })
 	return c
 }
 
@@ -108,8 +144,9 @@ func profileChart(s *stats.Description) *chart.Chart {
 		X:     chart.Axis{Name: "hour (UTC), weekday", Labels: true},
 		Y:     chart.Axis{Name: "times the mean", Include: []float64{0}},
 	}
-	add := func(x int, v float64, name string) {
-		c.Layers = append(c.Layers, bar(float64(x), .7, v, chart.Mark{Color: chart.Blue}))
+	add := func(x int, width, v float64, name, of string) {
+		c.Layers = append(c.Layers, bar(float64(x), width, v,
+			chart.Mark{Color: chart.Blue, Tip: fmt.Sprintf("%s: %.2f times the mean", of, v)}))
 		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: float64(x), Label: name})
 	}
 	for h, v := range s.Profile.Hour {
@@ -117,10 +154,10 @@ func profileChart(s *stats.Description) *chart.Chart {
 		if h%3 == 0 {
 			name = fmt.Sprint(h)
 		}
-		add(h, v, name)
+		add(h, .7, v, name, fmt.Sprintf("%02d:00 to %02d:00", h, h+1))
 	}
 	for d, v := range s.Profile.Weekday {
-		add(25+d, v, weekdays[d][:1])
+		add(26+2*d, 1.5, v, weekdays[d][:1], weekdays[d])
 	}
 	return c
 }
@@ -150,8 +187,12 @@ func periodsChart(w *workload.Workload) *chart.Chart {
 	for _, h := range []float64{2, 6, 12, 24, 72, 168, 720, 8760} { // the periods people know
 		x.Ticks = append(x.Ticks, chart.Tick{Value: h, Label: hours(h)})
 	}
-	return blue("Periods of arrivals, counted per hour", x,
+	c := blue("Periods of arrivals, counted per hour", x,
 		chart.Axis{Name: "% of the variance", Include: []float64{0}}, curve)
+	hover(c, curve, func(p chart.Point) string {
+		return fmt.Sprintf("about %s: %.1f %% of the variance", hours(p.X), p.Y)
+	})
+	return c
 }
 
 func durationsChart(w *workload.Workload, s *stats.Description) *chart.Chart {
@@ -173,6 +214,10 @@ func durationsChart(w *workload.Workload, s *stats.Description) *chart.Chart {
 		chart.Axis{Name: "share with at most this", Max: 1}, byJobs)
 	c.Layers[0].(*chart.Line).Name = "jobs"
 	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "GPU-time", Color: chart.Orange}, Points: byTime})
+	c.Layers = append(c.Layers, chart.Bands(byJobs, true, func(i int) string {
+		return fmt.Sprintf("at most %s: %s of the jobs, %s of the GPU-time", units.Duration(byJobs[i].X),
+			units.Percent(byJobs[i].Y), units.Percent(byTime[i].Y))
+	})...)
 	return c
 }
 
@@ -183,7 +228,10 @@ func sizesChart(s *stats.Description) *chart.Chart {
 		Y:     chart.Axis{Name: "%", Include: []float64{0}},
 	}
 	for i, z := range s.SizeBands {
-		jobs, service := chart.Mark{Color: chart.Blue}, chart.Mark{Color: chart.Orange}
+		size := bandSize(z.GPUs) + " GPUs: "
+		jobs := chart.Mark{Color: chart.Blue,
+			Tip: fmt.Sprintf("%s%s jobs, %s", size, units.Count(z.Jobs), units.Percent(z.JobShare))}
+		service := chart.Mark{Color: chart.Orange, Tip: size + units.Percent(z.GPUTimeShare) + " of the GPU-time"}
 		if i == 0 {
 			jobs.Name, service.Name = "jobs", "GPU-time"
 		}

@@ -118,8 +118,8 @@ func TestTraceStatsPlot(t *testing.T) {
 			t.Errorf("%s lacks the image or the numbers", name)
 		}
 		if strings.HasSuffix(name, ".html") && (bytes.Contains(first, []byte("<?xml")) ||
-			bytes.Index(first, []byte("<pre>")) > bytes.Index(first, []byte("<svg"))) {
-			t.Errorf("%s has an XML declaration, or the numbers after the image", name)
+			bytes.Index(first, []byte("<dl")) > bytes.Index(first, []byte("<svg"))) {
+			t.Errorf("%s has an XML declaration, or the numbers after the figures", name)
 		}
 	}
 	out, _, err := runTrace(t, "", "stats",

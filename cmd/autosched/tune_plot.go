@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/space"
 )
 
@@ -23,23 +24,45 @@ func plotTune(path string, r *tuneReport, top int) error {
 	if len(r.Front) > 0 {
 		first = append(first, d.front())
 	}
-	picture := &chart.Picture{Width: 1240,
-		Rows: []chart.Row{{Height: 300, Charts: first}, {Height: 360, Charts: []*chart.Chart{d.parallel()}}}}
-	const columns = 4
-	var slices4 [columns]*chart.Chart
-	for i := range d.axes {
-		slices4[i%columns] = d.slice(i)
-		if i%columns == columns-1 || i == len(d.axes)-1 {
-			picture.Rows = append(picture.Rows, chart.Row{Height: 240, Charts: slices.Clone(slices4[:])})
-			slices4 = [columns]*chart.Chart{}
+	sections := []chart.Section{
+		{Title: "The search", Hint: "A dot is a configuration, simulated on all futures; the darker, the better. " +
+			"Point at one for its values.", Rows: []chart.Row{{Height: 300, Charts: first}}},
+		{Title: "Configurations", Hint: "A line is a configuration: the darker the better, the chosen one in orange.",
+			Rows: []chart.Row{{Height: 360, Charts: []*chart.Chart{d.parallel()}, Least: 88 * float64(len(d.axes)+1)}}},
+	}
+	const columns = 3
+	var rows []chart.Row
+	for i := 0; i < len(d.axes); i += columns {
+		charts := make([]*chart.Chart, columns)
+		for k := i; k < min(i+columns, len(d.axes)); k++ {
+			charts[k-i] = d.slice(k)
 		}
+		rows = append(rows, chart.Row{Height: 240, Charts: charts})
+	}
+	if len(rows) > 0 {
+		sections = append(sections, chart.Section{Title: "By parameter",
+			Hint: "The objective of every configuration against each parameter that was varied.", Rows: rows})
 	}
 	var text strings.Builder
 	if err := r.print(&text, top); err != nil {
 		return err
 	}
-	return writePlot(path, chart.Page{Name: fmt.Sprintf("%s: %s at %s", r.Trace, r.Scheduler, r.At),
-		Text: text.String(), Picture: picture}, r.Synthetic)
+	lead, class := "Keep the incumbent", "open"
+	if r.Adopt {
+		lead, class = "Change the configuration", "good"
+	}
+	return writePlot(path, &chart.Page{
+		Name: fmt.Sprintf("AutoSched tune: %s on %s at %s", r.Scheduler, r.Trace, r.At), Synthetic: r.Synthetic,
+		Lead: lead, Class: class, Details: []string{r.Reason + "."}, Text: text.String(), Sections: sections,
+		Facts: []chart.Fact{
+			{Name: "Objective", Value: goalLine(r.Objective)},
+			{Name: "Active jobs", Value: fmt.Sprintf("%s, %s of them waiting", units.Count(r.ActiveJobs),
+				units.Count(r.WaitingJobs))},
+			{Name: "Configurations simulated", Value: units.Count(len(r.Trials))},
+			{Name: "Configuration in force", Value: r.Incumbent.String(), Mono: true},
+			{Name: "Best", Value: r.Best.String(), Mono: true},
+		},
+	})
 }
 
 // tuneDrawing is a search as it is drawn.
@@ -179,11 +202,17 @@ func (d *tuneDrawing) objectives() (lo, hi float64) {
 	return lo, hi
 }
 
+// tip is what a page shows of a trial where the pointer is.
+func (d *tuneDrawing) tip(i int) string {
+	t := &d.trials[i]
+	return fmt.Sprintf("trial %d, %s: %s\n%s", t.Step+1, t.Origin, d.report.goal.Format(t.Objective), t.Config)
+}
+
 // dots are the trials at the places of at, the chosen one apart.
 func (d *tuneDrawing) dots(at func(i int) chart.Point) []chart.Layer {
 	var out []chart.Layer
 	for _, i := range d.order {
-		dot := &chart.Dots{Mark: chart.Mark{Color: d.shade(i)}, Points: []chart.Point{at(i)}}
+		dot := &chart.Dots{Mark: chart.Mark{Color: d.shade(i), Tip: d.tip(i)}, Points: []chart.Point{at(i)}}
 		if i == d.best {
 			dot.Name, dot.Radius = "chosen", 4
 		}
@@ -239,7 +268,7 @@ func (d *tuneDrawing) parallel() *chart.Chart {
 		Ticks: []chart.Tick{{Value: 0, Label: chart.Compact(lo)}, {Value: 1, Label: chart.Compact(hi)}}})
 	var lines []chart.Polyline
 	for _, i := range d.order {
-		l := chart.Polyline{Mark: chart.Mark{Color: d.shade(i)}, Width: 1}
+		l := chart.Polyline{Mark: chart.Mark{Color: d.shade(i), Class: "curve", Tip: d.tip(i)}, Width: 1}
 		if i == d.best {
 			l.Width = 2.2
 		}
@@ -249,7 +278,7 @@ func (d *tuneDrawing) parallel() *chart.Chart {
 		l.At = append(l.At, place(d.trials[i].Objective))
 		lines = append(lines, l)
 	}
-	return chart.Parallel("Configurations: the darker the better, the chosen one in orange", axes, lines)
+	return chart.Parallel("", axes, lines)
 }
 
 // slice draws the objective against one dimension.

@@ -111,13 +111,15 @@ func TestHTML(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	var b bytes.Buffer
-	p := Page{Name: "<trace>", Text: "1 < 2", Picture: sample()}
+	p := Page{Name: "<trace>", Text: "1 < 2", Lead: "a < b", Facts: []Fact{{Name: "jobs", Value: "3"}},
+		Sections: []Section{{Title: "s", Rows: sample().Rows}}}
 	if err := p.Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	doc := b.String()
 	if !strings.Contains(doc, "<h1>&lt;trace&gt;</h1>") || !strings.Contains(doc, "1 &lt; 2") ||
-		strings.Count(doc, "<svg") != 1 {
+		strings.Count(doc, "<svg") != 2*strings.Count(doc, "<figure>") ||
+		!strings.Contains(doc, "a &lt; b") || strings.Contains(doc, "SYNTHETIC") {
 		t.Errorf("%.2000s", doc)
 	}
 	if regexp.MustCompile(`ZgotmplZ|src=|href=|<script|url\(`).MatchString(doc) {

@@ -18,7 +18,7 @@ type Polyline struct {
 func Parallel(title string, dimensions []Dimension, items []Polyline) *Chart {
 	last := float64(len(dimensions) - 1)
 	c := &Chart{Title: title, X: Axis{Min: -.05, Max: last + .6, Ticks: []Tick{}},
-		Y: Axis{Min: -.04, Max: 1.16, Ticks: []Tick{}}}
+		Y: Axis{Min: -.04, Max: 1.2, Ticks: []Tick{}}}
 	for _, item := range items {
 		l := &Line{Mark: item.Mark, Width: item.Width}
 		for k, v := range item.At {
@@ -27,7 +27,7 @@ func Parallel(title string, dimensions []Dimension, items []Polyline) *Chart {
 		c.Layers = append(c.Layers, l)
 	}
 	for k, d := range dimensions {
-		x, above := float64(k), 10+16*float64(k%2) // stagger long names
+		x, above := float64(k), 14+16*float64(k%2) // stagger long names
 		c.Layers = append(c.Layers, &Line{Mark: Mark{Color: Soft}, Points: []Point{{x, 0}, {x, 1}}, Width: 1},
 			&Text{Mark: Mark{Color: Ink}, At: Point{x, 1}, Text: d.Name, DX: -2, DY: -above, Bold: true})
 		for _, t := range d.Ticks {

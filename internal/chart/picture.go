@@ -19,6 +19,9 @@ type Picture struct {
 type Row struct {
 	Height float64
 	Charts []*Chart
+	// Least is the width in pixels below which a page scrolls the row's figures
+	// sideways; 0 if they may be as narrow as a phone.
+	Least float64
 }
 
 const (
@@ -181,7 +184,7 @@ func (x *cell) margins() margins {
 		m.top += lineSize + 2
 	}
 	if len(x.names) > 0 {
-		m.top += lineSize
+		m.top += lineSize + 4
 	}
 	return m
 }
@@ -230,7 +233,7 @@ func (x *cell) head(c canvas) {
 	for _, l := range x.names {
 		l.sample(c, at, y+lineSize/2-1)
 		c.text(&Mark{Color: Soft}, Point{at + sampleWidth + 5, y + lineSize/2 + 3}, l.mark().Name, label)
-		at += sampleWidth + 5 + label.width(l.mark().Name) + 16
+		at += sampleWidth + 5 + 1.1*label.width(l.mark().Name) + 16 // the reader's font may be wider
 	}
 }
 
