@@ -241,6 +241,7 @@ func TestCompletion(t *testing.T) {
 		{"tune --sampler g", "gp"},
 		{"evaluate --methods default,a", "default,autosched"},
 		{"evaluate --trace s", "sample"},
+		{"evaluate --trace sample-", "sample-shifts"},
 		{"bench search --samplers auto,s", "auto,sobol"},
 		{"bench search --objectives q", "quad5"},
 		{"forecast eval --methods r", "ridge"},
