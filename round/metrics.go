@@ -160,6 +160,18 @@ func FormatMetric(name string, v float64) string {
 	return fmt.Sprintf("%.0f s", v)
 }
 
+// Unit of a metric's values: s, %, for shares between 0 and 1, or "".
+func Unit(metric string) string { return metrics[metric].unit }
+
+// PerTenant reports whether a metric has a value for each tenant.
+func PerTenant(metric string) bool { return metrics[metric].tenants }
+
+// MetricValue returns the value of a job that a metric is a statistic of.
+func MetricValue(metric string, o *simulator.Outcome) float64 { return metrics[metric].of(o) }
+
+// Statistic returns a metric of its jobs' values, which it may sort.
+func Statistic(metric string, values []float64) float64 { return metrics[metric].to(values) }
+
 // Format formats a value of the goal's objective.
 func (g *Goal) Format(v float64) string { return FormatMetric(g.Metric(), v) }
 

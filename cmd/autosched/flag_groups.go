@@ -15,10 +15,10 @@ var flagGroups = []struct {
 	flags []string
 }{
 	{"Workload", []string{"trace", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
-	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "placement", "interconnect", "models", "quota"}},
+	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "placement", "interconnect", "models", "quota", "move-quota", "group"}},
 	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions",
 		"min-run"}},
-	{"Goal", []string{"objective", "subject-to", "pareto", "min-ratio", "min-gain", "change-price", "dwell", "guard",
+	{"Goal", []string{"objective", "subject-to", "keep", "pareto", "min-ratio", "min-gain", "change-price", "dwell", "guard",
 		"always"}},
 	{"Search", []string{"methods", "search", "searches", "sampler", "budget", "fixed-budget", "time", "interval", "generate",
 		"horizon", "futures", "truth",

@@ -90,6 +90,7 @@ func newRootCmd() *cobra.Command {
 		newFidelityCmd(),
 		newForecastCmd(),
 		newTuneCmd(),
+		newPlanCmd(),
 		newEvaluateCmd(),
 		newServeCmd(),
 		newEmulateCmd(),

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/replay/plan"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// planOptions are the flags of plan.
+type planOptions struct {
+	replay   replayFlags
+	config   configFlag
+	fidelity fidelityFlags
+	keep     []string
+	moves    []string
+	group    string
+
+	// After check.
+	start  space.Config
+	bounds []round.Constraint
+	quotas []plan.Move
+}
+
+func newPlanCmd() *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Find how many nodes keep a bound, and what a node or a moved quota changes",
+		Long: `Simulates a history on clusters of other sizes, under one configuration of a
+scheduler: on the cluster as it is, with one node less and one more, and with each
+--move-quota. With --keep it searches for the least number of nodes that keeps all
+bounds.
+
+Intervals hold 95 % of 400 draws of the history's blocks (weeks, or days or hours
+of a short history). Of the number of nodes, they are the numbers that keep the
+bounds in 2.5 % and in 97.5 % of the draws.
+
+Of several groups of nodes, --group says whose number varies. Jobs are submitted as
+recorded, whatever the queue; the cluster starts empty, and all nodes are up.
+docs/plan.md says more.`,
+		Example: `  autosched plan --trace sample --scheduler tiresias --keep 'p95_queue<=6h'
+  autosched plan --trace jobs.csv.gz --nodes 70 --scheduler fifo --set backfill=true --keep 'p95_queue<=1h' --keep 'avg_jct<=1.05*incumbent'
+  autosched plan --trace sample --scheduler fifo --vc auto --quota borrow --move-quota vc-h:vc-a:8 --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return show(cmd.OutOrStdout(), o.replay.json, "plan/v1", r, r.print)
+		},
+	}
+	o.replay.add(cmd)
+	o.replay.addTo(cmd)
+	o.config.add(cmd)
+	o.fidelity.add(cmd)
+	fl := cmd.Flags()
+	fl.StringArrayVar(&o.keep, "keep", nil, "METRIC<=BOUND to keep, repeatable: a number, or a multiple of the value on "+
+		"the cluster as it is (p95_queue<=1h, avg_jct<=1.05*incumbent); of a tenants' metric, a number for each tenant")
+	fl.StringArrayVar(&o.moves, "move-quota", nil,
+		"FROM:TO:GPUS, repeatable: try that number of GPUs of one tenant's quota with another")
+	fl.StringVar(&o.group, "group", "", "group of nodes whose number varies: its place from 1 on, its name, partition "+
+		"or GPU model (default: the one with the most GPUs)")
+	return cmd
+}
+
+// check checks all that needs no trace.
+func (o *planOptions) check() error {
+	if err := o.fidelity.check(); err != nil {
+		return err
+	}
+	for _, text := range o.keep {
+		c, err := round.ParseConstraint(text)
+		if err != nil {
+			return usageError{fmt.Errorf("--keep: %w", err)}
+		}
+		if c.Factor != 0 && round.PerTenant(c.Metric) {
+			return usageError{fmt.Errorf("--keep: %s is of tenants: give a number, as in %s<=1h", c, c.Metric)}
+		}
+		o.bounds = append(o.bounds, c)
+	}
+	for _, text := range o.moves {
+		parts := strings.Split(text, ":")
+		if len(parts) != 3 {
+			return usageError{fmt.Errorf("--move-quota: %q is not FROM:TO:GPUS", text)}
+		}
+		gpus, err := strconv.Atoi(parts[2])
+		if err != nil || gpus < 1 || gpus > workload.MaxGPUs {
+			return usageError{fmt.Errorf("--move-quota: %q: %q is not a number of GPUs", text, parts[2])}
+		}
+		if parts[0] == parts[1] {
+			return usageError{fmt.Errorf("--move-quota: %q names one tenant twice", text)}
+		}
+		o.quotas = append(o.quotas, plan.Move{From: parts[0], To: parts[1], GPUs: gpus})
+	}
+	if len(o.moves) > 0 && o.replay.quota.quota == quotaNames[simulator.QuotaOff] {
+		return usageError{errors.New("--move-quota needs quotas: --vc with --quota strict or borrow")}
+	}
+	var err error
+	_, o.start, err = o.replay.configured(&o.config)
+	return err
+}
+
+// run simulates. Notes and progress go to notes.
+func (o *planOptions) run(ctx context.Context, notes io.Writer) (*planReport, error) {
+	in, err := o.replay.load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	cluster := o.replay.cluster
+	group, err := groupNamed(cluster, o.group)
+	if err != nil {
+		return nil, err
+	}
+	w := in.trace.Window(in.from, in.to)
+	if w.Len() == 0 {
+		return nil, fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
+	}
+	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.from, To: in.to, Cluster: cluster,
+		Config: o.start}, in)
+	if err != nil {
+		return nil, err
+	}
+	in.options.Past = replay.Past(in.trace, cluster, in.from)
+	line := newProgressLine(notes)
+	r, err := plan.Run(ctx, plan.Options{
+		Trace: w, Cluster: cluster, Group: group, Scheduler: in.scheduler, Config: o.start, Simulate: in.options,
+		Keep: o.bounds, Moves: o.quotas, AutoVCs: o.replay.quota.auto(), Seed: o.replay.seed,
+		Progress: func(n int, c workload.Cluster) { line.show("simulation %d: %s", n, c) },
+	})
+	line.clear()
+	if err != nil {
+		return nil, err
+	}
+	out := &planReport{
+		Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(),
+		From: in.trace.Clock(in.from).Format(time.RFC3339), To: in.trace.Clock(in.to).Format(time.RFC3339),
+		Cluster: cluster.String(), Scheduler: in.scheduler.Name,
+		Configuration: o.start, Seed: o.replay.seed, Fidelity: graded, Report: r, group: cluster.Groups[group],
+	}
+	for _, c := range o.bounds {
+		out.Keep = append(out.Keep, c.String())
+	}
+	if len(cluster.Groups) > 1 {
+		g := cluster
+		g.Groups = g.Groups[group : group+1]
+		out.Group = g.String()
+	}
+	out.Assumptions = assumptions(w, o.replay.quota.auto(), len(out.Group) > 0)
+	return out, nil
+}
+
+// groupNamed finds a group by its place, name, partition or GPU model; "" is the one with
+// the most GPUs.
+func groupNamed(c workload.Cluster, name string) (int, error) {
+	most := 0
+	for i, g := range c.Groups {
+		if name != "" && (name == strconv.Itoa(i+1) || name == g.Name || name == g.Partition || name == g.GPUModel) {
+			return i, nil
+		}
+		if m := c.Groups[most]; g.Nodes*g.GPUsPerNode > m.Nodes*m.GPUsPerNode {
+			most = i
+		}
+	}
+	if name != "" {
+		return 0, usageError{fmt.Errorf("--group: %q is none of %s: name its place (1 is the first), its name, "+
+			"partition or GPU model", name, c)}
+	}
+	return most, nil
+}
+
+// assumptions are what a plan takes for granted.
+func assumptions(w *workload.Workload, auto, groups bool) []string {
+	out := []string{"jobs are submitted as recorded, with the recorded run times, whatever the queue",
+		"the cluster is empty at the first submission, and all nodes are up throughout",
+		"more nodes keep what fewer keep"}
+	if groups {
+		out = append(out, "the other groups of nodes stay as they are")
+	}
+	if auto {
+		out = append(out, "quotas are divided anew for every number of nodes, by shares of the GPU-time")
+	}
+	if w.Synthetic() {
+		out = append(out, "the history is synthetic")
+	}
+	return out
+}
+
+// planReport is the result of plan.
+type planReport struct {
+	Trace         string           `json:"trace"`
+	Synthetic     bool             `json:"synthetic"`
+	From          string           `json:"from"`
+	To            string           `json:"to"`
+	Cluster       string           `json:"cluster"`
+	Group         string           `json:"group,omitempty"` // whose number varies, of several
+	Scheduler     string           `json:"scheduler"`
+	Configuration space.Config     `json:"configuration"`
+	Keep          []string         `json:"keep,omitempty"`
+	Seed          uint64           `json:"seed"`
+	Fidelity      *fidelity.Graded `json:"fidelity,omitempty"`
+	*plan.Report
+	Assumptions []string `json:"assumptions"`
+
+	group workload.NodeGroup
+}
+
+func (r *planReport) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s%s, %s .. %s\n%s jobs on %s, scheduler %s, %s\n", r.Trace, label(r.Synthetic), r.From, r.To,
+		units.Count(r.Jobs), r.Cluster, r.Scheduler, r.Configuration)
+	if r.Fidelity != nil {
+		fmt.Fprintf(w, "Fidelity: %s\n", r.Fidelity)
+	}
+	if r.Group != "" {
+		fmt.Fprintf(w, "The number of %s varies.\n", r.Group)
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "what if\tnodes\tGPUs\t")
+	for _, m := range r.Cases[0].Metrics {
+		fmt.Fprintf(t, "%s\tinterval\t", m.Metric)
+	}
+	fmt.Fprintln(t, "utilisation\tkept\t")
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		fmt.Fprintf(t, "%s\t%d\t%d\t", c.Name, c.Nodes, c.GPUs)
+		for k := range r.Cases[0].Metrics {
+			if c.Refused != "" {
+				fmt.Fprint(t, "\t\t")
+				continue
+			}
+			m := &c.Metrics[k]
+			fmt.Fprintf(t, "%s\t%s .. %s\t", formatPlanned(m.Metric, m.Value), formatPlanned(m.Metric, m.Low),
+				formatPlanned(m.Metric, m.High))
+		}
+		kept, used := map[bool]string{true: "yes", false: "no"}[c.Keeps], units.Percent(c.Utilization)
+		if len(r.Keep) == 0 {
+			kept = ""
+		}
+		if c.Refused != "" {
+			used = ""
+		}
+		fmt.Fprintf(t, "%s\t%s\t\n", used, kept)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for i := range r.Cases {
+		explainCase(w, &r.Cases[i])
+	}
+	if r.Answer != nil {
+		fmt.Fprintln(w, r.answer())
+	}
+	fmt.Fprintf(w, "Intervals: 95 %% of draws of %d blocks of %s, seed %d; %s.\nAssumed: %s.\n", r.Blocks, r.Block,
+		r.Seed, plural(r.Simulations, "simulation"), strings.Join(r.Assumptions, "; "))
+	return nil
+}
+
+// explainCase says why a case is refused, and what a move does to its tenants.
+func explainCase(w io.Writer, c *plan.Case) {
+	if c.Refused != "" {
+		fmt.Fprintf(w, "%s: %s.\n", c.Name, strings.TrimPrefix(c.Refused, "simulate: "))
+	}
+	for _, t := range c.Tenants {
+		fmt.Fprintf(w, "%s: %s has %d GPUs instead of %d, and %s %s (%s .. %s) instead of %s (%s .. %s).\n", c.Name,
+			t.Tenant, t.After, t.Before, t.Is.Metric, formatPlanned(t.Is.Metric, t.Is.Value),
+			formatPlanned(t.Is.Metric, t.Is.Low), formatPlanned(t.Is.Metric, t.Is.High),
+			formatPlanned(t.Was.Metric, t.Was.Value), formatPlanned(t.Was.Metric, t.Was.Low),
+			formatPlanned(t.Was.Metric, t.Was.High))
+	}
+}
+
+// answer is the number of nodes in words.
+func (r *planReport) answer() string {
+	a, keep := r.Answer, strings.Join(r.Keep, " and ")
+	if a.Nodes == 0 {
+		return fmt.Sprintf("No number of nodes keeps %s: with %d, every job starts at once.", keep, a.Most)
+	}
+	number := func(n int) string {
+		if n == 0 {
+			return fmt.Sprintf("more than %d", a.Most)
+		}
+		return strconv.Itoa(n)
+	}
+	text := fmt.Sprintf("%s of %d GPUs %s %s (95 %% interval: %s .. %s nodes); there are %d.",
+		plural(a.Nodes, "node"), r.group.GPUsPerNode, map[bool]string{true: "keeps", false: "keep"}[a.Nodes == 1], keep,
+		number(a.Low), number(a.High), r.group.Nodes)
+	if len(a.Broken) > 0 {
+		text += fmt.Sprintf(" Yet %v, which are more, do not: the order of jobs differs by luck; see the interval.",
+			a.Broken)
+	}
+	return text
+}
+
+// formatPlanned formats spans in words, which are long here, and other metrics as everywhere.
+func formatPlanned(metric string, v float64) string {
+	if round.Unit(metric) == "s" {
+		return units.Duration(v)
+	}
+	return round.FormatMetric(metric, v)
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPlan: the page on capacity prints what the command does.
+func TestPlan(t *testing.T) {
+	args := []string{"plan", "--trace", "sample", "--scheduler", "tiresias", "--keep", "p95_queue<=6h"}
+	code, out, errs := command(args...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "plan.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for line := range strings.SplitSeq(out, "\n") {
+		if strings.Contains(line, " .. ") && !strings.Contains(line, "(synthetic)") {
+			shown++
+			if !strings.Contains(string(page), "    "+strings.TrimRight(line, " ")+"\n") {
+				t.Errorf("docs/plan.md does not have:\n%s", line)
+			}
+		}
+	}
+	if shown != 5 {
+		t.Errorf("%d lines with intervals in\n%s", shown, out)
+	}
+	code, out, errs = command(append(args, "--json")...)
+	var r planReport
+	if code != 0 || json.Unmarshal([]byte(out), &r) != nil || r.Answer == nil || r.Answer.Nodes < r.Answer.Low ||
+		r.Answer.Nodes > r.Answer.High || len(r.Cases) != 4 || len(r.Assumptions) == 0 {
+		t.Errorf("exit %d, %s\n%s", code, errs, out)
+	}
+}
+
+func TestPlanMisuse(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--keep p95_queue<1h", "--keep"},
+		{"--keep joy<=1", "joy"},
+		{"--keep tenant_p95_queue<=1.1*incumbent", "--keep: tenant_p95_queue<=1.1*incumbent is of tenants"},
+		{"--move-quota a:b", "--move-quota"},
+		{"--move-quota a:b:none --vc a=1 --quota strict", "is not a number of GPUs"},
+		{"--move-quota a:a:1 --vc a=1 --quota strict", "names one tenant twice"},
+		{"--move-quota a:b:1", "--move-quota needs quotas"},
+		{"--group A100", "--group"},
+	} {
+		code, _, errs := command(append([]string{"plan", "--trace", "sample"}, strings.Fields(c.args)...)...)
+		if code != 2 || !strings.Contains(errs, c.want) {
+			t.Errorf("plan %s: exit %d, %s; want %s", c.args, code, errs, c.want)
+		}
+	}
+}
