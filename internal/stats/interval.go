@@ -1,10 +1,17 @@
 package stats
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/autosched/autosched/internal/rng"
 )
+
+// blocks is the number of blocks of jobs that a resample is made of.
+const blocks = 20
+
+// A resampled statistic is that of the blocks of values that begin at starts.
+type resampled func(starts []int) float64
 
 // RatioInterval is a 95 % interval of b's mean over a's, for values of the same jobs in
 // order of submission, one series for each seed: a hierarchical bootstrap over seeds,
@@ -13,7 +20,16 @@ import (
 // blocks, a twentieth of the jobs each. False for fewer than 200 jobs, and for series of
 // different jobs.
 func RatioInterval(a, b [][]float64, seed uint64) (lo, hi float64, ok bool) {
-	const blocks, draws = 20, 1000
+	return ratioInterval(a, b, seed, 1000, blockSums)
+}
+
+// QuantileRatioInterval is RatioInterval of the q-quantile's mean over seeds.
+func QuantileRatioInterval(a, b [][]float64, q float64, seed uint64) (lo, hi float64, ok bool) {
+	return ratioInterval(a, b, seed, 400, func(x []float64, size int) resampled { return blockQuantile(x, size, q) })
+}
+
+func ratioInterval(a, b [][]float64, seed uint64, draws int, of func(x []float64, size int) resampled) (lo, hi float64,
+	ok bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return 0, 0, false
 	}
@@ -21,40 +37,88 @@ func RatioInterval(a, b [][]float64, seed uint64) (lo, hi float64, ok bool) {
 	if n != len(b[0]) || n < 10*blocks {
 		return 0, 0, false
 	}
-	sa, sb := blockSums(a, n/blocks), blockSums(b, n/blocks)
-	seeds := max(len(sa), len(sb))
+	each := func(series [][]float64) (out []resampled) {
+		for _, x := range series {
+			out = append(out, of(x, n/blocks))
+		}
+		return out
+	}
+	ra, rb := each(a), each(b)
+	seeds := max(len(ra), len(rb))
 	draw, drawSeed := rng.Stream("report-interval", seed), rng.Stream("report-interval-seeds", seed)
 	ratios := make([]float64, draws)
+	starts := make([]int, blocks)
 	for i := range ratios {
 		va, vb := 0.0, 0.0
 		for range seeds {
 			s := drawSeed.IntN(seeds)
-			xa, xb := sa[s%len(sa)], sb[s%len(sb)]
-			for range blocks {
-				at := draw.IntN(n)
-				va += xa[at]
-				vb += xb[at]
+			for k := range starts {
+				starts[k] = draw.IntN(n)
 			}
+			va += ra[s%len(ra)](starts)
+			vb += rb[s%len(rb)](starts)
 		}
-		ratios[i] = vb / va
+		ratios[i] = 1
+		if va != vb { // both may be 0
+			ratios[i] = vb / va
+		}
 	}
 	slices.Sort(ratios)
 	return ratios[draws*25/1000], ratios[draws*975/1000-1], true
 }
 
-// blockSums are, for each series, the sums of the block of values that begins at each.
-func blockSums(series [][]float64, size int) [][]float64 {
-	var out [][]float64
-	for _, x := range series {
-		n := len(x)
-		sums := make([]float64, n)
-		for i := range size {
-			sums[0] += x[i]
-		}
-		for i := 1; i < n; i++ {
-			sums[i] = sums[i-1] - x[i-1] + x[(i+size-1)%n]
-		}
-		out = append(out, sums)
+// blockSums resamples a sum.
+func blockSums(x []float64, size int) resampled {
+	n := len(x)
+	sums := make([]float64, n) // of the block that begins at each value
+	for i := range size {
+		sums[0] += x[i]
 	}
-	return out
+	for i := 1; i < n; i++ {
+		sums[i] = sums[i-1] - x[i-1] + x[(i+size-1)%n]
+	}
+	return func(starts []int) float64 {
+		sum := 0.0
+		for _, at := range starts {
+			sum += sums[at]
+		}
+		return sum
+	}
+}
+
+// blockQuantile resamples a quantile, as Quantile defines it.
+func blockQuantile(x []float64, size int, q float64) resampled {
+	n := len(x)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Or(cmp.Compare(x[i], x[j]), cmp.Compare(i, j)) })
+	times := make([]int, n) // in the resample
+	return func(starts []int) float64 {
+		clear(times)
+		for _, at := range starts {
+			for i := range size {
+				times[(at+i)%n]++
+			}
+		}
+		at := q * float64(size*len(starts)-1)
+		low, seen := int(at), 0
+		for k, j := range order {
+			if seen += times[j]; seen <= low {
+				continue
+			}
+			next := x[j]
+			if seen == low+1 { // the next value is another job's
+				for _, i := range order[k+1:] {
+					if times[i] > 0 {
+						next = x[i]
+						break
+					}
+				}
+			}
+			return x[j] + (at-float64(low))*(next-x[j])
+		}
+		panic("stats: an empty resample")
+	}
 }

@@ -166,12 +166,12 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestAnswerNeedsNoJobs: other objectives, and few jobs, have a gain without an interval.
+// TestAnswerNeedsNoJobs: fairness has a gain without an interval.
 func TestAnswerNeedsNoJobs(t *testing.T) {
 	r := reportOf("current", defaults, 100., "preset", other, 80.)
 	r.Objective = "p95_rho"
 	r.Methods[0].P95Rho, r.Methods[1].P95Rho = 4, 3
-	want := "Change once: set order=size (p95 of rho 4.000 -> 3.000, 25.0 % lower)."
+	want := "Change once: set order=size (p95 of rho 4.000 -> 3.000, 25.0 % lower, without an interval)."
 	if a := r.answer(); a.Once.Text != want || a.Once.Gain.Interval != nil {
 		t.Errorf("%s", a.Once.Text)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -367,9 +368,9 @@ func (r *document) gainText(c *Comparison) string {
 		if c.Gain.Percent < 0 {
 			low, high = -high, -low
 		}
-		text += fmt.Sprintf(", 95 %% interval %.1f to %.1f %%", low, high)
+		return text + fmt.Sprintf(", 95 %% interval %.1f to %.1f %%", low, high)
 	}
-	return text
+	return text + ", without an interval"
 }
 
 // less says by how many percent the objective is less.
@@ -561,13 +562,20 @@ func InHindsight(r *replay.Report) string {
 		figure(h.RobustJCT), figure(h.GuardedJCT), figure(h.GuardedRobustJCT))
 }
 
-// interval is a 95 % interval of b's average JCT over a's (stats.RatioInterval). Only
-// averages have one.
+// interval is a 95 % interval of b's objective over a's (stats.RatioInterval). Fairness
+// has none.
 func (r *document) interval(a, b *replay.Method) (lo, hi float64, ok bool) {
-	if a == b || r.objective() != "average JCT" {
+	if a == b {
 		return 0, 0, false
 	}
-	return stats.RatioInterval(jctsOf(a), jctsOf(b), r.Seed)
+	switch r.Objective {
+	case "avg_jct":
+		return stats.RatioInterval(jctsOf(a), jctsOf(b), r.Seed)
+	case "p50_jct", "p95_jct", "p99_jct":
+		percent, _ := strconv.Atoi(r.Objective[1:3])
+		return stats.QuantileRatioInterval(jctsOf(a), jctsOf(b), float64(percent)/100, r.Seed)
+	}
+	return 0, 0, false
 }
 
 // jctsOf are the JCTs of each seed of a method.

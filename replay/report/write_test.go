@@ -254,8 +254,8 @@ func TestHTML(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"tiny": {tiny(), []string{"Change once: set queues=4 (average JCT 1 h 7 min -&gt; 58 min 20 s, 12.5 % shorter)",
-			"Tuning every hour on top: 28.6 % shorter.", "--set queues=4", "Changes of configuration", "How to read"}, []string{"SYNTHETIC"}},
+		"tiny": {tiny(), []string{"Change once: set queues=4 (average JCT 1 h 7 min -&gt; 58 min 20 s, 12.5 % shorter, without an interval)",
+			"Tuning every hour on top: 28.6 % shorter, without an interval.", "--set queues=4", "Changes of configuration", "How to read"}, []string{"SYNTHETIC"}},
 		"one method": {one, []string{"Change once: not evaluated", "Tuning every hour: not evaluated"},
 			[]string{"Changes of configuration", "against the alternatives"}},
 		"no method": {none, nil, []string{"Ratio to default</h2>"}},
