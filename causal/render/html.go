@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/internal/chart"
 )
 
 //go:embed page.html
@@ -109,7 +111,8 @@ func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 	}
 	return pageTemplate.Execute(out, map[string]any{
 		"Title": title, "Doc": d, "SVG": template.HTML(svg.String()), "Data": template.JS(encoded),
-		"Style": template.CSS(svgStyle), "Panels": o.Panels, "Summary": summary(d), "HasDAG": d.DAG != nil,
+		"Graph": template.CSS(svgStyle), "Style": chart.Style(),
+		"Least": math.Round(.9 * p.layout.width), "Panels": o.Panels, "Summary": summary(d), "HasDAG": d.DAG != nil,
 		"Inputs": dependentInputs(d),
 	})
 }

@@ -286,7 +286,7 @@ func (p *picture) nodes(w *strings.Builder) {
 	for i := range p.d.Nodes {
 		n := &p.d.Nodes[i]
 		at := p.layout.places[i]
-		class := "node"
+		class := strings.TrimSpace("node " + n.Tier)
 		if !joined[i] {
 			class += " lonely"
 		}

@@ -28,14 +28,14 @@ var panelTemplate = template.Must(template.New("panel").Funcs(template.FuncMap{"
 }}).Parse(
 	`<p>Move what is set: everything after is predicted, nothing was measured. Before is {{.At}}. Hold a metric to see what follows from it alone.</p>
 <p>On rows left out the model is off by {{range $i, $e := .Errors}}{{if $i}}; {{end}}{{printf "%.1f" (percent $e.Blend)}} % for <code>{{$e.Objective}}</code> (always predicting the mean: {{printf "%.1f" (percent $e.Mean)}} %, rank correlation {{printf "%.2f" $e.Rank}}){{end}}.</p>
-<div style="display:flex;flex-wrap:wrap;gap:2rem"><div>
+<div class="whatif"><div class="scroll">
 <table class="inputs"><tr><th>set</th><th></th><th></th><th></th></tr></table><p><button>as before</button></p></div><div>
-<table class="objectives"><tr><th>objective</th><th>before</th><th>after</th><th>change</th><th>90 % interval</th><th></th></tr></table>
-<table class="metrics"><tr><th>metric</th><th>before</th><th>after</th><th>hold</th><th></th></tr></table>
+<div class="scroll"><table class="objectives"><tr><th>objective</th><th>before</th><th>after</th><th>change</th><th>90 % interval</th><th></th></tr></table>
+</div><div class="scroll"><table class="metrics"><tr><th>metric</th><th>before</th><th>after</th><th>hold</th><th></th></tr></table></div>
 <h3>Effects</h3><p>From the lowest to the highest mean, with all else as in the data; 90 % intervals.</p>
-{{range .Effects}}<table><tr><th>on {{.Objective}}</th><th>effect</th><th>interval</th><th>of mean</th><th></th></tr>
+{{range .Effects}}<div class="scroll"><table><tr><th>on {{.Objective}}</th><th>effect</th><th>interval</th><th>of mean</th><th></th></tr>
 {{range .Effects}}<tr><td>{{.Parameter}}</td><td>{{printf "%.4g" .ACE}}</td><td>{{printf "%.4g" .Low}} to {{printf "%.4g" .High}}</td><td>{{printf "%.1f" .Percent}} %</td><td>{{if .Inert}}inert{{end}}</td></tr>
-{{end}}</table>{{end}}</div></div>
+{{end}}</table></div>{{end}}</div></div>
 <noscript><p>The sliders need scripts.</p></noscript>`))
 
 // pageOptions are the flags of causal page.
