@@ -14,10 +14,14 @@ type readFlags struct {
 	shards          int
 	requeueRestarts bool
 	zone            string
+	columns         string
 }
 
 func (f *readFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
+	fl.StringVar(&f.columns, "columns", "",
+		"what the columns of a table of no known format mean, such as submit=created,start=admitted,end=finished,"+
+			"gpus=n_gpu or duration=run_ms:ms; autosched trace --help lists the fields")
 	fl.StringVar(&f.zone, "timezone", "",
 		"zone whose clock the trace shows where it names none, such as Europe/Berlin (default: its times are labelled UTC)")
 	fl.IntVar(&f.shards, "shards-per-gpu", 0, "shards of a GPU, for a Slurm trace whose jobs ask for gres/shard")
@@ -31,8 +35,13 @@ func (f *readFlags) apply(o *trace.Options) error {
 	if f.shards < 0 {
 		return usageError{fmt.Errorf("--shards-per-gpu: %d is negative", f.shards)}
 	}
+	var err error
+	if f.columns != "" {
+		if o.Columns, err = trace.ParseColumns(f.columns); err != nil {
+			return usageError{fmt.Errorf("--columns: %w", err)}
+		}
+	}
 	if f.zone != "" {
-		var err error
 		if o.Zone, err = trace.ParseZone(f.zone); err != nil {
 			return usageError{fmt.Errorf("--timezone: %w", err)}
 		}

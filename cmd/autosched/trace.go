@@ -26,6 +26,14 @@ write AutoSched's own CSV.
 
 Formats, recognised by their content:
 ` + formatList() + `
+A table of any other format is read with --columns submit=created,gpus=n_gpu,...:
+FIELD=COLUMN for each field that it has. Fields:
+` + fieldList() + `
+A number may have a unit (duration=run_ms:ms): of instants and spans s, ms, us, ns,
+min, h, d; of GPUs and CPUs percent, milli; of memory B, KiB, MiB, GiB. Instants are
+times of day, or numbers since 1970: seconds, or finer ones if they have 12 digits
+or more.
+
 A trace of several files is named with commas between them
 (jobs.csv,tasks.csv), or by the folder that holds them; other files of a folder
 are ignored. Files may be related tables, as those of PAI 2020, logs of one month
@@ -52,6 +60,14 @@ func formatList() string {
 			fmt.Fprintf(&b, "  %-12s%s\n", name, line)
 			name = ""
 		}
+	}
+	return b.String()
+}
+
+func fieldList() string {
+	var b strings.Builder
+	for _, f := range trace.ColumnFields {
+		fmt.Fprintf(&b, "  %-12s%s\n", f.Name, f.About)
 	}
 	return b.String()
 }

@@ -399,3 +399,32 @@ func TestTraceSynthRecipe(t *testing.T) {
 		}
 	}
 }
+
+// A table of no known format is read by every command that takes a trace, as the error
+// without --columns offers it.
+func TestTraceColumns(t *testing.T) {
+	file := filepath.Join("..", "..", "workload", "trace", "testdata", "foreign.csv")
+	_, _, errs := command("trace", "validate", file)
+	_, offer, ok := strings.Cut(errs, "try --columns ")
+	if !ok {
+		t.Fatal(errs)
+	}
+	offer, _, _ = strings.Cut(offer, ";")
+	code, out, errs := command("trace", "validate", file, "--columns", offer)
+	if code != 1 || !strings.Contains(out, "column      submit=created holds times of day, seconds since 1970") ||
+		!strings.Contains(errs, `foreign.csv:8: finished: "2026-03-02 08:02:30": is before the job's start`) {
+		t.Errorf("%d\n%s\n%s", code, out, errs)
+	}
+	code, out, errs = command("simulate", "--trace", file, "--columns", offer, "--nodes", "2", "--timezone",
+		"Europe/Berlin", "--scheduler", "fifo", "--json")
+	if code != 0 || !strings.Contains(out, `"jobs": 4`) {
+		t.Errorf("%d\n%s\n%s", code, out, errs)
+	}
+	for flag, says := range map[string]string{"--columns=when=x": `"when" is not a field`,
+		"--timezone=Mars": "not a zone of the IANA database", "--shards-per-gpu=-1": "is negative"} {
+		code, _, errs := command("simulate", "--trace", "sample", flag)
+		if code != 2 || !strings.Contains(errs, says) {
+			t.Errorf("%s: %d, %s", flag, code, errs)
+		}
+	}
+}

@@ -69,6 +69,11 @@ func printReport(w io.Writer, r *trace.Report) error {
 	if len(r.Files) > 0 {
 		fmt.Fprintf(b, "files       %s\n", strings.Join(r.Files, ", "))
 	}
+	for _, x := range r.Columns {
+		if x.Read != "" {
+			fmt.Fprintf(b, "column      %s holds %s\n", x, x.Read)
+		}
+	}
 	if len(r.Ignored) > 0 {
 		fmt.Fprintf(b, "not read    %s\n", strings.Join(r.Ignored, ", "))
 	}

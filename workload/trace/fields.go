@@ -18,6 +18,7 @@ type csvRow struct {
 	names     []string
 	column    []int // position of each name, negative if the trace has none
 	width     int
+	bare      bool // the file has no names
 	fields    [][]byte
 	earliest  int64 // the latest time of the row so far, seconds since the Unix epoch
 	bad       int
@@ -43,6 +44,9 @@ func (r *csvRow) leaveOut(reason string) {
 
 // name is that of a column, as the file has it.
 func (r *csvRow) name(i int) string {
+	if r.column[i] >= 0 && !r.bare {
+		return r.names[i]
+	}
 	name, _, _ := strings.Cut(r.names[i], "/")
 	return name
 }

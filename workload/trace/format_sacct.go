@@ -20,11 +20,14 @@ import (
 // (JobID 123+0, 123+1) start together and are one gang. A job is submitted when it
 // becomes eligible: until then a dependency, a begin time or a hold keeps it, and no
 // scheduler could start it.
-var sacctFormat = func() Format {
+var sacctFormat = sacctBy("Account/Partition")
+
+// sacctBy is sacctFormat with a column for the tenant.
+func sacctBy(tenant string) Format {
 	t := &table{
 		sep:      '|',
 		required: []string{"JobIDRaw/JobID", "State", "Submit", "Start", "End", "AllocTRES"},
-		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", "Account/Partition", "JobName",
+		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", tenant, "JobName",
 			"Partition", "TimelimitRaw", "Timelimit", "JobID", "NodeList"},
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
@@ -41,8 +44,9 @@ var sacctFormat = func() Format {
 		"Slurm, sacct -X -a -D -P: a row per start of a job, GPUs from AllocTRES, jobs without GPU left out", t)
 	f.finish = finishSacct
 	f.hint = hintSacct
+	f.withTenant = sacctBy
 	return f
-}()
+}
 
 // SacctCommand prints what sacctFormat reads.
 const SacctCommand = "sacct -X -a -D --parsable2 --format=JobIDRaw,JobID,JobName,User,Account,Partition,QOS,State," +

@@ -21,6 +21,8 @@ type Format struct {
 	// hint says what to do where a header is nearly the format's, "" where it is not.
 	// It may be nil.
 	hint func(header []byte) string
+	// withTenant is the format with another column as the tenant; it may be nil.
+	withTenant func(column string) Format
 }
 
 // Formats are the known formats, in order of name.
@@ -66,7 +68,9 @@ func (t *table) title() string {
 	}
 	names := t.names()
 	for i, name := range names {
-		names[i], _, _ = strings.Cut(name, "/")
+		if !t.exact {
+			names[i], _, _ = strings.Cut(name, "/")
+		}
 	}
 	return strings.Join(names, sep)
 }
@@ -83,7 +87,7 @@ func (t *table) matches(head []byte) bool {
 
 func (t *table) hasHeader(fields [][]byte) bool {
 	for _, name := range t.required {
-		if columnOf(fields, name) == noColumn {
+		if t.columnOf(fields, name) == noColumn {
 			return false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -67,36 +68,72 @@ func FuzzRead(f *testing.F) {
 					return io.NopCloser(bytes.NewReader(b)), nil
 				}})
 		}
-		w, r, err := read(files, opts)
-		if (err == nil) != (w != nil) || r == nil {
-			t.Fatalf("workload %v, report %v, error %v", w, r, err)
+		checkRead(t, files, opts)
+	})
+}
+
+// FuzzColumns is FuzzRead for tables whose columns are named, and for the names.
+func FuzzColumns(f *testing.F) {
+	for _, c := range [][2]string{
+		{"submit=created,start=admitted,end=finished,gpus=n_gpu,id=job,user=owner,name=title,status=state," +
+			"memory=mem_gb:GiB,time_limit=limit_min:min", "foreign.csv"},
+		{"submit=ts,duration=runtime_ms:ms,gpus=gpu/share:percent", "foreign_ms.tsv"},
+		{"tenant=QOS", "sacct_kinds.psv"},
+	} {
+		b, err := os.ReadFile(filepath.Join("testdata", c[1]))
+		if err != nil {
+			f.Fatal(err)
 		}
-		if len(r.First) > DefaultKeep {
-			t.Fatalf("%+v", r)
-		}
+		f.Add(c[0], b)
+	}
+	zone, err := ParseZone("Europe/Berlin")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, columns string, in []byte) {
+		guess(headerLine(in))
+		cs, err := ParseColumns(columns)
 		if err != nil {
 			return
 		}
-		if r.Rows != r.Jobs+r.Rejected+r.LeftOut+r.Merged || r.Jobs != w.Len() {
-			t.Fatalf("rows do not add up: %+v", r)
+		if again, err := ParseColumns(cs.String()); err != nil || !slices.Equal(again, cs) {
+			t.Fatalf("%q is %v, then %v: %v", columns, cs, again, err)
 		}
-		for i := range w.Jobs() {
-			if err := w.Jobs()[i].Validate(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var csv bytes.Buffer
-		if err := WriteCSV(&csv, w); err != nil {
-			return // years before 0, or a carriage return within a line
-		}
-		again, _, err := Read(&csv, "f", Options{Strict: true})
-		if err != nil || again.Digest() != w.Digest() {
-			t.Fatalf("round trip: %v", err)
-		}
-		for i := range w.Jobs() {
-			if a, b := &w.Jobs()[i], &again.Jobs()[i]; a.Wait != b.Wait || a.HasWait != b.HasWait {
-				t.Fatalf("round trip: waits of %q", a.ID)
-			}
-		}
+		checkRead(t, oneFile(bytes.NewReader(in), "f", int64(len(in))),
+			Options{MaxBytes: 1 << 20, MaxLine: 1000, Columns: cs, Zone: zone, Shards: 7})
 	})
+}
+
+func checkRead(t *testing.T, files traceFiles, opts Options) {
+	w, r, err := read(files, opts)
+	if (err == nil) != (w != nil) || r == nil {
+		t.Fatalf("workload %v, report %v, error %v", w, r, err)
+	}
+	if len(r.First) > DefaultKeep {
+		t.Fatalf("%+v", r)
+	}
+	if err != nil {
+		return
+	}
+	if r.Rows != r.Jobs+r.Rejected+r.LeftOut+r.Merged || r.Jobs != w.Len() {
+		t.Fatalf("rows do not add up: %+v", r)
+	}
+	for i := range w.Jobs() {
+		if err := w.Jobs()[i].Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var csv bytes.Buffer
+	if err := WriteCSV(&csv, w); err != nil {
+		return // years before 0, or a carriage return within a line
+	}
+	again, _, err := Read(&csv, "f", Options{Strict: true})
+	if err != nil || again.Digest() != w.Digest() {
+		t.Fatalf("round trip: %v", err)
+	}
+	for i := range w.Jobs() {
+		if a, b := &w.Jobs()[i], &again.Jobs()[i]; a.Wait != b.Wait || a.HasWait != b.HasWait {
+			t.Fatalf("round trip: waits of %q", a.ID)
+		}
+	}
 }

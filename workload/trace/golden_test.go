@@ -11,12 +11,25 @@ import (
 // What is read of files whose rows show what a format can hold: the report, then the
 // jobs. -update writes the golden files.
 func TestGolden(t *testing.T) {
+	columns := func(text string) Columns {
+		cs, err := ParseColumns(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cs
+	}
 	for name, c := range map[string]struct {
 		file string
 		opts Options
 	}{
 		"sacct_kinds":    {"sacct_kinds.psv", Options{Shards: 4}},
+		"sacct_by_qos":   {"sacct_kinds.psv", Options{Shards: 4, Columns: columns("tenant=QOS")}},
 		"sacct_requeued": {"sacct_kinds.psv", Options{RequeueRestarts: true}},
+		"foreign": {"foreign.csv", Options{Columns: columns("submit=created,start=admitted,end=finished,gpus=n_gpu,id=job," +
+			"user=owner,tenant=project,name=title,status=state,memory=mem_gb:GiB,time_limit=limit_min:min")}},
+		"foreign_guess":   {"foreign.csv", Options{}},
+		"foreign_ms":      {"foreign_ms.tsv", Options{Columns: columns("submit=ts,duration=runtime_ms:ms,gpus=gpu/share:percent")}},
+		"foreign_missing": {"foreign.csv", Options{Columns: columns("submit=creation,duration=run,gpus=n_gpu")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

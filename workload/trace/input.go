@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -160,6 +161,9 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 			return m.read, nil
 		}
 	}
+	if len(in.opts.Columns) > 0 {
+		return in.detectColumns(head, folder)
+	}
 	if in.opts.Format != "" {
 		f := formatNamed(in.opts.Format)
 		if f == nil {
@@ -201,8 +205,38 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 		}
 		fmt.Fprintf(&want, "\n  %s: %s", f.Name, f.Header)
 	}
-	return nil, fmt.Errorf("%w: it begins with %s; a trace has one of these headers:%s",
-		ErrFormat, excerpt(header), want.String())
+	columns := suggest(header)
+	if columns == "" {
+		columns = "if it is a table, say what its columns mean with --columns"
+	}
+	return nil, fmt.Errorf("%w: it begins with %s; %s; a trace of a known format has one of these headers:%s",
+		ErrFormat, excerpt(header), columns, want.String())
+}
+
+// detectColumns is detect where Options.Columns say what the columns mean.
+func (in *input) detectColumns(head []byte, folder bool) (func(*input) error, error) {
+	if in.format == nil {
+		cs := in.opts.Columns
+		f, err := Format{}, error(nil)
+		known := slices.IndexFunc(Formats, func(f Format) bool {
+			return f.withTenant != nil && f.detect(head) && (in.opts.Format == "" || in.opts.Format == f.Name)
+		})
+		if known >= 0 && len(cs) == 1 && cs[0].Field == "tenant" {
+			if !bytes.Contains([]byte("|"+string(headerLine(head))+"|"), []byte("|"+cs[0].Name+"|")) {
+				return nil, fmt.Errorf("%w: the header lacks %s; it is %s", ErrFormat, cs[0].Name,
+					excerpt(headerLine(head)))
+			}
+			f = Formats[known].withTenant(cs[0].Name)
+			in.report.Columns = cs
+		} else if f, err = foreign(cs); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		in.format, in.report.Format = &f, f.Name
+	}
+	if folder && !in.format.detect(head) {
+		return nil, nil
+	}
+	return in.format.read, nil
 }
 
 // finish sorts, finds the zero and gives keys to jobs that have none.

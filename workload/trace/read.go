@@ -51,6 +51,9 @@ type Options struct {
 	// RequeueRestarts says that a job that Slurm requeued lost its progress: its run
 	// time is that of its last start. Default: its starts add up.
 	RequeueRestarts bool
+	// Columns are those of a table of no known format; its header is then not looked at for
+	// one. Of Slurm's they may say which one is the tenant.
+	Columns Columns
 	// Zone is the zone whose clock a trace shows where it names none (Philly, Helios,
 	// Slurm). Default: the clock is kept and labelled UTC.
 	Zone *time.Location

@@ -22,6 +22,8 @@ type Report struct {
 	Compression string    `json:"compression,omitempty"` // "gzip" or "zstd"
 	Synthetic   bool      `json:"synthetic"`
 	Zero        time.Time `json:"zero"`
+	// Columns are Options.Columns, and how their instants were read.
+	Columns Columns `json:"columns,omitempty"`
 	// Zone is Options.Zone if the trace has times without one.
 	Zone  string `json:"timezone,omitempty"`
 	Bytes int64  `json:"bytes"` // after decompression

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,8 +12,12 @@ import (
 // table describes a format of lines and fields: columns are found by name, in
 // any order, and columns it does not know are left out.
 type table struct {
-	// sep separates fields. Default: a comma, and fields may be in quotes.
+	// sep separates fields, which have no quotes. Default: quoted does.
 	sep byte
+	// quoted separates fields that may be in quotes. Default: a comma.
+	quoted byte
+	// exact says that the names of columns hold no alternatives.
+	exact bool
 	// required and optional columns. A column with several names has
 	// slashes between them: the first one found counts.
 	required []string
@@ -40,8 +45,12 @@ const (
 )
 
 // columnOf finds a column by its names.
-func columnOf(fields [][]byte, names string) int {
-	for name := range strings.SplitSeq(names, "/") {
+func (t *table) columnOf(fields [][]byte, names string) int {
+	sep := "/"
+	if t.exact {
+		sep = "\n" // in no header
+	}
+	for name := range strings.SplitSeq(names, sep) {
 		at := noColumn
 		for c, f := range fields {
 			if string(bytes.TrimSpace(f)) == name {
@@ -132,23 +141,24 @@ func (t *table) header(in *input, r *csvRow) (row []byte, err error) {
 			for i := range r.column {
 				r.column[i] = i
 			}
+			r.bare = true
 			return line, nil
 		}
 		for i, name := range r.names {
-			r.column[i] = columnOf(fields, name)
+			r.column[i] = t.columnOf(fields, name)
 			if r.column[i] == twoColumn {
 				return nil, fmt.Errorf("%w: line %d: the header names %s twice", ErrFormat, in.line, name)
 			}
 			if r.column[i] < 0 && i < len(t.required) {
-				return nil, fmt.Errorf("%w: line %d: the header lacks %s",
-					ErrFormat, in.line, strings.ReplaceAll(name, "/", " or "))
+				return nil, fmt.Errorf("%w: line %d: the header lacks %s; it is %s",
+					ErrFormat, in.line, strings.ReplaceAll(name, "/", " or "), excerpt(line))
 			}
 			if c := r.column[i]; c >= 0 {
 				r.names[i] = string(bytes.TrimSpace(fields[c])) // as this file has it
 			}
 		}
 		if t.begin != nil {
-			t.begin(in, func(column string) bool { return columnOf(fields, column) >= 0 })
+			t.begin(in, func(column string) bool { return t.columnOf(fields, column) >= 0 })
 		}
 		return in.next()
 	}
@@ -156,7 +166,7 @@ func (t *table) header(in *input, r *csvRow) (row []byte, err error) {
 
 func (t *table) split(line []byte, dst [][]byte) (fields [][]byte, reason string) {
 	if t.sep == 0 {
-		return splitCSV(line, dst)
+		return splitCSV(line, cmp.Or(t.quoted, ','), dst)
 	}
 	for {
 		i := bytes.IndexByte(line, t.sep)
@@ -167,13 +177,13 @@ func (t *table) split(line []byte, dst [][]byte) (fields [][]byte, reason string
 	}
 }
 
-// splitCSV cuts a line at its commas, as RFC 4180 has it but for line breaks in
-// quotes. It changes the line where quotes are doubled. The fields are parts of
+// splitCSV cuts a line at a separator, as RFC 4180 does at commas but for line breaks
+// in quotes. It changes the line where quotes are doubled. The fields are parts of
 // the line, appended to dst; reason is not empty if the quotes make no sense.
-func splitCSV(line []byte, dst [][]byte) (fields [][]byte, reason string) {
+func splitCSV(line []byte, sep byte, dst [][]byte) (fields [][]byte, reason string) {
 	for {
 		if len(line) == 0 || line[0] != '"' {
-			i := bytes.IndexByte(line, ',')
+			i := bytes.IndexByte(line, sep)
 			if i < 0 {
 				return append(dst, line), ""
 			}
@@ -199,7 +209,7 @@ func splitCSV(line []byte, dst [][]byte) (fields [][]byte, reason string) {
 		if len(line) == 0 {
 			return dst, ""
 		}
-		if line[0] != ',' {
+		if line[0] != sep {
 			return dst, "has text after a closing quote"
 		}
 		line = line[1:]
