@@ -254,9 +254,6 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "Note: %s\n", n)
 	}
-	if r.Fidelity != nil {
-		fmt.Fprintf(w, "%s.\n", r.Fidelity)
-	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "method\tavg JCT s\tp50\tp95\tp99\tqueue s\tratio\tspread\tguards\tpreempt\trounds\tchanges\tevals\ts/round\t")
@@ -303,6 +300,9 @@ func printAnswer(w io.Writer, r *replay.Report) error {
 	fmt.Fprintln(w)
 	for _, s := range a.Sentences() {
 		fmt.Fprintln(w, s)
+	}
+	if r.Fidelity != nil {
+		fmt.Fprintf(w, "%s.\n", r.Fidelity)
 	}
 	if a.Flags != "" {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,6 +125,11 @@ func TestAnswer(t *testing.T) {
 		{"luck", bySeed(reportOf("current", defaults, 100., "preset", other, 100., "autosched", other, 95.), 85, 105),
 			[]string{"Keep what you run: no configuration that could be chosen beforehand is better by more than noise " +
 				"(2 %).", "Tuning every hour: a matter of luck, by seed from 5.0 % longer to 15.0 % shorter."}, ""},
+		{"luck of what is tuned once", bySeed(reportOf("current", defaults, 100., "fixed-history", other, 95.), 85,
+			105),
+			[]string{"Keep what you run: the best configuration, fixed-history, is a matter of luck, by seed from " +
+				"5.0 % longer to 15.0 % shorter.",
+				"Tuning every hour: not evaluated, as autosched is not among the methods."}, ""},
 		{"nothing fixed evaluated", reportOf("current", defaults, 100., "autosched", both, 100.),
 			[]string{"Change once: not evaluated, as neither preset nor fixed-history is among the methods.",
 				"Tuning every hour: no difference, within noise (2 %)."}, ""},
@@ -174,6 +180,10 @@ func TestAnswerNeedsNoJobs(t *testing.T) {
 	want := "Change once: set order=size (p95 of rho 4.000 -> 3.000, 25.0 % lower, without an interval)."
 	if a := r.answer(); a.Once.Text != want || a.Once.Gain.Interval != nil {
 		t.Errorf("%s", a.Once.Text)
+	}
+	r.Objective, r.Methods[0].FTFLe1 = "ftf", 1 // nothing to gain
+	if _, err := json.Marshal(JSON(r.Report)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,322 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/replay"
+)
+
+// Answer says whether to change the settings, to what, and what that brings.
+type Answer struct {
+	// Once compares the best configuration that could be chosen beforehand with the
+	// baseline. It is worth a change if it is Better; else the baseline stays.
+	Once Comparison `json:"change_once"`
+	// Tuning compares tuning every round with what Once leaves in force.
+	Tuning Comparison `json:"tuning"`
+	// Flags name the configuration to change to, to simulate, tune and evaluate; empty if
+	// nothing is to be changed once. Register is the command that registers what is to run
+	// with the service; empty if nothing gains, or the cluster has several kinds of nodes.
+	Flags    string `json:"flags,omitempty"`
+	Register string `json:"register,omitempty"`
+}
+
+// Change of a parameter. An empty value is that of a parameter without effect.
+type Change struct {
+	Parameter string `json:"parameter"`
+	From      string `json:"from"`
+	To        string `json:"to"`
+}
+
+// AnswerOf draws the conclusion of an evaluation.
+func AnswerOf(r *replay.Report) Answer { return (&document{r}).answer() }
+
+func (r *document) answer() Answer {
+	if len(r.Methods) == 0 {
+		return Answer{Once: Comparison{Finding: NotEvaluated}, Tuning: Comparison{Finding: NotEvaluated}}
+	}
+	base := &r.Methods[0]
+	a := Answer{Once: r.once(base)}
+	if a.Once.Finding == Better {
+		a.Tuning = r.tuning(a.Once.of)
+	} else {
+		a.Tuning = r.tuning(base)
+	}
+	a.Once.Text, a.Tuning.Text = r.onceText(&a), r.tuningText(&a)
+	r.apply(&a)
+	return a
+}
+
+// apply fills in how to run what the answer recommends.
+func (r *document) apply(a *Answer) {
+	set := r.flags(r.Baseline.Configuration)
+	switch {
+	case a.Once.Finding == Better:
+		set = r.flags(a.Once.of.Configuration)
+		a.Flags = cmp.Or(strings.TrimSpace(set), "(no --set: the defaults)")
+	case a.Tuning.Finding != Better:
+		return
+	}
+	if len(r.Cluster.Groups) == 1 {
+		a.Register = fmt.Sprintf("autosched scheduler register --builtin %s --nodes %d --gpus-per-node %d%s",
+			r.Scheduler, r.Cluster.Nodes(), r.Cluster.GPUsPerNode(), set)
+	}
+}
+
+// flags set the parameters of a configuration that differ from the scheduler's default.
+func (r *document) flags(config string) string {
+	out := ""
+	for _, x := range changes(r.Baseline.Default, config) {
+		if x.To != "" {
+			out += " --set " + x.Parameter + "=" + x.To
+		}
+	}
+	return out
+}
+
+// Sentences are the two parts, that with a gain first.
+func (a *Answer) Sentences() []string {
+	if a.Once.Finding != Better && a.Tuning.Finding == Better {
+		return []string{a.Tuning.Text, a.Once.Text}
+	}
+	return []string{a.Once.Text, a.Tuning.Text}
+}
+
+// once finds the configuration to change to. Of those within noise of the best it takes one
+// that keeps the guards, with the fewest changes.
+func (r *document) once(base *replay.Method) Comparison {
+	var all, better []Comparison
+	for i := range r.Methods[1:] {
+		m := &r.Methods[i+1]
+		if roleOf(m) != roleFixed {
+			continue
+		}
+		c := r.compare(firstSeed(m), base)
+		if lo, hi, luck := r.luck(base, m); luck {
+			c.Finding, c.spread = Luck, [2]float64{lo, hi}
+		}
+		c.Changes = changes(base.Configuration, m.Configuration)
+		all = append(all, c)
+		if c.Finding == Better {
+			better = append(better, c)
+		}
+	}
+	if len(all) == 0 {
+		return Comparison{Finding: NotEvaluated}
+	}
+	byValue := func(a, b Comparison) int { return cmp.Compare(b.ratio, a.ratio) }
+	if len(better) == 0 {
+		return slices.MinFunc(all, byValue)
+	}
+	best := slices.MinFunc(better, byValue)
+	better = slices.DeleteFunc(better, func(c Comparison) bool { return best.ratio/c.ratio >= noise })
+	return slices.MinFunc(better, func(a, b Comparison) int {
+		return cmp.Or(cmp.Compare(min(1, len(a.Pays)), min(1, len(b.Pays))),
+			cmp.Compare(len(a.Changes), len(b.Changes)), byValue(a, b))
+	})
+}
+
+// firstSeed is a method with the outcome of the seed whose configuration it names.
+func firstSeed(m *replay.Method) *replay.Method {
+	if len(m.Seeds) == 0 {
+		return m
+	}
+	return &replay.Method{Method: m.Method, Description: m.Description, Outcome: m.Seeds[0]}
+}
+
+// tuning compares AutoSched's tuning, or else the best adaptive method, with what is in
+// force without it.
+func (r *document) tuning(held *replay.Method) Comparison {
+	m := r.tuner()
+	if m == nil {
+		return Comparison{Finding: NotEvaluated}
+	}
+	c := r.compare(m, held)
+	if control := r.find("random-preset"); c.Finding == Better && control != nil && r.over(control, m) < noise {
+		c.Finding = NoControl
+	}
+	return c
+}
+
+func (r *document) tuner() *replay.Method {
+	best := r.find("autosched")
+	for i := range r.Methods {
+		m := &r.Methods[i]
+		if roleOf(m) == roleAdaptive && (best == nil || best.Method != "autosched" && r.value(m) < r.value(best)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// changes are the parameters in which two configurations, as texts, differ.
+func changes(from, to string) []Change {
+	was := map[string]string{}
+	var out []Change
+	for _, s := range strings.Fields(from) {
+		name, value, _ := strings.Cut(s, "=")
+		was[name] = value
+	}
+	for _, s := range strings.Fields(to) {
+		name, value, _ := strings.Cut(s, "=")
+		if was[name] != value {
+			out = append(out, Change{name, was[name], value})
+		}
+		delete(was, name)
+	}
+	for _, s := range strings.Fields(from) {
+		if name, value, _ := strings.Cut(s, "="); was[name] != "" {
+			out = append(out, Change{name, value, ""})
+		}
+	}
+	return out
+}
+
+// onceText is the sentence on changing once.
+func (r *document) onceText(a *Answer) string {
+	c, keep := &a.Once, "Keep what you run"
+	switch {
+	case a.Tuning.Finding == Better:
+		keep = "Change once"
+	case r.Baseline.Assumed:
+		keep = "Keep the defaults, if they are what you run"
+	}
+	none := fmt.Sprintf("no configuration that could be chosen beforehand is better by more than noise (%s)", Noise())
+	switch c.Finding {
+	case NotEvaluated:
+		return "Change once: not evaluated, as neither preset nor fixed-history is among the methods."
+	case Better:
+		return fmt.Sprintf("Change once: %s (%s %s -> %s, %s)%s.", r.setText(c), r.objective(),
+			r.figure(&r.Methods[0]), r.figure(c.of), r.gainText(c), paysText(c))
+	case Chance, Luck:
+		none = fmt.Sprintf("the best configuration, %s, is %s", c.Method, r.doubtText(c))
+	}
+	return keep + ": " + none + "."
+}
+
+// setText names what to change.
+func (r *document) setText(c *Comparison) string {
+	const most = 4
+	if n := len(c.Changes); n == 0 || n > most {
+		return fmt.Sprintf("to %s, %d parameters as listed", c.Method, n)
+	}
+	var parts []string
+	for _, x := range c.Changes {
+		if x.To != "" {
+			parts = append(parts, x.Parameter+"="+x.To)
+		}
+	}
+	return "set " + strings.Join(parts, ", ")
+}
+
+// tuningText is the sentence on tuning every round.
+func (r *document) tuningText(a *Answer) string {
+	c := &a.Tuning
+	every := "hour"
+	if r.IntervalS != time.Hour.Seconds() {
+		every = units.Duration(r.IntervalS)
+	}
+	text := "Tuning every " + every
+	if c.Finding == NotEvaluated {
+		return text + ": not evaluated, as autosched is not among the methods."
+	}
+	if c.Method != "autosched" {
+		text += " by " + c.Method
+	}
+	if a.Once.Finding == Better {
+		text += " on top"
+	}
+	switch c.Finding {
+	case Better, Worse:
+		text += ": " + r.gainText(c)
+	case WithinNoise:
+		text += fmt.Sprintf(": %s, within noise (%s)", r.less(c.Gain.Percent), Noise())
+	case NoControl:
+		text += fmt.Sprintf(": %s, but presets drawn at random do as well", r.gainText(c))
+	default:
+		text += ": " + r.doubtText(c)
+	}
+	return text + paysText(c) + "."
+}
+
+// doubtText is a gain that was not shown.
+func (r *document) doubtText(c *Comparison) string {
+	if c.Finding == Luck {
+		return fmt.Sprintf("a matter of luck, by seed from %s to %s", r.less(gainOf(c.spread[0])),
+			r.less(gainOf(c.spread[1])))
+	}
+	return r.gainText(c) + ", which may be chance"
+}
+
+// gainText is a gain with its interval.
+func (r *document) gainText(c *Comparison) string {
+	text := r.less(c.Gain.Percent)
+	if x := c.Gain.Interval; x != nil {
+		low, high := x.Low, x.High
+		if c.Gain.Percent < 0 {
+			low, high = -high, -low
+		}
+		return text + fmt.Sprintf(", 95 %% interval %.1f to %.1f %%", low, high)
+	}
+	return text + ", without an interval"
+}
+
+// less says by how many percent the objective is less.
+func (r *document) less(percent float64) string {
+	less, more := "shorter", "longer"
+	if !strings.HasSuffix(r.Objective, "jct") {
+		less, more = "lower", "higher"
+	}
+	switch {
+	case math.Abs(percent) < .05:
+		return "no difference"
+	case percent < 0:
+		less = more
+	}
+	return fmt.Sprintf("%.1f %% %s", math.Abs(percent), less)
+}
+
+// paysText says who pays for a gain; it is empty if no guard is broken.
+func paysText(c *Comparison) string {
+	if len(c.Pays) == 0 || c.Finding != Better {
+		return ""
+	}
+	return "; who pays: " + BrokenText(c.Pays)
+}
+
+// BaselineText says what the methods are compared with, and how to name another.
+func BaselineText(r *replay.Report) string {
+	if r.Baseline.Assumed {
+		return fmt.Sprintf("Baseline: the defaults of %s, as no configuration was named: %s. Name yours with "+
+			"--config FILE, --set key=value or --preset NAME.", r.Scheduler, r.Baseline.Configuration)
+	}
+	return "Baseline: the configuration that you run (current): " + r.Baseline.Configuration + "."
+}
+
+// BrokenText lists the first of the guards that a method breaks.
+func BrokenText(broken []string) string {
+	const most = 3
+	if n := len(broken); n > most {
+		return strings.Join(broken[:most], "; ") + fmt.Sprintf("; and %d more", n-most)
+	}
+	return strings.Join(broken, "; ")
+}
+
+// InHindsight describes what stands beside the best fixed configuration in hindsight; it
+// is empty if that was not evaluated.
+func InHindsight(r *replay.Report) string {
+	m := (&document{r}).find("fixed-oracle")
+	if m == nil || m.Hindsight == nil {
+		return ""
+	}
+	h, base := m.Hindsight, m.AvgJCT*m.Ratio
+	figure := func(v float64) string { return fmt.Sprintf("%.0f s (ratio %.3f)", v, base/v) }
+	return fmt.Sprintf("fixed-oracle is the best of many in hindsight, which is partly luck: configurations within "+
+		"3 %% of its numbers have an average JCT of %s. The best that keeps the guards has %s, its neighbours %s.",
+		figure(h.RobustJCT), figure(h.GuardedJCT), figure(h.GuardedRobustJCT))
+}
