@@ -158,11 +158,14 @@ func values() map[string]complete {
 		"vc":           oneOf("auto"),
 
 		"evaluate methods": listOf(methods...),
-		"forecast methods": listOf(append(forecastNames(), "all")...),
-		"predict methods":  listOf(append(methodNames(), "all")...),
-		"bench samplers":   listOf(append(samplerNames(), "all")...),
-		"bench objectives": listOf(append(objectives.Names(), "all")...),
-		"bench searches":   listOf(searchNames()...),
+
+		"compare schedulers": listOf(schedulers.Names()...),
+		"compare row":        completeRow,
+		"forecast methods":   listOf(append(forecastNames(), "all")...),
+		"predict methods":    listOf(append(methodNames(), "all")...),
+		"bench samplers":     listOf(append(samplerNames(), "all")...),
+		"bench objectives":   listOf(append(objectives.Names(), "all")...),
+		"bench searches":     listOf(searchNames()...),
 	}
 }
 

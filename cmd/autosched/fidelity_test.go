@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-var updateFidelity = flag.Bool("update", false, "write the golden files again")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // writeHistory writes what FIFO with backfill makes of a synthetic workload on a cluster, as
 // a trace with recorded delays.
@@ -62,7 +62,7 @@ func writeHistory(t testing.TB, path, profile string, days int, load float64, c 
 // TestFidelityGolden: a history of two nodes, simulated on three.
 func TestFidelityGolden(t *testing.T) {
 	history, golden := filepath.Join("testdata", "history.csv"), filepath.Join("testdata", "fidelity.txt")
-	if *updateFidelity {
+	if *update {
 		writeHistory(t, history, "helios", 8, .5, workload.Uniform(2, 8))
 	}
 	args := []string{"fidelity", "--trace", history, "--nodes", "3", "--gpus-per-node", "8", "--scheduler", "fifo", "--set",
@@ -71,7 +71,7 @@ func TestFidelityGolden(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	if *updateFidelity {
+	if *update {
 		if err := os.WriteFile(golden, []byte(out), 0o666); err != nil {
 			t.Fatal(err)
 		}

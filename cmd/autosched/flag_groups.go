@@ -14,9 +14,9 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Workload", []string{"trace", "columns", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
+	{"Workload", []string{"trace", "windows", "columns", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
 	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "placement", "interconnect", "models", "quota", "move-quota", "group"}},
-	{"Scheduler", []string{"scheduler", "preset", "config", "set", "set-at", "recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions",
+	{"Scheduler", []string{"scheduler", "schedulers", "presets", "row", "preset", "config", "set", "set-at", "recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions",
 		"min-run"}},
 	{"Goal", []string{"objective", "subject-to", "keep", "pareto", "min-ratio", "min-gain", "change-price", "dwell", "guard",
 		"always"}},

@@ -55,6 +55,7 @@ Offline, evaluate what tuning would have gained on a trace:
   autosched trace stats --trace sample
   autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
+  autosched compare --trace sample --schedulers tiresias,themis,lucid --out comparison
 
 Forecast the workload, and learn why a configuration is better:
   autosched forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --methods all
@@ -92,6 +93,7 @@ func newRootCmd() *cobra.Command {
 		newTuneCmd(),
 		newPlanCmd(),
 		newEvaluateCmd(),
+		newComparisonCmd(),
 		newServeCmd(),
 		newEmulateCmd(),
 		newSchedulerCmd(),

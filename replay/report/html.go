@@ -190,7 +190,7 @@ func (r *document) writeHTML(w io.Writer) error {
 func (p *page) draw() {
 	p.Style, p.PeakGPUs = chart.Style(), p.Cluster.TotalGPUs()
 	sorted := p.sortedJCTs()
-	if c := p.cdf(sorted); c != nil {
+	if c := cdf(p.Swatches, sorted, "job completion time"); c != nil {
 		p.CDF = newFigure("Share of jobs by job completion time, one curve for each method", 380,
 			func(float64) *chart.Chart { return c })
 	}

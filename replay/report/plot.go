@@ -85,12 +85,13 @@ func (r *document) sortedJCTs() [][]float64 {
 	return out
 }
 
-// cdf is the share of jobs that ended within a JCT.
-func (p *page) cdf(sorted [][]float64) *chart.Chart {
+// cdf is the share of jobs with at most each of their values in seconds, a curve for each
+// swatch. It is nil without values above 0.
+func cdf(swatches []swatch, sorted [][]float64, name string) *chart.Chart {
 	lo, hi := inf, 0.0
 	for _, s := range sorted {
 		if len(s) > 0 {
-			// One job in two hundred may end left of the axis.
+			// One job in two hundred may be left of the axis.
 			lo, hi = min(lo, stats.Quantile(s, .005)), max(hi, s[len(s)-1])
 		}
 	}
@@ -99,7 +100,7 @@ func (p *page) cdf(sorted [][]float64) *chart.Chart {
 	}
 	lo = max(lo, 1)
 	c := &chart.Chart{
-		X: chart.Axis{Name: "job completion time, logarithmic", Log: true, Min: lo, Max: max(hi, lo*10),
+		X: chart.Axis{Name: name + ", logarithmic", Log: true, Min: lo, Max: max(hi, lo*10),
 			Ticks: chart.DurationTicks()},
 		Y: chart.Axis{Name: "% of jobs", Max: 100},
 	}
@@ -113,7 +114,7 @@ func (p *page) cdf(sorted [][]float64) *chart.Chart {
 			j := ((k+1)*len(s) - 1) / n // the last is the longest
 			curve = append(curve, chart.Point{X: s[j], Y: 100 * float64(j+1) / float64(len(s))})
 		}
-		c.Layers = append(c.Layers, p.Swatches[i].curve(curve))
+		c.Layers = append(c.Layers, swatches[i].curve(curve))
 	}
 	return c
 }

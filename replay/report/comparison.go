@@ -1,0 +1,336 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/replay"
+)
+
+// ComparisonSchema of compare.json (package schema).
+const ComparisonSchema = "comparison/v1"
+
+//go:embed comparison.html.tmpl
+var comparisonTemplate string
+
+var comparisonHTML = template.Must(template.Must(reportHTML.Clone()).New("comparison").Parse(comparisonTemplate))
+
+// rowsDocument is a comparison of rows with the texts of its files.
+type rowsDocument struct{ *replay.Comparison }
+
+// WriteComparison writes a comparison into a folder, which it creates: compare.json,
+// compare.csv, jobs.csv and compare.html, each atomically, compare.html last.
+func WriteComparison(c *replay.Comparison, dir string) error {
+	r := &rowsDocument{c}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"compare.json", func(w io.Writer) error { return schema.Write(w, ComparisonSchema, c) }},
+		{"compare.csv", r.writeCSV},
+		{"jobs.csv", r.writeJobs},
+		{"compare.html", r.writeHTML},
+	} {
+		if err := atomicfile.Write(filepath.Join(dir, f.name), f.write); err != nil {
+			return fmt.Errorf("report: %s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// Overall are the results that a comparison concludes from: those over all windows, or of
+// its only one.
+func Overall(c *replay.Comparison) []replay.Result {
+	if len(c.All) > 0 {
+		return c.All
+	}
+	return c.Windows[0].Results
+}
+
+// BestRow says which row has the lowest average JCT, and whether that may be chance. The
+// text has the figures, and is empty where the title has.
+func BestRow(c *replay.Comparison) (title, text string) {
+	results := Overall(c)
+	base := &results[0]
+	if len(results) == 1 {
+		return fmt.Sprintf("%s: average JCT %s", base.Row, units.Duration(base.AvgJCT)), ""
+	}
+	at := 1
+	for i := range results {
+		if i > 0 && results[i].AvgJCT < results[at].AvgJCT {
+			at = i
+		}
+	}
+	best := &results[at]
+	if best.Ratio <= 1 {
+		return fmt.Sprintf("No row has a shorter average JCT than %s (%s)", base.Row, units.Duration(base.AvgJCT)), ""
+	}
+	title = fmt.Sprintf("%s: average JCT %s shorter than %s", best.Row, units.Percent(1-1/best.Ratio), base.Row)
+	text = fmt.Sprintf("%s, was %s", units.Duration(best.AvgJCT), units.Duration(base.AvgJCT))
+	switch {
+	case best.High == 0:
+		text += "; there are too few jobs for an interval"
+	default:
+		text += fmt.Sprintf("; 95 %% interval %s to %s", units.Percent(1-1/best.Low), units.Percent(1-1/best.High))
+		if best.Low <= 1 {
+			title = fmt.Sprintf("No row is better than %s beyond chance; the best is %s", base.Row, title)
+		}
+	}
+	if n := len(c.Windows); n > 1 {
+		better := 0
+		for i := range c.Windows {
+			if c.Windows[i].Results[at].Ratio > 1 {
+				better++
+			}
+		}
+		text += fmt.Sprintf("; shorter in %d of %d windows", better, n)
+	}
+	return title, text + "."
+}
+
+// writeCSV writes a row for each row and window; the window "all" is over all of them.
+// Times are in seconds.
+func (r *rowsDocument) writeCSV(w io.Writer) error {
+	out := [][]string{{"window", "row", "scheduler", "configuration", "jobs", "avg_jct_s", "p50_jct_s", "p95_jct_s",
+		"p99_jct_s", "avg_queue_s", "p95_queue_s", "ratio", "ratio_low", "ratio_high", "faster", "slower", "spread",
+		"utilization", "fragmentation", "ftf_le_1", "p95_rho", "preemptions"}}
+	add := func(window string, results []replay.Result) {
+		for i := range results {
+			x := &results[i]
+			low, high := "", ""
+			if x.High > 0 {
+				low, high = number(x.Low), number(x.High)
+			}
+			out = append(out, []string{window, x.Row, r.Rows[i].Scheduler, r.Rows[i].Configuration.String(),
+				strconv.Itoa(x.Jobs), number(x.AvgJCT), number(x.P50JCT), number(x.P95JCT), number(x.P99JCT),
+				number(x.AvgQueue), number(x.P95Queue), number(x.Ratio), low, high, number(x.Faster),
+				number(x.Slower), number(x.Spread), number(x.Utilization), number(x.Fragmentation), number(x.FTFLe1),
+				number(x.P95Rho), number(x.Preemptions)})
+		}
+	}
+	for i := range r.Windows {
+		add(r.Windows[i].Name, r.Windows[i].Results)
+	}
+	if len(r.All) > 0 {
+		add("all", r.All)
+	}
+	return csv.NewWriter(w).WriteAll(out)
+}
+
+// writeJobs writes a row for each job of each window, in order of submission, with its JCT
+// in seconds under each row, the mean over seeds.
+func (r *rowsDocument) writeJobs(w io.Writer) error {
+	c := csv.NewWriter(w)
+	line := []string{"window", "job"}
+	for i := range r.Rows {
+		line = append(line, r.Rows[i].Name)
+	}
+	c.Write(line)
+	for i := range r.Windows {
+		x := &r.Windows[i]
+		for j, id := range x.JobIDs {
+			line = append(line[:0], x.Name, id)
+			for k := range x.Results {
+				v := ""
+				if j < len(x.Results[k].JCTs) {
+					v = number(x.Results[k].JCTs[j])
+				}
+				line = append(line, v)
+			}
+			c.Write(line)
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// rowsPage is the data of comparison.html.tmpl.
+type rowsPage struct {
+	*rowsDocument
+	Style    template.CSS
+	Best     string
+	Figures  string
+	Class    string // of the verdict
+	Facts    []fact
+	Swatches []swatch
+	Held     []heldRow
+	Sections []rowsSection
+	Drawn    bool // by seeds
+}
+
+// heldRow is a row with its swatch.
+type heldRow struct {
+	Swatch                   swatch
+	Scheduler, Configuration string
+}
+
+// rowsSection is a window, or all of them.
+type rowsSection struct {
+	Title, Jobs     string
+	Columns         []column
+	Rows            []rowsLine
+	JCT, Queue      *figure
+	Used, Asked     *figure
+	GPUs            int
+	Seeds, HasTimes bool
+}
+
+type rowsLine struct {
+	Swatch                 swatch
+	Cells                  []cell
+	Ratio, Between, Class  string
+	Faster, Slower, Spread string
+	Rest                   []string
+}
+
+func (r *rowsDocument) writeHTML(w io.Writer) error {
+	p := &rowsPage{rowsDocument: r, Style: chart.Style(), Class: "open", Drawn: len(r.Seeds) > 1}
+	p.Best, p.Figures = BestRow(r.Comparison)
+	if slices.ContainsFunc(Overall(r.Comparison), func(x replay.Result) bool { return x.Low > 1 }) {
+		p.Class = "good"
+	}
+	for i, row := range r.Rows {
+		s := swatch{Of: i, Name: row.Name, Slot: i % 12}
+		p.Swatches = append(p.Swatches, s)
+		p.Held = append(p.Held, heldRow{s, row.Scheduler, row.Configuration.String()})
+	}
+	jobs := 0
+	for i := range r.Windows {
+		jobs += r.Windows[i].Results[0].Jobs
+	}
+	p.Facts = []fact{
+		{"Trace", r.Trace, false},
+		{"Windows", strconv.Itoa(len(r.Windows)), false},
+		{"Jobs", units.Count(jobs), false},
+		{"Cluster", fmt.Sprintf("%s (%s GPUs)", r.Cluster, units.Count(r.Cluster.TotalGPUs())), false},
+		{"Baseline", r.Rows[0].Name, false},
+		{"Simulator version", r.Simulator, false},
+		{"Trace digest", r.Digest, true},
+	}
+	if p.Drawn {
+		p.Facts = append(p.Facts, fact{"Seeds of run-time estimates", strconv.Itoa(len(r.Seeds)), false})
+	}
+	if len(r.All) > 0 {
+		p.Sections = append(p.Sections, p.section("All windows", r.All))
+	}
+	for i := range r.Windows {
+		x := &r.Windows[i]
+		s := p.section(minute(x.From)+" to "+minute(x.To)+" UTC", x.Results)
+		p.overTime(&s, x)
+		p.Sections = append(p.Sections, s)
+	}
+	return comparisonHTML.Execute(w, p)
+}
+
+// section has the table and the distributions of results.
+func (p *rowsPage) section(title string, results []replay.Result) rowsSection {
+	s := rowsSection{Title: title, Jobs: units.Count(results[0].Jobs), GPUs: p.Cluster.TotalGPUs(), Seeds: p.Drawn}
+	s.Rows = make([]rowsLine, len(results))
+	for _, c := range []struct {
+		name, help string
+		of         func(*replay.Result) float64
+	}{
+		{"avg JCT", "average job completion time", func(r *replay.Result) float64 { return r.AvgJCT }},
+		{"p50", "median JCT", func(r *replay.Result) float64 { return r.P50JCT }},
+		{"p95", "95th percentile of JCT", func(r *replay.Result) float64 { return r.P95JCT }},
+		{"p99", "99th percentile of JCT", func(r *replay.Result) float64 { return r.P99JCT }},
+		{"avg queue", "average queueing delay", func(r *replay.Result) float64 { return r.AvgQueue }},
+		{"p95 queue", "95th percentile of queueing delay", func(r *replay.Result) float64 { return r.P95Queue }},
+	} {
+		top, best := 0., math.Inf(1)
+		for i := range results {
+			top, best = max(top, c.of(&results[i])), min(best, c.of(&results[i]))
+		}
+		unit, size, digits := unitOf(top)
+		s.Columns = append(s.Columns, column{c.name, unit, c.help})
+		for i := range results {
+			v := c.of(&results[i])
+			s.Rows[i].Cells = append(s.Rows[i].Cells, cell{strconv.FormatFloat(v/size, 'f', digits, 64),
+				v == best && len(results) > 1})
+		}
+	}
+	percent := func(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
+	jcts, waits := make([][]float64, len(results)), make([][]float64, len(results))
+	for i := range results {
+		r, row := &results[i], &s.Rows[i]
+		row.Swatch, row.Ratio, row.Class = p.Swatches[i], ratio(r.Ratio), "same"
+		if r.High > 0 {
+			row.Between = ratio(r.Low) + " to " + ratio(r.High)
+			if r.Low > 1 {
+				row.Class = "good"
+			} else if r.High < 1 {
+				row.Class = "bad"
+			}
+		}
+		row.Faster, row.Slower, row.Spread = percent(r.Faster), percent(r.Slower), percent(r.Spread)
+		if i == 0 {
+			row.Faster, row.Slower = "–", "–"
+		}
+		row.Rest = []string{percent(r.Utilization), percent(r.FTFLe1), units.Count(int(math.Round(r.Preemptions)))}
+		jcts[i], waits[i] = slices.Sorted(slices.Values(r.JCTs)), slices.Sorted(slices.Values(r.Waits))
+	}
+	draw := func(sorted [][]float64, label, name string) *figure {
+		c := cdf(p.Swatches, sorted, name)
+		if c == nil {
+			return nil
+		}
+		return newFigure(label+", a curve for each row", 340, func(float64) *chart.Chart { return c })
+	}
+	s.JCT = draw(jcts, "Share of jobs by job completion time", "job completion time")
+	s.Queue = draw(waits, "Share of jobs by queueing delay", "queueing delay")
+	return s
+}
+
+// overTime draws the GPUs in use and asked for in a window, all rows in one figure.
+func (p *rowsPage) overTime(s *rowsSection, w *replay.ComparedWindow) {
+	c := clock{lo: w.FromS, hi: w.FromS + 1, end: w.ToS}
+	if from, err := time.Parse(time.RFC3339, w.From); err == nil {
+		c.zero, c.aligned = from.UTC().Add(-time.Duration(w.FromS*1e9)), true
+	}
+	for i := range w.Results {
+		if n := len(w.Results[i].Series); n > 0 {
+			c.hi = max(c.hi, w.Results[i].Series[n-1].AtS)
+		}
+	}
+	draw := func(name string, y chart.Axis, of func(replay.GPUs) float64) *figure {
+		return newFigure(name+" over time, a curve for each row", 300, func(width float64) *chart.Chart {
+			ticks := 14
+			if width <= narrow {
+				ticks = 5
+			}
+			d := &chart.Chart{X: c.axis("time (UTC)", ticks), Y: y}
+			c.window(d)
+			for i := range w.Results {
+				var curve []chart.Point
+				for _, x := range w.Results[i].Series {
+					curve = append(curve, chart.Point{X: x.AtS, Y: of(x)})
+				}
+				line := p.Swatches[i].curve(chart.Steps(curve, c.hi))
+				line.Width = 1.5
+				d.Layers = append(d.Layers, line)
+			}
+			return d
+		})
+	}
+	s.HasTimes = true
+	s.Used = draw("GPUs in use", chart.Axis{Name: "GPUs in use", Max: float64(max(1, s.GPUs))},
+		func(x replay.GPUs) float64 { return x.Used })
+	s.Asked = draw("GPUs that waiting jobs ask for", chart.Axis{Name: "GPUs asked for", Include: []float64{0, 1}},
+		func(x replay.GPUs) float64 { return x.Queued })
+}
