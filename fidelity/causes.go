@@ -36,6 +36,7 @@ const (
 	few           = .6  // share of the jobs, at most
 	minOvertaking = .1  // difference of shares
 	minBetter     = .8  // share of the error's logarithm
+	minEarly      = .05 // share of the jobs
 	minOver       = .01 // share of the time, or of the jobs
 )
 
@@ -69,14 +70,15 @@ func moreCapacity(in *Input, r *Report, rec *record, own *run) *Cause {
 			over += to - from
 		}
 	}
-	if float64(over) < minOver*float64(total) {
-		return nil
-	}
 	early := 0
 	for i := range own.pairs {
 		if p := &own.pairs[i]; p.simulated-p.recorded > grain {
 			early++
 		}
+	}
+	// Jobs that were preempted held their GPUs in parts, which the record does not have.
+	if float64(over) < minOver*float64(total) || float64(early) < minEarly*float64(len(own.pairs)) {
+		return nil
 	}
 	per := max(1, in.Cluster.GPUsPerNode())
 	return &Cause{MoreCapacity, fmt.Sprintf("recorded jobs held more GPUs than the cluster's %d in %.0f %% of the time, "+
@@ -88,15 +90,12 @@ func moreCapacity(in *Input, r *Report, rec *record, own *run) *Cause {
 
 // idle is how long each job waited while the GPUs that it asks for were free.
 func idle(pairs []pair, free *steps, delay func(*pair) time.Duration) []time.Duration {
-	enough := map[int64]func(time.Duration) time.Duration{}
+	enough := free.byLevel()
 	out := make([]time.Duration, len(pairs))
 	for i := range pairs {
 		p := &pairs[i]
-		n := int64(p.job.GPUs)
-		if enough[n] == nil {
-			enough[n] = free.atLeast(n)
-		}
-		out[i] = enough[n](p.job.Submit+delay(p)) - enough[n](p.job.Submit)
+		until := enough(int64(p.job.GPUs))
+		out[i] = until(p.job.Submit+delay(p)) - until(p.job.Submit)
 	}
 	return out
 }
@@ -104,22 +103,28 @@ func idle(pairs []pair, free *steps, delay func(*pair) time.Duration) []time.Dur
 func recordedDelay(p *pair) time.Duration  { return p.recorded }
 func simulatedDelay(p *pair) time.Duration { return p.simulated }
 
+// excessOf is how many seconds longer each recorded job waited beside free GPUs than a simulated one, with
+// the sum.
+func excessOf(rec *record, own, best *run) (excess []float64, sum float64) {
+	was := idle(own.pairs, &rec.free, recordedDelay)
+	ours, bests := idle(own.pairs, &own.free, simulatedDelay), idle(best.pairs, &best.free, simulatedDelay)
+	excess = make([]float64, len(was))
+	for i := range was {
+		excess[i] = max(0, (was[i] - max(ours[i], bests[i])).Seconds())
+		sum += excess[i]
+	}
+	return excess, sum
+}
+
 // lessCapacity says that recorded jobs waited while the assumed cluster had room for them,
 // and the simulated ones did not: nodes were down or reserved, or a limit held the jobs.
 func lessCapacity(in *Input, r *Report, rec *record, own, best *run) *Cause {
 	if 10*r.Unrecorded > r.Jobs {
 		return nil // too little is known of what was in use
 	}
-	was := idle(own.pairs, &rec.free, recordedDelay)
-	ours, bests := idle(own.pairs, &own.free, simulatedDelay), idle(best.pairs, &best.free, simulatedDelay)
-	excess := make([]float64, len(was)) // seconds
-	sum, waited := 0.0, 0.0
-	for i := range was {
-		excess[i] = max(0, (was[i] - max(ours[i], bests[i])).Seconds())
-		sum += excess[i]
-		waited += own.pairs[i].recorded.Seconds()
-	}
-	n := float64(len(was))
+	excess, sum := excessOf(rec, own, best)
+	waited := r.Delay.Recorded * float64(len(own.pairs))
+	n := float64(len(own.pairs))
 	if sum < minExcess*waited || sum/n < negligible*r.JCT.Recorded {
 		return nil
 	}

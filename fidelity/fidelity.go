@@ -6,6 +6,7 @@ package fidelity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/schedulers"
@@ -24,8 +25,6 @@ type Input struct {
 	Scheduler *schedulers.Scheduler
 	Config    space.Config
 	Simulate  simulator.Options
-	// Models are those of Simulate, which are calibrated; nil are the built-in ones.
-	Models *simulator.ModelSpec
 	// Recorded is the name of the scheduler that ran the history, Unknown or Scheduler's.
 	Recorded string
 }
@@ -74,6 +73,7 @@ type Report struct {
 	// first. Empty of Quick where the grade does not call for it.
 	Orders      []Order      `json:"orders,omitempty"`
 	Calibration *Calibration `json:"calibration,omitempty"`
+	Outages     *Outages     `json:"outages,omitempty"`
 }
 
 // minJobs is the number of jobs below which distributions are not compared: the
@@ -127,8 +127,14 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 		r.doubt()
 	}
 	r.Causes = causes(in, r, rec, own, best)
-	if full {
-		if r.Calibration, err = in.calibrate(ctx, r, own); err != nil {
+	if !full {
+		return r, nil
+	}
+	if r.Calibration, err = in.calibrate(ctx, r, own); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(r.Causes, func(c Cause) bool { return c.Name == LessCapacity }) {
+		if r.Outages, err = in.outages(ctx, rec, own, best); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +149,7 @@ func (in *Input) warmUp() time.Duration { return min((in.To-in.From)/10, 24*time
 type pair struct {
 	job                       *workload.Job
 	recorded, simulated       time.Duration // queueing delay until the first start
-	recordedJCT, simulatedJCT time.Duration
+	recordedJCT, simulatedJCT time.Duration // delay and time on GPUs: records lack the time after preemptions
 	queue                     time.Duration // simulated, also after preemptions
 }
 
@@ -151,8 +157,6 @@ type pair struct {
 type run struct {
 	pairs []pair // the jobs that are compared, in order of submission
 	free  steps  // GPUs of the simulated cluster, in thousandths
-	// preempted and spread say that any job was.
-	preempted, spread bool
 }
 
 // run simulates the window under a scheduler.
@@ -169,10 +173,9 @@ func (in *Input) run(ctx context.Context, s *schedulers.Scheduler, c space.Confi
 	}
 	after := in.From + in.warmUp()
 	for _, x := range sim.Outcomes(nil) {
-		out.preempted = out.preempted || x.Preemptions > 0
-		out.spread = out.spread || x.Strayed
 		if j := sim.Spec(x.ID); j.HasWait && j.Submit >= after {
-			out.pairs = append(out.pairs, pair{j, j.Wait, x.Start - j.Submit, j.Wait + j.Duration, x.JCT(), x.Wait})
+			delay := x.Start - j.Submit
+			out.pairs = append(out.pairs, pair{j, j.Wait, delay, j.Wait + j.Duration, delay + x.JCT() - x.Wait, x.Wait})
 		}
 	}
 	return out, nil

@@ -70,7 +70,7 @@ func recorded(t testing.TB, w *workload.Workload, c workload.Cluster, s *schedul
 	for _, x := range sim.Outcomes(nil) {
 		j := &all[x.ID]
 		j.Wait, j.HasWait = x.Start-x.Submit, true
-		j.Duration = x.End - x.Start
+		j.Duration = x.Attained / time.Duration(x.GPUs)
 	}
 	return workload.NewSorted("history", w.Zero(), all, true)
 }
@@ -95,8 +95,11 @@ func full(t testing.TB, in fidelity.Input) *fidelity.Report {
 		t.Logf("order %s: %.3f", r.Orders[i].Name(), r.Orders[i].Delay.Factor)
 	}
 	if r.Calibration != nil {
-		t.Logf("calibration %v %v: %.3f -> %.3f, %s", r.Calibration.Changed, r.Calibration, r.Calibration.Before.Factor,
-			r.Calibration.After.Factor, r.Calibration.Grade)
+		c := r.Calibration
+		t.Logf("calibration %v %d: %.3f -> %.3f, %s", c.Changed, c.Nodes, c.Before.Factor, c.After.Factor, c.Grade)
+	}
+	if r.Outages != nil {
+		t.Logf("outages: %d hours, %d nodes, factor %.2f", r.Outages.Hours, r.Outages.Least, r.Outages.Delay.Factor)
 	}
 	return r
 }
@@ -194,9 +197,75 @@ func TestPlantedCause(t *testing.T) {
 			if causes(r) != c.causes || !strings.Contains(r.Causes[0].Evidence, c.says) {
 				t.Errorf("causes %s, want %s", causes(r), c.causes)
 			}
+			if name == "drained for two days" && (r.Outages == nil || r.Outages.Hours < 24 || r.Outages.Least > 4 ||
+				r.Outages.Delay.Factor > 1.4 || r.Delay.Factor < 1.8) {
+				t.Errorf("outages %+v", r.Outages)
+			}
+			if nodes := map[string]int{"fewer nodes": 5, "more nodes": 16}[name]; nodes > 0 &&
+				(r.Calibration.Nodes != nodes || r.Calibration.After.Factor != 1 || r.Calibration.Before.Factor < 2) {
+				t.Errorf("calibration %+v", r.Calibration)
+			}
 			if r.Grade != c.grade || r.Refused != (r.Refusal("--x") != nil) || r.Refused != (r.Grade == fidelity.Not) {
 				t.Errorf("%s, want %s; refused %v", r.Grade, c.grade, r.Refused)
 			}
 		})
+	}
+}
+
+// TestPreempted: the delay of a preemptive scheduler is that until the first start, and jobs that
+// were preempted are not taken to need more GPUs.
+func TestPreempted(t *testing.T) {
+	s, c := scheduler(t, "tiresias")
+	w := jobs(t)
+	h := recorded(t, w, cluster, s, c, simulator.Options{})
+	all := slices.Clone(h.Jobs())
+	for i := range all {
+		all[i].Duration = w.Jobs()[i].Duration
+	}
+	r := full(t, input(workload.NewSorted("history", w.Zero(), all, true), s, c))
+	if r.Grade != fidelity.Describes || r.Delay.Factor != 1 || r.Queue <= r.Delay.Simulated || len(r.Causes) > 0 ||
+		r.PeakGPUs <= 64 {
+		t.Errorf("%s: %s: %v", r.Grade, r.Why, r.Causes)
+	}
+}
+
+// TestGrades: what is known of the scheduler that ran the history, and of the delays.
+func TestGrades(t *testing.T) {
+	s, c := fifo(t, "true")
+	tiresias, ladder := scheduler(t, "tiresias")
+	h := recorded(t, jobs(t), cluster, s, c, simulator.Options{})
+	unknown := input(h, s, c)
+	unknown.Recorded = ""
+	if r := full(t, unknown); r.Grade != fidelity.Incomparable || r.Refused || r.Calibration != nil ||
+		!strings.Contains(r.Why, "it is not known which scheduler") {
+		t.Errorf("%s: %s", r.Grade, r.Why)
+	}
+	other := input(h, tiresias, ladder)
+	other.Recorded = "fifo"
+	if r := full(t, other); r.Grade != fidelity.Incomparable || r.Refused || !strings.Contains(r.Why, "is fifo") ||
+		r.Orders[0].Name() != "fifo with backfill" {
+		t.Errorf("%s: %s", r.Grade, r.Why)
+	}
+	bare := slices.Clone(h.Jobs())
+	for i := range bare {
+		bare[i].HasWait = i%100 == 0
+		bare[i].TimeLimit = bare[i].Duration
+	}
+	few := input(workload.NewSorted("few", h.Zero(), bare, true), s, c)
+	if r := full(t, few); r.Grade != fidelity.Incomparable || r.Unrecorded == 0 || r.Delay.Jobs != 0 {
+		t.Errorf("%s: %s", r.Grade, r.Why)
+	}
+	for i := range bare {
+		bare[i].HasWait = i%3 > 0
+	}
+	most := input(workload.NewSorted("most", h.Zero(), bare, true), s, c)
+	if r := full(t, most); r.Grade != fidelity.Describes || causes(r) != fidelity.TimeLimits ||
+		r.Unrecorded+r.WarmUp+r.Compared != r.Jobs || r.Unrecorded != (h.Len()+2)/3 {
+		t.Errorf("%s: %s: %+v", r.Grade, r.Why, r.Causes)
+	}
+	for name, ok := range map[string]bool{"unknown": true, "other": true, "fifo": true, "slurn": false, "": false} {
+		if err := fidelity.CheckRecorded(name); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

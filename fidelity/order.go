@@ -64,8 +64,11 @@ func (in *Input) orders(ctx context.Context, own *run) ([]Order, *run, error) {
 			continue
 		}
 		r, err := in.run(ctx, s, c)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
 		if err != nil {
-			return nil, nil, err
+			continue // it cannot run this cluster or these quotas
 		}
 		all = append(all, ranked{Order{s.Name, c.String(), false, r.delay(), r.queue()}, r})
 	}

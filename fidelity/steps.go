@@ -58,6 +58,26 @@ func (s *steps) atLeast(level int64) func(time.Duration) time.Duration {
 	}
 }
 
+// byLevel is atLeast, computed once for each level.
+func (s *steps) byLevel() func(level int64) func(time.Duration) time.Duration {
+	known := map[int64]func(time.Duration) time.Duration{}
+	return func(level int64) func(time.Duration) time.Duration {
+		if known[level] == nil {
+			known[level] = s.atLeast(level)
+		}
+		return known[level]
+	}
+}
+
+// most is the largest value in [from, to).
+func (s *steps) most(from, to time.Duration) int64 {
+	most := s.value(from)
+	for i := sort.Search(len(s.at), func(i int) bool { return s.at[i] > from }); i < len(s.at) && s.at[i] < to; i++ {
+		most = max(most, s.level[i])
+	}
+	return most
+}
+
 // delta is a change of a quantity.
 type delta struct {
 	at time.Duration

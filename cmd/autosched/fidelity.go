@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator/calibrate"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -70,7 +73,9 @@ type fidelityOptions struct {
 	replay   replayFlags
 	config   configFlag
 	recorded recordedFlag
+	runs     string
 	models   string // to write
+	events   string // to write
 
 	start space.Config // after check
 }
@@ -89,9 +94,11 @@ tenth of the window, a day at most, are left out: the simulated cluster starts e
 
 Then it says what in the data explains the difference: more or less capacity than
 assumed, a limit of a tenant or partition, another order or scheduler, time limits; and
-which simulated scheduler describes the recorded delays best. Nodes, restart cost and
-spread slowdown are calibrated on the first half of the window, and the grade of the
-calibration is that of the second half.
+which simulated scheduler describes the recorded delays best. The number of nodes is
+calibrated on the first half of the window, and the grade of the calibration is that of
+the second half. Where nodes were out it estimates which hours, and --node-events-out writes
+them for --node-events. With --runs, restart costs and spread slowdowns are learnt from the
+first half of the recorded runs, and compared on the second.
 
 Grades: "describes", "describes roughly", "does not describe", and "not comparable" where
 --recorded-scheduler is not the scheduler simulated or too few delays are recorded. tune and
@@ -99,7 +106,7 @@ evaluate show the grade, and end with an error where the simulation does not des
 the history. docs/fidelity.md has the limits and the reasons for them.`,
 		Example: `  autosched fidelity --trace sacct.psv --scheduler fifo --set backfill=true --recorded-scheduler fifo
   autosched fidelity --trace jobs.csv.gz --nodes 40 --gpus-per-node 8 --scheduler tiresias --config running.yaml \
-      --recorded-scheduler tiresias --models-out models.json`,
+      --recorded-scheduler tiresias --runs data --models-out models.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -117,7 +124,12 @@ the history. docs/fidelity.md has the limits and the reasons for them.`,
 	o.replay.addNodeEvents(cmd)
 	o.config.add(cmd)
 	o.recorded.add(cmd)
-	cmd.Flags().StringVar(&o.models, "models-out", "", "write the calibrated performance models to this file, for --models")
+	cmd.Flags().StringVar(&o.runs, "runs", "",
+		"recorded runs to learn restart costs and spread slowdowns from: what --events of 'autosched models learn' takes")
+	cmd.Flags().StringVar(&o.models, "models-out", "",
+		"write the performance models learnt from the first half of --runs to this file, for --models")
+	cmd.Flags().StringVar(&o.events, "node-events-out", "",
+		"write the nodes that were out, as far as the history shows them, to this file, for --node-events")
 	return cmd
 }
 
@@ -125,6 +137,9 @@ the history. docs/fidelity.md has the limits and the reasons for them.`,
 func (o *fidelityOptions) check() error {
 	if err := o.recorded.check(); err != nil {
 		return err
+	}
+	if o.models != "" && o.runs == "" {
+		return usageError{errors.New("--models-out: models are learnt from --runs: name a service's directory or a CSV of jobs")}
 	}
 	_, config, err := o.replay.configured(&o.config)
 	o.start = config
@@ -137,28 +152,66 @@ func (o *fidelityOptions) run(ctx context.Context, notes io.Writer) (*fidelityRe
 	if err != nil {
 		return nil, err
 	}
-	spec, err := o.replay.models.spec()
+	learned, err := o.learn()
 	if err != nil {
 		return nil, err
 	}
 	in.options.Past = replay.Past(in.trace, o.replay.cluster, in.from)
 	r, err := fidelity.Full(ctx, fidelity.Input{
 		Trace: in.trace, From: in.from, To: in.to, Cluster: o.replay.cluster, Scheduler: in.scheduler, Config: o.start,
-		Simulate: in.options, Models: spec, Recorded: o.recorded.name,
+		Simulate: in.options, Recorded: o.recorded.name,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if o.models != "" {
-		if r.Calibration == nil {
-			return nil, errors.New("--models-out: nothing is calibrated where --recorded-scheduler is not the scheduler " +
-				"that is simulated, or a half of the window has fewer than 30 jobs to compare")
+	if o.events != "" {
+		if r.Outages == nil {
+			return nil, errors.New("--node-events-out: the history shows no hours in which nodes were out")
 		}
-		if err := writeFile(o.models, "--models-out", r.Calibration.Models(spec).Write); err != nil {
+		if err := writeFile(o.events, "--node-events-out", func(w io.Writer) error {
+			return writeNodeEvents(w, in.trace, r.Outages.Events)
+		}); err != nil {
 			return nil, err
 		}
 	}
-	return &fidelityReport{in.trace.Name(), in.trace.Synthetic(), r}, nil
+	return &fidelityReport{in.trace.Name(), in.trace.Synthetic(), r, learned}, nil
+}
+
+// learn learns performance models from the first half of the runs, nil without runs, and writes them.
+func (o *fidelityOptions) learn() (*calibrate.Holdout, error) {
+	if o.runs == "" {
+		return nil, nil
+	}
+	runs, err := readRuns(o.runs, max(o.replay.cluster.GPUsPerNode(), 1))
+	if err != nil {
+		return nil, fmt.Errorf("--runs: %w", err)
+	}
+	given, err := o.replay.models.spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, learned, err := calibrate.Halves(runs, given)
+	if err != nil {
+		return nil, fmt.Errorf("--runs: %w", err)
+	}
+	if o.models != "" {
+		err = writeFile(o.models, "--models-out", spec.Write)
+	}
+	return learned, err
+}
+
+// writeNodeEvents writes events of nodes of the cluster as --node-events reads them.
+func writeNodeEvents(w io.Writer, t *workload.Workload, events []workload.NodeEvent) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, "time,node,event")
+	for _, e := range events {
+		name := "drain"
+		if e.Kind == workload.NodeUp {
+			name = "up"
+		}
+		fmt.Fprintf(out, "%s,%d,%s\n", t.Clock(e.At).Format(time.RFC3339Nano), e.Node, name)
+	}
+	return out.Flush()
 }
 
 // fidelityReport is the result of fidelity.
@@ -166,4 +219,6 @@ type fidelityReport struct {
 	Trace     string `json:"trace"`
 	Synthetic bool   `json:"synthetic"`
 	*fidelity.Report
+	// Models were learnt from --runs.
+	Models *calibrate.Holdout `json:"models,omitempty"`
 }

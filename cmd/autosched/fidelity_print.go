@@ -53,13 +53,24 @@ func (r *fidelityReport) print(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "  %.2f  %s%s, rank correlation %.2f\n", x.Delay.Factor, x.Name(), mark, x.Delay.Rank)
 	}
-	if c := r.Calibration; c != nil {
-		if !c.Changed {
-			fmt.Fprintf(w, "\nCalibration: nothing tried on the first half is closer.\n")
-			return nil
+	if x := r.Outages; x != nil {
+		fmt.Fprintf(w, "\nCapacity over time: nodes were out in %d hours, with %d left at least. Without them a job's delay is off "+
+			"by a factor\nof %.2f, %.2f with all nodes; this describes the past (--node-events-out).\n",
+			x.Hours, x.Least, x.Delay.Factor, r.Delay.Factor)
+	}
+	if c := r.Calibration; c != nil && !c.Changed {
+		fmt.Fprintln(w, "\nCalibration: no other number of nodes is closer on the first half.")
+	} else if c != nil {
+		fmt.Fprintf(w, "\nCalibrated on the first half: %d nodes. On the second half a job's delay is off by a factor of %.2f,\n"+
+			"%.2f before. %s.\n", c.Nodes, c.After.Factor, c.Before.Factor, &c.Graded)
+	}
+	if m := r.Models; m != nil {
+		fmt.Fprintln(w, "\nPerformance models learnt from the runs that ended first:")
+		for _, l := range m.Learned {
+			fmt.Fprintf(w, "  %s: %.3g, from %d runs\n", l.What, l.Value, l.Runs)
 		}
-		fmt.Fprintf(w, "\nCalibrated on the first half: %s.\nOn the second half a job's delay is off by a factor of %.2f, %.2f "+
-			"before. %s.\n", c, c.After.Factor, c.Before.Factor, &c.Graded)
+		fmt.Fprintf(w, "The time on GPUs of %d later runs that were preempted or spread is off by %.1f %% (median), %.1f %% with the\n"+
+			"models given.\n", m.Runs, 100*m.After, 100*m.Given)
 	}
 	return nil
 }

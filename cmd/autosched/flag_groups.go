@@ -15,7 +15,7 @@ var flagGroups = []struct {
 	flags []string
 }{
 	{"Workload", []string{"trace", "windows", "columns", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
-	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "placement", "interconnect", "models", "quota", "move-quota", "group"}},
+	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota", "move-quota", "group"}},
 	{"Scheduler", []string{"scheduler", "schedulers", "presets", "row", "preset", "config", "set", "set-at", "recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions",
 		"min-run"}},
 	{"Goal", []string{"objective", "subject-to", "keep", "pareto", "min-ratio", "min-gain", "change-price", "dwell", "guard",
@@ -24,7 +24,7 @@ var flagGroups = []struct {
 		"horizon", "futures", "truth",
 		"workers", "jobs", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "train", "boosted"}},
 	{"Service", []string{"server", "timeout", "id", "mode", "speedup"}},
-	{"Output", []string{"models-out", "json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant",
+	{"Output", []string{"models-out", "node-events-out", "json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant",
 		"series-interval", "timeline", "tiers", "help"}},
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -200,6 +201,13 @@ func runsOfCSV(in io.Reader) ([]calibrate.Run, error) {
 			return nil, bad("held_s")
 		}
 		run.Held = time.Duration(held * 1e9)
+		if c, ok := at["end_s"]; ok {
+			end, err := strconv.ParseFloat(row[c], 64)
+			if err != nil || !(math.Abs(end) <= workload.MaxSubmit.Seconds()) {
+				return nil, bad("end_s")
+			}
+			run.End = time.Duration(end * 1e9)
+		}
 		runs = append(runs, run)
 	}
 }

@@ -61,6 +61,24 @@ func TestSpearman(t *testing.T) {
 
 // TestRatioSD checks that proportional pairs have no deviation, and that the standard
 // error agrees with the spread of the log ratios of many samples.
+func TestKS(t *testing.T) {
+	for _, c := range []struct {
+		a, b []float64
+		want float64
+	}{
+		{[]float64{1, 2, 3, 4}, []float64{4, 3, 2, 1}, 0}, {[]float64{1, 2}, []float64{3, 4}, 1},
+		{[]float64{1, 2, 3, 4}, []float64{3, 4, 5, 6}, .5}, {[]float64{0, 0, 0, 1}, []float64{0, 0, 1, 1}, .25},
+		{[]float64{0}, []float64{0, 0, 5, 6}, .5},
+	} {
+		if got := KS(c.a, c.b); got != c.want || KS(c.b, c.a) != c.want {
+			t.Errorf("KS(%v, %v) = %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+	if !math.IsNaN(KS(nil, []float64{1})) {
+		t.Error("of an empty sample there is a distance")
+	}
+}
+
 func TestRatioSD(t *testing.T) {
 	if got := RatioSD([]float64{1, 2, 3}, []float64{2, 4, 6}); got != 0 {
 		t.Errorf("%g for proportional pairs", got)

@@ -21,6 +21,7 @@ type Run struct {
 	Held       time.Duration // from start to stop, over all spells
 	Stops      int           // preemptions
 	Spread     bool          // over more nodes than its size needs, in some spell
+	End        time.Duration // on a clock that all runs have
 }
 
 // Estimate is a number of the models with the number of runs behind it.
@@ -266,6 +267,7 @@ func (p *Collector) Add(e workload.Event) {
 		r.bad = true
 	case workload.Finished:
 		r.stop(e.Time)
+		r.End = e.Time
 		if !r.bad && r.Held > 0 && (e.Job.Status == workload.Completed || e.Job.Status == workload.Unknown) {
 			p.Runs = append(p.Runs, r.Run)
 		}
