@@ -33,26 +33,31 @@ func (r *Round) adopt(out *Result, better []search.Trial, raced bool, expected i
 	if out.Incumbent.OK() {
 		out.Interval = interval(was, now)
 	}
-	name := r.Goal.name(rank)
-	before, after := r.Goal.formatRank(rank, was.Mean()), r.Goal.formatRank(rank, now.Mean())
+	source := r.source(t.Origin)
+	change := r.change(rank, was.Mean(), now.Mean(), gain.Ratio, &was, &now)
 	switch {
 	case t.Config.Equal(r.Incumbent):
 		out.Reason = noneBetter(out)
 		return
 	case broken:
-		out.Reason = fmt.Sprintf("the one in force %s; %s keeps to all constraints (%s %s -> %s)%s",
-			describeLimit(out.Incumbent.Measurement.Worst()), t.Origin, name, before, after, tightest(&t))
+		out.Reason = fmt.Sprintf("The one in force %s; this one (%s) keeps to all constraints%s. Expected %s.",
+			describeLimit(out.Incumbent.Measurement.Worst()), source, tightest(&t), change)
 	case !r.Always && !(out.Ratio >= r.MinRatio):
-		out.Reason = fmt.Sprintf("%s would gain %.3fx on the controllable part, less than %.3fx",
-			t.Origin, out.Ratio, r.MinRatio)
+		out.Reason = fmt.Sprintf("The best (%s): expected %s. A change has to gain %.1f %% of what settings can "+
+			"influence.", source, change, 100*(1-1/r.MinRatio))
 		return
 	case !out.Incumbent.OK():
-		out.Reason = fmt.Sprintf("%s ends (%s %s), the one in force does not", t.Origin, name, after)
+		out.Reason = r.ends(rank, source, now.Mean())
 	default:
-		out.Reason = fmt.Sprintf("%s gains %s on the controllable part (%s %s -> %s)%s",
-			t.Origin, Factor(out.Ratio), name, before, after, tightest(&t))
+		out.Reason = fmt.Sprintf("Expected %s (%s)%s.", change, source, tightest(&t))
 	}
 	out.Config, out.Best, out.Adopt = t.Config, t, true
+}
+
+// ends says that a configuration finishes the futures, and the incumbent does not.
+func (r *Round) ends(rank int, source string, after float64) string {
+	return fmt.Sprintf("The one in force does not end the simulated work; this one (%s) does, with %s %s.", source,
+		Label(r.Goal.name(rank)), r.Goal.value(rank, after))
 }
 
 // better returns the trials that may replace the incumbent: those that satisfy the

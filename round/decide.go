@@ -127,7 +127,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		return Result{}, err
 	}
 	if err := in.State.Available().Validate(); err != nil {
-		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "no node is up",
+		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "No node is up.",
 			History: in.History}}, nil
 	}
 	in.Settings = in.Settings.WithDefaults()
@@ -165,6 +165,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 			Incumbent: in.Incumbent, Refused: in.Refused},
 		Settings: in.Settings, Scenarios: futures[:in.Futures], HeldOut: futures[in.Futures:],
 		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most), Early: true, Simplify: true,
+		origins: before.origins(in.Zero),
 	}
 	out, err := r.decide(ctx, &in, before)
 	if out.History = in.History; err == nil && len(out.Trials) > 0 {

@@ -61,7 +61,7 @@ func TestDecideOnAShrunkCluster(t *testing.T) {
 		switch wide := r.Stats.WiderThanCluster; {
 		case down == 0 && wide != 0, down == 2 && wide != 1:
 			t.Errorf("%d nodes down: %v jobs are said to be too wide", down, wide)
-		case down == 5 && (r.Adopt || !strings.Contains(r.Reason, "no node")):
+		case down == 5 && (r.Adopt || !strings.Contains(r.Reason, "No node")):
 			t.Errorf("all nodes down: %+v", r.Decision)
 		case down < 5 && len(r.Trials) != 6:
 			t.Errorf("%d nodes down: %d trials, %s", down, len(r.Trials), r.Reason)

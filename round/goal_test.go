@@ -127,21 +127,21 @@ func TestGoalRule(t *testing.T) {
 		{"the best breaks the constraint", false, []row{{100, 1, 0}, {80, 1, .1}, {90, 1, 0}}, 2,
 			"keeps to p95_queue<=incumbent with 0.0 % to spare and probability 1.00"},
 		{"all that is better breaks it", false, []row{{100, 1, 0}, {80, 1, .1}}, 0,
-			"none of 2 configurations is better than the one in force and keeps to the constraints"},
+			"None of 2 configurations is better than the one in force and keeps to the constraints"},
 		{"nothing keeps to it, nor the incumbent",
 			false, []row{{100, 1, .2}, {80, 1, .1}, {90, 1, .3}}, 0,
-			"none of 3 configurations keeps to the constraints, so the one in force stays; the nearest (test) is " +
+			"None of 3 configurations keeps to the constraints, so the one in force stays; the nearest (search) is " +
 				"10.0 % above p95_queue<=incumbent"},
 		{"the incumbent breaks it, another keeps to it and costs more",
 			false, []row{{100, 1, .2}, {80, 1, .1}, {120, 1, -.1}}, 2,
-			"the one in force is 20.0 % above p95_queue<=incumbent; test keeps to all constraints"},
+			"The one in force is 20.0 % above p95_queue<=incumbent; this one (search) keeps to all constraints"},
 		{"the second metric decides among equals",
 			true, []row{{100, 50, 0}, {100, 40, 0}, {100.5, 30, 0}, {120, 10, 0}}, 2,
-			"gains 1.667x on the controllable part (avg_jct"},
-		{"the first metric decides", true, []row{{100, 50, 0}, {80, 60, 0}, {100, 10, 0}}, 1, "(p99_jct"},
+			"Expected average JCT -"},
+		{"the first metric decides", true, []row{{100, 50, 0}, {80, 60, 0}, {100, 10, 0}}, 1, "p99 JCT -"},
 		{"the second among those as good in the first",
-			true, []row{{100, 50, 0}, {80, 60, 0}, {80.5, 55, 0}}, 2, "(p99_jct"},
-		{"too little in both", true, []row{{100, 50, 0}, {100, 49, 0}}, 0, "less than 1.050x"},
+			true, []row{{100, 50, 0}, {80, 60, 0}, {80.5, 55, 0}}, 2, "p99 JCT -"},
+		{"too little in both", true, []row{{100, 50, 0}, {100, 49, 0}}, 0, "A change has to gain 4.8 %"},
 	} {
 		r := Round{Problem: Problem{Goal: Minimise("p99_jct"), Incumbent: sp.Default()},
 			Settings: Settings{MinRatio: 1.05}}

@@ -73,6 +73,8 @@ type winner struct {
 	Situation situation `json:"met"`
 	Round     int       `json:"round"`
 	Wins      int       `json:"wins"`
+	// At is the instant of that round; 0 if it is not known.
+	At time.Duration `json:"at,omitempty"`
 	// config is Config in the round's space.
 	config space.Config
 }
@@ -180,7 +182,7 @@ func (h *history) after(round int, at time.Duration, x *situation, s *schedulers
 	next.Shapes, next.Winners, next.Excluded = slices.Clone(h.Shapes), slices.Clone(h.Winners), slices.Clone(h.Excluded)
 	next.exclude(out)
 	if out.Best.OK() {
-		next.win(round, x, s, out.Best.Config, 1)
+		next.win(round, at, x, s, out.Best.Config, 1)
 	}
 	if out.Search == SearchFull {
 		next.Full++
@@ -190,7 +192,7 @@ func (h *history) after(round int, at time.Duration, x *situation, s *schedulers
 			next.Shapes = next.Shapes[max(0, len(next.Shapes)-shapesKept):]
 		}
 		for _, c := range runnersUp(out) {
-			next.win(round, x, s, c, 0)
+			next.win(round, at, x, s, c, 0)
 		}
 	}
 	// Those with the fewest wins are dropped first, of these the oldest.
@@ -228,7 +230,7 @@ func (h *history) exclude(out *Result) {
 }
 
 // win adds a configuration with a number of wins.
-func (h *history) win(round int, x *situation, s *schedulers.Scheduler, c space.Config, wins int) {
+func (h *history) win(round int, at time.Duration, x *situation, s *schedulers.Scheduler, c space.Config, wins int) {
 	if c.Equal(c.Space().Default()) || slices.Contains(h.Excluded, c.Hash()) {
 		return
 	}
@@ -237,7 +239,7 @@ func (h *history) win(round int, x *situation, s *schedulers.Scheduler, c space.
 			return
 		}
 	}
-	w := winner{config: c, Situation: *x, Round: round, Wins: wins}
+	w := winner{config: c, Situation: *x, Round: round, At: at, Wins: wins}
 	var err error
 	if w.Config, err = json.Marshal(c); err != nil {
 		return // a value that JSON cannot hold; no space allows one
@@ -304,6 +306,19 @@ func (h *history) candidates(x *situation, sp *space.Space, presets []search.Pre
 				out = append(out, search.Preset{Name: fmt.Sprintf("round-%d", w.Round), Origin: pick.origin,
 					Config: w.config})
 			}
+		}
+	}
+	return out
+}
+
+// origins names the winners by the instant at which they won last, for reasons.
+func (h *history) origins(zero time.Time) map[string]string {
+	out := map[string]string{}
+	for i := range h.Winners {
+		w := &h.Winners[i]
+		if w.At > 0 {
+			name := "the configuration of " + zero.Add(w.At).Format("2 Jan 15:04")
+			out[fmt.Sprintf("past:round-%d", w.Round)], out[fmt.Sprintf("like:round-%d", w.Round)] = name, name
 		}
 	}
 	return out

@@ -99,9 +99,9 @@ func Judge(ctx context.Context, in *JudgeInput) (Verdict, error) {
 	age := in.State.At - p.At
 	switch {
 	case age < leastAge:
-		return Verdict{Judgement: Early, Reason: fmt.Sprintf("in force for %v only", age)}, nil
+		return Verdict{Judgement: Early, Reason: fmt.Sprintf("In force for %v only.", age)}, nil
 	case age > p.Until():
-		return Verdict{Judgement: Keep, Reason: fmt.Sprintf("in force for %v, longer than was forecast", age)}, nil
+		return Verdict{Judgement: Keep, Reason: fmt.Sprintf("In force for %v, longer than was forecast.", age)}, nil
 	}
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
@@ -113,7 +113,7 @@ func Judge(ctx context.Context, in *JudgeInput) (Verdict, error) {
 	}
 	sc, err := NewScorer(&Problem{Scheduler: s, Cluster: in.State.Cluster, Options: in.Simulator, Goal: in.Goal}, x)
 	if errors.Is(err, errNothing) {
-		return Verdict{Judgement: Keep, Reason: "nothing ran or arrived"}, nil
+		return Verdict{Judgement: Keep, Reason: "Nothing ran or arrived."}, nil
 	}
 	if err != nil {
 		return Verdict{}, err
@@ -139,7 +139,7 @@ func Judge(ctx context.Context, in *JudgeInput) (Verdict, error) {
 	v.Excess = p.excess(&seen, futures)
 	switch left := leaves(&seen, futures); {
 	case !(v.Excess > 1 && least > 0):
-		v.Reason = fmt.Sprintf("%.0f job-hours, %+.1f by the change, as promised", observed/3600, seen.more()/3600)
+		v.Reason = fmt.Sprintf("%.0f job-hours, %+.1f by the change, as expected.", observed/3600, seen.more()/3600)
 		return v, nil
 	case left != "":
 		v.Judgement, v.Reason = DemandLeft, left
@@ -151,15 +151,15 @@ func Judge(ctx context.Context, in *JudgeInput) (Verdict, error) {
 	}
 	v.Ratio = search.Gain(good, applied).Ratio
 	v.Suspect = v.Ratio >= rollbackRatio && (!applied.OK() || agrees(&good, &applied))
-	what := fmt.Sprintf("promised %.3fx; %.0f job-hours, %+.1f by the change; "+
-		"on what arrived the last good one gains %s", p.Ratio, observed/3600, seen.more()/3600, Factor(v.Ratio))
+	what := fmt.Sprintf("The change cost %.1f of %.0f job-hours; on what arrived, the configuration before it saves %s",
+		seen.more()/3600, observed/3600, Influence(v.Ratio))
 	switch {
 	case !v.Suspect:
-		v.Reason = what + ", too little to go back"
+		v.Reason = what + ", too little to go back."
 	case in.Suspect || v.Excess >= 2:
-		v.Judgement, v.Reason = Worse, what
+		v.Judgement, v.Reason = Worse, what+"."
 	default:
-		v.Reason = what + ", to be confirmed"
+		v.Reason = what + ", to be confirmed."
 	}
 	return v, nil
 }
@@ -206,10 +206,10 @@ func leaves(seen *Mark, futures []Mark) string {
 	}
 	switch {
 	case seen.Arrived > demandSlack*high.Arrived+demandJobs || seen.Arrived < low.Arrived/demandSlack-demandJobs:
-		return fmt.Sprintf("%.0f jobs arrived where %.0f to %.0f were expected: the configuration is not to blame",
+		return fmt.Sprintf("%.0f jobs arrived where %.0f to %.0f were expected: the configuration is not to blame.",
 			seen.Arrived, low.Arrived, high.Arrived)
 	case seen.Demand > demandSlack*high.Demand:
-		return fmt.Sprintf("%.0f GPU-hours arrived where %.0f to %.0f were expected: the configuration is not to blame",
+		return fmt.Sprintf("%.0f GPU-hours arrived where %.0f to %.0f were expected: the configuration is not to blame.",
 			seen.Demand/3600, low.Demand/3600, high.Demand/3600)
 	}
 	return ""

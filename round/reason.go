@@ -4,29 +4,119 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/search"
 )
+
+// Source names in plain words what suggested a configuration, given its trial's origin.
+func Source(origin string) string {
+	kind, name, _ := strings.Cut(origin, ":")
+	switch kind {
+	case "default":
+		return "the default"
+	case "incumbent":
+		return "the incumbent"
+	case "preset":
+		return "preset " + name
+	case "past", "like":
+		return "an earlier configuration"
+	}
+	return "search"
+}
+
+// source is Source, with the instant at which an earlier configuration was found.
+func (r *Round) source(origin string) string {
+	if name, ok := r.origins[origin]; ok {
+		return name
+	}
+	return Source(origin)
+}
+
+// Label names a metric of a goal in plain words.
+func Label(metric string) string {
+	switch metric {
+	case "ftf":
+		return "share of jobs with rho above 1"
+	case missesMetric:
+		return "share of missed deadlines"
+	case "short_avg_jct":
+		return "average JCT of short jobs"
+	}
+	of, what, ok := strings.Cut(metric, "_")
+	if _, known := metrics[metric]; !ok || !known {
+		return metric
+	}
+	of = map[string]string{"avg": "average", "p50": "median", "max": "largest"}[of] + map[string]string{
+		"p95": "p95", "p99": "p99"}[of]
+	return of + map[string]string{"jct": " JCT", "queue": " queueing delay", "rho": " rho"}[what]
+}
+
+// value formats a value of rank k for people.
+func (g *Goal) value(k int, v float64) string {
+	if m, ok := metrics[g.name(k)]; ok && m.unit == "s" {
+		return units.Duration(v)
+	}
+	return g.formatRank(k, v)
+}
+
+// Influence is a controllable ratio as the share of what settings can influence that is
+// saved: the part of the objective above its floor.
+func Influence(ratio float64) string {
+	return fmt.Sprintf("%.0f %% of what settings can influence", 100*(1-1/ratio))
+}
+
+// change says what a candidate changes: the objective of rank k before and after, the
+// share of the controllable part if that is not all, and in how many futures it is better.
+func (r *Round) change(k int, before, after, ratio float64, was, now *search.Measurement) string {
+	text := fmt.Sprintf("%s %s (%s -> %s)", Label(r.Goal.name(k)), changeOf(before, after),
+		r.Goal.value(k, before), r.Goal.value(k, after))
+	if mean(was.Floors) > 0 {
+		text += ", " + Influence(ratio)
+	}
+	better := 0
+	for i, v := range now.Values {
+		if i < len(was.Values) && v < was.Values[i] {
+			better++
+		}
+	}
+	return text + fmt.Sprintf("; better in %d of %d futures", better, len(now.Values))
+}
+
+// changeOf formats a relative change with the digits that show it.
+func changeOf(before, after float64) string {
+	if before == 0 {
+		return "+0.0 %"
+	}
+	x := after/before - 1
+	if x != 0 && math.Abs(x) < .001 {
+		return fmt.Sprintf("%+.2f %%", 100*x)
+	}
+	return units.Change(x)
+}
+
+func mean(v []float64) float64 { return search.Measurement{Values: v}.Mean() }
 
 // whyNone explains why no candidate may replace the incumbent.
 func (r *Round) whyNone(out *Result, raced bool) string {
 	top := r.lowest(out.Trials, -1)
 	switch {
 	case top == nil && anyInfeasible(out.Trials):
-		return noneFeasible(slices.DeleteFunc(slices.Clone(out.Trials),
+		return r.noneFeasible(slices.DeleteFunc(slices.Clone(out.Trials),
 			func(t search.Trial) bool { return r.refuses(t.Config) || !t.OK() }))
 	case top == nil:
-		return "no candidate could be measured"
+		return "No candidate could be measured."
 	case !r.satisfies(top):
-		return fmt.Sprintf("the best on average (%s) may break a constraint%s", top.Origin, tightest(top))
+		return fmt.Sprintf("The best on average (%s) may break a constraint%s.", r.source(top.Origin), tightest(top))
 	case raced && breaks(&out.Incumbent):
-		return fmt.Sprintf("the best (%s) does not keep to the constraints on held-out futures", top.Origin)
+		return fmt.Sprintf("The best (%s) does not keep to the constraints on held-out futures.", r.source(top.Origin))
 	case raced:
-		return fmt.Sprintf("the best (%s) is not better on held-out futures", top.Origin)
+		return fmt.Sprintf("The best (%s) is not better on held-out futures.", r.source(top.Origin))
 	case out.Incumbent.OK() && top.Measurement.Mean() >= out.Incumbent.Measurement.Mean():
 		return noneBetter(out)
 	}
-	return fmt.Sprintf("the best on average (%s) is not better in enough futures", top.Origin)
+	return fmt.Sprintf("The best on average (%s) is not better in enough futures.", r.source(top.Origin))
 }
 
 func anyInfeasible(trials []search.Trial) bool {
@@ -34,15 +124,15 @@ func anyInfeasible(trials []search.Trial) bool {
 }
 
 func noneBetter(out *Result) string {
-	text := fmt.Sprintf("none of %d configurations is better than the one in force", len(out.Trials))
+	text := fmt.Sprintf("None of %d configurations is better than the one in force", len(out.Trials))
 	if anyInfeasible(out.Trials) {
 		text += " and keeps to the constraints"
 	}
-	return text
+	return text + "."
 }
 
 // noneFeasible says that no trial satisfies the constraints, and which comes closest.
-func noneFeasible(trials []search.Trial) string {
+func (r *Round) noneFeasible(trials []search.Trial) string {
 	var nearest *search.Trial
 	for i := range trials {
 		if t := &trials[i]; t.OK() && (nearest == nil ||
@@ -51,11 +141,11 @@ func noneFeasible(trials []search.Trial) string {
 		}
 	}
 	if nearest == nil {
-		return "no candidate could be measured"
+		return "No candidate could be measured."
 	}
-	return fmt.Sprintf("none of %d configurations keeps to the constraints, "+
-		"so the one in force stays; the nearest (%s) %s",
-		len(trials), nearest.Origin, describeLimit(nearest.Measurement.Worst()))
+	return fmt.Sprintf("None of %d configurations keeps to the constraints, "+
+		"so the one in force stays; the nearest (%s) %s.",
+		len(trials), r.source(nearest.Origin), describeLimit(nearest.Measurement.Worst()))
 }
 
 // describeLimit says by how much a limit is kept or broken.
@@ -92,13 +182,4 @@ func tightest(t *search.Trial) string {
 		return ""
 	}
 	return "; it " + describeLimit(l)
-}
-
-// Factor formats a ratio of controllable parts. Above 1000 almost none is left, and the
-// number has no meaning.
-func Factor(r float64) string {
-	if r > 1000 {
-		return "more than 1000x"
-	}
-	return fmt.Sprintf("%.3fx", r)
 }

@@ -68,7 +68,8 @@ type Round struct {
 	// by the goal.
 	Front []string
 
-	registered *space.Space // that Space is a part of (withoutInert); nil if it is all of it
+	origins    map[string]string // what earlier configurations are called in reasons, by origin
+	registered *space.Space      // that Space is a part of (withoutInert); nil if it is all of it
 }
 
 // Pruner saves measurements in one search, such as prune.Study by a causal model.
@@ -149,7 +150,7 @@ func (r *Round) run(ctx context.Context) (Result, error) {
 func (r *Round) search(ctx context.Context, out *Result, racing int) (expected int, err error) {
 	measure, err := r.measure(ctx, r.Scenarios)
 	if errors.Is(err, errNothing) {
-		out.Reason = "nothing runs, waits or is expected"
+		out.Reason = "Nothing runs, waits or is expected."
 		return -1, nil
 	}
 	if err != nil {

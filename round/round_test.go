@@ -140,7 +140,7 @@ func TestRoundWithNothingToPlay(t *testing.T) {
 	r.Scenarios = nil
 	r.Incumbent = x.scheduler.Presets[1].Config
 	got, err := r.Run(context.Background())
-	if err != nil || got.Adopt || !got.Config.Equal(r.Incumbent) || !strings.Contains(got.Reason, "nothing") {
+	if err != nil || got.Adopt || !got.Config.Equal(r.Incumbent) || !strings.Contains(got.Reason, "Nothing") {
 		t.Errorf("%+v, error %v", got.Decision, err)
 	}
 }

@@ -95,10 +95,8 @@ func (w *weigher) simplest(ctx context.Context, out *Result, c *candidate, g *gu
 		return err
 	}
 	simple := w.key(t.Config)
-	for _, logs := range []map[string]float64{w.insurance.Replay, w.insurance.Stress} {
-		if logs[simple]-logs[key] > insuredNoise {
-			return nil
-		}
+	if w.gain(key, simple) < -pooledNoise || w.vetoed(w.key(r.Incumbent), simple) {
+		return nil
 	}
 	if broken, err := g.broken(ctx, t.Config); err != nil || broken != "" {
 		return err
@@ -110,6 +108,7 @@ func (w *weigher) simplest(ctx context.Context, out *Result, c *candidate, g *gu
 	return nil
 }
 
-// insuredNoise is how much worse a simplest form may be in the replay and under stress, as a
-// logarithm.
-const insuredNoise = .001
+// pooledNoise is how much worse than the candidate a simplest form may be in the replay and
+// under stress, weighed as in a decision, as a logarithm: half of what a round changes a
+// configuration for.
+const pooledNoise = .001

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 )
@@ -248,21 +249,21 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 		switch {
 		case must:
 		case saved(c.gain) < w.bar || c.gain <= 0:
-			refused = fmt.Sprintf("%s would shorten %s by %s, less than %.1f %%", c.Origin, r.Goal.name(0),
-				share(c.gain), 100*w.bar)
+			refused = fmt.Sprintf("%s. A change has to gain %.1f %%.", w.best(out, c), 100*w.bar)
 		case c.ratio < w.ratio:
-			refused = fmt.Sprintf("%s would gain %.3fx on the controllable part, less than %.3fx", c.Origin, c.ratio,
-				w.ratio)
+			refused = fmt.Sprintf("%s. A change has to gain %.1f %% of what settings can influence.", w.best(out, c),
+				100*(1-1/w.ratio))
 		case w.dwelling && c.own < UrgentRatio:
-			refused = fmt.Sprintf("%s would shorten %s by %s, but the last change is less than %v old", c.Origin,
-				r.Goal.name(0), share(c.gain), r.Dwell)
+			refused = fmt.Sprintf("%s. But the last change is less than %s old.", w.best(out, c),
+				units.Duration(r.Dwell.Seconds()))
 		}
 		if refused != "" {
 			why = cmp.Or(why, refused)
 			continue
 		}
 		if !must && w.vetoed(w.key(r.Incumbent), w.key(c.Config)) {
-			why = cmp.Or(why, fmt.Sprintf("%s loses in the replay of the last days", c.Origin))
+			why = cmp.Or(why, fmt.Sprintf("The best (%s) does worse in the replay of the last days.",
+				r.source(c.Origin)))
 			continue
 		}
 		if !must {
@@ -276,7 +277,7 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 				return err
 			}
 			if broken != "" {
-				why = cmp.Or(why, fmt.Sprintf("%s %s", c.Origin, broken))
+				why = cmp.Or(why, fmt.Sprintf("The best (%s) %s.", r.source(c.Origin), broken))
 				continue
 			}
 		}
@@ -297,27 +298,41 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 func (w *weigher) take(out *Result, c *candidate) {
 	r := w.round
 	out.Config, out.Best, out.Adopt, out.Ratio = c.Config, c.Trial, true, c.ratio
-	was, now := &out.Incumbent.Measurement, &c.Measurement
-	name := r.Goal.name(0)
+	was, now := w.compared(out, c), &c.Measurement
+	source := r.source(c.Origin)
 	switch {
 	case !out.Incumbent.OK():
-		out.Reason = fmt.Sprintf("%s ends (%s %s), the one in force does not", c.Origin, name,
-			r.Goal.Format(now.Mean()))
+		out.Reason = r.ends(0, source, now.Mean())
 		return
 	case breaks(&out.Incumbent):
-		out.Reason = fmt.Sprintf("the one in force %s; %s keeps to all constraints%s",
-			describeLimit(was.Worst()), c.Origin, tightest(&c.Trial))
+		out.Reason = fmt.Sprintf("The one in force %s; this one (%s) keeps to all constraints%s.",
+			describeLimit(out.Incumbent.Measurement.Worst()), source, tightest(&c.Trial))
 		return
 	}
-	if c.raced { // compared on the same futures
-		i := slices.IndexFunc(out.fresh, func(t search.Trial) bool { return w.key(t.Config) == w.key(r.Incumbent) })
-		was = &out.fresh[i].Measurement
-	}
 	out.Interval = interval(*was, *now)
-	out.Reason = fmt.Sprintf("%s shortens %s by %s (%s on the controllable part)%s",
-		c.Origin, name, share(c.gain), Factor(c.ratio), tightest(&c.Trial))
+	out.Reason = fmt.Sprintf("Expected %s (%s)%s.", w.change(out, c), source, tightest(&c.Trial))
 }
 
-// saved is a gain as a share of the objective, share its text.
+// compared is the incumbent's measurement on the futures of a candidate's.
+func (w *weigher) compared(out *Result, c *candidate) *search.Measurement {
+	if c.raced {
+		incumbent := w.key(w.round.Incumbent)
+		i := slices.IndexFunc(out.fresh, func(t search.Trial) bool { return w.key(t.Config) == incumbent })
+		return &out.fresh[i].Measurement
+	}
+	return &out.Incumbent.Measurement
+}
+
+// change is Round.change by what all evidence says.
+func (w *weigher) change(out *Result, c *candidate) string {
+	was := w.compared(out, c)
+	return w.round.change(0, was.Mean(), was.Mean()*math.Exp(-c.gain), c.ratio, was, &c.Measurement)
+}
+
+// best says what the best candidate would change.
+func (w *weigher) best(out *Result, c *candidate) string {
+	return fmt.Sprintf("The best (%s): expected %s", w.round.source(c.Origin), w.change(out, c))
+}
+
+// saved is a gain as a share of the objective.
 func saved(gain float64) float64 { return 1 - math.Exp(-gain) }
-func share(gain float64) string  { return fmt.Sprintf("%.1f %%", 100*saved(gain)) }

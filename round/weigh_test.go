@@ -82,26 +82,26 @@ func TestWeighedRule(t *testing.T) {
 		want   int
 		reason string
 	}{
-		{"a tenth better", func(*scales) {}, 1, "shortens avg_jct by 10.0 % (1.250x on the controllable part)"},
-		{"less than the bar", func(s *scales) { s.bar = .101 }, 0, "by 10.0 %, less than 10.1 %"},
+		{"a tenth better", func(*scales) {}, 1, "average JCT -10.0 %"},
+		{"less than the bar", func(s *scales) { s.bar = .101 }, 0, "-10.0 %"},
 		{"just above it", func(s *scales) { s.bar = .099 }, 1, ""},
-		{"less than the ratio", func(s *scales) { s.ratio = 1.26 }, 0, "gain 1.250x on the controllable part, less than"},
+		{"less than the ratio", func(s *scales) { s.ratio = 1.26 }, 0, "A change has to gain 20.6 % of what settings can influence."},
 		{"just above it", func(s *scales) { s.ratio = 1.249 }, 1, ""},
 		{"nothing is asked, nothing to gain", func(s *scales) {
 			s.bar = 0
 			s.out.Incumbent.Measurement.Floors = s.out.Incumbent.Measurement.Values
 			two(s, 1, 1.1)
-		}, 0, "none of 3 configurations is better"},
-		{"worse", func(s *scales) { two(s, 1.01, 1.02) }, 0, "none of 3 configurations is better"},
+		}, 0, "None of 3 configurations is better"},
+		{"worse", func(s *scales) { two(s, 1.01, 1.02) }, 0, "None of 3 configurations is better"},
 		{"just changed, and urgent", func(s *scales) { s.dwelling = true }, 1, ""},
-		{"just changed, not urgent", func(s *scales) { s.dwelling = true; two(s, .96, 1) }, 0, "last change is less than 2h"},
+		{"just changed, not urgent", func(s *scales) { s.dwelling = true; two(s, .96, 1) }, 0, "last change is less than 2 h"},
 		{"found by a search, with days to replay", func(s *scales) { two(s, 1, .9) }, 2, ""},
-		{"found by a search, at a cold start", func(s *scales) { two(s, 1, .9); s.insurance.Weight = 0 }, 0, "none of"},
+		{"found by a search, at a cold start", func(s *scales) { two(s, 1, .9); s.insurance.Weight = 0 }, 0, "None of"},
 		{"just changed, nothing controllable now", func(s *scales) {
 			s.dwelling = true
 			s.out.Incumbent.Measurement.Floors = s.out.Incumbent.Measurement.Values
 			s.rounds(ages{time.Hour: {0: 1, 1: .9}, 0: {0: 1, 1: 1}})
-		}, 0, "last change is less than 2h"},
+		}, 0, "last change is less than 2 h"},
 		{"not urgent", func(s *scales) { two(s, .96, 1) }, 1, ""},
 		{"just changed; urgent is not what is best over all rounds", func(s *scales) {
 			s.dwelling = true
@@ -109,10 +109,10 @@ func TestWeighedRule(t *testing.T) {
 			s.proven = append(s.proven, s.at(2).Hash())
 			s.rounds(ages{time.Hour: {0: 1, 1: .6, 2: 1}, 0: {0: 1, 1: .96, 2: .94}})
 		}, 2, ""},
-		{"loses in the replay", func(s *scales) {
+		{"worse in the replay", func(s *scales) {
 			s.insurance.Replay = s.logs(map[int]float64{0: 0, 1: .011})
 			s.insurance.Weight = .1
-		}, 0, "loses in the replay"},
+		}, 0, "worse in the replay"},
 		{"loses next to nothing there", func(s *scales) {
 			s.insurance.Replay = s.logs(map[int]float64{0: 0, 1: .009})
 			s.insurance.Weight = .1
@@ -125,7 +125,7 @@ func TestWeighedRule(t *testing.T) {
 		{"the replay outweighs the futures", func(s *scales) {
 			two(s, .99, 1)
 			s.insurance.Replay = s.logs(map[int]float64{0: 0, 1: .009})
-		}, 0, "none of"},
+		}, 0, "None of"},
 		{"equal in the futures, better under stress", func(s *scales) {
 			two(s, 1, 1)
 			s.bar, s.ratio = .003, 1
@@ -153,7 +153,7 @@ func TestWeighedRule(t *testing.T) {
 			two(s, 1.3, 1.2)
 			s.out.Incumbent.Measurement = search.Measurement{Exhausted: true}
 			s.dwelling = true
-		}, 2, "the one in force does not"},
+		}, 2, "The one in force does not end"},
 		{"a preset and a search's, much the same", func(s *scales) { two(s, .9, .897) }, 1, ""},
 		{"a search's that is better by more", func(s *scales) { two(s, .9, .89) }, 2, ""},
 		{"a search's that rounds have measured", func(s *scales) {
@@ -171,10 +171,10 @@ func TestWeighedRule(t *testing.T) {
 		{"between rounds, better by far in others", func(s *scales) {
 			s.urgent, s.ratio = true, UrgentRatio
 			s.rounds(ages{time.Hour: {0: 1, 1: .5}, 0: {0: 1, 1: .98}})
-		}, 0, "less than 1.100x"},
+		}, 0, "has to gain 9.1 % of what"},
 		{"worse in other rounds", func(s *scales) {
 			s.rounds(ages{time.Hour: {0: 1, 1: 1.2}, 0: {0: 1, 1: .9}})
-		}, 0, "none of"},
+		}, 0, "None of"},
 		{"worse in other rounds that do not count", func(s *scales) {
 			s.rounds(ages{time.Hour: {0: 1, 1: 1.2}, 0: {0: 1, 1: .9}})
 			s.round.Ablation.NoPooling = true

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/round"
 )
 
 func newConfigCmd() *cobra.Command {
@@ -82,9 +83,9 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	if e := c.GetEvidence(); e != nil {
 		interval := ""
 		if e.GetRatioHigh() > 0 {
-			interval = fmt.Sprintf(" (%.3f to %.3f)", e.GetRatioLow(), e.GetRatioHigh())
+			interval = fmt.Sprintf(" (%s to %s)", influence(e.GetRatioLow()), influence(e.GetRatioHigh()))
 		}
-		fmt.Fprintf(w, "simulated\tcontrollable ratio %.3f%s over revision %d, for %s\n", e.GetControllableRatio(),
+		fmt.Fprintf(w, "simulated\tsaves %s%s over revision %d, for %s\n", round.Influence(e.GetControllableRatio()),
 			interval, e.GetIncumbentRevision(), e.GetSchedulerTime().AsTime().Format(time.RFC3339))
 		if e.GetSearch() != "" {
 			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), orDash(e.GetSearchReason()))

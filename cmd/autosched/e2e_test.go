@@ -281,8 +281,16 @@ func TestTuneJSON(t *testing.T) {
 	if !got.Adopt || got.Reason == "" {
 		t.Errorf("adopt %v: %s", got.Adopt, got.Reason)
 	}
-	if code, out, _ := command(args[:len(args)-1]...); code != 0 || !strings.Contains(out, "adopt: ") {
-		t.Errorf("exit %d:\n%s", code, out)
+	code, out, _ = command(args[:len(args)-1]...)
+	for _, want := range []string{"Adopt. Expected average JCT -", "No effect above", "Row 1 (step "} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit %d, %q is not in\n%s", code, want, out)
+		}
+	}
+	for _, internal := range []string{"sobol", "gp", "preset:", "controllable"} {
+		if strings.Contains(out, internal) {
+			t.Errorf("an operator reads %q:\n%s", internal, out)
+		}
 	}
 }
 

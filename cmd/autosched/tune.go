@@ -63,11 +63,15 @@ measurement, and why a suggestion was rejected. --resume continues from such a
 file. A file with content is never overwritten.
 Ctrl-C ends the search with the best so far, exit code 0.
 
-Columns: step is the order of measurement, origin what suggested the trial,
-objective the mean over the futures, controllable the part above the floor (and
-how many times smaller than the incumbent's), queue the mean queueing delay. The
-best trial is the one with the lowest posterior mean of the objective, which may not
-be the row listed first.`,
+What a search found is simplified: parameters that have no effect above the noise keep
+the incumbent's values, others get round ones where that measures the same on the same
+futures.
+
+Columns: step is the order of measurement, source what suggested the trial, then the
+mean objective over the futures and how it differs from the incumbent's, influence the
+share of what settings can influence that is saved, queue the mean queueing delay,
+better in how many futures. The best trial is the one with the lowest posterior mean
+of the objective, which may not be the row listed first.`,
 		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html
@@ -196,7 +200,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		Settings: settings, Generate: o.round.method, Simulate: in.options,
 	}, replay.TuneOptions{
 		At: at, Incumbent: o.incumbent, Sampler: o.sampler, Truth: o.truth, Time: o.within,
-		Progress: func(t search.Trial) { line.show("trial %d of %d: %s", t.Step+1, budget, t.Origin) },
+		Progress: func(t search.Trial) { line.show("trial %d of %d: %s", t.Step+1, budget, round.Source(t.Origin)) },
 		Front:    o.goal.pareto,
 		Record: search.Record{To: study.to(), Resume: study.from, About: map[string]string{
 			"trace": in.trace.Name(), "scheduler": in.scheduler.Name, "objective": o.goal.goal.String(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
 )
 
 func (r *tuneReport) print(w io.Writer, top int) error {
@@ -15,53 +17,167 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		r.ActiveJobs, r.WaitingJobs)
 	fmt.Fprintf(w, "%s\n\n", goalLine(r.Objective))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "step\torigin\tobjective\tcontrollable\tqueue s\tin every future"+r.columns()+"\tconfiguration")
+	fmt.Fprintln(t, "step\tsource\t"+round.Label(r.goal.Metric())+"\tchange\tinfluence\tqueue s\t"+
+		"better in"+r.columns()+"\tparameters changed")
 	for i := range r.Trials {
 		if i == top {
 			fmt.Fprintf(t, "... %d more\n", len(r.Trials)-top)
 			break
 		}
 		x := &r.Trials[i]
-		every := ""
-		if x.Every {
-			every = "better"
-		}
+		changes := changesText(r.Incumbent, x.Config)
 		switch {
 		case x.Exhausted:
-			fmt.Fprintf(t, "%d\t%s\tevent budget exhausted\t\t\t%s\t%s\n", x.Step, x.Origin, r.empty(), x.Config)
+			fmt.Fprintf(t, "%d\t%s\tevent budget exhausted\t\t\t\t%s\t%s\n", x.Step, round.Source(x.Origin), r.empty(),
+				changes)
 		case x.Error != "":
-			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t%s\t%s\n", x.Step, x.Origin, x.Error, r.empty(), x.Config)
+			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t\t%s\t%s\n", x.Step, round.Source(x.Origin), x.Error, r.empty(),
+				changes)
 		default:
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s (%s)\t%.0f\t%s%s\t%s\n", x.Step, x.Origin, r.goal.Format(x.Objective),
-				r.goal.Format(x.Objective-x.Floor), round.Factor(x.Ratio), x.Queue, every, r.cells(x), x.Config)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%.0f\t%s%s\t%s\n", x.Step, round.Source(x.Origin),
+				r.goal.Format(x.Objective), r.change(x), influence(x.Ratio), x.Queue, r.betterIn(x), r.cells(x),
+				changes)
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	verdict := "keep the incumbent"
+	verdict := "Keep the incumbent"
 	if r.Adopt {
-		verdict = "adopt"
+		verdict = "Adopt"
 	}
-	fmt.Fprintf(w, "\n%s: %s (in %.2f s)\n", verdict, r.Reason, r.Wall)
+	fmt.Fprintf(w, "\n%s. %s (in %.2f s)\n", verdict, r.Reason, r.Wall)
 	if r.Fidelity != nil {
 		fmt.Fprintf(w, "%s.\n", r.Fidelity)
 	}
 	if r.Adopt {
-		fmt.Fprintf(w, "  %s\n", r.Best)
+		if err := r.printChanges(w); err != nil {
+			return err
+		}
 	}
 	if r.Interval != nil {
-		fmt.Fprintf(w, "The ratio on the controllable part is %s, with 95 %% confidence between %s and %s as far as "+
-			"the futures tell.\n", round.Factor(r.Ratio), round.Factor(r.Interval.Low), round.Factor(r.Interval.High))
+		fmt.Fprintf(w, "With 95 %% confidence the change is between %s and %s of what settings can influence, "+
+			"as far as the futures show.\n", influence(r.Interval.Low), influence(r.Interval.High))
 	}
 	if err := r.printFront(w, top); err != nil {
 		return err
 	}
-	if r.Choice != "" {
-		fmt.Fprintf(w, "Sampler: %s.\n", r.Choice)
+	if _, why, ok := strings.Cut(r.Choice, ": "); ok {
+		fmt.Fprintf(w, "Search: %s.\n", why)
 	}
 	return nil
 }
+
+// changesText lists the parameters in which a configuration differs from another.
+func changesText(from, to space.Config) string {
+	var out []string
+	for _, d := range space.DiffConfigs(from, to) {
+		if d.To != "" { // else it has no meaning any more
+			out = append(out, d.Field+"="+d.To)
+		}
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, " ")
+}
+
+// incumbent is its trial, nil if it was not measured.
+func (r *tuneReport) incumbent() *tuneTrial {
+	for i := range r.Trials {
+		if t := &r.Trials[i]; t.Config.Equal(r.Incumbent) && len(t.Values) > 0 {
+			return t
+		}
+	}
+	return nil
+}
+
+// change is the relative change of the objective, "" if it is not known.
+func (r *tuneReport) change(t *tuneTrial) string {
+	if was := r.incumbent(); was != nil && was.Objective > 0 {
+		return fmt.Sprintf("%+.1f %%", 100*(t.Objective/was.Objective-1))
+	}
+	return ""
+}
+
+// influence formats a controllable ratio as the share that is saved, "" if there is none.
+func influence(ratio float64) string {
+	if ratio <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100*(1-1/ratio))
+}
+
+// betterIn says in how many futures a trial is better than the incumbent.
+func (r *tuneReport) betterIn(t *tuneTrial) string {
+	was := r.incumbent()
+	if was == nil {
+		return ""
+	}
+	n := 0
+	for i, v := range t.Values {
+		if i < len(was.Values) && v < was.Values[i] {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d of %d", n, len(t.Values))
+}
+
+// printChanges prints what is recommended: the parameters that change, which others were
+// found to have no effect, and why that is not the first row.
+func (r *tuneReport) printChanges(w io.Writer) error {
+	lost := map[string]string{}
+	for _, e := range r.Effects {
+		switch text := fmt.Sprintf("without it %+.1f %%", 100*e.Loss); {
+		case e.Reverted:
+		case e.Noise:
+			lost[e.Parameters[0]] = "needed once the others are left out"
+		case e.Loss <= 0:
+			lost[e.Parameters[0]] = text + ", but not better in every future"
+		default:
+			lost[e.Parameters[0]] = text
+		}
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range r.Changes {
+		fmt.Fprintf(t, "  %s\t%s\t-> %s\t%s\n", c.Field, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"), lost[c.Field])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(r.Irrelevant) > 0 {
+		fmt.Fprintf(w, "No effect above the noise, so left as they are: %s.\n", strings.Join(r.Irrelevant, ", "))
+	}
+	if why := r.whyNotFirst(); why != "" {
+		fmt.Fprintln(w, why)
+	}
+	return nil
+}
+
+// whyNotFirst says why the first row is not what is recommended; "" if it is.
+func (r *tuneReport) whyNotFirst() string {
+	first := &r.Trials[0]
+	if first.Config.Equal(r.Best) {
+		return ""
+	}
+	text := fmt.Sprintf("Row 1 (step %d) is not recommended: ", first.Step)
+	was := r.incumbent()
+	switch {
+	case first.kept < leastKept && len(first.Limits) > 0:
+		return text + "it may break a constraint."
+	case was != nil && !first.Every && r.Recommended.Every:
+		return text + fmt.Sprintf("it is better in %s futures only.", r.betterIn(first))
+	case r.found.Equal(first.Config):
+		return text + fmt.Sprintf("it changes %d parameters and measures the same within the noise (%s against %s).",
+			len(space.DiffConfigs(r.Incumbent, first.Config)), r.goal.Format(first.Objective),
+			r.goal.Format(r.Recommended.Objective))
+	}
+	return text + "it has the lowest measurement, which is partly luck; by a model of all measurements another one " +
+		"is expected to be as good or better."
+}
+
+// leastKept is the probability with which what is adopted keeps to a constraint.
+const leastKept = .8
 
 // constrained reports whether there are constraints to show.
 func (r *tuneReport) constrained() bool { return strings.Contains(r.Objective, "subject to") }
@@ -137,7 +253,7 @@ func (r *tuneReport) printFront(w io.Writer, top int) error {
 	fmt.Fprintf(w, "\n%d of %d configurations are beaten by no other in all of %s:\n\n", len(r.Front), len(r.Trials),
 		strings.Join(r.Metrics, ", "))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "step\torigin\t%s\tconfiguration\n", strings.Join(r.Metrics, "\t"))
+	fmt.Fprintf(t, "step\tsource\t%s\tparameters changed\n", strings.Join(r.Metrics, "\t"))
 	for n, step := range r.Front {
 		if n == top {
 			fmt.Fprintf(t, "... %d more\n", len(r.Front)-top)
@@ -145,11 +261,11 @@ func (r *tuneReport) printFront(w io.Writer, top int) error {
 		}
 		i := slices.IndexFunc(r.Trials, func(x tuneTrial) bool { return x.Step == step })
 		x := &r.Trials[i]
-		fmt.Fprintf(t, "%d\t%s", x.Step, x.Origin)
+		fmt.Fprintf(t, "%d\t%s", x.Step, round.Source(x.Origin))
 		for _, m := range r.Metrics {
 			fmt.Fprintf(t, "\t%s", round.FormatMetric(m, x.Sides[m]))
 		}
-		fmt.Fprintf(t, "\t%s\n", x.Config)
+		fmt.Fprintf(t, "\t%s\n", changesText(r.Incumbent, x.Config))
 	}
 	return t.Flush()
 }

@@ -36,6 +36,16 @@ type tuneReport struct {
 	Choice    string       `json:"choice,omitempty"`
 	Incumbent space.Config `json:"incumbent"`
 	Best      space.Config `json:"best"`
+	// Changes are the parameters in which Best differs from Incumbent. Recommended is Best
+	// as measured, which need not be one of Trials: of what a search found, it is the
+	// simplest form (search.Simplifier).
+	Changes     []space.Difference `json:"changes"`
+	Recommended *tuneTrial         `json:"recommended,omitempty"`
+	// Effects are what the parameters that the search changed are worth. Irrelevant have
+	// none above the noise, and keep the incumbent's values.
+	Effects    []search.Effect `json:"effects,omitempty"`
+	Irrelevant []string        `json:"irrelevant,omitempty"`
+	found      space.Config    // that Best simplifies
 	// Inert are parameters that make no difference here: all trials have them as the
 	// incumbent has.
 	Inert  []string    `json:"inert,omitempty"`
@@ -82,17 +92,18 @@ func newTuneReport(in *replayInput, state *workload.State, got *round.Result, in
 			r.WaitingJobs++
 		}
 	}
-	for _, t := range got.Trials {
-		g := search.Gain(t, got.Incumbent)
-		x := tuneTrial{Step: t.Step, Origin: t.Origin, Objective: t.Measurement.Mean(), Ratio: g.Ratio,
-			Every: g.BetterInEvery, Values: t.Measurement.Values,
-			Queue: t.Measurement.Metrics["avg_queue_s"], Exhausted: t.Measurement.Exhausted, Error: t.Err,
-			Config: t.Config}
-		for _, v := range t.Measurement.Floors {
-			x.Floor += v / float64(len(t.Measurement.Floors))
+	for i := range got.Trials {
+		r.Trials = append(r.Trials, newTuneTrial(&got.Trials[i], got.Incumbent))
+	}
+	r.Changes, r.Effects, r.found = space.DiffConfigs(incumbent, got.Config), got.Effects, got.Found.Config
+	if got.Best.OK() {
+		x := newTuneTrial(&got.Best, got.Incumbent)
+		r.Recommended = &x
+	}
+	for _, e := range got.Effects {
+		if e.Reverted {
+			r.Irrelevant = append(r.Irrelevant, e.Parameters...)
 		}
-		x.addGoal(&t.Measurement)
-		r.Trials = append(r.Trials, x)
 	}
 	rank := func(t *tuneTrial) int { // what keeps to the constraints, what does not, what has no objective
 		switch {
@@ -111,6 +122,19 @@ func newTuneReport(in *replayInput, state *workload.State, got *round.Result, in
 		return x.Objective < y.Objective
 	})
 	return r
+}
+
+func newTuneTrial(t *search.Trial, incumbent search.Trial) tuneTrial {
+	g := search.Gain(*t, incumbent)
+	x := tuneTrial{Step: t.Step, Origin: t.Origin, Objective: t.Measurement.Mean(), Ratio: g.Ratio,
+		Every: g.BetterInEvery, Values: t.Measurement.Values,
+		Queue: t.Measurement.Metrics["avg_queue_s"], Exhausted: t.Measurement.Exhausted, Error: t.Err,
+		Config: t.Config}
+	for _, v := range t.Measurement.Floors {
+		x.Floor += v / float64(len(t.Measurement.Floors))
+	}
+	x.addGoal(&t.Measurement)
+	return x
 }
 
 // tuneLimit is a constraint and how a trial keeps to it.

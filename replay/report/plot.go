@@ -423,11 +423,11 @@ func (p *page) lane(i int, c *clock, top float64) []chart.Layer {
 		if d.Adopted {
 			mark.Color, mark.Width = s.color(), 2.5
 			mark.Points = []chart.Point{{X: d.AtS, Y: bar + 4}, {X: d.AtS, Y: bar - laneBar - 4}}
-			mark.Tip = fmt.Sprintf("%s, ratio %s: %s. %s", d.At, ratio(d.Ratio), d.Reason, d.Configuration)
+			mark.Tip = fmt.Sprintf("%s: %s %s", d.At, d.Reason, d.Configuration)
 		} else {
 			mark.Points = []chart.Point{{X: d.AtS, Y: bar - laneBar - 4}, {X: d.AtS, Y: bar - laneBar - 9}}
 			if len(m.Decisions) <= tips {
-				mark.Tip = fmt.Sprintf("%s, ratio %s: %s", d.At, ratio(d.Ratio), d.Reason)
+				mark.Tip = fmt.Sprintf("%s: %s", d.At, d.Reason)
 			}
 		}
 		out = append(out, mark)
