@@ -283,7 +283,7 @@ func TestFlagGroups(t *testing.T) {
 	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
 		cmd.InitDefaultHelpFlag()
 		text := flagUsages(cmd.LocalFlags())
-		if !strings.Contains(text, "\nWorkload flags:") {
+		if !strings.Contains(text, " flags:\n") {
 			return
 		}
 		grouped++

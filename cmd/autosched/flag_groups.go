@@ -14,22 +14,44 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Workload", []string{"trace", "windows", "columns", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup", "skip-wider", "scenario", "vc", "data", "seed"}},
-	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota", "move-quota", "group"}},
-	{"Scheduler", []string{"scheduler", "schedulers", "presets", "row", "preset", "config", "set", "set-at", "recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions",
-		"min-run"}},
-	{"Goal", []string{"objective", "subject-to", "keep", "pareto", "min-ratio", "min-gain", "change-price", "dwell", "guard",
-		"always"}},
-	{"Search", []string{"methods", "search", "searches", "sampler", "budget", "fixed-budget", "time", "interval", "generate",
-		"horizon", "futures", "truth",
-		"workers", "jobs", "resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "train", "boosted"}},
-	{"Service", []string{"server", "timeout", "id", "mode", "speedup"}},
-	{"Output", []string{"models-out", "node-events-out", "json", "out", "top", "plot", "trials", "jobs-out", "series", "series-by-tenant",
-		"series-interval", "timeline", "tiers", "help"}},
+	{"Workload", []string{"trace", "windows", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup",
+		"skip-wider", "scenario", "scenarios", "recipe", "profile", "days", "load", "max-duration", "start", "vc",
+		"data", "graph", "base", "a", "b", "job", "history-from", "seed"}},
+	{"Rows", []string{"format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",
+		"shift"}},
+	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",
+		"move-quota", "group"}},
+	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "display-name", "presets", "row", "preset",
+		"config", "set", "set-at",
+		"recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions", "min-run"}},
+	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "min-ratio", "min-gain", "change-price",
+		"dwell", "guard", "always"}},
+	{"Search", []string{"methods", "search", "searches", "sampler", "samplers", "budget", "fixed-budget", "time",
+		"interval", "generate", "horizon", "every", "count", "compare", "futures", "truth", "workers", "jobs",
+		"resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build",
+		"refine"}},
+	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
+		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
+	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after",
+		"request-id", "validate-only"}},
+	{"Output", []string{"models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out",
+		"series", "series-by-tenant", "series-interval", "timeline", "tiers", "verbose", "help"}},
 }
 
-// groupFlags makes --help list the flags of commands that replay a trace on a
-// cluster by group: they have thirty.
+// fewFlags is the most that --help lists without headings.
+const fewFlags = 8
+
+// elsewhere are flags that mean something else beside another flag, with their heading
+// there.
+var elsewhere = []struct{ flag, beside, title string }{
+	{"tiers", "data", "Workload"}, // an input where it is no output
+	{"group", "data", "Workload"}, // a column
+	{"mode", "id", "Service"},     // of a registration, not of tiers
+	{"mode", "display-name", "Service"},
+	{"jobs", "profile", "Workload"}, // their number
+}
+
+// groupFlags makes --help list the flags of commands that have many by group.
 func groupFlags(root *cobra.Command) {
 	cobra.AddTemplateFunc("flagUsages", flagUsages)
 	const all = "\n\nFlags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
@@ -40,34 +62,48 @@ func groupFlags(root *cobra.Command) {
 	root.SetUsageTemplate(strings.Replace(template, all, "{{flagUsages .LocalFlags}}", 1))
 }
 
-// flagUsages lists flags under their headings. What is in no group comes last.
+// flagUsages lists flags, many under their headings. What is in no group comes last.
 func flagUsages(flags *pflag.FlagSet) string {
-	left := pflag.NewFlagSet("", pflag.ContinueOnError)
-	groups := make([]*pflag.FlagSet, len(flagGroups))
-	if flags.Lookup("scheduler") == nil || flags.Lookup("placement") == nil {
+	n := 0
+	flags.VisitAll(func(*pflag.Flag) { n++ })
+	if n <= fewFlags {
 		return section("Flags", flags)
 	}
+	groups := map[string]*pflag.FlagSet{}
 	flags.VisitAll(func(f *pflag.Flag) {
-		for i, g := range flagGroups {
-			// A tiers file is an output where its table is one, and an input beside --data.
-			input := f.Name == "tiers" && flags.Lookup("data") != nil
-			if input && g.title == "Workload" || !input && slices.Contains(g.flags, f.Name) {
-				if groups[i] == nil {
-					groups[i] = pflag.NewFlagSet("", pflag.ContinueOnError)
-				}
-				groups[i].AddFlag(f)
-				return
-			}
+		title := titleOf(f.Name, flags)
+		if groups[title] == nil {
+			groups[title] = pflag.NewFlagSet("", pflag.ContinueOnError)
 		}
-		left.AddFlag(f)
+		groups[title].AddFlag(f)
 	})
 	var out strings.Builder
-	for i, g := range groups {
-		if g != nil {
-			out.WriteString(section(flagGroups[i].title+" flags", g))
+	for _, g := range flagGroups {
+		if groups[g.title] != nil {
+			out.WriteString(section(g.title+" flags", groups[g.title]))
 		}
 	}
-	return out.String() + section("Other flags", left)
+	if groups[other] != nil {
+		out.WriteString(section(other+" flags", groups[other]))
+	}
+	return out.String()
+}
+
+const other = "Other"
+
+// titleOf is the heading of a flag among those of its command.
+func titleOf(flag string, flags *pflag.FlagSet) string {
+	for _, x := range elsewhere {
+		if x.flag == flag && flags.Lookup(x.beside) != nil {
+			return x.title
+		}
+	}
+	for _, g := range flagGroups {
+		if slices.Contains(g.flags, flag) {
+			return g.title
+		}
+	}
+	return other
 }
 
 func section(title string, flags *pflag.FlagSet) string {
