@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// What every command prints with --json begins with its schema, a name of its own with a
+// version. A command without a line here fails the test.
+func TestJSONHasASchema(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if text != "" {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return path
+	}
+	data, tiers := writeRuns(t, dir)
+	url, _ := serve(t, []byte(jobLog), nil)
+	address, _ := startServe(t, filepath.Join(dir, "service"))
+	jobs := file("jobs.csv", "job_id,submit_time_s,duration_s,num_gpus\na,0,100,1\nb,50,100,1\nc,60,100,1\n")
+	space := file("space.yaml", "parameters: [{id: x, kind: int, min_value: 1, max_value: 3, default_value: 1}]\n")
+	runs := file("runs-held.csv", "key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat("k,,1,100,0,false\n", 5)+
+		strings.Repeat("k,,1,130,1,false\n", 9))
+	windows := file("windows.json", `{"scenarios": [{"name": "day", "trace": "jobs.csv", "start": "0", "end": "100",
+		"nodes": 1, "gpus_per_node": 2}]}`)
+	model, graph := file("model.txt", ""), file("graph.json", "")
+	const (
+		small  = " --trace sample --to 2017-10-09T06:00:00Z --nodes 16"
+		tuning = small + " --budget 6 --futures 2 --horizon 1h"
+		online = " --server "
+	)
+	registered := online + address
+	for _, x := range []struct {
+		command, args, schema string
+		slow                  bool
+	}{
+		{"version", "", "version", false},
+		{"trace stats", "sample", "trace-statistics", false},
+		{"trace validate", jobs, "trace-validation", false},
+		{"trace import", jobs + " --out " + file("i.csv", ""), "imported-trace", false},
+		{"trace window", jobs + " --to 55 --out " + file("w.csv", ""), "written-trace", false},
+		{"trace synth", "--days 1 --jobs 20 --nodes 2 --out " + file("s.csv", ""), "written-trace", false},
+		{"trace fetch", "philly --url " + url + " --out " + file("p.json", ""), "fetched-trace", false},
+		{"simulate", small, "simulation", false},
+		{"generate", "--trace sample --at 2017-10-10T12:00:00Z --futures 1 --out " + file("g.csv", ""), "futures", false},
+		{"tune", "--trace sample --at 2017-10-10T12:00:00Z --nodes 20 --budget 6 --futures 2", "tuning", false},
+		{"evaluate", tuning + " --methods default,preset", "evaluation", false},
+		{"fidelity", small, "fidelity", false},
+		{"plan", small, "plan", false},
+		{"models show", "", "models", false},
+		{"models learn", "--events " + runs + " --out " + file("m.json", ""), "learned-models", false},
+		{"scheduler spaces", "", "spaces", false},
+		{"scheduler validate", space, "space-validation", false},
+		{"scheduler diff", space + " tiresias", "space-differences", false},
+		{"scheduler diff", "default ladder-7200x6 --scheduler tiresias", "configuration-differences", false},
+		{"scheduler register", "--builtin fifo --id x --nodes 2 --gpus-per-node 8" + registered, "scheduler", false},
+		{"scheduler get", "x" + registered, "scheduler", false},
+		{"scheduler list", registered, "schedulers", false},
+		{"scheduler update", "x --budget 7" + registered, "scheduler", false},
+		{"scheduler pause", "x" + registered, "scheduler", false},
+		{"scheduler resume", "x" + registered, "scheduler", false},
+		{"config get", "x" + registered, "configuration", false},
+		{"config list", "x" + registered, "configurations", false},
+		{"config ack", "x --revision 1 --state applied" + registered, "acknowledge-configuration", false},
+		{"causal learn", "--data " + data + " --tiers " + tiers + " --out " + graph, "", false},
+		{"causal show", graph, "", false},
+		{"causal effects", "--boosted=false --data " + data + " --tiers " + tiers, "causal-effects", false},
+		{"causal whatif", "--boosted=false --set queues=2 --data " + data + " --tiers " + tiers, "what-if", false},
+		{"causal compare", "--boosted=false --a 1 --b 2 --data " + data + " --tiers " + tiers, "causal-comparison", false},
+		{"causal page", "--data " + data + " --tiers " + tiers, "causal-page", false},
+		{"causal dataset", small + " --segment 3h --configs 4 --out " + file("r.csv", "") + " --tiers " +
+			file("t.json", ""), "causal-dataset", false},
+		{"causal foresee", "--trace sample --to 2017-10-09T18:00:00Z --nodes 16 --segment 3h --stride 2h --configs 6 " +
+			"--boosted=false", "causal-prediction", true},
+		{"predict features", "", "features", false},
+		{"predict train", "--trace sample --to 2017-10-10 --out " + model, "duration-model", false},
+		{"predict explain", "--model " + model, "duration-explanation", false},
+		{"predict eval", "--trace sample --model " + model, "duration-evaluation", false},
+		{"forecast eval", "--trace sample --from 2017-10-11T10:00:00Z --to 2017-10-11T12:00:00Z --futures 5 " +
+			"--methods last-hour", "forecast", false},
+		{"bench search", "--objectives quad2 --samplers random --budget 5 --seeds 1", "search-benchmark", false},
+		{"bench aggregate", small + " --configs 2 --sizes 2", "aggregate-benchmark", true},
+		{"bench tune", tuning + " --hours 1 --searches random", "tuning-benchmark", true},
+		{"bench presets", "--scenarios " + windows + " --data " + dir + " --scheduler fifo --configs 2 --refine 0",
+			"preset-benchmark", true},
+		{"bench decisions", "--scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default --out " +
+			file("d.jsonl", ""), "decision-benchmark", true},
+	} {
+		covered[x.command] = true
+		if x.slow && testing.Short() {
+			continue
+		}
+		code, out, errs := command(append(append(strings.Fields(x.command), strings.Fields(x.args)...), "--json")...)
+		if code != 0 {
+			t.Errorf("%s: exit %d: %s", x.command, code, errs)
+			continue
+		}
+		var got struct{ Schema string }
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Errorf("%s: %v: %.200s", x.command, err, out)
+		}
+		want := "autosched." + x.schema + "/v1"
+		if x.schema == "" {
+			want = "causal-graph/v1" // a file of its own, which other commands read
+		}
+		if got.Schema != want || !regexp.MustCompile(`^\{\s*"schema": "`).MatchString(out) {
+			t.Errorf("%s: schema %q, want %q first: %.80s", x.command, got.Schema, want, out)
+		}
+	}
+	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+		name := strings.TrimPrefix(cmd.CommandPath(), "autosched ")
+		if !cmd.HasSubCommands() && cmd.Flag("json") != nil && !covered[name] {
+			t.Errorf("%s --json: no line in this test", name)
+		}
+	})
+}
+
+// covered are the commands of the test. These need a service with more to show, and print
+// the message of config get, or for an emulation its own.
+var covered = map[string]bool{"config watch": true, "config approve": true, "config rollback": true,
+	"emulate": true}
