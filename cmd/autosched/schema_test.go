@@ -29,8 +29,9 @@ func TestJSONHasASchema(t *testing.T) {
 	address, _ := startServe(t, filepath.Join(dir, "service"))
 	jobs := file("jobs.csv", "job_id,submit_time_s,duration_s,num_gpus\na,0,100,1\nb,50,100,1\nc,60,100,1\n")
 	space := file("space.yaml", "parameters: [{id: x, kind: int, min_value: 1, max_value: 3, default_value: 1}]\n")
-	runs := file("runs-held.csv", "key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat("k,,1,100,0,false\n", 5)+
-		strings.Repeat("k,,1,130,1,false\n", 9))
+	runs := file("runs-held.csv",
+		"key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat("k,,1,100,0,false\n", 5)+
+			strings.Repeat("k,,1,130,1,false\n", 9))
 	windows := file("windows.json", `{"scenarios": [{"name": "day", "trace": "jobs.csv", "start": "0", "end": "100",
 		"nodes": 1, "gpus_per_node": 2}]}`)
 	model, graph := file("model.txt", ""), file("graph.json", "")
@@ -52,9 +53,11 @@ func TestJSONHasASchema(t *testing.T) {
 		{"trace synth", "--days 1 --jobs 20 --nodes 2 --out " + file("s.csv", ""), "written-trace", false},
 		{"trace fetch", "philly --url " + url + " --out " + file("p.json", ""), "fetched-trace", false},
 		{"simulate", small, "simulation", false},
-		{"generate", "--trace sample --at 2017-10-10T12:00:00Z --futures 1 --out " + file("g.csv", ""), "futures", false},
+		{"generate", "--trace sample --at 2017-10-10T12:00:00Z --futures 1 --out " + file("g.csv", ""),
+			"futures", false},
 		{"tune", "--trace sample --at 2017-10-10T12:00:00Z --nodes 20 --budget 6 --futures 2", "tuning", false},
 		{"evaluate", tuning + " --methods default,preset", "evaluation", false},
+		{"compare", small + " --schedulers fifo,tiresias", "comparison", false},
 		{"fidelity", small, "fidelity", false},
 		{"plan", small, "plan", false},
 		{"models show", "", "models", false},
@@ -76,7 +79,8 @@ func TestJSONHasASchema(t *testing.T) {
 		{"causal show", graph, "", false},
 		{"causal effects", "--boosted=false --data " + data + " --tiers " + tiers, "causal-effects", false},
 		{"causal whatif", "--boosted=false --set queues=2 --data " + data + " --tiers " + tiers, "what-if", false},
-		{"causal compare", "--boosted=false --a 1 --b 2 --data " + data + " --tiers " + tiers, "causal-comparison", false},
+		{"causal compare", "--boosted=false --a 1 --b 2 --data " + data + " --tiers " + tiers,
+			"causal-comparison", false},
 		{"causal page", "--data " + data + " --tiers " + tiers, "causal-page", false},
 		{"causal dataset", small + " --segment 3h --configs 4 --out " + file("r.csv", "") + " --tiers " +
 			file("t.json", ""), "causal-dataset", false},
@@ -90,11 +94,13 @@ func TestJSONHasASchema(t *testing.T) {
 			"--methods last-hour", "forecast", false},
 		{"bench search", "--objectives quad2 --samplers random --budget 5 --seeds 1", "search-benchmark", false},
 		{"bench aggregate", small + " --configs 2 --sizes 2", "aggregate-benchmark", true},
-		{"bench tune", tuning + " --hours 1 --searches random", "tuning-benchmark", true},
+		{"bench tune", "--trace sample --nodes 12 --to 2017-10-10 --budget 6 --futures 2 --hours 2 --seeds 1 --searches random",
+			"tuning-benchmark", true},
 		{"bench presets", "--scenarios " + windows + " --data " + dir + " --scheduler fifo --configs 2 --refine 0",
 			"preset-benchmark", true},
-		{"bench decisions", "--scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default --out " +
-			file("d.jsonl", ""), "decision-benchmark", true},
+		{"bench decisions",
+			"--scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default --out " +
+				file("d.jsonl", ""), "decision-benchmark", true},
 	} {
 		covered[x.command] = true
 		if x.slow && testing.Short() {
