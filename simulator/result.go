@@ -53,12 +53,14 @@ func (o *Outcome) JCT() time.Duration { return o.End - o.Submit }
 // those whose run time is not known.
 func (s *Sim) Outcomes(dst []Outcome) []Outcome {
 	for i := range s.jobs {
-		if s.jobs[i].phase == done && s.known(ID(i)) {
+		if s.hasOutcome(ID(i)) {
 			dst = append(dst, s.outcome(ID(i)))
 		}
 	}
 	return dst
 }
+
+func (s *Sim) hasOutcome(id ID) bool { return s.jobs[id].phase == done && s.known(id) }
 
 // known reports whether the run time of a job is: a job that ran when its trace was
 // written holds its GPUs as long as it had by then, and has no JCT.
@@ -163,7 +165,14 @@ type Summary struct {
 // Summarize describes a run so far: the jobs that have ended, and the cluster
 // until now.
 func (s *Sim) Summarize() Summary {
-	sum := Summary{Objectives: Describe(s.Outcomes(nil)), Events: s.events}
+	all := newTally(s.finished)
+	for i := range s.jobs {
+		if s.hasOutcome(ID(i)) {
+			o := s.outcome(ID(i))
+			all.add(&o)
+		}
+	}
+	sum := Summary{Objectives: all.objectives(), Events: s.events}
 	total := float64(s.gpus)
 	if m := s.metrics; m.seconds > 0 {
 		if had := m.arrive*total - m.lostArrive; had > 0 {
@@ -198,37 +207,60 @@ func (s *Sim) waitedBySize(seconds float64) (by BySize) {
 // Describe computes what follows from the outcomes alone, a group counted as
 // often as it has members.
 func Describe(out []Outcome) Objectives {
-	sum := Objectives{Jobs: len(out)}
-	if len(out) == 0 {
-		return sum
-	}
-	jct, wait, rho := make([]float64, 0, len(out)), make([]float64, 0, len(out)), make([]float64, 0, len(out))
-	first, last := out[0].Submit, out[0].End
-	sum.Jobs = 0
+	t := newTally(len(out))
 	for i := range out {
-		o := &out[i]
-		for range max(1, o.Members) {
-			sum.Jobs++
-			jct, wait, rho = append(jct, o.JCT().Seconds()), append(wait, o.Wait.Seconds()), append(rho, o.Rho)
-			sum.AvgJCT += o.JCT().Seconds()
-			sum.AvgQueue += o.Wait.Seconds()
-			sum.Preemptions += o.Preemptions
-			sum.Slowdown += o.Slowdown
-			if o.Rho <= 1 {
-				sum.FTFLe1++
-			}
-			if o.Spread {
-				sum.SpreadShare++
-			}
-			if o.Deadline != 0 {
-				sum.DeadlineJobs++
-			}
-			if o.Missed() {
-				sum.DeadlineMisses++
-			}
+		t.add(&out[i])
+	}
+	return t.objectives()
+}
+
+// tally is Describe of outcomes that come one by one.
+type tally struct {
+	sum            Objectives
+	first, last    time.Duration
+	jct, wait, rho []float64
+}
+
+func newTally(outcomes int) *tally {
+	all := make([]float64, 3*outcomes)
+	return &tally{jct: all[:0:outcomes], wait: all[outcomes : outcomes : 2*outcomes], rho: all[2*outcomes : 2*outcomes]}
+}
+
+func (t *tally) add(o *Outcome) {
+	sum := &t.sum
+	if sum.Jobs == 0 {
+		t.first, t.last = o.Submit, o.End
+	}
+	for range max(1, o.Members) {
+		sum.Jobs++
+		t.jct, t.wait = append(t.jct, o.JCT().Seconds()), append(t.wait, o.Wait.Seconds())
+		t.rho = append(t.rho, o.Rho)
+		sum.AvgJCT += o.JCT().Seconds()
+		sum.AvgQueue += o.Wait.Seconds()
+		sum.Preemptions += o.Preemptions
+		sum.Slowdown += o.Slowdown
+		if o.Rho <= 1 {
+			sum.FTFLe1++
 		}
-		sum.RestartGPUHours += o.Restart.Hours() * float64(o.GPUs)
-		first, last = min(first, o.Submit), max(last, o.End)
+		if o.Spread {
+			sum.SpreadShare++
+		}
+		if o.Deadline != 0 {
+			sum.DeadlineJobs++
+		}
+		if o.Missed() {
+			sum.DeadlineMisses++
+		}
+	}
+	sum.RestartGPUHours += o.Restart.Hours() * float64(o.GPUs)
+	t.first, t.last = min(t.first, o.Submit), max(t.last, o.End)
+}
+
+// objectives of the outcomes. The tally is then used up.
+func (t *tally) objectives() Objectives {
+	sum := t.sum
+	if sum.Jobs == 0 {
+		return sum
 	}
 	n := float64(sum.Jobs)
 	sum.AvgJCT /= n
@@ -239,7 +271,8 @@ func Describe(out []Outcome) Objectives {
 	if sum.DeadlineJobs > 0 {
 		sum.DeadlineMisses /= float64(sum.DeadlineJobs)
 	}
-	sum.Makespan = (last - first).Seconds()
+	sum.Makespan = (t.last - t.first).Seconds()
+	jct, wait, rho := t.jct, t.wait, t.rho
 	slices.Sort(jct)
 	slices.Sort(wait)
 	slices.Sort(rho)

@@ -61,10 +61,20 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 			reports[i].QuotaUtilization = t.usage.arrive / (float64(t.gpus) * m.arrive)
 		}
 	}
-	out := make([][]Outcome, len(reports))
+	counts := make([]int, len(reports))
 	for i := range s.jobs {
-		if j := &s.jobs[i]; j.phase == done && s.known(ID(i)) {
-			out[j.tenant] = append(out[j.tenant], s.outcome(ID(i)))
+		if s.hasOutcome(ID(i)) {
+			counts[s.jobs[i].tenant]++
+		}
+	}
+	of := make([]*tally, len(reports))
+	for i := range of {
+		of[i] = newTally(counts[i])
+	}
+	for i := range s.jobs {
+		if s.hasOutcome(ID(i)) {
+			o := s.outcome(ID(i))
+			of[s.jobs[i].tenant].add(&o)
 		}
 	}
 	for i := range reports {
@@ -72,7 +82,7 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 		if all > 0 {
 			r.Share = s.tenants[i].usage.held / all
 		}
-		r.Objectives = Describe(out[i])
+		r.Objectives = of[i].objectives()
 	}
 	if s.opts.Attribute {
 		s.attributeDelays(reports)

@@ -178,7 +178,30 @@ func (o *traceInput) open(ctx context.Context, notes io.Writer) (*workload.Workl
 }
 
 // read reads the trace. The report is nil if nothing of it could be read.
-func (o *traceInput) read(ctx context.Context, notes io.Writer) (*workload.Workload, *trace.Report, error) {
+func (o *traceInput) read(ctx context.Context, notes io.Writer) (w *workload.Workload, r *trace.Report, err error) {
+	err = o.with(ctx, notes, func(opts trace.Options) (*trace.Report, error) {
+		if o.trace == "-" {
+			w, r, err = trace.Read(o.stdin, "stdin", opts)
+		} else {
+			w, r, err = trace.Open(o.trace, opts)
+		}
+		return r, err
+	})
+	return w, r, err
+}
+
+// report is read for the report alone.
+func (o *traceInput) report(ctx context.Context, notes io.Writer) (r *trace.Report, err error) {
+	err = o.with(ctx, notes, func(opts trace.Options) (*trace.Report, error) {
+		r, err = trace.Check(o.trace, o.stdin, opts)
+		return r, err
+	})
+	return r, err
+}
+
+// with reads with the options that the flags give.
+func (o *traceInput) with(ctx context.Context, notes io.Writer,
+	read func(trace.Options) (*trace.Report, error)) error {
 	line := newProgressLine(notes)
 	defer line.clear()
 	opts := trace.Options{
@@ -186,21 +209,14 @@ func (o *traceInput) read(ctx context.Context, notes io.Writer) (*workload.Workl
 		Progress: line.reading(o.trace),
 	}
 	if err := o.how.apply(&opts); err != nil {
-		return nil, nil, err
+		return err
 	}
-	var w *workload.Workload
-	var r *trace.Report
-	var err error
-	if o.trace == "-" {
-		w, r, err = trace.Read(o.stdin, "stdin", opts)
-	} else {
-		w, r, err = trace.Open(o.trace, opts)
-	}
+	r, err := read(opts)
 	if err == nil {
 		line.clear()
 		o.how.note(notes, r)
 	}
-	return w, r, err
+	return err
 }
 
 // checkOut refuses --json where standard output holds the trace.

@@ -45,7 +45,7 @@ rejected, and names the first of them: line, field, value, reason.`,
 
 // run reads the trace. There is a report beside the error if rows were read.
 func (o *traceValidateOptions) run(ctx context.Context, notes io.Writer) (*trace.Report, error) {
-	_, r, err := o.read(ctx, notes)
+	r, err := o.report(ctx, notes)
 	if err == nil && r.Rejected > 0 {
 		err = fmt.Errorf("trace %s: %d of %d rows rejected, first %s", r.File, r.Rejected, r.Rows, r.First[0])
 	}

@@ -59,7 +59,7 @@ func (in *input) comment(line string) error {
 	if !ok {
 		return nil
 	}
-	first := in.jobs.len() == 0 // later files count from the first one's zero
+	first := in.taken == 0 // later files count from the first one's zero
 	words := strings.Fields(rest)
 	if len(words) == 0 || words[0] != formatVersion {
 		return fmt.Errorf("%w: version %q of the autosched format; this program reads %s",

@@ -22,12 +22,15 @@ type input struct {
 	out    int64  // and after decompression
 	total  int64  // size of all files
 
-	jobs   list[workload.Job]
+	check  bool // only the report is asked for: jobs are counted, not kept
+	taken  int  // jobs
+	jobs   jobList
 	ids    names             // of the jobs
 	texts  map[string]string // equal texts share memory
 	hosts  map[string]string // host lists that were checked
 	arena  arena             // holds ids
 	nodes  map[string]bool   // names in lists of machines
+	first  time.Duration     // submission
 	last   time.Duration
 	strict error // the first rejection where none is allowed
 	// state is what a format keeps between rows and files (Format.finish).
@@ -84,7 +87,7 @@ func (in *input) run(t traceFiles) (*workload.Workload, error) {
 			return nil, in.strict
 		}
 	}
-	if in.jobs.len() == 0 {
+	if in.taken == 0 {
 		return nil, in.noJobs()
 	}
 	return in.finish(), nil
@@ -241,13 +244,18 @@ func (in *input) detectColumns(head []byte, folder bool) (func(*input) error, er
 
 // finish sorts, finds the zero and gives keys to jobs that have none.
 func (in *input) finish() *workload.Workload {
-	jobs := in.jobs.slice()
-	in.report.Jobs = len(jobs)
-	workload.SortBySubmit(jobs)
+	in.ids, in.texts = names{}, nil
 	zero := in.zero
 	if in.wallClock {
-		first := time.Unix(0, int64(jobs[0].Submit)).UTC()
-		zero = first.Truncate(24 * time.Hour)
+		zero = time.Unix(0, int64(in.first)).UTC().Truncate(24 * time.Hour)
+	}
+	in.report.Synthetic, in.report.Zero = in.synthetic, zero
+	if in.check {
+		return nil
+	}
+	jobs := in.jobs.slice()
+	workload.SortBySubmit(jobs)
+	if in.wallClock {
 		shift := time.Duration(zero.UnixNano())
 		for i := range jobs {
 			jobs[i].Submit -= shift
@@ -259,8 +267,6 @@ func (in *input) finish() *workload.Workload {
 	if !in.hasKeys {
 		assignKeys(jobs, zero)
 	}
-	in.report.Synthetic = in.synthetic
-	in.report.Zero = zero
 	return workload.NewSorted(in.report.File, zero, jobs, in.synthetic)
 }
 
@@ -317,6 +323,9 @@ func (in *input) rejectRow(x Rejection, value []byte) {
 
 // add takes a job whose fields were checked one by one.
 func (in *input) add(j *workload.Job, idField string) {
+	if in.ids.text == nil && !in.check {
+		in.ids.text = func(i int32) string { return in.jobs.at(int(i)).ID }
+	}
 	number, hash := in.ids.find(j.ID)
 	if number >= 0 {
 		in.reject(idField, "repeats the id of an earlier row", []byte(j.ID))
@@ -333,15 +342,30 @@ func (in *input) addOnce(j *workload.Job) bool {
 		in.reject("duration_s", "is more GPU-time than can be counted", []byte(j.Duration.String()))
 		return false
 	}
-	if j.Submit < in.last && in.jobs.len() > 0 {
+	if in.taken == 0 {
+		in.first = j.Submit
+	} else if j.Submit < in.last {
 		in.report.Unsorted++
 	}
-	in.last = j.Submit
+	in.taken++
+	in.first, in.last = min(in.first, j.Submit), j.Submit
 	if j.Status == workload.Running {
 		in.report.Running++
 	}
-	in.jobs.append(*j)
+	if !in.check {
+		in.jobs.append(j, in.expected())
+	}
 	return true
+}
+
+// expected is how many rows the files have in all, if those to come are like those
+// read, with a twentieth more; 0 if the size of the files is not known.
+func (in *input) expected() int {
+	if in.source == nil || in.total == 0 {
+		return 0
+	}
+	rows := float64(in.report.Rows) * float64(in.total) / float64(max(1, in.raw+in.source.raw.n))
+	return min(in.opts.MaxRows, int(1.05*rows))
 }
 
 func (in *input) progress() {
@@ -355,9 +379,10 @@ func (in *input) progress() {
 	in.opts.Progress(p)
 }
 
-// text shares the memory of equal texts: users, tenants and models recur.
+// text shares the memory of equal texts: users, tenants and models recur. Where jobs
+// are not kept, a format that keeps no state itself needs none.
 func (in *input) text(b []byte) string {
-	if len(b) == 0 {
+	if len(b) == 0 || in.check && in.state == nil {
 		return ""
 	}
 	if s, ok := in.texts[string(b)]; ok {

@@ -3,6 +3,8 @@ package trace
 import (
 	"hash/maphash"
 	"strings"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // list grows without moving what it holds, but for its first chunk, so that a
@@ -56,8 +58,11 @@ func (l *list[T]) slice() []T {
 // random: no input can be made to collide.
 type names struct {
 	slots []nameSlot // a power of two of them
+	n     int
 	texts list[string]
-	seed  maphash.Seed
+	// text is that of a number, where others keep the texts.
+	text func(number int32) string
+	seed maphash.Seed
 }
 
 type nameSlot struct {
@@ -76,7 +81,7 @@ func (n *names) find(text string) (number int32, hash uint32) {
 		switch s := n.slots[i]; {
 		case s.at == 0:
 			return -1, hash
-		case s.hash == hash && *n.texts.at(int(s.at - 1)) == text:
+		case s.hash == hash && n.is(s.at-1, text):
 			return s.at - 1, hash
 		}
 	}
@@ -84,7 +89,7 @@ func (n *names) find(text string) (number int32, hash uint32) {
 
 // add numbers a text that find did not find.
 func (n *names) add(text string, hash uint32) int32 {
-	if 4*n.texts.len() >= 3*len(n.slots) {
+	if 4*n.n >= 3*len(n.slots) {
 		old := n.slots
 		n.slots = make([]nameSlot, 2*len(old))
 		for _, s := range old {
@@ -93,9 +98,19 @@ func (n *names) add(text string, hash uint32) int32 {
 			}
 		}
 	}
-	n.texts.append(text)
-	n.put(nameSlot{hash, int32(n.texts.len())})
-	return int32(n.texts.len() - 1)
+	if n.text == nil {
+		n.texts.append(text)
+	}
+	n.n++
+	n.put(nameSlot{hash, int32(n.n)})
+	return int32(n.n - 1)
+}
+
+func (n *names) is(number int32, text string) bool {
+	if n.text != nil {
+		return n.text(number) == text
+	}
+	return *n.texts.at(int(number)) == text
 }
 
 func (n *names) put(s nameSlot) {
@@ -118,4 +133,43 @@ func (a *arena) own(text []byte) string {
 	n := a.b.Len()
 	a.b.Write(text)
 	return a.b.String()[n:]
+}
+
+// jobList holds jobs in one piece of memory of about the right size once there are
+// many of them: a copy of millions would double what they take.
+type jobList struct {
+	few   list[workload.Job]
+	whole []workload.Job
+}
+
+// manyJobs is how many jobs say how long the rows of a trace are.
+const manyJobs = 1 << 16
+
+// append adds a job. expected is how many there may be in all, 0 if it is not known.
+func (l *jobList) append(j *workload.Job, expected int) {
+	if l.whole != nil {
+		l.whole = append(l.whole, *j)
+		return
+	}
+	l.few.append(*j)
+	if n := l.few.len(); n == manyJobs && expected > n {
+		l.whole = append(make([]workload.Job, 0, expected), l.few.slice()...)
+	}
+}
+
+func (l *jobList) at(i int) *workload.Job {
+	if l.whole != nil {
+		return &l.whole[i]
+	}
+	return l.few.at(i)
+}
+
+// slice empties the list into one piece.
+func (l *jobList) slice() []workload.Job {
+	v := l.whole
+	if v == nil {
+		v = l.few.slice()
+	}
+	*l = jobList{}
+	return v
 }

@@ -13,7 +13,7 @@ var machineLists = tables{
 	// Alibaba PAI 2023: openb_node_list_gpu_node.csv and _all_node.csv.
 	{
 		required: []string{"sn", "gpu", "model"},
-		fold:     func(r *csvRow) { r.machine(0, 1, r.text(2)) },
+		fold:     func(r *csvRow) { r.machine(0, 1, r.in.own(r.value(2))) },
 	},
 	// Alibaba PAI 2020: pai_machine_spec.csv.
 	{
@@ -22,7 +22,7 @@ var machineLists = tables{
 			return len(f) == 5 && isHex(f[0], 16) && !isHex(f[1], 10) && isNumber(f[2]) && isNumber(f[3]) &&
 				isNumber(f[4])
 		},
-		fold: func(r *csvRow) { r.machine(0, 4, r.text(1)) },
+		fold: func(r *csvRow) { r.machine(0, 4, r.in.own(r.value(1))) },
 	},
 	// Microsoft Philly: cluster_machine_list.
 	{

@@ -129,10 +129,33 @@ func Read(r io.Reader, name string, opts Options) (*workload.Workload, *Report, 
 	return read(oneFile(r, name, 0), opts)
 }
 
-func read(t traceFiles, opts Options) (*workload.Workload, *Report, error) {
+// Check is Open for the report alone: it keeps no jobs, and so needs a tenth of the
+// memory. r stands for standard input.
+func Check(path string, r io.Reader, opts Options) (*Report, error) {
+	t, err := oneFile(r, "stdin", 0), error(nil)
+	if b := findBuiltIn(path); b != nil {
+		_, report, err := b.read(opts)
+		return report, err
+	}
+	if path != "-" {
+		if t, err = locate(path); err != nil {
+			return nil, fmt.Errorf("trace: %w", err)
+		}
+	}
 	in := newInput(t, opts.withDefaults())
+	in.check = true
+	_, report, err := in.trace(t)
+	return report, err
+}
+
+func read(t traceFiles, opts Options) (*workload.Workload, *Report, error) {
+	return newInput(t, opts.withDefaults()).trace(t)
+}
+
+// trace reads the files and completes the report.
+func (in *input) trace(t traceFiles) (*workload.Workload, *Report, error) {
 	w, err := in.run(t)
-	in.report.Jobs = max(in.report.Jobs, in.jobs.len())
+	in.report.Jobs = in.taken
 	in.report.Bytes = in.out
 	if in.source != nil {
 		in.report.Bytes += in.source.out

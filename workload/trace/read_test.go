@@ -329,3 +329,46 @@ func TestParseInstant(t *testing.T) {
 		}
 	}
 }
+
+// Check reports what Open does.
+func TestCheck(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(files, "testdata", SampleName, filepath.Join("testdata", "pai_job_table.csv")+","+
+		filepath.Join("testdata", "pai_task_table.csv")) {
+		_, want, wantErr := Open(path, Options{Shards: 4})
+		got, err := Check(path, nil, Options{Shards: 4})
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v\n%+v, want\n%+v", path, err, wantErr, got, want)
+		}
+	}
+}
+
+// A trace of more jobs than say how long its rows are is the same in one piece of memory
+// as in several, and an id used twice is found.
+func TestReadMany(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("job_id,submit_time_s,duration_s,num_gpus\n")
+	for i := range manyJobs + manyJobs/2 {
+		fmt.Fprintf(&text, "j%d,%d,1,1\n", i, i)
+	}
+	text.WriteString("j7,1,1,1\n" + fmt.Sprintf("j%d,1,1,1\n", manyJobs+9))
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, ra, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := Read(strings.NewReader(text.String()), "t.csv", Options{}) // of unknown size
+	if err != nil || a.Digest() != b.Digest() || ra.Rejected != 2 ||
+		ra.First[1].Reason != "repeats the id of an earlier row" {
+		t.Errorf("%v, %+v", err, ra)
+	}
+	if r, err := Check(path, nil, Options{}); err != nil || !reflect.DeepEqual(r, ra) {
+		t.Errorf("%v, %+v, want %+v", err, r, ra)
+	}
+}
