@@ -147,10 +147,16 @@ func each(jobs []workload.Job) iter.Seq[*workload.Job] {
 // cost of a method, in simulations of the window.
 func (e *Evaluation) cost(name string) cells.Cost {
 	o := &e.Options
+	trials := float64(cmp.Or(o.FixedBudget, o.Budget*e.rounds()))
 	switch m, _ := findMethod(name); {
-	case name == "fixed-history" || name == "fixed-oracle":
-		return cells.Cost{Units: float64(cmp.Or(o.FixedBudget, o.Budget*e.rounds())), Kinds: []string{name, "simulation"}}
-	case m.hold != nil || name == "random-preset":
+	case name == "fixed-history":
+		trials *= float64(len(e.history)) / float64(e.Workload.Len())
+		return cells.Cost{Units: trials, Kinds: []string{name, "simulation"}}
+	case name == "fixed-oracle":
+		return cells.Cost{Units: trials, Kinds: []string{name, "simulation"}}
+	case name == "random-preset":
+		return cells.Cost{Units: 4, Kinds: []string{name}}
+	case m.hold != nil:
 		return cells.Cost{Units: 1, Kinds: []string{"simulation"}}
 	}
 	part := min(1, o.Horizon.Seconds()/(o.To-o.From).Seconds())

@@ -21,12 +21,13 @@ type gridProgress struct {
 	line   *progressLine
 	notes  io.Writer
 	out    string
+	began  time.Time
 	last   cells.Progress
 	warned bool // of a long run
 }
 
 func newGridProgress(notes io.Writer, out string) *gridProgress {
-	return &gridProgress{line: newProgressLine(notes), notes: notes, out: out}
+	return &gridProgress{line: newProgressLine(notes), notes: notes, out: out, began: time.Now()}
 }
 
 func addJobs(cmd *cobra.Command, jobs *int) {
@@ -34,13 +35,17 @@ func addJobs(cmd *cobra.Command, jobs *int) {
 		"results computed at a time, which share --workers (0: one per processor); no result depends on it")
 }
 
-// longRun is the time left from which an estimate is noted.
-const longRun = time.Minute
+// longRun is the time left from which an estimate is noted. It is waited for no longer than
+// soon, even if not every kind of result was timed by then.
+const (
+	longRun = time.Minute
+	soon    = 10 * time.Second
+)
 
 // show shows a text about the cell of the progress, and how far the grid is.
 func (g *gridProgress) show(text string, p cells.Progress) {
 	g.last = p
-	if p.Known && p.Left >= longRun && !g.warned {
+	if p.Left >= longRun && !g.warned && (p.Known || time.Since(g.began) >= soon) {
 		g.warned = true
 		g.line.clear()
 		hint := "with --out DIR, Ctrl-C would keep what is finished"

@@ -74,6 +74,7 @@ func TestLongRun(t *testing.T) {
 	} {
 		var notes bytes.Buffer
 		g := newGridProgress(&notes, out)
+		g.show("x", cells.Progress{Done: 1, Of: 9, Left: 15 * time.Minute})
 		for range 2 {
 			g.show("x", cells.Progress{Done: 2, Of: 9, Left: 25 * time.Minute, Known: true})
 		}

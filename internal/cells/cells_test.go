@@ -70,13 +70,13 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestOrder: the first cell comes before all others, then the dearest.
+// TestOrder: the first cell comes before all others, then the cheapest.
 func TestOrder(t *testing.T) {
 	g, _ := squares(newFile(t), 5, 1)
 	g.Cost = func(i int) Cost { return Cost{Units: float64(i % 4)} }
 	var order []int
 	g.Keep = func(i int, _ *square) error { order = append(order, i); return nil }
-	if _, err := g.Run(context.Background()); err != nil || !slices.Equal(order, []int{0, 3, 2, 1, 4}) {
+	if _, err := g.Run(context.Background()); err != nil || !slices.Equal(order, []int{0, 4, 1, 2, 3}) {
 		t.Errorf("order %v: %v", order, err)
 	}
 }

@@ -19,8 +19,9 @@ type Grid[K comparable, V any] struct {
 	Compute func(ctx context.Context, i int, at func(share float64)) (*V, error)
 	// Keep is called with each cell once it is computed; nil keeps none.
 	Keep func(i int, v *V) error
-	// Cost of a cell, for the time left; nil takes all for equal. The dearest cells are
-	// computed first, but the first cell of the grid before all others.
+	// Cost of a cell, for the time left; nil takes all for equal. The cheapest cells are
+	// computed first, but the first cell of the grid before all others: an interruption
+	// then leaves many, and the time left is soon known.
 	Cost func(i int) Cost
 	// Seconds that a known cell took; nil if unknown.
 	Seconds  func(*V) float64
@@ -62,7 +63,7 @@ func (g *Grid[K, V]) Run(ctx context.Context) ([]*V, error) {
 		compute(0)
 		left = left[1:]
 	}
-	slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(m.cells[j].Units, m.cells[i].Units) })
+	slices.SortStableFunc(left, func(i, j int) int { return cmp.Compare(m.cells[i].Units, m.cells[j].Units) })
 	queue := make(chan int, len(left))
 	for _, i := range left {
 		queue <- i
