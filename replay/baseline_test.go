@@ -49,3 +49,14 @@ func TestCurrentIsTheBaseline(t *testing.T) {
 		t.Errorf("%s: ratio %g", m.Method, m.Ratio)
 	}
 }
+
+// TestCurrentIsNamed: without a configuration there is no method current.
+func TestCurrentIsNamed(t *testing.T) {
+	e, err := Prepare(sample(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Measure(t.Context(), "current"); err == nil {
+		t.Error("a configuration that nobody named was evaluated")
+	}
+}

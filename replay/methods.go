@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -112,7 +113,10 @@ func holdDefault(_ context.Context, e *Evaluation) (choice, error) {
 }
 
 func holdCurrent(_ context.Context, e *Evaluation) (choice, error) {
-	return choice{config: e.current()}, nil
+	if e.Options.Current.IsZero() {
+		return choice{}, errors.New("no configuration was named")
+	}
+	return choice{config: e.Options.Current}, nil
 }
 
 func holdPreset(_ context.Context, e *Evaluation) (choice, error) {

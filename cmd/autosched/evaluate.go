@@ -68,6 +68,9 @@ The baseline is what you run: --config, --set and --preset name it (method curre
 Without them it is the scheduler's default. It is the first row, in force when
 tuning begins, and what ratios and guards compare with; a ratio above 1 is better.
 
+The answer is at the end: whether to change the settings once, to what and with which
+command, what that gains and who pays; and whether tuning every round gains more.
+
 Methods that draw are run once for each of --seeds and their numbers are means;
 spread is the largest average JCT of a seed over the least, minus 1. Guards say who pays
 for a gain: every tenant's p95 queueing delay, the average JCT of jobs that run for
