@@ -51,7 +51,9 @@ func causes(in *Input, r *Report, rec *record, own, best *run) []Cause {
 	}
 	add(moreCapacity(in, r, rec, own))
 	add(lessCapacity(in, r, rec, own, best))
-	add(otherScheduler(r))
+	if len(out) == 0 || len(r.Orders) > 0 && r.Orders[0].Delay.Factor < 1+minOvertaking {
+		add(otherScheduler(r)) // on a cluster of another size, orders are not told apart
+	}
 	add(otherOrder(r, own))
 	add(timeLimits(own))
 	return out

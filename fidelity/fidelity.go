@@ -61,8 +61,9 @@ type Report struct {
 	Unrecorded int `json:"without_recorded_delay"`
 	WarmUp     int `json:"warm_up"`
 	Compared   int `json:"compared"`
-	// PeakGPUs is the most that recorded jobs held at once.
+	// PeakGPUs is the most that recorded jobs held at once, MeanGPUs the mean over the window.
 	PeakGPUs float64 `json:"recorded_peak_gpus"`
+	MeanGPUs float64 `json:"recorded_mean_gpus"`
 	// Delay is that until the first start, Queue the simulated mean with the time after preemptions.
 	Delay  Agreement `json:"queueing_delay"`
 	Queue  float64   `json:"simulated_queue_s"`
@@ -115,7 +116,7 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 		return nil, err
 	}
 	rec := recordOf(in)
-	r.PeakGPUs = float64(rec.peak()) / 1000
+	r.PeakGPUs, r.MeanGPUs = float64(rec.peak())/1000, rec.used.mean(in.From, in.To)/1000
 	r.Delay, r.JCT, r.Groups = own.delay(), own.jct(), own.groups(in.Trace)
 	r.Queue = own.queue()
 	r.grade()

@@ -182,7 +182,7 @@ func TestPlantedCause(t *testing.T) {
 		"fewer nodes": {ran(workload.Uniform(5, 8), backfill, with, simulator.Options{}), fidelity.Not,
 			fidelity.LessCapacity, "40 of its 64 GPUs"},
 		"more nodes": {ran(workload.Uniform(16, 8), backfill, with, simulator.Options{}), fidelity.Not,
-			fidelity.MoreCapacity + ", " + fidelity.OtherScheduler, "the cluster's 64"},
+			fidelity.MoreCapacity, "the cluster's 64"},
 		"drained for two days": {ran(cluster, backfill, with, simulator.Options{Nodes: drained}), fidelity.Roughly,
 			fidelity.LessCapacity, "2017-10-12, 2017-10-13"},
 		"a limit": {limited, fidelity.Not,

@@ -76,7 +76,7 @@ func (r *Report) grade() {
 	small := negligible * r.JCT.Recorded
 	means := r.means()
 	if r.Recorded != r.Scheduler {
-		ran := "it is not known which scheduler ran the history"
+		ran := "it is not known which scheduler ran the history (--recorded-scheduler)"
 		if r.Recorded != Unknown {
 			ran = "the scheduler that ran the history is " + r.Recorded
 			if r.Recorded == Other {
@@ -127,9 +127,15 @@ func (r *Report) outOfProportion(queue float64) bool {
 }
 
 // doubt refuses conclusions, whichever scheduler ran the history, if the queue is out of
-// proportion under every scheduler that was simulated: the cluster is another one.
+// proportion and the cluster is another one: recorded jobs held more GPUs on average than it has, or
+// the queue is out of proportion under every scheduler that was simulated.
 func (r *Report) doubt() {
 	if r.Refused || !r.outOfProportion(r.Queue) {
+		return
+	}
+	if n := r.Cluster.TotalGPUs(); r.MeanGPUs > float64(n) {
+		r.Graded = Graded{Not, fmt.Sprintf("%s, where %.0f GPUs were in use on average, and the cluster has %d", r.means(),
+			r.MeanGPUs, n), true}
 		return
 	}
 	for i := range r.Orders {

@@ -45,6 +45,9 @@ func TestSteps(t *testing.T) {
 			t.Errorf("at least 5 for %d until %d, want %d", got, at, want)
 		}
 	}
+	if s.mean(0, 40) != (50+60+10)/40. || s.mean(15, 25) != 5.5 || s.mean(30, 40) != 1 {
+		t.Errorf("mean: %g, %g, %g", s.mean(0, 40), s.mean(15, 25), s.mean(30, 40))
+	}
 	if s.most(0, 15) != 5 || s.most(15, 25) != 6 || s.most(30, 40) != 1 {
 		t.Errorf("most: %d, %d, %d", s.most(0, 15), s.most(15, 25), s.most(30, 40))
 	}

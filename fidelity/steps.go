@@ -78,6 +78,19 @@ func (s *steps) most(from, to time.Duration) int64 {
 	return most
 }
 
+// mean is the mean over [from, to).
+func (s *steps) mean(from, to time.Duration) float64 {
+	sum := 0.0
+	for i, level := range s.level {
+		until := to
+		if i+1 < len(s.at) {
+			until = min(to, s.at[i+1])
+		}
+		sum += float64(level) * float64(max(0, until-max(from, s.at[i])))
+	}
+	return sum / float64(to-from)
+}
+
 // delta is a change of a quantity.
 type delta struct {
 	at time.Duration

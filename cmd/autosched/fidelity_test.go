@@ -172,14 +172,22 @@ func TestFidelityStops(t *testing.T) {
 			t.Errorf("%s: exit %d, %s%s", c, code, out, errs)
 		}
 	}
+	page := t.TempDir()
 	for want, c := range map[string][]string{
 		"The simulation does not describe the history: jobs wait ":            run("evaluate", "--nodes", "10", "--ignore-fidelity"),
 		"The simulation is not comparable with the history, and conclusions ": run("tune", "--nodes", "100"),
 		"The simulation describes the history: ": run("evaluate", "--nodes", "100", "--scheduler", "fifo", "--set",
-			"backfill=true", "--recorded-scheduler", "fifo"),
+			"backfill=true", "--recorded-scheduler", "fifo", "--out", page),
 	} {
 		if code, out, errs := command(c...); code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: exit %d, %s%s", c, code, out, errs)
+		}
+	}
+	for _, name := range []string{"report.html", "report.json"} {
+		text, err := os.ReadFile(filepath.Join(page, name))
+		if want := map[string]string{"report.html": "<p>The simulation describes the history: jobs wait ",
+			"report.json": `"grade": "describes"`}[name]; err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s has no %q: %v", name, want, err)
 		}
 	}
 }
