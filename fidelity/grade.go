@@ -134,8 +134,9 @@ func (r *Report) doubt() {
 		return
 	}
 	if n := r.Cluster.TotalGPUs(); r.MeanGPUs > float64(n) {
-		r.Graded = Graded{Not, fmt.Sprintf("%s, where %.0f GPUs were in use on average, and the cluster has %d", r.means(),
-			r.MeanGPUs, n), true}
+		why := fmt.Sprintf("%s, where %.0f GPUs were in use on average, and the cluster has %d", r.means(),
+			r.MeanGPUs, n)
+		r.Graded = Graded{Not, why, true}
 		return
 	}
 	for i := range r.Orders {

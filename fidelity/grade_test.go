@@ -12,8 +12,8 @@ import (
 func TestDoubt(t *testing.T) {
 	const minute, day = 60, 86400
 	report := func(queue, mean float64, others ...float64) *Report {
-		r := &Report{Graded: Graded{Grade: Incomparable}, Cluster: workload.Uniform(20, 8), Queue: queue, MeanGPUs: mean,
-			Delay: Agreement{Recorded: 6 * minute, Simulated: queue}, JCT: Agreement{Recorded: day}}
+		r := &Report{Graded: Graded{Grade: Incomparable}, Cluster: workload.Uniform(20, 8), Queue: queue,
+			MeanGPUs: mean, Delay: Agreement{Recorded: 6 * minute, Simulated: queue}, JCT: Agreement{Recorded: day}}
 		for _, q := range append(others, queue) {
 			r.Orders = append(r.Orders, Order{Queue: q})
 		}
