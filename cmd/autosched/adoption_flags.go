@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
 )
 
 // addAdoption adds what a round asks of a change besides --min-ratio.
@@ -83,7 +84,7 @@ func (d dwell) String() string {
 	case *d.to < 0:
 		return off
 	}
-	return d.to.String()
+	return (&space.Param{Kind: space.KindDuration}).Format(space.Num(d.to.Seconds())) // 2h, as --set has it
 }
 
 func (d dwell) Set(text string) error {

@@ -108,8 +108,8 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	fmt.Fprintln(w, "PARAMETER\tVALUE\tDEFAULT\tUNIT")
 	for _, p := range s.GetSpec().GetParameters() {
 		if v := c.GetParameters()[p.GetParameterId()]; v != nil {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), specialText(p, v),
-				specialText(p, p.GetDefaultValue()), orDash(p.GetUnit()))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), orDash(specialText(p, v)),
+				orDash(specialText(p, p.GetDefaultValue())), orDash(p.GetUnit()))
 		}
 	}
 	return w.Flush()

@@ -44,7 +44,7 @@ func newPlanCmd() *cobra.Command {
 		Short: "Find how many nodes keep a bound, and what a node or a moved quota changes",
 		Long: `Simulates a history on clusters of other sizes, under one configuration of a
 scheduler: on the cluster as it is, with one node less and one more, and with each
---move-quota. With --keep it searches for the least number of nodes that keeps all
+--move-quota. With --subject-to it searches for the least number of nodes that keeps all
 bounds.
 
 Intervals hold 95 % of 400 draws of the history's blocks (weeks, or days or hours
@@ -54,8 +54,8 @@ bounds in 2.5 % and in 97.5 % of the draws.
 Of several groups of nodes, --group says whose number varies. Jobs are submitted as
 recorded, whatever the queue; the cluster starts empty, and all nodes are up.
 docs/plan.md says more.`,
-		Example: `  autosched plan --trace sample --scheduler tiresias --keep 'p95_queue<=6h'
-  autosched plan --trace jobs.csv.gz --nodes 70 --scheduler fifo --set backfill=true --keep 'p95_queue<=1h' --keep 'avg_jct<=1.05*incumbent'
+		Example: `  autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
+  autosched plan --trace jobs.csv.gz --nodes 70 --scheduler fifo --set backfill=true --subject-to 'p95_queue<=1h' --subject-to 'avg_jct<=1.05*incumbent'
   autosched plan --trace sample --scheduler fifo --vc auto --quota borrow --move-quota vc-h:vc-a:8 --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,7 +74,7 @@ docs/plan.md says more.`,
 	o.config.add(cmd)
 	o.fidelity.add(cmd)
 	fl := cmd.Flags()
-	fl.StringArrayVar(&o.keep, "keep", nil, "METRIC<=BOUND to keep, repeatable: a number, or a multiple of the value on "+
+	fl.StringArrayVar(&o.keep, "subject-to", nil, "METRIC<=BOUND to keep, repeatable: a number, or a multiple of the value on "+
 		"the cluster as it is (p95_queue<=1h, avg_jct<=1.05*incumbent); of a tenants' metric, a number for each tenant")
 	fl.StringArrayVar(&o.moves, "move-quota", nil,
 		"FROM:TO:GPUS, repeatable: try that number of GPUs of one tenant's quota with another")
@@ -91,10 +91,10 @@ func (o *planOptions) check() error {
 	for _, text := range o.keep {
 		c, err := round.ParseConstraint(text)
 		if err != nil {
-			return usageError{fmt.Errorf("--keep: %w", err)}
+			return usageError{fmt.Errorf("--subject-to: %w", err)}
 		}
 		if c.Factor != 0 && round.PerTenant(c.Metric) {
-			return usageError{fmt.Errorf("--keep: %s is of tenants: give a number, as in %s<=1h", c, c.Metric)}
+			return usageError{fmt.Errorf("--subject-to: %s is of tenants: give a number, as in %s<=1h", c, c.Metric)}
 		}
 		o.bounds = append(o.bounds, c)
 	}
@@ -215,7 +215,7 @@ type planReport struct {
 	Group         string           `json:"group,omitempty"` // whose number varies, of several
 	Scheduler     string           `json:"scheduler"`
 	Configuration space.Config     `json:"configuration"`
-	Keep          []string         `json:"keep,omitempty"`
+	Keep          []string         `json:"subject_to,omitempty"`
 	Seed          uint64           `json:"seed"`
 	Fidelity      *fidelity.Graded `json:"fidelity,omitempty"`
 	*plan.Report

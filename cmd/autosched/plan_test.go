@@ -10,7 +10,7 @@ import (
 
 // TestPlan: the page on capacity prints what the command does.
 func TestPlan(t *testing.T) {
-	args := []string{"plan", "--trace", "sample", "--scheduler", "tiresias", "--keep", "p95_queue<=6h"}
+	args := []string{"plan", "--trace", "sample", "--scheduler", "tiresias", "--subject-to", "p95_queue<=6h"}
 	code, out, errs := command(args...)
 	if code != 0 {
 		t.Fatal(errs)
@@ -41,9 +41,9 @@ func TestPlan(t *testing.T) {
 
 func TestPlanMisuse(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"--keep p95_queue<1h", "--keep"},
-		{"--keep joy<=1", "joy"},
-		{"--keep tenant_p95_queue<=1.1*incumbent", "--keep: tenant_p95_queue<=1.1*incumbent is of tenants"},
+		{"--subject-to p95_queue<1h", "--subject-to"},
+		{"--subject-to joy<=1", "joy"},
+		{"--subject-to tenant_p95_queue<=1.1*incumbent", "--subject-to: tenant_p95_queue<=1.1*incumbent is of tenants"},
 		{"--move-quota a:b", "--move-quota"},
 		{"--move-quota a:b:none --vc a=1 --quota strict", "is not a number of GPUs"},
 		{"--move-quota a:a:1 --vc a=1 --quota strict", "names one tenant twice"},

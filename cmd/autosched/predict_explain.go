@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/generation/durations"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -210,7 +211,7 @@ func (j *jobExplained) print(w io.Writer, top int) error {
 // featureText shows lengths of time as such.
 func featureText(name string, v float64) string {
 	if durations.IsSpan(name) {
-		return span(math.Expm1(v))
+		return units.Duration(math.Expm1(v))
 	}
 	return fmt.Sprintf("%.3g", v)
 }

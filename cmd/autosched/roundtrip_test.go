@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/autosched/autosched/schedulers"
@@ -96,6 +98,42 @@ func TestPastedConfigurations(t *testing.T) {
 		want, err2 := s.Space.Parse(base, []string{c.want})
 		if err != nil || err2 != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v, want %v, %v", c.sets, got, err, want, err2)
+		}
+	}
+}
+
+// What the service prints of a configuration is read back too.
+func TestConfigurationsOfTheServiceAreReadBack(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	call := func(args ...string) string {
+		t.Helper()
+		code, out, errs := command(append(args, "--server", address)...)
+		if code != 0 {
+			t.Fatalf("%s: %s", args, errs)
+		}
+		return out
+	}
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, set := range []string{"queues=2 queue_thresholds=7200 starve_limit=2h30m", "queues=1 starve_limit=off"} {
+		want, err := s.Space.Parse(s.Space.Default(), []string{set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprint("s", i)
+		call("scheduler", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", id, "--set",
+			set)
+		if out := call("config", "list", id); !strings.Contains(out, want.String()) {
+			t.Errorf("config list has no %s:\n%s", want, out)
+		}
+		file := filepath.Join(t.TempDir(), "c.json")
+		if err := os.WriteFile(file, []byte(call("config", "get", id, "--json")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := (&configFlag{file: file}).config(s); err != nil || !got.Equal(want) {
+			t.Errorf("config get --json is read as %s, %v, want %s", got, err, want)
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/space"
 )
 
 func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
@@ -35,8 +37,9 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
 	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
 	r := spec.GetRollout()
-	fmt.Fprintf(w, "objective\t%s, every %v, from a controllable ratio of %v\n",
-		spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(), r.GetUpdateInterval().AsDuration(),
+	fmt.Fprintf(w, "objective\t%s, every %s, from a controllable ratio of %v\n",
+		spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(),
+		units.Duration(r.GetUpdateInterval().AsDuration().Seconds()),
 		r.GetMinControllableRatio())
 	minGain, price, guard, stays := r.GetMinGain(), r.GetChangePrice(), r.GetGuard(), r.GetDwell().AsDuration()
 	fmt.Fprintf(w, "changes\tmin gain %v, change price %v, dwell %v, guard %v\n", share{&minGain},
@@ -61,7 +64,8 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintln(out)
 	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT\tDESCRIPTION")
 	for _, p := range spec.GetParameters() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), specialText(p, p.GetDefaultValue()), orDash(p.GetUnit()),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), orDash(specialText(p, p.GetDefaultValue())),
+			orDash(p.GetUnit()),
 			p.GetDescription())
 	}
 	return w.Flush()
@@ -75,7 +79,7 @@ func simulationText(s *pb.Simulation) string {
 		parts = append(parts, fmt.Sprintf("at most %d preemptions of a job", n))
 	}
 	if d := s.GetMinRun().AsDuration(); d > 0 {
-		parts = append(parts, fmt.Sprintf("no preemption in the first %v", d))
+		parts = append(parts, fmt.Sprintf("no preemption in the first %s", units.Duration(d.Seconds())))
 	}
 	if sections := slices.Sorted(maps.Keys(s.GetModels().GetFields())); len(sections) > 0 {
 		parts = append(parts, "models of its own for "+strings.Join(sections, ", "))
@@ -114,6 +118,9 @@ func specialText(p *pb.ParameterSpec, v *structpb.Value) string {
 				return s.GetDisplayName()
 			}
 		}
+		if p.GetDurationValueSpec() != nil {
+			return (&space.Param{Kind: space.KindDuration}).Format(space.Num(n.NumberValue))
+		}
 	}
 	return valueText(v)
 }
@@ -127,9 +134,6 @@ func valueText(v *structpb.Value) string {
 		return strconv.FormatFloat(n.NumberValue, 'f', -1, 64)
 	}
 	if l := v.GetListValue(); l != nil {
-		if len(l.GetValues()) == 0 {
-			return "none"
-		}
 		parts := make([]string, len(l.GetValues()))
 		for i, one := range l.GetValues() {
 			parts[i] = valueText(one)

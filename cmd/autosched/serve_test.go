@@ -123,7 +123,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 	if err := os.WriteFile(yaml, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := run(newSchedulerCmd(), "", "register", yaml); !strings.Contains(out, "every 30m0s") {
+	if out := run(newSchedulerCmd(), "", "register", yaml); !strings.Contains(out, "every 30 min") {
 		t.Error(out)
 	}
 	if out := run(newSchedulerCmd(), "", "list"); strings.Count(out, "tiresias") != 3 ||

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/stats"
 )
@@ -14,6 +15,9 @@ import (
 // manyRows is the length of a table: of longer ones the first rows are shown, or
 // bands instead of sizes.
 const manyRows = 20
+
+// span and percent are how the tables show seconds and shares.
+var span, percent = units.Duration, units.Percent
 
 // statsText prints the description of a trace, section by section.
 type statsText struct {
@@ -82,10 +86,10 @@ func (p *statsText) service() {
 	p.line("duration\tp10 %s  p25 %s  p50 %s  p75 %s  p90 %s", span(d.P10), span(d.P25), span(d.P50), span(d.P75),
 		span(d.P90))
 	p.line("\tp95 %s  p99 %s  longest %s  mean %s", span(d.P95), span(d.P99), span(d.Max), span(d.Mean))
-	p.line("GPU-time\tof the top 1%% of jobs %s, 5%% %s, 10%% %s", percent(p.Service.Top1), percent(p.Service.Top5),
+	p.line("GPU-time\tof the top 1 %% of jobs %s, 5 %% %s, 10 %% %s", percent(p.Service.Top1), percent(p.Service.Top5),
 		percent(p.Service.Top10))
 	if u := p.Users; u != nil {
-		p.line("users\t%d; the top 5%% have %s of the jobs, %s of the GPU-time", u.Users, percent(u.Top5Jobs),
+		p.line("users\t%d; the top 5 %% have %s of the jobs, %s of the GPU-time", u.Users, percent(u.Top5Jobs),
 			percent(u.Top5GPUTime))
 	}
 	if q := p.Waits; q != nil {
@@ -269,16 +273,3 @@ func named(name string) string {
 	}
 	return name
 }
-
-// span shows seconds as people read them.
-func span(seconds float64) string {
-	switch {
-	case seconds < 60:
-		return fmt.Sprintf("%.3gs", seconds)
-	case seconds < 86400:
-		return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
-	}
-	return fmt.Sprintf("%.1fd", seconds/86400)
-}
-
-func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
