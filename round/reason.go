@@ -70,8 +70,11 @@ func Influence(ratio float64) string {
 // change says what a candidate changes: the objective of rank k before and after, the
 // share of the controllable part if that is not all, and in how many futures it is better.
 func (r *Round) change(k int, before, after, ratio float64, was, now *search.Measurement) string {
-	text := fmt.Sprintf("%s %s (%s -> %s)", Label(r.Goal.name(k)), changeOf(before, after),
-		r.Goal.value(k, before), r.Goal.value(k, after))
+	from, to := r.Goal.value(k, before), r.Goal.value(k, after)
+	if from == to { // all digits
+		from, to = r.Goal.formatRank(k, before), r.Goal.formatRank(k, after)
+	}
+	text := fmt.Sprintf("%s %s (%s -> %s)", Label(r.Goal.name(k)), changeOf(before, after), from, to)
 	if mean(was.Floors) > 0 {
 		text += ", " + Influence(ratio)
 	}
