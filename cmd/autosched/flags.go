@@ -250,25 +250,27 @@ func (f *replayFlags) configured(c *configFlag) (*schedulers.Scheduler, space.Co
 
 // withoutWider leaves out jobs that ask for more GPUs than the cluster has.
 func withoutWider(notes io.Writer, w *workload.Workload, c workload.Cluster) (*workload.Workload, error) {
-	var fit []workload.Job
-	for _, j := range w.Jobs() {
-		if c.Fits(&j) {
-			fit = append(fit, j)
+	all, fitting := w.Jobs(), 0
+	for i := range all {
+		if c.Fits(&all[i]) {
+			fitting++
 		}
 	}
-	if len(fit) == w.Len() {
+	if fitting == len(all) {
 		return w, nil
+	}
+	fit := make([]workload.Job, 0, fitting)
+	for i := range all {
+		if c.Fits(&all[i]) {
+			fit = append(fit, all[i])
+		}
 	}
 	fmt.Fprintf(notes, "note: %d of %d jobs ask for more GPUs than the cluster has and are left out\n",
 		w.Len()-len(fit), w.Len())
 	if len(fit) == 0 {
 		return nil, fmt.Errorf("every job of %s asks for more GPUs than %s has", w.Name(), c)
 	}
-	out, err := workload.New(w.Name(), w.Zero(), fit)
-	if err == nil && w.Synthetic() {
-		out = out.AsSynthetic()
-	}
-	return out, err
+	return workload.NewSorted(w.Name(), w.Zero(), fit, w.Synthetic()), nil
 }
 
 func (f *replayFlags) simulate() (simulator.Options, error) {

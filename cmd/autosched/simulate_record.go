@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,12 +11,14 @@ import (
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/simulator/live"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // recordFlags name the files that simulate writes about a run.
 type recordFlags struct {
-	series, tenants, timeline, plot, jobs string
-	interval                              time.Duration
+	series, tenants, timeline, plot, jobs, events string
+	interval                                      time.Duration
 }
 
 func (f *recordFlags) add(cmd *cobra.Command) {
@@ -34,6 +37,8 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 		"write which job ran where and when to this JSON file in Chrome trace format, which opens in Perfetto (.gz: "+
 			"compressed)")
 	fl.StringVar(&f.jobs, "jobs-out", "", "write the outcome of every job to this CSV file (.gz: compressed)")
+	fl.StringVar(&f.events, "events-out", "", "write what the scheduler would report to the service to this file, an event "+
+		"in JSON to a line: a trace of what was simulated (.gz: compressed)")
 	fl.StringVar(&f.plot, "plot", "", "draw GPUs in use and queued over time and the JCTs to this .png or .svg file")
 }
 
@@ -43,9 +48,12 @@ type recorder struct {
 	sim    *simulator.Sim
 	opened []*atomicfile.File
 	// nil if the flag is not given
-	series, tenants, timeline, jobs, plot *atomicfile.File
+	series, tenants, timeline, jobs, plot, reports *atomicfile.File
 
 	events    *simulator.Timeline
+	reported  *trace.EventWriter
+	sent      int
+	reportErr error
 	samples   []simulator.Sample
 	row       []byte
 	seriesErr error
@@ -76,6 +84,7 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 	}
 	r.series, r.tenants = open("--series", f.series), open("--series-by-tenant", f.tenants)
 	r.jobs, r.plot, r.timeline = open("--jobs-out", f.jobs), open("--plot", f.plot), open("--timeline", f.timeline)
+	r.reports = open("--events-out", f.events)
 	if err != nil {
 		r.abort()
 		return nil, err
@@ -94,7 +103,12 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 	}
 	if r.timeline != nil {
 		r.events = simulator.NewTimeline(r.timeline, sim, zero)
-		o.Observer = r.events.Observe
+	}
+	if r.reports != nil {
+		r.reported = trace.NewEventWriter(r.reports, zero)
+	}
+	if r.timeline != nil || r.reports != nil {
+		o.Observer = r.observe
 	}
 	return r, nil
 }
@@ -103,6 +117,19 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 func (r *recorder) abort() {
 	for _, f := range r.opened {
 		f.Abort()
+	}
+}
+
+// observe passes an event of the run on to the files that have it.
+func (r *recorder) observe(e simulator.Event) {
+	if r.events != nil {
+		r.events.Observe(e)
+	}
+	if r.reported != nil && r.reportErr == nil {
+		x := live.Report(r.sim, e, "")
+		r.sent++
+		x.ID = strconv.Itoa(r.sent)
+		r.reportErr = r.reported.Write(&x)
 	}
 }
 
@@ -186,6 +213,7 @@ func (r *recorder) end(o *simulator.Options, gpus int) error {
 		{"--series", r.series, func() error { return r.seriesErr }},
 		{"--series-by-tenant", r.tenants, func() error { return r.tenantErr }},
 		{"--timeline", r.timeline, func() error { return r.events.Close() }},
+		{"--events-out", r.reports, func() error { return r.reportErr }},
 		{"--jobs-out", r.jobs, func() error { return writeOutcomes(r.jobs, r.sim) }},
 		{"--plot", r.plot, func() error {
 			return drawRun(r.samples, r.sim.Outcomes(nil), gpus).Write(r.plot, r.flags.plot)

@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func unzip(t *testing.T, path string) []byte {
@@ -322,6 +324,38 @@ func TestRecordingsMisuse(t *testing.T) {
 		code, _, errs := command(strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("autosched %s: exit %d, %q; want exit %d and %q", c.args, code, errs, c.code, c.want)
+		}
+	}
+}
+
+// What a run reports to the service is a trace of the same jobs: with a policy that
+// stops none, and places none slower than alone.
+func TestSimulateEventsAreATrace(t *testing.T) {
+	events := filepath.Join(t.TempDir(), "events.jsonl.gz")
+	code, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", "fifo",
+		"--events-out", events)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	want, _, err := trace.Open("sample", trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, r, err := trace.Open(events, trace.Options{Strict: true})
+	if err != nil || r.Format != "events" || got.Len() != want.Len() || !got.Zero().Equal(want.Zero()) {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	byID := map[string]workload.Job{}
+	for _, j := range want.Jobs() {
+		byID[j.ID] = j
+	}
+	for _, j := range got.Jobs() {
+		if !j.HasWait {
+			t.Fatalf("%s: no wait", j.ID)
+		}
+		j.Wait, j.HasWait = 0, false
+		if w := byID[j.ID]; j != w {
+			t.Fatalf("%+v, want %+v", j, w)
 		}
 	}
 }

@@ -22,37 +22,40 @@ type Cluster struct {
 }
 
 // Observe is the simulation's Options.Observer.
-func (l *Cluster) Observe(e simulator.Event) {
+func (l *Cluster) Observe(e simulator.Event) { l.send(Report(&l.Sim, e, l.Revision)) }
+
+// Report is what the scheduler of a simulated cluster reports of an event; the revision
+// is the configuration in force. It has no id.
+func Report(sim *simulator.Sim, e simulator.Event, revision string) workload.Event {
 	if e.Kind.OfNode() {
-		l.send(workload.Event{Kind: e.Kind, Time: e.Time, Node: strconv.Itoa(e.Node),
-			NodeGPUs: l.Sim.NodeGPUs(e.Node), Revision: l.Revision})
-		return
+		return workload.Event{Kind: e.Kind, Time: e.Time, Node: strconv.Itoa(e.Node), NodeGPUs: sim.NodeGPUs(e.Node),
+			Revision: revision}
 	}
-	spec := l.Sim.Spec(e.Job)
-	out := workload.Event{Kind: e.Kind, Time: e.Time, Revision: l.Revision,
+	spec := sim.Spec(e.Job)
+	out := workload.Event{Kind: e.Kind, Time: e.Time, Revision: revision,
 		LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel, LeaseUntil: e.Seen.LeaseUntil}
 	out.Job.ID = spec.ID
 	switch e.Kind {
 	case workload.Submitted:
 		out.Job = *spec
 		out.Job.Duration = 0 // unknown until the end
-		out.Pool = l.Sim.JobPool(e.Job)
+		out.Pool = sim.JobPool(e.Job)
 		out.Job.Status = workload.Unknown
 	case workload.Started, workload.Resumed:
-		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))
-		out.Pool = l.Sim.JobPool(e.Job)
-		if with := l.Sim.JobPartner(e.Job); with >= 0 {
-			out.SharesWith = l.Sim.JobName(with)
+		out.Placement = workload.Shares(sim.Placement(nil, e.Job))
+		out.Pool = sim.JobPool(e.Job)
+		if with := sim.JobPartner(e.Job); with >= 0 {
+			out.SharesWith = sim.JobName(with)
 		}
 	case workload.Resized:
-		out.Placement = workload.Shares(l.Sim.Placement(nil, e.Job))
-		out.Job.GPUs = workload.GPUs(l.Sim.JobHeld(e.Job))
+		out.Placement = workload.Shares(sim.Placement(nil, e.Job))
+		out.Job.GPUs = workload.GPUs(sim.JobHeld(e.Job))
 	case workload.Finished:
 		if spec.Status != workload.Running {
 			out.Job.Status = spec.Status
 		}
 	}
-	l.send(out)
+	return out
 }
 
 // Applied sends that a configuration took effect.

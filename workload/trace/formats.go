@@ -29,6 +29,7 @@ type Format struct {
 var Formats = []Format{
 	acmeFormat,
 	autoschedFormat,
+	eventsFormat,
 	heliosFormat,
 	pai2020Format,
 	pai2023Format,

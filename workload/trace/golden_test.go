@@ -25,6 +25,7 @@ func TestGolden(t *testing.T) {
 		"sacct_kinds":    {"sacct_kinds.psv", Options{Shards: 4}},
 		"sacct_by_qos":   {"sacct_kinds.psv", Options{Shards: 4, Columns: columns("tenant=QOS")}},
 		"sacct_requeued": {"sacct_kinds.psv", Options{RequeueRestarts: true}},
+		"events":         {"events.jsonl", Options{}},
 		"foreign": {"foreign.csv", Options{Columns: columns("submit=created,start=admitted,end=finished,gpus=n_gpu,id=job," +
 			"user=owner,tenant=project,name=title,status=state,memory=mem_gb:GiB,time_limit=limit_min:min")}},
 		"foreign_guess":   {"foreign.csv", Options{}},

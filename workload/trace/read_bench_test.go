@@ -59,6 +59,14 @@ func formatText(format string, n int) [][]byte {
 				gpus, clock(at, blank), clock(at+wait, blank), clock(at+wait+run, blank), run, wait, run*gpus)
 		case "autosched":
 			fmt.Fprintf(b, "j%d,%s,%s,%016x,,%s,%d,%d,completed\n", i, user, vc, r.IntN(n), clock(at, sec), run, gpus)
+		case "events":
+			line := func(kind string, at int, job string) {
+				fmt.Fprintf(b, `{"eventId":"%s-%d","kind":"%s","schedulerTime":"%s","job":{"jobId":"j%d"%s}}`+"\n", kind, i,
+					kind, clock(at, sec), i, job)
+			}
+			line("SUBMITTED", at, fmt.Sprintf(`,"user":%q,"tenant":%q,"milliGpus":%d000`, user, vc, gpus))
+			line("STARTED", at+wait, "")
+			line("FINISHED", at+wait+run, `,"endStatus":"COMPLETED"`)
 		case "helios":
 			fmt.Fprintf(b, "%d,%s,%s,%d,4,1,COMPLETED,%s,%s,%s,%d,%d\n", 1425511+i, user, vc, gpus, clock(at, blank),
 				clock(at+wait, blank), clock(at+wait+run, blank), run, wait)

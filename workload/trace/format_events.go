@@ -1,0 +1,249 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// eventsFormat is what a scheduler reports to the service: one event in JSON to a line,
+// as the API has it. A job ran for as long as it held GPUs, restarts included; its wait
+// is known where it started once. Jobs without an end ran until the last event.
+var eventsFormat = Format{
+	Name: "events", About: "events of the service's API, one in JSON to a line, as simulate --events-out writes them",
+	Header: `{"eventId":"1","kind":"SUBMITTED","schedulerTime":"2026-01-01T00:00:00Z","job":{"jobId":"a","milliGpus":1000}}`,
+	detect: func(head []byte) bool {
+		line := headerLine(head)
+		return bytes.HasPrefix(line, []byte("{")) && bytes.Contains(line, []byte(`"eventId"`)) &&
+			bytes.Contains(line, []byte(`"schedulerTime"`))
+	},
+	read:   readEvents,
+	finish: finishEvents,
+}
+
+// eventLine is an event as the API writes it in JSON.
+type eventLine struct {
+	ID        string          `json:"eventId"`
+	Kind      string          `json:"kind"`
+	Time      time.Time       `json:"schedulerTime"`
+	Job       *eventJob       `json:"job,omitempty"`
+	Node      *eventNode      `json:"node,omitempty"`
+	Placement []eventNodeGPUs `json:"placement,omitempty"`
+}
+
+type eventJob struct {
+	ID       string      `json:"jobId"`
+	User     string      `json:"user,omitempty"`
+	Tenant   string      `json:"tenant,omitempty"`
+	Key      string      `json:"key,omitempty"`
+	Model    string      `json:"model,omitempty"`
+	GPUs     json.Number `json:"milliGpus,omitempty"`
+	End      string      `json:"endStatus,omitempty"`
+	Deadline *time.Time  `json:"deadlineTime,omitempty"`
+}
+
+type eventNode struct {
+	ID   string `json:"nodeId"`
+	GPUs int    `json:"gpus,omitempty"`
+}
+
+type eventNodeGPUs struct {
+	Node string `json:"nodeId"`
+	GPUs int    `json:"gpus"`
+}
+
+var eventKinds = map[string]workload.EventKind{
+	"SUBMITTED": workload.Submitted, "STARTED": workload.Started, "PREEMPTED": workload.Preempted,
+	"RESUMED": workload.Resumed, "RESIZED": workload.Resized, "FINISHED": workload.Finished,
+	"NODE_UP": workload.NodeUp, "NODE_DOWN": workload.NodeDown, "NODE_DRAINED": workload.NodeDrained,
+	"CONFIG_APPLIED": workload.ConfigApplied,
+}
+
+var eventEnds = map[string]workload.Status{"": workload.Unknown, "END_STATUS_UNSPECIFIED": workload.Unknown,
+	"COMPLETED": workload.Completed, "CANCELLED": workload.Cancelled, "FAILED": workload.Failed}
+
+// recordedEvents are what is known after the lines read.
+type recordedEvents struct {
+	ledger    *workload.Ledger
+	last      time.Duration
+	submitted map[string]bool // whether the submission of a job is known
+}
+
+func readEvents(in *input) error {
+	in.wallClock = true
+	if in.state == nil {
+		in.state = &recordedEvents{ledger: workload.NewLedger(workload.Cluster{}), submitted: map[string]bool{}}
+	}
+	s := in.state.(*recordedEvents)
+	for {
+		line, err := in.next()
+		if err != nil || line == nil {
+			return err
+		}
+		if len(bytes.TrimSpace(line)) == 0 || line[0] == '#' {
+			continue
+		}
+		if err := in.row(); err != nil {
+			return err
+		}
+		var x eventLine
+		if err := json.Unmarshal(line, &x); err != nil {
+			in.reject("line", "is not an event of the API in JSON", line)
+			continue
+		}
+		e, field, reason := x.event()
+		if reason != "" {
+			in.reject(field, reason, line)
+			continue
+		}
+		if e.Kind.OfJob() {
+			s.submitted[e.Job.ID] = s.submitted[e.Job.ID] || e.Kind == workload.Submitted
+			in.hasKeys = in.hasKeys || e.Job.Key != ""
+			s.ledger.Apply(e)
+		}
+		s.last = max(s.last, e.Time)
+	}
+}
+
+// event converts a line; field and reason say what is wrong with it.
+func (x *eventLine) event() (e workload.Event, field, reason string) {
+	kind, known := eventKinds[x.Kind]
+	if !known {
+		return e, "kind", "is not a known kind of event"
+	}
+	if s := x.Time.Unix(); s < firstSecond || s > lastSecond {
+		return e, "schedulerTime", badYears
+	}
+	e = workload.Event{ID: x.ID, Kind: kind, Time: time.Duration(x.Time.UnixNano())}
+	if e.ID == "" {
+		return e, "eventId", isEmpty
+	}
+	if !kind.OfJob() {
+		return e, "", ""
+	}
+	if x.Job == nil || x.Job.ID == "" {
+		return e, "job.jobId", isEmpty
+	}
+	j := x.Job
+	e.Job = workload.Job{ID: j.ID, User: j.User, Tenant: j.Tenant, Key: j.Key, Model: j.Model}
+	if e.Job.Status, known = eventEnds[j.End]; !known {
+		return e, "job.endStatus", "is not COMPLETED, CANCELLED or FAILED"
+	}
+	if j.GPUs != "" {
+		n, err := strconv.ParseInt(j.GPUs.String(), 10, 64)
+		if err != nil || n < 0 || n > int64(workload.GPUs(workload.MaxGPUs)) {
+			return e, "job.milliGpus", outOfRange
+		}
+		e.Job.GPUs = workload.MilliGPU(n)
+	}
+	if kind == workload.Submitted && e.Job.GPUs == 0 {
+		return e, "job.milliGpus", "is not positive"
+	}
+	if d := j.Deadline; d != nil {
+		if d.Unix() < firstSecond || d.Unix() > lastSecond {
+			return e, "job.deadlineTime", badYears
+		}
+		e.Job.Deadline = workload.DeadlineAt(time.Duration(d.UnixNano()))
+	}
+	return e, "", ""
+}
+
+func finishEvents(in *input) error {
+	s := in.state.(*recordedEvents)
+	in.state = nil
+	end := s.last + 1
+	for _, f := range s.ledger.Finishes(-workload.MaxSubmit, end) {
+		j := f.Job
+		j.Duration = f.RunTime
+		j.Wait, j.HasWait = f.End-j.Submit-f.RunTime, f.Starts == 1
+		if !j.HasWait || j.Wait < 0 || j.Wait > workload.MaxDuration {
+			j.Wait, j.HasWait = 0, false
+		}
+		in.recorded(&j, f.Starts > 0)
+	}
+	state := s.ledger.State(s.last)
+	for i := range state.Jobs {
+		a := &state.Jobs[i]
+		if a.RunTime == 0 {
+			in.report.leaveOut(notEnded)
+			continue
+		}
+		j := a.Job
+		j.Duration, j.Status = a.RunTime, workload.Running
+		in.recorded(&j, true)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.submitted)) {
+		if !s.submitted[id] {
+			in.report.leaveOut("its submission is not among the events")
+		}
+	}
+	in.report.Merged = in.report.Rows - in.report.Rejected - in.report.LeftOut - in.taken
+	return nil
+}
+
+// recorded adds the job of a ledger.
+func (in *input) recorded(j *workload.Job, ran bool) {
+	switch {
+	case !ran:
+		in.report.leaveOut(neverRan)
+	case j.Duration == 0:
+		in.report.leaveOut(tooShort)
+	case j.Duration > workload.MaxDuration:
+		in.reject("schedulerTime", tooLong, []byte(j.ID))
+	default:
+		in.addOnce(j)
+	}
+}
+
+// EventWriter writes events as eventsFormat reads them.
+type EventWriter struct {
+	w    *json.Encoder
+	zero time.Time
+}
+
+// NewEventWriter writes events whose times count from zero.
+func NewEventWriter(w io.Writer, zero time.Time) *EventWriter {
+	return &EventWriter{json.NewEncoder(w), zero}
+}
+
+// Write writes one event.
+func (w *EventWriter) Write(e *workload.Event) error {
+	x := eventLine{ID: e.ID, Time: w.zero.Add(e.Time)}
+	for name, kind := range eventKinds {
+		if kind == e.Kind {
+			x.Kind = name
+		}
+	}
+	switch {
+	case x.Kind == "":
+		return fmt.Errorf("trace: event %s: kind %v cannot be written", e.ID, e.Kind)
+	case e.Kind.OfNode():
+		x.Node = &eventNode{e.Node, e.NodeGPUs}
+	case e.Kind.OfJob():
+		j := &eventJob{ID: e.Job.ID, User: e.Job.User, Tenant: e.Job.Tenant, Key: e.Job.Key, Model: e.Job.Model}
+		if e.Job.GPUs != 0 {
+			j.GPUs = json.Number(strconv.FormatInt(int64(e.Job.GPUs), 10))
+		}
+		for name, status := range eventEnds {
+			if status == e.Job.Status && status != workload.Unknown {
+				j.End = name
+			}
+		}
+		if d := e.Job.Deadline; d != 0 {
+			at := w.zero.Add(d)
+			j.Deadline = &at
+		}
+		x.Job = j
+	}
+	for _, n := range e.Placement {
+		x.Placement = append(x.Placement, eventNodeGPUs{n.Node, n.GPUs})
+	}
+	return w.w.Encode(x)
+}
