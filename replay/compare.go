@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/schedulers"
@@ -76,6 +77,8 @@ type ComparedWindow struct {
 	From    string   `json:"from"`
 	To      string   `json:"to"`
 	Results []Result `json:"results"`
+	// Fidelity of the simulation under the baseline, absent where no delay is recorded.
+	Fidelity *fidelity.Graded `json:"fidelity,omitempty"`
 	// JobIDs are in order of submission.
 	JobIDs []string `json:"-"`
 	// FromS and ToS are seconds since the trace's zero.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
@@ -25,6 +27,7 @@ import (
 type comparisonOptions struct {
 	replay     replayFlags
 	current    configFlag
+	fidelity   fidelityFlags
 	estimates  estimatesFlag
 	schedulers string
 	presets    bool
@@ -91,6 +94,7 @@ same command continues, and one with more rows or windows simulates only what is
 	o.replay.addNodeEvents(cmd)
 	o.current.add(cmd)
 	o.estimates.add(cmd)
+	o.fidelity.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.schedulers, "schedulers", "", "schedulers whose defaults are rows, comma-separated")
 	fl.BoolVar(&o.presets, "presets", false, "presets of --schedulers are rows, too")
@@ -107,7 +111,7 @@ same command continues, and one with more rows or windows simulates only what is
 
 // check checks all that needs no trace, and reads the rows.
 func (o *comparisonOptions) check() error {
-	if err := o.estimates.check(); err != nil {
+	if err := cmp.Or(o.estimates.check(), o.fidelity.check()); err != nil {
 		return err
 	}
 	var names []string
@@ -229,6 +233,17 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 			return nil, fmt.Errorf("--out: %w", err)
 		}
 	}
+	base := *in
+	base.scheduler = o.rows[0].Scheduler
+	var graded []*fidelity.Graded
+	for _, w := range windows {
+		g, err := o.fidelity.grade(ctx, fidelity.Input{From: w.From, To: w.To, Cluster: o.replay.cluster,
+			Config: o.rows[0].Config}, &base)
+		if err != nil {
+			return nil, err
+		}
+		graded = append(graded, g)
+	}
 	seeds := o.seeds
 	var estimate func([]workload.Job, uint64) func(*workload.Job) time.Duration
 	if o.estimates.text != "none" {
@@ -244,6 +259,11 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 		Progress: func(name string, p cells.Progress) { progress.show(name, p) },
 	})
 	progress.end(err)
+	if r != nil {
+		for i := range r.Windows {
+			r.Windows[i].Fidelity = graded[i]
+		}
+	}
 	if err == nil && o.out != "" {
 		err = report.WriteComparison(r, o.out)
 	}

@@ -18,6 +18,9 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 		if err := printResults(w, x.Results, len(r.Seeds) > 1); err != nil {
 			return err
 		}
+		if x.Fidelity != nil {
+			fmt.Fprintf(w, "%s.\n", x.Fidelity)
+		}
 	}
 	if len(r.All) > 0 {
 		fmt.Fprintf(w, "\nAll %d windows, %s\n", len(r.Windows), plural(r.All[0].Jobs, "job"))

@@ -177,3 +177,17 @@ func TestCompareDefaultRows(t *testing.T) {
 		t.Errorf("rows %+v", got.Rows)
 	}
 }
+
+// TestCompareFidelity: the grade of the baseline stands beside its window, and a baseline
+// that does not describe its own history ends the comparison.
+func TestCompareFidelity(t *testing.T) {
+	args := []string{"compare", "--trace", filepath.Join("testdata", "history.csv"), "--nodes", "3",
+		"--gpus-per-node", "8", "--schedulers", "tiresias,fifo", "--recorded-scheduler"}
+	if code, out, errs := command(append(args, "fifo")...); code != 0 || !strings.Contains(out, "not comparable") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	code, _, errs := command(append(args, "tiresias")...)
+	if code != 1 || !strings.Contains(errs, "does not describe") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

@@ -183,6 +183,7 @@ type heldRow struct {
 // rowsSection is a window, or all of them.
 type rowsSection struct {
 	Title, Jobs     string
+	Fidelity        string
 	Columns         []column
 	Rows            []rowsLine
 	JCT, Queue      *figure
@@ -232,6 +233,9 @@ func (r *rowsDocument) writeHTML(w io.Writer) error {
 	for i := range r.Windows {
 		x := &r.Windows[i]
 		s := p.section(minute(x.From)+" to "+minute(x.To)+" UTC", x.Results)
+		if x.Fidelity != nil {
+			s.Fidelity = x.Fidelity.String() + "."
+		}
 		p.overTime(&s, x)
 		p.Sections = append(p.Sections, s)
 	}
