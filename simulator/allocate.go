@@ -51,10 +51,12 @@ func (s *Sim) allocateMembers(id ID) bool {
 		}
 		for _, n := range s.nodes[from:] {
 			s.place.take(n.Node, n.GPUs)
+			s.place.reserve(n.Node, n.GPUs, where)
 		}
 	}
 	for _, n := range s.nodes { // occupy takes them again, by node
 		s.place.give(n.Node, n.GPUs)
+		s.place.reserve(n.Node, -n.GPUs, where)
 	}
 	copy(s.place.full, s.full) // nothing has changed
 	if ok {
@@ -106,7 +108,8 @@ func (s *Sim) recordPlacement(id ID, at []workload.NodeGPUs) {
 		}
 		s.multi[j.multi] = append(s.multi[j.multi][:0], at...)
 	}
-	perNode := s.place.gpus(at[0].Node)
+	s.reserve(j, 1)
+	perNode := s.place.sizes(s.where(j), s.place.group(at[0].Node))
 	fewest := (int(j.held) + perNode - 1) / perNode
 	j.spread = len(at) > fewest && j.members == 1 // members need not be together
 	j.strayed = j.strayed || j.spread

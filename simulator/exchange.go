@@ -139,6 +139,9 @@ func (s *Sim) finds(k kindKey) bool {
 	if s.place.mode == Count {
 		return s.place.counts(int(k.gpus), k.where)
 	}
+	if k.members > 1 && s.place.constraints[k.where].need != (need{}) {
+		return true // places counts GPUs only
+	}
 	if each := int(k.gpus / max(1, k.members)); k.members > 1 && each <= s.place.perNode {
 		return s.place.places(each, k.pool, k.where) >= int(k.members)
 	}

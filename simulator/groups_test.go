@@ -51,7 +51,8 @@ func TestPlacementByGroups(t *testing.T) {
 			}
 			p.take(node, gpus)
 		}
-		where := p.constraint(&threeGroups, tt.model, tt.partition)
+		where := p.constraint(&threeGroups,
+			&workload.Job{Request: workload.Request{GPUModel: tt.model, Partition: tt.partition}})
 		got := ""
 		for _, n := range p.find(nil, tt.gpus, 0, tt.relaxed, where) {
 			got += fmt.Sprintf(" %d:%d", n.Node, n.GPUs)
@@ -148,4 +149,42 @@ func TestEqualGroupsPlaceAsOne(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRationedPlaces: a node offers as many GPUs as its CPUs and memory allow.
+func TestRationedPlaces(t *testing.T) {
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 8, CPUs: 32, Memory: 64 << 30}}}
+	for _, tt := range []struct {
+		gpus, cpus int // of the request
+		gib        int64
+		want       string
+	}{
+		{2, 8, 16, "0:2"},
+		{4, 64, 0, "0:2 1:2"},
+		{3, 0, 3 * 32, "0:2 1:1"},
+		{10, 10, 0, "0:8 1:2"},
+		{7, 70, 0, "0:3 1:3 2:1"},
+		{10, 100, 0, "refused"},
+		{1, 33, 0, "refused"},
+	} {
+		w, err := workload.New("t", time.Unix(0, 0), []workload.Job{{ID: "a", GPUs: workload.GPUs(tt.gpus), Duration: 1,
+			Request: workload.Request{MilliCPUs: int64(1000 * tt.cpus), Memory: tt.gib << 30}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s Sim
+		got := "refused"
+		if err := s.Start(c, w, &inOrder{}, Options{}); err == nil {
+			got = ""
+			for _, n := range s.place.find(nil, tt.gpus, 0, false, s.constraintOf(&w.Jobs()[0])) {
+				got += fmt.Sprintf(" %d:%d", n.Node, n.GPUs)
+			}
+			got = strings.TrimSpace(got)
+		} else if !strings.Contains(err.Error(), `job "a" asks for`) {
+			t.Error(err)
+		}
+		if got != tt.want {
+			t.Errorf("%d GPUs, %d CPUs, %d GiB: %s, want %s", tt.gpus, tt.cpus, tt.gib, got, tt.want)
+		}
+	}
 }

@@ -53,6 +53,7 @@ func (s *Sim) release(id ID) {
 	j := &s.jobs[id]
 	s.withdraw(id)
 	s.discharge(j)
+	s.reserve(j, -1)
 	if j.partner >= 0 {
 		return // the partner keeps them
 	}
@@ -86,6 +87,11 @@ func (s *Sim) reclaim(j *job) bool {
 
 // retake gives a vacated job its GPUs back if they are still free.
 func (s *Sim) retake(j *job) {
+	if s.place.rationed() {
+		if s.nodes = s.placementOf(s.nodes[:0], j); !s.hasRoom(j, s.nodes) {
+			return
+		}
+	}
 	switch {
 	case j.partner >= 0: // it never left
 	case s.place.mode == Count:
@@ -109,6 +115,7 @@ func (s *Sim) retake(j *job) {
 		s.place.take(int(j.node), int(j.held))
 	}
 	s.charge(j)
+	s.reserve(j, 1)
 	j.vacated = false
 }
 

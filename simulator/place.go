@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"math"
 	"slices"
 
 	"github.com/autosched/autosched/workload"
@@ -58,6 +59,11 @@ type placer struct {
 	level []bitmap // of the cells
 	// constraints are what jobs ask of nodes; the first asks for nothing.
 	constraints []constraint
+	indexOf     map[asked]uint16 // of constraints
+	// cpus (in thousandths) and memory are free, by node; empty if no group names its own, or
+	// no job asks for any.
+	cpus, memory []int64
+	found        []workload.NodeGPUs // scratch of rationedIn
 
 	// could counts nodes by the GPUs that they would have free if the offered jobs
 	// (by node) gave up theirs. It is empty where that is not kept: where GPUs are
@@ -75,7 +81,10 @@ const (
 )
 
 // group is a number of equal nodes, of which open are not closed.
-type group struct{ first, nodes, perNode, open int }
+type group struct {
+	first, nodes, perNode, open int
+	cpus, memory                int64 // of a node, CPUs in thousandths; 0 is unknown
+}
 
 // cell is the nodes of a group that are in a pool.
 type cell struct {
@@ -88,6 +97,7 @@ type cell struct {
 // constraint is what a job asks of its nodes.
 type constraint struct {
 	model, partition string
+	need             need
 	groups           []uint16 // that satisfy it
 }
 
@@ -98,11 +108,13 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 	nodes := 0
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		p.groups = append(p.groups, group{nodes, g.Nodes, g.GPUsPerNode, g.Nodes})
+		p.groups = append(p.groups, group{nodes, g.Nodes, g.GPUsPerNode, g.Nodes, 1000 * int64(g.CPUs), g.Memory})
 		nodes += g.Nodes
 	}
+	p.cpus, p.memory = p.cpus[:0], p.memory[:0]
 	p.constraints = p.constraints[:0]
-	p.constraint(&c, "", "")
+	clear(p.indexOf)
+	p.constraint(&c, &workload.Job{})
 	p.could, p.apart, p.members = p.could[:0], 0, 0
 	p.layout(1)
 	if mode == Count {
@@ -130,20 +142,33 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 	p.offerNone()
 }
 
-// constraint is the index of a constraint.
-func (p *placer) constraint(c *workload.Cluster, model, partition string) uint16 {
-	model, partition = c.Constraint(model, partition)
-	for i := range p.constraints {
-		if x := &p.constraints[i]; x.model == model && x.partition == partition {
-			return uint16(i)
-		}
+// asked is what makes a constraint.
+type asked struct {
+	model, partition string
+	need             need
+}
+
+// constraint is the index of a job's constraint. CPUs and memory that no group names are
+// left out; so are those of jobs of ever more kinds.
+func (p *placer) constraint(c *workload.Cluster, j *workload.Job) uint16 {
+	var a asked
+	a.model, a.partition = c.Constraint(j.GPUModel, j.Partition)
+	if p.rationed() && len(p.constraints) < math.MaxUint16/2 {
+		a.need.cpus, a.need.memory = j.PerGPU()
+	}
+	if i, ok := p.indexOf[a]; ok {
+		return i
 	}
 	n := len(p.constraints)
+	if p.indexOf == nil {
+		p.indexOf = map[asked]uint16{}
+	}
+	p.indexOf[a] = uint16(n)
 	p.constraints = longer(p.constraints, n+1)
 	x := &p.constraints[n]
-	x.model, x.partition, x.groups = model, partition, x.groups[:0]
+	x.model, x.partition, x.need, x.groups = a.model, a.partition, a.need, x.groups[:0]
 	for i := range c.Groups {
-		if c.Groups[i].Satisfies(model, partition) {
+		if c.Groups[i].Satisfies(a.model, a.partition) {
 			x.groups = append(x.groups, uint16(i))
 		}
 	}
@@ -160,7 +185,7 @@ func (p *placer) capacity(where uint16, members int, open bool) int {
 		if open {
 			nodes = p.groups[i].open
 		}
-		if g := nodes * p.groups[i].perNode; members > 1 {
+		if g := nodes * p.sizes(where, int(i)); members > 1 {
 			most += g
 		} else {
 			most = max(most, g)
@@ -327,8 +352,18 @@ func (p *placer) copyFrom(src *placer) {
 	p.constraints = longer(mine.constraints, len(src.constraints))
 	for i := range src.constraints {
 		d, s := &p.constraints[i], &src.constraints[i]
-		d.model, d.partition, d.groups = s.model, s.partition, append(d.groups[:0], s.groups...)
+		d.model, d.partition, d.need, d.groups = s.model, s.partition, s.need, append(d.groups[:0], s.groups...)
 	}
+	if p.indexOf = mine.indexOf; p.indexOf == nil {
+		p.indexOf = map[asked]uint16{}
+	}
+	clear(p.indexOf)
+	for i := range p.constraints {
+		x := &p.constraints[i]
+		p.indexOf[asked{x.model, x.partition, x.need}] = uint16(i)
+	}
+	p.cpus, p.memory = append(mine.cpus[:0], src.cpus...), append(mine.memory[:0], src.memory...)
+	p.found = mine.found
 	p.level = longer(mine.level, len(src.level))
 	for i := range src.level {
 		d, s := &p.level[i], &src.level[i]
@@ -480,6 +515,9 @@ func (p *placer) find(dst []workload.NodeGPUs, gpus int, pool uint8, relaxed boo
 			return d
 		}
 		return p.cells[pool].emptiest(dst, gpus, len(p.free))
+	}
+	if p.constraints[where].need != (need{}) {
+		return p.findRationed(dst, gpus, pool, relaxed, where)
 	}
 	d := p.findAmong(dst, gpus, pool, where, p.consolidated)
 	if len(d) == len(dst) && relaxed {

@@ -154,7 +154,7 @@ func (s *Sim) couldFit(k kindKey) bool {
 		return true // there are several cells
 	case gpus > p.total(0, 0)+s.reach.total:
 		return false
-	case p.mode == Count:
+	case p.mode == Count || p.constraints[k.where].need != (need{}):
 		return true
 	case k.members > 1:
 		each, places := gpus/int(k.members), 0

@@ -219,6 +219,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 		arrivals = w.Jobs()
 	}
 	s.base, s.total = ID(n), n+len(arrivals)
+	s.beginRations(arrivals)
 	s.jobs = resized(s.jobs, s.total)[:n]
 	clear(s.jobs) // to a policy, none has ended
 	s.nextArrival()
@@ -264,16 +265,20 @@ func (s *Sim) checkFits(j *workload.Job) error {
 	if j.Partition != "" {
 		asked += fmt.Sprintf(" in partition %q", j.Partition)
 	}
+	if s.cluster.Rationed() && (j.MilliCPUs > 0 || j.Memory > 0) {
+		asked += fmt.Sprintf(" with %g CPUs and %.1f GiB of memory", float64(j.MilliCPUs)/1000,
+			float64(j.Memory)/(1<<30))
+	}
 	return fmt.Errorf("simulate: job %q asks for %s, which no group of nodes has; the cluster is %v: "+
 		"leave it out (--skip-wider) or enlarge a group", j.ID, asked, s.cluster)
 }
 
 // constraintOf is the index of what a job asks of its nodes.
 func (s *Sim) constraintOf(j *workload.Job) uint16 {
-	if j.GPUModel == "" && j.Partition == "" {
+	if j.GPUModel == "" && j.Partition == "" && !s.place.rationed() {
 		return 0
 	}
-	return s.place.constraint(&s.cluster, j.GPUModel, j.Partition)
+	return s.place.constraint(&s.cluster, j)
 }
 
 var defaultModels = DefaultModels()

@@ -147,6 +147,9 @@ func (v *View) suits(id, host ID) bool {
 		return true
 	}
 	h := &v.jobs[host]
+	if v.place.rationed() && !v.hasRoom(&v.jobs[id], v.placementOf(nil, h)) {
+		return false
+	}
 	switch {
 	case v.place.mode == Count:
 		return v.place.grouped(0, where)
@@ -275,8 +278,10 @@ func (v *View) Free() int { return v.place.idle }
 func (v *View) Round() time.Duration { return v.opts.Round }
 
 // HasPools reports whether Plan.Partition has an effect: whether jobs are placed on nodes,
-// of one group.
-func (v *View) HasPools() bool { return v.place.mode != Count && len(v.place.groups) == 1 }
+// of one group, by GPUs alone.
+func (v *View) HasPools() bool {
+	return v.place.mode != Count && len(v.place.groups) == 1 && !v.place.rationed()
+}
 
 // NodesApart is the number of nodes in pool 1 (Plan.Partition).
 func (v *View) NodesApart() int { return v.place.members }

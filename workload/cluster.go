@@ -133,9 +133,33 @@ func (g *NodeGroup) in(partition string) bool {
 	return false
 }
 
+// Rationed reports whether nodes of a group have known CPUs or memory.
+func (c Cluster) Rationed() bool {
+	for i := range c.Groups {
+		if c.Groups[i].CPUs > 0 || c.Groups[i].Memory > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Holds is the number of GPUs that an empty node gives a job, by its share of CPUs and
+// memory.
+func (g *NodeGroup) Holds(j *Job) int {
+	most := int64(g.GPUsPerNode)
+	cpus, memory := j.PerGPU()
+	if cpus > 0 && g.CPUs > 0 {
+		most = min(most, 1000*int64(g.CPUs)/cpus)
+	}
+	if memory > 0 && g.Memory > 0 {
+		most = min(most, g.Memory/memory)
+	}
+	return int(most)
+}
+
 // Fits reports whether a job can run while no other does: whether one group that
-// satisfies its constraint has as many GPUs as it asks for or, for a job that stands
-// for several, all those groups together.
+// satisfies its constraint has as many GPUs as it asks for, with their share of its CPUs
+// and memory, or, for a job that stands for several, all those groups together.
 func (c Cluster) Fits(j *Job) bool {
 	model, partition := c.Constraint(j.GPUModel, j.Partition)
 	most := 0
@@ -144,9 +168,9 @@ func (c Cluster) Fits(j *Job) bool {
 		switch {
 		case !g.Satisfies(model, partition):
 		case j.Size() > 1:
-			most += g.Nodes * g.GPUsPerNode
+			most += g.Nodes * g.Holds(j)
 		default:
-			most = max(most, g.Nodes*g.GPUsPerNode)
+			most = max(most, g.Nodes*g.Holds(j))
 		}
 	}
 	return j.GPUs <= GPUs(most)

@@ -110,6 +110,13 @@ type Request struct {
 	TimeLimit time.Duration
 }
 
+// PerGPU is the share of the requested CPUs, in thousandths, and bytes of memory that goes with
+// each whole GPU, rounded up.
+func (j *Job) PerGPU() (milliCPUs, memory int64) {
+	n := max(1, int64(j.GPUs.Whole()))
+	return (j.MilliCPUs + n - 1) / n, (j.Memory + n - 1) / n
+}
+
 // Limits of a Request: sums over the jobs of a cluster must fit an int64.
 const (
 	MaxMilliCPUs = 1_000_000_000

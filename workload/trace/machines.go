@@ -13,7 +13,11 @@ var machineLists = tables{
 	// Alibaba PAI 2023: openb_node_list_gpu_node.csv and _all_node.csv.
 	{
 		required: []string{"sn", "gpu", "model"},
-		fold:     func(r *csvRow) { r.machine(0, 1, r.in.own(r.value(2))) },
+		optional: []string{"cpu_milli", "memory_mib"},
+		fold: func(r *csvRow) {
+			cpus := r.atMost(3, 0, workload.MaxMilliCPUs) / 1000
+			r.machine(0, 1, r.in.own(r.value(2)), int(cpus), r.atMost(4, 0, workload.MaxMemory>>20)<<20)
+		},
 	},
 	// Alibaba PAI 2020: pai_machine_spec.csv.
 	{
@@ -22,19 +26,19 @@ var machineLists = tables{
 			return len(f) == 5 && isHex(f[0], 16) && !isHex(f[1], 10) && isNumber(f[2]) && isNumber(f[3]) &&
 				isNumber(f[4])
 		},
-		fold: func(r *csvRow) { r.machine(0, 4, r.in.own(r.value(1))) },
+		fold: func(r *csvRow) { r.machine(0, 4, r.in.own(r.value(1)), 0, 0) },
 	},
 	// Microsoft Philly: cluster_machine_list.
 	{
 		required: []string{"machineId", "number of GPUs", "single GPU mem"},
-		fold:     func(r *csvRow) { r.machine(0, 1, string(bytes.TrimSpace(r.value(2)))) },
+		fold:     func(r *csvRow) { r.machine(0, 1, string(bytes.TrimSpace(r.value(2))), 0, 0) },
 	},
 }
 
 const maxKinds = 1000
 
 // machine counts a machine once, however often it is listed.
-func (r *csvRow) machine(name, i int, model string) {
+func (r *csvRow) machine(name, i int, model string, cpus int, memory int64) {
 	n, reason := parseDecimal(bytes.TrimSpace(r.value(i)), 0)
 	switch {
 	case reason != "":
@@ -54,7 +58,8 @@ func (r *csvRow) machine(name, i int, model string) {
 	}
 	r.in.nodes[string(r.value(name))] = true
 	for k := range report.Machines {
-		if m := &report.Machines[k]; m.GPUsPerNode == int(n) && m.GPUModel == model {
+		if m := &report.Machines[k]; m.GPUsPerNode == int(n) && m.GPUModel == model && m.CPUs == cpus &&
+			m.Memory == memory {
 			m.Nodes++
 			return
 		}
@@ -64,7 +69,8 @@ func (r *csvRow) machine(name, i int, model string) {
 		r.fault(i, "is of yet another kind of machine")
 		return
 	}
-	report.Machines = append(report.Machines, workload.NodeGroup{Nodes: 1, GPUsPerNode: int(n), GPUModel: model})
+	report.Machines = append(report.Machines, workload.NodeGroup{Nodes: 1, GPUsPerNode: int(n), GPUModel: model,
+		CPUs: cpus, Memory: memory})
 }
 
 // isHex recognises hashed names: hexadecimal digits, at least least of them.
