@@ -31,14 +31,14 @@ type Evaluation struct {
 	baseline *Outcome // see base
 }
 
-// Prepare checks options and fills in their defaults. The goal must be one of
-// round.Objectives, by which methods can be compared afterwards.
+// Prepare checks options and fills in their defaults. What the goal minimises must be one
+// of round.Objectives, by which methods can be compared afterwards.
 func Prepare(o Options) (*Evaluation, error) {
 	e, err := prepare(o)
 	if err != nil {
 		return nil, err
 	}
-	return e, round.CheckObjective(e.Options.Goal.String())
+	return e, round.CheckObjective(e.Options.Goal.Objective())
 }
 
 func prepare(o Options) (*Evaluation, error) {
@@ -171,15 +171,19 @@ func (e *Evaluation) report() *Report {
 		ids = append(ids, j.ID)
 		work += j.Duration.Seconds() * float64(j.GPUs.Whole())
 	}
+	var constraints []string
+	for _, c := range o.Goal.Constraints {
+		constraints = append(constraints, c.String())
+	}
 	return &Report{
-		Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(),
+		SubjectTo: constraints, Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(),
 		From: e.Clock(o.From), To: e.Clock(o.To),
 		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
 		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
 		Scheduler: o.Scheduler.Name,
 		Baseline: Baseline{Method: o.baseline(), Configuration: e.current().String(), Assumed: o.Current.IsZero(),
 			Default: o.Scheduler.Space.Default().String()},
-		Objective: o.Goal.String(), IntervalS: o.Interval.Seconds(),
+		Objective: o.Goal.Objective(), IntervalS: o.Interval.Seconds(),
 		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search,
 		MinGain: o.MinGain, ChangePrice: o.ChangePrice, DwellS: o.Dwell.Seconds(), Guard: o.Guard,
 		Seed:      o.Seed,

@@ -89,11 +89,13 @@ type Report struct {
 	Fidelity  *fidelity.Graded `json:"fidelity,omitempty"`
 	Baseline  Baseline         `json:"baseline"`
 	Objective string           `json:"objective"`
-	IntervalS float64          `json:"interval_s"`
-	HorizonS  float64          `json:"horizon_s"`
-	Futures   int              `json:"futures"`
-	Budget    int              `json:"budget"`
-	MinRatio  float64          `json:"min_ratio"`
+	// SubjectTo are the goal's constraints.
+	SubjectTo []string `json:"subject_to,omitempty"`
+	IntervalS float64  `json:"interval_s"`
+	HorizonS  float64  `json:"horizon_s"`
+	Futures   int      `json:"futures"`
+	Budget    int      `json:"budget"`
+	MinRatio  float64  `json:"min_ratio"`
 	// MinGain, ChangePrice, Dwell and Guard of the method autosched (round.Settings).
 	MinGain     float64      `json:"min_gain"`
 	ChangePrice float64      `json:"change_price"`

@@ -286,6 +286,12 @@ func (g *Goal) relative() bool {
 	return len(g.Terms) > 1 || slices.ContainsFunc(g.Constraints, func(c Constraint) bool { return c.Factor > 0 })
 }
 
+// Objective is the text of what is minimised, without the constraints.
+func (g Goal) Objective() string {
+	g.Constraints = nil
+	return g.String()
+}
+
 // String is the goal's text, which ParseGoal reads.
 func (g Goal) String() string {
 	var b strings.Builder

@@ -23,17 +23,19 @@ import (
 
 // evaluateOptions are the flags of evaluate.
 type evaluateOptions struct {
-	replay   replayFlags
-	round    tuneFlags
-	current  configFlag
-	methods  string
-	scenario string
-	out      string
-	warmup   time.Duration
-	interval time.Duration
-	seeds    int
-	fixed    int
-	jobs     int
+	replay    replayFlags
+	round     tuneFlags
+	current   configFlag
+	methods   string
+	subjectTo []string
+	goal      round.Goal // after check
+	scenario  string
+	out       string
+	warmup    time.Duration
+	interval  time.Duration
+	seeds     int
+	fixed     int
+	jobs      int
 
 	fidelity fidelityFlags
 	given    func(flag string) bool
@@ -110,6 +112,7 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.current.add(cmd)
 	o.round.add(cmd)
 	o.fidelity.add(cmd)
+	addSubjectTo(cmd, &o.subjectTo)
 	addAdoption(cmd, &o.round.settings)
 	fl := cmd.Flags()
 	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")
@@ -141,8 +144,12 @@ func (o *evaluateOptions) check() error {
 		s.set(o.given, &o.replay)
 		o.of = *s
 	}
-	if err := o.round.check(); err != nil {
+	var err error
+	if o.goal, err = parseGoal(o.round.objective, o.subjectTo); err != nil {
 		return err
+	}
+	if o.round.objective = o.goal.Objective(); o.round.check() != nil {
+		return o.round.check()
 	}
 	if err := o.fidelity.check(); err != nil {
 		return err
@@ -212,7 +219,7 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	r, err := replay.Run(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Warmup: o.warmup, Cluster: o.replay.cluster, Scheduler: in.scheduler,
 		Current: o.held,
-		Goal:    round.Minimise(o.round.objective), Methods: o.compared, Interval: o.interval,
+		Goal:    o.goal, Methods: o.compared, Interval: o.interval,
 		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.seeded(o.replay.seed),
 		Generate: o.round.method, Simulate: in.options, Jobs: o.jobs, Keep: progress.keep(),
 		Progress: func(s replay.Step) { progress.show(stepText(s), s.Grid) },

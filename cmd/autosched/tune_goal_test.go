@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 )
@@ -176,6 +177,38 @@ func TestTuneTableBoundsRatios(t *testing.T) {
 		"the change is between 33 % and 100 % of what settings can influence"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s does not say %q", &out, want)
+		}
+	}
+}
+
+// evaluate takes the constraints of tune, as a flag or in the goal.
+func TestEvaluateSubjectTo(t *testing.T) {
+	args := []string{"evaluate", "--trace", "sample", "--to", "2017-10-09T12:00:00Z", "--nodes", "12", "--methods",
+		"default,fixed-oracle,autosched", "--budget", "6", "--futures", "2", "--interval", "3h", "--seeds", "1", "--json"}
+	var texts []string
+	for _, goal := range [][]string{{"--subject-to", "p99_jct<=0.01*incumbent"},
+		{"--objective", "avg_jct subject to p99_jct<=0.01*incumbent"}} {
+		code, out, errs := command(append(args, goal...)...)
+		var r replay.Report
+		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+			t.Fatalf("exit %d: %v: %s", code, err, errs)
+		}
+		if r.Objective != "avg_jct" || len(r.SubjectTo) != 1 || r.SubjectTo[0] != "p99_jct<=0.01*incumbent" {
+			t.Errorf("%s, %q", r.Objective, r.SubjectTo)
+		}
+		for _, m := range r.Methods {
+			if m.Method == "autosched" && m.Changes > 0 {
+				t.Errorf("%d changes under a constraint that nothing keeps", m.Changes)
+			}
+		}
+		texts = append(texts, r.Methods[len(r.Methods)-1].Configuration)
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("the flag and the goal differ: %q", texts)
+	}
+	for _, bad := range [][]string{{"--subject-to", "joy<=1"}, {"--objective", "0.5*avg_jct + 0.5*p99_jct"}} {
+		if code, _, errs := command(append(args, bad...)...); code != 2 || errs == "" {
+			t.Errorf("%q: exit %d, %s", bad, code, errs)
 		}
 	}
 }

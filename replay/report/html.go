@@ -219,7 +219,7 @@ func (r *document) facts() []fact {
 		{"Cluster", fmt.Sprintf("%s (%s GPUs)", r.Cluster, units.Count(r.Cluster.TotalGPUs())), false},
 		{"Load", fmt.Sprintf("%.2f of capacity", r.Load), false},
 		{"Scheduler", r.Scheduler, false},
-		{"Tuned for", r.objective(), false},
+		{"Tuned for", strings.Join(append([]string{r.objective()}, r.SubjectTo...), ", "), false},
 		{"Rounds", "every " + units.Duration(r.IntervalS), false},
 		{"Futures", fmt.Sprintf("%d of %s each to search on", r.Futures, units.Duration(r.HorizonS)), false},
 		{"Budget", fmt.Sprintf("%d evaluations a round", r.Budget), false},
