@@ -185,6 +185,9 @@ func (o *traceInput) read(ctx context.Context, notes io.Writer) (w *workload.Wor
 		} else {
 			w, r, err = trace.Open(o.trace, opts)
 		}
+		if err == nil {
+			keep(w.Len())
+		}
 		return r, err
 	})
 	return w, r, err

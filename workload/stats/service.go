@@ -92,9 +92,11 @@ func (g *jobGroup) wait(q float64) float64 {
 	return stats.Quantile(g.waits, q)
 }
 
-// groups gathers jobs by key, in order of first appearance.
+// groups gathers jobs by key, in order of first appearance. It counts them first, so
+// that the values of millions are held once.
 func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys []K, of []*jobGroup) {
 	at := map[K]int{}
+	var ended, waited []int
 	for i := range jobs {
 		j := &jobs[i]
 		k := key(j)
@@ -102,9 +104,21 @@ func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys 
 		if !ok {
 			n = len(keys)
 			at[k] = n
-			keys, of = append(keys, k), append(of, &jobGroup{})
+			keys, ended, waited = append(keys, k), append(ended, 0), append(waited, 0)
 		}
-		of[n].add(j)
+		if j.Status != workload.Running {
+			ended[n]++
+		}
+		if j.HasWait {
+			waited[n]++
+		}
+	}
+	of = make([]*jobGroup, len(keys))
+	for n := range of {
+		of[n] = &jobGroup{durations: make([]float64, 0, ended[n]), waits: make([]float64, 0, waited[n])}
+	}
+	for i := range jobs {
+		of[at[key(&jobs[i])]].add(&jobs[i])
 	}
 	return keys, of
 }
