@@ -1,7 +1,7 @@
-// Package generation makes the workloads that a tuning round plays candidates
-// on: the jobs that are active now with a remaining duration each, and the jobs
+// Package generation makes the workloads on which a tuning round simulates
+// candidates: the jobs that are active now with a remaining duration each, and the jobs
 // that will arrive. Not one future but several, drawn with a seed, so that all
-// candidates of a round meet the same ones.
+// candidates of a round are simulated on the same ones.
 //
 // An [Engine] forecasts arrivals (package arrivals) and draws durations (package
 // durations). It knows no scheduler and reads no job's true duration.

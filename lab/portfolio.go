@@ -70,7 +70,7 @@ const (
 	presetGain  = .01  // of the worst regret, by another preset
 	indistinct  = .002 // differences of regret that do not count
 	// guardFirst bounds the p99 JCT and the JCT of short jobs of the first preset over the
-	// default's, on average over windows: 10 %, and 1 % that tells nothing.
+	// default's, on average over windows: 10 %, and 1 % of noise.
 	guardFirst = 1.11
 	// mostAlone bounds the regret of a preset in any training window, as it may be in
 	// force when it should not.

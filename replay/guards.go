@@ -16,7 +16,7 @@ import (
 var guardFactor = 1 + round.DefaultSettings().Guard
 
 // Guards compare what single tenants, short jobs and the longest JCTs have under a method
-// with the baseline: who pays for a gain of the average. Ratios are the method's value
+// with the baseline: what a gain of the average makes worse. Ratios are the method's value
 // over the baseline's, 1 if nothing is compared.
 type Guards struct {
 	// Tenant has the p95 queueing delay furthest above its bound.

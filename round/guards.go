@@ -6,7 +6,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// guarded are the metrics that tell who pays for a gain, with the least difference that
+// guarded are the metrics that show what a gain makes worse, with the least difference that
 // counts, in seconds. A configuration is not adopted if it makes one of them worse by
 // more than Settings.Guard.
 var guarded = []Constraint{

@@ -89,7 +89,7 @@ func Predict(ctx context.Context, in Input, applied, lastGood space.Config) (*Pr
 	return p, err
 }
 
-// Until is the age up to which the prediction tells something.
+// Until is the age up to which the prediction adds to the elapsed time.
 func (p *Prediction) Until() time.Duration {
 	if len(p.Futures) == 0 {
 		return 0

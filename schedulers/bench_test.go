@@ -40,7 +40,7 @@ func contenders() []contender {
 	return out
 }
 
-// benchRun plays a workload from an empty cluster again and again and returns
+// benchRun simulates a workload from an empty cluster again and again and returns
 // the CPU time per job in ns.
 func benchRun(b *testing.B, x contender, c workload.Cluster, w *workload.Workload) float64 {
 	b.Helper()

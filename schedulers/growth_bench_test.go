@@ -62,8 +62,8 @@ func configured(b *testing.B, name, label string, set ...string) contender {
 // BenchmarkGrowth replays synthetic jobs on a cluster with room to spare (a
 // hundred jobs per node: 10,000 nodes for a million), on one that they fill (a
 // load of 1: about 2,000 nodes), and, submitted in as many more days, on the one
-// that the fewest fill (long), and tells how the time per job grows with their
-// number. It is CPU time where the system tells it.
+// that the fewest fill (long), and reports how the time per job grows with their
+// number. It is CPU time where the system has it.
 func BenchmarkGrowth(b *testing.B) {
 	var rows []growthRow
 	at := map[string]int{}

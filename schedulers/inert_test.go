@@ -53,7 +53,7 @@ func TestInertSettingsAreInert(t *testing.T) {
 	}
 }
 
-// inertRun plays 80 jobs under the configuration at a place in the cube.
+// inertRun simulates 80 jobs under the configuration at a place in the cube.
 func inertRun(t *testing.T, s *schedulers.Scheduler, at []float64, deadlines, estimates bool) []byte {
 	t.Helper()
 	var jobs []workload.Job

@@ -63,7 +63,7 @@ func TestNodesGoAndCome(t *testing.T) {
 	})
 }
 
-// checkNodes notes the last event of each node, and compares who runs where with it
+// checkNodes notes the last event of each node, and compares which jobs run where with it
 // and with what is free.
 func checkNodes(t *rapid.T, s *simulator.Sim, e simulator.Event, status []workload.EventKind) {
 	switch {

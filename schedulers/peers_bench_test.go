@@ -39,7 +39,7 @@ var peerSeconds = []struct {
 }
 
 // BenchmarkPeers makes the golden results anew, with the settings that TestGolden
-// compares job by job, and tells how many times faster that is than the simulator
+// compares job by job, and reports how many times faster that is than the simulator
 // that made them, in CPU time.
 func BenchmarkPeers(b *testing.B) {
 	var table strings.Builder

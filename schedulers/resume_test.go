@@ -245,7 +245,7 @@ func drawInstant(t *rapid.T, all lives) time.Duration {
 }
 
 // uncounted are the schedulers of whose jobs a mere counter of GPUs (Count)
-// tells too little to go on, and what it lacks. They are interrupted on nodes.
+// reports too little to go on, and what it lacks. They are interrupted on nodes.
 var uncounted = map[string]string{
 	"optimus": "how many GPUs a job was started on",
 	"pollux":  "how many GPUs a job was started on",
@@ -270,7 +270,7 @@ func (c trial) diff(want, got any) string {
 }
 
 // undecided skips trials in which rounding decides which of two events comes
-// first: one nanosecond decides who is given the GPUs, and so all that follows.
+// first: one nanosecond decides which job gets the GPUs, and so all that follows.
 func (c trial) undecided(t *rapid.T, logs ...lives) {
 	if rounded[c.scheduler.Name] == "" {
 		return
@@ -311,7 +311,7 @@ func tie(t *rapid.T, w *workload.Workload) *workload.Workload {
 	return tied
 }
 
-// interruptible is a trial on which an observation tells enough to go on.
+// interruptible is a trial on which an observation reports enough to go on.
 func interruptible(t *rapid.T, c trial, models *simulator.Models) trial {
 	c.opts.Models = models
 	if c.learnsUnseen() {
@@ -669,7 +669,7 @@ func TestResumeFromGarbage(t *testing.T) {
 	})
 }
 
-// checkGPUs compares who runs where with what is free.
+// checkGPUs compares which jobs run where with what is free.
 func checkGPUs(t *rapid.T, s *simulator.Sim) {
 	used := 0
 	perNode := make([]int, s.Cluster().Nodes())

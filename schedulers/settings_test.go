@@ -64,7 +64,7 @@ func matters(t *testing.T, s *schedulers.Scheduler, id string, bases []space.Con
 	return false
 }
 
-// settled plays 120 jobs of three tenants and all models, the more crowded the
+// settled simulates 120 jobs of three tenants and all models, the more crowded the
 // higher the load.
 func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load int) []byte {
 	t.Helper()

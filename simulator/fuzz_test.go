@@ -88,7 +88,7 @@ func (p *whim) Plan(plan *simulator.Plan) {
 	plan.Exchange(stop, start)
 }
 
-// FuzzRun plays any workload from any state under any options and a policy that
+// FuzzRun simulates any workload from any state under any options and a policy that
 // does as it likes: the run ends, gives all GPUs back, and every GPU-second is
 // work or restart.
 func FuzzRun(f *testing.F) {

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestKindsFollowTheirJobs: whatever becomes of waiting jobs, each has the kind
+// TestKindsFollowTheirJobs: whatever happens to waiting jobs, each has the kind
 // that its record says, and sorting by kind is sorting by width.
 func TestKindsFollowTheirJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

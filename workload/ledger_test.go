@@ -26,7 +26,7 @@ func apply(t rapid.TB, l *Ledger, events ...Event) {
 	}
 }
 
-// ev is an event of job a, at seconds. Its id tells kind and time.
+// ev is an event of job a, at seconds. Its id has kind and time.
 func ev(kind EventKind, job string, at int) Event {
 	return Event{ID: fmt.Sprintf("%s-%v-%d", job, kind, at), Kind: kind, Time: time.Duration(at) * time.Second,
 		Job: Job{ID: job, GPUs: 2000}}
@@ -209,9 +209,9 @@ func TestLedgerCountsNodes(t *testing.T) {
 	node := func(kind EventKind, name string, at, gpus int) Event {
 		return Event{ID: fmt.Sprint(kind, name, at), Kind: kind, Time: time.Duration(at), Node: name, NodeGPUs: gpus}
 	}
-	failures := NewLedger(testCluster) // tells of failures only
+	failures := NewLedger(testCluster) // gets failures only
 	apply(t, failures, node(NodeUp, "n1", 20, 8), node(NodeDown, "n1", 10, 0))
-	all := NewLedger(testCluster) // tells of every node
+	all := NewLedger(testCluster) // gets every node
 	for i := range 5 {
 		apply(t, all, node(NodeUp, fmt.Sprint(i), i, 4))
 	}
@@ -391,7 +391,7 @@ func genEvents(t *rapid.T) []Event {
 	return out
 }
 
-// answers is all a ledger tells.
+// answers is all a ledger reports.
 func answers(l *Ledger) []any {
 	var out []any
 	for at := time.Duration(-1); at <= 13; at++ {

@@ -31,7 +31,7 @@ func ParseVC(s string) (VC, error) {
 
 // AutoVCs divides GPUs into quotas by the tenants' shares of the jobs' GPU-time,
 // in order of tenant. Each gets at least what its widest job asks for, if the
-// GPUs are enough for that; the rest goes by share, whole GPUs by largest
+// GPUs are enough for that; the rest is divided by share, whole GPUs by largest
 // remainder.
 func AutoVCs(jobs []Job, gpus int) []VC {
 	at := map[string]int{}

@@ -31,8 +31,8 @@ func newBenchAggregateCmd() *cobra.Command {
 		Long: `Ranks configurations (the default, the presets, then random ones) on the
 jobs of a window and on groups of similar jobs, for several sizes: how many GPUs
 a group asks for at most. Without --hours the window is
-played from an empty cluster; with it, tuning rounds at that many busy instants
-are: what is active, and what comes within --horizon.
+simulated from an empty cluster; with it, tuning rounds at that many busy instants
+are: the active jobs, and those that arrive within --horizon.
 
 Columns: tau is Kendall's rank correlation of the configurations on groups and on
 jobs (the least of an instant beside it), and "tau apart" that of the pairs that

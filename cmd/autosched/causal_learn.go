@@ -35,7 +35,7 @@ func newCausalLearnCmd() *cobra.Command {
 		Short: "Learn a causal graph from measured configurations",
 		Long: `Finds the graph by FCI, which allows for unmeasured causes: it removes
 the edges between variables that are independent given others, and marks those
-that stay as far as the data tell.
+that stay as far as the data show.
 
   a --> b   a causes b
   a o-> b   b does not cause a: a causes b, or something hidden moves both
@@ -57,7 +57,7 @@ data say otherwise the pair is reported as a conflict. Mode none forbids nothing
 Add the workload (arrival rate, GPU demand, backlog) as context: a load that is
 not in the data shows as hidden causes between the metrics.
 
-Tests: bfx2 tells any smooth dependence of mixed columns and is the one to use;
+Tests: bfx2 finds any smooth dependence of mixed columns and is the one to use;
 bf3 is without products, dg and fisherz are linear, g2 and chi2 count categories.
 
 When time runs out (--deadline) the result is that of the last finished stage: it
@@ -114,7 +114,7 @@ func (o *learnGraphOptions) add(cmd *cobra.Command) {
 	fl.BoolVar(&o.learn.Selection, "selection-bias", false, "allow for rows selected by an effect of the variables")
 	fl.IntVar(&o.learn.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
 	fl.IntVar(&o.learn.Bootstrap, "bootstrap", 0,
-		"samples of the rows that tell how often an edge is found; 20 do (default: none)")
+		"samples of the rows that show how often an edge is found; 20 are enough (default: none)")
 	fl.Float64Var(&o.keep, "keep", 0.5, "share of the bootstrap samples that an edge must be found in; 0 keeps all")
 	fl.StringVar(&o.group, "group", "",
 		"column that says which rows belong together (one day's runs): the bootstrap draws them together, and "+

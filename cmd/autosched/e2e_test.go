@@ -233,7 +233,7 @@ func TestEvaluateAnswers(t *testing.T) {
 		"--methods", "preset,fixed-history"}
 	code, out, errs := command(args...)
 	want := regexp.MustCompile(`(?m)^Change once: set backfill=true \(average JCT 6 h 17 min -> 3 h 37 min, ` +
-		`42\.4 % shorter, 95 % interval [0-9.]+ to [0-9.]+ %\); who pays: p95 .*$`)
+		`42\.4 % shorter, 95 % interval [0-9.]+ to [0-9.]+ %\); worse: p95 .*$`)
 	if code != 0 || !want.MatchString(out) || !strings.Contains(out, "\n  backfill   false  true\n") ||
 		!strings.Contains(out, "\n  --set backfill=true\n") || strings.Contains(out, "Keep") {
 		t.Errorf("exit %d:\n%s%s", code, out, errs)

@@ -66,7 +66,7 @@ Start 'autosched serve' first. Watch what it decides with
 			"operator)")
 	fl.StringVar(&o.id, "id", "emulated", "id to register the scheduler under")
 	fl.Float64Var(&o.speedup, "speedup", 3600,
-		fmt.Sprintf("emulated time over real time, at most %d: 3600 plays an hour in a second", int(agent.MaxSpeedup)))
+		fmt.Sprintf("emulated time over real time, at most %d: 3600 is an hour in a second", int(agent.MaxSpeedup)))
 	fl.DurationVar(&o.interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
 	fl.Int32Var(&o.budget, "budget", 40, "evaluations per tuning round")
 	return cmd

@@ -71,11 +71,11 @@ Without them it is the scheduler's default. It is the first row, in force when
 tuning begins, and what ratios and guards compare with; a ratio above 1 is better.
 
 The answer is at the end: whether to change the settings once, to what and with which
-command, what that gains and who pays; and whether tuning every round gains more.
+command, what that gains and makes worse; and whether tuning every round gains more.
 
 Methods that draw are run once for each of --seeds and their numbers are means;
-spread is the largest average JCT of a seed over the least, minus 1. Guards say who pays
-for a gain: every tenant's p95 queueing delay, the average JCT of jobs that run for
+spread is the largest average JCT of a seed over the least, minus 1. Guards say what a
+gain makes worse: every tenant's p95 queueing delay, the average JCT of jobs that run for
 less than ten minutes and the p99 of the JCT may be 10 % worse than under the
 baseline, the first two and another minute.
 

@@ -43,7 +43,7 @@ func (o *forecastEvalOptions) open(ctx context.Context, notes io.Writer) (*forec
 	in := &forecastInput{name: w.Name(), synthetic: w.Synthetic()}
 	switch {
 	case counts != nil && o.count == arrivals.CountBatches:
-		return nil, usageError{fmt.Errorf("--count: %s only counts jobs; it does not tell their batches", o.trace)}
+		return nil, usageError{fmt.Errorf("--count: %s only counts jobs, not batches", o.trace)}
 	case counts != nil:
 		skip := min(max(int(since/bin), 0), len(counts))
 		in.history, err = arrivals.FromCounts(w.Zero(), time.Duration(skip)*bin, counts[skip:], grid)

@@ -28,7 +28,7 @@ func newSimulateCmd() *cobra.Command {
 	var o simulateOptions
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Replay a trace under a scheduler and report how its jobs fared",
+		Short: "Simulate a trace under one configuration of a scheduler, and report delays and JCTs",
 		Long: `Replays the jobs of a trace on a cluster that starts empty, under one
 configuration of a scheduler, until the last one ends.
 

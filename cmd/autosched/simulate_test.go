@@ -153,8 +153,8 @@ func TestSetAtMisuse(t *testing.T) {
 	}
 }
 
-// TestSimulateUnusedRunTimes: who does not ask for run times is not changed by them,
-// and that is said.
+// TestSimulateUnusedRunTimes: a scheduler that asks for no run times is not changed by
+// them, and a note says so.
 func TestSimulateUnusedRunTimes(t *testing.T) {
 	for scheduler, asks := range map[string]bool{"tiresias": false, "fifo": false, "lucid": true} {
 		code, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler",

@@ -105,7 +105,7 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 		return err
 	}
 	if always := round.Inert(s, true, false); len(always) > 0 {
-		fmt.Fprintf(w, "  tuning, which tells no run times, leaves %s alone", strings.Join(always, ", "))
+		fmt.Fprintf(w, "  tuning, which gives the scheduler no run times, leaves %s unchanged", strings.Join(always, ", "))
 		more := slices.DeleteFunc(round.Inert(s, false, false),
 			func(id string) bool { return slices.Contains(always, id) })
 		if len(more) > 0 {

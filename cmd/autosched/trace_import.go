@@ -149,7 +149,7 @@ func (o *anonymizeFlags) check() error {
 	case !o.anonymize && o.keepTenants:
 		return errors.New("--keep-tenants: has no use without --anonymize")
 	case !o.anonymize && o.shift == shiftWeeks:
-		return errors.New("--shift weeks: needs --anonymize, whose key tells how many")
+		return errors.New("--shift weeks: needs --anonymize, whose key decides how many")
 	}
 	_, err := o.span(nil)
 	return err

@@ -86,7 +86,7 @@ func printReport(w io.Writer, r *trace.Report) error {
 		fmt.Fprintf(b, "left out    %d jobs: %s\n", r.LeftOut, leftOut(r))
 	}
 	if r.Merged > 0 {
-		fmt.Fprintf(b, "merged      %d rows that tell more of another row's job or of machines\n", r.Merged)
+		fmt.Fprintf(b, "merged      %d rows that add to another row's job or list machines\n", r.Merged)
 	}
 	for _, m := range r.Machines {
 		fmt.Fprintf(b, "machines    %d x %d GPUs %s\n", m.Nodes, m.GPUsPerNode, m.GPUModel)

@@ -148,7 +148,7 @@ func TestTuneGoalMisuse(t *testing.T) {
 	}
 }
 
-// TestTuneWithoutDeadlines: a note tells that the misses tell nothing.
+// TestTuneWithoutDeadlines: a note says that no deadline can be missed.
 func TestTuneWithoutDeadlines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

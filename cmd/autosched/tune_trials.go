@@ -112,8 +112,8 @@ func (s *studyFile) Write(line []byte) (int, error) {
 	}
 	if bytes.IndexByte(s.had, '\n') >= 0 {
 		return 0, fmt.Errorf("%s:%d: another line would come here, as of another --sampler, or another --budget "+
-			"where the first line tells none, and what was measured would be lost: the file is left as it is; go on "+
-			"in a file of its own with --trials", s.path, s.line-1)
+			"where the first line has none, and what was measured would be lost: the file is unchanged; continue "+
+			"in another file with --trials", s.path, s.line-1)
 	}
 	s.reportAccepted()
 	if s.had != nil {

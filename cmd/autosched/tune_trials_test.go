@@ -162,7 +162,7 @@ func TestTuneResume(t *testing.T) {
 		{[]string{"--trials", path, "--resume", half, "--budget", "20"}, 1,
 			"--trials: " + path + " holds something already"},
 		{[]string{"--resume", older, "--budget", "20"}, 1,
-			"another line would come here, as of another --sampler, or another --budget where the first line tells none"},
+			"another line would come here, as of another --sampler, or another --budget where the first line has none"},
 		{[]string{"--resume", path, "--sampler", "random"}, 1, path + ":1: another line would come here"},
 		{[]string{"--resume", swapped}, 1, swapped + ":10: another line would come here"},
 		{[]string{"--resume", path, "--seed", "2"}, 1, path + ":1: the record is of seed 1, not 2"},
@@ -200,8 +200,8 @@ func TestTuneResume(t *testing.T) {
 }
 
 // TestTuneResumeBudget: without --budget a search goes on to that of the file, the
-// last one if there are several, and a note tells of trials that a smaller one does
-// not look at.
+// last one if there are several, and a note names the trials that a smaller one
+// leaves out.
 func TestTuneResumeBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

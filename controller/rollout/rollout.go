@@ -351,7 +351,7 @@ func (e Approve) apply(t *transition) error {
 // so that revisions only go forward.
 //
 // It may be repeated: to go back to what is offered already changes nothing, nor
-// does it without To while the offer came of a rollback, whatever the scheduler
+// does it without To while a rollback made the offer, whatever the scheduler
 // answered since. Only Park, if it was not asked for before, parks the values
 // that were gone back from.
 type Rollback struct {
@@ -359,7 +359,7 @@ type Rollback struct {
 	// offer that the scheduler applied, or else the registered defaults.
 	To int64
 	// From, if not 0, is the revision to go back from: if another one is offered,
-	// that is ErrChanged. Going back from what itself came of a rollback needs To,
+	// that is ErrChanged. Going back from the revision of a rollback needs To,
 	// and is ErrState without.
 	From int64
 	// Park parks the values gone back from, as if the scheduler had refused them.
@@ -379,7 +379,7 @@ func (e Rollback) apply(t *transition) error {
 		return fmt.Errorf("%w: revision %d of scheduler %q, not %d; nothing was changed", ErrChanged, from.Revision,
 			t.Scheduler, e.From)
 	case e.To == 0 && from.Left != 0 && e.From == from.Revision:
-		return fmt.Errorf("%w: revision %d of scheduler %q itself came of going back from revision %d; "+
+		return fmt.Errorf("%w: revision %d of scheduler %q is itself a rollback from revision %d; "+
 			"name the revision to go back to", ErrState, from.Revision, t.Scheduler, from.Left)
 	case e.To == 0 && from.Left != 0:
 		t.parkLeft(from, e.Park)

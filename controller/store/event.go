@@ -16,7 +16,7 @@ import (
 const (
 	eventKeySize = 16
 	flagHasLevel = 1
-	flagAttained = 2       // the event tells the attained service, after the placement
+	flagAttained = 2       // the event has the attained service, after the placement
 	flagDeadline = 8       // the job has a deadline, at the end
 	flagRequest  = 16      // the job asks for more than GPUs, after the deadline
 	flagNamed    = 4       // nodes of the placement have names; numbers before there was the flag

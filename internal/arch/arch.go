@@ -129,9 +129,14 @@ func Check(repo fs.FS) ([]Finding, error) {
 			return err
 		}
 		c.file(p, data)
-		if path.Ext(p) == ".md" {
+		switch path.Ext(p) {
+		case ".md":
 			c.links(repo, p, data)
 			c.page(p, string(data))
+		case ".tmpl", ".html", ".js", ".sh":
+			if !ignoredByGo(p) {
+				c.page(p, string(data))
+			}
 		}
 		return nil
 	})

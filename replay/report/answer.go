@@ -281,12 +281,12 @@ func (r *document) less(percent float64) string {
 	return fmt.Sprintf("%.1f %% %s", math.Abs(percent), less)
 }
 
-// paysText says who pays for a gain; it is empty if no guard is broken.
+// paysText says what a gain makes worse; it is empty if no guard is broken.
 func paysText(c *Comparison) string {
 	if len(c.Pays) == 0 || c.Finding != Better {
 		return ""
 	}
-	return "; who pays: " + BrokenText(c.Pays)
+	return "; worse: " + BrokenText(c.Pays)
 }
 
 // BaselineText says what the methods are compared with, and how to name another.

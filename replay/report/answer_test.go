@@ -104,11 +104,11 @@ func TestAnswer(t *testing.T) {
 				"95 % interval 20.0 to 20.0 %).",
 				"Tuning every hour: not evaluated, as autosched is not among the methods."},
 			"--set order=size --set limit=1h"},
-		{"who pays", pays(pays(reportOf("current", both, 100., "preset", other, 80., "autosched", both, 70.),
+		{"worse for some", pays(pays(reportOf("current", both, 100., "preset", other, 80., "autosched", both, 70.),
 			"preset", "p99 JCT 9 h, was 1 h"), "autosched", "p99 JCT 8 h, was 1 h"),
 			[]string{"Change once: set limit=off (average JCT 1 min 40 s -> 1 min 20 s, 20.0 % shorter, " +
-				"95 % interval 20.0 to 20.0 %); who pays: p99 JCT 9 h, was 1 h.",
-				"Tuning every hour on top: 12.5 % shorter, 95 % interval 12.5 to 12.5 %; who pays: " +
+				"95 % interval 20.0 to 20.0 %); worse: p99 JCT 9 h, was 1 h.",
+				"Tuning every hour on top: 12.5 % shorter, 95 % interval 12.5 to 12.5 %; worse: " +
 					"p99 JCT 8 h, was 1 h."}, "--set order=size"},
 		{"only tuning gains", reportOf("current", defaults, 100., "preset", other, 100., "autosched", both, 80.),
 			[]string{"Tuning every hour: 20.0 % shorter, 95 % interval 20.0 to 20.0 %.",

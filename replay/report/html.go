@@ -84,7 +84,7 @@ type tableRow struct {
 	Rest   []string
 }
 
-// payRow says who pays for a method's gain.
+// payRow says what a method makes worse.
 type payRow struct {
 	Swatch             swatch
 	Tenant, Short, P99 string // ratios

@@ -27,7 +27,7 @@ func Space() []space.Param {
 	return []space.Param{
 		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s",
 			Default:     space.Num(1200),
-			Description: "time between decisions on who runs; a started job keeps its GPUs for as much progress"},
+			Description: "time between decisions on which jobs run; a started job keeps its GPUs for as much progress"},
 		{ID: "queues", Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 20, Default: space.Int(5),
 			Description: "number of queues into which the shares received (0 to 1) are sorted"},
 		{ID: "tenant_weight", Module: "scheduling", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(0.5),

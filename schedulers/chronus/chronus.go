@@ -34,7 +34,7 @@ func Space() []space.Param {
 	return []space.Param{
 		{ID: "lease_term", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s",
 			Default:     space.Num(1200),
-			Description: "time between decisions on who runs; a started job keeps its GPUs for as much progress"},
+			Description: "time between decisions on which jobs run; a started job keeps its GPUs for as much progress"},
 		{ID: "slo_gpus", Module: "admission", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(1),
 			Description: "share of the GPUs that jobs with deadlines may have before best-effort jobs"},
 		{ID: "slo_share", Module: "workload", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(0),

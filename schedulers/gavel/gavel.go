@@ -27,11 +27,11 @@ func Space() []space.Param {
 	return []space.Param{
 		{ID: "policy", Module: "scheduling", Kind: space.KindCategorical,
 			Categories: []string{"max_min", "finish_time_fairness"}, Default: space.Text("max_min"),
-			Description: "who is furthest behind: by GPU-time received over GPU-time due, or by expected " +
+			Description: "which job is furthest behind: by GPU-time received over GPU-time due, or by expected " +
 				"finish-time fairness"},
 		{ID: "round_length", Module: "scheduling", Kind: space.KindDuration, Min: 60, Max: 14400, Log: true, Unit: "s",
 			Default:     space.Num(360),
-			Description: "time between decisions on who runs; a started job keeps its GPUs for as much progress"},
+			Description: "time between decisions on which jobs run; a started job keeps its GPUs for as much progress"},
 	}
 }
 

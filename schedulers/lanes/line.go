@@ -6,7 +6,7 @@ import "github.com/autosched/autosched/simulator"
 // order of a key, smallest first, as they find places. Under strict quotas each
 // tenant has a queue of its own.
 type Line struct {
-	// Key orders the jobs, smallest first; ties go by ID.
+	// Key orders the jobs, smallest first; ties are ordered by ID.
 	Key func(*simulator.View, simulator.ID) int64
 	// Backfill lets jobs start before one that finds no place; otherwise that job
 	// blocks those behind it.

@@ -121,8 +121,8 @@ func TestProfiler(t *testing.T) {
 			t.Errorf("job %d: %d preemptions, want %d", i, out[i].Preemptions, preemptions)
 		}
 	}
-	// A job as wide as the cluster gets the profiler's node too, and who was queued
-	// for it goes to the main queue.
+	// A job as wide as the cluster gets the profiler's node too, and the job that was
+	// queued for it goes to the main queue.
 	out = run(t, 2, set, ask("a", "", 0, 1000, 2), ask("b", "", 10, 100, 4), ask("c", "", 20, 100, 1),
 		ask("d", "", 2000, 50, 1))
 	begins(t, out, 0, 1000, 20, 2000)
@@ -175,7 +175,7 @@ func TestForkLearns(t *testing.T) {
 }
 
 // Jobs that wait when the profiler is switched on go to the main queue. It takes the node
-// that empties first, and profiles who is submitted from then on.
+// that empties first, and profiles jobs that are submitted from then on.
 func TestProfilerSwitchedOn(t *testing.T) {
 	s, err := space.New(Space(), nil)
 	if err != nil {

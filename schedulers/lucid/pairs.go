@@ -2,7 +2,7 @@ package lucid
 
 import "github.com/autosched/autosched/simulator"
 
-// pairs tells which jobs may share GPUs, by their loads.
+// pairs says which jobs may share GPUs, by their loads.
 type pairs struct {
 	limit  int     // of the sum of two share scores; Off if no jobs share
 	memory float64 // MB, of two jobs on a GPU

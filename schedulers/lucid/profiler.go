@@ -151,7 +151,7 @@ func (p *profiler) quantum(j simulator.ID) {
 	}
 }
 
-// decide lets go who has been profiled, and starts others.
+// decide releases the jobs that have been profiled, and starts others.
 func (p *profiler) decide(main *policy, plan *simulator.Plan) {
 	if p.nodes == 0 {
 		return

@@ -141,7 +141,7 @@ type partner struct {
 	key   float64
 }
 
-// state of a list of partners, to remember who was looked at: all up to last.
+// state of a list of partners, to remember which were looked at: all up to last.
 type state struct {
 	valid   bool
 	version int32

@@ -97,7 +97,7 @@ func TestLendAndReclaim(t *testing.T) {
 	}
 }
 
-// TestProtectedBorrowers: who may not be stopped yet is stopped when it may.
+// TestProtectedBorrowers: a job that may not be stopped yet is stopped when it may.
 func TestProtectedBorrowers(t *testing.T) {
 	o := borrows
 	o.Protect.MinRun = 5 * time.Minute

@@ -128,7 +128,7 @@ func TestDescribePhilly(t *testing.T) {
 	}
 }
 
-// A trace that tells of users, states and delays.
+// A trace that has users, states and delays.
 func TestDescribeSacct(t *testing.T) {
 	w, r, err := trace.Open("../trace/testdata/sacct.psv", trace.Options{})
 	if err != nil {

@@ -58,7 +58,7 @@ var ColumnFields = []ColumnField{
 			"requested_gpus gpu_req req_gpus world_size"},
 	{"id", "its name, used once (default: the number of its row)", nil,
 		"job_id jobid job uid uuid pod pod_name task_id workload_id run_id"},
-	{"user", "who submitted it", nil, "user_id userid username user_name owner submitter uname"},
+	{"user", "the user that submitted it", nil, "user_id userid username user_name owner submitter uname"},
 	{"tenant", "whose quota it counts against", nil,
 		"vc virtual_cluster team project account group queue namespace org organization department"},
 	{"name", "what recurs: jobs of one user and name", nil, "job_name jobname title task_name experiment"},

@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// NodeEvents are what happens to the nodes of a cluster, as a file tells it: CSV with the
+// NodeEvents are what happens to the nodes of a cluster, as a file has it: CSV with the
 // columns time, node, event and, if nodes are added, gpus. Instants are those of
 // ParseInstant. Nodes are numbers from 0, those of the cluster first. An event is down
 // (the jobs on the node stop), drain (no job starts on it), up (after one of the two), or

@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Check plays the example of a file and compares what happens with what is
+// Check simulates the example of a file and compares what happens with what is
 // written there below a line of dashes, or, to update, writes it.
 //
 // Above the dashes stand comments from # on, and lines such as
