@@ -33,8 +33,8 @@ func TestSchedulerSpaces(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, one)
 		}
 	}
-	if want := "leaves slo_share, slo_factor alone, and slo_gpus where no job has a deadline"; !strings.Contains(out,
-		want) || strings.Contains(one, "leaves") {
+	want := "leaves slo_share, slo_factor unchanged, and slo_gpus where no job has a deadline"
+	if !strings.Contains(out, want) || strings.Contains(one, "leaves") {
 		t.Errorf("%q is missing, or said of others", want)
 	}
 	if strings.Contains(one, "themis") {
