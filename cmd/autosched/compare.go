@@ -173,7 +173,7 @@ func (o *comparisonOptions) check() error {
 	}
 	for i, r := range o.rows {
 		if slices.ContainsFunc(o.rows[:i], func(x replay.Row) bool { return x.Name == r.Name }) {
-			return usageError{fmt.Errorf("%q names two rows: give one another name with --row NAME=...", r.Name)}
+			return usageError{fmt.Errorf("%q names two rows: name one of them, as in --row NAME=SCHEDULER", r.Name)}
 		}
 	}
 	return nil

@@ -42,6 +42,9 @@ func TestFiguresOfPagesAreLegible(t *testing.T) {
 				t.Errorf("%s: a figure has no values where the pointer is: %.120s", name, svg)
 			}
 		}
+		if strings.Contains(page, "..<") {
+			t.Errorf("%s: a sentence ends twice", name)
+		}
 		if figures < 9 {
 			t.Errorf("%s: %d figures", name, figures)
 		}

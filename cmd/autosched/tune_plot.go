@@ -53,7 +53,7 @@ func plotTune(path string, r *tuneReport, top int) error {
 	}
 	return writePlot(path, &chart.Page{
 		Name: fmt.Sprintf("AutoSched tune: %s on %s at %s", r.Scheduler, r.Trace, r.At), Synthetic: r.Synthetic,
-		Lead: lead, Class: class, Details: []string{r.Reason + "."}, Text: text.String(), Sections: sections,
+		Lead: lead, Class: class, Details: []string{r.Reason}, Text: text.String(), Sections: sections,
 		Facts: []chart.Fact{
 			{Name: "Objective", Value: goalLine(r.Objective)},
 			{Name: "Active jobs", Value: fmt.Sprintf("%s, %s of them waiting", units.Count(r.ActiveJobs),

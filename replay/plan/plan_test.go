@@ -165,7 +165,7 @@ func TestSameSeedSameReport(t *testing.T) {
 		}
 		return string(b)
 	}
-	if text(1) != text(1) {
+	if first, second := text(1), text(1); first != second {
 		t.Error("two runs differ")
 	}
 }
