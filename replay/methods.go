@@ -80,9 +80,10 @@ var methods = []method{
 	{name: "selftune", description: "two-point BlueFin on the last hour, every round", tune: selfTune},
 	{name: "selftune+", description: "presets and the whole space searched on the last hour, every round",
 		tune: selfTunePlus},
-	{name: "autosched", description: "the product's round: portfolio or whole space (--search) on forecast futures",
+	{name: "autosched", description: "what the service does: portfolio or whole space (--search) on forecast futures",
 		tune: autoSched, judged: true},
-	{name: "oracle", description: "the same, greedy by the round on the true future: no bound", tune: oracle},
+	{name: "oracle", description: "the same, greedy by the round on the true future: not the best possible",
+		tune: oracle},
 }
 
 // MethodNames returns the names in the order of the table.

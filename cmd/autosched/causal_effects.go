@@ -38,18 +38,18 @@ func newCausalEffectsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "effects --data FILE.csv --tiers FILE.json",
 		Short: "Rank parameters by what they do to the objectives",
-		Long: `Learns the performance model and asks it how far each parameter moves an objective.
+		Long: `Learns the performance model and estimates how far each parameter moves an objective.
 
 The effect is the average causal effect: between the values of the parameter at
 which the objective is lowest and highest, all else being as in the data (for a
 number, its 5, 25, 50, 75 and 95 % quantiles are looked at). It comes from the
 direct head, a regression of the objective on what was set and the workload: as
 configurations are chosen from outside it needs no graph to be right. Parameters
-are ranked by the lower end of the 90 % interval. Inert ones have no way to the
-objective in the graph and no effect that is sure to be above zero.
+are ranked by the lower end of the 90 % interval. Inert ones have no path to the
+objective in the graph and no effect that is certainly above zero.
 
 Paths come from the graph: how far the objective moves if a parameter acts along
-this way only. An interaction is how far the effect of two parameters together
+this path only. An interaction is how far the effect of two parameters together
 differs, at most, from the sum of theirs.`,
 		Example: `  autosched causal effects --data runs.csv --tiers tiers.json
   autosched causal effects --data runs.csv --tiers tiers.json --graph graph.json --objective avg_jct_over_incumbent --json | jq '.objectives[0].effects[0]'`,

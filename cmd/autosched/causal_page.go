@@ -78,7 +78,7 @@ written out, the effects and the point before.`,
 	fl.BoolVar(&o.model.json, "json", false, "print what the page is made of as JSON instead")
 	fl.StringVarP(&o.out, "out", "o", "", "file to write (default: standard output)")
 	fl.StringVar(&o.title, "title", "Causal model", "title of the page")
-	fl.IntVar(&o.at, "at", 0, "row of the data to start from, the first is 1 (default: a typical one)")
+	fl.IntVar(&o.at, "at", 0, "row of the data to start from, the first is 1 (default: a typical workload under the configuration in force)")
 	return cmd
 }
 

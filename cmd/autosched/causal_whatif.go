@@ -51,17 +51,18 @@ func newCausalWhatIfCmd() *cobra.Command {
 		Use:   "whatif --data FILE.csv --tiers FILE.json --set COLUMN=VALUE",
 		Short: "Predict what setting parameters, or holding a metric, would do",
 		Long: `Learns the performance model and predicts the objectives at a point before and
-after columns are set: do(). The point is a row of the data (--at), else the
-median of every number and the most frequent of every category; --base changes
+after columns are set: do(). The point is a row of the data (--at), else a typical
+workload (medians) under the configuration in force, which 'causal dataset' writes
+into the tiers file, or under that of the row nearest to the medians; --base changes
 some of it.
 
 Setting config and context is always identified: they are chosen from outside.
 Setting a metric cuts what causes it. Where a hidden cause may account for what
-the metric does next, the data cannot tell: the answer is marked as not
+the metric does next, the data cannot decide: the answer is marked as not
 identified, and its interval covers both cases.
 
-With --at and only config or context set there is also the counterfactual: what
-that very run would have been, with whatever the model did not explain of it kept.
+With --at and only config or context set there is also the counterfactual: that run
+with the change, keeping what the model does not explain of it.
 The interval is that of one measurement at the new point, 90 %; of a metric that
 is set, that of the mean.`,
 		Example: `  autosched causal whatif --data runs.csv --tiers tiers.json --set queues=3 --set order=submit
@@ -85,7 +86,7 @@ is set, that of the mean.`,
 	fl := cmd.Flags()
 	fl.StringArrayVar(&o.set, "set", nil, "column=value to set, a category by its name; repeat for more (required)")
 	fl.StringArrayVar(&o.base, "base", nil, "column=value of the point before; repeat for more")
-	fl.IntVar(&o.at, "at", 0, "row of the data to start from, the first is 1 (default: a typical one)")
+	fl.IntVar(&o.at, "at", 0, "row of the data to start from, the first is 1 (default: a typical workload under the configuration in force)")
 	return cmd
 }
 

@@ -34,11 +34,11 @@ func newEmulateCmd() *cobra.Command {
 		Short: "Run an emulated scheduler and cluster against a service",
 		Long: `Runs a scheduler on an emulated cluster that replays a trace in accelerated time:
 it registers with the service, streams its job events, watches configurations,
-applies and acknowledges them, until the last job has ended. Tuning rounds run on
-the scheduler's own time, so a fast cluster needs no second clock. Nothing is
-registered if a job does not fit the cluster. If the service goes away the
-emulated cluster stands still until it is back, and unacknowledged events are sent
-again. Ctrl-C ends it; the service keeps what it received.
+applies and acknowledges them, until the last job has ended. Tuning rounds follow the
+times of the events, so they are as many at any --speedup. Nothing is registered if a
+job does not fit the cluster. If the service stops, the emulated cluster pauses until
+it answers again, and unacknowledged events are sent again. Ctrl-C ends it; the service
+keeps what it received.
 
 Start 'autosched serve' first. Watch what it decides with
 'autosched config watch --wait'.`,

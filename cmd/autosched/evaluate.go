@@ -49,22 +49,24 @@ func newEvaluateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate",
 		Short: "Replay a trace online under several tuning methods and compare them",
-		Long: `A live simulation stands for the cluster. Every interval a tuning method sees
-only what a controller could see at that time (job events so far) and chooses a
-configuration; the live simulation is reconfigured without a restart. Jobs
-submitted between --from and --to count; they run to their end while tuning
-continues. The cluster starts empty at --from, or --warmup earlier. The history
-is the seven days of the trace before it.
+		Long: `Says whether to change a scheduler's settings, to what, and what that gains: replays
+a trace on a simulated cluster once for every tuning method, and compares the methods.
+
+Every --interval a method sees only what a controller could see at that time (job
+events so far) and chooses a configuration; the simulated cluster goes on with it,
+without a restart. Jobs submitted between --from and --to count; they run to their end
+while tuning continues. The cluster starts empty at --from, or --warmup earlier. The
+history is the seven days of the trace before it.
 
 ` + methodHelp() + `
 All methods that tune every round share futures, scoring, seeds and the budget. A
-candidate replaces the incumbent if it gains at least --min-ratio on the part of
-the objective that a configuration can change. Under autosched it must also gain
---min-gain on the whole, on the futures of the last day's rounds and a replay of the
-last seven days together, lose neither in the replay nor by --guard, and come
---dwell after the last change; under the others, which have no memory, it must be
-better in every future. Methods that hold one configuration get the budget of
-all rounds at once, or --fixed-budget.
+candidate replaces the incumbent (the configuration in force) if it gains at least
+--min-ratio on the controllable part: the part of the objective that a configuration
+can change. Under autosched it must also gain --min-gain on the whole, on the futures
+of the last day's rounds and a replay of the last seven days together, lose neither in
+the replay nor by --guard, and come --dwell after the last change; under the others,
+which have no memory, it must be better in every future. Methods that hold one
+configuration get the budget of all rounds at once, or --fixed-budget.
 
 The baseline is what you run: --config, --set and --preset name it (method current).
 Without them it is the scheduler's default. It is the first row, in force when
@@ -73,9 +75,9 @@ tuning begins, and what ratios and guards compare with; a ratio above 1 is bette
 The answer is at the end: whether to change the settings once, to what and with which
 command, what that gains and makes worse; and whether tuning every round gains more.
 
-Methods that draw are run once for each of --seeds and their numbers are means;
-spread is the largest average JCT of a seed over the least, minus 1. Guards say what a
-gain makes worse: every tenant's p95 queueing delay, the average JCT of jobs that run for
+Methods that draw random numbers are run once for each of --seeds, and the table has
+their means; spread is the largest average JCT of a seed over the least, minus 1. Guards
+say what a gain makes worse: every tenant's p95 queueing delay, the average JCT of jobs that run for
 less than ten minutes and the p99 of the JCT may be 10 % worse than under the
 baseline, the first two and another minute.
 
@@ -85,6 +87,7 @@ seeds computes only what is new. Results of other inputs are computed again.`,
 		Example: `  autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
   autosched evaluate --trace jobs.csv.gz --from 2017-10-09T00:00:00Z --to 2017-10-12T00:00:00Z \
       --nodes 40 --gpus-per-node 8 --scheduler tiresias --methods default,preset,autosched --budget 20 --json
+  autosched evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false --out report
   autosched evaluate --trace jobs.csv.gz --nodes 40 --scheduler tiresias --config mine.yaml --out report
   autosched evaluate --trace jobs.csv.gz --scenario scenarios.json:philly-quick --methods default,fixed-oracle,random-preset,autosched`,
 		Args: noArgs,

@@ -17,7 +17,7 @@ var flagGroups = []struct {
 	{"Workload", []string{"trace", "windows", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup",
 		"skip-wider", "scenario", "scenarios", "recipe", "profile", "days", "load", "max-duration", "start", "vc",
 		"data", "graph", "base", "a", "b", "job", "history-from", "seed"}},
-	{"Rows", []string{"format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",
+	{"Reading", []string{"format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",
 		"shift"}},
 	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",
 		"move-quota", "group"}},

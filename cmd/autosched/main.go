@@ -51,11 +51,13 @@ configurations on them, and changes the scheduler's configuration only if what
 recent rounds, a replay of the last days and held-out futures measured says that
 the change gains more than it costs.
 
-Offline, evaluate what tuning would have gained on a trace:
+Decide from a history of jobs. "sample" is a built-in synthetic one; --trace takes
+Slurm's sacct, public traces and other tables ('autosched trace --help'):
   autosched trace stats --trace sample
-  autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias
-  autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
+  autosched fidelity --trace history.psv --scheduler fifo --recorded-scheduler fifo
+  autosched evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false --out report
   autosched compare --trace sample --schedulers tiresias,themis,lucid --out comparison
+  autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
 
 Forecast the workload, and learn why a configuration is better:
   autosched forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --methods all
@@ -63,8 +65,8 @@ Forecast the workload, and learn why a configuration is better:
   autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
   autosched causal effects --data runs.csv --tiers tiers.json --group segment --log
 
-Online, run the service, let a scheduler (here an emulated one) use it, and
-operate it:
+Keep the configuration right: run the service, connect a scheduler (here an emulated
+one), and operate it:
   autosched serve --dir data
   autosched emulate --trace sample --nodes 20 --gpus-per-node 8
   autosched config list emulated

@@ -62,10 +62,11 @@ func newSchedulerRegisterCmd(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "register [FILE]",
 		Short: "Register a scheduler: its parameters, cluster and objective",
-		Long: `Registers a scheduler with the service and publishes its default values as
-revision 1. Either name a built-in kind of scheduler with --builtin, or give a
-FILE (YAML or JSON, - for standard input) with the fields of autosched.v1's
-Scheduler; flags override it. Missing fields are those of the built-in kind:
+		Long: `Registers a scheduler with the service, and publishes the configuration that it runs
+now as revision 1, with which rounds begin: the defaults, or what --set, --preset or
+--config name. Either name a built-in kind of scheduler with --builtin, or give a FILE
+(YAML or JSON, - for standard input) with the fields of autosched.v1's Scheduler; flags
+override it. Missing fields are those of the built-in kind:
 
   name: schedulers/prod
   spec:
@@ -81,9 +82,6 @@ Scheduler; flags override it. Missing fields are those of the built-in kind:
 
 The output of 'autosched scheduler get NAME --json' is such a file. All invalid
 fields are reported at once; --validate-only stores nothing.
-
-Revision 1 is what your scheduler runs now: name it with --set, --preset or
---config where that is not the default. Rounds begin with it.
 
 Modes: recommend records better configurations as proposals, auto offers them
 to the scheduler.`,

@@ -141,7 +141,7 @@ var sees = map[string]string{
 	"selftune+": "The same as selftune, with AutoSched's search and presets.",
 	"autosched": "Job events so far, from which it forecasts the arrivals and durations of the next hours.",
 	"oracle": "The true arrivals and durations of the next hours. It cannot be run online. It is greedy by the " +
-		"round: no bound.",
+		"round, and not the best possible.",
 }
 
 const (
