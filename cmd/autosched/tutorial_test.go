@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
+)
+
+// tutorialHistory is the history of examples/tutorial as sacct prints it: a synthetic
+// workload, run by FIFO without backfill on 8 nodes of 8 GPUs, which looks at its queue every 30
+// seconds.
+func tutorialHistory(t testing.TB) []byte {
+	t.Helper()
+	c := workload.Uniform(8, 8)
+	w, err := synth.Generate(synth.Options{Profile: "helios", Zero: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC),
+		Days: 14, Load: .7, Cluster: c, MaxDuration: 24 * time.Hour, Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := slices.DeleteFunc(slices.Clone(w.Jobs()), func(j workload.Job) bool { return j.Duration < 30*time.Minute })
+	w = workload.NewSorted("history", w.Zero(), jobs, true)
+	s, err := schedulers.Find("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sim simulator.Sim
+	nodes := make([]string, len(jobs))
+	observe := func(e simulator.Event) {
+		if e.Kind == workload.Started {
+			var names []string
+			for _, n := range sim.Placement(nil, e.Job) {
+				names = append(names, fmt.Sprint(n.Node+1))
+			}
+			nodes[e.Job] = "gpu" + names[0]
+			if len(names) > 1 {
+				nodes[e.Job] = "gpu[" + strings.Join(names, ",") + "]"
+			}
+		}
+	}
+	o := simulator.Options{Round: 30 * time.Second, Observer: observe}
+	if err := sim.Start(c, w, s.New(s.Space.Default()), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	accounts := []string{"vision", "language", "speech", "robotics", "biology"}
+	states := map[workload.Status]string{workload.Completed: "COMPLETED", workload.Failed: "FAILED",
+		workload.Cancelled: "CANCELLED"}
+	var out bytes.Buffer
+	out.WriteString("JobIDRaw|JobID|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|" +
+		"TimelimitRaw|ReqTRES|AllocTRES|NodeList\n")
+	for _, x := range sim.Outcomes(nil) {
+		j := w.Jobs()[x.ID]
+		clock := func(at time.Duration) string { return w.Zero().Add(at).UTC().Format("2006-01-02T15:04:05") }
+		var vc int
+		if _, err := fmt.Sscanf(j.Tenant, "vc-%d", &vc); err != nil {
+			t.Fatal(err)
+		}
+		tres := fmt.Sprintf("gres/gpu=%d", j.GPUs.Whole())
+		fmt.Fprintf(&out, "%d|%[1]d|synthetic|%s|%s|gpu|normal|%s|%s|%[5]s|%s|%s|%d|1440|%s|%[9]s|%s\n",
+			4000+int(x.ID), j.User, accounts[vc%len(accounts)], states[j.Status],
+			clock(x.Submit), clock(x.Start), clock(x.End),
+			int((x.End - x.Start).Seconds()), tres, nodes[x.ID])
+	}
+	return out.Bytes()
+}
+
+// tutorialTable is the first 200 jobs of the history as a table of no known format.
+func tutorialTable(history []byte) []byte {
+	var out bytes.Buffer
+	out.WriteString("job,owner,project,created,admitted,finished,n_gpu,state\n")
+	for _, line := range strings.Split(string(history), "\n")[1:201] {
+		f := strings.Split(line, "|")
+		fmt.Fprintln(&out, strings.Join([]string{f[0], f[3], f[4], strings.Replace(f[8], "T", " ", 1),
+			strings.Replace(f[10], "T", " ", 1), strings.Replace(f[11], "T", " ", 1), strings.TrimPrefix(f[14], "gres/gpu="),
+			strings.ToLower(f[7])}, ","))
+	}
+	return out.Bytes()
+}
+
+// TestTutorialHistory: the files that the tutorial reads can be made again, and are small.
+func TestTutorialHistory(t *testing.T) {
+	history := tutorialHistory(t)
+	for name, want := range map[string][]byte{"sacct.psv": history, "jobs.csv": tutorialTable(history)} {
+		path := filepath.Join("..", "..", "examples", "tutorial", name)
+		if *update {
+			if err := os.WriteFile(path, want, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) || len(got) > 100_000 {
+			t.Errorf("%s has %d bytes and is not what makes it; write it with -update", path, len(got))
+		}
+	}
+}
+
+// tutorialStep is a command that a page prints, and the output that it quotes.
+type tutorialStep struct {
+	args  []string
+	quote string
+}
+
+// tutorialSteps are the indented blocks of a page that begin with a command, and the lines of output
+// below it. A blank line and another command begin the next step.
+func tutorialSteps(page string) []tutorialStep {
+	var out []tutorialStep
+	in, blank := false, true
+	for line := range strings.SplitSeq(page, "\n") {
+		text, code := strings.CutPrefix(line, "    ")
+		switch {
+		case strings.TrimSpace(line) == "":
+			blank = true
+			continue
+		case !code:
+			in = false
+		case blank && strings.HasPrefix(text, "autosched "):
+			out = append(out, tutorialStep{args: shellWords(text)[1:]})
+			in = true
+		case in:
+			out[len(out)-1].quote += text + "\n"
+		}
+		blank = false
+	}
+	return out
+}
+
+// TestTutorial runs the commands of the tutorial in order. Every piece of quoted output, between
+// "...", must be in the output, in order; blanks do not count.
+func TestTutorial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Symlink(examples, "examples"); err != nil {
+		t.Skip(err)
+	}
+	steps, address := tutorialSteps(string(page)), ""
+	if len(steps) < 15 {
+		t.Fatalf("the page has %d commands", len(steps))
+	}
+	for _, s := range steps {
+		if s.args[0] == "serve" {
+			address, _ = startServe(t, s.args[2])
+			continue
+		}
+		if cmd, _, err := newRootCmd().Find(s.args); err == nil && cmd.InheritedFlags().Lookup("server") != nil ||
+			s.args[0] == "emulate" {
+			s.args = append(s.args, "--server", address)
+		}
+		code, stdout, stderr := command(s.args...)
+		line := "autosched " + strings.Join(s.args, " ")
+		if refused := strings.Contains(s.quote, "autosched: "); refused != (code != 0) {
+			t.Fatalf("%s: exit %d: %s", line, code, stderr)
+		}
+		all := strings.Join(strings.Fields(stderr+stdout), " ")
+		rest := all
+		for piece := range strings.SplitSeq(s.quote, "...") {
+			_, after, found := strings.Cut(rest, strings.Join(strings.Fields(piece), " "))
+			if !found {
+				t.Errorf("%s: no %q in the rest of\n%s", line, piece, stderr+stdout)
+				break
+			}
+			rest = after
+		}
+	}
+}
