@@ -187,4 +187,15 @@ func TestTutorial(t *testing.T) {
 			rest = after
 		}
 	}
+	report, err := os.ReadFile(filepath.Join("out", "tutorial", "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| section |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, row := range strings.Split(table, "\n")[2:] {
+		if name := strings.TrimSpace(strings.Split(row, "|")[1]); !strings.Contains(string(report), ">"+name+"</h") {
+			t.Errorf("the report has no section %q", name)
+		}
+	}
 }
