@@ -33,7 +33,7 @@ const (
 const (
 	minExcess     = .1  // share of the recorded delay
 	concentrated  = .8  // share of an excess that few jobs have
-	few           = .6  // share of the jobs, at most
+	fewJobs       = .6  // share of the jobs, at most
 	minOvertaking = .1  // difference of shares
 	minBetter     = .8  // share of the error's logarithm
 	minEarly      = .05 // share of the jobs
@@ -188,7 +188,7 @@ func concentration(pairs []pair, excess []float64, sum float64, in *Input) strin
 			jobs[name]++
 		}
 		for _, name := range slices.Sorted(maps.Keys(share)) {
-			if name == "" || share[name] < concentrated || float64(jobs[name]) > few*float64(len(pairs)) {
+			if name == "" || share[name] < concentrated || float64(jobs[name]) > fewJobs*float64(len(pairs)) {
 				continue
 			}
 			var used []delta

@@ -20,8 +20,8 @@ type Live struct {
 	Simulate  simulator.Options
 }
 
-// span is how far back Observed looks.
-const span = 3 * 24 * time.Hour
+// lookBack is how far back Observed looks.
+const lookBack = 3 * 24 * time.Hour
 
 // Observed compares the queueing delays of the jobs that were submitted in the three days before
 // At with a simulation that begins in the state of the cluster then, under the
@@ -32,7 +32,7 @@ func Observed(ctx context.Context, in *Live) (*Graded, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := in.At - span
+	from := in.At - lookBack
 	state := in.Ledger.State(from)
 	seen := map[string]observed{}
 	for _, f := range in.Ledger.Finishes(from, in.At+1) {
@@ -40,7 +40,7 @@ func Observed(ctx context.Context, in *Live) (*Graded, error) {
 	}
 	for _, a := range in.Ledger.State(in.At).Jobs {
 		// A job that has not ended holds its GPUs beyond At.
-		seen[a.ID] = observed{run: a.RunTime, work: a.RunTime + span, life: in.At - a.Submit}
+		seen[a.ID] = observed{run: a.RunTime, work: a.RunTime + lookBack, life: in.At - a.Submit}
 	}
 	now := state.Available()
 	jobs, left := state.Jobs[:0:0], []time.Duration(nil)

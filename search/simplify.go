@@ -385,7 +385,7 @@ func Rounder(kind space.Kind, v float64) []float64 {
 		if math.Mod(v, unit) == 0 || slices.Contains(rungs, v) {
 			return nil
 		}
-		return distinctNumbers(nearest(rungs), math.Round(v/unit)*unit, math.Round(v))
+		return slices.Compact([]float64{nearest(rungs), math.Round(v/unit) * unit, math.Round(v)})
 	}
 	power := math.Floor(math.Log10(v))
 	two := digits(v, power-1)
@@ -396,7 +396,7 @@ func Rounder(kind space.Kind, v float64) []float64 {
 	for _, m := range []float64{1, 2, 5, 10} {
 		steps = append(steps, digits(m*math.Pow(10, power), power-1))
 	}
-	return distinctNumbers(nearest(steps), two, digits(v, power-2))
+	return slices.Compact([]float64{nearest(steps), two, digits(v, power-2)})
 }
 
 // digits rounds v to a multiple of a power of ten.
@@ -406,5 +406,3 @@ func digits(v, power float64) float64 {
 	}
 	return math.Round(v/math.Pow(10, power)) * math.Pow(10, power)
 }
-
-func distinctNumbers(v ...float64) []float64 { return slices.Compact(v) }

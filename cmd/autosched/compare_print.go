@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
 )
@@ -63,14 +64,14 @@ func printResults(w io.Writer, results []replay.Result, drawn bool) error {
 			between = fmt.Sprintf("%.3f..%.3f", r.Low, r.High)
 		}
 		if i > 0 {
-			faster, slower = fmt.Sprintf("%.1f %%", 100*r.Faster), fmt.Sprintf("%.1f %%", 100*r.Slower)
+			faster, slower = units.Percent(r.Faster), units.Percent(r.Slower)
 		}
 		if drawn {
-			spread = fmt.Sprintf("%.1f %%\t", 100*r.Spread)
+			spread = units.Percent(r.Spread) + "\t"
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%s\t%s%.1f %%\t%.1f %%\t%.0f\t\n", r.Row,
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%s\t%s%s\t%s\t%.0f\t\n", r.Row,
 			r.AvgJCT, r.P50JCT, r.P95JCT, r.P99JCT, r.AvgQueue, r.P95Queue, r.Ratio, between, faster, slower, spread,
-			100*r.Utilization, 100*r.FTFLe1, r.Preemptions)
+			units.Percent(r.Utilization), units.Percent(r.FTFLe1), r.Preemptions)
 	}
 	return t.Flush()
 }

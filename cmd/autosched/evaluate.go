@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
 	"github.com/autosched/autosched/round"
@@ -151,14 +152,11 @@ func (o *evaluateOptions) check() error {
 	if o.goal, err = parseGoal(o.round.objective, o.subjectTo); err != nil {
 		return err
 	}
-	if o.round.objective = o.goal.Objective(); o.round.check() != nil {
-		return o.round.check()
-	}
-	if err := o.fidelity.check(); err != nil {
+	o.round.objective = o.goal.Objective()
+	if err := cmp.Or(o.round.check(), o.fidelity.check()); err != nil {
 		return err
 	}
 	if o.current.given() {
-		var err error
 		if _, o.held, err = o.replay.configured(&o.current); err != nil {
 			return err
 		}
@@ -273,7 +271,7 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	for _, m := range r.Methods {
 		spread, guards := "", ""
 		if len(m.Seeds) > 0 {
-			spread = fmt.Sprintf("%.1f %%", 100*m.Spread)
+			spread = units.Percent(m.Spread)
 		}
 		if m.Guards != nil {
 			guards = "kept"

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cells"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 )
 
@@ -52,10 +53,10 @@ func (g *gridProgress) show(text string, p cells.Progress) {
 		if g.out != "" {
 			hint = "Ctrl-C keeps what is finished"
 		}
-		fmt.Fprintf(g.notes, "note: about %s for %d more results; %s\n", about(p.Left), p.Of-p.Done, hint)
+		fmt.Fprintf(g.notes, "note: about %s for %d more results; %s\n", units.Duration(p.Left.Seconds()), p.Of-p.Done, hint)
 	}
 	if p.Left > 0 {
-		g.line.show("%s; %d of %d finished, about %s left", text, p.Done, p.Of, about(p.Left))
+		g.line.show("%s; %d of %d finished, about %s left", text, p.Done, p.Of, units.Duration(p.Left.Seconds()))
 	} else {
 		g.line.show("%s; %d of %d finished", text, p.Done, p.Of)
 	}
@@ -99,16 +100,4 @@ func program() string {
 		}
 	}
 	return fmt.Sprintf("%+v", built())
-}
-
-// about formats an estimate in whole seconds or minutes.
-func about(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds())+1)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", int(d.Round(time.Minute).Minutes()))
-	}
-	d = d.Round(time.Minute)
-	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }

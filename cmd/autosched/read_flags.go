@@ -58,9 +58,9 @@ func (f *readFlags) note(notes io.Writer, r *trace.Report) {
 	}
 }
 
-// keep says that the jobs of a trace stay until the end. Where they take most of the
+// limitHeap says that the jobs of a trace stay until the end. Where they take most of the
 // memory, a collector that waits for the heap to double would double it for nothing.
-func keep(jobs int) {
+func limitHeap(jobs int) {
 	if jobs >= 1<<20 {
 		debug.SetGCPercent(10)
 	}

@@ -186,7 +186,7 @@ func (o *traceInput) read(ctx context.Context, notes io.Writer) (w *workload.Wor
 			w, r, err = trace.Open(o.trace, opts)
 		}
 		if err == nil {
-			keep(w.Len())
+			limitHeap(w.Len())
 		}
 		return r, err
 	})
