@@ -46,6 +46,7 @@ const (
 // show shows a text about the cell of the progress, and how far the grid is.
 func (g *gridProgress) show(text string, p cells.Progress) {
 	g.last = p
+	left := "about " + units.Duration(p.Left.Seconds())
 	if p.Left >= longRun && !g.warned && (p.Known || time.Since(g.began) >= soon) {
 		g.warned = true
 		g.line.clear()
@@ -53,10 +54,10 @@ func (g *gridProgress) show(text string, p cells.Progress) {
 		if g.out != "" {
 			hint = "Ctrl-C keeps what is finished"
 		}
-		fmt.Fprintf(g.notes, "note: about %s for %d more results; %s\n", units.Duration(p.Left.Seconds()), p.Of-p.Done, hint)
+		fmt.Fprintf(g.notes, "note: %s for %d more results; %s\n", left, p.Of-p.Done, hint)
 	}
 	if p.Left > 0 {
-		g.line.show("%s; %d of %d finished, about %s left", text, p.Done, p.Of, units.Duration(p.Left.Seconds()))
+		g.line.show("%s; %d of %d finished, %s left", text, p.Done, p.Of, left)
 	} else {
 		g.line.show("%s; %d of %d finished", text, p.Done, p.Of)
 	}
