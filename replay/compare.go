@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -158,35 +157,9 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 			out.Seeds = append(out.Seeds, o.Seed+uint64(i))
 		}
 	}
-	type cell struct {
-		row     Row
-		window  Window
-		jobs    *workload.Workload
-		options simulator.Options
-	}
-	var list []cell
-	var parts []part
-	for _, w := range o.Windows {
-		jobs := o.Trace.Window(w.From, w.To)
-		if jobs.Len() == 0 {
-			return nil, fmt.Errorf("compare: no job of %s is submitted in the window %s", o.Trace.Name(), w.Name)
-		}
-		past := Past(o.Trace, o.Cluster, w.From)
-		for i := range seeds {
-			options := o.Simulate
-			options.Past = past
-			if o.Estimate != nil {
-				options.Estimate = o.Estimate(jobs.Jobs(), o.Seed+uint64(i))
-			}
-			digest := options.Digest(o.Cluster.TotalGPUs(), each(jobs.Jobs()))
-			for _, r := range o.Rows {
-				list = append(list, cell{r, w, jobs, options})
-				parts = append(parts, part{name: fmt.Sprintf("%s, %s", r.Name, w.Name),
-					cost: cells.Cost{Units: float64(jobs.Len()), Kinds: []string{r.Scheduler.Name, "simulation"}},
-					inputs: []any{"comparison", simulator.Version, jobs.Digest(), w.From, w.To, o.Cluster,
-						r.Scheduler.Name, r.Config, digest}})
-			}
-		}
+	list, parts, err := o.simulations(seeds)
+	if err != nil {
+		return nil, err
 	}
 	progress := func(p cells.Progress) {
 		if o.Progress != nil {
@@ -195,8 +168,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	}
 	got, err := compute(ctx, o.Keep, o.Jobs, parts, progress,
 		func(ctx context.Context, i int, _ *simulated, _ func(float64)) (*simulated, error) {
-			c := &list[i]
-			v, err := simulate(ctx, c.jobs, c.window, o.Cluster, c.row, c.options)
+			v, err := list[i].run(ctx, o.Cluster)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", parts[i].name, err)
 			}
@@ -228,11 +200,46 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	return out, nil
 }
 
-// simulate runs the jobs of a window to their end under one configuration.
-func simulate(ctx context.Context, jobs *workload.Workload, w Window, c workload.Cluster, r Row, o simulator.Options) (
-	*simulated, error) {
+// simulation is a row on a window, for a seed.
+type simulation struct {
+	row     Row
+	window  Window
+	jobs    *workload.Workload
+	options simulator.Options
+}
+
+// simulations are those of a comparison: by window, seed and row.
+func (o *CompareOptions) simulations(seeds int) (list []simulation, parts []part, err error) {
+	for _, w := range o.Windows {
+		jobs := o.Trace.Window(w.From, w.To)
+		if jobs.Len() == 0 {
+			return nil, nil, fmt.Errorf("compare: no job of %s is submitted in the window %s", o.Trace.Name(), w.Name)
+		}
+		past := Past(o.Trace, o.Cluster, w.From)
+		for i := range seeds {
+			options := o.Simulate
+			options.Past = past
+			if o.Estimate != nil {
+				options.Estimate = o.Estimate(jobs.Jobs(), o.Seed+uint64(i))
+			}
+			digest := options.Digest(o.Cluster.TotalGPUs(), each(jobs.Jobs()))
+			for _, r := range o.Rows {
+				list = append(list, simulation{r, w, jobs, options})
+				parts = append(parts, part{name: fmt.Sprintf("%s, %s", r.Name, w.Name),
+					cost: cells.Cost{Units: float64(jobs.Len()), Kinds: []string{r.Scheduler.Name, "simulation"}},
+					inputs: []any{"comparison", simulator.Version, jobs.Digest(), w.From, w.To, o.Cluster,
+						r.Scheduler.Name, r.Config, digest}})
+			}
+		}
+	}
+	return list, parts, nil
+}
+
+// run runs the jobs of the window to their end.
+func (x *simulation) run(ctx context.Context, c workload.Cluster) (*simulated, error) {
 	out := &simulated{}
 	const samples = 160
+	w, o := x.window, x.options
 	until := w.To + (w.To-w.From)/2
 	step := max(time.Minute, ((until - w.From) / samples).Truncate(time.Minute))
 	o.Series = &simulator.Series{Interval: step, Emit: func(s simulator.Sample) {
@@ -241,7 +248,7 @@ func simulate(ctx context.Context, jobs *workload.Workload, w Window, c workload
 		}
 	}}
 	var sim simulator.Sim
-	if err := sim.Start(c, jobs, r.Scheduler.New(r.Config), o); err != nil {
+	if err := sim.Start(c, x.jobs, x.row.Scheduler.New(x.row.Config), o); err != nil {
 		return nil, err
 	}
 	if err := sim.Run(ctx); err != nil {
@@ -261,13 +268,12 @@ func simulate(ctx context.Context, jobs *workload.Workload, w Window, c workload
 func resultOf(row string, seeds []*simulated) *Result {
 	out := &Result{Row: row, Series: seeds[0].Series}
 	out.Jobs = seeds[0].Jobs
-	least, most := math.Inf(1), 0.
+	var averages []float64
 	for _, s := range seeds {
 		out.add(&s.Metrics, 1/float64(len(seeds)))
-		out.seeds = append(out.seeds, s.JCTs)
-		least, most = min(least, s.AvgJCT), max(most, s.AvgJCT)
+		out.seeds, averages = append(out.seeds, s.JCTs), append(averages, s.AvgJCT)
 	}
-	out.Spread = most/least - 1
+	out.Spread = spreadOf(averages)
 	out.JCTs = meanSeries(len(seeds), func(i int) []float64 { return seeds[i].JCTs })
 	out.Waits = meanSeries(len(seeds), func(i int) []float64 { return seeds[i].Waits })
 	return out
@@ -285,6 +291,9 @@ func (m *Metrics) values() []*float64 {
 	return []*float64{&m.AvgJCT, &m.P50JCT, &m.P95JCT, &m.P99JCT, &m.AvgQueue, &m.P95Queue, &m.Utilization,
 		&m.Fragmentation, &m.FTFLe1, &m.P95Rho, &m.Preemptions}
 }
+
+// spreadOf is the largest of the seeds' averages over the least, minus 1.
+func spreadOf(averages []float64) float64 { return slices.Max(averages)/slices.Min(averages) - 1 }
 
 // meanSeries is the mean of n series, value by value.
 func meanSeries(n int, of func(i int) []float64) []float64 {
@@ -310,7 +319,6 @@ func over(windows []ComparedWindow, row int) *Result {
 	for i := range windows {
 		n += windows[i].Results[row].Jobs
 	}
-	least, most := math.Inf(1), 0.
 	for i := range windows {
 		r := &windows[i].Results[row]
 		out.add(&r.Metrics, float64(r.Jobs)/float64(n))
@@ -323,10 +331,11 @@ func over(windows []ComparedWindow, row int) *Result {
 			out.seeds[k] = append(out.seeds[k], s...)
 		}
 	}
+	var averages []float64
 	for _, s := range out.seeds {
-		least, most = min(least, stats.Mean(s)), max(most, stats.Mean(s))
+		averages = append(averages, stats.Mean(s))
 	}
-	out.Jobs, out.Preemptions, out.Spread = n, preemptions, most/least-1
+	out.Jobs, out.Preemptions, out.Spread = n, preemptions, spreadOf(averages)
 	jcts, waits := slices.Sorted(slices.Values(out.JCTs)), slices.Sorted(slices.Values(out.Waits))
 	out.P50JCT, out.P95JCT, out.P99JCT = stats.Quantile(jcts, .5), stats.Quantile(jcts, .95), stats.Quantile(jcts, .99)
 	out.P95Queue = stats.Quantile(waits, .95)

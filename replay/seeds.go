@@ -206,17 +206,13 @@ func meanOf(seeds []*Method, base *Outcome, baseline string) *Method {
 			GuardedJCT:       mean(func(o *Outcome) float64 { return o.Hindsight.GuardedJCT }),
 			GuardedRobustJCT: mean(func(o *Outcome) float64 { return o.Hindsight.GuardedRobustJCT })}
 	}
-	out.JCTs = slices.Clone(out.JCTs)
-	for j := range out.JCTs {
-		out.JCTs[j] = mean(func(o *Outcome) float64 { return o.JCTs[j] })
-	}
+	out.JCTs = meanSeries(len(seeds), func(i int) []float64 { return seeds[i].JCTs })
+	averages := make([]float64, len(seeds))
 	out.Seeds = make([]Outcome, len(seeds))
-	least, most := math.Inf(1), 0.
 	for i := range seeds {
-		out.Seeds[i] = seeds[i].Outcome
-		least, most = min(least, seeds[i].AvgJCT), max(most, seeds[i].AvgJCT)
+		out.Seeds[i], averages[i] = seeds[i].Outcome, seeds[i].AvgJCT
 	}
-	out.Spread = most/least - 1
+	out.Spread = spreadOf(averages)
 	out.compare(base, baseline)
 	return &out
 }

@@ -7,13 +7,10 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/internal/units"
@@ -35,23 +32,12 @@ type rowsDocument struct{ *replay.Comparison }
 // compare.csv, jobs.csv and compare.html, each atomically, compare.html last.
 func WriteComparison(c *replay.Comparison, dir string) error {
 	r := &rowsDocument{c}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	for _, f := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{
+	return writeFiles(dir, []file{
 		{"compare.json", func(w io.Writer) error { return schema.Write(w, ComparisonSchema, c) }},
 		{"compare.csv", r.writeCSV},
 		{"jobs.csv", r.writeJobs},
 		{"compare.html", r.writeHTML},
-	} {
-		if err := atomicfile.Write(filepath.Join(dir, f.name), f.write); err != nil {
-			return fmt.Errorf("report: %s: %w", f.name, err)
-		}
-	}
-	return nil
+	})
 }
 
 // Overall are the results that a comparison concludes from: those over all windows, or of
@@ -257,16 +243,10 @@ func (p *rowsPage) section(title string, results []replay.Result) rowsSection {
 		{"avg queue", "average queueing delay", func(r *replay.Result) float64 { return r.AvgQueue }},
 		{"p95 queue", "95th percentile of queueing delay", func(r *replay.Result) float64 { return r.P95Queue }},
 	} {
-		top, best := 0., math.Inf(1)
-		for i := range results {
-			top, best = max(top, c.of(&results[i])), min(best, c.of(&results[i]))
-		}
-		unit, size, digits := unitOf(top)
+		unit, cells := timeColumn(len(results), func(i int) float64 { return c.of(&results[i]) })
 		s.Columns = append(s.Columns, column{c.name, unit, c.help})
 		for i := range results {
-			v := c.of(&results[i])
-			s.Rows[i].Cells = append(s.Rows[i].Cells, cell{strconv.FormatFloat(v/size, 'f', digits, 64),
-				v == best && len(results) > 1})
+			s.Rows[i].Cells = append(s.Rows[i].Cells, cells[i])
 		}
 	}
 	percent := func(v float64) string { return fmt.Sprintf("%.1f", 100*v) }

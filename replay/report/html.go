@@ -266,7 +266,22 @@ func minute(s string) string {
 	return t.UTC().Format("2006-01-02 15:04")
 }
 
-// table of methods. Every column of times has the unit that fits its longest.
+// timeColumn formats a column of times in seconds in the unit that fits the longest, and
+// marks the lowest.
+func timeColumn(rows int, seconds func(row int) float64) (unit string, cells []cell) {
+	top, best := 0., math.Inf(1)
+	for i := range rows {
+		top, best = max(top, seconds(i)), min(best, seconds(i))
+	}
+	unit, size, digits := unitOf(top)
+	for i := range rows {
+		v := seconds(i)
+		cells = append(cells, cell{strconv.FormatFloat(v/size, 'f', digits, 64), v == best && rows > 1})
+	}
+	return unit, cells
+}
+
+// table of methods.
 func (p *page) table() {
 	r := p.document
 	columns := []struct {
@@ -281,16 +296,10 @@ func (p *page) table() {
 	}
 	p.Rows = make([]tableRow, len(r.Methods))
 	for _, c := range columns {
-		top, best := 0.0, math.Inf(1)
-		for i := range r.Methods {
-			top, best = max(top, c.of(&r.Methods[i])), min(best, c.of(&r.Methods[i]))
-		}
-		unit, size, digits := unitOf(top)
+		unit, cells := timeColumn(len(r.Methods), func(i int) float64 { return c.of(&r.Methods[i]) })
 		p.Columns = append(p.Columns, column{c.name, unit, c.help})
 		for i := range r.Methods {
-			v := c.of(&r.Methods[i])
-			text := strconv.FormatFloat(v/size, 'f', digits, 64)
-			p.Rows[i].Cells = append(p.Rows[i].Cells, cell{text, v == best && len(r.Methods) > 1})
+			p.Rows[i].Cells = append(p.Rows[i].Cells, cells[i])
 		}
 	}
 	lo, hi := 1., 1.05

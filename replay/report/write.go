@@ -26,20 +26,28 @@ type document struct{ *replay.Report }
 // report.html last: if it is new, so are the others.
 func Write(report *replay.Report, dir string) error {
 	r := &document{report}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	for _, f := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{
+	return writeFiles(dir, []file{
 		{"report.json", r.writeJSON},
 		{"methods.csv", r.writeMethods},
 		{"seeds.csv", r.writeSeeds},
 		{"decisions.csv", r.writeDecisions},
 		{"jobs.csv", r.writeJobs},
 		{"report.html", r.writeHTML},
-	} {
+	})
+}
+
+type file struct {
+	name  string
+	write func(io.Writer) error
+}
+
+// writeFiles writes files into a folder, which it creates, one after the other, each
+// atomically.
+func writeFiles(dir string, files []file) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	for _, f := range files {
 		if err := atomicfile.Write(filepath.Join(dir, f.name), f.write); err != nil {
 			return fmt.Errorf("report: %s: %w", f.name, err)
 		}
