@@ -27,6 +27,8 @@ var (
 		"Newest revision the scheduler acknowledged as applied; 0 before the first.", schedulerLabel, nil)
 	descConfigurations = prometheus.NewDesc("autosched_scheduler_configurations",
 		"Revisions by state.", []string{"scheduler", "state"}, nil)
+	descQuarantined = prometheus.NewDesc("autosched_scheduler_quarantined",
+		"1 if the scheduler's record is damaged or not accepted.", schedulerLabel, nil)
 	descRounds = prometheus.NewDesc("autosched_rounds_total",
 		"Tuning rounds that ended since the service started, by result.", []string{"scheduler", "result"}, nil)
 )
@@ -41,21 +43,32 @@ func newRoundDuration() *prometheus.HistogramVec {
 	}, schedulerLabel)
 }
 
+func newDamage() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "autosched_store_damaged",
+		Help: "Damaged records found in a file of the store; 1 if whole pages of it are.",
+	}, []string{"file"})
+}
+
 // Describe is part of prometheus.Collector.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged,
-		descConfigurations,
-		descRounds,
+		descConfigurations, descRounds, descQuarantined,
 	} {
 		ch <- d
 	}
 	s.roundDuration.Describe(ch)
+	s.damage.Describe(ch)
 }
 
 // Collect is part of prometheus.Collector. It reads the state of every scheduler.
 func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	s.roundDuration.Collect(ch)
+	s.damage.Collect(ch)
+	for id, fault := range s.faults() {
+		ch <- prometheus.MustNewConstMetric(descQuarantined, prometheus.GaugeValue, indicator(fault != nil), id)
+	}
 	for _, id := range s.Schedulers("", 1<<30) {
 		c, st, err := s.Scheduler(id)
 		if err != nil {
@@ -93,6 +106,17 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		counter("decided", st.Rounds-st.Failures)
 		counter("failed", st.Failures)
 	}
+}
+
+// faults are why schedulers are quarantined, nil for those that are not.
+func (s *Service) faults() map[string]error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := map[string]error{}
+	for id, m := range s.schedulers {
+		out[id] = m.fault
+	}
+	return out
 }
 
 func indicator(on bool) float64 {

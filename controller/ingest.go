@@ -34,7 +34,7 @@ type RejectedEvent struct {
 // since the Unix epoch. Duplicate and late events are counted, and invalid ones
 // reported, without holding up the others.
 func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event) (IngestResult, error) {
-	m, err := s.find(id)
+	m, err := s.whole(id)
 	if err != nil {
 		return IngestResult{}, err
 	}
@@ -233,7 +233,7 @@ func (s *Service) rebuild(m *managed) error {
 
 // readHistory reads a scheduler's history from disk. ingesting is held.
 func (s *Service) readHistory(m *managed) (*history, error) {
-	histories, err := s.replay(map[string]*snapshot{m.id: m.snapshot.Load()})
+	histories, err := s.replay(m.id, map[string]*snapshot{m.id: m.snapshot.Load()})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
@@ -249,8 +249,8 @@ func (m *managed) replaceHistory(h *history) {
 
 // replay reads schedulers' histories from disk, less the events beyond their
 // clock: it is at the last round or later, and gets as far as the events after
-// that take it.
-func (s *Service) replay(schedulers map[string]*snapshot) (map[string]*history, error) {
+// that take it. Only one scheduler's are read unless only is empty.
+func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[string]*history, error) {
 	out, after := map[string]*history{}, map[string][]workload.Event{}
 	for id, v := range schedulers {
 		out[id] = newHistory(v.Cluster)
@@ -260,7 +260,7 @@ func (s *Service) replay(schedulers map[string]*snapshot) (map[string]*history, 
 			h.ledger.Apply(e)
 		}
 	}
-	err := s.o.Store.ReplayEvents(func(id string, e workload.Event) error {
+	damage, err := s.o.Store.ReplayEvents(only, func(id string, e workload.Event) error {
 		switch v := schedulers[id]; {
 		case v == nil:
 		case e.Time > v.roundTime():
@@ -273,6 +273,7 @@ func (s *Service) replay(schedulers map[string]*snapshot) (map[string]*history, 
 	if err != nil {
 		return nil, err
 	}
+	s.noteDamage(damage)
 	for id, v := range schedulers {
 		h := out[id]
 		times := make([]time.Duration, len(after[id]))

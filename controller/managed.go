@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -30,6 +32,7 @@ type managed struct {
 	space    *space.Space
 	snapshot atomic.Pointer[snapshot] // replaced with committing held
 	watchers watch.Hub
+	fault    error // why it is quarantined; nil if it is not
 
 	committing sync.Mutex // one Change at a time
 	ingesting  sync.Mutex // one batch at a time; its holder replaces history and moves its clock
@@ -85,14 +88,32 @@ func (h *history) forget(horizon time.Duration) {
 	}
 }
 
-func newManaged(one Saved) (*managed, error) {
+// newManaged returns a scheduler as it was saved. One whose registration is not accepted, or whose
+// configuration in force or on offer is Lost, has a fault: it serves the last good one and does
+// nothing else.
+func newManaged(one Saved) *managed {
 	goal, err := parseGoal(&one.Scheduler)
-	if err != nil {
-		return nil, err
+	m := &managed{id: one.Scheduler.ID, space: one.Space, history: newHistory(one.Scheduler.Cluster),
+		fault: cmp.Or(one.Fault, err)}
+	v := &snapshot{Scheduler: one.Scheduler, goal: goal, configs: one.Configurations}
+	state := v.rollout()
+	for _, c := range []*rollout.Configuration{state.Offered(), state.Configuration(state.AcknowledgedRevision)} {
+		if c != nil && c.State == rollout.Lost {
+			m.fault = cmp.Or[error](m.fault, errors.New(c.Reason))
+		}
 	}
-	m := &managed{id: one.Scheduler.ID, space: one.Space, history: newHistory(one.Scheduler.Cluster)}
-	m.snapshot.Store(&snapshot{Scheduler: one.Scheduler, goal: goal, configs: one.Configurations})
-	return m, nil
+	if m.fault != nil {
+		state.Salvage()
+		v.Revisions = state.Revisions
+		m.status.LastError = "quarantined: " + m.fault.Error()
+	}
+	m.snapshot.Store(v)
+	return m
+}
+
+func (m *managed) quarantined() error {
+	return fmt.Errorf("scheduler %q is %w: %w; restore the store from a backup, or start a version that accepts it",
+		m.id, ErrQuarantined, m.fault)
 }
 
 func parseGoal(s *Scheduler) (round.Goal, error) {

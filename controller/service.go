@@ -40,6 +40,7 @@ type Service struct {
 	turn chan struct{}  // held by the round that decides
 
 	roundDuration *prometheus.HistogramVec
+	damage        *prometheus.GaugeVec
 
 	// The locks below and those of managed are taken in the order given there.
 	creating   sync.Mutex // one registration at a time
@@ -65,34 +66,62 @@ func NewService(o Options) (*Service, error) {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	s := &Service{o: o, turn: make(chan struct{}, 1), schedulers: map[string]*managed{}, requests: map[string]Request{},
-		roundDuration: newRoundDuration()}
+		roundDuration: newRoundDuration(), damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	saved, requests, err := o.Store.Load()
+	saved, requests, damage, err := o.Store.Load()
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
+	s.noteDamage(damage)
 	snapshots := map[string]*snapshot{}
 	for _, one := range saved {
-		m, err := newManaged(one)
-		if err != nil {
-			return nil, err
+		m := s.restore(one)
+		if m.fault == nil {
+			snapshots[m.id] = m.snapshot.Load()
 		}
-		s.schedulers[m.id], snapshots[m.id] = m, m.snapshot.Load()
 	}
 	for _, r := range requests {
 		s.requests[r.ID] = r
 	}
-	histories, err := s.replay(snapshots)
+	histories, err := s.replay("", snapshots)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
-	for id, m := range s.schedulers {
+	for id, h := range histories {
+		m := s.schedulers[id]
 		m.mu.Lock()
-		m.history = histories[id]
+		m.history = h
 		s.startRound(m)
 		m.mu.Unlock()
 	}
 	return s, nil
+}
+
+// restore takes a scheduler in as it was saved. One with neither a space nor revisions is known by
+// its id only.
+func (s *Service) restore(one Saved) *managed {
+	m := newManaged(one)
+	s.schedulers[m.id] = m
+	for _, c := range one.Configurations {
+		if c.State == rollout.Lost {
+			s.o.Log.Error("revision is lost, and counts for nothing", "scheduler", m.id, "revision", c.Revision,
+				"err", c.Reason)
+		}
+	}
+	if m.fault != nil {
+		s.o.Log.Error("scheduler is quarantined: its last good configuration is served, and nothing else is done "+
+			"for it", "scheduler", m.id, "revision", m.snapshot.Load().OfferedRevision, "err", m.fault)
+	}
+	return m
+}
+
+// noteDamage logs and counts what the store passed over.
+func (s *Service) noteDamage(damage []Damage) {
+	for _, d := range damage {
+		s.o.Log.Error("store is damaged: what cannot be read counts for nothing", "file", d.File, "records",
+			d.Records, "err", d.Err)
+		s.damage.WithLabelValues(d.File).Set(float64(max(d.Records, 1)))
+	}
 }
 
 // Close stops the rounds under way and waits for them. The store stays open.
@@ -106,6 +135,15 @@ func (s *Service) Close() {
 
 func (s *Service) now() time.Time { return s.o.Now().UTC() }
 
+// whole finds a scheduler that is not quarantined.
+func (s *Service) whole(id string) (*managed, error) {
+	m, err := s.find(id)
+	if err == nil && m.fault != nil {
+		return nil, m.quarantined()
+	}
+	return m, err
+}
+
 func (s *Service) find(id string) (*managed, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -115,6 +153,9 @@ func (s *Service) find(id string) (*managed, error) {
 	m := s.schedulers[id]
 	if m == nil {
 		return nil, fmt.Errorf("scheduler %q: %w", id, ErrNotFound)
+	}
+	if m.space == nil { // nothing can be read of it
+		return nil, m.quarantined()
 	}
 	return m, nil
 }
@@ -161,9 +202,9 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	if _, err := validateOutgoing(sp, sp.Default()); err != nil {
 		return sched, err
 	}
-	m, err := newManaged(Saved{Scheduler: sched, Space: sp, Configurations: configs})
-	if err != nil || validateOnly {
-		return sched, err
+	m := newManaged(Saved{Scheduler: sched, Space: sp, Configurations: configs})
+	if m.fault != nil || validateOnly {
+		return sched, m.fault
 	}
 	if req != nil {
 		req = &Request{ID: req.ID, Digest: req.Digest, Scheduler: reg.ID}
@@ -212,8 +253,8 @@ func (s *Service) Schedulers(after string, limit int) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var ids []string
-	for id := range s.schedulers {
-		if id > after {
+	for id, m := range s.schedulers {
+		if id > after && m.space != nil {
 			ids = append(ids, id)
 		}
 	}
@@ -226,6 +267,9 @@ func (s *Service) Schedulers(after string, limit int) []string {
 func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Change, error)) error {
 	m.committing.Lock()
 	defer m.committing.Unlock()
+	if m.fault != nil {
+		return m.quarantined()
+	}
 	before := m.snapshot.Load()
 	c, err := f(before)
 	if err != nil || c == nil {

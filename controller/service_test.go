@@ -693,11 +693,12 @@ type unreadable struct {
 	failing atomic.Bool
 }
 
-func (u *unreadable) ReplayEvents(apply func(string, workload.Event) error) error {
+func (u *unreadable) ReplayEvents(only string,
+	apply func(string, workload.Event) error) ([]controller.Damage, error) {
 	if u.failing.Load() {
-		return errors.New("unreadable")
+		return nil, errors.New("unreadable")
 	}
-	return u.Store.ReplayEvents(apply)
+	return u.Store.ReplayEvents(only, apply)
 }
 
 // A ledger that could not be rebuilt after a panic is left alone: the rounds fail

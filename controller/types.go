@@ -21,6 +21,7 @@ var (
 	ErrNotFound     = rollout.ErrNotFound // of a scheduler or a revision
 	ErrExists       = errors.New("already exists")
 	ErrRequestReuse = errors.New("request id was used for another request")
+	ErrQuarantined  = errors.New("quarantined: its record is damaged or not accepted")
 	ErrOutsideSpace = errors.New("configuration is outside the registered space")
 )
 
@@ -136,13 +137,25 @@ type Change struct {
 type Saved struct {
 	Scheduler      Scheduler
 	Space          *space.Space             // of the scheduler's parameters and rules
-	Configurations []*rollout.Configuration // by revision, from 1
+	Configurations []*rollout.Configuration // by revision, from 1; Lost where a record is damaged
+	// Fault is what is wrong with the scheduler's record, nil for nothing. Then only the id may be
+	// there; without a Space no configuration is.
+	Fault error
+}
+
+// Damage is a part of the store that is not what was written. It stays where it is.
+type Damage struct {
+	File    string
+	Records int   // that are damaged, 0 if whole pages are
+	Err     error // names the first
 }
 
 // Store keeps what Service must not lose. Writes that return nil are durable.
 type Store interface {
 	Commit(ctx context.Context, c Change) error
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error
-	Load() (saved []Saved, requests []Request, err error)
-	ReplayEvents(apply func(scheduler string, e workload.Event) error) error
+	// Load and ReplayEvents pass over what is damaged and report it.
+	Load() (saved []Saved, requests []Request, damage []Damage, err error)
+	// ReplayEvents reads the events of one scheduler, or of all if only is empty.
+	ReplayEvents(only string, apply func(scheduler string, e workload.Event) error) (damage []Damage, err error)
 }

@@ -254,6 +254,7 @@ var configStates = map[rollout.RevisionState]pb.Configuration_State{
 	rollout.Proposed: pb.Configuration_PROPOSED, rollout.Published: pb.Configuration_PUBLISHED,
 	rollout.RolledOut:  pb.Configuration_ROLLED_OUT,
 	rollout.Superseded: pb.Configuration_SUPERSEDED, rollout.Rejected: pb.Configuration_REJECTED,
+	rollout.Lost: pb.Configuration_LOST,
 }
 
 var origins = map[rollout.Origin]pb.Configuration_Origin{

@@ -27,6 +27,7 @@ var reasons = []struct {
 }{
 	{controller.ErrNotFound, codes.NotFound, "NOT_FOUND"},
 	{controller.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
+	{controller.ErrQuarantined, codes.FailedPrecondition, "QUARANTINED"},
 	{controller.ErrRequestReuse, codes.AlreadyExists, "REQUEST_ID_REUSED"},
 	{rollout.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
 	{rollout.ErrState, codes.FailedPrecondition, "WRONG_STATE"},

@@ -32,7 +32,7 @@ var flagGroups = []struct {
 		"refine"}},
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
-	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after",
+	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after", "start-anew",
 		"request-id", "validate-only"}},
 	{"Output", []string{"models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
 		"series", "series-by-tenant", "series-interval", "timeline", "tiers", "verbose", "help"}},

@@ -142,13 +142,16 @@ func runsOfService(dir string, perNode int) (runs []calibrate.Run, err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	by := map[string]*calibrate.Collector{}
-	err = r.ReplayEvents(func(scheduler string, e workload.Event) error {
+	damage, err := r.ReplayEvents("", func(scheduler string, e workload.Event) error {
 		if by[scheduler] == nil {
 			by[scheduler] = &calibrate.Collector{PerNode: perNode}
 		}
 		by[scheduler].Add(e)
 		return nil
 	})
+	for _, d := range damage {
+		err = errors.Join(err, d.Err)
+	}
 	for _, name := range sortedKeys(by) {
 		runs = append(runs, by[name].Runs...)
 	}

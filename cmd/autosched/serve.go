@@ -23,6 +23,7 @@ const defaultAddress = "127.0.0.1:7443"
 
 type serveOptions struct {
 	dir        string
+	startAnew  bool
 	listen     string
 	operations string
 	workers    int
@@ -76,6 +77,8 @@ NOT_SERVING, streams end, and calls under way get --drain to finish.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
+	fl.BoolVar(&o.startAnew, "start-anew", false,
+		"if config.db is missing beside event files, or empty, set these aside and start with no schedulers")
 	fl.StringVar(&o.listen, "listen", defaultAddress, "address to listen on, host:port; port 0 takes a free one")
 	fl.StringVar(&o.operations, "operations", "",
 		"address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
@@ -114,7 +117,7 @@ func (o *serveOptions) check() error {
 // run serves until the context ends or serving fails.
 func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	began := time.Now()
-	repo, err := store.Open(o.dir, store.Options{})
+	repo, err := store.Open(o.dir, store.Options{StartAnew: o.startAnew})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ const (
 	RolledOut  RevisionState = "rolled_out" // acknowledged as applied
 	Superseded RevisionState = "superseded" // a later revision took its place
 	Rejected   RevisionState = "rejected"   // its values are parked
+	Lost       RevisionState = "lost"       // its stored record is damaged: Reason says how
 )
 
 // Origin is why a revision exists.

@@ -58,7 +58,7 @@ func (s *State) Offered() *Configuration { return s.Configuration(s.OfferedRevis
 // defaults. It is nil if the scheduler refused these.
 func (s *State) Running() *Configuration {
 	c := s.Configuration(max(1, s.AcknowledgedRevision))
-	if c == nil || c.State == Rejected {
+	if c == nil || c.State == Rejected || c.State == Lost {
 		return nil
 	}
 	return c
@@ -85,7 +85,7 @@ func (s *State) parked(hash string) bool {
 // lastGood is the newest revision that the scheduler applied, or else the
 // registered defaults; never parked values nor those of bad.
 func (s *State) lastGood(bad *Configuration) *Configuration {
-	fits := func(c *Configuration) bool { return c.Hash != bad.Hash && !s.parked(c.Hash) }
+	fits := func(c *Configuration) bool { return c.State != Lost && c.Hash != bad.Hash && !s.parked(c.Hash) }
 	for _, c := range slices.Backward(s.Configurations) {
 		if c.Ack.applied() && fits(c) {
 			return c
@@ -95,6 +95,16 @@ func (s *State) lastGood(bad *Configuration) *Configuration {
 		return first
 	}
 	return nil
+}
+
+// Salvage offers the last good revision if the record of the one on offer is Lost.
+func (s *State) Salvage() {
+	if c := s.Offered(); c != nil && c.State == Lost {
+		s.OfferedRevision = 0
+		if c = s.lastGood(&Configuration{}); c != nil {
+			s.OfferedRevision = c.Revision
+		}
+	}
 }
 
 // Basis identifies what a tuning round compares its candidates with.
@@ -174,6 +184,10 @@ func (t *transition) notFound(revision int64) error {
 	return fmt.Errorf("revision %d of scheduler %q: %w", revision, t.Scheduler, ErrNotFound)
 }
 
+func (t *transition) lost(revision int64) error {
+	return fmt.Errorf("%w: the record of revision %d of scheduler %q is damaged", ErrState, revision, t.Scheduler)
+}
+
 func (t *transition) refused(revision int64) error {
 	return fmt.Errorf("revision %d of scheduler %q: %w", revision, t.Scheduler, ErrRefused)
 }
@@ -233,6 +247,8 @@ func (e Acknowledge) apply(t *transition) error {
 	switch {
 	case c == nil:
 		return t.notFound(e.Revision)
+	case c.State == Lost:
+		return t.lost(e.Revision)
 	case c.State == Rejected && e.Ack.State != AckRejected:
 		return t.refused(e.Revision)
 	case c.Ack != nil && c.Ack.same(e.Ack):
@@ -254,6 +270,8 @@ func (e Confirm) apply(t *transition) error {
 	switch {
 	case c == nil:
 		return t.notFound(e.Revision)
+	case c.State == Lost:
+		return t.lost(e.Revision)
 	case c.State == Rejected:
 		return t.refused(e.Revision)
 	case e.Revision <= t.AcknowledgedRevision:
@@ -389,6 +407,8 @@ func (e Rollback) apply(t *transition) error {
 			return fmt.Errorf("%w: scheduler %q has nothing to go back to: no other revision was applied",
 				ErrState, t.Scheduler)
 		}
+	case to.State == Lost:
+		return t.lost(e.To)
 	case to.State == Rejected || t.parked(to.Hash):
 		return t.refused(e.To)
 	case to.Hash == from.Hash:

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -126,62 +126,110 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 	}, configsBucket, string(scheduler))
 }
 
-// Load returns everything in config.db, schedulers in order of id.
-func (r *Store) Load() (saved []controller.Saved, requests []controller.Request, err error) {
+// Load returns everything in config.db, schedulers in order of id. A damaged record costs itself:
+// a scheduler whose record cannot be read has a Fault and its id, a revision is Lost, and a
+// request is reported as damage.
+func (r *Store) Load() (saved []controller.Saved, requests []controller.Request, damage []controller.Damage,
+	err error) {
 	err = guardPanics(configFile, func() error {
 		return r.config.View(func(tx *bolt.Tx) error {
-			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte) error {
-				if string(key) != s.ID {
-					return fmt.Errorf("it belongs to scheduler %q", s.ID)
+			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte, err error) {
+				if err == nil && string(key) != s.ID {
+					err = corrupt(schedulersBucket, string(key), fmt.Errorf("it belongs to scheduler %q", s.ID))
 				}
-				one, err := loadScheduler(tx, s)
+				one := controller.Saved{Scheduler: s, Fault: err}
+				one.Scheduler.ID = string(key)
+				if err == nil {
+					loadScheduler(tx, &one)
+				}
 				saved = append(saved, one)
-				return err
 			})
 			if err != nil {
 				return err
 			}
-			return eachJSON(tx, requestsBucket, nil, func(q controller.Request, _ []byte) error {
+			return eachJSON(tx, requestsBucket, nil, func(q controller.Request, _ []byte, err error) {
+				if err != nil {
+					damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+					return
+				}
 				requests = append(requests, q)
-				return nil
 			})
 		})
 	})
-	return saved, requests, err
+	return saved, requests, damage, err
 }
 
-func loadScheduler(tx *bolt.Tx, s controller.Scheduler) (controller.Saved, error) {
-	out := controller.Saved{Scheduler: s}
-	err := s.Cluster.Validate()
-	if err != nil {
-		return out, fmt.Errorf("scheduler %q: %w", s.ID, err)
-	}
+// loadScheduler reads a scheduler's space and revisions. What is wrong with its record is its
+// Fault. Revisions that are not as they were written are Lost.
+func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
+	s := &out.Scheduler
+	var err error
 	if out.Space, err = space.New(s.Params, s.Rules); err != nil {
-		return out, err
+		out.Fault = corrupt(schedulersBucket, s.ID, err)
+		if out.Space, err = space.New(s.Params, nil); err != nil { // serves what there is
+			return
+		}
 	}
-	err = eachJSON(tx, configsBucket, []byte(s.ID), func(c configRecord, key []byte) error {
-		if !bytes.Equal(key, revisionKey(c.Revision)) || c.Revision != int64(len(out.Configurations))+1 {
-			return fmt.Errorf("it holds revision %d, expected is %d", c.Revision, len(out.Configurations)+1)
+	if err := s.Cluster.Validate(); err != nil {
+		out.Fault = cmp.Or[error](out.Fault, corrupt(schedulersBucket, s.ID, err))
+	}
+	lost := func(until int64, why error) { // up to and with a revision
+		for r := int64(len(out.Configurations)) + 1; r <= until; r++ {
+			out.Configurations = append(out.Configurations, &rollout.Configuration{Scheduler: s.ID, Revision: r,
+				State: rollout.Lost, Reason: why.Error()})
 		}
-		cfg, err := out.Space.ParseJSON(c.Values)
-		if err != nil {
-			return err
-		}
-		if cfg.Hash() != c.Hash {
-			return fmt.Errorf("its SHA-256 is %s, recorded is %s", cfg.Hash(), c.Hash)
-		}
-		out.Configurations = append(out.Configurations, &rollout.Configuration{
-			Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg,
-			Hash:    c.Hash,
-			Created: c.Created, Updated: c.Updated, Reason: c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left,
+	}
+	inside := configsBucket + "/" + s.ID
+	err = guardPanics(configFile, func() error {
+		return eachJSON(tx, configsBucket, []byte(s.ID), func(c configRecord, key []byte, err error) {
+			if len(key) != 8 {
+				return
+			}
+			revision := int64(binary.BigEndian.Uint64(key))
+			if revision <= int64(len(out.Configurations)) || revision > s.LastRevision {
+				out.Fault = cmp.Or[error](out.Fault, corrupt(inside, fmt.Sprint(revision),
+					fmt.Errorf("the scheduler's record says there are %d revisions", s.LastRevision)))
+				return
+			}
+			lost(revision-1, corrupt(inside, "", errors.New("it is missing")))
+			cfg, err := c.config(out.Space, revision, err)
+			if err != nil {
+				if !errors.Is(err, ErrCorrupt) {
+					err = corrupt(inside, fmt.Sprint(revision), err)
+				}
+				lost(revision, err)
+				return
+			}
+			out.Configurations = append(out.Configurations, &rollout.Configuration{
+				Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg,
+				Hash: c.Hash, Created: c.Created, Updated: c.Updated, Reason: c.Reason, Evidence: c.Evidence,
+				Ack: c.Ack, Left: c.Left,
+			})
 		})
-		return nil
 	})
-	if n := int64(len(out.Configurations)); err == nil && n != s.LastRevision {
-		err = &CorruptError{File: configFile, Bucket: configsBucket + "/" + s.ID,
-			Why: fmt.Sprintf("it has %d revisions, the scheduler's record says %d", n, s.LastRevision)}
+	if err == nil {
+		err = corrupt(inside, "", errors.New("it is missing"))
 	}
-	return out, err
+	lost(s.LastRevision, err)
+}
+
+// config returns the values of a record that was read with an error or nil.
+func (c *configRecord) config(sp *space.Space, revision int64, err error) (space.Config, error) {
+	if err != nil {
+		return space.Config{}, err
+	}
+	if c.Revision != revision {
+		return space.Config{}, fmt.Errorf("it holds revision %d", c.Revision)
+	}
+	cfg, err := sp.ParseJSON(c.Values)
+	if err == nil && cfg.Hash() != c.Hash {
+		err = fmt.Errorf("its SHA-256 is %s, recorded is %s", cfg.Hash(), c.Hash)
+	}
+	return cfg, err
+}
+
+func corrupt(bucket, key string, err error) error {
+	return &CorruptError{File: configFile, Bucket: bucket, Key: key, Why: err.Error()}
 }
 
 // bucket returns a bucket inside others, creating what is missing.
@@ -216,10 +264,9 @@ func getJSON(key, record []byte, v any) error {
 	return json.Unmarshal(payload, v)
 }
 
-// eachJSON decodes the records of a bucket, or of the one named inside in it,
-// in order. What visit finds wrong with a record is reported as corruption of
-// it.
-func eachJSON[T any](tx *bolt.Tx, name string, inside []byte, visit func(v T, key []byte) error) error {
+// eachJSON visits the records of a bucket, or of the one named inside in it, in order. One that
+// is not what was written comes with an error.
+func eachJSON[T any](tx *bolt.Tx, name string, inside []byte, visit func(v T, key []byte, err error)) error {
 	b := tx.Bucket([]byte(name))
 	if b != nil && inside != nil {
 		b, name = b.Bucket(inside), name+"/"+string(inside)
@@ -230,16 +277,14 @@ func eachJSON[T any](tx *bolt.Tx, name string, inside []byte, visit func(v T, ke
 	return b.ForEach(func(k, record []byte) error {
 		var v T
 		err := getJSON(k, record, &v)
-		if err == nil {
-			err = visit(v, k)
+		if err != nil {
+			key := string(k)
+			if inside != nil {
+				key = fmt.Sprintf("%x", k)
+			}
+			err = corrupt(name, key, err)
 		}
-		if err == nil || errors.Is(err, ErrCorrupt) {
-			return err
-		}
-		key := string(k)
-		if inside != nil {
-			key = fmt.Sprintf("%x", k)
-		}
-		return &CorruptError{File: configFile, Bucket: name, Key: key, Why: err.Error()}
+		visit(v, k, err)
+		return nil
 	})
 }

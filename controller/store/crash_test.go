@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -36,11 +37,20 @@ func crashChild(dir string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
 	}
-	r, err := Open(dir, Options{})
+	// A day is a few commits long, so that kills hit the making of segments.
+	names, err := segmentNames(dir)
 	if err != nil {
 		die(err)
 	}
-	saved, _, err := r.Load()
+	commits := 20 * len(names)
+	r, err := Open(dir, Options{Now: func() time.Time {
+		commits++
+		return time.Date(2024, 1, 1+commits/20, 0, 0, 0, 0, time.UTC)
+	}})
+	if err != nil {
+		die(err)
+	}
+	saved, _, _, err := r.Load()
 	if err != nil {
 		die(err)
 	}
@@ -125,13 +135,18 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		if err != nil {
 			t.Fatalf("kill %d: %v", kill, err)
 		}
-		saved, _, err := r.Load() // checks every CRC and hash, and that no revision is missing
+		saved, _, _, err := r.Load() // checks every CRC and hash, and that no revision is missing
 		if err != nil {
 			t.Fatalf("kill %d: %v", kill, err)
 		}
 		now := int64(0)
 		if len(saved) > 0 {
 			now = saved[0].Scheduler.LastRevision
+			for _, c := range saved[0].Configurations {
+				if c.State == rollout.Lost {
+					t.Fatalf("kill %d: %s", kill, c.Reason)
+				}
+			}
 		}
 		if now < lastAcked || now < lastSeen {
 			t.Fatalf("kill %d: revision %d after %d was acknowledged and %d was seen", kill, now, lastAcked, lastSeen)
@@ -141,7 +156,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		}
 		lastSeen = now
 		found := map[string]int{}
-		err = r.ReplayEvents(func(_ string, e workload.Event) error {
+		damage, err := r.ReplayEvents("", func(_ string, e workload.Event) error {
 			var pid, w, n, i int
 			if _, err := fmt.Sscanf(e.ID, "%d/%d/%d/%d", &pid, &w, &n, &i); err != nil {
 				return err
@@ -149,8 +164,8 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			found[fmt.Sprintf("%d/%d/%d", pid, w, n)]++
 			return nil
 		})
-		if err != nil {
-			t.Fatalf("kill %d: %v", kill, err)
+		if err != nil || len(damage) > 0 {
+			t.Fatalf("kill %d: %v %+v", kill, err, damage)
 		}
 		for batch, n := range acked {
 			if found[batch] != n {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -55,66 +57,89 @@ func (r *Store) AppendEvents(ctx context.Context, scheduler string, events []wor
 	}
 }
 
-// replayCall asks the writer to read all events: no other process or descriptor
-// may have the segment it writes open.
-type replayCall struct {
-	apply func(scheduler string, e workload.Event) error
-	done  chan error
-}
-
 // writeEvents is the one goroutine that writes segments. What arrives while a
 // commit is under way makes up the next one, so load makes commits larger
 // without a delay when there is none.
 func (r *Store) writeEvents() {
 	defer close(r.writerDone)
-	var segment *bolt.DB
-	var day string
-	defer func() {
-		if segment != nil {
-			_ = segment.Close()
-		}
-	}()
+	defer r.closeSegment()
 	for {
 		var calls []*appendCall
 		select {
 		case c := <-r.appends:
 			calls = append(calls, c)
-		case c := <-r.replays:
-			if segment != nil {
-				_ = segment.Close()
-				segment = nil
-			}
-			c.done <- r.replay(c.apply)
-			continue
 		case <-r.closing:
 			return
 		}
 		calls = r.gather(calls)
-		err := func() error {
-			if today := r.now().UTC().Format("20060102"); segment == nil || today != day {
-				if segment != nil {
-					if err := segment.Close(); err != nil {
-						return err
-					}
-					segment = nil
-				}
-				db, err := r.openDB(segmentPrefix+today+segmentSuffix, false)
-				if err != nil {
-					return err
-				}
-				segment, day = db, today
-			}
-			return commitEvents(segment, calls)
-		}()
-		if err != nil && segment != nil {
-			// After a failed write or fsync the state of the file's cached pages
-			// is unknown: never write on through the same descriptor.
-			_ = segment.Close()
-			segment = nil
+		err := r.appendAll(calls)
+		for errors.Is(err, ErrCorrupt) { // the next segment of the day takes the events
+			err = r.appendAll(calls)
 		}
 		for _, c := range calls {
 			c.done <- storageError(err)
 		}
+	}
+}
+
+// appendAll commits events to the segment of the day.
+func (r *Store) appendAll(calls []*appendCall) error {
+	name := r.dayName()
+	if r.segment == nil || r.segmentName != name {
+		r.closeSegment()
+		if err := r.openSegment(name); err != nil {
+			r.noteDamage(name, err)
+			return err
+		}
+	}
+	err := guardPanics(name, func() error { return commitEvents(r.segment, calls) })
+	if err != nil {
+		// After a failed write or fsync the state of the file's cached pages
+		// is unknown: never write on through the same descriptor.
+		r.closeSegment()
+		r.noteDamage(name, err)
+	}
+	return err
+}
+
+// dayName is the first name of today's segments whose file is not damaged.
+func (r *Store) dayName() string {
+	day := segmentPrefix + r.now().UTC().Format("20060102")
+	name := day + segmentSuffix
+	for n := 2; ; n++ {
+		if _, bad := r.damaged.Load(name); !bad {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d%s", day, n, segmentSuffix)
+	}
+}
+
+// noteDamage remembers a segment whose pages cannot be read.
+func (r *Store) noteDamage(name string, err error) {
+	if errors.Is(err, ErrCorrupt) {
+		r.damaged.Store(name, true)
+	}
+}
+
+func (r *Store) openSegment(name string) error {
+	r.switching.Lock()
+	defer r.switching.Unlock()
+	if err := r.ensure(name); err != nil {
+		return err
+	}
+	db, err := r.openDB(name, false)
+	if err == nil {
+		r.segment, r.segmentName = db, name
+	}
+	return err
+}
+
+func (r *Store) closeSegment() {
+	r.switching.Lock()
+	defer r.switching.Unlock()
+	if r.segment != nil {
+		_ = guardPanics(r.segmentName, r.segment.Close)
+		r.segment = nil
 	}
 }
 
@@ -157,42 +182,72 @@ func commitEvents(db *bolt.DB, calls []*appendCall) error {
 	})
 }
 
-// ReplayEvents calls apply with every stored event: segment by segment, and
-// within one by scheduler and time. A record that is not what was written ends
-// it with a *CorruptError. Events are not appended meanwhile.
-func (r *Store) ReplayEvents(apply func(scheduler string, e workload.Event) error) error {
-	call := replayCall{apply, make(chan error, 1)}
-	select {
-	case r.replays <- call:
-		return <-call.done
-	case <-r.closing:
-		return ErrClosed
-	}
-}
-
-func (r *Store) replay(apply func(scheduler string, e workload.Event) error) error {
+// ReplayEvents calls apply with the stored events of a scheduler, of all if only is empty:
+// segment by segment, and within one by scheduler and time. What is not as it was written is
+// passed over and reported, one Damage a segment. Events that are appended meanwhile may be
+// missed.
+func (r *Store) ReplayEvents(only string,
+	apply func(scheduler string, e workload.Event) error) (damage []controller.Damage, err error) {
 	names, err := segmentNames(r.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range names {
-		if err := r.replaySegment(name, apply); err != nil {
-			return err
+		found, err := r.replaySegment(name, only, apply)
+		if err != nil {
+			return damage, err
+		}
+		if found.Err != nil {
+			damage = append(damage, found)
 		}
 	}
-	return nil
+	return damage, nil
 }
 
-func (r *Store) replaySegment(name string, apply func(string, workload.Event) error) error {
-	db, err := r.openDB(name, true)
-	if err != nil {
-		return err
+// replaySegment replays one segment. The error is of apply, or of the disk.
+func (r *Store) replaySegment(name, only string,
+	apply func(string, workload.Event) error) (damage controller.Damage, err error) {
+	r.switching.RLock()
+	defer r.switching.RUnlock()
+	damage.File = name
+	pages := func(err error) { // the rest of a bucket, or all of the file
+		r.damaged.Store(name, true)
+		damage.Err = cmp.Or(damage.Err, err)
 	}
-	defer db.Close()
-	return guardPanics(name, func() error {
-		return db.View(func(tx *bolt.Tx) error {
-			return tx.ForEach(func(bucket []byte, b *bolt.Bucket) error {
-				if string(bucket) == metaBucket {
+	db := r.segment
+	if db == nil || r.segmentName != name {
+		if info, err := os.Stat(filepath.Join(r.dir, name)); err != nil || info.Size() == 0 {
+			return damage, err // empty: its creation was cut short before it had events
+		}
+		db, err = r.openDB(name, true)
+		switch errno := syscall.Errno(0); {
+		case errors.Is(err, ErrLocked), errors.As(err, &errno):
+			return damage, err
+		case err != nil:
+			pages(err)
+			return damage, nil
+		}
+		defer db.Close()
+	}
+	err = db.View(func(tx *bolt.Tx) error {
+		var schedulers []string
+		if only != "" {
+			schedulers = []string{only}
+		} else if err := guardPanics(name, func() error {
+			return tx.ForEach(func(bucket []byte, _ *bolt.Bucket) error {
+				if string(bucket) != metaBucket {
+					schedulers = append(schedulers, string(bucket))
+				}
+				return nil
+			})
+		}); err != nil {
+			pages(err)
+		}
+		for _, scheduler := range schedulers {
+			var failed error
+			err := guardPanics(name, func() error {
+				b := tx.Bucket([]byte(scheduler))
+				if b == nil {
 					return nil
 				}
 				return b.ForEach(func(k, v []byte) error {
@@ -202,17 +257,29 @@ func (r *Store) replaySegment(name string, apply func(string, workload.Event) er
 						e, err = decodeEvent(payload)
 					}
 					if err != nil {
-						return &CorruptError{File: name, Bucket: string(bucket), Key: fmt.Sprintf("%x", k),
-							Why: err.Error()}
+						damage.Records++
+						damage.Err = cmp.Or[error](damage.Err, &CorruptError{File: name, Bucket: scheduler,
+							Key: fmt.Sprintf("%x", k), Why: err.Error()})
+						return nil
 					}
-					return apply(string(bucket), e)
+					failed = apply(scheduler, e)
+					return failed
 				})
 			})
-		})
+			if failed != nil {
+				return failed
+			}
+			if err != nil {
+				pages(err)
+			}
+		}
+		return nil
 	})
+	return damage, err
 }
 
-// segmentNames are the segments of a directory, oldest first.
+// segmentNames are the segments of a directory, by day. A day has a second one, events-YYYYMMDD-2.db,
+// if the first is damaged.
 func segmentNames(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -222,6 +289,7 @@ func segmentNames(dir string) ([]string, error) {
 	for _, e := range entries {
 		day, ok := strings.CutPrefix(e.Name(), segmentPrefix)
 		if day, ok2 := strings.CutSuffix(day, segmentSuffix); ok && ok2 {
+			day, _, _ = strings.Cut(day, "-")
 			if _, err := time.Parse("20060102", day); err == nil && e.Type().IsRegular() {
 				names = append(names, filepath.Base(e.Name()))
 			}

@@ -15,7 +15,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -28,6 +30,7 @@ var (
 	ErrLocked = errors.New("the directory is in use by another process")
 	ErrFull   = errors.New("the disk is full")
 	ErrNewer  = errors.New("the directory was written by a newer version of autosched")
+	ErrLost   = errors.New("config.db is missing or empty")
 )
 
 // schemaVersion is of the files' layout; records have their own.
@@ -35,6 +38,8 @@ const schemaVersion = 1
 
 const (
 	configFile  = "config.db"
+	newSuffix   = ".new"    // of a file that is being made
+	asideSuffix = ".orphan" // of files that a directory started anew does not read
 	metaBucket  = "_meta"
 	lockTimeout = time.Second
 )
@@ -45,6 +50,9 @@ var schemaKey = []byte("schema")
 type Options struct {
 	// Now is the clock that names event segments; time.Now if nil.
 	Now func() time.Time
+	// StartAnew makes a new config.db where Open returns ErrLost, and renames what is
+	// left of the former one.
+	StartAnew bool
 }
 
 // Store is an open directory. It is safe for concurrent use.
@@ -53,8 +61,14 @@ type Store struct {
 	now    func() time.Time
 	config *bolt.DB
 
+	// switching is held to open, replace or close the segment that is written, and shared by
+	// those who read segments: a file has one descriptor that writes, or several that read.
+	switching   sync.RWMutex
+	segment     *bolt.DB // written; nil if none is open
+	segmentName string
+	damaged     sync.Map // names of segments with unreadable pages, which are not written any more
+
 	appends    chan *appendCall
-	replays    chan replayCall
 	closing    chan struct{}
 	writerDone chan struct{}
 	closeOnce  sync.Once
@@ -70,13 +84,18 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	r := &Store{dir: dir, now: o.Now, appends: make(chan *appendCall), replays: make(chan replayCall),
+	r := &Store{dir: dir, now: o.Now, appends: make(chan *appendCall),
 		closing: make(chan struct{}), writerDone: make(chan struct{})}
-	db, err := r.openDB(configFile, false)
+	err := r.checkNew(o.StartAnew)
+	if err == nil {
+		err = r.ensure(configFile)
+	}
+	if err == nil {
+		r.config, err = r.openDB(configFile, false)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
-	r.config = db
 	go r.writeEvents()
 	return r, nil
 }
@@ -91,24 +110,89 @@ func (r *Store) Close() error {
 	return r.closeErr
 }
 
+// checkNew returns ErrLost if config.db is gone from a directory that had one. With startAnew it
+// moves what is left aside instead.
+func (r *Store) checkNew(startAnew bool) error {
+	info, err := os.Stat(filepath.Join(r.dir, configFile))
+	if err == nil && info.Size() > 0 {
+		return nil
+	}
+	names, listErr := segmentNames(r.dir)
+	if listErr != nil {
+		return listErr
+	}
+	found := fmt.Sprintf("beside %d segments of events", len(names))
+	if err == nil {
+		found = "with 0 bytes, " + found
+		names = append(names, configFile)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if !startAnew {
+		return fmt.Errorf("%w, %s: restore it from a backup, or start without the former schedulers and their events "+
+			"(serve --start-anew), which keeps these files as *%s", ErrLost, found, asideSuffix)
+	}
+	for _, name := range names {
+		path := filepath.Join(r.dir, name)
+		if _, err := os.Stat(path + asideSuffix); err == nil {
+			return fmt.Errorf("%s%s exists already: move it away", name, asideSuffix)
+		}
+		if err := os.Rename(path, path+asideSuffix); err != nil {
+			return err
+		}
+	}
+	return syncDir(r.dir)
+}
+
+// ensure makes a database file unless it is there. A name never stands for a file half made: it
+// is written under another and renamed. Its lock keeps other processes from making the same.
+func (r *Store) ensure(name string) error {
+	path := filepath.Join(r.dir, name)
+	made := func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Size() > 0
+	}
+	if made() {
+		return nil
+	}
+	db, err := r.openDB(name+newSuffix, false)
+	if errors.Is(err, ErrCorrupt) { // a crash left it
+		if err = os.Remove(path + newSuffix); err == nil {
+			db, err = r.openDB(name+newSuffix, false)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if made() {
+		return nil
+	}
+	if err := os.Rename(path+newSuffix, path); err != nil {
+		return storageError(err)
+	}
+	return storageError(syncDir(r.dir))
+}
+
 // openDB opens one file and checks its schema version.
 func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(r.dir, name)
-	_, statErr := os.Stat(path)
 	var db *bolt.DB
 	err := guardPanics(name, func() (err error) {
 		db, err = bolt.Open(path, 0o600,
 			&bolt.Options{Timeout: lockTimeout, ReadOnly: readOnly, FreelistType: bolt.FreelistMapType})
 		return err
 	})
-	switch {
+	switch errno := syscall.Errno(0); {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, ErrLocked
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum),
-		errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, &CorruptError{File: name, Why: err.Error()}
-	case err != nil:
+	case errors.As(err, &errno):
 		return nil, fmt.Errorf("%s: %w", name, storageError(err))
+	case errors.Is(err, ErrCorrupt):
+		return nil, err
+	case err != nil:
+		return nil, &CorruptError{File: name, Why: err.Error()}
 	}
 	check := db.Update
 	if readOnly {
@@ -117,12 +201,6 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	if err := guardPanics(name, func() error { return check(checkSchema) }); err != nil {
 		_ = db.Close()
 		return nil, storageError(err)
-	}
-	if errors.Is(statErr, os.ErrNotExist) {
-		if err := syncDir(r.dir); err != nil {
-			_ = db.Close()
-			return nil, storageError(err)
-		}
 	}
 	return db, nil
 }
@@ -163,8 +241,10 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// guardPanics turns bbolt's panics on damaged pages into a named error.
+// guardPanics turns bbolt's panics on damaged pages, and faults beyond the end of a truncated
+// file, into a named error.
 func guardPanics(file string, f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = &CorruptError{File: file, Why: fmt.Sprint(p)}

@@ -102,7 +102,7 @@ func TestWhatWasCommittedIsLoaded(t *testing.T) {
 	}
 
 	r = open(t, dir)
-	saved, requests, err := r.Load()
+	saved, requests, _, err := r.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,16 +149,17 @@ func TestClusterIsLoaded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		saved, _, err := r.Load()
+		saved, _, _, err := r.Load()
 		if tc.err == "" {
 			if err != nil || len(saved) != 1 || !reflect.DeepEqual(saved[0].Scheduler.Cluster, want) {
 				t.Errorf("%s: loaded %+v, %v", tc.cluster, saved, err)
 			}
 			continue
 		}
-		if !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("%s: %v", tc.cluster, err)
+		if err != nil || !errors.Is(saved[0].Fault, ErrCorrupt) {
+			t.Fatalf("%s: %v, %+v", tc.cluster, err, saved)
 		}
+		err = saved[0].Fault
 		for _, part := range []string{tc.err, configFile, "schedulers"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %v does not say %q", tc.cluster, err, part)
@@ -186,7 +187,7 @@ func TestRevisionsOnlyGoForward(t *testing.T) {
 	if err := r.Commit(ctx, other); !errors.Is(err, errRevision) {
 		t.Errorf("other values for revision 2: %v", err)
 	}
-	saved, _, err := r.Load()
+	saved, _, _, err := r.Load()
 	if err != nil || len(saved[0].Configurations) != 2 || saved[0].Scheduler.LastRevision != 2 {
 		t.Errorf("a refused change left %+v, %v", saved, err)
 	}
@@ -226,7 +227,7 @@ func TestEventsComeBackByDay(t *testing.T) {
 	r = open(t, dir)
 	count := map[string]int{}
 	last := map[string]time.Duration{}
-	err = r.ReplayEvents(func(s string, e workload.Event) error {
+	_, err = r.ReplayEvents("", func(s string, e workload.Event) error {
 		count[s]++
 		if e.ID != "early" && e.Time < last[s] {
 			t.Errorf("%s: %v after %v", s, e.Time, last[s])
@@ -240,10 +241,19 @@ func TestEventsComeBackByDay(t *testing.T) {
 	if err != nil || count["s0"] != 82 || count["s1"] != 80 {
 		t.Errorf("replayed %v, %v", count, err)
 	}
-	if stop := errors.New("stop"); !errors.Is(r.ReplayEvents(func(string, workload.Event) error {
-		return stop
-	}), stop) {
-		t.Error("an error of the callback is lost")
+	only := 0
+	_, err = r.ReplayEvents("s1", func(s string, _ workload.Event) error {
+		if only++; s != "s1" {
+			t.Errorf("an event of %s", s)
+		}
+		return nil
+	})
+	if err != nil || only != 80 {
+		t.Errorf("%d events of one scheduler, %v", only, err)
+	}
+	stop := errors.New("stop")
+	if _, err := r.ReplayEvents("", func(string, workload.Event) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("an error of the callback is %v", err)
 	}
 }
 
@@ -288,17 +298,28 @@ func TestDamageIsNamed(t *testing.T) {
 		}
 		return dir
 	}
-	// load reads everything and returns the first error.
+	// load reads everything and returns the first damage.
 	load := func(dir string) error {
 		r, err := Open(dir, Options{})
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		if _, _, err := r.Load(); err != nil {
+		saved, _, damage, err := r.Load()
+		if err != nil {
 			return err
 		}
-		return r.ReplayEvents(func(string, workload.Event) error { return nil })
+		if err := saved[0].Fault; err != nil {
+			return err
+		}
+		if c := saved[0].Configurations[0]; c.State == rollout.Lost {
+			return &CorruptError{File: configFile, Bucket: configsBucket, Why: c.Reason}
+		}
+		found, err := r.ReplayEvents("", func(string, workload.Event) error { return nil })
+		for _, d := range append(damage, found...) {
+			return d.Err
+		}
+		return err
 	}
 	// edit changes one stored record.
 	edit := func(t *testing.T, file string, path []string, change func(key, record []byte) []byte) {
@@ -421,7 +442,7 @@ func BenchmarkReplay(b *testing.B) {
 	r = open(b, dir)
 	n := 0
 	for b.Loop() {
-		if err := r.ReplayEvents(func(string, workload.Event) error { n++; return nil }); err != nil {
+		if _, err := r.ReplayEvents("", func(string, workload.Event) error { n++; return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -40,6 +40,8 @@ const (
 	Configuration_REJECTED Configuration_State = 6
 	// Offered to the scheduler, not acknowledged yet.
 	Configuration_PUBLISHED Configuration_State = 7
+	// Its record in the service's store is damaged; reason says how. It has no parameters.
+	Configuration_LOST Configuration_State = 8
 )
 
 // Enum value maps for Configuration_State.
@@ -51,6 +53,7 @@ var (
 		4: "SUPERSEDED",
 		6: "REJECTED",
 		7: "PUBLISHED",
+		8: "LOST",
 	}
 	Configuration_State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
@@ -59,6 +62,7 @@ var (
 		"SUPERSEDED":        4,
 		"REJECTED":          6,
 		"PUBLISHED":         7,
+		"LOST":              8,
 	}
 )
 
@@ -1363,7 +1367,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x06\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xff\x06\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -1385,7 +1389,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x0facknowledgement\x18\r \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"u\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bPROPOSED\x10\x01\x12\x0e\n" +
@@ -1394,7 +1398,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
 	"SUPERSEDED\x10\x04\x12\f\n" +
 	"\bREJECTED\x10\x06\x12\r\n" +
-	"\tPUBLISHED\x10\a\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"F\n" +
+	"\tPUBLISHED\x10\a\x12\b\n" +
+	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"F\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +

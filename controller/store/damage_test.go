@@ -1,0 +1,257 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/workload"
+)
+
+var damageDay = time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
+
+func openOn(t *testing.T, dir string, day time.Time) *Store {
+	t.Helper()
+	r, err := Open(dir, Options{Now: func() time.Time { return day }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func appendOne(t *testing.T, r *Store, scheduler, id string) {
+	t.Helper()
+	if err := r.AppendEvents(context.Background(), scheduler, []workload.Event{event(id, time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func replayed(t *testing.T, r *Store) (ids []string, damage []controller.Damage) {
+	t.Helper()
+	damage, err := r.ReplayEvents("", func(_ string, e workload.Event) error {
+		ids = append(ids, e.ID)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids, damage
+}
+
+// A crash at any step of making a file leaves a directory that opens and takes events.
+func TestFilesHalfMadeAreMadeAgain(t *testing.T) {
+	const today = "events-20240301.db"
+	whole := func(t *testing.T, name string) []byte {
+		dir := t.TempDir()
+		r := openOn(t, dir, damageDay)
+		appendOne(t, r, "s", "1")
+		_ = r.Close()
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	initialised := func(t *testing.T, _ string) []byte { // by bbolt, nothing committed
+		path := filepath.Join(t.TempDir(), "x")
+		db, err := bolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = db.Close()
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	empty := func(*testing.T, string) []byte { return nil }
+	torn := func(t *testing.T, name string) []byte { return initialised(t, name)[:5000] }
+	for _, step := range []struct {
+		name, file string
+		content    func(t *testing.T, name string) []byte
+	}{
+		{"opened", today + newSuffix, empty},
+		{"torn", today + newSuffix, torn},
+		{"initialised", today + newSuffix, initialised},
+		{"config opened", configFile + newSuffix, empty},
+		{"config torn", configFile + newSuffix, torn},
+		{"config initialised", configFile + newSuffix, initialised},
+		{"config not renamed", configFile + newSuffix, whole},
+		{"in place, by an earlier version", today, empty},
+		{"initialised in place", today, initialised},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if !strings.HasPrefix(step.file, configFile) {
+				_ = openOn(t, dir, damageDay).Close()
+			}
+			data := step.content(t, strings.TrimSuffix(step.file, newSuffix))
+			if err := os.WriteFile(filepath.Join(dir, step.file), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := openOn(t, dir, damageDay)
+			if ids, damage := replayed(t, r); len(ids) > 0 || len(damage) > 0 {
+				t.Fatal(ids, damage)
+			}
+			appendOne(t, r, "s", "1")
+			_ = r.Close()
+			r = openOn(t, dir, damageDay)
+			if ids, damage := replayed(t, r); !reflect.DeepEqual(ids, []string{"1"}) || len(damage) > 0 {
+				t.Error(ids, damage)
+			}
+		})
+	}
+}
+
+// A directory without its config.db is not taken for a new one.
+func TestLostConfigIsRefused(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r := openOn(t, dir, damageDay)
+			appendOne(t, r, "s", "1")
+			_ = r.Close()
+			if err := lose(filepath.Join(dir, configFile)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the refusal itself makes nothing
+				_, err := Open(dir, Options{})
+				if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "backup") ||
+					!strings.Contains(err.Error(), "--start-anew") {
+					t.Fatalf("open: %v", err)
+				}
+			}
+			r, err := Open(dir, Options{StartAnew: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if ids, damage := replayed(t, r); len(ids) > 0 || len(damage) > 0 {
+				t.Error(ids, damage)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "events-20240301.db"+asideSuffix)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A segment with damaged pages costs what is on them: others are read, and today's events go to
+// another file.
+func TestDamagedSegmentCostsItself(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"truncated": func(path string) error { return os.Truncate(path, 9000) },
+		"short":     func(path string) error { return os.Truncate(path, 100) },
+		"nonsense":  func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("no", 9000)), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for i, id := range []string{"1", "2", "3"} {
+				r := openOn(t, dir, damageDay.AddDate(0, 0, i))
+				appendOne(t, r, "s", id)
+				_ = r.Close()
+			}
+			if err := harm(filepath.Join(dir, "events-20240303.db")); err != nil {
+				t.Fatal(err)
+			}
+			r := openOn(t, dir, damageDay.AddDate(0, 0, 2))
+			ids, damage := replayed(t, r)
+			if !reflect.DeepEqual(ids, []string{"1", "2"}) || len(damage) != 1 ||
+				damage[0].File != "events-20240303.db" || !errors.Is(damage[0].Err, ErrCorrupt) {
+				t.Fatal(ids, damage)
+			}
+			appendOne(t, r, "s", "4")
+			_ = r.Close()
+			r = openOn(t, dir, damageDay.AddDate(0, 0, 2))
+			if ids, damage := replayed(t, r); !reflect.DeepEqual(ids, []string{"1", "2", "4"}) || len(damage) != 1 {
+				t.Error(ids, damage)
+			}
+		})
+	}
+}
+
+// A damaged event costs itself, and a damaged revision or scheduler too.
+func TestDamagedRecordCostsItself(t *testing.T) {
+	ctx, dir, sp := context.Background(), t.TempDir(), testSpace(t)
+	r := openOn(t, dir, damageDay)
+	for revision := int64(1); revision <= 4; revision++ {
+		if err := r.Commit(ctx, change(t, sp, revision)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := change(t, sp, 1)
+	other.Scheduler.ID = "t"
+	if err := r.Commit(ctx, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		appendOne(t, r, "s", id)
+	}
+	_ = r.Close()
+	harm := func(file string, key []byte, path ...string) { // flips a bit of a record, the first if key is nil
+		t.Helper()
+		db, err := bolt.Open(filepath.Join(dir, file), 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		err = db.Update(func(tx *bolt.Tx) error {
+			b := tx.Bucket([]byte(path[0]))
+			for _, name := range path[1:] {
+				b = b.Bucket([]byte(name))
+			}
+			if key == nil {
+				key, _ = b.Cursor().First()
+			}
+			v := append([]byte(nil), b.Get(key)...)
+			v[len(v)-1] ^= 4
+			return b.Put(key, v)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	harm("events-20240301.db", nil, "s")
+	harm(configFile, revisionKey(2), configsBucket, "s")
+	harm(configFile, []byte("t"), schedulersBucket)
+
+	r = openOn(t, dir, damageDay)
+	ids, damage := replayed(t, r)
+	if !reflect.DeepEqual(ids, []string{"2", "3"}) || len(damage) != 1 || damage[0].Records != 1 {
+		t.Error(ids, damage)
+	}
+	saved, _, _, err := r.Load()
+	if err != nil || len(saved) != 2 {
+		t.Fatal(saved, err)
+	}
+	if saved[0].Fault != nil || len(saved[0].Configurations) != 4 {
+		t.Fatalf("%+v", saved[0])
+	}
+	for _, c := range saved[0].Configurations {
+		if lost := c.State == rollout.Lost; lost != (c.Revision == 2) || lost && !strings.Contains(c.Reason, "CRC32C") {
+			t.Errorf("%+v", c)
+		}
+	}
+	if saved[1].Scheduler.ID != "t" || !errors.Is(saved[1].Fault, ErrCorrupt) {
+		t.Errorf("%+v", saved[1])
+	}
+	// Both go on.
+	if err := r.Commit(ctx, change(t, sp, 5)); err != nil {
+		t.Error(err)
+	}
+	appendOne(t, r, "s", "4")
+}
