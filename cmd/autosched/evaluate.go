@@ -64,7 +64,7 @@ All methods that tune every round share futures, scoring, seeds and the budget. 
 candidate replaces the incumbent (the configuration in force) if it gains at least
 --min-ratio on the controllable part: the part of the objective that a configuration
 can change. Under autosched it must also gain --min-gain on the whole, on the futures
-of the last day's rounds and a replay of the last seven days together, lose neither in
+of the last two days' rounds and a replay of the last seven days together, lose neither in
 the replay nor by --guard, and come --dwell after the last change; under the others,
 which have no memory, it must be better in every future. Methods that hold one
 configuration get the budget of all rounds at once, or --fixed-budget.
@@ -327,7 +327,7 @@ func printAnswer(w io.Writer, r *replay.Report) error {
 		fmt.Fprintf(w, "\nThis is %s. Flags of simulate, tune and evaluate:\n  %s\n", a.Once.Method, a.Flags)
 	}
 	if a.Register != "" {
-		fmt.Fprintf(w, "With the service, which proposes changes of it from then on:\n  %s\n", a.Register)
+		fmt.Fprintf(w, "To have the service propose changes from then on:\n  %s\n", a.Register)
 	}
 	return nil
 }

@@ -146,7 +146,32 @@ func TestTutorial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
+	page := runPage(t, "docs/tutorial.md", 15)
+	report, err := os.ReadFile(filepath.Join("out", "tutorial", "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(page, "| section |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, row := range strings.Split(table, "\n")[2:] {
+		if name := strings.TrimSpace(strings.Split(row, "|")[1]); !strings.Contains(string(report), ">"+name+"</h") {
+			t.Errorf("the report has no section %q", name)
+		}
+	}
+}
+
+// TestReadme runs the commands of the README in the same way.
+func TestReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	runPage(t, "README.md", 6)
+}
+
+// runPage runs the commands of a page, at least that many, in a directory with the examples.
+func runPage(t *testing.T, name string, atLeast int) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +183,9 @@ func TestTutorial(t *testing.T) {
 	if err := os.Symlink(examples, "examples"); err != nil {
 		t.Skip(err)
 	}
-	steps, address := tutorialSteps(string(page)), ""
-	if len(steps) < 15 {
+	page := strings.ReplaceAll(string(text), "    bin/autosched ", "    autosched ")
+	steps, address := tutorialSteps(page), ""
+	if len(steps) < atLeast {
 		t.Fatalf("the page has %d commands", len(steps))
 	}
 	for _, s := range steps {
@@ -187,15 +213,5 @@ func TestTutorial(t *testing.T) {
 			rest = after
 		}
 	}
-	report, err := os.ReadFile(filepath.Join("out", "tutorial", "report.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(page), "| section |")
-	table, _, _ = strings.Cut(table, "\n\n")
-	for _, row := range strings.Split(table, "\n")[2:] {
-		if name := strings.TrimSpace(strings.Split(row, "|")[1]); !strings.Contains(string(report), ">"+name+"</h") {
-			t.Errorf("the report has no section %q", name)
-		}
-	}
+	return page
 }
