@@ -63,8 +63,16 @@ func ratioInterval(a, b [][]float64, seed uint64, draws int, of func(x []float64
 			ratios[i] = vb / va
 		}
 	}
-	slices.Sort(ratios)
-	return ratios[draws*25/1000], ratios[draws*975/1000-1], true
+	lo, hi = Interval(ratios)
+	return lo, hi, true
+}
+
+// Interval is the 95 % interval of draws, which it sorts: it leaves out as many on either
+// side.
+func Interval(draws []float64) (lo, hi float64) {
+	slices.Sort(draws)
+	n := len(draws)
+	return draws[n*25/1000], draws[n*975/1000-1]
 }
 
 // blockSums resamples a sum.

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -302,13 +304,7 @@ func (p *planner) of(metric string, r *run, some func(*simulator.Outcome) bool) 
 		}
 	}
 	slices.SortFunc(values, func(a, b value) int {
-		switch {
-		case a.v < b.v:
-			return -1
-		case a.v > b.v:
-			return 1
-		}
-		return a.block - b.block
+		return cmp.Or(cmp.Compare(a.v, b.v), cmp.Compare(a.block, b.block))
 	})
 	all := make([]float64, 0, len(values))
 	statistic := func(times func(block int) int) float64 {
@@ -332,8 +328,8 @@ func (p *planner) of(metric string, r *run, some func(*simulator.Outcome) bool) 
 
 // interval makes an estimate of a value and those of the draws.
 func interval(metric string, values []float64) Estimate {
-	sorted := slices.Sorted(slices.Values(values[1:]))
-	return Estimate{metric, values[0], sorted[draws*25/1000], sorted[draws*975/1000-1]}
+	lo, hi := stats.Interval(slices.Clone(values[1:]))
+	return Estimate{metric, values[0], lo, hi}
 }
 
 // add adds a case.
@@ -470,10 +466,7 @@ func (p *planner) most() int {
 		changes = append(changes, change{j.Submit, n}, change{j.Submit + j.Duration, -n})
 	}
 	slices.SortFunc(changes, func(a, b change) int {
-		if a.at != b.at {
-			return int(min(1, max(-1, a.at-b.at)))
-		}
-		return a.nodes - b.nodes
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.nodes, b.nodes))
 	})
 	held, most := 0, g.Nodes
 	for _, c := range changes {
