@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +22,9 @@ import (
 func history(t *testing.T, tenants map[string]int) *workload.Workload {
 	t.Helper()
 	var jobs []workload.Job
-	for tenant, n := range tenants {
+	for _, tenant := range slices.Sorted(maps.Keys(tenants)) {
 		for hour := range 240 {
-			for k := range n {
+			for k := range tenants[tenant] {
 				jobs = append(jobs, workload.Job{ID: fmt.Sprint(tenant, "-", hour, "-", k), Tenant: tenant,
 					Submit: time.Duration(hour) * time.Hour, Duration: time.Hour, GPUs: 1000})
 			}
