@@ -1,0 +1,321 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+var errColumns = errors.New("--columns names no column of")
+
+// foreign is the format of a table whose columns the caller names.
+func foreign(cs Columns) (Format, error) {
+	if missing := cs.missing(); missing != "" {
+		return Format{}, fmt.Errorf("%w %s; fields are %s", errColumns, missing, fieldNames())
+	}
+	f := Format{Name: "columns"}
+	tableOf := func(head []byte) *table { return foreignTable(cs, separatorOf(headerLine(head))) }
+	f.detect = func(head []byte) bool { return tableOf(head).matches(head) }
+	f.read = func(in *input) error {
+		head, err := in.source.peek()
+		if err != nil {
+			return err
+		}
+		return tableOf(head).read(in)
+	}
+	return f, nil
+}
+
+// foreignColumn is a column as a row reads it.
+type foreignColumn struct {
+	at    int // place among the names, -1 if there is none
+	units []unit
+	fixed bool // the unit is that of the caller
+}
+
+// foreignRow reads the rows of a table by its columns, some of which it may lack.
+type foreignRow struct {
+	id, user, tenant, name, model, status, gpuModel, partition foreignColumn
+	submit, start, end, duration, wait, deadline, timeLimit    foreignColumn
+	gpus, cpus, memory                                         foreignColumn
+}
+
+func foreignTable(cs Columns, separator byte) *table {
+	column := func(field string) foreignColumn {
+		i := slices.IndexFunc(cs, func(c Column) bool { return c.Field == field })
+		if i < 0 {
+			return foreignColumn{at: -1}
+		}
+		f := fieldNamed(field)
+		if u, ok := f.unit(cs[i].Unit); ok {
+			return foreignColumn{i, []unit{u}, true}
+		}
+		return foreignColumn{i, f.units, false}
+	}
+	row := foreignRow{
+		id: column("id"), user: column("user"), tenant: column("tenant"), name: column("name"),
+		model: column("model"), status: column("status"), gpuModel: column("gpu_model"),
+		partition: column("partition"), submit: column("submit"), start: column("start"), end: column("end"),
+		duration: column("duration"), wait: column("wait"), deadline: column("deadline"),
+		timeLimit: column("time_limit"), gpus: column("gpus"), cpus: column("cpus"), memory: column("memory"),
+	}
+	t := &table{quoted: separator, exact: true, row: row.job}
+	for _, c := range cs {
+		t.required = append(t.required, c.Name)
+	}
+	t.begin = func(in *input, _ func(string) bool) {
+		in.wallClock = !in.hasZero
+		if in.report.Columns == nil {
+			in.report.Columns = slices.Clone(cs)
+		}
+	}
+	return t
+}
+
+func (f *foreignRow) job(r *csvRow) workload.Job {
+	r.earliest = math.MinInt64
+	var j workload.Job
+	if f.id.at >= 0 {
+		j.ID = r.id(f.id.at)
+	} else {
+		j.ID = fmt.Sprintf("row-%d", r.in.report.Rows)
+	}
+	f.times(r, &j)
+	j.User, j.Tenant, j.Model = r.foreignText(f.user), r.foreignText(f.tenant), r.foreignText(f.model)
+	j.GPUModel, j.Partition = r.foreignText(f.gpuModel), r.foreignText(f.partition)
+	if r.has(f.name) {
+		var owner []byte
+		if f.user.at >= 0 {
+			owner = r.value(f.user.at)
+		}
+		hex := workload.NameKey(owner, r.value(f.name.at))
+		j.Key = r.in.text(hex[:])
+	}
+	if d, ok := r.moment(f.deadline); ok {
+		j.Deadline = workload.DeadlineAt(d)
+	}
+	j.MilliCPUs = r.amount(f.cpus, workload.MaxMilliCPUs)
+	j.Memory = r.memory(f.memory)
+	if r.has(f.timeLimit) && string(r.value(f.timeLimit.at)) != "UNLIMITED" {
+		if j.TimeLimit = r.span(f.timeLimit); j.TimeLimit > workload.MaxDuration {
+			j.TimeLimit = 0
+		} else if j.TimeLimit < 0 {
+			r.fault(f.timeLimit.at, isNegative)
+		}
+	}
+	return j
+}
+
+// times reads when a job was submitted, how long it waited and ran, and on how many GPUs.
+func (f *foreignRow) times(r *csvRow, j *workload.Job) {
+	var known bool
+	if j.Submit, known = r.moment(f.submit); !known {
+		r.fault(f.submit.at, isEmpty)
+	}
+	from, started := r.moment(f.start)
+	to, ended := r.moment(f.end)
+	j.GPUs = r.foreignGPUs(f.gpus)
+	over := true
+	if f.status.at >= 0 {
+		j.Status, over = foreignStatus(r.value(f.status.at))
+	}
+	switch {
+	case f.start.at >= 0 && !started:
+		r.leaveOut(neverRan)
+	case r.has(f.duration):
+		if j.Duration = r.span(f.duration); r.ok() {
+			j.Duration = r.ran(f.duration.at, j.Duration)
+		}
+		if !over {
+			j.Status = workload.Running
+		}
+	case !over || f.end.at >= 0 && !ended:
+		r.leaveOut(notEnded)
+	case f.duration.at >= 0 && (f.end.at < 0 || f.start.at < 0):
+		r.leaveOut(neverRan)
+	case r.ok() && to < from:
+		r.fault(f.end.at, "is before the job's start")
+	case r.ok():
+		j.Duration = r.ran(f.end.at, to-from)
+	}
+	if r.has(f.wait) {
+		j.Wait, j.HasWait = r.span(f.wait), true
+	} else if started && from >= j.Submit {
+		j.Wait, j.HasWait = from-j.Submit, true
+	}
+	if j.HasWait && (j.Wait < 0 || j.Wait > workload.MaxDuration) {
+		j.Wait, j.HasWait = 0, false
+	}
+}
+
+// has reports whether a row has a value in a column.
+func (r *csvRow) has(c foreignColumn) bool { return c.at >= 0 && !absent(r.value(c.at)) }
+
+// foreignText is the text of a column, "" without a value.
+func (r *csvRow) foreignText(c foreignColumn) string {
+	if !r.has(c) {
+		return ""
+	}
+	return r.text(c.at)
+}
+
+// foreignStatus understands the usual words for how jobs end; over is false where they
+// have not.
+func foreignStatus(b []byte) (status workload.Status, over bool) {
+	switch strings.ToLower(string(bytes.TrimSpace(b))) {
+	case "completed", "complete", "succeeded", "success", "successful", "done", "finished", "pass", "passed", "ok",
+		"terminated":
+		return workload.Completed, true
+	case "cancelled", "canceled", "killed", "stopped", "aborted", "preempted", "deleted":
+		return workload.Cancelled, true
+	case "failed", "failure", "error", "errored", "timeout", "timed_out", "oom", "node_fail", "out_of_memory":
+		return workload.Failed, true
+	case "running", "active", "started", "pending", "queued", "waiting", "submitted", "suspended":
+		return workload.Unknown, false
+	}
+	return workload.Unknown, true
+}
+
+// How instants were read, as Column.Read says it.
+const (
+	readClock  = "times of day"
+	notInstant = "is not an instant: not a time such as 2006-01-02 15:04:05, nor a number since 1970"
+)
+
+// moment reads an instant: a time of day and date, or a number since 1970, in seconds
+// if it has at most 11 digits before the point, milliseconds up to 14, microseconds up
+// to 17, else nanoseconds.
+func (r *csvRow) moment(c foreignColumn) (at time.Duration, known bool) {
+	if !r.has(c) {
+		return 0, false
+	}
+	v := bytes.TrimSpace(r.value(c.at))
+	var buf [40]byte
+	if seconds, nanos, zoned, _, ok := parseWallClock(plainClock(buf[:0], v)); ok && !c.fixed {
+		r.readAs(c.at, readClock)
+		if !zoned && r.in.clock.zone != nil {
+			seconds = r.zoned(c.at, seconds)
+		}
+		r.earliest = max(r.earliest, seconds)
+		return r.sinceZero(c.at, seconds, nanos), true
+	}
+	u := c.units[0]
+	if !c.fixed {
+		digits := len(bytes.TrimLeft(v, "+-"))
+		if point := bytes.IndexByte(v, '.'); point >= 0 {
+			digits -= len(v) - point
+		}
+		u = timeUnits[min(3, max(0, digits-9)/3)]
+	}
+	n, reason := u.parse(v)
+	if reason != "" {
+		r.fault(c.at, notInstant)
+		return 0, false
+	}
+	r.readAs(c.at, u.since)
+	return r.sinceZero(c.at, int64(floorBy(int(n), 1e9)), int(n-1e9*int64(floorBy(int(n), 1e9)))), true
+}
+
+// plainClock writes 2006/01/02, a missing second and a zone UTC as parseWallClock
+// reads them.
+func plainClock(dst, b []byte) []byte {
+	if len(b) < 16 || len(b) > cap(dst)-3 {
+		return b
+	}
+	b = append(dst, b...)
+	if b[4] == '/' && b[7] == '/' {
+		b[4], b[7] = '-', '-'
+	}
+	if rest, ok := bytes.CutSuffix(b, []byte(" UTC")); ok {
+		b = append(rest, 'Z')
+	}
+	if b[13] == ':' && (len(b) == 16 || b[16] == 'Z') {
+		zone := string(b[16:])
+		b = append(append(b[:16], ":00"...), zone...)
+	}
+	return b
+}
+
+// readAs notes how a column's instants were read.
+func (r *csvRow) readAs(i int, how string) {
+	c := &r.in.report.Columns[i]
+	switch {
+	case c.Read == how || strings.Contains(c.Read, how):
+	case c.Read == "":
+		c.Read = how
+	default:
+		c.Read += ", " + how
+	}
+}
+
+// span reads how long something took: a number, or [days-]hours:minutes:seconds.
+func (r *csvRow) span(c foreignColumn) time.Duration {
+	v := bytes.TrimSpace(r.value(c.at))
+	if bytes.IndexByte(v, ':') >= 0 {
+		if i := bytes.Index(v, []byte(" day")); i > 0 { // 1 day 02:03:04, 2 days, 02:03:04
+			if j := bytes.LastIndexByte(v, ' '); j > i {
+				v = append(append(bytes.Clone(v[:i]), '-'), v[j+1:]...)
+			}
+		}
+		d, reason := parseElapsed(v)
+		if reason != "" {
+			r.fault(c.at, reason)
+		}
+		return d
+	}
+	n, reason := c.units[0].parse(v)
+	if reason != "" {
+		r.fault(c.at, reason)
+	}
+	return time.Duration(n)
+}
+
+// foreignGPUs reads a number of GPUs; a job without is left out.
+func (r *csvRow) foreignGPUs(c foreignColumn) workload.MilliGPU {
+	n := r.amount(c, int64(workload.GPUs(workload.MaxGPUs)))
+	if n == 0 {
+		r.leaveOut(noGPU)
+	}
+	return workload.MilliGPU(n)
+}
+
+// amount reads a number that is not negative, or nothing for 0.
+func (r *csvRow) amount(c foreignColumn, most int64) int64 {
+	if !r.has(c) {
+		return 0
+	}
+	n, reason := c.units[0].parse(bytes.TrimSpace(r.value(c.at)))
+	switch {
+	case reason != "":
+		r.fault(c.at, reason)
+	case n < 0:
+		r.fault(c.at, isNegative)
+	case n > most:
+		r.fault(c.at, outOfRange)
+	}
+	return n
+}
+
+// memory reads bytes, a number in the column's unit, or one with a suffix (62.5G).
+func (r *csvRow) memory(c foreignColumn) int64 {
+	if !r.has(c) {
+		return 0
+	}
+	v := bytes.TrimSpace(r.value(c.at))
+	if c.units[0].name != "B" {
+		v = append(bytes.Clone(v), c.units[0].name[0])
+	} else if n, reason := parseDecimal(v, 0); reason == "" && n >= 0 && n <= workload.MaxMemory {
+		return n
+	}
+	n, ok := parseMemory(v)
+	if !ok {
+		r.fault(c.at, "is not a memory such as 62.5G")
+	}
+	return n
+}
