@@ -32,11 +32,19 @@ type RejectedEvent struct {
 
 // Ingest stores events and returns when they are durable. Times in events are
 // since the Unix epoch. Duplicate and late events are counted, and invalid ones
-// reported, without holding up the others.
+// reported, without holding up the others. It waits until the scheduler's history
+// is read.
 func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event) (IngestResult, error) {
 	m, err := s.whole(id)
 	if err != nil {
 		return IngestResult{}, err
+	}
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+		return IngestResult{}, ctx.Err()
+	case <-s.ctx.Done():
+		return IngestResult{}, ErrClosed
 	}
 	m.ingesting.Lock()
 	defer m.ingesting.Unlock()
@@ -262,6 +270,8 @@ func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[stri
 	}
 	damage, err := s.o.Store.ReplayEvents(only, func(id string, e workload.Event) error {
 		switch v := schedulers[id]; {
+		case s.ctx.Err() != nil:
+			return s.ctx.Err()
 		case v == nil:
 		case e.Time > v.roundTime():
 			after[id] = append(after[id], e)

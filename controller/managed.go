@@ -32,7 +32,8 @@ type managed struct {
 	space    *space.Space
 	snapshot atomic.Pointer[snapshot] // replaced with committing held
 	watchers watch.Hub
-	fault    error // why it is quarantined; nil if it is not
+	fault    error         // why it is quarantined; nil if it is not
+	ready    chan struct{} // closed once its history is read
 
 	committing sync.Mutex // one Change at a time
 	ingesting  sync.Mutex // one batch at a time; its holder replaces history and moves its clock
@@ -94,7 +95,7 @@ func (h *history) forget(horizon time.Duration) {
 func newManaged(one Saved) *managed {
 	goal, err := parseGoal(&one.Scheduler)
 	m := &managed{id: one.Scheduler.ID, space: one.Space, history: newHistory(one.Scheduler.Cluster),
-		fault: cmp.Or(one.Fault, err)}
+		fault: cmp.Or(one.Fault, err), ready: make(chan struct{})}
 	v := &snapshot{Scheduler: one.Scheduler, goal: goal, configs: one.Configurations}
 	state := v.rollout()
 	for _, c := range []*rollout.Configuration{state.Offered(), state.Configuration(state.AcknowledgedRevision)} {

@@ -36,8 +36,10 @@ type Service struct {
 	o    Options
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
-	wg   sync.WaitGroup // rounds
+	wg   sync.WaitGroup // rounds, and the reading of events
 	turn chan struct{}  // held by the round that decides
+
+	rebuilt chan struct{} // closed once all events are read
 
 	roundDuration *prometheus.HistogramVec
 	damage        *prometheus.GaugeVec
@@ -50,8 +52,9 @@ type Service struct {
 	requests   map[string]Request
 }
 
-// NewService loads what the store holds and continues from there: a round that
-// was due is decided again.
+// NewService loads what the store holds and continues from there: it serves the
+// configurations and reads the events in the background. A round that was due is
+// decided again.
 func NewService(o Options) (*Service, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -65,7 +68,8 @@ func NewService(o Options) (*Service, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &Service{o: o, turn: make(chan struct{}, 1), schedulers: map[string]*managed{}, requests: map[string]Request{},
+	s := &Service{o: o, turn: make(chan struct{}, 1), rebuilt: make(chan struct{}),
+		schedulers: map[string]*managed{}, requests: map[string]Request{},
 		roundDuration: newRoundDuration(), damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	saved, requests, damage, err := o.Store.Load()
@@ -83,19 +87,46 @@ func NewService(o Options) (*Service, error) {
 	for _, r := range requests {
 		s.requests[r.ID] = r
 	}
+	s.wg.Go(func() { s.readHistories(snapshots) })
+	return s, nil
+}
+
+// readHistories reads the histories of the schedulers that were saved, until it succeeds. They
+// are served meanwhile, but take no events and have no rounds.
+func (s *Service) readHistories(snapshots map[string]*snapshot) {
+	began := time.Now() // for operators
 	histories, err := s.replay("", snapshots)
-	if err != nil {
-		return nil, fmt.Errorf("controller: %w", err)
+	for wait := time.Second; err != nil; wait = min(2*wait, time.Minute) {
+		if s.ctx.Err() == nil {
+			s.o.Log.Error("events cannot be read; trying again", "in", wait, "err", err)
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(wait):
+			histories, err = s.replay("", snapshots)
+		}
 	}
+	events := int64(0)
 	for id, h := range histories {
-		m := s.schedulers[id]
+		m, _ := s.find(id)
+		if m == nil {
+			return // closed
+		}
+		events += h.events
 		m.mu.Lock()
 		m.history = h
 		s.startRound(m)
 		m.mu.Unlock()
+		close(m.ready)
 	}
-	return s, nil
+	close(s.rebuilt)
+	s.o.Log.Info("tuning is ready", "events", events, "took", time.Since(began).Round(time.Millisecond))
 }
+
+// Rebuilt is closed once the events of all saved schedulers are read. Configurations are served
+// from the start.
+func (s *Service) Rebuilt() <-chan struct{} { return s.rebuilt }
 
 // restore takes a scheduler in as it was saved. One with neither a space nor revisions is known by
 // its id only.
@@ -206,6 +237,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	if m.fault != nil || validateOnly {
 		return sched, m.fault
 	}
+	close(m.ready)
 	if req != nil {
 		req = &Request{ID: req.ID, Digest: req.Digest, Scheduler: reg.ID}
 	}

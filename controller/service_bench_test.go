@@ -3,6 +3,8 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,6 +13,15 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
+
+// cpu is the processor time of the process so far.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
 
 // BenchmarkRestart opens a directory with the events of 33,000 jobs (a month
 // of a small cluster) or 330,000.
@@ -33,7 +44,7 @@ func BenchmarkRestart(b *testing.B) {
 				return repo, s
 			}
 			repo, s := open()
-			reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams,
+			reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
 				Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
 			if _, err := s.Register(context.Background(), reg, nil, false); err != nil {
 				b.Fatal(err)
@@ -55,11 +66,25 @@ func BenchmarkRestart(b *testing.B) {
 			}
 			s.Close()
 			_ = repo.Close()
+			var served, rebuilt time.Duration // processor time
+			var heap runtime.MemStats
 			for b.Loop() {
+				runtime.GC()
+				began := cpu()
 				repo, s := open()
+				if _, err := s.Current("s"); err != nil {
+					b.Fatal(err)
+				}
+				served += cpu() - began
+				<-s.Rebuilt()
+				rebuilt += cpu() - began
+				runtime.ReadMemStats(&heap)
 				s.Close()
 				_ = repo.Close()
 			}
+			b.ReportMetric(served.Seconds()/float64(b.N), "cpu-s/served")
+			b.ReportMetric(rebuilt.Seconds()/float64(b.N), "cpu-s/rebuilt")
+			b.ReportMetric(float64(heap.HeapAlloc)/(1<<20), "MiB/rebuilt")
 			b.ReportMetric(float64(3*jobs)/(b.Elapsed().Seconds()/float64(b.N)), "events/s")
 		})
 	}

@@ -56,6 +56,7 @@ func (h *harness) open() {
 		Workers: 1}); err != nil {
 		h.t.Fatal(err)
 	}
+	<-h.service.Rebuilt()
 }
 
 func (h *harness) close() {

@@ -72,20 +72,31 @@ func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamSer
 }
 
 // Operations is the HTTP handler for operators: /metrics for Prometheus,
-// /healthz, which answers while the process lives, and /readyz, which fails once
-// the server is shutting down.
+// /healthz, which answers while the process lives, /readyz, which fails once
+// the server is shutting down, and /readyz/tuning, which fails also until events
+// are taken in.
 func (s *Server) Operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry,
 		promhttp.HandlerOpts{Registry: s.metrics.registry}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	ready := func(w http.ResponseWriter, tuning bool) {
 		select {
 		case <-s.draining:
 			http.Error(w, "shutting down", http.StatusServiceUnavailable)
+			return
 		default:
-			fmt.Fprintln(w, "ok")
 		}
-	})
+		switch {
+		case s.tuning():
+			fmt.Fprintln(w, "ok")
+		case tuning:
+			http.Error(w, "the stored events are being read", http.StatusServiceUnavailable)
+		default:
+			fmt.Fprintln(w, "ok: configurations are served; the stored events are being read")
+		}
+	}
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { ready(w, false) })
+	mux.HandleFunc("GET /readyz/tuning", func(w http.ResponseWriter, _ *http.Request) { ready(w, true) })
 	return mux
 }

@@ -9,8 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/test/bufconn"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/workload"
 )
 
 func get(f *fixture, path string) (int, string) {
@@ -115,9 +120,70 @@ func TestMetrics(t *testing.T) {
 	`)
 }
 
+// unread is a store whose events cannot be read before the channel is closed.
+type unread struct {
+	controller.Store
+	read chan struct{}
+}
+
+func (u unread) ReplayEvents(only string,
+	apply func(string, workload.Event) error) ([]controller.Damage, error) {
+	<-u.read
+	return u.Store.ReplayEvents(only, apply)
+}
+
+// Readiness distinguishes serving configurations from tuning.
+func TestServingIsReadyBeforeTuning(t *testing.T) {
+	repo, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	u := unread{repo, make(chan struct{})}
+	service, err := controller.NewService(controller.Options{Store: u})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer service.Close()
+	f := &fixture{server: New(Options{Service: service})}
+	l := bufconn.Listen(1 << 10)
+	go func() { _ = f.server.Serve(l) }()
+	defer f.server.Shutdown(t.Context())
+	health := func(name string) healthpb.HealthCheckResponse_ServingStatus {
+		got, err := f.server.health.Check(t.Context(), &healthpb.HealthCheckRequest{Service: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.GetStatus()
+	}
+	tuning := pb.TuningService_ServiceDesc.ServiceName
+	if code, text := get(f, "/readyz"); code != 200 || !strings.Contains(text, "are being read") {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	if code, _ := get(f, "/readyz/tuning"); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz/tuning: %d", code)
+	}
+	for name, want := range map[string]healthpb.HealthCheckResponse_ServingStatus{
+		"": healthpb.HealthCheckResponse_SERVING, tuning: healthpb.HealthCheckResponse_NOT_SERVING,
+		pb.ConfigurationService_ServiceDesc.ServiceName: healthpb.HealthCheckResponse_SERVING,
+	} {
+		if got := health(name); got != want {
+			t.Errorf("%q is %v", name, got)
+		}
+	}
+	close(u.read)
+	<-service.Rebuilt()
+	if code, _ := get(f, "/readyz/tuning"); code != 200 {
+		t.Errorf("/readyz/tuning: %d once the events are read", code)
+	}
+	for health(tuning) != healthpb.HealthCheckResponse_SERVING {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func TestReadyUntilShutdown(t *testing.T) {
 	f := serve(t, nil)
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/other": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/readyz/tuning": 200, "/other": 404} {
 		if code, _ := get(f, path); code != want {
 			t.Errorf("%s: %d, want %d", path, code, want)
 		}

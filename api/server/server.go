@@ -96,11 +96,31 @@ func New(o Options) *Server {
 		pb.ConfigurationService_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
+	if !s.tuning() {
+		s.health.SetServingStatus(pb.TuningService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
+	}
 	return s
+}
+
+// tuning reports whether events are taken in and rounds run. Configurations are served before.
+func (s *Server) tuning() bool {
+	select {
+	case <-s.service.Rebuilt():
+		return true
+	default:
+		return false
+	}
 }
 
 // Serve answers on a listener until Shutdown. It returns nil after one.
 func (s *Server) Serve(l net.Listener) error {
+	go func() {
+		select {
+		case <-s.service.Rebuilt():
+			s.health.SetServingStatus(pb.TuningService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+		case <-s.draining:
+		}
+	}()
 	err := s.grpc.Serve(l)
 	select {
 	case <-s.draining:

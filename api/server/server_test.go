@@ -94,6 +94,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	if err != nil {
 		t.Fatal(err)
 	}
+	<-service.Rebuilt()
 	so.Service = service
 	s := New(so)
 	l := bufconn.Listen(1 << 20)

@@ -53,7 +53,8 @@ How rounds simulate a scheduler belongs to its registration. --max-preemptions
 and --min-run are recorded for registrations without their own.
 
 With --operations it serves HTTP on another address: /metrics for Prometheus,
-/healthz while the process lives, /readyz until it stops.
+/healthz while the process lives, /readyz until it stops, /readyz/tuning once the
+stored events are read. Configurations are served before.
 
 Connections are neither encrypted nor authenticated: listen on addresses that
 only trusted hosts reach. SIGINT or SIGTERM stops: health checks say

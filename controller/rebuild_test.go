@@ -1,0 +1,80 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
+)
+
+// slow is a store whose events cannot be read before a channel is closed, and the first time
+// not even then.
+type slow struct {
+	controller.Store
+	read   chan struct{}
+	failed atomic.Bool
+}
+
+func (s *slow) ReplayEvents(only string,
+	apply func(string, workload.Event) error) ([]controller.Damage, error) {
+	<-s.read
+	if !s.failed.Swap(true) {
+		return nil, errors.New("unreadable")
+	}
+	return s.Store.ReplayEvents(only, apply)
+}
+
+// Configurations are served, acknowledged and rolled back before any event is read. Events wait
+// until all are.
+func TestServingDoesNotWaitForEvents(t *testing.T) {
+	ctx := context.Background()
+	var seen atomic.Int64
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		seen.Store(int64(len(in.State.Jobs)))
+		return adopt(byRound)(ctx, in)
+	})
+	h.register("s", controller.Auto)
+	h.submit("s", time.Minute)
+	h.submit("s", time.Hour+1)
+	h.rounds("s", 1)
+	h.service.Close()
+	s := &slow{Store: h.repo, read: make(chan struct{})}
+	var err error
+	h.service, err = controller.NewService(controller.Options{Store: s, Decide: h.decide, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := h.current("s"); c.Revision != 2 {
+		t.Errorf("current: %+v", c)
+	}
+	h.ack("s", 2, rollout.AckApplied)
+	if c, err := h.service.Rollback(ctx, "s", rollout.Rollback{}); err != nil || c.Revision != 3 {
+		t.Errorf("rollback: %+v, %v", c, err)
+	}
+	h.register("new", controller.Auto)
+	h.submit("new", time.Minute) // has no events to wait for
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = h.service.Ingest(ended, "s", []workload.Event{submission("x", 2*time.Hour)})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("ingest before the events are read: %v", err)
+	}
+	select {
+	case <-h.service.Rebuilt():
+		t.Error("ready without the events")
+	default:
+	}
+	close(s.read)
+	h.submit("s", 2*time.Hour+1)
+	h.rounds("s", 1)
+	<-h.service.Rebuilt()
+	if seen.Load() != 2 {
+		t.Errorf("the round saw %d jobs, want 2", seen.Load())
+	}
+}
