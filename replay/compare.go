@@ -76,7 +76,7 @@ type ComparedWindow struct {
 	From    string   `json:"from"`
 	To      string   `json:"to"`
 	Results []Result `json:"results"`
-	// Fidelity of the simulation under the baseline, absent where no delay is recorded.
+	// Fidelity of the simulation under the baseline, absent where a synthetic trace has no delays.
 	Fidelity *fidelity.Graded `json:"fidelity,omitempty"`
 	// JobIDs are in order of submission.
 	JobIDs []string `json:"-"`

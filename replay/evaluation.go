@@ -18,6 +18,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
+// fewJobs is the number of jobs below which a history is too short to choose by, as a shape of
+// less than a hundred is (package round).
+const fewJobs = 100
+
 // Evaluation is the state that the methods of one evaluation share.
 type Evaluation struct {
 	Options  Options            // with defaults filled in
@@ -95,6 +99,9 @@ func prepare(o Options) (*Evaluation, error) {
 	if len(e.history) == 0 {
 		e.notes = append(e.notes, "There is no history before the window: "+
 			"durations are unknown until jobs end, and fixed-history holds the baseline.")
+	} else if n := len(e.history); n < fewJobs {
+		e.notes = append(e.notes, fmt.Sprintf("The history before the window has %d jobs, which are too few to choose "+
+			"by: fixed-history may miss a better configuration. Begin the window later (--from).", n))
 	}
 	inert := round.Inert(o.Scheduler, round.HasDeadline(o.Trace.Jobs()), o.Simulate.Estimate != nil)
 	if note := round.InertNote(inert); note != "" {

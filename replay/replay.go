@@ -85,7 +85,7 @@ type Report struct {
 	// the window is shorter.
 	Load      float64 `json:"load"`
 	Scheduler string  `json:"scheduler"`
-	// Fidelity of the simulation under the baseline, absent where no delay is recorded.
+	// Fidelity of the simulation under the baseline, absent where a synthetic trace has no delays.
 	Fidelity  *fidelity.Graded `json:"fidelity,omitempty"`
 	Baseline  Baseline         `json:"baseline"`
 	Objective string           `json:"objective"`

@@ -49,13 +49,16 @@ func (f *fidelityFlags) add(cmd *cobra.Command) {
 		"conclude about the simulated cluster even if the simulation does not describe the history")
 }
 
-// grade compares the simulation of a window with what was recorded. It is nil where no delay
-// is recorded, and an error where nothing may be concluded.
+// grade compares the simulation of a window with what was recorded. It is nil where a synthetic
+// trace has no delays, and an error where nothing may be concluded.
 func (f *fidelityFlags) grade(ctx context.Context, o fidelity.Input, seen *replayInput) (*fidelity.Graded, error) {
 	o.Trace, o.Scheduler, o.Simulate, o.Recorded = seen.trace, seen.scheduler, seen.options, f.name
 	jobs := o.Trace.Window(o.From, o.To).Jobs()
 	if !slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.HasWait }) {
-		return nil, nil
+		if o.Trace.Synthetic() {
+			return nil, nil
+		}
+		return &fidelity.Graded{Grade: fidelity.Incomparable, Why: "it records no queueing delays"}, nil
 	}
 	o.Simulate.Past = replay.Past(o.Trace, o.Cluster, o.From)
 	r, err := fidelity.Quick(ctx, o)
