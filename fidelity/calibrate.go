@@ -36,6 +36,9 @@ func (in *Input) calibrate(ctx context.Context, r *Report, own *run) (*Calibrati
 	first := *in
 	first.To = mid
 	first.Trace = in.Trace.Window(-workload.MaxSubmit, mid)
+	if first.Trace.Window(in.From, mid).Len() < minJobs {
+		return nil, nil
+	}
 	second := own.after(mid)
 	base, err := first.run(ctx, in.Scheduler, in.Config)
 	if err != nil {

@@ -55,9 +55,11 @@ type Report struct {
 	// Configuration that was simulated.
 	Configuration space.Config     `json:"configuration"`
 	Cluster       workload.Cluster `json:"cluster"`
-	// Jobs were simulated. Of them Unrecorded have no recorded queueing delay, and
-	// WarmUp were submitted while the simulated cluster filled; Compared is the rest.
+	// Jobs were simulated. Of them Unended had not ended when the trace was written,
+	// Unrecorded have no recorded queueing delay, and WarmUp were submitted while the
+	// simulated cluster filled; Compared is the rest.
 	Jobs       int `json:"jobs"`
+	Unended    int `json:"not_ended"`
 	Unrecorded int `json:"without_recorded_delay"`
 	WarmUp     int `json:"warm_up"`
 	Compared   int `json:"compared"`
@@ -100,6 +102,8 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 		Jobs: w.Len()}
 	for i := range w.Jobs() {
 		switch j := &w.Jobs()[i]; {
+		case j.Status == workload.Running:
+			r.Unended++
 		case !j.HasWait:
 			r.Unrecorded++
 		case j.Submit < in.From+in.warmUp():

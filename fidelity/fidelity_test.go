@@ -2,6 +2,7 @@ package fidelity_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -267,5 +268,32 @@ func TestGrades(t *testing.T) {
 		if err := fidelity.CheckRecorded(name); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestAtOneInstant: jobs that are all submitted at once have no first half to calibrate on.
+func TestAtOneInstant(t *testing.T) {
+	s, c := fifo(t, "false")
+	var all []workload.Job
+	for i := range 60 {
+		all = append(all, workload.Job{ID: fmt.Sprint(i), GPUs: workload.GPUs(64), Duration: time.Hour, HasWait: true,
+			Wait: time.Duration(i) * time.Hour})
+	}
+	h := workload.NewSorted("burst", time.Unix(0, 0), all, true)
+	if r := full(t, input(h, s, c)); r.Grade != fidelity.Describes || r.Calibration != nil {
+		t.Errorf("%s: %s", r.Grade, r.Why)
+	}
+}
+
+// TestUnended: jobs that had not ended have no JCT to compare.
+func TestUnended(t *testing.T) {
+	s, c := fifo(t, "true")
+	all := slices.Clone(recorded(t, jobs(t), cluster, s, c, simulator.Options{}).Jobs())
+	for i := range all {
+		all[i].Status = workload.Running
+	}
+	r := full(t, input(workload.NewSorted("running", time.Unix(0, 0), all, true), s, c))
+	if r.Grade != fidelity.Incomparable || r.Compared != 0 || r.Unended != len(all) {
+		t.Errorf("%s: %s; %d compared, %d not ended", r.Grade, r.Why, r.Compared, r.Unended)
 	}
 }

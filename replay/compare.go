@@ -212,8 +212,9 @@ type simulation struct {
 func (o *CompareOptions) simulations(seeds int) (list []simulation, parts []part, err error) {
 	for _, w := range o.Windows {
 		jobs := o.Trace.Window(w.From, w.To)
-		if jobs.Len() == 0 {
-			return nil, nil, fmt.Errorf("compare: no job of %s is submitted in the window %s", o.Trace.Name(), w.Name)
+		if jobs.Ended() == 0 {
+			return nil, nil, fmt.Errorf("compare: no job of %s that ended is submitted in the window %s",
+				o.Trace.Name(), w.Name)
 		}
 		past := Past(o.Trace, o.Cluster, w.From)
 		for i := range seeds {

@@ -85,8 +85,8 @@ func prepare(o Options) (*Evaluation, error) {
 	e := &Evaluation{Options: o, engine: generation.NewEngine(o.Trace.Zero(), o.Generate),
 		cache: search.NewCache(1 << 16)}
 	e.Workload = o.Trace.Window(e.start(), o.To)
-	if e.counted().Len() == 0 {
-		return nil, fmt.Errorf("evaluate: no job of %s is submitted between %s and %s",
+	if e.counted().Ended() == 0 {
+		return nil, fmt.Errorf("evaluate: no job of %s that ended is submitted between %s and %s",
 			o.Trace.Name(), e.Clock(o.From), e.Clock(o.To))
 	}
 	wide := 0

@@ -220,6 +220,17 @@ func (w *Workload) Jobs() []Job { return w.jobs }
 // Len is the number of jobs.
 func (w *Workload) Len() int { return len(w.jobs) }
 
+// Ended is the number of jobs that had ended when the trace was written.
+func (w *Workload) Ended() int {
+	n := 0
+	for i := range w.jobs {
+		if w.jobs[i].Status != Running {
+			n++
+		}
+	}
+	return n
+}
+
 // Synthetic reports whether a generator made the workload. What shows it
 // says so.
 func (w *Workload) Synthetic() bool { return w.synthetic }

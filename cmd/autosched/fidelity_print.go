@@ -15,8 +15,12 @@ func (r *fidelityReport) print(w io.Writer) error {
 	row("cluster", "%s", r.Cluster)
 	row("scheduler", "%s (recorded: %s)", r.Scheduler, r.Recorded)
 	row("configuration", "%s", r.Configuration)
-	row("jobs", "%d simulated, %d compared; without a recorded delay: %d, in the first part: %d", r.Jobs, r.Compared,
-		r.Unrecorded, r.WarmUp)
+	jobs := fmt.Sprintf("%d simulated, %d compared; without a recorded delay: %d, in the first part: %d", r.Jobs,
+		r.Compared, r.Unrecorded, r.WarmUp)
+	if r.Unended > 0 {
+		jobs += fmt.Sprintf(", not ended: %d", r.Unended)
+	}
+	row("jobs", "%s", jobs)
 	if err := t.Flush(); err != nil {
 		return err
 	}

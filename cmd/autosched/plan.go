@@ -132,8 +132,8 @@ func (o *planOptions) run(ctx context.Context, notes io.Writer) (*planReport, er
 		return nil, err
 	}
 	w := in.trace.Window(in.from, in.to)
-	if w.Len() == 0 {
-		return nil, fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
+	if w.Ended() == 0 {
+		return nil, fmt.Errorf("no job of %s that ended is submitted between --from and --to", in.trace.Name())
 	}
 	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.from, To: in.to, Cluster: cluster,
 		Config: o.start}, in)
@@ -249,8 +249,7 @@ func (r *planReport) print(w io.Writer) error {
 				continue
 			}
 			m := &c.Metrics[k]
-			fmt.Fprintf(t, "%s\t%s .. %s\t", formatPlanned(m.Metric, m.Value), formatPlanned(m.Metric, m.Low),
-				formatPlanned(m.Metric, m.High))
+			fmt.Fprintf(t, "%s\t%s\t", formatPlanned(m.Metric, m.Value), r.interval(m))
 		}
 		kept, used := map[bool]string{true: "yes", false: "no"}[c.Keeps], units.Percent(c.Utilization)
 		if len(r.Keep) == 0 {
@@ -266,27 +265,36 @@ func (r *planReport) print(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	for i := range r.Cases {
-		explainCase(w, &r.Cases[i])
+		r.explainCase(w, &r.Cases[i])
 	}
 	if r.Answer != nil {
 		fmt.Fprintln(w, r.answer())
 	}
-	fmt.Fprintf(w, "Intervals: 95 %% of draws of %d blocks of %s, seed %d; %s.\nAssumed: %s.\n", r.Blocks, r.Block,
-		r.Seed, plural(r.Simulations, "simulation"), strings.Join(r.Assumptions, "; "))
+	intervals := fmt.Sprintf("95 %% of draws of %d blocks of %s, seed %d", r.Blocks, r.Block, r.Seed)
+	if r.Short {
+		intervals = "none, as all jobs are submitted within a quarter of an hour"
+	}
+	fmt.Fprintf(w, "Intervals: %s; %s.\nAssumed: %s.\n", intervals, plural(r.Simulations, "simulation"),
+		strings.Join(r.Assumptions, "; "))
 	return nil
 }
 
+func (r *planReport) interval(e *plan.Estimate) string {
+	if r.Short {
+		return "-"
+	}
+	return formatPlanned(e.Metric, e.Low) + " .. " + formatPlanned(e.Metric, e.High)
+}
+
 // explainCase says why a case is refused, and what a move does to its tenants.
-func explainCase(w io.Writer, c *plan.Case) {
+func (r *planReport) explainCase(w io.Writer, c *plan.Case) {
 	if c.Refused != "" {
 		fmt.Fprintf(w, "%s: %s.\n", c.Name, strings.TrimPrefix(c.Refused, "simulate: "))
 	}
 	for _, t := range c.Tenants {
-		fmt.Fprintf(w, "%s: %s has %d GPUs instead of %d, and %s %s (%s .. %s) instead of %s (%s .. %s).\n", c.Name,
-			t.Tenant, t.After, t.Before, t.Is.Metric, formatPlanned(t.Is.Metric, t.Is.Value),
-			formatPlanned(t.Is.Metric, t.Is.Low), formatPlanned(t.Is.Metric, t.Is.High),
-			formatPlanned(t.Was.Metric, t.Was.Value), formatPlanned(t.Was.Metric, t.Was.Low),
-			formatPlanned(t.Was.Metric, t.Was.High))
+		fmt.Fprintf(w, "%s: %s has %d GPUs instead of %d, and %s %s (%s) instead of %s (%s).\n", c.Name, t.Tenant,
+			t.After, t.Before, t.Is.Metric, formatPlanned(t.Is.Metric, t.Is.Value), r.interval(&t.Is),
+			formatPlanned(t.Was.Metric, t.Was.Value), r.interval(&t.Was))
 	}
 }
 
@@ -294,7 +302,11 @@ func explainCase(w io.Writer, c *plan.Case) {
 func (r *planReport) answer() string {
 	a, keep := r.Answer, strings.Join(r.Keep, " and ")
 	if a.Nodes == 0 {
-		return fmt.Sprintf("No number of nodes keeps %s: with %d, every job starts at once.", keep, a.Most)
+		if r.Group != "" {
+			return fmt.Sprintf("No number of these nodes keeps %s: with %d, no job needs to wait for one of them.",
+				keep, a.Most)
+		}
+		return fmt.Sprintf("No number of nodes keeps %s: with %d, no job needs to wait for a GPU.", keep, a.Most)
 	}
 	number := func(n int) string {
 		if n == 0 {
@@ -302,9 +314,12 @@ func (r *planReport) answer() string {
 		}
 		return strconv.Itoa(n)
 	}
-	text := fmt.Sprintf("%s of %d GPUs %s %s (95 %% interval: %s .. %s nodes); there are %d.",
-		plural(a.Nodes, "node"), r.group.GPUsPerNode, map[bool]string{true: "keeps", false: "keep"}[a.Nodes == 1], keep,
-		number(a.Low), number(a.High), r.group.Nodes)
+	interval := fmt.Sprintf(" (95 %% interval: %s .. %s nodes)", number(a.Low), number(a.High))
+	if r.Short {
+		interval = ""
+	}
+	text := fmt.Sprintf("%s of %d GPUs %s %s%s; there are %d.", plural(a.Nodes, "node"), r.group.GPUsPerNode,
+		map[bool]string{true: "keeps", false: "keep"}[a.Nodes == 1], keep, interval, r.group.Nodes)
 	if len(a.Broken) > 0 {
 		text += fmt.Sprintf(" Yet %v, which are more, do not: the order of jobs differs by luck; see the interval.",
 			a.Broken)

@@ -78,7 +78,7 @@ type Tenant struct {
 
 // Answer is the least number of nodes that keeps all bounds. Low and High are the least
 // numbers that keep them in 2.5 % and 97.5 % of the draws. A number is 0 if no number of nodes
-// up to Most, where every job starts at once, does.
+// up to Most does, where no job needs to wait for a GPU of the group.
 type Answer struct {
 	Nodes int `json:"nodes"`
 	Low   int `json:"low"`
@@ -90,8 +90,10 @@ type Answer struct {
 
 // Report is the result of a plan.
 type Report struct {
-	Jobs        int    `json:"jobs"`
-	Blocks      int    `json:"blocks"`
+	Jobs   int `json:"jobs"`
+	Blocks int `json:"blocks"`
+	// Short says that the history has too few blocks for intervals, which are empty.
+	Short       bool   `json:"too_short_for_intervals,omitempty"`
 	Block       string `json:"block"`
 	Simulations int    `json:"simulations"`
 	// Cases begin with the cluster as it is.
@@ -199,7 +201,7 @@ func (p *planner) draw() {
 			break
 		}
 	}
-	p.report.Block, p.report.Blocks = p.block.name, p.blocks
+	p.report.Block, p.report.Blocks, p.report.Short = p.block.name, p.blocks, p.blocks < leastBlocks
 	random := rng.Stream("plan-blocks", p.o.Seed)
 	p.weights = make([][]uint8, draws)
 	for d := range p.weights {
@@ -451,8 +453,8 @@ func (p *planner) least(most int) int {
 	return low
 }
 
-// most is a number of nodes on which every job starts at once: each has nodes of its own. It
-// is at least that of the cluster as it is.
+// most is a number of nodes on which no job needs to wait for another's: each has nodes of
+// its own. It is at least that of the cluster as it is.
 func (p *planner) most() int {
 	g := &p.o.Cluster.Groups[p.o.Group]
 	type change struct {

@@ -91,7 +91,7 @@ func TestLeastNodes(t *testing.T) {
 		if c.least > 0 && (r.Cases[c.least].Name != "enough" || !r.Cases[c.least].Keeps) {
 			t.Errorf("%d nodes, %s: %+v", c.nodes, c.keep, r.Cases)
 		}
-		if r.Blocks != 10 || r.Block != "a day" {
+		if r.Blocks != 10 || r.Block != "a day" || r.Short {
 			t.Errorf("%d blocks of %s", r.Blocks, r.Block)
 		}
 	}
@@ -151,7 +151,7 @@ func TestOneNodeLessThanAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, options(t, w, 3, "p95_queue<=0"))
-	if !strings.Contains(r.Cases[1].Refused, `"wide"`) || r.Answer.Nodes != 3 {
+	if !strings.Contains(r.Cases[1].Refused, `"wide"`) || r.Answer.Nodes != 3 || !r.Short {
 		t.Errorf("%+v, %+v", r.Cases[1], r.Answer)
 	}
 }

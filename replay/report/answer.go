@@ -194,6 +194,9 @@ func (r *document) onceText(a *Answer) string {
 		return fmt.Sprintf("Change once: %s (%s %s -> %s, %s)%s.", r.setText(c), r.objective(),
 			r.figure(&r.Methods[0]), r.figure(c.of), r.gainText(c), paysText(c))
 	case Chance, Luck:
+		if c.ratio <= 1 {
+			break
+		}
 		none = fmt.Sprintf("the best configuration, %s, is %s", c.Method, r.doubtText(c))
 	}
 	return keep + ": " + none + "."
@@ -262,6 +265,9 @@ func (r *document) gainText(c *Comparison) string {
 			low, high = -high, -low
 		}
 		return text + fmt.Sprintf(", 95 %% interval %.1f to %.1f %%", low, high)
+	}
+	if r.overJobs() {
+		return text + " (too few jobs for an interval)"
 	}
 	return text + ", without an interval"
 }

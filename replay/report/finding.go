@@ -53,7 +53,7 @@ const (
 	Better       Finding = "better"
 	Worse        Finding = "worse"
 	WithinNoise  Finding = "within_noise"
-	Chance       Finding = "may_be_chance"   // the interval includes no gain
+	Chance       Finding = "may_be_chance"   // the interval includes none, or there are too few jobs for one
 	Luck         Finding = "depends_on_luck" // seeds disagree
 	NoControl    Finding = "random_as_good"  // presets drawn at random do as well
 	NotEvaluated Finding = "not_evaluated"
@@ -104,11 +104,13 @@ func (r *document) compare(m, against *replay.Method) Comparison {
 	switch {
 	case luck:
 		c.Finding = Luck
+	case c.ratio <= 1/noise && c.Gain.Interval != nil && c.Gain.Interval.High >= 0:
+		c.Finding = Chance
 	case c.ratio <= 1/noise:
 		c.Finding = Worse
 	case c.ratio < noise:
 		c.Finding = WithinNoise
-	case c.Gain.Interval != nil && c.Gain.Interval.Low <= 0:
+	case c.Gain.Interval != nil && c.Gain.Interval.Low <= 0, c.Gain.Interval == nil && r.overJobs():
 		c.Finding = Chance
 	default:
 		c.Finding = Better
@@ -238,6 +240,10 @@ func (r *document) versus() []row {
 	}
 	return rows
 }
+
+// overJobs reports whether the objective is a statistic of JCTs, which has an interval
+// unless there are too few jobs.
+func (r *document) overJobs() bool { return strings.HasSuffix(r.Objective, "_jct") }
 
 // interval is a 95 % interval of b's objective over a's (stats.RatioInterval). Fairness
 // has none.

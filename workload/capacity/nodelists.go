@@ -179,6 +179,8 @@ func (l *lists) list(text string) []int {
 		}
 		nodes = append(nodes, k)
 	}
+	slices.Sort(nodes) // a list may name a node twice
+	nodes = slices.Compact(nodes)
 	l.byList[text] = nodes
 	return nodes
 }
