@@ -31,7 +31,18 @@ var (
 		"1 if the scheduler's record is damaged or not accepted.", schedulerLabel, nil)
 	descRounds = prometheus.NewDesc("autosched_rounds_total",
 		"Tuning rounds that ended since the service started, by result.", []string{"scheduler", "result"}, nil)
+	descRollbacks = prometheus.NewDesc("autosched_rollbacks_total",
+		"Revisions that did worse than promised and from which the judge went back, or proposed to.", schedulerLabel,
+		nil)
 )
+
+// newLooks counts the looks of the judge.
+func newLooks() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "autosched_looks_total",
+		Help: "Looks at adopted configurations since the service started, by result.",
+	}, []string{"scheduler", "result"})
+}
 
 // newRoundDuration is the histogram of rounds, from milliseconds for a small
 // cluster to minutes for a large one that waits for its turn.
@@ -54,17 +65,19 @@ func newDamage() *prometheus.GaugeVec {
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged,
-		descConfigurations, descRounds, descQuarantined,
+		descConfigurations, descRounds, descRollbacks, descQuarantined,
 	} {
 		ch <- d
 	}
 	s.roundDuration.Describe(ch)
+	s.looks.Describe(ch)
 	s.damage.Describe(ch)
 }
 
 // Collect is part of prometheus.Collector. It reads the state of every scheduler.
 func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	s.roundDuration.Collect(ch)
+	s.looks.Collect(ch)
 	s.damage.Collect(ch)
 	for id, fault := range s.faults() {
 		ch <- prometheus.MustNewConstMetric(descQuarantined, prometheus.GaugeValue, indicator(fault != nil), id)
@@ -94,12 +107,17 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		}
 		states := map[rollout.RevisionState]int{rollout.Proposed: 0, rollout.Published: 0, rollout.RolledOut: 0,
 			rollout.Superseded: 0, rollout.Rejected: 0}
+		rollbacks := 0
 		for _, one := range configs {
 			states[one.State]++
+			if one.Incident != nil {
+				rollbacks++
+			}
 		}
 		for state, n := range states {
 			gauge(descConfigurations, float64(n), string(state))
 		}
+		ch <- prometheus.MustNewConstMetric(descRollbacks, prometheus.CounterValue, float64(rollbacks), id)
 		counter := func(result string, n int64) {
 			ch <- prometheus.MustNewConstMetric(descRounds, prometheus.CounterValue, float64(n), id, result)
 		}

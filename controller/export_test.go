@@ -10,3 +10,14 @@ func (s *Service) Remembered(id string) int {
 	defer m.mu.Unlock()
 	return len(m.history.ids)
 }
+
+// Idle reports whether neither a round nor a look of a scheduler is under way.
+func (s *Service) Idle(id string) bool {
+	m, err := s.find(id)
+	if err != nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.deciding
+}

@@ -41,10 +41,13 @@ type managed struct {
 	mu       sync.Mutex // guards what follows
 	history  *history
 	pending  []workload.Event   // in history, but not yet in its ledger
-	deciding bool               // a round has the ledger and the engine
+	deciding bool               // a round or a look has the ledger and the engine
 	broken   bool               // a decision panicked; the ledger waits to be rebuilt
 	setting  bool               // the clock is being set: no round begins
 	looked   time.Duration      // the last mark looked at for a burst (rounds.go)
+	watched  time.Duration      // the last mark of a look (judge.go)
+	looking  bool               // what was started last is a look
+	failed   string             // why the last look failed, empty if it did not
 	engine   *generation.Engine // nil until the first round
 	graded   time.Duration      // instant of status.Fidelity
 	status   Status             // of rounds
@@ -125,8 +128,8 @@ func parseGoal(s *Scheduler) (round.Goal, error) {
 	return goal, nil
 }
 
-// append notes stored events. Those that come while a round has the ledger enter
-// it when the round is over.
+// append notes stored events. Those that come while a round or a look has the ledger enter
+// it when that is over.
 func (m *managed) append(events []workload.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

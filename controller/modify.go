@@ -32,6 +32,9 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 			// The last of the new rounds that is no later than the last one decided.
 			next.Round = dueRound(time.Duration(v.Round)*v.Policy.UpdateInterval+1, next.Policy.UpdateInterval)
 		}
+		if !next.Simulation.equal(&v.Simulation) {
+			next.Trial = nil // what was promised was simulated otherwise
+		}
 		planned = next
 		same := next.DisplayName == v.DisplayName && next.Mode == v.Mode && next.Objective == v.Objective &&
 			next.Policy == v.Policy && next.Simulation.equal(&v.Simulation) && next.Paused == v.Paused

@@ -14,10 +14,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// startRound starts the newest round that is due, or an urgent decision if more arrived
-// since the last decision than it expected, unless one is under way: that
-// one looks again when it ends, so rounds passed meanwhile become one. m.mu is
-// held.
+// startRound starts what is due, unless something is under way: a look of the judge, the
+// newest round, or an urgent decision if more arrived since the last decision than it
+// expected. What is under way looks again when it ends, so rounds passed meanwhile become
+// one. m.mu is held.
 func (s *Service) startRound(m *managed) {
 	v := m.snapshot.Load()
 	if m.deciding || m.setting || v.Paused || v.Zero.IsZero() || !m.history.clock.running {
@@ -25,11 +25,27 @@ func (s *Service) startRound(m *managed) {
 	}
 	due := roundID{number: dueRound(m.history.clock.latest, v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
 		clockSet: v.ClockSet}
+	turn := m.looking && due.number > v.Round && v.held(due.at()) == "" // of the round: the last was a look
+	if mark, look := m.lookDue(v); look && !turn {
+		m.looking = true
+		s.startLook(m, mark, v.ClockSet)
+		return
+	}
+	m.looking = false
 	if due.number <= v.Round {
 		if due.number = v.Round; !m.burst(v, &due) {
 			return
 		}
 	}
+	if v.held(due.at()) != "" {
+		return
+	}
+	s.start(m, func() func() { return s.finishRound(m, due) })
+}
+
+// start runs a decision or a look with the ledger and the engine as its own, unless the
+// service is closed. What it returns notes the outcome, with mu held. mu is held.
+func (s *Service) start(m *managed, work func() func()) {
 	s.mu.RLock()
 	closed := s.closed
 	if !closed {
@@ -42,16 +58,24 @@ func (s *Service) startRound(m *managed) {
 	m.deciding = true
 	go func() {
 		defer s.wg.Done()
-		start := time.Now() // for operators; nothing is decided by it
-		text, err := s.runRound(m, due)
+		note := work()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.deciding = false
 		m.applyPending()
 		m.history.forget(m.snapshot.Load().horizon())
-		if s.ctx.Err() != nil {
-			return
+		if s.ctx.Err() == nil {
+			note()
+			s.startRound(m)
 		}
+	}()
+}
+
+// finishRound decides a round and returns what notes how it ended.
+func (s *Service) finishRound(m *managed, due roundID) func() {
+	start := time.Now() // for operators; nothing is decided by it
+	text, err := s.runRound(m, due)
+	return func() {
 		s.roundDuration.WithLabelValues(m.id).Observe(time.Since(start).Seconds())
 		m.status.Rounds++
 		m.status.LastDecision, m.status.LastError = text, ""
@@ -59,12 +83,10 @@ func (s *Service) startRound(m *managed) {
 			m.status.LastError = err.Error()
 			m.status.Failures++
 			s.o.Log.Error("round failed", "scheduler", m.id, "round", due.number, "urgent", due.urgent, "err", err)
-		} else {
-			s.o.Log.Info("round decided", "scheduler", m.id, "round", due.number, "urgent", due.urgent,
-				"decision", text)
+			return
 		}
-		s.startRound(m)
-	}()
+		s.o.Log.Info("round decided", "scheduler", m.id, "round", due.number, "urgent", due.urgent, "decision", text)
+	}
 }
 
 // burst reports whether the newest mark of round.BurstInterval after the last round asks
@@ -101,15 +123,12 @@ func (r roundID) at() time.Duration {
 // as decided: the next one is due an interval later. It counts for nothing if the
 // clock was set meanwhile.
 func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-s.ctx.Done():
-		return "", s.ctx.Err()
+	if err := s.takeTurn(); err != nil {
+		return "", err
 	}
+	defer func() { <-s.turn }()
 	v := m.snapshot.Load()
-	state := v.rollout()
-	basis := state.Basis()
+	basis := v.basis()
 	d, decideErr := s.decide(m, v, id)
 	if s.ctx.Err() != nil {
 		return "", s.ctx.Err()
@@ -119,23 +138,13 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	found.Fidelity = m.status.Fidelity
 	m.mu.Unlock()
 	err = s.commit(s.ctx, m, func(now *snapshot) (*Change, error) {
-		switch {
-		case now.ClockSet != id.clockSet:
-			text = "dropped: the event clock was set while the round was decided"
-			return nil, nil
-		case now.Paused:
-			text = "dropped: tuning was paused while the round was decided"
-			return nil, nil
-		case now.Objective != v.Objective:
-			text = "dropped: the objective was changed while the round was decided"
-			return nil, nil
-		case !now.Simulation.equal(&v.Simulation):
-			text = "dropped: the simulation was changed while the round was decided"
+		if why := now.droppedSince(v, id.clockSet); why != "" {
+			text = "dropped: " + why + " while the round was decided"
 			return nil, nil
 		}
 		c := &Change{Scheduler: now.Scheduler}
 		if decideErr == nil {
-			c, text = s.adopt(now, basis, &d, found)
+			c, text = s.adopt(now, basis, id.at(), &d, found)
 			if json.Valid(d.History) {
 				c.Scheduler.Experience = d.History
 			}
@@ -155,11 +164,26 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	return text, err
 }
 
+// droppedSince says what changed since before that a decision must not outlive, "" if
+// nothing did.
+func (v *snapshot) droppedSince(before *snapshot, clockSet int64) string {
+	switch {
+	case v.ClockSet != clockSet:
+		return "the event clock was set"
+	case v.Paused:
+		return "tuning was paused"
+	case v.Objective != before.Objective:
+		return "the objective was changed"
+	case !v.Simulation.equal(&before.Simulation):
+		return "the simulation was changed"
+	}
+	return ""
+}
+
 // decide runs the decision of a round on a scheduler's ledger, which is its own
-// until it returns. A decision that panics may leave the ledger and the engine
-// half changed: they are rebuilt, at the latest by the next round.
+// until it returns.
 func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision, err error) {
-	ledger, err := s.takeLedger(m, id)
+	ledger, err := s.takeLedger(m, id.clockSet)
 	if err != nil || ledger == nil {
 		return d, err
 	}
@@ -171,6 +195,32 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 	if running := state.Running(); running != nil {
 		incumbent = running.Effective(m.space)
 	}
+	at, settings := v.Zero.Add(id.at()), v.settings(s.o.Workers)
+	if state.IncidentWithin(at, round.Parked) {
+		settings = settings.Distrusted()
+	}
+	err = s.simulate(m, func() error {
+		d, err = s.o.Decide(s.ctx, round.Input{
+			Snapshot: v.at(ledger, id.at()), Settings: settings,
+			Scheduler: v.Type, Space: m.space, Goal: v.goal, Engine: m.engine,
+			Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
+			History: v.Experience,
+		})
+		if err == nil && !id.urgent {
+			s.grade(m, v, id, ledger, incumbent)
+		}
+		ledger.Forget(id.at() - round.Retention) // no later round looks further back
+		if err == nil && d.Adopt {
+			err = checkDecision(m.space, &d)
+		}
+		return err
+	})
+	return d, err
+}
+
+// simulate runs what uses the ledger and the engine. If it panics, it may leave them half
+// changed: they are rebuilt, at the latest by the next round.
+func (s *Service) simulate(m *managed, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("controller: decision panicked: %v", p)
@@ -182,24 +232,7 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 			}
 		}
 	}()
-	settings := v.Policy.Settings
-	settings.Workers = s.o.Workers
-	d, err = s.o.Decide(s.ctx, round.Input{
-		Snapshot: round.Snapshot{State: ledger.State(id.at()), Ledger: ledger, Zero: v.Zero,
-			Simulator: v.Simulation.options()},
-		Settings:  settings,
-		Scheduler: v.Type, Space: m.space, Goal: v.goal, Engine: m.engine,
-		Incumbent: incumbent, Refused: state.Parked(), Round: int(id.number), Urgent: id.urgent,
-		History: v.Experience,
-	})
-	if err == nil && !id.urgent {
-		s.grade(m, v, id, ledger, incumbent)
-	}
-	ledger.Forget(id.at() - round.Retention) // no later round looks further back
-	if err == nil && d.Adopt {
-		err = checkDecision(m.space, &d)
-	}
-	return d, err
+	return f()
 }
 
 // gradeEvery is the event time after which a scheduler's fidelity is looked at again.
@@ -229,7 +262,7 @@ func (s *Service) grade(m *managed, v *snapshot, id roundID, ledger *workload.Le
 
 // takeLedger returns the ledger for a round to decide on, nil if the clock was
 // set since: what the round forgets is then not for the ledger to forget.
-func (s *Service) takeLedger(m *managed, id roundID) (*workload.Ledger, error) {
+func (s *Service) takeLedger(m *managed, clockSet int64) (*workload.Ledger, error) {
 	m.mu.Lock()
 	broken := m.broken
 	m.mu.Unlock()
@@ -240,21 +273,21 @@ func (s *Service) takeLedger(m *managed, id roundID) (*workload.Ledger, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.snapshot.Load().ClockSet != id.clockSet {
+	if m.snapshot.Load().ClockSet != clockSet {
 		return nil, nil
 	}
 	return m.history.ledger, nil
 }
 
 // adopt is the change that a decision makes to the rollout, and what it says.
-func (s *Service) adopt(v *snapshot, basis rollout.Basis, d *round.Decision,
+func (s *Service) adopt(v *snapshot, basis rollout.Basis, at time.Duration, d *round.Decision,
 	found *rollout.Evidence) (*Change, string) {
 	keep := &Change{Scheduler: v.Scheduler}
 	if !d.Adopt {
 		return keep, "kept: " + d.Reason
 	}
 	state := v.rollout()
-	if err := state.CheckAdoption(d.Config, basis); err != nil {
+	if err := state.CheckAdoption(d.Config, basis, v.Zero.Add(at)); err != nil {
 		return keep, "kept: " + err.Error()
 	}
 	c, err := v.step(rollout.Publish{

@@ -43,6 +43,7 @@ type Service struct {
 
 	roundDuration *prometheus.HistogramVec
 	damage        *prometheus.GaugeVec
+	looks         *prometheus.CounterVec
 
 	// The locks below and those of managed are taken in the order given there.
 	creating   sync.Mutex // one registration at a time
@@ -70,7 +71,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	s := &Service{o: o, turn: make(chan struct{}, 1), rebuilt: make(chan struct{}),
 		schedulers: map[string]*managed{}, requests: map[string]Request{},
-		roundDuration: newRoundDuration(), damage: newDamage()}
+		roundDuration: newRoundDuration(), looks: newLooks(), damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	saved, requests, damage, err := o.Store.Load()
 	if err != nil {
@@ -267,7 +268,12 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	st.Watchers = m.watchers.Len()
 	if st.Events = m.history.events; st.Events > 0 {
 		st.EventTime = v.Zero.Add(m.history.last)
+		if st.Watching = v.watching(m.history.clock.latest); m.failed != "" && v.onTrial() != nil {
+			st.Watching = "the last look failed: " + m.failed
+		}
 	}
+	state := v.rollout()
+	st.Incident = state.LastIncident()
 	return v.Scheduler, st, nil
 }
 

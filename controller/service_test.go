@@ -35,6 +35,7 @@ type harness struct {
 	repo    *store.Store
 	service *controller.Service
 	decide  round.DecideFunc
+	wrap    func(controller.Store) controller.Store // nil: the store itself
 	events  int
 }
 
@@ -52,7 +53,11 @@ func (h *harness) open() {
 	if h.repo, err = store.Open(h.dir, store.Options{}); err != nil {
 		h.t.Fatal(err)
 	}
-	if h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide,
+	s := controller.Store(h.repo)
+	if h.wrap != nil {
+		s = h.wrap(s)
+	}
+	if h.service, err = controller.NewService(controller.Options{Store: s, Decide: h.decide,
 		Workers: 1}); err != nil {
 		h.t.Fatal(err)
 	}

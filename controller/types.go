@@ -100,6 +100,9 @@ type Scheduler struct {
 	ClockSet int64 `json:"clock_set,omitempty"`
 	// Experience is what the rounds so far found, for the next one.
 	Experience json.RawMessage `json:"experience,omitempty"`
+	// Trial is that of the last revision that a round found and that took effect; nil
+	// before the first.
+	Trial *Trial `json:"trial,omitempty"`
 }
 
 // Status is where the service stands with a scheduler.
@@ -115,6 +118,10 @@ type Status struct {
 	// Fidelity says how far the simulation describes the delays of the last days; empty
 	// until jobs enough have started.
 	Fidelity string
+	// Watching says where the judge stands with what runs; empty if nothing is on trial.
+	Watching string
+	// Incident is the last revision with one, nil if there is none.
+	Incident *rollout.Configuration
 }
 
 // Request remembers a mutation by its caller's id.

@@ -304,7 +304,7 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 		// Without arrivals to come, a configuration matters only while jobs wait.
 		quiet := at >= e.Options.To && live.Sim.Waiting() == 0 && arrived == live.Sim.Submitted()
 		arrived = live.Sim.Submitted()
-		if tune == nil || quiet {
+		if tune == nil || quiet || judge.after(at, round.Cooldown) {
 			continue
 		}
 		if err := decide(n, at, false); err != nil {
@@ -315,7 +315,8 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 			if incumbent, err = judge.runUntil(ctx, mark, incumbent); err != nil {
 				return 0, err
 			}
-			if !e.Options.Ablation.NoBurst && round.Burst(history, live.ledger, mark) {
+			if !e.Options.Ablation.NoBurst && !judge.after(mark, round.Cooldown) &&
+				round.Burst(history, live.ledger, mark) {
 				if err := decide(n, mark, true); err != nil {
 					return 0, err
 				}

@@ -14,12 +14,10 @@ type judge struct {
 	e     *Evaluation
 	live  *Cluster
 	out   *Outcome
-	trial *round.Prediction // nil: the configuration in force is good
-	last  round.Verdict     // of the trial
-	next  time.Duration     // the instant of the next look
-	// parked are the configurations that did worse, until is when rounds are trusted again.
+	trial *round.Trial // nil: the configuration in force is good
+	// parked are the configurations that did worse, worse is the instant of the last one.
 	parked []parked
-	until  time.Duration
+	worse  time.Duration
 	spent  time.Duration
 }
 
@@ -33,29 +31,33 @@ type parked struct {
 func (j *judge) adopt(ctx context.Context, m *RoundInput, c space.Config) error {
 	good := m.Incumbent
 	if j.trial != nil {
-		good = j.trial.LastGood
+		good = j.trial.Prediction.LastGood
 	}
-	j.trial, j.last = nil, round.Verdict{}
+	j.trial = nil
 	if c.Equal(good) {
 		return nil
 	}
-	var err error
-	j.trial, err = round.Predict(ctx, j.e.decideInput(m), c, good)
-	j.next = m.State.At + round.NextLook(0)
-	return err
+	p, err := round.Predict(ctx, j.e.decideInput(m), c, good)
+	if err != nil {
+		return err
+	}
+	t := round.NewTrial(p)
+	j.trial = &t
+	return nil
 }
 
 // runUntil runs the live simulation until an instant, with looks on the way. It returns
 // the configuration in force then.
 func (j *judge) runUntil(ctx context.Context, at time.Duration, incumbent space.Config) (space.Config, error) {
 	sim := &j.live.Sim
-	for j.trial != nil && j.next <= at && !sim.Done() {
-		if err := sim.RunUntil(ctx, j.next); err != nil || sim.Done() {
+	for j.trial != nil && j.trial.Next <= at && !sim.Done() {
+		next := j.trial.Next
+		if err := sim.RunUntil(ctx, next); err != nil || sim.Done() {
 			return incumbent, err
 		}
 		began := time.Now()
 		var err error
-		if incumbent, err = j.look(ctx, j.next, incumbent); err != nil {
+		if incumbent, err = j.look(ctx, next, incumbent); err != nil {
 			return incumbent, err
 		}
 		j.spent += time.Since(began)
@@ -65,27 +67,26 @@ func (j *judge) runUntil(ctx context.Context, at time.Duration, incumbent space.
 
 // look judges the configuration on trial at an instant.
 func (j *judge) look(ctx context.Context, at time.Duration, incumbent space.Config) (space.Config, error) {
-	age := at - j.trial.At
-	if age > j.trial.Until() {
+	if j.trial.Over(at) != "" {
 		j.trial = nil
 		return incumbent, nil
 	}
 	o := &j.e.Options
 	m := j.e.Input(j.live, 0, at, incumbent)
-	v, err := round.Judge(ctx, &round.JudgeInput{Snapshot: m.Snapshot, Scheduler: o.Scheduler.Name, Goal: o.Goal,
-		Prediction: j.trial, Suspect: j.last.Suspect, Seed: round.Seed(o.Seed, int(at/time.Minute))})
+	before := j.trial.Verdict.Judgement
+	v, err := j.trial.Look(ctx, round.JudgeInput{Snapshot: m.Snapshot, Scheduler: o.Scheduler.Name, Goal: o.Goal,
+		Seed: o.Seed})
 	if err != nil {
 		return incumbent, err
 	}
 	d := Decision{At: j.e.Clock(at), AtS: at.Seconds(), Reason: v.Reason, Ratio: finite(v.Ratio), Verdict: &v}
-	report := v.Judgement == round.DemandLeft && j.last.Judgement != round.DemandLeft
-	j.last, j.next = v, j.trial.At+round.NextLook(age)
+	report := v.Judgement == round.DemandLeft && before != round.DemandLeft
 	if v.Judgement == round.Worse {
-		j.until = at + round.Parked
+		j.worse = at
 		if !incumbent.Equal(o.Scheduler.Space.Default()) { // always there to return to
-			j.parked = append(j.parked, parked{incumbent, j.until})
+			j.parked = append(j.parked, parked{incumbent, at + round.Parked})
 		}
-		incumbent, report, d.Adopted = j.trial.LastGood, true, true
+		incumbent, report, d.Adopted = j.trial.Prediction.LastGood, true, true
 		j.live.Sim.Reconfigure(o.Scheduler.New(incumbent))
 		j.live.Applied(at, incumbent.Hash())
 		j.out.Changes++
@@ -107,5 +108,10 @@ func (j *judge) refused(at time.Duration) (configs []space.Config, distrusted bo
 			configs = append(configs, p.config)
 		}
 	}
-	return configs, at < j.until
+	return configs, j.after(at, round.Parked)
+}
+
+// after reports whether a configuration did worse within some time before an instant.
+func (j *judge) after(at, within time.Duration) bool {
+	return j.out.Rollbacks > 0 && at < j.worse+within
 }

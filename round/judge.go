@@ -83,10 +83,6 @@ func (s Settings) Distrusted() Settings {
 	return s
 }
 
-// Parked is how long a configuration that was found Worse is refused, and for how long
-// rounds are Distrusted.
-const Parked = 24 * time.Hour
-
 // Judge compares what happened since a change of configuration with what was promised.
 // It finds the applied configuration Worse only if all of these hold: jobs spent more
 // time in the system than they would have under the last good configuration, in every

@@ -47,7 +47,7 @@ type Mark struct {
 func (m *Mark) more() float64 { return m.JobTime - m.Instead }
 
 const (
-	// markStep is the time between the marks of a Prediction.
+	// markStep is the time between the marks of a Prediction, or the horizon if that is less.
 	markStep = time.Hour
 	// predicted is its number of futures: the largest of eight is exceeded by chance
 	// once in nine times.
@@ -80,7 +80,8 @@ func Predict(ctx context.Context, in Input, applied, lastGood space.Config) (*Pr
 		return nil, err
 	}
 	p := &Prediction{At: in.State.At, Applied: applied, LastGood: lastGood, Promised: promised.Measurement.Values,
-		Before: before.Measurement.Values, Ratio: search.Gain(promised, before).Ratio, Step: markStep}
+		Before: before.Measurement.Values, Ratio: search.Gain(promised, before).Ratio,
+		Step: min(markStep, in.Horizon)}
 	var marks []time.Duration
 	for at := p.At; at <= p.At+in.Horizon; at += p.Step {
 		marks = append(marks, at)

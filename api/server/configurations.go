@@ -259,7 +259,7 @@ var configStates = map[rollout.RevisionState]pb.Configuration_State{
 
 var origins = map[rollout.Origin]pb.Configuration_Origin{
 	rollout.FromDefault: pb.Configuration_DEFAULT, rollout.FromTuning: pb.Configuration_TUNED,
-	rollout.FromRestore: pb.Configuration_RESTORED,
+	rollout.FromRestore: pb.Configuration_RESTORED, rollout.FromJudge: pb.Configuration_REVERTED,
 }
 
 func configurationToProto(c *rollout.Configuration) *pb.Configuration {
@@ -270,6 +270,7 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 		Origin:     origins[c.Origin],
 		Parameters: map[string]*structpb.Value{}, ContentHash: c.Hash, Etag: etag(c),
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated), Reason: c.Reason,
+		Incident: incidentToProto(c),
 	}
 	for _, id := range c.Config.IDs() {
 		p, _ := sp.Param(id)
@@ -302,6 +303,21 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 			}
 		}
 		out.Acknowledgement = ack
+	}
+	return out
+}
+
+// incidentToProto is the incident of a revision, nil if there is none.
+func incidentToProto(c *rollout.Configuration) *pb.Incident {
+	if c == nil || c.Incident == nil {
+		return nil
+	}
+	i := c.Incident
+	out := &pb.Incident{SchedulerTime: timestamppb.New(i.At), Actor: i.Actor, WorseRevision: i.Revision,
+		GoodRevision: i.Good, Revision: c.Revision, Reason: i.Verdict.Reason, ControllableRatio: i.Verdict.Ratio,
+		Excess: i.Verdict.Excess}
+	if !i.Until.IsZero() {
+		out.ParkExpireTime = timestamppb.New(i.Until)
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
@@ -305,5 +306,29 @@ func TestEvidenceIsReported(t *testing.T) {
 	if got.GetRatioLow() != 1.1 || got.GetRatioHigh() != 1.3 || got.GetSearch() != "full" ||
 		got.GetSearchReason() != "cold start" || got.GetIncumbentRevision() != 1 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestIncidentIsReported: with the revision and in the scheduler's status.
+func TestIncidentIsReported(t *testing.T) {
+	sp, err := space.New(testBuiltin.Params, testBuiltin.Rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2024, 1, 1, 12, 5, 0, 0, time.UTC)
+	c := &rollout.Configuration{Scheduler: "s", Revision: 3, Config: sp.Default(), Origin: rollout.FromJudge,
+		Incident: &rollout.Incident{At: at, Actor: rollout.Judge, Revision: 2, Good: 1, Until: at.Add(round.Parked),
+			Verdict: round.Verdict{Judgement: round.Worse, Reason: "more waits", Ratio: 1.5, Excess: 3}}}
+	got := configurationToProto(c)
+	want := &pb.Incident{SchedulerTime: timestamppb.New(at), Actor: "judge", WorseRevision: 2, GoodRevision: 1,
+		Revision: 3, Reason: "more waits", ControllableRatio: 1.5, Excess: 3,
+		ParkExpireTime: timestamppb.New(at.Add(24 * time.Hour))}
+	if got.GetOrigin() != pb.Configuration_REVERTED || !proto.Equal(got.GetIncident(), want) {
+		t.Errorf("%v", got)
+	}
+	st := controller.Status{Incident: c, Watching: "revision 3"}
+	status := schedulerToProto(controller.Scheduler{}, st, sp).GetStatus()
+	if !proto.Equal(status.GetLastIncident(), want) || status.GetWatching() != "revision 3" {
+		t.Errorf("%v", status)
 	}
 }

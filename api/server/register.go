@@ -292,7 +292,8 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		Etag:       schedulerEtag(&c),
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision,
-			LastError: st.LastError, Fidelity: st.Fidelity},
+			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching,
+			LastIncident: incidentToProto(st.Incident)},
 	}
 	if c.OfferedRevision > 0 {
 		out.CurrentConfiguration = configurationName(c.ID, c.OfferedRevision)

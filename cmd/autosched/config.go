@@ -94,6 +94,9 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 			fmt.Fprintf(w, "fidelity\t%s\n", e.GetFidelity())
 		}
 	}
+	if i := c.GetIncident(); i != nil {
+		fmt.Fprintf(w, "incident\t%s\n", incidentText(i))
+	}
 	if a := c.GetAcknowledgement(); a != nil {
 		line := enumWord(a.GetState())
 		if a.GetError() != "" {
@@ -113,6 +116,17 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 		}
 	}
 	return w.Flush()
+}
+
+// incidentText says what did worse, who found it and what followed.
+func incidentText(i *pb.Incident) string {
+	text := fmt.Sprintf("revision %d did worse than promised (%s, %s); revision %d has the values of revision %d",
+		i.GetWorseRevision(), i.GetActor(), i.GetSchedulerTime().AsTime().Format(time.RFC3339), i.GetRevision(),
+		i.GetGoodRevision())
+	if until := i.GetParkExpireTime(); until != nil {
+		text += ", parked until " + until.AsTime().Format(time.RFC3339)
+	}
+	return text + ": " + i.GetReason()
 }
 
 func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse, s *pb.Scheduler) error {

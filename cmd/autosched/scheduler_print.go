@@ -55,6 +55,12 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	if st.GetFidelity() != "" {
 		fmt.Fprintf(w, "fidelity\t%s\n", st.GetFidelity())
 	}
+	if st.GetWatching() != "" {
+		fmt.Fprintf(w, "watched\t%s\n", st.GetWatching())
+	}
+	if i := st.GetLastIncident(); i != nil {
+		fmt.Fprintf(w, "incident\t%s\n", incidentText(i))
+	}
 	if st.GetLastError() != "" {
 		fmt.Fprintf(w, "last error\t%s\n", st.GetLastError())
 	}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"encoding/json"
 	"maps"
 	"time"
 
@@ -29,6 +30,7 @@ const (
 	FromDefault Origin = "default"
 	FromTuning  Origin = "tuned"
 	FromRestore Origin = "restored"
+	FromJudge   Origin = "reverted"
 )
 
 // Configuration is one revision of a scheduler's configuration. It is never
@@ -49,6 +51,34 @@ type Configuration struct {
 	// Left is the revision that a Rollback went back from to this one, 0 if it is
 	// here for another reason.
 	Left int64
+	// Incident is why the judge went back to these values; of FromJudge.
+	Incident *Incident
+}
+
+// Incident is a configuration that did worse than promised.
+type Incident struct {
+	// At is the event time of the look that found it, Actor who looked.
+	At    time.Time `json:"at"`
+	Actor string    `json:"actor"`
+	// Revision did worse; the values of Good came back.
+	Revision int64 `json:"revision"`
+	Good     int64 `json:"good"`
+	// Until is the event time until which the values of Revision are parked; zero if they
+	// are not.
+	Until   time.Time     `json:"until,omitzero"`
+	Verdict round.Verdict `json:"verdict"`
+}
+
+// Judge is the Actor of incidents.
+const Judge = "judge"
+
+// parks reports whether values are parked at an event time.
+func (i *Incident) parks(at time.Time) bool { return i.within(at, i.Until.Sub(i.At)) }
+
+// within reports whether an event time is less than some time after the incident. It is
+// not if the event clock was set back since.
+func (i *Incident) within(at time.Time, d time.Duration) bool {
+	return !at.Before(i.At) && at.Before(i.At.Add(d))
 }
 
 // Evidence is what the round behind a revision found.
@@ -68,6 +98,9 @@ type Evidence struct {
 	Stats    round.Stats `json:"details,omitzero"`
 	// Candidates are what the round measured, in order.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
+	// Prediction is the round.Prediction of the values, from the instant at which they
+	// took effect; nil before.
+	Prediction json.RawMessage `json:"prediction,omitempty"`
 }
 
 // AckState is the outcome of a revision at its scheduler.

@@ -6,6 +6,7 @@
 package rollout
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,30 +65,69 @@ func (s *State) Running() *Configuration {
 	return c
 }
 
-// Parked are the configurations that must not be offered again.
-func (s *State) Parked() []space.Config {
+// Parked are the configurations that a round must not offer at an event time: those
+// that were refused, and those that did worse than promised a short time ago.
+func (s *State) Parked(at time.Time) []space.Config {
 	var out []space.Config
 	for _, c := range s.Configurations {
 		if c.State == Rejected {
 			out = append(out, c.Config)
 		}
+		if i := c.Incident; i != nil && i.parks(at) {
+			if worse := s.Configuration(i.Revision); worse.State != Lost {
+				out = append(out, worse.Config)
+			}
+		}
 	}
 	return out
 }
 
-// parked reports whether values are parked.
+// LastIncident is the newest revision with an Incident, nil if there is none.
+func (s *State) LastIncident() *Configuration {
+	for _, c := range slices.Backward(s.Configurations) {
+		if c.Incident != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// IncidentWithin reports whether the last incident is less than some time before an event
+// time.
+func (s *State) IncidentWithin(at time.Time, d time.Duration) bool {
+	c := s.LastIncident()
+	return c != nil && c.Incident.within(at, d)
+}
+
+// GoingBack is the revision of the judge that is offered and not acknowledged yet, nil if
+// there is none.
+func (s *State) GoingBack() *Configuration {
+	if c := s.Offered(); c != nil && c.Incident != nil && c.State == Published {
+		return c
+	}
+	return nil
+}
+
+// parked reports whether values are parked for ever.
 func (s *State) parked(hash string) bool {
 	return slices.ContainsFunc(s.Configurations, func(c *Configuration) bool {
 		return c.State == Rejected && c.Hash == hash
 	})
 }
 
-// lastGood is the newest revision that the scheduler applied, or else the
-// registered defaults; never parked values nor those of bad.
-func (s *State) lastGood(bad *Configuration) *Configuration {
+// didWorse reports whether the values of a revision did worse than promised later.
+func (s *State) didWorse(c *Configuration) bool {
+	return slices.ContainsFunc(s.Configurations[c.Revision:], func(later *Configuration) bool {
+		return later.Incident != nil && s.Configuration(later.Incident.Revision).Hash == c.Hash
+	})
+}
+
+// LastGood is the newest revision that the scheduler applied and that did not do worse
+// than promised, or else the registered defaults; never parked values nor those of bad.
+func (s *State) LastGood(bad *Configuration) *Configuration {
 	fits := func(c *Configuration) bool { return c.State != Lost && c.Hash != bad.Hash && !s.parked(c.Hash) }
 	for _, c := range slices.Backward(s.Configurations) {
-		if c.Ack.applied() && fits(c) {
+		if c.Ack.applied() && fits(c) && !s.didWorse(c) {
 			return c
 		}
 	}
@@ -101,7 +141,7 @@ func (s *State) lastGood(bad *Configuration) *Configuration {
 func (s *State) Salvage() {
 	if c := s.Offered(); c != nil && c.State == Lost {
 		s.OfferedRevision = 0
-		if c = s.lastGood(&Configuration{}); c != nil {
+		if c = s.LastGood(&Configuration{}); c != nil {
 			s.OfferedRevision = c.Revision
 		}
 	}
@@ -120,14 +160,17 @@ func (s *State) Basis() Basis {
 }
 
 // CheckAdoption returns why the winner of a round that was decided on a basis
-// should not be published, nil if it should.
-func (s *State) CheckAdoption(config space.Config, basis Basis) error {
+// should not be published at an event time, nil if it should.
+func (s *State) CheckAdoption(config space.Config, basis Basis, at time.Time) error {
 	hash := config.Hash()
 	if s.Basis() != basis {
 		return errors.New("what ran changed while the round was decided")
 	}
 	if s.parked(hash) {
 		return errors.New("the scheduler refused these values before")
+	}
+	if slices.ContainsFunc(s.Parked(at), config.Equal) {
+		return errors.New("these values did worse than promised and are parked")
 	}
 	if c := s.Offered(); c != nil && c.Hash == hash {
 		return errors.New("the best configuration is the one offered already")
@@ -141,7 +184,7 @@ func (s *State) CheckAdoption(config space.Config, basis Basis) error {
 }
 
 // An Event moves revisions from state to state: one of Publish, Acknowledge,
-// Confirm, Approve and Rollback.
+// Confirm, Approve, Rollback, Promise and Revert.
 type Event interface {
 	apply(t *transition) error
 }
@@ -313,7 +356,7 @@ func (t *transition) fallBack(refused *Configuration) {
 	if t.OfferedRevision != refused.Revision {
 		return
 	}
-	good := t.lastGood(refused)
+	good := t.LastGood(refused)
 	t.OfferedRevision = 0
 	switch {
 	case good == nil:
@@ -333,7 +376,7 @@ func (t *transition) fallBack(refused *Configuration) {
 // out bad.
 func (t *transition) restoreAcknowledged(bad *Configuration) {
 	t.AcknowledgedRevision = 0
-	if good := t.lastGood(bad); good != nil && good.Ack != nil {
+	if good := t.LastGood(bad); good != nil && good.Ack != nil {
 		t.AcknowledgedRevision = good.Revision
 	}
 }
@@ -362,6 +405,7 @@ func (e Approve) apply(t *transition) error {
 	}
 	t.set(c, Published)
 	t.OfferedRevision = e.Revision
+	t.unpark(c)
 	return nil
 }
 
@@ -403,7 +447,7 @@ func (e Rollback) apply(t *transition) error {
 		t.parkLeft(from, e.Park)
 		return nil
 	case e.To == 0:
-		if to = t.lastGood(from); to == nil {
+		if to = t.LastGood(from); to == nil {
 			return fmt.Errorf("%w: scheduler %q has nothing to go back to: no other revision was applied",
 				ErrState, t.Scheduler)
 		}
@@ -418,6 +462,7 @@ func (e Rollback) apply(t *transition) error {
 	reason := fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision,
 		to.Revision)
 	t.publish(Publish{Config: to.Config, Origin: FromRestore, Reason: reason}).Left = from.Revision
+	t.unpark(to)
 	if e.Park {
 		t.park(from)
 	}
@@ -443,4 +488,61 @@ func (t *transition) park(bad *Configuration) {
 	if running := t.Configuration(t.AcknowledgedRevision); running != nil && running.Hash == bad.Hash {
 		t.restoreAcknowledged(bad)
 	}
+}
+
+// unpark ends the parks of values that did worse, which an operator chose.
+func (t *transition) unpark(chosen *Configuration) {
+	for _, c := range t.Configurations {
+		if i := c.Incident; i != nil && !i.Until.IsZero() && t.Configuration(i.Revision).Hash == chosen.Hash {
+			edited := *i
+			edited.Until = time.Time{}
+			t.edit(c.Revision).Incident = &edited
+		}
+	}
+}
+
+// Promise records what is expected of a revision that a round found.
+type Promise struct {
+	Revision   int64
+	Prediction json.RawMessage
+}
+
+func (e Promise) apply(t *transition) error {
+	c := t.Configuration(e.Revision)
+	if c == nil || c.Evidence == nil {
+		return t.notFound(e.Revision)
+	}
+	evidence := *c.Evidence
+	evidence.Prediction = e.Prediction
+	t.edit(e.Revision).Evidence = &evidence
+	return nil
+}
+
+// Revert goes back from the offered revision, which did worse than promised, to the values
+// of the last good one, under a new revision that carries the Incident.
+type Revert struct {
+	Incident Incident
+	Propose  bool
+}
+
+func (e Revert) apply(t *transition) error {
+	from, to := t.Configuration(e.Incident.Revision), t.Configuration(e.Incident.Good)
+	if from == nil || to == nil {
+		return t.notFound(max(e.Incident.Revision, e.Incident.Good))
+	}
+	if t.OfferedRevision != from.Revision {
+		return fmt.Errorf("%w: revision %d of scheduler %q, not %d", ErrChanged, t.OfferedRevision, t.Scheduler,
+			from.Revision)
+	}
+	if to.State == Lost || t.parked(to.Hash) {
+		if to = t.LastGood(from); to == nil {
+			return fmt.Errorf("%w: scheduler %q has nothing to go back to", ErrState, t.Scheduler)
+		}
+		e.Incident.Good = to.Revision
+	}
+	reason := fmt.Sprintf("revision %d did worse than promised; these are the values of revision %d: %s", from.Revision,
+		to.Revision, e.Incident.Verdict.Reason)
+	next := t.publish(Publish{Config: to.Config, Origin: FromJudge, Reason: reason, Propose: e.Propose})
+	next.Left, next.Incident = from.Revision, &e.Incident
+	return nil
 }

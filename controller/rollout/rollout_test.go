@@ -33,6 +33,11 @@ func ack(revision int64, state AckState) Event {
 	return Acknowledge{Revision: revision, Ack: Ack{State: state}}
 }
 
+// revert is what the judge does, within the day before at(24*60).
+func revert(revision, good int64, propose bool) Event {
+	return Revert{Incident: Incident{At: at(0), Revision: revision, Good: good, Until: at(24 * 60)}, Propose: propose}
+}
+
 // registered is a scheduler's state after its registration.
 func registered() State {
 	s, _, _ := Step(State{Scheduler: "s"}, Publish{Config: values(0), Origin: FromDefault}, at(0))
@@ -127,6 +132,26 @@ func TestStep(t *testing.T) {
 			"1:0 superseded, 2:1 superseded, 3:0 published >3 =0", ErrState},
 		{"roll back when everything was refused", []Event{ack(1, AckRejected), Rollback{}}, "1:0 rejected >0 =0",
 			ErrNoCurrent},
+
+		{"the judge goes back", []Event{offer(1), ack(2, AckApplied), revert(2, 1, false)},
+			"1:0 superseded, 2:1 rolled_out, 3:0 published >3 =2", nil},
+		{"the judge proposes to go back", []Event{offer(1), ack(2, AckApplied), revert(2, 1, true)},
+			"1:0 superseded, 2:1 rolled_out, 3:0 proposed >2 =2", nil},
+		{"the judge goes back from what is not offered", []Event{offer(1), revert(1, 2, false)},
+			"1:0 superseded, 2:1 published >2 =0", ErrChanged},
+		{"the judge goes back to no revision", []Event{offer(1), revert(2, 9, false)},
+			"1:0 superseded, 2:1 published >2 =0", ErrNotFound},
+		{"the judge goes back to what is parked by now",
+			[]Event{ack(1, AckApplied), offer(1), ack(2, AckApplied), offer(2), ack(3, AckApplied), ack(2, AckRejected),
+				revert(3, 2, false)}, "1:0 superseded, 2:1 rejected, 3:2 rolled_out, 4:0 published >4 =3", nil},
+		{"the way back is refused: not what did worse, but the defaults",
+			[]Event{offer(1), ack(2, AckApplied), offer(2), ack(3, AckApplied), revert(3, 2, false),
+				ack(4, AckRejected)},
+			"1:0 published, 2:1 superseded, 3:2 rolled_out, 4:1 rejected >1 =3", nil},
+		{"roll back after the judge did", []Event{offer(1), ack(2, AckApplied), revert(2, 1, false), Rollback{}},
+			"1:0 superseded, 2:1 rolled_out, 3:0 published >3 =2", nil},
+		{"roll back to what did worse", []Event{offer(1), ack(2, AckApplied), revert(2, 1, false), Rollback{To: 2}},
+			"1:0 superseded, 2:1 rolled_out, 3:0 superseded, 4:1 published >4 =2", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := registered()
@@ -170,11 +195,58 @@ func TestCheckAdoption(t *testing.T) {
 		{after(ack(1, AckRejected)), 1, Basis{0, 0}, ""},
 	} {
 		got := ""
-		if err := c.s.CheckAdoption(values(c.n), c.basis); err != nil {
+		if err := c.s.CheckAdoption(values(c.n), c.basis, at(0)); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
 			t.Errorf("%s, values %d: %q, want %q", summary(c.s), c.n, got, c.want)
+		}
+	}
+}
+
+// TestParkEnds: values that did worse are parked until an instant, unless an operator goes
+// back to them or the event clock is set back.
+func TestParkEnds(t *testing.T) {
+	s := registered()
+	for i, e := range []Event{offer(1), ack(2, AckApplied), revert(2, 1, false), ack(3, AckApplied)} {
+		var err error
+		if s, _, err = Step(s, e, at(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		at   time.Time
+		want bool
+	}{{at(-1), false}, {at(0), true}, {at(24*60 - 1), true}, {at(24 * 60), false}} {
+		err := s.CheckAdoption(values(1), Basis{3, 3}, c.at)
+		if parked := len(s.Parked(c.at)) > 0; parked != c.want || (err != nil) != c.want {
+			t.Errorf("at %v: parked %v, %v", c.at, parked, err)
+		}
+	}
+	if !s.IncidentWithin(at(59), time.Hour) || s.IncidentWithin(at(60), time.Hour) || s.GoingBack() != nil {
+		t.Error("the hour after the incident is not its first")
+	}
+	chosen, changed, err := Step(s, Rollback{To: 2}, at(9))
+	if err != nil || len(changed) != 2 || len(chosen.Parked(at(10))) > 0 || len(s.Parked(at(10))) != 1 {
+		t.Errorf("an operator's choice is parked: %s, %v", summary(chosen), err)
+	}
+}
+
+// TestPromise keeps the prediction with the evidence of the revision.
+func TestPromise(t *testing.T) {
+	found := Publish{Config: values(1), Origin: FromTuning, Evidence: &Evidence{Round: 7}}
+	s, _, err := Step(registered(), found, at(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _, err := Step(s, Promise{Revision: 2, Prediction: []byte("{}")}, at(2))
+	e := next.Configuration(2).Evidence
+	if err != nil || string(e.Prediction) != "{}" || e.Round != 7 || s.Configuration(2).Evidence.Prediction != nil {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for _, revision := range []int64{1, 3} {
+		if _, _, err := Step(s, Promise{Revision: revision}, at(2)); !errors.Is(err, ErrNotFound) {
+			t.Errorf("revision %d: %v", revision, err)
 		}
 	}
 }
@@ -211,6 +283,9 @@ func TestInvariants(t *testing.T) {
 		case 4:
 			return ack(revision.Draw(t, "acknowledged"),
 				rapid.SampledFrom([]AckState{AckApplied, AckPartial, AckRejected, AckFailed}).Draw(t, "ack"))
+		}
+		if rapid.Bool().Draw(t, "revert") {
+			return revert(revision.Draw(t, "worse"), revision.Draw(t, "good"), rapid.Bool().Draw(t, "propose"))
 		}
 		return offer(n)
 	})

@@ -43,6 +43,7 @@ type configRecord struct {
 	Evidence *rollout.Evidence     `json:"evidence,omitempty"`
 	Ack      *rollout.Ack          `json:"ack,omitempty"`
 	Left     int64                 `json:"left,omitempty"`
+	Incident *rollout.Incident     `json:"incident,omitempty"`
 }
 
 func revisionKey(revision int64) []byte {
@@ -122,7 +123,7 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
 		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash,
 		Created: cfg.Created, Updated: cfg.Updated, Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack,
-		Left: cfg.Left,
+		Left: cfg.Left, Incident: cfg.Incident,
 	}, configsBucket, string(scheduler))
 }
 
@@ -203,7 +204,7 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 			out.Configurations = append(out.Configurations, &rollout.Configuration{
 				Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg,
 				Hash: c.Hash, Created: c.Created, Updated: c.Updated, Reason: c.Reason, Evidence: c.Evidence,
-				Ack: c.Ack, Left: c.Left,
+				Ack: c.Ack, Left: c.Left, Incident: c.Incident,
 			})
 		})
 	})

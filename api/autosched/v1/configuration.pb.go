@@ -105,6 +105,9 @@ const (
 	// The values of an earlier revision, under a new one: an operator went back
 	// to them, or one instance refused a revision that another had applied.
 	Configuration_RESTORED Configuration_Origin = 3
+	// The values of the last good revision, under a new one: what a tuning round had
+	// found did worse than promised. incident says what and how much.
+	Configuration_REVERTED Configuration_Origin = 4
 )
 
 // Enum value maps for Configuration_Origin.
@@ -114,12 +117,14 @@ var (
 		1: "DEFAULT",
 		2: "TUNED",
 		3: "RESTORED",
+		4: "REVERTED",
 	}
 	Configuration_Origin_value = map[string]int32{
 		"ORIGIN_UNSPECIFIED": 0,
 		"DEFAULT":            1,
 		"TUNED":              2,
 		"RESTORED":           3,
+		"REVERTED":           4,
 	}
 )
 
@@ -207,7 +212,7 @@ func (x Acknowledgement_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Acknowledgement_State.Descriptor instead.
 func (Acknowledgement_State) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{2, 0}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{3, 0}
 }
 
 // Configuration is a set of values for a scheduler's parameters. Its values
@@ -242,8 +247,10 @@ type Configuration struct {
 	Evidence *TuningEvidence `protobuf:"bytes,12,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	// Output only. The last acknowledgement, if there was any.
 	Acknowledgement *Acknowledgement `protobuf:"bytes,13,opt,name=acknowledgement,proto3" json:"acknowledgement,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Output only. On REVERTED: what did worse.
+	Incident      *Incident `protobuf:"bytes,14,opt,name=incident,proto3" json:"incident,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Configuration) Reset() {
@@ -367,6 +374,135 @@ func (x *Configuration) GetAcknowledgement() *Acknowledgement {
 	return nil
 }
 
+func (x *Configuration) GetIncident() *Incident {
+	if x != nil {
+		return x.Incident
+	}
+	return nil
+}
+
+// Incident is a revision that did worse than promised, and from which the service
+// went back.
+type Incident struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The event time at which it was found.
+	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
+	// Who found it: "judge" is the service.
+	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The revision that did worse.
+	WorseRevision int64 `protobuf:"varint,3,opt,name=worse_revision,json=worseRevision,proto3" json:"worse_revision,omitempty"`
+	// The last good revision, whose values came back.
+	GoodRevision int64 `protobuf:"varint,4,opt,name=good_revision,json=goodRevision,proto3" json:"good_revision,omitempty"`
+	// The new revision with these values, which is proposed in mode RECOMMEND.
+	Revision int64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
+	// What happened, for people.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The controllable objective of the worse revision over that of the good one, replayed
+	// on what arrived.
+	ControllableRatio float64 `protobuf:"fixed64,7,opt,name=controllable_ratio,json=controllableRatio,proto3" json:"controllable_ratio,omitempty"`
+	// How far the time that jobs spend in the system because of the change lies above the
+	// mean of the futures, in widths of their band: above 1 it is beyond all of them.
+	Excess float64 `protobuf:"fixed64,8,opt,name=excess,proto3" json:"excess,omitempty"`
+	// The event time until which the values of the worse revision are not offered. Unset if
+	// they are not parked: default values never are, nor what an operator chose since.
+	ParkExpireTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=park_expire_time,json=parkExpireTime,proto3" json:"park_expire_time,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Incident) Reset() {
+	*x = Incident{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Incident) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Incident) ProtoMessage() {}
+
+func (x *Incident) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Incident.ProtoReflect.Descriptor instead.
+func (*Incident) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Incident) GetSchedulerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SchedulerTime
+	}
+	return nil
+}
+
+func (x *Incident) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Incident) GetWorseRevision() int64 {
+	if x != nil {
+		return x.WorseRevision
+	}
+	return 0
+}
+
+func (x *Incident) GetGoodRevision() int64 {
+	if x != nil {
+		return x.GoodRevision
+	}
+	return 0
+}
+
+func (x *Incident) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Incident) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Incident) GetControllableRatio() float64 {
+	if x != nil {
+		return x.ControllableRatio
+	}
+	return 0
+}
+
+func (x *Incident) GetExcess() float64 {
+	if x != nil {
+		return x.Excess
+	}
+	return 0
+}
+
+func (x *Incident) GetParkExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ParkExpireTime
+	}
+	return nil
+}
+
 // TuningEvidence is what a tuning round found. Numbers are simulated, not
 // observed.
 type TuningEvidence struct {
@@ -403,7 +539,7 @@ type TuningEvidence struct {
 
 func (x *TuningEvidence) Reset() {
 	*x = TuningEvidence{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +551,7 @@ func (x *TuningEvidence) String() string {
 func (*TuningEvidence) ProtoMessage() {}
 
 func (x *TuningEvidence) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +564,7 @@ func (x *TuningEvidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TuningEvidence.ProtoReflect.Descriptor instead.
 func (*TuningEvidence) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TuningEvidence) GetRound() int64 {
@@ -529,7 +665,7 @@ type Acknowledgement struct {
 
 func (x *Acknowledgement) Reset() {
 	*x = Acknowledgement{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +677,7 @@ func (x *Acknowledgement) String() string {
 func (*Acknowledgement) ProtoMessage() {}
 
 func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +690,7 @@ func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgement.ProtoReflect.Descriptor instead.
 func (*Acknowledgement) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Acknowledgement) GetState() Acknowledgement_State {
@@ -604,7 +740,7 @@ type GetCurrentConfigurationRequest struct {
 
 func (x *GetCurrentConfigurationRequest) Reset() {
 	*x = GetCurrentConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +752,7 @@ func (x *GetCurrentConfigurationRequest) String() string {
 func (*GetCurrentConfigurationRequest) ProtoMessage() {}
 
 func (x *GetCurrentConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +765,7 @@ func (x *GetCurrentConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCurrentConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetCurrentConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetCurrentConfigurationRequest) GetName() string {
@@ -660,7 +796,7 @@ type GetCurrentConfigurationResponse struct {
 
 func (x *GetCurrentConfigurationResponse) Reset() {
 	*x = GetCurrentConfigurationResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +808,7 @@ func (x *GetCurrentConfigurationResponse) String() string {
 func (*GetCurrentConfigurationResponse) ProtoMessage() {}
 
 func (x *GetCurrentConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +821,7 @@ func (x *GetCurrentConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCurrentConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*GetCurrentConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetCurrentConfigurationResponse) GetConfiguration() *Configuration {
@@ -727,7 +863,7 @@ type WatchConfigurationsRequest struct {
 
 func (x *WatchConfigurationsRequest) Reset() {
 	*x = WatchConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +875,7 @@ func (x *WatchConfigurationsRequest) String() string {
 func (*WatchConfigurationsRequest) ProtoMessage() {}
 
 func (x *WatchConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +888,7 @@ func (x *WatchConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WatchConfigurationsRequest) GetParent() string {
@@ -801,7 +937,7 @@ type WatchConfigurationsResponse struct {
 
 func (x *WatchConfigurationsResponse) Reset() {
 	*x = WatchConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +949,7 @@ func (x *WatchConfigurationsResponse) String() string {
 func (*WatchConfigurationsResponse) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +962,7 @@ func (x *WatchConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchConfigurationsResponse) GetEvent() isWatchConfigurationsResponse_Event {
@@ -907,7 +1043,7 @@ type AcknowledgeConfigurationRequest struct {
 
 func (x *AcknowledgeConfigurationRequest) Reset() {
 	*x = AcknowledgeConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1055,7 @@ func (x *AcknowledgeConfigurationRequest) String() string {
 func (*AcknowledgeConfigurationRequest) ProtoMessage() {}
 
 func (x *AcknowledgeConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1068,7 @@ func (x *AcknowledgeConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AcknowledgeConfigurationRequest) GetName() string {
@@ -962,7 +1098,7 @@ type AcknowledgeConfigurationResponse struct {
 
 func (x *AcknowledgeConfigurationResponse) Reset() {
 	*x = AcknowledgeConfigurationResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1110,7 @@ func (x *AcknowledgeConfigurationResponse) String() string {
 func (*AcknowledgeConfigurationResponse) ProtoMessage() {}
 
 func (x *AcknowledgeConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1123,7 @@ func (x *AcknowledgeConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AcknowledgeConfigurationResponse) GetConfiguration() *Configuration {
@@ -1014,7 +1150,7 @@ type ApproveConfigurationRequest struct {
 
 func (x *ApproveConfigurationRequest) Reset() {
 	*x = ApproveConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1162,7 @@ func (x *ApproveConfigurationRequest) String() string {
 func (*ApproveConfigurationRequest) ProtoMessage() {}
 
 func (x *ApproveConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1175,7 @@ func (x *ApproveConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*ApproveConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ApproveConfigurationRequest) GetName() string {
@@ -1072,7 +1208,7 @@ type RollbackConfigurationRequest struct {
 
 func (x *RollbackConfigurationRequest) Reset() {
 	*x = RollbackConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1220,7 @@ func (x *RollbackConfigurationRequest) String() string {
 func (*RollbackConfigurationRequest) ProtoMessage() {}
 
 func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1233,7 @@ func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RollbackConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RollbackConfigurationRequest) GetParent() string {
@@ -1138,7 +1274,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1286,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1299,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetConfigurationRequest) GetName() string {
@@ -1187,7 +1323,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1335,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1348,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListConfigurationsRequest) GetParent() string {
@@ -1247,7 +1383,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1395,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1408,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListConfigurationsResponse) GetConfigurations() []*Configuration {
@@ -1298,7 +1434,7 @@ type WatchConfigurationsResponse_Bookmark struct {
 
 func (x *WatchConfigurationsResponse_Bookmark) Reset() {
 	*x = WatchConfigurationsResponse_Bookmark{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1446,7 @@ func (x *WatchConfigurationsResponse_Bookmark) String() string {
 func (*WatchConfigurationsResponse_Bookmark) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1459,7 @@ func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use WatchConfigurationsResponse_Bookmark.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse_Bookmark) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{6, 0}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // A sign of life.
@@ -1335,7 +1471,7 @@ type WatchConfigurationsResponse_Heartbeat struct {
 
 func (x *WatchConfigurationsResponse_Heartbeat) Reset() {
 	*x = WatchConfigurationsResponse_Heartbeat{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1483,7 @@ func (x *WatchConfigurationsResponse_Heartbeat) String() string {
 func (*WatchConfigurationsResponse_Heartbeat) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,14 +1496,14 @@ func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use WatchConfigurationsResponse_Heartbeat.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse_Heartbeat) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{6, 1}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7, 1}
 }
 
 var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xff\x06\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\a\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -1386,7 +1522,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"updateTime\x12\x16\n" +
 	"\x06reason\x18\v \x01(\tR\x06reason\x128\n" +
 	"\bevidence\x18\f \x01(\v2\x1c.autosched.v1.TuningEvidenceR\bevidence\x12G\n" +
-	"\x0facknowledgement\x18\r \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x1aU\n" +
+	"\x0facknowledgement\x18\r \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x122\n" +
+	"\bincident\x18\x0e \x01(\v2\x16.autosched.v1.IncidentR\bincident\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +
@@ -1399,12 +1536,23 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"SUPERSEDED\x10\x04\x12\f\n" +
 	"\bREJECTED\x10\x06\x12\r\n" +
 	"\tPUBLISHED\x10\a\x12\b\n" +
-	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"F\n" +
+	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"T\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
 	"\x05TUNED\x10\x02\x12\f\n" +
-	"\bRESTORED\x10\x03\"\xf1\x03\n" +
+	"\bRESTORED\x10\x03\x12\f\n" +
+	"\bREVERTED\x10\x04\"\xf0\x02\n" +
+	"\bIncident\x12A\n" +
+	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12%\n" +
+	"\x0eworse_revision\x18\x03 \x01(\x03R\rworseRevision\x12#\n" +
+	"\rgood_revision\x18\x04 \x01(\x03R\fgoodRevision\x12\x1a\n" +
+	"\brevision\x18\x05 \x01(\x03R\brevision\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12-\n" +
+	"\x12controllable_ratio\x18\a \x01(\x01R\x11controllableRatio\x12\x16\n" +
+	"\x06excess\x18\b \x01(\x01R\x06excess\x12D\n" +
+	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\xf1\x03\n" +
 	"\x0eTuningEvidence\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x03R\x05round\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x12\n" +
@@ -1506,77 +1654,81 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
 	(Acknowledgement_State)(0),                    // 2: autosched.v1.Acknowledgement.State
 	(*Configuration)(nil),                         // 3: autosched.v1.Configuration
-	(*TuningEvidence)(nil),                        // 4: autosched.v1.TuningEvidence
-	(*Acknowledgement)(nil),                       // 5: autosched.v1.Acknowledgement
-	(*GetCurrentConfigurationRequest)(nil),        // 6: autosched.v1.GetCurrentConfigurationRequest
-	(*GetCurrentConfigurationResponse)(nil),       // 7: autosched.v1.GetCurrentConfigurationResponse
-	(*WatchConfigurationsRequest)(nil),            // 8: autosched.v1.WatchConfigurationsRequest
-	(*WatchConfigurationsResponse)(nil),           // 9: autosched.v1.WatchConfigurationsResponse
-	(*AcknowledgeConfigurationRequest)(nil),       // 10: autosched.v1.AcknowledgeConfigurationRequest
-	(*AcknowledgeConfigurationResponse)(nil),      // 11: autosched.v1.AcknowledgeConfigurationResponse
-	(*ApproveConfigurationRequest)(nil),           // 12: autosched.v1.ApproveConfigurationRequest
-	(*RollbackConfigurationRequest)(nil),          // 13: autosched.v1.RollbackConfigurationRequest
-	(*GetConfigurationRequest)(nil),               // 14: autosched.v1.GetConfigurationRequest
-	(*ListConfigurationsRequest)(nil),             // 15: autosched.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),            // 16: autosched.v1.ListConfigurationsResponse
-	nil,                                           // 17: autosched.v1.Configuration.ParametersEntry
-	nil,                                           // 18: autosched.v1.TuningEvidence.DetailsEntry
-	nil,                                           // 19: autosched.v1.Acknowledgement.EffectiveParametersEntry
-	(*WatchConfigurationsResponse_Bookmark)(nil),  // 20: autosched.v1.WatchConfigurationsResponse.Bookmark
-	(*WatchConfigurationsResponse_Heartbeat)(nil), // 21: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	(*timestamppb.Timestamp)(nil),                 // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                   // 23: google.protobuf.Duration
-	(*structpb.Value)(nil),                        // 24: google.protobuf.Value
+	(*Incident)(nil),                              // 4: autosched.v1.Incident
+	(*TuningEvidence)(nil),                        // 5: autosched.v1.TuningEvidence
+	(*Acknowledgement)(nil),                       // 6: autosched.v1.Acknowledgement
+	(*GetCurrentConfigurationRequest)(nil),        // 7: autosched.v1.GetCurrentConfigurationRequest
+	(*GetCurrentConfigurationResponse)(nil),       // 8: autosched.v1.GetCurrentConfigurationResponse
+	(*WatchConfigurationsRequest)(nil),            // 9: autosched.v1.WatchConfigurationsRequest
+	(*WatchConfigurationsResponse)(nil),           // 10: autosched.v1.WatchConfigurationsResponse
+	(*AcknowledgeConfigurationRequest)(nil),       // 11: autosched.v1.AcknowledgeConfigurationRequest
+	(*AcknowledgeConfigurationResponse)(nil),      // 12: autosched.v1.AcknowledgeConfigurationResponse
+	(*ApproveConfigurationRequest)(nil),           // 13: autosched.v1.ApproveConfigurationRequest
+	(*RollbackConfigurationRequest)(nil),          // 14: autosched.v1.RollbackConfigurationRequest
+	(*GetConfigurationRequest)(nil),               // 15: autosched.v1.GetConfigurationRequest
+	(*ListConfigurationsRequest)(nil),             // 16: autosched.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),            // 17: autosched.v1.ListConfigurationsResponse
+	nil,                                           // 18: autosched.v1.Configuration.ParametersEntry
+	nil,                                           // 19: autosched.v1.TuningEvidence.DetailsEntry
+	nil,                                           // 20: autosched.v1.Acknowledgement.EffectiveParametersEntry
+	(*WatchConfigurationsResponse_Bookmark)(nil),  // 21: autosched.v1.WatchConfigurationsResponse.Bookmark
+	(*WatchConfigurationsResponse_Heartbeat)(nil), // 22: autosched.v1.WatchConfigurationsResponse.Heartbeat
+	(*timestamppb.Timestamp)(nil),                 // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                   // 24: google.protobuf.Duration
+	(*structpb.Value)(nil),                        // 25: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
-	17, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	22, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	22, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
-	4,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
-	5,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	22, // 7: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	18, // 8: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
-	2,  // 9: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	19, // 10: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	22, // 11: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
-	3,  // 12: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	23, // 13: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	23, // 14: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	3,  // 15: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	20, // 16: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	21, // 17: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
-	5,  // 18: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	3,  // 19: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	3,  // 20: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	24, // 21: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	24, // 22: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	6,  // 23: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	8,  // 24: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	10, // 25: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	12, // 26: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	13, // 27: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	14, // 28: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	15, // 29: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	7,  // 30: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	9,  // 31: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	11, // 32: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 33: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 34: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 35: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	16, // 36: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	30, // [30:37] is the sub-list for method output_type
-	23, // [23:30] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	18, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
+	23, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	23, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	5,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
+	6,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	4,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
+	23, // 8: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	23, // 9: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	23, // 10: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	19, // 11: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	2,  // 12: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
+	20, // 13: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	23, // 14: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	3,  // 15: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	24, // 16: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	24, // 17: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	3,  // 18: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
+	21, // 19: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	22, // 20: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	6,  // 21: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	3,  // 22: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	3,  // 23: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	25, // 24: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	25, // 25: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	7,  // 26: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	9,  // 27: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	11, // 28: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	13, // 29: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	14, // 30: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	15, // 31: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	16, // 32: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	8,  // 33: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	10, // 34: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	12, // 35: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 36: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 37: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 38: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	17, // 39: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	33, // [33:40] is the sub-list for method output_type
+	26, // [26:33] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -1584,7 +1736,7 @@ func file_autosched_v1_configuration_proto_init() {
 	if File_autosched_v1_configuration_proto != nil {
 		return
 	}
-	file_autosched_v1_configuration_proto_msgTypes[6].OneofWrappers = []any{
+	file_autosched_v1_configuration_proto_msgTypes[7].OneofWrappers = []any{
 		(*WatchConfigurationsResponse_Configuration)(nil),
 		(*WatchConfigurationsResponse_Bookmark_)(nil),
 		(*WatchConfigurationsResponse_Heartbeat_)(nil),
@@ -1595,7 +1747,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

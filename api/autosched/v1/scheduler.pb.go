@@ -274,7 +274,12 @@ type SchedulerStatus struct {
 	// How far the simulation describes the queueing delays that jobs had in the last
 	// days, for people. Empty until a round has compared them, once a day of event
 	// time.
-	Fidelity      string `protobuf:"bytes,6,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
+	Fidelity string `protobuf:"bytes,6,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
+	// What the last look at the configuration in force found, or why it is not watched or
+	// no round is decided, for people. Empty if it is not one that a round found.
+	Watching string `protobuf:"bytes,7,opt,name=watching,proto3" json:"watching,omitempty"`
+	// The last revision that did worse than promised. Unset if none did.
+	LastIncident  *Incident `protobuf:"bytes,8,opt,name=last_incident,json=lastIncident,proto3" json:"last_incident,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +354,20 @@ func (x *SchedulerStatus) GetFidelity() string {
 		return x.Fidelity
 	}
 	return ""
+}
+
+func (x *SchedulerStatus) GetWatching() string {
+	if x != nil {
+		return x.Watching
+	}
+	return ""
+}
+
+func (x *SchedulerStatus) GetLastIncident() *Incident {
+	if x != nil {
+		return x.LastIncident
+	}
+	return nil
 }
 
 // SchedulerSpec says what may be tuned, on which cluster, and what for.
@@ -1420,7 +1439,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x03\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x03\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -1440,7 +1459,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
-	"\x06PAUSED\x10\x03\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xee\x01\n" +
+	"\x06PAUSED\x10\x03\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xc7\x02\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -1451,7 +1470,9 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rlast_decision\x18\x04 \x01(\tR\flastDecision\x12\x1d\n" +
 	"\n" +
 	"last_error\x18\x05 \x01(\tR\tlastError\x12\x1a\n" +
-	"\bfidelity\x18\x06 \x01(\tR\bfidelity\"\x9b\x04\n" +
+	"\bfidelity\x18\x06 \x01(\tR\bfidelity\x12\x1a\n" +
+	"\bwatching\x18\a \x01(\tR\bwatching\x12;\n" +
+	"\rlast_incident\x18\b \x01(\v2\x16.autosched.v1.IncidentR\flastIncident\"\x9b\x04\n" +
 	"\rSchedulerSpec\x12;\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
@@ -1579,12 +1600,13 @@ var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(*IngestEventsResponse)(nil),   // 17: autosched.v1.IngestEventsResponse
 	(*RejectedEvent)(nil),          // 18: autosched.v1.RejectedEvent
 	(*timestamppb.Timestamp)(nil),  // 19: google.protobuf.Timestamp
-	(*ParameterSpec)(nil),          // 20: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),   // 21: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),    // 22: google.protobuf.Duration
-	(*structpb.Struct)(nil),        // 23: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),  // 24: google.protobuf.FieldMask
-	(*Event)(nil),                  // 25: autosched.v1.Event
+	(*Incident)(nil),               // 20: autosched.v1.Incident
+	(*ParameterSpec)(nil),          // 21: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),   // 22: autosched.v1.DependencyConstraint
+	(*durationpb.Duration)(nil),    // 23: google.protobuf.Duration
+	(*structpb.Struct)(nil),        // 24: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),  // 25: google.protobuf.FieldMask
+	(*Event)(nil),                  // 26: autosched.v1.Event
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	4,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
@@ -1593,43 +1615,44 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	19, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
 	3,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
 	19, // 5: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	20, // 6: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	21, // 7: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	7,  // 8: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	8,  // 9: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	6,  // 10: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	1,  // 11: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	5,  // 12: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	22, // 13: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	23, // 14: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	22, // 15: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	22, // 16: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	22, // 17: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	2,  // 18: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 19: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	24, // 20: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 21: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	25, // 22: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	18, // 23: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	9,  // 24: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	13, // 25: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	14, // 26: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	10, // 27: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	11, // 28: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	12, // 29: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	16, // 30: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 31: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 32: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	15, // 33: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	2,  // 34: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 35: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	2,  // 36: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	17, // 37: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	31, // [31:38] is the sub-list for method output_type
-	24, // [24:31] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	20, // 6: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	21, // 7: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	22, // 8: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	7,  // 9: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	8,  // 10: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	6,  // 11: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	1,  // 12: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	5,  // 13: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	23, // 14: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	24, // 15: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	23, // 16: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	23, // 17: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	23, // 18: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	2,  // 19: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	2,  // 20: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	25, // 21: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 22: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	26, // 23: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	18, // 24: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	9,  // 25: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	13, // 26: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	14, // 27: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	10, // 28: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	11, // 29: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	12, // 30: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	16, // 31: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	2,  // 32: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 33: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	15, // 34: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	2,  // 35: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 36: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	2,  // 37: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	17, // 38: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	32, // [32:39] is the sub-list for method output_type
+	25, // [25:32] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -1637,6 +1660,7 @@ func file_autosched_v1_scheduler_proto_init() {
 	if File_autosched_v1_scheduler_proto != nil {
 		return
 	}
+	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_event_proto_init()
 	file_autosched_v1_parameter_proto_init()
 	file_autosched_v1_scheduler_proto_msgTypes[5].OneofWrappers = []any{

@@ -1,0 +1,266 @@
+package controller
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
+)
+
+// Trial is where the judge stands with a revision that a round found and the scheduler
+// applied.
+type Trial struct {
+	Revision int64 `json:"revision"`
+	// Good is the last revision that was found good, 0 if there is none.
+	Good int64 `json:"good,omitempty"`
+	// Next is the event time of the next look, since Scheduler.Zero.
+	Next time.Duration `json:"next,omitempty"`
+	// Verdict is that of the last look. Ended says why there are no more.
+	Verdict round.Verdict `json:"verdict,omitzero"`
+	Ended   string        `json:"ended,omitempty"`
+}
+
+// over reports whether there are no more looks.
+func (t *Trial) over() bool { return t.Ended != "" || t.Verdict.Judgement == round.Worse }
+
+// onTrial returns the revision that the judge looks at, nil if there is none: what runs,
+// if a round found it and nothing else is offered.
+func (v *snapshot) onTrial() *rollout.Configuration {
+	state := v.rollout()
+	c := state.Running()
+	if c == nil || c.Origin != rollout.FromTuning || c.Revision != state.OfferedRevision ||
+		c.Revision != state.AcknowledgedRevision || c.Evidence == nil {
+		return nil
+	}
+	return c
+}
+
+// lookDue returns the newest mark of round.BurstInterval if the judge looks at it. Every
+// mark is looked at once, and again after a restart. mu is held.
+func (m *managed) lookDue(v *snapshot) (mark time.Duration, due bool) {
+	mark = time.Duration(dueRound(m.history.clock.latest, round.BurstInterval)) * round.BurstInterval
+	c := v.onTrial()
+	if c == nil || mark == m.watched {
+		return 0, false
+	}
+	t := v.Trial
+	if t != nil && t.Revision == c.Revision && (t.over() || mark < t.Next) {
+		return 0, false
+	}
+	return mark, true
+}
+
+// startLook starts the judge's look at a mark. mu is held.
+func (s *Service) startLook(m *managed, mark time.Duration, clockSet int64) {
+	m.watched = mark
+	s.start(m, func() func() {
+		result, err := s.look(m, mark, clockSet)
+		return func() {
+			m.failed = ""
+			if err != nil {
+				result, m.failed = "failed", err.Error()
+				s.o.Log.Error("look failed", "scheduler", m.id, "err", err)
+			}
+			if result != "" {
+				s.looks.WithLabelValues(m.id, result).Inc()
+			}
+		}
+	})
+}
+
+// look compares what runs with what was promised of it, and goes back if it does worse. It
+// returns what was found, "" if nothing was looked at. It counts for nothing if
+// what it is about changed meanwhile.
+func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result string, err error) {
+	if err := s.takeTurn(); err != nil {
+		return "", err
+	}
+	defer func() { <-s.turn }()
+	v := m.snapshot.Load()
+	c := v.onTrial()
+	ledger, err := s.takeLedger(m, clockSet)
+	if err != nil || ledger == nil || c == nil {
+		return "", err
+	}
+	if state := ledger.State(mark); state.Available().Validate() != nil {
+		return "", nil // no node is up
+	}
+	var trial *Trial
+	var promised json.RawMessage
+	err = s.simulate(m, func() error {
+		trial, promised, err = s.judge(m, v, c, ledger, mark)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	basis := v.basis()
+	err = s.commit(s.ctx, m, func(now *snapshot) (*Change, error) {
+		if now.basis() != basis || now.droppedSince(v, clockSet) != "" {
+			return nil, nil
+		}
+		if trial.Ended == "" {
+			result = string(trial.Verdict.Judgement)
+		}
+		change := &Change{Scheduler: now.Scheduler}
+		switch {
+		case trial.Verdict.Judgement == round.Worse:
+			change, err = s.revert(now, c, trial, mark)
+		case promised != nil:
+			change, err = now.step(rollout.Promise{Revision: c.Revision, Prediction: promised}, s.now())
+		}
+		if err == nil {
+			change.Scheduler.Trial = trial
+		}
+		return change, err
+	})
+	return result, err
+}
+
+// judge looks at a revision on trial, or puts it on trial, whose prediction it returns then.
+func (s *Service) judge(m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
+	mark time.Duration) (*Trial, json.RawMessage, error) {
+	if v.Trial == nil || v.Trial.Revision != c.Revision {
+		return s.beginTrial(m, v, c, ledger, mark)
+	}
+	t := *v.Trial
+	p, err := round.ReadPrediction(c.Evidence.Prediction, m.space)
+	if err != nil {
+		return nil, nil, fmt.Errorf("controller: prediction of revision %d: %w", c.Revision, err)
+	}
+	watch := round.Trial{Prediction: p, Next: t.Next, Verdict: t.Verdict}
+	if t.Ended = watch.Over(mark); t.Ended != "" {
+		return &t, nil, nil
+	}
+	t.Verdict, err = watch.Look(s.ctx, round.JudgeInput{Snapshot: v.at(ledger, mark), Scheduler: v.Type,
+		Goal: v.goal, Seed: v.Policy.Seed})
+	t.Next = watch.Next
+	return &t, nil, err
+}
+
+// beginTrial predicts what is expected of a revision from the instant on at which it took
+// effect, as the scheduler said, or else the mark.
+func (s *Service) beginTrial(m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
+	mark time.Duration) (*Trial, json.RawMessage, error) {
+	t := &Trial{Revision: c.Revision}
+	state := v.rollout()
+	good := state.LastGood(c)
+	if before := v.Trial; before != nil && before.Ended == "" && good != nil && good.Revision == before.Revision {
+		good = state.Configuration(before.Good)
+	}
+	if good == nil {
+		t.Ended = "Not watched: there is nothing to go back to."
+		return t, nil, nil
+	}
+	t.Good = good.Revision
+	from := mark
+	if a := c.Ack; !a.Applied.IsZero() && !a.Applied.Before(c.Evidence.At) {
+		from = min(mark, a.Applied.Sub(v.Zero))
+	}
+	settings := v.settings(s.o.Workers)
+	if mark-from > settings.Horizon {
+		t.Ended = "Not watched: it took effect longer ago than arrivals are forecast."
+		return t, nil, nil
+	}
+	if m.engine == nil {
+		m.engine = generation.NewEngine(v.Zero, generation.Method{})
+	}
+	p, err := round.Predict(s.ctx, round.Input{Snapshot: v.at(ledger, from), Settings: settings, Scheduler: v.Type,
+		Space: m.space, Goal: v.goal, Engine: m.engine, Round: int(c.Evidence.Round)},
+		c.Effective(m.space), good.Effective(m.space))
+	if err != nil {
+		return nil, nil, err
+	}
+	watch := round.NewTrial(p)
+	t.Next, t.Ended = watch.Next, watch.Over(from)
+	text, err := json.Marshal(p)
+	return t, text, err
+}
+
+// revert is the change that goes back from a revision that did worse; in mode RECOMMEND
+// it is proposed.
+func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *Trial, mark time.Duration) (*Change, error) {
+	at := v.Zero.Add(mark)
+	incident := rollout.Incident{At: at, Actor: rollout.Judge, Revision: c.Revision, Good: t.Good, Verdict: t.Verdict}
+	if !c.Config.Equal(c.Config.Space().Default()) { // always there to return to
+		incident.Until = at.Add(round.Parked)
+	}
+	change, err := v.step(rollout.Revert{Incident: incident, Propose: v.Mode != Auto}, s.now())
+	if err != nil {
+		return nil, err
+	}
+	published := change.Configurations[len(change.Configurations)-1]
+	s.o.Log.Warn("configuration did worse than promised", "scheduler", v.ID, "revision", c.Revision, "back_to",
+		published.Incident.Good, "as", published.Revision, "state", published.State, "ratio", t.Verdict.Ratio,
+		"excess", math.Round(100*t.Verdict.Excess)/100, "parked_until", incident.Until, "reason", t.Verdict.Reason)
+	return change, nil
+}
+
+// held says why no round is decided at an event time, "" if one may be.
+func (v *snapshot) held(at time.Duration) string {
+	state := v.rollout()
+	if c := state.GoingBack(); c != nil {
+		return fmt.Sprintf("rounds wait until revision %d is acknowledged, with which the judge went back", c.Revision)
+	}
+	if state.IncidentWithin(v.Zero.Add(at), round.Cooldown) {
+		return fmt.Sprintf("rounds pause for %v after revision %d did worse than promised", round.Cooldown,
+			state.LastIncident().Incident.Revision)
+	}
+	return ""
+}
+
+// watching says where the judge stands with what runs, for people; "" if nothing is on
+// trial.
+func (v *snapshot) watching(at time.Duration) string {
+	if text := v.held(at); text != "" {
+		return text
+	}
+	c, t := v.onTrial(), v.Trial
+	switch {
+	case c == nil:
+		return ""
+	case t == nil || t.Revision != c.Revision:
+		return fmt.Sprintf("revision %d is watched from the next look on", c.Revision)
+	}
+	text := t.Ended
+	switch {
+	case text != "":
+	case t.Verdict.Judgement == "":
+		text = "No look yet."
+	default:
+		text = t.Verdict.Reason
+	}
+	return fmt.Sprintf("revision %d: %s", c.Revision, text)
+}
+
+func (v *snapshot) basis() rollout.Basis {
+	state := v.rollout()
+	return state.Basis()
+}
+
+// at is what a round or a look at an instant sees of a scheduler's history.
+func (v *snapshot) at(ledger *workload.Ledger, at time.Duration) round.Snapshot {
+	return round.Snapshot{State: ledger.State(at), Ledger: ledger, Zero: v.Zero, Simulator: v.Simulation.options()}
+}
+
+// settings are those of the scheduler's rounds.
+func (v *snapshot) settings(workers int) round.Settings {
+	settings := v.Policy.WithDefaults()
+	settings.Workers = workers
+	return settings
+}
+
+// takeTurn waits until no other decision or look is under way.
+func (s *Service) takeTurn() error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}

@@ -1,0 +1,371 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/simulator/live"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// simulated is a cluster of a node under Tiresias that the service tunes. Jobs of 5 min come
+// every 6 min, and the GPUs belong to a job of 12 h from 3 h on, which they preempt
+// unless there is one queue only.
+type simulated struct {
+	*harness
+	cluster live.Cluster
+	sched   *schedulers.Scheduler
+	at      time.Duration
+	sent    []workload.Event
+	running int64
+}
+
+const simulatedID = "s"
+
+func simulate(t *testing.T, mode controller.Mode, decide round.DecideFunc) *simulated {
+	t.Helper()
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &simulated{harness: start(t, decide), sched: s}
+	policy := controller.DefaultPolicy()
+	policy.Horizon = 3 * time.Hour
+	if _, err := c.service.Register(context.Background(), controller.Registration{
+		ID: simulatedID, Type: s.Name, Params: s.Space.Params(), Rules: s.Space.Rules(), Objective: "avg_jct",
+		Cluster: workload.Uniform(1, 8), Policy: policy, Mode: mode}, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	jobs := []workload.Job{{ID: "long", GPUs: workload.GPUs(8), Submit: 3*time.Hour + time.Minute,
+		Duration: 12 * time.Hour}}
+	for i := range 340 {
+		jobs = append(jobs, workload.Job{ID: fmt.Sprintf("short%03d", i), GPUs: workload.GPUs(8),
+			Submit: time.Duration(1+6*i) * time.Minute, Duration: 5 * time.Minute})
+	}
+	w, err := workload.New("simulated", origin, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cluster.Send = func(e workload.Event) {
+		e.Time += time.Duration(origin.UnixNano())
+		if e.LeaseUntil != 0 {
+			e.LeaseUntil += time.Duration(origin.UnixNano())
+		}
+		c.sent = append(c.sent, e)
+	}
+	o := simulator.Options{Observer: c.cluster.Observe}
+	if err := c.cluster.Sim.Start(workload.Uniform(1, 8), w, s.New(s.Space.Default()), o); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// until runs the cluster minute by minute, which applies what it is offered, until an instant
+// or until stop.
+func (c *simulated) until(at time.Duration, stop func() bool) {
+	c.t.Helper()
+	for c.at < at && (stop == nil || !stop()) {
+		c.at += time.Minute
+		if err := c.cluster.Sim.RunUntil(c.t.Context(), c.at); err != nil {
+			c.t.Fatal(err)
+		}
+		c.send()
+		if now, err := c.service.Current(simulatedID); err == nil && now.Revision != c.running {
+			c.running = now.Revision
+			c.cluster.Sim.Reconfigure(c.sched.New(now.Config))
+			c.cluster.Applied(c.at, strconv.FormatInt(now.Revision, 10))
+			c.send()
+		}
+	}
+}
+
+// send ingests what happened and waits for what is decided on it.
+func (c *simulated) send() {
+	c.t.Helper()
+	if _, err := c.service.Ingest(context.Background(), simulatedID, c.sent); err != nil {
+		c.t.Fatal(err)
+	}
+	c.sent = nil
+	for deadline := time.Now().Add(20 * time.Second); !c.service.Idle(simulatedID); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatal("a decision takes more than 20 s")
+		}
+	}
+}
+
+func (c *simulated) revisions() []*rollout.Configuration {
+	c.t.Helper()
+	all, err := c.service.Configurations(simulatedID, 0, 1000)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// summary is every revision with its origin, state, queues and reason.
+func (c *simulated) summary() string {
+	var b strings.Builder
+	for _, r := range c.revisions() {
+		fmt.Fprintf(&b, "%d %s %s %d %s\n", r.Revision, r.Origin, r.State, r.Config.Get("queues").Int(), r.Reason)
+	}
+	return b.String()
+}
+
+func (c *simulated) status() controller.Status {
+	c.t.Helper()
+	_, st, err := c.service.Scheduler(simulatedID)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return st
+}
+
+func (c *simulated) incident() bool { return c.status().Incident != nil }
+
+func (c *simulated) restart() {
+	c.close()
+	c.open()
+	c.send()
+}
+
+// with parses a configuration of Tiresias.
+func with(t *testing.T, sets ...string) space.Config {
+	t.Helper()
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Space.Parse(s.Space.Default(), sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// adopting always adopts a configuration from a round on, whatever is refused.
+func adopting(c space.Config, from int, see func(round.Input)) round.DecideFunc {
+	return func(_ context.Context, in round.Input) (round.Decision, error) {
+		if see != nil {
+			see(in)
+		}
+		return round.Decision{Config: c, Adopt: in.Round >= from, Reason: "test", Ratio: 1.2}, nil
+	}
+}
+
+// TestRegressionIsTakenBack: a configuration under which jobs wait is left within a round of
+// the first one that does, parked for a day and adopted again after it; the rounds of that
+// day know it, and there is none in the hour after.
+func TestRegressionIsTakenBack(t *testing.T) {
+	one := with(t, "queues=1", "queue_thresholds=")
+	rounds := map[int]round.Input{}
+	c := simulate(t, controller.Auto, adopting(one, 4, func(in round.Input) { rounds[in.Round] = in }))
+	c.until(6*time.Hour, c.incident)
+	effect := 4*time.Hour + 7*time.Minute // a job waits that would have run
+	st := c.status()
+	if st.Incident == nil || c.at > effect+time.Hour {
+		t.Fatalf("%v, %s\n%s", c.at, st.Watching, c.summary())
+	}
+	back, i := st.Incident, st.Incident.Incident
+	if back.Revision != 3 || back.Origin != rollout.FromJudge || !back.Config.Equal(with(t)) || back.Left != 2 ||
+		i.Revision != 2 || i.Good != 1 || i.Actor != rollout.Judge || i.Verdict.Judgement != round.Worse ||
+		i.Verdict.Ratio < 1.05 || !i.Until.Equal(i.At.Add(round.Parked)) ||
+		!strings.Contains(back.Reason, "revision 2") {
+		t.Errorf("%+v with %+v\n%s", back, i, c.summary())
+	}
+	found := i.At.Sub(origin)
+	c.until(c.at+2*time.Minute, nil)
+	if r := c.revisions()[2]; r.State != rollout.RolledOut || !strings.Contains(c.status().Watching, "rounds pause") {
+		t.Errorf("revision 3 is %s: %s", r.State, c.status().Watching)
+	}
+
+	c.until(found+round.Parked-time.Hour, nil)
+	if n := len(c.revisions()); n != 3 || !strings.Contains(c.status().LastDecision, "parked") {
+		t.Errorf("%d revisions while parked, %s\n%s", n, c.status().LastDecision, c.summary())
+	}
+	for n, in := range rounds {
+		after := time.Duration(n)*time.Hour - found
+		parked := after > 0 && after < round.Parked
+		if slices.ContainsFunc(in.Refused, one.Equal) != parked || (in.Search == round.SearchPortfolio) != parked {
+			t.Errorf("round %d: refused %v, search %q", n, in.Refused, in.Search)
+		}
+		if after > 0 && after < round.Cooldown {
+			t.Errorf("round %d is %v after the rollback", n, after)
+		}
+	}
+	c.until(found+round.Parked+2*time.Hour, func() bool { return len(c.revisions()) > 3 })
+	if r := c.current(simulatedID); r.Revision != 4 || !r.Config.Equal(one) || c.at < found+round.Parked {
+		t.Errorf("revision %d at %v\n%s", r.Revision, c.at, c.summary())
+	}
+}
+
+// TestSameIsNotTakenBack: a configuration under which everything happens as before stays.
+func TestSameIsNotTakenBack(t *testing.T) {
+	same := with(t, "queue_thresholds=3250,7300")
+	c := simulate(t, controller.Auto, adopting(same, 4, nil))
+	c.until(8*time.Hour, nil)
+	if n := len(c.revisions()); n != 2 || c.incident() || !strings.Contains(c.status().Watching, "No loss within 3h") {
+		t.Errorf("%s\n%s", c.status().Watching, c.summary())
+	}
+}
+
+// TestJudgeAcrossRestarts: a service that restarts all the time, or could not write what it
+// found, goes back to the same at the same time.
+func TestJudgeAcrossRestarts(t *testing.T) {
+	one := with(t, "queues=1", "queue_thresholds=")
+	steady := simulate(t, controller.Auto, adopting(one, 4, nil))
+	steady.until(6*time.Hour, nil)
+	c := simulate(t, controller.Auto, adopting(one, 4, nil))
+	for at := 3 * time.Hour; at <= 6*time.Hour; at += 7 * time.Minute {
+		c.until(min(at, 6*time.Hour), nil)
+		c.restart()
+	}
+	c.until(6*time.Hour, nil)
+	if steady.summary() != c.summary() || !c.incident() {
+		t.Errorf("%s\nwith restarts\n%s", steady.summary(), c.summary())
+	}
+
+	c = simulate(t, controller.Auto, adopting(one, 4, nil))
+	lost := false
+	c.wrap = func(s controller.Store) controller.Store {
+		return &losing{Store: s, lose: func(change controller.Change) bool {
+			for _, r := range change.Configurations {
+				if r.Incident != nil && !lost {
+					lost = true
+					return true
+				}
+			}
+			return false
+		}}
+	}
+	c.restart()
+	c.until(6*time.Hour, func() bool { return lost })
+	if c.incident() || len(c.revisions()) != 2 {
+		t.Fatalf("shown before it is durable:\n%s", c.summary())
+	}
+	c.restart()
+	if !c.incident() || c.current(simulatedID).Revision != 3 {
+		t.Errorf("not found again: %s\n%s", c.status().Watching, c.summary())
+	}
+}
+
+// losing loses some changes.
+type losing struct {
+	controller.Store
+	lose func(controller.Change) bool
+}
+
+func (l *losing) Commit(ctx context.Context, c controller.Change) error {
+	if l.lose(c) {
+		return errors.New("lost")
+	}
+	return l.Store.Commit(ctx, c)
+}
+
+// TestRecommendedRollback: in mode RECOMMEND the way back is proposed, once.
+func TestRecommendedRollback(t *testing.T) {
+	one := with(t, "queues=1", "queue_thresholds=")
+	c := simulate(t, controller.Recommend, adopting(one, 4, nil))
+	approve := func(revision int64) {
+		t.Helper()
+		if _, err := c.service.Approve(context.Background(), simulatedID, revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.until(6*time.Hour, func() bool { return len(c.revisions()) > 1 })
+	c.until(c.at+20*time.Minute, nil)
+	if st := c.status(); st.Watching != "" {
+		t.Errorf("a proposal is watched: %s", st.Watching)
+	}
+	approve(2)
+	c.until(7*time.Hour, c.incident)
+	c.until(c.at+time.Hour, nil)
+	if r := c.revisions(); len(r) != 3 || r[2].State != rollout.Proposed || r[2].Origin != rollout.FromJudge ||
+		c.current(simulatedID).Revision != 2 {
+		t.Fatalf("%s", c.summary())
+	}
+	approve(3)
+	c.until(c.at+10*time.Minute, nil)
+	if r := c.revisions(); r[2].State != rollout.RolledOut {
+		t.Errorf("%s", c.summary())
+	}
+}
+
+// TestNotWatched: the status says why there are no looks, and that one failed.
+func TestNotWatched(t *testing.T) {
+	one := with(t, "queues=1", "queue_thresholds=")
+	c := simulate(t, controller.Auto, adopting(one, 4, nil))
+	_, err := c.service.Modify(context.Background(), simulatedID, false, func(s *controller.Scheduler) error {
+		s.Policy.Horizon = 20 * time.Minute
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.until(4*time.Hour+10*time.Minute, nil)
+	if got := c.status().Watching; !strings.Contains(got, "revision 2: Not watched: a horizon of 20m0s is too short") {
+		t.Error(got)
+	}
+
+	h := start(t, adopt(func(round.Input) int { return 7 }))
+	h.register("s", controller.Auto) // of a type that no simulation knows
+	h.submit("s", time.Hour)
+	h.submit("s", time.Hour+time.Second)
+	h.rounds("s", 1)
+	h.ack("s", 2, rollout.AckApplied)
+	h.submit("s", time.Hour+6*time.Minute)
+	for deadline := time.Now().Add(10 * time.Second); !h.service.Idle("s") && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if _, st, _ := h.service.Scheduler("s"); !strings.HasPrefix(st.Watching, "the last look failed: ") {
+		t.Errorf("%q", st.Watching)
+	}
+}
+
+// TestOperatorEndsTrial: nothing is taken back while tuning is paused, nor what an operator
+// chose.
+func TestOperatorEndsTrial(t *testing.T) {
+	one := with(t, "queues=1", "queue_thresholds=")
+	c := simulate(t, controller.Auto, adopting(one, 4, nil))
+	pause := func(paused bool) {
+		t.Helper()
+		_, err := c.service.Modify(context.Background(), simulatedID, false, func(s *controller.Scheduler) error {
+			s.Paused = paused
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.until(4*time.Hour+10*time.Minute, nil)
+	pause(true)
+	c.until(5*time.Hour, nil)
+	if c.incident() || c.running != 2 {
+		t.Fatalf("paused:\n%s", c.summary())
+	}
+	pause(false)
+	c.until(6*time.Hour, c.incident)
+	c.until(c.at+5*time.Minute, nil)
+	if !c.incident() || c.running != 3 {
+		t.Fatalf("resumed:\n%s", c.summary())
+	}
+	if _, err := c.service.Rollback(context.Background(), simulatedID, rollout.Rollback{To: 2}); err != nil {
+		t.Fatal(err)
+	}
+	c.until(c.at+3*time.Hour, nil)
+	if r := c.revisions(); len(r) != 4 || c.running != 4 || r[3].Origin != rollout.FromRestore || c.status().Watching != "" {
+		t.Errorf("%s: %s", c.status().Watching, c.summary())
+	}
+}

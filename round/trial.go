@@ -1,0 +1,57 @@
+package round
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// Parked is how long a configuration that was found Worse is refused, and for how
+	// long rounds are Distrusted.
+	Parked = 24 * time.Hour
+	// Cooldown is how long no round is decided after a configuration was found Worse.
+	Cooldown = time.Hour
+	// leastHorizon is the least horizon that leaves time for two looks.
+	leastHorizon = leastAge + 2*BurstInterval
+)
+
+// Trial compares a configuration that was adopted with what was promised of it, in looks
+// that get rarer.
+type Trial struct {
+	Prediction *Prediction
+	// Next is the instant of the next look, Verdict the result of the last one.
+	Next    time.Duration
+	Verdict Verdict
+}
+
+// NewTrial begins at the instant of the prediction.
+func NewTrial(p *Prediction) Trial { return Trial{Prediction: p, Next: p.At + NextLook(0)} }
+
+// Over says why a trial ends without a loss at an instant, "" if it goes on.
+func (t *Trial) Over(at time.Duration) string {
+	switch p := t.Prediction; {
+	case p.Applied.Equal(p.LastGood):
+		return "It has the values of the last good configuration."
+	case len(p.Futures) == 0:
+		return "Not watched: no job was expected."
+	case p.Until() < leastHorizon:
+		return fmt.Sprintf("Not watched: a horizon of %v is too short, the least is %v.", p.Until(), leastHorizon)
+	case at-p.At > p.Until():
+		return fmt.Sprintf("No loss within %v, as far as was forecast.", p.Until())
+	}
+	return ""
+}
+
+// Look judges at the instant of the input's Snapshot. Of the input, Prediction and Suspect
+// are the trial's, and Seed is that of all its looks.
+func (t *Trial) Look(ctx context.Context, in JudgeInput) (Verdict, error) {
+	at := in.State.At
+	in.Prediction, in.Suspect, in.Seed = t.Prediction, t.Verdict.Suspect, Seed(in.Seed, int(at/time.Minute))
+	v, err := Judge(ctx, &in)
+	if err != nil {
+		return v, err
+	}
+	t.Verdict, t.Next = v, t.Prediction.At+NextLook(at-t.Prediction.At)
+	return v, nil
+}
