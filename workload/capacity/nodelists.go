@@ -386,11 +386,17 @@ func (l *lists) waited(partition, day int) bool {
 	return false
 }
 
-// sweep visits the recorded starts and ends of jobs in order of time; at one instant, ends
-// come first.
+// overlap is by how much a job may seem to end after the next one on its GPUs starts, for a
+// tenth of its run time at most: traces round times, and clocks of nodes differ.
+const overlap = time.Minute
+
+// sweep visits the recorded starts of jobs and their ends, less overlap, in order of time; at
+// one instant, ends come first.
 func sweep(jobs []workload.Job, visit func(j *workload.Job, starts bool)) {
 	start := func(i int32) time.Duration { return jobs[i].Submit + jobs[i].Wait }
-	end := func(i int32) time.Duration { return start(i) + jobs[i].Duration }
+	end := func(i int32) time.Duration {
+		return start(i) + jobs[i].Duration - min(overlap, jobs[i].Duration/10)
+	}
 	var starts, ends []int32
 	for i := range jobs {
 		if jobs[i].HasWait {

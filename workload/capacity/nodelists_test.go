@@ -88,6 +88,28 @@ func TestInferFromNodeLists(t *testing.T) {
 	}
 }
 
+// TestEndsOverlapStarts: of jobs that follow each other on a node, each ends a second after
+// the next one starts.
+func TestEndsOverlapStarts(t *testing.T) {
+	var jobs []workload.Job
+	for k := range 40 {
+		j := on(fmt.Sprint(k), "g1", "", 8, time.Duration(k))
+		j.Duration += time.Second
+		jobs = append(jobs, j)
+	}
+	got, err := capacity.Infer(history(t, slices.Clone(jobs)...), capacity.Evidence{})
+	if err != nil || got.String() != "1 nodes x 8 GPUs, from the node lists of 40 jobs" {
+		t.Errorf("%v, %v", got, err)
+	}
+	for k := range jobs {
+		jobs[k].Nodes = ""
+	}
+	got, err = capacity.Infer(history(t, jobs...), capacity.Evidence{})
+	if err != nil || got.Peak != workload.GPUs(8) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // TestNodesComeAndGo: g1 is always there, g2 comes on day 20, g3 goes after day 19, g4 is
 // idle on every third day.
 func TestNodesComeAndGo(t *testing.T) {
