@@ -256,28 +256,16 @@ func (m *managed) replaceHistory(h *history) {
 	m.history, m.pending, m.broken = h, nil, false
 }
 
-// replay reads schedulers' histories from disk, less the events beyond their
-// clock: it is at the last round or later, and gets as far as the events after
-// that take it. Only one scheduler's are read unless only is empty.
+// replay reads schedulers' histories from disk. Only one scheduler's are read unless only
+// is empty.
 func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[string]*history, error) {
-	out, after := map[string]*history{}, map[string][]workload.Event{}
+	out := map[string]*history{}
 	for id, v := range schedulers {
 		out[id] = newHistory(v.Cluster)
 	}
-	count := func(h *history, e workload.Event) {
-		if h.record(&e) {
+	ends, damage, err := counted(s.ctx, s.o.Store, only, schedulers, func(id string, e workload.Event) error {
+		if h := out[id]; h.record(&e) {
 			h.ledger.Apply(e)
-		}
-	}
-	damage, err := s.o.Store.ReplayEvents(only, func(id string, e workload.Event) error {
-		switch v := schedulers[id]; {
-		case s.ctx.Err() != nil:
-			return s.ctx.Err()
-		case v == nil:
-		case e.Time > v.roundTime():
-			after[id] = append(after[id], e)
-		default:
-			count(out[id], e)
 		}
 		return nil
 	})
@@ -286,22 +274,66 @@ func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[stri
 	}
 	s.noteDamage(damage)
 	for id, v := range schedulers {
-		h := out[id]
-		times := make([]time.Duration, len(after[id]))
-		for i := range after[id] {
-			times[i] = after[id][i].Time
-		}
-		end := reach(v.roundTime(), times)
-		for _, e := range after[id] {
-			if e.Time <= end {
-				count(h, e)
-			}
-		}
-		if h.clock.running {
-			h.clock.latest = max(h.clock.latest, end)
+		if h := out[id]; h.clock.running {
+			h.clock.latest = max(h.clock.latest, ends[id])
 			h.ledger.Forget(v.horizon())
 			h.forget(v.horizon())
 		}
 	}
 	return out, nil
+}
+
+// EventLog is what Store has of events.
+type EventLog interface {
+	// ReplayEvents reads the events of one scheduler, or of all if only is empty.
+	ReplayEvents(only string, apply func(scheduler string, e workload.Event) error) (damage []Damage, err error)
+}
+
+// ReadEvents calls apply with the events of a scheduler that count, in the order of the
+// log, those after its last round last. Times are since the scheduler's Zero.
+func ReadEvents(ctx context.Context, log EventLog, s *Scheduler, apply func(workload.Event) error) (
+	damage []Damage, err error) {
+	_, damage, err = counted(ctx, log, s.ID, map[string]*snapshot{s.ID: {Scheduler: *s}},
+		func(_ string, e workload.Event) error { return apply(e) })
+	return damage, err
+}
+
+// counted calls apply with the events that count: those up to their scheduler's clock,
+// which is at the last round or later, and gets as far as the events after that take it.
+// It returns where the clocks are.
+func counted(ctx context.Context, log EventLog, only string, schedulers map[string]*snapshot,
+	apply func(id string, e workload.Event) error) (ends map[string]time.Duration, damage []Damage, err error) {
+	after := map[string][]workload.Event{}
+	damage, err = log.ReplayEvents(only, func(id string, e workload.Event) error {
+		switch v := schedulers[id]; {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case v == nil:
+			return nil
+		case e.Time > v.roundTime():
+			after[id] = append(after[id], e)
+			return nil
+		}
+		return apply(id, e)
+	})
+	if err != nil {
+		return nil, damage, err
+	}
+	ends = map[string]time.Duration{}
+	for id, v := range schedulers {
+		times := make([]time.Duration, len(after[id]))
+		for i := range after[id] {
+			times[i] = after[id][i].Time
+		}
+		ends[id] = reach(v.roundTime(), times)
+		for _, e := range after[id] {
+			if e.Time > ends[id] {
+				continue
+			}
+			if err := apply(id, e); err != nil {
+				return nil, damage, err
+			}
+		}
+	}
+	return ends, damage, nil
 }

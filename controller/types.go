@@ -163,6 +163,5 @@ type Store interface {
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error
 	// Load and ReplayEvents pass over what is damaged and report it.
 	Load() (saved []Saved, requests []Request, damage []Damage, err error)
-	// ReplayEvents reads the events of one scheduler, or of all if only is empty.
-	ReplayEvents(only string, apply func(scheduler string, e workload.Event) error) (damage []Damage, err error)
+	EventLog
 }

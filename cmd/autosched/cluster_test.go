@@ -17,6 +17,19 @@ func TestClusterIsGivenOrInferred(t *testing.T) {
 		t.Fatal(err)
 	}
 	pods := filepath.Join(data, "pai2023_pods.csv")
+	drawn := filepath.Join(t.TempDir(), "drawn.csv.gz")
+	if code, _, errs := command("trace", "synth", "--days", "1", "--jobs", "20", "--nodes", "5", "--gpus-per-node", "4",
+		"--out", drawn); code != 0 {
+		t.Fatal(errs)
+	}
+	cut, pai := filepath.Join(t.TempDir(), "cut.csv"), filepath.Join(t.TempDir(), "pai.csv")
+	if code, _, errs := command("trace", "window", drawn, "--out", cut); code != 0 {
+		t.Fatal(errs)
+	}
+	if code, _, errs := command("trace", "import", pods+","+filepath.Join(data, "pai2023_nodes.csv"), "--out",
+		pai); code != 0 {
+		t.Fatal(errs)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -29,6 +42,9 @@ func TestClusterIsGivenOrInferred(t *testing.T) {
 		{"simulate --gpus-per-node 4 --trace " + started, 0, "note: cluster: at least 5 nodes x 4 GPUs"},
 		{"simulate --nodes 3 --trace " + started, 0, "note: cluster: 3 nodes x 8 GPUs; 8 GPUs per node are assumed"},
 		{"simulate --trace " + pods + "," + filepath.Join(data, "pai2023_nodes.csv"), 0, "from the list of machines"},
+		{"simulate --trace " + drawn, 0, "5 nodes x 4 GPUs, as the trace states"},
+		{"simulate --trace " + cut, 0, "5 nodes x 4 GPUs, as the trace states"},
+		{"simulate --trace " + pai, 0, "as the trace states"},
 		{"simulate --vc a=25 --quota strict --trace " + started, 2, "--vc: the quotas add up to 25 GPUs and the cluster " +
 			"has 24"},
 		{"simulate --trace " + filepath.Join(data, "philly.csv"), 2, "--nodes is missing: the history does not show " +

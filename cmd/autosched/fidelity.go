@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"time"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/autosched/autosched/simulator/calibrate"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // recordedFlag is --recorded-scheduler.
@@ -172,7 +172,8 @@ func (o *fidelityOptions) run(ctx context.Context, notes io.Writer) (*fidelityRe
 			return nil, errors.New("--node-events-out: the history shows no hours in which nodes were out")
 		}
 		if err := writeFile(o.events, "--node-events-out", func(w io.Writer) error {
-			return writeNodeEvents(w, in.trace, r.Outages.Events)
+			_, err := trace.WriteNodeEvents(w, in.trace.Zero(), o.replay.cluster, byNumber(r.Outages.Events))
+			return err
 		}); err != nil {
 			return nil, err
 		}
@@ -203,18 +204,13 @@ func (o *fidelityOptions) learn() (*calibrate.Holdout, error) {
 	return learned, err
 }
 
-// writeNodeEvents writes events of nodes of the cluster as --node-events reads them.
-func writeNodeEvents(w io.Writer, t *workload.Workload, events []workload.NodeEvent) error {
-	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, "time,node,event")
-	for _, e := range events {
-		name := "drain"
-		if e.Kind == workload.NodeUp {
-			name = "up"
-		}
-		fmt.Fprintf(out, "%s,%d,%s\n", t.Clock(e.At).Format(time.RFC3339Nano), e.Node, name)
+// byNumber are events of nodes by the names that are their numbers.
+func byNumber(events []workload.NodeEvent) []workload.Event {
+	out := make([]workload.Event, len(events))
+	for i, e := range events {
+		out[i] = workload.Event{Kind: e.Kind, Time: e.At, Node: strconv.Itoa(e.Node)}
 	}
-	return out.Flush()
+	return out
 }
 
 // fidelityReport is the result of fidelity.

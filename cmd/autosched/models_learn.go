@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/simulator/calibrate"
 	"github.com/autosched/autosched/workload"
 )
@@ -136,7 +135,7 @@ func runsOfService(dir string, perNode int) (runs []calibrate.Run, err error) {
 	if found, _ := filepath.Glob(filepath.Join(dir, "events-*.db")); len(found) == 0 {
 		return nil, fmt.Errorf("%s has no events of a service", dir)
 	}
-	r, err := store.Open(dir, store.Options{})
+	r, err := openRecords(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,7 @@ func TestJSONHasASchema(t *testing.T) {
 		online = " --server "
 	)
 	registered := online + address
+	recorded := recordedService(t)
 	for _, x := range []struct {
 		command, args, schema string
 		slow                  bool
@@ -51,6 +52,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"trace import", jobs + " --out " + file("i.csv", ""), "imported-trace", false},
 		{"trace window", jobs + " --to 55 --out " + file("w.csv", ""), "written-trace", false},
 		{"trace synth", "--days 1 --jobs 20 --nodes 2 --out " + file("s.csv", ""), "written-trace", false},
+		{"trace export", "--id x --dir " + recorded + " --out " + file("e.jsonl", ""), "exported-events", false},
 		{"trace fetch", "philly --url " + url + " --out " + file("p.json", ""), "fetched-trace", false},
 		{"simulate", small, "simulation", false},
 		{"generate", "--trace sample --at 2017-10-10T12:00:00Z --futures 1 --out " + file("g.csv", ""),

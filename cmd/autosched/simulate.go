@@ -116,7 +116,7 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	in.options.Estimate = o.estimates.estimate(w.Jobs(), o.replay.seed)
 	in.options.Past = replay.Past(in.trace, o.replay.cluster, in.from)
 	asked := noteAsking(&in.options)
-	recorder, err := o.record.begin(&sim, in.trace.Zero(), &in.options)
+	recorder, err := o.record.begin(&sim, in.trace, o.replay.cluster, &in.options)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/simulator/live"
+	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -68,7 +69,8 @@ func (f *recordFlags) check() error {
 }
 
 // begin opens the files and adds what fills them to the options of a run.
-func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Options) (_ *recorder, err error) {
+func (f *recordFlags) begin(sim *simulator.Sim, w *workload.Workload, c workload.Cluster, o *simulator.Options) (
+	_ *recorder, err error) {
 	r := &recorder{flags: f, sim: sim}
 	open := func(flag, path string) *atomicfile.File {
 		if path == "" || err != nil {
@@ -102,10 +104,14 @@ func (f *recordFlags) begin(sim *simulator.Sim, zero time.Time, o *simulator.Opt
 			"start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions,"+endedColumns+"\n")
 	}
 	if r.timeline != nil {
-		r.events = simulator.NewTimeline(r.timeline, sim, zero)
+		r.events = simulator.NewTimeline(r.timeline, sim, w.Zero())
 	}
 	if r.reports != nil {
-		r.reported = trace.NewEventWriter(r.reports, zero)
+		groups := c.Groups
+		if len(o.Nodes) > 0 { // which the events do not have
+			groups = nil
+		}
+		r.reported, r.reportErr = trace.NewEventWriter(r.reports, w.Zero(), w.Synthetic(), groups...)
 	}
 	if r.timeline != nil || r.reports != nil {
 		o.Observer = r.observe

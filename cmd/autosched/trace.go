@@ -19,7 +19,7 @@ import (
 func newTraceCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Fetch, import, describe, cut, check and synthesise traces",
+		Short: "Fetch, import, export, describe, cut, check and synthesise traces",
 		Long: `A trace lists the jobs submitted to a cluster: submission, requested GPUs and run
 time. These commands read traces in any known format, plain, gzip or zstd, and
 write AutoSched's own CSV.
@@ -47,8 +47,8 @@ changes its shape after a week; "-" is standard input.`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	cmd.AddCommand(newTraceFetchCmd(), newTraceImportCmd(), newTraceStatsCmd(), newTraceSynthCmd(),
-		newTraceValidateCmd(), newTraceWindowCmd())
+	cmd.AddCommand(newTraceExportCmd(), newTraceFetchCmd(), newTraceImportCmd(), newTraceStatsCmd(),
+		newTraceSynthCmd(), newTraceValidateCmd(), newTraceWindowCmd())
 	return cmd
 }
 
@@ -230,14 +230,19 @@ func checkOut(command, out string, asJSON bool) error {
 	return nil
 }
 
-// writeTrace writes a trace as CSV: to a file that replaces an existing one once
-// it is complete, or to standard output for "-".
-func writeTrace(cmd *cobra.Command, path string, w *workload.Workload) error {
-	write := func(out io.Writer) error { return trace.WriteCSV(untilDone{cmd.Context(), out}, w) }
+// writeTrace writes a trace as CSV with the nodes of its cluster, if they are known.
+func writeTrace(cmd *cobra.Command, path string, w *workload.Workload, machines []workload.NodeGroup) error {
+	return writeTo(cmd, path, func(out io.Writer) error { return trace.WriteCSV(out, w, machines...) })
+}
+
+// writeTo writes to a file that replaces an existing one once it is complete, or to
+// standard output for "-".
+func writeTo(cmd *cobra.Command, path string, write func(io.Writer) error) error {
+	till := func(out io.Writer) error { return write(untilDone{cmd.Context(), out}) }
 	if path == "-" {
-		return write(cmd.OutOrStdout())
+		return till(cmd.OutOrStdout())
 	}
-	return atomicfile.Write(path, write)
+	return atomicfile.Write(path, till)
 }
 
 // besideTrace is where the report on a written trace goes: standard error if
@@ -250,8 +255,9 @@ func besideTrace(cmd *cobra.Command, out string) io.Writer {
 }
 
 // writeAndShow writes a trace and reports on it.
-func writeAndShow(cmd *cobra.Command, out string, asJSON bool, w *workload.Workload) error {
-	if err := writeTrace(cmd, out, w); err != nil {
+func writeAndShow(cmd *cobra.Command, out string, asJSON bool, w *workload.Workload,
+	machines []workload.NodeGroup) error {
+	if err := writeTrace(cmd, out, w, machines); err != nil {
 		return err
 	}
 	first, last := w.Span()

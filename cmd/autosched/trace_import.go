@@ -66,7 +66,7 @@ week stay.`,
 			if err != nil {
 				return err
 			}
-			if err := writeTrace(cmd, o.out, r.workload); err != nil {
+			if err := writeTrace(cmd, o.out, r.workload, r.Machines); err != nil {
 				return err
 			}
 			return show(besideTrace(cmd, o.out), o.input.json, "imported-trace/v1", r, r.print)

@@ -37,7 +37,8 @@ computed from it. The same options give the same trace. Profiles:
 --load sets the offered load: the requested GPU-time over the capacity of --nodes
 of --gpus-per-node. At 0.8 jobs seldom queue, above 1 they must. --jobs sets their
 number instead. Without either the profile's own rate counts. Given a cluster, no
-job is wider than it.
+job is wider than it, and the file names it: commands that replay the trace need no
+--nodes.
 
 A few jobs run for weeks, as they do in reality. --max-duration keeps them from
 dominating a short trace.
@@ -63,7 +64,7 @@ trace of it.`,
 			if err != nil {
 				return err
 			}
-			return writeAndShow(cmd, o.out, o.json, w)
+			return writeAndShow(cmd, o.out, o.json, w, o.Cluster.Groups)
 		},
 	}
 	o.add(cmd)

@@ -225,7 +225,8 @@ func TestTraceSynth(t *testing.T) {
 		t.Fatal(err, notices)
 	}
 	b, _, err := runTrace(t, "", args...)
-	if err != nil || a != b || !strings.HasPrefix(a, "# autosched trace v1 zero=2017-10-09T00:00:00Z synthetic\n") {
+	if err != nil || a != b || !strings.HasPrefix(a, "# autosched trace v1 zero=2017-10-09T00:00:00Z synthetic "+
+		`cluster=[{"nodes":10,"gpus_per_node":8}]`) {
 		t.Errorf("%v: two runs differ, or no label", err)
 	}
 	path := filepath.Join(t.TempDir(), "s.csv.gz")

@@ -37,11 +37,11 @@ A window begins with an empty cluster: it has no jobs that were running before.`
 			if err := o.check(); err != nil {
 				return err
 			}
-			w, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			w, machines, err := o.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			return writeAndShow(cmd, o.out, o.input.json, w)
+			return writeAndShow(cmd, o.out, o.input.json, w, machines)
 		},
 	}
 	o.input.add(cmd)
@@ -56,13 +56,16 @@ func (o *traceWindowOptions) check() error {
 	return cmp.Or(checkOut("window", o.out, o.input.json), o.input.check(), o.window.check())
 }
 
-// run reads the trace and cuts it. Notes go to notes.
-func (o *traceWindowOptions) run(ctx context.Context, notes io.Writer) (*workload.Workload, error) {
-	w, _, err := o.input.open(ctx, notes)
+// run reads the trace and cuts it, and returns the nodes of its cluster too, if they are
+// known. Notes go to notes.
+func (o *traceWindowOptions) run(ctx context.Context, notes io.Writer) (
+	*workload.Workload, []workload.NodeGroup, error) {
+	w, report, err := o.input.open(ctx, notes)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return o.window.cut(w)
+	w, err = o.window.cut(w)
+	return w, report.Machines, err
 }
 
 // traceWindow is the part of a trace that counts.

@@ -466,3 +466,48 @@ func TestTruncatedFileIsNamed(t *testing.T) {
 		t.Errorf("opening says %v, which does not name %s", err, configFile)
 	}
 }
+
+// A reader needs the directory for itself, creates nothing, and reads what was written.
+func TestReader(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	dir := t.TempDir()
+	if _, err := OpenReader(dir); err == nil || !strings.Contains(err.Error(), "is not the directory of a service") {
+		t.Error(err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 0 {
+		t.Errorf("files: %v", files)
+	}
+	w := open(t, dir)
+	if err := errors.Join(w.Commit(t.Context(), change(t, testSpace(t), 1)),
+		w.AppendEvents(t.Context(), "s", []workload.Event{event("b", 2), event("a", 1)})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenReader(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("beside a writer: %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenReader(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, _, _, err := r.Load()
+	if err != nil || len(saved) != 1 {
+		t.Errorf("%v, %v", saved, err)
+	}
+	var ids []string
+	_, err = r.ReplayEvents("", func(scheduler string, e workload.Event) error {
+		ids = append(ids, scheduler+" "+e.ID)
+		return nil
+	})
+	if err != nil || !reflect.DeepEqual(ids, []string{"s a", "s b"}) {
+		t.Errorf("%v, %v", ids, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, dir).Close(); err != nil { // it is free again
+		t.Error(err)
+	}
+}

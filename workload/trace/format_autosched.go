@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -21,7 +22,8 @@ import (
 // A column deadline (a time, or empty) is written where any job has one, a column
 // wait_s where any job's queueing delay is known, and the columns gpu_model,
 // partition, cpus, memory_bytes and time_limit_s where any job asks for such, and nodes
-// (a host list) where it is known on which nodes jobs ran.
+// (a host list) where it is known on which nodes jobs ran. The comment may end with the
+// nodes of the trace's own cluster: cluster=[{"nodes":20,"gpus_per_node":8}].
 // Without zero= the zero is midnight UTC of the day of the first submission.
 var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals",
 	&table{
@@ -51,6 +53,7 @@ var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 sub
 const (
 	commentBegin  = "# autosched trace "
 	formatVersion = "v1"
+	clusterWord   = " cluster=" // the last, because names have blanks
 )
 
 // comment reads a line in front of the header. Foreign comments are skipped.
@@ -60,6 +63,7 @@ func (in *input) comment(line string) error {
 		return nil
 	}
 	first := in.taken == 0 // later files count from the first one's zero
+	rest, cluster, hasCluster := strings.Cut(rest, clusterWord)
 	words := strings.Fields(rest)
 	if len(words) == 0 || words[0] != formatVersion {
 		return fmt.Errorf("%w: version %q of the autosched format; this program reads %s",
@@ -79,24 +83,57 @@ func (in *input) comment(line string) error {
 			in.synthetic = true
 		}
 	}
+	if !hasCluster || !first || in.nodes != nil {
+		return nil
+	}
+	var c workload.Cluster
+	err := json.Unmarshal([]byte(cluster), &c.Groups)
+	if err == nil {
+		err = c.Validate()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: cluster=%s: %w", ErrFormat, excerpt([]byte(cluster)), err)
+	}
+	in.nodes = map[string]bool{} // lists of machines are of the same cluster
+	in.report.Machines, in.report.Declared = c.Groups, true
 	return nil
 }
 
-// WriteCSV writes the workload in the project's own format. Reading it back
-// gives a workload of the same digest. It fails where the format cannot hold
-// the workload, naming job and field: texts with line breaks, or times outside
-// the years 0 to 9999.
-func WriteCSV(w io.Writer, wl *workload.Workload) error {
+// comment is the line that input.comment reads.
+func comment(zero time.Time, synthetic bool, machines []workload.NodeGroup) ([]byte, error) {
+	line := append([]byte(commentBegin+formatVersion+" zero="), zero.Format(time.RFC3339Nano)...)
+	if synthetic {
+		line = append(line, " synthetic"...)
+	}
+	if len(machines) > 0 {
+		groups, err := json.Marshal(machines)
+		if err != nil {
+			return nil, fmt.Errorf("trace: cluster: %w", err)
+		}
+		line = append(append(line, clusterWord...), groups...)
+	}
+	if len(line) > DefaultMaxLine {
+		return nil, fmt.Errorf("trace: cluster: %d groups of nodes make a line longer than %d bytes", len(machines),
+			DefaultMaxLine)
+	}
+	return append(line, '\n'), nil
+}
+
+// WriteCSV writes the workload in the project's own format, with the nodes of the
+// cluster it belongs to, if they are known. Reading it back gives a workload of the same
+// digest. It fails where the format cannot hold the workload, naming job and field: texts
+// with line breaks, or times outside the years 0 to 9999.
+func WriteCSV(w io.Writer, wl *workload.Workload, machines ...workload.NodeGroup) error {
 	zero, jobs := wl.Zero(), wl.Jobs()
 	if y := zero.Year(); y < 0 || y > 9999 {
 		return fmt.Errorf("trace: zero: year %d cannot be written", y)
 	}
 	bw := bufio.NewWriterSize(w, 64<<10)
-	line := append([]byte(commentBegin+formatVersion+" zero="), zero.Format(time.RFC3339Nano)...)
-	if wl.Synthetic() {
-		line = append(line, " synthetic"...)
+	line, err := comment(zero, wl.Synthetic(), machines)
+	if err != nil {
+		return err
 	}
-	line = append(line, "\njob_id,user,tenant,key,model,submit_time,duration_s,gpus,status"...)
+	line = append(line, "job_id,user,tenant,key,model,submit_time,duration_s,gpus,status"...)
 	var columns []optionalColumn
 	for _, c := range optionalColumns {
 		if slices.ContainsFunc(jobs, func(j workload.Job) bool { return c.has(&j) }) {

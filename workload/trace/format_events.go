@@ -36,6 +36,7 @@ type eventLine struct {
 	Job       *eventJob       `json:"job,omitempty"`
 	Node      *eventNode      `json:"node,omitempty"`
 	Placement []eventNodeGPUs `json:"placement,omitempty"`
+	Revision  json.Number     `json:"configurationRevision,omitempty"`
 }
 
 type eventJob struct {
@@ -87,7 +88,13 @@ func readEvents(in *input) error {
 		if err != nil || line == nil {
 			return err
 		}
-		if len(bytes.TrimSpace(line)) == 0 || line[0] == '#' {
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if line[0] == '#' {
+			if err := in.comment(string(line)); err != nil {
+				return fmt.Errorf("line %d: %w", in.line, err)
+			}
 			continue
 		}
 		if err := in.row(); err != nil {
@@ -208,14 +215,19 @@ type EventWriter struct {
 	zero time.Time
 }
 
-// NewEventWriter writes events whose times count from zero.
-func NewEventWriter(w io.Writer, zero time.Time) *EventWriter {
-	return &EventWriter{json.NewEncoder(w), zero}
+// NewEventWriter writes events whose times count from zero. A comment before them has
+// what no event has: whether they are synthetic, and the nodes of the cluster, if known.
+func NewEventWriter(w io.Writer, zero time.Time, synthetic bool, machines ...workload.NodeGroup) (*EventWriter, error) {
+	line, err := comment(zero, synthetic, machines)
+	if err == nil {
+		_, err = w.Write(line)
+	}
+	return &EventWriter{json.NewEncoder(w), zero}, err
 }
 
 // Write writes one event.
 func (w *EventWriter) Write(e *workload.Event) error {
-	x := eventLine{ID: e.ID, Time: w.zero.Add(e.Time)}
+	x := eventLine{ID: e.ID, Time: w.zero.Add(e.Time), Revision: json.Number(e.Revision)}
 	for name, kind := range eventKinds {
 		if kind == e.Kind {
 			x.Kind = name

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -180,6 +181,79 @@ func (e *NodeEvents) On(c workload.Cluster, zero time.Time) (workload.Cluster, [
 		out = append(out, all[i].NodeEvent)
 	}
 	return c, out, c.Validate()
+}
+
+// WriteNodeEvents writes the changes that events make to the nodes of a cluster, as
+// ReadNodeEvents reads them, and returns how many there are. All nodes of the cluster are
+// up at first. Nodes have the numbers that numberNodes gives their names.
+func WriteNodeEvents(w io.Writer, zero time.Time, c workload.Cluster, events []workload.Event) (
+	changes int, err error) {
+	events = slices.DeleteFunc(slices.Clone(events), func(e workload.Event) bool { return !e.Kind.OfNode() })
+	slices.SortStableFunc(events, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) })
+	number, state := numberNodes(c, events), map[int]workload.EventKind{}
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, "time,node,event,gpus")
+	for _, e := range events {
+		n, ok := number[e.Node]
+		before, seen := state[n]
+		added := n >= c.Nodes() && !seen
+		if !ok || added && e.Kind != workload.NodeUp || !added && e.Kind == cmp.Or(before, workload.NodeUp) {
+			continue
+		}
+		state[n] = e.Kind
+		name, gpus := map[workload.EventKind]string{
+			workload.NodeUp: "up", workload.NodeDown: "down", workload.NodeDrained: "drain"}[e.Kind], ""
+		if added {
+			name, gpus = "add", strconv.Itoa(e.NodeGPUs)
+		}
+		changes++
+		fmt.Fprintf(out, "%s,%d,%s,%s\n", zero.Add(e.Time).Format(time.RFC3339Nano), n, name, gpus)
+	}
+	return changes, out.Flush()
+}
+
+// numberNodes gives the nodes of events, which are in order of time, their numbers: a
+// name that is a number of the cluster is that number. The others, in order of name, get
+// what is left of the first group of their size, of any where it is not known; and those
+// for which nothing is left the numbers after the cluster's, in order of their first
+// NODE_UP, without which they have none.
+func numberNodes(c workload.Cluster, events []workload.Event) map[string]int {
+	number, taken := map[string]int{}, map[int]bool{}
+	size, order := map[string]int{}, []string(nil)
+	for _, e := range events {
+		if n, err := strconv.Atoi(e.Node); err == nil && c.GroupOf(n) >= 0 && strconv.Itoa(n) == e.Node {
+			number[e.Node], taken[n] = n, true
+		} else if e.Kind == workload.NodeUp && size[e.Node] == 0 {
+			size[e.Node], order = e.NodeGPUs, append(order, e.Node)
+		} else if _, ok := size[e.Node]; !ok {
+			size[e.Node] = 0
+		}
+	}
+	free, end := make([]int, len(c.Groups)), make([]int, len(c.Groups)) // numbers of each group
+	for g, n := 0, 0; g < len(free); g++ {
+		free[g], end[g] = n, n+c.Groups[g].Nodes
+		n = end[g]
+	}
+	for _, name := range slices.Sorted(maps.Keys(size)) {
+		for g := range free {
+			for free[g] < end[g] && taken[free[g]] {
+				free[g]++
+			}
+			if s := size[name]; free[g] < end[g] && (s == 0 || s == c.Groups[g].GPUsPerNode) {
+				number[name] = free[g]
+				free[g]++
+				break
+			}
+		}
+	}
+	next := c.Nodes()
+	for _, name := range order {
+		if _, ok := number[name]; !ok {
+			number[name] = next
+			next++
+		}
+	}
+	return number
 }
 
 func (e *NodeEvents) fault(row *nodeRow, format string, args ...any) error {

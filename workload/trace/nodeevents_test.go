@@ -92,3 +92,45 @@ func FuzzNodeEvents(f *testing.F) {
 		}
 	})
 }
+
+// What events say of nodes is read back: names get the numbers of the cluster, and what
+// changes nothing is left out.
+func TestWriteNodeEvents(t *testing.T) {
+	zero := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 8}, {Nodes: 1, GPUsPerNode: 4}}}
+	var events []workload.Event
+	at := func(hour int, kind workload.EventKind, node string, gpus int) {
+		events = append(events, workload.Event{Kind: kind, Time: time.Duration(hour) * time.Hour, Node: node,
+			NodeGPUs: gpus})
+	}
+	at(5, workload.NodeUp, "b", 8) // out of order
+	at(0, workload.NodeUp, "0", 8) // is up
+	at(1, workload.NodeUp, "a", 4)
+	at(2, workload.NodeDown, "b", 0)
+	at(2, workload.NodeDown, "b", 0) // again
+	at(3, workload.NodeDrained, "a", 0)
+	at(4, workload.NodeDown, "c", 0) // not there yet
+	at(6, workload.NodeUp, "c", 8)
+	at(7, workload.NodeDown, "c", 0)
+	events = append(events, workload.Event{Kind: workload.Submitted})
+	var out strings.Builder
+	n, err := WriteNodeEvents(&out, zero, c, events)
+	const want = `time,node,event,gpus
+2026-03-02T02:00:00Z,1,down,
+2026-03-02T03:00:00Z,2,drain,
+2026-03-02T05:00:00Z,1,up,
+2026-03-02T06:00:00Z,3,add,8
+2026-03-02T07:00:00Z,3,down,
+`
+	if err != nil || n != 5 || out.String() != want {
+		t.Fatalf("%d, %v:\n%s", n, err, out.String())
+	}
+	read, err := ReadNodeEvents(strings.NewReader(want), "nodes.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grown, changes, err := read.On(c, zero)
+	if err != nil || grown.Nodes() != 4 || len(changes) != 6 {
+		t.Fatalf("%v, %v, %v", grown, changes, err)
+	}
+}

@@ -44,7 +44,7 @@ func TestSampleIsWhatTheGeneratorMakes(t *testing.T) {
 	checkBuiltIn(t, SampleName, "sample/philly-like.csv.gz", w, sampleLimit)
 }
 
-// TestSampleShiftsIsWhatItsRecipeDraws: trace synth --recipe draws the same bytes.
+// TestSampleShiftsIsWhatItsRecipeDraws: trace synth --recipe draws the same jobs.
 func TestSampleShiftsIsWhatItsRecipeDraws(t *testing.T) {
 	text, err := os.ReadFile("../../examples/scenarios.json")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,43 @@ func TestFormatsAreDistinct(t *testing.T) {
 		}
 		if n != 1 || f.About == "" || !strings.Contains(formatNames(), f.Name) {
 			t.Errorf("format %s: recognised by %d formats", f.Name, n)
+		}
+	}
+}
+
+// The nodes of the cluster are part of the file where they are known, and change nothing else.
+func TestWriteClusterBesideJobs(t *testing.T) {
+	w, _, err := Open(SampleName, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	machines := []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100 80GB"},
+		{Name: "small", Nodes: 3, GPUsPerNode: 4, CPUs: 64, Memory: 1 << 38, Partition: "debug,long",
+			Labels: map[string]string{"zone": " a cluster=b"}}}
+	var with, without bytes.Buffer
+	if err := errors.Join(WriteCSV(&with, w, machines...), WriteCSV(&without, w)); err != nil {
+		t.Fatal(err)
+	}
+	got, r, err := Read(bytes.NewReader(with.Bytes()), "a", Options{Strict: true})
+	if err != nil || got.Digest() != w.Digest() || !r.Declared || !reflect.DeepEqual(r.Machines, machines) {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	_, below, _ := bytes.Cut(with.Bytes(), []byte("\n"))
+	_, want, _ := bytes.Cut(without.Bytes(), []byte("\n"))
+	if !bytes.Equal(below, want) {
+		t.Error("the rows differ")
+	}
+	for cluster, says := range map[string]string{
+		`[{"nodes":-1,"gpus_per_node":8}]`: "cluster=",
+		`[{"nodes":1,"gpus_per_node":8}`:   "cluster=",
+		`[]`:                               "cluster=",
+		`20x8`:                             "cluster=\"20x8\"",
+	} {
+		text := "# autosched trace v1 synthetic cluster=" + cluster + "\njob_id,submit_time,duration_s,gpus\n" +
+			"a,2017-10-09T00:00:00Z,5,1\n"
+		if _, _, err := Read(strings.NewReader(text), "a", Options{}); !errors.Is(err, ErrFormat) ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", cluster, err)
 		}
 	}
 }

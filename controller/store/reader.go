@@ -1,0 +1,44 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/workload"
+)
+
+// Reader reads a directory that no service has open, and changes nothing in it. It is for
+// one goroutine.
+type Reader struct{ store *Store }
+
+// OpenReader opens a directory. The error is ErrLocked while a service has it open.
+func OpenReader(dir string) (*Reader, error) {
+	r := &Store{dir: dir}
+	if _, err := os.Stat(filepath.Join(dir, configFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("store %s: is not the directory of a service: it has no %s", dir, configFile)
+	}
+	db, err := r.openDB(configFile, true)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	r.config = db
+	return &Reader{r}, nil
+}
+
+// Load is that of Store.
+func (r *Reader) Load() ([]controller.Saved, []controller.Request, []controller.Damage, error) {
+	return r.store.Load()
+}
+
+// ReplayEvents is that of Store.
+func (r *Reader) ReplayEvents(only string, apply func(scheduler string, e workload.Event) error) (
+	[]controller.Damage, error) {
+	return r.store.ReplayEvents(only, apply)
+}
+
+// Close releases the directory.
+func (r *Reader) Close() error { return r.store.config.Close() }
