@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/rollout"
@@ -57,39 +57,70 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	id := []byte(c.Scheduler.ID)
-	err := r.config.Update(func(tx *bolt.Tx) error {
-		if err := putJSON(tx, id, c.Scheduler, schedulersBucket); err != nil {
+	err := r.update(&c)
+	if errors.Is(err, ErrFull) {
+		err = r.reserve.giveUp(func() error { return r.update(&c) })
+	}
+	return err
+}
+
+// update commits a change to config.db. After a failed write or fsync the state of the file's
+// cached pages is unknown: it is opened anew.
+func (r *Store) update(c *controller.Change) error {
+	r.committing.Lock()
+	defer r.committing.Unlock()
+	select {
+	case <-r.closing:
+		return ErrClosed
+	default:
+	}
+	if r.config == nil {
+		var err error
+		if r.config, err = r.openDB(configFile, false); err != nil {
 			return err
 		}
-		for _, cfg := range c.Configurations {
-			if err := putConfig(tx, id, cfg); err != nil {
-				return err
-			}
-		}
-		if c.Ack != nil {
-			b, err := bucket(tx, acksBucket, string(id))
-			if err != nil {
-				return err
-			}
-			seq, err := b.NextSequence()
-			if err != nil {
-				return err
-			}
-			key := binary.BigEndian.AppendUint64(revisionKey(c.AckRevision), seq)
-			if err := putJSON(tx, key, c.Ack, acksBucket, string(id)); err != nil {
-				return err
-			}
-		}
-		if c.Request != nil {
-			return putJSON(tx, []byte(c.Request.ID), c.Request, requestsBucket)
-		}
-		return nil
+	}
+	err := guardPanics(configFile, func() error {
+		return r.config.Update(func(tx *bolt.Tx) error { return putChange(tx, c) })
 	})
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return ErrClosed
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		_ = r.config.Close()
+		var again error
+		if r.config, again = r.openDB(configFile, false); again != nil {
+			err = errors.Join(err, again)
+		}
 	}
 	return storageError(err)
+}
+
+func putChange(tx *bolt.Tx, c *controller.Change) error {
+	id := []byte(c.Scheduler.ID)
+	if err := putJSON(tx, id, c.Scheduler, schedulersBucket); err != nil {
+		return err
+	}
+	for _, cfg := range c.Configurations {
+		if err := putConfig(tx, id, cfg); err != nil {
+			return err
+		}
+	}
+	if c.Ack != nil {
+		b, err := bucket(tx, acksBucket, string(id))
+		if err != nil {
+			return err
+		}
+		seq, err := b.NextSequence()
+		if err != nil {
+			return err
+		}
+		key := binary.BigEndian.AppendUint64(revisionKey(c.AckRevision), seq)
+		if err := putJSON(tx, key, c.Ack, acksBucket, string(id)); err != nil {
+			return err
+		}
+	}
+	if c.Request != nil {
+		return putJSON(tx, []byte(c.Request.ID), c.Request, requestsBucket)
+	}
+	return nil
 }
 
 func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error {

@@ -154,7 +154,7 @@ func TestLostConfigIsRefused(t *testing.T) {
 // another file.
 func TestDamagedSegmentCostsItself(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
-		"truncated": func(path string) error { return os.Truncate(path, 9000) },
+		"truncated": func(path string) error { return os.Truncate(path, 8192) },
 		"short":     func(path string) error { return os.Truncate(path, 100) },
 		"nonsense":  func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("no", 9000)), 0o600) },
 	} {

@@ -82,8 +82,13 @@ func (r *Store) writeEvents() {
 	}
 }
 
-// appendAll commits events to the segment of the day.
+// appendAll commits events to the segment of the day, if config.db has its reserve.
 func (r *Store) appendAll(calls []*appendCall) error {
+	r.reserve.mu.Lock()
+	defer r.reserve.mu.Unlock()
+	if err := r.reserve.make(); err != nil {
+		return err
+	}
 	name := r.dayName()
 	if r.segment == nil || r.segmentName != name {
 		r.closeSegment()

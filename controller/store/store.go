@@ -57,9 +57,12 @@ type Options struct {
 
 // Store is an open directory. It is safe for concurrent use.
 type Store struct {
-	dir    string
-	now    func() time.Time
-	config *bolt.DB
+	dir     string
+	now     func() time.Time
+	reserve *reserve
+
+	committing sync.Mutex // guards config
+	config     *bolt.DB   // nil after a failed write, until it is open again
 
 	// switching is held to open, replace or close the segment that is written, and shared by
 	// those who read segments: a file has one descriptor that writes, or several that read.
@@ -96,6 +99,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
+	r.reserve = newReserve(dir)
 	go r.writeEvents()
 	return r, nil
 }
@@ -105,7 +109,11 @@ func (r *Store) Close() error {
 	r.closeOnce.Do(func() {
 		close(r.closing)
 		<-r.writerDone
-		r.closeErr = r.config.Close()
+		r.committing.Lock()
+		defer r.committing.Unlock()
+		if r.config != nil {
+			r.closeErr = r.config.Close()
+		}
 	})
 	return r.closeErr
 }
@@ -194,11 +202,18 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	case err != nil:
 		return nil, &CorruptError{File: name, Why: err.Error()}
 	}
-	check := db.Update
-	if readOnly {
-		check = db.View
-	}
-	if err := guardPanics(name, func() error { return check(checkSchema) }); err != nil {
+	err = guardPanics(name, func() error {
+		marked := false
+		err := db.View(func(tx *bolt.Tx) error {
+			marked = tx.Bucket([]byte(metaBucket)) != nil
+			return checkSchema(tx)
+		})
+		if err != nil || marked || readOnly {
+			return err
+		}
+		return db.Update(checkSchema)
+	})
+	if err != nil {
 		_ = db.Close()
 		return nil, storageError(err)
 	}
