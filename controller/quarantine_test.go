@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,24 @@ func (a altered) Load() ([]controller.Saved, []controller.Request, []controller.
 	saved, requests, damage, err := a.Store.Load()
 	a.alter(saved)
 	return saved, requests, damage, err
+}
+
+// lockedBuffer may be written and read at once.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func lose(c *rollout.Configuration) *rollout.Configuration {
@@ -61,7 +80,7 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 				h.rounds(id, 1)
 			}
 			h.service.Close()
-			var log bytes.Buffer
+			var log lockedBuffer
 			var err error
 			h.service, err = controller.NewService(controller.Options{Decide: h.decide,
 				Log:   slog.New(slog.NewTextHandler(&log, nil)),

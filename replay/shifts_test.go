@@ -15,7 +15,7 @@ import (
 // there.
 func TestTuningPaysOnShifts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("two days of rounds")
+		t.Skip("a day of rounds")
 	}
 	w, _, err := trace.Open(trace.ShiftsName, trace.Options{})
 	if err != nil {
@@ -26,7 +26,7 @@ func TestTuningPaysOnShifts(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := 7 * 24 * time.Hour
-	r := evaluate(t, Options{Trace: w, From: from, To: from + 48*time.Hour, Cluster: workload.Uniform(20, 8),
+	r := evaluate(t, Options{Trace: w, From: from, To: from + 24*time.Hour, Cluster: workload.Uniform(20, 8),
 		Scheduler: s, Methods: []string{"default", "preset", "fixed-history", "autosched"}, Seeds: 1, FixedBudget: 40,
 		Settings: round.Settings{Budget: 16, Futures: 2, Seed: 1}})
 	jct := map[string]float64{}
