@@ -47,7 +47,7 @@ time of a whole search. "rejected" is how many proposals per search a causal mod
 rejected; some of them are measured all the same, and "audits right" is the share
 of those that were rejected rightly.
 
-Searches, each perhaps with ` + lab.Causal + ` behind its name, which lets a causal model,
+Searches, each optionally followed by ` + lab.Causal + `, which lets a causal model,
 learnt at the instants before, reject proposals:
 ` + searchList(),
 		Example: `  autosched bench tune --trace sample --nodes 20 --hours 4 --seeds 2 --searches autosched,random,bluefin
@@ -95,7 +95,7 @@ func (o *benchTuneOptions) check() error {
 	}
 	for _, n := range c.Searches {
 		if lab.CheckSearch(n) != nil {
-			return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each perhaps with %s",
+			return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each optionally followed by %s",
 				n, strings.Join(searchNames(), ", "), lab.Causal)}
 		}
 	}

@@ -71,7 +71,7 @@ func (w *watch) run(ctx context.Context) error {
 		case w.token == "" || code != codes.Unavailable:
 			return err
 		default:
-			fmt.Fprintln(w.notes, "the service went away; trying again")
+			fmt.Fprintln(w.notes, "no connection to the service: trying again")
 		}
 		select {
 		case <-ctx.Done():

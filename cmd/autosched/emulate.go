@@ -115,7 +115,7 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 		},
 		Lost: func(err error) {
 			line.clear()
-			fmt.Fprintf(notes, "the service at %s went away (%s); waiting for it\n", o.server, reason(err))
+			fmt.Fprintf(notes, "no connection to the service at %s (%s): trying again\n", o.server, reason(err))
 		},
 		Applied: func(a agent.Applied) {
 			line.clear()

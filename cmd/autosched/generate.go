@@ -15,6 +15,7 @@ import (
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -147,8 +148,8 @@ type generateReport struct {
 }
 
 func (r *generateReport) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %v ahead by %s\n\n", r.Trace, label(r.Synthetic), r.At, r.Active,
-		time.Duration(r.HorizonS*float64(time.Second)), r.Method)
+	fmt.Fprintf(w, "%s%s at %s: %d active jobs, forecast for %s by %s\n\n", r.Trace, label(r.Synthetic), r.At,
+		r.Active, units.Duration(r.HorizonS), r.Method)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "future\tremaining GPU-h\tarrivals\tbatches\tGPU-h\tmedian s\t")
 	row := func(name string, f *lab.Future) {

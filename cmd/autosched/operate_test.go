@@ -63,7 +63,7 @@ func TestOperate(t *testing.T) {
 		{newSchedulerCmd(), "pause s", "keeps revision 1"},
 		{newSchedulerCmd(), "list", "auto, paused"},
 		{newConfigCmd(), "list s", "1         published  default "},
-		{newSchedulerCmd(), "resume s", "goes on"},
+		{newSchedulerCmd(), "resume s", "is resumed"},
 	} {
 		if out, err := call(c.cmd, strings.Fields(c.args)...); err != nil || !strings.Contains(out, c.says) {
 			t.Errorf("%s: %v, %s; want %q", c.args, err, out, c.says)
@@ -280,7 +280,7 @@ func TestEmulationOutlivesTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = serve.Wait()
-	eventually(t, log.String, "went away")
+	eventually(t, log.String, "no connection")
 	_, _ = serveProcess(t, dir, address)
 	if err := <-done; err != nil {
 		t.Fatalf("%v\n%s", err, log.String())

@@ -130,7 +130,7 @@ func printModel(w io.Writer, m *durations.Model) error {
 	if m.Parent != "" {
 		fmt.Fprintf(w, "refitted from %s\n", m.Parent)
 	}
-	fmt.Fprintf(w, "scores on the %d jobs held back after them:\n", m.Held.Jobs)
+	fmt.Fprintf(w, "scores on the %d jobs held out after them:\n", m.Held.Jobs)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "query\tn\taccuracy\tlog-loss\tECE\t")
 	for _, k := range durations.Kinds {

@@ -146,7 +146,7 @@ type evalReport struct {
 }
 
 func (r *evalReport) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s%s: learnt from %d jobs (%d questions), asked about %d submitted from %s\n\n", r.Trace,
+	fmt.Fprintf(out, "%s%s: trained on %d jobs (%d queries), scored on the %d submitted from %s on\n\n", r.Trace,
 		label(r.Synthetic), r.TrainJobs, r.Lessons, r.TestJobs, r.Cut.Format(time.RFC3339))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "query\tn\taccuracy\tlog-loss\tECE\tmajority\telapsed\tKS\thistory's\t"+

@@ -204,7 +204,7 @@ once.`,
 				if err != nil {
 					return err
 				}
-				return f.say(cmd, got, "tuning of %s goes on", shortName(name))
+				return f.say(cmd, got, "tuning of %s is resumed", shortName(name))
 			})
 		},
 	}

@@ -22,7 +22,7 @@ type changesFlag struct{ texts []string }
 
 func (f *changesFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.texts, "set-at", nil,
-		"INSTANT:key=value, a parameter that is changed while the run goes on, repeatable; INSTANT as in --from")
+		"INSTANT:key=value, a parameter that is changed during the run, repeatable; INSTANT as in --from")
 }
 
 // change is a configuration that holds from an instant on.

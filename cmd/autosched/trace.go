@@ -106,7 +106,7 @@ type traceInput struct {
 func (o *traceInput) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", "", "format of the trace (default: by its content): one of "+formatNames())
-	f.BoolVar(&o.strict, "strict", false, "fail at the first faulty row (default: reject and count it, and go on)")
+	f.BoolVar(&o.strict, "strict", false, "fail at the first faulty row (default: reject and count it, and continue)")
 	f.IntVar(&o.show, "show", trace.DefaultKeep, "name at most this many rejected rows; all are counted")
 	f.IntVar(&o.maxRows, "max-rows", trace.DefaultMaxRows, "refuse a trace of more rows")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")

@@ -146,7 +146,7 @@ func (r *tuneReport) printChanges(w io.Writer) error {
 		return err
 	}
 	if len(r.Irrelevant) > 0 {
-		fmt.Fprintf(w, "No effect above the noise, so left as they are: %s.\n", strings.Join(r.Irrelevant, ", "))
+		fmt.Fprintf(w, "No effect above the noise, so unchanged: %s.\n", strings.Join(r.Irrelevant, ", "))
 	}
 	if why := r.whyNotFirst(); why != "" {
 		fmt.Fprintln(w, why)

@@ -72,7 +72,7 @@ func (f *studyFlags) open(in *space.Space) (*studyFile, error) {
 	if s.had == nil {
 		info, err := s.out.Stat()
 		if err == nil && info.Size() > 0 {
-			err = fmt.Errorf("%s holds something already and is not overwritten: name another file, or go on from it "+
+			err = fmt.Errorf("%s is not empty and is not overwritten: name another file, or continue it "+
 				"with --resume %s", s.path, s.path)
 		}
 		if err != nil {
@@ -146,7 +146,7 @@ func (s *studyFile) budget(standard int, timed bool) int {
 // used says how a search resumes the record.
 func (s *studyFile) used(sampler string, budget int) string {
 	if n := s.from.Trials(); n > budget && s.from.Header.Sampler == sampler {
-		return fmt.Sprintf("%s holds %d trials, --budget %d looks at the first %d", s.from.Name, n, budget, budget)
+		return fmt.Sprintf("%s holds %d trials, --budget %d uses the first %d", s.from.Name, n, budget, budget)
 	}
 	return fmt.Sprintf("%d trials of %s are not measured again", s.from.Trials(), s.from.Name)
 }
@@ -156,7 +156,7 @@ func (s *studyFile) hint(budget int, within time.Duration) string {
 	if s.out == nil {
 		return ""
 	}
-	hint := fmt.Sprintf("; go on with --resume %s --budget %d", s.path, budget)
+	hint := fmt.Sprintf("; continue with --resume %s --budget %d", s.path, budget)
 	if within > 0 {
 		hint += " --time " + within.String()
 	}

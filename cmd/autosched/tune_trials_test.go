@@ -157,10 +157,10 @@ func TestTuneResume(t *testing.T) {
 	}{
 		{[]string{"--trials", path}, 1,
 			"--trials: " + path +
-				" holds something already and is not overwritten: name another file, or go on from it with --resume " +
+				" is not empty and is not overwritten: name another file, or continue it with --resume " +
 				path},
 		{[]string{"--trials", path, "--resume", half, "--budget", "20"}, 1,
-			"--trials: " + path + " holds something already"},
+			"--trials: " + path + " is not empty"},
 		{[]string{"--resume", older, "--budget", "20"}, 1,
 			"another line would come here, as of another --sampler, or another --budget where the first line has none"},
 		{[]string{"--resume", path, "--sampler", "random"}, 1, path + ":1: another line would come here"},
@@ -232,7 +232,7 @@ func TestTuneResumeBudget(t *testing.T) {
 		t.Errorf("%d trials, want 43: %s", n, errs)
 	}
 	if n, errs := run("--resume", path, "--budget", "40"); n != 40 ||
-		!strings.Contains(errs, "note: "+path+" holds 43 trials, --budget 40 looks at the first 40\n") {
+		!strings.Contains(errs, "note: "+path+" holds 43 trials, --budget 40 uses the first 40\n") {
 		t.Errorf("%d trials, want 40: %s", n, errs)
 	}
 	run("--resume", path, "--budget", "45")
@@ -278,12 +278,12 @@ func TestTuneInterrupted(t *testing.T) {
 		len(got.Trials) < 5 || len(got.Best) == 0 {
 		t.Errorf("exit %d, stopped by %q after %d trials (%v)", code, got.Stopped, len(got.Trials), err)
 	}
-	if want := "note: interrupted; this is the best of what was measured; go on with --resume " + path +
+	if want := "note: interrupted; this is the best of what was measured; continue with --resume " + path +
 		" --budget 1000000 --time 10m0s\n"; !strings.Contains(errs.String(), want) {
 		t.Errorf("%s does not say %q", &errs, want)
 	}
 	if got, want := (&studyFile{path: "x", out: os.Stdin}).hint(40, 0),
-		"; go on with --resume x --budget 40"; got != want {
+		"; continue with --resume x --budget 40"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

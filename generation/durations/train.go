@@ -231,7 +231,7 @@ func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, tr
 		return Choice{}, err
 	}
 	if lessons.Len() < leastJobs {
-		return Choice{Kept: old, Reason: fmt.Sprintf("kept: only %d new questions to learn from", lessons.Len())}, nil
+		return Choice{Kept: old, Reason: fmt.Sprintf("kept: only %d new queries to learn from", lessons.Len())}, nil
 	}
 	x := pick(lessons.X, old.columns)
 	if b, err = b.Continue(ctx, x, lessons.Class, lessons.Weights, refitRounds); err != nil {
