@@ -197,6 +197,7 @@ func parseRow(text string) (replay.Row, error) {
 	// to start.
 	var c configFlag
 	for i, part := range splitList(rest) {
+		file, _, _ := strings.Cut(part, ":")
 		switch n := len(c.set); {
 		case strings.Contains(part, "="):
 			c.set = append(c.set, part)
@@ -205,7 +206,7 @@ func parseRow(text string) (replay.Row, error) {
 		case rest == "" && head == text: // no colon
 		case i > 0 || part == "":
 			return row, usageError{fmt.Errorf("%q: %q is not a preset, a file or key=value", text, part)}
-		case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(part)):
+		case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)):
 			c.file = part
 		default:
 			c.preset = part

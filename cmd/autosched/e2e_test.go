@@ -190,6 +190,11 @@ func TestEvaluateJSON(t *testing.T) {
 	if b := got.Baseline; b["method"] != "default" || b["assumed"] != true || b["configuration"] == "" {
 		t.Errorf("baseline: %v", b)
 	}
+	chosen := filepath.Join(dir, "report.json:")
+	if code, out, errs := command("scheduler", "diff", chosen+"default", chosen+"autosched", "--scheduler",
+		"tiresias"); code != 0 && code != 1 || errs != "" {
+		t.Errorf("configurations of the report: exit %d, %s %s", code, out, errs)
+	}
 	for _, m := range got.Methods {
 		for _, key := range []string{"avg_jct_s", "p95_jct_s", "ratio_to_baseline", "rounds", "changes", "evaluations",
 			"tuning_s_per_round"} {

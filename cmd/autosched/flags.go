@@ -336,8 +336,8 @@ func (f *configFlag) add(cmd *cobra.Command) {
 		"key=value of a parameter, repeatable; arrays as 3250,7200; the rest keeps its default")
 	cmd.Flags().StringVar(&f.preset, "preset", "", "start from this preset of the scheduler instead of its default")
 	cmd.Flags().StringVar(&f.file, "config", "",
-		"start from the configuration in this YAML or JSON file: values by parameter, or what 'autosched config get "+
-			"--json' prints")
+		"start from the configuration in this YAML or JSON file: values by parameter, or what --json prints; of "+
+			"evaluate or compare FILE:NAME, such as report.json:autosched")
 }
 
 // given reports whether any of the flags is.
@@ -377,7 +377,7 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 
 // readConfig reads a configuration, which may omit parameters but break no rule.
 func readConfig(path string, sp *space.Space) (space.Config, error) {
-	text, err := readText(os.Stdin, path)
+	text, err := configText(os.Stdin, path)
 	if err != nil {
 		return space.Config{}, err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/replay/report"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
@@ -51,7 +53,6 @@ func TestConfigurationsAreReadBack(t *testing.T) {
 				"simulate --json":      &simulateReport{Scheduler: s.Name, Configuration: c},
 				"tune --json":          &tuneReport{Scheduler: s.Name, Incumbent: s.Space.Default(), Best: c},
 				"config get --json":    map[string]any{"schema": "autosched.configuration/v1", "parameters": c},
-				"evaluate --json":      map[string]any{"configuration": text},
 				"the text, as a value": text,
 			} {
 				b, err := json.Marshal(document)
@@ -65,6 +66,31 @@ func TestConfigurationsAreReadBack(t *testing.T) {
 					t.Fatal(err)
 				}
 				check("--config with "+form, string(b), configFlag{file: file})
+			}
+			if len(c.IDs()) == 0 {
+				continue
+			}
+			for form, document := range map[string]any{
+				"evaluate --json": report.JSON(&replay.Report{Methods: []replay.Method{{Method: "default"},
+					{Method: "a:b", Outcome: replay.Outcome{Configuration: text}}}}),
+				"compare --json": &replay.Comparison{Rows: []replay.ComparedRow{{Name: "default"},
+					{Name: "a:b", Scheduler: s.Name, Configuration: c}}},
+			} {
+				b, err := json.Marshal(document)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				check("--config with "+form, string(b), configFlag{file: file + ":a:b"})
+				for name, want := range map[string]string{"": "choose one as FILE:NAME, of default, a:b",
+					":c": `has no configuration "c"; there are default, a:b`} {
+					if _, err := (&configFlag{file: file + name}).config(s); err == nil ||
+						!strings.Contains(err.Error(), want) {
+						t.Errorf("%s: %q: %v, want %s", form, name, err, want)
+					}
+				}
 			}
 		}
 	}
