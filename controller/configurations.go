@@ -65,8 +65,8 @@ func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
 		return nil, 0, err
 	}
 	if changed {
-		s.o.Log.Info("configuration acknowledged", "scheduler", id, "revision", revision, "ack", ack.State, "instance",
-			ack.Instance, "error", ack.Error)
+		s.o.Log.InfoContext(ctx, "configuration acknowledged", "scheduler", id, "revision", revision, "ack", ack.State,
+			"instance", ack.Instance, "error", ack.Error)
 	}
 	v := m.snapshot.Load()
 	return v.config(revision), v.OfferedRevision, nil
@@ -83,7 +83,7 @@ func (s *Service) Approve(ctx context.Context, id string, revision int64) (*roll
 		return nil, err
 	}
 	if changed {
-		s.o.Log.Info("configuration approved", "scheduler", id, "revision", revision)
+		s.o.Log.InfoContext(ctx, "configuration approved", "scheduler", id, "revision", revision)
 	}
 	return m.snapshot.Load().config(revision), nil
 }
@@ -109,10 +109,11 @@ func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (
 	case c == nil:
 	case c.Scheduler.LastRevision > last:
 		published := v.config(c.Scheduler.LastRevision)
-		s.o.Log.Info("configuration rolled back", "scheduler", id, "from", published.Left, "revision",
+		s.o.Log.InfoContext(ctx, "configuration rolled back", "scheduler", id, "from", published.Left, "revision",
 			published.Revision, "park", r.Park)
 	default:
-		s.o.Log.Info("configuration parked", "scheduler", id, "revision", v.config(c.Scheduler.OfferedRevision).Left)
+		s.o.Log.InfoContext(ctx, "configuration parked", "scheduler", id, "revision",
+			v.config(c.Scheduler.OfferedRevision).Left)
 	}
 	return v.config(v.OfferedRevision), nil
 }

@@ -46,8 +46,8 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 	if err != nil || validateOnly {
 		return planned, err
 	}
-	s.o.Log.Info("scheduler modified", "scheduler", id, "mode", planned.Mode, "objective", planned.Objective,
-		"paused", planned.Paused, "interval", planned.Policy.UpdateInterval)
+	s.o.Log.InfoContext(ctx, "scheduler modified", "scheduler", id, "mode", planned.Mode,
+		"objective", planned.Objective, "paused", planned.Paused, "interval", planned.Policy.UpdateInterval)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.startRound(m)

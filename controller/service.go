@@ -251,7 +251,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	if req != nil {
 		s.requests[req.ID] = *req
 	}
-	s.o.Log.Info("scheduler registered", "scheduler", reg.ID, "type", reg.Type, "mode", reg.Mode)
+	s.o.Log.InfoContext(ctx, "scheduler registered", "scheduler", reg.ID, "type", reg.Type, "mode", reg.Mode)
 	return sched, nil
 }
 
