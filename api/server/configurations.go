@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/round"
@@ -140,6 +141,11 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	ack, err := ackFromProto(req.GetAcknowledgement(), sp, c.Config)
 	if err != nil {
 		return nil, s.statusOf(err)
+	}
+	if ack.State == rollout.AckApplied || ack.State == rollout.AckPartial {
+		if err := approvedFor(access.FromContext(ctx), c); err != nil {
+			return nil, s.statusOf(err)
+		}
 	}
 	c, current, err := s.service.Acknowledge(ctx, id, revision, ack)
 	if err != nil {

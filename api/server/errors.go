@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/store"
@@ -25,6 +26,8 @@ var reasons = []struct {
 	code   codes.Code
 	reason string
 }{
+	{access.ErrIdentity, codes.Unauthenticated, "NOT_IDENTIFIED"},
+	{access.ErrRole, codes.PermissionDenied, "NOT_ALLOWED"},
 	{controller.ErrNotFound, codes.NotFound, "NOT_FOUND"},
 	{controller.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
 	{controller.ErrQuarantined, codes.FailedPrecondition, "QUARANTINED"},

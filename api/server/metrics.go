@@ -71,14 +71,14 @@ func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamSer
 	return err
 }
 
-// Operations is the HTTP handler for operators: /metrics for Prometheus,
-// /healthz, which answers while the process lives, /readyz, which fails once
-// the server is shutting down, and /readyz/tuning, which fails also until events
-// are taken in.
+// Operations is the HTTP handler for operators: /metrics for Prometheus, which
+// asks for a role that reads, /healthz, which answers while the process lives,
+// /readyz, which fails once the server is shutting down, and /readyz/tuning, which
+// fails also until events are taken in.
 func (s *Server) Operations() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry,
-		promhttp.HandlerOpts{Registry: s.metrics.registry}))
+	mux.Handle("GET /metrics", s.guard.web(promhttp.HandlerFor(s.metrics.registry,
+		promhttp.HandlerOpts{Registry: s.metrics.registry})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	ready := func(w http.ResponseWriter, tuning bool) {
 		select {

@@ -15,12 +15,15 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 )
@@ -37,6 +40,9 @@ type Options struct {
 	// so that callers spread out. Random if nil.
 	Jitter func(below time.Duration) time.Duration
 	Log    *slog.Logger // nothing is logged if nil
+	// Access encrypts connections and identifies callers; if nil, connections are
+	// plain and every caller may do anything.
+	Access *access.Source
 }
 
 // Server serves one controller.
@@ -56,6 +62,7 @@ type Server struct {
 	draining chan struct{}
 	drain    sync.Once
 	metrics  *metrics
+	guard    *guard
 }
 
 // maxStreams bounds the calls of one connection; messages have grpc's own limit
@@ -78,15 +85,23 @@ func New(o Options) *Server {
 		log:    o.Log,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service),
 	}
+	s.guard = newGuard(s, o.Access)
+	transport := insecure.NewCredentials()
+	if o.Access != nil {
+		if config := o.Access.TLS("h2"); config != nil {
+			transport = credentials.NewTLS(config)
+		}
+	}
 	s.grpc = grpc.NewServer(
+		grpc.Creds(transport),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(20*time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
 			PermitWithoutStream: true}),
 		// Finds half-open watchers.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
-		grpc.ChainUnaryInterceptor(s.metrics.unary, s.recoverUnary),
-		grpc.ChainStreamInterceptor(s.metrics.stream, s.recoverStream),
+		grpc.ChainUnaryInterceptor(s.metrics.unary, s.recoverUnary, s.guard.unary),
+		grpc.ChainStreamInterceptor(s.metrics.stream, s.recoverStream, s.guard.stream),
 	)
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)

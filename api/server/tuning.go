@@ -113,6 +113,8 @@ func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error 
 		select {
 		case <-s.draining:
 			return errDraining
+		case <-ctx.Done():
+			return s.statusOf(ctx.Err())
 		case err := <-ended:
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -159,7 +161,11 @@ func (s *Server) ingest(ctx context.Context, id *string,
 	events := make([]workload.Event, 0, len(req.GetEvents()))
 	places := make([]int, 0, len(req.GetEvents()))
 	for i, e := range req.GetEvents() {
-		if event, fault := eventFromProto(e); fault != nil {
+		event, fault := eventFromProto(e)
+		if fault == nil && event.Kind == workload.ConfigApplied {
+			fault = s.appliedUnapproved(ctx, *id, e.GetConfigurationRevision())
+		}
+		if fault != nil {
 			reject(i, fault)
 		} else {
 			events, places = append(events, event), append(places, i)

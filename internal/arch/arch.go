@@ -54,7 +54,9 @@ var layers = []layer{
 	// The agent is a scheduler that uses the API: it imports neither the server nor
 	// the service.
 	{"api/agent", 6, []string{"api/autosched/v1", "schedulers", "simulator", "space", "workload"}},
-	{"api/server", 6, []string{"api/autosched/v1", "controller", "round", "simulator", "space", "workload"}},
+	{"api/access", 5, nil},
+	{"api/server", 6, []string{"api/autosched/v1", "api/access", "controller", "round", "simulator", "space", "workload",
+		"internal/certs"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
 	{"lab", 6, []string{"replay", "round", "schedulers", "search", "generation", "causal", "simulator", "space",
 		"workload", "internal"}},

@@ -1,0 +1,310 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionalphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller/rollout"
+)
+
+// rule says which callers may call a method.
+type rule struct {
+	open  bool // without an identity, too
+	roles []access.Role
+	// own is the field of the request that names the scheduler. Callers of role
+	// scheduler may name their own alone; they may not call at all if it is "".
+	own string
+}
+
+var (
+	allRoles      = []access.Role{access.Viewer, access.Scheduler, access.Operator, access.Admin}
+	readerRoles   = []access.Role{access.Viewer, access.Operator, access.Admin}
+	operatorRoles = []access.Role{access.Operator, access.Admin}
+	adminRoles    = []access.Role{access.Admin}
+)
+
+// methodRules is the one place where roles become permissions. A method that is not in
+// it is refused.
+var methodRules = map[string]rule{
+	pb.TuningService_CreateScheduler_FullMethodName: {roles: adminRoles, own: "scheduler_id"},
+	pb.TuningService_GetScheduler_FullMethodName:    {roles: readerRoles, own: "name"},
+	pb.TuningService_ListSchedulers_FullMethodName:  {roles: readerRoles},
+	pb.TuningService_UpdateScheduler_FullMethodName: {roles: operatorRoles},
+	pb.TuningService_PauseTuning_FullMethodName:     {roles: operatorRoles},
+	pb.TuningService_ResumeTuning_FullMethodName:    {roles: operatorRoles},
+	pb.TuningService_IngestEvents_FullMethodName:    {roles: adminRoles, own: "parent"},
+
+	pb.ConfigurationService_GetCurrentConfiguration_FullMethodName:  {roles: readerRoles, own: "name"},
+	pb.ConfigurationService_WatchConfigurations_FullMethodName:      {roles: readerRoles, own: "parent"},
+	pb.ConfigurationService_GetConfiguration_FullMethodName:         {roles: readerRoles, own: "name"},
+	pb.ConfigurationService_ListConfigurations_FullMethodName:       {roles: readerRoles, own: "parent"},
+	pb.ConfigurationService_AcknowledgeConfiguration_FullMethodName: {roles: operatorRoles, own: "name"},
+	pb.ConfigurationService_ApproveConfiguration_FullMethodName:     {roles: operatorRoles},
+	pb.ConfigurationService_RollbackConfiguration_FullMethodName:    {roles: operatorRoles},
+
+	healthpb.Health_Check_FullMethodName:                                   {open: true},
+	healthpb.Health_Watch_FullMethodName:                                   {open: true},
+	healthpb.Health_List_FullMethodName:                                    {open: true},
+	reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName:      {roles: allRoles},
+	reflectionalphapb.ServerReflection_ServerReflectionInfo_FullMethodName: {roles: allRoles},
+}
+
+// allows reports whether a caller may call the method about a scheduler.
+func (r rule) allows(c access.Caller, scheduler string) bool {
+	if slices.Contains(r.roles, c.Role) {
+		return true
+	}
+	return c.Role == access.Scheduler && r.own != "" && scheduler == c.Scheduler
+}
+
+// schedulerIn is the id of the scheduler that a request names in a field, given
+// alone or in a name such as schedulers/prod/configurations/1.
+func schedulerIn(m any, field string) string {
+	msg, ok := m.(proto.Message)
+	if !ok || field == "" {
+		return ""
+	}
+	r := msg.ProtoReflect()
+	fd := r.Descriptor().Fields().ByName(protoreflect.Name(field))
+	if fd == nil {
+		return ""
+	}
+	id, _, _ := strings.Cut(strings.TrimPrefix(r.Get(fd).String(), schedulersPrefix), "/")
+	return id
+}
+
+// guard lets calls through to handlers by the rules.
+type guard struct {
+	server *Server
+	access *access.Source // nil: every caller is an admin without a name
+
+	mu   sync.Mutex
+	open map[*guardedStream]bool
+}
+
+func newGuard(s *Server, a *access.Source) *guard {
+	g := &guard{server: s, access: a, open: map[*guardedStream]bool{}}
+	if a != nil {
+		a.After(g.review)
+	}
+	return g
+}
+
+func (g *guard) identify(c access.Credential) (access.Caller, error) {
+	if g.access == nil {
+		return access.Caller{Role: access.Admin}, nil
+	}
+	return g.access.Identify(c)
+}
+
+// admit finds the caller of a method and refuses one without a role for it. About
+// which scheduler it is comes with the request.
+func (g *guard) admit(method string, c access.Credential) (access.Caller, rule, error) {
+	r, ok := methodRules[method]
+	if !ok {
+		return access.Caller{}, r, fmt.Errorf("%w: %s has no rule", access.ErrRole, method)
+	}
+	if r.open {
+		return access.Caller{}, r, nil
+	}
+	caller, err := g.identify(c)
+	if err == nil && !r.allows(caller, caller.Scheduler) {
+		err = denied(caller, method)
+	}
+	return caller, r, err
+}
+
+func denied(c access.Caller, method string) error {
+	return fmt.Errorf("%w: %s has role %s, which may not call %s", access.ErrRole, c.Name, c.Role, path.Base(method))
+}
+
+func deniedScheduler(c access.Caller) error {
+	return fmt.Errorf("%w: %s is scheduler %s, not the one that the request names", access.ErrRole, c.Name, c.Scheduler)
+}
+
+// refused is the answer to a call that the rules do not allow. Calls without an
+// identity are counted by the metrics alone: anything may send them.
+func (g *guard) refused(ctx context.Context, c access.Caller, method string, err error) error {
+	if c.Name != "" {
+		g.server.log.WarnContext(access.NewContext(ctx, c), "call refused", "method", method, "err", err)
+	}
+	return g.server.statusOf(err)
+}
+
+func credentialOf(ctx context.Context) (access.Credential, error) {
+	var state *tls.ConnectionState
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			state = &info.State
+		}
+	}
+	header := ""
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		header = strings.Join(md.Get("authorization"), ",")
+	}
+	return access.NewCredential(state, header)
+}
+
+func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	credential, err := credentialOf(ctx)
+	if err != nil && !methodRules[info.FullMethod].open {
+		return nil, g.server.statusOf(err)
+	}
+	caller, r, err := g.admit(info.FullMethod, credential)
+	if err == nil && !r.open && !r.allows(caller, schedulerIn(req, r.own)) {
+		err = deniedScheduler(caller)
+	}
+	if err != nil {
+		return nil, g.refused(ctx, caller, info.FullMethod, err)
+	}
+	return handle(access.NewContext(ctx, caller), req)
+}
+
+func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	handle grpc.StreamHandler) error {
+	credential, err := credentialOf(stream.Context())
+	if err != nil && !methodRules[info.FullMethod].open {
+		return g.server.statusOf(err)
+	}
+	caller, r, err := g.admit(info.FullMethod, credential)
+	if err != nil {
+		return g.refused(stream.Context(), caller, info.FullMethod, err)
+	}
+	ctx, cancel := context.WithCancelCause(access.NewContext(stream.Context(), caller))
+	defer cancel(nil)
+	guarded := &guardedStream{ServerStream: stream, guard: g, ctx: ctx, cancel: cancel, method: info.FullMethod,
+		rule: r, credential: credential, caller: caller}
+	g.mu.Lock()
+	g.open[guarded] = true
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		delete(g.open, guarded)
+		g.mu.Unlock()
+	}()
+	err = handle(srv, guarded)
+	if lost := context.Cause(ctx); err != nil && guarded.lost(lost) {
+		return g.refused(stream.Context(), caller, info.FullMethod, lost)
+	}
+	return err
+}
+
+// review ends the open streams whose callers may no longer have them: a token that
+// was revoked, a certificate that expired, a role that changed.
+func (g *guard) review() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for s := range g.open {
+		caller, _, err := g.admit(s.method, s.credential)
+		if err == nil && caller != s.caller {
+			err = fmt.Errorf("%w: the role of %s changed; call again", access.ErrIdentity, s.caller.Name)
+		}
+		if err != nil {
+			s.cancel(err)
+		}
+	}
+}
+
+// guardedStream checks each request of a stream, the first of which says about
+// which scheduler it is.
+type guardedStream struct {
+	grpc.ServerStream
+	guard      *guard
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	method     string
+	rule       rule
+	credential access.Credential
+	caller     access.Caller
+	named      bool // a request named the scheduler
+}
+
+// Context has the caller, and ends when it loses the right to the stream.
+func (s *guardedStream) Context() context.Context { return s.ctx }
+
+// lost reports whether the cause of a stream's end is the loss of a right.
+func (s *guardedStream) lost(cause error) bool {
+	return cause != nil && cause != context.Canceled && cause != s.ServerStream.Context().Err()
+}
+
+// RecvMsg receives a request and refuses one that names another scheduler.
+func (s *guardedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		return s.guard.server.statusOf(cause)
+	}
+	id := schedulerIn(m, s.rule.own)
+	if s.rule.open || id == "" && s.named {
+		return nil // the handler goes on with the scheduler named before
+	}
+	s.named = true
+	if !s.rule.allows(s.caller, id) {
+		return s.guard.refused(s.ctx, s.caller, s.method, deniedScheduler(s.caller))
+	}
+	return nil
+}
+
+// approvedFor refuses a scheduler that says it applied a proposal: approval is an
+// operator's.
+func approvedFor(c access.Caller, revision *rollout.Configuration) error {
+	if c.Role == access.Scheduler && revision.State == rollout.Proposed {
+		return fmt.Errorf("%w: revision %d waits for the approval of an operator", access.ErrRole, revision.Revision)
+	}
+	return nil
+}
+
+// appliedUnapproved is what is wrong with a scheduler's event of an applied
+// revision: that it is a proposal.
+func (s *Server) appliedUnapproved(ctx context.Context, id string, revision int64) *fault {
+	c, err := s.service.Configuration(id, revision)
+	if err == nil {
+		err = approvedFor(access.FromContext(ctx), c)
+	}
+	if errors.Is(err, access.ErrRole) {
+		return &fault{"configuration_revision", err.Error()}
+	}
+	return nil
+}
+
+// web lets HTTP requests of identified callers through.
+func (g *guard) web(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		credential, err := access.NewCredential(r.TLS, r.Header.Get("Authorization"))
+		if err == nil {
+			var caller access.Caller
+			if caller, err = g.identify(credential); err == nil && !slices.Contains(readerRoles, caller.Role) {
+				err = denied(caller, r.URL.Path)
+			}
+		}
+		switch {
+		case err == nil:
+			h.ServeHTTP(w, r)
+		case errors.Is(err, access.ErrIdentity):
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+		default:
+			http.Error(w, err.Error(), http.StatusForbidden)
+		}
+	})
+}
