@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"regexp"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -27,40 +25,28 @@ import (
 
 // clientFlags are those of commands that call the service.
 type clientFlags struct {
-	server  string
+	connectFlags
 	timeout time.Duration
 	json    bool
 }
 
 func (f *clientFlags) add(cmd *cobra.Command) {
-	addServerFlag(cmd, &f.server)
+	f.connectFlags.add(cmd)
 	fl := cmd.PersistentFlags()
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long a call may take")
 	fl.BoolVar(&f.json, "json", false, "print JSON for programs")
 }
 
-// addServerFlag is for a command and those below it.
-func addServerFlag(cmd *cobra.Command, server *string) {
-	cmd.PersistentFlags().StringVar(server, "server", defaultAddress, "address of the service, host:port")
-}
-
-func checkServer(server string) error {
-	if _, _, err := net.SplitHostPort(server); err != nil &&
-		!strings.Contains(server, ":/") { // as in unix:/run/autosched
-		return usageError{fmt.Errorf("--server: %q is not host:port", server)}
-	}
-	return nil
-}
-
 // dial makes a connection, which the first call opens.
-func dial(server string) (*grpc.ClientConn, error) {
-	if err := checkServer(server); err != nil {
+func (f *connectFlags) dial() (*grpc.ClientConn, error) {
+	options, err := f.options()
+	if err != nil {
 		return nil, err
 	}
 	retry := backoff.DefaultConfig
 	retry.MaxDelay = 2 * time.Second // for a watch that waits for the service
-	conn, err := grpc.NewClient(server, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 5 * time.Second}))
+	conn, err := grpc.NewClient(f.server, append(options,
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 5 * time.Second}))...)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--server: %w", err)}
 	}
@@ -78,7 +64,7 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 	if f.timeout <= 0 {
 		return usageError{fmt.Errorf("--timeout: %v is not positive", f.timeout)}
 	}
-	conn, err := dial(f.server)
+	conn, err := f.dial()
 	if err != nil {
 		return err
 	}
@@ -128,8 +114,11 @@ func plainError(server string, err error) error {
 	}
 	switch st.Code() {
 	case codes.Unavailable:
-		return fmt.Errorf("cannot reach the service at %s: %s\nis 'autosched serve' running there?", server,
-			reason(err))
+		why, hint := reason(err), "is 'autosched serve' running there?"
+		if strings.Contains(why, "server preface") || strings.Contains(why, "handshake") {
+			hint = "does it serve TLS, as --tls-ca, --tls-cert and --tls-key say? (docs/service.md#access)"
+		}
+		return fmt.Errorf("cannot reach the service at %s: %s\n%s", server, why, hint)
 	case codes.Canceled:
 		return context.Canceled
 	case codes.DeadlineExceeded:

@@ -159,6 +159,7 @@ func values() map[string]complete {
 
 		"evaluate methods": listOf(methods...),
 
+		"certs scheduler":    cobra.NoFileCompletions,
 		"compare schedulers": listOf(schedulers.Names()...),
 		"compare row":        completeRow,
 		"forecast methods":   listOf(append(forecastNames(), "all")...),

@@ -19,7 +19,7 @@ import (
 // emulateOptions are the flags of emulate.
 type emulateOptions struct {
 	replay   replayFlags
-	server   string
+	connect  connectFlags
 	id       string
 	mode     string
 	speedup  float64
@@ -51,7 +51,7 @@ Start 'autosched serve' first. Watch what it decides with
 			}
 			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
-				return plainError(o.server, err)
+				return plainError(o.connect.server, err)
 			}
 			return show(cmd.OutOrStdout(), o.replay.json, "emulation/v1", r,
 				func(w io.Writer) error { return printEmulation(w, r) })
@@ -60,7 +60,7 @@ Start 'autosched serve' first. Watch what it decides with
 	o.replay.add(cmd)
 	o.replay.addTo(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&o.server, "server", defaultAddress, "address of the service, host:port")
+	o.connect.add(cmd)
 	fl.StringVar(&o.mode, "mode", "auto",
 		"what the service does with better configurations: auto (offers them), recommend (proposes them to an "+
 			"operator)")
@@ -83,12 +83,12 @@ func (o *emulateOptions) check() error {
 		return usageError{fmt.Errorf("--budget: %d is not positive", o.budget)}
 	}
 	_, err := modeOf(o.mode)
-	return cmp.Or(err, checkID(o.id), checkServer(o.server))
+	return cmp.Or(err, checkID(o.id), o.connect.check())
 }
 
 // run emulates until the last job has ended. Notes and progress go to notes.
 func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Report, error) {
-	conn, err := dial(o.server)
+	conn, err := o.connect.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 		},
 		Lost: func(err error) {
 			line.clear()
-			fmt.Fprintf(notes, "no connection to the service at %s (%s): trying again\n", o.server, reason(err))
+			fmt.Fprintf(notes, "no connection to the service at %s (%s): trying again\n", o.connect.server, reason(err))
 		},
 		Applied: func(a agent.Applied) {
 			line.clear()

@@ -34,6 +34,8 @@ var flagGroups = []struct {
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
 	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after", "start-anew",
 		"request-id", "validate-only"}},
+	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
+		"allow-anonymous"}},
 	{"Output", []string{"models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
 		"series", "series-by-tenant", "series-interval", "timeline", "tiers", "verbose", "help"}},
 }

@@ -97,6 +97,7 @@ func newRootCmd() *cobra.Command {
 		newEvaluateCmd(),
 		newComparisonCmd(),
 		newServeCmd(),
+		newCertsCmd(),
 		newEmulateCmd(),
 		newSchedulerCmd(),
 		newConfigCmd(),

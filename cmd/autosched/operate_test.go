@@ -167,7 +167,7 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 	sent := 0
 	for life := range 5 {
 		serve, address := serveProcess(t, dir, "127.0.0.1:0")
-		conn, err := dial(address)
+		conn, err := (&connectFlags{server: address}).dial()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +291,7 @@ func TestEmulationOutlivesTheService(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := dial(address)
+	conn, err := (&connectFlags{server: address}).dial()
 	if err != nil {
 		t.Fatal(err)
 	}

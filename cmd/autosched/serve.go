@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
@@ -31,6 +33,7 @@ type serveOptions struct {
 	drain      time.Duration
 	verbose    bool
 	protect    protectFlags
+	access     serveAccess
 	decide     round.DecideFunc // nil for the product's
 }
 
@@ -56,11 +59,18 @@ With --operations it serves HTTP on another address: /metrics for Prometheus,
 /healthz while the process lives, /readyz until it stops, /readyz/tuning once the
 stored events are read. Configurations are served before.
 
-Connections are neither encrypted nor authenticated: listen on addresses that
-only trusted hosts reach. SIGINT or SIGTERM stops: health checks say
-NOT_SERVING, streams end, and calls under way get --drain to finish.`,
+On a loopback address, connections need be neither encrypted nor authenticated.
+Elsewhere they need TLS 1.3 (--tls-cert, --tls-key) and --roles, which names the
+callers, by client certificate (--client-ca) or token, and what each may do.
+'autosched certs DIR' makes these files for a start. They are read again when
+they change; a bad one is logged, and the former stays in force.
+
+SIGINT or SIGTERM stops: health checks say NOT_SERVING, streams end, and calls
+under way get --drain to finish.`,
 		Example: `  autosched serve --dir data
   autosched serve --dir data --listen 127.0.0.1:7443 --operations 127.0.0.1:9443
+  autosched serve --dir data --listen 0.0.0.0:7443 --tls-cert pki/server.pem --tls-key pki/server.key \
+      --client-ca pki/ca.pem --roles pki/roles.yaml
   autosched scheduler register --builtin tiresias --nodes 20 --gpus-per-node 8 --mode auto
   autosched config watch tiresias`,
 		Args: noArgs,
@@ -73,7 +83,7 @@ NOT_SERVING, streams end, and calls under way get --drain to finish.`,
 				level = slog.LevelDebug
 			}
 			return o.run(cmd.Context(),
-				slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
+				slog.New(access.LogHandler(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))))
 		},
 	}
 	fl := cmd.Flags()
@@ -89,6 +99,7 @@ NOT_SERVING, streams end, and calls under way get --drain to finish.`,
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.BoolVar(&o.verbose, "verbose", false, "log more")
 	o.protect.add(cmd)
+	o.access.add(cmd)
 	return cmd
 }
 
@@ -106,6 +117,9 @@ func (o *serveOptions) check() error {
 	if _, err := o.protect.protection(); err != nil {
 		return err
 	}
+	if err := o.access.check(); err != nil {
+		return err
+	}
 	if _, _, err := net.SplitHostPort(o.listen); err != nil {
 		return usageError{fmt.Errorf("--listen: %w", err)}
 	}
@@ -118,6 +132,11 @@ func (o *serveOptions) check() error {
 // run serves until the context ends or serving fails.
 func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	began := time.Now()
+	files, err := access.Open(o.access.files, access.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	defer files.Close()
 	repo, err := store.Open(o.dir, store.Options{StartAnew: o.startAnew})
 	if err != nil {
 		return err
@@ -132,21 +151,22 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	defer service.Close()
-	listener, err := net.Listen("tcp", o.listen)
+	listener, err := o.access.listen("--listen", o.listen)
 	if err != nil {
 		return err
 	}
-	if a, ok := listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		log.Warn("connections are neither encrypted nor authenticated", "address", a)
-	}
+	defer listener.Close()
 	var operations net.Listener
 	if o.operations != "" {
-		if operations, err = net.Listen("tcp", o.operations); err != nil {
-			return errors.Join(fmt.Errorf("--operations: %w", err), listener.Close())
+		if operations, err = o.access.listen("--operations", o.operations); err != nil {
+			return err
+		}
+		if config := files.TLS("http/1.1"); config != nil {
+			operations = tls.NewListener(operations, config)
 		}
 	}
 	s := server.New(server.Options{
-		Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log,
+		Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files,
 		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun},
 	})
 	served := make(chan error, 1)

@@ -144,7 +144,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 	eventually(t, seen.String, "revision 1  published")
 
 	// An hour of jobs, and one after it: a round decides.
-	conn, err := dial(address)
+	conn, err := (&connectFlags{server: address}).dial()
 	if err != nil {
 		t.Fatal(err)
 	}
