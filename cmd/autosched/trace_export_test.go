@@ -44,7 +44,7 @@ func TestExportIsATraceOfTheEmulatedJobs(t *testing.T) {
 	}
 	report := func(events ...*pb.Event) {
 		t.Helper()
-		conn, err := dial(address)
+		conn, err := (&connectFlags{server: address}).dial()
 		if err != nil {
 			t.Fatal(err)
 		}
