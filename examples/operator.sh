@@ -1,7 +1,7 @@
 #!/bin/sh
 # An operator's day: a scheduler is registered in mode recommend, a round proposes
-# a configuration, it is looked at, approved and applied; then the operator goes
-# back from it for good, and pauses tuning. Takes up to half a minute.
+# a configuration, the operator inspects and approves it, it is applied; then the
+# operator rolls it back, parks its values, and pauses tuning. Takes up to half a minute.
 set -eu
 autosched=${AUTOSCHED:-bin/autosched}
 dir=$(mktemp -d)
