@@ -44,6 +44,8 @@ type managed struct {
 	deciding bool               // a round or a look has the ledger and the engine
 	broken   bool               // a decision panicked; the ledger waits to be rebuilt
 	setting  bool               // the clock is being set: no round begins
+	delayed  bool               // rounds could not be stored: none begins
+	retries  int                // in a row
 	looked   time.Duration      // the last mark looked at for a burst (rounds.go)
 	watched  time.Duration      // the last mark of a look (judge.go)
 	looking  bool               // what was started last is a look

@@ -78,3 +78,51 @@ func TestServingDoesNotWaitForEvents(t *testing.T) {
 		t.Errorf("the round saw %d jobs, want 2", seen.Load())
 	}
 }
+
+// failing is a store that commits nothing while it fails.
+type failing struct {
+	controller.Store
+	fails atomic.Bool
+}
+
+func (f *failing) Commit(ctx context.Context, c controller.Change) error {
+	if f.fails.Load() {
+		return errors.New("nothing can be stored")
+	}
+	return f.Store.Commit(ctx, c)
+}
+
+// A round that cannot be stored is decided again after a while, whatever comes in, and not at once
+// for ever.
+func TestFailedCommitsDoNotSpin(t *testing.T) {
+	var decided atomic.Int64
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		decided.Add(1)
+		return keep(ctx, in)
+	})
+	h.service.Close()
+	f := &failing{Store: h.repo}
+	var err error
+	h.service, err = controller.NewService(controller.Options{Store: f, Decide: h.decide, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.register("s", controller.Auto)
+	h.submit("s", time.Minute)
+	f.fails.Store(true)
+	h.submit("s", time.Hour+1)
+	st := h.rounds("s", 1)
+	for i := range 20 {
+		h.submit("s", time.Hour+time.Duration(i+2))
+	}
+	if n := decided.Load(); st.Failures != 1 || n > 2 {
+		t.Errorf("%d decisions of a round that cannot be stored, %+v", n, st)
+	}
+	f.fails.Store(false)
+	for st.Failures == st.Rounds { // the next attempt
+		st = h.rounds("s", st.Rounds+1)
+	}
+	if st.LastError != "" {
+		t.Errorf("%+v", st)
+	}
+}

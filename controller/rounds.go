@@ -20,7 +20,7 @@ import (
 // one. m.mu is held.
 func (s *Service) startRound(m *managed) {
 	v := m.snapshot.Load()
-	if m.deciding || m.setting || v.Paused || v.Zero.IsZero() || !m.history.clock.running {
+	if m.deciding || m.setting || m.delayed || v.Paused || v.Zero.IsZero() || !m.history.clock.running {
 		return
 	}
 	due := roundID{number: dueRound(m.history.clock.latest, v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
@@ -83,10 +83,34 @@ func (s *Service) finishRound(m *managed, due roundID) func() {
 			m.status.LastError = err.Error()
 			m.status.Failures++
 			s.o.Log.Error("round failed", "scheduler", m.id, "round", due.number, "urgent", due.urgent, "err", err)
+			if m.snapshot.Load().roundTime() < due.at() && !due.urgent { // it could not be stored
+				s.delay(m)
+			}
 			return
 		}
+		m.retries = 0
 		s.o.Log.Info("round decided", "scheduler", m.id, "round", due.number, "urgent", due.urgent, "decision", text)
 	}
+}
+
+// A round whose outcome cannot be stored is decided again after retryFirst, then after twice
+// as long each time, up to retryMost.
+const (
+	retryFirst = time.Second
+	retryMost  = 5 * time.Minute
+)
+
+// delay keeps a scheduler's rounds from starting for a while. mu is held.
+func (s *Service) delay(m *managed) {
+	m.delayed = true
+	wait := min(retryFirst<<min(m.retries, 20), retryMost)
+	m.retries++
+	time.AfterFunc(wait, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.delayed = false
+		s.startRound(m)
+	})
 }
 
 // burst reports whether the newest mark of round.BurstInterval after the last round asks

@@ -21,8 +21,8 @@ import (
 type Options struct {
 	Store  Store            // required
 	Decide round.DecideFunc // required
-	// Workers of one decision; one per processor if 0. Decisions of different
-	// schedulers take turns.
+	// Workers of one decision; if 0, one per processor but one, which is left to
+	// requests. Decisions of different schedulers take turns.
 	Workers int
 	Log     *slog.Logger     // nothing is logged if nil
 	Now     func() time.Time // time.Now if nil; for creation times only
@@ -67,7 +67,7 @@ func NewService(o Options) (*Service, error) {
 		o.NewID = rand.Text
 	}
 	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
+		o.Workers = max(1, runtime.GOMAXPROCS(0)-1)
 	}
 	s := &Service{o: o, turn: make(chan struct{}, 1), rebuilt: make(chan struct{}),
 		schedulers: map[string]*managed{}, requests: map[string]Request{},

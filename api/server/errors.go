@@ -99,8 +99,36 @@ func (v violations) Error() string {
 	return strings.Join(parts, "; ")
 }
 
+// Errors travel in trailers, which many clients bound to 8 KB: an answer has the first violations
+// with the beginning of long texts, and the number of the others.
+const (
+	maxViolations  = 20
+	maxDescription = 768  // bytes of one
+	maxTexts       = 1536 // bytes of all; they stand in the message and in the details
+)
+
 func (v violations) status() error {
-	return withDetails(status.New(codes.InvalidArgument, v.Error()), &errdetails.BadRequest{FieldViolations: v})
+	var first violations
+	size := 0
+	for _, one := range v[:min(len(v), maxViolations)] {
+		one = &errdetails.BadRequest_FieldViolation{Field: shorten(one.Field), Description: shorten(one.Description)}
+		if size += len(one.Field) + len(one.Description); size > maxTexts && len(first) > 0 {
+			break
+		}
+		first = append(first, one)
+	}
+	text := first.Error()
+	if n := len(v) - len(first); n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return withDetails(status.New(codes.InvalidArgument, text), &errdetails.BadRequest{FieldViolations: first})
+}
+
+func shorten(text string) string {
+	if len(text) <= maxDescription {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxDescription], "") + "..."
 }
 
 func withDetails(st *status.Status, detail protoadapt.MessageV1) error {

@@ -566,3 +566,22 @@ func TestErrorsOfNoHandlerLeak(t *testing.T) {
 	wantCode(t, f.server.statusOf(&store.CorruptError{}), codes.DataLoss)
 	wantCode(t, f.server.statusOf(context.DeadlineExceeded), codes.DeadlineExceeded)
 }
+
+// However much is wrong with a request, the answer fits into the trailers of every client.
+func TestErrorsAreSmall(t *testing.T) {
+	var bad violations
+	for i := range 100_000 {
+		bad.add(fmt.Sprintf("scheduler.spec.parameters[%d]", i), "%s is no value", strings.Repeat("ä", 1<<min(i, 10)))
+	}
+	for _, v := range []violations{bad, bad[1000:], bad[:1], bad[10:11]} {
+		st, _ := status.FromError(v.status())
+		data, err := proto.Marshal(st.Proto())
+		if err != nil || len(data) == 0 || len(data) > 5000 {
+			t.Errorf("%d violations are %d bytes: %v", len(v), len(data), err)
+		}
+		if more := strings.HasSuffix(st.Message(), "more"); more != (len(v) > 1) || !strings.Contains(st.Message(),
+			v[0].GetField()) {
+			t.Errorf("%d violations: %s", len(v), st.Message())
+		}
+	}
+}

@@ -94,7 +94,7 @@ under way get --drain to finish.`,
 	fl.StringVar(&o.operations, "operations", "",
 		"address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
 	fl.IntVar(&o.workers, "workers", 0,
-		"parallel evaluations of a round (0: one per processor); no influence on what it decides")
+		"parallel evaluations of a round (0: one per processor, less one for requests); no influence on what it decides")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "delay between polls that schedulers are asked for")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.BoolVar(&o.verbose, "verbose", false, "log more")
