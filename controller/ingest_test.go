@@ -46,7 +46,7 @@ func (h *harness) send(id string, from time.Duration, n int) (sum controller.Ing
 func (h *harness) decided(id string, round int) {
 	h.t.Helper()
 	want := fmt.Sprintf("round %d of", round)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		_, st, err := h.service.Scheduler(id)
 		if err != nil {
 			h.t.Fatal(err)

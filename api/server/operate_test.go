@@ -228,7 +228,7 @@ func TestApproveAndRollBack(t *testing.T) {
 	made := f.create("s", pb.SchedulerSpec_RECOMMEND)
 	f.ingest("s", submitted("a", 30*time.Minute), submitted("b", 61*time.Minute))
 	proposal := made.GetName() + "/configurations/2"
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if _, err := f.config.GetConfiguration(ctx, &pb.GetConfigurationRequest{Name: proposal}); err == nil {
 			break
 		} else if time.Now().After(deadline) {
