@@ -8,6 +8,7 @@ import (
 
 	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
@@ -208,7 +209,8 @@ func (v *snapshot) held(at time.Duration) string {
 		return fmt.Sprintf("rounds wait until revision %d is acknowledged, with which the judge went back", c.Revision)
 	}
 	if state.IncidentWithin(v.Zero.Add(at), round.Cooldown) {
-		return fmt.Sprintf("rounds pause for %v after revision %d did worse than promised", round.Cooldown,
+		return fmt.Sprintf("rounds pause for %s after revision %d did worse than promised",
+			units.Duration(round.Cooldown.Seconds()),
 			state.LastIncident().Incident.Revision)
 	}
 	return ""

@@ -216,7 +216,7 @@ func TestSameIsNotTakenBack(t *testing.T) {
 	same := with(t, "queue_thresholds=3250,7300")
 	c := simulate(t, controller.Auto, adopting(same, 4, nil))
 	c.until(8*time.Hour, nil)
-	if n := len(c.revisions()); n != 2 || c.incident() || !strings.Contains(c.status().Watching, "No loss within 3h") {
+	if n := len(c.revisions()); n != 2 || c.incident() || !strings.Contains(c.status().Watching, "No loss within 3 h") {
 		t.Errorf("%s\n%s", c.status().Watching, c.summary())
 	}
 }
@@ -315,7 +315,7 @@ func TestNotWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.until(4*time.Hour+10*time.Minute, nil)
-	if got := c.status().Watching; !strings.Contains(got, "revision 2: Not watched: a horizon of 20m0s is too short") {
+	if got := c.status().Watching; !strings.Contains(got, "revision 2: Not watched: a horizon of 20 min is too short") {
 		t.Error(got)
 	}
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/workload"
@@ -95,9 +96,11 @@ func Judge(ctx context.Context, in *JudgeInput) (Verdict, error) {
 	age := in.State.At - p.At
 	switch {
 	case age < leastAge:
-		return Verdict{Judgement: Early, Reason: fmt.Sprintf("In force for %v only.", age)}, nil
+		text := fmt.Sprintf("In force for %s only.", units.Duration(age.Seconds()))
+		return Verdict{Judgement: Early, Reason: text}, nil
 	case age > p.Until():
-		return Verdict{Judgement: Keep, Reason: fmt.Sprintf("In force for %v, longer than was forecast.", age)}, nil
+		text := fmt.Sprintf("In force for %s, longer than was forecast.", units.Duration(age.Seconds()))
+		return Verdict{Judgement: Keep, Reason: text}, nil
 	}
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {

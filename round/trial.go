@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/autosched/autosched/internal/units"
 )
 
 const (
@@ -36,9 +38,10 @@ func (t *Trial) Over(at time.Duration) string {
 	case len(p.Futures) == 0:
 		return "Not watched: no job was expected."
 	case p.Until() < leastHorizon:
-		return fmt.Sprintf("Not watched: a horizon of %v is too short, the least is %v.", p.Until(), leastHorizon)
+		return fmt.Sprintf("Not watched: a horizon of %s is too short, the least is %s.",
+			units.Duration(p.Until().Seconds()), units.Duration(leastHorizon.Seconds()))
 	case at-p.At > p.Until():
-		return fmt.Sprintf("No loss within %v, as far as was forecast.", p.Until())
+		return fmt.Sprintf("No loss within %s, as far as was forecast.", units.Duration(p.Until().Seconds()))
 	}
 	return ""
 }

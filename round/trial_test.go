@@ -20,9 +20,9 @@ func TestTrialEnds(t *testing.T) {
 		want         string
 	}{
 		{2 * time.Hour, time.Hour, false, ""},
-		{2 * time.Hour, 2*time.Hour + 1, false, "No loss within 2h"},
+		{2 * time.Hour, 2*time.Hour + 1, false, "No loss within 2 h"},
 		{30 * time.Minute, 20 * time.Minute, false, ""},
-		{10 * time.Minute, 0, false, "horizon of 10m0s is too short"},
+		{10 * time.Minute, 0, false, "horizon of 10 min is too short"},
 		{2 * time.Hour, 0, true, "has the values"},
 	} {
 		in := behind(t, 4*time.Hour+time.Minute)
