@@ -3,15 +3,18 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -350,7 +353,7 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 		return base, usageError{errors.New("--config and --preset exclude each other: start from one")}
 	case f.file != "":
 		var err error
-		if base, err = readConfig(f.file, s.Space); err != nil {
+		if base, err = readConfig(f.file, s); err != nil {
 			return base, fmt.Errorf("--config: %w", err)
 		}
 	}
@@ -375,13 +378,20 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 	return c, nil
 }
 
-// readConfig reads a configuration, which may omit parameters but break no rule.
-func readConfig(path string, sp *space.Space) (space.Config, error) {
+// readConfig reads a configuration, which may omit parameters but break no rule. Results of
+// tune and simulate with another scheduler are refused: its parameters may have the same names.
+func readConfig(path string, s *schedulers.Scheduler) (space.Config, error) {
 	text, err := configText(os.Stdin, path)
 	if err != nil {
 		return space.Config{}, err
 	}
-	c, changes, err := sp.LoadConfig(text)
+	var from struct{ Schema, Scheduler string }
+	if json.Unmarshal(text, &from) == nil && from.Scheduler != s.Name &&
+		slices.Contains([]string{schema.Name("tuning/v1"), schema.Name("simulation/v1")}, from.Schema) {
+		return space.Config{}, fmt.Errorf("%s is a configuration of %s, and the scheduler is %s: give --scheduler %s",
+			path, from.Scheduler, s.Name, from.Scheduler)
+	}
+	c, changes, err := s.Space.LoadConfig(text)
 	if err != nil {
 		return c, listViolations(path, err)
 	}

@@ -96,6 +96,25 @@ func TestConfigurationsAreReadBack(t *testing.T) {
 	}
 }
 
+// A configuration of sjf, whose only parameter fifo has, too, is not one of fifo.
+func TestConfigurationOfAnotherScheduler(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, []byte(`{"schema":"autosched.tuning/v1","scheduler":"sjf","best":{"backfill":true}}`),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"sjf": "", "fifo": "configuration of sjf, and the scheduler is fifo"} {
+		s, err := schedulers.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = (&configFlag{file: file}).config(s)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What is pasted in part, or with mistakes, says what is wrong.
 func TestPastedConfigurations(t *testing.T) {
 	s, err := schedulers.Find("tiresias")

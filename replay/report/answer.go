@@ -231,7 +231,10 @@ func (r *document) tuningText(a *Answer) string {
 	if c.Method != "autosched" {
 		text += " by " + c.Method
 	}
-	if a.Once.Finding == Better {
+	switch {
+	case a.Once.Finding == Better && c.ratio < 1/noise: // it begins with what runs, and falls behind the change
+		text += " instead"
+	case a.Once.Finding == Better:
 		text += " on top"
 	}
 	switch c.Finding {

@@ -130,6 +130,11 @@ func TestAnswer(t *testing.T) {
 			[]string{"Keep what you run: the best configuration, fixed-history, is 2.0 % shorter, 95 % interval -, " +
 				"which may be chance.",
 				"Tuning every hour: not evaluated, as autosched is not among the methods."}, ""},
+		{"tuning that falls behind the change", reportOf("current", defaults, 100., "preset", other, 50.,
+			"autosched", both, 75.),
+			[]string{"Change once: set order=size (average JCT 1 min 40 s -> 50 s, 50.0 % shorter, " +
+				"95 % interval 50.0 to 50.0 %).",
+				"Tuning every hour instead: 50.0 % longer, 95 % interval 50.0 to 50.0 %."}, "--set order=size"},
 		{"too few jobs for an interval", fewJobs(reportOf("current", defaults, 100., "preset", other, 80.,
 			"autosched", both, 90.)),
 			[]string{"Keep what you run: the best configuration, preset, is 20.0 % shorter (too few jobs for an interval), " +
