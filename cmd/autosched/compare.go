@@ -287,6 +287,12 @@ func (o *comparisonOptions) windowsOf(in *replayInput) ([]replay.Window, error) 
 		if to <= from {
 			return nil, usageError{fmt.Errorf("--windows: %s does not end after its begin", text)}
 		}
+		for _, w := range out {
+			if from < w.To && w.From < to {
+				return nil, usageError{fmt.Errorf("--windows: %s and %s overlap: jobs of both would count twice",
+					w.Name, text)}
+			}
+		}
 		out = append(out, replay.Window{Name: text, From: from, To: to})
 	}
 	return out, nil

@@ -154,8 +154,9 @@ func TestRow(t *testing.T) {
 		"--windows noon..2017-10-09":                "noon",
 		"--windows 2017-10-09..2017-10-09":          "does not end",
 		"--windows 2017-10-09..2017-10-10 --from 1": "one or the other",
-		"--seeds 0":                                 "--seeds",
-		"--jobs -1":                                 "--jobs",
+		"--windows 2017-10-09..2017-10-10,2017-10-09T23:00:00Z..2017-10-11": "overlap",
+		"--seeds 0": "--seeds",
+		"--jobs -1": "--jobs",
 		"--schedulers fifo --windows 2018-01-01..2019-01-01": "no job",
 	} {
 		code, _, errs := command(append([]string{"compare", "--trace", "sample"}, strings.Fields(args)...)...)

@@ -72,6 +72,7 @@ func BestRow(c *replay.Comparison) (title, text string) {
 	switch {
 	case best.High == 0:
 		text += "; there are too few jobs for an interval"
+		title = fmt.Sprintf("No row is shown to be better than %s; the best is %s", base.Row, title)
 	default:
 		text += fmt.Sprintf("; 95 %% interval %s to %s", units.Percent(1-1/best.Low), units.Percent(1-1/best.High))
 		if best.Low <= 1 {

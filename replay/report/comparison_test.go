@@ -106,7 +106,8 @@ func TestBestRow(t *testing.T) {
 	}
 	c = rows(2, 30)
 	c.Windows[0].Results[1].Low, c.Windows[0].Results[1].High = 0, 0
-	if got := all(c); !strings.HasSuffix(got, "was 1 h 7 min; there are too few jobs for an interval.") {
+	if got := all(c); !strings.HasSuffix(got, "was 1 h 7 min; there are too few jobs for an interval.") ||
+		!strings.HasPrefix(got, "No row is shown to be better than row <0>; the best is row <1>: ") {
 		t.Errorf("%q", got)
 	}
 }
