@@ -33,6 +33,20 @@ func (s *Service) Configuration(id string, revision int64) (*rollout.Configurati
 	return nil, fmt.Errorf("revision %d of scheduler %q: %w", revision, id, rollout.ErrNotFound)
 }
 
+// WayBack returns the revision with which the judge went back from one, nil if it did not.
+func (s *Service) WayBack(c *rollout.Configuration) *rollout.Configuration {
+	m, err := s.find(c.Scheduler)
+	if err != nil {
+		return nil
+	}
+	for _, later := range m.snapshot.Load().configs[c.Revision:] {
+		if later.Incident != nil && later.Incident.Revision == c.Revision {
+			return later
+		}
+	}
+	return nil
+}
+
 // Configurations returns the revisions below one (all if it is 0), newest
 // first, at most limit of them.
 func (s *Service) Configurations(id string, below int64, limit int) ([]*rollout.Configuration, error) {

@@ -204,7 +204,7 @@ func (s *Service) setClock(ctx context.Context, m *managed, to time.Duration) er
 	err := s.commit(ctx, m, func(v *snapshot) (*Change, error) {
 		next := v.Scheduler
 		next.Round, next.ClockSet = dueRound(to, next.Policy.UpdateInterval), next.ClockSet+1
-		next.Trial = nil // its instants are of the clock before
+		next.Probation = nil // its instants are of the clock before
 		return &Change{Scheduler: next}, nil
 	})
 	if err != nil {

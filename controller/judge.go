@@ -8,14 +8,13 @@ import (
 
 	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/generation"
-	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
-// Trial is where the judge stands with a revision that a round found and the scheduler
+// Probation is where the judge stands with a revision that a round found and the scheduler
 // applied.
-type Trial struct {
+type Probation struct {
 	Revision int64 `json:"revision"`
 	// Good is the last revision that was found good, 0 if there is none.
 	Good int64 `json:"good,omitempty"`
@@ -27,7 +26,7 @@ type Trial struct {
 }
 
 // over reports whether there are no more looks.
-func (t *Trial) over() bool { return t.Ended != "" || t.Verdict.Judgement == round.Worse }
+func (t *Probation) over() bool { return t.Ended != "" || t.Verdict.Judgement == round.Worse }
 
 // onTrial returns the revision that the judge looks at, nil if there is none: what runs,
 // if a round found it and nothing else is offered.
@@ -49,7 +48,7 @@ func (m *managed) lookDue(v *snapshot) (mark time.Duration, due bool) {
 	if c == nil || mark == m.watched {
 		return 0, false
 	}
-	t := v.Trial
+	t := v.Probation
 	if t != nil && t.Revision == c.Revision && (t.over() || mark < t.Next) {
 		return 0, false
 	}
@@ -60,13 +59,19 @@ func (m *managed) lookDue(v *snapshot) (mark time.Duration, due bool) {
 func (s *Service) startLook(m *managed, mark time.Duration, clockSet int64) {
 	m.watched = mark
 	s.start(m, func() func() {
+		start := time.Now() // for operators
 		result, err := s.look(m, mark, clockSet)
 		return func() {
 			m.failed = ""
 			if err != nil {
+				if result != "" { // it could not be stored
+					m.watched = 0
+					s.delay(m)
+				}
 				result, m.failed = "failed", err.Error()
 				s.o.Log.Error("look failed", "scheduler", m.id, "err", err)
 			}
+			s.o.Log.Debug("look ended", "scheduler", m.id, "result", result, "took", time.Since(start))
 			if result != "" {
 				s.looks.WithLabelValues(m.id, result).Inc()
 			}
@@ -75,8 +80,8 @@ func (s *Service) startLook(m *managed, mark time.Duration, clockSet int64) {
 }
 
 // look compares what runs with what was promised of it, and goes back if it does worse. It
-// returns what was found, "" if nothing was looked at. It counts for nothing if
-// what it is about changed meanwhile.
+// returns what was found, also if that could not be stored, "" if nothing was looked at. It
+// counts for nothing if what it is about changed meanwhile.
 func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result string, err error) {
 	if err := s.takeTurn(); err != nil {
 		return "", err
@@ -91,7 +96,7 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 	if state := ledger.State(mark); state.Available().Validate() != nil {
 		return "", nil // no node is up
 	}
-	var trial *Trial
+	var trial *Probation
 	var promised json.RawMessage
 	err = s.simulate(m, func() error {
 		trial, promised, err = s.judge(m, v, c, ledger, mark)
@@ -116,7 +121,7 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 			change, err = now.step(rollout.Promise{Revision: c.Revision, Prediction: promised}, s.now())
 		}
 		if err == nil {
-			change.Scheduler.Trial = trial
+			change.Scheduler.Probation = trial
 		}
 		return change, err
 	})
@@ -125,16 +130,16 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 
 // judge looks at a revision on trial, or puts it on trial, whose prediction it returns then.
 func (s *Service) judge(m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
-	mark time.Duration) (*Trial, json.RawMessage, error) {
-	if v.Trial == nil || v.Trial.Revision != c.Revision {
-		return s.beginTrial(m, v, c, ledger, mark)
+	mark time.Duration) (*Probation, json.RawMessage, error) {
+	if v.Probation == nil || v.Probation.Revision != c.Revision {
+		return s.begin(m, v, c, ledger, mark)
 	}
-	t := *v.Trial
+	t := *v.Probation
 	p, err := round.ReadPrediction(c.Evidence.Prediction, m.space)
 	if err != nil {
 		return nil, nil, fmt.Errorf("controller: prediction of revision %d: %w", c.Revision, err)
 	}
-	watch := round.Trial{Prediction: p, Next: t.Next, Verdict: t.Verdict}
+	watch := round.Probation{Prediction: p, Next: t.Next, Verdict: t.Verdict}
 	if t.Ended = watch.Over(mark); t.Ended != "" {
 		return &t, nil, nil
 	}
@@ -144,14 +149,14 @@ func (s *Service) judge(m *managed, v *snapshot, c *rollout.Configuration, ledge
 	return &t, nil, err
 }
 
-// beginTrial predicts what is expected of a revision from the instant on at which it took
+// begin predicts what is expected of a revision from the instant on at which it took
 // effect, as the scheduler said, or else the mark.
-func (s *Service) beginTrial(m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
-	mark time.Duration) (*Trial, json.RawMessage, error) {
-	t := &Trial{Revision: c.Revision}
+func (s *Service) begin(m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
+	mark time.Duration) (*Probation, json.RawMessage, error) {
+	t := &Probation{Revision: c.Revision}
 	state := v.rollout()
 	good := state.LastGood(c)
-	if before := v.Trial; before != nil && before.Ended == "" && good != nil && good.Revision == before.Revision {
+	if before := v.Probation; before != nil && before.Ended == "" && good != nil && good.Revision == before.Revision {
 		good = state.Configuration(before.Good)
 	}
 	if good == nil {
@@ -177,7 +182,7 @@ func (s *Service) beginTrial(m *managed, v *snapshot, c *rollout.Configuration, 
 	if err != nil {
 		return nil, nil, err
 	}
-	watch := round.NewTrial(p)
+	watch := round.NewProbation(p)
 	t.Next, t.Ended = watch.Next, watch.Over(from)
 	text, err := json.Marshal(p)
 	return t, text, err
@@ -185,7 +190,7 @@ func (s *Service) beginTrial(m *managed, v *snapshot, c *rollout.Configuration, 
 
 // revert is the change that goes back from a revision that did worse; in mode RECOMMEND
 // it is proposed.
-func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *Trial, mark time.Duration) (*Change, error) {
+func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *Probation, mark time.Duration) (*Change, error) {
 	at := v.Zero.Add(mark)
 	incident := rollout.Incident{At: at, Actor: rollout.Judge, Revision: c.Revision, Good: t.Good, Verdict: t.Verdict}
 	if !c.Config.Equal(c.Config.Space().Default()) { // always there to return to
@@ -209,9 +214,9 @@ func (v *snapshot) held(at time.Duration) string {
 		return fmt.Sprintf("rounds wait until revision %d is acknowledged, with which the judge went back", c.Revision)
 	}
 	if state.IncidentWithin(v.Zero.Add(at), round.Cooldown) {
-		return fmt.Sprintf("rounds pause for %s after revision %d did worse than promised",
-			units.Duration(round.Cooldown.Seconds()),
-			state.LastIncident().Incident.Revision)
+		i := state.LastIncident().Incident
+		return fmt.Sprintf("rounds pause until %s: revision %d did worse than promised",
+			i.At.Add(round.Cooldown).Format(time.RFC3339), i.Revision)
 	}
 	return ""
 }
@@ -222,7 +227,7 @@ func (v *snapshot) watching(at time.Duration) string {
 	if text := v.held(at); text != "" {
 		return text
 	}
-	c, t := v.onTrial(), v.Trial
+	c, t := v.onTrial(), v.Probation
 	switch {
 	case c == nil:
 		return ""

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,6 +186,9 @@ func TestRegressionIsTakenBack(t *testing.T) {
 		!strings.Contains(back.Reason, "revision 2") {
 		t.Errorf("%+v with %+v\n%s", back, i, c.summary())
 	}
+	if got := c.service.WayBack(c.revisions()[1]); got != back || c.service.WayBack(back) != nil {
+		t.Errorf("the way back from revision 2 is %+v", got)
+	}
 	found := i.At.Sub(origin)
 	c.until(c.at+2*time.Minute, nil)
 	if r := c.revisions()[2]; r.State != rollout.RolledOut || !strings.Contains(c.status().Watching, "rounds pause") {
@@ -237,27 +241,29 @@ func TestJudgeAcrossRestarts(t *testing.T) {
 		t.Errorf("%s\nwith restarts\n%s", steady.summary(), c.summary())
 	}
 
-	c = simulate(t, controller.Auto, adopting(one, 4, nil))
-	lost := false
-	c.wrap = func(s controller.Store) controller.Store {
-		return &losing{Store: s, lose: func(change controller.Change) bool {
-			for _, r := range change.Configurations {
-				if r.Incident != nil && !lost {
-					lost = true
-					return true
-				}
-			}
-			return false
-		}}
-	}
-	c.restart()
-	c.until(6*time.Hour, func() bool { return lost })
-	if c.incident() || len(c.revisions()) != 2 {
-		t.Fatalf("shown before it is durable:\n%s", c.summary())
-	}
-	c.restart()
-	if !c.incident() || c.current(simulatedID).Revision != 3 {
-		t.Errorf("not found again: %s\n%s", c.status().Watching, c.summary())
+	for _, restarts := range []bool{true, false} {
+		c := simulate(t, controller.Auto, adopting(one, 4, nil))
+		var lost atomic.Bool
+		c.wrap = func(s controller.Store) controller.Store {
+			return &losing{Store: s, lose: func(change controller.Change) bool {
+				reverts := func(r *rollout.Configuration) bool { return r.Incident != nil }
+				return slices.ContainsFunc(change.Configurations, reverts) && !lost.Swap(true)
+			}}
+		}
+		c.restart()
+		c.until(6*time.Hour, lost.Load)
+		if c.incident() || len(c.revisions()) != 2 {
+			t.Fatalf("shown before it is durable:\n%s", c.summary())
+		}
+		if restarts {
+			c.restart()
+		}
+		for deadline := time.Now().Add(20 * time.Second); !c.incident() && time.Now().Before(deadline); {
+			time.Sleep(10 * time.Millisecond) // it is written again, without a new event
+		}
+		if !c.incident() || c.current(simulatedID).Revision != 3 {
+			t.Errorf("not found again: %s\n%s", c.status().Watching, c.summary())
+		}
 	}
 }
 

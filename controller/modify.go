@@ -33,7 +33,7 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 			next.Round = dueRound(time.Duration(v.Round)*v.Policy.UpdateInterval+1, next.Policy.UpdateInterval)
 		}
 		if !next.Simulation.equal(&v.Simulation) {
-			next.Trial = nil // what was promised was simulated otherwise
+			next.Probation = nil // what was promised was simulated otherwise
 		}
 		planned = next
 		same := next.DisplayName == v.DisplayName && next.Mode == v.Mode && next.Objective == v.Objective &&

@@ -100,9 +100,9 @@ type Scheduler struct {
 	ClockSet int64 `json:"clock_set,omitempty"`
 	// Experience is what the rounds so far found, for the next one.
 	Experience json.RawMessage `json:"experience,omitempty"`
-	// Trial is that of the last revision that a round found and that took effect; nil
+	// Probation is that of the last revision that a round found and that took effect; nil
 	// before the first.
-	Trial *Trial `json:"trial,omitempty"`
+	Probation *Probation `json:"probation,omitempty"`
 }
 
 // Status is where the service stands with a scheduler.

@@ -14,7 +14,7 @@ type judge struct {
 	e     *Evaluation
 	live  *Cluster
 	out   *Outcome
-	trial *round.Trial // nil: the configuration in force is good
+	trial *round.Probation // nil: the configuration in force is good
 	// parked are the configurations that did worse, worse is the instant of the last one.
 	parked []parked
 	worse  time.Duration
@@ -41,7 +41,7 @@ func (j *judge) adopt(ctx context.Context, m *RoundInput, c space.Config) error 
 	if err != nil {
 		return err
 	}
-	t := round.NewTrial(p)
+	t := round.NewProbation(p)
 	j.trial = &t
 	return nil
 }

@@ -220,7 +220,11 @@ func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationReq
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return configurationToProto(c), nil
+	out := configurationToProto(c)
+	if out.Incident == nil {
+		out.Incident = incidentToProto(s.service.WayBack(c))
+	}
+	return out, nil
 }
 
 // ListConfigurations lists revisions, newest first.

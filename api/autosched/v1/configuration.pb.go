@@ -247,7 +247,8 @@ type Configuration struct {
 	Evidence *TuningEvidence `protobuf:"bytes,12,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	// Output only. The last acknowledgement, if there was any.
 	Acknowledgement *Acknowledgement `protobuf:"bytes,13,opt,name=acknowledgement,proto3" json:"acknowledgement,omitempty"`
-	// Output only. On REVERTED: what did worse.
+	// Output only. On REVERTED: what did worse. GetConfiguration has it for the
+	// revision that did, too.
 	Incident      *Incident `protobuf:"bytes,14,opt,name=incident,proto3" json:"incident,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -18,20 +18,20 @@ const (
 	leastHorizon = leastAge + 2*BurstInterval
 )
 
-// Trial compares a configuration that was adopted with what was promised of it, in looks
+// Probation compares a configuration that was adopted with what was promised of it, in looks
 // that get rarer.
-type Trial struct {
+type Probation struct {
 	Prediction *Prediction
 	// Next is the instant of the next look, Verdict the result of the last one.
 	Next    time.Duration
 	Verdict Verdict
 }
 
-// NewTrial begins at the instant of the prediction.
-func NewTrial(p *Prediction) Trial { return Trial{Prediction: p, Next: p.At + NextLook(0)} }
+// NewProbation begins at the instant of the prediction.
+func NewProbation(p *Prediction) Probation { return Probation{Prediction: p, Next: p.At + NextLook(0)} }
 
 // Over says why a trial ends without a loss at an instant, "" if it goes on.
-func (t *Trial) Over(at time.Duration) string {
+func (t *Probation) Over(at time.Duration) string {
 	switch p := t.Prediction; {
 	case p.Applied.Equal(p.LastGood):
 		return "It has the values of the last good configuration."
@@ -48,7 +48,7 @@ func (t *Trial) Over(at time.Duration) string {
 
 // Look judges at the instant of the input's Snapshot. Of the input, Prediction and Suspect
 // are the trial's, and Seed is that of all its looks.
-func (t *Trial) Look(ctx context.Context, in JudgeInput) (Verdict, error) {
+func (t *Probation) Look(ctx context.Context, in JudgeInput) (Verdict, error) {
 	at := in.State.At
 	in.Prediction, in.Suspect, in.Seed = t.Prediction, t.Verdict.Suspect, Seed(in.Seed, int(at/time.Minute))
 	v, err := Judge(ctx, &in)

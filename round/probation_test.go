@@ -8,8 +8,8 @@ import (
 	"github.com/autosched/autosched/schedulers"
 )
 
-// TestTrialEnds: a trial lasts as long as arrivals were forecast, and says why there is none.
-func TestTrialEnds(t *testing.T) {
+// TestProbationEnds: a trial lasts as long as arrivals were forecast, and says why there is none.
+func TestProbationEnds(t *testing.T) {
 	s, err := schedulers.Find("tiresias")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestTrialEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trial := NewTrial(p)
+		trial := NewProbation(p)
 		got := trial.Over(p.At + x.age)
 		if (got == "") != (x.want == "") || !strings.Contains(got, x.want) || trial.Next <= p.At {
 			t.Errorf("horizon %v, %v later: %q, want %q", x.horizon, x.age, got, x.want)
