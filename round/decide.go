@@ -59,8 +59,9 @@ type Decision struct {
 	// candidate, whether it was adopted or not; above 1 is better. 1 if there is
 	// no candidate.
 	Ratio float64
-	// Interval is the 95 % confidence interval of Ratio over the futures; the zero
-	// Interval if there are too few.
+	// Interval is the 95 % confidence interval of the ratio on this round's futures
+	// alone; the zero Interval if there are too few. Ratio has the evidence of other
+	// rounds too, so that it may be outside.
 	Interval Interval
 	// Search is SearchPortfolio or SearchFull, and Why the reason in a sentence. Both
 	// are empty if the scenarios have no job.

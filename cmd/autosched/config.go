@@ -83,7 +83,8 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	if e := c.GetEvidence(); e != nil {
 		interval := ""
 		if e.GetRatioHigh() > 0 {
-			interval = fmt.Sprintf(" (%s to %s)", influence(e.GetRatioLow()), influence(e.GetRatioHigh()))
+			interval = fmt.Sprintf(" (this round's futures alone: %s to %s)", influence(e.GetRatioLow()),
+				influence(e.GetRatioHigh()))
 		}
 		fmt.Fprintf(w, "simulated\tsaves %s%s over revision %d, for %s\n", round.Influence(e.GetControllableRatio()),
 			interval, e.GetIncumbentRevision(), e.GetSchedulerTime().AsTime().Format(time.RFC3339))
