@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -209,78 +210,107 @@ func (r *Store) ReplayEvents(only string,
 	return damage, nil
 }
 
+// chunk is how many events one read transaction takes: a commit may have to wait for it.
+const chunk = 10_000
+
 // replaySegment replays one segment. The error is of apply, or of the disk.
 func (r *Store) replaySegment(name, only string,
 	apply func(string, workload.Event) error) (damage controller.Damage, err error) {
-	r.switching.RLock()
-	defer r.switching.RUnlock()
 	damage.File = name
-	pages := func(err error) { // the rest of a bucket, or all of the file
+	// pages notes that the rest of a bucket, or of the file, cannot be read.
+	pages := func(err error) error {
+		if errno := syscall.Errno(0); errors.Is(err, ErrLocked) || errors.As(err, &errno) {
+			return err
+		}
 		r.damaged.Store(name, true)
 		damage.Err = cmp.Or(damage.Err, err)
+		return nil
 	}
-	db := r.segment
-	if db == nil || r.segmentName != name {
-		if info, err := os.Stat(filepath.Join(r.dir, name)); err != nil || info.Size() == 0 {
-			return damage, err // empty: its creation was cut short before it had events
-		}
-		db, err = r.openDB(name, true)
-		switch errno := syscall.Errno(0); {
-		case errors.Is(err, ErrLocked), errors.As(err, &errno):
-			return damage, err
-		case err != nil:
-			pages(err)
-			return damage, nil
-		}
-		defer db.Close()
-	}
-	err = db.View(func(tx *bolt.Tx) error {
-		var schedulers []string
-		if only != "" {
-			schedulers = []string{only}
-		} else if err := guardPanics(name, func() error {
+	schedulers := []string{only}
+	if only == "" {
+		schedulers = nil
+		err := r.view(name, func(tx *bolt.Tx) error {
 			return tx.ForEach(func(bucket []byte, _ *bolt.Bucket) error {
 				if string(bucket) != metaBucket {
 					schedulers = append(schedulers, string(bucket))
 				}
 				return nil
 			})
-		}); err != nil {
-			pages(err)
+		})
+		if err != nil {
+			if err := pages(err); err != nil {
+				return damage, err
+			}
 		}
-		for _, scheduler := range schedulers {
-			var failed error
-			err := guardPanics(name, func() error {
+	}
+	for _, scheduler := range schedulers {
+		var next []byte // the key to go on from; nil at the end
+		for first := true; first || next != nil; first = false {
+			var events []workload.Event
+			err := r.view(name, func(tx *bolt.Tx) error {
+				from := next
+				next = nil
 				b := tx.Bucket([]byte(scheduler))
 				if b == nil {
 					return nil
 				}
-				return b.ForEach(func(k, v []byte) error {
+				c, last := b.Cursor(), []byte(nil)
+				for k, v := c.Seek(from); k != nil; k, v = c.Next() {
+					if bytes.Compare(k, last) <= 0 || bytes.Compare(k, from) < 0 {
+						return &CorruptError{File: name, Bucket: scheduler, Key: fmt.Sprintf("%x", k),
+							Why: "it is out of order"}
+					}
+					last = k
+					if len(events) == chunk {
+						next = bytes.Clone(k)
+						return nil
+					}
 					payload, err := openRecord(k, v)
 					var e workload.Event
 					if err == nil {
 						e, err = decodeEvent(payload)
 					}
-					if err != nil {
-						damage.Records++
-						damage.Err = cmp.Or[error](damage.Err, &CorruptError{File: name, Bucket: scheduler,
-							Key: fmt.Sprintf("%x", k), Why: err.Error()})
-						return nil
+					if err == nil {
+						events = append(events, e)
+						continue
 					}
-					failed = apply(scheduler, e)
-					return failed
-				})
+					damage.Records++
+					damage.Err = cmp.Or[error](damage.Err, &CorruptError{File: name, Bucket: scheduler,
+						Key: fmt.Sprintf("%x", k), Why: err.Error()})
+				}
+				return nil
 			})
-			if failed != nil {
-				return failed
-			}
 			if err != nil {
-				pages(err)
+				if err := pages(err); err != nil {
+					return damage, err
+				}
+			}
+			for _, e := range events {
+				if err := apply(scheduler, e); err != nil {
+					return damage, err
+				}
 			}
 		}
-		return nil
-	})
-	return damage, err
+	}
+	return damage, nil
+}
+
+// view reads a segment, if it has anything: its creation may have been cut short.
+func (r *Store) view(name string, f func(*bolt.Tx) error) error {
+	r.switching.RLock()
+	defer r.switching.RUnlock()
+	db := r.segment
+	if db == nil || r.segmentName != name {
+		info, err := os.Stat(filepath.Join(r.dir, name))
+		if err != nil || info.Size() == 0 {
+			return err
+		}
+		if db, err = r.openDB(name, true); err != nil {
+			return err
+		}
+		defer db.Close()
+	}
+	return guardPanics(name, func() error { return db.View(f) })
 }
 
 // segmentNames are the segments of a directory, by day. A day has a second one, events-YYYYMMDD-2.db,

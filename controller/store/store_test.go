@@ -257,6 +257,21 @@ func TestEventsComeBackByDay(t *testing.T) {
 	}
 }
 
+// Events are taken in while others are read.
+func TestReplayHoldsUpNoAppend(t *testing.T) {
+	r := open(t, t.TempDir())
+	appendOne(t, r, "s", "1")
+	read := 0
+	damage, err := r.ReplayEvents("s", func(string, workload.Event) error {
+		read++
+		appendOne(t, r, "other", "2")
+		return nil
+	})
+	if err != nil || len(damage) > 0 || read != 1 {
+		t.Error(read, damage, err)
+	}
+}
+
 func TestSecondProcessIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)

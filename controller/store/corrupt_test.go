@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/workload"
+)
+
+// TestDamagedStores damages files at random places, and in all the ways that disks do. Whatever is
+// read must be what was written, and nothing may end the process. AUTOSCHED_DAMAGED is the number
+// of stores.
+func TestDamagedStores(t *testing.T) {
+	stores := 200
+	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_DAMAGED")); err == nil {
+		stores = n
+	}
+	ctx, sp, from := context.Background(), testSpace(t), t.TempDir()
+	const revisions, events = 20, 300
+	for day := range 3 {
+		r := openOn(t, from, damageDay.AddDate(0, 0, day))
+		for revision := int64(1); day == 0 && revision <= revisions; revision++ {
+			if err := r.Commit(ctx, change(t, sp, revision)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range events / 3 {
+			at := time.Duration(day*events/3 + i)
+			if err := r.AppendEvents(ctx, "s", []workload.Event{event(fmt.Sprint(int64(at)), at)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = r.Close()
+	}
+	whole := map[string][]byte{}
+	for _, name := range []string{configFile, "events-20240301.db", "events-20240302.db", "events-20240303.db"} {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole[name] = data
+	}
+	refused, quarantined, lostRevisions, lostEvents := 0, 0, 0, 0
+	for i := range stores {
+		rng := rand.New(rand.NewPCG(1, uint64(i)))
+		dir := t.TempDir()
+		harmed := []string{configFile, "events-20240303.db"}[i%2]
+		for name, data := range whole {
+			if name == harmed {
+				data = harm(rng, append([]byte(nil), data...))
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := Open(dir, Options{Now: func() time.Time { return damageDay.AddDate(0, 0, 2) }})
+		if err != nil {
+			if harmed != configFile {
+				t.Fatalf("store %d: %v", i, err)
+			}
+			refused++
+			continue
+		}
+		saved, _, _, err := r.Load()
+		switch {
+		case err != nil && harmed != configFile:
+			t.Fatalf("store %d: %v", i, err)
+		case err != nil || len(saved) == 0:
+			refused++
+		case saved[0].Fault != nil:
+			quarantined++
+		}
+		for _, one := range saved {
+			for _, c := range one.Configurations {
+				if c.State == rollout.Lost {
+					lostRevisions++
+				} else if want := change(t, sp, c.Revision).Configurations[0]; !c.Config.Equal(want.Config) {
+					t.Errorf("store %d: revision %d is %v", i, c.Revision, c.Config)
+				}
+			}
+		}
+		found := 0
+		damage, err := r.ReplayEvents("s", func(_ string, e workload.Event) error {
+			if found++; e.ID != fmt.Sprint(int64(e.Time)) || e.Job.Tenant != "vc" {
+				return fmt.Errorf("event %+v", e)
+			}
+			return nil
+		})
+		if err != nil || found > events || found < events*2/3 || harmed == configFile && len(damage) > 0 {
+			t.Fatalf("store %d: %d events, %v, %v", i, found, damage, err)
+		}
+		lostEvents += events - found
+		if err := r.AppendEvents(ctx, "s", []workload.Event{event("new", time.Hour)}); err != nil {
+			t.Fatalf("store %d: %v", i, err)
+		}
+		if len(saved) == 1 && saved[0].Fault == nil {
+			if err := r.Commit(ctx, change(t, sp, revisions+1)); err != nil && !errors.Is(err, ErrCorrupt) &&
+				!errors.Is(err, errRevision) {
+				t.Fatalf("store %d: %v", i, err)
+			}
+		}
+		_ = r.Close()
+		_ = os.RemoveAll(dir)
+	}
+	t.Logf("%d stores: %d configurations refused, %d schedulers quarantined, %d revisions and %d events lost",
+		stores, refused, quarantined, lostRevisions, lostEvents)
+}
+
+// harm damages a file in one of the ways that disks do.
+func harm(rng *rand.Rand, data []byte) []byte {
+	page := rng.IntN(len(data)/4096) * 4096
+	switch rng.IntN(6) {
+	case 0: // a flipped bit
+		data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
+	case 1: // one in the header of a page
+		data[page+rng.IntN(32)] ^= 1 << rng.IntN(8)
+	case 2:
+		clear(data[page : page+4096])
+	case 3:
+		data = data[:rng.IntN(len(data))]
+	case 4: // a sector of something else
+		sector := rng.IntN(len(data)/512) * 512
+		for k := range 512 {
+			data[sector+k] = byte(rng.Uint32())
+		}
+	case 5: // a page in the place of another
+		copy(data[page:page+4096], data[rng.IntN(len(data)/4096)*4096:][:4096])
+	}
+	return data
+}
