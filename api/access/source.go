@@ -1,7 +1,6 @@
 package access
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -47,49 +46,60 @@ type material struct {
 // maxFile bounds each file, in bytes.
 const maxFile = 1 << 20
 
-// read reads and checks all files. sum identifies their content, also if it is
-// bad.
-func (f Files) read() (m *material, sum [sha256.Size]byte, err error) {
+// read reads and checks all files. What is bad, by itself or beside its key, is an
+// error and stays as in the former content. sum identifies what was read.
+func (f Files) read(former material) (m material, sum [sha256.Size]byte, err error) {
 	h := sha256.New()
-	get := func(path string) []byte {
-		if path == "" || err != nil {
-			return nil
-		}
-		var text []byte
-		if text, err = os.ReadFile(filepath.Clean(path)); err == nil && len(text) > maxFile {
+	m = former
+	get := func(path string) ([]byte, error) {
+		text, err := os.ReadFile(filepath.Clean(path))
+		if err == nil && len(text) > maxFile {
 			err = fmt.Errorf("%s: is larger than %d MiB", path, maxFile>>20)
 		}
 		fmt.Fprintf(h, "%s %d %v\n%s", path, len(text), err, text)
-		return text
+		return text, err
 	}
-	cert, key, ca, roles := get(f.Cert), get(f.Key), get(f.ClientCA), get(f.Roles)
-	sum = [sha256.Size]byte(h.Sum(nil))
-	if err != nil {
-		return nil, sum, err
-	}
-	m = &material{}
 	if f.Cert != "" {
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, sum, fmt.Errorf("%s and %s: %w", f.Cert, f.Key, err)
+		cert, noCert := get(f.Cert)
+		key, noKey := get(f.Key)
+		pair, bad := tls.X509KeyPair(cert, key)
+		switch {
+		case noCert != nil || noKey != nil:
+			err = errors.Join(err, noCert, noKey)
+		case bad != nil:
+			err = errors.Join(err, fmt.Errorf("%s and %s: %w", f.Cert, f.Key, bad))
+		default:
+			m.cert = &pair
 		}
-		m.cert = &pair
 	}
 	if f.ClientCA != "" {
-		if m.authorities, err = parseCertificates(ca); err != nil {
-			return nil, sum, fmt.Errorf("%s: %w", f.ClientCA, err)
+		text, bad := get(f.ClientCA)
+		if bad == nil {
+			var authorities []*x509.Certificate
+			if authorities, bad = parseCertificates(text); bad != nil {
+				bad = fmt.Errorf("%s: %w", f.ClientCA, bad)
+			} else {
+				m.authorities, m.pool = authorities, x509.NewCertPool()
+				for _, c := range authorities {
+					m.pool.AddCert(c)
+				}
+			}
 		}
-		m.pool = x509.NewCertPool()
-		for _, c := range m.authorities {
-			m.pool.AddCert(c)
-		}
+		err = errors.Join(err, bad)
 	}
 	if f.Roles != "" {
-		if m.roles, err = ParseRoles(roles); err != nil {
-			return nil, sum, fmt.Errorf("%s: %w", f.Roles, err)
+		text, bad := get(f.Roles)
+		if bad == nil {
+			var roles *Roles
+			if roles, bad = ParseRoles(text); bad != nil {
+				bad = fmt.Errorf("%s: %w", f.Roles, bad)
+			} else {
+				m.roles = roles
+			}
 		}
+		err = errors.Join(err, bad)
 	}
-	return m, sum, nil
+	return m, [sha256.Size]byte(h.Sum(nil)), err
 }
 
 // parseCertificates reads one or more certificates in PEM.
@@ -122,14 +132,15 @@ type Options struct {
 }
 
 // Source keeps what the files hold. It reads them again when they change, so that
-// certificates rotate and callers are revoked while the service runs. Content
-// that is not whole and correct is logged and leaves the former in force.
+// certificates rotate and callers are revoked while the service runs. A file that
+// is not whole and correct is logged, and its former content stays in force.
 type Source struct {
 	files Files
 	log   *slog.Logger
 	now   func() time.Time
 
 	current atomic.Pointer[material]
+	stale   atomic.Bool
 	sum     [sha256.Size]byte // of the content read last
 	mu      sync.Mutex
 	after   []func()
@@ -148,13 +159,13 @@ func Open(f Files, o Options) (*Source, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	m, sum, err := f.read()
+	m, sum, err := f.read(material{})
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{files: f, log: o.Log, now: o.Now, sum: sum, stop: make(chan struct{}), done: make(chan struct{})}
-	s.current.Store(m)
-	s.warnExpiry(m)
+	s.current.Store(&m)
+	s.warnExpiry()
 	go s.follow(o.Every)
 	return s, nil
 }
@@ -193,27 +204,31 @@ func (s *Source) follow(every time.Duration) {
 	}
 }
 
-// look reads the files, and uses them if they changed.
+// look reads the files, and uses those that changed and are good.
 func (s *Source) look() {
-	m, sum, err := s.files.read()
-	if bytes.Equal(sum[:], s.sum[:]) {
+	m, sum, err := s.files.read(*s.current.Load())
+	if sum == s.sum {
 		return
 	}
 	s.sum = sum
+	s.current.Store(&m)
+	s.stale.Store(err != nil)
 	if err != nil {
-		s.log.Error("changed access files are not used, the former content stays in force", "err", err)
+		s.log.Error("access files are wrong; their former content stays in force", "err", err)
 		return
 	}
-	s.current.Store(m)
 	s.log.Info("access files read again")
-	s.warnExpiry(m)
+	s.warnExpiry()
 }
+
+// Stale reports whether a file is wrong, so that its former content is in force.
+func (s *Source) Stale() bool { return s.stale.Load() }
 
 // soon is how long before its end a server's certificate is warned of.
 const soon = 14 * 24 * time.Hour
 
-func (s *Source) warnExpiry(m *material) {
-	if m.cert != nil && s.now().Add(soon).After(m.cert.Leaf.NotAfter) {
+func (s *Source) warnExpiry() {
+	if m := s.current.Load(); m.cert != nil && s.now().Add(soon).After(m.cert.Leaf.NotAfter) {
 		s.log.Warn("the server's certificate expires soon, or has", "file", s.files.Cert, "at", m.cert.Leaf.NotAfter)
 	}
 }

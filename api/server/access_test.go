@@ -483,8 +483,12 @@ func TestRotationUnderWatch(t *testing.T) {
 		{s.files.ClientCA, "", "has no certificate"},
 	} {
 		good := string(must[[]byte](t)(os.ReadFile(bad.path)))
+		wrong := strings.Count(s.logged(), "access files are wrong")
 		s.replace(bad.path, bad.text)
-		s.waitLog(1, bad.says)
+		s.waitLog(wrong+1, "access files are wrong")
+		if !strings.Contains(s.logged(), bad.says) || !s.server.guard.access.Stale() {
+			t.Errorf("no %s in\n%s", bad.says, s.logged())
+		}
 		if serial() == "" {
 			t.Error("no certificate")
 		}

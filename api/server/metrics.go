@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+
+	"github.com/autosched/autosched/api/access"
 )
 
 // metrics are those of the API, beside the service's own, in a registry of the
@@ -51,6 +53,19 @@ func newMetrics(service prometheus.Collector) *metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
+}
+
+// addAccess adds whether the access files are as they should be.
+func (m *metrics) addAccess(a *access.Source) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "autosched_access_files_stale",
+		Help: "1 if a file of certificates or roles is wrong, so that its former content is in force.",
+	}, func() float64 {
+		if a.Stale() {
+			return 1
+		}
+		return 0
+	}))
 }
 
 // unary counts and times a request.

@@ -88,6 +88,7 @@ func New(o Options) *Server {
 	s.guard = newGuard(s, o.Access)
 	transport := insecure.NewCredentials()
 	if o.Access != nil {
+		s.metrics.addAccess(o.Access)
 		if config := o.Access.TLS("h2"); config != nil {
 			transport = credentials.NewTLS(config)
 		}

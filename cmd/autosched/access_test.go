@@ -78,6 +78,15 @@ func TestCertsServeAndClients(t *testing.T) {
 		!strings.Contains(err.Error(), "--tls-ca") {
 		t.Errorf("plain to TLS: %v", err)
 	}
+	// A watch that waits does not wait for certificates that are not accepted.
+	other := filepath.Join(t.TempDir(), "other")
+	if _, err := run(newCertsCmd(), other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(newConfigCmd(), "watch", "later", "--wait", "--server", address, "--tls-ca",
+		filepath.Join(other, "ca.pem")); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("of another authority: %v", err)
+	}
 	// The operations address: encrypted, too.
 	var f connectFlags
 	f.ca = filepath.Join(pki, "ca.pem")
@@ -169,9 +178,13 @@ func TestAccessFlagsRefuse(t *testing.T) {
 		{"certs D --scheduler A", "--scheduler"},
 		{"certs D --days 0", "--days"},
 	} {
-		code, _, errs := command(strings.Fields(strings.ReplaceAll(c.args, "D", t.TempDir()))...)
+		dir := filepath.Join(t.TempDir(), "data")
+		code, _, errs := command(strings.Fields(strings.ReplaceAll(c.args, "D", dir))...)
 		if code != 2 || !strings.Contains(errs, c.says) {
 			t.Errorf("%s: exit %d, %s", c.args, code, errs)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s: made the directory", c.args)
 		}
 	}
 	for _, c := range []struct{ args, says string }{

@@ -115,7 +115,7 @@ func plainError(server string, err error) error {
 	switch st.Code() {
 	case codes.Unavailable:
 		why, hint := reason(err), "is 'autosched serve' running there?"
-		if strings.Contains(why, "server preface") || strings.Contains(why, "handshake") {
+		if tlsFailed(err) || strings.Contains(why, "server preface") {
 			hint = "does it serve TLS, as --tls-ca, --tls-cert and --tls-key say? (docs/service.md#access)"
 		}
 		return fmt.Errorf("cannot reach the service at %s: %s\n%s", server, why, hint)
@@ -136,6 +136,12 @@ func plainError(server string, err error) error {
 		return fmt.Errorf("the service refused the request:\n%s", strings.Join(lines, "\n"))
 	}
 	return errors.New(st.Message())
+}
+
+// tlsFailed reports whether the two sides do not accept each other's certificates or
+// protocol, which waiting does not change.
+func tlsFailed(err error) bool {
+	return strings.Contains(reason(err), "tls: ") || strings.Contains(reason(err), "handshake failed")
 }
 
 // reason is why a transport failed, without the names of the layers above it.

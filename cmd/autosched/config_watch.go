@@ -62,7 +62,7 @@ func (w *watch) run(ctx context.Context) error {
 		}
 		code := status.Code(err)
 		switch {
-		case w.token == "" && w.wait && (code == codes.NotFound || code == codes.Unavailable):
+		case w.token == "" && w.wait && !tlsFailed(err) && (code == codes.NotFound || code == codes.Unavailable):
 			if !waiting {
 				fmt.Fprintf(w.notes, "waiting until %s is registered with the service at %s\n", shortName(w.name),
 					w.server)

@@ -126,6 +126,14 @@ func (o *serveOptions) check() error {
 	if _, _, err := net.SplitHostPort(o.operations); o.operations != "" && err != nil {
 		return usageError{fmt.Errorf("--operations: %w", err)}
 	}
+	// Before anything is written; the addresses are checked again once they are open.
+	for _, x := range []struct{ flag, address string }{{"--listen", o.listen}, {"--operations", o.operations}} {
+		if at, err := net.ResolveTCPAddr("tcp", x.address); err == nil && x.address != "" {
+			if err := o.access.permits(x.flag, at); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
