@@ -55,6 +55,9 @@ type Inferred struct {
 	// go, where the source is NodeLists.
 	Nodes   []string
 	Changes []workload.NodeEvent
+	// Unfilled says that the size of nodes is the most that jobs held there, and that no job
+	// is known to have waited: nodes may have more.
+	Unfilled bool
 }
 
 // String says what was inferred from what.
@@ -67,6 +70,9 @@ func (i Inferred) String() string {
 		text += ", from the list of machines"
 	case NodeLists:
 		text += fmt.Sprintf(", from the node lists of %d jobs", i.Jobs)
+		if i.Unfilled {
+			text = "at least " + text + ", none of which waited: nodes may have more GPUs"
+		}
 		if n := len(i.changing()); n > 0 {
 			text += fmt.Sprintf("; nodes that come or go during the history: %d", n)
 		}

@@ -198,6 +198,7 @@ func (l *lists) infer(perNode int) Inferred {
 	}
 	i.Source, i.Jobs = NodeLists, l.jobs
 	i.Changes = l.changes(i.Nodes)
+	i.Unfilled = perNode == 0 && !slices.ContainsFunc(l.full, func(d days) bool { return len(d) > 0 })
 	return i
 }
 
