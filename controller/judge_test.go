@@ -31,6 +31,7 @@ type simulated struct {
 	at      time.Duration
 	sent    []workload.Event
 	running int64
+	deaf    bool // it applies nothing
 }
 
 const simulatedID = "s"
@@ -83,7 +84,7 @@ func (c *simulated) until(at time.Duration, stop func() bool) {
 			c.t.Fatal(err)
 		}
 		c.send()
-		if now, err := c.service.Current(simulatedID); err == nil && now.Revision != c.running {
+		if now, err := c.service.Current(simulatedID); err == nil && now.Revision != c.running && !c.deaf {
 			c.running = now.Revision
 			c.cluster.Sim.Reconfigure(c.sched.New(now.Config))
 			c.cluster.Applied(c.at, strconv.FormatInt(now.Revision, 10))
@@ -306,6 +307,27 @@ func TestRecommendedRollback(t *testing.T) {
 	c.until(c.at+10*time.Minute, nil)
 	if r := c.revisions(); r[2].State != rollout.RolledOut {
 		t.Errorf("%s", c.summary())
+	}
+}
+
+// TestRoundsWaitForTheWayBack: no round compares with what did worse while the way back from
+// it is not acknowledged.
+func TestRoundsWaitForTheWayBack(t *testing.T) {
+	one := with(t, "queues=1", "queue_thresholds=")
+	c := simulate(t, controller.Auto, adopting(one, 4, nil))
+	c.until(6*time.Hour, func() bool {
+		c.deaf = c.running == 2
+		return c.incident()
+	})
+	before := c.status().Rounds
+	c.until(c.at+3*time.Hour, nil)
+	if st := c.status(); st.Rounds != before || !strings.Contains(st.Watching, "until revision 3 is acknowledged") {
+		t.Errorf("%d rounds, then %d: %s", before, st.Rounds, st.Watching)
+	}
+	c.deaf = false
+	c.until(c.at+61*time.Minute, nil)
+	if st := c.status(); st.Rounds == before || st.Watching != "" {
+		t.Errorf("%d rounds: %s", st.Rounds, st.Watching)
 	}
 }
 
