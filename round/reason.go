@@ -75,6 +75,9 @@ func (r *Round) change(k int, before, after, ratio float64, was, now *search.Mea
 		from, to = r.Goal.formatRank(k, before), r.Goal.formatRank(k, after)
 	}
 	text := fmt.Sprintf("%s %s (%s -> %s)", Label(r.Goal.name(k)), changeOf(before, after), from, to)
+	if slices.Equal(now.Values, was.Values) {
+		return text + "; by the evidence of earlier rounds, as the futures of this one show no difference"
+	}
 	if mean(was.Floors) > 0 {
 		text += ", " + Influence(ratio)
 	}

@@ -81,13 +81,15 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 		enumWord(c.GetState()))
 	fmt.Fprintf(w, "because\t%s\n", orDash(c.GetReason()))
 	if e := c.GetEvidence(); e != nil {
-		interval := ""
-		if e.GetRatioHigh() > 0 {
-			interval = fmt.Sprintf(" (this round's futures alone: %s to %s)", influence(e.GetRatioLow()),
-				influence(e.GetRatioHigh()))
+		saves := "saves " + round.Influence(e.GetControllableRatio())
+		switch low, high := e.GetRatioLow(), e.GetRatioHigh(); {
+		case low == 1 && high == 1:
+			saves = "no difference in the futures of this round"
+		case high > 0:
+			saves += fmt.Sprintf(" (this round's futures alone: %s to %s)", influence(low), influence(high))
 		}
-		fmt.Fprintf(w, "simulated\tsaves %s%s over revision %d, for %s\n", round.Influence(e.GetControllableRatio()),
-			interval, e.GetIncumbentRevision(), e.GetSchedulerTime().AsTime().Format(time.RFC3339))
+		fmt.Fprintf(w, "simulated\t%s over revision %d, for %s\n", saves, e.GetIncumbentRevision(),
+			e.GetSchedulerTime().AsTime().Format(time.RFC3339))
 		if e.GetSearch() != "" {
 			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), orDash(e.GetSearchReason()))
 		}
