@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/autosched/autosched/internal/schema"
 )
 
 // maxReport bounds the report of an evaluation, which is larger than a configuration.
@@ -14,28 +16,28 @@ const maxReport = 256 << 20
 
 // configText reads the configuration that FILE has, or that FILE:NAME names of a document
 // with several.
-func configText(stdin io.Reader, arg string) ([]byte, error) {
+func configText(stdin io.Reader, arg string) (text []byte, scheduler string, err error) {
 	path, name := splitConfigName(arg)
 	in := stdin
 	if path != "-" {
 		f, err := os.Open(filepath.Clean(path))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxReport+1))
+	text, err = io.ReadAll(io.LimitReader(in, maxReport+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	case len(text) > maxReport:
-		return nil, fmt.Errorf("%s: is larger than %d MiB", path, maxReport>>20)
+		return nil, "", fmt.Errorf("%s: is larger than %d MiB", path, maxReport>>20)
 	}
-	if text, err = chooseConfig(text, name); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if text, scheduler, err = chooseConfig(text, name); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
-	return text, nil
+	return text, scheduler, nil
 }
 
 // splitConfigName splits FILE:NAME after the first prefix that is a file, or standard input.
@@ -55,40 +57,48 @@ func splitConfigName(arg string) (path, name string) {
 }
 
 // chooseConfig finds the configuration of a name: a method of an evaluation, a row of a
-// comparison. A text of another kind is one configuration without a name.
-func chooseConfig(text []byte, name string) ([]byte, error) {
+// comparison. A text of another kind is one configuration without a name. scheduler is
+// whose configuration it is, if the text is a result that names it.
+func chooseConfig(text []byte, name string) (config []byte, scheduler string, err error) {
 	var doc struct {
-		Methods []struct {
+		Schema    string `json:"schema"`
+		Scheduler string `json:"scheduler"`
+		Methods   []struct {
 			Method        string          `json:"method"`
 			Configuration json.RawMessage `json:"configuration"`
 		} `json:"methods"`
 		Rows []struct {
 			Name          string          `json:"name"`
+			Scheduler     string          `json:"scheduler"`
 			Configuration json.RawMessage `json:"configuration"`
 		} `json:"rows"`
 	}
 	several := json.Unmarshal(text, &doc) == nil && len(doc.Methods)+len(doc.Rows) > 0
 	switch {
 	case !several && name == "":
-		return text, nil
+		// The scheduler of other documents is one of the service, by a name of its own.
+		if doc.Schema != schema.Name("tuning/v1") && doc.Schema != schema.Name("simulation/v1") {
+			doc.Scheduler = ""
+		}
+		return text, doc.Scheduler, nil
 	case !several:
-		return nil, fmt.Errorf("has no configuration %q: it is no result of evaluate or compare", name)
+		return nil, "", fmt.Errorf("has no configuration %q: it is no result of evaluate or compare", name)
 	}
 	var names []string
 	for _, r := range doc.Rows {
 		if r.Name == name {
-			return r.Configuration, nil
+			return r.Configuration, r.Scheduler, nil
 		}
 		names = append(names, r.Name)
 	}
 	for _, m := range doc.Methods {
 		if m.Method == name {
-			return m.Configuration, nil
+			return m.Configuration, doc.Scheduler, nil
 		}
 		names = append(names, m.Method)
 	}
 	if name == "" {
-		return nil, fmt.Errorf("has several configurations: choose one as FILE:NAME, of %s", strings.Join(names, ", "))
+		return nil, "", fmt.Errorf("has several configurations: choose one as FILE:NAME, of %s", strings.Join(names, ", "))
 	}
-	return nil, fmt.Errorf("has no configuration %q; there are %s", name, strings.Join(names, ", "))
+	return nil, "", fmt.Errorf("has no configuration %q; there are %s", name, strings.Join(names, ", "))
 }

@@ -3,18 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -378,18 +375,16 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 	return c, nil
 }
 
-// readConfig reads a configuration, which may omit parameters but break no rule. Results of
-// tune and simulate with another scheduler are refused: its parameters may have the same names.
+// readConfig reads a configuration, which may omit parameters but break no rule. Results
+// with another scheduler are refused: its parameters may have the same names.
 func readConfig(path string, s *schedulers.Scheduler) (space.Config, error) {
-	text, err := configText(os.Stdin, path)
+	text, scheduler, err := configText(os.Stdin, path)
 	if err != nil {
 		return space.Config{}, err
 	}
-	var from struct{ Schema, Scheduler string }
-	if json.Unmarshal(text, &from) == nil && from.Scheduler != s.Name &&
-		slices.Contains([]string{schema.Name("tuning/v1"), schema.Name("simulation/v1")}, from.Schema) {
+	if scheduler != "" && scheduler != s.Name {
 		return space.Config{}, fmt.Errorf("%s is a configuration of %s, and the scheduler is %s: give --scheduler %s",
-			path, from.Scheduler, s.Name, from.Scheduler)
+			path, scheduler, s.Name, scheduler)
 	}
 	c, changes, err := s.Space.LoadConfig(text)
 	if err != nil {

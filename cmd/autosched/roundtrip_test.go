@@ -103,14 +103,21 @@ func TestConfigurationOfAnotherScheduler(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
+	rows := file + ".rows"
+	if err := os.WriteFile(rows, []byte(`{"rows":[{"name":"x","scheduler":"sjf","configuration":{"backfill":true}}]}`),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{"sjf": "", "fifo": "configuration of sjf, and the scheduler is fifo"} {
 		s, err := schedulers.Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = (&configFlag{file: file}).config(s)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", name, err)
+		for _, given := range []string{file, rows + ":x"} {
+			_, err = (&configFlag{file: given}).config(s)
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

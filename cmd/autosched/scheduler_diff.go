@@ -150,7 +150,7 @@ func configOf(stdin io.Reader, arg string, sp *space.Space, presets []schedulers
 			return p.Config, nil, nil
 		}
 	}
-	text, err := configText(stdin, arg)
+	text, _, err := configText(stdin, arg)
 	if err != nil {
 		if len(presets) > 0 {
 			err = fmt.Errorf("%w, and it names no preset either ('autosched scheduler spaces' lists them)", err)
