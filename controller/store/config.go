@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -176,6 +177,21 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 				}
 				saved = append(saved, one)
 			})
+			if err != nil {
+				return err
+			}
+			if b := tx.Bucket([]byte(configsBucket)); b != nil {
+				err = b.ForEachBucket(func(id []byte) error {
+					is := func(s controller.Saved) bool { return s.Scheduler.ID == string(id) }
+					if !slices.ContainsFunc(saved, is) {
+						why := errors.New("it is missing")
+						one := controller.Saved{Fault: corrupt(schedulersBucket, string(id), why)}
+						one.Scheduler.ID = string(id)
+						saved = append(saved, one)
+					}
+					return nil
+				})
+			}
 			if err != nil {
 				return err
 			}

@@ -249,7 +249,14 @@ func TestDamagedRecordCostsItself(t *testing.T) {
 	if saved[1].Scheduler.ID != "t" || !errors.Is(saved[1].Fault, ErrCorrupt) {
 		t.Errorf("%+v", saved[1])
 	}
-	// Both go on.
+	err = r.config.Update(func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte(schedulersBucket)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if saved, _, _, err := r.Load(); err != nil || len(saved) != 2 || !errors.Is(saved[1].Fault, ErrCorrupt) {
+		t.Errorf("without records of schedulers: %+v, %v", saved, err)
+	}
+	// It goes on.
 	if err := r.Commit(ctx, change(t, sp, 5)); err != nil {
 		t.Error(err)
 	}
