@@ -68,6 +68,9 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	if err != nil {
 		return s.statusOf(err)
 	}
+	if mark.Revision > c.LastRevision {
+		mark.Revision = 0 // of a store that was newer: what this one offers is sent
+	}
 	watcher, err := s.service.Watch(id)
 	if err != nil {
 		return s.statusOf(err)

@@ -309,3 +309,14 @@ func TestEventNumbersAgree(t *testing.T) {
 		}
 	}
 }
+
+// A store that was restored may be older than the token of a watcher. What it offers is sent.
+func TestTokenOfANewerStore(t *testing.T) {
+	f := serve(t, nil)
+	uid := f.create("s", pb.SchedulerSpec_AUTO).GetUid()
+	next := f.watch(background(t), &pb.WatchConfigurationsRequest{Parent: "schedulers/s",
+		ResumeToken: token{Of: uid, Revision: 1000}.String()})
+	if got := next(); got.GetConfiguration().GetRevision() != 1 {
+		t.Errorf("%v", got)
+	}
+}
