@@ -158,6 +158,12 @@ func (e *Evaluation) rounds() int {
 	return int((e.Options.To - e.Options.From + e.Options.Interval - 1) / e.Options.Interval)
 }
 
+// roundsAfter is the number of rounds in all, if some are done, the last of them at an
+// instant, and none between the regular ones is added.
+func (e *Evaluation) roundsAfter(done int, at time.Duration) int {
+	return done + max(0, e.rounds()-1-int((at-e.Options.From)/e.Options.Interval))
+}
+
 // Clock formats an instant of the trace as RFC 3339.
 func (e *Evaluation) Clock(at time.Duration) string {
 	return e.Options.Trace.Zero().Add(at).Format(time.RFC3339)
@@ -287,7 +293,7 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 			d.Interval = &r.Interval
 		}
 		out.Decisions = append(out.Decisions, d)
-		e.progress(Step{Method: name, At: at, Rounds: out.Rounds, Of: max(out.Rounds, e.rounds())})
+		e.progress(Step{Method: name, At: at, Rounds: out.Rounds, Of: e.roundsAfter(out.Rounds, at)})
 		return nil
 	}
 	for n := 0; ; n++ {

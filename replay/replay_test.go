@@ -370,3 +370,17 @@ func TestTune(t *testing.T) {
 		t.Errorf("the truth has %d futures", n)
 	}
 }
+
+// Rounds between the regular ones leave those still to come in the estimate.
+func TestRoundsAfter(t *testing.T) {
+	e := Evaluation{Options: Options{From: time.Hour, To: 11 * time.Hour, Interval: time.Hour}}
+	for _, tt := range []struct {
+		done int
+		at   time.Duration
+		want int
+	}{{1, time.Hour, 10}, {12, 4 * time.Hour, 18}, {13, 270 * time.Minute, 19}, {16, 10 * time.Hour, 16}} {
+		if got := e.roundsAfter(tt.done, tt.at); got != tt.want {
+			t.Errorf("%d done at %v: %d in all, want %d", tt.done, tt.at, got, tt.want)
+		}
+	}
+}

@@ -32,7 +32,7 @@ func newCertsCmd() *cobra.Command {
 	var o certsOptions
 	cmd := &cobra.Command{
 		Use:   "certs DIR",
-		Short: "Make certificates and roles for a start of the service with TLS",
+		Short: "Make certificates and a roles file, to start the service with TLS",
 		Long: `Makes in a directory what 'autosched serve' and its clients need for mutual TLS:
 
   ca.pem, ca.key               an authority, valid for ten years

@@ -15,10 +15,10 @@ func (r *fidelityReport) print(w io.Writer) error {
 	row("cluster", "%s", r.Cluster)
 	row("scheduler", "%s (recorded: %s)", r.Scheduler, r.Recorded)
 	row("configuration", "%s", r.Configuration)
-	jobs := fmt.Sprintf("%d simulated, %d compared; without a recorded delay: %d, in the first part: %d", r.Jobs,
-		r.Compared, r.Unrecorded, r.WarmUp)
+	jobs := fmt.Sprintf("%d simulated, %d compared; not compared: %d without a recorded delay, %d at the start, when "+
+		"the simulated cluster is empty", r.Jobs, r.Compared, r.Unrecorded, r.WarmUp)
 	if r.Unended > 0 {
-		jobs += fmt.Sprintf(", not ended: %d", r.Unended)
+		jobs += fmt.Sprintf(", %d not ended", r.Unended)
 	}
 	row("jobs", "%s", jobs)
 	if err := t.Flush(); err != nil {

@@ -56,7 +56,7 @@ func (g *gridProgress) show(text string, p cells.Progress) {
 		}
 		fmt.Fprintf(g.notes, "note: %s for %d more results; %s\n", left, p.Of-p.Done, hint)
 	}
-	if p.Left > 0 {
+	if p.Left >= time.Second {
 		g.line.show("%s; %d of %d finished, %s left", text, p.Done, p.Of, left)
 	} else {
 		g.line.show("%s; %d of %d finished", text, p.Done, p.Of)

@@ -107,7 +107,7 @@ func leftOut(r *trace.Report) string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%d because %s", c.Jobs, c.Reason)
+		fmt.Fprintf(&b, "%s (%d)", c.Reason, c.Jobs)
 	}
 	return b.String()
 }

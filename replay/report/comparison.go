@@ -68,13 +68,14 @@ func BestRow(c *replay.Comparison) (title, text string) {
 		return fmt.Sprintf("No row has a shorter average JCT than %s (%s)", base.Row, units.Duration(base.AvgJCT)), ""
 	}
 	title = fmt.Sprintf("%s: average JCT %s shorter than %s", best.Row, units.Percent(1-1/best.Ratio), base.Row)
-	text = fmt.Sprintf("%s, was %s", units.Duration(best.AvgJCT), units.Duration(base.AvgJCT))
+	text = fmt.Sprintf("Average JCT %s -> %s", units.Duration(base.AvgJCT), units.Duration(best.AvgJCT))
 	switch {
 	case best.High == 0:
 		text += "; there are too few jobs for an interval"
 		title = fmt.Sprintf("No row is shown to be better than %s; the best is %s", base.Row, title)
 	default:
-		text += fmt.Sprintf("; 95 %% interval %s to %s", units.Percent(1-1/best.Low), units.Percent(1-1/best.High))
+		text += fmt.Sprintf("; 95 %% interval of the gain %s to %s", units.Percent(1-1/best.Low),
+			units.Percent(1-1/best.High))
 		if best.Low <= 1 {
 			title = fmt.Sprintf("No row is better than %s beyond chance; the best is %s", base.Row, title)
 		}

@@ -91,8 +91,8 @@ func TestBestRow(t *testing.T) {
 		return title + ". " + text
 	}
 	c := rows(3, 30, 40)
-	if got, want := all(c), "row <2>: average JCT 16.7 % shorter than row <0>. 55 min 33 s, was 1 h 7 min; 95 % interval "+
-		"13.0 % to 20.0 %; shorter in 2 of 2 windows."; got != want {
+	if got, want := all(c), "row <2>: average JCT 16.7 % shorter than row <0>. Average JCT 1 h 7 min -> 55 min 33 s; 95 % "+
+		"interval of the gain 13.0 % to 20.0 %; shorter in 2 of 2 windows."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	c.All[2].Low = .99
@@ -106,7 +106,7 @@ func TestBestRow(t *testing.T) {
 	}
 	c = rows(2, 30)
 	c.Windows[0].Results[1].Low, c.Windows[0].Results[1].High = 0, 0
-	if got := all(c); !strings.HasSuffix(got, "was 1 h 7 min; there are too few jobs for an interval.") ||
+	if got := all(c); !strings.HasSuffix(got, "Average JCT 1 h 7 min -> 1 h 1 min; there are too few jobs for an interval.") ||
 		!strings.HasPrefix(got, "No row is shown to be better than row <0>; the best is row <1>: ") {
 		t.Errorf("%q", got)
 	}

@@ -212,8 +212,8 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 	if columns == "" {
 		columns = "if it is a table, say what its columns mean with --columns"
 	}
-	return nil, fmt.Errorf("%w: it begins with %s; %s; a trace of a known format has one of these headers:%s",
-		ErrFormat, excerpt(header), columns, want.String())
+	return nil, fmt.Errorf("%w: it begins with %s; a trace of a known format has one of these headers:%s\n%s",
+		ErrFormat, excerpt(header), want.String(), columns)
 }
 
 // detectColumns is detect where Options.Columns say what the columns mean.
