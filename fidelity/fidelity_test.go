@@ -253,7 +253,15 @@ func TestGrades(t *testing.T) {
 		bare[i].TimeLimit = bare[i].Duration
 	}
 	few := input(workload.NewSorted("few", h.Zero(), bare, true), s, c)
-	if r := full(t, few); r.Grade != fidelity.Incomparable || r.Unrecorded == 0 || r.Delay.Jobs != 0 {
+	if r := full(t, few); r.Grade != fidelity.Incomparable || r.Unrecorded == 0 || r.Delay.Jobs != 0 ||
+		!strings.Contains(r.Why, "jobs can be compared, and a grade takes 30") {
+		t.Errorf("%s: %s", r.Grade, r.Why)
+	}
+	for i := range bare {
+		bare[i].HasWait = false
+	}
+	none := input(workload.NewSorted("none", h.Zero(), bare, true), s, c)
+	if r := full(t, none); r.Grade != fidelity.Incomparable || r.Why != fidelity.NoDelays {
 		t.Errorf("%s: %s", r.Grade, r.Why)
 	}
 	for i := range bare {

@@ -56,6 +56,9 @@ type limits struct {
 
 var grades = []limits{{Describes, 1.25, 1.5, .1, .8}, {Roughly, 2, 2, .25, .5}}
 
+// NoDelays says why a history is not comparable that has none.
+const NoDelays = "it records no queueing delays"
+
 // negligible is the share of the mean JCT below which delays, or their difference, cannot
 // carry a conclusion.
 const negligible = .01
@@ -65,8 +68,10 @@ func (r *Report) few() bool {
 	if r.Compared >= minJobs {
 		return false
 	}
-	r.Grade, r.Why = Incomparable, fmt.Sprintf("%d jobs have a recorded queueing delay, and it takes %d", r.Compared,
-		minJobs)
+	r.Grade, r.Why = Incomparable, fmt.Sprintf("%d jobs can be compared, and a grade takes %d", r.Compared, minJobs)
+	if r.Jobs > 0 && r.Unrecorded == r.Jobs {
+		r.Why = NoDelays
+	}
 	return true
 }
 

@@ -58,7 +58,7 @@ func (f *fidelityFlags) grade(ctx context.Context, o fidelity.Input, seen *repla
 		if o.Trace.Synthetic() {
 			return nil, nil
 		}
-		return &fidelity.Graded{Grade: fidelity.Incomparable, Why: "it records no queueing delays"}, nil
+		return &fidelity.Graded{Grade: fidelity.Incomparable, Why: fidelity.NoDelays}, nil
 	}
 	o.Simulate.Past = replay.Past(o.Trace, o.Cluster, o.From)
 	r, err := fidelity.Quick(ctx, o)
@@ -93,7 +93,7 @@ queueing delays and JCTs with the recorded ones: over all jobs, by GPUs, tenant 
 hour of submission. An error is the simulated value minus the recorded one. factor is by
 how much a job's delay is off typically (1 is exact), KS the distance of the two
 distributions, rank the rank correlation over the jobs. Jobs submitted in the first
-tenth of the window, a day at most, are left out: the simulated cluster starts empty.
+tenth of the window, a day at most, are not compared: the simulated cluster starts empty.
 
 Then it says what in the data explains the difference: more or less capacity than
 assumed, a limit of a tenant or partition, another order or scheduler, time limits; and

@@ -71,7 +71,8 @@ func (i Inferred) String() string {
 	case NodeLists:
 		text += fmt.Sprintf(", from the node lists of %d jobs", i.Jobs)
 		if i.Unfilled {
-			text = "at least " + text + ", none of which waited: nodes may have more GPUs"
+			text = fmt.Sprintf("at least %s, none of which waited for %.0f min: nodes may have more GPUs", text,
+				waited.Minutes())
 		}
 		if n := len(i.changing()); n > 0 {
 			text += fmt.Sprintf("; nodes that come or go during the history: %d", n)

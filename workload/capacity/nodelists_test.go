@@ -100,7 +100,8 @@ func TestEndsOverlapStarts(t *testing.T) {
 	}
 	got, err := capacity.Infer(history(t, slices.Clone(jobs)...), capacity.Evidence{})
 	if err != nil || !got.Unfilled || got.String() !=
-		"at least 1 nodes x 8 GPUs, from the node lists of 40 jobs, none of which waited: nodes may have more GPUs" {
+		"at least 1 nodes x 8 GPUs, from the node lists of 40 jobs, none of which waited for 10 min: "+
+			"nodes may have more GPUs" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for k := range jobs {
