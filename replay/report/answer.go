@@ -101,6 +101,9 @@ func (r *document) once(base *replay.Method) Comparison {
 			c.Finding, c.spread = Luck, [2]float64{lo, hi}
 		}
 		c.Changes = changes(base.Configuration, m.Configuration)
+		if r.HistoryJobs == 0 && len(c.Changes) == 0 { // holds the baseline for want of a history
+			continue
+		}
 		all = append(all, c)
 		if c.Finding == Better {
 			better = append(better, c)
@@ -189,6 +192,9 @@ func (r *document) onceText(a *Answer) string {
 	none := fmt.Sprintf("no configuration that could be chosen beforehand is better by more than noise (%s)", Noise())
 	switch c.Finding {
 	case NotEvaluated:
+		if r.find("preset") != nil || r.find("fixed-history") != nil {
+			return "Change once: nothing else was tried, as no job before the window shows what to choose."
+		}
 		return "Change once: not evaluated, as neither preset nor fixed-history is among the methods."
 	case Better:
 		return fmt.Sprintf("Change once: %s (%s %s -> %s, %s)%s.", r.setText(c), r.objective(),
