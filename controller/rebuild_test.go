@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,6 +70,9 @@ func TestServingDoesNotWaitForEvents(t *testing.T) {
 	case <-h.service.Rebuilt():
 		t.Error("ready without the events")
 	default:
+	}
+	if _, st, err := h.service.Scheduler("s"); err != nil || !strings.Contains(st.LastDecision, "still being read") {
+		t.Errorf("status before the events are read: %+v, %v", st, err)
 	}
 	close(s.read)
 	h.submit("s", 2*time.Hour+1)

@@ -266,6 +266,13 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	v := m.snapshot.Load()
 	st := m.status
 	st.Watchers = m.watchers.Len()
+	select {
+	case <-m.ready:
+	default:
+		if m.fault == nil {
+			st.LastDecision = "none yet: the events are still being read"
+		}
+	}
 	if st.Events = m.history.events; st.Events > 0 {
 		st.EventTime = v.Zero.Add(m.history.last)
 		if st.Watching = v.watching(m.history.clock.latest); m.failed != "" && v.onTrial() != nil {

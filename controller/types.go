@@ -106,6 +106,7 @@ type Scheduler struct {
 }
 
 // Status is where the service stands with a scheduler.
+// Event time and events are zero until the events are read, which LastDecision says.
 type Status struct {
 	EventTime time.Time // zero before the first event
 	Events    int64
