@@ -6,7 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/autosched/autosched/internal/stats"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/autosched/autosched/space"
 )
 
@@ -70,11 +71,7 @@ func Noise(winner, other *Measurement) float64 {
 		for i := range d {
 			d[i] = other.Values[i] - winner.Values[i]
 		}
-		mean := stats.Mean(d)
-		for _, x := range d {
-			se += (x - mean) * (x - mean)
-		}
-		se = math.Sqrt(se / float64(n-1) / float64(n))
+		se = stat.StdErr(stat.StdDev(d, nil), float64(n))
 	}
 	return min(max(se, leastNoise*winner.Mean()), mostNoise*winner.Mean())
 }
