@@ -522,8 +522,9 @@ type TuningEvidence struct {
 	IncumbentRevision int64 `protobuf:"varint,5,opt,name=incumbent_revision,json=incumbentRevision,proto3" json:"incumbent_revision,omitempty"`
 	// Numbers of the round by name, such as trials or seconds.
 	Details map[string]float64 `protobuf:"bytes,6,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// Where controllable_ratio lies with 95 % confidence, as far as the futures
-	// tell. Both 0 if there were too few of them.
+	// 95 % confidence interval of the ratio in the futures of this round alone;
+	// controllable_ratio has the evidence of earlier rounds too, and may be outside.
+	// Both 0 if there were too few futures.
 	RatioLow  float64 `protobuf:"fixed64,7,opt,name=ratio_low,json=ratioLow,proto3" json:"ratio_low,omitempty"`
 	RatioHigh float64 `protobuf:"fixed64,8,opt,name=ratio_high,json=ratioHigh,proto3" json:"ratio_high,omitempty"`
 	// What the round searched: portfolio (the default, the incumbent, presets and
