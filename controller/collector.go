@@ -3,7 +3,7 @@ package controller
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 )
 
 // Metrics of the service for Prometheus. Their labels are ids of registered

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/watch"
+	"github.com/autosched/autosched/rollout"
 )
 
 // Current returns the configuration a scheduler should run.

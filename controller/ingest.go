@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/workload"
 )
 

@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/watch"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"

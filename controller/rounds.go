@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"

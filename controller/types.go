@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"

@@ -13,8 +13,8 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/rollout"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/rollout"
 )
 
 // errorDomain is where the reasons of google.rpc.ErrorInfo belong.

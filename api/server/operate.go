@@ -7,7 +7,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 )
 
 var errEtag = errors.New("the scheduler was changed since its etag was read; read it again")

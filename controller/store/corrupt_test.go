@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/workload"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )

@@ -13,7 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/workload"
 )
 

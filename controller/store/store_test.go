@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/rollout"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
