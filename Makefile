@@ -65,6 +65,14 @@ check: format vet staticcheck generated test race demo ## Run everything that a 
 long: ## Run the tests with their largest inputs.
 	AUTOSCHED_LONG=1 $(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
+# The counts of the long forms; `make test` takes a share of each.
+.PHONY: reliability
+reliability: export AUTOSCHED_KILLS ?= 10000
+reliability: export AUTOSCHED_DAMAGED ?= 10000
+reliability: ## Kill, damage and load the service for hours.
+	$(GO) test -count=1 -timeout 24h -v -run '^(TestKills|TestNothingAcknowledgedIsLost|TestDamagedStores)$$' \
+		./controller/store ./cmd/autosched
+
 .PHONY: bench
 bench: ## Run the benchmarks, each from a small size to a full trace, with allocations.
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...

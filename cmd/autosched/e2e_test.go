@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if dir := os.Getenv(killDir); dir != "" {
+		serveForKills(dir)
+		return
+	}
 	os.Exit(m.Run())
 }
 

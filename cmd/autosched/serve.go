@@ -35,6 +35,7 @@ type serveOptions struct {
 	protect    protectFlags
 	access     serveAccess
 	decide     round.DecideFunc // nil for the product's
+	now        func() time.Time // names segments of events; nil for time.Now
 }
 
 func newServeCmd() *cobra.Command {
@@ -145,7 +146,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	defer files.Close()
-	repo, err := store.Open(o.dir, store.Options{StartAnew: o.startAnew})
+	repo, err := store.Open(o.dir, store.Options{StartAnew: o.startAnew, Now: o.now})
 	if err != nil {
 		return err
 	}
