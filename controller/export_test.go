@@ -21,3 +21,14 @@ func (s *Service) Idle(id string) bool {
 	defer m.mu.Unlock()
 	return !m.deciding
 }
+
+// Waiting is the number of callers whose events wait to be ingested.
+func (s *Service) Waiting(id string) int {
+	m, err := s.find(id)
+	if err != nil {
+		return -1
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.calls)
+}

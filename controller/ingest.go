@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -30,10 +31,23 @@ type RejectedEvent struct {
 	Err   error // "field: why"
 }
 
+// maxGroup is how many events may be ingested together: more are no faster per event.
+const maxGroup = 1000
+
+// ingestCall is one caller's batch, waiting to be ingested together with those of others.
+type ingestCall struct {
+	ctx    context.Context
+	events []workload.Event
+	done   chan struct{} // closed once what follows is set
+	result IngestResult
+	err    error
+}
+
 // Ingest stores events and returns when they are durable. Times in events are
 // since the Unix epoch. Duplicate and late events are counted, and invalid ones
-// reported, without holding up the others. It waits until the scheduler's history
-// is read.
+// reported, without holding up the others. Concurrent callers share a commit, in the
+// order in which they came. It waits until the scheduler's history is read. If the
+// context ends first, the events may have been stored.
 func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event) (IngestResult, error) {
 	m, err := s.whole(id)
 	if err != nil {
@@ -46,47 +60,124 @@ func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event
 	case <-s.ctx.Done():
 		return IngestResult{}, ErrClosed
 	}
-	m.ingesting.Lock()
-	defer m.ingesting.Unlock()
 	if len(events) == 0 {
 		return IngestResult{}, nil
 	}
+	call := &ingestCall{ctx: ctx, events: events, done: make(chan struct{})}
+	if !s.enqueue(m, call) {
+		return IngestResult{}, ErrClosed
+	}
+	select {
+	case <-call.done:
+		return call.result, call.err
+	case <-ctx.Done():
+		return IngestResult{}, ctx.Err()
+	}
+}
+
+// enqueue adds a call, and starts what ingests them unless it runs. It reports false if the
+// service is closed.
+func (s *Service) enqueue(m *managed, call *ingestCall) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return false
+	}
+	m.calls = append(m.calls, call)
+	if !m.draining {
+		m.draining = true
+		s.wg.Go(func() { s.ingestCalls(m) }) // Close sets closed before it waits
+	}
+	return true
+}
+
+// ingestCalls ingests calls until none waits. Those that come while a group is written make
+// up the next one.
+func (s *Service) ingestCalls(m *managed) {
+	for {
+		m.mu.Lock()
+		n, events := 0, 0
+		for ; n < len(m.calls) && (n == 0 || events+len(m.calls[n].events) <= maxGroup); n++ {
+			events += len(m.calls[n].events)
+		}
+		group := m.calls[:n:n]
+		m.calls = m.calls[n:]
+		if n == 0 {
+			m.calls, m.draining = nil, false
+		}
+		m.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		if err := s.ingestGroup(m, group); err != nil {
+			for _, c := range group {
+				c.result, c.err = IngestResult{}, err
+			}
+		}
+		for _, c := range group {
+			close(c.done)
+		}
+	}
+}
+
+// ingestGroup ingests the events of calls as if they were one batch.
+func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
+	m.ingesting.Lock()
+	defer m.ingesting.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			s.o.Log.Error("ingest panicked", "scheduler", m.id, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("controller: ingest panicked: %v", p)
+		}
+	}()
+	var events []workload.Event
+	for _, c := range group {
+		events = append(events, c.events...)
+	}
+	ctx := context.WithoutCancel(s.ctx) // callers wait for what was begun
 	zero := m.snapshot.Load().Zero
 	if zero.IsZero() {
 		zero = firstZero(events)
 	}
-	events = sinceZero(events, zero)
-	result, fresh, stray := m.classify(events, zero)
+	sinceZero(events, zero)
+	b := m.classify(events, zero)
 	clock := &m.history.clock
-	if len(fresh) > 0 {
+	if len(b.fresh) > 0 {
 		clock.strays = strays{}
-	} else if len(stray) > 0 {
-		if to, enough := clock.stray(stray); enough {
+	} else if len(b.stray) > 0 {
+		if to, enough := clock.stray(b.stray); enough {
 			if err := s.setClock(ctx, m, to); err != nil {
-				return IngestResult{}, err
+				return err
 			}
-			result, fresh, _ = m.classify(events, zero)
+			b = m.classify(events, zero)
 		}
 	}
-	slices.SortFunc(result.Rejected, func(a, b RejectedEvent) int { return cmp.Compare(a.Index, b.Index) })
-	if len(fresh) == 0 {
-		return result, nil
-	}
-	if !m.history.clock.running {
-		if err := s.initClock(ctx, m, zero, fresh); err != nil {
-			return IngestResult{}, err
+	if len(b.fresh) > 0 {
+		if !m.history.clock.running {
+			if err := s.initClock(ctx, m, zero, b.fresh); err != nil {
+				return err
+			}
 		}
+		if err := s.o.Store.AppendEvents(ctx, m.id, b.fresh); err != nil {
+			return err
+		}
+		m.append(b.fresh)
 	}
-	if err := s.o.Store.AppendEvents(ctx, id, fresh); err != nil {
-		return IngestResult{}, err
+	from := 0
+	for _, c := range group {
+		to := from + len(c.events)
+		c.result = b.result(from, to)
+		s.ackFromEvents(context.WithoutCancel(c.ctx), m, events[from:to], b.outcomes[from:to])
+		from = to
 	}
-	result.Accepted = len(fresh)
-	m.append(fresh)
-	s.ackFromEvents(ctx, m, fresh)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s.startRound(m)
-	return result, nil
+	if len(b.fresh) > 0 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.startRound(m)
+	}
+	return nil
 }
 
 // firstZero is the Zero of a scheduler whose first events these are.
@@ -98,9 +189,8 @@ func firstZero(events []workload.Event) time.Time {
 	return time.Unix(0, int64(begin(times))).UTC().Truncate(24 * time.Hour)
 }
 
-// sinceZero returns events since the Unix epoch with times since zero.
-func sinceZero(events []workload.Event, zero time.Time) []workload.Event {
-	events = slices.Clone(events)
+// sinceZero turns times since the Unix epoch into times since zero.
+func sinceZero(events []workload.Event, zero time.Time) {
 	offset := time.Duration(zero.UnixNano())
 	for i := range events {
 		e := &events[i]
@@ -112,50 +202,87 @@ func sinceZero(events []workload.Event, zero time.Time) []workload.Event {
 			e.Job.Deadline = workload.DeadlineAt(e.Job.Deadline - offset)
 		}
 	}
-	return events
+}
+
+// outcome is that of one event of a batch.
+type outcome struct {
+	kind outcomeKind
+	err  error // of a rejected one
+}
+
+type outcomeKind uint8
+
+const (
+	accepted outcomeKind = iota
+	duplicate
+	late
+	rejected
+)
+
+// batch is a batch of events, classified.
+type batch struct {
+	events       []workload.Event
+	outcomes     []outcome
+	fresh, stray []workload.Event
+}
+
+// result is that of the events from one place to another.
+func (b *batch) result(from, to int) (out IngestResult) {
+	for i, o := range b.outcomes[from:to] {
+		switch o.kind {
+		case accepted:
+			out.Accepted++
+		case duplicate:
+			out.Duplicates++
+		case late:
+			out.Late++
+		case rejected:
+			out.Rejected = append(out.Rejected, RejectedEvent{Index: i, ID: b.events[from+i].ID, Err: o.err})
+		}
+	}
+	return out
 }
 
 // classify sorts a batch by the scheduler's history: fresh events count,
 // duplicates are known, whatever else they say, and stray ones do not fit the
 // clock. Those are late or rejected, as invalid events are.
-func (m *managed) classify(events []workload.Event, zero time.Time) (out IngestResult, fresh, stray []workload.Event) {
+func (m *managed) classify(events []workload.Event, zero time.Time) *batch {
 	m.mu.Lock() // ids are forgotten when a round ends
 	defer m.mu.Unlock()
-	reject := func(i int, err error) {
-		out.Rejected = append(out.Rejected, RejectedEvent{Index: i, ID: events[i].ID, Err: err})
-	}
+	b := &batch{events: events, outcomes: make([]outcome, len(events))}
 	var unknown []int // indices
 	var times []time.Duration
-	batch := map[string]bool{}
+	seen := map[string]bool{}
 	for i := range events {
 		e := &events[i]
-		if _, dup := m.history.ids[e.ID]; dup || batch[e.ID] {
-			out.Duplicates++
+		if _, dup := m.history.ids[e.ID]; dup || seen[e.ID] {
+			b.outcomes[i].kind = duplicate
 		} else if err := e.Validate(); err != nil {
-			reject(i, err)
+			b.outcomes[i] = outcome{rejected, err}
 		} else {
-			batch[e.ID] = true
+			seen[e.ID] = true
 			unknown, times = append(unknown, i), append(times, e.Time)
 		}
 	}
 	if len(unknown) == 0 {
-		return out, nil, nil
+		return b
 	}
 	from, end := m.history.clock.window(times, m.snapshot.Load().horizon())
 	for _, i := range unknown {
 		switch e := events[i]; {
 		case e.Time > end:
-			reject(i, fmt.Errorf("time: is more than %d days after the latest event, %s: is a clock wrong?",
-				maxAhead/(24*time.Hour), zero.Add(end).Format(time.RFC3339)))
-			stray = append(stray, e)
+			b.outcomes[i] = outcome{rejected, fmt.Errorf(
+				"time: is more than %d days after the latest event, %s: is a clock wrong?",
+				maxAhead/(24*time.Hour), zero.Add(end).Format(time.RFC3339))}
+			b.stray = append(b.stray, e)
 		case e.Time < from:
-			out.Late++
-			stray = append(stray, e)
+			b.outcomes[i].kind = late
+			b.stray = append(b.stray, e)
 		default:
-			fresh = append(fresh, e)
+			b.fresh = append(b.fresh, e)
 		}
 	}
-	return out, fresh, stray
+	return b
 }
 
 // initClock begins a scheduler's event time with its first events.
@@ -169,12 +296,13 @@ func (s *Service) initClock(ctx context.Context, m *managed, zero time.Time, eve
 	})
 }
 
-// ackFromEvents acknowledges the revision that the latest of new events says is in
-// force.
-func (s *Service) ackFromEvents(ctx context.Context, m *managed, events []workload.Event) {
+// ackFromEvents acknowledges the revision that the latest of a call's new events says is
+// in force.
+func (s *Service) ackFromEvents(ctx context.Context, m *managed, events []workload.Event, outcomes []outcome) {
 	var last *workload.Event
 	for i := range events {
-		if e := &events[i]; e.Kind == workload.ConfigApplied && (last == nil || e.Time >= last.Time) {
+		if e := &events[i]; outcomes[i].kind == accepted && e.Kind == workload.ConfigApplied &&
+			(last == nil || e.Time >= last.Time) {
 			last = e
 		}
 	}

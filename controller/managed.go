@@ -36,9 +36,11 @@ type managed struct {
 	ready    chan struct{} // closed once its history is read
 
 	committing sync.Mutex // one Change at a time
-	ingesting  sync.Mutex // one batch at a time; its holder replaces history and moves its clock
+	ingesting  sync.Mutex // one group of calls at a time; its holder replaces history and moves its clock
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex    // guards what follows
+	calls    []*ingestCall // that wait to be ingested
+	draining bool          // a goroutine ingests calls
 	history  *history
 	pending  []workload.Event   // in history, but not yet in its ledger
 	deciding bool               // a round or a look has the ledger and the engine

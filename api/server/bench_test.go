@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +111,45 @@ func BenchmarkIngest(b *testing.B) {
 		answer()
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkIngestStreams has streams of one scheduler, each with one batch unanswered.
+func BenchmarkIngestStreams(b *testing.B) {
+	for _, c := range []struct{ streams, batch int }{{64, 1}, {8, 100}} {
+		b.Run(fmt.Sprintf("streams=%d/batch=%d", c.streams, c.batch), func(b *testing.B) {
+			conns := benchServer(b, min(c.streams, 8), byRound)
+			var sent atomic.Int64
+			var wg sync.WaitGroup
+			b.ReportAllocs()
+			b.ResetTimer()
+			for k := range c.streams {
+				stream, err := pb.NewTuningServiceClient(conns[k%len(conns)]).IngestEvents(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				wg.Go(func() {
+					for sent.Add(1) <= int64(b.N) {
+						req := &pb.IngestEventsRequest{Parent: "schedulers/s"}
+						for range c.batch {
+							n := sent.Load()
+							req.Events = append(req.Events, submitted(fmt.Sprint(k, "-", n, "-", len(req.Events)),
+								time.Duration(n)*time.Millisecond))
+						}
+						if err := stream.Send(req); err != nil {
+							b.Error(err)
+							return
+						}
+						if got, err := stream.Recv(); err != nil || int(got.GetAcceptedCount()) != c.batch {
+							b.Error(got, err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N*c.batch)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
 }
 
 // BenchmarkFanOut measures from an event that makes a round publish until the
