@@ -35,12 +35,12 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 		if !next.Simulation.equal(&v.Simulation) {
 			next.Probation = nil // what was promised was simulated otherwise
 		}
-		planned = next
 		same := next.DisplayName == v.DisplayName && next.Mode == v.Mode && next.Objective == v.Objective &&
 			next.Policy == v.Policy && next.Simulation.equal(&v.Simulation) && next.Paused == v.Paused
-		if validateOnly || same {
+		if planned = next; validateOnly || same {
 			return nil, nil
 		}
+		next.Generation++
 		return &Change{Scheduler: next}, nil
 	})
 	if err != nil || validateOnly {

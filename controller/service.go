@@ -229,7 +229,8 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	if err != nil {
 		return Scheduler{}, err
 	}
-	sched := Scheduler{Registration: reg, UID: s.o.NewID(), Created: now, Updated: now, Revisions: state.Revisions}
+	sched := Scheduler{Registration: reg, UID: s.o.NewID(), Generation: 1, Created: now, Updated: now,
+		Revisions: state.Revisions}
 	configs[0].UID = s.o.NewID()
 	if _, err := validateOutgoing(sp, sp.Default()); err != nil {
 		return sched, err

@@ -85,9 +85,12 @@ func (s *Simulation) options() simulator.Options {
 // Scheduler is a registered scheduler as stored.
 type Scheduler struct {
 	Registration
-	UID     string    `json:"uid"`
-	Created time.Time `json:"created"`
-	Updated time.Time `json:"updated"`
+	UID string `json:"uid"`
+	// Generation counts the changes of what an operator sets, from 1; 0 before the first in a
+	// record of an older version.
+	Generation int64     `json:"generation,omitempty"`
+	Created    time.Time `json:"created"`
+	Updated    time.Time `json:"updated"`
 	// Zero is instant 0 of the scheduler's ledger: the midnight (UTC) before the
 	// first event. The zero Time before there is one.
 	Zero time.Time `json:"zero"`
@@ -161,6 +164,8 @@ type Damage struct {
 // Store keeps what Service must not lose. Writes that return nil are durable.
 type Store interface {
 	Commit(ctx context.Context, c Change) error
+	// Epoch is that of the store while it is open.
+	Epoch() Epoch
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error
 	// Load and ReplayEvents pass over what is damaged and report it.
 	Load() (saved []Saved, requests []Request, damage []Damage, err error)

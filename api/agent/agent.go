@@ -97,7 +97,8 @@ type agent struct {
 	config pb.ConfigurationServiceClient
 	report Report
 	link   *link
-	asked  int64 // batches sent
+	epoch  *pb.Epoch // of the configuration in force; nil before the first
+	asked  int64     // batches sent
 	acked  int64
 	// unanswered are the batches that the service has not answered, in order.
 	unanswered []*pb.IngestEventsRequest
@@ -249,7 +250,16 @@ func (a *agent) loop(ctx context.Context, first time.Duration) error {
 // apply puts an offered configuration into force and acknowledges it. One that
 // cannot be read is refused, with the reason.
 func (a *agent) apply(ctx context.Context, at time.Duration, offer *pb.Configuration) error {
-	if n := len(a.report.Applied); n > 0 && a.report.Applied[n-1].Revision == offer.Revision {
+	now := offer.GetEpoch()
+	if now.GetCounter() < a.epoch.GetCounter() { // of an older copy of the service's store
+		if a.o.Lost != nil {
+			a.o.Lost(fmt.Errorf("emulate: %s is of epoch %d, before %d, and not applied", offer.Name, now.GetCounter(),
+				a.epoch.GetCounter()))
+		}
+		return nil
+	}
+	n := len(a.report.Applied)
+	if n > 0 && a.report.Applied[n-1].Revision == offer.Revision && now.GetId() == a.epoch.GetId() {
 		return nil
 	}
 	c, err := a.read(offer)
@@ -261,6 +271,7 @@ func (a *agent) apply(ctx context.Context, at time.Duration, offer *pb.Configura
 }
 
 func (a *agent) applied(ctx context.Context, at time.Duration, offer *pb.Configuration, c space.Config) error {
+	a.epoch = offer.GetEpoch()
 	a.live.Applied(at, fmt.Sprint(offer.Revision))
 	x := Applied{At: a.wall(at), Revision: offer.Revision, Config: c, Reason: offer.Reason}
 	a.report.Applied = append(a.report.Applied, x)
@@ -273,7 +284,7 @@ func (a *agent) applied(ctx context.Context, at time.Duration, offer *pb.Configu
 }
 
 func (a *agent) acknowledge(ctx context.Context, offer *pb.Configuration, ack *pb.Acknowledgement) error {
-	req := &pb.AcknowledgeConfigurationRequest{Name: offer.Name, Acknowledgement: ack}
+	req := &pb.AcknowledgeConfigurationRequest{Name: offer.Name, Acknowledgement: ack, Epoch: offer.Epoch}
 	_, err := a.config.AcknowledgeConfiguration(ctx, req)
 	for gone(err) { // it may be said again safely
 		if err := pause(ctx); err != nil {
@@ -282,7 +293,7 @@ func (a *agent) acknowledge(ctx context.Context, offer *pb.Configuration, ack *p
 		_, err = a.config.AcknowledgeConfiguration(ctx, req, grpc.WaitForReady(true))
 	}
 	if status.Code(err) == codes.FailedPrecondition {
-		return nil // a newer revision came in between; it is offered next
+		return nil // a newer revision, or a newer epoch, came in between; it is offered next
 	}
 	if err != nil {
 		return fmt.Errorf("emulate: acknowledge %s: %w", offer.Name, err)

@@ -64,6 +64,50 @@ func TestStepIsBounded(t *testing.T) {
 	}
 }
 
+// acknowledged records what is acknowledged.
+type acknowledged struct {
+	pb.ConfigurationServiceClient
+	requests []*pb.AcknowledgeConfigurationRequest
+}
+
+func (a *acknowledged) AcknowledgeConfiguration(_ context.Context, r *pb.AcknowledgeConfigurationRequest,
+	_ ...grpc.CallOption) (*pb.AcknowledgeConfigurationResponse, error) {
+	a.requests = append(a.requests, r)
+	return nil, nil
+}
+
+// A configuration of a former epoch is not applied, whatever its revision; one of a later epoch is
+// looked at even if its number is that of the revision in force, and acknowledged with its epoch.
+func TestEpochOfConfigurations(t *testing.T) {
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config acknowledged
+	lost := 0
+	a := agent{o: Options{Scheduler: s, Lost: func(error) { lost++ }}, config: &config,
+		epoch: &pb.Epoch{Id: "b", Counter: 2}, report: Report{Applied: []Applied{{Revision: 7}}}}
+	for _, c := range []struct {
+		name           string
+		revision       int64
+		epoch          *pb.Epoch
+		lost, answered int
+	}{
+		{"former epoch", 9, &pb.Epoch{Id: "a", Counter: 1}, 1, 0},
+		{"no epoch", 9, nil, 2, 0},
+		{"in force", 7, &pb.Epoch{Id: "b", Counter: 2}, 2, 0},
+		{"later epoch", 7, &pb.Epoch{Id: "c", Counter: 3}, 2, 1},
+	} {
+		err := a.apply(t.Context(), 0, &pb.Configuration{Revision: c.revision, Epoch: c.epoch}) // has no parameters
+		if err != nil || lost != c.lost || len(config.requests) != c.answered {
+			t.Errorf("%s: %v, %d refused, %d answered", c.name, err, lost, len(config.requests))
+		}
+	}
+	if got := config.requests[0].GetEpoch().GetId(); got != "c" {
+		t.Errorf("acknowledged for epoch %q", got)
+	}
+}
+
 // sink takes any number of batches and answers none.
 type sink struct {
 	grpc.BidiStreamingClient[pb.IngestEventsRequest, pb.IngestEventsResponse]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -30,11 +31,11 @@ func (s *Server) GetCurrentConfiguration(_ context.Context,
 		return nil, s.statusOf(err)
 	}
 	out := &pb.GetCurrentConfigurationResponse{PollAfter: durationpb.New(s.pollAfter + s.jitter(s.pollAfter/5+1))}
-	if req.GetIfNoneMatch() != "" && req.GetIfNoneMatch() == etag(c) {
+	if req.GetIfNoneMatch() != "" && req.GetIfNoneMatch() == s.etag(c) {
 		out.NotModified = true
 		return out, nil
 	}
-	out.Configuration = configurationToProto(c)
+	out.Configuration = s.configuration(c)
 	return out, nil
 }
 
@@ -68,15 +69,16 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	if err != nil {
 		return s.statusOf(err)
 	}
-	if mark.Revision > c.LastRevision {
-		mark.Revision = 0 // of a store that was newer: what this one offers is sent
+	if req.GetResumeToken() != "" && (mark.Epoch != s.service.Epoch() || mark.Revision > c.LastRevision) {
+		return s.statusOf(fmt.Errorf("%w: resume_token is not of the store's present epoch, %d", errResync,
+			s.service.Epoch().Counter))
 	}
 	watcher, err := s.service.Watch(id)
 	if err != nil {
 		return s.statusOf(err)
 	}
 	defer watcher.Close()
-	mark.Of = c.UID
+	mark.Of, mark.Epoch = c.UID, s.service.Epoch()
 	send := func(r *pb.WatchConfigurationsResponse) error {
 		r.ResumeToken = mark.String()
 		return stream.Send(r)
@@ -87,7 +89,7 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 			return nil // after a refusal: the scheduler still runs what it had
 		}
 		mark.Revision = now.Revision
-		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: configurationToProto(now)}
+		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: s.configuration(now)}
 		return send(&pb.WatchConfigurationsResponse{Event: event})
 	}
 	if now := watcher.Current(); now != nil && req.GetResumeToken() == "" && !req.GetSendInitialEvents() {
@@ -133,6 +135,11 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
+	if e := req.GetEpoch(); e != nil {
+		if err := s.service.CheckEpoch(controller.Epoch{ID: e.GetId(), Counter: e.GetCounter()}); err != nil {
+			return nil, s.statusOf(err)
+		}
+	}
 	sp, err := s.service.Space(id)
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -154,7 +161,7 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	out := &pb.AcknowledgeConfigurationResponse{Configuration: configurationToProto(c)}
+	out := &pb.AcknowledgeConfigurationResponse{Configuration: s.configuration(c)}
 	if current > 0 {
 		out.CurrentConfiguration = configurationName(id, current)
 	}
@@ -223,7 +230,7 @@ func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationReq
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	out := configurationToProto(c)
+	out := s.configuration(c)
 	if out.Incident == nil {
 		out.Incident = incidentToProto(s.service.WayBack(c))
 	}
@@ -251,7 +258,7 @@ func (s *Server) ListConfigurations(_ context.Context,
 	}
 	out := &pb.ListConfigurationsResponse{}
 	for _, c := range all {
-		out.Configurations = append(out.Configurations, configurationToProto(c))
+		out.Configurations = append(out.Configurations, s.configuration(c))
 	}
 	if n := len(all); n == size && all[n-1].Revision > 1 {
 		out.NextPageToken = token{Of: req.GetParent(), Revision: all[n-1].Revision}.String()
@@ -259,9 +266,22 @@ func (s *Server) ListConfigurations(_ context.Context,
 	return out, nil
 }
 
-// etag identifies a revision in its present state: the values behind a poll
-// change only with the revision.
-func etag(c *rollout.Configuration) string { return fmt.Sprintf("%d-%.16s", c.Revision, c.Hash) }
+// etag identifies a revision: the values behind a poll change only with it.
+func (s *Server) etag(c *rollout.Configuration) string {
+	return fmt.Sprintf("%x-%d-%.16s", s.service.Epoch().Counter, c.Revision, c.Hash)
+}
+
+// configuration is a revision as the API shows it.
+func (s *Server) configuration(c *rollout.Configuration) *pb.Configuration {
+	out := configurationToProto(c)
+	out.Epoch, out.Etag = s.epoch(), s.etag(c)
+	return out
+}
+
+func (s *Server) epoch() *pb.Epoch {
+	e := s.service.Epoch()
+	return &pb.Epoch{Id: e.ID, Counter: e.Counter}
+}
 
 var configStates = map[rollout.RevisionState]pb.Configuration_State{
 	rollout.Proposed: pb.Configuration_PROPOSED, rollout.Published: pb.Configuration_PUBLISHED,
@@ -281,7 +301,7 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision,
 		State:      configStates[c.State],
 		Origin:     origins[c.Origin],
-		Parameters: map[string]*structpb.Value{}, ContentHash: c.Hash, Etag: etag(c),
+		Parameters: map[string]*structpb.Value{}, ContentHash: c.Hash,
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated), Reason: c.Reason,
 		Incident: incidentToProto(c),
 	}

@@ -9,15 +9,24 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
+
+// keep adopts nothing.
+func keep(_ context.Context, in round.Input) (round.Decision, error) {
+	return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
+}
 
 // byRound adopts another number of queues in every round.
 func byRound(_ context.Context, in round.Input) (round.Decision, error) {
@@ -321,13 +330,65 @@ func TestEventNumbersAgree(t *testing.T) {
 	}
 }
 
-// A store that was restored may be older than the token of a watcher. What it offers is sent.
-func TestTokenOfANewerStore(t *testing.T) {
-	f := serve(t, nil)
+// After a restore the tokens, acknowledgements and etags of the former epoch are refused, and so is
+// a token ahead of the store: none of them is silently taken for one of this store.
+func TestFormerEpochIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	options := Options{Builtins: []controller.Builtin{testBuiltin}}
+	f := serveWith(t, dir, controller.Options{Decide: keep}, options)
 	uid := f.create("s", pb.SchedulerSpec_AUTO).GetUid()
-	next := f.watch(background(t), &pb.WatchConfigurationsRequest{Parent: "schedulers/s",
-		ResumeToken: token{Of: uid, Revision: 1000}.String()})
-	if got := next(); got.GetConfiguration().GetRevision() != 1 {
-		t.Errorf("%v", got)
+	before := f.watch(background(t), &pb.WatchConfigurationsRequest{Parent: "schedulers/s", SendInitialEvents: true})()
+	f.stop()
+	if _, err := store.RaiseEpoch(dir, store.Options{}); err != nil {
+		t.Fatal(err)
 	}
+	f = serveWith(t, dir, controller.Options{Decide: keep}, options)
+	epoch := f.server.service.Epoch()
+	for name, text := range map[string]string{
+		"of the former epoch": before.GetResumeToken(),
+		"without an epoch":    token{Of: uid, Revision: 1}.String(),
+		"ahead of the store":  token{Of: uid, Revision: 1000, Epoch: epoch}.String(),
+	} {
+		stream, err := f.config.WatchConfigurations(background(t), &pb.WatchConfigurationsRequest{
+			Parent: "schedulers/s", ResumeToken: text})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != codes.OutOfRange || reasonOf(err) != "RESYNC" {
+			t.Errorf("token %s: %v", name, err)
+		}
+	}
+	again := f.watch(background(t), &pb.WatchConfigurationsRequest{Parent: "schedulers/s", SendInitialEvents: true})()
+	if e := again.GetConfiguration().GetEpoch(); e.GetCounter() <= before.GetConfiguration().GetEpoch().GetCounter() {
+		t.Errorf("epoch %v after %v", e, before.GetConfiguration().GetEpoch())
+	}
+	polled, err := f.config.GetCurrentConfiguration(background(t), &pb.GetCurrentConfigurationRequest{
+		Name: "schedulers/s", IfNoneMatch: before.GetConfiguration().GetEtag()})
+	if err != nil || polled.GetNotModified() {
+		t.Errorf("poll with an etag of the former epoch: %v, %v", polled, err)
+	}
+	acknowledge := func(e *pb.Epoch) error {
+		_, err := f.config.AcknowledgeConfiguration(background(t), &pb.AcknowledgeConfigurationRequest{
+			Name: again.GetConfiguration().GetName(), Epoch: e,
+			Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
+		return err
+	}
+	for _, e := range []*pb.Epoch{before.GetConfiguration().GetEpoch(), {Id: "x", Counter: epoch.Counter + 1}} {
+		if err := acknowledge(e); status.Code(err) != codes.FailedPrecondition || reasonOf(err) != "EPOCH_MISMATCH" {
+			t.Errorf("acknowledgement of epoch %v: %v", e, err)
+		}
+	}
+	if err := acknowledge(again.GetConfiguration().GetEpoch()); err != nil {
+		t.Error(err)
+	}
+}
+
+// reasonOf returns the reason in the details of an error.
+func reasonOf(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
 }

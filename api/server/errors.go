@@ -17,6 +17,9 @@ import (
 	"github.com/autosched/autosched/rollout"
 )
 
+// errResync is the error of a watch that cannot go on from its token.
+var errResync = errors.New("watch again without resume_token and with send_initial_events")
+
 // errorDomain is where the reasons of google.rpc.ErrorInfo belong.
 const errorDomain = "autosched"
 
@@ -37,6 +40,8 @@ var reasons = []struct {
 	{errEtag, codes.Aborted, "ETAG_MISMATCH"},
 	{rollout.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},
 	{rollout.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
+	{controller.ErrEpoch, codes.FailedPrecondition, "EPOCH_MISMATCH"},
+	{errResync, codes.OutOfRange, "RESYNC"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},

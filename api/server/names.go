@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/autosched/autosched/controller"
 )
 
 const (
@@ -69,6 +71,8 @@ type token struct {
 	Of       string `json:"o"`           // the list's parent, or the scheduler's uid
 	After    string `json:"a,omitempty"` // the last id listed
 	Revision int64  `json:"r,omitempty"` // the last revision listed or sent
+	// Epoch is that of a watch.
+	Epoch controller.Epoch `json:"e,omitzero"`
 }
 
 func (t token) String() string {

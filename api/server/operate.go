@@ -55,7 +55,7 @@ func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerReq
 		return nil, s.statusOf(err)
 	}
 	return s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
-		if tag := req.GetScheduler().GetEtag(); tag != "" && tag != schedulerEtag(c) {
+		if tag := req.GetScheduler().GetEtag(); tag != "" && tag != s.schedulerEtag(c) {
 			return errEtag
 		}
 		return s.applyUpdate(c, req)
@@ -148,7 +148,7 @@ func (s *Server) modify(ctx context.Context, id string, validateOnly bool,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return schedulerToProto(c, st, sp), nil
+	return s.stamped(c, schedulerToProto(c, st, sp)), nil
 }
 
 // ApproveConfiguration offers a proposal to the scheduler.
@@ -162,7 +162,7 @@ func (s *Server) ApproveConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return configurationToProto(c), nil
+	return s.configuration(c), nil
 }
 
 // RollbackConfiguration offers earlier values again.
@@ -183,5 +183,5 @@ func (s *Server) RollbackConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return configurationToProto(c), nil
+	return s.configuration(c), nil
 }

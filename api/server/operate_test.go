@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -137,6 +138,29 @@ func TestUpdateScheduler(t *testing.T) {
 }
 
 // TestUpdateSimulation: whole, by field, and back to what the service was started with.
+// The etag of a scheduler is of what operators set: events, rounds and acknowledgements between a
+// read and the update that follows from it do not make the update fail.
+func TestEtagIgnoresTheStatus(t *testing.T) {
+	f := serve(t, nil)
+	ctx := background(t)
+	read := f.create("s", pb.SchedulerSpec_AUTO)
+	f.ingest("s", submitted("1", 0), submitted("2", 2*time.Hour))
+	f.waitRounds("s", 1)
+	f.acknowledge("schedulers/s/configurations/1", pb.Acknowledgement_APPLIED)
+	rename := func(etag string) (*pb.Scheduler, error) {
+		return f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+			Scheduler:  &pb.Scheduler{Name: read.GetName(), Etag: etag, DisplayName: etag},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}})
+	}
+	got, err := rename(read.GetEtag())
+	if err != nil || got.GetEtag() == read.GetEtag() || got.GetGeneration() != read.GetGeneration()+1 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := rename(read.GetEtag()); status.Code(err) != codes.Aborted {
+		t.Errorf("a second update by the same etag: %v", err)
+	}
+}
+
 func TestUpdateSimulation(t *testing.T) {
 	f := serveWith(t, t.TempDir(), controller.Options{Decide: round.DecideOnline}, Options{
 		Builtins:   []controller.Builtin{testBuiltin},

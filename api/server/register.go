@@ -257,7 +257,16 @@ func requestOf(req *pb.CreateSchedulerRequest) *controller.Request {
 	return &controller.Request{ID: req.GetRequestId(), Digest: hex.EncodeToString(sum[:])}
 }
 
-func schedulerEtag(c *controller.Scheduler) string { return fmt.Sprintf("%x", c.Updated.UnixNano()) }
+// schedulerEtag identifies what operators set of a scheduler.
+func (s *Server) schedulerEtag(c *controller.Scheduler) string {
+	return fmt.Sprintf("%x-%.8s-%d", s.service.Epoch().Counter, c.UID, c.Generation)
+}
+
+// stamped adds what depends on the store.
+func (s *Server) stamped(c controller.Scheduler, out *pb.Scheduler) *pb.Scheduler {
+	out.Epoch, out.Etag = s.epoch(), s.schedulerEtag(&c)
+	return out
+}
 
 func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Space) *pb.Scheduler {
 	settings := c.Policy.WithDefaults() // what an older version stored lacks some
@@ -289,7 +298,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	}
 	out := &pb.Scheduler{
 		Name: schedulerName(c.ID), Uid: c.UID, DisplayName: c.DisplayName, Spec: spec, State: state,
-		Etag:       schedulerEtag(&c),
+		Generation: c.Generation,
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision,
 			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching,

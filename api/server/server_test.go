@@ -85,7 +85,12 @@ func serve(t *testing.T, decide round.DecideFunc) *fixture {
 // serveWith starts a service on the data in a directory.
 func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fixture {
 	t.Helper()
-	repo, err := store.Open(dir, store.Options{})
+	storeOptions := store.Options{}
+	if co.NewID != nil {
+		began := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+		storeOptions = store.Options{NewID: func() string { return "epoch-1" }, Now: func() time.Time { return began }}
+	}
+	repo, err := store.Open(dir, storeOptions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 		if err != nil {
 			return nil, s.statusOf(err)
 		}
-		return schedulerToProto(c, controller.Status{}, sp), nil
+		return s.stamped(c, schedulerToProto(c, controller.Status{}, sp)), nil
 	}
 	return s.scheduler(c.ID)
 }
@@ -56,7 +56,7 @@ func (s *Server) scheduler(id string) (*pb.Scheduler, error) {
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return schedulerToProto(c, st, sp), nil
+	return s.stamped(c, schedulerToProto(c, st, sp)), nil
 }
 
 // ListSchedulers lists schedulers in order of name.

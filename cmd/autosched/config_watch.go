@@ -68,6 +68,10 @@ func (w *watch) run(ctx context.Context) error {
 					w.server)
 			}
 			waiting = true
+		case w.token != "" && code == codes.OutOfRange:
+			fmt.Fprintln(w.notes, "the service's store was restored: reading the configuration again")
+			w.token = ""
+			continue
 		case w.token == "" || code != codes.Unavailable:
 			return err
 		default:

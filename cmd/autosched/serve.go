@@ -26,6 +26,7 @@ const defaultAddress = "127.0.0.1:7443"
 type serveOptions struct {
 	dir        string
 	startAnew  bool
+	newEpoch   bool
 	listen     string
 	operations string
 	workers    int
@@ -91,6 +92,8 @@ under way get --drain to finish.`,
 	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
 	fl.BoolVar(&o.startAnew, "start-anew", false,
 		"if config.db is missing beside event files, or empty, set these aside and start with no schedulers")
+	fl.BoolVar(&o.newEpoch, "new-epoch", false,
+		"begin a new epoch of the store, after a snapshot of its volume was brought back: schedulers read again what to run")
 	fl.StringVar(&o.listen, "listen", defaultAddress, "address to listen on, host:port; port 0 takes a free one")
 	fl.StringVar(&o.operations, "operations", "",
 		"address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
@@ -146,9 +149,12 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	defer files.Close()
-	repo, err := store.Open(o.dir, store.Options{StartAnew: o.startAnew, Now: o.now})
+	repo, err := store.Open(o.dir, store.Options{StartAnew: o.startAnew, NewEpoch: o.newEpoch, Now: o.now})
 	if err != nil {
 		return err
+	}
+	if why := repo.NewEpoch(); why != "" {
+		log.Info("new epoch of the store", "why", why, "epoch", repo.Epoch().Counter)
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
 	decide := o.decide

@@ -10,6 +10,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -53,6 +54,10 @@ type Options struct {
 	// StartAnew makes a new config.db where Open returns ErrLost, and renames what is
 	// left of the former one.
 	StartAnew bool
+	// NewEpoch begins a new epoch, as after a restore.
+	NewEpoch bool
+	// NewID makes ids of epochs; crypto/rand.Text if nil.
+	NewID func() string
 }
 
 // Store is an open directory. It is safe for concurrent use.
@@ -60,6 +65,8 @@ type Store struct {
 	dir     string
 	now     func() time.Time
 	reserve *reserve
+	epoch   epochRecord
+	began   bool // by Open
 
 	committing sync.Mutex // guards config
 	config     *bolt.DB   // nil after a failed write, until it is open again
@@ -84,6 +91,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.NewID == nil {
+		o.NewID = rand.Text
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -99,6 +109,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
+	r.settleEpoch(o)
 	r.reserve = newReserve(dir)
 	go r.writeEvents()
 	return r, nil

@@ -212,7 +212,7 @@ func (x Acknowledgement_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Acknowledgement_State.Descriptor instead.
 func (Acknowledgement_State) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{3, 0}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // Configuration is a set of values for a scheduler's parameters. Its values
@@ -249,7 +249,11 @@ type Configuration struct {
 	Acknowledgement *Acknowledgement `protobuf:"bytes,13,opt,name=acknowledgement,proto3" json:"acknowledgement,omitempty"`
 	// Output only. On REVERTED: what did worse. GetConfiguration has it for the
 	// revision that did, too.
-	Incident      *Incident `protobuf:"bytes,14,opt,name=incident,proto3" json:"incident,omitempty"`
+	Incident *Incident `protobuf:"bytes,14,opt,name=incident,proto3" json:"incident,omitempty"`
+	// Output only. The epoch of the store. A scheduler refuses a configuration whose
+	// epoch has a lower counter than the last one it applied, and applies one of a
+	// higher counter whatever its revision.
+	Epoch         *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +386,69 @@ func (x *Configuration) GetIncident() *Incident {
 	return nil
 }
 
+func (x *Configuration) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+// Epoch is a life of the service's store. Revisions count up within one. It changes
+// when the store is restored, copied or started anew.
+type Epoch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unique for ever.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Higher than those of all former epochs.
+	Counter       int64 `protobuf:"varint,2,opt,name=counter,proto3" json:"counter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Epoch) Reset() {
+	*x = Epoch{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Epoch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Epoch) ProtoMessage() {}
+
+func (x *Epoch) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Epoch.ProtoReflect.Descriptor instead.
+func (*Epoch) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Epoch) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Epoch) GetCounter() int64 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
 // Incident is a revision that did worse than promised, and from which the service
 // went back.
 type Incident struct {
@@ -413,7 +480,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +492,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +505,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Incident) GetSchedulerTime() *timestamppb.Timestamp {
@@ -541,7 +608,7 @@ type TuningEvidence struct {
 
 func (x *TuningEvidence) Reset() {
 	*x = TuningEvidence{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +620,7 @@ func (x *TuningEvidence) String() string {
 func (*TuningEvidence) ProtoMessage() {}
 
 func (x *TuningEvidence) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +633,7 @@ func (x *TuningEvidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TuningEvidence.ProtoReflect.Descriptor instead.
 func (*TuningEvidence) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TuningEvidence) GetRound() int64 {
@@ -667,7 +734,7 @@ type Acknowledgement struct {
 
 func (x *Acknowledgement) Reset() {
 	*x = Acknowledgement{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +746,7 @@ func (x *Acknowledgement) String() string {
 func (*Acknowledgement) ProtoMessage() {}
 
 func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +759,7 @@ func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgement.ProtoReflect.Descriptor instead.
 func (*Acknowledgement) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Acknowledgement) GetState() Acknowledgement_State {
@@ -742,7 +809,7 @@ type GetCurrentConfigurationRequest struct {
 
 func (x *GetCurrentConfigurationRequest) Reset() {
 	*x = GetCurrentConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +821,7 @@ func (x *GetCurrentConfigurationRequest) String() string {
 func (*GetCurrentConfigurationRequest) ProtoMessage() {}
 
 func (x *GetCurrentConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +834,7 @@ func (x *GetCurrentConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCurrentConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetCurrentConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetCurrentConfigurationRequest) GetName() string {
@@ -798,7 +865,7 @@ type GetCurrentConfigurationResponse struct {
 
 func (x *GetCurrentConfigurationResponse) Reset() {
 	*x = GetCurrentConfigurationResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +877,7 @@ func (x *GetCurrentConfigurationResponse) String() string {
 func (*GetCurrentConfigurationResponse) ProtoMessage() {}
 
 func (x *GetCurrentConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +890,7 @@ func (x *GetCurrentConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCurrentConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*GetCurrentConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetCurrentConfigurationResponse) GetConfiguration() *Configuration {
@@ -851,7 +918,10 @@ type WatchConfigurationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
-	// From an earlier response: only later revisions are sent.
+	// From an earlier response: only later revisions are sent. One of another epoch of
+	// the store, or of a revision that the store does not have, fails with
+	// OUT_OF_RANGE and reason RESYNC: watch again without it and with
+	// send_initial_events.
 	ResumeToken string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// Send the current configuration at once, then a bookmark. Without it (and
 	// without resume_token) only later revisions are sent.
@@ -865,7 +935,7 @@ type WatchConfigurationsRequest struct {
 
 func (x *WatchConfigurationsRequest) Reset() {
 	*x = WatchConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +947,7 @@ func (x *WatchConfigurationsRequest) String() string {
 func (*WatchConfigurationsRequest) ProtoMessage() {}
 
 func (x *WatchConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +960,7 @@ func (x *WatchConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchConfigurationsRequest) GetParent() string {
@@ -939,7 +1009,7 @@ type WatchConfigurationsResponse struct {
 
 func (x *WatchConfigurationsResponse) Reset() {
 	*x = WatchConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1021,7 @@ func (x *WatchConfigurationsResponse) String() string {
 func (*WatchConfigurationsResponse) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1034,7 @@ func (x *WatchConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchConfigurationsResponse) GetEvent() isWatchConfigurationsResponse_Event {
@@ -1039,13 +1109,16 @@ type AcknowledgeConfigurationRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Required.
 	Acknowledgement *Acknowledgement `protobuf:"bytes,2,opt,name=acknowledgement,proto3" json:"acknowledgement,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The epoch of the configuration. If set and not that of the store, the request
+	// fails with FAILED_PRECONDITION and reason EPOCH_MISMATCH.
+	Epoch         *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AcknowledgeConfigurationRequest) Reset() {
 	*x = AcknowledgeConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1130,7 @@ func (x *AcknowledgeConfigurationRequest) String() string {
 func (*AcknowledgeConfigurationRequest) ProtoMessage() {}
 
 func (x *AcknowledgeConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1143,7 @@ func (x *AcknowledgeConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AcknowledgeConfigurationRequest) GetName() string {
@@ -1083,6 +1156,13 @@ func (x *AcknowledgeConfigurationRequest) GetName() string {
 func (x *AcknowledgeConfigurationRequest) GetAcknowledgement() *Acknowledgement {
 	if x != nil {
 		return x.Acknowledgement
+	}
+	return nil
+}
+
+func (x *AcknowledgeConfigurationRequest) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
 	}
 	return nil
 }
@@ -1100,7 +1180,7 @@ type AcknowledgeConfigurationResponse struct {
 
 func (x *AcknowledgeConfigurationResponse) Reset() {
 	*x = AcknowledgeConfigurationResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1192,7 @@ func (x *AcknowledgeConfigurationResponse) String() string {
 func (*AcknowledgeConfigurationResponse) ProtoMessage() {}
 
 func (x *AcknowledgeConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1205,7 @@ func (x *AcknowledgeConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AcknowledgeConfigurationResponse) GetConfiguration() *Configuration {
@@ -1152,7 +1232,7 @@ type ApproveConfigurationRequest struct {
 
 func (x *ApproveConfigurationRequest) Reset() {
 	*x = ApproveConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1244,7 @@ func (x *ApproveConfigurationRequest) String() string {
 func (*ApproveConfigurationRequest) ProtoMessage() {}
 
 func (x *ApproveConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1257,7 @@ func (x *ApproveConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*ApproveConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ApproveConfigurationRequest) GetName() string {
@@ -1210,7 +1290,7 @@ type RollbackConfigurationRequest struct {
 
 func (x *RollbackConfigurationRequest) Reset() {
 	*x = RollbackConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1302,7 @@ func (x *RollbackConfigurationRequest) String() string {
 func (*RollbackConfigurationRequest) ProtoMessage() {}
 
 func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1315,7 @@ func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RollbackConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RollbackConfigurationRequest) GetParent() string {
@@ -1276,7 +1356,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1368,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1381,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetConfigurationRequest) GetName() string {
@@ -1325,7 +1405,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1417,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1430,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListConfigurationsRequest) GetParent() string {
@@ -1385,7 +1465,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +1477,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +1490,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListConfigurationsResponse) GetConfigurations() []*Configuration {
@@ -1436,7 +1516,7 @@ type WatchConfigurationsResponse_Bookmark struct {
 
 func (x *WatchConfigurationsResponse_Bookmark) Reset() {
 	*x = WatchConfigurationsResponse_Bookmark{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1528,7 @@ func (x *WatchConfigurationsResponse_Bookmark) String() string {
 func (*WatchConfigurationsResponse_Bookmark) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1541,7 @@ func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use WatchConfigurationsResponse_Bookmark.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse_Bookmark) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7, 0}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // A sign of life.
@@ -1473,7 +1553,7 @@ type WatchConfigurationsResponse_Heartbeat struct {
 
 func (x *WatchConfigurationsResponse_Heartbeat) Reset() {
 	*x = WatchConfigurationsResponse_Heartbeat{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1565,7 @@ func (x *WatchConfigurationsResponse_Heartbeat) String() string {
 func (*WatchConfigurationsResponse_Heartbeat) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,14 +1578,14 @@ func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use WatchConfigurationsResponse_Heartbeat.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse_Heartbeat) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7, 1}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8, 1}
 }
 
 var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\a\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\a\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -1525,7 +1605,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x06reason\x18\v \x01(\tR\x06reason\x128\n" +
 	"\bevidence\x18\f \x01(\v2\x1c.autosched.v1.TuningEvidenceR\bevidence\x12G\n" +
 	"\x0facknowledgement\x18\r \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x122\n" +
-	"\bincident\x18\x0e \x01(\v2\x16.autosched.v1.IncidentR\bincident\x1aU\n" +
+	"\bincident\x18\x0e \x01(\v2\x16.autosched.v1.IncidentR\bincident\x12)\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +
@@ -1544,7 +1625,10 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
 	"\x05TUNED\x10\x02\x12\f\n" +
 	"\bRESTORED\x10\x03\x12\f\n" +
-	"\bREVERTED\x10\x04\"\xf0\x02\n" +
+	"\bREVERTED\x10\x04\"1\n" +
+	"\x05Epoch\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\acounter\x18\x02 \x01(\x03R\acounter\"\xf0\x02\n" +
 	"\bIncident\x12A\n" +
 	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12%\n" +
@@ -1610,10 +1694,11 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
 	"\bBookmark\x1a\v\n" +
 	"\tHeartbeatB\a\n" +
-	"\x05event\"~\n" +
+	"\x05event\"\xa9\x01\n" +
 	"\x1fAcknowledgeConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12G\n" +
-	"\x0facknowledgement\x18\x02 \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\"\x9a\x01\n" +
+	"\x0facknowledgement\x18\x02 \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x12)\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\"\x9a\x01\n" +
 	" AcknowledgeConfigurationResponse\x12A\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x123\n" +
 	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"1\n" +
@@ -1656,81 +1741,84 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
 	(Acknowledgement_State)(0),                    // 2: autosched.v1.Acknowledgement.State
 	(*Configuration)(nil),                         // 3: autosched.v1.Configuration
-	(*Incident)(nil),                              // 4: autosched.v1.Incident
-	(*TuningEvidence)(nil),                        // 5: autosched.v1.TuningEvidence
-	(*Acknowledgement)(nil),                       // 6: autosched.v1.Acknowledgement
-	(*GetCurrentConfigurationRequest)(nil),        // 7: autosched.v1.GetCurrentConfigurationRequest
-	(*GetCurrentConfigurationResponse)(nil),       // 8: autosched.v1.GetCurrentConfigurationResponse
-	(*WatchConfigurationsRequest)(nil),            // 9: autosched.v1.WatchConfigurationsRequest
-	(*WatchConfigurationsResponse)(nil),           // 10: autosched.v1.WatchConfigurationsResponse
-	(*AcknowledgeConfigurationRequest)(nil),       // 11: autosched.v1.AcknowledgeConfigurationRequest
-	(*AcknowledgeConfigurationResponse)(nil),      // 12: autosched.v1.AcknowledgeConfigurationResponse
-	(*ApproveConfigurationRequest)(nil),           // 13: autosched.v1.ApproveConfigurationRequest
-	(*RollbackConfigurationRequest)(nil),          // 14: autosched.v1.RollbackConfigurationRequest
-	(*GetConfigurationRequest)(nil),               // 15: autosched.v1.GetConfigurationRequest
-	(*ListConfigurationsRequest)(nil),             // 16: autosched.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),            // 17: autosched.v1.ListConfigurationsResponse
-	nil,                                           // 18: autosched.v1.Configuration.ParametersEntry
-	nil,                                           // 19: autosched.v1.TuningEvidence.DetailsEntry
-	nil,                                           // 20: autosched.v1.Acknowledgement.EffectiveParametersEntry
-	(*WatchConfigurationsResponse_Bookmark)(nil),  // 21: autosched.v1.WatchConfigurationsResponse.Bookmark
-	(*WatchConfigurationsResponse_Heartbeat)(nil), // 22: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	(*timestamppb.Timestamp)(nil),                 // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                   // 24: google.protobuf.Duration
-	(*structpb.Value)(nil),                        // 25: google.protobuf.Value
+	(*Epoch)(nil),                                 // 4: autosched.v1.Epoch
+	(*Incident)(nil),                              // 5: autosched.v1.Incident
+	(*TuningEvidence)(nil),                        // 6: autosched.v1.TuningEvidence
+	(*Acknowledgement)(nil),                       // 7: autosched.v1.Acknowledgement
+	(*GetCurrentConfigurationRequest)(nil),        // 8: autosched.v1.GetCurrentConfigurationRequest
+	(*GetCurrentConfigurationResponse)(nil),       // 9: autosched.v1.GetCurrentConfigurationResponse
+	(*WatchConfigurationsRequest)(nil),            // 10: autosched.v1.WatchConfigurationsRequest
+	(*WatchConfigurationsResponse)(nil),           // 11: autosched.v1.WatchConfigurationsResponse
+	(*AcknowledgeConfigurationRequest)(nil),       // 12: autosched.v1.AcknowledgeConfigurationRequest
+	(*AcknowledgeConfigurationResponse)(nil),      // 13: autosched.v1.AcknowledgeConfigurationResponse
+	(*ApproveConfigurationRequest)(nil),           // 14: autosched.v1.ApproveConfigurationRequest
+	(*RollbackConfigurationRequest)(nil),          // 15: autosched.v1.RollbackConfigurationRequest
+	(*GetConfigurationRequest)(nil),               // 16: autosched.v1.GetConfigurationRequest
+	(*ListConfigurationsRequest)(nil),             // 17: autosched.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),            // 18: autosched.v1.ListConfigurationsResponse
+	nil,                                           // 19: autosched.v1.Configuration.ParametersEntry
+	nil,                                           // 20: autosched.v1.TuningEvidence.DetailsEntry
+	nil,                                           // 21: autosched.v1.Acknowledgement.EffectiveParametersEntry
+	(*WatchConfigurationsResponse_Bookmark)(nil),  // 22: autosched.v1.WatchConfigurationsResponse.Bookmark
+	(*WatchConfigurationsResponse_Heartbeat)(nil), // 23: autosched.v1.WatchConfigurationsResponse.Heartbeat
+	(*timestamppb.Timestamp)(nil),                 // 24: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                   // 25: google.protobuf.Duration
+	(*structpb.Value)(nil),                        // 26: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
-	18, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	23, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	23, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
-	5,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
-	6,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	4,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
-	23, // 8: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
-	23, // 9: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
-	23, // 10: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	19, // 11: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
-	2,  // 12: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	20, // 13: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	23, // 14: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
-	3,  // 15: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	24, // 16: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	24, // 17: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	3,  // 18: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	21, // 19: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	22, // 20: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
-	6,  // 21: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	3,  // 22: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	3,  // 23: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	25, // 24: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	25, // 25: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	7,  // 26: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	9,  // 27: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	11, // 28: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	13, // 29: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	14, // 30: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	15, // 31: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	16, // 32: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	8,  // 33: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	10, // 34: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	12, // 35: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 36: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 37: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 38: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	17, // 39: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	33, // [33:40] is the sub-list for method output_type
-	26, // [26:33] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	19, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
+	24, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	24, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	6,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
+	7,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	5,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
+	4,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
+	24, // 9: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	24, // 10: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	24, // 11: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	20, // 12: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	2,  // 13: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
+	21, // 14: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	24, // 15: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	3,  // 16: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	25, // 17: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	25, // 18: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	3,  // 19: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
+	22, // 20: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	23, // 21: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	7,  // 22: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	4,  // 23: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
+	3,  // 24: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	3,  // 25: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	26, // 26: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	26, // 27: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	8,  // 28: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	10, // 29: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	12, // 30: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	14, // 31: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	15, // 32: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	16, // 33: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	17, // 34: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	9,  // 35: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	11, // 36: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	13, // 37: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 38: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 39: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 40: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	18, // 41: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	35, // [35:42] is the sub-list for method output_type
+	28, // [28:35] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -1738,7 +1826,7 @@ func file_autosched_v1_configuration_proto_init() {
 	if File_autosched_v1_configuration_proto != nil {
 		return
 	}
-	file_autosched_v1_configuration_proto_msgTypes[7].OneofWrappers = []any{
+	file_autosched_v1_configuration_proto_msgTypes[8].OneofWrappers = []any{
 		(*WatchConfigurationsResponse_Configuration)(nil),
 		(*WatchConfigurationsResponse_Bookmark_)(nil),
 		(*WatchConfigurationsResponse_Heartbeat_)(nil),
@@ -1749,7 +1837,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

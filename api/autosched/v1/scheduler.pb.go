@@ -142,7 +142,8 @@ type Scheduler struct {
 	Spec *SchedulerSpec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Output only.
 	State Scheduler_State `protobuf:"varint,5,opt,name=state,proto3,enum=autosched.v1.Scheduler_State" json:"state,omitempty"`
-	// Output only. Changes with every change of the resource.
+	// Output only. Changes with what an operator sets and with the epoch, not with the
+	// status.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -152,7 +153,11 @@ type Scheduler struct {
 	// revision offered was refused.
 	CurrentConfiguration string `protobuf:"bytes,9,opt,name=current_configuration,json=currentConfiguration,proto3" json:"current_configuration,omitempty"`
 	// Output only. What the service knows of the cluster.
-	Status        *SchedulerStatus `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`
+	Status *SchedulerStatus `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`
+	// Output only. The epoch of the store.
+	Epoch *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Output only. Counts the changes of what an operator sets, from 1.
+	Generation    int64 `protobuf:"varint,71,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,6 +260,20 @@ func (x *Scheduler) GetStatus() *SchedulerStatus {
 		return x.Status
 	}
 	return nil
+}
+
+func (x *Scheduler) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *Scheduler) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 // SchedulerStatus is where the service stands with a scheduler.
@@ -1439,7 +1458,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x03\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\x04\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -1453,7 +1472,11 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"updateTime\x123\n" +
 	"\x15current_configuration\x18\t \x01(\tR\x14currentConfiguration\x125\n" +
 	"\x06status\x18\n" +
-	" \x01(\v2\x1d.autosched.v1.SchedulerStatusR\x06status\"H\n" +
+	" \x01(\v2\x1d.autosched.v1.SchedulerStatusR\x06status\x12)\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12\x1e\n" +
+	"\n" +
+	"generation\x18G \x01(\x03R\n" +
+	"generation\"H\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -1600,13 +1623,14 @@ var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(*IngestEventsResponse)(nil),   // 17: autosched.v1.IngestEventsResponse
 	(*RejectedEvent)(nil),          // 18: autosched.v1.RejectedEvent
 	(*timestamppb.Timestamp)(nil),  // 19: google.protobuf.Timestamp
-	(*Incident)(nil),               // 20: autosched.v1.Incident
-	(*ParameterSpec)(nil),          // 21: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),   // 22: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),    // 23: google.protobuf.Duration
-	(*structpb.Struct)(nil),        // 24: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),  // 25: google.protobuf.FieldMask
-	(*Event)(nil),                  // 26: autosched.v1.Event
+	(*Epoch)(nil),                  // 20: autosched.v1.Epoch
+	(*Incident)(nil),               // 21: autosched.v1.Incident
+	(*ParameterSpec)(nil),          // 22: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),   // 23: autosched.v1.DependencyConstraint
+	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
+	(*structpb.Struct)(nil),        // 25: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),  // 26: google.protobuf.FieldMask
+	(*Event)(nil),                  // 27: autosched.v1.Event
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	4,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
@@ -1614,45 +1638,46 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	19, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
 	19, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
 	3,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	19, // 5: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	20, // 6: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
-	21, // 7: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	22, // 8: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	7,  // 9: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	8,  // 10: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	6,  // 11: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	1,  // 12: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	5,  // 13: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	23, // 14: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	24, // 15: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	23, // 16: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	23, // 17: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	23, // 18: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	2,  // 19: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 20: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	25, // 21: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 22: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	26, // 23: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	18, // 24: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	9,  // 25: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	13, // 26: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	14, // 27: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	10, // 28: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	11, // 29: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	12, // 30: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	16, // 31: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 32: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 33: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	15, // 34: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	2,  // 35: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 36: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	2,  // 37: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	17, // 38: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	32, // [32:39] is the sub-list for method output_type
-	25, // [25:32] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	20, // 5: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
+	19, // 6: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	21, // 7: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	22, // 8: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	23, // 9: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	7,  // 10: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	8,  // 11: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	6,  // 12: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	1,  // 13: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	5,  // 14: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	24, // 15: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	25, // 16: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	24, // 17: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	24, // 18: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	24, // 19: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	2,  // 20: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	2,  // 21: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	26, // 22: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 23: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	27, // 24: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	18, // 25: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	9,  // 26: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	13, // 27: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	14, // 28: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	10, // 29: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	11, // 30: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	12, // 31: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	16, // 32: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	2,  // 33: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 34: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	15, // 35: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	2,  // 36: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 37: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	2,  // 38: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	17, // 39: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	33, // [33:40] is the sub-list for method output_type
+	26, // [26:33] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }

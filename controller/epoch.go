@@ -1,0 +1,36 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrEpoch is the error of a request that belongs to another life of the store.
+var ErrEpoch = errors.New("belongs to another epoch of the store")
+
+// Epoch identifies a life of a store. Revisions count up within one; a store that was restored,
+// copied or started anew continues under a new one.
+type Epoch struct {
+	// ID is unique.
+	ID string `json:"id"`
+	// Counter is higher than those of all former epochs: the milliseconds since the Unix epoch at
+	// which this one began, or one more than the counter before.
+	Counter int64 `json:"counter"`
+}
+
+// Epoch returns that of the store.
+func (s *Service) Epoch() Epoch { return s.o.Store.Epoch() }
+
+// CheckEpoch returns an ErrEpoch if an epoch is not that of the store.
+func (s *Service) CheckEpoch(e Epoch) error {
+	switch now := s.Epoch(); {
+	case e == now:
+		return nil
+	case e.Counter < now.Counter:
+		return fmt.Errorf("%w: epoch %d ended, the present one is %d: read the configuration again", ErrEpoch,
+			e.Counter, now.Counter)
+	default:
+		return fmt.Errorf("%w: epoch %d is not that of this store, %d, which may be an older copy", ErrEpoch, e.Counter,
+			now.Counter)
+	}
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/autosched/autosched/controller"
+)
+
+var epochKey = []byte("epoch")
+
+// epochRecord is the present epoch as stored in config.db.
+type epochRecord struct {
+	controller.Epoch
+	Began time.Time `json:"began"`
+	Why   string    `json:"why"`
+	// File identifies config.db on its file system, so that a copy is recognised; empty if unknown.
+	File string `json:"file,omitempty"`
+}
+
+// Epoch returns the epoch of the store. It does not change while the store is open.
+func (r *Store) Epoch() controller.Epoch { return r.epoch.Epoch }
+
+// NewEpoch returns why Open began a new epoch, "" if it did not.
+func (r *Store) NewEpoch() string {
+	if r.began {
+		return r.epoch.Why
+	}
+	return ""
+}
+
+// RaiseEpoch begins a new epoch in a directory that no process has open. Schedulers and watchers
+// then read their configurations again. To be called after a store was restored.
+func RaiseEpoch(dir string, o Options) (controller.Epoch, error) {
+	o.NewEpoch = true
+	r, err := Open(dir, o)
+	if err != nil {
+		return controller.Epoch{}, err
+	}
+	return r.Epoch(), r.Close()
+}
+
+// settleEpoch reads the epoch, and begins a new one where there is none, where config.db is a copy,
+// and where it is asked for. One that cannot be written counts until the store is closed.
+func (r *Store) settleEpoch(o Options) {
+	_ = guardPanics(configFile, func() error {
+		return r.config.View(func(tx *bolt.Tx) error {
+			b := tx.Bucket([]byte(metaBucket))
+			payload, err := openRecord(epochKey, b.Get(epochKey))
+			if err != nil {
+				return err
+			}
+			return json.Unmarshal(payload, &r.epoch)
+		})
+	})
+	file, why := fileIdentity(filepath.Join(r.dir, configFile)), ""
+	switch {
+	case r.epoch.ID == "":
+		why = "the store had none"
+	case o.NewEpoch:
+		why = "a new one was asked for"
+	case file != "" && r.epoch.File != "" && file != r.epoch.File:
+		why = "config.db is a copy"
+	default:
+		return
+	}
+	now := r.now().UTC()
+	r.began = true
+	r.epoch = epochRecord{Epoch: controller.Epoch{ID: o.NewID(), Counter: max(now.UnixMilli(), r.epoch.Counter+1)},
+		Began: now, Why: why, File: file}
+	_ = guardPanics(configFile, func() error {
+		return r.config.Update(func(tx *bolt.Tx) error { return putJSON(tx, epochKey, r.epoch, metaBucket) })
+	})
+}
