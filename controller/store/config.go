@@ -84,7 +84,13 @@ func (r *Store) update(c *controller.Change) error {
 	err := guardPanics(configFile, func() error {
 		return r.config.Update(func(tx *bolt.Tx) error { return putChange(tx, c) })
 	})
-	if errno := syscall.Errno(0); errors.As(err, &errno) {
+	settled := err
+	if err == nil { // an empty commit, so that both meta pages know the change
+		settled = guardPanics(configFile, func() error {
+			return r.config.Update(func(*bolt.Tx) error { return nil })
+		})
+	}
+	if errno := syscall.Errno(0); errors.As(settled, &errno) {
 		_ = r.config.Close()
 		var again error
 		if r.config, again = r.openDB(configFile, false); again != nil {
@@ -164,6 +170,9 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 // request is reported as damage.
 func (r *Store) Load() (saved []controller.Saved, requests []controller.Request, damage []controller.Damage,
 	err error) {
+	if err := r.metaDamage(configFile); err != nil {
+		damage = append(damage, controller.Damage{File: configFile, Err: err})
+	}
 	err = guardPanics(configFile, func() error {
 		return r.config.View(func(tx *bolt.Tx) error {
 			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte, err error) {

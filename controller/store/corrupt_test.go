@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -48,13 +50,15 @@ func TestDamagedStores(t *testing.T) {
 		whole[name] = data
 	}
 	silent, refused, quarantined, lostRevisions, lostEvents := 0, 0, 0, 0, 0
+	files := slices.Sorted(maps.Keys(whole))
 	for i := range stores {
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
 		dir := t.TempDir()
-		harmed := []string{configFile, "events-20240303.db"}[i%2]
+		harmed := files[i%len(files)]
+		how := ""
 		for name, data := range whole {
 			if name == harmed {
-				data = harm(rng, append([]byte(nil), data...))
+				data, how = harm(rng, append([]byte(nil), data...))
 			}
 			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 				t.Fatal(err)
@@ -68,7 +72,7 @@ func TestDamagedStores(t *testing.T) {
 			refused++
 			continue
 		}
-		saved, _, _, err := r.Load()
+		saved, _, configDamage, err := r.Load()
 		switch {
 		case err != nil && harmed != configFile:
 			t.Fatalf("store %d: %v", i, err)
@@ -80,6 +84,10 @@ func TestDamagedStores(t *testing.T) {
 			quarantined++
 		}
 		for _, one := range saved {
+			if one.Fault == nil && len(one.Configurations) < revisions {
+				t.Errorf("store %d, %s, %s: the last revision is %d, and nothing is reported: %v", i, harmed, how,
+					len(one.Configurations), configDamage)
+			}
 			for _, c := range one.Configurations {
 				if c.State == rollout.Lost {
 					lostRevisions++
@@ -97,6 +105,9 @@ func TestDamagedStores(t *testing.T) {
 		})
 		if err != nil || found > events || found < events*2/3 || harmed == configFile && len(damage) > 0 {
 			t.Fatalf("store %d: %d events, %v, %v", i, found, damage, err)
+		}
+		if found < events && len(damage) == 0 {
+			t.Errorf("store %d, %s, %s: %d of %d events, and nothing is reported", i, harmed, how, found, events)
 		}
 		lostEvents += events - found
 		if err := r.AppendEvents(ctx, "s", []workload.Event{event("new", time.Hour)}); err != nil {
@@ -119,24 +130,41 @@ func TestDamagedStores(t *testing.T) {
 }
 
 // harm damages a file in one of the ways that disks do.
-func harm(rng *rand.Rand, data []byte) []byte {
+func harm(rng *rand.Rand, data []byte) (harmed []byte, how string) {
 	page := rng.IntN(len(data)/4096) * 4096
-	switch rng.IntN(6) {
-	case 0: // a flipped bit
-		data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
-	case 1: // one in the header of a page
-		data[page+rng.IntN(32)] ^= 1 << rng.IntN(8)
+	flip := func(from, n int) string {
+		at := from + rng.IntN(n)
+		data[at] ^= 1 << rng.IntN(8)
+		return fmt.Sprint("a bit of byte ", at)
+	}
+	switch rng.IntN(8) {
+	case 0:
+		how = flip(0, len(data))
+	case 1:
+		how = flip(page, 32) // the header of a page and its first elements
 	case 2:
 		clear(data[page : page+4096])
+		how = fmt.Sprint("zeros in page ", page/4096)
 	case 3:
 		data = data[:rng.IntN(len(data))]
+		how = fmt.Sprint("cut at ", len(data))
 	case 4: // a sector of something else
 		sector := rng.IntN(len(data)/512) * 512
 		for k := range 512 {
 			data[sector+k] = byte(rng.Uint32())
 		}
-	case 5: // a page in the place of another
-		copy(data[page:page+4096], data[rng.IntN(len(data)/4096)*4096:][:4096])
+		how = fmt.Sprint("a random sector at ", sector)
+	case 5: // pages change places
+		other, copied := rng.IntN(len(data)/4096)*4096, slices.Clone(data[page:page+4096])
+		copy(data[page:page+4096], data[other:other+4096])
+		copy(data[other:other+4096], copied)
+		how = fmt.Sprint("pages ", page/4096, " and ", other/4096, " exchanged")
+	case 6: // a write that went elsewhere
+		other := rng.IntN(len(data)/4096) * 4096
+		copy(data[page:page+4096], data[other:other+4096])
+		how = fmt.Sprint("page ", page/4096, " is a copy of ", other/4096)
+	case 7:
+		how = flip(0, 4096) + ", " + flip(4096, 4096) // both meta pages
 	}
-	return data
+	return data, how
 }

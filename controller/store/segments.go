@@ -216,6 +216,7 @@ const chunk = 10_000
 // replaySegment replays one segment. The error is of apply, or of the disk.
 func (r *Store) replaySegment(name, only string,
 	apply func(string, workload.Event) error) (damage controller.Damage, err error) {
+	defer func() { damage.Err = cmp.Or(damage.Err, r.metaDamage(name)) }()
 	damage.File = name
 	// pages notes that the rest of a bucket, or of the file, cannot be read.
 	pages := func(err error) error {

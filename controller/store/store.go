@@ -77,6 +77,7 @@ type Store struct {
 	segment     *bolt.DB // written; nil if none is open
 	segmentName string
 	damaged     sync.Map // names of segments with unreadable pages, which are not written any more
+	metas       sync.Map // *CorruptError by the name of a file with a damaged meta page
 
 	appends    chan *appendCall
 	closing    chan struct{}
@@ -212,6 +213,9 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 		return nil, err
 	case err != nil:
 		return nil, &CorruptError{File: name, Why: err.Error()}
+	}
+	if err := r.noteMetas(name, db); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), db.Close())
 	}
 	err = guardPanics(name, func() error {
 		marked := false

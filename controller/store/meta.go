@@ -1,0 +1,53 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A bbolt file begins with two meta pages, which commits write in turn; the newer of those
+// whose checksum is right counts. If that of the last commit is damaged, the file is as before
+// it, and bbolt does not say so.
+
+// The layout of a meta page: a header, then the fields that the checksum is of (FNV-1a), the last
+// of which is the number of the commit, then the checksum. Page 0 is of even commits.
+const (
+	pageHeader = 16
+	metaCommit = 48
+	metaSize   = 56
+)
+
+// noteMetas remembers a file that was just opened as damaged if one of its meta pages is.
+func (r *Store) noteMetas(name string, db *bolt.DB) error {
+	f, err := os.Open(db.Path())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for page := range uint64(2) {
+		b := make([]byte, metaSize+8)
+		if _, err := f.ReadAt(b, int64(page)*int64(db.Info().PageSize)+pageHeader); err != nil {
+			return err
+		}
+		sum := fnv.New64a()
+		_, _ = sum.Write(b[:metaSize])
+		commit, want := binary.NativeEndian.Uint64(b[metaCommit:]), binary.NativeEndian.Uint64(b[metaSize:])
+		if want != sum.Sum64() || commit%2 != page {
+			r.metas.Store(name, &CorruptError{File: name,
+				Why: fmt.Sprintf("meta page %d is damaged: the last commit may be missing", page)})
+		}
+	}
+	return nil
+}
+
+// metaDamage is what noteMetas found, nil for a sound file.
+func (r *Store) metaDamage(name string) error {
+	if err, ok := r.metas.Load(name); ok {
+		return err.(error)
+	}
+	return nil
+}
