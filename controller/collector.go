@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"maps"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/autosched/autosched/rollout"
@@ -134,6 +136,13 @@ func (s *Service) faults() map[string]error {
 	for id, m := range s.schedulers {
 		out[id] = m.fault
 	}
+	return out
+}
+
+// Quarantined are the schedulers that are, with the reasons.
+func (s *Service) Quarantined() map[string]error {
+	out := s.faults()
+	maps.DeleteFunc(out, func(_ string, fault error) bool { return fault == nil })
 	return out
 }
 

@@ -224,11 +224,19 @@ func (s *Source) look() {
 // Stale reports whether a file is wrong, so that its former content is in force.
 func (s *Source) Stale() bool { return s.stale.Load() }
 
-// soon is how long before its end a server's certificate is warned of.
-const soon = 14 * 24 * time.Hour
+// ExpiresSoon is how long before its end a server's certificate is warned of.
+const ExpiresSoon = 14 * 24 * time.Hour
+
+// Expires is the end of the server's certificate, zero without one.
+func (s *Source) Expires() time.Time {
+	if m := s.current.Load(); m.cert != nil {
+		return m.cert.Leaf.NotAfter
+	}
+	return time.Time{}
+}
 
 func (s *Source) warnExpiry() {
-	if m := s.current.Load(); m.cert != nil && s.now().Add(soon).After(m.cert.Leaf.NotAfter) {
+	if m := s.current.Load(); m.cert != nil && s.now().Add(ExpiresSoon).After(m.cert.Leaf.NotAfter) {
 		s.log.Warn("the server's certificate expires soon, or has", "file", s.files.Cert, "at", m.cert.Leaf.NotAfter)
 	}
 }

@@ -61,6 +61,9 @@ var methodRules = map[string]rule{
 	pb.ConfigurationService_ApproveConfiguration_FullMethodName:     {roles: operatorRoles},
 	pb.ConfigurationService_RollbackConfiguration_FullMethodName:    {roles: operatorRoles},
 
+	pb.MaintenanceService_Backup_FullMethodName:   {roles: adminRoles},
+	pb.MaintenanceService_Diagnose_FullMethodName: {roles: readerRoles},
+
 	healthpb.Health_Check_FullMethodName:                                   {open: true},
 	healthpb.Health_Watch_FullMethodName:                                   {open: true},
 	healthpb.Health_List_FullMethodName:                                    {open: true},

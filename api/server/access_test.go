@@ -187,6 +187,8 @@ method                                                    none viewer operator a
 /autosched.v1.ConfigurationService/AcknowledgeConfiguration -   -      *        *     *   -
 /autosched.v1.ConfigurationService/ApproveConfiguration    -    -      *        *     -   -
 /autosched.v1.ConfigurationService/RollbackConfiguration   -    -      *        *     -   -
+/autosched.v1.MaintenanceService/Backup                    -    -      -        *     -   -
+/autosched.v1.MaintenanceService/Diagnose                  -    *      *        *     -   -
 /grpc.health.v1.Health/Check                               *    *      *        *     *   *
 /grpc.health.v1.Health/List                                *    *      *        *     *   *
 /grpc.health.v1.Health/Watch                               *    *      *        *     *   *

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
 // metrics are those of the API, beside the service's own, in a registry of the
@@ -89,29 +92,51 @@ func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamSer
 // Operations is the HTTP handler for operators: /metrics for Prometheus, which
 // asks for a role that reads, /healthz, which answers while the process lives,
 // /readyz, which fails once the server is shutting down, and /readyz/tuning, which
-// fails also until events are taken in.
+// fails also until events are taken in and while they cannot be stored. Both name what
+// is not well.
 func (s *Server) Operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.guard.web(promhttp.HandlerFor(s.metrics.registry,
 		promhttp.HandlerOpts{Registry: s.metrics.registry})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	ready := func(w http.ResponseWriter, tuning bool) {
-		select {
-		case <-s.draining:
-			http.Error(w, "shutting down", http.StatusServiceUnavailable)
-			return
-		default:
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { s.ready(w, nil) })
+	tuning := []string{"start", "changes", "ingest"}
+	mux.HandleFunc("GET /readyz/tuning", func(w http.ResponseWriter, _ *http.Request) { s.ready(w, tuning) })
+	return mux
+}
+
+// ready answers whether the service does its work: it fails if one of the checks named is not OK.
+// Anybody may ask, so what was found is not part of the answer.
+func (s *Server) ready(w http.ResponseWriter, needed []string) {
+	select {
+	case <-s.draining:
+		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		return
+	default:
+	}
+	code, lines := http.StatusOK, []string{"ok: configurations are served"}
+	for _, c := range s.checks(time.Now()) {
+		if c.GetStatus() == pb.Check_OK {
+			continue
 		}
-		switch {
-		case s.tuning():
-			fmt.Fprintln(w, "ok")
-		case tuning:
-			http.Error(w, "the stored events are being read", http.StatusServiceUnavailable)
-		default:
-			fmt.Fprintln(w, "ok: configurations are served; the stored events are being read")
+		lines = append(lines, fmt.Sprintf("%s: %s", strings.ToLower(c.GetStatus().String()), readyText[c.GetCheck()]))
+		if slices.Contains(needed, c.GetCheck()) {
+			code, lines[0] = http.StatusServiceUnavailable, "not ready"
 		}
 	}
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { ready(w, false) })
-	mux.HandleFunc("GET /readyz/tuning", func(w http.ResponseWriter, _ *http.Request) { ready(w, true) })
-	return mux
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	fmt.Fprintln(w, strings.Join(lines, "\n"))
+}
+
+// readyText says what is wrong if a check is not OK.
+var readyText = map[string]string{
+	"start":      "the stored events are being read",
+	"changes":    "changes of configurations cannot be stored",
+	"ingest":     "events cannot be stored",
+	"files":      "event files are damaged",
+	"disk":       "the disk is nearly full",
+	"schedulers": "schedulers are quarantined",
+	"rounds":     "rounds fail",
+	"access":     "a file of certificates or roles is wrong, or a certificate expires",
 }

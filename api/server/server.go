@@ -26,6 +26,7 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/store"
 )
 
 // Options of a server.
@@ -43,12 +44,17 @@ type Options struct {
 	// Access encrypts connections and identifies callers; if nil, connections are
 	// plain and every caller may do anything.
 	Access *access.Source
+	// Store is the service's, for backups and checks; these are refused or left out if it is nil.
+	Store *store.Store
+	// Version is that of the program.
+	Version string
 }
 
 // Server serves one controller.
 type Server struct {
 	pb.UnimplementedTuningServiceServer
 	pb.UnimplementedConfigurationServiceServer
+	pb.UnimplementedMaintenanceServiceServer
 
 	service   *controller.Service
 	builtins  []controller.Builtin
@@ -56,6 +62,10 @@ type Server struct {
 	pollAfter time.Duration
 	jitter    func(below time.Duration) time.Duration
 	log       *slog.Logger
+	access    *access.Source
+	store     *store.Store
+	version   string
+	backup    sync.Mutex // held by the backup under way
 
 	grpc     *grpc.Server
 	health   *health.Server
@@ -82,7 +92,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		service: o.Service, builtins: o.Builtins, simulated: o.Simulation, pollAfter: o.PollAfter, jitter: o.Jitter,
-		log:    o.Log,
+		log: o.Log, access: o.Access, store: o.Store, version: o.Version,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service),
 	}
 	s.guard = newGuard(s, o.Access)
@@ -106,10 +116,11 @@ func New(o Options) *Server {
 	)
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
+	pb.RegisterMaintenanceServiceServer(s.grpc, s)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName,
-		pb.ConfigurationService_ServiceDesc.ServiceName} {
+		pb.ConfigurationService_ServiceDesc.ServiceName, pb.MaintenanceService_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	if !s.tuning() {

@@ -100,7 +100,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 		t.Fatal(err)
 	}
 	<-service.Rebuilt()
-	so.Service = service
+	so.Service, so.Store = service, repo
 	s := New(so)
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)

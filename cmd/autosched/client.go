@@ -57,6 +57,7 @@ func (f *connectFlags) dial() (*grpc.ClientConn, error) {
 type client struct {
 	tuning pb.TuningServiceClient
 	config pb.ConfigurationServiceClient
+	upkeep pb.MaintenanceServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -75,7 +76,8 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 		defer cancel()
 	}
 	return plainError(f.server, run(ctx,
-		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)}))
+		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn),
+			pb.NewMaintenanceServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

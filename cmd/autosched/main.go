@@ -71,6 +71,8 @@ one), and operate it:
   autosched emulate --trace sample --nodes 20 --gpus-per-node 8
   autosched config list emulated
   autosched config rollback emulated
+  autosched backup --out backup.tar.zst
+  autosched doctor --server 127.0.0.1:7443
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
@@ -98,6 +100,9 @@ func newRootCmd() *cobra.Command {
 		newComparisonCmd(),
 		newServeCmd(),
 		newCertsCmd(),
+		newBackupCmd(),
+		newRestoreCmd(),
+		newDoctorCmd(),
 		newEmulateCmd(),
 		newSchedulerCmd(),
 		newConfigCmd(),

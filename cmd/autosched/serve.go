@@ -182,6 +182,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	s := server.New(server.Options{
 		Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files,
+		Store: repo, Version: built().Version,
 		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun},
 	})
 	served := make(chan error, 1)

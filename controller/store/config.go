@@ -62,7 +62,7 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	if errors.Is(err, ErrFull) {
 		err = r.reserve.giveUp(func() error { return r.update(&c) })
 	}
-	return err
+	return r.changes.note(err)
 }
 
 // update commits a change to config.db. After a failed write or fsync the state of the file's

@@ -77,6 +77,7 @@ func (r *Store) writeEvents() {
 		for errors.Is(err, ErrCorrupt) { // the next segment of the day takes the events
 			err = r.appendAll(calls)
 		}
+		_ = r.events.note(err)
 		for _, c := range calls {
 			c.done <- storageError(err)
 		}

@@ -79,6 +79,8 @@ type Store struct {
 	damaged     sync.Map // names of segments with unreadable pages, which are not written any more
 	metas       sync.Map // *CorruptError by the name of a file with a damaged meta page
 
+	changes, events outcome // of the last writes
+
 	appends    chan *appendCall
 	closing    chan struct{}
 	writerDone chan struct{}

@@ -143,6 +143,17 @@ func Write(path string, write func(io.Writer) error) error {
 	return f.Finish(write(f))
 }
 
+// WritePrivate is Write for a file that only its owner may read.
+func WritePrivate(path string, write func(io.Writer) error) error {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	f.mode = 0o600
+	return f.Finish(write(f))
+}
+
 // maxWindow bounds the memory of a decoder: the window of zstd --long.
 const maxWindow = 128 << 20
 

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller/store"
+)
+
+// backupPart is how much of an archive one message carries, in bytes.
+const backupPart = 64 << 10
+
+// Backup streams a copy of the store. There is one at a time.
+func (s *Server) Backup(_ *pb.BackupRequest, stream pb.MaintenanceService_BackupServer) error {
+	if s.store == nil {
+		return status.Error(codes.Unimplemented, "the service keeps no files")
+	}
+	if !s.backup.TryLock() {
+		return status.Error(codes.ResourceExhausted, "another backup is under way; try again after it")
+	}
+	defer s.backup.Unlock()
+	m, err := s.store.Backup(stream.Context(), backupStream{stream})
+	if err != nil {
+		return s.statusOf(err)
+	}
+	s.log.InfoContext(stream.Context(), "backup sent", "files", len(m.Files), "bytes", m.Size())
+	return nil
+}
+
+// backupStream sends what is written to it.
+type backupStream struct {
+	stream pb.MaintenanceService_BackupServer
+}
+
+func (b backupStream) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		part := p[n:min(n+backupPart, len(p))]
+		if err := b.stream.Send(&pb.BackupResponse{Data: part}); err != nil {
+			return n, err
+		}
+		n += len(part)
+	}
+	return n, nil
+}
+
+// Diagnose checks the service and its store.
+func (s *Server) Diagnose(context.Context, *pb.DiagnoseRequest) (*pb.DiagnoseResponse, error) {
+	now := time.Now()
+	return &pb.DiagnoseResponse{Checks: s.checks(now), Time: timestamppb.New(now), Version: s.version}, nil
+}
+
+// checks looks at what requests and rounds depend on.
+func (s *Server) checks(now time.Time) []*pb.Check {
+	out := []*pb.Check{s.checkEvents()}
+	if s.store != nil {
+		out = append(out, s.checkStore()...)
+	}
+	out = append(out, s.checkSchedulers()...)
+	if s.access != nil {
+		out = append(out, s.checkAccess(now))
+	}
+	return out
+}
+
+func found(name string, st pb.Check_Status, action, format string, args ...any) *pb.Check {
+	if st == pb.Check_OK {
+		action = ""
+	}
+	return &pb.Check{Check: name, Status: st, Detail: fmt.Sprintf(format, args...), Action: action}
+}
+
+func (s *Server) checkEvents() *pb.Check {
+	if !s.tuning() {
+		return found("start", pb.Check_WARN, "wait; events are taken in and rounds decided after it",
+			"the stored events are being read")
+	}
+	return found("start", pb.Check_OK, "", "the stored events are read")
+}
+
+// checkStore looks at the last writes, the files and the disk.
+func (s *Server) checkStore() []*pb.Check {
+	h, err := s.store.Health()
+	write := func(name, what string, err error) *pb.Check {
+		switch {
+		case err == nil:
+			return found(name, pb.Check_OK, "", "%s are stored", what)
+		case errors.Is(err, store.ErrFull):
+			return found(name, pb.Check_FAIL, "free space on the disk of the service's directory", "%s are refused: %v",
+				what, err)
+		}
+		return found(name, pb.Check_FAIL, "see the service's log, and the disk's", "%s are refused: %v", what, err)
+	}
+	out := []*pb.Check{write("changes", "changes of configurations", h.Changes), write("ingest", "events", h.Events)}
+	if len(h.Damaged) > 0 {
+		out = append(out, found("files", pb.Check_WARN, "their readable part counts; restore a backup to get the rest",
+			"event files with damaged pages: %v", h.Damaged))
+	} else {
+		out = append(out, found("files", pb.Check_OK, "", "no page of an event file is known to be damaged"))
+	}
+	return append(out, diskCheck(h.Free, h.Size, err))
+}
+
+// The free bytes below which a disk is warned of, and below which changes may be refused soon.
+const (
+	fewBytes = 1 << 30
+	noBytes  = 64 << 20
+)
+
+// DiskState judges the free bytes of a file system: 0 for enough, 1 for few, 2 for hardly any.
+func DiskState(free uint64) int {
+	switch {
+	case free < noBytes:
+		return 2
+	case free < fewBytes:
+		return 1
+	}
+	return 0
+}
+
+func diskCheck(free, size uint64, err error) *pb.Check {
+	if err != nil {
+		return found("disk", pb.Check_WARN, "see the service's log", "the file system does not answer: %v", err)
+	}
+	st := []pb.Check_Status{pb.Check_OK, pb.Check_WARN, pb.Check_FAIL}[DiskState(free)]
+	return found("disk", st, "free space on the disk of the service's directory", "%d of %d MiB are free", free>>20,
+		size>>20)
+}
+
+// checkSchedulers names the schedulers that are quarantined and those whose last round failed.
+func (s *Server) checkSchedulers() []*pb.Check {
+	quarantined := s.service.Quarantined()
+	ids := s.service.Schedulers("", 1<<30)
+	failing, why := 0, ""
+	for _, id := range ids {
+		if quarantined[id] != nil {
+			continue
+		}
+		if _, st, err := s.service.Scheduler(id); err == nil && st.LastError != "" {
+			failing++
+			why = cmp.Or(why, fmt.Sprintf("%s: %s", id, st.LastError))
+		}
+	}
+	out := []*pb.Check{found("schedulers", pb.Check_OK, "", "none of %d is quarantined", len(ids)),
+		found("rounds", pb.Check_OK, "", "no scheduler's last round failed")}
+	if len(quarantined) > 0 {
+		first := ""
+		for id, err := range quarantined {
+			if text := fmt.Sprintf("%s: %v", id, err); first == "" || text < first {
+				first = text
+			}
+		}
+		out[0] = found("schedulers", pb.Check_FAIL, "restore a backup, or run a version that accepts the record",
+			"%d quarantined, such as %s", len(quarantined), first)
+	}
+	if failing > 0 {
+		out[1] = found("rounds", pb.Check_WARN, "'autosched scheduler get NAME' has each one's last error",
+			"the last round of %d failed, such as %s", failing, why)
+	}
+	return out
+}
+
+func (s *Server) checkAccess(now time.Time) *pb.Check {
+	switch end := s.access.Expires(); {
+	case s.access.Stale():
+		return found("access", pb.Check_WARN, "correct it; the service's log names it",
+			"a file of certificates or roles is wrong, and its former content in force")
+	case end.IsZero():
+		return found("access", pb.Check_OK, "", "connections are not encrypted")
+	case now.After(end):
+		return found("access", pb.Check_FAIL, "replace --tls-cert and --tls-key", "the server's certificate expired at %s",
+			end.Format(time.RFC3339))
+	case now.Add(access.ExpiresSoon).After(end):
+		return found("access", pb.Check_WARN, "replace --tls-cert and --tls-key", "the server's certificate expires at %s",
+			end.Format(time.RFC3339))
+	default:
+		return found("access", pb.Check_OK, "", "the server's certificate is valid until %s", end.Format(time.RFC3339))
+	}
+}

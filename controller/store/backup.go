@@ -1,0 +1,417 @@
+package store
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/workload"
+)
+
+// A backup is a tar archive: config.db, the other files of the directory in order of name, and
+// last a manifest with their sizes and SHA-256.
+const (
+	backupVersion = 1
+	manifestFile  = "manifest.json"
+	maxManifest   = 16 << 20
+)
+
+// ConfigFile holds all but events.
+const ConfigFile = configFile
+
+// ErrBackup says that a file is no backup, or not as it was written.
+var ErrBackup = errors.New("it is not a whole backup")
+
+// Manifest lists what a backup holds.
+type Manifest struct {
+	Version int            `json:"version"` // of the archive
+	Layout  int            `json:"layout"`  // of the files
+	Created time.Time      `json:"created"`
+	Files   []ManifestFile `json:"files"`
+}
+
+// ManifestFile is a file of a backup.
+type ManifestFile struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"` // bytes
+	SHA256 string `json:"sha256"`
+}
+
+// Size is that of all files, in bytes.
+func (m *Manifest) Size() (n int64) {
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// Backup writes the store as it is into an archive while it is in use. Events come after
+// config.db, so that what this refers to is there. Files that are written meanwhile are copied
+// within the directory first: a commit waits for the disk at most, never for out.
+func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
+	m := &Manifest{Version: backupVersion, Layout: schemaVersion, Created: r.now().UTC()}
+	archive := tar.NewWriter(&ctxWriter{ctx, out})
+	names := []string{configFile}
+	for i := 0; i < len(names); i++ {
+		err := r.withCopy(names[i], func(f *os.File) error { return m.add(archive, names[i], f) })
+		if errors.Is(err, os.ErrNotExist) && names[i] != configFile {
+			continue // dropped since it was listed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("store: backup of %s: %w", names[i], err)
+		}
+		if i == 0 { // listed after config.db is read
+			others, err := backupNames(r.dir)
+			if err != nil {
+				return nil, fmt.Errorf("store: %w", err)
+			}
+			names = append(names, others...)
+		}
+	}
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = archive.WriteHeader(&tar.Header{Name: manifestFile, Mode: 0o600, Size: int64(len(text)),
+			ModTime: m.Created})
+	}
+	if err == nil {
+		_, err = archive.Write(text)
+	}
+	if err == nil {
+		err = archive.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: backup: %w", err)
+	}
+	return m, nil
+}
+
+// backupNames are the files of a directory that a backup holds, besides config.db.
+func backupNames(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case !e.Type().IsRegular(), name == configFile, name == reserveFile, name == manifestFile,
+			strings.HasPrefix(name, "."), strings.HasSuffix(name, newSuffix), strings.HasSuffix(name, asideSuffix):
+		default:
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// withCopy calls f with a file at its beginning that nothing changes: a copy, or the file itself
+// if it is not written any more. A file with damaged pages is taken as it is.
+func (r *Store) withCopy(name string, f func(*os.File) error) error {
+	r.switching.RLock()
+	inUse := name == configFile || r.segment != nil && name == r.segmentName
+	r.switching.RUnlock()
+	day := segmentPrefix + r.now().UTC().Format("20060102")
+	if inUse || strings.HasPrefix(name, day) {
+		copied, err := os.CreateTemp(r.dir, ".backup-*")
+		if err != nil {
+			return storageError(err)
+		}
+		defer copied.Close()
+		if err := os.Remove(copied.Name()); err != nil { // the open file stays
+			return err
+		}
+		err = r.read(name, func(tx *bolt.Tx) error {
+			_, err := tx.WriteTo(copied)
+			return err
+		})
+		if err == nil {
+			if size, _ := copied.Seek(0, io.SeekCurrent); size > 0 {
+				return f(copied)
+			}
+		}
+		if err != nil && (!errors.Is(err, ErrCorrupt) || name == configFile) {
+			return storageError(err)
+		}
+	}
+	file, err := os.Open(filepath.Join(r.dir, name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return f(file)
+}
+
+// read calls f with the present state of config.db or of a segment.
+func (r *Store) read(name string, f func(*bolt.Tx) error) error {
+	if name != configFile {
+		return r.view(name, f)
+	}
+	r.committing.Lock()
+	db := r.config
+	r.committing.Unlock()
+	if db == nil {
+		return errors.New("the last write failed")
+	}
+	return guardPanics(name, func() error { return db.View(f) })
+}
+
+// add copies a file into the archive, as long as it is now.
+func (m *Manifest) add(archive *tar.Writer, name string, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	h := &tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: m.Created}
+	if err := archive.WriteHeader(h); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.CopyN(io.MultiWriter(archive, sum), f, info.Size()); err != nil {
+		return err
+	}
+	m.Files = append(m.Files, ManifestFile{Name: name, Size: info.Size(), SHA256: hex.EncodeToString(sum.Sum(nil))})
+	return nil
+}
+
+// ctxWriter fails once its context ends.
+type ctxWriter struct {
+	ctx context.Context
+	out io.Writer
+}
+
+func (w *ctxWriter) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.out.Write(p)
+}
+
+// VerifyBackup reads an archive and compares it with its manifest. A difference is an ErrBackup.
+func VerifyBackup(in io.Reader) (*Manifest, error) {
+	return readBackup(in, func(string) (io.WriteCloser, error) { return nopCloser{io.Discard}, nil })
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// readBackup writes the files of an archive to what create returns for their names, and compares
+// them with the manifest.
+func readBackup(in io.Reader, create func(name string) (io.WriteCloser, error)) (*Manifest, error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %w", ErrBackup, fmt.Errorf(format, args...))
+	}
+	archive := tar.NewReader(in)
+	var found []ManifestFile
+	for {
+		h, err := archive.Next()
+		if err == io.EOF {
+			return nil, bad("it has no manifest: it was cut short")
+		}
+		if err != nil {
+			return nil, bad("%w", err)
+		}
+		if h.Name == manifestFile {
+			break
+		}
+		if h.Typeflag != tar.TypeReg || h.Name != filepath.Base(h.Name) || strings.HasPrefix(h.Name, ".") ||
+			h.Name == reserveFile {
+			return nil, bad("%q cannot be part of one", h.Name)
+		}
+		if slices.ContainsFunc(found, func(f ManifestFile) bool { return f.Name == h.Name }) {
+			return nil, bad("%s is there twice", h.Name)
+		}
+		out, err := create(h.Name)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.New()
+		n, err := copyFile(out, archive, sum)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", h.Name, err)
+		}
+		found = append(found, ManifestFile{Name: h.Name, Size: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
+	}
+	var m Manifest
+	if err := json.NewDecoder(io.LimitReader(archive, maxManifest)).Decode(&m); err != nil {
+		return nil, bad("%s: %w", manifestFile, err)
+	}
+	switch {
+	case m.Version > backupVersion || m.Layout > schemaVersion:
+		return nil, fmt.Errorf("%w: archive version %d, layout %d; this one knows up to %d and %d", ErrNewer, m.Version,
+			m.Layout, backupVersion, schemaVersion)
+	case len(m.Files) == 0 || m.Files[0].Name != configFile:
+		return nil, bad("it does not begin with %s", configFile)
+	case len(found) != len(m.Files):
+		return nil, bad("it has %d files, and its manifest %d", len(found), len(m.Files))
+	}
+	for i, want := range m.Files {
+		if found[i] != want {
+			return nil, bad("%s is not as it was written: SHA-256 %.16s, want that of %s, %.16s", found[i].Name,
+				found[i].SHA256, want.Name, want.SHA256)
+		}
+	}
+	return &m, nil
+}
+
+func copyFile(out io.WriteCloser, in io.Reader, sum hash.Hash) (int64, error) {
+	n, err := io.Copy(io.MultiWriter(out, sum), in)
+	if err != nil && !errors.Is(storageError(err), ErrFull) {
+		err = fmt.Errorf("%w: %w", ErrBackup, err)
+	}
+	return n, errors.Join(storageError(err), out.Close())
+}
+
+// restoring is the folder in which Restore prepares the files.
+const restoring = ".restore"
+
+// Restore makes a store of an archive, in a directory that is empty or not there. The archive is
+// compared with its manifest and the store is opened before a file has its name; after an error
+// the directory is empty.
+func Restore(in io.Reader, dir string) (m *Manifest, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("%s is not empty (%s): name another directory, or move these files away", dir,
+			entries[0].Name())
+	}
+	staging := filepath.Join(dir, restoring)
+	if err := os.Mkdir(staging, 0o700); err != nil {
+		return nil, storageError(err)
+	}
+	defer func() {
+		err = errors.Join(err, os.RemoveAll(staging))
+		if err == nil {
+			err = syncDir(dir)
+		}
+	}()
+	m, err = readBackup(in, func(name string) (io.WriteCloser, error) {
+		f, err := os.OpenFile(filepath.Join(staging, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, storageError(err)
+		}
+		return syncedFile{f}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(staging); err != nil {
+		return nil, err
+	}
+	for _, f := range slices.Backward(m.Files) { // config.db, which makes it a store, is the last
+		if err := os.Rename(filepath.Join(staging, f.Name), filepath.Join(dir, f.Name)); err != nil {
+			return nil, err
+		}
+		if err := syncDir(dir); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// prepare begins a new epoch in a restored store and reads config.db.
+func prepare(dir string) error {
+	s, err := Open(dir, Options{NewEpoch: true})
+	if err != nil {
+		return err
+	}
+	_, _, _, err = s.Load()
+	return errors.Join(err, s.Close())
+}
+
+// syncedFile is on disk once it is closed.
+type syncedFile struct{ *os.File }
+
+func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
+
+// Report is what Inspect found.
+type Report struct {
+	Schedulers []controller.Saved
+	Files      []FileReport
+	Others     []string // files and folders that are not part of a store
+}
+
+// FileReport is a file of a store.
+type FileReport struct {
+	Name   string
+	Size   int64 // bytes
+	Events int   // that can be read
+	// Damage is nil if all of the file can be read.
+	Damage error
+}
+
+// Inspect reads all of a directory that no service uses, and writes nothing. The error is
+// ErrLocked if one does.
+func Inspect(dir string) (*Report, error) {
+	r := &Store{dir: dir, now: time.Now}
+	var report Report
+	file := func(name string) (*FileReport, error) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		report.Files = append(report.Files, FileReport{Name: name, Size: info.Size()})
+		return &report.Files[len(report.Files)-1], nil
+	}
+	f, err := file(configFile)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		report.Files = append(report.Files, FileReport{Name: configFile, Damage: ErrLost})
+	case err != nil:
+		return nil, err
+	case f.Size == 0:
+		f.Damage = ErrLost
+	default:
+		r.config, err = r.openDB(configFile, true)
+		if errors.Is(err, ErrLocked) {
+			return nil, err
+		}
+		if f.Damage = err; err == nil {
+			defer r.config.Close()
+			var damage []controller.Damage
+			report.Schedulers, _, damage, f.Damage = r.Load()
+			for _, d := range damage {
+				f.Damage = errors.Join(f.Damage, d.Err)
+			}
+		}
+	}
+	names, err := segmentNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		f, err := file(name)
+		if err != nil {
+			return nil, err
+		}
+		found, err := r.replaySegment(name, "", func(string, workload.Event) error { f.Events++; return nil })
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		f.Damage = found.Err
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != configFile && e.Name() != reserveFile && !slices.Contains(names, e.Name()) {
+			report.Others = append(report.Others, e.Name())
+		}
+	}
+	return &report, err
+}

@@ -1,0 +1,228 @@
+package store
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// TestBackupOfARunningStore: while revisions and events are written, a backup holds what was
+// acknowledged before it began, without gaps, and is a store of its own once restored.
+func TestBackupOfARunningStore(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	ctx, sp := t.Context(), testSpace(t)
+	dir := t.TempDir()
+	day := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	yesterday := openOn(t, dir, day.AddDate(0, 0, -1))
+	appendOne(t, yesterday, "s", "first")
+	if err := yesterday.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := openOn(t, dir, day)
+	if err := r.Commit(ctx, change(t, sp, 1)); err != nil {
+		t.Fatal(err)
+	}
+	appendOne(t, r, "s", "second")
+	written, stop, wrote := make(chan int, 1), make(chan struct{}), 0
+	go func() {
+		defer func() { written <- wrote }()
+		for i := 2; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			err := errors.Join(r.Commit(ctx, change(t, sp, int64(i))),
+				r.AppendEvents(ctx, "s", []workload.Event{event(fmt.Sprint(i), time.Duration(i)*time.Second)}))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			wrote = i
+		}
+	}()
+	var archive bytes.Buffer
+	for range 5 {
+		archive.Reset()
+		if _, err := r.Backup(ctx, &archive); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	last := <-written
+	m, err := VerifyBackup(bytes.NewReader(archive.Bytes()))
+	if err != nil || len(m.Files) != 3 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(bytes.NewReader(archive.Bytes()), restored); err != nil {
+		t.Fatal(err)
+	}
+	again := openOn(t, restored, day)
+	saved, _, damage, err := again.Load()
+	if err != nil || len(damage) > 0 || len(saved) != 1 || saved[0].Fault != nil {
+		t.Fatalf("%+v, %v, %v", saved, damage, err)
+	}
+	if again.Epoch().Counter <= r.Epoch().Counter {
+		t.Errorf("epoch %+v is not after %+v", again.Epoch(), r.Epoch())
+	}
+	revisions := len(saved[0].Configurations)
+	ids, damage := replayed(t, again)
+	// Events come after config.db: all but that of the last revision are there.
+	if revisions > last || len(ids) < revisions || len(damage) > 0 {
+		t.Errorf("%d revisions of %d, %d events, %v", revisions, last, len(ids), damage)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".backup*")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// oneBackup is an archive of a store with a revision and an event.
+func oneBackup(t testing.TB) []byte {
+	t.Helper()
+	r := open(t, t.TempDir())
+	if err := errors.Join(r.Commit(context.Background(), change(t, testSpace(t), 1)),
+		r.AppendEvents(context.Background(), "s", []workload.Event{event("1", 0)})); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if _, err := r.Backup(context.Background(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	return archive.Bytes()
+}
+
+// TestDamagedBackupIsRefused: a backup that was cut or changed anywhere makes no store.
+func TestDamagedBackupIsRefused(t *testing.T) {
+	whole := oneBackup(t)
+	end := bytes.LastIndexByte(whole, '}') + 1 // of the manifest
+	for at := 0; at < end; at += 1 + end/97 {
+		for name, text := range map[string][]byte{
+			"cut":     whole[:at],
+			"flipped": append(append(bytes.Clone(whole[:at]), whole[at]^4), whole[at+1:]...),
+		} {
+			dir := t.TempDir()
+			_, err := Restore(bytes.NewReader(text), dir)
+			if _, equal := VerifyBackup(bytes.NewReader(text)); err == nil && equal == nil {
+				continue // in a field of the archive that means nothing
+			}
+			if !errors.Is(err, ErrBackup) && !errors.Is(err, ErrNewer) {
+				t.Errorf("%s at %d: %v", name, at, err)
+			}
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("%s at %d: left %v", name, at, left)
+			}
+		}
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	whole := oneBackup(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(bytes.NewReader(whole), dir); err == nil || !strings.Contains(err.Error(), "mine") {
+		t.Errorf("a directory with a file: %v", err)
+	}
+	for _, name := range []string{"../config.db", "/config.db", ".hidden", "a/b", reserveFile} {
+		var archive bytes.Buffer
+		w := tar.NewWriter(&archive)
+		if err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o600}), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(t.TempDir(), "new")
+		if _, err := Restore(&archive, at); !errors.Is(err, ErrBackup) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestBackupStopsWithItsCaller checks that a backup ends with the context.
+func TestBackupStopsWithItsCaller(t *testing.T) {
+	r := open(t, t.TempDir())
+	if err := r.Commit(t.Context(), change(t, testSpace(t), 1)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Backup(ctx, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	if err := r.Commit(t.Context(), change(t, testSpace(t), 1)); err != nil {
+		t.Fatal(err)
+	}
+	appendOne(t, r, "s", "1")
+	if _, err := Inspect(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("in use: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadDir(dir)
+	bad := filepath.Join(dir, "events-20200101.db")
+	if err := os.WriteFile(bad, bytes.Repeat([]byte("x"), 9000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Inspect(dir)
+	if err != nil || len(report.Schedulers) != 1 || len(report.Files) != 3 || len(report.Others) > 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for _, f := range report.Files {
+		if (f.Damage != nil) != (f.Name == "events-20200101.db") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if after, _ := os.ReadDir(dir); len(after) != len(before)+1 {
+		t.Errorf("files before %v, after %v", before, after)
+	}
+	if err := os.Truncate(filepath.Join(dir, configFile), 5000); err != nil {
+		t.Fatal(err)
+	}
+	if report, err = Inspect(dir); err != nil || !errors.Is(report.Files[0].Damage, ErrCorrupt) {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestHealthHasTheLastWrites(t *testing.T) {
+	r := open(t, t.TempDir())
+	h, err := r.Health()
+	if err != nil || h.Changes != nil || h.Events != nil || h.Free == 0 || h.Size < h.Free {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if err := r.changes.note(errRevision); err == nil || r.changes.get() != nil {
+		t.Errorf("a refused change counts: %v", r.changes.get())
+	}
+	_ = r.changes.note(ErrFull)
+	if h, _ = r.Health(); !errors.Is(h.Changes, ErrFull) {
+		t.Errorf("%+v", h)
+	}
+	if err := r.Commit(t.Context(), change(t, testSpace(t), 1)); err != nil {
+		t.Fatal(err)
+	}
+	if h, _ = r.Health(); h.Changes != nil {
+		t.Errorf("%+v after a change was stored", h)
+	}
+}
+
+func FuzzVerifyBackup(f *testing.F) {
+	f.Add(oneBackup(f))
+	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = VerifyBackup(bytes.NewReader(text)) })
+}
