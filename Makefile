@@ -70,7 +70,7 @@ long: ## Run the tests with their largest inputs.
 reliability: export AUTOSCHED_KILLS ?= 10000
 reliability: export AUTOSCHED_DAMAGED ?= 10000
 reliability: ## Kill, damage and load the service for hours.
-	$(GO) test -count=1 -timeout 24h -v -run '^(TestKills|TestNothingAcknowledgedIsLost|TestDamagedStores)$$' \
+	$(GO) test -count=1 -timeout 24h -v -run '^(TestKills|TestNothingAcknowledgedIsLost|TestDamagedStores|TestDamagedServices)$$' \
 		./controller/store ./cmd/autosched
 
 .PHONY: bench
