@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/workload"
 )
@@ -137,6 +138,7 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 		events = append(events, c.events...)
 	}
 	ctx := context.WithoutCancel(s.ctx) // callers wait for what was begun
+	ctx = audit.NewContext(ctx, audit.Origin{Actor: eventsActor, Verb: "SetClock"})
 	zero := m.snapshot.Load().Zero
 	if zero.IsZero() {
 		zero = firstZero(events)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
@@ -106,7 +107,8 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 		return "", err
 	}
 	basis := v.basis()
-	err = s.commit(s.ctx, m, func(now *snapshot) (*Change, error) {
+	ctx := audit.NewContext(s.ctx, audit.Origin{Actor: judgeActor, Verb: "Revert"})
+	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
 		if now.basis() != basis || now.droppedSince(v, clockSet) != "" {
 			return nil, nil
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
@@ -161,7 +162,8 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	m.mu.Lock()
 	found.Fidelity = m.status.Fidelity
 	m.mu.Unlock()
-	err = s.commit(s.ctx, m, func(now *snapshot) (*Change, error) {
+	ctx := audit.NewContext(s.ctx, audit.Origin{Actor: tuningActor, Verb: "Adopt"})
+	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
 		if why := now.droppedSince(v, id.clockSet); why != "" {
 			text = "dropped: " + why + " while the round was decided"
 			return nil, nil

@@ -78,6 +78,7 @@ func NewService(o Options) (*Service, error) {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
 	s.noteDamage(damage)
+	s.noteAudit()
 	snapshots := map[string]*snapshot{}
 	for _, one := range saved {
 		m := s.restore(one)
@@ -243,7 +244,9 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	if req != nil {
 		req = &Request{ID: req.ID, Digest: req.Digest, Scheduler: reg.ID}
 	}
-	if err := s.o.Store.Commit(ctx, Change{Scheduler: sched, Configurations: configs, Request: req}); err != nil {
+	change := Change{Scheduler: sched, Configurations: configs, Request: req}
+	change.Audit = record(ctx, nil, &change, now)
+	if err := s.o.Store.Commit(ctx, change); err != nil {
 		return Scheduler{}, err
 	}
 	s.mu.Lock()
@@ -308,8 +311,9 @@ func (s *Service) Schedulers(after string, limit int) []string {
 	return ids[:min(limit, len(ids))]
 }
 
-// commit makes one change of a scheduler durable, then visible. f sees the
-// present state and returns the change, or nil for none.
+// commit makes one change of a scheduler durable, with its record in the audit log
+// (record), then visible. f sees the present state and returns the change, or nil for
+// none.
 func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Change, error)) error {
 	m.committing.Lock()
 	defer m.committing.Unlock()
@@ -340,6 +344,7 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 			return err
 		}
 	}
+	c.Audit = record(ctx, before, c, c.Scheduler.Updated)
 	if err := s.o.Store.Commit(ctx, *c); err != nil {
 		return err
 	}

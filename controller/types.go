@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
@@ -142,6 +143,9 @@ type Change struct {
 	Ack            *rollout.Ack // of AckRevision
 	AckRevision    int64        // 0 without Ack
 	Request        *Request
+	// Audit is the record of the change, without its place in the log; nil for what rounds and
+	// looks note of themselves.
+	Audit *audit.Record
 }
 
 // Saved is what a store holds of one scheduler.
@@ -169,5 +173,8 @@ type Store interface {
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error
 	// Load and ReplayEvents pass over what is damaged and report it.
 	Load() (saved []Saved, requests []Request, damage []Damage, err error)
+	// Audit calls visit with the lines of the audit log until it returns false: from a record on
+	// in order, or with newestFirst from a record back, of which 0 is the last.
+	Audit(from int64, newestFirst bool, visit func(line []byte) bool) error
 	EventLog
 }

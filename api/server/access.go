@@ -64,6 +64,8 @@ var methodRules = map[string]rule{
 	pb.MaintenanceService_Backup_FullMethodName:   {roles: adminRoles},
 	pb.MaintenanceService_Diagnose_FullMethodName: {roles: readerRoles},
 
+	pb.AuditService_ListAuditRecords_FullMethodName: {roles: operatorRoles},
+
 	healthpb.Health_Check_FullMethodName:                                   {open: true},
 	healthpb.Health_Watch_FullMethodName:                                   {open: true},
 	healthpb.Health_List_FullMethodName:                                    {open: true},
@@ -179,7 +181,7 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if err != nil {
 		return nil, g.refused(ctx, caller, info.FullMethod, err)
 	}
-	return handle(access.NewContext(ctx, caller), req)
+	return handle(withOrigin(ctx, caller, info.FullMethod), req)
 }
 
 func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -192,7 +194,7 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	if err != nil {
 		return g.refused(stream.Context(), caller, info.FullMethod, err)
 	}
-	ctx, cancel := context.WithCancelCause(access.NewContext(stream.Context(), caller))
+	ctx, cancel := context.WithCancelCause(withOrigin(stream.Context(), caller, info.FullMethod))
 	defer cancel(nil)
 	guarded := &guardedStream{ServerStream: stream, guard: g, ctx: ctx, cancel: cancel, method: info.FullMethod,
 		rule: r, credential: credential, caller: caller}

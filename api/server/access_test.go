@@ -189,6 +189,7 @@ method                                                    none viewer operator a
 /autosched.v1.ConfigurationService/RollbackConfiguration   -    -      *        *     -   -
 /autosched.v1.MaintenanceService/Backup                    -    -      -        *     -   -
 /autosched.v1.MaintenanceService/Diagnose                  -    *      *        *     -   -
+/autosched.v1.AuditService/ListAuditRecords                -    -      *        *     -   -
 /grpc.health.v1.Health/Check                               *    *      *        *     *   *
 /grpc.health.v1.Health/List                                *    *      *        *     *   *
 /grpc.health.v1.Health/Watch                               *    *      *        *     *   *

@@ -55,6 +55,7 @@ type Server struct {
 	pb.UnimplementedTuningServiceServer
 	pb.UnimplementedConfigurationServiceServer
 	pb.UnimplementedMaintenanceServiceServer
+	pb.UnimplementedAuditServiceServer
 
 	service   *controller.Service
 	builtins  []controller.Builtin
@@ -117,10 +118,12 @@ func New(o Options) *Server {
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
 	pb.RegisterMaintenanceServiceServer(s.grpc, s)
+	pb.RegisterAuditServiceServer(s.grpc, s)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName,
-		pb.ConfigurationService_ServiceDesc.ServiceName, pb.MaintenanceService_ServiceDesc.ServiceName} {
+		pb.ConfigurationService_ServiceDesc.ServiceName, pb.MaintenanceService_ServiceDesc.ServiceName,
+		pb.AuditService_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	if !s.tuning() {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -28,6 +29,12 @@ type clientFlags struct {
 	connectFlags
 	timeout time.Duration
 	json    bool
+	reason  string // of changes, for the audit log
+}
+
+// addReason adds the flag of commands that change something.
+func (f *clientFlags) addReason(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for 'autosched audit list'")
 }
 
 func (f *clientFlags) add(cmd *cobra.Command) {
@@ -58,6 +65,7 @@ type client struct {
 	tuning pb.TuningServiceClient
 	config pb.ConfigurationServiceClient
 	upkeep pb.MaintenanceServiceClient
+	audit  pb.AuditServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -75,9 +83,12 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 		ctx, cancel = context.WithTimeout(ctx, f.timeout)
 		defer cancel()
 	}
+	if f.reason != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "autosched-reason-bin", f.reason)
+	}
 	return plainError(f.server, run(ctx,
 		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn),
-			pb.NewMaintenanceServiceClient(conn)}))
+			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

@@ -45,6 +45,7 @@ config get SCHEDULER --revision N' shows the reason for it.`,
 			})
 		},
 	}
+	f.addReason(cmd)
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
 	return cmd
 }
@@ -107,6 +108,7 @@ offers them to this scheduler, and 'autosched scheduler pause' stops rounds.`,
 		"revision to go back to (default: the last other one that was applied)")
 	cmd.Flags().Int64Var(&from, "from", 0,
 		"revision to go back from; fails if another is on offer (default: the one on offer)")
+	f.addReason(cmd)
 	cmd.Flags().BoolVar(&park, "park", false, "never offer the discarded values again")
 	return cmd
 }
@@ -163,6 +165,7 @@ apply a proposal, approve it.
 			})
 		},
 	}
+	f.addReason(cmd)
 	fl := cmd.Flags()
 	fl.Int64Var(&revision, "revision", 0, "the revision (required)")
 	fl.StringVar(&state, "state", "", "applied, rejected or failed (required)")

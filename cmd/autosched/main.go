@@ -73,6 +73,7 @@ one), and operate it:
   autosched config rollback emulated
   autosched backup --out backup.tar.zst
   autosched doctor --server 127.0.0.1:7443
+  autosched audit list
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
@@ -106,6 +107,7 @@ func newRootCmd() *cobra.Command {
 		newEmulateCmd(),
 		newSchedulerCmd(),
 		newConfigCmd(),
+		newAuditCmd(),
 		newModelsCmd(),
 		newCausalCmd(),
 		newPredictCmd(),

@@ -113,6 +113,7 @@ to the scheduler.`,
 		},
 	}
 	r.add(cmd)
+	f.addReason(cmd)
 	return cmd
 }
 

@@ -70,6 +70,7 @@ register the scheduler under another id.`,
 		},
 	}
 	u.add(cmd)
+	f.addReason(cmd)
 	return cmd
 }
 
@@ -170,7 +171,7 @@ func (f *clientFlags) showScheduler(cmd *cobra.Command, s *pb.Scheduler) error {
 }
 
 func newSchedulerPauseCmd(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "pause NAME",
 		Short: "Stop tuning rounds of a scheduler until it is resumed",
 		Long: `Stops tuning rounds. Events are ingested and configurations are served as before,
@@ -188,10 +189,12 @@ and may be approved and rolled back. A round under way is dropped.`,
 			})
 		},
 	}
+	f.addReason(cmd)
+	return cmd
 }
 
 func newSchedulerResumeCmd(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "resume NAME",
 		Short: "Resume tuning rounds of a paused scheduler",
 		Long: `Ends a pause. If rounds were due meanwhile, the latest of them is decided at
@@ -208,4 +211,6 @@ once.`,
 			})
 		},
 	}
+	f.addReason(cmd)
+	return cmd
 }

@@ -25,6 +25,7 @@ const (
 	configsBucket    = "configurations"
 	acksBucket       = "acknowledgements"
 	requestsBucket   = "requests"
+	auditBucket      = "audit" // lines of the audit log by sequence
 )
 
 var errRevision = errors.New("revisions are numbered without gaps and keep their values")
@@ -121,6 +122,11 @@ func putChange(tx *bolt.Tx, c *controller.Change) error {
 		}
 		key := binary.BigEndian.AppendUint64(revisionKey(c.AckRevision), seq)
 		if err := putJSON(tx, key, c.Ack, acksBucket, string(id)); err != nil {
+			return err
+		}
+	}
+	if c.Audit != nil {
+		if err := putAudit(tx, c.Audit); err != nil {
 			return err
 		}
 	}

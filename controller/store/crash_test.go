@@ -79,7 +79,7 @@ func crashChild(dir string) {
 	}
 	t := &testing.T{}
 	for revision := last + 1; ; revision++ {
-		if err := r.Commit(ctx, change(t, sp, revision)); err != nil {
+		if err := r.Commit(ctx, audited(t, sp, revision)); err != nil {
 			die(err)
 		}
 		fmt.Printf("c %d\n", revision)
@@ -155,6 +155,9 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			unacked++
 		}
 		lastSeen = now
+		if head, err := checkAudit(r); err != nil || head.Sequence != now {
+			t.Fatalf("kill %d: %d revisions, the audit log is at %v: %v", kill, now, head, err)
+		}
 		found := map[string]int{}
 		damage, err := r.ReplayEvents("", func(_ string, e workload.Event) error {
 			var pid, w, n, i int

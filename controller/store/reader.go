@@ -40,5 +40,10 @@ func (r *Reader) ReplayEvents(only string, apply func(scheduler string, e worklo
 	return r.store.ReplayEvents(only, apply)
 }
 
+// Audit is that of Store.
+func (r *Reader) Audit(from int64, newestFirst bool, visit func(line []byte) bool) error {
+	return r.store.Audit(from, newestFirst, visit)
+}
+
 // Close releases the directory.
 func (r *Reader) Close() error { return r.store.config.Close() }

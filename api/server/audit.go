@@ -1,0 +1,78 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"path"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+)
+
+// The metadata of a call that the audit log has beside what the call changes. Values of keys
+// that end in -bin may be any text.
+const (
+	requestIDHeader = "x-request-id"
+	reasonHeader    = "autosched-reason-bin"
+)
+
+// withOrigin returns the context of a call with its caller and the origin of what it changes.
+func withOrigin(ctx context.Context, c access.Caller, method string) context.Context {
+	header := func(name string) string {
+		if md, ok := metadata.FromIncomingContext(ctx); ok {
+			if v := md.Get(name); len(v) > 0 {
+				return shorten(v[0])
+			}
+		}
+		return ""
+	}
+	return audit.NewContext(access.NewContext(ctx, c), audit.Origin{Actor: cmp.Or(c.Name, "anonymous"),
+		Verb: path.Base(method), RequestID: header(requestIDHeader), Reason: header(reasonHeader)})
+}
+
+// ListAuditRecords lists who changed what, when and why, newest first.
+func (s *Server) ListAuditRecords(_ context.Context,
+	req *pb.ListAuditRecordsRequest) (*pb.ListAuditRecordsResponse, error) {
+	if req.GetResource() != "" {
+		if _, err := parseScheduler("resource", req.GetResource()); err != nil {
+			return nil, s.statusOf(err)
+		}
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	of := "audit/" + req.GetResource()
+	t, err := parseToken("page_token", req.GetPageToken(), of)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	all, err := s.service.AuditLog(t.Revision, req.GetResource(), size)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.ListAuditRecordsResponse{}
+	for i := range all {
+		out.AuditRecords = append(out.AuditRecords, auditRecordToProto(&all[i]))
+	}
+	if n := len(all); n == size && all[n-1].Sequence > 1 {
+		out.NextPageToken = token{Of: of, Revision: all[n-1].Sequence}.String()
+	}
+	return out, nil
+}
+
+func auditRecordToProto(r *controller.AuditRecord) *pb.AuditRecord {
+	out := &pb.AuditRecord{Sequence: r.Sequence, CreateTime: timestamppb.New(r.Time), Actor: r.Actor, Verb: r.Verb,
+		RequestId: r.RequestID, Resource: r.Resource, RevisionBefore: r.RevisionBefore,
+		RevisionAfter: r.RevisionAfter, Reason: r.Reason, ContentHash: r.Head.Hash, PreviousHash: r.Previous,
+		Line: string(r.Line)}
+	for _, f := range r.Fields {
+		out.Fields = append(out.Fields, &pb.AuditRecord_Field{Name: f.Name, Before: f.Before, After: f.After})
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/rollout"
+)
+
+// Actors of changes that no caller asks for.
+const (
+	tuningActor = "tuning"
+	judgeActor  = rollout.Judge
+	eventsActor = "events" // of several callers
+)
+
+// record is what the audit log says of a change, nil if it changes only what rounds and looks
+// note of themselves. before is nil for a registration.
+func record(ctx context.Context, before *snapshot, c *Change, at time.Time) *audit.Record {
+	r := &audit.Record{Time: at, Origin: audit.FromContext(ctx), Resource: "schedulers/" + c.Scheduler.ID,
+		RevisionAfter: c.Scheduler.OfferedRevision}
+	was := &snapshot{}
+	if before != nil {
+		was, r.RevisionBefore = before, before.OfferedRevision
+		r.Fields = changedFields("", fieldsOf(&before.Scheduler), fieldsOf(&c.Scheduler))
+	}
+	for _, next := range c.Configurations {
+		r.Fields = append(r.Fields, changedRevision(was.config(next.Revision), next)...)
+		if next.Revision > was.LastRevision && r.Reason == "" {
+			r.Reason = next.Reason
+		}
+	}
+	if len(r.Fields) == 0 {
+		return nil
+	}
+	r.Fields = bounded(r.Fields)
+	r.Reason = shortened(r.Reason)
+	return r
+}
+
+// changedRevision says what of a revision changed. before is nil for a new one.
+func changedRevision(before, after *rollout.Configuration) []audit.Field {
+	type fields struct {
+		State    rollout.RevisionState `json:"state,omitempty"`
+		Origin   rollout.Origin        `json:"origin,omitempty"`
+		Hash     string                `json:"sha256,omitempty"`
+		Ack      *rollout.Ack          `json:"acknowledgement,omitempty"`
+		Incident *rollout.Incident     `json:"incident,omitempty"`
+	}
+	of := func(c *rollout.Configuration) map[string]json.RawMessage {
+		if c == nil {
+			return nil
+		}
+		return objectOf(fields{c.State, c.Origin, c.Hash, c.Ack, c.Incident})
+	}
+	return changedFields(fmt.Sprintf("configurations/%d.", after.Revision), of(before), of(after))
+}
+
+// fieldsOf are the fields of a scheduler but counters and those that rounds and looks note of
+// themselves.
+func fieldsOf(s *Scheduler) map[string]json.RawMessage {
+	c := *s
+	c.Generation, c.Updated, c.Round, c.Experience, c.Probation = 0, time.Time{}, 0, nil, nil
+	return objectOf(c)
+}
+
+// objectOf is the JSON form of a struct by field.
+func objectOf(v any) (out map[string]json.RawMessage) {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		panic("controller: " + err.Error()) // a stored type
+	}
+	return out
+}
+
+// changedFields compares JSON objects, with the objects inside by field.
+func changedFields(prefix string, before, after map[string]json.RawMessage) (out []audit.Field) {
+	names := maps.Clone(before)
+	if names == nil {
+		names = map[string]json.RawMessage{}
+	}
+	maps.Copy(names, after)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a, b := before[name], after[name]
+		if string(a) == string(b) {
+			continue
+		}
+		var inA, inB map[string]json.RawMessage
+		if json.Unmarshal(a, &inA) == nil && json.Unmarshal(b, &inB) == nil {
+			out = append(out, changedFields(prefix+name+".", inA, inB)...)
+			continue
+		}
+		out = append(out, audit.Field{Name: prefix + name, Before: string(a), After: string(b)})
+	}
+	return out
+}
+
+// The bounds of a record: of its fields and of a text, in bytes.
+const (
+	maxFields = 64
+	maxText   = 512
+)
+
+func bounded(fields []audit.Field) []audit.Field {
+	if more := len(fields) - maxFields; more > 0 {
+		fields = append(fields[:maxFields], audit.Field{Name: fmt.Sprintf("%d more", more)})
+	}
+	for i := range fields {
+		fields[i].Before, fields[i].After = shortened(fields[i].Before), shortened(fields[i].After)
+	}
+	return fields
+}
+
+func shortened(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
+}
+
+// AuditRecord is a line of the audit log and what it says.
+type AuditRecord struct {
+	audit.Record
+	Head audit.Head // after it
+	Line []byte
+}
+
+// AuditLog returns the records of the audit log before one, newest first, at most limit of them.
+// All are before 0. Unless resource is "", only those about it count.
+func (s *Service) AuditLog(before int64, resource string, limit int) (out []AuditRecord, err error) {
+	if before == 1 {
+		return nil, nil
+	}
+	var damaged error
+	err = s.o.Store.Audit(max(0, before-1), true, func(line []byte) bool {
+		one := AuditRecord{Line: slices.Clone(line)}
+		if one.Record, one.Head, damaged = audit.Parse(line); damaged != nil {
+			return false
+		}
+		if resource == "" || one.Resource == resource {
+			out = append(out, one)
+		}
+		return len(out) < limit
+	})
+	return out, errors.Join(err, damaged)
+}
+
+// noteAudit logs the head of the audit log, so that missing records are found later.
+func (s *Service) noteAudit() {
+	last, err := s.AuditLog(0, "", 1)
+	switch {
+	case err != nil:
+		s.o.Log.Error("audit log cannot be read", "err", err)
+	case len(last) > 0:
+		s.o.Log.Info("audit log", "records", last[0].Sequence, "head", last[0].Head.Hash)
+	}
+}

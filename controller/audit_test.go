@@ -1,0 +1,154 @@
+package controller_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
+)
+
+// log is the audit log, oldest first, checked.
+func (h *harness) log() []controller.AuditRecord {
+	h.t.Helper()
+	all, err := h.service.AuditLog(0, "", 1000)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var text bytes.Buffer
+	out := make([]controller.AuditRecord, len(all))
+	for i, one := range all {
+		out[len(all)-1-i] = one
+	}
+	for _, one := range out {
+		text.Write(one.Line)
+		text.WriteByte('\n')
+	}
+	if _, err := audit.Verify(&text, ""); err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+// Every change has one record that says who, what and why; what changes nothing has none.
+func TestEveryChangeHasARecord(t *testing.T) {
+	keep := false
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		if keep {
+			return round.Decision{Config: in.Incumbent, Ratio: 1, Reason: "kept", History: []byte(`{"x":1}`)}, nil
+		}
+		return better(ctx, in)
+	})
+	as := func(verb, why string) context.Context {
+		return audit.NewContext(context.Background(),
+			audit.Origin{Actor: "alice", Verb: verb, RequestID: "r-" + verb, Reason: why})
+	}
+	say := func(r *controller.AuditRecord) string {
+		var fields []string
+		for _, f := range r.Fields {
+			name, after := f.Name, f.After
+			if strings.HasSuffix(name, "sha256") || strings.HasSuffix(name, "acknowledgement") {
+				after = "..."
+			}
+			fields = append(fields, fmt.Sprintf("%s %s->%s", name, f.Before, after))
+		}
+		return fmt.Sprintf("%s %s %s %d->%d %q: %s", r.Actor, r.Verb, r.Resource, r.RevisionBefore, r.RevisionAfter,
+			r.Reason, strings.Join(fields, ", "))
+	}
+	next := 0
+	expect := func(want ...string) {
+		t.Helper()
+		all := h.log()
+		if len(all)-next != len(want) {
+			t.Fatalf("%d new records, want %d: %+v", len(all)-next, len(want), all[next:])
+		}
+		for i, w := range want {
+			if got := say(&all[next+i]); got != w {
+				t.Errorf("record %d is\n%s, want\n%s", next+i+1, got, w)
+			}
+		}
+		next = len(all)
+	}
+	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
+		Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+	for range 2 { // the second is the same request again
+		if _, err := h.service.Register(as("CreateScheduler", ""), reg, &controller.Request{ID: "x", Digest: "d"},
+			false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	created := `configurations/1.origin ->"default", configurations/1.sha256 ->..., configurations/1.state ->"published"`
+	expect(`alice CreateScheduler schedulers/s 0->1 "the registered defaults": ` + created)
+
+	pause := func(on bool) func(*controller.Scheduler) error {
+		return func(s *controller.Scheduler) error { s.Paused = on; return nil }
+	}
+	for range 2 {
+		if _, err := h.service.Modify(as("PauseTuning", "maintenance"), "s", false, pause(true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(`alice PauseTuning schedulers/s 1->1 "maintenance": paused ->true`)
+	if _, err := h.service.Modify(as("ResumeTuning", ""), "s", false, pause(false)); err != nil {
+		t.Fatal(err)
+	}
+	expect(`alice ResumeTuning schedulers/s 1->1 "": paused true->`)
+
+	ingest := func(at time.Duration) {
+		t.Helper()
+		h.events++
+		events := []workload.Event{submission(fmt.Sprint("e", h.events), at)}
+		if _, err := h.service.Ingest(as("IngestEvents", ""), "s", events); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ingest(time.Minute)
+	expect(`events SetClock schedulers/s 1->1 "": zero "0001-01-01T00:00:00Z"->"2017-10-01T00:00:00Z"`)
+	ingest(2 * time.Hour)
+	h.rounds("s", 1)
+	expect(`tuning Adopt schedulers/s 1->2 "more queues": last 1->2, served 1->2, ` +
+		`configurations/1.state "published"->"superseded", configurations/2.origin ->"tuned", ` +
+		`configurations/2.sha256 ->..., configurations/2.state ->"published"`)
+	for range 2 {
+		if _, _, err := h.service.Acknowledge(as("AcknowledgeConfiguration", ""), "s", 2,
+			rollout.Ack{State: rollout.AckApplied}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(`alice AcknowledgeConfiguration schedulers/s 2->2 "": acknowledged 0->2, ` +
+		`configurations/2.acknowledgement ->..., configurations/2.state "published"->"rolled_out"`)
+	keep = true
+	ingest(4 * time.Hour)
+	h.rounds("s", 2)
+	expect() // it is kept
+	if _, err := h.service.Rollback(as("RollbackConfiguration", "it is slow"), "s", rollout.Rollback{}); err != nil {
+		t.Fatal(err)
+	}
+	if all := h.log(); len(all) != next+1 || all[next].Reason != "it is slow" || all[next].RevisionAfter != 3 ||
+		all[next].RequestID != "r-RollbackConfiguration" {
+		t.Fatalf("%+v", all[next:])
+	}
+	if _, err := h.service.Rollback(as("RollbackConfiguration", ""), "none", rollout.Rollback{}); err == nil {
+		t.Fatal("no error")
+	}
+
+	before := h.log()
+	h.close()
+	h.open()
+	if after := h.log(); len(after) != len(before) {
+		t.Fatalf("%d records after a restart, %d before", len(after), len(before))
+	}
+	if some, err := h.service.AuditLog(3, "schedulers/s", 1); err != nil || len(some) != 1 || some[0].Sequence != 2 {
+		t.Fatalf("%+v, %v", some, err)
+	}
+	if some, err := h.service.AuditLog(0, "schedulers/t", 1); err != nil || len(some) != 0 {
+		t.Fatalf("%+v, %v", some, err)
+	}
+}
