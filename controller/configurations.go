@@ -92,7 +92,7 @@ func (s *Service) Approve(ctx context.Context, id string, revision int64) (*roll
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.step(ctx, m, rollout.Approve{Revision: revision})
+	changed, err := s.step(ctx, m, rollout.Approve{Revision: revision, At: m.eventTime()})
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +109,7 @@ func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (
 	if err != nil {
 		return nil, err
 	}
+	r.At = m.eventTime()
 	var last int64
 	var c *Change
 	err = s.commit(ctx, m, func(v *snapshot) (_ *Change, err error) {

@@ -156,6 +156,17 @@ func (m *managed) applyPending() {
 	m.pending = nil
 }
 
+// eventTime is the event time as far as it is known, zero before the first event.
+func (m *managed) eventTime() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := m.snapshot.Load()
+	if v.Zero.IsZero() {
+		return time.Time{}
+	}
+	return v.Zero.Add(max(m.history.clock.latest, v.roundTime()))
+}
+
 // snapshot is what readers see of a scheduler. It is never changed, only
 // replaced.
 type snapshot struct {
@@ -165,7 +176,7 @@ type snapshot struct {
 }
 
 func (v *snapshot) rollout() rollout.State {
-	return rollout.State{Scheduler: v.ID, Revisions: v.Revisions, Configurations: v.configs}
+	return rollout.State{Scheduler: v.ID, Revisions: v.Revisions, Configurations: v.configs, Limits: v.Policy.Limits}
 }
 
 // config returns a revision, or nil.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"reflect"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 			next.Probation = nil // what was promised was simulated otherwise
 		}
 		same := next.DisplayName == v.DisplayName && next.Mode == v.Mode && next.Objective == v.Objective &&
-			next.Policy == v.Policy && next.Simulation.equal(&v.Simulation) && next.Paused == v.Paused
+			reflect.DeepEqual(next.Policy, v.Policy) && next.Simulation.equal(&v.Simulation) && next.Paused == v.Paused
 		if planned = next; validateOnly || same {
 			return nil, nil
 		}

@@ -313,12 +313,12 @@ func (s *Service) adopt(v *snapshot, basis rollout.Basis, at time.Duration, d *r
 		return keep, "kept: " + d.Reason
 	}
 	state := v.rollout()
-	if err := state.CheckAdoption(d.Config, basis, v.Zero.Add(at)); err != nil {
+	e := rollout.Publish{At: v.Zero.Add(at), Config: d.Config, Origin: rollout.FromTuning, Reason: d.Reason,
+		Evidence: found, Propose: v.Mode != Auto}
+	if err := state.CheckAdoption(e, basis); err != nil {
 		return keep, "kept: " + err.Error()
 	}
-	c, err := v.step(rollout.Publish{
-		Config: d.Config, Origin: rollout.FromTuning, Reason: d.Reason, Evidence: found, Propose: v.Mode != Auto,
-	}, s.now())
+	c, err := v.step(e, s.now())
 	if err != nil {
 		return keep, "kept: " + err.Error()
 	}

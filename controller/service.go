@@ -284,6 +284,9 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 		}
 	}
 	state := v.rollout()
+	if st.Events > 0 && v.Mode == Auto {
+		st.Hold = state.Hold(v.Zero.Add(m.history.clock.latest))
+	}
 	st.Incident = state.LastIncident()
 	return v.Scheduler, st, nil
 }

@@ -39,11 +39,22 @@ const (
 type Policy struct {
 	UpdateInterval time.Duration `json:"update_interval"`
 	round.Settings
+	Limits rollout.Limits `json:"limits"`
+}
+
+// UnmarshalJSON reads a policy. One without limits has the default ones.
+func (p *Policy) UnmarshalJSON(text []byte) error {
+	type plain Policy
+	read := plain{Limits: rollout.DefaultLimits()}
+	err := json.Unmarshal(text, &read)
+	*p = Policy(read)
+	return err
 }
 
 // DefaultPolicy decides hourly.
 func DefaultPolicy() Policy {
-	return Policy{UpdateInterval: round.DefaultInterval, Settings: round.DefaultSettings()}
+	return Policy{UpdateInterval: round.DefaultInterval, Settings: round.DefaultSettings(),
+		Limits: rollout.DefaultLimits()}
 }
 
 // Registration is what an operator says of a scheduler.
@@ -123,6 +134,8 @@ type Status struct {
 	// Fidelity says how far the simulation describes the delays of the last days; empty
 	// until jobs enough have started.
 	Fidelity string
+	// Hold says why tuning changes nothing now; empty if it may.
+	Hold string
 	// Watching says where the judge stands with what runs; empty if nothing is on trial.
 	Watching string
 	// Incident is the last revision with one, nil if there is none.

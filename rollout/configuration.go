@@ -45,6 +45,8 @@ type Configuration struct {
 	Hash      string
 	Created   time.Time
 	Updated   time.Time
+	// OfferedAt is the event time at which it was offered; zero before, and if no event was known.
+	OfferedAt time.Time
 	Reason    string
 	Evidence  *Evidence // of FromTuning
 	Ack       *Ack      // the last one
@@ -73,13 +75,7 @@ type Incident struct {
 const Judge = "judge"
 
 // parks reports whether values are parked at an event time.
-func (i *Incident) parks(at time.Time) bool { return i.within(at, i.Until.Sub(i.At)) }
-
-// within reports whether an event time is less than some time after the incident. It is
-// not if the event clock was set back since.
-func (i *Incident) within(at time.Time, d time.Duration) bool {
-	return !at.Before(i.At) && at.Before(i.At.Add(d))
-}
+func (i *Incident) parks(at time.Time) bool { return since(i.At, at, i.Until.Sub(i.At)) }
 
 // Evidence is what the round behind a revision found.
 type Evidence struct {
@@ -132,6 +128,9 @@ func (a *Ack) same(o Ack) bool {
 	return a.State == o.State && a.Error == o.Error && a.Instance == o.Instance && a.Applied.Equal(o.Applied) &&
 		maps.EqualFunc(a.Effective, o.Effective, space.Value.Equal)
 }
+
+// byOperator reports whether an operator went back to it.
+func (c *Configuration) byOperator() bool { return c.Origin == FromRestore && c.Left != 0 }
 
 // Effective is the configuration as the scheduler applied it, or as it was
 // offered if what was applied is outside the space.

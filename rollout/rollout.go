@@ -6,6 +6,7 @@
 package rollout
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ type State struct {
 	Scheduler string // its id
 	Revisions
 	Configurations []*Configuration // by revision, from 1
+	Limits         Limits           // of changes by tuning
 }
 
 // Configuration returns a revision, or nil.
@@ -96,7 +98,7 @@ func (s *State) LastIncident() *Configuration {
 // time.
 func (s *State) IncidentWithin(at time.Time, d time.Duration) bool {
 	c := s.LastIncident()
-	return c != nil && c.Incident.within(at, d)
+	return c != nil && since(c.Incident.At, at, d)
 }
 
 // GoingBack is the revision of the judge that is offered and not acknowledged yet, nil if
@@ -160,16 +162,16 @@ func (s *State) Basis() Basis {
 }
 
 // CheckAdoption returns why the winner of a round that was decided on a basis
-// should not be published at an event time, nil if it should.
-func (s *State) CheckAdoption(config space.Config, basis Basis, at time.Time) error {
-	hash := config.Hash()
+// should not be published, nil if it should.
+func (s *State) CheckAdoption(e Publish, basis Basis) error {
+	hash := e.Config.Hash()
 	if s.Basis() != basis {
 		return errors.New("what ran changed while the round was decided")
 	}
 	if s.parked(hash) {
 		return errors.New("the scheduler refused these values before")
 	}
-	if slices.ContainsFunc(s.Parked(at), config.Equal) {
+	if slices.ContainsFunc(s.Parked(e.At), e.Config.Equal) {
 		return errors.New("these values did worse than promised and are parked")
 	}
 	if c := s.Offered(); c != nil && c.Hash == hash {
@@ -179,6 +181,12 @@ func (s *State) CheckAdoption(config space.Config, basis Basis, at time.Time) er
 		if c.State == Proposed && c.Hash == hash {
 			return fmt.Errorf("revision %d proposes the same", c.Revision)
 		}
+	}
+	if e.Propose {
+		return nil
+	}
+	if why := cmp.Or(s.Hold(e.At), s.flaps(hash, e.At)); why != "" {
+		return errors.New(why)
 	}
 	return nil
 }
@@ -235,8 +243,9 @@ func (t *transition) refused(revision int64) error {
 	return fmt.Errorf("revision %d of scheduler %q: %w", revision, t.Scheduler, ErrRefused)
 }
 
-// Publish adds a revision and offers it, or only proposes it.
+// Publish adds a revision and offers it at an event time, or only proposes it.
 type Publish struct {
+	At       time.Time // of no event if zero
 	Config   space.Config
 	Origin   Origin
 	Reason   string
@@ -266,11 +275,21 @@ func (t *transition) publish(e Publish) *Configuration {
 	if e.Propose {
 		c.State = Proposed
 	} else {
-		t.OfferedRevision = c.Revision
+		t.offer(c, e.At)
 	}
 	t.Configurations = append(t.Configurations, c)
 	t.changed = append(t.changed, c)
 	return c
+}
+
+// offer offers a revision at an event time; if it is zero, at that of the last offer.
+func (t *transition) offer(c *Configuration, at time.Time) {
+	if at.IsZero() {
+		for _, old := range t.offers() {
+			at = old.OfferedAt
+		}
+	}
+	c.OfferedAt, t.OfferedRevision = at, c.Revision
 }
 
 // Acknowledge is a scheduler's answer to a revision.
@@ -335,7 +354,9 @@ func (t *transition) acknowledge(c *Configuration, ack Ack) {
 		}
 		next.State = RolledOut
 		t.AcknowledgedRevision = c.Revision
-		t.OfferedRevision = max(t.OfferedRevision, c.Revision)
+		if t.OfferedRevision < c.Revision { // a proposal, applied by hand
+			t.offer(next, time.Time{})
+		}
 		for _, old := range t.Configurations[:c.Revision-1] {
 			if old.State == RolledOut || old.State == Published || old.State == Proposed {
 				t.set(old, Superseded)
@@ -383,7 +404,10 @@ func (t *transition) restoreAcknowledged(bad *Configuration) {
 
 // Approve offers a proposed revision. To approve what is offered or in force
 // already changes nothing.
-type Approve struct{ Revision int64 }
+type Approve struct {
+	Revision int64
+	At       time.Time // the event time
+}
 
 func (e Approve) apply(t *transition) error {
 	c := t.Configuration(e.Revision)
@@ -404,7 +428,7 @@ func (e Approve) apply(t *transition) error {
 		}
 	}
 	t.set(c, Published)
-	t.OfferedRevision = e.Revision
+	t.offer(t.edit(c.Revision), e.At)
 	t.unpark(c)
 	return nil
 }
@@ -426,6 +450,7 @@ type Rollback struct {
 	From int64
 	// Park parks the values gone back from, as if the scheduler had refused them.
 	Park bool
+	At   time.Time // the event time
 }
 
 func (e Rollback) apply(t *transition) error {
@@ -461,7 +486,7 @@ func (e Rollback) apply(t *transition) error {
 	}
 	reason := fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision,
 		to.Revision)
-	t.publish(Publish{Config: to.Config, Origin: FromRestore, Reason: reason}).Left = from.Revision
+	t.publish(Publish{At: e.At, Config: to.Config, Origin: FromRestore, Reason: reason}).Left = from.Revision
 	t.unpark(to)
 	if e.Park {
 		t.park(from)
@@ -542,7 +567,8 @@ func (e Revert) apply(t *transition) error {
 	}
 	reason := fmt.Sprintf("revision %d did worse than promised; these are the values of revision %d: %s", from.Revision,
 		to.Revision, e.Incident.Verdict.Reason)
-	next := t.publish(Publish{Config: to.Config, Origin: FromJudge, Reason: reason, Propose: e.Propose})
+	next := t.publish(Publish{At: e.Incident.At, Config: to.Config, Origin: FromJudge, Reason: reason,
+		Propose: e.Propose})
 	next.Left, next.Incident = from.Revision, &e.Incident
 	return nil
 }

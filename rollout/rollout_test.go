@@ -71,12 +71,12 @@ func TestStep(t *testing.T) {
 		{"a newer proposal supersedes the last",
 			[]Event{propose(1), propose(2)}, "1:0 published, 2:1 superseded, 3:2 proposed >1 =0", nil},
 
-		{"approve", []Event{propose(1), Approve{2}}, "1:0 superseded, 2:1 published >2 =0", nil},
-		{"approve twice", []Event{propose(1), Approve{2}, Approve{2}}, "1:0 superseded, 2:1 published >2 =0", nil},
-		{"approve nothing", []Event{Approve{2}}, "1:0 published >1 =0", ErrNotFound},
-		{"approve history", []Event{propose(1), propose(2), Approve{2}},
+		{"approve", []Event{propose(1), Approve{Revision: 2}}, "1:0 superseded, 2:1 published >2 =0", nil},
+		{"approve twice", []Event{propose(1), Approve{Revision: 2}, Approve{Revision: 2}}, "1:0 superseded, 2:1 published >2 =0", nil},
+		{"approve nothing", []Event{Approve{Revision: 2}}, "1:0 published >1 =0", ErrNotFound},
+		{"approve history", []Event{propose(1), propose(2), Approve{Revision: 2}},
 			"1:0 published, 2:1 superseded, 3:2 proposed >1 =0", ErrState},
-		{"approve parked values", []Event{offer(1), ack(2, AckRejected), propose(1), Approve{3}},
+		{"approve parked values", []Event{offer(1), ack(2, AckRejected), propose(1), Approve{Revision: 3}},
 			"1:0 published, 2:1 rejected, 3:1 proposed >1 =0", ErrRefused},
 		{"a proposal applied by hand", []Event{propose(1), ack(2, AckApplied)}, "1:0 superseded, 2:1 rolled_out >2 =2",
 			nil},
@@ -195,7 +195,7 @@ func TestCheckAdoption(t *testing.T) {
 		{after(ack(1, AckRejected)), 1, Basis{0, 0}, ""},
 	} {
 		got := ""
-		if err := c.s.CheckAdoption(values(c.n), c.basis, at(0)); err != nil {
+		if err := c.s.CheckAdoption(Publish{Config: values(c.n), At: at(0)}, c.basis); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
@@ -218,7 +218,7 @@ func TestParkEnds(t *testing.T) {
 		at   time.Time
 		want bool
 	}{{at(-1), false}, {at(0), true}, {at(24*60 - 1), true}, {at(24 * 60), false}} {
-		err := s.CheckAdoption(values(1), Basis{3, 3}, c.at)
+		err := s.CheckAdoption(Publish{Config: values(1), At: c.at}, Basis{3, 3})
 		if parked := len(s.Parked(c.at)) > 0; parked != c.want || (err != nil) != c.want {
 			t.Errorf("at %v: parked %v, %v", c.at, parked, err)
 		}
@@ -276,7 +276,7 @@ func TestInvariants(t *testing.T) {
 		case 1:
 			return Confirm{Revision: revision.Draw(t, "confirmed"), At: at(0)}
 		case 2:
-			return Approve{revision.Draw(t, "approved")}
+			return Approve{Revision: revision.Draw(t, "approved")}
 		case 3:
 			return Rollback{To: rapid.Int64Range(0, 6).Draw(t, "to"), From: rapid.Int64Range(0, 6).Draw(t, "from"),
 				Park: rapid.Bool().Draw(t, "park")}

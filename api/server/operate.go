@@ -40,6 +40,18 @@ var updates = []struct {
 	{"spec.rollout.futures", func(to, from *controller.Scheduler) { to.Policy.Futures = from.Policy.Futures }},
 	{"spec.rollout.trial_budget", func(to, from *controller.Scheduler) { to.Policy.Budget = from.Policy.Budget }},
 	{"spec.rollout.seed", func(to, from *controller.Scheduler) { to.Policy.Seed = from.Policy.Seed }},
+	{"spec.rollout.max_changes_per_day", func(to, from *controller.Scheduler) {
+		to.Policy.Limits.ChangesPerDay = from.Policy.Limits.ChangesPerDay
+	}},
+	{"spec.rollout.flap_window", func(to, from *controller.Scheduler) {
+		to.Policy.Limits.FlapWindow = from.Policy.Limits.FlapWindow
+	}},
+	{"spec.rollout.rollback_hold", func(to, from *controller.Scheduler) {
+		to.Policy.Limits.RollbackHold = from.Policy.Limits.RollbackHold
+	}},
+	{"spec.rollout.quiet_hours", func(to, from *controller.Scheduler) {
+		to.Policy.Limits.QuietHours = from.Policy.Limits.QuietHours
+	}},
 	{"spec.simulation", func(to, from *controller.Scheduler) { to.Simulation = from.Simulation }},
 	{"spec.simulation.max_preemptions", func(to, from *controller.Scheduler) {
 		to.Simulation.MaxPreemptions = from.Simulation.MaxPreemptions
@@ -102,7 +114,8 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 			at = "scheduler.spec.objective"
 		}
 		for _, f := range found {
-			if f.GetField() == at || strings.HasPrefix(f.GetField(), at+".") {
+			if f.GetField() == at || strings.HasPrefix(f.GetField(), at+".") ||
+				strings.HasPrefix(f.GetField(), at+"[") {
 				v = append(v, f)
 			}
 		}

@@ -238,6 +238,7 @@ func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
 	number(&p.Futures, r.GetFutures(), maxFutures, "futures")
 	number(&p.Budget, r.GetTrialBudget(), maxTrialBudget, "trial_budget")
 	p.Seed = r.GetSeed()
+	limitsFromProto(r, &p.Limits, v)
 	return p
 }
 
@@ -282,6 +283,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 			Futures: int32(settings.Futures), TrialBudget: int32(settings.Budget), Seed: settings.Seed,
 		},
 	}
+	LimitsToProto(&c.Policy.Limits, spec.Rollout)
 	spec.Simulation = simulationToProto(&c.Simulation)
 	if c.Mode == controller.Auto {
 		spec.Mode = pb.SchedulerSpec_AUTO
@@ -301,7 +303,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		Generation: c.Generation,
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision,
-			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching,
+			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching, Hold: st.Hold,
 			LastIncident: incidentToProto(st.Incident)},
 	}
 	if c.OfferedRevision > 0 {

@@ -327,6 +327,15 @@ func TestBadFieldsAreNamed(t *testing.T) {
 		}, "scheduler.spec.rollout.update_interval scheduler.spec.rollout.min_controllable_ratio " +
 			"scheduler.spec.rollout.min_gain scheduler.spec.rollout.change_price scheduler.spec.rollout.guard " +
 			"scheduler.spec.rollout.dwell scheduler.spec.rollout.futures"},
+		{"limits", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{MaxChangesPerDay: proto.Int32(-1),
+				FlapWindow: durationpb.New(-time.Second), RollbackHold: durationpb.New(1000 * time.Hour),
+				QuietHours: []*pb.QuietHours{{Start: "22:00", End: "06:00"}, {Start: "22:00", End: "6"}}}
+		}, "scheduler.spec.rollout.max_changes_per_day scheduler.spec.rollout.flap_window " +
+			"scheduler.spec.rollout.rollback_hold scheduler.spec.rollout.quiet_hours[1]"},
+		{"quiet hours", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{QuietHours: make([]*pb.QuietHours, 21)}
+		}, "scheduler.spec.rollout.quiet_hours"},
 		{"beyond the built-in", params(integer("queues", 0, 9, 3)),
 			"scheduler.spec.parameters[0].integer_value_spec.min_value " +
 				"scheduler.spec.parameters[0].integer_value_spec.max_value"},

@@ -25,7 +25,7 @@ var flagGroups = []struct {
 		"config", "set", "set-at",
 		"recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions", "min-run"}},
 	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "min-ratio", "min-gain", "change-price",
-		"dwell", "guard", "always"}},
+		"dwell", "guard", "always", "max-changes", "flap-window", "quiet-hours", "rollback-hold"}},
 	{"Search", []string{"methods", "search", "searches", "sampler", "samplers", "budget", "fixed-budget", "time",
 		"interval", "generate", "horizon", "every", "count", "compare", "futures", "truth", "workers", "jobs",
 		"resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build",

@@ -74,7 +74,12 @@ override it. Missing fields are those of the built-in kind:
     mode: AUTO                    # or RECOMMEND, the default
     cluster: {nodes: 100, gpus_per_node: 8}
     objective: {metric_id: avg_jct}
-    rollout: {update_interval: 3600s, min_controllable_ratio: 1.02, guard: 0.1}
+    rollout:
+      update_interval: 3600s
+      min_controllable_ratio: 1.02
+      max_changes_per_day: 6
+      quiet_hours:                # in which tuning changes nothing
+        - {start: "22:00", end: "06:00", time_zone: Europe/Berlin}
     parameters:                   # narrower than the built-in
       - parameter_id: queues
         integer_value_spec: {min_value: 3, max_value: 5}

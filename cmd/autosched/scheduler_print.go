@@ -44,6 +44,7 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	minGain, price, guard, stays := r.GetMinGain(), r.GetChangePrice(), r.GetGuard(), r.GetDwell().AsDuration()
 	fmt.Fprintf(w, "changes\tmin gain %v, change price %v, dwell %v, guard %v\n", share{&minGain},
 		share{&price}, dwell{&stays}, share{&guard})
+	fmt.Fprintf(w, "limits\t%s\n", limitsText(r))
 	if text := simulationText(spec.GetSimulation()); text != "" {
 		fmt.Fprintf(w, "simulated\t%s\n", text)
 	}
@@ -54,6 +55,9 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	}
 	if st.GetFidelity() != "" {
 		fmt.Fprintf(w, "fidelity\t%s\n", st.GetFidelity())
+	}
+	if st.GetHold() != "" {
+		fmt.Fprintf(w, "held\t%s\n", st.GetHold())
 	}
 	if st.GetWatching() != "" {
 		fmt.Fprintf(w, "watched\t%s\n", st.GetWatching())

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 )
 
@@ -29,6 +31,7 @@ type updateFlags struct {
 	horizon      time.Duration
 	minRatio     float64
 	adoption     round.Settings // what addAdoption sets
+	limits       rollout.Limits
 	futures      int32
 	budget       int32
 	protect      protectFlags
@@ -47,6 +50,7 @@ register the scheduler under another id.`,
 		Example: `  autosched scheduler update tiresias --mode auto
   autosched scheduler update tiresias --interval 30m --min-ratio 1.1
   autosched scheduler update tiresias --min-gain 0.5% --dwell 4h --guard off
+  autosched scheduler update tiresias --max-changes 2 --quiet-hours '22:00-06:00 Europe/Berlin'
   autosched scheduler update tiresias --objective p95_jct --validate-only
   autosched scheduler update tiresias --min-run 10m --models measured.json
   autosched scheduler update tiresias --objective 'avg_jct subject to p99_jct<=1.1*incumbent'`,
@@ -82,6 +86,9 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.DurationVar(&u.interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.Float64Var(&u.minRatio, "min-ratio", 0, "least gain on the controllable part that replaces the incumbent")
 	addAdoption(cmd, &u.adoption)
+	addLimits(cmd, &u.limits)
+	fl.Var(limitSpan{&u.limits.RollbackHold}, "rollback-hold",
+		"how long tuning changes nothing after an operator's rollback, or off")
 	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
 	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
 	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
@@ -104,6 +111,8 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		{"interval", "spec.rollout.update_interval"}, {"min-ratio", "spec.rollout.min_controllable_ratio"},
 		{"min-gain", "spec.rollout.min_gain"}, {"change-price", "spec.rollout.change_price"},
 		{"dwell", "spec.rollout.dwell"}, {"guard", "spec.rollout.guard"},
+		{"max-changes", "spec.rollout.max_changes_per_day"}, {"flap-window", "spec.rollout.flap_window"},
+		{"rollback-hold", "spec.rollout.rollback_hold"}, {"quiet-hours", "spec.rollout.quiet_hours"},
 		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"},
 		{"budget", "spec.rollout.trial_budget"}, {"max-preemptions", "spec.simulation.max_preemptions"},
 		{"min-run", "spec.simulation.min_run"}, {"models", "spec.simulation.models"},
@@ -126,6 +135,7 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		Dwell: durationpb.New(u.adoption.Dwell), Guard: u.adoption.Guard,
 		Futures: u.futures, TrialBudget: u.budget,
 	}
+	server.LimitsToProto(&u.limits, spec.Rollout)
 	return &pb.UpdateSchedulerRequest{
 		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Spec: spec}, UpdateMask: mask,
 		ValidateOnly: u.validateOnly,

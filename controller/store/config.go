@@ -41,6 +41,7 @@ type configRecord struct {
 	Hash     string                `json:"sha256"`
 	Created  time.Time             `json:"created"`
 	Updated  time.Time             `json:"updated"`
+	Offered  time.Time             `json:"offered_at,omitzero"`
 	Reason   string                `json:"reason,omitempty"`
 	Evidence *rollout.Evidence     `json:"evidence,omitempty"`
 	Ack      *rollout.Ack          `json:"ack,omitempty"`
@@ -166,8 +167,8 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 	return putJSON(tx, key, configRecord{
 		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
 		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash,
-		Created: cfg.Created, Updated: cfg.Updated, Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack,
-		Left: cfg.Left, Incident: cfg.Incident,
+		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.OfferedAt, Reason: cfg.Reason,
+		Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
 	}, configsBucket, string(scheduler))
 }
 
@@ -265,8 +266,8 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 			}
 			out.Configurations = append(out.Configurations, &rollout.Configuration{
 				Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg,
-				Hash: c.Hash, Created: c.Created, Updated: c.Updated, Reason: c.Reason, Evidence: c.Evidence,
-				Ack: c.Ack, Left: c.Left, Incident: c.Incident,
+				Hash: c.Hash, Created: c.Created, Updated: c.Updated, OfferedAt: c.Offered, Reason: c.Reason,
+				Evidence: c.Evidence, Ack: c.Ack, Left: c.Left, Incident: c.Incident,
 			})
 		})
 	})

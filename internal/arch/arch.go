@@ -64,7 +64,7 @@ var layers = []layer{
 		"workload", "internal"}},
 	{"controller/watch", 0, nil},
 	{"controller", 5, []string{"rollout", "round", "fidelity", "generation", "simulator", "space", "workload"}},
-	{"rollout", 5, []string{"round", "space"}},
+	{"rollout", 5, []string{"round", "space", "internal"}},
 	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "space", "workload", "internal"}},
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},

@@ -298,7 +298,10 @@ type SchedulerStatus struct {
 	// no round is decided, for people. Empty if it is not one that a round found.
 	Watching string `protobuf:"bytes,7,opt,name=watching,proto3" json:"watching,omitempty"`
 	// The last revision that did worse than promised. Unset if none did.
-	LastIncident  *Incident `protobuf:"bytes,8,opt,name=last_incident,json=lastIncident,proto3" json:"last_incident,omitempty"`
+	LastIncident *Incident `protobuf:"bytes,8,opt,name=last_incident,json=lastIncident,proto3" json:"last_incident,omitempty"`
+	// Why tuning changes nothing now, for people: quiet hours, the changes of the last day, an
+	// operator's rollback. Empty if it may, and in mode RECOMMEND.
+	Hold          string `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +390,13 @@ func (x *SchedulerStatus) GetLastIncident() *Incident {
 		return x.LastIncident
 	}
 	return nil
+}
+
+func (x *SchedulerStatus) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
 }
 
 // SchedulerSpec says what may be tuned, on which cluster, and what for.
@@ -748,7 +758,19 @@ type RolloutPolicy struct {
 	// delay, the mean JCT of jobs of less than ten minutes, and the p99 JCT worse
 	// than under the present one, in simulation: at most 1, default 0.1.
 	// Negative: nothing is guarded.
-	Guard         float64 `protobuf:"fixed64,17,opt,name=guard,proto3" json:"guard,omitempty"`
+	Guard float64 `protobuf:"fixed64,17,opt,name=guard,proto3" json:"guard,omitempty"`
+	// The most changes by tuning in any 24 hours of event time: 0 to 1000, default 6. 0: any
+	// number. This and the fields below bound what tuning changes by itself; proposals, what
+	// operators do and going back from what did worse are free.
+	MaxChangesPerDay *int32 `protobuf:"varint,40,opt,name=max_changes_per_day,json=maxChangesPerDay,proto3,oneof" json:"max_changes_per_day,omitempty"`
+	// Values that were left less than this ago return at most once within it, so that tuning does
+	// not alternate: at most 7 days, default 24 h. 0: any number of times.
+	FlapWindow *durationpb.Duration `protobuf:"bytes,41,opt,name=flap_window,json=flapWindow,proto3" json:"flap_window,omitempty"`
+	// How long tuning changes nothing after an operator's rollback: at most 7 days, default 24 h.
+	// 0: no such time.
+	RollbackHold *durationpb.Duration `protobuf:"bytes,42,opt,name=rollback_hold,json=rollbackHold,proto3" json:"rollback_hold,omitempty"`
+	// Hours of the day in which tuning changes nothing: at most 20.
+	QuietHours    []*QuietHours `protobuf:"bytes,43,rep,name=quiet_hours,json=quietHours,proto3" json:"quiet_hours,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -853,6 +875,98 @@ func (x *RolloutPolicy) GetGuard() float64 {
 	return 0
 }
 
+func (x *RolloutPolicy) GetMaxChangesPerDay() int32 {
+	if x != nil && x.MaxChangesPerDay != nil {
+		return *x.MaxChangesPerDay
+	}
+	return 0
+}
+
+func (x *RolloutPolicy) GetFlapWindow() *durationpb.Duration {
+	if x != nil {
+		return x.FlapWindow
+	}
+	return nil
+}
+
+func (x *RolloutPolicy) GetRollbackHold() *durationpb.Duration {
+	if x != nil {
+		return x.RollbackHold
+	}
+	return nil
+}
+
+func (x *RolloutPolicy) GetQuietHours() []*QuietHours {
+	if x != nil {
+		return x.QuietHours
+	}
+	return nil
+}
+
+// QuietHours are a part of every day.
+type QuietHours struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Times of the day such as 22:00. If the end is before the start, it is on the next
+	// day; 24:00 is the end of the day.
+	Start string `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	End   string `protobuf:"bytes,2,opt,name=end,proto3" json:"end,omitempty"`
+	// A name of the IANA time zone database, such as Europe/Berlin. Default UTC.
+	TimeZone      string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuietHours) Reset() {
+	*x = QuietHours{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuietHours) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuietHours) ProtoMessage() {}
+
+func (x *QuietHours) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuietHours.ProtoReflect.Descriptor instead.
+func (*QuietHours) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *QuietHours) GetStart() string {
+	if x != nil {
+		return x.Start
+	}
+	return ""
+}
+
+func (x *QuietHours) GetEnd() string {
+	if x != nil {
+		return x.End
+	}
+	return ""
+}
+
+func (x *QuietHours) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
 type CreateSchedulerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -871,7 +985,7 @@ type CreateSchedulerRequest struct {
 
 func (x *CreateSchedulerRequest) Reset() {
 	*x = CreateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +997,7 @@ func (x *CreateSchedulerRequest) String() string {
 func (*CreateSchedulerRequest) ProtoMessage() {}
 
 func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1010,7 @@ func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*CreateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateSchedulerRequest) GetScheduler() *Scheduler {
@@ -946,7 +1060,7 @@ type UpdateSchedulerRequest struct {
 
 func (x *UpdateSchedulerRequest) Reset() {
 	*x = UpdateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1072,7 @@ func (x *UpdateSchedulerRequest) String() string {
 func (*UpdateSchedulerRequest) ProtoMessage() {}
 
 func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1085,7 @@ func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1005,7 +1119,7 @@ type PauseTuningRequest struct {
 
 func (x *PauseTuningRequest) Reset() {
 	*x = PauseTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1131,7 @@ func (x *PauseTuningRequest) String() string {
 func (*PauseTuningRequest) ProtoMessage() {}
 
 func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1144,7 @@ func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTuningRequest.ProtoReflect.Descriptor instead.
 func (*PauseTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PauseTuningRequest) GetName() string {
@@ -1050,7 +1164,7 @@ type ResumeTuningRequest struct {
 
 func (x *ResumeTuningRequest) Reset() {
 	*x = ResumeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1176,7 @@ func (x *ResumeTuningRequest) String() string {
 func (*ResumeTuningRequest) ProtoMessage() {}
 
 func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1189,7 @@ func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTuningRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResumeTuningRequest) GetName() string {
@@ -1095,7 +1209,7 @@ type GetSchedulerRequest struct {
 
 func (x *GetSchedulerRequest) Reset() {
 	*x = GetSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1221,7 @@ func (x *GetSchedulerRequest) String() string {
 func (*GetSchedulerRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1234,7 @@ func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetSchedulerRequest) GetName() string {
@@ -1142,7 +1256,7 @@ type ListSchedulersRequest struct {
 
 func (x *ListSchedulersRequest) Reset() {
 	*x = ListSchedulersRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1268,7 @@ func (x *ListSchedulersRequest) String() string {
 func (*ListSchedulersRequest) ProtoMessage() {}
 
 func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1281,7 @@ func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulersRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListSchedulersRequest) GetPageSize() int32 {
@@ -1195,7 +1309,7 @@ type ListSchedulersResponse struct {
 
 func (x *ListSchedulersResponse) Reset() {
 	*x = ListSchedulersResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1321,7 @@ func (x *ListSchedulersResponse) String() string {
 func (*ListSchedulersResponse) ProtoMessage() {}
 
 func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1334,7 @@ func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulersResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListSchedulersResponse) GetSchedulers() []*Scheduler {
@@ -1252,7 +1366,7 @@ type IngestEventsRequest struct {
 
 func (x *IngestEventsRequest) Reset() {
 	*x = IngestEventsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1378,7 @@ func (x *IngestEventsRequest) String() string {
 func (*IngestEventsRequest) ProtoMessage() {}
 
 func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1391,7 @@ func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsRequest.ProtoReflect.Descriptor instead.
 func (*IngestEventsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *IngestEventsRequest) GetParent() string {
@@ -1320,7 +1434,7 @@ type IngestEventsResponse struct {
 
 func (x *IngestEventsResponse) Reset() {
 	*x = IngestEventsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1446,7 @@ func (x *IngestEventsResponse) String() string {
 func (*IngestEventsResponse) ProtoMessage() {}
 
 func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1459,7 @@ func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsResponse.ProtoReflect.Descriptor instead.
 func (*IngestEventsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *IngestEventsResponse) GetSequence() int64 {
@@ -1398,7 +1512,7 @@ type RejectedEvent struct {
 
 func (x *RejectedEvent) Reset() {
 	*x = RejectedEvent{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1524,7 @@ func (x *RejectedEvent) String() string {
 func (*RejectedEvent) ProtoMessage() {}
 
 func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1537,7 @@ func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedEvent.ProtoReflect.Descriptor instead.
 func (*RejectedEvent) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RejectedEvent) GetIndex() int32 {
@@ -1482,7 +1596,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
-	"\x06PAUSED\x10\x03\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xc7\x02\n" +
+	"\x06PAUSED\x10\x03\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xdb\x02\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -1495,7 +1609,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"last_error\x18\x05 \x01(\tR\tlastError\x12\x1a\n" +
 	"\bfidelity\x18\x06 \x01(\tR\bfidelity\x12\x1a\n" +
 	"\bwatching\x18\a \x01(\tR\bwatching\x12;\n" +
-	"\rlast_incident\x18\b \x01(\v2\x16.autosched.v1.IncidentR\flastIncident\"\x9b\x04\n" +
+	"\rlast_incident\x18\b \x01(\v2\x16.autosched.v1.IncidentR\flastIncident\x12\x12\n" +
+	"\x04hold\x18( \x01(\tR\x04hold\"\x9b\x04\n" +
 	"\rSchedulerSpec\x12;\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
@@ -1524,7 +1639,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rObjectiveSpec\x12\x1d\n" +
 	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
 	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
-	"\x04kind\"\x94\x03\n" +
+	"\x04kind\"\x97\x05\n" +
 	"\rRolloutPolicy\x12B\n" +
 	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eupdateInterval\x124\n" +
 	"\x16min_controllable_ratio\x18\t \x01(\x01R\x14minControllableRatio\x123\n" +
@@ -1536,7 +1651,19 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\bmin_gain\x18\x0e \x01(\x01R\aminGain\x12!\n" +
 	"\fchange_price\x18\x0f \x01(\x01R\vchangePrice\x12/\n" +
 	"\x05dwell\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x05dwell\x12\x14\n" +
-	"\x05guard\x18\x11 \x01(\x01R\x05guard\"\xb6\x01\n" +
+	"\x05guard\x18\x11 \x01(\x01R\x05guard\x122\n" +
+	"\x13max_changes_per_day\x18( \x01(\x05H\x00R\x10maxChangesPerDay\x88\x01\x01\x12:\n" +
+	"\vflap_window\x18) \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"flapWindow\x12>\n" +
+	"\rrollback_hold\x18* \x01(\v2\x19.google.protobuf.DurationR\frollbackHold\x129\n" +
+	"\vquiet_hours\x18+ \x03(\v2\x18.autosched.v1.QuietHoursR\n" +
+	"quietHoursB\x16\n" +
+	"\x14_max_changes_per_day\"Q\n" +
+	"\n" +
+	"QuietHours\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\tR\x05start\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\tR\x03end\x12\x1b\n" +
+	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\"\xb6\x01\n" +
 	"\x16CreateSchedulerRequest\x125\n" +
 	"\tscheduler\x18\x01 \x01(\v2\x17.autosched.v1.SchedulerR\tscheduler\x12!\n" +
 	"\fscheduler_id\x18\x02 \x01(\tR\vschedulerId\x12#\n" +
@@ -1601,7 +1728,7 @@ func file_autosched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(Scheduler_State)(0),           // 0: autosched.v1.Scheduler.State
 	(SchedulerSpec_Mode)(0),        // 1: autosched.v1.SchedulerSpec.Mode
@@ -1612,72 +1739,76 @@ var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(*Cluster)(nil),                // 6: autosched.v1.Cluster
 	(*ObjectiveSpec)(nil),          // 7: autosched.v1.ObjectiveSpec
 	(*RolloutPolicy)(nil),          // 8: autosched.v1.RolloutPolicy
-	(*CreateSchedulerRequest)(nil), // 9: autosched.v1.CreateSchedulerRequest
-	(*UpdateSchedulerRequest)(nil), // 10: autosched.v1.UpdateSchedulerRequest
-	(*PauseTuningRequest)(nil),     // 11: autosched.v1.PauseTuningRequest
-	(*ResumeTuningRequest)(nil),    // 12: autosched.v1.ResumeTuningRequest
-	(*GetSchedulerRequest)(nil),    // 13: autosched.v1.GetSchedulerRequest
-	(*ListSchedulersRequest)(nil),  // 14: autosched.v1.ListSchedulersRequest
-	(*ListSchedulersResponse)(nil), // 15: autosched.v1.ListSchedulersResponse
-	(*IngestEventsRequest)(nil),    // 16: autosched.v1.IngestEventsRequest
-	(*IngestEventsResponse)(nil),   // 17: autosched.v1.IngestEventsResponse
-	(*RejectedEvent)(nil),          // 18: autosched.v1.RejectedEvent
-	(*timestamppb.Timestamp)(nil),  // 19: google.protobuf.Timestamp
-	(*Epoch)(nil),                  // 20: autosched.v1.Epoch
-	(*Incident)(nil),               // 21: autosched.v1.Incident
-	(*ParameterSpec)(nil),          // 22: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),   // 23: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
-	(*structpb.Struct)(nil),        // 25: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),  // 26: google.protobuf.FieldMask
-	(*Event)(nil),                  // 27: autosched.v1.Event
+	(*QuietHours)(nil),             // 9: autosched.v1.QuietHours
+	(*CreateSchedulerRequest)(nil), // 10: autosched.v1.CreateSchedulerRequest
+	(*UpdateSchedulerRequest)(nil), // 11: autosched.v1.UpdateSchedulerRequest
+	(*PauseTuningRequest)(nil),     // 12: autosched.v1.PauseTuningRequest
+	(*ResumeTuningRequest)(nil),    // 13: autosched.v1.ResumeTuningRequest
+	(*GetSchedulerRequest)(nil),    // 14: autosched.v1.GetSchedulerRequest
+	(*ListSchedulersRequest)(nil),  // 15: autosched.v1.ListSchedulersRequest
+	(*ListSchedulersResponse)(nil), // 16: autosched.v1.ListSchedulersResponse
+	(*IngestEventsRequest)(nil),    // 17: autosched.v1.IngestEventsRequest
+	(*IngestEventsResponse)(nil),   // 18: autosched.v1.IngestEventsResponse
+	(*RejectedEvent)(nil),          // 19: autosched.v1.RejectedEvent
+	(*timestamppb.Timestamp)(nil),  // 20: google.protobuf.Timestamp
+	(*Epoch)(nil),                  // 21: autosched.v1.Epoch
+	(*Incident)(nil),               // 22: autosched.v1.Incident
+	(*ParameterSpec)(nil),          // 23: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),   // 24: autosched.v1.DependencyConstraint
+	(*durationpb.Duration)(nil),    // 25: google.protobuf.Duration
+	(*structpb.Struct)(nil),        // 26: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),  // 27: google.protobuf.FieldMask
+	(*Event)(nil),                  // 28: autosched.v1.Event
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	4,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
 	0,  // 1: autosched.v1.Scheduler.state:type_name -> autosched.v1.Scheduler.State
-	19, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
-	19, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
+	20, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
+	20, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
 	3,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	20, // 5: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
-	19, // 6: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	21, // 7: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
-	22, // 8: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	23, // 9: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	21, // 5: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
+	20, // 6: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	22, // 7: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	23, // 8: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	24, // 9: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
 	7,  // 10: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
 	8,  // 11: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
 	6,  // 12: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
 	1,  // 13: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
 	5,  // 14: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	24, // 15: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	25, // 16: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	24, // 17: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	24, // 18: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	24, // 19: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	2,  // 20: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 21: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	26, // 22: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 23: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	27, // 24: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	18, // 25: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	9,  // 26: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	13, // 27: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	14, // 28: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	10, // 29: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	11, // 30: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	12, // 31: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	16, // 32: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 33: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 34: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	15, // 35: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	2,  // 36: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 37: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	2,  // 38: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	17, // 39: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	33, // [33:40] is the sub-list for method output_type
-	26, // [26:33] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	25, // 15: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	26, // 16: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	25, // 17: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	25, // 18: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	25, // 19: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	25, // 20: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	25, // 21: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	9,  // 22: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	2,  // 23: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	2,  // 24: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	27, // 25: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 26: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	28, // 27: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	19, // 28: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	10, // 29: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	14, // 30: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	15, // 31: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	11, // 32: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	12, // 33: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	13, // 34: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	17, // 35: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	2,  // 36: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 37: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	16, // 38: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	2,  // 39: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 40: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	2,  // 41: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	18, // 42: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	36, // [36:43] is the sub-list for method output_type
+	29, // [29:36] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -1692,13 +1823,14 @@ func file_autosched_v1_scheduler_proto_init() {
 		(*ObjectiveSpec_MetricId)(nil),
 		(*ObjectiveSpec_Goal)(nil),
 	}
+	file_autosched_v1_scheduler_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_scheduler_proto_rawDesc), len(file_autosched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

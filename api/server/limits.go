@@ -1,0 +1,61 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/rollout"
+)
+
+// The most that limits of changes may say.
+const (
+	maxChangesPerDay = 1000
+	maxQuietHours    = 20
+)
+
+// limitsFromProto reads the limits that are set into the default ones.
+func limitsFromProto(r *pb.RolloutPolicy, to *rollout.Limits, v *violations) {
+	const at = "scheduler.spec.rollout."
+	if r != nil && r.MaxChangesPerDay != nil {
+		if n := r.GetMaxChangesPerDay(); n < 0 || n > maxChangesPerDay {
+			v.add(at+"max_changes_per_day", "%d is not from 0 to %d", n, maxChangesPerDay)
+		}
+		to.ChangesPerDay = int(r.GetMaxChangesPerDay())
+	}
+	span := func(dst *time.Duration, d *durationpb.Duration, field string) {
+		if d == nil {
+			return
+		}
+		if err := d.CheckValid(); err != nil || d.AsDuration() < 0 || d.AsDuration() > maxSpan {
+			v.add(at+field, "%v is not from 0 to %v", d.AsDuration(), maxSpan)
+		}
+		*dst = d.AsDuration()
+	}
+	span(&to.FlapWindow, r.GetFlapWindow(), "flap_window")
+	span(&to.RollbackHold, r.GetRollbackHold(), "rollback_hold")
+	if n := len(r.GetQuietHours()); n > maxQuietHours {
+		v.add(at+"quiet_hours", "%d are more than %d", n, maxQuietHours)
+		return
+	}
+	for i, one := range r.GetQuietHours() {
+		q, err := rollout.ParseQuietHours(one.GetStart(), one.GetEnd(), one.GetTimeZone())
+		if err != nil {
+			v.add(fmt.Sprintf("%squiet_hours[%d]", at, i), "%v", err)
+		}
+		to.QuietHours = append(to.QuietHours, q)
+	}
+}
+
+// LimitsToProto writes limits into a policy.
+func LimitsToProto(l *rollout.Limits, to *pb.RolloutPolicy) {
+	changes := int32(l.ChangesPerDay)
+	to.MaxChangesPerDay = &changes
+	to.FlapWindow, to.RollbackHold = durationpb.New(l.FlapWindow), durationpb.New(l.RollbackHold)
+	for _, q := range l.QuietHours {
+		to.QuietHours = append(to.QuietHours, &pb.QuietHours{Start: rollout.Clock(q.Start), End: rollout.Clock(q.End),
+			TimeZone: q.Zone})
+	}
+}
