@@ -178,8 +178,8 @@ func concentration(pairs []pair, excess []float64, sum float64, in *Input) strin
 		of   func(*workload.Job) string
 	}{
 		{"tenant", func(j *workload.Job) string { return j.Tenant }},
-		{"partition", func(j *workload.Job) string { return j.Partition }},
-		{"GPU model", func(j *workload.Job) string { return j.GPUModel }},
+		{"partition", func(j *workload.Job) string { return j.Request().Partition }},
+		{"GPU model", func(j *workload.Job) string { return j.Request().GPUModel }},
 	} {
 		share, jobs := map[string]float64{}, map[string]int{}
 		for i := range pairs {
@@ -261,9 +261,10 @@ func otherOrder(r *Report, own *run) *Cause {
 func timeLimits(own *run) *Cause {
 	ended, limited := 0, 0
 	for i := range own.pairs {
-		if j := own.pairs[i].job; j.TimeLimit > 0 {
+		j := own.pairs[i].job
+		if limit := j.Request().TimeLimit; limit > 0 {
 			limited++
-			if j.Duration >= j.TimeLimit {
+			if j.Duration >= limit {
 				ended++
 			}
 		}

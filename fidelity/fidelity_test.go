@@ -250,7 +250,7 @@ func TestGrades(t *testing.T) {
 	bare := slices.Clone(h.Jobs())
 	for i := range bare {
 		bare[i].HasWait = i%100 == 0
-		bare[i].TimeLimit = bare[i].Duration
+		bare[i].Requested = workload.Request{TimeLimit: bare[i].Duration}.Shared()
 	}
 	few := input(workload.NewSorted("few", h.Zero(), bare, true), s, c)
 	if r := full(t, few); r.Grade != fidelity.Incomparable || r.Unrecorded == 0 || r.Delay.Jobs != 0 ||

@@ -78,7 +78,7 @@ func TestDecideOnTwoGroups(t *testing.T) {
 	}
 	l, at := shrunk(t, 0)
 	for i, j := range []workload.Job{{ID: "both", GPUs: workload.GPUs(20)},
-		{ID: "model", GPUs: workload.GPUs(1), Request: workload.Request{GPUModel: "H100"}}} {
+		{ID: "model", GPUs: workload.GPUs(1), Requested: workload.Request{GPUModel: "H100"}.Shared()}} {
 		for k, when := range []time.Duration{30 * time.Minute, at - 40*time.Minute} {
 			j := j
 			j.ID += fmt.Sprint(k)

@@ -80,11 +80,11 @@ func gangsWhole(t *rapid.T, c trial, r *record) {
 			}
 			nodes[p.Node] = true
 			sum += p.GPUs
-			g := c.groupOf(p.Node)
-			if g != c.groupOf(s.seats[0].Node) || job.GPUModel != "" && job.GPUModel != g.GPUModel ||
-				job.Partition != "" && job.Partition != g.Partition {
+			g, asks := c.groupOf(p.Node), job.Request()
+			if g != c.groupOf(s.seats[0].Node) || asks.GPUModel != "" && asks.GPUModel != g.GPUModel ||
+				asks.Partition != "" && asks.Partition != g.Partition {
 				t.Fatalf("%s asks for model %q and partition %q and runs on %v of %v",
-					job.ID, job.GPUModel, job.Partition, s.seats, c.cluster)
+					job.ID, asks.GPUModel, asks.Partition, s.seats, c.cluster)
 			}
 		}
 		if sum != s.held {
@@ -536,8 +536,8 @@ func drawWorkload(t *rapid.T, c workload.Cluster) *workload.Workload {
 		case 7:
 			work += time.Duration(uniform(1, int(time.Second)).Draw(t, "nanoseconds"))
 		}
-		jobs[i] = workload.Job{ID: fmt.Sprintf("job-%d", i), Submit: at, Duration: work, GPUs: gpus, Request: request,
-			Model: classes[uniform(0, len(classes)-1).Draw(t, "model")].Name}
+		jobs[i] = workload.Job{ID: fmt.Sprintf("job-%d", i), Submit: at, Duration: work, GPUs: gpus,
+			Requested: request.Shared(), Model: classes[uniform(0, len(classes)-1).Draw(t, "model")].Name}
 	}
 	w, err := workload.New("random", time.Time{}, jobs)
 	if err != nil {

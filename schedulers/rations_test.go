@@ -24,8 +24,10 @@ func ration(t *rapid.T, c *trial) {
 	jobs := append([]workload.Job(nil), c.w.Jobs()...)
 	for i := range jobs {
 		j := jobs[i]
-		j.MilliCPUs = int64(uniform(0, 12000).Draw(t, "thousandths of CPUs per GPU") * j.GPUs.Whole())
-		j.Memory = int64(uniform(0, 5).Draw(t, "GiB per GPU")*j.GPUs.Whole()) * gib
+		r := j.Request()
+		r.MilliCPUs = int64(uniform(0, 12000).Draw(t, "thousandths of CPUs per GPU") * j.GPUs.Whole())
+		r.Memory = int64(uniform(0, 5).Draw(t, "GiB per GPU")*j.GPUs.Whole()) * gib
+		j.Requested = r.Shared()
 		if c.cluster.Fits(&j) {
 			jobs[i] = j
 		}
@@ -94,7 +96,9 @@ func TestRequestsWithoutRations(t *testing.T) {
 		groups := append([]workload.NodeGroup(nil), c.cluster.Groups...)
 		asking, jobs := c, append([]workload.Job(nil), c.w.Jobs()...)
 		for i := range jobs {
-			jobs[i].MilliCPUs, jobs[i].Memory = 1000, gib
+			r := jobs[i].Request()
+			r.MilliCPUs, r.Memory = 1000, gib
+			jobs[i].Requested = r.Shared()
 		}
 		var err error
 		if asking.w, err = workload.New("asking", c.w.Zero(), jobs); err != nil {

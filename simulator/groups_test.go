@@ -52,7 +52,7 @@ func TestPlacementByGroups(t *testing.T) {
 			p.take(node, gpus)
 		}
 		where := p.constraint(&threeGroups,
-			&workload.Job{Request: workload.Request{GPUModel: tt.model, Partition: tt.partition}})
+			&workload.Job{Requested: workload.Request{GPUModel: tt.model, Partition: tt.partition}.Shared()})
 		got := ""
 		for _, n := range p.find(nil, tt.gpus, 0, tt.relaxed, where) {
 			got += fmt.Sprintf(" %d:%d", n.Node, n.GPUs)
@@ -86,7 +86,8 @@ func TestJobsThatFitNoGroup(t *testing.T) {
 		{workload.Uniform(2, 8), 17, workload.Request{}, []string{"asks for 17 GPUs and the cluster has 16"}},
 	} {
 		w, err := workload.New("fits", time.Time{},
-			[]workload.Job{{ID: "wide", Duration: time.Hour, GPUs: workload.GPUs(tt.gpus), Request: tt.request}})
+			[]workload.Job{{ID: "wide", Duration: time.Hour, GPUs: workload.GPUs(tt.gpus),
+				Requested: tt.request.Shared()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +169,7 @@ func TestRationedPlaces(t *testing.T) {
 		{1, 33, 0, "refused"},
 	} {
 		w, err := workload.New("t", time.Unix(0, 0), []workload.Job{{ID: "a", GPUs: workload.GPUs(tt.gpus), Duration: 1,
-			Request: workload.Request{MilliCPUs: int64(1000 * tt.cpus), Memory: tt.gib << 30}}})
+			Requested: workload.Request{MilliCPUs: int64(1000 * tt.cpus), Memory: tt.gib << 30}.Shared()}})
 		if err != nil {
 			t.Fatal(err)
 		}

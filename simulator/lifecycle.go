@@ -149,7 +149,7 @@ func (s *Sim) finish(id ID) {
 	s.unpack(j)
 	s.forget(j)
 	j.phase, j.ends = done, s.now
-	if life := (s.now - j.submit).Seconds(); life > 0 {
+	if life := (s.now - s.JobSubmit(id)).Seconds(); life > 0 {
 		j.load = (s.load - j.load) / life
 	} else {
 		j.load = float64(s.active)

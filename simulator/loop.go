@@ -171,7 +171,7 @@ func (s *Sim) arrive() error {
 // newJob is the record of a job that waits, but for its times.
 func (s *Sim) newJob(id ID, spec *workload.Job) job {
 	return job{
-		submit: spec.Submit, first: -1, quantum: never, next: never,
+		first: -1, quantum: never, next: never,
 		gpus: int32(min(spec.GPUs.Whole(), workload.MaxGPUs)), members: int32(spec.Size()), relaxed: spec.Size() > 1,
 		node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1, where: s.constraintOf(spec),
 		firstPool: -1,

@@ -28,7 +28,8 @@ func TestGroupFaresAsItsMembers(t *testing.T) {
 	}
 	job := func(id string, submit, seconds, gpus, members int) workload.Job {
 		return workload.Job{ID: id, Key: "k", Submit: time.Duration(submit) * time.Second,
-			Duration: time.Duration(seconds) * time.Second, GPUs: workload.GPUs(gpus * members), Members: members}
+			Duration: time.Duration(seconds) * time.Second, GPUs: workload.GPUs(gpus * members),
+			Members: int32(members)}
 	}
 	// One GPU of every node is taken: four single GPUs are free on four nodes.
 	var busy []workload.Job

@@ -152,7 +152,7 @@ type asked struct {
 // left out; so are those of jobs of ever more kinds.
 func (p *placer) constraint(c *workload.Cluster, j *workload.Job) uint16 {
 	var a asked
-	a.model, a.partition = c.Constraint(j.GPUModel, j.Partition)
+	a.model, a.partition = c.Constraint(j.Request())
 	if p.rationed() && len(p.constraints) < math.MaxUint16/2 {
 		a.need.cpus, a.need.memory = j.PerGPU()
 	}

@@ -22,7 +22,7 @@ func (s *Sim) beginRations(arrivals []workload.Job) {
 	if s.place.mode == Count || !s.cluster.Rationed() {
 		return
 	}
-	asks := func(j *workload.Job) bool { return j.MilliCPUs > 0 || j.Memory > 0 }
+	asks := func(j *workload.Job) bool { r := j.Request(); return r.MilliCPUs > 0 || r.Memory > 0 }
 	some := false
 	for i := range arrivals {
 		some = some || asks(&arrivals[i])

@@ -68,9 +68,9 @@ func (s *Sim) known(id ID) bool { return s.spec(id).Status != workload.Running }
 
 // outcome is the result of a job that has ended.
 func (s *Sim) outcome(id ID) Outcome {
-	j := &s.jobs[id]
+	j, spec := &s.jobs[id], s.spec(id)
 	o := Outcome{
-		ID: id, Submit: j.submit, Start: j.first, End: j.ends, Deadline: s.spec(id).Deadline,
+		ID: id, Submit: spec.Submit, Start: j.first, End: j.ends, Deadline: spec.Deadline,
 		Wait: j.waited, RunTime: j.work, Restart: j.restart, Attained: j.attained, Floor: j.floor,
 		Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
 	}
@@ -165,7 +165,8 @@ type Summary struct {
 // Summarize describes a run so far: the jobs that have ended, and the cluster
 // until now.
 func (s *Sim) Summarize() Summary {
-	all := newTally(s.finished)
+	s.columns = resized(s.columns, 3*s.finished)
+	all := newTally(s.columns)
 	for i := range s.jobs {
 		if s.hasOutcome(ID(i)) {
 			o := s.outcome(ID(i))
@@ -207,7 +208,7 @@ func (s *Sim) waitedBySize(seconds float64) (by BySize) {
 // Describe computes what follows from the outcomes alone, a group counted as
 // often as it has members.
 func Describe(out []Outcome) Objectives {
-	t := newTally(len(out))
+	t := newTally(make([]float64, 3*len(out)))
 	for i := range out {
 		t.add(&out[i])
 	}
@@ -221,8 +222,9 @@ type tally struct {
 	jct, wait, rho []float64
 }
 
-func newTally(outcomes int) *tally {
-	all := make([]float64, 3*outcomes)
+// newTally has memory for three values of each outcome.
+func newTally(all []float64) *tally {
+	outcomes := len(all) / 3
 	return &tally{jct: all[:0:outcomes], wait: all[outcomes : outcomes : 2*outcomes], rho: all[2*outcomes : 2*outcomes]}
 }
 

@@ -52,7 +52,6 @@ type job struct {
 	rate     float64       // progress per time
 	share    float64       // factor on the rate while GPUs are shared
 
-	submit    time.Duration
 	work      time.Duration // span; all of it, at rate 1
 	first     time.Duration // first start
 	restart   time.Duration // span held without progress
@@ -141,6 +140,7 @@ type buffers struct {
 	stoppable []ID       // not protected
 	cleared   []ID       // vacated by clearNodes
 	preempted []ID       // by the last exchange
+	columns   []float64  // of outcomes
 }
 
 // Start begins a run of all of w's jobs on an empty cluster, at the first
@@ -258,16 +258,16 @@ func (s *Sim) checkFits(j *workload.Job) error {
 		return fmt.Errorf("simulate: job %q asks for %d GPUs and the cluster has %d: "+
 			"leave it out (--skip-wider) or enlarge the cluster", j.ID, j.GPUs.Whole(), total)
 	}
-	asked := fmt.Sprintf("%d GPUs", j.GPUs.Whole())
-	if j.GPUModel != "" {
-		asked += fmt.Sprintf(" of model %q", j.GPUModel)
+	asked, r := fmt.Sprintf("%d GPUs", j.GPUs.Whole()), j.Request()
+	if r.GPUModel != "" {
+		asked += fmt.Sprintf(" of model %q", r.GPUModel)
 	}
-	if j.Partition != "" {
-		asked += fmt.Sprintf(" in partition %q", j.Partition)
+	if r.Partition != "" {
+		asked += fmt.Sprintf(" in partition %q", r.Partition)
 	}
-	if s.cluster.Rationed() && (j.MilliCPUs > 0 || j.Memory > 0) {
-		asked += fmt.Sprintf(" with %g CPUs and %.1f GiB of memory", float64(j.MilliCPUs)/1000,
-			float64(j.Memory)/(1<<30))
+	if s.cluster.Rationed() && (r.MilliCPUs > 0 || r.Memory > 0) {
+		asked += fmt.Sprintf(" with %g CPUs and %.1f GiB of memory", float64(r.MilliCPUs)/1000,
+			float64(r.Memory)/(1<<30))
 	}
 	return fmt.Errorf("simulate: job %q asks for %s, which no group of nodes has; the cluster is %v: "+
 		"leave it out (--skip-wider) or enlarge a group", j.ID, asked, s.cluster)
@@ -275,7 +275,7 @@ func (s *Sim) checkFits(j *workload.Job) error {
 
 // constraintOf is the index of what a job asks of its nodes.
 func (s *Sim) constraintOf(j *workload.Job) uint16 {
-	if j.GPUModel == "" && j.Partition == "" && !s.place.rationed() {
+	if r := j.Request(); r.GPUModel == "" && r.Partition == "" && !s.place.rationed() {
 		return 0
 	}
 	return s.place.constraint(&s.cluster, j)

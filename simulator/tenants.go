@@ -67,9 +67,11 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 			counts[s.jobs[i].tenant]++
 		}
 	}
-	of := make([]*tally, len(reports))
+	of, from := make([]*tally, len(reports)), 0
+	s.columns = resized(s.columns, 3*s.finished)
 	for i := range of {
-		of[i] = newTally(counts[i])
+		to := from + 3*counts[i]
+		of[i], from = newTally(s.columns[from:to:to]), to
 	}
 	for i := range s.jobs {
 		if s.hasOutcome(ID(i)) {

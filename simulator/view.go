@@ -176,7 +176,7 @@ func (v *View) JobFirstPool(id ID) int { return int(v.jobs[id].firstPool) }
 func (v *View) Models() *Models { return v.opts.Models }
 
 // JobSubmit is the instant of submission.
-func (v *View) JobSubmit(id ID) time.Duration { return v.jobs[id].submit }
+func (v *View) JobSubmit(id ID) time.Duration { return v.spec(id).Submit }
 
 // JobRunning reports whether the job holds GPUs.
 func (v *View) JobRunning(id ID) bool { return v.jobs[id].phase == running }

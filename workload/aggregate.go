@@ -170,7 +170,7 @@ func (g *grouping) add(i int, j *Job, like likeness, at, length time.Duration) {
 		g.alone(i)
 		return
 	}
-	like.gpus, like.model, like.nodes = j.GPUs, j.Model, [2]string{j.GPUModel, j.Partition}
+	like.gpus, like.model, like.nodes = j.GPUs, j.Model, [2]string{j.Request().GPUModel, j.Request().Partition}
 	size := g.size
 	if g.quota != nil {
 		like.tenant = j.Tenant
@@ -197,34 +197,36 @@ func (g *grouping) share(width MilliGPU, work time.Duration, members int) time.D
 // merge is the job of a group.
 func (g *grouping) merge(jobs []Job, members []int) Job {
 	j := jobs[members[0]]
+	r := j.Request()
 	var after, work time.Duration
 	for _, i := range members {
 		after += jobs[i].Submit - jobs[members[0]].Submit
 		work += jobs[i].Duration
 		if i != members[0] {
-			j.ask(&jobs[i].Request)
+			r.add(jobs[i].Request())
 		}
 		if jobs[i].Status != j.Status {
 			j.Status = Unknown
 		}
 	}
+	j.Requested = r.Shared()
 	j.Submit += after / time.Duration(len(members))
 	j.Duration = g.share(j.GPUs, work, len(members))
 	j.grow(len(members))
 	return j
 }
 
-// ask adds what another member asks for.
-func (j *Job) ask(r *Request) {
-	j.MilliCPUs += r.MilliCPUs
-	j.Memory += r.Memory
-	j.TimeLimit = max(j.TimeLimit, r.TimeLimit)
+// add adds what another member asks for.
+func (r *Request) add(o Request) {
+	r.MilliCPUs += o.MilliCPUs
+	r.Memory += o.Memory
+	r.TimeLimit = max(r.TimeLimit, o.TimeLimit)
 }
 
 // grow makes a job stand for several like it.
 func (j *Job) grow(members int) {
 	j.GPUs *= MilliGPU(members)
-	j.Members = members
+	j.Members = int32(members)
 	j.HasWait, j.Wait = false, 0
 }
 
@@ -233,6 +235,7 @@ func (g *grouping) mergeActive(jobs []ActiveJob, left []time.Duration, members [
 	first := &jobs[members[0]]
 	a := *first
 	a.RunTime, a.WaitTime, a.Attained, a.LevelAttained, a.Placement, a.Held = 0, 0, 0, 0, nil, 0
+	r := a.Request()
 	var submit, since, lease, work time.Duration
 	for _, i := range members {
 		b := &jobs[i]
@@ -252,7 +255,7 @@ func (g *grouping) mergeActive(jobs []ActiveJob, left []time.Duration, members [
 			max(a.Resizes, b.Resizes)
 		work += left[i]
 		if b != first {
-			a.ask(&b.Request)
+			r.add(b.Request())
 		}
 		if b.Running {
 			a.Held += b.GPUs.Whole()
@@ -260,6 +263,7 @@ func (g *grouping) mergeActive(jobs []ActiveJob, left []time.Duration, members [
 		}
 	}
 	n := time.Duration(len(members))
+	a.Requested = r.Shared()
 	a.Submit += submit / n
 	a.Since += since / n
 	a.LeaseUntil += lease / n

@@ -103,19 +103,19 @@ func (c Cluster) GPUsPerNode() int {
 	return most
 }
 
-// Constraint returns the GPU model and the partition that a job's nodes must have. A
-// name that the job asks for is dropped where no group names its own: the cluster's
+// Constraint returns the GPU model and the partition that the nodes of a request must
+// have. A name that it asks for is dropped where no group names its own: the cluster's
 // are not known.
-func (c Cluster) Constraint(model, partition string) (knownModel, knownPartition string) {
+func (c Cluster) Constraint(r Request) (model, partition string) {
 	for i := range c.Groups {
 		if c.Groups[i].GPUModel != "" {
-			knownModel = model
+			model = r.GPUModel
 		}
 		if c.Groups[i].Partition != "" {
-			knownPartition = partition
+			partition = r.Partition
 		}
 	}
-	return knownModel, knownPartition
+	return model, partition
 }
 
 // Satisfies reports whether the nodes have a GPU model and are in a partition. Empty
@@ -161,7 +161,7 @@ func (g *NodeGroup) Holds(j *Job) int {
 // satisfies its constraint has as many GPUs as it asks for, with their share of its CPUs
 // and memory, or, for a job that stands for several, all those groups together.
 func (c Cluster) Fits(j *Job) bool {
-	model, partition := c.Constraint(j.GPUModel, j.Partition)
+	model, partition := c.Constraint(j.Request())
 	most := 0
 	for i := range c.Groups {
 		g := &c.Groups[i]

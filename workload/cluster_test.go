@@ -54,7 +54,7 @@ func TestClusterFits(t *testing.T) {
 		name             string
 		c                Cluster
 		gpus             MilliGPU
-		members          int
+		members          int32
 		model, partition string
 		want             bool
 	}{
@@ -72,7 +72,8 @@ func TestClusterFits(t *testing.T) {
 		{"no group with both", named, GPUs(1), 0, "A100", "old", false},
 		{"an unknown model", named, GPUs(1), 0, "H100", "", false},
 	} {
-		j := Job{GPUs: tt.gpus, Members: tt.members, Request: Request{GPUModel: tt.model, Partition: tt.partition}}
+		j := Job{GPUs: tt.gpus, Members: tt.members,
+			Requested: Request{GPUModel: tt.model, Partition: tt.partition}.Shared()}
 		if got := tt.c.Fits(&j); got != tt.want {
 			t.Errorf("%s: fits %v, want %v", tt.name, got, tt.want)
 		}

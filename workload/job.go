@@ -11,6 +11,7 @@ import (
 	"sort"
 	"sync"
 	"time"
+	"unique"
 )
 
 // MilliGPU is a number of GPUs in thousandths: 1000 is one whole GPU.
@@ -78,7 +79,10 @@ type Job struct {
 	// It is the ground truth: only the simulator may read it.
 	Duration time.Duration
 	GPUs     MilliGPU
-	Status   Status
+	// Members is how many equal jobs the job stands for (see Aggregate), that
+	// start, stop and end together, each on its share of GPUs; 0 and 1 are itself.
+	Members int32
+	Status  Status
 	// HasWait says that Wait is known: the queueing delay the job had in the
 	// cluster its trace comes from, from when it could run until its first start.
 	// It describes that cluster; no simulation uses it, nor does the digest.
@@ -86,10 +90,7 @@ type Job struct {
 	// Deadline is the instant by which the job should have ended, 0 for none.
 	Deadline time.Duration
 	Wait     time.Duration
-	// Members is how many equal jobs the job stands for (see Aggregate), that
-	// start, stop and end together, each on its share of GPUs; 0 and 1 are itself.
-	Members int
-	Request
+	Requested
 	// Nodes is the host list (see HostList) of the nodes that the job ran on in the
 	// cluster its trace comes from, empty if unknown. As of Wait, no simulation uses it,
 	// nor does the digest.
@@ -110,11 +111,30 @@ type Request struct {
 	TimeLimit time.Duration
 }
 
+// Requested is a Request that equal ones share the memory of; the zero value asks for nothing.
+type Requested struct{ shared unique.Handle[Request] }
+
+// Shared is the request as jobs hold it.
+func (r Request) Shared() Requested {
+	if r == (Request{}) {
+		return Requested{}
+	}
+	return Requested{unique.Make(r)}
+}
+
+// Request is what was shared.
+func (r Requested) Request() Request {
+	if r == (Requested{}) {
+		return Request{}
+	}
+	return r.shared.Value()
+}
+
 // PerGPU is the share of the requested CPUs, in thousandths, and bytes of memory that goes with
 // each whole GPU, rounded up.
 func (j *Job) PerGPU() (milliCPUs, memory int64) {
-	n := max(1, int64(j.GPUs.Whole()))
-	return (j.MilliCPUs + n - 1) / n, (j.Memory + n - 1) / n
+	n, r := max(1, int64(j.GPUs.Whole())), j.Request()
+	return (r.MilliCPUs + n - 1) / n, (r.Memory + n - 1) / n
 }
 
 // Limits of a Request: sums over the jobs of a cluster must fit an int64.
@@ -133,10 +153,11 @@ func DeadlineAt(at time.Duration) time.Duration {
 }
 
 // Size is the number of jobs that j stands for.
-func (j *Job) Size() int { return max(1, j.Members) }
+func (j *Job) Size() int { return int(max(1, j.Members)) }
 
 // Validate names the first field that no simulation can accept.
 func (j *Job) Validate() error {
+	r := j.Request()
 	switch {
 	case j.ID == "":
 		return fmt.Errorf("id: is empty")
@@ -152,16 +173,16 @@ func (j *Job) Validate() error {
 		return fmt.Errorf("submit: %v is more than a hundred years from the workload's zero", j.Submit)
 	case j.Wait < 0 || j.Wait > MaxDuration:
 		return fmt.Errorf("wait: %v is not between 0 and ten years", j.Wait)
-	case j.Members < 0 || j.Members > 1 && j.GPUs%MilliGPU(1000*j.Members) != 0:
+	case j.Members < 0 || j.Members > 1 && j.GPUs%(1000*MilliGPU(j.Members)) != 0:
 		return fmt.Errorf("members: %g GPUs cannot be shared by %d jobs", float64(j.GPUs)/1000, j.Members)
 	case j.Deadline > MaxSubmit || j.Deadline < -MaxSubmit:
 		return fmt.Errorf("deadline: %v is more than a hundred years from the workload's zero", j.Deadline)
-	case j.MilliCPUs < 0 || j.MilliCPUs > MaxMilliCPUs:
-		return fmt.Errorf("cpus: %g is not between 0 and a million", float64(j.MilliCPUs)/1000)
-	case j.Memory < 0 || j.Memory > MaxMemory:
-		return fmt.Errorf("memory: %d bytes is not between 0 and 2^50", j.Memory)
-	case j.TimeLimit < 0 || j.TimeLimit > MaxDuration:
-		return fmt.Errorf("time limit: %v is not between 0 and ten years", j.TimeLimit)
+	case r.MilliCPUs < 0 || r.MilliCPUs > MaxMilliCPUs:
+		return fmt.Errorf("cpus: %g is not between 0 and a million", float64(r.MilliCPUs)/1000)
+	case r.Memory < 0 || r.Memory > MaxMemory:
+		return fmt.Errorf("memory: %d bytes is not between 0 and 2^50", r.Memory)
+	case r.TimeLimit < 0 || r.TimeLimit > MaxDuration:
+		return fmt.Errorf("time limit: %v is not between 0 and ten years", r.TimeLimit)
 	case float64(j.Duration)*float64(j.GPUs.Whole()) > float64(MaxGPUTime):
 		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted",
 			j.GPUs.Whole(), j.Duration)
@@ -326,14 +347,14 @@ func digestOf(w *Workload) string {
 		if j.Deadline != 0 {
 			status |= 1 << 8
 		}
-		if j.Request != (Request{}) {
+		if j.Requested != (Requested{}) {
 			status |= 1 << 9
 		}
 		num(status)
 		if j.Deadline != 0 {
 			num(int64(j.Deadline))
 		}
-		if r := &j.Request; *r != (Request{}) {
+		if r := j.Request(); r != (Request{}) {
 			text(r.GPUModel)
 			text(r.Partition)
 			num(r.MilliCPUs)

@@ -19,9 +19,9 @@ func TestJobValidate(t *testing.T) {
 		"duration":       func(j *Job) { j.Duration = 0 },
 		"duration: 8760": func(j *Job) { j.Duration = MaxDuration + time.Hour },
 		"submit":         func(j *Job) { j.Submit = -MaxSubmit - 1 },
-		"cpus":           func(j *Job) { j.MilliCPUs = -1 },
-		"memory":         func(j *Job) { j.Memory = MaxMemory + 1 },
-		"time limit":     func(j *Job) { j.TimeLimit = MaxDuration + 1 },
+		"cpus":           func(j *Job) { j.Requested = Request{MilliCPUs: -1}.Shared() },
+		"memory":         func(j *Job) { j.Requested = Request{Memory: MaxMemory + 1}.Shared() },
+		"time limit":     func(j *Job) { j.Requested = Request{TimeLimit: MaxDuration + 1}.Shared() },
 		"gpus, duration": func(j *Job) { j.GPUs, j.Duration = GPUs(MaxGPUs), MaxDuration },
 	} {
 		j := good
@@ -43,18 +43,18 @@ func TestWholeGPUs(t *testing.T) {
 // Every field of a job but its wait is part of the digest.
 func TestDigestCoversJobs(t *testing.T) {
 	digest := func(j Job) string { return NewSorted("t", time.Unix(0, 0), []Job{j}, false).Digest() }
-	job := Job{ID: "a", User: "u", Duration: 5, GPUs: 1000}
+	job, request := Job{ID: "a", User: "u", Duration: 5, GPUs: 1000}, Request{}
 	seen := map[string]string{digest(job): "nothing"}
 	var change func(v reflect.Value, path string)
 	change = func(v reflect.Value, path string) {
 		for i := range v.NumField() {
 			name := path + v.Type().Field(i).Name
 			f := v.Field(i)
+			if name == "Requested" {
+				continue
+			}
 			old := reflect.ValueOf(f.Interface())
 			switch f.Kind() {
-			case reflect.Struct:
-				change(f, name+".")
-				continue
 			case reflect.String:
 				f.SetString("other")
 			case reflect.Bool:
@@ -64,6 +64,7 @@ func TestDigestCoversJobs(t *testing.T) {
 			default:
 				f.SetInt(7)
 			}
+			job.Requested = request.Shared()
 			d := digest(job)
 			if other, same := seen[d]; same != (name == "Wait" || name == "HasWait" || name == "Nodes") {
 				t.Errorf("%s: the digest is that of another %s: %v", name, other, same)
@@ -73,6 +74,7 @@ func TestDigestCoversJobs(t *testing.T) {
 		}
 	}
 	change(reflect.ValueOf(&job).Elem(), "")
+	change(reflect.ValueOf(&request).Elem(), "Request.")
 }
 
 func TestNewWorkload(t *testing.T) {

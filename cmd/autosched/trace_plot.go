@@ -116,19 +116,16 @@ func meanDemand(w *workload.Workload) ([]float64, time.Duration) {
 	first, last := w.Span()
 	bin := max(time.Hour, (last-first)/mostPoints)
 	means := make([]float64, (last-first)/bin+1)
-	steps := stats.Demand(w)
-	for i, x := range steps {
-		end := x.At
-		if i+1 < len(steps) {
-			end = steps[i+1].At
-		}
-		// The part of the step in each bin.
-		for at := x.At; at < end && int((at-first)/bin) < len(means); {
+	before := stats.DemandStep{At: first}
+	for x := range stats.Demand(w) {
+		// The part of the step before in each bin.
+		for at := before.At; at < x.At && int((at-first)/bin) < len(means); {
 			k := (at - first) / bin
-			to := min(end, first+(k+1)*bin)
-			means[k] += float64(x.GPUs) / 1000 * (float64(to-at) / float64(bin))
+			to := min(x.At, first+(k+1)*bin)
+			means[k] += float64(before.GPUs) / 1000 * (float64(to-at) / float64(bin))
 			at = to
 		}
+		before = x
 	}
 	return means, bin
 }

@@ -46,7 +46,7 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	if e.Job.Deadline != 0 {
 		flags |= flagDeadline
 	}
-	if e.Job.Request != (workload.Request{}) {
+	if e.Job.Requested != (workload.Requested{}) {
 		flags |= flagRequest
 	}
 	if e.SharesWith != "" || e.Pool != 0 {
@@ -81,7 +81,7 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	if e.Job.Deadline != 0 {
 		num(int64(e.Job.Deadline))
 	}
-	if q := &e.Job.Request; *q != (workload.Request{}) {
+	if q := e.Job.Request(); q != (workload.Request{}) {
 		str(q.GPUModel)
 		str(q.Partition)
 		num(q.MilliCPUs)
@@ -141,8 +141,8 @@ func decodeEvent(b []byte) (workload.Event, error) {
 		e.Job.Deadline = time.Duration(r.num())
 	}
 	if b[1]&flagRequest != 0 {
-		e.Job.Request = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(),
-			TimeLimit: time.Duration(r.num())}
+		e.Job.Requested = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(),
+			TimeLimit: time.Duration(r.num())}.Shared()
 	}
 	if b[1]&flagPlaced != 0 {
 		e.SharesWith, e.Pool = r.str(), int(r.num())

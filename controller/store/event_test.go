@@ -30,9 +30,9 @@ func drawEvent(t *rapid.T) workload.Event {
 		e.Job.Deadline = span.Draw(t, "until")
 	}
 	if rapid.Bool().Draw(t, "request") {
-		e.Job.Request = workload.Request{GPUModel: text.Draw(t, "gpu model"), Partition: text.Draw(t, "partition"),
+		e.Job.Requested = workload.Request{GPUModel: text.Draw(t, "gpu model"), Partition: text.Draw(t, "partition"),
 			MilliCPUs: rapid.Int64().Draw(t, "cpus"), Memory: rapid.Int64().Draw(t, "memory"),
-			TimeLimit: span.Draw(t, "limit")}
+			TimeLimit: span.Draw(t, "limit")}.Shared()
 	}
 	if rapid.Bool().Draw(t, "attained") {
 		e.Attained, e.HasAttained = span.Draw(t, "attained service"), true

@@ -77,7 +77,7 @@ var layers = []layer{
 	{"space", 1, nil},
 	{"workload/trace", 1, []string{"workload"}},
 	{"workload/synth", 1, []string{"workload", "internal/rng"}},
-	{"workload/stats", 1, []string{"workload", "internal/stats"}},
+	{"workload/stats", 1, []string{"workload", "internal/pq", "internal/stats"}},
 	{"workload/capacity", 1, []string{"workload"}},
 	{"workload/fetch", 1, []string{"internal/atomicfile"}},
 	{"workload", 1, nil},

@@ -428,7 +428,7 @@ func (p *planner) least(most int) int {
 	widest := map[workload.Request]*workload.Job{}
 	for i := range p.o.Trace.Jobs() {
 		j := &p.o.Trace.Jobs()[i]
-		k := workload.Request{GPUModel: j.GPUModel, Partition: j.Partition}
+		k := workload.Request{GPUModel: j.Request().GPUModel, Partition: j.Request().Partition}
 		if w := widest[k]; w == nil || j.GPUs > w.GPUs {
 			widest[k] = j
 		}

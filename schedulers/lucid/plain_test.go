@@ -183,7 +183,7 @@ func drawJobs(t *rapid.T, c workload.Cluster, m *simulator.Models) []workload.Jo
 			jobs[i].Model = m.Loads[r.IntN(min(8, len(m.Loads)))].Name
 		}
 		if g > 1 && r.IntN(8) == 0 {
-			jobs[i].Members = g
+			jobs[i].Members = int32(g)
 		}
 	}
 	return jobs

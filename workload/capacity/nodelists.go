@@ -111,7 +111,8 @@ func readLists(w *workload.Workload) *lists {
 func (l *lists) day(at time.Duration) int { return max(0, int((at-l.begin)/day)) }
 
 func (l *lists) read(j *workload.Job) {
-	p := l.indexOf(j.Partition)
+	r := j.Request()
+	p := l.indexOf(r.Partition)
 	if j.HasWait && j.Wait >= waited {
 		l.full[p].add(l.day(j.Submit), l.day(j.Submit+j.Wait))
 	}
@@ -127,12 +128,12 @@ func (l *lists) read(j *workload.Job) {
 		if j.HasWait {
 			n.used.add(l.day(j.Submit+j.Wait), l.day(j.Submit+j.Wait+j.Duration))
 		}
-		if j.GPUModel != "" && j.GPUModel != n.model {
-			n.model = j.GPUModel
+		if r.GPUModel != "" && r.GPUModel != n.model {
+			n.model = r.GPUModel
 			n.models++
 		}
 		switch {
-		case j.Partition == "":
+		case r.Partition == "":
 		case n.partition < 0:
 			n.partition = p
 		default:
@@ -271,7 +272,7 @@ func (l *lists) forget(c *workload.Cluster) {
 		partition = partition || !has("", name)
 	}
 	for i := range l.w.Jobs() {
-		if name := l.w.Jobs()[i].GPUModel; !seen[name] {
+		if name := l.w.Jobs()[i].Request().GPUModel; !seen[name] {
 			seen[name] = true
 			model = model || !has(name, "")
 		}

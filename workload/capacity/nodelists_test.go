@@ -14,7 +14,7 @@ import (
 // on is a job that started at once on nodes of a partition, for an hour.
 func on(id, nodes, partition string, gpus int, start time.Duration) workload.Job {
 	j := ran(id, gpus, start, start, 1)
-	j.Nodes, j.Partition = nodes, partition
+	j.Nodes, j.Requested = nodes, workload.Request{Partition: partition}.Shared()
 	return j
 }
 
@@ -29,7 +29,9 @@ func many(nodes, partition string) []workload.Job {
 
 func TestInferFromNodeLists(t *testing.T) {
 	typed := func(j workload.Job, model string) workload.Job {
-		j.GPUModel = model
+		r := j.Request()
+		r.GPUModel = model
+		j.Requested = r.Shared()
 		return j
 	}
 	for _, tt := range []struct {

@@ -164,7 +164,7 @@ func Describe(w *workload.Workload, cluster *workload.Cluster) Description {
 	if len(all) > 0 {
 		s.Durations = quantilesOf(all)
 	}
-	s.describeService(jobs)
+	s.describeService(jobs, all)
 	s.Arrivals = perHour(w, jobs, func(int) bool { return true })
 	s.Arrivals5 = perBin(w, jobs, 5*time.Minute, func(int) bool { return true })
 	s.Profile = profileOf(w)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -244,7 +245,7 @@ func TestDemand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := Demand(w)
+		steps := slices.Collect(Demand(w))
 		got := int64(0)
 		for i, s := range steps {
 			if s.GPUs < 0 || i+1 < len(steps) && steps[i+1].At <= s.At {

@@ -2,9 +2,11 @@ package stats
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/internal/pq"
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/workload"
 )
@@ -57,11 +59,14 @@ type Model struct {
 // sizeBands are the upper ends of bands of sizes, in GPUs; 0 is no end.
 var sizeBands = []float64{.5, .999, 1, 2, 4, 8, 16, 32, 64, 0}
 
+// columns are values of jobs where they are known; of groups, one after the other.
+type columns struct{ durations, waits []float64 }
+
 // jobGroup gathers jobs that have something in common.
 type jobGroup struct {
-	jobs             int
-	durations, waits []float64 // where they are known
-	gpus, gpuHours   float64
+	jobs int
+	columns
+	gpus, gpuHours float64
 }
 
 func (g *jobGroup) add(j *workload.Job) {
@@ -93,8 +98,9 @@ func (g *jobGroup) wait(q float64) float64 {
 }
 
 // groups gathers jobs by key, in order of first appearance. It counts them first, so
-// that the values of millions are held once.
-func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys []K, of []*jobGroup) {
+// that the values of millions are held once, in memory for all of them that the next
+// grouping may take.
+func groups[K comparable](all columns, jobs []workload.Job, key func(*workload.Job) K) (keys []K, of []*jobGroup) {
 	at := map[K]int{}
 	var ended, waited []int
 	for i := range jobs {
@@ -115,7 +121,8 @@ func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys 
 	}
 	of = make([]*jobGroup, len(keys))
 	for n := range of {
-		of[n] = &jobGroup{durations: make([]float64, 0, ended[n]), waits: make([]float64, 0, waited[n])}
+		of[n] = &jobGroup{columns: columns{all.durations[:0:ended[n]], all.waits[:0:waited[n]]}}
+		all.durations, all.waits = all.durations[ended[n]:], all.waits[waited[n]:]
 	}
 	for i := range jobs {
 		of[at[key(&jobs[i])]].add(&jobs[i])
@@ -124,8 +131,18 @@ func groups[K comparable](jobs []workload.Job, key func(*workload.Job) K) (keys 
 }
 
 // describeService fills in where GPU-time went: by size, status, user, model
-// and tenant.
-func (s *Description) describeService(jobs []workload.Job) {
+// and tenant. durations has as many values as jobs that ended.
+func (s *Description) describeService(jobs []workload.Job, durations []float64) {
+	var waits []float64
+	for i := range jobs {
+		if jobs[i].HasWait {
+			waits = append(waits, jobs[i].Wait.Seconds())
+		}
+	}
+	if len(waits) > 0 {
+		s.Waits = &Waits{Known: float64(len(waits)) / float64(len(jobs)), Quantiles: quantilesOf(waits)}
+	}
+	all := columns{durations, waits}
 	n := float64(len(jobs))
 	share := func(g *jobGroup) (jobs, gpuTime float64) { return float64(g.jobs) / n, g.gpuHours / s.GPUHours }
 
@@ -134,7 +151,7 @@ func (s *Description) describeService(jobs []workload.Job) {
 		z.JobShare, z.GPUTimeShare = share(g)
 		return z
 	}
-	sizes, ofSize := groups(jobs, func(j *workload.Job) workload.MilliGPU { return j.GPUs })
+	sizes, ofSize := groups(all, jobs, func(j *workload.Job) workload.MilliGPU { return j.GPUs })
 	for i, gpus := range sizes {
 		s.Sizes = append(s.Sizes, sized(float64(gpus)/1000, ofSize[i]))
 	}
@@ -147,14 +164,14 @@ func (s *Description) describeService(jobs []workload.Job) {
 		}
 		return len(sizeBands) - 1
 	}
-	bands, ofBand := groups(jobs, band)
+	bands, ofBand := groups(all, jobs, band)
 	for i := range sizeBands {
 		if k := slices.Index(bands, i); k >= 0 {
 			s.SizeBands = append(s.SizeBands, sized(sizeBands[i], ofBand[k]))
 		}
 	}
 
-	statuses, ofStatus := groups(jobs, func(j *workload.Job) workload.Status { return j.Status })
+	statuses, ofStatus := groups(all, jobs, func(j *workload.Job) workload.Status { return j.Status })
 	for _, status := range []workload.Status{workload.Completed, workload.Cancelled, workload.Failed,
 		workload.Running, workload.Unknown} {
 		if k := slices.Index(statuses, status); k >= 0 {
@@ -167,7 +184,7 @@ func (s *Description) describeService(jobs []workload.Job) {
 		}
 	}
 
-	if models, ofModel := groups(jobs, func(j *workload.Job) string {
+	if models, ofModel := groups(all, jobs, func(j *workload.Job) string {
 		return j.Model
 	}); len(models) > 1 || models[0] != "" {
 		for i, model := range models {
@@ -180,7 +197,7 @@ func (s *Description) describeService(jobs []workload.Job) {
 		})
 	}
 
-	tenants, ofTenant := groups(jobs, func(j *workload.Job) string { return j.Tenant })
+	tenants, ofTenant := groups(all, jobs, func(j *workload.Job) string { return j.Tenant })
 	for i, name := range tenants {
 		g := ofTenant[i]
 		x := Tenant{Tenant: name, Jobs: g.jobs, GPUHours: g.gpuHours, MeanGPUs: g.gpus / float64(g.jobs),
@@ -192,24 +209,18 @@ func (s *Description) describeService(jobs []workload.Job) {
 		return cmp.Or(cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Tenant, b.Tenant))
 	})
 
-	s.Users = usersOf(jobs, s.GPUHours)
-	service, waits := make([]float64, len(jobs)), []float64(nil)
+	s.Users = usersOf(all, jobs, s.GPUHours)
+	service := make([]float64, len(jobs))
 	for i := range jobs {
 		service[i] = gpuHours(&jobs[i])
-		if jobs[i].HasWait {
-			waits = append(waits, jobs[i].Wait.Seconds())
-		}
 	}
 	s.Service.GPUHours = quantilesOf(service) // sorts them
 	s.Service.Top1, s.Service.Top5, s.Service.Top10 = topShare(service, .01), topShare(service, .05),
 		topShare(service, .1)
-	if len(waits) > 0 {
-		s.Waits = &Waits{Known: float64(len(waits)) / n, Quantiles: quantilesOf(waits)}
-	}
 }
 
-func usersOf(jobs []workload.Job, all float64) *Users {
-	users, of := groups(jobs, func(j *workload.Job) string { return j.User })
+func usersOf(memory columns, jobs []workload.Job, all float64) *Users {
+	users, of := groups(memory, jobs, func(j *workload.Job) string { return j.User })
 	var count, hours []float64
 	for i, name := range users {
 		if name != "" {
@@ -273,42 +284,52 @@ type DemandStep struct {
 	GPUs workload.MilliGPU
 }
 
+// Before orders steps by instant.
+func (a DemandStep) Before(b DemandStep) bool { return a.At < b.At }
+
 // Demand is the GPUs in use over time if no job ever waited, from an empty
 // cluster at the first submission: steps, the last of them to zero GPUs.
-func Demand(w *workload.Workload) []DemandStep {
-	steps := make([]DemandStep, 0, 2*w.Len())
-	for i := range w.Jobs() {
-		j := &w.Jobs()[i]
-		steps = append(steps, DemandStep{j.Submit, j.GPUs}, DemandStep{j.Submit + j.Duration, -j.GPUs})
-	}
-	slices.SortFunc(steps, func(a, b DemandStep) int { return cmp.Compare(a.At, b.At) })
-	out, used := steps[:0], workload.MilliGPU(0)
-	for i, s := range steps {
-		used += s.GPUs
-		if i+1 == len(steps) || steps[i+1].At != s.At {
-			out = append(out, DemandStep{s.At, used})
+func Demand(w *workload.Workload) iter.Seq[DemandStep] {
+	return func(yield func(DemandStep) bool) {
+		var ends pq.Queue[DemandStep] // of the jobs in use
+		used := workload.MilliGPU(0)
+		for jobs := w.Jobs(); len(jobs) > 0 || len(ends) > 0; {
+			var at time.Duration
+			if len(jobs) > 0 && (len(ends) == 0 || jobs[0].Submit <= ends[0].At) {
+				at = jobs[0].Submit
+			} else {
+				at = ends[0].At
+			}
+			for ; len(jobs) > 0 && jobs[0].Submit == at; jobs = jobs[1:] {
+				used += jobs[0].GPUs
+				ends.Push(DemandStep{at + jobs[0].Duration, jobs[0].GPUs})
+			}
+			for len(ends) > 0 && ends[0].At == at {
+				used -= ends.Pop().GPUs
+			}
+			if !yield(DemandStep{at, used}) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // withoutQueue sums up Demand between the first and the last submission.
 func withoutQueue(w *workload.Workload, gpus int) (mean, most, over float64) {
 	first, last := w.Span()
-	steps := Demand(w)
 	area, above := 0.0, 0.0
-	for i := 0; i < len(steps) && steps[i].At <= last; i++ {
-		end := last
-		if i+1 < len(steps) {
-			end = min(last, steps[i+1].At)
-		}
-		span := (end - steps[i].At).Seconds()
-		g := float64(steps[i].GPUs) / 1000
-		area += g * span
-		most = max(most, g)
-		if steps[i].GPUs > workload.GPUs(gpus) {
+	before := DemandStep{At: first}
+	for step := range Demand(w) {
+		span := (min(last, step.At) - before.At).Seconds()
+		area += float64(before.GPUs) / 1000 * span
+		if before.GPUs > workload.GPUs(gpus) {
 			above += span
 		}
+		if step.At > last {
+			break
+		}
+		most = max(most, float64(step.GPUs)/1000)
+		before = step
 	}
 	if span := (last - first).Seconds(); span > 0 {
 		mean, over = area/span, above/span

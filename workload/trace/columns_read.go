@@ -88,7 +88,7 @@ func (f *foreignRow) job(r *csvRow) workload.Job {
 	}
 	f.times(r, &j)
 	j.User, j.Tenant, j.Model = r.foreignText(f.user), r.foreignText(f.tenant), r.foreignText(f.model)
-	j.GPUModel, j.Partition = r.foreignText(f.gpuModel), r.foreignText(f.partition)
+	asks := workload.Request{GPUModel: r.foreignText(f.gpuModel), Partition: r.foreignText(f.partition)}
 	if r.has(f.name) {
 		var owner []byte
 		if f.user.at >= 0 {
@@ -100,15 +100,16 @@ func (f *foreignRow) job(r *csvRow) workload.Job {
 	if d, ok := r.moment(f.deadline); ok {
 		j.Deadline = workload.DeadlineAt(d)
 	}
-	j.MilliCPUs = r.amount(f.cpus, workload.MaxMilliCPUs)
-	j.Memory = r.memory(f.memory)
+	asks.MilliCPUs = r.amount(f.cpus, workload.MaxMilliCPUs)
+	asks.Memory = r.memory(f.memory)
 	if r.has(f.timeLimit) && string(r.value(f.timeLimit.at)) != "UNLIMITED" {
-		if j.TimeLimit = r.span(f.timeLimit); j.TimeLimit > workload.MaxDuration {
-			j.TimeLimit = 0
-		} else if j.TimeLimit < 0 {
+		if asks.TimeLimit = r.span(f.timeLimit); asks.TimeLimit > workload.MaxDuration {
+			asks.TimeLimit = 0
+		} else if asks.TimeLimit < 0 {
 			r.fault(f.timeLimit.at, isNegative)
 		}
 	}
+	j.Requested = asks.Shared()
 	return j
 }
 

@@ -41,10 +41,10 @@ var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 sub
 			if len(r.value(10)) > 0 {
 				j.Wait, j.HasWait = r.waited(10), true
 			}
-			j.Request = workload.Request{GPUModel: r.text(11), Partition: r.text(12),
+			j.Requested = workload.Request{GPUModel: r.text(11), Partition: r.text(12),
 				MilliCPUs: r.atMost(13, 3, workload.MaxMilliCPUs),
 				Memory:    r.atMost(14, 0, workload.MaxMemory),
-				TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration)))}
+				TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration)))}.Shared()
 			j.Nodes = r.hosts(16)
 			return j
 		},
@@ -189,12 +189,13 @@ var optionalColumns = []optionalColumn{
 		return zero.Add(j.Deadline).AppendFormat(dst, time.RFC3339Nano)
 	}},
 	numberColumn("wait_s", 9, func(j *workload.Job) (int64, bool) { return int64(j.Wait), j.HasWait }),
-	textColumn("gpu_model", func(j *workload.Job) string { return j.GPUModel }),
-	textColumn("partition", func(j *workload.Job) string { return j.Partition }),
-	numberColumn("cpus", 3, func(j *workload.Job) (int64, bool) { return j.MilliCPUs, j.MilliCPUs != 0 }),
-	numberColumn("memory_bytes", 0, func(j *workload.Job) (int64, bool) { return j.Memory, j.Memory != 0 }),
+	textColumn("gpu_model", func(j *workload.Job) string { return j.Request().GPUModel }),
+	textColumn("partition", func(j *workload.Job) string { return j.Request().Partition }),
+	numberColumn("cpus", 3, func(j *workload.Job) (int64, bool) { n := j.Request().MilliCPUs; return n, n != 0 }),
+	numberColumn("memory_bytes", 0, func(j *workload.Job) (int64, bool) { n := j.Request().Memory; return n, n != 0 }),
 	numberColumn("time_limit_s", 9, func(j *workload.Job) (int64, bool) {
-		return int64(j.TimeLimit), j.TimeLimit != 0
+		limit := j.Request().TimeLimit
+		return int64(limit), limit != 0
 	}),
 	textColumn("nodes", func(j *workload.Job) string { return j.Nodes }),
 }
@@ -216,7 +217,7 @@ func numberColumn(name string, decimals int, of func(*workload.Job) (int64, bool
 func writable(zero time.Time, j *workload.Job) error {
 	for _, f := range [...]struct{ name, text string }{{"id", j.ID}, {"user", j.User}, {"tenant", j.Tenant},
 		{"key", j.Key}, {"model", j.Model},
-		{"gpu model", j.GPUModel}, {"partition", j.Partition}, {"nodes", j.Nodes}} {
+		{"gpu model", j.Request().GPUModel}, {"partition", j.Request().Partition}, {"nodes", j.Nodes}} {
 		if strings.ContainsAny(f.text, "\r\n") {
 			return fmt.Errorf("%s: a line break cannot be written", f.name)
 		}

@@ -16,7 +16,7 @@ var heliosFormat = formatOf("helios",
 		row: func(r *csvRow) workload.Job {
 			j := workload.Job{ID: r.id(0), User: r.text(1), Tenant: r.text(2), GPUs: r.gpusOrNone(3)}
 			r.datedRun(&j, 4, 5, 6, 7, 8, 9)
-			j.MilliCPUs = r.atMost(11, 3, workload.MaxMilliCPUs)
+			j.Requested = workload.Request{MilliCPUs: r.atMost(11, 3, workload.MaxMilliCPUs)}.Shared()
 			if name := r.value(10); len(name) > 0 { // the published logs have none
 				hex := workload.NameKey(r.value(1), name)
 				j.Key = r.in.text(hex[:])
@@ -41,7 +41,7 @@ var acmeFormat = formatOf("acme",
 				j.Model = r.text(3)
 			}
 			r.datedRun(&j, 4, 5, 6, 7, 8, 10)
-			j.MilliCPUs = r.atMost(11, 3, workload.MaxMilliCPUs)
+			j.Requested = workload.Request{MilliCPUs: r.atMost(11, 3, workload.MaxMilliCPUs)}.Shared()
 			return j
 		},
 	})

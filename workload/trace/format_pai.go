@@ -33,8 +33,8 @@ var pai2023Format = formatOf("pai2023",
 			default:
 				j.GPUs = j.GPUs / 1000 * workload.MilliGPU(share)
 			}
-			j.MilliCPUs = r.atMost(7, 0, workload.MaxMilliCPUs)
-			j.Memory = r.atMost(8, 0, workload.MaxMemory>>20) << 20
+			j.Requested = workload.Request{MilliCPUs: r.atMost(7, 0, workload.MaxMilliCPUs),
+				Memory: r.atMost(8, 0, workload.MaxMemory>>20) << 20}.Shared()
 			switch string(r.value(3)) {
 			case "Succeeded":
 				j.Status = workload.Completed

@@ -76,6 +76,7 @@ type sacctJobs struct {
 
 type sacctJob struct {
 	workload.Job
+	workload.Request
 	name    [16]byte      // key of user and name
 	asked   time.Duration // first submission, eligible or not
 	first   time.Duration // start
@@ -310,6 +311,7 @@ func finishSacct(in *input) error {
 				hex := j.name
 				j.Key = in.own(hex[:])
 			}
+			j.Requested = j.Request.Shared()
 			in.addOnce(&j.Job)
 		}
 	}

@@ -40,17 +40,17 @@ func TestFormatsPublishedRows(t *testing.T) {
 			3, 0, workload.Job{ID: "1425511", User: "uXBbc", Tenant: "vcJkd",
 				Submit: 18*time.Hour + 41*time.Minute + time.Second, Duration: 36848 * time.Second,
 				GPUs: workload.GPUs(1), Status: workload.Completed, HasWait: true,
-				Request: workload.Request{MilliCPUs: 1000}}},
+				Requested: workload.Request{MilliCPUs: 1000}.Shared()}},
 		// 00:18:22+08:00 is 16:18:22 UTC of the day before.
 		{in("acme_trace_seren.csv"), "acme", "2023-02-28T00:00:00Z", 2, 0, workload.Job{ID: "5778432", User: "u5907",
 			Submit: 16*time.Hour + 18*time.Minute + 22*time.Second, Duration: 117 * time.Second, GPUs: workload.GPUs(8),
 			Status: workload.Failed, Wait: 32 * time.Second, HasWait: true,
-			Request: workload.Request{MilliCPUs: 128_000}}},
+			Requested: workload.Request{MilliCPUs: 128_000}.Shared()}},
 		{in("acme_trace_kalos.csv"), "acme", "2023-05-17T00:00:00Z",
 			2, 0, workload.Job{ID: "dlctk696s0jbvitv", User: "uf794",
 				Submit: 11*time.Hour + 58*time.Second, Duration: 18 * time.Second, GPUs: workload.GPUs(64),
 				Status: workload.Failed, Wait: 10 * time.Second, HasWait: true,
-				Request: workload.Request{MilliCPUs: 960_000}}},
+				Requested: workload.Request{MilliCPUs: 960_000}.Shared()}},
 		// The rows belong to different jobs: only the task says how many GPUs it has.
 		{in("pai_job_table.csv", "pai_task_table.csv", "pai_instance_table.csv"), "pai2020", "1970-01-01T08:00:00Z",
 			1, 2, workload.Job{ID: "4f057009a5d481acec67b088",
@@ -58,16 +58,16 @@ func TestFormatsPublishedRows(t *testing.T) {
 				HasWait: true}},
 		{in("pai2023_pods.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1,
 			workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
-				Request: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}}},
+				Requested: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}.Shared()}},
 		{in("pai2023_pods.csv", "pai2023_nodes.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1,
 			workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
-				Request: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}}},
+				Requested: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}.Shared()}},
 		// 46 completed jobs; 13 were requeued and had not started again.
 		{in("sacct.psv"), "sacct", "2026-11-21T00:00:00Z", 46, 13, workload.Job{ID: "1", User: "root", Tenant: "teama",
 			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1),
 			Status: workload.Completed, HasWait: true, Nodes: "g27",
-			Request: workload.Request{Partition: "train", TimeLimit: 10 * time.Minute, MilliCPUs: 2000,
-				Memory: 1 << 30}}},
+			Requested: workload.Request{Partition: "train", TimeLimit: 10 * time.Minute, MilliCPUs: 2000,
+				Memory: 1 << 30}.Shared()}},
 	} {
 		t.Run(c.format+" "+filepath.Base(c.path), func(t *testing.T) {
 			w, r, err := Open(c.path, Options{Strict: true})
@@ -145,7 +145,7 @@ func TestFormatsRows(t *testing.T) {
 		"helios": {text: helios +
 			"1,u,v,8,1,1,TIMEOUT,2020-06-09 18:41:01,2020-06-09 18:41:11,2020-06-10 18:41:11,86400,10\n",
 			want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(8), Status: workload.Failed,
-				Wait: 10 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
+				Wait: 10 * time.Second, HasWait: true, Requested: workload.Request{MilliCPUs: 1000}.Shared()}},
 		"helios, no GPU": {text: helios +
 			"1,u,v,0,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0\n", out: noGPU},
 		"helios, never started": {text: helios +
@@ -173,14 +173,15 @@ func TestFormatsRows(t *testing.T) {
 			"00:01:09+08:00,60.0,,1\n",
 			want: workload.Job{Model: "Pretrain",
 				Duration: time.Minute, GPUs: workload.GPUs(8), Status: workload.Failed, Wait: 9 * time.Second,
-				HasWait: true, Request: workload.Request{MilliCPUs: 1000}}},
+				HasWait: true, Requested: workload.Request{MilliCPUs: 1000}.Shared()}},
 		"acme, unknown state": {text: acme +
 			"1,u,1,8,1,Other,ODD,2023-03-01 00:00:00+08:00,2023-03-01 00:00:09+08:00,2023-03-01 " +
 			"00:01:09+08:00,60.0,-3,1\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(8),
-			Request: workload.Request{MilliCPUs: 1000}}},
+			Requested: workload.Request{MilliCPUs: 1000}.Shared()}},
 		"pods, a share": {text: pods + "p,1,1,1,460,,LS,Succeeded,100,300,130\n",
 			want: workload.Job{Duration: 170 * time.Second, GPUs: 460, Status: workload.Completed,
-				Wait: 30 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 1, Memory: 1 << 20}}},
+				Wait: 30 * time.Second, HasWait: true,
+				Requested: workload.Request{MilliCPUs: 1, Memory: 1 << 20}.Shared()}},
 		"pods, never scheduled": {text: pods + "p,1,1,2,1000,,LS,Pending,100,300,\n", out: neverRan},
 		"pods, running":         {text: pods + "p,1,1,2,1000,,LS,Running,100,,100\n", out: notEnded},
 		"pods, no GPU":          {text: pods + "p,1,1,0,0,,LS,Running,100,200,100\n", out: noGPU},
@@ -206,7 +207,7 @@ func TestFormatsRows(t *testing.T) {
 
 		"sacct, typed GPUs": {text: sacct +
 			"7|u|a|n|CANCELLED by " +
-			"1000|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-22T01:00:05|1-00:00:00|cpu=2,gres/gpu:a100=3,gres/gpu:h100=1,gres/gpumem=9|\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(4), Status: workload.Cancelled, Wait: 5 * time.Second, HasWait: true, Request: workload.Request{MilliCPUs: 2000}}},
+			"1000|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-22T01:00:05|1-00:00:00|cpu=2,gres/gpu:a100=3,gres/gpu:h100=1,gres/gpumem=9|\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(4), Status: workload.Cancelled, Wait: 5 * time.Second, HasWait: true, Requested: workload.Request{MilliCPUs: 2000}.Shared()}},
 		"sacct, total wins": {text: sacct +
 			"7|u|a|n|OUT_OF_MEMORY|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4,gres/gpu:a100=4|\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(4), Status: workload.Failed, Wait: 5 * time.Second, HasWait: true}},
 		"sacct, held": {text: sacct +

@@ -36,11 +36,11 @@ func genWorkload(t *rapid.T) *workload.Workload {
 		}
 		jobs[i].Nodes = rapid.SampledFrom([]string{"", "gpu1", "gpu[001-003,7],login1"}).Draw(t, "nodes")
 		if rapid.Bool().Draw(t, "has a request") {
-			jobs[i].Request = workload.Request{GPUModel: text.Draw(t, "gpu model"),
+			jobs[i].Requested = workload.Request{GPUModel: text.Draw(t, "gpu model"),
 				Partition: text.Draw(t, "partition"),
 				MilliCPUs: rapid.Int64Range(0, workload.MaxMilliCPUs).Draw(t, "cpus"),
 				Memory:    rapid.Int64Range(0, workload.MaxMemory).Draw(t, "memory"),
-				TimeLimit: time.Duration(rapid.Int64Range(0, int64(workload.MaxDuration)).Draw(t, "time limit"))}
+				TimeLimit: time.Duration(rapid.Int64Range(0, int64(workload.MaxDuration)).Draw(t, "limit"))}.Shared()
 		}
 	}
 	// Between the years 1000 and 9000.
