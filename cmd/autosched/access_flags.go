@@ -45,6 +45,16 @@ func (a *serveAccess) check() error {
 	return nil
 }
 
+// readable reads the files.
+func (a *serveAccess) readable() error {
+	files, err := access.Open(a.files, access.Options{})
+	if err != nil {
+		return err
+	}
+	files.Close()
+	return nil
+}
+
 // permits says what is missing to listen on an address that the flag names.
 func (a *serveAccess) permits(flag string, at net.Addr) error {
 	if tcp, ok := at.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {

@@ -50,7 +50,7 @@ with the manifest then. 'autosched restore' makes a directory of it.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "file to write (required)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write (required)")
 	return cmd
 }
 

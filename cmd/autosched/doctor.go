@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller/store"
@@ -72,7 +73,8 @@ func (d *diagnosis) err() error {
 
 type doctorOptions struct {
 	clientFlags
-	dir string
+	dir    string
+	config string
 }
 
 func newDoctorCmd() *cobra.Command {
@@ -86,19 +88,28 @@ them, permissions, disk space, the clock. Nothing is written.
 Or checks a running service (--server): whether changes and events are stored, its
 files, disk space, schedulers and rounds, certificates, the clock, the version.
 
+--config checks a file of settings, the certificates and roles it names, and
+the directory it names unless --server is given.
+
 Each line begins with ok, warn or fail and says what to do. The exit code is 1 if a
 check failed.`,
-		Example: "  autosched doctor --dir data\n  autosched doctor --server 127.0.0.1:7443 --json",
-		Args:    noArgs,
+		Example: "  autosched doctor --dir data\n  autosched doctor --server 127.0.0.1:7443 --json\n" +
+			"  autosched doctor --config serve.yaml",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			running := cmd.Flags().Changed("server")
 			var d diagnosis
+			if o.config != "" {
+				if dir := d.settings(o.config, time.Now()); o.dir == "" && !running {
+					o.dir = dir
+				}
+			}
 			switch {
-			case running == (o.dir != ""):
+			case running && o.dir != "" || !running && o.dir == "" && o.config == "":
 				return usageError{errors.New("want either --dir, of a stopped service, or --server, of a running one")}
 			case running:
 				d.service(cmd.Context(), &o.clientFlags, time.Now)
-			default:
+			case o.dir != "":
 				d.directory(o.dir, time.Now())
 			}
 			if err := show(cmd.OutOrStdout(), o.json, "diagnosis/v1", &d, d.print); err != nil {
@@ -108,8 +119,47 @@ check failed.`,
 		},
 	}
 	o.clientFlags.add(cmd)
-	cmd.Flags().StringVar(&o.dir, "dir", "", "directory of a stopped service")
+	cmd.Flags().StringVar(&o.dir, "dir", "", "directory of a stopped service (default: that of --config)")
+	cmd.Flags().StringVar(&o.config, "config", "", "file of settings of 'autosched serve'")
 	return cmd
+}
+
+// settings checks a file of settings with the files it names, and returns its directory of data.
+func (d *diagnosis) settings(path string, now time.Time) (dir string) {
+	cmd, o := serveCommand()
+	if err := readSettings(path, cmd.Flags()); err != nil {
+		d.fail("settings", "correct it; 'autosched serve --help' lists the keys", "%v", err)
+		return o.dir
+	}
+	if err := o.check(); err != nil {
+		d.fail("settings", "correct "+path, "%v", err)
+		return o.dir
+	}
+	d.ok("settings", "%s is correct", path)
+	files, err := access.Open(o.access.files, access.Options{})
+	if err != nil {
+		d.fail("access", "correct it, or replace it from a backup", "%v", err)
+		return o.dir
+	}
+	defer files.Close()
+	for _, f := range []string{o.access.files.Key, o.access.files.Roles} {
+		if info, err := os.Stat(f); f != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
+			d.warn("access", "chmod 600 "+f, "%s may be read by other users: its mode is %04o", f, info.Mode().Perm())
+		}
+	}
+	switch end := files.Expires(); {
+	case end.IsZero():
+		d.ok("certificate", "connections are not encrypted")
+	case now.After(end):
+		d.fail("certificate", "replace it and its key", "%s expired at %s", o.access.files.Cert,
+			end.UTC().Format(time.RFC3339))
+	case now.Add(access.ExpiresSoon).After(end):
+		d.warn("certificate", "replace it and its key", "%s expires at %s", o.access.files.Cert,
+			end.UTC().Format(time.RFC3339))
+	default:
+		d.ok("certificate", "%s is valid until %s", o.access.files.Cert, end.UTC().Format(time.RFC3339))
+	}
+	return o.dir
 }
 
 // maxSkew is how far clocks may differ before it is a fault.
@@ -176,6 +226,11 @@ func (d *diagnosis) directory(dir string, now time.Time) {
 	}
 	d.files(dir, r)
 	d.records(r, now)
+	if head, err := verifyDir(dir, ""); err != nil {
+		d.fail("audit", "see 'autosched audit verify --help'; what follows the record is not to be trusted", "%v", err)
+	} else {
+		d.ok("audit", "%s, unbroken", plural(int(head.Sequence), "record"))
+	}
 	d.disk(dir)
 }
 

@@ -33,7 +33,7 @@ var flagGroups = []struct {
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
 	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after", "start-anew",
-		"new-epoch", "request-id", "validate-only", "reason", "limit"}},
+		"check-config", "new-epoch", "request-id", "validate-only", "reason", "limit"}},
 	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
 		"allow-anonymous"}},
 	{"Output", []string{"models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
@@ -51,6 +51,9 @@ var elsewhere = []struct{ flag, beside, title string }{
 	{"mode", "id", "Service"},     // of a registration, not of tiers
 	{"mode", "display-name", "Service"},
 	{"jobs", "profile", "Workload"}, // their number
+	{"config", "check-config", "Service"},
+	{"config", "dir", "Service"},
+	{"from", "dir", "Service"},
 }
 
 // groupFlags makes --help list the flags of commands that have many by group.

@@ -24,6 +24,8 @@ import (
 const defaultAddress = "127.0.0.1:7443"
 
 type serveOptions struct {
+	config     string // file of settings
+	checkOnly  bool
 	dir        string
 	startAnew  bool
 	newEpoch   bool
@@ -40,6 +42,11 @@ type serveOptions struct {
 }
 
 func newServeCmd() *cobra.Command {
+	cmd, _ := serveCommand()
+	return cmd
+}
+
+func serveCommand() (*cobra.Command, *serveOptions) {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -67,17 +74,33 @@ callers, by client certificate (--client-ca) or token, and what each may do.
 'autosched certs DIR' makes these files for a start. They are read again when
 they change; a bad one is logged, and the former stays in force.
 
+--config FILE takes flags from a YAML file, which is checked whole before anything
+starts ('--check-config' stops after that). A flag counts more than the file.
+
 SIGINT or SIGTERM stops: health checks say NOT_SERVING, streams end, and calls
 under way get --drain to finish.`,
 		Example: `  autosched serve --dir data
   autosched serve --dir data --listen 127.0.0.1:7443 --operations 127.0.0.1:9443
+  autosched serve --config serve.yaml --check-config
   autosched serve --dir data --listen 0.0.0.0:7443 --tls-cert pki/server.pem --tls-key pki/server.key \
       --client-ca pki/ca.pem --roles pki/roles.yaml
   autosched scheduler register --builtin tiresias --nodes 20 --gpus-per-node 8 --mode auto
   autosched config watch tiresias`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.config != "" {
+				if err := readSettings(o.config, cmd.Flags()); err != nil {
+					return err
+				}
+			}
 			if err := o.check(); err != nil {
+				return o.named(err)
+			}
+			if o.checkOnly {
+				if err := o.access.readable(); err != nil {
+					return o.named(err)
+				}
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
 				return err
 			}
 			level := slog.LevelInfo
@@ -89,6 +112,8 @@ under way get --drain to finish.`,
 		},
 	}
 	fl := cmd.Flags()
+	fl.StringVar(&o.config, "config", "", "YAML file of settings: keys are the names of these flags, which count more")
+	fl.BoolVar(&o.checkOnly, "check-config", false, "check flags, settings and the files they name, and do not start")
 	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
 	fl.BoolVar(&o.startAnew, "start-anew", false,
 		"if config.db is missing beside event files, or empty, set these aside and start with no schedulers")
@@ -104,7 +129,15 @@ under way get --drain to finish.`,
 	fl.BoolVar(&o.verbose, "verbose", false, "log more")
 	o.protect.add(cmd)
 	o.access.add(cmd)
-	return cmd
+	return cmd, &o
+}
+
+// named adds the file of settings to what is wrong with them.
+func (o *serveOptions) named(err error) error {
+	if o.config == "" {
+		return err
+	}
+	return usageError{fmt.Errorf("with --config %s: %w", o.config, err)}
 }
 
 func (o *serveOptions) check() error {

@@ -130,8 +130,10 @@ func (r *Store) withCopy(name string, f func(*os.File) error) error {
 			return err
 		}
 		err = r.read(name, func(tx *bolt.Tx) error {
-			_, err := tx.WriteTo(copied)
-			return err
+			if _, err := tx.WriteTo(copied); err != nil {
+				return err
+			}
+			return orderMetas(copied, tx.DB().Info().PageSize)
 		})
 		if err == nil {
 			if size, _ := copied.Seek(0, io.SeekCurrent); size > 0 {
@@ -155,13 +157,7 @@ func (r *Store) read(name string, f func(*bolt.Tx) error) error {
 	if name != configFile {
 		return r.view(name, f)
 	}
-	r.committing.Lock()
-	db := r.config
-	r.committing.Unlock()
-	if db == nil {
-		return errors.New("the last write failed")
-	}
-	return guardPanics(name, func() error { return db.View(f) })
+	return r.viewConfig(f)
 }
 
 // add copies a file into the archive, as long as it is now.

@@ -44,6 +44,26 @@ func (r *Store) noteMetas(name string, db *bolt.DB) error {
 	return nil
 }
 
+// orderMetas swaps the meta pages of a copy if each is where commits write the other.
+func orderMetas(f *os.File, pageSize int) error {
+	var b [2][metaSize + 8]byte
+	at := [2]int64{pageHeader, int64(pageSize) + pageHeader}
+	for page := range b {
+		if _, err := f.ReadAt(b[page][:], at[page]); err != nil {
+			return err
+		}
+	}
+	if binary.NativeEndian.Uint64(b[0][metaCommit:])%2 == 0 {
+		return nil
+	}
+	for page := range b {
+		if _, err := f.WriteAt(b[1-page][:], at[page]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // metaDamage is what noteMetas found, nil for a sound file.
 func (r *Store) metaDamage(name string) error {
 	if err, ok := r.metas.Load(name); ok {

@@ -26,7 +26,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// MaintenanceService is for those who run the service, not for schedulers.
+// MaintenanceService is for operators, not for schedulers.
 type MaintenanceServiceClient interface {
 	// Backup streams a copy of the store while it is in use: a tar archive, the last file of
 	// which, manifest.json, has the sizes and SHA-256 of the others. `autosched restore` makes a
@@ -77,7 +77,7 @@ func (c *maintenanceServiceClient) Diagnose(ctx context.Context, in *DiagnoseReq
 // All implementations must embed UnimplementedMaintenanceServiceServer
 // for forward compatibility.
 //
-// MaintenanceService is for those who run the service, not for schedulers.
+// MaintenanceService is for operators, not for schedulers.
 type MaintenanceServiceServer interface {
 	// Backup streams a copy of the store while it is in use: a tar archive, the last file of
 	// which, manifest.json, has the sizes and SHA-256 of the others. `autosched restore` makes a

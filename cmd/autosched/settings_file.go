@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// Flags that a settings file cannot have, and those that are for one start.
+var (
+	notInFile = []string{"config", "check-config", "help"}
+	onceOnly  = []string{"start-anew", "new-epoch"}
+)
+
+// settingNames are the keys of a settings file: the names of flags.
+func settingNames(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(notInFile, f.Name) && !slices.Contains(onceOnly, f.Name) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// readSettings sets flags from a YAML file whose keys are their names. Flags of the command line
+// count more. The error names every fault of the file with its line; nothing is set before the whole
+// file is read.
+func readSettings(path string, flags *pflag.FlagSet) error {
+	text, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	given := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	var faults []error
+	for _, s := range parseSettings(text, settingNames(flags)) {
+		if s.err == nil && !given[s.key] {
+			if err := flags.Set(s.key, s.value); err != nil {
+				s.err = fmt.Errorf("%s: %q: %w", s.key, s.value, plainValueError(flags.Lookup(s.key), err))
+			}
+		}
+		if s.err != nil {
+			faults = append(faults, fmt.Errorf("%s:%d: %w", path, s.line, s.err))
+		}
+	}
+	if len(faults) > 0 {
+		return usageError{errors.Join(faults...)}
+	}
+	return nil
+}
+
+// plainValueError says what a flag takes.
+func plainValueError(f *pflag.Flag, err error) error {
+	switch f.Value.Type() {
+	case "int", "int64":
+		return errors.New("want a whole number")
+	case "bool":
+		return errors.New("want true or false")
+	}
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+		return invalid.Unwrap()
+	}
+	return err
+}
+
+// setting is a key of a settings file with its value, or what is wrong with it.
+type setting struct {
+	line       int
+	key, value string
+	err        error
+}
+
+// parseSettings reads a file of settings with these keys.
+func parseSettings(text []byte, keys []string) []setting {
+	var root yaml.Node
+	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
+	if err := decoder.Decode(&root); err == io.EOF {
+		return nil
+	} else if err != nil {
+		return []setting{{line: 1, err: err}}
+	}
+	if err := decoder.Decode(&yaml.Node{}); err != io.EOF {
+		return []setting{{line: root.Line, err: errors.New("want one YAML document")}}
+	}
+	top := root.Content[0]
+	if top.Tag == "!!null" {
+		return nil
+	}
+	if top.Kind != yaml.MappingNode {
+		return []setting{{line: top.Line, err: errors.New(`want "key: value" lines`)}}
+	}
+	var out []setting
+	seen := map[string]int{}
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		s := setting{line: top.Content[i].Line, key: top.Content[i].Value}
+		switch first := seen[s.key]; {
+		case slices.Contains(onceOnly, s.key):
+			s.err = fmt.Errorf("%s is for one start: give --%s", s.key, s.key)
+		case !slices.Contains(keys, s.key):
+			s.err = fmt.Errorf("unknown key %q%s", s.key, nearest(s.key, keys))
+		case first > 0:
+			s.err = fmt.Errorf("%s is set in line %d already", s.key, first)
+		default:
+			seen[s.key] = s.line
+			s.value, s.err = settingValue(top.Content[i+1])
+			if s.err != nil {
+				s.err = fmt.Errorf("%s: %w", s.key, s.err)
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// settingValue is a value as a flag takes it: a list becomes one text with commas.
+func settingValue(n *yaml.Node) (string, error) {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return "", errors.New("aliases have no meaning here")
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		return "", errors.New("it has no value: write one, or remove the line")
+	case n.Kind == yaml.ScalarNode:
+		return n.Value, nil
+	case n.Kind != yaml.SequenceNode:
+		return "", errors.New("want a value or a list of values")
+	}
+	parts := make([]string, len(n.Content))
+	for i, one := range n.Content {
+		if one.Kind != yaml.ScalarNode || strings.Contains(one.Value, ",") {
+			return "", errors.New("want a list of values without commas")
+		}
+		parts[i] = one.Value
+	}
+	return strings.Join(parts, ","), nil
+}
+
+// nearest names the key that was meant, if one is close.
+func nearest(key string, keys []string) string {
+	best, least := "", 1+len(key)/3
+	for _, k := range keys {
+		if d := distance(strings.ReplaceAll(strings.ToLower(key), "_", "-"), k); d <= least {
+			best, least = k, d-1
+		}
+	}
+	if best == "" {
+		return "; 'autosched serve --help' lists them"
+	}
+	return fmt.Sprintf("; do you mean %q?", best)
+}
+
+// distance is the number of bytes to insert, remove or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
