@@ -46,6 +46,15 @@ func newLooks() *prometheus.CounterVec {
 	}, []string{"scheduler", "result"})
 }
 
+// newDecisionAge is the histogram of how old the state that a round decided on was when it ended.
+func newDecisionAge() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "autosched_decision_age_seconds",
+		Help:    "Scheduler time that passed from a round's instant until it was decided.",
+		Buckets: []float64{1, 10, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400},
+	}, schedulerLabel)
+}
+
 // newRoundDuration is the histogram of rounds, from milliseconds for a small
 // cluster to minutes for a large one that waits for its turn.
 func newRoundDuration() *prometheus.HistogramVec {
@@ -72,6 +81,7 @@ func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d
 	}
 	s.roundDuration.Describe(ch)
+	s.decisionAge.Describe(ch)
 	s.looks.Describe(ch)
 	s.damage.Describe(ch)
 }
@@ -79,6 +89,7 @@ func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 // Collect is part of prometheus.Collector. It reads the state of every scheduler.
 func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	s.roundDuration.Collect(ch)
+	s.decisionAge.Collect(ch)
 	s.looks.Collect(ch)
 	s.damage.Collect(ch)
 	for id, fault := range s.faults() {

@@ -78,6 +78,7 @@ func (s *Service) finishRound(m *managed, due roundID) func() {
 	text, err := s.runRound(m, due)
 	return func() {
 		s.roundDuration.WithLabelValues(m.id).Observe(time.Since(start).Seconds())
+		s.decisionAge.WithLabelValues(m.id).Observe(max(0, (m.history.clock.latest - due.at()).Seconds()))
 		m.status.Rounds++
 		m.status.LastDecision, m.status.LastError = text, ""
 		if err != nil {

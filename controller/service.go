@@ -42,6 +42,7 @@ type Service struct {
 	rebuilt chan struct{} // closed once all events are read
 
 	roundDuration *prometheus.HistogramVec
+	decisionAge   *prometheus.HistogramVec
 	damage        *prometheus.GaugeVec
 	looks         *prometheus.CounterVec
 
@@ -71,7 +72,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	s := &Service{o: o, turn: make(chan struct{}, 1), rebuilt: make(chan struct{}),
 		schedulers: map[string]*managed{}, requests: map[string]Request{},
-		roundDuration: newRoundDuration(), looks: newLooks(), damage: newDamage()}
+		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	saved, requests, damage, err := o.Store.Load()
 	if err != nil {

@@ -109,15 +109,22 @@ func FromContext(ctx context.Context) Caller {
 	return c
 }
 
-// LogHandler adds the caller of the context, if it has a name, to records.
+// LogHandler adds the request's id and its caller, if it has a name, to records.
 func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
 
 type logHandler struct{ slog.Handler }
 
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	var attrs []slog.Attr
 	if c := FromContext(ctx); c.Name != "" {
+		attrs = append(attrs, slog.String("caller", c.Name))
+	}
+	if id := RequestID(ctx); id != "" {
+		attrs = append(attrs, slog.String("request_id", id))
+	}
+	if len(attrs) > 0 {
 		r = r.Clone()
-		r.AddAttrs(slog.String("caller", c.Name))
+		r.AddAttrs(attrs...)
 	}
 	return h.Handler.Handle(ctx, r)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -181,7 +182,10 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if err != nil {
 		return nil, g.refused(ctx, caller, info.FullMethod, err)
 	}
-	return handle(withOrigin(ctx, caller, info.FullMethod), req)
+	ctx, began := withOrigin(ctx, caller, info.FullMethod), time.Now()
+	resp, err := handle(ctx, req)
+	g.server.logAccess(ctx, info.FullMethod, schedulerOf(req), r, began, err)
+	return resp, err
 }
 
 func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -206,7 +210,9 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 		delete(g.open, guarded)
 		g.mu.Unlock()
 	}()
+	began := time.Now()
 	err = handle(srv, guarded)
+	g.server.logAccess(ctx, info.FullMethod, guarded.scheduler, r, began, err)
 	if lost := context.Cause(ctx); err != nil && guarded.lost(lost) {
 		return g.refused(stream.Context(), caller, info.FullMethod, lost)
 	}
@@ -241,6 +247,7 @@ type guardedStream struct {
 	credential access.Credential
 	caller     access.Caller
 	named      bool // a request named the scheduler
+	scheduler  string
 }
 
 // Context has the caller, and ends when it loses the right to the stream.
@@ -263,7 +270,7 @@ func (s *guardedStream) RecvMsg(m any) error {
 	if s.rule.open || id == "" && s.named {
 		return nil // the handler goes on with the scheduler named before
 	}
-	s.named = true
+	s.named, s.scheduler = true, id
 	if !s.rule.allows(s.caller, id) {
 		return s.guard.refused(s.ctx, s.caller, s.method, deniedScheduler(s.caller))
 	}

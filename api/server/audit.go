@@ -32,7 +32,7 @@ func withOrigin(ctx context.Context, c access.Caller, method string) context.Con
 		return ""
 	}
 	return audit.NewContext(access.NewContext(ctx, c), audit.Origin{Actor: cmp.Or(c.Name, "anonymous"),
-		Verb: path.Base(method), RequestID: header(requestIDHeader), Reason: header(reasonHeader)})
+		Verb: path.Base(method), RequestID: access.RequestID(ctx), Reason: header(reasonHeader)})
 }
 
 // ListAuditRecords lists who changed what, when and why, newest first.

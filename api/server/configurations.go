@@ -161,6 +161,7 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
+	s.metrics.acks.WithLabelValues(id, string(ack.State)).Inc()
 	out := &pb.AcknowledgeConfigurationResponse{Configuration: s.configuration(c)}
 	if current > 0 {
 		out.CurrentConfiguration = configurationName(id, current)

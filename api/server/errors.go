@@ -50,8 +50,8 @@ var reasons = []struct {
 	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE_EXCEEDED"},
 }
 
-// statusOf turns any error into what the caller gets. What is not foreseen is
-// logged, and the caller learns only that.
+// statusOf turns any error into what the caller gets. What is not foreseen is an
+// internalError.
 func (s *Server) statusOf(err error) error {
 	if err == nil {
 		return nil
@@ -69,8 +69,7 @@ func (s *Server) statusOf(err error) error {
 				&errdetails.ErrorInfo{Reason: r.reason, Domain: errorDomain})
 		}
 	}
-	s.log.Error("request failed", "err", err)
-	return status.Error(codes.Internal, "internal error; the service's log says more")
+	return internalError{err}
 }
 
 // violations are the bad fields of a request. As an error it is

@@ -28,9 +28,11 @@ type metrics struct {
 	latency  *prometheus.HistogramVec // of unary requests, by method
 	ingest   prometheus.Histogram
 	events   *prometheus.CounterVec // by scheduler and result
+	acks     *prometheus.CounterVec // by scheduler and state
+	restored *prometheus.CounterVec // by scheduler
 }
 
-func newMetrics(service prometheus.Collector) *metrics {
+func newMetrics(service prometheus.Collector, build map[string]string) *metrics {
 	// From an answer out of memory to a commit on a slow disk.
 	buckets := []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10}
 	m := &metrics{
@@ -50,9 +52,19 @@ func newMetrics(service prometheus.Collector) *metrics {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "autosched_events_total", Help: "Events received, by result: accepted, duplicate, late or rejected.",
 		}, []string{"scheduler", "result"}),
+		acks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_acknowledgements_total",
+			Help: "Acknowledgements of configurations since the service started, by state: rejected is a refusal.",
+		}, []string{"scheduler", "state"}),
+		restored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_operator_rollbacks_total", Help: "Rollbacks by operators since the service started.",
+		}, []string{"scheduler"}),
 	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "autosched_build_info",
+		Help: "1, with the version of the program as labels.", ConstLabels: build})
+	info.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.latency, m.ingest, m.events, service,
+		m.requests, m.latency, m.ingest, m.events, m.acks, m.restored, info, service,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	crand "crypto/rand"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -46,8 +47,10 @@ type Options struct {
 	Access *access.Source
 	// Store is the service's, for backups and checks; these are refused or left out if it is nil.
 	Store *store.Store
-	// Version is that of the program.
-	Version string
+	// Build are the labels of autosched_build_info, of which version is that of the program.
+	Build map[string]string
+	// NewID makes the ids of calls that bring none; crypto/rand.Text if nil.
+	NewID func() string
 }
 
 // Server serves one controller.
@@ -66,6 +69,7 @@ type Server struct {
 	access    *access.Source
 	store     *store.Store
 	version   string
+	newID     func() string
 	backup    sync.Mutex // held by the backup under way
 
 	grpc     *grpc.Server
@@ -88,15 +92,21 @@ func New(o Options) *Server {
 	if o.Jitter == nil {
 		o.Jitter = rand.N[time.Duration]
 	}
+	if o.NewID == nil {
+		o.NewID = crand.Text
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
 		service: o.Service, builtins: o.Builtins, simulated: o.Simulation, pollAfter: o.PollAfter, jitter: o.Jitter,
-		log: o.Log, access: o.Access, store: o.Store, version: o.Version,
-		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service),
+		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
+		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),
 	}
 	s.guard = newGuard(s, o.Access)
+	if o.Store != nil {
+		s.metrics.registry.MustRegister(o.Store)
+	}
 	transport := insecure.NewCredentials()
 	if o.Access != nil {
 		s.metrics.addAccess(o.Access)
@@ -112,8 +122,10 @@ func New(o Options) *Server {
 			PermitWithoutStream: true}),
 		// Finds half-open watchers.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
-		grpc.ChainUnaryInterceptor(s.metrics.unary, s.recoverUnary, s.guard.unary),
-		grpc.ChainStreamInterceptor(s.metrics.stream, s.recoverStream, s.guard.stream),
+		// A panic within the guard is logged with the caller.
+		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, s.recoverUnary, s.guard.unary, s.recoverUnary),
+		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, s.recoverStream, s.guard.stream,
+			s.recoverStream),
 	)
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
@@ -203,19 +215,19 @@ func (s *Server) builtinNames() []string {
 // recoverUnary keeps a handler's panic from ending the process.
 func (s *Server) recoverUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handle grpc.UnaryHandler) (resp any, err error) {
-	defer s.recovered(info.FullMethod, &err)
+	defer s.recovered(ctx, info.FullMethod, &err)
 	return handle(ctx, req)
 }
 
 func (s *Server) recoverStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 	handle grpc.StreamHandler) (err error) {
-	defer s.recovered(info.FullMethod, &err)
+	defer s.recovered(stream.Context(), info.FullMethod, &err)
 	return handle(srv, stream)
 }
 
-func (s *Server) recovered(method string, err *error) {
+func (s *Server) recovered(ctx context.Context, method string, err *error) {
 	if p := recover(); p != nil {
-		s.log.Error("handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-		*err = status.Error(codes.Internal, "internal error; the service's log says more")
+		s.log.ErrorContext(ctx, "handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, internalText)
 	}
 }

@@ -571,7 +571,7 @@ func TestErrorsOfNoHandlerLeak(t *testing.T) {
 	f := serve(t, nil)
 	var err error
 	func() {
-		defer f.server.recovered("/m", &err)
+		defer f.server.recovered(t.Context(), "/m", &err)
 		panic("secret")
 	}()
 	wantCode(t, err, codes.Internal)

@@ -159,6 +159,8 @@ func values() map[string]complete {
 
 		"evaluate methods": listOf(methods...),
 
+		"serve log-format":   oneOf("text", "json"),
+		"serve log-level":    oneOf(logLevels...),
 		"certs scheduler":    cobra.NoFileCompletions,
 		"compare schedulers": listOf(schedulers.Names()...),
 		"compare row":        completeRow,

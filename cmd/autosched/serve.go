@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +36,8 @@ type serveOptions struct {
 	workers    int
 	pollAfter  time.Duration
 	drain      time.Duration
-	verbose    bool
+	logFormat  string
+	logLevel   string
 	protect    protectFlags
 	access     serveAccess
 	decide     round.DecideFunc // nil for the product's
@@ -103,12 +106,7 @@ under way get --drain to finish.`,
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
 				return err
 			}
-			level := slog.LevelInfo
-			if o.verbose {
-				level = slog.LevelDebug
-			}
-			return o.run(cmd.Context(),
-				slog.New(access.LogHandler(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))))
+			return o.run(cmd.Context(), o.logger(cmd.ErrOrStderr()))
 		},
 	}
 	fl := cmd.Flags()
@@ -126,10 +124,25 @@ under way get --drain to finish.`,
 		"parallel evaluations of a round (0: one per processor, less one for requests); no influence on what it decides")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "delay between polls that schedulers are asked for")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
-	fl.BoolVar(&o.verbose, "verbose", false, "log more")
+	fl.StringVar(&o.logFormat, "log-format", "text", "text or json, of the log on standard error")
+	fl.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error: the least that is logged")
 	o.protect.add(cmd)
 	o.access.add(cmd)
 	return cmd, &o
+}
+
+var logLevels = []string{"debug", "info", "warn", "error"}
+
+// logger writes a line or a JSON object for each record, with the request's id and caller.
+func (o *serveOptions) logger(out io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(o.logLevel)) // check has found it in logLevels
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(out, options)
+	if o.logFormat == "json" {
+		handler = slog.NewJSONHandler(out, options)
+	}
+	return slog.New(access.LogHandler(handler))
 }
 
 // named adds the file of settings to what is wrong with them.
@@ -150,6 +163,10 @@ func (o *serveOptions) check() error {
 		return usageError{fmt.Errorf("--poll-after: %v is less than 1s", o.pollAfter)}
 	case o.drain <= 0:
 		return usageError{fmt.Errorf("--drain: %v is not positive", o.drain)}
+	case o.logFormat != "text" && o.logFormat != "json":
+		return usageError{fmt.Errorf("--log-format: %q is neither text nor json", o.logFormat)}
+	case !slices.Contains(logLevels, o.logLevel):
+		return usageError{fmt.Errorf("--log-level: %q is not debug, info, warn or error", o.logLevel)}
 	}
 	if _, err := o.protect.protection(); err != nil {
 		return err
@@ -215,7 +232,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	s := server.New(server.Options{
 		Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files,
-		Store: repo, Version: built().Version,
+		Store: repo, Build: built().labels(),
 		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun},
 	})
 	served := make(chan error, 1)

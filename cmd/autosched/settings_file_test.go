@@ -44,7 +44,7 @@ func TestSettingsFile(t *testing.T) {
 		"dir: [[a]]":                  ":1: dir: want a list",
 		"drain: 5":                    `:1: drain: "5": time: missing unit`,
 		"workers: many":               `:1: workers: "many": want a whole number`,
-		"verbose: maybe":              `:1: verbose: "maybe": want true or false`,
+		"allow-plaintext: maybe":      `:1: allow-plaintext: "maybe": want true or false`,
 		"dir: a\nx: 1\ndrain: soon\n": `:3: drain: "soon"`,
 		"- dir":                       `:1: want "key: value" lines`,
 		"dir: a\n---\ndir: b":         "want one YAML document",
@@ -62,6 +62,8 @@ func TestSettingsFile(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"x: 1":                              "unknown key",
+		"log-format: xml":                   "--log-format: \"xml\" is neither text nor json",
+		"log-level: loud":                   "--log-level",
 		"listen: 0.0.0.0:1":                 "not a loopback address",
 		"tls-cert: none.pem\ntls-key: none": "none.pem",
 	} {

@@ -47,6 +47,11 @@ func built() build {
 	return b
 }
 
+// labels are those of the metric autosched_build_info.
+func (b build) labels() map[string]string {
+	return map[string]string{"version": b.Version, "commit": b.Commit, "simulator": b.Simulator, "go_version": b.Go}
+}
+
 func (b build) text() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "autosched %s\n", b.Version)

@@ -83,6 +83,7 @@ func (r *Store) update(c *controller.Change) error {
 			return err
 		}
 	}
+	defer r.timed(changesKind)()
 	err := guardPanics(configFile, func() error {
 		return r.config.Update(func(tx *bolt.Tx) error { return putChange(tx, c) })
 	})

@@ -99,7 +99,9 @@ func (r *Store) appendAll(calls []*appendCall) error {
 			return err
 		}
 	}
+	ends := r.timed(eventsKind)
 	err := guardPanics(name, func() error { return commitEvents(r.segment, calls) })
+	ends()
 	if err != nil {
 		// After a failed write or fsync the state of the file's cached pages
 		// is unknown: never write on through the same descriptor.

@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
@@ -80,6 +81,7 @@ type Store struct {
 	metas       sync.Map // *CorruptError by the name of a file with a damaged meta page
 
 	changes, events outcome // of the last writes
+	commits         *prometheus.HistogramVec
 
 	appends    chan *appendCall
 	closing    chan struct{}
@@ -101,7 +103,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	r := &Store{dir: dir, now: o.Now, appends: make(chan *appendCall),
-		closing: make(chan struct{}), writerDone: make(chan struct{})}
+		closing: make(chan struct{}), writerDone: make(chan struct{}), commits: newCommits()}
 	err := r.checkNew(o.StartAnew)
 	if err == nil {
 		err = r.ensure(configFile)
