@@ -1,0 +1,263 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// work runs pieces of a duration until the job's context ends or none is left, and returns the
+// cause of its end.
+func work(j *Job, pieces int, each time.Duration) error {
+	for range pieces {
+		if err := j.Run(func() error { time.Sleep(each); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter adds a job without a limit.
+func enter(t *testing.T, q *Queue, owner string) *Job {
+	t.Helper()
+	j, err := q.Enter(t.Context(), owner, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// A short job runs while a long one is under way, which then goes on.
+func TestShortJobDoesNotWaitForALongOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{})
+		hog := enter(t, q, "hog")
+		ended := make(chan time.Time)
+		go func() {
+			if err := work(hog, 1000, time.Second/10); err != nil {
+				t.Error(err)
+			}
+			hog.Leave()
+			ended <- time.Now()
+		}()
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		for range 5 {
+			j := enter(t, q, "victim")
+			if err := work(j, 5, time.Second/10); err != nil {
+				t.Error(err)
+			}
+			if used := j.Leave(); used != time.Second/2 {
+				t.Errorf("used %v", used)
+			}
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("5 jobs of 0.5 s took %v beside another", took)
+		}
+		if rest := (<-ended).Sub(began); rest > 93*time.Second {
+			t.Errorf("the long job of 90 s more took %v", rest)
+		}
+	})
+}
+
+// Pieces of a job run at the same time; no piece of another job does.
+func TestOneJobAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Slice: time.Second})
+		var mu sync.Mutex
+		running := map[string]int{}
+		most := 0
+		var all sync.WaitGroup
+		for n := range 4 {
+			owner := fmt.Sprint(n)
+			all.Go(func() {
+				j := enter(t, q, owner)
+				defer j.Leave()
+				var workers sync.WaitGroup
+				for w := range 3 {
+					workers.Go(func() {
+						for range 20 {
+							_ = j.Run(func() error {
+								mu.Lock()
+								running[owner]++
+								most = max(most, running[owner])
+								if len(running) > 1 {
+									t.Errorf("pieces of %v run at once", running)
+								}
+								mu.Unlock()
+								time.Sleep(time.Duration(1+w) * 300 * time.Millisecond)
+								mu.Lock()
+								if running[owner]--; running[owner] == 0 {
+									delete(running, owner)
+								}
+								mu.Unlock()
+								return nil
+							})
+						}
+					})
+				}
+				workers.Wait()
+			})
+		}
+		all.Wait()
+		if most != 3 {
+			t.Errorf("%d pieces ran at once, want 3", most)
+		}
+	})
+}
+
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, why := New(Options{Begun: 2}), errors.New("paused")
+		one, two := enter(t, q, "one"), make(chan error)
+		go func() { // waits
+			_, err := q.Enter(t.Context(), "two", 1, 0)
+			two <- err
+		}()
+		synctest.Wait()
+		q.Cancel("two", why)
+		if err := <-two; err != why {
+			t.Errorf("a job that waits: %v", err)
+		}
+		q.Cancel("one", why)
+		if err := work(one, 1, time.Second); err != nil { // has the turn
+			t.Error(err)
+		}
+		if context.Cause(one.Context()) != why {
+			t.Errorf("a job with the turn: %v", context.Cause(one.Context()))
+		}
+		one.Leave()
+		three := enter(t, q, "three")
+		go func() { // suspended
+			j := enter(t, q, "four")
+			defer j.Leave()
+			two <- work(j, 10, time.Second)
+		}()
+		go func() { _ = work(three, 100, time.Second); three.Leave() }()
+		time.Sleep(10 * time.Second)
+		q.Cancel("four", why)
+		if err := <-two; err != why && err != nil {
+			t.Errorf("a job that began: %v", err)
+		}
+		q.Cancel("three", why)
+		time.Sleep(10 * time.Minute)
+		if begun, waiting := q.Len(); begun+waiting+len(q.shares.owners) > 1 {
+			t.Errorf("%d begun and %d waiting jobs are left, %d owners", begun, waiting, len(q.shares.owners))
+		}
+	})
+}
+
+// The limit is of the time of a job's turns, not of its waits.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{})
+		other := enter(t, q, "other")
+		go func() { _ = work(other, 60, time.Second); other.Leave() }()
+		j, err := q.Enter(t.Context(), "o", 1, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := work(j, 1000, time.Second/10); err != ErrLimit {
+			t.Error(err)
+		}
+		if used := j.Leave(); used < 10*time.Second || used > 11*time.Second {
+			t.Errorf("used %v of 10 s", used)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// No more jobs are begun at a time than asked for: a suspended one holds memory.
+func TestBegunJobsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options{Begun: 3})
+		var all sync.WaitGroup
+		for n := range 10 {
+			all.Go(func() {
+				j := enter(t, q, fmt.Sprint(n))
+				defer j.Leave()
+				for range 20 {
+					_ = work(j, 1, time.Second)
+					if begun, _ := q.Len(); begun > 3 {
+						t.Errorf("%d jobs have begun", begun)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// Owners that always have jobs get time by their weights: what they used over their weight differs
+// by no more than a slice and a piece each (Goyal, Vin, Cheng, theorem 1).
+func TestSharesFollowWeights(t *testing.T) {
+	const slice, longest = time.Second, 700 * time.Millisecond
+	type owner struct {
+		weight float64
+		pieces [2]int           // of each of two jobs, so that one waits when the other ends
+		each   [2]time.Duration // of a piece
+		used   time.Duration
+		tag    float64
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		owners := make([]owner, rapid.IntRange(2, 5).Draw(r, "owners"))
+		for i := range owners {
+			owners[i].weight = float64(rapid.IntRange(1, 50).Draw(r, "weight")) / 5
+			for k := range 2 {
+				owners[i].pieces[k] = rapid.IntRange(1, 30).Draw(r, "pieces")
+				owners[i].each[k] = time.Duration(rapid.IntRange(1, 7).Draw(r, "tenths")) * longest / 7
+			}
+		}
+		span := time.Duration(rapid.IntRange(100, 1000).Draw(r, "seconds")) * time.Second
+		synctest.Test(t, func(t *testing.T) {
+			q := New(Options{Slice: slice, Begun: 100})
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			ctx, cancel := context.WithCancel(t.Context())
+			for i := range owners {
+				o, name := &owners[i], fmt.Sprint(i)
+				for k := range 2 {
+					all.Go(func() {
+						for {
+							j, err := q.Enter(ctx, name, o.weight, 0)
+							if err != nil {
+								return
+							}
+							_ = work(j, o.pieces[k], o.each[k])
+							took := j.Leave()
+							mu.Lock()
+							o.used += took
+							mu.Unlock()
+						}
+					})
+				}
+			}
+			time.Sleep(span)
+			q.mu.Lock()
+			for i := range owners {
+				owners[i].tag = q.shares.owners[fmt.Sprint(i)].tag
+			}
+			q.mu.Unlock()
+			cancel()
+			all.Wait()
+		})
+		for i, a := range owners {
+			if a.used == 0 {
+				r.Errorf("owner %d of weight %v was not served", i, a.weight)
+			}
+			for k, b := range owners {
+				most := (slice + longest).Seconds() * (1/a.weight + 1/b.weight)
+				if ahead := a.tag - b.tag; ahead > most {
+					r.Errorf("owner %d of weight %v is %.2f ahead of %d of %v, at most %.2f", i, a.weight, ahead, k, b.weight,
+						most)
+				}
+			}
+		}
+	})
+}
