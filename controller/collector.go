@@ -33,6 +33,10 @@ var (
 		"1 if the scheduler's record is damaged or not accepted.", schedulerLabel, nil)
 	descRounds = prometheus.NewDesc("autosched_rounds_total",
 		"Tuning rounds that ended since the service started, by result.", []string{"scheduler", "result"}, nil)
+	descFailing = prometheus.NewDesc("autosched_rounds_failing",
+		"Rounds that failed since the last one that did not.", schedulerLabel, nil)
+	descQueue = prometheus.NewDesc("autosched_queue_jobs",
+		"Rounds and looks that are under way, or wait for their first turn.", []string{"state"}, nil)
 	descRollbacks = prometheus.NewDesc("autosched_rollbacks_total",
 		"Revisions that did worse than promised and from which the judge went back, or proposed to.", schedulerLabel,
 		nil)
@@ -52,6 +56,14 @@ func newDecisionAge() *prometheus.HistogramVec {
 		Name:    "autosched_decision_age_seconds",
 		Help:    "Scheduler time that passed from a round's instant until it was decided.",
 		Buckets: []float64{1, 10, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400},
+	}, schedulerLabel)
+}
+
+// newUsed counts the time of the turns of rounds and looks.
+func newUsed() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "autosched_round_turn_seconds_total",
+		Help: "Time for which rounds and looks had the processors that are left to them.",
 	}, schedulerLabel)
 }
 
@@ -76,13 +88,14 @@ func newDamage() *prometheus.GaugeVec {
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged,
-		descConfigurations, descRounds, descRollbacks, descQuarantined,
+		descConfigurations, descRounds, descRollbacks, descQuarantined, descFailing, descQueue,
 	} {
 		ch <- d
 	}
 	s.roundDuration.Describe(ch)
 	s.decisionAge.Describe(ch)
 	s.looks.Describe(ch)
+	s.used.Describe(ch)
 	s.damage.Describe(ch)
 }
 
@@ -91,6 +104,11 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	s.roundDuration.Collect(ch)
 	s.decisionAge.Collect(ch)
 	s.looks.Collect(ch)
+	s.used.Collect(ch)
+	begun, waiting := s.queue.Len()
+	for state, n := range map[string]int{"begun": begun, "waiting": waiting} {
+		ch <- prometheus.MustNewConstMetric(descQueue, prometheus.GaugeValue, float64(n), state)
+	}
 	s.damage.Collect(ch)
 	for id, fault := range s.faults() {
 		ch <- prometheus.MustNewConstMetric(descQuarantined, prometheus.GaugeValue, indicator(fault != nil), id)
@@ -134,6 +152,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		counter := func(result string, n int64) {
 			ch <- prometheus.MustNewConstMetric(descRounds, prometheus.CounterValue, float64(n), id, result)
 		}
+		gauge(descFailing, float64(st.Failing))
 		counter("decided", st.Rounds-st.Failures)
 		counter("failed", st.Failures)
 	}

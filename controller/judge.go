@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -84,10 +86,14 @@ func (s *Service) startLook(m *managed, mark time.Duration, clockSet int64) {
 // returns what was found, also if that could not be stored, "" if nothing was looked at. It
 // counts for nothing if what it is about changed meanwhile.
 func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result string, err error) {
-	if err := s.takeTurn(); err != nil {
+	job, err := s.enter(m)
+	if isDropped(err) {
+		return "", nil
+	} else if err != nil {
 		return "", err
 	}
-	defer func() { <-s.turn }()
+	defer s.leave(m, job)
+	turns := round.WithTurns(job.Context(), job.Run)
 	v := m.snapshot.Load()
 	c := v.onTrial()
 	ledger, err := s.takeLedger(m, clockSet)
@@ -100,11 +106,13 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 	var trial *Probation
 	var promised json.RawMessage
 	err = s.simulate(m, func() error {
-		trial, promised, err = s.judge(m, v, c, ledger, mark)
+		trial, promised, err = s.judge(turns, m, v, c, ledger, mark)
 		return err
 	})
-	if err != nil {
-		return "", err
+	if cause := context.Cause(turns); err != nil && isDropped(cause) {
+		return "", nil
+	} else if err != nil {
+		return "", cmp.Or(cause, err)
 	}
 	basis := v.basis()
 	ctx := audit.NewContext(s.ctx, audit.Origin{Actor: judgeActor, Verb: "Revert"})
@@ -131,10 +139,10 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 }
 
 // judge looks at a revision on trial, or puts it on trial, whose prediction it returns then.
-func (s *Service) judge(m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
+func (s *Service) judge(ctx context.Context, m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
 	mark time.Duration) (*Probation, json.RawMessage, error) {
 	if v.Probation == nil || v.Probation.Revision != c.Revision {
-		return s.begin(m, v, c, ledger, mark)
+		return s.begin(ctx, m, v, c, ledger, mark)
 	}
 	t := *v.Probation
 	p, err := round.ReadPrediction(c.Evidence.Prediction, m.space)
@@ -145,7 +153,7 @@ func (s *Service) judge(m *managed, v *snapshot, c *rollout.Configuration, ledge
 	if t.Ended = watch.Over(mark); t.Ended != "" {
 		return &t, nil, nil
 	}
-	t.Verdict, err = watch.Look(s.ctx, round.JudgeInput{Snapshot: v.at(ledger, mark), Scheduler: v.Type,
+	t.Verdict, err = watch.Look(ctx, round.JudgeInput{Snapshot: v.at(ledger, mark), Scheduler: v.Type,
 		Goal: v.goal, Seed: v.Policy.Seed})
 	t.Next = watch.Next
 	return &t, nil, err
@@ -153,7 +161,7 @@ func (s *Service) judge(m *managed, v *snapshot, c *rollout.Configuration, ledge
 
 // begin predicts what is expected of a revision from the instant on at which it took
 // effect, as the scheduler said, or else the mark.
-func (s *Service) begin(m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
+func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
 	mark time.Duration) (*Probation, json.RawMessage, error) {
 	t := &Probation{Revision: c.Revision}
 	state := v.rollout()
@@ -178,7 +186,7 @@ func (s *Service) begin(m *managed, v *snapshot, c *rollout.Configuration, ledge
 	if m.engine == nil {
 		m.engine = generation.NewEngine(v.Zero, generation.Method{})
 	}
-	p, err := round.Predict(s.ctx, round.Input{Snapshot: v.at(ledger, from), Settings: settings, Scheduler: v.Type,
+	p, err := round.Predict(ctx, round.Input{Snapshot: v.at(ledger, from), Settings: settings, Scheduler: v.Type,
 		Space: m.space, Goal: v.goal, Engine: m.engine, Round: int(c.Evidence.Round)},
 		c.Effective(m.space), good.Effective(m.space))
 	if err != nil {
@@ -262,14 +270,4 @@ func (v *snapshot) settings(workers int) round.Settings {
 	settings := v.Policy.WithDefaults()
 	settings.Workers = workers
 	return settings
-}
-
-// takeTurn waits until no other decision or look is under way.
-func (s *Service) takeTurn() error {
-	select {
-	case s.turn <- struct{}{}:
-		return nil
-	case <-s.ctx.Done():
-		return s.ctx.Err()
-	}
 }

@@ -20,13 +20,13 @@ import (
 //
 // Locks are taken in this order, left first, and never the other way:
 //
-//	Service.turn < ingesting < committing < watchers
+//	the turn of the queue < ingesting < committing < watchers
 //	               ingesting < mu < Service.mu
 //	        Service.creating < mu < watchers
 //
 // committing and mu are never held together. Neither mu nor Service.mu is held
 // while the store reads or writes; the others may be: creating by a registration,
-// turn by a round.
+// the turn by a round or a look.
 type managed struct {
 	id       string
 	space    *space.Space

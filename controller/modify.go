@@ -12,8 +12,8 @@ import (
 // ignored, and if it returns an error nothing changes. With validateOnly nothing
 // is stored and what would be is returned.
 //
-// A round under way that decided for another objective or simulation, or while
-// tuning was not paused yet, is dropped.
+// A round under way that decides for another objective, simulation or other settings, or
+// while tuning was not paused yet, is cancelled at once.
 func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 	f func(*Scheduler) error) (Scheduler, error) {
 	m, err := s.find(id)
@@ -21,7 +21,9 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 		return Scheduler{}, err
 	}
 	var planned Scheduler
+	var before *snapshot
 	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+		before = v
 		wanted := v.Scheduler
 		if err := f(&wanted); err != nil {
 			return nil, err
@@ -49,6 +51,7 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 	}
 	s.o.Log.InfoContext(ctx, "scheduler modified", "scheduler", id, "mode", planned.Mode,
 		"objective", planned.Objective, "paused", planned.Paused, "interval", planned.Policy.UpdateInterval)
+	s.cancelStale(m, before)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.startRound(m)

@@ -232,25 +232,21 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// TestRoundsUnderWayAreDropped: what was decided before an operator paused, or
-// wanted another objective or simulation, is not published.
+// A round under way ends at once when an operator pauses, or wants another objective, simulation
+// or cost, and what it decided is not published.
 func TestRoundsUnderWayAreDropped(t *testing.T) {
-	begun, goOn := make(chan string, 4), make(chan struct{}, 4)
+	begun := make(chan string, 4)
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
-		begun <- fmt.Sprint(in.Goal, in.Simulator.Protect)
-		select {
-		case <-goOn:
-		case <-ctx.Done():
-		}
-		return better(ctx, in)
+		begun <- fmt.Sprint(in.Goal, in.Simulator.Protect, in.Budget)
+		<-ctx.Done()
+		return better(context.WithoutCancel(ctx), in)
 	})
 	h.register("s", controller.Auto)
 	h.submit("s", 30*time.Minute)
 	h.submit("s", time.Hour+time.Minute)
 	<-begun
 	h.modify("s", func(s *controller.Scheduler) error { s.Objective = "p99_jct"; return nil })
-	goOn <- struct{}{}
-	if o := <-begun; o != "p99_jct {0 0s}" { // decided again
+	if o := <-begun; o != "p99_jct {0 0s} 40" { // decided again
 		t.Errorf("the round was decided for %s", o)
 	}
 	if h.current("s").Revision != 1 {
@@ -260,16 +256,18 @@ func TestRoundsUnderWayAreDropped(t *testing.T) {
 		s.Simulation = controller.Simulation{MaxPreemptions: 2, Models: simulator.DefaultModelSpec()}
 		return nil
 	})
-	goOn <- struct{}{}
-	if o := <-begun; o != "p99_jct {2 0s}" {
+	if o := <-begun; o != "p99_jct {2 0s} 40" {
 		t.Errorf("the round was decided for %s", o)
 	}
 	if h.current("s").Revision != 1 {
 		t.Error("what was decided by another simulation is offered")
 	}
+	h.modify("s", func(s *controller.Scheduler) error { s.Policy.Budget = 20; return nil })
+	if o := <-begun; o != "p99_jct {2 0s} 20" {
+		t.Errorf("the round was decided for %s", o)
+	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
-	goOn <- struct{}{}
-	if st := h.rounds("s", 3); !strings.Contains(st.LastDecision, "paused") || h.current("s").Revision != 1 {
+	if st := h.rounds("s", 4); !strings.Contains(st.LastDecision, "paused") || h.current("s").Revision != 1 {
 		t.Errorf("%q, revision %d", st.LastDecision, h.current("s").Revision)
 	}
 }

@@ -1,12 +1,15 @@
 package controller
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/controller/queue"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
@@ -85,9 +88,7 @@ func (s *Service) finishRound(m *managed, due roundID) func() {
 			m.status.LastError = err.Error()
 			m.status.Failures++
 			s.o.Log.Error("round failed", "scheduler", m.id, "round", due.number, "urgent", due.urgent, "err", err)
-			if m.snapshot.Load().roundTime() < due.at() && !due.urgent { // it could not be stored
-				s.delay(m)
-			}
+			s.delay(m)
 			return
 		}
 		m.retries = 0
@@ -95,8 +96,9 @@ func (s *Service) finishRound(m *managed, due roundID) func() {
 	}
 }
 
-// A round whose outcome cannot be stored is decided again after retryFirst, then after twice
-// as long each time, up to retryMost.
+// After a round that failed none begins for retryFirst, then for twice as long each time in a row,
+// up to retryMost; of each time the second half is random, so that schedulers spread out. A round
+// whose outcome could not be stored is then decided again.
 const (
 	retryFirst = time.Second
 	retryMost  = 5 * time.Minute
@@ -106,6 +108,7 @@ const (
 func (s *Service) delay(m *managed) {
 	m.delayed = true
 	wait := min(retryFirst<<min(m.retries, 20), retryMost)
+	wait = wait/2 + s.o.Jitter(wait/2)
 	m.retries++
 	time.AfterFunc(wait, func() {
 		m.mu.Lock()
@@ -149,15 +152,23 @@ func (r roundID) at() time.Duration {
 // as decided: the next one is due an interval later. It counts for nothing if the
 // clock was set meanwhile.
 func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
-	if err := s.takeTurn(); err != nil {
+	job, err := s.enter(m)
+	if isDropped(err) {
+		return err.Error(), nil
+	} else if err != nil {
 		return "", err
 	}
-	defer func() { <-s.turn }()
+	defer s.leave(m, job)
 	v := m.snapshot.Load()
 	basis := v.basis()
-	d, decideErr := s.decide(m, v, id)
-	if s.ctx.Err() != nil {
+	d, decideErr := s.decide(round.WithTurns(job.Context(), job.Run), m, v, id)
+	switch cause := context.Cause(job.Context()); {
+	case s.ctx.Err() != nil:
 		return "", s.ctx.Err()
+	case isDropped(cause):
+		return cause.Error(), nil
+	case cause != nil && decideErr != nil:
+		d, decideErr = round.Decision{Ratio: 1, Reason: fmt.Sprintf("%v after %v", cause, s.o.RoundLimit)}, nil
 	}
 	found := v.evidence(id, basis, &d)
 	m.mu.Lock()
@@ -166,7 +177,7 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	ctx := audit.NewContext(s.ctx, audit.Origin{Actor: tuningActor, Verb: "Adopt"})
 	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
 		if why := now.droppedSince(v, id.clockSet); why != "" {
-			text = "dropped: " + why + " while the round was decided"
+			text = dropped(why).Error()
 			return nil, nil
 		}
 		c := &Change{Scheduler: now.Scheduler}
@@ -196,20 +207,50 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 func (v *snapshot) droppedSince(before *snapshot, clockSet int64) string {
 	switch {
 	case v.ClockSet != clockSet:
-		return "the event clock was set"
+		return "the event clock was set while the round was decided"
 	case v.Paused:
-		return "tuning was paused"
+		return "tuning was paused while the round was decided"
 	case v.Objective != before.Objective:
-		return "the objective was changed"
+		return "the objective was changed while the round was decided"
 	case !v.Simulation.equal(&before.Simulation):
-		return "the simulation was changed"
+		return "the simulation was changed while the round was decided"
+	case v.Policy.Settings != before.Policy.Settings:
+		return "the settings of rounds were changed while the round was decided"
 	}
 	return ""
 }
 
+// dropped is the cause of the end of a round that a change cancelled: what changed.
+type dropped string
+
+func (d dropped) Error() string { return "dropped: " + string(d) }
+
+func isDropped(err error) bool {
+	var d dropped
+	return errors.As(err, &d)
+}
+
+// cancelStale ends a round or a look under way at once if what changed since a snapshot would drop
+// it.
+func (s *Service) cancelStale(m *managed, before *snapshot) {
+	now := m.snapshot.Load()
+	if why := now.droppedSince(before, before.ClockSet); why != "" {
+		s.queue.Cancel(m.id, dropped(why))
+	}
+}
+
+// enter waits for the turn of a scheduler's round or look, which ends with leave.
+func (s *Service) enter(m *managed) (*queue.Job, error) {
+	return s.queue.Enter(s.ctx, m.id, m.snapshot.Load().Policy.weight(), s.o.RoundLimit)
+}
+
+func (s *Service) leave(m *managed, job *queue.Job) {
+	s.used.WithLabelValues(m.id).Add(job.Leave().Seconds())
+}
+
 // decide runs the decision of a round on a scheduler's ledger, which is its own
 // until it returns.
-func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision, err error) {
+func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundID) (d round.Decision, err error) {
 	ledger, err := s.takeLedger(m, id.clockSet)
 	if err != nil || ledger == nil {
 		return d, err
@@ -227,14 +268,14 @@ func (s *Service) decide(m *managed, v *snapshot, id roundID) (d round.Decision,
 		settings = settings.Distrusted()
 	}
 	err = s.simulate(m, func() error {
-		d, err = s.o.Decide(s.ctx, round.Input{
+		d, err = s.o.Decide(ctx, round.Input{
 			Snapshot: v.at(ledger, id.at()), Settings: settings,
 			Scheduler: v.Type, Space: m.space, Goal: v.goal, Engine: m.engine,
 			Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
 			History: v.Experience,
 		})
 		if err == nil && !id.urgent {
-			s.grade(m, v, id, ledger, incumbent)
+			s.grade(ctx, m, v, id, ledger, incumbent)
 		}
 		ledger.Forget(id.at() - round.Retention) // no later round looks further back
 		if err == nil && d.Adopt {
@@ -266,14 +307,15 @@ func (s *Service) simulate(m *managed, f func() error) (err error) {
 const gradeEvery = 24 * time.Hour
 
 // grade compares the simulation with the delays that were observed, once a day.
-func (s *Service) grade(m *managed, v *snapshot, id roundID, ledger *workload.Ledger, incumbent space.Config) {
+func (s *Service) grade(ctx context.Context, m *managed, v *snapshot, id roundID, ledger *workload.Ledger,
+	incumbent space.Config) {
 	m.mu.Lock()
 	due := m.status.Fidelity == "" || id.at() < m.graded || id.at() >= m.graded+gradeEvery
 	m.mu.Unlock()
 	if !due {
 		return
 	}
-	g, err := fidelity.Observed(s.ctx, &fidelity.Live{Ledger: ledger, Zero: v.Zero, At: id.at(), Scheduler: v.Type,
+	g, err := fidelity.Observed(ctx, &fidelity.Live{Ledger: ledger, Zero: v.Zero, At: id.at(), Scheduler: v.Type,
 		Config: incumbent, Simulate: v.Simulation.options()})
 	text := ""
 	switch {

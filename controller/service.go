@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/autosched/autosched/controller/queue"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -22,22 +24,31 @@ type Options struct {
 	Store  Store            // required
 	Decide round.DecideFunc // required
 	// Workers of one decision; if 0, one per processor but one, which is left to
-	// requests. Decisions of different schedulers take turns.
+	// requests. Decisions of different schedulers take turns (package queue).
 	Workers int
-	Log     *slog.Logger     // nothing is logged if nil
-	Now     func() time.Time // time.Now if nil; for creation times only
-	NewID   func() string    // makes unique ids; crypto/rand.Text if nil
+	// RoundLimit bounds the time of the turns of a round, which then keeps what runs;
+	// DefaultRoundLimit if 0.
+	RoundLimit time.Duration
+	// Jitter draws what is added to the wait after a failed round, at least 0 and below its
+	// argument; random if nil.
+	Jitter func(below time.Duration) time.Duration
+	Log    *slog.Logger     // nothing is logged if nil
+	Now    func() time.Time // time.Now if nil; for creation times only
+	NewID  func() string    // makes unique ids; crypto/rand.Text if nil
 }
+
+// DefaultRoundLimit is that of rounds. At the default cost they take seconds.
+const DefaultRoundLimit = 10 * time.Minute
 
 // Service keeps the registered schedulers: their events, their configurations
 // and their tuning rounds. It is safe for concurrent use. Reads are answered from
 // memory; writes return once they are durable.
 type Service struct {
-	o    Options
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
-	wg   sync.WaitGroup // rounds, and the reading of events
-	turn chan struct{}  // held by the round that decides
+	o     Options
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
+	wg    sync.WaitGroup // rounds, and the reading of events
+	queue *queue.Queue   // of rounds and looks
 
 	rebuilt chan struct{} // closed once all events are read
 
@@ -45,6 +56,7 @@ type Service struct {
 	decisionAge   *prometheus.HistogramVec
 	damage        *prometheus.GaugeVec
 	looks         *prometheus.CounterVec
+	used          *prometheus.CounterVec
 
 	// The locks below and those of managed are taken in the order given there.
 	creating   sync.Mutex // one registration at a time
@@ -70,9 +82,16 @@ func NewService(o Options) (*Service, error) {
 	if o.Workers <= 0 {
 		o.Workers = max(1, runtime.GOMAXPROCS(0)-1)
 	}
-	s := &Service{o: o, turn: make(chan struct{}, 1), rebuilt: make(chan struct{}),
+	if o.RoundLimit <= 0 {
+		o.RoundLimit = DefaultRoundLimit
+	}
+	if o.Jitter == nil {
+		o.Jitter = mathrand.N[time.Duration]
+	}
+	s := &Service{o: o, queue: queue.New(queue.Options{}), rebuilt: make(chan struct{}),
 		schedulers: map[string]*managed{}, requests: map[string]Request{},
-		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), damage: newDamage()}
+		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), used: newUsed(),
+		damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	saved, requests, damage, err := o.Store.Load()
 	if err != nil {
@@ -270,7 +289,7 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	defer m.mu.Unlock()
 	v := m.snapshot.Load()
 	st := m.status
-	st.Watchers = m.watchers.Len()
+	st.Watchers, st.Failing = m.watchers.Len(), m.retries
 	select {
 	case <-m.ready:
 	default:

@@ -38,6 +38,8 @@ const (
 // Policy says when a scheduler's rounds run and what they ask for.
 type Policy struct {
 	UpdateInterval time.Duration `json:"update_interval"`
+	// Weight is the share of the time of rounds, beside those of other schedulers; 0 is 1.
+	Weight float64 `json:"weight,omitempty"`
 	round.Settings
 	Limits rollout.Limits `json:"limits"`
 }
@@ -49,6 +51,13 @@ func (p *Policy) UnmarshalJSON(text []byte) error {
 	err := json.Unmarshal(text, &read)
 	*p = Policy(read)
 	return err
+}
+
+func (p *Policy) weight() float64 {
+	if p.Weight > 0 {
+		return p.Weight
+	}
+	return 1
 }
 
 // DefaultPolicy decides hourly.
@@ -128,9 +137,11 @@ type Status struct {
 	// Rounds that ended since the service started, urgent decisions between them included,
 	// and how many of them failed.
 	Rounds, Failures int64
-	Watchers         int
-	LastDecision     string
-	LastError        string
+	// Failing is how many rounds failed since the last one that did not.
+	Failing      int
+	Watchers     int
+	LastDecision string
+	LastError    string
 	// Fidelity says how far the simulation describes the delays of the last days; empty
 	// until jobs enough have started.
 	Fidelity string

@@ -156,15 +156,18 @@ func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario
 		o := sc.options
 		o.EventBudget = eventsPerJob*x.Jobs() + 1000
 		o.Past, o.Nodes = x.Past, x.Nodes
-		var err error
-		if x.State != nil {
-			err = p.sim.Resume(x.State, x.Left, x.Arrivals, policy, o)
-		} else {
-			err = p.sim.Start(sc.cluster, x.Arrivals, policy, o)
-		}
-		if err == nil {
-			err = p.sim.Run(ctx)
-		}
+		err := InTurn(ctx, func() error {
+			var err error
+			if x.State != nil {
+				err = p.sim.Resume(x.State, x.Left, x.Arrivals, policy, o)
+			} else {
+				err = p.sim.Start(sc.cluster, x.Arrivals, policy, o)
+			}
+			if err == nil {
+				err = p.sim.Run(ctx)
+			}
+			return err
+		})
 		if errors.Is(err, simulator.ErrBudget) {
 			f.exhausted = true
 			return f, nil

@@ -24,6 +24,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
 )
 
@@ -282,6 +283,15 @@ func (s *guardedStream) RecvMsg(m any) error {
 func approvedFor(c access.Caller, revision *rollout.Configuration) error {
 	if c.Role == access.Scheduler && revision.State == rollout.Proposed {
 		return fmt.Errorf("%w: revision %d waits for the approval of an operator", access.ErrRole, revision.Revision)
+	}
+	return nil
+}
+
+// checkWeight refuses a scheduler that gives its rounds more weight than others have.
+func checkWeight(c access.Caller, r *controller.Registration) error {
+	if c.Role == access.Scheduler && r.Policy.Weight > 1 {
+		return fmt.Errorf("%w: spec.rollout.weight: %v is above 1, which only an admin sets", access.ErrRole,
+			r.Policy.Weight)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -52,6 +53,7 @@ var updates = []struct {
 	{"spec.rollout.quiet_hours", func(to, from *controller.Scheduler) {
 		to.Policy.Limits.QuietHours = from.Policy.Limits.QuietHours
 	}},
+	{"spec.rollout.weight", func(to, from *controller.Scheduler) { to.Policy.Weight = from.Policy.Weight }},
 	{"spec.simulation", func(to, from *controller.Scheduler) { to.Simulation = from.Simulation }},
 	{"spec.simulation.max_preemptions", func(to, from *controller.Scheduler) {
 		to.Simulation.MaxPreemptions = from.Simulation.MaxPreemptions
@@ -119,6 +121,11 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 				v = append(v, f)
 			}
 		}
+	}
+	if slices.ContainsFunc(req.GetUpdateMask().GetPaths(), func(path string) bool {
+		return strings.HasPrefix(path, "spec.rollout")
+	}) {
+		checkCost(&c.Policy, &v)
 	}
 	return v.err()
 }

@@ -138,6 +138,24 @@ func TestUpdateScheduler(t *testing.T) {
 }
 
 // TestUpdateSimulation: whole, by field, and back to what the service was started with.
+// What the fields of an update cost together with those that stay is bounded.
+func TestUpdatedRoundsAreBounded(t *testing.T) {
+	f := serve(t, nil)
+	f.create("s", pb.SchedulerSpec_AUTO)
+	update := func(r *pb.RolloutPolicy, path string) error {
+		_, err := f.tuning.UpdateScheduler(background(t), &pb.UpdateSchedulerRequest{
+			Scheduler:  &pb.Scheduler{Name: "schedulers/s", Spec: &pb.SchedulerSpec{Rollout: r}},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{path}}})
+		return err
+	}
+	if err := update(&pb.RolloutPolicy{TrialBudget: 4000}, "spec.rollout.trial_budget"); err != nil {
+		t.Error(err)
+	}
+	refuses(t, codes.InvalidArgument, "scheduler.spec.rollout.trial_budget", func() error {
+		return update(&pb.RolloutPolicy{Futures: 8}, "spec.rollout.futures")
+	})
+}
+
 // The etag of a scheduler is of what operators set: events, rounds and acknowledgements between a
 // read and the update that follows from it do not make the update fail.
 func TestEtagIgnoresTheStatus(t *testing.T) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -29,7 +30,19 @@ const (
 	maxFutures       = 64
 	maxTrialBudget   = 10_000
 	maxRatio         = 100
+	// maxCost bounds the cost of a round: its budget times its futures times its horizon.
+	maxCost              = 200_000 * time.Hour
+	minWeight, maxWeight = .1, 10
 )
+
+// checkCost refuses rounds that keep the processors from those of other schedulers for long.
+func checkCost(p *controller.Policy, v *violations) {
+	s := p.WithDefaults()
+	if cost := float64(s.Budget) * float64(s.Futures) * s.Horizon.Hours(); cost > maxCost.Hours() {
+		v.add("scheduler.spec.rollout.trial_budget", "%d x futures %d x horizon %v is %.0f simulated hours a round, more than "+
+			"%.0f: lower one of them", s.Budget, s.Futures, s.Horizon, cost, maxCost.Hours())
+	}
+}
 
 // registration checks a registration as a whole and converts it: the built-in
 // scheduler narrowed by the request. The error names every bad field.
@@ -55,6 +68,7 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 		v.add("scheduler.spec.cluster.gpus_per_node", "%d is not from 1 to 1024", n)
 	}
 	reg.Policy = policyFromProto(spec.GetRollout(), &v)
+	checkCost(&reg.Policy, &v)
 	reg.Simulation = s.simulationFromProto(spec.GetSimulation(), &v)
 	builtin := s.builtin(reg.Type)
 	if builtin == nil {
@@ -235,6 +249,12 @@ func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
 		}
 		*dst = int(n)
 	}
+	if x := r.GetWeight(); x != 0 {
+		if !(x >= minWeight && x <= maxWeight) {
+			v.add(at+"weight", "%v is not from %v to %v", x, minWeight, maxWeight)
+		}
+		p.Weight = x
+	}
 	number(&p.Futures, r.GetFutures(), maxFutures, "futures")
 	number(&p.Budget, r.GetTrialBudget(), maxTrialBudget, "trial_budget")
 	p.Seed = r.GetSeed()
@@ -281,6 +301,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 			MinGain: settings.MinGain, ChangePrice: settings.ChangePrice, Dwell: durationpb.New(settings.Dwell),
 			Guard: settings.Guard, Horizon: durationpb.New(settings.Horizon),
 			Futures: int32(settings.Futures), TrialBudget: int32(settings.Budget), Seed: settings.Seed,
+			Weight: cmp.Or(c.Policy.Weight, 1),
 		},
 	}
 	LimitsToProto(&c.Policy.Limits, spec.Rollout)

@@ -401,6 +401,13 @@ func TestBadFieldsAreNamed(t *testing.T) {
 			"scheduler.spec.constraints[1].forbidden.conditions[0].value" +
 			" scheduler.spec.constraints[1].forbidden.conditions[1].parameter_id " +
 			"scheduler.spec.constraints[1].forbidden.conditions[2].operator"},
+		{"a costly round", func(r *pb.CreateSchedulerRequest) { // each is within its own bounds
+			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{TrialBudget: 10_000, Futures: 64,
+				Horizon: durationpb.New(7 * 24 * time.Hour)}
+		}, "scheduler.spec.rollout.trial_budget"},
+		{"a weight beyond all", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{Weight: 11}
+		}, "scheduler.spec.rollout.weight"},
 		{"a contradiction", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{{ConstraintId: "l",
 				Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/space"
@@ -22,6 +23,9 @@ import (
 func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerRequest) (*pb.Scheduler, error) {
 	reg, err := s.registration(req)
 	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	if err := checkWeight(access.FromContext(ctx), &reg); err != nil {
 		return nil, s.statusOf(err)
 	}
 	c, err := s.service.Register(ctx, reg, requestOf(req), req.GetValidateOnly())

@@ -34,6 +34,7 @@ type updateFlags struct {
 	limits       rollout.Limits
 	futures      int32
 	budget       int32
+	weight       float64
 	protect      protectFlags
 	models       string
 	validateOnly bool
@@ -92,6 +93,7 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
 	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
 	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
+	fl.Float64Var(&u.weight, "weight", 0, "share of the time of rounds, beside those of other schedulers: 0.1 to 10")
 	u.protect.add(cmd)
 	fl.StringVar(&u.models, "models", "", "performance models that rounds use: a JSON file, as "+
 		"'autosched models show --json' prints; empty: the built-in ones")
@@ -114,7 +116,8 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		{"max-changes", "spec.rollout.max_changes_per_day"}, {"flap-window", "spec.rollout.flap_window"},
 		{"rollback-hold", "spec.rollout.rollback_hold"}, {"quiet-hours", "spec.rollout.quiet_hours"},
 		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"},
-		{"budget", "spec.rollout.trial_budget"}, {"max-preemptions", "spec.simulation.max_preemptions"},
+		{"budget", "spec.rollout.trial_budget"}, {"weight", "spec.rollout.weight"},
+		{"max-preemptions", "spec.simulation.max_preemptions"},
 		{"min-run", "spec.simulation.min_run"}, {"models", "spec.simulation.models"},
 	} {
 		if given(one.flag) {
@@ -133,7 +136,7 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		UpdateInterval: durationpb.New(u.interval), Horizon: durationpb.New(u.horizon),
 		MinControllableRatio: u.minRatio, MinGain: u.adoption.MinGain, ChangePrice: u.adoption.ChangePrice,
 		Dwell: durationpb.New(u.adoption.Dwell), Guard: u.adoption.Guard,
-		Futures: u.futures, TrialBudget: u.budget,
+		Futures: u.futures, TrialBudget: u.budget, Weight: u.weight,
 	}
 	server.LimitsToProto(&u.limits, spec.Rollout)
 	return &pb.UpdateSchedulerRequest{

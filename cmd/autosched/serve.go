@@ -34,6 +34,7 @@ type serveOptions struct {
 	listen     string
 	operations string
 	workers    int
+	roundLimit time.Duration
 	pollAfter  time.Duration
 	drain      time.Duration
 	logFormat  string
@@ -122,6 +123,8 @@ under way get --drain to finish.`,
 		"address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
 	fl.IntVar(&o.workers, "workers", 0,
 		"parallel evaluations of a round (0: one per processor, less one for requests); no influence on what it decides")
+	fl.DurationVar(&o.roundLimit, "round-limit", controller.DefaultRoundLimit,
+		"time after which a round ends and what runs is kept; waiting for others does not count")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "delay between polls that schedulers are asked for")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.StringVar(&o.logFormat, "log-format", "text", "text or json, of the log on standard error")
@@ -159,6 +162,8 @@ func (o *serveOptions) check() error {
 		return usageError{errors.New("--dir is missing: name the directory of the service's data")}
 	case o.workers < 0:
 		return usageError{fmt.Errorf("--workers: %d is negative", o.workers)}
+	case o.roundLimit < time.Second:
+		return usageError{fmt.Errorf("--round-limit: %v is less than 1s", o.roundLimit)}
 	case o.pollAfter < time.Second:
 		return usageError{fmt.Errorf("--poll-after: %v is less than 1s", o.pollAfter)}
 	case o.drain <= 0:
@@ -211,7 +216,8 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	if decide == nil {
 		decide = round.DecideOnline
 	}
-	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide, Workers: o.workers, Log: log})
+	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide, Workers: o.workers,
+		RoundLimit: o.roundLimit, Log: log})
 	if err != nil {
 		return err
 	}

@@ -145,6 +145,9 @@ func (j *Job) begin() error {
 	q := j.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if j.ctx.Err() != nil {
+		return context.Cause(j.ctx)
+	}
 	if q.turn == j && !j.passing && time.Since(j.since) >= q.o.Slice {
 		j.charge()
 		if first := q.first(); first != nil && q.shares.before(first.owner, j.owner) {

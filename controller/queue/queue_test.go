@@ -126,11 +126,8 @@ func TestCancel(t *testing.T) {
 			t.Errorf("a job that waits: %v", err)
 		}
 		q.Cancel("one", why)
-		if err := work(one, 1, time.Second); err != nil { // has the turn
-			t.Error(err)
-		}
-		if context.Cause(one.Context()) != why {
-			t.Errorf("a job with the turn: %v", context.Cause(one.Context()))
+		if err := work(one, 1, time.Second); err != why || context.Cause(one.Context()) != why {
+			t.Errorf("a job with the turn: %v, %v", err, context.Cause(one.Context()))
 		}
 		one.Leave()
 		three := enter(t, q, "three")
@@ -254,8 +251,8 @@ func TestSharesFollowWeights(t *testing.T) {
 			for k, b := range owners {
 				most := (slice + longest).Seconds() * (1/a.weight + 1/b.weight)
 				if ahead := a.tag - b.tag; ahead > most {
-					r.Errorf("owner %d of weight %v is %.2f ahead of %d of %v, at most %.2f", i, a.weight, ahead, k, b.weight,
-						most)
+					r.Errorf("owner %d of weight %v is %.2f ahead of %d of %v, at most %.2f", i, a.weight, ahead, k,
+						b.weight, most)
 				}
 			}
 		}

@@ -740,7 +740,9 @@ type RolloutPolicy struct {
 	Horizon *durationpb.Duration `protobuf:"bytes,10,opt,name=horizon,proto3" json:"horizon,omitempty"`
 	// Simulated futures per candidate: 1 to 64, default 4.
 	Futures int32 `protobuf:"varint,11,opt,name=futures,proto3" json:"futures,omitempty"`
-	// Configurations measured in a round: 1 to 10000, default 40.
+	// Configurations measured in a round: 1 to 10000, default 40. The cost of a round,
+	// trial_budget x futures x horizon, is at most 200,000 simulated hours; the default
+	// costs 1,920.
 	TrialBudget int32 `protobuf:"varint,12,opt,name=trial_budget,json=trialBudget,proto3" json:"trial_budget,omitempty"`
 	// Makes rounds repeatable. Default 0.
 	Seed uint64 `protobuf:"varint,13,opt,name=seed,proto3" json:"seed,omitempty"`
@@ -759,6 +761,10 @@ type RolloutPolicy struct {
 	// than under the present one, in simulation: at most 1, default 0.1.
 	// Negative: nothing is guarded.
 	Guard float64 `protobuf:"fixed64,17,opt,name=guard,proto3" json:"guard,omitempty"`
+	// The share of the time of rounds that this scheduler's get while others have
+	// rounds too, relative to their weights: 0.1 to 10, default 1. Callers of role
+	// scheduler set at most 1.
+	Weight float64 `protobuf:"fixed64,70,opt,name=weight,proto3" json:"weight,omitempty"`
 	// The most changes by tuning in any 24 hours of event time: 0 to 1000, default 6. 0: any
 	// number. This and the fields below bound what tuning changes by itself; proposals, what
 	// operators do and going back from what did worse are free.
@@ -871,6 +877,13 @@ func (x *RolloutPolicy) GetDwell() *durationpb.Duration {
 func (x *RolloutPolicy) GetGuard() float64 {
 	if x != nil {
 		return x.Guard
+	}
+	return 0
+}
+
+func (x *RolloutPolicy) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
 	}
 	return 0
 }
@@ -1639,7 +1652,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rObjectiveSpec\x12\x1d\n" +
 	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
 	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
-	"\x04kind\"\x97\x05\n" +
+	"\x04kind\"\xaf\x05\n" +
 	"\rRolloutPolicy\x12B\n" +
 	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eupdateInterval\x124\n" +
 	"\x16min_controllable_ratio\x18\t \x01(\x01R\x14minControllableRatio\x123\n" +
@@ -1651,7 +1664,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\bmin_gain\x18\x0e \x01(\x01R\aminGain\x12!\n" +
 	"\fchange_price\x18\x0f \x01(\x01R\vchangePrice\x12/\n" +
 	"\x05dwell\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x05dwell\x12\x14\n" +
-	"\x05guard\x18\x11 \x01(\x01R\x05guard\x122\n" +
+	"\x05guard\x18\x11 \x01(\x01R\x05guard\x12\x16\n" +
+	"\x06weight\x18F \x01(\x01R\x06weight\x122\n" +
 	"\x13max_changes_per_day\x18( \x01(\x05H\x00R\x10maxChangesPerDay\x88\x01\x01\x12:\n" +
 	"\vflap_window\x18) \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"flapWindow\x12>\n" +

@@ -44,10 +44,11 @@ type TuningServiceClient interface {
 	ListSchedulers(ctx context.Context, in *ListSchedulersRequest, opts ...grpc.CallOption) (*ListSchedulersResponse, error)
 	// UpdateScheduler changes how a scheduler is tuned: its display name, mode,
 	// objective, rollout policy and simulation. What may be tuned, and the cluster,
-	// stay as registered. A changed policy counts from the next round on; a round
-	// under way for another objective or simulation is dropped and decided again.
+	// stay as registered. A round under way for another objective, simulation or other
+	// settings ends at once and is decided again.
 	UpdateScheduler(ctx context.Context, in *UpdateSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
-	// PauseTuning keeps tuning rounds from being decided, until ResumeTuning.
+	// PauseTuning ends a round under way and keeps tuning rounds from being decided,
+	// until ResumeTuning.
 	// Events are ingested, and configurations served, approved and rolled back, as
 	// before. To pause what is paused changes nothing.
 	PauseTuning(ctx context.Context, in *PauseTuningRequest, opts ...grpc.CallOption) (*Scheduler, error)
@@ -158,10 +159,11 @@ type TuningServiceServer interface {
 	ListSchedulers(context.Context, *ListSchedulersRequest) (*ListSchedulersResponse, error)
 	// UpdateScheduler changes how a scheduler is tuned: its display name, mode,
 	// objective, rollout policy and simulation. What may be tuned, and the cluster,
-	// stay as registered. A changed policy counts from the next round on; a round
-	// under way for another objective or simulation is dropped and decided again.
+	// stay as registered. A round under way for another objective, simulation or other
+	// settings ends at once and is decided again.
 	UpdateScheduler(context.Context, *UpdateSchedulerRequest) (*Scheduler, error)
-	// PauseTuning keeps tuning rounds from being decided, until ResumeTuning.
+	// PauseTuning ends a round under way and keeps tuning rounds from being decided,
+	// until ResumeTuning.
 	// Events are ingested, and configurations served, approved and rolled back, as
 	// before. To pause what is paused changes nothing.
 	PauseTuning(context.Context, *PauseTuningRequest) (*Scheduler, error)

@@ -1,0 +1,115 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
+)
+
+// A scheduler whose round does not end does not keep others from theirs, and its round ends at its
+// limit: what runs is kept, and the round counts as decided.
+func TestHogAndVictim(t *testing.T) {
+	var hogs atomic.Int64
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		if len(in.State.Cluster.Groups) > 0 && in.Budget != 1 { // the victim
+			return better(ctx, in)
+		}
+		hogs.Add(1)
+		for {
+			err := round.InTurn(ctx, func() error { time.Sleep(time.Millisecond); return nil })
+			if err != nil {
+				return round.Decision{}, err
+			}
+		}
+	})
+	h.service.Close()
+	var err error
+	h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide, Workers: 1,
+		RoundLimit: 4 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-h.service.Rebuilt()
+	for _, id := range []string{"hog", "victim"} {
+		h.register(id, controller.Auto)
+		if id == "hog" {
+			h.modify(id, func(s *controller.Scheduler) error { s.Policy.Budget = 1; return nil })
+		}
+		h.submit(id, 30*time.Minute)
+	}
+	h.submit("hog", time.Hour+time.Minute)
+	for hogs.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for n := range 3 {
+		h.submit("victim", time.Duration(n+1)*time.Hour+time.Minute)
+		h.rounds("victim", int64(n+1))
+		if _, st, _ := h.service.Scheduler("hog"); st.Rounds != 0 {
+			t.Errorf("round %d of the victim came after that of the other", n+1)
+		}
+	}
+	st := h.rounds("hog", 1)
+	if s, _, _ := h.service.Scheduler("hog"); st.Failures != 0 || s.Round != 1 ||
+		st.LastDecision != "kept: out of time after 4s" {
+		t.Errorf("round %d, %d failures: %q", s.Round, st.Failures, st.LastDecision)
+	}
+}
+
+// A round that waits for its turn ends when tuning is paused, too.
+func TestPauseCancelsAWaitingRound(t *testing.T) {
+	var begun atomic.Int64
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		begun.Add(1)
+		<-ctx.Done()
+		return round.Decision{}, ctx.Err()
+	})
+	for _, id := range []string{"first", "s"} {
+		h.register(id, controller.Auto)
+		h.submit(id, 30*time.Minute)
+		h.submit(id, time.Hour+time.Minute)
+		for begun.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
+	if st := h.rounds("s", 1); !strings.Contains(st.LastDecision, "paused") || begun.Load() != 1 {
+		t.Errorf("%q, %d rounds began", st.LastDecision, begun.Load())
+	}
+}
+
+// After a round that failed none is decided for a while that grows, whatever comes in.
+func TestFailingRoundsBackOff(t *testing.T) {
+	var decided atomic.Int64
+	h := start(t, func(context.Context, round.Input) (round.Decision, error) {
+		decided.Add(1)
+		return round.Decision{}, errors.New("no model")
+	})
+	h.register("s", controller.Auto)
+	h.submit("s", 30*time.Minute)
+	began, hour := time.Now(), 0
+	failed := func(n int64) {
+		t.Helper()
+		for _, st, _ := h.service.Scheduler("s"); st.Rounds < n; _, st, _ = h.service.Scheduler("s") {
+			hour++
+			h.submit("s", time.Duration(hour)*time.Hour+time.Minute)
+			if time.Since(began) > patience {
+				t.Fatalf("%d rounds, want %d", st.Rounds, n)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	failed(3)
+	if _, st, _ := h.service.Scheduler("s"); st.Failing != 3 || st.LastError != "no model" {
+		t.Errorf("%d failed in a row: %s", st.Failing, st.LastError)
+	}
+	// The waits are of 0.5 s and 1 s at least.
+	if took := time.Since(began); took < 1500*time.Millisecond || decided.Load() > 3 {
+		t.Errorf("%d rounds in %v", decided.Load(), took)
+	}
+}
