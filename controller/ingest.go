@@ -197,12 +197,22 @@ func sinceZero(events []workload.Event, zero time.Time) {
 	for i := range events {
 		e := &events[i]
 		e.Time -= offset
-		if e.LeaseUntil != 0 {
-			e.LeaseUntil -= offset
+		shift(e, offset)
+		e.Active = slices.Clone(e.Active)
+		for k := range e.Active {
+			e.Active[k].Job.Submit -= offset
+			shift(&e.Active[k], offset)
 		}
-		if e.Job.Deadline != 0 {
-			e.Job.Deadline = workload.DeadlineAt(e.Job.Deadline - offset)
-		}
+	}
+}
+
+// shift moves the instants that an event names by an offset.
+func shift(e *workload.Event, offset time.Duration) {
+	if e.LeaseUntil != 0 {
+		e.LeaseUntil -= offset
+	}
+	if e.Job.Deadline != 0 {
+		e.Job.Deadline = workload.DeadlineAt(e.Job.Deadline - offset)
 	}
 }
 

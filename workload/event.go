@@ -22,10 +22,12 @@ const (
 	NodeDown
 	ConfigApplied
 	NodeDrained
+	TakenSnapshot
+	Heartbeat // nothing but the time
 )
 
 var eventNames = [...]string{"unknown", "submitted", "started", "preempted", "resumed", "resized", "finished",
-	"node_up", "node_down", "config_applied", "node_drained"}
+	"node_up", "node_down", "config_applied", "node_drained", "snapshot", "heartbeat"}
 
 func (k EventKind) String() string {
 	if int(k) < len(eventNames) {
@@ -62,6 +64,11 @@ type Event struct {
 	NodeGPUs int
 	// Revision is the configuration revision in force.
 	Revision string
+	// Active is what there is at the instant of a snapshot: every active job, Started if it
+	// runs and Submitted if it waits, with its description and Job.Submit; and every node,
+	// NodeUp or NodeDrained, unless there is none. An active job or a node that it does not
+	// have is gone since the last event of it. Ids and times are those of the snapshot.
+	Active []Event
 }
 
 // NodeEvent is an event of a node of a known cluster. From NodeDrained on, no job starts
@@ -72,8 +79,12 @@ type NodeEvent struct {
 	Kind EventKind     // NodeUp, NodeDown or NodeDrained
 }
 
-// MaxPool bounds Event.Pool.
-const MaxPool = 255
+// Limits of an event.
+const (
+	MaxPool   = 255
+	MaxPlaces = 1 << 14 // nodes of a placement
+	MaxActive = 200_000 // jobs and nodes of a snapshot
+)
 
 // OfJob reports whether the event is about a job.
 func (k EventKind) OfJob() bool { return k >= Submitted && k <= Finished }
@@ -107,6 +118,12 @@ func (e *Event) Validate() error {
 	case e.Attained < 0:
 		return fmt.Errorf("attained_service: %v is negative", e.Attained)
 	}
+	if n := len(e.Placement); n > MaxPlaces {
+		return fmt.Errorf("placement: has %d nodes, more than %d", n, MaxPlaces)
+	}
+	if err := e.validateSnapshot(); err != nil {
+		return err
+	}
 	for i, p := range e.Placement {
 		switch {
 		case p.Node == "":
@@ -114,6 +131,42 @@ func (e *Event) Validate() error {
 		case p.GPUs <= 0 || p.GPUs > MaxGPUsPerNode:
 			return fmt.Errorf("placement[%d].gpus: %d is not from 1 to %d", i, p.GPUs, MaxGPUsPerNode)
 		}
+	}
+	return nil
+}
+
+// validateSnapshot names the first part of a snapshot that makes no sense.
+func (e *Event) validateSnapshot() error {
+	switch n := len(e.Active); {
+	case n == 0:
+		return nil
+	case e.Kind != TakenSnapshot:
+		return fmt.Errorf("snapshot: is for snapshots only, not for %v", e.Kind)
+	case n > MaxActive:
+		return fmt.Errorf("snapshot: has %d jobs and nodes, more than %d", n, MaxActive)
+	}
+	type part struct{ job, node string }
+	seen := make(map[part]bool, len(e.Active))
+	for i := range e.Active {
+		one := e.Active[i]
+		one.ID, one.Time = e.ID, e.Time
+		if one.Kind != Started && one.Kind != Submitted && one.Kind != NodeUp && one.Kind != NodeDrained {
+			return fmt.Errorf("snapshot: part %d is %v", i, one.Kind)
+		}
+		err := one.Validate()
+		switch {
+		case err != nil:
+			return fmt.Errorf("snapshot: part %d: %w", i, err)
+		case one.Kind.OfJob() && (one.Job.Submit > e.Time || one.Job.Submit < -MaxSubmit):
+			return fmt.Errorf("snapshot: job %s was submitted after the snapshot, or a hundred years before",
+				one.Job.ID)
+		case one.Kind.OfJob() && (one.Job.GPUs <= 0 || one.Job.GPUs > GPUs(MaxGPUs)):
+			return fmt.Errorf("snapshot: job %s: GPUs: %g is not between 0 and %d", one.Job.ID,
+				float64(one.Job.GPUs)/1000, MaxGPUs)
+		case seen[part{one.Job.ID, one.Node}]:
+			return fmt.Errorf("snapshot: has %s%s twice", one.Job.ID, one.Node)
+		}
+		seen[part{one.Job.ID, one.Node}] = true
 	}
 	return nil
 }

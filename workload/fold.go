@@ -5,107 +5,147 @@ import (
 	"time"
 )
 
-// fold replays a job's events until at. ok is false if it was not active or
-// had not been submitted then; fin is its end, if it ended by then.
+// folded is what is known of a job at an instant.
+type folded struct {
+	ActiveJob   // without Placement
+	placement   []NodeShare
+	known       bool          // it was submitted by then
+	ended       bool          // and has ended
+	last        time.Duration // of its events
+	accountedTo time.Duration // by RunTime, WaitTime and Attained
+}
+
+// fold replays a job's events until at, with placements or without.
 //
 // Events that contradict what is known of the job count for nothing: a start of
 // a running job, a preemption of a waiting one. Spells at one instant alternate:
 // a start and a preemption of a waiting job leave it waiting.
-func (r *record) fold(at time.Duration) (a ActiveJob, fin *Finish, ok bool) {
-	if r.submitted == nil || r.submitted.time > at {
-		return a, nil, false
+func (r *record) fold(at time.Duration, placements bool) (f folded) {
+	open := r.unpack(placements)
+	if !r.submitted || open.submission.time > at {
+		return f
 	}
-	a.Job = *r.submitted.job
-	a.Since, a.Pool = a.Submit, r.submitted.pool
+	f.known = true
+	f.Job = *open.submission.job
+	f.Since, f.accountedTo, f.Pool = f.Submit, f.Submit, open.submission.pool
 	early := time.Duration(math.MinInt64) // of a preemption before its start
-	for i := range r.events {
-		e := &r.events[i]
+	events := open.all(jobEvent.compare)
+	for i := range events {
+		e := &events[i]
 		if e.time > at {
 			break
 		}
-		now := max(e.time, a.Submit) // clocks may differ
-		switch e.kind {
-		case Started, Resumed:
-			if a.Running {
+		now := max(e.time, f.Submit) // clocks may differ
+		if e.repeats(&open.submission) {
+			continue
+		}
+		f.last = e.time
+		switch {
+		case e.observed:
+			f.observe(e, now)
+		case e.kind == Started, e.kind == Resumed:
+			if f.Running {
 				continue
 			}
-			a.spend(now)
-			a.Running = true
-			a.Starts++
-			a.place(e)
+			f.start(e, now)
 			if early == e.time {
 				early = math.MinInt64
-				a.preempt(now)
+				f.preempt(now)
 			}
-		case Preempted:
-			if !a.Running {
+		case e.kind == Preempted:
+			if !f.Running {
 				early = e.time
 				continue
 			}
-			a.spend(now)
-			a.preempt(now)
-		case Resized:
-			a.spend(now)
-			a.Resizes++
-			a.place(e)
-		case Finished:
-			a.spend(now)
-			a.Status = e.status
-			return a, &Finish{Job: a.Job, End: now, RunTime: a.RunTime, Starts: a.Starts}, false
+			f.spend(now)
+			f.preempt(now)
+		case e.kind == Resized:
+			f.spend(now)
+			f.Since = now
+			f.Resizes++
+			f.place(e)
+		case e.kind == Finished:
+			f.spend(now)
+			f.Since = now
+			f.Status, f.ended = e.status, true
+			return f
 		}
 		if e.hasAttained {
-			a.Attained = e.attained // what follows is added to it
+			f.Attained = e.attained // what follows is added to it
 		}
 		if e.hasLevel {
-			a.LevelAttained, a.HasLevel = e.levelAttained, true
+			f.LevelAttained, f.HasLevel = e.levelAttained, true
 		}
-		if e.leaseUntil != 0 && a.Running {
-			a.LeaseUntil = e.leaseUntil
+		if e.leaseUntil != 0 && f.Running {
+			f.LeaseUntil = e.leaseUntil
 		}
 	}
-	since := a.Since
-	a.spend(at)
-	a.Since = since
-	return a, nil, true
+	f.spend(at)
+	return f
+}
+
+// observe takes over what a snapshot says of the job, where it differs from what is known.
+func (f *folded) observe(e *jobEvent, now time.Duration) {
+	runs := e.kind == Started
+	f.spend(now)
+	switch {
+	case runs && !f.Running:
+		f.start(e, now)
+	case !runs && f.Running:
+		f.preempt(now)
+	case runs && len(e.placement) > 0:
+		held := f.Held
+		f.place(e)
+		if f.Held != held {
+			f.Resizes, f.Since = f.Resizes+1, now
+		}
+	}
+}
+
+func (f *folded) start(e *jobEvent, now time.Duration) {
+	f.spend(now)
+	f.Since, f.Running = now, true
+	f.Starts++
+	f.place(e)
 }
 
 // place notes where a job runs from now on, and on how many GPUs.
-func (a *ActiveJob) place(e *jobEvent) {
-	a.Placement, a.Held = e.placement, 0
+func (f *folded) place(e *jobEvent) {
+	f.placement, f.Held = e.placement, 0
 	for _, n := range e.placement {
-		a.Held += n.GPUs
+		f.Held += n.GPUs
 	}
 	if e.kind == Resized {
-		a.Held = e.gpus.Whole()
+		f.Held = e.gpus.Whole()
 	} else {
-		a.SharesWith, a.Pool = e.sharesWith, e.pool
+		f.SharesWith, f.Pool = e.sharesWith, e.pool
 	}
-	if a.Held <= 0 || a.Held > MaxGPUs {
-		a.Held = a.GPUs.Whole()
+	if f.Held <= 0 || f.Held > MaxGPUs {
+		f.Held = f.GPUs.Whole()
 	}
 }
 
 // spend adds the time since the last event to what the job ran or waited.
-func (a *ActiveJob) spend(now time.Duration) {
-	d := now - a.Since
-	a.Since = now
-	if !a.Running {
-		a.WaitTime += d
+func (f *folded) spend(now time.Duration) {
+	d := now - f.accountedTo
+	f.accountedTo = now
+	if !f.Running {
+		f.WaitTime += d
 		return
 	}
-	a.RunTime += d
-	if n := time.Duration(a.Held); d > (math.MaxInt64-a.Attained)/n {
-		a.Attained = math.MaxInt64
+	f.RunTime += d
+	if n := time.Duration(f.Held); d > (math.MaxInt64-f.Attained)/n {
+		f.Attained = math.MaxInt64
 	} else {
-		a.Attained += d * n
+		f.Attained += d * n
 	}
 }
 
-func (a *ActiveJob) preempt(now time.Duration) {
-	a.Running = false
-	a.Preemptions++
-	a.Placement, a.Held = nil, 0
-	a.SharesWith, a.Pool = "", 0
-	a.LeaseUntil = 0
-	a.Since = now
+func (f *folded) preempt(now time.Duration) {
+	f.Running = false
+	f.Preemptions++
+	f.placement, f.Held = nil, 0
+	f.SharesWith, f.Pool = "", 0
+	f.LeaseUntil = 0
+	f.Since = now
 }

@@ -18,48 +18,67 @@ type Finish struct {
 
 // Ledger folds events into State and history. Its answers depend on the set
 // of events only: they may come in any order, late or twice. The cost of an
-// answer grows with the jobs it speaks of, not with all jobs ever; the memory
-// held grows until Forget. It is not for concurrent use.
+// answer grows with the jobs it speaks of, not with all jobs ever, and that of
+// events with their number, whatever their order; the memory held grows until
+// Forget. It is not for concurrent use.
 type Ledger struct {
-	cluster Cluster
-	jobs    map[string]*record
-	nodes   map[string][]nodeEvent // in order of (time, id)
-	names   []string               // of nodes that placements name
-	named   map[string]int         // places in names
-	horizon time.Duration          // Forget's
-	forgot  bool
+	cluster   Cluster
+	jobs      map[string]*record
+	nodes     map[string]*ordered[nodeEvent]
+	snapshots ordered[time.Duration] // instants
+	listings  ordered[time.Duration] // of the snapshots that list nodes
+	horizon   time.Duration          // Forget's
+	forgot    bool
+	late      map[*record]bool // jobs that ended and got events since, which are not packed
 
 	// Jobs that were submitted, as far as is known.
-	active   []*record // not finished, bySubmit
-	finished []*record // byEnd
-	arrivals []*record // all of them, bySubmit
+	active   list // not finished, bySubmit
+	finished list // byEnd
+	arrivals list // all of them, bySubmit
 }
 
+// record is a job. Its events are packed once it ended.
 type record struct {
-	id     string
-	events []jobEvent // in order of (time, rank, id)
-	// From the first Submitted and the first Finished; nil and false if
-	// there is none.
-	submitted *jobEvent
-	ended     bool
-	end       time.Duration
+	id       string
+	open     *openRecord
+	packed   string
+	submit   time.Duration // of the submission; the zero values if there is none
+	submitID string
+	known    time.Duration // when the submission was reported: later, if only a snapshot did
+	finish   time.Duration // of the first Finished, if ended
+	// submitted and ended say that the two are known.
+	submitted, ended bool
 }
 
+// openRecord is the events of a job.
+type openRecord struct {
+	ordered[jobEvent]
+	// submission is the first event that describes the job, if it is submitted.
+	submission jobEvent
+}
+
+// end is when a job that was submitted and ended did so. No job ends before it begins:
+// clocks may differ.
+func (r *record) end() time.Duration { return max(r.finish, r.known) }
+
+// jobEvent is an event of a job. If observed, it is of a snapshot, and the kind says what
+// the job did: Started if it ran, Submitted if it waited.
 type jobEvent struct {
 	id            string
 	kind          EventKind
+	observed      bool
+	status        Status
+	hasAttained   bool
+	hasLevel      bool
+	pool          int
 	time          time.Duration
 	gpus          MilliGPU
-	status        Status
-	job           *Job       // of Submitted
-	placement     []NodeGPUs // nodes by their place in Ledger.names
+	job           *Job // of Submitted and what is observed
+	placement     []NodeShare
 	attained      time.Duration
-	hasAttained   bool
 	levelAttained time.Duration
-	hasLevel      bool
 	leaseUntil    time.Duration
 	sharesWith    string
-	pool          int
 }
 
 type nodeEvent struct {
@@ -72,157 +91,184 @@ type nodeEvent struct {
 // NewLedger starts without events. The cluster is the one registered; node
 // events change its number of nodes.
 func NewLedger(c Cluster) *Ledger {
-	return &Ledger{cluster: c, jobs: map[string]*record{}, nodes: map[string][]nodeEvent{}, named: map[string]int{}}
+	return &Ledger{cluster: c, jobs: map[string]*record{}, nodes: map[string]*ordered[nodeEvent]{},
+		late: map[*record]bool{}}
 }
 
-// Apply adds an event that is valid (Event.Validate). It reports false for one
-// that changes nothing: an event applied before, one before the horizon of a job
-// or node that is forgotten, or one of a configuration.
-func (l *Ledger) Apply(e Event) bool {
+// Apply adds an event that is valid (Event.Validate). It changes nothing if it was
+// applied before, is one before the horizon of a job or node that is forgotten, or is of a
+// configuration.
+func (l *Ledger) Apply(e Event) {
 	switch {
 	case e.Kind.OfNode():
-		if l.tooOld(e.Time) {
-			return false
-		}
-		events, added := insert(l.nodes[e.Node],
-			nodeEvent{time: e.Time, id: e.ID, kind: e.Kind, gpus: e.NodeGPUs}, nodeEvent.compare)
-		l.nodes[e.Node] = events
-		return added
+		l.applyNode(&e)
 	case e.Kind.OfJob():
-		if l.jobs[e.Job.ID] == nil && l.tooOld(e.Time) {
-			return false
+		l.applyJob(&e, false)
+	case e.Kind == TakenSnapshot:
+		if l.tooOld(e.Time) {
+			return
 		}
-		return l.applyJob(&e)
+		l.snapshots.add(e.Time, cmp.Compare)
+		listing := false
+		for i := range e.Active {
+			one := e.Active[i]
+			one.ID, one.Time = e.ID, e.Time
+			if one.Kind.OfNode() {
+				listing = true
+				l.applyNode(&one)
+			} else {
+				l.applyJob(&one, true)
+			}
+		}
+		if listing {
+			l.listings.add(e.Time, cmp.Compare)
+		}
 	}
-	return false
 }
 
 func (l *Ledger) tooOld(t time.Duration) bool { return l.forgot && t < l.horizon }
 
-func (l *Ledger) applyJob(e *Event) bool {
+func (l *Ledger) applyNode(e *Event) {
+	if l.tooOld(e.Time) {
+		return
+	}
+	events := l.nodes[e.Node]
+	if events == nil {
+		events = &ordered[nodeEvent]{}
+		l.nodes[e.Node] = events
+	}
+	events.add(nodeEvent{time: e.Time, id: e.ID, kind: e.Kind, gpus: e.NodeGPUs}, nodeEvent.compare)
+}
+
+func (l *Ledger) applyJob(e *Event, observed bool) {
 	r := l.jobs[e.Job.ID]
 	if r == nil {
-		r = &record{id: e.Job.ID}
+		if l.tooOld(e.Time) {
+			return
+		}
+		r = &record{id: e.Job.ID, open: &openRecord{}}
 		l.jobs[e.Job.ID] = r
 	}
-	je := jobEvent{id: e.ID, kind: e.Kind, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status,
-		placement: l.name(e.Placement),
-		attained:  e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained,
+	je := jobEvent{id: e.ID, kind: e.Kind, observed: observed, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status,
+		placement: e.Placement, attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained,
 		hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil, sharesWith: e.SharesWith, pool: e.Pool}
-	if e.Kind == Submitted {
+	if je.describes() {
 		j := e.Job
-		j.Submit = e.Time
 		j.Duration = 0
+		if !observed {
+			j.Submit = e.Time
+		}
+		j.Submit = min(j.Submit, e.Time)
 		je.job = &j
+	} else if r.ended && e.Time > r.finish {
+		return // counts for nothing
 	}
-	events, added := insert(r.events, je, jobEvent.compare)
-	r.events = events
-	if !added || e.Kind != Submitted && e.Kind != Finished {
-		return added
+	if r.open == nil {
+		r.open, r.packed = r.unpack(true), ""
+		l.late[r] = true
 	}
-	l.unlist(r)
-	r.submitted, r.ended = nil, false
-	for i := range r.events {
-		if ev := &r.events[i]; ev.kind == Submitted && r.submitted == nil {
-			c := *ev // the slice moves
-			r.submitted = &c
-		}
-	}
-	if r.submitted != nil {
-		for i := range r.events {
-			if ev := &r.events[i]; ev.kind == Finished {
-				// No job ends before it begins: clocks may differ.
-				r.ended, r.end = true, max(ev.time, r.submitted.time)
-				break
-			}
-		}
-	}
-	l.list(r)
-	return true
-}
-
-func (l *Ledger) list(r *record) {
-	if r.submitted == nil {
+	if r.submitted && je.repeats(&r.open.submission) && je.compare(r.open.submission) > 0 {
 		return
 	}
-	l.arrivals, _ = insert(l.arrivals, r, bySubmit)
-	if r.ended {
-		l.finished, _ = insert(l.finished, r, byEnd)
-	} else {
-		l.active, _ = insert(l.active, r, bySubmit)
+	r.open.add(je, jobEvent.compare)
+	wasListed, wasFinished, end := r.submitted, r.submitted && r.ended, r.end()
+	switch {
+	case je.describes() && (!r.submitted || je.compare(r.open.submission) < 0):
+		r.open.submission = je
+		moved := r.submitted && (r.submit != je.job.Submit || r.submitID != je.id)
+		r.submitted, r.submit, r.submitID, r.known = true, je.job.Submit, je.id, je.time
+		l.arrivals.moved = l.arrivals.moved || moved
+		l.active.moved = l.active.moved || moved
+	case je.kind == Finished && (!r.ended || je.time < r.finish):
+		r.ended, r.finish = true, je.time
+	default:
+		return
+	}
+	if !r.submitted {
+		return
+	}
+	if !wasListed {
+		l.arrivals.add(r, bySubmit)
+		if !r.ended {
+			l.active.add(r, bySubmit)
+		}
+	}
+	switch {
+	case !r.ended:
+	case !wasFinished:
+		l.active.left = l.active.left || wasListed
+		l.finished.add(r, byEnd)
+		r.pack()
+	case r.end() != end:
+		l.finished.moved = true
 	}
 }
 
-func (l *Ledger) unlist(r *record) {
-	if r.submitted == nil {
-		return
-	}
-	l.arrivals = remove(l.arrivals, r, bySubmit)
-	if r.ended {
-		l.finished = remove(l.finished, r, byEnd)
-	} else {
-		l.active = remove(l.active, r, bySubmit)
-	}
+// describes reports whether an event describes its job.
+func (e *jobEvent) describes() bool { return e.observed || e.kind == Submitted }
+
+// repeats reports whether an event submits a job that another one describes.
+func (e *jobEvent) repeats(submission *jobEvent) bool {
+	return e.kind == Submitted && !e.observed && e.compare(*submission) != 0
 }
 
 // bySubmit orders jobs by submission. Ties break by the id of the event that submitted
 // of it, so that the order does not depend on which came first.
 func bySubmit(a, b *record) int {
-	return cmp.Or(cmp.Compare(a.submitted.time, b.submitted.time), cmp.Compare(a.submitted.id, b.submitted.id),
-		cmp.Compare(a.id, b.id))
+	return cmp.Or(cmp.Compare(a.submit, b.submit), cmp.Compare(a.submitID, b.submitID), cmp.Compare(a.id, b.id))
 }
 
-func byEnd(a, b *record) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.id, b.id)) }
+func byEnd(a, b *record) int { return cmp.Or(cmp.Compare(a.end(), b.end()), cmp.Compare(a.id, b.id)) }
 
 // rank orders events of one job at one instant: a job is submitted before it
 // starts, and a preemption at the instant of a resume came first.
-var rank = [...]int{Submitted: 0, Preempted: 1, Started: 2, Resumed: 3, Resized: 4, Finished: 5}
+var rank = [...]int{Submitted: 0, Preempted: 1, Started: 2, Resumed: 3, Resized: 4, Finished: 6}
+
+const observedRank = 5
+
+func (e jobEvent) rank() int {
+	if e.observed {
+		return observedRank
+	}
+	return rank[e.kind]
+}
 
 func (e jobEvent) compare(o jobEvent) int {
-	return cmp.Or(cmp.Compare(e.time, o.time), cmp.Compare(rank[e.kind], rank[o.kind]), cmp.Compare(e.id, o.id))
+	return cmp.Or(cmp.Compare(e.time, o.time), cmp.Compare(e.rank(), o.rank()), cmp.Compare(e.id, o.id))
 }
 
 func (e nodeEvent) compare(o nodeEvent) int {
 	return cmp.Or(cmp.Compare(e.time, o.time), cmp.Compare(e.id, o.id))
 }
 
-// insert adds v to a sorted slice that does not have it. Events mostly come in
-// order: it looks at the end first.
-func insert[T any](s []T, v T, compare func(a, b T) int) (out []T, added bool) {
-	if n := len(s); n == 0 || compare(s[n-1], v) < 0 {
-		return append(s, v), true
-	}
-	i, found := slices.BinarySearchFunc(s, v, compare)
-	if found {
-		return s, false
-	}
-	return slices.Insert(s, i, v), true
-}
-
-func remove[T any](s []T, v T, compare func(a, b T) int) []T {
-	i, found := slices.BinarySearchFunc(s, v, compare)
-	if !found {
-		panic("workload: ledger: a job is not where it was listed")
-	}
-	return slices.Delete(s, i, i+1)
+// settle brings the lists up to date.
+func (l *Ledger) settle() {
+	known := func(r *record) bool { return l.jobs[r.id] == r }
+	l.arrivals.settle(bySubmit, known)
+	l.active.settle(bySubmit, func(r *record) bool { return !r.ended && known(r) })
+	l.finished.settle(byEnd, known)
 }
 
 // State is what is known of an instant: of all events at or before it. Events
 // that came late count, so that asking again for a past instant can give more.
 func (l *Ledger) State(at time.Duration) State {
+	l.settle()
 	s := State{At: at, Cluster: l.clusterAt(at)}
-	later := sort.Search(len(l.finished), func(i int) bool { return l.finished[i].end > at })
-	running := append(slices.Clone(l.active), l.finished[later:]...)
+	finished := l.finished.sorted
+	later := sort.Search(len(finished), func(i int) bool { return finished[i].end() > at })
+	running := append(slices.Clone(l.active.sorted), finished[later:]...)
 	slices.SortFunc(running, bySubmit)
+	seen := latest(&l.snapshots, at)
+	var placed [][]NodeShare
 	for _, r := range running {
-		if a, _, ok := r.fold(at); ok {
+		if f := r.fold(at, true); f.known && !f.ended && f.last >= seen {
 			if s.Jobs == nil {
-				s.Jobs = make([]ActiveJob, 0, len(running))
+				s.Jobs, placed = make([]ActiveJob, 0, len(running)), make([][]NodeShare, 0, len(running))
 			}
-			s.Jobs = append(s.Jobs, a)
+			s.Jobs, placed = append(s.Jobs, f.ActiveJob), append(placed, f.placement)
 		}
 	}
-	l.number(&s)
+	l.number(&s, placed)
 	s.dissolvePairs()
 	return s
 }
@@ -251,12 +297,14 @@ func (s *State) dissolvePairs() {
 
 // Finishes are the jobs that ended in [from, to), in order of end, then id.
 func (l *Ledger) Finishes(from, to time.Duration) []Finish {
+	l.settle()
 	var out []Finish
-	i := sort.Search(len(l.finished), func(i int) bool { return l.finished[i].end >= from })
-	for ; i < len(l.finished) && l.finished[i].end < to; i++ {
-		r := l.finished[i]
-		_, f, _ := r.fold(r.end)
-		out = append(out, *f)
+	finished := l.finished.sorted
+	i := sort.Search(len(finished), func(i int) bool { return finished[i].end() >= from })
+	for ; i < len(finished) && finished[i].end() < to; i++ {
+		r := finished[i]
+		f := r.fold(r.end(), false)
+		out = append(out, Finish{Job: f.Job, End: r.end(), RunTime: f.RunTime, Starts: f.Starts})
 	}
 	return out
 }
@@ -264,39 +312,60 @@ func (l *Ledger) Finishes(from, to time.Duration) []Finish {
 // Arrivals are the jobs submitted in [from, to), in order of submission, as
 // submitted: Duration is zero.
 func (l *Ledger) Arrivals(from, to time.Duration) []Job {
+	l.settle()
 	var out []Job
-	i := sort.Search(len(l.arrivals), func(i int) bool { return l.arrivals[i].submitted.time >= from })
-	for ; i < len(l.arrivals) && l.arrivals[i].submitted.time < to; i++ {
-		out = append(out, *l.arrivals[i].submitted.job)
+	all := l.arrivals.sorted
+	i := sort.Search(len(all), func(i int) bool { return all[i].submit >= from })
+	for ; i < len(all) && all[i].submit < to; i++ {
+		out = append(out, *all[i].unpack(false).submission.job)
 	}
 	return out
 }
 
-// Forget drops the jobs that ended before an instant, and returns how many.
+// Forget drops the jobs that ended before an instant, and returns how many. Jobs that a
+// snapshot before it does not list are dropped as well, and so are nodes that have been down
+// since, beyond a number.
 // Later answers about instants before it lack them. Events before it count only
 // for jobs still remembered, so that a repetition brings no job back.
 func (l *Ledger) Forget(before time.Duration) int {
 	if l.forgot && before <= l.horizon {
 		return 0
 	}
+	l.settle()
 	l.forgot, l.horizon = true, before
-	n := sort.Search(len(l.finished), func(i int) bool { return l.finished[i].end >= before })
-	for _, r := range l.finished[:n] {
+	finished := l.finished.sorted
+	n := sort.Search(len(finished), func(i int) bool { return finished[i].end() >= before })
+	for _, r := range finished[:n] {
 		delete(l.jobs, r.id)
 	}
-	l.finished = slices.Clone(l.finished[n:])
-	l.arrivals = slices.DeleteFunc(l.arrivals, func(r *record) bool { return l.jobs[r.id] != r })
+	seen := latest(&l.snapshots, before-1)
 	for _, r := range l.jobs {
-		if r.submitted == nil && r.events[len(r.events)-1].time < before {
+		if r.ended && r.submitted {
+			continue
+		}
+		if last := r.open.last(); !r.submitted && last < before || last < seen {
 			delete(l.jobs, r.id)
 		}
 	}
-	for name, events := range l.nodes {
+	for r := range l.late {
+		r.pack()
+	}
+	clear(l.late)
+	l.arrivals.left, l.active.left, l.finished.left = true, true, true
+	l.settle()
+	for _, times := range []*ordered[time.Duration]{&l.snapshots, &l.listings} {
+		all := times.all(cmp.Compare)
+		i, _ := slices.BinarySearch(all, before)
+		times.sorted = slices.Clone(all[max(0, i-1):]) // the last one before still says what is not there
+	}
+	for _, events := range l.nodes {
 		// The last event before the instant still says whether the node is up.
-		if i := sort.Search(len(events), func(i int) bool { return events[i].time >= before }); i > 1 {
-			l.nodes[name] = slices.Clone(events[i-1:])
+		all := events.all(nodeEvent.compare)
+		if i := sort.Search(len(all), func(i int) bool { return all[i].time >= before }); i > 1 {
+			events.sorted = slices.Clone(all[i-1:])
 		}
 	}
+	l.forgetNodes(before)
 	return n
 }
 
@@ -342,12 +411,38 @@ func (l *Ledger) clusterAt(at time.Duration) Cluster {
 
 // nodeAt is the last event of a node until an instant, nil if there is none.
 func (l *Ledger) nodeAt(name string, at time.Duration) *nodeEvent {
-	events := l.nodes[name]
+	events := l.nodes[name].all(nodeEvent.compare)
 	i := sort.Search(len(events), func(i int) bool { return events[i].time > at })
 	if i == 0 {
 		return nil
 	}
-	return &events[i-1]
+	e := &events[i-1]
+	if seen := latest(&l.listings, at); e.time < seen { // by then it was gone
+		e = &nodeEvent{time: seen, id: e.id, kind: NodeDown, gpus: e.gpus}
+	}
+	return e
+}
+
+// forgetNodes drops nodes that have been down since before an instant, the first ones first,
+// as far as there are more of them than the cluster may have lost.
+func (l *Ledger) forgetNodes(before time.Duration) {
+	var down []string
+	for name := range l.nodes {
+		e, all := l.nodeAt(name, before), l.nodes[name].sorted
+		if e != nil && e.kind == NodeDown && all[len(all)-1].time < before {
+			down = append(down, name)
+		}
+	}
+	spare := 1000 + 2*l.cluster.Nodes()
+	if len(down) <= spare {
+		return
+	}
+	slices.SortFunc(down, func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.nodeAt(a, before).time, l.nodeAt(b, before).time), cmp.Compare(a, b))
+	})
+	for _, name := range down[:len(down)-spare] {
+		delete(l.nodes, name)
+	}
 }
 
 // numbered reports whether a node is named by its number in the registered cluster.

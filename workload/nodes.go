@@ -5,23 +5,6 @@ import (
 	"strconv"
 )
 
-// name turns the names of a placement's nodes into their places in l.names.
-func (l *Ledger) name(p []NodeShare) []NodeGPUs {
-	if len(p) == 0 {
-		return nil
-	}
-	out := make([]NodeGPUs, len(p))
-	for i, n := range p {
-		k, ok := l.named[n.Node]
-		if !ok {
-			k = len(l.names)
-			l.names, l.named[n.Node] = append(l.names, n.Node), k
-		}
-		out[i] = NodeGPUs{Node: k, GPUs: n.GPUs}
-	}
-	return out
-}
-
 // nodeRange is the numbers of a group's nodes; those below free are taken.
 type nodeRange struct{ free, end int }
 
@@ -29,14 +12,15 @@ type nodeRange struct{ free, end int }
 // cluster's number of nodes, and lists those that are down or draining. Nodes of the
 // cluster that are reported come first; those that only placements name get what is
 // left. A name that is a free number is that number; the others follow in order of name.
-func (l *Ledger) number(s *State) {
+// at is where the jobs run.
+func (l *Ledger) number(s *State, at [][]NodeShare) {
 	var placed []string
 	shares := 0
-	for i := range s.Jobs {
-		for _, n := range s.Jobs[i].Placement {
-			placed = append(placed, l.names[n.Node])
-			shares++
+	for i := range at {
+		for _, n := range at[i] {
+			placed = append(placed, n.Node)
 		}
+		shares += len(at[i])
 	}
 	slices.Sort(placed)
 	placed = slices.Compact(placed)
@@ -110,19 +94,18 @@ func (l *Ledger) number(s *State) {
 	slices.Sort(s.Down)
 	slices.Sort(s.Draining)
 	all := make([]NodeGPUs, 0, shares)
-	for i := range s.Jobs {
-		a := &s.Jobs[i]
-		if len(a.Placement) == 0 {
+	for i := range at {
+		if len(at[i]) == 0 {
 			continue
 		}
 		from := len(all)
-		for _, n := range a.Placement {
-			k, ok := number[l.names[n.Node]]
+		for _, n := range at[i] {
+			k, ok := number[n.Node]
 			if !ok {
 				k = -1
 			}
 			all = append(all, NodeGPUs{Node: k, GPUs: n.GPUs})
 		}
-		a.Placement = all[from:len(all):len(all)]
+		s.Jobs[i].Placement = all[from:len(all):len(all)]
 	}
 }

@@ -311,6 +311,8 @@ func TestEventNumbersAgree(t *testing.T) {
 		pb.Event_NODE_DOWN:      workload.NodeDown,
 		pb.Event_NODE_DRAINED:   workload.NodeDrained,
 		pb.Event_CONFIG_APPLIED: workload.ConfigApplied,
+		pb.Event_SNAPSHOT:       workload.TakenSnapshot,
+		pb.Event_HEARTBEAT:      workload.Heartbeat,
 	} {
 		e := submitted("1", 0)
 		e.Kind, e.Node, e.ConfigurationRevision = kind, &pb.NodeDetails{NodeId: "n", Gpus: 8}, 3

@@ -35,20 +35,18 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 		HasLevel: e.GetLevelAttained() != nil, HasAttained: e.GetAttainedService() != nil,
 	}
 	c := converter{}
-	if k := e.GetKind(); k < 0 || k > pb.Event_NODE_DRAINED {
+	if k := e.GetKind(); k < 0 || k > pb.Event_HEARTBEAT {
 		c.add("kind", fmt.Sprintf("%d is not a known kind of event", k))
 	}
 	if end := job.GetEndStatus(); end < 0 || end > pb.JobDetails_FAILED {
 		c.add("job.end_status", fmt.Sprintf("%d is not known", end))
 	}
 	for _, t := range []struct{ field, text string }{
-		{"event_id", out.ID}, {"job.job_id", job.GetJobId()}, {"job.user", job.GetUser()},
-		{"job.tenant", job.GetTenant()},
-		{"job.key", job.GetKey()}, {"job.model", job.GetModel()}, {"node.node_id", node.GetNodeId()},
-		{"shares_gpus_with", e.GetSharesGpusWith()},
+		{"event_id", out.ID}, {"node.node_id", node.GetNodeId()}, {"shares_gpus_with", e.GetSharesGpusWith()},
 	} {
 		c.text(t.field, t.text)
 	}
+	c.names("job", job)
 	out.SharesWith, out.Pool = e.GetSharesGpusWith(), int(e.GetPool())
 	out.Time = c.time("scheduler_time", e.GetSchedulerTime())
 	if e.GetSchedulerTime() == nil {
@@ -57,10 +55,7 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	out.LeaseUntil = c.time("lease_expire_time", e.GetLeaseExpireTime())
 	out.LevelAttained = c.duration("level_attained", e.GetLevelAttained())
 	out.Attained = c.duration("attained_service", e.GetAttainedService())
-	for i, p := range e.GetPlacement() {
-		c.text(fmt.Sprintf("placement[%d].node_id", i), p.GetNodeId())
-		out.Placement = append(out.Placement, workload.NodeShare{Node: p.GetNodeId(), GPUs: int(p.GetGpus())})
-	}
+	out.Placement = c.placement("placement", e.GetPlacement())
 	if out.Kind.OfJob() {
 		out.Job = workload.Job{
 			ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()),
@@ -68,17 +63,18 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 		}
 	}
 	if out.Kind == workload.Submitted {
-		out.Job.User, out.Job.Tenant = job.GetUser(), job.GetTenant()
-		out.Job.Key, out.Job.Model = job.GetKey(), job.GetModel()
-		if at := job.GetDeadlineTime(); at != nil {
-			out.Job.Deadline = workload.DeadlineAt(c.time("job.deadline_time", at))
-		}
+		c.describe("job", job, &out.Job)
 	}
 	if out.Kind.OfNode() {
 		out.Node, out.NodeGPUs = node.GetNodeId(), int(node.GetGpus())
 	}
 	if out.Kind == workload.NodeUp && out.NodeGPUs == 0 {
 		c.add("node.gpus", "is required on NODE_UP")
+	}
+	if out.Kind == workload.TakenSnapshot {
+		out.Active = c.snapshot(e.GetSnapshot())
+	} else if e.GetSnapshot() != nil {
+		c.add("snapshot", "is for kind SNAPSHOT only")
 	}
 	revision := e.GetConfigurationRevision()
 	if revision > 0 {
@@ -96,6 +92,81 @@ func (c *converter) add(field, why string) {
 	if c.first == nil {
 		c.first = &fault{field, why}
 	}
+}
+
+// names checks the texts of a job.
+func (c *converter) names(field string, job *pb.JobDetails) {
+	for _, t := range []struct{ name, text string }{
+		{"job_id", job.GetJobId()}, {"user", job.GetUser()}, {"tenant", job.GetTenant()}, {"key", job.GetKey()},
+		{"model", job.GetModel()},
+	} {
+		if len(t.text) > maxText {
+			c.text(field+"."+t.name, t.text)
+		}
+	}
+}
+
+// describe takes over what a submission says of a job.
+func (c *converter) describe(field string, job *pb.JobDetails, out *workload.Job) {
+	out.User, out.Tenant, out.Key, out.Model = job.GetUser(), job.GetTenant(), job.GetKey(), job.GetModel()
+	if at := job.GetDeadlineTime(); at != nil {
+		out.Deadline = workload.DeadlineAt(c.time(field+".deadline_time", at))
+	}
+}
+
+func (c *converter) placement(field string, p []*pb.NodePlacement) (out []workload.NodeShare) {
+	if len(p) > workload.MaxPlaces {
+		c.add(field, fmt.Sprintf("has %d nodes, more than %d", len(p), workload.MaxPlaces))
+		return nil
+	}
+	for i, n := range p {
+		if len(n.GetNodeId()) > maxText {
+			c.text(fmt.Sprintf("%s[%d].node_id", field, i), n.GetNodeId())
+		}
+		out = append(out, workload.NodeShare{Node: n.GetNodeId(), GPUs: int(n.GetGpus())})
+	}
+	return out
+}
+
+// snapshot converts what there is at the instant of a snapshot.
+func (c *converter) snapshot(s *pb.Snapshot) (out []workload.Event) {
+	if n := len(s.GetJobs()) + len(s.GetNodes()); n > workload.MaxActive {
+		c.add("snapshot", fmt.Sprintf("has %d jobs and nodes, more than %d", n, workload.MaxActive))
+		return nil
+	}
+	for i, a := range s.GetJobs() {
+		field := fmt.Sprintf("snapshot.jobs[%d]", i)
+		e := workload.Event{Kind: workload.Submitted, Pool: int(a.GetPool()), SharesWith: a.GetSharesGpusWith(),
+			HasLevel: a.GetLevelAttained() != nil, HasAttained: a.GetAttainedService() != nil,
+			Job: workload.Job{ID: a.GetJob().GetJobId(), GPUs: workload.MilliGPU(a.GetJob().GetMilliGpus())}}
+		if a.GetRunning() {
+			e.Kind = workload.Started
+		}
+		if a.GetSubmitTime() == nil {
+			c.add(field+".submit_time", "is required")
+		}
+		c.names(field+".job", a.GetJob())
+		c.describe(field+".job", a.GetJob(), &e.Job)
+		c.text(field+".shares_gpus_with", e.SharesWith)
+		e.Job.Submit = c.time(field+".submit_time", a.GetSubmitTime())
+		e.LeaseUntil = c.time(field+".lease_expire_time", a.GetLeaseExpireTime())
+		e.LevelAttained = c.duration(field+".level_attained", a.GetLevelAttained())
+		e.Attained = c.duration(field+".attained_service", a.GetAttainedService())
+		e.Placement = c.placement(field+".placement", a.GetPlacement())
+		out = append(out, e)
+	}
+	for i, n := range s.GetNodes() {
+		field := fmt.Sprintf("snapshot.nodes[%d]", i)
+		c.text(field+".node_id", n.GetNodeId())
+		e := workload.Event{Kind: workload.NodeUp, Node: n.GetNodeId(), NodeGPUs: int(n.GetGpus())}
+		if n.GetDraining() {
+			e.Kind = workload.NodeDrained
+		} else if e.NodeGPUs == 0 {
+			c.add(field+".gpus", "is required")
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 func (c *converter) text(field, s string) {

@@ -81,6 +81,56 @@ func TestEventDeadline(t *testing.T) {
 	}
 }
 
+// TestEventSnapshot: what there is at an instant, as the API and as events have it.
+func TestEventSnapshot(t *testing.T) {
+	at := submitted("1", time.Hour).GetSchedulerTime()
+	taken := func(edit func(*pb.Snapshot)) *pb.Event {
+		running := &pb.ActiveJob{Job: &pb.JobDetails{JobId: "a", MilliGpus: 4000, Tenant: "x"}, Running: true,
+			SubmitTime: submitted("1", 0).GetSchedulerTime(), Placement: []*pb.NodePlacement{{NodeId: "n", Gpus: 4}},
+			AttainedService: durationpb.New(time.Minute), LeaseExpireTime: at, SharesGpusWith: "b", Pool: 2}
+		waiting := &pb.ActiveJob{Job: &pb.JobDetails{JobId: "b", MilliGpus: 1000}, SubmitTime: at}
+		s := &pb.Snapshot{Jobs: []*pb.ActiveJob{running, waiting},
+			Nodes: []*pb.NodeDetails{{NodeId: "n", Gpus: 8}, {NodeId: "m", Gpus: 8, Draining: true}}}
+		edit(s)
+		return &pb.Event{EventId: "1", Kind: pb.Event_SNAPSHOT, SchedulerTime: at, Snapshot: s}
+	}
+	e, f := convert(taken(func(*pb.Snapshot) {}))
+	if f != nil || len(e.Active) != 4 {
+		t.Fatalf("%+v, %v", e, f)
+	}
+	a, b := e.Active[0], e.Active[1]
+	if a.Kind != workload.Started || a.Job.Submit != e.Time-time.Hour || a.Job.Tenant != "x" ||
+		a.Placement[0].GPUs != 4 ||
+		a.Attained != time.Minute || !a.HasAttained || a.LeaseUntil != e.Time || a.SharesWith != "b" || a.Pool != 2 ||
+		b.Kind != workload.Submitted || b.Job.Submit != e.Time || b.HasAttained ||
+		e.Active[2].Kind != workload.NodeUp ||
+		e.Active[3].Kind != workload.NodeDrained {
+		t.Errorf("%+v", e)
+	}
+	long := strings.Repeat("x", maxText+1)
+	for want, edit := range map[string]func(*pb.Snapshot){
+		"snapshot.jobs[1].submit_time":          func(s *pb.Snapshot) { s.Jobs[1].SubmitTime = nil },
+		"snapshot.jobs[0].job.user":             func(s *pb.Snapshot) { s.Jobs[0].Job.User = long },
+		"snapshot.jobs[0].placement[0].node_id": func(s *pb.Snapshot) { s.Jobs[0].Placement[0].NodeId = long },
+		"snapshot.nodes[0].gpus":                func(s *pb.Snapshot) { s.Nodes[0].Gpus = 0 },
+		"snapshot":                              func(s *pb.Snapshot) { s.Jobs[1] = s.Jobs[0] },
+	} {
+		if _, f := convert(taken(edit)); f == nil || f.field != want || f.why == "" {
+			t.Errorf("%s: %v", want, f)
+		}
+	}
+	other := submitted("1", 0)
+	other.Snapshot = &pb.Snapshot{}
+	if _, f := convert(other); f == nil || f.field != "snapshot" {
+		t.Errorf("a submission with a snapshot: %v", f)
+	}
+	wide := submitted("1", 0)
+	wide.Kind, wide.Placement = pb.Event_STARTED, make([]*pb.NodePlacement, workload.MaxPlaces+1)
+	if _, f := convert(wide); f == nil || f.field != "placement" {
+		t.Errorf("a job on %d nodes: %v", len(wide.Placement), f)
+	}
+}
+
 // TestTimesHaveTheSameNames: every instant of the API is called something_time.
 func TestTimesHaveTheSameNames(t *testing.T) {
 	seen := 0

@@ -21,6 +21,7 @@ const (
 	flagRequest  = 16      // the job asks for more than GPUs, after the deadline
 	flagNamed    = 4       // nodes of the placement have names; numbers before there was the flag
 	flagPlaced   = 32      // the event names a partner or a pool, after the request
+	flagActive   = 64      // the event is a snapshot with content, at the end
 	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
 )
 
@@ -54,6 +55,9 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if len(e.Placement) > 0 {
 		flags |= flagNamed
+	}
+	if len(e.Active) > 0 {
+		flags |= flagActive
 	}
 	dst = append(dst, byte(e.Kind), flags)
 	num(int64(e.Time))
@@ -91,6 +95,13 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	if flags&flagPlaced != 0 {
 		str(e.SharesWith)
 		num(int64(e.Pool))
+	}
+	if flags&flagActive != 0 {
+		num(int64(len(e.Active)))
+		for i := range e.Active {
+			num(int64(e.Active[i].Job.Submit))
+			str(string(appendEvent(nil, &e.Active[i])))
+		}
 	}
 	return dst
 }
@@ -147,10 +158,35 @@ func decodeEvent(b []byte) (workload.Event, error) {
 	if b[1]&flagPlaced != 0 {
 		e.SharesWith, e.Pool = r.str(), int(r.num())
 	}
+	if b[1]&flagActive != 0 && !r.active(&e) {
+		return e, errEventEncoding
+	}
 	if r.bad || len(r.b) != 0 {
 		return e, errEventEncoding
 	}
 	return e, nil
+}
+
+// active reads the content of a snapshot.
+func (r *eventReader) active(e *workload.Event) bool {
+	n := r.num()
+	// A part takes more than ten bytes, so a larger count is a lie.
+	if n <= 0 || n > workload.MaxActive || n > int64(len(r.b)/10) {
+		return false
+	}
+	e.Active = make([]workload.Event, n)
+	for i := range e.Active {
+		submit, part := r.num(), r.str()
+		if len(part) < 2 || part[1]&flagActive != 0 { // snapshots have no snapshots
+			return false
+		}
+		var err error
+		if e.Active[i], err = decodeEvent([]byte(part)); err != nil {
+			return false
+		}
+		e.Active[i].Job.Submit = time.Duration(submit)
+	}
+	return true
 }
 
 type eventReader struct {

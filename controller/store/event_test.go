@@ -50,6 +50,11 @@ func drawEvent(t *rapid.T) workload.Event {
 func TestEventsSurviveEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEvent(t)
+		for range rapid.IntRange(0, 3).Draw(t, "active") {
+			one := drawEvent(t)
+			one.Job.Submit = time.Duration(rapid.Int64().Draw(t, "submit"))
+			e.Active = append(e.Active, one)
+		}
 		got, err := decodeEvent(appendEvent(nil, &e))
 		if err != nil || !reflect.DeepEqual(got, e) {
 			t.Fatalf("%+v became %+v, %v", e, got, err)
@@ -84,6 +89,8 @@ func TestEventKeysSortByTime(t *testing.T) {
 func FuzzDecodeEvent(f *testing.F) {
 	e := event("1", time.Hour)
 	e.Placement = []workload.NodeShare{{Node: "3", GPUs: 2}}
+	f.Add(appendEvent(nil, &e))
+	e = workload.Event{ID: "2", Kind: workload.TakenSnapshot, Active: []workload.Event{e}}
 	f.Add(appendEvent(nil, &e))
 	f.Add([]byte{1, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {

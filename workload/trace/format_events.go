@@ -37,6 +37,19 @@ type eventLine struct {
 	Node      *eventNode      `json:"node,omitempty"`
 	Placement []eventNodeGPUs `json:"placement,omitempty"`
 	Revision  json.Number     `json:"configurationRevision,omitempty"`
+	Snapshot  *eventSnapshot  `json:"snapshot,omitempty"`
+}
+
+type eventSnapshot struct {
+	Jobs  []eventActive `json:"jobs,omitempty"`
+	Nodes []eventNode   `json:"nodes,omitempty"`
+}
+
+type eventActive struct {
+	Job       *eventJob       `json:"job"`
+	Submit    time.Time       `json:"submitTime"`
+	Running   bool            `json:"running,omitempty"`
+	Placement []eventNodeGPUs `json:"placement,omitempty"`
 }
 
 type eventJob struct {
@@ -51,8 +64,9 @@ type eventJob struct {
 }
 
 type eventNode struct {
-	ID   string `json:"nodeId"`
-	GPUs int    `json:"gpus,omitempty"`
+	ID       string `json:"nodeId"`
+	GPUs     int    `json:"gpus,omitempty"`
+	Draining bool   `json:"draining,omitempty"`
 }
 
 type eventNodeGPUs struct {
@@ -64,7 +78,7 @@ var eventKinds = map[string]workload.EventKind{
 	"SUBMITTED": workload.Submitted, "STARTED": workload.Started, "PREEMPTED": workload.Preempted,
 	"RESUMED": workload.Resumed, "RESIZED": workload.Resized, "FINISHED": workload.Finished,
 	"NODE_UP": workload.NodeUp, "NODE_DOWN": workload.NodeDown, "NODE_DRAINED": workload.NodeDrained,
-	"CONFIG_APPLIED": workload.ConfigApplied,
+	"CONFIG_APPLIED": workload.ConfigApplied, "SNAPSHOT": workload.TakenSnapshot, "HEARTBEAT": workload.Heartbeat,
 }
 
 var eventEnds = map[string]workload.Status{"": workload.Unknown, "END_STATUS_UNSPECIFIED": workload.Unknown,
@@ -74,7 +88,7 @@ var eventEnds = map[string]workload.Status{"": workload.Unknown, "END_STATUS_UNS
 type recordedEvents struct {
 	ledger    *workload.Ledger
 	last      time.Duration
-	submitted map[string]bool // whether the submission of a job is known
+	submitted map[string]bool // jobs, and whether their submission is known
 }
 
 func readEvents(in *input) error {
@@ -115,6 +129,12 @@ func readEvents(in *input) error {
 			in.hasKeys = in.hasKeys || e.Job.Key != ""
 			s.ledger.Apply(e)
 		}
+		if e.Kind == workload.TakenSnapshot {
+			for i := range e.Active {
+				s.submitted[e.Active[i].Job.ID] = true
+			}
+			s.ledger.Apply(e)
+		}
 		s.last = max(s.last, e.Time)
 	}
 }
@@ -132,34 +152,68 @@ func (x *eventLine) event() (e workload.Event, field, reason string) {
 	if e.ID == "" {
 		return e, "eventId", isEmpty
 	}
-	if !kind.OfJob() {
-		return e, "", ""
+	switch {
+	case kind == workload.TakenSnapshot:
+		field, reason = x.Snapshot.read(&e)
+	case kind.OfJob():
+		field, reason = x.Job.read(&e)
 	}
-	if x.Job == nil || x.Job.ID == "" {
-		return e, "job.jobId", isEmpty
+	return e, field, reason
+}
+
+// read reads the jobs of a snapshot.
+func (x *eventSnapshot) read(e *workload.Event) (field, reason string) {
+	if x == nil {
+		return "", ""
 	}
-	j := x.Job
+	for i := range x.Jobs {
+		a := &x.Jobs[i]
+		one := workload.Event{Kind: workload.Submitted}
+		if s := a.Submit.Unix(); s < firstSecond || s > lastSecond {
+			return "snapshot.jobs.submitTime", badYears
+		}
+		if field, reason := a.Job.read(&one); reason != "" {
+			return "snapshot.jobs." + field, reason
+		}
+		if a.Running {
+			one.Kind = workload.Started
+		}
+		one.Job.Submit = time.Duration(a.Submit.UnixNano())
+		e.Active = append(e.Active, one)
+	}
+	if err := e.Validate(); err != nil {
+		return "snapshot", err.Error()
+	}
+	return "", ""
+}
+
+// read reads the job of an event.
+func (j *eventJob) read(e *workload.Event) (field, reason string) {
+	if j == nil || j.ID == "" {
+		return "job.jobId", isEmpty
+	}
+	known := false
 	e.Job = workload.Job{ID: j.ID, User: j.User, Tenant: j.Tenant, Key: j.Key, Model: j.Model}
 	if e.Job.Status, known = eventEnds[j.End]; !known {
-		return e, "job.endStatus", "is not COMPLETED, CANCELLED or FAILED"
+		return "job.endStatus", "is not COMPLETED, CANCELLED or FAILED"
 	}
 	if j.GPUs != "" {
 		n, err := strconv.ParseInt(j.GPUs.String(), 10, 64)
 		if err != nil || n < 0 || n > int64(workload.GPUs(workload.MaxGPUs)) {
-			return e, "job.milliGpus", outOfRange
+			return "job.milliGpus", outOfRange
 		}
 		e.Job.GPUs = workload.MilliGPU(n)
 	}
-	if kind == workload.Submitted && e.Job.GPUs == 0 {
-		return e, "job.milliGpus", "is not positive"
+	if e.Kind == workload.Submitted && e.Job.GPUs == 0 {
+		return "job.milliGpus", "is not positive"
 	}
 	if d := j.Deadline; d != nil {
 		if d.Unix() < firstSecond || d.Unix() > lastSecond {
-			return e, "job.deadlineTime", badYears
+			return "job.deadlineTime", badYears
 		}
 		e.Job.Deadline = workload.DeadlineAt(time.Duration(d.UnixNano()))
 	}
-	return e, "", ""
+	return "", ""
 }
 
 func finishEvents(in *input) error {
@@ -168,6 +222,7 @@ func finishEvents(in *input) error {
 	end := s.last + 1
 	for _, f := range s.ledger.Finishes(-workload.MaxSubmit, end) {
 		j := f.Job
+		delete(s.submitted, j.ID)
 		j.Duration = f.RunTime
 		j.Wait, j.HasWait = f.End-j.Submit-f.RunTime, f.Starts == 1
 		if !j.HasWait || j.Wait < 0 || j.Wait > workload.MaxDuration {
@@ -178,6 +233,7 @@ func finishEvents(in *input) error {
 	state := s.ledger.State(s.last)
 	for i := range state.Jobs {
 		a := &state.Jobs[i]
+		delete(s.submitted, a.ID)
 		if a.RunTime == 0 {
 			in.report.leaveOut(notEnded)
 			continue
@@ -187,11 +243,13 @@ func finishEvents(in *input) error {
 		in.recorded(&j, true)
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.submitted)) {
-		if !s.submitted[id] {
+		if s.submitted[id] {
+			in.report.leaveOut("its end is not among the events, and a later snapshot does not have it")
+		} else {
 			in.report.leaveOut("its submission is not among the events")
 		}
 	}
-	in.report.Merged = in.report.Rows - in.report.Rejected - in.report.LeftOut - in.taken
+	in.report.Merged = max(0, in.report.Rows-in.report.Rejected-in.report.LeftOut-in.taken) // a snapshot has many jobs
 	return nil
 }
 
@@ -237,25 +295,50 @@ func (w *EventWriter) Write(e *workload.Event) error {
 	case x.Kind == "":
 		return fmt.Errorf("trace: event %s: kind %v cannot be written", e.ID, e.Kind)
 	case e.Kind.OfNode():
-		x.Node = &eventNode{e.Node, e.NodeGPUs}
+		x.Node = &eventNode{ID: e.Node, GPUs: e.NodeGPUs}
 	case e.Kind.OfJob():
-		j := &eventJob{ID: e.Job.ID, User: e.Job.User, Tenant: e.Job.Tenant, Key: e.Job.Key, Model: e.Job.Model}
-		if e.Job.GPUs != 0 {
-			j.GPUs = json.Number(strconv.FormatInt(int64(e.Job.GPUs), 10))
-		}
-		for name, status := range eventEnds {
-			if status == e.Job.Status && status != workload.Unknown {
-				j.End = name
-			}
-		}
-		if d := e.Job.Deadline; d != 0 {
-			at := w.zero.Add(d)
-			j.Deadline = &at
-		}
-		x.Job = j
+		x.Job = w.job(&e.Job)
+	case e.Kind == workload.TakenSnapshot:
+		x.Snapshot = w.snapshot(e)
 	}
-	for _, n := range e.Placement {
-		x.Placement = append(x.Placement, eventNodeGPUs{n.Node, n.GPUs})
-	}
+	x.Placement = placement(e)
 	return w.w.Encode(x)
+}
+
+func (w *EventWriter) job(job *workload.Job) *eventJob {
+	j := &eventJob{ID: job.ID, User: job.User, Tenant: job.Tenant, Key: job.Key, Model: job.Model}
+	if job.GPUs != 0 {
+		j.GPUs = json.Number(strconv.FormatInt(int64(job.GPUs), 10))
+	}
+	for name, status := range eventEnds {
+		if status == job.Status && status != workload.Unknown {
+			j.End = name
+		}
+	}
+	if d := job.Deadline; d != 0 {
+		at := w.zero.Add(d)
+		j.Deadline = &at
+	}
+	return j
+}
+
+func placement(e *workload.Event) (out []eventNodeGPUs) {
+	for _, n := range e.Placement {
+		out = append(out, eventNodeGPUs{n.Node, n.GPUs})
+	}
+	return out
+}
+
+func (w *EventWriter) snapshot(e *workload.Event) *eventSnapshot {
+	out := &eventSnapshot{}
+	for i := range e.Active {
+		one := &e.Active[i]
+		if one.Kind.OfNode() {
+			out.Nodes = append(out.Nodes, eventNode{one.Node, one.NodeGPUs, one.Kind == workload.NodeDrained})
+			continue
+		}
+		out.Jobs = append(out.Jobs, eventActive{Job: w.job(&one.Job), Submit: w.zero.Add(one.Job.Submit),
+			Running: one.Kind == workload.Started, Placement: placement(one)})
+	}
+	return out
 }

@@ -49,6 +49,16 @@ const (
 	Event_CONFIG_APPLIED Event_Kind = 9
 	// A node starts no more jobs; those that run on it go on. NODE_UP ends it.
 	Event_NODE_DRAINED Event_Kind = 10
+	// What there is at scheduler_time: snapshot says which jobs are active, and on
+	// which nodes. Jobs that the service takes for active and that are not in it
+	// ended at an unknown time: they count as neither active nor completed, unless
+	// a later event is about them. A scheduler sends one when it cannot be sure that
+	// every event arrived: after it lost its connection, or restarted.
+	Event_SNAPSHOT Event_Kind = 11
+	// Nothing but scheduler_time: all events up to then have been sent, as far as
+	// the scheduler knows. Moves the time on which rounds run while nothing else
+	// happens.
+	Event_HEARTBEAT Event_Kind = 12
 )
 
 // Enum value maps for Event_Kind.
@@ -65,6 +75,8 @@ var (
 		8:  "NODE_DOWN",
 		9:  "CONFIG_APPLIED",
 		10: "NODE_DRAINED",
+		11: "SNAPSHOT",
+		12: "HEARTBEAT",
 	}
 	Event_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -78,6 +90,8 @@ var (
 		"NODE_DOWN":        8,
 		"CONFIG_APPLIED":   9,
 		"NODE_DRAINED":     10,
+		"SNAPSHOT":         11,
+		"HEARTBEAT":        12,
 	}
 )
 
@@ -158,7 +172,7 @@ func (x JobDetails_EndStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobDetails_EndStatus.Descriptor instead.
 func (JobDetails_EndStatus) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_event_proto_rawDescGZIP(), []int{1, 0}
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{3, 0}
 }
 
 // Event is one fact about a job, a node or the configuration, as its scheduler
@@ -184,7 +198,8 @@ type Event struct {
 	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
 	// Required on job events (SUBMITTED to FINISHED).
 	Job *JobDetails `protobuf:"bytes,4,opt,name=job,proto3" json:"job,omitempty"`
-	// Where the job runs, on STARTED, RESUMED and RESIZED. Optional.
+	// Where the job runs, on STARTED, RESUMED and RESIZED: at most 16384 nodes.
+	// Optional.
 	Placement []*NodePlacement `protobuf:"bytes,5,rep,name=placement,proto3" json:"placement,omitempty"`
 	// The job's attained service until scheduler_time, as the scheduler counts it:
 	// GPU-time. Optional, on any job event. Without it the service counts the GPUs
@@ -208,8 +223,10 @@ type Event struct {
 	Node *NodeDetails `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
 	// The revision in force when it happened. Required on CONFIG_APPLIED.
 	ConfigurationRevision int64 `protobuf:"varint,9,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// On SNAPSHOT. Unset, or without jobs: none is active.
+	Snapshot      *Snapshot `protobuf:"bytes,60,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Event) Reset() {
@@ -326,6 +343,183 @@ func (x *Event) GetConfigurationRevision() int64 {
 	return 0
 }
 
+func (x *Event) GetSnapshot() *Snapshot {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
+// Snapshot is what there is in a cluster at an instant. At most 200000 jobs and
+// nodes, and no message larger than 4 MiB.
+type Snapshot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All jobs that are submitted and have not ended, each once.
+	Jobs []*ActiveJob `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// All nodes that are up or draining, each once. Nodes that are known and not here
+	// are down. If empty, the snapshot says nothing about nodes.
+	Nodes         []*NodeDetails `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Snapshot) Reset() {
+	*x = Snapshot{}
+	mi := &file_autosched_v1_event_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Snapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Snapshot) ProtoMessage() {}
+
+func (x *Snapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_event_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
+func (*Snapshot) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Snapshot) GetJobs() []*ActiveJob {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *Snapshot) GetNodes() []*NodeDetails {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// ActiveJob is a job at the instant of a snapshot.
+type ActiveJob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The job as its SUBMITTED event describes it.
+	Job *JobDetails `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// Required. When it was submitted.
+	SubmitTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=submit_time,json=submitTime,proto3" json:"submit_time,omitempty"`
+	// Whether it holds GPUs.
+	Running bool `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	// The following are those of a STARTED event. Where it runs.
+	Placement       []*NodePlacement       `protobuf:"bytes,4,rep,name=placement,proto3" json:"placement,omitempty"`
+	AttainedService *durationpb.Duration   `protobuf:"bytes,5,opt,name=attained_service,json=attainedService,proto3,oneof" json:"attained_service,omitempty"`
+	LevelAttained   *durationpb.Duration   `protobuf:"bytes,6,opt,name=level_attained,json=levelAttained,proto3,oneof" json:"level_attained,omitempty"`
+	LeaseExpireTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=lease_expire_time,json=leaseExpireTime,proto3" json:"lease_expire_time,omitempty"`
+	SharesGpusWith  string                 `protobuf:"bytes,8,opt,name=shares_gpus_with,json=sharesGpusWith,proto3" json:"shares_gpus_with,omitempty"`
+	Pool            int32                  `protobuf:"varint,9,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ActiveJob) Reset() {
+	*x = ActiveJob{}
+	mi := &file_autosched_v1_event_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActiveJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActiveJob) ProtoMessage() {}
+
+func (x *ActiveJob) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_event_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActiveJob.ProtoReflect.Descriptor instead.
+func (*ActiveJob) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ActiveJob) GetJob() *JobDetails {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *ActiveJob) GetSubmitTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SubmitTime
+	}
+	return nil
+}
+
+func (x *ActiveJob) GetRunning() bool {
+	if x != nil {
+		return x.Running
+	}
+	return false
+}
+
+func (x *ActiveJob) GetPlacement() []*NodePlacement {
+	if x != nil {
+		return x.Placement
+	}
+	return nil
+}
+
+func (x *ActiveJob) GetAttainedService() *durationpb.Duration {
+	if x != nil {
+		return x.AttainedService
+	}
+	return nil
+}
+
+func (x *ActiveJob) GetLevelAttained() *durationpb.Duration {
+	if x != nil {
+		return x.LevelAttained
+	}
+	return nil
+}
+
+func (x *ActiveJob) GetLeaseExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LeaseExpireTime
+	}
+	return nil
+}
+
+func (x *ActiveJob) GetSharesGpusWith() string {
+	if x != nil {
+		return x.SharesGpusWith
+	}
+	return ""
+}
+
+func (x *ActiveJob) GetPool() int32 {
+	if x != nil {
+		return x.Pool
+	}
+	return 0
+}
+
 // JobDetails describes the job of an event.
 type JobDetails struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -353,7 +547,7 @@ type JobDetails struct {
 
 func (x *JobDetails) Reset() {
 	*x = JobDetails{}
-	mi := &file_autosched_v1_event_proto_msgTypes[1]
+	mi := &file_autosched_v1_event_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -365,7 +559,7 @@ func (x *JobDetails) String() string {
 func (*JobDetails) ProtoMessage() {}
 
 func (x *JobDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_event_proto_msgTypes[1]
+	mi := &file_autosched_v1_event_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -378,7 +572,7 @@ func (x *JobDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobDetails.ProtoReflect.Descriptor instead.
 func (*JobDetails) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_event_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *JobDetails) GetJobId() string {
@@ -453,7 +647,7 @@ type NodePlacement struct {
 
 func (x *NodePlacement) Reset() {
 	*x = NodePlacement{}
-	mi := &file_autosched_v1_event_proto_msgTypes[2]
+	mi := &file_autosched_v1_event_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +659,7 @@ func (x *NodePlacement) String() string {
 func (*NodePlacement) ProtoMessage() {}
 
 func (x *NodePlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_event_proto_msgTypes[2]
+	mi := &file_autosched_v1_event_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +672,7 @@ func (x *NodePlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodePlacement.ProtoReflect.Descriptor instead.
 func (*NodePlacement) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_event_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *NodePlacement) GetNodeId() string {
@@ -500,15 +694,17 @@ type NodeDetails struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. At most 128 bytes. Placements name nodes by it.
 	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// GPUs of the node, on NODE_UP.
-	Gpus          int32 `protobuf:"varint,2,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// GPUs of the node, on NODE_UP and in snapshots.
+	Gpus int32 `protobuf:"varint,2,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// It starts no more jobs. In snapshots.
+	Draining      bool `protobuf:"varint,60,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeDetails) Reset() {
 	*x = NodeDetails{}
-	mi := &file_autosched_v1_event_proto_msgTypes[3]
+	mi := &file_autosched_v1_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +716,7 @@ func (x *NodeDetails) String() string {
 func (*NodeDetails) ProtoMessage() {}
 
 func (x *NodeDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_event_proto_msgTypes[3]
+	mi := &file_autosched_v1_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +729,7 @@ func (x *NodeDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDetails.ProtoReflect.Descriptor instead.
 func (*NodeDetails) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_event_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeDetails) GetNodeId() string {
@@ -550,11 +746,18 @@ func (x *NodeDetails) GetGpus() int32 {
 	return 0
 }
 
+func (x *NodeDetails) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
 var File_autosched_v1_event_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\x06\n" +
+	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\a\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.autosched.v1.Event.KindR\x04kind\x12A\n" +
@@ -568,7 +771,8 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x10shares_gpus_with\x18\v \x01(\tR\x0esharesGpusWith\x12\x12\n" +
 	"\x04pool\x18\f \x01(\x05R\x04pool\x12-\n" +
 	"\x04node\x18\b \x01(\v2\x19.autosched.v1.NodeDetailsR\x04node\x125\n" +
-	"\x16configuration_revision\x18\t \x01(\x03R\x15configurationRevision\"\xb1\x01\n" +
+	"\x16configuration_revision\x18\t \x01(\x03R\x15configurationRevision\x122\n" +
+	"\bsnapshot\x18< \x01(\v2\x16.autosched.v1.SnapshotR\bsnapshot\"\xce\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSUBMITTED\x10\x01\x12\v\n" +
@@ -581,7 +785,25 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\tNODE_DOWN\x10\b\x12\x12\n" +
 	"\x0eCONFIG_APPLIED\x10\t\x12\x10\n" +
 	"\fNODE_DRAINED\x10\n" +
-	"B\x13\n" +
+	"\x12\f\n" +
+	"\bSNAPSHOT\x10\v\x12\r\n" +
+	"\tHEARTBEAT\x10\fB\x13\n" +
+	"\x11_attained_serviceB\x11\n" +
+	"\x0f_level_attained\"h\n" +
+	"\bSnapshot\x12+\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x17.autosched.v1.ActiveJobR\x04jobs\x12/\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x19.autosched.v1.NodeDetailsR\x05nodes\"\x89\x04\n" +
+	"\tActiveJob\x12*\n" +
+	"\x03job\x18\x01 \x01(\v2\x18.autosched.v1.JobDetailsR\x03job\x12;\n" +
+	"\vsubmit_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"submitTime\x12\x18\n" +
+	"\arunning\x18\x03 \x01(\bR\arunning\x129\n" +
+	"\tplacement\x18\x04 \x03(\v2\x1b.autosched.v1.NodePlacementR\tplacement\x12I\n" +
+	"\x10attained_service\x18\x05 \x01(\v2\x19.google.protobuf.DurationH\x00R\x0fattainedService\x88\x01\x01\x12E\n" +
+	"\x0elevel_attained\x18\x06 \x01(\v2\x19.google.protobuf.DurationH\x01R\rlevelAttained\x88\x01\x01\x12F\n" +
+	"\x11lease_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0fleaseExpireTime\x12(\n" +
+	"\x10shares_gpus_with\x18\b \x01(\tR\x0esharesGpusWith\x12\x12\n" +
+	"\x04pool\x18\t \x01(\x05R\x04poolB\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
 	"\x0f_level_attained\"\xed\x02\n" +
 	"\n" +
@@ -604,10 +826,11 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x06FAILED\x10\x03\"B\n" +
 	"\rNodePlacement\x12\x17\n" +
 	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12\x12\n" +
-	"\x04gpus\x18\x02 \x01(\x05R\x04gpusJ\x04\b\x01\x10\x02\":\n" +
+	"\x04gpus\x18\x02 \x01(\x05R\x04gpusJ\x04\b\x01\x10\x02\"V\n" +
 	"\vNodeDetails\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
-	"\x04gpus\x18\x02 \x01(\x05R\x04gpusB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x04gpus\x18\x02 \x01(\x05R\x04gpus\x12\x1a\n" +
+	"\bdraining\x18< \x01(\bR\bdrainingB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_event_proto_rawDescOnce sync.Once
@@ -622,33 +845,44 @@ func file_autosched_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_autosched_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_autosched_v1_event_proto_goTypes = []any{
 	(Event_Kind)(0),               // 0: autosched.v1.Event.Kind
 	(JobDetails_EndStatus)(0),     // 1: autosched.v1.JobDetails.EndStatus
 	(*Event)(nil),                 // 2: autosched.v1.Event
-	(*JobDetails)(nil),            // 3: autosched.v1.JobDetails
-	(*NodePlacement)(nil),         // 4: autosched.v1.NodePlacement
-	(*NodeDetails)(nil),           // 5: autosched.v1.NodeDetails
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
+	(*Snapshot)(nil),              // 3: autosched.v1.Snapshot
+	(*ActiveJob)(nil),             // 4: autosched.v1.ActiveJob
+	(*JobDetails)(nil),            // 5: autosched.v1.JobDetails
+	(*NodePlacement)(nil),         // 6: autosched.v1.NodePlacement
+	(*NodeDetails)(nil),           // 7: autosched.v1.NodeDetails
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
 }
 var file_autosched_v1_event_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Event.kind:type_name -> autosched.v1.Event.Kind
-	6,  // 1: autosched.v1.Event.scheduler_time:type_name -> google.protobuf.Timestamp
-	3,  // 2: autosched.v1.Event.job:type_name -> autosched.v1.JobDetails
-	4,  // 3: autosched.v1.Event.placement:type_name -> autosched.v1.NodePlacement
-	7,  // 4: autosched.v1.Event.attained_service:type_name -> google.protobuf.Duration
-	7,  // 5: autosched.v1.Event.level_attained:type_name -> google.protobuf.Duration
-	6,  // 6: autosched.v1.Event.lease_expire_time:type_name -> google.protobuf.Timestamp
-	5,  // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
-	1,  // 8: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
-	6,  // 9: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 1: autosched.v1.Event.scheduler_time:type_name -> google.protobuf.Timestamp
+	5,  // 2: autosched.v1.Event.job:type_name -> autosched.v1.JobDetails
+	6,  // 3: autosched.v1.Event.placement:type_name -> autosched.v1.NodePlacement
+	9,  // 4: autosched.v1.Event.attained_service:type_name -> google.protobuf.Duration
+	9,  // 5: autosched.v1.Event.level_attained:type_name -> google.protobuf.Duration
+	8,  // 6: autosched.v1.Event.lease_expire_time:type_name -> google.protobuf.Timestamp
+	7,  // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
+	3,  // 8: autosched.v1.Event.snapshot:type_name -> autosched.v1.Snapshot
+	4,  // 9: autosched.v1.Snapshot.jobs:type_name -> autosched.v1.ActiveJob
+	7,  // 10: autosched.v1.Snapshot.nodes:type_name -> autosched.v1.NodeDetails
+	5,  // 11: autosched.v1.ActiveJob.job:type_name -> autosched.v1.JobDetails
+	8,  // 12: autosched.v1.ActiveJob.submit_time:type_name -> google.protobuf.Timestamp
+	6,  // 13: autosched.v1.ActiveJob.placement:type_name -> autosched.v1.NodePlacement
+	9,  // 14: autosched.v1.ActiveJob.attained_service:type_name -> google.protobuf.Duration
+	9,  // 15: autosched.v1.ActiveJob.level_attained:type_name -> google.protobuf.Duration
+	8,  // 16: autosched.v1.ActiveJob.lease_expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 17: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
+	8,  // 18: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_event_proto_init() }
@@ -657,13 +891,14 @@ func file_autosched_v1_event_proto_init() {
 		return
 	}
 	file_autosched_v1_event_proto_msgTypes[0].OneofWrappers = []any{}
+	file_autosched_v1_event_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_event_proto_rawDesc), len(file_autosched_v1_event_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

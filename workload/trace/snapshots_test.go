@@ -1,0 +1,44 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// A job whose end was lost is left out, by name of the cause, and one that only a snapshot knows
+// is there.
+func TestEventsWithSnapshots(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewEventWriter(&b, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(kind workload.EventKind, id string, at time.Duration) workload.Event {
+		return workload.Event{ID: fmt.Sprint(id, kind, at), Kind: kind, Time: at, Job: workload.Job{ID: id, GPUs: 1000}}
+	}
+	snapshot := workload.Event{ID: "s", Kind: workload.TakenSnapshot, Time: time.Hour, Active: []workload.Event{
+		{Kind: workload.Started, Job: workload.Job{ID: "new", GPUs: 2000, Submit: 5 * time.Minute},
+			Placement: []workload.NodeShare{{Node: "n", GPUs: 2}}},
+		{Kind: workload.NodeUp, Node: "n", NodeGPUs: 8},
+	}}
+	for _, e := range []workload.Event{
+		job(workload.Submitted, "lost", 0), job(workload.Started, "lost", time.Minute), snapshot,
+		job(workload.Finished, "new", 2*time.Hour), {ID: "h", Kind: workload.Heartbeat, Time: 3 * time.Hour},
+	} {
+		if err := w.Write(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, report, err := Read(&b, "events", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Len() != 1 || got.Jobs()[0].ID != "new" || got.Jobs()[0].Duration != time.Hour || report.LeftOut != 1 ||
+		report.Rejected != 0 {
+		t.Errorf("%d jobs, %+v", got.Len(), report)
+	}
+}
