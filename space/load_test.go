@@ -227,3 +227,48 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// FuzzLoadConfig: a configuration that is read is valid, and its text reads the same.
+func FuzzLoadConfig(f *testing.F) {
+	s := tiresias(f)
+	f.Add([]byte("parameters: {queues: 4, queue_thresholds: [3250, 7200]}"))
+	f.Add([]byte("best: queues=4 starve_limit=10m"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, _, err := s.LoadConfig(text)
+		if err != nil {
+			return
+		}
+		if err := s.Check(c); err != nil {
+			t.Fatal(err)
+		}
+		again, changes, err := s.LoadConfig([]byte(c.Canonical()))
+		if err != nil || len(changes) > 0 || !again.Equal(c) {
+			t.Fatalf("%s reads back as %v, %v, %v", c.Canonical(), again, changes, err)
+		}
+	})
+}
+
+// FuzzUnmarshalSpace: a stored space that is read has valid defaults and is stored the same.
+func FuzzUnmarshalSpace(f *testing.F) {
+	good, err := tiresias(f).MarshalJSON()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var s, again Space
+		if s.UnmarshalJSON(text) != nil {
+			return
+		}
+		if err := s.Check(s.Default()); err != nil {
+			t.Fatal(err)
+		}
+		stored, err := s.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.UnmarshalJSON(stored); err != nil || again.Digest() != s.Digest() {
+			t.Fatalf("%s does not read back: %v", stored, err)
+		}
+	})
+}

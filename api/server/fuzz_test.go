@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
@@ -90,6 +92,81 @@ func FuzzTokens(f *testing.F) {
 		got, err := parseToken("page_token", text, "schedulers/s")
 		if err == nil && text != "" && (got.Of != "schedulers/s" || got.Revision < 0) {
 			t.Fatalf("%q gave %+v", text, got)
+		}
+	})
+}
+
+// FuzzNames: a name that is read is the one name of what it names.
+func FuzzNames(f *testing.F) {
+	f.Add("schedulers/a")
+	f.Add("schedulers/a/configurations/7")
+	f.Fuzz(func(t *testing.T, name string) {
+		if id, err := parseScheduler("name", name); err == nil && schedulersPrefix+id != name {
+			t.Fatalf("%q is scheduler %q", name, id)
+		}
+		id, revision, err := parseConfiguration("name", name)
+		if err == nil && configurationName(id, revision) != name {
+			t.Fatalf("%q is revision %d of %q", name, revision, id)
+		}
+	})
+}
+
+// FuzzAcknowledgement: no message makes the check of an acknowledgement panic, and one that passes
+// has a state.
+func FuzzAcknowledgement(f *testing.F) {
+	sp, err := space.New(testBuiltin.Params, testBuiltin.Rules)
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := proto.Marshal(&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED, Error: "e",
+		EffectiveParameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(2)}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.Acknowledgement
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		if ack, err := ackFromProto(&m, sp, sp.Default()); err == nil && ack.State == "" {
+			t.Fatalf("%v has no state", &m)
+		}
+	})
+}
+
+// FuzzUpdate: an update that passes leaves a scheduler whose specification registers.
+func FuzzUpdate(f *testing.F) {
+	s := &Server{builtins: []controller.Builtin{testBuiltin}}
+	reg, err := s.registration(request("s", pb.SchedulerSpec_AUTO))
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := proto.Marshal(&pb.UpdateSchedulerRequest{
+		Scheduler: &pb.Scheduler{DisplayName: "d", Spec: &pb.SchedulerSpec{Mode: pb.SchedulerSpec_RECOMMEND,
+			Rollout: &pb.RolloutPolicy{Seed: 3}}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name", "spec.mode", "spec.rollout.seed"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.UpdateSchedulerRequest
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		c := controller.Scheduler{Registration: reg}
+		if s.applyUpdate(&c, &m) != nil {
+			return
+		}
+		sp, err := space.New(c.Params, c.Rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := request("s", pb.SchedulerSpec_AUTO)
+		again.Scheduler.Spec = schedulerToProto(c, controller.Status{}, sp).GetSpec()
+		if _, err := s.registration(again); err != nil {
+			t.Fatalf("what the update leaves does not register: %v", err)
 		}
 	})
 }

@@ -3,12 +3,14 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -113,6 +115,28 @@ func FuzzOpenRecord(f *testing.F) {
 			return append(b, payload...)
 		}), record) {
 			t.Fatal("a record that is not what appendRecord writes was accepted")
+		}
+	})
+}
+
+// FuzzConfigRecord: a revision that is read is in its space and is what its hash says.
+func FuzzConfigRecord(f *testing.F) {
+	sp, err := space.New(testParams, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	c := change(f, sp, 1).Configurations[0]
+	good, err := json.Marshal(configRecord{UID: "u", Revision: 1, Values: json.RawMessage(c.Config.Canonical()),
+		Hash: c.Hash})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var r configRecord
+		read, err := r.config(sp, 1, json.Unmarshal(text, &r))
+		if err == nil && (sp.Check(read) != nil || read.Hash() != r.Hash) {
+			t.Fatalf("%s is %v", text, read)
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // fileBreak separates the files of a trace of several in the fuzzer's input.
@@ -136,4 +138,20 @@ func checkRead(t *testing.T, files traceFiles, opts Options) {
 			t.Fatalf("round trip: waits of %q", a.ID)
 		}
 	}
+}
+
+// FuzzInstant: an instant that passes the check is one of every workload within its bounds.
+func FuzzInstant(f *testing.F) {
+	for _, text := range []string{"2017-10-09T12:00:00Z", "2017-10-09", "86400", "36h", "-1e300",
+		"9223372036854775807"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = ParseZone(text)
+		var w workload.Workload
+		at, err := ParseInstant(&w, text)
+		if err == nil && (CheckInstant(text) != nil || at > workload.MaxSubmit || at < -workload.MaxSubmit) {
+			t.Fatalf("%q is %v", text, at)
+		}
+	})
 }

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// FuzzReadScheduler: no file of a registration makes reading it panic.
+func FuzzReadScheduler(f *testing.F) {
+	f.Add("name: schedulers/s\nspec: {scheduler_type: tiresias, cluster: {nodes: 2, gpus_per_node: 8}}\n")
+	f.Add(`{"spec":{"parameters":[{"parameter_id":"a","boolean_value_spec":{}}]}}`)
+	f.Add("a: &a [1]\nb: [*a, *a]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := readScheduler(strings.NewReader(text), "-"); err == nil && s == nil {
+			t.Fatal("neither a scheduler nor an error")
+		}
+	})
+}
+
+// FuzzParseRow: a row of a comparison that is read has a scheduler and a valid configuration.
+func FuzzParseRow(f *testing.F) {
+	f.Add("a=tiresias:queues=2,queue_thresholds=100,preset")
+	f.Add("fifo")
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.ContainsAny(text, "/.") { // the name of a file
+			return
+		}
+		row, err := parseRow(text)
+		if err == nil && row.Scheduler == nil {
+			t.Fatalf("%q has no scheduler", text)
+		}
+	})
+}
+
+// FuzzRuns: no table of runs makes reading it panic.
+func FuzzRuns(f *testing.F) {
+	f.Add([]byte("job_id,model,gpus,nodes,seconds,steps\n1,resnet,8,1,100,1000\n"))
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		_, _ = runsOfCSV(bytes.NewReader(text))
+	})
+}
