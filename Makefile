@@ -69,8 +69,9 @@ long: ## Run the tests with their largest inputs.
 .PHONY: reliability
 reliability: export AUTOSCHED_KILLS ?= 10000
 reliability: export AUTOSCHED_DAMAGED ?= 10000
+reliability: export AUTOSCHED_IMAGES ?= 100000
 reliability: ## Kill, damage and load the service for hours.
-	$(GO) test -count=1 -timeout 24h -v -run '^(TestKills|TestNothingAcknowledgedIsLost|TestDamagedStores|TestDamagedServices)$$' \
+	$(GO) test -count=1 -timeout 24h -v -run '^(TestKills|TestNothingAcknowledgedIsLost|TestPowerCuts|TestDamagedStores|TestDamagedServices)$$' \
 		./controller/store ./cmd/autosched
 
 .PHONY: bench

@@ -84,17 +84,13 @@ func (r *Store) update(c *controller.Change) error {
 		}
 	}
 	defer r.timed(changesKind)()
-	err := guardPanics(configFile, func() error {
-		return r.config.Update(func(tx *bolt.Tx) error { return putChange(tx, c) })
-	})
+	err := r.write(configFile, r.config, func(tx *bolt.Tx) error { return putChange(tx, c) })
 	settled := err
 	if err == nil { // an empty commit, so that both meta pages know the change
-		settled = guardPanics(configFile, func() error {
-			return r.config.Update(func(*bolt.Tx) error { return nil })
-		})
+		settled = r.write(configFile, r.config, func(*bolt.Tx) error { return nil })
 	}
 	if errno := syscall.Errno(0); errors.As(settled, &errno) {
-		_ = r.config.Close()
+		_ = r.closeDB(configFile, r.config)
 		var again error
 		if r.config, again = r.openDB(configFile, false); again != nil {
 			err = errors.Join(err, again)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -110,14 +113,8 @@ func TestDamagedStores(t *testing.T) {
 			t.Errorf("store %d, %s, %s: %d of %d events, and nothing is reported", i, harmed, how, found, events)
 		}
 		lostEvents += events - found
-		if err := r.AppendEvents(ctx, "s", []workload.Event{event("new", time.Hour)}); err != nil {
-			t.Fatalf("store %d: %v", i, err)
-		}
-		if len(saved) == 1 && saved[0].Fault == nil {
-			err := r.Commit(ctx, change(t, sp, revisions+1)) // may be refused
-			if err != nil && harmed != configFile {
-				t.Fatalf("store %d: %v", i, err)
-			}
+		if err := within(t, func() error { return writeOn(t, r, sp, saved, harmed) }); err != nil {
+			t.Fatalf("store %d, %s, %s: %v", i, harmed, how, err)
 		}
 		_ = r.Close()
 		_ = os.RemoveAll(dir)
@@ -127,6 +124,38 @@ func TestDamagedStores(t *testing.T) {
 	}
 	t.Logf("%d stores: %d configurations refused, %d schedulers quarantined, %d revisions and %d events lost",
 		stores, refused, quarantined, lostRevisions, lostEvents)
+}
+
+// writeOn goes on with a store of which a file was damaged: events and changes may be refused for
+// that file alone. It closes the store.
+func writeOn(t *testing.T, r *Store, sp *space.Space, saved []controller.Saved, harmed string) error {
+	ctx := context.Background()
+	for n := range 5 {
+		if err := r.AppendEvents(ctx, "s", []workload.Event{event(fmt.Sprint("new", n), time.Hour)}); err != nil &&
+			(harmed == configFile || n > 0) { // what is damaged shows at the first
+			return fmt.Errorf("event %d: %w", n, err)
+		}
+		if len(saved) == 1 && saved[0].Fault == nil {
+			c := change(t, sp, saved[0].Scheduler.LastRevision+1+int64(n))
+			if err := r.Commit(ctx, c); err != nil && harmed != configFile {
+				return fmt.Errorf("revision %d: %w", c.Scheduler.LastRevision, err)
+			}
+		}
+	}
+	return r.Close()
+}
+
+// within fails the test if f does not return.
+func within(t *testing.T, f func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(2 * time.Minute):
+		return errors.New("it hangs")
+	}
 }
 
 // harm damages a file in one of the ways that disks do.

@@ -71,7 +71,5 @@ func (r *Store) settleEpoch(o Options) {
 	r.began = true
 	r.epoch = epochRecord{Epoch: controller.Epoch{ID: o.NewID(), Counter: max(now.UnixMilli(), r.epoch.Counter+1)},
 		Began: now, Why: why, File: file}
-	_ = guardPanics(configFile, func() error {
-		return r.config.Update(func(tx *bolt.Tx) error { return putJSON(tx, epochKey, r.epoch, metaBucket) })
-	})
+	_ = r.write(configFile, r.config, func(tx *bolt.Tx) error { return putJSON(tx, epochKey, r.epoch, metaBucket) })
 }

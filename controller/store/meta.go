@@ -14,7 +14,7 @@ import (
 // it, and bbolt does not say so.
 
 // The layout of a meta page: a header, then the fields that the checksum is of (FNV-1a), the last
-// of which is the number of the commit, then the checksum. Page 0 is of even commits.
+// of which is the number of the commit, then the checksum. The two pages are of different commits.
 const (
 	pageHeader = 16
 	metaCommit = 48
@@ -28,15 +28,16 @@ func (r *Store) noteMetas(name string, db *bolt.DB) error {
 		return err
 	}
 	defer f.Close()
-	for page := range uint64(2) {
+	var commits [2]uint64
+	for page := range commits {
 		b := make([]byte, metaSize+8)
 		if _, err := f.ReadAt(b, int64(page)*int64(db.Info().PageSize)+pageHeader); err != nil {
 			return err
 		}
 		sum := fnv.New64a()
 		_, _ = sum.Write(b[:metaSize])
-		commit, want := binary.NativeEndian.Uint64(b[metaCommit:]), binary.NativeEndian.Uint64(b[metaSize:])
-		if want != sum.Sum64() || commit%2 != page {
+		commits[page] = binary.NativeEndian.Uint64(b[metaCommit:])
+		if binary.NativeEndian.Uint64(b[metaSize:]) != sum.Sum64() || page == 1 && commits[0] == commits[1] {
 			r.metas.Store(name, &CorruptError{File: name,
 				Why: fmt.Sprintf("meta page %d is damaged: the last commit may be missing", page)})
 		}

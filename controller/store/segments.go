@@ -100,7 +100,7 @@ func (r *Store) appendAll(calls []*appendCall) error {
 		}
 	}
 	ends := r.timed(eventsKind)
-	err := guardPanics(name, func() error { return commitEvents(r.segment, calls) })
+	err := r.write(name, r.segment, func(tx *bolt.Tx) error { return putEvents(tx, calls) })
 	ends()
 	if err != nil {
 		// After a failed write or fsync the state of the file's cached pages
@@ -147,7 +147,7 @@ func (r *Store) closeSegment() {
 	r.switching.Lock()
 	defer r.switching.Unlock()
 	if r.segment != nil {
-		_ = guardPanics(r.segmentName, r.segment.Close)
+		_ = r.closeDB(r.segmentName, r.segment)
 		r.segment = nil
 	}
 }
@@ -166,29 +166,27 @@ func (r *Store) gather(calls []*appendCall) []*appendCall {
 	return calls
 }
 
-func commitEvents(db *bolt.DB, calls []*appendCall) error {
-	return db.Update(func(tx *bolt.Tx) error {
-		for _, c := range calls {
-			b, err := tx.CreateBucketIfNotExists([]byte(c.scheduler))
+func putEvents(tx *bolt.Tx, calls []*appendCall) error {
+	for _, c := range calls {
+		b, err := tx.CreateBucketIfNotExists([]byte(c.scheduler))
+		if err != nil {
+			return err
+		}
+		b.FillPercent = 0.9 // keys grow with time
+		for i := range c.events {
+			seq, err := b.NextSequence()
 			if err != nil {
 				return err
 			}
-			b.FillPercent = 0.9 // keys grow with time
-			for i := range c.events {
-				seq, err := b.NextSequence()
-				if err != nil {
-					return err
-				}
-				e := &c.events[i]
-				key := eventKey(make([]byte, 0, eventKeySize), e.Time, seq)
-				rec := appendRecord(nil, key, func(dst []byte) []byte { return appendEvent(dst, e) })
-				if err := b.Put(key, rec); err != nil {
-					return err
-				}
+			e := &c.events[i]
+			key := eventKey(make([]byte, 0, eventKeySize), e.Time, seq)
+			rec := appendRecord(nil, key, func(dst []byte) []byte { return appendEvent(dst, e) })
+			if err := b.Put(key, rec); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // ReplayEvents calls apply with the stored events of a scheduler, of all if only is empty:
@@ -304,7 +302,9 @@ func (r *Store) view(name string, f func(*bolt.Tx) error) error {
 	r.switching.RLock()
 	defer r.switching.RUnlock()
 	db := r.segment
-	if db == nil || r.segmentName != name {
+	if s, ok := r.stuck.Load(name); ok {
+		db = s.(*stuckFile).db
+	} else if db == nil || r.segmentName != name {
 		info, err := os.Stat(filepath.Join(r.dir, name))
 		if err != nil || info.Size() == 0 {
 			return err

@@ -79,6 +79,7 @@ type Store struct {
 	segmentName string
 	damaged     sync.Map // names of segments with unreadable pages, which are not written any more
 	metas       sync.Map // *CorruptError by the name of a file with a damaged meta page
+	stuck       sync.Map // *stuckFile by name
 
 	changes, events outcome // of the last writes
 	commits         *prometheus.HistogramVec
@@ -128,7 +129,7 @@ func (r *Store) Close() error {
 		r.committing.Lock()
 		defer r.committing.Unlock()
 		if r.config != nil {
-			r.closeErr = r.config.Close()
+			r.closeErr = r.closeDB(configFile, r.config)
 		}
 	})
 	return r.closeErr
@@ -189,7 +190,7 @@ func (r *Store) ensure(name string) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer r.closeDB(name+newSuffix, db)
 	if made() {
 		return nil
 	}
@@ -218,6 +219,13 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	case err != nil:
 		return nil, &CorruptError{File: name, Why: err.Error()}
 	}
+	if !readOnly {
+		// What a process that was killed had written may not be on disk yet, the file's name neither,
+		// and a commit would go on from it as if it were.
+		if err := errors.Join(db.Sync(), syncDir(r.dir)); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", name, storageError(err)), db.Close())
+		}
+	}
 	if err := r.noteMetas(name, db); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), db.Close())
 	}
@@ -230,10 +238,10 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 		if err != nil || marked || readOnly {
 			return err
 		}
-		return db.Update(checkSchema)
+		return r.write(name, db, checkSchema)
 	})
 	if err != nil {
-		_ = db.Close()
+		_ = r.closeDB(name, db)
 		return nil, storageError(err)
 	}
 	return db, nil
@@ -273,6 +281,38 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// stuckFile is a file on which bbolt panicked in a commit. Its locks may be held for ever: it is
+// read, but neither written nor closed.
+type stuckFile struct {
+	db  *bolt.DB
+	err error // of the commit
+}
+
+// write commits to a file.
+func (r *Store) write(name string, db *bolt.DB, f func(*bolt.Tx) error) error {
+	if s, ok := r.stuck.Load(name); ok {
+		return s.(*stuckFile).err
+	}
+	returned := false
+	err := guardPanics(name, func() error {
+		err := db.Update(f)
+		returned = true
+		return err
+	})
+	if !returned {
+		r.stuck.Store(name, &stuckFile{db, err})
+	}
+	return err
+}
+
+// closeDB closes a file.
+func (r *Store) closeDB(name string, db *bolt.DB) error {
+	if _, ok := r.stuck.Load(name); ok {
+		return nil
+	}
+	return guardPanics(name, db.Close)
 }
 
 // guardPanics turns bbolt's panics on damaged pages, and faults beyond the end of a truncated
