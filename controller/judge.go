@@ -15,32 +15,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Probation is where the judge stands with a revision that a round found and the scheduler
-// applied.
-type Probation struct {
-	Revision int64 `json:"revision"`
-	// Good is the last revision that was found good, 0 if there is none.
-	Good int64 `json:"good,omitempty"`
-	// Next is the event time of the next look, since Scheduler.Zero.
-	Next time.Duration `json:"next,omitempty"`
-	// Verdict is that of the last look. Ended says why there are no more.
-	Verdict round.Verdict `json:"verdict,omitzero"`
-	Ended   string        `json:"ended,omitempty"`
-}
-
-// over reports whether there are no more looks.
-func (t *Probation) over() bool { return t.Ended != "" || t.Verdict.Judgement == round.Worse }
-
-// onTrial returns the revision that the judge looks at, nil if there is none: what runs,
-// if a round found it and nothing else is offered.
+// onTrial returns the revision that the judge looks at, nil if there is none.
 func (v *snapshot) onTrial() *rollout.Configuration {
 	state := v.rollout()
-	c := state.Running()
-	if c == nil || c.Origin != rollout.FromTuning || c.Revision != state.OfferedRevision ||
-		c.Revision != state.AcknowledgedRevision || c.Evidence == nil {
-		return nil
-	}
-	return c
+	return state.OnTrial()
 }
 
 // lookDue returns the newest mark of round.BurstInterval if the judge looks at it. Every
@@ -52,7 +30,7 @@ func (m *managed) lookDue(v *snapshot) (mark time.Duration, due bool) {
 		return 0, false
 	}
 	t := v.Probation
-	if t != nil && t.Revision == c.Revision && (t.over() || mark < t.Next) {
+	if t != nil && t.Revision == c.Revision && (t.Over() || mark < t.Next) {
 		return 0, false
 	}
 	return mark, true
@@ -103,7 +81,7 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 	if state := ledger.State(mark); state.Available().Validate() != nil {
 		return "", nil // no node is up
 	}
-	var trial *Probation
+	var trial *rollout.Probation
 	var promised json.RawMessage
 	err = s.simulate(m, func() error {
 		trial, promised, err = s.judge(turns, m, v, c, ledger, mark)
@@ -140,7 +118,7 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 
 // judge looks at a revision on trial, or puts it on trial, whose prediction it returns then.
 func (s *Service) judge(ctx context.Context, m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
-	mark time.Duration) (*Probation, json.RawMessage, error) {
+	mark time.Duration) (*rollout.Probation, json.RawMessage, error) {
 	if v.Probation == nil || v.Probation.Revision != c.Revision {
 		return s.begin(ctx, m, v, c, ledger, mark)
 	}
@@ -162,13 +140,10 @@ func (s *Service) judge(ctx context.Context, m *managed, v *snapshot, c *rollout
 // begin predicts what is expected of a revision from the instant on at which it took
 // effect, as the scheduler said, or else the mark.
 func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
-	mark time.Duration) (*Probation, json.RawMessage, error) {
-	t := &Probation{Revision: c.Revision}
+	mark time.Duration) (*rollout.Probation, json.RawMessage, error) {
+	t := &rollout.Probation{Revision: c.Revision}
 	state := v.rollout()
-	good := state.LastGood(c)
-	if before := v.Probation; before != nil && before.Ended == "" && good != nil && good.Revision == before.Revision {
-		good = state.Configuration(before.Good)
-	}
+	good := state.Reference(c, v.Probation)
 	if good == nil {
 		t.Ended = "Not watched: there is nothing to go back to."
 		return t, nil, nil
@@ -200,35 +175,25 @@ func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout
 
 // revert is the change that goes back from a revision that did worse; in mode RECOMMEND
 // it is proposed.
-func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *Probation, mark time.Duration) (*Change, error) {
-	at := v.Zero.Add(mark)
-	incident := rollout.Incident{At: at, Actor: rollout.Judge, Revision: c.Revision, Good: t.Good, Verdict: t.Verdict}
-	if !c.Config.Equal(c.Config.Space().Default()) { // always there to return to
-		incident.Until = at.Add(round.Parked)
-	}
-	change, err := v.step(rollout.Revert{Incident: incident, Propose: v.Mode != Auto}, s.now())
+func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *rollout.Probation,
+	mark time.Duration) (*Change, error) {
+	state := v.rollout()
+	e := state.Regression(t, v.Zero.Add(mark), v.Mode != Auto)
+	change, err := v.step(e, s.now())
 	if err != nil {
 		return nil, err
 	}
 	published := change.Configurations[len(change.Configurations)-1]
 	s.o.Log.Warn("configuration did worse than promised", "scheduler", v.ID, "revision", c.Revision, "back_to",
 		published.Incident.Good, "as", published.Revision, "state", published.State, "ratio", t.Verdict.Ratio,
-		"excess", math.Round(100*t.Verdict.Excess)/100, "parked_until", incident.Until, "reason", t.Verdict.Reason)
+		"excess", math.Round(100*t.Verdict.Excess)/100, "parked_until", e.Incident.Until, "reason", t.Verdict.Reason)
 	return change, nil
 }
 
 // held says why no round is decided at an event time, "" if one may be.
 func (v *snapshot) held(at time.Duration) string {
 	state := v.rollout()
-	if c := state.GoingBack(); c != nil {
-		return fmt.Sprintf("rounds wait until revision %d is acknowledged, with which the judge went back", c.Revision)
-	}
-	if state.IncidentWithin(v.Zero.Add(at), round.Cooldown) {
-		i := state.LastIncident().Incident
-		return fmt.Sprintf("rounds pause until %s: revision %d did worse than promised",
-			i.At.Add(round.Cooldown).Format(time.RFC3339), i.Revision)
-	}
-	return ""
+	return state.Wait(v.Zero.Add(at))
 }
 
 // watching says where the judge stands with what runs, for people; "" if nothing is on

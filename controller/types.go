@@ -126,7 +126,7 @@ type Scheduler struct {
 	Experience json.RawMessage `json:"experience,omitempty"`
 	// Probation is that of the last revision that a round found and that took effect; nil
 	// before the first.
-	Probation *Probation `json:"probation,omitempty"`
+	Probation *rollout.Probation `json:"probation,omitempty"`
 }
 
 // Status is where the service stands with a scheduler.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
@@ -78,6 +80,10 @@ func prepare(o Options) (*Evaluation, error) {
 		o.Interval = round.DefaultInterval
 	}
 	o.Settings = o.Settings.WithDefaults()
+	if o.Limits == nil {
+		l := rollout.DefaultLimits()
+		o.Limits = &l
+	}
 	var err error
 	if o.Search, err = round.ParseSearch(string(o.Search)); err != nil {
 		return nil, err
@@ -188,6 +194,10 @@ func (e *Evaluation) report() *Report {
 	for _, c := range o.Goal.Constraints {
 		constraints = append(constraints, c.String())
 	}
+	var quiet []string
+	for _, q := range o.Limits.QuietHours {
+		quiet = append(quiet, q.String())
+	}
 	return &Report{
 		SubjectTo: constraints, Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(),
 		From: e.Clock(o.From), To: e.Clock(o.To),
@@ -199,6 +209,7 @@ func (e *Evaluation) report() *Report {
 		Objective: o.Goal.Objective(), IntervalS: o.Interval.Seconds(),
 		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search,
 		MinGain: o.MinGain, ChangePrice: o.ChangePrice, DwellS: o.Dwell.Seconds(), Guard: o.Guard,
+		MaxChanges: o.Limits.ChangesPerDay, FlapWindowS: o.Limits.FlapWindow.Seconds(), QuietHours: quiet,
 		Seed:      o.Seed,
 		Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
 	}
@@ -224,7 +235,7 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 				return nil, err
 			}
 			out.Outcome = *base
-		} else if _, err := e.replay(ctx, name, &out.Outcome, c.config, nil, false); err != nil {
+		} else if _, err := e.replay(ctx, &method{name: name}, &out.Outcome, c.config); err != nil {
 			return nil, err
 		}
 		out.Evaluations, spent, out.Hindsight = c.evaluations, c.took, c.hindsight
@@ -234,8 +245,7 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 		if c.evaluations > 0 {
 			out.Rounds = e.rounds() // it used their budgets
 		}
-	} else if spent, err = e.replay(ctx, name, &out.Outcome, incumbent, m.tune(e),
-		m.judged && !e.Options.Ablation.NoJudge); err != nil {
+	} else if spent, err = e.replay(ctx, m, &out.Outcome, incumbent); err != nil {
 		return nil, err
 	}
 	if out.Rounds > 0 {
@@ -245,27 +255,38 @@ func (e *Evaluation) run(ctx context.Context, name string) (*Method, error) {
 	return out, nil
 }
 
-// replay runs the live simulation to its end, with a round every interval if tune is
-// not nil, urgent decisions between them if it leaves a history that asks for them, and
-// what it adopts on trial if judged. It returns the wall time of the decisions.
-func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incumbent space.Config,
-	tune roundFunc, judged bool) (time.Duration, error) {
-	live, err := e.Start(incumbent, tune != nil)
+// replay runs the live simulation to its end, with a round every interval if the method
+// tunes, and urgent decisions between them if it leaves a history that asks for them. It
+// returns the wall time of the decisions.
+func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, registered space.Config) (time.Duration,
+	error) {
+	live, err := e.Start(registered, m.tune != nil)
 	if err != nil {
 		return 0, err
 	}
+	var limits rollout.Limits
+	if m.serves {
+		limits = *e.Options.Limits
+	}
+	l, err := newLoop(e, live, out, registered, limits, m.serves && !e.Options.Ablation.NoJudge)
+	if err != nil {
+		return 0, err
+	}
+	var tune roundFunc
+	if m.tune != nil {
+		tune = m.tune(e)
+	}
 	spent := time.Duration(0)
 	arrived := simulator.ID(0)
-	judge := judge{e: e, live: live, out: out}
 	var history json.RawMessage
 	decide := func(n int, at time.Duration, urgent bool) error {
 		began := time.Now()
-		in := e.Input(live, n, at, incumbent)
+		in := l.input(n, at)
 		in.Urgent, in.History = urgent, history
-		in.Refused, in.Distrusted = judge.refused(at)
 		r, err := tune(ctx, in)
-		if err == nil && r.Adopt && judged {
-			err = judge.adopt(ctx, in, r.Config)
+		kept := ""
+		if err == nil && r.Adopt {
+			kept, err = l.adopt(ctx, in, &r)
 		}
 		if err != nil {
 			return fmt.Errorf("round at %s: %w", e.Clock(at), err)
@@ -280,25 +301,22 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 			out.Urgent++
 		}
 		out.Evaluations += r.Stats.Evaluations
-		if r.Adopt {
-			incumbent = r.Config
-			out.Changes++
-			live.Sim.Reconfigure(e.Options.Scheduler.New(incumbent))
-			live.Applied(at, incumbent.Hash())
+		d := Decision{At: e.Clock(at), AtS: at.Seconds(), Urgent: urgent, Adopted: r.Adopt && kept == "",
+			Reason: cmp.Or(kept, r.Reason), Ratio: finite(r.Ratio), Configuration: l.incumbent().String(),
+			Evaluations: r.Stats.Evaluations, Search: r.Search, Why: r.Why, Candidates: r.Candidates}
+		if kept != "" {
+			out.Held++
 		}
-		d := Decision{At: e.Clock(at), AtS: at.Seconds(), Urgent: urgent, Adopted: r.Adopt, Reason: r.Reason,
-			Ratio: finite(r.Ratio), Configuration: incumbent.String(), Evaluations: r.Stats.Evaluations,
-			Search: r.Search, Why: r.Why, Candidates: r.Candidates}
 		if !r.Interval.IsZero() {
 			d.Interval = &r.Interval
 		}
 		out.Decisions = append(out.Decisions, d)
-		e.progress(Step{Method: name, At: at, Rounds: out.Rounds, Of: e.roundsAfter(out.Rounds, at)})
+		e.progress(Step{Method: m.name, At: at, Rounds: out.Rounds, Of: e.roundsAfter(out.Rounds, at)})
 		return nil
 	}
 	for n := 0; ; n++ {
 		at := e.Options.From + time.Duration(n)*e.Options.Interval
-		if incumbent, err = judge.runUntil(ctx, at, incumbent); err != nil {
+		if err := l.runUntil(ctx, at); err != nil {
 			return 0, err
 		}
 		busy := live.Sim.TotalGPUs() - live.Sim.Free()
@@ -310,7 +328,7 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 		// Without arrivals to come, a configuration matters only while jobs wait.
 		quiet := at >= e.Options.To && live.Sim.Waiting() == 0 && arrived == live.Sim.Submitted()
 		arrived = live.Sim.Submitted()
-		if tune == nil || quiet || judge.after(at, round.Cooldown) {
+		if tune == nil || quiet || l.waits(at) {
 			continue
 		}
 		if err := decide(n, at, false); err != nil {
@@ -318,20 +336,19 @@ func (e *Evaluation) replay(ctx context.Context, name string, out *Outcome, incu
 		}
 		next := at + e.Options.Interval
 		for mark := at + round.BurstInterval; mark < next && len(history) > 0; mark += round.BurstInterval {
-			if incumbent, err = judge.runUntil(ctx, mark, incumbent); err != nil {
+			if err := l.runUntil(ctx, mark); err != nil {
 				return 0, err
 			}
-			if !e.Options.Ablation.NoBurst && !judge.after(mark, round.Cooldown) &&
-				round.Burst(history, live.ledger, mark) {
+			if !e.Options.Ablation.NoBurst && !l.waits(mark) && round.Burst(history, live.ledger, mark) {
 				if err := decide(n, mark, true); err != nil {
 					return 0, err
 				}
 			}
 		}
 	}
-	out.Configuration = incumbent.String()
+	out.Configuration = l.incumbent().String()
 	e.measure(out, &live.Sim)
-	return spent + judge.spent, nil
+	return spent + l.spent, nil
 }
 
 // finite replaces values that JSON cannot hold.

@@ -84,7 +84,7 @@ func (e *Evaluation) base(ctx context.Context) (*Outcome, error) {
 	defer e.baseMu.Unlock()
 	if e.baseline == nil {
 		m := &Outcome{}
-		if _, err := e.replay(ctx, "", m, e.current(), nil, false); err != nil {
+		if _, err := e.replay(ctx, &method{}, m, e.current()); err != nil {
 			return nil, err
 		}
 		e.baseline = m

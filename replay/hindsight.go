@@ -47,7 +47,7 @@ func (e *Evaluation) hindsight(ctx context.Context, best space.Config, trials []
 	for i := range trials {
 		c := trials[i].Config
 		var m Outcome
-		if _, err := e.replay(ctx, "", &m, c, nil, false); err != nil {
+		if _, err := e.replay(ctx, &method{}, &m, c); err != nil {
 			return nil, err
 		}
 		if len(guardsAgainst(base, &m).Broken) > 0 {
@@ -68,7 +68,7 @@ func (e *Evaluation) robust(ctx context.Context, c space.Config) (float64, error
 	near := e.neighbours(c)
 	for _, n := range near {
 		var m Outcome
-		if _, err := e.replay(ctx, "", &m, n, nil, false); err != nil {
+		if _, err := e.replay(ctx, &method{}, &m, n); err != nil {
 			return 0, err
 		}
 		sum += m.AvgJCT

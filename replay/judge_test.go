@@ -332,7 +332,8 @@ func TestReplayGoesBack(t *testing.T) {
 			}
 			return round.Result{Decision: round.Decision{Config: slow, Adopt: m.Round == 11, Ratio: 1.2}}, nil
 		}
-		if _, err := e.replay(t.Context(), "", &out, sp.Default(), tune, judged); err != nil {
+		m := &method{tune: func(*Evaluation) roundFunc { return tune }, serves: judged}
+		if _, err := e.replay(t.Context(), m, &out, sp.Default()); err != nil {
 			t.Fatal(err)
 		}
 		if !judged {

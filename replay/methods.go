@@ -16,8 +16,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// method is an entry of the table of methods. Exactly one of hold and tune is
-// set.
+// method is an entry of the table of methods, one of hold and tune.
 type method struct {
 	name, description string
 	// hold chooses one configuration before the replay. It returns its cost, and a
@@ -25,8 +24,9 @@ type method struct {
 	hold func(context.Context, *Evaluation) (choice, error)
 	// tune makes the function that decides every round.
 	tune func(*Evaluation) roundFunc
-	// judged reports whether what it adopts is watched, as the service does (round.Judge).
-	judged bool
+	// serves reports whether what surrounds its rounds is that of the service: limits of
+	// changes, and the judge.
+	serves bool
 }
 
 type choice struct {
@@ -81,7 +81,7 @@ var methods = []method{
 	{name: "selftune+", description: "presets and the whole space searched on the last hour, every round",
 		tune: selfTunePlus},
 	{name: "autosched", description: "what the service does: portfolio or whole space (--search) on forecast futures",
-		tune: autoSched, judged: true},
+		tune: autoSched, serves: true},
 	{name: "oracle", description: "the same, greedy by the round on the true future: not the best possible",
 		tune: oracle},
 }

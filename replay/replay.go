@@ -10,6 +10,7 @@ import (
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/internal/cells"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -40,6 +41,8 @@ type Options struct {
 	// Settings of the rounds, defaults where they are zero. Search is the method
 	// autosched's.
 	round.Settings
+	// Limits of changes by the method autosched; nil is rollout.DefaultLimits.
+	Limits *rollout.Limits
 	// Seeds is the number of seeds, from Settings.Seed on, of methods that draw; 0 is 1.
 	Seeds int
 	// Jobs is the number of cells (a method with a seed) evaluated at a time, which share
@@ -97,10 +100,14 @@ type Report struct {
 	Budget    int      `json:"budget"`
 	MinRatio  float64  `json:"min_ratio"`
 	// MinGain, ChangePrice, Dwell and Guard of the method autosched (round.Settings).
-	MinGain     float64      `json:"min_gain"`
-	ChangePrice float64      `json:"change_price"`
-	DwellS      float64      `json:"dwell_s"`
-	Guard       float64      `json:"guard"`
+	MinGain     float64 `json:"min_gain"`
+	ChangePrice float64 `json:"change_price"`
+	DwellS      float64 `json:"dwell_s"`
+	Guard       float64 `json:"guard"`
+	// MaxChanges in 24 hours, FlapWindow and QuietHours limit its changes (rollout.Limits).
+	MaxChanges  int          `json:"max_changes_per_day"`
+	FlapWindowS float64      `json:"flap_window_s"`
+	QuietHours  []string     `json:"quiet_hours,omitempty"`
 	Search      round.Search `json:"search"` // of the method autosched
 	Seed        uint64       `json:"seed"`
 	Seeds       []uint64     `json:"seeds"` // of methods that draw
@@ -162,7 +169,9 @@ type Outcome struct {
 	Changes int `json:"changes"`
 	// Rollbacks are changes back to the last good configuration (round.Judge), and count
 	// as Changes too.
-	Rollbacks   int `json:"rollbacks,omitempty"`
+	Rollbacks int `json:"rollbacks,omitempty"`
+	// Held are winners that were not adopted because of the limits or were parked.
+	Held        int `json:"held,omitempty"`
 	Evaluations int `json:"evaluations"`
 	// TuningPerRound is wall time.
 	TuningPerRound float64 `json:"tuning_s_per_round"`

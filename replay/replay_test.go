@@ -224,7 +224,7 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got Outcome
-			if _, err := e.replay(context.Background(), "", &got, c, nil, false); err != nil {
+			if _, err := e.replay(context.Background(), &method{}, &got, c); err != nil {
 				t.Fatal(err)
 			}
 			if math.Abs(got.AvgJCT-want.Mean()) > 1e-6 {

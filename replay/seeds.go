@@ -130,7 +130,8 @@ func (e *Evaluation) inputs() []any {
 	settings.Seed = 0
 	return []any{"evaluation", simulator.Version, o.Trace.Digest(), o.From, o.To, o.Warmup, o.Cluster, o.Scheduler.Name,
 		o.Scheduler.Space.Digest(), o.Scheduler.Presets, e.current(), o.Goal.String(), o.Interval, settings, o.Search,
-		o.Always, o.FixedBudget, o.Generate.String(), o.Simulate.Digest(o.Cluster.TotalGPUs(), each(o.Trace.Jobs()))}
+		o.Always, o.FixedBudget, o.Limits, o.Generate.String(),
+		o.Simulate.Digest(o.Cluster.TotalGPUs(), each(o.Trace.Jobs()))}
 }
 
 // each yields pointers to jobs.
@@ -194,6 +195,7 @@ func meanOf(seeds []*Method, base *Outcome, baseline string) *Method {
 	out.Rounds = whole(func(o *Outcome) int { return o.Rounds })
 	out.Urgent = whole(func(o *Outcome) int { return o.Urgent })
 	out.Changes = whole(func(o *Outcome) int { return o.Changes })
+	out.Held = whole(func(o *Outcome) int { return o.Held })
 	out.Rollbacks = whole(func(o *Outcome) int { return o.Rollbacks })
 	out.Evaluations = whole(func(o *Outcome) int { return o.Evaluations })
 	out.TenantQueue = map[string]float64{}

@@ -18,6 +18,7 @@ import (
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
@@ -26,6 +27,7 @@ import (
 type evaluateOptions struct {
 	replay    replayFlags
 	round     tuneFlags
+	limits    rollout.Limits
 	current   configFlag
 	methods   string
 	subjectTo []string
@@ -66,7 +68,8 @@ candidate replaces the incumbent (the configuration in force) if it gains at lea
 can change. Under autosched it must also gain --min-gain on the whole, on the futures
 of the last two days' rounds and a replay of the last seven days together, lose neither in
 the replay nor by --guard, and come --dwell after the last change; under the others,
-which have no memory, it must be better in every future. Methods that hold one
+which have no memory, it must be better in every future. Changes of autosched are limited as
+those of the service: --max-changes, --flap-window, --quiet-hours. Methods that hold one
 configuration get the budget of all rounds at once, or --fixed-budget.
 
 The baseline is what you run: --config, --set and --preset name it (method current).
@@ -118,6 +121,8 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.fidelity.add(cmd)
 	addSubjectTo(cmd, &o.subjectTo)
 	addAdoption(cmd, &o.round.settings)
+	o.limits = rollout.DefaultLimits()
+	addLimits(cmd, &o.limits)
 	fl := cmd.Flags()
 	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")
 	fl.StringVar((*string)(&o.round.settings.Search), "search", string(round.SearchAuto),
@@ -221,7 +226,7 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 		Trace: in.trace, From: in.from, To: in.to, Warmup: o.warmup, Cluster: o.replay.cluster, Scheduler: in.scheduler,
 		Current: o.held,
 		Goal:    o.goal, Methods: o.compared, Interval: o.interval,
-		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.seeded(o.replay.seed),
+		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.seeded(o.replay.seed), Limits: &o.limits,
 		Generate: o.round.method, Simulate: in.options, Jobs: o.jobs, Keep: progress.keep(),
 		Progress: func(s replay.Step) { progress.show(stepText(s), s.Grid) },
 	})

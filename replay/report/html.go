@@ -241,6 +241,9 @@ func (r *document) adoption() string {
 		{r.ChangePrice > 0, fmt.Sprintf("and %.3g %% for every change of the last day", 100*r.ChangePrice)},
 		{r.DwellS > 0, "dwell of " + units.Duration(r.DwellS)},
 		{r.Guard > 0, fmt.Sprintf("guarded metrics at most %.3g %% worse", 100*r.Guard)},
+		{r.MaxChanges > 0, fmt.Sprintf("at most %d changes in 24 h", r.MaxChanges)},
+		{r.FlapWindowS > 0, "one return to earlier values in " + units.Duration(r.FlapWindowS)},
+		{len(r.QuietHours) > 0, "none from " + strings.Join(r.QuietHours, " and ")},
 	} {
 		if x.on {
 			text += ", " + x.text

@@ -1,0 +1,69 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/autosched/autosched/round"
+)
+
+// Probation is where the judge stands with a revision that a round found and the scheduler
+// applied.
+type Probation struct {
+	Revision int64 `json:"revision"`
+	// Good is the last revision that was found good, 0 if there is none.
+	Good int64 `json:"good,omitempty"`
+	// Next is the event time of the next look, since the ledger's zero.
+	Next time.Duration `json:"next,omitempty"`
+	// Verdict is that of the last look. Ended says why there are no more.
+	Verdict round.Verdict `json:"verdict,omitzero"`
+	Ended   string        `json:"ended,omitempty"`
+}
+
+// Over reports whether there are no more looks.
+func (t *Probation) Over() bool { return t.Ended != "" || t.Verdict.Judgement == round.Worse }
+
+// OnTrial returns the revision that the judge looks at, nil if there is none: what runs,
+// if a round found it and nothing else is offered.
+func (s *State) OnTrial() *Configuration {
+	c := s.Running()
+	if c == nil || c.Origin != FromTuning || c.Revision != s.OfferedRevision || c.Revision != s.AcknowledgedRevision ||
+		c.Evidence == nil {
+		return nil
+	}
+	return c
+}
+
+// Reference returns the revision that one on trial is compared with, nil if there is none: the
+// last good one, or that of its own probation, if that is not over.
+func (s *State) Reference(c *Configuration, before *Probation) *Configuration {
+	good := s.LastGood(c)
+	if before != nil && before.Ended == "" && good != nil && good.Revision == before.Revision {
+		return s.Configuration(before.Good)
+	}
+	return good
+}
+
+// Regression is the event with which the judge goes back at an event time from a revision that did
+// worse. Its values are parked, unless they are the registered ones, which are always there to
+// return to.
+func (s *State) Regression(t *Probation, at time.Time, propose bool) Revert {
+	i := Incident{At: at, Actor: Judge, Revision: t.Revision, Good: t.Good, Verdict: t.Verdict}
+	if s.Configuration(t.Revision).Hash != s.Configurations[0].Hash {
+		i.Until = at.Add(round.Parked)
+	}
+	return Revert{Incident: i, Propose: propose}
+}
+
+// Wait says why no round is decided at an event time, "" if one may be.
+func (s *State) Wait(at time.Time) string {
+	if c := s.GoingBack(); c != nil {
+		return fmt.Sprintf("rounds wait until revision %d is acknowledged, with which the judge went back", c.Revision)
+	}
+	if s.IncidentWithin(at, round.Cooldown) {
+		i := s.LastIncident().Incident
+		return fmt.Sprintf("rounds pause until %s: revision %d did worse than promised",
+			i.At.Add(round.Cooldown).Format(time.RFC3339), i.Revision)
+	}
+	return ""
+}
