@@ -15,6 +15,9 @@ func (s *Service) Current(id string) (*rollout.Configuration, error) {
 		return nil, err
 	}
 	v := m.snapshot.Load()
+	if !v.Deleted.IsZero() {
+		return nil, deleted(id)
+	}
 	if c := v.config(v.OfferedRevision); c != nil {
 		return c, nil
 	}
@@ -145,7 +148,20 @@ func (s *Service) Watch(id string) (*Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Watcher{m.watchers.Subscribe(), m}, nil
+	w := &Watcher{m.watchers.Subscribe(), m}
+	if err := w.Err(); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Err is an ErrDeleted once the scheduler is deleted.
+func (w *Watcher) Err() error {
+	if !w.m.snapshot.Load().Deleted.IsZero() {
+		return deleted(w.m.id)
+	}
+	return nil
 }
 
 // Current returns what the scheduler should run, nil if it refused everything.

@@ -22,7 +22,7 @@ import (
 //
 //	the turn of the queue < ingesting < committing < watchers
 //	               ingesting < mu < Service.mu
-//	        Service.creating < mu < watchers
+//	        Service.creating < ingesting, mu < watchers
 //
 // committing and mu are never held together. Neither mu nor Service.mu is held
 // while the store reads or writes; the others may be: creating by a registration,
@@ -34,6 +34,7 @@ type managed struct {
 	watchers watch.Hub
 	fault    error         // why it is quarantined; nil if it is not
 	ready    chan struct{} // closed once its history is read
+	purged   bool          // guarded by committing
 
 	committing sync.Mutex // one Change at a time
 	ingesting  sync.Mutex // one group of calls at a time; its holder replaces history and moves its clock

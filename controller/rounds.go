@@ -24,7 +24,8 @@ import (
 // one. m.mu is held.
 func (s *Service) startRound(m *managed) {
 	v := m.snapshot.Load()
-	if m.deciding || m.setting || m.delayed || v.Paused || v.Zero.IsZero() || !m.history.clock.running {
+	if m.deciding || m.setting || m.delayed || v.Paused || !v.Deleted.IsZero() ||
+		v.Zero.IsZero() || !m.history.clock.running {
 		return
 	}
 	due := roundID{number: dueRound(m.history.clock.latest, v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
@@ -208,6 +209,8 @@ func (v *snapshot) droppedSince(before *snapshot, clockSet int64) string {
 	switch {
 	case v.ClockSet != clockSet:
 		return "the event clock was set while the round was decided"
+	case !v.Deleted.IsZero():
+		return "the scheduler was deleted while the round was decided"
 	case v.Paused:
 		return "tuning was paused while the round was decided"
 	case v.Objective != before.Objective:

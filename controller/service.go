@@ -64,6 +64,7 @@ type Service struct {
 	closed     bool
 	schedulers map[string]*managed
 	requests   map[string]Request
+	forget     []func(id string) // of purged schedulers; guarded by creating
 }
 
 // NewService loads what the store holds and continues from there: it serves the
@@ -110,6 +111,7 @@ func NewService(o Options) (*Service, error) {
 		s.requests[r.ID] = r
 	}
 	s.wg.Go(func() { s.readHistories(snapshots) })
+	s.wg.Go(s.purges)
 	return s, nil
 }
 
@@ -191,10 +193,15 @@ func (s *Service) now() time.Time { return s.o.Now().UTC() }
 // whole finds a scheduler that is not quarantined.
 func (s *Service) whole(id string) (*managed, error) {
 	m, err := s.find(id)
-	if err == nil && m.fault != nil {
+	switch {
+	case err != nil:
+		return nil, err
+	case m.fault != nil:
 		return nil, m.quarantined()
+	case !m.snapshot.Load().Deleted.IsZero():
+		return nil, deleted(id)
 	}
-	return m, err
+	return m, nil
 }
 
 func (s *Service) find(id string) (*managed, error) {
@@ -230,6 +237,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	var known bool
 	if req != nil {
 		before, known = s.requests[req.ID]
+		known = known && s.now().Sub(before.Created) < requestsFor
 	}
 	s.mu.RUnlock()
 	switch {
@@ -262,7 +270,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	}
 	close(m.ready)
 	if req != nil {
-		req = &Request{ID: req.ID, Digest: req.Digest, Scheduler: reg.ID}
+		req = &Request{ID: req.ID, Digest: req.Digest, Scheduler: reg.ID, Created: now}
 	}
 	change := Change{Scheduler: sched, Configurations: configs, Request: req}
 	change.Audit = record(ctx, nil, &change, now)
@@ -343,10 +351,16 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 	if m.fault != nil {
 		return m.quarantined()
 	}
+	if m.purged {
+		return fmt.Errorf("scheduler %q: %w", m.id, ErrNotFound)
+	}
 	before := m.snapshot.Load()
 	c, err := f(before)
 	if err != nil || c == nil {
 		return err
+	}
+	if !before.Deleted.IsZero() && !c.Scheduler.Deleted.IsZero() {
+		return deleted(m.id)
 	}
 	c.Scheduler.Updated = s.now()
 	for _, cfg := range c.Configurations {

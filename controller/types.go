@@ -118,6 +118,10 @@ type Scheduler struct {
 	rollout.Revisions
 	// Round is the last round decided; rounds begin after the first event's.
 	Round int64 `json:"round"`
+	// Deleted is when the scheduler was deleted, and Expires when it is purged; zero if it is not
+	// deleted.
+	Deleted time.Time `json:"deleted,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
 	// Paused keeps rounds from being decided; events are still ingested.
 	Paused bool `json:"paused,omitempty"`
 	// ClockSet counts how often events that agreed set the event clock.
@@ -158,6 +162,8 @@ type Request struct {
 	ID        string `json:"id"`
 	Digest    string `json:"digest"` // of the content
 	Scheduler string `json:"scheduler"`
+	// Created is when it was used; zero in a record of an older version.
+	Created time.Time `json:"created,omitzero"`
 }
 
 // Change is written whole or not at all.
@@ -192,6 +198,8 @@ type Damage struct {
 // Store keeps what Service must not lose. Writes that return nil are durable.
 type Store interface {
 	Commit(ctx context.Context, c Change) error
+	// Purge removes a scheduler with its events, if one is named, and request ids.
+	Purge(ctx context.Context, scheduler string, requests []string) error
 	// Epoch is that of the store while it is open.
 	Epoch() Epoch
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error

@@ -47,13 +47,15 @@ var (
 // methodRules is the one place where roles become permissions. A method that is not in
 // it is refused.
 var methodRules = map[string]rule{
-	pb.TuningService_CreateScheduler_FullMethodName: {roles: adminRoles, own: "scheduler_id"},
-	pb.TuningService_GetScheduler_FullMethodName:    {roles: readerRoles, own: "name"},
-	pb.TuningService_ListSchedulers_FullMethodName:  {roles: readerRoles},
-	pb.TuningService_UpdateScheduler_FullMethodName: {roles: operatorRoles},
-	pb.TuningService_PauseTuning_FullMethodName:     {roles: operatorRoles},
-	pb.TuningService_ResumeTuning_FullMethodName:    {roles: operatorRoles},
-	pb.TuningService_IngestEvents_FullMethodName:    {roles: adminRoles, own: "parent"},
+	pb.TuningService_CreateScheduler_FullMethodName:   {roles: adminRoles, own: "scheduler_id"},
+	pb.TuningService_GetScheduler_FullMethodName:      {roles: readerRoles, own: "name"},
+	pb.TuningService_ListSchedulers_FullMethodName:    {roles: readerRoles},
+	pb.TuningService_UpdateScheduler_FullMethodName:   {roles: operatorRoles},
+	pb.TuningService_PauseTuning_FullMethodName:       {roles: operatorRoles},
+	pb.TuningService_ResumeTuning_FullMethodName:      {roles: operatorRoles},
+	pb.TuningService_DeleteScheduler_FullMethodName:   {roles: adminRoles},
+	pb.TuningService_UndeleteScheduler_FullMethodName: {roles: adminRoles},
+	pb.TuningService_IngestEvents_FullMethodName:      {roles: adminRoles, own: "parent"},
 
 	pb.ConfigurationService_GetCurrentConfiguration_FullMethodName:  {roles: readerRoles, own: "name"},
 	pb.ConfigurationService_WatchConfigurations_FullMethodName:      {roles: readerRoles, own: "parent"},

@@ -111,6 +111,9 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 		case <-s.draining:
 			return errDraining
 		case <-watcher.Changed():
+			if err = watcher.Err(); err != nil {
+				return s.statusOf(err)
+			}
 			err = sendCurrent()
 		case <-timer.C:
 			alive := &pb.WatchConfigurationsResponse_Heartbeat_{Heartbeat: &pb.WatchConfigurationsResponse_Heartbeat{}}

@@ -40,6 +40,7 @@ var reasons = []struct {
 	{errEtag, codes.Aborted, "ETAG_MISMATCH"},
 	{rollout.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},
 	{rollout.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
+	{controller.ErrDeleted, codes.FailedPrecondition, "DELETED"},
 	{controller.ErrEpoch, codes.FailedPrecondition, "EPOCH_MISMATCH"},
 	{errResync, codes.OutOfRange, "RESYNC"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},

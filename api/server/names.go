@@ -23,6 +23,9 @@ func CheckID(id string) error {
 	if !schedulerID.MatchString(id) {
 		return fmt.Errorf("%q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'", id)
 	}
+	if id == strings.Trim(configurationsSegment, "/") {
+		return fmt.Errorf("%q is reserved", id)
+	}
 	return nil
 }
 

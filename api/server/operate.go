@@ -130,6 +130,36 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	return v.err()
 }
 
+// DeleteScheduler deletes a scheduler, which can be undeleted for a while.
+func (s *Server) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerRequest) (*pb.Scheduler, error) {
+	id, err := parseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	_, err = s.service.Delete(ctx, id, func(c *controller.Scheduler) error {
+		if tag := req.GetEtag(); tag != "" && tag != s.schedulerEtag(c) {
+			return errEtag
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.scheduler(id)
+}
+
+// UndeleteScheduler takes back that a scheduler was deleted.
+func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedulerRequest) (*pb.Scheduler, error) {
+	id, err := parseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	if _, err := s.service.Undelete(ctx, id); err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.scheduler(id)
+}
+
 // PauseTuning keeps rounds from being decided.
 func (s *Server) PauseTuning(ctx context.Context, req *pb.PauseTuningRequest) (*pb.Scheduler, error) {
 	return s.pause(ctx, req.GetName(), true)

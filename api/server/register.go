@@ -313,6 +313,9 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	if c.Paused {
 		state = pb.Scheduler_PAUSED
 	}
+	if !c.Deleted.IsZero() {
+		state = pb.Scheduler_DELETED
+	}
 	for _, p := range sp.Params() {
 		spec.Parameters = append(spec.Parameters, paramToProto(&p))
 	}
@@ -326,6 +329,9 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision,
 			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching, Hold: st.Hold,
 			LastIncident: incidentToProto(st.Incident)},
+	}
+	if !c.Deleted.IsZero() {
+		out.DeleteTime, out.ExpireTime = timestamppb.New(c.Deleted), timestamppb.New(c.Expires)
 	}
 	if c.OfferedRevision > 0 {
 		out.CurrentConfiguration = configurationName(c.ID, c.OfferedRevision)

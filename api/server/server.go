@@ -127,6 +127,7 @@ func New(o Options) *Server {
 		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, s.recoverStream, s.guard.stream,
 			s.recoverStream),
 	)
+	s.service.OnPurge(func(id string) { s.metrics.events.DeletePartialMatch(map[string]string{"scheduler": id}) })
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
 	pb.RegisterMaintenanceServiceServer(s.grpc, s)

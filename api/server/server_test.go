@@ -433,6 +433,53 @@ func TestBadFieldsAreNamed(t *testing.T) {
 	}
 }
 
+// A deleted scheduler is listed on request only, its watch ends, and an etag guards the request.
+func TestDeleteScheduler(t *testing.T) {
+	f := serve(t, nil)
+	ctx := background(t)
+	made := f.create("s", pb.SchedulerSpec_AUTO)
+	f.create("t", pb.SchedulerSpec_AUTO)
+	stream, err := f.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: made.GetName()})
+	if err == nil {
+		_, err = stream.Recv() // the bookmark
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, codes.Aborted, "", func() error {
+		_, err := f.tuning.DeleteScheduler(ctx, &pb.DeleteSchedulerRequest{Name: made.GetName(), Etag: "other"})
+		return err
+	})
+	got, err := f.tuning.DeleteScheduler(ctx, &pb.DeleteSchedulerRequest{Name: made.GetName(), Etag: made.GetEtag()})
+	if err != nil || got.GetState() != pb.Scheduler_DELETED || got.GetExpireTime() == nil {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if _, err := stream.Recv(); reasonOf(err) != "DELETED" {
+		t.Errorf("its watch: %v", err)
+	}
+	for _, c := range []struct {
+		deleted bool
+		want    int
+	}{{false, 1}, {true, 2}} {
+		all, err := f.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{ShowDeleted: c.deleted})
+		if err != nil || len(all.GetSchedulers()) != c.want {
+			t.Errorf("show_deleted %v: %v, %v", c.deleted, all, err)
+		}
+	}
+	refuses(t, codes.AlreadyExists, "", func() error {
+		_, err := f.tuning.CreateScheduler(ctx, request("s", pb.SchedulerSpec_AUTO))
+		return err
+	})
+	got, err = f.tuning.UndeleteScheduler(ctx, &pb.UndeleteSchedulerRequest{Name: made.GetName()})
+	if err != nil || got.GetState() != pb.Scheduler_ACTIVE || got.GetExpireTime() != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	refuses(t, codes.InvalidArgument, "scheduler_id", func() error {
+		_, err := f.tuning.CreateScheduler(ctx, request("configurations", pb.SchedulerSpec_AUTO))
+		return err
+	})
+}
+
 func TestCreateIsIdempotentAndListPages(t *testing.T) {
 	f := serve(t, nil)
 	ctx := background(t)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -73,18 +75,22 @@ func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	ids := s.service.Schedulers(t.After, size+1)
 	out := &pb.ListSchedulersResponse{}
-	for i, id := range ids {
-		if i == size {
-			out.NextPageToken = token{Of: "schedulers", After: ids[size-1]}.String()
+	for _, id := range s.service.Schedulers(t.After, math.MaxInt) {
+		if len(out.Schedulers) == size {
+			last := out.Schedulers[size-1].GetName()
+			out.NextPageToken = token{Of: "schedulers", After: strings.TrimPrefix(last, schedulersPrefix)}.String()
 			break
 		}
 		one, err := s.scheduler(id)
-		if err != nil {
+		if status.Code(err) == codes.NotFound {
+			continue // purged meanwhile
+		} else if err != nil {
 			return nil, err
 		}
-		out.Schedulers = append(out.Schedulers, one)
+		if one.GetState() != pb.Scheduler_DELETED || req.GetShowDeleted() {
+			out.Schedulers = append(out.Schedulers, one)
+		}
 	}
 	return out, nil
 }

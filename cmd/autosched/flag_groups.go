@@ -32,7 +32,7 @@ var flagGroups = []struct {
 		"refine"}},
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
-	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after", "round-limit", "start-anew",
+	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after", "deleted", "round-limit", "start-anew",
 		"check-config", "new-epoch", "request-id", "validate-only", "reason", "limit"}},
 	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
 		"allow-anonymous"}},

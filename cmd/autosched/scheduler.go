@@ -35,7 +35,8 @@ func newSchedulerCmd() *cobra.Command {
 	f.add(cmd)
 	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f),
 		newSchedulerUpdateCmd(&f),
-		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerSpacesCmd(&f),
+		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
+		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
 		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f))
 	return cmd
 }
@@ -328,7 +329,8 @@ of its latest event, and the decision of the last tuning round.`,
 }
 
 func newSchedulerListCmd(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	var withDeleted bool
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the registered schedulers",
 		Long: `Lists the schedulers that are registered with the service, with their mode,
@@ -337,7 +339,7 @@ their cluster and the number of ingested events.`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				all, err := c.schedulers(ctx)
+				all, err := c.schedulers(ctx, withDeleted)
 				if err != nil {
 					return err
 				}
@@ -345,13 +347,16 @@ their cluster and the number of ingested events.`,
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&withDeleted, "deleted", false, "list deleted schedulers that are not purged yet, too")
+	return cmd
 }
 
 // schedulers lists all registered schedulers.
-func (c *client) schedulers(ctx context.Context) (*pb.ListSchedulersResponse, error) {
+func (c *client) schedulers(ctx context.Context, withDeleted bool) (*pb.ListSchedulersResponse, error) {
 	all := &pb.ListSchedulersResponse{}
 	for page := ""; ; {
-		got, err := c.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page})
+		got, err := c.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page,
+			ShowDeleted: withDeleted})
 		if err != nil {
 			return nil, err
 		}

@@ -103,6 +103,9 @@ func modeWord(s *pb.Scheduler) string {
 	if s.GetState() == pb.Scheduler_PAUSED {
 		word += ", paused"
 	}
+	if s.GetState() == pb.Scheduler_DELETED {
+		word += ", deleted"
+	}
 	return word
 }
 

@@ -227,3 +227,49 @@ once.`,
 	f.addReason(cmd)
 	return cmd
 }
+
+func newSchedulerDeleteCmd(f *clientFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a scheduler, which can be undeleted for 30 days",
+		Long: `Ends a scheduler's rounds, watches and event streams; the scheduler itself keeps what
+it runs. For 30 days 'autosched scheduler undelete' takes that back. Then the service
+purges the scheduler with its configurations and events, and its id is free.`,
+		Example:           "  autosched scheduler delete tiresias",
+		ValidArgsFunction: registered(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				got, err := c.tuning.DeleteScheduler(ctx, &pb.DeleteSchedulerRequest{Name: name})
+				if err != nil {
+					return err
+				}
+				return f.say(cmd, got, "%s is deleted; it is purged at %s", shortName(name),
+					got.GetExpireTime().AsTime().Format(time.RFC3339))
+			})
+		},
+	}
+	f.addReason(cmd)
+	return cmd
+}
+
+func newSchedulerUndeleteCmd(f *clientFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "undelete NAME",
+		Short: "Take back that a scheduler was deleted",
+		Long: `Takes back that a scheduler was deleted: its events are ingested, its configuration is
+served and rounds run again. 'autosched scheduler list --deleted' has those that can be
+undeleted.`,
+		Example: "  autosched scheduler undelete tiresias",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				got, err := c.tuning.UndeleteScheduler(ctx, &pb.UndeleteSchedulerRequest{Name: name})
+				if err != nil {
+					return err
+				}
+				return f.say(cmd, got, "%s is no longer deleted", shortName(name))
+			})
+		},
+	}
+	f.addReason(cmd)
+	return cmd
+}

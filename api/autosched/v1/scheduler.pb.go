@@ -33,19 +33,24 @@ const (
 	Scheduler_ACTIVE Scheduler_State = 2
 	// Events are ingested; no tuning rounds run.
 	Scheduler_PAUSED Scheduler_State = 3
+	// Nothing is ingested, tuned or served until it is undeleted; it is purged at
+	// expire_time.
+	Scheduler_DELETED Scheduler_State = 70
 )
 
 // Enum value maps for Scheduler_State.
 var (
 	Scheduler_State_name = map[int32]string{
-		0: "STATE_UNSPECIFIED",
-		2: "ACTIVE",
-		3: "PAUSED",
+		0:  "STATE_UNSPECIFIED",
+		2:  "ACTIVE",
+		3:  "PAUSED",
+		70: "DELETED",
 	}
 	Scheduler_State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
 		"ACTIVE":            2,
 		"PAUSED":            3,
+		"DELETED":           70,
 	}
 )
 
@@ -157,7 +162,12 @@ type Scheduler struct {
 	// Output only. The epoch of the store.
 	Epoch *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Output only. Counts the changes of what an operator sets, from 1.
-	Generation    int64 `protobuf:"varint,71,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation int64 `protobuf:"varint,71,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Output only. When it was deleted; unset if it is not.
+	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,72,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
+	// Output only. When it is purged, with its configurations and events; unset if it
+	// is not deleted.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,73,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -274,6 +284,20 @@ func (x *Scheduler) GetGeneration() int64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *Scheduler) GetDeleteTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeleteTime
+	}
+	return nil
+}
+
+func (x *Scheduler) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
 }
 
 // SchedulerStatus is where the service stands with a scheduler.
@@ -985,12 +1009,12 @@ type CreateSchedulerRequest struct {
 	// Required.
 	Scheduler *Scheduler `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
 	// The last part of the name: 1 to 63 of a-z, 0-9 and '-', starting with a
-	// letter and not ending with '-'. Required.
+	// letter and not ending with '-', but not "configurations". Required.
 	SchedulerId string `protobuf:"bytes,2,opt,name=scheduler_id,json=schedulerId,proto3" json:"scheduler_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
 	ValidateOnly bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// A UUID or any other unique text of at most 64 bytes: the same request sent
-	// again under the same id is answered with what was created.
+	// again under the same id within 24 hours is answered with what was created.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1212,6 +1236,105 @@ func (x *ResumeTuningRequest) GetName() string {
 	return ""
 }
 
+type DeleteSchedulerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// If set and not the scheduler's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteSchedulerRequest) Reset() {
+	*x = DeleteSchedulerRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteSchedulerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteSchedulerRequest) ProtoMessage() {}
+
+func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteSchedulerRequest.ProtoReflect.Descriptor instead.
+func (*DeleteSchedulerRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DeleteSchedulerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteSchedulerRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+type UndeleteSchedulerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndeleteSchedulerRequest) Reset() {
+	*x = UndeleteSchedulerRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeleteSchedulerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeleteSchedulerRequest) ProtoMessage() {}
+
+func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeleteSchedulerRequest.ProtoReflect.Descriptor instead.
+func (*UndeleteSchedulerRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *UndeleteSchedulerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type GetSchedulerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -1222,7 +1345,7 @@ type GetSchedulerRequest struct {
 
 func (x *GetSchedulerRequest) Reset() {
 	*x = GetSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1357,7 @@ func (x *GetSchedulerRequest) String() string {
 func (*GetSchedulerRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1370,7 @@ func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetSchedulerRequest) GetName() string {
@@ -1262,14 +1385,16 @@ type ListSchedulersRequest struct {
 	// At most 1000; 50 if 0.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From an earlier response.
-	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// List deleted schedulers, too.
+	ShowDeleted   bool `protobuf:"varint,70,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSchedulersRequest) Reset() {
 	*x = ListSchedulersRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1406,7 @@ func (x *ListSchedulersRequest) String() string {
 func (*ListSchedulersRequest) ProtoMessage() {}
 
 func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1419,7 @@ func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulersRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListSchedulersRequest) GetPageSize() int32 {
@@ -1311,6 +1436,13 @@ func (x *ListSchedulersRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListSchedulersRequest) GetShowDeleted() bool {
+	if x != nil {
+		return x.ShowDeleted
+	}
+	return false
+}
+
 type ListSchedulersResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Schedulers []*Scheduler           `protobuf:"bytes,1,rep,name=schedulers,proto3" json:"schedulers,omitempty"`
@@ -1322,7 +1454,7 @@ type ListSchedulersResponse struct {
 
 func (x *ListSchedulersResponse) Reset() {
 	*x = ListSchedulersResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1466,7 @@ func (x *ListSchedulersResponse) String() string {
 func (*ListSchedulersResponse) ProtoMessage() {}
 
 func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1479,7 @@ func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulersResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListSchedulersResponse) GetSchedulers() []*Scheduler {
@@ -1379,7 +1511,7 @@ type IngestEventsRequest struct {
 
 func (x *IngestEventsRequest) Reset() {
 	*x = IngestEventsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1523,7 @@ func (x *IngestEventsRequest) String() string {
 func (*IngestEventsRequest) ProtoMessage() {}
 
 func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1536,7 @@ func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsRequest.ProtoReflect.Descriptor instead.
 func (*IngestEventsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *IngestEventsRequest) GetParent() string {
@@ -1447,7 +1579,7 @@ type IngestEventsResponse struct {
 
 func (x *IngestEventsResponse) Reset() {
 	*x = IngestEventsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1591,7 @@ func (x *IngestEventsResponse) String() string {
 func (*IngestEventsResponse) ProtoMessage() {}
 
 func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1604,7 @@ func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsResponse.ProtoReflect.Descriptor instead.
 func (*IngestEventsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *IngestEventsResponse) GetSequence() int64 {
@@ -1525,7 +1657,7 @@ type RejectedEvent struct {
 
 func (x *RejectedEvent) Reset() {
 	*x = RejectedEvent{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1669,7 @@ func (x *RejectedEvent) String() string {
 func (*RejectedEvent) ProtoMessage() {}
 
 func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1682,7 @@ func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedEvent.ProtoReflect.Descriptor instead.
 func (*RejectedEvent) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RejectedEvent) GetIndex() int32 {
@@ -1585,7 +1717,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\x04\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x05\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -1603,13 +1735,18 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12\x1e\n" +
 	"\n" +
 	"generation\x18G \x01(\x03R\n" +
-	"generation\"H\n" +
+	"generation\x12;\n" +
+	"\vdelete_time\x18H \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"deleteTime\x12;\n" +
+	"\vexpire_time\x18I \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"U\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
-	"\x06PAUSED\x10\x03\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xdb\x02\n" +
+	"\x06PAUSED\x10\x03\x12\v\n" +
+	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xdb\x02\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -1692,13 +1829,19 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x12PauseTuningRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
 	"\x13ResumeTuningRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"@\n" +
+	"\x16DeleteSchedulerRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\".\n" +
+	"\x18UndeleteSchedulerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
 	"\x13GetSchedulerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"S\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"v\n" +
 	"\x15ListSchedulersRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"y\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12!\n" +
+	"\fshow_deleted\x18F \x01(\bR\vshowDeleted\"y\n" +
 	"\x16ListSchedulersResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
@@ -1719,14 +1862,16 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription2\xcd\x04\n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription2\xf5\x05\n" +
 	"\rTuningService\x12P\n" +
 	"\x0fCreateScheduler\x12$.autosched.v1.CreateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
 	"\fGetScheduler\x12!.autosched.v1.GetSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12[\n" +
 	"\x0eListSchedulers\x12#.autosched.v1.ListSchedulersRequest\x1a$.autosched.v1.ListSchedulersResponse\x12P\n" +
 	"\x0fUpdateScheduler\x12$.autosched.v1.UpdateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12H\n" +
 	"\vPauseTuning\x12 .autosched.v1.PauseTuningRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
-	"\fResumeTuning\x12!.autosched.v1.ResumeTuningRequest\x1a\x17.autosched.v1.Scheduler\x12Y\n" +
+	"\fResumeTuning\x12!.autosched.v1.ResumeTuningRequest\x1a\x17.autosched.v1.Scheduler\x12P\n" +
+	"\x0fDeleteScheduler\x12$.autosched.v1.DeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12T\n" +
+	"\x11UndeleteScheduler\x12&.autosched.v1.UndeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12Y\n" +
 	"\fIngestEvents\x12!.autosched.v1.IngestEventsRequest\x1a\".autosched.v1.IngestEventsResponse(\x010\x01B=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
@@ -1742,87 +1887,95 @@ func file_autosched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_autosched_v1_scheduler_proto_goTypes = []any{
-	(Scheduler_State)(0),           // 0: autosched.v1.Scheduler.State
-	(SchedulerSpec_Mode)(0),        // 1: autosched.v1.SchedulerSpec.Mode
-	(*Scheduler)(nil),              // 2: autosched.v1.Scheduler
-	(*SchedulerStatus)(nil),        // 3: autosched.v1.SchedulerStatus
-	(*SchedulerSpec)(nil),          // 4: autosched.v1.SchedulerSpec
-	(*Simulation)(nil),             // 5: autosched.v1.Simulation
-	(*Cluster)(nil),                // 6: autosched.v1.Cluster
-	(*ObjectiveSpec)(nil),          // 7: autosched.v1.ObjectiveSpec
-	(*RolloutPolicy)(nil),          // 8: autosched.v1.RolloutPolicy
-	(*QuietHours)(nil),             // 9: autosched.v1.QuietHours
-	(*CreateSchedulerRequest)(nil), // 10: autosched.v1.CreateSchedulerRequest
-	(*UpdateSchedulerRequest)(nil), // 11: autosched.v1.UpdateSchedulerRequest
-	(*PauseTuningRequest)(nil),     // 12: autosched.v1.PauseTuningRequest
-	(*ResumeTuningRequest)(nil),    // 13: autosched.v1.ResumeTuningRequest
-	(*GetSchedulerRequest)(nil),    // 14: autosched.v1.GetSchedulerRequest
-	(*ListSchedulersRequest)(nil),  // 15: autosched.v1.ListSchedulersRequest
-	(*ListSchedulersResponse)(nil), // 16: autosched.v1.ListSchedulersResponse
-	(*IngestEventsRequest)(nil),    // 17: autosched.v1.IngestEventsRequest
-	(*IngestEventsResponse)(nil),   // 18: autosched.v1.IngestEventsResponse
-	(*RejectedEvent)(nil),          // 19: autosched.v1.RejectedEvent
-	(*timestamppb.Timestamp)(nil),  // 20: google.protobuf.Timestamp
-	(*Epoch)(nil),                  // 21: autosched.v1.Epoch
-	(*Incident)(nil),               // 22: autosched.v1.Incident
-	(*ParameterSpec)(nil),          // 23: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),   // 24: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),    // 25: google.protobuf.Duration
-	(*structpb.Struct)(nil),        // 26: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),  // 27: google.protobuf.FieldMask
-	(*Event)(nil),                  // 28: autosched.v1.Event
+	(Scheduler_State)(0),             // 0: autosched.v1.Scheduler.State
+	(SchedulerSpec_Mode)(0),          // 1: autosched.v1.SchedulerSpec.Mode
+	(*Scheduler)(nil),                // 2: autosched.v1.Scheduler
+	(*SchedulerStatus)(nil),          // 3: autosched.v1.SchedulerStatus
+	(*SchedulerSpec)(nil),            // 4: autosched.v1.SchedulerSpec
+	(*Simulation)(nil),               // 5: autosched.v1.Simulation
+	(*Cluster)(nil),                  // 6: autosched.v1.Cluster
+	(*ObjectiveSpec)(nil),            // 7: autosched.v1.ObjectiveSpec
+	(*RolloutPolicy)(nil),            // 8: autosched.v1.RolloutPolicy
+	(*QuietHours)(nil),               // 9: autosched.v1.QuietHours
+	(*CreateSchedulerRequest)(nil),   // 10: autosched.v1.CreateSchedulerRequest
+	(*UpdateSchedulerRequest)(nil),   // 11: autosched.v1.UpdateSchedulerRequest
+	(*PauseTuningRequest)(nil),       // 12: autosched.v1.PauseTuningRequest
+	(*ResumeTuningRequest)(nil),      // 13: autosched.v1.ResumeTuningRequest
+	(*DeleteSchedulerRequest)(nil),   // 14: autosched.v1.DeleteSchedulerRequest
+	(*UndeleteSchedulerRequest)(nil), // 15: autosched.v1.UndeleteSchedulerRequest
+	(*GetSchedulerRequest)(nil),      // 16: autosched.v1.GetSchedulerRequest
+	(*ListSchedulersRequest)(nil),    // 17: autosched.v1.ListSchedulersRequest
+	(*ListSchedulersResponse)(nil),   // 18: autosched.v1.ListSchedulersResponse
+	(*IngestEventsRequest)(nil),      // 19: autosched.v1.IngestEventsRequest
+	(*IngestEventsResponse)(nil),     // 20: autosched.v1.IngestEventsResponse
+	(*RejectedEvent)(nil),            // 21: autosched.v1.RejectedEvent
+	(*timestamppb.Timestamp)(nil),    // 22: google.protobuf.Timestamp
+	(*Epoch)(nil),                    // 23: autosched.v1.Epoch
+	(*Incident)(nil),                 // 24: autosched.v1.Incident
+	(*ParameterSpec)(nil),            // 25: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),     // 26: autosched.v1.DependencyConstraint
+	(*durationpb.Duration)(nil),      // 27: google.protobuf.Duration
+	(*structpb.Struct)(nil),          // 28: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),    // 29: google.protobuf.FieldMask
+	(*Event)(nil),                    // 30: autosched.v1.Event
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	4,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
 	0,  // 1: autosched.v1.Scheduler.state:type_name -> autosched.v1.Scheduler.State
-	20, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
-	20, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
+	22, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
+	22, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
 	3,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	21, // 5: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
-	20, // 6: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	22, // 7: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
-	23, // 8: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	24, // 9: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	7,  // 10: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	8,  // 11: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	6,  // 12: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	1,  // 13: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	5,  // 14: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	25, // 15: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	26, // 16: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	25, // 17: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	25, // 18: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	25, // 19: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	25, // 20: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	25, // 21: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	9,  // 22: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	2,  // 23: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 24: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	27, // 25: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 26: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	28, // 27: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	19, // 28: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	10, // 29: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	14, // 30: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	15, // 31: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	11, // 32: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	12, // 33: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	13, // 34: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	17, // 35: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 36: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 37: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	16, // 38: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	2,  // 39: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 40: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	2,  // 41: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	18, // 42: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	36, // [36:43] is the sub-list for method output_type
-	29, // [29:36] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	23, // 5: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
+	22, // 6: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
+	22, // 7: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
+	22, // 8: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	24, // 9: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	25, // 10: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	26, // 11: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	7,  // 12: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	8,  // 13: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	6,  // 14: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	1,  // 15: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	5,  // 16: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	27, // 17: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	28, // 18: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	27, // 19: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	27, // 20: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	27, // 21: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	27, // 22: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	27, // 23: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	9,  // 24: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	2,  // 25: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	2,  // 26: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	29, // 27: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 28: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	30, // 29: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	21, // 30: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	10, // 31: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	16, // 32: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	17, // 33: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	11, // 34: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	12, // 35: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	13, // 36: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	14, // 37: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	15, // 38: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	19, // 39: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	2,  // 40: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 41: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	18, // 42: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	2,  // 43: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 44: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	2,  // 45: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	2,  // 46: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 47: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	20, // 48: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	40, // [40:49] is the sub-list for method output_type
+	31, // [31:40] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -1844,7 +1997,7 @@ func file_autosched_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_scheduler_proto_rawDesc), len(file_autosched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -18,13 +18,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	TuningService_CreateScheduler_FullMethodName = "/autosched.v1.TuningService/CreateScheduler"
-	TuningService_GetScheduler_FullMethodName    = "/autosched.v1.TuningService/GetScheduler"
-	TuningService_ListSchedulers_FullMethodName  = "/autosched.v1.TuningService/ListSchedulers"
-	TuningService_UpdateScheduler_FullMethodName = "/autosched.v1.TuningService/UpdateScheduler"
-	TuningService_PauseTuning_FullMethodName     = "/autosched.v1.TuningService/PauseTuning"
-	TuningService_ResumeTuning_FullMethodName    = "/autosched.v1.TuningService/ResumeTuning"
-	TuningService_IngestEvents_FullMethodName    = "/autosched.v1.TuningService/IngestEvents"
+	TuningService_CreateScheduler_FullMethodName   = "/autosched.v1.TuningService/CreateScheduler"
+	TuningService_GetScheduler_FullMethodName      = "/autosched.v1.TuningService/GetScheduler"
+	TuningService_ListSchedulers_FullMethodName    = "/autosched.v1.TuningService/ListSchedulers"
+	TuningService_UpdateScheduler_FullMethodName   = "/autosched.v1.TuningService/UpdateScheduler"
+	TuningService_PauseTuning_FullMethodName       = "/autosched.v1.TuningService/PauseTuning"
+	TuningService_ResumeTuning_FullMethodName      = "/autosched.v1.TuningService/ResumeTuning"
+	TuningService_DeleteScheduler_FullMethodName   = "/autosched.v1.TuningService/DeleteScheduler"
+	TuningService_UndeleteScheduler_FullMethodName = "/autosched.v1.TuningService/UndeleteScheduler"
+	TuningService_IngestEvents_FullMethodName      = "/autosched.v1.TuningService/IngestEvents"
 )
 
 // TuningServiceClient is the client API for TuningService service.
@@ -55,6 +57,13 @@ type TuningServiceClient interface {
 	// ResumeTuning ends a pause. If rounds have passed meanwhile, one is decided at
 	// once.
 	ResumeTuning(ctx context.Context, in *ResumeTuningRequest, opts ...grpc.CallOption) (*Scheduler, error)
+	// DeleteScheduler ends a scheduler's rounds, watches and event streams. It can be
+	// undeleted for 30 days; then it is purged with its configurations and events, and
+	// its id is free. To delete what is deleted changes nothing.
+	DeleteScheduler(ctx context.Context, in *DeleteSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
+	// UndeleteScheduler takes back that a scheduler was deleted. To undelete what is not
+	// deleted changes nothing.
+	UndeleteScheduler(ctx context.Context, in *UndeleteSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
 	// IngestEvents stores a scheduler's job and cluster events. Each request is
 	// answered, in order, once its events are on disk: what has not been answered
 	// must be sent again, and may be sent again safely.
@@ -129,6 +138,26 @@ func (c *tuningServiceClient) ResumeTuning(ctx context.Context, in *ResumeTuning
 	return out, nil
 }
 
+func (c *tuningServiceClient) DeleteScheduler(ctx context.Context, in *DeleteSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Scheduler)
+	err := c.cc.Invoke(ctx, TuningService_DeleteScheduler_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tuningServiceClient) UndeleteScheduler(ctx context.Context, in *UndeleteSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Scheduler)
+	err := c.cc.Invoke(ctx, TuningService_UndeleteScheduler_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *tuningServiceClient) IngestEvents(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[IngestEventsRequest, IngestEventsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &TuningService_ServiceDesc.Streams[0], TuningService_IngestEvents_FullMethodName, cOpts...)
@@ -170,6 +199,13 @@ type TuningServiceServer interface {
 	// ResumeTuning ends a pause. If rounds have passed meanwhile, one is decided at
 	// once.
 	ResumeTuning(context.Context, *ResumeTuningRequest) (*Scheduler, error)
+	// DeleteScheduler ends a scheduler's rounds, watches and event streams. It can be
+	// undeleted for 30 days; then it is purged with its configurations and events, and
+	// its id is free. To delete what is deleted changes nothing.
+	DeleteScheduler(context.Context, *DeleteSchedulerRequest) (*Scheduler, error)
+	// UndeleteScheduler takes back that a scheduler was deleted. To undelete what is not
+	// deleted changes nothing.
+	UndeleteScheduler(context.Context, *UndeleteSchedulerRequest) (*Scheduler, error)
 	// IngestEvents stores a scheduler's job and cluster events. Each request is
 	// answered, in order, once its events are on disk: what has not been answered
 	// must be sent again, and may be sent again safely.
@@ -201,6 +237,12 @@ func (UnimplementedTuningServiceServer) PauseTuning(context.Context, *PauseTunin
 }
 func (UnimplementedTuningServiceServer) ResumeTuning(context.Context, *ResumeTuningRequest) (*Scheduler, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeTuning not implemented")
+}
+func (UnimplementedTuningServiceServer) DeleteScheduler(context.Context, *DeleteSchedulerRequest) (*Scheduler, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteScheduler not implemented")
+}
+func (UnimplementedTuningServiceServer) UndeleteScheduler(context.Context, *UndeleteSchedulerRequest) (*Scheduler, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndeleteScheduler not implemented")
 }
 func (UnimplementedTuningServiceServer) IngestEvents(grpc.BidiStreamingServer[IngestEventsRequest, IngestEventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method IngestEvents not implemented")
@@ -334,6 +376,42 @@ func _TuningService_ResumeTuning_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TuningService_DeleteScheduler_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteSchedulerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).DeleteScheduler(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_DeleteScheduler_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).DeleteScheduler(ctx, req.(*DeleteSchedulerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TuningService_UndeleteScheduler_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndeleteSchedulerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).UndeleteScheduler(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_UndeleteScheduler_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).UndeleteScheduler(ctx, req.(*UndeleteSchedulerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TuningService_IngestEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(TuningServiceServer).IngestEvents(&grpc.GenericServerStream[IngestEventsRequest, IngestEventsResponse]{ServerStream: stream})
 }
@@ -371,6 +449,14 @@ var TuningService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumeTuning",
 			Handler:    _TuningService_ResumeTuning_Handler,
+		},
+		{
+			MethodName: "DeleteScheduler",
+			Handler:    _TuningService_DeleteScheduler_Handler,
+		},
+		{
+			MethodName: "UndeleteScheduler",
+			Handler:    _TuningService_UndeleteScheduler_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,168 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrDeleted is the error of a request about a deleted scheduler.
+var ErrDeleted = errors.New("is deleted")
+
+const (
+	// DeletedFor is how long a deleted scheduler can be undeleted; then it is purged.
+	DeletedFor = 30 * 24 * time.Hour
+	// requestsFor is how long ids of requests are remembered.
+	requestsFor = 24 * time.Hour
+	purgeEvery  = 10 * time.Minute
+)
+
+func deleted(id string) error {
+	return fmt.Errorf("scheduler %q %w: undelete it, or wait until it is purged", id, ErrDeleted)
+}
+
+// Delete ends a scheduler's rounds, watches and events. It is purged after DeletedFor, unless it is
+// undeleted before. check sees the present scheduler; its error ends the request. To delete again
+// changes nothing.
+func (s *Service) Delete(ctx context.Context, id string, check func(*Scheduler) error) (Scheduler, error) {
+	return s.setDeleted(ctx, id, func(c *Scheduler) error {
+		if err := check(c); err != nil || !c.Deleted.IsZero() {
+			return err
+		}
+		c.Deleted = s.now()
+		c.Expires = c.Deleted.Add(DeletedFor)
+		return nil
+	})
+}
+
+// Undelete takes back that a scheduler was deleted. To undelete one that is not changes nothing.
+func (s *Service) Undelete(ctx context.Context, id string) (Scheduler, error) {
+	return s.setDeleted(ctx, id, func(c *Scheduler) error {
+		c.Deleted, c.Expires = time.Time{}, time.Time{}
+		return nil
+	})
+}
+
+func (s *Service) setDeleted(ctx context.Context, id string, f func(*Scheduler) error) (Scheduler, error) {
+	m, err := s.find(id)
+	if err != nil {
+		return Scheduler{}, err
+	}
+	changed := false
+	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+		next := v.Scheduler
+		if err := f(&next); err != nil || next.Deleted.Equal(v.Deleted) {
+			return nil, err
+		}
+		changed = true
+		next.Generation++
+		return &Change{Scheduler: next}, nil
+	})
+	now := m.snapshot.Load()
+	if err != nil || !changed {
+		return now.Scheduler, err
+	}
+	s.o.Log.InfoContext(ctx, "scheduler deleted or undeleted", "scheduler", id, "deleted", !now.Deleted.IsZero())
+	if !now.Deleted.IsZero() {
+		s.queue.Cancel(id, dropped("the scheduler was deleted"))
+		m.watchers.Notify()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.startRound(m)
+	return now.Scheduler, nil
+}
+
+// OnPurge has f called with the ids of schedulers that are purged, from now on.
+func (s *Service) OnPurge(f func(id string)) {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	s.forget = append(s.forget, f)
+}
+
+// purges purges what expired, now and then.
+func (s *Service) purges() {
+	select {
+	case <-s.rebuilt:
+	case <-s.ctx.Done():
+		return
+	}
+	ticker := time.NewTicker(purgeEvery)
+	defer ticker.Stop()
+	for {
+		if err := s.Purge(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.o.Log.Error("expired records are still there", "err", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// Purge removes the deleted schedulers and the ids of requests that expired.
+func (s *Service) Purge(ctx context.Context) error {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	now := s.now()
+	var expired []*managed
+	var requests []string
+	s.mu.RLock()
+	for _, m := range s.schedulers {
+		if at := m.snapshot.Load().Expires; m.fault == nil && !at.IsZero() && !now.Before(at) {
+			expired = append(expired, m)
+		}
+	}
+	for id, r := range s.requests {
+		if now.Sub(r.Created) >= requestsFor {
+			requests = append(requests, id)
+		}
+	}
+	s.mu.RUnlock()
+	var errs []error
+	if len(requests) > 0 {
+		if err := s.o.Store.Purge(ctx, "", requests); err != nil {
+			errs = append(errs, err)
+		} else {
+			s.mu.Lock()
+			for _, id := range requests {
+				delete(s.requests, id)
+			}
+			s.mu.Unlock()
+		}
+	}
+	for _, m := range expired {
+		errs = append(errs, s.purge(ctx, m))
+	}
+	return errors.Join(errs...)
+}
+
+// purge removes a scheduler that nothing changes any more: it is deleted.
+func (s *Service) purge(ctx context.Context, m *managed) error {
+	m.ingesting.Lock()
+	defer m.ingesting.Unlock()
+	m.committing.Lock()
+	defer m.committing.Unlock()
+	v := m.snapshot.Load()
+	if s.now().Before(v.Expires) || v.Deleted.IsZero() { // undeleted since
+		return nil
+	}
+	if err := s.o.Store.Purge(ctx, m.id, nil); err != nil {
+		return err
+	}
+	m.purged = true
+	s.mu.Lock()
+	delete(s.schedulers, m.id)
+	s.mu.Unlock()
+	for _, metric := range []interface{ DeleteLabelValues(...string) bool }{s.roundDuration, s.decisionAge, s.used} {
+		metric.DeleteLabelValues(m.id)
+	}
+	s.looks.DeletePartialMatch(map[string]string{"scheduler": m.id})
+	for _, forget := range s.forget {
+		forget(m.id)
+	}
+	s.o.Log.InfoContext(ctx, "scheduler purged", "scheduler", m.id)
+	return nil
+}

@@ -1,0 +1,165 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
+)
+
+// reopen restarts the service by a clock.
+func (h *harness) reopen(now func() time.Time) {
+	h.t.Helper()
+	h.service.Close()
+	var err error
+	h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide, Workers: 1, Now: now})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	<-h.service.Rebuilt()
+}
+
+// A deleted scheduler does nothing, and does it again once it is undeleted, across restarts.
+func TestDeleteAndUndelete(t *testing.T) {
+	begun := make(chan bool, 4)
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		begun <- true
+		<-ctx.Done()
+		return better(context.WithoutCancel(ctx), in)
+	})
+	h.register("s", controller.Auto)
+	h.submit("s", 30*time.Minute)
+	h.submit("s", time.Hour+time.Minute)
+	<-begun
+	w, err := h.service.Watch("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	any := func(*controller.Scheduler) error { return nil }
+	ctx := context.Background()
+	got, err := h.service.Delete(ctx, "s", any)
+	if err != nil || got.Expires.Sub(got.Deleted) != controller.DeletedFor {
+		t.Fatalf("%v, %v", got.Expires, err)
+	}
+	if again, err := h.service.Delete(ctx, "s", any); err != nil || !again.Expires.Equal(got.Expires) {
+		t.Errorf("deleted again: %v, %v", again.Expires, err)
+	}
+	<-w.Changed()
+	st := h.rounds("s", 1) // under way when it was deleted
+	if !strings.Contains(st.LastDecision, "deleted") || !errors.Is(w.Err(), controller.ErrDeleted) {
+		t.Errorf("%q, %v", st.LastDecision, w.Err())
+	}
+	for range 2 {
+		for name, call := range map[string]func() error{
+			"current": func() error { _, err := h.service.Current("s"); return err },
+			"watch":   func() error { _, err := h.service.Watch("s"); return err },
+			"ingest": func() error {
+				_, err := h.service.Ingest(ctx, "s", []workload.Event{submission("x", 3*time.Hour)})
+				return err
+			},
+			"acknowledge": func() error {
+				_, _, err := h.service.Acknowledge(ctx, "s", 1, rollout.Ack{State: rollout.AckApplied})
+				return err
+			},
+			"modify": func() error {
+				_, err := h.service.Modify(ctx, "s", false, func(s *controller.Scheduler) error {
+					s.DisplayName = "x"
+					return nil
+				})
+				return err
+			},
+		} {
+			if err := call(); !errors.Is(err, controller.ErrDeleted) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		h.reopen(nil)
+	}
+	if len(begun) > 0 {
+		t.Error("a round of a deleted scheduler began")
+	}
+	if _, err := h.service.Undelete(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	<-begun // the round that was dropped
+	h.submit("s", time.Hour+2*time.Minute)
+	if h.current("s").Revision != 1 {
+		t.Error("it has another configuration")
+	}
+}
+
+// Once it expired, a deleted scheduler is purged with its events: another of the same id begins
+// anew. Ids of requests expire after a day.
+func TestPurge(t *testing.T) {
+	var clock atomic.Int64
+	now := func() time.Time { return time.Unix(1_800_000_000, clock.Load()) }
+	h := start(t, keep)
+	h.reopen(now)
+	ctx := context.Background()
+	h.register("s", controller.Auto)
+	h.register("other", controller.Auto)
+	for _, id := range []string{"s", "other"} {
+		h.submit(id, 30*time.Minute)
+		h.submit(id, time.Hour+time.Minute)
+		h.rounds(id, 1)
+	}
+	reg := controller.Registration{ID: "r", Type: "test", Params: serviceParams, Objective: "avg_jct",
+		Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+	register := func(digest string) error {
+		_, err := h.service.Register(ctx, reg, &controller.Request{ID: "request", Digest: digest}, false)
+		return err
+	}
+	if err := register("a"); err != nil {
+		t.Fatal(err)
+	}
+	var purged []string
+	h.service.OnPurge(func(id string) { purged = append(purged, id) })
+	if _, err := h.service.Delete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	step := func(d time.Duration) {
+		t.Helper()
+		clock.Add(int64(d))
+		if err := h.service.Purge(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(23 * time.Hour)
+	if err := register("b"); !errors.Is(err, controller.ErrRequestReuse) {
+		t.Errorf("a request id within a day: %v", err)
+	}
+	step(time.Hour)
+	if err := register("b"); !errors.Is(err, controller.ErrExists) {
+		t.Errorf("a request id after a day: %v", err)
+	}
+	step(controller.DeletedFor - 25*time.Hour)
+	if _, _, err := h.service.Scheduler("s"); err != nil || len(purged) > 0 {
+		t.Errorf("before it expires: %v, purged %v", err, purged)
+	}
+	step(time.Hour)
+	if _, _, err := h.service.Scheduler("s"); !errors.Is(err, controller.ErrNotFound) || len(purged) != 1 {
+		t.Errorf("after it expired: %v, purged %v", err, purged)
+	}
+	for range 2 {
+		h.reopen(now)
+		if ids := h.service.Schedulers("", 10); len(ids) != 2 || ids[0] != "other" {
+			t.Errorf("after a restart there are %v", ids)
+		}
+	}
+	h.register("s", controller.Auto)
+	h.reopen(now)
+	if s, st, err := h.service.Scheduler("s"); err != nil || st.Events != 0 || s.LastRevision != 1 {
+		t.Errorf("a scheduler of the same id has %d events and revision %d, %v", st.Events, s.LastRevision, err)
+	}
+	if _, st, err := h.service.Scheduler("other"); err != nil || st.Events != 2 {
+		t.Errorf("another scheduler has %d events, %v", st.Events, err)
+	}
+}

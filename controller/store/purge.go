@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// Purge removes a scheduler with its events, and request ids; either may be none. Events go first,
+// so that no later scheduler of the same id has them: what was cut short is done by calling it
+// again. Pages that cannot be read keep theirs.
+func (r *Store) Purge(ctx context.Context, scheduler string, requests []string) error {
+	if scheduler != "" {
+		names, err := segmentNames(r.dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := r.purgeSegment(name, scheduler); err != nil && !errors.Is(err, ErrCorrupt) {
+				return fmt.Errorf("store: %s: %w", name, err)
+			}
+		}
+	}
+	r.committing.Lock()
+	defer r.committing.Unlock()
+	select {
+	case <-r.closing:
+		return ErrClosed
+	default:
+	}
+	if r.config == nil {
+		return fmt.Errorf("store: %s is not open after a failed write", configFile)
+	}
+	return storageError(guardPanics(configFile, func() error {
+		return r.config.Update(func(tx *bolt.Tx) error {
+			for _, id := range requests {
+				if b := tx.Bucket([]byte(requestsBucket)); b != nil {
+					if err := b.Delete([]byte(id)); err != nil {
+						return err
+					}
+				}
+			}
+			if scheduler == "" {
+				return nil
+			}
+			if b := tx.Bucket([]byte(schedulersBucket)); b != nil {
+				if err := b.Delete([]byte(scheduler)); err != nil {
+					return err
+				}
+			}
+			for _, name := range []string{configsBucket, acksBucket} {
+				if b := tx.Bucket([]byte(name)); b != nil {
+					err := b.DeleteBucket([]byte(scheduler))
+					if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}))
+}
+
+// purgeSegment removes a scheduler's events from a segment. Nothing reads or switches segments
+// meanwhile.
+func (r *Store) purgeSegment(name, scheduler string) error {
+	found := false
+	err := r.view(name, func(tx *bolt.Tx) error {
+		found = tx.Bucket([]byte(scheduler)) != nil
+		return nil
+	})
+	if err != nil || !found {
+		return err
+	}
+	r.switching.Lock()
+	defer r.switching.Unlock()
+	db := r.segment
+	if db == nil || r.segmentName != name {
+		if db, err = r.openDB(name, false); err != nil {
+			return err
+		}
+		defer db.Close()
+	}
+	return guardPanics(name, func() error {
+		return db.Update(func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte(scheduler)) })
+	})
+}
