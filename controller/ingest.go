@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/workload"
@@ -137,7 +139,10 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 	for _, c := range group {
 		events = append(events, c.events...)
 	}
-	ctx := context.WithoutCancel(s.ctx) // callers wait for what was begun
+	// Callers wait for what was begun.
+	ctx, span := s.o.Tracer.Start(context.WithoutCancel(s.ctx), ingestSpan, trace.WithLinks(linksTo(group)...),
+		trace.WithAttributes(schedulerKey.String(m.id), eventsKey.Int(len(events)), callsKey.Int(len(group))))
+	defer func() { endSpan(span, err) }()
 	ctx = audit.NewContext(ctx, audit.Origin{Actor: eventsActor, Verb: "SetClock"})
 	zero := m.snapshot.Load().Zero
 	if zero.IsZero() {

@@ -8,6 +8,8 @@ import (
 	"math"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/controller/queue"
 	"github.com/autosched/autosched/fidelity"
@@ -153,6 +155,9 @@ func (r roundID) at() time.Duration {
 // as decided: the next one is due an interval later. It counts for nothing if the
 // clock was set meanwhile.
 func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
+	ctx, span := s.o.Tracer.Start(s.ctx, roundSpan, trace.WithAttributes(schedulerKey.String(m.id),
+		roundKey.Int64(id.number), urgentKey.Bool(id.urgent)))
+	defer func() { endSpan(span, err) }()
 	job, err := s.enter(m)
 	if isDropped(err) {
 		return err.Error(), nil
@@ -175,7 +180,7 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	m.mu.Lock()
 	found.Fidelity = m.status.Fidelity
 	m.mu.Unlock()
-	ctx := audit.NewContext(s.ctx, audit.Origin{Actor: tuningActor, Verb: "Adopt"})
+	ctx = audit.NewContext(ctx, audit.Origin{Actor: tuningActor, Verb: "Adopt"})
 	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
 		if why := now.droppedSince(v, id.clockSet); why != "" {
 			text = dropped(why).Error()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/autosched/autosched/controller/queue"
 	"github.com/autosched/autosched/rollout"
@@ -35,6 +37,7 @@ type Options struct {
 	Log    *slog.Logger     // nothing is logged if nil
 	Now    func() time.Time // time.Now if nil; for creation times only
 	NewID  func() string    // makes unique ids; crypto/rand.Text if nil
+	Tracer trace.Tracer     // nothing is traced if nil
 }
 
 // DefaultRoundLimit is that of rounds. At the default cost they take seconds.
@@ -80,6 +83,10 @@ func NewService(o Options) (*Service, error) {
 	if o.NewID == nil {
 		o.NewID = rand.Text
 	}
+	if o.Tracer == nil {
+		o.Tracer = noop.Tracer{}
+	}
+	o.Store = tracedStore{o.Store, o.Tracer}
 	if o.Workers <= 0 {
 		o.Workers = max(1, runtime.GOMAXPROCS(0)-1)
 	}
@@ -178,6 +185,9 @@ func (s *Service) noteDamage(damage []Damage) {
 		s.damage.WithLabelValues(d.File).Set(float64(max(d.Records, 1)))
 	}
 }
+
+// StopRounds cancels the rounds under way, and none begins. Requests are still answered.
+func (s *Service) StopRounds() { s.stop() }
 
 // Close stops the rounds under way and waits for them. The store stays open.
 func (s *Service) Close() {

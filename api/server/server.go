@@ -14,6 +14,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -47,6 +53,8 @@ type Options struct {
 	Access *access.Source
 	// Store is the service's, for backups and checks; these are refused or left out if it is nil.
 	Store *store.Store
+	// Traces has a span of every call but health checks; there is none if it is nil.
+	Traces trace.TracerProvider
 	// Build are the labels of autosched_build_info, of which version is that of the program.
 	Build map[string]string
 	// NewID makes the ids of calls that bring none; crypto/rand.Text if nil.
@@ -114,10 +122,10 @@ func New(o Options) *Server {
 			transport = credentials.NewTLS(config)
 		}
 	}
-	s.grpc = grpc.NewServer(
+	options := []grpc.ServerOption{
 		grpc.Creds(transport),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(20*time.Second),
+		grpc.ConnectionTimeout(20 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
 			PermitWithoutStream: true}),
 		// Finds half-open watchers.
@@ -126,8 +134,19 @@ func New(o Options) *Server {
 		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, s.recoverUnary, s.guard.unary, s.recoverUnary),
 		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, s.recoverStream, s.guard.stream,
 			s.recoverStream),
-	)
-	s.service.OnPurge(func(id string) { s.metrics.events.DeletePartialMatch(map[string]string{"scheduler": id}) })
+	}
+	if o.Traces != nil {
+		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(o.Traces),
+			otelgrpc.WithMeterProvider(noop.NewMeterProvider()), otelgrpc.WithPropagators(propagation.TraceContext{}),
+			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())))))
+	}
+	s.grpc = grpc.NewServer(options...)
+	s.service.OnPurge(func(id string) {
+		for _, v := range []*prometheus.MetricVec{s.metrics.events.MetricVec, s.metrics.acks.MetricVec,
+			s.metrics.restored.MetricVec} {
+			v.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+		}
+	})
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
 	pb.RegisterMaintenanceServiceServer(s.grpc, s)

@@ -37,7 +37,7 @@ var flagGroups = []struct {
 	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
 		"allow-anonymous"}},
 	{"Output", []string{"models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
-		"series", "series-by-tenant", "series-interval", "timeline", "log-format", "log-level", "tiers", "verbose", "help"}},
+		"series", "series-by-tenant", "series-interval", "timeline", "log-format", "log-level", "otlp-endpoint", "otlp-ratio", "tiers", "verbose", "help"}},
 }
 
 // fewFlags is the most that --help lists without headings.

@@ -39,6 +39,7 @@ type serveOptions struct {
 	drain      time.Duration
 	logFormat  string
 	logLevel   string
+	traces     traceFlags
 	protect    protectFlags
 	access     serveAccess
 	decide     round.DecideFunc // nil for the product's
@@ -81,8 +82,8 @@ they change; a bad one is logged, and the former stays in force.
 --config FILE takes flags from a YAML file, which is checked whole before anything
 starts ('--check-config' stops after that). A flag counts more than the file.
 
-SIGINT or SIGTERM stops: health checks say NOT_SERVING, streams end, and calls
-under way get --drain to finish.`,
+SIGINT or SIGTERM stops: health checks say NOT_SERVING, rounds are cancelled, streams
+end, and calls under way get --drain to finish. A second signal ends it at once.`,
 		Example: `  autosched serve --dir data
   autosched serve --dir data --listen 127.0.0.1:7443 --operations 127.0.0.1:9443
   autosched serve --config serve.yaml --check-config
@@ -129,6 +130,7 @@ under way get --drain to finish.`,
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.StringVar(&o.logFormat, "log-format", "text", "text or json, of the log on standard error")
 	fl.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error: the least that is logged")
+	o.traces.add(cmd)
 	o.protect.add(cmd)
 	o.access.add(cmd)
 	return cmd, &o
@@ -176,6 +178,9 @@ func (o *serveOptions) check() error {
 	if _, err := o.protect.protection(); err != nil {
 		return err
 	}
+	if err := o.traces.check(); err != nil {
+		return err
+	}
 	if err := o.access.check(); err != nil {
 		return err
 	}
@@ -216,11 +221,26 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	if decide == nil {
 		decide = round.DecideOnline
 	}
-	service, err := controller.NewService(controller.Options{Store: repo, Decide: decide, Workers: o.workers,
-		RoundLimit: o.roundLimit, Log: log})
+	traces, err := o.traces.provider(ctx, log)
 	if err != nil {
 		return err
 	}
+	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, RoundLimit: o.roundLimit, Log: log}
+	so := server.Options{Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files, Store: repo,
+		Build:      built().labels(),
+		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun}}
+	if traces != nil {
+		defer func() {
+			deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceFlush)
+			defer cancel()
+			_ = traces.Shutdown(deadline) // logged by its error handler
+		}()
+		co.Tracer, so.Traces = traces.Tracer("autosched"), traces
+	}
+	if so.Service, err = controller.NewService(co); err != nil {
+		return err
+	}
+	service := so.Service
 	defer service.Close()
 	listener, err := o.access.listen("--listen", o.listen)
 	if err != nil {
@@ -236,11 +256,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 			operations = tls.NewListener(operations, config)
 		}
 	}
-	s := server.New(server.Options{
-		Service: service, Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files,
-		Store: repo, Build: built().labels(),
-		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun},
-	})
+	s := server.New(so)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
 	if operations != nil {
@@ -257,6 +273,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	case <-ctx.Done():
 	}
 	log.Info("stopping")
+	service.StopRounds()
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
 	defer cancel()
 	s.Shutdown(deadline)

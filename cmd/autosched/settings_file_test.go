@@ -64,6 +64,9 @@ func TestSettingsFile(t *testing.T) {
 		"x: 1":                              "unknown key",
 		"log-format: xml":                   "--log-format: \"xml\" is neither text nor json",
 		"log-level: loud":                   "--log-level",
+		"otlp-endpoint: collector:4317":     "--otlp-endpoint",
+		"otlp-endpoint: http://a.b:4317":    "use https",
+		"otlp-ratio: 2":                     "--otlp-ratio",
 		"listen: 0.0.0.0:1":                 "not a loopback address",
 		"tls-cert: none.pem\ntls-key: none": "none.pem",
 	} {
