@@ -351,7 +351,7 @@ func pair(results []Result, seed uint64) {
 		if r.Ratio = base.AvgJCT / r.AvgJCT; i == 0 {
 			continue
 		}
-		r.Low, r.High, _ = stats.RatioInterval(r.seeds, base.seeds, seed)
+		r.Low, r.High, _ = stats.RatioInterval(r.seeds, base.seeds, 1, seed)
 		const same = 1.01
 		for j := range min(len(r.JCTs), len(base.JCTs)) {
 			switch {

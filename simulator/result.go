@@ -165,15 +165,16 @@ type Summary struct {
 // Summarize describes a run so far: the jobs that have ended, and the cluster
 // until now.
 func (s *Sim) Summarize() Summary {
-	s.columns = resized(s.columns, 3*s.finished)
-	all := newTally(s.columns)
-	for i := range s.jobs {
-		if s.hasOutcome(ID(i)) {
-			o := s.outcome(ID(i))
-			all.add(&o)
+	all := describe(&s.column, 1, func(add func(int, *Outcome)) {
+		var o Outcome // one for all: it escapes
+		for i := range s.jobs {
+			if s.hasOutcome(ID(i)) {
+				o = s.outcome(ID(i))
+				add(0, &o)
+			}
 		}
-	}
-	sum := Summary{Objectives: all.objectives(), Events: s.events}
+	})
+	sum := Summary{Objectives: all[0], Events: s.events}
 	total := float64(s.gpus)
 	if m := s.metrics; m.seconds > 0 {
 		if had := m.arrive*total - m.lostArrive; had > 0 {
@@ -208,35 +209,73 @@ func (s *Sim) waitedBySize(seconds float64) (by BySize) {
 // Describe computes what follows from the outcomes alone, a group counted as
 // often as it has members.
 func Describe(out []Outcome) Objectives {
-	t := newTally(make([]float64, 3*len(out)))
-	for i := range out {
-		t.add(&out[i])
+	return describe(new([]float64), 1, func(add func(int, *Outcome)) {
+		for i := range out {
+			add(0, &out[i])
+		}
+	})[0]
+}
+
+// quantiles are the objectives that need a value of every outcome.
+var quantiles = [...]struct {
+	of  func(*Outcome) float64
+	set func(*Objectives, []float64) // of sorted values
+}{
+	{func(o *Outcome) float64 { return o.JCT().Seconds() }, func(sum *Objectives, v []float64) {
+		sum.P50JCT, sum.P95JCT, sum.P99JCT = stats.Quantile(v, .5), stats.Quantile(v, .95), stats.Quantile(v, .99)
+	}},
+	{func(o *Outcome) float64 { return o.Wait.Seconds() }, func(sum *Objectives, v []float64) {
+		sum.P95Queue = stats.Quantile(v, .95)
+	}},
+	{func(o *Outcome) float64 { return o.Rho }, func(sum *Objectives, v []float64) {
+		sum.P95Rho, sum.MaxRho = stats.Quantile(v, .95), v[len(v)-1]
+	}},
+}
+
+// describe is Describe of groups of outcomes, which each adds. It asks for them once for the
+// sums and once for each of the quantiles, so that memory holds one value of each.
+func describe(memory *[]float64, groups int, each func(add func(group int, o *Outcome))) []Objectives {
+	sums, last, ends, jobs := make([]Objectives, groups), make([]time.Duration, groups), make([]int, groups), 0
+	first := make([]time.Duration, groups)
+	each(func(g int, o *Outcome) {
+		if sums[g].Jobs == 0 {
+			first[g], last[g] = o.Submit, o.End
+		}
+		sums[g].add(o)
+		first[g], last[g] = min(first[g], o.Submit), max(last[g], o.End)
+	})
+	for g := range sums {
+		sums[g].average()
+		sums[g].Makespan = (last[g] - first[g]).Seconds()
+		jobs += sums[g].Jobs
 	}
-	return t.objectives()
-}
-
-// tally is Describe of outcomes that come one by one.
-type tally struct {
-	sum            Objectives
-	first, last    time.Duration
-	jct, wait, rho []float64
-}
-
-// newTally has memory for three values of each outcome.
-func newTally(all []float64) *tally {
-	outcomes := len(all) / 3
-	return &tally{jct: all[:0:outcomes], wait: all[outcomes : outcomes : 2*outcomes], rho: all[2*outcomes : 2*outcomes]}
-}
-
-func (t *tally) add(o *Outcome) {
-	sum := &t.sum
-	if sum.Jobs == 0 {
-		t.first, t.last = o.Submit, o.End
+	*memory = resized(*memory, jobs)
+	for _, q := range quantiles {
+		at := 0
+		for g := range sums {
+			ends[g] = at
+			at += sums[g].Jobs
+		}
+		each(func(g int, o *Outcome) {
+			for range max(1, o.Members) {
+				(*memory)[ends[g]] = q.of(o)
+				ends[g]++
+			}
+		})
+		for g := range sums {
+			if v := (*memory)[ends[g]-sums[g].Jobs : ends[g]]; len(v) > 0 {
+				slices.Sort(v)
+				q.set(&sums[g], v)
+			}
+		}
 	}
+	return sums
+}
+
+// add sums up an outcome.
+func (sum *Objectives) add(o *Outcome) {
 	for range max(1, o.Members) {
 		sum.Jobs++
-		t.jct, t.wait = append(t.jct, o.JCT().Seconds()), append(t.wait, o.Wait.Seconds())
-		t.rho = append(t.rho, o.Rho)
 		sum.AvgJCT += o.JCT().Seconds()
 		sum.AvgQueue += o.Wait.Seconds()
 		sum.Preemptions += o.Preemptions
@@ -255,16 +294,11 @@ func (t *tally) add(o *Outcome) {
 		}
 	}
 	sum.RestartGPUHours += o.Restart.Hours() * float64(o.GPUs)
-	t.first, t.last = min(t.first, o.Submit), max(t.last, o.End)
 }
 
-// objectives of the outcomes. The tally is then used up.
-func (t *tally) objectives() Objectives {
-	sum := t.sum
-	if sum.Jobs == 0 {
-		return sum
-	}
-	n := float64(sum.Jobs)
+// average makes means of the sums.
+func (sum *Objectives) average() {
+	n := float64(max(1, sum.Jobs))
 	sum.AvgJCT /= n
 	sum.AvgQueue /= n
 	sum.FTFLe1 /= n
@@ -273,14 +307,6 @@ func (t *tally) objectives() Objectives {
 	if sum.DeadlineJobs > 0 {
 		sum.DeadlineMisses /= float64(sum.DeadlineJobs)
 	}
-	sum.Makespan = (t.last - t.first).Seconds()
-	jct, wait, rho := t.jct, t.wait, t.rho
-	slices.Sort(jct)
-	slices.Sort(wait)
-	slices.Sort(rho)
-	sum.P50JCT, sum.P95JCT, sum.P99JCT = stats.Quantile(jct, .5), stats.Quantile(jct, .95), stats.Quantile(jct, .99)
-	sum.P95Queue, sum.P95Rho, sum.MaxRho = stats.Quantile(wait, .95), stats.Quantile(rho, .95), rho[len(rho)-1]
-	return sum
 }
 
 // BySize is a quantity by the number of GPUs that jobs ask for, in the order of

@@ -81,3 +81,15 @@ func (p *scattered) Admit(id ID, seen Seen) {
 	p.plan.AllowSpread(id, true)
 	p.inOrder.Admit(id, seen)
 }
+
+// TestSummaryReusesMemory: what a summary of many jobs allocates does not depend on their number.
+func TestSummaryReusesMemory(t *testing.T) {
+	var jobs []workload.Job
+	for i := range 500 {
+		jobs = append(jobs, tenantJob("a", i, 10, 1))
+	}
+	s := ran(t, workload.Uniform(1, 8), jobsOf(t, jobs...), &inOrder{}, Options{PerTenant: true})
+	if n := testing.AllocsPerRun(10, func() { s.Summarize() }); n > 20 {
+		t.Errorf("%g allocations", n)
+	}
+}

@@ -140,7 +140,7 @@ type buffers struct {
 	stoppable []ID       // not protected
 	cleared   []ID       // vacated by clearNodes
 	preempted []ID       // by the last exchange
-	columns   []float64  // of outcomes
+	column    []float64  // of outcomes
 }
 
 // Start begins a run of all of w's jobs on an empty cluster, at the first

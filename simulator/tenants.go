@@ -61,30 +61,21 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 			reports[i].QuotaUtilization = t.usage.arrive / (float64(t.gpus) * m.arrive)
 		}
 	}
-	counts := make([]int, len(reports))
-	for i := range s.jobs {
-		if s.hasOutcome(ID(i)) {
-			counts[s.jobs[i].tenant]++
+	objectives := describe(&s.column, len(reports), func(add func(int, *Outcome)) {
+		var o Outcome // one for all: it escapes
+		for i := range s.jobs {
+			if s.hasOutcome(ID(i)) {
+				o = s.outcome(ID(i))
+				add(int(s.jobs[i].tenant), &o)
+			}
 		}
-	}
-	of, from := make([]*tally, len(reports)), 0
-	s.columns = resized(s.columns, 3*s.finished)
-	for i := range of {
-		to := from + 3*counts[i]
-		of[i], from = newTally(s.columns[from:to:to]), to
-	}
-	for i := range s.jobs {
-		if s.hasOutcome(ID(i)) {
-			o := s.outcome(ID(i))
-			of[s.jobs[i].tenant].add(&o)
-		}
-	}
+	})
 	for i := range reports {
 		r := &reports[i]
 		if all > 0 {
 			r.Share = s.tenants[i].usage.held / all
 		}
-		r.Objectives = of[i].objectives()
+		r.Objectives = objectives[i]
 	}
 	if s.opts.Attribute {
 		s.attributeDelays(reports)

@@ -112,3 +112,10 @@ func TestNewWorkload(t *testing.T) {
 		t.Error("an empty workload has a span")
 	}
 }
+
+// A trace of ten million jobs is held in memory.
+func TestJobIsSmall(t *testing.T) {
+	if n := reflect.TypeFor[Job]().Size(); n > 152 {
+		t.Errorf("a job takes %d bytes, at most 152", n)
+	}
+}

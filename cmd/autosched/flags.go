@@ -312,7 +312,6 @@ func openTrace(ctx context.Context, notes io.Writer, path string, how readFlags)
 		fmt.Fprintf(notes, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path,
 			report.Rejected, report.Rows, report.First[0])
 	}
-	limitHeap(w.Len())
 	how.note(notes, report)
 	if report.Running > 0 {
 		fmt.Fprintf(notes, "note: %s: %d jobs had not ended: they hold GPUs as long as is known, and count in no mean\n",

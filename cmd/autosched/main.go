@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // zones on machines without a database of them
 
@@ -26,6 +27,9 @@ func main() {
 // run executes a command line and returns the exit code: 0 for success, 1 for
 // failure, 2 for a usage error.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	percent := debug.SetGCPercent(100)
+	debug.SetGCPercent(percent)
+	defer debug.SetGCPercent(percent) // limitHeap
 	root := newRootCmd()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -51,9 +51,10 @@ func (p *progressLine) show(format string, args ...any) {
 	p.wide = max(p.wide, len(line))
 }
 
-// reading shows how much of a trace is read.
+// reading shows how much of a trace is read, of which the rows stay in memory.
 func (p *progressLine) reading(path string) func(trace.Progress) {
 	return func(x trace.Progress) {
+		limitHeap(x.Rows)
 		if x.Total > 0 {
 			p.show("reading %s: %d %%, %d rows", path, 100*x.Bytes/x.Total, x.Rows)
 		} else {

@@ -58,10 +58,10 @@ func (f *readFlags) note(notes io.Writer, r *trace.Report) {
 	}
 }
 
-// limitHeap says that the jobs of a trace stay until the end. Where they take most of the
+// limitHeap says that the rows of a trace stay until the end. Where they take most of the
 // memory, a collector that waits for the heap to double would double it for nothing.
-func limitHeap(jobs int) {
-	if jobs >= 1<<20 {
-		debug.SetGCPercent(10)
+func limitHeap(rows int) {
+	if rows >= 1<<20 {
+		debug.SetGCPercent(5)
 	}
 }

@@ -185,9 +185,6 @@ func (o *traceInput) read(ctx context.Context, notes io.Writer) (w *workload.Wor
 		} else {
 			w, r, err = trace.Open(o.trace, opts)
 		}
-		if err == nil {
-			limitHeap(w.Len())
-		}
 		return r, err
 	})
 	return w, r, err

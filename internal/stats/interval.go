@@ -17,19 +17,22 @@ type resampled func(starts []int) float64
 // order of submission, one series for each seed: a hierarchical bootstrap over seeds,
 // which are paired where both have several, and within them a circular block bootstrap
 // over the jobs, which are paired. Jobs that follow each other share a backlog, hence the
-// blocks, a twentieth of the jobs each. False for fewer than 200 jobs, and for series of
+// blocks, a twentieth of the jobs each. Where b is the best of several, the interval is the
+// wider for their number (Bonferroni). False for fewer than 200 jobs, and for series of
 // different jobs.
-func RatioInterval(a, b [][]float64, seed uint64) (lo, hi float64, ok bool) {
-	return ratioInterval(a, b, seed, 1000, blockSums)
+func RatioInterval(a, b [][]float64, of int, seed uint64) (lo, hi float64, ok bool) {
+	return ratioInterval(a, b, of, seed, 1000, blockSums)
 }
 
 // QuantileRatioInterval is RatioInterval of the q-quantile's mean over seeds.
-func QuantileRatioInterval(a, b [][]float64, q float64, seed uint64) (lo, hi float64, ok bool) {
-	return ratioInterval(a, b, seed, 400, func(x []float64, size int) resampled { return blockQuantile(x, size, q) })
+func QuantileRatioInterval(a, b [][]float64, q float64, of int, seed uint64) (lo, hi float64, ok bool) {
+	return ratioInterval(a, b, of, seed, 400, func(x []float64, size int) resampled {
+		return blockQuantile(x, size, q)
+	})
 }
 
-func ratioInterval(a, b [][]float64, seed uint64, draws int, of func(x []float64, size int) resampled) (lo, hi float64,
-	ok bool) {
+func ratioInterval(a, b [][]float64, of int, seed uint64, draws int,
+	resample func(x []float64, size int) resampled) (lo, hi float64, ok bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return 0, 0, false
 	}
@@ -39,7 +42,7 @@ func ratioInterval(a, b [][]float64, seed uint64, draws int, of func(x []float64
 	}
 	each := func(series [][]float64) (out []resampled) {
 		for _, x := range series {
-			out = append(out, of(x, n/blocks))
+			out = append(out, resample(x, n/blocks))
 		}
 		return out
 	}
@@ -63,16 +66,16 @@ func ratioInterval(a, b [][]float64, seed uint64, draws int, of func(x []float64
 			ratios[i] = vb / va
 		}
 	}
-	lo, hi = Interval(ratios)
+	lo, hi = Interval(ratios, of)
 	return lo, hi, true
 }
 
 // Interval is the 95 % interval of draws, which it sorts: it leaves out as many on either
-// side.
-func Interval(draws []float64) (lo, hi float64) {
+// side. For the best of several it leaves out a share of them (Bonferroni).
+func Interval(draws []float64, of int) (lo, hi float64) {
 	slices.Sort(draws)
-	n := len(draws)
-	return draws[n*25/1000], draws[n*975/1000-1]
+	out := len(draws) * 25 / (1000 * max(1, of))
+	return draws[out], draws[len(draws)-1-out]
 }
 
 // blockSums resamples a sum.

@@ -42,9 +42,11 @@ func TestIntervals(t *testing.T) {
 	p95 := func(x []float64) float64 { return Quantile(slices.Sorted(slices.Values(x)), .95) }
 	ratio := map[string]float64{"mean": Mean(c) / Mean(a), "p95": p95(c) / p95(a)}
 	of := map[string]func(y []float64) (lo, hi float64, ok bool){
-		"mean": func(y []float64) (lo, hi float64, ok bool) { return RatioInterval([][]float64{a}, [][]float64{y}, 1) },
+		"mean": func(y []float64) (lo, hi float64, ok bool) {
+			return RatioInterval([][]float64{a}, [][]float64{y}, 1, 1)
+		},
 		"p95": func(y []float64) (lo, hi float64, ok bool) {
-			return QuantileRatioInterval([][]float64{a}, [][]float64{y}, .95, 1)
+			return QuantileRatioInterval([][]float64{a}, [][]float64{y}, .95, 1, 1)
 		},
 	}
 	for name, interval := range of {

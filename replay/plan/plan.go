@@ -330,7 +330,7 @@ func (p *planner) of(metric string, r *run, some func(*simulator.Outcome) bool) 
 
 // interval makes an estimate of a value and those of the draws.
 func interval(metric string, values []float64) Estimate {
-	lo, hi := stats.Interval(slices.Clone(values[1:]))
+	lo, hi := stats.Interval(slices.Clone(values[1:]), 1)
 	return Estimate{metric, values[0], lo, hi}
 }
 

@@ -15,7 +15,8 @@ import (
 // Answer says whether to change the settings, to what, and what that brings.
 type Answer struct {
 	// Once compares the best configuration that could be chosen beforehand with the
-	// baseline. It is worth a change if it is Better; else the baseline stays.
+	// baseline. It is worth a change if it is Better, or, where what gets worse is
+	// acceptable, if it BreaksGuards; else the baseline stays.
 	Once Comparison `json:"change_once"`
 	// Tuning compares tuning every round with what Once leaves in force.
 	Tuning Comparison `json:"tuning"`
@@ -42,7 +43,7 @@ func (r *document) answer() Answer {
 	}
 	base := &r.Methods[0]
 	a := Answer{Once: r.once(base)}
-	if a.Once.Finding == Better {
+	if a.Once.gains() {
 		a.Tuning = r.tuning(a.Once.of)
 	} else {
 		a.Tuning = r.tuning(base)
@@ -56,7 +57,7 @@ func (r *document) answer() Answer {
 func (r *document) apply(a *Answer) {
 	set := r.flags(r.Baseline.Configuration)
 	switch {
-	case a.Once.Finding == Better:
+	case a.Once.gains():
 		set = r.flags(a.Once.of.Configuration)
 		a.Flags = cmp.Or(strings.TrimSpace(set), "(no --set: the defaults)")
 	case a.Tuning.Finding != Better:
@@ -81,14 +82,17 @@ func (r *document) flags(config string) string {
 
 // Sentences are the two parts, that with a gain first.
 func (a *Answer) Sentences() []string {
-	if a.Once.Finding != Better && a.Tuning.Finding == Better {
+	if !a.Once.gains() && a.Tuning.Finding == Better {
 		return []string{a.Tuning.Text, a.Once.Text}
 	}
 	return []string{a.Once.Text, a.Tuning.Text}
 }
 
-// once finds the configuration to change to. Of those within noise of the best it takes one
-// that keeps the guards, with the fewest changes.
+// gains reports whether a change is worth it, at least on a condition.
+func (c *Comparison) gains() bool { return c.Finding == Better || c.Finding == BreaksGuards }
+
+// once finds the configuration to change to: the best of those that keep the guards, or
+// else of all, and of those within noise of it the one with the fewest changes.
 func (r *document) once(base *replay.Method) Comparison {
 	var all, better []Comparison
 	for i := range r.Methods[1:] {
@@ -105,8 +109,14 @@ func (r *document) once(base *replay.Method) Comparison {
 			continue
 		}
 		all = append(all, c)
+	}
+	for i := range all { // the best of several is better by chance more often than one
+		c := &all[i]
+		if lo, _, ok := r.interval(c.of, base, len(all)); ok && c.Finding == Better && lo <= 1 {
+			c.Finding = Chance
+		}
 		if c.Finding == Better {
-			better = append(better, c)
+			better = append(better, *c)
 		}
 	}
 	if len(all) == 0 {
@@ -116,12 +126,23 @@ func (r *document) once(base *replay.Method) Comparison {
 	if len(better) == 0 {
 		return slices.MinFunc(all, byValue)
 	}
+	most := slices.MinFunc(better, byValue)
+	pays := func(c Comparison) bool { return len(c.Pays) > 0 }
+	if keep := slices.DeleteFunc(slices.Clone(better), pays); len(keep) > 0 {
+		better = keep
+	}
 	best := slices.MinFunc(better, byValue)
 	better = slices.DeleteFunc(better, func(c Comparison) bool { return best.ratio/c.ratio >= noise })
-	return slices.MinFunc(better, func(a, b Comparison) int {
-		return cmp.Or(cmp.Compare(min(1, len(a.Pays)), min(1, len(b.Pays))),
-			cmp.Compare(len(a.Changes), len(b.Changes)), byValue(a, b))
+	c := slices.MinFunc(better, func(a, b Comparison) int {
+		return cmp.Or(cmp.Compare(len(a.Changes), len(b.Changes)), byValue(a, b))
 	})
+	switch {
+	case len(c.Pays) > 0:
+		c.Finding = BreaksGuards
+	case most.ratio/c.ratio >= noise:
+		c.without = &most
+	}
+	return c
 }
 
 // firstSeed is a method with the outcome of the seed whose configuration it names.
@@ -196,9 +217,13 @@ func (r *document) onceText(a *Answer) string {
 			return "Change once: nothing else was tried, as no job before the window shows what to choose."
 		}
 		return "Change once: not evaluated, as neither preset nor fixed-history is among the methods."
-	case Better:
-		return fmt.Sprintf("Change once: %s (%s %s -> %s, %s)%s.", r.setText(c), r.objective(),
-			r.figure(&r.Methods[0]), r.figure(c.of), r.gainText(c), paysText(c))
+	case Better, BreaksGuards:
+		when := ""
+		if c.Finding == BreaksGuards {
+			when = ", if what gets worse is acceptable"
+		}
+		return fmt.Sprintf("Change once%s: %s (%s %s -> %s, %s)%s.", when, r.setText(c), r.objective(),
+			r.figure(&r.Methods[0]), r.figure(c.of), r.gainText(c), r.paysText(c))
 	case Chance, Luck:
 		if c.ratio <= 1 {
 			break
@@ -238,9 +263,9 @@ func (r *document) tuningText(a *Answer) string {
 		text += " by " + c.Method
 	}
 	switch {
-	case a.Once.Finding == Better && c.ratio < 1/noise: // it begins with what runs, and falls behind the change
+	case a.Once.gains() && c.ratio < 1/noise: // it begins with what runs, and falls behind the change
 		text += " instead"
-	case a.Once.Finding == Better:
+	case a.Once.gains():
 		text += " on top"
 	}
 	switch c.Finding {
@@ -253,7 +278,7 @@ func (r *document) tuningText(a *Answer) string {
 	default:
 		text += ": " + r.doubtText(c)
 	}
-	return text + paysText(c) + "."
+	return text + r.paysText(c) + "."
 }
 
 // doubtText is a gain that was not shown.
@@ -296,9 +321,14 @@ func (r *document) less(percent float64) string {
 	return fmt.Sprintf("%.1f %% %s", math.Abs(percent), less)
 }
 
-// paysText says what a gain makes worse; it is empty if no guard is broken.
-func paysText(c *Comparison) string {
-	if len(c.Pays) == 0 || c.Finding != Better {
+// paysText says what a gain makes worse, or what keeping the guards costs; it is empty if no
+// configuration with a gain breaks a guard.
+func (r *document) paysText(c *Comparison) string {
+	switch {
+	case c.without != nil:
+		return fmt.Sprintf("; %s would be %s, but worse: %s", c.without.Method, r.less(c.without.Gain.Percent),
+			BrokenText(c.without.Pays))
+	case len(c.Pays) == 0 || !c.gains():
 		return ""
 	}
 	return "; worse: " + BrokenText(c.Pays)

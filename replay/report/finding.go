@@ -51,6 +51,7 @@ type Finding string
 
 const (
 	Better       Finding = "better"
+	BreaksGuards Finding = "breaks_guards" // better, and a guard is broken
 	Worse        Finding = "worse"
 	WithinNoise  Finding = "within_noise"
 	Chance       Finding = "may_be_chance"   // the interval includes none, or there are too few jobs for one
@@ -72,9 +73,10 @@ type Comparison struct {
 	Pays []string `json:"guards_broken,omitempty"`
 	Text string   `json:"text"`
 
-	ratio  float64
-	spread [2]float64 // the least and the greatest ratio of a seed
-	of     *replay.Method
+	without *Comparison // what would gain more and breaks guards
+	ratio   float64
+	spread  [2]float64 // the least and the greatest ratio of a seed
+	of      *replay.Method
 }
 
 // Gain is how much of the objective a method saves, in percent; negative if it costs.
@@ -93,7 +95,7 @@ type Interval struct {
 func (r *document) compare(m, against *replay.Method) Comparison {
 	c := Comparison{Method: m.Method, Against: against.Method, of: m, ratio: r.over(against, m)}
 	c.Gain = &Gain{Percent: gainOf(c.ratio)}
-	if lo, hi, ok := r.interval(m, against); ok {
+	if lo, hi, ok := r.interval(m, against, 1); ok {
 		c.Gain.Interval = &Interval{gainOf(lo), gainOf(hi)}
 	}
 	if m.Guards != nil {
@@ -245,18 +247,18 @@ func (r *document) versus() []row {
 // unless there are too few jobs.
 func (r *document) overJobs() bool { return strings.HasSuffix(r.Objective, "_jct") }
 
-// interval is a 95 % interval of b's objective over a's (stats.RatioInterval). Fairness
-// has none.
-func (r *document) interval(a, b *replay.Method) (lo, hi float64, ok bool) {
+// interval is a 95 % interval of b's objective over a's (stats.RatioInterval), if b is the
+// best of a number of methods. Fairness has none.
+func (r *document) interval(a, b *replay.Method, of int) (lo, hi float64, ok bool) {
 	if a == b {
 		return 0, 0, false
 	}
 	switch r.Objective {
 	case "avg_jct":
-		return stats.RatioInterval(jctsOf(a), jctsOf(b), r.Seed)
+		return stats.RatioInterval(jctsOf(a), jctsOf(b), of, r.Seed)
 	case "p50_jct", "p95_jct", "p99_jct":
 		percent, _ := strconv.Atoi(r.Objective[1:3])
-		return stats.QuantileRatioInterval(jctsOf(a), jctsOf(b), float64(percent)/100, r.Seed)
+		return stats.QuantileRatioInterval(jctsOf(a), jctsOf(b), float64(percent)/100, of, r.Seed)
 	}
 	return 0, 0, false
 }

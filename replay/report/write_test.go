@@ -338,7 +338,7 @@ func TestCurves(t *testing.T) {
 func TestIntervalOfSeeds(t *testing.T) {
 	r := long(1000, 1)
 	a, b := &r.Methods[3], &r.Methods[0]
-	lo, hi, _ := r.interval(a, b)
+	lo, hi, _ := r.interval(a, b, 1)
 	for _, factor := range []float64{.8, 1, 1.2} {
 		seed := a.Outcome
 		seed.JCTs = slices.Clone(seed.JCTs)
@@ -347,11 +347,11 @@ func TestIntervalOfSeeds(t *testing.T) {
 		}
 		a.Seeds = append(a.Seeds, seed)
 	}
-	wideLo, wideHi, ok := r.interval(a, b)
+	wideLo, wideHi, ok := r.interval(a, b, 1)
 	if !ok || wideHi-wideLo < 1.1*(hi-lo) {
 		t.Errorf("%g to %g with seeds (%v), %g to %g with one", wideLo, wideHi, ok, lo, hi)
 	}
-	if again, _, _ := r.interval(a, b); again != wideLo {
+	if again, _, _ := r.interval(a, b, 1); again != wideLo {
 		t.Errorf("%g, then %g", wideLo, again)
 	}
 }
@@ -364,11 +364,11 @@ func TestInterval(t *testing.T) {
 		sa += a.JCTs[i]
 		sb += b.JCTs[i]
 	}
-	lo, hi, ok := r.interval(a, b)
+	lo, hi, ok := r.interval(a, b, 1)
 	if mid := sb / sa; !ok || !(lo <= mid && mid <= hi) || lo < mid/2 || hi > 2*mid {
 		t.Errorf("interval %v to %v (%v) around %v", lo, hi, ok, mid)
 	}
-	if _, _, ok := r.interval(a, a); ok {
+	if _, _, ok := r.interval(a, a, 1); ok {
 		t.Error("a method differs from itself")
 	}
 }

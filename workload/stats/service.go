@@ -210,7 +210,7 @@ func (s *Description) describeService(jobs []workload.Job, durations []float64) 
 	})
 
 	s.Users = usersOf(all, jobs, s.GPUHours)
-	service := make([]float64, len(jobs))
+	service := slices.Grow(durations[:0], len(jobs))[:len(jobs)]
 	for i := range jobs {
 		service[i] = gpuHours(&jobs[i])
 	}

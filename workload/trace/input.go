@@ -333,6 +333,9 @@ func (in *input) add(j *workload.Job, idField string) {
 	}
 	if in.addOnce(j) {
 		in.ids.add(j.ID, hash)
+		if in.taken == manyJobs {
+			in.ids.reserve(in.expected())
+		}
 	}
 }
 

@@ -89,21 +89,31 @@ func (n *names) find(text string) (number int32, hash uint32) {
 
 // add numbers a text that find did not find.
 func (n *names) add(text string, hash uint32) int32 {
-	if 4*n.n >= 3*len(n.slots) {
-		old := n.slots
-		n.slots = make([]nameSlot, 2*len(old))
-		for _, s := range old {
-			if s.at != 0 {
-				n.put(s)
-			}
-		}
-	}
+	n.reserve(n.n + 1)
 	if n.text == nil {
 		n.texts.append(text)
 	}
 	n.n++
 	n.put(nameSlot{hash, int32(n.n)})
 	return int32(n.n - 1)
+}
+
+// reserve makes room for a number of texts in all.
+func (n *names) reserve(texts int) {
+	size := len(n.slots)
+	for 4*texts > 3*size {
+		size *= 2
+	}
+	if size == len(n.slots) {
+		return
+	}
+	old := n.slots
+	n.slots = make([]nameSlot, size)
+	for _, s := range old {
+		if s.at != 0 {
+			n.put(s)
+		}
+	}
 }
 
 func (n *names) is(number int32, text string) bool {
