@@ -75,6 +75,9 @@ func chooseConfig(text []byte, name string) (config []byte, scheduler string, er
 	}
 	several := json.Unmarshal(text, &doc) == nil && len(doc.Methods)+len(doc.Rows) > 0
 	switch {
+	case doc.Schema != "" && !(strings.HasPrefix(doc.Schema, schema.Name("")) && strings.HasSuffix(doc.Schema, "/v1")):
+		return nil, "", fmt.Errorf("has the schema %q: this program reads version 1 of what autosched prints, such as %s; "+
+			"use the program that wrote it, or give the values by parameter", doc.Schema, schema.Name("tuning/v1"))
 	case !several && name == "":
 		// The scheduler of other documents is one of the service, by a name of its own.
 		if doc.Schema != schema.Name("tuning/v1") && doc.Schema != schema.Name("simulation/v1") {

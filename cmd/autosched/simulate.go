@@ -111,6 +111,10 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	if w.Len() == 0 {
 		return nil, fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
 	}
+	if w.Ended() == 0 {
+		fmt.Fprintf(notes, "note: %s: no job between --from and --to had ended when the trace was written: there is no JCT or "+
+			"delay to report, and zeros stand for none\n", in.trace.Name())
+	}
 	var sim simulator.Sim
 	in.options.PerTenant, in.options.Attribute = true, true
 	in.options.Estimate = o.estimates.estimate(w.Jobs(), o.replay.seed)

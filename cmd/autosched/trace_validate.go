@@ -46,6 +46,9 @@ rejected, and names the first of them: line, field, value, reason.`,
 // run reads the trace. There is a report beside the error if rows were read.
 func (o *traceValidateOptions) run(ctx context.Context, notes io.Writer) (*trace.Report, error) {
 	r, err := o.report(ctx, notes)
+	if err != nil && r != nil && r.Rows == 0 {
+		return nil, err
+	}
 	if err == nil && r.Rejected > 0 {
 		err = fmt.Errorf("trace %s: %d of %d rows rejected, first %s", r.File, r.Rejected, r.Rows, r.First[0])
 	}

@@ -21,4 +21,36 @@ func TestNothingEnded(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", name, code, errs)
 		}
 	}
+	code, _, errs := command("simulate", "--trace", path, "--nodes", "1", "--gpus-per-node", "8", "--scheduler", "fifo")
+	if code != 0 || !strings.Contains(errs, "zeros stand for none") {
+		t.Errorf("simulate: exit %d, %s", code, errs)
+	}
+}
+
+// TestConfigOfAnotherVersion: a result whose schema this program does not know is refused.
+func TestConfigOfAnotherVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "later.json")
+	for _, schema := range []string{"autosched.tuning/v2", "other/v1"} {
+		text := `{"schema":"` + schema + `","configuration":{"backfill":true}}`
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs := command("simulate", "--trace", "sample", "--nodes", "20", "--scheduler", "fifo",
+			"--config", path)
+		if code == 0 || !strings.Contains(errs, schema) || !strings.Contains(errs, "version 1") {
+			t.Errorf("%s: exit %d, %s", schema, code, errs)
+		}
+	}
+}
+
+// TestValidateWhatIsNoTrace: a file of no format has no table of zeros.
+func TestValidateWhatIsNoTrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notes.txt")
+	if err := os.WriteFile(path, []byte("nothing\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command("trace", "validate", path)
+	if code != 1 || out != "" || !strings.Contains(errs, "nothing") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
 }

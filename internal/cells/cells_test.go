@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -124,5 +125,16 @@ func TestLeft(t *testing.T) {
 	m.known(2, 70)
 	if left, known := m.left(); left != 6*time.Second || !known {
 		t.Errorf("%v, %v: want 6s", left, known)
+	}
+}
+
+// TestOnlyFiles: cells are not read from what a link or a folder stands for.
+func TestOnlyFiles(t *testing.T) {
+	file := newFile(t)
+	if err := os.Symlink(os.DevNull, file.Path); err != nil {
+		t.Skip(err)
+	}
+	if _, _, err := file.Read(); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("a link: %v", err)
 	}
 }

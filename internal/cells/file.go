@@ -23,6 +23,9 @@ type File[K comparable, V any] struct {
 // Read returns the cells of the file, the last of each key, and the number of lines that
 // are none: a kill cuts the last one short. A file that does not exist has no cells.
 func (f *File[K, V]) Read() (cells map[K]*V, bad int, err error) {
+	if info, err := os.Lstat(f.Path); err == nil && !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s: is a link, folder or device, not a file: remove it", f.Path)
+	}
 	text, err := os.ReadFile(f.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, err
