@@ -1,5 +1,7 @@
 package controller
 
+import "github.com/autosched/autosched/round"
+
 // Remembered is the number of event ids kept to recognise duplicates.
 func (s *Service) Remembered(id string) int {
 	m, err := s.find(id)
@@ -32,3 +34,6 @@ func (s *Service) Waiting(id string) int {
 	defer m.mu.Unlock()
 	return len(m.calls)
 }
+
+// Digest is that of a round.
+func (x *RoundInput) Digest(in *round.Input) (string, error) { return x.digest(in) }

@@ -170,7 +170,11 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 		if err := s.o.Store.AppendEvents(ctx, m.id, b.fresh); err != nil {
 			return err
 		}
-		m.append(b.fresh)
+		cursor, err := s.o.Store.Cursor(m.id)
+		if err != nil { // rounds cannot be decided again from what is stored
+			s.o.Log.Warn("no cursor of events", "scheduler", m.id, "err", err)
+		}
+		m.append(b.fresh, cursor)
 	}
 	from := 0
 	for _, c := range group {
@@ -398,7 +402,7 @@ func (s *Service) readHistory(m *managed) (*history, error) {
 func (m *managed) replaceHistory(h *history) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.history, m.pending, m.broken = h, nil, false
+	m.history, m.pending, m.written, m.broken = h, nil, h.cursor, false
 }
 
 // replay reads schedulers' histories from disk. Only one scheduler's are read unless only
@@ -419,6 +423,9 @@ func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[stri
 	}
 	s.noteDamage(damage)
 	for id, v := range schedulers {
+		if out[id].cursor, err = s.o.Store.Cursor(id); err != nil {
+			return nil, err
+		}
 		if h := out[id]; h.clock.running {
 			h.clock.latest = max(h.clock.latest, ends[id])
 			h.ledger.Forget(v.horizon())

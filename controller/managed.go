@@ -36,6 +36,8 @@ type managed struct {
 	ready    chan struct{} // closed once its history is read
 	purged   bool          // guarded by committing
 
+	recorded int64 // the sequence of the last RoundRecord, 0 before the first; of the round that has the turn
+
 	committing sync.Mutex // one Change at a time
 	ingesting  sync.Mutex // one group of calls at a time; its holder replaces history and moves its clock
 
@@ -44,6 +46,7 @@ type managed struct {
 	draining bool          // a goroutine ingests calls
 	history  *history
 	pending  []workload.Event   // in history, but not yet in its ledger
+	written  string             // the cursor of the last of them
 	deciding bool               // a round or a look has the ledger and the engine
 	broken   bool               // a decision panicked; the ledger waits to be rebuilt
 	setting  bool               // the clock is being set: no round begins
@@ -66,6 +69,7 @@ type history struct {
 	clock  eventClock
 	events int64
 	last   time.Duration // latest time of an event
+	cursor string        // of the last event in the ledger
 }
 
 func newHistory(c workload.Cluster) *history {
@@ -133,9 +137,9 @@ func parseGoal(s *Scheduler) (round.Goal, error) {
 	return goal, nil
 }
 
-// append notes stored events. Those that come while a round or a look has the ledger enter
-// it when that is over.
-func (m *managed) append(events []workload.Event) {
+// append notes stored events, the last of which is at a cursor. Those that come while a
+// round or a look has the ledger enter it when that is over.
+func (m *managed) append(events []workload.Event, cursor string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range events {
@@ -143,6 +147,7 @@ func (m *managed) append(events []workload.Event) {
 			m.pending = append(m.pending, events[i])
 		}
 	}
+	m.written = cursor
 	m.applyPending()
 }
 
@@ -154,7 +159,7 @@ func (m *managed) applyPending() {
 	for i := range m.pending {
 		m.history.ledger.Apply(m.pending[i])
 	}
-	m.pending = nil
+	m.pending, m.history.cursor = nil, m.written
 }
 
 // eventTime is the event time as far as it is known, zero before the first event.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -167,7 +168,7 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	defer s.leave(m, job)
 	v := m.snapshot.Load()
 	basis := v.basis()
-	d, decideErr := s.decide(round.WithTurns(job.Context(), job.Run), m, v, id)
+	d, record, decideErr := s.decide(round.WithTurns(job.Context(), job.Run), m, v, id)
 	switch cause := context.Cause(job.Context()); {
 	case s.ctx.Err() != nil:
 		return "", s.ctx.Err()
@@ -177,9 +178,14 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 		d, decideErr = round.Decision{Ratio: 1, Reason: fmt.Sprintf("%v after %v", cause, s.o.RoundLimit)}, nil
 	}
 	found := v.evidence(id, basis, &d)
+	if decideErr == nil && d.Adopt { // no revision without the round that found it
+		s.keepRecord(m, record)
+		found.Record = record.sequence()
+	}
 	m.mu.Lock()
 	found.Fidelity = m.status.Fidelity
 	m.mu.Unlock()
+	revision := int64(0)
 	ctx = audit.NewContext(ctx, audit.Origin{Actor: tuningActor, Verb: "Adopt"})
 	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
 		if why := now.droppedSince(v, id.clockSet); why != "" {
@@ -189,6 +195,9 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 		c := &Change{Scheduler: now.Scheduler}
 		if decideErr == nil {
 			c, text = s.adopt(now, basis, id.at(), &d, found)
+			if c.Scheduler.LastRevision > now.LastRevision {
+				revision = c.Scheduler.LastRevision
+			}
 			if json.Valid(d.History) {
 				c.Scheduler.Experience = d.History
 			}
@@ -202,10 +211,14 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 		}
 		return c, nil
 	})
-	if decideErr != nil {
-		return "", decideErr
+	if failed := cmp.Or(decideErr, err); failed != nil {
+		record.outcome("failed: "+failed.Error(), 0)
+		s.keepRecord(m, record)
+		return "", failed
 	}
-	return text, err
+	record.outcome(text, revision)
+	s.keepRecord(m, record)
+	return text, nil
 }
 
 // droppedSince says what changed since before that a decision must not outlive, "" if
@@ -257,11 +270,12 @@ func (s *Service) leave(m *managed, job *queue.Job) {
 }
 
 // decide runs the decision of a round on a scheduler's ledger, which is its own
-// until it returns.
-func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundID) (d round.Decision, err error) {
+// until it returns. record is nil if there is nothing to store.
+func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundID) (d round.Decision,
+	record *RoundRecord, err error) {
 	ledger, err := s.takeLedger(m, id.clockSet)
 	if err != nil || ledger == nil {
-		return d, err
+		return d, nil, err
 	}
 	if m.engine == nil {
 		m.engine = generation.NewEngine(v.Zero, generation.Method{})
@@ -276,12 +290,15 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 		settings = settings.Distrusted()
 	}
 	err = s.simulate(m, func() error {
-		d, err = s.o.Decide(ctx, round.Input{
+		in := round.Input{
 			Snapshot: v.at(ledger, id.at()), Settings: settings,
 			Scheduler: v.Type, Space: m.space, Goal: v.goal, Engine: m.engine,
 			Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
 			History: v.Experience,
-		})
+		}
+		record = s.beginRecord(m, v, id, &in)
+		d, err = s.o.Decide(ctx, in)
+		record.end(s.now(), &d, err)
 		if err == nil && !id.urgent {
 			s.grade(ctx, m, v, id, ledger, incumbent)
 		}
@@ -291,7 +308,7 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 		}
 		return err
 	})
-	return d, err
+	return d, record, err
 }
 
 // simulate runs what uses the ledger and the engine. If it panics, it may leave them half

@@ -28,6 +28,9 @@ type Options struct {
 	// Workers of one decision; if 0, one per processor but one, which is left to
 	// requests. Decisions of different schedulers take turns (package queue).
 	Workers int
+	// KeepRounds is how many records of rounds are kept of each scheduler; DefaultKeepRounds if 0,
+	// none if negative.
+	KeepRounds int
 	// RoundLimit bounds the time of the turns of a round, which then keeps what runs;
 	// DefaultRoundLimit if 0.
 	RoundLimit time.Duration
@@ -42,6 +45,9 @@ type Options struct {
 
 // DefaultRoundLimit is that of rounds. At the default cost they take seconds.
 const DefaultRoundLimit = 10 * time.Minute
+
+// DefaultKeepRounds are the records of 30 days of rounds every hour.
+const DefaultKeepRounds = 720
 
 // Service keeps the registered schedulers: their events, their configurations
 // and their tuning rounds. It is safe for concurrent use. Reads are answered from
@@ -82,6 +88,9 @@ func NewService(o Options) (*Service, error) {
 	}
 	if o.NewID == nil {
 		o.NewID = rand.Text
+	}
+	if o.KeepRounds == 0 {
+		o.KeepRounds = DefaultKeepRounds
 	}
 	if o.Tracer == nil {
 		o.Tracer = noop.Tracer{}
@@ -146,7 +155,7 @@ func (s *Service) readHistories(snapshots map[string]*snapshot) {
 		}
 		events += h.events
 		m.mu.Lock()
-		m.history = h
+		m.history, m.written = h, h.cursor
 		s.startRound(m)
 		m.mu.Unlock()
 		close(m.ready)

@@ -208,5 +208,21 @@ type Store interface {
 	// Audit calls visit with the lines of the audit log until it returns false: from a record on
 	// in order, or with newestFirst from a record back, of which 0 is the last.
 	Audit(from int64, newestFirst bool, visit func(line []byte) bool) error
+	// KeepRound stores the record of a round of the scheduler with a uid, in place of one with the
+	// same sequence, and drops all but the newest keep.
+	KeepRound(uid string, sequence int64, record []byte, keep int) error
+	// Cursor is the place of the last event of a scheduler, "" if there is none.
+	Cursor(scheduler string) (string, error)
+	RoundLog
 	EventLog
+}
+
+// RoundLog is what Store has of rounds.
+type RoundLog interface {
+	// Rounds calls visit with the records of the scheduler with a uid before a sequence, newest
+	// first, until it returns false. All are before 0. A damaged one comes with an error.
+	Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error
+	// EventsUntil calls apply with the stored events of a scheduler up to a cursor. It passes over
+	// what is damaged, and returns the first of that as unread.
+	EventsUntil(scheduler, cursor string, apply func(workload.Event) error) (unread, err error)
 }

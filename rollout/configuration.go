@@ -89,6 +89,8 @@ type Evidence struct {
 	Interval round.Interval `json:"interval,omitzero"`
 	Search   round.Search   `json:"search,omitempty"`
 	Why      string         `json:"why,omitempty"`
+	// Record is the sequence of the round's record, 0 if it has none.
+	Record int64 `json:"record,omitempty"`
 	// Fidelity says how far the simulation describes the delays of the last days.
 	Fidelity string      `json:"fidelity,omitempty"`
 	Stats    round.Stats `json:"details,omitzero"`

@@ -69,6 +69,11 @@ type Decision struct {
 	Why    string
 	// Candidates are what was measured, in order.
 	Candidates []Candidate
+	// Measured are the configurations of Candidates and their objectives, of DecideOnline.
+	Measured []Measured
+	// Predicted and Before are the objectives of Config and of the incumbent in each future,
+	// those of a race included, of DecideOnline.
+	Predicted, Before []float64
 	// History is for the next round: past winners with the situations they won in. It
 	// changes what is measured, not the adoption rule.
 	History json.RawMessage
@@ -114,9 +119,22 @@ func candidates(trials []search.Trial, incumbent search.Trial) []Candidate {
 	return out
 }
 
-// DecideOnline is the DecideFunc of the product: Decide without its evidence.
+// Measured is a configuration that a round measured.
+type Measured struct {
+	Config space.Config
+	// Objective is its objective in each future, lower is better. Err says why there is none.
+	Objective []float64
+	Err       string
+}
+
+// DecideOnline is the DecideFunc of the product: Decide without the evidence that it does not
+// store.
 func DecideOnline(ctx context.Context, in Input) (Decision, error) {
 	r, err := Decide(ctx, in)
+	for _, t := range r.Trials {
+		r.Measured = append(r.Measured, Measured{t.Config, t.Measurement.Values, t.Err})
+	}
+	r.Predicted, r.Before = r.Best.Measurement.Values, r.Incumbent.Measurement.Values
 	return r.Decision, err
 }
 

@@ -70,6 +70,9 @@ var methodRules = map[string]rule{
 
 	pb.AuditService_ListAuditRecords_FullMethodName: {roles: operatorRoles},
 
+	pb.RoundService_GetRound_FullMethodName:   {roles: readerRoles, own: "name"},
+	pb.RoundService_ListRounds_FullMethodName: {roles: readerRoles, own: "parent"},
+
 	healthpb.Health_Check_FullMethodName:                                   {open: true},
 	healthpb.Health_Watch_FullMethodName:                                   {open: true},
 	healthpb.Health_List_FullMethodName:                                    {open: true},

@@ -192,6 +192,8 @@ method                                                    none viewer operator a
 /autosched.v1.MaintenanceService/Backup                    -    -      -        *     -   -
 /autosched.v1.MaintenanceService/Diagnose                  -    *      *        *     -   -
 /autosched.v1.AuditService/ListAuditRecords                -    -      *        *     -   -
+/autosched.v1.RoundService/GetRound                        -    *      *        *     *   -
+/autosched.v1.RoundService/ListRounds                      -    *      *        *     *   -
 /grpc.health.v1.Health/Check                               *    *      *        *     *   *
 /grpc.health.v1.Health/List                                *    *      *        *     *   *
 /grpc.health.v1.Health/Watch                               *    *      *        *     *   *

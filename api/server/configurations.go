@@ -318,7 +318,7 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio,
 			IncumbentRevision: e.Incumbent, Details: statsToProto(e.Stats),
 			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: string(e.Search), SearchReason: e.Why,
-			Fidelity: e.Fidelity,
+			Fidelity: e.Fidelity, RoundName: roundName(c.Scheduler, e.Record),
 		}
 	}
 	if a := c.Ack; a != nil {

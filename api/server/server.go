@@ -67,6 +67,7 @@ type Server struct {
 	pb.UnimplementedConfigurationServiceServer
 	pb.UnimplementedMaintenanceServiceServer
 	pb.UnimplementedAuditServiceServer
+	pb.UnimplementedRoundServiceServer
 
 	service   *controller.Service
 	builtins  []controller.Builtin
@@ -151,11 +152,12 @@ func New(o Options) *Server {
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
 	pb.RegisterMaintenanceServiceServer(s.grpc, s)
 	pb.RegisterAuditServiceServer(s.grpc, s)
+	pb.RegisterRoundServiceServer(s.grpc, s)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName,
 		pb.ConfigurationService_ServiceDesc.ServiceName, pb.MaintenanceService_ServiceDesc.ServiceName,
-		pb.AuditService_ServiceDesc.ServiceName} {
+		pb.AuditService_ServiceDesc.ServiceName, pb.RoundService_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	if !s.tuning() {

@@ -66,6 +66,7 @@ type client struct {
 	config pb.ConfigurationServiceClient
 	upkeep pb.MaintenanceServiceClient
 	audit  pb.AuditServiceClient
+	rounds pb.RoundServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -88,7 +89,8 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 	}
 	return plainError(f.server, run(ctx,
 		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn),
-			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn)}))
+			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn),
+			pb.NewRoundServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

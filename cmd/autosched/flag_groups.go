@@ -33,7 +33,7 @@ var flagGroups = []struct {
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
 	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after", "deleted", "round-limit", "start-anew",
-		"check-config", "new-epoch", "request-id", "validate-only", "reason", "limit"}},
+		"keep-rounds", "check-config", "new-epoch", "request-id", "validate-only", "reason", "limit"}},
 	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
 		"allow-anonymous"}},
 	{"Output", []string{"models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",

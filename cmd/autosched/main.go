@@ -77,6 +77,7 @@ one), and operate it:
   autosched config rollback emulated
   autosched backup --out backup.tar.zst
   autosched doctor --server 127.0.0.1:7443
+  autosched rounds show emulated
   autosched audit list
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
@@ -111,6 +112,8 @@ func newRootCmd() *cobra.Command {
 		newEmulateCmd(),
 		newSchedulerCmd(),
 		newConfigCmd(),
+		newRoundsCmd(),
+		newReplayCmd(),
 		newAuditCmd(),
 		newModelsCmd(),
 		newCausalCmd(),

@@ -42,6 +42,7 @@ type serveOptions struct {
 	traces     traceFlags
 	protect    protectFlags
 	access     serveAccess
+	keepRounds int
 	decide     round.DecideFunc // nil for the product's
 	now        func() time.Time // names segments of events; nil for time.Now
 }
@@ -62,8 +63,8 @@ When a scheduler's event time passes its update interval, a tuning round decides
 a better configuration is proposed (mode recommend) or offered to the scheduler
 (mode auto).
 
-One directory holds all state: config.db with schedulers, configurations and
-acknowledgements, and one events-YYYYMMDD.db a day. One process opens it at a
+One directory holds all state: config.db with schedulers, configurations, acknowledgements
+and audit log, rounds.db, and one events-YYYYMMDD.db a day. One process opens it at a
 time. Old event files may be removed while the service is stopped.
 
 How rounds simulate a scheduler belongs to its registration. --max-preemptions
@@ -126,6 +127,8 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		"parallel evaluations of a round (0: one per processor, less one for requests); no influence on what it decides")
 	fl.DurationVar(&o.roundLimit, "round-limit", controller.DefaultRoundLimit,
 		"time after which a round ends and what runs is kept; waiting for others does not count")
+	fl.IntVar(&o.keepRounds, "keep-rounds", controller.DefaultKeepRounds,
+		"rounds to keep of each scheduler, for 'autosched rounds' and 'autosched replay'; 0 keeps none")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "delay between polls that schedulers are asked for")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.StringVar(&o.logFormat, "log-format", "text", "text or json, of the log on standard error")
@@ -166,6 +169,8 @@ func (o *serveOptions) check() error {
 		return usageError{fmt.Errorf("--workers: %d is negative", o.workers)}
 	case o.roundLimit < time.Second:
 		return usageError{fmt.Errorf("--round-limit: %v is less than 1s", o.roundLimit)}
+	case o.keepRounds < 0:
+		return usageError{fmt.Errorf("--keep-rounds: %d is negative", o.keepRounds)}
 	case o.pollAfter < time.Second:
 		return usageError{fmt.Errorf("--poll-after: %v is less than 1s", o.pollAfter)}
 	case o.drain <= 0:
@@ -221,11 +226,16 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	if decide == nil {
 		decide = round.DecideOnline
 	}
+	keep := o.keepRounds
+	if keep == 0 {
+		keep = -1
+	}
 	traces, err := o.traces.provider(ctx, log)
 	if err != nil {
 		return err
 	}
-	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, RoundLimit: o.roundLimit, Log: log}
+	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, KeepRounds: keep,
+		RoundLimit: o.roundLimit, Log: log}
 	so := server.Options{Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files, Store: repo,
 		Build:      built().labels(),
 		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun}}

@@ -117,7 +117,7 @@ func backupNames(dir string) (names []string, err error) {
 // if it is not written any more. A file with damaged pages is taken as it is.
 func (r *Store) withCopy(name string, f func(*os.File) error) error {
 	r.switching.RLock()
-	inUse := name == configFile || r.segment != nil && name == r.segmentName
+	inUse := name == configFile || name == roundsFile || r.segment != nil && name == r.segmentName
 	r.switching.RUnlock()
 	day := segmentPrefix + r.now().UTC().Format("20060102")
 	if inUse || strings.HasPrefix(name, day) {
@@ -154,7 +154,11 @@ func (r *Store) withCopy(name string, f func(*os.File) error) error {
 
 // read calls f with the present state of config.db or of a segment.
 func (r *Store) read(name string, f func(*bolt.Tx) error) error {
-	if name != configFile {
+	switch name {
+	case configFile:
+	case roundsFile:
+		return r.withRounds(func(db *bolt.DB) error { return db.View(f) })
+	default:
 		return r.view(name, f)
 	}
 	return r.viewConfig(f)
@@ -397,7 +401,7 @@ func Inspect(dir string) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := r.replaySegment(name, "", func(string, workload.Event) error { f.Events++; return nil })
+		found, err := r.replaySegment(name, "", 0, func(string, workload.Event) error { f.Events++; return nil })
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -405,7 +409,7 @@ func Inspect(dir string) (*Report, error) {
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if e.Name() != configFile && e.Name() != reserveFile && !slices.Contains(names, e.Name()) {
+		if !slices.Contains(append(names, configFile, reserveFile, roundsFile), e.Name()) {
 			report.Others = append(report.Others, e.Name())
 		}
 	}

@@ -17,7 +17,7 @@ type Reader struct{ store *Store }
 
 // OpenReader opens a directory. The error is ErrLocked while a service has it open.
 func OpenReader(dir string) (*Reader, error) {
-	r := &Store{dir: dir}
+	r := &Store{dir: dir, readOnly: true}
 	if _, err := os.Stat(filepath.Join(dir, configFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("store %s: is not the directory of a service: it has no %s", dir, configFile)
 	}
@@ -45,5 +45,18 @@ func (r *Reader) Audit(from int64, newestFirst bool, visit func(line []byte) boo
 	return r.store.Audit(from, newestFirst, visit)
 }
 
+// Rounds is that of Store.
+func (r *Reader) Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error {
+	return r.store.Rounds(uid, before, visit)
+}
+
+// EventsUntil is that of Store.
+func (r *Reader) EventsUntil(scheduler, cursor string, apply func(workload.Event) error) (unread, err error) {
+	return r.store.EventsUntil(scheduler, cursor, apply)
+}
+
 // Close releases the directory.
-func (r *Reader) Close() error { return r.store.config.Close() }
+func (r *Reader) Close() error {
+	r.store.closeRounds()
+	return r.store.config.Close()
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -32,6 +33,7 @@ const (
 type appendCall struct {
 	scheduler string
 	events    []workload.Event
+	cursor    string // of the last one, once they are stored
 	done      chan error
 }
 
@@ -42,7 +44,7 @@ func (r *Store) AppendEvents(ctx context.Context, scheduler string, events []wor
 	if len(events) == 0 {
 		return nil
 	}
-	call := &appendCall{scheduler, events, make(chan error, 1)}
+	call := &appendCall{scheduler: scheduler, events: events, done: make(chan error, 1)}
 	select {
 	case r.appends <- call:
 	case <-r.closing:
@@ -79,6 +81,9 @@ func (r *Store) writeEvents() {
 		}
 		_ = r.events.note(err)
 		for _, c := range calls {
+			if err == nil {
+				r.cursors.Store(c.scheduler, c.cursor)
+			}
 			c.done <- storageError(err)
 		}
 	}
@@ -100,7 +105,7 @@ func (r *Store) appendAll(calls []*appendCall) error {
 		}
 	}
 	ends := r.timed(eventsKind)
-	err := r.write(name, r.segment, func(tx *bolt.Tx) error { return putEvents(tx, calls) })
+	err := r.write(name, r.segment, func(tx *bolt.Tx) error { return putEvents(tx, name, calls) })
 	ends()
 	if err != nil {
 		// After a failed write or fsync the state of the file's cached pages
@@ -166,7 +171,7 @@ func (r *Store) gather(calls []*appendCall) []*appendCall {
 	return calls
 }
 
-func putEvents(tx *bolt.Tx, calls []*appendCall) error {
+func putEvents(tx *bolt.Tx, name string, calls []*appendCall) error {
 	for _, c := range calls {
 		b, err := tx.CreateBucketIfNotExists([]byte(c.scheduler))
 		if err != nil {
@@ -185,6 +190,7 @@ func putEvents(tx *bolt.Tx, calls []*appendCall) error {
 				return err
 			}
 		}
+		c.cursor = cursorOf(name, b.Sequence())
 	}
 	return nil
 }
@@ -200,7 +206,7 @@ func (r *Store) ReplayEvents(only string,
 		return nil, err
 	}
 	for _, name := range names {
-		found, err := r.replaySegment(name, only, apply)
+		found, err := r.replaySegment(name, only, 0, apply)
 		if err != nil {
 			return damage, err
 		}
@@ -214,8 +220,9 @@ func (r *Store) ReplayEvents(only string,
 // chunk is how many events one read transaction takes: a commit may have to wait for it.
 const chunk = 10_000
 
-// replaySegment replays one segment. The error is of apply, or of the disk.
-func (r *Store) replaySegment(name, only string,
+// replaySegment replays one segment, up to the event of a number unless that is 0. The error is
+// of apply, or of the disk.
+func (r *Store) replaySegment(name, only string, until uint64,
 	apply func(string, workload.Event) error) (damage controller.Damage, err error) {
 	defer func() { damage.Err = cmp.Or(damage.Err, r.metaDamage(name)) }()
 	damage.File = name
@@ -263,6 +270,9 @@ func (r *Store) replaySegment(name, only string,
 							Why: "it is out of order"}
 					}
 					last = k
+					if until > 0 && len(k) == eventKeySize && binary.BigEndian.Uint64(k[8:]) > until {
+						continue
+					}
 					if len(events) == chunk {
 						next = bytes.Clone(k)
 						return nil

@@ -81,6 +81,12 @@ type Store struct {
 	metas       sync.Map // *CorruptError by the name of a file with a damaged meta page
 	stuck       sync.Map // *stuckFile by name
 
+	cursors sync.Map // cursors of the last events by scheduler
+
+	keeping  sync.Mutex // guards rounds
+	rounds   *bolt.DB   // nil until it is used, and after a failed write
+	readOnly bool       // of a Reader
+
 	changes, events outcome // of the last writes
 	commits         *prometheus.HistogramVec
 
@@ -126,6 +132,9 @@ func (r *Store) Close() error {
 	r.closeOnce.Do(func() {
 		close(r.closing)
 		<-r.writerDone
+		r.keeping.Lock()
+		r.closeRounds()
+		r.keeping.Unlock()
 		r.committing.Lock()
 		defer r.committing.Unlock()
 		if r.config != nil {

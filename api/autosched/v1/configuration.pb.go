@@ -601,7 +601,10 @@ type TuningEvidence struct {
 	SearchReason string `protobuf:"bytes,10,opt,name=search_reason,json=searchReason,proto3" json:"search_reason,omitempty"`
 	// How far the simulation describes the delays of the last days, for people: as
 	// SchedulerStatus.fidelity was then.
-	Fidelity      string `protobuf:"bytes,11,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
+	Fidelity string `protobuf:"bytes,11,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
+	// The round's record, schedulers/{scheduler}/rounds/{round}, which RoundService has as long as
+	// it is kept. Empty if it was not stored.
+	RoundName     string `protobuf:"bytes,50,opt,name=round_name,json=roundName,proto3" json:"round_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -709,6 +712,13 @@ func (x *TuningEvidence) GetSearchReason() string {
 func (x *TuningEvidence) GetFidelity() string {
 	if x != nil {
 		return x.Fidelity
+	}
+	return ""
+}
+
+func (x *TuningEvidence) GetRoundName() string {
+	if x != nil {
+		return x.RoundName
 	}
 	return ""
 }
@@ -1638,7 +1648,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12-\n" +
 	"\x12controllable_ratio\x18\a \x01(\x01R\x11controllableRatio\x12\x16\n" +
 	"\x06excess\x18\b \x01(\x01R\x06excess\x12D\n" +
-	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\xf1\x03\n" +
+	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\x90\x04\n" +
 	"\x0eTuningEvidence\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x03R\x05round\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x12\n" +
@@ -1652,7 +1662,9 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x06search\x18\t \x01(\tR\x06search\x12#\n" +
 	"\rsearch_reason\x18\n" +
 	" \x01(\tR\fsearchReason\x12\x1a\n" +
-	"\bfidelity\x18\v \x01(\tR\bfidelity\x1a:\n" +
+	"\bfidelity\x18\v \x01(\tR\bfidelity\x12\x1d\n" +
+	"\n" +
+	"round_name\x182 \x01(\tR\troundName\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xeb\x03\n" +

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+)
+
+const roundsSegment = "/rounds/"
+
+// roundName is "" for no record.
+func roundName(id string, sequence int64) string {
+	if sequence == 0 {
+		return ""
+	}
+	return schedulersPrefix + id + roundsSegment + strconv.FormatInt(sequence, 10)
+}
+
+// parseRound reads schedulers/{scheduler}/rounds/{round}.
+func parseRound(field, name string) (id string, sequence int64, err error) {
+	parent, number, _ := strings.Cut(name, roundsSegment)
+	sequence, err = strconv.ParseInt(number, 10, 64)
+	if id, bad := parseScheduler(field, parent); bad == nil && err == nil && sequence > 0 &&
+		roundName(id, sequence) == name {
+		return id, sequence, nil
+	}
+	return "", 0, invalid(field, "%q is not of the form schedulers/{scheduler}/rounds/{round}", name)
+}
+
+// GetRound returns a stored round.
+func (s *Server) GetRound(_ context.Context, req *pb.GetRoundRequest) (*pb.Round, error) {
+	id, sequence, err := parseRound("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	r, err := s.service.Round(id, sequence)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out, err := roundToProto(id, r, true)
+	return out, s.statusOf(err)
+}
+
+// ListRounds lists the stored rounds of a scheduler, newest first.
+func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.ListRoundsResponse, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	of := req.GetParent() + roundsSegment
+	t, err := parseToken("page_token", req.GetPageToken(), of)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	all, err := s.service.Rounds(id, t.Revision, size)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.ListRoundsResponse{}
+	for _, r := range all {
+		one, err := roundToProto(id, r, false)
+		if err != nil {
+			return nil, s.statusOf(err)
+		}
+		out.Rounds = append(out.Rounds, one)
+	}
+	if n := len(all); n == size && all[n-1].Sequence > 1 {
+		out.NextPageToken = token{Of: of, Revision: all[n-1].Sequence}.String()
+	}
+	return out, nil
+}
+
+// roundToProto has candidates and settings only if the whole is asked for.
+func roundToProto(id string, r *controller.RoundRecord, whole bool) (out *pb.Round, err error) {
+	fields := func(text json.RawMessage) map[string]*structpb.Value {
+		s := &structpb.Struct{}
+		if bad := s.UnmarshalJSON(text); bad != nil && err == nil {
+			err = fmt.Errorf("server: round %d: %w", r.Sequence, bad)
+		}
+		return s.GetFields()
+	}
+	out = &pb.Round{Name: roundName(id, r.Sequence)}
+	if r.Damage != nil {
+		out.Error = r.Damage.Error()
+		return out, nil
+	}
+	x := &r.Input
+	out.SchedulerTime, out.CreateTime = timestamppb.New(x.Zero.Add(x.At)), timestamppb.New(r.Decided)
+	out.Duration, out.Urgent, out.Outcome, out.Revision = durationpb.New(r.Took), x.Urgent, r.Outcome, r.Revision
+	out.Error, out.IncumbentRevision = r.Error, x.Running
+	out.InputDigest, out.EventCount, out.EventCursor = r.Digest, r.Events, r.Cursor
+	out.SimulatorVersion = r.Simulator
+	if d := r.Decision; d != nil {
+		out.Adopt, out.Reason, out.ControllableRatio = d.Adopt, d.Reason, d.Ratio
+		out.Parameters, out.PredictedObjectives, out.IncumbentObjectives = fields(d.Config), d.Predicted, d.Before
+		out.Search, out.SearchReason = string(d.Search), d.Why
+	}
+	if !whole {
+		return out, err
+	}
+	if r.Decision != nil {
+		for _, c := range r.Decision.Candidates {
+			one := &pb.Round_Candidate{Origin: c.Origin, ControllableRatio: c.Ratio, Objectives: c.Objective,
+				Error: c.Error}
+			if len(c.Config) > 0 {
+				one.Parameters = fields(c.Config)
+			}
+			out.Candidates = append(out.Candidates, one)
+		}
+	}
+	settings, bad := json.Marshal(struct {
+		Objective  string                `json:"objective"`
+		Type       string                `json:"scheduler"`
+		Settings   any                   `json:"settings"`
+		Simulation controller.Simulation `json:"simulation"`
+	}{x.Objective, x.Type, x.Settings, x.Simulation})
+	if bad != nil {
+		return nil, fmt.Errorf("server: round %d: %w", r.Sequence, bad)
+	}
+	out.Settings = &structpb.Struct{Fields: fields(settings)}
+	return out, err
+}

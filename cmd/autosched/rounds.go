@@ -1,0 +1,269 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/round"
+)
+
+func newRoundsCmd() *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use:   "rounds",
+		Short: "Show the rounds of a scheduler: what was measured, and why it was adopted or not",
+		Long: `The service keeps the newest rounds of each scheduler (serve --keep-rounds), those that
+changed nothing included: what they were decided on, what they measured and what they
+decided. 'autosched replay' decides one again.`,
+	}
+	f.add(cmd)
+	cmd.AddCommand(newRoundsListCmd(&f), newRoundsShowCmd(&f))
+	return cmd
+}
+
+func newRoundsListCmd(f *clientFlags) *cobra.Command {
+	var limit int32
+	cmd := &cobra.Command{
+		Use:               "list SCHEDULER",
+		Short:             "List a scheduler's rounds, newest first",
+		Example:           "  autosched rounds list tiresias --limit 5",
+		ValidArgsFunction: registered(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 || limit > 1000 {
+				return usageError{fmt.Errorf("--limit: %d is not from 1 to 1000", limit)}
+			}
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				got, err := c.rounds.ListRounds(ctx, &pb.ListRoundsRequest{Parent: name, PageSize: limit})
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printRounds(w, got) })
+			})
+		},
+	}
+	cmd.Flags().Int32Var(&limit, "limit", 20, "rounds to show")
+	return cmd
+}
+
+func printRounds(out io.Writer, list *pb.ListRoundsResponse) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ROUND\tFOR\tREVISION\tSEARCH\tOUTCOME")
+	for _, r := range list.GetRounds() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", shortName(r.GetName()), schedulerTime(r),
+			orDash(revisionText(r.GetRevision())), orDash(r.GetSearch()), outcomeText(r))
+	}
+	if list.GetNextPageToken() != "" {
+		fmt.Fprintln(w, "... more (--limit)")
+	}
+	return w.Flush()
+}
+
+func schedulerTime(r *pb.Round) string {
+	if r.GetSchedulerTime() == nil {
+		return "-"
+	}
+	return r.GetSchedulerTime().AsTime().Format(time.RFC3339)
+}
+
+func revisionText(revision int64) string {
+	if revision == 0 {
+		return ""
+	}
+	return strconv.FormatInt(revision, 10)
+}
+
+func outcomeText(r *pb.Round) string {
+	return cmp.Or(r.GetOutcome(), r.GetError(), "none: the service ended before")
+}
+
+func newRoundsShowCmd(f *clientFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show SCHEDULER [ROUND]",
+		Short: "Show what a round measured and why it adopted a configuration or not",
+		Long: `Shows a round: by default the newest. The candidates are listed with their ratios, the
+incumbent's controllable objective over theirs (above 1 is better), and their mean
+objective over the simulated futures.`,
+		Example: `  autosched rounds show tiresias
+  autosched rounds show tiresias 17 --json`,
+		ValidArgsFunction: registered(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number := ""
+			if len(args) == 2 {
+				args, number = args[:1], args[1]
+			}
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				full := name + "/rounds/" + number
+				if number == "" {
+					list, err := c.rounds.ListRounds(ctx, &pb.ListRoundsRequest{Parent: name, PageSize: 1})
+					if err != nil {
+						return err
+					}
+					if len(list.GetRounds()) == 0 {
+						return fmt.Errorf("no round of %s is kept", shortName(name))
+					}
+					full = list.GetRounds()[0].GetName()
+				}
+				got, err := c.rounds.GetRound(ctx, &pb.GetRoundRequest{Name: full})
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printRound(w, got) })
+			})
+		},
+	}
+	return cmd
+}
+
+func printRound(out io.Writer, r *pb.Round) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "round\t%s for %s\n", shortName(r.GetName()), schedulerTime(r))
+	fmt.Fprintf(w, "outcome\t%s\n", outcomeText(r))
+	if r.GetSchedulerTime() == nil {
+		return w.Flush()
+	}
+	fmt.Fprintf(w, "decision\t%s\n", orDash(r.GetReason()))
+	if r.GetSearch() != "" {
+		fmt.Fprintf(w, "searched\t%s: %s\n", r.GetSearch(), orDash(r.GetSearchReason()))
+	}
+	fmt.Fprintf(w, "futures\tobjective %s, of the incumbent %s\n", meanText(r.GetPredictedObjectives()),
+		meanText(r.GetIncumbentObjectives()))
+	fmt.Fprintf(w, "input\t%d events, SHA-256 %.16s\n", r.GetEventCount(), r.GetInputDigest())
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintln(w, "CANDIDATE\tRATIO\tOBJECTIVE\tVALUES")
+	for _, c := range r.GetCandidates() {
+		var values []string
+		for id, v := range c.GetParameters() {
+			values = append(values, fmt.Sprintf("%s=%s", id, valueText(v)))
+		}
+		slices.Sort(values)
+		fmt.Fprintf(w, "%s\t%.4g\t%s\t%s\n", c.GetOrigin(), c.GetControllableRatio(),
+			cmp.Or(c.GetError(), meanText(c.GetObjectives())), strings.Join(values, " "))
+	}
+	return w.Flush()
+}
+
+// meanText is the mean of values over futures.
+func meanText(values []float64) string {
+	if len(values) == 0 {
+		return "-"
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return fmt.Sprintf("%.6g", sum/float64(len(values)))
+}
+
+func newReplayCmd() *cobra.Command {
+	var dir string
+	var workers int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "replay SCHEDULER ROUND --dir DIR",
+		Short: "Decide a stored round again and compare it bit for bit",
+		Long: `Replay reads the directory of a stopped service, or of a backup that 'autosched restore'
+unpacked, and changes nothing in it. It makes the input of a round again from the events
+up to it, compares its SHA-256 with that of the round, decides, and compares the decision,
+each candidate and its objective in each future. It ends with an error that names the first
+difference, such as events that were dropped since or another version of the program.`,
+		Example: `  autosched backup --out backup.tar.zst
+  autosched restore --from backup.tar.zst --dir copy
+  autosched replay tiresias 17 --dir copy`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) != 2:
+				return usageError{errors.New("want a scheduler and the number of a round; " +
+					"'autosched rounds list SCHEDULER' shows them")}
+			case dir == "":
+				return usageError{errors.New("--dir is missing: name the directory of the service's data")}
+			case workers < 0:
+				return usageError{fmt.Errorf("--workers: %d is negative", workers)}
+			}
+			sequence, err := strconv.ParseInt(args[1], 10, 64)
+			if err != nil || sequence < 1 {
+				return usageError{fmt.Errorf("%q is not the number of a round, from 1", args[1])}
+			}
+			id := strings.TrimPrefix(args[0], "schedulers/")
+			again, err := replayRound(cmd.Context(), dir, id, sequence, workers)
+			if err != nil {
+				return err
+			}
+			err = show(cmd.OutOrStdout(), asJSON, "replay/v1", again, func(w io.Writer) error {
+				if again.Difference != "" {
+					return nil
+				}
+				candidates := 0
+				if again.Decision != nil {
+					candidates = len(again.Decision.Candidates)
+				}
+				_, err := fmt.Fprintf(w, "round %d of %s is the same again: %s, %s\n", sequence, id,
+					plural(int(again.Events), "event"), plural(candidates, "candidate"))
+				return err
+			})
+			if err == nil && again.Difference != "" {
+				err = fmt.Errorf("round %d of %s is not the same again: %s", sequence, id, again.Difference)
+				if again.Unread != nil {
+					err = fmt.Errorf("%w; %w", err, again.Unread)
+				}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of the service's data (required)")
+	cmd.Flags().IntVar(&workers, "workers", 0, "parallel evaluations (0: one per processor); no influence on the decision")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	return cmd
+}
+
+func replayRound(ctx context.Context, dir, id string, sequence int64, workers int) (
+	*controller.Repetition, error) {
+	r, err := store.OpenReader(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	saved, _, _, err := r.Load()
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(saved, func(s controller.Saved) bool { return s.Scheduler.ID == id })
+	switch {
+	case i < 0:
+		return nil, fmt.Errorf("%s has no scheduler %q", dir, id)
+	case saved[i].Fault != nil:
+		return nil, saved[i].Fault
+	}
+	var record *controller.RoundRecord
+	err = r.Rounds(saved[i].Scheduler.UID, sequence+1, func(n int64, text []byte, err error) bool {
+		if n == sequence {
+			record = controller.DecodeRound(n, text, err)
+		}
+		return false
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case record == nil:
+		return nil, fmt.Errorf("%s has no round %d of %s: it is not kept any more, or there was none", dir, sequence,
+			id)
+	case record.Damage != nil:
+		return nil, record.Damage
+	}
+	return controller.RepeatRound(ctx, r, &saved[i], record, round.DecideOnline, workers)
+}

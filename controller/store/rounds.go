@@ -1,0 +1,210 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// Rounds have a file of their own, in which each scheduler has a bucket by its uid: neither
+// their size nor damage to them concerns configurations. A file whose pages are damaged is set
+// aside, and a new one begun.
+const (
+	roundsFile    = "rounds.db"
+	damagedSuffix = ".damaged" // of a file of rounds that is not read
+)
+
+// withRounds calls f with the file of rounds, which it opens, and makes, if need be.
+func (r *Store) withRounds(f func(db *bolt.DB) error) error {
+	r.keeping.Lock()
+	defer r.keeping.Unlock()
+	select {
+	case <-r.closing:
+		return ErrClosed
+	default:
+	}
+	err := r.openRounds()
+	if err == nil {
+		err = guardPanics(roundsFile, func() error { return f(r.rounds) })
+	}
+	var damaged *CorruptError
+	errno := syscall.Errno(0)
+	if errors.As(err, &errno) || errors.As(err, &damaged) && damaged.Bucket == "" {
+		r.closeRounds()
+	}
+	if errors.As(err, &damaged) && damaged.Bucket == "" && !r.readOnly {
+		r.stuck.Delete(roundsFile)
+		path := filepath.Join(r.dir, roundsFile)
+		err = errors.Join(fmt.Errorf("%w; it is set aside as %s", err, roundsFile+damagedSuffix),
+			os.Rename(path, path+damagedSuffix), syncDir(r.dir))
+	}
+	return storageError(err)
+}
+
+func (r *Store) openRounds() (err error) {
+	if r.rounds != nil {
+		return nil
+	}
+	if !r.readOnly {
+		if err := r.ensure(roundsFile); err != nil {
+			return err
+		}
+	}
+	r.rounds, err = r.openDB(roundsFile, r.readOnly)
+	return err
+}
+
+func (r *Store) closeRounds() {
+	if r.rounds != nil {
+		_ = r.closeDB(roundsFile, r.rounds)
+		r.rounds = nil
+	}
+}
+
+// KeepRound stores the record of a round of the scheduler with a uid, in place of one with the
+// same sequence, and drops all but the newest keep.
+func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) error {
+	return r.withRounds(func(db *bolt.DB) error {
+		return r.write(roundsFile, db, func(tx *bolt.Tx) error {
+			b, err := bucket(tx, uid)
+			if err != nil {
+				return err
+			}
+			key := revisionKey(sequence)
+			put := appendRecord(nil, key, func(dst []byte) []byte { return append(dst, record...) })
+			if err := b.Put(key, put); err != nil {
+				return err
+			}
+			oldest := revisionKey(max(0, sequence-int64(keep)+1))
+			c := b.Cursor()
+			for k, _ := c.First(); bytes.Compare(k, oldest) < 0; k, _ = c.First() {
+				if err := c.Delete(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// Rounds calls visit with the records of the scheduler with a uid before a sequence, newest
+// first, until it returns false. All are before 0. A damaged one comes with an error.
+func (r *Store) Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error {
+	err := r.withRounds(func(db *bolt.DB) error {
+		return db.View(func(tx *bolt.Tx) error {
+			b := tx.Bucket([]byte(uid))
+			if b == nil {
+				return nil
+			}
+			c := b.Cursor()
+			k, v := c.Last()
+			if before > 0 {
+				if k, v = c.Seek(revisionKey(before)); k == nil {
+					k, v = c.Last()
+				} else {
+					k, v = c.Prev()
+				}
+			}
+			for ; k != nil; k, v = c.Prev() {
+				if len(k) != 8 {
+					continue
+				}
+				record, err := openRecord(k, v)
+				sequence := int64(binary.BigEndian.Uint64(k))
+				if err != nil {
+					err = &CorruptError{File: roundsFile, Bucket: uid, Key: fmt.Sprint(sequence), Why: err.Error()}
+				}
+				if !visit(sequence, record, err) {
+					return nil
+				}
+			}
+			return nil
+		})
+	})
+	if r.readOnly && errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// A cursor is a place in the events of a scheduler: a segment and the number of an event in it.
+
+func cursorOf(segment string, sequence uint64) string { return fmt.Sprintf("%s/%d", segment, sequence) }
+
+func parseCursor(text string) (segment string, sequence uint64, err error) {
+	segment, number, ok := strings.Cut(text, "/")
+	if sequence, err = strconv.ParseUint(number, 10, 64); err != nil || !ok {
+		return "", 0, fmt.Errorf("store: %q is not a cursor", text)
+	}
+	return segment, sequence, nil
+}
+
+// Cursor is the place of the last event of a scheduler, "" if there is none. Events that are
+// appended meanwhile may be missed.
+func (r *Store) Cursor(scheduler string) (string, error) {
+	if at, ok := r.cursors.Load(scheduler); ok {
+		return at.(string), nil
+	}
+	names, err := segmentNames(r.dir)
+	if err != nil {
+		return "", err
+	}
+	for i := len(names) - 1; i >= 0; i-- {
+		last := uint64(0)
+		err := r.view(names[i], func(tx *bolt.Tx) error {
+			if b := tx.Bucket([]byte(scheduler)); b != nil {
+				last = b.Sequence()
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			return "", err
+		}
+		if last > 0 {
+			at := cursorOf(names[i], last)
+			r.cursors.Store(scheduler, at)
+			return at, nil
+		}
+	}
+	return "", nil
+}
+
+// EventsUntil calls apply with the stored events of a scheduler up to a cursor, as ReplayEvents
+// does. It passes over what is damaged, and returns the first of that as unread.
+func (r *Store) EventsUntil(scheduler, cursor string, apply func(workload.Event) error) (unread, err error) {
+	last, sequence, err := parseCursor(cursor)
+	if err != nil {
+		return nil, err
+	}
+	names, err := segmentNames(r.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		until := uint64(0)
+		if name == last {
+			until = sequence
+		} else if name > last {
+			break
+		}
+		damage, err := r.replaySegment(name, scheduler, until, func(_ string, e workload.Event) error {
+			return apply(e)
+		})
+		if err != nil {
+			return unread, err
+		}
+		unread = cmp.Or(unread, damage.Err)
+	}
+	return unread, nil
+}
