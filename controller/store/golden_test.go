@@ -1,0 +1,203 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// golden, if set, names a new golden store: go test ./controller/store -run TestGoldenStores -golden v2.
+// Those that exist are never written again: they are what earlier releases left.
+var golden = flag.String("golden", "", "name of a golden store to make of what this version writes")
+
+// makeGolden writes a store with records of every kind.
+func makeGolden(t *testing.T, out io.Writer) error {
+	ctx, sp := t.Context(), testSpace(t)
+	n := 0
+	r, err := Open(t.TempDir(), Options{Now: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
+		NewID: func() string { n++; return fmt.Sprint("id-", n) }})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	at := time.Unix(1_700_000_000, 0).UTC()
+	for revision := range int64(3) {
+		c := change(t, sp, revision+1)
+		by := audit.Origin{Actor: "alice", Verb: "Test", RequestID: "r", Reason: "why"}
+		c.Audit = &audit.Record{Time: at, Origin: by, Resource: "schedulers/s", RevisionBefore: revision,
+			RevisionAfter: revision + 1}
+		switch revision {
+		case 0:
+			c.Request = &controller.Request{ID: "request", Digest: "digest", Scheduler: "s"}
+		case 2:
+			c.AckRevision = 1
+			c.Ack = &rollout.Ack{State: rollout.AckPartial,
+				Effective: map[string]space.Value{"thresholds": space.Nums(7)}}
+			acked := *change(t, sp, 1).Configurations[0]
+			acked.Ack, acked.State = c.Ack, rollout.RolledOut
+			c.Configurations = append(c.Configurations, &acked)
+		}
+		if err := r.Commit(ctx, c); err != nil {
+			return err
+		}
+	}
+	events := []workload.Event{event("1", time.Hour),
+		{ID: "2", Kind: workload.Started, Time: 2 * time.Hour, Job: workload.Job{ID: "job-1", GPUs: workload.GPUs(2)},
+			Placement: []workload.NodeShare{{Node: "n1", GPUs: 2}}},
+		{ID: "3", Kind: workload.NodeUp, Time: 3 * time.Hour, Node: "n1", NodeGPUs: 8},
+		{ID: "4", Kind: workload.ConfigApplied, Time: 4 * time.Hour, Revision: "1"}}
+	if err := r.AppendEvents(ctx, "s", events); err != nil {
+		return err
+	}
+	_, err = r.Backup(context.Background(), out)
+	return err
+}
+
+// describe is what a store holds, a line a record.
+func describe(r *Store) (string, error) {
+	var out strings.Builder
+	saved, requests, damage, err := r.Load()
+	if err != nil || len(damage) > 0 {
+		return "", fmt.Errorf("%w %v", err, damage)
+	}
+	for _, s := range saved {
+		if s.Fault != nil {
+			return "", s.Fault
+		}
+		fmt.Fprintf(&out, "scheduler %s type %s uid %s created %s offered %d last %d parameters %d nodes %d\n",
+			s.Scheduler.ID, s.Scheduler.Type, s.Scheduler.UID, s.Scheduler.Created.Format(time.RFC3339),
+			s.Scheduler.OfferedRevision,
+			s.Scheduler.LastRevision, len(s.Space.Params()), s.Scheduler.Cluster.Nodes())
+		for _, c := range s.Configurations {
+			fmt.Fprintf(&out, "revision %d uid %s %s %s %s %.16s %q\n", c.Revision, c.UID, c.State, c.Origin,
+				c.Config.Canonical(), c.Hash, c.Reason)
+			if c.Ack != nil {
+				fmt.Fprintf(&out, "  acknowledged %s %v\n", c.Ack.State, c.Ack.Effective)
+			}
+		}
+	}
+	for _, q := range requests {
+		fmt.Fprintf(&out, "request %s %s %s\n", q.ID, q.Digest, q.Scheduler)
+	}
+	chain := audit.NewChecker("")
+	if err := r.Audit(0, false, func(line []byte) bool { err = chain.Add(line); return err == nil }); err != nil {
+		return "", err
+	}
+	head, end := chain.End()
+	if err = errors.Join(err, end); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&out, "audit %v\n", head)
+	found, err := r.ReplayEvents("", func(scheduler string, e workload.Event) error {
+		_, err := fmt.Fprintf(&out, "event of %s: %s %s at %v, job %s, %d milli-GPUs, node %s %v, revision %s\n",
+			scheduler, e.ID,
+			e.Kind, e.Time, e.Job.ID, e.Job.GPUs, e.Node, e.Placement, e.Revision)
+		return err
+	})
+	if err != nil || len(found) > 0 {
+		return "", fmt.Errorf("%w %v", err, found)
+	}
+	return out.String(), nil
+}
+
+// TestGoldenStores: what earlier versions stored is read as they wrote it, and can be written on.
+func TestGoldenStores(t *testing.T) {
+	restored := func(path string) *Store {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := gzip.NewReader(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "store")
+		if _, err := Restore(in, dir); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return open(t, dir)
+	}
+	if *golden != "" {
+		path := filepath.Join("testdata", "store-"+*golden+".tar.gz")
+		if _, err := os.Stat(path); err == nil {
+			t.Fatalf("%s exists: a golden store is not written again", path)
+		}
+		var zipped bytes.Buffer
+		z := gzip.NewWriter(&zipped)
+		if err := errors.Join(makeGolden(t, z), z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text, err := describe(restored(path))
+		if err == nil {
+			err = os.WriteFile(strings.TrimSuffix(path, ".tar.gz")+".txt", []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths, _ := filepath.Glob(filepath.Join("testdata", "store-*.tar.gz"))
+	if len(paths) == 0 {
+		t.Fatal("there is no golden store")
+	}
+	for _, path := range paths {
+		r := restored(path)
+		want, err := os.ReadFile(strings.TrimSuffix(path, ".tar.gz") + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := describe(r)
+		if err != nil || got != string(want) {
+			t.Errorf("%s: %v, holds\n%swant\n%s", path, err, got, want)
+		}
+		saved, _, _, _ := r.Load()
+		next := change(t, testSpace(t), saved[0].Scheduler.LastRevision+1)
+		err = errors.Join(r.Commit(t.Context(), next),
+			r.AppendEvents(t.Context(), "s", []workload.Event{event("new", 5*time.Hour)}))
+		if err != nil {
+			t.Errorf("%s cannot be written on: %v", path, err)
+		}
+	}
+}
+
+// TestNewestGoldenIsOfThisVersion: what this version writes of the same records is in the newest golden
+// store, so that a change of the records gets a golden store of its own.
+func TestNewestGoldenIsOfThisVersion(t *testing.T) {
+	var archive bytes.Buffer
+	if err := makeGolden(t, &archive); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "store")
+	if _, err := Restore(&archive, dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := describe(open(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, _ := filepath.Glob(filepath.Join("testdata", "store-*.txt"))
+	slices.Sort(texts)
+	want, err := os.ReadFile(texts[len(texts)-1])
+	if err != nil || got != string(want) {
+		t.Errorf("%v: this version writes\n%s%s has\n%s", err, got, texts[len(texts)-1], want)
+	}
+}
