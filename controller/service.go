@@ -361,6 +361,19 @@ func (s *Service) Schedulers(after string, limit int) []string {
 	return ids[:min(limit, len(ids))]
 }
 
+// Registered returns the number of schedulers, in all and registered by a caller, and whether there
+// is one of an id.
+func (s *Service) Registered(creator, id string) (all, own int, exists bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, m := range s.schedulers {
+		if m.snapshot.Load().Creator == creator {
+			own++
+		}
+	}
+	return len(s.schedulers), own, s.schedulers[id] != nil
+}
+
 // commit makes one change of a scheduler durable, with its record in the audit log
 // (record), then visible. f sees the present state and returns the change, or nil for
 // none.

@@ -78,6 +78,8 @@ type Registration struct {
 	Policy      Policy           `json:"policy"`
 	Mode        Mode             `json:"mode"`
 	Simulation  Simulation       `json:"simulation"`
+	// Creator is the name of the caller that registered it, "" if it was not identified.
+	Creator string `json:"creator,omitempty"`
 }
 
 // Simulation says how rounds simulate a scheduler and its cluster. The zero

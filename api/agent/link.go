@@ -80,9 +80,11 @@ func (l *link) follow(watch grpc.ServerStreamingClient[pb.WatchConfigurationsRes
 // again is how long to wait before a service that went away is tried again.
 const again = 200 * time.Millisecond
 
-// gone reports whether an error means that the service went away, so that it is
+// gone reports whether an error means that the service went away or has no room, so that it is
 // worth waiting for.
-func gone(err error) bool { return status.Code(err) == codes.Unavailable }
+func gone(err error) bool {
+	return status.Code(err) == codes.Unavailable || status.Code(err) == codes.ResourceExhausted
+}
 
 // reconnect waits until a service that went away is back, and sends again what
 // it had not answered. Other failures are returned. The emulated cluster stands

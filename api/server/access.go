@@ -188,6 +188,11 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if err != nil {
 		return nil, g.refused(ctx, caller, info.FullMethod, err)
 	}
+	if !r.open {
+		if err := g.server.quota.request(caller); err != nil {
+			return nil, g.server.statusOf(err)
+		}
+	}
 	ctx, began := withOrigin(ctx, caller, info.FullMethod), time.Now()
 	resp, err := handle(ctx, req)
 	g.server.logAccess(ctx, info.FullMethod, schedulerOf(req), r, began, err)
@@ -203,6 +208,11 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	caller, r, err := g.admit(info.FullMethod, credential)
 	if err != nil {
 		return g.refused(stream.Context(), caller, info.FullMethod, err)
+	}
+	if !r.open {
+		if err := g.server.quota.request(caller); err != nil {
+			return g.server.statusOf(err)
+		}
 	}
 	ctx, cancel := context.WithCancelCause(withOrigin(stream.Context(), caller, info.FullMethod))
 	defer cancel(nil)

@@ -73,6 +73,11 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 		return s.statusOf(fmt.Errorf("%w: resume_token is not of the store's present epoch, %d", errResync,
 			s.service.Epoch().Counter))
 	}
+	leave, err := s.quota.watch(stream.Context(), id)
+	if err != nil {
+		return s.statusOf(err)
+	}
+	defer leave()
 	watcher, err := s.service.Watch(id)
 	if err != nil {
 		return s.statusOf(err)

@@ -61,6 +61,10 @@ func (s *Server) statusOf(err error) error {
 	if errors.As(err, &bad) {
 		return bad.status()
 	}
+	var beyond *quotaError
+	if errors.As(err, &beyond) {
+		return beyond.status()
+	}
 	if _, ok := status.FromError(err); ok {
 		return err
 	}

@@ -56,7 +56,10 @@ type Options struct {
 	// Traces has a span of every call but health checks; there is none if it is nil.
 	Traces trace.TracerProvider
 	// Build are the labels of autosched_build_info, of which version is that of the program.
-	Build map[string]string
+	Build  map[string]string
+	Limits Limits
+	// Now is the clock of limits per second; time.Now if nil.
+	Now func() time.Time
 	// NewID makes the ids of calls that bring none; crypto/rand.Text if nil.
 	NewID func() string
 }
@@ -87,11 +90,13 @@ type Server struct {
 	drain    sync.Once
 	metrics  *metrics
 	guard    *guard
+	quota    *quota
 }
 
-// maxStreams bounds the calls of one connection; messages have grpc's own limit
-// of 4 MiB.
-const maxStreams = 256
+const (
+	maxStreams     = 256     // calls of one connection
+	defaultMessage = 4 << 20 // bytes
+)
 
 // New returns a server that is not listening yet.
 func New(o Options) *Server {
@@ -107,10 +112,17 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Limits.Message <= 0 {
+		o.Limits.Message = defaultMessage
+	}
 	s := &Server{
 		service: o.Service, builtins: o.Builtins, simulated: o.Simulation, pollAfter: o.PollAfter, jitter: o.Jitter,
 		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),
+		quota: newQuota(o.Limits, o.Now),
 	}
 	s.guard = newGuard(s, o.Access)
 	if o.Store != nil {
@@ -126,6 +138,7 @@ func New(o Options) *Server {
 	options := []grpc.ServerOption{
 		grpc.Creds(transport),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(o.Limits.Message),
 		grpc.ConnectionTimeout(20 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
 			PermitWithoutStream: true}),
@@ -142,11 +155,13 @@ func New(o Options) *Server {
 			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())))))
 	}
 	s.grpc = grpc.NewServer(options...)
+	s.metrics.registry.MustRegister(s.quota.refusals)
 	s.service.OnPurge(func(id string) {
 		for _, v := range []*prometheus.MetricVec{s.metrics.events.MetricVec, s.metrics.acks.MetricVec,
 			s.metrics.restored.MetricVec} {
 			v.DeletePartialMatch(prometheus.Labels{"scheduler": id})
 		}
+		s.quota.forget(id)
 	})
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)

@@ -30,7 +30,12 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 	if err := checkWeight(access.FromContext(ctx), &reg); err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Register(ctx, reg, requestOf(req), req.GetValidateOnly())
+	reg.Creator = access.FromContext(ctx).Name
+	var c controller.Scheduler
+	err = s.quota.register(s.service, &reg, func() (err error) {
+		c, err = s.service.Register(ctx, reg, requestOf(req), req.GetValidateOnly())
+		return err
+	})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -119,6 +124,8 @@ func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error 
 		}
 	}()
 	id := ""
+	leave := func() {}
+	defer func() { leave() }()
 	for {
 		select {
 		case <-s.draining:
@@ -131,7 +138,18 @@ func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error 
 			}
 			return err
 		case req := <-requests:
-			answer, err := s.ingest(ctx, &id, req)
+			first := id == ""
+			if err := s.settle(&id, req); err != nil {
+				return s.statusOf(err)
+			}
+			if first {
+				var err error
+				if leave, err = s.quota.stream(ctx, id); err != nil {
+					leave = func() {}
+					return s.statusOf(err)
+				}
+			}
+			answer, err := s.ingest(ctx, id, req)
 			if err != nil {
 				return s.statusOf(err)
 			}
@@ -144,22 +162,33 @@ func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error 
 
 var errDraining = status.Error(codes.Unavailable, "the service is shutting down; connect again")
 
-// ingest takes one batch in. id is the scheduler of the stream, settled by its
-// first request.
-func (s *Server) ingest(ctx context.Context, id *string,
-	req *pb.IngestEventsRequest) (*pb.IngestEventsResponse, error) {
-	if req.GetParent() != "" || *id == "" {
-		parent, err := parseScheduler("parent", req.GetParent())
-		if err != nil {
-			return nil, err
-		}
-		if *id != "" && parent != *id {
-			return nil, invalid("parent", "differs from that of the stream, %s", schedulerName(*id))
-		}
-		*id = parent
+// settle finds the scheduler of a stream, which its first request names.
+func (s *Server) settle(id *string, req *pb.IngestEventsRequest) error {
+	if req.GetParent() == "" && *id != "" {
+		return nil
 	}
+	parent, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return err
+	}
+	if *id != "" && parent != *id {
+		return invalid("parent", "differs from that of the stream, %s", schedulerName(*id))
+	}
+	if _, err := s.service.Space(parent); err != nil {
+		return err
+	}
+	*id = parent
+	return nil
+}
+
+// ingest takes one batch of a registered scheduler in.
+func (s *Server) ingest(ctx context.Context, id string,
+	req *pb.IngestEventsRequest) (*pb.IngestEventsResponse, error) {
 	if n := len(req.GetEvents()); n > maxBatch {
 		return nil, invalid("events", "%d are more than %d", n, maxBatch)
+	}
+	if err := s.quota.events(ctx, id, len(req.GetEvents())); err != nil {
+		return nil, err
 	}
 	out := &pb.IngestEventsResponse{Sequence: req.GetSequence()}
 	reject := func(i int, f *fault) {
@@ -173,7 +202,7 @@ func (s *Server) ingest(ctx context.Context, id *string,
 	for i, e := range req.GetEvents() {
 		event, fault := eventFromProto(e)
 		if fault == nil && event.Kind == workload.ConfigApplied {
-			fault = s.appliedUnapproved(ctx, *id, e.GetConfigurationRevision())
+			fault = s.appliedUnapproved(ctx, id, e.GetConfigurationRevision())
 		}
 		if fault != nil {
 			reject(i, fault)
@@ -182,7 +211,7 @@ func (s *Server) ingest(ctx context.Context, id *string,
 		}
 	}
 	start := time.Now()
-	result, err := s.service.Ingest(ctx, *id, events)
+	result, err := s.service.Ingest(ctx, id, events)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +227,7 @@ func (s *Server) ingest(ctx context.Context, id *string,
 		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late,
 		"rejected": len(out.RejectedEvents),
 	} {
-		s.metrics.events.WithLabelValues(*id, name).Add(float64(n))
+		s.metrics.events.WithLabelValues(id, name).Add(float64(n))
 	}
 	out.AcceptedCount, out.DuplicateCount = int32(result.Accepted), int32(result.Duplicates)
 	out.LateCount = int32(result.Late)

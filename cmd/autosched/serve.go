@@ -34,6 +34,7 @@ type serveOptions struct {
 	listen     string
 	operations string
 	workers    int
+	limits     server.Limits
 	roundLimit time.Duration
 	pollAfter  time.Duration
 	drain      time.Duration
@@ -136,6 +137,10 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	o.traces.add(cmd)
 	o.protect.add(cmd)
 	o.access.add(cmd)
+	o.limits = server.DefaultLimits()
+	for _, l := range limitFlags {
+		fl.IntVar(l.of(&o.limits), l.name, *l.of(&o.limits), l.usage+"; 0: no limit")
+	}
 	return cmd, &o
 }
 
@@ -153,6 +158,30 @@ func (o *serveOptions) logger(out io.Writer) *slog.Logger {
 	return slog.New(access.LogHandler(handler))
 }
 
+type limitFlag struct {
+	name  string
+	of    func(*server.Limits) *int
+	usage string
+}
+
+// limitFlags bound what callers and schedulers take of the service.
+var limitFlags = []limitFlag{
+	{"limit-schedulers", func(l *server.Limits) *int { return &l.Schedulers }, "most registered schedulers"},
+	{"limit-schedulers-per-caller", func(l *server.Limits) *int { return &l.SchedulersPerCaller },
+		"most schedulers registered by one caller"},
+	{"limit-events", func(l *server.Limits) *int { return &l.Events }, "most events per second of one scheduler"},
+	{"limit-events-per-caller", func(l *server.Limits) *int { return &l.EventsPerCaller },
+		"most events per second of one caller"},
+	{"limit-streams", func(l *server.Limits) *int { return &l.Streams }, "most open event streams of one scheduler"},
+	{"limit-streams-per-caller", func(l *server.Limits) *int { return &l.StreamsPerCaller },
+		"most open event streams of one caller"},
+	{"limit-watches", func(l *server.Limits) *int { return &l.Watches }, "most open watches of one scheduler"},
+	{"limit-watches-per-caller", func(l *server.Limits) *int { return &l.WatchesPerCaller },
+		"most open watches of one caller"},
+	{"limit-requests", func(l *server.Limits) *int { return &l.Requests }, "most requests per second of one caller"},
+	{"limit-message", func(l *server.Limits) *int { return &l.Message }, "largest request in bytes"},
+}
+
 // named adds the file of settings to what is wrong with them.
 func (o *serveOptions) named(err error) error {
 	if o.config == "" {
@@ -165,6 +194,10 @@ func (o *serveOptions) check() error {
 	switch {
 	case o.dir == "":
 		return usageError{errors.New("--dir is missing: name the directory of the service's data")}
+	case o.limits.Message == 0:
+		return usageError{errors.New("--limit-message: 0 is no limit of a message: name one in bytes")}
+	case slices.ContainsFunc(limitFlags, func(l limitFlag) bool { return *l.of(&o.limits) < 0 }):
+		return usageError{errors.New("--limit-...: a limit is negative: 0 is no limit")}
 	case o.workers < 0:
 		return usageError{fmt.Errorf("--workers: %d is negative", o.workers)}
 	case o.roundLimit < time.Second:
@@ -237,7 +270,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, KeepRounds: keep,
 		RoundLimit: o.roundLimit, Log: log}
 	so := server.Options{Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files, Store: repo,
-		Build:      built().labels(),
+		Build: built().labels(), Limits: o.limits,
 		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun}}
 	if traces != nil {
 		defer func() {

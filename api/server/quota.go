@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/autosched/autosched/api/access"
+	"github.com/autosched/autosched/controller"
+)
+
+// Limits bound what callers and schedulers take of the service; 0 is no limit. Callers that are not
+// identified share theirs.
+type Limits struct {
+	// Schedulers that are registered, deleted ones included until they are purged, in all and by
+	// one caller.
+	Schedulers, SchedulersPerCaller int
+	// Events per second, of one scheduler and from one caller.
+	Events, EventsPerCaller int
+	// Streams of events that are open, of one scheduler and of one caller.
+	Streams, StreamsPerCaller int
+	// Watches that are open, of one scheduler and of one caller.
+	Watches, WatchesPerCaller int
+	// Requests per second of one caller; a stream is one request.
+	Requests int
+	// Message is the size of a request in bytes; if 0, that of package grpc, 4 MiB.
+	Message int
+}
+
+// DefaultLimits are far above what schedulers need.
+func DefaultLimits() Limits {
+	return Limits{Schedulers: 1000, SchedulersPerCaller: 500, Events: 100_000, EventsPerCaller: 200_000, Streams: 256,
+		StreamsPerCaller: 1000, Watches: 20_000, WatchesPerCaller: 20_000, Requests: 20_000, Message: 4 << 20}
+}
+
+// quotaError is the refusal of a request that is beyond a limit, which has the name of its flag.
+type quotaError struct {
+	limit string
+	most  int
+	of    string
+	retry time.Duration // 0: the same request never passes
+}
+
+func (e *quotaError) Error() string {
+	text := fmt.Sprintf("%s is beyond the limit %s=%d", e.of, e.limit, e.most)
+	if e.retry == 0 {
+		return text + ": ask for less at a time"
+	}
+	return fmt.Sprintf("%s: try again in %v", text, e.retry.Round(time.Millisecond))
+}
+
+func (e *quotaError) status() error {
+	st := status.New(codes.ResourceExhausted, e.Error())
+	info := &errdetails.ErrorInfo{Reason: "QUOTA_EXCEEDED", Domain: errorDomain,
+		Metadata: map[string]string{"limit": e.limit, "value": strconv.Itoa(e.most)}}
+	full, err := st.WithDetails(info)
+	if err == nil && e.retry > 0 {
+		full, err = full.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(e.retry)})
+	}
+	if err != nil {
+		full = st
+	}
+	return full.Err()
+}
+
+// quota counts what the limits bound. Its keys are names of callers and ids of registered
+// schedulers, so that requests cannot make it grow.
+type quota struct {
+	Limits
+	now      func() time.Time
+	refusals *prometheus.CounterVec
+
+	creating sync.Mutex // from the count of the schedulers until another is registered
+
+	mu    sync.Mutex
+	rates map[string]*rate.Limiter // by limit and key
+	open  map[string]int           // by limit and key
+}
+
+func newQuota(l Limits, now func() time.Time) *quota {
+	return &quota{Limits: l, now: now, rates: map[string]*rate.Limiter{}, open: map[string]int{},
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_quota_refusals_total", Help: "Requests that were refused, by the limit they are beyond.",
+		}, []string{"limit"})}
+}
+
+func (q *quota) refuse(e *quotaError) error {
+	q.refusals.WithLabelValues(e.limit).Inc()
+	return e
+}
+
+// take takes n of a number per second. A second's number may be taken at once.
+func (q *quota) take(limit, key string, most, n int, of string) error {
+	if most <= 0 {
+		return nil
+	}
+	q.mu.Lock()
+	r := q.rates[limit+"/"+key]
+	if r == nil {
+		r = rate.NewLimiter(rate.Limit(most), most)
+		q.rates[limit+"/"+key] = r
+	}
+	q.mu.Unlock()
+	now := q.now()
+	taken := r.ReserveN(now, n)
+	if !taken.OK() {
+		return q.refuse(&quotaError{limit: limit, most: most, of: of})
+	}
+	if wait := taken.DelayFrom(now); wait > 0 {
+		taken.CancelAt(now)
+		return q.refuse(&quotaError{limit: limit, most: most, of: of, retry: wait})
+	}
+	return nil
+}
+
+// enter takes one of a number until leave is called.
+func (q *quota) enter(limit, key string, most int, of string) (leave func(), err error) {
+	if most <= 0 {
+		return func() {}, nil
+	}
+	at := limit + "/" + key
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open[at] >= most {
+		return nil, q.refuse(&quotaError{limit: limit, most: most, of: of, retry: time.Second})
+	}
+	q.open[at]++
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.open[at]--; q.open[at] == 0 {
+			delete(q.open, at)
+		}
+	}, nil
+}
+
+// forget forgets a purged scheduler.
+func (q *quota) forget(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.rates, "limit-events/"+id)
+}
+
+// request counts a request of a caller.
+func (q *quota) request(c access.Caller) error {
+	return q.take("limit-requests", c.Name, q.Requests, 1, "requests per second of one caller")
+}
+
+// events counts events of a registered scheduler.
+func (q *quota) events(ctx context.Context, id string, n int) error {
+	if err := q.take("limit-events", id, q.Events, n, "events per second of one scheduler"); err != nil {
+		return err
+	}
+	return q.take("limit-events-per-caller", access.FromContext(ctx).Name, q.EventsPerCaller, n,
+		"events per second of one caller")
+}
+
+// stream counts an open stream of events of a registered scheduler.
+func (q *quota) stream(ctx context.Context, id string) (leave func(), err error) {
+	return q.both("limit-streams", "event streams", id, access.FromContext(ctx).Name, q.Streams, q.StreamsPerCaller)
+}
+
+// watch counts an open watch of a registered scheduler.
+func (q *quota) watch(ctx context.Context, id string) (leave func(), err error) {
+	return q.both("limit-watches", "watches", id, access.FromContext(ctx).Name, q.Watches, q.WatchesPerCaller)
+}
+
+func (q *quota) both(limit, what, id, caller string, most, ofCaller int) (leave func(), err error) {
+	first, err := q.enter(limit, id, most, what+" of one scheduler")
+	if err != nil {
+		return nil, err
+	}
+	second, err := q.enter(limit+"-per-caller", caller, ofCaller, what+" of one caller")
+	if err != nil {
+		first()
+		return nil, err
+	}
+	return func() { first(); second() }, nil
+}
+
+// register calls f if another scheduler may be registered by a caller.
+func (q *quota) register(service *controller.Service, reg *controller.Registration, f func() error) error {
+	q.creating.Lock()
+	defer q.creating.Unlock()
+	all, own, exists := service.Registered(reg.Creator, reg.ID)
+	const later = time.Minute // until one may be purged
+	switch {
+	case exists: // answered by the service
+	case q.Schedulers > 0 && all >= q.Schedulers:
+		return q.refuse(&quotaError{"limit-schedulers", q.Schedulers, "registered schedulers", later})
+	case q.SchedulersPerCaller > 0 && own >= q.SchedulersPerCaller:
+		return q.refuse(&quotaError{"limit-schedulers-per-caller", q.SchedulersPerCaller,
+			"schedulers registered by one caller", later})
+	}
+	return f()
+}
