@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"flag"
 	"math"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -76,6 +78,14 @@ func TestTheExitLetsOnlyTheSpacePass(t *testing.T) {
 	if d := (round.Decision{Config: sp.Default(), Adopt: true, Ratio: 1.1}); checkDecision(sp, &d) != nil {
 		t.Fatal("the default does not pass: the test would show nothing")
 	}
+	proposals, given := "20000", flag.Lookup("rapid.checks").Value.String()
+	if os.Getenv("AUTOSCHED_LONG") == "1" {
+		proposals = "1000000"
+	}
+	if err := flag.Set("rapid.checks", proposals); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = flag.Set("rapid.checks", given) }()
 	rapid.Check(t, func(t *rapid.T) {
 		c := sp.Default()
 		for _, id := range []string{"n", "t", "o", "x"} {
