@@ -77,7 +77,7 @@ func TestEveryChangeHasARecord(t *testing.T) {
 		next = len(all)
 	}
 	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
-		Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+		Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}
 	for range 2 { // the second is the same request again
 		if _, err := h.service.Register(as("CreateScheduler", ""), reg, &controller.Request{ID: "x", Digest: "d"},
 			false); err != nil {

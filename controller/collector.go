@@ -15,6 +15,8 @@ var (
 
 	descEvents = prometheus.NewDesc("autosched_scheduler_events",
 		"Events in the scheduler's ledger.", schedulerLabel, nil)
+	descLate = prometheus.NewDesc("autosched_late_events_total",
+		"Events that came too late for the round at or after them, since the service started.", schedulerLabel, nil)
 	descEventTime = prometheus.NewDesc("autosched_scheduler_last_event_timestamp_seconds",
 		"Scheduler time of the latest event since the Unix epoch; 0 before the first.", schedulerLabel, nil)
 	descPaused = prometheus.NewDesc("autosched_scheduler_paused",
@@ -87,7 +89,7 @@ func newDamage() *prometheus.GaugeVec {
 // Describe is part of prometheus.Collector.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descEvents, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged,
+		descEvents, descLate, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged,
 		descConfigurations, descRounds, descRollbacks, descQuarantined, descFailing, descQueue,
 	} {
 		ch <- d
@@ -155,6 +157,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		gauge(descFailing, float64(st.Failing))
 		counter("decided", st.Rounds-st.Failures)
 		counter("failed", st.Failures)
+		ch <- prometheus.MustNewConstMetric(descLate, prometheus.CounterValue, float64(st.LateEvents), id)
 	}
 }
 

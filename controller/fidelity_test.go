@@ -26,7 +26,7 @@ func TestFidelityOfObservedDelays(t *testing.T) {
 		})
 		_, err := h.service.Register(context.Background(), controller.Registration{
 			ID: "s", Type: "fifo", Objective: "avg_jct", Cluster: workload.Uniform(4, 8),
-			Policy: controller.DefaultPolicy(), Mode: controller.Auto,
+			Policy: promptly(), Mode: controller.Auto,
 			Params: []space.Param{{ID: "backfill", Kind: space.KindBool, Default: space.Bool(false)}},
 		}, nil, false)
 		if err != nil {

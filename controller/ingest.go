@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -33,6 +34,9 @@ type RejectedEvent struct {
 	ID    string
 	Err   error // "field: why"
 }
+
+// errConflict is that of an event whose id is known with other content.
+var errConflict = errors.New("event_id: is that of an earlier event with other content")
 
 // maxGroup is how many events may be ingested together: more are no faster per event.
 const maxGroup = 1000
@@ -174,7 +178,8 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 		if err != nil { // rounds cannot be decided again from what is stored
 			s.o.Log.Warn("no cursor of events", "scheduler", m.id, "err", err)
 		}
-		m.append(b.fresh, cursor)
+		late := m.lateFor(b.fresh)
+		m.append(b.fresh, cursor, late)
 	}
 	from := 0
 	for _, c := range group {
@@ -225,6 +230,23 @@ func shift(e *workload.Event, offset time.Duration) {
 	}
 }
 
+// lateFor counts events that belong to a round which has begun already.
+func (m *managed) lateFor(events []workload.Event) (n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := m.snapshot.Load()
+	if m.history.events == 0 {
+		return 0
+	}
+	begun := time.Duration(dueRound(m.watermark(v), v.Policy.UpdateInterval)) * v.Policy.UpdateInterval
+	for i := range events {
+		if events[i].Time <= begun {
+			n++
+		}
+	}
+	return n
+}
+
 // outcome is that of one event of a batch.
 type outcome struct {
 	kind outcomeKind
@@ -265,7 +287,7 @@ func (b *batch) result(from, to int) (out IngestResult) {
 }
 
 // classify sorts a batch by the scheduler's history: fresh events count,
-// duplicates are known, whatever else they say, and stray ones do not fit the
+// duplicates are known with the same content, and stray ones do not fit the
 // clock. Those are late or rejected, as invalid events are.
 func (m *managed) classify(events []workload.Event, zero time.Time) *batch {
 	m.mu.Lock() // ids are forgotten when a round ends
@@ -273,15 +295,22 @@ func (m *managed) classify(events []workload.Event, zero time.Time) *batch {
 	b := &batch{events: events, outcomes: make([]outcome, len(events))}
 	var unknown []int // indices
 	var times []time.Duration
-	seen := map[string]bool{}
+	seen := map[uint64]identity{}
 	for i := range events {
 		e := &events[i]
-		if _, dup := m.history.ids[e.ID]; dup || seen[e.ID] {
+		id := hashID(e.ID)
+		before, dup := m.history.ids[id]
+		if !dup {
+			before, dup = seen[id]
+		}
+		if dup && before != identify(e) {
+			b.outcomes[i] = outcome{rejected, errConflict}
+		} else if dup {
 			b.outcomes[i].kind = duplicate
 		} else if err := e.Validate(); err != nil {
 			b.outcomes[i] = outcome{rejected, err}
 		} else {
-			seen[e.ID] = true
+			seen[id] = identify(e)
 			unknown, times = append(unknown, i), append(times, e.Time)
 		}
 	}

@@ -189,7 +189,7 @@ func TestStoredWrongClockRecovers(t *testing.T) {
 				Zero: origin, Revisions: rollout.Revisions{LastRevision: 1, OfferedRevision: 1}, Round: round,
 				Registration: controller.Registration{
 					ID: "s", Type: "test", Params: sp.Params(), Objective: "avg_jct",
-					Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}},
+					Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}},
 			Configurations: []*rollout.Configuration{{Scheduler: "s", UID: "c", Revision: 1, State: rollout.Published,
 				Origin: rollout.FromDefault, Config: sp.Default(), Hash: sp.Default().Hash()}},
 		})

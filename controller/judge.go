@@ -24,7 +24,7 @@ func (v *snapshot) onTrial() *rollout.Configuration {
 // lookDue returns the newest mark of round.BurstInterval if the judge looks at it. Every
 // mark is looked at once, and again after a restart. mu is held.
 func (m *managed) lookDue(v *snapshot) (mark time.Duration, due bool) {
-	mark = time.Duration(dueRound(m.history.clock.latest, round.BurstInterval)) * round.BurstInterval
+	mark = time.Duration(dueRound(m.watermark(v), round.BurstInterval)) * round.BurstInterval
 	c := v.onTrial()
 	if c == nil || mark == m.watched {
 		return 0, false

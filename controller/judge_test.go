@@ -43,7 +43,7 @@ func simulate(t *testing.T, mode controller.Mode, decide round.DecideFunc) *simu
 		t.Fatal(err)
 	}
 	c := &simulated{harness: start(t, decide), sched: s}
-	policy := controller.DefaultPolicy()
+	policy := promptly()
 	policy.Horizon = 3 * time.Hour
 	if _, err := c.service.Register(context.Background(), controller.Registration{
 		ID: simulatedID, Type: s.Name, Params: s.Space.Params(), Rules: s.Space.Rules(), Objective: "avg_jct",

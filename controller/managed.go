@@ -41,30 +41,31 @@ type managed struct {
 	committing sync.Mutex // one Change at a time
 	ingesting  sync.Mutex // one group of calls at a time; its holder replaces history and moves its clock
 
-	mu       sync.Mutex    // guards what follows
-	calls    []*ingestCall // that wait to be ingested
-	draining bool          // a goroutine ingests calls
-	history  *history
-	pending  []workload.Event   // in history, but not yet in its ledger
-	written  string             // the cursor of the last of them
-	deciding bool               // a round or a look has the ledger and the engine
-	broken   bool               // a decision panicked; the ledger waits to be rebuilt
-	setting  bool               // the clock is being set: no round begins
-	delayed  bool               // rounds could not be stored: none begins
-	retries  int                // in a row
-	looked   time.Duration      // the last mark looked at for a burst (rounds.go)
-	watched  time.Duration      // the last mark of a look (judge.go)
-	looking  bool               // what was started last is a look
-	failed   string             // why the last look failed, empty if it did not
-	engine   *generation.Engine // nil until the first round
-	graded   time.Duration      // instant of status.Fidelity
-	status   Status             // of rounds
+	mu         sync.Mutex    // guards what follows
+	calls      []*ingestCall // that wait to be ingested
+	draining   bool          // a goroutine ingests calls
+	lateEvents int64         // Status.LateEvents
+	history    *history
+	pending    []workload.Event   // in history, but not yet in its ledger
+	written    string             // the cursor of the last of them
+	deciding   bool               // a round or a look has the ledger and the engine
+	broken     bool               // a decision panicked; the ledger waits to be rebuilt
+	setting    bool               // the clock is being set: no round begins
+	delayed    bool               // rounds could not be stored: none begins
+	retries    int                // in a row
+	looked     time.Duration      // the last mark looked at for a burst (rounds.go)
+	watched    time.Duration      // the last mark of a look (judge.go)
+	looking    bool               // what was started last is a look
+	failed     string             // why the last look failed, empty if it did not
+	engine     *generation.Engine // nil until the first round
+	graded     time.Duration      // instant of status.Fidelity
+	status     Status             // of rounds
 }
 
 // history is what a scheduler's events tell, all of it rebuilt from disk at a
 // start. Times count from the scheduler's Zero.
 type history struct {
-	ids    map[string]time.Duration // of events since the horizon, and their times
+	ids    map[uint64]identity // of events since the horizon, by the hash of their id
 	ledger *workload.Ledger
 	clock  eventClock
 	events int64
@@ -73,16 +74,17 @@ type history struct {
 }
 
 func newHistory(c workload.Cluster) *history {
-	return &history{ids: map[string]time.Duration{}, ledger: workload.NewLedger(c)}
+	return &history{ids: map[uint64]identity{}, ledger: workload.NewLedger(c)}
 }
 
 // record notes an event that counts, all but in the ledger. It reports false for
 // one that is known.
 func (h *history) record(e *workload.Event) bool {
-	if _, dup := h.ids[e.ID]; dup {
+	id := hashID(e.ID)
+	if _, dup := h.ids[id]; dup {
 		return false
 	}
-	h.ids[e.ID] = e.Time
+	h.ids[id] = identify(e)
 	h.clock.advance(e.Time)
 	if h.events == 0 || e.Time > h.last {
 		h.last = e.Time
@@ -94,11 +96,17 @@ func (h *history) record(e *workload.Event) bool {
 // forget drops the ids of events before the horizon. Such events are late by now,
 // whether they are known or not.
 func (h *history) forget(horizon time.Duration) {
-	for id, at := range h.ids {
-		if at < horizon {
+	before := minutes(horizon)
+	for id, known := range h.ids {
+		if known.at < before {
 			delete(h.ids, id)
 		}
 	}
+}
+
+// watermark is the event time up to which all events are taken to be there. mu is held.
+func (m *managed) watermark(v *snapshot) time.Duration {
+	return m.history.clock.latest - max(0, v.Policy.AllowedLateness)
 }
 
 // newManaged returns a scheduler as it was saved. One whose registration is not accepted, or whose
@@ -139,9 +147,10 @@ func parseGoal(s *Scheduler) (round.Goal, error) {
 
 // append notes stored events, the last of which is at a cursor. Those that come while a
 // round or a look has the ledger enter it when that is over.
-func (m *managed) append(events []workload.Event, cursor string) {
+func (m *managed) append(events []workload.Event, cursor string, late int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.lateEvents += late
 	for i := range events {
 		if m.history.record(&events[i]) {
 			m.pending = append(m.pending, events[i])

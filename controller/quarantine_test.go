@@ -115,7 +115,7 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 				t.Errorf("acknowledge: %v", err)
 			}
 			reg := controller.Registration{ID: "bad", Type: "test", Params: serviceParams, Objective: "avg_jct",
-				Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy()}
+				Cluster: workload.Uniform(4, 8), Policy: promptly()}
 			if _, err := h.service.Register(ctx, reg, nil, false); !errors.Is(err, controller.ErrExists) {
 				t.Errorf("register again: %v", err)
 			}

@@ -31,7 +31,7 @@ func (s *Service) startRound(m *managed) {
 		v.Zero.IsZero() || !m.history.clock.running {
 		return
 	}
-	due := roundID{number: dueRound(m.history.clock.latest, v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
+	due := roundID{number: dueRound(m.watermark(v), v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
 		clockSet: v.ClockSet}
 	turn := m.looking && due.number > v.Round && v.held(due.at()) == "" // of the round: the last was a look
 	if mark, look := m.lookDue(v); look && !turn {
@@ -126,7 +126,7 @@ func (s *Service) delay(m *managed) {
 // for an urgent decision, and sets it in the id. Every mark is looked at once, and again
 // after a restart: what was decided by then is in the scheduler's experience. mu is held.
 func (m *managed) burst(v *snapshot, id *roundID) bool {
-	mark := time.Duration(dueRound(m.history.clock.latest, round.BurstInterval)) * round.BurstInterval
+	mark := time.Duration(dueRound(m.watermark(v), round.BurstInterval)) * round.BurstInterval
 	if m.broken || mark == m.looked || mark <= v.roundTime() {
 		return false
 	}

@@ -325,7 +325,7 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 		}
 	}
 	if st.Events = m.history.events; st.Events > 0 {
-		st.EventTime = v.Zero.Add(m.history.last)
+		st.EventTime, st.LateEvents = v.Zero.Add(m.history.last), m.lateEvents
 		if st.Watching = v.watching(m.history.clock.latest); m.failed != "" && v.onTrial() != nil {
 			st.Watching = "the last look failed: " + m.failed
 		}

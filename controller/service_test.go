@@ -71,11 +71,23 @@ func (h *harness) close() {
 	}
 }
 
-func (h *harness) register(id string, mode controller.Mode) {
+// promptly is the default policy, whose rounds wait for no late events.
+func promptly() controller.Policy {
+	p := controller.DefaultPolicy()
+	p.AllowedLateness = 0
+	return p
+}
+
+func (h *harness) register(id string, mode controller.Mode) { h.registerLate(id, mode, 0) }
+
+// registerLate registers a scheduler whose rounds wait for late events.
+func (h *harness) registerLate(id string, mode controller.Mode, lateness time.Duration) {
 	h.t.Helper()
+	policy := promptly()
+	policy.AllowedLateness = lateness
 	_, err := h.service.Register(context.Background(), controller.Registration{
 		ID: id, Type: "test", Params: serviceParams, Objective: "avg_jct", Cluster: workload.Uniform(4, 8),
-		Policy: controller.DefaultPolicy(), Mode: mode,
+		Policy: policy, Mode: mode,
 	}, nil, false)
 	if err != nil {
 		h.t.Fatal(err)
@@ -548,13 +560,13 @@ func TestIngestSortsOut(t *testing.T) {
 	bad := submission("bad", 0)
 	bad.Job.GPUs = 0
 	res, err := h.service.Ingest(context.Background(), "s",
-		[]workload.Event{submission("1", 0), bad, submission("1", time.Hour), submission("2", 0)})
+		[]workload.Event{submission("1", 0), bad, submission("1", 0), submission("2", 0)})
 	if err != nil || res.Accepted != 2 || res.Duplicates != 1 || len(res.Rejected) != 1 || res.Rejected[0].Index != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}
-	bad.ID = "2" // known, so that what it says is not read
+	bad.ID = "2" // known, so that it is another event under its id
 	if res, err := h.service.Ingest(context.Background(), "s", []workload.Event{bad}); err != nil ||
-		res.Duplicates != 1 || len(res.Rejected) != 0 {
+		res.Duplicates != 0 || len(res.Rejected) != 1 {
 		t.Errorf("a known id with an invalid event: %+v, %v", res, err)
 	}
 	if _, err := h.service.Ingest(context.Background(), "nobody", nil); !errors.Is(err, controller.ErrNotFound) {
@@ -588,7 +600,7 @@ func TestObjectiveIsRead(t *testing.T) {
 func TestRegisterOnce(t *testing.T) {
 	h := start(t, adopt(byRound))
 	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
-		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
+		Cluster: workload.Uniform(1, 8), Policy: promptly(), Mode: controller.Auto}
 	ctx, req := context.Background(), &controller.Request{ID: "r", Digest: "d"}
 	if _, err := h.service.Register(ctx, reg, req, true); err != nil || len(h.service.Schedulers("", 9)) != 0 {
 		t.Fatalf("validate only: %v", err)
@@ -672,7 +684,7 @@ func TestSimulationBelongsToTheRegistration(t *testing.T) {
 		_, err := h.service.Register(t.Context(), controller.Registration{
 			ID: fmt.Sprint("s", i), Type: "test",
 			Params: serviceParams, Objective: c.objective, Cluster: workload.Uniform(4, 8),
-			Policy: controller.DefaultPolicy(), Mode: controller.Auto, Simulation: c.s,
+			Policy: promptly(), Mode: controller.Auto, Simulation: c.s,
 		}, nil, false)
 		if err != nil {
 			t.Fatal(err)

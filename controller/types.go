@@ -40,6 +40,9 @@ type Policy struct {
 	UpdateInterval time.Duration `json:"update_interval"`
 	// Weight is the share of the time of rounds, beside those of other schedulers; 0 is 1.
 	Weight float64 `json:"weight,omitempty"`
+	// AllowedLateness is how long after its instant, in event time, a round waits for events
+	// of other streams. Not at all unless it is positive.
+	AllowedLateness time.Duration `json:"allowed_lateness,omitempty"`
 	round.Settings
 	Limits rollout.Limits `json:"limits"`
 }
@@ -60,10 +63,13 @@ func (p *Policy) weight() float64 {
 	return 1
 }
 
+// defaultLateness is more than streams of one scheduler are apart, and little beside an interval.
+const defaultLateness = time.Minute
+
 // DefaultPolicy decides hourly.
 func DefaultPolicy() Policy {
-	return Policy{UpdateInterval: round.DefaultInterval, Settings: round.DefaultSettings(),
-		Limits: rollout.DefaultLimits()}
+	return Policy{UpdateInterval: round.DefaultInterval, AllowedLateness: defaultLateness,
+		Settings: round.DefaultSettings(), Limits: rollout.DefaultLimits()}
 }
 
 // Registration is what an operator says of a scheduler.
@@ -143,6 +149,7 @@ type Status struct {
 	// Rounds that ended since the service started, urgent decisions between them included,
 	// and how many of them failed.
 	Rounds, Failures int64
+	LateEvents       int64 // that came too late for the round at or after them, since the service started
 	// Failing is how many rounds failed since the last one that did not.
 	Failing      int
 	Watchers     int

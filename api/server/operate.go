@@ -36,6 +36,9 @@ var updates = []struct {
 		to.Policy.ChangePrice = from.Policy.ChangePrice
 	}},
 	{"spec.rollout.dwell", func(to, from *controller.Scheduler) { to.Policy.Dwell = from.Policy.Dwell }},
+	{"spec.rollout.allowed_lateness", func(to, from *controller.Scheduler) {
+		to.Policy.AllowedLateness = from.Policy.AllowedLateness
+	}},
 	{"spec.rollout.guard", func(to, from *controller.Scheduler) { to.Policy.Guard = from.Policy.Guard }},
 	{"spec.rollout.horizon", func(to, from *controller.Scheduler) { to.Policy.Horizon = from.Policy.Horizon }},
 	{"spec.rollout.futures", func(to, from *controller.Scheduler) { to.Policy.Futures = from.Policy.Futures }},

@@ -27,6 +27,7 @@ import (
 // The limits of a rollout policy.
 const (
 	minSpan, maxSpan = time.Minute, 7 * 24 * time.Hour
+	maxLateness      = 24 * time.Hour
 	maxFutures       = 64
 	maxTrialBudget   = 10_000
 	maxRatio         = 100
@@ -240,6 +241,12 @@ func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
 		}
 		p.Dwell = d.AsDuration()
 	}
+	if d := r.GetAllowedLateness(); d.AsDuration() != 0 {
+		if err := d.CheckValid(); err != nil || d.AsDuration() > maxLateness {
+			v.add(at+"allowed_lateness", "%v is above %v", d.AsDuration(), maxLateness)
+		}
+		p.AllowedLateness = d.AsDuration()
+	}
 	number := func(dst *int, n int32, most int, field string) {
 		if n == 0 {
 			return
@@ -301,7 +308,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 			MinGain: settings.MinGain, ChangePrice: settings.ChangePrice, Dwell: durationpb.New(settings.Dwell),
 			Guard: settings.Guard, Horizon: durationpb.New(settings.Horizon),
 			Futures: int32(settings.Futures), TrialBudget: int32(settings.Budget), Seed: settings.Seed,
-			Weight: cmp.Or(c.Policy.Weight, 1),
+			Weight: cmp.Or(c.Policy.Weight, 1), AllowedLateness: durationpb.New(c.Policy.AllowedLateness),
 		},
 	}
 	LimitsToProto(&c.Policy.Limits, spec.Rollout)
@@ -328,7 +335,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision,
 			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching, Hold: st.Hold,
-			LastIncident: incidentToProto(st.Incident)},
+			LastIncident: incidentToProto(st.Incident), LateEventCount: st.LateEvents},
 	}
 	if !c.Deleted.IsZero() {
 		out.DeleteTime, out.ExpireTime = timestamppb.New(c.Deleted), timestamppb.New(c.Expires)

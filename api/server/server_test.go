@@ -144,6 +144,7 @@ func background(t *testing.T) context.Context {
 func request(id string, mode pb.SchedulerSpec_Mode) *pb.CreateSchedulerRequest {
 	return &pb.CreateSchedulerRequest{SchedulerId: id, Scheduler: &pb.Scheduler{Spec: &pb.SchedulerSpec{
 		SchedulerType: "test", Cluster: &pb.Cluster{Nodes: 10, GpusPerNode: 8}, Mode: mode,
+		Rollout: &pb.RolloutPolicy{AllowedLateness: durationpb.New(-1)},
 	}}}
 }
 

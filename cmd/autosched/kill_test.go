@@ -452,7 +452,8 @@ func (k *killed) register(ctx context.Context, tuning pb.TuningServiceClient, co
 		_, err := tuning.CreateScheduler(ctx, &pb.CreateSchedulerRequest{SchedulerId: id, Scheduler: &pb.Scheduler{
 			Spec: &pb.SchedulerSpec{SchedulerType: "tiresias", Mode: mode,
 				Cluster: &pb.Cluster{Nodes: 4, GpusPerNode: 8},
-				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(10 * time.Minute), Seed: 1}}}})
+				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(10 * time.Minute), Seed: 1,
+					AllowedLateness: durationpb.New(-1)}}}})
 		if err != nil {
 			k.t.Fatal(err)
 		}

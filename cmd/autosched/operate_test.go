@@ -183,7 +183,7 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 					SchedulerType: "tiresias", Mode: pb.SchedulerSpec_AUTO,
 					Cluster: &pb.Cluster{Nodes: 1, GpusPerNode: 8},
 					Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(10 * time.Minute), Futures: 1,
-						TrialBudget: 3},
+						TrialBudget: 3, AllowedLateness: durationpb.New(-1)},
 				}}})
 			if err != nil {
 				t.Fatal(err)

@@ -49,7 +49,11 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 		fmt.Fprintf(w, "simulated\t%s\n", text)
 	}
 	fmt.Fprintf(w, "current\trevision %s\n", orDash(shortName(s.GetCurrentConfiguration())))
-	fmt.Fprintf(w, "events\t%d, until %s\n", st.GetEventCount(), eventTime(s))
+	fmt.Fprintf(w, "events\t%d, until %s", st.GetEventCount(), eventTime(s))
+	if n := st.GetLateEventCount(); n > 0 {
+		fmt.Fprintf(w, ", %d too late for their round", n)
+	}
+	fmt.Fprintln(w)
 	if st.GetLastDecision() != "" {
 		fmt.Fprintf(w, "last round\t%s\n", st.GetLastDecision())
 	}

@@ -143,7 +143,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 	}()
 	eventually(t, seen.String, "revision 1  published")
 
-	// An hour of jobs, and one after it: a round decides.
+	// An hour of jobs, and one a minute after it: a round decides.
 	conn, err := (&connectFlags{server: address}).dial()
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := &pb.IngestEventsRequest{Parent: "schedulers/prod"}
-	for i := range 61 {
+	for i := range 62 {
 		id := string(rune('A' + i))
 		req.Events = append(req.Events, &pb.Event{EventId: id, Kind: pb.Event_SUBMITTED,
 			Job:           &pb.JobDetails{JobId: id, Tenant: "vc", MilliGpus: 1000 * int64(1+i%8)},
@@ -163,7 +163,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 	if err := stream.Send(req); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := stream.Recv(); err != nil || got.GetAcceptedCount() != 61 {
+	if got, err := stream.Recv(); err != nil || got.GetAcceptedCount() != 62 {
 		t.Fatal(got, err)
 	}
 	_ = stream.CloseSend()
@@ -191,7 +191,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		t.Errorf("watch: %v", err)
 	}
 	address, _ = startServe(t, dir)
-	if out := run(newSchedulerCmd(), "", "get", "prod"); !strings.Contains(out, "61, until 2024-01-01T10:00:01Z") {
+	if out := run(newSchedulerCmd(), "", "get", "prod"); !strings.Contains(out, "62, until 2024-01-01T10:01:01Z") {
 		t.Errorf("after the restart:\n%s", out)
 	}
 }

@@ -181,7 +181,7 @@ func (JobDetails_EndStatus) EnumDescriptor() ([]byte, []int) {
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Unique within the scheduler, at most 128 bytes. A repeated id is
-	// the same event and is counted once.
+	// the same event and is counted once; with other content, the event is rejected.
 	EventId string `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Required.
 	Kind Event_Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=autosched.v1.Event_Kind" json:"kind,omitempty"`

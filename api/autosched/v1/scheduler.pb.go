@@ -325,9 +325,12 @@ type SchedulerStatus struct {
 	LastIncident *Incident `protobuf:"bytes,8,opt,name=last_incident,json=lastIncident,proto3" json:"last_incident,omitempty"`
 	// Why tuning changes nothing now, for people: quiet hours, the changes of the last day, an
 	// operator's rollback. Empty if it may, and in mode RECOMMEND.
-	Hold          string `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Hold string `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Events since the service started that came too late for the round at or after
+	// them. They count in the next one.
+	LateEventCount int64 `protobuf:"varint,60,opt,name=late_event_count,json=lateEventCount,proto3" json:"late_event_count,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SchedulerStatus) Reset() {
@@ -421,6 +424,13 @@ func (x *SchedulerStatus) GetHold() string {
 		return x.Hold
 	}
 	return ""
+}
+
+func (x *SchedulerStatus) GetLateEventCount() int64 {
+	if x != nil {
+		return x.LateEventCount
+	}
+	return 0
 }
 
 // SchedulerSpec says what may be tuned, on which cluster, and what for.
@@ -800,9 +810,13 @@ type RolloutPolicy struct {
 	// 0: no such time.
 	RollbackHold *durationpb.Duration `protobuf:"bytes,42,opt,name=rollback_hold,json=rollbackHold,proto3" json:"rollback_hold,omitempty"`
 	// Hours of the day in which tuning changes nothing: at most 20.
-	QuietHours    []*QuietHours `protobuf:"bytes,43,rep,name=quiet_hours,json=quietHours,proto3" json:"quiet_hours,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	QuietHours []*QuietHours `protobuf:"bytes,43,rep,name=quiet_hours,json=quietHours,proto3" json:"quiet_hours,omitempty"`
+	// How long after the instant of a round, in event time, the round waits for
+	// events of other streams: at most 1 day, default 1 min. Negative: not at all.
+	// Events that are later still count, from the next round on.
+	AllowedLateness *durationpb.Duration `protobuf:"bytes,60,opt,name=allowed_lateness,json=allowedLateness,proto3" json:"allowed_lateness,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RolloutPolicy) Reset() {
@@ -936,6 +950,13 @@ func (x *RolloutPolicy) GetRollbackHold() *durationpb.Duration {
 func (x *RolloutPolicy) GetQuietHours() []*QuietHours {
 	if x != nil {
 		return x.QuietHours
+	}
+	return nil
+}
+
+func (x *RolloutPolicy) GetAllowedLateness() *durationpb.Duration {
+	if x != nil {
+		return x.AllowedLateness
 	}
 	return nil
 }
@@ -1746,7 +1767,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
 	"\x06PAUSED\x10\x03\x12\v\n" +
-	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xdb\x02\n" +
+	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\x85\x03\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -1760,7 +1781,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\bfidelity\x18\x06 \x01(\tR\bfidelity\x12\x1a\n" +
 	"\bwatching\x18\a \x01(\tR\bwatching\x12;\n" +
 	"\rlast_incident\x18\b \x01(\v2\x16.autosched.v1.IncidentR\flastIncident\x12\x12\n" +
-	"\x04hold\x18( \x01(\tR\x04hold\"\x9b\x04\n" +
+	"\x04hold\x18( \x01(\tR\x04hold\x12(\n" +
+	"\x10late_event_count\x18< \x01(\x03R\x0elateEventCount\"\x9b\x04\n" +
 	"\rSchedulerSpec\x12;\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
@@ -1789,7 +1811,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rObjectiveSpec\x12\x1d\n" +
 	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
 	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
-	"\x04kind\"\xaf\x05\n" +
+	"\x04kind\"\xf5\x05\n" +
 	"\rRolloutPolicy\x12B\n" +
 	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eupdateInterval\x124\n" +
 	"\x16min_controllable_ratio\x18\t \x01(\x01R\x14minControllableRatio\x123\n" +
@@ -1808,7 +1830,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"flapWindow\x12>\n" +
 	"\rrollback_hold\x18* \x01(\v2\x19.google.protobuf.DurationR\frollbackHold\x129\n" +
 	"\vquiet_hours\x18+ \x03(\v2\x18.autosched.v1.QuietHoursR\n" +
-	"quietHoursB\x16\n" +
+	"quietHours\x12D\n" +
+	"\x10allowed_lateness\x18< \x01(\v2\x19.google.protobuf.DurationR\x0fallowedLatenessB\x16\n" +
 	"\x14_max_changes_per_day\"Q\n" +
 	"\n" +
 	"QuietHours\x12\x14\n" +
@@ -1947,35 +1970,36 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	27, // 22: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
 	27, // 23: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
 	9,  // 24: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	2,  // 25: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 26: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	29, // 27: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 28: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	30, // 29: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	21, // 30: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	10, // 31: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	16, // 32: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	17, // 33: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	11, // 34: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	12, // 35: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	13, // 36: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	14, // 37: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	15, // 38: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	19, // 39: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 40: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 41: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	18, // 42: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	2,  // 43: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 44: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	2,  // 45: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	2,  // 46: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 47: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	20, // 48: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	40, // [40:49] is the sub-list for method output_type
-	31, // [31:40] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	27, // 25: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	2,  // 26: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	2,  // 27: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	29, // 28: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 29: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	30, // 30: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	21, // 31: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	10, // 32: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	16, // 33: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	17, // 34: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	11, // 35: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	12, // 36: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	13, // 37: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	14, // 38: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	15, // 39: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	19, // 40: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	2,  // 41: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 42: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	18, // 43: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	2,  // 44: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 45: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	2,  // 46: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	2,  // 47: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	2,  // 48: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	20, // 49: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	41, // [41:50] is the sub-list for method output_type
+	32, // [32:41] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
