@@ -26,13 +26,19 @@ var (
 	descWatchers = prometheus.NewDesc("autosched_scheduler_watchers",
 		"Open watches of the scheduler's configuration.", schedulerLabel, nil)
 	descOffered = prometheus.NewDesc("autosched_scheduler_offered_revision",
-		"Revision offered to the scheduler; 0 if it refused all.", schedulerLabel, nil)
+		"Revision offered to the scheduler; 0 if its records are damaged.", schedulerLabel, nil)
 	descAcknowledged = prometheus.NewDesc("autosched_scheduler_acknowledged_revision",
-		"Newest revision the scheduler acknowledged as applied; 0 before the first.", schedulerLabel, nil)
+		"Revision that most instances say they run; 0 before the first.", schedulerLabel, nil)
 	descConfigurations = prometheus.NewDesc("autosched_scheduler_configurations",
 		"Revisions by state.", []string{"scheduler", "state"}, nil)
 	descQuarantined = prometheus.NewDesc("autosched_scheduler_quarantined",
 		"1 if the scheduler's record is damaged or not accepted.", schedulerLabel, nil)
+	descDegraded = prometheus.NewDesc("autosched_scheduler_degraded",
+		"1 if the scheduler does not run what it should; its status says why.", schedulerLabel, nil)
+	descInstances = prometheus.NewDesc("autosched_scheduler_instances",
+		"Instances of the scheduler by condition.", []string{"scheduler", "condition"}, nil)
+	descParked = prometheus.NewDesc("autosched_scheduler_parked",
+		"Values that are not offered to the scheduler.", schedulerLabel, nil)
 	descRounds = prometheus.NewDesc("autosched_rounds_total",
 		"Tuning rounds that ended since the service started, by result.", []string{"scheduler", "result"}, nil)
 	descFailing = prometheus.NewDesc("autosched_rounds_failing",
@@ -90,7 +96,8 @@ func newDamage() *prometheus.GaugeVec {
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descEvents, descLate, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged,
-		descConfigurations, descRounds, descRollbacks, descQuarantined, descFailing, descQueue,
+		descConfigurations, descRounds, descRollbacks, descQuarantined, descFailing, descQueue, descDegraded,
+		descInstances, descParked,
 	} {
 		ch <- d
 	}
@@ -134,6 +141,19 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		gauge(descWatchers, float64(st.Watchers))
 		gauge(descOffered, float64(c.OfferedRevision))
 		gauge(descAcknowledged, float64(c.AcknowledgedRevision))
+		gauge(descDegraded, indicator(st.Degraded != ""))
+		count := map[rollout.Condition]int{rollout.InSync: 0, rollout.Pending: 0, rollout.Degraded: 0}
+		for _, i := range st.Instances {
+			count[i.Condition]++
+		}
+		for condition, n := range count {
+			gauge(descInstances, float64(n), string(condition))
+		}
+		parked, err := s.Parked(id)
+		if err != nil {
+			return
+		}
+		gauge(descParked, float64(len(parked)))
 		configs, err := s.Configurations(id, 0, 1<<30)
 		if err != nil {
 			return

@@ -8,8 +8,8 @@ import (
 	"github.com/autosched/autosched/rollout"
 )
 
-// Current returns the configuration a scheduler should run.
-func (s *Service) Current(id string) (*rollout.Configuration, error) {
+// Current returns the configuration an instance of a scheduler should run.
+func (s *Service) Current(id, instance string) (*rollout.Configuration, error) {
 	m, err := s.find(id)
 	if err != nil {
 		return nil, err
@@ -18,7 +18,7 @@ func (s *Service) Current(id string) (*rollout.Configuration, error) {
 	if !v.Deleted.IsZero() {
 		return nil, deleted(id)
 	}
-	if c := v.config(v.OfferedRevision); c != nil {
+	if c := v.desired(instance); c != nil {
 		return c, nil
 	}
 	return nil, fmt.Errorf("scheduler %q: %w", id, rollout.ErrNoCurrent)
@@ -69,8 +69,8 @@ func (s *Service) Configurations(id string, below int64, limit int) ([]*rollout.
 	return out, nil
 }
 
-// Acknowledge records the outcome of a revision at its scheduler. It returns the
-// revision and what the scheduler should run now (0 if it refused all).
+// Acknowledge records the outcome of a revision at an instance of its scheduler. It
+// returns the revision and what the instance should run now, 0 for nothing.
 func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
 	ack rollout.Ack) (*rollout.Configuration, int64, error) {
 	m, err := s.find(id)
@@ -86,23 +86,70 @@ func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
 			"instance", ack.Instance, "error", ack.Error)
 	}
 	v := m.snapshot.Load()
-	return v.config(revision), v.OfferedRevision, nil
+	current := int64(0)
+	if c := v.desired(ack.Instance); c != nil {
+		current = c.Revision
+	}
+	return v.config(revision), current, nil
 }
 
 // Approve offers a proposed revision to its scheduler.
-func (s *Service) Approve(ctx context.Context, id string, revision int64) (*rollout.Configuration, error) {
+func (s *Service) Approve(ctx context.Context, id string, e rollout.Approve) (*rollout.Configuration, error) {
+	return s.operate(ctx, id, e, e.Revision, "configuration approved", "applied", e.Applied)
+}
+
+// Reject parks the values of a proposed revision.
+func (s *Service) Reject(ctx context.Context, id string, e rollout.Reject) (*rollout.Configuration, error) {
+	return s.operate(ctx, id, e, e.Revision, "configuration rejected", "reason", e.Why)
+}
+
+// Unpark lets the values of a revision be offered again.
+func (s *Service) Unpark(ctx context.Context, id string, revision int64) (*rollout.Configuration, error) {
+	return s.operate(ctx, id, rollout.Unpark{Revision: revision}, revision, "configuration unparked")
+}
+
+// operate makes an operator's change of a revision, which it returns.
+func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revision int64, done string,
+	attrs ...any) (*rollout.Configuration, error) {
 	m, err := s.find(id)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := s.step(ctx, m, rollout.Approve{Revision: revision, At: m.eventTime()})
+	if a, ok := e.(rollout.Approve); ok {
+		a.At = m.eventTime()
+		e = a
+	}
+	changed, err := s.step(ctx, m, e)
 	if err != nil {
 		return nil, err
 	}
 	if changed {
-		s.o.Log.InfoContext(ctx, "configuration approved", "scheduler", id, "revision", revision)
+		s.o.Log.InfoContext(ctx, done, append([]any{"scheduler", id, "revision", revision}, attrs...)...)
 	}
 	return m.snapshot.Load().config(revision), nil
+}
+
+// ForgetInstance drops an instance of a scheduler that is gone.
+func (s *Service) ForgetInstance(ctx context.Context, id, instance string) error {
+	m, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	changed, err := s.step(ctx, m, rollout.Forget{Instance: instance})
+	if changed {
+		s.o.Log.InfoContext(ctx, "instance forgotten", "scheduler", id, "instance", instance)
+	}
+	return err
+}
+
+// Parked lists the parks of a scheduler's values.
+func (s *Service) Parked(id string) ([]rollout.Park, error) {
+	m, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	state := m.snapshot.Load().rollout()
+	return state.ListParked(m.eventTime()), nil
 }
 
 // Rollback offers the values of an earlier revision again and returns what is
@@ -136,19 +183,20 @@ func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (
 	return v.config(v.OfferedRevision), nil
 }
 
-// Watcher learns of changes of the configuration a scheduler should run.
+// Watcher learns of changes of the configuration an instance of a scheduler should run.
 type Watcher struct {
 	*watch.Subscription
-	m *managed
+	m        *managed
+	instance string
 }
 
 // Watch returns a watcher, to be closed by the caller.
-func (s *Service) Watch(id string) (*Watcher, error) {
+func (s *Service) Watch(id, instance string) (*Watcher, error) {
 	m, err := s.find(id)
 	if err != nil {
 		return nil, err
 	}
-	w := &Watcher{m.watchers.Subscribe(), m}
+	w := &Watcher{m.watchers.Subscribe(), m, instance}
 	if err := w.Err(); err != nil {
 		w.Close()
 		return nil, err
@@ -164,8 +212,5 @@ func (w *Watcher) Err() error {
 	return nil
 }
 
-// Current returns what the scheduler should run, nil if it refused everything.
-func (w *Watcher) Current() *rollout.Configuration {
-	v := w.m.snapshot.Load()
-	return v.config(v.OfferedRevision)
-}
+// Current returns what the instance should run, nil if there is nothing.
+func (w *Watcher) Current() *rollout.Configuration { return w.m.snapshot.Load().desired(w.instance) }

@@ -38,7 +38,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	h.submit("s", 30*time.Minute)
 	h.submit("s", time.Hour+time.Minute)
 	<-begun
-	w, err := h.service.Watch("s")
+	w, err := h.service.Watch("s", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +59,8 @@ func TestDeleteAndUndelete(t *testing.T) {
 	}
 	for range 2 {
 		for name, call := range map[string]func() error{
-			"current": func() error { _, err := h.service.Current("s"); return err },
-			"watch":   func() error { _, err := h.service.Watch("s"); return err },
+			"current": func() error { _, err := h.service.Current("s", ""); return err },
+			"watch":   func() error { _, err := h.service.Watch("s", ""); return err },
 			"ingest": func() error {
 				_, err := h.service.Ingest(ctx, "s", []workload.Event{submission("x", 3*time.Hour)})
 				return err

@@ -133,7 +133,8 @@ func TestQuietHours(t *testing.T) {
 	})
 	h.submit("s", 6*time.Hour+time.Minute)
 	h.rounds("s", 6)
-	if c, err := h.service.Approve(ctx, "s", 5); err != nil || !c.Config.Get("queues").Equal(space.Int(7)) ||
+	c, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 5})
+	if err != nil || !c.Config.Get("queues").Equal(space.Int(7)) ||
 		h.status().Hold != "" {
 		t.Errorf("a proposal: %+v, %v; held: %s", c, err, h.status().Hold)
 	}

@@ -186,7 +186,8 @@ func TestStoredWrongClockRecovers(t *testing.T) {
 		}
 		err = repo.Commit(context.Background(), controller.Change{
 			Scheduler: controller.Scheduler{UID: "u",
-				Zero: origin, Revisions: rollout.Revisions{LastRevision: 1, OfferedRevision: 1}, Round: round,
+				Zero: origin, Records: rollout.Records{
+					Revisions: rollout.Revisions{LastRevision: 1, OfferedRevision: 1}}, Round: round,
 				Registration: controller.Registration{
 					ID: "s", Type: "test", Params: sp.Params(), Objective: "avg_jct",
 					Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}},

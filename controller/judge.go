@@ -153,6 +153,12 @@ func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout
 	if a := c.Ack; !a.Applied.IsZero() && !a.Applied.Before(c.Evidence.At) {
 		from = min(mark, a.Applied.Sub(v.Zero))
 	}
+	now, nowErr := c.Effective()
+	before, beforeErr := good.Effective()
+	if err := cmp.Or(nowErr, beforeErr); err != nil {
+		t.Ended = "Not watched: the scheduler ran " + err.Error()
+		return t, nil, nil
+	}
 	settings := v.settings(s.o.Workers)
 	if mark-from > settings.Horizon {
 		t.Ended = "Not watched: it took effect longer ago than arrivals are forecast."
@@ -163,7 +169,7 @@ func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout
 	}
 	p, err := round.Predict(ctx, round.Input{Snapshot: v.at(ledger, from), Settings: settings, Scheduler: v.Type,
 		Space: m.space, Goal: v.goal, Engine: m.engine, Round: int(c.Evidence.Round)},
-		c.Effective(m.space), good.Effective(m.space))
+		now, before)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -84,7 +84,7 @@ func (c *simulated) until(at time.Duration, stop func() bool) {
 			c.t.Fatal(err)
 		}
 		c.send()
-		if now, err := c.service.Current(simulatedID); err == nil && now.Revision != c.running && !c.deaf {
+		if now, err := c.service.Current(simulatedID, ""); err == nil && now.Revision != c.running && !c.deaf {
 			c.running = now.Revision
 			c.cluster.Sim.Reconfigure(c.sched.New(now.Config))
 			c.cluster.Applied(c.at, strconv.FormatInt(now.Revision, 10))
@@ -287,7 +287,8 @@ func TestRecommendedRollback(t *testing.T) {
 	c := simulate(t, controller.Recommend, adopting(one, 4, nil))
 	approve := func(revision int64) {
 		t.Helper()
-		if _, err := c.service.Approve(context.Background(), simulatedID, revision); err != nil {
+		approve := rollout.Approve{Revision: revision}
+		if _, err := c.service.Approve(context.Background(), simulatedID, approve); err != nil {
 			t.Fatal(err)
 		}
 	}

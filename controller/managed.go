@@ -118,6 +118,8 @@ func newManaged(one Saved) *managed {
 		fault: cmp.Or(one.Fault, err), ready: make(chan struct{})}
 	v := &snapshot{Scheduler: one.Scheduler, goal: goal, configs: one.Configurations}
 	state := v.rollout()
+	state.Upgrade()
+	v.Records = state.Records
 	for _, c := range []*rollout.Configuration{state.Offered(), state.Configuration(state.AcknowledgedRevision)} {
 		if c != nil && c.State == rollout.Lost {
 			m.fault = cmp.Or[error](m.fault, errors.New(c.Reason))
@@ -125,7 +127,7 @@ func newManaged(one Saved) *managed {
 	}
 	if m.fault != nil {
 		state.Salvage()
-		v.Revisions = state.Revisions
+		v.Records = state.Records
 		m.status.LastError = "quarantined: " + m.fault.Error()
 	}
 	m.snapshot.Store(v)
@@ -191,7 +193,7 @@ type snapshot struct {
 }
 
 func (v *snapshot) rollout() rollout.State {
-	return rollout.State{Scheduler: v.ID, Revisions: v.Revisions, Configurations: v.configs, Limits: v.Policy.Limits}
+	return rollout.State{Scheduler: v.ID, Records: v.Records, Configurations: v.configs, Limits: v.Policy.Limits}
 }
 
 // config returns a revision, or nil.
@@ -200,19 +202,28 @@ func (v *snapshot) config(revision int64) *rollout.Configuration {
 	return state.Configuration(revision)
 }
 
+// desired is what an instance should run, nil if there is nothing.
+func (v *snapshot) desired(instance string) *rollout.Configuration {
+	state := v.rollout()
+	return state.Desired(instance)
+}
+
 // step returns the change that an event of the rollout makes, nil for none.
 func (v *snapshot) step(e rollout.Event, now time.Time) (*Change, error) {
 	next, changed, err := rollout.Step(v.rollout(), e, now)
-	if err != nil || len(changed) == 0 {
+	if err != nil || len(changed) == 0 && next.Records.Equal(&v.Records) {
 		return nil, err
 	}
 	c := &Change{Scheduler: v.Scheduler, Configurations: changed}
-	c.Scheduler.Revisions = next.Revisions
+	c.Scheduler.Records = next.Records
 	switch e := e.(type) {
 	case rollout.Acknowledge:
-		c.AckRevision, c.Ack = e.Revision, next.Configuration(e.Revision).Ack
+		c.AckRevision, c.Ack = e.Revision, &e.Ack
 	case rollout.Confirm:
-		c.AckRevision, c.Ack = e.Revision, next.Configuration(e.Revision).Ack
+		c.AckRevision, c.Ack = e.Revision, &rollout.Ack{State: rollout.AckApplied, Applied: e.At}
+	}
+	if c.Ack != nil {
+		c.Ack.Received = now
 	}
 	return c, nil
 }

@@ -43,13 +43,13 @@ func TestApproveAProposal(t *testing.T) {
 	if c := h.current("s"); c.Revision != 1 {
 		t.Fatalf("revision %d is offered before anyone approved it", c.Revision)
 	}
-	w, err := h.service.Watch("s")
+	w, err := h.service.Watch("s", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
 	for range 2 { // to say it again changes nothing
-		got, err := h.service.Approve(ctx, "s", 2)
+		got, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 2})
 		if err != nil || got.State != rollout.Published || h.current("s").Revision != 2 {
 			t.Fatalf("approved: %+v, %v", got, err)
 		}
@@ -62,10 +62,10 @@ func TestApproveAProposal(t *testing.T) {
 	if first, _ := h.service.Configuration("s", 1); first.State != rollout.Superseded {
 		t.Errorf("revision 1 is %s", first.State)
 	}
-	if _, err := h.service.Approve(ctx, "s", 1); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 1}); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("a superseded revision was approved: %v", err)
 	}
-	if _, err := h.service.Approve(ctx, "s", 9); !errors.Is(err, controller.ErrNotFound) {
+	if _, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 9}); !errors.Is(err, controller.ErrNotFound) {
 		t.Errorf("revision 9: %v", err)
 	}
 	h.close()
@@ -161,8 +161,8 @@ func TestRollback(t *testing.T) {
 		t.Errorf("revision 3 is %s, not parked", bad.State)
 	}
 	if _, _, err := h.service.Acknowledge(ctx, "s",
-		3, rollout.Ack{State: rollout.AckApplied, Instance: "late"}); !errors.Is(err, rollout.ErrRefused) {
-		t.Errorf("a parked revision was acknowledged: %v", err)
+		3, rollout.Ack{State: rollout.AckApplied, Instance: "late"}); err != nil || h.current("s") != got {
+		t.Errorf("a parked revision was acknowledged: %v; on offer %+v", err, h.current("s"))
 	}
 	if again, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 2}); err != nil || again.Revision != 4 {
 		t.Errorf("to the same values: %+v, %v", again, err)
@@ -204,7 +204,8 @@ func TestRollback(t *testing.T) {
 	h.open()
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = false; return nil })
 	h.submit("s", 4*time.Hour+time.Minute)
-	if st := h.rounds("s", 1); !strings.Contains(st.LastDecision, "refused") || h.current("s").Revision != 5 {
+	if st := h.rounds("s", 1); !strings.Contains(st.LastDecision, "values are parked") ||
+		h.current("s").Revision != 5 {
 		t.Errorf("%q, revision %d", st.LastDecision, h.current("s").Revision)
 	}
 }

@@ -96,7 +96,7 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 			if got := quarantined(t, h.service); got["bad"] != 1 || got["good"] != 0 {
 				t.Errorf("metrics %v", got)
 			}
-			c, err := h.service.Current("bad")
+			c, err := h.service.Current("bad", "")
 			if tc.revision == 0 {
 				if !errors.Is(err, controller.ErrQuarantined) || !strings.Contains(err.Error(), tc.why) {
 					t.Errorf("current: %v", err)

@@ -281,9 +281,9 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 		m.engine = generation.NewEngine(v.Zero, generation.Method{})
 	}
 	state := v.rollout()
-	incumbent := m.space.Default()
-	if running := state.Running(); running != nil {
-		incumbent = running.Effective(m.space)
+	incumbent, err := state.Incumbent(m.space.Default())
+	if err != nil {
+		return d, nil, fmt.Errorf("the scheduler runs %w", err)
 	}
 	at, settings := v.Zero.Add(id.at()), v.settings(s.o.Workers)
 	if state.IncidentWithin(at, round.Parked) {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -119,6 +120,11 @@ func NewService(o Options) (*Service, error) {
 	snapshots := map[string]*snapshot{}
 	for _, one := range saved {
 		m := s.restore(one)
+		if m.fault == nil && m.snapshot.Load().OfferedRevision == 0 { // as an older version left it
+			if _, err := s.step(s.ctx, m, rollout.Resume{}); err != nil {
+				s.o.Log.Error("nothing is on offer", "scheduler", m.id, "err", err)
+			}
+		}
 		if m.fault == nil {
 			snapshots[m.id] = m.snapshot.Load()
 		}
@@ -278,7 +284,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 		return Scheduler{}, err
 	}
 	sched := Scheduler{Registration: reg, UID: s.o.NewID(), Generation: 1, Created: now, Updated: now,
-		Revisions: state.Revisions}
+		Records: state.Records}
 	configs[0].UID = s.o.NewID()
 	if _, err := validateOutgoing(sp, sp.Default()); err != nil {
 		return sched, err
@@ -335,6 +341,16 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 		st.Hold = state.Hold(v.Zero.Add(m.history.clock.latest))
 	}
 	st.Incident = state.LastIncident()
+	now, deadline := s.now(), cmp.Or(v.Policy.AckDeadline, DefaultAckDeadline)
+	st.Degraded = state.Degradation(now, deadline)
+	for _, i := range v.Instances {
+		one := InstanceStatus{Instance: i}
+		if c := state.Desired(i.ID); c != nil {
+			one.Desired = c.Revision
+		}
+		one.Condition, one.Why = state.Condition(&i, now, deadline)
+		st.Instances = append(st.Instances, one)
+	}
 	return v.Scheduler, st, nil
 }
 
@@ -425,7 +441,7 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 		}
 	}
 	m.snapshot.Store(after)
-	if after.OfferedRevision != before.OfferedRevision {
+	if after.OfferedRevision != before.OfferedRevision { // what instances should run changed
 		m.watchers.Notify()
 	}
 	return nil

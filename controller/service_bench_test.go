@@ -72,7 +72,7 @@ func BenchmarkRestart(b *testing.B) {
 				runtime.GC()
 				began := cpu()
 				repo, s := open()
-				if _, err := s.Current("s"); err != nil {
+				if _, err := s.Current("s", ""); err != nil {
 					b.Fatal(err)
 				}
 				served += cpu() - began

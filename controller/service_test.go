@@ -131,7 +131,7 @@ func (h *harness) rounds(id string, n int64) controller.Status {
 
 func (h *harness) current(id string) *rollout.Configuration {
 	h.t.Helper()
-	c, err := h.service.Current(id)
+	c, err := h.service.Current(id, "")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestRoundsRunOnEventTime(t *testing.T) {
 		t.Errorf("current is %+v", c)
 	}
 	h.service.Close()
-	if _, err := h.service.Current("s"); !errors.Is(err, controller.ErrClosed) {
+	if _, err := h.service.Current("s", ""); !errors.Is(err, controller.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -296,9 +296,16 @@ func TestModes(t *testing.T) {
 	if _, err := h.service.Configuration("rec", 3); !errors.Is(err, controller.ErrNotFound) {
 		t.Error("what runs already was proposed")
 	}
-	// The operator applied the proposal: now it is in force.
-	if now := h.ack("rec", 2, rollout.AckApplied); now != 2 || h.current("rec").State != rollout.RolledOut {
+	// A scheduler that applies the proposal does not approve it; an operator does.
+	if now := h.ack("rec", 2, rollout.AckApplied); now != 1 {
 		t.Errorf("after the acknowledgement %d is current", now)
+	}
+	if _, st, err := h.service.Scheduler("rec"); !strings.Contains(st.Degraded, "revision 2, which was not offered") {
+		t.Errorf("it runs a proposal, and is degraded because %q, %v", st.Degraded, err)
+	}
+	_, err = h.service.Approve(context.Background(), "rec", rollout.Approve{Revision: 2, Applied: true})
+	if c := h.current("rec"); err != nil || c.Revision != 2 || c.State != rollout.RolledOut {
+		t.Errorf("approved: %+v, %v", c, err)
 	}
 	if all, _ := h.service.Configurations("auto", 0, 2); len(all) != 2 || all[0].Revision != 3 || all[1].Revision != 2 {
 		t.Errorf("listed %v", all)
@@ -316,7 +323,7 @@ func TestRefusedValuesAreParked(t *testing.T) {
 		return 8
 	}))
 	h.register("s", controller.Auto)
-	w, err := h.service.Watch("s")
+	w, err := h.service.Watch("s", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,15 +339,14 @@ func TestRefusedValuesAreParked(t *testing.T) {
 	if now := h.ack("s", 2, rollout.AckFailed); now != 2 {
 		t.Errorf("a failure took the offer back: %d", now)
 	}
-	if now := h.ack("s", 2, rollout.AckRejected); now != 1 {
-		t.Errorf("after the refusal %d is current, want the last acknowledged", now)
+	for range 2 {
+		if now := h.ack("s", 2, rollout.AckRejected); now != 3 || h.current("s").Config.Get("queues").Int() != 3 {
+			t.Errorf("after the refusal %d is current, want a new revision with the last good values", now)
+		}
 	}
-	if now := h.ack("s", 2, rollout.AckRejected); now != 1 {
-		t.Errorf("after the repeated refusal %d is current", now)
-	}
-	if _, _, err := h.service.Acknowledge(context.Background(), "s",
-		2, rollout.Ack{State: rollout.AckApplied}); !errors.Is(err, rollout.ErrRefused) {
-		t.Errorf("applying what was refused: %v", err)
+	<-w.Changed()
+	if c := w.Current(); c != h.current("s") {
+		t.Errorf("watchers see revision %d", c.Revision)
 	}
 	h.submit("s", 2*time.Hour+1)
 	if st := h.rounds("s", 2); !strings.Contains(st.LastDecision, "refused") {
@@ -355,8 +361,18 @@ func TestRefusedValuesAreParked(t *testing.T) {
 	}
 	h.submit("s", 4*time.Hour+1)
 	h.rounds("s", 2)
-	if c := h.current("s"); c.Revision != 3 || c.Config.Get("queues").Int() != 8 {
+	if c := h.current("s"); c.Revision != 4 || c.Config.Get("queues").Int() != 8 {
 		t.Errorf("current is revision %d, %s", c.Revision, c.Config)
+	}
+	if parked, err := h.service.Parked("s"); err != nil || len(parked) != 1 || parked[0].Revision != 2 ||
+		parked[0].Actor != rollout.Scheduler {
+		t.Errorf("parked: %+v, %v", parked, err)
+	}
+	if c, err := h.service.Unpark(context.Background(), "s", 2); err != nil || c.State != rollout.Superseded {
+		t.Errorf("unparked: %+v, %v", c, err)
+	}
+	if parked, _ := h.service.Parked("s"); len(parked) > 0 {
+		t.Errorf("still parked: %+v", parked)
 	}
 }
 
@@ -375,10 +391,12 @@ func TestRefusalAfterAnotherInstanceApplied(t *testing.T) {
 	if c := h.current("s"); c.Hash != one.Hash || c.Origin != rollout.FromRestore || c.State != rollout.Published {
 		t.Errorf("current is %+v", c)
 	}
-	// Everything refused: nothing is offered, and that is an error to say so.
+	// Everything refused: the defaults stay on offer, and the status says so.
 	h.ack("s", 3, rollout.AckRejected)
-	if _, err := h.service.Current("s"); !errors.Is(err, rollout.ErrNoCurrent) {
-		t.Errorf("everything was refused, current gives %v", err)
+	if _, st, err := h.service.Scheduler("s"); h.current("s").Revision != 3 ||
+		st.Degraded != "the scheduler refuses revision 3" {
+		t.Errorf("everything was refused, current is %d, degraded %q, %v", h.current("s").Revision, st.Degraded,
+			err)
 	}
 	// Tuning goes on from the defaults.
 	h.submit("s", 4*time.Hour+1)
@@ -416,6 +434,7 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 		return adopt(byRound)(ctx, in)
 	})
 	h.register("s", controller.Auto)
+	h.modify("s", func(s *controller.Scheduler) error { s.Policy.Limits = rollout.Limits{}; return nil })
 	round := func(n int64, revision int64, queues int64) {
 		t.Helper()
 		h.submit("s", time.Duration(n)*time.Hour+1)
@@ -458,15 +477,35 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 	}
 	round(4, 4, 4)
 	applied("c99", 4*time.Hour+2, "99") // there is none
-	applied("c1", 4*time.Hour+3, "1")   // history
 	round(5, 4, 4)
-	// Effective values outside the space are no incumbent: what was sent is.
+	applied("c6", 5*time.Hour+2, "6")
+	applied("c5", 5*time.Hour+1, "5") // late
+	round(6, 6, 6)
+	applied("c7", 6*time.Hour+2, "7")
+	applied("c1", 6*time.Hour+3, "1") // it went back by itself
+	if _, st, err := h.service.Scheduler("s"); err != nil ||
+		st.Degraded != "the scheduler went back by itself from revision 7 to revision 1" {
+		t.Errorf("degraded: %q, %v", st.Degraded, err)
+	}
+	round(7, 1, 3)
+	// There is nothing to compare with while values outside the space are in force.
 	_, _, err = h.service.Acknowledge(context.Background(), "s",
-		6, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(80)}})
+		8, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(80)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	round(6, 6, 6)
+	h.submit("s", 8*time.Hour+1)
+	if _, st, err := h.service.Scheduler("s"); err != nil || st.Rounds != 7 ||
+		!strings.Contains(st.Degraded, "outside the registered space") ||
+		!strings.Contains(st.Watching, "outside the registered space") {
+		t.Errorf("%d rounds, %q, degraded %q, %v", st.Rounds, st.Watching, st.Degraded, err)
+	}
+	h.ack("s", 8, rollout.AckApplied)
+	h.submit("s", 8*time.Hour+2)
+	h.rounds("s", 8)
+	if c := h.current("s"); c.Evidence.Incumbent != 8 {
+		t.Errorf("compared with revision %d", c.Evidence.Incumbent)
+	}
 }
 
 func TestRepeatedAcknowledgementChangesNothing(t *testing.T) {

@@ -43,6 +43,9 @@ type Policy struct {
 	// AllowedLateness is how long after its instant, in event time, a round waits for events
 	// of other streams. Not at all unless it is positive.
 	AllowedLateness time.Duration `json:"allowed_lateness,omitempty"`
+	// AckDeadline is how long an instance may take to acknowledge what it is offered before
+	// it is degraded; 0 for DefaultAckDeadline, negative for any time.
+	AckDeadline time.Duration `json:"ack_deadline,omitempty"`
 	round.Settings
 	Limits rollout.Limits `json:"limits"`
 }
@@ -66,10 +69,14 @@ func (p *Policy) weight() float64 {
 // defaultLateness is more than streams of one scheduler are apart, and little beside an interval.
 const defaultLateness = time.Minute
 
+// DefaultAckDeadline is twice as long as a poller that backs off takes.
+const DefaultAckDeadline = 10 * time.Minute
+
 // DefaultPolicy decides hourly.
 func DefaultPolicy() Policy {
 	return Policy{UpdateInterval: round.DefaultInterval, AllowedLateness: defaultLateness,
-		Settings: round.DefaultSettings(), Limits: rollout.DefaultLimits()}
+		AckDeadline: DefaultAckDeadline,
+		Settings:    round.DefaultSettings(), Limits: rollout.DefaultLimits()}
 }
 
 // Registration is what an operator says of a scheduler.
@@ -123,7 +130,7 @@ type Scheduler struct {
 	// Zero is instant 0 of the scheduler's ledger: the midnight (UTC) before the
 	// first event. The zero Time before there is one.
 	Zero time.Time `json:"zero"`
-	rollout.Revisions
+	rollout.Records
 	// Round is the last round decided; rounds begin after the first event's.
 	Round int64 `json:"round"`
 	// Deleted is when the scheduler was deleted, and Expires when it is purged; zero if it is not
@@ -164,6 +171,17 @@ type Status struct {
 	Watching string
 	// Incident is the last revision with one, nil if there is none.
 	Incident *rollout.Configuration
+	// Degraded is why the scheduler is, empty if it is not.
+	Degraded  string
+	Instances []InstanceStatus
+}
+
+// InstanceStatus is an instance, and how it stands to the revision that it should run.
+type InstanceStatus struct {
+	rollout.Instance
+	Desired   int64 // 0 for none
+	Condition rollout.Condition
+	Why       string // it is degraded
 }
 
 // Request remembers a mutation by its caller's id.

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"encoding/json"
-	"maps"
 	"time"
 
 	"github.com/autosched/autosched/round"
@@ -16,7 +15,7 @@ type RevisionState string
 const (
 	Proposed   RevisionState = "proposed"   // waits for approval
 	Published  RevisionState = "published"  // offered, not acknowledged yet
-	RolledOut  RevisionState = "rolled_out" // acknowledged as applied
+	RolledOut  RevisionState = "rolled_out" // in force, as the scheduler said
 	Superseded RevisionState = "superseded" // a later revision took its place
 	Rejected   RevisionState = "rejected"   // its values are parked
 	Lost       RevisionState = "lost"       // its stored record is damaged: Reason says how
@@ -48,8 +47,11 @@ type Configuration struct {
 	// OfferedAt is the event time at which it was offered; zero before, and if no event was known.
 	OfferedAt time.Time
 	Reason    string
-	Evidence  *Evidence // of FromTuning
-	Ack       *Ack      // the last one
+	// Offered is when it was put on offer; zero if it never was, or by a version that did
+	// not keep it.
+	Offered  time.Time
+	Evidence *Evidence // of FromTuning
+	Ack      *Ack      // the last one since it was offered
 	// Left is the revision that a Rollback went back from to this one, 0 if it is
 	// here for another reason.
 	Left int64
@@ -125,29 +127,19 @@ type Ack struct {
 // applied reports whether the revision took effect, with its values or others.
 func (a *Ack) applied() bool { return a != nil && (a.State == AckApplied || a.State == AckPartial) }
 
-// same reports whether two acknowledgements agree in all but Received.
-func (a *Ack) same(o Ack) bool {
-	return a.State == o.State && a.Error == o.Error && a.Instance == o.Instance && a.Applied.Equal(o.Applied) &&
-		maps.EqualFunc(a.Effective, o.Effective, space.Value.Equal)
+// Effective is the configuration as the scheduler applied it. It is an error if what was
+// applied is outside the space.
+func (c *Configuration) Effective() (space.Config, error) {
+	if c.Ack == nil {
+		return c.Config, nil
+	}
+	return effective(c.Config, c.Ack.Effective)
 }
 
 // byOperator reports whether an operator went back to it.
 func (c *Configuration) byOperator() bool { return c.Origin == FromRestore && c.Left != 0 }
 
-// Effective is the configuration as the scheduler applied it, or as it was
-// offered if what was applied is outside the space.
-func (c *Configuration) Effective(sp *space.Space) space.Config {
-	if c.Ack == nil || c.Ack.State != AckPartial {
-		return c.Config
-	}
-	config := c.Config
-	for id, value := range c.Ack.Effective {
-		if _, ok := sp.Param(id); ok {
-			config = config.With(id, value)
-		}
-	}
-	if sp.Check(config) != nil {
-		return c.Config
-	}
-	return config
+// wasOffered reports whether instances were to run a revision.
+func (c *Configuration) wasOffered() bool {
+	return !c.Offered.IsZero() || c.State == Published || c.State == RolledOut || c.Ack != nil
 }

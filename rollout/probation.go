@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
 )
 
 // Probation is where the judge stands with a revision that a round found and the scheduler
@@ -29,6 +30,9 @@ func (s *State) OnTrial() *Configuration {
 	c := s.Running()
 	if c == nil || c.Origin != FromTuning || c.Revision != s.OfferedRevision || c.Revision != s.AcknowledgedRevision ||
 		c.Evidence == nil {
+		return nil
+	}
+	if _, err := c.Effective(); err != nil {
 		return nil
 	}
 	return c
@@ -57,6 +61,9 @@ func (s *State) Regression(t *Probation, at time.Time, propose bool) Revert {
 
 // Wait says why no round is decided at an event time, "" if one may be.
 func (s *State) Wait(at time.Time) string {
+	if _, err := s.Incumbent(space.Config{}); err != nil {
+		return "rounds wait: the scheduler runs " + err.Error()
+	}
 	if c := s.GoingBack(); c != nil {
 		return fmt.Sprintf("rounds wait until revision %d is acknowledged, with which the judge went back", c.Revision)
 	}

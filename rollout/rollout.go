@@ -1,8 +1,11 @@
 // Package rollout is the state machine of a scheduler's configurations: which
-// revision is offered, which is in force and which values are parked. It is
-// pure: [Step] takes a state, an event and a time and returns the state after
-// the event and the revisions that changed. Making them durable, assigning ids
-// and notifying watchers is up to the caller.
+// revision each instance should run, which it reports and which values are
+// parked. It is pure: [Step] takes a state, an event and a time and returns the
+// state after the event and the revisions that changed. Making them durable,
+// assigning ids and notifying watchers is up to the caller.
+//
+// What an instance should run changes by a new revision only, with a higher
+// number than the one before, and never has values that are parked.
 package rollout
 
 import (
@@ -10,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -20,8 +24,8 @@ import (
 // about.
 var (
 	ErrNotFound  = errors.New("not found")
-	ErrNoCurrent = errors.New("the scheduler refused every configuration it was offered")
-	ErrRefused   = errors.New("configuration was refused and is parked")
+	ErrNoCurrent = errors.New("no configuration of the scheduler can be offered: its records are damaged")
+	ErrRefused   = errors.New("values are parked")
 	ErrState     = errors.New("wrong state")
 	ErrChanged   = errors.New("another configuration is on offer by now")
 )
@@ -30,17 +34,28 @@ var (
 type Revisions struct {
 	// LastRevision is the newest one.
 	LastRevision int64 `json:"last"`
-	// OfferedRevision is the one the scheduler should run, 0 if it refused all.
+	// OfferedRevision is the one the scheduler should run, 0 if the records of all
+	// that could be are damaged.
 	OfferedRevision int64 `json:"served"`
-	// AcknowledgedRevision is the newest one the scheduler said it runs, 0 before
-	// the first.
+	// AcknowledgedRevision is the one that most instances say they run, the older of
+	// equals; 0 before the first.
 	AcknowledgedRevision int64 `json:"acknowledged"`
 }
+
+// Records are what the record of a scheduler keeps of its State.
+type Records struct {
+	Revisions
+	Parks     []Park     `json:"parked,omitempty"`    // one for a content hash, oldest first
+	Instances []Instance `json:"instances,omitempty"` // by id
+}
+
+// Equal reports whether two records are the same.
+func (r *Records) Equal(o *Records) bool { return reflect.DeepEqual(r, o) }
 
 // State is where the configurations of one scheduler stand.
 type State struct {
 	Scheduler string // its id
-	Revisions
+	Records
 	Configurations []*Configuration // by revision, from 1
 	Limits         Limits           // of changes by tuning
 }
@@ -53,35 +68,18 @@ func (s *State) Configuration(revision int64) *Configuration {
 	return s.Configurations[revision-1]
 }
 
-// Offered is the configuration the scheduler should run, nil if it refused all.
+// Offered is the configuration the scheduler should run, nil if there is none.
 func (s *State) Offered() *Configuration { return s.Configuration(s.OfferedRevision) }
 
-// Running is the configuration the scheduler runs as far as it said: the one it
-// acknowledged last, whatever was offered since, or else the registered
-// defaults. It is nil if the scheduler refused these.
+// Running is the configuration in force as far as the scheduler said, whatever was
+// offered since: the acknowledged one, or else the registered defaults. It is nil if
+// their record is damaged.
 func (s *State) Running() *Configuration {
 	c := s.Configuration(max(1, s.AcknowledgedRevision))
-	if c == nil || c.State == Rejected || c.State == Lost {
+	if c == nil || c.State == Lost {
 		return nil
 	}
 	return c
-}
-
-// Parked are the configurations that a round must not offer at an event time: those
-// that were refused, and those that did worse than promised a short time ago.
-func (s *State) Parked(at time.Time) []space.Config {
-	var out []space.Config
-	for _, c := range s.Configurations {
-		if c.State == Rejected {
-			out = append(out, c.Config)
-		}
-		if i := c.Incident; i != nil && i.parks(at) {
-			if worse := s.Configuration(i.Revision); worse.State != Lost {
-				out = append(out, worse.Config)
-			}
-		}
-	}
-	return out
 }
 
 // LastIncident is the newest revision with an Incident, nil if there is none.
@@ -110,13 +108,6 @@ func (s *State) GoingBack() *Configuration {
 	return nil
 }
 
-// parked reports whether values are parked for ever.
-func (s *State) parked(hash string) bool {
-	return slices.ContainsFunc(s.Configurations, func(c *Configuration) bool {
-		return c.State == Rejected && c.Hash == hash
-	})
-}
-
 // didWorse reports whether the values of a revision did worse than promised later.
 func (s *State) didWorse(c *Configuration) bool {
 	return slices.ContainsFunc(s.Configurations[c.Revision:], func(later *Configuration) bool {
@@ -125,9 +116,10 @@ func (s *State) didWorse(c *Configuration) bool {
 }
 
 // LastGood is the newest revision that the scheduler applied and that did not do worse
-// than promised, or else the registered defaults; never parked values nor those of bad.
+// than promised, or else the registered defaults; never parked values nor those of bad. It
+// is nil if the records of all that could be are damaged.
 func (s *State) LastGood(bad *Configuration) *Configuration {
-	fits := func(c *Configuration) bool { return c.State != Lost && c.Hash != bad.Hash && !s.parked(c.Hash) }
+	fits := func(c *Configuration) bool { return c.State != Lost && c.Hash != bad.Hash && s.parked(c.Hash) == nil }
 	for _, c := range slices.Backward(s.Configurations) {
 		if c.Ack.applied() && fits(c) && !s.didWorse(c) {
 			return c
@@ -146,6 +138,26 @@ func (s *State) Salvage() {
 		if c = s.LastGood(&Configuration{}); c != nil {
 			s.OfferedRevision = c.Revision
 		}
+	}
+}
+
+// Upgrade completes records of a version that kept neither parks nor instances: revisions
+// that are Rejected are parked, and the unnamed instance runs the acknowledged revision.
+func (s *State) Upgrade() {
+	for _, c := range s.Configurations {
+		if c.State == Rejected && !s.isDefault(c) && s.parked(c.Hash) == nil {
+			p := Park{Hash: c.Hash, Revision: c.Revision, Actor: Operator, Since: c.Updated}
+			if c.Ack != nil && c.Ack.State == AckRejected {
+				p.Actor, p.Instance, p.Why, p.Since = Scheduler, c.Ack.Instance, c.Ack.Error, c.Ack.Received
+			}
+			s.Parks = append(s.Parks, p)
+		}
+	}
+	if c := s.Configuration(s.AcknowledgedRevision); c != nil && c.Ack.applied() && len(s.Instances) == 0 {
+		i := Instance{ID: c.Ack.Instance}
+		i.answer(c, c.Ack)
+		i.Reached = c.Revision
+		s.Instances = []Instance{i}
 	}
 }
 
@@ -168,8 +180,11 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 	if s.Basis() != basis {
 		return errors.New("what ran changed while the round was decided")
 	}
-	if s.parked(hash) {
-		return errors.New("the scheduler refused these values before")
+	if p := s.parked(hash); p != nil {
+		return fmt.Errorf("%w: %s", ErrRefused, p)
+	}
+	if s.refuses(hash) {
+		return errors.New("the scheduler refuses these values")
 	}
 	if slices.ContainsFunc(s.Parked(e.At), e.Config.Equal) {
 		return errors.New("these values did worse than promised and are parked")
@@ -192,20 +207,23 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 }
 
 // An Event moves revisions from state to state: one of Publish, Acknowledge,
-// Confirm, Approve, Rollback, Promise and Revert.
+// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Revert and Resume.
 type Event interface {
 	apply(t *transition) error
 }
 
 // Step returns the state after an event and the revisions that are new or
-// differ, with Updated at the time given. If there are none the event changes
-// nothing. The given state and its configurations stay as they are.
+// differ, in order, with Updated at the time given. The event changes nothing if there are
+// none and the Records are equal. The given state and its configurations stay as they are.
 func Step(s State, e Event, at time.Time) (next State, changed []*Configuration, err error) {
 	t := transition{State: s, at: at}
 	t.Configurations = slices.Clone(s.Configurations)
-	if err := e.apply(&t); err != nil || len(t.changed) == 0 {
+	t.Parks, t.Instances = slices.Clone(s.Parks), slices.Clone(s.Instances)
+	if err := e.apply(&t); err != nil {
 		return s, nil, err
 	}
+	t.settle()
+	slices.SortFunc(t.changed, func(a, b *Configuration) int { return cmp.Compare(a.Revision, b.Revision) })
 	return t.State, t.changed, nil
 }
 
@@ -229,7 +247,28 @@ func (t *transition) edit(revision int64) *Configuration {
 	return &next
 }
 
-func (t *transition) set(c *Configuration, state RevisionState) { t.edit(c.Revision).State = state }
+// set changes the state of a revision if it differs.
+func (t *transition) set(c *Configuration, state RevisionState) {
+	if c.State != state {
+		t.edit(c.Revision).State = state
+	}
+}
+
+// settle finds what is in force, and the states of revisions that follow from it.
+func (t *transition) settle() {
+	t.AcknowledgedRevision = t.reported()
+	for _, c := range t.Configurations {
+		switch {
+		case c.State != Published && c.State != RolledOut && c.State != Superseded || !c.wasOffered():
+		case c.Revision == t.AcknowledgedRevision:
+			t.set(c, RolledOut)
+		case c.Revision == t.OfferedRevision:
+			t.set(c, Published)
+		default:
+			t.set(c, Superseded)
+		}
+	}
+}
 
 func (t *transition) notFound(revision int64) error {
 	return fmt.Errorf("revision %d of scheduler %q: %w", revision, t.Scheduler, ErrNotFound)
@@ -239,8 +278,8 @@ func (t *transition) lost(revision int64) error {
 	return fmt.Errorf("%w: the record of revision %d of scheduler %q is damaged", ErrState, revision, t.Scheduler)
 }
 
-func (t *transition) refused(revision int64) error {
-	return fmt.Errorf("revision %d of scheduler %q: %w", revision, t.Scheduler, ErrRefused)
+func (t *transition) refused(c *Configuration) error {
+	return fmt.Errorf("revision %d of scheduler %q: %w: %s", c.Revision, t.Scheduler, ErrRefused, t.parked(c.Hash))
 }
 
 // Publish adds a revision and offers it at an event time, or only proposes it.
@@ -254,159 +293,85 @@ type Publish struct {
 }
 
 func (e Publish) apply(t *transition) error {
+	if p := t.parked(e.Config.Hash()); p != nil {
+		return fmt.Errorf("scheduler %q: %w: %s", t.Scheduler, ErrRefused, p)
+	}
 	t.publish(e)
 	return nil
 }
 
-// publish supersedes what was proposed and, unless it only proposes, what was
-// offered.
+// publish adds a revision; it supersedes what was proposed.
 func (t *transition) publish(e Publish) *Configuration {
 	for _, old := range t.Configurations {
-		if old.State == Proposed || old.State == Published && !e.Propose {
+		if old.State == Proposed {
 			t.set(old, Superseded)
 		}
 	}
 	t.LastRevision++
 	c := &Configuration{
-		Scheduler: t.Scheduler, Revision: t.LastRevision, State: Published, Origin: e.Origin, Config: e.Config,
+		Scheduler: t.Scheduler, Revision: t.LastRevision, State: Proposed, Origin: e.Origin, Config: e.Config,
 		Hash:    e.Config.Hash(),
 		Created: t.at, Updated: t.at, Reason: e.Reason, Evidence: e.Evidence,
 	}
-	if e.Propose {
-		c.State = Proposed
-	} else {
-		t.offer(c, e.At)
-	}
 	t.Configurations = append(t.Configurations, c)
 	t.changed = append(t.changed, c)
+	if !e.Propose {
+		t.offer(c, e.At)
+	}
 	return c
 }
 
-// offer offers a revision at an event time; if it is zero, at that of the last offer.
+// offer puts a revision that is the newest on offer at an event time; if it is zero, at that of
+// the last offer.
 func (t *transition) offer(c *Configuration, at time.Time) {
 	if at.IsZero() {
 		for _, old := range t.offers() {
 			at = old.OfferedAt
 		}
 	}
-	c.OfferedAt, t.OfferedRevision = at, c.Revision
+	c = t.edit(c.Revision)
+	c.State, c.Offered, c.OfferedAt = Published, t.at, at
+	t.OfferedRevision = c.Revision
 }
 
-// Acknowledge is a scheduler's answer to a revision.
-//
-// Applied puts the revision in force, unless a later one is. Rejected parks its
-// values: the offer falls back to the last revision acknowledged. If another
-// instance had applied the refused revision, the values before it are published
-// again under a new revision, so that revisions only go forward. Failed changes
-// nothing but the record. The same acknowledgement again changes nothing.
-type Acknowledge struct {
-	Revision int64
-	Ack      Ack
-}
-
-func (e Acknowledge) apply(t *transition) error {
-	c := t.Configuration(e.Revision)
-	switch {
-	case c == nil:
-		return t.notFound(e.Revision)
-	case c.State == Lost:
-		return t.lost(e.Revision)
-	case c.State == Rejected && e.Ack.State != AckRejected:
-		return t.refused(e.Revision)
-	case c.Ack != nil && c.Ack.same(e.Ack):
-		return nil
-	}
-	t.acknowledge(c, e.Ack)
-	return nil
-}
-
-// Confirm is an event that names the revision in force. It acknowledges the
-// revision as applied, unless it or a later one has been acknowledged.
-type Confirm struct {
-	Revision int64
-	At       time.Time
-}
-
-func (e Confirm) apply(t *transition) error {
-	c := t.Configuration(e.Revision)
-	switch {
-	case c == nil:
-		return t.notFound(e.Revision)
-	case c.State == Lost:
-		return t.lost(e.Revision)
-	case c.State == Rejected:
-		return t.refused(e.Revision)
-	case e.Revision <= t.AcknowledgedRevision:
-		return nil
-	}
-	t.acknowledge(c, Ack{State: AckApplied, Applied: e.At})
-	return nil
-}
-
-func (t *transition) acknowledge(c *Configuration, ack Ack) {
-	ack.Received = t.at
-	next := t.edit(c.Revision)
-	next.Ack = &ack
-	switch ack.State {
-	case AckApplied, AckPartial:
-		if c.Revision < t.AcknowledgedRevision {
-			return // a later one is in force
-		}
-		next.State = RolledOut
-		t.AcknowledgedRevision = c.Revision
-		if t.OfferedRevision < c.Revision { // a proposal, applied by hand
-			t.offer(next, time.Time{})
-		}
-		for _, old := range t.Configurations[:c.Revision-1] {
-			if old.State == RolledOut || old.State == Published || old.State == Proposed {
-				t.set(old, Superseded)
-			}
-		}
-	case AckRejected:
-		next.State = Rejected
-		t.fallBack(next)
-	}
-}
-
-// fallBack finds what to offer after a refusal.
+// fallBack offers the last good values, under a new revision, if those on offer are of a
+// refused revision.
 func (t *transition) fallBack(refused *Configuration) {
-	wasRunning := t.AcknowledgedRevision == refused.Revision
-	if wasRunning {
-		t.restoreAcknowledged(refused)
-	}
-	if t.OfferedRevision != refused.Revision {
+	if offered := t.Offered(); offered == nil || offered.Hash != refused.Hash {
 		return
 	}
-	good := t.LastGood(refused)
-	t.OfferedRevision = 0
-	switch {
-	case good == nil:
-	case wasRunning:
-		reason := fmt.Sprintf("revision %d was refused by one instance after another had applied it; "+
-			"these are the values of revision %d", refused.Revision, good.Revision)
+	if good := t.LastGood(refused); good != nil {
+		reason := fmt.Sprintf("revision %d was refused; these are the values of revision %d", refused.Revision,
+			good.Revision)
 		t.publish(Publish{Config: good.Config, Origin: FromRestore, Reason: reason})
-	default:
-		t.OfferedRevision = good.Revision
-		if good.State == Superseded {
-			t.set(good, Published)
-		}
+	} else if !t.isDefault(refused) {
+		t.OfferedRevision = 0
 	}
 }
 
-// restoreAcknowledged takes back the acknowledgement of a revision that turned
-// out bad.
-func (t *transition) restoreAcknowledged(bad *Configuration) {
-	t.AcknowledgedRevision = 0
-	if good := t.LastGood(bad); good != nil && good.Ack != nil {
-		t.AcknowledgedRevision = good.Revision
+// Resume offers the last good values if none are on offer.
+type Resume struct{}
+
+func (Resume) apply(t *transition) error {
+	if t.OfferedRevision != 0 {
+		return nil
 	}
+	good := t.LastGood(&Configuration{})
+	if good == nil {
+		return fmt.Errorf("scheduler %q: %w", t.Scheduler, ErrNoCurrent)
+	}
+	reason := fmt.Sprintf("nothing was on offer; these are the values of revision %d", good.Revision)
+	t.publish(Publish{Config: good.Config, Origin: FromRestore, Reason: reason})
+	return nil
 }
 
 // Approve offers a proposed revision. To approve what is offered or in force
 // already changes nothing.
 type Approve struct {
 	Revision int64
-	At       time.Time // the event time
+	// Applied says that an operator has put it in force: every instance runs it.
+	Applied bool
+	At      time.Time // the event time
 }
 
 func (e Approve) apply(t *transition) error {
@@ -415,21 +380,18 @@ func (e Approve) apply(t *transition) error {
 	case c == nil:
 		return t.notFound(e.Revision)
 	case t.OfferedRevision == e.Revision:
-		return nil
 	case c.State != Proposed:
 		return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed",
 			ErrState, e.Revision, t.Scheduler, c.State)
-	case t.parked(c.Hash):
-		return t.refused(e.Revision)
+	case t.parked(c.Hash) != nil:
+		return t.refused(c)
+	default:
+		t.offer(c, e.At)
+		t.unpark(c.Hash)
 	}
-	for _, old := range t.Configurations {
-		if old.State == Published {
-			t.set(old, Superseded)
-		}
+	if e.Applied {
+		return t.applied(t.Configuration(e.Revision))
 	}
-	t.set(c, Published)
-	t.offer(t.edit(c.Revision), e.At)
-	t.unpark(c)
 	return nil
 }
 
@@ -448,9 +410,11 @@ type Rollback struct {
 	// that is ErrChanged. Going back from the revision of a rollback needs To,
 	// and is ErrState without.
 	From int64
-	// Park parks the values gone back from, as if the scheduler had refused them.
-	Park bool
-	At   time.Time // the event time
+	// Park parks the values gone back from; the registered defaults cannot be, which is
+	// ErrState. Actor says who asked.
+	Park  bool
+	Actor string
+	At    time.Time // the event time
 }
 
 func (e Rollback) apply(t *transition) error {
@@ -469,8 +433,7 @@ func (e Rollback) apply(t *transition) error {
 		return fmt.Errorf("%w: revision %d of scheduler %q is itself a rollback from revision %d; "+
 			"name the revision to go back to", ErrState, from.Revision, t.Scheduler, from.Left)
 	case e.To == 0 && from.Left != 0:
-		t.parkLeft(from, e.Park)
-		return nil
+		return t.parkLeft(from, e)
 	case e.To == 0:
 		if to = t.LastGood(from); to == nil {
 			return fmt.Errorf("%w: scheduler %q has nothing to go back to: no other revision was applied",
@@ -478,52 +441,39 @@ func (e Rollback) apply(t *transition) error {
 		}
 	case to.State == Lost:
 		return t.lost(e.To)
-	case to.State == Rejected || t.parked(to.Hash):
-		return t.refused(e.To)
+	case t.parked(to.Hash) != nil:
+		return t.refused(to)
 	case to.Hash == from.Hash:
-		t.parkLeft(from, e.Park)
-		return nil
+		return t.parkLeft(from, e)
+	}
+	if e.Park && t.isDefault(from) {
+		return t.neverParked(from)
 	}
 	reason := fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision,
 		to.Revision)
 	t.publish(Publish{At: e.At, Config: to.Config, Origin: FromRestore, Reason: reason}).Left = from.Revision
-	t.unpark(to)
+	t.unpark(to.Hash)
 	if e.Park {
-		t.park(from)
+		t.park(from, Park{Actor: e.Actor, Why: wentBack})
 	}
 	return nil
 }
 
+// wentBack is why a rollback parks.
+const wentBack = "an operator went back from these values"
+
 // parkLeft parks the values that a repeated rollback went back from, if asked to
 // and they are not parked yet.
-func (t *transition) parkLeft(offered *Configuration, park bool) {
+func (t *transition) parkLeft(offered *Configuration, e Rollback) error {
 	left := t.Configuration(offered.Left)
-	if park && left != nil && left.Hash != offered.Hash && !t.parked(left.Hash) {
-		t.park(left)
+	if !e.Park || left == nil || left.Hash == offered.Hash {
+		return nil
 	}
-}
-
-// park rejects every revision with the values of bad.
-func (t *transition) park(bad *Configuration) {
-	for _, c := range t.Configurations {
-		if c.Hash == bad.Hash {
-			t.set(c, Rejected)
-		}
+	if t.isDefault(left) {
+		return t.neverParked(left)
 	}
-	if running := t.Configuration(t.AcknowledgedRevision); running != nil && running.Hash == bad.Hash {
-		t.restoreAcknowledged(bad)
-	}
-}
-
-// unpark ends the parks of values that did worse, which an operator chose.
-func (t *transition) unpark(chosen *Configuration) {
-	for _, c := range t.Configurations {
-		if i := c.Incident; i != nil && !i.Until.IsZero() && t.Configuration(i.Revision).Hash == chosen.Hash {
-			edited := *i
-			edited.Until = time.Time{}
-			t.edit(c.Revision).Incident = &edited
-		}
-	}
+	t.park(left, Park{Actor: e.Actor, Why: wentBack})
+	return nil
 }
 
 // Promise records what is expected of a revision that a round found.
@@ -559,7 +509,7 @@ func (e Revert) apply(t *transition) error {
 		return fmt.Errorf("%w: revision %d of scheduler %q, not %d", ErrChanged, t.OfferedRevision, t.Scheduler,
 			from.Revision)
 	}
-	if to.State == Lost || t.parked(to.Hash) {
+	if to.State == Lost || t.parked(to.Hash) != nil {
 		if to = t.LastGood(from); to == nil {
 			return fmt.Errorf("%w: scheduler %q has nothing to go back to", ErrState, t.Scheduler)
 		}

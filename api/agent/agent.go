@@ -75,6 +75,9 @@ type Report struct {
 // could not tune between two of them anyway.
 const MaxSpeedup = 1e6
 
+// instance is the id of the emulated instance.
+const instance = "emulated"
+
 const (
 	tick = 50 * time.Millisecond
 	// maxStep bounds what the emulated cluster does between two looks at the
@@ -131,7 +134,8 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	if err := a.register(ctx); err != nil {
 		return nil, err
 	}
-	current, err := a.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: a.name})
+	current, err := a.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: a.name,
+		InstanceId: instance})
 	if err != nil {
 		return nil, fmt.Errorf("emulate: current configuration: %w", err)
 	}
@@ -280,11 +284,13 @@ func (a *agent) applied(ctx context.Context, at time.Duration, offer *pb.Configu
 	}
 	return a.acknowledge(ctx, offer, &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED,
 		EffectiveParameters: offer.Parameters,
-		AppliedTime:         timestamppb.New(a.wall(at)), InstanceId: "emulated"})
+		AppliedTime:         timestamppb.New(a.wall(at))})
 }
 
 func (a *agent) acknowledge(ctx context.Context, offer *pb.Configuration, ack *pb.Acknowledgement) error {
-	req := &pb.AcknowledgeConfigurationRequest{Name: offer.Name, Acknowledgement: ack, Epoch: offer.Epoch}
+	ack.InstanceId = instance
+	req := &pb.AcknowledgeConfigurationRequest{Name: offer.Name, Acknowledgement: ack, ContentHash: offer.ContentHash,
+		Epoch: offer.Epoch}
 	_, err := a.config.AcknowledgeConfiguration(ctx, req)
 	for gone(err) { // it may be said again safely
 		if err := pause(ctx); err != nil {
@@ -293,7 +299,7 @@ func (a *agent) acknowledge(ctx context.Context, offer *pb.Configuration, ack *p
 		_, err = a.config.AcknowledgeConfiguration(ctx, req, grpc.WaitForReady(true))
 	}
 	if status.Code(err) == codes.FailedPrecondition {
-		return nil // a newer revision, or a newer epoch, came in between; it is offered next
+		return nil // another epoch came in between; what it offers is next
 	}
 	if err != nil {
 		return fmt.Errorf("emulate: acknowledge %s: %w", offer.Name, err)

@@ -36,7 +36,7 @@ func (a *agent) connect(ctx context.Context, how ...grpc.CallOption) (_ *link, e
 		return nil, fmt.Errorf("emulate: event stream: %w", err)
 	}
 	watch, err := a.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: a.name,
-		SendInitialEvents: true}, how...)
+		SendInitialEvents: true, InstanceId: instance}, how...)
 	if err != nil {
 		return nil, fmt.Errorf("emulate: watch: %w", err)
 	}

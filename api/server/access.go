@@ -25,7 +25,6 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/rollout"
 )
 
 // rule says which callers may call a method.
@@ -64,6 +63,10 @@ var methodRules = map[string]rule{
 	pb.ConfigurationService_AcknowledgeConfiguration_FullMethodName: {roles: operatorRoles, own: "name"},
 	pb.ConfigurationService_ApproveConfiguration_FullMethodName:     {roles: operatorRoles},
 	pb.ConfigurationService_RollbackConfiguration_FullMethodName:    {roles: operatorRoles},
+	pb.ConfigurationService_RejectConfiguration_FullMethodName:      {roles: operatorRoles},
+	pb.ConfigurationService_UnparkConfiguration_FullMethodName:      {roles: operatorRoles},
+	pb.ConfigurationService_ListParkedConfigurations_FullMethodName: {roles: readerRoles, own: "parent"},
+	pb.ConfigurationService_ForgetInstance_FullMethodName:           {roles: operatorRoles},
 
 	pb.MaintenanceService_Backup_FullMethodName:   {roles: adminRoles},
 	pb.MaintenanceService_Diagnose_FullMethodName: {roles: readerRoles},
@@ -293,33 +296,11 @@ func (s *guardedStream) RecvMsg(m any) error {
 	return nil
 }
 
-// approvedFor refuses a scheduler that says it applied a proposal: approval is an
-// operator's.
-func approvedFor(c access.Caller, revision *rollout.Configuration) error {
-	if c.Role == access.Scheduler && revision.State == rollout.Proposed {
-		return fmt.Errorf("%w: revision %d waits for the approval of an operator", access.ErrRole, revision.Revision)
-	}
-	return nil
-}
-
 // checkWeight refuses a scheduler that gives its rounds more weight than others have.
 func checkWeight(c access.Caller, r *controller.Registration) error {
 	if c.Role == access.Scheduler && r.Policy.Weight > 1 {
 		return fmt.Errorf("%w: spec.rollout.weight: %v is above 1, which only an admin sets", access.ErrRole,
 			r.Policy.Weight)
-	}
-	return nil
-}
-
-// appliedUnapproved is what is wrong with a scheduler's event of an applied
-// revision: that it is a proposal.
-func (s *Server) appliedUnapproved(ctx context.Context, id string, revision int64) *fault {
-	c, err := s.service.Configuration(id, revision)
-	if err == nil {
-		err = approvedFor(access.FromContext(ctx), c)
-	}
-	if errors.Is(err, access.ErrRole) {
-		return &fault{"configuration_revision", err.Error()}
 	}
 	return nil
 }

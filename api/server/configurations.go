@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
@@ -26,7 +25,11 @@ func (s *Server) GetCurrentConfiguration(_ context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Current(id)
+	instance, err := instanceID("instance_id", req.GetInstanceId())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Current(id, instance)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -78,7 +81,11 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 		return s.statusOf(err)
 	}
 	defer leave()
-	watcher, err := s.service.Watch(id)
+	instance, err := instanceID("instance_id", req.GetInstanceId())
+	if err != nil {
+		return s.statusOf(err)
+	}
+	watcher, err := s.service.Watch(id, instance)
 	if err != nil {
 		return s.statusOf(err)
 	}
@@ -91,7 +98,7 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	sendCurrent := func() error {
 		now := watcher.Current()
 		if now == nil || now.Revision <= mark.Revision {
-			return nil // after a refusal: the scheduler still runs what it had
+			return nil
 		}
 		mark.Revision = now.Revision
 		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: s.configuration(now)}
@@ -160,10 +167,9 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	if ack.State == rollout.AckApplied || ack.State == rollout.AckPartial {
-		if err := approvedFor(access.FromContext(ctx), c); err != nil {
-			return nil, s.statusOf(err)
-		}
+	if hash := req.GetContentHash(); hash != "" && hash != c.Hash {
+		return nil, s.statusOf(invalid("content_hash", "%.64q is not that of revision %d, %s: the instance has other values",
+			hash, revision, c.Hash))
 	}
 	c, current, err := s.service.Acknowledge(ctx, id, revision, ack)
 	if err != nil {
@@ -177,6 +183,17 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	return out, nil
 }
 
+// maxReason bounds why a configuration is refused, in bytes.
+const maxReason = 1024
+
+// instanceID checks the id of an instance.
+func instanceID(field, id string) (string, error) {
+	if len(id) > maxText {
+		return "", invalid(field, "is longer than %d bytes", maxText)
+	}
+	return id, nil
+}
+
 // ackFromProto checks an acknowledgement of a configuration and converts it.
 func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (rollout.Ack, error) {
 	const at = "acknowledgement."
@@ -185,8 +202,8 @@ func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (ro
 	if out.State == "" {
 		v.add(at+"state", "is required: APPLIED, PARTIALLY_APPLIED, REJECTED or FAILED")
 	}
-	if len(out.Error) > 1024 {
-		v.add(at+"error", "is longer than 1024 bytes")
+	if len(out.Error) > maxReason {
+		v.add(at+"error", "is longer than %d bytes", maxReason)
 	}
 	if len(out.Instance) > maxText {
 		v.add(at+"instance_id", "is longer than %d bytes", maxText)
@@ -336,15 +353,22 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 		if !a.Applied.IsZero() {
 			ack.AppliedTime = timestamppb.New(a.Applied)
 		}
-		for id, x := range a.Effective {
-			if p, ok := sp.Param(id); ok {
-				if ack.EffectiveParameters == nil {
-					ack.EffectiveParameters = map[string]*structpb.Value{}
-				}
-				ack.EffectiveParameters[id] = valueToProto(&p, x)
-			}
-		}
+		ack.EffectiveParameters = valuesToProto(sp, a.Effective)
 		out.Acknowledgement = ack
+	}
+	return out
+}
+
+// valuesToProto are values of parameters of a space, nil if there are none.
+func valuesToProto(sp *space.Space, values map[string]space.Value) map[string]*structpb.Value {
+	var out map[string]*structpb.Value
+	for id, x := range values {
+		if p, ok := sp.Param(id); ok {
+			if out == nil {
+				out = map[string]*structpb.Value{}
+			}
+			out[id] = valueToProto(&p, x)
+		}
 	}
 	return out
 }

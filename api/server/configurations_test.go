@@ -116,30 +116,37 @@ func TestPollWatchAcknowledge(t *testing.T) {
 	}
 	token := pushed.GetResumeToken()
 
-	// Refused: parked, and no watcher hears of it again.
+	// Refused: its values are parked, and the last good ones follow.
 	refused := f.acknowledge(c.GetName(), pb.Acknowledgement_REJECTED)
 	if refused.GetConfiguration().GetState() != pb.Configuration_REJECTED ||
-		refused.GetCurrentConfiguration() != "schedulers/s/configurations/1" {
+		refused.GetCurrentConfiguration() != "schedulers/s/configurations/3" {
 		t.Errorf("after the refusal: %v", refused)
 	}
-	_, err = f.config.AcknowledgeConfiguration(ctx,
-		&pb.AcknowledgeConfigurationRequest{Name: c.GetName(),
-			Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
-	wantCode(t, err, codes.FailedPrecondition)
+	for pushed = next(); pushed.GetHeartbeat() != nil; {
+		pushed = next()
+	}
+	if pushed.GetConfiguration().GetName() != refused.GetCurrentConfiguration() {
+		t.Fatal(pushed)
+	}
+	f.acknowledge(refused.GetCurrentConfiguration(), pb.Acknowledgement_APPLIED)
+	_, err = f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{
+		Name: refused.GetCurrentConfiguration(), ContentHash: c.GetContentHash(), // the hash of other values
+		Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
+	wantCode(t, err, codes.InvalidArgument)
 	f.ingest("s", submitted("3", 2*time.Hour+time.Second)) // three queues: what runs
 	f.ingest("s", submitted("4", 3*time.Hour+time.Second)) // four
 	pushed = next()
 	for pushed.GetHeartbeat() != nil {
 		pushed = next()
 	}
-	if pushed.GetConfiguration().GetRevision() != 3 ||
+	if pushed.GetConfiguration().GetRevision() != 4 ||
 		pushed.GetConfiguration().GetParameters()["queues"].GetNumberValue() != 4 {
 		t.Fatal(pushed)
 	}
 
 	// Resuming after the refused revision gives what came later, and no more.
 	resumed := f.watch(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s", ResumeToken: token})
-	if got := resumed(); got.GetConfiguration().GetRevision() != 3 {
+	if got := resumed(); got.GetConfiguration().GetRevision() != 4 {
 		t.Error(got)
 	}
 	if got := resumed(); got.GetBookmark() == nil {
@@ -150,12 +157,12 @@ func TestPollWatchAcknowledge(t *testing.T) {
 		t.Error("without initial events", got)
 	}
 	list, err := f.config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 2})
-	if err != nil || len(list.GetConfigurations()) != 2 || list.GetConfigurations()[0].GetRevision() != 3 {
+	if err != nil || len(list.GetConfigurations()) != 2 || list.GetConfigurations()[0].GetRevision() != 4 {
 		t.Fatal(list, err)
 	}
 	list, err = f.config.ListConfigurations(ctx,
 		&pb.ListConfigurationsRequest{Parent: "schedulers/s", PageSize: 2, PageToken: list.GetNextPageToken()})
-	if err != nil || len(list.GetConfigurations()) != 1 || list.GetNextPageToken() != "" {
+	if err != nil || len(list.GetConfigurations()) != 2 || list.GetNextPageToken() != "" {
 		t.Error(list, err)
 	}
 	cancel()

@@ -36,6 +36,7 @@ var reasons = []struct {
 	{controller.ErrQuarantined, codes.FailedPrecondition, "QUARANTINED"},
 	{controller.ErrRequestReuse, codes.AlreadyExists, "REQUEST_ID_REUSED"},
 	{rollout.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
+	{rollout.ErrInstances, codes.ResourceExhausted, "TOO_MANY_INSTANCES"},
 	{rollout.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
 	{errEtag, codes.Aborted, "ETAG_MISMATCH"},
 	{rollout.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},

@@ -79,8 +79,8 @@ func TestMetrics(t *testing.T) {
 		{"paused", "1 while tuning is paused.", "0", "1"},
 		{"auto", "1 in mode AUTO.", "1", "0"},
 		{"watchers", "Open watches of the scheduler's configuration.", "0", "0"},
-		{"offered_revision", "Revision offered to the scheduler; 0 if it refused all.", "2", "1"},
-		{"acknowledged_revision", "Newest revision the scheduler acknowledged as applied; 0 before the first.", "0",
+		{"offered_revision", "Revision offered to the scheduler; 0 if its records are damaged.", "2", "1"},
+		{"acknowledged_revision", "Revision that most instances say they run; 0 before the first.", "0",
 			"0"},
 	} {
 		name := "autosched_scheduler_" + gauge.name

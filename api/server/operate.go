@@ -1,11 +1,15 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
@@ -38,6 +42,9 @@ var updates = []struct {
 	{"spec.rollout.dwell", func(to, from *controller.Scheduler) { to.Policy.Dwell = from.Policy.Dwell }},
 	{"spec.rollout.allowed_lateness", func(to, from *controller.Scheduler) {
 		to.Policy.AllowedLateness = from.Policy.AllowedLateness
+	}},
+	{"spec.rollout.acknowledge_deadline", func(to, from *controller.Scheduler) {
+		to.Policy.AckDeadline = from.Policy.AckDeadline
 	}},
 	{"spec.rollout.guard", func(to, from *controller.Scheduler) { to.Policy.Guard = from.Policy.Guard }},
 	{"spec.rollout.horizon", func(to, from *controller.Scheduler) { to.Policy.Horizon = from.Policy.Horizon }},
@@ -211,11 +218,99 @@ func (s *Server) ApproveConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Approve(ctx, id, revision)
+	c, err := s.service.Approve(ctx, id, rollout.Approve{Revision: revision, Applied: req.GetApplied()})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
 	return s.configuration(c), nil
+}
+
+// operator is the name of an operator that calls.
+func operator(ctx context.Context) string {
+	return cmp.Or(access.FromContext(ctx).Name, rollout.Operator)
+}
+
+// RejectConfiguration parks the values of a proposal.
+func (s *Server) RejectConfiguration(ctx context.Context,
+	req *pb.RejectConfigurationRequest) (*pb.Configuration, error) {
+	id, revision, err := parseConfiguration("name", req.GetName())
+	if err == nil && len(req.GetReason()) > maxReason {
+		err = invalid("reason", "is longer than %d bytes", maxReason)
+	}
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Reject(ctx, id, rollout.Reject{Revision: revision, Actor: operator(ctx), Why: req.GetReason()})
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.configuration(c), nil
+}
+
+// UnparkConfiguration lets values be offered again.
+func (s *Server) UnparkConfiguration(ctx context.Context,
+	req *pb.UnparkConfigurationRequest) (*pb.Configuration, error) {
+	id, revision, err := parseConfiguration("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Unpark(ctx, id, revision)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.configuration(c), nil
+}
+
+// ListParkedConfigurations lists the values that are not offered.
+func (s *Server) ListParkedConfigurations(_ context.Context,
+	req *pb.ListParkedConfigurationsRequest) (*pb.ListParkedConfigurationsResponse, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	t, err := parseToken("page_token", req.GetPageToken(), req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	all, err := s.service.Parked(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.ListParkedConfigurationsResponse{}
+	from := min(t.Revision, int64(len(all))) // a park that ended since moves the others up
+	for i := range all[from:min(from+int64(size), int64(len(all)))] {
+		p := &all[from:][i]
+		one := &pb.ParkedConfiguration{Configuration: configurationName(id, p.Revision), ContentHash: p.Hash,
+			Actor: p.Actor, InstanceId: p.Instance, Reason: p.Why, CreateTime: timestamppb.New(p.Since)}
+		if !p.Until.IsZero() {
+			one.ExpireTime = timestamppb.New(p.Until)
+		}
+		out.ParkedConfigurations = append(out.ParkedConfigurations, one)
+	}
+	if next := from + int64(size); next < int64(len(all)) {
+		out.NextPageToken = token{Of: req.GetParent(), Revision: next}.String()
+	}
+	return out, nil
+}
+
+// ForgetInstance drops an instance that is gone.
+func (s *Server) ForgetInstance(ctx context.Context,
+	req *pb.ForgetInstanceRequest) (*pb.ForgetInstanceResponse, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err == nil {
+		_, err = instanceID("instance_id", req.GetInstanceId())
+	}
+	if err == nil {
+		err = s.service.ForgetInstance(ctx, id, req.GetInstanceId())
+	}
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return &pb.ForgetInstanceResponse{}, nil
 }
 
 // RollbackConfiguration offers earlier values again.
@@ -232,7 +327,7 @@ func (s *Server) RollbackConfiguration(ctx context.Context,
 		return nil, s.statusOf(invalid("from_revision", "%d is negative", req.GetFromRevision()))
 	}
 	c, err := s.service.Rollback(ctx, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(),
-		Park: req.GetPark()})
+		Park: req.GetPark(), Actor: operator(ctx)})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

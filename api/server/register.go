@@ -19,6 +19,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -235,12 +236,17 @@ func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
 	share(&p.MinGain, r.GetMinGain(), "min_gain")
 	share(&p.ChangePrice, r.GetChangePrice(), "change_price")
 	share(&p.Guard, r.GetGuard(), "guard")
-	if d := r.GetDwell(); d.AsDuration() != 0 {
-		if err := d.CheckValid(); err != nil || d.AsDuration() > maxSpan {
-			v.add(at+"dwell", "%v is above %v", d.AsDuration(), maxSpan)
+	optional := func(dst *time.Duration, d *durationpb.Duration, field string) {
+		if d.AsDuration() == 0 {
+			return
 		}
-		p.Dwell = d.AsDuration()
+		if err := d.CheckValid(); err != nil || d.AsDuration() > maxSpan {
+			v.add(at+field, "%v is above %v", d.AsDuration(), maxSpan)
+		}
+		*dst = d.AsDuration()
 	}
+	optional(&p.Dwell, r.GetDwell(), "dwell")
+	optional(&p.AckDeadline, r.GetAcknowledgeDeadline(), "acknowledge_deadline")
 	if d := r.GetAllowedLateness(); d.AsDuration() != 0 {
 		if err := d.CheckValid(); err != nil || d.AsDuration() > maxLateness {
 			v.add(at+"allowed_lateness", "%v is above %v", d.AsDuration(), maxLateness)
@@ -306,7 +312,8 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		Rollout: &pb.RolloutPolicy{
 			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: settings.MinRatio,
 			MinGain: settings.MinGain, ChangePrice: settings.ChangePrice, Dwell: durationpb.New(settings.Dwell),
-			Guard: settings.Guard, Horizon: durationpb.New(settings.Horizon),
+			AcknowledgeDeadline: durationpb.New(cmp.Or(c.Policy.AckDeadline, controller.DefaultAckDeadline)),
+			Guard:               settings.Guard, Horizon: durationpb.New(settings.Horizon),
 			Futures: int32(settings.Futures), TrialBudget: int32(settings.Budget), Seed: settings.Seed,
 			Weight: cmp.Or(c.Policy.Weight, 1), AllowedLateness: durationpb.New(c.Policy.AllowedLateness),
 		},
@@ -343,8 +350,27 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	if c.OfferedRevision > 0 {
 		out.CurrentConfiguration = configurationName(c.ID, c.OfferedRevision)
 	}
+	out.Status.Degraded = st.Degraded
+	for i := range st.Instances {
+		out.Status.Instances = append(out.Status.Instances, instanceToProto(&st.Instances[i], sp))
+	}
 	if !st.EventTime.IsZero() {
 		out.Status.EventTime = timestamppb.New(st.EventTime)
+	}
+	return out
+}
+
+var conditions = map[rollout.Condition]pb.InstanceStatus_Condition{
+	rollout.InSync: pb.InstanceStatus_IN_SYNC, rollout.Pending: pb.InstanceStatus_PENDING,
+	rollout.Degraded: pb.InstanceStatus_DEGRADED,
+}
+
+func instanceToProto(i *controller.InstanceStatus, sp *space.Space) *pb.InstanceStatus {
+	out := &pb.InstanceStatus{InstanceId: i.ID, Condition: conditions[i.Condition], Reason: i.Why,
+		DesiredRevision: i.Desired, ReportedRevision: i.Revision, ContentHash: i.Hash,
+		EffectiveParameters: valuesToProto(sp, i.Effective), ReportTime: timestamppb.New(i.Reported)}
+	if !i.Applied.IsZero() {
+		out.AppliedTime = timestamppb.New(i.Applied)
 	}
 	return out
 }

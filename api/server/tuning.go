@@ -201,9 +201,6 @@ func (s *Server) ingest(ctx context.Context, id string,
 	places := make([]int, 0, len(req.GetEvents()))
 	for i, e := range req.GetEvents() {
 		event, fault := eventFromProto(e)
-		if fault == nil && event.Kind == workload.ConfigApplied {
-			fault = s.appliedUnapproved(ctx, id, e.GetConfigurationRevision())
-		}
 		if fault != nil {
 			reject(i, fault)
 		} else {

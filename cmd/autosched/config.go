@@ -25,7 +25,8 @@ proposal, or roll back. SCHEDULER is the name a scheduler is registered under;
 	}
 	f.add(cmd)
 	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f),
-		newConfigRollbackCmd(&f), newConfigAckCmd(&f))
+		newConfigRejectCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f), newConfigParkedCmd(&f),
+		newConfigUnparkCmd(&f), newConfigForgetCmd(&f))
 	return cmd
 }
 
@@ -163,10 +164,11 @@ func newConfigListCmd(f *clientFlags) *cobra.Command {
 		Use:               "list SCHEDULER",
 		Short:             "List a scheduler's revisions, newest first",
 		Long: `Lists the revisions of a scheduler with their state and origin. Proposed ones were
-not offered (mode recommend); rejected ones were refused by the scheduler, or
-parked by an operator, and are never offered again. Origins are default
-(registered), tuned (by a round) and restored (by a rollback). 'autosched config
-get SCHEDULER --revision N' shows the reason for one.`,
+not offered (mode recommend); rejected ones were refused by the scheduler or an
+operator, and their values are parked ('autosched config parked'). Origins are
+default (registered), tuned (by a round), restored (by a rollback or after a
+refusal) and reverted (by the judge). 'autosched config get SCHEDULER --revision
+N' shows the reason for one.`,
 		Example: "  autosched config list tiresias --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 || limit > 1000 {

@@ -15,13 +15,15 @@ import (
 
 func newConfigApproveCmd(f *clientFlags) *cobra.Command {
 	var revision int64
+	var applied bool
 	cmd := &cobra.Command{
 		Use:   "approve SCHEDULER",
 		Short: "Offer a proposed configuration to the scheduler",
 		Long: `In mode recommend a round only proposes a better configuration. Approving it
 offers it to the scheduler, which receives it by its watch or at its next poll and
 acknowledges it. Without --revision the newest proposal is approved; 'autosched
-config get SCHEDULER --revision N' shows the reason for it.`,
+config get SCHEDULER --revision N' shows the reason for it. If you have put it in
+force by hand, --applied acknowledges it, too.`,
 		Example: `  autosched config list tiresias
   autosched config approve tiresias
   autosched config approve tiresias --revision 4`,
@@ -37,7 +39,7 @@ config get SCHEDULER --revision N' shows the reason for it.`,
 					}
 				}
 				got, err := c.config.ApproveConfiguration(ctx,
-					&pb.ApproveConfigurationRequest{Name: revisionName(name, revision)})
+					&pb.ApproveConfigurationRequest{Name: revisionName(name, revision), Applied: applied})
 				if err != nil {
 					return err
 				}
@@ -47,6 +49,7 @@ config get SCHEDULER --revision N' shows the reason for it.`,
 	}
 	f.addReason(cmd)
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
+	cmd.Flags().BoolVar(&applied, "applied", false, "it has been put in force by hand")
 	return cmd
 }
 
@@ -80,8 +83,9 @@ back further, name the --revision.
 A round may have replaced the configuration you looked at: name that one with
 --from, and nothing changes if another is on offer.
 
-In mode auto a later round may find the discarded values again: --park never
-offers them to this scheduler, and 'autosched scheduler pause' stops rounds.`,
+In mode auto a later round may find the discarded values again: --park does not
+offer them to this scheduler until 'autosched config unpark', and 'autosched
+scheduler pause' stops rounds.`,
 		Example: `  autosched config rollback tiresias --park
   autosched config rollback tiresias --from 7
   autosched config rollback tiresias --revision 1`,
@@ -109,7 +113,7 @@ offers them to this scheduler, and 'autosched scheduler pause' stops rounds.`,
 	cmd.Flags().Int64Var(&from, "from", 0,
 		"revision to go back from; fails if another is on offer (default: the one on offer)")
 	f.addReason(cmd)
-	cmd.Flags().BoolVar(&park, "park", false, "never offer the discarded values again")
+	cmd.Flags().BoolVar(&park, "park", false, "do not offer the discarded values again")
 	return cmd
 }
 
@@ -128,18 +132,18 @@ func (f *clientFlags) offered(ctx context.Context, cmd *cobra.Command, c *client
 
 func newConfigAckCmd(f *clientFlags) *cobra.Command {
 	var revision int64
-	var state, why string
+	var state, why, instance string
 	cmd := &cobra.Command{
 		ValidArgsFunction: registered(f),
 		Use:               "ack SCHEDULER --revision N --state applied|rejected|failed",
 		Short:             "Acknowledge a revision on a scheduler's behalf",
 		Long: `Schedulers acknowledge revisions over the API. Use this command for schedulers
-that do not, and for proposals (mode recommend) that you have applied by hand:
-tuning compares with an applied revision from then on. To have the scheduler
-apply a proposal, approve it.
+that do not: tuning compares with an applied revision from then on. A proposal
+(mode recommend) is not approved by that: 'autosched config approve --applied'
+is for one that you have put in force by hand.
 
   applied   it is in force
-  rejected  it is refused: its values are never offered to this scheduler again
+  rejected  it is refused: its values are parked ('autosched config parked')
   failed    it could not be applied this time`,
 		Example: "  autosched config ack tiresias --revision 4 --state applied",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -154,7 +158,7 @@ apply a proposal, approve it.
 					Name: revisionName(name, revision),
 					Acknowledgement: &pb.Acknowledgement{
 						State: pb.Acknowledgement_State(pb.Acknowledgement_State_value[strings.ToUpper(state)]),
-						Error: why, InstanceId: "autosched config ack",
+						Error: why, InstanceId: instance,
 					},
 				})
 				if err != nil {
@@ -170,5 +174,6 @@ apply a proposal, approve it.
 	fl.Int64Var(&revision, "revision", 0, "the revision (required)")
 	fl.StringVar(&state, "state", "", "applied, rejected or failed (required)")
 	fl.StringVar(&why, "error", "", "why, if not applied")
+	fl.StringVar(&instance, "instance", "", "the instance of the scheduler (default: the only one)")
 	return cmd
 }

@@ -49,6 +49,12 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 		fmt.Fprintf(w, "simulated\t%s\n", text)
 	}
 	fmt.Fprintf(w, "current\trevision %s\n", orDash(shortName(s.GetCurrentConfiguration())))
+	if st.GetDegraded() != "" {
+		fmt.Fprintf(w, "degraded\t%s\n", st.GetDegraded())
+	}
+	for _, i := range st.GetInstances() {
+		fmt.Fprintf(w, "instance\t%s\n", instanceText(i))
+	}
 	fmt.Fprintf(w, "events\t%d, until %s", st.GetEventCount(), eventTime(s))
 	if n := st.GetLateEventCount(); n > 0 {
 		fmt.Fprintf(w, ", %d too late for their round", n)
@@ -83,6 +89,18 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 			p.GetDescription())
 	}
 	return w.Flush()
+}
+
+// instanceText says what an instance runs and how it stands to what it should run.
+func instanceText(i *pb.InstanceStatus) string {
+	text := fmt.Sprintf("%s runs revision %d", orDash(i.GetInstanceId()), i.GetReportedRevision())
+	if i.GetReportedRevision() == 0 {
+		text = orDash(i.GetInstanceId()) + " runs nothing that it said"
+	}
+	if i.GetReportedRevision() != i.GetDesiredRevision() {
+		text += fmt.Sprintf(", should run revision %d", i.GetDesiredRevision())
+	}
+	return text + " (" + enumWord(i.GetCondition()) + ")"
 }
 
 // simulationText says in what a scheduler's simulation differs from the default, "" if

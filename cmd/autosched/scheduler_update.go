@@ -32,6 +32,7 @@ type updateFlags struct {
 	minRatio     float64
 	adoption     round.Settings // what addAdoption sets
 	limits       rollout.Limits
+	deadline     time.Duration
 	futures      int32
 	budget       int32
 	weight       float64
@@ -90,6 +91,8 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	addLimits(cmd, &u.limits)
 	fl.Var(limitSpan{&u.limits.RollbackHold}, "rollback-hold",
 		"how long tuning changes nothing after an operator's rollback, or off")
+	fl.Var(dwell{&u.deadline}, "acknowledge-deadline", "how long an instance may take to acknowledge what it is offered, "+
+		"before it is degraded, or 'off'")
 	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
 	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
 	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
@@ -115,6 +118,7 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		{"dwell", "spec.rollout.dwell"}, {"guard", "spec.rollout.guard"},
 		{"max-changes", "spec.rollout.max_changes_per_day"}, {"flap-window", "spec.rollout.flap_window"},
 		{"rollback-hold", "spec.rollout.rollback_hold"}, {"quiet-hours", "spec.rollout.quiet_hours"},
+		{"acknowledge-deadline", "spec.rollout.acknowledge_deadline"},
 		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"},
 		{"budget", "spec.rollout.trial_budget"}, {"weight", "spec.rollout.weight"},
 		{"max-preemptions", "spec.simulation.max_preemptions"},
@@ -137,6 +141,7 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		MinControllableRatio: u.minRatio, MinGain: u.adoption.MinGain, ChangePrice: u.adoption.ChangePrice,
 		Dwell: durationpb.New(u.adoption.Dwell), Guard: u.adoption.Guard,
 		Futures: u.futures, TrialBudget: u.budget, Weight: u.weight,
+		AcknowledgeDeadline: durationpb.New(u.deadline),
 	}
 	server.LimitsToProto(&u.limits, spec.Rollout)
 	return &pb.UpdateSchedulerRequest{

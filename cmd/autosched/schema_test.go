@@ -80,6 +80,9 @@ func TestJSONHasASchema(t *testing.T) {
 		{"backup", "--out " + dir + "/b.tar" + registered, "backup", false},
 		{"restore", "--from " + dir + "/b.tar --dir " + dir + "/restored", "backup", false},
 		{"doctor", "--dir " + dir + "/restored", "diagnosis", false},
+		{"config parked", "x" + registered, "parked-configurations", false},
+		{"config unpark", "x --revision 1" + registered, "configuration", false},
+		{"config forget", "x --instance gone" + registered, "forget-instance", false},
 		{"causal learn", "--data " + data + " --tiers " + tiers + " --out " + graph, "", false},
 		{"causal show", graph, "", false},
 		{"causal effects", "--boosted=false --data " + data + " --tiers " + tiers, "causal-effects", false},
@@ -139,4 +142,5 @@ func TestJSONHasASchema(t *testing.T) {
 // covered are the commands of the test. These need a service with more to show, and print
 // the message of config get, or for an emulation its own.
 var covered = map[string]bool{"config watch": true, "config approve": true, "config rollback": true,
-	"emulate": true}
+	"config reject": true,
+	"emulate":       true}

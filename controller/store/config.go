@@ -33,20 +33,21 @@ var errRevision = errors.New("revisions are numbered without gaps and keep their
 // configRecord is a configuration as stored: its values in canonical form, the
 // hash of which is kept beside them.
 type configRecord struct {
-	UID      string                `json:"uid"`
-	Revision int64                 `json:"revision"`
-	State    rollout.RevisionState `json:"state"`
-	Origin   rollout.Origin        `json:"origin"`
-	Values   json.RawMessage       `json:"values"`
-	Hash     string                `json:"sha256"`
-	Created  time.Time             `json:"created"`
-	Updated  time.Time             `json:"updated"`
-	Offered  time.Time             `json:"offered_at,omitzero"`
-	Reason   string                `json:"reason,omitempty"`
-	Evidence *rollout.Evidence     `json:"evidence,omitempty"`
-	Ack      *rollout.Ack          `json:"ack,omitempty"`
-	Left     int64                 `json:"left,omitempty"`
-	Incident *rollout.Incident     `json:"incident,omitempty"`
+	UID       string                `json:"uid"`
+	Revision  int64                 `json:"revision"`
+	State     rollout.RevisionState `json:"state"`
+	Origin    rollout.Origin        `json:"origin"`
+	Values    json.RawMessage       `json:"values"`
+	Hash      string                `json:"sha256"`
+	Created   time.Time             `json:"created"`
+	Updated   time.Time             `json:"updated"`
+	Offered   time.Time             `json:"offered,omitzero"`
+	OfferedAt time.Time             `json:"offered_at,omitzero"`
+	Reason    string                `json:"reason,omitempty"`
+	Evidence  *rollout.Evidence     `json:"evidence,omitempty"`
+	Ack       *rollout.Ack          `json:"ack,omitempty"`
+	Left      int64                 `json:"left,omitempty"`
+	Incident  *rollout.Incident     `json:"incident,omitempty"`
 }
 
 func revisionKey(revision int64) []byte {
@@ -164,8 +165,8 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 	return putJSON(tx, key, configRecord{
 		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
 		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash,
-		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.OfferedAt, Reason: cfg.Reason,
-		Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
+		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.Offered, OfferedAt: cfg.OfferedAt,
+		Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
 	}, configsBucket, string(scheduler))
 }
 
@@ -263,8 +264,8 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 			}
 			out.Configurations = append(out.Configurations, &rollout.Configuration{
 				Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg,
-				Hash: c.Hash, Created: c.Created, Updated: c.Updated, OfferedAt: c.Offered, Reason: c.Reason,
-				Evidence: c.Evidence, Ack: c.Ack, Left: c.Left, Incident: c.Incident,
+				Hash: c.Hash, Created: c.Created, Updated: c.Updated, Offered: c.Offered, OfferedAt: c.OfferedAt,
+				Reason: c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left, Incident: c.Incident,
 			})
 		})
 	})

@@ -52,7 +52,8 @@ func change(t testing.TB, sp *space.Space, revision int64) controller.Change {
 		Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "t",
 			Params: sp.Params(), Rules: sp.Rules(), Cluster: workload.Uniform(20, 8)},
 			UID: "u", Created: at, Updated: at,
-			Revisions: rollout.Revisions{LastRevision: revision, OfferedRevision: revision}},
+			Records: rollout.Records{
+				Revisions: rollout.Revisions{LastRevision: revision, OfferedRevision: revision}}},
 		Configurations: []*rollout.Configuration{{
 			Scheduler: "s", UID: fmt.Sprint("c", revision), Revision: revision, State: rollout.Published,
 			Origin: rollout.FromTuning,

@@ -29,16 +29,15 @@ type Configuration_State int32
 const (
 	Configuration_STATE_UNSPECIFIED Configuration_State = 0
 	// Recommended only: made while the scheduler's mode was RECOMMEND.
-	// Approving it offers it to the scheduler; acknowledging it as APPLIED says
-	// that it was put in force otherwise.
+	// Approving it offers it to the scheduler.
 	Configuration_PROPOSED Configuration_State = 1
-	// Acknowledged by the scheduler: in force.
+	// In force: most instances of the scheduler said that they run it.
 	Configuration_ROLLED_OUT Configuration_State = 3
 	// A later revision took its place.
 	Configuration_SUPERSEDED Configuration_State = 4
-	// The scheduler refused it, or an operator parked it.
+	// Its values are parked: the scheduler refused them, or an operator did.
 	Configuration_REJECTED Configuration_State = 6
-	// Offered to the scheduler, not acknowledged yet.
+	// Offered to the scheduler, and not in force.
 	Configuration_PUBLISHED Configuration_State = 7
 	// Its record in the service's store is damaged; reason says how. It has no parameters.
 	Configuration_LOST Configuration_State = 8
@@ -103,7 +102,7 @@ const (
 	// A tuning round found it better than what ran.
 	Configuration_TUNED Configuration_Origin = 2
 	// The values of an earlier revision, under a new one: an operator went back
-	// to them, or one instance refused a revision that another had applied.
+	// to them, or an instance refused what was offered.
 	Configuration_RESTORED Configuration_Origin = 3
 	// The values of the last good revision, under a new one: what a tuning round had
 	// found did worse than promised. incident says what and how much.
@@ -164,9 +163,10 @@ const (
 	Acknowledgement_APPLIED Acknowledgement_State = 1
 	// In force, with the values of effective_parameters.
 	Acknowledgement_PARTIALLY_APPLIED Acknowledgement_State = 2
-	// Refused: it is parked and never offered again.
+	// Refused: its values are parked.
 	Acknowledgement_REJECTED Acknowledgement_State = 3
-	// Could not be applied this time; it stays offered.
+	// Could not be applied this time; it stays offered. The instance is DEGRADED
+	// until it is.
 	Acknowledgement_FAILED Acknowledgement_State = 4
 )
 
@@ -245,7 +245,7 @@ type Configuration struct {
 	Reason string `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Output only. On TUNED: what the round found.
 	Evidence *TuningEvidence `protobuf:"bytes,12,opt,name=evidence,proto3" json:"evidence,omitempty"`
-	// Output only. The last acknowledgement, if there was any.
+	// Output only. The last acknowledgement since it was offered, if there was any.
 	Acknowledgement *Acknowledgement `protobuf:"bytes,13,opt,name=acknowledgement,proto3" json:"acknowledgement,omitempty"`
 	// Output only. On REVERTED: what did worse. GetConfiguration has it for the
 	// revision that did, too.
@@ -584,8 +584,7 @@ type TuningEvidence struct {
 	// The incumbent's controllable objective over the candidate's, simulated:
 	// above 1 is better.
 	ControllableRatio float64 `protobuf:"fixed64,4,opt,name=controllable_ratio,json=controllableRatio,proto3" json:"controllable_ratio,omitempty"`
-	// The revision it was compared with: what ran, as far as the scheduler said. 0
-	// if it had refused everything, when the defaults stand in.
+	// The revision it was compared with: what ran, as far as the scheduler said.
 	IncumbentRevision int64 `protobuf:"varint,5,opt,name=incumbent_revision,json=incumbentRevision,proto3" json:"incumbent_revision,omitempty"`
 	// Numbers of the round by name, such as trials or seconds.
 	Details map[string]float64 `protobuf:"bytes,6,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
@@ -729,14 +728,17 @@ type Acknowledgement struct {
 	// Required.
 	State Acknowledgement_State `protobuf:"varint,1,opt,name=state,proto3,enum=autosched.v1.Acknowledgement_State" json:"state,omitempty"`
 	// The values in force, by parameter id. Required if PARTIALLY_APPLIED, where
-	// those that differ from the revision's are enough; they may lie outside the
-	// registered space. If APPLIED they are optional and must be the revision's.
+	// those that differ from the revision's are enough. If they lie outside the
+	// registered space, the instance is DEGRADED, and while most instances run them
+	// no round is decided: there is nothing to compare with. If APPLIED they are
+	// optional and must be the revision's.
 	EffectiveParameters map[string]*structpb.Value `protobuf:"bytes,2,rep,name=effective_parameters,json=effectiveParameters,proto3" json:"effective_parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Why, if not APPLIED. At most 1024 bytes.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	// When it took effect, in the scheduler's time.
 	AppliedTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=applied_time,json=appliedTime,proto3" json:"applied_time,omitempty"`
-	// Which instance of the scheduler speaks, where there are several.
+	// Which instance of the scheduler speaks, where there are several: at most 128
+	// bytes. The service keeps 256 instances. Empty: the only one.
 	InstanceId    string `protobuf:"bytes,5,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -812,7 +814,9 @@ type GetCurrentConfigurationRequest struct {
 	// Required. schedulers/{scheduler}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The etag of the configuration the caller has.
-	IfNoneMatch   string `protobuf:"bytes,2,opt,name=if_none_match,json=ifNoneMatch,proto3" json:"if_none_match,omitempty"`
+	IfNoneMatch string `protobuf:"bytes,2,opt,name=if_none_match,json=ifNoneMatch,proto3" json:"if_none_match,omitempty"`
+	// Which instance of the scheduler asks, where there are several.
+	InstanceId    string `protobuf:"bytes,20,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -857,6 +861,13 @@ func (x *GetCurrentConfigurationRequest) GetName() string {
 func (x *GetCurrentConfigurationRequest) GetIfNoneMatch() string {
 	if x != nil {
 		return x.IfNoneMatch
+	}
+	return ""
+}
+
+func (x *GetCurrentConfigurationRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
 	}
 	return ""
 }
@@ -939,8 +950,10 @@ type WatchConfigurationsRequest struct {
 	// Send a heartbeat after this long without an event: 1 s to 10 min, default
 	// 30 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,4,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Which instance of the scheduler watches, where there are several.
+	InstanceId    string `protobuf:"bytes,20,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchConfigurationsRequest) Reset() {
@@ -999,6 +1012,13 @@ func (x *WatchConfigurationsRequest) GetHeartbeatInterval() *durationpb.Duration
 		return x.HeartbeatInterval
 	}
 	return nil
+}
+
+func (x *WatchConfigurationsRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
 }
 
 type WatchConfigurationsResponse struct {
@@ -1119,6 +1139,9 @@ type AcknowledgeConfigurationRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Required.
 	Acknowledgement *Acknowledgement `protobuf:"bytes,2,opt,name=acknowledgement,proto3" json:"acknowledgement,omitempty"`
+	// The content_hash of the configuration that the instance has. If set and not
+	// that of the revision, the request fails.
+	ContentHash string `protobuf:"bytes,20,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`
 	// The epoch of the configuration. If set and not that of the store, the request
 	// fails with FAILED_PRECONDITION and reason EPOCH_MISMATCH.
 	Epoch         *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1170,6 +1193,13 @@ func (x *AcknowledgeConfigurationRequest) GetAcknowledgement() *Acknowledgement 
 	return nil
 }
 
+func (x *AcknowledgeConfigurationRequest) GetContentHash() string {
+	if x != nil {
+		return x.ContentHash
+	}
+	return ""
+}
+
 func (x *AcknowledgeConfigurationRequest) GetEpoch() *Epoch {
 	if x != nil {
 		return x.Epoch
@@ -1181,8 +1211,8 @@ type AcknowledgeConfigurationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The revision acknowledged.
 	Configuration *Configuration `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
-	// The name of what the scheduler should run now: after a refusal the last
-	// revision acknowledged. Empty if every revision offered was refused.
+	// The name of what the instance should run now: after a refusal a new revision
+	// with the last good values.
 	CurrentConfiguration string `protobuf:"bytes,2,opt,name=current_configuration,json=currentConfiguration,proto3" json:"current_configuration,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1235,7 +1265,9 @@ func (x *AcknowledgeConfigurationResponse) GetCurrentConfiguration() string {
 type ApproveConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/configurations/{revision}
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// It has been put in force by hand: every instance of the scheduler runs it.
+	Applied       bool `protobuf:"varint,20,opt,name=applied,proto3" json:"applied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1277,6 +1309,419 @@ func (x *ApproveConfigurationRequest) GetName() string {
 	return ""
 }
 
+func (x *ApproveConfigurationRequest) GetApplied() bool {
+	if x != nil {
+		return x.Applied
+	}
+	return false
+}
+
+type RejectConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/configurations/{revision}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Why, for people. At most 1024 bytes.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RejectConfigurationRequest) Reset() {
+	*x = RejectConfigurationRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejectConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejectConfigurationRequest) ProtoMessage() {}
+
+func (x *RejectConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejectConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*RejectConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RejectConfigurationRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RejectConfigurationRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type UnparkConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/configurations/{revision}: any revision that
+	// has the values.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnparkConfigurationRequest) Reset() {
+	*x = UnparkConfigurationRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnparkConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnparkConfigurationRequest) ProtoMessage() {}
+
+func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnparkConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*UnparkConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *UnparkConfigurationRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ListParkedConfigurationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// At most 1000; 50 if 0.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From an earlier response.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListParkedConfigurationsRequest) Reset() {
+	*x = ListParkedConfigurationsRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListParkedConfigurationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListParkedConfigurationsRequest) ProtoMessage() {}
+
+func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListParkedConfigurationsRequest.ProtoReflect.Descriptor instead.
+func (*ListParkedConfigurationsRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListParkedConfigurationsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListParkedConfigurationsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListParkedConfigurationsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListParkedConfigurationsResponse struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	ParkedConfigurations []*ParkedConfiguration `protobuf:"bytes,1,rep,name=parked_configurations,json=parkedConfigurations,proto3" json:"parked_configurations,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListParkedConfigurationsResponse) Reset() {
+	*x = ListParkedConfigurationsResponse{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListParkedConfigurationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListParkedConfigurationsResponse) ProtoMessage() {}
+
+func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListParkedConfigurationsResponse.ProtoReflect.Descriptor instead.
+func (*ListParkedConfigurationsResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListParkedConfigurationsResponse) GetParkedConfigurations() []*ParkedConfiguration {
+	if x != nil {
+		return x.ParkedConfigurations
+	}
+	return nil
+}
+
+func (x *ListParkedConfigurationsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// ParkedConfiguration is values that are not offered to a scheduler.
+type ParkedConfiguration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A revision that has the values.
+	Configuration string `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// The content_hash of the values.
+	ContentHash string `protobuf:"bytes,2,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`
+	// Who parked them: "scheduler", "judge", "operator" or the name of an operator.
+	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The instance of the scheduler that refused them, if it has an id.
+	InstanceId string `protobuf:"bytes,4,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// Why, for people.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Since when; in event time if the judge parked them.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// The event time at which the park ends. Unset: when it is unparked.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParkedConfiguration) Reset() {
+	*x = ParkedConfiguration{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkedConfiguration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkedConfiguration) ProtoMessage() {}
+
+func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkedConfiguration.ProtoReflect.Descriptor instead.
+func (*ParkedConfiguration) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ParkedConfiguration) GetConfiguration() string {
+	if x != nil {
+		return x.Configuration
+	}
+	return ""
+}
+
+func (x *ParkedConfiguration) GetContentHash() string {
+	if x != nil {
+		return x.ContentHash
+	}
+	return ""
+}
+
+func (x *ParkedConfiguration) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *ParkedConfiguration) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *ParkedConfiguration) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ParkedConfiguration) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *ParkedConfiguration) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+type ForgetInstanceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// The instance; empty for the one without an id.
+	InstanceId    string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetInstanceRequest) Reset() {
+	*x = ForgetInstanceRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetInstanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetInstanceRequest) ProtoMessage() {}
+
+func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetInstanceRequest.ProtoReflect.Descriptor instead.
+func (*ForgetInstanceRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ForgetInstanceRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ForgetInstanceRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+type ForgetInstanceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetInstanceResponse) Reset() {
+	*x = ForgetInstanceResponse{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetInstanceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetInstanceResponse) ProtoMessage() {}
+
+func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetInstanceResponse.ProtoReflect.Descriptor instead.
+func (*ForgetInstanceResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{18}
+}
+
 type RollbackConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -1285,8 +1730,8 @@ type RollbackConfigurationRequest struct {
 	// scheduler applied, or else its registered defaults; to go back further than
 	// that, name the revision.
 	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Park the values gone back from: they become REJECTED and are never offered
-	// to this scheduler again.
+	// Park the values gone back from: they become REJECTED and are not offered to
+	// this scheduler until they are unparked. Registered defaults cannot be parked.
 	Park bool `protobuf:"varint,3,opt,name=park,proto3" json:"park,omitempty"`
 	// The revision that the caller means to go back from. If set and another one is
 	// on offer by now, which did not come of this very rollback, the request fails
@@ -1300,7 +1745,7 @@ type RollbackConfigurationRequest struct {
 
 func (x *RollbackConfigurationRequest) Reset() {
 	*x = RollbackConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1757,7 @@ func (x *RollbackConfigurationRequest) String() string {
 func (*RollbackConfigurationRequest) ProtoMessage() {}
 
 func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1770,7 @@ func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RollbackConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RollbackConfigurationRequest) GetParent() string {
@@ -1366,7 +1811,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1823,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1836,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetConfigurationRequest) GetName() string {
@@ -1415,7 +1860,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1872,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1885,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListConfigurationsRequest) GetParent() string {
@@ -1475,7 +1920,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1932,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1945,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListConfigurationsResponse) GetConfigurations() []*Configuration {
@@ -1526,7 +1971,7 @@ type WatchConfigurationsResponse_Bookmark struct {
 
 func (x *WatchConfigurationsResponse_Bookmark) Reset() {
 	*x = WatchConfigurationsResponse_Bookmark{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1983,7 @@ func (x *WatchConfigurationsResponse_Bookmark) String() string {
 func (*WatchConfigurationsResponse_Bookmark) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +2008,7 @@ type WatchConfigurationsResponse_Heartbeat struct {
 
 func (x *WatchConfigurationsResponse_Heartbeat) Reset() {
 	*x = WatchConfigurationsResponse_Heartbeat{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +2020,7 @@ func (x *WatchConfigurationsResponse_Heartbeat) String() string {
 func (*WatchConfigurationsResponse_Heartbeat) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,20 +2129,24 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x11PARTIALLY_APPLIED\x10\x02\x12\f\n" +
 	"\bREJECTED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04\"X\n" +
+	"\x06FAILED\x10\x04\"y\n" +
 	"\x1eGetCurrentConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
-	"\rif_none_match\x18\x02 \x01(\tR\vifNoneMatch\"\xc1\x01\n" +
+	"\rif_none_match\x18\x02 \x01(\tR\vifNoneMatch\x12\x1f\n" +
+	"\vinstance_id\x18\x14 \x01(\tR\n" +
+	"instanceId\"\xc1\x01\n" +
 	"\x1fGetCurrentConfigurationResponse\x12A\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x12!\n" +
 	"\fnot_modified\x18\x02 \x01(\bR\vnotModified\x128\n" +
 	"\n" +
-	"poll_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\"\xd1\x01\n" +
+	"poll_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\"\xf2\x01\n" +
 	"\x1aWatchConfigurationsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12.\n" +
 	"\x13send_initial_events\x18\x03 \x01(\bR\x11sendInitialEvents\x12H\n" +
-	"\x12heartbeat_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\"\xce\x02\n" +
+	"\x12heartbeat_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12\x1f\n" +
+	"\vinstance_id\x18\x14 \x01(\tR\n" +
+	"instanceId\"\xce\x02\n" +
 	"\x1bWatchConfigurationsResponse\x12C\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationH\x00R\rconfiguration\x12P\n" +
 	"\bbookmark\x18\x02 \x01(\v22.autosched.v1.WatchConfigurationsResponse.BookmarkH\x00R\bbookmark\x12S\n" +
@@ -1706,16 +2155,47 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
 	"\bBookmark\x1a\v\n" +
 	"\tHeartbeatB\a\n" +
-	"\x05event\"\xa9\x01\n" +
+	"\x05event\"\xcc\x01\n" +
 	"\x1fAcknowledgeConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12G\n" +
-	"\x0facknowledgement\x18\x02 \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x12)\n" +
+	"\x0facknowledgement\x18\x02 \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x12!\n" +
+	"\fcontent_hash\x18\x14 \x01(\tR\vcontentHash\x12)\n" +
 	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\"\x9a\x01\n" +
 	" AcknowledgeConfigurationResponse\x12A\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x123\n" +
-	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"1\n" +
+	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"K\n" +
 	"\x1bApproveConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x8b\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aapplied\x18\x14 \x01(\bR\aapplied\"H\n" +
+	"\x1aRejectConfigurationRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"0\n" +
+	"\x1aUnparkConfigurationRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"u\n" +
+	"\x1fListParkedConfigurationsRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\xa2\x01\n" +
+	" ListParkedConfigurationsResponse\x12V\n" +
+	"\x15parked_configurations\x18\x01 \x03(\v2!.autosched.v1.ParkedConfigurationR\x14parkedConfigurations\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa7\x02\n" +
+	"\x13ParkedConfiguration\x12$\n" +
+	"\rconfiguration\x18\x01 \x01(\tR\rconfiguration\x12!\n" +
+	"\fcontent_hash\x18\x02 \x01(\tR\vcontentHash\x12\x14\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x1f\n" +
+	"\vinstance_id\x18\x04 \x01(\tR\n" +
+	"instanceId\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12;\n" +
+	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12;\n" +
+	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"P\n" +
+	"\x15ForgetInstanceRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1f\n" +
+	"\vinstance_id\x18\x02 \x01(\tR\n" +
+	"instanceId\"\x18\n" +
+	"\x16ForgetInstanceResponse\"\x8b\x01\n" +
 	"\x1cRollbackConfigurationRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x12\n" +
@@ -1730,13 +2210,17 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x89\x01\n" +
 	"\x1aListConfigurationsResponse\x12C\n" +
 	"\x0econfigurations\x18\x01 \x03(\v2\x1b.autosched.v1.ConfigurationR\x0econfigurations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xfa\x05\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x8e\t\n" +
 	"\x14ConfigurationService\x12v\n" +
 	"\x17GetCurrentConfiguration\x12,.autosched.v1.GetCurrentConfigurationRequest\x1a-.autosched.v1.GetCurrentConfigurationResponse\x12l\n" +
 	"\x13WatchConfigurations\x12(.autosched.v1.WatchConfigurationsRequest\x1a).autosched.v1.WatchConfigurationsResponse0\x01\x12y\n" +
 	"\x18AcknowledgeConfiguration\x12-.autosched.v1.AcknowledgeConfigurationRequest\x1a..autosched.v1.AcknowledgeConfigurationResponse\x12^\n" +
 	"\x14ApproveConfiguration\x12).autosched.v1.ApproveConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12`\n" +
-	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12V\n" +
+	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12\\\n" +
+	"\x13RejectConfiguration\x12(.autosched.v1.RejectConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12\\\n" +
+	"\x13UnparkConfiguration\x12(.autosched.v1.UnparkConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12y\n" +
+	"\x18ListParkedConfigurations\x12-.autosched.v1.ListParkedConfigurationsRequest\x1a..autosched.v1.ListParkedConfigurationsResponse\x12[\n" +
+	"\x0eForgetInstance\x12#.autosched.v1.ForgetInstanceRequest\x1a$.autosched.v1.ForgetInstanceResponse\x12V\n" +
 	"\x10GetConfiguration\x12%.autosched.v1.GetConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12g\n" +
 	"\x12ListConfigurations\x12'.autosched.v1.ListConfigurationsRequest\x1a(.autosched.v1.ListConfigurationsResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
@@ -1753,7 +2237,7 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
@@ -1770,67 +2254,85 @@ var file_autosched_v1_configuration_proto_goTypes = []any{
 	(*AcknowledgeConfigurationRequest)(nil),       // 12: autosched.v1.AcknowledgeConfigurationRequest
 	(*AcknowledgeConfigurationResponse)(nil),      // 13: autosched.v1.AcknowledgeConfigurationResponse
 	(*ApproveConfigurationRequest)(nil),           // 14: autosched.v1.ApproveConfigurationRequest
-	(*RollbackConfigurationRequest)(nil),          // 15: autosched.v1.RollbackConfigurationRequest
-	(*GetConfigurationRequest)(nil),               // 16: autosched.v1.GetConfigurationRequest
-	(*ListConfigurationsRequest)(nil),             // 17: autosched.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),            // 18: autosched.v1.ListConfigurationsResponse
-	nil,                                           // 19: autosched.v1.Configuration.ParametersEntry
-	nil,                                           // 20: autosched.v1.TuningEvidence.DetailsEntry
-	nil,                                           // 21: autosched.v1.Acknowledgement.EffectiveParametersEntry
-	(*WatchConfigurationsResponse_Bookmark)(nil),  // 22: autosched.v1.WatchConfigurationsResponse.Bookmark
-	(*WatchConfigurationsResponse_Heartbeat)(nil), // 23: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	(*timestamppb.Timestamp)(nil),                 // 24: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                   // 25: google.protobuf.Duration
-	(*structpb.Value)(nil),                        // 26: google.protobuf.Value
+	(*RejectConfigurationRequest)(nil),            // 15: autosched.v1.RejectConfigurationRequest
+	(*UnparkConfigurationRequest)(nil),            // 16: autosched.v1.UnparkConfigurationRequest
+	(*ListParkedConfigurationsRequest)(nil),       // 17: autosched.v1.ListParkedConfigurationsRequest
+	(*ListParkedConfigurationsResponse)(nil),      // 18: autosched.v1.ListParkedConfigurationsResponse
+	(*ParkedConfiguration)(nil),                   // 19: autosched.v1.ParkedConfiguration
+	(*ForgetInstanceRequest)(nil),                 // 20: autosched.v1.ForgetInstanceRequest
+	(*ForgetInstanceResponse)(nil),                // 21: autosched.v1.ForgetInstanceResponse
+	(*RollbackConfigurationRequest)(nil),          // 22: autosched.v1.RollbackConfigurationRequest
+	(*GetConfigurationRequest)(nil),               // 23: autosched.v1.GetConfigurationRequest
+	(*ListConfigurationsRequest)(nil),             // 24: autosched.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),            // 25: autosched.v1.ListConfigurationsResponse
+	nil,                                           // 26: autosched.v1.Configuration.ParametersEntry
+	nil,                                           // 27: autosched.v1.TuningEvidence.DetailsEntry
+	nil,                                           // 28: autosched.v1.Acknowledgement.EffectiveParametersEntry
+	(*WatchConfigurationsResponse_Bookmark)(nil),  // 29: autosched.v1.WatchConfigurationsResponse.Bookmark
+	(*WatchConfigurationsResponse_Heartbeat)(nil), // 30: autosched.v1.WatchConfigurationsResponse.Heartbeat
+	(*timestamppb.Timestamp)(nil),                 // 31: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                   // 32: google.protobuf.Duration
+	(*structpb.Value)(nil),                        // 33: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
-	19, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	24, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	24, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	26, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
+	31, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	31, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
 	6,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
 	7,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	5,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
 	4,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
-	24, // 9: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
-	24, // 10: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
-	24, // 11: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	20, // 12: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	31, // 9: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	31, // 10: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	31, // 11: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	27, // 12: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
 	2,  // 13: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	21, // 14: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	24, // 15: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	28, // 14: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	31, // 15: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
 	3,  // 16: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	25, // 17: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	25, // 18: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	32, // 17: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	32, // 18: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	3,  // 19: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	22, // 20: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	23, // 21: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	29, // 20: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	30, // 21: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
 	7,  // 22: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	4,  // 23: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
 	3,  // 24: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	3,  // 25: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	26, // 26: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	26, // 27: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	8,  // 28: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	10, // 29: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	12, // 30: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	14, // 31: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	15, // 32: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	16, // 33: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	17, // 34: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	9,  // 35: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	11, // 36: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	13, // 37: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 38: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 39: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 40: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	18, // 41: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	35, // [35:42] is the sub-list for method output_type
-	28, // [28:35] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	19, // 25: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
+	31, // 26: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
+	31, // 27: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 28: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	33, // 29: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	33, // 30: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	8,  // 31: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	10, // 32: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	12, // 33: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	14, // 34: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	22, // 35: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	15, // 36: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
+	16, // 37: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
+	17, // 38: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
+	20, // 39: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
+	23, // 40: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	24, // 41: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	9,  // 42: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	11, // 43: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	13, // 44: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 45: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 46: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 47: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 48: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
+	18, // 49: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
+	21, // 50: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
+	3,  // 51: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	25, // 52: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	42, // [42:53] is the sub-list for method output_type
+	31, // [31:42] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -1849,7 +2351,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

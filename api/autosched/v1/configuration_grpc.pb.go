@@ -23,6 +23,10 @@ const (
 	ConfigurationService_AcknowledgeConfiguration_FullMethodName = "/autosched.v1.ConfigurationService/AcknowledgeConfiguration"
 	ConfigurationService_ApproveConfiguration_FullMethodName     = "/autosched.v1.ConfigurationService/ApproveConfiguration"
 	ConfigurationService_RollbackConfiguration_FullMethodName    = "/autosched.v1.ConfigurationService/RollbackConfiguration"
+	ConfigurationService_RejectConfiguration_FullMethodName      = "/autosched.v1.ConfigurationService/RejectConfiguration"
+	ConfigurationService_UnparkConfiguration_FullMethodName      = "/autosched.v1.ConfigurationService/UnparkConfiguration"
+	ConfigurationService_ListParkedConfigurations_FullMethodName = "/autosched.v1.ConfigurationService/ListParkedConfigurations"
+	ConfigurationService_ForgetInstance_FullMethodName           = "/autosched.v1.ConfigurationService/ForgetInstance"
 	ConfigurationService_GetConfiguration_FullMethodName         = "/autosched.v1.ConfigurationService/GetConfiguration"
 	ConfigurationService_ListConfigurations_FullMethodName       = "/autosched.v1.ConfigurationService/ListConfigurations"
 )
@@ -42,12 +46,17 @@ type ConfigurationServiceClient interface {
 	// run, in order of revision, at least once. A watcher that falls behind gets
 	// only the newest one.
 	WatchConfigurations(ctx context.Context, in *WatchConfigurationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchConfigurationsResponse], error)
-	// AcknowledgeConfiguration records the outcome of a revision. A refused
-	// revision is parked: its values are never offered to this scheduler again,
-	// and the current configuration stays the last one acknowledged. Tuning rounds
-	// compare with the last revision acknowledged as in force, or the defaults
-	// before there is one, whatever has been offered since; a CONFIG_APPLIED event
-	// of a later revision counts as such an acknowledgement.
+	// AcknowledgeConfiguration records the outcome of a revision at an instance of
+	// the scheduler. The values of a refused revision are parked: they are not
+	// offered until they are unparked, and if they are on offer, the last good
+	// values follow under a new revision. The registered defaults are never parked.
+	//
+	// What an instance applied is what it runs, as far as the service knows, be it
+	// what it should run or not: an older revision, or a proposal that nobody
+	// approved, makes it DEGRADED. Tuning rounds compare with the revision that most
+	// instances run, or the defaults before there is one, whatever has been offered
+	// since. A CONFIG_APPLIED event counts as an acknowledgement of the only
+	// instance.
 	//
 	// It may be sent again safely, which is why it has no request_id: the same
 	// acknowledgement of a revision as its last one changes nothing and is answered
@@ -63,6 +72,19 @@ type ConfigurationServiceClient interface {
 	// does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// RejectConfiguration parks the values of a PROPOSED revision. To reject what is
+	// REJECTED already changes nothing.
+	RejectConfiguration(ctx context.Context, in *RejectConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// UnparkConfiguration lets the values of a revision be offered again. It does
+	// not offer them. To unpark what is not parked changes nothing.
+	UnparkConfiguration(ctx context.Context, in *UnparkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// ListParkedConfigurations lists the values that are not offered to a scheduler,
+	// in the order in which they were parked.
+	ListParkedConfigurations(ctx context.Context, in *ListParkedConfigurationsRequest, opts ...grpc.CallOption) (*ListParkedConfigurationsResponse, error)
+	// ForgetInstance drops an instance of the scheduler that is gone, so that nothing
+	// waits for it. It is known again once it acknowledges something. To forget an
+	// instance that is not known changes nothing.
+	ForgetInstance(ctx context.Context, in *ForgetInstanceRequest, opts ...grpc.CallOption) (*ForgetInstanceResponse, error)
 	// GetConfiguration returns one revision, proposed ones included.
 	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// ListConfigurations lists a scheduler's revisions, newest first.
@@ -136,6 +158,46 @@ func (c *configurationServiceClient) RollbackConfiguration(ctx context.Context, 
 	return out, nil
 }
 
+func (c *configurationServiceClient) RejectConfiguration(ctx context.Context, in *RejectConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Configuration)
+	err := c.cc.Invoke(ctx, ConfigurationService_RejectConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *configurationServiceClient) UnparkConfiguration(ctx context.Context, in *UnparkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Configuration)
+	err := c.cc.Invoke(ctx, ConfigurationService_UnparkConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *configurationServiceClient) ListParkedConfigurations(ctx context.Context, in *ListParkedConfigurationsRequest, opts ...grpc.CallOption) (*ListParkedConfigurationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListParkedConfigurationsResponse)
+	err := c.cc.Invoke(ctx, ConfigurationService_ListParkedConfigurations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *configurationServiceClient) ForgetInstance(ctx context.Context, in *ForgetInstanceRequest, opts ...grpc.CallOption) (*ForgetInstanceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetInstanceResponse)
+	err := c.cc.Invoke(ctx, ConfigurationService_ForgetInstance_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *configurationServiceClient) GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Configuration)
@@ -171,12 +233,17 @@ type ConfigurationServiceServer interface {
 	// run, in order of revision, at least once. A watcher that falls behind gets
 	// only the newest one.
 	WatchConfigurations(*WatchConfigurationsRequest, grpc.ServerStreamingServer[WatchConfigurationsResponse]) error
-	// AcknowledgeConfiguration records the outcome of a revision. A refused
-	// revision is parked: its values are never offered to this scheduler again,
-	// and the current configuration stays the last one acknowledged. Tuning rounds
-	// compare with the last revision acknowledged as in force, or the defaults
-	// before there is one, whatever has been offered since; a CONFIG_APPLIED event
-	// of a later revision counts as such an acknowledgement.
+	// AcknowledgeConfiguration records the outcome of a revision at an instance of
+	// the scheduler. The values of a refused revision are parked: they are not
+	// offered until they are unparked, and if they are on offer, the last good
+	// values follow under a new revision. The registered defaults are never parked.
+	//
+	// What an instance applied is what it runs, as far as the service knows, be it
+	// what it should run or not: an older revision, or a proposal that nobody
+	// approved, makes it DEGRADED. Tuning rounds compare with the revision that most
+	// instances run, or the defaults before there is one, whatever has been offered
+	// since. A CONFIG_APPLIED event counts as an acknowledgement of the only
+	// instance.
 	//
 	// It may be sent again safely, which is why it has no request_id: the same
 	// acknowledgement of a revision as its last one changes nothing and is answered
@@ -192,6 +259,19 @@ type ConfigurationServiceServer interface {
 	// does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error)
+	// RejectConfiguration parks the values of a PROPOSED revision. To reject what is
+	// REJECTED already changes nothing.
+	RejectConfiguration(context.Context, *RejectConfigurationRequest) (*Configuration, error)
+	// UnparkConfiguration lets the values of a revision be offered again. It does
+	// not offer them. To unpark what is not parked changes nothing.
+	UnparkConfiguration(context.Context, *UnparkConfigurationRequest) (*Configuration, error)
+	// ListParkedConfigurations lists the values that are not offered to a scheduler,
+	// in the order in which they were parked.
+	ListParkedConfigurations(context.Context, *ListParkedConfigurationsRequest) (*ListParkedConfigurationsResponse, error)
+	// ForgetInstance drops an instance of the scheduler that is gone, so that nothing
+	// waits for it. It is known again once it acknowledges something. To forget an
+	// instance that is not known changes nothing.
+	ForgetInstance(context.Context, *ForgetInstanceRequest) (*ForgetInstanceResponse, error)
 	// GetConfiguration returns one revision, proposed ones included.
 	GetConfiguration(context.Context, *GetConfigurationRequest) (*Configuration, error)
 	// ListConfigurations lists a scheduler's revisions, newest first.
@@ -220,6 +300,18 @@ func (UnimplementedConfigurationServiceServer) ApproveConfiguration(context.Cont
 }
 func (UnimplementedConfigurationServiceServer) RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method RollbackConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) RejectConfiguration(context.Context, *RejectConfigurationRequest) (*Configuration, error) {
+	return nil, status.Error(codes.Unimplemented, "method RejectConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) UnparkConfiguration(context.Context, *UnparkConfigurationRequest) (*Configuration, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnparkConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) ListParkedConfigurations(context.Context, *ListParkedConfigurationsRequest) (*ListParkedConfigurationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListParkedConfigurations not implemented")
+}
+func (UnimplementedConfigurationServiceServer) ForgetInstance(context.Context, *ForgetInstanceRequest) (*ForgetInstanceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetInstance not implemented")
 }
 func (UnimplementedConfigurationServiceServer) GetConfiguration(context.Context, *GetConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetConfiguration not implemented")
@@ -331,6 +423,78 @@ func _ConfigurationService_RollbackConfiguration_Handler(srv interface{}, ctx co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConfigurationService_RejectConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RejectConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).RejectConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_RejectConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).RejectConfiguration(ctx, req.(*RejectConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConfigurationService_UnparkConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnparkConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).UnparkConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_UnparkConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).UnparkConfiguration(ctx, req.(*UnparkConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConfigurationService_ListParkedConfigurations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListParkedConfigurationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).ListParkedConfigurations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_ListParkedConfigurations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).ListParkedConfigurations(ctx, req.(*ListParkedConfigurationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConfigurationService_ForgetInstance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetInstanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).ForgetInstance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_ForgetInstance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).ForgetInstance(ctx, req.(*ForgetInstanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ConfigurationService_GetConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetConfigurationRequest)
 	if err := dec(in); err != nil {
@@ -389,6 +553,22 @@ var ConfigurationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RollbackConfiguration",
 			Handler:    _ConfigurationService_RollbackConfiguration_Handler,
+		},
+		{
+			MethodName: "RejectConfiguration",
+			Handler:    _ConfigurationService_RejectConfiguration_Handler,
+		},
+		{
+			MethodName: "UnparkConfiguration",
+			Handler:    _ConfigurationService_UnparkConfiguration_Handler,
+		},
+		{
+			MethodName: "ListParkedConfigurations",
+			Handler:    _ConfigurationService_ListParkedConfigurations_Handler,
+		},
+		{
+			MethodName: "ForgetInstance",
+			Handler:    _ConfigurationService_ForgetInstance_Handler,
 		},
 		{
 			MethodName: "GetConfiguration",

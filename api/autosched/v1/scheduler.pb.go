@@ -81,6 +81,62 @@ func (Scheduler_State) EnumDescriptor() ([]byte, []int) {
 	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{0, 0}
 }
 
+// How the instance stands to what it should run.
+type InstanceStatus_Condition int32
+
+const (
+	InstanceStatus_CONDITION_UNSPECIFIED InstanceStatus_Condition = 0
+	// It runs it.
+	InstanceStatus_IN_SYNC InstanceStatus_Condition = 1
+	// It has yet to acknowledge it, and time to do so.
+	InstanceStatus_PENDING InstanceStatus_Condition = 2
+	// It does not run it: reason says why.
+	InstanceStatus_DEGRADED InstanceStatus_Condition = 3
+)
+
+// Enum value maps for InstanceStatus_Condition.
+var (
+	InstanceStatus_Condition_name = map[int32]string{
+		0: "CONDITION_UNSPECIFIED",
+		1: "IN_SYNC",
+		2: "PENDING",
+		3: "DEGRADED",
+	}
+	InstanceStatus_Condition_value = map[string]int32{
+		"CONDITION_UNSPECIFIED": 0,
+		"IN_SYNC":               1,
+		"PENDING":               2,
+		"DEGRADED":              3,
+	}
+)
+
+func (x InstanceStatus_Condition) Enum() *InstanceStatus_Condition {
+	p := new(InstanceStatus_Condition)
+	*p = x
+	return p
+}
+
+func (x InstanceStatus_Condition) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (InstanceStatus_Condition) Descriptor() protoreflect.EnumDescriptor {
+	return file_autosched_v1_scheduler_proto_enumTypes[1].Descriptor()
+}
+
+func (InstanceStatus_Condition) Type() protoreflect.EnumType {
+	return &file_autosched_v1_scheduler_proto_enumTypes[1]
+}
+
+func (x InstanceStatus_Condition) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use InstanceStatus_Condition.Descriptor instead.
+func (InstanceStatus_Condition) EnumDescriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2, 0}
+}
+
 // Where new configurations go.
 type SchedulerSpec_Mode int32
 
@@ -118,11 +174,11 @@ func (x SchedulerSpec_Mode) String() string {
 }
 
 func (SchedulerSpec_Mode) Descriptor() protoreflect.EnumDescriptor {
-	return file_autosched_v1_scheduler_proto_enumTypes[1].Descriptor()
+	return file_autosched_v1_scheduler_proto_enumTypes[2].Descriptor()
 }
 
 func (SchedulerSpec_Mode) Type() protoreflect.EnumType {
-	return &file_autosched_v1_scheduler_proto_enumTypes[1]
+	return &file_autosched_v1_scheduler_proto_enumTypes[2]
 }
 
 func (x SchedulerSpec_Mode) Number() protoreflect.EnumNumber {
@@ -131,7 +187,7 @@ func (x SchedulerSpec_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SchedulerSpec_Mode.Descriptor instead.
 func (SchedulerSpec_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2, 0}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3, 0}
 }
 
 // Scheduler is a registered scheduler: what may be tuned, and what for.
@@ -154,8 +210,7 @@ type Scheduler struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Output only. The configuration the scheduler should run; empty if every
-	// revision offered was refused.
+	// Output only. The configuration the scheduler should run.
 	CurrentConfiguration string `protobuf:"bytes,9,opt,name=current_configuration,json=currentConfiguration,proto3" json:"current_configuration,omitempty"`
 	// Output only. What the service knows of the cluster.
 	Status *SchedulerStatus `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`
@@ -329,8 +384,13 @@ type SchedulerStatus struct {
 	// Events since the service started that came too late for the round at or after
 	// them. They count in the next one.
 	LateEventCount int64 `protobuf:"varint,60,opt,name=late_event_count,json=lateEventCount,proto3" json:"late_event_count,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Why the scheduler is degraded, for people; empty if it is not. It is if an
+	// instance is, or if none has acknowledged what is on offer in time.
+	Degraded string `protobuf:"bytes,20,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	// The instances that have acknowledged something.
+	Instances     []*InstanceStatus `protobuf:"bytes,21,rep,name=instances,proto3" json:"instances,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SchedulerStatus) Reset() {
@@ -433,6 +493,138 @@ func (x *SchedulerStatus) GetLateEventCount() int64 {
 	return 0
 }
 
+func (x *SchedulerStatus) GetDegraded() string {
+	if x != nil {
+		return x.Degraded
+	}
+	return ""
+}
+
+func (x *SchedulerStatus) GetInstances() []*InstanceStatus {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
+// InstanceStatus is what an instance of a scheduler should run and what it
+// reported.
+type InstanceStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the only instance, without an id.
+	InstanceId string                   `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	Condition  InstanceStatus_Condition `protobuf:"varint,2,opt,name=condition,proto3,enum=autosched.v1.InstanceStatus_Condition" json:"condition,omitempty"`
+	// Why it is DEGRADED, for people.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The revision that it should run.
+	DesiredRevision int64 `protobuf:"varint,4,opt,name=desired_revision,json=desiredRevision,proto3" json:"desired_revision,omitempty"`
+	// The revision that it said it runs, 0 if it has not.
+	ReportedRevision int64 `protobuf:"varint,5,opt,name=reported_revision,json=reportedRevision,proto3" json:"reported_revision,omitempty"`
+	// The content_hash of that revision.
+	ContentHash string `protobuf:"bytes,6,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`
+	// The values in force that differ from that revision's.
+	EffectiveParameters map[string]*structpb.Value `protobuf:"bytes,7,rep,name=effective_parameters,json=effectiveParameters,proto3" json:"effective_parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When it took effect, in the scheduler's time, if the instance said so.
+	AppliedTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=applied_time,json=appliedTime,proto3" json:"applied_time,omitempty"`
+	// When the instance acknowledged something last.
+	ReportTime    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=report_time,json=reportTime,proto3" json:"report_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstanceStatus) Reset() {
+	*x = InstanceStatus{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstanceStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstanceStatus) ProtoMessage() {}
+
+func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
+func (*InstanceStatus) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *InstanceStatus) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *InstanceStatus) GetCondition() InstanceStatus_Condition {
+	if x != nil {
+		return x.Condition
+	}
+	return InstanceStatus_CONDITION_UNSPECIFIED
+}
+
+func (x *InstanceStatus) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *InstanceStatus) GetDesiredRevision() int64 {
+	if x != nil {
+		return x.DesiredRevision
+	}
+	return 0
+}
+
+func (x *InstanceStatus) GetReportedRevision() int64 {
+	if x != nil {
+		return x.ReportedRevision
+	}
+	return 0
+}
+
+func (x *InstanceStatus) GetContentHash() string {
+	if x != nil {
+		return x.ContentHash
+	}
+	return ""
+}
+
+func (x *InstanceStatus) GetEffectiveParameters() map[string]*structpb.Value {
+	if x != nil {
+		return x.EffectiveParameters
+	}
+	return nil
+}
+
+func (x *InstanceStatus) GetAppliedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AppliedTime
+	}
+	return nil
+}
+
+func (x *InstanceStatus) GetReportTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReportTime
+	}
+	return nil
+}
+
 // SchedulerSpec says what may be tuned, on which cluster, and what for.
 type SchedulerSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -462,7 +654,7 @@ type SchedulerSpec struct {
 
 func (x *SchedulerSpec) Reset() {
 	*x = SchedulerSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +666,7 @@ func (x *SchedulerSpec) String() string {
 func (*SchedulerSpec) ProtoMessage() {}
 
 func (x *SchedulerSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +679,7 @@ func (x *SchedulerSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerSpec.ProtoReflect.Descriptor instead.
 func (*SchedulerSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SchedulerSpec) GetParameters() []*ParameterSpec {
@@ -563,7 +755,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +767,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +780,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Simulation) GetMaxPreemptions() int32 {
@@ -625,7 +817,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +829,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +842,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Cluster) GetNodes() int32 {
@@ -681,7 +873,7 @@ type ObjectiveSpec struct {
 
 func (x *ObjectiveSpec) Reset() {
 	*x = ObjectiveSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +885,7 @@ func (x *ObjectiveSpec) String() string {
 func (*ObjectiveSpec) ProtoMessage() {}
 
 func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +898,7 @@ func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectiveSpec.ProtoReflect.Descriptor instead.
 func (*ObjectiveSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ObjectiveSpec) GetKind() isObjectiveSpec_Kind {
@@ -799,6 +991,9 @@ type RolloutPolicy struct {
 	// rounds too, relative to their weights: 0.1 to 10, default 1. Callers of role
 	// scheduler set at most 1.
 	Weight float64 `protobuf:"fixed64,70,opt,name=weight,proto3" json:"weight,omitempty"`
+	// How long an instance may take to acknowledge what it is offered, before it is
+	// DEGRADED: at most 7 days, default 10 min. Negative: any time.
+	AcknowledgeDeadline *durationpb.Duration `protobuf:"bytes,20,opt,name=acknowledge_deadline,json=acknowledgeDeadline,proto3" json:"acknowledge_deadline,omitempty"`
 	// The most changes by tuning in any 24 hours of event time: 0 to 1000, default 6. 0: any
 	// number. This and the fields below bound what tuning changes by itself; proposals, what
 	// operators do and going back from what did worse are free.
@@ -821,7 +1016,7 @@ type RolloutPolicy struct {
 
 func (x *RolloutPolicy) Reset() {
 	*x = RolloutPolicy{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +1028,7 @@ func (x *RolloutPolicy) String() string {
 func (*RolloutPolicy) ProtoMessage() {}
 
 func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +1041,7 @@ func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutPolicy.ProtoReflect.Descriptor instead.
 func (*RolloutPolicy) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RolloutPolicy) GetUpdateInterval() *durationpb.Duration {
@@ -926,6 +1121,13 @@ func (x *RolloutPolicy) GetWeight() float64 {
 	return 0
 }
 
+func (x *RolloutPolicy) GetAcknowledgeDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.AcknowledgeDeadline
+	}
+	return nil
+}
+
 func (x *RolloutPolicy) GetMaxChangesPerDay() int32 {
 	if x != nil && x.MaxChangesPerDay != nil {
 		return *x.MaxChangesPerDay
@@ -976,7 +1178,7 @@ type QuietHours struct {
 
 func (x *QuietHours) Reset() {
 	*x = QuietHours{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1190,7 @@ func (x *QuietHours) String() string {
 func (*QuietHours) ProtoMessage() {}
 
 func (x *QuietHours) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1203,7 @@ func (x *QuietHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuietHours.ProtoReflect.Descriptor instead.
 func (*QuietHours) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QuietHours) GetStart() string {
@@ -1043,7 +1245,7 @@ type CreateSchedulerRequest struct {
 
 func (x *CreateSchedulerRequest) Reset() {
 	*x = CreateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1257,7 @@ func (x *CreateSchedulerRequest) String() string {
 func (*CreateSchedulerRequest) ProtoMessage() {}
 
 func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1270,7 @@ func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*CreateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1118,7 +1320,7 @@ type UpdateSchedulerRequest struct {
 
 func (x *UpdateSchedulerRequest) Reset() {
 	*x = UpdateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1332,7 @@ func (x *UpdateSchedulerRequest) String() string {
 func (*UpdateSchedulerRequest) ProtoMessage() {}
 
 func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1345,7 @@ func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UpdateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1177,7 +1379,7 @@ type PauseTuningRequest struct {
 
 func (x *PauseTuningRequest) Reset() {
 	*x = PauseTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1391,7 @@ func (x *PauseTuningRequest) String() string {
 func (*PauseTuningRequest) ProtoMessage() {}
 
 func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1404,7 @@ func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTuningRequest.ProtoReflect.Descriptor instead.
 func (*PauseTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PauseTuningRequest) GetName() string {
@@ -1222,7 +1424,7 @@ type ResumeTuningRequest struct {
 
 func (x *ResumeTuningRequest) Reset() {
 	*x = ResumeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1436,7 @@ func (x *ResumeTuningRequest) String() string {
 func (*ResumeTuningRequest) ProtoMessage() {}
 
 func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1449,7 @@ func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTuningRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResumeTuningRequest) GetName() string {
@@ -1269,7 +1471,7 @@ type DeleteSchedulerRequest struct {
 
 func (x *DeleteSchedulerRequest) Reset() {
 	*x = DeleteSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1483,7 @@ func (x *DeleteSchedulerRequest) String() string {
 func (*DeleteSchedulerRequest) ProtoMessage() {}
 
 func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1496,7 @@ func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeleteSchedulerRequest) GetName() string {
@@ -1321,7 +1523,7 @@ type UndeleteSchedulerRequest struct {
 
 func (x *UndeleteSchedulerRequest) Reset() {
 	*x = UndeleteSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1535,7 @@ func (x *UndeleteSchedulerRequest) String() string {
 func (*UndeleteSchedulerRequest) ProtoMessage() {}
 
 func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1548,7 @@ func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UndeleteSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UndeleteSchedulerRequest) GetName() string {
@@ -1366,7 +1568,7 @@ type GetSchedulerRequest struct {
 
 func (x *GetSchedulerRequest) Reset() {
 	*x = GetSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1580,7 @@ func (x *GetSchedulerRequest) String() string {
 func (*GetSchedulerRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1593,7 @@ func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetSchedulerRequest) GetName() string {
@@ -1415,7 +1617,7 @@ type ListSchedulersRequest struct {
 
 func (x *ListSchedulersRequest) Reset() {
 	*x = ListSchedulersRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1629,7 @@ func (x *ListSchedulersRequest) String() string {
 func (*ListSchedulersRequest) ProtoMessage() {}
 
 func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1642,7 @@ func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulersRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListSchedulersRequest) GetPageSize() int32 {
@@ -1475,7 +1677,7 @@ type ListSchedulersResponse struct {
 
 func (x *ListSchedulersResponse) Reset() {
 	*x = ListSchedulersResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1689,7 @@ func (x *ListSchedulersResponse) String() string {
 func (*ListSchedulersResponse) ProtoMessage() {}
 
 func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1702,7 @@ func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulersResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSchedulersResponse) GetSchedulers() []*Scheduler {
@@ -1532,7 +1734,7 @@ type IngestEventsRequest struct {
 
 func (x *IngestEventsRequest) Reset() {
 	*x = IngestEventsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1746,7 @@ func (x *IngestEventsRequest) String() string {
 func (*IngestEventsRequest) ProtoMessage() {}
 
 func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1759,7 @@ func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsRequest.ProtoReflect.Descriptor instead.
 func (*IngestEventsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *IngestEventsRequest) GetParent() string {
@@ -1600,7 +1802,7 @@ type IngestEventsResponse struct {
 
 func (x *IngestEventsResponse) Reset() {
 	*x = IngestEventsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1814,7 @@ func (x *IngestEventsResponse) String() string {
 func (*IngestEventsResponse) ProtoMessage() {}
 
 func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1827,7 @@ func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsResponse.ProtoReflect.Descriptor instead.
 func (*IngestEventsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *IngestEventsResponse) GetSequence() int64 {
@@ -1678,7 +1880,7 @@ type RejectedEvent struct {
 
 func (x *RejectedEvent) Reset() {
 	*x = RejectedEvent{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1892,7 @@ func (x *RejectedEvent) String() string {
 func (*RejectedEvent) ProtoMessage() {}
 
 func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1905,7 @@ func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedEvent.ProtoReflect.Descriptor instead.
 func (*RejectedEvent) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RejectedEvent) GetIndex() int32 {
@@ -1767,7 +1969,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
 	"\x06PAUSED\x10\x03\x12\v\n" +
-	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\x85\x03\n" +
+	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xdd\x03\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -1782,7 +1984,29 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\bwatching\x18\a \x01(\tR\bwatching\x12;\n" +
 	"\rlast_incident\x18\b \x01(\v2\x16.autosched.v1.IncidentR\flastIncident\x12\x12\n" +
 	"\x04hold\x18( \x01(\tR\x04hold\x12(\n" +
-	"\x10late_event_count\x18< \x01(\x03R\x0elateEventCount\"\x9b\x04\n" +
+	"\x10late_event_count\x18< \x01(\x03R\x0elateEventCount\x12\x1a\n" +
+	"\bdegraded\x18\x14 \x01(\tR\bdegraded\x12:\n" +
+	"\tinstances\x18\x15 \x03(\v2\x1c.autosched.v1.InstanceStatusR\tinstances\"\xa0\x05\n" +
+	"\x0eInstanceStatus\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12D\n" +
+	"\tcondition\x18\x02 \x01(\x0e2&.autosched.v1.InstanceStatus.ConditionR\tcondition\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12)\n" +
+	"\x10desired_revision\x18\x04 \x01(\x03R\x0fdesiredRevision\x12+\n" +
+	"\x11reported_revision\x18\x05 \x01(\x03R\x10reportedRevision\x12!\n" +
+	"\fcontent_hash\x18\x06 \x01(\tR\vcontentHash\x12h\n" +
+	"\x14effective_parameters\x18\a \x03(\v25.autosched.v1.InstanceStatus.EffectiveParametersEntryR\x13effectiveParameters\x12=\n" +
+	"\fapplied_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vappliedTime\x12;\n" +
+	"\vreport_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"reportTime\x1a^\n" +
+	"\x18EffectiveParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"N\n" +
+	"\tCondition\x12\x19\n" +
+	"\x15CONDITION_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aIN_SYNC\x10\x01\x12\v\n" +
+	"\aPENDING\x10\x02\x12\f\n" +
+	"\bDEGRADED\x10\x03\"\x9b\x04\n" +
 	"\rSchedulerSpec\x12;\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
@@ -1811,7 +2035,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rObjectiveSpec\x12\x1d\n" +
 	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
 	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
-	"\x04kind\"\xf5\x05\n" +
+	"\x04kind\"\xc3\x06\n" +
 	"\rRolloutPolicy\x12B\n" +
 	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eupdateInterval\x124\n" +
 	"\x16min_controllable_ratio\x18\t \x01(\x01R\x14minControllableRatio\x123\n" +
@@ -1824,7 +2048,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\fchange_price\x18\x0f \x01(\x01R\vchangePrice\x12/\n" +
 	"\x05dwell\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x05dwell\x12\x14\n" +
 	"\x05guard\x18\x11 \x01(\x01R\x05guard\x12\x16\n" +
-	"\x06weight\x18F \x01(\x01R\x06weight\x122\n" +
+	"\x06weight\x18F \x01(\x01R\x06weight\x12L\n" +
+	"\x14acknowledge_deadline\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\x13acknowledgeDeadline\x122\n" +
 	"\x13max_changes_per_day\x18( \x01(\x05H\x00R\x10maxChangesPerDay\x88\x01\x01\x12:\n" +
 	"\vflap_window\x18) \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"flapWindow\x12>\n" +
@@ -1909,97 +2134,108 @@ func file_autosched_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_autosched_v1_scheduler_proto_rawDescData
 }
 
-var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(Scheduler_State)(0),             // 0: autosched.v1.Scheduler.State
-	(SchedulerSpec_Mode)(0),          // 1: autosched.v1.SchedulerSpec.Mode
-	(*Scheduler)(nil),                // 2: autosched.v1.Scheduler
-	(*SchedulerStatus)(nil),          // 3: autosched.v1.SchedulerStatus
-	(*SchedulerSpec)(nil),            // 4: autosched.v1.SchedulerSpec
-	(*Simulation)(nil),               // 5: autosched.v1.Simulation
-	(*Cluster)(nil),                  // 6: autosched.v1.Cluster
-	(*ObjectiveSpec)(nil),            // 7: autosched.v1.ObjectiveSpec
-	(*RolloutPolicy)(nil),            // 8: autosched.v1.RolloutPolicy
-	(*QuietHours)(nil),               // 9: autosched.v1.QuietHours
-	(*CreateSchedulerRequest)(nil),   // 10: autosched.v1.CreateSchedulerRequest
-	(*UpdateSchedulerRequest)(nil),   // 11: autosched.v1.UpdateSchedulerRequest
-	(*PauseTuningRequest)(nil),       // 12: autosched.v1.PauseTuningRequest
-	(*ResumeTuningRequest)(nil),      // 13: autosched.v1.ResumeTuningRequest
-	(*DeleteSchedulerRequest)(nil),   // 14: autosched.v1.DeleteSchedulerRequest
-	(*UndeleteSchedulerRequest)(nil), // 15: autosched.v1.UndeleteSchedulerRequest
-	(*GetSchedulerRequest)(nil),      // 16: autosched.v1.GetSchedulerRequest
-	(*ListSchedulersRequest)(nil),    // 17: autosched.v1.ListSchedulersRequest
-	(*ListSchedulersResponse)(nil),   // 18: autosched.v1.ListSchedulersResponse
-	(*IngestEventsRequest)(nil),      // 19: autosched.v1.IngestEventsRequest
-	(*IngestEventsResponse)(nil),     // 20: autosched.v1.IngestEventsResponse
-	(*RejectedEvent)(nil),            // 21: autosched.v1.RejectedEvent
-	(*timestamppb.Timestamp)(nil),    // 22: google.protobuf.Timestamp
-	(*Epoch)(nil),                    // 23: autosched.v1.Epoch
-	(*Incident)(nil),                 // 24: autosched.v1.Incident
-	(*ParameterSpec)(nil),            // 25: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),     // 26: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),      // 27: google.protobuf.Duration
-	(*structpb.Struct)(nil),          // 28: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),    // 29: google.protobuf.FieldMask
-	(*Event)(nil),                    // 30: autosched.v1.Event
+	(InstanceStatus_Condition)(0),    // 1: autosched.v1.InstanceStatus.Condition
+	(SchedulerSpec_Mode)(0),          // 2: autosched.v1.SchedulerSpec.Mode
+	(*Scheduler)(nil),                // 3: autosched.v1.Scheduler
+	(*SchedulerStatus)(nil),          // 4: autosched.v1.SchedulerStatus
+	(*InstanceStatus)(nil),           // 5: autosched.v1.InstanceStatus
+	(*SchedulerSpec)(nil),            // 6: autosched.v1.SchedulerSpec
+	(*Simulation)(nil),               // 7: autosched.v1.Simulation
+	(*Cluster)(nil),                  // 8: autosched.v1.Cluster
+	(*ObjectiveSpec)(nil),            // 9: autosched.v1.ObjectiveSpec
+	(*RolloutPolicy)(nil),            // 10: autosched.v1.RolloutPolicy
+	(*QuietHours)(nil),               // 11: autosched.v1.QuietHours
+	(*CreateSchedulerRequest)(nil),   // 12: autosched.v1.CreateSchedulerRequest
+	(*UpdateSchedulerRequest)(nil),   // 13: autosched.v1.UpdateSchedulerRequest
+	(*PauseTuningRequest)(nil),       // 14: autosched.v1.PauseTuningRequest
+	(*ResumeTuningRequest)(nil),      // 15: autosched.v1.ResumeTuningRequest
+	(*DeleteSchedulerRequest)(nil),   // 16: autosched.v1.DeleteSchedulerRequest
+	(*UndeleteSchedulerRequest)(nil), // 17: autosched.v1.UndeleteSchedulerRequest
+	(*GetSchedulerRequest)(nil),      // 18: autosched.v1.GetSchedulerRequest
+	(*ListSchedulersRequest)(nil),    // 19: autosched.v1.ListSchedulersRequest
+	(*ListSchedulersResponse)(nil),   // 20: autosched.v1.ListSchedulersResponse
+	(*IngestEventsRequest)(nil),      // 21: autosched.v1.IngestEventsRequest
+	(*IngestEventsResponse)(nil),     // 22: autosched.v1.IngestEventsResponse
+	(*RejectedEvent)(nil),            // 23: autosched.v1.RejectedEvent
+	nil,                              // 24: autosched.v1.InstanceStatus.EffectiveParametersEntry
+	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
+	(*Epoch)(nil),                    // 26: autosched.v1.Epoch
+	(*Incident)(nil),                 // 27: autosched.v1.Incident
+	(*ParameterSpec)(nil),            // 28: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),     // 29: autosched.v1.DependencyConstraint
+	(*durationpb.Duration)(nil),      // 30: google.protobuf.Duration
+	(*structpb.Struct)(nil),          // 31: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),    // 32: google.protobuf.FieldMask
+	(*Event)(nil),                    // 33: autosched.v1.Event
+	(*structpb.Value)(nil),           // 34: google.protobuf.Value
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
-	4,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
+	6,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
 	0,  // 1: autosched.v1.Scheduler.state:type_name -> autosched.v1.Scheduler.State
-	22, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
-	22, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
-	3,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	23, // 5: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
-	22, // 6: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
-	22, // 7: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
-	22, // 8: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	24, // 9: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
-	25, // 10: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	26, // 11: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	7,  // 12: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	8,  // 13: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	6,  // 14: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	1,  // 15: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	5,  // 16: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	27, // 17: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	28, // 18: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	27, // 19: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	27, // 20: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	27, // 21: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	27, // 22: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	27, // 23: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	9,  // 24: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	27, // 25: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	2,  // 26: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	2,  // 27: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	29, // 28: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 29: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	30, // 30: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	21, // 31: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	10, // 32: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	16, // 33: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	17, // 34: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	11, // 35: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	12, // 36: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	13, // 37: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	14, // 38: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	15, // 39: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	19, // 40: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	2,  // 41: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 42: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	18, // 43: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	2,  // 44: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 45: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	2,  // 46: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	2,  // 47: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	2,  // 48: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	20, // 49: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	41, // [41:50] is the sub-list for method output_type
-	32, // [32:41] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	25, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
+	25, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
+	4,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
+	26, // 5: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
+	25, // 6: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
+	25, // 7: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
+	25, // 8: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	27, // 9: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	5,  // 10: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
+	1,  // 11: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
+	24, // 12: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
+	25, // 13: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
+	25, // 14: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
+	28, // 15: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	29, // 16: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	9,  // 17: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	10, // 18: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	8,  // 19: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	2,  // 20: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	7,  // 21: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	30, // 22: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	31, // 23: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	30, // 24: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	30, // 25: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	30, // 26: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	30, // 27: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
+	30, // 28: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	30, // 29: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	11, // 30: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	30, // 31: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	3,  // 32: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 33: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	32, // 34: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	3,  // 35: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	33, // 36: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	23, // 37: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	34, // 38: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	12, // 39: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	18, // 40: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	19, // 41: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	13, // 42: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	14, // 43: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	15, // 44: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	16, // 45: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	17, // 46: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	21, // 47: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 48: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 49: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	20, // 50: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 51: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 52: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 53: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 54: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 55: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	22, // 56: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	48, // [48:57] is the sub-list for method output_type
+	39, // [39:48] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -2010,18 +2246,18 @@ func file_autosched_v1_scheduler_proto_init() {
 	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_event_proto_init()
 	file_autosched_v1_parameter_proto_init()
-	file_autosched_v1_scheduler_proto_msgTypes[5].OneofWrappers = []any{
+	file_autosched_v1_scheduler_proto_msgTypes[6].OneofWrappers = []any{
 		(*ObjectiveSpec_MetricId)(nil),
 		(*ObjectiveSpec_Goal)(nil),
 	}
-	file_autosched_v1_scheduler_proto_msgTypes[6].OneofWrappers = []any{}
+	file_autosched_v1_scheduler_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_scheduler_proto_rawDesc), len(file_autosched_v1_scheduler_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   20,
+			NumEnums:      3,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,323 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/space"
+)
+
+// MaxInstances bounds the instances of a scheduler.
+const MaxInstances = 256
+
+// ErrInstances is an instance beyond MaxInstances.
+var ErrInstances = errors.New("too many instances")
+
+// Instance is a process of the scheduler, as it reported itself. The unnamed one, with id "",
+// is the only one of a scheduler that does not name them.
+type Instance struct {
+	ID string `json:"id,omitempty"`
+	// Revision is the one it says it runs, 0 before it said. Hash is that of its values,
+	// Effective those that differ, and Applied the scheduler's time at which they took effect,
+	// zero if it did not say.
+	Revision  int64                  `json:"revision,omitempty"`
+	Hash      string                 `json:"hash,omitempty"`
+	Effective map[string]space.Value `json:"effective,omitempty"`
+	Applied   time.Time              `json:"applied,omitzero"`
+	// Answered is the revision of its last acknowledgement, with that one's State and Error.
+	Answered int64     `json:"answered"`
+	State    AckState  `json:"state"`
+	Error    string    `json:"error,omitempty"`
+	Reported time.Time `json:"reported"`
+	// Reached is the newest revision that it ran while it should.
+	Reached int64 `json:"reached,omitempty"`
+}
+
+// answer notes an acknowledgement of a revision.
+func (i *Instance) answer(c *Configuration, a *Ack) {
+	i.Answered, i.State, i.Error, i.Reported = c.Revision, a.State, a.Error, a.Received
+	if a.applied() {
+		i.Revision, i.Hash, i.Effective, i.Applied = c.Revision, c.Hash, a.Effective, a.Applied
+	}
+}
+
+// answered reports whether the last acknowledgement was this one.
+func (i *Instance) answered(revision int64, a *Ack) bool {
+	return i.Answered == revision && i.State == a.State && i.Error == a.Error && (!a.applied() ||
+		i.Applied.Equal(a.Applied) && maps.EqualFunc(i.Effective, a.Effective, space.Value.Equal))
+}
+
+// Desired is the configuration that an instance should run, nil if there is none.
+func (s *State) Desired(instance string) *Configuration { return s.Offered() }
+
+// reported is the revision that most instances run, the older of equals; 0 if none said.
+func (s *State) reported() int64 {
+	count := map[int64]int{}
+	for _, i := range s.Instances {
+		count[i.Revision]++
+	}
+	delete(count, 0)
+	best := int64(0)
+	for revision, n := range count {
+		if n > count[best] || n == count[best] && revision < best {
+			best = revision
+		}
+	}
+	return best
+}
+
+// refuses reports whether an instance last answered these values, under some revision, with a
+// refusal.
+func (s *State) refuses(hash string) bool {
+	return slices.ContainsFunc(s.Instances, func(i Instance) bool {
+		c := s.Configuration(i.Answered)
+		return i.State == AckRejected && c != nil && c.Hash == hash
+	})
+}
+
+// Incumbent is the configuration in force, with the values that the scheduler reported; def if
+// nothing is known of it. It is an error if they are outside the space: then nothing can be
+// compared with them.
+func (s *State) Incumbent(def space.Config) (space.Config, error) {
+	c := s.Running()
+	if c == nil {
+		return def, nil
+	}
+	for k := range s.Instances {
+		if i := &s.Instances[k]; i.Revision == c.Revision {
+			return i.effective(c)
+		}
+	}
+	return c.Config, nil
+}
+
+// effective is what an instance runs of a configuration.
+func (i *Instance) effective(c *Configuration) (space.Config, error) {
+	return effective(c.Config, i.Effective)
+}
+
+// effective is a configuration with the values that differ in it.
+func effective(config space.Config, differ map[string]space.Value) (space.Config, error) {
+	for id, value := range differ {
+		if _, ok := config.Space().Param(id); ok {
+			config = config.With(id, value)
+		}
+	}
+	if err := config.Space().Check(config); err != nil && len(differ) > 0 {
+		return config, fmt.Errorf("values outside the registered space: %w", err)
+	}
+	return config, nil
+}
+
+// Condition is how an instance stands to what it should run.
+type Condition string
+
+// The conditions.
+const (
+	InSync   Condition = "in_sync"  // it runs it
+	Pending  Condition = "pending"  // it has yet to acknowledge it, and time to
+	Degraded Condition = "degraded" // it does not run it
+)
+
+// Condition returns the condition of an instance at a time, and why it is Degraded. An instance
+// acknowledges a revision within deadline after it was put on offer.
+func (s *State) Condition(i *Instance, now time.Time, deadline time.Duration) (Condition, string) {
+	want := s.Desired(i.ID)
+	if want == nil {
+		return Degraded, ErrNoCurrent.Error()
+	}
+	runs := s.Configuration(i.Revision)
+	switch {
+	case i.Answered == want.Revision && i.State == AckRejected:
+		return Degraded, reason("refuses revision %d", want.Revision, i.Error)
+	case i.Answered == want.Revision && i.State == AckFailed:
+		return Degraded, reason("could not apply revision %d", want.Revision, i.Error)
+	case i.Revision > want.Revision || runs != nil && !runs.wasOffered():
+		return Degraded, fmt.Sprintf("runs revision %d, which was not offered to it", i.Revision)
+	case i.Revision < want.Revision && i.Reached >= want.Revision:
+		return Degraded, fmt.Sprintf("went back by itself from revision %d to revision %d", want.Revision, i.Revision)
+	case i.Revision < want.Revision && late(want, now, deadline):
+		return Degraded, fmt.Sprintf("has not acknowledged revision %d within %v", want.Revision, deadline)
+	case i.Revision < want.Revision:
+		return Pending, ""
+	}
+	if runs.State != Lost {
+		if _, err := i.effective(runs); err != nil {
+			return Degraded, "runs " + err.Error()
+		}
+	}
+	return InSync, ""
+}
+
+// Degradation is why a scheduler is degraded at a time, "" if it is not: an instance is, or none
+// has acknowledged anything in time.
+func (s *State) Degradation(now time.Time, deadline time.Duration) string {
+	var parts []string
+	for k := range s.Instances {
+		i := &s.Instances[k]
+		if condition, why := s.Condition(i, now, deadline); condition == Degraded {
+			if i.ID != "" {
+				why = fmt.Sprintf("instance %q %s", i.ID, why)
+			} else {
+				why = "the scheduler " + why
+			}
+			parts = append(parts, why)
+		}
+	}
+	if c := s.Offered(); c != nil && len(s.Instances) == 0 && late(c, now, deadline) {
+		parts = append(parts, fmt.Sprintf("no instance has acknowledged revision %d within %v", c.Revision, deadline))
+	}
+	if n := len(parts); n > 3 {
+		parts = append(parts[:3], fmt.Sprintf("and %d more", n-3))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func late(c *Configuration, now time.Time, deadline time.Duration) bool {
+	since := c.Offered
+	if since.IsZero() {
+		since = c.Created
+	}
+	return deadline > 0 && now.Sub(since) > deadline
+}
+
+func reason(format string, revision int64, why string) string {
+	text := fmt.Sprintf(format, revision)
+	if why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// find is where the instance of an id stands, or would. An instance without a name is the only
+// one there is, and the first one with a name is the one that had none.
+func (s *State) find(id string) (at int, found bool) {
+	if len(s.Instances) == 1 && (id == "" || s.Instances[0].ID == "") {
+		return 0, true
+	}
+	return slices.BinarySearchFunc(s.Instances, id, func(i Instance, id string) int {
+		return strings.Compare(i.ID, id)
+	})
+}
+
+// Known reports whether an instance of an id has acknowledged anything.
+func (s *State) Known(id string) bool {
+	_, found := s.find(id)
+	return found
+}
+
+// instance is the one of an id, to be changed, made if it is new.
+func (t *transition) instance(id string) (*Instance, error) {
+	at, found := t.find(id)
+	if !found {
+		if len(t.Instances) >= MaxInstances {
+			return nil, fmt.Errorf("%w: scheduler %q has %d, the most there may be; forget those that are gone",
+				ErrInstances, t.Scheduler, MaxInstances)
+		}
+		t.Instances = slices.Insert(t.Instances, at, Instance{ID: id})
+	}
+	i := &t.Instances[at]
+	if i.ID == "" {
+		i.ID = id
+	}
+	return i, nil
+}
+
+// Acknowledge is an instance's answer to a revision.
+//
+// Applied says what the instance runs, be it the revision it should run or not: a proposal
+// that is applied is not approved by that. Rejected parks the values, unless they are the
+// registered defaults: if they are on offer, the last good ones follow under a new revision.
+// Failed changes nothing but the record. The same acknowledgement again changes nothing.
+type Acknowledge struct {
+	Revision int64
+	Ack      Ack
+}
+
+func (e Acknowledge) apply(t *transition) error {
+	c := t.Configuration(e.Revision)
+	switch {
+	case c == nil:
+		return t.notFound(e.Revision)
+	case c.State == Lost:
+		return t.lost(e.Revision)
+	}
+	return t.acknowledge(c, e.Ack)
+}
+
+// Confirm is an event that names the revision in force. It acknowledges the revision as
+// applied, unless the instance says that it runs it, or has said later what it runs. Events
+// do not name an instance: they speak for the only one.
+type Confirm struct {
+	Revision int64
+	At       time.Time
+}
+
+func (e Confirm) apply(t *transition) error {
+	c := t.Configuration(e.Revision)
+	switch {
+	case c == nil:
+		return t.notFound(e.Revision)
+	case c.State == Lost:
+		return t.lost(e.Revision)
+	case len(t.Instances) > 1:
+		return fmt.Errorf("%w: scheduler %q has %d instances, and an event does not say which one applied revision %d: "+
+			"acknowledge it with the id of the instance", ErrState, t.Scheduler, len(t.Instances), e.Revision)
+	case len(t.Instances) == 1:
+		if i := &t.Instances[0]; i.Revision == e.Revision || e.At.Before(i.Applied) {
+			return nil
+		}
+	}
+	return t.acknowledge(c, Ack{State: AckApplied, Applied: e.At})
+}
+
+func (t *transition) acknowledge(c *Configuration, ack Ack) error {
+	i, err := t.instance(ack.Instance)
+	if err != nil || i.answered(c.Revision, &ack) {
+		return err
+	}
+	ack.Instance, ack.Received = i.ID, t.at
+	i.answer(c, &ack)
+	if want := t.Desired(i.ID); ack.applied() && want != nil && want.Revision == c.Revision {
+		i.Reached = c.Revision
+	}
+	if c.wasOffered() {
+		t.edit(c.Revision).Ack = &ack
+	}
+	if ack.State == AckRejected {
+		if !t.isDefault(c) {
+			t.park(c, Park{Actor: Scheduler, Instance: ack.Instance, Why: ack.Error})
+		}
+		t.fallBack(c)
+	}
+	return nil
+}
+
+// applied acknowledges a revision for every instance.
+func (t *transition) applied(c *Configuration) error {
+	ids := []string{""}
+	if len(t.Instances) > 0 {
+		ids = ids[:0]
+		for _, i := range t.Instances {
+			ids = append(ids, i.ID)
+		}
+	}
+	for _, id := range ids {
+		if err := t.acknowledge(c, Ack{State: AckApplied, Instance: id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget drops an instance that is gone. To forget one that is not known changes nothing.
+type Forget struct{ Instance string }
+
+func (e Forget) apply(t *transition) error {
+	t.Instances = slices.DeleteFunc(t.Instances, func(i Instance) bool { return i.ID == e.Instance })
+	return nil
+}

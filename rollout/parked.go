@@ -1,0 +1,158 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/space"
+)
+
+// Park keeps values from being offered until they are unparked. The registered defaults
+// are never parked, so that there is always something to offer.
+type Park struct {
+	Hash     string    `json:"hash"`
+	Revision int64     `json:"revision"`           // one that has the values
+	Instance string    `json:"instance,omitempty"` // that refused them
+	Actor    string    `json:"actor"`              // Scheduler, Operator, Judge, or the name of an operator
+	Why      string    `json:"why,omitempty"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until,omitzero"` // event time, of Judge; zero: until they are unparked
+}
+
+// Actors that have no name.
+const (
+	Scheduler = "scheduler"
+	Operator  = "operator"
+)
+
+// String says whose values are parked and by whom.
+func (p *Park) String() string {
+	who := "refused by the scheduler"
+	if p.Instance != "" {
+		who = fmt.Sprintf("refused by instance %q", p.Instance)
+	}
+	if p.Actor != Scheduler {
+		who = "parked by " + p.Actor
+	}
+	if p.Why != "" {
+		who += ": " + p.Why
+	}
+	return fmt.Sprintf("those of revision %d, %s", p.Revision, who)
+}
+
+// parked returns the park of values that were refused, nil if there is none.
+func (s *State) parked(hash string) *Park {
+	for i := range s.Parks {
+		if s.Parks[i].Hash == hash {
+			return &s.Parks[i]
+		}
+	}
+	return nil
+}
+
+// ListParked returns all parks at an event time, the newest last, with those of values that
+// did worse than promised a short time ago.
+func (s *State) ListParked(at time.Time) []Park {
+	out := slices.Clone(s.Parks)
+	for _, c := range s.Configurations {
+		if i := c.Incident; i != nil && i.parks(at) {
+			if worse := s.Configuration(i.Revision); worse.State != Lost {
+				out = append(out, Park{Hash: worse.Hash, Revision: worse.Revision, Actor: i.Actor, Since: i.At,
+					Until: i.Until, Why: "they did worse than promised"})
+			}
+		}
+	}
+	return out
+}
+
+// Parked are the configurations that a round must not offer at an event time.
+func (s *State) Parked(at time.Time) []space.Config {
+	var out []space.Config
+	for _, p := range s.ListParked(at) {
+		if c := s.Configuration(p.Revision); c != nil && c.State != Lost {
+			out = append(out, c.Config)
+		}
+	}
+	return out
+}
+
+// isDefault reports whether a revision has the registered defaults.
+func (s *State) isDefault(c *Configuration) bool { return c.Hash == s.Configurations[0].Hash }
+
+// park parks the values of a revision for what a Park says of them.
+func (t *transition) park(bad *Configuration, p Park) {
+	if t.parked(bad.Hash) == nil {
+		p.Hash, p.Revision, p.Since, p.Actor = bad.Hash, bad.Revision, t.at, cmp.Or(p.Actor, Operator)
+		t.Parks = append(t.Parks, p)
+	}
+	for _, c := range t.Configurations {
+		if c.Hash == bad.Hash && c.State != Lost {
+			t.set(c, Rejected)
+		}
+	}
+}
+
+// unpark ends the parks of values.
+func (t *transition) unpark(hash string) {
+	t.Parks = slices.DeleteFunc(t.Parks, func(p Park) bool { return p.Hash == hash })
+	for _, c := range t.Configurations {
+		if c.Hash == hash && c.State == Rejected {
+			t.set(c, Superseded)
+		}
+		if i := c.Incident; i != nil && !i.Until.IsZero() && t.Configuration(i.Revision).Hash == hash {
+			edited := *i
+			edited.Until = time.Time{}
+			t.edit(c.Revision).Incident = &edited
+		}
+	}
+}
+
+func (t *transition) neverParked(c *Configuration) error {
+	return fmt.Errorf("%w: revision %d of scheduler %q has the registered defaults, which are never parked", ErrState,
+		c.Revision, t.Scheduler)
+}
+
+// Unpark lets the values of a revision be offered again. To unpark what is not parked changes
+// nothing.
+type Unpark struct{ Revision int64 }
+
+func (e Unpark) apply(t *transition) error {
+	c := t.Configuration(e.Revision)
+	switch {
+	case c == nil:
+		return t.notFound(e.Revision)
+	case c.State == Lost:
+		return t.lost(e.Revision)
+	}
+	t.unpark(c.Hash)
+	return nil
+}
+
+// Reject parks the values of a proposal, for an operator. To reject what is parked already
+// changes nothing.
+type Reject struct {
+	Revision int64
+	Actor    string
+	Why      string
+}
+
+func (e Reject) apply(t *transition) error {
+	c := t.Configuration(e.Revision)
+	switch {
+	case c == nil:
+		return t.notFound(e.Revision)
+	case c.State == Rejected:
+		return nil
+	case c.State != Proposed:
+		return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed",
+			ErrState, e.Revision, t.Scheduler, c.State)
+	case t.isDefault(c):
+		t.set(c, Superseded)
+	default:
+		t.park(c, Park{Actor: e.Actor, Why: e.Why})
+		t.fallBack(c)
+	}
+	return nil
+}
