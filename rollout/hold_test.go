@@ -259,3 +259,20 @@ func TestOfferedAt(t *testing.T) {
 		t.Errorf("%v, want %s", got, want)
 	}
 }
+
+// FuzzQuietHours: quiet hours that are read are written as they are read.
+func FuzzQuietHours(f *testing.F) {
+	f.Add("22:00", "06:00", "Europe/Berlin")
+	f.Add("00:00", "24:00", "")
+	f.Fuzz(func(t *testing.T, start, end, zone string) {
+		q, err := ParseQuietHours(start, end, zone)
+		if err != nil {
+			return
+		}
+		again, err := ParseQuietHours(Clock(q.Start), Clock(q.End), q.Zone)
+		if err != nil || again != q {
+			t.Fatalf("%q to %q %q is %v, which reads as %v, %v", start, end, zone, q, again, err)
+		}
+		q.include(time.Date(2024, 3, 31, 2, 30, 0, 0, time.UTC))
+	})
+}

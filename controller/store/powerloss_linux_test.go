@@ -372,6 +372,9 @@ func TestPowerCuts(t *testing.T) {
 			break
 		}
 	}
+	if t.Failed() {
+		return
+	}
 	for name, lies := range map[string]func(rng *rand.Rand, directory bool) bool{
 		"an fsync in three of a file is a lie": func(rng *rand.Rand, directory bool) bool {
 			return !directory && rng.IntN(3) == 0
