@@ -19,6 +19,8 @@ const (
 	tuningActor = "tuning"
 	judgeActor  = rollout.Judge
 	eventsActor = "events" // of several callers
+	// retentionActor removes what expired.
+	retentionActor = "retention"
 )
 
 // record is what the audit log says of a change, nil if it changes only what rounds and looks

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/autosched/autosched/controller/audit"
 )
 
 // ErrDeleted is the error of a request about a deleted scheduler.
@@ -123,7 +125,7 @@ func (s *Service) Purge(ctx context.Context) error {
 	s.mu.RUnlock()
 	var errs []error
 	if len(requests) > 0 {
-		if err := s.o.Store.Purge(ctx, "", requests); err != nil {
+		if err := s.o.Store.Purge(ctx, Expired{Requests: requests}); err != nil {
 			errs = append(errs, err)
 		} else {
 			s.mu.Lock()
@@ -149,7 +151,9 @@ func (s *Service) purge(ctx context.Context, m *managed) error {
 	if s.now().Before(v.Expires) || v.Deleted.IsZero() { // undeleted since
 		return nil
 	}
-	if err := s.o.Store.Purge(ctx, m.id, nil); err != nil {
+	end := &audit.Record{Time: s.now(), Origin: audit.Origin{Actor: retentionActor, Verb: "Purge"},
+		Resource: "schedulers/" + m.id, RevisionBefore: v.OfferedRevision}
+	if err := s.o.Store.Purge(ctx, Expired{Scheduler: m.id, UID: v.UID, Audit: end}); err != nil {
 		return err
 	}
 	m.purged = true

@@ -111,6 +111,14 @@ func TestPurge(t *testing.T) {
 		h.submit(id, time.Hour+time.Minute)
 		h.rounds(id, 1)
 	}
+	deleted, _, err := h.service.Scheduler("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, kept := deleted.UID, 0
+	if err := h.repo.Rounds(uid, 0, func(int64, []byte, error) bool { kept++; return true }); err != nil || kept == 0 {
+		t.Fatalf("%d rounds are kept, %v", kept, err)
+	}
 	reg := controller.Registration{ID: "r", Type: "test", Params: serviceParams, Objective: "avg_jct",
 		Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
 	register := func(digest string) error {
@@ -147,6 +155,16 @@ func TestPurge(t *testing.T) {
 	step(time.Hour)
 	if _, _, err := h.service.Scheduler("s"); !errors.Is(err, controller.ErrNotFound) || len(purged) != 1 {
 		t.Errorf("after it expired: %v, purged %v", err, purged)
+	}
+	if last, err := h.service.AuditLog(0, "", 1); err != nil || last[0].Verb != "Purge" || last[0].Resource != "schedulers/s" {
+		t.Errorf("the audit log ends with %+v, %v", last, err)
+	}
+	err = h.repo.Rounds(uid, 0, func(sequence int64, _ []byte, _ error) bool {
+		t.Errorf("round %d is still there", sequence)
+		return false
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	for range 2 {
 		h.reopen(now)

@@ -205,6 +205,14 @@ type Change struct {
 	Audit *audit.Record
 }
 
+// Expired is what no caller can reach any more.
+type Expired struct {
+	// Scheduler is the id of a scheduler that was deleted, UID its uid; "" if none was.
+	Scheduler, UID string
+	Requests       []string      // ids
+	Audit          *audit.Record // of the scheduler's end
+}
+
 // Saved is what a store holds of one scheduler.
 type Saved struct {
 	Scheduler      Scheduler
@@ -225,8 +233,8 @@ type Damage struct {
 // Store keeps what Service must not lose. Writes that return nil are durable.
 type Store interface {
 	Commit(ctx context.Context, c Change) error
-	// Purge removes a scheduler with its events, if one is named, and request ids.
-	Purge(ctx context.Context, scheduler string, requests []string) error
+	// Purge removes what expired.
+	Purge(ctx context.Context, e Expired) error
 	// Epoch is that of the store while it is open.
 	Epoch() Epoch
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error

@@ -122,6 +122,9 @@ func (r Request) Shared() Requested {
 	return Requested{unique.Make(r)}
 }
 
+// Equal reports whether two jobs ask for the same.
+func (r Requested) Equal(o Requested) bool { return r == o }
+
 // Request is what was shared.
 func (r Requested) Request() Request {
 	if r == (Requested{}) {

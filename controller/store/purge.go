@@ -7,12 +7,15 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/autosched/autosched/controller"
 )
 
-// Purge removes a scheduler with its events, and request ids; either may be none. Events go first,
-// so that no later scheduler of the same id has them: what was cut short is done by calling it
-// again. Pages that cannot be read keep theirs.
-func (r *Store) Purge(ctx context.Context, scheduler string, requests []string) error {
+// Purge removes a scheduler with its events and rounds, and request ids. Events go first, so that no
+// later scheduler of the same id has them: what was cut short is done by calling it again. Pages
+// that cannot be read keep theirs.
+func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
+	scheduler := e.Scheduler
 	if scheduler != "" {
 		names, err := segmentNames(r.dir)
 		if err != nil {
@@ -25,6 +28,9 @@ func (r *Store) Purge(ctx context.Context, scheduler string, requests []string) 
 			if err := r.purgeSegment(name, scheduler); err != nil && !errors.Is(err, ErrCorrupt) {
 				return fmt.Errorf("store: %s: %w", name, err)
 			}
+		}
+		if err := r.purgeRounds(e.UID); err != nil && !errors.Is(err, ErrCorrupt) {
+			return fmt.Errorf("store: %s: %w", roundsFile, err)
 		}
 	}
 	r.committing.Lock()
@@ -39,7 +45,7 @@ func (r *Store) Purge(ctx context.Context, scheduler string, requests []string) 
 	}
 	return storageError(guardPanics(configFile, func() error {
 		return r.config.Update(func(tx *bolt.Tx) error {
-			for _, id := range requests {
+			for _, id := range e.Requests {
 				if b := tx.Bucket([]byte(requestsBucket)); b != nil {
 					if err := b.Delete([]byte(id)); err != nil {
 						return err
@@ -62,7 +68,7 @@ func (r *Store) Purge(ctx context.Context, scheduler string, requests []string) 
 					}
 				}
 			}
-			return nil
+			return putAudit(tx, e.Audit)
 		})
 	}))
 }

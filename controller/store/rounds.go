@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/autosched/autosched/workload"
 )
@@ -94,6 +95,22 @@ func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) e
 				}
 			}
 			return nil
+		})
+	})
+}
+
+// purgeRounds removes the records of the scheduler with a uid.
+func (r *Store) purgeRounds(uid string) error {
+	if _, err := os.Stat(filepath.Join(r.dir, roundsFile)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return r.withRounds(func(db *bolt.DB) error {
+		return r.write(roundsFile, db, func(tx *bolt.Tx) error {
+			err := tx.DeleteBucket([]byte(uid))
+			if errors.Is(err, bolterrors.ErrBucketNotFound) {
+				return nil
+			}
+			return err
 		})
 	})
 }
