@@ -139,3 +139,47 @@ func TestQuietHours(t *testing.T) {
 		t.Errorf("a proposal: %+v, %v; held: %s", c, err, h.status().Hold)
 	}
 }
+
+// TestFreeze: a frozen scheduler keeps what it runs, also what did worse, of which the way back is
+// proposed. Operators change it nevertheless. A restart does not unfreeze it, the end does.
+func TestFreeze(t *testing.T) {
+	one := with(t, "queues=1", "queue_thresholds=")
+	c := simulate(t, controller.Auto, adopting(one, 4, nil))
+	freeze := func(f *rollout.Freeze) {
+		t.Helper()
+		_, err := c.service.Modify(context.Background(), simulatedID, false, func(s *controller.Scheduler) error {
+			s.Freeze = f
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &rollout.Freeze{Reason: "benchmark", Actor: "alice", Until: origin.Add(5*time.Hour + 30*time.Minute)}
+	freeze(f)
+	c.until(4*time.Hour+30*time.Minute, nil)
+	c.restart()
+	c.until(5*time.Hour+20*time.Minute, nil)
+	const text = "tuning is frozen until 2017-10-01T05:30:00Z by alice: benchmark"
+	if st := c.status(); len(c.revisions()) != 1 || st.LastDecision != "kept: "+text || st.Hold != text {
+		t.Errorf("%s, held: %s\n%s", st.LastDecision, st.Hold, c.summary())
+	}
+	c.until(6*time.Hour+10*time.Minute, nil)
+	if c.running != 2 || c.status().Hold != "" {
+		t.Fatalf("the freeze is over: held: %s\n%s", c.status().Hold, c.summary())
+	}
+	freeze(&rollout.Freeze{Reason: "again"})
+	c.until(9*time.Hour, c.incident)
+	c.until(c.at+2*time.Hour, nil)
+	if r := c.revisions(); len(r) != 3 || r[2].State != rollout.Proposed || r[2].Origin != rollout.FromJudge ||
+		c.running != 2 {
+		t.Fatalf("%s\n%s", c.status().LastDecision, c.summary())
+	}
+	if _, err := c.service.Approve(context.Background(), simulatedID, rollout.Approve{Revision: 3}); err != nil {
+		t.Fatal(err)
+	}
+	c.until(c.at+10*time.Minute, nil)
+	if c.running != 3 {
+		t.Errorf("approved:\n%s", c.summary())
+	}
+}

@@ -184,7 +184,8 @@ func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout
 func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *rollout.Probation,
 	mark time.Duration) (*Change, error) {
 	state := v.rollout()
-	e := state.Regression(t, v.Zero.Add(mark), v.Mode != Auto)
+	frozen := state.Frozen(v.Zero.Add(mark))
+	e := state.Regression(t, v.Zero.Add(mark), v.Mode != Auto || frozen != nil)
 	change, err := v.step(e, s.now())
 	if err != nil {
 		return nil, err
@@ -193,6 +194,10 @@ func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *rollout.Proba
 	s.o.Log.Warn("configuration did worse than promised", "scheduler", v.ID, "revision", c.Revision, "back_to",
 		published.Incident.Good, "as", published.Revision, "state", published.State, "ratio", t.Verdict.Ratio,
 		"excess", math.Round(100*t.Verdict.Excess)/100, "parked_until", e.Incident.Until, "reason", t.Verdict.Reason)
+	if frozen != nil && v.Mode == Auto {
+		s.o.Log.Warn("the way back is only proposed: approve it, or unfreeze", "scheduler", v.ID, "revision",
+			published.Revision, "freeze", frozen)
+	}
 	return change, nil
 }
 

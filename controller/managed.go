@@ -193,7 +193,8 @@ type snapshot struct {
 }
 
 func (v *snapshot) rollout() rollout.State {
-	return rollout.State{Scheduler: v.ID, Records: v.Records, Configurations: v.configs, Limits: v.Policy.Limits}
+	return rollout.State{Scheduler: v.ID, Records: v.Records, Configurations: v.configs, Limits: v.Policy.Limits,
+		Freeze: v.Freeze}
 }
 
 // config returns a revision, or nil.

@@ -31,6 +31,7 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 		next := v.Scheduler
 		next.DisplayName, next.Mode, next.Objective = wanted.DisplayName, wanted.Mode, wanted.Objective
 		next.Policy, next.Simulation, next.Paused = wanted.Policy, wanted.Simulation, wanted.Paused
+		next.Freeze = wanted.Freeze
 		if next.Policy.UpdateInterval != v.Policy.UpdateInterval {
 			// The last of the new rounds that is no later than the last one decided.
 			next.Round = dueRound(time.Duration(v.Round)*v.Policy.UpdateInterval+1, next.Policy.UpdateInterval)
@@ -39,7 +40,8 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 			next.Probation = nil // what was promised was simulated otherwise
 		}
 		same := next.DisplayName == v.DisplayName && next.Mode == v.Mode && next.Objective == v.Objective &&
-			reflect.DeepEqual(next.Policy, v.Policy) && next.Simulation.equal(&v.Simulation) && next.Paused == v.Paused
+			reflect.DeepEqual(next.Policy, v.Policy) && next.Simulation.equal(&v.Simulation) &&
+			next.Paused == v.Paused && reflect.DeepEqual(next.Freeze, v.Freeze)
 		if planned = next; validateOnly || same {
 			return nil, nil
 		}

@@ -337,8 +337,11 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 		}
 	}
 	state := v.rollout()
-	if st.Events > 0 && v.Mode == Auto {
-		st.Hold = state.Hold(v.Zero.Add(m.history.clock.latest))
+	at := v.Zero.Add(m.history.clock.latest)
+	if f := state.Frozen(at); f != nil {
+		st.Hold = f.String()
+	} else if st.Events > 0 && v.Mode == Auto {
+		st.Hold = state.Hold(at)
 	}
 	st.Incident = state.LastIncident()
 	now, deadline := s.now(), cmp.Or(v.Policy.AckDeadline, DefaultAckDeadline)

@@ -139,6 +139,8 @@ type Scheduler struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Paused keeps rounds from being decided; events are still ingested.
 	Paused bool `json:"paused,omitempty"`
+	// Freeze keeps what runs from being changed, but by operators; nil for none.
+	Freeze *rollout.Freeze `json:"freeze,omitempty"`
 	// ClockSet counts how often events that agreed set the event clock.
 	ClockSet int64 `json:"clock_set,omitempty"`
 	// Experience is what the rounds so far found, for the next one.

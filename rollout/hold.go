@@ -101,6 +101,35 @@ func (q QuietHours) include(at time.Time) bool {
 	return q.Start <= clock || clock < q.End
 }
 
+// Freeze keeps everything but operators from changing what is offered.
+type Freeze struct {
+	Reason  string    `json:"reason"`
+	Actor   string    `json:"actor,omitempty"`
+	Created time.Time `json:"created"`
+	// Until is the event time at which it ends; zero is never.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// String says until when and why.
+func (f *Freeze) String() string {
+	text := "tuning is frozen"
+	if !f.Until.IsZero() {
+		text += " until " + stamp(f.Until)
+	}
+	if f.Actor != "" {
+		text += " by " + f.Actor
+	}
+	return text + ": " + f.Reason
+}
+
+// Frozen returns the freeze in force at an event time, nil if there is none.
+func (s *State) Frozen(at time.Time) *Freeze {
+	if f := s.Freeze; f != nil && (f.Until.IsZero() || at.Before(f.Until)) {
+		return f
+	}
+	return nil
+}
+
 // budgetOver is the time over which changes count.
 const budgetOver = 24 * time.Hour
 
@@ -119,6 +148,9 @@ func (s *State) offers() []*Configuration {
 
 // Hold says why tuning changes nothing at an event time, "" if it may.
 func (s *State) Hold(at time.Time) string {
+	if f := s.Frozen(at); f != nil {
+		return f.String()
+	}
 	limits, offers := &s.Limits, s.offers()
 	for _, c := range slices.Backward(offers) {
 		if c.byOperator() && since(c.OfferedAt, at, limits.RollbackHold) {

@@ -58,6 +58,7 @@ type State struct {
 	Records
 	Configurations []*Configuration // by revision, from 1
 	Limits         Limits           // of changes by tuning
+	Freeze         *Freeze          // nil if it was not frozen; it may be over
 }
 
 // Configuration returns a revision, or nil.

@@ -55,6 +55,8 @@ var methodRules = map[string]rule{
 	pb.TuningService_DeleteScheduler_FullMethodName:   {roles: adminRoles},
 	pb.TuningService_UndeleteScheduler_FullMethodName: {roles: adminRoles},
 	pb.TuningService_IngestEvents_FullMethodName:      {roles: adminRoles, own: "parent"},
+	pb.TuningService_FreezeTuning_FullMethodName:      {roles: operatorRoles},
+	pb.TuningService_UnfreezeTuning_FullMethodName:    {roles: operatorRoles},
 
 	pb.ConfigurationService_GetCurrentConfiguration_FullMethodName:  {roles: readerRoles, own: "name"},
 	pb.ConfigurationService_WatchConfigurations_FullMethodName:      {roles: readerRoles, own: "parent"},

@@ -181,6 +181,8 @@ method                                                    none viewer operator a
 /autosched.v1.TuningService/ResumeTuning                   -    -      *        *     -   -
 /autosched.v1.TuningService/DeleteScheduler                -    -      -        *     -   -
 /autosched.v1.TuningService/UndeleteScheduler              -    -      -        *     -   -
+/autosched.v1.TuningService/FreezeTuning                   -    -      *        *     -   -
+/autosched.v1.TuningService/UnfreezeTuning                 -    -      *        *     -   -
 /autosched.v1.TuningService/IngestEvents                   -    -      -        *     *   -
 /autosched.v1.ConfigurationService/GetCurrentConfiguration -    *      *        *     *   -
 /autosched.v1.ConfigurationService/WatchConfigurations     -    *      *        *     *   -

@@ -354,6 +354,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	for i := range st.Instances {
 		out.Status.Instances = append(out.Status.Instances, instanceToProto(&st.Instances[i], sp))
 	}
+	out.Freeze = freezeToProto(c.Freeze)
 	if !st.EventTime.IsZero() {
 		out.Status.EventTime = timestamppb.New(st.EventTime)
 	}

@@ -114,6 +114,8 @@ func newRootCmd() *cobra.Command {
 		newConfigCmd(),
 		newRoundsCmd(),
 		newReplayCmd(),
+		newFreezeCmd(),
+		newUnfreezeCmd(),
 		newAuditCmd(),
 		newModelsCmd(),
 		newCausalCmd(),

@@ -134,7 +134,7 @@ func (x InstanceStatus_Condition) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InstanceStatus_Condition.Descriptor instead.
 func (InstanceStatus_Condition) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2, 0}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3, 0}
 }
 
 // Where new configurations go.
@@ -187,7 +187,7 @@ func (x SchedulerSpec_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SchedulerSpec_Mode.Descriptor instead.
 func (SchedulerSpec_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3, 0}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // Scheduler is a registered scheduler: what may be tuned, and what for.
@@ -214,6 +214,9 @@ type Scheduler struct {
 	CurrentConfiguration string `protobuf:"bytes,9,opt,name=current_configuration,json=currentConfiguration,proto3" json:"current_configuration,omitempty"`
 	// Output only. What the service knows of the cluster.
 	Status *SchedulerStatus `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`
+	// Output only. Unset unless FreezeTuning set it. It may have expired: status.hold says
+	// whether it is in force.
+	Freeze *Freeze `protobuf:"bytes,40,opt,name=freeze,proto3" json:"freeze,omitempty"`
 	// Output only. The epoch of the store.
 	Epoch *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Output only. Counts the changes of what an operator sets, from 1.
@@ -327,6 +330,13 @@ func (x *Scheduler) GetStatus() *SchedulerStatus {
 	return nil
 }
 
+func (x *Scheduler) GetFreeze() *Freeze {
+	if x != nil {
+		return x.Freeze
+	}
+	return nil
+}
+
 func (x *Scheduler) GetEpoch() *Epoch {
 	if x != nil {
 		return x.Epoch
@@ -349,6 +359,77 @@ func (x *Scheduler) GetDeleteTime() *timestamppb.Timestamp {
 }
 
 func (x *Scheduler) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+// Freeze keeps the service from changing what a scheduler runs.
+type Freeze struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who froze it, empty if callers have no names.
+	Actor      string                 `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// The event time at which it ends; unset: at UnfreezeTuning.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Freeze) Reset() {
+	*x = Freeze{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Freeze) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Freeze) ProtoMessage() {}
+
+func (x *Freeze) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
+func (*Freeze) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Freeze) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Freeze) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Freeze) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *Freeze) GetExpireTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExpireTime
 	}
@@ -395,7 +476,7 @@ type SchedulerStatus struct {
 
 func (x *SchedulerStatus) Reset() {
 	*x = SchedulerStatus{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +488,7 @@ func (x *SchedulerStatus) String() string {
 func (*SchedulerStatus) ProtoMessage() {}
 
 func (x *SchedulerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +501,7 @@ func (x *SchedulerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerStatus.ProtoReflect.Descriptor instead.
 func (*SchedulerStatus) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SchedulerStatus) GetEventTime() *timestamppb.Timestamp {
@@ -534,7 +615,7 @@ type InstanceStatus struct {
 
 func (x *InstanceStatus) Reset() {
 	*x = InstanceStatus{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +627,7 @@ func (x *InstanceStatus) String() string {
 func (*InstanceStatus) ProtoMessage() {}
 
 func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +640,7 @@ func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
 func (*InstanceStatus) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *InstanceStatus) GetInstanceId() string {
@@ -654,7 +735,7 @@ type SchedulerSpec struct {
 
 func (x *SchedulerSpec) Reset() {
 	*x = SchedulerSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +747,7 @@ func (x *SchedulerSpec) String() string {
 func (*SchedulerSpec) ProtoMessage() {}
 
 func (x *SchedulerSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +760,7 @@ func (x *SchedulerSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerSpec.ProtoReflect.Descriptor instead.
 func (*SchedulerSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SchedulerSpec) GetParameters() []*ParameterSpec {
@@ -755,7 +836,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +848,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +861,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Simulation) GetMaxPreemptions() int32 {
@@ -817,7 +898,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +910,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +923,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Cluster) GetNodes() int32 {
@@ -873,7 +954,7 @@ type ObjectiveSpec struct {
 
 func (x *ObjectiveSpec) Reset() {
 	*x = ObjectiveSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +966,7 @@ func (x *ObjectiveSpec) String() string {
 func (*ObjectiveSpec) ProtoMessage() {}
 
 func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +979,7 @@ func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectiveSpec.ProtoReflect.Descriptor instead.
 func (*ObjectiveSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ObjectiveSpec) GetKind() isObjectiveSpec_Kind {
@@ -1016,7 +1097,7 @@ type RolloutPolicy struct {
 
 func (x *RolloutPolicy) Reset() {
 	*x = RolloutPolicy{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1109,7 @@ func (x *RolloutPolicy) String() string {
 func (*RolloutPolicy) ProtoMessage() {}
 
 func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1122,7 @@ func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutPolicy.ProtoReflect.Descriptor instead.
 func (*RolloutPolicy) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RolloutPolicy) GetUpdateInterval() *durationpb.Duration {
@@ -1178,7 +1259,7 @@ type QuietHours struct {
 
 func (x *QuietHours) Reset() {
 	*x = QuietHours{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1271,7 @@ func (x *QuietHours) String() string {
 func (*QuietHours) ProtoMessage() {}
 
 func (x *QuietHours) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1284,7 @@ func (x *QuietHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuietHours.ProtoReflect.Descriptor instead.
 func (*QuietHours) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *QuietHours) GetStart() string {
@@ -1245,7 +1326,7 @@ type CreateSchedulerRequest struct {
 
 func (x *CreateSchedulerRequest) Reset() {
 	*x = CreateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1338,7 @@ func (x *CreateSchedulerRequest) String() string {
 func (*CreateSchedulerRequest) ProtoMessage() {}
 
 func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1351,7 @@ func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*CreateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1320,7 +1401,7 @@ type UpdateSchedulerRequest struct {
 
 func (x *UpdateSchedulerRequest) Reset() {
 	*x = UpdateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1413,7 @@ func (x *UpdateSchedulerRequest) String() string {
 func (*UpdateSchedulerRequest) ProtoMessage() {}
 
 func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1426,7 @@ func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1379,7 +1460,7 @@ type PauseTuningRequest struct {
 
 func (x *PauseTuningRequest) Reset() {
 	*x = PauseTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1472,7 @@ func (x *PauseTuningRequest) String() string {
 func (*PauseTuningRequest) ProtoMessage() {}
 
 func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1485,7 @@ func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTuningRequest.ProtoReflect.Descriptor instead.
 func (*PauseTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PauseTuningRequest) GetName() string {
@@ -1424,7 +1505,7 @@ type ResumeTuningRequest struct {
 
 func (x *ResumeTuningRequest) Reset() {
 	*x = ResumeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1517,7 @@ func (x *ResumeTuningRequest) String() string {
 func (*ResumeTuningRequest) ProtoMessage() {}
 
 func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1530,7 @@ func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTuningRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResumeTuningRequest) GetName() string {
@@ -1471,7 +1552,7 @@ type DeleteSchedulerRequest struct {
 
 func (x *DeleteSchedulerRequest) Reset() {
 	*x = DeleteSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1564,7 @@ func (x *DeleteSchedulerRequest) String() string {
 func (*DeleteSchedulerRequest) ProtoMessage() {}
 
 func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1577,7 @@ func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteSchedulerRequest) GetName() string {
@@ -1523,7 +1604,7 @@ type UndeleteSchedulerRequest struct {
 
 func (x *UndeleteSchedulerRequest) Reset() {
 	*x = UndeleteSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1616,7 @@ func (x *UndeleteSchedulerRequest) String() string {
 func (*UndeleteSchedulerRequest) ProtoMessage() {}
 
 func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1629,7 @@ func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UndeleteSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UndeleteSchedulerRequest) GetName() string {
@@ -1556,6 +1637,204 @@ func (x *UndeleteSchedulerRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+type FreezeTuningRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}, or schedulers/- for all that are registered now.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Required. For people, at most 1000 characters.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The event time at which the freeze ends. If unset, UnfreezeTuning ends it.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeTuningRequest) Reset() {
+	*x = FreezeTuningRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeTuningRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeTuningRequest) ProtoMessage() {}
+
+func (x *FreezeTuningRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeTuningRequest.ProtoReflect.Descriptor instead.
+func (*FreezeTuningRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *FreezeTuningRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FreezeTuningRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *FreezeTuningRequest) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+type FreezeTuningResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that are frozen now.
+	Schedulers    []*Scheduler `protobuf:"bytes,1,rep,name=schedulers,proto3" json:"schedulers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeTuningResponse) Reset() {
+	*x = FreezeTuningResponse{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeTuningResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeTuningResponse) ProtoMessage() {}
+
+func (x *FreezeTuningResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeTuningResponse.ProtoReflect.Descriptor instead.
+func (*FreezeTuningResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FreezeTuningResponse) GetSchedulers() []*Scheduler {
+	if x != nil {
+		return x.Schedulers
+	}
+	return nil
+}
+
+type UnfreezeTuningRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}, or schedulers/- for all.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfreezeTuningRequest) Reset() {
+	*x = UnfreezeTuningRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfreezeTuningRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfreezeTuningRequest) ProtoMessage() {}
+
+func (x *UnfreezeTuningRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfreezeTuningRequest.ProtoReflect.Descriptor instead.
+func (*UnfreezeTuningRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *UnfreezeTuningRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type UnfreezeTuningResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that are not frozen any more.
+	Schedulers    []*Scheduler `protobuf:"bytes,1,rep,name=schedulers,proto3" json:"schedulers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfreezeTuningResponse) Reset() {
+	*x = UnfreezeTuningResponse{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfreezeTuningResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfreezeTuningResponse) ProtoMessage() {}
+
+func (x *UnfreezeTuningResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfreezeTuningResponse.ProtoReflect.Descriptor instead.
+func (*UnfreezeTuningResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *UnfreezeTuningResponse) GetSchedulers() []*Scheduler {
+	if x != nil {
+		return x.Schedulers
+	}
+	return nil
 }
 
 type GetSchedulerRequest struct {
@@ -1568,7 +1847,7 @@ type GetSchedulerRequest struct {
 
 func (x *GetSchedulerRequest) Reset() {
 	*x = GetSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1859,7 @@ func (x *GetSchedulerRequest) String() string {
 func (*GetSchedulerRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1872,7 @@ func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetSchedulerRequest) GetName() string {
@@ -1617,7 +1896,7 @@ type ListSchedulersRequest struct {
 
 func (x *ListSchedulersRequest) Reset() {
 	*x = ListSchedulersRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1908,7 @@ func (x *ListSchedulersRequest) String() string {
 func (*ListSchedulersRequest) ProtoMessage() {}
 
 func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1921,7 @@ func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulersRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListSchedulersRequest) GetPageSize() int32 {
@@ -1677,7 +1956,7 @@ type ListSchedulersResponse struct {
 
 func (x *ListSchedulersResponse) Reset() {
 	*x = ListSchedulersResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1968,7 @@ func (x *ListSchedulersResponse) String() string {
 func (*ListSchedulersResponse) ProtoMessage() {}
 
 func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1981,7 @@ func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulersResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListSchedulersResponse) GetSchedulers() []*Scheduler {
@@ -1734,7 +2013,7 @@ type IngestEventsRequest struct {
 
 func (x *IngestEventsRequest) Reset() {
 	*x = IngestEventsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +2025,7 @@ func (x *IngestEventsRequest) String() string {
 func (*IngestEventsRequest) ProtoMessage() {}
 
 func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +2038,7 @@ func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsRequest.ProtoReflect.Descriptor instead.
 func (*IngestEventsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *IngestEventsRequest) GetParent() string {
@@ -1802,7 +2081,7 @@ type IngestEventsResponse struct {
 
 func (x *IngestEventsResponse) Reset() {
 	*x = IngestEventsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +2093,7 @@ func (x *IngestEventsResponse) String() string {
 func (*IngestEventsResponse) ProtoMessage() {}
 
 func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +2106,7 @@ func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsResponse.ProtoReflect.Descriptor instead.
 func (*IngestEventsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *IngestEventsResponse) GetSequence() int64 {
@@ -1880,7 +2159,7 @@ type RejectedEvent struct {
 
 func (x *RejectedEvent) Reset() {
 	*x = RejectedEvent{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2171,7 @@ func (x *RejectedEvent) String() string {
 func (*RejectedEvent) ProtoMessage() {}
 
 func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2184,7 @@ func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedEvent.ProtoReflect.Descriptor instead.
 func (*RejectedEvent) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RejectedEvent) GetIndex() int32 {
@@ -1940,7 +2219,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x05\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x05\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -1954,7 +2233,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"updateTime\x123\n" +
 	"\x15current_configuration\x18\t \x01(\tR\x14currentConfiguration\x125\n" +
 	"\x06status\x18\n" +
-	" \x01(\v2\x1d.autosched.v1.SchedulerStatusR\x06status\x12)\n" +
+	" \x01(\v2\x1d.autosched.v1.SchedulerStatusR\x06status\x12,\n" +
+	"\x06freeze\x18( \x01(\v2\x14.autosched.v1.FreezeR\x06freeze\x12)\n" +
 	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12\x1e\n" +
 	"\n" +
 	"generation\x18G \x01(\x03R\n" +
@@ -1969,7 +2249,14 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
 	"\x06PAUSED\x10\x03\x12\v\n" +
-	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xdd\x03\n" +
+	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xb0\x01\n" +
+	"\x06Freeze\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12;\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12;\n" +
+	"\vexpire_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"\xdd\x03\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -2082,7 +2369,22 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\".\n" +
 	"\x18UndeleteSchedulerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"~\n" +
+	"\x13FreezeTuningRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12;\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"O\n" +
+	"\x14FreezeTuningResponse\x127\n" +
+	"\n" +
+	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
+	"schedulers\"+\n" +
+	"\x15UnfreezeTuningRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"Q\n" +
+	"\x16UnfreezeTuningResponse\x127\n" +
+	"\n" +
+	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
+	"schedulers\")\n" +
 	"\x13GetSchedulerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"v\n" +
 	"\x15ListSchedulersRequest\x12\x1b\n" +
@@ -2110,7 +2412,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription2\xf5\x05\n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription2\xa9\a\n" +
 	"\rTuningService\x12P\n" +
 	"\x0fCreateScheduler\x12$.autosched.v1.CreateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
 	"\fGetScheduler\x12!.autosched.v1.GetSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12[\n" +
@@ -2119,7 +2421,9 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\vPauseTuning\x12 .autosched.v1.PauseTuningRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
 	"\fResumeTuning\x12!.autosched.v1.ResumeTuningRequest\x1a\x17.autosched.v1.Scheduler\x12P\n" +
 	"\x0fDeleteScheduler\x12$.autosched.v1.DeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12T\n" +
-	"\x11UndeleteScheduler\x12&.autosched.v1.UndeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12Y\n" +
+	"\x11UndeleteScheduler\x12&.autosched.v1.UndeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12U\n" +
+	"\fFreezeTuning\x12!.autosched.v1.FreezeTuningRequest\x1a\".autosched.v1.FreezeTuningResponse\x12[\n" +
+	"\x0eUnfreezeTuning\x12#.autosched.v1.UnfreezeTuningRequest\x1a$.autosched.v1.UnfreezeTuningResponse\x12Y\n" +
 	"\fIngestEvents\x12!.autosched.v1.IngestEventsRequest\x1a\".autosched.v1.IngestEventsResponse(\x010\x01B=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
@@ -2135,107 +2439,122 @@ func file_autosched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(Scheduler_State)(0),             // 0: autosched.v1.Scheduler.State
 	(InstanceStatus_Condition)(0),    // 1: autosched.v1.InstanceStatus.Condition
 	(SchedulerSpec_Mode)(0),          // 2: autosched.v1.SchedulerSpec.Mode
 	(*Scheduler)(nil),                // 3: autosched.v1.Scheduler
-	(*SchedulerStatus)(nil),          // 4: autosched.v1.SchedulerStatus
-	(*InstanceStatus)(nil),           // 5: autosched.v1.InstanceStatus
-	(*SchedulerSpec)(nil),            // 6: autosched.v1.SchedulerSpec
-	(*Simulation)(nil),               // 7: autosched.v1.Simulation
-	(*Cluster)(nil),                  // 8: autosched.v1.Cluster
-	(*ObjectiveSpec)(nil),            // 9: autosched.v1.ObjectiveSpec
-	(*RolloutPolicy)(nil),            // 10: autosched.v1.RolloutPolicy
-	(*QuietHours)(nil),               // 11: autosched.v1.QuietHours
-	(*CreateSchedulerRequest)(nil),   // 12: autosched.v1.CreateSchedulerRequest
-	(*UpdateSchedulerRequest)(nil),   // 13: autosched.v1.UpdateSchedulerRequest
-	(*PauseTuningRequest)(nil),       // 14: autosched.v1.PauseTuningRequest
-	(*ResumeTuningRequest)(nil),      // 15: autosched.v1.ResumeTuningRequest
-	(*DeleteSchedulerRequest)(nil),   // 16: autosched.v1.DeleteSchedulerRequest
-	(*UndeleteSchedulerRequest)(nil), // 17: autosched.v1.UndeleteSchedulerRequest
-	(*GetSchedulerRequest)(nil),      // 18: autosched.v1.GetSchedulerRequest
-	(*ListSchedulersRequest)(nil),    // 19: autosched.v1.ListSchedulersRequest
-	(*ListSchedulersResponse)(nil),   // 20: autosched.v1.ListSchedulersResponse
-	(*IngestEventsRequest)(nil),      // 21: autosched.v1.IngestEventsRequest
-	(*IngestEventsResponse)(nil),     // 22: autosched.v1.IngestEventsResponse
-	(*RejectedEvent)(nil),            // 23: autosched.v1.RejectedEvent
-	nil,                              // 24: autosched.v1.InstanceStatus.EffectiveParametersEntry
-	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
-	(*Epoch)(nil),                    // 26: autosched.v1.Epoch
-	(*Incident)(nil),                 // 27: autosched.v1.Incident
-	(*ParameterSpec)(nil),            // 28: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),     // 29: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),      // 30: google.protobuf.Duration
-	(*structpb.Struct)(nil),          // 31: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),    // 32: google.protobuf.FieldMask
-	(*Event)(nil),                    // 33: autosched.v1.Event
-	(*structpb.Value)(nil),           // 34: google.protobuf.Value
+	(*Freeze)(nil),                   // 4: autosched.v1.Freeze
+	(*SchedulerStatus)(nil),          // 5: autosched.v1.SchedulerStatus
+	(*InstanceStatus)(nil),           // 6: autosched.v1.InstanceStatus
+	(*SchedulerSpec)(nil),            // 7: autosched.v1.SchedulerSpec
+	(*Simulation)(nil),               // 8: autosched.v1.Simulation
+	(*Cluster)(nil),                  // 9: autosched.v1.Cluster
+	(*ObjectiveSpec)(nil),            // 10: autosched.v1.ObjectiveSpec
+	(*RolloutPolicy)(nil),            // 11: autosched.v1.RolloutPolicy
+	(*QuietHours)(nil),               // 12: autosched.v1.QuietHours
+	(*CreateSchedulerRequest)(nil),   // 13: autosched.v1.CreateSchedulerRequest
+	(*UpdateSchedulerRequest)(nil),   // 14: autosched.v1.UpdateSchedulerRequest
+	(*PauseTuningRequest)(nil),       // 15: autosched.v1.PauseTuningRequest
+	(*ResumeTuningRequest)(nil),      // 16: autosched.v1.ResumeTuningRequest
+	(*DeleteSchedulerRequest)(nil),   // 17: autosched.v1.DeleteSchedulerRequest
+	(*UndeleteSchedulerRequest)(nil), // 18: autosched.v1.UndeleteSchedulerRequest
+	(*FreezeTuningRequest)(nil),      // 19: autosched.v1.FreezeTuningRequest
+	(*FreezeTuningResponse)(nil),     // 20: autosched.v1.FreezeTuningResponse
+	(*UnfreezeTuningRequest)(nil),    // 21: autosched.v1.UnfreezeTuningRequest
+	(*UnfreezeTuningResponse)(nil),   // 22: autosched.v1.UnfreezeTuningResponse
+	(*GetSchedulerRequest)(nil),      // 23: autosched.v1.GetSchedulerRequest
+	(*ListSchedulersRequest)(nil),    // 24: autosched.v1.ListSchedulersRequest
+	(*ListSchedulersResponse)(nil),   // 25: autosched.v1.ListSchedulersResponse
+	(*IngestEventsRequest)(nil),      // 26: autosched.v1.IngestEventsRequest
+	(*IngestEventsResponse)(nil),     // 27: autosched.v1.IngestEventsResponse
+	(*RejectedEvent)(nil),            // 28: autosched.v1.RejectedEvent
+	nil,                              // 29: autosched.v1.InstanceStatus.EffectiveParametersEntry
+	(*timestamppb.Timestamp)(nil),    // 30: google.protobuf.Timestamp
+	(*Epoch)(nil),                    // 31: autosched.v1.Epoch
+	(*Incident)(nil),                 // 32: autosched.v1.Incident
+	(*ParameterSpec)(nil),            // 33: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),     // 34: autosched.v1.DependencyConstraint
+	(*durationpb.Duration)(nil),      // 35: google.protobuf.Duration
+	(*structpb.Struct)(nil),          // 36: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),    // 37: google.protobuf.FieldMask
+	(*Event)(nil),                    // 38: autosched.v1.Event
+	(*structpb.Value)(nil),           // 39: google.protobuf.Value
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
-	6,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
+	7,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
 	0,  // 1: autosched.v1.Scheduler.state:type_name -> autosched.v1.Scheduler.State
-	25, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
-	25, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
-	4,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	26, // 5: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
-	25, // 6: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
-	25, // 7: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
-	25, // 8: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	27, // 9: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
-	5,  // 10: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
-	1,  // 11: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
-	24, // 12: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
-	25, // 13: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
-	25, // 14: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
-	28, // 15: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	29, // 16: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	9,  // 17: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	10, // 18: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	8,  // 19: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	2,  // 20: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	7,  // 21: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	30, // 22: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	31, // 23: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	30, // 24: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	30, // 25: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	30, // 26: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	30, // 27: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
-	30, // 28: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	30, // 29: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	11, // 30: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	30, // 31: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	3,  // 32: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	3,  // 33: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	32, // 34: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	3,  // 35: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	33, // 36: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	23, // 37: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	34, // 38: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	12, // 39: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	18, // 40: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	19, // 41: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	13, // 42: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	14, // 43: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	15, // 44: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	16, // 45: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	17, // 46: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	21, // 47: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 48: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 49: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	20, // 50: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 51: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 52: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 53: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 54: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 55: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	22, // 56: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	48, // [48:57] is the sub-list for method output_type
-	39, // [39:48] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	30, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
+	30, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
+	5,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
+	4,  // 5: autosched.v1.Scheduler.freeze:type_name -> autosched.v1.Freeze
+	31, // 6: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
+	30, // 7: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
+	30, // 8: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
+	30, // 9: autosched.v1.Freeze.create_time:type_name -> google.protobuf.Timestamp
+	30, // 10: autosched.v1.Freeze.expire_time:type_name -> google.protobuf.Timestamp
+	30, // 11: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	32, // 12: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	6,  // 13: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
+	1,  // 14: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
+	29, // 15: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
+	30, // 16: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
+	30, // 17: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
+	33, // 18: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	34, // 19: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	10, // 20: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	11, // 21: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	9,  // 22: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	2,  // 23: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	8,  // 24: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	35, // 25: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	36, // 26: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	35, // 27: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	35, // 28: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	35, // 29: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	35, // 30: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
+	35, // 31: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	35, // 32: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	12, // 33: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	35, // 34: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	3,  // 35: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 36: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	37, // 37: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	30, // 38: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 39: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 40: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 41: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	38, // 42: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	28, // 43: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	39, // 44: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	13, // 45: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	23, // 46: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	24, // 47: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	14, // 48: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	15, // 49: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	16, // 50: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	17, // 51: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	18, // 52: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	19, // 53: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	21, // 54: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	26, // 55: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 56: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 57: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	25, // 58: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 59: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 60: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 61: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 62: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 63: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	20, // 64: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	22, // 65: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	27, // 66: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	56, // [56:67] is the sub-list for method output_type
+	45, // [45:56] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -2246,18 +2565,18 @@ func file_autosched_v1_scheduler_proto_init() {
 	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_event_proto_init()
 	file_autosched_v1_parameter_proto_init()
-	file_autosched_v1_scheduler_proto_msgTypes[6].OneofWrappers = []any{
+	file_autosched_v1_scheduler_proto_msgTypes[7].OneofWrappers = []any{
 		(*ObjectiveSpec_MetricId)(nil),
 		(*ObjectiveSpec_Goal)(nil),
 	}
-	file_autosched_v1_scheduler_proto_msgTypes[7].OneofWrappers = []any{}
+	file_autosched_v1_scheduler_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_scheduler_proto_rawDesc), len(file_autosched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,8 @@ const (
 	TuningService_ResumeTuning_FullMethodName      = "/autosched.v1.TuningService/ResumeTuning"
 	TuningService_DeleteScheduler_FullMethodName   = "/autosched.v1.TuningService/DeleteScheduler"
 	TuningService_UndeleteScheduler_FullMethodName = "/autosched.v1.TuningService/UndeleteScheduler"
+	TuningService_FreezeTuning_FullMethodName      = "/autosched.v1.TuningService/FreezeTuning"
+	TuningService_UnfreezeTuning_FullMethodName    = "/autosched.v1.TuningService/UnfreezeTuning"
 	TuningService_IngestEvents_FullMethodName      = "/autosched.v1.TuningService/IngestEvents"
 )
 
@@ -64,6 +66,14 @@ type TuningServiceClient interface {
 	// UndeleteScheduler takes back that a scheduler was deleted. To undelete what is not
 	// deleted changes nothing.
 	UndeleteScheduler(ctx context.Context, in *UndeleteSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
+	// FreezeTuning keeps the service from changing what schedulers run, until
+	// UnfreezeTuning or an instant: rounds are decided and say what they would have
+	// offered, proposals are made in mode RECOMMEND, and the way back from what did worse is
+	// only proposed. Operators approve and roll back as before. A freeze takes the place of
+	// the one before.
+	FreezeTuning(ctx context.Context, in *FreezeTuningRequest, opts ...grpc.CallOption) (*FreezeTuningResponse, error)
+	// UnfreezeTuning ends a freeze. What is not frozen stays as it is.
+	UnfreezeTuning(ctx context.Context, in *UnfreezeTuningRequest, opts ...grpc.CallOption) (*UnfreezeTuningResponse, error)
 	// IngestEvents stores a scheduler's job and cluster events. Each request is
 	// answered, in order, once its events are on disk: what has not been answered
 	// must be sent again, and may be sent again safely.
@@ -158,6 +168,26 @@ func (c *tuningServiceClient) UndeleteScheduler(ctx context.Context, in *Undelet
 	return out, nil
 }
 
+func (c *tuningServiceClient) FreezeTuning(ctx context.Context, in *FreezeTuningRequest, opts ...grpc.CallOption) (*FreezeTuningResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FreezeTuningResponse)
+	err := c.cc.Invoke(ctx, TuningService_FreezeTuning_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tuningServiceClient) UnfreezeTuning(ctx context.Context, in *UnfreezeTuningRequest, opts ...grpc.CallOption) (*UnfreezeTuningResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnfreezeTuningResponse)
+	err := c.cc.Invoke(ctx, TuningService_UnfreezeTuning_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *tuningServiceClient) IngestEvents(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[IngestEventsRequest, IngestEventsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &TuningService_ServiceDesc.Streams[0], TuningService_IngestEvents_FullMethodName, cOpts...)
@@ -206,6 +236,14 @@ type TuningServiceServer interface {
 	// UndeleteScheduler takes back that a scheduler was deleted. To undelete what is not
 	// deleted changes nothing.
 	UndeleteScheduler(context.Context, *UndeleteSchedulerRequest) (*Scheduler, error)
+	// FreezeTuning keeps the service from changing what schedulers run, until
+	// UnfreezeTuning or an instant: rounds are decided and say what they would have
+	// offered, proposals are made in mode RECOMMEND, and the way back from what did worse is
+	// only proposed. Operators approve and roll back as before. A freeze takes the place of
+	// the one before.
+	FreezeTuning(context.Context, *FreezeTuningRequest) (*FreezeTuningResponse, error)
+	// UnfreezeTuning ends a freeze. What is not frozen stays as it is.
+	UnfreezeTuning(context.Context, *UnfreezeTuningRequest) (*UnfreezeTuningResponse, error)
 	// IngestEvents stores a scheduler's job and cluster events. Each request is
 	// answered, in order, once its events are on disk: what has not been answered
 	// must be sent again, and may be sent again safely.
@@ -243,6 +281,12 @@ func (UnimplementedTuningServiceServer) DeleteScheduler(context.Context, *Delete
 }
 func (UnimplementedTuningServiceServer) UndeleteScheduler(context.Context, *UndeleteSchedulerRequest) (*Scheduler, error) {
 	return nil, status.Error(codes.Unimplemented, "method UndeleteScheduler not implemented")
+}
+func (UnimplementedTuningServiceServer) FreezeTuning(context.Context, *FreezeTuningRequest) (*FreezeTuningResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FreezeTuning not implemented")
+}
+func (UnimplementedTuningServiceServer) UnfreezeTuning(context.Context, *UnfreezeTuningRequest) (*UnfreezeTuningResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnfreezeTuning not implemented")
 }
 func (UnimplementedTuningServiceServer) IngestEvents(grpc.BidiStreamingServer[IngestEventsRequest, IngestEventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method IngestEvents not implemented")
@@ -412,6 +456,42 @@ func _TuningService_UndeleteScheduler_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TuningService_FreezeTuning_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FreezeTuningRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).FreezeTuning(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_FreezeTuning_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).FreezeTuning(ctx, req.(*FreezeTuningRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TuningService_UnfreezeTuning_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnfreezeTuningRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).UnfreezeTuning(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_UnfreezeTuning_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).UnfreezeTuning(ctx, req.(*UnfreezeTuningRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TuningService_IngestEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(TuningServiceServer).IngestEvents(&grpc.GenericServerStream[IngestEventsRequest, IngestEventsResponse]{ServerStream: stream})
 }
@@ -457,6 +537,14 @@ var TuningService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UndeleteScheduler",
 			Handler:    _TuningService_UndeleteScheduler_Handler,
+		},
+		{
+			MethodName: "FreezeTuning",
+			Handler:    _TuningService_FreezeTuning_Handler,
+		},
+		{
+			MethodName: "UnfreezeTuning",
+			Handler:    _TuningService_UnfreezeTuning_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

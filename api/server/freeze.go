@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/rollout"
+)
+
+// allSchedulers is the name of all of them.
+const allSchedulers = schedulersPrefix + "-"
+
+// longestReason bounds the reason of a freeze, in characters.
+const longestReason = 1000
+
+// FreezeTuning keeps the service from changing what schedulers run.
+func (s *Server) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) (*pb.FreezeTuningResponse, error) {
+	var v violations
+	if n := utf8.RuneCountInString(req.GetReason()); n == 0 || n > longestReason {
+		v.add("reason", "it has %d characters: want 1 to %d", n, longestReason)
+	}
+	f := &rollout.Freeze{Reason: req.GetReason(), Actor: access.FromContext(ctx).Name, Created: time.Now().UTC()}
+	if t := req.GetExpireTime(); t != nil {
+		if err := t.CheckValid(); err != nil {
+			v.add("expire_time", "%v", err)
+		}
+		f.Until = t.AsTime()
+	}
+	if err := v.err(); err != nil {
+		return nil, s.statusOf(err)
+	}
+	done, err := s.freeze(ctx, req.GetName(), f)
+	return &pb.FreezeTuningResponse{Schedulers: done}, err
+}
+
+// UnfreezeTuning ends a freeze.
+func (s *Server) UnfreezeTuning(ctx context.Context,
+	req *pb.UnfreezeTuningRequest) (*pb.UnfreezeTuningResponse, error) {
+	done, err := s.freeze(ctx, req.GetName(), nil)
+	return &pb.UnfreezeTuningResponse{Schedulers: done}, err
+}
+
+// freeze freezes a scheduler or all of them, or ends that if f is nil. Of all, those that
+// are quarantined or deleted, which nothing tunes, are left out.
+func (s *Server) freeze(ctx context.Context, name string, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
+	ids := s.service.Schedulers("", math.MaxInt)
+	if name != allSchedulers {
+		id, err := parseScheduler("name", name)
+		if err != nil {
+			return nil, s.statusOf(err)
+		}
+		ids = []string{id}
+	}
+	for _, id := range ids {
+		_, err := s.service.Modify(ctx, id, false, func(c *controller.Scheduler) error {
+			if f != nil && c.Freeze != nil && c.Freeze.Reason == f.Reason && c.Freeze.Until.Equal(f.Until) {
+				return nil // sent again
+			}
+			c.Freeze = f
+			return nil
+		})
+		untuned := errors.Is(err, controller.ErrQuarantined) || errors.Is(err, controller.ErrDeleted)
+		if name == allSchedulers && untuned {
+			continue
+		}
+		if err != nil {
+			return nil, s.statusOf(err)
+		}
+		one, err := s.scheduler(id)
+		if err != nil {
+			return nil, err
+		}
+		done = append(done, one)
+	}
+	return done, nil
+}
+
+func freezeToProto(f *rollout.Freeze) *pb.Freeze {
+	if f == nil {
+		return nil
+	}
+	out := &pb.Freeze{Reason: f.Reason, Actor: f.Actor, CreateTime: timestamppb.New(f.Created)}
+	if !f.Until.IsZero() {
+		out.ExpireTime = timestamppb.New(f.Until)
+	}
+	return out
+}
