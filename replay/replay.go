@@ -173,8 +173,8 @@ type Outcome struct {
 	// Held are winners that were not adopted because of the limits or were parked.
 	Held        int `json:"held,omitempty"`
 	Evaluations int `json:"evaluations"`
-	// TuningPerRound is wall time.
-	TuningPerRound float64 `json:"tuning_s_per_round"`
+	// TuningPerRound is wall time, which reports leave out.
+	TuningPerRound float64 `json:"tuning_s_per_round,omitempty"`
 	// Configuration at the end, as parameters.
 	Configuration string     `json:"configuration"`
 	Decisions     []Decision `json:"decisions,omitempty"`

@@ -316,20 +316,13 @@ func (p *page) table() {
 		row.Class = class(m.Ratio)
 		row.X, row.One = at(min(1, m.Ratio)), at(1)
 		row.W = round1(at(max(1, m.Ratio)) - row.X)
-		tuning := "–"
-		if m.Rounds > 0 {
-			tuning = strconv.FormatFloat(m.TuningPerRound, 'g', 2, 64)
-			if m.TuningPerRound < .001 {
-				tuning = "< 0.001"
-			}
-		}
 		spread := "–"
 		if len(m.Seeds) > 0 {
 			spread = fmt.Sprintf("%.1f", 100*m.Spread)
 		}
 		row.Rest = []string{spread, fmt.Sprintf("%.1f", 100*m.Utilization), fmt.Sprintf("%.1f", 100*m.FTFLe1),
 			units.Count(m.Preemptions), units.Count(m.Rounds), units.Count(m.Changes),
-			units.Count(m.Evaluations), tuning}
+			units.Count(m.Evaluations)}
 	}
 }
 

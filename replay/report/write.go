@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/autosched/autosched/internal/atomicfile"
@@ -57,19 +58,29 @@ func writeFiles(dir string, files []file) error {
 
 func (r *document) writeJSON(w io.Writer) error { return schema.Write(w, Schema, JSON(r.Report)) }
 
-// JSON is a report with its answer, as report.json has it.
+// JSON is a report with its answer and without wall time, as report.json has it: equal runs
+// have equal bytes.
 func JSON(r *replay.Report) any {
+	untimed := *r
+	untimed.Methods = slices.Clone(r.Methods)
+	for i := range untimed.Methods {
+		m := &untimed.Methods[i]
+		m.TuningPerRound, m.Seeds = 0, slices.Clone(m.Seeds)
+		for k := range m.Seeds {
+			m.Seeds[k].TuningPerRound = 0
+		}
+	}
 	return struct {
 		Answer Answer `json:"answer"`
 		*replay.Report
-	}{AnswerOf(r), r}
+	}{AnswerOf(r), &untimed}
 }
 
 // writeMethods writes a row for each method. Times are in seconds.
 func (r *document) writeMethods(w io.Writer) error {
 	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
 		"ratio_to_baseline", "preemptions", "utilization", "ftf_le_1", "rounds", "changes", "evaluations",
-		"tuning_s_per_round", "configuration", "seeds", "spread", "short_avg_jct_s", "tenant_p95_queue_ratio",
+		"configuration", "seeds", "spread", "short_avg_jct_s", "tenant_p95_queue_ratio",
 		"short_avg_jct_ratio", "p99_jct_ratio", "guards_broken", "robust_avg_jct_s", "guarded_avg_jct_s",
 		"guarded_robust_avg_jct_s"}}
 	for i := range r.Methods {
@@ -78,7 +89,7 @@ func (r *document) writeMethods(w io.Writer) error {
 			number(m.P99JCT), number(m.AvgQueue),
 			number(m.Ratio), strconv.Itoa(m.Preemptions), number(m.Utilization), number(m.FTFLe1),
 			strconv.Itoa(m.Rounds), strconv.Itoa(m.Changes),
-			strconv.Itoa(m.Evaluations), number(m.TuningPerRound), m.Configuration,
+			strconv.Itoa(m.Evaluations), m.Configuration,
 			strconv.Itoa(max(1, len(m.Seeds))), number(m.Spread), number(m.ShortJCT)}
 		if g := m.Guards; g != nil {
 			row = append(row, number(g.TenantRatio), number(g.ShortRatio), number(g.P99Ratio),

@@ -88,6 +88,40 @@ func long(n, k int) *document {
 	return r
 }
 
+// TestWriteNoWallTime: the files of runs that differ in wall time alone are equal.
+func TestWriteNoWallTime(t *testing.T) {
+	var files [2][]string
+	for i := range files {
+		r, dir := tiny(), t.TempDir()
+		r.Seeds = []uint64{1, 2}
+		for k := range r.Methods {
+			m := &r.Methods[k]
+			m.TuningPerRound = float64(i)
+			m.Seeds = []replay.Outcome{m.Outcome, m.Outcome}
+		}
+		if err := Write(r.Report, dir); err != nil {
+			t.Fatal(err)
+		}
+		if own := r.Methods[0]; own.TuningPerRound != float64(i) || own.Seeds[0].TuningPerRound != float64(i) {
+			t.Error("writing a report changes it")
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[i] = append(files[i], e.Name()+"\n"+string(text))
+		}
+	}
+	if !slices.Equal(files[0], files[1]) {
+		t.Error("the files differ")
+	}
+}
+
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	r := tiny()
