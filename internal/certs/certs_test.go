@@ -75,7 +75,8 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if len(server.DNSNames) != 1 || len(server.IPAddresses) != 2 || !server.IPAddresses[0].Equal(net.ParseIP("10.1.2.3")) {
+	if len(server.DNSNames) != 1 || len(server.IPAddresses) != 2 ||
+		!server.IPAddresses[0].Equal(net.ParseIP("10.1.2.3")) {
 		t.Errorf("server: names %q, addresses %v", server.DNSNames, server.IPAddresses)
 	}
 	if len(client.URIs) != 1 || client.URIs[0].String() != "spiffe://autosched/operator" ||
@@ -92,7 +93,8 @@ func TestAuthorityAlone(t *testing.T) {
 	ca := authority(t, "ca")
 	if c := ca.cert; !c.IsCA || !c.BasicConstraintsValid || !c.MaxPathLenZero ||
 		c.KeyUsage != x509.KeyUsageCertSign|x509.KeyUsageCRLSign || len(c.ExtKeyUsage) > 0 {
-		t.Errorf("authority: %t %t %t, usage %b %v", c.IsCA, c.BasicConstraintsValid, c.MaxPathLenZero, c.KeyUsage, c.ExtKeyUsage)
+		t.Errorf("authority: %t %t %t, usage %b %v", c.IsCA, c.BasicConstraintsValid, c.MaxPathLenZero, c.KeyUsage,
+			c.ExtKeyUsage)
 	}
 	server, err := ca.Server([]string{"localhost"}, from, until)
 	if cert := leaf(t, server, err); cert.IsCA || cert.KeyUsage != x509.KeyUsageDigitalSignature {
