@@ -200,7 +200,8 @@ func TestEvaluateJSON(t *testing.T) {
 		t.Errorf("configurations of the report: exit %d, %s %s", code, out, errs)
 	}
 	for _, m := range got.Methods {
-		for _, key := range []string{"avg_jct_s", "p95_jct_s", "ratio_to_baseline", "rounds", "changes", "evaluations"} {
+		for _, key := range []string{"avg_jct_s", "p95_jct_s", "ratio_to_baseline", "rounds", "changes",
+			"evaluations"} {
 			if _, ok := m[key].(float64); !ok {
 				t.Errorf("%v: %s: %v is not a number", m["method"], key, m[key])
 			}
