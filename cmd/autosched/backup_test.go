@@ -81,6 +81,16 @@ func TestBackupRestoreDoctor(t *testing.T) {
 		!strings.Contains(errs, "1 check failed") {
 		t.Errorf("exit %d, %s\n%s", code, errs, out)
 	}
+	settings, data := filepath.Join(dir, "serve.yaml"), filepath.Join(dir, "new")
+	if err := os.WriteFile(settings, []byte("dir: "+data+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := ok("doctor", "--config", settings); !strings.Contains(out, "new is not there yet") {
+		t.Error(out)
+	}
+	if code, _, errs := run("doctor", "--dir", data); code != 1 {
+		t.Errorf("a directory that is not there: exit %d, %s", code, errs)
+	}
 	if code, _, errs := run("doctor"); code != 2 || !strings.Contains(errs, "--dir") {
 		t.Errorf("exit %d, %s", code, errs)
 	}

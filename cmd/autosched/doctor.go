@@ -110,7 +110,11 @@ check failed.`,
 			case running:
 				d.service(cmd.Context(), &o.clientFlags, time.Now)
 			case o.dir != "":
-				d.directory(o.dir, time.Now())
+				if _, err := os.Stat(o.dir); o.config != "" && errors.Is(err, os.ErrNotExist) {
+					d.ok("directory", "%s is not there yet: 'autosched serve' makes it", o.dir)
+				} else {
+					d.directory(o.dir, time.Now())
+				}
 			}
 			if err := show(cmd.OutOrStdout(), o.json, "diagnosis/v1", &d, d.print); err != nil {
 				return err

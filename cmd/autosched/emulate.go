@@ -35,10 +35,11 @@ func newEmulateCmd() *cobra.Command {
 		Long: `Runs a scheduler on an emulated cluster that replays a trace in accelerated time:
 it registers with the service, streams its job events, watches configurations,
 applies and acknowledges them, until the last job has ended. Tuning rounds follow the
-times of the events, so they are as many at any --speedup. Nothing is registered if a
-job does not fit the cluster. If the service stops, the emulated cluster pauses until
-it answers again, and unacknowledged events are sent again. Ctrl-C ends it; the service
-keeps what it received.
+times of the events. Of those that fall due while a round is decided only the latest is
+made, so that a high --speedup has fewer. Nothing is registered if a job does not fit
+the cluster. If the service stops, the emulated cluster pauses until it answers again,
+and unacknowledged events are sent again. Ctrl-C ends it; the service keeps what it
+received.
 
 Start 'autosched serve' first. Watch what it decides with
 'autosched config watch --wait'.`,

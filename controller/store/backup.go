@@ -279,8 +279,9 @@ const restoring = ".restore"
 
 // Restore makes a store of an archive, in a directory that is empty or not there. The archive is
 // compared with its manifest and the store is opened before a file has its name; after an error
-// the directory is empty.
+// the directory is as it was.
 func Restore(in io.Reader, dir string) (m *Manifest, err error) {
+	_, missing := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -298,8 +299,11 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 	}
 	defer func() {
 		err = errors.Join(err, os.RemoveAll(staging))
-		if err == nil {
+		switch {
+		case err == nil:
 			err = syncDir(dir)
+		case missing != nil:
+			_ = os.Remove(dir) // fails if a file has its name
 		}
 	}()
 	m, err = readBackup(in, func(name string) (io.WriteCloser, error) {

@@ -152,6 +152,9 @@ func TestRestoreRefuses(t *testing.T) {
 		if _, err := Restore(&archive, at); !errors.Is(err, ErrBackup) {
 			t.Errorf("%s: %v", name, err)
 		}
+		if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the directory is left: %v", name, err)
+		}
 	}
 }
 
