@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/internal/units"
 )
 
 // Goal is the objective that a search minimises, with constraints. Its text (ParseGoal)
@@ -341,7 +343,11 @@ func (c Constraint) String() string {
 	if c.Slack > 0 || c.Factor == 0 {
 		switch metrics[c.Metric].unit {
 		case "s":
-			parts = append(parts, number(c.Slack)+"s")
+			span, ok := units.Span(c.Slack)
+			if !ok {
+				span = number(c.Slack) + "s"
+			}
+			parts = append(parts, span)
 		case "%":
 			parts = append(parts, number(100*c.Slack)+"%")
 		default:

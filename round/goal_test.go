@@ -21,15 +21,15 @@ func TestParseGoal(t *testing.T) {
 		"p99_jct within 2% then avg_jct":  "p99_jct within 2% then avg_jct",
 		"avg_jct within 1 % then p95_rho": "avg_jct then p95_rho",
 		"avg_jct subject to p99_jct<=1.1*incumbent, tenant_p95_wait <= incumbent + 1m": "avg_jct subject to " +
-			"p99_jct<=1.1*incumbent, tenant_p95_queue<=incumbent+60s",
+			"p99_jct<=1.1*incumbent, tenant_p95_queue<=incumbent+1m",
 		"avg_jct subject to ftf<=5%,max_rho<=4,avg_queue<=0": "avg_jct subject to ftf<=5%, max_rho<=4, avg_queue<=0s",
-		"avg_jct subject to p99_jct<=1e+3+1.5e+0*incumbent":  "avg_jct subject to p99_jct<=1.5*incumbent+1000s",
+		"avg_jct subject to p99_jct<=1e+3+1.5e+0*incumbent":  "avg_jct subject to p99_jct<=1.5*incumbent+16m40s",
 		"avg_jct subject to ftf<=1.e-1+1E+1*incumbent":       "avg_jct subject to ftf<=10*incumbent+10%",
 		"1e+3*avg_jct+1e+3*p99_jct":                          "0.5*avg_jct + 0.5*p99_jct",
-		"avg_jct subject to p99_jct<=2e+3s + 2*incumbent":    "avg_jct subject to p99_jct<=2*incumbent+2000s",
-		"avg_jct subject to p99_jct<=1h1m1s":                 "avg_jct subject to p99_jct<=3661s",
+		"avg_jct subject to p99_jct<=2e+3s + 2*incumbent":    "avg_jct subject to p99_jct<=2*incumbent+33m20s",
+		"avg_jct subject to p99_jct<=1h1m1s":                 "avg_jct subject to p99_jct<=1h1m1s",
 		"avg_jct subject to p99_jct<=1e+15":                  "avg_jct subject to p99_jct<=1000000000000000s",
-		"avg_jct subject to p50_jct<=30m+.5*incumbent":       "avg_jct subject to p50_jct<=0.5*incumbent+1800s",
+		"avg_jct subject to p50_jct<=30m+.5*incumbent":       "avg_jct subject to p50_jct<=0.5*incumbent+30m",
 	} {
 		g, err := ParseGoal(text)
 		if err != nil || g.String() != want {

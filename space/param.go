@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/internal/units"
 )
 
 // Kind is the kind of a parameter's values.
@@ -250,26 +252,11 @@ func (p *Param) Format(v Value) string {
 		if s := p.special(v.num); s != nil && s.Name != "" {
 			return s.Name
 		}
-		if p.Kind == KindDuration {
-			return formatSeconds(v.num)
+		if span, ok := units.Span(v.num); ok && p.Kind == KindDuration {
+			return span
 		}
 	}
 	return v.String()
-}
-
-// formatSeconds formats whole seconds as 90m or 1h0m30s, and others as a number.
-func formatSeconds(v float64) string {
-	if v != math.Trunc(v) || math.Abs(v) > 1e9 {
-		return formatNumber(v)
-	}
-	s := (time.Duration(v) * time.Second).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // parseNumber parses one number of p: a number, a duration such as 10m, or the name

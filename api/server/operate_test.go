@@ -72,7 +72,7 @@ func TestUpdateScheduler(t *testing.T) {
 				"1.1*incumbent,avg_wait<=30m"}}}},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.objective"}},
 	})
-	if want := "avg_jct subject to p99_jct<=1.1*incumbent, avg_queue<=1800s"; err != nil ||
+	if want := "avg_jct subject to p99_jct<=1.1*incumbent, avg_queue<=30m"; err != nil ||
 		got.GetSpec().GetObjective().GetGoal() != want {
 		t.Errorf("updated: %v, %v, want the goal %s", got, err, want)
 	}

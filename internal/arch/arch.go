@@ -74,7 +74,7 @@ var layers = []layer{
 	{"simulator", 2, []string{"workload", "internal/stats"}},
 	{"causal/render", 2, []string{"causal", "internal/chart", "internal/rng"}},
 	{"causal", 2, []string{"internal/trees", "internal/rng", "internal/stats"}},
-	{"space", 1, nil},
+	{"space", 1, []string{"internal/units"}},
 	{"workload/trace", 1, []string{"workload"}},
 	{"workload/synth", 1, []string{"workload", "internal/rng"}},
 	{"workload/stats", 1, []string{"workload", "internal/pq", "internal/stats"}},

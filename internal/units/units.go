@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // Duration formats seconds in two units: 45 s, 12 min 30 s, 32 h 18 min, 3 d 4 h.
@@ -32,6 +34,23 @@ func Duration(seconds float64) string {
 	}
 	n = (n + 30) / 60
 	return two(n/24, "d", n%24, "h")
+}
+
+// Span formats seconds as flags and files take them: 4h, 1h0m30s, 6h57m6.8s. It returns false
+// if a span does not hold them exactly.
+func Span(seconds float64) (string, bool) {
+	d := time.Duration(math.Round(min(max(seconds, -1e9), 1e9) * 1e9))
+	if d.Seconds() != seconds || d != 0 && d.Abs() < time.Millisecond {
+		return "", false
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s, true
 }
 
 func two(a int64, ua string, b int64, ub string) string {

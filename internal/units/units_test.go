@@ -1,6 +1,10 @@
 package units
 
-import "testing"
+import (
+	"math"
+	"testing"
+	"time"
+)
 
 func TestDuration(t *testing.T) {
 	for seconds, want := range map[float64]string{
@@ -9,6 +13,24 @@ func TestDuration(t *testing.T) {
 	} {
 		if got := Duration(seconds); got != want {
 			t.Errorf("Duration(%v) = %q, want %q", seconds, got, want)
+		}
+	}
+}
+
+// TestSpan: a span reads back as the same number.
+func TestSpan(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		0: "0s", 14400: "4h", 5400: "1h30m", 3630: "1h0m30s", 25026.8: "6h57m6.8s", 0.25: "250ms", 59.5: "59.5s",
+		-90: "-1m30s", 1e9: "277777h46m40s",
+	} {
+		got, ok := Span(seconds)
+		if d, err := time.ParseDuration(got); got != want || !ok || err != nil || d.Seconds() != seconds {
+			t.Errorf("Span(%v) = %q, %t, want %q", seconds, got, ok, want)
+		}
+	}
+	for _, seconds := range []float64{1e-6, 1e10, -1e300, 1. / 3, math.NaN(), math.Inf(1)} {
+		if got, ok := Span(seconds); ok {
+			t.Errorf("Span(%v) = %q", seconds, got)
 		}
 	}
 }
