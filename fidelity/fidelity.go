@@ -187,14 +187,17 @@ func (in *Input) run(ctx context.Context, s *schedulers.Scheduler, c space.Confi
 }
 
 // Refusal is the error of a command that would conclude about the recorded cluster from
-// a simulation that does not describe it; nil if it may. override is the flag that lets it.
+// a simulation that does not describe it; nil if it may. It has the first cause and the
+// scheduler that is closer. override is the flag that lets it.
 func (r *Report) Refusal(override string) error {
 	if !r.Refused {
 		return nil
 	}
 	text := "the simulation does not describe the recorded cluster: " + r.Why
-	if len(r.Causes) > 0 {
-		text += "; " + r.Causes[0].Evidence
+	for i, c := range r.Causes {
+		if i == 0 || c.Name == OtherScheduler {
+			text += "; " + c.Evidence
+		}
 	}
 	return fmt.Errorf("%s. Correct the cluster and the settings until 'autosched fidelity' describes the history, "+
 		"or conclude about the simulated cluster alone with %s", text, override)

@@ -65,3 +65,13 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusal: the error has the first cause, and the scheduler that is closer wherever it stands.
+func TestRefusal(t *testing.T) {
+	r := &Report{Graded: Graded{Not, "delays differ", true}, Causes: []Cause{{LessCapacity, "nodes were out", "x"},
+		{OtherOrder, "jobs overtake", "x"}, {OtherScheduler, "sjf describes it better", "x"}}}
+	const want = "recorded cluster: delays differ; nodes were out; sjf describes it better. Correct"
+	if err := r.Refusal("--x"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
