@@ -137,9 +137,9 @@ func TestServeOperations(t *testing.T) {
 }
 
 // serveProcess starts the service as a process of its own.
-func serveProcess(t *testing.T, dir, listen string) (*exec.Cmd, string) {
+func serveProcess(t *testing.T, dir, listen string, more ...string) (*exec.Cmd, string) {
 	t.Helper()
-	serve := process(t, "serve", "--dir", dir, "--listen", listen, "--workers", "1")
+	serve := process(t, append([]string{"serve", "--dir", dir, "--listen", listen, "--workers", "1"}, more...)...)
 	log, err := serve.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
