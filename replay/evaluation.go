@@ -202,7 +202,7 @@ func (e *Evaluation) report() *Report {
 		SubjectTo: constraints, Trace: o.Trace.Name(), Digest: o.Trace.Digest(), Synthetic: o.Trace.Synthetic(),
 		From: e.Clock(o.From), To: e.Clock(o.To),
 		Jobs: e.counted().Len(), HistoryJobs: len(e.history), Cluster: o.Cluster,
-		Load:      work / (max(o.To-o.From, time.Hour).Seconds() * float64(o.Cluster.TotalGPUs())),
+		Load:      workload.OfferedLoad(work, o.To-o.From, o.Cluster.TotalGPUs()),
 		Scheduler: o.Scheduler.Name,
 		Baseline: Baseline{Method: o.baseline(), Configuration: e.current().String(), Assumed: o.Current.IsZero(),
 			Default: o.Scheduler.Space.Default().String()},

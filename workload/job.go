@@ -285,6 +285,12 @@ func (w *Workload) Span() (first, last time.Duration) {
 	return w.jobs[0].Submit, w.jobs[len(w.jobs)-1].Submit
 }
 
+// OfferedLoad is GPU-seconds over what GPUs have in a span, or in an hour of a shorter one: a
+// burst says nothing of the load.
+func OfferedLoad(gpuSeconds float64, span time.Duration, gpus int) float64 {
+	return gpuSeconds / (max(span, time.Hour).Seconds() * float64(gpus))
+}
+
 // SortBySubmit sorts jobs by submission and keeps the order of those submitted at one instant. It sorts
 // numbers, because jobs are large to move.
 func SortBySubmit(jobs []Job) {

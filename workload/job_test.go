@@ -77,6 +77,14 @@ func TestDigestCoversJobs(t *testing.T) {
 	change(reflect.ValueOf(&request).Elem(), "Request.")
 }
 
+func TestOfferedLoad(t *testing.T) {
+	for span, want := range map[time.Duration]float64{0: .5, time.Second: .5, time.Hour: .5, 4 * time.Hour: .125} {
+		if got := OfferedLoad(3600, span, 2); got != want {
+			t.Errorf("an hour on one of 2 GPUs in %v: %g, want %g", span, got, want)
+		}
+	}
+}
+
 func TestNewWorkload(t *testing.T) {
 	zero := time.Date(2020, 1, 1, 12, 0, 0, 0, time.FixedZone("", 3600))
 	w, err := New("n", zero, []Job{{ID: "b", Submit: 2, Duration: 1, GPUs: 1},

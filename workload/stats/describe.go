@@ -128,9 +128,8 @@ type Load struct {
 	Nodes       int `json:"nodes"`
 	GPUsPerNode int `json:"gpus_per_node"` // 0 if nodes differ
 	GPUs        int `json:"gpus"`
-	// Offered is the GPU-time asked for over what the cluster has between the
-	// first and the last submission: above 1 jobs must queue. It is 0 for a
-	// workload without a span.
+	// Offered is the GPU-time asked for over what the cluster has between the first and
+	// the last submission (workload.OfferedLoad): above 1 jobs must queue.
 	Offered float64 `json:"offered"`
 	// Wider counts the jobs that ask for more GPUs than the cluster has.
 	Wider int `json:"wider_than_cluster"`

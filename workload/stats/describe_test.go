@@ -135,7 +135,11 @@ func TestDescribeSacct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Describe(w, nil)
+	c := workload.Uniform(32, 8)
+	s := Describe(w, &c)
+	if !(s.Load.Offered > 0 && s.Load.Offered < .02) { // 46 jobs of a minute, submitted within a second
+		t.Errorf("load %g", s.Load.Offered)
+	}
 	if s.Users == nil || s.Users.Users != 1 || s.Users.Top5GPUTime != 1 {
 		t.Errorf("users %+v", s.Users)
 	}

@@ -271,9 +271,7 @@ func loadOf(w *workload.Workload, c *workload.Cluster) *Load {
 			l.Wider++
 		}
 	}
-	if capacity := (last - first).Seconds() * float64(gpus); capacity > 0 {
-		l.Offered = gpuTime / capacity
-	}
+	l.Offered = workload.OfferedLoad(gpuTime, last-first, gpus)
 	l.MeanInUse, l.MaxInUse, l.Over = withoutQueue(w, gpus)
 	return l
 }
