@@ -67,7 +67,8 @@ func (s *Server) freeze(ctx context.Context, name string, f *rollout.Freeze) (do
 			c.Freeze = f
 			return nil
 		})
-		untuned := errors.Is(err, controller.ErrQuarantined) || errors.Is(err, controller.ErrDeleted)
+		untuned := errors.Is(err, controller.ErrQuarantined) || errors.Is(err, controller.ErrDeleted) ||
+			errors.Is(err, controller.ErrNotFound) // purged since
 		if name == allSchedulers && untuned {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -61,16 +62,17 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := r.update(&c)
+	put := func(tx *bolt.Tx) error { return putChange(tx, &c) }
+	err := r.update(put)
 	if errors.Is(err, ErrFull) {
-		err = r.reserve.giveUp(func() error { return r.update(&c) })
+		err = r.reserve.giveUp(func() error { return r.update(put) })
 	}
 	return r.changes.note(err)
 }
 
-// update commits a change to config.db. After a failed write or fsync the state of the file's
-// cached pages is unknown: it is opened anew.
-func (r *Store) update(c *controller.Change) error {
+// update commits to config.db. After a failed write or fsync the state of the file's cached pages is
+// unknown: it is opened anew, as it was before.
+func (r *Store) update(f func(*bolt.Tx) error) error {
 	r.committing.Lock()
 	defer r.committing.Unlock()
 	select {
@@ -79,25 +81,42 @@ func (r *Store) update(c *controller.Change) error {
 	default:
 	}
 	if r.config == nil {
-		var err error
-		if r.config, err = r.openDB(configFile, false); err != nil {
+		if err := r.reopenConfig(); err != nil {
 			return err
 		}
 	}
 	defer r.timed(changesKind)()
-	err := r.write(configFile, r.config, func(tx *bolt.Tx) error { return putChange(tx, c) })
+	write := func(f func(*bolt.Tx) error) error {
+		r.failed = 0
+		return r.write(configFile, r.config, func(tx *bolt.Tx) error {
+			r.failed, r.pageSize = uint64(tx.ID()), int64(tx.DB().Info().PageSize)
+			return f(tx)
+		})
+	}
+	err := write(f)
 	settled := err
 	if err == nil { // an empty commit, so that both meta pages know the change
-		settled = r.write(configFile, r.config, func(*bolt.Tx) error { return nil })
+		settled = write(func(*bolt.Tx) error { return nil })
 	}
 	if errno := syscall.Errno(0); errors.As(settled, &errno) {
 		_ = r.closeDB(configFile, r.config)
-		var again error
-		if r.config, again = r.openDB(configFile, false); again != nil {
+		r.config = nil
+		if again := r.reopenConfig(); again != nil {
 			err = errors.Join(err, again)
 		}
 	}
 	return storageError(err)
+}
+
+// reopenConfig opens config.db after a failed write, without what that may have left in it.
+func (r *Store) reopenConfig() (err error) {
+	if r.failed != 0 {
+		err = undoCommit(filepath.Join(r.dir, configFile), r.failed, r.pageSize)
+	}
+	if err == nil {
+		r.config, err = r.openDB(configFile, false)
+	}
+	return err
 }
 
 func putChange(tx *bolt.Tx, c *controller.Change) error {

@@ -65,6 +65,37 @@ func orderMetas(f *os.File, pageSize int) error {
 	return nil
 }
 
+// undoCommit takes a commit out of a file that is not open: its meta page, which may be written
+// although the commit failed, says what the one before said.
+func undoCommit(path string, commit uint64, pageSize int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return storageError(err)
+	}
+	defer f.Close()
+	var b [2][metaSize + 8]byte
+	for page := range b {
+		if _, err := f.ReadAt(b[page][:], int64(page)*pageSize+pageHeader); err != nil {
+			return storageError(err)
+		}
+	}
+	for page := range b {
+		if binary.NativeEndian.Uint64(b[page][metaCommit:]) != commit {
+			continue
+		}
+		before := b[1-page]
+		binary.NativeEndian.PutUint64(before[metaCommit:], commit)
+		sum := fnv.New64a()
+		_, _ = sum.Write(before[:metaSize])
+		binary.NativeEndian.PutUint64(before[metaSize:], sum.Sum64())
+		if _, err := f.WriteAt(before[:], int64(page)*pageSize+pageHeader); err != nil {
+			return storageError(err)
+		}
+		return storageError(f.Sync())
+	}
+	return nil
+}
+
 // metaDamage is what noteMetas found, nil for a sound file.
 func (r *Store) metaDamage(name string) error {
 	if err, ok := r.metas.Load(name); ok {

@@ -32,45 +32,34 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 		if err := r.purgeRounds(e.UID); err != nil && !errors.Is(err, ErrCorrupt) {
 			return fmt.Errorf("store: %s: %w", roundsFile, err)
 		}
+		r.cursors.Delete(scheduler)
 	}
-	r.committing.Lock()
-	defer r.committing.Unlock()
-	select {
-	case <-r.closing:
-		return ErrClosed
-	default:
-	}
-	if r.config == nil {
-		return fmt.Errorf("store: %s is not open after a failed write", configFile)
-	}
-	return storageError(guardPanics(configFile, func() error {
-		return r.config.Update(func(tx *bolt.Tx) error {
-			for _, id := range e.Requests {
-				if b := tx.Bucket([]byte(requestsBucket)); b != nil {
-					if err := b.Delete([]byte(id)); err != nil {
-						return err
-					}
-				}
-			}
-			if scheduler == "" {
-				return nil
-			}
-			if b := tx.Bucket([]byte(schedulersBucket)); b != nil {
-				if err := b.Delete([]byte(scheduler)); err != nil {
+	return r.update(func(tx *bolt.Tx) error {
+		for _, id := range e.Requests {
+			if b := tx.Bucket([]byte(requestsBucket)); b != nil {
+				if err := b.Delete([]byte(id)); err != nil {
 					return err
 				}
 			}
-			for _, name := range []string{configsBucket, acksBucket} {
-				if b := tx.Bucket([]byte(name)); b != nil {
-					err := b.DeleteBucket([]byte(scheduler))
-					if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
-						return err
-					}
+		}
+		if scheduler == "" {
+			return nil
+		}
+		if b := tx.Bucket([]byte(schedulersBucket)); b != nil {
+			if err := b.Delete([]byte(scheduler)); err != nil {
+				return err
+			}
+		}
+		for _, name := range []string{configsBucket, acksBucket} {
+			if b := tx.Bucket([]byte(name)); b != nil {
+				err := b.DeleteBucket([]byte(scheduler))
+				if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
+					return err
 				}
 			}
-			return putAudit(tx, e.Audit)
-		})
-	}))
+		}
+		return putAudit(tx, e.Audit)
+	})
 }
 
 // purgeSegment removes a scheduler's events from a segment. Nothing reads or switches segments

@@ -69,8 +69,10 @@ type Store struct {
 	epoch   epochRecord
 	began   bool // by Open
 
-	committing sync.Mutex // guards config
+	committing sync.Mutex // guards config, failed and pageSize
 	config     *bolt.DB   // nil after a failed write, until it is open again
+	failed     uint64     // while it is opened anew: the number of the commit that failed, 0 if none was begun
+	pageSize   int64      // of config.db then, in bytes
 
 	// switching is held to open, replace or close the segment that is written, and shared by
 	// those who read segments: a file has one descriptor that writes, or several that read.
