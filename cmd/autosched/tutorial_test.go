@@ -166,7 +166,7 @@ func TestReadme(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	runPage(t, "README.md", 6)
+	runPage(t, "README.md", 13)
 }
 
 // runPage runs the commands of a page, at least that many, in a directory with the examples.
@@ -194,8 +194,7 @@ func runPage(t *testing.T, name string, atLeast int) string {
 			address, _ = startServe(t, s.args[2])
 			continue
 		}
-		if cmd, _, err := newRootCmd().Find(s.args); err == nil && cmd.InheritedFlags().Lookup("server") != nil ||
-			s.args[0] == "emulate" {
+		if cmd, _, err := newRootCmd().Find(s.args); err == nil && cmd.Flag("server") != nil {
 			s.args = append(s.args, "--server", address)
 		}
 		code, stdout, stderr := command(s.args...)
