@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 		crashChild(dir)
 		return
 	}
+	if dir := os.Getenv(checkDir); dir != "" {
+		checkChild(dir)
+		return
+	}
 	os.Exit(m.Run())
 }
 

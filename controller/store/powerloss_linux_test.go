@@ -242,6 +242,7 @@ type cut struct {
 	what  string
 	files map[string][]byte
 	acked acked
+	lied  bool // the disk was one that lies
 }
 
 // check opens the image.
@@ -267,6 +268,9 @@ func (c *cut) check(dir string) error {
 	}
 	if len(c.acked.batches) == 0 && c.acked.revision == 0 && c.files[configFile] == nil {
 		return nil // before the store was there
+	}
+	if c.lied { // damaged pages may ask for any amount of memory
+		return c.acked.checkAlone(dir)
 	}
 	_, err := c.acked.check(dir)
 	return err
@@ -310,7 +314,7 @@ func powerCuts(t *testing.T, images int, lies func(rng *rand.Rand, directory boo
 				now := acked{batches: a.batches[:len(a.batches):len(a.batches)], revision: a.revision}
 				lines.Unlock()
 				percent := 25 * rng.IntN(5)
-				cuts <- &cut{fmt.Sprintf("%d %% of what was not synced", percent), d.image(rng, percent), now}
+				cuts <- &cut{fmt.Sprintf("%d %% of what was not synced", percent), d.image(rng, percent), now, lies != nil}
 				if taken, done = taken+1, done+1; taken%perLife == 0 || done == images {
 					stop()
 				}
@@ -372,7 +376,7 @@ func TestPowerCuts(t *testing.T) {
 			break
 		}
 	}
-	if t.Failed() {
+	if t.Failed() || testing.Short() { // under the race detector a process has no bound of memory
 		return
 	}
 	for name, lies := range map[string]func(rng *rand.Rand, directory bool) bool{
@@ -385,6 +389,6 @@ func TestPowerCuts(t *testing.T) {
 		if len(wrong) == 0 {
 			t.Errorf("%s, and the test sees nothing", name)
 		}
-		t.Logf("%s: %d of 100 images are wrong", name, len(wrong))
+		t.Logf("%s: %d of 100 images are wrong, such as %q", name, len(wrong), wrong[:min(3, len(wrong))])
 	}
 }

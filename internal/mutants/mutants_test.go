@@ -21,10 +21,6 @@ type mutant struct {
 
 // Each breaks a promise of the service on its own.
 var mutants = []mutant{
-	{"nothing is synced", "controller/store/store.go",
-		"FreelistType: bolt.FreelistMapType}", "FreelistType: bolt.FreelistMapType, NoSync: true}", "",
-		"TestPowerCuts"},
-	{"the directory is not synced", "controller/store/store.go", "return d.Sync()", "return nil", "", "TestPowerCuts"},
 	{"acknowledged before it is stored", "controller/store/segments.go",
 		"case err := <-call.done:\n\t\treturn err", "case <-call.done:\n\t\treturn nil\n\tdefault:\n\t\treturn nil",
 		"", "TestNothingAcknowledgedIsLost"},
@@ -102,7 +98,7 @@ func TestEveryBugIsFound(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-short", "-vet=off", "-count=1", "-timeout=5m",
 				"-overlay", filepath.Join(dir, "overlay.json"), "-run", "^"+m.test+"$", "./"+pkg)
 			cmd.Dir = root
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "AUTOSCHED_IMAGES=60", "AUTOSCHED_KILLS=8")
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "AUTOSCHED_KILLS=8")
 			out, err := cmd.CombinedOutput()
 			switch {
 			case strings.Contains(string(out), "--- SKIP: "+m.test+" "):
