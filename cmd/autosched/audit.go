@@ -42,6 +42,9 @@ func newAuditListCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [SCHEDULER]",
 		Short: "List who changed what, newest first",
+		Long: `Prints the newest records of the audit log, of one scheduler or of all: who changed what
+and why, the revision that was offered before and after, and the fields that differ.
+--json has their values.`,
 		Example: `  autosched audit list
   autosched audit list tiresias --limit 5 --json`,
 		ValidArgsFunction: registered(&f),

@@ -37,8 +37,10 @@ decided. 'autosched replay' decides one again.`,
 func newRoundsListCmd(f *clientFlags) *cobra.Command {
 	var limit int32
 	cmd := &cobra.Command{
-		Use:               "list SCHEDULER",
-		Short:             "List a scheduler's rounds, newest first",
+		Use:   "list SCHEDULER",
+		Short: "List a scheduler's rounds, newest first",
+		Long: `Prints the newest rounds: the event time that each decided for, the revision it published, if
+any, what it searched and what it decided.`,
 		Example:           "  autosched rounds list tiresias --limit 5",
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {

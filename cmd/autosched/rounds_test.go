@@ -25,7 +25,7 @@ func TestReplay(t *testing.T) {
 	}
 	call(newEmulateCmd(), "--id", "s", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "4h", "--budget", "12", "--json")
-	list := call(newRoundsCmd(), "list", "s")
+	list := call(newRoundsCmd(), "list", "s", "--limit", "100")
 	published := regexp.MustCompile(`\n(\d+) .* (\d+) +\S+ +(?:published|rolled_out|superseded) as revision`).
 		FindStringSubmatch(list)
 	if published == nil || !strings.Contains(list, "\n1 ") {
@@ -51,8 +51,20 @@ func TestReplay(t *testing.T) {
 	if newest := call(newRoundsCmd(), "show", "s"); !strings.HasPrefix(newest, "round ") {
 		t.Errorf("rounds show:\n%s", newest)
 	}
+	schema := func(text, want string) {
+		t.Helper()
+		if !strings.HasPrefix(text, "{\n  \"schema\": \"autosched."+want+"\",") {
+			t.Errorf("%.80s, want the schema %s", text, want)
+		}
+	}
+	schema(call(newRoundsCmd(), "show", "s", "--json"), "round/v1")
 	stop()
 
+	if code, out, errs := command("replay", "s", "1", "--dir", dir, "--json"); code != 0 {
+		t.Errorf("replay --json: exit %d, %s", code, errs)
+	} else {
+		schema(out, "replay/v1")
+	}
 	for _, n := range []string{"1", published[1]} {
 		code, out, errs := command("replay", "s", n, "--dir", dir)
 		if code != 0 || !strings.Contains(out, "round "+n+" of s is the same again") {

@@ -80,9 +80,16 @@ func TestJSONHasASchema(t *testing.T) {
 		{"backup", "--out " + dir + "/b.tar" + registered, "backup", false},
 		{"restore", "--from " + dir + "/b.tar --dir " + dir + "/restored", "backup", false},
 		{"doctor", "--dir " + dir + "/restored", "diagnosis", false},
+		{"rounds list", "x" + registered, "rounds", false},
+		{"audit list", "x" + registered, "audit-records", false},
+		{"audit verify", "--dir " + dir + "/restored", "audit-verification", false},
 		{"config parked", "x" + registered, "parked-configurations", false},
 		{"config unpark", "x --revision 1" + registered, "configuration", false},
 		{"config forget", "x --instance gone" + registered, "forget-instance", false},
+		{"freeze", "x --reason test" + registered, "freeze-tuning", false},
+		{"unfreeze", "x" + registered, "unfreeze-tuning", false},
+		{"scheduler delete", "x" + registered, "scheduler", false},
+		{"scheduler undelete", "x" + registered, "scheduler", false},
 		{"causal learn", "--data " + data + " --tiers " + tiers + " --out " + graph, "", false},
 		{"causal show", graph, "", false},
 		{"causal effects", "--boosted=false --data " + data + " --tiers " + tiers, "causal-effects", false},
@@ -142,5 +149,6 @@ func TestJSONHasASchema(t *testing.T) {
 // covered are the commands of the test. These need a service with more to show, and print
 // the message of config get, or for an emulation its own.
 var covered = map[string]bool{"config watch": true, "config approve": true, "config rollback": true,
-	"config reject": true,
-	"emulate":       true}
+	"config reject": true, "emulate": true,
+	"rounds show": true, "replay": true, // TestReplay has theirs
+}
