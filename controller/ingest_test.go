@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -254,5 +255,25 @@ func TestRememberedEventsAreBounded(t *testing.T) {
 	sendAgain()
 	if n := h.service.Remembered("s"); n > 30*24 {
 		t.Errorf("%d ids are remembered after a restart", n)
+	}
+}
+
+func TestIngestSortsOut(t *testing.T) {
+	h := start(t, adopt(byRound))
+	h.register("s", controller.Auto)
+	bad := submission("bad", 0)
+	bad.Job.GPUs = 0
+	res, err := h.service.Ingest(context.Background(), "s",
+		[]workload.Event{submission("1", 0), bad, submission("1", 0), submission("2", 0)})
+	if err != nil || res.Accepted != 2 || res.Duplicates != 1 || len(res.Rejected) != 1 || res.Rejected[0].Index != 1 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	bad.ID = "2" // known, so that it is another event under its id
+	if res, err := h.service.Ingest(context.Background(), "s", []workload.Event{bad}); err != nil ||
+		res.Duplicates != 0 || len(res.Rejected) != 1 {
+		t.Errorf("a known id with an invalid event: %+v, %v", res, err)
+	}
+	if _, err := h.service.Ingest(context.Background(), "nobody", nil); !errors.Is(err, controller.ErrNotFound) {
+		t.Error(err)
 	}
 }

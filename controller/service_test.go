@@ -593,26 +593,6 @@ func TestRestartContinues(t *testing.T) {
 	}
 }
 
-func TestIngestSortsOut(t *testing.T) {
-	h := start(t, adopt(byRound))
-	h.register("s", controller.Auto)
-	bad := submission("bad", 0)
-	bad.Job.GPUs = 0
-	res, err := h.service.Ingest(context.Background(), "s",
-		[]workload.Event{submission("1", 0), bad, submission("1", 0), submission("2", 0)})
-	if err != nil || res.Accepted != 2 || res.Duplicates != 1 || len(res.Rejected) != 1 || res.Rejected[0].Index != 1 {
-		t.Errorf("%+v, %v", res, err)
-	}
-	bad.ID = "2" // known, so that it is another event under its id
-	if res, err := h.service.Ingest(context.Background(), "s", []workload.Event{bad}); err != nil ||
-		res.Duplicates != 0 || len(res.Rejected) != 1 {
-		t.Errorf("a known id with an invalid event: %+v, %v", res, err)
-	}
-	if _, err := h.service.Ingest(context.Background(), "nobody", nil); !errors.Is(err, controller.ErrNotFound) {
-		t.Error(err)
-	}
-}
-
 // TestObjectiveIsRead: one that is none is refused when it is set, not by rounds.
 func TestObjectiveIsRead(t *testing.T) {
 	h := start(t, adopt(byRound))

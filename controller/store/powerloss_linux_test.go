@@ -314,7 +314,8 @@ func powerCuts(t *testing.T, images int, lies func(rng *rand.Rand, directory boo
 				now := acked{batches: a.batches[:len(a.batches):len(a.batches)], revision: a.revision}
 				lines.Unlock()
 				percent := 25 * rng.IntN(5)
-				cuts <- &cut{fmt.Sprintf("%d %% of what was not synced", percent), d.image(rng, percent), now, lies != nil}
+				what := fmt.Sprintf("%d %% of what was not synced", percent)
+				cuts <- &cut{what, d.image(rng, percent), now, lies != nil}
 				if taken, done = taken+1, done+1; taken%perLife == 0 || done == images {
 					stop()
 				}
