@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -85,6 +86,9 @@ func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
 		s.o.Log.InfoContext(ctx, "configuration acknowledged", "scheduler", id, "revision", revision, "ack", ack.State,
 			"instance", ack.Instance, "error", ack.Error)
 	}
+	if err := s.tick(ctx, m); err != nil {
+		return nil, 0, err
+	}
 	v := m.snapshot.Load()
 	current := int64(0)
 	if c := v.desired(ack.Instance); c != nil {
@@ -139,7 +143,7 @@ func (s *Service) ForgetInstance(ctx context.Context, id, instance string) error
 	if changed {
 		s.o.Log.InfoContext(ctx, "instance forgotten", "scheduler", id, "instance", instance)
 	}
-	return err
+	return cmp.Or(err, s.tick(ctx, m))
 }
 
 // Parked lists the parks of a scheduler's values.

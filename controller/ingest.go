@@ -189,6 +189,9 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 		from = to
 	}
 	if len(b.fresh) > 0 {
+		if err := s.tick(audit.NewContext(s.ctx, audit.Origin{Actor: tuningActor, Verb: "Rollout"}), m); err != nil {
+			s.o.Log.Error("rollout waits", "scheduler", m.id, "err", err)
+		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		s.startRound(m)

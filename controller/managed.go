@@ -120,7 +120,8 @@ func newManaged(one Saved) *managed {
 	state := v.rollout()
 	state.Upgrade()
 	v.Records = state.Records
-	for _, c := range []*rollout.Configuration{state.Offered(), state.Configuration(state.AcknowledgedRevision)} {
+	for _, c := range []*rollout.Configuration{state.Offered(), state.Stable(),
+		state.Configuration(state.AcknowledgedRevision)} {
 		if c != nil && c.State == rollout.Lost {
 			m.fault = cmp.Or[error](m.fault, errors.New(c.Reason))
 		}
@@ -194,7 +195,7 @@ type snapshot struct {
 
 func (v *snapshot) rollout() rollout.State {
 	return rollout.State{Scheduler: v.ID, Records: v.Records, Configurations: v.configs, Limits: v.Policy.Limits,
-		Freeze: v.Freeze}
+		Freeze: v.Freeze, Waves: v.Policy.Waves}
 }
 
 // config returns a revision, or nil.

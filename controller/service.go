@@ -444,7 +444,7 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 		}
 	}
 	m.snapshot.Store(after)
-	if after.OfferedRevision != before.OfferedRevision { // what instances should run changed
+	if after.OfferedRevision != before.OfferedRevision || after.Wave != before.Wave { // what instances should run
 		m.watchers.Notify()
 	}
 	return nil
@@ -459,6 +459,20 @@ func (s *Service) step(ctx context.Context, m *managed, e rollout.Event) (change
 		return c, err
 	})
 	return changed && err == nil, err
+}
+
+// tick begins the next wave of a rollout if it is due.
+func (s *Service) tick(ctx context.Context, m *managed) error {
+	if m.snapshot.Load().Wave == nil {
+		return nil
+	}
+	changed, err := s.step(ctx, m, rollout.Tick{At: m.eventTime()})
+	if v := m.snapshot.Load(); changed {
+		state := v.rollout()
+		s.o.Log.InfoContext(ctx, "rollout goes on", "scheduler", m.id, "revision", v.OfferedRevision,
+			"waits", state.Waiting())
+	}
+	return err
 }
 
 // validateOutgoing checks a configuration against the registered space and its

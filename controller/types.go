@@ -48,6 +48,7 @@ type Policy struct {
 	AckDeadline time.Duration `json:"ack_deadline,omitempty"`
 	round.Settings
 	Limits rollout.Limits `json:"limits"`
+	Waves  rollout.Waves  `json:"waves,omitzero"`
 }
 
 // UnmarshalJSON reads a policy. One without limits has the default ones.

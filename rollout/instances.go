@@ -51,9 +51,6 @@ func (i *Instance) answered(revision int64, a *Ack) bool {
 		i.Applied.Equal(a.Applied) && maps.EqualFunc(i.Effective, a.Effective, space.Value.Equal))
 }
 
-// Desired is the configuration that an instance should run, nil if there is none.
-func (s *State) Desired(instance string) *Configuration { return s.Offered() }
-
 // reported is the revision that most instances run, the older of equals; 0 if none said.
 func (s *State) reported() int64 {
 	count := map[int64]int{}

@@ -67,6 +67,9 @@ func (s *State) Wait(at time.Time) string {
 	if c := s.GoingBack(); c != nil {
 		return fmt.Sprintf("rounds wait until revision %d is acknowledged, with which the judge went back", c.Revision)
 	}
+	if text := s.Waiting(); text != "" {
+		return "rounds wait: " + text
+	}
 	if s.IncidentWithin(at, round.Cooldown) {
 		i := s.LastIncident().Incident
 		return fmt.Sprintf("rounds pause until %s: revision %d did worse than promised",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -16,7 +17,7 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 	revision := rapid.Int64Range(1, 6)
 	instance := rapid.SampledFrom(instances[:4])
 	n := rapid.IntRange(0, 3).Draw(t, "values")
-	switch rapid.IntRange(0, 12).Draw(t, "kind") {
+	switch rapid.IntRange(0, 14).Draw(t, "kind") {
 	case 0:
 		return propose(n)
 	case 1:
@@ -38,6 +39,8 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 		return Unpark{Revision: revision.Draw(t, "unparked")}
 	case 11:
 		return Forget{Instance: instance.Draw(t, "forgotten")}
+	case 12, 13:
+		return Tick{At: at(rapid.IntRange(0, 300).Draw(t, "event time"))}
 	}
 	return offer(n)
 })
@@ -65,11 +68,13 @@ func written(t *rapid.T, s State) string {
 }
 
 // Any events leave a state of which these hold: what is on offer is one revision, newer than
-// the one before, in the space and not parked; a poller and a watcher of an instance agree;
+// the one before, in the space and not parked, to each instance; at most one rollout is under
+// way; a poller and a watcher of an instance agree;
 // equal inputs have equal results; and a restart between any two events changes nothing.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := registered()
+		s.Waves = anyWaves.Draw(t, "waves")
 		watched := map[string]int64{}
 		for i, e := range rapid.SliceOfN(anyEvent, 1, 30).Draw(t, "events") {
 			before, was := summary(s), s
@@ -87,6 +92,48 @@ func TestInvariants(t *testing.T) {
 			checkRevisions(t, e, &s, &next, changed, i+1)
 			checkOffers(t, e, &next, watched)
 			s = next
+		}
+	})
+}
+
+// anyWaves draws the steps of rollouts.
+var anyWaves = rapid.Custom(func(t *rapid.T) Waves {
+	return Waves{Canary: rapid.Bool().Draw(t, "canary"),
+		Share: rapid.SampledFrom([]float64{0, .5, .7}).Draw(t, "share"),
+		Soak:  rapid.SampledFrom([]time.Duration{-1, 0}).Draw(t, "soak")}
+})
+
+// TestConverges: whatever happened, restarts between any two events included, instances that do
+// what they are asked all end with one revision.
+func TestConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := registered()
+		s.Waves = anyWaves.Draw(t, "waves")
+		step := func(e Event) {
+			if next, _, err := Step(reload(t, s), e, at(1)); err == nil {
+				s = next
+			}
+		}
+		for _, e := range rapid.SliceOfN(anyEvent, 1, 30).Draw(t, "events") {
+			step(e)
+		}
+		for n := 0; n == 0 || s.Wave != nil; n++ {
+			if n > 4 {
+				t.Fatalf("%s: %s", summary(s), s.Waiting())
+			}
+			for _, i := range s.Instances {
+				step(Acknowledge{Revision: s.Desired(i.ID).Revision, Ack: Ack{State: AckApplied, Instance: i.ID}})
+			}
+			step(Tick{At: hour(float64(100 + 2*n))})
+			step(Tick{At: hour(float64(101 + 2*n))})
+		}
+		for _, i := range s.Instances {
+			step(Acknowledge{Revision: s.Desired(i.ID).Revision, Ack: Ack{State: AckApplied, Instance: i.ID}})
+		}
+		for _, i := range s.Instances {
+			if i.Revision != s.OfferedRevision {
+				t.Fatalf("%s: instance %q runs revision %d", summary(s), i.ID, i.Revision)
+			}
 		}
 	})
 }
@@ -122,6 +169,10 @@ func checkRevisions(t *rapid.T, e Event, s, next *State, changed []*Configuratio
 
 // checkOffers compares what polls find with what watchers were sent, by instance.
 func checkOffers(t *rapid.T, e Event, s *State, watched map[string]int64) {
+	if w := s.Wave; w != nil && (w.Stable >= s.OfferedRevision || s.Offered().Origin != FromTuning ||
+		s.Offered().State == RolledOut || s.underWay() == nil) {
+		t.Fatalf("%#v: %s, wave %+v", e, summary(*s), *w)
+	}
 	for _, id := range instances {
 		c := s.Desired(id)
 		switch {

@@ -34,8 +34,8 @@ var (
 type Revisions struct {
 	// LastRevision is the newest one.
 	LastRevision int64 `json:"last"`
-	// OfferedRevision is the one the scheduler should run, 0 if the records of all
-	// that could be are damaged.
+	// OfferedRevision is the one the scheduler should run, or the instances that its rollout
+	// reached so far; 0 if the records of all that could be are damaged.
 	OfferedRevision int64 `json:"served"`
 	// AcknowledgedRevision is the one that most instances say they run, the older of
 	// equals; 0 before the first.
@@ -47,6 +47,7 @@ type Records struct {
 	Revisions
 	Parks     []Park     `json:"parked,omitempty"`    // one for a content hash, oldest first
 	Instances []Instance `json:"instances,omitempty"` // by id
+	Wave      *Wave      `json:"wave,omitempty"`      // nil unless a rollout is under way
 }
 
 // Equal reports whether two records are the same.
@@ -59,6 +60,7 @@ type State struct {
 	Configurations []*Configuration // by revision, from 1
 	Limits         Limits           // of changes by tuning
 	Freeze         *Freeze          // nil if it was not frozen; it may be over
+	Waves          Waves            // of what rounds find
 }
 
 // Configuration returns a revision, or nil.
@@ -69,7 +71,8 @@ func (s *State) Configuration(revision int64) *Configuration {
 	return s.Configurations[revision-1]
 }
 
-// Offered is the configuration the scheduler should run, nil if there is none.
+// Offered is the configuration the scheduler should run once its rollout ends, nil if there is
+// none.
 func (s *State) Offered() *Configuration { return s.Configuration(s.OfferedRevision) }
 
 // Running is the configuration in force as far as the scheduler said, whatever was
@@ -117,12 +120,12 @@ func (s *State) didWorse(c *Configuration) bool {
 }
 
 // LastGood is the newest revision that the scheduler applied and that did not do worse
-// than promised, or else the registered defaults; never parked values nor those of bad. It
-// is nil if the records of all that could be are damaged.
+// than promised, or else the registered defaults; never parked values, those of bad, nor the
+// revision of a rollout under way. It is nil if the records of all that could be are damaged.
 func (s *State) LastGood(bad *Configuration) *Configuration {
 	fits := func(c *Configuration) bool { return c.State != Lost && c.Hash != bad.Hash && s.parked(c.Hash) == nil }
 	for _, c := range slices.Backward(s.Configurations) {
-		if c.Ack.applied() && fits(c) && !s.didWorse(c) {
+		if c.Ack.applied() && fits(c) && !s.didWorse(c) && (s.Wave == nil || c.Revision != s.OfferedRevision) {
 			return c
 		}
 	}
@@ -132,12 +135,14 @@ func (s *State) LastGood(bad *Configuration) *Configuration {
 	return nil
 }
 
-// Salvage offers the last good revision if the record of the one on offer is Lost.
+// Salvage offers the last good revision if the record of one that instances should run is Lost.
 func (s *State) Salvage() {
-	if c := s.Offered(); c != nil && c.State == Lost {
-		s.OfferedRevision = 0
-		if c = s.LastGood(&Configuration{}); c != nil {
-			s.OfferedRevision = c.Revision
+	lost := func(c *Configuration) bool { return c != nil && c.State == Lost }
+	if lost(s.Offered()) || lost(s.Stable()) {
+		good := s.LastGood(&Configuration{})
+		s.OfferedRevision, s.Wave = 0, nil
+		if good != nil {
+			s.OfferedRevision = good.Revision
 		}
 	}
 }
@@ -201,6 +206,9 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 	if e.Propose {
 		return nil
 	}
+	if err := s.underWay(); err != nil {
+		return err
+	}
 	if why := cmp.Or(s.Hold(e.At), s.flaps(hash, e.At)); why != "" {
 		return errors.New(why)
 	}
@@ -208,7 +216,7 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 }
 
 // An Event moves revisions from state to state: one of Publish, Acknowledge,
-// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Revert and Resume.
+// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Revert, Resume and Tick.
 type Event interface {
 	apply(t *transition) error
 }
@@ -261,9 +269,9 @@ func (t *transition) settle() {
 	for _, c := range t.Configurations {
 		switch {
 		case c.State != Published && c.State != RolledOut && c.State != Superseded || !c.wasOffered():
-		case c.Revision == t.AcknowledgedRevision:
+		case c.Revision == t.AcknowledgedRevision && (t.Wave == nil || c.Revision != t.OfferedRevision):
 			t.set(c, RolledOut)
-		case c.Revision == t.OfferedRevision:
+		case c.Revision == t.OfferedRevision || c == t.Stable():
 			t.set(c, Published)
 		default:
 			t.set(c, Superseded)
@@ -283,7 +291,8 @@ func (t *transition) refused(c *Configuration) error {
 	return fmt.Errorf("revision %d of scheduler %q: %w: %s", c.Revision, t.Scheduler, ErrRefused, t.parked(c.Hash))
 }
 
-// Publish adds a revision and offers it at an event time, or only proposes it.
+// Publish adds a revision and offers it at an event time, or only proposes it. What a round
+// found is offered in Waves, and not while another rollout is under way.
 type Publish struct {
 	At       time.Time // of no event if zero
 	Config   space.Config
@@ -296,6 +305,9 @@ type Publish struct {
 func (e Publish) apply(t *transition) error {
 	if p := t.parked(e.Config.Hash()); p != nil {
 		return fmt.Errorf("scheduler %q: %w: %s", t.Scheduler, ErrRefused, p)
+	}
+	if err := t.underWay(); err != nil && !e.Propose {
+		return err
 	}
 	t.publish(e)
 	return nil
@@ -316,14 +328,18 @@ func (t *transition) publish(e Publish) *Configuration {
 	}
 	t.Configurations = append(t.Configurations, c)
 	t.changed = append(t.changed, c)
-	if !e.Propose {
+	switch {
+	case e.Propose:
+	case e.Origin == FromTuning:
+		t.roll(c, e.At)
+	default:
 		t.offer(c, e.At)
 	}
 	return c
 }
 
-// offer puts a revision that is the newest on offer at an event time; if it is zero, at that of
-// the last offer.
+// offer puts a revision that is the newest on offer to all instances at an event time; if it is
+// zero, at that of the last offer.
 func (t *transition) offer(c *Configuration, at time.Time) {
 	if at.IsZero() {
 		for _, old := range t.offers() {
@@ -332,13 +348,14 @@ func (t *transition) offer(c *Configuration, at time.Time) {
 	}
 	c = t.edit(c.Revision)
 	c.State, c.Offered, c.OfferedAt = Published, t.at, at
-	t.OfferedRevision = c.Revision
+	t.OfferedRevision, t.Wave = c.Revision, nil
 }
 
-// fallBack offers the last good values, under a new revision, if those on offer are of a
-// refused revision.
+// fallBack offers the last good values, under a new revision, if an instance should run those of
+// a refused revision.
 func (t *transition) fallBack(refused *Configuration) {
-	if offered := t.Offered(); offered == nil || offered.Hash != refused.Hash {
+	has := func(c *Configuration) bool { return c != nil && c.Hash == refused.Hash }
+	if !has(t.Offered()) && !has(t.Stable()) {
 		return
 	}
 	if good := t.LastGood(refused); good != nil {
@@ -346,7 +363,7 @@ func (t *transition) fallBack(refused *Configuration) {
 			good.Revision)
 		t.publish(Publish{Config: good.Config, Origin: FromRestore, Reason: reason})
 	} else if !t.isDefault(refused) {
-		t.OfferedRevision = 0
+		t.OfferedRevision, t.Wave = 0, nil
 	}
 }
 
@@ -366,7 +383,7 @@ func (Resume) apply(t *transition) error {
 	return nil
 }
 
-// Approve offers a proposed revision. To approve what is offered or in force
+// Approve offers a proposed revision, as Publish does. To approve what is offered or in force
 // already changes nothing.
 type Approve struct {
 	Revision int64
@@ -386,11 +403,17 @@ func (e Approve) apply(t *transition) error {
 			ErrState, e.Revision, t.Scheduler, c.State)
 	case t.parked(c.Hash) != nil:
 		return t.refused(c)
-	default:
+	case e.Applied || c.Origin != FromTuning:
 		t.offer(c, e.At)
+		t.unpark(c.Hash)
+	case t.Wave != nil:
+		return t.underWay()
+	default:
+		t.roll(c, e.At)
 		t.unpark(c.Hash)
 	}
 	if e.Applied {
+		t.Wave = nil
 		return t.applied(t.Configuration(e.Revision))
 	}
 	return nil

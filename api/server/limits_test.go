@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,22 @@ func TestLimits(t *testing.T) {
 	if err != nil || len(changed.GetQuietHours()) != 0 || changed.GetRollbackHold().AsDuration() != 24*time.Hour ||
 		changed.GetMaxChangesPerDay() != 2 {
 		t.Errorf("%v, %v", changed, err)
+	}
+	waves := &pb.RolloutPolicy{Canary: true, WaveShare: .5}
+	changed, err = update(waves, "canary", "wave_share")
+	if err != nil || !changed.GetCanary() || changed.GetWaveShare() != .5 ||
+		changed.GetSoakTime().AsDuration() != time.Hour {
+		t.Errorf("%v, %v", changed, err)
+	}
+	changed, err = update(&pb.RolloutPolicy{SoakTime: durationpb.New(-1)}, "soak_time", "wave_share")
+	if err != nil || !changed.GetCanary() || changed.GetWaveShare() != 0 || changed.GetSoakTime().AsDuration() != -1 {
+		t.Errorf("%v, %v", changed, err)
+	}
+	for _, share := range []float64{-1, 1, math.NaN()} {
+		if _, err := update(&pb.RolloutPolicy{WaveShare: share}, "wave_share"); err == nil ||
+			!strings.Contains(err.Error(), "scheduler.spec.rollout.wave_share") {
+			t.Errorf("%v: %v", share, err)
+		}
 	}
 	_, err = update(&pb.RolloutPolicy{QuietHours: []*pb.QuietHours{{Start: "9", End: "10:00"}}}, "quiet_hours")
 	if err == nil || !strings.Contains(err.Error(), `scheduler.spec.rollout.quiet_hours[0]: start "9"`) {

@@ -63,6 +63,15 @@ var updates = []struct {
 	{"spec.rollout.quiet_hours", func(to, from *controller.Scheduler) {
 		to.Policy.Limits.QuietHours = from.Policy.Limits.QuietHours
 	}},
+	{"spec.rollout.canary", func(to, from *controller.Scheduler) {
+		to.Policy.Waves.Canary = from.Policy.Waves.Canary
+	}},
+	{"spec.rollout.wave_share", func(to, from *controller.Scheduler) {
+		to.Policy.Waves.Share = from.Policy.Waves.Share
+	}},
+	{"spec.rollout.soak_time", func(to, from *controller.Scheduler) {
+		to.Policy.Waves.Soak = from.Policy.Waves.Soak
+	}},
 	{"spec.rollout.weight", func(to, from *controller.Scheduler) { to.Policy.Weight = from.Policy.Weight }},
 	{"spec.simulation", func(to, from *controller.Scheduler) { to.Simulation = from.Simulation }},
 	{"spec.simulation.max_preemptions", func(to, from *controller.Scheduler) {

@@ -272,6 +272,11 @@ func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
 	number(&p.Budget, r.GetTrialBudget(), maxTrialBudget, "trial_budget")
 	p.Seed = r.GetSeed()
 	limitsFromProto(r, &p.Limits, v)
+	p.Waves.Canary, p.Waves.Share = r.GetCanary(), r.GetWaveShare()
+	if x := r.GetWaveShare(); !(x >= 0 && x < 1) {
+		v.add(at+"wave_share", "%v is not from 0 to below 1: it is a share of the instances, such as 0.5", x)
+	}
+	optional(&p.Waves.Soak, r.GetSoakTime(), "soak_time")
 	return p
 }
 
@@ -319,6 +324,10 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		},
 	}
 	LimitsToProto(&c.Policy.Limits, spec.Rollout)
+	if w := &c.Policy.Waves; *w != (rollout.Waves{}) {
+		spec.Rollout.Canary, spec.Rollout.WaveShare = w.Canary, w.Share
+		spec.Rollout.SoakTime = durationpb.New(cmp.Or(w.Soak, rollout.DefaultSoak))
+	}
 	spec.Simulation = simulationToProto(&c.Simulation)
 	if c.Mode == controller.Auto {
 		spec.Mode = pb.SchedulerSpec_AUTO

@@ -94,6 +94,22 @@ func (q quietHours) Set(text string) error {
 	return nil
 }
 
+// wavesText says how what a round found reaches the instances.
+func wavesText(r *pb.RolloutPolicy) string {
+	var parts []string
+	if r.GetCanary() {
+		parts = append(parts, "1 instance")
+	}
+	if share := r.GetWaveShare(); share > 0 {
+		parts = append(parts, fmt.Sprintf("%g%% of them", 100*share))
+	}
+	text := strings.Join(append(parts, "all"), ", ")
+	if soak := r.GetSoakTime().AsDuration(); soak > 0 {
+		text += fmt.Sprintf("; %s between", units.Duration(soak.Seconds()))
+	}
+	return text
+}
+
 // limitsText says what bounds the changes by tuning.
 func limitsText(r *pb.RolloutPolicy) string {
 	var parts []string

@@ -63,6 +63,8 @@ func TestOperate(t *testing.T) {
 		{newSchedulerCmd(), "update s --max-changes 1 --flap-window off --rollback-hold 0 --quiet-hours 22:00-06:30",
 			"limits     1 change in 24 h, none from 22:00 to 06:30 UTC\n"},
 		{newSchedulerCmd(), "update s --max-changes off --quiet-hours off", "limits     none\n"},
+		{newSchedulerCmd(), "update s --canary --wave-share 0.5", "waves      1 instance, 50% of them, all; 1 h between\n"},
+		{newSchedulerCmd(), "update s --wave-share 0 --soak-time off", "waves      1 instance, all\n"},
 		{newSchedulerCmd(), "update s --objective avg_queue --json", `"metricId": "avg_queue"`},
 		{newSchedulerCmd(), "update s --objective p95_jct --json", `"metricId": "p95_jct"`},
 		{newFreezeCmd(), "s --reason why --until 2090-01-01T00:00:00Z", "s is frozen; it keeps revision 1\n"},

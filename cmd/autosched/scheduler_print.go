@@ -45,6 +45,9 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintf(w, "changes\tmin gain %v, change price %v, dwell %v, guard %v\n", share{&minGain},
 		share{&price}, dwell{&stays}, share{&guard})
 	fmt.Fprintf(w, "limits\t%s\n", limitsText(r))
+	if r.GetCanary() || r.GetWaveShare() > 0 {
+		fmt.Fprintf(w, "waves\t%s\n", wavesText(r))
+	}
 	if text := simulationText(spec.GetSimulation()); text != "" {
 		fmt.Fprintf(w, "simulated\t%s\n", text)
 	}

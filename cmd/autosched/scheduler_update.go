@@ -32,6 +32,9 @@ type updateFlags struct {
 	minRatio     float64
 	adoption     round.Settings // what addAdoption sets
 	limits       rollout.Limits
+	canary       bool
+	waveShare    float64
+	soak         time.Duration
 	deadline     time.Duration
 	futures      int32
 	budget       int32
@@ -53,6 +56,7 @@ register the scheduler under another id.`,
   autosched scheduler update tiresias --interval 30m --min-ratio 1.1
   autosched scheduler update tiresias --min-gain 0.5% --dwell 4h --guard off
   autosched scheduler update tiresias --max-changes 2 --quiet-hours '22:00-06:00 Europe/Berlin'
+  autosched scheduler update tiresias --canary --wave-share 0.5 --soak-time 2h
   autosched scheduler update tiresias --objective p95_jct --validate-only
   autosched scheduler update tiresias --min-run 10m --models measured.json
   autosched scheduler update tiresias --objective 'avg_jct subject to p99_jct<=1.1*incumbent'`,
@@ -91,6 +95,9 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	addLimits(cmd, &u.limits)
 	fl.Var(limitSpan{&u.limits.RollbackHold}, "rollback-hold",
 		"how long tuning changes nothing after an operator's rollback, or off")
+	fl.BoolVar(&u.canary, "canary", false, "offer what a round found to one instance first")
+	fl.Float64Var(&u.waveShare, "wave-share", 0, "then to this share of the instances, such as 0.5, before all; 0: no such wave")
+	fl.Var(dwell{&u.soak}, "soak-time", "event time between the last acknowledgement of a wave and the next wave, or 'off'")
 	fl.Var(dwell{&u.deadline}, "acknowledge-deadline", "how long an instance may take to acknowledge what it is offered, "+
 		"before it is degraded, or 'off'")
 	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
@@ -118,6 +125,8 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		{"dwell", "spec.rollout.dwell"}, {"guard", "spec.rollout.guard"},
 		{"max-changes", "spec.rollout.max_changes_per_day"}, {"flap-window", "spec.rollout.flap_window"},
 		{"rollback-hold", "spec.rollout.rollback_hold"}, {"quiet-hours", "spec.rollout.quiet_hours"},
+		{"canary", "spec.rollout.canary"}, {"wave-share", "spec.rollout.wave_share"},
+		{"soak-time", "spec.rollout.soak_time"},
 		{"acknowledge-deadline", "spec.rollout.acknowledge_deadline"},
 		{"horizon", "spec.rollout.horizon"}, {"futures", "spec.rollout.futures"},
 		{"budget", "spec.rollout.trial_budget"}, {"weight", "spec.rollout.weight"},
@@ -142,6 +151,7 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		Dwell: durationpb.New(u.adoption.Dwell), Guard: u.adoption.Guard,
 		Futures: u.futures, TrialBudget: u.budget, Weight: u.weight,
 		AcknowledgeDeadline: durationpb.New(u.deadline),
+		Canary:              u.canary, WaveShare: u.waveShare, SoakTime: durationpb.New(u.soak),
 	}
 	server.LimitsToProto(&u.limits, spec.Rollout)
 	return &pb.UpdateSchedulerRequest{

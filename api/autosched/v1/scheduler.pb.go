@@ -1091,8 +1091,18 @@ type RolloutPolicy struct {
 	// events of other streams: at most 1 day, default 1 min. Negative: not at all.
 	// Events that are later still count, from the next round on.
 	AllowedLateness *durationpb.Duration `protobuf:"bytes,60,opt,name=allowed_lateness,json=allowedLateness,proto3" json:"allowed_lateness,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What a round found, offered or approved, reaches the instances in waves: one instance if
+	// canary is set, then this share of them, above 0 and below 1, then all. The next wave begins
+	// once every instance of those so far has applied the revision and soak_time has passed. A
+	// refusal or a regression brings the last good values back to all at once. Instances are
+	// those that acknowledged anything; with fewer than two there is one wave. Default: one wave.
+	Canary    bool    `protobuf:"varint,21,opt,name=canary,proto3" json:"canary,omitempty"`
+	WaveShare float64 `protobuf:"fixed64,22,opt,name=wave_share,json=waveShare,proto3" json:"wave_share,omitempty"`
+	// The event time between the last acknowledgement of a wave and the next wave: at most 7
+	// days, default 1 h. Negative: none.
+	SoakTime      *durationpb.Duration `protobuf:"bytes,23,opt,name=soak_time,json=soakTime,proto3" json:"soak_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RolloutPolicy) Reset() {
@@ -1240,6 +1250,27 @@ func (x *RolloutPolicy) GetQuietHours() []*QuietHours {
 func (x *RolloutPolicy) GetAllowedLateness() *durationpb.Duration {
 	if x != nil {
 		return x.AllowedLateness
+	}
+	return nil
+}
+
+func (x *RolloutPolicy) GetCanary() bool {
+	if x != nil {
+		return x.Canary
+	}
+	return false
+}
+
+func (x *RolloutPolicy) GetWaveShare() float64 {
+	if x != nil {
+		return x.WaveShare
+	}
+	return 0
+}
+
+func (x *RolloutPolicy) GetSoakTime() *durationpb.Duration {
+	if x != nil {
+		return x.SoakTime
 	}
 	return nil
 }
@@ -2322,7 +2353,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rObjectiveSpec\x12\x1d\n" +
 	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
 	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
-	"\x04kind\"\xc3\x06\n" +
+	"\x04kind\"\xb2\a\n" +
 	"\rRolloutPolicy\x12B\n" +
 	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eupdateInterval\x124\n" +
 	"\x16min_controllable_ratio\x18\t \x01(\x01R\x14minControllableRatio\x123\n" +
@@ -2343,7 +2374,11 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rrollback_hold\x18* \x01(\v2\x19.google.protobuf.DurationR\frollbackHold\x129\n" +
 	"\vquiet_hours\x18+ \x03(\v2\x18.autosched.v1.QuietHoursR\n" +
 	"quietHours\x12D\n" +
-	"\x10allowed_lateness\x18< \x01(\v2\x19.google.protobuf.DurationR\x0fallowedLatenessB\x16\n" +
+	"\x10allowed_lateness\x18< \x01(\v2\x19.google.protobuf.DurationR\x0fallowedLateness\x12\x16\n" +
+	"\x06canary\x18\x15 \x01(\bR\x06canary\x12\x1d\n" +
+	"\n" +
+	"wave_share\x18\x16 \x01(\x01R\twaveShare\x126\n" +
+	"\tsoak_time\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\bsoakTimeB\x16\n" +
 	"\x14_max_changes_per_day\"Q\n" +
 	"\n" +
 	"QuietHours\x12\x14\n" +
@@ -2518,43 +2553,44 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	35, // 32: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
 	12, // 33: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
 	35, // 34: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	3,  // 35: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	3,  // 36: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	37, // 37: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	30, // 38: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 39: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 40: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 41: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	38, // 42: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	28, // 43: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	39, // 44: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	13, // 45: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	23, // 46: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	24, // 47: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	14, // 48: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	15, // 49: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	16, // 50: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	17, // 51: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	18, // 52: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	19, // 53: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
-	21, // 54: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
-	26, // 55: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 56: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 57: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	25, // 58: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 59: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 60: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 61: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 62: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 63: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	20, // 64: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
-	22, // 65: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
-	27, // 66: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	56, // [56:67] is the sub-list for method output_type
-	45, // [45:56] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	35, // 35: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
+	3,  // 36: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 37: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	37, // 38: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	30, // 39: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 40: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 41: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 42: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	38, // 43: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	28, // 44: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	39, // 45: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	13, // 46: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	23, // 47: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	24, // 48: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	14, // 49: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	15, // 50: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	16, // 51: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	17, // 52: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	18, // 53: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	19, // 54: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	21, // 55: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	26, // 56: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 57: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 58: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	25, // 59: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 60: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 61: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 62: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 63: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 64: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	20, // 65: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	22, // 66: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	27, // 67: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	57, // [57:68] is the sub-list for method output_type
+	46, // [46:57] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
