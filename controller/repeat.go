@@ -62,7 +62,7 @@ func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, de
 		out.Difference = fmt.Sprintf("the input has SHA-256 %.16s..., the round had %.16s...", out.Digest, r.Digest)
 		if out.Events != r.Events {
 			out.Difference += fmt.Sprintf(": the store has %d events up to the round, which knew %d; the others were "+
-				"dropped or cannot be read", out.Events, r.Events)
+				"dropped by retention or cannot be read", out.Events, r.Events)
 		}
 		return out, nil
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	// KeepRounds is how many records of rounds are kept of each scheduler; DefaultKeepRounds if 0,
 	// none if negative.
 	KeepRounds int
+	// Retain is how long events are kept, at least MinRetain; for ever if 0.
+	Retain time.Duration
 	// RoundLimit bounds the time of the turns of a round, which then keeps what runs;
 	// DefaultRoundLimit if 0.
 	RoundLimit time.Duration
@@ -134,6 +136,9 @@ func NewService(o Options) (*Service, error) {
 	}
 	s.wg.Go(func() { s.readHistories(snapshots) })
 	s.wg.Go(s.purges)
+	if o.Retain > 0 {
+		s.wg.Go(s.drops)
+	}
 	return s, nil
 }
 

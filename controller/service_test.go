@@ -36,6 +36,8 @@ type harness struct {
 	service *controller.Service
 	decide  round.DecideFunc
 	wrap    func(controller.Store) controller.Store // nil: the store itself
+	now     func() time.Time                        // nil: time.Now
+	retain  time.Duration
 	events  int
 }
 
@@ -50,7 +52,7 @@ func start(t *testing.T, decide round.DecideFunc) *harness {
 func (h *harness) open() {
 	h.t.Helper()
 	var err error
-	if h.repo, err = store.Open(h.dir, store.Options{}); err != nil {
+	if h.repo, err = store.Open(h.dir, store.Options{Now: h.now}); err != nil {
 		h.t.Fatal(err)
 	}
 	s := controller.Store(h.repo)
@@ -58,7 +60,7 @@ func (h *harness) open() {
 		s = h.wrap(s)
 	}
 	if h.service, err = controller.NewService(controller.Options{Store: s, Decide: h.decide,
-		Workers: 1}); err != nil {
+		Workers: 1, Now: h.now, Retain: h.retain}); err != nil {
 		h.t.Fatal(err)
 	}
 	<-h.service.Rebuilt()

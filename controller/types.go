@@ -233,6 +233,19 @@ type Damage struct {
 	Err     error // names the first
 }
 
+// Retention says which events a store may drop.
+type Retention struct {
+	// Before is the day before which files are old. It is the first that stays.
+	Before time.Time
+	// Needs returns two functions for the events of a scheduler in old files. The first is called
+	// with each of them, then the second, which returns what is to be kept of it, if anything.
+	Needs func(scheduler string) (note func(workload.Event), rest func(workload.Event) (workload.Event, bool),
+		err error)
+}
+
+// ErrDropped is the error of events that are not there any more.
+var ErrDropped = errors.New("dropped by retention")
+
 // Store keeps what Service must not lose. Writes that return nil are durable.
 type Store interface {
 	Commit(ctx context.Context, c Change) error
@@ -251,6 +264,9 @@ type Store interface {
 	KeepRound(uid string, sequence int64, record []byte, keep int) error
 	// Cursor is the place of the last event of a scheduler, "" if there is none.
 	Cursor(scheduler string) (string, error)
+	// DropEvents drops the old files of events, all but what is needed of them, and returns their
+	// names.
+	DropEvents(ctx context.Context, keep Retention) (dropped []string, err error)
 	RoundLog
 	EventLog
 }
@@ -261,6 +277,7 @@ type RoundLog interface {
 	// first, until it returns false. All are before 0. A damaged one comes with an error.
 	Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error
 	// EventsUntil calls apply with the stored events of a scheduler up to a cursor. It passes over
-	// what is damaged, and returns the first of that as unread.
+	// what is damaged, and returns the first of that as unread. The error is ErrDropped if the
+	// file of the cursor is dropped.
 	EventsUntil(scheduler, cursor string, apply func(workload.Event) error) (unread, err error)
 }

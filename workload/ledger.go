@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -367,6 +368,42 @@ func (l *Ledger) Forget(before time.Duration) int {
 	}
 	l.forgetNodes(before)
 	return n
+}
+
+// Remainder returns what gives the part of an event that counts for what is remembered, and whether
+// there is one: events of its jobs and nodes, and of snapshots what they say of these.
+func (l *Ledger) Remainder() func(Event) (Event, bool) {
+	first := func(o *ordered[time.Duration]) time.Duration {
+		if all := o.all(cmp.Compare); len(all) > 0 {
+			return all[0]
+		}
+		return math.MaxInt64
+	}
+	snapshot, listing := first(&l.snapshots), first(&l.listings)
+	nodes := make(map[string]time.Duration, len(l.nodes))
+	for name, events := range l.nodes {
+		nodes[name] = events.all(nodeEvent.compare)[0].time
+	}
+	counts := func(e *Event, at time.Duration) bool {
+		if e.Kind.OfNode() {
+			since, known := nodes[e.Node]
+			return known && at >= since
+		}
+		return e.Kind.OfJob() && l.jobs[e.Job.ID] != nil
+	}
+	return func(e Event) (Event, bool) {
+		if e.Kind != TakenSnapshot {
+			return e, counts(&e, e.Time)
+		}
+		all := e.Active
+		e.Active = nil
+		for i := range all {
+			if counts(&all[i], e.Time) || all[i].Kind.OfNode() && e.Time >= listing {
+				e.Active = append(e.Active, all[i])
+			}
+		}
+		return e, len(e.Active) > 0 || e.Time >= snapshot
+	}
 }
 
 // clusterAt is the cluster registered, each group less its nodes that are down,

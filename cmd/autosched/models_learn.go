@@ -132,7 +132,8 @@ func readRuns(path string, perNode int) ([]calibrate.Run, error) {
 
 // runsOfService reads the events of all schedulers.
 func runsOfService(dir string, perNode int) (runs []calibrate.Run, err error) {
-	if found, _ := filepath.Glob(filepath.Join(dir, "events-*.db")); len(found) == 0 {
+	found, _ := filepath.Glob(filepath.Join(dir, "events-*.db"))
+	if checkpoints, _ := filepath.Glob(filepath.Join(dir, "checkpoint-*.db")); len(found)+len(checkpoints) == 0 {
 		return nil, fmt.Errorf("%s has no events of a service", dir)
 	}
 	r, err := openRecords(dir)

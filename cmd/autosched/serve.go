@@ -44,6 +44,7 @@ type serveOptions struct {
 	protect    protectFlags
 	access     serveAccess
 	keepRounds int
+	retain     time.Duration
 	decide     round.DecideFunc // nil for the product's
 	now        func() time.Time // names segments of events; nil for time.Now
 }
@@ -66,7 +67,8 @@ a better configuration is proposed (mode recommend) or offered to the scheduler
 
 One directory holds all state: config.db with schedulers, configurations, acknowledgements
 and audit log, rounds.db, and one events-YYYYMMDD.db a day. One process opens it at a
-time. Old event files may be removed while the service is stopped.
+time. With --retain it drops old event files, and checkpoint-YYYYMMDD.db holds what is
+still needed of them.
 
 How rounds simulate a scheduler belongs to its registration. --max-preemptions
 and --min-run are recorded for registrations without their own.
@@ -130,6 +132,9 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		"time after which a round ends and what runs is kept; waiting for others does not count")
 	fl.IntVar(&o.keepRounds, "keep-rounds", controller.DefaultKeepRounds,
 		"rounds to keep of each scheduler, for 'autosched rounds' and 'autosched replay'; 0 keeps none")
+	fl.DurationVar(&o.retain, "retain", 0, fmt.Sprintf(
+		"time after which events are dropped, at least %v, such as 1440h, but for what is needed of them; 0 keeps all",
+		controller.MinRetain))
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "delay between polls that schedulers are asked for")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.StringVar(&o.logFormat, "log-format", "text", "text or json, of the log on standard error")
@@ -204,6 +209,9 @@ func (o *serveOptions) check() error {
 		return usageError{fmt.Errorf("--round-limit: %v is less than 1s", o.roundLimit)}
 	case o.keepRounds < 0:
 		return usageError{fmt.Errorf("--keep-rounds: %d is negative", o.keepRounds)}
+	case o.retain != 0 && o.retain < controller.MinRetain:
+		return usageError{fmt.Errorf("--retain: %v is less than %v, which rounds need; 0 keeps all events", o.retain,
+			controller.MinRetain)}
 	case o.pollAfter < time.Second:
 		return usageError{fmt.Errorf("--poll-after: %v is less than 1s", o.pollAfter)}
 	case o.drain <= 0:
@@ -267,7 +275,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, KeepRounds: keep,
+	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, KeepRounds: keep, Retain: o.retain,
 		RoundLimit: o.roundLimit, Log: log}
 	so := server.Options{Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files, Store: repo,
 		Build: built().labels(), Limits: o.limits,

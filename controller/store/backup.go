@@ -63,6 +63,8 @@ func (m *Manifest) Size() (n int64) {
 // config.db, so that what this refers to is there. Files that are written meanwhile are copied
 // within the directory first: a commit waits for the disk at most, never for out.
 func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
+	r.dropping.RLock()
+	defer r.dropping.RUnlock()
 	m := &Manifest{Version: backupVersion, Layout: schemaVersion, Created: r.now().UTC()}
 	archive := tar.NewWriter(&ctxWriter{ctx, out})
 	names := []string{configFile}
@@ -101,9 +103,14 @@ func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
 
 // backupNames are the files of a directory that a backup holds, besides config.db.
 func backupNames(dir string) (names []string, err error) {
+	live, err := segmentNames(dir)
+	if err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		switch name := e.Name(); {
+		case dayOf(name) != "" && !slices.Contains(live, name): // a checkpoint stands for it
 		case !e.Type().IsRegular(), name == configFile, name == reserveFile, name == manifestFile,
 			strings.HasPrefix(name, "."), strings.HasSuffix(name, newSuffix), strings.HasSuffix(name, asideSuffix):
 		default:
@@ -119,7 +126,7 @@ func (r *Store) withCopy(name string, f func(*os.File) error) error {
 	r.switching.RLock()
 	inUse := name == configFile || name == roundsFile || r.segment != nil && name == r.segmentName
 	r.switching.RUnlock()
-	day := segmentPrefix + r.now().UTC().Format("20060102")
+	day := segmentPrefix + r.now().UTC().Format(dayLayout)
 	if inUse || strings.HasPrefix(name, day) {
 		copied, err := os.CreateTemp(r.dir, ".backup-*")
 		if err != nil {

@@ -17,17 +17,8 @@ import (
 func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 	scheduler := e.Scheduler
 	if scheduler != "" {
-		names, err := segmentNames(r.dir)
-		if err != nil {
+		if err := r.purgeSegments(ctx, scheduler); err != nil {
 			return err
-		}
-		for _, name := range names {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := r.purgeSegment(name, scheduler); err != nil && !errors.Is(err, ErrCorrupt) {
-				return fmt.Errorf("store: %s: %w", name, err)
-			}
 		}
 		if err := r.purgeRounds(e.UID); err != nil && !errors.Is(err, ErrCorrupt) {
 			return fmt.Errorf("store: %s: %w", roundsFile, err)
@@ -60,6 +51,24 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 		}
 		return putAudit(tx, e.Audit)
 	})
+}
+
+func (r *Store) purgeSegments(ctx context.Context, scheduler string) error {
+	r.dropping.RLock()
+	defer r.dropping.RUnlock()
+	names, err := segmentNames(r.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.purgeSegment(name, scheduler); err != nil && !errors.Is(err, ErrCorrupt) {
+			return fmt.Errorf("store: %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // purgeSegment removes a scheduler's events from a segment. Nothing reads or switches segments

@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -173,6 +174,8 @@ func (r *Store) Cursor(scheduler string) (string, error) {
 	if at, ok := r.cursors.Load(scheduler); ok {
 		return at.(string), nil
 	}
+	r.dropping.RLock()
+	defer r.dropping.RUnlock()
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return "", err
@@ -198,15 +201,21 @@ func (r *Store) Cursor(scheduler string) (string, error) {
 }
 
 // EventsUntil calls apply with the stored events of a scheduler up to a cursor, as ReplayEvents
-// does. It passes over what is damaged, and returns the first of that as unread.
+// does. It passes over what is damaged, and returns the first of that as unread. The error is
+// ErrDropped if the cursor is in a file of which only a checkpoint is left.
 func (r *Store) EventsUntil(scheduler, cursor string, apply func(workload.Event) error) (unread, err error) {
 	last, sequence, err := parseCursor(cursor)
 	if err != nil {
 		return nil, err
 	}
+	r.dropping.RLock()
+	defer r.dropping.RUnlock()
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return nil, err
+	}
+	if len(names) > 0 && isCheckpoint(names[0]) && names[0] != last && dayOf(last) <= dayOf(names[0]) {
+		return nil, fmt.Errorf("store: events up to %s: %w", dayOf(names[0]), controller.ErrDropped)
 	}
 	for _, name := range names {
 		until := uint64(0)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
-	"strings"
 	"syscall"
 	"time"
 
@@ -118,7 +117,13 @@ func (r *Store) appendAll(calls []*appendCall) error {
 
 // dayName is the first name of today's segments whose file is not damaged.
 func (r *Store) dayName() string {
-	day := segmentPrefix + r.now().UTC().Format("20060102")
+	today := r.now().UTC().Format(dayLayout)
+	if cut := r.cut.Load(); cut != nil && today <= *cut { // the clock was set back
+		if last, err := time.Parse(dayLayout, *cut); err == nil {
+			today = last.AddDate(0, 0, 1).Format(dayLayout)
+		}
+	}
+	day := segmentPrefix + today
 	name := day + segmentSuffix
 	for n := 2; ; n++ {
 		if _, bad := r.damaged.Load(name); !bad {
@@ -201,6 +206,8 @@ func putEvents(tx *bolt.Tx, name string, calls []*appendCall) error {
 // missed.
 func (r *Store) ReplayEvents(only string,
 	apply func(scheduler string, e workload.Event) error) (damage []controller.Damage, err error) {
+	r.dropping.RLock()
+	defer r.dropping.RUnlock()
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return nil, err
@@ -327,25 +334,31 @@ func (r *Store) view(name string, f func(*bolt.Tx) error) error {
 	return guardPanics(name, func() error { return db.View(f) })
 }
 
-// segmentNames are the segments of a directory, by day. A day has a second one, events-YYYYMMDD-2.db,
-// if the first is damaged.
-func segmentNames(dir string) ([]string, error) {
+// segmentFiles are the segments and checkpoints of a directory, in order of name: checkpoints first.
+// A day has a second segment, events-YYYYMMDD-2.db, if the first is damaged.
+func segmentFiles(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
 	for _, e := range entries {
-		day, ok := strings.CutPrefix(e.Name(), segmentPrefix)
-		if day, ok2 := strings.CutSuffix(day, segmentSuffix); ok && ok2 {
-			day, _, _ = strings.Cut(day, "-")
-			if _, err := time.Parse("20060102", day); err == nil && e.Type().IsRegular() {
-				names = append(names, filepath.Base(e.Name()))
-			}
+		if dayOf(e.Name()) != "" && e.Type().IsRegular() {
+			names = append(names, e.Name())
 		}
 	}
 	sort.Strings(names)
-	return names, nil
+	return names, err
+}
+
+// segmentNames are the last checkpoint of a directory, if there is one, and the segments after it,
+// by day.
+func segmentNames(dir string) (names []string, err error) {
+	all, err := segmentFiles(dir)
+	for _, name := range all {
+		if isCheckpoint(name) {
+			names = []string{name}
+		} else if len(names) == 0 || !isCheckpoint(names[0]) || dayOf(name) > dayOf(names[0]) {
+			names = append(names, name)
+		}
+	}
+	return names, err
 }
 
 // storageError marks what a full disk causes.

@@ -1,7 +1,8 @@
 // Package store keeps what a controller must not lose, in one directory
 // of bbolt files: config.db holds schedulers, configurations and
 // acknowledgements; events-YYYYMMDD.db holds the events taken in on that day
-// (UTC, wall clock), so that old ones are dropped by removing a file. Every
+// (UTC, wall clock), so that old ones are dropped by removing a file;
+// checkpoint-YYYYMMDD.db holds what is still needed of those up to that day. Every
 // record carries a CRC32C, and a configuration also its content hash. A call
 // that returned without an error is on disk.
 //
@@ -18,6 +19,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -79,9 +81,14 @@ type Store struct {
 	switching   sync.RWMutex
 	segment     *bolt.DB // written; nil if none is open
 	segmentName string
-	damaged     sync.Map // names of segments with unreadable pages, which are not written any more
-	metas       sync.Map // *CorruptError by the name of a file with a damaged meta page
-	stuck       sync.Map // *stuckFile by name
+	// dropping is held to drop segments, and shared to read or copy several.
+	dropping sync.RWMutex
+	cut      atomic.Pointer[string] // the last day that is dropped or about to be; nil if there is none
+	step     func(string)           // called between the steps of a drop, of tests; may be nil
+
+	damaged sync.Map // names of segments with unreadable pages, which are not written any more
+	metas   sync.Map // *CorruptError by the name of a file with a damaged meta page
+	stuck   sync.Map // *stuckFile by name
 
 	cursors sync.Map // cursors of the last events by scheduler
 
@@ -123,6 +130,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
+	if err := r.findCheckpoint(); err != nil {
+		return nil, errors.Join(fmt.Errorf("store %s: %w", dir, err), r.config.Close())
+	}
 	r.settleEpoch(o)
 	r.reserve = newReserve(dir)
 	go r.writeEvents()
@@ -153,7 +163,7 @@ func (r *Store) checkNew(startAnew bool) error {
 	if err == nil && info.Size() > 0 {
 		return nil
 	}
-	names, listErr := segmentNames(r.dir)
+	names, listErr := segmentFiles(r.dir)
 	if listErr != nil {
 		return listErr
 	}

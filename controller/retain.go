@@ -1,0 +1,107 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
+)
+
+// MinRetain is the least Options.Retain: rounds look that far back.
+const MinRetain = round.Retention + 23*time.Hour
+
+// dropEvery is how often old events are looked for.
+const dropEvery = time.Hour
+
+var errUnread = errors.New("its events are not read yet")
+
+// drops drops old events, now and then.
+func (s *Service) drops() {
+	select {
+	case <-s.rebuilt:
+	case <-s.ctx.Done():
+		return
+	}
+	ticker := time.NewTicker(dropEvery)
+	defer ticker.Stop()
+	for {
+		if _, err := s.DropEvents(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.o.Log.Error("old events are still there; trying again", "in", dropEvery, "err", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// DropEvents drops the files of events that came more than Options.Retain ago, and returns their
+// names. Events of the last Options.Retain of event time are kept, and so is all of a job that is
+// active or ended since, and what the state of the cluster rests on.
+func (s *Service) DropEvents(ctx context.Context) ([]string, error) {
+	if s.o.Retain <= 0 {
+		return nil, nil
+	}
+	dropped, err := s.o.Store.DropEvents(ctx, Retention{Before: s.now().Add(-s.o.Retain), Needs: s.needs})
+	if len(dropped) > 0 {
+		s.o.Log.Info("old events dropped", "files", dropped)
+	}
+	return dropped, err
+}
+
+// needs is Retention.Needs.
+func (s *Service) needs(id string) (note func(workload.Event), rest func(workload.Event) (workload.Event, bool),
+	err error) {
+	cut, cluster, err := s.cutOf(id)
+	if err != nil {
+		return nil, nil, fmt.Errorf("scheduler %q: %w", id, err)
+	}
+	ledger := workload.NewLedger(cluster)
+	note = func(e workload.Event) {
+		if e.Time < cut {
+			ledger.Apply(e)
+		}
+	}
+	var remainder func(workload.Event) (workload.Event, bool)
+	return note, func(e workload.Event) (workload.Event, bool) {
+		if e.Time >= cut {
+			return e, true
+		}
+		if remainder == nil {
+			ledger.Forget(cut)
+			remainder = ledger.Remainder()
+		}
+		return remainder(e)
+	}, nil
+}
+
+// cutOf is the event time from which all events of a scheduler are needed, and its cluster. Those
+// of a scheduler that is purged are not needed, and all are kept of one that is quarantined.
+func (s *Service) cutOf(id string) (time.Duration, workload.Cluster, error) {
+	s.mu.RLock()
+	m := s.schedulers[id]
+	s.mu.RUnlock()
+	switch {
+	case m == nil:
+		return math.MaxInt64, workload.Cluster{}, nil
+	case m.fault != nil:
+		return math.MinInt64, workload.Cluster{}, nil
+	}
+	select {
+	case <-m.ready:
+	default:
+		return 0, workload.Cluster{}, errUnread
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := m.snapshot.Load()
+	if !m.history.clock.running {
+		return math.MinInt64, v.Cluster, nil
+	}
+	return min(v.horizon(), m.history.clock.latest-s.o.Retain), v.Cluster, nil
+}
