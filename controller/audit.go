@@ -29,10 +29,11 @@ func record(ctx context.Context, before *snapshot, c *Change, at time.Time) *aud
 	r := &audit.Record{Time: at, Origin: audit.FromContext(ctx), Resource: "schedulers/" + c.Scheduler.ID,
 		RevisionAfter: c.Scheduler.OfferedRevision}
 	was := &snapshot{}
+	var fields map[string]json.RawMessage
 	if before != nil {
-		was, r.RevisionBefore = before, before.OfferedRevision
-		r.Fields = changedFields("", fieldsOf(&before.Scheduler), fieldsOf(&c.Scheduler))
+		was, r.RevisionBefore, fields = before, before.OfferedRevision, fieldsOf(&before.Scheduler)
 	}
+	r.Fields = changedFields("", fields, fieldsOf(&c.Scheduler))
 	for _, next := range c.Configurations {
 		r.Fields = append(r.Fields, changedRevision(was.config(next.Revision), next)...)
 		if next.Revision > was.LastRevision && r.Reason == "" {

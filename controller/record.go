@@ -244,7 +244,7 @@ func (s *Service) beginRecord(m *managed, v *snapshot, id roundID, in *round.Inp
 	m.mu.Unlock()
 	var err error
 	if r.Digest, err = r.Input.digest(in); err != nil {
-		s.o.Log.Error("round is not stored", "scheduler", m.id, "round", id.number, "err", err)
+		s.o.Log.Error("round is not stored", "scheduler", m.id, "interval", id.number, "err", err)
 		return nil
 	}
 	return r
@@ -292,7 +292,7 @@ func (s *Service) keepRecord(m *managed, r *RoundRecord) {
 		err = s.o.Store.KeepRound(m.snapshot.Load().UID, r.Sequence, text, s.o.KeepRounds)
 	}
 	if err != nil {
-		s.o.Log.Error("round is not stored", "scheduler", m.id, "round", r.Input.Number, "err", err)
+		s.o.Log.Error("round is not stored", "scheduler", m.id, "interval", r.Input.Number, "err", err)
 	}
 }
 

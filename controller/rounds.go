@@ -91,12 +91,12 @@ func (s *Service) finishRound(m *managed, due roundID) func() {
 		if err != nil {
 			m.status.LastError = err.Error()
 			m.status.Failures++
-			s.o.Log.Error("round failed", "scheduler", m.id, "round", due.number, "urgent", due.urgent, "err", err)
+			s.o.Log.Error("round failed", "scheduler", m.id, "interval", due.number, "urgent", due.urgent, "err", err)
 			s.delay(m)
 			return
 		}
 		m.retries = 0
-		s.o.Log.Info("round decided", "scheduler", m.id, "round", due.number, "urgent", due.urgent, "decision", text)
+		s.o.Log.Info("round decided", "scheduler", m.id, "interval", due.number, "urgent", due.urgent, "decision", text)
 	}
 }
 
@@ -345,7 +345,7 @@ func (s *Service) grade(ctx context.Context, m *managed, v *snapshot, id roundID
 	text := ""
 	switch {
 	case err != nil:
-		s.o.Log.Warn("fidelity not known", "scheduler", m.id, "round", id.number, "err", err)
+		s.o.Log.Warn("fidelity not known", "scheduler", m.id, "interval", id.number, "err", err)
 	case g.Grade != fidelity.Incomparable:
 		text = g.String()
 	}

@@ -399,8 +399,13 @@ func (e Approve) apply(t *transition) error {
 		return t.notFound(e.Revision)
 	case t.OfferedRevision == e.Revision:
 	case c.State != Proposed:
-		return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed",
-			ErrState, e.Revision, t.Scheduler, c.State)
+		next := ""
+		if c.State == Superseded {
+			next = fmt.Sprintf("; 'autosched config rollback %s --revision %d' offers its values again", t.Scheduler,
+				e.Revision)
+		}
+		return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed%s",
+			ErrState, e.Revision, t.Scheduler, c.State, next)
 	case t.parked(c.Hash) != nil:
 		return t.refused(c)
 	case e.Applied || c.Origin != FromTuning:

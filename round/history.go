@@ -311,6 +311,16 @@ func (h *history) candidates(x *situation, sp *space.Space, presets []search.Pre
 	return out
 }
 
+// Origins names the winners of earlier rounds by the origin of a candidate: "the configuration
+// of" the instant at which it won last. The text is the History of the round's Input.
+func Origins(text json.RawMessage, zero time.Time) map[string]string {
+	var h history
+	if len(text) == 0 || json.Unmarshal(text, &h) != nil || h.Version != historyVersion {
+		return nil
+	}
+	return h.origins(zero)
+}
+
 // origins names the winners by the instant at which they won last, for reasons.
 func (h *history) origins(zero time.Time) map[string]string {
 	out := map[string]string{}

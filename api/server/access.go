@@ -151,7 +151,12 @@ func (g *guard) admit(method string, c access.Credential) (access.Caller, rule, 
 }
 
 func denied(c access.Caller, method string) error {
-	return fmt.Errorf("%w: %s has role %s, which may not call %s", access.ErrRole, c.Name, c.Role, path.Base(method))
+	var may []string
+	for _, r := range methodRules[method].roles {
+		may = append(may, string(r))
+	}
+	return fmt.Errorf("%w: %s has role %s, which may not call %s; %s may", access.ErrRole, c.Name, c.Role,
+		path.Base(method), strings.Join(may, " or "))
 }
 
 func deniedScheduler(c access.Caller) error {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 )
 
 const roundsSegment = "/rounds/"
@@ -112,8 +114,10 @@ func roundToProto(id string, r *controller.RoundRecord, whole bool) (out *pb.Rou
 		return out, err
 	}
 	if r.Decision != nil {
+		names := round.Origins(x.History, x.Zero)
 		for _, c := range r.Decision.Candidates {
-			one := &pb.Round_Candidate{Origin: c.Origin, ControllableRatio: c.Ratio, Objectives: c.Objective,
+			one := &pb.Round_Candidate{Origin: cmp.Or(names[c.Origin], c.Origin),
+				ControllableRatio: c.Ratio, Objectives: c.Objective,
 				Error: c.Error}
 			if len(c.Config) > 0 {
 				one.Parameters = fields(c.Config)

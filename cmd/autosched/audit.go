@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,17 +72,25 @@ and why, the revision that was offered before and after, and the fields that dif
 	return cmd
 }
 
+// maxChanges is the most fields that a line of a table names.
+const maxChanges = 3
+
 func printAuditRecords(out io.Writer, list *pb.ListAuditRecordsResponse) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RECORD\tTIME\tACTOR\tVERB\tSCHEDULER\tOFFERED\tCHANGES\tREASON")
+	fmt.Fprintln(w, "RECORD\tTIME\tACTOR\tVERB\tSCHEDULER\tOFFERED\tREASON\tCHANGES")
 	for _, r := range list.GetAuditRecords() {
 		var fields []string
 		for _, x := range r.GetFields() {
-			fields = append(fields, x.GetName())
+			if !strings.HasSuffix(x.GetName(), ".origin") && !strings.HasSuffix(x.GetName(), ".sha256") {
+				fields = append(fields, x.GetName())
+			}
+		}
+		if more := len(fields) - maxChanges; more > 0 {
+			fields = append(fields[:maxChanges], fmt.Sprintf("+%d", more))
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d to %d\t%s\t%s\n", r.GetSequence(),
 			r.GetCreateTime().AsTime().Format(time.RFC3339), r.GetActor(), r.GetVerb(), shortName(r.GetResource()),
-			r.GetRevisionBefore(), r.GetRevisionAfter(), strings.Join(fields, " "), orDash(r.GetReason()))
+			r.GetRevisionBefore(), r.GetRevisionAfter(), orDash(r.GetReason()), strings.Join(fields, " "))
 	}
 	if list.GetNextPageToken() != "" {
 		fmt.Fprintln(w, "... more (--limit)")
@@ -101,7 +110,11 @@ func newAuditExportCmd() *cobra.Command {
   autosched audit verify audit.jsonl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := os.Stat(to); to != "-" && err == nil {
+				return fmt.Errorf("--out: %s exists already: name another file, or move it away", to)
+			}
 			var lines []string
+			head := ""
 			err := f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
 				for req := (&pb.ListAuditRecordsRequest{PageSize: auditPage}); ; {
 					got, err := c.audit.ListAuditRecords(ctx, req)
@@ -110,6 +123,7 @@ func newAuditExportCmd() *cobra.Command {
 					}
 					for _, r := range got.GetAuditRecords() {
 						lines = append(lines, r.GetLine())
+						head = cmp.Or(head, r.GetContentHash())
 					}
 					if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
 						return nil
@@ -119,13 +133,18 @@ func newAuditExportCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeTo(cmd, to, func(w io.Writer) error {
+			err = writeTo(cmd, to, func(w io.Writer) error {
 				b := bufio.NewWriter(w)
 				for _, line := range slices.Backward(lines) {
 					_, _ = fmt.Fprintln(b, line) // Flush has the error
 				}
 				return b.Flush()
 			})
+			if err == nil {
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s; the head is %s\n", plural(len(lines), "record"),
+					cmp.Or(head, "none"))
+			}
+			return err
 		},
 	}
 	f.connectFlags.add(cmd)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,8 +28,8 @@ func TestAudit(t *testing.T) {
 	call(newSchedulerCmd(), "register", "--builtin", "fifo", "--nodes", "4", "--gpus-per-node", "8", "--id", "other")
 	call(newSchedulerCmd(), "update", "s", "--mode", "auto", "--budget", "50", "--reason", "trusted since März")
 	list := call(newAuditCmd(), "list", "s")
-	for _, want := range []string{`\n3 .* UpdateScheduler +s +1 to 1 +mode policy.budget +trusted since März\n`,
-		`\n1 .* anonymous +CreateScheduler +s +0 to 1 .* the registered defaults\n`} {
+	for _, want := range []string{`\n3 .* UpdateScheduler +s +1 to 1 +trusted since März +mode policy.budget\n`,
+		`\n1 .* anonymous +CreateScheduler +s +0 to 1 +the registered defaults +acknowledged cluster created \+\d+\n`} {
 		if !regexp.MustCompile(want).MatchString(list) || strings.Contains(list, "other") {
 			t.Errorf("audit list:\n%s, want %s", list, want)
 		}
@@ -38,6 +39,11 @@ func TestAudit(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	call(newAuditCmd(), "export", "-o", file)
+	err := runClient(t.Context(), newAuditCmd(), "", io.Discard, "export", "-o", file, "--server", address)
+	if err == nil ||
+		!strings.Contains(err.Error(), "exists already") {
+		t.Errorf("audit export to a file that is there: %v", err)
+	}
 	stop()
 
 	says := regexp.MustCompile(`^3 records, unbroken; the head is ([0-9a-f]{64})\n$`)

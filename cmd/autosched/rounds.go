@@ -105,6 +105,10 @@ objective over the simulated futures.`,
 			number := ""
 			if len(args) == 2 {
 				args, number = args[:1], args[1]
+				if n, err := strconv.ParseInt(number, 10, 64); err != nil || n < 1 {
+					return usageError{fmt.Errorf("%q is not the number of a round, from 1; "+
+						"'autosched rounds list %s' shows them", number, shortName(args[0]))}
+				}
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
 				full := name + "/rounds/" + number
@@ -114,7 +118,8 @@ objective over the simulated futures.`,
 						return err
 					}
 					if len(list.GetRounds()) == 0 {
-						return fmt.Errorf("no round of %s is kept", shortName(name))
+						return fmt.Errorf("no round of %s is kept: the first is due once its event time passes its "+
+							"interval; 'autosched scheduler get %s' shows both", shortName(name), shortName(name))
 					}
 					full = list.GetRounds()[0].GetName()
 				}
@@ -136,7 +141,9 @@ func printRound(out io.Writer, r *pb.Round) error {
 	if r.GetSchedulerTime() == nil {
 		return w.Flush()
 	}
-	fmt.Fprintf(w, "decision\t%s\n", orDash(r.GetReason()))
+	if !strings.HasSuffix(outcomeText(r), r.GetReason()) {
+		fmt.Fprintf(w, "decision\t%s\n", r.GetReason())
+	}
 	if r.GetSearch() != "" {
 		fmt.Fprintf(w, "searched\t%s: %s\n", r.GetSearch(), orDash(r.GetSearchReason()))
 	}

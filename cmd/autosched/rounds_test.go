@@ -48,6 +48,9 @@ func TestReplay(t *testing.T) {
 			t.Errorf("rounds show:\n%s, want %s", shown, want)
 		}
 	}
+	if strings.Contains(shown, "round-") || strings.Contains(shown, "\ndecision ") {
+		t.Errorf("rounds show has a number of an interval, or says its reason twice:\n%s", shown)
+	}
 	if newest := call(newRoundsCmd(), "show", "s"); !strings.HasPrefix(newest, "round ") {
 		t.Errorf("rounds show:\n%s", newest)
 	}
@@ -78,6 +81,7 @@ func TestReplay(t *testing.T) {
 	}{
 		{"replay s", 2, "rounds list"},
 		{"replay s 1", 2, "--dir is missing"},
+		{"rounds show s x", 2, "rounds list s"},
 		{"replay s one --dir x", 2, `"one" is not the number of a round`},
 		{"replay s 1 --dir x --workers -1", 2, "--workers"},
 		{"replay s 999 --dir " + dir, 1, "has no round 999 of s"},

@@ -155,7 +155,12 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 func (o *serveOptions) logger(out io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(o.logLevel)) // check has found it in logLevels
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // JSON would have nanoseconds
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}
 	var handler slog.Handler = slog.NewTextHandler(out, options)
 	if o.logFormat == "json" {
 		handler = slog.NewJSONHandler(out, options)

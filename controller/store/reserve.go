@@ -47,7 +47,7 @@ func (r *reserve) make() error {
 }
 
 func (r *reserve) fill() error {
-	f, err := os.Create(r.path)
+	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return storageError(err)
 	}
