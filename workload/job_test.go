@@ -45,8 +45,7 @@ func TestDigestCoversJobs(t *testing.T) {
 	digest := func(j Job) string { return NewSorted("t", time.Unix(0, 0), []Job{j}, false).Digest() }
 	job, request := Job{ID: "a", User: "u", Duration: 5, GPUs: 1000}, Request{}
 	seen := map[string]string{digest(job): "nothing"}
-	var change func(v reflect.Value, path string)
-	change = func(v reflect.Value, path string) {
+	change := func(v reflect.Value, path string) {
 		for i := range v.NumField() {
 			name := path + v.Type().Field(i).Name
 			f := v.Field(i)

@@ -128,10 +128,10 @@ func (r *Store) Rounds(uid string, before int64, visit func(sequence int64, reco
 			c := b.Cursor()
 			k, v := c.Last()
 			if before > 0 {
-				if k, v = c.Seek(revisionKey(before)); k == nil {
-					k, v = c.Last()
-				} else {
+				if from, _ := c.Seek(revisionKey(before)); from != nil {
 					k, v = c.Prev()
+				} else {
+					k, v = c.Last()
 				}
 			}
 			for ; k != nil; k, v = c.Prev() {
