@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,8 +85,19 @@ func TestEveryChangeHasARecord(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// A registration says all that was set; the test of the fields is that of changes.
+	first := &h.log()[0]
+	if !slices.ContainsFunc(first.Fields, func(f audit.Field) bool {
+		return f.Name == "objective" && f.After == `"avg_jct"`
+	}) {
+		t.Errorf("the record of a registration has %+v", first.Fields)
+	}
 	created := `configurations/1.origin ->"default", configurations/1.sha256 ->..., configurations/1.state ->"published"`
-	expect(`alice CreateScheduler schedulers/s 0->1 "the registered defaults": ` + created)
+	if got := say(first); !strings.HasPrefix(got, `alice CreateScheduler schedulers/s 0->1 "the registered defaults": `) ||
+		!strings.HasSuffix(got, created) {
+		t.Errorf("record 1 is\n%s, want\n%s at its end", got, created)
+	}
+	next = 1
 
 	pause := func(on bool) func(*controller.Scheduler) error {
 		return func(s *controller.Scheduler) error { s.Paused = on; return nil }

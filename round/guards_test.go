@@ -61,7 +61,7 @@ func TestGuards(t *testing.T) {
 		{"a tenant of 20 jobs waits for one that came later", func(jobs *oneGPU) {
 			jobs.add(20, "a", 0, time.Hour)
 			jobs.add(20, "b", time.Minute, time.Hour)
-		}, Settings{Guard: .1}, "tenant_p95_queue<=1.1*incumbent+60s of a"},
+		}, Settings{Guard: .1}, "tenant_p95_queue<=1.1*incumbent+1m of a"},
 		{"a tenant of 19", func(jobs *oneGPU) {
 			jobs.add(19, "a", 0, time.Hour)
 			jobs.add(20, "b", time.Minute, time.Hour)
@@ -85,7 +85,7 @@ func TestGuards(t *testing.T) {
 		{"short jobs wait for long ones", func(jobs *oneGPU) {
 			jobs.add(5, "a", 0, 5*time.Minute)
 			jobs.add(5, "b", time.Minute, time.Hour)
-		}, Settings{Guard: .1}, "short_avg_jct<=1.1*incumbent+60s"},
+		}, Settings{Guard: .1}, "short_avg_jct<=1.1*incumbent+1m"},
 		{"short jobs wait for less than a minute", func(jobs *oneGPU) {
 			jobs.add(2, "a", 0, time.Second)
 			jobs.add(2, "b", time.Second, 20*time.Second)

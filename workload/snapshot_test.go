@@ -117,7 +117,7 @@ func cpu() time.Duration {
 func TestCostOfEventsIsLinear(t *testing.T) {
 	cost := func(kinds []EventKind, n int) time.Duration {
 		best := time.Hour
-		for range 3 {
+		for range 5 {
 			began := cpu()
 			l := NewLedger(testCluster)
 			l.Apply(ev(Submitted, "a", n+1))
@@ -133,9 +133,9 @@ func TestCostOfEventsIsLinear(t *testing.T) {
 	}
 	for _, kinds := range [][]EventKind{{Submitted}, {Finished}, {Submitted, Finished}, {Started, Preempted},
 		{Resized}} {
-		const n, times = 10_000, 8
+		const n, times = 10_000, 8 // the square of times is 64
 		small, large := cost(kinds, n), cost(kinds, times*n)
-		if large > 4*times*small {
+		if large > 6*times*small {
 			t.Errorf("%v: %d events cost %v, %d cost %v", kinds, n, small, times*n, large)
 		}
 	}
