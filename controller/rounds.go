@@ -157,7 +157,7 @@ func (r roundID) at() time.Duration {
 // clock was set meanwhile.
 func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	ctx, span := s.o.Tracer.Start(s.ctx, roundSpan, trace.WithAttributes(schedulerKey.String(m.id),
-		roundKey.Int64(id.number), urgentKey.Bool(id.urgent)))
+		intervalKey.Int64(id.number), urgentKey.Bool(id.urgent)))
 	defer func() { endSpan(span, err) }()
 	job, err := s.enter(m)
 	if isDropped(err) {

@@ -20,7 +20,7 @@ const (
 	eventsKey    = attribute.Key("autosched.events")
 	callsKey     = attribute.Key("autosched.calls")
 	kindKey      = attribute.Key("autosched.kind")
-	roundKey     = attribute.Key("autosched.round")
+	intervalKey  = attribute.Key("autosched.interval")
 	urgentKey    = attribute.Key("autosched.urgent")
 )
 

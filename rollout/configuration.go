@@ -47,8 +47,8 @@ type Configuration struct {
 	// OfferedAt is the event time at which it was offered; zero before, and if no event was known.
 	OfferedAt time.Time
 	Reason    string
-	// Offered is when it was put on offer; zero if it never was, or by a version that did
-	// not keep it.
+	// Offered is the service's time at which it was offered; zero if it never was, or by a
+	// version that did not keep it.
 	Offered  time.Time
 	Evidence *Evidence // of FromTuning
 	Ack      *Ack      // the last one since it was offered

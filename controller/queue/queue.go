@@ -7,6 +7,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -128,12 +129,7 @@ func (j *Job) Leave() time.Duration {
 	if j.begun {
 		q.begun--
 	}
-	for i := range q.jobs {
-		if q.jobs[i] == j {
-			q.jobs = append(q.jobs[:i], q.jobs[i+1:]...)
-			break
-		}
-	}
+	q.jobs = slices.DeleteFunc(q.jobs, func(o *Job) bool { return o == j })
 	q.shares.leave(j.owner)
 	j.cancel(context.Canceled)
 	q.next()

@@ -371,7 +371,7 @@ type FileReport struct {
 // Inspect reads all of a directory that no service uses, and writes nothing. The error is
 // ErrLocked if one does.
 func Inspect(dir string) (*Report, error) {
-	r := &Store{dir: dir, now: time.Now}
+	r := &Store{dir: dir, now: time.Now, readOnly: true}
 	var report Report
 	file := func(name string) (*FileReport, error) {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -417,6 +417,21 @@ func Inspect(dir string) (*Report, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		f.Damage = found.Err
+	}
+	f, err = file(roundsFile)
+	switch {
+	case errors.Is(err, os.ErrNotExist): // before the first round
+	case err != nil:
+		return nil, err
+	default:
+		defer r.closeRounds()
+		for _, s := range report.Schedulers {
+			err := r.Rounds(s.Scheduler.UID, 0, func(_ int64, _ []byte, err error) bool {
+				f.Damage = errors.Join(f.Damage, err)
+				return true
+			})
+			f.Damage = errors.Join(f.Damage, err)
+		}
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

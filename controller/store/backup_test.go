@@ -178,6 +178,10 @@ func TestInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	appendOne(t, r, "s", "1")
+	c := change(t, testSpace(t), 1)
+	if err := r.KeepRound(c.Scheduler.UID, 1, bytes.Repeat([]byte("round"), 20), 1); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Inspect(dir); !errors.Is(err, ErrLocked) {
 		t.Errorf("in use: %v", err)
 	}
@@ -190,7 +194,7 @@ func TestInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := Inspect(dir)
-	if err != nil || len(report.Schedulers) != 1 || len(report.Files) != 3 || len(report.Others) > 0 {
+	if err != nil || len(report.Schedulers) != 1 || len(report.Files) != 4 || len(report.Others) > 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	for _, f := range report.Files {
@@ -200,6 +204,17 @@ func TestInspect(t *testing.T) {
 	}
 	if after, _ := os.ReadDir(dir); len(after) != len(before)+1 {
 		t.Errorf("files before %v, after %v", before, after)
+	}
+	rounds, err := os.ReadFile(filepath.Join(dir, roundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds = bytes.ReplaceAll(rounds, []byte("roundround"), []byte("roundbound"))
+	if err := os.WriteFile(filepath.Join(dir, roundsFile), rounds, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if report, err = Inspect(dir); err != nil || !errors.Is(report.Files[3].Damage, ErrCorrupt) {
+		t.Errorf("a damaged round: %+v, %v", report, err)
 	}
 	if err := os.Truncate(filepath.Join(dir, configFile), 5000); err != nil {
 		t.Fatal(err)
