@@ -3,7 +3,7 @@ package queue
 // shares divide a resource between owners by start-time fair queueing (Goyal, Vin, Cheng:
 // Start-time Fair Queueing, SIGCOMM 1996). An owner's tag is what it used over its weight; the
 // lowest tag is served next. An owner that comes back has the tag of those that are served, so that
-// idle time is no credit.
+// idle time is no credit. Once no owner has a job, all begin anew at the highest tag.
 type shares struct {
 	owners map[string]*share
 	tag    float64 // of the owner served last
@@ -31,11 +31,26 @@ func (s *shares) join(owner string, weight float64) {
 // leave removes a job. An owner without jobs is kept only while its tag is above those served.
 func (s *shares) leave(owner string) {
 	s.owners[owner].jobs--
+	if s.idle() {
+		for _, o := range s.owners {
+			s.tag = max(s.tag, o.tag)
+		}
+	}
 	for name, o := range s.owners {
 		if o.jobs == 0 && o.tag <= s.tag {
 			delete(s.owners, name)
 		}
 	}
+}
+
+// idle reports whether no owner has a job.
+func (s *shares) idle() bool {
+	for _, o := range s.owners {
+		if o.jobs > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // charge adds what an owner used.
