@@ -140,7 +140,12 @@ func (m *managed) quarantined() error {
 		m.id, ErrQuarantined, m.fault)
 }
 
+// parseGoal reads what rounds improve. The objective of an external scheduler is the name of a metric
+// that studies measure.
 func parseGoal(s *Scheduler) (round.Goal, error) {
+	if s.Type == External {
+		return round.Goal{}, nil
+	}
 	goal, err := round.ParseGoal(s.Objective)
 	if err != nil {
 		return goal, fmt.Errorf("controller: scheduler %q: %w", s.ID, err)

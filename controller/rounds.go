@@ -27,7 +27,7 @@ import (
 // one. m.mu is held.
 func (s *Service) startRound(m *managed) {
 	v := m.snapshot.Load()
-	if m.deciding || m.setting || m.delayed || v.Paused || !v.Deleted.IsZero() ||
+	if m.deciding || m.setting || m.delayed || v.Paused || !v.Deleted.IsZero() || v.Type == External ||
 		v.Zero.IsZero() || !m.history.clock.running {
 		return
 	}

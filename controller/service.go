@@ -335,6 +335,9 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 			st.LastDecision = "none yet: the events are still being read"
 		}
 	}
+	if v.Type == External {
+		st.LastDecision = "none: the scheduler is not simulated; studies tune it"
+	}
 	if st.Events = m.history.events; st.Events > 0 {
 		st.EventTime, st.LateEvents = v.Zero.Add(m.history.last), m.lateEvents
 		if st.Watching = v.watching(m.history.clock.latest); m.failed != "" && v.onTrial() != nil {

@@ -80,6 +80,10 @@ func DefaultPolicy() Policy {
 		Settings:    round.DefaultSettings(), Limits: rollout.DefaultLimits()}
 }
 
+// External is the type of a scheduler that is not simulated: it has a space and a metric of its own,
+// no rounds are decided for it, and studies tune it.
+const External = "external"
+
 // Registration is what an operator says of a scheduler.
 type Registration struct {
 	ID          string           `json:"id"`

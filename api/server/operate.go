@@ -114,7 +114,10 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	asked.Mode = modeFromProto(spec, &found)
 	asked.Policy = policyFromProto(spec.GetRollout(), &found)
 	asked.Simulation = s.simulationFromProto(spec.GetSimulation(), &found)
-	if b := s.builtin(c.Type); b != nil {
+	if c.Type == controller.External {
+		asked.Objective = metricFromProto(spec, &found)
+		checkExternal(spec, &found)
+	} else if b := s.builtin(c.Type); b != nil {
 		asked.Objective = objectiveFromProto(spec, &found)
 	} else { // registered by a version that had it
 		asked.Objective = spec.GetObjective().GetMetricId() + spec.GetObjective().GetGoal()

@@ -72,10 +72,14 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	reg.Policy = policyFromProto(spec.GetRollout(), &v)
 	checkCost(&reg.Policy, &v)
 	reg.Simulation = s.simulationFromProto(spec.GetSimulation(), &v)
+	if reg.Type == controller.External {
+		externalFromProto(spec, &reg, &v)
+		return reg, v.err()
+	}
 	builtin := s.builtin(reg.Type)
 	if builtin == nil {
-		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s", reg.Type,
-			strings.Join(s.builtinNames(), ", "))
+		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s, or %s for a scheduler that is not "+
+			"simulated", reg.Type, strings.Join(s.builtinNames(), ", "), controller.External)
 		return reg, v
 	}
 	reg.Objective = objectiveFromProto(spec, &v)
@@ -328,7 +332,11 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		spec.Rollout.Canary, spec.Rollout.WaveShare = w.Canary, w.Share
 		spec.Rollout.SoakTime = durationpb.New(cmp.Or(w.Soak, rollout.DefaultSoak))
 	}
-	spec.Simulation = simulationToProto(&c.Simulation)
+	if c.Type == controller.External {
+		spec.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: c.Objective}}
+	} else {
+		spec.Simulation = simulationToProto(&c.Simulation)
+	}
 	if c.Mode == controller.Auto {
 		spec.Mode = pb.SchedulerSpec_AUTO
 	}
@@ -342,9 +350,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	for _, p := range sp.Params() {
 		spec.Parameters = append(spec.Parameters, paramToProto(&p))
 	}
-	for _, r := range sp.Rules() {
-		spec.Constraints = append(spec.Constraints, ruleToProto(&r, sp))
-	}
+	spec.Constraints = Constraints(sp)
 	out := &pb.Scheduler{
 		Name: schedulerName(c.ID), Uid: c.UID, DisplayName: c.DisplayName, Spec: spec, State: state,
 		Generation: c.Generation,

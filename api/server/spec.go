@@ -115,6 +115,15 @@ func Parameters(c space.Config) []*pb.ParameterSpec {
 	return out
 }
 
+// Constraints are the rules of a space.
+func Constraints(sp *space.Space) []*pb.DependencyConstraint {
+	var out []*pb.DependencyConstraint
+	for _, r := range sp.Rules() {
+		out = append(out, ruleToProto(&r, sp))
+	}
+	return out
+}
+
 func paramToProto(p *space.Param) *pb.ParameterSpec {
 	out := &pb.ParameterSpec{
 		ParameterId: p.ID, Module: p.Module, Unit: p.Unit, Description: p.Description,

@@ -21,7 +21,7 @@ var flagGroups = []struct {
 		"shift"}},
 	{"Cluster", []string{"nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",
 		"move-quota", "group"}},
-	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "display-name", "presets", "row", "preset",
+	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "space", "display-name", "presets", "row", "preset",
 		"config", "set", "set-at",
 		"recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions", "min-run"}},
 	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "min-ratio", "min-gain", "change-price",

@@ -22,8 +22,10 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
 )
 
 func newSchedulerCmd() *cobra.Command {
@@ -47,6 +49,7 @@ const objectiveUsage = "metric to improve, such as avg_jct, or a goal, such as '
 // registerFlags are those of scheduler register.
 type registerFlags struct {
 	builtin      string
+	space        string
 	current      configFlag
 	id           string
 	nodes        int32
@@ -89,11 +92,16 @@ override it. Missing fields are those of the built-in kind:
 The output of 'autosched scheduler get NAME --json' is such a file. All invalid
 fields are reported at once; --validate-only stores nothing.
 
+A scheduler that is not simulated has the type external, its own parameters, and the
+metric that its studies measure as its objective: --space names a file with parameters
+and rules, as 'autosched scheduler validate' describes it. No rounds are decided for it.
+
 Modes: recommend records better configurations as proposals, auto offers them
 to the scheduler.`,
 		Example: `  autosched scheduler register --builtin tiresias --nodes 100 --gpus-per-node 8
   autosched scheduler register --builtin tiresias --nodes 100 --gpus-per-node 8 --set starve_limit=8h --mode auto
   autosched scheduler register prod.yaml --validate-only
+  autosched scheduler register --space space.yaml --id mine --objective p95_wait --nodes 10 --gpus-per-node 8
   autosched scheduler get prod --json | autosched scheduler register - --id prod-2`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -126,6 +134,8 @@ to the scheduler.`,
 func (r *registerFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&r.builtin, "builtin", "", "built-in kind of scheduler, such as tiresias")
+	fl.StringVar(&r.space, "space", "", "file with the parameters of a scheduler that is not simulated")
+	cmd.MarkFlagsMutuallyExclusive("builtin", "space")
 	r.current.add(cmd)
 	fl.StringVar(&r.id, "id", "", "id of the scheduler (default: the file's name field, or the kind)")
 	fl.Int32Var(&r.nodes, "nodes", 0, "nodes of the cluster")
@@ -141,8 +151,11 @@ func (r *registerFlags) add(cmd *cobra.Command) {
 func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSchedulerRequest, error) {
 	s := &pb.Scheduler{}
 	switch {
-	case len(args) == 0 && r.builtin == "":
-		return nil, usageError{errors.New("name a FILE, or a built-in kind of scheduler with --builtin")}
+	case len(args) == 0 && r.builtin == "" && r.space == "":
+		return nil, usageError{errors.New("name a FILE, a built-in kind of scheduler with --builtin, or the parameters " +
+			"of one that is not simulated with --space")}
+	case r.space != "" && (len(args) > 0 || r.id == "" || r.objective == ""):
+		return nil, usageError{errors.New("--space takes no FILE, and needs --id and --objective")}
 	case len(args) == 1:
 		var err error
 		if s, err = readScheduler(cmd.InOrStdin(), args[0]); err != nil {
@@ -156,10 +169,22 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 	if r.builtin != "" {
 		spec.SchedulerType = r.builtin
 	}
+	if r.space != "" {
+		text, err := readText(cmd.InOrStdin(), r.space)
+		if err != nil {
+			return nil, err
+		}
+		sp, err := space.Load(text)
+		if err != nil {
+			return nil, listViolations(r.space, err)
+		}
+		spec.SchedulerType = controller.External
+		spec.Parameters, spec.Constraints = server.Parameters(sp.Default()), server.Constraints(sp)
+	}
 	if r.current.given() {
 		if len(spec.Parameters) > 0 {
 			return nil, usageError{fmt.Errorf("--set, --preset and --config: %s has parameters; change their default_value "+
-				"there", args[0])}
+				"there", append(args, r.space)[0])}
 		}
 		s, err := schedulers.Find(spec.SchedulerType)
 		if err != nil {
@@ -181,7 +206,7 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 		spec.Cluster.GpusPerNode = r.gpusPerNode
 	}
 	if len(args) == 0 && (r.nodes == 0 || r.gpusPerNode == 0) {
-		return nil, usageError{errors.New("--builtin needs the cluster: --nodes and --gpus-per-node")}
+		return nil, usageError{errors.New("--builtin and --space need the cluster: --nodes and --gpus-per-node")}
 	}
 	if mode, err := modeOf(r.mode); err != nil {
 		return nil, err

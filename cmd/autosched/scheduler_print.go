@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/space"
 )
@@ -37,14 +38,18 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
 	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
 	r := spec.GetRollout()
-	fmt.Fprintf(w, "objective\t%s, every %s, from a controllable ratio of %v\n",
-		spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(),
-		units.Duration(r.GetUpdateInterval().AsDuration().Seconds()),
-		r.GetMinControllableRatio())
-	minGain, price, guard, stays := r.GetMinGain(), r.GetChangePrice(), r.GetGuard(), r.GetDwell().AsDuration()
-	fmt.Fprintf(w, "changes\tmin gain %v, change price %v, dwell %v, guard %v\n", share{&minGain},
-		share{&price}, dwell{&stays}, share{&guard})
-	fmt.Fprintf(w, "limits\t%s\n", limitsText(r))
+	if spec.GetSchedulerType() == controller.External {
+		fmt.Fprintf(w, "objective\t%s, which studies measure\n", spec.GetObjective().GetMetricId())
+	} else {
+		fmt.Fprintf(w, "objective\t%s, every %s, from a controllable ratio of %v\n",
+			spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(),
+			units.Duration(r.GetUpdateInterval().AsDuration().Seconds()),
+			r.GetMinControllableRatio())
+		minGain, price, guard, stays := r.GetMinGain(), r.GetChangePrice(), r.GetGuard(), r.GetDwell().AsDuration()
+		fmt.Fprintf(w, "changes\tmin gain %v, change price %v, dwell %v, guard %v\n", share{&minGain},
+			share{&price}, dwell{&stays}, share{&guard})
+		fmt.Fprintf(w, "limits\t%s\n", limitsText(r))
+	}
 	if r.GetCanary() || r.GetWaveShare() > 0 {
 		fmt.Fprintf(w, "waves\t%s\n", wavesText(r))
 	}

@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -31,5 +35,54 @@ func TestRegisterCurrent(t *testing.T) {
 	cmd.SetErr(new(bytes.Buffer))
 	if err := cmd.Execute(); err == nil {
 		t.Error("a file with parameters and --set were taken together")
+	}
+}
+
+// TestRegisterExternal: a file with parameters and rules registers a scheduler that is not simulated.
+func TestRegisterExternal(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	file := filepath.Join(t.TempDir(), "space.yaml")
+	text := `parameters:
+  - {id: low, kind: float, min_value: 0, max_value: 1, default_value: 0.25}
+  - {id: high, kind: float, min_value: 0, max_value: 1, default_value: 0.75}
+  - {id: order, kind: categorical, categories: [fifo, las], default_value: las}
+rules:
+  - {id: between, ordering: {params: [low, high]}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call := func(args ...string) (string, error) {
+		var out bytes.Buffer
+		err := runClient(t.Context(), newSchedulerCmd(), "", &out, append(args, "--server", address)...)
+		return out.String(), err
+	}
+	cluster := []string{"register", "--space", file, "--id", "mine", "--nodes", "4", "--gpus-per-node", "8"}
+	if _, err := call(cluster...); err == nil || !strings.Contains(err.Error(), "--objective") {
+		t.Errorf("without an objective: %v", err)
+	}
+	out, err := call(append(cluster, "--objective", "p95_wait", "--set", "low=0.5")...)
+	if err == nil || !strings.Contains(err.Error(), "change their default_value") {
+		t.Errorf("with --set: %v\n%s", err, out)
+	}
+	out, err = call(append(cluster, "--objective", "p95_wait")...)
+	for _, want := range []string{`mine \(external`, "p95_wait, which studies measure", "revision 1",
+		"order +las"} {
+		if err != nil || !regexp.MustCompile(want).MatchString(out) {
+			t.Fatalf("%v\n%s, want %q", err, out, want)
+		}
+	}
+	if strings.Contains(out, "ratio") {
+		t.Errorf("it speaks of rounds:\n%s", out)
+	}
+	copied, err := call("get", "mine", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed bytes.Buffer
+	err = runClient(t.Context(), newSchedulerCmd(), copied, &printed, "register", "-", "--id", "copy", "--server",
+		address)
+	if err != nil || !strings.Contains(printed.String(), "copy (external") {
+		t.Errorf("registered again: %v\n%s", err, printed.String())
 	}
 }

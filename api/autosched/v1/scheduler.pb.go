@@ -711,14 +711,16 @@ type SchedulerSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The parameters, to narrow the built-in ones: same id and kind, a domain
 	// within the built-in's, another default. Those not named are as built in.
-	// Output: all of them.
+	// All of them for an external scheduler. Output: all of them.
 	Parameters []*ParameterSpec `protobuf:"bytes,1,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	// Rules between parameters, besides the built-in ones. Output: all of them.
 	Constraints []*DependencyConstraint `protobuf:"bytes,12,rep,name=constraints,proto3" json:"constraints,omitempty"`
-	// What to improve; the built-in's own objective if unset.
+	// What to improve; the built-in's own objective if unset. Required for an external
+	// scheduler: the metric_id that its studies measure, 1 to 63 of a-z, 0-9 and '_'.
 	Objective *ObjectiveSpec `protobuf:"bytes,4,opt,name=objective,proto3" json:"objective,omitempty"`
 	// Required. The built-in scheduler whose simulated policy evaluates
-	// configurations, such as "tiresias".
+	// configurations, such as "tiresias", or "external" for a scheduler that is not
+	// simulated: no rounds are decided for it, and studies tune it.
 	SchedulerType string `protobuf:"bytes,5,opt,name=scheduler_type,json=schedulerType,proto3" json:"scheduler_type,omitempty"`
 	// When tuning rounds run and what they ask for.
 	Rollout *RolloutPolicy `protobuf:"bytes,6,opt,name=rollout,proto3" json:"rollout,omitempty"`
