@@ -143,6 +143,9 @@ type Result struct {
 // A failed evaluation fails its trial and not the study. The error is not nil if the
 // options are invalid or no trial has an objective; the result then holds the trials.
 func Tune(ctx context.Context, o Options) (Result, error) {
+	if o.Evaluate == nil {
+		return Result{Best: -1, Incumbent: -1, Default: -1}, errors.New("search: Evaluate is required")
+	}
 	s, err := newStudy(o)
 	if err != nil {
 		return Result{Best: -1, Incumbent: -1, Default: -1}, err
@@ -180,7 +183,7 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 // errTime is the cancellation cause when Options.Time expires.
 var errTime = errors.New("the time is up")
 
-// study is the state of one call of Tune.
+// study is the state of one call of Tune, or of a Session.
 type study struct {
 	Options
 	planned int   // the budget that the sampler plans for, at most Options.Budget
@@ -190,6 +193,8 @@ type study struct {
 	seen    map[string]int // trial by configuration hash
 	stale   int            // proposals since the last new one
 	step    int            // requests made to the sampler
+	asked   []proposal     // what a Learner suggested last, until it knows the trials
+	pending []proposal     // what Session.Tell is yet to report, in the order proposed
 
 	futures int     // of the first good trial; all others must agree
 	based   bool    // base is known
@@ -204,8 +209,8 @@ type study struct {
 const maxStale = 1000
 
 func newStudy(o Options) (*study, error) {
-	if o.Space == nil || o.Evaluate == nil {
-		return nil, errors.New("search: Space and Evaluate are required")
+	if o.Space == nil {
+		return nil, errors.New("search: Space is required")
 	}
 	if o.Incumbent.IsZero() {
 		o.Incumbent = o.Space.Default()
@@ -350,6 +355,17 @@ func (s *study) round(ctx context.Context) error {
 	if s.result.Stopped = s.stop(ctx, room); s.result.Stopped != "" {
 		return nil
 	}
+	fresh, err := s.ask(left, room)
+	if len(fresh) > 0 {
+		s.measure(ctx, fresh)
+	}
+	s.update()
+	return err
+}
+
+// ask samples at most left configurations once, projects, scopes and rejects each, and returns
+// those that are new, at most room.
+func (s *study) ask(left, room int) ([]proposal, error) {
 	suggested := s.sample(left)
 	proposed := make([]proposal, len(suggested))
 	listed := map[string]bool{}
@@ -361,7 +377,7 @@ func (s *study) round(ctx context.Context) error {
 			p, err = s.scope(p, listed)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		proposed[i] = p
 		switch {
@@ -375,19 +391,16 @@ func (s *study) round(ctx context.Context) error {
 			}
 		}
 	}
-	learner, learns := s.sampler.(Learner)
-	if rejected && learns {
+	if learner, learns := s.sampler.(Learner); rejected && learns {
 		learner.Discard() // half a pair gives no gradient
-		return nil
+		return nil, nil
+	} else if learns {
+		s.asked = proposed
 	}
 	if len(fresh) > 0 {
 		s.stale = 0
-		s.measure(ctx, fresh)
 	}
-	if learns && len(proposed) > 0 {
-		s.update(learner, proposed)
-	}
-	return nil
+	return fresh, nil
 }
 
 // stop returns why the study ends before another round, "" if it does not.
@@ -408,7 +421,7 @@ func (s *study) stop(ctx context.Context, room int) string {
 // sample asks the sampler for at most left configurations. An empty answer ends the
 // study.
 func (s *study) sample(left int) []Suggestion {
-	out := s.sampler.Suggest(Request{History: s.view(), Rejected: s.result.Rejected, Step: s.step, N: left})
+	out := s.sampler.Suggest(Request{History: s.believed(), Rejected: s.result.Rejected, Step: s.step, N: left})
 	s.step++
 	if len(out) == 0 {
 		s.result.Stopped = StoppedExhausted
@@ -437,7 +450,7 @@ func (s *study) scope(p proposal, listed map[string]bool) (proposal, error) {
 	if s.Scope == nil {
 		return p, nil
 	}
-	c, why := s.Scope(s.result.Trials, p.config)
+	c, why := s.Scope(s.rewarded(), p.config)
 	if err := s.Space.Check(c); err != nil {
 		return p, fmt.Errorf("search: narrowing the scope made an invalid configuration: %w", err)
 	}
@@ -454,15 +467,18 @@ func (s *study) scope(p proposal, listed map[string]bool) (proposal, error) {
 // known reports whether a configuration was measured or is about to be.
 func (s *study) known(p proposal, listed map[string]bool) bool {
 	_, measured := s.seen[p.hash]
-	return measured || listed[p.hash]
+	return measured || listed[p.hash] || s.awaits(p.hash) >= 0
 }
+
+// rewarded returns the trials that have their reward.
+func (s *study) rewarded() []Trial { return s.result.Trials[:s.settled] }
 
 // reject reports whether Options.Reject rejects a proposal, and records it.
 func (s *study) reject(p proposal) bool {
 	if s.Reject == nil {
 		return false
 	}
-	why := s.Reject(s.result.Trials, p.config)
+	why := s.Reject(s.rewarded(), p.config)
 	if why == "" {
 		return false
 	}
@@ -473,20 +489,25 @@ func (s *study) reject(p proposal) bool {
 	return true
 }
 
-// update passes a learner the trials of its proposals.
-func (s *study) update(l Learner, proposed []proposal) {
-	trials := make([]Trial, 0, len(proposed))
+// update passes a learner the trials of its last proposals.
+func (s *study) update() {
+	l, learns := s.sampler.(Learner)
+	if !learns || len(s.asked) == 0 {
+		return
+	}
+	trials := make([]Trial, 0, len(s.asked))
 	shown := s.view()
-	for _, p := range proposed {
+	for _, p := range s.asked {
 		if i, ok := s.seen[p.hash]; ok {
 			trials = append(trials, shown[i])
 		}
 	}
-	if len(trials) < len(proposed) { // the context ended
+	if len(trials) < len(s.asked) { // the context ended
 		l.Discard()
-		return
+	} else {
+		l.Observe(trials)
 	}
-	l.Observe(trials)
+	s.asked = nil
 }
 
 // measure evaluates proposals in parallel and records them in order.
@@ -494,43 +515,50 @@ func (s *study) measure(ctx context.Context, batch []proposal) {
 	if s.Begin != nil {
 		s.Begin(s.result.Trials)
 	}
-	incumbent := s.Options.Incumbent.Hash()
-	s.evaluateAll(ctx, batch, func(p proposal, out outcome) {
-		t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Provenance: p.Provenance,
-			Cached: out.cached}
+	s.evaluateAll(ctx, batch, s.add)
+	s.firstBase()
+}
+
+// add adds a trial.
+func (s *study) add(p proposal, out outcome) {
+	t := Trial{Step: len(s.result.Trials), Round: s.step, Config: p.config, Provenance: p.Provenance,
+		Cached: out.cached}
+	if !out.cached {
+		s.result.Evaluations++
+	}
+	if out.err == nil {
+		out.err = out.m.check(s.futures)
+	}
+	if out.err != nil {
+		t.Err = out.err.Error()
+	} else {
+		t.Measurement = out.m
 		if !out.cached {
-			s.result.Evaluations++
+			s.Cache.Put(s.Context, p.config, out.m)
 		}
-		if out.err == nil {
-			out.err = out.m.check(s.futures)
-		}
-		if out.err != nil {
-			t.Err = out.err.Error()
-		} else {
-			t.Measurement = out.m
-			if !out.cached {
-				s.Cache.Put(s.Context, p.config, out.m)
-			}
-		}
-		if t.OK() && s.futures == 0 {
-			s.futures = len(t.Measurement.Values)
-		}
-		s.seen[p.hash] = t.Step
-		if p.Origin == "default" {
-			s.result.Default = t.Step
-		}
-		if p.hash == incumbent {
-			s.result.Incumbent = t.Step
-		}
-		s.result.Trials = append(s.result.Trials, t)
-		if t.OK() && s.result.Incumbent == t.Step {
-			s.setBase(t)
-		}
-		s.settle()
-	})
+	}
+	if t.OK() && s.futures == 0 {
+		s.futures = len(t.Measurement.Values)
+	}
+	s.seen[p.hash] = t.Step
+	if p.Origin == "default" {
+		s.result.Default = t.Step
+	}
+	if p.hash == s.Options.Incumbent.Hash() {
+		s.result.Incumbent = t.Step
+	}
+	s.result.Trials = append(s.result.Trials, t)
+	if t.OK() && s.result.Incumbent == t.Step {
+		s.setBase(t)
+	}
+	s.settle()
+}
+
+// firstBase takes the first good trial as the base if the incumbent is none.
+func (s *study) firstBase() {
 	for _, t := range s.result.Trials {
 		if t.OK() {
-			s.setBase(t) // without an incumbent: the first good trial
+			s.setBase(t)
 			break
 		}
 	}
