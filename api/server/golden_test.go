@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,8 +89,8 @@ type conversation struct {
 	t        *testing.T
 	dir      string
 	f        *fixture
-	clock    time.Time
-	ids      int
+	minutes  atomic.Int64 // of the service's clock: work in the background reads it, too
+	ids      atomic.Int64
 	watches  map[string]grpc.ClientStream
 	deciding sync.Mutex // held while rounds may not decide
 }
@@ -104,9 +105,7 @@ var goldenBuiltin = controller.Builtin{
 }
 
 func (c *conversation) start() {
-	if c.clock.IsZero() {
-		c.clock = time.Date(2024, 1, 1, 12, 0, 0, 0, time.UTC)
-	}
+	noon := time.Date(2024, 1, 1, 12, 0, 0, 0, time.UTC)
 	decide := func(_ context.Context, in round.Input) (round.Decision, error) {
 		c.deciding.Lock()
 		defer c.deciding.Unlock()
@@ -118,10 +117,9 @@ func (c *conversation) start() {
 	}
 	c.f = serveWith(c.t, c.dir, controller.Options{
 		Decide: decide,
-		Now:    func() time.Time { return c.clock },
+		Now:    func() time.Time { return noon.Add(time.Duration(c.minutes.Load()) * time.Minute) },
 		NewID: func() string {
-			c.ids++
-			return fmt.Sprintf("uid-%d", c.ids)
+			return fmt.Sprintf("uid-%d", c.ids.Add(1))
 		},
 	}, Options{
 		Builtins: []controller.Builtin{goldenBuiltin, testBuiltin},
@@ -157,7 +155,7 @@ func (c *conversation) step(text string) string {
 		out := &pb.WatchConfigurationsResponse{}
 		return answer(out, c.watches[words[1]].RecvMsg(out))
 	}
-	c.clock = c.clock.Add(time.Minute)
+	c.minutes.Add(1)
 	method := c.method(words[0])
 	in, out := message(c.t, method.Input()), message(c.t, method.Output())
 	if err := protojson.Unmarshal([]byte(request), in); err != nil {
