@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/schedulers/gandiva"
 	"github.com/autosched/autosched/schedulers/gavel"
 	"github.com/autosched/autosched/schedulers/lucid"
+	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/schedulers/optimus"
 	"github.com/autosched/autosched/schedulers/pollux"
 	"github.com/autosched/autosched/schedulers/pooling"
@@ -39,6 +40,8 @@ type Scheduler struct {
 	Presets []Preset
 	// Clairvoyant schedulers know true durations: baselines, not for deployment.
 	Clairvoyant bool
+	// Native is the scheduler's configuration file. Nil means one with the names of the parameters.
+	Native native.Form
 	// Inert returns the numeric parameters without effect, by whether some jobs have
 	// deadlines and whether run times are estimated (simulator.Options.Estimate). Nil
 	// means none.
@@ -67,7 +70,7 @@ var All = []*Scheduler{
 		Space: gavelSpace, New: gavel.New, Presets: gavelPresets},
 	{Name: "lucid", Title: "profile briefly, then shortest estimated job first, light jobs sharing GPUs",
 		Paper: "Hu et al., Lucid, ASPLOS 2023",
-		Space: lucidSpace, New: lucid.New, Presets: lucidPresets},
+		Space: lucidSpace, New: lucid.New, Presets: lucidPresets, Native: &lucid.Native},
 	{Name: "optimus", Title: "elastic: GPUs to the jobs they help most", Paper: "Peng et al., Optimus, EuroSys 2018",
 		Space: optimusSpace, New: optimus.New, Presets: optimusPresets},
 	{Name: "pollux", Title: "elastic: GPUs by goodput, with a fairness exponent",
@@ -81,9 +84,10 @@ var All = []*Scheduler{
 	{Name: "srtf", Title: "shortest remaining time first, preemptive, by true durations",
 		Space: must(space.New(srtf.Space(), nil)), New: srtf.New, Clairvoyant: true},
 	{Name: "themis", Title: "finish-time fairness by leases", Paper: "Mahajan et al., Themis, NSDI 2020",
-		Space: themisSpace, New: themis.New, Presets: themisPresets},
+		Space: themisSpace, New: themis.New, Presets: themisPresets, Native: &themis.Native},
 	{Name: "tiresias", Title: "least attained service in discrete queues", Paper: "Gu et al., Tiresias, NSDI 2019",
-		Space: tiresiasSpace, New: tiresias.New, Presets: tiresiasPresets()},
+		Space: tiresiasSpace, New: tiresias.New, Presets: tiresiasPresets(),
+		Native: &tiresias.Native},
 }
 
 var tiresiasSpace = must(space.New(tiresias.Space(), tiresias.Rules()))
@@ -94,6 +98,14 @@ func tiresiasPresets() []Preset {
 		out = append(out, Preset{l.Name, mustConfig(tiresiasSpace, l.Name, l.Values())})
 	}
 	return out
+}
+
+// Form returns the scheduler's configuration file.
+func (s *Scheduler) Form() native.Form {
+	if s.Native != nil {
+		return s.Native
+	}
+	return &native.Options{Comment: s.Name + ": the parameters by their ids"}
 }
 
 // Find returns the scheduler of a name. The error lists the known names.

@@ -26,7 +26,7 @@ proposal, or roll back. SCHEDULER is the name a scheduler is registered under;
 	f.add(cmd)
 	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f),
 		newConfigRejectCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f), newConfigParkedCmd(&f),
-		newConfigUnparkCmd(&f), newConfigForgetCmd(&f))
+		newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigRenderCmd(&f), newConfigParseCmd(&f))
 	return cmd
 }
 

@@ -84,6 +84,8 @@ func TestJSONHasASchema(t *testing.T) {
 		{"audit list", "x" + registered, "audit-records", false},
 		{"audit verify", "--dir " + dir + "/restored", "audit-verification", false},
 		{"config parked", "x" + registered, "parked-configurations", false},
+		{"config render", "x" + registered, "rendered-configuration", false},
+		{"config parse", "x " + file("fifo.yaml", "backfill: true\n") + registered, "parsed-configuration", false},
 		{"config unpark", "x --revision 1" + registered, "configuration", false},
 		{"config forget", "x --instance gone" + registered, "forget-instance", false},
 		{"freeze", "x --reason test" + registered, "freeze-tuning", false},

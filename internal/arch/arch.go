@@ -54,6 +54,8 @@ var layers = []layer{
 	// The agent is a scheduler that uses the API: it imports neither the server nor
 	// the service.
 	{"api/agent", 6, []string{"api/autosched/v1", "schedulers", "simulator", "space", "workload"}},
+	// An adapter is a client, too.
+	{"adapter", 6, []string{"api/autosched/v1", "schedulers", "space", "internal"}},
 	{"api/access", 5, nil},
 	{"api/server", 6, []string{"api/autosched/v1", "api/access", "controller", "rollout", "round", "simulator", "space",
 		"workload", "internal/certs"}},
