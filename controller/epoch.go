@@ -3,20 +3,16 @@ package controller
 import (
 	"errors"
 	"fmt"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // ErrEpoch is the error of a request that belongs to another life of the store.
 var ErrEpoch = errors.New("belongs to another epoch of the store")
 
-// Epoch identifies a life of a store. Revisions count up within one; a store that was restored,
-// copied or started anew continues under a new one.
-type Epoch struct {
-	// ID is unique.
-	ID string `json:"id"`
-	// Counter is higher than those of all former epochs: the milliseconds since the Unix epoch at
-	// which this one began, or one more than the counter before.
-	Counter int64 `json:"counter"`
-}
+// Epoch identifies a life of a store. A store that was restored, copied or started anew continues
+// under a new one.
+type Epoch = workload.Epoch
 
 // Epoch returns that of the store.
 func (s *Service) Epoch() Epoch { return s.o.Store.Epoch() }

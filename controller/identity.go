@@ -42,10 +42,12 @@ func writeContent(h *maphash.Hash, e *workload.Event) {
 		request                              workload.Request
 		shares, node, revision               string
 		pool, nodeGPUs, placed, active       int
+		instance, hash                       string
+		epoch                                workload.Epoch
 	}{
 		e.Kind, e.Time, e.Attained, e.LevelAttained, e.LeaseUntil, j.Deadline, e.HasAttained, e.HasLevel,
 		j.ID, j.User, j.Tenant, j.Key, j.Model, j.GPUs, j.Status, j.Request(), e.SharesWith, e.Node, e.Revision,
-		e.Pool, e.NodeGPUs, len(e.Placement), len(e.Active),
+		e.Pool, e.NodeGPUs, len(e.Placement), len(e.Active), e.Instance, e.Hash, e.Epoch,
 	})
 	for _, n := range e.Placement {
 		maphash.WriteComparable(h, n)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -153,7 +154,7 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 		zero = firstZero(events)
 	}
 	sinceZero(events, zero)
-	b := m.classify(events, zero)
+	b := s.classify(m, events, zero)
 	clock := &m.history.clock
 	if len(b.fresh) > 0 {
 		clock.strays = strays{}
@@ -162,7 +163,7 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 			if err := s.setClock(ctx, m, to); err != nil {
 				return err
 			}
-			b = m.classify(events, zero)
+			b = s.classify(m, events, zero)
 		}
 	}
 	if len(b.fresh) > 0 {
@@ -292,7 +293,7 @@ func (b *batch) result(from, to int) (out IngestResult) {
 // classify sorts a batch by the scheduler's history: fresh events count,
 // duplicates are known with the same content, and stray ones do not fit the
 // clock. Those are late or rejected, as invalid events are.
-func (m *managed) classify(events []workload.Event, zero time.Time) *batch {
+func (s *Service) classify(m *managed, events []workload.Event, zero time.Time) *batch {
 	m.mu.Lock() // ids are forgotten when a round ends
 	defer m.mu.Unlock()
 	b := &batch{events: events, outcomes: make([]outcome, len(events))}
@@ -310,7 +311,7 @@ func (m *managed) classify(events []workload.Event, zero time.Time) *batch {
 			b.outcomes[i] = outcome{rejected, errConflict}
 		} else if dup {
 			b.outcomes[i].kind = duplicate
-		} else if err := e.Validate(); err != nil {
+		} else if err := cmp.Or(e.Validate(), s.checkOffer(m, e)); err != nil {
 			b.outcomes[i] = outcome{rejected, err}
 		} else {
 			seen[id] = identify(e)
@@ -349,25 +350,49 @@ func (s *Service) initClock(ctx context.Context, m *managed, zero time.Time, eve
 	})
 }
 
-// ackFromEvents acknowledges the revision that the latest of a call's new events says is
-// in force.
-func (s *Service) ackFromEvents(ctx context.Context, m *managed, events []workload.Event, outcomes []outcome) {
-	var last *workload.Event
-	for i := range events {
-		if e := &events[i]; outcomes[i].kind == accepted && e.Kind == workload.ConfigApplied &&
-			(last == nil || e.Time >= last.Time) {
-			last = e
+// checkOffer checks that an event is about a revision of this epoch with the values that it
+// names: "field: why".
+func (s *Service) checkOffer(m *managed, e *workload.Event) error {
+	if e.Epoch != (workload.Epoch{}) {
+		if err := s.CheckEpoch(e.Epoch); err != nil {
+			return fmt.Errorf("epoch: %w", err)
 		}
 	}
-	if last == nil {
-		return
+	if e.Hash == "" {
+		return nil
 	}
-	revision, err := strconv.ParseInt(last.Revision, 10, 64)
-	if err == nil {
-		_, err = s.step(ctx, m, rollout.Confirm{Revision: revision, At: m.snapshot.Load().Zero.Add(last.Time)})
+	revision, _ := strconv.ParseInt(e.Revision, 10, 64)
+	switch c := m.snapshot.Load().config(revision); {
+	case c == nil:
+		return fmt.Errorf("configuration_revision: there is no revision %s", e.Revision)
+	case c.Hash != e.Hash:
+		return fmt.Errorf("content_hash: %.64q is not that of revision %d, %s: the instance has other values", e.Hash,
+			revision, c.Hash)
 	}
-	if err != nil { // the event itself counts
-		s.o.Log.Warn("event does not acknowledge a configuration", "scheduler", m.id, "event", last.ID, "err", err)
+	return nil
+}
+
+// ackFromEvents acknowledges the revisions that the latest of a call's new events of each
+// instance say are in force.
+func (s *Service) ackFromEvents(ctx context.Context, m *managed, events []workload.Event, outcomes []outcome) {
+	last := map[string]*workload.Event{}
+	for i := range events {
+		e := &events[i]
+		if before := last[e.Instance]; outcomes[i].kind == accepted && e.Kind == workload.ConfigApplied &&
+			(before == nil || e.Time >= before.Time) {
+			last[e.Instance] = e
+		}
+	}
+	for _, instance := range slices.Sorted(maps.Keys(last)) {
+		e := last[instance]
+		revision, err := strconv.ParseInt(e.Revision, 10, 64)
+		if err == nil {
+			_, err = s.step(ctx, m, rollout.Confirm{Revision: revision, Instance: instance,
+				At: m.snapshot.Load().Zero.Add(e.Time)})
+		}
+		if err != nil { // the event itself counts
+			s.o.Log.Warn("event does not acknowledge a configuration", "scheduler", m.id, "event", e.ID, "err", err)
+		}
 	}
 }
 

@@ -227,7 +227,8 @@ func (v *snapshot) step(e rollout.Event, now time.Time) (*Change, error) {
 	case rollout.Acknowledge:
 		c.AckRevision, c.Ack = e.Revision, &e.Ack
 	case rollout.Confirm:
-		c.AckRevision, c.Ack = e.Revision, &rollout.Ack{State: rollout.AckApplied, Applied: e.At}
+		c.AckRevision, c.Ack = e.Revision, &rollout.Ack{State: rollout.AckApplied, Instance: e.Instance,
+			Applied: e.At}
 	}
 	if c.Ack != nil {
 		c.Ack.Received = now

@@ -247,10 +247,11 @@ func (e Acknowledge) apply(t *transition) error {
 }
 
 // Confirm is an event that names the revision in force. It acknowledges the revision as
-// applied, unless the instance says that it runs it, or has said later what it runs. Events
-// do not name an instance: they speak for the only one.
+// applied, unless the instance says that it runs it, or has said later what it runs. Without
+// an Instance it speaks for the only one.
 type Confirm struct {
 	Revision int64
+	Instance string
 	At       time.Time
 }
 
@@ -261,15 +262,17 @@ func (e Confirm) apply(t *transition) error {
 		return t.notFound(e.Revision)
 	case c.State == Lost:
 		return t.lost(e.Revision)
-	case len(t.Instances) > 1:
-		return fmt.Errorf("%w: scheduler %q has %d instances, and an event does not say which one applied revision %d: "+
-			"acknowledge it with the id of the instance", ErrState, t.Scheduler, len(t.Instances), e.Revision)
-	case len(t.Instances) == 1:
-		if i := &t.Instances[0]; i.Revision == e.Revision || e.At.Before(i.Applied) {
+	case e.Instance == "" && len(t.Instances) > 1:
+		return fmt.Errorf("%w: scheduler %q has %d instances, and the event has no instance_id to say which one "+
+			"applied revision %d", ErrState, t.Scheduler, len(t.Instances), e.Revision)
+	}
+	if at, found := t.find(e.Instance); found {
+		i := &t.Instances[at]
+		if named := e.Instance == "" || i.ID != ""; named && (i.Revision == e.Revision || e.At.Before(i.Applied)) {
 			return nil
 		}
 	}
-	return t.acknowledge(c, Ack{State: AckApplied, Applied: e.At})
+	return t.acknowledge(c, Ack{State: AckApplied, Instance: e.Instance, Applied: e.At})
 }
 
 func (t *transition) acknowledge(c *Configuration, ack Ack) error {

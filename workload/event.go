@@ -62,13 +62,27 @@ type Event struct {
 	// Node is the node of a node event; GPUs its size on NodeUp.
 	Node     string
 	NodeGPUs int
-	// Revision is the configuration revision in force.
+	// Revision is the configuration revision in force. Instance, Hash and Epoch count on
+	// ConfigApplied: which instance of the scheduler put it in force, and the content hash and
+	// the epoch with which it was offered; zero if not known.
 	Revision string
+	Instance string
+	Hash     string
+	Epoch    Epoch
 	// Active is what there is at the instant of a snapshot: every active job, Started if it
 	// runs and Submitted if it waits, with its description and Job.Submit; and every node,
 	// NodeUp or NodeDrained, unless there is none. An active job or a node that it does not
 	// have is gone since the last event of it. Ids and times are those of the snapshot.
 	Active []Event
+}
+
+// Epoch identifies a life of the service's store, within which revisions count up.
+type Epoch struct {
+	// ID is unique.
+	ID string `json:"id"`
+	// Counter is higher than those of all former epochs: the milliseconds since the Unix epoch at
+	// which this one began, or one more than the counter before.
+	Counter int64 `json:"counter"`
 }
 
 // NodeEvent is an event of a node of a known cluster. From NodeDrained on, no job starts

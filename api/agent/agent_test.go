@@ -86,7 +86,8 @@ func TestEpochOfConfigurations(t *testing.T) {
 	var config acknowledged
 	lost := 0
 	a := agent{o: Options{Scheduler: s, Lost: func(error) { lost++ }}, config: &config,
-		epoch: &pb.Epoch{Id: "b", Counter: 2}, report: Report{Applied: []Applied{{Revision: 7}}}}
+		offer:  &pb.Configuration{Epoch: &pb.Epoch{Id: "b", Counter: 2}},
+		report: Report{Applied: []Applied{{Revision: 7}}}}
 	for _, c := range []struct {
 		name           string
 		revision       int64

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
@@ -386,6 +387,20 @@ func TestFormerEpochIsRefused(t *testing.T) {
 		if err := acknowledge(e); status.Code(err) != codes.FailedPrecondition || reasonOf(err) != "EPOCH_MISMATCH" {
 			t.Errorf("acknowledgement of epoch %v: %v", e, err)
 		}
+	}
+	event := func(id string, e *pb.Epoch) *pb.Event {
+		return &pb.Event{EventId: id, Kind: pb.Event_CONFIG_APPLIED, ConfigurationRevision: 1, InstanceId: "i",
+			Epoch: e, SchedulerTime: timestamppb.New(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC))}
+	}
+	late := f.ingest("s", event("late", before.GetConfiguration().GetEpoch()))
+	if r := late.GetRejectedEvents(); len(r) != 1 || r[0].GetField() != "events[0].epoch" {
+		t.Errorf("an event of the former epoch: %v", late)
+	}
+	applied := f.ingest("s", event("now", again.GetConfiguration().GetEpoch()))
+	got, err := f.tuning.GetScheduler(background(t), &pb.GetSchedulerRequest{Name: "schedulers/s"})
+	if i := got.GetStatus().GetInstances(); err != nil || applied.GetAcceptedCount() != 1 || len(i) != 1 ||
+		i[0].GetInstanceId() != "i" || i[0].GetReportedRevision() != 1 {
+		t.Errorf("an event of the present epoch: %v, %v, %v", applied, i, err)
 	}
 	if err := acknowledge(again.GetConfiguration().GetEpoch()); err != nil {
 		t.Error(err)

@@ -82,6 +82,13 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	} else if out.Kind == workload.ConfigApplied {
 		c.add("configuration_revision", fmt.Sprintf("%d is not a revision", revision))
 	}
+	if out.Kind == workload.ConfigApplied {
+		out.Instance, out.Hash = e.GetInstanceId(), e.GetContentHash()
+		out.Epoch = workload.Epoch{ID: e.GetEpoch().GetId(), Counter: e.GetEpoch().GetCounter()}
+		c.text("instance_id", out.Instance)
+		c.text("content_hash", out.Hash)
+		c.text("epoch.id", out.Epoch.ID)
+	}
 	return out, c.first
 }
 

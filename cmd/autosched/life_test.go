@@ -279,6 +279,21 @@ func (r *replica) offered(revision int64) *pb.Configuration {
 	}
 }
 
+// keeps checks that an instance is offered nothing, and polls what it runs.
+func (r *replica) keeps(revision int64) {
+	r.l.t.Helper()
+	poll, err := r.config.GetCurrentConfiguration(r.l.t.Context(),
+		&pb.GetCurrentConfigurationRequest{Name: "schedulers/" + lifeID, InstanceId: r.id})
+	if err != nil || poll.GetConfiguration().GetRevision() != revision || r.runs.GetRevision() != revision {
+		r.l.t.Fatalf("%s polls %v, %v; want revision %d", r.id, poll, err, revision)
+	}
+	for len(r.offers) > 0 {
+		if c := (<-r.offers).GetConfiguration(); c.GetRevision() > revision {
+			r.l.t.Fatalf("%s is offered %v before its wave", r.id, c)
+		}
+	}
+}
+
 // answer acknowledges a configuration.
 func (r *replica) answer(c *pb.Configuration, state pb.Acknowledgement_State, why string) error {
 	_, err := r.config.AcknowledgeConfiguration(r.l.t.Context(), &pb.AcknowledgeConfigurationRequest{
@@ -301,10 +316,10 @@ func (r *replica) apply(revision int64) {
 }
 
 // TestLife is the life of a scheduler with two instances, through the public API: it registers, a
-// round proposes, an operator approves, the instances apply it one after the other; it does
-// worse, and the service goes back; an operator goes back to it, an instance refuses it, and its values
-// are unparked. All of it is in the audit log; the round is decided again bit for bit; and a backup is
-// served under a new epoch, which the instances notice.
+// round proposes, an operator approves, a canary applies it, and the other instance once that has run
+// it for a while; it does worse, and the service goes back; an operator goes back to it, an instance
+// refuses it, and its values are unparked. All of it is in the audit log; the round is decided again bit
+// for bit; and a backup is served under a new epoch, which the instances notice.
 func TestLife(t *testing.T) {
 	l := newLife(t)
 	if code, _, errs := command("certs", l.pki(""), "--scheduler", lifeID); code != 0 {
@@ -313,7 +328,8 @@ func TestLife(t *testing.T) {
 	l.start("data")
 	l.as("scheduler-"+lifeID, "fifo, recommend", "scheduler", "register", "--id", lifeID, "--builtin", "fifo",
 		"--nodes", "1", "--gpus-per-node", "8", "--mode", "recommend")
-	l.as("operator", "", "scheduler", "update", lifeID, "--budget", "12", "--horizon", "4h")
+	l.as("operator", "", "scheduler", "update", lifeID, "--budget", "12", "--horizon", "4h", "--canary",
+		"--soak-time", "5m")
 	a, b := l.replica("a", ""), l.replica("b", "")
 	a.apply(1)
 	b.apply(1)
@@ -330,10 +346,16 @@ func TestLife(t *testing.T) {
 		l.until("round", func(s *pb.Scheduler) bool { return s.GetStatus().GetRoundCount() == n })
 	}
 	l.as("operator", "run revision 2: backfill=true", "config", "approve", lifeID, "--reason", "fewer jobs wait")
+	l.as("viewer", "offered to 1 of 2 instances; the next wave begins after instance \"a\" applied it",
+		"scheduler", "get", lifeID)
 	a.apply(2)
 	round := shortName(a.runs.GetEvidence().GetRoundName())
-	l.as("viewer", `a runs revision 2 \(in_sync\)\n.*b runs revision 1, should run revision 2 \(pending\)`,
-		"scheduler", "get", lifeID)
+	b.keeps(1)
+	l.run(l.at + 2*time.Minute)
+	l.as("viewer", `a runs revision 2 \(in_sync\)\n.*b runs revision 1 \(in_sync\)`, "scheduler", "get", lifeID)
+	b.keeps(1)
+	l.run(l.at + 3*time.Minute)
+	l.as("viewer", `b runs revision 1, should run revision 2 \(pending\)`, "scheduler", "get", lifeID)
 	b.apply(2)
 
 	// What comes does worse with it: the service goes back.
@@ -369,9 +391,9 @@ func TestLife(t *testing.T) {
 	}
 
 	// All of it is in the audit log, and the round is decided again from a backup.
-	list := l.as("operator", "", "audit", "list", lifeID)
+	list := l.as("operator", "", "audit", "list", lifeID, "--limit", "100")
 	for _, want := range []string{"scheduler-prod +CreateScheduler", "operator +ApproveConfiguration .*fewer jobs wait",
-		"judge +Revert", "operator +RollbackConfiguration .*try again", "operator +UnparkConfiguration"} {
+		"tuning +Rollout", "judge +Revert", "operator +RollbackConfiguration .*try again", "operator +UnparkConfiguration"} {
 		if !regexp.MustCompile(want).MatchString(list) {
 			t.Errorf("no %s in\n%s", want, list)
 		}

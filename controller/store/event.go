@@ -22,6 +22,7 @@ const (
 	flagNamed    = 4       // nodes of the placement have names; numbers before there was the flag
 	flagPlaced   = 32      // the event names a partner or a pool, after the request
 	flagActive   = 64      // the event is a snapshot with content, at the end
+	flagOffer    = 128     // the event names an instance, a content hash or an epoch, after the content
 	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
 )
 
@@ -58,6 +59,10 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if len(e.Active) > 0 {
 		flags |= flagActive
+	}
+	offer := e.Instance != "" || e.Hash != "" || e.Epoch != (workload.Epoch{})
+	if offer {
+		flags |= flagOffer
 	}
 	dst = append(dst, byte(e.Kind), flags)
 	num(int64(e.Time))
@@ -102,6 +107,12 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 			num(int64(e.Active[i].Job.Submit))
 			str(string(appendEvent(nil, &e.Active[i])))
 		}
+	}
+	if offer {
+		str(e.Instance)
+		str(e.Hash)
+		str(e.Epoch.ID)
+		num(e.Epoch.Counter)
 	}
 	return dst
 }
@@ -160,6 +171,10 @@ func decodeEvent(b []byte) (workload.Event, error) {
 	}
 	if b[1]&flagActive != 0 && !r.active(&e) {
 		return e, errEventEncoding
+	}
+	if b[1]&flagOffer != 0 {
+		e.Instance, e.Hash = r.str(), r.str()
+		e.Epoch = workload.Epoch{ID: r.str(), Counter: r.num()}
 	}
 	if r.bad || len(r.b) != 0 {
 		return e, errEventEncoding

@@ -42,6 +42,10 @@ func drawEvent(t *rapid.T) workload.Event {
 	if rapid.Bool().Draw(t, "placed") {
 		e.SharesWith, e.Pool = text.Draw(t, "partner"), rapid.IntRange(0, workload.MaxPool).Draw(t, "pool")
 	}
+	if rapid.Bool().Draw(t, "offer") {
+		e.Instance, e.Hash = text.Draw(t, "instance"), text.Draw(t, "hash")
+		e.Epoch = workload.Epoch{ID: text.Draw(t, "epoch"), Counter: rapid.Int64().Draw(t, "counter")}
+	}
 	for range rapid.IntRange(0, 3).Draw(t, "places") {
 		e.Placement = append(e.Placement,
 			workload.NodeShare{Node: text.Draw(t, "n"), GPUs: rapid.IntRange(0, 8).Draw(t, "g")})

@@ -37,7 +37,15 @@ type eventLine struct {
 	Node      *eventNode      `json:"node,omitempty"`
 	Placement []eventNodeGPUs `json:"placement,omitempty"`
 	Revision  json.Number     `json:"configurationRevision,omitempty"`
+	Instance  string          `json:"instanceId,omitempty"`
+	Hash      string          `json:"contentHash,omitempty"`
+	Epoch     *eventEpoch     `json:"epoch,omitempty"`
 	Snapshot  *eventSnapshot  `json:"snapshot,omitempty"`
+}
+
+type eventEpoch struct {
+	ID      string      `json:"id,omitempty"`
+	Counter json.Number `json:"counter,omitempty"`
 }
 
 type eventSnapshot struct {
@@ -301,7 +309,10 @@ func (w *EventWriter) Write(e *workload.Event) error {
 	case e.Kind == workload.TakenSnapshot:
 		x.Snapshot = w.snapshot(e)
 	}
-	x.Placement = placement(e)
+	x.Placement, x.Instance, x.Hash = placement(e), e.Instance, e.Hash
+	if e.Epoch != (workload.Epoch{}) {
+		x.Epoch = &eventEpoch{e.Epoch.ID, json.Number(strconv.FormatInt(e.Epoch.Counter, 10))}
+	}
 	return w.w.Encode(x)
 }
 

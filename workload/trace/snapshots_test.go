@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,5 +41,22 @@ func TestEventsWithSnapshots(t *testing.T) {
 	if got.Len() != 1 || got.Jobs()[0].ID != "new" || got.Jobs()[0].Duration != time.Hour || report.LeftOut != 1 ||
 		report.Rejected != 0 {
 		t.Errorf("%d jobs, %+v", got.Len(), report)
+	}
+}
+
+// An event that a revision took effect says of which instance, with which values and in which epoch.
+func TestWriteAppliedEvents(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewEventWriter(&b, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(&workload.Event{ID: "c", Kind: workload.ConfigApplied, Revision: "3", Instance: "a", Hash: "h",
+		Epoch: workload.Epoch{ID: "e", Counter: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = `"configurationRevision":3,"instanceId":"a","contentHash":"h","epoch":{"id":"e","counter":7}`
+	if !strings.Contains(b.String(), want) {
+		t.Errorf("%swant %s", &b, want)
 	}
 }

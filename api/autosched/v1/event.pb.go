@@ -44,8 +44,9 @@ const (
 	Event_NODE_UP Event_Kind = 7
 	// A node left or failed.
 	Event_NODE_DOWN Event_Kind = 8
-	// The scheduler put configuration_revision in force. It acknowledges the
-	// revision as APPLIED, if that or a later one has not been acknowledged.
+	// An instance of the scheduler put configuration_revision in force. It
+	// acknowledges the revision as APPLIED for that instance, if that or a later one
+	// has not been acknowledged.
 	Event_CONFIG_APPLIED Event_Kind = 9
 	// A node starts no more jobs; those that run on it go on. NODE_UP ends it.
 	Event_NODE_DRAINED Event_Kind = 10
@@ -223,6 +224,17 @@ type Event struct {
 	Node *NodeDetails `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
 	// The revision in force when it happened. Required on CONFIG_APPLIED.
 	ConfigurationRevision int64 `protobuf:"varint,9,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
+	// The instance that put the revision in force, as its acknowledgements name it.
+	// On CONFIG_APPLIED. A scheduler with several instances has to name one, or the
+	// event acknowledges nothing.
+	InstanceId string `protobuf:"bytes,13,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// The content_hash of the revision as it was received. On CONFIG_APPLIED. With
+	// another one than the service has for the revision, the event is rejected.
+	ContentHash string `protobuf:"bytes,14,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`
+	// The epoch of the configuration as it was received. On CONFIG_APPLIED. An event
+	// of another epoch than the present one is rejected: revisions of the same number
+	// may differ.
+	Epoch *Epoch `protobuf:"bytes,15,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// On SNAPSHOT. Unset, or without jobs: none is active.
 	Snapshot      *Snapshot `protobuf:"bytes,60,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -341,6 +353,27 @@ func (x *Event) GetConfigurationRevision() int64 {
 		return x.ConfigurationRevision
 	}
 	return 0
+}
+
+func (x *Event) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *Event) GetContentHash() string {
+	if x != nil {
+		return x.ContentHash
+	}
+	return ""
+}
+
+func (x *Event) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
 }
 
 func (x *Event) GetSnapshot() *Snapshot {
@@ -757,7 +790,7 @@ var File_autosched_v1_event_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\a\n" +
+	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\b\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.autosched.v1.Event.KindR\x04kind\x12A\n" +
@@ -771,7 +804,11 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x10shares_gpus_with\x18\v \x01(\tR\x0esharesGpusWith\x12\x12\n" +
 	"\x04pool\x18\f \x01(\x05R\x04pool\x12-\n" +
 	"\x04node\x18\b \x01(\v2\x19.autosched.v1.NodeDetailsR\x04node\x125\n" +
-	"\x16configuration_revision\x18\t \x01(\x03R\x15configurationRevision\x122\n" +
+	"\x16configuration_revision\x18\t \x01(\x03R\x15configurationRevision\x12\x1f\n" +
+	"\vinstance_id\x18\r \x01(\tR\n" +
+	"instanceId\x12!\n" +
+	"\fcontent_hash\x18\x0e \x01(\tR\vcontentHash\x12)\n" +
+	"\x05epoch\x18\x0f \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x122\n" +
 	"\bsnapshot\x18< \x01(\v2\x16.autosched.v1.SnapshotR\bsnapshot\"\xce\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
@@ -857,6 +894,7 @@ var file_autosched_v1_event_proto_goTypes = []any{
 	(*NodeDetails)(nil),           // 7: autosched.v1.NodeDetails
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*Epoch)(nil),                 // 10: autosched.v1.Epoch
 }
 var file_autosched_v1_event_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Event.kind:type_name -> autosched.v1.Event.Kind
@@ -867,22 +905,23 @@ var file_autosched_v1_event_proto_depIdxs = []int32{
 	9,  // 5: autosched.v1.Event.level_attained:type_name -> google.protobuf.Duration
 	8,  // 6: autosched.v1.Event.lease_expire_time:type_name -> google.protobuf.Timestamp
 	7,  // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
-	3,  // 8: autosched.v1.Event.snapshot:type_name -> autosched.v1.Snapshot
-	4,  // 9: autosched.v1.Snapshot.jobs:type_name -> autosched.v1.ActiveJob
-	7,  // 10: autosched.v1.Snapshot.nodes:type_name -> autosched.v1.NodeDetails
-	5,  // 11: autosched.v1.ActiveJob.job:type_name -> autosched.v1.JobDetails
-	8,  // 12: autosched.v1.ActiveJob.submit_time:type_name -> google.protobuf.Timestamp
-	6,  // 13: autosched.v1.ActiveJob.placement:type_name -> autosched.v1.NodePlacement
-	9,  // 14: autosched.v1.ActiveJob.attained_service:type_name -> google.protobuf.Duration
-	9,  // 15: autosched.v1.ActiveJob.level_attained:type_name -> google.protobuf.Duration
-	8,  // 16: autosched.v1.ActiveJob.lease_expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 17: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
-	8,  // 18: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	10, // 8: autosched.v1.Event.epoch:type_name -> autosched.v1.Epoch
+	3,  // 9: autosched.v1.Event.snapshot:type_name -> autosched.v1.Snapshot
+	4,  // 10: autosched.v1.Snapshot.jobs:type_name -> autosched.v1.ActiveJob
+	7,  // 11: autosched.v1.Snapshot.nodes:type_name -> autosched.v1.NodeDetails
+	5,  // 12: autosched.v1.ActiveJob.job:type_name -> autosched.v1.JobDetails
+	8,  // 13: autosched.v1.ActiveJob.submit_time:type_name -> google.protobuf.Timestamp
+	6,  // 14: autosched.v1.ActiveJob.placement:type_name -> autosched.v1.NodePlacement
+	9,  // 15: autosched.v1.ActiveJob.attained_service:type_name -> google.protobuf.Duration
+	9,  // 16: autosched.v1.ActiveJob.level_attained:type_name -> google.protobuf.Duration
+	8,  // 17: autosched.v1.ActiveJob.lease_expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 18: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
+	8,  // 19: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_event_proto_init() }
@@ -890,6 +929,7 @@ func file_autosched_v1_event_proto_init() {
 	if File_autosched_v1_event_proto != nil {
 		return
 	}
+	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_event_proto_msgTypes[0].OneofWrappers = []any{}
 	file_autosched_v1_event_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
