@@ -123,7 +123,7 @@ func (s *Service) judge(ctx context.Context, m *managed, v *snapshot, c *rollout
 		return s.begin(ctx, m, v, c, ledger, mark)
 	}
 	t := *v.Probation
-	p, err := round.ReadPrediction(c.Evidence.Prediction, m.space)
+	p, err := round.ReadPrediction(c.Evidence.Prediction, v.space)
 	if err != nil {
 		return nil, nil, fmt.Errorf("controller: prediction of revision %d: %w", c.Revision, err)
 	}
@@ -153,8 +153,8 @@ func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout
 	if a := c.Ack; !a.Applied.IsZero() && !a.Applied.Before(c.Evidence.At) {
 		from = min(mark, a.Applied.Sub(v.Zero))
 	}
-	now, nowErr := c.Effective()
-	before, beforeErr := good.Effective()
+	now, nowErr := state.Effective(c)
+	before, beforeErr := state.Effective(good)
 	if err := cmp.Or(nowErr, beforeErr); err != nil {
 		t.Ended = "Not watched: the scheduler ran " + err.Error()
 		return t, nil, nil
@@ -168,7 +168,7 @@ func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout
 		m.engine = generation.NewEngine(v.Zero, generation.Method{})
 	}
 	p, err := round.Predict(ctx, round.Input{Snapshot: v.at(ledger, from), Settings: settings, Scheduler: v.Type,
-		Space: m.space, Goal: v.goal, Engine: m.engine, Round: int(c.Evidence.Round)},
+		Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(c.Evidence.Round)},
 		now, before)
 	if err != nil {
 		return nil, nil, err

@@ -29,7 +29,6 @@ import (
 // the turn by a round or a look.
 type managed struct {
 	id       string
-	space    *space.Space
 	snapshot atomic.Pointer[snapshot] // replaced with committing held
 	watchers watch.Hub
 	fault    error         // why it is quarantined; nil if it is not
@@ -65,16 +64,17 @@ type managed struct {
 // history is what a scheduler's events tell, all of it rebuilt from disk at a
 // start. Times count from the scheduler's Zero.
 type history struct {
-	ids    map[uint64]identity // of events since the horizon, by the hash of their id
-	ledger *workload.Ledger
-	clock  eventClock
-	events int64
-	last   time.Duration // latest time of an event
-	cursor string        // of the last event in the ledger
+	ids     map[uint64]identity // of events since the horizon, by the hash of their id
+	cluster workload.Cluster    // of the ledger, as registered
+	ledger  *workload.Ledger
+	clock   eventClock
+	events  int64
+	last    time.Duration // latest time of an event
+	cursor  string        // of the last event in the ledger
 }
 
 func newHistory(c workload.Cluster) *history {
-	return &history{ids: map[uint64]identity{}, ledger: workload.NewLedger(c)}
+	return &history{ids: map[uint64]identity{}, cluster: c, ledger: workload.NewLedger(c)}
 }
 
 // record notes an event that counts, all but in the ledger. It reports false for
@@ -114,9 +114,13 @@ func (m *managed) watermark(v *snapshot) time.Duration {
 // nothing else.
 func newManaged(one Saved) *managed {
 	goal, err := parseGoal(&one.Scheduler)
-	m := &managed{id: one.Scheduler.ID, space: one.Space, history: newHistory(one.Scheduler.Cluster),
+	m := &managed{id: one.Scheduler.ID, history: newHistory(one.Scheduler.Cluster),
 		fault: cmp.Or(one.Fault, err), ready: make(chan struct{})}
-	v := &snapshot{Scheduler: one.Scheduler, goal: goal, configs: one.Configurations}
+	v := &snapshot{Scheduler: one.Scheduler, space: one.Space, revisions: one.Revisions, goal: goal,
+		configs: one.Configurations}
+	if len(v.revisions) == 0 {
+		v.revisions = []SchedulerRevision{v.revision(one.Scheduler.Created)}
+	}
 	state := v.rollout()
 	state.Upgrade()
 	v.Records = state.Records
@@ -194,13 +198,21 @@ func (m *managed) eventTime() time.Time {
 // replaced.
 type snapshot struct {
 	Scheduler
-	goal    round.Goal               // its Objective
-	configs []*rollout.Configuration // by revision, from 1
+	space     *space.Space             // of its Params and Rules; nil if nothing can be read of it
+	revisions []SchedulerRevision      // by number, from 1
+	goal      round.Goal               // its Objective
+	configs   []*rollout.Configuration // by revision, from 1
+}
+
+// revision is the present one of the scheduler, which began at a time.
+func (v *snapshot) revision(since time.Time) SchedulerRevision {
+	return SchedulerRevision{Number: max(1, v.Revision), Created: since, Params: v.Params, Rules: v.Rules,
+		Objective: v.Objective, Cluster: v.Cluster, Space: v.space}
 }
 
 func (v *snapshot) rollout() rollout.State {
 	return rollout.State{Scheduler: v.ID, Records: v.Records, Configurations: v.configs, Limits: v.Policy.Limits,
-		Freeze: v.Freeze, Waves: v.Policy.Waves}
+		Freeze: v.Freeze, Waves: v.Policy.Waves, Space: v.space}
 }
 
 // config returns a revision, or nil.

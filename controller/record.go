@@ -46,22 +46,24 @@ type RoundRecord struct {
 	Damage error `json:"-"`
 }
 
-// RoundInput is what a round was decided on, but the events and the registration's space and
-// cluster, which do not change.
+// RoundInput is what a round was decided on, but the events and the space and cluster of the
+// scheduler's revision.
 type RoundInput struct {
 	Number int64         `json:"number"` // in intervals since Zero
 	Urgent bool          `json:"urgent,omitempty"`
 	At     time.Duration `json:"at"` // since Zero
 	Zero   time.Time     `json:"zero"`
 	// Settings are those of the round. Its Search is not part of their JSON form.
-	Settings   round.Settings    `json:"settings"`
-	Search     round.Search      `json:"search,omitempty"`
-	Type       string            `json:"type"`
-	Objective  string            `json:"objective"`
-	Simulation Simulation        `json:"simulation"`
-	Running    int64             `json:"running"` // the incumbent's revision, 0 for the defaults
-	Incumbent  json.RawMessage   `json:"incumbent"`
-	Refused    []json.RawMessage `json:"refused,omitempty"`
+	Settings   round.Settings `json:"settings"`
+	Search     round.Search   `json:"search,omitempty"`
+	Type       string         `json:"type"`
+	Objective  string         `json:"objective"`
+	Simulation Simulation     `json:"simulation"`
+	// SchedulerRevision is the number of the scheduler's; 0 is 1.
+	SchedulerRevision int64             `json:"scheduler_revision,omitempty"`
+	Running           int64             `json:"running"` // the incumbent's revision, 0 for the defaults
+	Incumbent         json.RawMessage   `json:"incumbent"`
+	Refused           []json.RawMessage `json:"refused,omitempty"`
 	// History is the experience of the rounds before.
 	History json.RawMessage `json:"history,omitempty"`
 }
@@ -96,7 +98,9 @@ type RoundCandidate struct {
 func (v *snapshot) newRoundInput(id roundID, in *round.Input) RoundInput {
 	x := RoundInput{Number: id.number, Urgent: id.urgent, At: id.at(), Zero: v.Zero, Settings: in.Settings,
 		Search: in.Settings.Search, Type: v.Type, Objective: v.Objective, Simulation: v.Simulation,
-		Running: v.basis().Running, Incumbent: json.RawMessage(in.Incumbent.Canonical()), History: v.Experience}
+		SchedulerRevision: v.Revision,
+		Running:           v.basis().Running, Incumbent: json.RawMessage(in.Incumbent.Canonical()),
+		History: v.Experience}
 	for _, c := range in.Refused {
 		x.Refused = append(x.Refused, json.RawMessage(c.Canonical()))
 	}

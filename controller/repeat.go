@@ -32,12 +32,18 @@ type Repetition struct {
 func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, decide round.DecideFunc,
 	workers int) (*Repetition, error) {
 	x := &r.Input
-	in, err := x.input(s.Space)
+	sp, cluster := s.Space, s.Scheduler.Cluster
+	for _, r := range s.Revisions {
+		if r.Number == max(1, x.SchedulerRevision) {
+			sp, cluster = r.Space, r.Cluster
+		}
+	}
+	in, err := x.input(sp)
 	if err != nil {
 		return nil, fmt.Errorf("controller: round %d: %w", r.Sequence, err)
 	}
 	out := &Repetition{}
-	ledger := workload.NewLedger(s.Scheduler.Cluster)
+	ledger := workload.NewLedger(cluster)
 	seen := map[string]bool{}
 	out.Unread, err = log.EventsUntil(s.Scheduler.ID, r.Cursor, func(e workload.Event) error {
 		if !seen[e.ID] {

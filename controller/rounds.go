@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -233,6 +234,8 @@ func (v *snapshot) droppedSince(before *snapshot, clockSet int64) string {
 		return "tuning was paused while the round was decided"
 	case v.Objective != before.Objective:
 		return "the objective was changed while the round was decided"
+	case v.Revision != before.Revision:
+		return "the space or the cluster was changed while the round was decided"
 	case !v.Simulation.equal(&before.Simulation):
 		return "the simulation was changed while the round was decided"
 	case v.Policy.Settings != before.Policy.Settings:
@@ -281,7 +284,7 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 		m.engine = generation.NewEngine(v.Zero, generation.Method{})
 	}
 	state := v.rollout()
-	incumbent, err := state.Incumbent(m.space.Default())
+	incumbent, err := state.Incumbent(v.space.Default())
 	if err != nil {
 		return d, nil, fmt.Errorf("the scheduler runs %w", err)
 	}
@@ -292,7 +295,7 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 	err = s.simulate(m, func() error {
 		in := round.Input{
 			Snapshot: v.at(ledger, id.at()), Settings: settings,
-			Scheduler: v.Type, Space: m.space, Goal: v.goal, Engine: m.engine,
+			Scheduler: v.Type, Space: v.space, Goal: v.goal, Engine: m.engine,
 			Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
 			History: v.Experience,
 		}
@@ -304,7 +307,7 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 		}
 		ledger.Forget(id.at() - round.Retention) // no later round looks further back
 		if err == nil && d.Adopt {
-			err = checkDecision(m.space, &d)
+			err = checkDecision(v.space, &d)
 		}
 		return err
 	})
@@ -358,9 +361,9 @@ func (s *Service) grade(ctx context.Context, m *managed, v *snapshot, id roundID
 // set since: what the round forgets is then not for the ledger to forget.
 func (s *Service) takeLedger(m *managed, clockSet int64) (*workload.Ledger, error) {
 	m.mu.Lock()
-	broken := m.broken
+	stale := m.broken || !reflect.DeepEqual(m.history.cluster, m.snapshot.Load().Cluster)
 	m.mu.Unlock()
-	if broken {
+	if stale {
 		if err := s.rebuild(m); err != nil {
 			return nil, err
 		}

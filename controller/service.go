@@ -190,6 +190,13 @@ func (s *Service) restore(one Saved) *managed {
 				"err", c.Reason)
 		}
 	}
+	for _, r := range one.Revisions {
+		if r.Damage != nil {
+			s.o.Log.Error("revision of the scheduler cannot be read, nor configurations in its space",
+				"scheduler", m.id,
+				"revision", r.Number, "err", r.Damage)
+		}
+	}
 	if m.fault != nil {
 		s.o.Log.Error("scheduler is quarantined: its last good configuration is served, and nothing else is done "+
 			"for it", "scheduler", m.id, "revision", m.snapshot.Load().OfferedRevision, "err", m.fault)
@@ -244,7 +251,7 @@ func (s *Service) find(id string) (*managed, error) {
 	if m == nil {
 		return nil, fmt.Errorf("scheduler %q: %w", id, ErrNotFound)
 	}
-	if m.space == nil { // nothing can be read of it
+	if m.snapshot.Load().space == nil { // nothing can be read of it
 		return nil, m.quarantined()
 	}
 	return m, nil
@@ -371,7 +378,7 @@ func (s *Service) Space(id string) (*space.Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.space, nil
+	return m.snapshot.Load().space, nil
 }
 
 // Schedulers returns the ids after one, in order, at most limit of them.
@@ -380,7 +387,7 @@ func (s *Service) Schedulers(after string, limit int) []string {
 	defer s.mu.RUnlock()
 	var ids []string
 	for id, m := range s.schedulers {
-		if id > after && m.space != nil {
+		if id > after && m.snapshot.Load().space != nil {
 			ids = append(ids, id)
 		}
 	}
@@ -422,19 +429,26 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 		return deleted(m.id)
 	}
 	c.Scheduler.Updated = s.now()
+	after := &snapshot{Scheduler: c.Scheduler, space: before.space, revisions: before.revisions, goal: before.goal,
+		configs: slices.Clone(before.configs)}
+	if n := len(c.Revisions); n > 0 {
+		after.space = c.Revisions[n-1].Space
+		after.revisions = append(slices.Clone(before.revisions), c.Revisions[n-1])
+	}
 	for _, cfg := range c.Configurations {
-		if _, err := validateOutgoing(m.space, cfg.Config); err != nil {
-			return err
+		if cfg.UID == "" || cfg.Revision == after.OfferedRevision { // others stay in the space they were made in
+			if _, err := validateOutgoing(after.space, cfg.Config); err != nil {
+				return err
+			}
 		}
 		if cfg.Revision > c.Scheduler.LastRevision {
 			return fmt.Errorf("controller: scheduler %q: revision %d is beyond the last, %d", m.id, cfg.Revision,
 				c.Scheduler.LastRevision)
 		}
 		if cfg.UID == "" {
-			cfg.UID = s.o.NewID()
+			cfg.UID, cfg.Space = s.o.NewID(), c.Scheduler.Revision
 		}
 	}
-	after := &snapshot{Scheduler: c.Scheduler, goal: before.goal, configs: slices.Clone(before.configs)}
 	if after.Objective != before.Objective {
 		if after.goal, err = parseGoal(&after.Scheduler); err != nil {
 			return err

@@ -96,6 +96,9 @@ type Registration struct {
 	Policy      Policy           `json:"policy"`
 	Mode        Mode             `json:"mode"`
 	Simulation  Simulation       `json:"simulation"`
+	// Labels are for callers to select schedulers by, Annotations what they note.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 	// Creator is the name of the caller that registered it, "" if it was not identified.
 	Creator string `json:"creator,omitempty"`
 }
@@ -129,9 +132,12 @@ type Scheduler struct {
 	UID string `json:"uid"`
 	// Generation counts the changes of what an operator sets, from 1; 0 before the first in a
 	// record of an older version.
-	Generation int64     `json:"generation,omitempty"`
-	Created    time.Time `json:"created"`
-	Updated    time.Time `json:"updated"`
+	Generation int64 `json:"generation,omitempty"`
+	// Revision counts the changes of parameters, rules, cluster and objective, from 1; 0 is 1, of
+	// what was never changed.
+	Revision int64     `json:"revision,omitempty"`
+	Created  time.Time `json:"created"`
+	Updated  time.Time `json:"updated"`
 	// Zero is instant 0 of the scheduler's ledger: the midnight (UTC) before the
 	// first event. The zero Time before there is one.
 	Zero time.Time `json:"zero"`
@@ -200,9 +206,25 @@ type Request struct {
 	Created time.Time `json:"created,omitzero"`
 }
 
+// SchedulerRevision is what may be tuned of a scheduler, on which cluster and what for, at a time.
+type SchedulerRevision struct {
+	Number    int64            `json:"number"` // from 1
+	Created   time.Time        `json:"created"`
+	Params    []space.Param    `json:"params"`
+	Rules     []space.Rule     `json:"rules"`
+	Objective string           `json:"objective"`
+	Cluster   workload.Cluster `json:"cluster"`
+	// Space is that of Params and Rules.
+	Space *space.Space `json:"-"`
+	// Damage says why its record cannot be read. Then it has only its Number.
+	Damage error `json:"-"`
+}
+
 // Change is written whole or not at all.
 type Change struct {
-	Scheduler      Scheduler
+	Scheduler Scheduler
+	// Revisions are those of the scheduler before the change and after, if it has another one.
+	Revisions      []SchedulerRevision
 	Configurations []*rollout.Configuration
 	Ack            *rollout.Ack // of AckRevision
 	AckRevision    int64        // 0 without Ack
@@ -224,6 +246,7 @@ type Expired struct {
 type Saved struct {
 	Scheduler      Scheduler
 	Space          *space.Space             // of the scheduler's parameters and rules
+	Revisions      []SchedulerRevision      // by number; none if there is one only
 	Configurations []*rollout.Configuration // by revision, from 1; Lost where a record is damaged
 	// Fault is what is wrong with the scheduler's record, nil for nothing. Then only the id may be
 	// there; without a Space no configuration is.

@@ -30,6 +30,7 @@ const (
 	FromTuning  Origin = "tuned"
 	FromRestore Origin = "restored"
 	FromJudge   Origin = "reverted"
+	FromSpace   Origin = "projected" // the space was changed
 )
 
 // Configuration is one revision of a scheduler's configuration. It is never
@@ -41,9 +42,12 @@ type Configuration struct {
 	State     RevisionState
 	Origin    Origin
 	Config    space.Config
-	Hash      string
-	Created   time.Time
-	Updated   time.Time
+	// Space is the number of the scheduler's revision that Config is in; 0 is 1. It is set by the
+	// caller of Step.
+	Space   int64
+	Hash    string
+	Created time.Time
+	Updated time.Time
 	// OfferedAt is the event time at which it was offered; zero before, and if no event was known.
 	OfferedAt time.Time
 	Reason    string
@@ -127,13 +131,13 @@ type Ack struct {
 // applied reports whether the revision took effect, with its values or others.
 func (a *Ack) applied() bool { return a != nil && (a.State == AckApplied || a.State == AckPartial) }
 
-// Effective is the configuration as the scheduler applied it. It is an error if what was
+// Effective is a configuration as the scheduler applied it. It is an error if what was
 // applied is outside the space.
-func (c *Configuration) Effective() (space.Config, error) {
+func (s *State) Effective(c *Configuration) (space.Config, error) {
 	if c.Ack == nil {
-		return c.Config, nil
+		return s.moved(c.Config)
 	}
-	return effective(c.Config, c.Ack.Effective)
+	return s.effective(c.Config, c.Ack.Effective)
 }
 
 // byOperator reports whether an operator went back to it.

@@ -86,28 +86,26 @@ func (s *State) Incumbent(def space.Config) (space.Config, error) {
 	}
 	for k := range s.Instances {
 		if i := &s.Instances[k]; i.Revision == c.Revision {
-			return i.effective(c)
+			return s.effective(c.Config, i.Effective)
 		}
 	}
-	return c.Config, nil
-}
-
-// effective is what an instance runs of a configuration.
-func (i *Instance) effective(c *Configuration) (space.Config, error) {
-	return effective(c.Config, i.Effective)
+	return s.moved(c.Config)
 }
 
 // effective is a configuration with the values that differ in it.
-func effective(config space.Config, differ map[string]space.Value) (space.Config, error) {
+func (s *State) effective(config space.Config, differ map[string]space.Value) (space.Config, error) {
 	for id, value := range differ {
 		if _, ok := config.Space().Param(id); ok {
 			config = config.With(id, value)
 		}
 	}
-	if err := config.Space().Check(config); err != nil && len(differ) > 0 {
-		return config, fmt.Errorf("values outside the registered space: %w", err)
+	moved, err := s.moved(config)
+	if err == nil && len(differ) > 0 {
+		if err = moved.Space().Check(moved); err != nil {
+			err = fmt.Errorf("values outside the registered space: %w", err)
+		}
 	}
-	return config, nil
+	return moved, err
 }
 
 // Condition is how an instance stands to what it should run.
@@ -143,7 +141,7 @@ func (s *State) Condition(i *Instance, now time.Time, deadline time.Duration) (C
 		return Pending, ""
 	}
 	if runs.State != Lost {
-		if _, err := i.effective(runs); err != nil {
+		if _, err := s.effective(runs.Config, i.Effective); err != nil {
 			return Degraded, "runs " + err.Error()
 		}
 	}

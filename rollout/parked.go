@@ -72,14 +72,16 @@ func (s *State) Parked(at time.Time) []space.Config {
 	var out []space.Config
 	for _, p := range s.ListParked(at) {
 		if c := s.Configuration(p.Revision); c != nil && c.State != Lost {
-			out = append(out, c.Config)
+			if config, err := s.moved(c.Config); err == nil {
+				out = append(out, config)
+			}
 		}
 	}
 	return out
 }
 
 // isDefault reports whether a revision has the registered defaults.
-func (s *State) isDefault(c *Configuration) bool { return c.Hash == s.Configurations[0].Hash }
+func (s *State) isDefault(c *Configuration) bool { return c.Hash == s.defaults().Hash }
 
 // park parks the values of a revision for what a Park says of them.
 func (t *transition) park(bad *Configuration, p Park) {

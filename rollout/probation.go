@@ -32,7 +32,7 @@ func (s *State) OnTrial() *Configuration {
 		c.Evidence == nil {
 		return nil
 	}
-	if _, err := c.Effective(); err != nil {
+	if _, err := s.Effective(c); err != nil {
 		return nil
 	}
 	return c
@@ -53,7 +53,7 @@ func (s *State) Reference(c *Configuration, before *Probation) *Configuration {
 // return to.
 func (s *State) Regression(t *Probation, at time.Time, propose bool) Revert {
 	i := Incident{At: at, Actor: Judge, Revision: t.Revision, Good: t.Good, Verdict: t.Verdict}
-	if s.Configuration(t.Revision).Hash != s.Configurations[0].Hash {
+	if !s.isDefault(s.Configuration(t.Revision)) {
 		i.Until = at.Add(round.Parked)
 	}
 	return Revert{Incident: i, Propose: propose}

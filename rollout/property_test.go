@@ -17,7 +17,7 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 	revision := rapid.Int64Range(1, 6)
 	instance := rapid.SampledFrom(instances[:4])
 	n := rapid.IntRange(0, 3).Draw(t, "values")
-	switch rapid.IntRange(0, 14).Draw(t, "kind") {
+	switch rapid.IntRange(0, 15).Draw(t, "kind") {
 	case 0:
 		return propose(n)
 	case 1:
@@ -39,7 +39,9 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 		return Unpark{Revision: revision.Draw(t, "unparked")}
 	case 11:
 		return Forget{Instance: instance.Draw(t, "forgotten")}
-	case 12, 13:
+	case 12:
+		return Respace{Space: rapid.SampledFrom(testSpaces).Draw(t, "space"), Number: 2}
+	case 13, 14:
 		return Tick{At: at(rapid.IntRange(0, 300).Draw(t, "event time"))}
 	}
 	return offer(n)
@@ -180,7 +182,8 @@ func checkOffers(t *rapid.T, e Event, s *State, watched map[string]int64) {
 			t.Fatalf("%#v: %s offers nothing to %q", e, summary(*s), id)
 		case c.Revision < watched[id]:
 			t.Fatalf("%#v: %s goes back from revision %d to %d for %q", e, summary(*s), watched[id], c.Revision, id)
-		case s.parked(c.Hash) != nil || testSpace.Check(c.Config) != nil || !c.wasOffered() || c.State == Proposed:
+		case s.parked(c.Hash) != nil || !s.inSpace(c) || c.Config.Space().Check(c.Config) != nil ||
+			!c.wasOffered() || c.State == Proposed:
 			t.Fatalf("%#v: %s offers revision %d to %q", e, summary(*s), c.Revision, id)
 		}
 		watched[id] = c.Revision // a watcher is sent every revision above its last

@@ -40,6 +40,8 @@ type Revisions struct {
 	// AcknowledgedRevision is the one that most instances say they run, the older of
 	// equals; 0 before the first.
 	AcknowledgedRevision int64 `json:"acknowledged"`
+	// DefaultRevision is the one that has the registered defaults; 0 is the first.
+	DefaultRevision int64 `json:"default,omitempty"`
 }
 
 // Records are what the record of a scheduler keeps of its State.
@@ -61,6 +63,7 @@ type State struct {
 	Limits         Limits           // of changes by tuning
 	Freeze         *Freeze          // nil if it was not frozen; it may be over
 	Waves          Waves            // of what rounds find
+	Space          *space.Space     // that new revisions are in; nil is any
 }
 
 // Configuration returns a revision, or nil.
@@ -80,6 +83,9 @@ func (s *State) Offered() *Configuration { return s.Configuration(s.OfferedRevis
 // their record is damaged.
 func (s *State) Running() *Configuration {
 	c := s.Configuration(max(1, s.AcknowledgedRevision))
+	if s.AcknowledgedRevision == 0 && c != nil && !s.inSpace(c) {
+		c = s.defaults()
+	}
 	if c == nil || c.State == Lost {
 		return nil
 	}
@@ -123,13 +129,15 @@ func (s *State) didWorse(c *Configuration) bool {
 // than promised, or else the registered defaults; never parked values, those of bad, nor the
 // revision of a rollout under way. It is nil if the records of all that could be are damaged.
 func (s *State) LastGood(bad *Configuration) *Configuration {
-	fits := func(c *Configuration) bool { return c.State != Lost && c.Hash != bad.Hash && s.parked(c.Hash) == nil }
+	fits := func(c *Configuration) bool {
+		return c.State != Lost && c.Hash != bad.Hash && s.parked(c.Hash) == nil && s.inSpace(c)
+	}
 	for _, c := range slices.Backward(s.Configurations) {
 		if c.Ack.applied() && fits(c) && !s.didWorse(c) && (s.Wave == nil || c.Revision != s.OfferedRevision) {
 			return c
 		}
 	}
-	if first := s.Configurations[0]; fits(first) {
+	if first := s.defaults(); fits(first) {
 		return first
 	}
 	return nil
@@ -216,7 +224,7 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 }
 
 // An Event moves revisions from state to state: one of Publish, Acknowledge,
-// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Revert, Resume and Tick.
+// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Revert, Resume, Respace and Tick.
 type Event interface {
 	apply(t *transition) error
 }
@@ -309,6 +317,9 @@ func (e Publish) apply(t *transition) error {
 	if err := t.underWay(); err != nil && !e.Propose {
 		return err
 	}
+	if _, err := t.moved(e.Config); err != nil {
+		return fmt.Errorf("%w: scheduler %q: %w", ErrState, t.Scheduler, err)
+	}
 	t.publish(e)
 	return nil
 }
@@ -320,6 +331,22 @@ func (t *transition) publish(e Publish) *Configuration {
 			t.set(old, Superseded)
 		}
 	}
+	c := t.add(e)
+	switch {
+	case e.Propose:
+	case e.Origin == FromTuning:
+		t.roll(c, e.At)
+	default:
+		t.offer(c, e.At)
+	}
+	return c
+}
+
+// add adds a revision that is proposed.
+func (t *transition) add(e Publish) *Configuration {
+	if moved, err := t.moved(e.Config); err == nil {
+		e.Config = moved
+	}
 	t.LastRevision++
 	c := &Configuration{
 		Scheduler: t.Scheduler, Revision: t.LastRevision, State: Proposed, Origin: e.Origin, Config: e.Config,
@@ -328,13 +355,6 @@ func (t *transition) publish(e Publish) *Configuration {
 	}
 	t.Configurations = append(t.Configurations, c)
 	t.changed = append(t.changed, c)
-	switch {
-	case e.Propose:
-	case e.Origin == FromTuning:
-		t.roll(c, e.At)
-	default:
-		t.offer(c, e.At)
-	}
 	return c
 }
 
@@ -472,6 +492,8 @@ func (e Rollback) apply(t *transition) error {
 		return t.lost(e.To)
 	case t.parked(to.Hash) != nil:
 		return t.refused(to)
+	case !t.inSpace(to):
+		return t.outside(to)
 	case to.Hash == from.Hash:
 		return t.parkLeft(from, e)
 	}
@@ -538,7 +560,7 @@ func (e Revert) apply(t *transition) error {
 		return fmt.Errorf("%w: revision %d of scheduler %q, not %d", ErrChanged, t.OfferedRevision, t.Scheduler,
 			from.Revision)
 	}
-	if to.State == Lost || t.parked(to.Hash) != nil {
+	if to.State == Lost || t.parked(to.Hash) != nil || !t.inSpace(to) {
 		if to = t.LastGood(from); to == nil {
 			return fmt.Errorf("%w: scheduler %q has nothing to go back to", ErrState, t.Scheduler)
 		}

@@ -292,7 +292,7 @@ func TestEffective(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config, err := s.Configuration(1).Effective()
+		config, err := s.Effective(s.Configuration(1))
 		incumbent, again := s.Incumbent(values(5))
 		if c.want == "" && (err != nil || again != nil || !config.Equal(values(3)) || !incumbent.Equal(values(3))) {
 			t.Errorf("%g: %s, %v; %s, %v", c.n, config, err, incumbent, again)

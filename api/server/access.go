@@ -46,17 +46,19 @@ var (
 // methodRules is the one place where roles become permissions. A method that is not in
 // it is refused.
 var methodRules = map[string]rule{
-	pb.TuningService_CreateScheduler_FullMethodName:   {roles: adminRoles, own: "scheduler_id"},
-	pb.TuningService_GetScheduler_FullMethodName:      {roles: readerRoles, own: "name"},
-	pb.TuningService_ListSchedulers_FullMethodName:    {roles: readerRoles},
-	pb.TuningService_UpdateScheduler_FullMethodName:   {roles: operatorRoles},
-	pb.TuningService_PauseTuning_FullMethodName:       {roles: operatorRoles},
-	pb.TuningService_ResumeTuning_FullMethodName:      {roles: operatorRoles},
-	pb.TuningService_DeleteScheduler_FullMethodName:   {roles: adminRoles},
-	pb.TuningService_UndeleteScheduler_FullMethodName: {roles: adminRoles},
-	pb.TuningService_IngestEvents_FullMethodName:      {roles: adminRoles, own: "parent"},
-	pb.TuningService_FreezeTuning_FullMethodName:      {roles: operatorRoles},
-	pb.TuningService_UnfreezeTuning_FullMethodName:    {roles: operatorRoles},
+	pb.TuningService_CreateScheduler_FullMethodName:        {roles: adminRoles, own: "scheduler_id"},
+	pb.TuningService_GetScheduler_FullMethodName:           {roles: readerRoles, own: "name"},
+	pb.TuningService_ListSchedulers_FullMethodName:         {roles: readerRoles},
+	pb.TuningService_GetSchedulerRevision_FullMethodName:   {roles: readerRoles, own: "name"},
+	pb.TuningService_ListSchedulerRevisions_FullMethodName: {roles: readerRoles, own: "parent"},
+	pb.TuningService_UpdateScheduler_FullMethodName:        {roles: operatorRoles},
+	pb.TuningService_PauseTuning_FullMethodName:            {roles: operatorRoles},
+	pb.TuningService_ResumeTuning_FullMethodName:           {roles: operatorRoles},
+	pb.TuningService_DeleteScheduler_FullMethodName:        {roles: adminRoles},
+	pb.TuningService_UndeleteScheduler_FullMethodName:      {roles: adminRoles},
+	pb.TuningService_IngestEvents_FullMethodName:           {roles: adminRoles, own: "parent"},
+	pb.TuningService_FreezeTuning_FullMethodName:           {roles: operatorRoles},
+	pb.TuningService_UnfreezeTuning_FullMethodName:         {roles: operatorRoles},
 
 	pb.ConfigurationService_GetCurrentConfiguration_FullMethodName:  {roles: readerRoles, own: "name"},
 	pb.ConfigurationService_WatchConfigurations_FullMethodName:      {roles: readerRoles, own: "parent"},
@@ -106,6 +108,7 @@ func schedulerIn(m any, field string) string {
 		return ""
 	}
 	id, _, _ := strings.Cut(strings.TrimPrefix(r.Get(fd).String(), schedulersPrefix), "/")
+	id, _, _ = strings.Cut(id, "@")
 	return id
 }
 

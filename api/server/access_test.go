@@ -177,6 +177,8 @@ method                                                    none viewer operator a
 /autosched.v1.TuningService/GetScheduler                   -    *      *        *     *   -
 /autosched.v1.TuningService/ListSchedulers                 -    *      *        *     -   -
 /autosched.v1.TuningService/UpdateScheduler                -    -      *        *     -   -
+/autosched.v1.TuningService/GetSchedulerRevision           -    *      *        *     *   -
+/autosched.v1.TuningService/ListSchedulerRevisions         -    *      *        *     *   -
 /autosched.v1.TuningService/PauseTuning                    -    -      *        *     -   -
 /autosched.v1.TuningService/ResumeTuning                   -    -      *        *     -   -
 /autosched.v1.TuningService/DeleteScheduler                -    -      -        *     -   -

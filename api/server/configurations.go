@@ -319,6 +319,7 @@ var configStates = map[rollout.RevisionState]pb.Configuration_State{
 var origins = map[rollout.Origin]pb.Configuration_Origin{
 	rollout.FromDefault: pb.Configuration_DEFAULT, rollout.FromTuning: pb.Configuration_TUNED,
 	rollout.FromRestore: pb.Configuration_RESTORED, rollout.FromJudge: pb.Configuration_REVERTED,
+	rollout.FromSpace: pb.Configuration_PROJECTED,
 }
 
 func configurationToProto(c *rollout.Configuration) *pb.Configuration {
@@ -329,7 +330,7 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 		Origin:     origins[c.Origin],
 		Parameters: map[string]*structpb.Value{}, ContentHash: c.Hash,
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated), Reason: c.Reason,
-		Incident: incidentToProto(c),
+		Incident: incidentToProto(c), SchedulerRevision: max(1, c.Space),
 	}
 	for _, id := range c.Config.IDs() {
 		p, _ := sp.Param(id)

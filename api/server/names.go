@@ -43,6 +43,21 @@ func parseScheduler(field, name string) (string, error) {
 	return "", invalid(field, "%q is not of the form schedulers/{scheduler}", name)
 }
 
+func schedulerRevisionName(id string, revision int64) string {
+	return schedulerName(id) + "@" + strconv.FormatInt(revision, 10)
+}
+
+// parseSchedulerRevision reads schedulers/{scheduler}@{revision}.
+func parseSchedulerRevision(field, name string) (id string, revision int64, err error) {
+	parent, number, _ := strings.Cut(name, "@")
+	revision, err = strconv.ParseInt(number, 10, 64)
+	if id, bad := parseScheduler(field, parent); bad == nil && err == nil && revision > 0 &&
+		schedulerRevisionName(id, revision) == name {
+		return id, revision, nil
+	}
+	return "", 0, invalid(field, "%q is not of the form schedulers/{scheduler}@{revision}", name)
+}
+
 // parseConfiguration reads schedulers/{scheduler}/configurations/{revision}. A
 // revision has one name: 007 and +7 are none.
 func parseConfiguration(field, name string) (string, int64, error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +14,8 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 var errEtag = errors.New("the scheduler was changed since its etag was read; read it again")
@@ -24,6 +27,13 @@ var updates = []struct {
 	copy func(to, from *controller.Scheduler)
 }{
 	{"display_name", func(to, from *controller.Scheduler) { to.DisplayName = from.DisplayName }},
+	{"labels", func(to, from *controller.Scheduler) { to.Labels = from.Labels }},
+	{"annotations", func(to, from *controller.Scheduler) { to.Annotations = from.Annotations }},
+	{parametersPath, func(to, from *controller.Scheduler) { to.Params, to.Rules = from.Params, from.Rules }},
+	{constraintsPath, func(to, from *controller.Scheduler) { to.Params, to.Rules = from.Params, from.Rules }},
+	{clusterPath, func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
+	{clusterPath + ".nodes", func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
+	{clusterPath + ".gpus_per_node", func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
 	{"spec.mode", func(to, from *controller.Scheduler) { to.Mode = from.Mode }},
 	{"spec.objective", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
 	{"spec.objective.metric_id", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
@@ -81,7 +91,72 @@ var updates = []struct {
 	{"spec.simulation.models", func(to, from *controller.Scheduler) { to.Simulation.Models = from.Simulation.Models }},
 }
 
-// UpdateScheduler changes how a scheduler is tuned and simulated.
+const (
+	parametersPath  = "spec.parameters"
+	constraintsPath = "spec.constraints"
+	clusterPath     = "spec.cluster"
+)
+
+// respec is the space and the cluster that a mask asks for: what it does not name stays.
+func (s *Server) respec(to, c *controller.Scheduler, req *pb.UpdateSchedulerRequest, found *violations) {
+	names := func(path string) bool {
+		return slices.ContainsFunc(req.GetUpdateMask().GetPaths(), func(p string) bool {
+			return p == path || path == clusterPath && strings.HasPrefix(p, clusterPath+".")
+		})
+	}
+	spec, paths := req.GetScheduler().GetSpec(), req.GetUpdateMask().GetPaths()
+	if names(clusterPath) {
+		asked := &pb.Cluster{Nodes: spec.GetCluster().GetNodes(), GpusPerNode: spec.GetCluster().GetGpusPerNode()}
+		if whole := slices.Contains(paths, clusterPath); !whole && !slices.Contains(paths, clusterPath+".nodes") {
+			asked.Nodes = int32(c.Cluster.Nodes())
+		} else if !whole && !slices.Contains(paths, clusterPath+".gpus_per_node") {
+			asked.GpusPerNode = int32(c.Cluster.GPUsPerNode())
+		}
+		checkCluster(asked, found)
+		to.Cluster = workload.Uniform(int(asked.Nodes), int(asked.GpusPerNode))
+	}
+	if !names(parametersPath) && !names(constraintsPath) {
+		return
+	}
+	b := s.builtin(c.Type)
+	if b == nil && c.Type != controller.External {
+		found.add("scheduler."+parametersPath,
+			"this version does not have %q: register the scheduler as one of %s", c.Type,
+			strings.Join(s.builtinNames(), ", "))
+		return
+	}
+	asked := &pb.SchedulerSpec{Parameters: spec.GetParameters(), Constraints: spec.GetConstraints()}
+	if sp, err := space.New(c.Params, c.Rules); err == nil {
+		if !names(parametersPath) {
+			asked.Parameters = nil
+			for _, p := range sp.Params() {
+				asked.Parameters = append(asked.Parameters, paramToProto(&p))
+			}
+		}
+		if !names(constraintsPath) {
+			asked.Constraints = Constraints(sp)
+		}
+	}
+	var wrong violations
+	if b == nil {
+		asked.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: c.Objective}}
+		reg := controller.Registration{}
+		externalFromProto(asked, &reg, &wrong)
+		to.Params, to.Rules = reg.Params, reg.Rules
+	} else {
+		to.Params, to.Rules = narrow(b, asked, &wrong)
+	}
+	for _, w := range wrong { // of what the mask names, whichever field shows it
+		if !names(parametersPath) && strings.HasPrefix(w.GetField(), parametersField) {
+			w.Description, w.Field = w.GetField()+": "+w.GetDescription(), constraintsField
+		} else if !names(constraintsPath) && strings.HasPrefix(w.GetField(), constraintsField) {
+			w.Description, w.Field = w.GetField()+": "+w.GetDescription(), parametersField
+		}
+	}
+	*found = append(*found, wrong...)
+}
+
+// UpdateScheduler changes what is tuned of a scheduler, and how.
 func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := parseScheduler("scheduler.name", req.GetScheduler().GetName())
 	if err != nil {
@@ -111,6 +186,8 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	asked := controller.Scheduler{}
 	asked.DisplayName = req.GetScheduler().GetDisplayName()
 	checkDisplayName(asked.DisplayName, &found)
+	asked.Labels, asked.Annotations = labelsFromProto(req.GetScheduler(), &found)
+	s.respec(&asked, c, req, &found)
 	asked.Mode = modeFromProto(spec, &found)
 	asked.Policy = policyFromProto(spec.GetRollout(), &found)
 	asked.Simulation = s.simulationFromProto(spec.GetSimulation(), &found)
@@ -216,11 +293,84 @@ func (s *Server) modify(ctx context.Context, id string, validateOnly bool,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	sp, err := s.service.Space(id)
+	sp, err := space.New(c.Params, c.Rules)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
 	return s.stamped(c, schedulerToProto(c, st, sp)), nil
+}
+
+// GetSchedulerRevision returns one revision of a scheduler.
+func (s *Server) GetSchedulerRevision(_ context.Context,
+	req *pb.GetSchedulerRevisionRequest) (*pb.SchedulerRevision, error) {
+	id, revision, err := parseSchedulerRevision("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, _, err := s.service.Scheduler(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	all, err := s.service.Revisions(id, revision+1, 1)
+	if err == nil && (len(all) == 0 || all[0].Number != revision) {
+		err = fmt.Errorf("revision %d of scheduler %q: %w", revision, id, controller.ErrNotFound)
+	}
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return schedulerRevisionToProto(&c, &all[0]), nil
+}
+
+// ListSchedulerRevisions lists the revisions of a scheduler, newest first.
+func (s *Server) ListSchedulerRevisions(_ context.Context,
+	req *pb.ListSchedulerRevisionsRequest) (*pb.ListSchedulerRevisionsResponse, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	of := req.GetParent() + "@"
+	t, err := parseToken("page_token", req.GetPageToken(), of)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, _, err := s.service.Scheduler(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	all, err := s.service.Revisions(id, t.Revision, size)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.ListSchedulerRevisionsResponse{}
+	for i := range all {
+		out.SchedulerRevisions = append(out.SchedulerRevisions, schedulerRevisionToProto(&c, &all[i]))
+	}
+	if n := len(all); n == size && all[n-1].Number > 1 {
+		out.NextPageToken = token{Of: of, Revision: all[n-1].Number}.String()
+	}
+	return out, nil
+}
+
+func schedulerRevisionToProto(c *controller.Scheduler, r *controller.SchedulerRevision) *pb.SchedulerRevision {
+	out := &pb.SchedulerRevision{Name: schedulerRevisionName(c.ID, r.Number), Revision: r.Number}
+	if r.Damage != nil || r.Space == nil {
+		out.Error = fmt.Sprint("its record is damaged: ", r.Damage)
+		return out
+	}
+	out.CreateTime, out.Objective = timestamppb.New(r.Created), objectiveToProto(r.Objective)
+	out.Cluster = &pb.Cluster{Nodes: int32(r.Cluster.Nodes()), GpusPerNode: int32(r.Cluster.GPUsPerNode())}
+	for _, p := range r.Space.Params() {
+		out.Parameters = append(out.Parameters, paramToProto(&p))
+	}
+	if c.Type == controller.External {
+		out.Objective = &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: r.Objective}}
+	}
+	out.Constraints = Constraints(r.Space)
+	return out
 }
 
 // ApproveConfiguration offers a proposal to the scheduler.

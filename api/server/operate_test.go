@@ -114,7 +114,7 @@ func TestUpdateScheduler(t *testing.T) {
 	}
 	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false); return err })
 	refuses(t, codes.InvalidArgument, "update_mask", func() error {
-		_, err := ask("", false, "spec.cluster")
+		_, err := ask("", false, "spec.scheduler_type")
 		return err
 	})
 	refuses(t, codes.InvalidArgument, "scheduler.spec.rollout.futures", func() error {

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -62,13 +64,9 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 		v.add("request_id", "is longer than 64 bytes")
 	}
 	checkDisplayName(reg.DisplayName, &v)
+	reg.Labels, reg.Annotations = labelsFromProto(sched, &v)
 	reg.Mode = modeFromProto(spec, &v)
-	if n := spec.GetCluster().GetNodes(); n <= 0 || n > 1_000_000 {
-		v.add("scheduler.spec.cluster.nodes", "%d is not from 1 to 1,000,000", n)
-	}
-	if n := spec.GetCluster().GetGpusPerNode(); n <= 0 || n > 1024 {
-		v.add("scheduler.spec.cluster.gpus_per_node", "%d is not from 1 to 1024", n)
-	}
+	checkCluster(spec.GetCluster(), &v)
 	reg.Policy = policyFromProto(spec.GetRollout(), &v)
 	checkCost(&reg.Policy, &v)
 	reg.Simulation = s.simulationFromProto(spec.GetSimulation(), &v)
@@ -155,6 +153,53 @@ func narrow(b *controller.Builtin, spec *pb.SchedulerSpec, v *violations) ([]spa
 		}
 	}
 	return merged, allRules
+}
+
+func checkCluster(c *pb.Cluster, v *violations) {
+	if n := c.GetNodes(); n <= 0 || n > 1_000_000 {
+		v.add("scheduler.spec.cluster.nodes", "%d is not from 1 to 1,000,000", n)
+	}
+	if n := c.GetGpusPerNode(); n <= 0 || n > 1024 {
+		v.add("scheduler.spec.cluster.gpus_per_node", "%d is not from 1 to 1024", n)
+	}
+}
+
+// The bounds of labels and annotations.
+const (
+	maxLabels      = 64
+	maxAnnotations = 64 << 10 // bytes of all
+)
+
+var (
+	labelKey      = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+	labelValue    = regexp.MustCompile(`^[a-z0-9_-]{0,63}$`)
+	annotationKey = regexp.MustCompile(`^[a-z][a-z0-9_./-]{0,62}$`)
+)
+
+func labelsFromProto(s *pb.Scheduler, v *violations) (labels, annotations map[string]string) {
+	if n := len(s.GetLabels()); n > maxLabels {
+		v.add("scheduler.labels", "has %d, more than %d", n, maxLabels)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.GetLabels())) {
+		if !labelKey.MatchString(key) {
+			v.add("scheduler.labels", "key %.80q is not 1 to 63 of a-z, 0-9, '_' and '-' beginning with a letter", key)
+		}
+		if value := s.GetLabels()[key]; !labelValue.MatchString(value) {
+			v.add(fmt.Sprintf("scheduler.labels[%.80q]", key), "%.80q is not at most 63 of a-z, 0-9, '_' and '-'",
+				value)
+		}
+	}
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(s.GetAnnotations())) {
+		if size += len(key) + len(s.GetAnnotations()[key]); !annotationKey.MatchString(key) {
+			v.add("scheduler.annotations", "key %.80q is not 1 to 63 of a-z, 0-9, '_', '-', '.' and '/' beginning with a "+
+				"letter", key)
+		}
+	}
+	if size > maxAnnotations {
+		v.add("scheduler.annotations", "has %d bytes, more than %d", size, maxAnnotations)
+	}
+	return s.GetLabels(), s.GetAnnotations()
 }
 
 func checkDisplayName(name string, v *violations) {
@@ -353,7 +398,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	spec.Constraints = Constraints(sp)
 	out := &pb.Scheduler{
 		Name: schedulerName(c.ID), Uid: c.UID, DisplayName: c.DisplayName, Spec: spec, State: state,
-		Generation: c.Generation,
+		Generation: c.Generation, Revision: max(1, c.Revision), Labels: c.Labels, Annotations: c.Annotations,
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision,
 			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching, Hold: st.Hold,

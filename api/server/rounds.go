@@ -104,7 +104,7 @@ func roundToProto(id string, r *controller.RoundRecord, whole bool) (out *pb.Rou
 	out.Duration, out.Urgent, out.Outcome, out.Revision = durationpb.New(r.Took), x.Urgent, r.Outcome, r.Revision
 	out.Error, out.IncumbentRevision = r.Error, x.Running
 	out.InputDigest, out.EventCount, out.EventCursor = r.Digest, r.Events, r.Cursor
-	out.SimulatorVersion = r.Simulator
+	out.SimulatorVersion, out.SchedulerRevision = r.Simulator, max(1, x.SchedulerRevision)
 	if d := r.Decision; d != nil {
 		out.Adopt, out.Reason, out.ControllableRatio = d.Adopt, d.Reason, d.Ratio
 		out.Parameters, out.PredictedObjectives, out.IncumbentObjectives = fields(d.Config), d.Predicted, d.Before

@@ -36,7 +36,7 @@ func newSchedulerCmd() *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f),
-		newSchedulerUpdateCmd(&f),
+		newSchedulerUpdateCmd(&f), newSchedulerRevisionsCmd(&f),
 		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
 		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
 		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f))

@@ -37,6 +37,12 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", shortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
 	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
+	if s.GetRevision() > 1 {
+		fmt.Fprintf(w, "revision\t%d of space, cluster and objective\n", s.GetRevision())
+	}
+	for _, key := range sortedKeys(s.GetLabels()) {
+		fmt.Fprintf(w, "label\t%s=%s\n", key, s.GetLabels()[key])
+	}
 	r := spec.GetRollout()
 	if spec.GetSchedulerType() == controller.External {
 		fmt.Fprintf(w, "objective\t%s, which studies measure\n", spec.GetObjective().GetMetricId())

@@ -25,6 +25,11 @@ import (
 // updateFlags are those of scheduler update.
 type updateFlags struct {
 	displayName  string
+	labels       map[string]string
+	annotations  map[string]string
+	spec         string
+	nodes        int32
+	gpusPerNode  int32
 	mode         string
 	objective    string
 	interval     time.Duration
@@ -48,10 +53,15 @@ func newSchedulerUpdateCmd(f *clientFlags) *cobra.Command {
 	var u updateFlags
 	cmd := &cobra.Command{
 		Use:   "update NAME",
-		Short: "Change how a scheduler is tuned: its mode, objective, rounds, or how they simulate it",
+		Short: "Change a scheduler: its parameters, cluster, mode, objective, rounds, or how they simulate it",
 		Long: `Changes what is named by a flag and leaves the rest as it is; it counts from the
-next round on. What may be tuned and the cluster stay as registered: for others,
-register the scheduler under another id.`,
+next round on. --spec takes parameters and constraints from a file with the fields of
+a Scheduler, as 'autosched scheduler register' does, in place of those registered:
+parameters that are not named are as built in. If the values on offer are then
+outside of the space, the nearest ones in it are offered as a new revision, and
+proposals are withdrawn. Another space, cluster or objective is a new revision of the
+scheduler: 'autosched scheduler revisions NAME' lists them. --label and --annotation
+replace all labels or annotations.`,
 		Example: `  autosched scheduler update tiresias --mode auto
   autosched scheduler update tiresias --interval 30m --min-ratio 1.1
   autosched scheduler update tiresias --min-gain 0.5% --dwell 4h --guard off
@@ -59,10 +69,12 @@ register the scheduler under another id.`,
   autosched scheduler update tiresias --canary --wave-share 0.5 --soak-time 2h
   autosched scheduler update tiresias --objective p95_jct --validate-only
   autosched scheduler update tiresias --min-run 10m --models measured.json
+  autosched scheduler update tiresias --spec prod.yaml --nodes 120 --validate-only
+  autosched scheduler update tiresias --label team=research --annotation ticket=OPS-7
   autosched scheduler update tiresias --objective 'avg_jct subject to p99_jct<=1.1*incumbent'`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := u.request(cmd.Flags().Changed)
+			req, err := u.request(cmd.InOrStdin(), cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -87,6 +99,11 @@ register the scheduler under another id.`,
 func (u *updateFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&u.displayName, "display-name", "", "name for people")
+	fl.StringToStringVar(&u.labels, "label", nil, "KEY=VALUE that callers select schedulers by; repeat for more")
+	fl.StringToStringVar(&u.annotations, "annotation", nil, "KEY=VALUE that callers note; repeat for more")
+	fl.StringVar(&u.spec, "spec", "", "take parameters and constraints from a YAML or JSON file, - for standard input")
+	fl.Int32Var(&u.nodes, "nodes", 0, "nodes of the cluster")
+	fl.Int32Var(&u.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
 	fl.StringVar(&u.mode, "mode", "", "recommend or auto")
 	fl.StringVar(&u.objective, "objective", "", objectiveUsage)
 	fl.DurationVar(&u.interval, "interval", 0, "event time between tuning rounds, such as 1h")
@@ -112,14 +129,17 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 
 // request is the update of the fields whose flags are given, without the name of
 // the scheduler.
-func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateSchedulerRequest, error) {
+func (u *updateFlags) request(stdin io.Reader, given func(flag string) bool) (*pb.UpdateSchedulerRequest, error) {
 	mode, err := modeOf(u.mode)
 	if err != nil {
 		return nil, err
 	}
 	mask := &fieldmaskpb.FieldMask{}
 	for _, one := range []struct{ flag, path string }{
-		{"display-name", "display_name"}, {"mode", "spec.mode"}, {"objective", "spec.objective"},
+		{"display-name", "display_name"}, {"label", "labels"}, {"annotation", "annotations"},
+		{"spec", "spec.parameters"}, {"spec", "spec.constraints"},
+		{"nodes", "spec.cluster.nodes"}, {"gpus-per-node", "spec.cluster.gpus_per_node"},
+		{"mode", "spec.mode"}, {"objective", "spec.objective"},
 		{"interval", "spec.rollout.update_interval"}, {"min-ratio", "spec.rollout.min_controllable_ratio"},
 		{"min-gain", "spec.rollout.min_gain"}, {"change-price", "spec.rollout.change_price"},
 		{"dwell", "spec.rollout.dwell"}, {"guard", "spec.rollout.guard"},
@@ -154,8 +174,18 @@ func (u *updateFlags) request(given func(flag string) bool) (*pb.UpdateScheduler
 		Canary:              u.canary, WaveShare: u.waveShare, SoakTime: durationpb.New(u.soak),
 	}
 	server.LimitsToProto(&u.limits, spec.Rollout)
+	spec.Cluster = &pb.Cluster{Nodes: u.nodes, GpusPerNode: u.gpusPerNode}
+	if u.spec != "" {
+		s, err := readScheduler(stdin, u.spec)
+		if err != nil {
+			return nil, err
+		}
+		spec.Parameters, spec.Constraints = s.GetSpec().GetParameters(), s.GetSpec().GetConstraints()
+	}
 	return &pb.UpdateSchedulerRequest{
-		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Spec: spec}, UpdateMask: mask,
+		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Labels: u.labels, Annotations: u.annotations,
+			Spec: spec},
+		UpdateMask:   mask,
 		ValidateOnly: u.validateOnly,
 	}, nil
 }

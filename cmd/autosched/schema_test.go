@@ -72,6 +72,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"scheduler get", "x" + registered, "scheduler", false},
 		{"scheduler list", registered, "schedulers", false},
 		{"scheduler update", "x --budget 7" + registered, "scheduler", false},
+		{"scheduler revisions", "x" + registered, "scheduler-revisions", false},
 		{"scheduler pause", "x" + registered, "scheduler", false},
 		{"scheduler resume", "x" + registered, "scheduler", false},
 		{"config get", "x" + registered, "configuration", false},

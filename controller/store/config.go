@@ -19,12 +19,13 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// The buckets of config.db. Configurations and acknowledgements have one inside
-// for each scheduler, keyed by revision (and order of arrival).
+// The buckets of config.db. Configurations, acknowledgements and revisions of schedulers have one
+// inside for each scheduler, keyed by revision (and order of arrival).
 const (
 	schedulersBucket = "schedulers"
 	configsBucket    = "configurations"
 	acksBucket       = "acknowledgements"
+	revisionsBucket  = "scheduler_revisions" // of schedulers that have several
 	requestsBucket   = "requests"
 	auditBucket      = "audit" // lines of the audit log by sequence
 )
@@ -40,6 +41,7 @@ type configRecord struct {
 	Origin    rollout.Origin        `json:"origin"`
 	Values    json.RawMessage       `json:"values"`
 	Hash      string                `json:"sha256"`
+	Space     int64                 `json:"space,omitempty"`
 	Created   time.Time             `json:"created"`
 	Updated   time.Time             `json:"updated"`
 	Offered   time.Time             `json:"offered,omitzero"`
@@ -124,6 +126,11 @@ func putChange(tx *bolt.Tx, c *controller.Change) error {
 	if err := putJSON(tx, id, c.Scheduler, schedulersBucket); err != nil {
 		return err
 	}
+	for _, one := range c.Revisions {
+		if err := putJSON(tx, revisionKey(one.Number), one, revisionsBucket, string(id)); err != nil {
+			return err
+		}
+	}
 	for _, cfg := range c.Configurations {
 		if err := putConfig(tx, id, cfg); err != nil {
 			return err
@@ -183,7 +190,7 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 	}
 	return putJSON(tx, key, configRecord{
 		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
-		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash,
+		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash, Space: cfg.Space,
 		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.Offered, OfferedAt: cfg.OfferedAt,
 		Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
 	}, configsBucket, string(scheduler))
@@ -254,6 +261,7 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 	if err := s.Cluster.Validate(); err != nil {
 		out.Fault = cmp.Or[error](out.Fault, corrupt(schedulersBucket, s.ID, err))
 	}
+	spaces := loadRevisions(tx, out)
 	lost := func(until int64, why error) { // up to and with a revision
 		for r := int64(len(out.Configurations)) + 1; r <= until; r++ {
 			out.Configurations = append(out.Configurations, &rollout.Configuration{Scheduler: s.ID, Revision: r,
@@ -273,7 +281,7 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 				return
 			}
 			lost(revision-1, corrupt(inside, "", errors.New("it is missing")))
-			cfg, err := c.config(out.Space, revision, err)
+			cfg, err := c.config(spaces[max(1, c.Space)], revision, err)
 			if err != nil {
 				if !errors.Is(err, ErrCorrupt) {
 					err = corrupt(inside, fmt.Sprint(revision), err)
@@ -283,8 +291,9 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 			}
 			out.Configurations = append(out.Configurations, &rollout.Configuration{
 				Scheduler: s.ID, UID: c.UID, Revision: c.Revision, State: c.State, Origin: c.Origin, Config: cfg,
-				Hash: c.Hash, Created: c.Created, Updated: c.Updated, Offered: c.Offered, OfferedAt: c.OfferedAt,
-				Reason: c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left, Incident: c.Incident,
+				Hash: c.Hash, Space: c.Space, Created: c.Created, Updated: c.Updated, Offered: c.Offered,
+				OfferedAt: c.OfferedAt,
+				Reason:    c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left, Incident: c.Incident,
 			})
 		})
 	})
@@ -294,6 +303,33 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 	lost(s.LastRevision, err)
 }
 
+// loadRevisions reads the revisions of a scheduler and returns their spaces by number, without those
+// that are damaged.
+func loadRevisions(tx *bolt.Tx, out *controller.Saved) map[int64]*space.Space {
+	present := max(1, out.Scheduler.Revision)
+	spaces := map[int64]*space.Space{present: out.Space}
+	err := guardPanics(configFile, func() error {
+		return eachJSON(tx, revisionsBucket, []byte(out.Scheduler.ID), func(r controller.SchedulerRevision, key []byte,
+			err error) {
+			if len(key) != 8 {
+				return
+			}
+			r.Number = int64(binary.BigEndian.Uint64(key))
+			if r.Space = spaces[r.Number]; err == nil && r.Space == nil {
+				r.Space, err = space.New(r.Params, r.Rules)
+			}
+			if r.Damage = err; err == nil {
+				spaces[r.Number] = r.Space
+			}
+			out.Revisions = append(out.Revisions, r)
+		})
+	})
+	if err != nil {
+		out.Fault = cmp.Or[error](out.Fault, err)
+	}
+	return spaces
+}
+
 // config returns the values of a record that was read with an error or nil.
 func (c *configRecord) config(sp *space.Space, revision int64, err error) (space.Config, error) {
 	if err != nil {
@@ -301,6 +337,10 @@ func (c *configRecord) config(sp *space.Space, revision int64, err error) (space
 	}
 	if c.Revision != revision {
 		return space.Config{}, fmt.Errorf("it holds revision %d", c.Revision)
+	}
+	if sp == nil {
+		return space.Config{}, fmt.Errorf("scheduler revision %d, in whose space it is, cannot be read", max(1,
+			c.Space))
 	}
 	cfg, err := sp.ParseJSON(c.Values)
 	if err == nil && cfg.Hash() != c.Hash {

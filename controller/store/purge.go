@@ -41,7 +41,7 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 				return err
 			}
 		}
-		for _, name := range []string{configsBucket, acksBucket} {
+		for _, name := range []string{configsBucket, acksBucket, revisionsBucket} {
 			if b := tx.Bucket([]byte(name)); b != nil {
 				err := b.DeleteBucket([]byte(scheduler))
 				if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {

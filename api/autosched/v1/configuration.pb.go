@@ -107,6 +107,9 @@ const (
 	// The values of the last good revision, under a new one: what a tuning round had
 	// found did worse than promised. incident says what and how much.
 	Configuration_REVERTED Configuration_Origin = 4
+	// The values nearest to those on offer in another space, under a new revision: these
+	// were outside the space of a new SchedulerRevision.
+	Configuration_PROJECTED Configuration_Origin = 5
 )
 
 // Enum value maps for Configuration_Origin.
@@ -117,6 +120,7 @@ var (
 		2: "TUNED",
 		3: "RESTORED",
 		4: "REVERTED",
+		5: "PROJECTED",
 	}
 	Configuration_Origin_value = map[string]int32{
 		"ORIGIN_UNSPECIFIED": 0,
@@ -124,6 +128,7 @@ var (
 		"TUNED":              2,
 		"RESTORED":           3,
 		"REVERTED":           4,
+		"PROJECTED":          5,
 	}
 )
 
@@ -253,9 +258,11 @@ type Configuration struct {
 	// Output only. The epoch of the store. A scheduler refuses a configuration whose
 	// epoch has a lower counter than the last one it applied, and applies one of a
 	// higher counter whatever its revision.
-	Epoch         *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Epoch *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Output only. The SchedulerRevision in whose space it was made.
+	SchedulerRevision int64 `protobuf:"varint,71,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Configuration) Reset() {
@@ -391,6 +398,13 @@ func (x *Configuration) GetEpoch() *Epoch {
 		return x.Epoch
 	}
 	return nil
+}
+
+func (x *Configuration) GetSchedulerRevision() int64 {
+	if x != nil {
+		return x.SchedulerRevision
+	}
+	return 0
 }
 
 // Epoch is a life of the service's store. Revisions count up within one. It changes
@@ -2040,7 +2054,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\a\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\b\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -2061,7 +2075,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\bevidence\x18\f \x01(\v2\x1c.autosched.v1.TuningEvidenceR\bevidence\x12G\n" +
 	"\x0facknowledgement\x18\r \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x122\n" +
 	"\bincident\x18\x0e \x01(\v2\x16.autosched.v1.IncidentR\bincident\x12)\n" +
-	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x1aU\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12-\n" +
+	"\x12scheduler_revision\x18G \x01(\x03R\x11schedulerRevision\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +
@@ -2074,13 +2089,14 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"SUPERSEDED\x10\x04\x12\f\n" +
 	"\bREJECTED\x10\x06\x12\r\n" +
 	"\tPUBLISHED\x10\a\x12\b\n" +
-	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"T\n" +
+	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"c\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
 	"\x05TUNED\x10\x02\x12\f\n" +
 	"\bRESTORED\x10\x03\x12\f\n" +
-	"\bREVERTED\x10\x04\"1\n" +
+	"\bREVERTED\x10\x04\x12\r\n" +
+	"\tPROJECTED\x10\x05\"1\n" +
 	"\x05Epoch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x03R\acounter\"\xf0\x02\n" +

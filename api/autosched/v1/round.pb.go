@@ -68,8 +68,10 @@ type Round struct {
 	EventCursor string `protobuf:"bytes,22,opt,name=event_cursor,json=eventCursor,proto3" json:"event_cursor,omitempty"`
 	// The version of the simulator that decided.
 	SimulatorVersion string `protobuf:"bytes,23,opt,name=simulator_version,json=simulatorVersion,proto3" json:"simulator_version,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The SchedulerRevision that it decided for.
+	SchedulerRevision int64 `protobuf:"varint,24,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Round) Reset() {
@@ -261,6 +263,13 @@ func (x *Round) GetSimulatorVersion() string {
 		return x.SimulatorVersion
 	}
 	return ""
+}
+
+func (x *Round) GetSchedulerRevision() int64 {
+	if x != nil {
+		return x.SchedulerRevision
+	}
+	return 0
 }
 
 type GetRoundRequest struct {
@@ -507,7 +516,7 @@ var File_autosched_v1_round_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_round_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\n" +
+	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe9\n" +
 	"\n" +
 	"\x05Round\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
@@ -539,7 +548,8 @@ const file_autosched_v1_round_proto_rawDesc = "" +
 	"\vevent_count\x18\x15 \x01(\x03R\n" +
 	"eventCount\x12!\n" +
 	"\fevent_cursor\x18\x16 \x01(\tR\veventCursor\x12+\n" +
-	"\x11simulator_version\x18\x17 \x01(\tR\x10simulatorVersion\x1aU\n" +
+	"\x11simulator_version\x18\x17 \x01(\tR\x10simulatorVersion\x12-\n" +
+	"\x12scheduler_revision\x18\x18 \x01(\x03R\x11schedulerRevision\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a\xae\x02\n" +

@@ -134,7 +134,7 @@ func (x InstanceStatus_Condition) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InstanceStatus_Condition.Descriptor instead.
 func (InstanceStatus_Condition) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3, 0}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // Where new configurations go.
@@ -187,7 +187,7 @@ func (x SchedulerSpec_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SchedulerSpec_Mode.Descriptor instead.
 func (SchedulerSpec_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4, 0}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5, 0}
 }
 
 // Scheduler is a registered scheduler: what may be tuned, and what for.
@@ -225,7 +225,16 @@ type Scheduler struct {
 	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,72,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
 	// Output only. When it is purged, with its configurations and events; unset if it
 	// is not deleted.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,73,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,73,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Output only. The present SchedulerRevision: counts the changes of parameters,
+	// constraints, cluster and objective, from 1.
+	Revision int64 `protobuf:"varint,74,opt,name=revision,proto3" json:"revision,omitempty"`
+	// For callers to select schedulers by: at most 64. Keys have 1 to 63 of a-z, 0-9, '_'
+	// and '-' and begin with a letter; values have at most 63 of these.
+	Labels map[string]string `protobuf:"bytes,75,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What callers note: at most 64 KiB in all. Keys are as those of labels, and may have
+	// '.' and '/', too.
+	Annotations   map[string]string `protobuf:"bytes,76,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +374,133 @@ func (x *Scheduler) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Scheduler) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Scheduler) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Scheduler) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+// SchedulerRevision is what may be tuned of a scheduler, on which cluster and what for, from a
+// time on. It never changes.
+type SchedulerRevision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// schedulers/{scheduler}@{revision}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Counts up by one within the scheduler, from 1.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Since when it was in force.
+	CreateTime  *timestamppb.Timestamp  `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	Parameters  []*ParameterSpec        `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	Constraints []*DependencyConstraint `protobuf:"bytes,5,rep,name=constraints,proto3" json:"constraints,omitempty"`
+	Cluster     *Cluster                `protobuf:"bytes,6,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Objective   *ObjectiveSpec          `protobuf:"bytes,7,opt,name=objective,proto3" json:"objective,omitempty"`
+	// Why its record in the service's store cannot be read; then it has neither of the above.
+	Error         string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SchedulerRevision) Reset() {
+	*x = SchedulerRevision{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchedulerRevision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchedulerRevision) ProtoMessage() {}
+
+func (x *SchedulerRevision) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchedulerRevision.ProtoReflect.Descriptor instead.
+func (*SchedulerRevision) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SchedulerRevision) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SchedulerRevision) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *SchedulerRevision) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *SchedulerRevision) GetParameters() []*ParameterSpec {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *SchedulerRevision) GetConstraints() []*DependencyConstraint {
+	if x != nil {
+		return x.Constraints
+	}
+	return nil
+}
+
+func (x *SchedulerRevision) GetCluster() *Cluster {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+func (x *SchedulerRevision) GetObjective() *ObjectiveSpec {
+	if x != nil {
+		return x.Objective
+	}
+	return nil
+}
+
+func (x *SchedulerRevision) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Freeze keeps the service from changing what a scheduler runs.
 type Freeze struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -380,7 +516,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +528,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +541,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Freeze) GetReason() string {
@@ -476,7 +612,7 @@ type SchedulerStatus struct {
 
 func (x *SchedulerStatus) Reset() {
 	*x = SchedulerStatus{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +624,7 @@ func (x *SchedulerStatus) String() string {
 func (*SchedulerStatus) ProtoMessage() {}
 
 func (x *SchedulerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +637,7 @@ func (x *SchedulerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerStatus.ProtoReflect.Descriptor instead.
 func (*SchedulerStatus) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SchedulerStatus) GetEventTime() *timestamppb.Timestamp {
@@ -615,7 +751,7 @@ type InstanceStatus struct {
 
 func (x *InstanceStatus) Reset() {
 	*x = InstanceStatus{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +763,7 @@ func (x *InstanceStatus) String() string {
 func (*InstanceStatus) ProtoMessage() {}
 
 func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +776,7 @@ func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
 func (*InstanceStatus) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *InstanceStatus) GetInstanceId() string {
@@ -737,7 +873,7 @@ type SchedulerSpec struct {
 
 func (x *SchedulerSpec) Reset() {
 	*x = SchedulerSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +885,7 @@ func (x *SchedulerSpec) String() string {
 func (*SchedulerSpec) ProtoMessage() {}
 
 func (x *SchedulerSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +898,7 @@ func (x *SchedulerSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerSpec.ProtoReflect.Descriptor instead.
 func (*SchedulerSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SchedulerSpec) GetParameters() []*ParameterSpec {
@@ -838,7 +974,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +986,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +999,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Simulation) GetMaxPreemptions() int32 {
@@ -900,7 +1036,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1048,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1061,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Cluster) GetNodes() int32 {
@@ -956,7 +1092,7 @@ type ObjectiveSpec struct {
 
 func (x *ObjectiveSpec) Reset() {
 	*x = ObjectiveSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1104,7 @@ func (x *ObjectiveSpec) String() string {
 func (*ObjectiveSpec) ProtoMessage() {}
 
 func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1117,7 @@ func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectiveSpec.ProtoReflect.Descriptor instead.
 func (*ObjectiveSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ObjectiveSpec) GetKind() isObjectiveSpec_Kind {
@@ -1109,7 +1245,7 @@ type RolloutPolicy struct {
 
 func (x *RolloutPolicy) Reset() {
 	*x = RolloutPolicy{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1257,7 @@ func (x *RolloutPolicy) String() string {
 func (*RolloutPolicy) ProtoMessage() {}
 
 func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1270,7 @@ func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutPolicy.ProtoReflect.Descriptor instead.
 func (*RolloutPolicy) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RolloutPolicy) GetUpdateInterval() *durationpb.Duration {
@@ -1292,7 +1428,7 @@ type QuietHours struct {
 
 func (x *QuietHours) Reset() {
 	*x = QuietHours{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1440,7 @@ func (x *QuietHours) String() string {
 func (*QuietHours) ProtoMessage() {}
 
 func (x *QuietHours) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1453,7 @@ func (x *QuietHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuietHours.ProtoReflect.Descriptor instead.
 func (*QuietHours) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *QuietHours) GetStart() string {
@@ -1359,7 +1495,7 @@ type CreateSchedulerRequest struct {
 
 func (x *CreateSchedulerRequest) Reset() {
 	*x = CreateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1507,7 @@ func (x *CreateSchedulerRequest) String() string {
 func (*CreateSchedulerRequest) ProtoMessage() {}
 
 func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1520,7 @@ func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*CreateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1421,10 +1557,11 @@ type UpdateSchedulerRequest struct {
 	// taken. If etag is set and not the scheduler's present one, the request fails
 	// with ABORTED.
 	Scheduler *Scheduler `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	// Required: display_name, spec.mode, spec.objective, spec.rollout,
-	// spec.simulation, or single fields of the latter two, such as
-	// spec.rollout.update_interval. A field that is named and not set gets its
-	// default.
+	// Required: display_name, labels, annotations, spec.parameters, spec.constraints,
+	// spec.cluster, spec.mode, spec.objective, spec.rollout, spec.simulation, or single
+	// fields of the latter two and of the cluster, such as spec.rollout.update_interval. A
+	// field that is named and not set gets its default; parameters that are not named are as
+	// built in.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
 	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
@@ -1434,7 +1571,7 @@ type UpdateSchedulerRequest struct {
 
 func (x *UpdateSchedulerRequest) Reset() {
 	*x = UpdateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1583,7 @@ func (x *UpdateSchedulerRequest) String() string {
 func (*UpdateSchedulerRequest) ProtoMessage() {}
 
 func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1596,7 @@ func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1493,7 +1630,7 @@ type PauseTuningRequest struct {
 
 func (x *PauseTuningRequest) Reset() {
 	*x = PauseTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1642,7 @@ func (x *PauseTuningRequest) String() string {
 func (*PauseTuningRequest) ProtoMessage() {}
 
 func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1655,7 @@ func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTuningRequest.ProtoReflect.Descriptor instead.
 func (*PauseTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PauseTuningRequest) GetName() string {
@@ -1538,7 +1675,7 @@ type ResumeTuningRequest struct {
 
 func (x *ResumeTuningRequest) Reset() {
 	*x = ResumeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1687,7 @@ func (x *ResumeTuningRequest) String() string {
 func (*ResumeTuningRequest) ProtoMessage() {}
 
 func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1700,7 @@ func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTuningRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResumeTuningRequest) GetName() string {
@@ -1585,7 +1722,7 @@ type DeleteSchedulerRequest struct {
 
 func (x *DeleteSchedulerRequest) Reset() {
 	*x = DeleteSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1734,7 @@ func (x *DeleteSchedulerRequest) String() string {
 func (*DeleteSchedulerRequest) ProtoMessage() {}
 
 func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1747,7 @@ func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteSchedulerRequest) GetName() string {
@@ -1637,7 +1774,7 @@ type UndeleteSchedulerRequest struct {
 
 func (x *UndeleteSchedulerRequest) Reset() {
 	*x = UndeleteSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1786,7 @@ func (x *UndeleteSchedulerRequest) String() string {
 func (*UndeleteSchedulerRequest) ProtoMessage() {}
 
 func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1799,7 @@ func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UndeleteSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UndeleteSchedulerRequest) GetName() string {
@@ -1686,7 +1823,7 @@ type FreezeTuningRequest struct {
 
 func (x *FreezeTuningRequest) Reset() {
 	*x = FreezeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1835,7 @@ func (x *FreezeTuningRequest) String() string {
 func (*FreezeTuningRequest) ProtoMessage() {}
 
 func (x *FreezeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1848,7 @@ func (x *FreezeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeTuningRequest.ProtoReflect.Descriptor instead.
 func (*FreezeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FreezeTuningRequest) GetName() string {
@@ -1745,7 +1882,7 @@ type FreezeTuningResponse struct {
 
 func (x *FreezeTuningResponse) Reset() {
 	*x = FreezeTuningResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1894,7 @@ func (x *FreezeTuningResponse) String() string {
 func (*FreezeTuningResponse) ProtoMessage() {}
 
 func (x *FreezeTuningResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1907,7 @@ func (x *FreezeTuningResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeTuningResponse.ProtoReflect.Descriptor instead.
 func (*FreezeTuningResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FreezeTuningResponse) GetSchedulers() []*Scheduler {
@@ -1790,7 +1927,7 @@ type UnfreezeTuningRequest struct {
 
 func (x *UnfreezeTuningRequest) Reset() {
 	*x = UnfreezeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1939,7 @@ func (x *UnfreezeTuningRequest) String() string {
 func (*UnfreezeTuningRequest) ProtoMessage() {}
 
 func (x *UnfreezeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1952,7 @@ func (x *UnfreezeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeTuningRequest.ProtoReflect.Descriptor instead.
 func (*UnfreezeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UnfreezeTuningRequest) GetName() string {
@@ -1835,7 +1972,7 @@ type UnfreezeTuningResponse struct {
 
 func (x *UnfreezeTuningResponse) Reset() {
 	*x = UnfreezeTuningResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1984,7 @@ func (x *UnfreezeTuningResponse) String() string {
 func (*UnfreezeTuningResponse) ProtoMessage() {}
 
 func (x *UnfreezeTuningResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +1997,7 @@ func (x *UnfreezeTuningResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeTuningResponse.ProtoReflect.Descriptor instead.
 func (*UnfreezeTuningResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnfreezeTuningResponse) GetSchedulers() []*Scheduler {
@@ -1880,7 +2017,7 @@ type GetSchedulerRequest struct {
 
 func (x *GetSchedulerRequest) Reset() {
 	*x = GetSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2029,7 @@ func (x *GetSchedulerRequest) String() string {
 func (*GetSchedulerRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,12 +2042,173 @@ func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetSchedulerRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+type GetSchedulerRevisionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}@{revision}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSchedulerRevisionRequest) Reset() {
+	*x = GetSchedulerRevisionRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSchedulerRevisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSchedulerRevisionRequest) ProtoMessage() {}
+
+func (x *GetSchedulerRevisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSchedulerRevisionRequest.ProtoReflect.Descriptor instead.
+func (*GetSchedulerRevisionRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetSchedulerRevisionRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ListSchedulerRevisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// At most 1000; 50 if 0.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From an earlier response.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSchedulerRevisionsRequest) Reset() {
+	*x = ListSchedulerRevisionsRequest{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSchedulerRevisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSchedulerRevisionsRequest) ProtoMessage() {}
+
+func (x *ListSchedulerRevisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSchedulerRevisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListSchedulerRevisionsRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListSchedulerRevisionsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListSchedulerRevisionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListSchedulerRevisionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListSchedulerRevisionsResponse struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	SchedulerRevisions []*SchedulerRevision   `protobuf:"bytes,1,rep,name=scheduler_revisions,json=schedulerRevisions,proto3" json:"scheduler_revisions,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSchedulerRevisionsResponse) Reset() {
+	*x = ListSchedulerRevisionsResponse{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSchedulerRevisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSchedulerRevisionsResponse) ProtoMessage() {}
+
+func (x *ListSchedulerRevisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSchedulerRevisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListSchedulerRevisionsResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListSchedulerRevisionsResponse) GetSchedulerRevisions() []*SchedulerRevision {
+	if x != nil {
+		return x.SchedulerRevisions
+	}
+	return nil
+}
+
+func (x *ListSchedulerRevisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
 	}
 	return ""
 }
@@ -1929,7 +2227,7 @@ type ListSchedulersRequest struct {
 
 func (x *ListSchedulersRequest) Reset() {
 	*x = ListSchedulersRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2239,7 @@ func (x *ListSchedulersRequest) String() string {
 func (*ListSchedulersRequest) ProtoMessage() {}
 
 func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2252,7 @@ func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulersRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListSchedulersRequest) GetPageSize() int32 {
@@ -1989,7 +2287,7 @@ type ListSchedulersResponse struct {
 
 func (x *ListSchedulersResponse) Reset() {
 	*x = ListSchedulersResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2299,7 @@ func (x *ListSchedulersResponse) String() string {
 func (*ListSchedulersResponse) ProtoMessage() {}
 
 func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2312,7 @@ func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulersResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListSchedulersResponse) GetSchedulers() []*Scheduler {
@@ -2046,7 +2344,7 @@ type IngestEventsRequest struct {
 
 func (x *IngestEventsRequest) Reset() {
 	*x = IngestEventsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2356,7 @@ func (x *IngestEventsRequest) String() string {
 func (*IngestEventsRequest) ProtoMessage() {}
 
 func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2369,7 @@ func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsRequest.ProtoReflect.Descriptor instead.
 func (*IngestEventsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *IngestEventsRequest) GetParent() string {
@@ -2114,7 +2412,7 @@ type IngestEventsResponse struct {
 
 func (x *IngestEventsResponse) Reset() {
 	*x = IngestEventsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2424,7 @@ func (x *IngestEventsResponse) String() string {
 func (*IngestEventsResponse) ProtoMessage() {}
 
 func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2437,7 @@ func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsResponse.ProtoReflect.Descriptor instead.
 func (*IngestEventsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *IngestEventsResponse) GetSequence() int64 {
@@ -2192,7 +2490,7 @@ type RejectedEvent struct {
 
 func (x *RejectedEvent) Reset() {
 	*x = RejectedEvent{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2502,7 @@ func (x *RejectedEvent) String() string {
 func (*RejectedEvent) ProtoMessage() {}
 
 func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2515,7 @@ func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedEvent.ProtoReflect.Descriptor instead.
 func (*RejectedEvent) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RejectedEvent) GetIndex() int32 {
@@ -2252,7 +2550,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x05\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\b\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -2275,14 +2573,35 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\vdelete_time\x18H \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"deleteTime\x12;\n" +
 	"\vexpire_time\x18I \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"U\n" +
+	"expireTime\x12\x1a\n" +
+	"\brevision\x18J \x01(\x03R\brevision\x12;\n" +
+	"\x06labels\x18K \x03(\v2#.autosched.v1.Scheduler.LabelsEntryR\x06labels\x12J\n" +
+	"\vannotations\x18L \x03(\v2(.autosched.v1.Scheduler.AnnotationsEntryR\vannotations\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"U\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
 	"\x06PAUSED\x10\x03\x12\v\n" +
-	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\xb0\x01\n" +
+	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\x85\x03\n" +
+	"\x11SchedulerRevision\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12;\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12;\n" +
+	"\n" +
+	"parameters\x18\x04 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
+	"parameters\x12D\n" +
+	"\vconstraints\x18\x05 \x03(\v2\".autosched.v1.DependencyConstraintR\vconstraints\x12/\n" +
+	"\acluster\x18\x06 \x01(\v2\x15.autosched.v1.ClusterR\acluster\x129\n" +
+	"\tobjective\x18\a \x01(\v2\x1b.autosched.v1.ObjectiveSpecR\tobjective\x12\x14\n" +
+	"\x05error\x18\b \x01(\tR\x05error\"\xb0\x01\n" +
 	"\x06Freeze\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12;\n" +
@@ -2423,7 +2742,17 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
 	"schedulers\")\n" +
 	"\x13GetSchedulerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"v\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"1\n" +
+	"\x1bGetSchedulerRevisionRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"s\n" +
+	"\x1dListSchedulerRevisionsRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x9a\x01\n" +
+	"\x1eListSchedulerRevisionsResponse\x12P\n" +
+	"\x13scheduler_revisions\x18\x01 \x03(\v2\x1f.autosched.v1.SchedulerRevisionR\x12schedulerRevisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"v\n" +
 	"\x15ListSchedulersRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -2449,12 +2778,14 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription2\xa9\a\n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription2\x82\t\n" +
 	"\rTuningService\x12P\n" +
 	"\x0fCreateScheduler\x12$.autosched.v1.CreateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
 	"\fGetScheduler\x12!.autosched.v1.GetSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12[\n" +
 	"\x0eListSchedulers\x12#.autosched.v1.ListSchedulersRequest\x1a$.autosched.v1.ListSchedulersResponse\x12P\n" +
-	"\x0fUpdateScheduler\x12$.autosched.v1.UpdateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12H\n" +
+	"\x0fUpdateScheduler\x12$.autosched.v1.UpdateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12b\n" +
+	"\x14GetSchedulerRevision\x12).autosched.v1.GetSchedulerRevisionRequest\x1a\x1f.autosched.v1.SchedulerRevision\x12s\n" +
+	"\x16ListSchedulerRevisions\x12+.autosched.v1.ListSchedulerRevisionsRequest\x1a,.autosched.v1.ListSchedulerRevisionsResponse\x12H\n" +
 	"\vPauseTuning\x12 .autosched.v1.PauseTuningRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
 	"\fResumeTuning\x12!.autosched.v1.ResumeTuningRequest\x1a\x17.autosched.v1.Scheduler\x12P\n" +
 	"\x0fDeleteScheduler\x12$.autosched.v1.DeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12T\n" +
@@ -2476,123 +2807,141 @@ func file_autosched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_autosched_v1_scheduler_proto_goTypes = []any{
-	(Scheduler_State)(0),             // 0: autosched.v1.Scheduler.State
-	(InstanceStatus_Condition)(0),    // 1: autosched.v1.InstanceStatus.Condition
-	(SchedulerSpec_Mode)(0),          // 2: autosched.v1.SchedulerSpec.Mode
-	(*Scheduler)(nil),                // 3: autosched.v1.Scheduler
-	(*Freeze)(nil),                   // 4: autosched.v1.Freeze
-	(*SchedulerStatus)(nil),          // 5: autosched.v1.SchedulerStatus
-	(*InstanceStatus)(nil),           // 6: autosched.v1.InstanceStatus
-	(*SchedulerSpec)(nil),            // 7: autosched.v1.SchedulerSpec
-	(*Simulation)(nil),               // 8: autosched.v1.Simulation
-	(*Cluster)(nil),                  // 9: autosched.v1.Cluster
-	(*ObjectiveSpec)(nil),            // 10: autosched.v1.ObjectiveSpec
-	(*RolloutPolicy)(nil),            // 11: autosched.v1.RolloutPolicy
-	(*QuietHours)(nil),               // 12: autosched.v1.QuietHours
-	(*CreateSchedulerRequest)(nil),   // 13: autosched.v1.CreateSchedulerRequest
-	(*UpdateSchedulerRequest)(nil),   // 14: autosched.v1.UpdateSchedulerRequest
-	(*PauseTuningRequest)(nil),       // 15: autosched.v1.PauseTuningRequest
-	(*ResumeTuningRequest)(nil),      // 16: autosched.v1.ResumeTuningRequest
-	(*DeleteSchedulerRequest)(nil),   // 17: autosched.v1.DeleteSchedulerRequest
-	(*UndeleteSchedulerRequest)(nil), // 18: autosched.v1.UndeleteSchedulerRequest
-	(*FreezeTuningRequest)(nil),      // 19: autosched.v1.FreezeTuningRequest
-	(*FreezeTuningResponse)(nil),     // 20: autosched.v1.FreezeTuningResponse
-	(*UnfreezeTuningRequest)(nil),    // 21: autosched.v1.UnfreezeTuningRequest
-	(*UnfreezeTuningResponse)(nil),   // 22: autosched.v1.UnfreezeTuningResponse
-	(*GetSchedulerRequest)(nil),      // 23: autosched.v1.GetSchedulerRequest
-	(*ListSchedulersRequest)(nil),    // 24: autosched.v1.ListSchedulersRequest
-	(*ListSchedulersResponse)(nil),   // 25: autosched.v1.ListSchedulersResponse
-	(*IngestEventsRequest)(nil),      // 26: autosched.v1.IngestEventsRequest
-	(*IngestEventsResponse)(nil),     // 27: autosched.v1.IngestEventsResponse
-	(*RejectedEvent)(nil),            // 28: autosched.v1.RejectedEvent
-	nil,                              // 29: autosched.v1.InstanceStatus.EffectiveParametersEntry
-	(*timestamppb.Timestamp)(nil),    // 30: google.protobuf.Timestamp
-	(*Epoch)(nil),                    // 31: autosched.v1.Epoch
-	(*Incident)(nil),                 // 32: autosched.v1.Incident
-	(*ParameterSpec)(nil),            // 33: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),     // 34: autosched.v1.DependencyConstraint
-	(*durationpb.Duration)(nil),      // 35: google.protobuf.Duration
-	(*structpb.Struct)(nil),          // 36: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),    // 37: google.protobuf.FieldMask
-	(*Event)(nil),                    // 38: autosched.v1.Event
-	(*structpb.Value)(nil),           // 39: google.protobuf.Value
+	(Scheduler_State)(0),                   // 0: autosched.v1.Scheduler.State
+	(InstanceStatus_Condition)(0),          // 1: autosched.v1.InstanceStatus.Condition
+	(SchedulerSpec_Mode)(0),                // 2: autosched.v1.SchedulerSpec.Mode
+	(*Scheduler)(nil),                      // 3: autosched.v1.Scheduler
+	(*SchedulerRevision)(nil),              // 4: autosched.v1.SchedulerRevision
+	(*Freeze)(nil),                         // 5: autosched.v1.Freeze
+	(*SchedulerStatus)(nil),                // 6: autosched.v1.SchedulerStatus
+	(*InstanceStatus)(nil),                 // 7: autosched.v1.InstanceStatus
+	(*SchedulerSpec)(nil),                  // 8: autosched.v1.SchedulerSpec
+	(*Simulation)(nil),                     // 9: autosched.v1.Simulation
+	(*Cluster)(nil),                        // 10: autosched.v1.Cluster
+	(*ObjectiveSpec)(nil),                  // 11: autosched.v1.ObjectiveSpec
+	(*RolloutPolicy)(nil),                  // 12: autosched.v1.RolloutPolicy
+	(*QuietHours)(nil),                     // 13: autosched.v1.QuietHours
+	(*CreateSchedulerRequest)(nil),         // 14: autosched.v1.CreateSchedulerRequest
+	(*UpdateSchedulerRequest)(nil),         // 15: autosched.v1.UpdateSchedulerRequest
+	(*PauseTuningRequest)(nil),             // 16: autosched.v1.PauseTuningRequest
+	(*ResumeTuningRequest)(nil),            // 17: autosched.v1.ResumeTuningRequest
+	(*DeleteSchedulerRequest)(nil),         // 18: autosched.v1.DeleteSchedulerRequest
+	(*UndeleteSchedulerRequest)(nil),       // 19: autosched.v1.UndeleteSchedulerRequest
+	(*FreezeTuningRequest)(nil),            // 20: autosched.v1.FreezeTuningRequest
+	(*FreezeTuningResponse)(nil),           // 21: autosched.v1.FreezeTuningResponse
+	(*UnfreezeTuningRequest)(nil),          // 22: autosched.v1.UnfreezeTuningRequest
+	(*UnfreezeTuningResponse)(nil),         // 23: autosched.v1.UnfreezeTuningResponse
+	(*GetSchedulerRequest)(nil),            // 24: autosched.v1.GetSchedulerRequest
+	(*GetSchedulerRevisionRequest)(nil),    // 25: autosched.v1.GetSchedulerRevisionRequest
+	(*ListSchedulerRevisionsRequest)(nil),  // 26: autosched.v1.ListSchedulerRevisionsRequest
+	(*ListSchedulerRevisionsResponse)(nil), // 27: autosched.v1.ListSchedulerRevisionsResponse
+	(*ListSchedulersRequest)(nil),          // 28: autosched.v1.ListSchedulersRequest
+	(*ListSchedulersResponse)(nil),         // 29: autosched.v1.ListSchedulersResponse
+	(*IngestEventsRequest)(nil),            // 30: autosched.v1.IngestEventsRequest
+	(*IngestEventsResponse)(nil),           // 31: autosched.v1.IngestEventsResponse
+	(*RejectedEvent)(nil),                  // 32: autosched.v1.RejectedEvent
+	nil,                                    // 33: autosched.v1.Scheduler.LabelsEntry
+	nil,                                    // 34: autosched.v1.Scheduler.AnnotationsEntry
+	nil,                                    // 35: autosched.v1.InstanceStatus.EffectiveParametersEntry
+	(*timestamppb.Timestamp)(nil),          // 36: google.protobuf.Timestamp
+	(*Epoch)(nil),                          // 37: autosched.v1.Epoch
+	(*ParameterSpec)(nil),                  // 38: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),           // 39: autosched.v1.DependencyConstraint
+	(*Incident)(nil),                       // 40: autosched.v1.Incident
+	(*durationpb.Duration)(nil),            // 41: google.protobuf.Duration
+	(*structpb.Struct)(nil),                // 42: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),          // 43: google.protobuf.FieldMask
+	(*Event)(nil),                          // 44: autosched.v1.Event
+	(*structpb.Value)(nil),                 // 45: google.protobuf.Value
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
-	7,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
+	8,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
 	0,  // 1: autosched.v1.Scheduler.state:type_name -> autosched.v1.Scheduler.State
-	30, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
-	30, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
-	5,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	4,  // 5: autosched.v1.Scheduler.freeze:type_name -> autosched.v1.Freeze
-	31, // 6: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
-	30, // 7: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
-	30, // 8: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
-	30, // 9: autosched.v1.Freeze.create_time:type_name -> google.protobuf.Timestamp
-	30, // 10: autosched.v1.Freeze.expire_time:type_name -> google.protobuf.Timestamp
-	30, // 11: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	32, // 12: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
-	6,  // 13: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
-	1,  // 14: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
-	29, // 15: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
-	30, // 16: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
-	30, // 17: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
-	33, // 18: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	34, // 19: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	10, // 20: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	11, // 21: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	9,  // 22: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	2,  // 23: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	8,  // 24: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	35, // 25: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	36, // 26: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	35, // 27: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	35, // 28: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	35, // 29: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	35, // 30: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
-	35, // 31: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	35, // 32: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	12, // 33: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	35, // 34: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	35, // 35: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
-	3,  // 36: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	3,  // 37: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	37, // 38: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	30, // 39: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 40: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 41: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 42: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	38, // 43: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	28, // 44: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	39, // 45: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	13, // 46: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	23, // 47: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	24, // 48: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	14, // 49: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	15, // 50: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	16, // 51: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	17, // 52: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	18, // 53: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	19, // 54: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
-	21, // 55: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
-	26, // 56: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 57: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 58: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	25, // 59: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 60: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 61: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 62: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 63: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 64: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	20, // 65: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
-	22, // 66: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
-	27, // 67: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	57, // [57:68] is the sub-list for method output_type
-	46, // [46:57] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	36, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
+	36, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
+	6,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
+	5,  // 5: autosched.v1.Scheduler.freeze:type_name -> autosched.v1.Freeze
+	37, // 6: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
+	36, // 7: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
+	36, // 8: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
+	33, // 9: autosched.v1.Scheduler.labels:type_name -> autosched.v1.Scheduler.LabelsEntry
+	34, // 10: autosched.v1.Scheduler.annotations:type_name -> autosched.v1.Scheduler.AnnotationsEntry
+	36, // 11: autosched.v1.SchedulerRevision.create_time:type_name -> google.protobuf.Timestamp
+	38, // 12: autosched.v1.SchedulerRevision.parameters:type_name -> autosched.v1.ParameterSpec
+	39, // 13: autosched.v1.SchedulerRevision.constraints:type_name -> autosched.v1.DependencyConstraint
+	10, // 14: autosched.v1.SchedulerRevision.cluster:type_name -> autosched.v1.Cluster
+	11, // 15: autosched.v1.SchedulerRevision.objective:type_name -> autosched.v1.ObjectiveSpec
+	36, // 16: autosched.v1.Freeze.create_time:type_name -> google.protobuf.Timestamp
+	36, // 17: autosched.v1.Freeze.expire_time:type_name -> google.protobuf.Timestamp
+	36, // 18: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	40, // 19: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	7,  // 20: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
+	1,  // 21: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
+	35, // 22: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
+	36, // 23: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
+	36, // 24: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
+	38, // 25: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	39, // 26: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	11, // 27: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	12, // 28: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	10, // 29: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	2,  // 30: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	9,  // 31: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	41, // 32: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	42, // 33: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	41, // 34: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	41, // 35: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	41, // 36: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	41, // 37: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
+	41, // 38: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	41, // 39: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	13, // 40: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	41, // 41: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	41, // 42: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
+	3,  // 43: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 44: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	43, // 45: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	36, // 46: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 47: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 48: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	4,  // 49: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
+	3,  // 50: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	44, // 51: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	32, // 52: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	45, // 53: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	14, // 54: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	24, // 55: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	28, // 56: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	15, // 57: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	25, // 58: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
+	26, // 59: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
+	16, // 60: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	17, // 61: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	18, // 62: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	19, // 63: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	20, // 64: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	22, // 65: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	30, // 66: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 67: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 68: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	29, // 69: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 70: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	4,  // 71: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
+	27, // 72: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
+	3,  // 73: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 74: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 75: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 76: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	21, // 77: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	23, // 78: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	31, // 79: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	67, // [67:80] is the sub-list for method output_type
+	54, // [54:67] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -2603,18 +2952,18 @@ func file_autosched_v1_scheduler_proto_init() {
 	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_event_proto_init()
 	file_autosched_v1_parameter_proto_init()
-	file_autosched_v1_scheduler_proto_msgTypes[7].OneofWrappers = []any{
+	file_autosched_v1_scheduler_proto_msgTypes[8].OneofWrappers = []any{
 		(*ObjectiveSpec_MetricId)(nil),
 		(*ObjectiveSpec_Goal)(nil),
 	}
-	file_autosched_v1_scheduler_proto_msgTypes[8].OneofWrappers = []any{}
+	file_autosched_v1_scheduler_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_scheduler_proto_rawDesc), len(file_autosched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   27,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

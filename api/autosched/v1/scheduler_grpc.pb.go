@@ -18,17 +18,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	TuningService_CreateScheduler_FullMethodName   = "/autosched.v1.TuningService/CreateScheduler"
-	TuningService_GetScheduler_FullMethodName      = "/autosched.v1.TuningService/GetScheduler"
-	TuningService_ListSchedulers_FullMethodName    = "/autosched.v1.TuningService/ListSchedulers"
-	TuningService_UpdateScheduler_FullMethodName   = "/autosched.v1.TuningService/UpdateScheduler"
-	TuningService_PauseTuning_FullMethodName       = "/autosched.v1.TuningService/PauseTuning"
-	TuningService_ResumeTuning_FullMethodName      = "/autosched.v1.TuningService/ResumeTuning"
-	TuningService_DeleteScheduler_FullMethodName   = "/autosched.v1.TuningService/DeleteScheduler"
-	TuningService_UndeleteScheduler_FullMethodName = "/autosched.v1.TuningService/UndeleteScheduler"
-	TuningService_FreezeTuning_FullMethodName      = "/autosched.v1.TuningService/FreezeTuning"
-	TuningService_UnfreezeTuning_FullMethodName    = "/autosched.v1.TuningService/UnfreezeTuning"
-	TuningService_IngestEvents_FullMethodName      = "/autosched.v1.TuningService/IngestEvents"
+	TuningService_CreateScheduler_FullMethodName        = "/autosched.v1.TuningService/CreateScheduler"
+	TuningService_GetScheduler_FullMethodName           = "/autosched.v1.TuningService/GetScheduler"
+	TuningService_ListSchedulers_FullMethodName         = "/autosched.v1.TuningService/ListSchedulers"
+	TuningService_UpdateScheduler_FullMethodName        = "/autosched.v1.TuningService/UpdateScheduler"
+	TuningService_GetSchedulerRevision_FullMethodName   = "/autosched.v1.TuningService/GetSchedulerRevision"
+	TuningService_ListSchedulerRevisions_FullMethodName = "/autosched.v1.TuningService/ListSchedulerRevisions"
+	TuningService_PauseTuning_FullMethodName            = "/autosched.v1.TuningService/PauseTuning"
+	TuningService_ResumeTuning_FullMethodName           = "/autosched.v1.TuningService/ResumeTuning"
+	TuningService_DeleteScheduler_FullMethodName        = "/autosched.v1.TuningService/DeleteScheduler"
+	TuningService_UndeleteScheduler_FullMethodName      = "/autosched.v1.TuningService/UndeleteScheduler"
+	TuningService_FreezeTuning_FullMethodName           = "/autosched.v1.TuningService/FreezeTuning"
+	TuningService_UnfreezeTuning_FullMethodName         = "/autosched.v1.TuningService/UnfreezeTuning"
+	TuningService_IngestEvents_FullMethodName           = "/autosched.v1.TuningService/IngestEvents"
 )
 
 // TuningServiceClient is the client API for TuningService service.
@@ -46,11 +48,17 @@ type TuningServiceClient interface {
 	GetScheduler(ctx context.Context, in *GetSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
 	// ListSchedulers lists schedulers in order of name.
 	ListSchedulers(ctx context.Context, in *ListSchedulersRequest, opts ...grpc.CallOption) (*ListSchedulersResponse, error)
-	// UpdateScheduler changes how a scheduler is tuned: its display name, mode,
-	// objective, rollout policy and simulation. What may be tuned, and the cluster,
-	// stay as registered. A round under way for another objective, simulation or other
-	// settings ends at once and is decided again.
+	// UpdateScheduler changes a scheduler: what describes it, what may be tuned, the
+	// cluster, mode, objective, rollout policy and simulation. A round under way for other
+	// ones ends at once and is decided again. Other parameters, constraints, cluster or
+	// objective are a new SchedulerRevision. If the values that the scheduler should run
+	// are outside the new space, those nearest to them in it are offered as a new revision
+	// of origin PROJECTED; proposals are withdrawn.
 	UpdateScheduler(ctx context.Context, in *UpdateSchedulerRequest, opts ...grpc.CallOption) (*Scheduler, error)
+	// GetSchedulerRevision returns one revision of a scheduler.
+	GetSchedulerRevision(ctx context.Context, in *GetSchedulerRevisionRequest, opts ...grpc.CallOption) (*SchedulerRevision, error)
+	// ListSchedulerRevisions lists the revisions of a scheduler, newest first.
+	ListSchedulerRevisions(ctx context.Context, in *ListSchedulerRevisionsRequest, opts ...grpc.CallOption) (*ListSchedulerRevisionsResponse, error)
 	// PauseTuning ends a round under way and keeps tuning rounds from being decided,
 	// until ResumeTuning.
 	// Events are ingested, and configurations served, approved and rolled back, as
@@ -122,6 +130,26 @@ func (c *tuningServiceClient) UpdateScheduler(ctx context.Context, in *UpdateSch
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Scheduler)
 	err := c.cc.Invoke(ctx, TuningService_UpdateScheduler_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tuningServiceClient) GetSchedulerRevision(ctx context.Context, in *GetSchedulerRevisionRequest, opts ...grpc.CallOption) (*SchedulerRevision, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SchedulerRevision)
+	err := c.cc.Invoke(ctx, TuningService_GetSchedulerRevision_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tuningServiceClient) ListSchedulerRevisions(ctx context.Context, in *ListSchedulerRevisionsRequest, opts ...grpc.CallOption) (*ListSchedulerRevisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSchedulerRevisionsResponse)
+	err := c.cc.Invoke(ctx, TuningService_ListSchedulerRevisions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -216,11 +244,17 @@ type TuningServiceServer interface {
 	GetScheduler(context.Context, *GetSchedulerRequest) (*Scheduler, error)
 	// ListSchedulers lists schedulers in order of name.
 	ListSchedulers(context.Context, *ListSchedulersRequest) (*ListSchedulersResponse, error)
-	// UpdateScheduler changes how a scheduler is tuned: its display name, mode,
-	// objective, rollout policy and simulation. What may be tuned, and the cluster,
-	// stay as registered. A round under way for another objective, simulation or other
-	// settings ends at once and is decided again.
+	// UpdateScheduler changes a scheduler: what describes it, what may be tuned, the
+	// cluster, mode, objective, rollout policy and simulation. A round under way for other
+	// ones ends at once and is decided again. Other parameters, constraints, cluster or
+	// objective are a new SchedulerRevision. If the values that the scheduler should run
+	// are outside the new space, those nearest to them in it are offered as a new revision
+	// of origin PROJECTED; proposals are withdrawn.
 	UpdateScheduler(context.Context, *UpdateSchedulerRequest) (*Scheduler, error)
+	// GetSchedulerRevision returns one revision of a scheduler.
+	GetSchedulerRevision(context.Context, *GetSchedulerRevisionRequest) (*SchedulerRevision, error)
+	// ListSchedulerRevisions lists the revisions of a scheduler, newest first.
+	ListSchedulerRevisions(context.Context, *ListSchedulerRevisionsRequest) (*ListSchedulerRevisionsResponse, error)
 	// PauseTuning ends a round under way and keeps tuning rounds from being decided,
 	// until ResumeTuning.
 	// Events are ingested, and configurations served, approved and rolled back, as
@@ -269,6 +303,12 @@ func (UnimplementedTuningServiceServer) ListSchedulers(context.Context, *ListSch
 }
 func (UnimplementedTuningServiceServer) UpdateScheduler(context.Context, *UpdateSchedulerRequest) (*Scheduler, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateScheduler not implemented")
+}
+func (UnimplementedTuningServiceServer) GetSchedulerRevision(context.Context, *GetSchedulerRevisionRequest) (*SchedulerRevision, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSchedulerRevision not implemented")
+}
+func (UnimplementedTuningServiceServer) ListSchedulerRevisions(context.Context, *ListSchedulerRevisionsRequest) (*ListSchedulerRevisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSchedulerRevisions not implemented")
 }
 func (UnimplementedTuningServiceServer) PauseTuning(context.Context, *PauseTuningRequest) (*Scheduler, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseTuning not implemented")
@@ -380,6 +420,42 @@ func _TuningService_UpdateScheduler_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(TuningServiceServer).UpdateScheduler(ctx, req.(*UpdateSchedulerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TuningService_GetSchedulerRevision_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSchedulerRevisionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).GetSchedulerRevision(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_GetSchedulerRevision_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).GetSchedulerRevision(ctx, req.(*GetSchedulerRevisionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TuningService_ListSchedulerRevisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSchedulerRevisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TuningServiceServer).ListSchedulerRevisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TuningService_ListSchedulerRevisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TuningServiceServer).ListSchedulerRevisions(ctx, req.(*ListSchedulerRevisionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -521,6 +597,14 @@ var TuningService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateScheduler",
 			Handler:    _TuningService_UpdateScheduler_Handler,
+		},
+		{
+			MethodName: "GetSchedulerRevision",
+			Handler:    _TuningService_GetSchedulerRevision_Handler,
+		},
+		{
+			MethodName: "ListSchedulerRevisions",
+			Handler:    _TuningService_ListSchedulerRevisions_Handler,
 		},
 		{
 			MethodName: "PauseTuning",
