@@ -1,22 +1,15 @@
 package main
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/autosched/autosched/api/access"
+	apiclient "github.com/autosched/autosched/client"
 )
 
 // serveAccess are the flags of serve for encryption and roles.
@@ -92,9 +85,6 @@ type connectFlags struct {
 	token  string
 }
 
-// systemRoots is a --tls-ca that names the authorities of the system.
-const systemRoots = "system"
-
 // add adds the flags to a command and those below it.
 func (f *connectFlags) add(cmd *cobra.Command) {
 	fl := cmd.PersistentFlags()
@@ -106,108 +96,26 @@ func (f *connectFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.token, "token-file", "", "file of a token that says who calls")
 }
 
+// endpoint is the service as package client takes it.
+func (f *connectFlags) endpoint() apiclient.Endpoint {
+	return apiclient.Endpoint{Address: f.server, CA: f.ca, Cert: f.cert, Key: f.key, TokenFile: f.token}
+}
+
 func (f *connectFlags) check() error {
-	host, _, err := net.SplitHostPort(f.server)
-	if err != nil && !strings.Contains(f.server, ":/") { // as in unix:/run/autosched
-		return usageError{fmt.Errorf("--server: %q is not host:port", f.server)}
-	}
-	switch {
-	case (f.cert == "") != (f.key == ""):
-		return usageError{errors.New("--tls-cert and --tls-key: one is missing")}
-	case f.cert != "" && f.ca == "":
-		return usageError{errors.New("--tls-cert: needs --tls-ca, the authority of the service's certificate, or " +
-			"--tls-ca system")}
-	case f.token != "" && f.ca == "" && !loopback(host):
-		return usageError{fmt.Errorf("--token-file: needs --tls-ca: a token is not sent unencrypted to %s", f.server)}
+	if err := f.endpoint().Check(); err != nil {
+		return usageError{fmt.Errorf("--%w", err)}
 	}
 	return nil
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// options are those of the connection. Certificates and tokens are read again when
-// they are used, so that they rotate under a client that keeps running.
-func (f *connectFlags) options() ([]grpc.DialOption, error) {
+// dial makes a connection, which the first call opens.
+func (f *connectFlags) dial() (*grpc.ClientConn, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	transport := insecure.NewCredentials()
-	if f.ca != "" {
-		config, err := f.tls()
-		if err != nil {
-			return nil, err
-		}
-		transport = credentials.NewTLS(config)
-	}
-	out := []grpc.DialOption{grpc.WithTransportCredentials(transport)}
-	if f.token != "" {
-		if _, err := readToken(f.token); err != nil {
-			return nil, err
-		}
-		out = append(out, grpc.WithPerRPCCredentials(tokenFile{f.token, f.ca != ""}))
-	}
-	return out, nil
-}
-
-func (f *connectFlags) tls() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS13}
-	if f.ca != systemRoots {
-		text, err := os.ReadFile(filepath.Clean(f.ca))
-		if err != nil {
-			return nil, fmt.Errorf("--tls-ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--tls-ca: %s has no certificate in PEM", f.ca)
-		}
-	}
-	if f.cert != "" {
-		read := func() (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-			if err != nil {
-				return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
-			}
-			return &pair, nil
-		}
-		if _, err := read(); err != nil {
-			return nil, err
-		}
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return read() }
-	}
-	return config, nil
-}
-
-// readToken reads a token, without the blanks around it.
-func readToken(path string) (string, error) {
-	text, err := os.ReadFile(filepath.Clean(path))
+	conn, err := f.endpoint().Dial()
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return nil, fmt.Errorf("--%w", err)
 	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || strings.ContainsAny(token, "\r\n") {
-		return "", fmt.Errorf("--token-file: %s is not one line with a token", path)
-	}
-	return token, nil
+	return conn, nil
 }
-
-// tokenFile sends the token of a file with every call.
-type tokenFile struct {
-	path      string
-	encrypted bool
-}
-
-// GetRequestMetadata implements [credentials.PerRPCCredentials].
-func (t tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	token, err := readToken(t.path)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]string{"authorization": "Bearer " + token}, nil
-}
-
-// RequireTransportSecurity implements [credentials.PerRPCCredentials]. Plain
-// connections are those to a loopback address.
-func (t tokenFile) RequireTransportSecurity() bool { return t.encrypted }

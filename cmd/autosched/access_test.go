@@ -90,16 +90,17 @@ func TestCertsServeAndClients(t *testing.T) {
 	// The operations address: encrypted, too.
 	var f connectFlags
 	f.ca = filepath.Join(pki, "ca.pem")
-	config, err := f.tls()
+	config, err := f.endpoint().TLS()
 	if err != nil {
 		t.Fatal(err)
 	}
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	secret, err := readToken(filepath.Join(pki, "viewer.token"))
+	secret, err := os.ReadFile(filepath.Join(pki, "viewer.token"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for bearer, want := range map[string]int{"": http.StatusUnauthorized, "Bearer " + secret: http.StatusOK} {
+	for bearer, want := range map[string]int{"": http.StatusUnauthorized,
+		"Bearer " + strings.TrimSpace(string(secret)): http.StatusOK} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+operations+"/metrics", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -171,8 +172,8 @@ func TestAccessFlagsRefuse(t *testing.T) {
 		{"serve --dir D --client-ca x", "--client-ca: needs --tls-cert"},
 		{"serve --dir D --client-ca x --tls-cert x --tls-key x", "--client-ca: needs --roles"},
 		{"scheduler list --server 10.0.0.1:1 --token-file x", "a token is not sent unencrypted to 10.0.0.1:1"},
-		{"scheduler list --tls-cert x --tls-ca system", "--tls-cert and --tls-key: one is missing"},
-		{"emulate --trace sample --tls-cert x --tls-key x", "--tls-cert: needs --tls-ca"},
+		{"scheduler list --tls-cert x --tls-ca system", "--tls-cert and tls-key: one is missing"},
+		{"emulate --trace sample --tls-cert x --tls-key x", "--tls-cert: needs tls-ca"},
 		{"certs", "want one directory"},
 		{"certs D --host example.org:443", "--host"},
 		{"certs D --scheduler A", "--scheduler"},

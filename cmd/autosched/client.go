@@ -12,8 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -42,22 +40,6 @@ func (f *clientFlags) add(cmd *cobra.Command) {
 	fl := cmd.PersistentFlags()
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long a call may take")
 	fl.BoolVar(&f.json, "json", false, "print JSON for programs")
-}
-
-// dial makes a connection, which the first call opens.
-func (f *connectFlags) dial() (*grpc.ClientConn, error) {
-	options, err := f.options()
-	if err != nil {
-		return nil, err
-	}
-	retry := backoff.DefaultConfig
-	retry.MaxDelay = 2 * time.Second // for a watch that waits for the service
-	conn, err := grpc.NewClient(f.server, append(options,
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 5 * time.Second}))...)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--server: %w", err)}
-	}
-	return conn, nil
 }
 
 // client is a connection to the service.

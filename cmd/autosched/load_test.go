@@ -151,7 +151,7 @@ func (l *loaded) metrics(name string) float64 {
 	l.t.Helper()
 	client, scheme := &http.Client{Transport: &http.Transport{}}, "http"
 	if l.how.ca != "" {
-		config, err := l.how.tls()
+		config, err := l.how.endpoint().TLS()
 		if err != nil {
 			l.t.Fatal(err)
 		}

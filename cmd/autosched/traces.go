@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+
+	apiclient "github.com/autosched/autosched/client"
 )
 
 // traceFlush is how long the last spans may take when the service stops.
@@ -42,7 +44,7 @@ func (f *traceFlags) check() error {
 	switch {
 	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.User != nil:
 		return usageError{fmt.Errorf("--otlp-endpoint: want a URL such as https://collector.example.org:4317")}
-	case at.Scheme == "http" && !loopback(at.Hostname()):
+	case at.Scheme == "http" && !apiclient.Loopback(at.Hostname()):
 		return usageError{fmt.Errorf("--otlp-endpoint: %s is not a loopback address: use https", at.Hostname())}
 	}
 	return nil

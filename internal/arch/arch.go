@@ -53,10 +53,11 @@ var layers = []layer{
 	{"api/autosched/v1", 0, nil},
 	// The agent is a scheduler that uses the API: it imports neither the server nor
 	// the service.
-	{"api/agent", 6, []string{"api/autosched/v1", "schedulers", "simulator", "space", "workload"}},
-	// An adapter is a client, too.
-	{"adapter", 6, []string{"api/autosched/v1", "schedulers", "space", "internal"}},
+	{"api/agent", 6, []string{"api/autosched/v1", "client", "schedulers", "simulator", "space", "workload"}},
 	{"api/access", 5, nil},
+	// A scheduler's side of the public API, and the drivers of schedulers that do not use it themselves.
+	{"client", 6, []string{"api/autosched/v1"}},
+	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"api/server", 6, []string{"api/autosched/v1", "api/access", "controller", "rollout", "round", "simulator", "space",
 		"workload", "internal/certs"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},

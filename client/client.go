@@ -1,0 +1,176 @@
+// Package client connects a scheduler to the service: it sends events until they are
+// stored, follows the configuration to run, and acknowledges it. It goes on by itself
+// after lost connections, restarts and restores of the service.
+//
+// A scheduler calls [Client.Register] once, [Client.Run] in a goroutine, and
+// [Client.Send] or [Client.Offer] for what happens.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+// ErrRefused is wrapped by errors of Options.Apply about values that the scheduler
+// cannot take: the service parks them. After any other error the client applies the
+// configuration again later.
+var ErrRefused = errors.New("configuration refused")
+
+// Options say which instance of which scheduler a client is.
+type Options struct {
+	// Conn is the connection to the service. Required.
+	Conn grpc.ClientConnInterface
+	// Scheduler is the id of the scheduler. Required.
+	Scheduler string
+	// Instance is the id of this instance; "" for the only one.
+	Instance string
+	// Apply puts a configuration into force. It returns the values in force where they
+	// are known by id; nil means as sent. It is called for one configuration at a time,
+	// and not again for the one in force. If nil, no configuration is followed.
+	Apply func(ctx context.Context, c *pb.Configuration) (effective map[string]*structpb.Value, err error)
+	// Poll asks for the configuration from time to time, as often as the service says,
+	// in place of a watch.
+	Poll bool
+	// Snapshot returns a SNAPSHOT event of all active jobs. It is sent when the client
+	// starts, after Offer dropped events, and after the service lost events in a restore:
+	// it closes what the lost events did. Run calls it in a goroutine of its own.
+	Snapshot func() *pb.Event
+	// Heartbeat is how long nothing is sent before a HEARTBEAT event is; 0 for never.
+	Heartbeat time.Duration
+	// Now is the scheduler's time; time.Now if nil.
+	Now func() time.Time
+	// Buffer is how many events are held until they are stored; 100,000 if 0.
+	Buffer int
+	// Notify is called with what went wrong and is tried again: lost connections, and
+	// events that the service rejected, as *RejectedError. It must not block.
+	Notify func(error)
+	// Random returns numbers from 0 to 1, which spread attempts; those of math/rand if nil.
+	Random func() float64
+}
+
+const defaultBuffer = 100_000
+
+// Client is the connection of an instance to the service. Its methods may be called from
+// several goroutines.
+type Client struct {
+	o       Options
+	name    string
+	tuning  pb.TuningServiceClient
+	config  pb.ConfigurationServiceClient
+	running sync.Mutex // held by Run
+
+	events
+	inForce *pb.Configuration // the last one applied
+}
+
+// New checks the options. It does not connect.
+func New(o Options) (*Client, error) {
+	switch {
+	case o.Conn == nil:
+		return nil, errors.New("client: Conn is missing")
+	case o.Scheduler == "":
+		return nil, errors.New("client: Scheduler is missing: the id of a scheduler")
+	case o.Buffer < 0:
+		return nil, fmt.Errorf("client: Buffer: %d is negative", o.Buffer)
+	case o.Heartbeat < 0:
+		return nil, fmt.Errorf("client: Heartbeat: %v is negative", o.Heartbeat)
+	}
+	if o.Buffer == 0 {
+		o.Buffer = defaultBuffer
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Notify == nil {
+		o.Notify = func(error) {}
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	c := &Client{o: o, name: "schedulers/" + o.Scheduler, tuning: pb.NewTuningServiceClient(o.Conn),
+		config: pb.NewConfigurationServiceClient(o.Conn)}
+	c.events = newEvents(o.Buffer, o.Snapshot != nil)
+	return c, nil
+}
+
+// Register creates the scheduler, or returns the one of this id that exists. It waits
+// for a service that is away.
+func (c *Client) Register(ctx context.Context, s *pb.Scheduler) (registered *pb.Scheduler, created bool, err error) {
+	err = c.persist(ctx, func() (err error) {
+		registered, err = c.tuning.CreateScheduler(ctx,
+			&pb.CreateSchedulerRequest{SchedulerId: c.o.Scheduler, Scheduler: s})
+		created = err == nil
+		if status.Code(err) == codes.AlreadyExists {
+			registered, err = c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: c.name})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("register %s: %w", c.name, err)
+	}
+	return registered, created, nil
+}
+
+// Run sends events and follows the configuration until the context ends, whose error it
+// returns, or the service refuses the client for good: the scheduler is unknown or
+// deleted, say, or the caller has no role for it. It can be called again; events that
+// are not stored are kept.
+func (c *Client) Run(ctx context.Context) error {
+	if !c.running.TryLock() {
+		return errors.New("client: Run is running already")
+	}
+	defer c.running.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	loops := []func(context.Context) error{c.sendEvents}
+	if c.o.Apply != nil {
+		loops = append(loops, c.follow)
+	}
+	ended := make(chan error, len(loops))
+	for _, loop := range loops {
+		go func() { ended <- loop(ctx) }()
+	}
+	err := <-ended
+	cancel()
+	for range len(loops) - 1 {
+		<-ended
+	}
+	return err
+}
+
+// persist repeats a call while it fails for a time.
+func (c *Client) persist(ctx context.Context, call func() error) error {
+	retry := retrying{random: c.o.Random}
+	for {
+		err := call()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil || !transient(err) {
+			return err
+		}
+		if !c.pause(ctx, &retry, err) {
+			return ctx.Err()
+		}
+	}
+}
+
+// pause waits after a failure and reports whether the context has not ended.
+func (c *Client) pause(ctx context.Context, b *retrying, err error) bool {
+	d, news := b.delay(err)
+	if news {
+		c.o.Notify(err)
+	}
+	return sleep(ctx, d)
+}

@@ -1,0 +1,307 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+const (
+	maxBatch  = 2000    // events of a request
+	maxBytes  = 1 << 20 // bytes of a request of more than one event
+	maxFlight = 32      // requests that are not answered yet
+)
+
+// RejectedError is an event that the service does not take: the scheduler sends
+// nonsense. The other events of the request are stored.
+type RejectedError struct{ *pb.RejectedEvent }
+
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("the service rejects event %s: %s: %s", e.EventId, e.Field, e.Description)
+}
+
+// Counts are the events of a client so far. Stored, Duplicate, Late and Rejected are what
+// the service answered; their sum and Waiting and Dropped are all that were sent.
+type Counts struct {
+	Stored    int // for the first time
+	Duplicate int // stored before: the answer was lost
+	Late      int // too old to count
+	Rejected  int
+	Dropped   int // by Offer
+	Waiting   int // not answered yet
+}
+
+// events are those that the service has not stored yet, in order.
+type events struct {
+	mu      sync.Mutex
+	room    int // most events waiting
+	waiting []*pb.Event
+	counts  Counts
+	gap     bool          // a snapshot is needed
+	more    chan struct{} // wakes the sender
+	fewer   chan struct{} // closed and replaced when events are answered
+}
+
+func newEvents(room int, gap bool) events {
+	return events{room: room, gap: gap, more: make(chan struct{}, 1), fewer: make(chan struct{})}
+}
+
+// Send takes events over and waits for room in the buffer. Run sends them until they are
+// stored. An event that is sent again with the same id and content is counted once.
+func (c *Client) Send(ctx context.Context, events ...*pb.Event) error {
+	for len(events) > 0 {
+		c.mu.Lock()
+		n := min(len(events), max(0, c.room-len(c.waiting)))
+		c.waiting = append(c.waiting, events[:n]...)
+		fewer := c.fewer
+		c.mu.Unlock()
+		c.wake()
+		if events = events[n:]; len(events) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-fewer:
+		}
+	}
+	return nil
+}
+
+// Offer takes events over if there is room for all, and drops them otherwise: for
+// schedulers that must not wait. Options.Snapshot makes up for what was dropped.
+func (c *Client) Offer(events ...*pb.Event) bool {
+	c.mu.Lock()
+	fits := len(events) <= c.room-len(c.waiting)
+	if fits {
+		c.waiting = append(c.waiting, events...)
+	} else {
+		c.gap = true
+		c.counts.Dropped += len(events)
+	}
+	c.mu.Unlock()
+	c.wake()
+	return fits
+}
+
+// Resync has Options.Snapshot sent: the scheduler lost events of its own.
+func (c *Client) Resync() {
+	c.mu.Lock()
+	c.gap = true
+	c.mu.Unlock()
+	c.wake()
+}
+
+// Flush waits until the service has answered every event.
+func (c *Client) Flush(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		n, fewer := len(c.waiting), c.fewer
+		c.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-fewer:
+		}
+	}
+}
+
+// Counts returns the outcome of the events so far.
+func (c *Client) Counts() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.counts
+	out.Waiting = len(c.waiting)
+	return out
+}
+
+func (c *Client) wake() {
+	select {
+	case c.more <- struct{}{}:
+	default:
+	}
+}
+
+// sendEvents streams events until the context ends or the service refuses them for good.
+func (c *Client) sendEvents(ctx context.Context) error {
+	retry := retrying{random: c.o.Random}
+	most := maxBatch
+	for {
+		if err := c.awaitEvents(ctx); err != nil {
+			return err
+		}
+		err := c.stream(ctx, most, &retry)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case tooLarge(err) && most > 1:
+			most /= 2
+		case !transient(err):
+			return fmt.Errorf("events of %s: %w", c.name, err)
+		case !c.pause(ctx, &retry, err):
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitEvents returns once there is something to send.
+func (c *Client) awaitEvents(ctx context.Context) error {
+	beat := c.beat()
+	defer beat.Stop()
+	for {
+		if len(c.batch(0, 1)) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.more:
+		case <-beat.C:
+			c.heartbeat()
+		}
+	}
+}
+
+// stream sends what is waiting over one stream until it fails. most is the number of events
+// of a request.
+func (c *Client) stream(ctx context.Context, most int, retry *retrying) error {
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	stream, err := c.tuning.IngestEvents(ctx)
+	if err != nil {
+		return err
+	}
+	answers := make(chan *pb.IngestEventsResponse, maxFlight)
+	var failure error // set before answers is closed
+	go func() {
+		defer close(answers)
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				failure = err
+				return
+			}
+			answers <- m // has room: there are no more requests
+		}
+	}()
+	defer func() {
+		cut()
+		for range answers { // the receiver has ended
+		}
+	}()
+	beat := c.beat()
+	defer beat.Stop()
+	var flight []int // events of each request that is not answered
+	sent := 0        // their sum
+	for sequence := int64(0); ; {
+		for len(flight) < maxFlight {
+			batch := c.batch(sent, most)
+			if len(batch) == 0 {
+				break
+			}
+			req := &pb.IngestEventsRequest{Parent: c.name, Sequence: sequence + 1, Events: batch}
+			if stream.Send(req) != nil {
+				break // the answers end with the reason
+			}
+			sequence++
+			flight, sent = append(flight, len(batch)), sent+len(batch)
+		}
+		select {
+		case a, ok := <-answers:
+			if !ok {
+				return failure
+			}
+			if len(flight) == 0 || a.GetSequence() != sequence-int64(len(flight))+1 {
+				return fmt.Errorf("the service answers request %d, which is not the next one", a.GetSequence())
+			}
+			c.answered(flight[0], a)
+			flight, sent = flight[1:], sent-flight[0]
+			retry.reset()
+		case <-c.more:
+		case <-beat.C:
+			c.heartbeat()
+		}
+		if c.o.Heartbeat > 0 {
+			beat.Reset(c.o.Heartbeat)
+		}
+	}
+}
+
+// batch returns the next events after those that are on their way. What Snapshot returns
+// comes last.
+func (c *Client) batch(sent, most int) []*pb.Event {
+	c.mu.Lock()
+	take := c.gap && c.o.Snapshot != nil
+	c.gap = false
+	c.mu.Unlock()
+	if take {
+		e := c.o.Snapshot()
+		if e.GetEventId() == "" {
+			e.EventId = c.id("snapshot", e.GetSchedulerTime().AsTime())
+		}
+		c.mu.Lock()
+		c.waiting = append(c.waiting, e)
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.waiting[sent:]
+	bytes := 0
+	for i, e := range next {
+		if bytes += proto.Size(e); i == most || i > 0 && bytes > maxBytes {
+			next = next[:i]
+			break
+		}
+	}
+	return next[:len(next):len(next)]
+}
+
+// answered forgets the first events, which the service has answered.
+func (c *Client) answered(n int, a *pb.IngestEventsResponse) {
+	c.mu.Lock()
+	clear(c.waiting[:n])
+	c.waiting = c.waiting[n:]
+	c.counts.Stored += int(a.GetAcceptedCount())
+	c.counts.Duplicate += int(a.GetDuplicateCount())
+	c.counts.Late += int(a.GetLateCount())
+	c.counts.Rejected += len(a.GetRejectedEvents())
+	close(c.fewer)
+	c.fewer = make(chan struct{})
+	c.mu.Unlock()
+	for _, r := range a.GetRejectedEvents() {
+		c.o.Notify(&RejectedError{r})
+	}
+}
+
+// beat ticks once nothing was sent for Options.Heartbeat; never if that is 0.
+func (c *Client) beat() *time.Timer {
+	if c.o.Heartbeat > 0 {
+		return time.NewTimer(c.o.Heartbeat)
+	}
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+// heartbeat sends one unless events are waiting, which have the time themselves.
+func (c *Client) heartbeat() {
+	if c.Counts().Waiting > 0 {
+		return
+	}
+	now := c.o.Now()
+	c.Offer(&pb.Event{EventId: c.id("heartbeat", now), Kind: pb.Event_HEARTBEAT, SchedulerTime: timestamppb.New(now)})
+}
+
+// id is that of an event of the client's own at an instant.
+func (c *Client) id(kind string, at time.Time) string {
+	return fmt.Sprintf("%s/%.64s/%d", kind, c.o.Instance, at.UnixNano())
+}
