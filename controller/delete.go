@@ -21,7 +21,7 @@ const (
 )
 
 func deleted(id string) error {
-	return fmt.Errorf("scheduler %q %w: undelete it, or wait until it is purged", id, ErrDeleted)
+	return fmt.Errorf("scheduler %q %w: 'autosched scheduler undelete %s' takes that back", id, ErrDeleted, id)
 }
 
 // Delete ends a scheduler's rounds, watches and events. It is purged after DeletedFor, unless it is

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 )
@@ -43,6 +44,11 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 		change, err := v.revise(&wanted, &next, s.now(), at)
 		if err != nil {
 			return nil, err
+		}
+		if origin := audit.FromContext(ctx); !next.Paused {
+			next.Pause = nil
+		} else if !v.Paused {
+			next.Pause = &Pause{Actor: origin.Actor, Reason: origin.Reason, Created: s.now()}
 		}
 		if next.Policy.UpdateInterval != v.Policy.UpdateInterval {
 			// The last of the new rounds that is no later than the last one decided.

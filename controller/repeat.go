@@ -81,6 +81,11 @@ func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, de
 	} else {
 		out.Decision = newRoundDecision(&d)
 	}
+	if r.Decision != nil && out.Decision != nil && !slices.ContainsFunc(r.Decision.Candidates, hasOutcome) {
+		for i := range out.Decision.Candidates { // stored by a version that did not record outcomes
+			out.Decision.Candidates[i].Outcome = ""
+		}
+	}
 	out.Difference = difference("decision", objectOrNil(r.Decision), objectOrNil(out.Decision))
 	if out.Difference == "" && r.Error != out.Error {
 		out.Difference = fmt.Sprintf("error: %q, recorded is %q", out.Error, r.Error)
@@ -143,6 +148,8 @@ func difference(at string, recorded, now any) string {
 	}
 	return fmt.Sprintf("%s is %s, recorded is %s", at, shortJSON(now), shortJSON(recorded))
 }
+
+func hasOutcome(c RoundCandidate) bool { return c.Outcome != "" }
 
 func shortJSON(v any) string {
 	text, err := json.Marshal(v)

@@ -249,12 +249,16 @@ func (s *Service) find(id string) (*managed, error) {
 	}
 	m := s.schedulers[id]
 	if m == nil {
-		return nil, fmt.Errorf("scheduler %q: %w", id, ErrNotFound)
+		return nil, noScheduler(id)
 	}
 	if m.snapshot.Load().space == nil { // nothing can be read of it
 		return nil, m.quarantined()
 	}
 	return m, nil
+}
+
+func noScheduler(id string) error {
+	return fmt.Errorf("scheduler %q: %w: 'autosched scheduler list' shows the registered ones", id, ErrNotFound)
 }
 
 // Register stores a scheduler and publishes its defaults as revision 1. The
@@ -269,7 +273,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	s.creating.Lock()
 	defer s.creating.Unlock()
 	s.mu.RLock()
-	closed, exists := s.closed, s.schedulers[reg.ID] != nil
+	closed, exists := s.closed, s.schedulers[reg.ID]
 	var before Request
 	var known bool
 	if req != nil {
@@ -285,7 +289,10 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	case known:
 		got, _, err := s.Scheduler(before.Scheduler)
 		return got, err
-	case exists:
+	case exists != nil && !exists.snapshot.Load().Deleted.IsZero():
+		return Scheduler{}, fmt.Errorf("%w: %w, and its id is free once it is purged, at %s", ErrExists,
+			deleted(reg.ID), exists.snapshot.Load().Expires.Format(time.RFC3339))
+	case exists != nil:
 		return Scheduler{}, fmt.Errorf("scheduler %q: %w", reg.ID, ErrExists)
 	}
 	now := s.now()
@@ -359,6 +366,9 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 		st.Hold = state.Hold(at)
 	}
 	st.Incident = state.LastIncident()
+	if c := state.Configuration(v.LastRevision); c != nil && c.State == rollout.Proposed {
+		st.Proposed = c.Revision
+	}
 	now, deadline := s.now(), cmp.Or(v.Policy.AckDeadline, DefaultAckDeadline)
 	st.Degraded = state.Degradation(now, deadline)
 	for _, i := range v.Instances {
@@ -418,7 +428,7 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 		return m.quarantined()
 	}
 	if m.purged {
-		return fmt.Errorf("scheduler %q: %w", m.id, ErrNotFound)
+		return noScheduler(m.id)
 	}
 	before := m.snapshot.Load()
 	c, err := f(before)

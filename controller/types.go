@@ -150,6 +150,8 @@ type Scheduler struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Paused keeps rounds from being decided; events are still ingested.
 	Paused bool `json:"paused,omitempty"`
+	// Pause says who paused it and why; nil if it is not paused, or an older version did.
+	Pause *Pause `json:"pause,omitempty"`
 	// Freeze keeps what runs from being changed, but by operators; nil for none.
 	Freeze *rollout.Freeze `json:"freeze,omitempty"`
 	// ClockSet counts how often events that agreed set the event clock.
@@ -159,6 +161,13 @@ type Scheduler struct {
 	// Probation is that of the last revision that a round found and that took effect; nil
 	// before the first.
 	Probation *rollout.Probation `json:"probation,omitempty"`
+}
+
+// Pause is an operator's.
+type Pause struct {
+	Actor   string    `json:"actor"` // of audit.Origin
+	Reason  string    `json:"reason,omitempty"`
+	Created time.Time `json:"created"`
 }
 
 // Status is where the service stands with a scheduler.
@@ -182,6 +191,8 @@ type Status struct {
 	Hold string
 	// Watching says where the judge stands with what runs; empty if nothing is on trial.
 	Watching string
+	// Proposed is the revision that waits for an operator, 0 for none.
+	Proposed int64
 	// Incident is the last revision with one, nil if there is none.
 	Incident *rollout.Configuration
 	// Degraded is why the scheduler is, empty if it is not.

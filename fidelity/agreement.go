@@ -109,7 +109,7 @@ const (
 
 // groups are those by width, tenant, and hour of the day in which jobs are submitted.
 func (r *run) groups(w *workload.Workload) []Group {
-	var out []Group
+	out := []Group{}
 	for _, by := range []struct {
 		name string
 		of   func(*workload.Job) string

@@ -43,7 +43,7 @@ const (
 // causes are what explains the difference of own from the record. best is the run of the
 // scheduler that describes the record best.
 func causes(in *Input, r *Report, rec *record, own, best *run) []Cause {
-	var out []Cause
+	out := []Cause{}
 	add := func(c *Cause) {
 		if c != nil {
 			out = append(out, *c)

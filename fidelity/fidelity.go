@@ -99,7 +99,7 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 		return nil, fmt.Errorf("fidelity: no job of %s is submitted in the window", in.Trace.Name())
 	}
 	r := &Report{Scheduler: in.Scheduler.Name, Recorded: in.Recorded, Configuration: in.Config, Cluster: in.Cluster,
-		Jobs: w.Len()}
+		Jobs: w.Len(), Groups: []Group{}, Causes: []Cause{}}
 	for i := range w.Jobs() {
 		switch j := &w.Jobs()[i]; {
 		case j.Status == workload.Running:

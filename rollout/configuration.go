@@ -61,6 +61,16 @@ type Configuration struct {
 	Left int64
 	// Incident is why the judge went back to these values; of FromJudge.
 	Incident *Incident
+	// Review is what an operator decided about the proposal, nil if it was none or waits.
+	Review *Review
+}
+
+// Review is an operator's decision about a proposal.
+type Review struct {
+	Approved bool      `json:"approved"`
+	Actor    string    `json:"actor,omitempty"`
+	Why      string    `json:"why,omitempty"`
+	At       time.Time `json:"at"` // the service's time
 }
 
 // Incident is a configuration that did worse than promised.

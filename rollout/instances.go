@@ -312,10 +312,15 @@ func (t *transition) applied(c *Configuration) error {
 	return nil
 }
 
-// Forget drops an instance that is gone. To forget one that is not known changes nothing.
+// Forget drops an instance that is gone. One that is not known is ErrNotFound.
 type Forget struct{ Instance string }
 
 func (e Forget) apply(t *transition) error {
+	n := len(t.Instances)
 	t.Instances = slices.DeleteFunc(t.Instances, func(i Instance) bool { return i.ID == e.Instance })
+	if len(t.Instances) == n {
+		return fmt.Errorf("instance %q of scheduler %q: %w: 'autosched scheduler get %s' lists the instances",
+			e.Instance, t.Scheduler, ErrNotFound, t.Scheduler)
+	}
 	return nil
 }

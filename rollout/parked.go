@@ -116,8 +116,7 @@ func (t *transition) neverParked(c *Configuration) error {
 		c.Revision, t.Scheduler)
 }
 
-// Unpark lets the values of a revision be offered again. To unpark what is not parked changes
-// nothing.
+// Unpark lets the values of a revision be offered again. That they are not parked is ErrNotFound.
 type Unpark struct{ Revision int64 }
 
 func (e Unpark) apply(t *transition) error {
@@ -127,6 +126,14 @@ func (e Unpark) apply(t *transition) error {
 		return t.notFound(e.Revision)
 	case c.State == Lost:
 		return t.lost(e.Revision)
+	}
+	worse := func(later *Configuration) bool {
+		i := later.Incident
+		return i != nil && !i.Until.IsZero() && t.Configuration(i.Revision).Hash == c.Hash
+	}
+	if t.parked(c.Hash) == nil && !slices.ContainsFunc(t.Configurations, worse) {
+		return fmt.Errorf("revision %d of scheduler %q: parked values %w: 'autosched config parked %s' lists what is parked",
+			e.Revision, t.Scheduler, ErrNotFound, t.Scheduler)
 	}
 	t.unpark(c.Hash)
 	return nil
@@ -156,5 +163,6 @@ func (e Reject) apply(t *transition) error {
 		t.park(c, Park{Actor: e.Actor, Why: e.Why})
 		t.fallBack(c)
 	}
+	t.edit(e.Revision).Review = &Review{Actor: e.Actor, Why: e.Why, At: t.at}
 	return nil
 }

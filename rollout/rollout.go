@@ -408,8 +408,9 @@ func (Resume) apply(t *transition) error {
 type Approve struct {
 	Revision int64
 	// Applied says that an operator has put it in force: every instance runs it.
-	Applied bool
-	At      time.Time // the event time
+	Applied    bool
+	Actor, Why string    // who asked, and what for
+	At         time.Time // the event time
 }
 
 func (e Approve) apply(t *transition) error {
@@ -437,6 +438,9 @@ func (e Approve) apply(t *transition) error {
 		t.roll(c, e.At)
 		t.unpark(c.Hash)
 	}
+	if c.State == Proposed {
+		t.edit(e.Revision).Review = &Review{Approved: true, Actor: e.Actor, Why: e.Why, At: t.at}
+	}
 	if e.Applied {
 		t.Wave = nil
 		return t.applied(t.Configuration(e.Revision))
@@ -460,10 +464,10 @@ type Rollback struct {
 	// and is ErrState without.
 	From int64
 	// Park parks the values gone back from; the registered defaults cannot be, which is
-	// ErrState. Actor says who asked.
-	Park  bool
-	Actor string
-	At    time.Time // the event time
+	// ErrState. Actor says who asked, and Why what for.
+	Park       bool
+	Actor, Why string
+	At         time.Time // the event time
 }
 
 func (e Rollback) apply(t *transition) error {
@@ -500,18 +504,30 @@ func (e Rollback) apply(t *transition) error {
 	if e.Park && t.isDefault(from) {
 		return t.neverParked(from)
 	}
-	reason := fmt.Sprintf("an operator went back from revision %d to the values of revision %d", from.Revision,
-		to.Revision)
+	reason := e.because(fmt.Sprintf("%s went back from revision %d to the values of revision %d", e.who(),
+		from.Revision, to.Revision))
 	t.publish(Publish{At: e.At, Config: to.Config, Origin: FromRestore, Reason: reason}).Left = from.Revision
 	t.unpark(to.Hash)
 	if e.Park {
-		t.park(from, Park{Actor: e.Actor, Why: wentBack})
+		t.park(from, Park{Actor: e.Actor, Why: e.because(e.who() + " went back from these values")})
 	}
 	return nil
 }
 
-// wentBack is why a rollback parks.
-const wentBack = "an operator went back from these values"
+func (e *Rollback) who() string {
+	if e.Actor == "" || e.Actor == Operator {
+		return "an operator"
+	}
+	return e.Actor
+}
+
+// because adds to a text what the operator said.
+func (e *Rollback) because(text string) string {
+	if e.Why == "" {
+		return text
+	}
+	return text + ": " + e.Why
+}
 
 // parkLeft parks the values that a repeated rollback went back from, if asked to
 // and they are not parked yet.
@@ -523,7 +539,7 @@ func (t *transition) parkLeft(offered *Configuration, e Rollback) error {
 	if t.isDefault(left) {
 		return t.neverParked(left)
 	}
-	t.park(left, Park{Actor: e.Actor, Why: wentBack})
+	t.park(left, Park{Actor: e.Actor, Why: e.because(e.who() + " went back from these values")})
 	return nil
 }
 

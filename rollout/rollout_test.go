@@ -91,8 +91,11 @@ func TestStep(t *testing.T) {
 		{"reject what is offered", []Event{offer(1), Reject{Revision: 2}},
 			"1:0 superseded, 2:1 published >2 =0", ErrState},
 		{"reject nothing", []Event{Reject{Revision: 2}}, "1:0 published >1 =0", ErrNotFound},
-		{"unpark", []Event{offer(1), ack(2, AckRejected), Unpark{2}, Unpark{2}, offer(1)},
+		{"unpark", []Event{offer(1), ack(2, AckRejected), Unpark{2}, offer(1)},
 			"1:0 superseded, 2:1 superseded, 3:0 superseded, 4:1 published >4 =0", nil},
+		{"unpark twice", []Event{offer(1), ack(2, AckRejected), Unpark{2}, Unpark{2}},
+			"1:0 superseded, 2:1 superseded, 3:0 published >3 =0", ErrNotFound},
+		{"forget nothing", []Event{Forget{"gone"}}, "1:0 published >1 =0", ErrNotFound},
 		{"unpark nothing", []Event{Unpark{2}}, "1:0 published >1 =0", ErrNotFound},
 
 		{"failed", []Event{offer(1), ack(2, AckFailed)}, "1:0 superseded, 2:1 published >2 =0", nil},

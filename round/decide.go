@@ -107,6 +107,9 @@ type Candidate struct {
 	Ratio float64 `json:"ratio"`
 	// Agrees reports whether it is better than the incumbent in every one of them.
 	Agrees bool `json:"agrees,omitempty"`
+	// Outcome is what the adoption rule made of it, for people: "adopted", "in force", or why it was
+	// not adopted; "" if it looked no better than the incumbent.
+	Outcome string `json:"outcome,omitempty"`
 }
 
 // candidates compares trials with the incumbent.
@@ -187,6 +190,11 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		origins: before.origins(in.Zero),
 	}
 	out, err := r.decide(ctx, &in, before)
+	for i := range out.Candidates {
+		if c := &out.Candidates[i]; c.Outcome == "" {
+			c.Outcome = r.place(&out, &out.Trials[i])
+		}
+	}
 	if out.History = in.History; err == nil && len(out.Trials) > 0 {
 		if note := InertNote(out.Inert); note != "" {
 			why += "; " + note

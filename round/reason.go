@@ -53,6 +53,18 @@ func Label(metric string) string {
 	return of + map[string]string{"jct": " JCT", "queue": " queueing delay", "rho": " rho"}[what]
 }
 
+// Title names the objective with its unit, such as "average JCT (s)".
+func (g *Goal) Title() string {
+	name := g.name(0)
+	switch metrics[name].unit {
+	case "s":
+		return Label(name) + " (s)"
+	case "%":
+		return Label(name) + " (from 0 to 1)"
+	}
+	return Label(name)
+}
+
 // value formats a value of rank k for people.
 func (g *Goal) value(k int, v float64) string {
 	if m, ok := metrics[g.name(k)]; ok && m.unit == "s" {

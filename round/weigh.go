@@ -234,6 +234,8 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 	if err != nil {
 		return err
 	}
+	said := map[string]string{} // why candidates were not adopted, by key
+	defer func() { w.outcomes(out, found, said) }()
 	if len(found) == 0 {
 		out.Reason = r.whyNone(out, false)
 		return nil
@@ -245,15 +247,19 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 	g, why := (*guards)(nil), ""
 	for i := range found {
 		c := &found[i]
-		refused := ""
+		refused, key := "", w.key(c.Config)
 		switch {
 		case must:
 		case saved(c.gain) < w.bar || c.gain <= 0:
+			said[key] = tooLittle(c, fmt.Sprintf("a change has to gain %.1f %%", 100*w.bar))
 			refused = fmt.Sprintf("%s. A change has to gain %.1f %%.", w.best(out, c), 100*w.bar)
 		case c.ratio < w.ratio:
+			said[key] = tooLittle(c, fmt.Sprintf("a change has to gain %.1f %% of what settings can influence",
+				100*(1-1/w.ratio)))
 			refused = fmt.Sprintf("%s. A change has to gain %.1f %% of what settings can influence.", w.best(out, c),
 				100*(1-1/w.ratio))
 		case w.dwelling && c.own < UrgentRatio:
+			said[key] = fmt.Sprintf("the last change is less than %s old", units.Duration(r.Dwell.Seconds()))
 			refused = fmt.Sprintf("%s. But the last change is less than %s old.", w.best(out, c),
 				units.Duration(r.Dwell.Seconds()))
 		}
@@ -261,7 +267,8 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 			why = cmp.Or(why, refused)
 			continue
 		}
-		if !must && w.vetoed(w.key(r.Incumbent), w.key(c.Config)) {
+		if !must && w.vetoed(w.key(r.Incumbent), key) {
+			said[key] = "worse in the replay of the last days"
 			why = cmp.Or(why, fmt.Sprintf("The best (%s) does worse in the replay of the last days.",
 				r.source(c.Origin)))
 			continue
@@ -277,6 +284,7 @@ func (w *weigher) adopt(ctx context.Context, out *Result) error {
 				return err
 			}
 			if broken != "" {
+				said[key] = "guard: " + broken
 				why = cmp.Or(why, fmt.Sprintf("The best (%s) %s.", r.source(c.Origin), broken))
 				continue
 			}

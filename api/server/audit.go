@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"path"
+	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -55,6 +56,11 @@ func (s *Server) ListAuditRecords(_ context.Context,
 	all, err := s.service.AuditLog(t.Revision, req.GetResource(), size)
 	if err != nil {
 		return nil, s.statusOf(err)
+	}
+	if id := strings.TrimPrefix(req.GetResource(), schedulersPrefix); len(all) == 0 && t.Revision == 0 && id != "" {
+		if _, _, err := s.service.Scheduler(id); err != nil { // not even its end is recorded
+			return nil, s.statusOf(err)
+		}
 	}
 	out := &pb.ListAuditRecordsResponse{}
 	for i := range all {

@@ -357,6 +357,9 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 		ack.EffectiveParameters = valuesToProto(sp, a.Effective)
 		out.Acknowledgement = ack
 	}
+	if r := c.Review; r != nil {
+		out.Review = &pb.Review{Approved: r.Approved, Actor: r.Actor, Reason: r.Why, CreateTime: timestamppb.New(r.At)}
+	}
 	return out
 }
 

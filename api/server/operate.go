@@ -13,6 +13,7 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -380,7 +381,8 @@ func (s *Server) ApproveConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Approve(ctx, id, rollout.Approve{Revision: revision, Applied: req.GetApplied()})
+	c, err := s.service.Approve(ctx, id, rollout.Approve{Revision: revision, Applied: req.GetApplied(),
+		Actor: operator(ctx), Why: audit.FromContext(ctx).Reason})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -402,7 +404,8 @@ func (s *Server) RejectConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Reject(ctx, id, rollout.Reject{Revision: revision, Actor: operator(ctx), Why: req.GetReason()})
+	c, err := s.service.Reject(ctx, id, rollout.Reject{Revision: revision, Actor: operator(ctx),
+		Why: cmp.Or(req.GetReason(), audit.FromContext(ctx).Reason)})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -489,7 +492,7 @@ func (s *Server) RollbackConfiguration(ctx context.Context,
 		return nil, s.statusOf(invalid("from_revision", "%d is negative", req.GetFromRevision()))
 	}
 	c, err := s.service.Rollback(ctx, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(),
-		Park: req.GetPark(), Actor: operator(ctx)})
+		Park: req.GetPark(), Actor: operator(ctx), Why: audit.FromContext(ctx).Reason})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

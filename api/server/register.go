@@ -415,6 +415,12 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		out.Status.Instances = append(out.Status.Instances, instanceToProto(&st.Instances[i], sp))
 	}
 	out.Freeze = freezeToProto(c.Freeze)
+	if p := c.Pause; p != nil {
+		out.Pause = &pb.Pause{Reason: p.Reason, Actor: p.Actor, CreateTime: timestamppb.New(p.Created)}
+	}
+	if st.Proposed > 0 {
+		out.Status.ProposedConfiguration = configurationName(c.ID, st.Proposed)
+	}
 	if !st.EventTime.IsZero() {
 		out.Status.EventTime = timestamppb.New(st.EventTime)
 	}

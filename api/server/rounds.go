@@ -118,7 +118,7 @@ func roundToProto(id string, r *controller.RoundRecord, whole bool) (out *pb.Rou
 		for _, c := range r.Decision.Candidates {
 			one := &pb.Round_Candidate{Origin: cmp.Or(names[c.Origin], c.Origin),
 				ControllableRatio: c.Ratio, Objectives: c.Objective,
-				Error: c.Error}
+				Error: c.Error, Outcome: c.Outcome}
 			if len(c.Config) > 0 {
 				one.Parameters = fields(c.Config)
 			}

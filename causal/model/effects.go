@@ -267,7 +267,7 @@ func (m *Model) Paths(objective, parameter string, top int) ([]Path, error) {
 		walk([]int{c})
 	}
 	strength := map[[2]int]float64{}
-	var out []Path
+	out := []Path{}
 	for _, path := range paths {
 		p := Path{Nodes: m.names(path), Effect: m.pathEffect(path)}
 		for i := 1; i < len(path); i++ {

@@ -76,6 +76,10 @@ and why, the revision that was offered before and after, and the fields that dif
 const maxChanges = 3
 
 func printAuditRecords(out io.Writer, list *pb.ListAuditRecordsResponse) error {
+	if len(list.GetAuditRecords()) == 0 {
+		_, err := fmt.Fprintln(out, "nothing has been changed yet")
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RECORD\tTIME\tACTOR\tVERB\tSCHEDULER\tOFFERED\tREASON\tCHANGES")
 	for _, r := range list.GetAuditRecords() {

@@ -134,7 +134,8 @@ func (l *learnt) panel(base model.Point, where string) (*render.Panel, error) {
 		if err != nil {
 			return nil, err
 		}
-		effects = append(effects, objectiveEffects{Objective: o, Effects: e})
+		effects = append(effects, objectiveEffects{Objective: o, Effects: e, Paths: []model.Path{},
+			Interactions: []model.Interaction{}})
 	}
 	var b bytes.Buffer
 	if err := panelTemplate.Execute(&b,

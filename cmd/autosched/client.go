@@ -32,7 +32,7 @@ type clientFlags struct {
 
 // addReason adds the flag of commands that change something.
 func (f *clientFlags) addReason(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for 'autosched audit list'")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people and 'autosched audit list'")
 }
 
 func (f *clientFlags) add(cmd *cobra.Command) {
@@ -164,10 +164,10 @@ func protoSchema(m proto.Message) string {
 
 var upper = regexp.MustCompile("[A-Z]")
 
-// printProto prints a message as JSON: the same bytes for the same message, on one line
-// if compact.
+// printProto prints a message as JSON with all fields but messages that are unset: the same
+// bytes for the same message, on one line if compact.
 func printProto(w io.Writer, m proto.Message, compact bool) error {
-	raw, err := protojson.Marshal(m)
+	raw, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		return err
 	}

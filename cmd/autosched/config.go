@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/round"
@@ -81,6 +83,15 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", shortName(s.GetName()), c.GetRevision(),
 		enumWord(c.GetState()))
 	fmt.Fprintf(w, "because\t%s\n", orDash(c.GetReason()))
+	if r := c.GetReview(); r != nil {
+		verb := "rejected"
+		if r.GetApproved() {
+			verb = "approved"
+		}
+		fmt.Fprintf(w, "%s\t%s\n", verb, byText(r.GetActor(), r.GetCreateTime(), r.GetReason()))
+	} else if c.GetState() == pb.Configuration_PROPOSED {
+		fmt.Fprintf(w, "waits\t%s\n", waitsText(shortName(s.GetName())))
+	}
 	if e := c.GetEvidence(); e != nil {
 		saves := "saves " + round.Influence(e.GetControllableRatio())
 		switch low, high := e.GetRatioLow(), e.GetRatioHigh(); {
@@ -91,6 +102,9 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 		}
 		fmt.Fprintf(w, "simulated\t%s over revision %d, for %s\n", saves, e.GetIncumbentRevision(),
 			e.GetSchedulerTime().AsTime().Format(time.RFC3339))
+		if id := shortName(e.GetRoundName()); id != "" {
+			fmt.Fprintf(w, "round\t%s ('autosched rounds show %s %s')\n", id, shortName(s.GetName()), id)
+		}
 		if e.GetSearch() != "" {
 			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), orDash(e.GetSearchReason()))
 		}
@@ -122,6 +136,20 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	return w.Flush()
 }
 
+// byText says who did something, when and why.
+func byText(actor string, at *timestamppb.Timestamp, reason string) string {
+	text := fmt.Sprintf("by %s at %s", orDash(actor), at.AsTime().Format(time.RFC3339))
+	if reason != "" {
+		text += ": " + reason
+	}
+	return text
+}
+
+// waitsText says what a proposal waits for.
+func waitsText(scheduler string) string {
+	return fmt.Sprintf("for 'autosched config approve %s' or 'autosched config reject %[1]s'", scheduler)
+}
+
 // incidentText says what did worse, who found it and what followed.
 func incidentText(i *pb.Incident) string {
 	text := fmt.Sprintf("revision %d did worse than promised (%s, %s); revision %d has the values of revision %d",
@@ -138,7 +166,7 @@ func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse, s *pb.Sc
 	fmt.Fprintln(w, "REVISION\tSTATE\tORIGIN\tCREATED\tVALUES")
 	for _, one := range list.GetConfigurations() {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", one.GetRevision(), enumWord(one.GetState()), enumWord(one.GetOrigin()),
-			one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one, s))
+			one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one.GetParameters(), s))
 	}
 	if list.GetNextPageToken() != "" {
 		fmt.Fprintln(w, "... more (--limit)")
@@ -146,11 +174,11 @@ func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse, s *pb.Sc
 	return w.Flush()
 }
 
-// valuesLine is a configuration of a scheduler on one line, in the order of its space.
-func valuesLine(c *pb.Configuration, s *pb.Scheduler) string {
+// valuesLine are values of a scheduler's parameters on one line, in the order of its space.
+func valuesLine(values map[string]*structpb.Value, s *pb.Scheduler) string {
 	var parts []string
 	for _, p := range s.GetSpec().GetParameters() {
-		if v := c.GetParameters()[p.GetParameterId()]; v != nil {
+		if v := values[p.GetParameterId()]; v != nil {
 			parts = append(parts, p.GetParameterId()+"="+specialText(p, v))
 		}
 	}

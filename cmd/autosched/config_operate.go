@@ -125,7 +125,8 @@ func (f *clientFlags) offered(ctx context.Context, cmd *cobra.Command, c *client
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "the scheduler should run revision %d: %s\n", offer.GetRevision(), valuesLine(offer, s))
+		_, err = fmt.Fprintf(w, "the scheduler should run revision %d: %s\n", offer.GetRevision(),
+			valuesLine(offer.GetParameters(), s))
 		return err
 	})
 }

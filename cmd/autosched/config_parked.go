@@ -20,7 +20,7 @@ func newConfigRejectCmd(f *clientFlags) *cobra.Command {
 		Use:               "reject SCHEDULER",
 		Short:             "Reject a proposed configuration and park its values",
 		Long: `Parks the values of a proposal (mode recommend), so that no round proposes them
-again: 'autosched config unpark' ends that. Without --revision the newest proposal
+again, until 'autosched config unpark'. Without --revision the newest proposal
 is rejected.`,
 		Example: `  autosched config reject tiresias
   autosched config reject tiresias --revision 4 --reason "starves short jobs"`,
@@ -39,7 +39,12 @@ is rejected.`,
 				if err != nil {
 					return err
 				}
-				return f.say(cmd, got, "revision %d is %s", revision, enumWord(got.GetState()))
+				if got.GetState() != pb.Configuration_REJECTED {
+					return f.say(cmd, got, "revision %d is %s; it has the registered defaults, which are never parked",
+						revision, enumWord(got.GetState()))
+				}
+				return f.say(cmd, got, "revision %d is rejected and its values are parked until "+
+					"'autosched config unpark %s --revision %[1]d'", revision, shortName(name))
 			})
 		},
 	}
@@ -70,7 +75,7 @@ does not offer them: a later round may find them, and 'autosched config rollback
 				if err != nil {
 					return err
 				}
-				return f.say(cmd, got, "the values of revision %d are not parked", revision)
+				return f.say(cmd, got, "the values of revision %d are no longer parked", revision)
 			})
 		},
 	}

@@ -112,7 +112,7 @@ func (w *watch) follow(ctx context.Context) error {
 		default:
 			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n",
 				c.GetCreateTime().AsTime().Format(time.RFC3339), c.GetRevision(), enumWord(c.GetState()),
-				valuesLine(c, s), c.GetReason())
+				valuesLine(c.GetParameters(), s), c.GetReason())
 		}
 		if err != nil {
 			return err

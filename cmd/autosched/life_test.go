@@ -345,7 +345,14 @@ func TestLife(t *testing.T) {
 		l.run(time.Duration(n)*time.Hour + 2*time.Minute)
 		l.until("round", func(s *pb.Scheduler) bool { return s.GetStatus().GetRoundCount() == n })
 	}
+	l.as("viewer", `\nproposed +revision 2 waits for 'autosched config approve prod' or 'autosched config reject prod'\n`,
+		"scheduler", "get", lifeID)
 	l.as("operator", "run revision 2: backfill=true", "config", "approve", lifeID, "--reason", "fewer jobs wait")
+	l.as("viewer", `(?s)\napproved +by operator at [^\n]*: fewer jobs wait\n.*\nround +\d+ \('autosched rounds show prod \d+'\)`,
+		"config", "get", lifeID, "--revision", "2")
+	l.as("operator", "", "scheduler", "pause", lifeID, "--reason", "new nodes")
+	l.as("viewer", `\npaused +by operator at [^\n]*: new nodes\n`, "scheduler", "get", lifeID)
+	l.as("operator", "", "scheduler", "resume", lifeID)
 	l.as("viewer", "offered to 1 of 2 instances; the next wave begins after instance \"a\" applied it",
 		"scheduler", "get", lifeID)
 	a.apply(2)
@@ -375,9 +382,10 @@ func TestLife(t *testing.T) {
 	l.as("viewer", `\n2 +judge `, "config", "parked", lifeID)
 
 	// An operator wants it nevertheless; an instance refuses, and neither runs it.
-	l.as("operator", "revision 2 are not parked", "config", "unpark", lifeID, "--revision", "2")
+	l.as("operator", "revision 2 are no longer parked", "config", "unpark", lifeID, "--revision", "2")
 	l.as("operator", "run revision 4: backfill=true", "config", "rollback", lifeID, "--revision", "2",
 		"--reason", "try again")
+	l.as("viewer", `\nbecause +an operator went back .*: try again\n`, "config", "get", lifeID)
 	a.apply(4)
 	if err := b.answer(b.offered(4), pb.Acknowledgement_REJECTED, "no room"); err != nil {
 		t.Fatal(err)
@@ -385,7 +393,7 @@ func TestLife(t *testing.T) {
 	a.apply(5)
 	b.apply(5)
 	l.as("viewer", `scheduler \(b\) .*no room`, "config", "parked", lifeID)
-	l.as("operator", "revision 4 are not parked", "config", "unpark", lifeID, "--revision", "4")
+	l.as("operator", "revision 4 are no longer parked", "config", "unpark", lifeID, "--revision", "4")
 	if out := l.as("viewer", "", "config", "parked", lifeID); strings.Contains(out, "no room") {
 		t.Errorf("parked still:\n%s", out)
 	}

@@ -74,11 +74,12 @@ one), and operate it:
   autosched serve --dir data
   autosched emulate --trace sample --nodes 20 --gpus-per-node 8
   autosched config list emulated
-  autosched config rollback emulated
+  autosched rounds show emulated
+  autosched freeze emulated --reason 'end of the quarter'
+  autosched config rollback emulated --reason 'short jobs wait'
+  autosched audit list emulated
   autosched backup --out backup.tar.zst
   autosched doctor --server 127.0.0.1:7443
-  autosched rounds show emulated
-  autosched audit list
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 

@@ -324,8 +324,8 @@ func TestValuesLineNamesSpecialValues(t *testing.T) {
 		{ParameterId: "queues"}, {ParameterId: "absent"},
 	}}}
 	for value, want := range map[float64]string{0: "off", -1: "-1", 60: "60"} {
-		c := &pb.Configuration{Parameters: map[string]*structpb.Value{
-			"queues": structpb.NewNumberValue(0), "starve_limit": structpb.NewNumberValue(value)}}
+		c := map[string]*structpb.Value{
+			"queues": structpb.NewNumberValue(0), "starve_limit": structpb.NewNumberValue(value)}
 		if got := valuesLine(c, s); got != "starve_limit="+want+" queues=0" {
 			t.Errorf("starve_limit %v: %s", value, got)
 		}

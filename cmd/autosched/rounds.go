@@ -18,6 +18,7 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/search"
 )
 
 func newRoundsCmd() *cobra.Command {
@@ -95,9 +96,11 @@ func newRoundsShowCmd(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SCHEDULER [ROUND]",
 		Short: "Show what a round measured and why it adopted a configuration or not",
-		Long: `Shows a round: by default the newest. The candidates are listed with their ratios, the
-incumbent's controllable objective over theirs (above 1 is better), and their mean
-objective over the simulated futures.`,
+		Long: `Shows a round: by default the newest. Of each candidate it shows the ratio, the
+incumbent's controllable objective over the candidate's (above 1 is better), the mean
+objective over the futures of this round, and what the adoption rule made of it. That
+weighs the rounds of two days and a replay of the last week, too, so that the best
+ratio of one round need not win. * marks what the adoption rule chose.`,
 		Example: `  autosched rounds show tiresias
   autosched rounds show tiresias 17 --json`,
 		ValidArgsFunction: registered(f),
@@ -127,14 +130,20 @@ objective over the simulated futures.`,
 				if err != nil {
 					return err
 				}
-				return f.show(cmd, got, func(w io.Writer) error { return printRound(w, got) })
+				return f.show(cmd, got, func(w io.Writer) error {
+					s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+					if err != nil {
+						return err
+					}
+					return printRound(w, got, s)
+				})
 			})
 		},
 	}
 	return cmd
 }
 
-func printRound(out io.Writer, r *pb.Round) error {
+func printRound(out io.Writer, r *pb.Round, s *pb.Scheduler) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "round\t%s for %s\n", shortName(r.GetName()), schedulerTime(r))
 	fmt.Fprintf(w, "outcome\t%s\n", outcomeText(r))
@@ -147,24 +156,51 @@ func printRound(out io.Writer, r *pb.Round) error {
 	if r.GetSearch() != "" {
 		fmt.Fprintf(w, "searched\t%s: %s\n", r.GetSearch(), orDash(r.GetSearchReason()))
 	}
-	fmt.Fprintf(w, "futures\tobjective %s, of the incumbent %s\n", meanText(r.GetPredictedObjectives()),
+	objective := "objective"
+	if goal, err := round.ParseGoal(r.GetSettings().GetFields()["objective"].GetStringValue()); err == nil {
+		objective = goal.Title()
+	}
+	fmt.Fprintf(w, "futures\t%s: best %s, incumbent %s\n", objective, meanText(r.GetPredictedObjectives()),
 		meanText(r.GetIncumbentObjectives()))
+	if best := valuesLine(r.GetParameters(), s); r.GetAdopt() {
+		fmt.Fprintf(w, "adopted\t%s\n", best)
+	}
 	fmt.Fprintf(w, "input\t%d events, SHA-256 %.16s\n", r.GetEventCount(), r.GetInputDigest())
-	if err := w.Flush(); err != nil {
+	if err := w.Flush(); err != nil || len(r.GetCandidates()) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(w, "CANDIDATE\tRATIO\tOBJECTIVE\tVALUES")
+	fmt.Fprintf(w, "  CANDIDATE\tRATIO\t%s\tOUTCOME\tVALUES\n",
+		strings.Replace(strings.ToUpper(objective), "(S)", "(s)", 1))
+	incumbent := r.GetIncumbentObjectives()
 	for _, c := range r.GetCandidates() {
-		var values []string
-		for id, v := range c.GetParameters() {
-			values = append(values, fmt.Sprintf("%s=%s", id, valueText(v)))
+		if c.GetOutcome() == "in force" {
+			incumbent = c.GetObjectives() // without those of a race
 		}
-		slices.Sort(values)
-		fmt.Fprintf(w, "%s\t%.4g\t%s\t%s\n", c.GetOrigin(), c.GetControllableRatio(),
-			cmp.Or(c.GetError(), meanText(c.GetObjectives())), strings.Join(values, " "))
+	}
+	for _, c := range r.GetCandidates() {
+		mark := " "
+		if strings.HasPrefix(c.GetOutcome(), "adopted") || !r.GetAdopt() && c.GetOutcome() == "in force" {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\t%s\n", mark, c.GetOrigin(), ratioText(c, incumbent),
+			meanText(c.GetObjectives()), orDash(cmp.Or(c.GetError(), c.GetOutcome())), valuesLine(c.GetParameters(), s))
 	}
 	return w.Flush()
+}
+
+// ratioText is a candidate's ratio, in words where the number says little.
+func ratioText(c *pb.Round_Candidate, incumbent []float64) string {
+	switch ratio := c.GetControllableRatio(); {
+	case len(c.GetObjectives()) == 0:
+		return "-"
+	case slices.Equal(c.GetObjectives(), incumbent) && c.GetOutcome() != "in force":
+		return "no difference"
+	case ratio >= search.MaxRatio:
+		return "nothing left to gain"
+	default:
+		return fmt.Sprintf("%.4g", ratio)
+	}
 }
 
 // meanText is the mean of values over futures.

@@ -63,6 +63,12 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 		fmt.Fprintf(w, "simulated\t%s\n", text)
 	}
 	fmt.Fprintf(w, "current\trevision %s\n", orDash(shortName(s.GetCurrentConfiguration())))
+	if next := st.GetProposedConfiguration(); next != "" {
+		fmt.Fprintf(w, "proposed\trevision %s waits %s\n", shortName(next), waitsText(shortName(s.GetName())))
+	}
+	if x := s.GetPause(); x != nil {
+		fmt.Fprintf(w, "paused\t%s\n", byText(x.GetActor(), x.GetCreateTime(), x.GetReason()))
+	}
 	if st.GetDegraded() != "" {
 		fmt.Fprintf(w, "degraded\t%s\n", st.GetDegraded())
 	}

@@ -87,8 +87,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"config parked", "x" + registered, "parked-configurations", false},
 		{"config render", "x" + registered, "rendered-configuration", false},
 		{"config parse", "x " + file("fifo.yaml", "backfill: true\n") + registered, "parsed-configuration", false},
-		{"config unpark", "x --revision 1" + registered, "configuration", false},
-		{"config forget", "x --instance gone" + registered, "forget-instance", false},
+		{"config forget", "x --instance=" + registered, "forget-instance", false},
 		{"freeze", "x --reason test" + registered, "freeze-tuning", false},
 		{"unfreeze", "x" + registered, "unfreeze-tuning", false},
 		{"scheduler delete", "x" + registered, "scheduler", false},
@@ -140,6 +139,9 @@ func TestJSONHasASchema(t *testing.T) {
 		if got.Schema != want || !regexp.MustCompile(`^\{\s*"schema": "`).MatchString(out) {
 			t.Errorf("%s: schema %q, want %q first: %.80s", x.command, got.Schema, want, out)
 		}
+		if null := regexp.MustCompile(`.*: null\b.*`).FindString(out); null != "" {
+			t.Errorf("%s: a list is [] and what there is not is left out: %s", x.command, null)
+		}
 	}
 	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "autosched ")
@@ -152,6 +154,6 @@ func TestJSONHasASchema(t *testing.T) {
 // covered are the commands of the test. These need a service with more to show, and print
 // the message of config get, or for an emulation its own.
 var covered = map[string]bool{"config watch": true, "config approve": true, "config rollback": true,
-	"config reject": true, "emulate": true,
+	"config reject": true, "config unpark": true, "emulate": true,
 	"rounds show": true, "replay": true, // TestReplay has theirs
 }

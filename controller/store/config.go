@@ -51,6 +51,7 @@ type configRecord struct {
 	Ack       *rollout.Ack          `json:"ack,omitempty"`
 	Left      int64                 `json:"left,omitempty"`
 	Incident  *rollout.Incident     `json:"incident,omitempty"`
+	Review    *rollout.Review       `json:"review,omitempty"`
 }
 
 func revisionKey(revision int64) []byte {
@@ -193,6 +194,7 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash, Space: cfg.Space,
 		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.Offered, OfferedAt: cfg.OfferedAt,
 		Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
+		Review: cfg.Review,
 	}, configsBucket, string(scheduler))
 }
 
@@ -294,6 +296,7 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 				Hash: c.Hash, Space: c.Space, Created: c.Created, Updated: c.Updated, Offered: c.Offered,
 				OfferedAt: c.OfferedAt,
 				Reason:    c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left, Incident: c.Incident,
+				Review: c.Review,
 			})
 		})
 	})

@@ -31,7 +31,8 @@ const (
 // is written together with the change. Rounds and looks that changed nothing have none. The
 // metadata x-request-id and autosched-reason-bin of a call are recorded with what it changes.
 type AuditServiceClient interface {
-	// ListAuditRecords lists the records of all schedulers, newest first.
+	// ListAuditRecords lists the records of all schedulers, newest first. A resource that there never
+	// was is NOT_FOUND.
 	ListAuditRecords(ctx context.Context, in *ListAuditRecordsRequest, opts ...grpc.CallOption) (*ListAuditRecordsResponse, error)
 }
 
@@ -63,7 +64,8 @@ func (c *auditServiceClient) ListAuditRecords(ctx context.Context, in *ListAudit
 // is written together with the change. Rounds and looks that changed nothing have none. The
 // metadata x-request-id and autosched-reason-bin of a call are recorded with what it changes.
 type AuditServiceServer interface {
-	// ListAuditRecords lists the records of all schedulers, newest first.
+	// ListAuditRecords lists the records of all schedulers, newest first. A resource that there never
+	// was is NOT_FOUND.
 	ListAuditRecords(context.Context, *ListAuditRecordsRequest) (*ListAuditRecordsResponse, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }

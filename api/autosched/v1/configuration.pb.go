@@ -217,7 +217,7 @@ func (x Acknowledgement_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Acknowledgement_State.Descriptor instead.
 func (Acknowledgement_State) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{4, 0}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{5, 0}
 }
 
 // Configuration is a set of values for a scheduler's parameters. Its values
@@ -261,8 +261,10 @@ type Configuration struct {
 	Epoch *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Output only. The SchedulerRevision in whose space it was made.
 	SchedulerRevision int64 `protobuf:"varint,71,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Output only. On what was PROPOSED: that it was approved or rejected. Unset if it was not.
+	Review        *Review `protobuf:"bytes,72,opt,name=review,proto3" json:"review,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Configuration) Reset() {
@@ -407,6 +409,85 @@ func (x *Configuration) GetSchedulerRevision() int64 {
 	return 0
 }
 
+func (x *Configuration) GetReview() *Review {
+	if x != nil {
+		return x.Review
+	}
+	return nil
+}
+
+// Review is an operator's decision about a proposal.
+type Review struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: rejected.
+	Approved bool `protobuf:"varint,1,opt,name=approved,proto3" json:"approved,omitempty"`
+	// Who decided, "operator" where callers are not identified.
+	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Why, as the operator said.
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Review) Reset() {
+	*x = Review{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Review) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Review) ProtoMessage() {}
+
+func (x *Review) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Review.ProtoReflect.Descriptor instead.
+func (*Review) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Review) GetApproved() bool {
+	if x != nil {
+		return x.Approved
+	}
+	return false
+}
+
+func (x *Review) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Review) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Review) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
 // Epoch is a life of the service's store. Revisions count up within one. It changes
 // when the store is restored, copied or started anew.
 type Epoch struct {
@@ -421,7 +502,7 @@ type Epoch struct {
 
 func (x *Epoch) Reset() {
 	*x = Epoch{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +514,7 @@ func (x *Epoch) String() string {
 func (*Epoch) ProtoMessage() {}
 
 func (x *Epoch) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[1]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +527,7 @@ func (x *Epoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Epoch.ProtoReflect.Descriptor instead.
 func (*Epoch) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Epoch) GetId() string {
@@ -494,7 +575,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +587,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[2]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +600,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Incident) GetSchedulerTime() *timestamppb.Timestamp {
@@ -589,8 +670,9 @@ func (x *Incident) GetParkExpireTime() *timestamppb.Timestamp {
 // observed.
 type TuningEvidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The round: the scheduler's event time in update intervals.
-	Round int64 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	// The instant of the round, the scheduler's event time, in update intervals. The round's record
+	// is round_name.
+	Round int64 `protobuf:"varint,1,opt,name=round,json=interval,proto3" json:"round,omitempty"`
 	// The event time for which the round decided.
 	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
 	// The seed of the round: the same events and seed give the same decision.
@@ -624,7 +706,7 @@ type TuningEvidence struct {
 
 func (x *TuningEvidence) Reset() {
 	*x = TuningEvidence{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +718,7 @@ func (x *TuningEvidence) String() string {
 func (*TuningEvidence) ProtoMessage() {}
 
 func (x *TuningEvidence) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[3]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +731,7 @@ func (x *TuningEvidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TuningEvidence.ProtoReflect.Descriptor instead.
 func (*TuningEvidence) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TuningEvidence) GetRound() int64 {
@@ -760,7 +842,7 @@ type Acknowledgement struct {
 
 func (x *Acknowledgement) Reset() {
 	*x = Acknowledgement{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +854,7 @@ func (x *Acknowledgement) String() string {
 func (*Acknowledgement) ProtoMessage() {}
 
 func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[4]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +867,7 @@ func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgement.ProtoReflect.Descriptor instead.
 func (*Acknowledgement) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Acknowledgement) GetState() Acknowledgement_State {
@@ -837,7 +919,7 @@ type GetCurrentConfigurationRequest struct {
 
 func (x *GetCurrentConfigurationRequest) Reset() {
 	*x = GetCurrentConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +931,7 @@ func (x *GetCurrentConfigurationRequest) String() string {
 func (*GetCurrentConfigurationRequest) ProtoMessage() {}
 
 func (x *GetCurrentConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[5]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +944,7 @@ func (x *GetCurrentConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCurrentConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetCurrentConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetCurrentConfigurationRequest) GetName() string {
@@ -900,7 +982,7 @@ type GetCurrentConfigurationResponse struct {
 
 func (x *GetCurrentConfigurationResponse) Reset() {
 	*x = GetCurrentConfigurationResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +994,7 @@ func (x *GetCurrentConfigurationResponse) String() string {
 func (*GetCurrentConfigurationResponse) ProtoMessage() {}
 
 func (x *GetCurrentConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[6]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1007,7 @@ func (x *GetCurrentConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCurrentConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*GetCurrentConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetCurrentConfigurationResponse) GetConfiguration() *Configuration {
@@ -972,7 +1054,7 @@ type WatchConfigurationsRequest struct {
 
 func (x *WatchConfigurationsRequest) Reset() {
 	*x = WatchConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1066,7 @@ func (x *WatchConfigurationsRequest) String() string {
 func (*WatchConfigurationsRequest) ProtoMessage() {}
 
 func (x *WatchConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[7]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1079,7 @@ func (x *WatchConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchConfigurationsRequest) GetParent() string {
@@ -1053,7 +1135,7 @@ type WatchConfigurationsResponse struct {
 
 func (x *WatchConfigurationsResponse) Reset() {
 	*x = WatchConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1147,7 @@ func (x *WatchConfigurationsResponse) String() string {
 func (*WatchConfigurationsResponse) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[8]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1160,7 @@ func (x *WatchConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchConfigurationsResponse) GetEvent() isWatchConfigurationsResponse_Event {
@@ -1165,7 +1247,7 @@ type AcknowledgeConfigurationRequest struct {
 
 func (x *AcknowledgeConfigurationRequest) Reset() {
 	*x = AcknowledgeConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1259,7 @@ func (x *AcknowledgeConfigurationRequest) String() string {
 func (*AcknowledgeConfigurationRequest) ProtoMessage() {}
 
 func (x *AcknowledgeConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[9]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1272,7 @@ func (x *AcknowledgeConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AcknowledgeConfigurationRequest) GetName() string {
@@ -1234,7 +1316,7 @@ type AcknowledgeConfigurationResponse struct {
 
 func (x *AcknowledgeConfigurationResponse) Reset() {
 	*x = AcknowledgeConfigurationResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1328,7 @@ func (x *AcknowledgeConfigurationResponse) String() string {
 func (*AcknowledgeConfigurationResponse) ProtoMessage() {}
 
 func (x *AcknowledgeConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[10]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1341,7 @@ func (x *AcknowledgeConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AcknowledgeConfigurationResponse) GetConfiguration() *Configuration {
@@ -1288,7 +1370,7 @@ type ApproveConfigurationRequest struct {
 
 func (x *ApproveConfigurationRequest) Reset() {
 	*x = ApproveConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1382,7 @@ func (x *ApproveConfigurationRequest) String() string {
 func (*ApproveConfigurationRequest) ProtoMessage() {}
 
 func (x *ApproveConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[11]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1395,7 @@ func (x *ApproveConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*ApproveConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ApproveConfigurationRequest) GetName() string {
@@ -1342,7 +1424,7 @@ type RejectConfigurationRequest struct {
 
 func (x *RejectConfigurationRequest) Reset() {
 	*x = RejectConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1436,7 @@ func (x *RejectConfigurationRequest) String() string {
 func (*RejectConfigurationRequest) ProtoMessage() {}
 
 func (x *RejectConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[12]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1449,7 @@ func (x *RejectConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RejectConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RejectConfigurationRequest) GetName() string {
@@ -1395,7 +1477,7 @@ type UnparkConfigurationRequest struct {
 
 func (x *UnparkConfigurationRequest) Reset() {
 	*x = UnparkConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +1489,7 @@ func (x *UnparkConfigurationRequest) String() string {
 func (*UnparkConfigurationRequest) ProtoMessage() {}
 
 func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +1502,7 @@ func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnparkConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*UnparkConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UnparkConfigurationRequest) GetName() string {
@@ -1444,7 +1526,7 @@ type ListParkedConfigurationsRequest struct {
 
 func (x *ListParkedConfigurationsRequest) Reset() {
 	*x = ListParkedConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1538,7 @@ func (x *ListParkedConfigurationsRequest) String() string {
 func (*ListParkedConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1551,7 @@ func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListParkedConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListParkedConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListParkedConfigurationsRequest) GetParent() string {
@@ -1504,7 +1586,7 @@ type ListParkedConfigurationsResponse struct {
 
 func (x *ListParkedConfigurationsResponse) Reset() {
 	*x = ListParkedConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1598,7 @@ func (x *ListParkedConfigurationsResponse) String() string {
 func (*ListParkedConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1611,7 @@ func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListParkedConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListParkedConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListParkedConfigurationsResponse) GetParkedConfigurations() []*ParkedConfiguration {
@@ -1569,7 +1651,7 @@ type ParkedConfiguration struct {
 
 func (x *ParkedConfiguration) Reset() {
 	*x = ParkedConfiguration{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1663,7 @@ func (x *ParkedConfiguration) String() string {
 func (*ParkedConfiguration) ProtoMessage() {}
 
 func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1676,7 @@ func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkedConfiguration.ProtoReflect.Descriptor instead.
 func (*ParkedConfiguration) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ParkedConfiguration) GetConfiguration() string {
@@ -1658,7 +1740,7 @@ type ForgetInstanceRequest struct {
 
 func (x *ForgetInstanceRequest) Reset() {
 	*x = ForgetInstanceRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1752,7 @@ func (x *ForgetInstanceRequest) String() string {
 func (*ForgetInstanceRequest) ProtoMessage() {}
 
 func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1765,7 @@ func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetInstanceRequest.ProtoReflect.Descriptor instead.
 func (*ForgetInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ForgetInstanceRequest) GetParent() string {
@@ -1708,7 +1790,7 @@ type ForgetInstanceResponse struct {
 
 func (x *ForgetInstanceResponse) Reset() {
 	*x = ForgetInstanceResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1802,7 @@ func (x *ForgetInstanceResponse) String() string {
 func (*ForgetInstanceResponse) ProtoMessage() {}
 
 func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1815,7 @@ func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetInstanceResponse.ProtoReflect.Descriptor instead.
 func (*ForgetInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{18}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
 }
 
 type RollbackConfigurationRequest struct {
@@ -1759,7 +1841,7 @@ type RollbackConfigurationRequest struct {
 
 func (x *RollbackConfigurationRequest) Reset() {
 	*x = RollbackConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +1853,7 @@ func (x *RollbackConfigurationRequest) String() string {
 func (*RollbackConfigurationRequest) ProtoMessage() {}
 
 func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +1866,7 @@ func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RollbackConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RollbackConfigurationRequest) GetParent() string {
@@ -1825,7 +1907,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1919,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1932,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetConfigurationRequest) GetName() string {
@@ -1874,7 +1956,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +1968,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +1981,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListConfigurationsRequest) GetParent() string {
@@ -1934,7 +2016,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2028,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2041,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListConfigurationsResponse) GetConfigurations() []*Configuration {
@@ -1985,7 +2067,7 @@ type WatchConfigurationsResponse_Bookmark struct {
 
 func (x *WatchConfigurationsResponse_Bookmark) Reset() {
 	*x = WatchConfigurationsResponse_Bookmark{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2079,7 @@ func (x *WatchConfigurationsResponse_Bookmark) String() string {
 func (*WatchConfigurationsResponse_Bookmark) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2092,7 @@ func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use WatchConfigurationsResponse_Bookmark.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse_Bookmark) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8, 0}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // A sign of life.
@@ -2022,7 +2104,7 @@ type WatchConfigurationsResponse_Heartbeat struct {
 
 func (x *WatchConfigurationsResponse_Heartbeat) Reset() {
 	*x = WatchConfigurationsResponse_Heartbeat{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2116,7 @@ func (x *WatchConfigurationsResponse_Heartbeat) String() string {
 func (*WatchConfigurationsResponse_Heartbeat) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,14 +2129,14 @@ func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use WatchConfigurationsResponse_Heartbeat.ProtoReflect.Descriptor instead.
 func (*WatchConfigurationsResponse_Heartbeat) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{8, 1}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9, 1}
 }
 
 var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\b\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\b\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -2076,7 +2158,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x0facknowledgement\x18\r \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x122\n" +
 	"\bincident\x18\x0e \x01(\v2\x16.autosched.v1.IncidentR\bincident\x12)\n" +
 	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12-\n" +
-	"\x12scheduler_revision\x18G \x01(\x03R\x11schedulerRevision\x1aU\n" +
+	"\x12scheduler_revision\x18G \x01(\x03R\x11schedulerRevision\x12,\n" +
+	"\x06review\x18H \x01(\v2\x14.autosched.v1.ReviewR\x06review\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +
@@ -2096,7 +2179,13 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x05TUNED\x10\x02\x12\f\n" +
 	"\bRESTORED\x10\x03\x12\f\n" +
 	"\bREVERTED\x10\x04\x12\r\n" +
-	"\tPROJECTED\x10\x05\"1\n" +
+	"\tPROJECTED\x10\x05\"\x8f\x01\n" +
+	"\x06Review\x12\x1a\n" +
+	"\bapproved\x18\x01 \x01(\bR\bapproved\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12;\n" +
+	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\"1\n" +
 	"\x05Epoch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x03R\acounter\"\xf0\x02\n" +
@@ -2109,9 +2198,9 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12-\n" +
 	"\x12controllable_ratio\x18\a \x01(\x01R\x11controllableRatio\x12\x16\n" +
 	"\x06excess\x18\b \x01(\x01R\x06excess\x12D\n" +
-	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\x90\x04\n" +
-	"\x0eTuningEvidence\x12\x14\n" +
-	"\x05round\x18\x01 \x01(\x03R\x05round\x12A\n" +
+	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\x93\x04\n" +
+	"\x0eTuningEvidence\x12\x17\n" +
+	"\x05round\x18\x01 \x01(\x03R\binterval\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12-\n" +
 	"\x12controllable_ratio\x18\x04 \x01(\x01R\x11controllableRatio\x12-\n" +
@@ -2253,102 +2342,105 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
 	(Acknowledgement_State)(0),                    // 2: autosched.v1.Acknowledgement.State
 	(*Configuration)(nil),                         // 3: autosched.v1.Configuration
-	(*Epoch)(nil),                                 // 4: autosched.v1.Epoch
-	(*Incident)(nil),                              // 5: autosched.v1.Incident
-	(*TuningEvidence)(nil),                        // 6: autosched.v1.TuningEvidence
-	(*Acknowledgement)(nil),                       // 7: autosched.v1.Acknowledgement
-	(*GetCurrentConfigurationRequest)(nil),        // 8: autosched.v1.GetCurrentConfigurationRequest
-	(*GetCurrentConfigurationResponse)(nil),       // 9: autosched.v1.GetCurrentConfigurationResponse
-	(*WatchConfigurationsRequest)(nil),            // 10: autosched.v1.WatchConfigurationsRequest
-	(*WatchConfigurationsResponse)(nil),           // 11: autosched.v1.WatchConfigurationsResponse
-	(*AcknowledgeConfigurationRequest)(nil),       // 12: autosched.v1.AcknowledgeConfigurationRequest
-	(*AcknowledgeConfigurationResponse)(nil),      // 13: autosched.v1.AcknowledgeConfigurationResponse
-	(*ApproveConfigurationRequest)(nil),           // 14: autosched.v1.ApproveConfigurationRequest
-	(*RejectConfigurationRequest)(nil),            // 15: autosched.v1.RejectConfigurationRequest
-	(*UnparkConfigurationRequest)(nil),            // 16: autosched.v1.UnparkConfigurationRequest
-	(*ListParkedConfigurationsRequest)(nil),       // 17: autosched.v1.ListParkedConfigurationsRequest
-	(*ListParkedConfigurationsResponse)(nil),      // 18: autosched.v1.ListParkedConfigurationsResponse
-	(*ParkedConfiguration)(nil),                   // 19: autosched.v1.ParkedConfiguration
-	(*ForgetInstanceRequest)(nil),                 // 20: autosched.v1.ForgetInstanceRequest
-	(*ForgetInstanceResponse)(nil),                // 21: autosched.v1.ForgetInstanceResponse
-	(*RollbackConfigurationRequest)(nil),          // 22: autosched.v1.RollbackConfigurationRequest
-	(*GetConfigurationRequest)(nil),               // 23: autosched.v1.GetConfigurationRequest
-	(*ListConfigurationsRequest)(nil),             // 24: autosched.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),            // 25: autosched.v1.ListConfigurationsResponse
-	nil,                                           // 26: autosched.v1.Configuration.ParametersEntry
-	nil,                                           // 27: autosched.v1.TuningEvidence.DetailsEntry
-	nil,                                           // 28: autosched.v1.Acknowledgement.EffectiveParametersEntry
-	(*WatchConfigurationsResponse_Bookmark)(nil),  // 29: autosched.v1.WatchConfigurationsResponse.Bookmark
-	(*WatchConfigurationsResponse_Heartbeat)(nil), // 30: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	(*timestamppb.Timestamp)(nil),                 // 31: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                   // 32: google.protobuf.Duration
-	(*structpb.Value)(nil),                        // 33: google.protobuf.Value
+	(*Review)(nil),                                // 4: autosched.v1.Review
+	(*Epoch)(nil),                                 // 5: autosched.v1.Epoch
+	(*Incident)(nil),                              // 6: autosched.v1.Incident
+	(*TuningEvidence)(nil),                        // 7: autosched.v1.TuningEvidence
+	(*Acknowledgement)(nil),                       // 8: autosched.v1.Acknowledgement
+	(*GetCurrentConfigurationRequest)(nil),        // 9: autosched.v1.GetCurrentConfigurationRequest
+	(*GetCurrentConfigurationResponse)(nil),       // 10: autosched.v1.GetCurrentConfigurationResponse
+	(*WatchConfigurationsRequest)(nil),            // 11: autosched.v1.WatchConfigurationsRequest
+	(*WatchConfigurationsResponse)(nil),           // 12: autosched.v1.WatchConfigurationsResponse
+	(*AcknowledgeConfigurationRequest)(nil),       // 13: autosched.v1.AcknowledgeConfigurationRequest
+	(*AcknowledgeConfigurationResponse)(nil),      // 14: autosched.v1.AcknowledgeConfigurationResponse
+	(*ApproveConfigurationRequest)(nil),           // 15: autosched.v1.ApproveConfigurationRequest
+	(*RejectConfigurationRequest)(nil),            // 16: autosched.v1.RejectConfigurationRequest
+	(*UnparkConfigurationRequest)(nil),            // 17: autosched.v1.UnparkConfigurationRequest
+	(*ListParkedConfigurationsRequest)(nil),       // 18: autosched.v1.ListParkedConfigurationsRequest
+	(*ListParkedConfigurationsResponse)(nil),      // 19: autosched.v1.ListParkedConfigurationsResponse
+	(*ParkedConfiguration)(nil),                   // 20: autosched.v1.ParkedConfiguration
+	(*ForgetInstanceRequest)(nil),                 // 21: autosched.v1.ForgetInstanceRequest
+	(*ForgetInstanceResponse)(nil),                // 22: autosched.v1.ForgetInstanceResponse
+	(*RollbackConfigurationRequest)(nil),          // 23: autosched.v1.RollbackConfigurationRequest
+	(*GetConfigurationRequest)(nil),               // 24: autosched.v1.GetConfigurationRequest
+	(*ListConfigurationsRequest)(nil),             // 25: autosched.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),            // 26: autosched.v1.ListConfigurationsResponse
+	nil,                                           // 27: autosched.v1.Configuration.ParametersEntry
+	nil,                                           // 28: autosched.v1.TuningEvidence.DetailsEntry
+	nil,                                           // 29: autosched.v1.Acknowledgement.EffectiveParametersEntry
+	(*WatchConfigurationsResponse_Bookmark)(nil),  // 30: autosched.v1.WatchConfigurationsResponse.Bookmark
+	(*WatchConfigurationsResponse_Heartbeat)(nil), // 31: autosched.v1.WatchConfigurationsResponse.Heartbeat
+	(*timestamppb.Timestamp)(nil),                 // 32: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                   // 33: google.protobuf.Duration
+	(*structpb.Value)(nil),                        // 34: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
-	26, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	31, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	31, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
-	6,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
-	7,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	5,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
-	4,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
-	31, // 9: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
-	31, // 10: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
-	31, // 11: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	27, // 12: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
-	2,  // 13: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	28, // 14: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	31, // 15: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
-	3,  // 16: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	32, // 17: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	32, // 18: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	3,  // 19: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	29, // 20: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	30, // 21: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
-	7,  // 22: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	4,  // 23: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
-	3,  // 24: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	19, // 25: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
-	31, // 26: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
-	31, // 27: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 28: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	33, // 29: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	33, // 30: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	8,  // 31: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	10, // 32: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	12, // 33: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	14, // 34: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	22, // 35: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	15, // 36: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
-	16, // 37: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
-	17, // 38: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
-	20, // 39: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
-	23, // 40: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	24, // 41: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	9,  // 42: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	11, // 43: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	13, // 44: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 45: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 46: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 47: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 48: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
-	18, // 49: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
-	21, // 50: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
-	3,  // 51: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	25, // 52: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	42, // [42:53] is the sub-list for method output_type
-	31, // [31:42] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	27, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
+	32, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	32, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	7,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
+	8,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	6,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
+	5,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
+	4,  // 9: autosched.v1.Configuration.review:type_name -> autosched.v1.Review
+	32, // 10: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
+	32, // 11: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	32, // 12: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	32, // 13: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	28, // 14: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	2,  // 15: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
+	29, // 16: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	32, // 17: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	3,  // 18: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	33, // 19: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	33, // 20: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	3,  // 21: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
+	30, // 22: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	31, // 23: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	8,  // 24: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	5,  // 25: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
+	3,  // 26: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	20, // 27: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
+	32, // 28: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
+	32, // 29: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 30: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	34, // 31: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	34, // 32: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	9,  // 33: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	11, // 34: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	13, // 35: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	15, // 36: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	23, // 37: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	16, // 38: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
+	17, // 39: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
+	18, // 40: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
+	21, // 41: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
+	24, // 42: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	25, // 43: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	10, // 44: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	12, // 45: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	14, // 46: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 47: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 48: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 49: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 50: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
+	19, // 51: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
+	22, // 52: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
+	3,  // 53: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	26, // 54: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	44, // [44:55] is the sub-list for method output_type
+	33, // [33:44] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -2356,7 +2448,7 @@ func file_autosched_v1_configuration_proto_init() {
 	if File_autosched_v1_configuration_proto != nil {
 		return
 	}
-	file_autosched_v1_configuration_proto_msgTypes[8].OneofWrappers = []any{
+	file_autosched_v1_configuration_proto_msgTypes[9].OneofWrappers = []any{
 		(*WatchConfigurationsResponse_Configuration)(nil),
 		(*WatchConfigurationsResponse_Bookmark_)(nil),
 		(*WatchConfigurationsResponse_Heartbeat_)(nil),
@@ -2367,7 +2459,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

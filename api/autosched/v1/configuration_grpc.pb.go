@@ -76,14 +76,14 @@ type ConfigurationServiceClient interface {
 	// REJECTED already changes nothing.
 	RejectConfiguration(ctx context.Context, in *RejectConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// UnparkConfiguration lets the values of a revision be offered again. It does
-	// not offer them. To unpark what is not parked changes nothing.
+	// not offer them. Values that are not parked are NOT_FOUND.
 	UnparkConfiguration(ctx context.Context, in *UnparkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// ListParkedConfigurations lists the values that are not offered to a scheduler,
 	// in the order in which they were parked.
 	ListParkedConfigurations(ctx context.Context, in *ListParkedConfigurationsRequest, opts ...grpc.CallOption) (*ListParkedConfigurationsResponse, error)
 	// ForgetInstance drops an instance of the scheduler that is gone, so that nothing
-	// waits for it. It is known again once it acknowledges something. To forget an
-	// instance that is not known changes nothing.
+	// waits for it. It is known again once it acknowledges something. An instance that
+	// is not known is NOT_FOUND.
 	ForgetInstance(ctx context.Context, in *ForgetInstanceRequest, opts ...grpc.CallOption) (*ForgetInstanceResponse, error)
 	// GetConfiguration returns one revision, proposed ones included.
 	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
@@ -263,14 +263,14 @@ type ConfigurationServiceServer interface {
 	// REJECTED already changes nothing.
 	RejectConfiguration(context.Context, *RejectConfigurationRequest) (*Configuration, error)
 	// UnparkConfiguration lets the values of a revision be offered again. It does
-	// not offer them. To unpark what is not parked changes nothing.
+	// not offer them. Values that are not parked are NOT_FOUND.
 	UnparkConfiguration(context.Context, *UnparkConfigurationRequest) (*Configuration, error)
 	// ListParkedConfigurations lists the values that are not offered to a scheduler,
 	// in the order in which they were parked.
 	ListParkedConfigurations(context.Context, *ListParkedConfigurationsRequest) (*ListParkedConfigurationsResponse, error)
 	// ForgetInstance drops an instance of the scheduler that is gone, so that nothing
-	// waits for it. It is known again once it acknowledges something. To forget an
-	// instance that is not known changes nothing.
+	// waits for it. It is known again once it acknowledges something. An instance that
+	// is not known is NOT_FOUND.
 	ForgetInstance(context.Context, *ForgetInstanceRequest) (*ForgetInstanceResponse, error)
 	// GetConfiguration returns one revision, proposed ones included.
 	GetConfiguration(context.Context, *GetConfigurationRequest) (*Configuration, error)

@@ -441,8 +441,11 @@ type Round_Candidate struct {
 	// The incumbent's controllable objective over the candidate's; 0 if it was not measured.
 	ControllableRatio float64 `protobuf:"fixed64,3,opt,name=controllable_ratio,json=controllableRatio,proto3" json:"controllable_ratio,omitempty"`
 	// The objective in each simulated future, lower is better.
-	Objectives    []float64 `protobuf:"fixed64,4,rep,packed,name=objectives,proto3" json:"objectives,omitempty"`
-	Error         string    `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	Objectives []float64 `protobuf:"fixed64,4,rep,packed,name=objectives,proto3" json:"objectives,omitempty"`
+	Error      string    `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// What the adoption rule made of it, for people: "adopted", "in force", or why it was not
+	// adopted. Empty if it did not look better than the incumbent.
+	Outcome       string `protobuf:"bytes,6,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -512,12 +515,18 @@ func (x *Round_Candidate) GetError() string {
 	return ""
 }
 
+func (x *Round_Candidate) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
 var File_autosched_v1_round_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_round_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe9\n" +
-	"\n" +
+	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\v\n" +
 	"\x05Round\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12;\n" +
@@ -552,7 +561,7 @@ const file_autosched_v1_round_proto_rawDesc = "" +
 	"\x12scheduler_revision\x18\x18 \x01(\x03R\x11schedulerRevision\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a\xae\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a\xc8\x02\n" +
 	"\tCandidate\x12\x16\n" +
 	"\x06origin\x18\x01 \x01(\tR\x06origin\x12M\n" +
 	"\n" +
@@ -562,7 +571,8 @@ const file_autosched_v1_round_proto_rawDesc = "" +
 	"\n" +
 	"objectives\x18\x04 \x03(\x01R\n" +
 	"objectives\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\x1aU\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x18\n" +
+	"\aoutcome\x18\x06 \x01(\tR\aoutcome\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"%\n" +

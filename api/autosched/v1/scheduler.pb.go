@@ -134,7 +134,7 @@ func (x InstanceStatus_Condition) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InstanceStatus_Condition.Descriptor instead.
 func (InstanceStatus_Condition) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4, 0}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5, 0}
 }
 
 // Where new configurations go.
@@ -187,7 +187,7 @@ func (x SchedulerSpec_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SchedulerSpec_Mode.Descriptor instead.
 func (SchedulerSpec_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5, 0}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6, 0}
 }
 
 // Scheduler is a registered scheduler: what may be tuned, and what for.
@@ -234,7 +234,9 @@ type Scheduler struct {
 	Labels map[string]string `protobuf:"bytes,75,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What callers note: at most 64 KiB in all. Keys are as those of labels, and may have
 	// '.' and '/', too.
-	Annotations   map[string]string `protobuf:"bytes,76,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Annotations map[string]string `protobuf:"bytes,76,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Output only. While it is PAUSED: who paused it and why. Unset if an older version did.
+	Pause         *Pause `protobuf:"bytes,77,opt,name=pause,proto3" json:"pause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -395,6 +397,76 @@ func (x *Scheduler) GetAnnotations() map[string]string {
 	return nil
 }
 
+func (x *Scheduler) GetPause() *Pause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// Pause keeps tuning rounds from being decided.
+type Pause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, empty if the caller did not say.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who paused it, "anonymous" where callers are not identified.
+	Actor         string                 `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pause) Reset() {
+	*x = Pause{}
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pause) ProtoMessage() {}
+
+func (x *Pause) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pause.ProtoReflect.Descriptor instead.
+func (*Pause) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Pause) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Pause) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Pause) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
 // SchedulerRevision is what may be tuned of a scheduler, on which cluster and what for, from a
 // time on. It never changes.
 type SchedulerRevision struct {
@@ -417,7 +489,7 @@ type SchedulerRevision struct {
 
 func (x *SchedulerRevision) Reset() {
 	*x = SchedulerRevision{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +501,7 @@ func (x *SchedulerRevision) String() string {
 func (*SchedulerRevision) ProtoMessage() {}
 
 func (x *SchedulerRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[1]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +514,7 @@ func (x *SchedulerRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerRevision.ProtoReflect.Descriptor instead.
 func (*SchedulerRevision) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SchedulerRevision) GetName() string {
@@ -516,7 +588,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +600,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[2]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +613,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Freeze) GetReason() string {
@@ -601,6 +673,9 @@ type SchedulerStatus struct {
 	// Events since the service started that came too late for the round at or after
 	// them. They count in the next one.
 	LateEventCount int64 `protobuf:"varint,60,opt,name=late_event_count,json=lateEventCount,proto3" json:"late_event_count,omitempty"`
+	// The revision that waits for ApproveConfiguration or RejectConfiguration,
+	// schedulers/{scheduler}/configurations/{revision}. Empty if none does.
+	ProposedConfiguration string `protobuf:"bytes,61,opt,name=proposed_configuration,json=proposedConfiguration,proto3" json:"proposed_configuration,omitempty"`
 	// Why the scheduler is degraded, for people; empty if it is not. It is if an
 	// instance is, or if none has acknowledged what is on offer in time.
 	Degraded string `protobuf:"bytes,20,opt,name=degraded,proto3" json:"degraded,omitempty"`
@@ -612,7 +687,7 @@ type SchedulerStatus struct {
 
 func (x *SchedulerStatus) Reset() {
 	*x = SchedulerStatus{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +699,7 @@ func (x *SchedulerStatus) String() string {
 func (*SchedulerStatus) ProtoMessage() {}
 
 func (x *SchedulerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[3]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +712,7 @@ func (x *SchedulerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerStatus.ProtoReflect.Descriptor instead.
 func (*SchedulerStatus) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SchedulerStatus) GetEventTime() *timestamppb.Timestamp {
@@ -710,6 +785,13 @@ func (x *SchedulerStatus) GetLateEventCount() int64 {
 	return 0
 }
 
+func (x *SchedulerStatus) GetProposedConfiguration() string {
+	if x != nil {
+		return x.ProposedConfiguration
+	}
+	return ""
+}
+
 func (x *SchedulerStatus) GetDegraded() string {
 	if x != nil {
 		return x.Degraded
@@ -751,7 +833,7 @@ type InstanceStatus struct {
 
 func (x *InstanceStatus) Reset() {
 	*x = InstanceStatus{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +845,7 @@ func (x *InstanceStatus) String() string {
 func (*InstanceStatus) ProtoMessage() {}
 
 func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[4]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +858,7 @@ func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
 func (*InstanceStatus) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *InstanceStatus) GetInstanceId() string {
@@ -873,7 +955,7 @@ type SchedulerSpec struct {
 
 func (x *SchedulerSpec) Reset() {
 	*x = SchedulerSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +967,7 @@ func (x *SchedulerSpec) String() string {
 func (*SchedulerSpec) ProtoMessage() {}
 
 func (x *SchedulerSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[5]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +980,7 @@ func (x *SchedulerSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerSpec.ProtoReflect.Descriptor instead.
 func (*SchedulerSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SchedulerSpec) GetParameters() []*ParameterSpec {
@@ -974,7 +1056,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1068,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[6]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1081,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Simulation) GetMaxPreemptions() int32 {
@@ -1036,7 +1118,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1130,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[7]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1143,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Cluster) GetNodes() int32 {
@@ -1092,7 +1174,7 @@ type ObjectiveSpec struct {
 
 func (x *ObjectiveSpec) Reset() {
 	*x = ObjectiveSpec{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1186,7 @@ func (x *ObjectiveSpec) String() string {
 func (*ObjectiveSpec) ProtoMessage() {}
 
 func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[8]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1199,7 @@ func (x *ObjectiveSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectiveSpec.ProtoReflect.Descriptor instead.
 func (*ObjectiveSpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ObjectiveSpec) GetKind() isObjectiveSpec_Kind {
@@ -1245,7 +1327,7 @@ type RolloutPolicy struct {
 
 func (x *RolloutPolicy) Reset() {
 	*x = RolloutPolicy{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1339,7 @@ func (x *RolloutPolicy) String() string {
 func (*RolloutPolicy) ProtoMessage() {}
 
 func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[9]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1352,7 @@ func (x *RolloutPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutPolicy.ProtoReflect.Descriptor instead.
 func (*RolloutPolicy) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RolloutPolicy) GetUpdateInterval() *durationpb.Duration {
@@ -1428,7 +1510,7 @@ type QuietHours struct {
 
 func (x *QuietHours) Reset() {
 	*x = QuietHours{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1522,7 @@ func (x *QuietHours) String() string {
 func (*QuietHours) ProtoMessage() {}
 
 func (x *QuietHours) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[10]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1535,7 @@ func (x *QuietHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuietHours.ProtoReflect.Descriptor instead.
 func (*QuietHours) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *QuietHours) GetStart() string {
@@ -1495,7 +1577,7 @@ type CreateSchedulerRequest struct {
 
 func (x *CreateSchedulerRequest) Reset() {
 	*x = CreateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1589,7 @@ func (x *CreateSchedulerRequest) String() string {
 func (*CreateSchedulerRequest) ProtoMessage() {}
 
 func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[11]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1602,7 @@ func (x *CreateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*CreateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1571,7 +1653,7 @@ type UpdateSchedulerRequest struct {
 
 func (x *UpdateSchedulerRequest) Reset() {
 	*x = UpdateSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1665,7 @@ func (x *UpdateSchedulerRequest) String() string {
 func (*UpdateSchedulerRequest) ProtoMessage() {}
 
 func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[12]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1678,7 @@ func (x *UpdateSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateSchedulerRequest) GetScheduler() *Scheduler {
@@ -1630,7 +1712,7 @@ type PauseTuningRequest struct {
 
 func (x *PauseTuningRequest) Reset() {
 	*x = PauseTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1724,7 @@ func (x *PauseTuningRequest) String() string {
 func (*PauseTuningRequest) ProtoMessage() {}
 
 func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[13]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1737,7 @@ func (x *PauseTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTuningRequest.ProtoReflect.Descriptor instead.
 func (*PauseTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PauseTuningRequest) GetName() string {
@@ -1675,7 +1757,7 @@ type ResumeTuningRequest struct {
 
 func (x *ResumeTuningRequest) Reset() {
 	*x = ResumeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1769,7 @@ func (x *ResumeTuningRequest) String() string {
 func (*ResumeTuningRequest) ProtoMessage() {}
 
 func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[14]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1782,7 @@ func (x *ResumeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTuningRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResumeTuningRequest) GetName() string {
@@ -1722,7 +1804,7 @@ type DeleteSchedulerRequest struct {
 
 func (x *DeleteSchedulerRequest) Reset() {
 	*x = DeleteSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1816,7 @@ func (x *DeleteSchedulerRequest) String() string {
 func (*DeleteSchedulerRequest) ProtoMessage() {}
 
 func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[15]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1829,7 @@ func (x *DeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteSchedulerRequest) GetName() string {
@@ -1774,7 +1856,7 @@ type UndeleteSchedulerRequest struct {
 
 func (x *UndeleteSchedulerRequest) Reset() {
 	*x = UndeleteSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1868,7 @@ func (x *UndeleteSchedulerRequest) String() string {
 func (*UndeleteSchedulerRequest) ProtoMessage() {}
 
 func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[16]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1881,7 @@ func (x *UndeleteSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*UndeleteSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UndeleteSchedulerRequest) GetName() string {
@@ -1823,7 +1905,7 @@ type FreezeTuningRequest struct {
 
 func (x *FreezeTuningRequest) Reset() {
 	*x = FreezeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +1917,7 @@ func (x *FreezeTuningRequest) String() string {
 func (*FreezeTuningRequest) ProtoMessage() {}
 
 func (x *FreezeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[17]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +1930,7 @@ func (x *FreezeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeTuningRequest.ProtoReflect.Descriptor instead.
 func (*FreezeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FreezeTuningRequest) GetName() string {
@@ -1882,7 +1964,7 @@ type FreezeTuningResponse struct {
 
 func (x *FreezeTuningResponse) Reset() {
 	*x = FreezeTuningResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +1976,7 @@ func (x *FreezeTuningResponse) String() string {
 func (*FreezeTuningResponse) ProtoMessage() {}
 
 func (x *FreezeTuningResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[18]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +1989,7 @@ func (x *FreezeTuningResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeTuningResponse.ProtoReflect.Descriptor instead.
 func (*FreezeTuningResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FreezeTuningResponse) GetSchedulers() []*Scheduler {
@@ -1927,7 +2009,7 @@ type UnfreezeTuningRequest struct {
 
 func (x *UnfreezeTuningRequest) Reset() {
 	*x = UnfreezeTuningRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2021,7 @@ func (x *UnfreezeTuningRequest) String() string {
 func (*UnfreezeTuningRequest) ProtoMessage() {}
 
 func (x *UnfreezeTuningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[19]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2034,7 @@ func (x *UnfreezeTuningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeTuningRequest.ProtoReflect.Descriptor instead.
 func (*UnfreezeTuningRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnfreezeTuningRequest) GetName() string {
@@ -1972,7 +2054,7 @@ type UnfreezeTuningResponse struct {
 
 func (x *UnfreezeTuningResponse) Reset() {
 	*x = UnfreezeTuningResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2066,7 @@ func (x *UnfreezeTuningResponse) String() string {
 func (*UnfreezeTuningResponse) ProtoMessage() {}
 
 func (x *UnfreezeTuningResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[20]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2079,7 @@ func (x *UnfreezeTuningResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeTuningResponse.ProtoReflect.Descriptor instead.
 func (*UnfreezeTuningResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnfreezeTuningResponse) GetSchedulers() []*Scheduler {
@@ -2017,7 +2099,7 @@ type GetSchedulerRequest struct {
 
 func (x *GetSchedulerRequest) Reset() {
 	*x = GetSchedulerRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2111,7 @@ func (x *GetSchedulerRequest) String() string {
 func (*GetSchedulerRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[21]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2124,7 @@ func (x *GetSchedulerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetSchedulerRequest) GetName() string {
@@ -2062,7 +2144,7 @@ type GetSchedulerRevisionRequest struct {
 
 func (x *GetSchedulerRevisionRequest) Reset() {
 	*x = GetSchedulerRevisionRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2156,7 @@ func (x *GetSchedulerRevisionRequest) String() string {
 func (*GetSchedulerRevisionRequest) ProtoMessage() {}
 
 func (x *GetSchedulerRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[22]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2169,7 @@ func (x *GetSchedulerRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSchedulerRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetSchedulerRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetSchedulerRevisionRequest) GetName() string {
@@ -2111,7 +2193,7 @@ type ListSchedulerRevisionsRequest struct {
 
 func (x *ListSchedulerRevisionsRequest) Reset() {
 	*x = ListSchedulerRevisionsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2205,7 @@ func (x *ListSchedulerRevisionsRequest) String() string {
 func (*ListSchedulerRevisionsRequest) ProtoMessage() {}
 
 func (x *ListSchedulerRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[23]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2218,7 @@ func (x *ListSchedulerRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulerRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulerRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListSchedulerRevisionsRequest) GetParent() string {
@@ -2171,7 +2253,7 @@ type ListSchedulerRevisionsResponse struct {
 
 func (x *ListSchedulerRevisionsResponse) Reset() {
 	*x = ListSchedulerRevisionsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2265,7 @@ func (x *ListSchedulerRevisionsResponse) String() string {
 func (*ListSchedulerRevisionsResponse) ProtoMessage() {}
 
 func (x *ListSchedulerRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[24]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2278,7 @@ func (x *ListSchedulerRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulerRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulerRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListSchedulerRevisionsResponse) GetSchedulerRevisions() []*SchedulerRevision {
@@ -2227,7 +2309,7 @@ type ListSchedulersRequest struct {
 
 func (x *ListSchedulersRequest) Reset() {
 	*x = ListSchedulersRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2321,7 @@ func (x *ListSchedulersRequest) String() string {
 func (*ListSchedulersRequest) ProtoMessage() {}
 
 func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[25]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2334,7 @@ func (x *ListSchedulersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulersRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListSchedulersRequest) GetPageSize() int32 {
@@ -2287,7 +2369,7 @@ type ListSchedulersResponse struct {
 
 func (x *ListSchedulersResponse) Reset() {
 	*x = ListSchedulersResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[26]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2381,7 @@ func (x *ListSchedulersResponse) String() string {
 func (*ListSchedulersResponse) ProtoMessage() {}
 
 func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[26]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2394,7 @@ func (x *ListSchedulersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulersResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulersResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListSchedulersResponse) GetSchedulers() []*Scheduler {
@@ -2344,7 +2426,7 @@ type IngestEventsRequest struct {
 
 func (x *IngestEventsRequest) Reset() {
 	*x = IngestEventsRequest{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2438,7 @@ func (x *IngestEventsRequest) String() string {
 func (*IngestEventsRequest) ProtoMessage() {}
 
 func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[27]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2451,7 @@ func (x *IngestEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsRequest.ProtoReflect.Descriptor instead.
 func (*IngestEventsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *IngestEventsRequest) GetParent() string {
@@ -2412,7 +2494,7 @@ type IngestEventsResponse struct {
 
 func (x *IngestEventsResponse) Reset() {
 	*x = IngestEventsResponse{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2506,7 @@ func (x *IngestEventsResponse) String() string {
 func (*IngestEventsResponse) ProtoMessage() {}
 
 func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[28]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2519,7 @@ func (x *IngestEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestEventsResponse.ProtoReflect.Descriptor instead.
 func (*IngestEventsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *IngestEventsResponse) GetSequence() int64 {
@@ -2490,7 +2572,7 @@ type RejectedEvent struct {
 
 func (x *RejectedEvent) Reset() {
 	*x = RejectedEvent{}
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2584,7 @@ func (x *RejectedEvent) String() string {
 func (*RejectedEvent) ProtoMessage() {}
 
 func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_scheduler_proto_msgTypes[29]
+	mi := &file_autosched_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2597,7 @@ func (x *RejectedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedEvent.ProtoReflect.Descriptor instead.
 func (*RejectedEvent) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_autosched_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RejectedEvent) GetIndex() int32 {
@@ -2550,7 +2632,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\b\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\b\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -2576,7 +2658,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"expireTime\x12\x1a\n" +
 	"\brevision\x18J \x01(\x03R\brevision\x12;\n" +
 	"\x06labels\x18K \x03(\v2#.autosched.v1.Scheduler.LabelsEntryR\x06labels\x12J\n" +
-	"\vannotations\x18L \x03(\v2(.autosched.v1.Scheduler.AnnotationsEntryR\vannotations\x1a9\n" +
+	"\vannotations\x18L \x03(\v2(.autosched.v1.Scheduler.AnnotationsEntryR\vannotations\x12)\n" +
+	"\x05pause\x18M \x01(\v2\x13.autosched.v1.PauseR\x05pause\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
@@ -2589,7 +2672,12 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x06ACTIVE\x10\x02\x12\n" +
 	"\n" +
 	"\x06PAUSED\x10\x03\x12\v\n" +
-	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"\x85\x03\n" +
+	"\aDELETED\x10F\"\x04\b\x01\x10\x01\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x05\"r\n" +
+	"\x05Pause\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12;\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\"\x85\x03\n" +
 	"\x11SchedulerRevision\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12;\n" +
@@ -2608,7 +2696,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\xdd\x03\n" +
+	"expireTime\"\x94\x04\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -2623,7 +2711,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\bwatching\x18\a \x01(\tR\bwatching\x12;\n" +
 	"\rlast_incident\x18\b \x01(\v2\x16.autosched.v1.IncidentR\flastIncident\x12\x12\n" +
 	"\x04hold\x18( \x01(\tR\x04hold\x12(\n" +
-	"\x10late_event_count\x18< \x01(\x03R\x0elateEventCount\x12\x1a\n" +
+	"\x10late_event_count\x18< \x01(\x03R\x0elateEventCount\x125\n" +
+	"\x16proposed_configuration\x18= \x01(\tR\x15proposedConfiguration\x12\x1a\n" +
 	"\bdegraded\x18\x14 \x01(\tR\bdegraded\x12:\n" +
 	"\tinstances\x18\x15 \x03(\v2\x1c.autosched.v1.InstanceStatusR\tinstances\"\xa0\x05\n" +
 	"\x0eInstanceStatus\x12\x1f\n" +
@@ -2807,141 +2896,144 @@ func file_autosched_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_autosched_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(Scheduler_State)(0),                   // 0: autosched.v1.Scheduler.State
 	(InstanceStatus_Condition)(0),          // 1: autosched.v1.InstanceStatus.Condition
 	(SchedulerSpec_Mode)(0),                // 2: autosched.v1.SchedulerSpec.Mode
 	(*Scheduler)(nil),                      // 3: autosched.v1.Scheduler
-	(*SchedulerRevision)(nil),              // 4: autosched.v1.SchedulerRevision
-	(*Freeze)(nil),                         // 5: autosched.v1.Freeze
-	(*SchedulerStatus)(nil),                // 6: autosched.v1.SchedulerStatus
-	(*InstanceStatus)(nil),                 // 7: autosched.v1.InstanceStatus
-	(*SchedulerSpec)(nil),                  // 8: autosched.v1.SchedulerSpec
-	(*Simulation)(nil),                     // 9: autosched.v1.Simulation
-	(*Cluster)(nil),                        // 10: autosched.v1.Cluster
-	(*ObjectiveSpec)(nil),                  // 11: autosched.v1.ObjectiveSpec
-	(*RolloutPolicy)(nil),                  // 12: autosched.v1.RolloutPolicy
-	(*QuietHours)(nil),                     // 13: autosched.v1.QuietHours
-	(*CreateSchedulerRequest)(nil),         // 14: autosched.v1.CreateSchedulerRequest
-	(*UpdateSchedulerRequest)(nil),         // 15: autosched.v1.UpdateSchedulerRequest
-	(*PauseTuningRequest)(nil),             // 16: autosched.v1.PauseTuningRequest
-	(*ResumeTuningRequest)(nil),            // 17: autosched.v1.ResumeTuningRequest
-	(*DeleteSchedulerRequest)(nil),         // 18: autosched.v1.DeleteSchedulerRequest
-	(*UndeleteSchedulerRequest)(nil),       // 19: autosched.v1.UndeleteSchedulerRequest
-	(*FreezeTuningRequest)(nil),            // 20: autosched.v1.FreezeTuningRequest
-	(*FreezeTuningResponse)(nil),           // 21: autosched.v1.FreezeTuningResponse
-	(*UnfreezeTuningRequest)(nil),          // 22: autosched.v1.UnfreezeTuningRequest
-	(*UnfreezeTuningResponse)(nil),         // 23: autosched.v1.UnfreezeTuningResponse
-	(*GetSchedulerRequest)(nil),            // 24: autosched.v1.GetSchedulerRequest
-	(*GetSchedulerRevisionRequest)(nil),    // 25: autosched.v1.GetSchedulerRevisionRequest
-	(*ListSchedulerRevisionsRequest)(nil),  // 26: autosched.v1.ListSchedulerRevisionsRequest
-	(*ListSchedulerRevisionsResponse)(nil), // 27: autosched.v1.ListSchedulerRevisionsResponse
-	(*ListSchedulersRequest)(nil),          // 28: autosched.v1.ListSchedulersRequest
-	(*ListSchedulersResponse)(nil),         // 29: autosched.v1.ListSchedulersResponse
-	(*IngestEventsRequest)(nil),            // 30: autosched.v1.IngestEventsRequest
-	(*IngestEventsResponse)(nil),           // 31: autosched.v1.IngestEventsResponse
-	(*RejectedEvent)(nil),                  // 32: autosched.v1.RejectedEvent
-	nil,                                    // 33: autosched.v1.Scheduler.LabelsEntry
-	nil,                                    // 34: autosched.v1.Scheduler.AnnotationsEntry
-	nil,                                    // 35: autosched.v1.InstanceStatus.EffectiveParametersEntry
-	(*timestamppb.Timestamp)(nil),          // 36: google.protobuf.Timestamp
-	(*Epoch)(nil),                          // 37: autosched.v1.Epoch
-	(*ParameterSpec)(nil),                  // 38: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),           // 39: autosched.v1.DependencyConstraint
-	(*Incident)(nil),                       // 40: autosched.v1.Incident
-	(*durationpb.Duration)(nil),            // 41: google.protobuf.Duration
-	(*structpb.Struct)(nil),                // 42: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),          // 43: google.protobuf.FieldMask
-	(*Event)(nil),                          // 44: autosched.v1.Event
-	(*structpb.Value)(nil),                 // 45: google.protobuf.Value
+	(*Pause)(nil),                          // 4: autosched.v1.Pause
+	(*SchedulerRevision)(nil),              // 5: autosched.v1.SchedulerRevision
+	(*Freeze)(nil),                         // 6: autosched.v1.Freeze
+	(*SchedulerStatus)(nil),                // 7: autosched.v1.SchedulerStatus
+	(*InstanceStatus)(nil),                 // 8: autosched.v1.InstanceStatus
+	(*SchedulerSpec)(nil),                  // 9: autosched.v1.SchedulerSpec
+	(*Simulation)(nil),                     // 10: autosched.v1.Simulation
+	(*Cluster)(nil),                        // 11: autosched.v1.Cluster
+	(*ObjectiveSpec)(nil),                  // 12: autosched.v1.ObjectiveSpec
+	(*RolloutPolicy)(nil),                  // 13: autosched.v1.RolloutPolicy
+	(*QuietHours)(nil),                     // 14: autosched.v1.QuietHours
+	(*CreateSchedulerRequest)(nil),         // 15: autosched.v1.CreateSchedulerRequest
+	(*UpdateSchedulerRequest)(nil),         // 16: autosched.v1.UpdateSchedulerRequest
+	(*PauseTuningRequest)(nil),             // 17: autosched.v1.PauseTuningRequest
+	(*ResumeTuningRequest)(nil),            // 18: autosched.v1.ResumeTuningRequest
+	(*DeleteSchedulerRequest)(nil),         // 19: autosched.v1.DeleteSchedulerRequest
+	(*UndeleteSchedulerRequest)(nil),       // 20: autosched.v1.UndeleteSchedulerRequest
+	(*FreezeTuningRequest)(nil),            // 21: autosched.v1.FreezeTuningRequest
+	(*FreezeTuningResponse)(nil),           // 22: autosched.v1.FreezeTuningResponse
+	(*UnfreezeTuningRequest)(nil),          // 23: autosched.v1.UnfreezeTuningRequest
+	(*UnfreezeTuningResponse)(nil),         // 24: autosched.v1.UnfreezeTuningResponse
+	(*GetSchedulerRequest)(nil),            // 25: autosched.v1.GetSchedulerRequest
+	(*GetSchedulerRevisionRequest)(nil),    // 26: autosched.v1.GetSchedulerRevisionRequest
+	(*ListSchedulerRevisionsRequest)(nil),  // 27: autosched.v1.ListSchedulerRevisionsRequest
+	(*ListSchedulerRevisionsResponse)(nil), // 28: autosched.v1.ListSchedulerRevisionsResponse
+	(*ListSchedulersRequest)(nil),          // 29: autosched.v1.ListSchedulersRequest
+	(*ListSchedulersResponse)(nil),         // 30: autosched.v1.ListSchedulersResponse
+	(*IngestEventsRequest)(nil),            // 31: autosched.v1.IngestEventsRequest
+	(*IngestEventsResponse)(nil),           // 32: autosched.v1.IngestEventsResponse
+	(*RejectedEvent)(nil),                  // 33: autosched.v1.RejectedEvent
+	nil,                                    // 34: autosched.v1.Scheduler.LabelsEntry
+	nil,                                    // 35: autosched.v1.Scheduler.AnnotationsEntry
+	nil,                                    // 36: autosched.v1.InstanceStatus.EffectiveParametersEntry
+	(*timestamppb.Timestamp)(nil),          // 37: google.protobuf.Timestamp
+	(*Epoch)(nil),                          // 38: autosched.v1.Epoch
+	(*ParameterSpec)(nil),                  // 39: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),           // 40: autosched.v1.DependencyConstraint
+	(*Incident)(nil),                       // 41: autosched.v1.Incident
+	(*durationpb.Duration)(nil),            // 42: google.protobuf.Duration
+	(*structpb.Struct)(nil),                // 43: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),          // 44: google.protobuf.FieldMask
+	(*Event)(nil),                          // 45: autosched.v1.Event
+	(*structpb.Value)(nil),                 // 46: google.protobuf.Value
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
-	8,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
+	9,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
 	0,  // 1: autosched.v1.Scheduler.state:type_name -> autosched.v1.Scheduler.State
-	36, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
-	36, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
-	6,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
-	5,  // 5: autosched.v1.Scheduler.freeze:type_name -> autosched.v1.Freeze
-	37, // 6: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
-	36, // 7: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
-	36, // 8: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
-	33, // 9: autosched.v1.Scheduler.labels:type_name -> autosched.v1.Scheduler.LabelsEntry
-	34, // 10: autosched.v1.Scheduler.annotations:type_name -> autosched.v1.Scheduler.AnnotationsEntry
-	36, // 11: autosched.v1.SchedulerRevision.create_time:type_name -> google.protobuf.Timestamp
-	38, // 12: autosched.v1.SchedulerRevision.parameters:type_name -> autosched.v1.ParameterSpec
-	39, // 13: autosched.v1.SchedulerRevision.constraints:type_name -> autosched.v1.DependencyConstraint
-	10, // 14: autosched.v1.SchedulerRevision.cluster:type_name -> autosched.v1.Cluster
-	11, // 15: autosched.v1.SchedulerRevision.objective:type_name -> autosched.v1.ObjectiveSpec
-	36, // 16: autosched.v1.Freeze.create_time:type_name -> google.protobuf.Timestamp
-	36, // 17: autosched.v1.Freeze.expire_time:type_name -> google.protobuf.Timestamp
-	36, // 18: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	40, // 19: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
-	7,  // 20: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
-	1,  // 21: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
-	35, // 22: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
-	36, // 23: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
-	36, // 24: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
-	38, // 25: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	39, // 26: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	11, // 27: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	12, // 28: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	10, // 29: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	2,  // 30: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	9,  // 31: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	41, // 32: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	42, // 33: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	41, // 34: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	41, // 35: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	41, // 36: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	41, // 37: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
-	41, // 38: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	41, // 39: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	13, // 40: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	41, // 41: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	41, // 42: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
-	3,  // 43: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	3,  // 44: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	43, // 45: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	36, // 46: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 47: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 48: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	4,  // 49: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
-	3,  // 50: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	44, // 51: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	32, // 52: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	45, // 53: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	14, // 54: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	24, // 55: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	28, // 56: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	15, // 57: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	25, // 58: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
-	26, // 59: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
-	16, // 60: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	17, // 61: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	18, // 62: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	19, // 63: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	20, // 64: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
-	22, // 65: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
-	30, // 66: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 67: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 68: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	29, // 69: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 70: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	4,  // 71: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
-	27, // 72: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
-	3,  // 73: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 74: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 75: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 76: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	21, // 77: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
-	23, // 78: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
-	31, // 79: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	67, // [67:80] is the sub-list for method output_type
-	54, // [54:67] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	37, // 2: autosched.v1.Scheduler.create_time:type_name -> google.protobuf.Timestamp
+	37, // 3: autosched.v1.Scheduler.update_time:type_name -> google.protobuf.Timestamp
+	7,  // 4: autosched.v1.Scheduler.status:type_name -> autosched.v1.SchedulerStatus
+	6,  // 5: autosched.v1.Scheduler.freeze:type_name -> autosched.v1.Freeze
+	38, // 6: autosched.v1.Scheduler.epoch:type_name -> autosched.v1.Epoch
+	37, // 7: autosched.v1.Scheduler.delete_time:type_name -> google.protobuf.Timestamp
+	37, // 8: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
+	34, // 9: autosched.v1.Scheduler.labels:type_name -> autosched.v1.Scheduler.LabelsEntry
+	35, // 10: autosched.v1.Scheduler.annotations:type_name -> autosched.v1.Scheduler.AnnotationsEntry
+	4,  // 11: autosched.v1.Scheduler.pause:type_name -> autosched.v1.Pause
+	37, // 12: autosched.v1.Pause.create_time:type_name -> google.protobuf.Timestamp
+	37, // 13: autosched.v1.SchedulerRevision.create_time:type_name -> google.protobuf.Timestamp
+	39, // 14: autosched.v1.SchedulerRevision.parameters:type_name -> autosched.v1.ParameterSpec
+	40, // 15: autosched.v1.SchedulerRevision.constraints:type_name -> autosched.v1.DependencyConstraint
+	11, // 16: autosched.v1.SchedulerRevision.cluster:type_name -> autosched.v1.Cluster
+	12, // 17: autosched.v1.SchedulerRevision.objective:type_name -> autosched.v1.ObjectiveSpec
+	37, // 18: autosched.v1.Freeze.create_time:type_name -> google.protobuf.Timestamp
+	37, // 19: autosched.v1.Freeze.expire_time:type_name -> google.protobuf.Timestamp
+	37, // 20: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	41, // 21: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	8,  // 22: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
+	1,  // 23: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
+	36, // 24: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
+	37, // 25: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
+	37, // 26: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
+	39, // 27: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	40, // 28: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	12, // 29: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	13, // 30: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	11, // 31: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	2,  // 32: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	10, // 33: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	42, // 34: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	43, // 35: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	42, // 36: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	42, // 37: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	42, // 38: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	42, // 39: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
+	42, // 40: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	42, // 41: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	14, // 42: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	42, // 43: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	42, // 44: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
+	3,  // 45: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 46: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	44, // 47: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	37, // 48: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 49: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 50: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	5,  // 51: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
+	3,  // 52: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	45, // 53: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	33, // 54: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	46, // 55: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	15, // 56: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	25, // 57: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	29, // 58: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	16, // 59: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	26, // 60: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
+	27, // 61: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
+	17, // 62: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	18, // 63: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	19, // 64: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	20, // 65: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	21, // 66: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	23, // 67: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	31, // 68: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 69: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 70: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	30, // 71: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 72: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	5,  // 73: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
+	28, // 74: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
+	3,  // 75: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 76: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 77: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 78: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	22, // 79: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	24, // 80: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	32, // 81: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	69, // [69:82] is the sub-list for method output_type
+	56, // [56:69] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -2952,18 +3044,18 @@ func file_autosched_v1_scheduler_proto_init() {
 	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_event_proto_init()
 	file_autosched_v1_parameter_proto_init()
-	file_autosched_v1_scheduler_proto_msgTypes[8].OneofWrappers = []any{
+	file_autosched_v1_scheduler_proto_msgTypes[9].OneofWrappers = []any{
 		(*ObjectiveSpec_MetricId)(nil),
 		(*ObjectiveSpec_Goal)(nil),
 	}
-	file_autosched_v1_scheduler_proto_msgTypes[9].OneofWrappers = []any{}
+	file_autosched_v1_scheduler_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_scheduler_proto_rawDesc), len(file_autosched_v1_scheduler_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
