@@ -47,7 +47,9 @@ type managed struct {
 	history    *history
 	pending    []workload.Event   // in history, but not yet in its ledger
 	written    string             // the cursor of the last of them
-	deciding   bool               // a round or a look has the ledger and the engine
+	deciding   bool               // a round, a look or a question has the ledger and the engine
+	asks       []*ask             // questions that wait, oldest first
+	asked      bool               // what was started last is a question
 	broken     bool               // a decision panicked; the ledger waits to be rebuilt
 	setting    bool               // the clock is being set: no round begins
 	delayed    bool               // rounds could not be stored: none begins

@@ -22,11 +22,23 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// startRound starts what is due, unless something is under way: a look of the judge, the
+// startRound starts what is due or asked for, unless something is under way. mu is held.
+func (s *Service) startRound(m *managed) {
+	if m.deciding {
+		return
+	}
+	if len(m.asks) == 0 || m.asked {
+		m.asked = false
+		s.startDue(m)
+	}
+	s.startAsk(m)
+}
+
+// startDue starts what is due, unless something is under way: a look of the judge, the
 // newest round, or an urgent decision if more arrived since the last decision than it
 // expected. What is under way looks again when it ends, so rounds passed meanwhile become
-// one. m.mu is held.
-func (s *Service) startRound(m *managed) {
+// one. mu is held.
+func (s *Service) startDue(m *managed) {
 	v := m.snapshot.Load()
 	if m.deciding || m.setting || m.delayed || v.Paused || !v.Deleted.IsZero() || v.Type == External ||
 		v.Zero.IsZero() || !m.history.clock.running {

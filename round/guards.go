@@ -2,7 +2,9 @@ package round
 
 import (
 	"context"
+	"slices"
 
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 )
 
@@ -36,9 +38,16 @@ func (r *Round) newGuards(ctx context.Context, scenarios []Scenario) (*guards, e
 	}
 	p := r.Problem
 	p.Goal = Minimise(Objectives[0])
+	return p.guards(ctx, r.Guard, scenarios)
+}
+
+// guards adds what is guarded to the constraints of the goal.
+func (p Problem) guards(ctx context.Context, share float64, scenarios []Scenario) (*guards, error) {
+	p.Goal.Constraints = slices.Clone(p.Goal.Constraints)
 	for _, c := range guarded {
-		c.Factor = 1 + r.Guard
-		p.Goal.Constraints = append(p.Goal.Constraints, c)
+		if c.Factor = 1 + share; share >= 0 {
+			p.Goal.Constraints = append(p.Goal.Constraints, c)
+		}
 	}
 	s, err := scorerOf(ctx, &p, scenarios)
 	if err != nil {
@@ -70,6 +79,14 @@ func (g *guards) broken(ctx context.Context, c space.Config) (string, error) {
 	if err != nil || m.Exhausted {
 		return "", err
 	}
+	if all := g.exceeded(&m); len(all) > 0 {
+		return all[0], nil
+	}
+	return "", nil
+}
+
+// exceeded describes the limits that a measurement is beyond.
+func (g *guards) exceeded(m *search.Measurement) (out []string) {
 	for i := range m.Limits {
 		l := &m.Limits[i]
 		tenant := l.Of
@@ -80,8 +97,8 @@ func (g *guards) broken(ctx context.Context, c space.Config) (string, error) {
 			continue
 		}
 		if l.Excess() > 0 {
-			return describeLimit(l), nil
+			out = append(out, describeLimit(l))
 		}
 	}
-	return "", nil
+	return out
 }

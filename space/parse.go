@@ -208,3 +208,32 @@ func (s *Space) UnmarshalJSON(b []byte) error {
 	s.initial.space = s
 	return nil
 }
+
+// ReadValues reads assignments as Parse does. What it returns may be outside of the space.
+func (s *Space) ReadValues(sets []string) (Values, error) {
+	var v Violations
+	out := Values{}
+	for _, set := range assignments(sets) {
+		id, text, ok := strings.Cut(set, "=")
+		id = strings.TrimSpace(id)
+		i, known := s.index[id]
+		switch {
+		case !ok:
+			v.add(set, "want name=value")
+		case !known:
+			v.add(id, "there is no such parameter, want one of %s", strings.Join(s.ids(), ", "))
+		case out.Get(id).kind != noValue:
+			v.add(id, "is set twice")
+		default:
+			x, readable := s.params[i].parse(text)
+			if !readable {
+				v.add(id, "cannot read %q, want %s", text, s.params[i].Range())
+			}
+			out[id] = x
+		}
+	}
+	if len(v) > 0 {
+		return nil, v
+	}
+	return out, nil
+}

@@ -196,6 +196,8 @@ method                                                    none viewer operator a
 /autosched.v1.MaintenanceService/Backup                    -    -      -        *     -   -
 /autosched.v1.MaintenanceService/Diagnose                  -    *      *        *     -   -
 /autosched.v1.AuditService/ListAuditRecords                -    -      *        *     -   -
+/autosched.v1.ExplanationService/ValidateParameters        -    *      *        *     *   -
+/autosched.v1.ExplanationService/WhatIf                    -    *      *        *     *   -
 /autosched.v1.RoundService/GetRound                        -    *      *        *     *   -
 /autosched.v1.RoundService/ListRounds                      -    *      *        *     *   -
 /autosched.v1.ConfigurationService/RejectConfiguration     -    -      *        *     -   -

@@ -44,6 +44,7 @@ var reasons = []struct {
 	{controller.ErrDeleted, codes.FailedPrecondition, "DELETED"},
 	{controller.ErrEpoch, codes.FailedPrecondition, "EPOCH_MISMATCH"},
 	{errResync, codes.OutOfRange, "RESYNC"},
+	{controller.ErrBusy, codes.ResourceExhausted, "TOO_MANY_QUESTIONS"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},

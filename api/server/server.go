@@ -71,6 +71,7 @@ type Server struct {
 	pb.UnimplementedMaintenanceServiceServer
 	pb.UnimplementedAuditServiceServer
 	pb.UnimplementedRoundServiceServer
+	pb.UnimplementedExplanationServiceServer
 
 	service   *controller.Service
 	builtins  []controller.Builtin
@@ -168,11 +169,13 @@ func New(o Options) *Server {
 	pb.RegisterMaintenanceServiceServer(s.grpc, s)
 	pb.RegisterAuditServiceServer(s.grpc, s)
 	pb.RegisterRoundServiceServer(s.grpc, s)
+	pb.RegisterExplanationServiceServer(s.grpc, s)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName,
 		pb.ConfigurationService_ServiceDesc.ServiceName, pb.MaintenanceService_ServiceDesc.ServiceName,
-		pb.AuditService_ServiceDesc.ServiceName, pb.RoundService_ServiceDesc.ServiceName} {
+		pb.AuditService_ServiceDesc.ServiceName, pb.RoundService_ServiceDesc.ServiceName,
+		pb.ExplanationService_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	if !s.tuning() {

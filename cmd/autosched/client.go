@@ -49,6 +49,7 @@ type client struct {
 	upkeep pb.MaintenanceServiceClient
 	audit  pb.AuditServiceClient
 	rounds pb.RoundServiceClient
+	ask    pb.ExplanationServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -72,7 +73,7 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 	return plainError(f.server, run(ctx,
 		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn),
 			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn),
-			pb.NewRoundServiceClient(conn)}))
+			pb.NewRoundServiceClient(conn), pb.NewExplanationServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

@@ -114,6 +114,7 @@ func newRootCmd() *cobra.Command {
 		newSchedulerCmd(),
 		newConfigCmd(),
 		newRoundsCmd(),
+		newWhatIfCmd(),
 		newReplayCmd(),
 		newFreezeCmd(),
 		newUnfreezeCmd(),

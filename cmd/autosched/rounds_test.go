@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
 // TestReplay: the rounds of a service that tuned an emulated cluster are listed, shown, and
@@ -62,6 +67,23 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	schema(call(newRoundsCmd(), "show", "s", "--json"), "round/v1")
+	submitNow(t, address, "s")
+	schema(call(newWhatIfCmd(), "s", "--set", "queues=1", "--json"), "what-if/v1")
+	if text := call(newWhatIfCmd(), "s", "--set", "queues=1"); !regexp.MustCompile(
+		`(?s)^simulated .*\nratio .*\nobjective .*\navg_queue_s .*\nqueues +1, `).MatchString(text) {
+		t.Errorf("what-if:\n%s", text)
+	}
+	if text := call(newConfigCmd(), "validate", "s", "--set", "queues=99"); !strings.Contains(text,
+		"queues from 99 to 6: range") {
+		t.Errorf("config validate:\n%s", text)
+	}
+	for want, args := range map[string][]string{"there is no such parameter": {"--set", "none=1"},
+		"--set is missing": nil, "6 is the nearest": {"--set", "queues=99"}} {
+		err := runClient(t.Context(), newWhatIfCmd(), "", new(bytes.Buffer), append(args, "s", "--server", address)...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("what-if %v: %v, want %q", args, err, want)
+		}
+	}
 	stop()
 
 	if code, out, errs := command("replay", "s", "1", "--dir", dir, "--json"); code != 0 {
@@ -92,5 +114,34 @@ func TestReplay(t *testing.T) {
 		if code, _, errs := command(strings.Fields(c.args)...); code != c.code || !strings.Contains(errs, c.says) {
 			t.Errorf("%s: exit %d, %s; want %d, %q", c.args, code, errs, c.code, c.says)
 		}
+	}
+}
+
+// submitNow submits jobs at the event time of a scheduler.
+func submitNow(t *testing.T, address, id string) {
+	t.Helper()
+	f := clientFlags{connectFlags: connectFlags{server: address}, timeout: time.Minute}
+	if err := f.call(t.Context(), true, func(ctx context.Context, c *client) error {
+		s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/" + id})
+		if err != nil {
+			return err
+		}
+		stream, err := c.tuning.IngestEvents(ctx)
+		if err != nil {
+			return err
+		}
+		req := &pb.IngestEventsRequest{Parent: "schedulers/" + id}
+		for i := range 20 {
+			job := fmt.Sprint("asked-", i)
+			req.Events = append(req.Events, &pb.Event{EventId: job, Kind: pb.Event_SUBMITTED,
+				SchedulerTime: s.GetStatus().GetEventTime(), Job: &pb.JobDetails{JobId: job, MilliGpus: 8000}})
+		}
+		if err := stream.Send(req); err != nil {
+			return err
+		}
+		_, err = stream.Recv()
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -84,6 +84,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"rounds list", "x" + registered, "rounds", false},
 		{"audit list", "x" + registered, "audit-records", false},
 		{"audit verify", "--dir " + dir + "/restored", "audit-verification", false},
+		{"config validate", "x --set backfill=true" + registered, "validate-parameters", false},
 		{"config parked", "x" + registered, "parked-configurations", false},
 		{"config render", "x" + registered, "rendered-configuration", false},
 		{"config parse", "x " + file("fifo.yaml", "backfill: true\n") + registered, "parsed-configuration", false},
@@ -155,5 +156,5 @@ func TestJSONHasASchema(t *testing.T) {
 // the message of config get, or for an emulation its own.
 var covered = map[string]bool{"config watch": true, "config approve": true, "config rollback": true,
 	"config reject": true, "config unpark": true, "emulate": true,
-	"rounds show": true, "replay": true, // TestReplay has theirs
+	"rounds show": true, "replay": true, "what-if": true, // TestReplay has theirs
 }

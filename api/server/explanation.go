@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
+)
+
+// ValidateParameters projects values into the space of a scheduler.
+func (s *Server) ValidateParameters(_ context.Context,
+	req *pb.ValidateParametersRequest) (*pb.ValidateParametersResponse, error) {
+	id, err := parseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, _, err := s.service.Scheduler(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	sp, err := s.service.Space(id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	values, err := valuesFromProto(sp, req.GetParameters())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	config, changes := overlaid(sp, sp.Default(), values)
+	out := &pb.ValidateParametersResponse{Parameters: configToProto(config), SchedulerRevision: max(1, c.Revision)}
+	for _, change := range changes {
+		p, _ := sp.Param(change.Param)
+		one := &pb.ParameterChange{ParameterId: change.Param, ConstraintId: change.Rule}
+		if !change.From.IsZero() {
+			one.From = valueToProto(&p, change.From)
+		}
+		if !change.To.IsZero() {
+			one.To = valueToProto(&p, change.To)
+		}
+		out.Changes = append(out.Changes, one)
+	}
+	return out, nil
+}
+
+// valuesFromProto reads values by parameter id.
+func valuesFromProto(sp *space.Space, in map[string]*structpb.Value) (map[string]space.Value, error) {
+	var v violations
+	out := map[string]space.Value{}
+	for _, id := range slices.Sorted(maps.Keys(in)) {
+		field := fmt.Sprintf("parameters[%.80q]", id)
+		x, why := valueFromProto(in[id])
+		switch p, ok := sp.Param(id); {
+		case !ok:
+			v.add(field, "there is no such parameter")
+		case why != "":
+			v.add(field, "%s", why)
+		case !sameShape(&p, in[id]):
+			v.add(field, "%s is not a value of it: want %s", x, p.Range())
+		default:
+			out[id] = x
+		}
+	}
+	return out, v.err()
+}
+
+// overlaid is a configuration with other values, projected. Changes are those of the values given.
+func overlaid(sp *space.Space, base space.Config, values map[string]space.Value) (space.Config, []space.Change) {
+	raw := space.Values{}
+	for _, p := range sp.Params() {
+		if x, given := values[p.ID]; given {
+			raw[p.ID] = x
+		} else if base.Has(p.ID) {
+			raw[p.ID] = base.Get(p.ID)
+		}
+	}
+	config, changes := sp.Project(raw)
+	return config, slices.DeleteFunc(changes, func(c space.Change) bool {
+		_, given := values[c.Param]
+		return !given
+	})
+}
+
+// chosen is a configuration with other values, which must be valid as they are.
+func chosen(sp *space.Space, base space.Config, in map[string]*structpb.Value) (space.Config, error) {
+	if len(in) == 0 {
+		return base, invalid("parameters", "are required: values by parameter id")
+	}
+	values, err := valuesFromProto(sp, in)
+	if err != nil {
+		return base, err
+	}
+	config, changes := overlaid(sp, base, values)
+	var v violations
+	for _, c := range changes {
+		p, _ := sp.Param(c.Param)
+		to := "nothing"
+		if !c.To.IsZero() {
+			to = p.Format(c.To)
+		}
+		v.add(fmt.Sprintf("parameters[%q]", c.Param), "%s is not valid (%s): %s is the nearest that is", c.From,
+			c.Rule, to)
+	}
+	return config, v.err()
+}
+
+func configToProto(c space.Config) map[string]*structpb.Value {
+	out := map[string]*structpb.Value{}
+	for _, id := range c.IDs() {
+		p, _ := c.Space().Param(id)
+		out[id] = valueToProto(&p, c.Get(id))
+	}
+	return out
+}
+
+// WhatIf simulates values instead of those that run.
+func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfResponse, error) {
+	id, err := parseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	if sp, err := s.service.Space(id); err != nil {
+		return nil, s.statusOf(err)
+	} else if _, err := valuesFromProto(sp, req.GetParameters()); err != nil {
+		return nil, s.statusOf(err)
+	}
+	w, err := s.service.WhatIf(ctx, id, func(sp *space.Space, incumbent space.Config) (space.Config, error) {
+		return chosen(sp, incumbent, req.GetParameters())
+	})
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return &pb.WhatIfResponse{SchedulerTime: timestamppb.New(w.At), Incumbent: outlookToProto(&w.Incumbent),
+		Candidate: outlookToProto(&w.Candidate), ControllableRatio: w.Candidate.Ratio,
+		RatioLow: w.Candidate.Interval.Low, RatioHigh: w.Candidate.Interval.High, Limits: w.Candidate.Limits,
+		Futures: int32(w.Futures), IncumbentRevision: w.Running, SchedulerRevision: w.SchedulerRevision}, nil
+}
+
+func outlookToProto(o *round.Outlook) *pb.Outlook {
+	return &pb.Outlook{Parameters: configToProto(o.Config), Objectives: o.Objective, Objective: o.Mean(),
+		Metrics: o.Metrics}
+}
+
+// SpaceOf is the space that a scheduler's specification describes, as the service answered it.
+func SpaceOf(spec *pb.SchedulerSpec) (*space.Space, error) {
+	var v violations
+	var params []space.Param
+	var rules []space.Rule
+	for i, p := range spec.GetParameters() {
+		params = append(params, paramFromProto(p, fmt.Sprintf("%s[%d]", parametersField, i), &v))
+	}
+	for i, c := range spec.GetConstraints() {
+		rules = append(rules, ruleFromProto(c, fmt.Sprintf("%s[%d]", constraintsField, i), &v))
+	}
+	if err := v.err(); err != nil {
+		return nil, err
+	}
+	return space.New(params, rules)
+}
+
+// ValuesToProto are values of parameters of a space.
+func ValuesToProto(sp *space.Space, values space.Values) map[string]*structpb.Value {
+	return valuesToProto(sp, values)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server"
+)
+
+// addSets is the flag of values that a command is about.
+func addSets(cmd *cobra.Command, sets *[]string) {
+	cmd.Flags().StringArrayVar(sets, "set", nil, "a value of a parameter, such as queues=4; repeat for more")
+}
+
+// values reads assignments for a scheduler's space.
+func (c *client) values(ctx context.Context, scheduler string, sets []string) (map[string]*structpb.Value, error) {
+	if len(sets) == 0 {
+		return nil, usageError{errors.New("--set is missing: name values, such as --set queues=4")}
+	}
+	s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})
+	if err != nil {
+		return nil, err
+	}
+	sp, err := server.SpaceOf(s.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	values, err := sp.ReadValues(sets)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--set: %w", err)}
+	}
+	return server.ValuesToProto(sp, values), nil
+}
+
+func newWhatIfCmd() *cobra.Command {
+	var f clientFlags
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "what-if SCHEDULER --set NAME=VALUE",
+		Short: "Simulate other values of a scheduler's parameters on its present futures",
+		Long: `Simulates values instead of those that run, from the state that the scheduler's events
+describe on, and compares the objective: over 1 is better. What keeps the values
+from being adopted by a round (constraints of the objective, guards) is named.
+Values that are not named are as in what runs. Nothing changes.`,
+		Example: `  autosched what-if tiresias --set queues=4
+  autosched what-if tiresias --set starve_limit=8h --set lease=10m --json`,
+		ValidArgsFunction: registered(&f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				values, err := c.values(ctx, name, sets)
+				if err != nil {
+					return err
+				}
+				got, err := c.ask.WhatIf(ctx, &pb.WhatIfRequest{Name: name, Parameters: values})
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printWhatIf(w, got) })
+			})
+		},
+	}
+	f.add(cmd)
+	addSets(cmd, &sets)
+	return cmd
+}
+
+func printWhatIf(out io.Writer, r *pb.WhatIfResponse) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	running := "the defaults"
+	if n := r.GetIncumbentRevision(); n > 0 {
+		running = fmt.Sprintf("revision %d", n)
+	}
+	fmt.Fprintf(w, "simulated\tfrom %s, %s\n", r.GetSchedulerTime().AsTime().Format(time.RFC3339),
+		plural(int(r.GetFutures()), "future"))
+	fmt.Fprintf(w, "ratio\t%s", shortNumber(r.GetControllableRatio()))
+	if r.GetRatioHigh() > 0 {
+		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(r.GetRatioLow()), shortNumber(r.GetRatioHigh()))
+	}
+	fmt.Fprintln(w, ", above 1 is better")
+	for _, l := range r.GetLimits() {
+		fmt.Fprintf(w, "limit\tit %s\n", l)
+	}
+	fmt.Fprintf(w, "objective\t%s, %s with %s\n", outlookText(r.GetCandidate()), outlookText(r.GetIncumbent()), running)
+	before, after := r.GetIncumbent(), r.GetCandidate()
+	for _, key := range sortedKeys(after.GetMetrics()) {
+		fmt.Fprintf(w, "%s\t%s, %s with %s\n", key, shortNumber(after.GetMetrics()[key]),
+			shortNumber(before.GetMetrics()[key]), running)
+	}
+	for _, id := range sortedKeys(after.GetParameters()) {
+		if a, b := valueText(before.GetParameters()[id]), valueText(after.GetParameters()[id]); a != b {
+			fmt.Fprintf(w, "%s\t%s, %s with %s\n", id, b, a, running)
+		}
+	}
+	return w.Flush()
+}
+
+// outlookText is a mean objective, or that there is none.
+func outlookText(o *pb.Outlook) string {
+	if len(o.GetObjectives()) == 0 {
+		return "does not end"
+	}
+	return shortNumber(o.GetObjective())
+}
+
+func newConfigValidateCmd(f *clientFlags) *cobra.Command {
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "validate SCHEDULER --set NAME=VALUE",
+		Short: "Show the valid values nearest to given ones, and the rules that change them",
+		Long: `Projects values into the space of a scheduler and shows what they become, and by which
+rule. Values that are not named are the registered defaults. Nothing changes.`,
+		Example:           "  autosched config validate tiresias --set queues=4 --set starve_limit=30h",
+		ValidArgsFunction: registered(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				values, err := c.values(ctx, name, sets)
+				if err != nil {
+					return err
+				}
+				got, err := c.ask.ValidateParameters(ctx, &pb.ValidateParametersRequest{Name: name, Parameters: values})
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printValidation(w, got) })
+			})
+		},
+	}
+	addSets(cmd, &sets)
+	return cmd
+}
+
+func printValidation(out io.Writer, r *pb.ValidateParametersResponse) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, id := range sortedKeys(r.GetParameters()) {
+		fmt.Fprintf(w, "%s\t%s\n", id, valueText(r.GetParameters()[id]))
+	}
+	for _, c := range r.GetChanges() {
+		fmt.Fprintf(w, "changed\t%s from %s to %s: %s\n", c.GetParameterId(), valueText(c.GetFrom()),
+			valueText(c.GetTo()),
+			c.GetConstraintId())
+	}
+	if len(r.GetChanges()) == 0 {
+		fmt.Fprintln(w, "valid\tas they are")
+	}
+	return w.Flush()
+}
+
+// shortNumber writes a number with four significant digits, whole above 1000.
+func shortNumber(x float64) string {
+	if math.Abs(x) >= 1000 {
+		return strconv.FormatFloat(math.Round(x), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 4, 64)
+}

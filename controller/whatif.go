@@ -1,0 +1,157 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// ErrBusy is the error of a question about a scheduler that many others wait for.
+var ErrBusy = errors.New("too many questions wait for an answer; try again later")
+
+// maxAsks bounds the questions that wait, by scheduler.
+const maxAsks = 16
+
+// ask is a question that waits for the ledger and the engine of a scheduler.
+type ask struct {
+	ctx  context.Context
+	work func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error
+	done chan error // has room for the answer
+}
+
+// borrow does work with the ledger and the engine of a scheduler while no round or look has them.
+// Work takes turns as rounds do, and changes nothing that these decide on. Of rounds and questions
+// that wait, each comes after the other.
+func (s *Service) borrow(ctx context.Context, m *managed,
+	work func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error) error {
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ctx.Done():
+		return ErrClosed
+	}
+	a := &ask{ctx, work, make(chan error, 1)}
+	m.mu.Lock()
+	if len(m.asks) >= maxAsks {
+		m.mu.Unlock()
+		return fmt.Errorf("scheduler %q: %w", m.id, ErrBusy)
+	}
+	m.asks = append(m.asks, a)
+	s.startRound(m)
+	m.mu.Unlock()
+	select {
+	case err := <-a.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// startAsk starts the work of the question that waited longest. mu is held.
+func (s *Service) startAsk(m *managed) {
+	if m.deciding || m.setting || len(m.asks) == 0 {
+		return
+	}
+	a := m.asks[0]
+	m.asks = m.asks[1:]
+	m.asked = true
+	s.start(m, func() func() {
+		a.done <- s.answer(m, a)
+		return func() {}
+	})
+}
+
+func (s *Service) answer(m *managed, a *ask) error {
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	job, err := s.queue.Enter(ctx, m.id, m.snapshot.Load().Policy.weight(), s.o.RoundLimit)
+	if err == nil {
+		defer s.leave(m, job)
+		v := m.snapshot.Load()
+		var ledger *workload.Ledger
+		ledger, err = s.takeLedger(m, v.ClockSet)
+		if err == nil && ledger == nil {
+			err = dropped("the event clock was set")
+		}
+		if err == nil {
+			turns := round.WithTurns(job.Context(), job.Run)
+			if err = s.simulate(m, func() error { return a.work(turns, v, ledger) }); err != nil &&
+				isDropped(context.Cause(turns)) {
+				err = context.Cause(turns)
+			}
+		}
+	}
+	if isDropped(err) {
+		return fmt.Errorf("scheduler %q: %w: %w", m.id, rollout.ErrChanged, err)
+	}
+	return err
+}
+
+// WhatIf is what is expected of a configuration instead of what runs.
+type WhatIf struct {
+	At                time.Time // event time
+	Incumbent         round.Outlook
+	Candidate         round.Outlook
+	Running           int64 // the incumbent's revision, 0 for the defaults
+	SchedulerRevision int64
+	Futures           int
+}
+
+// WhatIf measures a configuration on futures of the latest event time, as a round would. The
+// configuration is made of the present space and what runs.
+func (s *Service) WhatIf(ctx context.Context, id string,
+	config func(sp *space.Space, incumbent space.Config) (space.Config, error)) (out WhatIf, err error) {
+	m, err := s.whole(id)
+	if err != nil {
+		return out, err
+	}
+	if m.snapshot.Load().Type == External {
+		return out, fmt.Errorf("%w: scheduler %q is not simulated", rollout.ErrState, id)
+	}
+	err = s.borrow(ctx, m, func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error {
+		m.mu.Lock()
+		at := m.history.clock.latest
+		m.mu.Unlock()
+		if v.Zero.IsZero() {
+			return fmt.Errorf("%w: scheduler %q has no events yet", rollout.ErrState, id)
+		}
+		state := v.rollout()
+		incumbent, err := state.Incumbent(v.space.Default())
+		if err != nil {
+			return fmt.Errorf("%w: scheduler %q runs %w", rollout.ErrState, id, err)
+		}
+		c, err := config(v.space, incumbent)
+		if err != nil {
+			return err
+		}
+		if m.engine == nil {
+			m.engine = generation.NewEngine(v.Zero, generation.Method{})
+		}
+		in := round.Input{Snapshot: v.at(ledger, at), Settings: v.settings(s.o.Workers), Scheduler: v.Type,
+			Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(at / v.Policy.UpdateInterval)}
+		found, err := round.Foresee(ctx, in, incumbent, c)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("%w: scheduler %q has no active job and no arrival to simulate, or no node",
+				rollout.ErrState,
+				id)
+		}
+		if err != nil {
+			return err
+		}
+		out = WhatIf{At: v.Zero.Add(at), Incumbent: found[0], Candidate: found[1], Running: v.basis().Running,
+			SchedulerRevision: max(1, v.Revision), Futures: in.Settings.Futures}
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,92 @@
+package round
+
+import (
+	"context"
+	"errors"
+
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+)
+
+// Outlook is what is expected of a configuration on futures of an instant, by simulation.
+type Outlook struct {
+	Config space.Config
+	// Objective is its objective in each future, lower is better; none if its simulations did not
+	// end within their budget of events.
+	Objective []float64
+	// Metrics are those of MetricNames that take no extra time.
+	Metrics map[string]float64
+	// Ratio is the controllable objective of the first configuration over this one's, above 1 is
+	// better, and Interval its 95 % confidence interval; the zero Interval with too few futures.
+	Ratio    float64
+	Interval Interval
+	// Limits are the constraints of the goal and the guards that it is beyond, for people.
+	Limits []string
+}
+
+// Mean is that of Objective, 0 if there is none.
+func (o *Outlook) Mean() float64 { return search.Measurement{Values: o.Objective}.Mean() }
+
+// Foresee measures configurations, of which the first is the one compared with, on the futures
+// of a round. It returns nothing if these have no job.
+func Foresee(ctx context.Context, in Input, configs ...space.Config) ([]Outlook, error) {
+	s, err := schedulers.Find(in.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.State.Available().Validate(); err != nil {
+		return nil, nil // no node is up
+	}
+	in.Settings = in.Settings.WithDefaults()
+	futures, err := in.Forecast(ctx, in.Engine, in.Horizon, in.Futures, Seed(in.Seed, in.Round))
+	if err != nil {
+		return nil, err
+	}
+	problem := Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
+		Incumbent: configs[0]}
+	g, err := problem.guards(ctx, in.Guard, futures)
+	if errors.Is(err, errNothing) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	out := make([]Outlook, len(configs))
+	var first search.Trial
+	for i, c := range configs {
+		m, err := g.scorer.Measure(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		t := search.Trial{Config: c, Measurement: m}
+		if i == 0 {
+			first = t
+		}
+		out[i] = Outlook{Config: c, Objective: m.Values, Metrics: m.Metrics, Ratio: search.Gain(t, first).Ratio,
+			Interval: interval(first.Measurement, m), Limits: g.exceeded(&m)}
+	}
+	return out, nil
+}
+
+// Path changes one configuration into another, a parameter at a time in the order of the space,
+// each step projected. The first is from itself, the last to itself; steps that change nothing
+// are left out. Names are the parameters that the steps set, and Rules what their projections
+// changed besides.
+func Path(sp *space.Space, from, to space.Config) (configs []space.Config, names []string, rules [][]space.Change) {
+	configs = []space.Config{from}
+	last := from
+	for _, p := range sp.Params() {
+		if last.Get(p.ID).Equal(to.Get(p.ID)) {
+			continue
+		}
+		next, changes := sp.Project(last.With(p.ID, to.Get(p.ID)))
+		if next.Equal(last) {
+			continue
+		}
+		configs, names, rules, last = append(configs, next), append(names, p.ID), append(rules, changes), next
+	}
+	if !last.Equal(to) && len(names) > 0 { // what a projection moved comes back with the last step
+		configs[len(configs)-1] = to
+	}
+	return configs, names, rules
+}
